@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A frame: what a slot holds at one sequence number. Frames are lent, not counted: a writer has one
+ * between begin and commit (or cancel), a reader between acquire and release.
+ */
+#ifndef SLUICE_FRAME_H
+#define SLUICE_FRAME_H
+
+#include <sluice/base.h>
+#include <sluice/format.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SLUICE_MAX_META 4096 /* bytes of metadata a frame */
+
+/* Which clock capture_ns is of. */
+enum sluice_clock {
+    SLUICE_CLOCK_MONOTONIC = 0, /* CLOCK_MONOTONIC of the writer's machine; the default */
+    SLUICE_CLOCK_REALTIME = 1,
+    SLUICE_CLOCK_TAI = 2,
+    SLUICE_CLOCK_MEDIA = 3,     /* position in a recording */
+    SLUICE_CLOCK_OTHER = 255,
+};
+
+enum sluice_frame_flags {
+    SLUICE_FRAME_NEW_SESSION = 1, /* reader: the first frame of a session other than the last one's */
+    SLUICE_FRAME_NEW_FORMAT = 2,  /* reader: the first frame of a new generation */
+};
+
+/* The caller provides the memory; begin and acquire fill it in. */
+struct sluice_frame {
+    uint64_t sequence;      /* 1, 2, 3... in the order of commits; 0 in a writer's frame until commit */
+    uint64_t session;       /* one life of a writer; random, never 0 */
+    uint64_t missed;        /* reader: frames this reader did not get since the one before: those the
+                               writer dropped and those overwritten before they were taken */
+    int64_t capture_ns;     /* when the content was captured; the writer may set it until commit.
+                               begin sets it to now */
+    int64_t commit_ns;      /* reader: when the writer committed it, CLOCK_MONOTONIC of this process */
+    void *meta;             /* metadata: meta_size bytes; a writer may write up to SLUICE_MAX_META here
+                               and set meta_size until commit; a reader may only read */
+    uint32_t meta_size;
+    uint32_t capture_clock; /* enum sluice_clock */
+    uint32_t slot;          /* number of the slot; its memory stays where it is for a generation */
+    uint32_t generation;    /* 1, 2... in a session; changes with the format */
+    uint32_t array_count;
+    uint32_t flags;         /* enum sluice_frame_flags */
+    uint64_t opaque[6];     /* the library's */
+};
+
+/* The array `name` of a frame, or its first one if `name` is NULL. `array->data` points into the slot:
+ * valid until commit, cancel or release.
+ * Thread: any, while the frame is held.
+ * Returns: 0; SLUICE_E_NOT_FOUND (the sentence lists the names); SLUICE_E_STALE for a frame that has
+ * ended; SLUICE_E_PROTOCOL if the writer's record of it is damaged. */
+SLUICE_API int sluice_frame_array(const struct sluice_frame *frame, const char *name, struct sluice_array *array);
+
+/* The same by index, 0 to array_count - 1. */
+SLUICE_API int sluice_frame_array_at(const struct sluice_frame *frame, uint32_t index, struct sluice_array *array);
+
+/* Writer, between begin and commit: gives this frame's array another shape of the same data type and
+ * number of dimensions, tight rows, within its capacity in bytes. For an image pass its new width and
+ * height by sluice_frame_resize instead. The next begin starts from the format's shapes again.
+ * Thread: the writer's.
+ * Returns: 0; SLUICE_E_CAPACITY (cancel, sluice_writer_reformat, begin again); SLUICE_E_FORMAT. */
+SLUICE_API int sluice_frame_reshape(struct sluice_frame *frame, const char *name, int ndim, const int64_t *shape);
+SLUICE_API int sluice_frame_resize(struct sluice_frame *frame, const char *name, uint32_t width, uint32_t height);
+
+/* Copies capture_ns, its clock and the metadata of a frame that was read into one that is being
+ * written, so that a chain of programs keeps the time of capture.
+ * Thread: the writer's of `to`.
+ * Returns: 0; SLUICE_E_STALE if either frame has ended. */
+SLUICE_API int sluice_frame_inherit(struct sluice_frame *to, const struct sluice_frame *from);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A reader of a channel. Between acquire and release the frame is the reader's to look at, in place:
+ * the writer does not touch it. Readers find a writer of the name again by themselves after it died.
+ */
+#ifndef SLUICE_READER_H
+#define SLUICE_READER_H
+
+#include <sluice/base.h>
+#include <sluice/device.h>
+#include <sluice/format.h>
+#include <sluice/frame.h>
+#include <sluice/writer.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum sluice_mode {
+    SLUICE_NEWEST = 0,   /* each acquire gives the newest frame, skipping what came between */
+    SLUICE_IN_ORDER = 1, /* every frame in order, as far as `depth` and the writer's policy allow */
+};
+
+/* For open_timeout_ns: open at once even if there is no writer; acquire waits for one. */
+#define SLUICE_LATER INT64_C(-1)
+
+struct sluice_reader_params {
+    uint32_t size;           /* set by SLUICE_READER_PARAMS_INIT */
+    uint32_t mode;           /* enum sluice_mode */
+    const char *name;        /* "camera", or "sluice:camera" */
+    const char *device;      /* where frames are wanted; "host" if NULL */
+    uint32_t depth;          /* IN_ORDER: unread frames that a dropping writer keeps for it; 0: 4, or
+                                what the channel allows */
+    uint32_t hold;           /* frames it will hold at once; 0: 1. At most the writer's slots - 2 */
+    uint32_t every;          /* take each n-th frame; 0: 1 */
+    uint32_t writable;       /* 1: frames may be changed in place, if the writer allows it */
+    int64_t open_timeout_ns; /* how long open waits for a writer; 0: not; or SLUICE_LATER */
+    int64_t spin_ns;         /* acquire spins so long before it sleeps; 0: 10 us; -1: never spins;
+                                SLUICE_FOREVER: never sleeps */
+    const uint32_t *uids;    /* other users whose writers are trusted */
+    uint32_t uid_count;
+    uint32_t reserved;
+};
+
+#ifdef __cplusplus
+} /* extern "C" */
+static inline struct sluice_reader_params sluice_reader_params_init(void)
+{
+    struct sluice_reader_params p{};
+    p.size = static_cast<uint32_t>(sizeof p);
+    return p;
+}
+#define SLUICE_READER_PARAMS_INIT sluice_reader_params_init()
+extern "C" {
+#else
+#define SLUICE_READER_PARAMS_INIT { .size = (uint32_t)sizeof(struct sluice_reader_params) }
+#endif
+
+typedef struct sluice_reader sluice_reader;
+
+/* Opens a channel for reading.
+ * Owns: the caller, until sluice_reader_close.
+ * Thread: any. Blocks: up to open_timeout_ns, and for the handshake (1 s at most).
+ * Returns: 0; SLUICE_E_NOT_FOUND (the sentence names the folder looked in, and any other in which the
+ * channel lives); SLUICE_E_PERMISSION; SLUICE_E_VERSION; SLUICE_E_LIMIT if depth or hold are more than
+ * the channel has, or all places are taken; SLUICE_E_NAME, SLUICE_E_INVALID. */
+SLUICE_API int sluice_reader_open(sluice_reader **reader, const struct sluice_reader_params *params);
+
+/* Takes the next frame that is ready: the newest one not yet taken, or the next in order. Waits up to
+ * `timeout_ns` for it (SLUICE_DEFAULT: 1 s). `stream` is where the frame will be used: on `host`
+ * SLUICE_ON_CPU or a host stream.
+ * Thread: one at a time on a reader. Blocks: as said; never on a dead, stopped or stuck writer beyond it.
+ * Returns: 0; SLUICE_TIMEOUT; SLUICE_NO_WRITER if the time passed without one; SLUICE_CLOSED when a
+ * writer that closed has no unread frame left, at once and again on each call until a new one comes;
+ * SLUICE_AGAIN if the writer outran it or its memory did not come in time; SLUICE_E_LIMIT if it holds
+ * `hold` frames already (the sentence names them); SLUICE_E_LOST once after the writer evicted it. */
+SLUICE_API int sluice_reader_acquire(sluice_reader *reader, struct sluice_stream stream, int64_t timeout_ns,
+                                     struct sluice_frame *frame);
+
+/* Ends the lease behind the work queued on `stream` (SLUICE_ON_CPU: at once). Frames may be released in
+ * any order, also after the writer died.
+ * Thread: any, also while another thread is in acquire. Blocks: never.
+ * Returns: 0; SLUICE_E_STALE if it was released already or is not this reader's; SLUICE_E_LOST if the
+ * writer evicted this reader meanwhile, so that what was read may not have been whole: it is released. */
+SLUICE_API int sluice_reader_release(sluice_reader *reader, struct sluice_frame *frame, struct sluice_stream stream);
+
+/* Copies the frame's arrays into the program's host arrays, matched as in sluice_writer_send.
+ * `ticket` may be NULL: then the call waits. On `host` it is done on return.
+ * Thread: any, while the frame is held.
+ * Returns: 0; SLUICE_E_FORMAT; SLUICE_E_STALE. */
+SLUICE_API int sluice_reader_fetch(sluice_reader *reader, const struct sluice_frame *frame,
+                                   const struct sluice_array *arrays, uint32_t count,
+                                   struct sluice_stream stream, struct sluice_ticket *ticket);
+
+/* The channel's format as of the generation last announced.
+ * Thread: one at a time on a reader.
+ * Returns: 0; SLUICE_NO_WRITER before the first writer was met. */
+SLUICE_API int sluice_reader_format(sluice_reader *reader, struct sluice_format *format);
+
+/* A descriptor that is readable when an acquire would not have to wait: a frame is there, or something
+ * else to say. One and the same for the reader's life, over reconnects; for poll, epoll, select. Do not
+ * read from it; acquire until it says TIMEOUT, or poll again after each frame.
+ * Owns: the reader.
+ * Thread: one at a time on a reader.
+ * Returns: the descriptor; SLUICE_E_NO_DESCRIPTORS. */
+SLUICE_API int sluice_reader_fd(sluice_reader *reader);
+
+struct sluice_reader_stats {
+    uint32_t size;
+    uint32_t connected;      /* 1 while a writer is there */
+    uint64_t session;        /* of the writer connected now or last */
+    uint64_t taken;          /* frames */
+    uint64_t missed;         /* frames it did not get */
+    uint64_t retries;        /* frames that the writer took back while they were being acquired */
+    uint64_t sessions;       /* writers met */
+    uint32_t held;           /* frames held now */
+    uint32_t depth;          /* granted */
+    uint64_t lag;            /* frames committed after the one taken last */
+    int64_t clock_offset_ns; /* the writer's CLOCK_MONOTONIC less ours; 0 unless they differ by over 1 s */
+    uint64_t latency_ns;     /* commit to acquire, of the frame taken last */
+    uint64_t reserved[4];
+};
+/* Thread: any. Set stats->size first. */
+SLUICE_API int sluice_reader_stats(sluice_reader *reader, struct sluice_reader_stats *stats);
+
+/* Ends the reader; frames it still holds are released, their memory must not be used any more. Clears
+ * the handle; NULL is done already.
+ * Thread: one at a time on a reader. */
+SLUICE_API int sluice_reader_close(sluice_reader **reader);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

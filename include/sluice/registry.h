@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which channels there are, and what goes on in one. Observers hold no lease and cost a writer nothing
+ * per frame: its service thread answers them.
+ */
+#ifndef SLUICE_REGISTRY_H
+#define SLUICE_REGISTRY_H
+
+#include <sluice/base.h>
+#include <sluice/format.h>
+#include <sluice/writer.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The folder that channels of this process live in: SLUICE_DIR, else $XDG_RUNTIME_DIR/sluice, else
+ * /tmp/sluice-UID. Never NULL; valid until the next call on this thread.
+ * Thread: any. */
+SLUICE_API const char *sluice_registry_folder(void);
+
+struct sluice_registry_entry {
+    char name[SLUICE_MAX_NAME + 1];
+    uint8_t live; /* 1: a writer listens; 0: it died, the name is free to take */
+    uint8_t reserved[6];
+    uint32_t uid; /* owner of the socket */
+    uint32_t pid; /* of the writer as it saw itself; 0 if not known */
+};
+
+/* Lists the channels of a folder (NULL: the one above), sorted by name. Up to `capacity` entries are
+ * written; *count says how many there are. Removes nothing.
+ * Thread: any. Blocks: briefly, for connecting.
+ * Returns: 0 (also for a folder that does not exist: no channels); SLUICE_E_PERMISSION. */
+SLUICE_API int sluice_registry_list(const char *folder, struct sluice_registry_entry *entries, size_t capacity,
+                                    size_t *count);
+
+typedef struct sluice_watch sluice_watch;
+
+/* Watches a folder (NULL: the default one) for channels that come and go. The descriptor is readable
+ * when something changed since the last sluice_registry_watch_next, which waits up to timeout_ns and
+ * says 0 (list again) or SLUICE_TIMEOUT.
+ * Owns: the caller, until close, which clears the handle.
+ * Thread: one at a time on a watch. */
+SLUICE_API int sluice_registry_watch_open(sluice_watch **watch, const char *folder);
+SLUICE_API int sluice_registry_watch_fd(sluice_watch *watch);
+SLUICE_API int sluice_registry_watch_next(sluice_watch *watch, int64_t timeout_ns);
+SLUICE_API int sluice_registry_watch_close(sluice_watch **watch);
+
+/* One reader, as its writer sees it. */
+struct sluice_reader_info {
+    uint32_t pid, uid;
+    char program[32];
+    uint32_t mode;         /* enum sluice_mode */
+    uint32_t depth, hold, every;
+    uint32_t writable;
+    uint32_t held;         /* leases now */
+    uint64_t held_slots;   /* a bit for each of the slots 0 to 63 that it holds */
+    int64_t held_ns;       /* age of its oldest lease */
+    uint64_t taken, missed, lag;
+    uint64_t latency_ns;   /* commit to acquire, of the last frame */
+    int64_t joined_ns;     /* CLOCK_MONOTONIC */
+    char path[32];         /* how frames reach it: "mapped" */
+    char copy_reason[96];  /* why anything is copied; empty: nothing is */
+    uint64_t reserved[4];
+};
+
+struct sluice_channel_info {
+    uint32_t size;
+    uint32_t pid, uid;
+    uint32_t wire_version;
+    char name[SLUICE_MAX_NAME + 1];
+    char folder[192];
+    char program[32];
+    char device[32];
+    uint64_t session;
+    uint32_t generation, slots, max_slots, policy, readers, max_readers;
+    uint32_t writable;     /* 1: readers may write; nobody is protected from them */
+    uint32_t reserved0;
+    uint64_t committed, dropped, stolen, bytes, evicted, died, refused;
+    int64_t opened_ns, last_commit_ns, now_ns; /* CLOCK_MONOTONIC of the writer's machine */
+    struct sluice_format format;
+    uint64_t reserved[4];
+};
+
+/* Asks a channel's writer. Up to `capacity` readers are written (NULL and 0 for none); info->readers
+ * says how many there are. Set info->size first.
+ * Thread: any. Blocks: up to timeout_ns (SLUICE_DEFAULT: 1 s).
+ * Returns: 0; SLUICE_E_NOT_FOUND; SLUICE_TIMEOUT if the writer does not answer (it is stopped). */
+SLUICE_API int sluice_channel_info(const char *name, int64_t timeout_ns, struct sluice_channel_info *info,
+                                   struct sluice_reader_info *readers, uint32_t capacity);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

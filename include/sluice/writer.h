@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The writer of a channel. Render into a slot between begin and commit: nothing is copied.
+ */
+#ifndef SLUICE_WRITER_H
+#define SLUICE_WRITER_H
+
+#include <sluice/base.h>
+#include <sluice/device.h>
+#include <sluice/format.h>
+#include <sluice/frame.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SLUICE_MAX_READERS 64
+#define SLUICE_MAX_SLOTS 64
+#define SLUICE_MAX_NAME 64 /* bytes of a channel's name, without the NUL */
+
+/* What begin does when every slot is taken (and no more may be made). */
+enum sluice_policy {
+    SLUICE_DROP = 0, /* says SLUICE_NO_SLOT: the program drops this frame. The default */
+    SLUICE_WAIT = 1, /* waits for a reader, up to wait_ns, then says SLUICE_NO_SLOT */
+};
+
+struct sluice_writer_params {
+    uint32_t size;                      /* set by SLUICE_WRITER_PARAMS_INIT */
+    uint32_t policy;                    /* enum sluice_policy */
+    const char *name;                   /* "camera", or "sluice:camera" */
+    const char *device;                 /* "host" if NULL */
+    const struct sluice_format *format; /* what frames hold; copied */
+    uint32_t slots;                     /* to start with; 0: 4. 3 to 64 */
+    uint32_t max_slots;                 /* grows up to this before policy applies; 0: twice `slots` */
+    int64_t wait_ns;                    /* SLUICE_WAIT: how long; 0: 1 s */
+    int64_t lease_timeout_ns;           /* evict a reader that holds a frame longer and starves the
+                                           writer; 0: never */
+    uint32_t readers;                   /* places for readers; 0: 64 */
+    uint32_t writable;                  /* 1: readers may ask for writable frames; nobody is then
+                                           protected from them, and info says so */
+    const uint32_t *uids;               /* other users who may read; needs SLUICE_DIR */
+    uint32_t uid_count;
+    uint32_t gid_count;
+    const uint32_t *gids;               /* groups whose members may read; needs SLUICE_DIR */
+};
+
+#ifdef __cplusplus
+} /* extern "C" */
+static inline struct sluice_writer_params sluice_writer_params_init(void)
+{
+    struct sluice_writer_params p{};
+    p.size = static_cast<uint32_t>(sizeof p);
+    return p;
+}
+#define SLUICE_WRITER_PARAMS_INIT sluice_writer_params_init()
+extern "C" {
+#else
+#define SLUICE_WRITER_PARAMS_INIT { .size = (uint32_t)sizeof(struct sluice_writer_params) }
+#endif
+
+/* Tells when a copy made by send or fetch is done. On `host` it is done when the call returns. */
+struct sluice_ticket { uint64_t id; };
+
+typedef struct sluice_writer sluice_writer;
+
+/* Opens a channel for writing. A name whose writer was killed is taken over at once, with nothing to
+ * clean.
+ * Owns: the caller, until sluice_writer_close.
+ * Thread: any. Blocks: up to 1 s if the name's last owner is just dying.
+ * Returns: 0; SLUICE_E_NAME, SLUICE_E_FORMAT, SLUICE_E_INVALID for bad parameters; SLUICE_E_EXISTS if
+ * a live writer has the name; SLUICE_E_PERMISSION for the folder; SLUICE_E_NO_MEMORY (how much was
+ * asked); SLUICE_E_NO_DESCRIPTORS; SLUICE_E_UNSUPPORTED for a device that is not there. */
+SLUICE_API int sluice_writer_open(sluice_writer **writer, const struct sluice_writer_params *params);
+
+/* Lends a free slot. `timeout_ns`: SLUICE_DEFAULT does what the policy says; otherwise waits so long,
+ * whatever the policy. Several frames may be begun at once, up to the slots there are.
+ * Thread: one at a time on a writer. Blocks: as said.
+ * Returns: 0; SLUICE_NO_SLOT with a sentence that names who holds what for how long: the frame counts
+ * as dropped; SLUICE_E_NO_MEMORY if the slots could not grow and none is free. */
+SLUICE_API int sluice_writer_begin(sluice_writer *writer, int64_t timeout_ns, struct sluice_frame *frame);
+
+/* Publishes the frame behind the work queued on `stream` (SLUICE_ON_CPU: at once). On 0 the frame has
+ * ended, its sequence is filled in.
+ * Thread: one at a time on a writer. Blocks: never.
+ * Returns: 0; SLUICE_E_INVALID for a zero stream (the frame stays begun); SLUICE_E_STALE for a frame
+ * that is not begun, or another writer's; SLUICE_E_CAPTURING (it stays begun). */
+SLUICE_API int sluice_writer_commit(sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream);
+
+/* Gives the slot back unpublished, once the work queued on `stream` has ended.
+ * Thread: one at a time on a writer. Blocks: never.
+ * Returns: as commit. */
+SLUICE_API int sluice_writer_cancel(sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream);
+
+/* Copies arrays that the program has into a slot and publishes it: begin, copy, commit. `arrays` are
+ * matched by name (a single unnamed array is the channel's first one); each must be there. A shape that
+ * outgrows the format makes a new generation. `ticket` may be NULL.
+ * Thread: one at a time on a writer. Blocks: as begin with SLUICE_DEFAULT.
+ * Returns: as begin and commit; SLUICE_E_FORMAT if names or types do not match the channel's. */
+SLUICE_API int sluice_writer_send(sluice_writer *writer, const struct sluice_array *arrays, uint32_t count,
+                                  struct sluice_stream stream, struct sluice_ticket *ticket);
+
+/* Changes the format: a new generation of slots. Frames of the old one stay valid until released; frames
+ * that are begun must be committed or cancelled first.
+ * Thread: one at a time on a writer. Blocks: while memory is made.
+ * Returns: 0; SLUICE_E_BUSY with frames begun; SLUICE_E_FORMAT, SLUICE_E_NO_MEMORY: the old stays. */
+SLUICE_API int sluice_writer_reformat(sluice_writer *writer, const struct sluice_format *format);
+
+/* The channel's format as it is now, completed. */
+SLUICE_API int sluice_writer_format(sluice_writer *writer, struct sluice_format *format);
+
+struct sluice_writer_stats {
+    uint32_t size;
+    uint32_t readers;       /* connected now */
+    uint64_t session;
+    uint64_t committed;     /* frames */
+    uint64_t dropped;       /* frames that found no slot */
+    uint64_t cancelled;
+    uint64_t stolen;        /* unread frames that readers behind by their depth lost */
+    uint64_t bytes;         /* committed */
+    uint64_t copied_bytes;  /* by send */
+    uint64_t waited_ns;     /* in begin */
+    uint32_t slots;         /* of this generation */
+    uint32_t generation;
+    uint64_t evicted;       /* readers */
+    uint64_t readers_total; /* that ever joined */
+    uint64_t readers_died;  /* that left without a word */
+    uint64_t refused;       /* connections: permission, versions, nonsense, no place */
+};
+/* Thread: any. Set stats->size first. */
+SLUICE_API int sluice_writer_stats(sluice_writer *writer, struct sluice_writer_stats *stats);
+
+/* Ends the channel: readers get what they have not read, then SLUICE_CLOSED. Frames still begun are
+ * cancelled. Clears the handle; NULL is done already.
+ * Thread: one at a time on a writer. */
+SLUICE_API int sluice_writer_close(sluice_writer **writer);
+
+/* Is the copy done? Waits up to timeout_ns.
+ * Thread: any.
+ * Returns: 0; SLUICE_TIMEOUT; SLUICE_E_HANDLE for a zero ticket. */
+SLUICE_API int sluice_ticket_wait(struct sluice_ticket ticket, int64_t timeout_ns);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
