@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * All that Sluice asks of an operating system. posix/ has one file for each part below, under the
+ * same name; another system gets a folder with the same files. No other folder makes system calls for
+ * these things.
+ *
+ * Calls that return int return a sluice_result with the sentence set (util/result.h), unless said
+ * otherwise. Descriptors are CLOEXEC and non-blocking.
+ */
+#ifndef SL_OS_H
+#define SL_OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/atomic.h"
+
+/* ---- clock.c ---- */
+
+/* CLOCK_MONOTONIC in nanoseconds. */
+int64_t sl_os_now(void);
+
+/* now + timeout, saturating; SLUICE_FOREVER stays it. */
+int64_t sl_os_deadline(int64_t timeout_ns);
+
+/* Sleeps about so long. */
+void sl_os_sleep(int64_t ns);
+
+/* 64 random bits, never 0. */
+uint64_t sl_os_random(void);
+
+/* ---- shm.c: memory that can be handed to others ---- */
+
+size_t sl_os_page_size(void);
+
+/* Makes a memory object of `size` bytes (a whole number of pages), all of it allocated now so that no
+ * later access can fail, zeroed, and sealed against shrinking and growing. `name` shows in /proc. */
+int sl_os_memory_create(const char *name, uint64_t size, int *fd);
+
+/* Forbids further seals; with `read_only` also new writable mappings by anybody, those that exist stay
+ * (F_SEAL_FUTURE_WRITE; never F_SEAL_WRITE, which fails while a GPU has it pinned). */
+int sl_os_memory_seal(int fd, bool read_only);
+
+/* Is a received descriptor a memory object of exactly `size` bytes that cannot shrink or grow? If not:
+ * SLUICE_E_PROTOCOL with what it is instead. With `read_only` it must carry that seal too. */
+int sl_os_memory_check(int fd, uint64_t size, bool read_only);
+
+int sl_os_map(int fd, uint64_t size, bool writable, void **address);
+void sl_os_unmap(void *address, uint64_t size);
+
+/* ---- wake.c: sleeping on a word that others change ---- */
+
+/* Sleeps while *word == value, until woken or `deadline` (sl_os_now's clock; SLUICE_FOREVER: none).
+ * Returns 0 when the caller should look again (also without reason), SLUICE_TIMEOUT at the deadline.
+ * Works across processes, and on a read-only mapping. Sets no sentence. */
+int sl_os_wait(const sl_word32 *word, uint32_t value, int64_t deadline);
+
+/* Wakes up to `count` sleepers. */
+void sl_os_wake(const sl_word32 *word, int count);
+
+/* ---- dir.c: the folder of channels, its locks and sockets ---- */
+
+/* The folder channels live in: `secure` SLUICE_DIR (ignored in setuid programs), else
+ * $XDG_RUNTIME_DIR/sluice, else /tmp/sluice-UID. Writes at most `size` bytes; *ours says that it is one
+ * of the two standard folders, which are this user's alone. */
+int sl_os_folder_name(char *path, size_t size, bool *ours);
+
+/* The k-th standard folder that a channel of this machine might also live in (k = 0, 1, ...), for the
+ * sentence of "not found"; false when there is no k-th. */
+bool sl_os_folder_other(int k, char *path, size_t size);
+
+struct sl_folder_options {
+    bool create;
+    bool others;     /* other users or groups may use it: mode 0711, else 0700 */
+};
+
+/* Opens (and makes) the folder. A standard folder must be a real directory (no link), owned by us,
+ * mode 0700, else SLUICE_E_PERMISSION says what it is and the mend. Any other may be anybody's that we
+ * can use, but not one in which strangers could replace our files (world-writable without sticky bit).
+ * `others` on a standard folder: SLUICE_E_PERMISSION, the mend being SLUICE_DIR. */
+int sl_os_folder_open(const char *path, bool ours, struct sl_folder_options options, int *dir);
+
+/* Takes the lock file `name` in `dir` (made if need be, never removed; our pid is written into it). If
+ * somebody holds it: SLUICE_E_EXISTS without a sentence, *holder the pid written in it (0 unknown). The
+ * kernel drops it with the last copy of *fd. */
+int sl_os_lock(int dir, const char *name, int *fd, uint32_t *holder);
+
+/* A listening SOCK_SEQPACKET socket under `name`, which it replaces in one step (made under
+ * `temporary`, then renamed). `mode` is the file's. Long paths work. */
+int sl_os_listen(int dir, const char *path, const char *name, const char *temporary, unsigned mode,
+                 int64_t group, int *fd);
+
+/* Connects. SLUICE_E_NOT_FOUND: no such name, or nobody listens (*stale: the file is there);
+ * SLUICE_AGAIN: its queue is full, try later; SLUICE_E_PERMISSION. */
+int sl_os_connect(int dir, const char *path, const char *name, int *fd, bool *stale);
+
+void sl_os_remove(int dir, const char *name);
+
+/* Calls `each` for every socket in the folder. Returns 0, or what `each` returned when not 0. */
+int sl_os_list(int dir, int (*each)(void *context, const char *name, uint32_t uid), void *context);
+
+/* Watching a folder for names that come and go (inotify). */
+int sl_os_watch_open(const char *path, int *fd);
+bool sl_os_watch_drain(int fd); /* true if anything happened */
+
+/* ---- pass.c: messages with descriptors ---- */
+
+#define SL_OS_MAX_FDS 4
+
+/* One message. 0; SLUICE_AGAIN when there is no room now (also ETOOMANYREFS); SLUICE_CLOSED when the
+ * peer is gone. Never blocks, never raises SIGPIPE. Sets no sentence for these. */
+int sl_os_send(int fd, const void *message, size_t size, const int *fds, int fd_count);
+
+/* One message into `message`; *size says how long it was. Descriptors that came are in fds[0 ..
+ * *fd_count-1], CLOEXEC. 0; SLUICE_AGAIN when there is none; SLUICE_CLOSED at the end (ECONNRESET too);
+ * SLUICE_E_NO_DESCRIPTORS when descriptors were cut off (names RLIMIT_NOFILE), SLUICE_E_PROTOCOL for a
+ * message over `capacity` or more than SL_OS_MAX_FDS: those that came are closed. */
+int sl_os_receive(int fd, void *message, size_t capacity, size_t *size, int *fds, int *fd_count);
+
+/* Two connected sockets for one-byte wakes (SOCK_SEQPACKET). */
+int sl_os_socket_pair(int fds[2]);
+
+int sl_os_accept(int listener, int *fd); /* 0, SLUICE_AGAIN, or a failure */
+
+void sl_os_close(int fd); /* keeps errno; -1 is fine; forgets the fd's fork entry */
+
+/* Reads everything there is from a wake socket; true if anything came. */
+bool sl_os_drain(int fd);
+
+/* ---- gate.c: what a program may poll ---- */
+
+/* A gate is readable while any descriptor in it is. */
+int sl_os_gate_open(int *fd);
+int sl_os_gate_add(int gate, int fd);
+void sl_os_gate_remove(int gate, int fd);
+
+/* A note is readable from set to clear. */
+int sl_os_note_open(int *fd);
+void sl_os_note_set(int fd);
+void sl_os_note_clear(int fd);
+
+/* Waits until `fd` is readable: 0, or SLUICE_TIMEOUT. Sets no sentence. */
+int sl_os_wait_readable(int fd, int64_t deadline);
+
+/* ---- process.c ---- */
+
+struct sl_peer_identity {
+    uint32_t pid, uid, gid;
+    int pidfd; /* readable when the process is dead; -1 where the kernel cannot say */
+};
+
+/* Who is at the other end, as the kernel says (SO_PEERCRED, SO_PEERPIDFD). */
+int sl_os_peer(int fd, struct sl_peer_identity *peer);
+
+/* May this peer be trusted? Yes if its uid is ours, or is in `uids`, or it is in a group of `gids`
+ * (its primary one; supplementary groups too where the kernel tells: SO_PEERGROUPS). The overflow uid
+ * stands for anybody: only if `uids` names it. */
+bool sl_os_peer_allowed(int fd, const struct sl_peer_identity *peer, const uint32_t *uids, uint32_t uid_count,
+                        const uint32_t *gids, uint32_t gid_count);
+
+/* A descriptor for our own process, to send where the kernel has no SO_PEERPIDFD; -1 if none. */
+int sl_os_self_pidfd(void);
+
+/* Is it a pidfd, and has its process ended? */
+bool sl_os_pidfd_valid(int fd);
+bool sl_os_pidfd_dead(int fd);
+
+uint32_t sl_os_pid(void);
+uint32_t sl_os_uid(void);
+
+/* The program's short name ("python3"). */
+void sl_os_program(char *name, size_t size);
+
+/* ---- fork.c ---- */
+
+/* In a child made by fork or clone without exec? Costs one load. */
+bool sl_os_forked(void);
+
+/* From now on forks are noticed; descriptors and the service thread see to it themselves, whatever else
+ * a child must not use calls this first. SLUICE_E_FORKED in a forked child. */
+int sl_fork_install(void);
+
+/* A descriptor that a forked child must not keep (sockets, locks, eventfds): it is closed in the child
+ * right after the fork. Slots are kept in a fixed table; SLUICE_E_LIMIT when full (65,536). */
+int sl_os_close_in_child(int fd);
+
+/* ---- thread.c ---- */
+
+typedef struct sl_mutex { _Alignas(16) unsigned char opaque[64]; } sl_mutex;
+void sl_mutex_init(sl_mutex *mutex);
+void sl_mutex_finish(sl_mutex *mutex);
+void sl_mutex_lock(sl_mutex *mutex);
+void sl_mutex_unlock(sl_mutex *mutex);
+
+/* ---- service.c: the one quiet thread ----
+ *
+ * It starts with the first watch and ends with the last, blocks all signals, and sleeps in one place.
+ * One mutex, the service lock, orders everything it does with the calls of other threads: callbacks run
+ * with it held, and whoever adds, changes or removes a watch holds it. So a watch that was removed under
+ * the lock will never run again. Callbacks must not block. The lock is not held while the thread sleeps.
+ */
+void sl_service_lock(void);
+void sl_service_unlock(void);
+
+struct sl_watch {
+    void (*ready)(struct sl_watch *watch, bool readable, bool hung_up); /* the fd did something */
+    void (*timer)(struct sl_watch *watch);                             /* `deadline` has passed */
+    int fd;           /* -1: a timer alone */
+    int64_t deadline; /* 0: none. Cleared before timer() is called */
+    bool added;       /* private from here on */
+    bool muted;       /* hung up and reported: its fd is not looked at any more */
+    size_t place;     /* among the timers */
+};
+
+/* All under the service lock. Add starts the thread if need be: SLUICE_E_SYSTEM if it cannot. Remove of
+ * one that was not added does nothing. After changing `deadline`, say so. */
+int sl_service_add(struct sl_watch *watch);
+void sl_service_remove(struct sl_watch *watch);
+void sl_service_set_deadline(struct sl_watch *watch, int64_t deadline);
+
+/* While paused its fd only counts when it hangs up. For what is readable but cannot be read just now,
+ * like a listener when descriptors have run out: else the thread would never sleep. */
+void sl_service_pause(struct sl_watch *watch, bool paused);
+
+/* Keeps the thread alive between first and last user: one reference each. */
+int sl_service_hold(void);
+void sl_service_drop(void);
+
+/* ---- dl.c: libraries found at run time ---- */
+void *sl_os_dl_open(const char *name);
+void *sl_os_dl_symbol(void *library, const char *name);
+void sl_os_dl_close(void *library);
+
+#endif

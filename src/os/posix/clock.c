@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Time, and random numbers.
+ */
+#include <errno.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <sluice/base.h>
+
+#include "os/posix/posix.h"
+#include "util/atomic.h"
+
+int64_t sl_os_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * SLUICE_S + now.tv_nsec;
+}
+
+int64_t sl_os_deadline(int64_t timeout_ns)
+{
+    int64_t now = sl_os_now();
+    return timeout_ns > SLUICE_FOREVER - now ? SLUICE_FOREVER : now + timeout_ns;
+}
+
+void sl_os_sleep(int64_t ns)
+{
+    if (ns <= 0)
+        return;
+    int64_t end = sl_os_deadline(ns);
+    struct timespec until = { .tv_sec = (time_t)(end / SLUICE_S), .tv_nsec = (long)(end % SLUICE_S) };
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        continue;
+}
+
+/* Where the kernel gives no random numbers: not secret, but hardly twice the same. */
+static uint64_t mixed(void)
+{
+    static sl_word count;
+    uint64_t x = (uint64_t)sl_os_now() ^ (uint64_t)getpid() << 40 ^ (uint64_t)(uintptr_t)&x;
+    x += sl_add(&count, 1) * UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+uint64_t sl_os_random(void)
+{
+    uint64_t value = 0;
+    while (!value) {
+        ssize_t got;
+        SL_RETRY(got, getrandom(&value, sizeof(value), 0));
+        if (got != sizeof(value))
+            value = mixed();
+    }
+    return value;
+}

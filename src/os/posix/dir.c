@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The folder that channels live in: which it is, whether it can be trusted, its locks and sockets.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "os/posix/posix.h"
+#include "util/result.h"
+
+enum { BACKLOG = 128 };
+
+/* ---- which folder ---- */
+
+/* $XDG_RUNTIME_DIR, if it is what it should be: sudo and su leave that of somebody else behind. */
+static const char *runtime_folder(void)
+{
+    const char *path = secure_getenv("XDG_RUNTIME_DIR");
+    struct stat status;
+    if (!path || *path != '/' || stat(path, &status) < 0)
+        return NULL;
+    return S_ISDIR(status.st_mode) && status.st_uid == geteuid() ? path : NULL;
+}
+
+static const char *given_folder(void)
+{
+    const char *path = secure_getenv("SLUICE_DIR");
+    return path && *path ? path : NULL;
+}
+
+int sl_os_folder_name(char *path, size_t size, bool *ours)
+{
+    const char *given = given_folder(), *runtime = runtime_folder();
+    char found[4096];
+    int length;
+    if (given)
+        length = snprintf(found, sizeof(found), "%s", given);
+    else if (runtime)
+        length = snprintf(found, sizeof(found), "%s/sluice", runtime);
+    else
+        length = snprintf(found, sizeof(found), "/tmp/sluice-%u", (unsigned)geteuid());
+    if (length < 0 || (size_t)length >= size || (size_t)length >= sizeof(found))
+        return sl_fail(SLUICE_E_INVALID, "the folder of channels has a name of %d bytes; %zu is the "
+                       "longest that works (see %s)", length, size - 1,
+                       given ? "SLUICE_DIR" : "XDG_RUNTIME_DIR");
+    memcpy(path, found, (size_t)length + 1);
+    *ours = !given;
+    return 0;
+}
+
+/* The standard places, in the order in which they are looked for. False: there is no k-th. */
+static bool standard_folder(int k, char *path, size_t size, bool *real)
+{
+    const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
+    int length = 0;
+    switch (k) {
+    case 0:
+        length = snprintf(path, size, "%s/sluice", runtime ? runtime : "");
+        *real = runtime && *runtime == '/';
+        break;
+    case 1:
+        length = snprintf(path, size, "/run/user/%u/sluice", (unsigned)geteuid());
+        *real = true;
+        break;
+    case 2:
+        length = snprintf(path, size, "/tmp/sluice-%u", (unsigned)geteuid());
+        *real = true;
+        break;
+    default:
+        return false;
+    }
+    *real = *real && length > 0 && (size_t)length < size;
+    return true;
+}
+
+static bool named_before(int k, const char *path)
+{
+    char earlier[4096];
+    bool ours, real;
+    if (sl_os_folder_name(earlier, sizeof(earlier), &ours) == 0 && !strcmp(earlier, path))
+        return true;
+    for (int i = 0; i < k; i++)
+        if (standard_folder(i, earlier, sizeof(earlier), &real) && real && !strcmp(earlier, path))
+            return true;
+    return false;
+}
+
+bool sl_os_folder_other(int k, char *path, size_t size)
+{
+    char found[4096];
+    bool real;
+    for (int i = 0; standard_folder(i, found, sizeof(found), &real); i++) {
+        if (!real || strlen(found) >= size || named_before(i, found) || k-- > 0)
+            continue;
+        strcpy(path, found);
+        return true;
+    }
+    return false;
+}
+
+/* ---- opening it ---- */
+
+static int refuse(const char *path, const char *why, const char *mend)
+{
+    return sl_fail(SLUICE_E_PERMISSION, "the folder of channels, %s, %s: %s", path, why, mend);
+}
+
+static int check_standard(const char *path, const struct stat *status)
+{
+    if (status->st_uid != geteuid())
+        return sl_fail(SLUICE_E_PERMISSION, "the folder of channels, %s, belongs to user %u, not to us "
+                       "(%u): have it removed, or set SLUICE_DIR", path, (unsigned)status->st_uid,
+                       (unsigned)geteuid());
+    if ((status->st_mode & 0777) != 0700)
+        return sl_fail(SLUICE_E_PERMISSION, "the folder of channels, %s, has mode %04o where 0700 is "
+                       "needed: chmod 700 it, or set SLUICE_DIR to a folder for several users", path,
+                       (unsigned)status->st_mode & 0777u);
+    return 0;
+}
+
+static int check_given(const char *path, const struct stat *status, bool others)
+{
+    if ((status->st_mode & S_IWOTH) && !(status->st_mode & S_ISVTX))
+        return refuse(path, "can be written by everybody, who could replace our files",
+                      "chmod o-w or chmod +t it");
+    if (others && !(status->st_mode & 0011))
+        return refuse(path, "lets no other user in, whom this channel is also for", "chmod 711 it");
+    return 0;
+}
+
+static int open_folder(const char *path, int flags)
+{
+    int fd;
+    flags |= O_DIRECTORY | O_CLOEXEC;
+    SL_RETRY(fd, open(path, O_RDONLY | flags));
+    if (fd < 0 && errno == EACCES) /* one that we may pass through but not list */
+        SL_RETRY(fd, open(path, O_PATH | flags));
+    return fd;
+}
+
+static int open_failed(const char *path, bool ours)
+{
+    struct stat status;
+    int error = errno;
+    if (error == ENOENT)
+        return sl_fail(SLUICE_E_NOT_FOUND, "there is no folder of channels at %s", path);
+    if (ours && (error == ELOOP || error == ENOTDIR) && lstat(path, &status) == 0)
+        return refuse(path, S_ISLNK(status.st_mode) ? "is a link" : "is not a folder",
+                      "remove it, or set SLUICE_DIR");
+    return sl_fail_errno(error, "the folder of channels, %s", path);
+}
+
+int sl_os_folder_open(const char *path, bool ours, struct sl_folder_options options, int *dir)
+{
+    if (ours && options.others)
+        return refuse(path, "is for this user alone, and this channel is also for others",
+                      "set SLUICE_DIR, for both sides, to a folder that they may enter");
+    mode_t mode = options.others ? 0711 : 0700;
+    bool made = options.create && mkdir(path, mode) == 0;
+    if (options.create && !made && errno != EEXIST)
+        return sl_fail_errno(errno, "making the folder of channels, %s", path);
+    int fd = open_folder(path, ours ? O_NOFOLLOW : 0);
+    if (fd < 0)
+        return open_failed(path, ours);
+    if (made)
+        fchmod(fd, mode); /* whatever the umask was; the check below tells */
+    struct stat status;
+    int result = 0;
+    if (fstat(fd, &status) < 0)
+        result = sl_fail_errno(errno, "the folder of channels, %s", path);
+    else
+        result = ours ? check_standard(path, &status) : check_given(path, &status, options.others);
+    if (result) {
+        sl_os_close(fd);
+        return result;
+    }
+    *dir = fd;
+    return 0;
+}
+
+/* ---- locks ---- */
+
+static uint32_t read_pid(int fd)
+{
+    char text[16] = "";
+    ssize_t got;
+    SL_RETRY(got, pread(fd, text, sizeof(text) - 1, 0));
+    unsigned long pid = got > 0 ? strtoul(text, NULL, 10) : 0;
+    return pid <= INT32_MAX ? (uint32_t)pid : 0;
+}
+
+/* For people and for messages only: the lock holds without it. */
+static void write_pid(int fd)
+{
+    char text[16];
+    int length = snprintf(text, sizeof(text), "%u\n", sl_os_pid());
+    ssize_t result;
+    SL_RETRY(result, ftruncate(fd, 0));
+    if (result == 0)
+        SL_RETRY(result, pwrite(fd, text, (size_t)length, 0));
+}
+
+int sl_os_lock(int dir, const char *name, int *fd, uint32_t *holder)
+{
+    int lock, result;
+    SL_RETRY(lock, openat(dir, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+    if (lock < 0)
+        return sl_fail_errno(errno, "the lock file %s", name);
+    struct stat status;
+    if (fstat(lock, &status) < 0 || !S_ISREG(status.st_mode)) {
+        sl_os_close(lock);
+        return sl_fail(SLUICE_E_PERMISSION, "the lock file %s is not a file: remove it", name);
+    }
+    SL_RETRY(result, flock(lock, LOCK_EX | LOCK_NB));
+    if (result < 0) {
+        if (errno == EWOULDBLOCK) {
+            *holder = read_pid(lock);
+            result = SLUICE_E_EXISTS;
+        } else {
+            result = sl_fail_errno(errno, "locking %s", name);
+        }
+        sl_os_close(lock);
+        return result;
+    }
+    write_pid(lock);
+    *fd = lock;
+    return 0;
+}
+
+/* ---- sockets ---- */
+
+/* A socket's name has room for 107 bytes; a longer one goes by the folder's descriptor. */
+static int address_of(struct sockaddr_un *address, int dir, const char *path, const char *name)
+{
+    memset(address, 0, sizeof(*address));
+    address->sun_family = AF_UNIX;
+    size_t room = sizeof(address->sun_path);
+    int length = snprintf(address->sun_path, room, "%s/%s", path, name);
+    if (length < 0 || (size_t)length >= room)
+        length = snprintf(address->sun_path, room, "/proc/self/fd/%d/%s", dir, name);
+    if (length < 0 || (size_t)length >= room)
+        return sl_fail(SLUICE_E_NAME, "the name %.40s... is too long for a socket", name);
+    return 0;
+}
+
+static int new_socket(int *fd)
+{
+    int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (made < 0)
+        return sl_fail_errno(errno, "making a socket");
+    *fd = made;
+    return 0;
+}
+
+static int bind_and_listen(int fd, int dir, const struct sockaddr_un *address, const char *temporary,
+                           unsigned mode, int64_t group)
+{
+    unlinkat(dir, temporary, 0); /* left by one that was killed; the lock is ours */
+    if (bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0)
+        return sl_fail_errno(errno, "making the socket %s", address->sun_path);
+    if (group >= 0 && fchownat(dir, temporary, (uid_t)-1, (gid_t)group, AT_SYMLINK_NOFOLLOW) < 0)
+        return sl_fail_errno(errno, "giving the socket %s to group %lld", address->sun_path,
+                             (long long)group);
+    if (fchmodat(dir, temporary, (mode_t)mode, 0) < 0)
+        return sl_fail_errno(errno, "giving the socket %s mode %04o", address->sun_path, mode);
+    if (listen(fd, BACKLOG) < 0)
+        return sl_fail_errno(errno, "listening on %s", address->sun_path);
+    return 0;
+}
+
+int sl_os_listen(int dir, const char *path, const char *name, const char *temporary, unsigned mode,
+                 int64_t group, int *fd)
+{
+    struct sockaddr_un address;
+    int made = -1;
+    int result = address_of(&address, dir, path, name); /* others must be able to connect to it */
+    if (!result)
+        result = address_of(&address, dir, path, temporary);
+    if (!result)
+        result = new_socket(&made);
+    if (result)
+        return result;
+    result = bind_and_listen(made, dir, &address, temporary, mode, group);
+    if (!result && renameat(dir, temporary, dir, name) < 0)
+        result = sl_fail_errno(errno, "renaming %s to %s", address.sun_path, name);
+    if (result) {
+        unlinkat(dir, temporary, 0);
+        sl_os_close(made);
+        return result;
+    }
+    *fd = made;
+    return 0;
+}
+
+static int connect_failed(int error, const char *path, const char *name, bool *stale)
+{
+    switch (error) {
+    case EAGAIN:
+        return SLUICE_AGAIN;
+    case ENOENT:
+        return sl_fail(SLUICE_E_NOT_FOUND, "there is no %s in %s", name, path);
+    case ECONNREFUSED:
+        *stale = true;
+        return sl_fail(SLUICE_E_NOT_FOUND, "nobody listens at %s in %s", name, path);
+    case EPROTOTYPE:
+        return sl_fail(SLUICE_E_PROTOCOL, "%s in %s is a socket of some other program", name, path);
+    default:
+        return sl_fail_errno(error, "connecting to %s in %s", name, path);
+    }
+}
+
+int sl_os_connect(int dir, const char *path, const char *name, int *fd, bool *stale)
+{
+    struct sockaddr_un address;
+    int made = -1, connected;
+    *stale = false;
+    int result = address_of(&address, dir, path, name);
+    if (!result)
+        result = new_socket(&made);
+    if (result)
+        return result;
+    SL_RETRY(connected, connect(made, (const struct sockaddr *)&address, sizeof(address)));
+    if (connected < 0) {
+        result = connect_failed(errno, path, name, stale);
+        sl_os_close(made);
+        return result;
+    }
+    *fd = made;
+    return 0;
+}
+
+void sl_os_remove(int dir, const char *name)
+{
+    unlinkat(dir, name, 0);
+}
+
+/* ---- listing and watching ---- */
+
+static int list_entries(DIR *entries, int (*each)(void *context, const char *name, uint32_t uid),
+                        void *context)
+{
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = readdir(entries);
+        if (!entry)
+            return errno ? sl_fail_errno(errno, "listing the folder of channels") : 0;
+        struct stat status;
+        if (entry->d_type != DT_SOCK && entry->d_type != DT_UNKNOWN)
+            continue;
+        if (fstatat(dirfd(entries), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0 ||
+            !S_ISSOCK(status.st_mode))
+            continue; /* gone in the meantime, or no socket */
+        int result = each(context, entry->d_name, status.st_uid);
+        if (result)
+            return result;
+    }
+}
+
+int sl_os_list(int dir, int (*each)(void *context, const char *name, uint32_t uid), void *context)
+{
+    int fd;
+    SL_RETRY(fd, openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (fd < 0)
+        return sl_fail_errno(errno, "listing the folder of channels");
+    DIR *entries = fdopendir(fd);
+    if (!entries) {
+        int result = sl_fail_errno(errno, "listing the folder of channels");
+        sl_os_close(fd);
+        return result;
+    }
+    int result = list_entries(entries, each, context);
+    closedir(entries);
+    return result;
+}
+
+int sl_os_watch_open(const char *path, int *fd)
+{
+    int made = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (made < 0 && errno == EMFILE)
+        return sl_fail(SLUICE_E_NO_DESCRIPTORS, "watching %s: out of descriptors (RLIMIT_NOFILE) or of "
+                       "fs.inotify.max_user_instances", path);
+    if (made < 0)
+        return sl_fail_errno(errno, "watching %s", path);
+    uint32_t names = IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM;
+    uint32_t folder = IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
+    if (inotify_add_watch(made, path, names | folder) < 0) {
+        int result = errno == ENOENT
+                         ? sl_fail(SLUICE_E_NOT_FOUND, "there is no folder of channels at %s", path)
+                         : sl_fail_errno(errno, "watching %s", path);
+        sl_os_close(made);
+        return result;
+    }
+    *fd = made;
+    return 0;
+}
+
+bool sl_os_watch_drain(int fd)
+{
+    bool any = false;
+    char events[4096];
+    ssize_t got;
+    for (;;) {
+        SL_RETRY(got, read(fd, events, sizeof(events)));
+        if (got <= 0)
+            return any;
+        any = true;
+    }
+}

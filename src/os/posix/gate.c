@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Descriptors that a program polls: epoll and eventfd.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "os/os.h"
+#include "util/result.h"
+
+int sl_os_gate_open(int *fd)
+{
+    int gate = epoll_create1(EPOLL_CLOEXEC);
+    if (gate < 0)
+        return sl_fail_errno(errno, "cannot make an epoll descriptor");
+    *fd = gate;
+    return 0;
+}
+
+int sl_os_gate_add(int gate, int fd)
+{
+    struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+    if (epoll_ctl(gate, EPOLL_CTL_ADD, fd, &event) != 0)
+        return sl_fail_errno(errno, "cannot add descriptor %d to an epoll descriptor", fd);
+    return 0;
+}
+
+void sl_os_gate_remove(int gate, int fd)
+{
+    (void)epoll_ctl(gate, EPOLL_CTL_DEL, fd, NULL);
+}
+
+int sl_os_note_open(int *fd)
+{
+    int note = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (note < 0)
+        return sl_fail_errno(errno, "cannot make an eventfd");
+    *fd = note;
+    return 0;
+}
+
+void sl_os_note_set(int fd)
+{
+    uint64_t one = 1;
+    while (write(fd, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}
+
+void sl_os_note_clear(int fd)
+{
+    uint64_t count;
+    while (read(fd, &count, sizeof count) < 0 && errno == EINTR)
+        ;
+}
+
+int sl_os_wait_readable(int fd, int64_t deadline)
+{
+    for (;;) {
+        int64_t left = deadline == SLUICE_FOREVER ? -1 : deadline - sl_os_now();
+        if (deadline != SLUICE_FOREVER && left < 0)
+            left = 0;
+        struct timespec time = { .tv_sec = left / SLUICE_S, .tv_nsec = left % SLUICE_S };
+        struct pollfd poll = { .fd = fd, .events = POLLIN };
+        int n = ppoll(&poll, 1, left < 0 ? NULL : &time, NULL);
+        if (n > 0)
+            return 0;
+        if (n == 0)
+            return SLUICE_TIMEOUT;
+        if (errno != EINTR)
+            return sl_fail_errno(errno, "cannot poll descriptor %d", fd);
+    }
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of this folder share with each other, and with nobody else.
+ */
+#ifndef SL_OS_POSIX_H
+#define SL_OS_POSIX_H
+
+#include <errno.h>
+
+#include "os/os.h"
+
+/* Makes a call again for as long as a signal interrupts it. */
+#define SL_RETRY(result, call) \
+    do { \
+        (result) = (call); \
+    } while ((result) < 0 && errno == EINTR)
+
+/* ---- fork.c ---- */
+
+/* From now on forks are noticed. SLUICE_E_FORKED in a forked child. */
+
+/* Closes a descriptor and its fork entry, as one step for a fork in another thread. */
+void sl_fork_close(int fd);
+
+/* ---- service.c: called around a fork ---- */
+
+void sl_service_before_fork(void);
+void sl_service_after_fork(bool child);
+
+#endif

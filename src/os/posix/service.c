@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The service thread: sleeps on one epoll, runs the watches' callbacks under the service lock.
+ *
+ * A worker is one life of the thread, with an epoll of its own. Whoever removes its last user marks it
+ * to stop and joins it when leaving the lock, so that nothing of it is left by then.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <poll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "os/posix/posix.h"
+#include "os/posix/timers.h"
+#include "util/result.h"
+
+enum { BATCH = 64, STACK = 256 * 1024 };
+
+struct worker {
+    pthread_t thread;
+    int epoll, kick;
+    bool stop;     /* nobody uses it any more */
+    bool detached; /* stopped by one of its own callbacks */
+    int64_t until; /* sleeps until then; INT64_MIN while it is awake */
+    struct epoll_event batch[BATCH];
+    int batched; /* how many of them are being worked through */
+    struct worker *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool holding; /* this thread has the lock */
+static _Thread_local struct worker *self;
+
+/* All under the lock. */
+static struct worker *worker;  /* NULL: not running */
+static struct worker *stopped; /* to be joined by whoever has the lock now */
+static struct sl_timers timers;
+static size_t watches, holds;
+
+static void worker_finish(struct worker *w)
+{
+    sl_os_close(w->epoll);
+    sl_os_close(w->kick);
+    free(w);
+}
+
+void sl_service_lock(void)
+{
+    pthread_mutex_lock(&lock);
+    holding = true;
+}
+
+void sl_service_unlock(void)
+{
+    struct worker *ended = stopped;
+    stopped = NULL;
+    holding = false;
+    pthread_mutex_unlock(&lock);
+    /* These run no callback any more, so none of them waits for anything that we may hold. */
+    while (ended) {
+        struct worker *next = ended->next;
+        pthread_join(ended->thread, NULL);
+        worker_finish(ended);
+        ended = next;
+    }
+}
+
+/* ---- the thread ---- */
+
+static void sleep_until(const struct worker *w, int64_t deadline)
+{
+    struct pollfd events = { .fd = w->epoll, .events = POLLIN };
+    struct timespec left = { 0, 0 };
+    if (deadline != SLUICE_FOREVER) {
+        int64_t ns = deadline - sl_os_now();
+        if (ns > 0)
+            left = (struct timespec){ .tv_sec = (time_t)(ns / SLUICE_S), .tv_nsec = (long)(ns % SLUICE_S) };
+    }
+    ppoll(&events, 1, deadline == SLUICE_FOREVER ? NULL : &left, NULL);
+}
+
+/* One round, however many of them ask to run again at once: others want the lock too. */
+static void run_timers(const struct worker *w)
+{
+    int64_t now = sl_os_now();
+    for (size_t left = timers.count; left && !w->stop && sl_timers_first(&timers) <= now; left--) {
+        struct sl_watch *watch = timers.heap[0];
+        sl_timers_remove(&timers, watch);
+        watch->deadline = 0;
+        watch->timer(watch);
+    }
+}
+
+static void mute(struct sl_watch *watch)
+{
+    if (!watch->muted && worker)
+        epoll_ctl(worker->epoll, EPOLL_CTL_DEL, watch->fd, NULL);
+    watch->muted = true;
+}
+
+static void report(struct sl_watch *watch, uint32_t events)
+{
+    bool readable = events & EPOLLIN;
+    bool hung_up = events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP);
+    if (hung_up) {
+        /* A socket counts as readable for ever after: ask what is there. What cannot say how much it
+         * has left (a pidfd) has said all that it will. */
+        int left = 0;
+        bool counted = ioctl(watch->fd, FIONREAD, &left) == 0;
+        if (counted && !left)
+            readable = false;
+        if (!counted || !left)
+            mute(watch);
+    }
+    if (watch->ready)
+        watch->ready(watch, readable, hung_up);
+}
+
+static void run_events(struct worker *w)
+{
+    int count;
+    SL_RETRY(count, epoll_wait(w->epoll, w->batch, BATCH, 0));
+    w->batched = count < 0 ? 0 : count;
+    for (int i = 0; i < w->batched; i++) {
+        void *who = w->batch[i].data.ptr;
+        uint64_t kicks;
+        if (who == w)
+            (void)!read(w->kick, &kicks, sizeof(kicks));
+        else if (who) /* not removed by a callback before it */
+            report(who, w->batch[i].events);
+    }
+    w->batched = 0;
+}
+
+static void *run(void *context)
+{
+    struct worker *w = context;
+    self = w;
+    prctl(PR_SET_NAME, "sluice");
+    prctl(PR_SET_TIMERSLACK, 1000ul); /* else a timer of 50 us takes 100 */
+    sl_service_lock();
+    while (!w->stop) {
+        w->until = sl_timers_first(&timers);
+        int64_t until = w->until;
+        sl_service_unlock();
+        sleep_until(w, until);
+        sl_service_lock();
+        w->until = INT64_MIN;
+        if (!w->stop)
+            run_events(w);
+        if (!w->stop)
+            run_timers(w);
+    }
+    bool detached = w->detached;
+    sl_service_unlock();
+    if (detached)
+        worker_finish(w);
+    return NULL;
+}
+
+/* ---- starting and stopping it ---- */
+
+static int start_thread(struct worker *w)
+{
+    sigset_t all, before;
+    pthread_attr_t small;
+    int error = pthread_attr_init(&small);
+    if (error)
+        return error;
+    pthread_attr_setstacksize(&small, STACK);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the thread inherits it */
+    error = pthread_create(&w->thread, &small, run, w);
+    if (error == EINVAL) /* programs with much thread-local data need a larger stack */
+        error = pthread_create(&w->thread, NULL, run, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&small);
+    return error;
+}
+
+static int worker_init(struct worker *w)
+{
+    struct epoll_event event = { .events = EPOLLIN, .data.ptr = w };
+    w->until = INT64_MIN;
+    w->epoll = epoll_create1(EPOLL_CLOEXEC);
+    w->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (w->epoll < 0 || w->kick < 0 || epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->kick, &event) < 0)
+        return sl_fail_errno(errno, "starting the service thread");
+    int result = sl_os_close_in_child(w->epoll);
+    if (!result)
+        result = sl_os_close_in_child(w->kick);
+    if (result)
+        return result;
+    int error = start_thread(w);
+    return error ? sl_fail(SLUICE_E_SYSTEM, "starting the service thread: %s", strerror(error)) : 0;
+}
+
+static int start(void)
+{
+    int result = sl_fork_install();
+    if (result || worker)
+        return result;
+    struct worker *w = calloc(1, sizeof(*w));
+    if (!w)
+        return sl_fail_errno(ENOMEM, "starting the service thread");
+    w->epoll = w->kick = -1;
+    result = worker_init(w);
+    if (result)
+        worker_finish(w);
+    else
+        worker = w;
+    return result;
+}
+
+static void kick(void)
+{
+    uint64_t one = 1;
+    if (worker && worker != self)
+        (void)!write(worker->kick, &one, sizeof(one));
+}
+
+static void stop_if_unused(void)
+{
+    if (watches || holds)
+        return;
+    sl_timers_finish(&timers);
+    if (!worker || sl_os_forked()) /* a forked child has the record, not the thread */
+        return;
+    kick();
+    worker->stop = true;
+    if (worker == self) {
+        worker->detached = true;
+        pthread_detach(pthread_self());
+    } else {
+        worker->next = stopped;
+        stopped = worker;
+    }
+    worker = NULL;
+}
+
+/* ---- watches ---- */
+
+static int watch_descriptor(struct sl_watch *watch)
+{
+    struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP, .data.ptr = watch };
+    watch->muted = false;
+    if (watch->fd < 0 || epoll_ctl(worker->epoll, EPOLL_CTL_ADD, watch->fd, &event) == 0)
+        return 0;
+    switch (errno) {
+    case EPERM:
+    case EBADF:
+    case EEXIST:
+        return sl_fail(SLUICE_E_INVALID, "descriptor %d cannot be watched: %s", watch->fd,
+                       errno == EEXIST ? "it is already" : strerror(errno));
+    case ENOSPC:
+        return sl_fail(SLUICE_E_NO_MEMORY, "watching descriptor %d: this user watches too many "
+                       "(raise fs.epoll.max_user_watches)", watch->fd);
+    default:
+        return sl_fail_errno(errno, "watching descriptor %d", watch->fd);
+    }
+}
+
+int sl_service_add(struct sl_watch *watch)
+{
+    if (watch->added)
+        return sl_fail(SLUICE_E_INVALID, "this watch was added already");
+    int result = start();
+    if (!result && !sl_timers_reserve(&timers, watches + 1))
+        result = sl_fail_errno(ENOMEM, "watching descriptor %d", watch->fd);
+    if (!result)
+        result = watch_descriptor(watch);
+    if (result) {
+        stop_if_unused();
+        return result;
+    }
+    watches++;
+    watch->added = true;
+    watch->place = 0;
+    sl_service_set_deadline(watch, watch->deadline);
+    return 0;
+}
+
+void sl_service_pause(struct sl_watch *watch, bool paused)
+{
+    struct epoll_event event = { .events = paused ? 0 : EPOLLIN | EPOLLRDHUP, .data.ptr = watch };
+    if (watch->added && watch->fd >= 0 && !watch->muted && worker)
+        epoll_ctl(worker->epoll, EPOLL_CTL_MOD, watch->fd, &event);
+}
+
+void sl_service_remove(struct sl_watch *watch)
+{
+    if (!watch->added)
+        return;
+    if (watch->fd >= 0 && !sl_os_forked()) /* a child shares the epoll: leave it as it is */
+        mute(watch);
+    for (int i = 0; worker && i < worker->batched; i++)
+        if (worker->batch[i].data.ptr == watch)
+            worker->batch[i].data.ptr = NULL;
+    sl_timers_remove(&timers, watch);
+    watch->added = false;
+    watches--;
+    stop_if_unused();
+}
+
+void sl_service_set_deadline(struct sl_watch *watch, int64_t deadline)
+{
+    watch->deadline = deadline;
+    if (!watch->added)
+        return;
+    sl_timers_remove(&timers, watch);
+    if (!deadline || !watch->timer)
+        return;
+    sl_timers_insert(&timers, watch);
+    if (worker && deadline < worker->until) {
+        worker->until = deadline;
+        kick();
+    }
+}
+
+int sl_service_hold(void)
+{
+    int result = start();
+    if (!result)
+        holds++;
+    return result;
+}
+
+void sl_service_drop(void)
+{
+    if (holds) {
+        holds--;
+        stop_if_unused();
+    }
+}
+
+/* ---- forks ---- */
+
+static _Thread_local bool held_before;
+
+void sl_service_before_fork(void)
+{
+    held_before = holding; /* a callback may fork, if it must */
+    if (!held_before)
+        sl_service_lock();
+}
+
+void sl_service_after_fork(bool child)
+{
+    static struct worker *forgotten; /* its memory stays, so that nothing is called lost */
+    if (child) {
+        if (worker) {
+            forgotten = worker;
+            forgotten->epoll = forgotten->kick = -1; /* closed by now */
+        }
+        worker = stopped = NULL;
+    }
+    if (!held_before)
+        sl_service_unlock();
+}

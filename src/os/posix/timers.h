@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The deadlines of the service thread's watches: a heap, the earliest on top. A watch knows its place
+ * in it, counted from 1; 0 is not in it.
+ */
+#ifndef SL_OS_TIMERS_H
+#define SL_OS_TIMERS_H
+
+#include "os/os.h"
+
+struct sl_timers {
+    struct sl_watch **heap;
+    size_t count, room;
+};
+
+/* Makes room for `count` watches, so that insert cannot fail. False: out of memory. */
+bool sl_timers_reserve(struct sl_timers *timers, size_t count);
+void sl_timers_finish(struct sl_timers *timers);
+
+void sl_timers_insert(struct sl_timers *timers, struct sl_watch *watch);
+void sl_timers_remove(struct sl_timers *timers, struct sl_watch *watch); /* fine if it is not in it */
+
+/* The earliest deadline, SLUICE_FOREVER if there is none. */
+int64_t sl_timers_first(const struct sl_timers *timers);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sleeping on a shared word: futexes of the kind that other processes see.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <sluice/base.h>
+
+#include "os/os.h"
+
+int sl_os_wait(const sl_word32 *word, uint32_t value, int64_t deadline)
+{
+    if (sl_load(word, seq_cst) != value)
+        return 0;
+    if (deadline <= 0) /* the clock starts above 0, and the kernel refuses less */
+        return SLUICE_TIMEOUT;
+    struct timespec until = { .tv_sec = (time_t)(deadline / SLUICE_S),
+                              .tv_nsec = (long)(deadline % SLUICE_S) };
+    long result = syscall(SYS_futex, word, FUTEX_WAIT_BITSET, value,
+                          deadline == SLUICE_FOREVER ? NULL : &until, NULL, FUTEX_BITSET_MATCH_ANY);
+    /* EINTR and EAGAIN: look again */
+    return result < 0 && errno == ETIMEDOUT ? SLUICE_TIMEOUT : 0;
+}
+
+void sl_os_wake(const sl_word32 *word, int count)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, count, NULL, NULL, 0);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The only door to words that other processes (or a GPU) read and write. docs/memory-order.md says for
+ * each shared word who stores it, who loads it, and why with this order.
+ *
+ * With SL_MODEL the same names go to tests/model's scheduler, which explores every interleaving.
+ */
+#ifndef SL_UTIL_ATOMIC_H
+#define SL_UTIL_ATOMIC_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+typedef _Atomic uint64_t sl_word;  /* a shared 64-bit word */
+typedef _Atomic uint32_t sl_word32; /* a shared 32-bit word (futexes) */
+
+#ifdef SL_MODEL
+
+uint64_t sl_model_load(const void *word, int bytes, int order);
+void sl_model_store(void *word, int bytes, uint64_t value, int order);
+uint64_t sl_model_add(void *word, int bytes, uint64_t value);
+uint64_t sl_model_exchange(void *word, int bytes, uint64_t value);
+void sl_model_fence(void);
+
+#define SL_MODEL_ORDER(x) memory_order_##x
+#define sl_load(p, order) ((uint64_t)sl_model_load((p), sizeof(*(p)), SL_MODEL_ORDER(order)))
+#define sl_store(p, v, order) sl_model_store((p), sizeof(*(p)), (v), SL_MODEL_ORDER(order))
+#define sl_add(p, v) sl_model_add((p), sizeof(*(p)), (v))
+#define sl_exchange(p, v) sl_model_exchange((p), sizeof(*(p)), (v))
+#define sl_fence() sl_model_fence()
+
+#else
+
+/* order: relaxed, acquire, release, seq_cst */
+#define sl_load(p, order) atomic_load_explicit((p), memory_order_##order)
+#define sl_store(p, v, order) atomic_store_explicit((p), (v), memory_order_##order)
+#define sl_add(p, v) atomic_fetch_add_explicit((p), (v), memory_order_seq_cst)
+#define sl_exchange(p, v) atomic_exchange_explicit((p), (v), memory_order_seq_cst)
+#define sl_fence() atomic_thread_fence(memory_order_seq_cst)
+
+#endif
+
+/* Tells the CPU that this is a spin loop. */
+static inline void sl_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The table of handles: chunks that are made when needed and never freed, so that a lookup needs no
+ * lock and may be given any 64 bits. There is no lock at all, so none can be lost in a fork.
+ */
+#include "util/handle.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "util/atomic.h"
+#include "util/result.h"
+
+#define INDEX_BITS 24
+#define INDEX_MASK ((UINT64_C(1) << INDEX_BITS) - 1)
+#define CHUNK_BITS 10
+#define CHUNK_ENTRIES (1u << CHUNK_BITS)
+
+/* A test makes these small, to see the ends. */
+#ifndef SL_HANDLE_LAST_INDEX
+#define SL_HANDLE_LAST_INDEX ((1u << INDEX_BITS) - 1)
+#endif
+#ifndef SL_HANDLE_LAST_GENERATION
+#define SL_HANDLE_LAST_GENERATION UINT32_MAX
+#endif
+
+/* An entry belongs to whoever took its index from the free list or from `used`, until its name is
+ * stored; then to whoever takes the name back. `object` is stored with release after the name before
+ * it was cleared, so who reads a later object also sees that the name is no longer his. */
+struct entry {
+    _Atomic uint64_t name; /* the living handle, or 0 */
+    _Atomic uint64_t last; /* the newest handle ever given for this index */
+    _Atomic(void *) object;
+    _Atomic uint32_t next; /* in the free list */
+};
+
+static _Atomic(struct entry *) chunks[(SL_HANDLE_LAST_INDEX >> CHUNK_BITS) + 1];
+static _Atomic uint32_t used;      /* the highest index ever given; index 0 never is */
+static _Atomic uint64_t free_list; /* first index, above it a counter against reuse in between */
+
+static uint32_t index_of(uint64_t handle)
+{
+    return (uint32_t)(handle >> 32 & INDEX_MASK);
+}
+
+static uint32_t generation_of(uint64_t handle)
+{
+    return (uint32_t)handle;
+}
+
+static struct entry *entry_at(uint32_t index)
+{
+    if (index > SL_HANDLE_LAST_INDEX)
+        return NULL;
+    struct entry *chunk = sl_load(&chunks[index >> CHUNK_BITS], acquire);
+    return chunk ? &chunk[index & (CHUNK_ENTRIES - 1)] : NULL;
+}
+
+static struct entry *find(uint64_t handle, enum sl_handle_kind kind)
+{
+    return handle >> 56 == (uint64_t)kind ? entry_at(index_of(handle)) : NULL;
+}
+
+static uint32_t take_free(void)
+{
+    uint64_t head = sl_load(&free_list, acquire);
+    while (head & INDEX_MASK) {
+        uint32_t index = (uint32_t)(head & INDEX_MASK);
+        uint64_t counter = (head & ~INDEX_MASK) + INDEX_MASK + 1;
+        uint64_t next = counter | sl_load(&entry_at(index)->next, relaxed);
+        if (atomic_compare_exchange_weak_explicit(&free_list, &head, next, memory_order_acquire,
+                                                  memory_order_acquire))
+            return index;
+    }
+    return 0;
+}
+
+static void give_free(struct entry *entry, uint32_t index)
+{
+    uint64_t head = sl_load(&free_list, relaxed);
+    uint64_t next;
+    do {
+        sl_store(&entry->next, (uint32_t)(head & INDEX_MASK), relaxed);
+        next = ((head & ~INDEX_MASK) + INDEX_MASK + 1) | index;
+    } while (!atomic_compare_exchange_weak_explicit(&free_list, &head, next, memory_order_release,
+                                                    memory_order_relaxed));
+}
+
+static int make_chunk(uint32_t index)
+{
+    if (entry_at(index))
+        return 1;
+    struct entry *fresh = calloc(CHUNK_ENTRIES, sizeof(*fresh));
+    struct entry *there = NULL;
+    if (!fresh)
+        return 0;
+    if (!atomic_compare_exchange_strong(&chunks[index >> CHUNK_BITS], &there, fresh))
+        free(fresh); /* another thread was first */
+    return 1;
+}
+
+static uint32_t take_unused(void)
+{
+    uint32_t before = sl_load(&used, relaxed);
+    do {
+        if (before >= SL_HANDLE_LAST_INDEX || !make_chunk(before + 1))
+            return 0;
+    } while (!atomic_compare_exchange_weak(&used, &before, before + 1));
+    return before + 1;
+}
+
+uint64_t sl_handle_new(enum sl_handle_kind kind, void *object)
+{
+    uint32_t index = take_free();
+    if (!index)
+        index = take_unused();
+    if (!index)
+        return 0;
+    struct entry *entry = entry_at(index);
+    uint32_t generation = generation_of(sl_load(&entry->last, relaxed)) + 1;
+    uint64_t handle = (uint64_t)kind << 56 | (uint64_t)index << 32 | generation;
+    sl_store(&entry->last, handle, relaxed);
+    sl_store(&entry->object, object, release);
+    sl_store(&entry->name, handle, release);
+    return handle;
+}
+
+static int why_not(uint64_t handle, struct entry *entry)
+{
+    if (!handle)
+        return SLUICE_E_INVALID;
+    if (!entry || !generation_of(handle))
+        return SLUICE_E_HANDLE;
+    uint64_t last = sl_load(&entry->last, relaxed);
+    if (generation_of(handle) > generation_of(last))
+        return SLUICE_E_HANDLE;
+    return generation_of(handle) == generation_of(last) && handle != last ? SLUICE_E_HANDLE
+                                                                          : SLUICE_E_STALE;
+}
+
+void *sl_handle_get(uint64_t handle, enum sl_handle_kind kind, int *why)
+{
+    struct entry *entry = find(handle, kind);
+    if (entry && sl_load(&entry->name, acquire) == handle) {
+        void *object = sl_load(&entry->object, acquire);
+        if (sl_load(&entry->name, relaxed) == handle)
+            return object;
+    }
+    *why = why_not(handle, entry);
+    return NULL;
+}
+
+void *sl_handle_end(uint64_t handle, enum sl_handle_kind kind)
+{
+    struct entry *entry = find(handle, kind);
+    uint64_t name = handle;
+    if (!handle || !entry || !atomic_compare_exchange_strong(&entry->name, &name, 0))
+        return NULL;
+    void *object = sl_load(&entry->object, relaxed);
+    if (generation_of(handle) < SL_HANDLE_LAST_GENERATION)
+        give_free(entry, index_of(handle));
+    return object;
+}
