@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Devices: opening by name, reset and close. The only file that lists the kinds of device.
+ */
+#include "device/device.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "util/result.h"
+
+static bool is_host(const char *name)
+{
+    return strcmp(name, "host") == 0;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_hex(char c)
+{
+    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+/* Does `text` look like `pattern`, where an x stands for a hexadecimal digit? */
+static bool looks_like(const char *text, const char *pattern)
+{
+    for (; *pattern; text++, pattern++) {
+        if (*pattern == 'x' ? !is_hex(*text) : *text != *pattern)
+            return false;
+    }
+    return *text == '\0';
+}
+
+/* "cuda:0" or "cuda:UUID", with or without the "GPU-" that the driver's tools print in front. */
+static bool is_cuda(const char *name)
+{
+    if (strncmp(name, "cuda:", 5) != 0)
+        return false;
+    name += 5;
+    size_t digits = 0;
+    while (is_digit(name[digits]))
+        digits++;
+    if (digits >= 1 && digits <= 3 && name[digits] == '\0')
+        return true;
+    if (strncmp(name, "GPU-", 4) == 0)
+        name += 4;
+    return looks_like(name, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx");
+}
+
+/* The kinds of device. A kind that this release cannot open has no functions: its names are
+ * understood and answered with SLUICE_E_UNSUPPORTED. */
+static const struct {
+    const char *name;
+    const char *title;
+    bool (*is_name)(const char *name);
+    const struct sl_device_ops *ops;
+} kinds[] = {
+    { "host", "host", is_host, &sl_device_host },
+    { "cuda", "CUDA", is_cuda, NULL },
+};
+#define KINDS (sizeof(kinds) / sizeof(*kinds))
+
+static _Atomic uint32_t counts[SL_HANDLE_EVENT + 1];
+
+void sl_device_count(enum sl_handle_kind kind, int change)
+{
+    atomic_fetch_add_explicit(&counts[kind], (uint32_t)change, memory_order_relaxed);
+}
+
+struct sl_device_counts sl_device_counts(void)
+{
+    struct sl_device_counts now = {
+        .devices = atomic_load_explicit(&counts[SL_HANDLE_DEVICE], memory_order_relaxed),
+        .streams = atomic_load_explicit(&counts[SL_HANDLE_STREAM], memory_order_relaxed),
+        .events = atomic_load_explicit(&counts[SL_HANDLE_EVENT], memory_order_relaxed),
+    };
+    return now;
+}
+
+const struct sl_device_ops *sl_device_kind(const char *name)
+{
+    for (size_t i = 0; i < KINDS; i++) {
+        if (strcmp(kinds[i].name, name) == 0)
+            return kinds[i].ops;
+    }
+    return NULL;
+}
+
+/* ---- opening ---- */
+
+int sluice_device_open(struct sluice_device *device, const char *name)
+{
+    if (!device)
+        return sl_fail(SLUICE_E_INVALID,
+                       "sluice_device_open: no place for the handle (device is NULL)");
+    if (!name)
+        return sl_fail(SLUICE_E_INVALID,
+                       "sluice_device_open: no name (name is NULL); \"host\" works everywhere");
+    for (size_t i = 0; i < KINDS; i++) {
+        if (!kinds[i].is_name(name))
+            continue;
+        if (kinds[i].ops)
+            return sl_device_open_as(kinds[i].ops, name, device);
+        return sl_fail(SLUICE_E_UNSUPPORTED,
+                       "device \"%s\": this release of Sluice has no %s device; \"host\" works "
+                       "everywhere",
+                       name, kinds[i].title);
+    }
+    return sl_fail(SLUICE_E_INVALID,
+                   "\"%.80s\" is not the name of a device; names are \"host\", \"cuda:0\" or "
+                   "\"cuda:UUID\"",
+                   name);
+}
+
+static void finish_device(struct sl_object *object)
+{
+    struct sl_device *device = (struct sl_device *)object;
+
+    device->ops->close(device);
+    sl_mutex_finish(&device->lock);
+    sl_device_count(SL_HANDLE_DEVICE, -1);
+}
+
+int sl_device_open_as(const struct sl_device_ops *ops, const char *name,
+                      struct sluice_device *handle)
+{
+    int r = sl_object_forked();
+    if (r == 0)
+        r = sl_fork_install();
+    if (r != 0)
+        return r;
+    struct sl_device *device = (struct sl_device *)sl_object_new(SL_HANDLE_DEVICE, sizeof *device);
+    if (!device)
+        return SLUICE_E_NO_MEMORY;
+
+    size_t length = strlen(name); /* is_name saw to it that it fits */
+    memcpy(device->name, name, length < SL_DEVICE_NAME ? length : SL_DEVICE_NAME - 1);
+    device->ops = ops;
+    device->open = true;
+    r = ops->open(device);
+    if (r == 0) {
+        sl_mutex_init(&device->lock);
+        device->object.finish = finish_device;
+        sl_device_count(SL_HANDLE_DEVICE, 1);
+        r = sl_object_name(&device->object, &handle->id);
+    }
+    if (r != 0)
+        sl_object_drop(&device->object);
+    return r;
+}
+
+int sl_device_hold(struct sluice_device handle, struct sl_device **device)
+{
+    struct sl_object *object;
+    int r = sl_object_hold(handle.id, SL_HANDLE_DEVICE, &object);
+
+    if (r == 0)
+        *device = (struct sl_device *)object;
+    return r;
+}
+
+int sluice_device_name(struct sluice_device handle, char *name, size_t size)
+{
+    struct sl_device *device;
+    int r = sl_device_hold(handle, &device);
+    if (r != 0)
+        return r;
+    size_t length = strlen(device->name) + 1;
+    if (!name)
+        r = sl_fail(SLUICE_E_INVALID, "sluice_device_name: no place for the name (name is NULL)");
+    else if (size < length)
+        r = sl_fail(SLUICE_E_LIMIT,
+                    "the name needs %zu bytes, there is room for %zu; %d are always enough", length,
+                    size, SL_DEVICE_NAME);
+    else
+        memcpy(name, device->name, length);
+    sl_object_drop(&device->object);
+    return r;
+}
+
+/* ---- the list of objects ---- */
+
+int sl_device_object(struct sluice_device handle, enum sl_handle_kind kind, size_t size,
+                     void **result)
+{
+    struct sl_device *device;
+    int r = sl_device_hold(handle, &device);
+    if (r != 0)
+        return r;
+    struct sl_object *object = sl_object_new(kind, size);
+    if (!object) {
+        sl_object_drop(&device->object);
+        return SLUICE_E_NO_MEMORY;
+    }
+    object->device = device; /* with the hold from above */
+    *result = object;
+    return 0;
+}
+
+static void list(struct sl_device *device, struct sl_object *object)
+{
+    object->next = device->objects;
+    if (device->objects)
+        device->objects->previous = object;
+    device->objects = object;
+    object->listed = true;
+}
+
+static void unlist(struct sl_device *device, struct sl_object *object)
+{
+    if (object->previous)
+        object->previous->next = object->next;
+    else
+        device->objects = object->next;
+    if (object->next)
+        object->next->previous = object->previous;
+    object->next = object->previous = NULL;
+    object->listed = false;
+}
+
+int sl_device_adopt(struct sl_object *object, uint64_t *only, uint64_t *id)
+{
+    struct sl_device *device = object->device;
+    int r = 0;
+    bool listed = false;
+
+    sl_mutex_lock(&device->lock);
+    if (!device->open) {
+        uint64_t ended = atomic_load_explicit(&device->object.id, memory_order_relaxed);
+        r = sl_object_stale(ended, SL_HANDLE_DEVICE);
+    } else if (only && *only) {
+        *id = *only;
+    } else {
+        r = sl_object_name(object, id);
+        listed = r == 0;
+    }
+    if (listed) {
+        list(device, object);
+        if (only)
+            *only = *id;
+    }
+    sl_mutex_unlock(&device->lock);
+
+    if (!listed)
+        sl_object_drop(object);
+    return r;
+}
+
+bool sl_device_disown(struct sl_object *object, enum sl_end how)
+{
+    if (!object->listed)
+        return false;
+    unlist(object->device, object);
+    return sl_object_unname(object, how);
+}
+
+/* ---- waiting, reset and close ---- */
+
+/* SLUICE_E_CAPTURING if one of the device's streams captures. */
+static int none_capturing(struct sl_device *device, const char *what)
+{
+    int r = 0;
+
+    sl_mutex_lock(&device->lock);
+    for (struct sl_object *object = device->objects; object && r == 0; object = object->next) {
+        if (object->kind == SL_HANDLE_STREAM)
+            r = sl_stream_not_capturing((struct sl_stream *)object, what);
+    }
+    sl_mutex_unlock(&device->lock);
+    return r;
+}
+
+int sluice_device_synchronize(struct sluice_device handle)
+{
+    struct sl_device *device;
+    int r = sl_device_hold(handle, &device);
+    if (r != 0)
+        return r;
+    r = none_capturing(device, "its device cannot be synchronized");
+    if (r == 0)
+        r = device->ops->synchronize(device);
+    sl_object_drop(&device->object);
+    return r;
+}
+
+/* Ends the names of all objects, then the objects as far as nobody is inside. */
+static void end_objects(struct sl_device *device, enum sl_end how)
+{
+    struct sl_object *ended = NULL;
+
+    sl_mutex_lock(&device->lock);
+    device->default_stream = 0;
+    while (device->objects) {
+        struct sl_object *object = device->objects;
+        sl_device_disown(object, how);
+        object->next = ended;
+        ended = object;
+    }
+    sl_mutex_unlock(&device->lock);
+
+    while (ended) {
+        struct sl_object *object = ended;
+        ended = object->next;
+        sl_object_drop(object);
+    }
+}
+
+int sluice_device_reset(struct sluice_device handle)
+{
+    struct sl_device *device;
+    int r = sl_device_hold(handle, &device);
+    if (r != 0)
+        return r;
+    r = none_capturing(device, "its device cannot be reset");
+    if (r == 0) {
+        r = device->ops->synchronize(device);
+        end_objects(device, SL_END_RESET); /* also when the driver failed: then all the more */
+    }
+    sl_object_drop(&device->object);
+    return r;
+}
+
+/* Ends the device's own name, so that nothing new is adopted. False if another thread did. */
+static bool shut(struct sl_device *device)
+{
+    sl_mutex_lock(&device->lock);
+    bool first = device->open && sl_object_unname(&device->object, SL_END_CLOSED);
+    device->open = false;
+    sl_mutex_unlock(&device->lock);
+    return first;
+}
+
+int sluice_device_close(struct sluice_device *handle)
+{
+    if (!handle)
+        return sl_fail(SLUICE_E_INVALID, "sluice_device_close: no handle (device is NULL)");
+    if (handle->id == 0)
+        return 0;
+    struct sl_device *device;
+    int r = sl_device_hold(*handle, &device);
+    if (r != 0)
+        return r;
+    r = none_capturing(device, "its device cannot be closed");
+    if (r == 0) {
+        r = device->ops->synchronize(device);
+        if (shut(device)) {
+            end_objects(device, SL_END_CLOSED);
+            sl_object_drop(&device->object); /* the name's use */
+            handle->id = 0;
+        } else {
+            r = sl_object_stale(handle->id, SL_HANDLE_DEVICE);
+        }
+    }
+    sl_object_drop(&device->object);
+    return r;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Inside: devices, streams and events, and the table that a kind of device fills.
+ *
+ * The layer in front checks everything once (handles, owners, capture, timing, "never recorded",
+ * the current streams) before it calls a kind, so a kind gets live objects of its own only.
+ * device.c is the one file that lists the kinds.
+ *
+ * Whoever is inside an object holds it: an object that ends meanwhile loses its name at once and
+ * its native half when the last holder drops it. So no lock is held while a kind works, and nothing
+ * is destroyed under a thread that uses it.
+ */
+#ifndef SL_DEVICE_DEVICE_H
+#define SL_DEVICE_DEVICE_H
+
+#include <stdbool.h>
+
+#include <sluice/device.h>
+
+#include "device/object.h"
+#include "os/os.h"
+
+#define SL_DEVICE_NAME 64
+
+struct sl_device {
+    struct sl_object object;
+    const struct sl_device_ops *ops;
+    void *state; /* the kind's own */
+    char name[SL_DEVICE_NAME];
+
+    sl_mutex lock; /* guards what follows, and which objects the device lists */
+    bool open;
+    struct sl_object *objects; /* its streams and events: a name ends exactly when it leaves here */
+    uint64_t default_stream;   /* its handle, 0 until it is asked for */
+};
+
+struct sl_stream {
+    struct sl_object object;
+    uintptr_t native;
+    enum sluice_stream_kind kind;
+    int32_t priority;
+    bool blocking;
+    void (*release)(void *user); /* of a borrowed stream */
+    void *user;
+    unsigned current; /* on how many threads' stacks, and how often; the device's lock */
+};
+
+struct sl_event {
+    struct sl_object object;
+    uintptr_t native;
+    bool timing;
+    _Atomic bool recorded;
+};
+
+/* A kind of device. Every function is there; they may run on any thread at any time, several at
+ * once. Those that return int say a sluice_result and set the sentence. What is marked "quick" is
+ * called under a lock and must not wait for anything. */
+struct sl_device_ops {
+    const char *name;
+
+    int (*open)(struct sl_device *device); /* by device->name; sets ->state */
+    void (*close)(struct sl_device *device);
+    int (*synchronize)(struct sl_device *device);
+
+    /* By ->priority and ->blocking; wrap by `native`, which it checks. They set ->native. */
+    int (*stream_create)(struct sl_stream *stream);
+    int (*stream_wrap)(struct sl_stream *stream, uintptr_t native);
+    int (*stream_default)(struct sl_stream *stream);
+    /* Waits for nothing; queued work still runs. Leaves a native stream that is not owned. */
+    void (*stream_destroy)(struct sl_stream *stream);
+    /* Quick. */
+    int (*stream_capturing)(struct sl_stream *stream, bool *capturing);
+    int (*stream_query)(struct sl_stream *stream); /* 0 or SLUICE_NOT_READY */
+    int (*stream_synchronize)(struct sl_stream *stream);
+
+    /* `other` and `event` may be of another device of this kind. */
+    int (*stream_wait_stream)(struct sl_stream *stream, struct sl_stream *other);
+    int (*stream_wait_event)(struct sl_stream *stream, struct sl_event *event);
+
+    int (*event_create)(struct sl_event *event); /* by ->timing; sets ->native */
+    void (*event_destroy)(struct sl_event *event);
+    int (*event_record)(struct sl_event *event, struct sl_stream *stream);
+    int (*event_query)(struct sl_event *event); /* 0 or SLUICE_NOT_READY */
+    int (*event_synchronize)(struct sl_event *event);
+    int (*event_elapsed)(struct sl_event *start, struct sl_event *stop, double *milliseconds);
+};
+
+extern const struct sl_device_ops sl_device_host;
+
+/* ---- for the core ---- */
+
+/* The kind whose name is `name`, e.g. "host"; NULL if this release has none. */
+const struct sl_device_ops *sl_device_kind(const char *name);
+
+/* May `stream` order frames that live on a device of this kind (NULL: of any)? SLUICE_ON_CPU may.
+ * 0; SLUICE_E_INVALID for no stream; SLUICE_E_HANDLE; SLUICE_E_STALE; SLUICE_E_WRONG_DEVICE. */
+int sl_stream_check_handle(struct sluice_stream stream, const struct sl_device_ops *kind);
+
+static inline int sl_stream_check(struct sluice_stream stream, const struct sl_device_ops *kind)
+{
+    return stream.id == SLUICE_ON_CPU.id ? 0 : sl_stream_check_handle(stream, kind);
+}
+
+/* The stream behind a handle, kept alive until sl_object_drop(&stream->object). */
+int sl_stream_hold(struct sluice_stream handle, struct sl_stream **stream);
+
+/* ---- between the files of this layer, and for tests ---- */
+
+int sl_device_hold(struct sluice_device handle, struct sl_device **device);
+int sl_event_hold(struct sluice_event handle, struct sl_event **event);
+
+/* 0, or SLUICE_E_NOT_RECORDED. */
+int sl_event_recorded(struct sl_event *event);
+
+/* Opens `name` as a device of this kind. */
+int sl_device_open_as(const struct sl_device_ops *ops, const char *name,
+                      struct sluice_device *device);
+
+/* A new object of a device, without a name yet. Keeps the device alive. */
+int sl_device_object(struct sluice_device handle, enum sl_handle_kind kind, size_t size,
+                     void **object);
+
+/* Gives it its name and lists it; on failure the object is dropped. With `only`, a word of the
+ * device: if another object has its name there already, that name is the answer and this object is
+ * dropped. */
+int sl_device_adopt(struct sl_object *object, uint64_t *only, uint64_t *id);
+
+/* Ends the name of a listed object, under the device's lock; the list's hold becomes the caller's.
+ * False if its name ended before. */
+bool sl_device_disown(struct sl_object *object, enum sl_end how);
+
+/* Is the stream capturing? Then SLUICE_E_CAPTURING, saying that `what` cannot be done. */
+int sl_stream_not_capturing(struct sl_stream *stream, const char *what);
+
+/* How many native devices, streams and events exist now. Borrowed and default streams count. */
+struct sl_device_counts {
+    uint32_t devices, streams, events;
+};
+struct sl_device_counts sl_device_counts(void);
+void sl_device_count(enum sl_handle_kind kind, int change);
+
+#endif

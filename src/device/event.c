@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Events: points in a stream, that others wait for or measure between.
+ */
+#include <inttypes.h>
+
+#include "device/device.h"
+#include "util/result.h"
+
+static uint64_t name_of(const struct sl_event *event)
+{
+    return atomic_load_explicit(&event->object.id, memory_order_relaxed);
+}
+
+static const struct sl_device_ops *ops_of(const struct sl_event *event)
+{
+    return event->object.device->ops;
+}
+
+int sl_event_hold(struct sluice_event handle, struct sl_event **event)
+{
+    struct sl_object *object;
+    int r = sl_object_hold(handle.id, SL_HANDLE_EVENT, &object);
+
+    if (r == 0)
+        *event = (struct sl_event *)object;
+    return r;
+}
+
+int sl_event_recorded(struct sl_event *event)
+{
+    if (atomic_load_explicit(&event->recorded, memory_order_acquire))
+        return 0;
+    return sl_fail(SLUICE_E_NOT_RECORDED,
+                   "event 0x%" PRIx64 " was never recorded; call sluice_event_record first",
+                   name_of(event));
+}
+
+static void finish_event(struct sl_object *object)
+{
+    struct sl_event *event = (struct sl_event *)object;
+
+    ops_of(event)->event_destroy(event);
+    sl_device_count(SL_HANDLE_EVENT, -1);
+}
+
+int sluice_event_create(struct sluice_device device, uint32_t flags, struct sluice_event *handle)
+{
+    if (!handle)
+        return sl_fail(SLUICE_E_INVALID,
+                       "sluice_event_create: no place for the handle (event is NULL)");
+    if (flags & ~(uint32_t)SLUICE_EVENT_TIMING)
+        return sl_fail(SLUICE_E_INVALID,
+                       "sluice_event_create: flags are 0x%" PRIx32 "; they are 0 or "
+                       "SLUICE_EVENT_TIMING",
+                       flags);
+    void *object;
+    int r = sl_device_object(device, SL_HANDLE_EVENT, sizeof(struct sl_event), &object);
+    if (r != 0)
+        return r;
+    struct sl_event *event = object;
+    event->timing = (flags & SLUICE_EVENT_TIMING) != 0;
+    r = ops_of(event)->event_create(event);
+    if (r != 0) {
+        sl_object_drop(&event->object);
+        return r;
+    }
+    event->object.finish = finish_event;
+    sl_device_count(SL_HANDLE_EVENT, 1);
+    return sl_device_adopt(&event->object, NULL, &handle->id);
+}
+
+/* An event is recorded on streams of its own device only, also where one piece of hardware was
+ * opened twice: whoever closes one device must not end what the other still uses. */
+static int same_device(struct sl_event *event, struct sl_object *other, const char *what)
+{
+    if (event->object.device == other->device)
+        return 0;
+    return sl_fail(SLUICE_E_WRONG_DEVICE,
+                   "event 0x%" PRIx64 " and %s 0x%" PRIx64 " are of two devices (two opens of "
+                   "\"%s\" are two as well); create the event on the other's device",
+                   name_of(event), what, atomic_load_explicit(&other->id, memory_order_relaxed),
+                   event->object.device->name);
+}
+
+int sluice_event_record(struct sluice_event handle, struct sluice_stream stream_handle)
+{
+    struct sl_event *event;
+    struct sl_stream *stream;
+    int r = sl_event_hold(handle, &event);
+    if (r != 0)
+        return r;
+    r = sl_stream_hold(stream_handle, &stream);
+    if (r == 0) {
+        r = same_device(event, &stream->object, "stream");
+        if (r == 0)
+            r = ops_of(event)->event_record(event, stream);
+        if (r == 0)
+            atomic_store_explicit(&event->recorded, true, memory_order_release);
+        sl_object_drop(&stream->object);
+    }
+    sl_object_drop(&event->object);
+    return r;
+}
+
+int sluice_event_query(struct sluice_event handle)
+{
+    struct sl_event *event;
+    int r = sl_event_hold(handle, &event);
+    if (r != 0)
+        return r;
+    r = sl_event_recorded(event);
+    if (r == 0)
+        r = ops_of(event)->event_query(event);
+    if (r == SLUICE_NOT_READY)
+        sl_say("event 0x%" PRIx64 " has not been reached yet", handle.id);
+    sl_object_drop(&event->object);
+    return r;
+}
+
+int sluice_event_synchronize(struct sluice_event handle)
+{
+    struct sl_event *event;
+    int r = sl_event_hold(handle, &event);
+    if (r != 0)
+        return r;
+    r = sl_event_recorded(event);
+    if (r == 0)
+        r = ops_of(event)->event_synchronize(event);
+    sl_object_drop(&event->object);
+    return r;
+}
+
+static int measurable(struct sl_event *event)
+{
+    if (!event->timing)
+        return sl_fail(SLUICE_E_NO_TIMING,
+                       "event 0x%" PRIx64 " was made without timing; create it with "
+                       "SLUICE_EVENT_TIMING",
+                       name_of(event));
+    int r = sl_event_recorded(event);
+    if (r == 0)
+        r = ops_of(event)->event_query(event);
+    if (r == SLUICE_NOT_READY)
+        sl_say("event 0x%" PRIx64 " has not been reached yet", name_of(event));
+    return r;
+}
+
+int sluice_event_elapsed(struct sluice_event start_handle, struct sluice_event stop_handle,
+                         double *milliseconds)
+{
+    struct sl_event *start, *stop;
+
+    if (!milliseconds)
+        return sl_fail(SLUICE_E_INVALID,
+                       "sluice_event_elapsed: no place for the result (milliseconds is NULL)");
+    int r = sl_event_hold(start_handle, &start);
+    if (r != 0)
+        return r;
+    r = sl_event_hold(stop_handle, &stop);
+    if (r == 0) {
+        r = same_device(start, &stop->object, "event");
+        if (r == 0)
+            r = measurable(start);
+        if (r == 0)
+            r = measurable(stop);
+        if (r == 0)
+            r = ops_of(start)->event_elapsed(start, stop, milliseconds);
+        sl_object_drop(&stop->object);
+    }
+    sl_object_drop(&start->object);
+    return r;
+}
+
+int sluice_event_destroy(struct sluice_event *handle)
+{
+    if (!handle)
+        return sl_fail(SLUICE_E_INVALID, "sluice_event_destroy: no handle (event is NULL)");
+    if (handle->id == 0)
+        return 0;
+    struct sl_event *event;
+    int r = sl_event_hold(*handle, &event);
+    if (r != 0)
+        return r;
+    struct sl_device *device = event->object.device;
+    sl_mutex_lock(&device->lock);
+    bool ended = sl_device_disown(&event->object, SL_END_DESTROYED);
+    sl_mutex_unlock(&device->lock);
+    if (ended) {
+        handle->id = 0;
+        sl_object_drop(&event->object); /* the name's use */
+    } else {
+        r = sl_object_stale(name_of(event), SL_HANDLE_EVENT);
+    }
+    sl_object_drop(&event->object);
+    return r;
+}

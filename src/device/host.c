@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The `host` device: work is done when a call returns, so there is never anything to wait for. An
+ * event keeps the time it was recorded.
+ */
+#include <stdlib.h>
+
+#include "device/device.h"
+#include "util/result.h"
+
+struct mark {
+    _Atomic int64_t at; /* sl_os_now() */
+};
+
+static int host_open(struct sl_device *device)
+{
+    device->state = NULL;
+    return 0;
+}
+
+static void host_close(struct sl_device *device)
+{
+    (void)device;
+}
+
+static int host_synchronize(struct sl_device *device)
+{
+    (void)device;
+    return 0;
+}
+
+static int host_stream(struct sl_stream *stream)
+{
+    stream->native = 0;
+    return 0;
+}
+
+static int host_stream_wrap(struct sl_stream *stream, uintptr_t native)
+{
+    (void)native; /* the host has no native streams: any value will do */
+    return host_stream(stream);
+}
+
+static void host_stream_destroy(struct sl_stream *stream)
+{
+    (void)stream;
+}
+
+static int host_stream_capturing(struct sl_stream *stream, bool *capturing)
+{
+    (void)stream;
+    *capturing = false;
+    return 0;
+}
+
+static int host_stream_done(struct sl_stream *stream)
+{
+    (void)stream;
+    return 0;
+}
+
+static int host_stream_wait_stream(struct sl_stream *stream, struct sl_stream *other)
+{
+    (void)stream;
+    (void)other;
+    return 0;
+}
+
+static int host_stream_wait_event(struct sl_stream *stream, struct sl_event *event)
+{
+    (void)stream;
+    (void)event;
+    return 0;
+}
+
+static struct mark *mark_of(struct sl_event *event)
+{
+    return (struct mark *)event->native;
+}
+
+static int host_event_create(struct sl_event *event)
+{
+    struct mark *mark = NULL;
+    if (event->timing) {
+        mark = malloc(sizeof *mark);
+        if (!mark)
+            return sl_fail(SLUICE_E_NO_MEMORY, "no memory for the time of an event (%zu bytes)",
+                           sizeof *mark);
+        atomic_init(&mark->at, 0);
+    }
+    event->native = (uintptr_t)mark;
+    return 0;
+}
+
+static void host_event_destroy(struct sl_event *event)
+{
+    free(mark_of(event));
+}
+
+static int host_event_record(struct sl_event *event, struct sl_stream *stream)
+{
+    (void)stream;
+    if (event->timing)
+        atomic_store_explicit(&mark_of(event)->at, sl_os_now(), memory_order_relaxed);
+    return 0;
+}
+
+static int host_event_done(struct sl_event *event)
+{
+    (void)event;
+    return 0;
+}
+
+static int host_event_elapsed(struct sl_event *start, struct sl_event *stop, double *milliseconds)
+{
+    int64_t from = atomic_load_explicit(&mark_of(start)->at, memory_order_relaxed);
+    int64_t to = atomic_load_explicit(&mark_of(stop)->at, memory_order_relaxed);
+
+    *milliseconds = (double)(to - from) / (double)SLUICE_MS;
+    return 0;
+}
+
+const struct sl_device_ops sl_device_host = {
+    .name = "host",
+    .open = host_open,
+    .close = host_close,
+    .synchronize = host_synchronize,
+    .stream_create = host_stream,
+    .stream_wrap = host_stream_wrap,
+    .stream_default = host_stream,
+    .stream_destroy = host_stream_destroy,
+    .stream_capturing = host_stream_capturing,
+    .stream_query = host_stream_done,
+    .stream_synchronize = host_stream_done,
+    .stream_wait_stream = host_stream_wait_stream,
+    .stream_wait_event = host_stream_wait_event,
+    .event_create = host_event_create,
+    .event_destroy = host_event_destroy,
+    .event_record = host_event_record,
+    .event_query = host_event_done,
+    .event_synchronize = host_event_done,
+    .event_elapsed = host_event_elapsed,
+};

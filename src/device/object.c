@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Names, holders and ends of what handles stand for.
+ */
+#include "device/object.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/device.h"
+#include "os/os.h"
+#include "util/result.h"
+
+/* Dropped objects, by kind. */
+static struct sl_object *pool[SL_HANDLE_EVENT + 1];
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* How the latest names ended: the name, with `how` in place of its kind. A name that others have
+ * pushed out gets a sentence that leaves it open. */
+#define ENDS 1024
+static _Atomic uint64_t ends[ENDS];
+#define END_SHIFT 56
+#define END_NAME  (UINT64_MAX >> (64 - END_SHIFT))
+
+static const char *const kind_names[SL_HANDLE_EVENT + 1] = {
+    [SL_HANDLE_WRITER] = "writer",
+    [SL_HANDLE_READER] = "reader",
+    [SL_HANDLE_WATCH] = "watch",
+    [SL_HANDLE_DEVICE] = "device",
+    [SL_HANDLE_STREAM] = "stream",
+    [SL_HANDLE_EVENT] = "event",
+};
+
+static _Atomic uint64_t *end_of(uint64_t id)
+{
+    return &ends[(id * UINT64_C(0x9E3779B97F4A7C15)) >> 54];
+}
+
+struct sl_object *sl_object_new(enum sl_handle_kind kind, size_t size)
+{
+    pthread_mutex_lock(&pool_lock);
+    struct sl_object *object = pool[kind];
+    if (object)
+        pool[kind] = object->next;
+    pthread_mutex_unlock(&pool_lock);
+
+    if (!object) {
+        object = calloc(1, size);
+        if (!object) {
+            sl_say("no memory for a %s (%zu bytes)", kind_names[kind], size);
+            return NULL;
+        }
+    } else {
+        /* All but the two words that latecomers may be reading. */
+        size_t start = offsetof(struct sl_object, kind);
+        memset((char *)object + start, 0, size - start);
+        atomic_store_explicit(&object->id, 0, memory_order_relaxed);
+    }
+    object->kind = kind;
+    atomic_store_explicit(&object->uses, 1, memory_order_release);
+    return object;
+}
+
+int sl_object_name(struct sl_object *object, uint64_t *id)
+{
+    uint64_t name = sl_handle_new(object->kind, object);
+    if (name == 0)
+        return sl_fail(SLUICE_E_NO_MEMORY, "no memory for the handle of a %s",
+                       kind_names[object->kind]);
+    /* Release: whoever finds the id finds the fields filled in. */
+    atomic_store_explicit(&object->id, name, memory_order_release);
+    *id = name;
+    return 0;
+}
+
+bool sl_object_unname(struct sl_object *object, enum sl_end how)
+{
+    uint64_t id = atomic_load_explicit(&object->id, memory_order_relaxed);
+    uint64_t end = (id & END_NAME) | ((uint64_t)how << END_SHIFT);
+
+    /* Noted first: whoever sees that the name has ended can say how. */
+    atomic_store_explicit(end_of(id), end, memory_order_relaxed);
+    return sl_handle_end(id, object->kind) != NULL;
+}
+
+int sl_object_stale(uint64_t id, enum sl_handle_kind kind)
+{
+    const char *name = kind_names[kind];
+    uint64_t end = atomic_load_explicit(end_of(id), memory_order_relaxed);
+    enum sl_end how = SL_END_UNKNOWN;
+    if ((end & END_NAME) == (id & END_NAME))
+        how = (enum sl_end)(end >> END_SHIFT);
+
+    if (how == SL_END_DESTROYED)
+        return sl_fail(SLUICE_E_STALE, "%s 0x%" PRIx64 " was destroyed; create another", name, id);
+    if (kind != SL_HANDLE_STREAM && kind != SL_HANDLE_EVENT)
+        return sl_fail(SLUICE_E_STALE, "%s 0x%" PRIx64 " was closed; open it again", name, id);
+    if (how == SL_END_RESET || how == SL_END_CLOSED)
+        return sl_fail(SLUICE_E_STALE,
+                       "%s 0x%" PRIx64 " has ended: its device was %s; create another", name, id,
+                       how == SL_END_RESET ? "reset" : "closed");
+    return sl_fail(SLUICE_E_STALE,
+                   "%s 0x%" PRIx64 " has ended: destroyed, or its device was reset or closed", name,
+                   id);
+}
+
+int sl_object_forked(void)
+{
+    if (!sl_os_forked())
+        return 0;
+    return sl_fail(
+        SLUICE_E_FORKED,
+        "a child made by fork() cannot use what its parent opened or open more; use Sluice "
+        "in the parent, or start the child by exec()");
+}
+
+static int not_found(uint64_t id, enum sl_handle_kind kind, int why)
+{
+    const char *name = kind_names[kind];
+
+    if (id == 0)
+        return sl_fail(SLUICE_E_INVALID, "zero handle: no %s was given", name);
+    if (id == 1 && kind == SL_HANDLE_STREAM)
+        return sl_fail(SLUICE_E_INVALID, "SLUICE_ON_CPU is no %s of a device; this call needs one",
+                       name);
+    if (why == SLUICE_E_STALE)
+        return sl_object_stale(id, kind);
+    return sl_fail(SLUICE_E_HANDLE, "0x%" PRIx64 " is not the handle of a %s", id, name);
+}
+
+/* The object with one more use, or NULL and *why. */
+static struct sl_object *find(uint64_t id, enum sl_handle_kind kind, int *why)
+{
+    struct sl_object *object = sl_handle_get(id, kind, why);
+    if (!object)
+        return NULL;
+
+    *why = SLUICE_E_STALE;
+    uint32_t uses = atomic_load_explicit(&object->uses, memory_order_relaxed);
+    do {
+        if (uses == 0)
+            return NULL;
+    } while (!atomic_compare_exchange_weak_explicit(&object->uses, &uses, uses + 1,
+                                                    memory_order_acquire, memory_order_relaxed));
+    if (atomic_load_explicit(&object->id, memory_order_acquire) != id) {
+        /* It ended, and its memory became another's, between the two steps above. */
+        sl_object_drop(object);
+        return NULL;
+    }
+    return object;
+}
+
+struct sl_object *sl_object_find(uint64_t id, enum sl_handle_kind kind)
+{
+    int why;
+
+    return find(id, kind, &why);
+}
+
+int sl_object_hold(uint64_t id, enum sl_handle_kind kind, struct sl_object **object)
+{
+    int why;
+
+    if (sl_os_forked())
+        return sl_object_forked();
+    *object = find(id, kind, &why);
+    return *object ? 0 : not_found(id, kind, why);
+}
+
+void sl_object_drop(struct sl_object *object)
+{
+    if (atomic_fetch_sub_explicit(&object->uses, 1, memory_order_acq_rel) != 1)
+        return;
+
+    struct sl_device *device = object->device;
+    if (object->finish)
+        object->finish(object);
+    pthread_mutex_lock(&pool_lock);
+    object->next = pool[object->kind];
+    pool[object->kind] = object;
+    pthread_mutex_unlock(&pool_lock);
+    if (device)
+        sl_object_drop(&device->object);
+}

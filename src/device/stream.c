@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Streams: made, borrowed or the device's default; waits between them; their end.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "device/device.h"
+#include "util/result.h"
+
+/* A struct of a caller with another idea of its size is refused beyond this: it was never set. */
+#define LARGEST_STRUCT 4096
+
+static uint64_t name_of(const struct sl_stream *stream)
+{
+    return atomic_load_explicit(&stream->object.id, memory_order_relaxed);
+}
+
+static const struct sl_device_ops *ops_of(const struct sl_stream *stream)
+{
+    return stream->object.device->ops;
+}
+
+int sl_stream_hold(struct sluice_stream handle, struct sl_stream **stream)
+{
+    struct sl_object *object;
+    int r = sl_object_hold(handle.id, SL_HANDLE_STREAM, &object);
+
+    if (r == 0)
+        *stream = (struct sl_stream *)object;
+    return r;
+}
+
+int sl_stream_check_handle(struct sluice_stream handle, const struct sl_device_ops *kind)
+{
+    if (handle.id == SLUICE_ON_CPU.id)
+        return 0;
+    if (handle.id == 0)
+        return sl_fail(SLUICE_E_INVALID,
+                       "no stream given: pass SLUICE_ON_CPU if the CPU did the work, or the stream "
+                       "that does it");
+    struct sl_stream *stream;
+    int r = sl_stream_hold(handle, &stream);
+    if (r != 0)
+        return r;
+    if (kind && ops_of(stream) != kind)
+        r = sl_fail(SLUICE_E_WRONG_DEVICE,
+                    "stream 0x%" PRIx64 " is of device \"%s\", the channel's frames live on "
+                    "\"%s\"; synchronize the stream and pass SLUICE_ON_CPU, or pass a stream "
+                    "of that device",
+                    handle.id, stream->object.device->name, kind->name);
+    sl_object_drop(&stream->object);
+    return r;
+}
+
+int sl_stream_not_capturing(struct sl_stream *stream, const char *what)
+{
+    bool capturing = false;
+    int r = ops_of(stream)->stream_capturing(stream, &capturing);
+
+    if (r == 0 && capturing)
+        r = sl_fail(SLUICE_E_CAPTURING,
+                    "stream 0x%" PRIx64 " is capturing a graph: %s until the capture ends",
+                    name_of(stream), what);
+    return r;
+}
+
+/* ---- making ---- */
+
+static void finish_stream(struct sl_object *object)
+{
+    struct sl_stream *stream = (struct sl_stream *)object;
+
+    ops_of(stream)->stream_destroy(stream);
+    sl_device_count(SL_HANDLE_STREAM, -1);
+    if (stream->release && name_of(stream) != 0) /* without a name, wrapping has failed */
+        stream->release(stream->user);
+}
+
+static int new_stream(struct sluice_device device, enum sluice_stream_kind kind,
+                      struct sl_stream **stream)
+{
+    void *object;
+    int r = sl_device_object(device, SL_HANDLE_STREAM, sizeof **stream, &object);
+
+    if (r == 0) {
+        *stream = object;
+        (*stream)->kind = kind;
+    }
+    return r;
+}
+
+/* Takes a stream that its kind has made (`made` is what it said) to its handle. */
+static int adopt(struct sl_stream *stream, int made, struct sluice_stream *handle)
+{
+    struct sl_device *device = stream->object.device;
+
+    if (made != 0) {
+        sl_object_drop(&stream->object);
+        return made;
+    }
+    stream->object.finish = finish_stream;
+    sl_device_count(SL_HANDLE_STREAM, 1);
+    uint64_t *only = stream->kind == SLUICE_STREAM_DEFAULT ? &device->default_stream : NULL;
+    return sl_device_adopt(&stream->object, only, &handle->id);
+}
+
+static int read_params(const struct sluice_stream_params *params, struct sluice_stream_params *mine)
+{
+    memset(mine, 0, sizeof *mine);
+    if (!params)
+        return 0;
+    if (params->size < sizeof params->size || params->size > LARGEST_STRUCT)
+        return sl_fail(SLUICE_E_INVALID,
+                       "sluice_stream_params.size is %" PRIu32 "; set it to sizeof of the struct",
+                       params->size);
+    memcpy(mine, params, params->size < sizeof *mine ? params->size : sizeof *mine);
+    if (mine->blocking > 1)
+        return sl_fail(SLUICE_E_INVALID,
+                       "sluice_stream_params.blocking is %" PRIu32 "; it is 0 or 1",
+                       mine->blocking);
+    if (mine->reserved != 0)
+        return sl_fail(SLUICE_E_INVALID,
+                       "sluice_stream_params.reserved is %" PRIu32 "; it must be 0",
+                       mine->reserved);
+    return 0;
+}
+
+static int no_place(const char *call, const char *parameter)
+{
+    return sl_fail(SLUICE_E_INVALID, "%s: no place for the result (%s is NULL)", call, parameter);
+}
+
+int sluice_stream_create(struct sluice_device device, const struct sluice_stream_params *params,
+                         struct sluice_stream *handle)
+{
+    struct sluice_stream_params mine;
+    struct sl_stream *stream;
+
+    if (!handle)
+        return no_place("sluice_stream_create", "stream");
+    int r = read_params(params, &mine);
+    if (r == 0)
+        r = new_stream(device, SLUICE_STREAM_OWNED, &stream);
+    if (r != 0)
+        return r;
+    stream->priority = mine.priority;
+    stream->blocking = mine.blocking != 0;
+    return adopt(stream, ops_of(stream)->stream_create(stream), handle);
+}
+
+int sluice_stream_wrap(struct sluice_device device, uintptr_t native, void (*release)(void *user),
+                       void *user, struct sluice_stream *handle)
+{
+    struct sl_stream *stream;
+
+    if (!handle)
+        return no_place("sluice_stream_wrap", "stream");
+    int r = new_stream(device, SLUICE_STREAM_BORROWED, &stream);
+    if (r != 0)
+        return r;
+    r = ops_of(stream)->stream_wrap(stream, native);
+    stream->release = release;
+    stream->user = user;
+    return adopt(stream, r, handle);
+}
+
+int sluice_stream_default(struct sluice_device device, struct sluice_stream *handle)
+{
+    struct sl_stream *stream;
+
+    if (!handle)
+        return no_place("sluice_stream_default", "stream");
+    int r = new_stream(device, SLUICE_STREAM_DEFAULT, &stream);
+    if (r != 0)
+        return r;
+    return adopt(stream, ops_of(stream)->stream_default(stream), handle);
+}
+
+/* ---- what it is ---- */
+
+int sluice_stream_native(struct sluice_stream handle, uintptr_t *native)
+{
+    struct sl_stream *stream;
+
+    if (!native)
+        return no_place("sluice_stream_native", "native");
+    int r = sl_stream_hold(handle, &stream);
+    if (r != 0)
+        return r;
+    *native = stream->native;
+    sl_object_drop(&stream->object);
+    return 0;
+}
+
+int sluice_stream_info(struct sluice_stream handle, struct sluice_stream_info *info)
+{
+    struct sl_stream *stream;
+    bool capturing = false;
+
+    if (!info)
+        return no_place("sluice_stream_info", "info");
+    if (info->size < sizeof info->size || info->size > LARGEST_STRUCT)
+        return sl_fail(SLUICE_E_INVALID,
+                       "sluice_stream_info.size is %" PRIu32 "; set it to sizeof of the struct",
+                       info->size);
+    int r = sl_stream_hold(handle, &stream);
+    if (r != 0)
+        return r;
+    r = ops_of(stream)->stream_capturing(stream, &capturing);
+    if (r == 0) {
+        struct sluice_stream_info mine = {
+            .size = info->size,
+            .kind = stream->kind,
+            .priority = stream->priority,
+            .blocking = stream->blocking,
+            .capturing = capturing,
+            .device = { atomic_load_explicit(&stream->object.device->object.id,
+                                             memory_order_relaxed) },
+        };
+        memset(info, 0, mine.size); /* what a newer caller knows and we do not, reads as 0 */
+        memcpy(info, &mine, mine.size < sizeof mine ? mine.size : sizeof mine);
+    }
+    sl_object_drop(&stream->object);
+    return r;
+}
+
+/* ---- waiting ---- */
+
+/* Waits go between devices of one kind. Between kinds nobody but the CPU could wait. */
+static int same_kind(struct sl_stream *stream, struct sl_object *other, const char *what)
+{
+    if (other->device->ops == ops_of(stream))
+        return 0;
+    return sl_fail(SLUICE_E_WRONG_DEVICE,
+                   "a stream of \"%s\" cannot wait for %s of \"%s\"; synchronize it on the CPU",
+                   stream->object.device->name, what, other->device->name);
+}
+
+int sluice_stream_wait_stream(struct sluice_stream handle, struct sluice_stream other_handle)
+{
+    struct sl_stream *stream, *other;
+    int r = sl_stream_hold(handle, &stream);
+    if (r != 0)
+        return r;
+    r = sl_stream_hold(other_handle, &other);
+    if (r == 0) {
+        r = same_kind(stream, &other->object, "a stream");
+        if (r == 0 && stream != other)
+            r = ops_of(stream)->stream_wait_stream(stream, other);
+        sl_object_drop(&other->object);
+    }
+    sl_object_drop(&stream->object);
+    return r;
+}
+
+int sluice_stream_wait_event(struct sluice_stream handle, struct sluice_event event_handle)
+{
+    struct sl_stream *stream;
+    struct sl_event *event;
+    int r = sl_stream_hold(handle, &stream);
+    if (r != 0)
+        return r;
+    r = sl_event_hold(event_handle, &event);
+    if (r == 0) {
+        r = same_kind(stream, &event->object, "an event");
+        if (r == 0)
+            r = sl_event_recorded(event);
+        if (r == 0)
+            r = ops_of(stream)->stream_wait_event(stream, event);
+        sl_object_drop(&event->object);
+    }
+    sl_object_drop(&stream->object);
+    return r;
+}
+
+int sluice_stream_query(struct sluice_stream handle)
+{
+    struct sl_stream *stream;
+    int r = sl_stream_hold(handle, &stream);
+    if (r != 0)
+        return r;
+    r = sl_stream_not_capturing(stream, "it cannot be queried");
+    if (r == 0)
+        r = ops_of(stream)->stream_query(stream);
+    if (r == SLUICE_NOT_READY)
+        sl_say("stream 0x%" PRIx64 " still has work to do", handle.id);
+    sl_object_drop(&stream->object);
+    return r;
+}
+
+int sluice_stream_synchronize(struct sluice_stream handle)
+{
+    struct sl_stream *stream;
+    int r = sl_stream_hold(handle, &stream);
+    if (r != 0)
+        return r;
+    r = sl_stream_not_capturing(stream, "it cannot be synchronized");
+    if (r == 0)
+        r = ops_of(stream)->stream_synchronize(stream);
+    sl_object_drop(&stream->object);
+    return r;
+}
+
+/* ---- its end ---- */
+
+/* Under the device's lock: may the stream end now? Then its name does. */
+static int end_stream(struct sl_stream *stream, uint64_t id)
+{
+    if (stream->object.listed && stream->current > 0)
+        return sl_fail(SLUICE_E_BUSY,
+                       "stream 0x%" PRIx64
+                       " is a current stream (%u times, on this thread or another); "
+                       "pop it there first",
+                       id, stream->current);
+    if (!sl_device_disown(&stream->object, SL_END_DESTROYED))
+        return sl_object_stale(id, SL_HANDLE_STREAM);
+    return 0;
+}
+
+int sluice_stream_destroy(struct sluice_stream *handle)
+{
+    if (!handle)
+        return sl_fail(SLUICE_E_INVALID, "sluice_stream_destroy: no handle (stream is NULL)");
+    if (handle->id == 0)
+        return 0;
+    struct sl_stream *stream;
+    int r = sl_stream_hold(*handle, &stream);
+    if (r != 0)
+        return r;
+    if (stream->kind == SLUICE_STREAM_DEFAULT)
+        r = sl_fail(SLUICE_E_INVALID,
+                    "a device's default stream cannot be destroyed; it ends with the device");
+    else if (stream->kind == SLUICE_STREAM_OWNED)
+        r = sl_stream_not_capturing(stream, "it cannot be destroyed");
+    if (r == 0) {
+        struct sl_device *device = stream->object.device;
+        sl_mutex_lock(&device->lock);
+        r = end_stream(stream, handle->id);
+        sl_mutex_unlock(&device->lock);
+    }
+    if (r == 0) {
+        handle->id = 0;
+        sl_object_drop(&stream->object); /* the name's use */
+    }
+    sl_object_drop(&stream->object);
+    return r;
+}
