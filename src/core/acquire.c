@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A reader's frame from acquire to release.
+ */
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/reader.h"
+#include "core/view.h"
+#include "util/hooks.h"
+#include "util/result.h"
+
+#define HELD_ENDING 1        /* a token that no frame has */
+#define RETRIES_BEFORE_YIELD 64 /* protocol 1.14 */
+
+/* ---- taking ---- */
+
+static struct sl_held *free_entry(struct sluice_reader *reader)
+{
+    for (uint32_t i = 0; i < SLUICE_MAX_SLOTS; i++)
+        if (sl_load(&reader->held[i].token, acquire) == 0)
+            return &reader->held[i];
+    return NULL;
+}
+
+static int check_record(const struct sluice_reader *reader, const struct sl_record *record,
+                        const struct sl_link_memory *memory, uint64_t sequence)
+{
+    const struct sluice_format *format = &memory->format;
+
+    if (record->sequence != sequence || record->generation != memory->generation ||
+        record->array_count != format->array_count || record->meta_size > SLUICE_MAX_META ||
+        record->offset > memory->object.size || memory->object.size - record->offset < format->slot_bytes)
+        return sl_fail(SLUICE_E_PROTOCOL, "channel '%s': the header of frame %llu is damaged", reader->name,
+                       (unsigned long long)sequence);
+    return 0;
+}
+
+/* Frames that this reader did not get since the one before. */
+static uint64_t count_missed(struct sl_session *session, uint64_t dropped)
+{
+    uint64_t missed = session->lease.skipped - session->skipped;
+
+    if (session->generation != 0 && dropped >= session->dropped)
+        missed += dropped - session->dropped;
+    session->skipped = session->lease.skipped;
+    session->dropped = dropped;
+    return missed;
+}
+
+static void fill_frame(struct sluice_reader *reader, struct sl_held *entry, const struct sl_record *record,
+                       struct sluice_frame *frame)
+{
+    struct sl_session *session = entry->session;
+    struct sl_link *link = session->link;
+    uint64_t token = ++reader->next_token << 8 | (uint64_t)(entry - reader->held) | UINT64_C(1) << 63;
+    int64_t now = sl_os_now();
+
+    *frame = (struct sluice_frame){
+        .sequence = entry->sequence,
+        .session = link->session,
+        .missed = count_missed(session, record->dropped),
+        .capture_ns = record->capture_ns,
+        .commit_ns = record->commit_ns - link->clock_offset_ns,
+        .meta_size = record->meta_size,
+        .capture_clock = record->capture_clock,
+        /* Only a writer writes through it; readers map it read-only. */
+        .meta = (void *)(uintptr_t)link->ops->link_meta(link, entry->slot),
+        .slot = entry->slot,
+        .generation = record->generation,
+        .array_count = record->array_count,
+        .opaque = { [SL_FRAME_OWNER] = atomic_load_explicit(&reader->object.id, memory_order_relaxed),
+                    [SL_FRAME_TOKEN] = token,
+                    [SL_FRAME_ENTRY] = (uint64_t)(entry - reader->held) },
+    };
+    if (frame->capture_clock == SLUICE_CLOCK_MONOTONIC)
+        frame->capture_ns -= link->clock_offset_ns;
+    if (reader->last_session != 0 && reader->last_session != link->session)
+        frame->flags |= SLUICE_FRAME_NEW_SESSION;
+    if (session->generation != frame->generation)
+        frame->flags |= SLUICE_FRAME_NEW_FORMAT;
+    session->generation = frame->generation;
+    reader->last_session = link->session;
+
+    uint64_t latency = now > frame->commit_ns ? (uint64_t)(now - frame->commit_ns) : 0;
+    sl_store(&link->page.lease_ns[entry->slot], (uint64_t)now, relaxed);
+    sl_store(&reader->latency_ns, latency, relaxed);
+    sl_store(&reader->taken, sl_load(&reader->taken, relaxed) + 1, relaxed);
+    sl_store(&reader->missed, sl_load(&reader->missed, relaxed) + frame->missed, relaxed);
+    sl_store(link->page.taken, sl_load(&reader->taken, relaxed), relaxed);
+    sl_store(link->page.missed, sl_load(&reader->missed, relaxed), relaxed);
+    sl_store(link->page.latency_ns, latency, relaxed);
+    sl_store(link->page.last, entry->sequence, relaxed);
+    sl_store(&entry->token, token, release);
+}
+
+/* A held slot becomes a frame; SLUICE_AGAIN while its memory has not come. */
+static int make_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_frame *frame)
+{
+    struct sl_session *session = reader->session;
+    const struct sl_record *record = session->link->ops->link_record(session->link, slot);
+    struct sl_held *entry = free_entry(reader);
+    struct sl_link_memory *memory;
+    int r;
+
+    if ((r = sl_session_map(session, slot, record, &memory)) != 0)
+        return r;
+    struct sl_record header; /* copied once, then checked, then used; its arrays when they are asked for */
+    memcpy(&header, record, offsetof(struct sl_record, arrays));
+    if ((r = check_record(reader, &header, memory, sequence)) != 0)
+        return r;
+    sl_lease_keep(&session->lease, sequence);
+    *entry = (struct sl_held){
+        .token = HELD_ENDING,
+        .session = session,
+        .memory = memory,
+        .address = (char *)memory->object.address + header.offset,
+        .slot = slot,
+        .sequence = sequence,
+    };
+    sl_add(&memory->held, 1);
+    sl_add(&session->held, 1);
+    sl_add(&reader->held_count, 1);
+    fill_frame(reader, entry, &header, frame);
+    SL_KILL_POINT("after_acquire");
+    return 0;
+}
+
+/* ---- waiting ---- */
+
+static bool is_over(const struct sl_session *session)
+{
+    return sl_load(&session->link->gone, acquire) || sl_load(session->link->closed, acquire);
+}
+
+/* Before a sleep, and in the spin. */
+static bool must_look(const struct sluice_reader *reader)
+{
+    const struct sl_session *session = reader->session;
+
+    if (sl_load(&reader->attention, acquire) || sl_load(&reader->closing, acquire))
+        return true;
+    return session && !sl_load(&session->link->gone, acquire) &&
+           (sl_lease_pending(&session->lease) || sl_load(session->link->closed, acquire));
+}
+
+static void spin(const struct sluice_reader *reader, int64_t deadline)
+{
+    int64_t spin_ns = reader->params.spin_ns;
+
+    if (spin_ns < 0)
+        return;
+    int64_t end = sl_os_deadline(spin_ns);
+    if (end > deadline)
+        end = deadline;
+    for (uint32_t i = 1; !must_look(reader); i++) {
+        sl_pause();
+        if (i % 32 == 0 && sl_os_now() >= end)
+            return;
+    }
+}
+
+/* Sleeps until there is something to look at. `pending`: a frame is there that cannot be taken yet. */
+static void wait_for_news(struct sluice_reader *reader, int64_t deadline, bool pending)
+{
+    struct sl_session *session = reader->session;
+    bool live = session && !is_over(session);
+    sl_word32 *bell = live ? session->link->page.bell : &reader->bell;
+
+    if (!pending) {
+        spin(reader, deadline);
+        if (must_look(reader))
+            return;
+    }
+    uint32_t rung = sl_load(bell, acquire);
+    if (live && !pending)
+        sl_store(session->link->page.want, sl_lease_want(&session->lease), seq_cst);
+    if (pending ? !sl_load(&reader->attention, seq_cst) : !must_look(reader))
+        (void)sl_os_wait(bell, rung, deadline);
+    if (live)
+        sl_store(session->link->page.want, 0, relaxed);
+}
+
+/* The slot is held, its memory is on the way: waits for it within the caller's time (protocol 2.4). */
+static int wait_for_memory(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, int64_t deadline,
+                           struct sluice_frame *frame)
+{
+    int r;
+
+    while ((r = make_frame(reader, slot, sequence, frame)) == SLUICE_AGAIN) {
+        if (sl_load(&reader->session->link->gone, acquire)) {
+            sl_lease_keep(&reader->session->lease, sequence); /* it never will: the frame is lost */
+            return SLUICE_TIMEOUT;
+        }
+        if (sl_os_now() >= deadline || sl_load(&reader->closing, acquire))
+            return sl_fail(SLUICE_AGAIN, "channel '%s': the memory of frame %llu has not come yet", reader->name,
+                           (unsigned long long)sequence);
+        wait_for_news(reader, deadline, true);
+        sl_session_attend(reader);
+    }
+    return r;
+}
+
+/* ---- acquire ---- */
+
+/* 0, SLUICE_TIMEOUT when there is nothing to take, or why it could not be. */
+static int try_take(struct sluice_reader *reader, int64_t deadline, struct sluice_frame *frame)
+{
+    struct sl_session *session = reader->session;
+    uint64_t sequence = 0;
+    int slot, r, retries = 0;
+
+    if (!session)
+        return SLUICE_TIMEOUT;
+    sl_session_prune(session);
+    while ((slot = sl_lease_take(&session->lease, &sequence)) == SL_LEASE_RETRY) {
+        if (++retries % RETRIES_BEFORE_YIELD != 0)
+            continue;
+        sched_yield();
+        if (sl_os_now() >= deadline)
+            return sl_fail(SLUICE_AGAIN, "channel '%s': the writer outran this reader %d times", reader->name, retries);
+    }
+    if (retries)
+        sl_store(&reader->retries, sl_load(&reader->retries, relaxed) + (uint64_t)retries, relaxed);
+    if (slot == SL_LEASE_NONE)
+        return SLUICE_TIMEOUT;
+    r = wait_for_memory(reader, (uint32_t)slot, sequence, deadline, frame);
+    if (r != 0)
+        sl_lease_end(&session->lease, (uint32_t)slot);
+    return r;
+}
+
+static int nothing_came(const struct sluice_reader *reader)
+{
+    char text[sizeof reader->join->text];
+
+    if (reader->session && !is_over(reader->session))
+        return sl_fail(SLUICE_TIMEOUT, "channel '%s': no new frame came in time", reader->name);
+    sl_service_lock();
+    snprintf(text, sizeof text, "%s", reader->join->text);
+    sl_service_unlock();
+    return sl_fail(SLUICE_NO_WRITER, "channel '%s' has no writer at the moment%s%s", reader->name, text[0] ? ": " : "",
+                   text);
+}
+
+static int too_many(const struct sluice_reader *reader)
+{
+    char list[160] = "";
+    size_t used = 0;
+
+    for (uint32_t i = 0; i < SLUICE_MAX_SLOTS && used < sizeof list - 24; i++)
+        if (sl_load(&reader->held[i].token, acquire) > HELD_ENDING)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%llu", used ? ", " : "",
+                                     (unsigned long long)reader->held[i].sequence);
+    return sl_fail(SLUICE_E_LIMIT, "channel '%s': this reader holds %u frames already (%s): release one, or open it with a larger hold",
+                   reader->name, reader->params.hold, list);
+}
+
+static int acquire(struct sluice_reader *reader, int64_t timeout_ns, struct sluice_frame *frame)
+{
+    int64_t deadline = 0; /* a first look; the clock is read only if there is need to wait */
+    int r;
+
+    if (sl_load(&reader->held_count, acquire) >= reader->params.hold)
+        return too_many(reader);
+    for (;;) {
+        sl_session_attend(reader);
+        if (sl_load(&reader->closing, acquire))
+            return sl_fail(SLUICE_E_STALE, "channel '%s': the reader was closed meanwhile", reader->name);
+        if (reader->evicted) {
+            reader->evicted = false;
+            return sl_fail(SLUICE_E_LOST, "channel '%s': the writer evicted this reader, which held a frame too long",
+                           reader->name);
+        }
+        r = try_take(reader, deadline, frame);
+        if (r != SLUICE_TIMEOUT && r != SLUICE_AGAIN)
+            return r;
+        if (deadline == 0 && timeout_ns > 0)
+            deadline = sl_os_deadline(timeout_ns);
+        if (r == SLUICE_AGAIN) {
+            if (sl_os_now() >= deadline)
+                return r;
+            continue;
+        }
+        if (!reader->session || is_over(reader->session)) {
+            if ((r = sl_session_switch(reader)) == 0)
+                continue;
+            if (r < 0)
+                return r;
+            if (reader->session && sl_load(reader->session->link->closed, acquire))
+                return sl_fail(SLUICE_CLOSED, "channel '%s': its writer has closed it", reader->name);
+        }
+        if (timeout_ns == 0 || sl_os_now() >= deadline)
+            return nothing_came(reader);
+        wait_for_news(reader, deadline, false);
+    }
+}
+
+int sluice_reader_acquire(sluice_reader *handle, struct sluice_stream stream, int64_t timeout_ns,
+                          struct sluice_frame *frame)
+{
+    struct sluice_reader *reader;
+    int r = sl_reader_hold(handle, &reader);
+
+    if (r != 0)
+        return r;
+    if (!frame)
+        r = sl_fail(SLUICE_E_INVALID, "channel '%s': no place for the frame was given", reader->name);
+    else if (timeout_ns < SLUICE_DEFAULT)
+        r = sl_fail(SLUICE_E_INVALID, "channel '%s': a time-out of %lld ns", reader->name, (long long)timeout_ns);
+    else
+        r = sl_stream_check(stream, reader->device);
+    if (r == 0) {
+        r = acquire(reader, timeout_ns == SLUICE_DEFAULT ? SLUICE_S : timeout_ns, frame);
+        if (reader->gate >= 0)
+            sl_gate_settle(reader);
+    }
+    sl_object_drop(&reader->object);
+    return r;
+}
+
+/* ---- release ---- */
+
+/* The entry of a frame that is out, or NULL with a sentence. */
+static struct sl_held *find_entry(struct sluice_reader *reader, const struct sluice_frame *frame)
+{
+    uint64_t index = frame->opaque[SL_FRAME_ENTRY], token = frame->opaque[SL_FRAME_TOKEN];
+
+    if (frame->opaque[SL_FRAME_OWNER] == atomic_load_explicit(&reader->object.id, memory_order_relaxed) &&
+        index < SLUICE_MAX_SLOTS && token > HELD_ENDING &&
+        sl_load(&reader->held[index].token, acquire) == token)
+        return &reader->held[index];
+    sl_say("channel '%s': this frame was released already, or is not this reader's", reader->name);
+    return NULL;
+}
+
+static int release_frame(struct sluice_reader *reader, struct sluice_frame *frame, struct sluice_stream stream)
+{
+    struct sl_held *entry = find_entry(reader, frame);
+    uint64_t token = frame->opaque[SL_FRAME_TOKEN];
+    int r;
+
+    if (!entry)
+        return SLUICE_E_STALE;
+    if ((r = sl_stream_check(stream, reader->device)) != 0)
+        return r;
+    /* Of several threads that release the same frame one comes through. */
+    if (!atomic_compare_exchange_strong_explicit(&entry->token, &token, HELD_ENDING, memory_order_acq_rel,
+                                                 memory_order_relaxed))
+        return sl_fail(SLUICE_E_STALE, "channel '%s': this frame was released already", reader->name);
+
+    struct sl_session *session = entry->session;
+    struct sl_link *link = session->link;
+    SL_KILL_POINT("before_release");
+    sl_lease_end(&session->lease, entry->slot);
+    SL_KILL_POINT("after_release");
+    bool lost = sl_load(link->page.evicted, seq_cst) != 0;
+    if (sl_load(link->waiting, relaxed))
+        (void)sl_os_send(link->wake_fd, "", 1, NULL, 0);
+    memset(frame->opaque, 0, sizeof frame->opaque);
+    frame->meta = NULL;
+    sl_add(&entry->memory->held, (uint32_t)-1);
+    sl_store(&entry->token, 0, release);
+    sl_add(&reader->held_count, (uint32_t)-1);
+    sl_add(&session->held, (uint32_t)-1); /* last: an old session may be gone from here on */
+    if (lost)
+        return sl_fail(SLUICE_E_LOST, "channel '%s': the writer took this frame back while it was read: it may not have been whole",
+                       reader->name);
+    return 0;
+}
+
+int sluice_reader_release(sluice_reader *handle, struct sluice_frame *frame, struct sluice_stream stream)
+{
+    struct sluice_reader *reader;
+    int r = sl_reader_hold(handle, &reader);
+
+    if (r != 0)
+        return r;
+    r = frame ? release_frame(reader, frame, stream)
+              : sl_fail(SLUICE_E_INVALID, "channel '%s': no frame to release was given", reader->name);
+    sl_object_drop(&reader->object);
+    return r;
+}
+
+int sl_reader_view(struct sl_object *object, const struct sluice_frame *frame, struct sl_view *view)
+{
+    struct sluice_reader *reader = (struct sluice_reader *)object;
+    struct sl_held *entry = find_entry(reader, frame);
+
+    if (!entry)
+        return SLUICE_E_STALE;
+    view->format = &entry->memory->format;
+    view->record = entry->session->link->ops->link_record(entry->session->link, entry->slot);
+    view->address = entry->address;
+    view->array_count = entry->memory->format.array_count;
+    view->read_only = !entry->session->link->writable;
+    return 0;
+}

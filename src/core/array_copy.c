@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Arrays in the program's own memory: describing them, and copying from one to another in host
+ * memory.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/format.h"
+#include "util/checked.h"
+#include "util/result.h"
+
+/* The bytes that an array of any strides touches: `below` before its first element, `above` from
+ * there on; both 0 if it is empty. */
+static int find_span(int result, const struct sluice_array *array, uint64_t *below, uint64_t *above)
+{
+    *below = 0;
+    *above = sluice_dtype_size(array->dtype);
+    for (int d = 0; d < array->ndim; d++) {
+        if (array->shape[d] == 0) {
+            *below = *above = 0;
+            return SLUICE_OK;
+        }
+        uint64_t stride = (uint64_t)array->strides[d], reach;
+        uint64_t *side = array->strides[d] < 0 ? below : above;
+        if (array->strides[d] < 0)
+            stride = 0 - stride;
+        if (!sl_checked_mul((uint64_t)array->shape[d] - 1, stride, &reach) ||
+            !sl_checked_add(*side, reach, side) || *side > SL_SLOT_MAX) {
+            return sl_fail(result,
+                           "array '%.31s': dimension %d (extent %" PRId64 ", stride %" PRId64
+                           ") reaches further than memory does",
+                           array->name, d, array->shape[d], array->strides[d]);
+        }
+    }
+    return SLUICE_OK;
+}
+
+int sluice_array_wrap(struct sluice_array *array, const char *name, void *data,
+                      struct sluice_dtype dtype, int ndim, const int64_t *shape,
+                      const int64_t *strides)
+{
+    struct sluice_array made = { .data = data, .dtype = dtype, .ndim = ndim };
+    if (!array || (ndim > 0 && !shape))
+        return sl_fail(SLUICE_E_INVALID, "the %s to wrap is NULL", array ? "shape" : "array");
+    int r = sl_array_name_check(name, true);
+    if (r != SLUICE_OK)
+        return r;
+    if (name)
+        memcpy(made.name, name, strlen(name) + 1);
+    if (!sl_dtype_valid(dtype)) {
+        return sl_fail(SLUICE_E_FORMAT,
+                       "array '%s': no data type has code %u with %u bits and %u lanes", made.name,
+                       dtype.code, dtype.bits, dtype.lanes);
+    }
+    r = sl_shape_check(SLUICE_E_FORMAT, made.name, ndim, shape);
+    if (r != SLUICE_OK)
+        return r;
+    size_t dims = sizeof *shape * (size_t)ndim;
+    if (ndim)
+        memcpy(made.shape, shape, dims);
+    if (strides && ndim) {
+        memcpy(made.strides, strides, dims);
+    } else if (!sl_strides_tight(sluice_dtype_size(dtype), ndim, made.shape, made.strides,
+                                 &made.nbytes)) {
+        return sl_fail(SLUICE_E_FORMAT, "array '%s': its shape takes more than 2^46 bytes",
+                       made.name);
+    }
+    uint64_t below, above;
+    r = find_span(SLUICE_E_FORMAT, &made, &below, &above);
+    if (r != SLUICE_OK)
+        return r;
+    made.nbytes = below + above;
+    *array = made;
+    return SLUICE_OK;
+}
+
+/* One dimension of a copy. */
+struct step {
+    int64_t count;
+    int64_t to, from; /* strides */
+};
+
+/* What is left to do of a copy: `run` bytes in one piece, repeated over `depth` dimensions, the
+ * innermost first. */
+struct plan {
+    size_t run;
+    int depth;
+    struct step steps[SLUICE_MAX_DIMS];
+};
+
+/* The order of the dimensions means nothing to a copy: the smallest steps in `to` go innermost, and
+ * dimensions that continue each other on both sides become one. */
+static void make_plan(const struct sluice_array *to, const struct sluice_array *from,
+                      struct plan *plan)
+{
+    struct step sorted[SLUICE_MAX_DIMS];
+    int count = 0;
+    for (int d = to->ndim - 1; d >= 0; d--) {
+        if (to->shape[d] < 2)
+            continue;
+        int at = count++;
+        for (; at > 0 && sorted[at - 1].to > to->strides[d]; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = (struct step){ to->shape[d], to->strides[d], from->strides[d] };
+    }
+    plan->run = sluice_dtype_size(to->dtype);
+    plan->depth = 0;
+    for (int i = 0; i < count; i++) {
+        struct step *last = plan->depth ? &plan->steps[plan->depth - 1] : NULL;
+        if (!last && sorted[i].to == (int64_t)plan->run && sorted[i].from == (int64_t)plan->run)
+            plan->run *= (size_t)sorted[i].count;
+        else if (last && sorted[i].to == last->to * last->count &&
+                 sorted[i].from == last->from * last->count)
+            last->count *= sorted[i].count;
+        else
+            plan->steps[plan->depth++] = sorted[i];
+    }
+}
+
+/* A copy of a size that the compiler knows is a load and a store. */
+#define COPY_STEPS(bytes) \
+    for (int64_t i = 0; i < step->count; i++) { \
+        memcpy(to + i * step->to, from + i * step->from, (bytes)); \
+    }
+
+static void copy_step(char *to, const char *from, size_t run, const struct step *step)
+{
+    switch (run) {
+    case 1: COPY_STEPS(1) break;
+    case 2: COPY_STEPS(2) break;
+    case 3: COPY_STEPS(3) break;
+    case 4: COPY_STEPS(4) break;
+    case 8: COPY_STEPS(8) break;
+    case 16: COPY_STEPS(16) break;
+    default: COPY_STEPS(run) break;
+    }
+}
+
+static void copy_plan(char *to, const char *from, const struct plan *plan, int depth)
+{
+    if (depth == 0) {
+        memcpy(to, from, plan->run);
+        return;
+    }
+    const struct step *step = &plan->steps[depth - 1];
+    if (depth == 1) {
+        copy_step(to, from, plan->run, step);
+        return;
+    }
+    for (int64_t i = 0; i < step->count; i++)
+        copy_plan(to + i * step->to, from + i * step->from, plan, depth - 1);
+}
+
+/* Do both arrays' bytes lie apart? The same memory in the same layout is no copy at all. */
+static int check_apart(const struct sluice_array *to, uint64_t to_bytes,
+                       const struct sluice_array *from, uint64_t below, uint64_t above,
+                       bool same_layout, bool *done)
+{
+    uintptr_t to_first = (uintptr_t)to->data, from_first = (uintptr_t)from->data - below;
+    *done = same_layout && to->data == from->data;
+    if (*done || to_first >= from_first + below + above || from_first >= to_first + to_bytes)
+        return SLUICE_OK;
+    return sl_fail(SLUICE_E_INVALID,
+                   "arrays '%.31s' and '%.31s' share memory: a copy needs two places", to->name,
+                   from->name);
+}
+
+static int not_enough(const struct sluice_array *array, uint64_t span)
+{
+    return sl_fail(SLUICE_E_INVALID,
+                   "array '%.31s': its shape takes %" PRIu64 " bytes, nbytes says %" PRIu64,
+                   array->name, span, array->nbytes);
+}
+
+static int check_data(const struct sluice_array *array, const char *role)
+{
+    if (!array->data)
+        return sl_fail(SLUICE_E_INVALID, "array '%.31s', to copy %s, has no data: it is NULL",
+                       array->name, role);
+    return SLUICE_OK;
+}
+
+static int copy_tensor(const struct sluice_array *to, const struct sluice_array *from)
+{
+    uint64_t to_bytes, below, above;
+    int r = sl_strides_check(SLUICE_E_INVALID, to->name, sluice_dtype_size(to->dtype), to->ndim,
+                             to->shape, to->strides, &to_bytes);
+    if (r == SLUICE_OK)
+        r = find_span(SLUICE_E_INVALID, from, &below, &above);
+    if (r != SLUICE_OK || to_bytes == 0)
+        return r;
+    if (to_bytes > to->nbytes)
+        return not_enough(to, to_bytes);
+    if (below + above > from->nbytes)
+        return not_enough(from, below + above);
+    r = check_data(to, "into");
+    if (r == SLUICE_OK)
+        r = check_data(from, "from");
+    bool same = memcmp(to->strides, from->strides, sizeof to->strides[0] * (size_t)to->ndim) == 0,
+         done = false;
+    if (r == SLUICE_OK)
+        r = check_apart(to, to_bytes, from, below, above, same, &done);
+    if (r != SLUICE_OK || done)
+        return r;
+    struct plan plan;
+    make_plan(to, from, &plan);
+    copy_plan(to->data, from->data, &plan, plan.depth);
+    return SLUICE_OK;
+}
+
+/* The end of an image's planes, within what the array says to have. */
+static int check_image(const struct sluice_array *array, const char *role, uint64_t *nbytes)
+{
+    int r = sl_image_check(SLUICE_E_INVALID, array->name, &array->image);
+    if (r == SLUICE_OK)
+        r = sl_image_planes_check(SLUICE_E_INVALID, array->name, &array->image, nbytes);
+    if (r != SLUICE_OK)
+        return r;
+    if (*nbytes > array->nbytes)
+        return not_enough(array, *nbytes);
+    return check_data(array, role);
+}
+
+static int check_same_image(const struct sluice_array *to, const struct sluice_array *from)
+{
+    const struct sluice_image *a = &to->image, *b = &from->image;
+    if (a->pixel_format != b->pixel_format || a->width != b->width || a->height != b->height) {
+        return sl_fail(SLUICE_E_FORMAT,
+                       "array '%.31s' is a %s image of %u x %u, '%.31s' one in %s of %u x %u",
+                       to->name, sluice_pixel_format_name(a->pixel_format), a->width, a->height,
+                       from->name, sluice_pixel_format_name(b->pixel_format), b->width, b->height);
+    }
+    if (a->row_order != b->row_order) {
+        return sl_fail(
+            SLUICE_E_FORMAT,
+            "array '%.31s' has its rows %s, '%.31s' the other way round: a copy keeps them",
+            to->name, a->row_order == SLUICE_TOP_DOWN ? "top-down" : "bottom-up", from->name);
+    }
+    return SLUICE_OK;
+}
+
+/* Row by row, so that what lies between the rows stays as it is. */
+static void copy_plane(char *to, uint64_t to_pitch, const char *from, uint64_t from_pitch,
+                       uint64_t row, uint64_t rows)
+{
+    if (to_pitch == row && from_pitch == row) {
+        memcpy(to, from, row * rows);
+        return;
+    }
+    for (uint64_t i = 0; i < rows; i++)
+        memcpy(to + i * to_pitch, from + i * from_pitch, row);
+}
+
+static int copy_image(const struct sluice_array *to, const struct sluice_array *from)
+{
+    const struct sluice_image *a = &to->image, *b = &from->image;
+    uint64_t to_bytes, from_bytes;
+    int r = check_same_image(to, from);
+    if (r == SLUICE_OK)
+        r = check_image(to, "into", &to_bytes);
+    if (r == SLUICE_OK)
+        r = check_image(from, "from", &from_bytes);
+    if (r != SLUICE_OK)
+        return r;
+    bool same = memcmp(a->planes, b->planes, sizeof a->planes[0] * a->plane_count) == 0, done;
+    r = check_apart(to, to_bytes, from, 0, from_bytes, same, &done);
+    if (r != SLUICE_OK || done)
+        return r;
+    const struct sl_pixel_rule *rule = sl_pixel_rule(a->pixel_format);
+    for (uint32_t i = 0; i < a->plane_count; i++) {
+        const struct sl_plane_rule *plane = &rule->planes[i];
+        copy_plane((char *)to->data + a->planes[i].offset, a->planes[i].pitch,
+                   (const char *)from->data + b->planes[i].offset, b->planes[i].pitch,
+                   (uint64_t)(a->width >> plane->log2_w) * plane->bytes,
+                   a->height >> plane->log2_h);
+    }
+    return SLUICE_OK;
+}
+
+static int check_same_shape(const struct sluice_array *to, const struct sluice_array *from)
+{
+    char a[SL_DESCRIPTION], b[SL_DESCRIPTION];
+    int r = sl_shape_check(SLUICE_E_FORMAT, to->name, to->ndim, to->shape);
+    if (r == SLUICE_OK)
+        r = sl_shape_check(SLUICE_E_FORMAT, from->name, from->ndim, from->shape);
+    if (r != SLUICE_OK)
+        return r;
+    if (sl_dtype_valid(to->dtype) && sl_dtype_equal(to->dtype, from->dtype) &&
+        to->ndim == from->ndim &&
+        memcmp(to->shape, from->shape, sizeof to->shape[0] * (size_t)to->ndim) == 0)
+        return SLUICE_OK;
+    sl_array_describe(to->dtype, to->ndim, to->shape, a, sizeof a);
+    sl_array_describe(from->dtype, from->ndim, from->shape, b, sizeof b);
+    return sl_fail(SLUICE_E_FORMAT,
+                   "array '%.31s' is %s, '%.31s' is %s: only the same can be copied", to->name, a,
+                   from->name, b);
+}
+
+int sluice_array_copy(const struct sluice_array *to, const struct sluice_array *from)
+{
+    if (!to || !from)
+        return sl_fail(SLUICE_E_INVALID, "the array to copy %s is NULL", to ? "from" : "into");
+    if (to->read_only)
+        return sl_fail(SLUICE_E_INVALID,
+                       "array '%.31s' is read-only, nothing can be copied into it", to->name);
+    if (to->image.pixel_format && from->image.pixel_format)
+        return copy_image(to, from);
+    int r = check_same_shape(to, from);
+    return r == SLUICE_OK ? copy_tensor(to, from) : r;
+}

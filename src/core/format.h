@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Formats inside the library: the table of pixel formats, the check behind sluice_format_complete,
+ * and the geometry (shape, strides, offset, planes) of single frames within a format's capacities.
+ *
+ * Unless said otherwise these set a sentence when they fail, and write their outputs only on 0.
+ */
+#ifndef SL_CORE_FORMAT_H
+#define SL_CORE_FORMAT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sluice/format.h>
+
+#define SL_SLOT_MAX   (UINT64_C(1) << 46) /* bytes of a slot, and of anything in it */
+#define SL_SLOT_ALIGN 512   /* bytes that slots and the arrays in them are aligned to */
+#define SL_IMAGE_MAX  65536 /* pixels of a side */
+
+/* How one plane lies: (width >> log2_w) * bytes in a row, height >> log2_h rows. */
+struct sl_plane_rule {
+    uint8_t bytes;
+    uint8_t log2_w;
+    uint8_t log2_h;
+};
+
+struct sl_pixel_rule {
+    struct sluice_dtype dtype; /* of the array that NumPy people see; lanes is 1 */
+    uint8_t channels;          /* its third dimension; 0: it has two */
+    uint8_t half_rows;         /* its rows, in halves of the image's height */
+    uint8_t log2_w;            /* width must be a multiple of 1 << log2_w, */
+    uint8_t log2_h;            /* height one of 1 << log2_h */
+    uint8_t plane_count;
+    struct sl_plane_rule planes[SLUICE_MAX_PLANES];
+};
+
+/* Indexed by enum sluice_pixel_format; entry 0 and unknown numbers have no planes. */
+extern const struct sl_pixel_rule sl_pixel_rules[];
+
+/* dtype.c */
+
+/* Does the code exist, with these bits and lanes? */
+bool sl_dtype_valid(struct sluice_dtype dtype);
+static inline bool sl_dtype_equal(struct sluice_dtype a, struct sluice_dtype b)
+{
+    return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
+}
+
+/* Here and in geometry.c `result` is the failure to report, `name` the array to name.
+ * SLUICE_E_FORMAT means that a program asks for a format: the sentence also says how to get the
+ * usual layout. */
+
+/* image.c */
+
+/* The rule of a pixel format; NULL if there is none of that number. Sets no sentence. */
+const struct sl_pixel_rule *sl_pixel_rule(uint32_t pixel_format);
+
+/* Is pixel_format known, are width and height allowed, row_order, alpha and range known values? */
+int sl_image_check(int result, const char *name, const struct sluice_image *image);
+
+/* The part of it about width and height, for a known pixel format. Sets no sentence. */
+bool sl_image_size_valid(const struct sluice_image *image);
+
+/* Fills in planes and plane_count of a checked image; pitch_align 0 or 1: tight. */
+void sl_image_layout(struct sluice_image *image, uint32_t pitch_align);
+
+/* Do the planes of a checked image lie apart, with room for their rows, nothing beyond SL_SLOT_MAX?
+ * *nbytes: the end of the last one. */
+int sl_image_planes_check(int result, const char *name, const struct sluice_image *image,
+                          uint64_t *nbytes);
+
+/* Are offsets and pitches whole elements? */
+int sl_image_align_check(int result, const char *name, const struct sluice_image *image);
+
+/* Fills in dtype, ndim, shape, strides and nbytes from array->image, whose planes were checked.
+ * Where no shape describes the memory, that is one dimension over all of it. */
+void sl_image_view(struct sluice_array *array);
+
+/* The size of the image that an array of this shape is; false if it is none. Sets no sentence. */
+bool sl_image_size(const struct sl_pixel_rule *rule, int ndim, const int64_t *shape,
+                   uint32_t *width, uint32_t *height);
+
+/* geometry.c */
+
+#define SL_DESCRIPTION 224 /* bytes that hold such a text with 8 dimensions */
+
+/* Writes "float32 (480, 640)". */
+void sl_array_describe(struct sluice_dtype dtype, int ndim, const int64_t *shape, char *text,
+                       size_t size);
+
+/* Is ndim 0 to 8, no extent negative or larger than a slot? The first sets no sentence. */
+bool sl_shape_valid(int ndim, const int64_t *shape);
+int sl_shape_check(int result, const char *name, int ndim, const int64_t *shape);
+
+/* C order without gaps: fills in `strides` (SLUICE_MAX_DIMS, zeros behind ndim) and *nbytes. false
+ * if it would not fit SL_SLOT_MAX. Sets no sentence. The shape was checked. */
+bool sl_strides_tight(uint32_t element, int ndim, const int64_t *shape, int64_t *strides,
+                      uint64_t *nbytes);
+
+/* Are the strides of a checked shape positive and without overlap? *nbytes: the end of the last
+ * element, 0 if there is none. */
+int sl_strides_check(int result, const char *name, uint32_t element, int ndim, const int64_t *shape,
+                     const int64_t *strides, uint64_t *nbytes);
+
+/* Are the offset and the strides whole lanes, so that no device faults on an element? */
+int sl_align_check(int result, const char *name, const struct sluice_array *array);
+
+/* Checks the geometry of a frame that came from another process against the generation's array:
+ * same dtype, dimensions, pixel format and planes, every byte inside the capacity. `geometry` must
+ * be a private copy. Returns 0 or SLUICE_E_PROTOCOL. No allocation; under 100 ns. */
+int sl_format_geometry_check(const struct sluice_array *capacity,
+                             const struct sluice_array *geometry, uint64_t slot_bytes);
+
+/* fit.c */
+
+/* A frame's tight geometry within a capacity. An extent may be 0, an image's size may not. *out is
+ * the capacity's array with another shape or size. SLUICE_E_CAPACITY, SLUICE_E_FORMAT. */
+int sl_format_reshape(const struct sluice_array *capacity, int ndim, const int64_t *shape,
+                      struct sluice_array *out);
+int sl_format_resize(const struct sluice_array *capacity, uint32_t width, uint32_t height,
+                     uint32_t pitch_align, struct sluice_array *out);
+
+/* The geometry of a frame into which `array` (a program's own) can be copied as array `index` of
+ * the format: the capacity's own if the shapes agree, else reshaped or resized. An image channel
+ * also takes a plain array of an image's shape. SLUICE_E_CAPACITY, SLUICE_E_FORMAT. */
+int sl_format_frame(const struct sluice_format *format, const struct sluice_array *array,
+                    uint32_t index, struct sluice_array *out);
+
+/* Would sl_format_frame find room? Sets no sentence. */
+bool sl_format_fits(const struct sluice_format *capacity, const struct sluice_array *array,
+                    uint32_t index);
+
+/* The format for a new generation in which `array` fits as array `index`: same data type or pixel
+ * format, any number of dimensions. All arrays are placed anew. `out` may be `format`. */
+int sl_format_grow(const struct sluice_format *format, const struct sluice_array *array,
+                   uint32_t index, struct sluice_format *out);
+
+/* format.c */
+
+/* Is `name` one of an array: letters, digits, '_', '.', '-', at most 31? NULL is the empty name. */
+int sl_array_name_check(const char *name, bool may_be_empty);
+
+/* The whole check behind sluice_format_complete. */
+int sl_format_check(struct sluice_format *format);
+
+/* Copies a caller's format, by its size, into one of ours and checks it. */
+int sl_format_load(struct sluice_format *own, const struct sluice_format *caller);
+
+/* Copies one of ours into a caller's, by its size, which must be set. */
+int sl_format_store(struct sluice_format *caller, const struct sluice_format *own);
+
+/* Are two completed formats the same in everything, colour included? */
+bool sl_format_equal(const struct sluice_format *a, const struct sluice_format *b);
+
+#endif

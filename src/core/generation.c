@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A generation's slots: made together in one memory, grown one by one, retired when their format is
+ * history and their last reader has let go.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/writer.h"
+#include "util/checked.h"
+#include "util/result.h"
+
+#define GROW_PATIENCE SLUICE_S /* after there was no memory to grow */
+
+static uint32_t free_ids(const struct sluice_writer *writer)
+{
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < writer->ring.words.ids; s++)
+        n += writer->ring.slots[s].state == SL_SLOT_NONE;
+    return n;
+}
+
+static int make_memory(struct sluice_writer *writer, const struct sluice_format *format, uint32_t slots,
+                       struct sl_writer_memory **out)
+{
+    struct sl_writer_memory *memory;
+    uint64_t size, unit = writer->mem->alignment > sl_os_page_size() ? writer->mem->alignment : sl_os_page_size();
+    char name[96];
+    int r;
+
+    if (!sl_checked_mul(format->slot_bytes, slots, &size) || !sl_checked_align(size, unit, &size))
+        return sl_fail(SLUICE_E_FORMAT, "channel '%s': %u slots of %llu bytes are more than can be addressed",
+                       writer->name, slots, (unsigned long long)format->slot_bytes);
+    memory = calloc(1, sizeof *memory);
+    if (!memory)
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for a table of slots", writer->name);
+    snprintf(name, sizeof name, "sluice-%s", writer->name);
+    memory->object.ops = writer->mem;
+    memory->object.fd = -1;
+    if ((r = writer->mem->create(&memory->object, name, size, writer->params.writable != 0)) != 0) {
+        free(memory);
+        return r;
+    }
+    memory->number = writer->next_memory;
+    memory->slots = slots;
+    *out = memory;
+    return 0;
+}
+
+static void free_memory(struct sl_writer_memory *memory)
+{
+    memory->object.ops->destroy(&memory->object);
+    free(memory);
+}
+
+/* Writes what every frame of the slot's life has in common into its record. */
+static void prepare_record(struct sluice_writer *writer, uint32_t slot, const struct sl_writer_memory *memory,
+                           uint64_t offset, const struct sluice_format *format)
+{
+    struct sl_record *record = writer->serve->ops->record(writer->serve, slot);
+
+    record->generation = memory->generation;
+    record->memory = memory->number;
+    record->offset = offset;
+    record->array_count = format->array_count;
+    for (uint32_t i = 0; i < format->array_count; i++)
+        sl_geometry_from_array(&record->arrays[i], &format->arrays[i]);
+}
+
+/* Gives each slot of a memory a number. Under the channel lock; there are enough. */
+static void number_slots(struct sluice_writer *writer, struct sl_writer_memory *memory,
+                         const struct sluice_format *format)
+{
+    uint32_t given = 0;
+
+    for (uint32_t s = 0; s < writer->ring.words.ids && given < memory->slots; s++) {
+        if (writer->ring.slots[s].state != SL_SLOT_NONE)
+            continue;
+        uint64_t offset = given++ * format->slot_bytes;
+        writer->ring.slots[s] = (struct sl_ring_slot){ .memory = memory->number, .state = SL_SLOT_IDLE };
+        writer->slots[s] = (struct sl_writer_slot){ .address = (char *)memory->object.address + offset };
+        prepare_record(writer, s, memory, offset, format);
+    }
+    memory->next = writer->memories;
+    writer->memories = memory;
+    writer->next_memory++;
+}
+
+static int announce(struct sluice_writer *writer, struct sl_writer_memory *memory, const struct sluice_format *format)
+{
+    struct sl_announce what = {
+        .memory = memory->number,
+        .generation = memory->generation,
+        .format = format,
+        .object = &memory->object,
+    };
+    int r = writer->serve->ops->announce(writer->serve, &what);
+    if (r != 0)
+        free_memory(memory);
+    return r;
+}
+
+int sl_generation_make(struct sluice_writer *writer, const struct sluice_format *format)
+{
+    struct sl_writer_memory *memory;
+    uint32_t ids = free_ids(writer), slots = writer->params.slots < ids ? writer->params.slots : ids;
+    int r;
+
+    if (slots < 2) {
+        char holders[512];
+        sl_mutex_lock(&writer->serve->lock);
+        writer->serve->ops->holders(writer->serve, holders, sizeof holders);
+        sl_mutex_unlock(&writer->serve->lock);
+        return sl_fail(SLUICE_E_BUSY, "channel '%s': readers still hold frames of formats before this one: %s",
+                       writer->name, holders);
+    }
+    if ((r = make_memory(writer, format, slots, &memory)) != 0)
+        return r;
+    memory->generation = writer->generation + 1;
+    if ((r = announce(writer, memory, format)) != 0)
+        return r;
+
+    sl_mutex_lock(&writer->serve->lock);
+    for (uint32_t s = 0; s < writer->ring.words.ids; s++) {
+        if (writer->ring.slots[s].state == SL_SLOT_IDLE) {
+            writer->ring.slots[s].state = SL_SLOT_OLD;
+            writer->old_slots = true;
+        }
+    }
+    number_slots(writer, memory, format);
+    writer->format = *format;
+    writer->generation = memory->generation;
+    writer->slot_count = slots;
+    sl_mutex_unlock(&writer->serve->lock);
+    return 0;
+}
+
+int sl_generation_grow(struct sluice_writer *writer)
+{
+    struct sl_writer_memory *memory;
+    int64_t now;
+    int r;
+
+    if (writer->slot_count >= writer->params.max_slots || free_ids(writer) == 0)
+        return SLUICE_NO_SLOT;
+    now = sl_os_now();
+    if (now < writer->grow_again_ns)
+        return SLUICE_NO_SLOT;
+    r = make_memory(writer, &writer->format, 1, &memory);
+    if (r == 0) {
+        memory->generation = writer->generation;
+        r = announce(writer, memory, &writer->format);
+    }
+    if (r != 0) {
+        writer->grow_again_ns = now + GROW_PATIENCE;
+        sl_log(SLUICE_LOG_WARN, "channel '%s': cannot grow beyond %u slots: %s", writer->name, writer->slot_count,
+               sluice_last_error());
+        return SLUICE_NO_SLOT;
+    }
+    sl_mutex_lock(&writer->serve->lock);
+    number_slots(writer, memory, &writer->format);
+    writer->slot_count++;
+    sl_mutex_unlock(&writer->serve->lock);
+    return 0;
+}
+
+static struct sl_writer_memory *memory_of(struct sluice_writer *writer, uint32_t number)
+{
+    struct sl_writer_memory *memory = writer->memories;
+    while (memory && memory->number != number)
+        memory = memory->next;
+    return memory;
+}
+
+void sl_generation_retire(struct sluice_writer *writer, enum sl_keep keep)
+{
+    struct sl_serve *serve = writer->serve;
+
+    writer->old_slots = false;
+    sl_mutex_lock(&serve->lock);
+    for (uint32_t s = 0; s < writer->ring.words.ids; s++) {
+        if (writer->ring.slots[s].state != SL_SLOT_OLD)
+            continue;
+        struct sl_writer_memory *memory = memory_of(writer, writer->ring.slots[s].memory);
+        if (sl_ring_retire(&writer->ring, s, serve->readers, serve->reader_count, keep))
+            memory->slots--;
+        else
+            writer->old_slots = true;
+    }
+    sl_mutex_unlock(&serve->lock);
+
+    for (struct sl_writer_memory **link = &writer->memories; *link;) {
+        struct sl_writer_memory *memory = *link;
+        if (memory->slots > 0) {
+            link = &memory->next;
+            continue;
+        }
+        *link = memory->next;
+        serve->ops->forget(serve, memory->number);
+        free_memory(memory);
+    }
+}
+
+void sl_generation_destroy(struct sluice_writer *writer)
+{
+    while (writer->memories) {
+        struct sl_writer_memory *memory = writer->memories;
+        writer->memories = memory->next;
+        free_memory(memory);
+    }
+}

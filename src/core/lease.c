@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/lease.h"
+
+#include "sync/sync.h"
+#include "util/hooks.h"
+
+/* What slot_seq says of a slot, as a sequence; 0 while there is no frame to take. */
+static uint64_t frame_in(const struct sl_lease *lease, uint32_t slot)
+{
+    uint64_t sequence = sl_load(&lease->words.slot_seq[slot], acquire);
+    return sequence == SL_MARK ? 0 : sequence;
+}
+
+static bool is_ready(const struct sl_lease *lease, uint32_t slot, uint64_t sequence)
+{
+    return sl_reached(sl_load(&lease->words.ready[slot], acquire), sequence);
+}
+
+/* The words come from another process: a slot number it made up must not lead us out of them. */
+static bool head_sane(const struct sl_lease *lease, uint64_t head)
+{
+    return sl_head_slot(head) < lease->words.ids;
+}
+
+/* R1: the newest frame that is ready. The head nearly always; behind it only while a GPU finishes it. */
+static int newest_ready(const struct sl_lease *lease, uint64_t want, uint64_t *sequence)
+{
+    uint64_t head = sl_load(lease->words.head, acquire);
+    uint64_t q = sl_head_sequence(head);
+    int best = SL_LEASE_NONE;
+
+    if (q < want || !head_sane(lease, head))
+        return SL_LEASE_NONE;
+    if (is_ready(lease, sl_head_slot(head), q)) {
+        *sequence = q;
+        return (int)sl_head_slot(head);
+    }
+    for (uint32_t s = 0; s < lease->words.ids; s++) {
+        q = frame_in(lease, s);
+        if (q >= want && (best < 0 || q > *sequence) && is_ready(lease, s, q)) {
+            *sequence = q;
+            best = (int)s;
+        }
+    }
+    return best;
+}
+
+/* I1: the first frame at or behind the cursor. One that is kept for us is found in one pass; under a
+ * dropping writer those before it may be gone. */
+static int next_ready(const struct sl_lease *lease, uint64_t want, uint64_t *sequence)
+{
+    uint64_t head = sl_load(lease->words.head, acquire);
+    int best = SL_LEASE_NONE;
+
+    if (sl_head_sequence(head) < want || !head_sane(lease, head))
+        return SL_LEASE_NONE;
+    for (uint32_t s = 0; s < lease->words.ids; s++) {
+        uint64_t q = frame_in(lease, s);
+        if (q >= want && (best < 0 || q < *sequence)) {
+            *sequence = q;
+            best = (int)s;
+            if (q == want)
+                break;
+        }
+    }
+    if (best < 0)
+        return SL_LEASE_RETRY; /* all overwritten since we looked at head: there are newer ones */
+    return is_ready(lease, (uint32_t)best, *sequence) ? best : SL_LEASE_NONE;
+}
+
+int sl_lease_take(struct sl_lease *lease, uint64_t *sequence)
+{
+    uint64_t want = sl_lease_want(lease), q = 0;
+    bool in_order = lease->mode == SLUICE_IN_ORDER;
+    int s = in_order ? next_ready(lease, want, &q) : newest_ready(lease, want, &q); /* R1, I1 */
+
+    if (s < 0) {
+        lease->retries += s == SL_LEASE_RETRY;
+        return s;
+    }
+    SL_KILL_POINT("before_lease");
+    sl_store(&lease->page.lease[s], q, seq_cst); /* R2, I2 */
+    SL_KILL_POINT("after_lease");
+    if (sl_load(&lease->words.slot_seq[s], seq_cst) != q) { /* R3 */
+        sl_store(&lease->page.lease[s], 0, release);        /* R4 */
+        lease->retries++;
+        return SL_LEASE_RETRY;
+    }
+    *sequence = q;
+    return s;
+}
+
+void sl_lease_keep(struct sl_lease *lease, uint64_t sequence)
+{
+    uint64_t want = sl_lease_want(lease);
+    bool in_order = lease->mode == SLUICE_IN_ORDER;
+
+    if (in_order) /* I3: never before the lease */
+        sl_store(lease->page.cursor, sequence + lease->every, release);
+    if (in_order || lease->last != 0)
+        lease->skipped += sequence - want;
+    lease->last = sequence;
+}
+
+void sl_lease_end(struct sl_lease *lease, uint32_t slot)
+{
+    sl_store(&lease->page.lease[slot], 0, release); /* R6, I5 */
+}
+
+uint64_t sl_lease_want(const struct sl_lease *lease)
+{
+    if (lease->mode == SLUICE_IN_ORDER)
+        return sl_load(lease->page.cursor, relaxed);
+    return lease->last ? lease->last + lease->every : 1;
+}
+
+bool sl_lease_pending(const struct sl_lease *lease)
+{
+    return sl_head_sequence(sl_load(lease->words.head, acquire)) >= sl_lease_want(lease);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The reader's half of the protocol: which frame comes next, and how it is held so that the writer
+ * leaves it alone. A pure state machine over words in memory: no system call, no lock, no clock. Steps
+ * are named as in docs/protocol.md and models/lease.pml.
+ */
+#ifndef SL_CORE_LEASE_H
+#define SL_CORE_LEASE_H
+
+#include "wire/wire.h"
+
+struct sl_lease {
+    struct sl_words words;
+    struct sl_page page;
+    uint32_t mode;    /* enum sluice_mode */
+    uint32_t every;   /* each n-th frame, 1 or more */
+    uint64_t last;    /* newest: sequence taken last; 0: none */
+    uint64_t skipped; /* frames passed over, less those that `every` asked for */
+    uint64_t retries; /* frames that the writer took back under our hands */
+};
+
+enum {
+    SL_LEASE_NONE = -1,  /* nothing to take: sleep until sl_lease_want */
+    SL_LEASE_RETRY = -2, /* the writer was faster; look again */
+};
+
+/* R1 to R3, I1 to I2: holds the next frame. Returns its slot and *sequence, or one of the above. Then
+ * either sl_lease_keep, or sl_lease_end as if nothing had been. */
+int sl_lease_take(struct sl_lease *lease, uint64_t *sequence);
+
+/* I3: the frame is taken; the next take gives a later one. */
+void sl_lease_keep(struct sl_lease *lease, uint64_t sequence);
+
+/* R6, I5: one release-store of 0. On a GPU one queued write takes its place. */
+void sl_lease_end(struct sl_lease *lease, uint32_t slot);
+
+/* The first sequence that a take could give. */
+uint64_t sl_lease_want(const struct sl_lease *lease);
+
+/* Has one been committed? */
+bool sl_lease_pending(const struct sl_lease *lease);
+
+#endif

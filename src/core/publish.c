@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A writer's frame from begin to commit or cancel.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/view.h"
+#include "core/writer.h"
+#include "util/hooks.h"
+#include "util/result.h"
+
+/* A slot may come free without anybody telling us (a queued release, a store that passed our flag):
+ * a waiting begin looks again after this long, doubling (protocol 3.9). */
+#define FIRST_LOOK (SLUICE_MS / 20)
+#define LAST_LOOK SLUICE_MS
+
+/* ---- begin ---- */
+
+static int take(struct sluice_writer *writer, enum sl_keep keep)
+{
+    struct sl_serve *serve = writer->serve;
+    bool stolen = false;
+
+    if (writer->old_slots)
+        sl_generation_retire(writer, keep);
+    sl_mutex_lock(&serve->lock);
+    int slot = sl_ring_take(&writer->ring, serve->readers, serve->reader_count, keep, &stolen);
+    if (slot >= 0)
+        writer->totals.stolen += stolen;
+    sl_mutex_unlock(&serve->lock);
+    return slot;
+}
+
+static int wait_and_take(struct sluice_writer *writer, int64_t timeout_ns)
+{
+    struct sl_serve *serve = writer->serve;
+    int64_t start = sl_os_now(), now = start, deadline = sl_os_deadline(timeout_ns), look = FIRST_LOOK;
+    int slot;
+
+    sl_store(serve->waiting, 1, seq_cst);
+    for (;;) {
+        uint32_t freed = sl_load(&serve->freed, acquire);
+        if ((slot = take(writer, SL_KEEP_ALL)) >= 0 || now >= deadline)
+            break;
+        if (writer->params.lease_timeout_ns)
+            serve->ops->evict(serve, writer->params.lease_timeout_ns);
+        int64_t until = now + look;
+        (void)sl_os_wait(&serve->freed, freed, until < deadline ? until : deadline);
+        look = look * 2 < LAST_LOOK ? look * 2 : LAST_LOOK;
+        now = sl_os_now();
+    }
+    sl_store(serve->waiting, 0, relaxed);
+    sl_mutex_lock(&serve->lock);
+    writer->waited_ns += (uint64_t)(now - start);
+    sl_mutex_unlock(&serve->lock);
+    return slot;
+}
+
+/* In the order of what it costs others: a free slot, a new slot, a reader that holds too long, an
+ * unread frame of a reader that is behind, time. */
+static int find_slot(struct sluice_writer *writer, int64_t timeout_ns)
+{
+    bool waits = timeout_ns > 0;
+    int slot = take(writer, waits ? SL_KEEP_ALL : SL_KEEP_DEPTH);
+
+    if (slot < 0 && sl_generation_grow(writer) == 0)
+        slot = take(writer, waits ? SL_KEEP_ALL : SL_KEEP_DEPTH);
+    if (slot >= 0)
+        return slot;
+    if (waits)
+        return wait_and_take(writer, timeout_ns);
+    if (writer->params.lease_timeout_ns &&
+        writer->serve->ops->evict(writer->serve, writer->params.lease_timeout_ns) > 0 &&
+        (slot = take(writer, SL_KEEP_DEPTH)) >= 0)
+        return slot;
+    return take(writer, SL_KEEP_LEASED);
+}
+
+static int no_slot(struct sluice_writer *writer)
+{
+    char holders[640];
+
+    sl_mutex_lock(&writer->serve->lock);
+    writer->totals.dropped++;
+    writer->serve->ops->totals(writer->serve, &writer->totals);
+    writer->serve->ops->holders(writer->serve, holders, sizeof holders);
+    sl_mutex_unlock(&writer->serve->lock);
+    return sl_fail(SLUICE_NO_SLOT, "channel '%s': none of its %u slots is free (%u being written)%s%s", writer->name,
+                   writer->slot_count, writer->begun, holders[0] ? ": " : "", holders);
+}
+
+static void fill_frame(struct sluice_writer *writer, uint32_t slot, struct sluice_frame *frame)
+{
+    struct sl_record *record = writer->serve->ops->record(writer->serve, slot);
+    struct sl_writer_slot *mine = &writer->slots[slot];
+
+    if (mine->reshaped) {
+        for (uint32_t i = 0; i < writer->format.array_count; i++)
+            sl_geometry_from_array(&record->arrays[i], &writer->format.arrays[i]);
+        mine->reshaped = false;
+    }
+    mine->token = ++writer->next_token;
+    *frame = (struct sluice_frame){
+        .session = writer->session,
+        .capture_ns = sl_os_now(),
+        .meta = writer->serve->ops->meta(writer->serve, slot),
+        .slot = slot,
+        .generation = writer->generation,
+        .array_count = writer->format.array_count,
+        .opaque = { [SL_FRAME_OWNER] = atomic_load_explicit(&writer->object.id, memory_order_relaxed),
+                    [SL_FRAME_TOKEN] = mine->token,
+                    [SL_FRAME_ENTRY] = slot },
+    };
+    writer->begun++;
+}
+
+int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sluice_frame *frame)
+{
+    if (!frame)
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': no frame to begin was given", writer->name);
+    if (timeout_ns < SLUICE_DEFAULT)
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': a time-out of %lld ns", writer->name, (long long)timeout_ns);
+    if (timeout_ns == SLUICE_DEFAULT)
+        timeout_ns = writer->params.policy == SLUICE_WAIT ? writer->params.wait_ns : 0;
+
+    int slot = find_slot(writer, timeout_ns);
+    if (slot < 0)
+        return no_slot(writer);
+    fill_frame(writer, (uint32_t)slot, frame);
+    SL_KILL_POINT("after_begin");
+    return 0;
+}
+
+/* ---- commit, cancel ---- */
+
+static int check_begun(struct sluice_writer *writer, const struct sluice_frame *frame)
+{
+    if (!frame)
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': no frame was given", writer->name);
+    uint64_t owner = frame->opaque[SL_FRAME_OWNER], slot = frame->opaque[SL_FRAME_ENTRY];
+    if (owner == 0)
+        return sl_fail(SLUICE_E_STALE, "channel '%s': this frame is not begun: it was committed or cancelled, or never begun",
+                       writer->name);
+    if (owner != atomic_load_explicit(&writer->object.id, memory_order_relaxed))
+        return sl_fail(SLUICE_E_STALE, "channel '%s': this frame is not this writer's", writer->name);
+    if (slot >= writer->ring.words.ids || writer->slots[slot].token == 0 ||
+        writer->slots[slot].token != frame->opaque[SL_FRAME_TOKEN])
+        return sl_fail(SLUICE_E_STALE, "channel '%s': this frame has been committed or cancelled already", writer->name);
+    return 0;
+}
+
+/* The caller's struct names a frame no more. */
+static void end_frame(struct sluice_writer *writer, struct sluice_frame *frame)
+{
+    writer->slots[frame->opaque[SL_FRAME_ENTRY]].token = 0;
+    writer->begun--;
+    memset(frame->opaque, 0, sizeof frame->opaque);
+    frame->meta = NULL;
+}
+
+static uint64_t frame_bytes(const struct sl_record *record)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < record->array_count; i++)
+        bytes += record->arrays[i].nbytes;
+    return bytes;
+}
+
+int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream)
+{
+    struct sl_serve *serve = writer->serve;
+    int r;
+
+    if ((r = check_begun(writer, frame)) != 0 || (r = sl_stream_check(stream, writer->device)) != 0)
+        return r;
+    if (frame->meta_size > SLUICE_MAX_META)
+        return sl_fail(SLUICE_E_LIMIT, "channel '%s': %u bytes of metadata, %d fit", writer->name, frame->meta_size,
+                       SLUICE_MAX_META);
+    uint64_t sequence = writer->ring.head_sequence + 1;
+    if (sequence > SL_LAST_SEQUENCE)
+        return sl_fail(SLUICE_E_LIMIT, "channel '%s': its sequences are used up; open it again", writer->name);
+
+    uint32_t slot = (uint32_t)frame->opaque[SL_FRAME_ENTRY];
+    struct sl_record *record = serve->ops->record(serve, slot);
+    int64_t now = sl_os_now();
+    record->sequence = sequence;
+    record->capture_ns = frame->capture_ns;
+    record->capture_clock = frame->capture_clock;
+    record->commit_ns = now;
+    record->dropped = writer->totals.dropped;
+    record->meta_size = frame->meta_size;
+    SL_KILL_POINT("before_ready");
+    writer->sync->settle();
+    if ((r = writer->sync->signal(stream, &writer->ring.words.ready[slot], sequence)) != 0) /* W7 */
+        return r;
+    SL_KILL_POINT("before_publish");
+    sl_mutex_lock(&serve->lock);
+    sl_ring_publish(&writer->ring, slot, sequence); /* W8, W9 */
+    SL_KILL_POINT("before_wake");
+    writer->totals.committed++;
+    writer->totals.bytes += frame_bytes(record);
+    writer->last_commit_ns = now;
+    serve->ops->totals(serve, &writer->totals);
+    serve->ops->wake(serve, sequence);
+    sl_mutex_unlock(&serve->lock);
+    frame->sequence = sequence;
+    frame->commit_ns = now;
+    end_frame(writer, frame);
+    return 0;
+}
+
+int sl_publish_cancel(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream)
+{
+    int r;
+
+    if ((r = check_begun(writer, frame)) != 0 || (r = sl_stream_check(stream, writer->device)) != 0)
+        return r;
+    sl_mutex_lock(&writer->serve->lock);
+    sl_ring_cancel(&writer->ring, (uint32_t)frame->opaque[SL_FRAME_ENTRY]);
+    writer->cancelled++;
+    sl_mutex_unlock(&writer->serve->lock);
+    end_frame(writer, frame);
+    return 0;
+}
+
+int sl_writer_view(struct sl_object *object, const struct sluice_frame *frame, struct sl_view *view)
+{
+    struct sluice_writer *writer = (struct sluice_writer *)object;
+    uint64_t slot = frame->opaque[SL_FRAME_ENTRY];
+    int r = check_begun(writer, frame);
+
+    if (r != 0)
+        return r;
+    view->writable_record = writer->serve->ops->record(writer->serve, (uint32_t)slot);
+    view->record = view->writable_record;
+    view->reshaped = &writer->slots[slot].reshaped;
+    view->format = &writer->format;
+    view->address = writer->slots[slot].address;
+    view->array_count = writer->format.array_count;
+    view->read_only = false;
+    return 0;
+}
+
+/* ---- the calls ---- */
+
+int sluice_writer_begin(sluice_writer *handle, int64_t timeout_ns, struct sluice_frame *frame)
+{
+    struct sluice_writer *writer;
+    int r = sl_writer_hold(handle, &writer);
+
+    if (r != 0)
+        return r;
+    r = sl_publish_begin(writer, timeout_ns, frame);
+    sl_object_drop(&writer->object);
+    return r;
+}
+
+int sluice_writer_commit(sluice_writer *handle, struct sluice_frame *frame, struct sluice_stream stream)
+{
+    struct sluice_writer *writer;
+    int r = sl_writer_hold(handle, &writer);
+
+    if (r != 0)
+        return r;
+    r = sl_publish_commit(writer, frame, stream);
+    sl_object_drop(&writer->object);
+    return r;
+}
+
+int sluice_writer_cancel(sluice_writer *handle, struct sluice_frame *frame, struct sluice_stream stream)
+{
+    struct sluice_writer *writer;
+    int r = sl_writer_hold(handle, &writer);
+
+    if (r != 0)
+        return r;
+    r = sl_publish_cancel(writer, frame, stream);
+    sl_object_drop(&writer->object);
+    return r;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Opening, describing and closing a reader.
+ */
+#include "core/reader.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/format.h"
+#include "core/params.h"
+#include "util/result.h"
+
+#define DEFAULT_SPIN (SLUICE_MS / 100)
+#define FIRST_ATTEMPT SLUICE_S /* even SLUICE_LATER waits for the first answer, if somebody is there */
+#define LEAST_PARAMS offsetof(struct sluice_reader_params, depth)
+
+int sl_reader_hold(sluice_reader *handle, struct sluice_reader **reader)
+{
+    struct sl_object *object;
+    int r = sl_object_hold((uint64_t)(uintptr_t)handle, SL_HANDLE_READER, &object);
+
+    if (r == 0)
+        *reader = (struct sluice_reader *)object;
+    return r;
+}
+
+static int complete_params(struct sluice_reader_params *params)
+{
+    const char *name = params->name;
+
+    if (params->mode > SLUICE_IN_ORDER)
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': %u is no mode", name, params->mode);
+    if (params->hold == 0)
+        params->hold = 1;
+    if (params->every == 0)
+        params->every = 1;
+    if (params->hold > SLUICE_MAX_SLOTS || params->depth > SLUICE_MAX_SLOTS)
+        return sl_fail(SLUICE_E_LIMIT, "channel '%s': hold %u and depth %u, %d at most", name, params->hold,
+                       params->depth, SLUICE_MAX_SLOTS);
+    if (params->writable > 1)
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': writable is 0 or 1, not %u", name, params->writable);
+    if (params->open_timeout_ns < SLUICE_LATER || params->spin_ns < -1)
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': a time may not be negative", name);
+    if (params->spin_ns == 0)
+        params->spin_ns = DEFAULT_SPIN;
+    if (params->uid_count && !params->uids)
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': a count of users without the list", name);
+    return 0;
+}
+
+/* The last one out of the object ends the reader. */
+static void finish(struct sl_object *object)
+{
+    struct sluice_reader *reader = (struct sluice_reader *)object;
+
+    sl_service_lock();
+    if (reader->join)
+        reader->join->ops->join_close(reader->join);
+    reader->join = NULL;
+    sl_service_unlock();
+    sl_session_reap(reader, true);
+    sl_os_close(reader->gate);
+    sl_os_close(reader->note);
+    reader->gate = reader->note = -1;
+}
+
+/* ---- open ---- */
+
+static bool has_format(const struct sluice_reader *reader)
+{
+    return reader->session && sl_load(&reader->session->link->memory_count, acquire) > 0;
+}
+
+/* What the attempts to connect have said so far: 0 nothing, else the last failure, with its sentence. */
+static int attempts_said(struct sluice_reader *reader)
+{
+    char text[sizeof reader->join->text];
+    int result;
+
+    sl_service_lock();
+    result = reader->join->attempts ? reader->join->result : 0;
+    snprintf(text, sizeof text, "%s", reader->join->text);
+    sl_service_unlock();
+    return result ? sl_fail_text(result, text) : 0;
+}
+
+static int wait_for_writer(struct sluice_reader *reader)
+{
+    bool later = reader->params.open_timeout_ns == SLUICE_LATER;
+    int64_t patience = later ? 0 : reader->params.open_timeout_ns;
+    int64_t absent_until = sl_os_deadline(patience), answer_until = sl_os_deadline(FIRST_ATTEMPT);
+
+    for (;;) {
+        uint32_t rung = sl_load(&reader->bell, acquire);
+        sl_session_attend(reader);
+        int r = reader->session ? 0 : sl_session_switch(reader);
+        if (r < 0)
+            return r;
+        if (has_format(reader))
+            return 0;
+        int64_t now = sl_os_now(), until = answer_until > absent_until ? answer_until : absent_until;
+        r = reader->session ? 0 : attempts_said(reader);
+        if (r == SLUICE_E_NOT_FOUND || r == SLUICE_TIMEOUT || r == SLUICE_AGAIN) {
+            if (later)
+                return 0;
+            if (now >= absent_until)
+                return r;
+            until = absent_until;
+        } else if (r != 0) {
+            return r;
+        }
+        if (now >= until)
+            return later ? 0 : sl_fail(SLUICE_TIMEOUT, "the writer of channel '%s' does not answer: is it stopped?",
+                                       reader->name);
+        (void)sl_os_wait(&reader->bell, rung, until);
+    }
+}
+
+static int start_joining(struct sluice_reader *reader, const struct sl_wire_ops *wire)
+{
+    struct sl_join_params params = {
+        .name = reader->name,
+        .reader = &reader->params,
+        .linked = sl_session_linked,
+        .changed = sl_session_changed,
+        .context = reader,
+    };
+
+    sl_service_lock();
+    int r = wire->join(&params, &reader->join);
+    sl_service_unlock();
+    return r;
+}
+
+int sluice_reader_open(sluice_reader **out, const struct sluice_reader_params *caller)
+{
+    struct sluice_reader_params params;
+    const struct sl_wire_ops *wire;
+    const char *name, *device;
+    uint64_t handle;
+    int r;
+
+    if (!out)
+        return sl_fail(SLUICE_E_INVALID, "no place for the reader's handle was given");
+    if ((r = sl_object_forked()) != 0)
+        return r;
+    if ((r = sl_params_load(&params, sizeof params, LEAST_PARAMS, caller, "struct sluice_reader_params")) != 0 ||
+        (r = sl_wire_of(params.name, &wire, &name)) != 0)
+        return r;
+    device = params.device ? params.device : "host";
+    params.name = name;
+    params.device = NULL;
+    if ((r = complete_params(&params)) != 0)
+        return r;
+
+    struct sluice_reader *reader = (struct sluice_reader *)sl_object_new(SL_HANDLE_READER, sizeof *reader);
+    if (!reader)
+        return SLUICE_E_NO_MEMORY;
+    reader->gate = reader->note = -1;
+    reader->object.finish = finish;
+    reader->params = params;
+    snprintf(reader->name, sizeof reader->name, "%s", name);
+    reader->device = sl_device_kind(device);
+    reader->sync = sl_sync_of_device(device);
+    if (!reader->device || !reader->sync)
+        r = sl_fail(SLUICE_E_UNSUPPORTED, "channel '%s': this release reads no frames on device '%s'; use \"host\"",
+                    name, device);
+    if (r == 0 && (r = start_joining(reader, wire)) == 0)
+        r = wait_for_writer(reader);
+    if (r == 0)
+        r = sl_object_name(&reader->object, &handle);
+    if (r != 0) {
+        sl_object_drop(&reader->object);
+        return r;
+    }
+    reader->params.name = reader->name;
+    reader->params.uids = NULL;
+    *out = (sluice_reader *)(uintptr_t)handle;
+    return 0;
+}
+
+int sluice_reader_close(sluice_reader **handle)
+{
+    struct sluice_reader *reader;
+    int r;
+
+    if (!handle || !*handle)
+        return 0;
+    if ((r = sl_reader_hold(*handle, &reader)) != 0) {
+        if (r == SLUICE_E_FORKED)
+            *handle = NULL;
+        return r;
+    }
+    sl_store(&reader->closing, 1, seq_cst);
+    sl_service_lock();
+    sl_session_changed(reader, NULL); /* rings an acquire on another thread */
+    sl_service_unlock();
+    if (sl_object_unname(&reader->object, SL_END_CLOSED))
+        sl_object_drop(&reader->object);
+    sl_object_drop(&reader->object);
+    *handle = NULL;
+    return 0;
+}
+
+/* ---- format, stats ---- */
+
+int sluice_reader_format(sluice_reader *handle, struct sluice_format *format)
+{
+    struct sluice_reader *reader;
+    int r = sl_reader_hold(handle, &reader);
+
+    if (r != 0)
+        return r;
+    sl_session_attend(reader);
+    if (!reader->session)
+        (void)sl_session_switch(reader);
+    sl_service_lock();
+    if (reader->session && reader->session->link->memories)
+        r = sl_format_store(format, &reader->session->link->memories->format);
+    else
+        r = sl_fail(SLUICE_NO_WRITER, "channel '%s': no writer has announced a format yet", reader->name);
+    sl_service_unlock();
+    sl_object_drop(&reader->object);
+    return r;
+}
+
+int sluice_reader_stats(sluice_reader *handle, struct sluice_reader_stats *caller)
+{
+    struct sluice_reader *reader;
+    int r = sl_reader_hold(handle, &reader);
+
+    if (r != 0)
+        return r;
+    struct sluice_reader_stats stats = {
+        .taken = sl_load(&reader->taken, relaxed),
+        .missed = sl_load(&reader->missed, relaxed),
+        .retries = sl_load(&reader->retries, relaxed),
+        .sessions = sl_load(&reader->sessions, relaxed),
+        .held = sl_load(&reader->held_count, relaxed),
+        .latency_ns = sl_load(&reader->latency_ns, relaxed),
+    };
+    sl_service_lock();
+    if (reader->session) {
+        const struct sl_link *link = reader->session->link;
+        uint64_t head = sl_head_sequence(sl_load(link->words.head, acquire));
+        uint64_t last = sl_load(link->page.last, relaxed);
+        stats.connected = !sl_load(&link->gone, acquire);
+        stats.session = link->session;
+        stats.depth = link->depth;
+        stats.clock_offset_ns = link->clock_offset_ns;
+        stats.lag = head > last ? head - last : 0;
+    }
+    sl_service_unlock();
+    r = sl_params_store(caller, &stats, sizeof stats, offsetof(struct sluice_reader_stats, sessions),
+                        "struct sluice_reader_stats");
+    sl_object_drop(&reader->object);
+    return r;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A reader follows its channel's writers: links come from the service thread, the acquiring thread
+ * goes over to them when the old session has nothing left to give.
+ */
+#include <stdlib.h>
+
+#include "core/reader.h"
+#include "util/result.h"
+
+/* ---- on the service thread, under its lock ---- */
+
+static void ring(struct sluice_reader *reader)
+{
+    sl_store(&reader->attention, 1, seq_cst);
+    sl_add(&reader->bell, 1);
+    sl_os_wake(&reader->bell, INT32_MAX);
+    if (reader->session) {
+        sl_word32 *bell = reader->session->link->page.bell;
+        sl_add(bell, 1);
+        sl_os_wake(bell, INT32_MAX);
+    }
+    if (reader->note >= 0)
+        sl_os_note_set(reader->note);
+}
+
+void sl_session_linked(void *context, struct sl_link *link)
+{
+    struct sluice_reader *reader = context;
+
+    /* One that came and went before anybody used it. */
+    if (reader->next)
+        reader->next->ops->link_close(reader->next);
+    reader->next = link;
+    ring(reader);
+}
+
+void sl_session_changed(void *context, struct sl_link *link)
+{
+    (void)link;
+    ring(context);
+}
+
+/* ---- on the acquiring thread ---- */
+
+void sl_session_attend(struct sluice_reader *reader)
+{
+    if (sl_load(&reader->attention, relaxed) == 0)
+        return;
+    sl_store(&reader->attention, 0, seq_cst);
+    if (reader->session && sl_load(&reader->session->link->evicted, acquire)) {
+        sl_store(&reader->session->link->evicted, 0, relaxed);
+        reader->evicted = true;
+    }
+    sl_session_reap(reader, false);
+}
+
+static struct sl_session *session_new(const struct sluice_reader *reader, struct sl_link *link)
+{
+    struct sl_session *session = calloc(1, sizeof *session);
+
+    if (!session) {
+        sl_say("channel '%s': no memory for a session", reader->name);
+        return NULL;
+    }
+    session->link = link;
+    session->lease = (struct sl_lease){
+        .words = link->words,
+        .page = link->page,
+        .mode = reader->params.mode,
+        .every = reader->params.every,
+    };
+    return session;
+}
+
+int sl_session_switch(struct sluice_reader *reader)
+{
+    struct sl_session *session, *old;
+
+    sl_service_lock();
+    if (!reader->next) {
+        sl_service_unlock();
+        return SLUICE_NO_WRITER;
+    }
+    session = session_new(reader, reader->next);
+    if (!session) {
+        sl_service_unlock();
+        return SLUICE_E_NO_MEMORY;
+    }
+    reader->next = NULL;
+    old = reader->session;
+    reader->session = session;
+    if (old) {
+        sl_gate_leave(reader, old->link);
+        old->next = reader->old;
+        reader->old = old;
+    }
+    sl_gate_enter(reader, session->link);
+    sl_service_unlock();
+    sl_add(&reader->sessions, 1);
+    sl_session_reap(reader, false);
+    return 0;
+}
+
+static struct sl_link_memory *find_memory(struct sl_session *session, uint32_t number)
+{
+    struct sl_link_memory *memory;
+
+    sl_service_lock();
+    for (memory = session->link->memories; memory && memory->memory != number; memory = memory->next)
+        ;
+    sl_service_unlock();
+    return memory; /* only this thread removes any */
+}
+
+int sl_session_map(struct sl_session *session, uint32_t slot, const struct sl_record *record,
+                   struct sl_link_memory **out)
+{
+    struct sl_slot_map *map = &session->maps[slot];
+    uint32_t number = record->memory;
+    int r;
+
+    if (map->number == number && map->memory) {
+        *out = map->memory;
+        return 0;
+    }
+    struct sl_link_memory *memory = find_memory(session, number);
+    if (!memory)
+        return SLUICE_AGAIN;
+    if (!memory->object.address &&
+        (r = memory->object.ops->map(&memory->object, session->link->writable)) != 0)
+        return r;
+    *map = (struct sl_slot_map){ .memory = memory, .number = number };
+    *out = memory;
+    return 0;
+}
+
+static void forget_maps(struct sl_session *session, const struct sl_link_memory *memory)
+{
+    for (uint32_t s = 0; s < SL_MAX_IDS; s++)
+        if (session->maps[s].memory == memory)
+            session->maps[s] = (struct sl_slot_map){ .number = 0 };
+}
+
+void sl_session_prune(struct sl_session *session)
+{
+    uint32_t oldest = sl_load(session->link->oldest_memory, acquire);
+    bool left = false;
+
+    if (oldest == session->oldest_memory)
+        return;
+    sl_service_lock();
+    for (struct sl_link_memory **link = &session->link->memories; *link;) {
+        struct sl_link_memory *memory = *link;
+        if (memory->memory >= oldest || sl_load(&memory->held, acquire) > 0) {
+            left = left || memory->memory < oldest;
+            link = &memory->next;
+            continue;
+        }
+        *link = memory->next;
+        forget_maps(session, memory);
+        memory->object.ops->destroy(&memory->object);
+        free(memory);
+        sl_store(&session->link->memory_count, sl_load(&session->link->memory_count, relaxed) - 1, relaxed);
+    }
+    sl_service_unlock();
+    if (!left)
+        session->oldest_memory = oldest;
+}
+
+static void session_free(struct sl_session *session)
+{
+    session->link->ops->link_close(session->link);
+    free(session);
+}
+
+void sl_session_reap(struct sluice_reader *reader, bool all)
+{
+    if (!reader->old && !all)
+        return;
+    sl_service_lock();
+    for (struct sl_session **link = &reader->old; *link;) {
+        struct sl_session *session = *link;
+        if (!all && sl_load(&session->held, acquire) > 0) {
+            link = &session->next;
+            continue;
+        }
+        *link = session->next;
+        session_free(session);
+    }
+    if (all && reader->session)
+        session_free(reader->session);
+    if (all && reader->next)
+        reader->next->ops->link_close(reader->next);
+    if (all) {
+        reader->session = NULL;
+        reader->next = NULL;
+    }
+    sl_service_unlock();
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a held frame points at, whichever side holds it.
+ */
+#ifndef SL_CORE_VIEW_H
+#define SL_CORE_VIEW_H
+
+#include <sluice/frame.h>
+
+#include "wire/wire.h"
+
+/* In struct sluice_frame's opaque words. */
+enum { SL_FRAME_OWNER, SL_FRAME_TOKEN, SL_FRAME_ENTRY };
+
+struct sl_view {
+    const struct sluice_format *format; /* of the frame's generation */
+    const struct sl_record *record;     /* may be changed by a hostile writer at any moment */
+    struct sl_record *writable_record;  /* writer's frames only */
+    bool *reshaped;                     /* writer's frames only: set when the record was changed */
+    char *address;                      /* of the slot */
+    uint32_t array_count;
+    bool read_only;
+    struct sl_object *object;           /* held until sl_view_end */
+};
+
+/* SLUICE_E_STALE for a frame that has ended, SLUICE_E_INVALID for one that never began. */
+int sl_view_begin(const struct sluice_frame *frame, struct sl_view *view);
+void sl_view_end(struct sl_view *view);
+
+/* The two sides of it; the caller has found the owner. */
+int sl_writer_view(struct sl_object *writer, const struct sluice_frame *frame, struct sl_view *view);
+int sl_reader_view(struct sl_object *reader, const struct sluice_frame *frame, struct sl_view *view);
+
+/* One array of a view, checked. */
+int sl_view_array(const struct sl_view *view, uint32_t index, struct sluice_array *array);
+
+/* The index of an array by name (NULL or "": the first). */
+int sl_view_find(const struct sl_view *view, const char *name, uint32_t *index);
+
+#endif

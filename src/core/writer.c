@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Opening, describing and closing a writer.
+ */
+#include "core/writer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/format.h"
+#include "core/params.h"
+#include "util/result.h"
+
+#define DEFAULT_SLOTS 4
+#define LEAST_SLOTS 3 /* the newest frame, one being written, one being read */
+#define LEAST_PARAMS offsetof(struct sluice_writer_params, slots)
+
+_Static_assert(sizeof(void *) == 8, "a handle fits a pointer");
+
+int sl_writer_hold(sluice_writer *handle, struct sluice_writer **writer)
+{
+    struct sl_object *object;
+    int r = sl_object_hold((uint64_t)(uintptr_t)handle, SL_HANDLE_WRITER, &object);
+
+    if (r == 0)
+        *writer = (struct sluice_writer *)object;
+    return r;
+}
+
+/* ---- open ---- */
+
+static int complete_params(struct sluice_writer_params *params)
+{
+    const char *name = params->name;
+
+    if (params->policy > SLUICE_WAIT)
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': %u is no policy", name, params->policy);
+    if (!params->format)
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': no format was given", name);
+    if (params->slots == 0)
+        params->slots = params->max_slots && params->max_slots < DEFAULT_SLOTS ? params->max_slots : DEFAULT_SLOTS;
+    if (params->max_slots == 0)
+        params->max_slots = params->slots * 2 < SLUICE_MAX_SLOTS ? params->slots * 2 : SLUICE_MAX_SLOTS;
+    if (params->slots < LEAST_SLOTS || params->slots > SLUICE_MAX_SLOTS || params->max_slots < params->slots ||
+        params->max_slots > SLUICE_MAX_SLOTS)
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': %u slots growing to %u: use %d to %d, and no less to grow to", name,
+                       params->slots, params->max_slots, LEAST_SLOTS, SLUICE_MAX_SLOTS);
+    if (params->readers == 0)
+        params->readers = SLUICE_MAX_READERS;
+    if (params->readers > SLUICE_MAX_READERS)
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': %u places for readers, %d at most", name, params->readers,
+                       SLUICE_MAX_READERS);
+    if (params->wait_ns < 0 || params->lease_timeout_ns < 0)
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': a time may not be negative", name);
+    if (params->wait_ns == 0)
+        params->wait_ns = SLUICE_S;
+    if (params->writable > 1)
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': writable is 0 or 1, not %u", name, params->writable);
+    if ((params->uid_count && !params->uids) || (params->gid_count && !params->gids))
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': a count of users or groups without the list", name);
+    return 0;
+}
+
+static int find_backends(struct sluice_writer *writer, const char *device)
+{
+    writer->device = sl_device_kind(device);
+    writer->mem = sl_mem_of_device(device);
+    writer->sync = sl_sync_of_device(device);
+    if (!writer->device || !writer->mem || !writer->sync)
+        return sl_fail(SLUICE_E_UNSUPPORTED, "channel '%s': this release has no channels on device '%s'; use \"host\"",
+                       writer->name, device);
+    return 0;
+}
+
+static void describe(void *context, struct sluice_channel_info *info)
+{
+    const struct sluice_writer *writer = context;
+
+    info->generation = writer->generation;
+    info->slots = writer->slot_count;
+    info->committed = writer->totals.committed;
+    info->dropped = writer->totals.dropped;
+    info->stolen = writer->totals.stolen;
+    info->bytes = writer->totals.bytes;
+    info->last_commit_ns = writer->last_commit_ns;
+    info->format = writer->format;
+}
+
+/* The last one out of the object ends the channel. */
+static void finish(struct sl_object *object)
+{
+    struct sluice_writer *writer = (struct sluice_writer *)object;
+
+    if (writer->serve)
+        writer->serve->ops->close(writer->serve);
+    writer->serve = NULL;
+    sl_generation_destroy(writer);
+}
+
+static int open_channel(struct sluice_writer *writer, const struct sl_wire_ops *wire, const char *device)
+{
+    uint32_t ids = writer->params.max_slots * 2; /* room for one older generation in full */
+    struct sl_serve_params params = {
+        .name = writer->name,
+        .writer = &writer->params,
+        .device = device,
+        .session = writer->session,
+        .ids = ids < SL_MAX_IDS ? ids : SL_MAX_IDS,
+        .describe = describe,
+        .context = writer,
+    };
+    int r = wire->serve(&params, &writer->serve);
+
+    if (r != 0)
+        return r;
+    writer->ring.words = writer->serve->words;
+    return sl_generation_make(writer, writer->params.format);
+}
+
+int sluice_writer_open(sluice_writer **out, const struct sluice_writer_params *caller)
+{
+    struct sluice_writer_params params;
+    struct sluice_format format;
+    const struct sl_wire_ops *wire;
+    const char *name, *device;
+    uint64_t handle;
+    int r;
+
+    if (!out)
+        return sl_fail(SLUICE_E_INVALID, "no place for the writer's handle was given");
+    if ((r = sl_object_forked()) != 0)
+        return r;
+    if ((r = sl_params_load(&params, sizeof params, LEAST_PARAMS, caller, "struct sluice_writer_params")) != 0 ||
+        (r = sl_wire_of(params.name, &wire, &name)) != 0)
+        return r;
+    device = params.device ? params.device : "host";
+    params.name = name;
+    params.device = NULL; /* the caller's string does not outlive this call */
+    if ((r = complete_params(&params)) != 0 || (r = sl_format_load(&format, params.format)) != 0)
+        return r;
+    params.format = &format;
+
+    struct sluice_writer *writer = (struct sluice_writer *)sl_object_new(SL_HANDLE_WRITER, sizeof *writer);
+    if (!writer)
+        return SLUICE_E_NO_MEMORY;
+    writer->object.finish = finish;
+    writer->params = params;
+    writer->next_memory = 1;
+    writer->session = sl_os_random();
+    snprintf(writer->name, sizeof writer->name, "%s", name);
+    writer->params.name = writer->name;
+    if ((r = find_backends(writer, device)) != 0 || (r = open_channel(writer, wire, device)) != 0 ||
+        (r = sl_object_name(&writer->object, &handle)) != 0) {
+        sl_object_drop(&writer->object);
+        return r;
+    }
+    writer->params.format = NULL;
+    writer->params.uids = writer->params.gids = NULL;
+    *out = (sluice_writer *)(uintptr_t)handle;
+    return 0;
+}
+
+int sluice_writer_close(sluice_writer **handle)
+{
+    struct sluice_writer *writer;
+    int r;
+
+    if (!handle || !*handle)
+        return 0;
+    if ((r = sl_writer_hold(*handle, &writer)) != 0) {
+        if (r == SLUICE_E_FORKED)
+            *handle = NULL;
+        return r;
+    }
+    if (sl_object_unname(&writer->object, SL_END_CLOSED))
+        sl_object_drop(&writer->object);
+    sl_object_drop(&writer->object);
+    *handle = NULL;
+    return 0;
+}
+
+/* ---- format, stats ---- */
+
+int sluice_writer_reformat(sluice_writer *handle, const struct sluice_format *caller)
+{
+    struct sluice_writer *writer;
+    struct sluice_format format;
+    int r = sl_writer_hold(handle, &writer);
+
+    if (r != 0)
+        return r;
+    r = sl_format_load(&format, caller);
+    if (r == 0 && writer->begun > 0)
+        r = sl_fail(SLUICE_E_BUSY, "channel '%s': %u frames are begun: commit or cancel them before the format changes",
+                    writer->name, writer->begun);
+    if (r == 0) {
+        sl_generation_retire(writer, writer->params.policy == SLUICE_WAIT ? SL_KEEP_ALL : SL_KEEP_DEPTH);
+        r = sl_generation_make(writer, &format);
+    }
+    sl_object_drop(&writer->object);
+    return r;
+}
+
+int sluice_writer_format(sluice_writer *handle, struct sluice_format *format)
+{
+    struct sluice_writer *writer;
+    int r = sl_writer_hold(handle, &writer);
+
+    if (r != 0)
+        return r;
+    sl_mutex_lock(&writer->serve->lock);
+    r = sl_format_store(format, &writer->format);
+    sl_mutex_unlock(&writer->serve->lock);
+    sl_object_drop(&writer->object);
+    return r;
+}
+
+int sluice_writer_stats(sluice_writer *handle, struct sluice_writer_stats *caller)
+{
+    struct sluice_writer *writer;
+    int r = sl_writer_hold(handle, &writer);
+
+    if (r != 0)
+        return r;
+    struct sl_serve *serve = writer->serve;
+    sl_service_lock(); /* what the wire counts */
+    sl_mutex_lock(&serve->lock);
+    struct sluice_writer_stats stats = {
+        .readers = serve->reader_count,
+        .session = writer->session,
+        .committed = writer->totals.committed,
+        .dropped = writer->totals.dropped,
+        .cancelled = writer->cancelled,
+        .stolen = writer->totals.stolen,
+        .bytes = writer->totals.bytes,
+        .copied_bytes = writer->copied_bytes,
+        .waited_ns = writer->waited_ns,
+        .slots = writer->slot_count,
+        .generation = writer->generation,
+        .evicted = serve->evicted,
+        .readers_total = serve->readers_total,
+        .readers_died = serve->readers_died,
+        .refused = serve->refused,
+    };
+    sl_mutex_unlock(&serve->lock);
+    sl_service_unlock();
+    r = sl_params_store(caller, &stats, sizeof stats, offsetof(struct sluice_writer_stats, cancelled),
+                        "struct sluice_writer_stats");
+    sl_object_drop(&writer->object);
+    return r;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Inside a writer: writer.c opens and closes, publish.c has begin, commit and cancel, generation.c the
+ * memory behind them.
+ */
+#ifndef SL_CORE_WRITER_H
+#define SL_CORE_WRITER_H
+
+#include <sluice/writer.h>
+
+#include "core/ring.h"
+#include "device/device.h"
+#include "mem/mem.h"
+#include "sync/sync.h"
+#include "wire/wire.h"
+
+struct sl_writer_memory {
+    struct sl_writer_memory *next;
+    uint32_t number, generation;
+    uint32_t slots; /* that still belong to it */
+    struct sl_memory object;
+};
+
+struct sl_writer_slot {
+    char *address;
+    uint64_t token; /* of the frame begun in it; 0: none */
+    bool reshaped;  /* its record's geometry is not the format's */
+};
+
+struct sluice_writer {
+    struct sl_object object;
+    struct sluice_writer_params params; /* complete */
+    char name[SLUICE_MAX_NAME + 1];
+    struct sl_serve *serve;
+    const struct sl_mem_ops *mem;
+    const struct sl_sync_ops *sync;
+    const struct sl_device_ops *device;
+
+    uint64_t session;
+    uint64_t next_token;
+    uint32_t begun;
+    bool old_slots;           /* of older generations, to be retired */
+    int64_t grow_again_ns;    /* after growing failed: not before */
+
+    /* Below: under serve->lock where another thread may look (describe, stats). */
+    struct sluice_format format;
+    uint32_t generation, slot_count, next_memory;
+    struct sl_ring ring;
+    struct sl_writer_slot slots[SL_MAX_IDS];
+    struct sl_writer_memory *memories;
+    struct sl_totals totals;
+    uint64_t cancelled, copied_bytes, waited_ns;
+    int64_t last_commit_ns;
+};
+
+/* The writer behind a handle, held until sl_object_drop. */
+int sl_writer_hold(sluice_writer *handle, struct sluice_writer **writer);
+
+/* ---- generation.c ---- */
+
+/* Makes the next generation, of `format` (complete), with params.slots slots. */
+int sl_generation_make(struct sluice_writer *writer, const struct sluice_format *format);
+
+/* Adds a slot to this generation if it may and can grow. SLUICE_NO_SLOT if not, without a sentence. */
+int sl_generation_grow(struct sluice_writer *writer);
+
+/* Retires slots of older generations that nobody needs any more, and gives their memory back. */
+void sl_generation_retire(struct sluice_writer *writer, enum sl_keep keep);
+
+/* Gives all memory back: when the writer ends. */
+void sl_generation_destroy(struct sluice_writer *writer);
+
+/* ---- publish.c, for send.c ---- */
+
+int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sluice_frame *frame);
+int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream);
+int sl_publish_cancel(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream);
+
+#endif

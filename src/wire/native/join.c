@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A reader's standing wish to be connected: looks for the writer, says hello, takes what comes, and
+ * begins again when the writer is gone. Runs on the service thread, under its lock.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/result.h"
+#include "wire/native/native.h"
+
+#define FIRST_RETRY (20 * SLUICE_MS) /* doubles up to the last (protocol 5.15) */
+#define LAST_RETRY (500 * SLUICE_MS)
+#define WELCOME_PATIENCE SLUICE_S
+#define MESSAGES_A_TURN 8
+
+struct sl_native_join {
+    struct sl_join base;
+    struct sl_join_params params;
+    struct sluice_reader_params reader;
+    uint32_t *uids;
+    char name[SLUICE_MAX_NAME + 1];
+    struct sl_watch socket;  /* and the timer of attempts */
+    struct sl_watch process; /* the writer's pidfd */
+    struct sl_native_link *link;
+    int64_t retry;
+    bool greeted; /* hello is sent */
+};
+
+#define JOIN_OF(watch, member) \
+    ((struct sl_native_join *)((char *)(watch) - offsetof(struct sl_native_join, member)))
+
+void sl_hello_fill(struct sl_msg_hello *hello, uint32_t role)
+{
+    hello->magic = SL_NATIVE_MAGIC;
+    hello->version_min = SLUICE_WIRE_VERSION_MIN;
+    hello->version_max = SLUICE_WIRE_VERSION_MAX;
+    hello->features = SL_NATIVE_FEATURES;
+    hello->role = role;
+    hello->pid = sl_os_pid();
+    hello->clock_ns = sl_os_now();
+    sl_os_program(hello->program, sizeof hello->program);
+}
+
+static void drop_connection(struct sl_native_join *join)
+{
+    sl_service_remove(&join->socket);
+    sl_service_remove(&join->process);
+    sl_os_close(join->socket.fd);
+    sl_os_close(join->process.fd);
+    join->socket.fd = join->process.fd = -1;
+    join->greeted = false;
+}
+
+static void try_later(struct sl_native_join *join)
+{
+    drop_connection(join);
+    join->socket.deadline = sl_os_deadline(join->retry);
+    join->retry = join->retry * 2 < LAST_RETRY ? join->retry * 2 : LAST_RETRY;
+    if (sl_service_add(&join->socket) != 0)
+        sl_log(SLUICE_LOG_ERROR, "channel '%s': cannot try again: %s", join->name, sluice_last_error());
+}
+
+/* An attempt failed with the sentence that is this thread's last one. */
+static void attempt_failed(struct sl_native_join *join, int result)
+{
+    join->base.result = result;
+    snprintf(join->base.text, sizeof join->base.text, "%s", sluice_last_error());
+    join->base.attempts++;
+    try_later(join);
+    join->params.changed(join->params.context, NULL);
+}
+
+/* The session is over, or our part in it. */
+static void session_over(struct sl_native_join *join)
+{
+    struct sl_link *link = &join->link->base;
+
+    join->link = NULL;
+    sl_store(&link->gone, 1, seq_cst);
+    join->retry = FIRST_RETRY;
+    try_later(join);
+    join->params.changed(join->params.context, link);
+}
+
+static void connection_over(struct sl_native_join *join)
+{
+    if (join->link) {
+        session_over(join);
+        return;
+    }
+    sl_say("the writer of channel '%s' hung up before it said welcome", join->name);
+    attempt_failed(join, SLUICE_E_NOT_FOUND);
+}
+
+static void process_ready(struct sl_watch *watch, bool readable, bool hung_up)
+{
+    (void)hung_up;
+    if (readable)
+        connection_over(JOIN_OF(watch, process));
+}
+
+/* ---- messages ---- */
+
+static int welcomed(struct sl_native_join *join, const struct sl_msg_welcome *welcome, int *fds, int fd_count)
+{
+    int r;
+
+    if (join->link)
+        return sl_fail(SLUICE_E_PROTOCOL, "a second welcome");
+    if ((r = sl_native_link_open(welcome, fds, fd_count, &join->link)) != 0)
+        return r;
+    if (join->process.fd < 0 && fd_count > 3 && sl_os_pidfd_valid(fds[3])) {
+        join->process.fd = fds[3];
+        fds[3] = -1;
+    }
+    if (join->process.fd >= 0)
+        (void)sl_service_add(&join->process);
+    sl_service_set_deadline(&join->socket, 0);
+    join->base.result = 0;
+    join->retry = FIRST_RETRY;
+    if (join->link->base.clock_offset_ns)
+        sl_log(SLUICE_LOG_WARN, "channel '%s': the writer's clock is %lld ms off ours; its times are corrected",
+               join->name, (long long)(join->link->base.clock_offset_ns / SLUICE_MS));
+    join->params.linked(join->params.context, &join->link->base);
+    return 0;
+}
+
+static int memory_came(struct sl_native_join *join, const struct sl_msg_memory *message, int *fds, int fd_count)
+{
+    int r;
+
+    if (!join->link || fd_count != 1)
+        return sl_fail(SLUICE_E_PROTOCOL, "a memory message with %d descriptors", fd_count);
+    if ((r = sl_native_link_add(join->link, message, fds[0])) != 0)
+        return r;
+    fds[0] = -1;
+    union sl_message ack = SL_MESSAGE(SL_MSG_ACK, ack);
+    ack.ack.memory = message->memory;
+    (void)sl_os_send(join->socket.fd, &ack, ack.header.size, NULL, 0);
+    join->params.changed(join->params.context, &join->link->base);
+    return 0;
+}
+
+/* Returns 0, SLUICE_CLOSED when the connection has been dealt with, or a failure. */
+static int handle(struct sl_native_join *join, const union sl_message *message, int *fds, int fd_count)
+{
+    switch (message->header.type) {
+    case SL_MSG_WELCOME:
+        return welcomed(join, &message->welcome, fds, fd_count);
+    case SL_MSG_MEMORY:
+        return memory_came(join, &message->memory, fds, fd_count);
+    case SL_MSG_REFUSE:
+        if (join->link)
+            break;
+        sl_fail_text(message->refuse.result, message->refuse.text);
+        attempt_failed(join, message->refuse.result < 0 ? message->refuse.result : SLUICE_E_PROTOCOL);
+        return SLUICE_CLOSED;
+    case SL_MSG_BYE:
+        if (join->link && message->bye.reason == SL_BYE_EVICTED)
+            sl_store(&join->link->base.evicted, 1, seq_cst);
+        connection_over(join);
+        return SLUICE_CLOSED;
+    default:
+        break;
+    }
+    return sl_fail(SLUICE_E_PROTOCOL, "the writer of channel '%s' sent a message of type %u", join->name,
+                   message->header.type);
+}
+
+static void broken(struct sl_native_join *join, int result)
+{
+    sl_log(SLUICE_LOG_ERROR, "channel '%s': hung up on its writer: %s", join->name, sluice_last_error());
+    if (join->link)
+        session_over(join);
+    else
+        attempt_failed(join, result);
+}
+
+static void socket_ready(struct sl_watch *watch, bool readable, bool hung_up)
+{
+    struct sl_native_join *join = JOIN_OF(watch, socket);
+    union sl_message message;
+
+    (void)readable;
+    (void)hung_up;
+    for (int i = 0; i < MESSAGES_A_TURN; i++) {
+        int fds[SL_OS_MAX_FDS], fd_count = 0;
+        size_t size = 0;
+        int r = sl_os_receive(watch->fd, &message, sizeof message, &size, fds, &fd_count);
+        if (r == SLUICE_AGAIN)
+            return;
+        if (r == SLUICE_CLOSED) {
+            connection_over(join);
+            return;
+        }
+        if (r == 0)
+            r = sl_message_check(&message, size);
+        if (r == 0)
+            r = handle(join, &message, fds, fd_count);
+        for (int k = 0; k < fd_count; k++)
+            sl_os_close(fds[k]);
+        if (r < 0)
+            broken(join, r);
+        if (r != 0)
+            return;
+    }
+}
+
+/* ---- attempts ---- */
+
+static int check_writer(struct sl_native_join *join, int fd)
+{
+    struct sl_peer_identity writer;
+    int r = sl_os_peer(fd, &writer);
+
+    if (r != 0)
+        return r;
+    if (!sl_os_peer_allowed(fd, &writer, join->uids, join->reader.uid_count, NULL, 0)) {
+        sl_os_close(writer.pidfd);
+        return sl_fail(SLUICE_E_PERMISSION,
+                       "the writer of channel '%s' is user %u, whom this reader does not trust: its option 'uids'",
+                       join->name, writer.uid);
+    }
+    join->process.fd = writer.pidfd;
+    return 0;
+}
+
+static int say_hello(struct sl_native_join *join)
+{
+    union sl_message message = SL_MESSAGE(SL_MSG_HELLO, hello);
+    struct sl_msg_hello *hello = &message.hello;
+
+    sl_hello_fill(hello, SL_ROLE_READER);
+    hello->mode = join->reader.mode;
+    hello->depth = join->reader.depth;
+    hello->hold = join->reader.hold;
+    hello->every = join->reader.every;
+    hello->writable = join->reader.writable;
+    int self = join->process.fd < 0 ? sl_os_self_pidfd() : -1;
+    int r = sl_os_send(join->socket.fd, &message, hello->header.size, &self, self >= 0 ? 1 : 0);
+    sl_os_close(self);
+    if (r > 0)
+        r = sl_fail(SLUICE_E_NOT_FOUND, "the writer of channel '%s' is just leaving", join->name);
+    return r;
+}
+
+static void attempt(struct sl_native_join *join)
+{
+    int fd, r = sl_place_connect(join->name, &fd);
+
+    sl_service_remove(&join->socket);
+    if (r == 0) {
+        join->socket.fd = fd;
+        if ((r = sl_os_close_in_child(fd)) == 0 && (r = check_writer(join, fd)) == 0 &&
+            (r = say_hello(join)) == 0) {
+            join->greeted = true;
+            join->socket.deadline = sl_os_deadline(WELCOME_PATIENCE);
+            r = sl_service_add(&join->socket);
+        }
+    }
+    if (r != 0)
+        attempt_failed(join, r);
+}
+
+static void socket_timer(struct sl_watch *watch)
+{
+    struct sl_native_join *join = JOIN_OF(watch, socket);
+
+    if (!join->greeted) {
+        attempt(join);
+        return;
+    }
+    sl_say("the writer of channel '%s' does not answer: is it stopped?", join->name);
+    attempt_failed(join, SLUICE_TIMEOUT);
+}
+
+int sl_native_join(const struct sl_join_params *params, struct sl_join **out)
+{
+    struct sl_native_join *join = calloc(1, sizeof *join);
+
+    if (!join)
+        return sl_fail(SLUICE_E_NO_MEMORY, "no memory to join channel '%s'", params->name);
+    join->base.ops = &sl_wire_native;
+    join->params = *params;
+    join->reader = *params->reader;
+    join->retry = FIRST_RETRY;
+    join->socket = (struct sl_watch){ .fd = -1, .ready = socket_ready, .timer = socket_timer };
+    join->process = (struct sl_watch){ .fd = -1, .ready = process_ready };
+    snprintf(join->name, sizeof join->name, "%s", params->name);
+    if (join->reader.uid_count) {
+        join->uids = malloc(join->reader.uid_count * sizeof *join->uids);
+        if (!join->uids) {
+            free(join);
+            return sl_fail(SLUICE_E_NO_MEMORY, "no memory for %u ids", params->reader->uid_count);
+        }
+        memcpy(join->uids, params->reader->uids, join->reader.uid_count * sizeof *join->uids);
+    }
+    *out = &join->base;
+    attempt(join);
+    return 0;
+}
+
+void sl_native_join_close(struct sl_join *base)
+{
+    struct sl_native_join *join = (struct sl_native_join *)base;
+
+    if (join->link) {
+        union sl_message bye = SL_MESSAGE(SL_MSG_BYE, bye);
+        bye.bye.reason = SL_BYE_LEFT;
+        (void)sl_os_send(join->socket.fd, &bye, bye.header.size, NULL, 0);
+        sl_store(&join->link->base.gone, 1, seq_cst);
+    }
+    drop_connection(join);
+    free(join->uids);
+    free(join);
+}

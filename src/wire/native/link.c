@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A reader's link to one session: the control page, its own page, the memories.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/result.h"
+#include "wire/native/native.h"
+
+#define CLOCK_TOLERANCE SLUICE_S /* clocks of other time namespaces differ by more (protocol 5.14) */
+#define MAX_LINK_MEMORIES 512    /* a sane writer has announced fewer and forgotten the rest */
+
+static void set_words(struct sl_native_link *link, uint32_t ids)
+{
+    struct sl_control *control = link->control;
+    struct sl_reader_page *page = link->page;
+
+    link->base.words = (struct sl_words){
+        .head = &control->head,
+        .slot_seq = control->slot_seq,
+        .ready = control->ready,
+        .ids = ids,
+    };
+    link->base.closed = &control->closed;
+    link->base.waiting = &control->waiting;
+    link->base.oldest_memory = &control->oldest_memory;
+    link->base.page = (struct sl_page){
+        .lease = page->lease, .lease_ns = page->lease_ns, .cursor = &page->cursor, .want = &page->want,
+        .want_fd = &page->want_fd, .bell = &page->bell, .evicted = &page->evicted, .taken = &page->taken,
+        .missed = &page->missed, .last = &page->last, .latency_ns = &page->latency_ns,
+    };
+}
+
+static int64_t clock_offset(int64_t theirs)
+{
+    int64_t offset = theirs - sl_os_now();
+    return offset > CLOCK_TOLERANCE || offset < -CLOCK_TOLERANCE ? offset : 0;
+}
+
+static int map_pages(struct sl_native_link *link, const struct sl_msg_welcome *welcome, const int *fds)
+{
+    uint32_t ids;
+    void *address;
+    int r;
+
+    if ((r = sl_os_memory_check(fds[0], welcome->control_size, true)) != 0 ||
+        (r = sl_os_memory_check(fds[1], welcome->page_size, false)) != 0)
+        return r;
+    if ((r = sl_os_map(fds[0], welcome->control_size, false, &address)) != 0)
+        return r;
+    link->control = address;
+    link->control_size = welcome->control_size;
+    if ((r = sl_control_check(link->control, welcome, &ids, &link->memory_kind)) != 0)
+        return r;
+    if ((r = sl_os_map(fds[1], welcome->page_size, true, &address)) != 0)
+        return r;
+    link->page = address;
+    link->page_size = welcome->page_size;
+    if (link->page->magic != SL_NATIVE_MAGIC || link->page->session != welcome->session)
+        return sl_fail(SLUICE_E_PROTOCOL, "the reader's page is not of this session");
+    set_words(link, ids);
+    return 0;
+}
+
+int sl_native_link_open(const struct sl_msg_welcome *welcome, int *fds, int fd_count, struct sl_native_link **out)
+{
+    struct sl_native_link *link = NULL;
+    int r = sl_welcome_check(welcome);
+
+    if (r == 0 && fd_count < 3)
+        r = sl_fail(SLUICE_E_PROTOCOL, "a welcome with %d descriptors", fd_count);
+    if (r != 0)
+        goto out;
+    link = calloc(1, sizeof *link);
+    if (!link) {
+        r = sl_fail(SLUICE_E_NO_MEMORY, "no memory for a link");
+        goto out;
+    }
+    link->base.ops = &sl_wire_native;
+    link->base.wake_fd = -1;
+    link->base.session = welcome->session;
+    link->base.clock_offset_ns = clock_offset(welcome->clock_ns);
+    link->base.depth = welcome->depth;
+    link->base.max_slots = welcome->max_slots;
+    link->base.writable = welcome->writable != 0;
+    if ((r = map_pages(link, welcome, fds)) == 0 && (r = sl_os_close_in_child(fds[2])) == 0) {
+        link->base.wake_fd = fds[2];
+        fds[2] = -1;
+        *out = link;
+    } else {
+        sl_native_link_close(&link->base);
+    }
+out:
+    for (int i = 0; i < fd_count && i < 3; i++) {
+        sl_os_close(fds[i]);
+        fds[i] = -1;
+    }
+    return r;
+}
+
+int sl_native_link_add(struct sl_native_link *link, const struct sl_msg_memory *message, int fd)
+{
+    struct sl_link_memory *memory;
+    int r;
+
+    if (message->memory <= link->last_memory || message->generation == 0)
+        return sl_fail(SLUICE_E_PROTOCOL, "memory %u of generation %u was announced after memory %u", message->memory,
+                       message->generation, link->last_memory);
+    if (message->kind != link->memory_kind)
+        return sl_fail(SLUICE_E_PROTOCOL, "memory of kind %u in a session of kind %u", message->kind, link->memory_kind);
+    if (sl_load(&link->base.memory_count, relaxed) >= MAX_LINK_MEMORIES)
+        return sl_fail(SLUICE_E_PROTOCOL, "over %d memories are announced", MAX_LINK_MEMORIES);
+    memory = calloc(1, sizeof *memory);
+    if (!memory)
+        return sl_fail(SLUICE_E_NO_MEMORY, "no memory to take memory %u", message->memory);
+    memory->memory = message->memory;
+    memory->generation = message->generation;
+    memory->object.fd = -1;
+    memory->object.ops = sl_mem_of_kind(message->kind);
+    if ((r = sl_format_from_wire(&memory->format, &message->format)) != 0 ||
+        (r = memory->object.ops->import(&memory->object, fd, message->bytes, link->base.writable)) != 0) {
+        free(memory);
+        return r;
+    }
+    memory->next = link->base.memories;
+    link->base.memories = memory;
+    link->last_memory = message->memory;
+    sl_add(&link->base.memory_count, 1);
+    return 0;
+}
+
+void sl_native_link_close(struct sl_link *base)
+{
+    struct sl_native_link *link = (struct sl_native_link *)base;
+
+    while (base->memories) {
+        struct sl_link_memory *memory = base->memories;
+        base->memories = memory->next;
+        memory->object.ops->destroy(&memory->object);
+        free(memory);
+    }
+    sl_os_close(base->wake_fd);
+    if (link->page)
+        sl_os_unmap(link->page, link->page_size);
+    if (link->control)
+        sl_os_unmap(link->control, link->control_size);
+    free(link);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The native wire's own structs: the writer's side (serve.c, peer.c), the reader's (join.c, link.c),
+ * observers (info.c), and where channels are found (place.c).
+ */
+#ifndef SL_NATIVE_H
+#define SL_NATIVE_H
+
+#include "wire/native/message.h"
+
+/* ---- place.c: a channel's files ---- */
+
+struct sl_place {
+    char folder[256];
+    bool ours; /* one of the two standard folders */
+    int dir;
+};
+
+/* Opens the folder that this process's channels live in. */
+int sl_place_open(struct sl_place *place, bool create, bool others);
+void sl_place_close(struct sl_place *place);
+
+/* Connects to a channel; SLUICE_E_NOT_FOUND names the folder, and any other in which it lives. */
+int sl_place_connect(const char *name, int *fd);
+
+/* ---- the writer's side ---- */
+
+struct sl_native_memory {
+    struct sl_announce announce;
+    struct sluice_format format;
+};
+
+#define SL_MAX_MEMORIES 256 /* alive at once: one a generation and one a grown slot */
+#define SL_MAX_OBSERVERS 32 /* and connections that have not said hello yet */
+
+struct sl_native_serve {
+    struct sl_serve base;
+    char name[SLUICE_MAX_NAME + 1];
+    char device[32];
+    struct sl_serve_params params; /* pointers in it: `writer` is the copy below, `name` not used */
+    struct sluice_writer_params writer;
+    uint32_t *uids, *gids;
+    struct sl_place place;
+    int lock_fd;
+    struct sl_watch listener;
+    struct sl_control *control;
+    uint64_t control_size;
+    int control_fd;
+    int64_t opened_ns;
+    struct sl_native_memory *memories[SL_MAX_MEMORIES]; /* by number, ascending; under the service lock */
+    uint32_t memory_count;
+    struct sl_peer *peers; /* all connections; under the service lock */
+    uint32_t guests;       /* those that are no readers */
+};
+
+enum sl_peer_state { SL_PEER_NEW, SL_PEER_WELCOME, SL_PEER_LIVE, SL_PEER_OBSERVER, SL_PEER_HUNG_UP };
+
+/* One connection to the writer. */
+struct sl_peer {
+    struct sl_peer *next;
+    struct sl_native_serve *serve;
+    enum sl_peer_state state;
+    struct sl_watch socket, process, wake;
+    struct sl_peer_identity identity;
+    struct sl_msg_hello hello;
+    struct sl_reader_page *page;
+    uint64_t page_bytes;
+    int page_fd, wake_end; /* until the welcome is sent */
+    uint32_t place;        /* in the table; SLUICE_MAX_READERS: not in it */
+    uint32_t depth;
+    uint32_t next_memory;  /* number from which memories are still to be sent */
+    uint32_t unacknowledged;
+    int64_t joined_ns;
+};
+
+int sl_peer_open(struct sl_native_serve *serve, int fd);
+/* Sends what may be sent now. */
+void sl_peer_pump(struct sl_peer *peer);
+/* Takes it out of the table and frees it. `reason`: 0, or enum sl_bye to say first. */
+void sl_peer_close(struct sl_peer *peer, uint32_t reason);
+/* Answers an observer (status.c). */
+int sl_status_send(struct sl_native_serve *serve, int fd);
+/* Frames committed after the one this reader took last. */
+uint64_t sl_peer_lag(const struct sl_peer *peer);
+/* Leases: count, bits for the first 64 slots, age of the oldest. */
+uint32_t sl_peer_held(const struct sl_peer *peer, uint64_t *slots, int64_t *age_ns);
+
+extern const struct sl_wire_ops sl_wire_native;
+
+int sl_native_serve(const struct sl_serve_params *params, struct sl_serve **serve);
+int sl_native_announce(struct sl_serve *serve, const struct sl_announce *announce);
+void sl_native_forget(struct sl_serve *serve, uint32_t memory);
+void sl_native_wake(struct sl_serve *serve, uint64_t sequence);
+void sl_native_holders(struct sl_serve *serve, char *text, size_t size);
+uint32_t sl_native_evict(struct sl_serve *serve, int64_t lease_timeout_ns);
+void sl_native_close(struct sl_serve *serve);
+
+/* ---- the reader's side ---- */
+
+struct sl_native_link {
+    struct sl_link base;
+    struct sl_control *control; /* mapped read-only */
+    uint64_t control_size;
+    struct sl_reader_page *page;
+    uint64_t page_size;
+    uint32_t memory_kind;
+    uint32_t last_memory;
+};
+
+/* Makes a link of a welcome and its descriptors, which it takes over in any case. */
+int sl_native_link_open(const struct sl_msg_welcome *welcome, int *fds, int fd_count, struct sl_native_link **link);
+/* Adds what a MEMORY message brought; takes the descriptor over on success only. */
+int sl_native_link_add(struct sl_native_link *link, const struct sl_msg_memory *message, int fd);
+void sl_native_link_close(struct sl_link *link);
+
+int sl_native_join(const struct sl_join_params *params, struct sl_join **join);
+void sl_native_join_close(struct sl_join *join);
+
+int sl_native_info(const char *name, int64_t timeout_ns, struct sluice_channel_info *info,
+                   struct sluice_reader_info *readers, uint32_t capacity);
+
+void sl_hello_fill(struct sl_msg_hello *hello, uint32_t role);
+
+#endif

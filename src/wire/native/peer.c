@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One connection to a writer, from accept to departure. Runs on the service thread, under its lock.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/result.h"
+#include "wire/native/native.h"
+
+#define HELLO_PATIENCE SLUICE_S          /* to say hello after connecting */
+#define OBSERVER_PATIENCE (10 * SLUICE_S) /* between two queries */
+#define SEND_AGAIN (5 * SLUICE_MS)       /* when there was no room */
+#define HANG_UP_PATIENCE SLUICE_S        /* a hang-up alone means death after this (protocol 4.1) */
+#define MESSAGES_A_TURN 8                /* one peer may not keep the thread from the others */
+
+#define PEER_OF(watch, member) ((struct sl_peer *)((char *)(watch) - offsetof(struct sl_peer, member)))
+
+static bool in_table(const struct sl_peer *peer) { return peer->place < SLUICE_MAX_READERS; }
+static bool is_reader(const struct sl_peer *peer) { return peer->hello.role == SL_ROLE_READER && peer->page; }
+
+static void log_departure(const struct sl_peer *peer, const char *how)
+{
+    if (is_reader(peer))
+        sl_log(SLUICE_LOG_INFO, "channel '%s': reader '%s' (process %u) %s", peer->serve->name, peer->hello.program,
+               peer->identity.pid, how);
+}
+
+/* ---- the table ---- */
+
+static void enter_table(struct sl_peer *peer)
+{
+    struct sl_serve *serve = &peer->serve->base;
+    struct sl_reader_page *page = peer->page;
+
+    sl_mutex_lock(&serve->lock);
+    /* The cursor is set under the lock that begin holds while it chooses: no frame is lost between. */
+    uint64_t head = sl_head_sequence(sl_load(serve->words.head, acquire));
+    sl_store(&page->cursor, head ? head : 1, relaxed);
+    peer->place = serve->reader_count++;
+    serve->readers[peer->place] = (struct sl_reader_slot){
+        .page = {
+            .lease = page->lease, .lease_ns = page->lease_ns, .cursor = &page->cursor, .want = &page->want,
+            .want_fd = &page->want_fd, .bell = &page->bell, .evicted = &page->evicted, .taken = &page->taken,
+            .missed = &page->missed, .last = &page->last, .latency_ns = &page->latency_ns,
+        },
+        .mode = peer->hello.mode,
+        .depth = peer->depth,
+        .wake_fd = peer->wake.fd,
+        .peer = peer,
+    };
+    serve->readers_total++;
+    sl_mutex_unlock(&serve->lock);
+}
+
+static void leave_table(struct sl_peer *peer)
+{
+    struct sl_serve *serve = &peer->serve->base;
+
+    if (!in_table(peer))
+        return;
+    sl_mutex_lock(&serve->lock);
+    uint32_t last = --serve->reader_count;
+    serve->readers[peer->place] = serve->readers[last];
+    serve->readers[peer->place].peer->place = peer->place;
+    peer->place = SLUICE_MAX_READERS;
+    sl_mutex_unlock(&serve->lock);
+    /* Its slots may be free now. */
+    sl_add(&serve->freed, 1);
+    sl_os_wake(&serve->freed, INT32_MAX);
+}
+
+/* ---- ending ---- */
+
+void sl_peer_close(struct sl_peer *peer, uint32_t reason)
+{
+    struct sl_native_serve *serve = peer->serve;
+
+    for (struct sl_peer **link = &serve->peers; *link; link = &(*link)->next) {
+        if (*link == peer) {
+            *link = peer->next;
+            break;
+        }
+    }
+    if (!is_reader(peer))
+        serve->guests--;
+    if (in_table(peer)) {
+        sl_add(&peer->page->bell, 1);
+        sl_os_wake(&peer->page->bell, 1);
+        (void)sl_os_send(peer->wake.fd, "", 1, NULL, 0);
+    }
+    leave_table(peer);
+    if (reason) {
+        union sl_message bye = SL_MESSAGE(SL_MSG_BYE, bye);
+        bye.bye.reason = reason;
+        (void)sl_os_send(peer->socket.fd, &bye, bye.header.size, NULL, 0);
+    }
+    sl_service_remove(&peer->socket);
+    sl_service_remove(&peer->process);
+    sl_service_remove(&peer->wake);
+    sl_os_close(peer->socket.fd);
+    sl_os_close(peer->process.fd);
+    sl_os_close(peer->wake.fd);
+    sl_os_close(peer->page_fd);
+    sl_os_close(peer->wake_end);
+    if (peer->page)
+        sl_os_unmap(peer->page, peer->page_bytes);
+    free(peer);
+}
+
+static void peer_died(struct sl_peer *peer, const char *how)
+{
+    if (in_table(peer))
+        peer->serve->base.readers_died++;
+    log_departure(peer, how);
+    sl_peer_close(peer, 0);
+}
+
+static void hung_up(struct sl_peer *peer)
+{
+    if (!in_table(peer)) {
+        sl_peer_close(peer, 0);
+        return;
+    }
+    if (sl_os_pidfd_dead(peer->process.fd)) {
+        peer_died(peer, "died");
+        return;
+    }
+    /* Hung up without a word, and still alive as far as we can tell: wait for its pidfd. */
+    peer->state = SL_PEER_HUNG_UP;
+    sl_service_remove(&peer->socket);
+    sl_os_close(peer->socket.fd);
+    peer->socket.fd = -1;
+    if (!peer->process.added && sl_service_add(&peer->process) != 0) {
+        peer_died(peer, "hung up");
+        return;
+    }
+    sl_service_set_deadline(&peer->process, sl_os_deadline(HANG_UP_PATIENCE));
+}
+
+static void process_ready(struct sl_watch *watch, bool readable, bool hung_up_too)
+{
+    struct sl_peer *peer = PEER_OF(watch, process);
+
+    (void)hung_up_too;
+    if (readable)
+        peer_died(peer, "died");
+}
+
+static void process_timer(struct sl_watch *watch) { peer_died(PEER_OF(watch, process), "hung up without a word"); }
+
+/* A release while begin waits (protocol 3.9). */
+static void wake_ready(struct sl_watch *watch, bool readable, bool hung_up_too)
+{
+    struct sl_peer *peer = PEER_OF(watch, wake);
+
+    (void)hung_up_too;
+    if (readable && sl_os_drain(watch->fd)) {
+        sl_add(&peer->serve->base.freed, 1);
+        sl_os_wake(&peer->serve->base.freed, INT32_MAX);
+    }
+}
+
+/* ---- beginning ---- */
+
+/* Tells the client why and ends the connection. The sentence is this thread's last one. */
+static void refuse(struct sl_peer *peer, int result)
+{
+    union sl_message message = SL_MESSAGE(SL_MSG_REFUSE, refuse);
+
+    message.refuse.result = result;
+    message.refuse.version_min = SLUICE_WIRE_VERSION_MIN;
+    message.refuse.version_max = SLUICE_WIRE_VERSION_MAX;
+    snprintf(message.refuse.text, sizeof message.refuse.text, "%s", sluice_last_error());
+    sl_log(SLUICE_LOG_WARN, "channel '%s': refused process %u: %s", peer->serve->name, peer->identity.pid,
+           message.refuse.text);
+    peer->serve->base.refused++;
+    (void)sl_os_send(peer->socket.fd, &message, message.header.size, NULL, 0);
+    sl_peer_close(peer, 0);
+}
+
+static int check_request(struct sl_peer *peer)
+{
+    const struct sluice_writer_params *writer = &peer->serve->writer;
+    const struct sl_msg_hello *hello = &peer->hello;
+    uint32_t most = writer->max_slots - 2;
+
+    if (sl_version_agree(hello->version_min, hello->version_max) == 0)
+        return sl_fail(SLUICE_E_VERSION,
+                       "channel '%s': its writer speaks wire versions %d to %d, the reader %u to %u: update the older one",
+                       peer->serve->name, SLUICE_WIRE_VERSION_MIN, SLUICE_WIRE_VERSION_MAX, hello->version_min,
+                       hello->version_max);
+    if (hello->features_required & ~SL_NATIVE_FEATURES)
+        return sl_fail(SLUICE_E_VERSION, "channel '%s': the reader needs features %#llx, the writer has %#llx",
+                       peer->serve->name, (unsigned long long)hello->features_required,
+                       (unsigned long long)SL_NATIVE_FEATURES);
+    if (hello->role == SL_ROLE_OBSERVER)
+        return 0;
+    if (peer->serve->base.reader_count >= writer->readers)
+        return sl_fail(SLUICE_E_LIMIT, "channel '%s': all %u places for readers are taken", peer->serve->name,
+                       writer->readers);
+    if (hello->hold > most)
+        return sl_fail(SLUICE_E_LIMIT, "channel '%s': hold %u is too much, %u slots allow %u: raise the writer's max_slots",
+                       peer->serve->name, hello->hold, writer->max_slots, most);
+    if (hello->depth > most)
+        return sl_fail(SLUICE_E_LIMIT, "channel '%s': depth %u is too much, %u slots allow %u: raise the writer's max_slots",
+                       peer->serve->name, hello->depth, writer->max_slots, most);
+    if (hello->writable && !writer->writable)
+        return sl_fail(SLUICE_E_PERMISSION, "channel '%s': its writer does not allow writable readers (its option 'writable')",
+                       peer->serve->name);
+    return 0;
+}
+
+/* A page of its own, made by us, that cannot be shrunk under us (protocol 1.7, 5.12). */
+static int make_page(struct sl_peer *peer)
+{
+    int ends[2], r;
+    void *address;
+
+    peer->page_bytes = sl_native_page_size(sl_os_page_size());
+    if ((r = sl_os_memory_create("sluice-reader", peer->page_bytes, &peer->page_fd)) != 0)
+        return r;
+    if ((r = sl_os_memory_seal(peer->page_fd, false)) != 0)
+        return r;
+    if ((r = sl_os_map(peer->page_fd, peer->page_bytes, true, &address)) != 0)
+        return r;
+    peer->page = address;
+    peer->serve->guests--; /* a reader from here on */
+    peer->page->magic = SL_NATIVE_MAGIC;
+    peer->page->session = peer->serve->params.session;
+    if ((r = sl_os_socket_pair(ends)) != 0)
+        return r;
+    peer->wake.fd = ends[0];
+    peer->wake_end = ends[1];
+    if ((r = sl_os_close_in_child(ends[0])) != 0 || (r = sl_os_close_in_child(ends[1])) != 0)
+        return r;
+    peer->wake.ready = wake_ready;
+    return sl_service_add(&peer->wake);
+}
+
+static uint32_t grant_depth(const struct sl_peer *peer)
+{
+    uint32_t most = peer->serve->writer.max_slots - 2;
+
+    if (peer->hello.depth)
+        return peer->hello.depth;
+    return most < 4 ? most : 4;
+}
+
+static int admit_reader(struct sl_peer *peer)
+{
+    int r = make_page(peer);
+
+    if (r != 0)
+        return r;
+    if (peer->process.fd >= 0 && (r = sl_service_add(&peer->process)) != 0)
+        return r;
+    peer->depth = grant_depth(peer);
+    peer->joined_ns = sl_os_now();
+    peer->state = SL_PEER_WELCOME;
+    enter_table(peer); /* before its descriptors are sent */
+    sl_log(SLUICE_LOG_INFO, "channel '%s': reader '%s' (process %u) joins", peer->serve->name, peer->hello.program,
+           peer->identity.pid);
+    sl_peer_pump(peer);
+    return 0;
+}
+
+/* Returns false when the peer is gone. */
+static bool hello(struct sl_peer *peer, const union sl_message *message, int *fds, int fd_count)
+{
+    const struct sluice_writer_params *writer = &peer->serve->writer;
+
+    sl_service_set_deadline(&peer->socket, 0);
+    if (message->header.type != SL_MSG_HELLO) {
+        peer->serve->base.refused++;
+        sl_peer_close(peer, 0);
+        return false;
+    }
+    peer->hello = message->hello;
+    if (peer->identity.pidfd < 0 && fd_count > 0 && sl_os_pidfd_valid(fds[0])) {
+        peer->process.fd = fds[0];
+        fds[0] = -1;
+    }
+    int r = sl_hello_check(&message->hello);
+    if (r == 0 && !sl_os_peer_allowed(peer->socket.fd, &peer->identity, writer->uids, writer->uid_count,
+                                      writer->gids, writer->gid_count))
+        r = sl_fail(SLUICE_E_PERMISSION,
+                    "channel '%s' belongs to user %u and user %u is not among those it allows: its writer's option 'uids'",
+                    peer->serve->name, sl_os_uid(), peer->identity.uid);
+    if (r == 0)
+        r = check_request(peer);
+    if (r == 0 && message->hello.role == SL_ROLE_READER)
+        r = admit_reader(peer);
+    if (r != 0) {
+        refuse(peer, r);
+        return false;
+    }
+    if (message->hello.role == SL_ROLE_OBSERVER) {
+        peer->state = SL_PEER_OBSERVER;
+        sl_service_set_deadline(&peer->socket, sl_os_deadline(OBSERVER_PATIENCE));
+    }
+    return true;
+}
+
+/* ---- sending ---- */
+
+static int send_welcome(struct sl_peer *peer)
+{
+    struct sl_native_serve *serve = peer->serve;
+    union sl_message message = SL_MESSAGE(SL_MSG_WELCOME, welcome);
+    int fds[4] = { serve->control_fd, peer->page_fd, peer->wake_end };
+    int count = 3;
+
+    message.welcome.magic = SL_NATIVE_MAGIC;
+    message.welcome.version = sl_version_agree(peer->hello.version_min, peer->hello.version_max);
+    message.welcome.depth = peer->depth;
+    message.welcome.features = SL_NATIVE_FEATURES;
+    message.welcome.session = serve->params.session;
+    message.welcome.control_size = serve->control_size;
+    message.welcome.page_size = peer->page_bytes;
+    message.welcome.max_slots = serve->writer.max_slots;
+    message.welcome.writable = peer->hello.writable;
+    message.welcome.clock_ns = sl_os_now();
+    int self = peer->identity.pidfd < 0 ? sl_os_self_pidfd() : -1;
+    if (self >= 0)
+        fds[count++] = self;
+    int r = sl_os_send(peer->socket.fd, &message, message.header.size, fds, count);
+    sl_os_close(self);
+    return r;
+}
+
+static const struct sl_native_memory *memory_to_send(const struct sl_peer *peer)
+{
+    for (uint32_t i = 0; i < peer->serve->memory_count; i++)
+        if (peer->serve->memories[i]->announce.memory >= peer->next_memory)
+            return peer->serve->memories[i];
+    return NULL;
+}
+
+static int send_memory(struct sl_peer *peer, const struct sl_announce *announce)
+{
+    union sl_message message = SL_MESSAGE(SL_MSG_MEMORY, memory);
+
+    message.memory.memory = announce->memory;
+    message.memory.generation = announce->generation;
+    message.memory.bytes = announce->object->size;
+    message.memory.kind = announce->object->ops->kind;
+    sl_format_to_wire(&message.memory.format, announce->format);
+    return sl_os_send(peer->socket.fd, &message, message.header.size, &announce->object->fd, 1);
+}
+
+void sl_peer_pump(struct sl_peer *peer)
+{
+    int r = 0;
+
+    if (peer->state == SL_PEER_WELCOME) {
+        if ((r = send_welcome(peer)) == 0) {
+            peer->state = SL_PEER_LIVE;
+            sl_os_close(peer->page_fd);
+            sl_os_close(peer->wake_end);
+            peer->page_fd = peer->wake_end = -1;
+        }
+    }
+    /* One unacknowledged descriptor at most (protocol 5.3). */
+    const struct sl_native_memory *memory;
+    if (r == 0 && peer->state == SL_PEER_LIVE && peer->unacknowledged == 0 && (memory = memory_to_send(peer))) {
+        if ((r = send_memory(peer, &memory->announce)) == 0) {
+            peer->unacknowledged = memory->announce.memory;
+            peer->next_memory = memory->announce.memory + 1;
+        }
+    }
+    /* SLUICE_CLOSED shows as a hang-up on the socket. */
+    if (r == SLUICE_AGAIN)
+        sl_service_set_deadline(&peer->socket, sl_os_deadline(SEND_AGAIN));
+}
+
+/* ---- receiving ---- */
+
+/* Returns false when the peer is gone. */
+static bool handle(struct sl_peer *peer, const union sl_message *message, int *fds, int fd_count)
+{
+    if (peer->state == SL_PEER_NEW)
+        return hello(peer, message, fds, fd_count);
+    switch (message->header.type) {
+    case SL_MSG_ACK:
+        if (peer->state != SL_PEER_LIVE || message->ack.memory != peer->unacknowledged)
+            break;
+        peer->unacknowledged = 0;
+        sl_peer_pump(peer);
+        return true;
+    case SL_MSG_QUERY:
+        if (peer->state != SL_PEER_OBSERVER || sl_status_send(peer->serve, peer->socket.fd) != 0)
+            break;
+        sl_service_set_deadline(&peer->socket, sl_os_deadline(OBSERVER_PATIENCE));
+        return true;
+    case SL_MSG_BYE:
+        log_departure(peer, "leaves");
+        sl_peer_close(peer, 0);
+        return false;
+    default:
+        break;
+    }
+    sl_log(SLUICE_LOG_WARN, "channel '%s': process %u broke the protocol with a message of type %u", peer->serve->name,
+           peer->identity.pid, message->header.type);
+    peer->serve->base.refused++;
+    sl_peer_close(peer, 0);
+    return false;
+}
+
+static void socket_ready(struct sl_watch *watch, bool readable, bool hung_up_too)
+{
+    struct sl_peer *peer = PEER_OF(watch, socket);
+    union sl_message message;
+
+    (void)readable;
+    (void)hung_up_too;
+    for (int i = 0; i < MESSAGES_A_TURN; i++) {
+        int fds[SL_OS_MAX_FDS], fd_count = 0;
+        size_t size = 0;
+        int r = sl_os_receive(watch->fd, &message, sizeof message, &size, fds, &fd_count);
+        if (r == SLUICE_AGAIN)
+            return;
+        if (r == SLUICE_CLOSED) {
+            hung_up(peer);
+            return;
+        }
+        if (r == 0)
+            r = sl_message_check(&message, size);
+        bool alive = r == 0 && handle(peer, &message, fds, fd_count);
+        for (int k = 0; k < fd_count; k++)
+            sl_os_close(fds[k]);
+        if (r != 0) {
+            refuse(peer, r);
+            return;
+        }
+        if (!alive)
+            return;
+    }
+}
+
+static void socket_timer(struct sl_watch *watch)
+{
+    struct sl_peer *peer = PEER_OF(watch, socket);
+
+    if (peer->state == SL_PEER_NEW) {
+        peer->serve->base.refused++;
+        sl_peer_close(peer, 0);
+    } else if (peer->state == SL_PEER_OBSERVER) {
+        sl_peer_close(peer, 0);
+    } else {
+        sl_peer_pump(peer);
+    }
+}
+
+int sl_peer_open(struct sl_native_serve *serve, int fd)
+{
+    struct sl_peer *peer = NULL;
+    int r;
+
+    if (serve->guests >= SL_MAX_OBSERVERS) {
+        r = sl_fail(SLUICE_E_LIMIT, "%d connections have not said who they are", SL_MAX_OBSERVERS);
+        goto err;
+    }
+    peer = calloc(1, sizeof *peer);
+    if (!peer) {
+        r = sl_fail(SLUICE_E_NO_MEMORY, "no memory for a connection");
+        goto err;
+    }
+    peer->serve = serve;
+    peer->socket = (struct sl_watch){ .fd = fd, .ready = socket_ready, .timer = socket_timer };
+    peer->process = (struct sl_watch){ .fd = -1, .ready = process_ready, .timer = process_timer };
+    peer->wake.fd = peer->page_fd = peer->wake_end = -1;
+    peer->place = SLUICE_MAX_READERS;
+    if ((r = sl_os_peer(fd, &peer->identity)) != 0)
+        goto err;
+    peer->process.fd = peer->identity.pidfd;
+    if ((r = sl_os_close_in_child(fd)) != 0)
+        goto err_pidfd;
+    peer->socket.deadline = sl_os_deadline(HELLO_PATIENCE);
+    if ((r = sl_service_add(&peer->socket)) != 0)
+        goto err_pidfd;
+    peer->next = serve->peers;
+    serve->peers = peer;
+    serve->guests++;
+    return 0;
+
+err_pidfd:
+    sl_os_close(peer->process.fd);
+err:
+    sl_os_close(fd);
+    free(peer);
+    return r;
+}

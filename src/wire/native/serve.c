@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The writer's side of a channel: its name, its control page, the memories that readers need.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/result.h"
+#include "wire/native/native.h"
+
+#define LOCK_PATIENCE SLUICE_S /* for a previous owner that is just dying (protocol 4.4) */
+
+static int copy_ids(const uint32_t *from, uint32_t count, uint32_t **to)
+{
+    *to = NULL;
+    if (count == 0)
+        return 0;
+    *to = malloc(count * sizeof **to);
+    if (!*to)
+        return sl_fail(SLUICE_E_NO_MEMORY, "no memory for %u ids", count);
+    memcpy(*to, from, count * sizeof **to);
+    return 0;
+}
+
+/* Does anybody answer under this name? */
+static bool is_answered(struct sl_native_serve *serve)
+{
+    bool stale;
+    int fd, r = sl_os_connect(serve->place.dir, serve->place.folder, serve->name, &fd, &stale);
+
+    if (r == 0)
+        sl_os_close(fd);
+    return r == 0 || r == SLUICE_AGAIN;
+}
+
+static int claim_name(struct sl_native_serve *serve)
+{
+    char lock[SLUICE_MAX_NAME + 8];
+    int64_t deadline = sl_os_deadline(LOCK_PATIENCE);
+    uint32_t holder = 0;
+    int r;
+
+    snprintf(lock, sizeof lock, "%s.lock", serve->name);
+    while ((r = sl_os_lock(serve->place.dir, lock, &serve->lock_fd, &holder)) == SLUICE_E_EXISTS) {
+        if (is_answered(serve) || sl_os_now() > deadline)
+            return sl_fail(SLUICE_E_EXISTS,
+                           "channel '%s' in %s has a writer already (process %u): close it, or take another name",
+                           serve->name, serve->place.folder, holder);
+        sl_os_sleep(5 * SLUICE_MS);
+    }
+    if (r == 0)
+        r = sl_os_close_in_child(serve->lock_fd);
+    return r;
+}
+
+static int make_control(struct sl_native_serve *serve)
+{
+    const struct sl_serve_params *params = &serve->params;
+    uint64_t size = sl_native_control_size(params->ids, sl_os_page_size());
+    void *address;
+    int r;
+
+    if ((r = sl_os_memory_create("sluice-control", size, &serve->control_fd)) != 0)
+        return r;
+    if ((r = sl_os_map(serve->control_fd, size, true, &address)) != 0)
+        return r;
+    serve->control = address;
+    serve->control_size = size;
+
+    struct sl_control *control = serve->control;
+    control->magic = SL_NATIVE_MAGIC;
+    control->version = SLUICE_WIRE_VERSION_MAX;
+    control->header_size = sizeof *control;
+    control->size = size;
+    control->session = params->session;
+    control->ids = params->ids;
+    control->record_stride = SL_NATIVE_STRIDE;
+    control->meta_offset = SL_NATIVE_META_OFFSET;
+    control->meta_capacity = SLUICE_MAX_META;
+    control->memory_kind = sl_mem_of_device(serve->device)->kind;
+    control->writer_pid = sl_os_pid();
+    control->features = SL_NATIVE_FEATURES;
+    sl_store(&control->oldest_memory, 1, relaxed);
+
+    serve->base.words = (struct sl_words){
+        .head = &control->head,
+        .slot_seq = control->slot_seq,
+        .ready = control->ready,
+        .ids = params->ids,
+    };
+    serve->base.waiting = &control->waiting;
+    return sl_os_memory_seal(serve->control_fd, true);
+}
+
+static void listener_ready(struct sl_watch *watch, bool readable, bool hung_up)
+{
+    struct sl_native_serve *serve =
+        (struct sl_native_serve *)((char *)watch - offsetof(struct sl_native_serve, listener));
+    int fd;
+
+    (void)hung_up;
+    while (readable && sl_os_accept(serve->listener.fd, &fd) == 0) {
+        int r = sl_peer_open(serve, fd);
+        if (r != 0) {
+            sl_log(SLUICE_LOG_WARN, "channel '%s': a connection is refused: %s", serve->name, sluice_last_error());
+            serve->base.refused++;
+        }
+    }
+}
+
+static int listen_for_readers(struct sl_native_serve *serve)
+{
+    char temporary[SLUICE_MAX_NAME + 8];
+    const struct sluice_writer_params *writer = &serve->writer;
+    unsigned mode = 0600;
+    int64_t group = -1;
+    int r;
+
+    /* The file's mode lets peers reach us; their credentials decide. */
+    if (writer->gid_count == 1 && writer->uid_count == 0) {
+        mode = 0660;
+        group = writer->gids[0];
+    } else if (writer->gid_count || writer->uid_count) {
+        mode = 0666;
+    }
+    snprintf(temporary, sizeof temporary, "%s.tmp", serve->name);
+    r = sl_os_listen(serve->place.dir, serve->place.folder, serve->name, temporary, mode, group, &serve->listener.fd);
+    if (r != 0)
+        return r;
+    if ((r = sl_os_close_in_child(serve->listener.fd)) != 0)
+        return r;
+    serve->listener.ready = listener_ready;
+    sl_service_lock();
+    r = sl_service_add(&serve->listener);
+    sl_service_unlock();
+    return r;
+}
+
+static void destroy(struct sl_native_serve *serve)
+{
+    for (uint32_t i = 0; i < serve->memory_count; i++)
+        free(serve->memories[i]);
+    if (serve->control)
+        sl_os_unmap(serve->control, serve->control_size);
+    sl_os_close(serve->control_fd);
+    sl_os_close(serve->listener.fd);
+    sl_os_close(serve->lock_fd);
+    sl_place_close(&serve->place);
+    free(serve->uids);
+    free(serve->gids);
+    sl_mutex_finish(&serve->base.lock);
+    free(serve);
+}
+
+int sl_native_serve(const struct sl_serve_params *params, struct sl_serve **out)
+{
+    struct sl_native_serve *serve = calloc(1, sizeof *serve);
+    int r;
+
+    if (!serve)
+        return sl_fail(SLUICE_E_NO_MEMORY, "no memory for channel '%s'", params->name);
+    serve->base.ops = &sl_wire_native;
+    serve->lock_fd = serve->listener.fd = serve->control_fd = serve->place.dir = -1;
+    serve->params = *params;
+    serve->writer = *params->writer;
+    serve->params.writer = &serve->writer;
+    serve->opened_ns = sl_os_now();
+    snprintf(serve->name, sizeof serve->name, "%s", params->name);
+    snprintf(serve->device, sizeof serve->device, "%s", params->device);
+    sl_mutex_init(&serve->base.lock);
+
+    if ((r = copy_ids(params->writer->uids, params->writer->uid_count, &serve->uids)) != 0 ||
+        (r = copy_ids(params->writer->gids, params->writer->gid_count, &serve->gids)) != 0)
+        goto err;
+    serve->writer.uids = serve->uids;
+    serve->writer.gids = serve->gids;
+    if ((r = sl_place_open(&serve->place, true, serve->writer.uid_count || serve->writer.gid_count)) != 0)
+        goto err;
+    if ((r = claim_name(serve)) != 0)
+        goto err;
+    if ((r = make_control(serve)) != 0)
+        goto err;
+    if ((r = listen_for_readers(serve)) != 0)
+        goto err;
+    *out = &serve->base;
+    return 0;
+
+err:
+    if (serve->listener.fd >= 0)
+        sl_os_remove(serve->place.dir, serve->name);
+    destroy(serve);
+    return r;
+}
+
+static struct sl_native_serve *native(struct sl_serve *serve) { return (struct sl_native_serve *)serve; }
+
+static char *record_address(struct sl_control *control, uint32_t slot)
+{
+    return (char *)control + sizeof *control + (size_t)slot * SL_NATIVE_STRIDE;
+}
+
+static struct sl_record *native_record(struct sl_serve *serve, uint32_t slot)
+{
+    return (struct sl_record *)record_address(native(serve)->control, slot);
+}
+
+static void *native_meta(struct sl_serve *serve, uint32_t slot)
+{
+    return record_address(native(serve)->control, slot) + SL_NATIVE_META_OFFSET;
+}
+
+int sl_native_announce(struct sl_serve *base, const struct sl_announce *announce)
+{
+    struct sl_native_serve *serve = native(base);
+    struct sl_native_memory *memory = malloc(sizeof *memory);
+
+    if (!memory)
+        return sl_fail(SLUICE_E_NO_MEMORY, "no memory to announce memory %u", announce->memory);
+    memory->format = *announce->format;
+    memory->announce = *announce;
+    memory->announce.format = &memory->format;
+
+    sl_service_lock();
+    if (serve->memory_count == SL_MAX_MEMORIES) {
+        sl_service_unlock();
+        free(memory);
+        return sl_fail(SLUICE_E_LIMIT, "readers hold frames of %d formats ago: they must release them first",
+                       SL_MAX_MEMORIES);
+    }
+    serve->memories[serve->memory_count++] = memory;
+    for (struct sl_peer *peer = serve->peers; peer; peer = peer->next)
+        sl_peer_pump(peer);
+    sl_service_unlock();
+    return 0;
+}
+
+void sl_native_forget(struct sl_serve *base, uint32_t number)
+{
+    struct sl_native_serve *serve = native(base);
+
+    sl_service_lock();
+    for (uint32_t i = 0; i < serve->memory_count; i++) {
+        if (serve->memories[i]->announce.memory != number)
+            continue;
+        free(serve->memories[i]);
+        serve->memory_count--;
+        memmove(&serve->memories[i], &serve->memories[i + 1],
+                (serve->memory_count - i) * sizeof serve->memories[0]);
+        break;
+    }
+    if (serve->memory_count)
+        sl_store(&serve->control->oldest_memory, serve->memories[0]->announce.memory, release);
+    sl_service_unlock();
+}
+
+void sl_native_wake(struct sl_serve *base, uint64_t sequence)
+{
+    for (uint32_t i = 0; i < base->reader_count; i++) {
+        struct sl_reader_slot *reader = &base->readers[i];
+        uint64_t want = sl_load(reader->page.want, seq_cst);
+        if (want != 0 && sequence >= want) {
+            sl_store(reader->page.want, 0, relaxed);
+            sl_add(reader->page.bell, 1);
+            sl_os_wake(reader->page.bell, 1);
+        }
+        want = sl_load(reader->page.want_fd, seq_cst);
+        if (want != 0 && sequence >= want) {
+            sl_store(reader->page.want_fd, 0, relaxed);
+            (void)sl_os_send(reader->wake_fd, "", 1, NULL, 0);
+        }
+    }
+}
+
+static void native_totals(struct sl_serve *base, const struct sl_totals *totals)
+{
+    struct sl_control *control = native(base)->control;
+
+    sl_store(&control->committed, totals->committed, relaxed);
+    sl_store(&control->dropped, totals->dropped, relaxed);
+    sl_store(&control->stolen, totals->stolen, relaxed);
+    sl_store(&control->bytes, totals->bytes, relaxed);
+}
+
+void sl_native_holders(struct sl_serve *base, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (uint32_t i = 0; i < base->reader_count && used < size; i++) {
+        const struct sl_peer *peer = base->readers[i].peer;
+        uint64_t slots, lag;
+        int64_t age;
+        uint32_t held = sl_peer_held(peer, &slots, &age);
+        const char *program = peer->hello.program;
+        if (held > 0) {
+            int n = snprintf(text + used, size - used, "%sreader '%s' (process %u) has held %u for %.3f s",
+                             used ? "; " : "", program, peer->identity.pid, held, (double)age / 1e9);
+            used += n > 0 ? (size_t)n : 0;
+        }
+        if (used < size && base->readers[i].mode == SLUICE_IN_ORDER && (lag = sl_peer_lag(peer)) > 0) {
+            int n = snprintf(text + used, size - used, "%sreader '%s' (process %u) has not read %llu frames",
+                             used ? "; " : "", program, peer->identity.pid, (unsigned long long)lag);
+            used += n > 0 ? (size_t)n : 0;
+        }
+    }
+}
+
+uint32_t sl_native_evict(struct sl_serve *base, int64_t lease_timeout_ns)
+{
+    struct sl_native_serve *serve = native(base);
+    struct sl_peer *peer, *next;
+    uint32_t evicted = 0;
+
+    sl_service_lock();
+    for (peer = serve->peers; peer; peer = next) {
+        uint64_t slots;
+        int64_t age;
+        next = peer->next;
+        if (peer->place == SLUICE_MAX_READERS || sl_peer_held(peer, &slots, &age) == 0 || age < lease_timeout_ns)
+            continue;
+        sl_log(SLUICE_LOG_WARN, "channel '%s': reader '%s' (process %u) is evicted: it held a frame for %.3f s",
+               serve->name, peer->hello.program, peer->identity.pid, (double)age / 1e9);
+        /* Before its slots are given away, so that its release can tell. */
+        sl_store(&peer->page->evicted, 1, seq_cst);
+        sl_peer_close(peer, SL_BYE_EVICTED);
+        serve->base.evicted++;
+        evicted++;
+    }
+    sl_service_unlock();
+    return evicted;
+}
+
+void sl_native_close(struct sl_serve *base)
+{
+    struct sl_native_serve *serve = native(base);
+
+    sl_store(&serve->control->closed, 1, seq_cst);
+    sl_service_lock();
+    sl_service_remove(&serve->listener);
+    /* The name goes first: who is told goodbye looks for a new writer at once. */
+    sl_os_remove(serve->place.dir, serve->name);
+    sl_os_close(serve->listener.fd);
+    serve->listener.fd = -1;
+    sl_os_close(serve->lock_fd);
+    serve->lock_fd = -1;
+    while (serve->peers)
+        sl_peer_close(serve->peers, SL_BYE_CLOSED);
+    sl_service_unlock();
+    destroy(serve);
+}
+
+static char *link_address(struct sl_link *link, uint32_t slot)
+{
+    return record_address(((struct sl_native_link *)link)->control, slot);
+}
+
+static const struct sl_record *link_record(struct sl_link *link, uint32_t slot)
+{
+    return (const struct sl_record *)link_address(link, slot);
+}
+
+static const void *link_meta(struct sl_link *link, uint32_t slot)
+{
+    return link_address(link, slot) + SL_NATIVE_META_OFFSET;
+}
+
+const struct sl_wire_ops sl_wire_native = {
+    .scheme = "sluice",
+    .serve = sl_native_serve,
+    .record = native_record,
+    .meta = native_meta,
+    .announce = sl_native_announce,
+    .forget = sl_native_forget,
+    .wake = sl_native_wake,
+    .totals = native_totals,
+    .holders = sl_native_holders,
+    .evict = sl_native_evict,
+    .close = sl_native_close,
+    .join = sl_native_join,
+    .link_record = link_record,
+    .link_meta = link_meta,
+    .link_close = sl_native_link_close,
+    .join_close = sl_native_join_close,
+    .info = sl_native_info,
+};

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a writer tells observers. On the service thread, under its lock; nothing here costs begin or
+ * commit anything.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "wire/native/native.h"
+
+static uint64_t newest(const struct sl_native_serve *serve)
+{
+    return sl_head_sequence(sl_load(&serve->control->head, acquire));
+}
+
+uint64_t sl_peer_lag(const struct sl_peer *peer)
+{
+    uint64_t head = newest(peer->serve);
+    /* The reader may have written anything here. */
+    uint64_t read = peer->hello.mode == SLUICE_IN_ORDER ? sl_load(&peer->page->cursor, relaxed) - 1
+                                                        : sl_load(&peer->page->last, relaxed);
+    return read < head ? head - read : 0;
+}
+
+uint32_t sl_peer_held(const struct sl_peer *peer, uint64_t *slots, int64_t *age_ns)
+{
+    const struct sl_control *control = peer->serve->control;
+    int64_t now = sl_os_now(), oldest = 0, longest = now - peer->joined_ns;
+    uint32_t held = 0;
+
+    *slots = 0;
+    for (uint32_t s = 0; s < control->ids; s++) {
+        uint64_t lease = sl_load(&peer->page->lease[s], acquire);
+        if (lease == 0 || lease != sl_load(&control->slot_seq[s], acquire))
+            continue;
+        held++;
+        if (s < 64)
+            *slots |= UINT64_C(1) << s;
+        int64_t age = now - (int64_t)sl_load(&peer->page->lease_ns[s], relaxed);
+        if (age < 0 || age > longest)
+            age = longest; /* its word against the clock */
+        if (age > oldest)
+            oldest = age;
+    }
+    *age_ns = oldest;
+    return held;
+}
+
+static void fill_reader(const struct sl_peer *peer, struct sl_msg_reader *reader)
+{
+    reader->pid = peer->identity.pid;
+    reader->uid = peer->identity.uid;
+    memcpy(reader->program, peer->hello.program, sizeof reader->program);
+    reader->mode = peer->hello.mode;
+    reader->depth = peer->depth;
+    reader->hold = peer->hello.hold;
+    reader->every = peer->hello.every;
+    reader->writable = peer->hello.writable;
+    reader->held = sl_peer_held(peer, &reader->held_slots, &reader->held_ns);
+    reader->taken = sl_load(&peer->page->taken, relaxed);
+    reader->missed = sl_load(&peer->page->missed, relaxed);
+    reader->latency_ns = sl_load(&peer->page->latency_ns, relaxed);
+    reader->lag = sl_peer_lag(peer);
+    reader->joined_ns = peer->joined_ns;
+    snprintf(reader->path, sizeof reader->path, "mapped");
+}
+
+static void fill_channel(struct sl_native_serve *serve, struct sl_msg_channel *channel)
+{
+    struct sluice_channel_info info = { .size = sizeof info };
+
+    sl_mutex_lock(&serve->base.lock);
+    serve->params.describe(serve->params.context, &info);
+    sl_mutex_unlock(&serve->base.lock);
+    channel->pid = sl_os_pid();
+    channel->uid = sl_os_uid();
+    channel->version = SLUICE_WIRE_VERSION_MAX;
+    channel->generation = info.generation;
+    sl_os_program(channel->program, sizeof channel->program);
+    snprintf(channel->device, sizeof channel->device, "%s", serve->device);
+    channel->session = serve->params.session;
+    channel->slots = info.slots;
+    channel->max_slots = serve->writer.max_slots;
+    channel->policy = serve->writer.policy;
+    channel->readers = serve->base.reader_count;
+    channel->max_readers = serve->writer.readers;
+    channel->writable = serve->writer.writable;
+    channel->committed = info.committed;
+    channel->dropped = info.dropped;
+    channel->stolen = info.stolen;
+    channel->bytes = info.bytes;
+    channel->evicted = serve->base.evicted;
+    channel->died = serve->base.readers_died;
+    channel->refused = serve->base.refused;
+    channel->opened_ns = serve->opened_ns;
+    channel->last_commit_ns = info.last_commit_ns;
+    channel->now_ns = sl_os_now();
+    sl_format_to_wire(&channel->format, &info.format);
+}
+
+/* An observer that does not drain its socket is not waited for. */
+int sl_status_send(struct sl_native_serve *serve, int fd)
+{
+    union sl_message message = SL_MESSAGE(SL_MSG_CHANNEL, channel);
+    int r;
+
+    fill_channel(serve, &message.channel);
+    if ((r = sl_os_send(fd, &message, message.header.size, NULL, 0)) != 0)
+        return r;
+    for (const struct sl_peer *peer = serve->peers; peer; peer = peer->next) {
+        if (peer->place == SLUICE_MAX_READERS)
+            continue;
+        union sl_message reader = SL_MESSAGE(SL_MSG_READER, reader);
+        fill_reader(peer, &reader.reader);
+        if ((r = sl_os_send(fd, &reader, reader.header.size, NULL, 0)) != 0)
+            return r;
+    }
+    return 0;
+}

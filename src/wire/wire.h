@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the core asks of a wire: the bytes in shared memory and the messages that bring two processes
+ * together. A wire is one folder with one table; wire.c is the only file that knows them all.
+ *
+ * The core sees the shared words through pointers (struct sl_words, struct sl_page) and never where a
+ * wire puts them.
+ */
+#ifndef SL_WIRE_H
+#define SL_WIRE_H
+
+#include <sluice/registry.h>
+#include <sluice/sluice.h>
+
+#include "mem/mem.h"
+#include "os/os.h"
+#include "util/atomic.h"
+
+/* Slot numbers of a session: those of this generation and of older ones that are still read. */
+#define SL_MAX_IDS 128
+
+/* ---- shared words ---- */
+
+/* The writer's words; read-only to readers. */
+struct sl_words {
+    sl_word *head;     /* newest frame: sequence and slot, see sl_head_* */
+    sl_word *slot_seq; /* [ids] sequence of the slot's frame, SL_MARK, or 0 */
+    sl_word *ready;    /* [ids] timeline: sequence of the last frame finished there */
+    uint32_t ids;
+};
+
+#define SL_MARK (UINT64_C(1) << 63)         /* in slot_seq: being rewritten */
+#define SL_LAST_SEQUENCE ((UINT64_C(1) << 56) - 1)
+
+static inline uint64_t sl_head_pack(uint64_t sequence, uint32_t slot) { return sequence << 8 | slot; }
+static inline uint64_t sl_head_sequence(uint64_t head) { return head >> 8; }
+static inline uint32_t sl_head_slot(uint64_t head) { return (uint32_t)(head & 0xff); }
+
+/* One reader's own page, shared between that reader and the writer alone. */
+struct sl_page {
+    sl_word *lease;    /* [ids] sequence held, or 0; stored by the reader */
+    sl_word *lease_ns; /* [ids] since when, the reader's clock */
+    sl_word *cursor;   /* in order: the first sequence still needed; stored by the reader */
+    sl_word *want;     /* sleeping until this sequence comes; 0: awake. Cleared by the writer */
+    sl_word *want_fd;  /* the same for the wake socket */
+    sl_word32 *bell;   /* futex: rung by the writer and by the reader's own service thread */
+    sl_word32 *evicted; /* 1: the writer took this reader's leases away */
+    sl_word *taken, *missed, *last, *latency_ns; /* for observers; stored by the reader */
+};
+
+/* What a frame's header says of one array; the rest is in the generation's format. */
+struct sl_geometry {
+    uint64_t offset, nbytes;
+    int32_t ndim;
+    uint32_t width, height, plane_count;
+    int64_t shape[SLUICE_MAX_DIMS];
+    int64_t strides[SLUICE_MAX_DIMS];
+    struct sluice_plane planes[SLUICE_MAX_PLANES];
+};
+
+/* Copies one into the other's fields; nothing is checked. */
+void sl_geometry_from_array(struct sl_geometry *geometry, const struct sluice_array *array);
+void sl_geometry_to_array(const struct sl_geometry *geometry, struct sluice_array *array);
+
+/* A slot's header: written between begin and commit, read under a lease. */
+struct sl_record {
+    uint64_t sequence;
+    uint32_t generation;
+    uint32_t memory;       /* number of the memory object */
+    uint64_t offset;       /* of the slot in it */
+    uint64_t mirror;       /* offset in the host mirror; reserved, 0 */
+    int64_t capture_ns;
+    int64_t commit_ns;
+    uint64_t dropped;      /* frames that the writer had dropped by then */
+    uint32_t capture_clock;
+    uint32_t meta_size;
+    uint32_t array_count;
+    uint32_t flags;        /* reserved, 0 */
+    uint64_t reserved[6];
+    struct sl_geometry arrays[SLUICE_MAX_ARRAYS];
+};
+
+/* ---- the writer's side ---- */
+
+/* One reader, as begin and commit see it. */
+struct sl_reader_slot {
+    struct sl_page page;
+    uint32_t mode;  /* enum sluice_mode */
+    uint32_t depth;
+    int wake_fd;    /* for want_fd */
+    struct sl_peer *peer;
+};
+
+struct sl_serve_params {
+    const char *name;
+    const struct sluice_writer_params *writer; /* complete: no defaults left */
+    const char *device;
+    uint64_t session;
+    uint32_t ids;
+    /* Under the service lock and the channel lock. Fills in what only the writer's core knows. */
+    void (*describe)(void *context, struct sluice_channel_info *info);
+    void *context;
+};
+
+/* Base of a wire's own struct. */
+struct sl_serve {
+    const struct sl_wire_ops *ops;
+    struct sl_words words;
+    sl_word32 *waiting; /* in the control page: begin waits for a slot */
+    sl_word32 freed;    /* private futex: a slot may have come free */
+    /* The channel lock (protocol 1.6): joins, departures, generations and the choice of a slot. The
+     * service lock may be held when it is taken, never the other way round. Nothing blocks under it. */
+    sl_mutex lock;
+    struct sl_reader_slot readers[SLUICE_MAX_READERS]; /* the table, under `lock` */
+    uint32_t reader_count;
+    uint64_t readers_total, readers_died, evicted, refused;
+};
+
+/* A generation's memory object, to be announced before a frame in it is published. */
+struct sl_announce {
+    uint32_t memory;     /* 1, 2, ... in a session */
+    uint32_t generation;
+    const struct sluice_format *format;
+    const struct sl_memory *object;
+};
+
+struct sl_totals {
+    uint64_t committed, dropped, stolen, bytes;
+};
+
+/* ---- the reader's side ---- */
+
+struct sl_link_memory {
+    struct sl_link_memory *next;
+    sl_word32 held; /* frames that lie in it; the reader's */
+    uint32_t memory, generation;
+    struct sl_memory object;
+    struct sluice_format format;
+};
+
+/* One connection to one session of a channel. Made and fed by the wire on the service thread, used by
+ * the reader's calls. */
+struct sl_link {
+    const struct sl_wire_ops *ops;
+    struct sl_words words;
+    const sl_word32 *closed; /* in the control page: the writer has closed the channel */
+    const sl_word32 *waiting;
+    const sl_word32 *oldest_memory; /* memories below it are never used again */
+    struct sl_page page;
+    int wake_fd;              /* readable after want_fd; writable to wake a waiting begin */
+    uint64_t session;
+    int64_t clock_offset_ns;  /* the writer's clock less ours, 0 unless over 1 s */
+    uint32_t depth;           /* granted */
+    uint32_t max_slots;
+    bool writable;            /* frames may be written */
+    sl_word32 gone;           /* 1: the writer died or closed; what is ready stays readable */
+    sl_word32 evicted;
+    struct sl_link_memory *memories; /* newest first; under the service lock */
+    sl_word32 memory_count;   /* raised by the service thread when one was added */
+};
+
+/* A reader's standing wish to be connected: looks for the channel's writer again and again. */
+struct sl_join_params {
+    const char *name;
+    const struct sluice_reader_params *reader; /* complete */
+    /* All under the service lock, on the service thread. */
+    void (*linked)(void *context, struct sl_link *link);  /* the core owns the link now */
+    void (*changed)(void *context, struct sl_link *link); /* gone, evicted, or a memory came; NULL: see failed */
+    void *context;
+};
+
+struct sl_join {
+    const struct sl_wire_ops *ops;
+    int result;          /* what the last attempt said: 0, E_NOT_FOUND, E_PERMISSION, E_VERSION, ... */
+    uint32_t attempts;   /* that have ended */
+    char text[512];      /* its sentence */
+};
+
+/* ---- the table ---- */
+
+struct sl_wire_ops {
+    const char *scheme;
+
+    /* Claims the name, makes the control page, starts to answer. */
+    int (*serve)(const struct sl_serve_params *params, struct sl_serve **serve);
+    struct sl_record *(*record)(struct sl_serve *serve, uint32_t slot);
+    void *(*meta)(struct sl_serve *serve, uint32_t slot);
+    /* Hands a memory to the readers that are there and to those that come. The object must live until
+     * forget. Takes the service lock. */
+    int (*announce)(struct sl_serve *serve, const struct sl_announce *announce);
+    void (*forget)(struct sl_serve *serve, uint32_t memory);
+    /* After a frame was published, under the channel lock: wakes who sleeps for it. */
+    void (*wake)(struct sl_serve *serve, uint64_t sequence);
+    void (*totals)(struct sl_serve *serve, const struct sl_totals *totals);
+    /* Writes who holds what for how long; under the channel lock. */
+    void (*holders)(struct sl_serve *serve, char *text, size_t size);
+    /* Takes the place of readers that hold a lease longer than this. Returns how many. */
+    uint32_t (*evict)(struct sl_serve *serve, int64_t lease_timeout_ns);
+    /* Says goodbye and gives the name back. */
+    void (*close)(struct sl_serve *serve);
+
+    /* Starts looking for the channel. Under the service lock. */
+    int (*join)(const struct sl_join_params *params, struct sl_join **join);
+    const struct sl_record *(*link_record)(struct sl_link *link, uint32_t slot);
+    const void *(*link_meta)(struct sl_link *link, uint32_t slot);
+    void (*link_close)(struct sl_link *link); /* under the service lock; once nothing is held */
+    void (*join_close)(struct sl_join *join); /* under the service lock; its links stay */
+
+    int (*info)(const char *name, int64_t timeout_ns, struct sluice_channel_info *info,
+                struct sluice_reader_info *readers, uint32_t capacity);
+};
+
+/* The wire of a channel name with or without a scheme; *name is what follows it. SLUICE_E_NAME says
+ * what is wrong with a name. */
+int sl_wire_of(const char *channel, const struct sl_wire_ops **ops, const char **name);
+
+#endif
