@@ -56,7 +56,8 @@ struct sluice_frame {
  * ended; SLUICE_E_PROTOCOL if the writer's record of it is damaged. */
 SLUICE_API int sluice_frame_array(const struct sluice_frame *frame, const char *name, struct sluice_array *array);
 
-/* The same by index, 0 to array_count - 1. */
+/* The same by index, 0 to array_count - 1.
+ * Thread: any, while the frame is held. */
 SLUICE_API int sluice_frame_array_at(const struct sluice_frame *frame, uint32_t index, struct sluice_array *array);
 
 /* Writer, between begin and commit: gives this frame's array another shape of the same data type and

@@ -92,7 +92,7 @@ SLUICE_API int sluice_reader_fetch(sluice_reader *reader, const struct sluice_fr
                                    const struct sluice_array *arrays, uint32_t count,
                                    struct sluice_stream stream, struct sluice_ticket *ticket);
 
-/* The channel's format as of the generation last announced.
+/* The channel's format as of the generation last announced. Set format->size first.
  * Thread: one at a time on a reader.
  * Returns: 0; SLUICE_NO_WRITER before the first writer was met. */
 SLUICE_API int sluice_reader_format(sluice_reader *reader, struct sluice_format *format);

@@ -76,7 +76,7 @@ SLUICE_API int sluice_writer_open(sluice_writer **writer, const struct sluice_wr
  * whatever the policy. Several frames may be begun at once, up to the slots there are.
  * Thread: one at a time on a writer. Blocks: as said.
  * Returns: 0; SLUICE_NO_SLOT with a sentence that names who holds what for how long: the frame counts
- * as dropped; SLUICE_E_NO_MEMORY if the slots could not grow and none is free. */
+ * as dropped. */
 SLUICE_API int sluice_writer_begin(sluice_writer *writer, int64_t timeout_ns, struct sluice_frame *frame);
 
 /* Publishes the frame behind the work queued on `stream` (SLUICE_ON_CPU: at once). On 0 the frame has
@@ -105,7 +105,8 @@ SLUICE_API int sluice_writer_send(sluice_writer *writer, const struct sluice_arr
  * Returns: 0; SLUICE_E_BUSY with frames begun; SLUICE_E_FORMAT, SLUICE_E_NO_MEMORY: the old stays. */
 SLUICE_API int sluice_writer_reformat(sluice_writer *writer, const struct sluice_format *format);
 
-/* The channel's format as it is now, completed. */
+/* The channel's format as it is now, completed. Set format->size first.
+ * Thread: one at a time on a writer. */
 SLUICE_API int sluice_writer_format(sluice_writer *writer, struct sluice_format *format);
 
 struct sluice_writer_stats {

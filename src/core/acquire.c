@@ -2,7 +2,6 @@
  *
  * A reader's frame from acquire to release.
  */
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -110,7 +109,9 @@ static int make_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequ
     memcpy(&header, record, offsetof(struct sl_record, arrays));
     if ((r = check_record(reader, &header, memory, sequence)) != 0)
         return r;
+    SL_KILL_POINT("before_keep");
     sl_lease_keep(&session->lease, sequence);
+    SL_KILL_POINT("after_keep");
     *entry = (struct sl_held){
         .token = HELD_ENDING,
         .session = session,
@@ -217,7 +218,7 @@ static int try_take(struct sluice_reader *reader, int64_t deadline, struct sluic
     while ((slot = sl_lease_take(&session->lease, &sequence)) == SL_LEASE_RETRY) {
         if (++retries % RETRIES_BEFORE_YIELD != 0)
             continue;
-        sched_yield();
+        sl_os_yield();
         if (sl_os_now() >= deadline)
             return sl_fail(SLUICE_AGAIN, "channel '%s': the writer outran this reader %d times", reader->name, retries);
     }
@@ -311,11 +312,21 @@ int sluice_reader_acquire(sluice_reader *handle, struct sluice_stream stream, in
         r = sl_fail(SLUICE_E_INVALID, "channel '%s': a time-out of %lld ns", reader->name, (long long)timeout_ns);
     else
         r = sl_stream_check(stream, reader->device);
+#ifndef NDEBUG
+    if (r == 0 && sl_exchange(&reader->busy, 1) != 0) {
+        r = sl_fail(SLUICE_E_BUSY, "channel '%s': two threads acquire from one reader at once: open one each", reader->name);
+        goto out;
+    }
+#endif
     if (r == 0) {
         r = acquire(reader, timeout_ns == SLUICE_DEFAULT ? SLUICE_S : timeout_ns, frame);
         if (reader->gate >= 0)
             sl_gate_settle(reader);
     }
+#ifndef NDEBUG
+    sl_store(&reader->busy, 0, release);
+out:
+#endif
     sl_object_drop(&reader->object);
     return r;
 }

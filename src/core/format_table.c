@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * One row per pixel format, nothing else. docs/formats.md shows the same for people;
- * tests/unit/format.c holds every row against numbers worked out by hand.
+ * tests/unit/image.c holds every row against numbers worked out by hand.
  */
 #include "core/format.h"
 

@@ -8,6 +8,7 @@
 
 #include "core/writer.h"
 #include "util/checked.h"
+#include "util/hooks.h"
 #include "util/result.h"
 
 #define GROW_PATIENCE SLUICE_S /* after there was no memory to grow */
@@ -119,6 +120,7 @@ int sl_generation_make(struct sluice_writer *writer, const struct sluice_format 
     memory->generation = writer->generation + 1;
     if ((r = announce(writer, memory, format)) != 0)
         return r;
+    SL_KILL_POINT("after_announce");
 
     sl_mutex_lock(&writer->serve->lock);
     for (uint32_t s = 0; s < writer->ring.words.ids; s++) {
@@ -127,6 +129,7 @@ int sl_generation_make(struct sluice_writer *writer, const struct sluice_format 
             writer->old_slots = true;
         }
     }
+    SL_KILL_POINT("before_numbering");
     number_slots(writer, memory, format);
     writer->format = *format;
     writer->generation = memory->generation;
@@ -157,6 +160,7 @@ int sl_generation_grow(struct sluice_writer *writer)
                sluice_last_error());
         return SLUICE_NO_SLOT;
     }
+    SL_KILL_POINT("before_growing");
     sl_mutex_lock(&writer->serve->lock);
     number_slots(writer, memory, &writer->format);
     writer->slot_count++;
@@ -196,6 +200,7 @@ void sl_generation_retire(struct sluice_writer *writer, enum sl_keep keep)
             continue;
         }
         *link = memory->next;
+        SL_KILL_POINT("before_forget");
         serve->ops->forget(serve, memory->number);
         free_memory(memory);
     }

@@ -247,35 +247,35 @@ int sl_writer_view(struct sl_object *object, const struct sluice_frame *frame, s
 int sluice_writer_begin(sluice_writer *handle, int64_t timeout_ns, struct sluice_frame *frame)
 {
     struct sluice_writer *writer;
-    int r = sl_writer_hold(handle, &writer);
+    int r = sl_writer_enter(handle, &writer);
 
     if (r != 0)
         return r;
     r = sl_publish_begin(writer, timeout_ns, frame);
-    sl_object_drop(&writer->object);
+    sl_writer_leave(writer);
     return r;
 }
 
 int sluice_writer_commit(sluice_writer *handle, struct sluice_frame *frame, struct sluice_stream stream)
 {
     struct sluice_writer *writer;
-    int r = sl_writer_hold(handle, &writer);
+    int r = sl_writer_enter(handle, &writer);
 
     if (r != 0)
         return r;
     r = sl_publish_commit(writer, frame, stream);
-    sl_object_drop(&writer->object);
+    sl_writer_leave(writer);
     return r;
 }
 
 int sluice_writer_cancel(sluice_writer *handle, struct sluice_frame *frame, struct sluice_stream stream)
 {
     struct sluice_writer *writer;
-    int r = sl_writer_hold(handle, &writer);
+    int r = sl_writer_enter(handle, &writer);
 
     if (r != 0)
         return r;
     r = sl_publish_cancel(writer, frame, stream);
-    sl_object_drop(&writer->object);
+    sl_writer_leave(writer);
     return r;
 }

@@ -67,6 +67,7 @@ struct sluice_reader {
 
     struct sl_held held[SLUICE_MAX_SLOTS];
     sl_word32 held_count;
+    sl_word32 busy; /* a call is in acquire; debug builds find a second one (protocol 2.6) */
 
     int gate, note; /* the descriptor that programs poll, and ours in it; -1 until asked for */
 

@@ -110,6 +110,7 @@ bool sl_ring_retire(struct sl_ring *ring, uint32_t slot, const struct sl_reader_
     if (any_kept_unread(ring, readers, count, old, keep))
         return false;
     sl_store(&ring->words.slot_seq[slot], SL_MARK, seq_cst);
+    SL_KILL_POINT("after_retire_mark");
     /* The number goes to another memory: any word that is set for it, stale ones too, must be gone. */
     for (uint32_t i = 0; i < count; i++) {
         if (sl_load(&readers[i].page.lease[slot], seq_cst) != 0) {

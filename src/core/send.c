@@ -111,12 +111,12 @@ int sluice_writer_send(sluice_writer *handle, const struct sluice_array *arrays,
                        struct sluice_stream stream, struct sluice_ticket *ticket)
 {
     struct sluice_writer *writer;
-    int r = sl_writer_hold(handle, &writer);
+    int r = sl_writer_enter(handle, &writer);
 
     if (r != 0)
         return r;
     r = send_frame(writer, arrays, count, stream);
-    sl_object_drop(&writer->object);
+    sl_writer_leave(writer);
     if (r == 0 && ticket)
         ticket->id = DONE;
     return r;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "core/reader.h"
+#include "util/hooks.h"
 #include "util/result.h"
 
 /* ---- on the service thread, under its lock ---- */
@@ -87,6 +88,7 @@ int sl_session_switch(struct sluice_reader *reader)
         sl_service_unlock();
         return SLUICE_E_NO_MEMORY;
     }
+    SL_KILL_POINT("before_switch");
     reader->next = NULL;
     old = reader->session;
     reader->session = session;

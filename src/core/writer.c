@@ -27,6 +27,27 @@ int sl_writer_hold(sluice_writer *handle, struct sluice_writer **writer)
     return r;
 }
 
+int sl_writer_enter(sluice_writer *handle, struct sluice_writer **writer)
+{
+    int r = sl_writer_hold(handle, writer);
+
+#ifndef NDEBUG
+    if (r == 0 && sl_exchange(&(*writer)->busy, 1) != 0) {
+        r = sl_fail(SLUICE_E_BUSY, "channel '%s': two threads use its writer at once: one at a time may", (*writer)->name);
+        sl_object_drop(&(*writer)->object);
+    }
+#endif
+    return r;
+}
+
+void sl_writer_leave(struct sluice_writer *writer)
+{
+#ifndef NDEBUG
+    sl_store(&writer->busy, 0, release);
+#endif
+    sl_object_drop(&writer->object);
+}
+
 /* ---- open ---- */
 
 static int complete_params(struct sluice_writer_params *params)
@@ -185,7 +206,7 @@ int sluice_writer_reformat(sluice_writer *handle, const struct sluice_format *ca
 {
     struct sluice_writer *writer;
     struct sluice_format format;
-    int r = sl_writer_hold(handle, &writer);
+    int r = sl_writer_enter(handle, &writer);
 
     if (r != 0)
         return r;
@@ -197,21 +218,21 @@ int sluice_writer_reformat(sluice_writer *handle, const struct sluice_format *ca
         sl_generation_retire(writer, writer->params.policy == SLUICE_WAIT ? SL_KEEP_ALL : SL_KEEP_DEPTH);
         r = sl_generation_make(writer, &format);
     }
-    sl_object_drop(&writer->object);
+    sl_writer_leave(writer);
     return r;
 }
 
 int sluice_writer_format(sluice_writer *handle, struct sluice_format *format)
 {
     struct sluice_writer *writer;
-    int r = sl_writer_hold(handle, &writer);
+    int r = sl_writer_enter(handle, &writer);
 
     if (r != 0)
         return r;
     sl_mutex_lock(&writer->serve->lock);
     r = sl_format_store(format, &writer->format);
     sl_mutex_unlock(&writer->serve->lock);
-    sl_object_drop(&writer->object);
+    sl_writer_leave(writer);
     return r;
 }
 

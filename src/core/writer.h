@@ -36,6 +36,7 @@ struct sluice_writer {
     const struct sl_sync_ops *sync;
     const struct sl_device_ops *device;
 
+    sl_word32 busy; /* a call is inside: see sl_writer_enter */
     uint64_t session;
     uint64_t next_token;
     uint32_t begun;
@@ -55,6 +56,11 @@ struct sluice_writer {
 
 /* The writer behind a handle, held until sl_object_drop. */
 int sl_writer_hold(sluice_writer *handle, struct sluice_writer **writer);
+
+/* The same for calls that one thread at a time may make; debug builds find a second one: SLUICE_E_BUSY
+ * (protocol 2.6). */
+int sl_writer_enter(sluice_writer *handle, struct sluice_writer **writer);
+void sl_writer_leave(struct sluice_writer *writer);
 
 /* ---- generation.c ---- */
 

@@ -27,6 +27,9 @@ int64_t sl_os_deadline(int64_t timeout_ns);
 /* Sleeps about so long. */
 void sl_os_sleep(int64_t ns);
 
+/* Lets others run. */
+void sl_os_yield(void);
+
 /* 64 random bits, never 0. */
 uint64_t sl_os_random(void);
 

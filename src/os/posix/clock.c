@@ -3,6 +3,7 @@
  * Time, and random numbers.
  */
 #include <errno.h>
+#include <sched.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -44,6 +45,11 @@ static uint64_t mixed(void)
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
     return x ^ x >> 31;
+}
+
+void sl_os_yield(void)
+{
+    (void)sched_yield();
 }
 
 uint64_t sl_os_random(void)

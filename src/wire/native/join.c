@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/hooks.h"
 #include "util/result.h"
 #include "wire/native/native.h"
 
@@ -123,6 +124,7 @@ static int welcomed(struct sl_native_join *join, const struct sl_msg_welcome *we
     if (join->link->base.clock_offset_ns)
         sl_log(SLUICE_LOG_WARN, "channel '%s': the writer's clock is %lld ms off ours; its times are corrected",
                join->name, (long long)(join->link->base.clock_offset_ns / SLUICE_MS));
+    SL_KILL_POINT("after_welcome");
     join->params.linked(join->params.context, &join->link->base);
     return 0;
 }
@@ -138,6 +140,7 @@ static int memory_came(struct sl_native_join *join, const struct sl_msg_memory *
     fds[0] = -1;
     union sl_message ack = SL_MESSAGE(SL_MSG_ACK, ack);
     ack.ack.memory = message->memory;
+    SL_KILL_POINT("before_ack");
     (void)sl_os_send(join->socket.fd, &ack, ack.header.size, NULL, 0);
     join->params.changed(join->params.context, &join->link->base);
     return 0;
@@ -255,6 +258,7 @@ static void attempt(struct sl_native_join *join)
         join->socket.fd = fd;
         if ((r = sl_os_close_in_child(fd)) == 0 && (r = check_writer(join, fd)) == 0 &&
             (r = say_hello(join)) == 0) {
+            SL_KILL_POINT("after_hello");
             join->greeted = true;
             join->socket.deadline = sl_os_deadline(WELCOME_PATIENCE);
             r = sl_service_add(&join->socket);
@@ -309,6 +313,7 @@ void sl_native_join_close(struct sl_join *base)
     if (join->link) {
         union sl_message bye = SL_MESSAGE(SL_MSG_BYE, bye);
         bye.bye.reason = SL_BYE_LEFT;
+        SL_KILL_POINT("before_bye");
         (void)sl_os_send(join->socket.fd, &bye, bye.header.size, NULL, 0);
         sl_store(&join->link->base.gone, 1, seq_cst);
     }

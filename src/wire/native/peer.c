@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/hooks.h"
 #include "util/result.h"
 #include "wire/native/native.h"
 
@@ -180,6 +181,16 @@ static void refuse(struct sl_peer *peer, int result)
     sl_peer_close(peer, 0);
 }
 
+/* Where others may connect, none of them may keep everybody else out (protocol 5.5). */
+static uint32_t places_of(const struct sl_native_serve *serve, uint32_t uid)
+{
+    uint32_t places = 0;
+
+    for (const struct sl_peer *peer = serve->peers; peer; peer = peer->next)
+        places += in_table(peer) && peer->identity.uid == uid;
+    return places;
+}
+
 static int check_request(struct sl_peer *peer)
 {
     const struct sluice_writer_params *writer = &peer->serve->writer;
@@ -200,6 +211,9 @@ static int check_request(struct sl_peer *peer)
     if (peer->serve->base.reader_count >= writer->readers)
         return sl_fail(SLUICE_E_LIMIT, "channel '%s': all %u places for readers are taken", peer->serve->name,
                        writer->readers);
+    if (peer->identity.uid != sl_os_uid() && places_of(peer->serve, peer->identity.uid) * 2 >= writer->readers)
+        return sl_fail(SLUICE_E_LIMIT, "channel '%s': user %u has half of its %u places for readers already",
+                       peer->serve->name, peer->identity.uid, writer->readers);
     if (hello->hold > most)
         return sl_fail(SLUICE_E_LIMIT, "channel '%s': hold %u is too much, %u slots allow %u: raise the writer's max_slots",
                        peer->serve->name, hello->hold, writer->max_slots, most);
@@ -260,6 +274,7 @@ static int admit_reader(struct sl_peer *peer)
     peer->joined_ns = sl_os_now();
     peer->state = SL_PEER_WELCOME;
     enter_table(peer); /* before its descriptors are sent */
+    SL_KILL_POINT("before_welcome");
     sl_log(SLUICE_LOG_INFO, "channel '%s': reader '%s' (process %u) joins", peer->serve->name, peer->hello.program,
            peer->identity.pid);
     sl_peer_pump(peer);
@@ -365,6 +380,7 @@ void sl_peer_pump(struct sl_peer *peer)
     /* One unacknowledged descriptor at most (protocol 5.3). */
     const struct sl_native_memory *memory;
     if (r == 0 && peer->state == SL_PEER_LIVE && peer->unacknowledged == 0 && (memory = memory_to_send(peer))) {
+        SL_KILL_POINT("before_memory");
         if ((r = send_memory(peer, &memory->announce)) == 0) {
             peer->unacknowledged = memory->announce.memory;
             peer->next_memory = memory->announce.memory + 1;

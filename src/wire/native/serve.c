@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/hooks.h"
 #include "util/result.h"
 #include "wire/native/native.h"
 
@@ -49,6 +50,7 @@ static int claim_name(struct sl_native_serve *serve)
                            serve->name, serve->place.folder, holder);
         sl_os_sleep(5 * SLUICE_MS);
     }
+    SL_KILL_POINT("after_lock");
     if (r == 0)
         r = sl_os_close_in_child(serve->lock_fd);
     return r;
@@ -130,6 +132,7 @@ static int listen_for_readers(struct sl_native_serve *serve)
         return r;
     if ((r = sl_os_close_in_child(serve->listener.fd)) != 0)
         return r;
+    SL_KILL_POINT("after_listen");
     serve->listener.ready = listener_ready;
     sl_service_lock();
     r = sl_service_add(&serve->listener);
