@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Between the files of the harness.
+ */
+#ifndef HARNESS_H
+#define HARNESS_H
+
+#include <stdbool.h>
+
+#include "harness/test.h"
+
+/* Exit status of a test that was skipped; its reason went through the report. */
+#define HARNESS_SKIPPED 77
+
+/* The environment variable that names the test's folder to its process and to its roles. */
+#define HARNESS_FOLDER "SLUICE_TEST_FOLDER"
+
+/* A test's or role's full name, "ring.reuses_oldest_first": the file without its ending, then the label. */
+void harness_id(const char *file, const char *label, char *id, size_t size);
+
+extern struct test_entry *harness_tests;
+extern struct role_entry *harness_roles;
+
+/* runner.c: runs the test in a process of its own and prints its TAP line. Returns false if it failed. */
+bool harness_run(const struct test_entry *entry, int number, bool verbose);
+
+/* inside.c: runs the test in this process, then looks it over. `report` -1: nobody listens. */
+_Noreturn void harness_inside(const struct test_entry *entry, int report);
+
+/* Ends the process at once, without what exit() would do. */
+_Noreturn void harness_leave(int status);
+
+/* role.c */
+int harness_role(int argc, char **argv); /* argv[0]: the role's name or id */
+void harness_end_children(void);
+
+/* folder.c */
+bool harness_folder_make(char *path, size_t size);
+void harness_folder_remove(const char *path);
+
+#endif

@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Does the harness tell good from bad? Runs cases.c, whose names say what must come out, and judges each
+line. usage: judge.py CASES
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+EXPECTED = {"pass": "ok", "skip": "ok", "fail": "not ok"}
+
+
+def main():
+    program = sys.argv[1]
+    names = subprocess.run([program, "--list"], check=True, capture_output=True, text=True).stdout.split()
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([program], capture_output=True, text=True, timeout=100,
+                              env=dict(os.environ, TMPDIR=folder))
+        left = sorted(p.name for p in pathlib.Path(folder).iterdir())
+    seen = {m[2]: (m[1], m[3] or "") for m in
+            re.finditer(r"^(ok|not ok) \d+ - (\S+)( # SKIP .+)?$", done.stdout, re.M)}
+
+    judged = []
+    for name in names:
+        what = name.split(".")[1].split("_")[0]
+        verdict, skip = seen.get(name, ("no line", ""))
+        judged.append((name, verdict == EXPECTED[what] and bool(skip) == (what == "skip")))
+    judged.append(("the plan comes first", f"1..{len(names)}" in done.stdout.splitlines()[:2]))
+    judged.append(("the exit status says that some failed", done.returncode == 1))
+    judged.append(("one test alone", subprocess.run(
+        [program, "pass_checks"], capture_output=True).returncode == 0))
+    judged.append(("a name that is none is refused", subprocess.run(
+        [program, "no_such_test"], capture_output=True).returncode == 2))
+    judged.append(("no folder is left", not left))
+
+    print(f"1..{len(judged)}")
+    for number, (name, good) in enumerate(judged, 1):
+        print(f"{'ok' if good else 'not ok'} {number} - {name}")
+    if not all(good for _, good in judged):
+        print("\n".join("# " + line for line in done.stdout.splitlines()))
+        sys.exit(1)
+
+
+main()

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The main program of every test binary: picks tests and runs them one after the other.
+ */
+#include <fnmatch.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/harness.h"
+
+struct test_entry *harness_tests;
+struct role_entry *harness_roles;
+
+static const char usage[] =
+    "usage: %s [--list] [--verbose] [--no-fork] [PATTERN...]\n"
+    "  PATTERN    a test's name, its file, or FILE.NAME; * and ? stand for anything\n"
+    "  --list     prints the names\n"
+    "  --verbose  shows what tests print, also when they pass\n"
+    "  --no-fork  runs the one test named in this process, for a debugger: no time limit\n";
+
+void harness_id(const char *file, const char *label, char *id, size_t size)
+{
+    const char *slash = strrchr(file, '/');
+    const char *base = slash ? slash + 1 : file;
+    const char *dot = strrchr(base, '.');
+    int length = dot ? (int)(dot - base) : (int)strlen(base);
+    snprintf(id, size, "%.*s.%s", length, base, label);
+}
+
+/* Sorted by file and line: constructors run in an order that the linker chose. */
+void test_register(struct test_entry *entry)
+{
+    struct test_entry **at = &harness_tests;
+    for (; *at; at = &(*at)->next) {
+        int order = strcmp((*at)->file, entry->file);
+        if (order > 0 || (order == 0 && (*at)->line > entry->line))
+            break;
+    }
+    entry->next = *at;
+    *at = entry;
+}
+
+void role_register(struct role_entry *entry)
+{
+    entry->next = harness_roles;
+    harness_roles = entry;
+}
+
+static bool matches(const struct test_entry *entry, const char *pattern)
+{
+    char id[256];
+    harness_id(entry->file, entry->label, id, sizeof id);
+    if (!fnmatch(pattern, id, 0) || !fnmatch(pattern, entry->label, 0))
+        return true;
+    *strchr(id, '.') = 0; /* the file alone */
+    return !fnmatch(pattern, id, 0);
+}
+
+static bool chosen(const struct test_entry *entry, char **patterns, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (matches(entry, patterns[i]))
+            return true;
+    return count == 0;
+}
+
+/* Each pattern must match something: a mistyped name must not pass. */
+static bool all_match(char **patterns, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const struct test_entry *entry = harness_tests;
+        while (entry && !matches(entry, patterns[i]))
+            entry = entry->next;
+        if (!entry) {
+            fprintf(stderr, "no test matches '%s'; --list shows the names\n", patterns[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+static int run_all(char **patterns, int count, bool verbose)
+{
+    int total = 0, number = 0, failed = 0;
+    for (const struct test_entry *e = harness_tests; e; e = e->next)
+        total += chosen(e, patterns, count);
+    if (!total) {
+        fprintf(stderr, "this binary has no tests\n");
+        return 2;
+    }
+    printf("TAP version 13\n1..%d\n", total);
+    for (const struct test_entry *e = harness_tests; e; e = e->next)
+        if (chosen(e, patterns, count))
+            failed += !harness_run(e, ++number, verbose);
+    if (failed)
+        printf("# %d of %d failed\n", failed, total);
+    return failed ? 1 : 0;
+}
+
+static int list(char **patterns, int count)
+{
+    for (const struct test_entry *e = harness_tests; e; e = e->next) {
+        char id[256];
+        harness_id(e->file, e->label, id, sizeof id);
+        if (chosen(e, patterns, count))
+            puts(id);
+    }
+    return 0;
+}
+
+/* The one test of exactly this id, else the first that the pattern matches. */
+static const struct test_entry *one(const char *name)
+{
+    const struct test_entry *found = NULL;
+    for (const struct test_entry *e = harness_tests; e; e = e->next) {
+        char id[256];
+        harness_id(e->file, e->label, id, sizeof id);
+        if (!strcmp(id, name))
+            return e;
+        if (!found && matches(e, name))
+            found = e;
+    }
+    return found;
+}
+
+static int inside(const char *name, int report)
+{
+    const struct test_entry *entry = one(name);
+    if (!entry) {
+        fprintf(stderr, "no test matches '%s'; --list shows the names\n", name);
+        return 2;
+    }
+    harness_inside(entry, report);
+}
+
+int main(int argc, char **argv)
+{
+    bool listing = false, verbose = false, no_fork = false;
+
+    if (argc >= 3 && !strcmp(argv[1], "--role"))
+        return harness_role(argc - 2, argv + 2);
+    if (argc == 4 && !strcmp(argv[1], "--inside")) /* how runner.c starts a test */
+        return inside(argv[2], atoi(argv[3]));
+
+    int at = 1;
+    for (; at < argc && !strncmp(argv[at], "--", 2); at++) {
+        if (!strcmp(argv[at], "--list")) {
+            listing = true;
+        } else if (!strcmp(argv[at], "--verbose")) {
+            verbose = true;
+        } else if (!strcmp(argv[at], "--no-fork")) {
+            no_fork = true;
+        } else {
+            bool help = !strcmp(argv[at], "--help");
+            fprintf(help ? stdout : stderr, usage, basename(argv[0]));
+            return help ? 0 : 2;
+        }
+    }
+    if (no_fork)
+        return argc - at == 1 ? inside(argv[at], -1) : (fprintf(stderr, "--no-fork wants one name\n"), 2);
+    if (!all_match(argv + at, argc - at))
+        return 2;
+    return listing ? list(argv + at, argc - at) : run_all(argv + at, argc - at, verbose);
+}

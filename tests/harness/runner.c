@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The outside of a test's process: starts it, collects what it prints, ends it when its time is up.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness/harness.h"
+
+#define MAX_OUTPUT (256 * 1024)
+#define REPORT_FD 3
+
+struct run {
+    pid_t pid;
+    int output, report; /* our ends: what it prints, and what it reports */
+    int status;
+    bool timed_out, cut;
+    char *text; /* the first MAX_OUTPUT bytes printed */
+    size_t size;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int number)
+{
+    interrupted = number;
+}
+
+static _Noreturn void become_test(const char *id, int output, int report, pid_t parent)
+{
+    static const struct rlimit no_core = { 0, 0 };
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    setrlimit(RLIMIT_CORE, &no_core);
+    dup2(null, 0);
+    dup2(output, 1);
+    dup2(output, 2);
+    if (report == REPORT_FD)
+        fcntl(report, F_SETFD, 0);
+    else
+        dup2(report, REPORT_FD);
+    execl("/proc/self/exe", "test", "--inside", id, "3", (char *)NULL);
+    fprintf(stderr, "exec: %s\n", strerror(errno));
+    _exit(1);
+}
+
+static bool start(struct run *run, const char *id)
+{
+    int output[2], report[2];
+    pid_t self = getpid();
+
+    if (pipe2(output, O_CLOEXEC) || pipe2(report, O_CLOEXEC))
+        return false;
+    fflush(NULL);
+    run->pid = fork();
+    if (run->pid == 0)
+        become_test(id, output[1], report[1], self);
+    setpgid(run->pid, run->pid); /* here too: we may be the first to need it */
+    close(output[1]);
+    close(report[1]);
+    run->output = output[0];
+    run->report = report[0];
+    fcntl(run->output, F_SETFL, O_NONBLOCK);
+    fcntl(run->report, F_SETFL, O_NONBLOCK);
+    return run->pid > 0;
+}
+
+static void collect(struct run *run)
+{
+    char part[4096];
+    ssize_t got;
+    while ((got = read(run->output, part, sizeof part)) > 0) {
+        size_t room = MAX_OUTPUT - run->size;
+        size_t take = (size_t)got < room ? (size_t)got : room;
+        memcpy(run->text + run->size, part, take);
+        run->size += take;
+        run->text[run->size] = 0;
+        run->cut = run->cut || take < (size_t)got;
+    }
+}
+
+/* Until the process ends or its time is up; what it started may live on and hold the pipe, so the end
+ * of the pipe says nothing. */
+static void watch(struct run *run, double seconds)
+{
+    int64_t until = test_now() + (int64_t)(seconds * 1e9);
+    int nap = 1;
+    for (;;) {
+        collect(run);
+        if (waitpid(run->pid, &run->status, WNOHANG) == run->pid)
+            break;
+        if (test_now() > until || interrupted) {
+            run->timed_out = true;
+            kill(-run->pid, SIGKILL);
+            waitpid(run->pid, &run->status, 0);
+            break;
+        }
+        struct pollfd fd = { .fd = run->output, .events = POLLIN };
+        if (poll(&fd, 1, nap) > 0 && !(fd.revents & POLLIN))
+            test_nap(1000000); /* it closed its output and still runs */
+        nap = nap < 16 ? nap * 2 : nap;
+    }
+    kill(-run->pid, SIGKILL); /* whatever it left behind */
+    collect(run);
+}
+
+static void show(const struct run *run)
+{
+    const char *at = run->text, *end = run->text + run->size;
+    while (at < end) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        int length = (int)((stop ? stop : end) - at);
+        printf("#   %.*s\n", length, at);
+        at += length + 1;
+    }
+    if (run->cut)
+        printf("#   ... (cut off)\n");
+}
+
+/* Why it failed; false if it did not. */
+static bool why(const struct run *run, const char *report, double seconds, char *text, size_t size)
+{
+    if (interrupted)
+        snprintf(text, size, "interrupted");
+    else if (run->timed_out)
+        snprintf(text, size, "killed after %g s", seconds);
+    else if (WIFSIGNALED(run->status))
+        snprintf(text, size, "died of signal %d (%s)", WTERMSIG(run->status), strsignal(WTERMSIG(run->status)));
+    else if (WEXITSTATUS(run->status) == HARNESS_SKIPPED && *report)
+        return false;
+    else if (WEXITSTATUS(run->status))
+        snprintf(text, size, "exit status %d", WEXITSTATUS(run->status));
+    else if (strcmp(report, "done"))
+        snprintf(text, size, "ended the process before its end");
+    else if (strstr(run->text, "Sanitizer: ") || strstr(run->text, ": runtime error: "))
+        snprintf(text, size, "a sanitizer complained, in it or in one of its roles");
+    else
+        return false;
+    return true;
+}
+
+bool harness_run(const struct test_entry *entry, int number, bool verbose)
+{
+    char id[256], folder[512], report[1024] = "", reason[128];
+    double seconds = entry->seconds * test_slowness();
+    struct run run = { .text = calloc(1, MAX_OUTPUT + 1) };
+
+    harness_id(entry->file, entry->label, id, sizeof id);
+    if (!run.text || !harness_folder_make(folder, sizeof folder)) {
+        printf("not ok %d - %s\n# no memory or no temporary folder\n", number, id);
+        free(run.text);
+        return false;
+    }
+    setenv(HARNESS_FOLDER, folder, 1);
+
+    signal(SIGINT, interrupt);
+    signal(SIGTERM, interrupt);
+    int64_t began = test_now();
+    bool started = start(&run, id);
+    if (started) {
+        watch(&run, seconds);
+        if (read(run.report, report, sizeof report - 1) < 0)
+            *report = 0;
+        close(run.output);
+        close(run.report);
+    }
+    double took = (double)(test_now() - began) / 1e9;
+
+    bool failed = !started || why(&run, report, seconds, reason, sizeof reason);
+    if (failed)
+        printf("not ok %d - %s\n# %s\n", number, id, started ? reason : strerror(errno));
+    else if (strcmp(report, "done") != 0)
+        printf("ok %d - %s # SKIP %s\n", number, id, report);
+    else
+        printf("ok %d - %s\n", number, id);
+    if (failed || verbose)
+        show(&run);
+    if (took > 1)
+        printf("# %.1f s\n", took);
+    fflush(stdout);
+
+    harness_folder_remove(folder);
+    free(run.text);
+    if (interrupted)
+        _exit(128 + interrupted);
+    return !failed;
+}
