@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Time, and random numbers.
+ */
+#include <signal.h>
+#include <sys/time.h>
+
+#include "os/os.h"
+#include "os_kit.h"
+
+TEST(clock_runs_forward)
+{
+    int64_t before = sl_os_now();
+    CHECK(before > 0);
+    for (int i = 0; i < 1000; i++) {
+        int64_t now = sl_os_now();
+        CHECK(now >= before);
+        before = now;
+    }
+}
+
+TEST(clock_deadlines_saturate)
+{
+    CHECK(sl_os_deadline(SLUICE_FOREVER) == SLUICE_FOREVER);
+    CHECK(sl_os_deadline(SLUICE_FOREVER - 1) == SLUICE_FOREVER);
+    int64_t before = sl_os_now(), deadline = sl_os_deadline(SLUICE_S);
+    CHECK_GE(deadline, before + SLUICE_S);
+    CHECK_LE(deadline, sl_os_now() + SLUICE_S);
+    CHECK(sl_os_deadline(0) <= sl_os_now());
+    CHECK(sl_os_deadline(-SLUICE_S) < before);
+    CHECK(sl_os_deadline(INT64_MIN) < 0);
+}
+
+static void on_alarm(int signal_number)
+{
+    (void)signal_number;
+}
+
+TEST(clock_sleeps_through_signals)
+{
+    struct sigaction action = { .sa_handler = on_alarm };
+    struct itimerval often = { { 0, 1000 }, { 0, 1000 } };
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    int64_t before = sl_os_now();
+    sl_os_sleep(20 * SLUICE_MS);
+    CHECK_GE(sl_os_now() - before, 20 * SLUICE_MS);
+    before = sl_os_now();
+    sl_os_sleep(0);
+    sl_os_sleep(-5);
+    sl_os_sleep(INT64_MIN);
+    CHECK_LE(sl_os_now() - before, SLUICE_S);
+}
+
+TEST(clock_random_numbers)
+{
+    uint64_t ones = 0, zeros = 0, before = 0;
+    for (int i = 0; i < 1000; i++) {
+        uint64_t value = sl_os_random();
+        CHECK(value && value != before);
+        ones |= value;
+        zeros |= ~value;
+        before = value;
+    }
+    CHECK(!~ones && !~zeros);
+}

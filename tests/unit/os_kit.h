@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What several tests of src/os need.
+ */
+#ifndef OS_KIT_H
+#define OS_KIT_H
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness/test.h"
+
+static inline bool fd_open(int fd)
+{
+    return fcntl(fd, F_GETFD) >= 0;
+}
+
+static inline int open_count(void)
+{
+    int count = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    CHECK(dir);
+    for (struct dirent *entry; (entry = readdir(dir));)
+        count += entry->d_name[0] != '.' && atoi(entry->d_name) != dirfd(dir);
+    closedir(dir);
+    return count;
+}
+
+/* From now on only `count` more descriptors can be had; limit_fds(-1): as before. */
+static inline void limit_fds(int count)
+{
+    static rlim_t before;
+    struct rlimit limit;
+    int highest = -1, fds[64];
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (!before)
+        before = limit.rlim_cur;
+    for (int i = 0; i <= count; i++) /* the first that shall not be had, too */
+        CHECK((highest = fds[i] = dup(0)) >= 0);
+    for (int i = 0; i <= count; i++)
+        close(fds[i]);
+    limit.rlim_cur = count < 0 ? before : (rlim_t)highest;
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/* CLOEXEC and, for what can block, O_NONBLOCK. */
+static inline void check_flags(int fd, bool non_blocking)
+{
+    CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    CHECK(!non_blocking || fcntl(fd, F_GETFL) & O_NONBLOCK);
+}
+
+/* Waits for a child that ends by itself and must have gone well. */
+static inline void check_child(pid_t pid)
+{
+    int status;
+    CHECK(pid > 0);
+    while (waitpid(pid, &status, 0) < 0)
+        CHECK(false);
+    CHECK(WIFEXITED(status));
+    CHECK_EQ(WEXITSTATUS(status), 0);
+}
+
+static inline pid_t *forked_child(void)
+{
+    static pid_t pid;
+    return &pid;
+}
+
+/* { ... } in a child made by fork, without exec. */
+#define IN_CHILD(...) \
+    do { \
+        if ((*forked_child() = fork()) == 0) { \
+            __VA_ARGS__; \
+            _exit(0); \
+        } \
+        check_child(*forked_child()); \
+    } while (0)
+
+#endif
