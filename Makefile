@@ -15,7 +15,7 @@ help:
 demo:
 	@tools/setup demo
 	@test -f build/build.ninja || meson setup build
-	@ninja -C build
+	@ninja -C build tools/sluice examples/example-filter
 	@tools/demo/run
 
 test:

@@ -29,9 +29,9 @@ struct sluice_reader_params {
     uint32_t mode;           /* enum sluice_mode */
     const char *name;        /* "camera", or "sluice:camera" */
     const char *device;      /* where frames are wanted; "host" if NULL */
-    uint32_t depth;          /* IN_ORDER: unread frames that a dropping writer keeps for it; 0: 4, or
-                                what the channel allows */
-    uint32_t hold;           /* frames it will hold at once; 0: 1. At most the writer's slots - 2 */
+    uint32_t depth;          /* IN_ORDER: unread frames that a dropping writer keeps for it, as far as
+                                slots allow; 0: 4, or what the channel allows */
+    uint32_t hold;           /* frames it will hold at once; 0: 1. At most the writer's max_slots - 2 */
     uint32_t every;          /* take each n-th frame; 0: 1 */
     uint32_t writable;       /* 1: frames may be changed in place, if the writer allows it */
     int64_t open_timeout_ns; /* how long open waits for a writer; 0: not; or SLUICE_LATER */
@@ -98,7 +98,7 @@ SLUICE_API int sluice_reader_fetch(sluice_reader *reader, const struct sluice_fr
 SLUICE_API int sluice_reader_format(sluice_reader *reader, struct sluice_format *format);
 
 /* A descriptor that is readable when an acquire would not have to wait: a frame is there, or something
- * else to say. One and the same for the reader's life, over reconnects; for poll, epoll, select. Do not
+ * else to say (SLUICE_CLOSED once; then it waits for the next writer). One and the same for the reader's life, over reconnects; for poll, epoll, select. Do not
  * read from it; acquire until it says TIMEOUT, or poll again after each frame.
  * Owns: the reader.
  * Thread: one at a time on a reader.

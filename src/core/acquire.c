@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/format.h"
 #include "core/reader.h"
 #include "core/view.h"
 #include "util/hooks.h"
@@ -30,7 +31,8 @@ static int check_record(const struct sluice_reader *reader, const struct sl_reco
 
     if (record->sequence != sequence || record->generation != memory->generation ||
         record->array_count != format->array_count || record->meta_size > SLUICE_MAX_META ||
-        record->offset > memory->object.size || memory->object.size - record->offset < format->slot_bytes)
+        record->offset % SL_SLOT_ALIGN != 0 || record->offset > memory->object.size ||
+        memory->object.size - record->offset < format->slot_bytes)
         return sl_fail(SLUICE_E_PROTOCOL, "channel '%s': the header of frame %llu is damaged", reader->name,
                        (unsigned long long)sequence);
     return 0;
@@ -48,6 +50,12 @@ static uint64_t count_missed(struct sl_session *session, uint64_t dropped)
     return missed;
 }
 
+/* The writer's times may be any numbers. */
+static int64_t our_time(const struct sl_link *link, int64_t theirs)
+{
+    return (int64_t)((uint64_t)theirs - (uint64_t)link->clock_offset_ns);
+}
+
 static void fill_frame(struct sluice_reader *reader, struct sl_held *entry, const struct sl_record *record,
                        struct sluice_frame *frame)
 {
@@ -61,7 +69,7 @@ static void fill_frame(struct sluice_reader *reader, struct sl_held *entry, cons
         .session = link->session,
         .missed = count_missed(session, record->dropped),
         .capture_ns = record->capture_ns,
-        .commit_ns = record->commit_ns - link->clock_offset_ns,
+        .commit_ns = our_time(link, record->commit_ns),
         .meta_size = record->meta_size,
         .capture_clock = record->capture_clock,
         /* Only a writer writes through it; readers map it read-only. */
@@ -74,7 +82,7 @@ static void fill_frame(struct sluice_reader *reader, struct sl_held *entry, cons
                     [SL_FRAME_ENTRY] = (uint64_t)(entry - reader->held) },
     };
     if (frame->capture_clock == SLUICE_CLOCK_MONOTONIC)
-        frame->capture_ns -= link->clock_offset_ns;
+        frame->capture_ns = our_time(link, frame->capture_ns);
     if (reader->last_session != 0 && reader->last_session != link->session)
         frame->flags |= SLUICE_FRAME_NEW_SESSION;
     if (session->generation != frame->generation)
@@ -82,8 +90,8 @@ static void fill_frame(struct sluice_reader *reader, struct sl_held *entry, cons
     session->generation = frame->generation;
     reader->last_session = link->session;
 
-    uint64_t latency = now > frame->commit_ns ? (uint64_t)(now - frame->commit_ns) : 0;
-    sl_store(&link->page.lease_ns[entry->slot], (uint64_t)now, relaxed);
+    uint64_t latency = now > frame->commit_ns ? (uint64_t)now - (uint64_t)frame->commit_ns : 0;
+    sl_store(&link->page.lease_ns[entry->slot], (uint64_t)(now + link->clock_offset_ns), relaxed);
     sl_store(&reader->latency_ns, latency, relaxed);
     sl_store(&reader->taken, sl_load(&reader->taken, relaxed) + 1, relaxed);
     sl_store(&reader->missed, sl_load(&reader->missed, relaxed) + frame->missed, relaxed);
@@ -107,8 +115,10 @@ static int make_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequ
         return r;
     struct sl_record header; /* copied once, then checked, then used; its arrays when they are asked for */
     memcpy(&header, record, offsetof(struct sl_record, arrays));
-    if ((r = check_record(reader, &header, memory, sequence)) != 0)
+    if ((r = check_record(reader, &header, memory, sequence)) != 0) {
+        sl_add(&memory->held, (uint32_t)-1);
         return r;
+    }
     SL_KILL_POINT("before_keep");
     sl_lease_keep(&session->lease, sequence);
     SL_KILL_POINT("after_keep");
@@ -120,7 +130,6 @@ static int make_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequ
         .slot = slot,
         .sequence = sequence,
     };
-    sl_add(&memory->held, 1);
     sl_add(&session->held, 1);
     sl_add(&reader->held_count, 1);
     fill_frame(reader, entry, &header, frame);
@@ -130,9 +139,19 @@ static int make_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequ
 
 /* ---- waiting ---- */
 
+static bool is_evicted(const struct sl_session *session)
+{
+    return sl_load(session->link->page.evicted, acquire) != 0;
+}
+
 static bool is_over(const struct sl_session *session)
 {
-    return sl_load(&session->link->gone, acquire) || sl_load(session->link->closed, acquire);
+    return sl_load(&session->link->gone, acquire) || sl_load(session->link->closed, acquire) || is_evicted(session);
+}
+
+static bool called(const struct sluice_reader *reader)
+{
+    return sl_load(&reader->attention, seq_cst) || sl_load(&reader->closing, seq_cst);
 }
 
 /* Before a sleep, and in the spin. */
@@ -140,10 +159,13 @@ static bool must_look(const struct sluice_reader *reader)
 {
     const struct sl_session *session = reader->session;
 
-    if (sl_load(&reader->attention, acquire) || sl_load(&reader->closing, acquire))
+    if (called(reader))
         return true;
-    return session && !sl_load(&session->link->gone, acquire) &&
-           (sl_lease_pending(&session->lease) || sl_load(session->link->closed, acquire));
+    if (!session || sl_load(&session->link->gone, acquire))
+        return false;
+    if (is_evicted(session))
+        return !session->told_evicted;
+    return sl_lease_pending(&session->lease) || sl_load(session->link->closed, acquire);
 }
 
 static void spin(const struct sluice_reader *reader, int64_t deadline)
@@ -177,7 +199,7 @@ static void wait_for_news(struct sluice_reader *reader, int64_t deadline, bool p
     uint32_t rung = sl_load(bell, acquire);
     if (live && !pending)
         sl_store(session->link->page.want, sl_lease_want(&session->lease), seq_cst);
-    if (pending ? !sl_load(&reader->attention, seq_cst) : !must_look(reader))
+    if (pending ? !called(reader) : !must_look(reader))
         (void)sl_os_wait(bell, rung, deadline);
     if (live)
         sl_store(session->link->page.want, 0, relaxed);
@@ -192,6 +214,7 @@ static int wait_for_memory(struct sluice_reader *reader, uint32_t slot, uint64_t
     while ((r = make_frame(reader, slot, sequence, frame)) == SLUICE_AGAIN) {
         if (sl_load(&reader->session->link->gone, acquire)) {
             sl_lease_keep(&reader->session->lease, sequence); /* it never will: the frame is lost */
+            reader->session->lease.skipped++;
             return SLUICE_TIMEOUT;
         }
         if (sl_os_now() >= deadline || sl_load(&reader->closing, acquire))
@@ -212,7 +235,8 @@ static int try_take(struct sluice_reader *reader, int64_t deadline, struct sluic
     uint64_t sequence = 0;
     int slot, r, retries = 0;
 
-    if (!session)
+    /* A writer that lives on does not look at the leases of a reader that it evicted. */
+    if (!session || is_evicted(session))
         return SLUICE_TIMEOUT;
     sl_session_prune(session);
     while ((slot = sl_lease_take(&session->lease, &sequence)) == SL_LEASE_RETRY) {
@@ -229,6 +253,8 @@ static int try_take(struct sluice_reader *reader, int64_t deadline, struct sluic
     r = wait_for_memory(reader, (uint32_t)slot, sequence, deadline, frame);
     if (r != 0)
         sl_lease_end(&session->lease, (uint32_t)slot);
+    if (r == SLUICE_E_PROTOCOL && sl_load(session->link->page.evicted, seq_cst))
+        r = sl_fail(SLUICE_AGAIN, "channel '%s': the writer is evicting this reader", reader->name); /* no damage */
     return r;
 }
 
@@ -269,11 +295,14 @@ static int acquire(struct sluice_reader *reader, int64_t timeout_ns, struct slui
         sl_session_attend(reader);
         if (sl_load(&reader->closing, acquire))
             return sl_fail(SLUICE_E_STALE, "channel '%s': the reader was closed meanwhile", reader->name);
-        if (reader->evicted) {
-            reader->evicted = false;
-            return sl_fail(SLUICE_E_LOST, "channel '%s': the writer evicted this reader, which held a frame too long",
+        if (reader->session && is_evicted(reader->session) && !reader->session->told_evicted) {
+            reader->session->told_evicted = true;
+            return sl_fail(SLUICE_E_LOST,
+                           "channel '%s': the writer evicted this reader, which held a frame too long or hung up on it",
                            reader->name);
         }
+        /* Asked first: what was published before the end is then seen by the look that follows. */
+        bool over = !reader->session || is_over(reader->session);
         r = try_take(reader, deadline, frame);
         if (r != SLUICE_TIMEOUT && r != SLUICE_AGAIN)
             return r;
@@ -284,13 +313,15 @@ static int acquire(struct sluice_reader *reader, int64_t timeout_ns, struct slui
                 return r;
             continue;
         }
-        if (!reader->session || is_over(reader->session)) {
+        if (over) {
             if ((r = sl_session_switch(reader)) == 0)
                 continue;
             if (r < 0)
                 return r;
-            if (reader->session && sl_load(reader->session->link->closed, acquire))
+            if (reader->session && sl_load(reader->session->link->closed, acquire)) {
+                reader->session->told_closed = true;
                 return sl_fail(SLUICE_CLOSED, "channel '%s': its writer has closed it", reader->name);
+            }
         }
         if (timeout_ns == 0 || sl_os_now() >= deadline)
             return nothing_came(reader);

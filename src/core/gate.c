@@ -11,11 +11,15 @@ bool sl_reader_has_news(struct sluice_reader *reader)
 {
     struct sl_session *session = reader->session;
 
-    if (sl_load(&reader->attention, seq_cst) || reader->evicted)
+    if (sl_load(&reader->attention, seq_cst))
         return true;
     if (!session)
         return false;
-    return sl_lease_pending(&session->lease) || sl_load(session->link->closed, acquire);
+    if (sl_load(session->link->page.evicted, acquire))
+        return !session->told_evicted;
+    if (sl_lease_pending(&session->lease))
+        return true;
+    return sl_load(session->link->closed, acquire) && !session->told_closed;
 }
 
 void sl_gate_settle(struct sluice_reader *reader)
@@ -23,7 +27,9 @@ void sl_gate_settle(struct sluice_reader *reader)
     struct sl_session *session = reader->session;
 
     sl_os_note_clear(reader->note);
-    if (session) {
+    if (session && sl_load(&session->link->gone, acquire)) {
+        sl_gate_leave(reader, session->link); /* its socket would be readable for ever */
+    } else if (session) {
         sl_store(session->link->page.want_fd, 0, seq_cst);
         (void)sl_os_drain(session->link->wake_fd);
         sl_store(session->link->page.want_fd, sl_lease_want(&session->lease), seq_cst);

@@ -13,6 +13,8 @@
 
 #define GROW_PATIENCE SLUICE_S /* after there was no memory to grow */
 
+#define LEAST_IDS 2            /* to begin a generation with: the newest frame, and one being written */
+
 static uint32_t free_ids(const struct sluice_writer *writer)
 {
     uint32_t n = 0;
@@ -81,6 +83,7 @@ static void number_slots(struct sluice_writer *writer, struct sl_writer_memory *
         writer->ring.slots[s] = (struct sl_ring_slot){ .memory = memory->number, .state = SL_SLOT_IDLE };
         writer->slots[s] = (struct sl_writer_slot){ .address = (char *)memory->object.address + offset };
         prepare_record(writer, s, memory, offset, format);
+        sl_store(&writer->ring.words.slot_memory[s], memory->number, release);
     }
     memory->next = writer->memories;
     writer->memories = memory;
@@ -101,13 +104,36 @@ static int announce(struct sluice_writer *writer, struct sl_writer_memory *memor
     return r;
 }
 
+static bool have_ids(struct sluice_writer *writer, int *out)
+{
+    sl_generation_retire(writer, SL_KEEP_ALL);
+    *out = (int)free_ids(writer);
+    return *out >= LEAST_IDS;
+}
+
+/* Numbers for a new generation. Where frames of formats before it have them all, policy decides, as in
+ * begin: a waiting writer waits for its readers, a dropping one takes the oldest unread frames. */
+static uint32_t make_ids(struct sluice_writer *writer)
+{
+    int ids;
+
+    if (writer->params.policy == SLUICE_WAIT) {
+        (void)sl_publish_wait(writer, writer->params.wait_ns, have_ids, &ids);
+        return (uint32_t)ids;
+    }
+    sl_generation_retire(writer, SL_KEEP_DEPTH);
+    if (free_ids(writer) < LEAST_IDS)
+        sl_generation_retire(writer, SL_KEEP_LEASED);
+    return free_ids(writer);
+}
+
 int sl_generation_make(struct sluice_writer *writer, const struct sluice_format *format)
 {
     struct sl_writer_memory *memory;
-    uint32_t ids = free_ids(writer), slots = writer->params.slots < ids ? writer->params.slots : ids;
+    uint32_t ids = make_ids(writer), slots = writer->params.slots < ids ? writer->params.slots : ids;
     int r;
 
-    if (slots < 2) {
+    if (slots < LEAST_IDS) {
         char holders[512];
         sl_mutex_lock(&writer->serve->lock);
         writer->serve->ops->holders(writer->serve, holders, sizeof holders);
@@ -186,10 +212,14 @@ void sl_generation_retire(struct sluice_writer *writer, enum sl_keep keep)
         if (writer->ring.slots[s].state != SL_SLOT_OLD)
             continue;
         struct sl_writer_memory *memory = memory_of(writer, writer->ring.slots[s].memory);
-        if (sl_ring_retire(&writer->ring, s, serve->readers, serve->reader_count, keep))
+        bool stolen = false;
+        if (sl_ring_retire(&writer->ring, s, serve->readers, serve->reader_count, keep, &stolen)) {
+            writer->totals.stolen += stolen;
+            sl_store(&writer->ring.words.slot_memory[s], 0, release);
             memory->slots--;
-        else
+        } else {
             writer->old_slots = true;
+        }
     }
     sl_mutex_unlock(&serve->lock);
 

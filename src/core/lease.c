@@ -46,17 +46,18 @@ static int newest_ready(const struct sl_lease *lease, uint64_t want, uint64_t *s
 }
 
 /* I1: the first frame at or behind the cursor. One that is kept for us is found in one pass; under a
- * dropping writer those before it may be gone. */
+ * dropping writer those before it may be gone. The pass is no snapshot: of what is committed during it a
+ * frame may be overlooked and a later one found, so nothing above the head that we began with counts. */
 static int next_ready(const struct sl_lease *lease, uint64_t want, uint64_t *sequence)
 {
-    uint64_t head = sl_load(lease->words.head, acquire);
+    uint64_t head = sl_load(lease->words.head, acquire), top = sl_head_sequence(head);
     int best = SL_LEASE_NONE;
 
-    if (sl_head_sequence(head) < want || !head_sane(lease, head))
+    if (top < want || !head_sane(lease, head))
         return SL_LEASE_NONE;
     for (uint32_t s = 0; s < lease->words.ids; s++) {
         uint64_t q = frame_in(lease, s);
-        if (q >= want && (best < 0 || q < *sequence)) {
+        if (q >= want && q <= top && (best < 0 || q < *sequence)) {
             *sequence = q;
             best = (int)s;
             if (q == want)
@@ -116,5 +117,6 @@ uint64_t sl_lease_want(const struct sl_lease *lease)
 
 bool sl_lease_pending(const struct sl_lease *lease)
 {
-    return sl_head_sequence(sl_load(lease->words.head, acquire)) >= sl_lease_want(lease);
+    /* SC, as the store of `want` before it: else both we and the writer might miss the other's word. */
+    return sl_head_sequence(sl_load(lease->words.head, seq_cst)) >= sl_lease_want(lease);
 }

@@ -32,16 +32,17 @@ static int take(struct sluice_writer *writer, enum sl_keep keep)
     return slot;
 }
 
-static int wait_and_take(struct sluice_writer *writer, int64_t timeout_ns)
+bool sl_publish_wait(struct sluice_writer *writer, int64_t timeout_ns, bool (*enough)(struct sluice_writer *, int *),
+                     int *out)
 {
     struct sl_serve *serve = writer->serve;
     int64_t start = sl_os_now(), now = start, deadline = sl_os_deadline(timeout_ns), look = FIRST_LOOK;
-    int slot;
+    bool found;
 
     sl_store(serve->waiting, 1, seq_cst);
     for (;;) {
         uint32_t freed = sl_load(&serve->freed, acquire);
-        if ((slot = take(writer, SL_KEEP_ALL)) >= 0 || now >= deadline)
+        if ((found = enough(writer, out)) || now >= deadline)
             break;
         if (writer->params.lease_timeout_ns)
             serve->ops->evict(serve, writer->params.lease_timeout_ns);
@@ -54,7 +55,13 @@ static int wait_and_take(struct sluice_writer *writer, int64_t timeout_ns)
     sl_mutex_lock(&serve->lock);
     writer->waited_ns += (uint64_t)(now - start);
     sl_mutex_unlock(&serve->lock);
-    return slot;
+    return found;
+}
+
+static bool take_kept(struct sluice_writer *writer, int *slot)
+{
+    *slot = take(writer, SL_KEEP_ALL);
+    return *slot >= 0;
 }
 
 /* In the order of what it costs others: a free slot, a new slot, a reader that holds too long, an
@@ -68,8 +75,10 @@ static int find_slot(struct sluice_writer *writer, int64_t timeout_ns)
         slot = take(writer, waits ? SL_KEEP_ALL : SL_KEEP_DEPTH);
     if (slot >= 0)
         return slot;
-    if (waits)
-        return wait_and_take(writer, timeout_ns);
+    if (waits) {
+        (void)sl_publish_wait(writer, timeout_ns, take_kept, &slot);
+        return slot;
+    }
     if (writer->params.lease_timeout_ns &&
         writer->serve->ops->evict(writer->serve, writer->params.lease_timeout_ns) > 0 &&
         (slot = take(writer, SL_KEEP_DEPTH)) >= 0)

@@ -67,6 +67,11 @@ static void finish(struct sl_object *object)
 
 /* ---- open ---- */
 
+static bool is_linked(const struct sluice_reader *reader)
+{
+    return reader->session && !sl_load(&reader->session->link->gone, acquire);
+}
+
 static bool has_format(const struct sluice_reader *reader)
 {
     return reader->session && sl_load(&reader->session->link->memory_count, acquire) > 0;
@@ -94,13 +99,13 @@ static int wait_for_writer(struct sluice_reader *reader)
     for (;;) {
         uint32_t rung = sl_load(&reader->bell, acquire);
         sl_session_attend(reader);
-        int r = reader->session ? 0 : sl_session_switch(reader);
+        int r = is_linked(reader) ? 0 : sl_session_switch(reader);
         if (r < 0)
             return r;
         if (has_format(reader))
             return 0;
         int64_t now = sl_os_now(), until = answer_until > absent_until ? answer_until : absent_until;
-        r = reader->session ? 0 : attempts_said(reader);
+        r = is_linked(reader) ? 0 : attempts_said(reader);
         if (r == SLUICE_E_NOT_FOUND || r == SLUICE_TIMEOUT || r == SLUICE_AGAIN) {
             if (later)
                 return 0;

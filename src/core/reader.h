@@ -31,6 +31,8 @@ struct sl_session {
     uint64_t dropped, skipped; /* seen with the last frame */
     uint32_t generation;     /* of the last frame; 0: none yet */
     uint32_t oldest_memory;  /* what was below is unmapped */
+    uint32_t memory_count;   /* of the link, when that was done last */
+    bool told_evicted, told_closed; /* acquire has said so */
     struct sl_slot_map maps[SL_MAX_IDS];
 };
 
@@ -63,7 +65,6 @@ struct sluice_reader {
     struct sl_session *old;
     uint64_t last_session; /* of the last frame */
     uint64_t next_token;
-    bool evicted;          /* to be told once */
 
     struct sl_held held[SLUICE_MAX_SLOTS];
     sl_word32 held_count;
@@ -88,7 +89,7 @@ void sl_session_attend(struct sluice_reader *reader);
 /* Goes over to a link that came, if one did. SLUICE_NO_WRITER if not. */
 int sl_session_switch(struct sluice_reader *reader);
 
-/* The memory of a slot, mapped; SLUICE_AGAIN while it has not come. */
+/* The memory of a slot, mapped and held once more; SLUICE_AGAIN while it has not come. */
 int sl_session_map(struct sl_session *session, uint32_t slot, const struct sl_record *record,
                    struct sl_link_memory **memory);
 

@@ -34,8 +34,8 @@ static int add_entry(void *context, const char *name, uint32_t uid)
     const struct sl_wire_ops *wire;
     const char *plain;
 
-    /* Sockets that are no channels may lie there too. */
-    if (sl_wire_of(name, &wire, &plain) != 0)
+    /* Sockets that are no channels may lie there too; a file's name has no scheme. */
+    if (sl_wire_of(name, &wire, &plain) != 0 || plain != name)
         return 0;
     if (listing->count == listing->room) {
         size_t room = listing->room ? listing->room * 2 : 16;
@@ -57,8 +57,9 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct sluice_registry_entry *)a)->name, ((const struct sluice_registry_entry *)b)->name);
 }
 
-/* Refused means dead; a full queue is somebody's. Nothing is removed (protocol 5.8). */
-static void probe(int dir, const char *path, struct sluice_registry_entry *entry)
+/* Refused means dead; a full queue is somebody's. Nothing is removed (protocol 5.8). False for a socket of
+ * some other program. */
+static bool probe(int dir, const char *path, struct sluice_registry_entry *entry)
 {
     struct sl_peer_identity peer;
     bool stale;
@@ -66,12 +67,13 @@ static void probe(int dir, const char *path, struct sluice_registry_entry *entry
 
     entry->live = r == 0 || r == SLUICE_AGAIN || r == SLUICE_E_PERMISSION;
     if (r != 0)
-        return;
+        return r != SLUICE_E_PROTOCOL;
     if (sl_os_peer(fd, &peer) == 0) {
         entry->pid = peer.pid;
         sl_os_close(peer.pidfd);
     }
     sl_os_close(fd);
+    return true;
 }
 
 int sluice_registry_list(const char *folder, struct sluice_registry_entry *entries, size_t capacity, size_t *count)
@@ -99,11 +101,15 @@ int sluice_registry_list(const char *folder, struct sluice_registry_entry *entri
     if (r == 0) {
         if (listing.count)
             qsort(listing.entries, listing.count, sizeof *listing.entries, by_name);
-        for (size_t i = 0; i < listing.count && i < capacity; i++) {
-            probe(dir, folder, &listing.entries[i]);
-            entries[i] = listing.entries[i];
+        size_t channels = 0;
+        for (size_t i = 0; i < listing.count; i++) {
+            if (!probe(dir, folder, &listing.entries[i]))
+                continue;
+            if (channels < capacity)
+                entries[channels] = listing.entries[i];
+            channels++;
         }
-        *count = listing.count;
+        *count = channels;
     }
     sl_os_close(dir);
     free(listing.entries);

@@ -99,7 +99,7 @@ void sl_ring_cancel(struct sl_ring *ring, uint32_t slot)
 }
 
 bool sl_ring_retire(struct sl_ring *ring, uint32_t slot, const struct sl_reader_slot *readers, uint32_t count,
-                    enum sl_keep keep)
+                    enum sl_keep keep, bool *stolen)
 {
     uint64_t old = ring->slots[slot].sequence;
 
@@ -118,6 +118,8 @@ bool sl_ring_retire(struct sl_ring *ring, uint32_t slot, const struct sl_reader_
             return false;
         }
     }
+    if (stolen)
+        *stolen = any_kept_unread(ring, readers, count, old, SL_KEEP_ALL);
     sl_store(&ring->words.slot_seq[slot], 0, release);
     ring->slots[slot].state = SL_SLOT_NONE;
     ring->slots[slot].sequence = 0;

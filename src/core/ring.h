@@ -49,8 +49,8 @@ void sl_ring_publish(struct sl_ring *ring, uint32_t slot, uint64_t sequence);
 void sl_ring_cancel(struct sl_ring *ring, uint32_t slot);
 
 /* Frees an old slot's number if no reader's word for it is set and no in-order reader needs its frame;
- * never the head's. Under the channel lock. */
+ * never the head's. Under the channel lock. `stolen` as above. */
 bool sl_ring_retire(struct sl_ring *ring, uint32_t slot, const struct sl_reader_slot *readers, uint32_t count,
-                    enum sl_keep keep);
+                    enum sl_keep keep, bool *stolen);
 
 #endif

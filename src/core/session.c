@@ -11,9 +11,9 @@
 
 /* ---- on the service thread, under its lock ---- */
 
-static void ring(struct sluice_reader *reader)
+/* Wakes whoever sleeps in a call. */
+static void wake(struct sluice_reader *reader)
 {
-    sl_store(&reader->attention, 1, seq_cst);
     sl_add(&reader->bell, 1);
     sl_os_wake(&reader->bell, INT32_MAX);
     if (reader->session) {
@@ -21,6 +21,12 @@ static void ring(struct sluice_reader *reader)
         sl_add(bell, 1);
         sl_os_wake(bell, INT32_MAX);
     }
+}
+
+static void ring(struct sluice_reader *reader)
+{
+    sl_store(&reader->attention, 1, seq_cst);
+    wake(reader);
     if (reader->note >= 0)
         sl_os_note_set(reader->note);
 }
@@ -38,22 +44,35 @@ void sl_session_linked(void *context, struct sl_link *link)
 
 void sl_session_changed(void *context, struct sl_link *link)
 {
-    (void)link;
-    ring(context);
+    /* An attempt that failed is no news to acquire, and to whoever polls. */
+    if (link)
+        ring(context);
+    else
+        wake(context);
 }
 
 /* ---- on the acquiring thread ---- */
 
 void sl_session_attend(struct sluice_reader *reader)
 {
-    if (sl_load(&reader->attention, relaxed) == 0)
-        return;
-    sl_store(&reader->attention, 0, seq_cst);
-    if (reader->session && sl_load(&reader->session->link->evicted, acquire)) {
-        sl_store(&reader->session->link->evicted, 0, relaxed);
-        reader->evicted = true;
-    }
+    if (sl_load(&reader->attention, relaxed) != 0)
+        sl_store(&reader->attention, 0, seq_cst);
     sl_session_reap(reader, false);
+}
+
+/* Back in a session that dropped it: goes on behind the frame that it took last. */
+static void continue_session(struct sl_session *session, const struct sl_session *before)
+{
+    struct sl_lease *lease = &session->lease;
+    uint64_t want = sl_lease_want(&before->lease), first = sl_lease_want(lease);
+
+    lease->last = before->lease.last;
+    session->dropped = before->dropped;
+    session->generation = before->generation;
+    if (lease->mode == SLUICE_IN_ORDER && first < want)
+        sl_store(lease->page.cursor, want, release);
+    else if (lease->mode == SLUICE_IN_ORDER)
+        lease->skipped = first - want;
 }
 
 static struct sl_session *session_new(const struct sluice_reader *reader, struct sl_link *link)
@@ -71,6 +90,8 @@ static struct sl_session *session_new(const struct sluice_reader *reader, struct
         .mode = reader->params.mode,
         .every = reader->params.every,
     };
+    if (reader->session && reader->session->link->session == link->session)
+        continue_session(session, reader->session);
     return session;
 }
 
@@ -104,6 +125,7 @@ int sl_session_switch(struct sluice_reader *reader)
     return 0;
 }
 
+/* Held for the caller: the service thread takes away what nobody holds and nobody has mapped. */
 static struct sl_link_memory *find_memory(struct sl_session *session, uint32_t number)
 {
     struct sl_link_memory *memory;
@@ -111,8 +133,10 @@ static struct sl_link_memory *find_memory(struct sl_session *session, uint32_t n
     sl_service_lock();
     for (memory = session->link->memories; memory && memory->memory != number; memory = memory->next)
         ;
+    if (memory)
+        sl_add(&memory->held, 1);
     sl_service_unlock();
-    return memory; /* only this thread removes any */
+    return memory;
 }
 
 int sl_session_map(struct sl_session *session, uint32_t slot, const struct sl_record *record,
@@ -123,6 +147,7 @@ int sl_session_map(struct sl_session *session, uint32_t slot, const struct sl_re
     int r;
 
     if (map->number == number && map->memory) {
+        sl_add(&map->memory->held, 1);
         *out = map->memory;
         return 0;
     }
@@ -130,8 +155,10 @@ int sl_session_map(struct sl_session *session, uint32_t slot, const struct sl_re
     if (!memory)
         return SLUICE_AGAIN;
     if (!memory->object.address &&
-        (r = memory->object.ops->map(&memory->object, session->link->writable)) != 0)
+        (r = memory->object.ops->map(&memory->object, session->link->writable)) != 0) {
+        sl_add(&memory->held, (uint32_t)-1);
         return r;
+    }
     *map = (struct sl_slot_map){ .memory = memory, .number = number };
     *out = memory;
     return 0;
@@ -147,14 +174,15 @@ static void forget_maps(struct sl_session *session, const struct sl_link_memory 
 void sl_session_prune(struct sl_session *session)
 {
     uint32_t oldest = sl_load(session->link->oldest_memory, acquire);
+    uint32_t came = sl_load(&session->link->memory_count, acquire);
     bool left = false;
 
-    if (oldest == session->oldest_memory)
+    if (oldest == session->oldest_memory && came == session->memory_count)
         return;
     sl_service_lock();
     for (struct sl_link_memory **link = &session->link->memories; *link;) {
         struct sl_link_memory *memory = *link;
-        if (memory->memory >= oldest || sl_load(&memory->held, acquire) > 0) {
+        if (!sl_link_forgot(session->link, memory->memory) || sl_load(&memory->held, acquire) > 0) {
             left = left || memory->memory < oldest;
             link = &memory->next;
             continue;
@@ -165,6 +193,7 @@ void sl_session_prune(struct sl_session *session)
         free(memory);
         sl_store(&session->link->memory_count, sl_load(&session->link->memory_count, relaxed) - 1, relaxed);
     }
+    session->memory_count = sl_load(&session->link->memory_count, relaxed);
     sl_service_unlock();
     if (!left)
         session->oldest_memory = oldest;
@@ -178,7 +207,11 @@ static void session_free(struct sl_session *session)
 
 void sl_session_reap(struct sluice_reader *reader, bool all)
 {
-    if (!reader->old && !all)
+    struct sl_session *idle = reader->old; /* only this thread changes the list */
+
+    while (idle && sl_load(&idle->held, acquire) > 0)
+        idle = idle->next;
+    if (!idle && !all)
         return;
     sl_service_lock();
     for (struct sl_session **link = &reader->old; *link;) {

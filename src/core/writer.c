@@ -214,10 +214,8 @@ int sluice_writer_reformat(sluice_writer *handle, const struct sluice_format *ca
     if (r == 0 && writer->begun > 0)
         r = sl_fail(SLUICE_E_BUSY, "channel '%s': %u frames are begun: commit or cancel them before the format changes",
                     writer->name, writer->begun);
-    if (r == 0) {
-        sl_generation_retire(writer, writer->params.policy == SLUICE_WAIT ? SL_KEEP_ALL : SL_KEEP_DEPTH);
+    if (r == 0)
         r = sl_generation_make(writer, &format);
-    }
     sl_writer_leave(writer);
     return r;
 }

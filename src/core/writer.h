@@ -76,7 +76,11 @@ void sl_generation_retire(struct sluice_writer *writer, enum sl_keep keep);
 /* Gives all memory back: when the writer ends. */
 void sl_generation_destroy(struct sluice_writer *writer);
 
-/* ---- publish.c, for send.c ---- */
+/* ---- publish.c, for send.c and generation.c ---- */
+
+/* Looks at `enough` until it says so or the time is up, whenever a slot may have come free. */
+bool sl_publish_wait(struct sluice_writer *writer, int64_t timeout_ns, bool (*enough)(struct sluice_writer *, int *),
+                     int *out);
 
 int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sluice_frame *frame);
 int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream);

@@ -37,8 +37,10 @@ uint64_t sl_os_random(void);
 
 size_t sl_os_page_size(void);
 
-/* Makes a memory object of `size` bytes (a whole number of pages), all of it allocated now so that no
- * later access can fail, zeroed, and sealed against shrinking and growing. `name` shows in /proc. */
+/* Makes a memory object of `size` bytes (a whole number of pages), all of it allocated now so that
+ * no later access can fail, zeroed, and sealed against shrinking and growing. `name` shows in /proc.
+ * More than the machine has left is SLUICE_E_NO_MEMORY without trying: the kernel would kill somebody.
+ */
 int sl_os_memory_create(const char *name, uint64_t size, int *fd);
 
 /* Forbids further seals; with `read_only` also new writable mappings by anybody, those that exist stay
@@ -64,9 +66,10 @@ void sl_os_wake(const sl_word32 *word, int count);
 
 /* ---- dir.c: the folder of channels, its locks and sockets ---- */
 
-/* The folder channels live in: `secure` SLUICE_DIR (ignored in setuid programs), else
- * $XDG_RUNTIME_DIR/sluice, else /tmp/sluice-UID. Writes at most `size` bytes; *ours says that it is one
- * of the two standard folders, which are this user's alone. */
+/* The folder channels live in: SLUICE_DIR, else $XDG_RUNTIME_DIR/sluice if that is a folder of this
+ * user (sudo leaves another's behind), else /tmp/sluice-UID. Setuid programs ignore both variables.
+ * *ours says that it is one of the two standard folders, which are this user's alone.
+ * SLUICE_E_INVALID if `size` is too small for it. */
 int sl_os_folder_name(char *path, size_t size, bool *ours);
 
 /* The k-th standard folder that a channel of this machine might also live in (k = 0, 1, ...), for the
@@ -81,7 +84,9 @@ struct sl_folder_options {
 /* Opens (and makes) the folder. A standard folder must be a real directory (no link), owned by us,
  * mode 0700, else SLUICE_E_PERMISSION says what it is and the mend. Any other may be anybody's that we
  * can use, but not one in which strangers could replace our files (world-writable without sticky bit).
- * `others` on a standard folder: SLUICE_E_PERMISSION, the mend being SLUICE_DIR. */
+ * `others` on a standard folder: SLUICE_E_PERMISSION, the mend being SLUICE_DIR; the same for one that
+ * is there already and lets nobody else in. One that we may pass through but not list will do.
+ * SLUICE_E_NOT_FOUND if it is not there. */
 int sl_os_folder_open(const char *path, bool ours, struct sl_folder_options options, int *dir);
 
 /* Takes the lock file `name` in `dir` (made if need be, never removed; our pid is written into it). If
@@ -95,7 +100,8 @@ int sl_os_listen(int dir, const char *path, const char *name, const char *tempor
                  int64_t group, int *fd);
 
 /* Connects. SLUICE_E_NOT_FOUND: no such name, or nobody listens (*stale: the file is there);
- * SLUICE_AGAIN: its queue is full, try later; SLUICE_E_PERMISSION. */
+ * SLUICE_AGAIN: its queue is full, try later; SLUICE_E_PERMISSION; SLUICE_E_PROTOCOL: a socket, but
+ * not one of ours. */
 int sl_os_connect(int dir, const char *path, const char *name, int *fd, bool *stale);
 
 void sl_os_remove(int dir, const char *name);
@@ -112,11 +118,13 @@ bool sl_os_watch_drain(int fd); /* true if anything happened */
 #define SL_OS_MAX_FDS 4
 
 /* One message. 0; SLUICE_AGAIN when there is no room now (also ETOOMANYREFS); SLUICE_CLOSED when the
- * peer is gone. Never blocks, never raises SIGPIPE. Sets no sentence for these. */
+ * peer is gone. Never blocks, never raises SIGPIPE. Sets no sentence for these. An empty message is
+ * SLUICE_E_INVALID: it would read as the end. */
 int sl_os_send(int fd, const void *message, size_t size, const int *fds, int fd_count);
 
 /* One message into `message`; *size says how long it was. Descriptors that came are in fds[0 ..
- * *fd_count-1], CLOEXEC. 0; SLUICE_AGAIN when there is none; SLUICE_CLOSED at the end (ECONNRESET too);
+ * *fd_count-1], CLOEXEC; `fds` has room for SL_OS_MAX_FDS. 0; SLUICE_AGAIN when there is none;
+ * SLUICE_CLOSED at the end, also of a peer that was killed, and after all that it sent;
  * SLUICE_E_NO_DESCRIPTORS when descriptors were cut off (names RLIMIT_NOFILE), SLUICE_E_PROTOCOL for a
  * message over `capacity` or more than SL_OS_MAX_FDS: those that came are closed. */
 int sl_os_receive(int fd, void *message, size_t capacity, size_t *size, int *fds, int *fd_count);
@@ -124,11 +132,13 @@ int sl_os_receive(int fd, void *message, size_t capacity, size_t *size, int *fds
 /* Two connected sockets for one-byte wakes (SOCK_SEQPACKET). */
 int sl_os_socket_pair(int fds[2]);
 
-int sl_os_accept(int listener, int *fd); /* 0, SLUICE_AGAIN, or a failure */
+/* 0, SLUICE_AGAIN, or a failure. After SLUICE_E_NO_DESCRIPTORS the listener stays readable: pause its
+ * watch for a while (sl_service_pause). */
+int sl_os_accept(int listener, int *fd);
 
 void sl_os_close(int fd); /* keeps errno; -1 is fine; forgets the fd's fork entry */
 
-/* Reads everything there is from a wake socket; true if anything came. */
+/* Reads everything there is from a wake socket (but not for ever); true if anything came. */
 bool sl_os_drain(int fd);
 
 /* ---- gate.c: what a program may poll ---- */
@@ -177,7 +187,8 @@ void sl_os_program(char *name, size_t size);
 
 /* ---- fork.c ---- */
 
-/* In a child made by fork or clone without exec? Costs one load. */
+/* In a child made by fork or clone without exec, after sl_fork_install? A child that is the first to
+ * install it is not one. Costs one load, or a getpid where the kernel cannot wipe pages on fork. */
 bool sl_os_forked(void);
 
 /* From now on forks are noticed; descriptors and the service thread see to it themselves, whatever else
@@ -185,7 +196,9 @@ bool sl_os_forked(void);
 int sl_fork_install(void);
 
 /* A descriptor that a forked child must not keep (sockets, locks, eventfds): it is closed in the child
- * right after the fork. Slots are kept in a fixed table; SLUICE_E_LIMIT when full (65,536). */
+ * right after the fork, until sl_os_close forgets it. Made and entered under the service lock it is
+ * never seen by a child in between. The child of a bare clone system call is noticed, but has them
+ * all. SLUICE_E_LIMIT for descriptors from 2^20; SLUICE_E_FORKED in a forked child. */
 int sl_os_close_in_child(int fd);
 
 /* ---- thread.c ---- */
@@ -199,13 +212,23 @@ void sl_mutex_unlock(sl_mutex *mutex);
 /* ---- service.c: the one quiet thread ----
  *
  * It starts with the first watch and ends with the last, blocks all signals, and sleeps in one place.
- * One mutex, the service lock, orders everything it does with the calls of other threads: callbacks run
- * with it held, and whoever adds, changes or removes a watch holds it. So a watch that was removed under
- * the lock will never run again. Callbacks must not block. The lock is not held while the thread sleeps.
+ * One mutex, the service lock, orders everything it does with the calls of other threads: callbacks
+ * run with it held, and whoever adds, changes or removes a watch holds it. So a watch that was removed
+ * under the lock will never run again. Callbacks must not block. The lock is not held while the thread
+ * sleeps.
+ *
+ * Whoever removed the last watch waits in sl_service_unlock for the thread's end, so that neither it
+ * nor a descriptor of it is left (unless that was a callback: then it ends soon by itself). A fork
+ * takes the lock; a forked child can take it too, but has no thread: adding is SLUICE_E_FORKED there.
  */
 void sl_service_lock(void);
 void sl_service_unlock(void);
 
+/* ready() comes again for as long as there is something to read. A hang-up is told with the last data
+ * or after it (readable is false then); after that the fd is not looked at any more, the timer goes on.
+ * A pidfd is readable when its process is dead, and hung up as well once that was waited for. A callback
+ * may add, remove and free any watch, its own too. An fd is in one watch at most; remove that before
+ * closing it. */
 struct sl_watch {
     void (*ready)(struct sl_watch *watch, bool readable, bool hung_up); /* the fd did something */
     void (*timer)(struct sl_watch *watch);                             /* `deadline` has passed */
@@ -216,8 +239,9 @@ struct sl_watch {
     size_t place;     /* among the timers */
 };
 
-/* All under the service lock. Add starts the thread if need be: SLUICE_E_SYSTEM if it cannot. Remove of
- * one that was not added does nothing. After changing `deadline`, say so. */
+/* All under the service lock. Add starts the thread if need be: SLUICE_E_SYSTEM if it cannot;
+ * SLUICE_E_INVALID for what cannot be watched or is already. Remove of one that was not added does
+ * nothing. A deadline is changed by set_deadline alone once the watch was added. */
 int sl_service_add(struct sl_watch *watch);
 void sl_service_remove(struct sl_watch *watch);
 void sl_service_set_deadline(struct sl_watch *watch, int64_t deadline);
@@ -231,6 +255,8 @@ int sl_service_hold(void);
 void sl_service_drop(void);
 
 /* ---- dl.c: libraries found at run time ---- */
+
+/* NULL with the sentence set if it cannot be loaded. */
 void *sl_os_dl_open(const char *name);
 void *sl_os_dl_symbol(void *library, const char *name);
 void sl_os_dl_close(void *library);

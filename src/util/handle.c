@@ -25,8 +25,8 @@
 #endif
 
 /* An entry belongs to whoever took its index from the free list or from `used`, until its name is
- * stored; then to whoever takes the name back. `object` is stored with release after the name before
- * it was cleared, so who reads a later object also sees that the name is no longer his. */
+ * stored; then to whoever takes the name back. `object` is stored with release after the name
+ * before it was cleared, so who reads a later object also sees that the name is no longer his. */
 struct entry {
     _Atomic uint64_t name; /* the living handle, or 0 */
     _Atomic uint64_t last; /* the newest handle ever given for this index */

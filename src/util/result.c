@@ -112,8 +112,8 @@ int sl_fail_errno(int error, const char *format, ...)
 
 enum { NOBODY = -1, UNKNOWN = -2 };
 
-/* `turn` is odd while the other three change; readers look again. No mutex, so that a child forked at
- * a bad moment cannot hang in a log call. */
+/* `turn` is odd while the other three change; readers look again. No mutex, so that a child forked
+ * at a bad moment cannot hang in a log call. */
 static sl_word32 turn;
 static _Atomic int listening = UNKNOWN; /* up to this level somebody listens */
 static _Atomic(sluice_log_callback) sink;
@@ -155,8 +155,8 @@ int sl_log_on(enum sluice_log_level level)
     return (int)level <= upto;
 }
 
-/* Callback and user that belong together. False if they change for so long that whoever changes them
- * is not there (a forked child). */
+/* Callback and user that belong together. False if they change for so long that whoever changes
+ * them is not there (a forked child). */
 static bool read_sink(sluice_log_callback *callback, void **user)
 {
     for (int i = 0; i < 100000; i++) {

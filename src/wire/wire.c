@@ -40,6 +40,25 @@ void sl_geometry_to_array(const struct sl_geometry *geometry, struct sluice_arra
     memcpy(array->image.planes, geometry->planes, sizeof array->image.planes);
 }
 
+bool sl_link_forgot(const struct sl_link *link, uint32_t memory)
+{
+    uint32_t newest = 0;
+
+    if (memory < sl_load(link->oldest_memory, acquire))
+        return true;
+    for (uint32_t s = 0; s < link->words.ids; s++) {
+        uint32_t number = sl_load(&link->words.slot_memory[s], acquire);
+        newest = number > newest ? number : newest;
+    }
+    if (memory >= newest)
+        return false;
+    /* It had its slots before the newest had any, so those that are left show now. */
+    for (uint32_t s = 0; s < link->words.ids; s++)
+        if (sl_load(&link->words.slot_memory[s], acquire) == memory)
+            return false;
+    return true;
+}
+
 static bool ends_with(const char *name, const char *suffix)
 {
     size_t n = strlen(name), s = strlen(suffix);

@@ -26,6 +26,7 @@ struct sl_words {
     sl_word *head;     /* newest frame: sequence and slot, see sl_head_* */
     sl_word *slot_seq; /* [ids] sequence of the slot's frame, SL_MARK, or 0 */
     sl_word *ready;    /* [ids] timeline: sequence of the last frame finished there */
+    sl_word32 *slot_memory; /* [ids] number of the memory that the slot lies in now; 0: none */
     uint32_t ids;
 };
 
@@ -39,12 +40,12 @@ static inline uint32_t sl_head_slot(uint64_t head) { return (uint32_t)(head & 0x
 /* One reader's own page, shared between that reader and the writer alone. */
 struct sl_page {
     sl_word *lease;    /* [ids] sequence held, or 0; stored by the reader */
-    sl_word *lease_ns; /* [ids] since when, the reader's clock */
+    sl_word *lease_ns; /* [ids] since when, by the writer's clock */
     sl_word *cursor;   /* in order: the first sequence still needed; stored by the reader */
     sl_word *want;     /* sleeping until this sequence comes; 0: awake. Cleared by the writer */
     sl_word *want_fd;  /* the same for the wake socket */
     sl_word32 *bell;   /* futex: rung by the writer and by the reader's own service thread */
-    sl_word32 *evicted; /* 1: the writer took this reader's leases away */
+    sl_word32 *evicted; /* 1: the writer lives on and looks at this reader's leases no more */
     sl_word *taken, *missed, *last, *latency_ns; /* for observers; stored by the reader */
 };
 
@@ -154,7 +155,6 @@ struct sl_link {
     uint32_t max_slots;
     bool writable;            /* frames may be written */
     sl_word32 gone;           /* 1: the writer died or closed; what is ready stays readable */
-    sl_word32 evicted;
     struct sl_link_memory *memories; /* newest first; under the service lock */
     sl_word32 memory_count;   /* raised by the service thread when one was added */
 };
@@ -165,7 +165,7 @@ struct sl_join_params {
     const struct sluice_reader_params *reader; /* complete */
     /* All under the service lock, on the service thread. */
     void (*linked)(void *context, struct sl_link *link);  /* the core owns the link now */
-    void (*changed)(void *context, struct sl_link *link); /* gone, evicted, or a memory came; NULL: see failed */
+    void (*changed)(void *context, struct sl_link *link); /* gone, or a memory came; NULL: an attempt failed */
     void *context;
 };
 
@@ -175,6 +175,10 @@ struct sl_join {
     uint32_t attempts;   /* that have ended */
     char text[512];      /* its sentence */
 };
+
+/* Has the writer given this memory back? It is in use while a slot lies in it, or none does yet: numbers
+ * grow, so that is over once a slot lies in a later one. */
+bool sl_link_forgot(const struct sl_link *link, uint32_t memory);
 
 /* ---- the table ---- */
 

@@ -2,10 +2,12 @@
  *
  * Time, and random numbers.
  */
+#include <errno.h>
 #include <signal.h>
+#include <sys/random.h>
 #include <sys/time.h>
 
-#include "os/os.h"
+#include "os/posix/posix.h"
 #include "os_kit.h"
 
 TEST(clock_runs_forward)
@@ -63,4 +65,47 @@ TEST(clock_random_numbers)
         before = value;
     }
     CHECK(!~ones && !~zeros);
+}
+
+/* ---- a copy of the file for a kernel that gives no random numbers ---- */
+
+static ssize_t no_getrandom(void *buffer, size_t size, unsigned flags)
+{
+    static int calls;
+    (void)buffer;
+    (void)size;
+    (void)flags;
+    errno = calls++ % 2 ? ENOSYS : EINTR;
+    return -1;
+}
+
+static int64_t poor_now(void);
+static int64_t poor_deadline(int64_t timeout_ns);
+static void poor_sleep(int64_t ns);
+static void poor_yield(void);
+static uint64_t poor_random(void);
+static struct timespec poor_timespec(int64_t ns);
+
+#define getrandom no_getrandom
+#define sl_os_now poor_now
+#define sl_os_deadline poor_deadline
+#define sl_os_sleep poor_sleep
+#define sl_os_yield poor_yield
+#define sl_os_random poor_random
+#define sl_timespec poor_timespec
+#include "os/posix/clock.c"
+
+TEST(clock_random_numbers_without_the_kernel)
+{
+    uint64_t ones = 0, zeros = 0, before = 0;
+    for (int i = 0; i < 1000; i++) {
+        uint64_t value = poor_random();
+        CHECK(value && value != before);
+        ones |= value;
+        zeros |= ~value;
+        before = value;
+    }
+    CHECK(!~ones && !~zeros);
+    poor_sleep(1);
+    poor_yield();
 }

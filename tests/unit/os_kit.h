@@ -7,10 +7,12 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,6 +67,23 @@ static inline void check_child(pid_t pid)
         CHECK(false);
     CHECK(WIFEXITED(status));
     CHECK_EQ(WEXITSTATUS(status), 0);
+}
+
+/* A path in the test's folder; four may be in use. */
+static inline const char *in_dir(const char *name)
+{
+    static char paths[4][PATH_MAX];
+    static int next;
+    char *path = paths[next++ % 4];
+    snprintf(path, PATH_MAX, "%s/%s", test_dir(), name);
+    return path;
+}
+
+static inline mode_t mode_of(const char *path)
+{
+    struct stat status;
+    CHECK_EQ(lstat(path, &status), 0);
+    return status.st_mode & 07777;
 }
 
 static inline pid_t *forked_child(void)

@@ -20,6 +20,11 @@ int64_t sl_os_now(void)
     return (int64_t)now.tv_sec * SLUICE_S + now.tv_nsec;
 }
 
+struct timespec sl_timespec(int64_t ns)
+{
+    return (struct timespec){ .tv_sec = (time_t)(ns / SLUICE_S), .tv_nsec = (long)(ns % SLUICE_S) };
+}
+
 int64_t sl_os_deadline(int64_t timeout_ns)
 {
     int64_t now = sl_os_now();
@@ -30,8 +35,7 @@ void sl_os_sleep(int64_t ns)
 {
     if (ns <= 0)
         return;
-    int64_t end = sl_os_deadline(ns);
-    struct timespec until = { .tv_sec = (time_t)(end / SLUICE_S), .tv_nsec = (long)(end % SLUICE_S) };
+    struct timespec until = sl_timespec(sl_os_deadline(ns));
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
         continue;
 }

@@ -50,8 +50,8 @@ int sl_os_folder_name(char *path, size_t size, bool *ours)
     else
         length = snprintf(found, sizeof(found), "/tmp/sluice-%u", (unsigned)geteuid());
     if (length < 0 || (size_t)length >= size || (size_t)length >= sizeof(found))
-        return sl_fail(SLUICE_E_INVALID, "the folder of channels has a name of %d bytes; %zu is the "
-                       "longest that works (see %s)", length, size - 1,
+        return sl_fail(SLUICE_E_INVALID, "the folder of channels has a name of %d bytes; %zu is "
+                       "the longest that works (see %s)", length, size - 1,
                        given ? "SLUICE_DIR" : "XDG_RUNTIME_DIR");
     memcpy(path, found, (size_t)length + 1);
     *ours = !given;
@@ -118,13 +118,13 @@ static int refuse(const char *path, const char *why, const char *mend)
 static int check_standard(const char *path, const struct stat *status)
 {
     if (status->st_uid != geteuid())
-        return sl_fail(SLUICE_E_PERMISSION, "the folder of channels, %s, belongs to user %u, not to us "
-                       "(%u): have it removed, or set SLUICE_DIR", path, (unsigned)status->st_uid,
-                       (unsigned)geteuid());
+        return sl_fail(SLUICE_E_PERMISSION, "the folder of channels, %s, belongs to user %u, not "
+                       "to us (%u): have it removed, or set SLUICE_DIR", path,
+                       (unsigned)status->st_uid, (unsigned)geteuid());
     if ((status->st_mode & 0777) != 0700)
-        return sl_fail(SLUICE_E_PERMISSION, "the folder of channels, %s, has mode %04o where 0700 is "
-                       "needed: chmod 700 it, or set SLUICE_DIR to a folder for several users", path,
-                       (unsigned)status->st_mode & 0777u);
+        return sl_fail(SLUICE_E_PERMISSION, "the folder of channels, %s, has mode %04o where 0700 "
+                       "is needed: chmod 700 it, or set SLUICE_DIR to a folder for several users",
+                       path, (unsigned)status->st_mode & 0777u);
     return 0;
 }
 
@@ -262,8 +262,8 @@ static int new_socket(int *fd)
     return 0;
 }
 
-static int bind_and_listen(int fd, int dir, const struct sockaddr_un *address, const char *temporary,
-                           unsigned mode, int64_t group)
+static int bind_and_listen(int fd, int dir, const struct sockaddr_un *address,
+                           const char *temporary, unsigned mode, int64_t group)
 {
     unlinkat(dir, temporary, 0); /* left by one that was killed; the lock is ours */
     if (bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0)
@@ -278,6 +278,16 @@ static int bind_and_listen(int fd, int dir, const struct sockaddr_un *address, c
     return 0;
 }
 
+/* A socket of that name is one that nobody listens to any more; anything else is somebody's. */
+static int check_replaceable(int dir, const char *path, const char *name)
+{
+    struct stat status;
+    if (fstatat(dir, name, &status, AT_SYMLINK_NOFOLLOW) < 0 || S_ISSOCK(status.st_mode))
+        return 0;
+    return sl_fail(SLUICE_E_EXISTS, "%s in %s is no socket, and in the way: remove it, or take another "
+                   "name", name, path);
+}
+
 int sl_os_listen(int dir, const char *path, const char *name, const char *temporary, unsigned mode,
                  int64_t group, int *fd)
 {
@@ -286,6 +296,8 @@ int sl_os_listen(int dir, const char *path, const char *name, const char *tempor
     int result = address_of(&address, dir, path, name); /* others must be able to connect to it */
     if (!result)
         result = address_of(&address, dir, path, temporary);
+    if (!result)
+        result = check_replaceable(dir, path, name);
     if (!result)
         result = new_socket(&made);
     if (result)
@@ -387,8 +399,8 @@ int sl_os_watch_open(const char *path, int *fd)
 {
     int made = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (made < 0 && errno == EMFILE)
-        return sl_fail(SLUICE_E_NO_DESCRIPTORS, "watching %s: out of descriptors (RLIMIT_NOFILE) or of "
-                       "fs.inotify.max_user_instances", path);
+        return sl_fail(SLUICE_E_NO_DESCRIPTORS, "watching %s: out of descriptors (RLIMIT_NOFILE) "
+                       "or of fs.inotify.max_user_instances", path);
     if (made < 0)
         return sl_fail_errno(errno, "watching %s", path);
     uint32_t names = IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM;

@@ -2,8 +2,8 @@
  *
  * Forks without exec: the child is told, and does not keep what it must not.
  *
- * A fork copies the descriptors first and the memory later, while other threads run. So that a child
- * never has a descriptor without its entry, entries change under a lock that a fork takes.
+ * A fork copies the descriptors first and the memory later, while other threads run. So that a
+ * child never has a descriptor without its entry, entries change under a lock that a fork takes.
  */
 #include <pthread.h>
 #include <sys/mman.h>
@@ -86,8 +86,8 @@ static void make_mark(void)
 int sl_fork_install(void)
 {
     if (sl_os_forked())
-        return sl_fail(SLUICE_E_FORKED, "this process was forked from one that uses Sluice; to use it "
-                       "here too, start the process by exec (in Python: the spawn method)");
+        return sl_fail(SLUICE_E_FORKED, "this process was forked from one that uses Sluice; to use "
+                       "it here too, start the process by exec (in Python: the spawn method)");
     int error = 0;
     pthread_mutex_lock(&lock);
     if (!installed)

@@ -11,14 +11,15 @@
 #include "os/posix/posix.h"
 #include "util/result.h"
 
-/* The kernel passes no more in one message (SCM_MAX_FD). With room for all of them, a cut-off list has
- * one meaning: no descriptors were left here. */
+/* The kernel passes no more in one message (SCM_MAX_FD). With room for all of them, a cut-off list
+ * has one meaning: no descriptors were left here. */
 enum { MOST_FDS = 253 };
 
 int sl_os_send(int fd, const void *message, size_t size, const int *fds, int fd_count)
 {
     if (!size || fd_count < 0 || fd_count > SL_OS_MAX_FDS)
-        return sl_fail(SLUICE_E_INVALID, "a message of %zu bytes with %d descriptors", size, fd_count);
+        return sl_fail(SLUICE_E_INVALID, "a message of %zu bytes with %d descriptors", size,
+                       fd_count);
     union {
         struct cmsghdr align;
         char room[CMSG_SPACE(SL_OS_MAX_FDS * sizeof(int))];
@@ -84,8 +85,8 @@ static int cut_off(void)
                    (unsigned long long)limit.rlim_cur);
 }
 
-/* The end of a connection, or nothing yet. A reset is reported before what the peer sent ahead of it,
- * and once only: after it, read on. */
+/* The end of a connection, or nothing yet. A reset is reported before what the peer sent ahead of
+ * it, and once only: after it, read on. */
 static ssize_t receive(int fd, struct msghdr *header)
 {
     ssize_t got;
@@ -124,7 +125,8 @@ int sl_os_receive(int fd, void *message, size_t capacity, size_t *size, int *fds
     if (header.msg_flags & MSG_CTRUNC)
         result = cut_off();
     else if (header.msg_flags & MSG_TRUNC)
-        result = sl_fail(SLUICE_E_PROTOCOL, "the peer sent a message of more than %zu bytes", capacity);
+        result = sl_fail(SLUICE_E_PROTOCOL, "the peer sent a message of more than %zu bytes",
+                         capacity);
     else if (count > SL_OS_MAX_FDS)
         result = sl_fail(SLUICE_E_PROTOCOL, "the peer sent %d descriptors in one message", count);
     else if (!got)
@@ -153,9 +155,10 @@ int sl_os_accept(int listener, int *fd)
 {
     int accepted;
     SL_RETRY(accepted, accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (accepted < 0 && (errno == EAGAIN || errno == ECONNABORTED))
+        return SLUICE_AGAIN;
     if (accepted < 0)
-        return errno == EAGAIN || errno == ECONNABORTED ? SLUICE_AGAIN
-                                                        : sl_fail_errno(errno, "accepting a connection");
+        return sl_fail_errno(errno, "accepting a connection");
     *fd = accepted;
     return 0;
 }

@@ -6,6 +6,7 @@
 #define SL_OS_POSIX_H
 
 #include <errno.h>
+#include <time.h>
 
 #include "os/os.h"
 
@@ -14,6 +15,10 @@
     do { \
         (result) = (call); \
     } while ((result) < 0 && errno == EINTR)
+
+/* ---- clock.c ---- */
+
+struct timespec sl_timespec(int64_t ns);
 
 /* ---- fork.c ---- */
 

@@ -90,8 +90,8 @@ static bool in_other_groups(int fd, const uint32_t *gids, uint32_t gid_count)
     return found;
 }
 
-bool sl_os_peer_allowed(int fd, const struct sl_peer_identity *peer, const uint32_t *uids, uint32_t uid_count,
-                        const uint32_t *gids, uint32_t gid_count)
+bool sl_os_peer_allowed(int fd, const struct sl_peer_identity *peer, const uint32_t *uids,
+                        uint32_t uid_count, const uint32_t *gids, uint32_t gid_count)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, read_overflow_uid);
@@ -111,7 +111,7 @@ int sl_os_self_pidfd(void)
 
 bool sl_os_pidfd_valid(int fd)
 {
-    /* It need not be our child: then the answer is ECHILD. Anything else but a pidfd gives EBADF. */
+    /* It need not be our child: then the answer is ECHILD. Anything but a pidfd gives EBADF. */
     siginfo_t info;
     int result;
     if (fd < 0)

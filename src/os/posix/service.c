@@ -2,8 +2,8 @@
  *
  * The service thread: sleeps on one epoll, runs the watches' callbacks under the service lock.
  *
- * A worker is one life of the thread, with an epoll of its own. Whoever removes its last user marks it
- * to stop and joins it when leaving the lock, so that nothing of it is left by then.
+ * A worker is one life of the thread, with an epoll of its own. Whoever removes its last user marks
+ * it to stop and joins it when leaving the lock, so that nothing of it is left by then.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -80,8 +80,7 @@ static void sleep_until(const struct worker *w, int64_t deadline)
     struct timespec left = { 0, 0 };
     if (deadline != SLUICE_FOREVER) {
         int64_t ns = deadline - sl_os_now();
-        if (ns > 0)
-            left = (struct timespec){ .tv_sec = (time_t)(ns / SLUICE_S), .tv_nsec = (long)(ns % SLUICE_S) };
+        left = sl_timespec(ns > 0 ? ns : 0);
     }
     ppoll(&events, 1, deadline == SLUICE_FOREVER ? NULL : &left, NULL);
 }
@@ -110,8 +109,8 @@ static void report(struct sl_watch *watch, uint32_t events)
     bool readable = events & EPOLLIN;
     bool hung_up = events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP);
     if (hung_up) {
-        /* A socket counts as readable for ever after: ask what is there. What cannot say how much it
-         * has left (a pidfd) has said all that it will. */
+        /* A socket counts as readable for ever after: ask what is there. What cannot say how much
+         * it has left (a pidfd) has said all that it will. */
         int left = 0;
         bool counted = ioctl(watch->fd, FIONREAD, &left) == 0;
         if (counted && !left)
@@ -353,14 +352,10 @@ void sl_service_before_fork(void)
 
 void sl_service_after_fork(bool child)
 {
-    static struct worker *forgotten; /* its memory stays, so that nothing is called lost */
-    if (child) {
-        if (worker) {
-            forgotten = worker;
-            forgotten->epoll = forgotten->kick = -1; /* closed by now */
-        }
-        worker = stopped = NULL;
-    }
+    if (child && worker)
+        worker->epoll = worker->kick = -1; /* closed by now, and its thread is not here */
+    if (child)
+        stopped = NULL;
     if (!held_before)
         sl_service_unlock();
 }

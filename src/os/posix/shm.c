@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory objects: memfds with all their pages there and sealed against another size, so that no later
- * access to them can fail.
+ * Memory objects: memfds with all their pages there and sealed against another size, so that no
+ * later access to them can fail.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -55,14 +55,15 @@ static uint64_t available(void)
 static int check_size(const char *name, uint64_t size)
 {
     if (!size || size % sl_os_page_size())
-        return sl_fail(SLUICE_E_INVALID, "memory for %s: %" PRIu64 " bytes are not whole pages of %zu",
-                       name, size, sl_os_page_size());
+        return sl_fail(SLUICE_E_INVALID,
+                       "memory for %s: %" PRIu64 " bytes are not whole pages of %zu", name, size,
+                       sl_os_page_size());
     struct rlimit limit; /* going over this one raises a signal that kills by default */
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
         size > limit.rlim_cur)
         return sl_fail(SLUICE_E_NO_MEMORY,
-                       "memory for %s: %" PRIu64 " bytes were asked for, RLIMIT_FSIZE allows %" PRIu64
-                       " (raise it: ulimit -f)", name, size, (uint64_t)limit.rlim_cur);
+                       "memory for %s: %" PRIu64 " bytes were asked for, RLIMIT_FSIZE allows %"
+                       PRIu64 " (raise it: ulimit -f)", name, size, (uint64_t)limit.rlim_cur);
     uint64_t there = available();
     if (size > there)
         return sl_fail(SLUICE_E_NO_MEMORY,
@@ -100,7 +101,8 @@ int sl_os_memory_create(const char *name, uint64_t size, int *fd)
     if (made < 0)
         return sl_fail_errno(errno, "memory for %s: %" PRIu64 " bytes were asked for", name, size);
     if (fill(made, size) < 0 || fcntl(made, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0) {
-        result = sl_fail_errno(errno, "memory for %s: %" PRIu64 " bytes were asked for", name, size);
+        result =
+            sl_fail_errno(errno, "memory for %s: %" PRIu64 " bytes were asked for", name, size);
         sl_os_close(made);
         return result;
     }
@@ -157,9 +159,10 @@ int sl_os_memory_check(int fd, uint64_t size, bool read_only)
 int sl_os_map(int fd, uint64_t size, bool writable, void **address)
 {
     void *mapped = MAP_FAILED;
+    int access = PROT_READ | (writable ? PROT_WRITE : 0);
     errno = ENOMEM;
     if (size <= SIZE_MAX)
-        mapped = mmap(NULL, (size_t)size, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd, 0);
+        mapped = mmap(NULL, (size_t)size, access, MAP_SHARED, fd, 0);
     if (mapped == MAP_FAILED)
         return sl_fail_errno(errno, "mapping %" PRIu64 " bytes %s", size,
                              writable ? "to write" : "to read");

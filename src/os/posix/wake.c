@@ -10,7 +10,7 @@
 
 #include <sluice/base.h>
 
-#include "os/os.h"
+#include "os/posix/posix.h"
 
 int sl_os_wait(const sl_word32 *word, uint32_t value, int64_t deadline)
 {
@@ -18,10 +18,10 @@ int sl_os_wait(const sl_word32 *word, uint32_t value, int64_t deadline)
         return 0;
     if (deadline <= 0) /* the clock starts above 0, and the kernel refuses less */
         return SLUICE_TIMEOUT;
-    struct timespec until = { .tv_sec = (time_t)(deadline / SLUICE_S),
-                              .tv_nsec = (long)(deadline % SLUICE_S) };
-    long result = syscall(SYS_futex, word, FUTEX_WAIT_BITSET, value,
-                          deadline == SLUICE_FOREVER ? NULL : &until, NULL, FUTEX_BITSET_MATCH_ANY);
+    /* SLUICE_FOREVER needs no case of its own: it is in 292 years. */
+    struct timespec until = sl_timespec(deadline);
+    long result = syscall(SYS_futex, word, FUTEX_WAIT_BITSET, value, &until, NULL,
+                          FUTEX_BITSET_MATCH_ANY);
     /* EINTR and EAGAIN: look again */
     return result < 0 && errno == ETIMEDOUT ? SLUICE_TIMEOUT : 0;
 }

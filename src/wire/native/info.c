@@ -16,9 +16,9 @@ static int next_message(int fd, const char *name, int64_t deadline, union sl_mes
         int r = sl_os_receive(fd, message, sizeof *message, &size, fds, &fd_count);
         for (int i = 0; i < fd_count; i++)
             sl_os_close(fds[i]);
-        if (r == 0)
-            return sl_message_check(message, size);
-        if (r == SLUICE_CLOSED)
+        if (r == 0 && (r = sl_message_check(message, size)) == 0 && message->header.type != SL_MSG_BYE)
+            return 0;
+        if (r == 0 || r == SLUICE_CLOSED)
             return sl_fail(SLUICE_E_NOT_FOUND, "the writer of channel '%s' left", name);
         if (r != SLUICE_AGAIN)
             return r;

@@ -63,12 +63,17 @@ static void try_later(struct sl_native_join *join)
         sl_log(SLUICE_LOG_ERROR, "channel '%s': cannot try again: %s", join->name, sluice_last_error());
 }
 
-/* An attempt failed with the sentence that is this thread's last one. */
-static void attempt_failed(struct sl_native_join *join, int result)
+/* With the sentence that is this thread's last one. */
+static void note_failure(struct sl_native_join *join, int result)
 {
     join->base.result = result;
     snprintf(join->base.text, sizeof join->base.text, "%s", sluice_last_error());
     join->base.attempts++;
+}
+
+static void attempt_failed(struct sl_native_join *join, int result)
+{
+    note_failure(join, result);
     try_later(join);
     join->params.changed(join->params.context, NULL);
 }
@@ -95,11 +100,18 @@ static void connection_over(struct sl_native_join *join)
     attempt_failed(join, SLUICE_E_NOT_FOUND);
 }
 
+static void socket_ready(struct sl_watch *watch, bool readable, bool hung_up);
+
 static void process_ready(struct sl_watch *watch, bool readable, bool hung_up)
 {
+    struct sl_native_join *join = JOIN_OF(watch, process);
+
     (void)hung_up;
-    if (readable)
-        connection_over(JOIN_OF(watch, process));
+    if (!readable)
+        return;
+    socket_ready(&join->socket, true, true); /* what it sent last is still there (protocol 5.11) */
+    if (watch->fd >= 0)
+        connection_over(join);
 }
 
 /* ---- messages ---- */
@@ -161,8 +173,6 @@ static int handle(struct sl_native_join *join, const union sl_message *message, 
         attempt_failed(join, message->refuse.result < 0 ? message->refuse.result : SLUICE_E_PROTOCOL);
         return SLUICE_CLOSED;
     case SL_MSG_BYE:
-        if (join->link && message->bye.reason == SL_BYE_EVICTED)
-            sl_store(&join->link->base.evicted, 1, seq_cst);
         connection_over(join);
         return SLUICE_CLOSED;
     default:
@@ -175,10 +185,12 @@ static int handle(struct sl_native_join *join, const union sl_message *message, 
 static void broken(struct sl_native_join *join, int result)
 {
     sl_log(SLUICE_LOG_ERROR, "channel '%s': hung up on its writer: %s", join->name, sluice_last_error());
-    if (join->link)
-        session_over(join);
-    else
+    if (!join->link) {
         attempt_failed(join, result);
+        return;
+    }
+    note_failure(join, result);
+    session_over(join);
 }
 
 static void socket_ready(struct sl_watch *watch, bool readable, bool hung_up)
@@ -293,9 +305,16 @@ int sl_native_join(const struct sl_join_params *params, struct sl_join **out)
     join->socket = (struct sl_watch){ .fd = -1, .ready = socket_ready, .timer = socket_timer };
     join->process = (struct sl_watch){ .fd = -1, .ready = process_ready };
     snprintf(join->name, sizeof join->name, "%s", params->name);
+    /* Kept for all attempts: one that could not start the thread again would be the last. */
+    int r = sl_service_hold();
+    if (r != 0) {
+        free(join);
+        return r;
+    }
     if (join->reader.uid_count) {
         join->uids = malloc(join->reader.uid_count * sizeof *join->uids);
         if (!join->uids) {
+            sl_service_drop();
             free(join);
             return sl_fail(SLUICE_E_NO_MEMORY, "no memory for %u ids", params->reader->uid_count);
         }
@@ -318,6 +337,7 @@ void sl_native_join_close(struct sl_join *base)
         sl_store(&join->link->base.gone, 1, seq_cst);
     }
     drop_connection(join);
+    sl_service_drop();
     free(join->uids);
     free(join);
 }

@@ -54,7 +54,9 @@ struct sl_control {
     /* 0x1c0: reserved: a sequence counter that kernels in a graph raise, and its head */
     sl_word graph_counter, graph_head;
     uint8_t pad4[48];
-    uint8_t pad5[0x400 - 0x200];
+
+    /* 0x200: the memory that each slot number belongs to now; 0: none */
+    sl_word32 slot_memory[SL_MAX_IDS];
 
     /* 0x400 */
     sl_word slot_seq[SL_MAX_IDS];
@@ -71,6 +73,7 @@ static_assert(offsetof(struct sl_control, head) == 0x100, "layout");
 static_assert(offsetof(struct sl_control, closed) == 0x140, "layout");
 static_assert(offsetof(struct sl_control, committed) == 0x180, "layout");
 static_assert(offsetof(struct sl_control, graph_counter) == 0x1c0, "layout");
+static_assert(offsetof(struct sl_control, slot_memory) == 0x200, "layout");
 static_assert(offsetof(struct sl_control, slot_seq) == 0x400, "layout");
 static_assert(offsetof(struct sl_control, ready) == 0x800, "layout");
 static_assert(offsetof(struct sl_control, mirror_ready) == 0xc00, "layout");

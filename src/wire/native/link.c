@@ -20,6 +20,7 @@ static void set_words(struct sl_native_link *link, uint32_t ids)
         .head = &control->head,
         .slot_seq = control->slot_seq,
         .ready = control->ready,
+        .slot_memory = control->slot_memory,
         .ids = ids,
     };
     link->base.closed = &control->closed;
@@ -34,7 +35,7 @@ static void set_words(struct sl_native_link *link, uint32_t ids)
 
 static int64_t clock_offset(int64_t theirs)
 {
-    int64_t offset = theirs - sl_os_now();
+    int64_t offset = (int64_t)((uint64_t)theirs - (uint64_t)sl_os_now()); /* it may be any number */
     return offset > CLOCK_TOLERANCE || offset < -CLOCK_TOLERANCE ? offset : 0;
 }
 
@@ -99,6 +100,24 @@ out:
     return r;
 }
 
+/* A reader that does something else for long must not gather what the writer has given back. What it has
+ * mapped it gives back itself. */
+static void forget_unused(struct sl_native_link *link)
+{
+    for (struct sl_link_memory **at = &link->base.memories; *at;) {
+        struct sl_link_memory *memory = *at;
+        if (sl_load(&memory->held, acquire) > 0 || memory->object.address ||
+            !sl_link_forgot(&link->base, memory->memory)) {
+            at = &memory->next;
+            continue;
+        }
+        *at = memory->next;
+        memory->object.ops->destroy(&memory->object);
+        free(memory);
+        sl_add(&link->base.memory_count, (uint32_t)-1);
+    }
+}
+
 int sl_native_link_add(struct sl_native_link *link, const struct sl_msg_memory *message, int fd)
 {
     struct sl_link_memory *memory;
@@ -109,6 +128,7 @@ int sl_native_link_add(struct sl_native_link *link, const struct sl_msg_memory *
                        message->generation, link->last_memory);
     if (message->kind != link->memory_kind)
         return sl_fail(SLUICE_E_PROTOCOL, "memory of kind %u in a session of kind %u", message->kind, link->memory_kind);
+    forget_unused(link);
     if (sl_load(&link->base.memory_count, relaxed) >= MAX_LINK_MEMORIES)
         return sl_fail(SLUICE_E_PROTOCOL, "over %d memories are announced", MAX_LINK_MEMORIES);
     memory = calloc(1, sizeof *memory);
@@ -127,6 +147,7 @@ int sl_native_link_add(struct sl_native_link *link, const struct sl_msg_memory *
     link->base.memories = memory;
     link->last_memory = message->memory;
     sl_add(&link->base.memory_count, 1);
+    forget_unused(link);
     return 0;
 }
 

@@ -118,9 +118,13 @@ int sl_control_check(const struct sl_control *control, const struct sl_msg_welco
 {
     uint32_t n = control->ids, kind = control->memory_kind;
 
-    if (control->magic != SL_NATIVE_MAGIC || control->version != welcome->version ||
-        control->session != welcome->session)
+    if (control->magic != SL_NATIVE_MAGIC || control->session != welcome->session)
         return sl_fail(SLUICE_E_PROTOCOL, "the control page is not of this session");
+    /* One page serves readers of all versions: its layout may be older than what was agreed on. */
+    uint32_t layout = control->version;
+    if (layout < SLUICE_WIRE_VERSION_MIN || layout > SLUICE_WIRE_VERSION_MAX)
+        return sl_fail(SLUICE_E_VERSION, "the control page has the layout of wire version %u; this release reads %d to %d",
+                       layout, SLUICE_WIRE_VERSION_MIN, SLUICE_WIRE_VERSION_MAX);
     if (n == 0 || n > SL_MAX_IDS || control->header_size != sizeof(struct sl_control) ||
         control->record_stride != SL_NATIVE_STRIDE || control->meta_offset != SL_NATIVE_META_OFFSET ||
         control->meta_capacity != SLUICE_MAX_META)

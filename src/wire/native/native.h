@@ -71,6 +71,8 @@ struct sl_peer {
     uint32_t next_memory;  /* number from which memories are still to be sent */
     uint32_t unacknowledged;
     int64_t joined_ns;
+    /* When each lease was seen first, for readers that do not tell; under the channel lock. */
+    struct { uint64_t sequence; int64_t since_ns; } seen[SL_MAX_IDS];
 };
 
 int sl_peer_open(struct sl_native_serve *serve, int fd);
@@ -82,8 +84,8 @@ void sl_peer_close(struct sl_peer *peer, uint32_t reason);
 int sl_status_send(struct sl_native_serve *serve, int fd);
 /* Frames committed after the one this reader took last. */
 uint64_t sl_peer_lag(const struct sl_peer *peer);
-/* Leases: count, bits for the first 64 slots, age of the oldest. */
-uint32_t sl_peer_held(const struct sl_peer *peer, uint64_t *slots, int64_t *age_ns);
+/* Leases: count, bits for the first 64 slots, age of the oldest. Under the channel lock. */
+uint32_t sl_peer_held(struct sl_peer *peer, uint64_t *slots, int64_t *age_ns);
 
 extern const struct sl_wire_ops sl_wire_native;
 

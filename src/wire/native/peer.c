@@ -74,6 +74,8 @@ static void leave_table(struct sl_peer *peer)
 
 /* ---- ending ---- */
 
+static void send_rest(struct sl_peer *peer);
+
 void sl_peer_close(struct sl_peer *peer, uint32_t reason)
 {
     struct sl_native_serve *serve = peer->serve;
@@ -87,11 +89,16 @@ void sl_peer_close(struct sl_peer *peer, uint32_t reason)
     if (!is_reader(peer))
         serve->guests--;
     if (in_table(peer)) {
+        /* Before its slots are given away: if it lives, its release can tell, and it takes no more. */
+        if (reason != SL_BYE_CLOSED)
+            sl_store(&peer->page->evicted, 1, seq_cst);
         sl_add(&peer->page->bell, 1);
         sl_os_wake(&peer->page->bell, 1);
         (void)sl_os_send(peer->wake.fd, "", 1, NULL, 0);
     }
     leave_table(peer);
+    if (reason == SL_BYE_CLOSED)
+        send_rest(peer);
     if (reason) {
         union sl_message bye = SL_MESSAGE(SL_MSG_BYE, bye);
         bye.bye.reason = reason;
@@ -391,6 +398,15 @@ void sl_peer_pump(struct sl_peer *peer)
         sl_service_set_deadline(&peer->socket, sl_os_deadline(SEND_AGAIN));
 }
 
+/* Memories that still wait for their turn: unread frames may lie in them, and this writer closes. */
+static void send_rest(struct sl_peer *peer)
+{
+    const struct sl_native_memory *memory;
+
+    while (peer->state == SL_PEER_LIVE && (memory = memory_to_send(peer)) && send_memory(peer, &memory->announce) == 0)
+        peer->next_memory = memory->announce.memory + 1;
+}
+
 /* ---- receiving ---- */
 
 /* Returns false when the peer is gone. */
@@ -406,8 +422,12 @@ static bool handle(struct sl_peer *peer, const union sl_message *message, int *f
         sl_peer_pump(peer);
         return true;
     case SL_MSG_QUERY:
-        if (peer->state != SL_PEER_OBSERVER || sl_status_send(peer->serve, peer->socket.fd) != 0)
+        if (peer->state != SL_PEER_OBSERVER)
             break;
+        if (sl_status_send(peer->serve, peer->socket.fd) != 0) { /* it left, or does not read */
+            sl_peer_close(peer, 0);
+            return false;
+        }
         sl_service_set_deadline(&peer->socket, sl_os_deadline(OBSERVER_PATIENCE));
         return true;
     case SL_MSG_BYE:

@@ -10,6 +10,7 @@
 #include "util/result.h"
 #include "wire/native/native.h"
 
+#define ACCEPT_AGAIN (100 * SLUICE_MS) /* after descriptors ran out */
 #define LOCK_PATIENCE SLUICE_S /* for a previous owner that is just dying (protocol 4.4) */
 
 static int copy_ids(const uint32_t *from, uint32_t count, uint32_t **to)
@@ -24,15 +25,36 @@ static int copy_ids(const uint32_t *from, uint32_t count, uint32_t **to)
     return 0;
 }
 
-/* Does anybody answer under this name? */
-static bool is_answered(struct sl_native_serve *serve)
+/* Does anybody answer under this name? A process that was killed still takes connections while it dies. */
+static bool is_answered(const struct sl_native_serve *serve, int64_t deadline)
+{
+    struct sluice_channel_info info;
+    int64_t now = sl_os_now();
+    int r = sl_native_info(serve->name, deadline > now ? deadline - now : 0, &info, NULL, 0);
+
+    return r == 0 || r == SLUICE_E_VERSION || r == SLUICE_E_PERMISSION;
+}
+
+/* Some other program's socket is not replaced. */
+static int check_no_stranger(const struct sl_native_serve *serve)
 {
     bool stale;
     int fd, r = sl_os_connect(serve->place.dir, serve->place.folder, serve->name, &fd, &stale);
 
     if (r == 0)
         sl_os_close(fd);
-    return r == 0 || r == SLUICE_AGAIN;
+    return r == SLUICE_E_PROTOCOL ? r : 0;
+}
+
+/* Under the service lock, so that a fork finds the descriptor known. */
+static int try_lock(struct sl_native_serve *serve, const char *lock, uint32_t *holder)
+{
+    sl_service_lock();
+    int r = sl_os_lock(serve->place.dir, lock, &serve->lock_fd, holder);
+    if (r == 0)
+        r = sl_os_close_in_child(serve->lock_fd);
+    sl_service_unlock();
+    return r;
 }
 
 static int claim_name(struct sl_native_serve *serve)
@@ -43,17 +65,15 @@ static int claim_name(struct sl_native_serve *serve)
     int r;
 
     snprintf(lock, sizeof lock, "%s.lock", serve->name);
-    while ((r = sl_os_lock(serve->place.dir, lock, &serve->lock_fd, &holder)) == SLUICE_E_EXISTS) {
-        if (is_answered(serve) || sl_os_now() > deadline)
+    while ((r = try_lock(serve, lock, &holder)) == SLUICE_E_EXISTS) {
+        if (is_answered(serve, deadline) || sl_os_now() > deadline)
             return sl_fail(SLUICE_E_EXISTS,
                            "channel '%s' in %s has a writer already (process %u): close it, or take another name",
                            serve->name, serve->place.folder, holder);
         sl_os_sleep(5 * SLUICE_MS);
     }
     SL_KILL_POINT("after_lock");
-    if (r == 0)
-        r = sl_os_close_in_child(serve->lock_fd);
-    return r;
+    return r != 0 ? r : check_no_stranger(serve);
 }
 
 static int make_control(struct sl_native_serve *serve)
@@ -89,6 +109,7 @@ static int make_control(struct sl_native_serve *serve)
         .head = &control->head,
         .slot_seq = control->slot_seq,
         .ready = control->ready,
+        .slot_memory = control->slot_memory,
         .ids = params->ids,
     };
     serve->base.waiting = &control->waiting;
@@ -99,18 +120,25 @@ static void listener_ready(struct sl_watch *watch, bool readable, bool hung_up)
 {
     struct sl_native_serve *serve =
         (struct sl_native_serve *)((char *)watch - offsetof(struct sl_native_serve, listener));
-    int fd;
+    int fd, r = 0;
 
     (void)hung_up;
-    while (readable && sl_os_accept(serve->listener.fd, &fd) == 0) {
-        int r = sl_peer_open(serve, fd);
-        if (r != 0) {
+    while (readable && (r = sl_os_accept(serve->listener.fd, &fd)) == 0) {
+        if (sl_peer_open(serve, fd) != 0) {
             sl_log(SLUICE_LOG_WARN, "channel '%s': a connection is refused: %s", serve->name, sluice_last_error());
             serve->base.refused++;
         }
     }
+    if (r < 0) { /* out of descriptors: whoever waits stays in the queue, and would wake us for ever */
+        sl_log(SLUICE_LOG_ERROR, "channel '%s': cannot let readers in: %s", serve->name, sluice_last_error());
+        sl_service_pause(watch, true);
+        sl_service_set_deadline(watch, sl_os_deadline(ACCEPT_AGAIN));
+    }
 }
 
+static void listener_timer(struct sl_watch *watch) { sl_service_pause(watch, false); }
+
+/* Under the service lock, so that a fork finds the descriptor known. */
 static int listen_for_readers(struct sl_native_serve *serve)
 {
     char temporary[SLUICE_MAX_NAME + 8];
@@ -134,10 +162,8 @@ static int listen_for_readers(struct sl_native_serve *serve)
         return r;
     SL_KILL_POINT("after_listen");
     serve->listener.ready = listener_ready;
-    sl_service_lock();
-    r = sl_service_add(&serve->listener);
-    sl_service_unlock();
-    return r;
+    serve->listener.timer = listener_timer;
+    return sl_service_add(&serve->listener);
 }
 
 static void destroy(struct sl_native_serve *serve)
@@ -184,14 +210,10 @@ int sl_native_serve(const struct sl_serve_params *params, struct sl_serve **out)
         goto err;
     if ((r = make_control(serve)) != 0)
         goto err;
-    if ((r = listen_for_readers(serve)) != 0)
-        goto err;
     *out = &serve->base;
     return 0;
 
 err:
-    if (serve->listener.fd >= 0)
-        sl_os_remove(serve->place.dir, serve->name);
     destroy(serve);
     return r;
 }
@@ -234,8 +256,12 @@ int sl_native_announce(struct sl_serve *base, const struct sl_announce *announce
     serve->memories[serve->memory_count++] = memory;
     for (struct sl_peer *peer = serve->peers; peer; peer = peer->next)
         sl_peer_pump(peer);
+    /* Nobody gets in before there is a format to tell of. */
+    int r = serve->listener.fd < 0 ? listen_for_readers(serve) : 0;
     sl_service_unlock();
-    return 0;
+    if (r != 0)
+        sl_native_forget(base, announce->memory);
+    return r;
 }
 
 void sl_native_forget(struct sl_serve *base, uint32_t number)
@@ -291,7 +317,7 @@ void sl_native_holders(struct sl_serve *base, char *text, size_t size)
 
     text[0] = '\0';
     for (uint32_t i = 0; i < base->reader_count && used < size; i++) {
-        const struct sl_peer *peer = base->readers[i].peer;
+        struct sl_peer *peer = base->readers[i].peer;
         uint64_t slots, lag;
         int64_t age;
         uint32_t held = sl_peer_held(peer, &slots, &age);
@@ -320,12 +346,15 @@ uint32_t sl_native_evict(struct sl_serve *base, int64_t lease_timeout_ns)
         uint64_t slots;
         int64_t age;
         next = peer->next;
-        if (peer->place == SLUICE_MAX_READERS || sl_peer_held(peer, &slots, &age) == 0 || age < lease_timeout_ns)
+        if (peer->place == SLUICE_MAX_READERS)
+            continue;
+        sl_mutex_lock(&base->lock);
+        uint32_t held = sl_peer_held(peer, &slots, &age);
+        sl_mutex_unlock(&base->lock);
+        if (held == 0 || age < lease_timeout_ns)
             continue;
         sl_log(SLUICE_LOG_WARN, "channel '%s': reader '%s' (process %u) is evicted: it held a frame for %.3f s",
                serve->name, peer->hello.program, peer->identity.pid, (double)age / 1e9);
-        /* Before its slots are given away, so that its release can tell. */
-        sl_store(&peer->page->evicted, 1, seq_cst);
         sl_peer_close(peer, SL_BYE_EVICTED);
         serve->base.evicted++;
         evicted++;
@@ -342,7 +371,8 @@ void sl_native_close(struct sl_serve *base)
     sl_service_lock();
     sl_service_remove(&serve->listener);
     /* The name goes first: who is told goodbye looks for a new writer at once. */
-    sl_os_remove(serve->place.dir, serve->name);
+    if (serve->listener.fd >= 0)
+        sl_os_remove(serve->place.dir, serve->name);
     sl_os_close(serve->listener.fd);
     serve->listener.fd = -1;
     sl_os_close(serve->lock_fd);

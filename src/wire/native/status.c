@@ -22,10 +22,25 @@ uint64_t sl_peer_lag(const struct sl_peer *peer)
     return read < head ? head - read : 0;
 }
 
-uint32_t sl_peer_held(const struct sl_peer *peer, uint64_t *slots, int64_t *age_ns)
+/* How long a lease lasts: since the reader says, but no less than since we first saw it. */
+static int64_t lease_age(struct sl_peer *peer, uint32_t slot, uint64_t lease, int64_t now)
+{
+    int64_t said = (int64_t)((uint64_t)now - sl_load(&peer->page->lease_ns[slot], relaxed));
+
+    if (peer->seen[slot].sequence != lease) {
+        peer->seen[slot].sequence = lease;
+        peer->seen[slot].since_ns = now;
+    }
+    int64_t seen = now - peer->seen[slot].since_ns, longest = now - peer->joined_ns;
+    if (said < seen)
+        return seen;
+    return said < longest ? said : longest;
+}
+
+uint32_t sl_peer_held(struct sl_peer *peer, uint64_t *slots, int64_t *age_ns)
 {
     const struct sl_control *control = peer->serve->control;
-    int64_t now = sl_os_now(), oldest = 0, longest = now - peer->joined_ns;
+    int64_t now = sl_os_now(), oldest = 0;
     uint32_t held = 0;
 
     *slots = 0;
@@ -36,9 +51,7 @@ uint32_t sl_peer_held(const struct sl_peer *peer, uint64_t *slots, int64_t *age_
         held++;
         if (s < 64)
             *slots |= UINT64_C(1) << s;
-        int64_t age = now - (int64_t)sl_load(&peer->page->lease_ns[s], relaxed);
-        if (age < 0 || age > longest)
-            age = longest; /* its word against the clock */
+        int64_t age = lease_age(peer, s, lease, now);
         if (age > oldest)
             oldest = age;
     }
@@ -46,7 +59,7 @@ uint32_t sl_peer_held(const struct sl_peer *peer, uint64_t *slots, int64_t *age_
     return held;
 }
 
-static void fill_reader(const struct sl_peer *peer, struct sl_msg_reader *reader)
+static void fill_reader(struct sl_peer *peer, struct sl_msg_reader *reader)
 {
     reader->pid = peer->identity.pid;
     reader->uid = peer->identity.uid;
@@ -56,7 +69,9 @@ static void fill_reader(const struct sl_peer *peer, struct sl_msg_reader *reader
     reader->hold = peer->hello.hold;
     reader->every = peer->hello.every;
     reader->writable = peer->hello.writable;
+    sl_mutex_lock(&peer->serve->base.lock);
     reader->held = sl_peer_held(peer, &reader->held_slots, &reader->held_ns);
+    sl_mutex_unlock(&peer->serve->base.lock);
     reader->taken = sl_load(&peer->page->taken, relaxed);
     reader->missed = sl_load(&peer->page->missed, relaxed);
     reader->latency_ns = sl_load(&peer->page->latency_ns, relaxed);
@@ -95,7 +110,8 @@ static void fill_channel(struct sl_native_serve *serve, struct sl_msg_channel *c
     channel->opened_ns = serve->opened_ns;
     channel->last_commit_ns = info.last_commit_ns;
     channel->now_ns = sl_os_now();
-    sl_format_to_wire(&channel->format, &info.format);
+    /* The first generation is announced before the writer has it. */
+    sl_format_to_wire(&channel->format, info.generation ? &info.format : &serve->memories[0]->format);
 }
 
 /* An observer that does not drain its socket is not waited for. */
@@ -107,7 +123,7 @@ int sl_status_send(struct sl_native_serve *serve, int fd)
     fill_channel(serve, &message.channel);
     if ((r = sl_os_send(fd, &message, message.header.size, NULL, 0)) != 0)
         return r;
-    for (const struct sl_peer *peer = serve->peers; peer; peer = peer->next) {
+    for (struct sl_peer *peer = serve->peers; peer; peer = peer->next) {
         if (peer->place == SLUICE_MAX_READERS)
             continue;
         union sl_message reader = SL_MESSAGE(SL_MSG_READER, reader);

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Writes docs/errors.md from the table of results in include/sluice/base.h and the causes and mends below.
+
+usage: generate-errors.py [--check]     --check changes nothing and fails if the page is not up to date
+"""
+import pathlib
+import re
+import sys
+
+# name: (when it comes, what to do)
+RESULTS = {
+    "OK": ("The call is done; its outputs are written.", "Nothing."),
+    "TIMEOUT": ("No frame came in the time given; or a writer does not answer because it is stopped; or nothing changed "
+                "in a folder that is watched.",
+                "Try again, or do something else. `sluice info CHANNEL` says whether the writer is stopped."),
+    "NO_SLOT": ("`begin` found no free slot: readers hold them, or a waiting writer has in-order readers that have not "
+                "read. The frame counts as dropped.",
+                "Skip this frame. If it comes often: the sentence names who holds what; more `max_slots`, a smaller "
+                "`hold`, or `lease_timeout_ns` help. See [policies.md](policies.md)."),
+    "NO_WRITER": ("The time passed and the channel had no writer: it has not started, or it died and has not come back.",
+                  "Try again: the reader connects by itself when a writer comes."),
+    "NOT_READY": ("Work queued on a stream has not finished; or this thread has no current stream.",
+                  "Ask again later, or synchronize."),
+    "CLOSED": ("The writer closed the channel, and this reader has read what there was.",
+               "End; or go on calling `acquire`: the next writer of that name is found by itself."),
+    "AGAIN": ("A frame was there, but the writer took it back time and again while it was being acquired, or its memory "
+              "had not arrived within the time given.",
+              "Try again. It comes with short time-outs only."),
+    "E_INVALID": ("An argument is out of its range, a pointer is NULL, a stream is zero, a struct's `size` was never set.",
+                  "Mend the call; the sentence names the argument. Start structs from their initialiser."),
+    "E_HANDLE": ("What was passed is not a handle of this kind.", "Mend the call."),
+    "E_STALE": ("A handle or a frame was used after its end: closed, committed, cancelled or released already; or the "
+                "frame is another writer's or reader's.",
+                "Mend the order of calls."),
+    "E_NAME": ("A channel's name is empty, too long, has a character that is not allowed, or an unknown scheme.",
+               "1 to 64 letters, digits, `.`, `_`, `-`; not first a dot; not `.lock` or `.tmp` at the end."),
+    "E_FORMAT": ("A format contradicts itself, or arrays do not match a channel's by name, data type or shape.",
+                 "The sentence names the array and the field. See [formats.md](formats.md)."),
+    "E_CAPACITY": ("A frame's new shape takes more bytes than its format allows.",
+                   "Cancel the frame, `sluice_writer_reformat`, begin again; `send` does so by itself."),
+    "E_LIMIT": ("A reader holds its `hold` frames; `hold` or `depth` is more than the channel has; all places for readers "
+                "are taken; metadata is too long.",
+                "Release a frame, or ask for less, or raise the writer's limit; the sentence names it."),
+    "E_NOT_FOUND": ("No writer has this channel in the folder looked in. Or a frame has no array of that name.",
+                    "Start the writer; compare `SLUICE_DIR` and `XDG_RUNTIME_DIR` of both programs. The sentence names "
+                    "the folder, and another one if the channel lives there. See [environment.md](environment.md)."),
+    "E_EXISTS": ("A live writer has this name.", "Close it (the sentence has its process id), or take another name."),
+    "E_PERMISSION": ("The folder or the peer is not to be trusted: wrong owner or mode, a user who is not listed; or "
+                     "a reader wants to write and may not.",
+                     "`uids` or `gids` on both sides and a folder in `SLUICE_DIR`; see [containers.md](containers.md)."),
+    "E_VERSION": ("The two programs speak different versions of the wire, or one needs a feature that the other lacks.",
+                  "Update the older one; the sentence has both ranges."),
+    "E_PROTOCOL": ("The peer sent something that the wire does not allow, or a frame's header is damaged.",
+                   "Look at the peer: it is broken, hostile, or not Sluice."),
+    "E_NO_MEMORY": ("Memory ran out. Slots are allocated in full when they are made, so this comes here, never later.",
+                    "Fewer or smaller slots; the sentence says how much was asked for."),
+    "E_NO_DESCRIPTORS": ("The process or the system has no file descriptor left.",
+                         "Raise `RLIMIT_NOFILE` (`ulimit -n`)."),
+    "E_SYSTEM": ("A system call failed for a reason that has no result of its own.",
+                 "The sentence has the call and the system's reason."),
+    "E_UNSUPPORTED": ("This release or this machine cannot do it: a device that is not there, a kernel that is too old, "
+                      "a field that only a later release knows.",
+                      "`sluice doctor` says what this machine can do."),
+    "E_LOST": ("The writer evicted this reader because it held a frame longer than `lease_timeout_ns`, or took it for "
+               "dead. What was read since may not have been whole.",
+               "Throw away what was made of that frame. The reader is connected again by itself. Hold frames for less "
+               "long, or raise the writer's limit."),
+    "E_FORKED": ("Sluice was used in a child made by `fork` whose parent uses it.",
+                 "Start such processes by `exec` (in Python: the spawn method), or fork before the first call."),
+    "E_BUSY": ("A format cannot change while frames are begun, or while readers hold frames of formats before it; a "
+               "stream is some thread's current one; builds without `NDEBUG`: two threads use one writer, or acquire "
+               "from one reader, at once.",
+               "End what is in use first; open one reader a thread."),
+    "E_CAPTURING": ("The stream is capturing a graph; what was asked would break it. Never on `host`.",
+                    "Call after the capture has ended."),
+    "E_WRONG_DEVICE": ("A stream or event belongs to another device than the one it is used with.",
+                       "Use one of the same device. Each `sluice_device_open` is a device of its own."),
+    "E_NOT_RECORDED": ("An event was asked about that was never recorded.", "Record it first."),
+    "E_NO_TIMING": ("The time between events was asked for that were made without `SLUICE_EVENT_TIMING`.",
+                    "Create both with it."),
+    "E_DRIVER": ("A device's driver reported a failure. Never on `host`.", "The sentence has the driver's own words."),
+    "E_CORRUPT": ("Stored data is damaged or cut short. No call of this release returns it.",
+                  "For recordings see [recording.md](recording.md): the command says what is wrong in its own words."),
+}
+
+HEAD = """\
+<!-- Made by docs/generate-errors.py: change that, not this. -->
+# Results and errors
+
+Every call that can fail returns an `int`:
+
+- **0**: done. Outputs are written only now.
+- **positive**: not now. Nothing is wrong; try again or do something else.
+- **negative**: a failure.
+
+So `if (r < 0)` always means trouble. `sluice_last_error()` has the sentence for a person: what, which, and the mend.
+There is one a thread, about the last call on it that did not return 0. `sluice_result_name()` and
+`sluice_result_text()` give the name and the text below. Numbers never change their meaning.
+
+Which call returns what stands with each call in the headers.
+"""
+
+
+def page(header):
+    table = re.findall(r'^    X\((\w+), (-?\d+), "(.*?)"\)', header, re.M)
+    names = {name for name, _, _ in table}
+    for wrong in sorted(names ^ RESULTS.keys()):
+        sys.exit(f"{sys.argv[0]}: {wrong} is in {'base.h' if wrong in names else 'this script'} alone")
+    parts = [HEAD]
+    for title, wanted in (("Done, and not now", lambda n: n >= 0), ("Failures", lambda n: n < 0)):
+        parts.append(f"\n## {title}\n\n| result | number | text | when | what to do |\n| --- | --- | --- | --- | --- |\n")
+        for name, number, text in table:
+            if wanted(int(number)):
+                cause, mend = RESULTS[name]
+                parts.append(f"| `SLUICE_{name}` | {number} | {text} | {cause} | {mend} |\n")
+    return "".join(parts)
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    path = root / "docs/errors.md"
+    text = page((root / "include/sluice/base.h").read_text())
+    if sys.argv[1:] == ["--check"]:
+        if not path.exists() or path.read_text() != text:
+            sys.exit("docs/errors.md is not up to date: run docs/generate-errors.py")
+    elif sys.argv[1:]:
+        sys.exit(__doc__)
+    else:
+        path.write_text(text)
+
+
+main()

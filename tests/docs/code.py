@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""C in the documents compiles, and the README's two programs work. usage: code.py ROOT BUILD CC
+
+A block marked `c` with a main() is a program: it is compiled alone against the installed headers and library,
+found by pkg-config. One marked `c fragment` is the inside of a function. (That every block also stands in a file
+of the tree is tests/lint/docs.py's to see.)
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "lint"))
+from lint import Lint
+
+BLOCK = re.compile(r"^```c( fragment)?\n(.*?)^```", re.S | re.M)
+STRICT = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+WRAPPED = """\
+#include <stdio.h>
+#include <sluice/sluice.h>
+void fragment(void);
+void fragment(void)
+{
+%s}
+"""
+
+
+def install(build, folder):
+    """Installs into a folder; the flags that pkg-config gives for it, and where the library is."""
+    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", folder], check=True,
+                   stdout=subprocess.DEVNULL)
+    found = next(pathlib.Path(folder).rglob("sluice.pc"))
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "sluice"], check=True, text=True,
+                           stdout=subprocess.PIPE,
+                           env=dict(os.environ, PKG_CONFIG_PATH=str(found.parent), PKG_CONFIG_SYSROOT_DIR=str(folder)))
+    return flags.stdout.split(), str(found.parent.parent)
+
+
+def compile_c(compiler, text, *arguments):
+    done = subprocess.run([*compiler, *STRICT, "-x", "c", "-", "-x", "none", *arguments], input=text, text=True,
+                          stderr=subprocess.PIPE)
+    return [done.stderr] if done.returncode else []
+
+
+def run_pair(folder, library, programs):
+    """The README's reader waits for its writer, reads all frames, and ends when the writer does."""
+    env = dict(os.environ, SLUICE_DIR=str(folder / "channels"), LD_LIBRARY_PATH=library)
+    (folder / "channels").mkdir(mode=0o700)
+    reader = subprocess.Popen([programs["reader"]], env=env, text=True, stdout=subprocess.PIPE)
+    try:
+        writer = subprocess.run([programs["writer"]], env=env, timeout=60)
+        shown = reader.communicate(timeout=30)[0].splitlines()
+    except subprocess.TimeoutExpired as late:
+        return [str(late)]
+    finally:
+        reader.kill()
+    problems = []
+    if writer.returncode or reader.returncode:
+        problems.append(f"writer ended with {writer.returncode}, reader with {reader.returncode}")
+    if len(shown) < 100 or not all(re.fullmatch(r"frame \d+ is \d+, \d+ missed", line) for line in shown):
+        problems.append(f"the reader showed {len(shown)} frames of 150; the last lines: {shown[-3:]}")
+    return problems
+
+
+def main():
+    root, build, compiler = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3].split()
+    lint = Lint()
+    missing = [tool for tool in ("meson", "pkg-config") if not shutil.which(tool)]
+    if missing:
+        lint.check("code", [], skip=f"no {', '.join(missing)} here")
+        lint.finish()
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        flags, library = install(build, folder / "root")
+        programs = {}
+        for page in [*sorted(root.glob("*.md")), *sorted((root / "docs").glob("*.md"))]:
+            text = page.read_text()
+            for block in BLOCK.finditer(text):
+                where = f"{page.relative_to(root)}:{text.count(chr(10), 0, block.start()) + 1}"
+                if block[1]:
+                    lint.check(f"fragment at {where}", compile_c(
+                        compiler, WRAPPED % block[2], "-Wno-unused-variable", "-Wno-unused-but-set-variable",
+                        "-fsyntax-only", *[f for f in flags if f.startswith("-I")]))
+                elif re.search(r"^int main\(", block[2], re.M):
+                    kind = "writer" if "sluice_writer_open" in block[2] else "reader"
+                    program = folder / kind
+                    lint.check(f"program at {where}", compile_c(compiler, block[2], "-o", program, *flags))
+                    if page.name == "README.md":
+                        programs[kind] = program
+        if programs.keys() >= {"writer", "reader"} and all(p.exists() for p in programs.values()):
+            lint.check("the README's two programs", run_pair(folder, library, programs))
+        else:
+            lint.check("the README has a writer and a reader", ["one is not there, or does not compile"])
+    lint.finish()
+
+
+main()

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What pages say about the tree holds. usage: pages.py ROOT
+
+Links lead to files and headings that exist; every environment variable, every shared word and every result is
+on its page; the page of errors is up to date.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "lint"))
+from lint import Lint
+
+CODE = re.compile(r"^```.*?^```", re.S | re.M)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def anchors(path):
+    """The names that a page's headings get."""
+    names = set()
+    for heading in re.findall(r"^#+ (.*)", CODE.sub("", path.read_text()), re.M):
+        names.add(re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-"))
+    return names
+
+
+def links(root, page):
+    problems = []
+    for target in LINK.findall(CODE.sub("", page.read_text())):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        path = (page.parent / name) if name else page
+        if not path.exists():
+            problems.append(f"{page.relative_to(root)}: {target}: no such file")
+        elif anchor and anchor not in anchors(path):
+            problems.append(f"{page.relative_to(root)}: {target}: no such heading")
+    return problems
+
+
+def variables(root):
+    """Environment variables that programs and scripts look at: name to the files that do."""
+    found = {}
+    for path in [*root.glob("src/**/*.c"), *root.glob("tools/*.c"), *root.glob("tests/harness/*.c")]:
+        for name in re.findall(r'getenv\("(\w+)"\)', path.read_text()):
+            found.setdefault(name, path.relative_to(root))
+    for path in map(root.joinpath, ("tests/run", "tools/demo/run", "tools/setup", ".ci/run", "Makefile")):
+        if path.exists():
+            for name in re.findall(r"\$\{?(SLUICE_\w+|CI|PREFIX|DESTDIR)\b", path.read_text().replace("$(", "${")):
+                found.setdefault(name, path.relative_to(root))
+    return found
+
+
+def listed(page):
+    """What stands in code style in the first column of the page's tables."""
+    cells = re.findall(r"^\| ([^|]*) \|", page.read_text(), re.M)
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    docs = root / "docs"
+    lint = Lint()
+
+    pages = [*sorted(root.glob("*.md")), *sorted(docs.glob("*.md")), *sorted(root.glob("models/*.md"))]
+    for page in pages:
+        lint.check(f"links in {page.relative_to(root)}", links(root, page))
+    index = (docs / "index.md").read_text()
+    lint.check("every page is in the index", [p.name for p in docs.glob("*.md")
+                                             if p.name != "index.md" and f"({p.name})" not in index])
+
+    named, used = listed(docs / "environment.md"), variables(root)
+    lint.check("every variable is in environment.md", [f"{name} ({used[name]})" for name in sorted(used.keys() - named)])
+    lint.check("every variable in environment.md is used",
+               sorted(n for n in named - used.keys() if re.fullmatch(r"[A-Z][A-Z_]+", n)))
+
+    layout = (root / "src/wire/native/layout.h").read_text()
+    words = [w.strip(" ").partition("[")[0] for line in re.findall(r"^    sl_word(?:32)? ([^;]+);", layout, re.M)
+             for w in line.split(",")]
+    named = listed(docs / "memory-order.md")
+    lint.check(f"{len(words)} shared words are in memory-order.md", sorted(set(words) - named))
+
+    check = subprocess.run([sys.executable, docs / "generate-errors.py", "--check"], text=True,
+                           stderr=subprocess.PIPE)
+    lint.check("errors.md is up to date", [check.stderr] if check.returncode else [])
+
+    lines = len((docs / "architecture.md").read_text().splitlines())
+    lint.check("architecture.md fits on a page", [f"{lines} lines"] if lines > 100 else [])
+    lint.finish()
+
+
+main()
