@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Starting the command and reading what it wrote.
+ */
+#include "kit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <sluice/sluice.h>
+
+#define ARGUMENTS 32
+
+const char *in_dir(const char *name)
+{
+    static char paths[4][512];
+    static unsigned next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", test_dir(), name);
+    return path;
+}
+
+static const char *output(unsigned number, const char *kind)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s-%u.txt", kind, number);
+    return in_dir(name);
+}
+
+static void redirect(const char *path, int to)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (fd < 0 || dup2(fd, to) < 0)
+        _exit(126);
+    close(fd);
+}
+
+void start_program(struct program *program, const char *const arguments[])
+{
+    static unsigned count;
+    const char *command = getenv("SLUICE_COMMAND");
+    const char *argv[ARGUMENTS] = { "sluice" };
+    if (!command)
+        SKIP("SLUICE_COMMAND does not say where the command is");
+    for (size_t i = 0; arguments[i]; i++) {
+        CHECK_LE(i, ARGUMENTS - 3);
+        argv[i + 1] = arguments[i];
+    }
+    const char *set = getenv("SLUICE_DIR");
+    char dir[512]; /* what the test says, which test_dir would say anew */
+    snprintf(dir, sizeof dir, "%s", set ? set : test_dir());
+    *program = (struct program){ .number = count++ };
+    program->pid = fork();
+    CHECK_GE(program->pid, 0);
+    if (program->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        int null = open("/dev/null", O_RDONLY);
+        dup2(null, 0);
+        close(null);
+        redirect(output(program->number, "out"), 1);
+        redirect(output(program->number, "err"), 2);
+        setenv("SLUICE_DIR", dir, 1);
+        execv(command, (char *const *)(uintptr_t)argv);
+        _exit(127);
+    }
+}
+
+char *read_all(const char *path, size_t *size)
+{
+    FILE *file = fopen(path, "rb");
+    char *text = malloc(1);
+    size_t used = 0;
+    if (!file)
+        FAIL("%s: %s", path, strerror(errno));
+    for (;;) {
+        text = realloc(text, used + 65537);
+        size_t got = fread(text + used, 1, 65536, file);
+        used += got;
+        if (got == 0)
+            break;
+    }
+    fclose(file);
+    text[used] = 0;
+    if (size)
+        *size = used;
+    return text;
+}
+
+static void take(char *to, size_t room, const char *path)
+{
+    char *text = read_all(path, NULL);
+    snprintf(to, room, "%s", text);
+    free(text);
+    unlink(path);
+}
+
+int program_end(struct program *program, int signal_number)
+{
+    int status;
+    if (signal_number)
+        kill(program->pid, signal_number);
+    while (waitpid(program->pid, &status, 0) < 0)
+        CHECK_EQ(errno, EINTR);
+    program->pid = 0;
+    program->status = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    take(program->out, sizeof program->out, output(program->number, "out"));
+    take(program->err, sizeof program->err, output(program->number, "err"));
+    if (strstr(program->err, "Sanitizer"))
+        FAIL("%s", program->err);
+    return program->status;
+}
+
+static bool has_frames(const char *channel)
+{
+    struct sluice_channel_info info = { .size = sizeof info };
+    return sluice_channel_info(channel, SLUICE_S, &info, NULL, 0) == SLUICE_OK &&
+           info.committed > 0;
+}
+
+void start_player(struct program *program, const char *channel, const char *const more[])
+{
+    const char *arguments[ARGUMENTS] = { "play", "test", channel };
+    for (size_t i = 0; more[i] && i < ARGUMENTS - 4; i++)
+        arguments[i + 3] = more[i];
+    start_program(program, arguments);
+    CHECK_SOON(has_frames(channel), 10);
+}
+
+bool has_program(const char *name)
+{
+    const char *at = getenv("PATH");
+    char path[4096];
+    for (; at && *at; at += strcspn(at, ":"), at += *at == ':') {
+        snprintf(path, sizeof path, "%.*s/%s", (int)strcspn(at, ":"), at, name);
+        if (access(path, X_OK) == 0)
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Runs the command `sluice` as a user would, and keeps what it said.
+ */
+#ifndef TOOLS_KIT_H
+#define TOOLS_KIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "harness/test.h"
+
+struct program {
+    pid_t pid;
+    unsigned number;
+    int status;      /* exit code; a signal's number negated */
+    char out[65536]; /* what it wrote, once it has ended */
+    char err[8192];
+};
+
+/* Starts `sluice ARGUMENTS`; the last one is NULL. Its output goes to files in the test's folder.
+ */
+#define sluice_start(program, ...) \
+    start_program((program), (const char *const[]){ __VA_ARGS__, NULL })
+void start_program(struct program *program, const char *const arguments[]);
+
+/* Sends a signal (0: none), waits for its end and takes in what it wrote. */
+int program_end(struct program *program, int signal_number);
+
+/* Both: returns the exit code. */
+#define sluice_run(program, ...) (sluice_start(program, __VA_ARGS__), program_end((program), 0))
+
+/* Starts a player of the test picture and waits until its channel is there. */
+void start_player(struct program *program, const char *channel, const char *const more[]);
+#define player_start(program, channel, ...) \
+    start_player((program), (channel), (const char *const[]){ __VA_ARGS__, NULL })
+
+/* A path in the test's folder; four at a time. */
+const char *in_dir(const char *name);
+
+bool has_program(const char *name); /* in PATH */
+
+/* All of a file; the caller frees it. */
+char *read_all(const char *path, size_t *size);
+
+#endif

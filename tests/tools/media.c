@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The command with ffmpeg: decoding, encoding, and no process left behind; and the demo.
+ */
+#include "kit.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <sluice/sluice.h>
+
+#define NEEDS_FFMPEG() \
+    do { \
+        if (!has_program("ffmpeg") || !has_program("ffprobe")) \
+            SKIP("ffmpeg is not installed"); \
+    } while (0)
+
+/* The first child process of `pid`, or 0. */
+static pid_t first_child(pid_t pid)
+{
+    char path[64];
+    int child = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        SKIP("this kernel does not list children");
+    if (fscanf(file, "%d", &child) != 1)
+        child = 0;
+    fclose(file);
+    return child;
+}
+
+static bool is_gone(pid_t pid)
+{
+    char path[64], state = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return true;
+    if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+        state = 'Z';
+    fclose(file);
+    return state == 'Z'; /* nobody's child any more, only not yet reaped */
+}
+
+/* 20 frames of 64x48 at 10 a second. */
+static void make_clip(const char *path)
+{
+    static struct program player, recorder;
+    sluice_start(&player, "play", "test", "clip", "--pattern", "--size", "64x48", "--fps", "10",
+                 "--frames", "20", "--readers", "1", "--wait");
+    sluice_start(&recorder, "record", "clip", path, "--timeout", "10", "--fps", "10", "--crf", "4");
+    CHECK_EQ(program_end(&player, 0), 0);
+    CHECK_EQ(program_end(&recorder, 0), 0);
+    CHECK_HAS(recorder.out, "recorded 20 frames, missed 0");
+}
+
+TEST_TIMEOUT(video_there_and_back, 60)
+{
+    static struct program p;
+    NEEDS_FFMPEG();
+    make_clip(in_dir("clip.mkv"));
+    int64_t start = test_now();
+    CHECK_EQ(sluice_run(&p, "play", in_dir("clip.mkv"), "camera"), 0);
+    CHECK_HAS(p.out, "played 20 frames, dropped 0");
+    CHECK_GE(test_now() - start, 1850000000); /* at its own rate */
+    CHECK_EQ(sluice_run(&p, "play", in_dir("clip.mkv"), "camera", "--fps", "max", "--loop",
+                        "--frames", "50", "--format", "yuv420p", "--size", "32x24"),
+             0);
+    CHECK_HAS(p.out, "played 50 frames");
+}
+
+TEST_TIMEOUT(killed_player_leaves_no_ffmpeg, 60)
+{
+    static struct program p, player;
+    NEEDS_FFMPEG();
+    player_start(&player, "camera", "--size", "64x48");
+    pid_t ffmpeg = first_child(player.pid);
+    CHECK(ffmpeg > 0);
+    CHECK_EQ(sluice_run(&p, "snap", "camera", in_dir("now.png")), 0);
+    CHECK_EQ(program_end(&player, SIGKILL), -SIGKILL);
+    CHECK_SOON(is_gone(ffmpeg), 2);
+    player_start(&player, "camera", "--size", "64x48");
+    ffmpeg = first_child(player.pid);
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+    CHECK(is_gone(ffmpeg));
+}
+
+/* What a killed recorder had is readable: its ffmpeg finishes the file. */
+TEST_TIMEOUT(killed_recorder_leaves_a_video, 60)
+{
+    static struct program p, player, recorder;
+    NEEDS_FFMPEG();
+    player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "50");
+    sluice_start(&recorder, "record", "camera", in_dir("take.mp4"), "--fps", "50");
+    test_nap((int64_t)(1500000000 * test_slowness()));
+    pid_t ffmpeg = first_child(recorder.pid);
+    CHECK(ffmpeg > 0);
+    CHECK_EQ(program_end(&recorder, SIGKILL), -SIGKILL);
+    CHECK_SOON(is_gone(ffmpeg), 10);
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+    CHECK_EQ(sluice_run(&p, "play", in_dir("take.mp4"), "camera", "--fps", "max"), 0);
+}
+
+TEST_TIMEOUT(video_of_another_size_goes_on_in_another_file, 60)
+{
+    static struct program player, recorder;
+    NEEDS_FFMPEG();
+    player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "50");
+    sluice_start(&recorder, "record", "camera", in_dir("take.mp4"), "--fps", "50", "--follow");
+    test_nap((int64_t)(1000000000 * test_slowness()));
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+    player_start(&player, "camera", "--pattern", "--size", "32x24", "--fps", "50");
+    test_nap((int64_t)(1000000000 * test_slowness()));
+    CHECK_EQ(program_end(&recorder, SIGINT), 0);
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+    CHECK_HAS(recorder.out, "in 2 files");
+    CHECK(access(in_dir("take.2.mp4"), F_OK) == 0);
+}
+
+/* A program in the test's folder, first in PATH. */
+static void fake_program(const char *name, const char *script)
+{
+    char path[8192];
+    FILE *file = fopen(in_dir(name), "wb");
+    fprintf(file, "#!/bin/sh\n%s\n", script);
+    fclose(file);
+    CHECK_EQ(chmod(in_dir(name), 0700), 0);
+    snprintf(path, sizeof path, "%s:%s", test_dir(), getenv("PATH"));
+    setenv("PATH", path, 1);
+}
+
+TEST(view_in_a_window)
+{
+    static struct program p, player;
+    player_start(&player, "camera", "--pattern", "--size", "64x48");
+    setenv("DISPLAY", ":99", 1);
+    fake_program("ffplay", "echo there is no such screen >&2; exit 1");
+    CHECK_EQ(sluice_run(&p, "view", "camera"), 1);
+    CHECK_HAS(p.err, "ffplay failed: there is no such screen");
+    fake_program("ffplay", "head -c 30000 >/dev/null"); /* somebody closes the window */
+    CHECK_EQ(sluice_run(&p, "view", "camera"), 0);
+    fake_program("ffplay", "cat >/dev/null");
+    CHECK_EQ(sluice_run(&p, "view", "camera", "--frames", "5"), 0);
+    CHECK_STR(p.err, "");
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+}
+
+TEST(files_that_are_no_video)
+{
+    static struct program p;
+    NEEDS_FFMPEG();
+    FILE *file = fopen(in_dir("text.mp4"), "wb");
+    fputs("no video at all\n", file);
+    fclose(file);
+    CHECK_EQ(sluice_run(&p, "play", in_dir("text.mp4"), "camera"), 1);
+    CHECK_HAS(p.err, "ffprobe cannot read");
+    CHECK_EQ(sluice_run(&p, "play", test_dir(), "camera"), 1);
+    CHECK_HAS(p.err, "irectory");
+}
+
+TEST(recording_what_is_no_image)
+{
+    static struct program p;
+    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    const int64_t shape[2] = { 3, 4 };
+    struct sluice_frame frame;
+    sluice_writer *writer;
+    test_dir();
+    CHECK_OK(sluice_format_add_tensor(&format, "x", (struct sluice_dtype){ SLUICE_FLOAT, 32, 1 }, 2,
+                                      shape));
+    params.name = "numbers";
+    params.format = &format;
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    CHECK_OK(sluice_writer_begin(writer, 0, &frame));
+    CHECK_OK(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU));
+    CHECK_EQ(sluice_run(&p, "record", "numbers", in_dir("x.mp4"), "--fps", "5"), 1);
+    CHECK_HAS(p.err, "float32[3,4], which is no image");
+    CHECK_EQ(sluice_run(&p, "snap", "numbers", in_dir("x.png")), 1);
+    CHECK_HAS(p.err, "is no image");
+    CHECK(access(in_dir("x.png"), F_OK) != 0);
+    CHECK_EQ(sluice_run(&p, "snap", "numbers", in_dir("x.npy")), 0);
+    CHECK_EQ(sluice_run(&p, "view", "numbers", "--ascii"), 1);
+    CHECK_HAS(p.err, "is no image");
+    sluice_writer_close(&writer);
+}
+
+/* The main job, small: three programs, two killed. */
+TEST_TIMEOUT(demo_heals, 60)
+{
+    static struct program p;
+    CHECK_EQ(sluice_run(&p, "demo", "--seconds", "5", "--size", "160x90", "--fps", "30", "--out",
+                        in_dir("result")),
+             0);
+    CHECK_HAS(p.out, "killed player (pid ");
+    CHECK_HAS(p.out, "started the player again");
+    CHECK_HAS(p.out, "killed filter (pid ");
+    CHECK_HAS(p.out, "started the filter again");
+    char *last = strstr(p.out, "demo: ok, ");
+    CHECK(last != NULL);
+    CHECK_HAS(last, " frames, 0 torn\n");
+    CHECK_STR(strchr(last, '\n'), "\n");
+    CHECK(access(in_dir("result/contact-sheet.png"), F_OK) == 0);
+    CHECK(access(in_dir("result/latency.svg"), F_OK) == 0);
+}

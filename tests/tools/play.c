@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The command: play, record and snap, from one end to the other and back.
+ */
+#include "kit.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/recording.h"
+
+/* The samples of a pixel in a PNG that tools/png.c wrote, with rows short enough for one block
+ * each. */
+static const uint8_t *png_pixel(const char *png, unsigned width, unsigned bytes, unsigned x,
+                                unsigned y)
+{
+    size_t row = 12 + 5 + 1 + (size_t)width * bytes;
+    return (const uint8_t *)png + 8 + 25 + 14 + y * row + 8 + 5 + 1 + (size_t)x * bytes;
+}
+
+static void snap_format(const char *format, unsigned bytes, int tolerance)
+{
+    static const uint8_t bars[3][3] = { { 255, 255, 0 }, { 0, 255, 0 }, { 0, 0, 255 } };
+    static const unsigned places[3] = { 24, 56, 104 }; /* of 128; middles of their bars */
+    static struct program p, player;
+    player_start(&player, "camera", "--pattern", "--size", "128x96", "--fps", "0.2", "--format",
+                 format);
+    CHECK_EQ(sluice_run(&p, "snap", "camera", in_dir("now.png")), 0);
+    char *png = read_all(in_dir("now.png"), NULL);
+    CHECK_MEM(png, "\x89PNG\r\n\x1a\n", 8);
+    for (int i = 0; i < 3; i++) {
+        const uint8_t *pixel = png_pixel(png, 128, bytes, places[i], 60);
+        for (int c = 0; c < 3; c++)
+            if (abs(pixel[c] - bars[i][c]) > tolerance)
+                FAIL("%s: bar %d, colour %d is %d", format, i, c, pixel[c]);
+    }
+    free(png);
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+}
+
+TEST_TIMEOUT(snap_of_pixel_formats, 60)
+{
+    snap_format("rgba", 4, 0);
+    snap_format("bgr24", 3, 0);
+    snap_format("nv12", 3, 4);
+    snap_format("yuyv422", 3, 4);
+    snap_format("p010le", 3, 2);
+    snap_format("bayer_grbg8", 3, 0);
+    snap_format("rgbaf16le", 4, 1);
+}
+
+TEST(snap_of_an_array)
+{
+    static struct program p, player;
+    size_t size;
+    player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "0.2", "--format",
+                 "gray16le");
+    CHECK_EQ(sluice_run(&p, "snap", "camera", in_dir("now.npy")), 0);
+    char *npy = read_all(in_dir("now.npy"), &size);
+    CHECK_HAS(npy + 10, "{'descr': '<u2', 'fortran_order': False, 'shape': (48, 64, ), }");
+    CHECK_EQ(size, 128 + 64 * 48 * 2);
+    CHECK_EQ((uint8_t)npy[128 + (40 * 64 + 63) * 2], 0xFF); /* white, at the ramp's end */
+    free(npy);
+    CHECK_EQ(sluice_run(&p, "snap", "camera", "-"), 0);
+    CHECK_MEM(p.out, "\x89PNG", 4);
+    CHECK_EQ(sluice_run(&p, "snap", "camera", in_dir("x.npy"), "--array", "nope"), 1);
+    CHECK_HAS(p.err, "nope");
+    CHECK(access(in_dir("x.npy"), F_OK) != 0);
+    CHECK_EQ(sluice_run(&p, "snap", "camera", "/no/folder/x.png"), 1);
+    CHECK_HAS(p.err, "/no/folder/x.png");
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+}
+
+/* Two recordings hold the same frames. Returns how many. */
+static unsigned same_frames(const char *path_a, const char *path_b, bool same_times)
+{
+    static struct recording a, b;
+    unsigned frames = 0;
+    FILE *file_a = fopen(path_a, "rb"), *file_b = fopen(path_b, "rb");
+    CHECK(file_a && file_b);
+    CHECK_EQ(recording_open(&a, file_a), RECORDING_FORMAT);
+    CHECK_EQ(recording_open(&b, file_b), RECORDING_FORMAT);
+    for (;;) {
+        enum recording_block next = recording_next(&a);
+        CHECK_EQ(recording_next(&b), next);
+        if (next == RECORDING_FORMAT)
+            CHECK_MEM(&a.format, &b.format, sizeof a.format);
+        if (next != RECORDING_FORMAT && next != RECORDING_FRAME)
+            break;
+        if (next == RECORDING_FORMAT)
+            continue;
+        CHECK_EQ(a.frame.capture_ns == b.frame.capture_ns, same_times);
+        CHECK_EQ(a.frame.capture_clock, b.frame.capture_clock);
+        CHECK_EQ(a.frame.meta_size, b.frame.meta_size);
+        CHECK_MEM(a.frame.meta, b.frame.meta, a.frame.meta_size);
+        CHECK_EQ(a.frame.array_count, b.frame.array_count);
+        CHECK_MEM(a.frame.arrays, b.frame.arrays, a.frame.array_count * sizeof a.frame.arrays[0]);
+        CHECK_MEM(a.frame.hashes, b.frame.hashes, a.frame.array_count * sizeof a.frame.hashes[0]);
+        frames++;
+    }
+    fclose(file_a);
+    fclose(file_b);
+    return frames;
+}
+
+/* Records 40 frames of the pattern in odd steps of time. */
+static void record_pattern(const char *path)
+{
+    static struct program player, recorder;
+    sluice_start(&player, "play", "test", "first", "--pattern", "--size", "100x50", "--format",
+                 "bgr24", "--frames", "40", "--fps", "200", "--readers", "1", "--wait", "--hash");
+    sluice_start(&recorder, "record", "first", path, "--timeout", "10");
+    CHECK_EQ(program_end(&player, 0), 0);
+    CHECK_EQ(program_end(&recorder, 0), 0);
+    CHECK_HAS(recorder.out, "recorded 40 frames, missed 0");
+}
+
+/* Plays and records again; `option` is one of play's. */
+static void replay(const char *from, const char *to, const char *option)
+{
+    static struct program player, recorder;
+    sluice_start(&player, "play", from, "second", "--readers", "1", "--wait", option);
+    sluice_start(&recorder, "record", "second", to, "--timeout", "10");
+    CHECK_EQ(program_end(&player, 0), 0);
+    CHECK_HAS(player.out, "played 40 frames, dropped 0");
+    CHECK_EQ(program_end(&recorder, 0), 0);
+    CHECK_HAS(recorder.out, "recorded 40 frames, missed 0");
+}
+
+TEST_TIMEOUT(recording_round_trip, 40)
+{
+    record_pattern(in_dir("a.slr"));
+    replay(in_dir("a.slr"), in_dir("b.slr"), "--wait");
+    CHECK_EQ(same_frames(in_dir("a.slr"), in_dir("b.slr"), true), 40);
+    replay(in_dir("a.slr"), in_dir("c.slr"), "--retime");
+    CHECK_EQ(same_frames(in_dir("a.slr"), in_dir("c.slr"), false), 40);
+}
+
+TEST_TIMEOUT(recording_keeps_time, 40)
+{
+    static struct program p;
+    record_pattern(in_dir("a.slr"));
+    int64_t start = test_now();
+    CHECK_EQ(sluice_run(&p, "play", in_dir("a.slr"), "camera"), 0);
+    int64_t natural = test_now() - start; /* 39 steps of 5 ms */
+    CHECK_GE(natural, 190000000);
+    start = test_now();
+    CHECK_EQ(sluice_run(&p, "play", in_dir("a.slr"), "camera", "--fps", "20", "--frames", "11"), 0);
+    CHECK_GE(test_now() - start, 500000000);
+    CHECK_EQ(sluice_run(&p, "play", in_dir("a.slr"), "camera", "--loop", "--frames", "100", "--fps",
+                        "max"),
+             0);
+    CHECK_HAS(p.out, "played 100 frames");
+}
+
+static void cut_file(const char *from, const char *to, long less, long damage)
+{
+    size_t size;
+    char *bytes = read_all(from, &size);
+    FILE *file = fopen(to, "wb");
+    if (damage)
+        bytes[damage] ^= 1;
+    fwrite(bytes, 1, size - (size_t)less, file);
+    fclose(file);
+    free(bytes);
+}
+
+TEST_TIMEOUT(recording_that_is_cut_or_damaged, 40)
+{
+    static struct program p;
+    record_pattern(in_dir("a.slr"));
+    cut_file(in_dir("a.slr"), in_dir("cut.slr"), 20000, 0); /* the end, and two frames */
+    CHECK_EQ(sluice_run(&p, "play", in_dir("cut.slr"), "camera", "--fps", "max"), 0);
+    CHECK_HAS(p.err, "was cut short after 38 whole frames");
+    CHECK_HAS(p.out, "played 38 frames");
+    cut_file(in_dir("a.slr"), in_dir("bad.slr"), 0, 60000);
+    CHECK_EQ(sluice_run(&p, "play", in_dir("bad.slr"), "camera", "--fps", "max"), 1);
+    CHECK_HAS(p.err, "damaged");
+    cut_file(in_dir("a.slr"), in_dir("head.slr"), 0, 20);
+    CHECK_EQ(sluice_run(&p, "play", in_dir("head.slr"), "camera"), 1);
+    CHECK_HAS(p.err, "its header is damaged");
+}
+
+TEST_TIMEOUT(recorder_survives_its_writer, 40)
+{
+    static struct program player, recorder;
+    struct recording_summary summary;
+    player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "50");
+    sluice_start(&recorder, "record", "camera", in_dir("a.slr"), "--frames", "40");
+    test_nap(300000000);
+    CHECK_EQ(program_end(&player, SIGKILL), -SIGKILL);
+    player_start(&player, "camera", "--pattern", "--size", "32x24", "--fps", "50");
+    CHECK_EQ(program_end(&recorder, 0), 0);
+    CHECK_HAS(recorder.out, "recorded 40 frames");
+    CHECK_HAS(recorder.out, "over 2 sessions");
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+    FILE *file = fopen(in_dir("a.slr"), "rb");
+    CHECK_EQ(recording_read(file, &summary), RECORDING_END);
+    CHECK_EQ(summary.frames, 40);
+    CHECK_EQ(summary.formats, 2);
+    fclose(file);
+}
+
+TEST(recording_onto_a_full_disk)
+{
+    static struct program p, player;
+    if (access("/dev/full", W_OK) != 0)
+        SKIP("there is no /dev/full");
+    player_start(&player, "camera", "--pattern", "--size", "64x48");
+    CHECK_EQ(sluice_run(&p, "record", "camera", "/dev/full", "--raw"), 1);
+    CHECK_HAS(p.err, "/dev/full");
+    CHECK_EQ(sluice_run(&p, "record", "camera", "/no/folder/a.slr"), 1);
+    CHECK_HAS(p.err, "/no/folder/a.slr");
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+}
+
+TEST(record_ends_with_its_writer_or_its_time)
+{
+    static struct program p, player;
+    player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "50", "--frames",
+                 "25");
+    CHECK_EQ(sluice_run(&p, "record", "camera", in_dir("a.slr")), 0);
+    CHECK_HAS(p.out, "recorded ");
+    CHECK_EQ(program_end(&player, 0), 0);
+    player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "50");
+    CHECK_EQ(sluice_run(&p, "record", "camera", in_dir("a.slr"), "--seconds", "0.3"), 0);
+    sluice_start(&p, "record", "camera", in_dir("a.slr"));
+    test_nap(300000000);
+    CHECK_EQ(program_end(&p, SIGINT), 0);
+    CHECK_HAS(p.out, "recorded ");
+    CHECK_EQ(program_end(&player, SIGINT), 0);
+    CHECK_HAS(player.out, "played ");
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tools/term.c, tools/args.c, tools/describe.c: sizes, times and formats in words; near names.
+ */
+#include "harness/test.h"
+
+#include <sluice/sluice.h>
+
+#include "tools/args.h"
+#include "tools/describe.h"
+#include "tools/term.h"
+
+TEST(words_for_bytes_and_times)
+{
+    char text[TERM_TEXT];
+    CHECK_STR(text_bytes(text, 0), "0 B");
+    CHECK_STR(text_bytes(text, 1023), "1023 B");
+    CHECK_STR(text_bytes(text, 1536), "1.5 KiB");
+    CHECK_STR(text_bytes(text, 8294400), "7.9 MiB");
+    CHECK_STR(text_bytes(text, UINT64_MAX), "16.0 EiB");
+    CHECK_STR(text_duration(text, 0), "0 ns");
+    CHECK_STR(text_duration(text, 999), "999 ns");
+    CHECK_STR(text_duration(text, 3600), "3.6 us");
+    CHECK_STR(text_duration(text, 12300000), "12.3 ms");
+    CHECK_STR(text_duration(text, 90 * SLUICE_S), "2 min");
+    CHECK_STR(text_duration(text, 7200 * SLUICE_S), "2.0 h");
+    CHECK_STR(text_duration(text, -1), "-");
+}
+
+TEST(words_for_formats)
+{
+    char text[FORMAT_TEXT];
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    const int64_t shape[3] = { 4, 64, 64 };
+    CHECK_STR(text_format(text, &format), "-");
+    CHECK_OK(sluice_format_add_tensor(&format, "x", (struct sluice_dtype){ SLUICE_FLOAT, 32, 1 }, 3,
+                                      shape));
+    CHECK_STR(text_format(text, &format), "float32[4,64,64]");
+    CHECK_OK(sluice_format_add_image(&format, "i", SLUICE_PIXEL_NV12, 64, 48));
+    CHECK_STR(text_format(text, &format), "float32[4,64,64] +1");
+    CHECK_STR(text_array(text, &format.arrays[1]), "64x48 nv12");
+}
+
+TEST(words_that_are_near)
+{
+    static const char *const names[] = { "record", "play", "snap", "ls" };
+    CHECK_STR(args_nearest("recrod", names, 4), "record");
+    CHECK_STR(args_nearest("paly", names, 4), "play");
+    CHECK(args_nearest("lpya", names, 4) == NULL); /* two slips in four letters */
+    CHECK_STR(args_nearest("plat", names, 4), "play");
+    CHECK_STR(args_nearest("rec", names, 4), "record"); /* its beginning */
+    CHECK(args_nearest("zzzzzz", names, 4) == NULL);
+}
+
+TEST(words_at_the_end)
+{
+    CHECK(text_ends_with("a.MP4", ".mp4"));
+    CHECK(!text_ends_with("mp4", ".mp4"));
+}

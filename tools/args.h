@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Commands and their options as tables, which parse the command line and print --help.
+ */
+#ifndef TOOLS_ARGS_H
+#define TOOLS_ARGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What the command exits with. */
+enum exit_code {
+    EXIT_DONE = 0,
+    EXIT_FAILED = 1,
+    EXIT_USAGE = 2,
+    EXIT_NO_CHANNEL = 3,
+    EXIT_TIMED_OUT = 4,
+};
+
+/* One option. A table ends with a row without a name; every command has --help besides. */
+struct args_option {
+    char letter;       /* short form, or 0 */
+    const char *name;  /* long form, without dashes */
+    const char *value; /* what --help calls its value; NULL: it has none */
+    const char *help;
+};
+
+struct command {
+    const char *name;
+    const char *arguments; /* "CHANNEL FILE" */
+    const char *summary;   /* one line */
+    const char *details;   /* more lines, or NULL */
+    const char *examples;  /* lines that work when pasted */
+    const struct args_option *options;
+    int min_arguments, max_arguments;
+    int (*run)(const struct command *command, int argc, char **argv);
+};
+
+extern const struct command ls_command, info_command, play_command, view_command, record_command,
+    snap_command, doctor_command, demo_command;
+
+struct args {
+    const struct command *command;
+    int argc;
+    char **argv;
+    const char *value; /* of the option just returned */
+    const char *name;  /* its long form */
+    char **rest;       /* after ARGS_END: the arguments that are no options */
+    int count;
+};
+
+#define ARGS_END   (-1) /* all options are read; rest and count are set and checked */
+#define ARGS_HELP  (-2) /* --help was printed */
+#define ARGS_WRONG (-3) /* the line is wrong; said on stderr */
+
+void args_begin(struct args *args, const struct command *command, int argc, char **argv);
+
+/* The index of the next option in the command's table, or one of the above. */
+int args_next(struct args *args);
+
+/* Values. Each returns false after saying what is wrong with it. */
+bool args_u32(const struct args *args, uint32_t min, uint32_t max, uint32_t *value);
+bool args_number(const struct args *args, double min, double max, double *value);
+bool args_duration(const struct args *args, int64_t *ns);
+bool args_size(const struct args *args, uint32_t *width, uint32_t *height);
+
+void args_print_help(const struct command *command);
+
+/* Of `count` names at `names` the one nearest to `text`, or NULL if none is near. */
+const char *args_nearest(const char *text, const char *const *names, size_t count);
+
+#endif

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Child processes with pipes.
+ */
+#include "child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <sluice/sluice.h>
+
+#include "term.h"
+
+#define PIPE_BYTES (1 << 20) /* the most that the kernel gives everyone by default */
+
+/* Between fork and exec: calls that are safe there alone. */
+static void become(char *const argv[], unsigned flags, pid_t parent, const int ends[3], int report)
+{
+    for (int i = 0; i < 3; i++)
+        if (ends[i] >= 0 && dup2(ends[i], i) < 0)
+            goto fail;
+    /* A group of its own: Ctrl-C is ours to handle. */
+    setpgid(0, 0);
+    if (flags & (CHILD_DIES | CHILD_ASKED)) {
+        prctl(PR_SET_PDEATHSIG, flags & CHILD_DIES ? SIGKILL : SIGTERM);
+        if (getppid() != parent)
+            _exit(127);
+    }
+    signal(SIGPIPE, SIG_DFL);
+    execvp(argv[0], argv);
+fail:;
+    int error = errno;
+    if (write(report, &error, sizeof error) < 0)
+        _exit(126);
+    _exit(127);
+}
+
+static void close_end(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* Takes an end out of those that are closed below. */
+static int keep(int *fd)
+{
+    int kept = *fd;
+    *fd = -1;
+    return kept;
+}
+
+static void close_both(int pair[2])
+{
+    close_end(&pair[0]);
+    close_end(&pair[1]);
+}
+
+static int open_pipe(int pair[2])
+{
+    if (pipe2(pair, O_CLOEXEC) < 0)
+        return errno;
+    fcntl(pair[1], F_SETPIPE_SZ, PIPE_BYTES); /* a wish */
+    return 0;
+}
+
+static int open_pipes(unsigned flags, int in[2], int out[2], int err[2], int report[2])
+{
+    int error = 0;
+    if (flags & CHILD_WRITE) {
+        error = open_pipe(in);
+    } else if ((in[0] = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0) {
+        error = errno;
+    }
+    if (!error && flags & CHILD_READ)
+        error = open_pipe(out);
+    /* Neither side may ever wait for the other here: words may get lost instead. */
+    if (!error && flags & CHILD_WORDS && pipe2(err, O_CLOEXEC | O_NONBLOCK) < 0)
+        error = errno;
+    if (!error && pipe2(report, O_CLOEXEC) < 0)
+        error = errno;
+    return error;
+}
+
+void child_add(struct child_line *line, ...)
+{
+    va_list list;
+    va_start(list, line);
+    char *argument = va_arg(list, char *);
+    for (; argument && line->count < CHILD_ARGUMENTS; argument = va_arg(list, char *))
+        line->list[line->count++] = argument;
+    va_end(list);
+}
+
+int child_start(struct child *child, char *const argv[], unsigned flags)
+{
+    int in[2] = { -1, -1 }, out[2] = { -1, -1 }, err[2] = { -1, -1 }, report[2] = { -1, -1 };
+    *child = (struct child){ .name = argv[0], .in = -1, .out = -1, .err = -1 };
+    int error = open_pipes(flags, in, out, err, report);
+    if (!error) {
+        pid_t parent = getpid();
+        signal(SIGPIPE, SIG_IGN); /* a child that goes is seen by EPIPE */
+        child->pid = fork();
+        if (child->pid == 0)
+            become(argv, flags, parent, (int[3]){ in[0], out[1], err[1] }, report[1]);
+        if (child->pid < 0) {
+            error = errno;
+            child->pid = 0;
+        }
+    }
+    if (!error) {
+        close_end(&report[1]);
+        ssize_t got;
+        do
+            got = read(report[0], &error, sizeof error);
+        while (got < 0 && errno == EINTR);
+        if (got != (ssize_t)sizeof error)
+            error = 0; /* it runs: the pipe closed without a word */
+    }
+    if (!error) {
+        child->in = keep(&in[1]);
+        child->out = keep(&out[0]);
+        child->err = keep(&err[0]);
+    } else if (child->pid) {
+        child_kill(child);
+    }
+    close_both(in);
+    close_both(out);
+    close_both(err);
+    close_both(report);
+    return error;
+}
+
+void child_listen(struct child *child)
+{
+    char text[512];
+    ssize_t got;
+    while (child->err >= 0 && (got = read(child->err, text, sizeof text)) > 0) {
+        size_t size = (size_t)got, room = sizeof child->words;
+        if (child->words_size + size > room) {
+            size_t keep = room - size;
+            memmove(child->words, child->words + child->words_size - keep, keep);
+            child->words_size = keep;
+        }
+        memcpy(child->words + child->words_size, text, size);
+        child->words_size += size;
+    }
+}
+
+bool child_ended(struct child *child, int64_t timeout_ns)
+{
+    int64_t end = now_ns() + timeout_ns;
+    while (child->pid) {
+        pid_t got = waitpid(child->pid, &child->status, WNOHANG);
+        if (got == child->pid || (got < 0 && errno == ECHILD)) {
+            child->pid = 0;
+            break;
+        }
+        child_listen(child);
+        if (now_ns() >= end)
+            return false;
+        nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+    }
+    child_listen(child);
+    return true;
+}
+
+void child_kill(struct child *child)
+{
+    if (child->name == NULL)
+        return;
+    if (child->pid) {
+        kill(child->pid, SIGKILL);
+        while (waitpid(child->pid, &child->status, 0) < 0 && errno == EINTR)
+            continue;
+        child->pid = 0;
+    }
+    child_listen(child);
+    close_end(&child->in);
+    close_end(&child->out);
+    close_end(&child->err);
+}
+
+bool child_finish(struct child *child, int64_t timeout_ns)
+{
+    if (child->name == NULL)
+        return true;
+    close_end(&child->in);
+    close_end(&child->out);
+    bool ended = child_ended(child, timeout_ns);
+    child_kill(child);
+    return ended && WIFEXITED(child->status) && WEXITSTATUS(child->status) == 0;
+}
+
+const char *child_last_words(struct child *child, char *text, size_t size)
+{
+    child_listen(child);
+    size_t end = child->words_size;
+    while (end && (child->words[end - 1] == '\n' || child->words[end - 1] == '\r'))
+        end--;
+    size_t start = end;
+    while (start && child->words[start - 1] != '\n' && child->words[start - 1] != '\r')
+        start--;
+    size_t used = 0;
+    for (size_t i = start; i < end && used + 1 < size; i++)
+        if ((unsigned char)child->words[i] >= ' ')
+            text[used++] = child->words[i];
+    text[used] = 0;
+    return text;
+}
+
+bool child_find(const char *program, char *path, size_t size)
+{
+    const char *at = getenv("PATH");
+    while (at && *at) {
+        char full[4096];
+        size_t length = strcspn(at, ":");
+        snprintf(full, sizeof full, "%.*s/%s", (int)length, at, program);
+        if (length && access(full, X_OK) == 0) {
+            if (path)
+                snprintf(path, size, "%s", full);
+            return true;
+        }
+        at += length + (at[length] == ':');
+    }
+    return false;
+}
+
+size_t child_read(struct child *child, void *to, size_t size)
+{
+    size_t done = 0;
+    while (done < size && !stop_asked()) {
+        ssize_t got = read(child->out, (char *)to + done, size - done);
+        if (got == 0 || (got < 0 && errno != EINTR))
+            break;
+        if (got > 0)
+            done += (size_t)got;
+    }
+    child_listen(child);
+    return done;
+}
+
+bool child_write(struct child *child, const void *from, size_t size)
+{
+    size_t done = 0;
+    while (done < size) {
+        ssize_t put = write(child->in, (const char *)from + done, size - done);
+        if (put < 0 && errno != EINTR)
+            return false;
+        if (put > 0)
+            done += (size_t)put;
+    }
+    child_listen(child);
+    return true;
+}

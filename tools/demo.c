@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sluice demo: three programs on two channels, two of which are killed on the way. This program
+ * starts them, looks at each frame that comes out, and reports.
+ *
+ *     sluice play -> demo-in -> filter -> demo-out -> sluice record, and this program
+ */
+#include "demo.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "args.h"
+#include "hash.h"
+#include "term.h"
+
+#define START_TIME (20 * SLUICE_S) /* for the first frame, and for frames to come back */
+
+enum { CLIP, OUT, SECONDS, FPS, SIZE, FILTER_PATH };
+
+static const struct args_option options[] = {
+    [CLIP] = { 'c', "clip", "FILE", "video to play; default: a test picture" },
+    [OUT] = { 'o', "out", "FOLDER", "for recording, sheet and histogram; default: demo-out" },
+    [SECONDS] = { 's', "seconds", "S", "how long, from the first frame; default 24" },
+    [FPS] = { 'r', "fps", "N", "frames a second; default 60" },
+    [SIZE] = { 0, "size", "WxH", "of the frames; default 640x360" },
+    [FILTER_PATH] = { 0, "filter", "PROGRAM", "the program in the middle; default: the one built" },
+    { 0 },
+};
+
+struct demo {
+    const char *clip, *out;
+    char filter[4096], program[4096];
+    char size[24], rate[24], recording[4200], sheet_path[4200], histogram_path[4200];
+    int64_t length_ns;
+    struct member team[TEAM];
+    struct tally in, result;
+    struct sheet sheet;
+    sluice_reader *reader;
+    int64_t first_ns, last_ns; /* the first and the last frame seen */
+    uint64_t seen, index, filter_torn;
+    int kills_done;
+    bool waiting; /* for frames to come back after a kill */
+    bool failed;
+};
+
+/* The number behind a key in metadata, which `play` and the filter write as JSON. */
+static uint64_t meta_number(const char *meta, const char *key, int base)
+{
+    const char *at = strstr(meta, key);
+    return at ? strtoull(at + strlen(key), NULL, base) : 0;
+}
+
+/* The filter stands beside this program in the build folder, or where it was installed. */
+static bool find_filter(struct demo *demo)
+{
+    static const char *const places[] = { "/../examples/example-filter", "/example-filter" };
+    char *slash = strrchr(demo->program, '/');
+    for (size_t i = 0; slash && !demo->filter[0] && i < 2; i++) {
+        snprintf(demo->filter, sizeof demo->filter, "%.*s%s", (int)(slash - demo->program),
+                 demo->program, places[i]);
+        if (access(demo->filter, X_OK) != 0)
+            demo->filter[0] = 0;
+    }
+    if (demo->filter[0] && access(demo->filter, X_OK) == 0)
+        return true;
+    say_error("demo",
+              "the filter program is not here; build the examples, or name it by --filter.");
+    return false;
+}
+
+static bool prepare(struct demo *demo)
+{
+    ssize_t size = readlink("/proc/self/exe", demo->program, sizeof demo->program - 1);
+    if (size <= 0) {
+        say_error("demo", "/proc is not mounted; the demo cannot find its own program.");
+        return false;
+    }
+    if (!find_filter(demo))
+        return false;
+    if (mkdir(demo->out, 0777) < 0 && errno != EEXIST) {
+        say_error("demo", "the folder %s cannot be made: %s.", demo->out, strerror(errno));
+        return false;
+    }
+    bool video = child_find("ffmpeg", NULL, 0);
+    snprintf(demo->recording, sizeof demo->recording, "%.4000s/demo.%s", demo->out,
+             video ? "mp4" : "slr");
+    snprintf(demo->sheet_path, sizeof demo->sheet_path, "%.4000s/contact-sheet.png", demo->out);
+    snprintf(demo->histogram_path, sizeof demo->histogram_path, "%.4000s/latency.svg", demo->out);
+    demo->team[PLAYER].title = "player";
+    child_add(&demo->team[PLAYER].line, demo->program, "play", demo->clip, DEMO_IN, "--loop",
+              "--fps", demo->rate, "--size", demo->size, "--hash", "--quiet", NULL);
+    demo->team[FILTER].title = "filter";
+    child_add(&demo->team[FILTER].line, demo->filter, DEMO_IN, DEMO_OUT, NULL);
+    demo->team[RECORDER].title = "recorder";
+    child_add(&demo->team[RECORDER].line, demo->program, "record", DEMO_OUT, demo->recording,
+              "--follow", "--timeout", "20", "--quiet", NULL);
+    if (video)
+        child_add(&demo->team[RECORDER].line, "--fps", demo->rate, NULL);
+    else /* whole frames take much room */
+        child_add(&demo->team[RECORDER].line, "--every", "20", NULL);
+    return true;
+}
+
+/* Kills and pictures, at their times: the tiles of the contact sheet are at every twelfth, less
+ * those that show the last frame before a kill and the first one after it. */
+static void act(struct demo *demo, const struct sluice_array *image)
+{
+    static const int victims[2] = { PLAYER, FILTER };
+    int64_t at = demo->last_ns - demo->first_ns;
+    if (demo->waiting)
+        return;
+    if (demo->kills_done < 2 && at >= demo->length_ns * (demo->kills_done + 1) / 3) {
+        sheet_add(&demo->sheet, image, TILE_LAST_BEFORE, at, demo->index);
+        tally_update(&demo->in);
+        tally_update(&demo->result);
+        member_kill(&demo->team[victims[demo->kills_done++]]);
+        demo->waiting = true;
+    } else if (demo->sheet.count < TILES && at >= demo->length_ns * demo->sheet.count / TILES) {
+        sheet_add(&demo->sheet, image, TILE_PLAIN, at, demo->index);
+    }
+}
+
+/* One frame that came out: is it whole, from its first to its last moment here? */
+static void look(struct demo *demo, const struct sluice_frame *frame)
+{
+    struct sluice_array image;
+    char meta[SLUICE_MAX_META + 1];
+    int64_t now = now_ns();
+    memcpy(meta, frame->meta, frame->meta_size);
+    meta[frame->meta_size] = 0;
+    if (sluice_frame_array(frame, NULL, &image) != SLUICE_OK) {
+        demo->result.torn++;
+        return;
+    }
+    uint64_t said = meta_number(meta, "\"hash\":\"", 16);
+    bool whole = hash_of(image.data, image.nbytes) == said;
+    demo->index = meta_number(meta, "\"index\":", 10);
+    demo->last_ns = now;
+    if (!demo->first_ns)
+        demo->first_ns = now;
+    demo->seen++;
+    tally_latency(&demo->result, now - frame->commit_ns);
+    tally_latency(&demo->in, (int64_t)meta_number(meta, "\"latency_ns\":", 10));
+    uint64_t torn = meta_number(meta, "\"torn\":", 10); /* counts from the filter's start */
+    if (torn > demo->filter_torn)
+        demo->in.torn += torn - demo->filter_torn;
+    demo->filter_torn = torn;
+
+    team_saw(demo->team, frame->capture_ns);
+    bool back = demo->waiting && !demo->team[PLAYER].killed_ns && !demo->team[FILTER].killed_ns;
+    if (back) {
+        demo->waiting = false;
+        sheet_add(&demo->sheet, &image, TILE_FIRST_AFTER, now - demo->first_ns, demo->index);
+    } else {
+        act(demo, &image);
+    }
+    demo->result.torn += !whole || hash_of(image.data, image.nbytes) != said;
+}
+
+static bool open_result(struct demo *demo)
+{
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    params.name = DEMO_OUT;
+    params.open_timeout_ns = SLUICE_LATER;
+    int result = sluice_reader_open(&demo->reader, &params);
+    if (result)
+        say_result("demo", result, NULL);
+    return result == SLUICE_OK;
+}
+
+static bool fail(struct demo *demo, const char *why)
+{
+    say_error("demo", "%s", why);
+    demo->failed = true;
+    return false;
+}
+
+/* The main loop: frames first, then whoever has died. */
+static void watch(struct demo *demo)
+{
+    int64_t quiet_since = now_ns(), asked = 0;
+    bool going = true;
+    while (going && !stop_asked() &&
+           (!demo->first_ns || now_ns() - demo->first_ns < demo->length_ns)) {
+        struct sluice_frame frame;
+        int result = sluice_reader_acquire(demo->reader, SLUICE_ON_CPU, 20 * SLUICE_MS, &frame);
+        if (result == SLUICE_OK) {
+            look(demo, &frame);
+            result = sluice_reader_release(demo->reader, &frame, SLUICE_ON_CPU);
+            quiet_since = now_ns();
+        } else if (result == SLUICE_CLOSED) {
+            sleep_until(now_ns() + 5 * SLUICE_MS);
+        }
+        if (result < 0) {
+            say_result("demo", result, NULL);
+            going = fail(demo, "the result could not be read.");
+        }
+        if (!team_watch(demo->team, demo->index))
+            going = fail(demo, "a program cannot be kept alive.");
+        if (now_ns() - quiet_since > START_TIME)
+            going = fail(demo, demo->first_ns ? "no frames come any more." : "no frame came.");
+        if (now_ns() - asked > SLUICE_S / 2) {
+            tally_update(&demo->in);
+            tally_update(&demo->result);
+            asked = now_ns();
+            progress("demo: %" PRIu64 " frames, %" PRIu64 " torn, %.0f of %.0f s", demo->seen,
+                     demo->in.torn + demo->result.torn,
+                     demo->first_ns ? (double)(now_ns() - demo->first_ns) / 1e9 : 0.0,
+                     (double)demo->length_ns / 1e9);
+        }
+    }
+    tally_update(&demo->in);
+    tally_update(&demo->result);
+}
+
+static int report(struct demo *demo)
+{
+    uint64_t torn = demo->in.torn + demo->result.torn;
+    double seconds = (double)(demo->last_ns - demo->first_ns) / 1e9;
+    progress_end();
+    printf("\n");
+    report_table(&demo->in, &demo->result, seconds > 0 ? seconds : 1);
+    printf("\n");
+    if (demo->seen && !sheet_write(&demo->sheet, demo->sheet_path))
+        demo->failed = true;
+    if (demo->seen && !histogram_write(demo->histogram_path, &demo->in, &demo->result))
+        demo->failed = true;
+    printf("recording      %s\n", demo->recording);
+    printf("contact sheet  %s (red: the last frame before a kill, green: the first after)\n",
+           demo->sheet_path);
+    printf("latency        %s\n", demo->histogram_path);
+    const char *why = demo->failed           ? "see above"
+                      : stop_asked()         ? "it was interrupted"
+                      : demo->kills_done < 2 ? "the time was too short for the kills"
+                      : demo->waiting        ? "frames did not come back after a kill"
+                                             : NULL;
+    if (torn == 0 && !why) {
+        printf("demo: ok, %" PRIu64 " frames, 0 torn\n", demo->seen);
+        return EXIT_DONE;
+    }
+    printf("demo: FAILED, %" PRIu64 " frames, %" PRIu64 " torn%s%s\n", demo->seen, torn,
+           why ? ": " : "", why ? why : "");
+    return EXIT_FAILED;
+}
+
+static bool take_option(struct demo *demo, const struct args *args, int option)
+{
+    uint32_t width, height;
+    double rate;
+    switch (option) {
+    case CLIP: demo->clip = args->value; return true;
+    case OUT: demo->out = args->value; return true;
+    case SECONDS: return args_duration(args, &demo->length_ns);
+    case FPS:
+        snprintf(demo->rate, sizeof demo->rate, "%s", args->value);
+        return args_number(args, 1, 1000, &rate);
+    case SIZE:
+        snprintf(demo->size, sizeof demo->size, "%s", args->value);
+        return args_size(args, &width, &height);
+    default: snprintf(demo->filter, sizeof demo->filter, "%s", args->value); return true;
+    }
+}
+
+static int run_demo(struct demo *demo)
+{
+    int code = EXIT_FAILED;
+    printf("demo: %s at %s fps through %s and %s in %s\n"
+           "demo: to see it live, in a second terminal: watch %s ls\n",
+           demo->clip, demo->rate, DEMO_IN, DEMO_OUT, sluice_registry_folder(), demo->program);
+    fflush(stdout);
+    bool started = open_result(demo);
+    for (int i = 0; started && i < TEAM; i++)
+        started = member_start(&demo->team[i]);
+    if (started) {
+        watch(demo);
+        team_stop(demo->team);
+        code = report(demo);
+    } else {
+        team_stop(demo->team);
+        printf("demo: FAILED, it could not be started\n");
+    }
+    sluice_reader_close(&demo->reader);
+    for (uint32_t i = 0; i < demo->sheet.count; i++)
+        free(demo->sheet.tiles[i].rgb);
+    free(demo->in.latency);
+    free(demo->result.latency);
+    return code;
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+    struct demo *demo = calloc(1, sizeof *demo);
+    struct args args;
+    int option, code = EXIT_USAGE;
+    if (!demo) {
+        say_error(command->name, "there is no memory.");
+        return EXIT_FAILED;
+    }
+    demo->clip = "test";
+    demo->out = "demo-out";
+    demo->length_ns = 24 * SLUICE_S;
+    demo->in.name = DEMO_IN;
+    demo->result.name = DEMO_OUT;
+    snprintf(demo->size, sizeof demo->size, "640x360");
+    snprintf(demo->rate, sizeof demo->rate, "60");
+    args_begin(&args, command, argc, argv);
+    while ((option = args_next(&args)) >= 0 && take_option(demo, &args, option))
+        continue;
+    if (option == ARGS_HELP) {
+        code = EXIT_DONE;
+    } else if (option == ARGS_END) {
+        stop_on_signals();
+        code = prepare(demo) ? run_demo(demo) : EXIT_FAILED;
+    }
+    free(demo);
+    return code;
+}
+
+const struct command demo_command = {
+    .name = "demo",
+    .arguments = "",
+    .summary = "show it at work: three programs, two of them killed on the way",
+    .details =
+        "One program plays a clip into the channel demo-in, one finds the edges in its frames\n"
+        "and writes them into demo-out, one records that; this one checks that each frame is\n"
+        "whole. The player, then the filter, is killed and started again. Kill any of them\n"
+        "yourself, too: it comes back. A table, a contact sheet and a histogram of latencies\n"
+        "close it.\n",
+    .examples = "  sluice demo\n"
+                "  sluice demo --clip clip.mp4 --seconds 60\n",
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The demo's parts: a team of programs, what was seen of them, and the report.
+ */
+#ifndef TOOLS_DEMO_H
+#define TOOLS_DEMO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sluice/sluice.h>
+
+#include "child.h"
+
+#define DEMO_IN  "demo-in"
+#define DEMO_OUT "demo-out"
+
+/* One of the three programs. */
+struct member {
+    const char *title;
+    struct child_line line;
+    struct child child;
+    unsigned starts, failures; /* failures: ends that nobody caused by a signal */
+    int64_t killed_ns;         /* when it went; 0: nobody waits for its return */
+    int64_t started_ns;
+};
+
+enum { PLAYER, FILTER, RECORDER, TEAM };
+
+/* A channel's numbers over all sessions of its writer. */
+struct tally {
+    const char *name;
+    uint64_t session, committed, dropped; /* of the session seen last */
+    uint64_t past_committed, past_dropped;
+    int64_t *latency; /* commit to acquire */
+    uint32_t count, capacity;
+    uint64_t torn;
+};
+
+#define TILES      12
+#define TILE_WIDTH 240
+enum tile_mark { TILE_PLAIN, TILE_LAST_BEFORE, TILE_FIRST_AFTER };
+
+struct tile {
+    uint8_t *rgb; /* TILE_WIDTH by height */
+    enum tile_mark mark;
+    int64_t at_ns; /* from the first frame on */
+    uint64_t index;
+};
+
+struct sheet {
+    struct tile tiles[TILES];
+    uint32_t count, height;
+};
+
+/* Team: starts, watches over and stops the programs. */
+bool member_start(struct member *member);
+
+/* Starts members again that have ended; false if one cannot be kept alive (said). */
+bool team_watch(struct member *team, uint64_t frame);
+
+/* Kills a member the hard way; team_watch starts it again. */
+void member_kill(struct member *member);
+
+/* A frame arrived that was captured at this time: who is back? */
+void team_saw(struct member *team, int64_t capture_ns);
+
+void team_stop(struct member *team);
+
+/* Tallies. */
+void tally_update(struct tally *tally); /* asks the channel's writer */
+void tally_latency(struct tally *tally, int64_t latency_ns);
+uint64_t tally_committed(const struct tally *tally);
+uint64_t tally_dropped(const struct tally *tally);
+
+/* Report: all say what failed, and return false. */
+void sheet_add(struct sheet *sheet, const struct sluice_array *image, enum tile_mark mark,
+               int64_t at_ns, uint64_t index);
+bool sheet_write(const struct sheet *sheet, const char *path);
+bool histogram_write(const char *path, struct tally *in, struct tally *out);
+void report_table(struct tally *in, struct tally *out, double seconds);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Formats in words and in JSON; opening readers.
+ */
+#include "describe.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "args.h"
+#include "term.h"
+
+char *text_array(char text[FORMAT_TEXT], const struct sluice_array *array)
+{
+    char type[32];
+    if (array->image.pixel_format) {
+        snprintf(text, FORMAT_TEXT, "%ux%u %s", array->image.width, array->image.height,
+                 sluice_pixel_format_name(array->image.pixel_format));
+        return text;
+    }
+    if (sluice_dtype_format(array->dtype, type, sizeof type) != SLUICE_OK)
+        snprintf(type, sizeof type, "?");
+    size_t used = (size_t)snprintf(text, FORMAT_TEXT, "%s[", type);
+    for (int i = 0; i < array->ndim && used < FORMAT_TEXT - 24; i++)
+        used += (size_t)snprintf(text + used, FORMAT_TEXT - used, "%s%" PRId64, i ? "," : "",
+                                 array->shape[i]);
+    snprintf(text + used, FORMAT_TEXT - used, "]");
+    return text;
+}
+
+char *text_format(char text[FORMAT_TEXT], const struct sluice_format *format)
+{
+    if (format->array_count == 0) {
+        snprintf(text, FORMAT_TEXT, "-");
+        return text;
+    }
+    text_array(text, &format->arrays[0]);
+    size_t used = strlen(text);
+    if (format->array_count > 1)
+        snprintf(text + used, FORMAT_TEXT - used, " +%u", format->array_count - 1);
+    return text;
+}
+
+const char *mode_name(uint32_t mode)
+{
+    return mode == SLUICE_IN_ORDER ? "in order" : mode == SLUICE_NEWEST ? "newest" : "?";
+}
+
+static void json_image(struct json *json, const struct sluice_image *image)
+{
+    static const char *const ranges[] = { "unknown", "limited", "full" };
+    static const char *const alphas[] = { "unknown", "straight", "premultiplied", "opaque" };
+    json_key(json, "image");
+    json_object(json);
+    json_pair_string(json, "pixel_format", sluice_pixel_format_name(image->pixel_format));
+    json_pair_uint(json, "width", image->width);
+    json_pair_uint(json, "height", image->height);
+    json_key(json, "planes");
+    json_array(json);
+    for (uint32_t i = 0; i < image->plane_count && i < SLUICE_MAX_PLANES; i++) {
+        json_object(json);
+        json_pair_uint(json, "offset", image->planes[i].offset);
+        json_pair_uint(json, "pitch", image->planes[i].pitch);
+        json_close(json);
+    }
+    json_close_array(json);
+    json_pair_uint(json, "primaries", image->colour.primaries);
+    json_pair_uint(json, "transfer", image->colour.transfer);
+    json_pair_uint(json, "matrix", image->colour.matrix);
+    json_pair_string(json, "range", image->colour.range < 3 ? ranges[image->colour.range] : "?");
+    json_pair_string(json, "row_order",
+                     image->row_order == SLUICE_BOTTOM_UP ? "bottom_up" : "top_down");
+    json_pair_string(json, "alpha", image->alpha < 4 ? alphas[image->alpha] : "?");
+    json_close(json);
+}
+
+void json_format(struct json *json, const struct sluice_format *format)
+{
+    json_object(json);
+    json_pair_uint(json, "slot_bytes", format->slot_bytes);
+    json_pair_uint(json, "pitch_align", format->pitch_align);
+    json_key(json, "arrays");
+    json_array(json);
+    for (uint32_t i = 0; i < format->array_count && i < SLUICE_MAX_ARRAYS; i++) {
+        const struct sluice_array *array = &format->arrays[i];
+        char type[32] = "?";
+        sluice_dtype_format(array->dtype, type, sizeof type);
+        json_object(json);
+        json_pair_string(json, "name", array->name);
+        json_pair_string(json, "dtype", type);
+        json_key(json, "shape");
+        json_array(json);
+        for (int k = 0; k < array->ndim && k < SLUICE_MAX_DIMS; k++)
+            json_int(json, array->shape[k]);
+        json_close_array(json);
+        json_key(json, "strides");
+        json_array(json);
+        for (int k = 0; k < array->ndim && k < SLUICE_MAX_DIMS; k++)
+            json_int(json, array->strides[k]);
+        json_close_array(json);
+        json_pair_uint(json, "offset", array->offset);
+        json_pair_uint(json, "nbytes", array->nbytes);
+        if (array->image.pixel_format)
+            json_image(json, &array->image);
+        json_close(json);
+    }
+    json_close_array(json);
+    json_close(json);
+}
+
+int open_reader(const char *command, const struct sluice_reader_params *params, int64_t timeout_ns,
+                sluice_reader **reader)
+{
+    int64_t end = now_ns() + timeout_ns;
+    struct sluice_reader_params slice = *params;
+    for (;;) {
+        int64_t left = end - now_ns();
+        slice.open_timeout_ns = left < 0 ? 0 : left < SLUICE_S / 5 ? left : SLUICE_S / 5;
+        int result = sluice_reader_open(reader, &slice);
+        if (result == SLUICE_OK)
+            return EXIT_DONE;
+        if (result != SLUICE_E_NOT_FOUND || left <= 0 || stop_asked())
+            return say_result(command, result, params->name);
+        progress("waiting for the channel '%s'", params->name);
+    }
+}
+
+int choose_array(const char *command, const struct sluice_frame *frame, const char *name,
+                 struct sluice_array *array)
+{
+    int result;
+    for (uint32_t i = 0; !name && i < frame->array_count; i++)
+        if (sluice_frame_array_at(frame, i, array) == SLUICE_OK && array->image.pixel_format)
+            return EXIT_DONE;
+    result = sluice_frame_array(frame, name, array);
+    if (result == SLUICE_OK)
+        return EXIT_DONE;
+    say_result(command, result, NULL);
+    return EXIT_FAILED;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The doctor sends frames through a channel of its own, in a folder of its own.
+ */
+#include "doctor.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sluice/sluice.h>
+
+#include "term.h"
+
+#define FRAMES  500
+#define NUMBERS 4096
+
+struct trial {
+    sluice_writer *writer;
+    sluice_reader *reader;
+    uint32_t taken, torn;
+    int64_t latency[FRAMES];
+    const char *step; /* the one that failed */
+    char said[200];
+};
+
+static bool failed(struct trial *trial, const char *step, int result)
+{
+    const char *sentence = sluice_last_error();
+    trial->step = step;
+    snprintf(trial->said, sizeof trial->said, "%s",
+             sentence[0] ? sentence : sluice_result_text(result));
+    return false;
+}
+
+static bool open_both(struct trial *trial)
+{
+    static const char name[] = "doctor";
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    struct sluice_writer_params to = SLUICE_WRITER_PARAMS_INIT;
+    struct sluice_reader_params from = SLUICE_READER_PARAMS_INIT;
+    const int64_t shape[1] = { NUMBERS };
+    int result = sluice_format_add_tensor(&format, "numbers",
+                                          (struct sluice_dtype){ SLUICE_UINT, 32, 1 }, 1, shape);
+    to.name = name;
+    to.format = &format;
+    if (result == SLUICE_OK)
+        result = sluice_writer_open(&trial->writer, &to);
+    if (result)
+        return failed(trial, "opening a writer", result);
+    from.name = name;
+    result = sluice_reader_open(&trial->reader, &from);
+    return result ? failed(trial, "opening a reader", result) : true;
+}
+
+static bool send_frame(struct trial *trial, uint32_t number)
+{
+    struct sluice_frame frame;
+    struct sluice_array array;
+    int result = sluice_writer_begin(trial->writer, SLUICE_DEFAULT, &frame);
+    if (result == SLUICE_OK)
+        result = sluice_frame_array(&frame, NULL, &array);
+    if (result)
+        return failed(trial, "beginning a frame", result);
+    for (size_t i = 0; i < NUMBERS; i++)
+        ((uint32_t *)array.data)[i] = number;
+    result = sluice_writer_commit(trial->writer, &frame, SLUICE_ON_CPU);
+    return result ? failed(trial, "committing a frame", result) : true;
+}
+
+/* Takes frames until the writer closes. */
+static void *take_frames(void *user)
+{
+    struct trial *trial = user;
+    struct sluice_frame frame;
+    struct sluice_array array;
+    int result;
+    while ((result = sluice_reader_acquire(trial->reader, SLUICE_ON_CPU, SLUICE_S, &frame)) == 0) {
+        int64_t latency = now_ns() - frame.commit_ns;
+        bool whole = sluice_frame_array(&frame, NULL, &array) == SLUICE_OK;
+        const uint32_t *numbers = array.data;
+        for (size_t i = 1; whole && i < NUMBERS; i++)
+            whole = numbers[i] == numbers[0];
+        trial->torn += !whole;
+        if (trial->taken < FRAMES)
+            trial->latency[trial->taken++] = latency;
+        sluice_reader_release(trial->reader, &frame, SLUICE_ON_CPU);
+    }
+    if (result != SLUICE_CLOSED && !trial->step)
+        failed(trial, "taking a frame", result);
+    return NULL;
+}
+
+static int compare(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void run_trial(struct trial *trial)
+{
+    pthread_t thread;
+    if (!open_both(trial))
+        return;
+    if (pthread_create(&thread, NULL, take_frames, trial) != 0) {
+        trial->step = "starting a thread";
+        snprintf(trial->said, sizeof trial->said, "the system has none left");
+        return;
+    }
+    for (uint32_t i = 0; i < FRAMES && send_frame(trial, i + 1); i++)
+        sleep_until(now_ns() + SLUICE_MS / 2);
+    sluice_writer_close(&trial->writer);
+    pthread_join(thread, NULL);
+    qsort(trial->latency, trial->taken, sizeof trial->latency[0], compare);
+}
+
+static void remove_folder(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir)))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            unlinkat(dirfd(dir), entry->d_name, 0);
+    if (dir)
+        closedir(dir);
+    rmdir(folder);
+}
+
+static void report_trial(struct report *report, const struct trial *trial)
+{
+    char half[TERM_TEXT], most[TERM_TEXT];
+    if (trial->step)
+        find(report, "self-test", FINDING_BAD, "the lines above may say why", "%s failed: %s",
+             trial->step, trial->said);
+    else if (trial->torn)
+        find(report, "self-test", FINDING_BAD, "please report this", "%u of %u frames were torn",
+             trial->torn, trial->taken);
+    else if (trial->taken == 0)
+        find(report, "self-test", FINDING_BAD, "please report this", "no frame arrived");
+    else
+        find(report, "self-test", FINDING_WELL, "",
+             "%u frames, all whole; from commit to acquire %s (p50), %s (p99)", trial->taken,
+             text_duration(half, trial->latency[trial->taken / 2]),
+             text_duration(most, trial->latency[trial->taken * 99 / 100]));
+}
+
+void examine_channel(struct report *report)
+{
+    struct trial *trial = calloc(1, sizeof *trial);
+    const char *temporary = getenv("TMPDIR");
+    char folder[256], *old = getenv("SLUICE_DIR");
+    snprintf(folder, sizeof folder, "%.200s/sluice-doctor-XXXXXX",
+             temporary && temporary[0] ? temporary : "/tmp");
+    old = old ? strdup(old) : NULL;
+    if (!trial || !mkdtemp(folder)) {
+        find(report, "self-test", FINDING_BAD, "set TMPDIR to a folder that may be written",
+             "there is no temporary folder for it");
+    } else {
+        setenv("SLUICE_DIR", folder, 1);
+        run_trial(trial);
+        sluice_reader_close(&trial->reader);
+        sluice_writer_close(&trial->writer);
+        report_trial(report, trial);
+        remove_folder(folder);
+        if (old)
+            setenv("SLUICE_DIR", old, 1);
+        else
+            unsetenv("SLUICE_DIR");
+    }
+    free(old);
+    free(trial);
+}

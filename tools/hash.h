@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The 64-bit hash of recordings and of the demo: fast, for finding damage and mixed-up frames, not
+ * for secrets. docs/recording.md defines it.
+ */
+#ifndef TOOLS_HASH_H
+#define TOOLS_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct hash {
+    uint64_t lane[4];
+    uint64_t bytes;
+};
+
+void hash_begin(struct hash *hash);
+
+/* `size` is a multiple of 32, but in the last call before hash_end. */
+void hash_add(struct hash *hash, const void *data, size_t size);
+uint64_t hash_end(const struct hash *hash);
+
+uint64_t hash_of(const void *data, size_t size);
+
+#endif

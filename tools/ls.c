@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sluice ls: the channels there are.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sluice/sluice.h>
+
+#include "args.h"
+#include "describe.h"
+#include "json.h"
+#include "term.h"
+
+#define ASK_TIME  (300 * SLUICE_MS)
+#define RATE_TIME (250 * SLUICE_MS)
+
+enum { JSON, ALL, RATE, WATCH };
+
+static const struct args_option options[] = {
+    [JSON] = { 'j', "json", NULL, "as JSON; with --watch one document a line" },
+    [ALL] = { 'a', "all", NULL, "names of dead writers too" },
+    [RATE] = { 'r', "rate", NULL, "measure frames a second (takes 250 ms)" },
+    [WATCH] = { 'w', "watch", NULL, "again every second, until Ctrl-C" },
+    { 0 },
+};
+
+struct row {
+    struct sluice_registry_entry entry;
+    struct sluice_channel_info info;
+    int result;  /* of asking for it */
+    double rate; /* frames a second; negative: not measured */
+    int64_t asked_ns;
+};
+
+struct rows {
+    struct row *list;
+    size_t count;
+};
+
+static const char *state_of(const struct row *row)
+{
+    if (!row->entry.live)
+        return "dead";
+    switch (row->result) {
+    case SLUICE_OK: return "live";
+    case SLUICE_TIMEOUT: return "stuck";
+    case SLUICE_E_PERMISSION: return "refused";
+    case SLUICE_E_NOT_FOUND: return "dead";
+    default: return "odd";
+    }
+}
+
+static bool is_dead(const struct row *row)
+{
+    return strcmp(state_of(row), "dead") == 0;
+}
+
+static int list_entries(struct sluice_registry_entry **entries, size_t *count)
+{
+    size_t capacity = 64;
+    *entries = NULL;
+    for (;;) {
+        struct sluice_registry_entry *more = realloc(*entries, capacity * sizeof **entries);
+        if (!more) {
+            say_error("ls", "there is no memory for %zu channels.", capacity);
+            return EXIT_FAILED;
+        }
+        *entries = more;
+        int result = sluice_registry_list(NULL, *entries, capacity, count);
+        if (result)
+            return say_result("ls", result, NULL);
+        if (*count <= capacity)
+            return EXIT_DONE;
+        capacity = *count + 16;
+    }
+}
+
+static void ask(struct row *row)
+{
+    row->info = (struct sluice_channel_info){ .size = sizeof row->info };
+    row->result = SLUICE_E_NOT_FOUND;
+    row->rate = -1;
+    row->asked_ns = now_ns();
+    if (row->entry.live)
+        row->result = sluice_channel_info(row->entry.name, ASK_TIME, &row->info, NULL, 0);
+}
+
+static int gather(struct rows *rows)
+{
+    struct sluice_registry_entry *entries;
+    size_t count = 0;
+    *rows = (struct rows){ 0 };
+    int code = list_entries(&entries, &count);
+    if (code == EXIT_DONE && count) {
+        rows->list = calloc(count, sizeof *rows->list);
+        rows->count = rows->list ? count : 0;
+    }
+    for (size_t i = 0; i < rows->count; i++) {
+        rows->list[i].entry = entries[i];
+        ask(&rows->list[i]);
+    }
+    free(entries);
+    return code;
+}
+
+/* Frames a second since an earlier look. */
+static void set_rates(struct rows *rows, const struct rows *before)
+{
+    for (size_t i = 0; i < rows->count; i++)
+        for (size_t k = 0; k < before->count; k++) {
+            struct row *a = &rows->list[i];
+            const struct row *b = &before->list[k];
+            bool same = a->result == SLUICE_OK && b->result == SLUICE_OK &&
+                        a->info.session == b->info.session;
+            int64_t time = a->info.now_ns - b->info.now_ns;
+            if (same && time > 0)
+                a->rate = (double)(a->info.committed - b->info.committed) * 1e9 / (double)time;
+        }
+}
+
+static void print_json(const struct rows *rows, bool all, bool compact)
+{
+    struct json json;
+    char format[FORMAT_TEXT];
+    json_begin(&json, stdout, compact);
+    json_object(&json);
+    json_pair_string(&json, "folder", sluice_registry_folder());
+    json_key(&json, "channels");
+    json_array(&json);
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct row *row = &rows->list[i];
+        const struct sluice_channel_info *info = &row->info;
+        if (is_dead(row) && !all)
+            continue;
+        json_object(&json);
+        json_pair_string(&json, "name", row->entry.name);
+        json_pair_string(&json, "state", state_of(row));
+        json_pair_uint(&json, "pid", row->result ? row->entry.pid : info->pid);
+        json_pair_uint(&json, "uid", row->entry.uid);
+        if (row->result == SLUICE_OK) {
+            json_pair_string(&json, "program", info->program);
+            json_pair_string(&json, "format", text_format(format, &info->format));
+            json_pair_uint(&json, "frames", info->committed);
+            json_pair_uint(&json, "dropped", info->dropped);
+            json_pair_uint(&json, "readers", info->readers);
+            json_pair_uint(&json, "slots", info->slots);
+            json_key(&json, "age_ns");
+            if (info->last_commit_ns)
+                json_int(&json, info->now_ns - info->last_commit_ns);
+            else
+                json_null(&json);
+            if (row->rate >= 0)
+                json_pair_double(&json, "fps", row->rate);
+        }
+        json_close(&json);
+    }
+    json_close_array(&json);
+    json_close(&json);
+    json_end(&json);
+}
+
+static void print_row(struct table *table, const struct row *row, bool rate)
+{
+    const struct sluice_channel_info *info = &row->info;
+    const char *state = state_of(row);
+    char format[FORMAT_TEXT], age[TERM_TEXT];
+    bool known = row->result == SLUICE_OK;
+    table_cell(table, COLOUR_PLAIN, "%s", row->entry.name);
+    table_cell(table,
+               known          ? COLOUR_GREEN
+               : is_dead(row) ? COLOUR_RED
+                              : COLOUR_YELLOW,
+               "%s", state);
+    table_cell(table, COLOUR_PLAIN, "%s", known ? text_format(format, &info->format) : "-");
+    table_cell(table, COLOUR_PLAIN, known ? "%" PRIu64 : "-", info->committed);
+    if (rate)
+        table_cell(table, COLOUR_PLAIN, row->rate >= 0 ? "%.1f" : "-", row->rate);
+    table_cell(table, COLOUR_PLAIN, known ? "%u" : "-", info->readers);
+    table_cell(table, COLOUR_PLAIN, known ? "%u" : "-", info->slots);
+    table_cell(table, COLOUR_PLAIN, "%s",
+               known && info->last_commit_ns
+                   ? text_duration(age, info->now_ns - info->last_commit_ns)
+                   : "-");
+    if (known)
+        table_cell(table, COLOUR_PLAIN, "%s[%u]", info->program, info->pid);
+    else if (row->entry.pid)
+        table_cell(table, COLOUR_PLAIN, "[%u]", row->entry.pid);
+    else
+        table_cell(table, COLOUR_PLAIN, "-");
+}
+
+static void print_table(const struct rows *rows, bool all, bool rate)
+{
+    static const char *const plain[] = { "NAME",     "STATE",  "FORMAT", ">FRAMES",
+                                         ">READERS", ">SLOTS", ">AGE",   "WRITER" };
+    static const char *const rated[] = { "NAME",     "STATE",  "FORMAT", ">FRAMES", ">FPS",
+                                         ">READERS", ">SLOTS", ">AGE",   "WRITER" };
+    struct table table;
+    size_t shown = 0, dead = 0;
+    for (size_t i = 0; i < rows->count; i++) {
+        dead += is_dead(&rows->list[i]);
+        shown += all || !is_dead(&rows->list[i]);
+    }
+    if (shown) {
+        table_begin(&table, rate ? rated : plain, rate ? 9 : 8);
+        for (size_t i = 0; i < rows->count; i++)
+            if (all || !is_dead(&rows->list[i]))
+                print_row(&table, &rows->list[i], rate);
+        table_print(&table);
+    } else {
+        printf("no channels in %s\n", sluice_registry_folder());
+    }
+    if (dead && !all)
+        printf("%s(%zu of writers that died; --all shows them)%s\n", colour(COLOUR_DIM), dead,
+               colour(COLOUR_PLAIN));
+}
+
+static int watch(bool json, bool all)
+{
+    struct rows before = { 0 }, rows;
+    bool screen = isatty(STDOUT_FILENO) && !json;
+    int code = EXIT_DONE;
+    stop_on_signals();
+    for (int64_t next = now_ns(); code == EXIT_DONE && !stop_asked(); next += SLUICE_S) {
+        sleep_until(next);
+        code = stop_asked() ? EXIT_DONE : gather(&rows);
+        if (code != EXIT_DONE || stop_asked())
+            break;
+        set_rates(&rows, &before);
+        if (screen)
+            printf("\033[H\033[J");
+        if (json)
+            print_json(&rows, all, true);
+        else
+            print_table(&rows, all, true);
+        if (!screen && !json)
+            printf("\n");
+        if (fflush(stdout) != 0)
+            code = EXIT_FAILED;
+        free(before.list);
+        before = rows;
+    }
+    free(before.list);
+    return code;
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+    bool given[WATCH + 1] = { false };
+    struct rows rows, before = { 0 };
+    struct args args;
+    int option;
+    args_begin(&args, command, argc, argv);
+    while ((option = args_next(&args)) >= 0)
+        given[option] = true;
+    if (option != ARGS_END)
+        return option == ARGS_HELP ? EXIT_DONE : EXIT_USAGE;
+    if (given[WATCH])
+        return watch(given[JSON], given[ALL]);
+    int code = EXIT_DONE;
+    if (given[RATE]) {
+        code = gather(&before);
+        sleep_until(now_ns() + RATE_TIME);
+    }
+    if (code == EXIT_DONE)
+        code = gather(&rows);
+    if (code == EXIT_DONE) {
+        set_rates(&rows, &before);
+        if (given[JSON])
+            print_json(&rows, given[ALL], false);
+        else
+            print_table(&rows, given[ALL], given[RATE]);
+        free(rows.list);
+    }
+    free(before.list);
+    return code;
+}
+
+const struct command ls_command = {
+    .name = "ls",
+    .arguments = "",
+    .summary = "list the channels",
+    .details =
+        "STATE is live; stuck: the writer is there but does not answer, it may be stopped; dead:\n"
+        "it was killed and its name is free to take; refused: it is another user's. AGE is the\n"
+        "time since the last frame. Looking costs a writer nothing per frame.\n",
+    .examples = "  sluice ls\n"
+                "  sluice ls --rate          with frames a second\n"
+                "  watch sluice ls           the same, again and again\n"
+                "  sluice ls --json | jq -r '.channels[].name'\n",
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The command `sluice`: a table of commands. It uses the public headers alone, so each command is
+ * an example of them too.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sluice/sluice.h>
+
+#include "args.h"
+#include "term.h"
+
+static const struct command *const commands[] = {
+    &ls_command,     &info_command, &play_command,   &view_command,
+    &record_command, &snap_command, &doctor_command, &demo_command,
+};
+#define COMMAND_COUNT (sizeof commands / sizeof commands[0])
+
+static void print_help(FILE *out)
+{
+    fprintf(out, "usage: sluice COMMAND [OPTIONS] ...\n\n"
+                 "Hands frames from one process to others on this machine without copying them.\n\n"
+                 "commands:\n");
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        fprintf(out, "  %-8s  %s\n", commands[i]->name, commands[i]->summary);
+    fprintf(out,
+            "\n  sluice COMMAND --help    options and examples\n"
+            "  sluice --version\n\n"
+            "try:\n"
+            "  sluice play test camera &\n"
+            "  sluice ls\n"
+            "  sluice snap camera out.png\n"
+            "  kill %%1\n\n"
+            "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such channel, 4 time is over\n");
+}
+
+static int print_version(void)
+{
+    printf("sluice %s (library %s, API %d, wire %d to %d)\n", SLUICE_VERSION, sluice_version(),
+           sluice_api_version(), SLUICE_WIRE_VERSION_MIN, SLUICE_WIRE_VERSION_MAX);
+    return EXIT_DONE;
+}
+
+static const struct command *find_command(const char *name)
+{
+    const char *names[COMMAND_COUNT];
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        names[i] = commands[i]->name;
+        if (strcmp(name, names[i]) == 0)
+            return commands[i];
+    }
+    const char *near = args_nearest(name, names, COMMAND_COUNT);
+    if (near)
+        say_error(NULL, "there is no command '%s'; '%s' is near.", name, near);
+    else
+        say_error(NULL, "there is no command '%s'; sluice --help lists them.", name);
+    return NULL;
+}
+
+static int run_help(int argc, char **argv)
+{
+    if (argc < 3) {
+        print_help(stdout);
+        return EXIT_DONE;
+    }
+    const struct command *command = find_command(argv[2]);
+    if (!command)
+        return EXIT_USAGE;
+    args_print_help(command);
+    return EXIT_DONE;
+}
+
+/* A pipe or a disk that did not take what was printed is a failure. */
+static int flush_output(int code)
+{
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        say_error(NULL, "standard output could not be written.");
+        return code == EXIT_DONE ? EXIT_FAILED : code;
+    }
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        print_help(stdout);
+        return flush_output(EXIT_DONE);
+    }
+    if (strcmp(argv[1], "help") == 0)
+        return flush_output(run_help(argc, argv));
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
+        return flush_output(print_version());
+    const struct command *command = find_command(argv[1]);
+    if (!command)
+        return EXIT_USAGE;
+    return flush_output(command->run(command, argc - 1, argv + 1));
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sluice play: a file, a camera or a test picture into a channel.
+ */
+#include "play.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "args.h"
+#include "hash.h"
+#include "recording.h"
+#include "term.h"
+
+enum { LOOP, FPS, SIZE, FORMAT, SLOTS, WAIT, READERS, FRAMES, PATTERN, HASH, RETIME, QUIET };
+
+static const struct args_option options[] = {
+    [LOOP] = { 'l', "loop", NULL, "start again at the end" },
+    [FPS] = { 'r', "fps", "N|max", "frames a second; default: the source's own" },
+    [SIZE] = { 's', "size", "WxH", "scale to this size; default: the source's own" },
+    [FORMAT] = { 'f', "format", "NAME", "pixel format: rgba (default), nv12, gray, ..." },
+    [SLOTS] = { 0, "slots", "N", "slots to start with, 3 to 64; default 4" },
+    [WAIT] = { 'w', "wait", NULL, "wait for slow in-order readers, drop nothing" },
+    [READERS] = { 0, "readers", "N", "start when N readers are there" },
+    [FRAMES] = { 'n', "frames", "N", "stop after N frames" },
+    [PATTERN] = { 0, "pattern", NULL, "test: draw the picture without ffmpeg" },
+    [HASH] = { 0, "hash", NULL, "put each frame's hash into its metadata" },
+    [RETIME] = { 0, "retime", NULL, "recording: capture times are now, not as recorded" },
+    [QUIET] = { 'q', "quiet", NULL, "no progress, no summary" },
+    { 0 },
+};
+
+int play_open(struct play *play, const struct sluice_format *format)
+{
+    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+    params.name = play->channel;
+    params.format = format;
+    params.slots = play->slots;
+    params.policy = play->wait ? SLUICE_WAIT : SLUICE_DROP;
+    int result = sluice_writer_open(&play->writer, &params);
+    if (result)
+        return say_result(play->command, result, NULL);
+    struct sluice_writer_stats stats = { .size = sizeof stats };
+    while (play->readers && !stop_asked() &&
+           sluice_writer_stats(play->writer, &stats) == SLUICE_OK &&
+           stats.readers < play->readers) {
+        progress("waiting for %u readers of '%s', %u are there", play->readers, play->channel,
+                 stats.readers);
+        sleep_until(now_ns() + 5 * SLUICE_MS);
+    }
+    return EXIT_DONE;
+}
+
+int play_begin(struct play *play, struct sluice_frame *frame)
+{
+    for (;;) {
+        int result = sluice_writer_begin(play->writer, SLUICE_DEFAULT, frame);
+        if (result != SLUICE_NO_SLOT)
+            return result;
+        if (!play->wait)
+            play->dropped++;
+        if (!play->wait || stop_asked())
+            return result;
+    }
+}
+
+void play_pace(struct play *play, int64_t due_ns)
+{
+    int64_t now = now_ns();
+    if (play->started == 0)
+        play->started = now - due_ns;
+    if (play->fps == FPS_MAX)
+        return;
+    /* After a long pause (stopped, or waiting for a reader) go on from here, don't catch up. */
+    if (now - (play->started + due_ns) > SLUICE_S / 2)
+        play->started = now - due_ns;
+    sleep_until(play->started + due_ns);
+}
+
+int play_commit(struct play *play, struct sluice_frame *frame)
+{
+    int result = sluice_writer_commit(play->writer, frame, SLUICE_ON_CPU);
+    if (result)
+        return say_result(play->command, result, NULL);
+    play->committed++;
+    if (!play->quiet)
+        progress("playing '%s': %" PRIu64 " frames, %" PRIu64 " dropped", play->channel,
+                 play->committed, play->dropped);
+    return EXIT_DONE;
+}
+
+bool play_over(const struct play *play)
+{
+    return stop_asked() || (play->limit && play->committed + play->dropped >= play->limit);
+}
+
+uint64_t play_hash(const struct sluice_frame *frame)
+{
+    uint64_t hash = 0;
+    struct sluice_array array;
+    for (uint32_t i = 0; i < frame->array_count; i++)
+        if (sluice_frame_array_at(frame, i, &array) == SLUICE_OK)
+            hash = hash * 31 + hash_of(array.data, array.nbytes);
+    return hash;
+}
+
+static bool take_format(struct play *play, const struct args *args)
+{
+    play->format = (enum sluice_pixel_format)sluice_pixel_format_find(args->value);
+    if (play->format != SLUICE_PIXEL_NONE)
+        return true;
+    const char *names[] = {
+#define ENTRY(name, number, text) text,
+        SLUICE_PIXEL_FORMATS(ENTRY)
+#undef ENTRY
+    };
+    size_t count = sizeof names / sizeof names[0];
+    const char *near = args_nearest(args->value, names, count);
+    say_error(play->command, "there is no pixel format '%s'%s%s. There are:", args->value,
+              near ? "; near is " : "", near ? near : "");
+    for (size_t i = 0; i < count; i++)
+        fprintf(stderr, "%s%s", i ? ", " : "  ", names[i]);
+    fputc('\n', stderr);
+    return false;
+}
+
+static bool take_option(struct play *play, const struct args *args, int option)
+{
+    uint32_t number;
+    switch (option) {
+    case LOOP: return play->loop = true;
+    case FPS:
+        if (strcmp(args->value, "max") != 0)
+            return args_number(args, 0.01, 100000, &play->fps);
+        play->fps = FPS_MAX;
+        return true;
+    case SIZE: return args_size(args, &play->width, &play->height);
+    case FORMAT: return take_format(play, args);
+    case SLOTS: return args_u32(args, 3, SLUICE_MAX_SLOTS, &play->slots);
+    case WAIT: return play->wait = true;
+    case READERS: return args_u32(args, 1, SLUICE_MAX_READERS, &play->readers);
+    case FRAMES:
+        if (!args_u32(args, 1, UINT32_MAX, &number))
+            return false;
+        play->limit = number;
+        return true;
+    case PATTERN: return play->own_pattern = true;
+    case HASH: return play->hash = true;
+    case RETIME: return play->retime = true;
+    case QUIET: return play->quiet = true;
+    default: return false;
+    }
+}
+
+/* The file if it is a Sluice recording, at its start; else NULL. */
+static FILE *open_recording(const char *path)
+{
+    char magic[RECORDING_MAGIC_SIZE];
+    FILE *file = fopen(path, "rbe");
+    if (!file)
+        return NULL;
+    if (fread(magic, 1, sizeof magic, file) == sizeof magic &&
+        memcmp(magic, RECORDING_MAGIC, sizeof magic) == 0) {
+        rewind(file);
+        return file;
+    }
+    fclose(file);
+    return NULL;
+}
+
+static void say_summary(const struct play *play)
+{
+    double seconds = (double)(now_ns() - play->started) / 1e9;
+    progress_end();
+    printf("played %" PRIu64 " frames, dropped %" PRIu64 ", %.1f fps\n", play->committed,
+           play->dropped,
+           seconds > 0 && play->committed ? (double)(play->committed - 1) / seconds : 0);
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+    struct play play = { .command = command->name, .format = SLUICE_PIXEL_RGBA };
+    struct args args;
+    int option;
+    args_begin(&args, command, argc, argv);
+    while ((option = args_next(&args)) >= 0)
+        if (!take_option(&play, &args, option))
+            return EXIT_USAGE;
+    if (option != ARGS_END)
+        return option == ARGS_HELP ? EXIT_DONE : EXIT_USAGE;
+    play.source = args.rest[0];
+    play.channel = args.rest[1];
+
+    stop_on_signals();
+    FILE *file = open_recording(play.source);
+    int code = file ? play_recording(&play, file) : play_video(&play);
+    if (file)
+        fclose(file);
+    if (play.writer) {
+        if (play.started && !play.quiet)
+            say_summary(&play);
+        sluice_writer_close(&play.writer);
+    }
+    return code;
+}
+
+const struct command play_command = {
+    .name = "play",
+    .arguments = "FILE|DEVICE|test CHANNEL",
+    .summary = "play a file, a camera or a test picture into a channel",
+    .details = "FILE is a Sluice recording, played with its own timing, formats and metadata, or\n"
+               "anything that ffmpeg reads (also rtsp:// and the like). DEVICE is a camera,\n"
+               "/dev/video0. 'test' is a moving picture. Pixels are decoded straight into the\n"
+               "channel's slots. Ctrl-C ends it.\n",
+    .examples =
+        "  sluice play test camera                       moving picture, 1280x720, 30 fps\n"
+        "  sluice play clip.mp4 camera --loop            a clip, for ever\n"
+        "  sluice play clip.mp4 camera --size 640x360 --format nv12\n"
+        "  sluice play /dev/video0 camera --size 1280x720\n"
+        "  sluice play take.slr camera --fps max --wait  every frame of a recording, at once\n",
+    .options = options,
+    .min_arguments = 2,
+    .max_arguments = 2,
+    .run = run,
+};

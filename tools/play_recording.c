@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Playing a Sluice recording: the frames that were recorded, with their shapes, timing and
+ * metadata.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "args.h"
+#include "play.h"
+#include "recording.h"
+#include "term.h"
+
+struct replay {
+    struct recording recording;
+    uint64_t frames;             /* of this pass */
+    int64_t last_ns;             /* when the frame before this was committed */
+    int64_t step_ns;             /* between the two before this */
+    int64_t due_ns;              /* of this one, from the first, over all passes */
+    struct sluice_format format; /* that the channel has now */
+    uint8_t *buffer;             /* data whose layout here is not the recorded one */
+    uint64_t buffer_size;
+};
+
+static int use_format(struct play *play, struct replay *replay, const struct sluice_format *format)
+{
+    bool same = play->writer && memcmp(&replay->format, format, sizeof *format) == 0;
+    replay->format = *format;
+    if (same)
+        return EXIT_DONE;
+    if (!play->writer)
+        return play_open(play, format);
+    int result = sluice_writer_reformat(play->writer, format);
+    return result ? say_result(play->command, result, NULL) : EXIT_DONE;
+}
+
+/* A frame that outgrew the format: its own shapes become the format. */
+static int outgrow(struct play *play, struct replay *replay)
+{
+    const struct recording_frame *recorded = &replay->recording.frame;
+    struct sluice_format format = replay->recording.format;
+    if (recorded->array_count != format.array_count) {
+        say_error(play->command, "%s: frame %" PRIu64 " does not fit its format.", play->source,
+                  recorded->sequence);
+        return EXIT_FAILED;
+    }
+    memcpy(format.arrays, recorded->arrays, sizeof format.arrays);
+    return use_format(play, replay, &format);
+}
+
+static int shape_arrays(struct sluice_frame *frame, const struct recording_frame *recorded)
+{
+    for (uint32_t i = 0; i < recorded->array_count; i++) {
+        const struct sluice_array *want = &recorded->arrays[i];
+        struct sluice_array have;
+        int result = sluice_frame_array(frame, want->name, &have);
+        size_t shape = (size_t)want->ndim * sizeof want->shape[0];
+        if (result == SLUICE_OK &&
+            (have.ndim != want->ndim || memcmp(have.shape, want->shape, shape) != 0)) {
+            result =
+                want->image.pixel_format
+                    ? sluice_frame_resize(frame, want->name, want->image.width, want->image.height)
+                    : sluice_frame_reshape(frame, want->name, want->ndim, want->shape);
+        }
+        if (result)
+            return result;
+    }
+    return SLUICE_OK;
+}
+
+static bool same_layout(const struct sluice_array *a, const struct sluice_array *b)
+{
+    return a->nbytes == b->nbytes && a->ndim == b->ndim &&
+           memcmp(a->strides, b->strides, (size_t)a->ndim * sizeof a->strides[0]) == 0 &&
+           (!a->image.pixel_format ||
+            memcmp(a->image.planes, b->image.planes,
+                   a->image.plane_count * sizeof a->image.planes[0]) == 0);
+}
+
+static bool same_content(const struct sluice_array *a, const struct sluice_array *b)
+{
+    return memcmp(&a->dtype, &b->dtype, sizeof a->dtype) == 0 &&
+           a->image.pixel_format == b->image.pixel_format && a->image.width == b->image.width &&
+           a->image.height == b->image.height && a->image.plane_count == b->image.plane_count;
+}
+
+/* Reads one array's data into the slot, by way of a buffer only if layouts differ. */
+static enum recording_block take_array(struct replay *replay, struct sluice_frame *frame)
+{
+    struct recording *recording = &replay->recording;
+    struct sluice_array from = recording->frame.arrays[recording->data_next], to;
+    if (sluice_frame_array(frame, from.name, &to) != SLUICE_OK || !same_content(&from, &to)) {
+        recording->problem = "a frame does not fit its format";
+        return RECORDING_BAD;
+    }
+    if (same_layout(&from, &to))
+        return recording_data(recording, to.data);
+    if (replay->buffer_size < from.nbytes) {
+        uint8_t *buffer = realloc(replay->buffer, from.nbytes);
+        if (!buffer) {
+            recording->problem = "there is no memory for a frame";
+            return RECORDING_BAD;
+        }
+        replay->buffer = buffer;
+        replay->buffer_size = from.nbytes;
+    }
+    enum recording_block got = recording_data(recording, replay->buffer);
+    from.data = replay->buffer;
+    if (got == RECORDING_FRAME && sluice_array_copy(&to, &from) != SLUICE_OK) {
+        recording->problem = "a frame does not fit its format";
+        return RECORDING_BAD;
+    }
+    return got;
+}
+
+static void set_due(struct play *play, struct replay *replay)
+{
+    const struct recording_frame *recorded = &replay->recording.frame;
+    int64_t step = replay->frames ? recorded->commit_ns - replay->last_ns : replay->step_ns;
+    /* A recording over two boots may jump; whatever it says, no pause is longer than a minute. */
+    if (step < 0 || step > 60 * SLUICE_S)
+        step = 0;
+    if (play->fps > 0)
+        step = (int64_t)(1e9 / play->fps);
+    if (play->started)
+        replay->due_ns += step;
+    replay->step_ns = step;
+    replay->last_ns = recorded->commit_ns;
+}
+
+/* Fills and publishes one frame. *state says what the file had for it. */
+static int replay_frame(struct play *play, struct replay *replay, enum recording_block *state)
+{
+    const struct recording_frame *recorded = &replay->recording.frame;
+    struct sluice_frame frame;
+    set_due(play, replay);
+    int result = play_begin(play, &frame);
+    if (result == SLUICE_OK && shape_arrays(&frame, recorded) != SLUICE_OK) {
+        sluice_writer_cancel(play->writer, &frame, SLUICE_ON_CPU);
+        if (outgrow(play, replay) != EXIT_DONE)
+            return EXIT_FAILED;
+        result = play_begin(play, &frame);
+    }
+    if (result < 0)
+        return say_result(play->command, result, NULL);
+    if (result == SLUICE_NO_SLOT) {
+        play_pace(play, replay->due_ns);
+        return EXIT_DONE;
+    }
+    while (*state == RECORDING_FRAME && replay->recording.data_next < recorded->array_count)
+        *state = take_array(replay, &frame);
+    if (*state != RECORDING_FRAME) {
+        sluice_writer_cancel(play->writer, &frame, SLUICE_ON_CPU);
+        return EXIT_DONE;
+    }
+    memcpy(frame.meta, recorded->meta, recorded->meta_size);
+    frame.meta_size = recorded->meta_size;
+    play_pace(play, replay->due_ns);
+    frame.capture_ns = play->retime ? now_ns() : recorded->capture_ns;
+    frame.capture_clock = play->retime ? SLUICE_CLOCK_MONOTONIC : recorded->capture_clock;
+    return play_commit(play, &frame);
+}
+
+/* One pass over the file. *state says how it ended. */
+static int play_pass(struct play *play, struct replay *replay, FILE *file,
+                     enum recording_block *state)
+{
+    int code = EXIT_DONE;
+    replay->frames = 0;
+    *state = recording_open(&replay->recording, file);
+    while (code == EXIT_DONE && !play_over(play) &&
+           (*state == RECORDING_FORMAT || *state == RECORDING_FRAME)) {
+        *state = recording_next(&replay->recording);
+        if (*state == RECORDING_FORMAT)
+            code = use_format(play, replay, &replay->recording.format);
+        else if (*state == RECORDING_FRAME && !play->writer) {
+            replay->recording.problem = "a frame comes before any format";
+            *state = RECORDING_BAD;
+        } else if (*state == RECORDING_FRAME) {
+            code = replay_frame(play, replay, state);
+            replay->frames += *state == RECORDING_FRAME;
+        }
+    }
+    return code;
+}
+
+int play_recording(struct play *play, FILE *file)
+{
+    struct replay *replay = calloc(1, sizeof *replay);
+    enum recording_block state = RECORDING_END;
+    int code = EXIT_DONE;
+    if (!replay) {
+        say_error(play->command, "there is no memory to read %s.", play->source);
+        return EXIT_FAILED;
+    }
+    do {
+        rewind(file);
+        code = play_pass(play, replay, file, &state);
+    } while (play->loop && code == EXIT_DONE && replay->frames && state != RECORDING_BAD &&
+             !play_over(play));
+    if (code == EXIT_DONE && state == RECORDING_BAD) {
+        say_error(play->command, "%s: %s, near byte %" PRIu64 "; the frames before it were played.",
+                  play->source, replay->recording.problem, replay->recording.at);
+        code = EXIT_FAILED;
+    } else if (code == EXIT_DONE && state == RECORDING_CUT) {
+        say_error(play->command,
+                  "%s was cut short after %" PRIu64 " whole frames, which were played.",
+                  play->source, replay->frames);
+    }
+    free(replay->buffer);
+    free(replay);
+    return code;
+}

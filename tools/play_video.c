@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Playing video: ffmpeg's frames are read from its pipe straight into slots.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "args.h"
+#include "media.h"
+#include "pattern.h"
+#include "play.h"
+#include "term.h"
+
+struct video {
+    struct media_source source;
+    struct child ffmpeg;    /* if it is there */
+    struct pattern pattern; /* else */
+    uint8_t *spare;         /* a frame that has to be dropped is read into this */
+    double rate;            /* frames a second, or 0 for as they come */
+    uint64_t index;
+};
+
+static bool is_device(const char *path)
+{
+    return strncmp(path, "/dev/video", 10) == 0;
+}
+
+static int choose_source(struct play *play, struct video *video)
+{
+    struct media_source *source = &video->source;
+    source->path = play->source;
+    source->width = play->width;
+    source->height = play->height;
+    source->format = play->format;
+    source->loop = play->loop;
+    source->kind = strcmp(play->source, "test") == 0 ? MEDIA_TEST
+                   : is_device(play->source)         ? MEDIA_DEVICE
+                                                     : MEDIA_FILE;
+    if (source->kind != MEDIA_FILE && play->fps > 0)
+        source->fps = play->fps;
+    if (!media_probe(source, play->command))
+        return EXIT_FAILED;
+    video->rate = play->fps > 0 ? play->fps : source->fps;
+    if (source->kind == MEDIA_TEST && !play->own_pattern && !child_find("ffmpeg", NULL, 0))
+        play->own_pattern = true;
+    if (play->own_pattern && source->kind != MEDIA_TEST) {
+        say_error(play->command, "--pattern goes with 'test', not with %s.", play->source);
+        return EXIT_USAGE;
+    }
+    return EXIT_DONE;
+}
+
+static int open_channel(struct play *play, const struct media_source *source)
+{
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    int result =
+        sluice_format_add_image(&format, "image", source->format, source->width, source->height);
+    if (result)
+        return say_result(play->command, result, NULL);
+    format.arrays[0].image.colour = source->colour;
+    if (source->format == SLUICE_PIXEL_RGBA || source->format == SLUICE_PIXEL_BGRA)
+        format.arrays[0].image.alpha = SLUICE_ALPHA_STRAIGHT;
+    return play_open(play, &format);
+}
+
+/* Fills an image; false at the source's end. */
+static bool fill(struct play *play, struct video *video, const struct sluice_array *image)
+{
+    if (!play->own_pattern)
+        return child_read(&video->ffmpeg, image->data, image->nbytes) == image->nbytes;
+    if (!video->pattern.background.data && !pattern_open(&video->pattern, image))
+        return false;
+    pattern_draw(&video->pattern, image, video->index);
+    return true;
+}
+
+/* A frame that found no slot still has to leave the pipe. */
+static bool pass(struct play *play, struct video *video, uint64_t nbytes)
+{
+    if (play->own_pattern)
+        return true;
+    if (!video->spare)
+        video->spare = malloc(nbytes);
+    return video->spare && child_read(&video->ffmpeg, video->spare, nbytes) == nbytes;
+}
+
+static void put_meta(const struct play *play, struct sluice_frame *frame, uint64_t index,
+                     int64_t pts)
+{
+    int size = snprintf(frame->meta, SLUICE_MAX_META, "{\"pts_ns\":%" PRId64 ",\"index\":%" PRIu64,
+                        pts, index);
+    char *at = (char *)frame->meta + size;
+    if (play->hash)
+        size += snprintf(at, 64, ",\"hash\":\"%016" PRIx64 "\"}", play_hash(frame));
+    else
+        size += snprintf(at, 64, "}");
+    frame->meta_size = (uint32_t)size;
+}
+
+/* Plays one frame. Returns an exit code; *end is set at the source's end. */
+static int play_one(struct play *play, struct video *video, uint64_t nbytes, bool *end)
+{
+    struct sluice_frame frame;
+    struct sluice_array image;
+    int64_t due = (int64_t)((double)video->index / video->rate * 1e9);
+    int result = play_begin(play, &frame);
+    if (result < 0)
+        return say_result(play->command, result, NULL);
+    if (result == SLUICE_NO_SLOT) {
+        *end = stop_asked() || !pass(play, video, nbytes);
+    } else {
+        result = sluice_frame_array(&frame, "image", &image);
+        *end = result != SLUICE_OK || !fill(play, video, &image);
+        if (*end)
+            sluice_writer_cancel(play->writer, &frame, SLUICE_ON_CPU);
+        if (result)
+            return say_result(play->command, result, NULL);
+    }
+    if (*end)
+        return EXIT_DONE;
+    if (video->source.kind != MEDIA_DEVICE)
+        play_pace(play, due);
+    else if (play->started == 0)
+        play->started = now_ns();
+    if (result == SLUICE_OK) {
+        put_meta(play, &frame, video->index,
+                 (int64_t)((double)video->index / video->source.fps * 1e9));
+        frame.capture_ns = now_ns();
+        if (play_commit(play, &frame) != EXIT_DONE)
+            return EXIT_FAILED;
+    }
+    video->index++;
+    return EXIT_DONE;
+}
+
+/* The source has ended: did ffmpeg like that? */
+static int end_ffmpeg(struct play *play, struct video *video)
+{
+    char words[256];
+    bool early = stop_asked() || play_over(play);
+    if (early) {
+        child_kill(&video->ffmpeg);
+        return EXIT_DONE;
+    }
+    bool well = child_finish(&video->ffmpeg, 5 * SLUICE_S);
+    child_last_words(&video->ffmpeg, words, sizeof words);
+    if (!well || (play->committed + play->dropped == 0)) {
+        say_error(play->command, "ffmpeg could not decode %s%s%s", play->source,
+                  words[0] ? ": " : ".", words);
+        return EXIT_FAILED;
+    }
+    return EXIT_DONE;
+}
+
+int play_video(struct play *play)
+{
+    struct video video = { 0 };
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    bool end = false;
+    int code = choose_source(play, &video);
+    if (code == EXIT_DONE)
+        code = open_channel(play, &video.source);
+    if (code != EXIT_DONE)
+        return code;
+    sluice_writer_format(play->writer, &format);
+    if (!play->own_pattern && !media_decode(&video.source, &video.ffmpeg, play->command))
+        code = EXIT_FAILED;
+    while (code == EXIT_DONE && !end && !play_over(play))
+        code = play_one(play, &video, format.arrays[0].nbytes, &end);
+    if (!play->own_pattern && video.ffmpeg.name) {
+        int ended = code == EXIT_DONE ? end_ffmpeg(play, &video) : EXIT_DONE;
+        child_kill(&video.ffmpeg);
+        code = code ? code : ended;
+    }
+    pattern_close(&video.pattern);
+    free(video.spare);
+    return code;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sluice view: a channel in a window by ffplay, or in the terminal.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <sluice/sluice.h>
+
+#include "args.h"
+#include "describe.h"
+#include "media.h"
+#include "pixels.h"
+#include "term.h"
+
+enum { FRAMES, ARRAY, ASCII, TIMEOUT };
+
+static const struct args_option options[] = {
+    [FRAMES] = { 'n', "frames", "N", "stop after N frames" },
+    [ARRAY] = { 'a', "array", "NAME", "this array; default: the first image" },
+    [ASCII] = { 0, "ascii", NULL, "coarse colours in the terminal, without a display" },
+    [TIMEOUT] = { 't', "timeout", "S", "wait so long for the channel; default 0" },
+    { 0 },
+};
+
+struct view {
+    const char *channel, *array;
+    uint64_t limit, frames;
+    bool ascii, opened;
+    struct media_sink sink;
+};
+
+/* Two pixels a character: the upper one is the ink of a half block, the lower one the paper. */
+static void draw_blocks(const struct pixels *pixels)
+{
+    struct winsize window = { .ws_row = 24, .ws_col = 80 };
+    ioctl(STDOUT_FILENO, TIOCGWINSZ, &window);
+    uint32_t columns = window.ws_col ? window.ws_col : 80;
+    uint32_t rows = (window.ws_row > 1 ? window.ws_row - 1u : 23) * 2;
+    /* Keep the picture's shape: a half block is about square. */
+    if ((uint64_t)columns * pixels->height > (uint64_t)rows * pixels->width)
+        columns = (uint32_t)((uint64_t)rows * pixels->width / pixels->height);
+    else
+        rows = (uint32_t)((uint64_t)columns * pixels->height / pixels->width) & ~1u;
+    printf("\033[H");
+    for (uint32_t y = 0; y + 1 < rows; y += 2) {
+        for (uint32_t x = 0; x < columns; x++) {
+            int shade[6];
+            for (uint32_t half = 0; half < 2; half++) {
+                float rgba[4];
+                uint32_t from_x = (uint32_t)((uint64_t)x * pixels->width / columns);
+                uint32_t from_y = (uint32_t)((uint64_t)(y + half) * pixels->height / rows);
+                pixels_get(pixels, from_x, from_y, rgba);
+                for (uint32_t i = 0; i < 3; i++)
+                    shade[half * 3 + i] = rgba[i] >= 1  ? 255
+                                          : rgba[i] > 0 ? (int)(rgba[i] * 255)
+                                                        : 0;
+            }
+            printf("\033[38;2;%d;%d;%dm\033[48;2;%d;%d;%dm\u2580", shade[0], shade[1], shade[2],
+                   shade[3], shade[4], shade[5]);
+        }
+        printf("\033[0m\033[K\n");
+    }
+    fflush(stdout);
+}
+
+static int show(struct view *view, const struct sluice_frame *frame, bool *end)
+{
+    struct sluice_array image;
+    struct pixels pixels;
+    int code = choose_array("view", frame, view->array, &image);
+    if (code != EXIT_DONE)
+        return code;
+    if (!pixels_open(&pixels, &image)) {
+        char text[FORMAT_TEXT];
+        say_error("view", "'%s' holds %s, which is no image; 'snap' writes it as .npy.",
+                  view->channel, text_array(text, &image));
+        return EXIT_FAILED;
+    }
+    if (view->ascii) {
+        draw_blocks(&pixels);
+        return EXIT_DONE;
+    }
+    if (view->opened && !media_fits(&view->sink, &image)) {
+        child_kill(&view->sink.child);
+        view->opened = false;
+    }
+    if (!view->opened && !media_open(&view->sink, &image, "view"))
+        return EXIT_FAILED;
+    view->opened = true;
+    *end = !media_put(&view->sink, &image); /* its window was closed */
+    return EXIT_DONE;
+}
+
+static int take_frames(struct view *view, sluice_reader *reader)
+{
+    int code = EXIT_DONE;
+    bool end = false;
+    while (code == EXIT_DONE && !end && !stop_asked()) {
+        struct sluice_frame frame;
+        int result = sluice_reader_acquire(reader, SLUICE_ON_CPU, 100 * SLUICE_MS, &frame);
+        if (result == SLUICE_OK) {
+            code = show(view, &frame, &end);
+            sluice_reader_release(reader, &frame, SLUICE_ON_CPU);
+            end = end || ++view->frames == view->limit;
+        } else if (result == SLUICE_CLOSED) {
+            sleep_until(now_ns() + 50 * SLUICE_MS);
+        } else if (result < 0 && result != SLUICE_E_LOST) {
+            code = say_result("view", result, view->channel);
+        }
+        end = end || (view->opened && child_ended(&view->sink.child, 0));
+    }
+    if (view->opened && !media_close(&view->sink, "view"))
+        code = EXIT_FAILED;
+    if (view->ascii && view->frames)
+        printf("\033[0m");
+    return code;
+}
+
+static bool has_display(void)
+{
+    const char *x = getenv("DISPLAY"), *wayland = getenv("WAYLAND_DISPLAY");
+    return (x && x[0]) || (wayland && wayland[0]);
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+    struct view view = { 0 };
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    sluice_reader *reader = NULL;
+    int64_t timeout = 0;
+    struct args args;
+    uint32_t number = 0;
+    int option;
+    args_begin(&args, command, argc, argv);
+    while ((option = args_next(&args)) >= 0) {
+        if (option == ARRAY)
+            view.array = args.value;
+        else if (option == ASCII)
+            view.ascii = true;
+        else if (option == FRAMES ? !args_u32(&args, 1, UINT32_MAX, &number)
+                                  : !args_duration(&args, &timeout))
+            return EXIT_USAGE;
+    }
+    if (option != ARGS_END)
+        return option == ARGS_HELP ? EXIT_DONE : EXIT_USAGE;
+    view.limit = number;
+    view.channel = args.rest[0];
+    if (!view.ascii && !has_display()) {
+        say_error(command->name,
+                  "there is no display here (neither DISPLAY nor WAYLAND_DISPLAY); try "
+                  "--ascii, or: sluice snap %s now.png, sluice record %s take.mp4.",
+                  view.channel, view.channel);
+        return EXIT_FAILED;
+    }
+    stop_on_signals();
+    params.name = view.channel;
+    int code = open_reader(command->name, &params, timeout, &reader);
+    if (code != EXIT_DONE)
+        return code;
+    view.sink.title = view.channel;
+    view.sink.fps = 60; /* ffplay shows what comes; this only has to be high enough */
+    if (view.ascii)
+        printf("\033[2J");
+    code = take_frames(&view, reader);
+    sluice_reader_close(&reader);
+    return code;
+}
+
+const struct command view_command = {
+    .name = "view",
+    .arguments = "CHANNEL",
+    .summary = "show a channel in a window, or in the terminal",
+    .details =
+        "The window is ffplay's and needs a display; without one 'view' says so and exits with\n"
+        "1, but --ascii works in any terminal with 24-bit colours. It shows the newest frame and\n"
+        "skips what it has no time for. Close the window or press Ctrl-C to end it.\n",
+    .examples = "  sluice view camera\n"
+                "  sluice view camera --ascii\n",
+    .options = options,
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .run = run,
+};
