@@ -91,7 +91,7 @@ static void fill_frame(struct sluice_reader *reader, struct sl_held *entry, cons
     reader->last_session = link->session;
 
     uint64_t latency = now > frame->commit_ns ? (uint64_t)now - (uint64_t)frame->commit_ns : 0;
-    sl_store(&link->page.lease_ns[entry->slot], (uint64_t)(now + link->clock_offset_ns), relaxed);
+    sl_store(&link->page.lease_ns[entry->slot], (uint64_t)now + (uint64_t)link->clock_offset_ns, relaxed);
     sl_store(&reader->latency_ns, latency, relaxed);
     sl_store(&reader->taken, sl_load(&reader->taken, relaxed) + 1, relaxed);
     sl_store(&reader->missed, sl_load(&reader->missed, relaxed) + frame->missed, relaxed);
@@ -243,7 +243,7 @@ static int try_take(struct sluice_reader *reader, int64_t deadline, struct sluic
         if (++retries % RETRIES_BEFORE_YIELD != 0)
             continue;
         sl_os_yield();
-        if (sl_os_now() >= deadline)
+        if (sl_os_now() >= deadline || sl_load(&reader->closing, acquire))
             return sl_fail(SLUICE_AGAIN, "channel '%s': the writer outran this reader %d times", reader->name, retries);
     }
     if (retries)

@@ -16,6 +16,8 @@ int sl_view_begin(const struct sluice_frame *frame, struct sl_view *view)
 
     if (!frame)
         return sl_fail(SLUICE_E_INVALID, "no frame was given");
+    if ((r = sl_object_forked()) != 0)
+        return r;
     uint64_t owner = frame->opaque[SL_FRAME_OWNER];
     if (owner == 0)
         return sl_fail(SLUICE_E_STALE, "this frame has ended, or never began");
@@ -65,6 +67,8 @@ int sl_view_array(const struct sl_view *view, uint32_t index, struct sluice_arra
     /* Copied once, then checked, then used (protocol 5.12). */
     struct sl_geometry geometry = view->record->arrays[index];
     sl_geometry_to_array(&geometry, &a);
+    if (a.image.pixel_format == SLUICE_PIXEL_NONE)
+        a.image = capacity->image;
     if ((r = sl_format_geometry_check(capacity, &a, view->format->slot_bytes)) != 0)
         return r;
     a.data = view->address + a.offset;

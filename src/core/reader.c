@@ -109,9 +109,10 @@ static int wait_for_writer(struct sluice_reader *reader)
         if (r == SLUICE_E_NOT_FOUND || r == SLUICE_TIMEOUT || r == SLUICE_AGAIN) {
             if (later)
                 return 0;
-            if (now >= absent_until)
-                return r;
-            until = absent_until;
+            /* Somebody who hung up, or has too many callers, may be in a better mood presently. */
+            until = r == SLUICE_AGAIN && answer_until > absent_until ? answer_until : absent_until;
+            if (now >= until)
+                return r == SLUICE_AGAIN ? SLUICE_TIMEOUT : r;
         } else if (r != 0) {
             return r;
         }

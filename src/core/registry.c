@@ -86,6 +86,8 @@ int sluice_registry_list(const char *folder, struct sluice_registry_entry *entri
 
     if (!count || (!entries && capacity))
         return sl_fail(SLUICE_E_INVALID, "no place for the list was given");
+    if ((r = sl_object_forked()) != 0)
+        return r;
     if (!folder) {
         if ((r = sl_os_folder_name(path, sizeof path, &ours)) != 0)
             return r;
@@ -210,8 +212,11 @@ int sluice_registry_watch_close(sluice_watch **handle)
 
     if (!handle || !*handle)
         return 0;
-    if ((r = hold_watch(*handle, &watch)) != 0)
+    if ((r = hold_watch(*handle, &watch)) != 0) {
+        if (r == SLUICE_E_FORKED)
+            *handle = NULL;
         return r;
+    }
     if (sl_object_unname(&watch->object, SL_END_CLOSED))
         sl_object_drop(&watch->object);
     sl_object_drop(&watch->object);

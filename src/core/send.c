@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/format.h"
+#include "core/reader.h"
 #include "core/view.h"
 #include "core/writer.h"
 #include "util/result.h"
@@ -126,15 +127,18 @@ int sluice_reader_fetch(sluice_reader *handle, const struct sluice_frame *frame,
                         uint32_t count, struct sluice_stream stream, struct sluice_ticket *ticket)
 {
     uint32_t indices[SLUICE_MAX_ARRAYS];
+    struct sluice_reader *reader;
     struct sl_view view;
-    int r = sl_view_begin(frame, &view);
+    int r = sl_reader_hold(handle, &reader);
 
     if (r != 0)
         return r;
-    if (frame->opaque[SL_FRAME_OWNER] != (uint64_t)(uintptr_t)handle)
-        r = sl_fail(SLUICE_E_STALE, "this frame is not this reader's");
-    else if ((r = sl_stream_check(stream, NULL)) == 0)
-        r = match(view.format, "of this reader", arrays, count, indices);
+    if ((r = sl_view_begin(frame, &view)) != 0)
+        goto out;
+    if (view.object != &reader->object)
+        r = sl_fail(SLUICE_E_STALE, "channel '%s': this frame is not this reader's", reader->name);
+    else if ((r = sl_stream_check(stream, reader->device)) == 0)
+        r = match(view.format, reader->name, arrays, count, indices);
     for (uint32_t i = 0; r == 0 && i < count; i++) {
         struct sluice_array from;
         if ((r = sl_view_array(&view, indices[i], &from)) == 0)
@@ -143,6 +147,8 @@ int sluice_reader_fetch(sluice_reader *handle, const struct sluice_frame *frame,
     sl_view_end(&view);
     if (r == 0 && ticket)
         ticket->id = DONE;
+out:
+    sl_object_drop(&reader->object);
     return r;
 }
 

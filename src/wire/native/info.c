@@ -51,8 +51,7 @@ static int take_channel(const union sl_message *message, const char *name, struc
     int r;
 
     if (message->header.type == SL_MSG_REFUSE)
-        return sl_fail_text(message->refuse.result < 0 ? message->refuse.result : SLUICE_E_PROTOCOL,
-                            message->refuse.text);
+        return sl_fail_text(message->refuse.result, message->refuse.text);
     if (message->header.type != SL_MSG_CHANNEL || from->readers > SLUICE_MAX_READERS)
         return sl_fail(SLUICE_E_PROTOCOL, "the writer of channel '%s' sent a message of type %u", name,
                        message->header.type);

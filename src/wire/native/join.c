@@ -97,7 +97,7 @@ static void connection_over(struct sl_native_join *join)
         return;
     }
     sl_say("the writer of channel '%s' hung up before it said welcome", join->name);
-    attempt_failed(join, SLUICE_E_NOT_FOUND);
+    attempt_failed(join, SLUICE_AGAIN);
 }
 
 static void socket_ready(struct sl_watch *watch, bool readable, bool hung_up);
@@ -170,7 +170,7 @@ static int handle(struct sl_native_join *join, const union sl_message *message, 
         if (join->link)
             break;
         sl_fail_text(message->refuse.result, message->refuse.text);
-        attempt_failed(join, message->refuse.result < 0 ? message->refuse.result : SLUICE_E_PROTOCOL);
+        attempt_failed(join, message->refuse.result);
         return SLUICE_CLOSED;
     case SL_MSG_BYE:
         connection_over(join);

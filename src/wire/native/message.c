@@ -55,6 +55,8 @@ int sl_message_check(union sl_message *message, size_t size)
         break;
     case SL_MSG_REFUSE:
         CLOSE_STRING(message->refuse.text);
+        if (message->refuse.result >= 0 || strcmp(sluice_result_name(message->refuse.result), "?") == 0)
+            message->refuse.result = SLUICE_E_PROTOCOL;
         break;
     case SL_MSG_MEMORY:
         close_format_strings(&message->memory.format);

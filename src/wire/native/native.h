@@ -84,7 +84,8 @@ void sl_peer_close(struct sl_peer *peer, uint32_t reason);
 int sl_status_send(struct sl_native_serve *serve, int fd);
 /* Frames committed after the one this reader took last. */
 uint64_t sl_peer_lag(const struct sl_peer *peer);
-/* Leases: count, bits for the first 64 slots, age of the oldest. Under the channel lock. */
+/* Leases: count, bits for the first 64 slots, age of the oldest; that of a word left behind counts too,
+ * since it keeps a slot's number. Under the channel lock. */
 uint32_t sl_peer_held(struct sl_peer *peer, uint64_t *slots, int64_t *age_ns);
 
 extern const struct sl_wire_ops sl_wire_native;

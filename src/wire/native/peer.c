@@ -489,15 +489,27 @@ static void socket_timer(struct sl_watch *watch)
     }
 }
 
+/* Who connects and says nothing keeps nobody else out (protocol 5.5). */
+static void drop_oldest_guest(struct sl_native_serve *serve)
+{
+    struct sl_peer *oldest = NULL;
+
+    for (struct sl_peer *peer = serve->peers; peer; peer = peer->next)
+        if (!is_reader(peer))
+            oldest = peer;
+    if (oldest && oldest->state == SL_PEER_NEW)
+        serve->base.refused++;
+    if (oldest)
+        sl_peer_close(oldest, 0);
+}
+
 int sl_peer_open(struct sl_native_serve *serve, int fd)
 {
     struct sl_peer *peer = NULL;
     int r;
 
-    if (serve->guests >= SL_MAX_OBSERVERS) {
-        r = sl_fail(SLUICE_E_LIMIT, "%d connections have not said who they are", SL_MAX_OBSERVERS);
-        goto err;
-    }
+    if (serve->guests >= SL_MAX_OBSERVERS)
+        drop_oldest_guest(serve);
     peer = calloc(1, sizeof *peer);
     if (!peer) {
         r = sl_fail(SLUICE_E_NO_MEMORY, "no memory for a connection");
@@ -519,6 +531,7 @@ int sl_peer_open(struct sl_native_serve *serve, int fd)
     peer->next = serve->peers;
     serve->peers = peer;
     serve->guests++;
+    socket_ready(&peer->socket, true, false); /* its hello is mostly there already */
     return 0;
 
 err_pidfd:

@@ -349,9 +349,9 @@ uint32_t sl_native_evict(struct sl_serve *base, int64_t lease_timeout_ns)
         if (peer->place == SLUICE_MAX_READERS)
             continue;
         sl_mutex_lock(&base->lock);
-        uint32_t held = sl_peer_held(peer, &slots, &age);
+        (void)sl_peer_held(peer, &slots, &age);
         sl_mutex_unlock(&base->lock);
-        if (held == 0 || age < lease_timeout_ns)
+        if (age < lease_timeout_ns)
             continue;
         sl_log(SLUICE_LOG_WARN, "channel '%s': reader '%s' (process %u) is evicted: it held a frame for %.3f s",
                serve->name, peer->hello.program, peer->identity.pid, (double)age / 1e9);

@@ -46,11 +46,13 @@ uint32_t sl_peer_held(struct sl_peer *peer, uint64_t *slots, int64_t *age_ns)
     *slots = 0;
     for (uint32_t s = 0; s < control->ids; s++) {
         uint64_t lease = sl_load(&peer->page->lease[s], acquire);
-        if (lease == 0 || lease != sl_load(&control->slot_seq[s], acquire))
+        if (lease == 0)
             continue;
-        held++;
-        if (s < 64)
-            *slots |= UINT64_C(1) << s;
+        if (lease == sl_load(&control->slot_seq[s], acquire)) {
+            held++;
+            if (s < 64)
+                *slots |= UINT64_C(1) << s;
+        }
         int64_t age = lease_age(peer, s, lease, now);
         if (age > oldest)
             oldest = age;

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A folder of channels with things in it that are none: a socket of any name, a lock file with anything
+ * in it that somebody else holds.
+ */
+#include "fuzz.h"
+#include "world.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static void look(const char *name)
+{
+    struct sluice_registry_entry entries[4];
+    size_t count = 0;
+
+    memset(entries, 0xee, sizeof entries);
+    REQUIRE(sluice_registry_list(NULL, entries, 4, &count) == 0);
+    REQUIRE(count <= 1);
+    if (count == 1) {
+        REQUIRE(memchr(entries[0].name, 0, sizeof entries[0].name));
+        REQUIRE(strcmp(entries[0].name, name) == 0 && strlen(name) <= SLUICE_MAX_NAME);
+        REQUIRE(entries[0].live <= 1);
+    }
+}
+
+/* A socket that nobody, or a stranger, listens at. */
+static void list(int dir, struct input *input)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    bool listening = take_byte(input) & 1;
+    char name[80] = "";
+    size_t length = input->left < sizeof name - 1 ? input->left : sizeof name - 1;
+
+    take(input, name, length);
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", dir, name);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    REQUIRE(fd >= 0);
+    if (name[0] && !strchr(name, '/') && bind(fd, (struct sockaddr *)&address, sizeof address) == 0) {
+        if (listening)
+            REQUIRE(listen(fd, 4) == 0);
+        look(name);
+        (void)unlinkat(dir, name, 0);
+    }
+    close(fd);
+}
+
+static void lock(int dir, struct input *input)
+{
+    uint32_t holder = 0;
+    int taken = -1, fd = openat(dir, "x.lock", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+    REQUIRE(fd >= 0 && flock(fd, LOCK_EX) == 0);
+    if (input->left)
+        REQUIRE(write(fd, input->data, input->left) == (ssize_t)input->left);
+    REQUIRE(sl_os_lock(dir, "x.lock", &taken, &holder) == SLUICE_E_EXISTS && taken < 0);
+    close(fd);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static int dir = -1;
+    struct input input = { data, size };
+
+    if (dir < 0)
+        dir = open(world_folder(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    REQUIRE(dir >= 0);
+    int next = world_next_fd();
+    if (take_byte(&input) % 4 == 0)
+        lock(dir, &input);
+    else
+        list(dir, &input);
+    REQUIRE(world_next_fd() == next);
+    return 0;
+}

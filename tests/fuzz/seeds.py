@@ -1,0 +1,297 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Writes the hand-made part of the corpus: seeds.py [FOLDER] (its own folder's corpus/ if not given).
+
+The files are committed; this says what is in them. Regressions found by fuzzing lie beside them under
+names of their own. Layouts are those of src/wire/native/layout.h and docs/recording.md; how an input is
+read stands in each fuzzer.
+"""
+import os
+import struct
+import sys
+
+MAGIC = 0x31454349554C5305
+HELLO, WELCOME, REFUSE, MEMORY, ACK, BYE, QUERY, CHANNEL, READER = range(1, 10)
+
+folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
+
+
+def save(fuzzer, name, data):
+    if fuzzer in ("format", "message", "observer"):
+        data = data.rstrip(b"\0") or b"\0"  # behind an input's end there are zeros
+    os.makedirs(os.path.join(folder, fuzzer), exist_ok=True)
+    with open(os.path.join(folder, fuzzer, name), "wb") as file:
+        file.write(data)
+
+
+def u8(*values):
+    return bytes(values)
+
+
+# ---- the wire's structs ----
+
+def geometry(offset=0, nbytes=0, shape=(), strides=(), width=0, height=0, planes=()):
+    data = struct.pack("<QQiIII", offset, nbytes, len(shape), width, height, len(planes))
+    data += struct.pack("<8q", *shape, *[0] * (8 - len(shape)))
+    data += struct.pack("<8q", *strides, *[0] * (8 - len(strides)))
+    for i in range(4):
+        data += struct.pack("<QQ", *(planes[i] if i < len(planes) else (0, 0)))
+    return data
+
+
+def array(name, dtype=(1, 8, 1), pixel_format=0, **rest):
+    return (name.encode().ljust(32, b"\0") + struct.pack("<BBH", *dtype) + struct.pack("<I", pixel_format)
+            + u8(1, 13, 255, 2) + u8(0, 0, 0, 0) + geometry(**rest))
+
+
+def wire_format(slot_bytes, *arrays):
+    data = struct.pack("<IIQ", len(arrays), 0, slot_bytes) + b"".join(arrays)
+    return data + b"\0" * (16 + 16 * 272 - len(data))
+
+
+TENSOR = array("depth", (2, 32, 1), nbytes=96, shape=(4, 6), strides=(24, 4))
+IMAGE = array("colour", pixel_format=1, nbytes=256, width=8, height=8, shape=(8, 8, 4), strides=(32, 4, 1),
+              planes=((0, 32),))
+FORMAT = wire_format(512, TENSOR)
+TWO = wire_format(1024, IMAGE, array("depth", (2, 32, 1), offset=512, nbytes=96, shape=(4, 6), strides=(24, 4)))
+
+
+def message(kind, body):
+    return struct.pack("<II", kind, 8 + len(body)) + body
+
+
+MESSAGES = {
+    "hello": message(HELLO, struct.pack("<QIIQQIIIIIIIIq32s", MAGIC, 1, 1, 0, 0, 1, 0, 4, 1, 1, 0, 77, 0, 5, b"camera")),
+    "welcome": message(WELCOME, struct.pack("<QIIQQQQIIq", MAGIC, 1, 4, 0, 7, 4096 + 8 * 8192, 8192, 8, 0, 9)),
+    "refuse": message(REFUSE, struct.pack("<iIII256s", -10, 1, 1, 0, b"not you")),
+    "memory": message(MEMORY, struct.pack("<IIQII", 1, 1, 4096, 1, 0) + FORMAT),
+    "ack": message(ACK, struct.pack("<II", 1, 0)),
+    "bye": message(BYE, struct.pack("<II", 1, 0)),
+    "query": message(QUERY, struct.pack("<Q", 0)),
+    "channel": message(CHANNEL, struct.pack("<IIII32s32sQ6I7Q3q4Q", 1, 2, 1, 1, b"writer", b"host", 7, 4, 8, 0, 1, 64, 0,
+                                            5, 0, 0, 99, 0, 0, 0, 1, 2, 3, 0, 0, 0, 0) + TWO),
+    "reader": message(READER, struct.pack("<II32s6IQq4Qq32s96s4Q", 1, 2, b"viewer", 0, 4, 1, 1, 0, 1, 1, 5, 3, 0, 0, 4, 6,
+                                          b"mapped", b"", 0, 0, 0, 0)),
+}
+
+for name, data in MESSAGES.items():
+    save("message", name, u8(data[0] - 1, 1) + data)
+save("message", "as-it-is", u8(0, 0) + MESSAGES["refuse"])
+save("message", "short", u8(0, 0) + MESSAGES["ack"][:7])
+save("message", "long", u8(0, 0) + MESSAGES["ack"] + b"\0")
+for i, name in enumerate(MESSAGES):
+    if name in ("hello", "refuse", "reader"):
+        save("message", f"open-strings-{name}", u8(i, 1) + b"x" * len(MESSAGES[name]))
+save("message", "open-strings-channel", u8(7, 1) + b"x" * 400)
+save("message", "two-arrays", u8(7, 2) + MESSAGES["channel"])
+
+# ---- patches, as take_patches reads them ----
+
+
+def patches(*changes):
+    """(offset, width 1, 2, 4 or 8, value)..."""
+    data = u8(len(changes))
+    for offset, width, value in changes:
+        data += struct.pack("<HB", offset, (1, 2, 4, 8).index(width))
+        data += u8(value) if width == 1 else number(value)
+    return data
+
+
+def number(value):
+    value %= 1 << 64
+    return u8(value) if value < 0xFF else u8(0xFF) + struct.pack("<Q", value)
+
+
+NONE = patches()
+
+# ---- formats, geometry, copies ----
+
+save("format", "wire", u8(0) + FORMAT)
+save("format", "wire-two", u8(0) + TWO)
+save("format", "wire-overlap", u8(0) + wire_format(512, IMAGE, TENSOR.replace(b"depth\0", b"other\0")))
+save("format", "complete", u8(1, 2, 1) + u8(0x01, 3, 8, 6) + NONE + u8(0x18, 9, 16, 8) + NONE + NONE)
+save("format", "complete-huge", u8(1, 1, 1) + u8(0x01, 3) + number(1 << 45) + number(1 << 45) + NONE + NONE)
+save("format", "complete-overlap", u8(1, 1, 1) + u8(0x01, 3, 8, 6) + patches((128, 8, 4), (136, 8, 4)) + NONE)
+save("format", "add", u8(2, 6) + u8(0x08, 10, 32, 16) + NONE + u8(3) + b"abc" + u8(0, 0x08, 10, 16, 16) + NONE)
+save("format", "add-tensor", u8(2, 0) + u8(0x02, 4, 3, 4, 5) + NONE + u8(0) + u8(0, 0x02, 4, 3, 9, 5) + NONE)
+
+for how in range(3):
+    save("geometry", f"tensor-{how}", u8(0, 17, 5, 6, 0, how) + NONE)
+    save("geometry", f"image-{how}", u8(1, 0x44, 8, 8, 17, 5, 6, 0, how, 8, 8) + NONE)
+save("geometry", "outside", u8(0, 17, 5, 6, 0, 0) + patches((0, 8, 512)))
+save("geometry", "overlap", u8(0, 17, 5, 6, 0, 0) + patches((96, 8, 1)))
+save("geometry", "negative", u8(0, 17, 5, 6, 0, 0) + patches((96, 8, -4)))
+save("geometry", "overflow", u8(0, 17, 5, 6, 0, 0) + patches((32, 8, 1 << 62), (96, 8, 1 << 62)))
+
+save("geometry", "empty", u8(0, 17, 5, 6, 0, 0) + patches((40, 8, 0), (8, 8, 0)))
+save("copy", "tensor", u8(0) + u8(16, 4, 0, 5, 0) + NONE + u8(144, 4, 5, 5, 1) + NONE)
+save("copy", "negative", u8(0) + u8(8, 9, 1) + NONE + u8(136, 9, 255) + NONE)
+save("copy", "too-short", u8(0) + u8(8, 9, 1) + NONE + u8(136, 9, 255) + patches((48, 8, 8)))
+save("copy", "image", u8(1) + u8(4 + 8 * 8) + NONE + NONE)
+
+# ---- shared pages ----
+
+FRAME = 3
+
+
+def words(*changes):
+    return u8(len(changes)) + b"".join(u8(kind, slot) + number(sequence) for kind, slot, sequence in changes)
+
+
+for mode in range(2):
+    save("control", f"read-{mode}",
+         u8(1, 7, 0) + NONE + u8(0) + NONE + u8(mode) + words((FRAME, 1, 1)) + u8(1) + words((FRAME, 2, 2), (FRAME, 3, 3))
+         + u8(1) + words((FRAME, 4, 9)) + u8(0) + words((0, 4, 10)) + u8(1))
+save("control", "slot-out-of-range", u8(1, 7, 0) + NONE + u8(0) + patches((0xE40, 8, 5), (0xA40, 8, 5)) + u8(0) + words((FRAME, 1, 5), (6, 0, 5 << 8 | 200)))
+save("control", "marked", u8(1, 7, 0) + NONE + u8(0) + NONE + u8(1) + words((FRAME, 1, 1 << 63), (FRAME, 2, 1 << 62)))
+save("control", "too-many-slots", u8(1, 128, 0) + NONE)
+save("control", "slots-beyond-the-end", u8(1, 7, 0) + patches((0x20, 4, 9)))
+save("control", "write", u8(0) + u8(0, 0, 1, 2, 1, 3) + u8(0x00, 0x11, 0, 5, 0x21, 1, 4, 129, 3, 0x00, 0x09, 0x02) * 3)
+
+# ---- connections ----
+
+
+def raw(data, fds=()):
+    """As stranger_send_input reads it."""
+    return u8(len(fds)) + struct.pack("<H", len(data)) + u8(*fds) + data
+
+
+SETTLE = 16
+
+
+def client(kind, index=0):
+    return u8(index * 32 + SETTLE + kind)
+
+
+DIAL, SAY_HELLO, SAY_RAW, SAY_ACK, SAY_QUERY, SAY_BYE, LISTEN, HANG_UP, SCRIBBLE, PRETEND, WAKE, PASS, ROUND, REFORMAT, \
+    JOIN, STATS = range(16)
+join = client(JOIN) + u8(0) + NONE
+save("writer", "round", client(ROUND) * 3)
+save("writer", "reader", join + client(SAY_ACK) + NONE + client(ROUND) + client(LISTEN) + client(SAY_BYE) + NONE)
+save("writer", "in-order", client(JOIN) + u8(1) + NONE + client(SAY_ACK) + NONE + client(ROUND) * 8 + client(HANG_UP))
+save("writer", "starved", join + client(SAY_ACK) + NONE + (client(PRETEND) + u8(1, 0) + client(ROUND)) * 6
+     + b"".join(client(PRETEND) + u8(i, i) for i in range(6)) + client(ROUND) + client(PASS) + u8(120) + client(ROUND))
+save("writer", "observer", client(JOIN) + u8(16) + NONE + client(SAY_QUERY) + NONE + client(LISTEN) + client(PASS) + u8(255))
+save("writer", "scribbler", join + client(SCRIBBLE) + patches((0xC0, 8, -1), (0x80, 8, 1), (0x800, 8, 1 << 63))
+     + client(ROUND) + client(REFORMAT) + u8(1) + client(ROUND) + client(WAKE) + raw(b"x") + client(STATS))
+save("writer", "held-since-never", join + client(SAY_ACK) + NONE + client(ROUND)
+     + b"".join(client(PRETEND) + u8(i, 0) for i in range(8))
+     + client(SCRIBBLE) + patches(*((0x800 + 8 * i, 8, 1 << 63) for i in range(7)))
+     + client(JOIN, 1) + u8(16) + NONE + client(SAY_QUERY, 1) + NONE + client(LISTEN, 1))
+save("writer", "nonsense", client(DIAL) + client(SAY_RAW) + raw(b"GET / HTTP/1.0\r\n\r\n", (1, 2, 3)))
+save("writer", "silent", client(DIAL) + client(PASS) + u8(30))
+save("writer", "too-many-descriptors", client(DIAL) + client(SAY_RAW) + raw(MESSAGES["hello"], (0, 1, 2, 3, 4, 5, 6, 255)))
+save("writer", "crowd", b"".join(client(JOIN, i) + u8(0) + NONE for i in range(8)) + client(ROUND))
+save("writer", "reformats", join + (client(PRETEND) + u8(1, 0) + client(REFORMAT) + u8(1) + client(ROUND)) * 4)
+save("writer", "versions", client(DIAL) + client(SAY_HELLO) + u8(0) + patches((16, 4, 2), (20, 4, 9)) + client(LISTEN))
+
+WELCOME_OP, MEMORY_OP, RAW_OP, REFUSE_OP, BYE_OP, SCRIBBLE_OP, SESSION_OP, WAKE_OP, BEGIN_OP, PUBLISH_OP = range(10)
+ACQUIRE, LOOK, RELEASE, ASK, FORGE, FETCH, WAIT, CLOSE = (0x26, 0x28, 0x29, 0x2A, 0x2B, 0x2C, 0x2D, 0x3E)
+
+
+def act(op):
+    """What the writer does, from the reader's list of steps."""
+    return u8(0x20, op)
+
+
+def publish(slot, *changes):
+    return act(PUBLISH_OP) + (u8(slot + 16) + patches(*changes) if changes else u8(slot))
+
+
+opened = u8(0) + u8(BEGIN_OP)
+in_order = u8(1) + u8(BEGIN_OP)
+frame = publish(1) + u8(ACQUIRE, 16) + u8(LOOK, 0) + u8(FETCH, 0, 0) + u8(RELEASE, 0)
+save("reader", "frames", opened + frame * 3 + u8(ASK, 0) + u8(ASK, 1) + u8(ASK, 2) + frame + u8(CLOSE))
+save("reader", "in-order", in_order + publish(1) + publish(2) + publish(3) + (u8(ACQUIRE, 0) + u8(LOOK, 0) + u8(RELEASE, 0)) * 4)
+save("reader", "records", opened + b"".join(
+    publish(1, change) + u8(ACQUIRE, 0) + u8(LOOK, 0) + u8(RELEASE, 0)
+    for change in ((0, 8, 9), (8, 4, 2), (12, 4, 2), (16, 8, 1 << 40), (16, 8, 1), (16, 8, 11776), (60, 4, 5000), (64, 4, 17))))
+save("reader", "scribbled", opened + publish(1) + u8(ACQUIRE, 0) + act(SCRIBBLE_OP) + u8(3 + 4)
+     + patches((0, 8, 1 << 20), (32, 8, -1)) + u8(LOOK, 0) + u8(RELEASE, 0))
+save("reader", "geometry", opened + b"".join(
+    publish(1, (120 + 224 + at, 8, value)) + u8(ACQUIRE, 0) + u8(LOOK, 0) + u8(RELEASE, 0)
+    for at, value in ((0, 1504), (0, 512), (8, 4096), (32, 9), (96, 1 << 61), (96, -4), (96, 4))))
+save("reader", "geometry-shifted", opened + publish(1, (344, 8, 1028), (352, 8, 480)) + u8(ACQUIRE, 0) + u8(LOOK, 0))
+save("reader", "clock", u8(0) + u8(WELCOME_OP, 1) + patches((64, 8, 1 << 63)) + u8(MEMORY_OP, 0)
+     + publish(1, (40, 8, (1 << 63) - 1)) + u8(ACQUIRE, 0))
+save("reader", "refused", u8(0) + u8(REFUSE_OP, 10) + NONE)
+save("reader", "gone", opened + publish(1) + u8(ACQUIRE, 0) + act(BYE_OP) + patches((8, 4, 3)) + u8(LOOK, 0) + u8(RELEASE, 0)
+     + u8(ACQUIRE, 16))
+save("reader", "sessions", opened + frame + act(SESSION_OP) + u8(WAIT, 20) + act(BEGIN_OP) + u8(ACQUIRE, 16) + frame)
+save("reader", "odd-descriptors", b"".join(u8(0) + u8(WELCOME_OP, 2 + 16 * k, k) for k in range(3)) + u8(MEMORY_OP, 2, 6))
+save("reader", "forged", opened + publish(1) + u8(ACQUIRE, 0) + u8(FORGE) + patches((72, 8, 1)) + u8(RELEASE, 0) + u8(FORGE)
+     + patches((88, 8, 3)))
+
+save("observer", "channel", u8(4) + u8(0, 1) + NONE + u8(2) + NONE)
+save("observer", "too-many-readers", u8(65) + u8(0, 70) + NONE + (u8(2) + NONE) * 70)
+save("observer", "refused", u8(0) + u8(3) + patches((8, 4, -10)))
+save("observer", "raw", u8(0) + u8(4) + raw(MESSAGES["channel"]))
+save("observer", "hung-up", u8(2) + u8(0, 3) + NONE + u8(2) + NONE + u8(5))
+
+# ---- names ----
+
+for i, name in enumerate((b"camera", b"sluice:camera", b"ucx:camera", b"a" * 64, b"sluice:" + b"a" * 64, b"a" * 65, b"../x",
+                          b".hidden", b"x.lock", b"x.tmp", b"a:b:c", b"uint8", b"float32x4", b"bfloat16", b"complex128",
+                          b"float8_e4m3fn", b"int0", b"uint8x65", b"rgba", b"YUV420P", b"i420", b"gray16le", b"\xff\xfe")):
+    save("name", f"{i:02}", name)
+    if i < 11:
+        save("folder", f"socket-{i:02}", u8(1, i % 2) + name)
+save("folder", "lock", u8(0) + b"1234\n")
+save("folder", "lock-huge", u8(0) + b"99999999999999999999")
+save("folder", "lock-binary", u8(0) + bytes(range(256)))
+
+save("params", "older", u8(10, 4, 1) + struct.pack("<I", 0) + b"\1" * 24)
+save("params", "newer", u8(4, 2, 1) + struct.pack("<I", 0) + b"\0" * 60)
+save("params", "newer-set", u8(4, 2, 1) + struct.pack("<I", 0) + b"\1" * 60)
+
+# ---- the tools ----
+
+save("json", "plain", b'say "hello" \\ to\n\t\x7f')
+save("json", "utf8", "\u00e9\u20ac\U0001f600".encode())
+save("json", "not-utf8", b"\xc0\x80\xed\xa0\x80\xf4\x90\x80\x80\xff\xe2\x82")
+
+save("probe", "video", u8(1) + b"width=1920\nheight=1080\nr_frame_rate=30000/1001\navg_frame_rate=30/1\n"
+     b"color_primaries=bt709\ncolor_transfer=bt709\nrotation=-90\n")
+save("probe", "odd", u8(9) + b"width=99999999999\nheight=-1\nr_frame_rate=1/0\navg_frame_rate=nan/inf\nTAG:rotate=x\n=\n\n")
+
+NO_HASH = struct.pack("<Q", 0)
+
+
+def block(kind, head, data=b""):
+    return struct.pack("<IIQ", kind, len(head), len(data)) + NO_HASH + NO_HASH + head + data
+
+
+def recorded(name, dtype, nbytes, shape, strides, pixel_format=0, width=0, height=0, planes=()):
+    data = name.encode().ljust(32, b"\0") + struct.pack("<BBHI", *dtype, len(shape))
+    data += struct.pack("<QQQ", 0, nbytes, 0)
+    data += struct.pack("<8q", *shape, *[0] * (8 - len(shape)))
+    data += struct.pack("<8q", *strides, *[0] * (8 - len(strides)))
+    data += struct.pack("<IIII", pixel_format, width, height, len(planes))
+    for i in range(4):
+        data += struct.pack("<QQ", *(planes[i] if i < len(planes) else (0, 0)))
+    return data + u8(1, 13, 255, 2, 0, 0, 0, 0)
+
+
+def recording(*blocks):
+    head = b"\x89SLR\r\n\x1a\n" + struct.pack("<IIqq72s", 1, 112, 5, 6, b"camera") + NO_HASH
+    return head + b"".join(blocks)
+
+
+def frame_head(meta, *arrays):
+    return struct.pack("<QQQqqIIIIII", 1, 7, 0, 1, 2, 0, 1, 0, len(arrays), len(meta), 0) + meta + b"".join(arrays)
+
+
+tensor = recorded("depth", (2, 32, 1), 24, (2, 3), (12, 4))
+picture = recorded("colour", (1, 8, 1), 96, (6, 16), (16, 1), 9, 16, 4, ((0, 16), (64, 16)))
+form = block(1, struct.pack("<IIQ", 2, 0, 1024) + tensor + picture)
+one = block(2, frame_head(b"meta", tensor, picture), b"d" * 24 + b"c" * 96)
+end = block(3, struct.pack("<QQq", 1, 0, 9))
+for how in (1, 3, 5, 7):
+    save("recording", f"whole-{how}", recording(form, one, one, end) + u8(how))
+save("recording", "cut", recording(form, one)[:-10] + u8(5))
+save("recording", "no-hashes", recording(form, one, end) + u8(4))
+save("recording", "wide", recording(form, block(2, frame_head(b"", recorded("depth", (2, 32, 1), 24, (2, 3), (1 << 60, 4))),
+                                                b"d" * 24)) + u8(5))
+save("recording", "large-metadata", recording(block(2, frame_head(b"m" * 4200, tensor), b"d" * 24)) + u8(5))
+save("recording", "empty-array", recording(form, block(2, frame_head(b"", recorded("depth", (2, 32, 1), 0, (0, 3), (12, 4))),
+                                                       b"")) + u8(5))
