@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+#include "multi/kit.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCK 4096
+
+/* ---- frames ---- */
+
+struct sluice_format kit_format(int64_t bytes)
+{
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    struct sluice_dtype u8 = { SLUICE_UINT, 8, 1 };
+    CHECK_OK(sluice_format_add_tensor(&format, "data", u8, 1, &bytes));
+    return format;
+}
+
+static void put(char *at, uint64_t room, uint64_t value)
+{
+    memcpy(at, &value, room < sizeof value ? (size_t)room : sizeof value);
+}
+
+static bool says(const char *at, uint64_t room, uint64_t value)
+{
+    return memcmp(at, &value, room < sizeof value ? (size_t)room : sizeof value) == 0;
+}
+
+void kit_fill(const struct sluice_frame *frame, uint64_t value)
+{
+    for (uint32_t i = 0; i < frame->array_count; i++) {
+        struct sluice_array array;
+        CHECK_OK(sluice_frame_array_at(frame, i, &array));
+        CHECK_EQ(array.read_only, 0);
+        char *data = array.data;
+        for (uint64_t at = 0; at < array.nbytes; at += BLOCK)
+            put(data + at, array.nbytes - at, value);
+        if (array.nbytes > sizeof value)
+            put(data + array.nbytes - sizeof value, sizeof value, value);
+    }
+}
+
+bool kit_whole(const struct sluice_frame *frame, uint64_t value)
+{
+    for (uint32_t i = 0; i < frame->array_count; i++) {
+        struct sluice_array array;
+        CHECK_OK(sluice_frame_array_at(frame, i, &array));
+        const char *data = array.data;
+        /* From the end: a writer fills from the start, so halves do not hide. */
+        if (array.nbytes > sizeof value && !says(data + array.nbytes - sizeof value, sizeof value, value))
+            return false;
+        for (uint64_t at = 0; at < array.nbytes; at += BLOCK)
+            if (array.nbytes - at > sizeof value && !says(data + at, array.nbytes - at, value))
+                return false;
+    }
+    return true;
+}
+
+int kit_commit(sluice_writer *writer)
+{
+    struct sluice_frame frame;
+    int r = sluice_writer_begin(writer, SLUICE_DEFAULT, &frame);
+    if (r != 0)
+        return r;
+    uint64_t next = kit_writer_stats(writer).committed + 1;
+    kit_fill(&frame, next);
+    CHECK_OK(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU));
+    CHECK_EQ(frame.sequence, next);
+    return 0;
+}
+
+void kit_commits(sluice_writer *writer, int n)
+{
+    for (int i = 0; i < n; i++)
+        CHECK_OK(kit_commit(writer));
+}
+
+struct sluice_frame kit_take(sluice_reader *reader)
+{
+    struct sluice_frame frame;
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &frame));
+    CHECK(kit_whole(&frame, frame.sequence));
+    return frame;
+}
+
+void kit_give(sluice_reader *reader, struct sluice_frame *frame)
+{
+    CHECK(kit_whole(frame, frame->sequence));
+    CHECK_OK(sluice_reader_release(reader, frame, SLUICE_ON_CPU));
+}
+
+/* ---- ends ---- */
+
+struct sluice_writer_params kit_writer_params(const char *name, const struct sluice_format *format)
+{
+    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+    params.name = name;
+    params.format = format;
+    return params;
+}
+
+struct sluice_reader_params kit_reader_params(const char *name)
+{
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    params.name = name;
+    return params;
+}
+
+sluice_writer *kit_writer(const char *name, int64_t bytes)
+{
+    struct sluice_format format = kit_format(bytes);
+    struct sluice_writer_params params = kit_writer_params(name, &format);
+    sluice_writer *writer;
+    test_dir();
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    return writer;
+}
+
+sluice_reader *kit_reader(const char *name, uint32_t mode)
+{
+    struct sluice_reader_params params = kit_reader_params(name);
+    sluice_reader *reader;
+    params.mode = mode;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    return reader;
+}
+
+struct sluice_writer_stats kit_writer_stats(sluice_writer *writer)
+{
+    struct sluice_writer_stats stats = { .size = sizeof stats };
+    CHECK_OK(sluice_writer_stats(writer, &stats));
+    return stats;
+}
+
+struct sluice_reader_stats kit_reader_stats(sluice_reader *reader)
+{
+    struct sluice_reader_stats stats = { .size = sizeof stats };
+    CHECK_OK(sluice_reader_stats(reader, &stats));
+    return stats;
+}
+
+/* ---- roles ---- */
+
+const char *ask(struct child *child, const char *line)
+{
+    child_send(child, line);
+    const char *answer = child_line(child, 10);
+    if (!answer)
+        FAIL("%s ended when told \"%s\"", child->label, line);
+    return answer;
+}
+
+void tell_at(const char *file, int line_number, struct child *child, const char *line, const char *answer)
+{
+    const char *got = ask(child, line);
+    if (strncmp(got, answer, strlen(answer)) != 0)
+        test_fail(file, line_number, "%s, told \"%s\", should answer \"%s\", not \"%s\"", child->label, line, answer,
+                  got);
+}
+
+long long number_at(const char *file, int line, const char *text, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = text; at && (at = strstr(at, word)); at += length)
+        if ((at == text || at[-1] == ' ') && at[length] == ' ')
+            return strtoll(at + length, NULL, 10);
+    test_fail(file, line, "there is no number behind \"%s\" in \"%s\"", word, text ? text : "(null)");
+}
+
+const char *option(int argc, char **argv, const char *name, const char *otherwise)
+{
+    size_t length = strlen(name);
+    for (int i = 1; i < argc; i++)
+        if (strncmp(argv[i], name, length) == 0 && argv[i][length] == '=')
+            return argv[i] + length + 1;
+    return otherwise;
+}
+
+long long option_number(int argc, char **argv, const char *name, long long otherwise)
+{
+    const char *text = option(argc, argv, name, NULL);
+    return text ? strtoll(text, NULL, 10) : otherwise;
+}
+
+int kit_mappings(pid_t pid, const char *text)
+{
+    char path[64], line[1024];
+    int count = 0;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    FILE *file = fopen(path, "re");
+    CHECK(file != NULL);
+    while (fgets(line, sizeof line, file))
+        count += strstr(line, text) != NULL;
+    fclose(file);
+    return count;
+}
+
+int kit_descriptors(pid_t pid)
+{
+    char path[64];
+    int count = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    DIR *dir = opendir(path);
+    CHECK(dir != NULL);
+    for (struct dirent *entry; (entry = readdir(dir));)
+        count += entry->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}

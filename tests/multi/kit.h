@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the multi-process tests share: frames that show whether they are whole, and two roles that do
+ * what they are told line by line.
+ */
+#ifndef MULTI_KIT_H
+#define MULTI_KIT_H
+
+#include <sluice/sluice.h>
+
+#include "harness/test.h"
+
+/* ---- frames ---- */
+
+/* A format of one array "data" of so many bytes. */
+struct sluice_format kit_format(int64_t bytes);
+
+/* Writes the value into every 4 KiB of every array, and at each end. */
+void kit_fill(const struct sluice_frame *frame, uint64_t value);
+
+/* Does every 4 KiB of it say `value`? */
+bool kit_whole(const struct sluice_frame *frame, uint64_t value);
+
+/* begin, fill with the sequence that it will have, commit. Returns that of begin. */
+int kit_commit(sluice_writer *writer);
+
+/* The same n times; each must find a slot. */
+void kit_commits(sluice_writer *writer, int n);
+
+/* acquire within a second, must be 0 and whole. */
+struct sluice_frame kit_take(sluice_reader *reader);
+
+/* Must still be whole; release. */
+void kit_give(sluice_reader *reader, struct sluice_frame *frame);
+
+/* ---- this process's ends ---- */
+
+struct sluice_writer_params kit_writer_params(const char *name, const struct sluice_format *format);
+struct sluice_reader_params kit_reader_params(const char *name);
+sluice_writer *kit_writer(const char *name, int64_t bytes);
+sluice_reader *kit_reader(const char *name, uint32_t mode);
+struct sluice_writer_stats kit_writer_stats(sluice_writer *writer);
+struct sluice_reader_stats kit_reader_stats(sluice_reader *reader);
+
+/* ---- roles ----
+ *
+ * kit_start("writer", "name=cam", "bytes=65536", ..., NULL); see kit_roles.c for the words. Each line sent
+ * is answered by one line.
+ */
+#define kit_start(...) role_start_at("kit_roles.c", __VA_ARGS__)
+
+/* Sends a line, gives the answer. */
+const char *ask(struct child *child, const char *line);
+
+/* The same; the answer must begin with `answer`. */
+#define TELL(child, line, answer) tell_at(__FILE__, __LINE__, (child), (line), (answer))
+void tell_at(const char *file, int line_number, struct child *child, const char *line, const char *answer);
+
+/* The number behind `word` in a text "... word 12 ...". */
+#define NUMBER(text, word) number_at(__FILE__, __LINE__, (text), (word))
+long long number_at(const char *file, int line, const char *text, const char *word);
+
+/* The value of NAME=VALUE among a role's arguments, or `otherwise`. */
+const char *option(int argc, char **argv, const char *name, const char *otherwise);
+long long option_number(int argc, char **argv, const char *name, long long otherwise);
+
+/* How many lines of this process's or another's /proc/PID/maps contain `text`. */
+int kit_mappings(pid_t pid, const char *text);
+
+/* How many descriptors a process has open. */
+int kit_descriptors(pid_t pid);
+
+#endif

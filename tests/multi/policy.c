@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What happens when slots run out, and how many frames a reader may hold, keep and skip.
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "multi/kit.h"
+
+#define KIB 1024
+#define SOON (2 * SLUICE_S) /* "at once" on a machine that does much else */
+
+static sluice_writer *open_writer(uint32_t slots, uint32_t max_slots, int64_t wait_ns)
+{
+    struct sluice_format format = kit_format(16 * KIB);
+    struct sluice_writer_params params = kit_writer_params("cam", &format);
+    sluice_writer *writer;
+
+    test_dir();
+    params.slots = slots;
+    params.max_slots = max_slots;
+    params.wait_ns = wait_ns;
+    params.policy = wait_ns ? SLUICE_WAIT : SLUICE_DROP;
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    return writer;
+}
+
+static sluice_reader *open_reader(uint32_t mode, uint32_t depth, uint32_t hold, uint32_t every)
+{
+    struct sluice_reader_params params = kit_reader_params("cam");
+    sluice_reader *reader;
+
+    params.mode = mode;
+    params.depth = depth;
+    params.hold = hold;
+    params.every = every;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    return reader;
+}
+
+/* Two reader processes that hold a frame each, of a channel with 3 slots: nothing is free. */
+struct starved { struct child a, b; };
+
+static struct starved starve(sluice_writer *writer)
+{
+    struct starved s = { .a = kit_start("reader", NULL) };
+    child_expect(&s.a, "open", 5);
+    s.b = kit_start("reader", NULL);
+    child_expect(&s.b, "open", 5);
+    kit_commits(writer, 1);
+    TELL(&s.a, "hold 1000", "holds 1 ");
+    kit_commits(writer, 1);
+    TELL(&s.b, "hold 1000", "holds 2 ");
+    kit_commits(writer, 1);
+    return s;
+}
+
+static void feed(struct starved *s)
+{
+    TELL(&s->a, "check", "whole 1");
+    TELL(&s->b, "check", "whole 1");
+    role_stop(&s->a);
+    role_stop(&s->b);
+}
+
+static void check_names_both(const struct starved *s)
+{
+    char text[64];
+    snprintf(text, sizeof text, "(process %d) has held 1 for 0.", (int)s->a.pid);
+    CHECK_HAS(sluice_last_error(), text);
+    snprintf(text, sizeof text, "(process %d) has held 1 for 0.", (int)s->b.pid);
+    CHECK_HAS(sluice_last_error(), text);
+}
+
+TEST(a_dropping_writer_is_told_at_once_who_holds_what)
+{
+    sluice_writer *writer = open_writer(3, 3, 0);
+    struct starved s = starve(writer);
+    struct sluice_frame frame;
+
+    for (int i = 1; i <= 3; i++) {
+        int64_t began = test_now();
+        CHECK_SAYS(sluice_writer_begin(writer, SLUICE_DEFAULT, &frame), SLUICE_NO_SLOT,
+                   "none of its 3 slots is free (0 being written)");
+        CHECK_LE(test_now() - began, SOON);
+        check_names_both(&s);
+        CHECK_EQ(kit_writer_stats(writer).dropped, i);
+    }
+    TELL(&s.a, "give", "gave 1");
+    kit_commits(writer, 1);
+    TELL(&s.a, "take 1000", "took 4 missed 5 "); /* 2 passed over, 3 dropped */
+    TELL(&s.b, "check", "whole 1");
+    role_stop(&s.a);
+    role_stop(&s.b);
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+static bool line_is_there(const struct child *child)
+{
+    struct pollfd out = { .fd = child->out, .events = POLLIN };
+    return poll(&out, 1, 0) > 0;
+}
+
+TEST(a_waiting_writer_is_woken_by_a_release)
+{
+    test_dir();
+    struct child writer = kit_start("writer", "slots=3", "max_slots=3", "wait_ms=8000", NULL);
+    child_expect(&writer, "open", 5);
+    struct child a = kit_start("reader", NULL), b = kit_start("reader", NULL);
+    child_expect(&a, "open", 5);
+    child_expect(&b, "open", 5);
+    TELL(&writer, "commit 1", "committed 1");
+    TELL(&a, "hold 1000", "holds 1 ");
+    TELL(&writer, "commit 1", "committed 2");
+    TELL(&b, "hold 1000", "holds 2 ");
+    TELL(&writer, "commit 1", "committed 3");
+
+    child_send(&writer, "commit 1");
+    test_nap(50 * SLUICE_MS);
+    CHECK(!line_is_there(&writer)); /* it waits */
+    int64_t began = test_now();
+    TELL(&a, "give", "gave 1");
+    child_expect(&writer, "committed 4", 2);
+    CHECK_LE(test_now() - began, SOON);
+    TELL(&b, "check", "whole 1");
+    role_stop(&a);
+    role_stop(&b);
+    role_stop(&writer);
+}
+
+TEST(a_waiting_writer_gives_up_in_time)
+{
+    sluice_writer *writer = open_writer(3, 3, 200 * SLUICE_MS);
+    struct starved s = starve(writer);
+    struct sluice_frame frame;
+
+    int64_t began = test_now();
+    CHECK_RESULT(sluice_writer_begin(writer, SLUICE_DEFAULT, &frame), SLUICE_NO_SLOT);
+    CHECK_GE(test_now() - began, 200 * SLUICE_MS);
+    CHECK_LE(test_now() - began, 200 * SLUICE_MS + SOON);
+    check_names_both(&s);
+    CHECK_GE(kit_writer_stats(writer).waited_ns, 200 * SLUICE_MS);
+    feed(&s);
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+TEST(a_time_out_of_begin_overrules_the_policy)
+{
+    for (int64_t wait_ns = 0; wait_ns <= 5 * SLUICE_S; wait_ns += 5 * SLUICE_S) {
+        sluice_writer *writer = open_writer(3, 3, wait_ns);
+        struct starved s = starve(writer);
+        struct sluice_frame frame;
+
+        int64_t began = test_now();
+        CHECK_RESULT(sluice_writer_begin(writer, 0, &frame), SLUICE_NO_SLOT);
+        CHECK_LE(test_now() - began, SOON);
+        began = test_now();
+        CHECK_RESULT(sluice_writer_begin(writer, 100 * SLUICE_MS, &frame), SLUICE_NO_SLOT);
+        CHECK_GE(test_now() - began, 100 * SLUICE_MS);
+        CHECK_LE(test_now() - began, 100 * SLUICE_MS + SOON);
+        CHECK_RESULT(sluice_writer_begin(writer, -2, &frame), SLUICE_E_INVALID);
+        feed(&s);
+        CHECK_OK(sluice_writer_close(&writer));
+    }
+}
+
+TEST(a_writer_grows_to_its_limit_then_drops)
+{
+    sluice_writer *writer = open_writer(0, 0, 0); /* 4, growing to 8 */
+    sluice_reader *reader = open_reader(SLUICE_IN_ORDER, 6, 0, 0);
+    struct sluice_frame frames[8], frame;
+
+    CHECK_EQ(kit_writer_stats(writer).slots, 4);
+    for (int i = 0; i < 8; i++) {
+        CHECK_OK(sluice_writer_begin(writer, SLUICE_DEFAULT, &frames[i]));
+        CHECK_EQ(kit_writer_stats(writer).slots, i < 4 ? 4 : i + 1);
+    }
+    CHECK_SAYS(sluice_writer_begin(writer, SLUICE_DEFAULT, &frame), SLUICE_NO_SLOT, "8 slots is free (8 being written)");
+    for (int i = 0; i < 8; i++) {
+        kit_fill(&frames[i], (uint64_t)i + 1);
+        CHECK_OK(sluice_writer_commit(writer, &frames[i], SLUICE_ON_CPU));
+    }
+    /* All of them can be read, the memories of grown slots too. */
+    for (uint64_t i = 1; i <= 8; i++) {
+        frame = kit_take(reader);
+        CHECK_EQ(frame.sequence, i);
+        CHECK_EQ(frame.generation, 1);
+        CHECK_EQ(frame.flags, i == 1 ? SLUICE_FRAME_NEW_FORMAT : 0);
+        kit_give(reader, &frame);
+    }
+    kit_commits(writer, 20);
+    CHECK_EQ(kit_writer_stats(writer).slots, 8);
+    CHECK_EQ(kit_writer_stats(writer).dropped, 1);
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+TEST(a_waiting_writer_grows_before_it_waits)
+{
+    sluice_writer *writer = open_writer(3, 4, SLUICE_S);
+    struct starved s = starve(writer);
+
+    kit_commits(writer, 1);
+    CHECK_EQ(kit_writer_stats(writer).slots, 4);
+    CHECK_EQ(kit_writer_stats(writer).waited_ns, 0);
+    feed(&s);
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+TEST(a_cancelled_frame_never_was)
+{
+    sluice_writer *writer = open_writer(0, 0, 0);
+    sluice_reader *reader = open_reader(SLUICE_IN_ORDER, 0, 0, 0);
+    struct sluice_frame frame;
+
+    kit_commits(writer, 1);
+    for (int i = 0; i < 30; i++) {
+        CHECK_OK(sluice_writer_begin(writer, SLUICE_DEFAULT, &frame));
+        kit_fill(&frame, 666);
+        CHECK_RESULT(sluice_writer_cancel(writer, &frame, (struct sluice_stream){ 0 }), SLUICE_E_INVALID);
+        CHECK_OK(sluice_writer_cancel(writer, &frame, SLUICE_ON_CPU));
+        CHECK_RESULT(sluice_writer_cancel(writer, &frame, SLUICE_ON_CPU), SLUICE_E_STALE);
+        CHECK_RESULT(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU), SLUICE_E_STALE);
+    }
+    frame = kit_take(reader); /* the newest stayed through all of it */
+    CHECK_EQ(frame.sequence, 1);
+    kit_give(reader, &frame);
+    kit_commits(writer, 1);
+    frame = kit_take(reader);
+    CHECK_EQ(frame.sequence, 2);
+    CHECK_EQ(frame.missed, 0);
+    kit_give(reader, &frame);
+    CHECK_EQ(kit_writer_stats(writer).cancelled, 30);
+    CHECK_EQ(kit_writer_stats(writer).dropped, 0);
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+TEST(frames_are_numbered_in_the_order_of_commits)
+{
+    sluice_writer *writer = open_writer(0, 0, 0);
+    sluice_reader *reader = open_reader(SLUICE_IN_ORDER, 0, 0, 0);
+    static const int order[4] = { 2, 0, 3, 1 };
+    struct sluice_frame frames[4], frame;
+
+    for (int i = 0; i < 4; i++) {
+        CHECK_OK(sluice_writer_begin(writer, SLUICE_DEFAULT, &frames[i]));
+        for (int k = 0; k < i; k++)
+            CHECK_NE(frames[i].slot, frames[k].slot);
+        frames[i].meta_size = (uint32_t)sprintf(frames[i].meta, "begun %d", i) + 1;
+    }
+    for (int i = 0; i < 4; i++) {
+        kit_fill(&frames[order[i]], (uint64_t)i + 1);
+        CHECK_OK(sluice_writer_commit(writer, &frames[order[i]], SLUICE_ON_CPU));
+        CHECK_EQ(frames[order[i]].sequence, i + 1);
+    }
+    for (int i = 0; i < 4; i++) {
+        char text[16];
+        sprintf(text, "begun %d", order[i]);
+        frame = kit_take(reader);
+        CHECK_EQ(frame.sequence, i + 1);
+        CHECK_STR((const char *)frame.meta, text);
+        kit_give(reader, &frame);
+    }
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+TEST(a_reader_that_holds_too_many_is_told_which)
+{
+    sluice_writer *writer = open_writer(0, 0, 0);
+    sluice_reader *reader = open_reader(SLUICE_IN_ORDER, 0, 2, 0), *one = open_reader(SLUICE_NEWEST, 0, 0, 0);
+    struct sluice_frame a, b, c;
+
+    kit_commits(writer, 4);
+    a = kit_take(reader);
+    b = kit_take(reader);
+    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &c), SLUICE_E_LIMIT, "holds 2 frames already (1, 2)");
+    CHECK_EQ(kit_reader_stats(reader).held, 2);
+    kit_give(reader, &a);
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &c));
+    CHECK_EQ(c.sequence, 3);
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &a), SLUICE_E_LIMIT);
+    CHECK_HAS(sluice_last_error(), "2");
+    CHECK_HAS(sluice_last_error(), "3");
+    kit_give(reader, &c);
+    kit_give(reader, &b);
+
+    a = kit_take(one); /* one at a time is the default */
+    CHECK_SAYS(sluice_reader_acquire(one, SLUICE_ON_CPU, 0, &b), SLUICE_E_LIMIT, "(4)");
+    kit_give(one, &a);
+    CHECK_OK(sluice_reader_close(&one));
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+TEST(depth_and_hold_over_what_the_channel_has_are_refused)
+{
+    sluice_writer *writer = open_writer(4, 8, 0);
+    struct sluice_reader_params params = kit_reader_params("cam");
+    sluice_reader *reader = NULL;
+
+    params.mode = SLUICE_IN_ORDER;
+    params.hold = 7;
+    CHECK_SAYS(sluice_reader_open(&reader, &params), SLUICE_E_LIMIT, "hold 7 is too much, 8 slots allow 6");
+    params.hold = 0;
+    params.depth = 7;
+    CHECK_SAYS(sluice_reader_open(&reader, &params), SLUICE_E_LIMIT, "depth 7 is too much, 8 slots allow 6");
+    params.depth = 65;
+    CHECK_SAYS(sluice_reader_open(&reader, &params), SLUICE_E_LIMIT, "64 at most");
+    CHECK(reader == NULL);
+    CHECK_EQ(kit_writer_stats(writer).refused, 2);
+
+    params.depth = 6;
+    params.hold = 6;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    CHECK_EQ(kit_reader_stats(reader).depth, 6);
+    struct sluice_frame frames[6];
+    for (int i = 0; i < 6; i++) {
+        kit_commits(writer, 1);
+        frames[i] = kit_take(reader);
+    }
+    kit_commits(writer, 50); /* what it holds does not starve the writer */
+    for (int i = 0; i < 6; i++)
+        kit_give(reader, &frames[i]);
+    CHECK_OK(sluice_reader_close(&reader));
+    reader = open_reader(SLUICE_IN_ORDER, 0, 0, 0);
+    CHECK_EQ(kit_reader_stats(reader).depth, 4); /* the default */
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+TEST(every_third_frame_is_every_third)
+{
+    sluice_writer *writer = open_writer(0, 0, 0);
+    sluice_reader *recorder = open_reader(SLUICE_IN_ORDER, 0, 0, 3), *newest = open_reader(SLUICE_NEWEST, 0, 0, 3);
+    struct sluice_frame frame;
+
+    for (uint64_t i = 1; i <= 30; i++) {
+        kit_commits(writer, 1);
+        if (i % 3 != 1) {
+            CHECK_RESULT(sluice_reader_acquire(recorder, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
+            CHECK_RESULT(sluice_reader_acquire(newest, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
+            continue;
+        }
+        frame = kit_take(recorder);
+        CHECK_EQ(frame.sequence, i);
+        CHECK_EQ(frame.missed, 0);
+        kit_give(recorder, &frame);
+        frame = kit_take(newest);
+        CHECK_EQ(frame.sequence, i);
+        CHECK_EQ(frame.missed, 0);
+        kit_give(newest, &frame);
+    }
+    /* Late: it gets the newest, and what came since the third frame that it asked for is missed. */
+    kit_commits(writer, 7);
+    frame = kit_take(newest);
+    CHECK_EQ(frame.sequence, 37);
+    CHECK_EQ(frame.missed, 6);
+    kit_give(newest, &frame);
+    CHECK_EQ(kit_reader_stats(newest).missed, 6);
+    CHECK_OK(sluice_reader_close(&newest));
+    CHECK_OK(sluice_reader_close(&recorder));
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+TEST(in_order_under_a_waiting_writer_loses_nothing)
+{
+    long n = test_scale(10000);
+    char line[32];
+
+    test_dir();
+    struct child writer = kit_start("writer", "bytes=8192", "wait_ms=10000", NULL);
+    child_expect(&writer, "open", 5);
+    sluice_reader *reader = open_reader(SLUICE_IN_ORDER, 0, 0, 0);
+    snprintf(line, sizeof line, "commit %ld", n);
+    child_send(&writer, line);
+    for (long i = 1; i <= n; i++) {
+        struct sluice_frame frame;
+        CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 5 * SLUICE_S, &frame));
+        CHECK_EQ(frame.sequence, i);
+        CHECK_EQ(frame.missed, 0);
+        CHECK(kit_whole(&frame, (uint64_t)i));
+        if (i % 100 == 0)
+            test_nap(2 * SLUICE_MS); /* slow: the writer has to wait */
+        kit_give(reader, &frame);
+    }
+    snprintf(line, sizeof line, "committed %ld", n);
+    child_expect(&writer, line, 5);
+    CHECK_EQ(NUMBER(ask(&writer, "stats"), "dropped"), 0);
+    CHECK_EQ(NUMBER(ask(&writer, "stats"), "stolen"), 0);
+    CHECK_EQ(kit_reader_stats(reader).missed, 0);
+    CHECK_EQ(kit_reader_stats(reader).taken, n);
+    CHECK_OK(sluice_reader_close(&reader));
+    role_stop(&writer);
+}
+
+TEST(a_waiting_writer_names_who_has_not_read)
+{
+    sluice_writer *writer = open_writer(4, 4, 50 * SLUICE_MS);
+    sluice_reader *reader = open_reader(SLUICE_IN_ORDER, 2, 0, 0);
+    struct sluice_frame frame;
+
+    kit_commits(writer, 4);
+    CHECK_SAYS(sluice_writer_begin(writer, SLUICE_DEFAULT, &frame), SLUICE_NO_SLOT, "has not read 4 frames");
+    for (uint64_t i = 1; i <= 4; i++) {
+        frame = kit_take(reader);
+        CHECK_EQ(frame.sequence, i);
+        kit_give(reader, &frame);
+    }
+    kit_commits(writer, 1);
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+TEST(in_order_under_a_dropping_writer_loses_its_oldest_counted)
+{
+    sluice_writer *writer = open_writer(4, 6, 0);
+    sluice_reader *reader = open_reader(SLUICE_IN_ORDER, 4, 0, 0);
+    struct sluice_frame frame;
+
+    kit_commits(writer, 100);
+    CHECK_EQ(kit_writer_stats(writer).dropped, 0);
+    /* The newest four at least were kept; with six slots it may be five. */
+    frame = kit_take(reader);
+    CHECK_LE(frame.sequence, 97);
+    CHECK_GE(frame.sequence, 95);
+    CHECK_EQ(frame.missed, frame.sequence - 1);
+    CHECK_EQ(kit_writer_stats(writer).stolen, frame.missed);
+    uint64_t last = frame.sequence;
+    kit_give(reader, &frame);
+    while (last < 100) {
+        frame = kit_take(reader);
+        CHECK_EQ(frame.sequence, ++last);
+        CHECK_EQ(frame.missed, 0);
+        kit_give(reader, &frame);
+    }
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+TEST(taken_and_missed_account_for_every_frame)
+{
+    test_dir();
+    struct child writer = kit_start("writer", "bytes=20000", NULL);
+    child_expect(&writer, "open", 5);
+    sluice_reader *reader = open_reader(SLUICE_IN_ORDER, 0, 0, 0);
+    uint64_t taken = 0, missed = 0, last = 0;
+    int64_t until = test_now() + test_scale(1000) * SLUICE_MS;
+    struct sluice_frame frame;
+    int r;
+
+    TELL(&writer, "run 20", "running");
+    while (test_now() < until) {
+        frame = kit_take(reader);
+        CHECK(frame.sequence > last);
+        CHECK_EQ(frame.sequence - last, frame.missed + 1);
+        last = frame.sequence;
+        taken++;
+        missed += frame.missed;
+        if (taken % 50 == 0)
+            test_nap(3 * SLUICE_MS); /* behind by more than its depth */
+        kit_give(reader, &frame);
+    }
+    CHECK_EQ(NUMBER(ask(&writer, "stop"), "dropped"), 0);
+    while ((r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_MS, &frame)) == 0) {
+        taken++;
+        missed += frame.missed;
+        kit_give(reader, &frame);
+    }
+    CHECK_EQ(r, SLUICE_TIMEOUT);
+    const char *stats = ask(&writer, "stats");
+    CHECK_EQ(taken + missed, NUMBER(stats, "committed"));
+    CHECK_EQ(missed, NUMBER(stats, "stolen"));
+    CHECK(missed > 0);
+    CHECK_EQ(kit_reader_stats(reader).missed, missed);
+    CHECK_EQ(kit_reader_stats(reader).taken, taken);
+    CHECK_OK(sluice_reader_close(&reader));
+    role_stop(&writer);
+}

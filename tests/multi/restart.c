@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Ends and new beginnings: killed, closed, forked, started again; nothing to clean, nobody left behind.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "multi/kit.h"
+
+#define KIB 1024
+#define SOON (2 * SLUICE_S)
+
+static struct child start_writer(const char *a, const char *b)
+{
+    test_dir();
+    struct child writer = kit_start("writer", "bytes=50000", a, b, NULL);
+    child_expect(&writer, "open", 5);
+    return writer;
+}
+
+static struct child start_reader(const char *a, const char *b)
+{
+    struct child reader = kit_start("reader", "name=cam", a, b, NULL);
+    child_expect(&reader, "open", 5);
+    return reader;
+}
+
+/* A frame of a session that is new to the reader, and of a generation that is. */
+#define ALL_NEW "missed 0 flags 3"
+
+TEST(readers_find_a_killed_writers_successor)
+{
+    struct child writer = start_writer(NULL, NULL);
+    struct child newest = start_reader(NULL, NULL), recorder = start_reader("mode=1", NULL);
+    char session[32];
+
+    TELL(&writer, "commit 3", "committed 3");
+    TELL(&newest, "take 1000", "took 3 missed 0 flags 2");
+    TELL(&recorder, "count 3 1000", "counted 3 first 1 last 3 missed 0");
+    snprintf(session, sizeof session, "%s", ask(&newest, "session"));
+    child_kill(&writer, SIGKILL);
+    TELL(&newest, "take 100", "NO_WRITER");
+    TELL(&recorder, "take 100", "NO_WRITER");
+    CHECK_EQ(NUMBER(ask(&newest, "stats"), "connected"), 0);
+
+    writer = start_writer(NULL, NULL);
+    TELL(&writer, "commit 1", "committed 1");
+    TELL(&newest, "take 5000", "took 1 " ALL_NEW);
+    TELL(&recorder, "take 5000", "took 1 " ALL_NEW);
+    CHECK(strcmp(ask(&newest, "session"), session) != 0);
+    TELL(&writer, "commit 1", "committed 2");
+    TELL(&newest, "take 1000", "took 2 missed 0 flags 0");
+    CHECK_EQ(NUMBER(ask(&newest, "stats"), "sessions"), 2);
+    role_stop(&newest);
+    role_stop(&recorder);
+    role_stop(&writer);
+}
+
+TEST(frames_of_a_dead_session_stay_readable_while_they_are_held)
+{
+    struct child writer = start_writer(NULL, NULL);
+    struct child reader = start_reader("hold=2", NULL);
+
+    TELL(&writer, "commit 1", "committed 1");
+    TELL(&reader, "hold 1000", "holds 1 ");
+    child_kill(&writer, SIGKILL);
+    TELL(&reader, "check", "whole 1");
+    writer = start_writer(NULL, NULL);
+    TELL(&writer, "commit 7", "committed 7");
+    TELL(&reader, "hold 5000", "holds 7 " ALL_NEW);
+    TELL(&writer, "commit 50", "committed 57");
+    TELL(&reader, "check", "whole 2");
+    TELL(&reader, "give", "gave 1");
+    TELL(&reader, "check", "whole 1");
+    TELL(&reader, "give", "gave 7");
+    /* The old session has gone with its last frame. */
+    TELL(&reader, "take 1000", "took 57 ");
+    CHECK_LE(kit_mappings(reader.pid, "memfd:sluice-control"), 1);
+    role_stop(&reader);
+    role_stop(&writer);
+}
+
+TEST(ready_frames_of_a_killed_writer_are_given)
+{
+    struct child writer = start_writer(NULL, NULL);
+    struct child recorder = start_reader("mode=1", NULL), newest = start_reader(NULL, NULL);
+
+    TELL(&writer, "commit 4", "committed 4");
+    TELL(&writer, "begin", "begun"); /* in flight: nobody will see it */
+    child_kill(&writer, SIGKILL);
+    CHECK_SOON(NUMBER(ask(&newest, "stats"), "connected") == 0, 2);
+    TELL(&newest, "take 1000", "took 4 ");
+    TELL(&newest, "take 50", "NO_WRITER");
+    TELL(&recorder, "count 4 1000", "counted 4 first 1 last 4 missed 0");
+    TELL(&recorder, "take 50", "NO_WRITER");
+    role_stop(&recorder);
+    role_stop(&newest);
+}
+
+/* Memory that was on its way when the writer died. */
+TEST(ready_frames_of_a_killed_writer_are_given_in_a_new_generation_too)
+{
+    struct child writer = start_writer(NULL, NULL);
+    struct child reader = start_reader(NULL, NULL);
+
+    TELL(&writer, "commit 1", "committed 1");
+    TELL(&reader, "take 1000", "took 1 ");
+    child_kill(&reader, SIGSTOP);
+    TELL(&writer, "reformat 70000", "generation 2");
+    TELL(&writer, "commit 1", "committed 2");
+    child_kill(&writer, SIGKILL);
+    child_kill(&reader, SIGCONT);
+    TELL(&reader, "take 1000", "took 2 missed 0 flags 2 generation 2");
+    role_stop(&reader);
+}
+
+TEST(a_closed_channel_gives_what_is_unread_then_says_so_again_and_again)
+{
+    struct child writer = start_writer(NULL, NULL);
+    struct child recorder = start_reader("mode=1", NULL), newest = start_reader(NULL, NULL);
+
+    TELL(&writer, "commit 3", "committed 3");
+    TELL(&writer, "begin", "begun"); /* cancelled by close */
+    TELL(&writer, "close", "closed");
+    for (int i = 0; i < 2; i++) {
+        TELL(&recorder, "count 3 1000", i ? "CLOSED after 0" : "counted 3 first 1 last 3 missed 0");
+        TELL(&newest, "take 1000", i ? "CLOSED" : "took 3 ");
+        int64_t began = test_now();
+        TELL(&recorder, "take 5000", "CLOSED"); /* at once */
+        TELL(&newest, "take 5000", "CLOSED");
+        CHECK_LE(test_now() - began, SOON);
+    }
+    role_stop(&writer);
+    TELL(&newest, "take 0", "CLOSED");
+
+    writer = start_writer(NULL, NULL);
+    TELL(&writer, "commit 1", "committed 1");
+    CHECK_SOON(NUMBER(ask(&newest, "stats"), "lag") == 0 && strncmp(ask(&newest, "take 20"), "took 1", 6) == 0, 5);
+    CHECK_SOON(strncmp(ask(&recorder, "take 20"), "took 1", 6) == 0, 5);
+    role_stop(&writer);
+    role_stop(&recorder);
+    role_stop(&newest);
+}
+
+TEST(close_right_behind_a_frame_of_a_new_format_loses_nothing)
+{
+    for (int i = 0; i < 20; i++) {
+        sluice_writer *writer = kit_writer("cam", 8 * KIB);
+        struct child reader = start_reader("mode=1", NULL);
+        struct sluice_format format = kit_format(16 * KIB);
+
+        kit_commits(writer, 1);
+        CHECK_OK(sluice_writer_reformat(writer, &format));
+        kit_commits(writer, 1);
+        format = kit_format(24 * KIB);
+        CHECK_OK(sluice_writer_reformat(writer, &format));
+        kit_commits(writer, 1);
+        CHECK_OK(sluice_writer_close(&writer));
+        TELL(&reader, "count 3 1000", "counted 3 first 1 last 3 missed 0");
+        TELL(&reader, "take 1000", "CLOSED");
+        role_stop(&reader);
+    }
+}
+
+TEST(a_reader_may_be_opened_before_the_writer)
+{
+    test_dir();
+    struct child patient = kit_start("reader", "open_ms=8000", NULL);
+    struct child later = kit_start("reader", "open_ms=-1", NULL);
+    child_expect(&later, "open", 2);
+    TELL(&later, "take 50", "NO_WRITER");
+    CHECK_HAS(ask(&later, "last"), "no channel 'cam' in");
+    TELL(&later, "stats", "connected 0 taken 0");
+
+    struct child now = kit_start("reader", NULL), briefly = kit_start("reader", "open_ms=200", NULL);
+    CHECK_HAS(child_line(&now, 2), "E_NOT_FOUND no channel 'cam' in");
+    int64_t began = test_now();
+    CHECK_HAS(child_line(&briefly, 4), "E_NOT_FOUND no channel 'cam' in");
+    CHECK_LE(test_now() - began, SOON);
+    role_stop(&now);
+    role_stop(&briefly);
+
+    struct child writer = start_writer(NULL, NULL);
+    child_expect(&patient, "open", 4);
+    TELL(&writer, "commit 1", "committed 1");
+    TELL(&patient, "take 1000", "took 1 missed 0 flags 2");
+    TELL(&later, "take 4000", "took 1 missed 0 flags 2");
+    role_stop(&writer);
+    role_stop(&patient);
+    role_stop(&later);
+}
+
+TEST(a_second_writer_of_a_live_name_is_refused)
+{
+    struct child writer = start_writer(NULL, NULL);
+    struct child reader = start_reader(NULL, NULL);
+    struct sluice_format format = kit_format(4 * KIB);
+    struct sluice_writer_params params = kit_writer_params("cam", &format);
+    sluice_writer *second = NULL;
+    char text[64];
+
+    snprintf(text, sizeof text, "has a writer already (process %d)", (int)writer.pid);
+    for (int i = 0; i < 3; i++) {
+        int64_t began = test_now();
+        CHECK_SAYS(sluice_writer_open(&second, &params), SLUICE_E_EXISTS, text);
+        CHECK_LE(test_now() - began, SOON);
+    }
+    CHECK(second == NULL);
+    TELL(&writer, "commit 1", "committed 1");
+    TELL(&reader, "take 1000", "took 1 ");
+    struct child third = kit_start("writer", NULL);
+    CHECK_HAS(child_line(&third, 5), "E_EXISTS");
+    role_stop(&third);
+
+    /* A stopped one has it, too. */
+    child_kill(&writer, SIGSTOP);
+    CHECK_SAYS(sluice_writer_open(&second, &params), SLUICE_E_EXISTS, text);
+    child_kill(&writer, SIGCONT);
+    role_stop(&writer);
+    CHECK_OK(sluice_writer_open(&second, &params));
+    CHECK_OK(sluice_writer_close(&second));
+    role_stop(&reader);
+}
+
+TEST(a_name_is_taken_over_while_its_owner_dies)
+{
+    struct sluice_format format = kit_format(4 * KIB);
+    struct sluice_writer_params params = kit_writer_params("cam", &format);
+    sluice_writer *writer;
+
+    for (int i = 0; i < 10; i++) {
+        struct child old = start_writer("slots=32", "bytes=1000000");
+        kill(old.pid, SIGKILL); /* not waited for */
+        CHECK_OK(sluice_writer_open(&writer, &params));
+        CHECK_OK(sluice_writer_close(&writer));
+        CHECK_EQ(child_wait(&old, 5), -SIGKILL);
+    }
+}
+
+TEST(a_lock_that_nobody_answers_for_is_waited_for_a_second)
+{
+    sluice_writer *writer = kit_writer("cam", 4 * KIB); /* makes folder and lock */
+    char path[600];
+
+    CHECK_OK(sluice_writer_close(&writer));
+    snprintf(path, sizeof path, "%s/cam.lock", test_dir());
+    int lock = open(path, O_RDWR | O_CLOEXEC);
+    CHECK(lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0);
+    struct sluice_format format = kit_format(4 * KIB);
+    struct sluice_writer_params params = kit_writer_params("cam", &format);
+    int64_t began = test_now();
+    CHECK_RESULT(sluice_writer_open(&writer, &params), SLUICE_E_EXISTS);
+    CHECK_GE(test_now() - began, SLUICE_S);
+    CHECK_LE(test_now() - began, SLUICE_S + SOON);
+    close(lock);
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+TEST(nothing_is_left_behind_but_the_lock)
+{
+    for (int i = 0; i < 3; i++) {
+        struct child writer = start_writer(NULL, NULL);
+        TELL(&writer, "commit 1", "committed 1");
+        child_kill(&writer, SIGKILL);
+    }
+    sluice_writer *writer = kit_writer("cam", 4 * KIB);
+    CHECK_OK(sluice_writer_close(&writer));
+    DIR *dir = opendir(test_dir());
+    CHECK(dir != NULL);
+    for (struct dirent *entry; (entry = readdir(dir));)
+        if (entry->d_name[0] != '.')
+            CHECK_STR(entry->d_name, "cam.lock");
+    closedir(dir);
+}
+
+/* Starves a 3-slot writer in the test: `a` holds 1, `b` holds 2. */
+static sluice_writer *starve(struct child *a, struct child *b)
+{
+    struct sluice_format format = kit_format(50000);
+    struct sluice_writer_params params = kit_writer_params("cam", &format);
+    struct sluice_frame frame;
+    sluice_writer *writer;
+
+    test_dir();
+    params.slots = params.max_slots = 3;
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    *a = start_reader(NULL, NULL);
+    *b = start_reader(NULL, NULL);
+    kit_commits(writer, 1);
+    TELL(a, "hold 1000", "holds 1 ");
+    kit_commits(writer, 1);
+    TELL(b, "hold 1000", "holds 2 ");
+    kit_commits(writer, 1);
+    CHECK_RESULT(sluice_writer_begin(writer, 0, &frame), SLUICE_NO_SLOT);
+    return writer;
+}
+
+TEST(a_killed_readers_slots_come_back)
+{
+    struct child a, b;
+    sluice_writer *writer = starve(&a, &b);
+
+    child_kill(&a, SIGKILL);
+    CHECK_SOON(kit_commit(writer) == 0, 2);
+    kit_commits(writer, 20);
+    TELL(&b, "check", "whole 1");
+    CHECK_EQ(kit_writer_stats(writer).readers, 1);
+    CHECK_EQ(kit_writer_stats(writer).readers_died, 1);
+    role_stop(&b);
+    CHECK_SOON(kit_writer_stats(writer).readers == 0, 2);
+    CHECK_EQ(kit_writer_stats(writer).readers_died, 1);
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+TEST(a_waiting_writer_goes_on_when_the_holder_is_killed)
+{
+    struct child a, b;
+    sluice_writer *writer = starve(&a, &b);
+    struct sluice_frame frame;
+
+    kill(a.pid, SIGKILL);
+    CHECK_OK(sluice_writer_begin(writer, 5 * SLUICE_S, &frame));
+    CHECK_OK(sluice_writer_cancel(writer, &frame, SLUICE_ON_CPU));
+    CHECK_EQ(child_wait(&a, 5), -SIGKILL);
+    role_stop(&b);
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+TEST(a_killed_readers_forked_child_does_not_keep_its_leases)
+{
+    struct child a, b;
+    sluice_writer *writer = starve(&a, &b);
+
+    pid_t child = (pid_t)NUMBER(ask(&a, "fork"), "forked");
+    child_kill(&a, SIGKILL);
+    CHECK_SOON(kit_commit(writer) == 0, 2);
+    CHECK_EQ(kill(child, 0), 0); /* it lives */
+    kill(child, SIGKILL);
+    role_stop(&b);
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+TEST(a_killed_writers_forked_child_does_not_keep_the_name)
+{
+    struct child writer = start_writer(NULL, NULL);
+    struct child reader = start_reader(NULL, NULL);
+
+    TELL(&writer, "commit 2", "committed 2");
+    pid_t child = (pid_t)NUMBER(ask(&writer, "fork"), "forked");
+    TELL(&writer, "commit 1", "committed 3"); /* the parent goes on as before */
+    TELL(&reader, "take 1000", "took 3 ");
+    child_kill(&writer, SIGKILL);
+    CHECK_SOON(NUMBER(ask(&reader, "stats"), "connected") == 0, 2);
+    TELL(&reader, "take 20", "NO_WRITER");
+    sluice_writer *next = kit_writer("cam", 50000);
+    kit_commits(next, 1);
+    TELL(&reader, "take 5000", "took 1 " ALL_NEW);
+    CHECK_EQ(kill(child, 0), 0);
+    kill(child, SIGKILL);
+    role_stop(&reader);
+    CHECK_OK(sluice_writer_close(&next));
+}
+
+TEST(descriptors_end_at_exec)
+{
+    bool before[256];
+    for (int fd = 0; fd < 256; fd++)
+        before[fd] = fcntl(fd, F_GETFD) >= 0;
+    sluice_writer *writer = kit_writer("cam", 4 * KIB);
+    sluice_reader *reader = kit_reader("cam", SLUICE_NEWEST);
+    sluice_watch *watch;
+    int known = 0;
+
+    CHECK_OK(sluice_registry_watch_open(&watch, NULL));
+    CHECK(sluice_reader_fd(reader) >= 0);
+    for (int fd = 0; fd < 256; fd++) {
+        int flags = fcntl(fd, F_GETFD);
+        if (flags < 0 || before[fd])
+            continue;
+        known++;
+        CHECK(flags & FD_CLOEXEC);
+    }
+    CHECK(known > 10);
+    CHECK_OK(sluice_registry_watch_close(&watch));
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+TEST(twenty_restarts_under_running_readers)
+{
+    test_dir();
+    struct child newest = kit_start("reader", "open_ms=-1", NULL), recorder = kit_start("reader", "mode=1", "open_ms=-1", NULL);
+    child_expect(&newest, "open", 5);
+    child_expect(&recorder, "open", 5);
+    TELL(&newest, "run", "running");
+    TELL(&recorder, "run", "running");
+    for (int i = 0; i < 20; i++) {
+        struct child writer = start_writer(NULL, NULL);
+        TELL(&writer, "run 100", "running");
+        test_nap((30 + i * 7 % 40) * SLUICE_MS);
+        child_kill(&writer, i % 3 ? SIGKILL : SIGTERM);
+        CHECK(child_wait(&writer, 5) < 0);
+    }
+    struct child writer = start_writer(NULL, NULL);
+    TELL(&writer, "run 500", "running");
+    test_nap(SLUICE_S);
+    CHECK_HAS(ask(&writer, "stop"), "ran");
+    for (int i = 0; i < 2; i++) {
+        const char *answer = ask(i ? &recorder : &newest, "stop");
+        CHECK(NUMBER(answer, "sessions") >= 2);
+        CHECK_EQ(NUMBER(answer, "torn"), 0);
+        CHECK_EQ(NUMBER(answer, "back"), 0);
+        CHECK_EQ(NUMBER(answer, "lost"), 0);
+    }
+    /* Nothing of old sessions stays. */
+    CHECK_LE(kit_mappings(newest.pid, "memfd:sluice-control"), 2);
+    CHECK_LE(kit_descriptors(newest.pid), 16);
+    role_stop(&writer);
+    role_stop(&newest);
+    role_stop(&recorder);
+}

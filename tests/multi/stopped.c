@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Peers that live but do not run: nobody waits for them for ever.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "multi/kit.h"
+
+#define KIB 1024
+#define SOON (2 * SLUICE_S)
+
+static struct child start_writer(const char *options[4])
+{
+    test_dir();
+    struct child writer = kit_start("writer", options[0], options[1], options[2], options[3], NULL);
+    child_expect(&writer, "open", 5);
+    return writer;
+}
+
+/* The newest reader beside the writer for a while, 1,000 frames a second. */
+struct outcome { long long frames, missed, p99, dropped; };
+
+static struct outcome measure(struct child *writer, struct child *reader)
+{
+    struct outcome outcome;
+
+    TELL(reader, "run", "running");
+    TELL(writer, "run 1000", "running");
+    test_nap(800 * SLUICE_MS);
+    outcome.dropped = NUMBER(ask(writer, "stop"), "dropped");
+    const char *answer = ask(reader, "stop");
+    outcome.frames = NUMBER(answer, "ran");
+    outcome.missed = NUMBER(answer, "missed");
+    outcome.p99 = NUMBER(answer, "p99");
+    CHECK_EQ(NUMBER(answer, "torn"), 0);
+    CHECK_EQ(NUMBER(answer, "back"), 0);
+    return outcome;
+}
+
+static void check_same(const struct outcome *with, const struct outcome *without)
+{
+    CHECK_EQ(without->dropped, 0);
+    CHECK_EQ(with->dropped, 0);
+    CHECK(without->frames > 50);
+    CHECK_GE(with->frames, without->frames / 2);
+    CHECK_LE(with->missed, without->missed + with->frames / 10);
+    CHECK_LE(with->p99, without->p99 * 4 + 20 * SLUICE_MS);
+}
+
+TEST(a_stopped_recorder_disturbs_nobody)
+{
+    struct child writer = start_writer((const char *[4]){ "bytes=65536", NULL });
+    struct child newest = kit_start("reader", NULL);
+    child_expect(&newest, "open", 5);
+    struct outcome without = measure(&writer, &newest);
+
+    struct child recorder = kit_start("reader", "mode=1", NULL);
+    child_expect(&recorder, "open", 5);
+    long long joined_at = NUMBER(ask(&recorder, "take 1000"), "took");
+    child_kill(&recorder, SIGSTOP);
+    struct outcome with = measure(&writer, &newest);
+    check_same(&with, &without);
+
+    /* It lost the oldest, counted, and goes on. */
+    child_kill(&recorder, SIGCONT);
+    const char *answer = ask(&recorder, "take 1000");
+    CHECK_HAS(answer, "took ");
+    CHECK(NUMBER(answer, "missed") > 0);
+    TELL(&writer, "commit 1", "committed");
+    CHECK_HAS(ask(&recorder, "count 4 1000"), "missed 0");
+    /* All of the writer's frames are accounted for: it joined at the head. */
+    const char *stats = ask(&recorder, "stats");
+    long long seen = NUMBER(stats, "taken") + NUMBER(stats, "missed");
+    while (strncmp(answer = ask(&recorder, "take 20"), "took", 4) == 0)
+        seen += 1 + NUMBER(answer, "missed");
+    CHECK_EQ(joined_at + seen - 1, NUMBER(ask(&writer, "stats"), "committed"));
+    role_stop(&recorder);
+    role_stop(&newest);
+    role_stop(&writer);
+}
+
+TEST(a_recorder_stopped_with_a_frame_in_its_hands_disturbs_nobody)
+{
+    struct child writer = start_writer((const char *[4]){ "bytes=65536", NULL });
+    struct child newest = kit_start("reader", NULL);
+    child_expect(&newest, "open", 5);
+    struct outcome without = measure(&writer, &newest);
+
+    struct child recorder = kit_start("reader", "mode=1", NULL);
+    child_expect(&recorder, "open", 5);
+    TELL(&recorder, "hold 1000", "holds");
+    child_kill(&recorder, SIGSTOP);
+    struct outcome with = measure(&writer, &newest);
+    check_same(&with, &without);
+    child_kill(&recorder, SIGCONT);
+    TELL(&recorder, "check", "whole 1");
+    TELL(&recorder, "give", "gave");
+    CHECK(NUMBER(ask(&recorder, "take 1000"), "missed") > 0);
+    role_stop(&recorder);
+    role_stop(&newest);
+    role_stop(&writer);
+}
+
+TEST(a_stopped_newest_reader_costs_at_most_what_it_holds)
+{
+    struct child writer = start_writer((const char *[4]){ "slots=3", "max_slots=3", NULL });
+    struct child stopped = kit_start("reader", NULL), other = kit_start("reader", NULL);
+    child_expect(&stopped, "open", 5);
+    child_expect(&other, "open", 5);
+    TELL(&writer, "commit 1", "committed 1");
+    TELL(&stopped, "hold 1000", "holds 1 ");
+    child_kill(&stopped, SIGSTOP);
+    TELL(&writer, "commit 500", "committed 501");
+    TELL(&other, "take 1000", "took 501 ");
+    child_kill(&stopped, SIGCONT);
+    TELL(&stopped, "check", "whole 1");
+    TELL(&stopped, "give", "gave 1");
+    TELL(&stopped, "take 1000", "took 501 ");
+    role_stop(&stopped);
+    role_stop(&other);
+    role_stop(&writer);
+}
+
+TEST(nobody_hangs_on_a_stopped_writer)
+{
+    struct child writer = start_writer((const char *[4]){ NULL });
+    struct child gone = kit_start("reader", NULL);
+    child_expect(&gone, "open", 5);
+    sluice_reader *reader = kit_reader("cam", SLUICE_NEWEST), *other;
+    struct sluice_reader_params params = kit_reader_params("cam");
+    struct sluice_channel_info info = { .size = sizeof info };
+    struct sluice_registry_entry entry;
+    struct sluice_frame frame;
+    size_t count;
+
+    TELL(&writer, "commit 2", "committed 2");
+    child_kill(&writer, SIGSTOP);
+    frame = kit_take(reader); /* what is ready can be read */
+    CHECK_EQ(frame.sequence, 2);
+    kit_give(reader, &frame);
+    int64_t began = test_now();
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 100 * SLUICE_MS, &frame), SLUICE_TIMEOUT);
+    CHECK_GE(test_now() - began, 100 * SLUICE_MS);
+    CHECK_LE(test_now() - began, 100 * SLUICE_MS + SOON);
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
+
+    began = test_now();
+    CHECK_SAYS(sluice_channel_info("cam", 200 * SLUICE_MS, &info, NULL, 0), SLUICE_TIMEOUT, "stopped");
+    CHECK_GE(test_now() - began, 200 * SLUICE_MS);
+    CHECK_LE(test_now() - began, 200 * SLUICE_MS + SOON);
+    CHECK_OK(sluice_registry_list(NULL, &entry, 1, &count));
+    CHECK_EQ(count, 1);
+    CHECK_EQ(entry.live, 1);
+
+    began = test_now();
+    CHECK_SAYS(sluice_reader_open(&other, &params), SLUICE_TIMEOUT, "stopped");
+    params.open_timeout_ns = SLUICE_LATER;
+    CHECK_OK(sluice_reader_open(&other, &params)); /* it will come */
+    CHECK_RESULT(sluice_reader_acquire(other, SLUICE_ON_CPU, 50 * SLUICE_MS, &frame), SLUICE_NO_WRITER);
+    CHECK_LE(test_now() - began, 3 * SOON);
+    began = test_now();
+    role_stop(&gone); /* it can leave, too */
+    CHECK_LE(test_now() - began, SOON);
+
+    child_kill(&writer, SIGCONT);
+    TELL(&writer, "commit 1", "committed 3");
+    frame = kit_take(reader);
+    CHECK_EQ(frame.sequence, 3);
+    kit_give(reader, &frame);
+    CHECK_OK(sluice_reader_acquire(other, SLUICE_ON_CPU, 5 * SLUICE_S, &frame));
+    CHECK_EQ(frame.sequence, 3);
+    kit_give(other, &frame);
+    CHECK_OK(sluice_reader_close(&other));
+    CHECK_OK(sluice_reader_close(&reader));
+    role_stop(&writer);
+}
+
+TEST(a_hundred_and_fifty_questions_to_a_stopped_writer)
+{
+    struct child writer = start_writer((const char *[4]){ NULL });
+    struct sluice_channel_info info = { .size = sizeof info };
+
+    child_kill(&writer, SIGSTOP);
+    for (int i = 0; i < 150; i++) /* more than its queue takes */
+        CHECK_RESULT(sluice_channel_info("cam", 1, &info, NULL, 0), SLUICE_TIMEOUT);
+    child_kill(&writer, SIGCONT);
+    CHECK_SOON(sluice_channel_info("cam", SLUICE_S, &info, NULL, 0) == 0, 5);
+    role_stop(&writer);
+}
+
+/* A writer of 3 slots; `holder` holds the first frame and `other` the second. */
+static void starve(struct child *writer, struct child *holder, struct child *other)
+{
+    *writer = start_writer((const char *[4]){ "slots=3", "max_slots=3", "lease_ms=150", "bytes=100000" });
+    *holder = kit_start("reader", NULL);
+    *other = kit_start("reader", NULL);
+    child_expect(holder, "open", 5);
+    child_expect(other, "open", 5);
+    TELL(writer, "commit 1", "committed 1");
+    TELL(holder, "hold 1000", "holds 1 ");
+    TELL(writer, "commit 1", "committed 2");
+    TELL(writer, "commit 1", "committed 3");
+}
+
+static void check_evicted_reads_on(struct child *writer, struct child *evicted)
+{
+    TELL(evicted, "give", "E_LOST");
+    TELL(evicted, "take 1000", "E_LOST");
+    CHECK_HAS(ask(evicted, "last"), "evicted");
+    /* Once; then it reads on, whole frames, later than the one it had. */
+    TELL(evicted, "run", "running");
+    TELL(writer, "run 0", "running");
+    test_nap(500 * SLUICE_MS);
+    CHECK_HAS(ask(writer, "stop"), "ran ");
+    const char *answer = ask(evicted, "stop");
+    CHECK(NUMBER(answer, "ran") > 2);
+    CHECK(NUMBER(answer, "first") > 1);
+    CHECK_EQ(NUMBER(answer, "torn"), 0);
+    CHECK_EQ(NUMBER(answer, "back"), 0);
+    CHECK_EQ(NUMBER(answer, "lost"), 0);
+    CHECK_EQ(NUMBER(ask(writer, "stats"), "evicted"), 1);
+    CHECK_EQ(NUMBER(ask(writer, "stats"), "readers"), 2);
+}
+
+TEST(a_stopped_holder_is_evicted_after_lease_timeout)
+{
+    struct child writer, stopped, other;
+
+    starve(&writer, &stopped, &other);
+    child_kill(&stopped, SIGSTOP);
+    TELL(&other, "hold 1000", "holds 3 ");
+    TELL(&writer, "commit 1", "committed 4"); /* into the slot of 2 */
+    TELL(&writer, "commit 1", "NO_SLOT");     /* 1 and 3 are held, 4 is the newest: too early */
+    CHECK_EQ(NUMBER(ask(&writer, "stats"), "evicted"), 0);
+    test_nap(200 * SLUICE_MS);
+    TELL(&other, "give", "gave 3"); /* in time by now it is the other's turn: it holds nothing */
+    TELL(&other, "hold 1000", "holds 4 ");
+    TELL(&writer, "commit 1", "committed 5");
+    TELL(&writer, "commit 1", "committed 6"); /* starved again, and now evicts */
+    CHECK_EQ(NUMBER(ask(&writer, "stats"), "evicted"), 1);
+    TELL(&other, "check", "whole 1");
+    TELL(&other, "give", "gave 4");
+    child_kill(&stopped, SIGCONT);
+    check_evicted_reads_on(&writer, &stopped);
+    role_stop(&stopped);
+    role_stop(&other);
+    role_stop(&writer);
+}
+
+TEST(a_forgetful_holder_is_evicted_too_and_told)
+{
+    struct child writer, holder, other;
+
+    starve(&writer, &holder, &other);
+    test_nap(200 * SLUICE_MS);
+    TELL(&other, "hold 1000", "holds 3 ");
+    TELL(&writer, "commit 1", "committed 4");
+    TELL(&writer, "commit 1", "committed 5"); /* evicts */
+    TELL(&other, "check", "whole 1");
+    TELL(&other, "give", "gave 3");
+    check_evicted_reads_on(&writer, &holder);
+    role_stop(&holder);
+    role_stop(&other);
+    role_stop(&writer);
+}
+
+TEST(a_waiting_writer_evicts_when_the_time_is_up)
+{
+    test_dir();
+    struct child writer =
+        kit_start("writer", "slots=3", "max_slots=3", "lease_ms=200", "wait_ms=5000", "bytes=8192", NULL);
+    child_expect(&writer, "open", 5);
+    struct child a = kit_start("reader", NULL), b = kit_start("reader", NULL);
+    child_expect(&a, "open", 5);
+    child_expect(&b, "open", 5);
+    TELL(&writer, "commit 1", "committed 1");
+    TELL(&a, "hold 1000", "holds 1 ");
+    TELL(&writer, "commit 1", "committed 2");
+    TELL(&b, "hold 1000", "holds 2 ");
+    int64_t began = test_now();
+    TELL(&writer, "commit 10", "committed 12");
+    CHECK_LE(test_now() - began, 200 * SLUICE_MS + SOON);
+    CHECK_GE(NUMBER(ask(&writer, "stats"), "evicted"), 1);
+    TELL(&a, "give", "E_LOST");
+    role_stop(&writer);
+    role_stop(&a);
+    role_stop(&b);
+}
+
+/* The frame that it took last does not come a second time. */
+TEST(an_evicted_recorder_goes_on_behind_what_it_had)
+{
+    test_dir();
+    struct child writer = kit_start("writer", "slots=4", "max_slots=4", "lease_ms=100", "bytes=8192", NULL);
+    child_expect(&writer, "open", 5);
+    struct child recorder = kit_start("reader", "mode=1", "hold=2", NULL), newest = kit_start("reader", "hold=2", NULL);
+    child_expect(&recorder, "open", 5);
+    child_expect(&newest, "open", 5);
+    TELL(&writer, "commit 2", "committed 2");
+    TELL(&recorder, "hold 1000", "holds 1 ");
+    TELL(&recorder, "hold 1000", "holds 2 ");
+    TELL(&writer, "commit 2", "committed 4");
+    test_nap(150 * SLUICE_MS);
+    TELL(&newest, "hold 1000", "holds 4 ");
+    TELL(&writer, "commit 1", "committed 5");
+    TELL(&writer, "commit 1", "committed 6"); /* evicts */
+    CHECK_EQ(NUMBER(ask(&writer, "stats"), "evicted"), 1);
+    TELL(&recorder, "give", "E_LOST");
+    TELL(&recorder, "give", "E_LOST");
+    TELL(&recorder, "take 1000", "E_LOST");
+    const char *answer = ask(&recorder, "take 2000");
+    CHECK_EQ(NUMBER(answer, "took"), 6);
+    CHECK_EQ(NUMBER(answer, "missed"), 3);
+    TELL(&recorder, "take 50", "TIMEOUT");
+    const char *stats = ask(&recorder, "stats");
+    CHECK_EQ(NUMBER(stats, "taken") + NUMBER(stats, "missed"), 6);
+    role_stop(&newest);
+    role_stop(&recorder);
+    role_stop(&writer);
+}
+
+TEST(a_stopped_reader_with_nothing_in_its_hands_is_not_evicted)
+{
+    struct child writer = start_writer((const char *[4]){ "slots=3", "max_slots=3", "lease_ms=50", NULL });
+    struct child reader = kit_start("reader", NULL), recorder = kit_start("reader", "mode=1", "depth=1", NULL);
+    child_expect(&reader, "open", 5);
+    child_expect(&recorder, "open", 5);
+    TELL(&writer, "commit 1", "committed 1");
+    TELL(&reader, "take 1000", "took 1 ");
+    child_kill(&reader, SIGSTOP);
+    child_kill(&recorder, SIGSTOP);
+    test_nap(100 * SLUICE_MS);
+    TELL(&writer, "commit 200", "committed 201");
+    CHECK_EQ(NUMBER(ask(&writer, "stats"), "evicted"), 0);
+    CHECK_EQ(NUMBER(ask(&writer, "stats"), "dropped"), 0);
+    child_kill(&reader, SIGCONT);
+    child_kill(&recorder, SIGCONT);
+    TELL(&reader, "take 1000", "took 201 ");
+    const char *answer = ask(&recorder, "take 1000");
+    CHECK_EQ(NUMBER(answer, "took"), NUMBER(answer, "missed") + 1);
+    role_stop(&recorder);
+    role_stop(&reader);
+    role_stop(&writer);
+}
+
+/* New memories are kept back for it, at most one is on the way: nobody else runs out of anything. */
+TEST(descriptors_do_not_pile_up_at_a_stopped_reader)
+{
+    struct child writer = start_writer((const char *[4]){ NULL });
+    struct child stopped = kit_start("reader", NULL), healthy = kit_start("reader", "mode=1", NULL);
+    child_expect(&stopped, "open", 5);
+    child_expect(&healthy, "open", 5);
+    TELL(&writer, "commit 1", "committed 1");
+    TELL(&stopped, "take 1000", "took 1 ");
+    TELL(&healthy, "take 1000", "took 1 ");
+    long long fds = NUMBER(ask(&writer, "descriptors"), "descriptors");
+    long long maps = NUMBER(ask(&writer, "mappings memfd"), "mappings");
+    child_kill(&stopped, SIGSTOP);
+    for (int i = 0; i < 200; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "reformat %d", 4096 * (1 + i % 5));
+        TELL(&writer, line, "generation");
+        TELL(&writer, "commit 1", "committed");
+        snprintf(line, sizeof line, "took %d missed 0 flags 2", i + 2);
+        TELL(&healthy, "take 1000", line);
+    }
+    CHECK_LE(NUMBER(ask(&writer, "descriptors"), "descriptors"), fds + 4);
+    CHECK_LE(NUMBER(ask(&writer, "mappings memfd"), "mappings"), maps + 4);
+    CHECK_LE(kit_mappings(healthy.pid, "memfd"), 12);
+    child_kill(&stopped, SIGCONT);
+    TELL(&stopped, "take 2000", "took 201 missed 199 flags 2");
+    CHECK_LE(kit_mappings(stopped.pid, "memfd"), 12);
+    CHECK_LE(kit_descriptors(stopped.pid), kit_descriptors(healthy.pid) + 2);
+    role_stop(&stopped);
+    role_stop(&healthy);
+    role_stop(&writer);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+#include "storm/board.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "harness/test.h"
+#include "util/hooks.h"
+
+static struct board *map(int flags)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/../board", test_dir());
+    int fd = open(path, flags | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0 || ftruncate(fd, sizeof(struct board)) < 0)
+        FAIL("the board %s cannot be had", path);
+    struct board *board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (board == MAP_FAILED)
+        FAIL("the board %s cannot be mapped", path);
+    close(fd);
+    return board;
+}
+
+struct board *board_make(void)
+{
+    return map(O_CREAT | O_EXCL);
+}
+
+struct board *board_join(void)
+{
+    return map(0);
+}
+
+void board_doing(struct seat *seat, const char *what)
+{
+    uint64_t word = 0;
+
+    memcpy(&word, what, strnlen(what, sizeof word));
+    atomic_store_explicit(&seat->doing, word, memory_order_relaxed);
+}
+
+void board_beat(struct seat *seat)
+{
+    atomic_fetch_add_explicit(&seat->beat, 1, memory_order_relaxed);
+}
+
+bool board_still(const struct board *board, enum weather weather, uint32_t change)
+{
+    return atomic_load(&board->weather) == weather && atomic_load(&board->change) == change;
+}
+
+/* ---- kill points ---- */
+
+static const struct board *armed_board;
+static struct seat *armed_seat;
+static char armed_name[POINT_NAME];
+static _Atomic long armed_left;
+
+static void passed(const char *name)
+{
+    if (strcmp(name, armed_name) != 0 || atomic_load(&armed_board->weather) != STORM ||
+        atomic_fetch_sub(&armed_left, 1) != 1)
+        return;
+    memcpy(armed_seat->died_at, armed_name, sizeof armed_name);
+    kill(getpid(), SIGKILL);
+}
+
+void board_arm(const struct board *board, struct seat *seat, const char *spec)
+{
+    const char *colon = strchr(spec, ':');
+
+    if (!colon)
+        return;
+    snprintf(armed_name, sizeof armed_name, "%.*s", (int)(colon - spec), spec);
+    armed_left = strtol(colon + 1, NULL, 10);
+    armed_board = board;
+    armed_seat = seat;
+    sl_kill_point_hook = passed;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One page that the supervisor and all processes of a storm share: who does what, how far each has come,
+ * and what is asked of all. It is a file in the test's folder, so that a process that was killed at any
+ * point leaves nothing behind.
+ */
+#ifndef STORM_BOARD_H
+#define STORM_BOARD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MAX_SEATS 16
+#define POINT_NAME 24
+
+enum weather {
+    STORM = 1, /* anything may be killed or stopped */
+    CALM,      /* nothing is: everybody must come forward */
+    SLOTS,     /* the writer counts the slots it can begin */
+    END,       /* everybody closes and leaves */
+};
+
+struct seat {
+    _Atomic uint64_t beat;    /* raised whenever a call came back */
+    _Atomic uint64_t doing;   /* the call it is in: up to 8 letters */
+    _Atomic uint64_t frames;  /* taken, or committed */
+    _Atomic uint64_t session; /* of the frame taken last; a writer's own */
+    _Atomic uint64_t checked; /* rows of frames looked at, since the storm began */
+    char died_at[POINT_NAME]; /* the kill point it ended at */
+};
+
+struct board {
+    _Atomic uint32_t weather;
+    _Atomic uint32_t change;     /* counts changes of the weather */
+    _Atomic uint32_t slots_done; /* the change that the writer has counted its slots for */
+    struct seat seats[MAX_SEATS];
+};
+
+/* The supervisor makes it, roles join it. */
+struct board *board_make(void);
+struct board *board_join(void);
+
+/* "begin", "acquire"...: what this seat does from now on. */
+void board_doing(struct seat *seat, const char *what);
+void board_beat(struct seat *seat);
+
+/* Has this weather held since `change`? */
+bool board_still(const struct board *board, enum weather weather, uint32_t change);
+
+/* "NAME:COUNT" or "-": this process kills itself when it passes the point for the COUNTth time in a
+ * storm. */
+void board_arm(const struct board *board, struct seat *seat, const char *spec);
+
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A reader in a storm: takes frames, and believes nothing of them.
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/test.h"
+#include "storm/part.h"
+
+#define LONG_WAIT (3 * SLUICE_S / 2)
+#define MANY_COMMITS 50
+
+void reading_open(struct reading *reading, int64_t timeout_ns)
+{
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+
+    params.name = reading->channel;
+    params.mode = reading->mode;
+    params.depth = reading->depth;
+    params.hold = reading->hold;
+    params.every = reading->every;
+    params.open_timeout_ns = timeout_ns;
+    if (part_chance(reading->part, 3))
+        params.spin_ns = -1;
+    board_doing(reading->part->seat, "open");
+    int r = sluice_reader_open(&reading->reader, &params);
+    board_beat(reading->part->seat);
+    reading->session = 0;
+    if (r == SLUICE_E_NOT_FOUND || r == SLUICE_TIMEOUT || r == SLUICE_AGAIN)
+        reading->reader = NULL;
+    else
+        CHECK_OK(r);
+}
+
+void reading_close(struct reading *reading)
+{
+    board_doing(reading->part->seat, "close");
+    CHECK_OK(sluice_reader_close(&reading->reader));
+    board_beat(reading->part->seat);
+    reading->held_count = 0;
+}
+
+/* ---- what must hold of a frame ---- */
+
+static void torn(const struct reading *reading, const struct sluice_frame *frame, const char *when, const char *why)
+{
+    FAIL("channel %s: frame %llu of session %016llx in slot %u, %s: %s", reading->channel,
+         (unsigned long long)frame->sequence, (unsigned long long)frame->session, frame->slot, when, why);
+}
+
+/* Within a session sequences grow, and what was taken and missed adds up to all there were. */
+static void check_order(struct reading *reading, const struct sluice_frame *frame, const struct label *label)
+{
+    if (frame->session == reading->session) {
+        uint64_t every = reading->every ? reading->every : 1, want = reading->last + every;
+        CHECK((frame->flags & SLUICE_FRAME_NEW_SESSION) == 0);
+        CHECK_GE(frame->sequence, want);
+        uint64_t missed = frame->sequence - want + label->dropped - reading->dropped;
+        /* One that was asked for and lost hides those after it that were not asked for. */
+        if (frame->missed > missed || frame->missed * every < missed)
+            FAIL("channel %s: frame %llu after %llu, %llu dropped after %llu, and %llu missed", reading->channel,
+                 (unsigned long long)frame->sequence, (unsigned long long)reading->last,
+                 (unsigned long long)label->dropped, (unsigned long long)reading->dropped,
+                 (unsigned long long)frame->missed);
+    } else if (reading->session) {
+        CHECK((frame->flags & SLUICE_FRAME_NEW_SESSION) != 0);
+    }
+    reading->session = frame->session;
+    reading->last = frame->sequence;
+    reading->dropped = label->dropped;
+}
+
+bool reading_give_back(struct reading *reading, uint32_t index)
+{
+    struct sluice_frame *frame = &reading->held[index], copy = *frame;
+    struct label label;
+    char why[256];
+    bool good = content_check(frame, &label, why, sizeof why);
+
+    board_doing(reading->part->seat, "release");
+    int r = sluice_reader_release(reading->reader, frame, SLUICE_ON_CPU);
+    board_beat(reading->part->seat);
+    reading->held[index] = reading->held[--reading->held_count];
+    if (r == SLUICE_E_LOST) {
+        reading->session = 0; /* evicted: it was taken from us, and we join anew */
+        return false;
+    }
+    CHECK_OK(r);
+    if (!good)
+        torn(reading, &copy, "before its release", why);
+    return true;
+}
+
+/* True if the frame is what it should be; else it was evicted from under us, and is released. */
+static bool check_taken(struct reading *reading)
+{
+    struct part *part = reading->part;
+    struct sluice_frame *frame = &reading->held[reading->held_count - 1], copy = *frame;
+    struct label label;
+    char why[256];
+    bool good = content_check(frame, &label, why, sizeof why);
+
+    if (good && !content_check_meta(frame, reading->far)) {
+        good = false;
+        snprintf(why, sizeof why, "its metadata are not its own");
+    }
+    if (!good) {
+        int r = sluice_reader_release(reading->reader, frame, SLUICE_ON_CPU);
+        if (r != SLUICE_E_LOST)
+            torn(reading, &copy, "just taken", why);
+        reading->held_count--;
+        reading->session = 0;
+        return false;
+    }
+    check_order(reading, frame, &label);
+    atomic_store(&part->seat->session, frame->session);
+    atomic_fetch_add(&part->seat->frames, 1);
+    atomic_fetch_add(&part->seat->checked, 1);
+    return true;
+}
+
+/* ---- taking ---- */
+
+/* The descriptor says when; nothing else may be waited for. */
+static int poll_and_acquire(struct reading *reading, int64_t timeout_ns, struct sluice_frame *frame)
+{
+    int fd = sluice_reader_fd(reading->reader);
+
+    CHECK_GE(fd, 0);
+    struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+    if (poll(&poll_fd, 1, (int)(timeout_ns / SLUICE_MS)) <= 0)
+        return SLUICE_TIMEOUT;
+    int r = sluice_reader_acquire(reading->reader, SLUICE_ON_CPU, 0, frame);
+    reading->spurious = r == SLUICE_TIMEOUT || r == SLUICE_NO_WRITER ? reading->spurious + 1 : 0;
+    if (reading->spurious)
+        test_nap(SLUICE_MS / 5);
+    if (reading->spurious > 1000)
+        FAIL("channel %s: the descriptor was readable 1000 times in a row without a frame", reading->channel);
+    return r;
+}
+
+/* In fair weather nobody may sleep on while frames are committed. */
+static void check_wake(const struct reading *reading, int64_t took, int64_t timeout_ns, uint64_t commits,
+                       bool calm)
+{
+    if (!calm || timeout_ns < LONG_WAIT || took < timeout_ns / 10 * 9 || commits < MANY_COMMITS)
+        return;
+    FAIL("channel %s: slept for %.3f s while %llu frames were committed", reading->channel, (double)took / 1e9,
+         (unsigned long long)commits);
+}
+
+bool reading_take(struct reading *reading, int64_t timeout_ns)
+{
+    struct part *part = reading->part;
+    struct board *board = part->board;
+    struct seat *writer = &board->seats[reading->far ? SEAT_CHAIN : SEAT_WRITER];
+
+    if (reading->held_count >= (reading->hold ? reading->hold : 1))
+        reading_give_back(reading, (uint32_t)part_random(part, reading->held_count));
+    struct sluice_frame *frame = &reading->held[reading->held_count];
+    uint32_t change = atomic_load(&board->change);
+    uint64_t before = atomic_load(&writer->frames);
+    int64_t start = test_now();
+    board_doing(part->seat, reading->poll ? "poll" : "acquire");
+    int r = reading->poll ? poll_and_acquire(reading, timeout_ns, frame)
+                          : sluice_reader_acquire(reading->reader, SLUICE_ON_CPU, timeout_ns, frame);
+    int64_t took = test_now() - start;
+    board_beat(part->seat);
+    check_wake(reading, took, timeout_ns, atomic_load(&writer->frames) - before, board_still(board, CALM, change));
+    switch (r) {
+    case 0:
+        reading->held_count++;
+        return check_taken(reading);
+    case SLUICE_E_LOST:
+        reading->session = 0;
+        return false;
+    case SLUICE_CLOSED:
+    case SLUICE_NO_WRITER:
+        test_nap(SLUICE_MS);
+        return false;
+    case SLUICE_TIMEOUT:
+    case SLUICE_AGAIN:
+        return false;
+    default:
+        FAIL("channel %s: acquire gave %s: %s", reading->channel, sluice_result_name(r), sluice_last_error());
+    }
+}
+
+static int64_t some_timeout(struct part *part)
+{
+    switch (part_random(part, 4)) {
+    case 0: return 0;
+    case 1: return (int64_t)part_random(part, 20) * SLUICE_MS;
+    default: return LONG_WAIT;
+    }
+}
+
+/* Holds nothing while the writer counts its slots. */
+static void rest(struct reading *reading)
+{
+    while (reading->held_count)
+        reading_give_back(reading, 0);
+    while (atomic_load(&reading->part->board->weather) == SLOTS) {
+        board_beat(reading->part->seat);
+        test_nap(SLUICE_MS);
+    }
+}
+
+void reading_run(struct reading *reading)
+{
+    struct part *part = reading->part;
+    uint32_t weather;
+
+    while ((weather = atomic_load(&part->board->weather)) != END) {
+        if (!reading->reader)
+            reading_open(reading, part_chance(part, 2) ? SLUICE_LATER : (int64_t)part_random(part, 100) * SLUICE_MS);
+        if (!reading->reader)
+            continue;
+        if (weather == SLOTS)
+            rest(reading);
+        if (!reading_take(reading, reading->poll ? LONG_WAIT : some_timeout(part)))
+            continue;
+        if (part_chance(part, 4))
+            test_nap((int64_t)part_random(part, 500) * 1000);
+        if (weather == STORM && part_chance(part, 200))
+            test_nap((int64_t)part_random(part, 20) * SLUICE_MS);
+        if (weather == STORM && part_chance(part, 300))
+            reading_close(reading);
+    }
+    if (reading->reader)
+        reading_close(reading);
+}
