@@ -111,7 +111,7 @@ choose: if                                                                      
         D(p,c) = TAG(p,nq);
         ready[I(p,c)] = nq;
 #else
-        d_step { assert(hold[I(p,c)] == 0); assert(pend[I(p,c)] == 0); D(p,c) = 0; pend[I(p,c)] = nq };
+        d_step { assert(hold[I(p,c)] == 0); assert(pend[I(p,c)] == 0); D(p,c) = 0; pend[I(p,c)] = nq }; /* W7 */
 #endif
         slot_seq[I(p,c)] = nq;                                                  /* W8 */
         d_step { head_q[p] = nq; head_s[p] = c; nq++; c = 0; old = 0 }          /* W9 */
