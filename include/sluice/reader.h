@@ -123,6 +123,11 @@ struct sluice_reader_stats {
 /* Thread: any. Set stats->size first. */
 SLUICE_API int sluice_reader_stats(sluice_reader *reader, struct sluice_reader_stats *stats);
 
+/* Takes no more frames: acquire says SLUICE_E_STALE, and what is unread holds no writer up. Frames held
+ * stay readable until they are released; close follows when the last one was.
+ * Thread: one at a time on a reader. Blocks: never. */
+SLUICE_API int sluice_reader_stop(sluice_reader *reader);
+
 /* Ends the reader; frames it still holds are released, their memory must not be used any more. Clears
  * the handle; NULL is done already.
  * Thread: one at a time on a reader. */

@@ -62,6 +62,7 @@ extern "C" {
 struct sluice_ticket { uint64_t id; };
 
 typedef struct sluice_writer sluice_writer;
+typedef struct sluice_pin sluice_pin;
 
 /* Opens a channel for writing. A name whose writer was killed is taken over at once, with nothing to
  * clean.
@@ -79,6 +80,12 @@ SLUICE_API int sluice_writer_open(sluice_writer **writer, const struct sluice_wr
  * as dropped. */
 SLUICE_API int sluice_writer_begin(sluice_writer *writer, int64_t timeout_ns, struct sluice_frame *frame);
 
+/* Waits until a begin would find a slot, and takes none: for programs that want to look at something else
+ * between one wait and the next. Counts no frame as dropped.
+ * Thread: one at a time on a writer. Blocks: up to timeout_ns.
+ * Returns: 0; SLUICE_NO_SLOT with begin's sentence. */
+SLUICE_API int sluice_writer_wait(sluice_writer *writer, int64_t timeout_ns);
+
 /* Publishes the frame behind the work queued on `stream` (SLUICE_ON_CPU: at once). On 0 the frame has
  * ended, its sequence is filled in.
  * Thread: one at a time on a writer. Blocks: never.
@@ -91,6 +98,15 @@ SLUICE_API int sluice_writer_commit(sluice_writer *writer, struct sluice_frame *
  * Returns: as commit. */
 SLUICE_API int sluice_writer_cancel(sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream);
 
+/* Keeps the memory of a begun frame mapped until the pin is dropped, whatever becomes of the frame and of
+ * the writer: for languages whose arrays may outlive both. What is read there once the frame has ended
+ * is anybody's.
+ * Owns: the caller, until sluice_pin_drop, which clears it; NULL is done already.
+ * Thread: pin: one at a time on a writer; drop: any. Blocks: never.
+ * Returns: 0; SLUICE_E_STALE as commit. */
+SLUICE_API int sluice_writer_pin(sluice_writer *writer, const struct sluice_frame *frame, sluice_pin **pin);
+SLUICE_API int sluice_pin_drop(sluice_pin **pin);
+
 /* Copies arrays that the program has into a slot and publishes it: begin, copy, commit. `arrays` are
  * matched by name (a single unnamed array is the channel's first one); each must be there. A shape that
  * outgrows the format makes a new generation. `ticket` may be NULL.
@@ -98,6 +114,15 @@ SLUICE_API int sluice_writer_cancel(sluice_writer *writer, struct sluice_frame *
  * Returns: as begin and commit; SLUICE_E_FORMAT if names or types do not match the channel's. */
 SLUICE_API int sluice_writer_send(sluice_writer *writer, const struct sluice_array *arrays, uint32_t count,
                                   struct sluice_stream stream, struct sluice_ticket *ticket);
+
+/* The same with times and metadata: takes capture_ns (0: now), capture_clock, meta and meta_size from
+ * `frame`, and fills in its sequence, session, times, slot and generation. The frame is neither begun nor
+ * committed by this; everything else in it is ignored.
+ * Thread: one at a time on a writer. Blocks: as begin with SLUICE_DEFAULT.
+ * Returns: as send; SLUICE_E_LIMIT for more metadata than SLUICE_MAX_META. */
+SLUICE_API int sluice_writer_send_frame(sluice_writer *writer, struct sluice_frame *frame,
+                                        const struct sluice_array *arrays, uint32_t count,
+                                        struct sluice_stream stream, struct sluice_ticket *ticket);
 
 /* Changes the format: a new generation of slots. Frames of the old one stay valid until released; frames
  * that are begun must be committed or cancelled first.

@@ -40,6 +40,7 @@ static int make_memory(struct sluice_writer *writer, const struct sluice_format 
     snprintf(name, sizeof name, "sluice-%s", writer->name);
     memory->object.ops = writer->mem;
     memory->object.fd = -1;
+    memory->users = 1;
     if ((r = writer->mem->create(&memory->object, name, size, writer->params.writable != 0)) != 0) {
         free(memory);
         return r;
@@ -50,8 +51,10 @@ static int make_memory(struct sluice_writer *writer, const struct sluice_format 
     return 0;
 }
 
-static void free_memory(struct sl_writer_memory *memory)
+void sl_generation_unpin(struct sl_writer_memory *memory)
 {
+    if (sl_add(&memory->users, (uint32_t)-1) != 1)
+        return;
     memory->object.ops->destroy(&memory->object);
     free(memory);
 }
@@ -100,7 +103,7 @@ static int announce(struct sluice_writer *writer, struct sl_writer_memory *memor
     };
     int r = writer->serve->ops->announce(writer->serve, &what);
     if (r != 0)
-        free_memory(memory);
+        sl_generation_unpin(memory);
     return r;
 }
 
@@ -202,6 +205,14 @@ static struct sl_writer_memory *memory_of(struct sluice_writer *writer, uint32_t
     return memory;
 }
 
+struct sl_writer_memory *sl_generation_pin(struct sluice_writer *writer, uint32_t slot)
+{
+    struct sl_writer_memory *memory = memory_of(writer, writer->ring.slots[slot].memory);
+
+    sl_add(&memory->users, 1);
+    return memory;
+}
+
 void sl_generation_retire(struct sluice_writer *writer, enum sl_keep keep)
 {
     struct sl_serve *serve = writer->serve;
@@ -232,7 +243,7 @@ void sl_generation_retire(struct sluice_writer *writer, enum sl_keep keep)
         *link = memory->next;
         SL_KILL_POINT("before_forget");
         serve->ops->forget(serve, memory->number);
-        free_memory(memory);
+        sl_generation_unpin(memory);
     }
 }
 
@@ -241,6 +252,6 @@ void sl_generation_destroy(struct sluice_writer *writer)
     while (writer->memories) {
         struct sl_writer_memory *memory = writer->memories;
         writer->memories = memory->next;
-        free_memory(memory);
+        sl_generation_unpin(memory);
     }
 }

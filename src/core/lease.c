@@ -85,6 +85,9 @@ int sl_lease_take(struct sl_lease *lease, uint64_t *sequence)
     if (sl_load(&lease->words.slot_seq[s], seq_cst) != q) { /* R3 */
         sl_store(&lease->page.lease[s], 0, release);        /* R4 */
         lease->retries++;
+        /* Beyond our depth, or it would not have been marked. Whoever else holds it may make the writer
+         * mark and restore it again and again: we go on behind it. */
+        lease->given_up = in_order ? q : 0;
         return SL_LEASE_RETRY;
     }
     *sequence = q;
@@ -93,8 +96,8 @@ int sl_lease_take(struct sl_lease *lease, uint64_t *sequence)
 
 void sl_lease_keep(struct sl_lease *lease, uint64_t sequence)
 {
-    uint64_t want = sl_lease_want(lease);
     bool in_order = lease->mode == SLUICE_IN_ORDER;
+    uint64_t want = in_order ? sl_load(lease->page.cursor, relaxed) : sl_lease_want(lease);
 
     if (in_order) /* I3: never before the lease */
         sl_store(lease->page.cursor, sequence + lease->every, release);
@@ -110,8 +113,10 @@ void sl_lease_end(struct sl_lease *lease, uint32_t slot)
 
 uint64_t sl_lease_want(const struct sl_lease *lease)
 {
-    if (lease->mode == SLUICE_IN_ORDER)
-        return sl_load(lease->page.cursor, relaxed);
+    if (lease->mode == SLUICE_IN_ORDER) {
+        uint64_t cursor = sl_load(lease->page.cursor, relaxed);
+        return cursor > lease->given_up ? cursor : lease->given_up + 1;
+    }
     return lease->last ? lease->last + lease->every : 1;
 }
 

@@ -15,6 +15,7 @@ struct sl_lease {
     uint32_t mode;    /* enum sluice_mode */
     uint32_t every;   /* each n-th frame, 1 or more */
     uint64_t last;    /* newest: sequence taken last; 0: none */
+    uint64_t given_up; /* in order: a frame at or behind the cursor that the writer took back; 0: none */
     uint64_t skipped; /* frames passed over, less those that `every` asked for */
     uint64_t retries; /* frames that the writer took back under our hands */
 };

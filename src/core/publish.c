@@ -86,12 +86,13 @@ static int find_slot(struct sluice_writer *writer, int64_t timeout_ns)
     return take(writer, SL_KEEP_LEASED);
 }
 
-static int no_slot(struct sluice_writer *writer)
+/* `dropped`: 1 if a frame is given up for it. */
+static int no_slot(struct sluice_writer *writer, uint64_t dropped)
 {
     char holders[640];
 
     sl_mutex_lock(&writer->serve->lock);
-    writer->totals.dropped++;
+    writer->totals.dropped += dropped;
     writer->serve->ops->totals(writer->serve, &writer->totals);
     writer->serve->ops->holders(writer->serve, holders, sizeof holders);
     sl_mutex_unlock(&writer->serve->lock);
@@ -135,7 +136,7 @@ int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sl
 
     int slot = find_slot(writer, timeout_ns);
     if (slot < 0)
-        return no_slot(writer);
+        return no_slot(writer, 1);
     fill_frame(writer, (uint32_t)slot, frame);
     SL_KILL_POINT("after_begin");
     return 0;
@@ -262,6 +263,53 @@ int sluice_writer_begin(sluice_writer *handle, int64_t timeout_ns, struct sluice
         return r;
     r = sl_publish_begin(writer, timeout_ns, frame);
     sl_writer_leave(writer);
+    return r;
+}
+
+int sluice_writer_wait(sluice_writer *handle, int64_t timeout_ns)
+{
+    struct sluice_writer *writer;
+    int slot, r = sl_writer_enter(handle, &writer);
+
+    if (r != 0)
+        return r;
+    if (timeout_ns < 0) {
+        r = sl_fail(SLUICE_E_INVALID, "channel '%s': a time-out of %lld ns", writer->name, (long long)timeout_ns);
+    } else if ((slot = find_slot(writer, timeout_ns > 0 ? timeout_ns : 1)) < 0) {
+        r = no_slot(writer, 0);
+    } else {
+        sl_mutex_lock(&writer->serve->lock);
+        sl_ring_cancel(&writer->ring, (uint32_t)slot);
+        sl_mutex_unlock(&writer->serve->lock);
+    }
+    sl_writer_leave(writer);
+    return r;
+}
+
+int sluice_writer_pin(sluice_writer *handle, const struct sluice_frame *frame, sluice_pin **pin)
+{
+    struct sluice_writer *writer;
+    int r = sl_writer_enter(handle, &writer);
+
+    if (r != 0)
+        return r;
+    if (!pin)
+        r = sl_fail(SLUICE_E_INVALID, "channel '%s': no place for the pin was given", writer->name);
+    else if ((r = check_begun(writer, frame)) == 0)
+        *pin = (sluice_pin *)sl_generation_pin(writer, (uint32_t)frame->opaque[SL_FRAME_ENTRY]);
+    sl_writer_leave(writer);
+    return r;
+}
+
+int sluice_pin_drop(sluice_pin **pin)
+{
+    int r;
+
+    if (!pin || !*pin)
+        return 0;
+    if ((r = sl_object_forked()) == 0)
+        sl_generation_unpin((struct sl_writer_memory *)*pin);
+    *pin = NULL;
     return r;
 }
 

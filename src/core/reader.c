@@ -186,6 +186,18 @@ int sluice_reader_open(sluice_reader **out, const struct sluice_reader_params *c
     return 0;
 }
 
+int sluice_reader_stop(sluice_reader *handle)
+{
+    struct sluice_reader *reader;
+    int r = sl_reader_hold(handle, &reader);
+
+    if (r != 0)
+        return r;
+    sl_session_stop(reader);
+    sl_object_drop(&reader->object);
+    return 0;
+}
+
 int sluice_reader_close(sluice_reader **handle)
 {
     struct sluice_reader *reader;
@@ -198,10 +210,7 @@ int sluice_reader_close(sluice_reader **handle)
             *handle = NULL;
         return r;
     }
-    sl_store(&reader->closing, 1, seq_cst);
-    sl_service_lock();
-    sl_session_changed(reader, NULL); /* rings an acquire on another thread */
-    sl_service_unlock();
+    sl_session_stop(reader); /* rings an acquire on another thread, too */
     if (sl_object_unname(&reader->object, SL_END_CLOSED))
         sl_object_drop(&reader->object);
     sl_object_drop(&reader->object);

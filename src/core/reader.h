@@ -83,6 +83,9 @@ int sl_reader_hold(sluice_reader *handle, struct sluice_reader **reader);
 void sl_session_linked(void *context, struct sl_link *link);
 void sl_session_changed(void *context, struct sl_link *link);
 
+/* From now on acquire takes nothing, and no unread frame is kept for this reader. */
+void sl_session_stop(struct sluice_reader *reader);
+
 /* Takes note of news, if there are any. On the acquiring thread. */
 void sl_session_attend(struct sluice_reader *reader);
 

@@ -81,8 +81,19 @@ static int fill(const struct sl_view *view, const struct sluice_array *arrays, u
     return 0;
 }
 
-static int send_frame(struct sluice_writer *writer, const struct sluice_array *arrays, uint32_t count,
-                      struct sluice_stream stream)
+/* Times and metadata that the caller gave. */
+static void take_header(struct sluice_frame *frame, const struct sluice_frame *header)
+{
+    if (header->capture_ns != 0)
+        frame->capture_ns = header->capture_ns;
+    frame->capture_clock = header->capture_clock;
+    frame->meta_size = header->meta_size;
+    if (header->meta_size > 0)
+        memcpy(frame->meta, header->meta, header->meta_size);
+}
+
+static int send_frame(struct sluice_writer *writer, struct sluice_frame *header, const struct sluice_array *arrays,
+                      uint32_t count, struct sluice_stream stream)
 {
     uint32_t indices[SLUICE_MAX_ARRAYS];
     struct sluice_frame frame;
@@ -90,11 +101,15 @@ static int send_frame(struct sluice_writer *writer, const struct sluice_array *a
     uint64_t bytes = 0;
     int r;
 
+    if (header->meta_size > SLUICE_MAX_META || (header->meta_size > 0 && !header->meta))
+        return sl_fail(SLUICE_E_LIMIT, "channel '%s': %u bytes of metadata%s, %d fit", writer->name, header->meta_size,
+                       header->meta ? "" : " at NULL", SLUICE_MAX_META);
     if ((r = sl_stream_check(stream, writer->device)) != 0 ||
         (r = match(&writer->format, writer->name, arrays, count, indices)) != 0 ||
         (r = make_room(writer, arrays, count, indices)) != 0 ||
         (r = sl_publish_begin(writer, SLUICE_DEFAULT, &frame)) != 0)
         return r;
+    take_header(&frame, header);
     if ((r = sl_writer_view(&writer->object, &frame, &view)) == 0 &&
         (r = fill(&view, arrays, count, indices, &bytes)) == 0)
         r = sl_publish_commit(writer, &frame, stream);
@@ -105,22 +120,37 @@ static int send_frame(struct sluice_writer *writer, const struct sluice_array *a
     sl_mutex_lock(&writer->serve->lock);
     writer->copied_bytes += bytes;
     sl_mutex_unlock(&writer->serve->lock);
+    header->sequence = frame.sequence;
+    header->session = frame.session;
+    header->capture_ns = frame.capture_ns;
+    header->commit_ns = frame.commit_ns;
+    header->slot = frame.slot;
+    header->generation = frame.generation;
     return 0;
 }
 
-int sluice_writer_send(sluice_writer *handle, const struct sluice_array *arrays, uint32_t count,
-                       struct sluice_stream stream, struct sluice_ticket *ticket)
+int sluice_writer_send_frame(sluice_writer *handle, struct sluice_frame *header, const struct sluice_array *arrays,
+                             uint32_t count, struct sluice_stream stream, struct sluice_ticket *ticket)
 {
     struct sluice_writer *writer;
     int r = sl_writer_enter(handle, &writer);
 
     if (r != 0)
         return r;
-    r = send_frame(writer, arrays, count, stream);
+    r = header ? send_frame(writer, header, arrays, count, stream)
+               : sl_fail(SLUICE_E_INVALID, "channel '%s': no frame was given", writer->name);
     sl_writer_leave(writer);
     if (r == 0 && ticket)
         ticket->id = DONE;
     return r;
+}
+
+int sluice_writer_send(sluice_writer *handle, const struct sluice_array *arrays, uint32_t count,
+                       struct sluice_stream stream, struct sluice_ticket *ticket)
+{
+    struct sluice_frame header = { .sequence = 0 };
+
+    return sluice_writer_send_frame(handle, &header, arrays, count, stream, ticket);
 }
 
 int sluice_reader_fetch(sluice_reader *handle, const struct sluice_frame *frame, const struct sluice_array *arrays,

@@ -31,9 +31,29 @@ static void ring(struct sluice_reader *reader)
         sl_os_note_set(reader->note);
 }
 
+/* Nothing is unread to a reader that takes no more. */
+static void read_all(struct sl_link *link)
+{
+    if (link)
+        sl_store(link->page.cursor, SL_LAST_SEQUENCE + 1, release);
+}
+
+void sl_session_stop(struct sluice_reader *reader)
+{
+    sl_store(&reader->closing, 1, seq_cst);
+    sl_service_lock();
+    read_all(reader->next);
+    read_all(reader->session ? reader->session->link : NULL);
+    ring(reader);
+    sl_service_unlock();
+}
+
 void sl_session_linked(void *context, struct sl_link *link)
 {
     struct sluice_reader *reader = context;
+
+    if (sl_load(&reader->closing, acquire))
+        read_all(link);
 
     /* One that came and went before anybody used it. */
     if (reader->next)

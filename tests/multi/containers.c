@@ -24,10 +24,12 @@
 #define HOUR "3600"
 #define HOUR_NS (3600 * SLUICE_S)
 
-/* What a container shares of the test's mounts: the folder, under another path. */
+/* What a container shares of the test's mounts: the folder, under another path. (And this program, where it
+ * was built under /tmp.) */
 static const char private_mounts[] =
-    "mount --bind \"$SLUICE_DIR\" /mnt && mount -t tmpfs none /tmp && mount -t tmpfs none /dev/shm && "
-    "mount -t tmpfs none /run && SLUICE_DIR=/mnt exec \"$0\" \"$@\"";
+    "mount --bind \"$SLUICE_DIR\" /mnt && mount -t tmpfs none /dev/shm && mount -t tmpfs none /run && "
+    "mount -t tmpfs none /tmp || exit 1; command -v \"$0\" >/dev/null || umount /tmp; "
+    "SLUICE_DIR=/mnt exec \"$0\" \"$@\"";
 
 /* Starts a program in namespaces of its own. */
 static struct child contain(const char *const *namespaces, bool mounts, const char *const *program)

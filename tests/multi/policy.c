@@ -165,6 +165,59 @@ TEST(a_time_out_of_begin_overrules_the_policy)
     }
 }
 
+TEST(a_writer_may_wait_without_giving_up_a_frame)
+{
+    sluice_writer *writer = open_writer(3, 3, 0);
+    struct starved s = starve(writer);
+    struct sluice_frame frame;
+
+    int64_t began = test_now();
+    CHECK_RESULT(sluice_writer_wait(writer, 100 * SLUICE_MS), SLUICE_NO_SLOT);
+    CHECK_GE(test_now() - began, 100 * SLUICE_MS);
+    CHECK_LE(test_now() - began, 100 * SLUICE_MS + SOON);
+    check_names_both(&s);
+    CHECK_RESULT(sluice_writer_wait(writer, 0), SLUICE_NO_SLOT);
+    CHECK_RESULT(sluice_writer_wait(writer, -1), SLUICE_E_INVALID);
+    CHECK_EQ(kit_writer_stats(writer).dropped, 0);
+    TELL(&s.a, "give", "gave 1");
+    CHECK_OK(sluice_writer_wait(writer, 5 * SLUICE_S));
+    CHECK_OK(sluice_writer_wait(writer, 0)); /* it takes none */
+    CHECK_OK(sluice_writer_begin(writer, 0, &frame));
+    kit_fill(&frame, 4);
+    CHECK_OK(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU));
+    TELL(&s.a, "take 1000", "took 4 missed 2 ");
+    CHECK_EQ(kit_writer_stats(writer).cancelled, 0);
+    TELL(&s.b, "check", "whole 1");
+    role_stop(&s.a);
+    role_stop(&s.b);
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+TEST(a_reader_that_stopped_holds_no_writer_up)
+{
+    sluice_writer *writer = open_writer(4, 4, 5 * SLUICE_S);
+    sluice_reader *reader = open_reader(SLUICE_IN_ORDER, 2, 2, 0);
+    struct sluice_frame frame, more;
+
+    kit_commits(writer, 4);
+    frame = kit_take(reader);
+    CHECK_RESULT(sluice_writer_begin(writer, 20 * SLUICE_MS, &more), SLUICE_NO_SLOT); /* 2 to 4 are unread */
+    CHECK_OK(sluice_reader_stop(reader));
+    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &more), SLUICE_E_STALE, "");
+    int64_t began = test_now();
+    for (uint64_t i = 5; i <= 100; i++) {
+        CHECK_OK(sluice_writer_begin(writer, SLUICE_DEFAULT, &more));
+        kit_fill(&more, i);
+        CHECK_OK(sluice_writer_commit(writer, &more, SLUICE_ON_CPU));
+    }
+    CHECK_LE(test_now() - began, SOON);
+    kit_give(reader, &frame); /* whole to the end */
+    CHECK_OK(sluice_reader_stop(reader));
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_RESULT(sluice_reader_stop(reader), SLUICE_E_INVALID);
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
 TEST(a_writer_grows_to_its_limit_then_drops)
 {
     sluice_writer *writer = open_writer(0, 0, 0); /* 4, growing to 8 */

@@ -347,6 +347,32 @@ TEST(a_killed_readers_forked_child_does_not_keep_its_leases)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
+/* Nothing closes the sockets in such a child: no hang-up comes. The process's own death tells. */
+TEST(deaths_are_noticed_though_a_raw_clone_keeps_the_sockets)
+{
+    struct child a, b;
+    sluice_writer *writer = starve(&a, &b);
+
+    pid_t child = (pid_t)NUMBER(ask(&a, "clone"), "forked");
+    child_kill(&a, SIGKILL);
+    CHECK_SOON(kit_commit(writer) == 0, 2);
+    CHECK_EQ(kill(child, 0), 0);
+    kill(child, SIGKILL);
+    role_stop(&b);
+    CHECK_OK(sluice_writer_close(&writer));
+
+    struct child owner = start_writer(NULL, NULL);
+    struct child reader = start_reader(NULL, NULL);
+    TELL(&owner, "commit 1", "committed 1");
+    child = (pid_t)NUMBER(ask(&owner, "clone"), "forked");
+    child_kill(&owner, SIGKILL);
+    CHECK_SOON(NUMBER(ask(&reader, "stats"), "connected") == 0, 2);
+    TELL(&reader, "take 100", "took 1 ");
+    CHECK_EQ(kill(child, 0), 0);
+    kill(child, SIGKILL);
+    role_stop(&reader);
+}
+
 TEST(a_killed_writers_forked_child_does_not_keep_the_name)
 {
     struct child writer = start_writer(NULL, NULL);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -205,6 +206,9 @@ static void write_pid(int fd)
     char text[16];
     int length = snprintf(text, sizeof(text), "%u\n", sl_os_pid());
     ssize_t result;
+    struct rlimit limit; /* going over this one raises a signal that kills by default */
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < sizeof(text))
+        return;
     SL_RETRY(result, ftruncate(fd, 0));
     if (result == 0)
         SL_RETRY(result, pwrite(fd, text, (size_t)length, 0));

@@ -27,6 +27,11 @@ struct timespec sl_timespec(int64_t ns);
 /* Closes a descriptor and its fork entry, as one step for a fork in another thread. */
 void sl_fork_close(int fd);
 
+/* ---- room.c ---- */
+
+/* Bytes of memory that can still be had; UINT64_MAX if nobody says. */
+uint64_t sl_memory_room(void);
+
 /* ---- service.c: called around a fork ---- */
 
 void sl_service_before_fork(void);

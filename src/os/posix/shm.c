@@ -31,27 +31,6 @@ size_t sl_os_page_size(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* What the machine could still give, in bytes; UINT64_MAX if it does not say. Asking the kernel for
- * more than that does not fail: it kills somebody. */
-static uint64_t available(void)
-{
-    FILE *file = fopen("/proc/meminfo", "re");
-    if (!file)
-        return UINT64_MAX;
-    uint64_t total = 0, kib;
-    int found = 0;
-    char line[128];
-    while (found < 2 && fgets(line, sizeof(line), file)) {
-        if (sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1 ||
-            sscanf(line, "SwapFree: %" SCNu64, &kib) == 1) {
-            total += kib * 1024;
-            found++;
-        }
-    }
-    fclose(file);
-    return found == 2 ? total : UINT64_MAX;
-}
-
 static int check_size(const char *name, uint64_t size)
 {
     if (!size || size % sl_os_page_size())
@@ -64,11 +43,11 @@ static int check_size(const char *name, uint64_t size)
         return sl_fail(SLUICE_E_NO_MEMORY,
                        "memory for %s: %" PRIu64 " bytes were asked for, RLIMIT_FSIZE allows %"
                        PRIu64 " (raise it: ulimit -f)", name, size, (uint64_t)limit.rlim_cur);
-    uint64_t there = available();
+    uint64_t there = sl_memory_room();
     if (size > there)
         return sl_fail(SLUICE_E_NO_MEMORY,
-                       "memory for %s: %" PRIu64 " bytes were asked for, this machine has %" PRIu64
-                       " left (use fewer or smaller slots)", name, size, there);
+                       "memory for %s: %" PRIu64 " bytes were asked for, there are %" PRIu64
+                       " left here (use fewer or smaller slots)", name, size, there);
     return 0;
 }
 

@@ -8,6 +8,8 @@
 #include "util/result.h"
 #include "wire/native/native.h"
 
+#define CONNECT_AGAIN (5 * SLUICE_MS)
+
 static int next_message(int fd, const char *name, int64_t deadline, union sl_message *message)
 {
     for (;;) {
@@ -136,8 +138,11 @@ int sl_native_info(const char *name, int64_t timeout_ns, struct sluice_channel_i
                    struct sluice_reader_info *readers, uint32_t capacity)
 {
     int64_t deadline = sl_os_deadline(timeout_ns);
-    int fd, r = sl_place_connect(name, &fd);
+    int fd, r;
 
+    /* SLUICE_AGAIN: its queue of connections is full. */
+    while ((r = sl_place_connect(name, &fd)) == SLUICE_AGAIN && sl_os_now() < deadline)
+        sl_os_sleep(CONNECT_AGAIN);
     if (r == SLUICE_AGAIN)
         return SLUICE_TIMEOUT;
     if (r != 0)

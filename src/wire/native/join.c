@@ -153,9 +153,11 @@ static int memory_came(struct sl_native_join *join, const struct sl_msg_memory *
     union sl_message ack = SL_MESSAGE(SL_MSG_ACK, ack);
     ack.ack.memory = message->memory;
     SL_KILL_POINT("before_ack");
-    (void)sl_os_send(join->socket.fd, &ack, ack.header.size, NULL, 0);
+    r = sl_os_send(join->socket.fd, &ack, ack.header.size, NULL, 0);
     join->params.changed(join->params.context, &join->link->base);
-    return 0;
+    /* Without it the writer would never send another: better to join anew. A hang-up tells of itself. */
+    return r == SLUICE_AGAIN ? sl_fail(SLUICE_E_SYSTEM, "no room to acknowledge memory %u", message->memory)
+           : r == SLUICE_CLOSED ? 0 : r;
 }
 
 /* Returns 0, SLUICE_CLOSED when the connection has been dealt with, or a failure. */

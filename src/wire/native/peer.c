@@ -393,9 +393,9 @@ void sl_peer_pump(struct sl_peer *peer)
             peer->next_memory = memory->announce.memory + 1;
         }
     }
-    /* SLUICE_CLOSED shows as a hang-up on the socket. */
-    if (r == SLUICE_AGAIN)
-        sl_service_set_deadline(&peer->socket, sl_os_deadline(SEND_AGAIN));
+    /* SLUICE_CLOSED shows as a hang-up on the socket; out of memory and the like may pass. */
+    if (r == SLUICE_AGAIN || r < 0)
+        sl_service_set_deadline(&peer->socket, sl_os_deadline(r < 0 ? SEND_AGAIN * 20 : SEND_AGAIN));
 }
 
 /* Memories that still wait for their turn: unread frames may lie in them, and this writer closes. */

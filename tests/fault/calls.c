@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Each call of each kind made to fail in its turn, once a life: the life ends with a status and a
+ * sentence, or gets over it; nothing is left behind; and the next life is as if nothing had been.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <sluice/sluice.h>
+
+#include "fault/scenario.h"
+#include "fault/wrap.h"
+#include "harness/test.h"
+
+#define PATIENCE (4 * SLUICE_S) /* a reader that was refused for a moment tries again after 0.5 s at most */
+
+static void check_sentence(const struct outcome *outcome, const char *call, long nth)
+{
+    if (strcmp(sluice_result_name(outcome->result), "?") == 0)
+        FAIL("%s, call %ld: %s gave %d, which is no result", call, nth, outcome->step, outcome->result);
+    if (strlen(outcome->sentence) < 12)
+        FAIL("%s, call %ld: %s gave %s and the sentence \"%s\"", call, nth, outcome->step,
+             sluice_result_name(outcome->result), outcome->sentence);
+    /* What should have come in time and did not: nobody got over the failure. */
+    if (outcome->result == SLUICE_TIMEOUT || outcome->result == SLUICE_AGAIN || outcome->result == SLUICE_NO_WRITER ||
+        outcome->result == SLUICE_CLOSED)
+        FAIL("%s, call %ld: %s gave up with %s: \"%s\"", call, nth, outcome->step, sluice_result_name(outcome->result),
+             outcome->sentence);
+}
+
+static void check_clean(const struct possessions *before, const char *call, long nth, const struct outcome *failed)
+{
+    struct outcome outcome;
+    char when[256];
+
+    snprintf(when, sizeof when, "%s, call %ld failed in %s", call, nth, failed->step ? failed->step : "passing");
+    possessions_check(before, when);
+    scenario_run(&outcome, PATIENCE);
+    if (outcome.step)
+        FAIL("%s, call %ld failed, and in the next life %s gave %s: %s", call, nth, outcome.step,
+             sluice_result_name(outcome.result), outcome.sentence);
+    possessions_check(before, when);
+}
+
+static void fail_each(enum fault_call call, const char *name, const int *errors, size_t error_count)
+{
+    struct outcome outcome;
+    long survived = 0, told = 0;
+    long stride = test_scale(100) < 100 ? 3 : 1; /* in haste, every third */
+
+    test_dir();
+    fault_old_kernel(call == FAULT_pidfd_open); /* a newer one never asks for it */
+    scenario_run(&outcome, PATIENCE); /* pools and tables get their size */
+    if (outcome.step)
+        FAIL("nothing was made to fail, and %s gave %s: %s", outcome.step, sluice_result_name(outcome.result),
+             outcome.sentence);
+    struct possessions before = possessions_now();
+    for (size_t e = 0; e < error_count; e++) {
+        for (long nth = 1;; nth += stride) {
+            fault_arm(call, nth, errors[e]);
+            scenario_run(&outcome, PATIENCE);
+            bool fired = fault_disarm();
+            if (outcome.step && !fired)
+                FAIL("%s: nothing failed, and %s gave %s: %s", name, outcome.step, sluice_result_name(outcome.result),
+                     outcome.sentence);
+            if (outcome.step) {
+                fprintf(stderr, "%s %ld %s: %s: %s: %s\n", name, nth, strerrorname_np(errors[e]), outcome.step,
+                        sluice_result_name(outcome.result), outcome.sentence);
+                check_sentence(&outcome, name, nth);
+            }
+            check_clean(&before, name, nth, &outcome);
+            told += outcome.step != NULL;
+            survived += fired && !outcome.step;
+            if (!fired)
+                break;
+        }
+    }
+    fprintf(stderr, "%s: %ld failures were told, %ld survived\n", name, told, survived);
+    if (told + survived == 0)
+        FAIL("%s is never called", name);
+}
+
+#define FAULT_TEST(name, ...) \
+    TEST_TIMEOUT(name, 300) \
+    { \
+        static const int errors[] = { __VA_ARGS__ }; \
+        fail_each(FAULT_##name, #name, errors, sizeof errors / sizeof errors[0]); \
+    }
+FAULT_CALLS(FAULT_TEST)

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Calls that fail on demand. The linker sends the library's calls (--wrap) here first: the Nth of one
+ * kind fails with a given error, once. Memory that was asked for is counted.
+ */
+#ifndef FAULT_WRAP_H
+#define FAULT_WRAP_H
+
+#include <stdbool.h>
+
+/* X(name, errors...): what can be made to fail, and how. */
+#define FAULT_CALLS(X) \
+    X(malloc, ENOMEM) \
+    X(calloc, ENOMEM) \
+    X(realloc, ENOMEM) \
+    X(mmap, ENOMEM) \
+    X(memfd_create, EMFILE, ENOMEM) \
+    X(fallocate, ENOSPC, ENOMEM) \
+    X(ftruncate, ENOSPC) \
+    X(add_seals, EPERM) \
+    X(socket, EMFILE, ENOMEM) \
+    X(socketpair, EMFILE) \
+    X(bind, ENOSPC, EACCES) \
+    X(listen, EADDRINUSE) \
+    X(accept4, EMFILE, ECONNABORTED) \
+    X(connect, ECONNREFUSED, EAGAIN, EACCES) \
+    X(sendmsg, EAGAIN, ENOBUFS, ETOOMANYREFS, ENOMEM) \
+    X(recvmsg, EAGAIN, ECONNRESET, ENOMEM) \
+    X(getsockopt, EMFILE, ENOMEM) \
+    X(eventfd, EMFILE) \
+    X(epoll_create1, EMFILE) \
+    X(epoll_ctl, ENOMEM, ENOSPC) \
+    X(pidfd_open, EMFILE) \
+    X(inotify_init1, EMFILE) \
+    X(inotify_add_watch, ENOSPC) \
+    X(open, EMFILE, EACCES) \
+    X(openat, EMFILE, EACCES) \
+    X(fopen, EMFILE) \
+    X(fdopendir, ENOMEM) \
+    X(flock, ENOLCK) \
+    X(renameat, EACCES) \
+    X(fchmodat, EPERM) \
+    X(pthread_create, EAGAIN)
+
+enum fault_call {
+#define FAULT_ENTRY(name, ...) FAULT_##name,
+    FAULT_CALLS(FAULT_ENTRY)
+#undef FAULT_ENTRY
+};
+
+/* The `nth` call of this kind from now on, on any thread, fails. */
+void fault_arm(enum fault_call call, long nth, int error);
+
+/* Back to normal. True if a call was made to fail since fault_arm. */
+bool fault_disarm(void);
+bool fault_fired(void);
+
+/* From now on as on a kernel that cannot name the peer's process (SO_PEERPIDFD: Linux 6.5). */
+void fault_old_kernel(bool old);
+
+/* Blocks of memory that are there. */
+long fault_blocks(void);
+
+#endif
