@@ -13,12 +13,10 @@
 static int next_message(int fd, const char *name, int64_t deadline, union sl_message *message)
 {
     for (;;) {
-        int fds[SL_OS_MAX_FDS], fd_count = 0;
-        size_t size = 0;
-        int r = sl_os_receive(fd, message, sizeof *message, &size, fds, &fd_count);
-        for (int i = 0; i < fd_count; i++)
-            sl_os_close(fds[i]);
-        if (r == 0 && (r = sl_message_check(message, size)) == 0 && message->header.type != SL_MSG_BYE)
+        int fds[SL_OS_MAX_FDS], fd_count;
+        int r = sl_message_receive(fd, message, fds, &fd_count);
+        sl_message_close_fds(fds, fd_count);
+        if (r == 0 && message->header.type != SL_MSG_BYE)
             return 0;
         if (r == 0 || r == SLUICE_CLOSED)
             return sl_fail(SLUICE_E_NOT_FOUND, "the writer of channel '%s' left", name);

@@ -203,9 +203,8 @@ static void socket_ready(struct sl_watch *watch, bool readable, bool hung_up)
     (void)readable;
     (void)hung_up;
     for (int i = 0; i < MESSAGES_A_TURN; i++) {
-        int fds[SL_OS_MAX_FDS], fd_count = 0;
-        size_t size = 0;
-        int r = sl_os_receive(watch->fd, &message, sizeof message, &size, fds, &fd_count);
+        int fds[SL_OS_MAX_FDS], fd_count;
+        int r = sl_message_receive(watch->fd, &message, fds, &fd_count);
         if (r == SLUICE_AGAIN)
             return;
         if (r == SLUICE_CLOSED) {
@@ -213,11 +212,8 @@ static void socket_ready(struct sl_watch *watch, bool readable, bool hung_up)
             return;
         }
         if (r == 0)
-            r = sl_message_check(&message, size);
-        if (r == 0)
             r = handle(join, &message, fds, fd_count);
-        for (int k = 0; k < fd_count; k++)
-            sl_os_close(fds[k]);
+        sl_message_close_fds(fds, fd_count);
         if (r < 0)
             broken(join, r);
         if (r != 0)

@@ -77,6 +77,21 @@ int sl_message_check(union sl_message *message, size_t size)
     return 0;
 }
 
+int sl_message_receive(int socket, union sl_message *message, int *fds, int *fd_count)
+{
+    size_t size = 0;
+
+    *fd_count = 0;
+    int r = sl_os_receive(socket, message, sizeof *message, &size, fds, fd_count);
+    return r == 0 ? sl_message_check(message, size) : r;
+}
+
+void sl_message_close_fds(int *fds, int fd_count)
+{
+    for (int i = 0; i < fd_count; i++)
+        sl_os_close(fds[i]);
+}
+
 int sl_hello_check(const struct sl_msg_hello *hello)
 {
     if (hello->magic != SL_NATIVE_MAGIC)

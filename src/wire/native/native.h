@@ -76,6 +76,15 @@ struct sl_peer {
 };
 
 int sl_peer_open(struct sl_native_serve *serve, int fd);
+/* Its hello: may it come in, and is there room for what it asks? (admit.c) */
+int sl_peer_check(const struct sl_peer *peer);
+uint32_t sl_peer_grant_depth(const struct sl_peer *peer);
+
+/* table.c */
+static inline bool sl_table_has(const struct sl_peer *peer) { return peer->place < SLUICE_MAX_READERS; }
+void sl_table_enter(struct sl_peer *peer);
+void sl_table_leave(struct sl_peer *peer);
+
 /* Sends what may be sent now. */
 void sl_peer_pump(struct sl_peer *peer);
 /* Takes it out of the table and frees it. `reason`: 0, or enum sl_bye to say first. */

@@ -18,7 +18,6 @@
 
 #define PEER_OF(watch, member) ((struct sl_peer *)((char *)(watch) - offsetof(struct sl_peer, member)))
 
-static bool in_table(const struct sl_peer *peer) { return peer->place < SLUICE_MAX_READERS; }
 static bool is_reader(const struct sl_peer *peer) { return peer->hello.role == SL_ROLE_READER && peer->page; }
 
 static void log_departure(const struct sl_peer *peer, const char *how)
@@ -26,50 +25,6 @@ static void log_departure(const struct sl_peer *peer, const char *how)
     if (is_reader(peer))
         sl_log(SLUICE_LOG_INFO, "channel '%s': reader '%s' (process %u) %s", peer->serve->name, peer->hello.program,
                peer->identity.pid, how);
-}
-
-/* ---- the table ---- */
-
-static void enter_table(struct sl_peer *peer)
-{
-    struct sl_serve *serve = &peer->serve->base;
-    struct sl_reader_page *page = peer->page;
-
-    sl_mutex_lock(&serve->lock);
-    /* The cursor is set under the lock that begin holds while it chooses: no frame is lost between. */
-    uint64_t head = sl_head_sequence(sl_load(serve->words.head, acquire));
-    sl_store(&page->cursor, head ? head : 1, relaxed);
-    peer->place = serve->reader_count++;
-    serve->readers[peer->place] = (struct sl_reader_slot){
-        .page = {
-            .lease = page->lease, .lease_ns = page->lease_ns, .cursor = &page->cursor, .want = &page->want,
-            .want_fd = &page->want_fd, .bell = &page->bell, .evicted = &page->evicted, .taken = &page->taken,
-            .missed = &page->missed, .last = &page->last, .latency_ns = &page->latency_ns,
-        },
-        .mode = peer->hello.mode,
-        .depth = peer->depth,
-        .wake_fd = peer->wake.fd,
-        .peer = peer,
-    };
-    serve->readers_total++;
-    sl_mutex_unlock(&serve->lock);
-}
-
-static void leave_table(struct sl_peer *peer)
-{
-    struct sl_serve *serve = &peer->serve->base;
-
-    if (!in_table(peer))
-        return;
-    sl_mutex_lock(&serve->lock);
-    uint32_t last = --serve->reader_count;
-    serve->readers[peer->place] = serve->readers[last];
-    serve->readers[peer->place].peer->place = peer->place;
-    peer->place = SLUICE_MAX_READERS;
-    sl_mutex_unlock(&serve->lock);
-    /* Its slots may be free now. */
-    sl_add(&serve->freed, 1);
-    sl_os_wake(&serve->freed, INT32_MAX);
 }
 
 /* ---- ending ---- */
@@ -88,7 +43,7 @@ void sl_peer_close(struct sl_peer *peer, uint32_t reason)
     }
     if (!is_reader(peer))
         serve->guests--;
-    if (in_table(peer)) {
+    if (sl_table_has(peer)) {
         /* Before its slots are given away: if it lives, its release can tell, and it takes no more. */
         if (reason != SL_BYE_CLOSED)
             sl_store(&peer->page->evicted, 1, seq_cst);
@@ -96,7 +51,7 @@ void sl_peer_close(struct sl_peer *peer, uint32_t reason)
         sl_os_wake(&peer->page->bell, 1);
         (void)sl_os_send(peer->wake.fd, "", 1, NULL, 0);
     }
-    leave_table(peer);
+    sl_table_leave(peer);
     if (reason == SL_BYE_CLOSED)
         send_rest(peer);
     if (reason) {
@@ -119,7 +74,7 @@ void sl_peer_close(struct sl_peer *peer, uint32_t reason)
 
 static void peer_died(struct sl_peer *peer, const char *how)
 {
-    if (in_table(peer))
+    if (sl_table_has(peer))
         peer->serve->base.readers_died++;
     log_departure(peer, how);
     sl_peer_close(peer, 0);
@@ -127,7 +82,7 @@ static void peer_died(struct sl_peer *peer, const char *how)
 
 static void hung_up(struct sl_peer *peer)
 {
-    if (!in_table(peer)) {
+    if (!sl_table_has(peer)) {
         sl_peer_close(peer, 0);
         return;
     }
@@ -188,51 +143,6 @@ static void refuse(struct sl_peer *peer, int result)
     sl_peer_close(peer, 0);
 }
 
-/* Where others may connect, none of them may keep everybody else out (protocol 5.5). */
-static uint32_t places_of(const struct sl_native_serve *serve, uint32_t uid)
-{
-    uint32_t places = 0;
-
-    for (const struct sl_peer *peer = serve->peers; peer; peer = peer->next)
-        places += in_table(peer) && peer->identity.uid == uid;
-    return places;
-}
-
-static int check_request(struct sl_peer *peer)
-{
-    const struct sluice_writer_params *writer = &peer->serve->writer;
-    const struct sl_msg_hello *hello = &peer->hello;
-    uint32_t most = writer->max_slots - 2;
-
-    if (sl_version_agree(hello->version_min, hello->version_max) == 0)
-        return sl_fail(SLUICE_E_VERSION,
-                       "channel '%s': its writer speaks wire versions %d to %d, the reader %u to %u: update the older one",
-                       peer->serve->name, SLUICE_WIRE_VERSION_MIN, SLUICE_WIRE_VERSION_MAX, hello->version_min,
-                       hello->version_max);
-    if (hello->features_required & ~SL_NATIVE_FEATURES)
-        return sl_fail(SLUICE_E_VERSION, "channel '%s': the reader needs features %#llx, the writer has %#llx",
-                       peer->serve->name, (unsigned long long)hello->features_required,
-                       (unsigned long long)SL_NATIVE_FEATURES);
-    if (hello->role == SL_ROLE_OBSERVER)
-        return 0;
-    if (peer->serve->base.reader_count >= writer->readers)
-        return sl_fail(SLUICE_E_LIMIT, "channel '%s': all %u places for readers are taken", peer->serve->name,
-                       writer->readers);
-    if (peer->identity.uid != sl_os_uid() && places_of(peer->serve, peer->identity.uid) * 2 >= writer->readers)
-        return sl_fail(SLUICE_E_LIMIT, "channel '%s': user %u has half of its %u places for readers already",
-                       peer->serve->name, peer->identity.uid, writer->readers);
-    if (hello->hold > most)
-        return sl_fail(SLUICE_E_LIMIT, "channel '%s': hold %u is too much, %u slots allow %u: raise the writer's max_slots",
-                       peer->serve->name, hello->hold, writer->max_slots, most);
-    if (hello->depth > most)
-        return sl_fail(SLUICE_E_LIMIT, "channel '%s': depth %u is too much, %u slots allow %u: raise the writer's max_slots",
-                       peer->serve->name, hello->depth, writer->max_slots, most);
-    if (hello->writable && !writer->writable)
-        return sl_fail(SLUICE_E_PERMISSION, "channel '%s': its writer does not allow writable readers (its option 'writable')",
-                       peer->serve->name);
-    return 0;
-}
-
 /* A page of its own, made by us, that cannot be shrunk under us (protocol 1.7, 5.12). */
 static int make_page(struct sl_peer *peer)
 {
@@ -260,15 +170,6 @@ static int make_page(struct sl_peer *peer)
     return sl_service_add(&peer->wake);
 }
 
-static uint32_t grant_depth(const struct sl_peer *peer)
-{
-    uint32_t most = peer->serve->writer.max_slots - 2;
-
-    if (peer->hello.depth)
-        return peer->hello.depth;
-    return most < 4 ? most : 4;
-}
-
 static int admit_reader(struct sl_peer *peer)
 {
     int r = make_page(peer);
@@ -277,10 +178,10 @@ static int admit_reader(struct sl_peer *peer)
         return r;
     if (peer->process.fd >= 0 && (r = sl_service_add(&peer->process)) != 0)
         return r;
-    peer->depth = grant_depth(peer);
+    peer->depth = sl_peer_grant_depth(peer);
     peer->joined_ns = sl_os_now();
     peer->state = SL_PEER_WELCOME;
-    enter_table(peer); /* before its descriptors are sent */
+    sl_table_enter(peer); /* before its descriptors are sent */
     SL_KILL_POINT("before_welcome");
     sl_log(SLUICE_LOG_INFO, "channel '%s': reader '%s' (process %u) joins", peer->serve->name, peer->hello.program,
            peer->identity.pid);
@@ -291,8 +192,6 @@ static int admit_reader(struct sl_peer *peer)
 /* Returns false when the peer is gone. */
 static bool hello(struct sl_peer *peer, const union sl_message *message, int *fds, int fd_count)
 {
-    const struct sluice_writer_params *writer = &peer->serve->writer;
-
     sl_service_set_deadline(&peer->socket, 0);
     if (message->header.type != SL_MSG_HELLO) {
         peer->serve->base.refused++;
@@ -304,14 +203,7 @@ static bool hello(struct sl_peer *peer, const union sl_message *message, int *fd
         peer->process.fd = fds[0];
         fds[0] = -1;
     }
-    int r = sl_hello_check(&message->hello);
-    if (r == 0 && !sl_os_peer_allowed(peer->socket.fd, &peer->identity, writer->uids, writer->uid_count,
-                                      writer->gids, writer->gid_count))
-        r = sl_fail(SLUICE_E_PERMISSION,
-                    "channel '%s' belongs to user %u and user %u is not among those it allows: its writer's option 'uids'",
-                    peer->serve->name, sl_os_uid(), peer->identity.uid);
-    if (r == 0)
-        r = check_request(peer);
+    int r = sl_peer_check(peer);
     if (r == 0 && message->hello.role == SL_ROLE_READER)
         r = admit_reader(peer);
     if (r != 0) {
@@ -452,20 +344,16 @@ static void socket_ready(struct sl_watch *watch, bool readable, bool hung_up_too
     (void)readable;
     (void)hung_up_too;
     for (int i = 0; i < MESSAGES_A_TURN; i++) {
-        int fds[SL_OS_MAX_FDS], fd_count = 0;
-        size_t size = 0;
-        int r = sl_os_receive(watch->fd, &message, sizeof message, &size, fds, &fd_count);
+        int fds[SL_OS_MAX_FDS], fd_count;
+        int r = sl_message_receive(watch->fd, &message, fds, &fd_count);
         if (r == SLUICE_AGAIN)
             return;
         if (r == SLUICE_CLOSED) {
             hung_up(peer);
             return;
         }
-        if (r == 0)
-            r = sl_message_check(&message, size);
         bool alive = r == 0 && handle(peer, &message, fds, fd_count);
-        for (int k = 0; k < fd_count; k++)
-            sl_os_close(fds[k]);
+        sl_message_close_fds(fds, fd_count);
         if (r != 0) {
             refuse(peer, r);
             return;

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The table of readers that begin and commit look at. Changed on the service thread, under the channel
+ * lock that they hold while they look.
+ */
+#include "wire/native/native.h"
+
+void sl_table_enter(struct sl_peer *peer)
+{
+    struct sl_serve *serve = &peer->serve->base;
+    struct sl_reader_page *page = peer->page;
+
+    sl_mutex_lock(&serve->lock);
+    /* The cursor is set under the lock that begin holds while it chooses: no frame is lost between. */
+    uint64_t head = sl_head_sequence(sl_load(serve->words.head, acquire));
+    sl_store(&page->cursor, head ? head : 1, relaxed);
+    peer->place = serve->reader_count++;
+    serve->readers[peer->place] = (struct sl_reader_slot){
+        .page = {
+            .lease = page->lease, .lease_ns = page->lease_ns, .cursor = &page->cursor, .want = &page->want,
+            .want_fd = &page->want_fd, .bell = &page->bell, .evicted = &page->evicted, .taken = &page->taken,
+            .missed = &page->missed, .last = &page->last, .latency_ns = &page->latency_ns,
+        },
+        .mode = peer->hello.mode,
+        .depth = peer->depth,
+        .wake_fd = peer->wake.fd,
+        .peer = peer,
+    };
+    serve->readers_total++;
+    sl_mutex_unlock(&serve->lock);
+}
+
+void sl_table_leave(struct sl_peer *peer)
+{
+    struct sl_serve *serve = &peer->serve->base;
+
+    if (!sl_table_has(peer))
+        return;
+    sl_mutex_lock(&serve->lock);
+    uint32_t last = --serve->reader_count;
+    serve->readers[peer->place] = serve->readers[last];
+    serve->readers[peer->place].peer->place = peer->place;
+    peer->place = SLUICE_MAX_READERS;
+    sl_mutex_unlock(&serve->lock);
+    /* Its slots may be free now. */
+    sl_add(&serve->freed, 1);
+    sl_os_wake(&serve->freed, INT32_MAX);
+}
