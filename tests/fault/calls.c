@@ -13,28 +13,32 @@
 #include "fault/wrap.h"
 #include "harness/test.h"
 
-#define PATIENCE (4 * SLUICE_S) /* a reader that was refused for a moment tries again after 0.5 s at most */
+#define PATIENCE \
+    (4 * SLUICE_S) /* a reader that was refused for a moment tries again after 0.5 s at most */
 
 static void check_sentence(const struct outcome *outcome, const char *call, long nth)
 {
     if (strcmp(sluice_result_name(outcome->result), "?") == 0)
-        FAIL("%s, call %ld: %s gave %d, which is no result", call, nth, outcome->step, outcome->result);
+        FAIL("%s, call %ld: %s gave %d, which is no result", call, nth, outcome->step,
+             outcome->result);
     if (strlen(outcome->sentence) < 12)
         FAIL("%s, call %ld: %s gave %s and the sentence \"%s\"", call, nth, outcome->step,
              sluice_result_name(outcome->result), outcome->sentence);
     /* What should have come in time and did not: nobody got over the failure. */
-    if (outcome->result == SLUICE_TIMEOUT || outcome->result == SLUICE_AGAIN || outcome->result == SLUICE_NO_WRITER ||
-        outcome->result == SLUICE_CLOSED)
-        FAIL("%s, call %ld: %s gave up with %s: \"%s\"", call, nth, outcome->step, sluice_result_name(outcome->result),
-             outcome->sentence);
+    if (outcome->result == SLUICE_TIMEOUT || outcome->result == SLUICE_AGAIN ||
+        outcome->result == SLUICE_NO_WRITER || outcome->result == SLUICE_CLOSED)
+        FAIL("%s, call %ld: %s gave up with %s: \"%s\"", call, nth, outcome->step,
+             sluice_result_name(outcome->result), outcome->sentence);
 }
 
-static void check_clean(const struct possessions *before, const char *call, long nth, const struct outcome *failed)
+static void check_clean(const struct possessions *before, const char *call, long nth,
+                        const struct outcome *failed)
 {
     struct outcome outcome;
     char when[256];
 
-    snprintf(when, sizeof when, "%s, call %ld failed in %s", call, nth, failed->step ? failed->step : "passing");
+    snprintf(when, sizeof when, "%s, call %ld failed in %s", call, nth,
+             failed->step ? failed->step : "passing");
     possessions_check(before, when);
     scenario_run(&outcome, PATIENCE);
     if (outcome.step)
@@ -51,10 +55,10 @@ static void fail_each(enum fault_call call, const char *name, const int *errors,
 
     test_dir();
     fault_old_kernel(call == FAULT_pidfd_open); /* a newer one never asks for it */
-    scenario_run(&outcome, PATIENCE); /* pools and tables get their size */
+    scenario_run(&outcome, PATIENCE);           /* pools and tables get their size */
     if (outcome.step)
-        FAIL("nothing was made to fail, and %s gave %s: %s", outcome.step, sluice_result_name(outcome.result),
-             outcome.sentence);
+        FAIL("nothing was made to fail, and %s gave %s: %s", outcome.step,
+             sluice_result_name(outcome.result), outcome.sentence);
     struct possessions before = possessions_now();
     for (size_t e = 0; e < error_count; e++) {
         for (long nth = 1;; nth += stride) {
@@ -62,11 +66,11 @@ static void fail_each(enum fault_call call, const char *name, const int *errors,
             scenario_run(&outcome, PATIENCE);
             bool fired = fault_disarm();
             if (outcome.step && !fired)
-                FAIL("%s: nothing failed, and %s gave %s: %s", name, outcome.step, sluice_result_name(outcome.result),
-                     outcome.sentence);
+                FAIL("%s: nothing failed, and %s gave %s: %s", name, outcome.step,
+                     sluice_result_name(outcome.result), outcome.sentence);
             if (outcome.step) {
-                fprintf(stderr, "%s %ld %s: %s: %s: %s\n", name, nth, strerrorname_np(errors[e]), outcome.step,
-                        sluice_result_name(outcome.result), outcome.sentence);
+                fprintf(stderr, "%s %ld %s: %s: %s: %s\n", name, nth, strerrorname_np(errors[e]),
+                        outcome.step, sluice_result_name(outcome.result), outcome.sentence);
                 check_sentence(&outcome, name, nth);
             }
             check_clean(&before, name, nth, &outcome);
@@ -79,6 +83,23 @@ static void fail_each(enum fault_call call, const char *name, const int *errors,
     fprintf(stderr, "%s: %ld failures were told, %ld survived\n", name, told, survived);
     if (told + survived == 0)
         FAIL("%s is never called", name);
+}
+
+/* A reader that looks for its writer again and again has the thread for it from the first time on.
+ */
+TEST(attempts_need_no_new_thread)
+{
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    sluice_reader *reader;
+
+    test_dir();
+    params.name = CHANNEL;
+    params.open_timeout_ns = SLUICE_LATER;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    fault_arm(FAULT_pthread_create, 1, EAGAIN);
+    test_nap(200 * SLUICE_MS);
+    CHECK(!fault_disarm());
+    CHECK_OK(sluice_reader_close(&reader));
 }
 
 #define FAULT_TEST(name, ...) \

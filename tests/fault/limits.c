@@ -23,7 +23,8 @@ static void limit(int resource, rlim_t value, struct rlimit *before)
 }
 
 /* One life under a limit; true if it went well. */
-static bool live_under(int resource, rlim_t value, const struct possessions *before, const char *what)
+static bool live_under(int resource, rlim_t value, const struct possessions *before,
+                       const char *what)
 {
     struct outcome outcome;
     struct rlimit free_limit;
@@ -38,7 +39,8 @@ static bool live_under(int resource, rlim_t value, const struct possessions *bef
         CHECK(strcmp(sluice_result_name(outcome.result), "?") != 0);
         CHECK_GE(strlen(outcome.sentence), 12);
     }
-    snprintf(when, sizeof when, "%s at %llu, %s", what, (unsigned long long)value, outcome.step ? outcome.step : "-");
+    snprintf(when, sizeof when, "%s at %llu, %s", what, (unsigned long long)value,
+             outcome.step ? outcome.step : "-");
     possessions_check(before, when);
     return !outcome.step;
 }
@@ -50,7 +52,8 @@ static struct possessions warm_up(void)
     test_dir();
     scenario_run(&outcome, 4 * SLUICE_S);
     if (outcome.step)
-        FAIL("without a limit %s gave %s: %s", outcome.step, sluice_result_name(outcome.result), outcome.sentence);
+        FAIL("without a limit %s gave %s: %s", outcome.step, sluice_result_name(outcome.result),
+             outcome.sentence);
     return possessions_now();
 }
 

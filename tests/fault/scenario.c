@@ -83,14 +83,16 @@ static bool write_frame(struct life *life)
     return went(life, "commit", sluice_writer_commit(life->writer, &frame, SLUICE_ON_CPU));
 }
 
-/* A frame must come in time; that it does not come at once is no failure, and if one was lost on the way
- * the next will do. */
-static bool take(struct life *life, sluice_reader *reader, struct sluice_frame *frame, const char *step)
+/* A frame must come in time; that it does not come at once is no failure, and if one was lost on
+ * the way the next will do. */
+static bool take(struct life *life, sluice_reader *reader, struct sluice_frame *frame,
+                 const char *step)
 {
     int64_t until = test_now() + life->patience_ns;
     int r;
 
-    while ((r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 50 * SLUICE_MS, frame)) > 0 && test_now() < until)
+    while ((r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 50 * SLUICE_MS, frame)) > 0 &&
+           test_now() < until)
         if (!write_frame(life))
             return false;
     return went(life, step, r);
@@ -117,7 +119,8 @@ static bool grow(struct life *life)
     bool good = true;
 
     while (good && count < 4) {
-        good = went(life, "begin to grow", sluice_writer_begin(life->writer, SLUICE_DEFAULT, &frames[count]));
+        good = went(life, "begin to grow",
+                    sluice_writer_begin(life->writer, SLUICE_DEFAULT, &frames[count]));
         count += good;
     }
     for (int i = 0; i < count; i++) {
@@ -139,8 +142,8 @@ static bool change_format(struct life *life)
     memset(data, 7, sizeof data);
     make_format(&life->format, 7000);
     CHECK_OK(sluice_array_wrap(&array, "data", data, byte, 1, &shape, NULL));
-    return went(life, "reformat", sluice_writer_reformat(life->writer, &life->format)) && write_frame(life) &&
-           read_frame(life, life->newest, "acquire after reformat") &&
+    return went(life, "reformat", sluice_writer_reformat(life->writer, &life->format)) &&
+           write_frame(life) && read_frame(life, life->newest, "acquire after reformat") &&
            went(life, "send", sluice_writer_send(life->writer, &array, 1, SLUICE_ON_CPU, NULL)) &&
            read_frame(life, life->newest, "acquire after send");
 }
@@ -191,7 +194,8 @@ static bool live(struct life *life)
             return false;
     return grow(life) && read_frame(life, life->in_order, "acquire in order") &&
            read_frame(life, life->newest, "acquire") && change_format(life) && look_around(life) &&
-           went(life, "release", sluice_reader_release(life->in_order, &life->kept, SLUICE_ON_CPU)) &&
+           went(life, "release",
+                sluice_reader_release(life->in_order, &life->kept, SLUICE_ON_CPU)) &&
            second_session(life);
 }
 
@@ -244,8 +248,10 @@ static int mappings(void)
 
 struct possessions possessions_now(void)
 {
-    return (struct possessions){ .fds = entries("/proc/self/fd"), .mappings = mappings(),
-                                 .threads = entries("/proc/self/task"), .blocks = fault_blocks() };
+    return (struct possessions){ .fds = entries("/proc/self/fd"),
+                                 .mappings = mappings(),
+                                 .threads = entries("/proc/self/task"),
+                                 .blocks = fault_blocks() };
 }
 
 void possessions_check(const struct possessions *before, const char *when)
@@ -256,7 +262,10 @@ void possessions_check(const struct possessions *before, const char *when)
         test_nap(SLUICE_MS);
         now = possessions_now();
     }
-    if (now.fds != before->fds || now.mappings || now.threads > before->threads || now.blocks > before->blocks)
-        FAIL("%s: %d descriptors (%d before), %d mappings, %d threads (%d), %ld blocks of memory (%ld)", when, now.fds,
-             before->fds, now.mappings, now.threads, before->threads, now.blocks, before->blocks);
+    if (now.fds != before->fds || now.mappings || now.threads > before->threads ||
+        now.blocks > before->blocks)
+        FAIL("%s: %d descriptors (%d before), %d mappings, %d threads (%d), %ld blocks of memory "
+             "(%ld)",
+             when, now.fds, before->fds, now.mappings, now.threads, before->threads, now.blocks,
+             before->blocks);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A whole life of a channel in one process: writer, two readers, frames, growth, a new format, send, info,
- * list, watch, descriptor, a second session, the end. Any call of it may fail; whatever comes of that, it
- * ends with everything closed.
+ * A whole life of a channel in one process: writer, two readers, frames, growth, a new format,
+ * send, info, list, watch, descriptor, a second session, the end. Any call of it may fail; whatever
+ * comes of that, it ends with everything closed.
  */
 #ifndef FAULT_SCENARIO_H
 #define FAULT_SCENARIO_H
@@ -12,7 +12,7 @@
 #define CHANNEL "faulty"
 
 struct outcome {
-    const char *step;   /* the one that failed; NULL: none did */
+    const char *step; /* the one that failed; NULL: none did */
     int result;
     char sentence[512];
 };
@@ -21,7 +21,10 @@ struct outcome {
 void scenario_run(struct outcome *outcome, int64_t patience_ns);
 
 /* What the process has by now, to be compared. */
-struct possessions { int fds, mappings, threads; long blocks; };
+struct possessions {
+    int fds, mappings, threads;
+    long blocks;
+};
 struct possessions possessions_now(void);
 void possessions_check(const struct possessions *before, const char *when);
 

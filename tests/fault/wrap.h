@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Calls that fail on demand. The linker sends the library's calls (--wrap) here first: the Nth of one
- * kind fails with a given error, once. Memory that was asked for is counted.
+ * Calls that fail on demand. The linker sends the library's calls (--wrap) here first: the Nth of
+ * one kind fails with a given error, once. Memory that was asked for is counted.
  */
 #ifndef FAULT_WRAP_H
 #define FAULT_WRAP_H

@@ -11,13 +11,14 @@
 #include <ucontext.h>
 
 #include "harness/test.h"
+#include "model/seen.h"
 #include "util/atomic.h"
 
-#define STACK (64 * 1024)
+#define STACK      (64 * 1024)
 #define MOST_STACK (6 * 1024) /* of it that is in use when an actor gives way */
-#define BUFFER 6
-#define DEEPEST 4096
-#define CHOICES (EXPLORE_ACTORS * (BUFFER + 1) + EXPLORE_EXTRAS)
+#define BUFFER     6
+#define DEEPEST    4096
+#define CHOICES    (EXPLORE_ACTORS * (BUFFER + 1) + EXPLORE_EXTRAS)
 
 struct buffered {
     void *word;
@@ -33,7 +34,7 @@ struct actor {
     bool waiting, changed; /* for somebody to change a word; somebody did */
     bool needs_empty;      /* its step waits until its buffer is empty */
     bool (*until)(void);
-    char *low;             /* of its stack, as far as it is in use */
+    char *low; /* of its stack, as far as it is in use */
     jmp_buf at;
 };
 
@@ -64,91 +65,40 @@ static int running = -1; /* the actor that has the CPU */
 static jmp_buf scheduler;
 static bool printing;
 
-/* ---- states seen ---- */
-
-static uint64_t *seen;
-static size_t seen_room, seen_count;
-
-#define LANES 4 /* that the CPU works on at once */
-
-static uint64_t stir(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * UINT64_C(0x9FB21C651E98DF25);
-    return hash ^ hash >> 29;
-}
-
-static uint64_t mix(uint64_t hash, const void *data, size_t size)
-{
-    uint64_t lanes[LANES] = { hash, hash + 1, hash + 2, hash + 3 }, words[LANES];
-    const char *bytes = data;
-
-    for (; size >= sizeof words; size -= sizeof words, bytes += sizeof words) {
-        memcpy(words, bytes, sizeof words);
-        for (int i = 0; i < LANES; i++)
-            lanes[i] = stir(lanes[i], words[i]);
-    }
-    memset(words, 0, sizeof words);
-    memcpy(words, bytes, size);
-    for (int i = 0; i < LANES; i++)
-        hash = stir(hash, stir(lanes[i], words[i]));
-    return hash;
-}
+/* ---- what a state is ---- */
 
 static uint64_t hash_state(void)
 {
-    uint64_t hash = mix(UINT64_C(0xA0761D6478BD642F), model->world, model->world_size);
+    uint64_t hash = seen_mix(UINT64_C(0xA0761D6478BD642F), model->world, model->world_size);
 
     for (int a = 0; a < EXPLORE_ACTORS; a++) {
         const struct actor *actor = &actors[a];
-        uint64_t flags[] = { (uint64_t)a, actor->ended, actor->killed, actor->waiting, actor->changed,
-                             actor->needs_empty, (uint64_t)(uintptr_t)actor->until, (uint64_t)actor->buffered };
-        hash = mix(hash, flags, sizeof flags);
+        uint64_t flags[] = { (uint64_t)a,
+                             actor->ended,
+                             actor->killed,
+                             actor->waiting,
+                             actor->changed,
+                             actor->needs_empty,
+                             (uint64_t)(uintptr_t)actor->until,
+                             (uint64_t)actor->buffered };
+        hash = seen_mix(hash, flags, sizeof flags);
         for (int b = 0; b < actor->buffered; b++) {
             uint64_t entry[] = { (uint64_t)(uintptr_t)actor->buffer[b].word, actor->buffer[b].value,
                                  actor->buffer[b].release };
-            hash = mix(hash, entry, sizeof entry);
+            hash = seen_mix(hash, entry, sizeof entry);
         }
         if (actor->ended || actor->killed)
             continue;
-        hash = mix(hash, actor->at, sizeof actor->at);
-        hash = mix(hash, actor->low, (size_t)(stacks[a] + STACK - actor->low));
+        hash = seen_mix(hash, actor->at, sizeof actor->at);
+        hash = seen_mix(hash, actor->low, (size_t)(stacks[a] + STACK - actor->low));
     }
     return hash ? hash ^ hash >> 32 : 1;
 }
 
-static bool put(uint64_t *table, size_t room, uint64_t hash)
-{
-    size_t at = hash & (room - 1);
-    while (table[at] && table[at] != hash)
-        at = (at + 1) & (room - 1);
-    if (table[at])
-        return false;
-    table[at] = hash;
-    return true;
-}
-
-static bool is_new(uint64_t hash)
-{
-    if ((seen_count + 1) * 3 > seen_room * 2) {
-        size_t room = seen_room ? seen_room * 2 : 1 << 16;
-        uint64_t *table = calloc(room, sizeof *table);
-        if (!table)
-            FAIL("no memory for %zu states", room);
-        for (size_t i = 0; i < seen_room; i++)
-            if (seen[i])
-                put(table, room, seen[i]);
-        free(seen);
-        seen = table;
-        seen_room = room;
-    }
-    bool fresh = put(seen, seen_room, hash);
-    seen_count += fresh;
-    return fresh;
-}
-
 /* ---- coroutines ---- */
 
-/* The frame of a function that was called from the one that gives way lies below all of that one's. */
+/* The frame of a function that was called from the one that gives way lies below all of that one's.
+ */
 static __attribute__((noinline)) void note_low(struct actor *actor)
 {
     volatile char here = 0;
@@ -229,14 +179,16 @@ static void restore(const struct snapshot *from)
 
 static void print_access(const char *what, const void *word, uint64_t value, int order)
 {
-    static const char *const orders[] = { "relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst" };
+    static const char *const orders[] = { "relaxed", "consume", "acquire",
+                                          "release", "acq_rel", "seq_cst" };
     char name[64];
 
     if (!printing)
         return;
     model->name_word(word, name, sizeof name);
-    fprintf(stderr, "  %-10s %-8s %-14s %s%llu%s%s\n", running < 0 ? "" : model->actor_names[running], what, name,
-            value >> 63 ? "MARK+" : "", (unsigned long long)(value & ~(UINT64_C(1) << 63)), order < 0 ? "" : " ",
+    fprintf(stderr, "  %-10s %-8s %-14s %s%llu%s%s\n",
+            running < 0 ? "" : model->actor_names[running], what, name, value >> 63 ? "MARK+" : "",
+            (unsigned long long)(value & ~(UINT64_C(1) << 63)), order < 0 ? "" : " ",
             order < 0 ? "" : orders[order]);
 }
 
@@ -271,7 +223,8 @@ static void flush(int a, int k)
     struct actor *actor = &actors[a];
     struct buffered store = actor->buffer[k];
 
-    memmove(&actor->buffer[k], &actor->buffer[k + 1], (size_t)(actor->buffered - k - 1) * sizeof store);
+    memmove(&actor->buffer[k], &actor->buffer[k + 1],
+            (size_t)(actor->buffered - k - 1) * sizeof store);
     actor->buffered--;
     memset(&actor->buffer[actor->buffered], 0, sizeof store);
     print_access("visible", store.word, store.value, -1);
@@ -280,7 +233,9 @@ static void flush(int a, int k)
 
 uint64_t sl_model_load(const void *word, int bytes, int order)
 {
-    struct explore_access access = { .actor = running, .word = (void *)(uintptr_t)word, .order = order };
+    struct explore_access access = { .actor = running,
+                                     .word = (void *)(uintptr_t)word,
+                                     .order = order };
 
     CHECK_EQ(bytes, 8);
     give_way();
@@ -301,7 +256,9 @@ uint64_t sl_model_load(const void *word, int bytes, int order)
 
 void sl_model_store(void *word, int bytes, uint64_t value, int order)
 {
-    struct explore_access access = { .actor = running, .word = word, .is_store = true, .value = value, .order = order };
+    struct explore_access access = {
+        .actor = running, .word = word, .is_store = true, .value = value, .order = order
+    };
     struct actor *actor = &actors[running];
 
     CHECK_EQ(bytes, 8);
@@ -312,8 +269,8 @@ void sl_model_store(void *word, int bytes, uint64_t value, int order)
     bool late = model->buffers && access.order != memory_order_seq_cst;
     if (late && actor->buffered < BUFFER) {
         print_access("stores", word, access.value, access.order);
-        actor->buffer[actor->buffered++] = (struct buffered){ word, access.value,
-                                                              access.order == memory_order_release };
+        actor->buffer[actor->buffered++] =
+            (struct buffered){ word, access.value, access.order == memory_order_release };
         return; /* nobody can tell when: its becoming visible is the step */
     }
     actor->needs_empty = model->buffers;
@@ -469,10 +426,11 @@ static bool all_ended(void)
     return true;
 }
 
-/* One level deeper: what can happen in this state, if it is new. False if there is nothing to walk. */
+/* One level deeper: what can happen in this state, if it is new. False if there is nothing to walk.
+ */
 static bool descend(void)
 {
-    if (!is_new(hash_state()))
+    if (!seen_is_new(hash_state()))
         return false;
     result->states++;
     if (depth == DEEPEST)
@@ -515,9 +473,6 @@ void explore_run(const struct explore *what, struct explore_result *out, bool pr
     model = what;
     result = out;
     *result = (struct explore_result){ .complete = false };
-    seen_room = seen_count = 0;
-    free(seen);
-    seen = NULL;
     depth = 0;
     begin();
     descend();
@@ -541,7 +496,5 @@ void explore_run(const struct explore *what, struct explore_result *out, bool pr
         free(levels[i].before);
         levels[i].before = NULL;
     }
-    free(seen);
-    seen = NULL;
-    seen_room = 0;
+    seen_forget();
 }

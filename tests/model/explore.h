@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Explores what threads can do to each other, on the code that is shipped: compiled with SL_MODEL, each
- * access to a shared word comes here, and every order of all accesses is tried.
+ * Explores what threads can do to each other, on the code that is shipped: compiled with SL_MODEL,
+ * each access to a shared word comes here, and every order of all accesses is tried.
  *
- * Actors are coroutines that give way before each access. What they can reach is walked depth first; a
- * state is everything that can matter later (the words, the actors' stacks and registers, the buffers),
- * and one that was seen before is not walked again. States are remembered by 64 bits of a hash.
+ * Actors are coroutines that give way before each access. What they can reach is walked depth
+ * first; a state is everything that can matter later (the words, the actors' stacks and registers,
+ * the buffers), and one that was seen before is not walked again. States are remembered by 64 bits
+ * of a hash.
  *
- * With store buffers a store that is not seq_cst becomes visible to others at any later time: relaxed
- * ones in any order but on one word, a release store after all that its actor stored before it. A
- * seq_cst store, an exchange and an addition first make everything visible. Loads are never late: what
- * comes of early loads is not explored.
+ * With store buffers a store that is not seq_cst becomes visible to others at any later time:
+ * relaxed ones in any order but on one word, a release store after all that its actor stored before
+ * it. A seq_cst store, an exchange and an addition first make everything visible. Loads are never
+ * late: what comes of early loads is not explored.
  */
 #ifndef MODEL_EXPLORE_H
 #define MODEL_EXPLORE_H
@@ -77,7 +78,7 @@ void explore_until(bool (*ready)(void));
 
 /* This actor does nothing more; it was killed. To be called from what may happen. */
 void explore_kill(int actor);
-bool explore_alive(int actor);    /* neither killed nor at its end */
+bool explore_alive(int actor); /* neither killed nor at its end */
 bool explore_killed(int actor);
 
 /* Something came about that those who wait must look at. */

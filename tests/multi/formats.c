@@ -9,7 +9,6 @@
 #include "multi/kit.h"
 
 #define KIB 1024
-#define MANY 600 /* formats in a row: more than anybody may keep in mind */
 
 static void reformat(sluice_writer *writer, int64_t bytes)
 {
@@ -414,91 +413,5 @@ TEST(a_new_format_under_a_dropping_writer_costs_a_recorder_its_oldest_counted)
     CHECK_EQ(kit_writer_stats(writer).stolen, missed);
     CHECK_EQ(kit_writer_stats(writer).dropped, 0);
     CHECK_OK(sluice_reader_close(&reader));
-    CHECK_OK(sluice_writer_close(&writer));
-}
-
-/* ---- memory of formats that are history ---- */
-
-static void change_often(sluice_writer *writer)
-{
-    for (int i = 0; i < MANY; i++) {
-        reformat(writer, 4096 * (1 + i % 3));
-        kit_commits(writer, 1);
-    }
-}
-
-TEST(memory_of_old_formats_is_given_back)
-{
-    sluice_writer *writer = kit_writer("cam", 4 * KIB);
-    struct child reader = kit_start("reader", "mode=1", NULL);
-    child_expect(&reader, "open", 5);
-
-    kit_commits(writer, 1);
-    TELL(&reader, "take 1000", "took 1 ");
-    int fds = kit_descriptors(getpid()), maps = kit_mappings(getpid(), "memfd:");
-    for (int i = 0; i < MANY; i++) {
-        char line[64];
-        reformat(writer, 4096 * (1 + i % 3));
-        kit_commits(writer, 1);
-        snprintf(line, sizeof line, "took %d missed 0 flags 2 generation %d", i + 2, i + 2);
-        TELL(&reader, "take 1000", line);
-    }
-    CHECK_LE(kit_descriptors(getpid()), fds + 2);
-    CHECK_LE(kit_mappings(getpid(), "memfd:"), maps + 2);
-    CHECK_LE(kit_mappings(reader.pid, "memfd:sluice-cam"), 3);
-    CHECK_LE(kit_descriptors(reader.pid), 20);
-    role_stop(&reader);
-    CHECK_OK(sluice_writer_close(&writer));
-}
-
-/* It lives and does something else: what comes meanwhile may not pile up in it, nor cost it its place. */
-TEST(a_reader_that_does_not_look_for_long_keeps_nothing)
-{
-    sluice_writer *writer = kit_writer("cam", 4 * KIB);
-    struct child reader = kit_start("reader", NULL);
-    child_expect(&reader, "open", 5);
-
-    kit_commits(writer, 1);
-    TELL(&reader, "take 1000", "took 1 ");
-    change_often(writer);
-    CHECK_SOON(kit_descriptors(reader.pid) <= 20, 2);
-    TELL(&reader, "take 1000", "took 601 missed 599 flags 2 generation 601");
-    CHECK_LE(kit_mappings(reader.pid, "memfd:sluice-cam"), 3);
-    CHECK_EQ(NUMBER(ask(&reader, "stats"), "sessions"), 1);
-    CHECK_EQ(kit_writer_stats(writer).readers_died, 0);
-    role_stop(&reader);
-    CHECK_OK(sluice_writer_close(&writer));
-}
-
-/* One old frame kept for ever keeps its own memory, not that of all formats since. */
-TEST(a_frame_held_for_long_keeps_only_its_own_memory)
-{
-    sluice_writer *writer = kit_writer("cam", 4 * KIB);
-    struct child reader = kit_start("reader", "hold=2", NULL), idle = kit_start("reader", NULL);
-    child_expect(&reader, "open", 5);
-    child_expect(&idle, "open", 5);
-
-    kit_commits(writer, 1);
-    TELL(&reader, "hold 1000", "holds 1 ");
-    TELL(&idle, "hold 1000", "holds 1 ");
-    for (int i = 0; i < MANY; i++) {
-        char line[64];
-        reformat(writer, 4096 * (1 + i % 3));
-        kit_commits(writer, 1);
-        snprintf(line, sizeof line, "took %d missed 0 flags 2 generation %d", i + 2, i + 2);
-        TELL(&reader, "take 1000", line);
-    }
-    CHECK_LE(kit_mappings(getpid(), "memfd:sluice-cam"), 4);
-    CHECK_LE(kit_mappings(reader.pid, "memfd:sluice-cam"), 8);
-    CHECK_LE(kit_descriptors(reader.pid), 25);
-    CHECK_SOON(kit_descriptors(idle.pid) <= 25, 2);
-    TELL(&reader, "check", "whole 1");
-    TELL(&reader, "give", "gave 1");
-    TELL(&idle, "check", "whole 1");
-    TELL(&idle, "give", "gave 1");
-    TELL(&idle, "take 1000", "took 601 ");
-    CHECK_EQ(NUMBER(ask(&idle, "stats"), "sessions"), 1);
-    role_stop(&reader);
-    role_stop(&idle);
     CHECK_OK(sluice_writer_close(&writer));
 }

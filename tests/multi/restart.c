@@ -111,6 +111,9 @@ TEST(ready_frames_of_a_killed_writer_are_given_in_a_new_generation_too)
 
     TELL(&writer, "commit 1", "committed 1");
     TELL(&reader, "take 1000", "took 1 ");
+    /* The writer's service thread has heard of the first memory's arrival before it answers this. */
+    struct sluice_channel_info info = { .size = sizeof info };
+    CHECK_OK(sluice_channel_info("cam", 10 * SLUICE_S, &info, NULL, 0));
     child_kill(&reader, SIGSTOP);
     TELL(&writer, "reformat 70000", "generation 2");
     TELL(&writer, "commit 1", "committed 2");

@@ -8,7 +8,6 @@
 
 #include "multi/kit.h"
 
-#define KIB 1024
 #define SOON (2 * SLUICE_S)
 
 static struct child start_writer(const char *options[4])

@@ -1,29 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waiting for frames: asleep, spinning, by a descriptor; how long, and what ends it.
+ * Waiting for frames, asleep or spinning: how long, what ends it, and on which threads.
  */
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/epoll.h>
 #include <sys/time.h>
-#include <unistd.h>
 
 #include "multi/kit.h"
 
 #define KIB 1024
 #define SOON (2 * SLUICE_S)
-#define WAKE_MS 2000 /* a bound, not a measurement */
-#define QUIET_MS 700 /* longer than between two attempts to connect */
-
-static bool readable(int fd, int timeout_ms)
-{
-    struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
-    return poll(&poll_fd, 1, timeout_ms) > 0 && poll_fd.revents == POLLIN;
-}
 
 /* Takes what is there, with time-outs of 0. Returns how many, and how it ended. */
 static int take_all(sluice_reader *reader, int *end)
@@ -48,188 +35,6 @@ static sluice_reader *open_reader(uint32_t mode, uint32_t every, int64_t open_ti
     params.open_timeout_ns = open_timeout_ns;
     CHECK_OK(sluice_reader_open(&reader, &params));
     return reader;
-}
-
-/* ---- the descriptor ---- */
-
-TEST(the_descriptor_is_readable_while_a_frame_is_there)
-{
-    test_dir();
-    struct child writer = kit_start("writer", "bytes=8192", NULL);
-    child_expect(&writer, "open", 5);
-    sluice_reader *reader = kit_reader("cam", SLUICE_NEWEST);
-    struct sluice_frame frame;
-    int end, fd = sluice_reader_fd(reader);
-
-    CHECK(fd >= 0);
-    CHECK_EQ(take_all(reader, &end), 0);
-    CHECK_EQ(end, SLUICE_TIMEOUT);
-    for (int i = 1; i <= 40; i++) {
-        CHECK(!readable(fd, i < 4 ? 50 : 0));
-        TELL(&writer, i % 5 ? "commit 1" : "commit 3", "committed");
-        int64_t began = test_now();
-        CHECK(readable(fd, WAKE_MS));
-        CHECK_LE(test_now() - began, WAKE_MS * SLUICE_MS);
-        CHECK(readable(fd, 0)); /* looking takes nothing away */
-        frame = kit_take(reader);
-        kit_give(reader, &frame);
-        CHECK_EQ(take_all(reader, &end), 0);
-        CHECK_EQ(end, SLUICE_TIMEOUT);
-        CHECK_EQ(sluice_reader_fd(reader), fd);
-    }
-    CHECK_OK(sluice_reader_close(&reader));
-    role_stop(&writer);
-}
-
-TEST(a_frame_that_was_there_before_the_descriptor_shows)
-{
-    sluice_writer *writer = kit_writer("cam", 8 * KIB);
-    kit_commits(writer, 1);
-    sluice_reader *reader = kit_reader("cam", SLUICE_NEWEST);
-    int end, fd = sluice_reader_fd(reader);
-
-    CHECK(readable(fd, WAKE_MS));
-    CHECK_EQ(take_all(reader, &end), 1);
-    CHECK(!readable(fd, 50));
-    /* Also one that nobody has polled for. */
-    kit_commits(writer, 1);
-    struct sluice_frame frame = kit_take(reader);
-    kit_give(reader, &frame);
-    CHECK_EQ(take_all(reader, &end), 0);
-    CHECK(!readable(fd, 50));
-    CHECK_OK(sluice_reader_close(&reader));
-    CHECK_OK(sluice_writer_close(&writer));
-}
-
-TEST(the_descriptor_stays_readable_until_the_last_unread_frame)
-{
-    sluice_writer *writer = kit_writer("cam", 8 * KIB);
-    sluice_reader *reader = kit_reader("cam", SLUICE_IN_ORDER);
-    int end, fd = sluice_reader_fd(reader);
-
-    CHECK_EQ(take_all(reader, &end), 0);
-    for (int round = 0; round < 20; round++) {
-        kit_commits(writer, 4);
-        for (int i = 0; i < 4; i++) {
-            CHECK(readable(fd, WAKE_MS));
-            struct sluice_frame frame;
-            CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame));
-            CHECK_EQ(frame.sequence, round * 4 + i + 1);
-            kit_give(reader, &frame);
-        }
-        CHECK_EQ(take_all(reader, &end), 0);
-        CHECK(!readable(fd, 5));
-    }
-    CHECK_OK(sluice_reader_close(&reader));
-    CHECK_OK(sluice_writer_close(&writer));
-}
-
-TEST(the_descriptor_of_every_third_frame)
-{
-    sluice_writer *writer = kit_writer("cam", 8 * KIB);
-    for (uint32_t mode = SLUICE_NEWEST; mode <= SLUICE_IN_ORDER; mode++) {
-        kit_commits(writer, 1);
-        sluice_reader *reader = open_reader(mode, 3, 0);
-        int end, fd = sluice_reader_fd(reader);
-
-        CHECK(readable(fd, WAKE_MS));
-        CHECK_EQ(take_all(reader, &end), 1);
-        for (int i = 0; i < 10; i++) {
-            kit_commits(writer, 1);
-            CHECK(!readable(fd, 10));
-            kit_commits(writer, 1);
-            CHECK(!readable(fd, 10));
-            kit_commits(writer, 1);
-            CHECK(readable(fd, WAKE_MS));
-            CHECK_EQ(take_all(reader, &end), 1);
-        }
-        CHECK_OK(sluice_reader_close(&reader));
-    }
-    CHECK_OK(sluice_writer_close(&writer));
-}
-
-TEST(the_descriptor_stays_the_same_over_restarts_and_is_quiet_between)
-{
-    test_dir();
-    sluice_reader *reader = open_reader(SLUICE_NEWEST, 0, SLUICE_LATER);
-    int end, fd = sluice_reader_fd(reader); /* before there is any writer */
-
-    CHECK(fd >= 0);
-    for (int i = 0; i < 3; i++) {
-        (void)take_all(reader, &end);
-        CHECK_EQ(end, SLUICE_NO_WRITER);
-        CHECK(!readable(fd, QUIET_MS));
-        struct child writer = kit_start("writer", "bytes=8192", NULL);
-        child_expect(&writer, "open", 5);
-        TELL(&writer, "commit 1", "committed 1");
-        CHECK(readable(fd, WAKE_MS));
-        struct sluice_frame frame = kit_take(reader);
-        CHECK_EQ(frame.sequence, 1);
-        kit_give(reader, &frame);
-        CHECK_EQ(take_all(reader, &end), 0);
-        TELL(&writer, "commit 1", "committed 2");
-        CHECK(readable(fd, WAKE_MS));
-        CHECK_EQ(take_all(reader, &end), 1);
-        child_kill(&writer, SIGKILL);
-        CHECK(readable(fd, WAKE_MS)); /* there is something to say */
-        CHECK_SOON(take_all(reader, &end) == 0 && end == SLUICE_NO_WRITER, 2);
-        CHECK_EQ(sluice_reader_fd(reader), fd);
-    }
-    CHECK_OK(sluice_reader_close(&reader));
-}
-
-TEST(the_descriptor_tells_of_the_end)
-{
-    sluice_writer *writer = kit_writer("cam", 8 * KIB);
-    sluice_reader *reader = kit_reader("cam", SLUICE_NEWEST);
-    int end, fd = sluice_reader_fd(reader);
-
-    (void)take_all(reader, &end);
-    CHECK(!readable(fd, 20));
-    CHECK_OK(sluice_writer_close(&writer));
-    CHECK(readable(fd, WAKE_MS));
-    CHECK_EQ(take_all(reader, &end), 0);
-    CHECK_EQ(end, SLUICE_CLOSED);
-    /* Where acquire has an answer at once it is readable; after the successor came, by its frames. */
-    writer = kit_writer("cam", 8 * KIB);
-    CHECK_SOON(kit_reader_stats(reader).sessions == 2 || (take_all(reader, &end), end) == SLUICE_TIMEOUT, 5);
-    (void)take_all(reader, &end);
-    CHECK(!readable(fd, 20));
-    kit_commits(writer, 1);
-    CHECK(readable(fd, WAKE_MS));
-    CHECK_EQ(take_all(reader, &end), 1);
-    CHECK_OK(sluice_reader_close(&reader));
-    CHECK_OK(sluice_writer_close(&writer));
-}
-
-/* Edge-triggered, as event loops use it: each edge, acquire until there is nothing more. */
-TEST(epoll_by_edges_misses_no_frame)
-{
-    test_dir();
-    struct child writer = kit_start("writer", "bytes=8192", "wait_ms=8000", NULL);
-    child_expect(&writer, "open", 5);
-    sluice_reader *reader = kit_reader("cam", SLUICE_IN_ORDER);
-    struct epoll_event event = { .events = EPOLLIN | EPOLLET };
-    long n = test_scale(3000), taken = 0;
-    int end, loop = epoll_create1(EPOLL_CLOEXEC);
-    char line[32];
-
-    CHECK_EQ(epoll_ctl(loop, EPOLL_CTL_ADD, sluice_reader_fd(reader), &event), 0);
-    snprintf(line, sizeof line, "burst %ld 50", n);
-    child_send(&writer, line);
-    taken += take_all(reader, &end);
-    while (taken < n) {
-        CHECK_EQ(epoll_wait(loop, &event, 1, 5000), 1);
-        taken += take_all(reader, &end);
-        CHECK_EQ(end, SLUICE_TIMEOUT);
-    }
-    CHECK_EQ(taken, n);
-    CHECK_EQ(kit_reader_stats(reader).missed, 0);
-    snprintf(line, sizeof line, "committed %ld", n);
-    child_expect(&writer, line, 5);
-    close(loop);
-    CHECK_OK(sluice_reader_close(&reader));
-    role_stop(&writer);
 }
 
 /* ---- how long ---- */
@@ -494,7 +299,7 @@ TEST(close_while_one_thread_acquires_and_another_releases)
         CHECK_OK(sluice_reader_acquire(mine, SLUICE_ON_CPU, SLUICE_S, &frame));
         TELL(&writer, "stop", "ran"); /* so that the other thread sleeps */
         int end;
-        (void)take_all(mine, &end);
+        CHECK_SOON((take_all(mine, &end), end) == SLUICE_TIMEOUT, 5);
         pthread_create(&thread, NULL, wait_for_ever, &waiter);
         if (i % 3)
             test_nap(SLUICE_MS);

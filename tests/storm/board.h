@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * One page that the supervisor and all processes of a storm share: who does what, how far each has come,
- * and what is asked of all. It is a file in the test's folder, so that a process that was killed at any
- * point leaves nothing behind.
+ * One page that the supervisor and all processes of a storm share: who does what, how far each has
+ * come, and what is asked of all. It is a file in the test's folder, so that a process that was
+ * killed at any point leaves nothing behind.
  */
 #ifndef STORM_BOARD_H
 #define STORM_BOARD_H
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MAX_SEATS 16
+#define MAX_SEATS  16
 #define POINT_NAME 24
 
 enum weather {
@@ -26,7 +26,8 @@ struct seat {
     _Atomic uint64_t doing;   /* the call it is in: up to 8 letters */
     _Atomic uint64_t frames;  /* taken, or committed */
     _Atomic uint64_t session; /* of the frame taken last; a writer's own */
-    _Atomic uint64_t checked; /* rows of frames looked at, since the storm began */
+    _Atomic uint64_t stolen; /* a writer's: unread frames that it took back from readers in order */
+    _Atomic uint64_t checked; /* frames looked at, since the storm began */
     char died_at[POINT_NAME]; /* the kill point it ended at */
 };
 

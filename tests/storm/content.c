@@ -6,7 +6,7 @@
 
 #include "harness/test.h"
 
-#define WORDS (ROW_BYTES / 8)
+#define WORDS     (ROW_BYTES / 8)
 #define TAG_WORDS 8
 
 static uint32_t rows_of(const struct label *label)
@@ -15,7 +15,10 @@ static uint32_t rows_of(const struct label *label)
     return 1 + (uint32_t)((mixed >> 32) % label->rows);
 }
 
-static const struct { struct sluice_dtype dtype; int64_t columns; } kinds[] = {
+static const struct {
+    struct sluice_dtype dtype;
+    int64_t columns;
+} kinds[] = {
     { { SLUICE_UINT, 64, 1 }, WORDS },
     { { SLUICE_UINT, 8, 1 }, ROW_BYTES },
     { { SLUICE_FLOAT, 32, 1 }, ROW_BYTES / 4 },
@@ -73,10 +76,11 @@ void content_fill(struct sluice_frame *frame, const struct label *label, bool me
     memset((char *)frame->meta + 16, (int)(label->sequence & 0xff), frame->meta_size - 16);
 }
 
-static bool wrong(char *why, unsigned size, const char *what, uint64_t row, uint64_t is, uint64_t should)
+static bool wrong(char *why, unsigned size, const char *what, uint64_t row, uint64_t is,
+                  uint64_t should)
 {
-    snprintf(why, size, "%s in row %llu is %llu, not %llu", what, (unsigned long long)row, (unsigned long long)is,
-             (unsigned long long)should);
+    snprintf(why, size, "%s in row %llu is %llu, not %llu", what, (unsigned long long)row,
+             (unsigned long long)is, (unsigned long long)should);
     return false;
 }
 
@@ -84,15 +88,19 @@ bool content_check(const struct sluice_frame *frame, struct label *label, char *
 {
     struct sluice_array data, tag;
 
-    if (sluice_frame_array(frame, "data", &data) != 0 || sluice_frame_array(frame, "tag", &tag) != 0) {
+    if (sluice_frame_array(frame, "data", &data) != 0 ||
+        sluice_frame_array(frame, "tag", &tag) != 0) {
         snprintf(why, size, "%s", sluice_last_error());
         return false;
     }
     const volatile uint64_t *row = data.data;
-    *label = (struct label){ .sequence = frame->sequence, .session = frame->session, .dropped = row[2], .rows = row[3] };
+    *label = (struct label){
+        .sequence = frame->sequence, .session = frame->session, .dropped = row[2], .rows = row[3]
+    };
     if (label->rows < 1 || label->rows > MAX_ROWS)
         return wrong(why, size, "the capacity", 0, label->rows, MAX_ROWS);
-    if (data.ndim != 2 || data.shape[0] != (int64_t)rows_of(label) || data.nbytes != rows_of(label) * UINT64_C(4096))
+    if (data.ndim != 2 || data.shape[0] != (int64_t)rows_of(label) ||
+        data.nbytes != rows_of(label) * UINT64_C(4096))
         return wrong(why, size, "the shape", 0, (uint64_t)data.shape[0], rows_of(label));
     for (int64_t r = 0; r < data.shape[0]; r++, row += WORDS) {
         uint64_t n = (uint64_t)r;
@@ -109,7 +117,8 @@ bool content_check(const struct sluice_frame *frame, struct label *label, char *
     }
     for (int i = 0; i < TAG_WORDS; i++)
         if (((const volatile uint64_t *)tag.data)[i] != label->sequence + (uint64_t)i)
-            return wrong(why, size, "the tag", (uint64_t)i, ((uint64_t *)tag.data)[i], label->sequence + (uint64_t)i);
+            return wrong(why, size, "the tag", (uint64_t)i, ((uint64_t *)tag.data)[i],
+                         label->sequence + (uint64_t)i);
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What frames of a storm hold: every 4 KiB row says at both ends which frame it belongs to, the shape
- * follows from the sequence, and so does the metadata.
+ * What frames of a storm hold: every 4 KiB row says at both ends which frame it belongs to, the
+ * shape follows from the sequence, and so does the metadata.
  */
 #ifndef STORM_CONTENT_H
 #define STORM_CONTENT_H
@@ -12,7 +12,7 @@
 #include <sluice/sluice.h>
 
 #define ROW_BYTES 4096
-#define MAX_ROWS 24
+#define MAX_ROWS  24
 
 /* A frame's fate as a reader must see it. */
 struct label {
@@ -24,7 +24,8 @@ struct label {
 /* One of a few formats whose "data" has up to `rows` rows, and which has a second array, "tag". */
 void content_format(struct sluice_format *format, unsigned kind, uint32_t rows);
 
-/* Shapes and fills a frame that is begun, as the one with this label. The metadata only where `meta`. */
+/* Shapes and fills a frame that is begun, as the one with this label. The metadata only where
+ * `meta`. */
 void content_fill(struct sluice_frame *frame, const struct label *label, bool meta);
 
 /* Fills memory of the program's own in the same way; returns the rows used. */

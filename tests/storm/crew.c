@@ -8,28 +8,31 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LIMIT 2.0 /* seconds without progress */
-#define MOST_A_LOOK (20 * SLUICE_MS) /* longer between two looks: it is we who were kept waiting */
+#define MOST_A_LOOK (20 * SLUICE_MS) /* longer between two looks: it is we who were kept waiting \
+                                      */
 
 static const char *const seat_names[SEATS] = {
-    "writer", "newest", "in order", "holding", "polling", "observer", "opener", "threads", "chain",
-    "far polling", "far in order", "second thread",
+    "writer", "newest",  "in order", "holding",     "polling",      "observer",
+    "opener", "threads", "chain",    "far polling", "far in order", "second thread",
 };
 
 /* ---- kill points ---- */
 
 enum { W = 1, R = 2, O = 4 }; /* who passes it: writers, readers, openers alone */
 
-static const struct { const char *name; int who, often; } points[] = {
-    { "after_begin", W, 400 },     { "after_mark", W, 400 },      { "before_ready", W, 400 },
-    { "before_publish", W, 400 },  { "before_head", W, 400 },     { "before_wake", W, 400 },
-    { "after_announce", W, 2 },    { "before_numbering", W, 2 },  { "before_growing", W, 2 },
-    { "after_retire_mark", W, 8 }, { "before_forget", W, 2 },     { "after_lock", W, 1 },
-    { "after_listen", W, 1 },      { "before_welcome", W, 8 },    { "before_memory", W, 8 },
-    { "before_lease", R, 400 },    { "after_lease", R, 400 },     { "before_keep", R, 400 },
-    { "after_keep", R, 400 },      { "after_acquire", R, 400 },   { "before_release", R, 400 },
-    { "after_release", R, 400 },   { "before_switch", R, 1 },     { "after_hello", R, 1 },
-    { "after_welcome", R, 1 },     { "before_ack", R, 4 },        { "before_bye", O, 8 },
+static const struct {
+    const char *name;
+    int who, often;
+} points[] = {
+    { "after_begin", W, 400 },     { "after_mark", W, 400 },     { "before_ready", W, 400 },
+    { "before_publish", W, 400 },  { "before_head", W, 400 },    { "before_wake", W, 400 },
+    { "after_announce", W, 2 },    { "before_numbering", W, 2 }, { "before_growing", W, 2 },
+    { "after_retire_mark", W, 8 }, { "before_forget", W, 2 },    { "after_lock", W, 1 },
+    { "after_listen", W, 1 },      { "before_welcome", W, 8 },   { "before_memory", W, 8 },
+    { "before_lease", R, 400 },    { "after_lease", R, 400 },    { "before_keep", R, 400 },
+    { "after_keep", R, 400 },      { "after_acquire", R, 400 },  { "before_release", R, 400 },
+    { "after_release", R, 400 },   { "before_switch", R, 1 },    { "after_hello", R, 1 },
+    { "after_welcome", R, 1 },     { "before_ack", R, 4 },       { "before_bye", O, 8 },
 };
 #define POINTS (sizeof points / sizeof points[0])
 
@@ -53,7 +56,8 @@ static void choose_point(struct crew *crew, unsigned seat, char *spec, size_t si
 
     for (size_t i = 0, from = part_random(&crew->dice, POINTS); i < POINTS; i++) {
         size_t p = (from + i) % POINTS;
-        if ((points[p].who & who_is(seat)) && (best < 0 || crew->at_point[p] < crew->at_point[best]))
+        if ((points[p].who & who_is(seat)) &&
+            (best < 0 || crew->at_point[p] < crew->at_point[best]))
             best = (int)p;
     }
     if (best < 0 || part_chance(&crew->dice, 3))
@@ -81,17 +85,22 @@ static void start(struct crew *crew, unsigned seat)
     char number[8], spec[48], random[24];
 
     snprintf(number, sizeof number, "%u", seat);
-    snprintf(random, sizeof random, "%016llx", (unsigned long long)part_random(&crew->dice, UINT64_MAX));
+    snprintf(random, sizeof random, "%016llx",
+             (unsigned long long)part_random(&crew->dice, UINT64_MAX));
     choose_point(crew, seat, spec, sizeof spec);
     memset(crew->board->seats[seat].died_at, 0, POINT_NAME);
-    const char *const argv[] = { "/proc/self/exe", "--role", "part.part", number, spec, random, NULL };
+    const char *const argv[] = {
+        "/proc/self/exe", "--role", "part.part", number, spec, random, NULL
+    };
     *member = (struct member){ .child = child_start(argv), .born_ns = test_now() };
     crew->starts++;
 }
 
 void crew_begin(struct crew *crew, struct board *board, uint64_t seed)
 {
-    *crew = (struct crew){ .board = board, .seed = seed, .dice = { .random = seed | 1 }, .looked_ns = test_now() };
+    *crew = (struct crew){
+        .board = board, .seed = seed, .dice = { .random = seed | 1 }, .looked_ns = test_now()
+    };
 }
 
 void crew_start(struct crew *crew)
@@ -179,7 +188,8 @@ void crew_show(const struct crew *crew, unsigned seat)
     char command[160], path[64];
 
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    snprintf(command, sizeof command, "gdb -batch -p %d -ex 'thread apply all bt' 2>/dev/null 1>&2", (int)pid);
+    snprintf(command, sizeof command, "gdb -batch -p %d -ex 'thread apply all bt' 2>/dev/null 1>&2",
+             (int)pid);
     if (system("command -v gdb >/dev/null") == 0 && system(command) == 0)
         return;
     DIR *tasks = opendir(path);
@@ -194,7 +204,8 @@ void crew_show(const struct crew *crew, unsigned seat)
         closedir(tasks);
 }
 
-static void check_beat(struct crew *crew, unsigned seat, unsigned thread, unsigned at, int64_t passed)
+static void check_beat(struct crew *crew, unsigned seat, unsigned thread, unsigned at,
+                       int64_t passed)
 {
     struct member *member = &crew->members[at];
     struct seat *board = &crew->board->seats[seat];
@@ -206,11 +217,12 @@ static void check_beat(struct crew *crew, unsigned seat, unsigned thread, unsign
         return;
     }
     member->still_ns[thread] += passed;
-    if ((double)member->still_ns[thread] < LIMIT * test_slowness() * 1e9)
+    if ((double)member->still_ns[thread] < CREW_LIMIT * test_slowness() * 1e9)
         return;
     crew_show(crew, at);
-    FAIL("the process '%s' has been in '%.8s' for %.1f s; seed %llu", seat_names[seat], (const char *)&doing,
-         (double)member->still_ns[thread] / 1e9, (unsigned long long)crew->seed);
+    FAIL("the process '%s' has been in '%.8s' for %.1f s; seed %llu", seat_names[seat],
+         (const char *)&doing, (double)member->still_ns[thread] / 1e9,
+         (unsigned long long)crew->seed);
 }
 
 void crew_look(struct crew *crew)
@@ -246,7 +258,8 @@ static bool is_forward(const struct crew *crew, unsigned seat, uint64_t before)
 
     if (atomic_load(&board[seat].frames) < before + ENOUGH_FRAMES)
         return false;
-    return seat == SEAT_OBSERVER || seat == SEAT_CHAIN || atomic_load(&board[seat].session) == session;
+    return seat == SEAT_OBSERVER || seat == SEAT_CHAIN ||
+           atomic_load(&board[seat].session) == session;
 }
 
 void crew_all_forward(struct crew *crew)
@@ -269,12 +282,15 @@ void crew_all_forward(struct crew *crew)
         int64_t now = test_now(), passed = now - last;
         waited += passed < MOST_A_LOOK ? passed : MOST_A_LOOK;
         last = now;
-        if ((double)waited > LIMIT * test_slowness() * 1e9) {
+        if ((double)waited > CREW_LIMIT * test_slowness() * 1e9) {
             crew_show(crew, late == SEAT_SECOND_THREAD ? SEAT_THREADS : late);
-            FAIL("nobody is killed or stopped, and yet '%s' has got %llu frames in %.1f s, session %016llx, the writer's "
-                 "is %016llx; seed %llu", seat_names[late],
+            FAIL("nobody is killed or stopped, and yet '%s' has got %llu frames in %.1f s, session "
+                 "%016llx, the writer's "
+                 "is %016llx; seed %llu",
+                 seat_names[late],
                  (unsigned long long)(atomic_load(&crew->board->seats[late].frames) - before[late]),
-                 (double)waited / 1e9, (unsigned long long)atomic_load(&crew->board->seats[late].session),
+                 (double)waited / 1e9,
+                 (unsigned long long)atomic_load(&crew->board->seats[late].session),
                  (unsigned long long)atomic_load(&crew->board->seats[SEAT_WRITER].session),
                  (unsigned long long)crew->seed);
         }
@@ -300,10 +316,13 @@ void crew_report(const struct crew *crew, bool all_points)
 
     for (unsigned seat = 0; seat < SEATS; seat++)
         checked += atomic_load(&crew->board->seats[seat].checked);
-    fprintf(stderr, "seed %llu: %llu kills (%llu at points, %llu of stopped ones), %llu stops, %llu starts, %llu frames checked\n",
-            (unsigned long long)crew->seed, (unsigned long long)crew->kills, (unsigned long long)crew->by_point,
-            (unsigned long long)crew->while_stopped, (unsigned long long)crew->stops,
-            (unsigned long long)crew->starts, (unsigned long long)checked);
+    fprintf(stderr,
+            "seed %llu: %llu kills (%llu at points, %llu of stopped ones), %llu stops, %llu "
+            "starts, %llu frames checked\n",
+            (unsigned long long)crew->seed, (unsigned long long)crew->kills,
+            (unsigned long long)crew->by_point, (unsigned long long)crew->while_stopped,
+            (unsigned long long)crew->stops, (unsigned long long)crew->starts,
+            (unsigned long long)checked);
     for (size_t p = 0; p < POINTS; p++) {
         fprintf(stderr, "  %-18s %llu\n", points[p].name, (unsigned long long)crew->at_point[p]);
         if (all_points && crew->at_point[p] == 0)

@@ -85,16 +85,18 @@ void belongings_check(const struct belongings *before, const char *when)
 {
     struct belongings now = belongings_now();
 
-    for (int i = 0; i < 1000 && now.threads > before->threads; i++) { /* a joined thread takes a moment to go */
+    for (int i = 0; i < 1000 && now.threads > before->threads;
+         i++) { /* a joined thread takes a moment to go */
         test_nap(1000000);
         now = belongings_now();
     }
-    if (now.fds <= before->fds && now.mappings <= before->mappings && now.threads <= before->threads)
+    if (now.fds <= before->fds && now.mappings <= before->mappings &&
+        now.threads <= before->threads)
         return;
     show_fds();
     mappings(true);
-    FAIL("%s: %d descriptors (%d before), %d mappings (%d), %d threads (%d)", when, now.fds, before->fds,
-         now.mappings, before->mappings, now.threads, before->threads);
+    FAIL("%s: %d descriptors (%d before), %d mappings (%d), %d threads (%d)", when, now.fds,
+         before->fds, now.mappings, before->mappings, now.threads, before->threads);
 }
 
 static bool ends_with(const char *name, const char *end)

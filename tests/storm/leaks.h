@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a process has of the system's: descriptors, mappings, memory, threads. Counted by /proc, so that
- * nothing can hide.
+ * What a process has of the system's: descriptors, mappings, memory, threads. Counted by /proc, so
+ * that nothing can hide.
  */
 #ifndef STORM_LEAKS_H
 #define STORM_LEAKS_H

@@ -31,6 +31,21 @@ static uint32_t weather(const struct part *part)
 
 /* ---- writers ---- */
 
+/* Between two frames. In fair weather so long that everybody falls asleep, and must be woken. */
+static void linger(struct part *part, uint32_t *burst)
+{
+    if (weather(part) == CALM) {
+        test_nap(SLUICE_MS);
+        return;
+    }
+    if (*burst == 0 && part_chance(part, 400))
+        *burst = 200; /* as fast as it can */
+    if (*burst)
+        --*burst;
+    else
+        test_nap(20000 + (int64_t)part_random(part, 200000));
+}
+
 static void play_writer(struct part *part)
 {
     struct writing writing = { .part = part, .channel = NEAR };
@@ -47,12 +62,7 @@ static void play_writer(struct part *part)
         writing_frame(&writing, NULL);
         if (part_chance(part, 150))
             writing_reformat(&writing);
-        if (burst == 0 && part_chance(part, 400))
-            burst = 200; /* as fast as it can */
-        if (burst)
-            burst--;
-        else
-            test_nap(20000 + (int64_t)part_random(part, 200000));
+        linger(part, &burst);
         if (weather(part) == STORM && part_chance(part, 2000)) {
             writing_close(&writing);
             writing_open(&writing);
@@ -145,8 +155,8 @@ static void play_observer(struct part *part)
     while (weather(part) != END) {
         struct sluice_channel_info info = { .size = sizeof info };
         board_doing(part->seat, "info");
-        int r = sluice_channel_info(part_chance(part, 3) ? FAR : NEAR, 300 * SLUICE_MS, &info, readers,
-                                    SLUICE_MAX_READERS);
+        int r = sluice_channel_info(part_chance(part, 3) ? FAR : NEAR, 300 * SLUICE_MS, &info,
+                                    readers, SLUICE_MAX_READERS);
         board_beat(part->seat);
         if (r == 0) {
             CHECK_LE(info.readers, SLUICE_MAX_READERS);
@@ -171,18 +181,26 @@ static void play(struct part *part, unsigned number)
     switch (number) {
     case SEAT_WRITER: play_writer(part); break;
     case SEAT_NEWEST: play_reader(part, (struct reading){ .mode = SLUICE_NEWEST }); break;
-    case SEAT_IN_ORDER: play_reader(part, (struct reading){ .mode = SLUICE_IN_ORDER, .depth = 3 }); break;
-    case SEAT_HOLDING: play_reader(part, (struct reading){ .mode = SLUICE_IN_ORDER, .hold = 2 }); break;
-    case SEAT_POLLING: play_reader(part, (struct reading){ .mode = SLUICE_NEWEST, .poll = true }); break;
+    case SEAT_IN_ORDER:
+        play_reader(part, (struct reading){ .mode = SLUICE_IN_ORDER, .depth = 3 });
+        break;
+    case SEAT_HOLDING:
+        play_reader(part, (struct reading){ .mode = SLUICE_IN_ORDER, .hold = 2 });
+        break;
+    case SEAT_POLLING:
+        play_reader(part, (struct reading){ .mode = SLUICE_NEWEST, .poll = true });
+        break;
     case SEAT_OBSERVER: play_observer(part); break;
     case SEAT_OPENER: play_opener(part); break;
     case SEAT_THREADS: play_threads(part); break;
     case SEAT_CHAIN: play_chain(part); break;
     case SEAT_FAR_POLLING:
-        play_reader(part, (struct reading){ .channel = FAR, .far = true, .poll = true, .mode = SLUICE_IN_ORDER });
+        play_reader(part, (struct reading){
+                              .channel = FAR, .far = true, .poll = true, .mode = SLUICE_IN_ORDER });
         break;
     case SEAT_FAR_IN_ORDER:
-        play_reader(part, (struct reading){ .channel = FAR, .far = true, .mode = SLUICE_IN_ORDER, .depth = 1 });
+        play_reader(part, (struct reading){
+                              .channel = FAR, .far = true, .mode = SLUICE_IN_ORDER, .depth = 1 });
         break;
     default: FAIL("there is no seat %u", number);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The parts that processes play in a storm. A part is a role started with its seat's number, its kill
- * point and a seed.
+ * The parts that processes play in a storm. A part is a role started with its seat's number, its
+ * kill point and a seed.
  */
 #ifndef STORM_PART_H
 #define STORM_PART_H
@@ -13,7 +13,7 @@
 
 /* Channel "near" has one writer; the chain reads it and writes "far". */
 #define NEAR "near"
-#define FAR "far"
+#define FAR  "far"
 
 enum seat_number {
     SEAT_WRITER,
@@ -52,10 +52,11 @@ struct reading {
     struct part *part;
     const char *channel;
     uint32_t mode, depth, hold, every;
-    bool far;      /* its metadata was inherited */
-    bool poll;     /* waits on the descriptor */
+    bool far;  /* its metadata was inherited */
+    bool poll; /* waits on the descriptor */
     sluice_reader *reader;
     uint64_t session, last, dropped; /* of the frame taken last; 0: none to compare with */
+    uint64_t lost; /* frames overwritten before they were taken, in this session */
     struct sluice_frame held[MOST_HELD];
     uint32_t held_count;
     uint32_t spurious; /* times in a row that the descriptor promised too much */
@@ -64,8 +65,8 @@ struct reading {
 void reading_open(struct reading *reading, int64_t timeout_ns);
 void reading_close(struct reading *reading);
 
-/* Waits for a frame, checks it and keeps it, releasing others as need be. True if one came; it is the
- * last of reading->held. */
+/* Waits for a frame, checks it and keeps it, releasing others as need be. True if one came; it is
+ * the last of reading->held. */
 bool reading_take(struct reading *reading, int64_t timeout_ns);
 
 /* Checks a held frame again and releases it. False if the writer had taken it away. */
@@ -88,15 +89,15 @@ struct writing {
 void writing_open(struct writing *writing);
 void writing_close(struct writing *writing);
 
-/* Begins, fills and commits one frame. Of a chain: it inherits from the first one that `from` holds, and
- * that one was whole to the end. */
+/* Begins, fills and commits one frame. Of a chain: it inherits from the first one that `from`
+ * holds, and that one was whole to the end. */
 void writing_frame(struct writing *writing, struct reading *from);
 
 /* A new format. */
 void writing_reformat(struct writing *writing);
 
-/* With no reader but one that holds nothing: all slots less the head's can be begun. Waits up to 2 s
- * for those of the dead. */
+/* With no reader but one that holds nothing: all slots less the head's can be begun. Waits up to 2
+ * s for those of the dead. */
 void writing_count_slots(struct writing *writing);
 
 #endif

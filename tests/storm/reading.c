@@ -9,7 +9,7 @@
 #include "harness/test.h"
 #include "storm/part.h"
 
-#define LONG_WAIT (3 * SLUICE_S / 2)
+#define LONG_WAIT    (3 * SLUICE_S / 2)
 #define MANY_COMMITS 50
 
 void reading_open(struct reading *reading, int64_t timeout_ns)
@@ -44,32 +44,64 @@ void reading_close(struct reading *reading)
 
 /* ---- what must hold of a frame ---- */
 
-static void torn(const struct reading *reading, const struct sluice_frame *frame, const char *when, const char *why)
+static void torn(const struct reading *reading, const struct sluice_frame *frame, const char *when,
+                 const char *why)
 {
     FAIL("channel %s: frame %llu of session %016llx in slot %u, %s: %s", reading->channel,
-         (unsigned long long)frame->sequence, (unsigned long long)frame->session, frame->slot, when, why);
+         (unsigned long long)frame->sequence, (unsigned long long)frame->session, frame->slot, when,
+         why);
 }
 
 /* Within a session sequences grow, and what was taken and missed adds up to all there were. */
-static void check_order(struct reading *reading, const struct sluice_frame *frame, const struct label *label)
+static void check_order(struct reading *reading, const struct sluice_frame *frame,
+                        const struct label *label)
 {
     if (frame->session == reading->session) {
         uint64_t every = reading->every ? reading->every : 1, want = reading->last + every;
         CHECK((frame->flags & SLUICE_FRAME_NEW_SESSION) == 0);
         CHECK_GE(frame->sequence, want);
         uint64_t missed = frame->sequence - want + label->dropped - reading->dropped;
+        reading->lost += frame->sequence - want;
         /* One that was asked for and lost hides those after it that were not asked for. */
         if (frame->missed > missed || frame->missed * every < missed)
-            FAIL("channel %s: frame %llu after %llu, %llu dropped after %llu, and %llu missed", reading->channel,
-                 (unsigned long long)frame->sequence, (unsigned long long)reading->last,
-                 (unsigned long long)label->dropped, (unsigned long long)reading->dropped,
-                 (unsigned long long)frame->missed);
+            FAIL("channel %s: frame %llu after %llu, %llu dropped after %llu, and %llu missed",
+                 reading->channel, (unsigned long long)frame->sequence,
+                 (unsigned long long)reading->last, (unsigned long long)label->dropped,
+                 (unsigned long long)reading->dropped, (unsigned long long)frame->missed);
     } else if (reading->session) {
         CHECK((frame->flags & SLUICE_FRAME_NEW_SESSION) != 0);
     }
+    if (frame->session != reading->session)
+        reading->lost = 0;
     reading->session = frame->session;
     reading->last = frame->sequence;
     reading->dropped = label->dropped;
+}
+
+/* What a reader in order has not got the writer knows to have taken back. It may say so a little
+ * later; one that has died never will. */
+static void check_lost(const struct reading *reading)
+{
+    const struct board *board = reading->part->board;
+    const struct seat *writer = &board->seats[reading->far ? SEAT_CHAIN : SEAT_WRITER];
+    uint64_t beat = atomic_load(&writer->beat);
+    int64_t until = test_now() + SLUICE_S;
+
+    if (reading->mode != SLUICE_IN_ORDER || reading->every > 1)
+        return;
+    while (atomic_load(&writer->session) == reading->session &&
+           atomic_load(&writer->stolen) < reading->lost) {
+        if (test_now() > until) {
+            if (atomic_load(&writer->beat) - beat > MANY_COMMITS)
+                FAIL("channel %s: %llu frames of session %016llx are lost, the writer has taken "
+                     "%llu back",
+                     reading->channel, (unsigned long long)reading->lost,
+                     (unsigned long long)reading->session,
+                     (unsigned long long)atomic_load(&writer->stolen));
+            return;
+        }
+        test_nap(SLUICE_MS);
+    }
 }
 
 bool reading_give_back(struct reading *reading, uint32_t index)
@@ -115,6 +147,7 @@ static bool check_taken(struct reading *reading)
         return false;
     }
     check_order(reading, frame, &label);
+    check_lost(reading);
     atomic_store(&part->seat->session, frame->session);
     atomic_fetch_add(&part->seat->frames, 1);
     atomic_fetch_add(&part->seat->checked, 1);
@@ -137,18 +170,19 @@ static int poll_and_acquire(struct reading *reading, int64_t timeout_ns, struct 
     if (reading->spurious)
         test_nap(SLUICE_MS / 5);
     if (reading->spurious > 1000)
-        FAIL("channel %s: the descriptor was readable 1000 times in a row without a frame", reading->channel);
+        FAIL("channel %s: the descriptor was readable 1000 times in a row without a frame",
+             reading->channel);
     return r;
 }
 
 /* In fair weather nobody may sleep on while frames are committed. */
-static void check_wake(const struct reading *reading, int64_t took, int64_t timeout_ns, uint64_t commits,
-                       bool calm)
+static void check_wake(const struct reading *reading, int64_t took, int64_t timeout_ns,
+                       uint64_t commits, bool calm)
 {
     if (!calm || timeout_ns < LONG_WAIT || took < timeout_ns / 10 * 9 || commits < MANY_COMMITS)
         return;
-    FAIL("channel %s: slept for %.3f s while %llu frames were committed", reading->channel, (double)took / 1e9,
-         (unsigned long long)commits);
+    FAIL("channel %s: slept for %.3f s while %llu frames were committed", reading->channel,
+         (double)took / 1e9, (unsigned long long)commits);
 }
 
 bool reading_take(struct reading *reading, int64_t timeout_ns)
@@ -164,32 +198,30 @@ bool reading_take(struct reading *reading, int64_t timeout_ns)
     uint64_t before = atomic_load(&writer->frames);
     int64_t start = test_now();
     board_doing(part->seat, reading->poll ? "poll" : "acquire");
-    int r = reading->poll ? poll_and_acquire(reading, timeout_ns, frame)
-                          : sluice_reader_acquire(reading->reader, SLUICE_ON_CPU, timeout_ns, frame);
+    int r = reading->poll
+                ? poll_and_acquire(reading, timeout_ns, frame)
+                : sluice_reader_acquire(reading->reader, SLUICE_ON_CPU, timeout_ns, frame);
     int64_t took = test_now() - start;
     board_beat(part->seat);
-    check_wake(reading, took, timeout_ns, atomic_load(&writer->frames) - before, board_still(board, CALM, change));
+    check_wake(reading, took, timeout_ns, atomic_load(&writer->frames) - before,
+               board_still(board, CALM, change));
     switch (r) {
-    case 0:
-        reading->held_count++;
-        return check_taken(reading);
-    case SLUICE_E_LOST:
-        reading->session = 0;
-        return false;
+    case 0: reading->held_count++; return check_taken(reading);
+    case SLUICE_E_LOST: reading->session = 0; return false;
     case SLUICE_CLOSED:
-    case SLUICE_NO_WRITER:
-        test_nap(SLUICE_MS);
-        return false;
+    case SLUICE_NO_WRITER: test_nap(SLUICE_MS); return false;
     case SLUICE_TIMEOUT:
-    case SLUICE_AGAIN:
-        return false;
+    case SLUICE_AGAIN: return false;
     default:
-        FAIL("channel %s: acquire gave %s: %s", reading->channel, sluice_result_name(r), sluice_last_error());
+        FAIL("channel %s: acquire gave %s: %s", reading->channel, sluice_result_name(r),
+             sluice_last_error());
     }
 }
 
 static int64_t some_timeout(struct part *part)
 {
+    if (atomic_load(&part->board->weather) == CALM)
+        return LONG_WAIT;
     switch (part_random(part, 4)) {
     case 0: return 0;
     case 1: return (int64_t)part_random(part, 20) * SLUICE_MS;
@@ -215,7 +247,9 @@ void reading_run(struct reading *reading)
 
     while ((weather = atomic_load(&part->board->weather)) != END) {
         if (!reading->reader)
-            reading_open(reading, part_chance(part, 2) ? SLUICE_LATER : (int64_t)part_random(part, 100) * SLUICE_MS);
+            reading_open(reading, part_chance(part, 2)
+                                      ? SLUICE_LATER
+                                      : (int64_t)part_random(part, 100) * SLUICE_MS);
         if (!reading->reader)
             continue;
         if (weather == SLOTS)

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kill storm: eleven processes on two channels, any of which is killed or stopped at any moment, and
- * at named points inside begin, commit, acquire, release, joining and changes of format.
+ * The kill storm: eleven processes on two channels, any of which is killed or stopped at any
+ * moment, and at named points inside begin, commit, acquire, release, joining and changes of
+ * format.
  *
- * At all times: no frame is torn, sequences grow, what was taken and missed adds up, and no call takes
- * longer than 2 s. In fair weather between the storms everybody gets frames of the present session, and
- * with all leases gone the writer has all its slots. At the end nobody leaves anything behind.
+ * At all times: no frame is torn, sequences grow, what was taken and missed adds up, what is lost
+ * was taken back by the rules, and no call takes longer than 2 s. In fair weather between the
+ * storms everybody gets frames of the present session, and with all leases gone the writer has all
+ * its slots. At the end nobody leaves anything behind.
  *
- * SLUICE_STORM_KILLS says how many (3,000), SLUICE_STORM_SEED repeats the choices of a storm; what the
- * scheduler makes of them is never the same.
+ * SLUICE_STORM_KILLS says how many (3,000), SLUICE_STORM_SEED repeats the choices of a storm; what
+ * the scheduler makes of them is never the same.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,9 +20,9 @@
 #include "storm/crew.h"
 #include "storm/leaks.h"
 
-#define KILL_EVERY (24 * SLUICE_MS) /* of those that are not at points */
-#define STOP_EVERY (40 * SLUICE_MS)
-#define STORM_LASTS (4 * SLUICE_S)
+#define KILL_EVERY     (24 * SLUICE_MS) /* of those that are not at points */
+#define STOP_EVERY     (40 * SLUICE_MS)
+#define STORM_LASTS    (4 * SLUICE_S)
 #define SECONDS_A_KILL 0.5 /* more: it got stuck */
 
 static uint64_t number_from(const char *name, uint64_t otherwise)
@@ -61,13 +63,24 @@ static void storm(struct crew *crew, uint64_t kills)
         }
         if (test_now() >= stop_ns) {
             bool shortly = !part_chance(&crew->dice, 8);
-            crew_stop(crew, victim(crew), (int64_t)part_random(&crew->dice, shortly ? 30 : 500) * SLUICE_MS);
+            crew_stop(crew, victim(crew),
+                      (int64_t)part_random(&crew->dice, shortly ? 30 : 500) * SLUICE_MS);
             stop_ns = next(crew, STOP_EVERY);
         }
         test_nap(SLUICE_MS);
     }
     set_weather(crew->board, CALM);
     crew_go_on(crew);
+}
+
+/* With the writer stopped for longer than any call may take, all others go on. */
+static void check_stopped_writer(struct crew *crew)
+{
+    crew_stop(crew, SEAT_WRITER, (int64_t)(CREW_LIMIT * 1.3 * test_slowness() * 1e9));
+    while (crew->members[SEAT_WRITER].stopped) {
+        crew_look(crew);
+        test_nap(SLUICE_MS);
+    }
 }
 
 /* Kills all readers, brings one that holds nothing, and has the writer count its slots. */
@@ -100,9 +113,11 @@ TEST_TIMEOUT(kill_storm, 86400)
 {
     struct timespec clock;
     clock_gettime(CLOCK_REALTIME, &clock);
-    uint64_t seed = number_from("SLUICE_STORM_SEED", (uint64_t)clock.tv_nsec ^ (uint64_t)getpid() << 32);
+    uint64_t seed =
+        number_from("SLUICE_STORM_SEED", (uint64_t)clock.tv_nsec ^ (uint64_t)getpid() << 32);
     uint64_t kills = number_from("SLUICE_STORM_KILLS", (uint64_t)test_scale(3000));
-    int64_t begun = test_now(), limit = (int64_t)((60 + SECONDS_A_KILL * (double)kills) * test_slowness() * 1e9);
+    int64_t begun = test_now(),
+            limit = (int64_t)((60 + SECONDS_A_KILL * (double)kills) * test_slowness() * 1e9);
     struct crew crew;
 
     fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
@@ -113,10 +128,12 @@ TEST_TIMEOUT(kill_storm, 86400)
         crew_all_forward(&crew);
         if (round % 3 == 0)
             check_slots(&crew);
+        if (round % 8 == 1)
+            check_stopped_writer(&crew);
         storm(&crew, kills);
         if (test_now() - begun > limit)
-            FAIL("only %llu of %llu kills; seed %llu", (unsigned long long)crew.kills, (unsigned long long)kills,
-                 (unsigned long long)seed);
+            FAIL("only %llu of %llu kills; seed %llu", (unsigned long long)crew.kills,
+                 (unsigned long long)kills, (unsigned long long)seed);
     }
     crew_all_forward(&crew);
     folder_check(false);

@@ -10,10 +10,11 @@
 #include "storm/content.h"
 #include "storm/leaks.h"
 
-#define NAME "survivor"
+#define NAME    "survivor"
 #define READERS 4
-#define ROUND 20 /* kills between two looks */
-#define ENOUGH_BYTES (32 * 1024) /* what malloc may have grown by: less than a round's connections take */
+#define ROUND   20 /* kills between two looks */
+#define ENOUGH_BYTES \
+    (32 * 1024) /* what malloc may have grown by: less than a round's connections take */
 
 static sluice_writer *open_writer(struct sluice_format *format)
 {
@@ -104,7 +105,8 @@ static void check_same(const struct belongings *before, const struct belongings 
     CHECK_EQ(now->fds, before->fds);
     CHECK_EQ(now->mappings, before->mappings);
     CHECK_EQ(now->threads, before->threads);
-    if (test_slowness() <= 1) /* sanitizers have a malloc of their own, and look for leaks themselves */
+    if (test_slowness() <=
+        1) /* sanitizers have a malloc of their own, and look for leaks themselves */
         CHECK_LE(now->bytes, before->bytes + ENOUGH_BYTES);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A writer in a storm: knows the sequence of each frame before it commits it, and writes it all over.
+ * A writer in a storm: knows the sequence of each frame before it commits it, and writes it all
+ * over.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,11 +17,11 @@ static uint64_t choose_format(struct writing *writing, struct sluice_format *for
     return rows;
 }
 
-static uint64_t session_of(sluice_writer *writer)
+static struct sluice_writer_stats stats_of(sluice_writer *writer)
 {
     struct sluice_writer_stats stats = { .size = sizeof stats };
     CHECK_OK(sluice_writer_stats(writer, &stats));
-    return stats.session;
+    return stats;
 }
 
 void writing_open(struct writing *writing)
@@ -33,7 +34,8 @@ void writing_open(struct writing *writing)
     params.name = writing->channel;
     params.format = &format;
     params.slots = 4 + (uint32_t)part_random(part, 3);
-    params.max_slots = params.slots + 1 + (uint32_t)part_random(part, 4); /* readers ask for a depth of 3 */
+    params.max_slots =
+        params.slots + 1 + (uint32_t)part_random(part, 4); /* readers ask for a depth of 3 */
     if (part_chance(part, 3)) {
         params.policy = SLUICE_WAIT;
         params.wait_ns = 20 * SLUICE_MS;
@@ -43,8 +45,9 @@ void writing_open(struct writing *writing)
     board_doing(part->seat, "open");
     CHECK_OK(sluice_writer_open(&writing->writer, &params));
     board_beat(part->seat);
-    writing->session = session_of(writing->writer);
+    writing->session = stats_of(writing->writer).session;
     writing->last = writing->dropped = 0;
+    atomic_store(&part->seat->stolen, 0);
     atomic_store(&part->seat->session, writing->session);
 }
 
@@ -61,6 +64,7 @@ static bool begin(struct writing *writing, int64_t timeout_ns, struct sluice_fra
 {
     board_doing(writing->part->seat, "begin");
     int r = sluice_writer_begin(writing->writer, timeout_ns, frame);
+    atomic_store(&writing->part->seat->stolen, stats_of(writing->writer).stolen);
     board_beat(writing->part->seat);
     if (r == SLUICE_NO_SLOT) {
         writing->dropped++;
@@ -72,8 +76,10 @@ static bool begin(struct writing *writing, int64_t timeout_ns, struct sluice_fra
 
 static struct label next_label(const struct writing *writing)
 {
-    return (struct label){ .sequence = writing->last + 1, .session = writing->session,
-                           .dropped = writing->dropped, .rows = writing->rows };
+    return (struct label){ .sequence = writing->last + 1,
+                           .session = writing->session,
+                           .dropped = writing->dropped,
+                           .rows = writing->rows };
 }
 
 static void committed(struct writing *writing, uint64_t sequence)
@@ -83,7 +89,8 @@ static void committed(struct writing *writing, uint64_t sequence)
     atomic_fetch_add(&writing->part->seat->frames, 1);
 }
 
-static void fill_and_commit(struct writing *writing, struct sluice_frame *frame, struct reading *from)
+static void fill_and_commit(struct writing *writing, struct sluice_frame *frame,
+                            struct reading *from)
 {
     struct label label = next_label(writing);
 
@@ -163,17 +170,16 @@ static uint32_t begin_all(struct writing *writing)
 
 void writing_count_slots(struct writing *writing)
 {
-    struct sluice_writer_stats stats = { .size = sizeof stats };
     int64_t until = test_now() + (int64_t)(2e9 * test_slowness());
 
     for (;;) {
         uint32_t begun = begin_all(writing);
-        CHECK_OK(sluice_writer_stats(writing->writer, &stats));
-        if (begun + 1 >= stats.slots)
+        uint32_t slots = stats_of(writing->writer).slots;
+        if (begun + 1 >= slots)
             return;
         if (test_now() > until)
-            FAIL("channel %s: with no lease left %u of %u slots can be begun; %s", writing->channel, begun,
-                 stats.slots, sluice_last_error());
+            FAIL("channel %s: with no lease left %u of %u slots can be begun; %s", writing->channel,
+                 begun, slots, sluice_last_error());
         test_nap(SLUICE_MS);
     }
 }

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Writers that speak nonsense: what our readers say to a welcome or a memory that is none.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "multi/raw.h"
+
+static void check_open(struct fake *fake, int result, const char *word)
+{
+    struct sluice_reader_params params = kit_reader_params("cam");
+    sluice_reader *reader = NULL;
+
+    fake_start(fake);
+    CHECK_SAYS(sluice_reader_open(&reader, &params), result, word);
+    CHECK(reader == NULL);
+    fake_stop(fake);
+}
+
+static void spoil_welcome(struct fake *fake, union sl_message *message, int *fds, int *count)
+{
+    struct sl_msg_welcome *w = &message->welcome;
+
+    if (message->header.type != SL_MSG_WELCOME)
+        return;
+    switch (fake->how) {
+    case 0: w->magic++; break;
+    case 1: w->version = 9; break;
+    case 2: w->session = 0; break;
+    case 3: w->max_slots = 65; break;
+    case 4: w->depth = 65; break;
+    case 5: w->control_size = 17; break;
+    case 6: w->page_size = 0; break;
+    case 7: w->control_size = UINT64_MAX; break;
+    case 8: w->header.size = 12; break;
+    case 9: w->header.type = 99; break;
+    case 10: /* no descriptors */
+        while (*count)
+            close(fds[--*count]);
+        break;
+    case 11: close(fds[--*count]); break; /* one too few */
+    case 12:                              /* more than anybody sends */
+        for (; *count < 9; ++*count)
+            fds[*count] = open("/dev/null", O_RDWR | O_CLOEXEC);
+        break;
+    case 13: dup3(fds[2], fds[0], O_CLOEXEC); break; /* a socket for memory */
+    case 14: /* a page that could be shrunk under us */
+        close(fds[0]);
+        fds[0] = fake_memory(fake->control_size, NULL, 0);
+        break;
+    case 15: /* one that others could write */
+        close(fds[0]);
+        fds[0] = fake_memory(fake->control_size, NULL, SIZE_SEALS);
+        break;
+    case 16: /* one of another size */
+        close(fds[0]);
+        fds[0] = fake_memory(fake->control_size + RAW_PAGE, NULL, ALL_SEALS);
+        break;
+    case 17: /* our own page could be shrunk */
+        close(fds[1]);
+        fds[1] = fake_memory(2 * RAW_PAGE, NULL, 0);
+        break;
+    case 18: w->session++; break;
+    case 19: fake->control->magic++; break;
+    case 20: fake->control->version = 2; break;
+    case 21: fake->control->session = 43; break;
+    case 22: fake->control->ids = 0; break;
+    case 23: fake->control->ids = 129; break;
+    case 24: fake->control->ids = 9; break; /* more than it has room for */
+    case 25: fake->control->record_stride = 64; break;
+    case 26: fake->control->meta_offset = 1 << 30; break;
+    case 27: fake->control->header_size = 0; break;
+    case 28: fake->control->memory_kind = 77; break;
+    case 29: fake->page->magic = 0; break;
+    case 30: fake->page->session = 1; break;
+    }
+}
+
+TEST(a_welcome_that_is_none_is_refused)
+{
+    static const struct { int result; const char *word; } expected[] = {
+        { SLUICE_E_PROTOCOL, "does not speak Sluice" },
+        { SLUICE_E_PROTOCOL, "version 9, which was not offered" },
+        { SLUICE_E_PROTOCOL, "session 0" },
+        { SLUICE_E_PROTOCOL, "65 slots" },
+        { SLUICE_E_PROTOCOL, "depth 65" },
+        { SLUICE_E_PROTOCOL, "pages of 17" },
+        { SLUICE_E_PROTOCOL, "and 0 bytes" },
+        { SLUICE_E_PROTOCOL, "pages of 18446744073709551615" },
+        { SLUICE_E_PROTOCOL, "has 12 bytes" },
+        { SLUICE_E_PROTOCOL, "unknown type 99" },
+        { SLUICE_E_PROTOCOL, "a welcome with 0 descriptors" },
+        { SLUICE_E_PROTOCOL, "a welcome with 2 descriptors" },
+        { SLUICE_E_PROTOCOL, "9 descriptors in one message" },
+        { SLUICE_E_PROTOCOL, "a socket where memory was announced" },
+        { SLUICE_E_PROTOCOL, "whose size it could still change" },
+        { SLUICE_E_PROTOCOL, "that others may write" },
+        { SLUICE_E_PROTOCOL, "were announced" },
+        { SLUICE_E_PROTOCOL, "whose size it could still change" },
+        { SLUICE_E_PROTOCOL, "not of this session" },
+        { SLUICE_E_PROTOCOL, "not of this session" },
+        { SLUICE_E_VERSION, "wire version 2; this release reads 1 to 1" },
+        { SLUICE_E_PROTOCOL, "not of this session" },
+        { SLUICE_E_PROTOCOL, "layout is not version 1's" },
+        { SLUICE_E_PROTOCOL, "layout is not version 1's" },
+        { SLUICE_E_PROTOCOL, "too small for its 9 slots" },
+        { SLUICE_E_PROTOCOL, "layout is not version 1's" },
+        { SLUICE_E_PROTOCOL, "layout is not version 1's" },
+        { SLUICE_E_PROTOCOL, "layout is not version 1's" },
+        { SLUICE_E_UNSUPPORTED, "memory of kind 77" },
+        { SLUICE_E_PROTOCOL, "page is not of this session" },
+        { SLUICE_E_PROTOCOL, "page is not of this session" },
+    };
+
+    test_dir();
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        struct fake fake = { .spoil = spoil_welcome, .how = (int)i };
+        check_open(&fake, expected[i].result, expected[i].word);
+    }
+}
+
+static void spoil_memory(struct fake *fake, union sl_message *message, int *fds, int *count)
+{
+    struct sl_msg_memory *m = &message->memory;
+
+    if (message->header.type != SL_MSG_MEMORY)
+        return;
+    switch (fake->how) {
+    case 0: m->memory = 0; break;
+    case 1: m->generation = 0; break;
+    case 2: m->kind = 2; break;
+    case 3: close(fds[--*count]); break;
+    case 4: fds[(*count)++] = open("/dev/null", O_RDWR | O_CLOEXEC); break;
+    case 5:
+        close(fds[0]);
+        fds[0] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+        break;
+    case 6:
+        close(fds[0]);
+        fds[0] = fake_memory(fake->memory_size, NULL, F_SEAL_GROW);
+        break;
+    case 7: m->bytes += RAW_PAGE; break;
+    case 8: m->format.array_count = 0; break;
+    case 9: m->format.array_count = 17; break;
+    case 10: m->format.slot_bytes++; break;
+    case 11: m->format.arrays[0].dtype.bits = 5; break;
+    case 12: m->format.arrays[0].geometry.ndim = 9; break;
+    case 13: m->format.arrays[0].geometry.shape[0] = -1; break;
+    case 14: m->format.arrays[0].geometry.shape[0] = INT64_MAX; break;
+    case 15: m->format.arrays[0].geometry.strides[0] = INT64_MIN; break;
+    case 16: m->format.arrays[0].pixel_format = 999; break;
+    case 17: memset(m->format.arrays[0].name, 'x', SLUICE_ARRAY_NAME); break; /* no end: cut, then fine */
+    case 18: m->header.size -= 4; break;
+    case 19: m->header = (struct sl_msg_header){ SL_MSG_WELCOME, sizeof(struct sl_msg_welcome) }; break;
+    case 20: m->header = (struct sl_msg_header){ SL_MSG_CHANNEL, sizeof(struct sl_msg_channel) }; break;
+    case 21: m->format.arrays[0].geometry.offset = UINT64_MAX - 7; break;
+    case 22: m->format.pitch_align = 3; break;
+    }
+}
+
+TEST(a_memory_that_is_none_is_refused)
+{
+    static const char *const words[] = {
+        "memory 0 of generation 1", "memory 1 of generation 0", "kind 2", "0 descriptors", "2 descriptors",
+        "a file where memory was announced", "whose size it could still change", "were announced", "0 arrays", "17 arrays",
+        "bytes a slot that says", "data", "data", "data", "data", "data", "data", NULL, "says", "second welcome",
+        "message of type 8", "data", "pitch_align",
+    };
+
+    test_dir();
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        struct fake fake = { .spoil = spoil_memory, .how = (int)i };
+        if (words[i]) {
+            check_open(&fake, SLUICE_E_PROTOCOL, words[i]);
+            continue;
+        }
+        struct sluice_reader_params params = kit_reader_params("cam");
+        struct sluice_format format = { .size = sizeof format };
+        sluice_reader *reader;
+        fake_start(&fake);
+        CHECK_OK(sluice_reader_open(&reader, &params));
+        CHECK_OK(sluice_reader_format(reader, &format));
+        CHECK_EQ(strlen(format.arrays[0].name), SLUICE_ARRAY_NAME - 1);
+        CHECK_OK(sluice_reader_close(&reader));
+        fake_stop(&fake);
+    }
+}
+
+static void be_silent(struct fake *fake, union sl_message *message, int *fds, int *count)
+{
+    (void)fake;
+    while (*count)
+        close(fds[--*count]);
+    message->header.size = 0;
+}
+
+TEST(a_writer_that_says_nothing_is_not_waited_for)
+{
+    struct fake fake = { .spoil = be_silent };
+    int64_t began = test_now();
+
+    test_dir();
+    check_open(&fake, SLUICE_TIMEOUT, "does not answer");
+    CHECK_GE(test_now() - began, 900 * SLUICE_MS);
+    CHECK_LE(test_now() - began, 4 * SLUICE_S);
+}
+
+static void refuse_oddly(struct fake *fake, union sl_message *message, int *fds, int *count)
+{
+    be_silent(fake, message, fds, count);
+    if (message->header.type != SL_MSG_WELCOME)
+        return;
+    *message = (union sl_message)SL_MESSAGE(SL_MSG_REFUSE, refuse);
+    message->refuse.result = fake->how;
+    memset(message->refuse.text, 'r', sizeof message->refuse.text);
+}
+
+TEST(a_refusal_is_passed_on)
+{
+    test_dir();
+    struct fake fake = { .spoil = refuse_oddly, .how = SLUICE_E_VERSION };
+    check_open(&fake, SLUICE_E_VERSION, "rrrr");
+    fake = (struct fake){ .spoil = refuse_oddly, .how = 5 }; /* no failure is none */
+    check_open(&fake, SLUICE_E_PROTOCOL, "rrrr");
+}
