@@ -15,7 +15,7 @@
 #include "util/atomic.h"
 
 #define STACK      (64 * 1024)
-#define MOST_STACK (6 * 1024) /* of it that is in use when an actor gives way */
+#define MOST_STACK (16 * 1024) /* of it that is in use when an actor gives way */
 #define BUFFER     6
 #define DEEPEST    4096
 #define CHOICES    (EXPLORE_ACTORS * (BUFFER + 1) + EXPLORE_EXTRAS)
