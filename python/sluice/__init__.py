@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: MIT
+"""Hands frames (images, tensors) from one process to others on the same machine without copying them.
+
+    with sluice.Writer("camera", shape=(480, 640, 3)) as writer:      # one program
+        with writer.frame() as frame:
+            frame.numpy()[:] = image
+
+    for frame in sluice.Reader("camera"):                             # any others
+        show(frame.numpy())
+
+NumPy is needed by numpy() and copy() only, and imported then.
+"""
+from . import _sluice
+from ._formats import Colour, Image, Tensor
+from ._sluice import *  # noqa: F403
+from ._sluice import __version__
+
+__all__ = sorted({name for name in vars(_sluice) if not name.startswith("_")} | {"Colour", "Image", "Tensor"})

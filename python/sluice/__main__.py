@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: MIT
+"""`python -m sluice`: the command that the package carries."""
+import os
+import sys
+
+
+def main():
+    command = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "sluice")
+    if not os.access(command, os.X_OK):
+        sys.exit("this package was built without the command sluice")
+    os.execv(command, ["sluice", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""What people write for formats, and what the extension reads."""
+from collections import namedtuple
+
+from . import _sluice
+
+ROW_ORDERS = ("top-down", "bottom-up")
+ALPHAS = ("unknown", "straight", "premultiplied", "opaque")
+PYTHON_TYPES = {"float": "float64", "int": "int64", "complex": "complex128", "bool_": "bool", "half": "float16"}
+
+Colour = namedtuple("Colour", "primaries transfer matrix range", defaults=(0, 0, 0, 0))
+Colour.__doc__ = "Colour as ITU-T H.273 numbers it; 0 is unknown, and matrix 255 is RGB. range: 1 limited, 2 full."
+
+Tensor = namedtuple("Tensor", "shape dtype", defaults=("uint8",))
+Tensor.__doc__ = "An array of a format: its capacity, and its data type as text or as NumPy has it."
+
+Image = namedtuple("Image", "pixel_format width height colour row_order alpha",
+                   defaults=(Colour(), "top-down", "unknown"))
+Image.__doc__ = """An image of a format: pixel_format is "bgr24", "rgb24", "nv12", ... (see pixel_formats())."""
+
+
+def dtype_name(dtype):
+    """"float32" of "float32", numpy.float32, numpy.dtype("f4"), torch.float32, float."""
+    if isinstance(dtype, str):
+        name = dtype
+    elif isinstance(dtype, type):
+        name = PYTHON_TYPES.get(dtype.__name__, dtype.__name__)
+    else:
+        name = getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")
+    return name
+
+
+def image_of(pixel_format, width, height, colour, row_order, alpha):
+    return Image(pixel_format, width, height, Colour(*colour), ROW_ORDERS[row_order], ALPHAS[alpha])
+
+
+def _index(values, value, what):
+    try:
+        return values.index(value)
+    except ValueError:
+        raise ValueError(f"{what} is {value!r}: it must be one of {', '.join(map(repr, values))}") from None
+
+
+def _sizes(shape):
+    return (shape,) if hasattr(shape, "__index__") else tuple(shape)
+
+
+def _entry(name, what):
+    if not isinstance(name, str):
+        raise TypeError(f"the name of an array must be a str, not {name!r}")
+    if isinstance(what, Image):
+        return (name, what.pixel_format, what.width, what.height, tuple(what.colour),
+                _index(ROW_ORDERS, what.row_order, "row_order"), _index(ALPHAS, what.alpha, "alpha"))
+    if isinstance(what, tuple):  # a Tensor, or one without its name
+        if len(what) != 2:
+            raise TypeError(f"array {name!r}: give Tensor(shape, dtype), Image(...), or an array, not {what!r}")
+        return name, dtype_name(what[1]), _sizes(what[0])
+    dtype, shape = _sluice._describe(what)
+    return name, dtype, shape
+
+
+def entries(what, shape, dtype):
+    """The list of tuples that the extension reads."""
+    if what is None:
+        if shape is None:
+            raise TypeError("a format is needed: an Image, a Tensor, {name: one of these}, or shape= and dtype=")
+        return [_entry("data", Tensor(shape, "uint8" if dtype is None else dtype))]
+    if shape is not None or dtype is not None:
+        raise TypeError("give either a format or shape= and dtype=, not both")
+    if isinstance(what, dict):
+        return [_entry(name, item) for name, item in what.items()]
+    return [_entry("image" if isinstance(what, Image) else "data", what)]

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What callers pass, as the library wants it.
+ */
+#include <math.h>
+
+#include "state.h"
+
+int parse_seconds(PyObject *object, const char *what, int64_t none, int64_t *ns)
+{
+    if (!object || object == Py_None) {
+        *ns = none;
+        return 0;
+    }
+    double seconds = PyFloat_AsDouble(object);
+    if (seconds == -1.0 && PyErr_Occurred())
+        return -1;
+    if (isnan(seconds) || seconds < 0) {
+        PyErr_Format(PyExc_ValueError, "%s is %R: give seconds, 0 or more, or None", what, object);
+        return -1;
+    }
+    *ns = seconds >= 9e9 ? SLUICE_FOREVER : (int64_t)(seconds * 1e9);
+    return 0;
+}
+
+int parse_no_stream(const struct state *state, PyObject *stream)
+{
+    if (!stream || stream == Py_None)
+        return 0;
+    raise_as(state, ERROR_E_UNSUPPORTED,
+             "this release has frames in host memory only: stream must be None, not %R", stream);
+    return -1;
+}
+
+static Py_ssize_t find_name(const char *const *names, PyObject *keyword)
+{
+    for (Py_ssize_t i = 0; names[i]; i++)
+        if (PyUnicode_CompareWithASCIIString(keyword, names[i]) == 0)
+            return i;
+    return -1;
+}
+
+int parse_fast(const char *function, const char *const *names, Py_ssize_t positional,
+               PyObject *const *args, Py_ssize_t count, PyObject *keywords, PyObject **values)
+{
+    if (count > positional) {
+        PyErr_Format(PyExc_TypeError, "%s() takes %zd positional arguments, %zd were given",
+                     function, positional, count);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; names[i]; i++)
+        values[i] = i < count ? args[i] : NULL;
+    for (Py_ssize_t k = 0, n = keywords ? PyTuple_Size(keywords) : 0; k < n; k++) {
+        PyObject *keyword = PyTuple_GetItem(keywords, k);
+        Py_ssize_t at = find_name(names, keyword);
+        if (at < 0 || values[at]) {
+            PyErr_Format(PyExc_TypeError,
+                         at < 0 ? "%s() has no argument %R"
+                                : "%s() was given its argument %R twice",
+                         function, keyword);
+            return -1;
+        }
+        values[at] = args[count + k];
+    }
+    return 0;
+}
+
+PyObject *sizes_tuple(const int64_t *values, int count)
+{
+    PyObject *tuple = PyTuple_New(count);
+
+    for (int i = 0; tuple && i < count; i++) {
+        PyObject *value = PyLong_FromLongLong(values[i]);
+        if (!value || PyTuple_SetItem(tuple, i, value) < 0)
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+PyObject *imported(PyObject **kept, const char *name)
+{
+    if (!*kept) {
+        PyObject *module = PyImport_ImportModule(name);
+        if (module && !*kept)
+            *kept = module;
+        else
+            Py_XDECREF(module); /* importing let another thread do it first */
+    }
+    return *kept;
+}
+
+int parse_u32(PyObject *object, void *out)
+{
+    long long value = PyLong_AsLongLong(object);
+
+    if (value == -1 && PyErr_Occurred())
+        return 0;
+    if (value < 0 || value > UINT32_MAX) {
+        PyErr_Format(PyExc_ValueError, "%lld is %s", value, value < 0 ? "negative" : "too large");
+        return 0;
+    }
+    *(uint32_t *)out = (uint32_t)value;
+    return 1;
+}
+
+int parse_ids(PyObject *object, uint32_t *ids, uint32_t *count)
+{
+    Py_ssize_t n = object && object != Py_None ? PySequence_Size(object) : 0;
+
+    if (n < 0 || n > MAX_IDS) {
+        if (n > 0)
+            PyErr_Format(PyExc_ValueError, "%zd ids: %d at most", n, MAX_IDS);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = PySequence_GetItem(object, i);
+        int done = item ? parse_u32(item, &ids[i]) : 0;
+        Py_XDECREF(item);
+        if (!done)
+            return -1;
+    }
+    *count = (uint32_t)n;
+    return 0;
+}

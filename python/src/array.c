@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sluice.Array: buffer protocol, NumPy, PyTorch, planes.
+ */
+#include "array.h"
+
+/* ---- making ---- */
+
+static void derive(struct array *array)
+{
+    const struct sluice_array *a = &array->a;
+
+    array->ndim = a->ndim;
+    array->itemsize = a->dtype.bits / 8;
+    array->format = dtype_letter(a->dtype);
+    for (int d = 0; d < a->ndim; d++) {
+        array->shape[d] = (Py_ssize_t)a->shape[d];
+        array->strides[d] = (Py_ssize_t)a->strides[d];
+    }
+    if (a->dtype.lanes > 1) { /* a vector is one more dimension to those who have no vectors */
+        array->shape[array->ndim] = a->dtype.lanes;
+        array->strides[array->ndim++] = array->itemsize;
+    }
+    array->nbytes = array->itemsize;
+    array->contiguous = true;
+    for (int d = array->ndim - 1; d >= 0; d--) {
+        if (array->shape[d] != 1 && array->strides[d] != array->nbytes)
+            array->contiguous = false;
+        array->nbytes *= array->shape[d];
+    }
+    if (array->nbytes == 0)
+        array->contiguous = true;
+}
+
+PyObject *array_new(struct state *state, struct lease *lease, const struct sluice_array *a)
+{
+    struct array *array =
+        lease_pin(state, lease) == 0 ? PyObject_New(struct array, state->array) : NULL;
+
+    if (!array)
+        return NULL;
+    array->state = state;
+    array->lease = lease_keep(lease);
+    array->a = *a;
+    derive(array);
+    return (PyObject *)array;
+}
+
+PyObject *array_of_frame(struct state *state, struct lease *lease, PyObject *which)
+{
+    struct sluice_array a;
+    int r;
+
+    if (!which || which == Py_None) {
+        r = sluice_frame_array_at(&lease->frame, 0, &a);
+    } else if (PyUnicode_Check(which)) {
+        const char *name = PyUnicode_AsUTF8AndSize(which, NULL);
+        if (!name)
+            return NULL;
+        r = sluice_frame_array(&lease->frame, name, &a);
+        if (r == SLUICE_E_NOT_FOUND || (r == 0 && !*name)) {
+            PyErr_SetString(PyExc_KeyError, r ? sluice_last_error() : "");
+            return NULL;
+        }
+    } else {
+        Py_ssize_t index = PyNumber_AsSsize_t(which, PyExc_IndexError);
+        if (index == -1 && PyErr_Occurred())
+            return NULL;
+        if (index < 0)
+            index += lease->frame.array_count;
+        if (index < 0 || index >= (Py_ssize_t)lease->frame.array_count) {
+            PyErr_Format(PyExc_IndexError, "the frame has %u arrays",
+                         (unsigned)lease->frame.array_count);
+            return NULL;
+        }
+        r = sluice_frame_array_at(&lease->frame, (uint32_t)index, &a);
+    }
+    return r == 0 ? array_new(state, lease, &a) : raise_result(state, r);
+}
+
+static void array_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    (void)lease_drop(((struct array *)self)->lease);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+int array_check(struct array *array)
+{
+    if (!atomic_load_explicit(&array->lease->ended, memory_order_relaxed))
+        return 0;
+    PyErr_SetString(
+        PyExc_BufferError,
+        "this frame was committed or cancelled: its slot is not the writer's to touch any more");
+    return -1;
+}
+
+/* ---- the buffer protocol ---- */
+
+static int array_getbuffer(PyObject *self, Py_buffer *view, int flags)
+{
+    struct array *array = (struct array *)self;
+
+    view->obj = NULL;
+    if (array_check(array) < 0)
+        return -1;
+    if ((flags & PyBUF_WRITABLE) && array->a.read_only) {
+        PyErr_SetObject(PyExc_BufferError, array->state->read_only);
+        return -1;
+    }
+    if (!array->format && (flags & PyBUF_FORMAT)) {
+        PyErr_SetString(PyExc_BufferError,
+                        "the buffer protocol has no such data type: use numpy() or DLPack");
+        return -1;
+    }
+    bool strided = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
+    if (!array->contiguous && (!strided || (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS)) {
+        PyErr_SetString(PyExc_BufferError, "the array's rows are padded: it is not contiguous");
+        return -1;
+    }
+    if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && array->ndim > 1) {
+        PyErr_SetString(PyExc_BufferError, "the array is in C order, not in Fortran's");
+        return -1;
+    }
+    view->buf = array->a.data;
+    view->obj = Py_NewRef(self);
+    view->len = array->nbytes;
+    view->readonly = array->a.read_only != 0;
+    view->itemsize = array->itemsize;
+    view->format = flags & PyBUF_FORMAT ? (char *)(uintptr_t)array->format : NULL;
+    view->ndim = flags & PyBUF_ND ? array->ndim : 1;
+    view->shape = flags & PyBUF_ND ? array->shape : NULL;
+    view->strides = strided ? array->strides : NULL;
+    view->suboffsets = NULL;
+    view->internal = NULL;
+    return 0;
+}
+
+/* ---- NumPy and PyTorch ---- */
+
+static int check_pixel_format(const struct array *array, PyObject *pixel_format)
+{
+    uint32_t have = array->a.image.pixel_format, wanted;
+    const char *name;
+
+    if (!pixel_format || pixel_format == Py_None)
+        return 0;
+    if (!(name = PyUnicode_AsUTF8AndSize(pixel_format, NULL)))
+        return -1;
+    if (!(wanted = sluice_pixel_format_find(name))) {
+        PyErr_Format(PyExc_ValueError, "there is no pixel format '%s'", name);
+        return -1;
+    }
+    if (have == wanted)
+        return 0;
+    raise_as(array->state, ERROR_E_FORMAT, "array '%s' is %s%s, %s was asked for%s", array->a.name,
+             have ? "" : "no image: its pixel format is ", sluice_pixel_format_name(have),
+             sluice_pixel_format_name(wanted), have ? ": convert it, or ask for what it is" : "");
+    return -1;
+}
+
+static PyObject *shape_of(const struct array *array)
+{
+    int64_t sizes[SLUICE_MAX_DIMS + 1];
+
+    for (int d = 0; d < array->ndim; d++)
+        sizes[d] = array->shape[d];
+    return sizes_tuple(sizes, array->ndim);
+}
+
+static PyObject *strides_of(const struct array *array)
+{
+    int64_t sizes[SLUICE_MAX_DIMS + 1];
+
+    for (int d = 0; d < array->ndim; d++)
+        sizes[d] = array->strides[d];
+    return sizes_tuple(sizes, array->ndim);
+}
+
+/* ndarray(shape, dtype, buffer) keeps `self` as its base: the lease lives as long as any view of
+ * it. */
+static PyObject *make_ndarray(struct array *array, PyObject *dtype)
+{
+    PyObject *shape = shape_of(array), *made = NULL, *args = shape ? PyTuple_New(3) : NULL;
+
+    if (!args) {
+        Py_XDECREF(shape);
+        return NULL;
+    }
+    (void)PyTuple_SetItem(args, 0, shape);
+    (void)PyTuple_SetItem(args, 1, Py_NewRef(dtype));
+    (void)PyTuple_SetItem(args, 2, Py_NewRef((PyObject *)array));
+    made = PyObject_Call(array->state->ndarray, args, NULL);
+    Py_DECREF(args);
+    return made;
+}
+
+PyObject *array_numpy(PyObject *self, PyObject *pixel_format)
+{
+    struct array *array = (struct array *)self;
+    PyObject *dtype;
+
+    if (array_check(array) < 0 || check_pixel_format(array, pixel_format) < 0 ||
+        !(dtype = dtype_numpy(array->state, array->a.dtype)))
+        return NULL;
+    if (array->contiguous)
+        return make_ndarray(array, dtype);
+    /* Padded rows: through the buffer protocol, whose strides NumPy takes as they are. */
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    PyObject *made = numpy ? PyObject_CallMethod(numpy, "asarray", "O", self) : NULL;
+    Py_XDECREF(numpy);
+    return made;
+}
+
+PyObject *array_torch(PyObject *self)
+{
+    PyObject *torch, *made;
+
+    if (array_check((struct array *)self) < 0 || !(torch = PyImport_ImportModule("torch")))
+        return NULL;
+    made = PyObject_CallMethod(torch, "from_dlpack", "O", self);
+    Py_DECREF(torch);
+    return made;
+}
+
+PyObject *array_interface(PyObject *self)
+{
+    struct array *array = (struct array *)self;
+    static const char kinds[] = "iuf??cb?????????"; /* by enum sluice_dtype_code */
+    char typestr[16];
+
+    if (array_check(array) < 0)
+        return NULL;
+    if (!array->format)
+        return raise_as(array->state, ERROR_E_UNSUPPORTED,
+                        "the array interface has no such data type: use DLPack");
+    PyOS_snprintf(typestr, sizeof typestr, "%c%c%zd", array->itemsize == 1 ? '|' : '<',
+                  kinds[array->a.dtype.code % 16], array->itemsize);
+    PyObject *shape = shape_of(array),
+             *strides = array->contiguous ? Py_NewRef(Py_None) : strides_of(array);
+    if (!shape || !strides) {
+        Py_XDECREF(shape);
+        Py_XDECREF(strides);
+        return NULL;
+    }
+    return Py_BuildValue("{s:N,s:s,s:(KO),s:N,s:i}", "shape", shape, "typestr", typestr, "data",
+                         (unsigned long long)(uintptr_t)array->a.data,
+                         array->a.read_only ? Py_True : Py_False, "strides", strides, "version", 3);
+}
+
+PyObject *array_pixel_format(PyObject *self)
+{
+    uint32_t pixel_format = ((struct array *)self)->a.image.pixel_format;
+
+    if (!pixel_format)
+        Py_RETURN_NONE;
+    return PyUnicode_FromString(sluice_pixel_format_name(pixel_format));
+}
+
+/* ---- methods and attributes ---- */
+
+static PyObject *method_numpy(PyObject *self, PyObject *const *args, Py_ssize_t count,
+                              PyObject *keywords)
+{
+    static const char *const names[] = { "pixel_format", NULL };
+    PyObject *values[1];
+
+    if (parse_fast("numpy", names, 1, args, count, keywords, values) < 0)
+        return NULL;
+    return array_numpy(self, values[0]);
+}
+
+static PyObject *method_copy(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    PyObject *view = array_numpy(self, NULL);
+    PyObject *made = view ? PyObject_CallMethod(view, "copy", NULL) : NULL;
+
+    Py_XDECREF(view);
+    return made;
+}
+
+static PyObject *method_torch(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    return array_torch(self);
+}
+
+static PyObject *method_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t count,
+                               PyObject *keywords)
+{
+    return dlpack_export((struct array *)self, args, count, keywords);
+}
+
+static PyObject *method_dlpack_device(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(none))
+{
+    return Py_BuildValue("(ii)", 1, 0); /* kDLCPU */
+}
+
+static PyObject *array_repr(PyObject *self)
+{
+    struct array *array = (struct array *)self;
+    PyObject *dtype = dtype_text(array->state, array->a.dtype), *shape = shape_of(array),
+             *made = NULL;
+
+    if (dtype && shape)
+        made = PyUnicode_FromFormat("<sluice.Array '%s' %U %S%s%s%s>", array->a.name, dtype, shape,
+                                    array->a.image.pixel_format ? " " : "",
+                                    array->a.image.pixel_format
+                                        ? sluice_pixel_format_name(array->a.image.pixel_format)
+                                        : "",
+                                    array->a.read_only ? " read-only" : "");
+    Py_XDECREF(dtype);
+    Py_XDECREF(shape);
+    return made;
+}
+
+enum field {
+    NAME,
+    DTYPE,
+    SHAPE,
+    STRIDES,
+    NBYTES,
+    NDIM,
+    READ_ONLY,
+    ADDRESS,
+    PIXEL_FORMAT,
+    PLANES,
+    WIDTH,
+    HEIGHT,
+    COLOUR,
+    ROW_ORDER,
+    ALPHA,
+    DEVICE
+};
+
+static PyObject *array_get(PyObject *self, void *field)
+{
+    static const char *const rows[] = { "top-down", "bottom-up" };
+    static const char *const alphas[] = { "unknown", "straight", "premultiplied", "opaque" };
+    struct array *array = (struct array *)self;
+    const struct sluice_image *image = &array->a.image;
+
+    switch ((enum field)(intptr_t)field) {
+    case NAME: return PyUnicode_FromString(array->a.name);
+    case DTYPE: return dtype_text(array->state, array->a.dtype);
+    case SHAPE: return shape_of(array);
+    case STRIDES: return strides_of(array);
+    case NBYTES: return PyLong_FromSsize_t(array->nbytes);
+    case NDIM: return PyLong_FromLong(array->ndim);
+    case READ_ONLY: return PyBool_FromLong(array->a.read_only != 0);
+    case ADDRESS: return PyLong_FromVoidPtr(array->a.data);
+    case PIXEL_FORMAT: return array_pixel_format(self);
+    case PLANES: return array_planes(self);
+    case WIDTH:
+        return image->pixel_format ? PyLong_FromUnsignedLong(image->width) : Py_NewRef(Py_None);
+    case HEIGHT:
+        return image->pixel_format ? PyLong_FromUnsignedLong(image->height) : Py_NewRef(Py_None);
+    case COLOUR:
+        return Py_BuildValue("(iiii)", image->colour.primaries, image->colour.transfer,
+                             image->colour.matrix, image->colour.range);
+    case ROW_ORDER: return PyUnicode_FromString(rows[image->row_order & 1]);
+    case ALPHA: return PyUnicode_FromString(alphas[image->alpha & 3]);
+    case DEVICE: return PyUnicode_FromString("host");
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *array_get_interface(PyObject *self, void *Py_UNUSED(closure))
+{
+    return array_interface(self);
+}
+
+static PyMethodDef methods[] = {
+    { "numpy", METHOD(method_numpy), METH_FASTCALL | METH_KEYWORDS,
+      "numpy(pixel_format=None) -> numpy.ndarray\n\n"
+      "The array in place: nothing is copied. Read-only for readers. The lease lasts as\n"
+      "long as it, or anything made from it, lives. `pixel_format` names what it must be\n"
+      "(\"bgr24\"): FormatError if not." },
+    { "copy", METHOD(method_copy), METH_NOARGS,
+      "copy() -> numpy.ndarray\n\nA writable copy of its own." },
+    { "torch", METHOD(method_torch), METH_NOARGS,
+      "torch() -> torch.Tensor\n\n"
+      "The array in place. PyTorch has no read-only tensors: writing to one that a reader\n"
+      "got ends the program with SIGSEGV; clone() first." },
+    { "__dlpack__", METHOD(method_dlpack), METH_FASTCALL | METH_KEYWORDS,
+      "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None) -> capsule" },
+    { "__dlpack_device__", METHOD(method_dlpack_device), METH_NOARGS,
+      "__dlpack_device__() -> (1, 0): the CPU" },
+    { NULL, NULL, 0, NULL },
+};
+
+#define FIELD(name, what, text) \
+    { \
+        name, array_get, NULL, text, (void *)(intptr_t)what \
+    }
+static PyGetSetDef fields[] = {
+    FIELD("name", NAME, "its name in the frame"),
+    FIELD("dtype", DTYPE, "data type as text: \"uint8\", \"float32\", \"bfloat16\", \"float32x4\""),
+    FIELD("shape", SHAPE, "extents; of vectors (\"float32x4\") the lanes are the last one"),
+    FIELD("strides", STRIDES, "bytes from one element to the next, for each extent"),
+    FIELD("nbytes", NBYTES, "bytes of all elements"),
+    FIELD("ndim", NDIM, "number of dimensions"),
+    FIELD("read_only", READ_ONLY, "True where writing is not possible"),
+    FIELD("address", ADDRESS, "of the first byte, as an int"),
+    FIELD("device", DEVICE, "where it lies: \"host\""),
+    FIELD("pixel_format", PIXEL_FORMAT, "of an image: \"bgr24\", \"nv12\", ...; None for others"),
+    FIELD("planes", PLANES,
+          "of an image: a tuple of Arrays, e.g. Y (H, W) and UV (H/2, W/2, 2) of nv12; () for "
+          "others"),
+    FIELD("width", WIDTH, "of an image, in pixels; None for others"),
+    FIELD("height", HEIGHT, "of an image, in rows; None for others"),
+    FIELD("colour", COLOUR,
+          "of an image: (primaries, transfer, matrix, range) by ITU-T H.273; 0: unknown"),
+    FIELD("row_order", ROW_ORDER, "of an image: \"top-down\" or \"bottom-up\""),
+    FIELD("alpha", ALPHA, "of an image: \"unknown\", \"straight\", \"premultiplied\", \"opaque\""),
+    { "__array_interface__", array_get_interface, NULL, "NumPy's array interface, version 3",
+      NULL },
+    { NULL, NULL, NULL, NULL, NULL },
+};
+
+static PyType_Slot slots[] = {
+    SLOT(Py_tp_dealloc, array_dealloc),
+    SLOT(Py_tp_repr, array_repr),
+    SLOT(Py_tp_methods, methods),
+    SLOT(Py_tp_getset, fields),
+    SLOT(Py_bf_getbuffer, array_getbuffer),
+    { Py_tp_doc, (void *)"One array of a frame, in place. It has the buffer protocol, DLPack "
+                         "and NumPy's array\n"
+      "interface; while it or anything made from it lives, the lease of its frame does." },
+    { 0, NULL },
+};
+
+static PyType_Spec spec = {
+    .name = "sluice.Array",
+    .basicsize = sizeof(struct array),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};
+
+int array_type_init(PyObject *module, struct state *state)
+{
+    state->array = add_type(module, &spec);
+    state->read_only = PyUnicode_FromString(
+        "the frame is a reader's: it must not be changed (open the reader with "
+        "writable=True if its writer allows that)");
+    return state->array && state->read_only ? 0 : -1;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Formats between Python and the library. sluice/_formats.py turns what people write into a list of
+ * tuples; this file reads those: (name, dtype, shape) for a tensor, (name, pixel format, width,
+ * height, (primaries, transfer, matrix, range), row order, alpha) for an image.
+ */
+#include <string.h>
+
+#include "source.h"
+
+static int add_tensor(struct state *state, PyObject *entry, struct sluice_format *format)
+{
+    const char *name, *text;
+    PyObject *shape;
+    int64_t sizes[SLUICE_MAX_DIMS];
+    struct sluice_dtype dtype;
+    int r;
+
+    if (!PyArg_ParseTuple(entry, "ssO!", &name, &text, &PyTuple_Type, &shape))
+        return -1;
+    Py_ssize_t ndim = PyTuple_Size(shape);
+    for (Py_ssize_t i = 0; i < ndim && i < SLUICE_MAX_DIMS; i++) {
+        sizes[i] = PyLong_AsLongLong(PyTuple_GetItem(shape, i));
+        if (sizes[i] == -1 && PyErr_Occurred())
+            return -1;
+    }
+    r = sluice_dtype_parse(text, &dtype);
+    if (r == 0)
+        r = sluice_format_add_tensor(
+            format, name, dtype, ndim > SLUICE_MAX_DIMS ? SLUICE_MAX_DIMS + 1 : (int)ndim, sizes);
+    if (r == 0)
+        return 0;
+    raise_result(state, r);
+    return -1;
+}
+
+static int add_image(struct state *state, PyObject *entry, struct sluice_format *format)
+{
+    const char *name, *text;
+    uint32_t width, height;
+    struct sluice_image image = { 0 };
+    int r;
+
+    if (!PyArg_ParseTuple(entry, "ssO&O&(bbbb)bb", &name, &text, parse_u32, &width, parse_u32,
+                          &height, &image.colour.primaries, &image.colour.transfer,
+                          &image.colour.matrix, &image.colour.range, &image.row_order,
+                          &image.alpha))
+        return -1;
+    uint32_t pixel_format = sluice_pixel_format_find(text);
+    if (!pixel_format) {
+        raise_as(state, ERROR_E_FORMAT, "array '%s': there is no pixel format '%s'", name, text);
+        return -1;
+    }
+    r = sluice_format_add_image(format, name, (enum sluice_pixel_format)pixel_format, width,
+                                height);
+    if (r == 0) {
+        struct sluice_image *added = &format->arrays[format->array_count - 1].image;
+        added->colour = image.colour;
+        added->row_order = image.row_order;
+        added->alpha = image.alpha;
+        r = sluice_format_complete(format);
+    }
+    if (r == 0)
+        return 0;
+    raise_result(state, r);
+    return -1;
+}
+
+int format_parse(struct state *state, PyObject *format, PyObject *shape, PyObject *dtype,
+                 unsigned pitch_align, struct sluice_format *out)
+{
+    PyObject *module = imported(&state->formats, "sluice._formats");
+    PyObject *entries =
+        module ? PyObject_CallMethod(module, "entries", "OOO", format ? format : Py_None,
+                                     shape ? shape : Py_None, dtype ? dtype : Py_None)
+               : NULL;
+    Py_ssize_t count = entries ? PySequence_Size(entries) : -1;
+
+    *out = (struct sluice_format)SLUICE_FORMAT_INIT;
+    out->pitch_align = pitch_align;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *entry = PySequence_GetItem(entries, i);
+        int r = !entry                     ? -1
+                : PyTuple_Size(entry) == 3 ? add_tensor(state, entry, out)
+                                           : add_image(state, entry, out);
+        Py_XDECREF(entry);
+        if (r < 0)
+            count = -1;
+    }
+    Py_XDECREF(entries);
+    return count < 0 ? -1 : 0;
+}
+
+static PyObject *array_object(const struct state *state, const struct sluice_array *array)
+{
+    const struct sluice_image *image = &array->image;
+    PyObject *dtype = dtype_text(state, array->dtype),
+             *shape = sizes_tuple(array->shape, array->ndim), *made = NULL;
+
+    if (dtype && shape && image->pixel_format)
+        made = PyObject_CallMethod(state->formats, "image_of", "sII(iiii)ii",
+                                   sluice_pixel_format_name(image->pixel_format), image->width,
+                                   image->height, image->colour.primaries, image->colour.transfer,
+                                   image->colour.matrix, image->colour.range, image->row_order,
+                                   image->alpha);
+    else if (dtype && shape)
+        made = PyObject_CallMethod(state->formats, "Tensor", "OO", shape, dtype);
+    Py_XDECREF(dtype);
+    Py_XDECREF(shape);
+    return made;
+}
+
+PyObject *format_object(struct state *state, const struct sluice_format *format)
+{
+    PyObject *made = imported(&state->formats, "sluice._formats") ? PyDict_New() : NULL;
+
+    for (uint32_t i = 0; made && i < format->array_count; i++) {
+        PyObject *array = array_object(state, &format->arrays[i]);
+        if (!array || PyDict_SetItemString(made, format->arrays[i].name, array) < 0)
+            Py_CLEAR(made);
+        Py_XDECREF(array);
+    }
+    return made;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sluice.Frame: a frame that a reader holds.
+ */
+#include "frame.h"
+
+static PyObject *release(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    if (frame_release((struct frame *)self) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *enter(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    struct lease *lease = frame_lease((struct frame *)self);
+
+    if (!lease)
+        return NULL;
+    (void)lease_drop(lease);
+    return Py_NewRef(self);
+}
+
+static PyObject *leave(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    if (frame_release((struct frame *)self) < 0) {
+        if (count == 0 || args[0] == Py_None)
+            return NULL;
+        PyErr_Clear(); /* what the body raised is what matters */
+    }
+    Py_RETURN_FALSE;
+}
+
+static PyObject *no_pickle(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    PyErr_Format(
+        PyExc_TypeError,
+        "a %S cannot be pickled: send its copy(), or open the channel in the other process",
+        (PyObject *)Py_TYPE(self));
+    return NULL;
+}
+
+enum field {
+    SEQUENCE,
+    SESSION,
+    MISSED,
+    CAPTURE_NS,
+    COMMIT_NS,
+    CAPTURE_CLOCK,
+    SLOT_NUMBER,
+    GENERATION,
+    NEW_SESSION,
+    NEW_FORMAT,
+    RELEASED
+};
+
+static PyObject *get(PyObject *self, void *field)
+{
+    const struct frame *frame = (const struct frame *)self;
+    const struct sluice_frame *header = &frame->header;
+
+    switch ((enum field)(intptr_t)field) {
+    case SEQUENCE: return PyLong_FromUnsignedLongLong(header->sequence);
+    case SESSION: return PyLong_FromUnsignedLongLong(header->session);
+    case MISSED: return PyLong_FromUnsignedLongLong(header->missed);
+    case CAPTURE_NS: return PyLong_FromLongLong(header->capture_ns);
+    case COMMIT_NS: return PyLong_FromLongLong(header->commit_ns);
+    case CAPTURE_CLOCK: return PyLong_FromUnsignedLong(header->capture_clock);
+    case SLOT_NUMBER: return PyLong_FromUnsignedLong(header->slot);
+    case GENERATION: return PyLong_FromUnsignedLong(header->generation);
+    case NEW_SESSION: return PyBool_FromLong(header->flags & SLUICE_FRAME_NEW_SESSION);
+    case NEW_FORMAT: return PyBool_FromLong(header->flags & SLUICE_FRAME_NEW_FORMAT);
+    case RELEASED: return PyBool_FromLong(!frame->lease);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *repr(PyObject *self)
+{
+    const struct frame *frame = (const struct frame *)self;
+
+    return PyUnicode_FromFormat("<sluice.Frame %llu in slot %u%s>",
+                                (unsigned long long)frame->header.sequence,
+                                (unsigned)frame->header.slot, frame->lease ? "" : ", released");
+}
+
+static PyMethodDef methods[] = {
+    FRAME_METHODS,
+    { "release", METHOD(release), METH_NOARGS,
+      "release()\n\n"
+      "Ends the lease: at once, or, if arrays made from the frame live, with the last of\n"
+      "them. The frame itself cannot be used any more. Again does nothing.\n\n"
+      "Raises LostError if the writer took the frame back while it was read." },
+    { "__enter__", METHOD(enter), METH_NOARGS, NULL },
+    { "__exit__", METHOD(leave), METH_FASTCALL, NULL },
+    { "__reduce__", METHOD(no_pickle), METH_NOARGS, NULL },
+    { NULL, NULL, 0, NULL },
+};
+
+#define FIELD(name, what, text) \
+    { \
+        name, get, NULL, text, (void *)(intptr_t)what \
+    }
+static PyGetSetDef fields[] = {
+    FRAME_FIELDS,
+    FIELD("sequence", SEQUENCE, "1, 2, 3... in the order of commits"),
+    FIELD("session", SESSION, "one life of a writer; random, never 0"),
+    FIELD("missed", MISSED, "frames that this reader did not get since the one before"),
+    FIELD("capture_ns", CAPTURE_NS,
+          "when the content was captured, in nanoseconds of `capture_clock`"),
+    FIELD("capture_clock", CAPTURE_CLOCK,
+          "0 time.monotonic_ns (the default), 1 time.time_ns, 2 TAI, 3 position in a "
+          "recording, 255 another"),
+    FIELD("commit_ns", COMMIT_NS, "when it was committed, in time.monotonic_ns of this process"),
+    FIELD("slot", SLOT_NUMBER,
+          "number of its slot; the slot's memory stays where it is for a generation"),
+    FIELD("generation", GENERATION, "1, 2... in a session; changes with the format"),
+    FIELD("new_session", NEW_SESSION,
+          "True for the first frame of a session other than the last one's"),
+    FIELD("new_format", NEW_FORMAT, "True for the first frame of a generation"),
+    FIELD("released", RELEASED, "True once release() was called or `with` was left"),
+    { "meta", frame_meta, NULL, "the writer's metadata, as bytes", NULL },
+    { NULL, NULL, NULL, NULL, NULL },
+};
+
+static PyType_Slot slots[] = {
+    FRAME_SLOTS,
+    SLOT(Py_tp_repr, repr),
+    SLOT(Py_tp_methods, methods),
+    SLOT(Py_tp_getset, fields),
+    { Py_tp_doc, (void *)"A frame that a reader holds, in place. Its arrays: frame[\"depth\"], "
+                         "frame[0], or,\n"
+      "for the first one, the frame itself: numpy(), the buffer protocol, DLPack.\n\n"
+      "The lease ends when the frame is released, by release(), `with` or its end, but not\n"
+      "while an array made from it lives." },
+    { 0, NULL },
+};
+
+static PyType_Spec spec = {
+    .name = "sluice.Frame",
+    .basicsize = sizeof(struct frame),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};
+
+int frame_type_init(PyObject *module, struct state *state)
+{
+    state->frame = add_type(module, &spec);
+    return state->frame ? 0 : -1;
+}

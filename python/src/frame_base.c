@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a reader's and a writer's frame have in common.
+ */
+#include <stdlib.h>
+
+#include "frame.h"
+
+PyObject *frame_new(struct state *state, PyTypeObject *type, struct lease *lease)
+{
+    struct frame *frame = PyObject_New(struct frame, type);
+
+    if (!frame) {
+        (void)lease_drop(lease);
+        return NULL;
+    }
+    frame->state = state;
+    frame->lease = lease;
+    frame->header = lease->frame;
+    frame->views = NULL;
+    frame->unwritten = NULL;
+    return (PyObject *)frame;
+}
+
+void frame_dealloc(PyObject *self)
+{
+    struct frame *frame = (struct frame *)self;
+    PyTypeObject *type = Py_TYPE(self);
+
+    (void)lease_drop(frame->lease);
+    Py_XDECREF(frame->views);
+    free(frame->unwritten);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+struct lease *frame_lease(struct frame *frame)
+{
+    struct lease *lease;
+
+    GUARD(frame)
+    lease = frame->lease ? lease_keep(frame->lease) : NULL;
+    UNGUARD()
+    if (!lease)
+        raise_as(frame->state, ERROR_E_STALE, "frame %llu has ended: it was %s",
+                 (unsigned long long)frame->header.sequence,
+                 Py_TYPE((PyObject *)frame) == frame->state->frame ? "released"
+                                                                   : "committed or cancelled");
+    return lease;
+}
+
+/* A memoryview from which others were made cannot end: they keep the lease, as arrays do. */
+static void end_views(PyObject *views)
+{
+    for (Py_ssize_t i = 0, n = PyList_Size(views); i < n; i++) {
+        PyObject *done = PyObject_CallMethod(PyList_GetItem(views, i), "release", NULL);
+        if (!done)
+            PyErr_Clear();
+        Py_XDECREF(done);
+    }
+    Py_DECREF(views);
+}
+
+struct lease *frame_end(struct frame *frame)
+{
+    struct lease *lease;
+    PyObject *views;
+
+    GUARD(frame)
+    lease = frame->lease;
+    frame->lease = NULL;
+    views = frame->views;
+    frame->views = NULL;
+    UNGUARD()
+    if (views) {
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        end_views(views);
+        PyErr_Restore(type, value, traceback);
+    }
+    return lease;
+}
+
+int frame_release(struct frame *frame)
+{
+    int r = lease_drop(frame_end(frame));
+
+    if (r != SLUICE_E_LOST)
+        return 0;
+    raise_result(frame->state, r);
+    return -1;
+}
+
+/* ---- arrays ---- */
+
+static PyObject *get_array(PyObject *self, PyObject *which)
+{
+    struct frame *frame = (struct frame *)self;
+    struct lease *lease = frame_lease(frame);
+    PyObject *array = lease ? array_of_frame(frame->state, lease, which) : NULL;
+
+    (void)lease_drop(lease);
+    return array;
+}
+
+/* An array by the argument `name`, made into something else. */
+static PyObject *through_array(const char *function, PyObject *self, PyObject *const *args,
+                               Py_ssize_t count, PyObject *keywords, PyObject *(*make)(PyObject *))
+{
+    static const char *const names[] = { "name", NULL };
+    PyObject *values[1];
+
+    if (parse_fast(function, names, 1, args, count, keywords, values) < 0)
+        return NULL;
+    PyObject *array = get_array(self, values[0]);
+    PyObject *made = array ? make(array) : NULL;
+    Py_XDECREF(array);
+    return made;
+}
+
+PyObject *frame_numpy(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    static const char *const names[] = { "name", "pixel_format", NULL };
+    PyObject *values[2];
+
+    if (parse_fast("numpy", names, 2, args, count, keywords, values) < 0)
+        return NULL;
+    PyObject *array = get_array(self, values[0]);
+    PyObject *made = array ? array_numpy(array, values[1]) : NULL;
+    Py_XDECREF(array);
+    return made;
+}
+
+PyObject *frame_view(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    struct frame *frame = (struct frame *)self;
+    PyObject *view = through_array("view", self, args, count, keywords, PyMemoryView_FromObject);
+
+    if (view && !frame->views)
+        frame->views = PyList_New(0);
+    if (view && (!frame->views || PyList_Append(frame->views, view) < 0))
+        Py_CLEAR(view);
+    return view;
+}
+
+static PyObject *copy_array(PyObject *array)
+{
+    PyObject *view = array_numpy(array, NULL);
+    PyObject *made = view ? PyObject_CallMethod(view, "copy", NULL) : NULL;
+
+    Py_XDECREF(view);
+    return made;
+}
+
+PyObject *frame_copy(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    return through_array("copy", self, args, count, keywords, copy_array);
+}
+
+PyObject *frame_torch(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    return through_array("torch", self, args, count, keywords, array_torch);
+}
+
+PyObject *frame_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    PyObject *array = get_array(self, NULL);
+    PyObject *made = array ? dlpack_export((struct array *)array, args, count, keywords) : NULL;
+
+    Py_XDECREF(array);
+    return made;
+}
+
+PyObject *frame_dlpack_device(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(none))
+{
+    return Py_BuildValue("(ii)", 1, 0);
+}
+
+int frame_getbuffer(PyObject *self, Py_buffer *view, int flags)
+{
+    view->obj = NULL;
+    PyObject *array = get_array(self, NULL);
+    if (!array) {
+        if (!PyErr_ExceptionMatches(PyExc_MemoryError)) { /* callers of getbuffer expect this one */
+            PyErr_Clear();
+            PyErr_SetString(PyExc_BufferError, "the frame has ended");
+        }
+        return -1;
+    }
+    int r = PyObject_GetBuffer(array, view, flags);
+    Py_DECREF(array);
+    return r;
+}
+
+/* ---- as a mapping ---- */
+
+PyObject *frame_subscript(PyObject *self, PyObject *which)
+{
+    return get_array(self, which);
+}
+
+Py_ssize_t frame_length(PyObject *self)
+{
+    return ((struct frame *)self)->header.array_count;
+}
+
+PyObject *frame_keys(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    struct lease *lease = frame_lease((struct frame *)self);
+    PyObject *names = lease ? PyTuple_New(lease->frame.array_count) : NULL;
+
+    for (uint32_t i = 0; names && i < lease->frame.array_count; i++) {
+        struct sluice_array a;
+        int r = sluice_frame_array_at(&lease->frame, i, &a);
+        PyObject *name =
+            r == 0 ? PyUnicode_FromString(a.name) : raise_result(((struct frame *)self)->state, r);
+        if (!name || PyTuple_SetItem(names, i, name) < 0)
+            Py_CLEAR(names);
+    }
+    (void)lease_drop(lease);
+    return names;
+}
+
+PyObject *frame_iter(PyObject *self)
+{
+    PyObject *names = frame_keys(self, NULL);
+    PyObject *iterator = names ? PyObject_GetIter(names) : NULL;
+
+    Py_XDECREF(names);
+    return iterator;
+}
+
+int frame_contains(PyObject *self, PyObject *name)
+{
+    PyObject *names = frame_keys(self, NULL);
+    int found = names ? PySequence_Contains(names, name) : -1;
+
+    Py_XDECREF(names);
+    return found;
+}
+
+PyObject *frame_field(PyObject *self, void *field)
+{
+    static const char *const names[] = { "shape",        "dtype",  "nbytes",
+                                         "pixel_format", "planes", "__array_interface__" };
+    PyObject *array = get_array(self, NULL);
+    PyObject *value = array ? PyObject_GetAttrString(array, names[(intptr_t)field]) : NULL;
+
+    Py_XDECREF(array);
+    return value;
+}
+
+PyObject *frame_meta(PyObject *self, void *Py_UNUSED(closure))
+{
+    struct lease *lease = frame_lease((struct frame *)self);
+    PyObject *meta = NULL;
+
+    if (lease)
+        meta = PyBytes_FromStringAndSize(lease->frame.meta_size ? lease->frame.meta : "",
+                                         lease->frame.meta_size);
+    (void)lease_drop(lease);
+    return meta;
+}

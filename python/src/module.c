@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The module: its types, its exceptions, and what they need to be in several interpreters at once.
+ */
+#include <stdlib.h>
+
+#include "source.h"
+
+PyTypeObject *add_type(PyObject *module, PyType_Spec *spec)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+
+    if (type && PyModule_AddType(module, (PyTypeObject *)type) < 0)
+        Py_CLEAR(type);
+    return (PyTypeObject *)type;
+}
+
+static PyObject *describe(PyObject *module, PyObject *object)
+{
+    return source_describe(PyModule_GetState(module), object);
+}
+
+static PyObject *pixel_formats(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    static const char *const names[] = {
+#define NAME(name, number, text) text,
+        SLUICE_PIXEL_FORMATS(NAME)
+#undef NAME
+    };
+    PyObject *made = PyTuple_New(sizeof names / sizeof names[0]);
+
+    for (size_t i = 0; made && i < sizeof names / sizeof names[0]; i++) {
+        PyObject *name = PyUnicode_FromString(names[i]);
+        if (!name || PyTuple_SetItem(made, (Py_ssize_t)i, name) < 0)
+            Py_CLEAR(made);
+    }
+    return made;
+}
+
+static PyObject *channels(PyObject *module, PyObject *args)
+{
+    struct sluice_registry_entry *entries = NULL;
+    const char *folder = NULL;
+    size_t capacity = 64, count = 0;
+    int r;
+
+    if (!PyArg_ParseTuple(args, "|z:channels", &folder))
+        return NULL;
+    for (;; capacity = count + 16) {
+        free(entries);
+        if (!(entries = malloc(capacity * sizeof *entries)))
+            return PyErr_NoMemory();
+        Py_BEGIN_ALLOW_THREADS r = sluice_registry_list(folder, entries, capacity, &count);
+        Py_END_ALLOW_THREADS if (r != 0 || count <= capacity) break;
+    }
+    PyObject *made = r == 0 ? PyList_New(0) : raise_result(PyModule_GetState(module), r);
+    for (size_t i = 0; made && i < count; i++) {
+        PyObject *name = entries[i].live ? PyUnicode_FromString(entries[i].name) : NULL;
+        if (entries[i].live && (!name || PyList_Append(made, name) < 0))
+            Py_CLEAR(made);
+        Py_XDECREF(name);
+    }
+    free(entries);
+    return made;
+}
+
+static PyMethodDef methods[] = {
+    { "_describe", METHOD(describe), METH_O, NULL },
+    { "pixel_formats", METHOD(pixel_formats), METH_NOARGS,
+      "pixel_formats() -> tuple of the names of all pixel formats" },
+    { "channels", METHOD(channels), METH_VARARGS,
+      "channels(folder=None, /) -> list of str\n\n"
+      "The channels of a folder (None: this process's own) that have a writer." },
+    { NULL, NULL, 0, NULL },
+};
+
+static int execute(PyObject *module)
+{
+    struct state *state = PyModule_GetState(module);
+    const char *debug = getenv("SLUICE_DEBUG");
+
+    state->debug = debug && *debug;
+    if (errors_init(module, state) < 0 || array_type_init(module, state) < 0 ||
+        frame_type_init(module, state) < 0 || writer_frame_type_init(module, state) < 0 ||
+        reader_type_init(module, state) < 0 || writer_type_init(module, state) < 0 ||
+        stats_types_init(module, state) < 0)
+        return -1;
+    return PyModule_AddStringConstant(module, "__version__", sluice_version());
+}
+
+static int traverse(PyObject *module, visitproc visit, void *arg)
+{
+    struct state *state = PyModule_GetState(module);
+
+    Py_VISIT(state->array);
+    Py_VISIT(state->frame);
+    Py_VISIT(state->writer_frame);
+    Py_VISIT(state->reader);
+    Py_VISIT(state->writer);
+    Py_VISIT(state->reader_stats);
+    Py_VISIT(state->writer_stats);
+    Py_VISIT(state->error);
+    for (size_t i = 0; i < ERROR_COUNT; i++)
+        Py_VISIT(state->errors[i]);
+    Py_VISIT(state->formats);
+    Py_VISIT(state->coroutines);
+    Py_VISIT(state->ndarray);
+    Py_VISIT(state->dtype);
+    return 0;
+}
+
+static int clear(PyObject *module)
+{
+    struct state *state = PyModule_GetState(module);
+
+    Py_CLEAR(state->array);
+    Py_CLEAR(state->frame);
+    Py_CLEAR(state->writer_frame);
+    Py_CLEAR(state->reader);
+    Py_CLEAR(state->writer);
+    Py_CLEAR(state->reader_stats);
+    Py_CLEAR(state->writer_stats);
+    Py_CLEAR(state->error);
+    for (size_t i = 0; i < ERROR_COUNT; i++)
+        Py_CLEAR(state->errors[i]);
+    Py_CLEAR(state->read_only);
+    Py_CLEAR(state->formats);
+    Py_CLEAR(state->coroutines);
+    Py_CLEAR(state->ndarray);
+    Py_CLEAR(state->dtype);
+    for (size_t i = 0; i < DTYPE_CODES * DTYPE_WIDTHS; i++)
+        Py_CLEAR(state->dtypes[i / DTYPE_WIDTHS][i % DTYPE_WIDTHS]);
+    return 0;
+}
+
+static void release(void *module)
+{
+    (void)clear(module);
+}
+
+/* The last two are newer than the limited API that this is built for; older Pythons refuse slots
+ * that they do not know, so they are filled in when the interpreter that runs knows them. */
+enum { SLOT_MULTIPLE_INTERPRETERS = 3, SLOT_GIL = 4 };
+static PyModuleDef_Slot slots[] = {
+    SLOT(Py_mod_exec, execute),
+    { 0, NULL },
+    { 0, NULL },
+    { 0, NULL },
+};
+
+static struct PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "sluice._sluice",
+    .m_doc = "The C half of sluice.",
+    .m_size = sizeof(struct state),
+    .m_methods = methods,
+    .m_slots = slots,
+    .m_traverse = traverse,
+    .m_clear = clear,
+    .m_free = release,
+};
+
+PyMODINIT_FUNC PyInit__sluice(void);
+
+PyMODINIT_FUNC PyInit__sluice(void)
+{
+    if (Py_Version >= 0x030c0000)
+        slots[1] = (PyModuleDef_Slot){ SLOT_MULTIPLE_INTERPRETERS,
+                                       (void *)2 }; /* a GIL of its own is fine */
+    if (Py_Version >= 0x030d0000)
+        slots[2] = (PyModuleDef_Slot){ SLOT_GIL, (void *)1 }; /* and so is none */
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Opening and closing readers.
+ */
+#include "reader.h"
+
+#include <string.h>
+
+#include "clock.h"
+
+static int parse_mode(const char *mode, uint32_t *out)
+{
+    if (strcmp(mode, "newest") == 0)
+        *out = SLUICE_NEWEST;
+    else if (strcmp(mode, "in_order") == 0)
+        *out = SLUICE_IN_ORDER;
+    else {
+        PyErr_Format(PyExc_ValueError, "mode is \"%s\": it must be \"newest\" or \"in_order\"",
+                     mode);
+        return -1;
+    }
+    return 0;
+}
+
+/* Waits in slices, each an attempt of its own. */
+static int open_reader(struct channel *channel, struct sluice_reader_params *params,
+                       int64_t wait_ns)
+{
+    struct patience patience = patience_new(wait_ns == SLUICE_LATER ? 0 : wait_ns);
+    int r, again;
+
+    do {
+        params->open_timeout_ns = wait_ns == SLUICE_LATER ? SLUICE_LATER : patience.slice;
+        Py_BEGIN_ALLOW_THREADS r = sluice_reader_open(&channel->reader, params);
+        Py_END_ALLOW_THREADS if (r != SLUICE_E_NOT_FOUND && r != SLUICE_TIMEOUT &&
+                                 r != SLUICE_AGAIN) return r;
+    } while ((again = patience_next(&patience, NULL)) > 0);
+    return r;
+}
+
+PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = { "name", "mode", "depth", "hold",   "every", "writable",
+                             "wait", "spin", "uids",  "device", NULL };
+    struct state *state = PyType_GetModuleState(type);
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    const char *mode = "newest";
+    PyObject *hold = Py_None, *wait = NULL, *spin = Py_None, *uids = NULL;
+    uint32_t ids[MAX_IDS];
+    int64_t wait_ns = 0;
+    int writable = 0, r;
+
+    params.device = "host";
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|$sO&OO&pOOOs:Reader", names, &params.name,
+                                     &mode, parse_u32, &params.depth, &hold, parse_u32,
+                                     &params.every, &writable, &wait, &spin, &uids, &params.device))
+        return NULL;
+    if (parse_mode(mode, &params.mode) < 0 || parse_ids(uids, ids, &params.uid_count) < 0 ||
+        (wait && parse_seconds(wait, "wait", SLUICE_LATER, &wait_ns) < 0) ||
+        parse_seconds(spin, "spin", 0, &params.spin_ns) < 0)
+        return NULL;
+    if (spin != Py_None && params.spin_ns == 0)
+        params.spin_ns = -1; /* asked not to spin */
+    params.uids = ids;
+    params.writable = writable != 0;
+    params.hold = 2; /* `frame = reader.next()` in a loop has two for a moment */
+    if (hold != Py_None && !parse_u32(hold, &params.hold))
+        return NULL;
+    struct channel *channel = channel_new(params.name);
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    struct reader *reader = channel ? (struct reader *)allocate(type, 0) : NULL;
+    if (!reader) {
+        channel_drop(channel);
+        return NULL;
+    }
+    reader->state = state;
+    reader->channel = channel;
+    reader->in_order = params.mode == SLUICE_IN_ORDER;
+    r = open_reader(channel, &params, wait_ns);
+    if (r == SLUICE_E_LIMIT &&
+        hold == Py_None) { /* a channel of so few slots that one is all there is to hold */
+        params.hold = 1;
+        r = open_reader(channel, &params, wait_ns);
+    }
+    if (r != 0 || PyErr_Occurred()) {
+        if (!PyErr_Occurred())
+            raise_result(state, r);
+        Py_DECREF(reader);
+        return NULL;
+    }
+    return (PyObject *)reader;
+}
+
+int reader_close(struct reader *reader)
+{
+    struct channel *channel;
+    int r = reader_release_last(reader);
+
+    GUARD(reader)
+    channel = reader->channel;
+    reader->channel = NULL;
+    UNGUARD()
+    if (!channel)
+        return r;
+    atomic_store(&channel->closed, true);
+    if (channel_enter(reader->state, channel) < 0) {
+        r = -1;
+    } else {
+        (void)sluice_reader_stop(channel->reader); /* frames that live keep it open */
+        channel_leave(channel);
+    }
+    Py_BEGIN_ALLOW_THREADS channel_drop(channel);
+    Py_END_ALLOW_THREADS return r;
+}

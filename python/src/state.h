@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of the extension share: the module's state, results as exceptions, and the small
+ * things that each type needs. Nothing here is global: every interpreter has a state of its own.
+ */
+#ifndef SLUICE_PYTHON_STATE_H
+#define SLUICE_PYTHON_STATE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sluice/sluice.h>
+
+enum error_index {
+#define ERROR_INDEX(name, number, text) ERROR_##name,
+    SLUICE_RESULTS(ERROR_INDEX)
+#undef ERROR_INDEX
+        ERROR_COUNT
+};
+
+#define DTYPE_CODES  16
+#define DTYPE_WIDTHS 5 /* 8 to 128 bits */
+
+struct state {
+    PyTypeObject *array, *frame, *writer_frame, *reader, *writer;
+    PyTypeObject *reader_stats, *writer_stats;
+    PyObject *error;                /* the base of all exceptions */
+    PyObject *errors[ERROR_COUNT];  /* by enum error_index; OK has none */
+    PyObject *read_only;            /* the BufferError's text; made once, raised often */
+    PyObject *formats, *coroutines; /* sluice._formats, sluice._asyncio: imported when needed */
+    PyObject *ndarray, *dtype;      /* numpy's, imported when needed */
+    PyObject *dtypes[DTYPE_CODES][DTYPE_WIDTHS]; /* numpy's, by data type */
+    bool debug;                                  /* SLUICE_DEBUG is set */
+};
+
+/* Of an object of one of our types; they are final, so the type is the one that we made. */
+static inline struct state *state_of(PyObject *object)
+{
+    return PyType_GetModuleState(Py_TYPE(object));
+}
+
+/* What needs a lock of its own where there is no GIL. */
+#ifdef Py_GIL_DISABLED
+#define GUARD(object) Py_BEGIN_CRITICAL_SECTION(object)
+#define UNGUARD()     Py_END_CRITICAL_SECTION()
+#else
+#define GUARD(object) \
+    { \
+        (void)(object);
+#define UNGUARD() }
+#endif
+
+#define METHOD(f) ((PyCFunction)(void (*)(void))(f))
+#define SLOT(id, f) \
+    { \
+        id, (void *)(f) \
+    }
+
+/* ---- errors.c ---- */
+
+int errors_init(PyObject *module, struct state *state);
+
+/* Raises the exception of a result, with the library's sentence. Returns NULL. */
+PyObject *raise_result(const struct state *state, int result);
+
+/* The same with a sentence of ours. */
+PyObject *raise_as(const struct state *state, enum error_index index, const char *format, ...);
+
+/* ---- arguments.c ---- */
+
+/* None: `none`; seconds, as int or float: nanoseconds, at least 0; infinity: SLUICE_FOREVER. */
+int parse_seconds(PyObject *object, const char *what, int64_t none, int64_t *ns);
+
+/* This release has host memory only: a stream must be None. */
+int parse_no_stream(const struct state *state, PyObject *stream);
+
+/* Keywords and positions of a fast call into `values` (borrowed, or NULL). `names` ends in NULL. */
+int parse_fast(const char *function, const char *const *names, Py_ssize_t positional,
+               PyObject *const *args, Py_ssize_t count, PyObject *keywords, PyObject **values);
+
+/* For "O&": an int that fits. */
+int parse_u32(PyObject *object, void *out);
+
+#define MAX_IDS 64
+
+/* User or group ids: a sequence of at most MAX_IDS ints, or None. */
+int parse_ids(PyObject *object, uint32_t *ids, uint32_t *count);
+
+PyObject *sizes_tuple(const int64_t *values, int count);
+
+/* A module of the package, kept in *kept. Borrowed. */
+PyObject *imported(PyObject **kept, const char *name);
+
+/* ---- each type's own file ---- */
+
+int array_type_init(PyObject *module, struct state *state);
+int frame_type_init(PyObject *module, struct state *state);
+int writer_frame_type_init(PyObject *module, struct state *state);
+int reader_type_init(PyObject *module, struct state *state);
+int writer_type_init(PyObject *module, struct state *state);
+int stats_types_init(PyObject *module, struct state *state);
+
+PyObject *reader_stats_object(const struct state *state, const struct sluice_reader_stats *stats);
+PyObject *writer_stats_object(const struct state *state, const struct sluice_writer_stats *stats);
+
+/* Makes a final type and adds it to the module, unless its name begins with '_'. */
+PyTypeObject *add_type(PyObject *module, PyType_Spec *spec);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * ReaderStats and WriterStats: what readers and writers count, as named tuples.
+ */
+#include "state.h"
+
+static PyStructSequence_Field reader_fields[] = {
+    { "connected", "True while a writer is there" },
+    { "session", "of the writer connected now or last" },
+    { "taken", "frames" },
+    { "missed", "frames it did not get" },
+    { "retries", "frames that the writer took back while they were being taken" },
+    { "sessions", "writers met" },
+    { "held", "frames held now" },
+    { "depth", "granted" },
+    { "lag", "frames committed after the one taken last" },
+    { "latency_ns", "commit to take, of the frame taken last" },
+    { NULL, NULL },
+};
+
+static PyStructSequence_Field writer_fields[] = {
+    { "readers", "connected now" },
+    { "session", "of this writer" },
+    { "committed", "frames" },
+    { "dropped", "frames that found no slot" },
+    { "cancelled", "frames" },
+    { "stolen", "unread frames that readers behind by their depth lost" },
+    { "bytes", "committed" },
+    { "copied_bytes", "by send" },
+    { "waited_ns", "for slots" },
+    { "slots", "of this generation" },
+    { "generation", "1, 2..." },
+    { "evicted", "readers" },
+    { "readers_total", "that ever joined" },
+    { "readers_died", "that left without a word" },
+    { "refused", "connections" },
+    { NULL, NULL },
+};
+
+static PyStructSequence_Desc reader_desc = { "sluice.ReaderStats", "What a reader counts.",
+                                             reader_fields, 10 };
+static PyStructSequence_Desc writer_desc = { "sluice.WriterStats", "What a writer counts.",
+                                             writer_fields, 15 };
+
+static PyObject *fill(PyTypeObject *type, const uint64_t *values, Py_ssize_t count,
+                      bool first_is_bool)
+{
+    PyObject *made = PyStructSequence_New(type);
+
+    for (Py_ssize_t i = 0; made && i < count; i++) {
+        PyObject *value = i == 0 && first_is_bool ? PyBool_FromLong(values[0] != 0)
+                                                  : PyLong_FromUnsignedLongLong(values[i]);
+        if (!value) {
+            Py_CLEAR(made);
+            break;
+        }
+        PyStructSequence_SetItem(made, i, value);
+    }
+    return made;
+}
+
+PyObject *reader_stats_object(const struct state *state, const struct sluice_reader_stats *s)
+{
+    const uint64_t values[] = { s->connected, s->session, s->taken, s->missed, s->retries,
+                                s->sessions,  s->held,    s->depth, s->lag,    s->latency_ns };
+
+    return fill(state->reader_stats, values, sizeof values / sizeof values[0], true);
+}
+
+PyObject *writer_stats_object(const struct state *state, const struct sluice_writer_stats *s)
+{
+    const uint64_t values[] = { s->readers,       s->session,      s->committed,  s->dropped,
+                                s->cancelled,     s->stolen,       s->bytes,      s->copied_bytes,
+                                s->waited_ns,     s->slots,        s->generation, s->evicted,
+                                s->readers_total, s->readers_died, s->refused };
+
+    return fill(state->writer_stats, values, sizeof values / sizeof values[0], false);
+}
+
+int stats_types_init(PyObject *module, struct state *state)
+{
+    state->reader_stats = PyStructSequence_NewType(&reader_desc);
+    state->writer_stats = state->reader_stats ? PyStructSequence_NewType(&writer_desc) : NULL;
+    if (!state->writer_stats ||
+        PyModule_AddObjectRef(module, "ReaderStats", (PyObject *)state->reader_stats) < 0)
+        return -1;
+    return PyModule_AddObjectRef(module, "WriterStats", (PyObject *)state->writer_stats);
+}

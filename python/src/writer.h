@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Inside sluice.Writer: writer.c opens, closes and lends slots, writer_send.c copies into them.
+ */
+#ifndef SLUICE_PYTHON_WRITER_H
+#define SLUICE_PYTHON_WRITER_H
+
+#include "lease.h"
+
+struct writer {
+    PyObject_HEAD struct state *state;
+    struct channel *channel;
+    int64_t wait_ns; /* policy "wait": how long frame() and send() wait; 0: policy "drop" */
+};
+
+/* The channel, entered; NULL with an exception. It cannot go while its Python object is in use. */
+struct channel *writer_enter(struct writer *writer);
+
+/* Waits for a free slot, in slices: 0, or SLUICE_NO_SLOT when the time is over. The channel is
+ * entered on return, unless there is an exception. */
+int writer_wait_for_slot(struct writer *writer, int64_t timeout_ns);
+
+PyObject *writer_send(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
+
+#endif

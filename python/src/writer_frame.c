@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sluice.WriterFrame: a slot to fill, from writer.frame() to commit or cancel.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "frame.h"
+
+/* ---- SLUICE_DEBUG: was anything written? ---- */
+
+enum { SAMPLES = 64 };
+static const unsigned char mark[] = { 0x5a, 0xa5, 0xc3, 0x3c, 0x96, 0x69, 0xf0, 0x0f };
+
+struct unwritten {
+    unsigned char *first;
+    size_t step, size; /* samples lie `step` bytes apart */
+};
+
+/* Marks places of the first array; commit looks whether all the marks are still there. */
+static void begin_watching(struct frame *frame)
+{
+    struct sluice_array a;
+    struct unwritten *watch;
+
+    if (sluice_frame_array_at(&frame->lease->frame, 0, &a) != 0 || a.nbytes < sizeof mark ||
+        !(watch = malloc(sizeof *watch)))
+        return;
+    watch->first = a.data;
+    watch->size = (size_t)a.nbytes - sizeof mark + 1;
+    watch->step = watch->size / SAMPLES + 1;
+    for (size_t at = 0; at < watch->size;
+         at += watch->step < sizeof mark ? sizeof mark : watch->step)
+        memcpy(watch->first + at, mark, sizeof mark);
+    frame->unwritten = watch;
+}
+
+static bool was_written(const struct unwritten *watch)
+{
+    for (size_t at = 0; at < watch->size;
+         at += watch->step < sizeof mark ? sizeof mark : watch->step)
+        if (memcmp(watch->first + at, mark, sizeof mark) != 0)
+            return true;
+    return false;
+}
+
+static int warn_unwritten(struct frame *frame, const char *channel)
+{
+    struct unwritten *watch = frame->unwritten;
+    bool written = !watch || was_written(watch);
+
+    free(watch);
+    frame->unwritten = NULL;
+    if (written)
+        return 0;
+    return PyErr_WarnFormat(PyExc_RuntimeWarning, 2,
+                            "channel '%s': a frame is committed in which nothing was written; did "
+                            "a function make a new "
+                            "array for its result (OpenCV does when dst does not fit)?",
+                            channel);
+}
+
+PyObject *writer_frame_new(struct state *state, struct lease *lease)
+{
+    PyObject *self = frame_new(state, state->writer_frame, lease);
+
+    if (self && state->debug)
+        begin_watching((struct frame *)self);
+    return self;
+}
+
+/* ---- metadata ---- */
+
+static int set_meta(struct sluice_frame *frame, PyObject *meta)
+{
+    Py_buffer buffer;
+
+    if (PyObject_GetBuffer(meta, &buffer, PyBUF_SIMPLE) < 0)
+        return -1;
+    if (buffer.len > SLUICE_MAX_META) {
+        PyErr_Format(PyExc_ValueError, "%zd bytes of metadata: %d at most", buffer.len,
+                     SLUICE_MAX_META);
+        PyBuffer_Release(&buffer);
+        return -1;
+    }
+    memcpy(frame->meta, buffer.buf, (size_t)buffer.len);
+    frame->meta_size = (uint32_t)buffer.len;
+    PyBuffer_Release(&buffer);
+    return 0;
+}
+
+static int inherit(struct state *state, struct sluice_frame *frame, PyObject *like)
+{
+    if (!Py_IS_TYPE(like, state->frame)) {
+        PyErr_Format(PyExc_TypeError, "like must be a Frame that a reader holds, not %R",
+                     (PyObject *)Py_TYPE(like));
+        return -1;
+    }
+    struct lease *lease = frame_lease((struct frame *)like);
+    if (!lease)
+        return -1;
+    uint32_t size = lease->frame.meta_size;
+    frame->capture_ns = lease->frame.capture_ns;
+    frame->capture_clock = lease->frame.capture_clock;
+    frame->meta_size = size;
+    if (size)
+        memcpy(frame->meta, lease->frame.meta, size);
+    (void)lease_drop(lease);
+    return 0;
+}
+
+int header_fill(struct state *state, struct sluice_frame *frame, PyObject *meta, PyObject *like,
+                PyObject *capture_ns)
+{
+    if (like && like != Py_None && inherit(state, frame, like) < 0)
+        return -1;
+    if (meta && meta != Py_None && set_meta(frame, meta) < 0)
+        return -1;
+    if (!capture_ns || capture_ns == Py_None)
+        return 0;
+    long long value = PyLong_AsLongLong(capture_ns);
+    if (value == -1 && PyErr_Occurred())
+        return -1;
+    frame->capture_ns = value;
+    return 0;
+}
+
+/* ---- commit, cancel ---- */
+
+static PyObject *end(struct frame *frame, struct lease *lease, bool commit)
+{
+    struct channel *channel = lease->channel;
+    int r;
+
+    if (commit && frame->unwritten && warn_unwritten(frame, channel->name) < 0)
+        commit = false; /* the warning was made an error */
+    if (channel_enter(frame->state, channel) < 0) {
+        (void)lease_drop(lease);
+        return NULL;
+    }
+    r = commit ? sluice_writer_commit(channel->writer, &lease->frame, SLUICE_ON_CPU)
+               : sluice_writer_cancel(channel->writer, &lease->frame, SLUICE_ON_CPU);
+    channel_leave(channel);
+    if (r == 0)
+        atomic_store_explicit(&lease->ended, true, memory_order_relaxed);
+    frame->header.sequence = lease->frame.sequence;
+    frame->header.commit_ns = lease->frame.commit_ns;
+    if (r != 0 && !PyErr_Occurred())
+        raise_result(frame->state, r);
+    (void)lease_drop(lease);
+    if (PyErr_Occurred())
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *end_now(PyObject *self, bool commit)
+{
+    struct frame *frame = (struct frame *)self;
+    struct lease *lease = frame_end(frame);
+
+    if (!lease)
+        return raise_as(frame->state, ERROR_E_STALE,
+                        "this frame was committed or cancelled already");
+    return end(frame, lease, commit);
+}
+
+static PyObject *commit(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    return end_now(self, true);
+}
+static PyObject *cancel(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    return end_now(self, false);
+}
+
+static PyObject *enter(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    return Py_NewRef(self);
+}
+
+static PyObject *leave(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    struct lease *lease = frame_end((struct frame *)self);
+    PyObject *done;
+
+    if (!lease) /* the body did it */
+        Py_RETURN_FALSE;
+    bool raised = count > 0 && args[0] != Py_None;
+    done = end((struct frame *)self, lease, !raised);
+    if (!done && raised)
+        PyErr_Clear();
+    else if (!done)
+        return NULL;
+    Py_XDECREF(done);
+    Py_RETURN_FALSE;
+}
+
+/* ---- shapes ---- */
+
+static PyObject *reshape(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = { "shape", "name", NULL };
+    struct frame *frame = (struct frame *)self;
+    PyObject *shape;
+    const char *name = NULL;
+    int64_t sizes[SLUICE_MAX_DIMS];
+
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|z:reshape", names, &shape, &name))
+        return NULL;
+    Py_ssize_t count = PyLong_Check(shape) ? 1 : PySequence_Size(shape);
+    if (count < 0)
+        return NULL;
+    if (count > SLUICE_MAX_DIMS)
+        return raise_as(frame->state, ERROR_E_FORMAT, "a shape of %zd dimensions: %d at most",
+                        count, SLUICE_MAX_DIMS);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *size = PyLong_Check(shape) ? Py_NewRef(shape) : PySequence_GetItem(shape, i);
+        sizes[i] = size ? PyLong_AsLongLong(size) : -1;
+        Py_XDECREF(size);
+        if (sizes[i] == -1 && PyErr_Occurred())
+            return NULL;
+    }
+    struct lease *lease = frame_lease(frame);
+    if (!lease)
+        return NULL;
+    int r = sluice_frame_reshape(&lease->frame, name, (int)count, sizes);
+    (void)lease_drop(lease);
+    if (r != 0)
+        return raise_result(frame->state, r);
+    Py_RETURN_NONE;
+}
+
+static PyObject *resize(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = { "width", "height", "name", NULL };
+    struct frame *frame = (struct frame *)self;
+    uint32_t width, height;
+    const char *name = NULL;
+
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&O&|z:resize", names, parse_u32, &width,
+                                     parse_u32, &height, &name))
+        return NULL;
+    struct lease *lease = frame_lease(frame);
+    if (!lease)
+        return NULL;
+    int r = sluice_frame_resize(&lease->frame, name, width, height);
+    (void)lease_drop(lease);
+    if (r != 0)
+        return raise_result(frame->state, r);
+    Py_RETURN_NONE;
+}
+
+/* ---- attributes ---- */
+
+enum field { SEQUENCE, SLOT_NUMBER, GENERATION, CAPTURE_NS, CAPTURE_CLOCK, ENDED };
+
+static PyObject *get(PyObject *self, void *field)
+{
+    const struct frame *frame = (const struct frame *)self;
+    const struct sluice_frame *now = frame->lease ? &frame->lease->frame : &frame->header;
+
+    switch ((enum field)(intptr_t)field) {
+    case SEQUENCE: return PyLong_FromUnsignedLongLong(frame->header.sequence);
+    case SLOT_NUMBER: return PyLong_FromUnsignedLong(frame->header.slot);
+    case GENERATION: return PyLong_FromUnsignedLong(frame->header.generation);
+    case CAPTURE_NS: return PyLong_FromLongLong(now->capture_ns);
+    case CAPTURE_CLOCK: return PyLong_FromUnsignedLong(now->capture_clock);
+    case ENDED: return PyBool_FromLong(!frame->lease);
+    }
+    Py_RETURN_NONE;
+}
+
+static int set(PyObject *self, PyObject *value, void *field)
+{
+    struct frame *frame = (struct frame *)self;
+    int r = 0;
+
+    if (!value) {
+        PyErr_SetString(PyExc_AttributeError, "cannot be deleted");
+        return -1;
+    }
+    struct lease *lease = frame_lease(frame);
+    if (!lease)
+        return -1;
+    if (!field) {
+        r = set_meta(&lease->frame, value);
+    } else {
+        long long number = PyLong_AsLongLong(value);
+        if (number == -1 && PyErr_Occurred())
+            r = -1;
+        else if ((enum field)(intptr_t)field == CAPTURE_NS)
+            lease->frame.capture_ns = number;
+        else
+            lease->frame.capture_clock = (uint32_t)number;
+    }
+    (void)lease_drop(lease);
+    return r;
+}
+
+static PyObject *repr(PyObject *self)
+{
+    const struct frame *frame = (const struct frame *)self;
+
+    return PyUnicode_FromFormat("<sluice.WriterFrame in slot %u%s>", (unsigned)frame->header.slot,
+                                frame->lease             ? ""
+                                : frame->header.sequence ? ", committed"
+                                                         : ", cancelled");
+}
+
+static PyMethodDef methods[] = {
+    FRAME_METHODS,
+    { "commit", METHOD(commit), METH_NOARGS,
+      "commit()\n\n"
+      "Publishes the frame; leaving `with` does it. Arrays made from it are stale from then\n"
+      "on: Python cannot take them away, but writing to them writes to what readers see." },
+    { "cancel", METHOD(cancel), METH_NOARGS,
+      "cancel()\n\nGives the slot back unpublished; an exception in `with` does it." },
+    { "reshape", METHOD(reshape), METH_VARARGS | METH_KEYWORDS,
+      "reshape(shape, name=None)\n\n"
+      "Gives an array of this frame another shape of as many dimensions, before numpy() is\n"
+      "called.\n\n"
+      "Raises CapacityError if it has more bytes than the channel's format." },
+    { "resize", METHOD(resize), METH_VARARGS | METH_KEYWORDS,
+      "resize(width, height, name=None)\n\nThe same for an image, in pixels." },
+    { "__enter__", METHOD(enter), METH_NOARGS, NULL },
+    { "__exit__", METHOD(leave), METH_FASTCALL, NULL },
+    { NULL, NULL, 0, NULL },
+};
+
+#define FIELD(name, what, text) \
+    { \
+        name, get, NULL, text, (void *)(intptr_t)what \
+    }
+static PyGetSetDef fields[] = {
+    FRAME_FIELDS,
+    FIELD("sequence", SEQUENCE, "0 until commit, then 1, 2, 3..."),
+    FIELD("slot", SLOT_NUMBER,
+          "number of its slot; the slot's memory stays where it is for a generation"),
+    FIELD("generation", GENERATION, "1, 2... in a session; changes with the format"),
+    FIELD("ended", ENDED, "True once it was committed or cancelled"),
+    { "capture_ns", get, set,
+      "when the content was captured; now, unless set. Nanoseconds of `capture_clock`",
+      (void *)(intptr_t)CAPTURE_NS },
+    { "capture_clock", get, set,
+      "0 time.monotonic_ns (the default), 1 time.time_ns, 2 TAI, 3 position in a recording, "
+      "255 another",
+      (void *)(intptr_t)CAPTURE_CLOCK },
+    { "meta", frame_meta, set, "metadata for readers: up to 4,096 bytes", NULL },
+    { NULL, NULL, NULL, NULL, NULL },
+};
+
+static PyType_Slot slots[] = {
+    FRAME_SLOTS,
+    SLOT(Py_tp_repr, repr),
+    SLOT(Py_tp_methods, methods),
+    SLOT(Py_tp_getset, fields),
+    { Py_tp_doc, (void *)"A slot to fill, from writer.frame(): with writer.frame() as f: "
+                         "f.numpy()[:] = image.\n"
+      "Leaving `with` commits it, an exception cancels it, and so does forgetting it." },
+    { 0, NULL },
+};
+
+static PyType_Spec spec = {
+    .name = "sluice.WriterFrame",
+    .basicsize = sizeof(struct frame),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};
+
+int writer_frame_type_init(PyObject *module, struct state *state)
+{
+    state->writer_frame = add_type(module, &spec);
+    return state->writer_frame ? 0 : -1;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * writer.send(): arrays that a program has, copied into a slot.
+ */
+#include "writer.h"
+
+#include <string.h>
+
+#include "frame.h"
+#include "source.h"
+
+struct parcel {
+    struct source sources[SLUICE_MAX_ARRAYS];
+    struct sluice_array arrays[SLUICE_MAX_ARRAYS];
+    uint32_t count;
+};
+
+static int set_name(struct writer *writer, struct sluice_array *array, PyObject *name)
+{
+    const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+
+    if (text && strlen(text) < SLUICE_ARRAY_NAME) {
+        strcpy(array->name, text);
+        return 0;
+    }
+    if (!PyErr_Occurred())
+        raise_as(writer->state, ERROR_E_FORMAT, "%R is not the name of an array", name);
+    return -1;
+}
+
+static int add_source(struct writer *writer, struct parcel *parcel, PyObject *name,
+                      PyObject *object)
+{
+    struct source *source = &parcel->sources[parcel->count];
+
+    if (source_open(writer->state, object, source) < 0)
+        return -1;
+    parcel->arrays[parcel->count] = source->array;
+    parcel->count++;
+    return name ? set_name(writer, &parcel->arrays[parcel->count - 1], name) : 0;
+}
+
+static int open_parcel(struct writer *writer, PyObject *object, struct parcel *parcel)
+{
+    if (!PyMapping_Check(object) || PySequence_Check(object) || PyObject_CheckBuffer(object))
+        return add_source(writer, parcel, NULL, object);
+    PyObject *items = PyMapping_Items(object);
+    Py_ssize_t count = items ? PyList_Size(items) : -1;
+    if (count > SLUICE_MAX_ARRAYS) {
+        raise_as(writer->state, ERROR_E_FORMAT, "%zd arrays: a frame holds 1 to %d", count,
+                 SLUICE_MAX_ARRAYS);
+        count = -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *item = PyList_GetItem(items, i);
+        if (add_source(writer, parcel, PyTuple_GetItem(item, 0), PyTuple_GetItem(item, 1)) < 0)
+            count = -1;
+    }
+    Py_XDECREF(items);
+    return count < 0 ? -1 : 0;
+}
+
+static int check_pixel_format(struct writer *writer, struct channel *channel,
+                              const char *pixel_format)
+{
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    uint32_t wanted = sluice_pixel_format_find(pixel_format), have;
+    int r = sluice_writer_format(channel->writer, &format);
+
+    if (r != 0) {
+        raise_result(writer->state, r);
+        return -1;
+    }
+    have = format.arrays[0].image.pixel_format;
+    if (wanted && wanted == have)
+        return 0;
+    raise_as(writer->state, ERROR_E_FORMAT,
+             "channel '%s' holds pixel format %s, the array is %s: convert it", channel->name,
+             sluice_pixel_format_name(have), pixel_format);
+    return -1;
+}
+
+/* Small copies are not worth letting go of the GIL. */
+#define SMALL (UINT64_C(32) << 10)
+
+/* The time is over: counts the frame as dropped, unless there is a slot now. */
+static int give_up(struct channel *channel, const struct sluice_frame *header)
+{
+    struct sluice_frame frame = *header;
+    int r = sluice_writer_begin(channel->writer, 1, &frame);
+
+    return r == 0 ? sluice_writer_cancel(channel->writer, &frame, SLUICE_ON_CPU) : r;
+}
+
+static int send_parcel(struct writer *writer, struct parcel *parcel, struct sluice_frame *header,
+                       const char *pixel_format)
+{
+    struct channel *channel;
+    uint64_t bytes = 0;
+    int r = 0;
+
+    for (uint32_t i = 0; i < parcel->count; i++)
+        bytes += parcel->arrays[i].nbytes;
+    if (writer->wait_ns > 0)
+        r = writer_wait_for_slot(writer, writer->wait_ns);
+    else if (!writer_enter(writer))
+        return SLUICE_E_STALE;
+    if (PyErr_Occurred())
+        return SLUICE_E_STALE;
+    channel = writer->channel;
+    if (r == SLUICE_NO_SLOT)
+        r = give_up(channel, header);
+    if (r != 0 || (pixel_format && check_pixel_format(writer, channel, pixel_format) < 0)) {
+        channel_leave(channel);
+        return r;
+    }
+    if (bytes <= SMALL && writer->wait_ns == 0) {
+        r = sluice_writer_send_frame(channel->writer, header, parcel->arrays, parcel->count,
+                                     SLUICE_ON_CPU, NULL);
+    } else {
+        Py_BEGIN_ALLOW_THREADS r = sluice_writer_send_frame(channel->writer, header, parcel->arrays,
+                                                            parcel->count, SLUICE_ON_CPU, NULL);
+        Py_END_ALLOW_THREADS
+    }
+    channel_leave(channel);
+    return r;
+}
+
+PyObject *writer_send(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    static const char *const names[] = { "array",        "meta",   "like", "capture_ns",
+                                         "pixel_format", "stream", NULL };
+    struct writer *writer = (struct writer *)self;
+    PyObject *values[6];
+    char meta[SLUICE_MAX_META];
+    struct sluice_frame header = { .meta = meta };
+    struct parcel parcel = { .count = 0 };
+    const char *pixel_format = NULL;
+    int r = 0;
+
+    if (parse_fast("send", names, 1, args, count, keywords, values) < 0 ||
+        parse_no_stream(writer->state, values[5]) < 0)
+        return NULL;
+    if (!values[0]) {
+        PyErr_SetString(PyExc_TypeError, "send() takes an array, or a mapping of names to arrays");
+        return NULL;
+    }
+    if (values[4] && values[4] != Py_None &&
+        !(pixel_format = PyUnicode_AsUTF8AndSize(values[4], NULL)))
+        return NULL;
+    if (header_fill(writer->state, &header, values[1], values[2], values[3]) == 0 &&
+        open_parcel(writer, values[0], &parcel) == 0)
+        r = send_parcel(writer, &parcel, &header, pixel_format);
+    for (uint32_t i = 0; i < parcel.count; i++)
+        source_close(&parcel.sources[i]);
+    if (PyErr_Occurred())
+        return NULL;
+    return r == 0 ? PyLong_FromUnsignedLongLong(header.sequence) : raise_result(writer->state, r);
+}

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT
+"""A folder of channels for each test, other processes, and a scale for the long ones."""
+import gc
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+
+import pytest
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "limit(seconds): how long this test may take")
+
+
+HERE = pathlib.Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch):
+    path = tempfile.mkdtemp(prefix="sluice-py-")  # short: sockets lie in it
+    monkeypatch.setenv("SLUICE_DIR", path)
+    yield path
+    gc.collect()  # readers that a traceback keeps would join the next test's channels
+    shutil.rmtree(path)
+
+
+@pytest.fixture(autouse=True)
+def time_limit(request):
+    """A wait that should end does: 60 s a test, or what a mark `limit` says."""
+    mark = request.node.get_closest_marker("limit")
+
+    def over(*_):
+        raise AssertionError("the test took too long")
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.alarm(mark.args[0] if mark else 60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def scale():
+    """SLUICE_TEST_SCALE: how many times as long as usual the long tests take."""
+    return float(os.environ.get("SLUICE_TEST_SCALE", "1"))
+
+
+class Child:
+    """Another Python that runs a function of roles.py; lines go in and out."""
+
+    def __init__(self, role, *args):
+        self.process = subprocess.Popen([sys.executable, str(HERE / "roles.py"), role, *map(str, args)],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+
+    def read(self, seconds=20):
+        line = []
+        thread = threading.Thread(target=lambda: line.append(self.process.stdout.readline()))
+        thread.start()
+        thread.join(seconds)
+        if not line:
+            self.process.kill()
+            thread.join()
+            raise AssertionError(f"nothing came in {seconds} s")
+        return line[0].strip()
+
+    def expect(self, text, seconds=20):
+        line = self.read(seconds)
+        assert line == text
+        return line
+
+    def write(self, text):
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(10)
+
+    def wait(self, seconds=20):
+        return self.process.wait(seconds)
+
+
+@pytest.fixture
+def start():
+    children = []
+
+    def start(role, *args):
+        children.append(Child(role, *args))
+        return children[-1]
+
+    yield start
+    for child in children:
+        child.process.kill()
+        child.process.wait()
+        child.process.stdin.close()
+        child.process.stdout.close()
+
+
+@pytest.fixture
+def run():
+    """Runs a piece of Python in a process of its own; gives what it printed."""
+
+    def run(code, timeout=60, check=True, env=None):
+        done = subprocess.run([sys.executable, "-X", "faulthandler", "-c", code], capture_output=True, text=True,
+                              timeout=timeout, env={**os.environ, **(env or {})})
+        if check:
+            assert done.returncode == 0 and done.stderr == "", done.stderr + done.stdout
+        return done if not check else done.stdout
+
+    return run

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""What the other processes of tests do: roles.py ROLE ARGUMENT..."""
+import sys
+import time
+
+import sluice
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def hear():
+    return sys.stdin.readline().strip()
+
+
+def stamp(array, number):
+    """Every byte says which frame it is of."""
+    array[...] = number % 251
+
+
+def is_whole(array, number):
+    return bool((array == number % 251).all())
+
+
+def write(name, count, period="0"):
+    """Commits `count` frames once a reader is there, then closes when told."""
+    with sluice.Writer(name, shape=(64, 64), policy="wait", wait=20) as writer:
+        say("open")
+        while not writer.stats().readers:
+            time.sleep(0.001)
+        for number in range(1, int(count) + 1):
+            with writer.frame(meta=str(number).encode()) as frame:
+                stamp(frame.numpy(), number)
+            time.sleep(float(period))
+        say("written")
+        hear()
+
+
+def write_for_ever(name):
+    with sluice.Writer(name, shape=(256, 256)) as writer:
+        say("open")
+        number = 0
+        while True:
+            number += 1
+            frame = writer.try_frame(meta=str(number).encode())
+            if frame is None:
+                time.sleep(0.0001)
+                continue
+            with frame:
+                stamp(frame.numpy(), number)
+
+
+def read(name, mode):
+    """Reads to the end; says how many frames, the sum of those missed, and whether all were whole."""
+    count = missed = 0
+    whole = True
+    with sluice.Reader(name, mode=mode, wait=10) as reader:
+        say("open")
+        for frame in reader:
+            count += 1
+            missed += frame.missed
+            whole = whole and is_whole(frame.numpy(), int(frame.meta))
+    say(f"{count} {missed} {whole}")
+
+
+def read_for_ever(name):
+    with sluice.Reader(name, wait=10) as reader:
+        say("open")
+        for frame in reader:
+            if not is_whole(frame.numpy(), int(frame.meta)):
+                say("torn")
+                return
+
+
+def hold(name):
+    """Holds one frame's array until told."""
+    reader = sluice.Reader(name, wait=10)
+    array = reader.next(timeout=10).numpy()
+    say(f"holds {int(array.flat[0])}")
+    hear()
+    say(f"still {int(array.flat[0])}")
+
+
+def main():
+    globals()[sys.argv[1]](*sys.argv[2:])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+import asyncio
+import time
+
+import pytest
+
+import sluice
+
+
+def test_async_for_takes_frames_to_the_end():
+    async def main():
+        with sluice.Writer("a", shape=4) as writer:
+            got = []
+
+            async def read():
+                async with sluice.Reader("a", mode="in_order") as reader:
+                    async for frame in reader:
+                        got.append((frame.sequence, int(frame.numpy()[0])))
+                assert reader.closed
+
+            task = asyncio.create_task(read())
+            await asyncio.sleep(0.02)
+            for value in range(30):
+                writer.send(bytes([value] * 4))
+                await asyncio.sleep(0.001)
+            writer.close()
+            await asyncio.wait_for(task, 10)
+            assert got == [(value + 1, value) for value in range(30)]
+
+    asyncio.run(main())
+
+
+def test_waiting_leaves_the_loop_to_others():
+    async def main():
+        with sluice.Writer("a", shape=4) as writer:
+            reader = sluice.Reader("a")
+            ticks = 0
+
+            async def tick():
+                nonlocal ticks
+                while True:
+                    ticks += 1
+                    await asyncio.sleep(0.005)
+
+            other = asyncio.create_task(tick())
+            asyncio.get_running_loop().call_later(0.2, writer.send, bytes(4))
+            frame = await reader.next_async(timeout=10)
+            assert frame.sequence == 1 and ticks > 10
+            other.cancel()
+
+    asyncio.run(main())
+
+
+def test_cancellation_and_time_outs_lose_no_frame():
+    async def main():
+        with sluice.Writer("a", shape=4) as writer:
+            reader = sluice.Reader("a", mode="in_order")
+            task = asyncio.create_task(reader.next_async())
+            await asyncio.sleep(0.02)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            started = time.monotonic()
+            with pytest.raises(sluice.Timeout):
+                await reader.next_async(timeout=0.05)
+            assert time.monotonic() - started < 1
+            writer.send(bytes(4))
+            assert (await reader.next_async()).sequence == 1
+            assert (await asyncio.wait_for(asyncio.gather(later(writer), reader.next_async()), 5))[1].sequence == 2
+            from sluice import _asyncio
+            assert _asyncio._waiting == {}
+
+    async def later(writer):
+        await asyncio.sleep(0.02)
+        writer.send(bytes(4))
+
+    asyncio.run(main())
+
+
+def test_several_tasks_share_a_reader():
+    async def main():
+        with sluice.Writer("a", shape=4) as writer:
+            reader = sluice.Reader("a", mode="in_order", hold=4, depth=4)
+            tasks = [asyncio.create_task(reader.next_async(timeout=10)) for _ in range(3)]
+            await asyncio.sleep(0.02)
+            for _ in range(3):
+                writer.send(bytes(4))
+            frames = await asyncio.gather(*tasks)
+            assert sorted(frame.sequence for frame in frames) == [1, 2, 3]
+
+    asyncio.run(main())
+
+
+def test_the_descriptor_stays_over_a_restart():
+    async def main():
+        reader = sluice.Reader("a", wait=None)
+        fd = reader.fileno()
+        for session in range(2):
+            with sluice.Writer("a", shape=4) as writer:
+                while not writer.stats().readers:
+                    await asyncio.sleep(0.01)
+                asyncio.get_running_loop().call_later(0.02, writer.send, bytes(4))
+                while True:
+                    try:
+                        frame = await reader.next_async(timeout=10)
+                        break
+                    except sluice.Closed:
+                        await asyncio.sleep(0.01)
+                assert frame.new_session == (session == 1) and reader.fileno() == fd
+                frame.release()
+
+    asyncio.run(main())

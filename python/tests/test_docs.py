@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""The examples run, and what the pages show stands in them."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "python" / "examples").glob("*.py"))
+PAGES = sorted((ROOT / "docs").glob("python*.md"))
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
+
+
+def squeezed(text):
+    return "\n".join(line.strip() for line in text.splitlines() if line.strip())
+
+
+def start(example, *args, prefix=()):
+    return subprocess.Popen([*prefix, sys.executable, str(ROOT / "python" / "examples" / example), *args],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env={**os.environ, "PYTHONWARNINGS": "error", "SLUICE_DEBUG": "1", "PYTHONUNBUFFERED": "1"})
+
+
+def finish(process):
+    out, err = process.communicate(timeout=40)
+    assert process.returncode == 0 and "Error" not in err, err
+    return out.splitlines()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_pages_show_stands_in_an_example(page):
+    sources = [squeezed(path.read_text()) for path in EXAMPLES]
+    for block in BLOCK.findall(page.read_text()):
+        assert any(squeezed(block) in source for source in sources), block
+
+
+def test_there_are_pages_and_examples():
+    assert len(PAGES) == 5 and len(EXAMPLES) >= 8
+
+
+@pytest.mark.parametrize("other", ["reader.py", "async_reader.py", "opencv_edges.py"])
+def test_pairs(other):
+    if other.startswith("opencv"):
+        pytest.importorskip("cv2", reason="opencv-python-headless is not installed")
+    reading = start(other)
+    writing = start("writer.py", "90")
+    assert finish(writing) == []
+    shown = finish(reading)
+    if other == "reader.py":
+        assert len(shown) > 45 and all(re.fullmatch(r"frame \d+, \d+ missed, frame \d+: blue is \d+", line) for line in shown)
+    elif other == "async_reader.py":
+        assert len(shown) > 45 and "tick" in shown
+
+
+@pytest.mark.parametrize("example, expected", [
+    ("several_arrays.py", ["('view', 'depth', 'boxes') (1, 4) 1.5"]),
+    ("opencv_nv12.py", ["(72, 64) (48, 64, 3) 0"]),
+    ("async_timeout.py", ["nothing yet", "frame 1"]),
+    ("processes.py", ["[49950000, 49950000]"]),
+    ("dataset.py", [f"(3, 8, 8) {float(number)}" for number in range(8)]),
+])
+def test_single_programs(example, expected):
+    if example.startswith("opencv"):
+        pytest.importorskip("cv2", reason="opencv-python-headless is not installed")
+    assert finish(start(example)) == expected
+
+
+def test_two_containers():
+    own = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc", "--ipc", "--net"]
+    if not shutil.which("unshare") or subprocess.run([*own, "true"], capture_output=True).returncode:
+        pytest.skip("no namespaces here")
+    reading, writing = start("reader.py", prefix=own), start("writer.py", "90", prefix=own)
+    finish(writing)
+    assert len(finish(reading)) > 45
+
+
+def test_every_example_is_run_by_a_test():
+    text = pathlib.Path(__file__).read_text()
+    assert [path.name for path in EXAMPLES if path.name not in text] == []

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""A million frames, and thousands of openings: memory, descriptors and leases stay what they were."""
+import gc
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import sluice
+
+
+def rss():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+
+@pytest.mark.limit(600)
+def test_a_million_frames(scale):
+    frames = int(1_000_000 * scale)
+    with sluice.Writer("leak", {"image": sluice.Image("bgr24", 32, 16), "boxes": ((10, 4), "float32")}) as writer:
+        reader = sluice.Reader("leak", hold=3)
+        boxes = np.zeros((3, 4), "f4")
+        picture = np.zeros((16, 32, 3), "u1")
+
+        def one(number):
+            kind = number % 8
+            if kind == 0:
+                writer.send({"image": picture, "boxes": boxes}, meta=b"sent")
+            else:
+                with writer.frame(meta=b"meta") as frame:
+                    if kind == 1:
+                        frame.reshape((2, 4), "boxes")
+                    if kind == 2:
+                        frame.numpy()[0, 0] = 1
+            frame = reader.next(timeout=1)
+            if kind == 3:
+                array = np.from_dlpack(frame)
+            elif kind == 4:
+                array = np.asarray(frame["boxes"])
+            elif kind == 5:
+                array = frame.view()
+            elif kind == 6:
+                array = frame.__dlpack__(max_version=(1, 0)), frame.meta, frame.planes, frame.__array_interface__
+            else:
+                array = frame.numpy()
+            if kind == 7:
+                frame.release()
+            assert array is not None
+
+        for number in range(20_000):
+            one(number)
+        gc.collect()
+        before = rss(), descriptors(), threads()
+        for number in range(frames):
+            one(number)
+        gc.collect()
+        after = rss(), descriptors(), threads()
+        assert reader.stats().held == 0 and reader.stats().taken == frames + 20_000
+        assert after[1:] == before[1:]
+        assert after[0] - before[0] < 1 << 20, f"{after[0] - before[0]} bytes more"
+        assert writer.stats().dropped == 0
+
+
+def test_frames_that_fail_leak_nothing():
+    with sluice.Writer("leak", shape=64, slots=3, max_slots=3) as writer:
+        reader = sluice.Reader("leak", hold=1)
+        wrong = np.zeros(64, "f4")
+
+        def one():
+            for call in (lambda: writer.send(wrong), lambda: writer.frame(meta="x"), lambda: reader.next(timeout=0),
+                         lambda: writer.frame()["nope"], lambda: writer.send(object()), lambda: sluice.Reader("none"),
+                         lambda: sluice.Writer("leak", shape=3), lambda: sluice.Writer("x", shape=-1)):
+                with pytest.raises((sluice.Error, TypeError, KeyError)):
+                    call()
+
+        for _ in range(200):
+            one()
+        gc.collect()
+        before = rss(), descriptors(), threads()
+        for _ in range(2000):
+            one()
+        gc.collect()
+        assert (descriptors(), threads()) == before[1:] and rss() - before[0] < 2 << 20
+
+
+def test_openings_leak_nothing(scale):
+    def one(number):
+        with sluice.Writer("leak", shape=(64, 64)) as writer:
+            reader = sluice.Reader("leak")
+            if number % 2:
+                reader.fileno()
+            writer.send(np.zeros((64, 64), "u1"))
+            array = reader.next(timeout=1).numpy()
+            if number % 3:
+                reader.close()
+            assert array[0, 0] == 0
+
+    for number in range(50):
+        one(number)
+    gc.collect()
+    before = rss(), descriptors(), threads()
+    for number in range(int(500 * scale)):
+        one(number)
+    gc.collect()
+    assert (descriptors(), threads()) == before[1:] and rss() - before[0] < 2 << 20
+
+
+def test_generations_leak_nothing(scale):
+    with sluice.Writer("leak", shape=(64, 64)) as writer:
+        reader = sluice.Reader("leak", hold=2)
+
+        def one(number):
+            writer.reformat(shape=(64 + number % 5, 64))
+            with writer.frame() as frame:
+                array = frame.numpy()
+            got = reader.next(timeout=1).numpy()
+            assert got.shape == array.shape
+
+        for number in range(50):
+            one(number)
+        gc.collect()
+        before = rss(), descriptors(), threads()
+        for number in range(int(500 * scale)):
+            one(number)
+        gc.collect()
+        assert (descriptors(), threads()) == before[1:] and rss() - before[0] < 2 << 20
+
+
+def test_frames_that_threads_forget_are_cancelled():
+    """A begun frame may die on any thread, also while another is inside the writer."""
+    with sluice.Writer("leak", shape=64, slots=8, max_slots=16) as writer:
+        stop = threading.Event()
+
+        def forget():
+            while not stop.is_set():
+                frame = writer.try_frame()
+                if frame is not None:
+                    array = frame.numpy()
+                    del frame, array
+
+        def send():
+            while not stop.is_set():
+                try:
+                    writer.send(np.zeros(1 << 16, "u1"))
+                except sluice.NoFreeSlot:
+                    pass
+
+        writer.send(np.zeros(1 << 16, "u1"))
+        workers = [threading.Thread(target=forget) for _ in range(3)] + [threading.Thread(target=send)]
+        for worker in workers:
+            worker.start()
+        stop.wait(1)
+        stop.set()
+        for worker in workers:
+            worker.join()
+        begun = [writer.frame(timeout=1) for _ in range(15)]  # all but the newest frame's
+        assert len(begun) == 15

@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: MIT
+import array
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import sluice
+
+
+def test_a_frame_goes_from_writer_to_reader():
+    with sluice.Writer("cam", shape=(4, 6, 3)) as writer, sluice.Reader("cam") as reader:
+        with writer.frame(meta=b"first") as frame:
+            view = frame.numpy()
+            assert view.shape == (4, 6, 3) and view.dtype == np.uint8 and view.flags.writeable
+            view[:] = np.arange(72).reshape(4, 6, 3)
+            assert frame.sequence == 0 and not frame.ended
+        assert frame.ended and frame.sequence == 1
+        got = reader.next(timeout=1)
+        assert (got.numpy() == np.arange(72).reshape(4, 6, 3)).all()
+        assert got.sequence == 1 and got.meta == b"first" and got.slot == frame.slot
+
+
+def test_formats_that_writers_take():
+    cases = [
+        (dict(shape=(3, 4)), {"data": sluice.Tensor((3, 4), "uint8")}),
+        (dict(shape=7, dtype="float32"), {"data": sluice.Tensor((7,), "float32")}),
+        (dict(shape=[2, 2], dtype=np.int16), {"data": sluice.Tensor((2, 2), "int16")}),
+        (dict(shape=(2,), dtype=np.dtype("c8")), {"data": sluice.Tensor((2,), "complex64")}),
+        (dict(shape=(2,), dtype=float), {"data": sluice.Tensor((2,), "float64")}),
+        (dict(shape=(), dtype=bool), {"data": sluice.Tensor((), "bool")}),
+        (dict(format=sluice.Tensor((5, 5), "bfloat16")), {"data": sluice.Tensor((5, 5), "bfloat16")}),
+        (dict(format=((5,), "int8")), {"data": sluice.Tensor((5,), "int8")}),
+        (dict(format=np.zeros((2, 3), "u2")), {"data": sluice.Tensor((2, 3), "uint16")}),
+        (dict(format={"rgb": sluice.Image("rgb24", 8, 6), "depth": ((6, 8), "float32"), "k": np.eye(3)}),
+         {"rgb": sluice.Image("rgb24", 8, 6), "depth": sluice.Tensor((6, 8), "float32"),
+          "k": sluice.Tensor((3, 3), "float64")}),
+    ]
+    for options, expected in cases:
+        with sluice.Writer("f", **options) as writer:
+            assert writer.format == expected
+            assert sluice.Reader("f").format == expected
+
+
+def test_like_takes_shape_and_type_of_an_array():
+    with sluice.Writer.like("l", np.zeros((3, 5), "f2"), policy="wait") as writer:
+        assert writer.format == {"data": sluice.Tensor((3, 5), "float16")}
+    with sluice.Writer.like("l", {"a": np.zeros(3), "b": array.array("i", [1, 2])}) as writer:
+        assert writer.format == {"a": sluice.Tensor((3,), "float64"), "b": sluice.Tensor((2,), "int32")}
+
+
+def test_an_exception_cancels_and_is_not_masked():
+    with sluice.Writer("c", shape=4) as writer, sluice.Reader("c") as reader:
+        with pytest.raises(ZeroDivisionError):
+            with writer.frame() as frame:
+                1 / 0
+        assert frame.ended and frame.sequence == 0
+        assert reader.latest() is None
+        assert writer.stats().cancelled == 1 and writer.stats().committed == 0
+
+
+def test_commit_and_cancel_by_hand():
+    with sluice.Writer("c", shape=4) as writer:
+        frame = writer.frame()
+        frame.commit()
+        for call in (frame.commit, frame.cancel, frame.numpy, lambda: frame["data"], lambda: frame.meta):
+            with pytest.raises(sluice.StaleError):
+                call()
+        with writer.frame() as frame:
+            frame.cancel()
+        with writer.frame() as frame:
+            frame.commit()
+        assert writer.stats()[2:5] == (2, 0, 1)
+
+
+def test_a_forgotten_frame_is_cancelled():
+    with sluice.Writer("c", shape=4) as writer:
+        for _ in range(100):
+            writer.frame()
+        assert writer.stats().cancelled == 100
+
+
+def test_no_free_slot_names_the_holder():
+    with sluice.Writer("n", shape=4, slots=3, max_slots=3) as writer:
+        begun = [writer.frame() for _ in range(3)]
+        with pytest.raises(sluice.NoFreeSlot, match="3 being written"):
+            writer.frame()
+        assert writer.try_frame() is None
+        assert writer.stats().dropped == 2
+        begun[0].commit()
+        begun[1].commit()
+        reader = sluice.Reader("n")
+        held = reader.next()
+        begun.pop().cancel()
+        keep = writer.frame()
+        with pytest.raises(sluice.NoFreeSlot):
+            while True:  # the head and the held one are all there is
+                begun.append(writer.frame())
+        assert held and keep
+
+
+def test_waiting_is_in_seconds_and_counts_one_drop():
+    with sluice.Writer("w", shape=4, slots=3, max_slots=3, policy="wait", wait=0.2) as writer:
+        begun = [writer.frame() for _ in range(3)]
+        for call in (writer.frame, lambda: writer.frame(timeout=0.2), lambda: writer.send(np.zeros(4, "u1"))):
+            started, dropped = time.monotonic(), writer.stats().dropped
+            with pytest.raises(sluice.NoFreeSlot):
+                call()
+            assert 0.15 < time.monotonic() - started < 2
+            assert writer.stats().dropped == dropped + 1
+        assert writer.try_frame() is None
+        timer = threading.Timer(0.1, begun[0].cancel)
+        timer.start()
+        with writer.frame(timeout=10):
+            pass
+        timer.join()
+
+
+def test_send_takes_what_there_is():
+    with sluice.Writer("s", shape=(4, 6), dtype="int32") as writer, sluice.Reader("s") as reader:
+        base = np.arange(24, dtype="i4").reshape(4, 6)
+        wide = np.zeros((8, 12), "i4")
+        wide[::2, ::2] = base
+        sources = [base, np.asfortranarray(base), base[::-1][::-1], wide[::2, ::2], base.T.copy().T, memoryview(base)]
+        for number, source in enumerate(sources, 1):
+            assert writer.send(source, meta=b"m", capture_ns=number) == number
+            frame = reader.next(timeout=1)
+            assert (frame.numpy() == base).all() and frame.meta == b"m" and frame.capture_ns == number
+        writer.send(base[::-1, ::-1])
+        assert (reader.next(timeout=1).numpy() == base[::-1, ::-1]).all()
+        writer.send(np.broadcast_to(np.int32(7), (4, 6)))
+        assert (reader.next(timeout=1).numpy() == 7).all()
+        assert writer.stats().copied_bytes == (len(sources) + 2) * base.nbytes
+
+
+def test_send_takes_buffers_dlpack_and_interfaces():
+    class Interface:
+        def __init__(self, of):
+            self.of = of
+            self.__array_interface__ = of.__array_interface__
+
+    class Capsule:
+        def __init__(self, of):
+            self.of = of
+
+        def __dlpack__(self):  # before max_version
+            return self.of.__dlpack__()
+
+    class Versioned(Capsule):
+        def __dlpack__(self, *, max_version=None):
+            return self.of.__dlpack__(max_version=max_version)
+
+    values = np.arange(6, dtype="u1")
+    with sluice.Writer("s", shape=6) as writer, sluice.Reader("s") as reader:
+        for source in (bytes(values), bytearray(values), array.array("B", values), Interface(values), Capsule(values),
+                       Versioned(values), reader_array(values)):
+            writer.send(source)
+            assert (reader.next(timeout=1).numpy() == values).all()
+
+
+def reader_array(values):
+    """A Frame and its Array are arrays too."""
+    with sluice.Writer.like("other", values) as writer:
+        reader = sluice.Reader("other")
+        writer.send(values)
+        return reader.next(timeout=1)[0]
+
+
+def test_send_of_several_arrays():
+    with sluice.Writer("m", {"a": ((2, 2), "float32"), "b": ((3,), "uint8")}) as writer, sluice.Reader("m") as reader:
+        writer.send({"b": np.array([1, 2, 3], "u1"), "a": np.ones((2, 2), "f4")})
+        frame = reader.next(timeout=1)
+        assert frame.keys() == ("a", "b") and list(frame) == ["a", "b"] and len(frame) == 2
+        assert "a" in frame and "c" not in frame
+        assert (frame["a"].numpy() == 1).all() and frame[1].numpy().tolist() == [1, 2, 3]
+        assert (frame.numpy("b") == [1, 2, 3]).all() and frame[-1].name == "b"
+        for wrong in ({"a": np.ones((2, 2), "f4")}, {"a": np.ones((2, 2), "f4"), "c": np.zeros(3, "u1")},
+                      np.zeros(3, "u1")):
+            with pytest.raises(sluice.FormatError):
+                writer.send(wrong)
+
+
+def test_send_that_outgrows_makes_a_generation():
+    with sluice.Writer("g", shape=(2, 2)) as writer, sluice.Reader("g", mode="in_order") as reader:
+        writer.send(np.zeros((2, 2), "u1"))
+        writer.send(np.ones((100, 200), "u1"))
+        assert reader.next().shape == (2, 2)
+        frame = reader.next()
+        assert frame.shape == (100, 200) and frame.new_format and frame.generation == 2
+        writer.send(np.ones((5, 3), "u1"))
+        assert reader.next().shape == (5, 3)
+
+
+def test_shapes_of_single_frames():
+    with sluice.Writer("r", {"boxes": ((100, 4), "float32"), "view": sluice.Image("bgr24", 8, 6)}) as writer, \
+            sluice.Reader("r") as reader:
+        with writer.frame() as frame:
+            frame.reshape((3, 4), "boxes")
+            frame.resize(6, 8, "view")
+            assert frame.numpy("boxes").shape == (3, 4) and frame.numpy("view").shape == (8, 6, 3)
+        got = reader.next()
+        assert got["boxes"].shape == (3, 4) and got["view"].shape == (8, 6, 3) and got["view"].width == 6
+        with writer.frame() as frame:
+            assert frame.shape == (100, 4)
+            with pytest.raises(sluice.CapacityError):
+                frame.reshape((101, 4))
+            with pytest.raises(sluice.FormatError):
+                frame.reshape((400,))
+            with pytest.raises(sluice.FormatError):
+                frame.resize(2, 2)
+            frame.reshape((0, 4))
+        assert reader.next().numpy().size == 0
+
+
+def test_reformat():
+    with sluice.Writer("r", shape=4) as writer, sluice.Reader("r", mode="in_order", hold=3) as reader:
+        writer.send(bytes(4))
+        begun = writer.frame()
+        with pytest.raises(sluice.BusyError):
+            writer.reformat(shape=(2, 2), dtype="float32")
+        begun.commit()
+        writer.reformat(shape=(2, 2), dtype="float32")
+        with writer.frame() as frame:
+            frame.numpy()[:] = 0.5
+        assert [f.dtype for f in (reader.next(), reader.next(), reader.next())] == ["uint8", "uint8", "float32"]
+
+
+def test_metadata_and_times():
+    with sluice.Writer("t", shape=4) as writer, sluice.Reader("t") as reader, \
+            sluice.Writer("u", shape=4) as second, sluice.Reader("u") as end:
+        before = time.monotonic_ns()
+        with writer.frame() as frame:
+            assert before <= frame.capture_ns <= time.monotonic_ns() and frame.meta == b""
+            frame.capture_ns = 12345
+            frame.capture_clock = 3
+            frame.meta = bytearray(b"x" * 4096)
+        got = reader.next()
+        assert (got.capture_ns, got.capture_clock, got.meta) == (12345, 3, b"x" * 4096)
+        assert before <= got.commit_ns <= time.monotonic_ns()
+        with second.frame(like=got):
+            pass
+        second_got = end.next()
+        assert (second_got.capture_ns, second_got.capture_clock, second_got.meta) == (12345, 3, b"x" * 4096)
+        second_got.release()
+        second.send(bytes(4), like=got, meta=b"own")
+        third = end.next()
+        assert (third.capture_ns, third.capture_clock, third.meta) == (12345, 3, b"own")
+        with pytest.raises(ValueError, match="4096"):
+            writer.frame(meta=bytes(4097))
+        got.release()
+        with pytest.raises(sluice.StaleError):
+            second.frame(like=got)
+        with pytest.raises(TypeError):
+            second.frame(like=b"")
+        assert writer.stats().cancelled == 1
+
+
+def test_stale_arrays_never_touch_freed_memory():
+    with sluice.Writer("m", shape=(512, 512)) as writer:
+        with writer.frame() as frame:
+            kept = frame.numpy()
+            kept[:] = 9
+            array = frame[0]
+            view = frame.view()
+        with pytest.raises(BufferError):
+            memoryview(array)
+        with pytest.raises(BufferError):
+            array.numpy()
+        with pytest.raises(ValueError):
+            view[0]
+        for _ in range(3):
+            writer.reformat(shape=(1024, 1024))
+            for _ in range(20):
+                writer.send(np.zeros((1024, 1024), "u1"))
+        assert kept.sum() >= 0  # mapped still; its content is anybody's
+    assert kept.sum() >= 0
+    kept[:] = 3
+
+
+def test_closing():
+    writer = sluice.Writer("c", shape=4)
+    reader = sluice.Reader("c")
+    begun = writer.frame()
+    writer.send(bytes(4))
+    writer.close()
+    writer.close()
+    assert writer.closed and "closed" in repr(writer)
+    for call in (writer.frame, writer.try_frame, writer.stats, lambda: writer.send(bytes(4)),
+                 lambda: writer.reformat(shape=3), lambda: writer.format, begun.commit):
+        with pytest.raises((sluice.StaleError, sluice.HandleError, sluice.InvalidError)):
+            call()
+    assert reader.next().sequence == 1
+    with pytest.raises(sluice.Closed):
+        reader.next()
+    sluice.Writer("c", shape=4).close()
+
+
+def test_a_second_writer_is_refused():
+    with sluice.Writer("c", shape=4):
+        with pytest.raises(FileExistsError) as caught:
+            sluice.Writer("c", shape=4)
+        assert isinstance(caught.value, sluice.ExistsError) and caught.value.result == -9
+
+
+@pytest.mark.parametrize("options", [
+    dict(), dict(shape=()) | dict(format=((1,), "u1")), dict(shape=(0,)), dict(shape=(-1,)), dict(shape=(1 << 60, 1 << 60)),
+    dict(shape=(1,) * 9), dict(shape=4, dtype="float33"), dict(shape=4, dtype="object"), dict(shape=4, dtype=str),
+    dict(shape="4"), dict(shape=4.5), dict(format={}), dict(format={"a b": ((1,), "uint8")}),
+    dict(format={1: ((1,), "uint8")}), dict(format={"x" * 32: ((1,), "uint8")}), dict(format=[1, 2]), dict(format=None),
+    dict(format=(1, 2, 3)), dict(format=sluice.Image("bgr24", 0, 5)), dict(format=sluice.Image("bgr25", 5, 5)),
+    dict(format=sluice.Image("nv12", 5, 5)), dict(format=sluice.Image("nv12", 4, 4, row_order="up")),
+    dict(format=sluice.Image("nv12", 4, 4, colour=(1, 2))), dict(format=sluice.Image("nv12", "4", 4)),
+    dict(shape=4, policy="never"), dict(shape=4, wait=-1), dict(shape=4, wait="x"), dict(shape=4, wait=float("nan")),
+    dict(shape=4, slots=1), dict(shape=4, slots=99), dict(shape=4, slots=-1), dict(shape=4, readers=99),
+    dict(shape=4, device="cuda:0"), dict(shape=4, device="gpu"), dict(shape=4, uids=[-1]), dict(shape=4, uids=range(99)),
+    dict(shape=4, gids=3), dict(shape=4, pitch_align=3), dict(shape=4, nonsense=1), dict(shape=4, lease_timeout=-1),
+])
+def test_wrong_options(options):
+    with pytest.raises((sluice.Error, ValueError, TypeError, OverflowError)) as caught:
+        sluice.Writer("w", **options)
+    assert str(caught.value)
+    assert sluice.channels() == []
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "x" * 65, "a\0b", "nope:x", b"x", 3, None, "ä"])
+def test_wrong_names(name):
+    for make in (lambda: sluice.Writer(name, shape=4), lambda: sluice.Reader(name)):
+        with pytest.raises((sluice.ChannelNameError, sluice.NotFoundError, TypeError, ValueError)):
+            make()
+
+
+@pytest.mark.parametrize("wrong", [
+    3, None, "text", [1, 2], object(), np.zeros(5, "u1"), np.zeros(4, "f4"), np.array(["a"] * 4),
+    np.zeros(4, "M8[s]"), np.zeros(4, ">f4"), np.zeros(4, [("a", "u1")]), np.zeros(4, object), {"x": np.zeros(4, "u1")},
+    {}, {3: np.zeros(4, "u1")}, {"data": 3}, np.zeros((1,) * 9, "u1"), {"x" * 40: np.zeros(4, "u1")},
+])
+def test_send_of_wrong_things(wrong):
+    with sluice.Writer("w", shape=4) as writer:
+        if isinstance(wrong, np.ndarray) and wrong.shape == (5,):
+            assert writer.send(wrong) == 1  # it only outgrows the format
+            return
+        with pytest.raises((sluice.FormatError, TypeError, ValueError)):
+            writer.send(wrong)
+        assert writer.stats().committed == 0
+        with writer.frame():
+            pass
+
+
+def test_wrong_calls():
+    with sluice.Writer("w", shape=4) as writer:
+        for call in (lambda: writer.frame(-1), lambda: writer.frame(timeout="x"), lambda: writer.frame(1, 2),
+                     lambda: writer.frame(nonsense=1), lambda: writer.frame(1, timeout=1), lambda: writer.frame(meta="text"),
+                     lambda: writer.frame(meta=3), lambda: writer.frame(capture_ns=1.5), lambda: writer.send(),
+                     lambda: writer.send(bytes(4), meta=4), lambda: writer.try_frame(1), lambda: writer.frame().reshape("x"),
+                     lambda: writer.frame().reshape((1,) * 9), lambda: writer.frame().resize(-1, 2),
+                     lambda: writer.frame()["nope"], lambda: writer.frame()[1], lambda: writer.frame()[-2],
+                     lambda: writer.frame()[1.5], lambda: writer.frame().numpy("nope"), lambda: writer.frame().numpy(7),
+                     lambda: setattr(writer.frame(), "meta", 3), lambda: delattr(writer.frame(), "meta"),
+                     lambda: setattr(writer.frame(), "capture_ns", "x")):
+            with pytest.raises((TypeError, ValueError, LookupError, OverflowError, AttributeError)):
+                call()
+        for call in (lambda: writer.frame(stream=1), lambda: writer.send(bytes(4), stream=0),
+                     lambda: writer.try_frame(stream=object())):
+            with pytest.raises(NotImplementedError, match="host memory only"):
+                call()
+        assert writer.stats().committed == 0 and writer.stats().slots == 4

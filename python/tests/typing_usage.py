@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""Not run: mypy --strict reads it. What ought to be an error is marked, and must be one."""
+from typing import assert_type
+
+import numpy
+
+import sluice
+
+
+def write(image: numpy.typing.NDArray[numpy.uint8]) -> None:
+    with sluice.Writer("camera", shape=(480, 640, 3), dtype="uint8", policy="wait", wait=0.5) as writer:
+        with writer.frame(timeout=1, meta=b"meta") as frame:
+            frame.numpy()[:] = image
+            frame["data"].numpy()[:] = image
+            frame.meta = b"later"
+        assert_type(writer.send(image), int)
+        assert_type(writer.try_frame(), sluice.WriterFrame | None)
+        writer.send({"a": image, "b": bytes(4)})
+        writer.stats().committed
+        writer.frame("1")  # type: ignore[arg-type]
+        writer.send(3)  # type: ignore[arg-type]
+        writer.nonsense()  # type: ignore[attr-defined]
+    sluice.Writer.like("l", image, slots=5).close()
+    sluice.Writer("i", {"view": sluice.Image("bgr24", 640, 480), "boxes": sluice.Tensor((10, 4), numpy.float32),
+                        "k": ((3, 3), "float64")})
+    sluice.Writer("x", policy="never")  # type: ignore[call-overload,arg-type,unused-ignore]
+
+
+def read() -> int:
+    total = 0
+    with sluice.Reader("camera", mode="in_order", wait=None) as reader:
+        for frame in reader:
+            assert_type(frame, sluice.Frame)
+            assert_type(frame.sequence, int)
+            assert_type(frame.meta, bytes)
+            assert_type(frame.view(), memoryview)
+            total += int(frame.numpy(pixel_format="bgr24").sum()) + len(frame.planes)
+            frame.sequence = 3  # type: ignore[misc]
+        assert_type(reader.latest(), sluice.Frame | None)
+        try:
+            reader.next(timeout=0.1)
+        except sluice.Timeout as error:
+            total += error.result
+    return total
+
+
+async def read_async() -> None:
+    async with sluice.Reader("camera") as reader:
+        async for frame in reader:
+            assert_type(frame, sluice.Frame)
+        assert_type(await reader.next_async(timeout=1), sluice.Frame)
+
+
+def as_arrays(frame: sluice.Frame) -> None:
+    numpy.from_dlpack(frame)
+    numpy.asarray(frame)
+    memoryview(frame["depth"])
