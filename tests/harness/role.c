@@ -217,6 +217,10 @@ void child_kill(struct child *child, int signal_number)
     kill(child->pid, signal_number);
     if (signal_number == SIGKILL && waitpid(child->pid, &status, 0) == child->pid)
         ended(child, status);
+    /* A signal takes a moment: what follows may count on the child standing still. */
+    siginfo_t stopped;
+    if (signal_number == SIGSTOP)
+        waitid(P_PID, (id_t)child->pid, &stopped, WSTOPPED | WEXITED | WNOWAIT);
 }
 
 void role_stop_at(const char *file, int line, struct child *child)
