@@ -61,13 +61,19 @@ static struct entry *find(uint64_t handle, enum sl_handle_kind kind)
     return handle >> 56 == (uint64_t)kind ? entry_at(index_of(handle)) : NULL;
 }
 
+/* Of an index that was given once: its chunk is there. */
+static struct entry *entry_known(uint32_t index)
+{
+    return &sl_load(&chunks[index >> CHUNK_BITS], acquire)[index & (CHUNK_ENTRIES - 1)];
+}
+
 static uint32_t take_free(void)
 {
     uint64_t head = sl_load(&free_list, acquire);
     while (head & INDEX_MASK) {
         uint32_t index = (uint32_t)(head & INDEX_MASK);
         uint64_t counter = (head & ~INDEX_MASK) + INDEX_MASK + 1;
-        uint64_t next = counter | sl_load(&entry_at(index)->next, relaxed);
+        uint64_t next = counter | sl_load(&entry_known(index)->next, relaxed);
         if (atomic_compare_exchange_weak_explicit(&free_list, &head, next, memory_order_acquire,
                                                   memory_order_acquire))
             return index;
