@@ -127,7 +127,8 @@ SLUICE_API int sluice_writer_send_frame(sluice_writer *writer, struct sluice_fra
 /* Changes the format: a new generation of slots. Frames of the old one stay valid until released; frames
  * that are begun must be committed or cancelled first.
  * Thread: one at a time on a writer. Blocks: while memory is made.
- * Returns: 0; SLUICE_E_BUSY with frames begun; SLUICE_E_FORMAT, SLUICE_E_NO_MEMORY: the old stays. */
+ * Returns: 0; SLUICE_E_BUSY with frames begun, or while readers hold frames of too many formats before
+ * (a waiting writer waits for them first); SLUICE_E_FORMAT, SLUICE_E_NO_MEMORY: the old stays. */
 SLUICE_API int sluice_writer_reformat(sluice_writer *writer, const struct sluice_format *format);
 
 /* The channel's format as it is now, completed. Set format->size first.
