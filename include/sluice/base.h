@@ -9,9 +9,13 @@
  * so `if (r < 0)` always means trouble. Outputs are written only when a call returns 0. The sentence
  * for a person is in sluice_last_error(), one a thread.
  *
+ * Besides what is said at each call: one that takes a handle returns SLUICE_E_HANDLE for what is none,
+ * SLUICE_E_STALE for one that has ended, and SLUICE_E_FORKED in a child made by fork(); each returns
+ * SLUICE_E_INVALID for NULL where something must be.
+ *
  * Comments in these headers close with the lines Owns:, Thread:, Blocks: and Returns: where they say
- * something. "Thread: any" means that the call may be made from any thread at any time; "Thread: one
- * at a time" that calls on one object must not overlap.
+ * something. "Thread: any" means that the call may be made from any thread at any time;
+ * "Thread: one at a time" that calls on one object must not overlap.
  */
 #ifndef SLUICE_BASE_H
 #define SLUICE_BASE_H
@@ -73,6 +77,7 @@ extern "C" {
     X(E_DRIVER, -24, "the device's driver failed") \
     X(E_CORRUPT, -25, "the data is damaged")
 
+/* SLUICE_OK, SLUICE_TIMEOUT and so on. */
 enum sluice_result {
 #define SLUICE_RESULT_ENTRY(name, number, text) SLUICE_##name = number,
     SLUICE_RESULTS(SLUICE_RESULT_ENTRY)
@@ -106,6 +111,7 @@ SLUICE_API const char *sluice_last_error(void);
 SLUICE_API const char *sluice_version(void);
 SLUICE_API int sluice_api_version(void);
 
+/* How bad, or how chatty, a message is. */
 enum sluice_log_level {
     SLUICE_LOG_ERROR = 0, /* something was lost or refused */
     SLUICE_LOG_WARN = 1,  /* something is odd */

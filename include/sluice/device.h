@@ -43,7 +43,9 @@ SLUICE_API int sluice_device_open(struct sluice_device *device, const char *name
  * Returns: 0; SLUICE_E_LIMIT if `size` is too small. */
 SLUICE_API int sluice_device_name(struct sluice_device device, char *name, size_t size);
 
-/* Waits for all work of the device that this process queued.
+/* Waits for the work queued so far on the device's streams, wrapped ones too, and on its default
+ * stream. Not for non-blocking streams of other libraries that nobody wrapped: to wait for those
+ * would break captures.
  * Thread: any. Blocks: until it is done.
  * Returns: 0; SLUICE_E_CAPTURING while a stream of it captures. */
 SLUICE_API int sluice_device_synchronize(struct sluice_device device);
@@ -70,7 +72,8 @@ struct sluice_stream_params {
 
 /* Creates a stream; `params` may be NULL.
  * Owns: the device; end it with sluice_stream_destroy.
- * Thread: any. */
+ * Thread: any.
+ * Returns: 0; SLUICE_E_INVALID for params->size or values that are none; SLUICE_E_NO_MEMORY. */
 SLUICE_API int sluice_stream_create(struct sluice_device device,
                                     const struct sluice_stream_params *params,
                                     struct sluice_stream *stream);
@@ -88,11 +91,13 @@ SLUICE_API int sluice_stream_wrap(struct sluice_device device, uintptr_t native,
 
 /* The device's default stream. It cannot be destroyed; each call gives the same handle until a
  * reset.
- * Thread: any. */
+ * Thread: any.
+ * Returns: 0; SLUICE_E_NO_MEMORY. */
 SLUICE_API int sluice_stream_default(struct sluice_device device, struct sluice_stream *stream);
 
 /* The native stream (a CUstream as an integer); 0 on `host`.
- * Thread: any. */
+ * Thread: any.
+ * Returns: 0. */
 SLUICE_API int sluice_stream_native(struct sluice_stream stream, uintptr_t *native);
 
 /* Work queued on `stream` from now on waits for the work queued on `other` so far, or for the
@@ -149,15 +154,17 @@ struct sluice_stream_info {
     struct sluice_device device;
 };
 
-/* Fills in what fits in the info->size that the caller has set.
- * Thread: any. */
+/* Says what a stream is: fills in what fits in the info->size that the caller has set.
+ * Thread: any.
+ * Returns: 0; SLUICE_E_INVALID for an info->size that was not set. */
 SLUICE_API int sluice_stream_info(struct sluice_stream stream, struct sluice_stream_info *info);
 
 enum sluice_event_flags { SLUICE_EVENT_TIMING = 1 };
 
 /* Creates an event; `flags` is 0 or SLUICE_EVENT_TIMING.
  * Owns: the device; end it with sluice_event_destroy.
- * Thread: any. */
+ * Thread: any.
+ * Returns: 0; SLUICE_E_INVALID for other flags; SLUICE_E_NO_MEMORY. */
 SLUICE_API int sluice_event_create(struct sluice_device device, uint32_t flags,
                                    struct sluice_event *event);
 
@@ -186,7 +193,8 @@ SLUICE_API int sluice_event_elapsed(struct sluice_event start, struct sluice_eve
                                     double *milliseconds);
 
 /* Ends the handle; waits queued on it stay. Clears it; a zero handle is done already.
- * Thread: any. */
+ * Thread: any.
+ * Returns: 0; SLUICE_E_STALE if it was destroyed already. */
 SLUICE_API int sluice_event_destroy(struct sluice_event *event);
 
 #ifdef __cplusplus

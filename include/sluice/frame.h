@@ -57,7 +57,8 @@ struct sluice_frame {
 SLUICE_API int sluice_frame_array(const struct sluice_frame *frame, const char *name, struct sluice_array *array);
 
 /* The same by index, 0 to array_count - 1.
- * Thread: any, while the frame is held. */
+ * Thread: any, while the frame is held.
+ * Returns: as sluice_frame_array. */
 SLUICE_API int sluice_frame_array_at(const struct sluice_frame *frame, uint32_t index, struct sluice_array *array);
 
 /* Writer, between begin and commit: gives this frame's array another shape of the same data type and

@@ -94,7 +94,8 @@ SLUICE_API int sluice_reader_fetch(sluice_reader *reader, const struct sluice_fr
 
 /* The channel's format as of the generation last announced. Set format->size first.
  * Thread: one at a time on a reader.
- * Returns: 0; SLUICE_NO_WRITER before the first writer was met. */
+ * Returns: 0; SLUICE_NO_WRITER before the first writer was met; SLUICE_E_FORMAT for a format->size that was
+ * not set. */
 SLUICE_API int sluice_reader_format(sluice_reader *reader, struct sluice_format *format);
 
 /* A descriptor that is readable when an acquire would not have to wait: a frame is there, or something
@@ -120,17 +121,21 @@ struct sluice_reader_stats {
     uint64_t latency_ns;     /* commit to acquire, of the frame taken last */
     uint64_t reserved[4];
 };
-/* Thread: any. Set stats->size first. */
+/* Says what the reader has taken and missed, and how late. Set stats->size first.
+ * Thread: any.
+ * Returns: 0; SLUICE_E_INVALID for a stats->size that was not set. */
 SLUICE_API int sluice_reader_stats(sluice_reader *reader, struct sluice_reader_stats *stats);
 
 /* Takes no more frames: acquire says SLUICE_E_STALE, and what is unread holds no writer up. Frames held
  * stay readable until they are released; close follows when the last one was.
- * Thread: one at a time on a reader. Blocks: never. */
+ * Thread: one at a time on a reader. Blocks: never.
+ * Returns: 0. */
 SLUICE_API int sluice_reader_stop(sluice_reader *reader);
 
 /* Ends the reader; frames it still holds are released, their memory must not be used any more. Clears
  * the handle; NULL is done already.
- * Thread: one at a time on a reader. */
+ * Thread: one at a time on a reader.
+ * Returns: 0. */
 SLUICE_API int sluice_reader_close(sluice_reader **reader);
 
 #ifdef __cplusplus

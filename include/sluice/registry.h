@@ -36,14 +36,28 @@ SLUICE_API int sluice_registry_list(const char *folder, struct sluice_registry_e
 
 typedef struct sluice_watch sluice_watch;
 
-/* Watches a folder (NULL: the default one) for channels that come and go. The descriptor is readable
- * when something changed since the last sluice_registry_watch_next, which waits up to timeout_ns and
- * says 0 (list again) or SLUICE_TIMEOUT.
- * Owns: the caller, until close, which clears the handle.
- * Thread: one at a time on a watch. */
+/* Watches a folder (NULL: the default one, which is made if it is missing) for channels that come and go.
+ * Owns: the caller, until sluice_registry_watch_close.
+ * Thread: any.
+ * Returns: 0; SLUICE_E_NOT_FOUND, SLUICE_E_PERMISSION for the folder; SLUICE_E_NO_DESCRIPTORS;
+ * SLUICE_E_NO_MEMORY. */
 SLUICE_API int sluice_registry_watch_open(sluice_watch **watch, const char *folder);
+
+/* A descriptor that is readable when something changed since the last sluice_registry_watch_next; for poll,
+ * epoll, select. Do not read from it.
+ * Owns: the watch.
+ * Thread: one at a time on a watch.
+ * Returns: the descriptor. */
 SLUICE_API int sluice_registry_watch_fd(sluice_watch *watch);
+
+/* Waits until a channel came or went since the last call.
+ * Thread: one at a time on a watch. Blocks: up to timeout_ns (SLUICE_DEFAULT: 1 s).
+ * Returns: 0: list again; SLUICE_TIMEOUT. */
 SLUICE_API int sluice_registry_watch_next(sluice_watch *watch, int64_t timeout_ns);
+
+/* Ends the watch. Clears the handle; NULL is done already.
+ * Thread: one at a time on a watch.
+ * Returns: 0. */
 SLUICE_API int sluice_registry_watch_close(sluice_watch **watch);
 
 /* One reader, as its writer sees it. */
@@ -61,7 +75,11 @@ struct sluice_reader_info {
     int64_t joined_ns;     /* CLOCK_MONOTONIC */
     char path[32];         /* how frames reach it: "mapped" */
     char copy_reason[96];  /* why anything is copied; empty: nothing is */
-    uint64_t reserved[4];
+    uint64_t latency_total_ns; /* commit to acquire, of all frames taken together: what it grew by between two
+                                  looks, over what `taken` grew by, is the average */
+    uint64_t latency_max_ns;   /* the longest of the last one to two seconds in which frames were taken */
+    uint64_t lease_mean_ns;    /* acquire to release, of the last few leases; at most one in 10 ms is timed */
+    uint64_t reserved;
 };
 
 struct sluice_channel_info {

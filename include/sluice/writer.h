@@ -115,8 +115,8 @@ SLUICE_API int sluice_pin_drop(sluice_pin **pin);
 SLUICE_API int sluice_writer_send(sluice_writer *writer, const struct sluice_array *arrays, uint32_t count,
                                   struct sluice_stream stream, struct sluice_ticket *ticket);
 
-/* The same with times and metadata: takes capture_ns (0: now), capture_clock, meta and meta_size from
- * `frame`, and fills in its sequence, session, times, slot and generation. The frame is neither begun nor
+/* The same with times and metadata: takes capture_ns (0 on SLUICE_CLOCK_MONOTONIC: now), capture_clock, meta
+ * and meta_size from `frame`, and fills in its sequence, session, times, slot and generation. The frame is neither begun nor
  * committed by this; everything else in it is ignored.
  * Thread: one at a time on a writer. Blocks: as begin with SLUICE_DEFAULT.
  * Returns: as send; SLUICE_E_LIMIT for more metadata than SLUICE_MAX_META. */
@@ -132,7 +132,8 @@ SLUICE_API int sluice_writer_send_frame(sluice_writer *writer, struct sluice_fra
 SLUICE_API int sluice_writer_reformat(sluice_writer *writer, const struct sluice_format *format);
 
 /* The channel's format as it is now, completed. Set format->size first.
- * Thread: one at a time on a writer. */
+ * Thread: one at a time on a writer.
+ * Returns: 0; SLUICE_E_FORMAT for a format->size that was not set. */
 SLUICE_API int sluice_writer_format(sluice_writer *writer, struct sluice_format *format);
 
 struct sluice_writer_stats {
@@ -153,16 +154,19 @@ struct sluice_writer_stats {
     uint64_t readers_died;  /* that left without a word */
     uint64_t refused;       /* connections: permission, versions, nonsense, no place */
 };
-/* Thread: any. Set stats->size first. */
+/* Says what the writer has committed and dropped, and what became of its readers. Set stats->size first.
+ * Thread: any.
+ * Returns: 0; SLUICE_E_INVALID for a stats->size that was not set. */
 SLUICE_API int sluice_writer_stats(sluice_writer *writer, struct sluice_writer_stats *stats);
 
 /* Ends the channel: readers get what they have not read, then SLUICE_CLOSED. Frames still begun are
  * cancelled. Clears the handle; NULL is done already.
- * Thread: one at a time on a writer. */
+ * Thread: one at a time on a writer.
+ * Returns: 0. */
 SLUICE_API int sluice_writer_close(sluice_writer **writer);
 
-/* Is the copy done? Waits up to timeout_ns.
- * Thread: any.
+/* Is the copy done? Waits until it is.
+ * Thread: any. Blocks: up to timeout_ns.
  * Returns: 0; SLUICE_TIMEOUT; SLUICE_E_HANDLE for a zero ticket. */
 SLUICE_API int sluice_ticket_wait(struct sluice_ticket ticket, int64_t timeout_ns);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader's frame from acquire to release.
+ * A reader takes a frame, or waits for one.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,14 +11,14 @@
 #include "util/hooks.h"
 #include "util/result.h"
 
-#define HELD_ENDING 1        /* a token that no frame has */
 #define RETRIES_BEFORE_YIELD 64 /* protocol 1.14 */
 
 /* ---- taking ---- */
 
+/* NULL if as many frames are out as it may hold. */
 static struct sl_held *free_entry(struct sluice_reader *reader)
 {
-    for (uint32_t i = 0; i < SLUICE_MAX_SLOTS; i++)
+    for (uint32_t i = 0; i < reader->params.hold; i++)
         if (sl_load(&reader->held[i].token, acquire) == 0)
             return &reader->held[i];
     return NULL;
@@ -56,13 +56,11 @@ static int64_t our_time(const struct sl_link *link, int64_t theirs)
     return (int64_t)((uint64_t)theirs - (uint64_t)link->clock_offset_ns);
 }
 
-static void fill_frame(struct sluice_reader *reader, struct sl_held *entry, const struct sl_record *record,
-                       struct sluice_frame *frame)
+static void fill_frame(struct sluice_reader *reader, const struct sl_held *entry, const struct sl_record *record,
+                       uint64_t token, struct sluice_frame *frame)
 {
     struct sl_session *session = entry->session;
     struct sl_link *link = session->link;
-    uint64_t token = ++reader->next_token << 8 | (uint64_t)(entry - reader->held) | UINT64_C(1) << 63;
-    int64_t now = sl_os_now();
 
     *frame = (struct sluice_frame){
         .sequence = entry->sequence,
@@ -89,8 +87,16 @@ static void fill_frame(struct sluice_reader *reader, struct sl_held *entry, cons
         frame->flags |= SLUICE_FRAME_NEW_FORMAT;
     session->generation = frame->generation;
     reader->last_session = link->session;
+}
 
+/* For statistics and observers. */
+static void count_frame(struct sluice_reader *reader, const struct sl_held *entry, const struct sluice_frame *frame,
+                        uint64_t token)
+{
+    struct sl_link *link = entry->session->link;
+    int64_t now = sl_os_now();
     uint64_t latency = now > frame->commit_ns ? (uint64_t)now - (uint64_t)frame->commit_ns : 0;
+
     sl_store(&link->page.lease_ns[entry->slot], (uint64_t)now + (uint64_t)link->clock_offset_ns, relaxed);
     sl_store(&reader->latency_ns, latency, relaxed);
     sl_store(&reader->taken, sl_load(&reader->taken, relaxed) + 1, relaxed);
@@ -99,7 +105,7 @@ static void fill_frame(struct sluice_reader *reader, struct sl_held *entry, cons
     sl_store(link->page.missed, sl_load(&reader->missed, relaxed), relaxed);
     sl_store(link->page.latency_ns, latency, relaxed);
     sl_store(link->page.last, entry->sequence, relaxed);
-    sl_store(&entry->token, token, release);
+    sl_timing_taken(&reader->timing, &link->page, now, latency, token);
 }
 
 /* A held slot becomes a frame; SLUICE_AGAIN while its memory has not come. */
@@ -115,24 +121,23 @@ static int make_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequ
         return r;
     struct sl_record header; /* copied once, then checked, then used; its arrays when they are asked for */
     memcpy(&header, record, offsetof(struct sl_record, arrays));
-    if ((r = check_record(reader, &header, memory, sequence)) != 0) {
-        sl_add(&memory->held, (uint32_t)-1);
+    if ((r = check_record(reader, &header, memory, sequence)) != 0)
         return r;
-    }
     SL_KILL_POINT("before_keep");
     sl_lease_keep(&session->lease, sequence);
     SL_KILL_POINT("after_keep");
     *entry = (struct sl_held){
-        .token = HELD_ENDING,
+        .token = SL_HELD_ENDING,
         .session = session,
         .memory = memory,
         .address = (char *)memory->object.address + header.offset,
         .slot = slot,
         .sequence = sequence,
     };
-    sl_add(&session->held, 1);
-    sl_add(&reader->held_count, 1);
-    fill_frame(reader, entry, &header, frame);
+    uint64_t token = ++reader->next_token << 8 | (uint64_t)(entry - reader->held) | UINT64_C(1) << 63;
+    fill_frame(reader, entry, &header, token, frame);
+    count_frame(reader, entry, frame, token);
+    sl_store(&entry->token, token, release);
     SL_KILL_POINT("after_acquire");
     return 0;
 }
@@ -154,18 +159,25 @@ static bool called(const struct sluice_reader *reader)
     return sl_load(&reader->attention, seq_cst) || sl_load(&reader->closing, seq_cst);
 }
 
-/* Before a sleep, and in the spin. */
-static bool must_look(const struct sluice_reader *reader)
+bool sl_acquire_has_news(const struct sluice_reader *reader)
 {
     const struct sl_session *session = reader->session;
 
-    if (called(reader))
+    if (sl_load(&reader->attention, seq_cst))
         return true;
-    if (!session || sl_load(&session->link->gone, acquire))
+    if (!session)
         return false;
     if (is_evicted(session))
         return !session->told_evicted;
-    return sl_lease_pending(&session->lease) || sl_load(session->link->closed, acquire);
+    return sl_lease_pending(&session->lease) || (sl_load(session->link->closed, acquire) && !session->told_closed);
+}
+
+/* Before a sleep, and in the spin. What a session that is gone has left, acquire has tried to take already. */
+static bool must_look(const struct sluice_reader *reader)
+{
+    bool gone = reader->session && sl_load(&reader->session->link->gone, acquire);
+
+    return called(reader) || (!gone && sl_acquire_has_news(reader));
 }
 
 static void spin(const struct sluice_reader *reader, int64_t deadline)
@@ -213,8 +225,7 @@ static int wait_for_memory(struct sluice_reader *reader, uint32_t slot, uint64_t
 
     while ((r = make_frame(reader, slot, sequence, frame)) == SLUICE_AGAIN) {
         if (sl_load(&reader->session->link->gone, acquire)) {
-            sl_lease_keep(&reader->session->lease, sequence); /* it never will: the frame is lost */
-            reader->session->lease.skipped++;
+            reader->session->lease.given_up = sequence; /* it never will, by this link */
             return SLUICE_TIMEOUT;
         }
         if (sl_os_now() >= deadline || sl_load(&reader->closing, acquire))
@@ -238,7 +249,7 @@ static int try_take(struct sluice_reader *reader, int64_t deadline, struct sluic
     /* A writer that lives on does not look at the leases of a reader that it evicted. */
     if (!session || is_evicted(session))
         return SLUICE_TIMEOUT;
-    sl_session_prune(session);
+    sl_session_prune(reader);
     while ((slot = sl_lease_take(&session->lease, &sequence)) == SL_LEASE_RETRY) {
         if (++retries % RETRIES_BEFORE_YIELD != 0)
             continue;
@@ -258,17 +269,22 @@ static int try_take(struct sluice_reader *reader, int64_t deadline, struct sluic
     return r;
 }
 
-static int nothing_came(const struct sluice_reader *reader)
+/* With what the last attempt to find a writer said, if it failed. */
+static int no_session(const struct sluice_reader *reader, int result, const char *why)
 {
     char text[sizeof reader->join->text];
 
+    sl_service_lock();
+    snprintf(text, sizeof text, "%s", reader->join->result ? reader->join->text : "");
+    sl_service_unlock();
+    return sl_fail(result, "channel '%s' %s%s%s", reader->name, why, text[0] ? ": " : "", text);
+}
+
+static int nothing_came(const struct sluice_reader *reader)
+{
     if (reader->session && !is_over(reader->session))
         return sl_fail(SLUICE_TIMEOUT, "channel '%s': no new frame came in time", reader->name);
-    sl_service_lock();
-    snprintf(text, sizeof text, "%s", reader->join->text);
-    sl_service_unlock();
-    return sl_fail(SLUICE_NO_WRITER, "channel '%s' has no writer at the moment%s%s", reader->name, text[0] ? ": " : "",
-                   text);
+    return no_session(reader, SLUICE_NO_WRITER, "has no writer at the moment");
 }
 
 static int too_many(const struct sluice_reader *reader)
@@ -277,7 +293,7 @@ static int too_many(const struct sluice_reader *reader)
     size_t used = 0;
 
     for (uint32_t i = 0; i < SLUICE_MAX_SLOTS && used < sizeof list - 24; i++)
-        if (sl_load(&reader->held[i].token, acquire) > HELD_ENDING)
+        if (sl_load(&reader->held[i].token, acquire) > SL_HELD_ENDING)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%llu", used ? ", " : "",
                                      (unsigned long long)reader->held[i].sequence);
     return sl_fail(SLUICE_E_LIMIT, "channel '%s': this reader holds %u frames already (%s): release one, or open it with a larger hold",
@@ -289,7 +305,7 @@ static int acquire(struct sluice_reader *reader, int64_t timeout_ns, struct slui
     int64_t deadline = 0; /* a first look; the clock is read only if there is need to wait */
     int r;
 
-    if (sl_load(&reader->held_count, acquire) >= reader->params.hold)
+    if (!free_entry(reader))
         return too_many(reader);
     for (;;) {
         sl_session_attend(reader);
@@ -320,13 +336,33 @@ static int acquire(struct sluice_reader *reader, int64_t timeout_ns, struct slui
                 return r;
             if (reader->session && sl_load(reader->session->link->closed, acquire)) {
                 reader->session->told_closed = true;
-                return sl_fail(SLUICE_CLOSED, "channel '%s': its writer has closed it", reader->name);
+                return no_session(reader, SLUICE_CLOSED, "was closed by its writer");
             }
         }
         if (timeout_ns == 0 || sl_os_now() >= deadline)
             return nothing_came(reader);
         wait_for_news(reader, deadline, false);
     }
+}
+
+/* Debug builds find a second thread in acquire (protocol 2.6). */
+static bool enter(struct sluice_reader *reader)
+{
+#ifndef NDEBUG
+    return sl_exchange(&reader->busy, 1) == 0;
+#else
+    (void)reader;
+    return true;
+#endif
+}
+
+static void leave(struct sluice_reader *reader)
+{
+#ifndef NDEBUG
+    sl_store(&reader->busy, 0, release);
+#else
+    (void)reader;
+#endif
 }
 
 int sluice_reader_acquire(sluice_reader *handle, struct sluice_stream stream, int64_t timeout_ns,
@@ -343,99 +379,14 @@ int sluice_reader_acquire(sluice_reader *handle, struct sluice_stream stream, in
         r = sl_fail(SLUICE_E_INVALID, "channel '%s': a time-out of %lld ns", reader->name, (long long)timeout_ns);
     else
         r = sl_stream_check(stream, reader->device);
-#ifndef NDEBUG
-    if (r == 0 && sl_exchange(&reader->busy, 1) != 0) {
+    if (r == 0 && !enter(reader)) {
         r = sl_fail(SLUICE_E_BUSY, "channel '%s': two threads acquire from one reader at once: open one each", reader->name);
-        goto out;
-    }
-#endif
-    if (r == 0) {
+    } else if (r == 0) {
         r = acquire(reader, timeout_ns == SLUICE_DEFAULT ? SLUICE_S : timeout_ns, frame);
         if (reader->gate >= 0)
             sl_gate_settle(reader);
+        leave(reader);
     }
-#ifndef NDEBUG
-    sl_store(&reader->busy, 0, release);
-out:
-#endif
     sl_object_drop(&reader->object);
     return r;
-}
-
-/* ---- release ---- */
-
-/* The entry of a frame that is out, or NULL with a sentence. */
-static struct sl_held *find_entry(struct sluice_reader *reader, const struct sluice_frame *frame)
-{
-    uint64_t index = frame->opaque[SL_FRAME_ENTRY], token = frame->opaque[SL_FRAME_TOKEN];
-
-    if (frame->opaque[SL_FRAME_OWNER] == atomic_load_explicit(&reader->object.id, memory_order_relaxed) &&
-        index < SLUICE_MAX_SLOTS && token > HELD_ENDING &&
-        sl_load(&reader->held[index].token, acquire) == token)
-        return &reader->held[index];
-    sl_say("channel '%s': this frame was released already, or is not this reader's", reader->name);
-    return NULL;
-}
-
-static int release_frame(struct sluice_reader *reader, struct sluice_frame *frame, struct sluice_stream stream)
-{
-    struct sl_held *entry = find_entry(reader, frame);
-    uint64_t token = frame->opaque[SL_FRAME_TOKEN];
-    int r;
-
-    if (!entry)
-        return SLUICE_E_STALE;
-    if ((r = sl_stream_check(stream, reader->device)) != 0)
-        return r;
-    /* Of several threads that release the same frame one comes through. */
-    if (!atomic_compare_exchange_strong_explicit(&entry->token, &token, HELD_ENDING, memory_order_acq_rel,
-                                                 memory_order_relaxed))
-        return sl_fail(SLUICE_E_STALE, "channel '%s': this frame was released already", reader->name);
-
-    struct sl_session *session = entry->session;
-    struct sl_link *link = session->link;
-    SL_KILL_POINT("before_release");
-    sl_lease_end(&session->lease, entry->slot);
-    SL_KILL_POINT("after_release");
-    bool lost = sl_load(link->page.evicted, seq_cst) != 0;
-    if (sl_load(link->waiting, relaxed))
-        (void)sl_os_send(link->wake_fd, "", 1, NULL, 0);
-    memset(frame->opaque, 0, sizeof frame->opaque);
-    frame->meta = NULL;
-    sl_add(&entry->memory->held, (uint32_t)-1);
-    sl_store(&entry->token, 0, release);
-    sl_add(&reader->held_count, (uint32_t)-1);
-    sl_add(&session->held, (uint32_t)-1); /* last: an old session may be gone from here on */
-    if (lost)
-        return sl_fail(SLUICE_E_LOST, "channel '%s': the writer took this frame back while it was read: it may not have been whole",
-                       reader->name);
-    return 0;
-}
-
-int sluice_reader_release(sluice_reader *handle, struct sluice_frame *frame, struct sluice_stream stream)
-{
-    struct sluice_reader *reader;
-    int r = sl_reader_hold(handle, &reader);
-
-    if (r != 0)
-        return r;
-    r = frame ? release_frame(reader, frame, stream)
-              : sl_fail(SLUICE_E_INVALID, "channel '%s': no frame to release was given", reader->name);
-    sl_object_drop(&reader->object);
-    return r;
-}
-
-int sl_reader_view(struct sl_object *object, const struct sluice_frame *frame, struct sl_view *view)
-{
-    struct sluice_reader *reader = (struct sluice_reader *)object;
-    struct sl_held *entry = find_entry(reader, frame);
-
-    if (!entry)
-        return SLUICE_E_STALE;
-    view->format = &entry->memory->format;
-    view->record = entry->session->link->ops->link_record(entry->session->link, entry->slot);
-    view->address = entry->address;
-    view->array_count = entry->memory->format.array_count;
-    view->read_only = !entry->session->link->writable;
-    return 0;
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Formats: adding arrays, the check of the whole, where arrays lie in a slot, equality.
+ * Formats: adding arrays, the check of the whole, where arrays lie in a slot.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "core/format.h"
-#include "util/checked.h"
 #include "util/result.h"
 
 /* Version 1 of the struct: callers' are never smaller. Later fields come behind the arrays. */
@@ -368,31 +367,4 @@ int sluice_format_find(const struct sluice_format *format, const char *name)
     }
     return sl_fail(SLUICE_E_NOT_FOUND, "there is no array '%.31s'; there are: %s", name,
                    at ? names : "none");
-}
-
-static bool image_equal(const struct sluice_image *a, const struct sluice_image *b)
-{
-    return a->pixel_format == b->pixel_format && a->width == b->width && a->height == b->height &&
-           a->plane_count == b->plane_count &&
-           memcmp(a->planes, b->planes, sizeof a->planes) == 0 &&
-           memcmp(&a->colour, &b->colour, sizeof a->colour) == 0 && a->row_order == b->row_order &&
-           a->alpha == b->alpha;
-}
-
-static bool array_equal(const struct sluice_array *a, const struct sluice_array *b)
-{
-    return strcmp(a->name, b->name) == 0 && a->offset == b->offset && a->nbytes == b->nbytes &&
-           sl_dtype_equal(a->dtype, b->dtype) && a->ndim == b->ndim &&
-           memcmp(a->shape, b->shape, sizeof a->shape) == 0 &&
-           memcmp(a->strides, b->strides, sizeof a->strides) == 0 &&
-           image_equal(&a->image, &b->image);
-}
-
-bool sl_format_equal(const struct sluice_format *a, const struct sluice_format *b)
-{
-    bool equal = a->array_count == b->array_count && a->pitch_align == b->pitch_align &&
-                 a->slot_bytes == b->slot_bytes;
-    for (uint32_t i = 0; equal && i < a->array_count; i++)
-        equal = array_equal(&a->arrays[i], &b->arrays[i]);
-    return equal;
 }

@@ -149,7 +149,4 @@ int sl_format_load(struct sluice_format *own, const struct sluice_format *caller
 /* Copies one of ours into a caller's, by its size, which must be set. */
 int sl_format_store(struct sluice_format *caller, const struct sluice_format *own);
 
-/* Are two completed formats the same in everything, colour included? */
-bool sl_format_equal(const struct sluice_format *a, const struct sluice_format *b);
-
 #endif

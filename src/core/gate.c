@@ -7,21 +7,6 @@
 #include "core/reader.h"
 #include "util/result.h"
 
-bool sl_reader_has_news(struct sluice_reader *reader)
-{
-    struct sl_session *session = reader->session;
-
-    if (sl_load(&reader->attention, seq_cst))
-        return true;
-    if (!session)
-        return false;
-    if (sl_load(session->link->page.evicted, acquire))
-        return !session->told_evicted;
-    if (sl_lease_pending(&session->lease))
-        return true;
-    return sl_load(session->link->closed, acquire) && !session->told_closed;
-}
-
 void sl_gate_settle(struct sluice_reader *reader)
 {
     struct sl_session *session = reader->session;
@@ -35,7 +20,7 @@ void sl_gate_settle(struct sluice_reader *reader)
         sl_store(session->link->page.want_fd, sl_lease_want(&session->lease), seq_cst);
     }
     /* What came before the flag was up is told by the note, what comes after it by the socket. */
-    if (sl_reader_has_news(reader))
+    if (sl_acquire_has_news(reader))
         sl_os_note_set(reader->note);
 }
 

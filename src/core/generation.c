@@ -126,6 +126,8 @@ static uint32_t make_ids(struct sluice_writer *writer)
     }
     sl_generation_retire(writer, SL_KEEP_DEPTH);
     if (free_ids(writer) < LEAST_IDS)
+        (void)writer->serve->ops->evict(writer->serve, writer->params.lease_timeout_ns);
+    if (free_ids(writer) < LEAST_IDS)
         sl_generation_retire(writer, SL_KEEP_LEASED);
     return free_ids(writer);
 }

@@ -87,7 +87,8 @@ int sl_lease_take(struct sl_lease *lease, uint64_t *sequence)
         lease->retries++;
         /* Beyond our depth, or it would not have been marked. Whoever else holds it may make the writer
          * mark and restore it again and again: we go on behind it. */
-        lease->given_up = in_order ? q : 0;
+        if (in_order)
+            lease->given_up = q;
         return SL_LEASE_RETRY;
     }
     *sequence = q;
@@ -97,7 +98,7 @@ int sl_lease_take(struct sl_lease *lease, uint64_t *sequence)
 void sl_lease_keep(struct sl_lease *lease, uint64_t sequence)
 {
     bool in_order = lease->mode == SLUICE_IN_ORDER;
-    uint64_t want = in_order ? sl_load(lease->page.cursor, relaxed) : sl_lease_want(lease);
+    uint64_t want = sl_lease_next(lease);
 
     if (in_order) /* I3: never before the lease */
         sl_store(lease->page.cursor, sequence + lease->every, release);
@@ -111,13 +112,17 @@ void sl_lease_end(struct sl_lease *lease, uint32_t slot)
     sl_store(&lease->page.lease[slot], 0, release); /* R6, I5 */
 }
 
+uint64_t sl_lease_next(const struct sl_lease *lease)
+{
+    if (lease->mode == SLUICE_IN_ORDER)
+        return sl_load(lease->page.cursor, relaxed);
+    return lease->last ? lease->last + lease->every : 1;
+}
+
 uint64_t sl_lease_want(const struct sl_lease *lease)
 {
-    if (lease->mode == SLUICE_IN_ORDER) {
-        uint64_t cursor = sl_load(lease->page.cursor, relaxed);
-        return cursor > lease->given_up ? cursor : lease->given_up + 1;
-    }
-    return lease->last ? lease->last + lease->every : 1;
+    uint64_t next = sl_lease_next(lease);
+    return next > lease->given_up ? next : lease->given_up + 1;
 }
 
 bool sl_lease_pending(const struct sl_lease *lease)

@@ -15,7 +15,8 @@ struct sl_lease {
     uint32_t mode;    /* enum sluice_mode */
     uint32_t every;   /* each n-th frame, 1 or more */
     uint64_t last;    /* newest: sequence taken last; 0: none */
-    uint64_t given_up; /* in order: a frame at or behind the cursor that the writer took back; 0: none */
+    uint64_t given_up; /* a frame that cannot be had, and all before it: taken back by the writer, or in a
+                          memory that never came; 0: none */
     uint64_t skipped; /* frames passed over, less those that `every` asked for */
     uint64_t retries; /* frames that the writer took back under our hands */
 };
@@ -35,7 +36,8 @@ void sl_lease_keep(struct sl_lease *lease, uint64_t sequence);
 /* R6, I5: one release-store of 0. On a GPU one queued write takes its place. */
 void sl_lease_end(struct sl_lease *lease, uint32_t slot);
 
-/* The first sequence that a take could give. */
+/* The first sequence behind the frame that was kept last; and the first that a take could give. */
+uint64_t sl_lease_next(const struct sl_lease *lease);
 uint64_t sl_lease_want(const struct sl_lease *lease);
 
 /* Has one been committed? */

@@ -2,7 +2,6 @@
  *
  * A writer's frame from begin to commit or cancel.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "core/view.h"
@@ -26,8 +25,7 @@ static int take(struct sluice_writer *writer, enum sl_keep keep)
         sl_generation_retire(writer, keep);
     sl_mutex_lock(&serve->lock);
     int slot = sl_ring_take(&writer->ring, serve->readers, serve->reader_count, keep, &stolen);
-    if (slot >= 0)
-        writer->totals.stolen += stolen;
+    writer->totals.stolen += stolen;
     sl_mutex_unlock(&serve->lock);
     return slot;
 }
@@ -44,8 +42,7 @@ bool sl_publish_wait(struct sluice_writer *writer, int64_t timeout_ns, bool (*en
         uint32_t freed = sl_load(&serve->freed, acquire);
         if ((found = enough(writer, out)) || now >= deadline)
             break;
-        if (writer->params.lease_timeout_ns)
-            serve->ops->evict(serve, writer->params.lease_timeout_ns);
+        serve->ops->evict(serve, writer->params.lease_timeout_ns);
         int64_t until = now + look;
         (void)sl_os_wait(&serve->freed, freed, until < deadline ? until : deadline);
         look = look * 2 < LAST_LOOK ? look * 2 : LAST_LOOK;
@@ -79,8 +76,7 @@ static int find_slot(struct sluice_writer *writer, int64_t timeout_ns)
         (void)sl_publish_wait(writer, timeout_ns, take_kept, &slot);
         return slot;
     }
-    if (writer->params.lease_timeout_ns &&
-        writer->serve->ops->evict(writer->serve, writer->params.lease_timeout_ns) > 0 &&
+    if (writer->serve->ops->evict(writer->serve, writer->params.lease_timeout_ns) > 0 &&
         (slot = take(writer, SL_KEEP_DEPTH)) >= 0)
         return slot;
     return take(writer, SL_KEEP_LEASED);
@@ -247,7 +243,6 @@ int sl_writer_view(struct sl_object *object, const struct sluice_frame *frame, s
     view->reshaped = &writer->slots[slot].reshaped;
     view->format = &writer->format;
     view->address = writer->slots[slot].address;
-    view->array_count = writer->format.array_count;
     view->read_only = false;
     return 0;
 }

@@ -240,6 +240,15 @@ int sluice_reader_format(sluice_reader *handle, struct sluice_format *format)
     return r;
 }
 
+static uint32_t count_held(const struct sluice_reader *reader)
+{
+    uint32_t held = 0;
+
+    for (uint32_t i = 0; i < reader->params.hold; i++)
+        held += sl_load(&reader->held[i].token, relaxed) != 0;
+    return held;
+}
+
 int sluice_reader_stats(sluice_reader *handle, struct sluice_reader_stats *caller)
 {
     struct sluice_reader *reader;
@@ -252,7 +261,7 @@ int sluice_reader_stats(sluice_reader *handle, struct sluice_reader_stats *calle
         .missed = sl_load(&reader->missed, relaxed),
         .retries = sl_load(&reader->retries, relaxed),
         .sessions = sl_load(&reader->sessions, relaxed),
-        .held = sl_load(&reader->held_count, relaxed),
+        .held = count_held(reader),
         .latency_ns = sl_load(&reader->latency_ns, relaxed),
     };
     sl_service_lock();

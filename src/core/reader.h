@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Inside a reader: reader.c opens and closes, acquire.c takes and releases frames, session.c follows
- * the channel's writers as they come and go, gate.c keeps the descriptor that programs poll.
+ * Inside a reader: reader.c opens and closes, acquire.c takes frames, release.c gives them back,
+ * session.c follows the channel's writers as they come and go, gate.c keeps the descriptor that
+ * programs poll.
  *
  * Three kinds of threads meet here: the caller in acquire (one at a time), callers in release and in
  * frame calls (any), and the service thread, which brings links and news under the service lock.
@@ -12,6 +13,7 @@
 #include <sluice/reader.h>
 
 #include "core/lease.h"
+#include "core/timing.h"
 #include "device/device.h"
 #include "sync/sync.h"
 #include "wire/wire.h"
@@ -27,7 +29,6 @@ struct sl_session {
     struct sl_session *next; /* of older ones that still hold frames */
     struct sl_link *link;
     struct sl_lease lease;
-    sl_word32 held;          /* frames of it that are out */
     uint64_t dropped, skipped; /* seen with the last frame */
     uint32_t generation;     /* of the last frame; 0: none yet */
     uint32_t oldest_memory;  /* what was below is unmapped */
@@ -36,9 +37,13 @@ struct sl_session {
     struct sl_slot_map maps[SL_MAX_IDS];
 };
 
-/* A frame that is out. `token` is stored last and taken first; the rest stands still in between. */
+#define SL_HELD_ENDING 1 /* a token that no frame has */
+
+/* A frame that is out. `token` is stored last and taken first; the rest stands still in between, and so
+ * do the session and the memory that it names. Only the acquiring thread fills entries and ends what they
+ * name, so it needs no count of them: it looks. */
 struct sl_held {
-    sl_word token; /* 0: free; HELD_ENDING: being released; else the frame's */
+    sl_word token; /* 0: free; SL_HELD_ENDING: not a frame yet, or no more; else the frame's */
     struct sl_session *session;
     struct sl_link_memory *memory;
     char *address; /* of the slot */
@@ -67,12 +72,12 @@ struct sluice_reader {
     uint64_t next_token;
 
     struct sl_held held[SLUICE_MAX_SLOTS];
-    sl_word32 held_count;
     sl_word32 busy; /* a call is in acquire; debug builds find a second one (protocol 2.6) */
 
     int gate, note; /* the descriptor that programs poll, and ours in it; -1 until asked for */
 
     sl_word taken, missed, retries, sessions, latency_ns; /* statistics, relaxed */
+    struct sl_timing timing;
 };
 
 int sl_reader_hold(sluice_reader *handle, struct sluice_reader **reader);
@@ -92,15 +97,20 @@ void sl_session_attend(struct sluice_reader *reader);
 /* Goes over to a link that came, if one did. SLUICE_NO_WRITER if not. */
 int sl_session_switch(struct sluice_reader *reader);
 
-/* The memory of a slot, mapped and held once more; SLUICE_AGAIN while it has not come. */
+/* The memory of a slot, mapped; SLUICE_AGAIN while it has not come. */
 int sl_session_map(struct sl_session *session, uint32_t slot, const struct sl_record *record,
                    struct sl_link_memory **memory);
 
 /* Unmaps what the writer will not use again and nobody holds. */
-void sl_session_prune(struct sl_session *session);
+void sl_session_prune(struct sluice_reader *reader);
 
 /* Ends sessions; `all` at the end of the reader, else old ones that hold nothing. */
 void sl_session_reap(struct sluice_reader *reader, bool all);
+
+/* ---- acquire.c ---- */
+
+/* Would acquire have something to say at once? */
+bool sl_acquire_has_news(const struct sluice_reader *reader);
 
 /* ---- gate.c ---- */
 
@@ -108,8 +118,5 @@ void sl_session_reap(struct sluice_reader *reader, bool all);
 void sl_gate_settle(struct sluice_reader *reader);
 void sl_gate_enter(struct sluice_reader *reader, struct sl_link *link);
 void sl_gate_leave(struct sluice_reader *reader, struct sl_link *link);
-
-/* Would acquire have something to say at once? */
-bool sl_reader_has_news(struct sluice_reader *reader);
 
 #endif

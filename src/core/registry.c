@@ -76,24 +76,32 @@ static bool probe(int dir, const char *path, struct sluice_registry_entry *entry
     return true;
 }
 
+/* `folder`, or this process's own, whose name goes to `path`: the name, and the folder opened. */
+static int open_folder(const char **folder, char *path, size_t size, bool create, int *dir)
+{
+    struct sl_folder_options options = { .create = create };
+    bool ours = false;
+    int r;
+
+    if (!*folder) {
+        if ((r = sl_os_folder_name(path, size, &ours)) != 0)
+            return r;
+        *folder = path;
+    }
+    return sl_os_folder_open(*folder, ours, options, dir);
+}
+
 int sluice_registry_list(const char *folder, struct sluice_registry_entry *entries, size_t capacity, size_t *count)
 {
     struct listing listing = { .entries = NULL };
-    struct sl_folder_options options = { .create = false };
-    bool ours = false;
     char path[256];
-    int dir, r = 0;
+    int dir, r;
 
     if (!count || (!entries && capacity))
         return sl_fail(SLUICE_E_INVALID, "no place for the list was given");
     if ((r = sl_object_forked()) != 0)
         return r;
-    if (!folder) {
-        if ((r = sl_os_folder_name(path, sizeof path, &ours)) != 0)
-            return r;
-        folder = path;
-    }
-    if ((r = sl_os_folder_open(folder, ours, options, &dir)) == SLUICE_E_NOT_FOUND) {
+    if ((r = open_folder(&folder, path, sizeof path, false, &dir)) == SLUICE_E_NOT_FOUND) {
         *count = 0;
         return 0;
     }
@@ -135,8 +143,6 @@ static void finish_watch(struct sl_object *object)
 
 int sluice_registry_watch_open(sluice_watch **out, const char *folder)
 {
-    struct sl_folder_options options = { .create = true };
-    bool ours = false;
     char path[256];
     uint64_t handle;
     int dir, r;
@@ -145,13 +151,8 @@ int sluice_registry_watch_open(sluice_watch **out, const char *folder)
         return sl_fail(SLUICE_E_INVALID, "no place for the watch's handle was given");
     if ((r = sl_object_forked()) != 0)
         return r;
-    if (!folder) {
-        if ((r = sl_os_folder_name(path, sizeof path, &ours)) != 0)
-            return r;
-        folder = path;
-    }
     /* A folder that is not there cannot be watched: make it. */
-    if ((r = sl_os_folder_open(folder, ours, options, &dir)) != 0)
+    if ((r = open_folder(&folder, path, sizeof path, true, &dir)) != 0)
         return r;
     sl_os_close(dir);
     struct sluice_watch *watch = (struct sluice_watch *)sl_object_new(SL_HANDLE_WATCH, sizeof *watch);

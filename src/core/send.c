@@ -84,7 +84,7 @@ static int fill(const struct sl_view *view, const struct sluice_array *arrays, u
 /* Times and metadata that the caller gave. */
 static void take_header(struct sluice_frame *frame, const struct sluice_frame *header)
 {
-    if (header->capture_ns != 0)
+    if (header->capture_ns != 0 || header->capture_clock != SLUICE_CLOCK_MONOTONIC) /* 0: begin's now stays */
         frame->capture_ns = header->capture_ns;
     frame->capture_clock = header->capture_clock;
     frame->meta_size = header->meta_size;

@@ -84,9 +84,10 @@ void sl_session_attend(struct sluice_reader *reader)
 static void continue_session(struct sl_session *session, const struct sl_session *before)
 {
     struct sl_lease *lease = &session->lease;
-    uint64_t want = sl_lease_want(&before->lease), first = sl_lease_want(lease);
+    uint64_t want = sl_lease_next(&before->lease), first = sl_lease_want(lease);
 
     lease->last = before->lease.last;
+    sl_store(lease->page.last, sl_load(before->lease.page.last, relaxed), relaxed);
     session->dropped = before->dropped;
     session->generation = before->generation;
     if (lease->mode == SLUICE_IN_ORDER && first < want)
@@ -145,7 +146,7 @@ int sl_session_switch(struct sluice_reader *reader)
     return 0;
 }
 
-/* Held for the caller: the service thread takes away what nobody holds and nobody has mapped. */
+/* Held while the caller maps it: the service thread takes away what nobody holds and nobody has mapped. */
 static struct sl_link_memory *find_memory(struct sl_session *session, uint32_t number)
 {
     struct sl_link_memory *memory;
@@ -154,7 +155,7 @@ static struct sl_link_memory *find_memory(struct sl_session *session, uint32_t n
     for (memory = session->link->memories; memory && memory->memory != number; memory = memory->next)
         ;
     if (memory)
-        sl_add(&memory->held, 1);
+        sl_store(&memory->held, 1, relaxed);
     sl_service_unlock();
     return memory;
 }
@@ -167,21 +168,32 @@ int sl_session_map(struct sl_session *session, uint32_t slot, const struct sl_re
     int r;
 
     if (map->number == number && map->memory) {
-        sl_add(&map->memory->held, 1);
         *out = map->memory;
         return 0;
     }
     struct sl_link_memory *memory = find_memory(session, number);
     if (!memory)
         return SLUICE_AGAIN;
-    if (!memory->object.address &&
-        (r = memory->object.ops->map(&memory->object, session->link->writable)) != 0) {
-        sl_add(&memory->held, (uint32_t)-1);
+    r = memory->object.address ? 0 : memory->object.ops->map(&memory->object, session->link->writable);
+    sl_store(&memory->held, 0, release);
+    if (r != 0)
         return r;
-    }
     *map = (struct sl_slot_map){ .memory = memory, .number = number };
     *out = memory;
     return 0;
+}
+
+/* Does a frame that is out lie in this session, in this memory (NULL: in any)? On the acquiring thread. */
+static bool is_out(const struct sluice_reader *reader, const struct sl_session *session,
+                   const struct sl_link_memory *memory)
+{
+    for (uint32_t i = 0; i < reader->params.hold; i++) {
+        const struct sl_held *entry = &reader->held[i];
+        if (sl_load(&entry->token, acquire) != 0 && entry->session == session &&
+            (!memory || entry->memory == memory))
+            return true;
+    }
+    return false;
 }
 
 static void forget_maps(struct sl_session *session, const struct sl_link_memory *memory)
@@ -191,8 +203,9 @@ static void forget_maps(struct sl_session *session, const struct sl_link_memory 
             session->maps[s] = (struct sl_slot_map){ .number = 0 };
 }
 
-void sl_session_prune(struct sl_session *session)
+void sl_session_prune(struct sluice_reader *reader)
 {
+    struct sl_session *session = reader->session;
     uint32_t oldest = sl_load(session->link->oldest_memory, acquire);
     uint32_t came = sl_load(&session->link->memory_count, acquire);
     bool left = false;
@@ -202,7 +215,7 @@ void sl_session_prune(struct sl_session *session)
     sl_service_lock();
     for (struct sl_link_memory **link = &session->link->memories; *link;) {
         struct sl_link_memory *memory = *link;
-        if (!sl_link_forgot(session->link, memory->memory) || sl_load(&memory->held, acquire) > 0) {
+        if (!sl_link_forgot(session->link, memory->memory) || is_out(reader, session, memory)) {
             left = left || memory->memory < oldest;
             link = &memory->next;
             continue;
@@ -229,14 +242,14 @@ void sl_session_reap(struct sluice_reader *reader, bool all)
 {
     struct sl_session *idle = reader->old; /* only this thread changes the list */
 
-    while (idle && sl_load(&idle->held, acquire) > 0)
+    while (idle && is_out(reader, idle, NULL))
         idle = idle->next;
     if (!idle && !all)
         return;
     sl_service_lock();
     for (struct sl_session **link = &reader->old; *link;) {
         struct sl_session *session = *link;
-        if (!all && sl_load(&session->held, acquire) > 0) {
+        if (!all && is_out(reader, session, NULL)) {
             link = &session->next;
             continue;
         }

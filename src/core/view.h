@@ -18,7 +18,6 @@ struct sl_view {
     struct sl_record *writable_record;  /* writer's frames only */
     bool *reshaped;                     /* writer's frames only: set when the record was changed */
     char *address;                      /* of the slot */
-    uint32_t array_count;
     bool read_only;
     struct sl_object *object;           /* held until sl_view_end */
 };

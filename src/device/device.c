@@ -50,16 +50,12 @@ static bool is_cuda(const char *name)
     return looks_like(name, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx");
 }
 
-/* The kinds of device. A kind that this release cannot open has no functions: its names are
- * understood and answered with SLUICE_E_UNSUPPORTED. */
 static const struct {
-    const char *name;
-    const char *title;
     bool (*is_name)(const char *name);
     const struct sl_device_ops *ops;
 } kinds[] = {
-    { "host", "host", is_host, &sl_device_host },
-    { "cuda", "CUDA", is_cuda, NULL },
+    { is_host, &sl_device_host },
+    { is_cuda, &sl_device_cuda },
 };
 #define KINDS (sizeof(kinds) / sizeof(*kinds))
 
@@ -83,7 +79,7 @@ struct sl_device_counts sl_device_counts(void)
 const struct sl_device_ops *sl_device_kind(const char *name)
 {
     for (size_t i = 0; i < KINDS; i++) {
-        if (strcmp(kinds[i].name, name) == 0)
+        if (strcmp(kinds[i].ops->name, name) == 0)
             return kinds[i].ops;
     }
     return NULL;
@@ -100,14 +96,8 @@ int sluice_device_open(struct sluice_device *device, const char *name)
         return sl_fail(SLUICE_E_INVALID,
                        "sluice_device_open: no name (name is NULL); \"host\" works everywhere");
     for (size_t i = 0; i < KINDS; i++) {
-        if (!kinds[i].is_name(name))
-            continue;
-        if (kinds[i].ops)
+        if (kinds[i].is_name(name))
             return sl_device_open_as(kinds[i].ops, name, device);
-        return sl_fail(SLUICE_E_UNSUPPORTED,
-                       "device \"%s\": this release of Sluice has no %s device; \"host\" works "
-                       "everywhere",
-                       name, kinds[i].title);
     }
     return sl_fail(SLUICE_E_INVALID,
                    "\"%.80s\" is not the name of a device; names are \"host\", \"cuda:0\" or "

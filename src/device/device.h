@@ -50,6 +50,14 @@ struct sl_event {
     uintptr_t native;
     bool timing;
     _Atomic bool recorded;
+    _Atomic uint64_t capture; /* the kind's: the capture that it was last recorded in, 0 for none */
+};
+
+/* A stream and the capture of a graph. */
+enum sl_capture {
+    SL_CAPTURE_NONE,
+    SL_CAPTURE_ACTIVE, /* it captures, or did until something broke that */
+    SL_CAPTURE_SHUT,   /* another stream's capture keeps everybody off this one */
 };
 
 /* A kind of device. Every function is there; they may run on any thread at any time, several at
@@ -68,8 +76,8 @@ struct sl_device_ops {
     int (*stream_default)(struct sl_stream *stream);
     /* Waits for nothing; queued work still runs. Leaves a native stream that is not owned. */
     void (*stream_destroy)(struct sl_stream *stream);
-    /* Quick. */
-    int (*stream_capturing)(struct sl_stream *stream, bool *capturing);
+    /* Quick. None also where the driver does not answer: then whatever follows fails by itself. */
+    enum sl_capture (*stream_capture)(struct sl_stream *stream);
     int (*stream_query)(struct sl_stream *stream); /* 0 or SLUICE_NOT_READY */
     int (*stream_synchronize)(struct sl_stream *stream);
 
@@ -86,6 +94,7 @@ struct sl_device_ops {
 };
 
 extern const struct sl_device_ops sl_device_host;
+extern const struct sl_device_ops sl_device_cuda;
 
 /* ---- for the core ---- */
 
@@ -129,7 +138,7 @@ int sl_device_adopt(struct sl_object *object, uint64_t *only, uint64_t *id);
  * False if its name ended before. */
 bool sl_device_disown(struct sl_object *object, enum sl_end how);
 
-/* Is the stream capturing? Then SLUICE_E_CAPTURING, saying that `what` cannot be done. */
+/* 0, or SLUICE_E_CAPTURING, saying that `what` cannot be done: the stream captures or is shut. */
 int sl_stream_not_capturing(struct sl_stream *stream, const char *what);
 
 /* How many native devices, streams and events exist now. Borrowed and default streams count. */

@@ -46,11 +46,10 @@ static void host_stream_destroy(struct sl_stream *stream)
     (void)stream;
 }
 
-static int host_stream_capturing(struct sl_stream *stream, bool *capturing)
+static enum sl_capture host_stream_capture(struct sl_stream *stream)
 {
     (void)stream;
-    *capturing = false;
-    return 0;
+    return SL_CAPTURE_NONE;
 }
 
 static int host_stream_done(struct sl_stream *stream)
@@ -129,7 +128,7 @@ const struct sl_device_ops sl_device_host = {
     .stream_wrap = host_stream_wrap,
     .stream_default = host_stream,
     .stream_destroy = host_stream_destroy,
-    .stream_capturing = host_stream_capturing,
+    .stream_capture = host_stream_capture,
     .stream_query = host_stream_done,
     .stream_synchronize = host_stream_done,
     .stream_wait_stream = host_stream_wait_stream,

@@ -55,14 +55,18 @@ int sl_stream_check_handle(struct sluice_stream handle, const struct sl_device_o
 
 int sl_stream_not_capturing(struct sl_stream *stream, const char *what)
 {
-    bool capturing = false;
-    int r = ops_of(stream)->stream_capturing(stream, &capturing);
+    enum sl_capture state = ops_of(stream)->stream_capture(stream);
 
-    if (r == 0 && capturing)
-        r = sl_fail(SLUICE_E_CAPTURING,
-                    "stream 0x%" PRIx64 " is capturing a graph: %s until the capture ends",
-                    name_of(stream), what);
-    return r;
+    if (state == SL_CAPTURE_NONE)
+        return 0;
+    if (state == SL_CAPTURE_SHUT)
+        return sl_fail(SLUICE_E_CAPTURING,
+                       "stream 0x%" PRIx64 " is shut, because a blocking stream of \"%s\" is "
+                       "capturing a graph: %s until the capture ends",
+                       name_of(stream), stream->object.device->name, what);
+    return sl_fail(SLUICE_E_CAPTURING,
+                   "stream 0x%" PRIx64 " is capturing a graph: %s until the capture ends",
+                   name_of(stream), what);
 }
 
 /* ---- making ---- */
@@ -196,7 +200,6 @@ int sluice_stream_native(struct sluice_stream handle, uintptr_t *native)
 int sluice_stream_info(struct sluice_stream handle, struct sluice_stream_info *info)
 {
     struct sl_stream *stream;
-    bool capturing = false;
 
     if (!info)
         return no_place("sluice_stream_info", "info");
@@ -207,22 +210,18 @@ int sluice_stream_info(struct sluice_stream handle, struct sluice_stream_info *i
     int r = sl_stream_hold(handle, &stream);
     if (r != 0)
         return r;
-    r = ops_of(stream)->stream_capturing(stream, &capturing);
-    if (r == 0) {
-        struct sluice_stream_info mine = {
-            .size = info->size,
-            .kind = stream->kind,
-            .priority = stream->priority,
-            .blocking = stream->blocking,
-            .capturing = capturing,
-            .device = { atomic_load_explicit(&stream->object.device->object.id,
-                                             memory_order_relaxed) },
-        };
-        memset(info, 0, mine.size); /* what a newer caller knows and we do not, reads as 0 */
-        memcpy(info, &mine, mine.size < sizeof mine ? mine.size : sizeof mine);
-    }
+    struct sluice_stream_info mine = {
+        .size = info->size,
+        .kind = stream->kind,
+        .priority = stream->priority,
+        .blocking = stream->blocking,
+        .capturing = ops_of(stream)->stream_capture(stream) == SL_CAPTURE_ACTIVE,
+        .device = { atomic_load_explicit(&stream->object.device->object.id, memory_order_relaxed) },
+    };
+    memset(info, 0, mine.size); /* what a newer caller knows and we do not, reads as 0 */
+    memcpy(info, &mine, mine.size < sizeof mine ? mine.size : sizeof mine);
     sl_object_drop(&stream->object);
-    return r;
+    return 0;
 }
 
 /* ---- waiting ---- */

@@ -47,8 +47,9 @@ int sl_os_memory_create(const char *name, uint64_t size, int *fd);
  * (F_SEAL_FUTURE_WRITE; never F_SEAL_WRITE, which fails while a GPU has it pinned). */
 int sl_os_memory_seal(int fd, bool read_only);
 
-/* Is a received descriptor a memory object of exactly `size` bytes that cannot shrink or grow? If not:
- * SLUICE_E_PROTOCOL with what it is instead. With `read_only` it must carry that seal too. */
+/* Is a received descriptor a memory object of exactly `size` bytes that cannot shrink or grow, with all
+ * its pages there? If not: SLUICE_E_PROTOCOL with what it is instead. With `read_only` it must carry that
+ * seal too. */
 int sl_os_memory_check(int fd, uint64_t size, bool read_only);
 
 int sl_os_map(int fd, uint64_t size, bool writable, void **address);
@@ -66,7 +67,7 @@ void sl_os_wake(const sl_word32 *word, int count);
 
 /* ---- dir.c: the folder of channels, its locks and sockets ---- */
 
-/* The folder channels live in: SLUICE_DIR, else $XDG_RUNTIME_DIR/sluice if that is a folder of this
+/* The folder channels live in, as a whole path: SLUICE_DIR, else $XDG_RUNTIME_DIR/sluice if that is a folder of this
  * user (sudo leaves another's behind), else /tmp/sluice-UID. Setuid programs ignore both variables.
  * *ours says that it is one of the two standard folders, which are this user's alone.
  * SLUICE_E_INVALID if `size` is too small for it. */
@@ -129,8 +130,22 @@ int sl_os_send(int fd, const void *message, size_t size, const int *fds, int fd_
  * message over `capacity` or more than SL_OS_MAX_FDS: those that came are closed. */
 int sl_os_receive(int fd, void *message, size_t capacity, size_t *size, int *fds, int *fd_count);
 
+/* From now on nobody can send descriptors to this socket, nor, if it listens, to those that it accepts.
+ * Only Linux 6.16 and newer can say so; before it nothing happens. */
+void sl_os_take_no_descriptors(int fd);
+
+/* Closes descriptors that another process sent, -1 among them too. None may keep us (as a TCP socket
+ * that lingers would); a file on FUSE still can. */
+void sl_os_discard(const int *fds, int count);
+
+/* Closes a connection, and what its peer sent that was not received, in the same way. */
+void sl_os_hang_up(int fd);
+
 /* Two connected sockets for one-byte wakes (SOCK_SEQPACKET). */
 int sl_os_socket_pair(int fds[2]);
+
+/* Could it be one of those two? Of a descriptor that another process sent. */
+bool sl_os_is_wake_socket(int fd);
 
 /* 0, SLUICE_AGAIN, or a failure. After SLUICE_E_NO_DESCRIPTORS the listener stays readable: pause its
  * watch for a while (sl_service_pause). */
@@ -140,6 +155,18 @@ void sl_os_close(int fd); /* keeps errno; -1 is fine; forgets the fd's fork entr
 
 /* Reads everything there is from a wake socket (but not for ever); true if anything came. */
 bool sl_os_drain(int fd);
+
+/* ---- foreign.c: descriptors that a driver made ---- */
+
+/* What a descriptor stands for, as far as one driver's differ from all else. */
+struct sl_os_kind {
+    uint64_t file_system;
+    uint32_t type, driver;
+};
+int sl_os_kind_of(int fd, struct sl_os_kind *kind);
+
+/* Takes over a descriptor that was made outside: it is CLOEXEC from now on. */
+int sl_os_keep(int fd);
 
 /* ---- gate.c: what a program may poll ---- */
 

@@ -11,17 +11,36 @@ static int host_signal(struct sluice_stream stream, sl_word *word, uint64_t valu
     return 0;
 }
 
-static void host_settle(void)
+static int host_signal_all(struct sluice_stream stream, const struct sl_signal *signals,
+                           uint32_t count)
 {
-    /* A release store does not order non-temporal stores on x86 (protocol rule 1.13). */
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_sfence();
-#endif
+    for (uint32_t i = 0; i < count; i++)
+        (void)host_signal(stream, signals[i].word, signals[i].value);
+    return 0;
+}
+
+static int host_attach(const char *device, void *address, uint64_t size, bool writable,
+                       struct sl_sync_pages **pages)
+{
+    (void)device;
+    (void)address;
+    (void)size;
+    (void)writable;
+    *pages = NULL;
+    return 0;
+}
+
+static void host_detach(struct sl_sync_pages *pages)
+{
+    (void)pages;
 }
 
 extern const struct sl_sync_ops sl_sync_host;
 const struct sl_sync_ops sl_sync_host = {
     .device = "host",
+    .attach = host_attach,
+    .detach = host_detach,
     .signal = host_signal,
-    .settle = host_settle,
+    .signal_all = host_signal_all,
+    .settle = sl_settle,
 };

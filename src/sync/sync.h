@@ -6,18 +6,46 @@
 #ifndef SL_SYNC_H
 #define SL_SYNC_H
 
+#include <stdbool.h>
+
 #include <sluice/device.h>
 
 #include "util/atomic.h"
 
+/* One word to raise. */
+struct sl_signal {
+    sl_word *word;
+    uint64_t value;
+};
+
+/* Pages of words that streams of one device may raise. */
+struct sl_sync_pages;
+
 struct sl_sync_ops {
     const char *device; /* "host" */
+    /* Before words in these whole pages are signalled, on a thread that may wait for a driver;
+     * `device` is which one, such as "cuda:0". Detach before the pages are unmapped: it may have to
+     * wait for streams that are held up, so with no lock held, and not at the process's exit. */
+    int (*attach)(const char *device, void *address, uint64_t size, bool writable,
+                  struct sl_sync_pages **pages);
+    void (*detach)(struct sl_sync_pages *pages);
     /* Stores `value` into a word that others wait on, behind the work queued on `stream`: everything
      * written before is visible to whoever sees it. Does nothing on failure. */
     int (*signal)(struct sluice_stream stream, sl_word *word, uint64_t value);
+    /* Several, in their order; all or none. SLUICE_E_CAPTURING if the stream captures a graph, which
+     * would take them in; SLUICE_AGAIN while somebody else's capture keeps it shut. */
+    int (*signal_all)(struct sluice_stream stream, const struct sl_signal *signals, uint32_t count);
     /* Once, before signalling work that the CPU did: makes streaming stores visible too. */
     void (*settle)(void);
 };
+
+/* Streaming stores are not ordered by a release store on x86 (protocol rule 1.13). */
+static inline void sl_settle(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_sfence();
+#endif
+}
 
 const struct sl_sync_ops *sl_sync_of_device(const char *device);
 

@@ -20,14 +20,12 @@ uint64_t sl_model_load(const void *word, int bytes, int order);
 void sl_model_store(void *word, int bytes, uint64_t value, int order);
 uint64_t sl_model_add(void *word, int bytes, uint64_t value);
 uint64_t sl_model_exchange(void *word, int bytes, uint64_t value);
-void sl_model_fence(void);
 
 #define SL_MODEL_ORDER(x) memory_order_##x
 #define sl_load(p, order) ((uint64_t)sl_model_load((p), sizeof(*(p)), SL_MODEL_ORDER(order)))
 #define sl_store(p, v, order) sl_model_store((p), sizeof(*(p)), (v), SL_MODEL_ORDER(order))
 #define sl_add(p, v) sl_model_add((p), sizeof(*(p)), (v))
 #define sl_exchange(p, v) sl_model_exchange((p), sizeof(*(p)), (v))
-#define sl_fence() sl_model_fence()
 
 #else
 
@@ -36,7 +34,6 @@ void sl_model_fence(void);
 #define sl_store(p, v, order) atomic_store_explicit((p), (v), memory_order_##order)
 #define sl_add(p, v) atomic_fetch_add_explicit((p), (v), memory_order_seq_cst)
 #define sl_exchange(p, v) atomic_exchange_explicit((p), (v), memory_order_seq_cst)
-#define sl_fence() atomic_thread_fence(memory_order_seq_cst)
 
 #endif
 

@@ -46,7 +46,8 @@ struct sl_page {
     sl_word *want_fd;  /* the same for the wake socket */
     sl_word32 *bell;   /* futex: rung by the writer and by the reader's own service thread */
     sl_word32 *evicted; /* 1: the writer lives on and looks at this reader's leases no more */
-    sl_word *taken, *missed, *last, *latency_ns; /* for observers; stored by the reader */
+    /* For observers; stored by the reader. */
+    sl_word *taken, *missed, *last, *latency_ns, *latency_total_ns, *latency_max_ns, *lease_mean_ns;
 };
 
 /* What a frame's header says of one array; the rest is in the generation's format. */
@@ -133,7 +134,7 @@ struct sl_totals {
 
 struct sl_link_memory {
     struct sl_link_memory *next;
-    sl_word32 held; /* frames that lie in it; the reader's */
+    sl_word32 held; /* 1: the reader is mapping it */
     uint32_t memory, generation;
     struct sl_memory object;
     struct sluice_format format;
@@ -152,7 +153,6 @@ struct sl_link {
     uint64_t session;
     int64_t clock_offset_ns;  /* the writer's clock less ours, 0 unless over 1 s */
     uint32_t depth;           /* granted */
-    uint32_t max_slots;
     bool writable;            /* frames may be written */
     sl_word32 gone;           /* 1: the writer died or closed; what is ready stays readable */
     struct sl_link_memory *memories; /* newest first; under the service lock */
@@ -198,7 +198,8 @@ struct sl_wire_ops {
     void (*totals)(struct sl_serve *serve, const struct sl_totals *totals);
     /* Writes who holds what for how long; under the channel lock. */
     void (*holders)(struct sl_serve *serve, char *text, size_t size);
-    /* Takes the place of readers that hold a lease longer than this. Returns how many. */
+    /* Takes the place of readers that hold more than they were granted, and of those that hold a lease longer
+     * than this (0: as long as they like). Returns how many. On the writer's thread. */
     uint32_t (*evict)(struct sl_serve *serve, int64_t lease_timeout_ns);
     /* Says goodbye and gives the name back. */
     void (*close)(struct sl_serve *serve);

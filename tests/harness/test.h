@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include <sluice/base.h>
@@ -78,6 +79,13 @@ const char *test_dir(void);
 /* This binary's path, for a command line that starts it: `BINARY --role NAME ARGS`. */
 const char *test_program(void);
 
+/* Mounts a tmpfs over a folder, with options as "size=64k,nr_inodes=4,mode=700": seen by this process and
+ * those it starts, gone with them. Before the test makes threads. Skips the test where it may not be. */
+void test_small_disk(const char *folder, const char *options);
+
+/* Memory that the test and all its roles share, zero at first; all ask for the same size. */
+void *test_board(size_t size);
+
 /* ---- how much, how fast ---- */
 
 /* `count` times SLUICE_TEST_SCALE (environment, 1 if not set), at least 1: for loops whose length is a
@@ -101,6 +109,14 @@ double test_slowness(void);
 
 int64_t test_now(void); /* CLOCK_MONOTONIC, ns */
 void test_nap(int64_t ns);
+
+/* ---- records ---- */
+
+/* Begins the JSON object of a long run, with what machine, commit (SLUICE_COMMIT) and command
+ * (SLUICE_COMMAND) it is of, in the file that the environment's `variable` names; else it is printed. The
+ * caller writes the rest, from a name on. */
+FILE *test_record(const char *variable);
+void test_record_end(FILE *file);
 
 /* ---- other processes ---- */
 

@@ -4,27 +4,7 @@
  */
 #include <pthread.h>
 
-#include <sluice/device.h>
-
-#include "device/device.h"
-#include "harness/test.h"
-
-static struct sluice_device open_host(void)
-{
-    struct sluice_device device;
-
-    CHECK_OK(sluice_device_open(&device, "host"));
-    return device;
-}
-
-static void check_nothing_lives(void)
-{
-    struct sl_device_counts counts = sl_device_counts();
-
-    CHECK_EQ(counts.devices, 0);
-    CHECK_EQ(counts.streams, 0);
-    CHECK_EQ(counts.events, 0);
-}
+#include "device_kit.h"
 
 /* A thread may find an object just as it ends, and touch it only when it has become another's or
  * nobody's. Here that moment is made to last: a second name leads to the same object. */

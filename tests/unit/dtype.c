@@ -2,7 +2,6 @@
  *
  * Data types: their text there and back, their size, and what is refused.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include <sluice/format.h>

@@ -49,11 +49,10 @@ static void end_stream(struct sl_stream *stream)
     fake.destroyed++;
 }
 
-static int capturing(struct sl_stream *stream, bool *yes)
+static enum sl_capture capture(struct sl_stream *stream)
 {
     (void)stream;
-    *yes = fake.capturing;
-    return 0;
+    return fake.capturing ? SL_CAPTURE_ACTIVE : SL_CAPTURE_NONE;
 }
 
 static int query_stream(struct sl_stream *stream)
@@ -131,7 +130,7 @@ const struct sl_device_ops fake_ops = {
     .stream_wrap = wrap_stream,
     .stream_default = make_stream,
     .stream_destroy = end_stream,
-    .stream_capturing = capturing,
+    .stream_capture = capture,
     .stream_query = query_stream,
     .stream_synchronize = synchronize_stream,
     .stream_wait_stream = wait_stream,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Formats: every pixel format against numbers worked out by hand, the check of a whole format,
- * where its arrays lie, equality.
+ * where its arrays lie.
  */
 #include <string.h>
 
@@ -9,6 +9,7 @@
 
 #include "core/format.h"
 #include "harness/test.h"
+#include "unit/same_format.h"
 
 static const struct sluice_dtype uint8 = { SLUICE_UINT, 8, 1 };
 static const struct sluice_dtype float32 = { SLUICE_FLOAT, 32, 1 };
@@ -254,12 +255,12 @@ TEST(format_of_a_later_program)
     CHECK_EQ(theirs.format.size, sizeof theirs);
     CHECK_OK(sl_format_load(&own, &theirs.format));
     CHECK_EQ(own.size, sizeof own);
-    CHECK(sl_format_equal(&own, &theirs.format));
+    CHECK(same_format(&own, &theirs.format));
 
     memset(theirs.format.arrays, 0, sizeof theirs.format.arrays);
     CHECK_OK(sl_format_store(&theirs.format, &own));
     CHECK_EQ(theirs.format.size, sizeof theirs);
-    CHECK(sl_format_equal(&own, &theirs.format));
+    CHECK(same_format(&own, &theirs.format));
     for (uint64_t i = 0; i < 4; i++)
         CHECK_EQ(theirs.later[i], i + 1);
     theirs.format.size = 0;
@@ -282,42 +283,4 @@ TEST(format_forgets_data)
     CHECK_EQ(format.arrays[0].read_only, 0);
     CHECK_EQ(format.arrays[0].shape[5], 0);
     CHECK_MEM(format.arrays[0].name, "t\0\0\0\0\0\0\0", 8);
-}
-
-TEST(format_equal)
-{
-    struct sluice_format a = SLUICE_FORMAT_INIT, b;
-    CHECK_OK(sluice_format_add_image(&a, "i", SLUICE_PIXEL_NV12, 4, 4));
-    CHECK_OK(sluice_format_add_tensor(&a, "t", float32, 2, SHAPE(4, 4)));
-    b = a;
-    CHECK(sl_format_equal(&a, &b));
-    b.arrays[2].nbytes = 5; /* not one of its arrays */
-    CHECK(sl_format_equal(&a, &b));
-#define DIFFERS(field) \
-    do { \
-        b = a; \
-        (b.field)++; \
-        CHECK(!sl_format_equal(&a, &b)); \
-    } while (0)
-    DIFFERS(array_count);
-    DIFFERS(pitch_align);
-    DIFFERS(slot_bytes);
-    DIFFERS(arrays[1].name[0]);
-    DIFFERS(arrays[1].offset);
-    DIFFERS(arrays[1].nbytes);
-    DIFFERS(arrays[1].dtype.code);
-    DIFFERS(arrays[1].dtype.bits);
-    DIFFERS(arrays[1].dtype.lanes);
-    DIFFERS(arrays[1].ndim);
-    DIFFERS(arrays[1].shape[1]);
-    DIFFERS(arrays[1].strides[0]);
-    DIFFERS(arrays[0].image.pixel_format);
-    DIFFERS(arrays[0].image.width);
-    DIFFERS(arrays[0].image.height);
-    DIFFERS(arrays[0].image.plane_count);
-    DIFFERS(arrays[0].image.planes[1].offset);
-    DIFFERS(arrays[0].image.planes[1].pitch);
-    DIFFERS(arrays[0].image.colour.matrix);
-    DIFFERS(arrays[0].image.row_order);
-    DIFFERS(arrays[0].image.alpha);
 }

@@ -3,7 +3,6 @@
  * The geometry of frames that another process wrote: whatever it says, nothing outside the array's
  * room passes. The reference counts in 128 bits, or element by element.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include <sluice/format.h>

@@ -68,6 +68,28 @@ TEST(lease_that_is_not_kept_changes_nothing)
     }
 }
 
+TEST(lease_passes_over_what_was_given_up_and_counts_it)
+{
+    for (int mode = 0; mode < 2; mode++) {
+        struct words w;
+        words_open(&w, 6);
+        struct sl_lease lease = open_lease(&w, mode, 1);
+
+        words_commit(&w, 1);
+        read_one(&lease, 1);
+        words_commit(&w, 2);
+        words_commit(&w, 3);
+        lease.given_up = 3;
+        CHECK_EQ(sl_lease_next(&lease), 2);
+        CHECK_EQ(sl_lease_want(&lease), 4);
+        CHECK(!sl_lease_pending(&lease));
+        check_none(&lease);
+        words_commit(&w, 4);
+        read_one(&lease, 4);
+        CHECK_EQ(lease.skipped, 2);
+    }
+}
+
 TEST(lease_newest_takes_the_newest_that_is_ready)
 {
     struct words w;

@@ -2,7 +2,6 @@
  *
  * What is in the folder of channels: locks, sockets, lists of them.
  */
-#include <errno.h>
 #include <grp.h>
 #include <signal.h>
 #include <sys/file.h>

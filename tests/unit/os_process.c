@@ -2,7 +2,6 @@
  *
  * Who the peer is, whether it is trusted, whether it lives.
  */
-#include <errno.h>
 #include <grp.h>
 #include <signal.h>
 #include <sys/socket.h>

@@ -241,9 +241,25 @@ static int peer_memory(uint64_t size, int seals)
 {
     int fd = memfd_create("peer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     CHECK(fd >= 0);
-    CHECK_EQ(ftruncate(fd, (off_t)size), 0);
+    CHECK_EQ(posix_fallocate(fd, 0, (off_t)size), 0);
     CHECK(!seals || fcntl(fd, F_ADD_SEALS, seals) == 0);
     return fd;
+}
+
+TEST(shm_check_refuses_memory_that_lacks_pages)
+{
+    int fd = peer_memory(page(), 0);
+    CHECK_EQ(ftruncate(fd, (off_t)page() * 2), 0);
+    CHECK_EQ(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+    CHECK_SAYS(sl_os_memory_check(fd, 2 * page(), false), SLUICE_E_PROTOCOL, "4096 only");
+    close(fd);
+    fd = memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+    if (fd < 0)
+        return; /* no such memory here */
+    CHECK_EQ(ftruncate(fd, 2 << 20), 0);
+    CHECK_EQ(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+    CHECK_SAYS(sl_os_memory_check(fd, 2 << 20, false), SLUICE_E_PROTOCOL, "huge pages");
+    close(fd);
 }
 
 TEST(shm_check_refuses_memory_that_is_not_as_announced)

@@ -2,7 +2,6 @@
  *
  * Sleeping on a word, in one process and between two.
  */
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>

@@ -116,6 +116,26 @@ TEST(reader_says_in_words_why_nothing_came)
     CHECK_OK(sluice_reader_close(&reader));
 }
 
+TEST(reader_says_why_the_next_writer_does_not_take_it)
+{
+    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+    sluice_writer *writer = open_writer();
+    sluice_reader *reader = open_reader(SLUICE_NEWEST, 2);
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    struct sluice_frame frame;
+
+    CHECK_OK(sluice_writer_format(writer, &format));
+    CHECK_OK(sluice_writer_close(&writer));
+    params.name = "cam";
+    params.format = &format;
+    params.slots = params.max_slots = 3;
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    CHECK_SOON((CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_CLOSED),
+                strstr(sluice_last_error(), "hold 2 is too much")), 5);
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
 TEST(reader_fetches_into_the_programs_own_arrays)
 {
     sluice_writer *writer = open_writer();

@@ -5,20 +5,10 @@
 #include <pthread.h>
 #include <string.h>
 
-#include <sluice/device.h>
-
+#include "device_kit.h"
 #include "fake_device.h"
-#include "harness/test.h"
 
 static const struct sluice_stream none = { 0 };
-
-static struct sluice_device open_host(void)
-{
-    struct sluice_device device;
-
-    CHECK_OK(sluice_device_open(&device, "host"));
-    return device;
-}
 
 static struct sluice_stream create(struct sluice_device device)
 {

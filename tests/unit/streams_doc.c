@@ -3,7 +3,6 @@
  * The code of docs/streams.md, run.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include <sluice/device.h>
 

@@ -169,3 +169,21 @@ TEST(writers_many_in_one_process)
     for (int i = 0; i < 20; i++)
         CHECK_OK(sluice_writer_close(&writers[i]));
 }
+
+TEST(writer_sends_a_time_of_another_clock_as_it_is)
+{
+    sluice_writer *writer = open_writer(0, 0);
+    static uint8_t bytes[5000];
+    struct sluice_dtype u8 = { SLUICE_UINT, 8, 1 };
+    struct sluice_frame header = { .capture_clock = SLUICE_CLOCK_MEDIA }; /* the first frame of a recording */
+    struct sluice_array array;
+    int64_t n = sizeof bytes;
+
+    CHECK_OK(sluice_array_wrap(&array, "data", bytes, u8, 1, &n, NULL));
+    CHECK_OK(sluice_writer_send_frame(writer, &header, &array, 1, SLUICE_ON_CPU, NULL));
+    CHECK_EQ(header.capture_ns, 0);
+    header.capture_clock = SLUICE_CLOCK_MONOTONIC;
+    CHECK_OK(sluice_writer_send_frame(writer, &header, &array, 1, SLUICE_ON_CPU, NULL));
+    CHECK_GE(header.capture_ns, 1); /* now */
+    CHECK_OK(sluice_writer_close(&writer));
+}

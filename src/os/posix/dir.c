@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "os/posix/posix.h"
+#include "util/hooks.h"
 #include "util/result.h"
 
 enum { BACKLOG = 128 };
@@ -42,9 +43,11 @@ static const char *given_folder(void)
 int sl_os_folder_name(char *path, size_t size, bool *ours)
 {
     const char *given = given_folder(), *runtime = runtime_folder();
-    char found[4096];
+    char found[4096], here[4096];
     int length;
-    if (given)
+    if (given && *given != '/' && getcwd(here, sizeof(here))) /* whatever becomes of our own folder */
+        length = snprintf(found, sizeof(found), "%s/%s", strcmp(here, "/") ? here : "", given);
+    else if (given)
         length = snprintf(found, sizeof(found), "%s", given);
     else if (runtime)
         length = snprintf(found, sizeof(found), "%s/sluice", runtime);
@@ -200,8 +203,9 @@ static uint32_t read_pid(int fd)
     return pid <= INT32_MAX ? (uint32_t)pid : 0;
 }
 
-/* For people and for messages only: the lock holds without it. */
-static void write_pid(int fd)
+/* For people and for messages only: the lock holds without it. Cut only what is longer: a cut waits for
+ * the disk, where the folder is on one. */
+static void write_pid(int fd, int64_t size)
 {
     char text[16];
     int length = snprintf(text, sizeof(text), "%u\n", sl_os_pid());
@@ -209,9 +213,9 @@ static void write_pid(int fd)
     struct rlimit limit; /* going over this one raises a signal that kills by default */
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < sizeof(text))
         return;
-    SL_RETRY(result, ftruncate(fd, 0));
-    if (result == 0)
-        SL_RETRY(result, pwrite(fd, text, (size_t)length, 0));
+    SL_RETRY(result, pwrite(fd, text, (size_t)length, 0));
+    if (size > length)
+        SL_RETRY(result, ftruncate(fd, result < 0 ? 0 : length));
 }
 
 int sl_os_lock(int dir, const char *name, int *fd, uint32_t *holder)
@@ -236,7 +240,7 @@ int sl_os_lock(int dir, const char *name, int *fd, uint32_t *holder)
         sl_os_close(lock);
         return result;
     }
-    write_pid(lock);
+    write_pid(lock, status.st_size);
     *fd = lock;
     return 0;
 }
@@ -277,6 +281,8 @@ static int bind_and_listen(int fd, int dir, const struct sockaddr_un *address,
                              (long long)group);
     if (fchmodat(dir, temporary, (mode_t)mode, 0) < 0)
         return sl_fail_errno(errno, "giving the socket %s mode %04o", address->sun_path, mode);
+    /* Readers send their pidfd only where the kernel has none for us; and such a kernel cannot do this. */
+    sl_os_take_no_descriptors(fd);
     if (listen(fd, BACKLOG) < 0)
         return sl_fail_errno(errno, "listening on %s", address->sun_path);
     return 0;
@@ -307,6 +313,7 @@ int sl_os_listen(int dir, const char *path, const char *name, const char *tempor
     if (result)
         return result;
     result = bind_and_listen(made, dir, &address, temporary, mode, group);
+    SL_KILL_POINT("before_rename");
     if (!result && renameat(dir, temporary, dir, name) < 0)
         result = sl_fail_errno(errno, "renaming %s to %s", address.sun_path, name);
     if (result) {

@@ -15,6 +15,10 @@
  * has one meaning: no descriptors were left here. */
 enum { MOST_FDS = 253 };
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16 */
+#endif
+
 int sl_os_send(int fd, const void *message, size_t size, const int *fds, int fd_count)
 {
     if (!size || fd_count < 0 || fd_count > SL_OS_MAX_FDS)
@@ -55,10 +59,21 @@ int sl_os_send(int fd, const void *message, size_t size, const int *fds, int fd_
     }
 }
 
-static void close_all(const int *fds, int count)
+/* A TCP socket may have been told to linger, for hours, in whoever closes it last. */
+void sl_os_discard(const int *fds, int count)
 {
-    for (int i = 0; i < count; i++)
+    struct linger none = { 0 };
+    for (int i = 0; i < count; i++) {
+        if (fds[i] >= 0)
+            (void)setsockopt(fds[i], SOL_SOCKET, SO_LINGER, &none, sizeof(none));
         sl_os_close(fds[i]);
+    }
+}
+
+void sl_os_take_no_descriptors(int fd)
+{
+    int no = 0;
+    (void)setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no));
 }
 
 static int take_fds(struct msghdr *header, int *fds)
@@ -85,59 +100,66 @@ static int cut_off(void)
                    (unsigned long long)limit.rlim_cur);
 }
 
-/* The end of a connection, or nothing yet. A reset is reported before what the peer sent ahead of
- * it, and once only: after it, read on. */
-static ssize_t receive(int fd, struct msghdr *header)
+/* One message as it comes, with all its descriptors. */
+struct parcel {
+    ssize_t size; /* 0: the end, or an empty one; -1: errno says why not */
+    bool certified; /* it came with its sender's credentials */
+    int flags;    /* recvmsg's */
+    int count;
+    int fds[MOST_FDS];
+};
+
+/* A reset is reported before what the peer sent ahead of it, and once only: after it, read on. */
+static void receive(int fd, void *bytes, size_t capacity, struct parcel *parcel)
 {
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(MOST_FDS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
+    } control;
+    struct iovec part = { .iov_base = bytes, .iov_len = capacity };
+    struct msghdr header;
     ssize_t got;
-    size_t room = header->msg_controllen;
     bool reset = false;
     for (;;) {
-        header->msg_controllen = room;
-        SL_RETRY(got, recvmsg(fd, header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC));
-        if (got >= 0 || errno != ECONNRESET)
+        header = (struct msghdr){ .msg_iov = &part, .msg_iovlen = 1,
+                                  .msg_control = &control, .msg_controllen = sizeof(control) };
+        SL_RETRY(got, recvmsg(fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC));
+        if (got >= 0 || errno != ECONNRESET || reset)
             break;
-        if (reset)
-            return 0;
         reset = true;
     }
-    return got < 0 && reset ? 0 : got;
+    parcel->size = got < 0 && reset ? 0 : got;
+    parcel->flags = got < 0 ? 0 : header.msg_flags;
+    parcel->certified = got >= 0 && header.msg_controllen > 0;
+    parcel->count = got < 0 ? 0 : take_fds(&header, parcel->fds);
 }
 
 int sl_os_receive(int fd, void *message, size_t capacity, size_t *size, int *fds, int *fd_count)
 {
-    union {
-        struct cmsghdr align;
-        char room[CMSG_SPACE(MOST_FDS * sizeof(int))];
-    } control;
-    int came[MOST_FDS];
-    struct iovec part = { .iov_base = message, .iov_len = capacity };
-    struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1,
-                             .msg_control = &control, .msg_controllen = sizeof(control) };
-    ssize_t got = receive(fd, &header);
-    if (got < 0)
+    struct parcel parcel;
+    int result = 0;
+    receive(fd, message, capacity, &parcel);
+    if (parcel.size < 0)
         return errno == EAGAIN     ? SLUICE_AGAIN
                : errno == ENOTCONN ? SLUICE_CLOSED
                                    : sl_fail_errno(errno, "receiving a message");
-
-    int count = take_fds(&header, came);
-    int result = 0;
-    if (header.msg_flags & MSG_CTRUNC)
+    if (parcel.flags & MSG_CTRUNC)
         result = cut_off();
-    else if (header.msg_flags & MSG_TRUNC)
+    else if (parcel.flags & MSG_TRUNC)
         result = sl_fail(SLUICE_E_PROTOCOL, "the peer sent a message of more than %zu bytes",
                          capacity);
-    else if (count > SL_OS_MAX_FDS)
-        result = sl_fail(SLUICE_E_PROTOCOL, "the peer sent %d descriptors in one message", count);
-    else if (!got)
+    else if (parcel.count > SL_OS_MAX_FDS)
+        result = sl_fail(SLUICE_E_PROTOCOL, "the peer sent %d descriptors in one message",
+                         parcel.count);
+    else if (!parcel.size)
         result = SLUICE_CLOSED; /* nobody sends an empty message */
     if (result) {
-        close_all(came, count);
+        sl_os_discard(parcel.fds, parcel.count);
         return result;
     }
-    memcpy(fds, came, (size_t)count * sizeof(int));
-    *fd_count = count;
-    *size = (size_t)got;
+    memcpy(fds, parcel.fds, (size_t)parcel.count * sizeof(int));
+    *fd_count = parcel.count;
+    *size = (size_t)parcel.size;
     return 0;
 }
 
@@ -149,6 +171,16 @@ int sl_os_socket_pair(int fds[2])
     fds[0] = pair[0];
     fds[1] = pair[1];
     return 0;
+}
+
+bool sl_os_is_wake_socket(int fd)
+{
+    int domain = -1, type = -1;
+    socklen_t size = sizeof(domain);
+    (void)getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
+    size = sizeof(type);
+    (void)getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size);
+    return domain == AF_UNIX && type == SOCK_SEQPACKET;
 }
 
 int sl_os_accept(int listener, int *fd)
@@ -175,12 +207,40 @@ bool sl_os_drain(int fd)
 {
     bool any = false;
     char bytes[64];
-    struct iovec part = { .iov_base = bytes, .iov_len = sizeof(bytes) };
+    struct parcel parcel;
     for (int i = 0; i < 1000; i++) { /* a peer that never stops shall not keep us here */
-        struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1 };
-        if (receive(fd, &header) <= 0)
+        receive(fd, bytes, sizeof(bytes), &parcel);
+        sl_os_discard(parcel.fds, parcel.count);
+        if (parcel.size <= 0)
             break;
         any = true;
     }
     return any;
+}
+
+/* Could descriptors lie in its queue? */
+static bool takes_descriptors(int fd)
+{
+    int takes = 1;
+    socklen_t size = sizeof(takes);
+    return getsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &takes, &size) < 0 || takes;
+}
+
+void sl_os_hang_up(int fd)
+{
+    int error = errno, yes = 1;
+    struct parcel parcel;
+    char byte;
+    if (fd >= 0 && takes_descriptors(fd)) {
+        /* Nothing comes behind what is read here. An empty message looks like the end, but every message
+         * has credentials. */
+        (void)shutdown(fd, SHUT_RD);
+        (void)setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes));
+        do {
+            receive(fd, &byte, 1, &parcel);
+            sl_os_discard(parcel.fds, parcel.count);
+        } while (parcel.size > 0 || parcel.certified);
+    }
+    sl_os_close(fd);
+    errno = error;
 }

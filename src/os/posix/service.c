@@ -34,7 +34,11 @@ struct worker {
     struct worker *next;
 };
 
+#define MAKE_WAY (50 * INT64_C(1000)) /* how long the thread stands back for others, and how often */
+#define MAKE_WAY_TIMES 400
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static sl_word32 wanted;           /* by so many threads */
 static _Thread_local bool holding; /* this thread has the lock */
 static _Thread_local struct worker *self;
 
@@ -53,7 +57,9 @@ static void worker_finish(struct worker *w)
 
 void sl_service_lock(void)
 {
+    sl_add(&wanted, 1);
     pthread_mutex_lock(&lock);
+    sl_add(&wanted, (uint32_t)-1);
     holding = true;
 }
 
@@ -95,6 +101,14 @@ static void run_timers(const struct worker *w)
         watch->deadline = 0;
         watch->timer(watch);
     }
+}
+
+/* The lock is not fair: peers that keep this thread busy would keep all others from it, who have to be
+ * woken first. */
+static void make_way(void)
+{
+    for (int i = 0; i < MAKE_WAY_TIMES && sl_load(&wanted, relaxed); i++)
+        sl_os_sleep(MAKE_WAY);
 }
 
 static void mute(struct sl_watch *watch)
@@ -150,6 +164,7 @@ static void *run(void *context)
         int64_t until = w->until;
         sl_service_unlock();
         sleep_until(w, until);
+        make_way();
         sl_service_lock();
         w->until = INT64_MIN;
         if (!w->stop)

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "os/posix/posix.h"
@@ -17,6 +18,9 @@
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
+#endif
+#ifndef HUGETLBFS_MAGIC
+#define HUGETLBFS_MAGIC 0x958458f6
 #endif
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -100,10 +104,13 @@ int sl_os_memory_seal(int fd, bool read_only)
     return sl_fail_errno(errno, "sealing memory (descriptor %d)", fd);
 }
 
-/* What a descriptor is that cannot be a memory object. */
-static const char *kind_of(mode_t mode)
+/* What a descriptor is that cannot be a memory object. Without asking whoever serves the file: on FUSE
+ * that may be the peer itself, who need not answer. */
+static const char *kind_of(int fd)
 {
-    switch (mode & S_IFMT) {
+    struct statx status = { .stx_mode = 0 };
+    (void)statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status);
+    switch (status.stx_mode & S_IFMT) {
     case S_IFREG: return "a file";
     case S_IFDIR: return "a folder";
     case S_IFIFO: return "a pipe";
@@ -114,16 +121,33 @@ static const char *kind_of(mode_t mode)
     }
 }
 
+/* Nor may it be taken away, or be made only when we touch it: at our cost, or to our death. */
+static int check_pages(int fd, const struct stat *status)
+{
+    struct statfs system;
+    if (fstatfs(fd, &system) < 0)
+        return sl_fail_errno(errno, "a received descriptor (%d)", fd);
+    if (system.f_type == HUGETLBFS_MAGIC)
+        return sl_fail(SLUICE_E_PROTOCOL, "the peer sent memory in huge pages, which could be taken "
+                       "away");
+    if ((uint64_t)status->st_blocks < (uint64_t)status->st_size / 512)
+        return sl_fail(SLUICE_E_PROTOCOL, "the peer sent %" PRIu64 " bytes of memory that has %"
+                       PRIu64 " only", (uint64_t)status->st_size, (uint64_t)status->st_blocks * 512);
+    return 0;
+}
+
 int sl_os_memory_check(int fd, uint64_t size, bool read_only)
 {
     /* Seals first: they only ever grow, and once these two are there the size stays. */
     int seals = fcntl(fd, F_GET_SEALS);
     struct stat status;
+    if (seals < 0 && errno == EBADF)
+        return sl_fail_errno(errno, "a received descriptor (%d)", fd);
+    if (seals < 0)
+        return sl_fail(SLUICE_E_PROTOCOL, "the peer sent %s where memory was announced",
+                       kind_of(fd));
     if (fstat(fd, &status) < 0)
         return sl_fail_errno(errno, "a received descriptor (%d)", fd);
-    if (seals < 0 || !S_ISREG(status.st_mode))
-        return sl_fail(SLUICE_E_PROTOCOL, "the peer sent %s where memory was announced",
-                       kind_of(status.st_mode));
     if (!(seals & F_SEAL_SHRINK) || !(seals & F_SEAL_GROW))
         return sl_fail(SLUICE_E_PROTOCOL, "the peer sent memory whose size it could still change");
     if (read_only && !(seals & (F_SEAL_FUTURE_WRITE | F_SEAL_WRITE)))
@@ -132,7 +156,7 @@ int sl_os_memory_check(int fd, uint64_t size, bool read_only)
         return sl_fail(SLUICE_E_PROTOCOL,
                        "the peer sent %" PRIu64 " bytes of memory where %" PRIu64 " were announced",
                        (uint64_t)status.st_size, size);
-    return 0;
+    return check_pages(fd, &status);
 }
 
 int sl_os_map(int fd, uint64_t size, bool writable, void **address)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who may read a channel, and with what.
+ * Who may read a channel, and with what; and who gives way when others come.
  */
 #include "util/result.h"
 #include "wire/native/native.h"
 
-/* Where others may connect, none of them may keep everybody else out (protocol 5.5). */
-static uint32_t places_of(const struct sl_native_serve *serve, uint32_t uid)
+static uint32_t places_of_user(const struct sl_native_serve *serve, uint32_t uid)
 {
     uint32_t places = 0;
 
@@ -15,11 +14,52 @@ static uint32_t places_of(const struct sl_native_serve *serve, uint32_t uid)
     return places;
 }
 
+/* The process that has most places; a reader of it. */
+static const struct sl_peer *most_places(const struct sl_native_serve *serve, uint32_t *most)
+{
+    const struct sl_peer *found = NULL;
+
+    *most = 0;
+    for (const struct sl_peer *peer = serve->peers; peer; peer = peer->next) {
+        uint32_t places = 0;
+        for (const struct sl_peer *other = serve->peers; other; other = other->next)
+            places += sl_table_has(other) && other->identity.pid == peer->identity.pid;
+        if (places > *most) {
+            *most = places;
+            found = peer;
+        }
+    }
+    return found;
+}
+
+static int check_places(const struct sl_peer *peer)
+{
+    const struct sl_native_serve *serve = peer->serve;
+    uint32_t places = serve->writer.readers, uid = peer->identity.uid, most;
+
+    if (serve->base.reader_count >= places) {
+        const struct sl_peer *holder = most_places(serve, &most);
+        return sl_fail(SLUICE_E_LIMIT, "channel '%s': all %u places for readers are taken, %u of them by '%s' (process %u)",
+                       serve->name, places, most, holder->hello.program, holder->identity.pid);
+    }
+    /* Where others may connect, none of them may keep everybody else out (protocol 5.5). */
+    if (uid != sl_os_uid() && places_of_user(serve, uid) * 2 >= places)
+        return sl_fail(SLUICE_E_LIMIT, "channel '%s': user %u has half of its %u places for readers already",
+                       serve->name, uid, places);
+    return 0;
+}
+
+/* That one reader may hold, or have unread: the newest one and one being written are not its. */
+static uint32_t most_frames(const struct sluice_writer_params *writer)
+{
+    return writer->max_slots - 2;
+}
+
 static int check_request(const struct sl_peer *peer)
 {
     const struct sluice_writer_params *writer = &peer->serve->writer;
     const struct sl_msg_hello *hello = &peer->hello;
-    uint32_t most = writer->max_slots - 2;
+    uint32_t most = most_frames(writer);
 
     if (sl_version_agree(hello->version_min, hello->version_max) == 0)
         return sl_fail(SLUICE_E_VERSION,
@@ -32,12 +72,6 @@ static int check_request(const struct sl_peer *peer)
                        (unsigned long long)SL_NATIVE_FEATURES);
     if (hello->role == SL_ROLE_OBSERVER)
         return 0;
-    if (peer->serve->base.reader_count >= writer->readers)
-        return sl_fail(SLUICE_E_LIMIT, "channel '%s': all %u places for readers are taken", peer->serve->name,
-                       writer->readers);
-    if (peer->identity.uid != sl_os_uid() && places_of(peer->serve, peer->identity.uid) * 2 >= writer->readers)
-        return sl_fail(SLUICE_E_LIMIT, "channel '%s': user %u has half of its %u places for readers already",
-                       peer->serve->name, peer->identity.uid, writer->readers);
     if (hello->hold > most)
         return sl_fail(SLUICE_E_LIMIT, "channel '%s': hold %u is too much, %u slots allow %u: raise the writer's max_slots",
                        peer->serve->name, hello->hold, writer->max_slots, most);
@@ -47,7 +81,7 @@ static int check_request(const struct sl_peer *peer)
     if (hello->writable && !writer->writable)
         return sl_fail(SLUICE_E_PERMISSION, "channel '%s': its writer does not allow writable readers (its option 'writable')",
                        peer->serve->name);
-    return 0;
+    return check_places(peer);
 }
 
 int sl_peer_check(const struct sl_peer *peer)
@@ -67,9 +101,43 @@ int sl_peer_check(const struct sl_peer *peer)
 
 uint32_t sl_peer_grant_depth(const struct sl_peer *peer)
 {
-    uint32_t most = peer->serve->writer.max_slots - 2;
+    uint32_t most = most_frames(&peer->serve->writer);
 
     if (peer->hello.depth)
         return peer->hello.depth;
     return most < 4 ? most : 4;
+}
+
+/* ---- connections that are no readers ---- */
+
+static uint32_t guests_like(const struct sl_peer *peer)
+{
+    uint32_t of_user = 0, of_process = 0;
+
+    for (const struct sl_peer *other = peer->serve->peers; other; other = other->next) {
+        bool same_user = !sl_peer_is_reader(other) && other->identity.uid == peer->identity.uid;
+        of_user += same_user;
+        of_process += same_user && other->identity.pid == peer->identity.pid;
+    }
+    return of_user << 16 | of_process;
+}
+
+/* Who connects and says nothing keeps nobody else out (protocol 5.5): the user with the most guests loses
+ * one, of his processes the one with the most, and of those the oldest. */
+void sl_peer_drop_a_guest(struct sl_native_serve *serve)
+{
+    struct sl_peer *victim = NULL;
+    uint32_t most = 0;
+
+    for (struct sl_peer *peer = serve->peers; peer; peer = peer->next) { /* newest first */
+        uint32_t guests = sl_peer_is_reader(peer) ? 0 : guests_like(peer);
+        if (guests >= most && guests > 0) {
+            most = guests;
+            victim = peer;
+        }
+    }
+    if (victim && victim->state == SL_PEER_NEW)
+        serve->base.refused++;
+    if (victim)
+        sl_peer_close(victim, 0);
 }

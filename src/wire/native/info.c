@@ -15,7 +15,7 @@ static int next_message(int fd, const char *name, int64_t deadline, union sl_mes
     for (;;) {
         int fds[SL_OS_MAX_FDS], fd_count;
         int r = sl_message_receive(fd, message, fds, &fd_count);
-        sl_message_close_fds(fds, fd_count);
+        sl_os_discard(fds, fd_count);
         if (r == 0 && message->header.type != SL_MSG_BYE)
             return 0;
         if (r == 0 || r == SLUICE_CLOSED)
@@ -47,7 +47,6 @@ static int ask(int fd, const char *name)
 static int take_channel(const union sl_message *message, const char *name, struct sluice_channel_info *info)
 {
     const struct sl_msg_channel *from = &message->channel;
-    bool ours;
     int r;
 
     if (message->header.type == SL_MSG_REFUSE)
@@ -58,8 +57,6 @@ static int take_channel(const union sl_message *message, const char *name, struc
     if ((r = sl_format_from_wire(&info->format, &from->format)) != 0)
         return r;
     snprintf(info->name, sizeof info->name, "%s", name);
-    if ((r = sl_os_folder_name(info->folder, sizeof info->folder, &ours)) != 0)
-        return r;
     memcpy(info->program, from->program, sizeof info->program);
     memcpy(info->device, from->device, sizeof info->device);
     info->pid = from->pid;
@@ -104,6 +101,9 @@ static void take_reader(const struct sl_msg_reader *from, struct sluice_reader_i
     to->missed = from->missed;
     to->lag = from->lag;
     to->latency_ns = from->latency_ns;
+    to->latency_total_ns = from->latency_total_ns;
+    to->latency_max_ns = from->latency_max_ns;
+    to->lease_mean_ns = from->lease_mean_ns;
     to->joined_ns = from->joined_ns;
     memcpy(to->path, from->path, sizeof to->path);
     memcpy(to->copy_reason, from->copy_reason, sizeof to->copy_reason);
@@ -136,16 +136,20 @@ int sl_native_info(const char *name, int64_t timeout_ns, struct sluice_channel_i
                    struct sluice_reader_info *readers, uint32_t capacity)
 {
     int64_t deadline = sl_os_deadline(timeout_ns);
-    int fd, r;
+    struct sl_place place;
+    int fd, r = sl_place_find(&place);
 
+    if (r != 0)
+        return r;
     /* SLUICE_AGAIN: its queue of connections is full. */
-    while ((r = sl_place_connect(name, &fd)) == SLUICE_AGAIN && sl_os_now() < deadline)
+    while ((r = sl_place_connect(&place, name, &fd)) == SLUICE_AGAIN && sl_os_now() < deadline)
         sl_os_sleep(CONNECT_AGAIN);
     if (r == SLUICE_AGAIN)
         return SLUICE_TIMEOUT;
     if (r != 0)
         return r;
     r = converse(fd, name, deadline, info, readers, capacity);
-    sl_os_close(fd);
+    sl_os_hang_up(fd);
+    snprintf(info->folder, sizeof info->folder, "%.*s", (int)sizeof info->folder - 1, place.folder);
     return r;
 }

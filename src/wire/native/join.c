@@ -21,6 +21,7 @@ struct sl_native_join {
     struct sl_join_params params;
     struct sluice_reader_params reader;
     uint32_t *uids;
+    struct sl_place place; /* as the environment was when it was opened */
     char name[SLUICE_MAX_NAME + 1];
     struct sl_watch socket;  /* and the timer of attempts */
     struct sl_watch process; /* the writer's pidfd */
@@ -48,7 +49,7 @@ static void drop_connection(struct sl_native_join *join)
 {
     sl_service_remove(&join->socket);
     sl_service_remove(&join->process);
-    sl_os_close(join->socket.fd);
+    sl_os_hang_up(join->socket.fd);
     sl_os_close(join->process.fd);
     join->socket.fd = join->process.fd = -1;
     join->greeted = false;
@@ -213,7 +214,7 @@ static void socket_ready(struct sl_watch *watch, bool readable, bool hung_up)
         }
         if (r == 0)
             r = handle(join, &message, fds, fd_count);
-        sl_message_close_fds(fds, fd_count);
+        sl_os_discard(fds, fd_count);
         if (r < 0)
             broken(join, r);
         if (r != 0)
@@ -253,6 +254,8 @@ static int say_hello(struct sl_native_join *join)
     hello->writable = join->reader.writable;
     int self = join->process.fd < 0 ? sl_os_self_pidfd() : -1;
     int r = sl_os_send(join->socket.fd, &message, hello->header.size, &self, self >= 0 ? 1 : 0);
+    if (r < 0 && self >= 0) /* a writer that takes no descriptors has it from its kernel */
+        r = sl_os_send(join->socket.fd, &message, hello->header.size, NULL, 0);
     sl_os_close(self);
     if (r > 0)
         r = sl_fail(SLUICE_E_NOT_FOUND, "the writer of channel '%s' is just leaving", join->name);
@@ -261,9 +264,11 @@ static int say_hello(struct sl_native_join *join)
 
 static void attempt(struct sl_native_join *join)
 {
-    int fd, r = sl_place_connect(join->name, &fd);
+    int fd, r = sl_place_connect(&join->place, join->name, &fd);
 
     sl_service_remove(&join->socket);
+    if (r == SLUICE_AGAIN) /* a full queue: others get in, so may we */
+        join->retry = FIRST_RETRY;
     if (r == 0) {
         join->socket.fd = fd;
         if ((r = sl_os_close_in_child(fd)) == 0 && (r = check_writer(join, fd)) == 0 &&
@@ -303,9 +308,9 @@ int sl_native_join(const struct sl_join_params *params, struct sl_join **out)
     join->socket = (struct sl_watch){ .fd = -1, .ready = socket_ready, .timer = socket_timer };
     join->process = (struct sl_watch){ .fd = -1, .ready = process_ready };
     snprintf(join->name, sizeof join->name, "%s", params->name);
+    int r = sl_place_find(&join->place);
     /* Kept for all attempts: one that could not start the thread again would be the last. */
-    int r = sl_service_hold();
-    if (r != 0) {
+    if (r != 0 || (r = sl_service_hold()) != 0) {
         free(join);
         return r;
     }

@@ -121,8 +121,8 @@ struct sl_reader_page {
     uint8_t pad3[56];
 
     /* 0x100: for observers; stored by the reader, relaxed */
-    sl_word taken, missed, last, latency_ns;
-    uint8_t pad4[32];
+    sl_word taken, missed, last, latency_ns, latency_total_ns, latency_max_ns, lease_mean_ns;
+    uint8_t pad4[8];
     uint8_t pad5[0x400 - 0x140];
 
     /* 0x400: stored by the reader, or by its GPU on release */
@@ -271,7 +271,8 @@ struct sl_msg_reader {
     int64_t joined_ns;
     char path[32];
     char copy_reason[96];
-    uint64_t reserved[4];
+    uint64_t latency_total_ns, latency_max_ns, lease_mean_ns;
+    uint64_t reserved;
 };
 
 static_assert(sizeof(struct sl_msg_hello) == 112, "layout");

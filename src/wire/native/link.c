@@ -9,7 +9,7 @@
 #include "wire/native/native.h"
 
 #define CLOCK_TOLERANCE SLUICE_S /* clocks of other time namespaces differ by more (protocol 5.14) */
-#define MAX_LINK_MEMORIES 512    /* a sane writer has announced fewer and forgotten the rest */
+#define MAX_LINK_MEMORIES 256    /* each has a descriptor; a sane writer has announced fewer and forgotten the rest */
 
 static void set_words(struct sl_native_link *link, uint32_t ids)
 {
@@ -26,11 +26,7 @@ static void set_words(struct sl_native_link *link, uint32_t ids)
     link->base.closed = &control->closed;
     link->base.waiting = &control->waiting;
     link->base.oldest_memory = &control->oldest_memory;
-    link->base.page = (struct sl_page){
-        .lease = page->lease, .lease_ns = page->lease_ns, .cursor = &page->cursor, .want = &page->want,
-        .want_fd = &page->want_fd, .bell = &page->bell, .evicted = &page->evicted, .taken = &page->taken,
-        .missed = &page->missed, .last = &page->last, .latency_ns = &page->latency_ns,
-    };
+    link->base.page = sl_page_words(page);
 }
 
 static int64_t clock_offset(int64_t theirs)
@@ -71,6 +67,8 @@ int sl_native_link_open(const struct sl_msg_welcome *welcome, int *fds, int fd_c
 
     if (r == 0 && fd_count < 3)
         r = sl_fail(SLUICE_E_PROTOCOL, "a welcome with %d descriptors", fd_count);
+    if (r == 0 && !sl_os_is_wake_socket(fds[2]))
+        r = sl_fail(SLUICE_E_PROTOCOL, "a welcome whose wake socket is none");
     if (r != 0)
         goto out;
     link = calloc(1, sizeof *link);
@@ -83,7 +81,6 @@ int sl_native_link_open(const struct sl_msg_welcome *welcome, int *fds, int fd_c
     link->base.session = welcome->session;
     link->base.clock_offset_ns = clock_offset(welcome->clock_ns);
     link->base.depth = welcome->depth;
-    link->base.max_slots = welcome->max_slots;
     link->base.writable = welcome->writable != 0;
     if ((r = map_pages(link, welcome, fds)) == 0 && (r = sl_os_close_in_child(fds[2])) == 0) {
         link->base.wake_fd = fds[2];
@@ -94,7 +91,7 @@ int sl_native_link_open(const struct sl_msg_welcome *welcome, int *fds, int fd_c
     }
 out:
     for (int i = 0; i < fd_count && i < 3; i++) {
-        sl_os_close(fds[i]);
+        sl_os_discard(&fds[i], 1);
         fds[i] = -1;
     }
     return r;
@@ -151,6 +148,21 @@ int sl_native_link_add(struct sl_native_link *link, const struct sl_msg_memory *
     return 0;
 }
 
+static char *record_address(struct sl_link *link, uint32_t slot)
+{
+    return sl_record_address(((struct sl_native_link *)link)->control, slot);
+}
+
+const struct sl_record *sl_native_link_record(struct sl_link *link, uint32_t slot)
+{
+    return (const struct sl_record *)record_address(link, slot);
+}
+
+const void *sl_native_link_meta(struct sl_link *link, uint32_t slot)
+{
+    return record_address(link, slot) + SL_NATIVE_META_OFFSET;
+}
+
 void sl_native_link_close(struct sl_link *base)
 {
     struct sl_native_link *link = (struct sl_native_link *)base;
@@ -161,7 +173,7 @@ void sl_native_link_close(struct sl_link *base)
         memory->object.ops->destroy(&memory->object);
         free(memory);
     }
-    sl_os_close(base->wake_fd);
+    sl_os_hang_up(base->wake_fd);
     if (link->page)
         sl_os_unmap(link->page, link->page_size);
     if (link->control)

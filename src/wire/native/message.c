@@ -31,7 +31,19 @@ static size_t size_of(uint32_t type)
     }
 }
 
-#define CLOSE_STRING(text) ((text)[sizeof(text) - 1] = '\0')
+/* Strings end up in terminals and logs: what would steer those (also as U+0080 to U+009F in UTF-8) goes. */
+static void close_string(char *text, size_t size)
+{
+    text[size - 1] = '\0';
+    for (unsigned char *c = (unsigned char *)text; *c; c++) {
+        if (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
+            c[0] = c[1] = '?';
+        else if (c[0] < 0x20 || c[0] == 0x7f)
+            c[0] = '?';
+    }
+}
+
+#define CLOSE_STRING(text) close_string((text), sizeof(text))
 
 static void close_format_strings(struct sl_wire_format *format)
 {
@@ -84,12 +96,6 @@ int sl_message_receive(int socket, union sl_message *message, int *fds, int *fd_
     *fd_count = 0;
     int r = sl_os_receive(socket, message, sizeof *message, &size, fds, fd_count);
     return r == 0 ? sl_message_check(message, size) : r;
-}
-
-void sl_message_close_fds(int *fds, int fd_count)
-{
-    for (int i = 0; i < fd_count; i++)
-        sl_os_close(fds[i]);
 }
 
 int sl_hello_check(const struct sl_msg_hello *hello)

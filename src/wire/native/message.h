@@ -9,12 +9,11 @@
 #include "wire/native/layout.h"
 
 /* Takes one message off a socket and checks it: 0, or as sl_os_receive and sl_message_check. The
- * descriptors are the caller's, whatever it returns: end with sl_message_close_fds. */
+ * descriptors are the caller's, whatever it returns: end with sl_os_discard. */
 int sl_message_receive(int socket, union sl_message *message, int *fds, int *fd_count);
-void sl_message_close_fds(int *fds, int fd_count);
 
-/* Is it a message of a known type and of exactly its size? Closes its strings. SLUICE_E_PROTOCOL says
- * what is wrong. */
+/* Is it a message of a known type and of exactly its size? Closes its strings, and takes control
+ * characters out of them. SLUICE_E_PROTOCOL says what is wrong. */
 int sl_message_check(union sl_message *message, size_t size);
 
 /* Further checks of one type: magic, versions, ranges. */

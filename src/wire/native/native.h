@@ -10,18 +10,44 @@
 
 /* ---- place.c: a channel's files ---- */
 
+#define SL_OTHER_FOLDERS 3
+
 struct sl_place {
     char folder[256];
-    bool ours; /* one of the two standard folders */
+    bool ours; /* one of the standard folders */
     int dir;
+    char others[SL_OTHER_FOLDERS][256]; /* standard folders that it is not */
+    int other_count;
 };
 
-/* Opens the folder that this process's channels live in. */
+/* The folder that this process's channels live in; asks the environment. */
+int sl_place_find(struct sl_place *place);
+
+/* The same, and opens it. */
 int sl_place_open(struct sl_place *place, bool create, bool others);
 void sl_place_close(struct sl_place *place);
 
-/* Connects to a channel; SLUICE_E_NOT_FOUND names the folder, and any other in which it lives. */
-int sl_place_connect(const char *name, int *fd);
+/* Connects to a channel in a place that was found; SLUICE_E_NOT_FOUND names the folder, and any other in
+ * which it lives. */
+int sl_place_connect(const struct sl_place *place, const char *name, int *fd);
+
+/* The words of a reader's page, as both sides see them. */
+static inline struct sl_page sl_page_words(struct sl_reader_page *page)
+{
+    return (struct sl_page){
+        .lease = page->lease, .lease_ns = page->lease_ns, .cursor = &page->cursor, .want = &page->want,
+        .want_fd = &page->want_fd, .bell = &page->bell, .evicted = &page->evicted, .taken = &page->taken,
+        .missed = &page->missed, .last = &page->last, .latency_ns = &page->latency_ns,
+        .latency_total_ns = &page->latency_total_ns, .latency_max_ns = &page->latency_max_ns,
+        .lease_mean_ns = &page->lease_mean_ns,
+    };
+}
+
+/* A slot's record in a control page; its metadata lies SL_NATIVE_META_OFFSET behind. */
+static inline char *sl_record_address(struct sl_control *control, uint32_t slot)
+{
+    return (char *)control + sizeof *control + (size_t)slot * SL_NATIVE_STRIDE;
+}
 
 /* ---- the writer's side ---- */
 
@@ -31,7 +57,7 @@ struct sl_native_memory {
 };
 
 #define SL_MAX_MEMORIES 256 /* alive at once: one a generation and one a grown slot */
-#define SL_MAX_OBSERVERS 32 /* and connections that have not said hello yet */
+#define SL_MAX_GUESTS 32    /* connections that are no readers: observers, and those that have not said hello */
 
 struct sl_native_serve {
     struct sl_serve base;
@@ -70,6 +96,8 @@ struct sl_peer {
     uint32_t depth;
     uint32_t next_memory;  /* number from which memories are still to be sent */
     uint32_t unacknowledged;
+    bool arrived;          /* it has acknowledged a memory */
+    bool deaf;             /* it takes no messages any more */
     int64_t joined_ns;
     /* When each lease was seen first, for readers that do not tell; under the channel lock. */
     struct { uint64_t sequence; int64_t since_ns; } seen[SL_MAX_IDS];
@@ -79,6 +107,12 @@ int sl_peer_open(struct sl_native_serve *serve, int fd);
 /* Its hello: may it come in, and is there room for what it asks? (admit.c) */
 int sl_peer_check(const struct sl_peer *peer);
 uint32_t sl_peer_grant_depth(const struct sl_peer *peer);
+static inline bool sl_peer_is_reader(const struct sl_peer *peer)
+{
+    return peer->hello.role == SL_ROLE_READER && peer->page;
+}
+/* Closes a connection that is no reader, so that there is room for another (admit.c). */
+void sl_peer_drop_a_guest(struct sl_native_serve *serve);
 
 /* table.c */
 static inline bool sl_table_has(const struct sl_peer *peer) { return peer->place < SLUICE_MAX_READERS; }
@@ -93,19 +127,14 @@ void sl_peer_close(struct sl_peer *peer, uint32_t reason);
 int sl_status_send(struct sl_native_serve *serve, int fd);
 /* Frames committed after the one this reader took last. */
 uint64_t sl_peer_lag(const struct sl_peer *peer);
+/* Does it hold more than it was granted? By all lease words that are set, whatever they say. On the
+ * writer's own thread, under the channel lock (hold.c). */
+bool sl_peer_overdraws(const struct sl_peer *peer);
 /* Leases: count, bits for the first 64 slots, age of the oldest; that of a word left behind counts too,
  * since it keeps a slot's number. Under the channel lock. */
 uint32_t sl_peer_held(struct sl_peer *peer, uint64_t *slots, int64_t *age_ns);
 
 extern const struct sl_wire_ops sl_wire_native;
-
-int sl_native_serve(const struct sl_serve_params *params, struct sl_serve **serve);
-int sl_native_announce(struct sl_serve *serve, const struct sl_announce *announce);
-void sl_native_forget(struct sl_serve *serve, uint32_t memory);
-void sl_native_wake(struct sl_serve *serve, uint64_t sequence);
-void sl_native_holders(struct sl_serve *serve, char *text, size_t size);
-uint32_t sl_native_evict(struct sl_serve *serve, int64_t lease_timeout_ns);
-void sl_native_close(struct sl_serve *serve);
 
 /* ---- the reader's side ---- */
 
@@ -123,6 +152,8 @@ struct sl_native_link {
 int sl_native_link_open(const struct sl_msg_welcome *welcome, int *fds, int fd_count, struct sl_native_link **link);
 /* Adds what a MEMORY message brought; takes the descriptor over on success only. */
 int sl_native_link_add(struct sl_native_link *link, const struct sl_msg_memory *message, int fd);
+const struct sl_record *sl_native_link_record(struct sl_link *link, uint32_t slot);
+const void *sl_native_link_meta(struct sl_link *link, uint32_t slot);
 void sl_native_link_close(struct sl_link *link);
 
 int sl_native_join(const struct sl_join_params *params, struct sl_join **join);

@@ -11,18 +11,19 @@
 #include "wire/native/native.h"
 
 #define HELLO_PATIENCE SLUICE_S          /* to say hello after connecting */
+#define ARRIVAL_PATIENCE SLUICE_S        /* to take the first memory, once places are short */
 #define OBSERVER_PATIENCE (10 * SLUICE_S) /* between two queries */
 #define SEND_AGAIN (5 * SLUICE_MS)       /* when there was no room */
 #define HANG_UP_PATIENCE SLUICE_S        /* a hang-up alone means death after this (protocol 4.1) */
+#define MOST_HUNG_UP 2                   /* connections of one process that are waited for so long */
 #define MESSAGES_A_TURN 8                /* one peer may not keep the thread from the others */
+#define LAST_MESSAGES (2 * SL_MAX_MEMORIES) /* of one that is dead: more than a sane one has sent */
 
 #define PEER_OF(watch, member) ((struct sl_peer *)((char *)(watch) - offsetof(struct sl_peer, member)))
 
-static bool is_reader(const struct sl_peer *peer) { return peer->hello.role == SL_ROLE_READER && peer->page; }
-
 static void log_departure(const struct sl_peer *peer, const char *how)
 {
-    if (is_reader(peer))
+    if (sl_peer_is_reader(peer))
         sl_log(SLUICE_LOG_INFO, "channel '%s': reader '%s' (process %u) %s", peer->serve->name, peer->hello.program,
                peer->identity.pid, how);
 }
@@ -41,7 +42,7 @@ void sl_peer_close(struct sl_peer *peer, uint32_t reason)
             break;
         }
     }
-    if (!is_reader(peer))
+    if (!sl_peer_is_reader(peer))
         serve->guests--;
     if (sl_table_has(peer)) {
         /* Before its slots are given away: if it lives, its release can tell, and it takes no more. */
@@ -62,9 +63,9 @@ void sl_peer_close(struct sl_peer *peer, uint32_t reason)
     sl_service_remove(&peer->socket);
     sl_service_remove(&peer->process);
     sl_service_remove(&peer->wake);
-    sl_os_close(peer->socket.fd);
+    sl_os_hang_up(peer->socket.fd);
     sl_os_close(peer->process.fd);
-    sl_os_close(peer->wake.fd);
+    sl_os_hang_up(peer->wake.fd);
     sl_os_close(peer->page_fd);
     sl_os_close(peer->wake_end);
     if (peer->page)
@@ -80,6 +81,22 @@ static void peer_died(struct sl_peer *peer, const char *how)
     sl_peer_close(peer, 0);
 }
 
+/* May its leases lapse though its process lives? On a GPU its work would go on. */
+static bool may_lapse(const struct sl_peer *peer)
+{
+    return peer->serve->control->memory_kind == SL_MEM_HOST;
+}
+
+/* Who joins, takes a lease and hangs up, again and again, holds few slots by that. */
+static bool hangs_up_often(const struct sl_peer *peer)
+{
+    int before = 0;
+
+    for (const struct sl_peer *other = peer->serve->peers; other; other = other->next)
+        before += other->state == SL_PEER_HUNG_UP && other->identity.pid == peer->identity.pid;
+    return before >= MOST_HUNG_UP && may_lapse(peer);
+}
+
 static void hung_up(struct sl_peer *peer)
 {
     if (!sl_table_has(peer)) {
@@ -90,10 +107,14 @@ static void hung_up(struct sl_peer *peer)
         peer_died(peer, "died");
         return;
     }
+    if (hangs_up_often(peer)) {
+        peer_died(peer, "hung up without a word");
+        return;
+    }
     /* Hung up without a word, and still alive as far as we can tell: wait for its pidfd. */
     peer->state = SL_PEER_HUNG_UP;
     sl_service_remove(&peer->socket);
-    sl_os_close(peer->socket.fd);
+    sl_os_hang_up(peer->socket.fd);
     peer->socket.fd = -1;
     if (!peer->process.added && sl_service_add(&peer->process) != 0) {
         peer_died(peer, "hung up");
@@ -102,12 +123,15 @@ static void hung_up(struct sl_peer *peer)
     sl_service_set_deadline(&peer->process, sl_os_deadline(HANG_UP_PATIENCE));
 }
 
+static bool read_messages(struct sl_peer *peer, int most);
+
 static void process_ready(struct sl_watch *watch, bool readable, bool hung_up_too)
 {
     struct sl_peer *peer = PEER_OF(watch, process);
 
     (void)hung_up_too;
-    if (readable)
+    /* It may have said goodbye before it died (protocol 5.11). */
+    if (readable && read_messages(peer, LAST_MESSAGES))
         peer_died(peer, "died");
 }
 
@@ -162,12 +186,36 @@ static int make_page(struct sl_peer *peer)
     peer->page->session = peer->serve->params.session;
     if ((r = sl_os_socket_pair(ends)) != 0)
         return r;
+    sl_os_take_no_descriptors(ends[0]);
     peer->wake.fd = ends[0];
     peer->wake_end = ends[1];
     if ((r = sl_os_close_in_child(ends[0])) != 0 || (r = sl_os_close_in_child(ends[1])) != 0)
         return r;
     peer->wake.ready = wake_ready;
     return sl_service_add(&peer->wake);
+}
+
+/* When places are short: who hung up need not be waited for, and who never took its first memory, stopped
+ * or mute, keeps no place that somebody else asks for. */
+static bool make_room(struct sl_native_serve *serve)
+{
+    struct sl_peer *gone = NULL, *mute = NULL;
+
+    for (struct sl_peer *peer = serve->peers; peer; peer = peer->next) {
+        if (peer->state == SL_PEER_HUNG_UP && may_lapse(peer))
+            gone = peer;
+        else if (sl_table_has(peer) && !peer->arrived && sl_os_now() - peer->joined_ns > ARRIVAL_PATIENCE)
+            mute = peer;
+    }
+    if (gone) {
+        peer_died(gone, "hung up without a word");
+    } else if (mute) {
+        sl_log(SLUICE_LOG_WARN, "channel '%s': process %u took a place and nothing else: it is given away", serve->name,
+               mute->identity.pid);
+        serve->base.refused++;
+        sl_peer_close(mute, SL_BYE_EVICTED);
+    }
+    return gone || mute;
 }
 
 static int admit_reader(struct sl_peer *peer)
@@ -204,6 +252,9 @@ static bool hello(struct sl_peer *peer, const union sl_message *message, int *fd
         fds[0] = -1;
     }
     int r = sl_peer_check(peer);
+    while (r == SLUICE_E_LIMIT && peer->serve->base.reader_count >= peer->serve->writer.readers &&
+           make_room(peer->serve))
+        r = sl_peer_check(peer);
     if (r == 0 && message->hello.role == SL_ROLE_READER)
         r = admit_reader(peer);
     if (r != 0) {
@@ -285,8 +336,9 @@ void sl_peer_pump(struct sl_peer *peer)
             peer->next_memory = memory->announce.memory + 1;
         }
     }
-    /* SLUICE_CLOSED shows as a hang-up on the socket; out of memory and the like may pass. */
-    if (r == SLUICE_AGAIN || r < 0)
+    /* Who shut one half of its socket does not hang up; out of memory and the like may pass. */
+    peer->deaf = r == SLUICE_CLOSED;
+    if (r != 0)
         sl_service_set_deadline(&peer->socket, sl_os_deadline(r < 0 ? SEND_AGAIN * 20 : SEND_AGAIN));
 }
 
@@ -311,6 +363,7 @@ static bool handle(struct sl_peer *peer, const union sl_message *message, int *f
         if (peer->state != SL_PEER_LIVE || message->ack.memory != peer->unacknowledged)
             break;
         peer->unacknowledged = 0;
+        peer->arrived = true;
         sl_peer_pump(peer);
         return true;
     case SL_MSG_QUERY:
@@ -336,31 +389,35 @@ static bool handle(struct sl_peer *peer, const union sl_message *message, int *f
     return false;
 }
 
-static void socket_ready(struct sl_watch *watch, bool readable, bool hung_up_too)
+/* Returns false when the peer is gone, or its connection. */
+static bool read_messages(struct sl_peer *peer, int most)
 {
-    struct sl_peer *peer = PEER_OF(watch, socket);
     union sl_message message;
 
-    (void)readable;
-    (void)hung_up_too;
-    for (int i = 0; i < MESSAGES_A_TURN; i++) {
+    for (int i = 0; i < most && peer->socket.fd >= 0; i++) {
         int fds[SL_OS_MAX_FDS], fd_count;
-        int r = sl_message_receive(watch->fd, &message, fds, &fd_count);
+        int r = sl_message_receive(peer->socket.fd, &message, fds, &fd_count);
         if (r == SLUICE_AGAIN)
-            return;
+            break;
         if (r == SLUICE_CLOSED) {
             hung_up(peer);
-            return;
+            return false;
         }
         bool alive = r == 0 && handle(peer, &message, fds, fd_count);
-        sl_message_close_fds(fds, fd_count);
-        if (r != 0) {
+        sl_os_discard(fds, fd_count);
+        if (r != 0)
             refuse(peer, r);
-            return;
-        }
-        if (!alive)
-            return;
+        if (r != 0 || !alive)
+            return false;
     }
+    return true;
+}
+
+static void socket_ready(struct sl_watch *watch, bool readable, bool hung_up_too)
+{
+    (void)readable;
+    (void)hung_up_too;
+    (void)read_messages(PEER_OF(watch, socket), MESSAGES_A_TURN);
 }
 
 static void socket_timer(struct sl_watch *watch)
@@ -372,23 +429,11 @@ static void socket_timer(struct sl_watch *watch)
         sl_peer_close(peer, 0);
     } else if (peer->state == SL_PEER_OBSERVER) {
         sl_peer_close(peer, 0);
-    } else {
+    } else if (!peer->deaf) {
         sl_peer_pump(peer);
+    } else if (read_messages(peer, MESSAGES_A_TURN)) {
+        hung_up(peer);
     }
-}
-
-/* Who connects and says nothing keeps nobody else out (protocol 5.5). */
-static void drop_oldest_guest(struct sl_native_serve *serve)
-{
-    struct sl_peer *oldest = NULL;
-
-    for (struct sl_peer *peer = serve->peers; peer; peer = peer->next)
-        if (!is_reader(peer))
-            oldest = peer;
-    if (oldest && oldest->state == SL_PEER_NEW)
-        serve->base.refused++;
-    if (oldest)
-        sl_peer_close(oldest, 0);
 }
 
 int sl_peer_open(struct sl_native_serve *serve, int fd)
@@ -396,8 +441,8 @@ int sl_peer_open(struct sl_native_serve *serve, int fd)
     struct sl_peer *peer = NULL;
     int r;
 
-    if (serve->guests >= SL_MAX_OBSERVERS)
-        drop_oldest_guest(serve);
+    if (serve->guests >= SL_MAX_GUESTS)
+        sl_peer_drop_a_guest(serve);
     peer = calloc(1, sizeof *peer);
     if (!peer) {
         r = sl_fail(SLUICE_E_NO_MEMORY, "no memory for a connection");

@@ -10,7 +10,9 @@
 #include "util/result.h"
 #include "wire/native/native.h"
 
+#define ACCEPTS_A_TURN 16 /* who connects without end does not keep the thread from the others */
 #define ACCEPT_AGAIN (100 * SLUICE_MS) /* after descriptors ran out */
+#define TEMPORARY ".tmp"  /* the name's end while the socket is made */
 #define LOCK_PATIENCE SLUICE_S /* for a previous owner that is just dying (protocol 4.4) */
 
 static int copy_ids(const uint32_t *from, uint32_t count, uint32_t **to)
@@ -76,6 +78,37 @@ static int claim_name(struct sl_native_serve *serve)
     return r != 0 ? r : check_no_stranger(serve);
 }
 
+/* A writer that was killed while it made its socket leaves NAME.tmp behind. Whoever has the name's lock may
+ * take it away. */
+static int sweep_one(void *context, const char *file, uint32_t uid)
+{
+    const struct sl_native_serve *serve = context;
+    char name[SLUICE_MAX_NAME + 8], lock[SLUICE_MAX_NAME + 16];
+    size_t length = strlen(file), end = strlen(TEMPORARY);
+    uint32_t holder;
+    int fd;
+
+    if (uid != sl_os_uid() || length <= end || length - end > SLUICE_MAX_NAME || strcmp(file + length - end, TEMPORARY) != 0)
+        return 0;
+    snprintf(name, sizeof name, "%.*s", (int)(length - end), file);
+    if (strcmp(name, serve->name) == 0) /* ours: listening replaces it */
+        return 0;
+    snprintf(lock, sizeof lock, "%s.lock", name);
+    if (sl_os_lock(serve->place.dir, lock, &fd, &holder) != 0)
+        return 0;
+    sl_os_remove(serve->place.dir, file);
+    sl_os_close(fd);
+    return 0;
+}
+
+/* Under the service lock: a fork must not take the locks along. */
+static void sweep(struct sl_native_serve *serve)
+{
+    sl_service_lock();
+    (void)sl_os_list(serve->place.dir, sweep_one, serve);
+    sl_service_unlock();
+}
+
 static int make_control(struct sl_native_serve *serve)
 {
     const struct sl_serve_params *params = &serve->params;
@@ -123,7 +156,7 @@ static void listener_ready(struct sl_watch *watch, bool readable, bool hung_up)
     int fd, r = 0;
 
     (void)hung_up;
-    while (readable && (r = sl_os_accept(serve->listener.fd, &fd)) == 0) {
+    for (int i = 0; readable && i < ACCEPTS_A_TURN && (r = sl_os_accept(serve->listener.fd, &fd)) == 0; i++) {
         if (sl_peer_open(serve, fd) != 0) {
             sl_log(SLUICE_LOG_WARN, "channel '%s': a connection is refused: %s", serve->name, sluice_last_error());
             serve->base.refused++;
@@ -154,7 +187,7 @@ static int listen_for_readers(struct sl_native_serve *serve)
     } else if (writer->gid_count || writer->uid_count) {
         mode = 0666;
     }
-    snprintf(temporary, sizeof temporary, "%s.tmp", serve->name);
+    snprintf(temporary, sizeof temporary, "%s" TEMPORARY, serve->name);
     r = sl_os_listen(serve->place.dir, serve->place.folder, serve->name, temporary, mode, group, &serve->listener.fd);
     if (r != 0)
         return r;
@@ -182,7 +215,7 @@ static void destroy(struct sl_native_serve *serve)
     free(serve);
 }
 
-int sl_native_serve(const struct sl_serve_params *params, struct sl_serve **out)
+static int native_serve(const struct sl_serve_params *params, struct sl_serve **out)
 {
     struct sl_native_serve *serve = calloc(1, sizeof *serve);
     int r;
@@ -208,6 +241,7 @@ int sl_native_serve(const struct sl_serve_params *params, struct sl_serve **out)
         goto err;
     if ((r = claim_name(serve)) != 0)
         goto err;
+    sweep(serve);
     if ((r = make_control(serve)) != 0)
         goto err;
     *out = &serve->base;
@@ -220,22 +254,36 @@ err:
 
 static struct sl_native_serve *native(struct sl_serve *serve) { return (struct sl_native_serve *)serve; }
 
-static char *record_address(struct sl_control *control, uint32_t slot)
-{
-    return (char *)control + sizeof *control + (size_t)slot * SL_NATIVE_STRIDE;
-}
-
 static struct sl_record *native_record(struct sl_serve *serve, uint32_t slot)
 {
-    return (struct sl_record *)record_address(native(serve)->control, slot);
+    return (struct sl_record *)sl_record_address(native(serve)->control, slot);
 }
 
 static void *native_meta(struct sl_serve *serve, uint32_t slot)
 {
-    return record_address(native(serve)->control, slot) + SL_NATIVE_META_OFFSET;
+    return sl_record_address(native(serve)->control, slot) + SL_NATIVE_META_OFFSET;
 }
 
-int sl_native_announce(struct sl_serve *base, const struct sl_announce *announce)
+static void native_forget(struct sl_serve *base, uint32_t number)
+{
+    struct sl_native_serve *serve = native(base);
+
+    sl_service_lock();
+    for (uint32_t i = 0; i < serve->memory_count; i++) {
+        if (serve->memories[i]->announce.memory != number)
+            continue;
+        free(serve->memories[i]);
+        serve->memory_count--;
+        memmove(&serve->memories[i], &serve->memories[i + 1],
+                (serve->memory_count - i) * sizeof serve->memories[0]);
+        break;
+    }
+    if (serve->memory_count)
+        sl_store(&serve->control->oldest_memory, serve->memories[0]->announce.memory, release);
+    sl_service_unlock();
+}
+
+static int native_announce(struct sl_serve *base, const struct sl_announce *announce)
 {
     struct sl_native_serve *serve = native(base);
     struct sl_native_memory *memory = malloc(sizeof *memory);
@@ -260,30 +308,11 @@ int sl_native_announce(struct sl_serve *base, const struct sl_announce *announce
     int r = serve->listener.fd < 0 ? listen_for_readers(serve) : 0;
     sl_service_unlock();
     if (r != 0)
-        sl_native_forget(base, announce->memory);
+        native_forget(base, announce->memory);
     return r;
 }
 
-void sl_native_forget(struct sl_serve *base, uint32_t number)
-{
-    struct sl_native_serve *serve = native(base);
-
-    sl_service_lock();
-    for (uint32_t i = 0; i < serve->memory_count; i++) {
-        if (serve->memories[i]->announce.memory != number)
-            continue;
-        free(serve->memories[i]);
-        serve->memory_count--;
-        memmove(&serve->memories[i], &serve->memories[i + 1],
-                (serve->memory_count - i) * sizeof serve->memories[0]);
-        break;
-    }
-    if (serve->memory_count)
-        sl_store(&serve->control->oldest_memory, serve->memories[0]->announce.memory, release);
-    sl_service_unlock();
-}
-
-void sl_native_wake(struct sl_serve *base, uint64_t sequence)
+static void native_wake(struct sl_serve *base, uint64_t sequence)
 {
     for (uint32_t i = 0; i < base->reader_count; i++) {
         struct sl_reader_slot *reader = &base->readers[i];
@@ -311,7 +340,7 @@ static void native_totals(struct sl_serve *base, const struct sl_totals *totals)
     sl_store(&control->bytes, totals->bytes, relaxed);
 }
 
-void sl_native_holders(struct sl_serve *base, char *text, size_t size)
+static void native_holders(struct sl_serve *base, char *text, size_t size)
 {
     size_t used = 0;
 
@@ -335,7 +364,23 @@ void sl_native_holders(struct sl_serve *base, char *text, size_t size)
     }
 }
 
-uint32_t sl_native_evict(struct sl_serve *base, int64_t lease_timeout_ns)
+/* Why a reader is evicted, or NULL. */
+static const char *offence(struct sl_peer *peer, int64_t lease_timeout_ns, int64_t *age)
+{
+    uint64_t slots;
+    const char *why = NULL;
+
+    sl_mutex_lock(&peer->serve->base.lock);
+    (void)sl_peer_held(peer, &slots, age);
+    if (lease_timeout_ns && *age >= lease_timeout_ns)
+        why = "it held a frame for too long";
+    if (sl_peer_overdraws(peer))
+        why = "it holds more frames than it asked for";
+    sl_mutex_unlock(&peer->serve->base.lock);
+    return why;
+}
+
+static uint32_t native_evict(struct sl_serve *base, int64_t lease_timeout_ns)
 {
     struct sl_native_serve *serve = native(base);
     struct sl_peer *peer, *next;
@@ -343,18 +388,13 @@ uint32_t sl_native_evict(struct sl_serve *base, int64_t lease_timeout_ns)
 
     sl_service_lock();
     for (peer = serve->peers; peer; peer = next) {
-        uint64_t slots;
         int64_t age;
+        const char *why;
         next = peer->next;
-        if (peer->place == SLUICE_MAX_READERS)
+        if (!sl_table_has(peer) || !(why = offence(peer, lease_timeout_ns, &age)))
             continue;
-        sl_mutex_lock(&base->lock);
-        (void)sl_peer_held(peer, &slots, &age);
-        sl_mutex_unlock(&base->lock);
-        if (age < lease_timeout_ns)
-            continue;
-        sl_log(SLUICE_LOG_WARN, "channel '%s': reader '%s' (process %u) is evicted: it held a frame for %.3f s",
-               serve->name, peer->hello.program, peer->identity.pid, (double)age / 1e9);
+        sl_log(SLUICE_LOG_WARN, "channel '%s': reader '%s' (process %u) is evicted: %s (%.3f s)", serve->name,
+               peer->hello.program, peer->identity.pid, why, (double)age / 1e9);
         sl_peer_close(peer, SL_BYE_EVICTED);
         serve->base.evicted++;
         evicted++;
@@ -363,7 +403,7 @@ uint32_t sl_native_evict(struct sl_serve *base, int64_t lease_timeout_ns)
     return evicted;
 }
 
-void sl_native_close(struct sl_serve *base)
+static void native_close(struct sl_serve *base)
 {
     struct sl_native_serve *serve = native(base);
 
@@ -383,36 +423,21 @@ void sl_native_close(struct sl_serve *base)
     destroy(serve);
 }
 
-static char *link_address(struct sl_link *link, uint32_t slot)
-{
-    return record_address(((struct sl_native_link *)link)->control, slot);
-}
-
-static const struct sl_record *link_record(struct sl_link *link, uint32_t slot)
-{
-    return (const struct sl_record *)link_address(link, slot);
-}
-
-static const void *link_meta(struct sl_link *link, uint32_t slot)
-{
-    return link_address(link, slot) + SL_NATIVE_META_OFFSET;
-}
-
 const struct sl_wire_ops sl_wire_native = {
     .scheme = "sluice",
-    .serve = sl_native_serve,
+    .serve = native_serve,
     .record = native_record,
     .meta = native_meta,
-    .announce = sl_native_announce,
-    .forget = sl_native_forget,
-    .wake = sl_native_wake,
+    .announce = native_announce,
+    .forget = native_forget,
+    .wake = native_wake,
     .totals = native_totals,
-    .holders = sl_native_holders,
-    .evict = sl_native_evict,
-    .close = sl_native_close,
+    .holders = native_holders,
+    .evict = native_evict,
+    .close = native_close,
     .join = sl_native_join,
-    .link_record = link_record,
-    .link_meta = link_meta,
+    .link_record = sl_native_link_record,
+    .link_meta = sl_native_link_meta,
     .link_close = sl_native_link_close,
     .join_close = sl_native_join_close,
     .info = sl_native_info,

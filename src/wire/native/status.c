@@ -77,6 +77,9 @@ static void fill_reader(struct sl_peer *peer, struct sl_msg_reader *reader)
     reader->taken = sl_load(&peer->page->taken, relaxed);
     reader->missed = sl_load(&peer->page->missed, relaxed);
     reader->latency_ns = sl_load(&peer->page->latency_ns, relaxed);
+    reader->latency_total_ns = sl_load(&peer->page->latency_total_ns, relaxed);
+    reader->latency_max_ns = sl_load(&peer->page->latency_max_ns, relaxed);
+    reader->lease_mean_ns = sl_load(&peer->page->lease_mean_ns, relaxed);
     reader->lag = sl_peer_lag(peer);
     reader->joined_ns = peer->joined_ns;
     snprintf(reader->path, sizeof reader->path, "mapped");
@@ -126,7 +129,7 @@ int sl_status_send(struct sl_native_serve *serve, int fd)
     if ((r = sl_os_send(fd, &message, message.header.size, NULL, 0)) != 0)
         return r;
     for (struct sl_peer *peer = serve->peers; peer; peer = peer->next) {
-        if (peer->place == SLUICE_MAX_READERS)
+        if (!sl_table_has(peer))
             continue;
         union sl_message reader = SL_MESSAGE(SL_MSG_READER, reader);
         fill_reader(peer, &reader.reader);

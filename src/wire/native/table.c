@@ -16,11 +16,7 @@ void sl_table_enter(struct sl_peer *peer)
     sl_store(&page->cursor, head ? head : 1, relaxed);
     peer->place = serve->reader_count++;
     serve->readers[peer->place] = (struct sl_reader_slot){
-        .page = {
-            .lease = page->lease, .lease_ns = page->lease_ns, .cursor = &page->cursor, .want = &page->want,
-            .want_fd = &page->want_fd, .bell = &page->bell, .evicted = &page->evicted, .taken = &page->taken,
-            .missed = &page->missed, .last = &page->last, .latency_ns = &page->latency_ns,
-        },
+        .page = sl_page_words(page),
         .mode = peer->hello.mode,
         .depth = peer->depth,
         .wake_fd = peer->wake.fd,

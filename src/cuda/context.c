@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A GPU's primary context: kept while a device is open, and current around each call.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/cuda.h"
+#include "util/atomic.h"
+#include "util/result.h"
+
+/* ---- which GPU ---- */
+
+void sl_cuda_uuid_text(const unsigned char *uuid, char text[SL_CUDA_UUID_TEXT])
+{
+    char *at = text + sprintf(text, "GPU-");
+
+    for (int i = 0; i < SL_CUDA_UUID; i++)
+        at += sprintf(at, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+}
+
+static int digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* Reads the 32 digits of a UUID, with "GPU-" or without. */
+static bool read_uuid(const char *text, unsigned char *uuid)
+{
+    int digits = 0;
+
+    if (strncmp(text, "GPU-", 4) == 0)
+        text += 4;
+    for (; *text; text++) {
+        int value = digit(*text);
+        if (*text == '-')
+            continue;
+        if (value < 0 || digits == 2 * SL_CUDA_UUID)
+            return false;
+        uuid[digits / 2] = (unsigned char)(digits % 2 ? uuid[digits / 2] << 4 | value : value);
+        digits++;
+    }
+    return digits == 2 * SL_CUDA_UUID;
+}
+
+/* SLUICE_E_UNSUPPORTED, saying which GPUs this process sees instead. */
+static int not_there(const char *name, int count)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    char first[SL_CUDA_UUID_TEXT] = "?";
+    unsigned char uuid[SL_CUDA_UUID];
+    int device;
+
+    if (sl_cuda.DeviceGet(&device, 0) == SL_CU_OK &&
+        sl_cuda.DeviceGetUuid(uuid, device) == SL_CU_OK)
+        sl_cuda_uuid_text(uuid, first);
+    return sl_fail(SLUICE_E_UNSUPPORTED,
+                   "device \"%s\": there is no such GPU; this process sees %d, \"cuda:0\" to "
+                   "\"cuda:%d\", the first being %s%s%.80s%s",
+                   name, count, count - 1, first, visible ? " (CUDA_VISIBLE_DEVICES is \"" : "",
+                   visible ? visible : "", visible ? "\")" : "");
+}
+
+static int find_uuid(const char *name, const unsigned char *wanted, int count, int *device)
+{
+    for (int i = 0; i < count; i++) {
+        unsigned char uuid[SL_CUDA_UUID];
+        int r = sl_cu(NULL, DeviceGet, device, i);
+        if (r == 0)
+            r = sl_cu(NULL, DeviceGetUuid, uuid, *device);
+        if (r != 0)
+            return r;
+        if (memcmp(uuid, wanted, sizeof uuid) == 0)
+            return 0;
+    }
+    return not_there(name, count);
+}
+
+static int find_device(const char *name, int *device)
+{
+    unsigned char uuid[SL_CUDA_UUID];
+    const char *which = strncmp(name, "cuda:", 5) == 0 ? name + 5 : "";
+    size_t digits = strspn(which, "0123456789");
+    int count;
+
+    int r = sl_cu(NULL, DeviceGetCount, &count);
+    if (r != 0)
+        return r;
+    if (digits > 0 && digits <= 3 && !which[digits]) {
+        int ordinal = atoi(which);
+        if (ordinal >= count)
+            return not_there(name, count);
+        return sl_cu(NULL, DeviceGet, device, ordinal);
+    }
+    if (read_uuid(which, uuid))
+        return find_uuid(name, uuid, count, device);
+    return sl_fail(SLUICE_E_INVALID,
+                   "\"%.80s\" is not the name of a GPU, such as \"cuda:0\" or "
+                   "\"cuda:UUID\"",
+                   name);
+}
+
+/* ---- opening ---- */
+
+/* The context is made, and ends, in the relaxed mode, too: that allocates and frees. */
+static int hold(struct sl_cuda_context *context)
+{
+    int mode = SL_CU_CAPTURE_MODE_RELAXED;
+    int r = sl_cu(context, ThreadExchangeStreamCaptureMode, &mode);
+    if (r != 0)
+        return r;
+    r = sl_cu(context, DevicePrimaryCtxRetain, &context->handle, context->device);
+    sl_cuda.ThreadExchangeStreamCaptureMode(&mode);
+    return r;
+}
+
+/* Also of a lost context, and of one that somebody has reset: our hold on it counts still. */
+static void let_go(struct sl_cuda_context *context)
+{
+    int mode = SL_CU_CAPTURE_MODE_RELAXED;
+
+    if (sl_cuda.ThreadExchangeStreamCaptureMode(&mode) != SL_CU_OK)
+        return; /* rather than break somebody's capture the context stays */
+    sl_cuda.DevicePrimaryCtxRelease(context->device);
+    sl_cuda.ThreadExchangeStreamCaptureMode(&mode);
+}
+
+static int look_up(struct sl_cuda_context *context)
+{
+    int same = 0;
+    int r = sl_cu(context, DeviceGetUuid, context->uuid, context->device);
+    if (r == 0)
+        r = sl_cu(context, DeviceGetAttribute, &same, SL_CU_CAN_USE_HOST_POINTER, context->device);
+    if (r == 0)
+        r = hold(context);
+    if (r != 0)
+        return r;
+    context->same_addresses = same != 0;
+    r = sl_cu(context, CtxGetId, context->handle, &context->id);
+    if (r != 0)
+        let_go(context);
+    return r;
+}
+
+int sl_cuda_context_open(const char *name, struct sl_cuda_context **out)
+{
+    int device = 0;
+    int r = sl_cuda_load();
+    if (r == 0)
+        r = find_device(name, &device);
+    if (r != 0)
+        return r;
+    struct sl_cuda_context *context = calloc(1, sizeof *context);
+    if (!context)
+        return sl_fail(SLUICE_E_NO_MEMORY, "no memory for device \"%s\" (%zu bytes)", name,
+                       sizeof *context);
+    snprintf(context->name, sizeof context->name, "%s", name);
+    context->device = device;
+    r = look_up(context);
+    if (r != 0) {
+        free(context);
+        return r;
+    }
+    *out = context;
+    return 0;
+}
+
+void sl_cuda_context_close(struct sl_cuda_context *context)
+{
+    if (context)
+        let_go(context);
+    free(context);
+}
+
+int sl_cuda_able(struct sl_cuda_context *context, enum sl_cu_attribute attribute, const char *what)
+{
+    int value = 0;
+    int r = sl_cu(context, DeviceGetAttribute, &value, (int)attribute, context->device);
+
+    if (r == 0 && !value)
+        r = sl_fail(SLUICE_E_UNSUPPORTED, "%s: this GPU cannot %s (attribute %d)", context->name,
+                    what, (int)attribute);
+    return r;
+}
+
+/* ---- around calls ---- */
+
+static int gone(const struct sl_cuda_context *context)
+{
+    int code = sl_load(&context->lost, relaxed);
+
+    return sl_fail(SLUICE_E_DRIVER, "device \"%s\" is lost since the driver said %s (%d): %s",
+                   context->name, sl_cuda_code_name(code), code, sl_cuda_code_mend(code));
+}
+
+/* Is it still the context that was opened? After a reset the same address may be another, in which
+ * none of our streams and events exist. */
+static int check_life(struct sl_cuda_context *context)
+{
+    unsigned long long id;
+
+    if (sl_load(&context->lost, relaxed))
+        return gone(context);
+    int r = sl_cu(context, CtxGetId, context->handle, &id);
+    if (r == 0 && id != context->id)
+        r = sl_cuda_said(context, SL_CU_CONTEXT_IS_DESTROYED, "cuCtxGetId");
+    return r;
+}
+
+int sl_cuda_enter(struct sl_cuda_context *context, enum sl_cuda_mode mode,
+                  struct sl_cuda_scope *scope)
+{
+    struct sl_cu_context *current = NULL;
+
+    *scope = (struct sl_cuda_scope){ .mode = SL_CU_CAPTURE_MODE_RELAXED };
+    int r = check_life(context);
+    if (r != 0)
+        return r;
+    /* Usually it is current already: then this is all. A caller's context that has died counts as
+     * another. */
+    if (sl_cuda.CtxGetCurrent(&current) != SL_CU_OK || current != context->handle) {
+        r = sl_cu(context, CtxPushCurrent, context->handle);
+        if (r != 0)
+            return r;
+        scope->pushed = true;
+    }
+    if (mode == SL_CUDA_RELAXED) {
+        r = sl_cu(context, ThreadExchangeStreamCaptureMode, &scope->mode);
+        scope->exchanged = r == 0;
+        if (r != 0)
+            sl_cuda_leave(scope);
+    }
+    return r;
+}
+
+void sl_cuda_leave(const struct sl_cuda_scope *scope)
+{
+    int mode = scope->mode;
+    struct sl_cu_context *ours;
+
+    if (scope->exchanged)
+        sl_cuda.ThreadExchangeStreamCaptureMode(&mode);
+    if (scope->pushed)
+        sl_cuda.CtxPopCurrent(&ours);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the layers above ask of a CUDA GPU beside the driver's own functions: its primary context
+ * around calls, failures as sentences, and whether a stream captures a graph.
+ *
+ * Rules that every call of the driver follows, so that it disturbs nobody in this process:
+ * - it is made between sl_cuda_enter and sl_cuda_leave, which leave the caller's current context
+ * and capture mode as they were;
+ * - what may break a capture of another thread (create, destroy, query, synchronize, allocate, map,
+ *   register) is made in the relaxed mode; record, wait and write are not of that kind;
+ * - before a call on a stream, sl_cuda_capture has been asked about it, for anybody may capture on
+ *   it. Only its context and its priority may be asked at any time; its flags may not: that breaks
+ *   the capture (measured, driver 580).
+ */
+#ifndef SL_CUDA_CUDA_H
+#define SL_CUDA_CUDA_H
+
+#include <stdbool.h>
+
+#include "cuda/driver.h"
+
+#define SL_CUDA_UUID      16
+#define SL_CUDA_UUID_TEXT 41 /* "GPU-01234567-89ab-cdef-0123-456789abcdef" and its end */
+
+/* The primary context of one GPU, which all libraries of a process share; held until close. */
+struct sl_cuda_context {
+    int device;
+    struct sl_cu_context *handle;
+    unsigned long long id; /* of this life of the context: a reset by somebody begins another */
+    unsigned char uuid[SL_CUDA_UUID];
+    char name[64];       /* as it was opened, for sentences */
+    bool same_addresses; /* it sees registered host memory where the CPU does */
+    _Atomic int lost;    /* what the driver said when the context had died; 0: it lives */
+};
+
+/* Opens by "cuda:0" or "cuda:UUID". Loads the driver if need be. */
+int sl_cuda_context_open(const char *name, struct sl_cuda_context **context);
+void sl_cuda_context_close(struct sl_cuda_context *context);
+
+void sl_cuda_uuid_text(const unsigned char *uuid, char text[SL_CUDA_UUID_TEXT]);
+
+/* Can this GPU do it? 0; SLUICE_E_UNSUPPORTED, naming `what` it cannot. */
+int sl_cuda_able(struct sl_cuda_context *context, enum sl_cu_attribute attribute, const char *what);
+
+enum sl_cuda_mode { SL_CUDA_PLAIN, SL_CUDA_RELAXED };
+
+struct sl_cuda_scope {
+    bool pushed, exchanged;
+    int mode; /* the caller's */
+};
+
+/* Makes the context current and, if asked, the thread's capture mode relaxed. SLUICE_E_DRIVER if
+ * the context is lost, or is not the one that was opened any more. */
+int sl_cuda_enter(struct sl_cuda_context *context, enum sl_cuda_mode mode,
+                  struct sl_cuda_scope *scope);
+void sl_cuda_leave(const struct sl_cuda_scope *scope);
+
+/* What the driver answered to `function`, as a sluice_result with its sentence; 0 for 0. Notes in
+ * the context (NULL: none) when the answer means that it is lost. */
+int sl_cuda_said(struct sl_cuda_context *context, int code, const char *function);
+
+/* Calls a function of the driver: r = sl_cu(context, StreamQuery, stream). */
+#define sl_cu(context, name, ...) sl_cuda_said((context), sl_cuda.name(__VA_ARGS__), "cu" #name)
+
+/* The driver's name for a code, and what it means and how to mend it. */
+const char *sl_cuda_code_name(int code);
+const char *sl_cuda_code_mend(int code);
+
+/* The state of a stream, and in `id` which capture it takes part in (0: none; NULL: not asked).
+ * Harmless at any time. */
+enum sl_cuda_capture {
+    SL_CUDA_CAPTURE_NONE,
+    SL_CUDA_CAPTURE_ACTIVE,
+    SL_CUDA_CAPTURE_BROKEN, /* it captured, something invalidated that, and it was not ended yet */
+    SL_CUDA_CAPTURE_SHUT,   /* the default stream, while a blocking stream captures: whoever calls
+                               it breaks that capture */
+};
+int sl_cuda_capture(struct sl_cuda_context *context, struct sl_cu_stream *stream,
+                    enum sl_cuda_capture *state, uint64_t *id);
+
+/* Makes pages of host memory known to the GPU, which may write them only if `writable`. Whole
+ * pages; unregister before unmapping them. Unregistering waits for streams that are held up
+ * anywhere in the context: on a caller's thread, with no lock held, and not at the process's exit.
+ */
+int sl_cuda_register(struct sl_cuda_context *context, void *address, uint64_t size, bool writable);
+int sl_cuda_unregister(struct sl_cuda_context *context, void *address);
+
+/* Where the GPU sees a word that lies in registered pages. */
+int sl_cuda_address(struct sl_cuda_context *context, void *host, uint64_t *device);
+
+/* ---- memory of the GPU that other processes can map; between enter (relaxed) and leave ---- */
+
+/* Sizes are multiples of this. */
+int sl_cuda_memory_unit(struct sl_cuda_context *context, size_t *unit);
+
+/* Memory of the GPU and the descriptor that stands for it. `name` is for sentences. */
+int sl_cuda_memory_make(struct sl_cuda_context *context, const char *name, size_t size,
+                        uint64_t *handle, int *fd);
+
+/* The memory behind a descriptor of another process; SLUICE_E_PROTOCOL if it is none. The
+ * descriptor stays the caller's. */
+int sl_cuda_memory_take(struct sl_cuda_context *context, int fd, uint64_t *handle);
+
+/* Maps it here. It lives as long as one mapping or descriptor, in whichever process, so the handle
+ * may be released by then. */
+int sl_cuda_memory_map(struct sl_cuda_context *context, uint64_t handle, size_t size, bool writable,
+                       uint64_t *address);
+void sl_cuda_memory_unmap(struct sl_cuda_context *context, uint64_t address, size_t size);
+void sl_cuda_memory_release(struct sl_cuda_context *context, uint64_t handle);
+
+/* Fills it with zeros, and waits for that, on a stream of its own. */
+int sl_cuda_memory_clear(struct sl_cuda_context *context, uint64_t address, size_t size);
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Finding and starting the driver.
+ */
+#include "cuda/driver.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "cuda/cuda.h"
+#include "os/os.h"
+#include "util/result.h"
+
+/* CUDA 12.0, driver 525.60.13: the first whose stream memory operations work without an option of
+ * the kernel module and in 64 bits throughout (the _v2 functions), and which gives a context an id.
+ * All else that is used here is older: file descriptors for memory 10.2, asking a stream whether it
+ * captures 10.0, read-only registration 11.1, UUIDs of MIG instances 11.4. */
+#define OLDEST 12000
+
+struct sl_cuda_driver sl_cuda;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool loaded;
+
+static const struct {
+    const char *symbol;
+    size_t offset;
+} functions[] = {
+#define FUNCTION(name, version, parameters, arguments) \
+    { "cu" #name #version, offsetof(struct sl_cuda_driver, name) },
+    SL_CUDA_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+};
+
+const char *sl_cuda_library(void)
+{
+    const char *path = secure_getenv("SLUICE_CUDA_DRIVER");
+
+    return path && *path ? path : "libcuda.so.1";
+}
+
+/* Data and function pointers are of one size wherever there is a dlsym. */
+static void **place(size_t i)
+{
+    return (void **)((char *)&sl_cuda + functions[i].offset);
+}
+
+static int find_functions(void *library, int version)
+{
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        void *found = sl_os_dl_symbol(library, functions[i].symbol);
+        if (!found)
+            return sl_fail(
+                SLUICE_E_UNSUPPORTED,
+                "the CUDA driver %s has no %s, though it says that it is for CUDA %d.%d; "
+                "install NVIDIA's driver anew",
+                sl_cuda_library(), functions[i].symbol, version / 1000, version % 1000 / 10);
+        *place(i) = found;
+    }
+    return 0;
+}
+
+static int check_version(void *library, int *version)
+{
+    int (*get)(int *);
+
+    *(void **)&get = sl_os_dl_symbol(library, "cuDriverGetVersion");
+    if (!get)
+        return sl_fail(SLUICE_E_UNSUPPORTED,
+                       "%s is not a CUDA driver: it has no cuDriverGetVersion; install NVIDIA's "
+                       "driver, or mend SLUICE_CUDA_DRIVER",
+                       sl_cuda_library());
+    int code = get(version);
+    if (code != SL_CU_OK)
+        return sl_fail(SLUICE_E_UNSUPPORTED, "cuDriverGetVersion of %s said %d: %s",
+                       sl_cuda_library(), code, sl_cuda_code_mend(code));
+    if (*version < OLDEST)
+        return sl_fail(SLUICE_E_UNSUPPORTED,
+                       "the CUDA driver %s is too old: it is for CUDA %d.%d, Sluice needs %d.%d; "
+                       "install NVIDIA's driver 525.60.13 or a later one",
+                       sl_cuda_library(), *version / 1000, *version % 1000 / 10, OLDEST / 1000,
+                       OLDEST % 1000 / 10);
+    return 0;
+}
+
+static int start(void)
+{
+    int code = sl_cuda.Init(0);
+    if (code == SL_CU_OK)
+        return 0;
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    if (code == SL_CU_NO_DEVICE && visible)
+        return sl_fail(SLUICE_E_UNSUPPORTED,
+                       "cuInit said %s (%d): CUDA_VISIBLE_DEVICES is \"%.80s\", which hides every "
+                       "GPU or names none that is there; unset it",
+                       sl_cuda_code_name(code), code, visible);
+    /* Whatever it is, there are no GPUs for us here. */
+    sl_cuda_said(NULL, code, "cuInit");
+    return SLUICE_E_UNSUPPORTED;
+}
+
+static int load(void)
+{
+    void *library = sl_os_dl_open(sl_cuda_library());
+    if (!library)
+        return sl_fail(SLUICE_E_UNSUPPORTED,
+                       "no CUDA driver: %s; install NVIDIA's driver (in a container: start it with "
+                       "GPUs), or use \"host\", which works everywhere",
+                       sluice_last_error());
+    int version;
+    int r = check_version(library, &version);
+    if (r == 0)
+        r = find_functions(library, version);
+    if (r != 0) {
+        sl_os_dl_close(library); /* nothing of it has run but the question for its version */
+        return r;
+    }
+    return start(); /* from here on the library stays: it may have threads */
+}
+
+int sl_cuda_load(void)
+{
+    pthread_mutex_lock(&lock);
+    int r = loaded ? 0 : load();
+    loaded = r == 0;
+    pthread_mutex_unlock(&lock);
+    return r;
+}

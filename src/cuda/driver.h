@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * NVIDIA's CUDA driver as we use it: loaded at run time, never linked, and without a header of
+ * NVIDIA's. This is the one place that names its functions; types and numbers are those of its
+ * binary interface. The fake driver of the tests is made from the same table.
+ */
+#ifndef SL_CUDA_DRIVER_H
+#define SL_CUDA_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct sl_cu_context; /* CUcontext and so on point to these */
+struct sl_cu_stream;
+struct sl_cu_event;
+struct sl_cu_graph;
+struct sl_cu_node;
+
+/* CUdevice is an int, CUresult an int, CUdeviceptr and CUmemGenericAllocationHandle a uint64_t. */
+
+/* The streams that have a name instead of an address. 0 is the first of them, too. */
+#define SL_CU_LEGACY     ((struct sl_cu_stream *)1)
+#define SL_CU_PER_THREAD ((struct sl_cu_stream *)2)
+
+enum sl_cu_code {
+    SL_CU_OK = 0,
+    SL_CU_INVALID_VALUE = 1,
+    SL_CU_OUT_OF_MEMORY = 2,
+    SL_CU_NOT_INITIALIZED = 3,
+    SL_CU_DEINITIALIZED = 4,
+    SL_CU_STUB_LIBRARY = 34,
+    SL_CU_DEVICE_UNAVAILABLE = 46,
+    SL_CU_NO_DEVICE = 100,
+    SL_CU_INVALID_DEVICE = 101,
+    SL_CU_INVALID_CONTEXT = 201,
+    SL_CU_ECC_UNCORRECTABLE = 214,
+    SL_CU_NVLINK_UNCORRECTABLE = 220,
+    SL_CU_CONTAINED = 226,
+    SL_CU_INVALID_HANDLE = 400,
+    SL_CU_NOT_READY = 600,
+    SL_CU_ILLEGAL_ADDRESS = 700,
+    SL_CU_LAUNCH_TIMEOUT = 702,
+    SL_CU_CONTEXT_IS_DESTROYED = 709,
+    SL_CU_ASSERT = 710,
+    SL_CU_ALREADY_REGISTERED = 712,
+    SL_CU_NOT_REGISTERED = 713,
+    SL_CU_HARDWARE_STACK_ERROR = 714,
+    SL_CU_ILLEGAL_INSTRUCTION = 715,
+    SL_CU_MISALIGNED_ADDRESS = 716,
+    SL_CU_INVALID_ADDRESS_SPACE = 717,
+    SL_CU_INVALID_PC = 718,
+    SL_CU_LAUNCH_FAILED = 719,
+    SL_CU_NOT_PERMITTED = 800,
+    SL_CU_NOT_SUPPORTED = 801,
+    SL_CU_SYSTEM_NOT_READY = 802,
+    SL_CU_SYSTEM_DRIVER_MISMATCH = 803,
+    SL_CU_COMPAT_NOT_SUPPORTED = 804,
+    SL_CU_MPS_CONNECTION_FAILED = 805,
+    SL_CU_MPS_RPC_FAILURE = 806,
+    SL_CU_MPS_SERVER_NOT_READY = 807,
+    SL_CU_MPS_MAX_CLIENTS = 808,
+    SL_CU_MPS_CLIENT_TERMINATED = 810,
+    SL_CU_CAPTURE_UNSUPPORTED = 900,
+    SL_CU_CAPTURE_INVALIDATED = 901,
+    SL_CU_CAPTURE_MERGE = 902,
+    SL_CU_CAPTURE_UNMATCHED = 903,
+    SL_CU_CAPTURE_UNJOINED = 904,
+    SL_CU_CAPTURE_ISOLATION = 905,
+    SL_CU_CAPTURE_IMPLICIT = 906,
+    SL_CU_CAPTURED_EVENT = 907,
+    SL_CU_CAPTURE_WRONG_THREAD = 908,
+    SL_CU_UNKNOWN = 999,
+};
+
+enum {
+    SL_CU_STREAM_NON_BLOCKING = 1,
+    SL_CU_EVENT_DISABLE_TIMING = 2,
+    SL_CU_CAPTURE_MODE_RELAXED = 2,
+    SL_CU_CAPTURE_STATUS_NONE = 0,
+    SL_CU_CAPTURE_STATUS_ACTIVE = 1,
+    SL_CU_CAPTURE_STATUS_INVALIDATED = 2,
+    SL_CU_HANDLE_POSIX_FD = 1,
+    SL_CU_LOCATION_DEVICE = 1,
+    SL_CU_ALLOCATION_PINNED = 1,
+    SL_CU_ACCESS_READ = 1,
+    SL_CU_ACCESS_READ_WRITE = 3,
+    SL_CU_HOST_PORTABLE = 1,
+    SL_CU_HOST_DEVICEMAP = 2,
+    SL_CU_HOST_READ_ONLY = 8,
+    SL_CU_MEM_OP_WRITE_64 = 5,
+};
+
+enum sl_cu_attribute {
+    SL_CU_CAN_USE_HOST_POINTER = 91,
+    SL_CU_CAN_REGISTER_HOST = 99,
+    SL_CU_CAN_MAP_MEMORY = 102,
+    SL_CU_CAN_EXPORT_FD = 103,
+    SL_CU_CAN_REGISTER_READ_ONLY = 113,
+    SL_CU_CAN_WRITE_64 = 122,
+};
+
+struct sl_cu_location {
+    int type, id;
+};
+
+struct sl_cu_allocation { /* CUmemAllocationProp */
+    int type, handle_types;
+    struct sl_cu_location location;
+    void *security;
+    unsigned char compression, rdma;
+    unsigned short usage;
+    unsigned char reserved[4];
+};
+
+struct sl_cu_access { /* CUmemAccessDesc */
+    struct sl_cu_location location;
+    int flags;
+};
+
+/* CUstreamBatchMemOpParams, of which we use the 64-bit write. */
+union sl_cu_mem_op {
+    struct {
+        int operation;
+        uint64_t address, value;
+        unsigned flags;
+        uint64_t alias;
+    } write;
+    uint64_t room[6];
+};
+
+/* X(name without its cu, version of its symbol, parameters, arguments). A function that changed
+ * over the years has a version in its symbol, the plain name being the oldest; here are the newest
+ * that CUDA 12.0 has. None knows of "per-thread default streams": 0 is the legacy one. */
+#define SL_CUDA_FUNCTIONS(X) \
+    X(Init, , (unsigned flags), (flags)) \
+    X(DriverGetVersion, , (int *version), (version)) \
+    X(GetErrorName, , (int code, const char **name), (code, name)) \
+    X(DeviceGetCount, , (int *count), (count)) \
+    X(DeviceGet, , (int *device, int ordinal), (device, ordinal)) \
+    X(DeviceGetUuid, _v2, (unsigned char *uuid, int device), (uuid, device)) \
+    X(DeviceGetAttribute, , (int *value, int attribute, int device), (value, attribute, device)) \
+    X(DevicePrimaryCtxRetain, , (struct sl_cu_context **context, int device), (context, device)) \
+    X(DevicePrimaryCtxRelease, _v2, (int device), (device)) \
+    X(CtxGetCurrent, , (struct sl_cu_context **context), (context)) \
+    X(CtxGetId, , (struct sl_cu_context *context, unsigned long long *id), (context, id)) \
+    X(CtxPushCurrent, _v2, (struct sl_cu_context *context), (context)) \
+    X(CtxPopCurrent, _v2, (struct sl_cu_context **context), (context)) \
+    X(ThreadExchangeStreamCaptureMode, , (int *mode), (mode)) \
+    X(StreamIsCapturing, , (struct sl_cu_stream *stream, int *status), (stream, status)) \
+    X(StreamGetCaptureInfo, _v2, \
+      (struct sl_cu_stream *stream, int *status, uint64_t *id, struct sl_cu_graph **graph, \
+       struct sl_cu_node *const **nodes, size_t *count), \
+      (stream, status, id, graph, nodes, count)) \
+    X(StreamCreateWithPriority, , (struct sl_cu_stream **stream, unsigned flags, int priority), \
+      (stream, flags, priority)) \
+    X(StreamDestroy, _v2, (struct sl_cu_stream *stream), (stream)) \
+    X(StreamGetCtx, , (struct sl_cu_stream *stream, struct sl_cu_context **context), \
+      (stream, context)) \
+    X(StreamGetFlags, , (struct sl_cu_stream *stream, unsigned *flags), (stream, flags)) \
+    X(StreamGetPriority, , (struct sl_cu_stream *stream, int *priority), (stream, priority)) \
+    X(StreamQuery, , (struct sl_cu_stream *stream), (stream)) \
+    X(StreamSynchronize, , (struct sl_cu_stream *stream), (stream)) \
+    X(StreamWaitEvent, , \
+      (struct sl_cu_stream *stream, struct sl_cu_event *event, unsigned flags), \
+      (stream, event, flags)) \
+    X(StreamWriteValue64, _v2, \
+      (struct sl_cu_stream *stream, uint64_t address, uint64_t value, unsigned flags), \
+      (stream, address, value, flags)) \
+    X(StreamBatchMemOp, _v2, \
+      (struct sl_cu_stream *stream, unsigned count, union sl_cu_mem_op *operations, \
+       unsigned flags), \
+      (stream, count, operations, flags)) \
+    X(EventCreate, , (struct sl_cu_event **event, unsigned flags), (event, flags)) \
+    X(EventDestroy, _v2, (struct sl_cu_event *event), (event)) \
+    X(EventRecord, , (struct sl_cu_event *event, struct sl_cu_stream *stream), (event, stream)) \
+    X(EventQuery, , (struct sl_cu_event *event), (event)) \
+    X(EventSynchronize, , (struct sl_cu_event *event), (event)) \
+    X(EventElapsedTime, , \
+      (float *milliseconds, struct sl_cu_event *start, struct sl_cu_event *stop), \
+      (milliseconds, start, stop)) \
+    X(MemGetInfo, _v2, (size_t *unused, size_t *total), (unused, total)) \
+    X(MemGetAllocationGranularity, , \
+      (size_t *unit, const struct sl_cu_allocation *what, int option), (unit, what, option)) \
+    X(MemCreate, , \
+      (uint64_t *handle, size_t size, const struct sl_cu_allocation *what, \
+       unsigned long long flags), \
+      (handle, size, what, flags)) \
+    X(MemRelease, , (uint64_t handle), (handle)) \
+    X(MemExportToShareableHandle, , \
+      (void *shareable, uint64_t handle, int type, unsigned long long flags), \
+      (shareable, handle, type, flags)) \
+    X(MemImportFromShareableHandle, , (uint64_t *handle, void *shareable, int type), \
+      (handle, shareable, type)) \
+    X(MemAddressReserve, , \
+      (uint64_t *address, size_t size, size_t alignment, uint64_t wish, \
+       unsigned long long flags), \
+      (address, size, alignment, wish, flags)) \
+    X(MemAddressFree, , (uint64_t address, size_t size), (address, size)) \
+    X(MemMap, , \
+      (uint64_t address, size_t size, size_t offset, uint64_t handle, \
+       unsigned long long flags), \
+      (address, size, offset, handle, flags)) \
+    X(MemUnmap, , (uint64_t address, size_t size), (address, size)) \
+    X(MemSetAccess, , \
+      (uint64_t address, size_t size, const struct sl_cu_access *who, size_t count), \
+      (address, size, who, count)) \
+    X(MemsetD8Async, , \
+      (uint64_t address, unsigned char value, size_t size, struct sl_cu_stream *stream), \
+      (address, value, size, stream)) \
+    X(MemHostRegister, _v2, (void *address, size_t size, unsigned flags), (address, size, flags)) \
+    X(MemHostUnregister, , (void *address), (address)) \
+    X(MemHostGetDevicePointer, _v2, (uint64_t *device, void *host, unsigned flags), \
+      (device, host, flags))
+
+struct sl_cuda_driver {
+#define SL_CUDA_MEMBER(name, version, parameters, arguments) int(*name) parameters;
+    SL_CUDA_FUNCTIONS(SL_CUDA_MEMBER)
+#undef SL_CUDA_MEMBER
+};
+
+/* The functions, once sl_cuda_load has returned 0; they stay for the life of the process. */
+extern struct sl_cuda_driver sl_cuda;
+
+/* Finds and starts the driver. Asked again after a failure, it tries again.
+ * SLUICE_E_UNSUPPORTED with the reason and the mend: no driver, too old, no GPU, ... */
+int sl_cuda_load(void);
+
+/* Where the driver is looked for: SLUICE_CUDA_DRIVER, else libcuda.so.1. */
+const char *sl_cuda_library(void);
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * GPU memory that other processes can map: made, exported, taken, mapped.
+ */
+#include <inttypes.h>
+#include <pthread.h>
+
+#include "cuda/cuda.h"
+#include "os/os.h"
+#include "util/result.h"
+
+/* Whatever a call that cleans up says: there is nobody to tell but the log. */
+static void tidy(struct sl_cuda_context *context, int code, const char *function)
+{
+    if (code != SL_CU_OK && sl_cuda_said(context, code, function) != 0)
+        sl_log(SLUICE_LOG_WARN, "left behind: %s", sluice_last_error());
+}
+
+static struct sl_cu_allocation kind_of(const struct sl_cuda_context *context)
+{
+    return (struct sl_cu_allocation){
+        .type = SL_CU_ALLOCATION_PINNED,
+        .handle_types = SL_CU_HANDLE_POSIX_FD,
+        .location = { .type = SL_CU_LOCATION_DEVICE, .id = context->device },
+    };
+}
+
+int sl_cuda_memory_unit(struct sl_cuda_context *context, size_t *unit)
+{
+    struct sl_cu_allocation kind = kind_of(context);
+    int r = sl_cuda_able(context, SL_CU_CAN_MAP_MEMORY, "map memory (cuMemMap)");
+
+    if (r == 0)
+        r = sl_cuda_able(context, SL_CU_CAN_EXPORT_FD, "hand memory to others as a descriptor");
+    return r == 0 ? sl_cu(context, MemGetAllocationGranularity, unit, &kind, 0) : r;
+}
+
+/* SLUICE_E_NO_MEMORY in figures. */
+static int too_much(struct sl_cuda_context *context, const char *name, size_t size)
+{
+    size_t left = 0, total = 0;
+
+    if (sl_cuda.MemGetInfo(&left, &total) != SL_CU_OK)
+        return sl_fail(SLUICE_E_NO_MEMORY,
+                       "memory for %s: %s has no %zu bytes left (use fewer or smaller slots)", name,
+                       context->name, size);
+    return sl_fail(
+        SLUICE_E_NO_MEMORY,
+        "memory for %s: %zu bytes were asked for, %s has %zu of its %zu free (use fewer or "
+        "smaller slots)",
+        name, size, context->name, left, total);
+}
+
+int sl_cuda_memory_make(struct sl_cuda_context *context, const char *name, size_t size,
+                        uint64_t *handle, int *fd)
+{
+    struct sl_cu_allocation kind = kind_of(context);
+    uint64_t made;
+    int exported = -1;
+
+    int code = sl_cuda.MemCreate(&made, size, &kind, 0);
+    if (code == SL_CU_OUT_OF_MEMORY)
+        return too_much(context, name, size);
+    int r = sl_cuda_said(context, code, "cuMemCreate");
+    if (r != 0)
+        return r;
+    r = sl_cu(context, MemExportToShareableHandle, &exported, made, SL_CU_HANDLE_POSIX_FD, 0);
+    if (r == 0)
+        r = sl_os_keep(exported);
+    if (r != 0) {
+        sl_os_close(exported);
+        sl_cuda_memory_release(context, made);
+        return r;
+    }
+    *handle = made;
+    *fd = exported;
+    return 0;
+}
+
+/* What a descriptor of memory is on this system: seen on one of our own, once a process. */
+static int genuine_kind(struct sl_cuda_context *context, struct sl_os_kind *kind)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct sl_os_kind seen;
+    static bool known;
+    size_t unit;
+    uint64_t handle;
+    int fd;
+
+    pthread_mutex_lock(&lock);
+    int r = known ? 0 : sl_cuda_memory_unit(context, &unit);
+    if (r == 0 && !known) {
+        r = sl_cuda_memory_make(context, "a look at its descriptor", unit, &handle, &fd);
+        if (r == 0) {
+            r = sl_os_kind_of(fd, &seen);
+            sl_os_close(fd);
+            sl_cuda_memory_release(context, handle);
+        }
+        known = r == 0;
+    }
+    *kind = seen;
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
+int sl_cuda_memory_take(struct sl_cuda_context *context, int fd, uint64_t *handle)
+{
+    struct sl_os_kind genuine, kind;
+    int r = genuine_kind(context, &genuine);
+    if (r == 0)
+        r = sl_os_kind_of(fd, &kind);
+    if (r != 0)
+        return r;
+    /* The driver gives it orders that would mean something else to another kind of file. */
+    if (kind.file_system != genuine.file_system || kind.type != genuine.type ||
+        kind.driver != genuine.driver)
+        return sl_fail(
+            SLUICE_E_PROTOCOL,
+            "the peer sent a descriptor that is not GPU memory where that was announced");
+    return sl_cu(context, MemImportFromShareableHandle, handle, (void *)(intptr_t)fd,
+                 SL_CU_HANDLE_POSIX_FD);
+}
+
+int sl_cuda_memory_map(struct sl_cuda_context *context, uint64_t handle, size_t size, bool writable,
+                       uint64_t *address)
+{
+    struct sl_cu_access access = {
+        .location = { .type = SL_CU_LOCATION_DEVICE, .id = context->device },
+        .flags = writable ? SL_CU_ACCESS_READ_WRITE : SL_CU_ACCESS_READ,
+    };
+    uint64_t at;
+
+    int r = sl_cu(context, MemAddressReserve, &at, size, 0, 0, 0);
+    if (r != 0)
+        return r;
+    r = sl_cu(context, MemMap, at, size, 0, handle, 0);
+    if (r == 0) {
+        r = sl_cu(context, MemSetAccess, at, size, &access, 1);
+        if (r != 0)
+            tidy(context, sl_cuda.MemUnmap(at, size), "cuMemUnmap");
+    }
+    if (r != 0)
+        tidy(context, sl_cuda.MemAddressFree(at, size), "cuMemAddressFree");
+    else
+        *address = at;
+    return r;
+}
+
+void sl_cuda_memory_unmap(struct sl_cuda_context *context, uint64_t address, size_t size)
+{
+    tidy(context, sl_cuda.MemUnmap(address, size), "cuMemUnmap");
+    tidy(context, sl_cuda.MemAddressFree(address, size), "cuMemAddressFree");
+}
+
+void sl_cuda_memory_release(struct sl_cuda_context *context, uint64_t handle)
+{
+    tidy(context, sl_cuda.MemRelease(handle), "cuMemRelease");
+}
+
+int sl_cuda_memory_clear(struct sl_cuda_context *context, uint64_t address, size_t size)
+{
+    struct sl_cu_stream *stream;
+
+    int r = sl_cu(context, StreamCreateWithPriority, &stream, SL_CU_STREAM_NON_BLOCKING, 0);
+    if (r != 0)
+        return r;
+    r = sl_cu(context, MemsetD8Async, address, 0, size, stream);
+    if (r == 0)
+        r = sl_cu(context, StreamSynchronize, stream);
+    tidy(context, sl_cuda.StreamDestroy(stream), "cuStreamDestroy");
+    return r;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The CUDA kind of device: a GPU's primary context.
+ */
+#include "device/cuda.h"
+
+#include <stdlib.h>
+
+#include "util/result.h"
+
+static int cuda_open(struct sl_device *device)
+{
+    struct sl_cuda_context *context;
+    int r = sl_cuda_context_open(device->name, &context);
+
+    if (r == 0)
+        device->state = context;
+    return r;
+}
+
+static void cuda_close(struct sl_device *device)
+{
+    sl_cuda_context_close(device->state);
+}
+
+/* The device's streams, each held. */
+static int hold_streams(struct sl_device *device, struct sl_stream ***streams, size_t *count)
+{
+    struct sl_object *object;
+    size_t room = 0;
+
+    sl_mutex_lock(&device->lock);
+    for (object = device->objects; object; object = object->next)
+        room += object->kind == SL_HANDLE_STREAM;
+    *count = 0;
+    *streams = room ? malloc(room * sizeof **streams) : NULL;
+    for (object = device->objects; object && *streams; object = object->next) {
+        if (object->kind != SL_HANDLE_STREAM)
+            continue;
+        sl_add(&object->uses, 1); /* listed: it has a use, its name's */
+        (*streams)[(*count)++] = (struct sl_stream *)object;
+    }
+    sl_mutex_unlock(&device->lock);
+    if (room && !*streams)
+        return sl_fail(SLUICE_E_NO_MEMORY, "no memory to wait for %zu streams", room);
+    return 0;
+}
+
+/* The default stream, and with it all blocking streams of the context, whoever made them. If a
+ * capture keeps it shut there is nothing to be done about it, and nothing of this device's on it.
+ */
+static int wait_default(struct sl_cuda_context *context)
+{
+    enum sl_cuda_capture state;
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
+    if (r != 0)
+        return r;
+    r = sl_cuda_capture(context, NULL, &state, NULL);
+    if (r == 0 && state == SL_CUDA_CAPTURE_NONE)
+        r = sl_cu(context, StreamSynchronize, NULL);
+    sl_cuda_leave(&scope);
+    return r;
+}
+
+/* Stream by stream: waiting for the context at once would break every capture in it, those of other
+ * libraries too, of which nobody can know. */
+static int cuda_synchronize(struct sl_device *device)
+{
+    struct sl_stream **streams;
+    size_t count;
+    int r = hold_streams(device, &streams, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        if (r == 0)
+            r = sl_cuda_stream_synchronize(streams[i]);
+        sl_object_drop(&streams[i]->object);
+    }
+    free(streams);
+    return r == 0 ? wait_default(device->state) : r;
+}
+
+const struct sl_device_ops sl_device_cuda = {
+    .name = "cuda",
+    .open = cuda_open,
+    .close = cuda_close,
+    .synchronize = cuda_synchronize,
+    .stream_create = sl_cuda_stream_create,
+    .stream_wrap = sl_cuda_stream_wrap,
+    .stream_default = sl_cuda_stream_default,
+    .stream_destroy = sl_cuda_stream_destroy,
+    .stream_capture = sl_cuda_stream_capture,
+    .stream_query = sl_cuda_stream_query,
+    .stream_synchronize = sl_cuda_stream_synchronize,
+    .stream_wait_stream = sl_cuda_stream_wait_stream,
+    .stream_wait_event = sl_cuda_stream_wait_event,
+    .event_create = sl_cuda_event_create,
+    .event_destroy = sl_cuda_event_destroy,
+    .event_record = sl_cuda_event_record,
+    .event_query = sl_cuda_event_query,
+    .event_synchronize = sl_cuda_event_synchronize,
+    .event_elapsed = sl_cuda_event_elapsed,
+};

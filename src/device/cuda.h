@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Inside the CUDA kind of device: what its files give each other.
+ */
+#ifndef SL_DEVICE_CUDA_H
+#define SL_DEVICE_CUDA_H
+
+#include "cuda/cuda.h"
+#include "device/device.h"
+
+static inline struct sl_cuda_context *sl_cuda_context_of(const struct sl_object *object)
+{
+    return object->device->state;
+}
+
+static inline struct sl_cu_stream *sl_cuda_stream_of(const struct sl_stream *stream)
+{
+    return (struct sl_cu_stream *)stream->native;
+}
+
+static inline struct sl_cu_event *sl_cuda_event_of(const struct sl_event *event)
+{
+    return (struct sl_cu_event *)event->native;
+}
+
+/* Is it the default stream, by whichever of its names? */
+static inline bool sl_cuda_is_legacy(const struct sl_stream *stream)
+{
+    return sl_cuda_stream_of(stream) == NULL || sl_cuda_stream_of(stream) == SL_CU_LEGACY;
+}
+
+/* Which capture does the stream take part in (0: none)? SLUICE_E_CAPTURING if nothing can be queued
+ * on it: its capture is broken, or another's keeps it shut. Inside sl_cuda_enter. */
+int sl_cuda_stream_part(struct sl_stream *stream, uint64_t *capture);
+
+int sl_cuda_stream_create(struct sl_stream *stream);
+int sl_cuda_stream_wrap(struct sl_stream *stream, uintptr_t native);
+int sl_cuda_stream_default(struct sl_stream *stream);
+void sl_cuda_stream_destroy(struct sl_stream *stream);
+enum sl_capture sl_cuda_stream_capture(struct sl_stream *stream);
+int sl_cuda_stream_query(struct sl_stream *stream);
+int sl_cuda_stream_synchronize(struct sl_stream *stream);
+int sl_cuda_stream_wait_stream(struct sl_stream *stream, struct sl_stream *other);
+int sl_cuda_stream_wait_event(struct sl_stream *stream, struct sl_event *event);
+
+int sl_cuda_event_create(struct sl_event *event);
+void sl_cuda_event_destroy(struct sl_event *event);
+int sl_cuda_event_record(struct sl_event *event, struct sl_stream *stream);
+int sl_cuda_event_query(struct sl_event *event);
+int sl_cuda_event_synchronize(struct sl_event *event);
+int sl_cuda_event_elapsed(struct sl_event *start, struct sl_event *stop, double *milliseconds);
+
+#endif

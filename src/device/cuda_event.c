@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Events of a CUDA device.
+ */
+#include "device/cuda.h"
+#include "util/result.h"
+
+static struct sl_cuda_context *context_of(const struct sl_event *event)
+{
+    return sl_cuda_context_of(&event->object);
+}
+
+int sl_cuda_event_create(struct sl_event *event)
+{
+    struct sl_cuda_context *context = context_of(event);
+    struct sl_cu_event *native;
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
+    if (r != 0)
+        return r;
+    r = sl_cu(context, EventCreate, &native,
+              event->timing ? 0u : (unsigned)SL_CU_EVENT_DISABLE_TIMING);
+    if (r == 0)
+        event->native = (uintptr_t)native;
+    sl_cuda_leave(&scope);
+    return r;
+}
+
+void sl_cuda_event_destroy(struct sl_event *event)
+{
+    struct sl_cuda_context *context = context_of(event);
+    struct sl_cuda_scope scope;
+
+    if (sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) != 0)
+        return; /* it went with the context */
+    if (sl_cu(context, EventDestroy, sl_cuda_event_of(event)) != 0)
+        sl_log(SLUICE_LOG_WARN, "an event was left behind: %s", sluice_last_error());
+    sl_cuda_leave(&scope);
+}
+
+int sl_cuda_event_record(struct sl_event *event, struct sl_stream *stream)
+{
+    struct sl_cuda_context *context = context_of(event);
+    struct sl_cuda_scope scope;
+    uint64_t capture;
+    int r = sl_cuda_enter(context, SL_CUDA_PLAIN, &scope);
+    if (r != 0)
+        return r;
+    r = sl_cuda_stream_part(stream, &capture);
+    if (r == 0)
+        r = sl_cu(context, EventRecord, sl_cuda_event_of(event), sl_cuda_stream_of(stream));
+    if (r == 0)
+        sl_store(&event->capture, capture, release);
+    sl_cuda_leave(&scope);
+    return r;
+}
+
+/* An event recorded in a capture marks a place in a graph, no moment. To ask the driver about it
+ * would break the capture. */
+static int moment(struct sl_event *event)
+{
+    if (sl_load(&event->capture, acquire) == 0)
+        return 0;
+    return sl_fail(SLUICE_E_CAPTURING, "%s: %s", context_of(event)->name,
+                   sl_cuda_code_mend(SL_CU_CAPTURED_EVENT));
+}
+
+int sl_cuda_event_query(struct sl_event *event)
+{
+    struct sl_cuda_context *context = context_of(event);
+    struct sl_cuda_scope scope;
+    int r = moment(event);
+    if (r == 0)
+        r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
+    if (r != 0)
+        return r;
+    int code = sl_cuda.EventQuery(sl_cuda_event_of(event));
+    sl_cuda_leave(&scope);
+    return code == SL_CU_NOT_READY ? SLUICE_NOT_READY : sl_cuda_said(context, code, "cuEventQuery");
+}
+
+int sl_cuda_event_synchronize(struct sl_event *event)
+{
+    struct sl_cuda_context *context = context_of(event);
+    struct sl_cuda_scope scope;
+    int r = moment(event);
+    if (r == 0)
+        r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
+    if (r != 0)
+        return r;
+    r = sl_cu(context, EventSynchronize, sl_cuda_event_of(event));
+    sl_cuda_leave(&scope);
+    return r;
+}
+
+int sl_cuda_event_elapsed(struct sl_event *start, struct sl_event *stop, double *milliseconds)
+{
+    struct sl_cuda_context *context = context_of(start);
+    struct sl_cuda_scope scope;
+    float passed;
+    int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
+    if (r != 0)
+        return r;
+    r = sl_cu(context, EventElapsedTime, &passed, sl_cuda_event_of(start), sl_cuda_event_of(stop));
+    if (r == 0)
+        *milliseconds = passed;
+    sl_cuda_leave(&scope);
+    return r;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Streams of a CUDA device.
+ */
+#include "device/cuda.h"
+#include "util/result.h"
+
+static struct sl_cuda_context *context_of(const struct sl_stream *stream)
+{
+    return sl_cuda_context_of(&stream->object);
+}
+
+/* ---- made, borrowed, or there from the start ---- */
+
+int sl_cuda_stream_create(struct sl_stream *stream)
+{
+    struct sl_cuda_context *context = context_of(stream);
+    struct sl_cu_stream *native;
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
+    if (r != 0)
+        return r;
+    r = sl_cu(context, StreamCreateWithPriority, &native,
+              stream->blocking ? 0u : (unsigned)SL_CU_STREAM_NON_BLOCKING, (int)stream->priority);
+    if (r == 0) {
+        int obeyed = stream->priority; /* the driver has a few, and takes the nearest */
+        r = sl_cu(context, StreamGetPriority, native, &obeyed);
+        stream->priority = obeyed;
+        stream->native = (uintptr_t)native;
+        if (r != 0)
+            sl_cuda.StreamDestroy(native);
+    }
+    sl_cuda_leave(&scope);
+    return r;
+}
+
+/* Of a stream with an address: is it of our context, and what is it like? */
+static int look_at(struct sl_stream *stream, struct sl_cu_stream *native)
+{
+    struct sl_cuda_context *context = context_of(stream);
+    struct sl_cu_context *owner = NULL;
+    enum sl_cuda_capture state;
+    unsigned flags = 0; /* blocking, which waits for more, is what we take a stream for that we cannot ask */
+    int priority = 0;
+
+    int r = sl_cu(context, StreamGetCtx, native, &owner);
+    if (r == 0 && owner != context->handle)
+        r = sl_fail(
+            SLUICE_E_WRONG_DEVICE,
+            "stream %p is not of device \"%s\": it was made on another GPU, or in a context "
+            "other than the primary one, which all libraries share",
+            (void *)native, context->name);
+    if (r == 0)
+        r = sl_cuda_capture(context, native, &state, NULL);
+    if (r == 0 && state == SL_CUDA_CAPTURE_NONE)
+        r = sl_cu(context, StreamGetFlags, native, &flags);
+    if (r == 0)
+        r = sl_cu(context, StreamGetPriority, native, &priority);
+    if (r == 0) {
+        stream->blocking = !(flags & SL_CU_STREAM_NON_BLOCKING);
+        stream->priority = priority;
+    }
+    return r;
+}
+
+int sl_cuda_stream_wrap(struct sl_stream *stream, uintptr_t native)
+{
+    struct sl_cuda_scope scope;
+
+    stream->native = native;
+    stream->blocking = true;
+    if (native <= (uintptr_t)SL_CU_PER_THREAD)
+        return 0; /* a name; in our context it is ours */
+    int r = sl_cuda_enter(context_of(stream), SL_CUDA_PLAIN, &scope);
+    if (r != 0)
+        return r;
+    r = look_at(stream, (struct sl_cu_stream *)native);
+    sl_cuda_leave(&scope);
+    return r;
+}
+
+int sl_cuda_stream_default(struct sl_stream *stream)
+{
+    stream->native = 0;
+    stream->blocking = true;
+    return 0;
+}
+
+void sl_cuda_stream_destroy(struct sl_stream *stream)
+{
+    struct sl_cuda_context *context = context_of(stream);
+    enum sl_cuda_capture state = SL_CUDA_CAPTURE_ACTIVE;
+    struct sl_cuda_scope scope;
+
+    if (stream->kind != SLUICE_STREAM_OWNED || sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) != 0)
+        return; /* not ours, or gone with the context */
+    int r = sl_cuda_capture(context, sl_cuda_stream_of(stream), &state, NULL);
+    if (r == 0 && state == SL_CUDA_CAPTURE_NONE)
+        r = sl_cu(context, StreamDestroy, sl_cuda_stream_of(stream));
+    else if (r == 0)
+        sl_log(SLUICE_LOG_WARN, "%s: a stream that captures a graph was left behind",
+               context->name);
+    if (r != 0)
+        sl_log(SLUICE_LOG_WARN, "a stream was left behind: %s", sluice_last_error());
+    sl_cuda_leave(&scope);
+}
+
+/* ---- capture ---- */
+
+enum sl_capture sl_cuda_stream_capture(struct sl_stream *stream)
+{
+    struct sl_cuda_context *context = context_of(stream);
+    enum sl_cuda_capture state = SL_CUDA_CAPTURE_NONE;
+    struct sl_cuda_scope scope;
+
+    if (sl_cuda_enter(context, SL_CUDA_PLAIN, &scope) != 0)
+        return SL_CAPTURE_NONE; /* in a context that is lost nothing captures */
+    int r = sl_cuda_capture(context, sl_cuda_stream_of(stream), &state, NULL);
+    sl_cuda_leave(&scope);
+    if (r != 0 || state == SL_CUDA_CAPTURE_NONE)
+        return SL_CAPTURE_NONE;
+    return state == SL_CUDA_CAPTURE_SHUT ? SL_CAPTURE_SHUT : SL_CAPTURE_ACTIVE;
+}
+
+int sl_cuda_stream_part(struct sl_stream *stream, uint64_t *capture)
+{
+    struct sl_cuda_context *context = context_of(stream);
+    enum sl_cuda_capture state;
+
+    int r = sl_cuda_capture(context, sl_cuda_stream_of(stream), &state, capture);
+    if (r == 0 && state == SL_CUDA_CAPTURE_SHUT)
+        r = sl_fail(SLUICE_E_CAPTURING, "%s: %s", context->name,
+                    sl_cuda_code_mend(SL_CU_CAPTURE_IMPLICIT));
+    else if (r == 0 && state == SL_CUDA_CAPTURE_BROKEN)
+        r = sl_fail(SLUICE_E_CAPTURING, "%s: %s", context->name,
+                    sl_cuda_code_mend(SL_CU_CAPTURE_INVALIDATED));
+    return r;
+}
+
+/* ---- waiting ---- */
+
+/* Callers have asked before, and said it better; this is for what has changed since. */
+static int check_apart(struct sl_stream *stream)
+{
+    uint64_t part;
+    int r = sl_cuda_stream_part(stream, &part);
+
+    if (r == 0 && part != 0)
+        r = sl_fail(SLUICE_E_CAPTURING, "%s: %s", context_of(stream)->name,
+                    sl_cuda_code_mend(SL_CU_CAPTURE_UNSUPPORTED));
+    return r;
+}
+
+int sl_cuda_stream_query(struct sl_stream *stream)
+{
+    struct sl_cuda_context *context = context_of(stream);
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
+    if (r != 0)
+        return r;
+    r = check_apart(stream);
+    if (r == 0) {
+        int code = sl_cuda.StreamQuery(sl_cuda_stream_of(stream));
+        r = code == SL_CU_NOT_READY ? SLUICE_NOT_READY
+                                    : sl_cuda_said(context, code, "cuStreamQuery");
+    }
+    sl_cuda_leave(&scope);
+    return r;
+}
+
+int sl_cuda_stream_synchronize(struct sl_stream *stream)
+{
+    struct sl_cuda_context *context = context_of(stream);
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
+    if (r != 0)
+        return r;
+    r = check_apart(stream);
+    if (r == 0)
+        r = sl_cu(context, StreamSynchronize, sl_cuda_stream_of(stream));
+    sl_cuda_leave(&scope);
+    return r;
+}
+
+/* May `stream`, which takes part in capture `part` (0: none), wait for what belongs to capture
+ * `other`? The driver would refuse what may not be, and break the captures too. */
+static int may_wait(struct sl_stream *stream, uint64_t part, uint64_t other)
+{
+    if (part != 0 && other == 0)
+        return sl_fail(SLUICE_E_CAPTURING,
+                       "%s: the stream captures a graph, which cannot wait for work outside of it; "
+                       "record the event, or queue the work, within the capture",
+                       context_of(stream)->name);
+    if (part != 0 && part != other)
+        return sl_fail(SLUICE_E_CAPTURING, "%s: %s", context_of(stream)->name,
+                       sl_cuda_code_mend(SL_CU_CAPTURE_MERGE));
+    if (other != 0 && sl_cuda_is_legacy(stream))
+        return sl_fail(SLUICE_E_CAPTURING,
+                       "%s: what it would wait for is being captured into a graph, and the default "
+                       "stream cannot take part; use a stream of your own",
+                       context_of(stream)->name);
+    return 0;
+}
+
+int sl_cuda_stream_wait_event(struct sl_stream *stream, struct sl_event *event)
+{
+    struct sl_cuda_context *context = context_of(stream);
+    struct sl_cuda_scope scope;
+    uint64_t part;
+    int r = sl_cuda_enter(context, SL_CUDA_PLAIN, &scope);
+    if (r != 0)
+        return r;
+    r = sl_cuda_stream_part(stream, &part);
+    if (r == 0)
+        r = may_wait(stream, part, sl_load(&event->capture, acquire));
+    if (r == 0)
+        r = sl_cu(context, StreamWaitEvent, sl_cuda_stream_of(stream), sl_cuda_event_of(event), 0);
+    sl_cuda_leave(&scope);
+    return r;
+}
+
+/* Marks what is queued on `other` in an event of its context. */
+static int mark(struct sl_stream *other, struct sl_cu_event **event, uint64_t *part)
+{
+    struct sl_cuda_context *context = context_of(other);
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
+    if (r != 0)
+        return r;
+    r = sl_cu(context, EventCreate, event, SL_CU_EVENT_DISABLE_TIMING);
+    if (r == 0) {
+        r = sl_cuda_stream_part(other, part);
+        if (r == 0)
+            r = sl_cu(context, EventRecord, *event, sl_cuda_stream_of(other));
+        if (r != 0)
+            sl_cuda.EventDestroy(*event);
+    }
+    sl_cuda_leave(&scope);
+    return r;
+}
+
+static void unmark(struct sl_stream *other, struct sl_cu_event *event)
+{
+    struct sl_cuda_scope scope;
+
+    if (sl_cuda_enter(context_of(other), SL_CUDA_RELAXED, &scope) == 0) {
+        sl_cuda.EventDestroy(event); /* waits that were queued on it stay */
+        sl_cuda_leave(&scope);
+    }
+}
+
+int sl_cuda_stream_wait_stream(struct sl_stream *stream, struct sl_stream *other)
+{
+    struct sl_cuda_context *context = context_of(stream);
+    struct sl_cuda_scope scope;
+    struct sl_cu_event *event;
+    uint64_t part, others;
+    int r = mark(other, &event, &others);
+    if (r != 0)
+        return r;
+    r = sl_cuda_enter(context, SL_CUDA_PLAIN, &scope);
+    if (r == 0) {
+        r = sl_cuda_stream_part(stream, &part);
+        if (r == 0)
+            r = may_wait(stream, part, others);
+        if (r == 0)
+            r = sl_cu(context, StreamWaitEvent, sl_cuda_stream_of(stream), event, 0);
+        sl_cuda_leave(&scope);
+    }
+    unmark(other, event);
+    return r;
+}

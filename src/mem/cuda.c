@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory of a GPU, handed to others as a descriptor. The driver lets nobody fix what a peer may do
+ * with it: readers map it read-only of their own accord.
+ */
+#include <stdlib.h>
+
+#include "cuda/cuda.h"
+#include "mem/mem.h"
+#include "os/os.h"
+#include "util/checked.h"
+#include "util/result.h"
+
+/* What a mapped memory holds on to. */
+static struct sl_cuda_context *context_of(const struct sl_memory *memory)
+{
+    return memory->state;
+}
+
+/* Opens the device that memory->device names, and enters it. */
+static int open_device(struct sl_memory *memory, struct sl_cuda_scope *scope)
+{
+    struct sl_cuda_context *context;
+
+    if (!memory->device)
+        return sl_fail(SLUICE_E_INVALID, "memory of a GPU: no device was named");
+    int r = sl_cuda_context_open(memory->device, &context);
+    if (r != 0)
+        return r;
+    r = sl_cuda_enter(context, SL_CUDA_RELAXED, scope);
+    if (r != 0)
+        sl_cuda_context_close(context);
+    else
+        memory->state = context;
+    return r;
+}
+
+static void close_device(struct sl_memory *memory, const struct sl_cuda_scope *scope)
+{
+    sl_cuda_leave(scope);
+    sl_cuda_context_close(context_of(memory));
+    memory->state = NULL;
+}
+
+static int make(struct sl_memory *memory, const char *name, uint64_t size)
+{
+    struct sl_cuda_context *context = context_of(memory);
+    uint64_t handle, address;
+    size_t unit;
+    int fd;
+
+    int r = sl_cuda_memory_unit(context, &unit);
+    if (r != 0)
+        return r;
+    if (!size || !sl_checked_align(size, unit, &size) || size > SIZE_MAX)
+        return sl_fail(SLUICE_E_INVALID, "memory for %s: that many bytes cannot be had", name);
+    r = sl_cuda_memory_make(context, name, (size_t)size, &handle, &fd);
+    if (r != 0)
+        return r;
+    r = sl_cuda_memory_map(context, handle, (size_t)size, true, &address);
+    sl_cuda_memory_release(context, handle); /* descriptor and mapping keep it */
+    if (r == 0) {
+        r = sl_cuda_memory_clear(context, address, (size_t)size);
+        if (r != 0)
+            sl_cuda_memory_unmap(context, address, (size_t)size);
+    }
+    if (r != 0) {
+        sl_os_close(fd);
+        return r;
+    }
+    memory->fd = fd;
+    memory->size = size;
+    memory->address = (void *)(uintptr_t)address;
+    return 0;
+}
+
+static int cuda_create(struct sl_memory *memory, const char *name, uint64_t size, bool writable)
+{
+    struct sl_cuda_scope scope;
+
+    (void)writable;
+    int r = open_device(memory, &scope);
+    if (r != 0)
+        return r;
+    r = make(memory, name, size);
+    if (r != 0)
+        close_device(memory, &scope);
+    else
+        sl_cuda_leave(&scope);
+    return r;
+}
+
+static int cuda_import(struct sl_memory *memory, int fd, uint64_t size, bool writable)
+{
+    /* Only the driver can tell what it is, and it is not asked on the thread that this runs on. */
+    (void)writable;
+    memory->fd = fd;
+    memory->size = size;
+    memory->address = NULL;
+    return 0;
+}
+
+static int map(struct sl_memory *memory, bool writable)
+{
+    struct sl_cuda_context *context = context_of(memory);
+    uint64_t handle, address;
+    size_t unit;
+
+    int r = sl_cuda_memory_unit(context, &unit);
+    if (r != 0)
+        return r;
+    if (!memory->size || memory->size % unit || memory->size > SIZE_MAX)
+        return sl_fail(SLUICE_E_PROTOCOL,
+                       "the peer announced %llu bytes of GPU memory, which comes in units of %zu",
+                       (unsigned long long)memory->size, unit);
+    r = sl_cuda_memory_take(context, memory->fd, &handle);
+    if (r != 0)
+        return r;
+    r = sl_cuda_memory_map(context, handle, (size_t)memory->size, writable, &address);
+    sl_cuda_memory_release(context, handle);
+    if (r == 0)
+        memory->address = (void *)(uintptr_t)address;
+    return r;
+}
+
+static int cuda_map(struct sl_memory *memory, bool writable)
+{
+    struct sl_cuda_scope scope;
+    int r = open_device(memory, &scope);
+    if (r != 0)
+        return r;
+    r = map(memory, writable);
+    if (r != 0) {
+        close_device(memory, &scope);
+        return r;
+    }
+    sl_cuda_leave(&scope);
+    sl_os_close(memory->fd);
+    memory->fd = -1;
+    return 0;
+}
+
+static void cuda_destroy(struct sl_memory *memory)
+{
+    struct sl_cuda_context *context = context_of(memory);
+    struct sl_cuda_scope scope;
+
+    if (context && sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) == 0) {
+        sl_cuda_memory_unmap(context, (uintptr_t)memory->address, (size_t)memory->size);
+        sl_cuda_leave(&scope);
+    } /* else it went with the context */
+    sl_cuda_context_close(context);
+    sl_os_close(memory->fd);
+    memory->state = NULL;
+    memory->address = NULL;
+    memory->fd = -1;
+}
+
+extern const struct sl_mem_ops sl_mem_cuda;
+const struct sl_mem_ops sl_mem_cuda = {
+    .name = "cuda",
+    .kind = SL_MEM_CUDA,
+    .alignment = UINT64_C(2) << 20, /* what GPUs want so far; `create` asks */
+    .create = cuda_create,
+    .import = cuda_import,
+    .map = cuda_map,
+    .destroy = cuda_destroy,
+};

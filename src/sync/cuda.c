@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * On a GPU a word is raised by a write that is queued on the stream, behind the work.
+ */
+#include <stdlib.h>
+
+#include "cuda/cuda.h"
+#include "device/device.h"
+#include "sync/sync.h"
+#include "util/result.h"
+
+/* Readers of one channel, each with a word of its own, and the channel's. */
+#define BATCH 66
+
+struct sl_sync_pages {
+    struct sl_cuda_context *context;
+    void *address;
+};
+
+static int cuda_attach(const char *device, void *address, uint64_t size, bool writable,
+                       struct sl_sync_pages **out)
+{
+    struct sl_sync_pages *pages = calloc(1, sizeof *pages);
+    if (!pages)
+        return sl_fail(SLUICE_E_NO_MEMORY, "no memory to attach pages to \"%s\"", device);
+    int r = sl_cuda_context_open(device, &pages->context);
+    if (r == 0) {
+        pages->address = address;
+        r = sl_cuda_able(pages->context, SL_CU_CAN_WRITE_64,
+                         "write 64-bit words from a stream (cuStreamWriteValue64)");
+        if (r == 0)
+            r = sl_cuda_register(pages->context, address, size, writable);
+        if (r != 0)
+            sl_cuda_context_close(pages->context);
+    }
+    if (r == 0)
+        *out = pages;
+    else
+        free(pages);
+    return r;
+}
+
+static void cuda_detach(struct sl_sync_pages *pages)
+{
+    if (!pages)
+        return;
+    if (sl_cuda_unregister(pages->context, pages->address) != 0)
+        sl_log(SLUICE_LOG_WARN, "pages stay registered: %s", sluice_last_error());
+    sl_cuda_context_close(pages->context);
+    free(pages);
+}
+
+/* Queues the writes, in one call of the driver. */
+static int queue(struct sl_cuda_context *context, struct sl_cu_stream *stream,
+                 const struct sl_signal *signals, uint32_t count)
+{
+    union sl_cu_mem_op operations[BATCH];
+
+    if (count > BATCH)
+        return sl_fail(SLUICE_E_LIMIT, "%u words cannot be raised at once; %d can", count, BATCH);
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t address;
+        int r = sl_cuda_address(context, signals[i].word, &address);
+        if (r != 0)
+            return r;
+        if (count == 1)
+            return sl_cu(context, StreamWriteValue64, stream, address, signals[0].value, 0);
+        operations[i] = (union sl_cu_mem_op){ .write = { .operation = SL_CU_MEM_OP_WRITE_64,
+                                                         .address = address,
+                                                         .value = signals[i].value } };
+    }
+    return sl_cu(context, StreamBatchMemOp, stream, count, operations, 0);
+}
+
+/* The same, if nobody's capture stands in the way. */
+static int queue_outside_graphs(struct sl_stream *stream, const struct sl_signal *signals,
+                                uint32_t count)
+{
+    struct sl_cuda_context *context = stream->object.device->state;
+    struct sl_cu_stream *native = (struct sl_cu_stream *)stream->native;
+    enum sl_cuda_capture state;
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_enter(context, SL_CUDA_PLAIN, &scope);
+    if (r != 0)
+        return r;
+    r = sl_cuda_capture(context, native, &state, NULL);
+    if (r == 0 && state == SL_CUDA_CAPTURE_SHUT)
+        r = sl_fail(SLUICE_AGAIN, "%s: %s", context->name,
+                    sl_cuda_code_mend(SL_CU_CAPTURE_IMPLICIT));
+    else if (r == 0 && state != SL_CUDA_CAPTURE_NONE)
+        r = sl_fail(SLUICE_E_CAPTURING,
+                    "%s: the stream is capturing a graph, each replay of which would signal again; "
+                    "use another stream, or call this after the capture",
+                    context->name);
+    if (r == 0)
+        r = queue(context, native, signals, count);
+    sl_cuda_leave(&scope);
+    return r;
+}
+
+static int cuda_signal_all(struct sluice_stream handle, const struct sl_signal *signals,
+                           uint32_t count)
+{
+    struct sl_stream *stream;
+
+    if (handle.id == SLUICE_ON_CPU.id) {
+        for (uint32_t i = 0; i < count; i++)
+            sl_store(signals[i].word, signals[i].value, release);
+        return 0;
+    }
+    int r = sl_stream_hold(handle, &stream);
+    if (r != 0)
+        return r;
+    if (stream->object.device->ops != &sl_device_cuda)
+        r = sl_stream_check_handle(handle, &sl_device_cuda);
+    else if (count > 0)
+        r = queue_outside_graphs(stream, signals, count);
+    sl_object_drop(&stream->object);
+    return r;
+}
+
+static int cuda_signal(struct sluice_stream stream, sl_word *word, uint64_t value)
+{
+    struct sl_signal signal = { word, value };
+
+    return cuda_signal_all(stream, &signal, 1);
+}
+
+extern const struct sl_sync_ops sl_sync_cuda;
+const struct sl_sync_ops sl_sync_cuda = {
+    .device = "cuda",
+    .attach = cuda_attach,
+    .detach = cuda_detach,
+    .signal = cuda_signal,
+    .signal_all = cuda_signal_all,
+    .settle = sl_settle,
+};

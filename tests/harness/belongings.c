@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+#include "harness/belongings.h"
+
+#include <dirent.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/test.h"
+
+static int entries(pid_t pid, const char *folder)
+{
+    char path[64];
+    int count = 0;
+
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, folder);
+    DIR *dir = opendir(path);
+    if (!dir)
+        return -1;
+    for (struct dirent *entry; (entry = readdir(dir));)
+        count += entry->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
+int process_fds(pid_t pid)
+{
+    return entries(pid, "fd") - (pid == getpid()); /* less the one that looks */
+}
+
+int process_threads(pid_t pid)
+{
+    return entries(pid, "task");
+}
+
+static FILE *open_maps(pid_t pid, const char *name)
+{
+    char path[64];
+
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    return fopen(path, "re");
+}
+
+static int count_mappings(pid_t pid, const char *text, FILE *show)
+{
+    FILE *maps = open_maps(pid, "maps");
+    char line[1024];
+    int count = 0;
+
+    if (!maps)
+        return -1;
+    while (fgets(line, sizeof line, maps)) {
+        if (!strstr(line, text))
+            continue;
+        count++;
+        if (show)
+            fprintf(show, "  mapped: %s", line);
+    }
+    fclose(maps);
+    return count;
+}
+
+int process_mappings(pid_t pid, const char *text)
+{
+    return count_mappings(pid, text, NULL);
+}
+
+struct process_memory process_memory(pid_t pid)
+{
+    struct process_memory memory = { -1, -1, -1 };
+    FILE *file = open_maps(pid, "smaps_rollup");
+    char line[256];
+
+    while (file && fgets(line, sizeof line, file)) {
+        sscanf(line, "Rss: %ld", &memory.resident);
+        sscanf(line, "Pss: %ld", &memory.proportional);
+        sscanf(line, "Anonymous: %ld", &memory.own);
+    }
+    if (file)
+        fclose(file);
+    return memory;
+}
+
+static void *nothing(void *context)
+{
+    return context;
+}
+
+struct belongings belongings_now(void)
+{
+    static bool asked;
+    pthread_t thread;
+
+    /* A sanitizer may start a thread of its own with our first: it counts as there before. */
+    if (!asked && !pthread_create(&thread, NULL, nothing, NULL))
+        pthread_join(thread, NULL);
+    asked = true;
+    struct belongings now = { .fds = process_fds(getpid()),
+                              .mappings = process_mappings(getpid(), "memfd:sluice"),
+                              .threads = process_threads(getpid()),
+                              .bytes = mallinfo2().uordblks };
+    if (now.fds < 0 || now.mappings < 0 || now.threads < 0)
+        FAIL("/proc/self cannot be read");
+    return now;
+}
+
+static void show_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        char link[300], target[256];
+        snprintf(link, sizeof link, "/proc/self/fd/%s", entry->d_name);
+        ssize_t length = readlink(link, target, sizeof target - 1);
+        if (length > 0)
+            fprintf(stderr, "  open: %s %.*s\n", entry->d_name, (int)length, target);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+void belongings_check(const struct belongings *before, const char *when)
+{
+    struct belongings now = belongings_now();
+
+    /* A joined thread takes a moment to go. */
+    for (int i = 0; i < 1000 && now.threads > before->threads; i++) {
+        test_nap(1000000);
+        now = belongings_now();
+    }
+    if (now.fds <= before->fds && now.mappings <= before->mappings &&
+        now.threads <= before->threads)
+        return;
+    show_fds();
+    count_mappings(getpid(), "memfd:sluice", stderr);
+    FAIL("%s: %d descriptors (%d before), %d mappings (%d), %d threads (%d)", when, now.fds,
+         before->fds, now.mappings, before->mappings, now.threads, before->threads);
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), e = strlen(end);
+    return n > e && strcmp(name + n - e, end) == 0;
+}
+
+void folder_check(bool ended)
+{
+    DIR *dir = opendir(test_dir());
+
+    if (!dir)
+        FAIL("the folder of channels cannot be read");
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        bool lock = ends_with(entry->d_name, ".lock");
+        if (entry->d_name[0] == '.' || lock)
+            continue;
+        if (ended || entry->d_type != DT_SOCK || ends_with(entry->d_name, ".tmp"))
+            FAIL("%s is left in the folder of channels", entry->d_name);
+    }
+    closedir(dir);
+}
+
+void shm_check(void)
+{
+    DIR *dir = opendir("/dev/shm");
+
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (strstr(entry->d_name, "sluice"))
+            FAIL("/dev/shm/%s is Sluice's", entry->d_name);
+    if (dir)
+        closedir(dir);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory that a test and its roles share. It is a file in the test's folder, so that a process that
+ * was killed at any point leaves nothing behind.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "harness/harness.h"
+
+void *test_board(size_t size)
+{
+    char path[512];
+    const char *folder = getenv(HARNESS_FOLDER);
+
+    snprintf(path, sizeof path, "%s/board", folder ? folder : "");
+    int fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0 || ftruncate(fd, (off_t)size) < 0)
+        FAIL("the board %s cannot be had", path);
+    void *board = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (board == MAP_FAILED)
+        FAIL("the board %s cannot be mapped", path);
+    close(fd);
+    return board;
+}
