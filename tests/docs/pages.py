@@ -42,7 +42,8 @@ def links(root, page):
 def variables(root):
     """Environment variables that programs and scripts look at: name to the files that do."""
     found = {}
-    for path in [*root.glob("src/**/*.c"), *root.glob("tools/*.c"), *root.glob("tests/harness/*.c")]:
+    for path in [*root.glob("src/**/*.c"), *root.glob("tools/*.c"), *root.glob("tests/harness/*.c"),
+                 *root.glob("tests/gpu/*.c")]:
         for name in re.findall(r'getenv\("(\w+)"\)', path.read_text()):
             found.setdefault(name, path.relative_to(root))
     for path in map(root.joinpath, ("tests/run", "tools/demo/run", "tools/setup", ".ci/run", "Makefile")):
@@ -63,7 +64,8 @@ def main():
     docs = root / "docs"
     lint = Lint()
 
-    pages = [*sorted(root.glob("*.md")), *sorted(docs.glob("*.md")), *sorted(root.glob("models/*.md"))]
+    pages = [*sorted(root.glob("*.md")), *sorted(docs.glob("*.md")), *sorted(root.glob("models/*.md")),
+             *sorted(root.glob("examples/*.md"))]
     for page in pages:
         lint.check(f"links in {page.relative_to(root)}", links(root, page))
     index = (docs / "index.md").read_text()

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "fault/scenario.h"
 
-#include <dirent.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -219,53 +218,18 @@ void scenario_run(struct outcome *outcome, int64_t patience_ns)
 
 /* ---- possessions ---- */
 
-static int entries(const char *path)
-{
-    DIR *dir = opendir(path);
-    int count = 0;
-
-    if (!dir)
-        FAIL("%s cannot be read", path);
-    for (struct dirent *entry; (entry = readdir(dir));)
-        count += entry->d_name[0] != '.';
-    closedir(dir);
-    return count;
-}
-
-static int mappings(void)
-{
-    FILE *maps = fopen("/proc/self/maps", "re");
-    char line[512];
-    int count = 0;
-
-    if (!maps)
-        FAIL("/proc/self/maps cannot be read");
-    while (fgets(line, sizeof line, maps))
-        count += strstr(line, "memfd:sluice") != NULL;
-    fclose(maps);
-    return count;
-}
-
 struct possessions possessions_now(void)
 {
-    return (struct possessions){ .fds = entries("/proc/self/fd"),
-                                 .mappings = mappings(),
-                                 .threads = entries("/proc/self/task"),
-                                 .blocks = fault_blocks() };
+    return (struct possessions){ .of_system = belongings_now(), .blocks = fault_blocks() };
 }
 
 void possessions_check(const struct possessions *before, const char *when)
 {
+    belongings_check(&before->of_system, when);
     struct possessions now = possessions_now();
-
-    for (int i = 0; i < 1000 && now.threads > before->threads; i++) {
-        test_nap(SLUICE_MS);
-        now = possessions_now();
-    }
-    if (now.fds != before->fds || now.mappings || now.threads > before->threads ||
-        now.blocks > before->blocks)
-        FAIL("%s: %d descriptors (%d before), %d mappings, %d threads (%d), %ld blocks of memory "
-             "(%ld)",
-             when, now.fds, before->fds, now.mappings, now.threads, before->threads, now.blocks,
-             before->blocks);
+    if (now.of_system.fds != before->of_system.fds || now.of_system.mappings)
+        FAIL("%s: %d descriptors (%d before), %d mappings", when, now.of_system.fds,
+             before->of_system.fds, now.of_system.mappings);
+    if (now.blocks > before->blocks)
+        FAIL("%s: %ld blocks of memory (%ld before)", when, now.blocks, before->blocks);
 }

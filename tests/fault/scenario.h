@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#include "harness/belongings.h"
+
 #define CHANNEL "faulty"
 
 struct outcome {
@@ -22,8 +24,8 @@ void scenario_run(struct outcome *outcome, int64_t patience_ns);
 
 /* What the process has by now, to be compared. */
 struct possessions {
-    int fds, mappings, threads;
-    long blocks;
+    struct belongings of_system;
+    long blocks; /* of memory */
 };
 struct possessions possessions_now(void);
 void possessions_check(const struct possessions *before, const char *when);

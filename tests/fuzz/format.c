@@ -5,6 +5,7 @@
  */
 #include "fuzz.h"
 #include "sound.h"
+#include "unit/same_format.h"
 #include "wire/native/message.h"
 
 static void check_accepted(const struct sluice_format *format)
@@ -14,10 +15,10 @@ static void check_accepted(const struct sluice_format *format)
 
     sound_format(format);
     REQUIRE(sluice_format_complete(&again) == 0);
-    REQUIRE(sl_format_equal(format, &again));
+    REQUIRE(same_format(format, &again));
     sl_format_to_wire(&wire, format);
     REQUIRE(sl_format_from_wire(&back, &wire) == 0);
-    REQUIRE(sl_format_equal(format, &back));
+    REQUIRE(same_format(format, &back));
     for (uint32_t i = 0; i < format->array_count; i++) {
         REQUIRE(sluice_format_find(format, format->arrays[i].name) == (int)i);
         REQUIRE(sl_format_geometry_check(&format->arrays[i], &format->arrays[i], format->slot_bytes) == 0);

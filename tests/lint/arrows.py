@@ -11,13 +11,15 @@ from lint import Lint
 ARROWS = {
     "src/core": ["sluice/", "wire/wire.h", "mem/mem.h", "sync/sync.h", "device/device.h", "os/os.h", "util/"],
     "src/wire": ["sluice/", "mem/mem.h", "os/os.h", "util/"],
-    "src/mem": ["sluice/", "os/os.h", "util/"],
-    "src/sync": ["sluice/", "os/os.h", "util/"],
-    "src/device": ["sluice/", "os/os.h", "util/"],
+    "src/mem": ["sluice/", "cuda/cuda.h", "os/os.h", "util/"],
+    "src/sync": ["sluice/", "device/device.h", "cuda/cuda.h", "os/os.h", "util/"],
+    "src/device": ["sluice/", "cuda/cuda.h", "os/os.h", "util/"],
+    "src/cuda": ["sluice/base.h", "os/os.h", "util/"],
     "src/os": ["sluice/base.h", "os/os.h", "util/"],
     "src/util": ["sluice/base.h"],
     "tools": ["sluice/"],
     "examples": ["sluice/sluice.h"],
+    "bench": ["sluice/sluice.h"],
     "include/sluice": ["sluice/"],
 }
 
@@ -30,7 +32,7 @@ SYSTEM_IFDEF = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b.*\b(_WIN32|__linu
 MAY_IFDEF = ["src/os/", "include/sluice/base.h"]
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
-PROJECT = re.compile(r"^(sluice|core|wire|mem|sync|device|os|util|harness)/")
+PROJECT = re.compile(r"^(sluice|core|wire|mem|sync|device|cuda|os|util|harness)/")
 
 
 def allowed(folder, name):

@@ -297,13 +297,6 @@ uint64_t sl_model_add(void *word, int bytes, uint64_t value)
     return sl_model_exchange(word, bytes, memory(word) + value);
 }
 
-void sl_model_fence(void)
-{
-    actors[running].needs_empty = model->buffers;
-    give_way();
-    actors[running].needs_empty = false;
-}
-
 /* ---- what actors ask for ---- */
 
 void explore_violated(const char *format, ...)

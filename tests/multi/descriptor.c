@@ -20,31 +20,6 @@ static bool readable(int fd, int timeout_ms)
     return poll(&poll_fd, 1, timeout_ms) > 0 && poll_fd.revents == POLLIN;
 }
 
-/* Takes what is there, with time-outs of 0. Returns how many, and how it ended. */
-static int take_all(sluice_reader *reader, int *end)
-{
-    struct sluice_frame frame;
-    int n = 0;
-
-    while ((*end = sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame)) == 0) {
-        kit_give(reader, &frame);
-        n++;
-    }
-    return n;
-}
-
-static sluice_reader *open_reader(uint32_t mode, uint32_t every, int64_t open_timeout_ns)
-{
-    struct sluice_reader_params params = kit_reader_params("cam");
-    sluice_reader *reader;
-
-    params.mode = mode;
-    params.every = every;
-    params.open_timeout_ns = open_timeout_ns;
-    CHECK_OK(sluice_reader_open(&reader, &params));
-    return reader;
-}
-
 TEST(the_descriptor_is_readable_while_a_frame_is_there)
 {
     test_dir();
@@ -55,7 +30,7 @@ TEST(the_descriptor_is_readable_while_a_frame_is_there)
     int end, fd = sluice_reader_fd(reader);
 
     CHECK(fd >= 0);
-    CHECK_EQ(take_all(reader, &end), 0);
+    CHECK_EQ(kit_take_all(reader, &end), 0);
     CHECK_EQ(end, SLUICE_TIMEOUT);
     for (int i = 1; i <= 40; i++) {
         CHECK(!readable(fd, i < 4 ? 50 : 0));
@@ -66,7 +41,7 @@ TEST(the_descriptor_is_readable_while_a_frame_is_there)
         CHECK(readable(fd, 0)); /* looking takes nothing away */
         frame = kit_take(reader);
         kit_give(reader, &frame);
-        CHECK_EQ(take_all(reader, &end), 0);
+        CHECK_EQ(kit_take_all(reader, &end), 0);
         CHECK_EQ(end, SLUICE_TIMEOUT);
         CHECK_EQ(sluice_reader_fd(reader), fd);
     }
@@ -82,13 +57,13 @@ TEST(a_frame_that_was_there_before_the_descriptor_shows)
     int end, fd = sluice_reader_fd(reader);
 
     CHECK(readable(fd, WAKE_MS));
-    CHECK_EQ(take_all(reader, &end), 1);
+    CHECK_EQ(kit_take_all(reader, &end), 1);
     CHECK(!readable(fd, 50));
     /* Also one that nobody has polled for. */
     kit_commits(writer, 1);
     struct sluice_frame frame = kit_take(reader);
     kit_give(reader, &frame);
-    CHECK_EQ(take_all(reader, &end), 0);
+    CHECK_EQ(kit_take_all(reader, &end), 0);
     CHECK(!readable(fd, 50));
     CHECK_OK(sluice_reader_close(&reader));
     CHECK_OK(sluice_writer_close(&writer));
@@ -100,7 +75,7 @@ TEST(the_descriptor_stays_readable_until_the_last_unread_frame)
     sluice_reader *reader = kit_reader("cam", SLUICE_IN_ORDER);
     int end, fd = sluice_reader_fd(reader);
 
-    CHECK_EQ(take_all(reader, &end), 0);
+    CHECK_EQ(kit_take_all(reader, &end), 0);
     for (int round = 0; round < 20; round++) {
         kit_commits(writer, 4);
         for (int i = 0; i < 4; i++) {
@@ -110,7 +85,7 @@ TEST(the_descriptor_stays_readable_until_the_last_unread_frame)
             CHECK_EQ(frame.sequence, round * 4 + i + 1);
             kit_give(reader, &frame);
         }
-        CHECK_EQ(take_all(reader, &end), 0);
+        CHECK_EQ(kit_take_all(reader, &end), 0);
         CHECK(!readable(fd, 5));
     }
     CHECK_OK(sluice_reader_close(&reader));
@@ -122,11 +97,11 @@ TEST(the_descriptor_of_every_third_frame)
     sluice_writer *writer = kit_writer("cam", 8 * KIB);
     for (uint32_t mode = SLUICE_NEWEST; mode <= SLUICE_IN_ORDER; mode++) {
         kit_commits(writer, 1);
-        sluice_reader *reader = open_reader(mode, 3, 0);
+        sluice_reader *reader = kit_open_reader(mode, 0, 0, 3);
         int end, fd = sluice_reader_fd(reader);
 
         CHECK(readable(fd, WAKE_MS));
-        CHECK_EQ(take_all(reader, &end), 1);
+        CHECK_EQ(kit_take_all(reader, &end), 1);
         for (int i = 0; i < 10; i++) {
             kit_commits(writer, 1);
             CHECK(!readable(fd, 10));
@@ -134,7 +109,7 @@ TEST(the_descriptor_of_every_third_frame)
             CHECK(!readable(fd, 10));
             kit_commits(writer, 1);
             CHECK(readable(fd, WAKE_MS));
-            CHECK_EQ(take_all(reader, &end), 1);
+            CHECK_EQ(kit_take_all(reader, &end), 1);
         }
         CHECK_OK(sluice_reader_close(&reader));
     }
@@ -144,12 +119,12 @@ TEST(the_descriptor_of_every_third_frame)
 TEST(the_descriptor_stays_the_same_over_restarts_and_is_quiet_between)
 {
     test_dir();
-    sluice_reader *reader = open_reader(SLUICE_NEWEST, 0, SLUICE_LATER);
+    sluice_reader *reader = kit_newest(SLUICE_LATER);
     int end, fd = sluice_reader_fd(reader); /* before there is any writer */
 
     CHECK(fd >= 0);
     for (int i = 0; i < 3; i++) {
-        (void)take_all(reader, &end);
+        (void)kit_take_all(reader, &end);
         CHECK_EQ(end, SLUICE_NO_WRITER);
         CHECK(!readable(fd, QUIET_MS));
         struct child writer = kit_start("writer", "bytes=8192", NULL);
@@ -159,13 +134,13 @@ TEST(the_descriptor_stays_the_same_over_restarts_and_is_quiet_between)
         struct sluice_frame frame = kit_take(reader);
         CHECK_EQ(frame.sequence, 1);
         kit_give(reader, &frame);
-        CHECK_EQ(take_all(reader, &end), 0);
+        CHECK_EQ(kit_take_all(reader, &end), 0);
         TELL(&writer, "commit 1", "committed 2");
         CHECK(readable(fd, WAKE_MS));
-        CHECK_EQ(take_all(reader, &end), 1);
+        CHECK_EQ(kit_take_all(reader, &end), 1);
         child_kill(&writer, SIGKILL);
         CHECK(readable(fd, WAKE_MS)); /* there is something to say */
-        CHECK_SOON(take_all(reader, &end) == 0 && end == SLUICE_NO_WRITER, 2);
+        CHECK_SOON(kit_take_all(reader, &end) == 0 && end == SLUICE_NO_WRITER, 2);
         CHECK_EQ(sluice_reader_fd(reader), fd);
     }
     CHECK_OK(sluice_reader_close(&reader));
@@ -177,20 +152,20 @@ TEST(the_descriptor_tells_of_the_end)
     sluice_reader *reader = kit_reader("cam", SLUICE_NEWEST);
     int end, fd = sluice_reader_fd(reader);
 
-    (void)take_all(reader, &end);
+    (void)kit_take_all(reader, &end);
     CHECK(!readable(fd, 20));
     CHECK_OK(sluice_writer_close(&writer));
     CHECK(readable(fd, WAKE_MS));
-    CHECK_EQ(take_all(reader, &end), 0);
+    CHECK_EQ(kit_take_all(reader, &end), 0);
     CHECK_EQ(end, SLUICE_CLOSED);
     /* Where acquire has an answer at once it is readable; after the successor came, by its frames. */
     writer = kit_writer("cam", 8 * KIB);
-    CHECK_SOON(kit_reader_stats(reader).sessions == 2 || (take_all(reader, &end), end) == SLUICE_TIMEOUT, 5);
-    (void)take_all(reader, &end);
+    CHECK_SOON(kit_reader_stats(reader).sessions == 2 || (kit_take_all(reader, &end), end) == SLUICE_TIMEOUT, 5);
+    (void)kit_take_all(reader, &end);
     CHECK(!readable(fd, 20));
     kit_commits(writer, 1);
     CHECK(readable(fd, WAKE_MS));
-    CHECK_EQ(take_all(reader, &end), 1);
+    CHECK_EQ(kit_take_all(reader, &end), 1);
     CHECK_OK(sluice_reader_close(&reader));
     CHECK_OK(sluice_writer_close(&writer));
 }
@@ -210,10 +185,10 @@ TEST(epoll_by_edges_misses_no_frame)
     CHECK_EQ(epoll_ctl(loop, EPOLL_CTL_ADD, sluice_reader_fd(reader), &event), 0);
     snprintf(line, sizeof line, "burst %ld 50", n);
     child_send(&writer, line);
-    taken += take_all(reader, &end);
+    taken += kit_take_all(reader, &end);
     while (taken < n) {
         CHECK_EQ(epoll_wait(loop, &event, 1, 5000), 1);
-        taken += take_all(reader, &end);
+        taken += kit_take_all(reader, &end);
         CHECK(end == SLUICE_TIMEOUT || end == SLUICE_AGAIN); /* memory of a new slot on its way: another edge */
     }
     CHECK_EQ(taken, n);

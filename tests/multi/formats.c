@@ -220,7 +220,7 @@ TEST(frames_of_an_old_format_stay_valid)
         CHECK_HAS(ask(&holder, "take 1000"), "generation 3");
     }
     CHECK_EQ(kit_writer_stats(writer).dropped, 0);
-    CHECK_LE(kit_mappings(holder.pid, "memfd:sluice-cam"), 2);
+    CHECK_LE(process_mappings(holder.pid, "memfd:sluice-cam"), 2);
     role_stop(&holder);
     CHECK_OK(sluice_writer_close(&writer));
 }

@@ -10,38 +10,10 @@
 #define KIB 1024
 #define SOON (2 * SLUICE_S) /* "at once" on a machine that does much else */
 
-static sluice_writer *open_writer(uint32_t slots, uint32_t max_slots, int64_t wait_ns)
-{
-    struct sluice_format format = kit_format(16 * KIB);
-    struct sluice_writer_params params = kit_writer_params("cam", &format);
-    sluice_writer *writer;
-
-    test_dir();
-    params.slots = slots;
-    params.max_slots = max_slots;
-    params.wait_ns = wait_ns;
-    params.policy = wait_ns ? SLUICE_WAIT : SLUICE_DROP;
-    CHECK_OK(sluice_writer_open(&writer, &params));
-    return writer;
-}
-
-static sluice_reader *open_reader(uint32_t mode, uint32_t depth, uint32_t hold, uint32_t every)
-{
-    struct sluice_reader_params params = kit_reader_params("cam");
-    sluice_reader *reader;
-
-    params.mode = mode;
-    params.depth = depth;
-    params.hold = hold;
-    params.every = every;
-    CHECK_OK(sluice_reader_open(&reader, &params));
-    return reader;
-}
-
 TEST(a_reader_that_holds_too_many_is_told_which)
 {
-    sluice_writer *writer = open_writer(0, 0, 0);
-    sluice_reader *reader = open_reader(SLUICE_IN_ORDER, 0, 2, 0), *one = open_reader(SLUICE_NEWEST, 0, 0, 0);
+    sluice_writer *writer = kit_open_writer(0, 0, 0);
+    sluice_reader *reader = kit_open_reader(SLUICE_IN_ORDER, 0, 2, 0), *one = kit_open_reader(SLUICE_NEWEST, 0, 0, 0);
     struct sluice_frame a, b, c;
 
     kit_commits(writer, 4);
@@ -68,7 +40,7 @@ TEST(a_reader_that_holds_too_many_is_told_which)
 
 TEST(depth_and_hold_over_what_the_channel_has_are_refused)
 {
-    sluice_writer *writer = open_writer(4, 8, 0);
+    sluice_writer *writer = kit_open_writer(4, 8, 0);
     struct sluice_reader_params params = kit_reader_params("cam");
     sluice_reader *reader = NULL;
 
@@ -96,7 +68,7 @@ TEST(depth_and_hold_over_what_the_channel_has_are_refused)
     for (int i = 0; i < 6; i++)
         kit_give(reader, &frames[i]);
     CHECK_OK(sluice_reader_close(&reader));
-    reader = open_reader(SLUICE_IN_ORDER, 0, 0, 0);
+    reader = kit_open_reader(SLUICE_IN_ORDER, 0, 0, 0);
     CHECK_EQ(kit_reader_stats(reader).depth, 4); /* the default */
     CHECK_OK(sluice_reader_close(&reader));
     CHECK_OK(sluice_writer_close(&writer));
@@ -104,8 +76,8 @@ TEST(depth_and_hold_over_what_the_channel_has_are_refused)
 
 TEST(every_third_frame_is_every_third)
 {
-    sluice_writer *writer = open_writer(0, 0, 0);
-    sluice_reader *recorder = open_reader(SLUICE_IN_ORDER, 0, 0, 3), *newest = open_reader(SLUICE_NEWEST, 0, 0, 3);
+    sluice_writer *writer = kit_open_writer(0, 0, 0);
+    sluice_reader *recorder = kit_open_reader(SLUICE_IN_ORDER, 0, 0, 3), *newest = kit_open_reader(SLUICE_NEWEST, 0, 0, 3);
     struct sluice_frame frame;
 
     for (uint64_t i = 1; i <= 30; i++) {
@@ -144,7 +116,7 @@ TEST(in_order_under_a_waiting_writer_loses_nothing)
     test_dir();
     struct child writer = kit_start("writer", "bytes=8192", "wait_ms=10000", NULL);
     child_expect(&writer, "open", 5);
-    sluice_reader *reader = open_reader(SLUICE_IN_ORDER, 0, 0, 0);
+    sluice_reader *reader = kit_open_reader(SLUICE_IN_ORDER, 0, 0, 0);
     snprintf(line, sizeof line, "commit %ld", n);
     child_send(&writer, line);
     for (long i = 1; i <= n; i++) {
@@ -169,8 +141,8 @@ TEST(in_order_under_a_waiting_writer_loses_nothing)
 
 TEST(a_waiting_writer_names_who_has_not_read)
 {
-    sluice_writer *writer = open_writer(4, 4, 50 * SLUICE_MS);
-    sluice_reader *reader = open_reader(SLUICE_IN_ORDER, 2, 0, 0);
+    sluice_writer *writer = kit_open_writer(4, 4, 50 * SLUICE_MS);
+    sluice_reader *reader = kit_open_reader(SLUICE_IN_ORDER, 2, 0, 0);
     struct sluice_frame frame;
 
     kit_commits(writer, 4);
@@ -187,8 +159,8 @@ TEST(a_waiting_writer_names_who_has_not_read)
 
 TEST(in_order_under_a_dropping_writer_loses_its_oldest_counted)
 {
-    sluice_writer *writer = open_writer(4, 6, 0);
-    sluice_reader *reader = open_reader(SLUICE_IN_ORDER, 4, 0, 0);
+    sluice_writer *writer = kit_open_writer(4, 6, 0);
+    sluice_reader *reader = kit_open_reader(SLUICE_IN_ORDER, 4, 0, 0);
     struct sluice_frame frame;
 
     kit_commits(writer, 100);
@@ -216,7 +188,7 @@ TEST(taken_and_missed_account_for_every_frame)
     test_dir();
     struct child writer = kit_start("writer", "bytes=20000", NULL);
     child_expect(&writer, "open", 5);
-    sluice_reader *reader = open_reader(SLUICE_IN_ORDER, 0, 0, 0);
+    sluice_reader *reader = kit_open_reader(SLUICE_IN_ORDER, 0, 0, 0);
     uint64_t taken = 0, missed = 0, last = 0;
     int64_t until = test_now() + test_scale(1000) * SLUICE_MS;
     struct sluice_frame frame;
@@ -253,8 +225,8 @@ TEST(taken_and_missed_account_for_every_frame)
 
 TEST(a_reader_that_stopped_holds_no_writer_up)
 {
-    sluice_writer *writer = open_writer(4, 4, 5 * SLUICE_S);
-    sluice_reader *reader = open_reader(SLUICE_IN_ORDER, 2, 2, 0);
+    sluice_writer *writer = kit_open_writer(4, 4, 5 * SLUICE_S);
+    sluice_reader *reader = kit_open_reader(SLUICE_IN_ORDER, 2, 2, 0);
     struct sluice_frame frame, more;
 
     kit_commits(writer, 4);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "multi/kit.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +90,18 @@ void kit_give(sluice_reader *reader, struct sluice_frame *frame)
     CHECK_OK(sluice_reader_release(reader, frame, SLUICE_ON_CPU));
 }
 
+int kit_take_all(sluice_reader *reader, int *end)
+{
+    struct sluice_frame frame;
+    int n = 0;
+
+    while ((*end = sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame)) == 0) {
+        kit_give(reader, &frame);
+        n++;
+    }
+    return n;
+}
+
 /* ---- ends ---- */
 
 struct sluice_writer_params kit_writer_params(const char *name, const struct sluice_format *format)
@@ -125,6 +136,69 @@ sluice_reader *kit_reader(const char *name, uint32_t mode)
     params.mode = mode;
     CHECK_OK(sluice_reader_open(&reader, &params));
     return reader;
+}
+
+sluice_writer *kit_open_writer(uint32_t slots, uint32_t max_slots, int64_t wait_ns)
+{
+    struct sluice_format format = kit_format(16384);
+    struct sluice_writer_params params = kit_writer_params("cam", &format);
+    sluice_writer *writer;
+
+    test_dir();
+    params.slots = slots;
+    params.max_slots = max_slots;
+    params.wait_ns = wait_ns;
+    params.policy = wait_ns ? SLUICE_WAIT : SLUICE_DROP;
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    return writer;
+}
+
+sluice_reader *kit_open_reader(uint32_t mode, uint32_t depth, uint32_t hold, uint32_t every)
+{
+    struct sluice_reader_params params = kit_reader_params("cam");
+    sluice_reader *reader;
+
+    params.mode = mode;
+    params.depth = depth;
+    params.hold = hold;
+    params.every = every;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    return reader;
+}
+
+sluice_reader *kit_newest(int64_t open_timeout_ns)
+{
+    struct sluice_reader_params params = kit_reader_params("cam");
+    sluice_reader *reader;
+
+    params.open_timeout_ns = open_timeout_ns;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    return reader;
+}
+
+int kit_try_write(const char *name)
+{
+    struct sluice_format format = kit_format(BLOCK);
+    struct sluice_writer_params params = kit_writer_params(name, &format);
+    sluice_writer *writer = NULL;
+    int r = sluice_writer_open(&writer, &params);
+
+    if (r == 0)
+        CHECK_OK(sluice_writer_close(&writer));
+    CHECK(writer == NULL);
+    return r;
+}
+
+int kit_try_read(const char *name)
+{
+    struct sluice_reader_params params = kit_reader_params(name);
+    sluice_reader *reader = NULL;
+    int r = sluice_reader_open(&reader, &params);
+
+    if (r == 0)
+        CHECK_OK(sluice_reader_close(&reader));
+    CHECK(reader == NULL);
+    return r;
 }
 
 struct sluice_writer_stats kit_writer_stats(sluice_writer *writer)
@@ -182,30 +256,4 @@ long long option_number(int argc, char **argv, const char *name, long long other
 {
     const char *text = option(argc, argv, name, NULL);
     return text ? strtoll(text, NULL, 10) : otherwise;
-}
-
-int kit_mappings(pid_t pid, const char *text)
-{
-    char path[64], line[1024];
-    int count = 0;
-    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
-    FILE *file = fopen(path, "re");
-    CHECK(file != NULL);
-    while (fgets(line, sizeof line, file))
-        count += strstr(line, text) != NULL;
-    fclose(file);
-    return count;
-}
-
-int kit_descriptors(pid_t pid)
-{
-    char path[64];
-    int count = 0;
-    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
-    DIR *dir = opendir(path);
-    CHECK(dir != NULL);
-    for (struct dirent *entry; (entry = readdir(dir));)
-        count += entry->d_name[0] != '.';
-    closedir(dir);
-    return count;
 }

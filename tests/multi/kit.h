@@ -8,6 +8,7 @@
 
 #include <sluice/sluice.h>
 
+#include "harness/belongings.h"
 #include "harness/test.h"
 
 /* ---- frames ---- */
@@ -33,12 +34,25 @@ struct sluice_frame kit_take(sluice_reader *reader);
 /* Must still be whole; release. */
 void kit_give(sluice_reader *reader, struct sluice_frame *frame);
 
+/* Takes what is there, with time-outs of 0. Returns how many, and how it ended. */
+int kit_take_all(sluice_reader *reader, int *end);
+
 /* ---- this process's ends ---- */
 
 struct sluice_writer_params kit_writer_params(const char *name, const struct sluice_format *format);
 struct sluice_reader_params kit_reader_params(const char *name);
 sluice_writer *kit_writer(const char *name, int64_t bytes);
 sluice_reader *kit_reader(const char *name, uint32_t mode);
+
+/* Of channel "cam" with frames of 16 KiB. It waits if wait_ns is not 0. */
+sluice_writer *kit_open_writer(uint32_t slots, uint32_t max_slots, int64_t wait_ns);
+sluice_reader *kit_open_reader(uint32_t mode, uint32_t depth, uint32_t hold, uint32_t every);
+sluice_reader *kit_newest(int64_t open_timeout_ns);
+
+/* Opens and closes one; returns what opening it did. */
+int kit_try_write(const char *name);
+int kit_try_read(const char *name);
+
 struct sluice_writer_stats kit_writer_stats(sluice_writer *writer);
 struct sluice_reader_stats kit_reader_stats(sluice_reader *reader);
 
@@ -63,11 +77,5 @@ long long number_at(const char *file, int line, const char *text, const char *wo
 /* The value of NAME=VALUE among a role's arguments, or `otherwise`. */
 const char *option(int argc, char **argv, const char *name, const char *otherwise);
 long long option_number(int argc, char **argv, const char *name, long long otherwise);
-
-/* How many lines of this process's or another's /proc/PID/maps contain `text`. */
-int kit_mappings(pid_t pid, const char *text);
-
-/* How many descriptors a process has open. */
-int kit_descriptors(pid_t pid);
 
 #endif

@@ -66,9 +66,9 @@ static void fork_and_sleep(bool raw)
 static bool common_words(const char *line)
 {
     if (strcmp(line, "descriptors") == 0)
-        role_say("descriptors %d", kit_descriptors(getpid()));
+        role_say("descriptors %d", process_fds(getpid()));
     else if (strncmp(line, "mappings ", 9) == 0)
-        role_say("mappings %d", kit_mappings(getpid(), line + 9));
+        role_say("mappings %d", process_mappings(getpid(), line + 9));
     else if (strcmp(line, "fork") == 0)
         fork_and_sleep(false);
     else if (strcmp(line, "clone") == 0)

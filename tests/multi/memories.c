@@ -32,7 +32,7 @@ TEST(memory_of_old_formats_is_given_back)
 
     kit_commits(writer, 1);
     TELL(&reader, "take 1000", "took 1 ");
-    int fds = kit_descriptors(getpid()), maps = kit_mappings(getpid(), "memfd:");
+    int fds = process_fds(getpid()), maps = process_mappings(getpid(), "memfd:");
     for (int i = 0; i < MANY; i++) {
         char line[64];
         reformat(writer, 4096 * (1 + i % 3));
@@ -40,10 +40,10 @@ TEST(memory_of_old_formats_is_given_back)
         snprintf(line, sizeof line, "took %d missed 0 flags 2 generation %d", i + 2, i + 2);
         TELL(&reader, "take 1000", line);
     }
-    CHECK_LE(kit_descriptors(getpid()), fds + 2);
-    CHECK_LE(kit_mappings(getpid(), "memfd:"), maps + 2);
-    CHECK_LE(kit_mappings(reader.pid, "memfd:sluice-cam"), 3);
-    CHECK_LE(kit_descriptors(reader.pid), 20);
+    CHECK_LE(process_fds(getpid()), fds + 2);
+    CHECK_LE(process_mappings(getpid(), "memfd:"), maps + 2);
+    CHECK_LE(process_mappings(reader.pid, "memfd:sluice-cam"), 3);
+    CHECK_LE(process_fds(reader.pid), 20);
     role_stop(&reader);
     CHECK_OK(sluice_writer_close(&writer));
 }
@@ -58,9 +58,9 @@ TEST(a_reader_that_does_not_look_for_long_keeps_nothing)
     kit_commits(writer, 1);
     TELL(&reader, "take 1000", "took 1 ");
     change_often(writer);
-    CHECK_SOON(kit_descriptors(reader.pid) <= 20, 2);
+    CHECK_SOON(process_fds(reader.pid) <= 20, 2);
     TELL(&reader, "take 1000", "took 601 missed 599 flags 2 generation 601");
-    CHECK_LE(kit_mappings(reader.pid, "memfd:sluice-cam"), 3);
+    CHECK_LE(process_mappings(reader.pid, "memfd:sluice-cam"), 3);
     CHECK_EQ(NUMBER(ask(&reader, "stats"), "sessions"), 1);
     CHECK_EQ(kit_writer_stats(writer).readers_died, 0);
     role_stop(&reader);
@@ -85,10 +85,10 @@ TEST(a_frame_held_for_long_keeps_only_its_own_memory)
         snprintf(line, sizeof line, "took %d missed 0 flags 2 generation %d", i + 2, i + 2);
         TELL(&reader, "take 1000", line);
     }
-    CHECK_LE(kit_mappings(getpid(), "memfd:sluice-cam"), 4);
-    CHECK_LE(kit_mappings(reader.pid, "memfd:sluice-cam"), 8);
-    CHECK_LE(kit_descriptors(reader.pid), 25);
-    CHECK_SOON(kit_descriptors(idle.pid) <= 25, 2);
+    CHECK_LE(process_mappings(getpid(), "memfd:sluice-cam"), 4);
+    CHECK_LE(process_mappings(reader.pid, "memfd:sluice-cam"), 8);
+    CHECK_LE(process_fds(reader.pid), 25);
+    CHECK_SOON(process_fds(idle.pid) <= 25, 2);
     TELL(&reader, "check", "whole 1");
     TELL(&reader, "give", "gave 1");
     TELL(&idle, "check", "whole 1");

@@ -220,7 +220,7 @@ TEST(out_of_descriptors_is_said_and_leaks_none)
     struct sluice_reader_params rp = kit_reader_params("cam");
     sluice_reader *reader = NULL;
     struct rlimit before, less;
-    int used = kit_descriptors(getpid()), writers = 0, readers = 0;
+    int used = process_fds(getpid()), writers = 0, readers = 0;
 
     getrlimit(RLIMIT_NOFILE, &before);
     for (rlim_t room = 0; room < 24; room++) {
@@ -240,7 +240,7 @@ TEST(out_of_descriptors_is_said_and_leaks_none)
         writers += w == 0;
         readers += r == 0;
         setrlimit(RLIMIT_NOFILE, &before);
-        CHECK_SOON(kit_descriptors(getpid()) == used, 3);
+        CHECK_SOON(process_fds(getpid()) == used, 3);
     }
     CHECK(writers > 0 && writers < 24);
     CHECK(readers > 0 && readers < 24);
@@ -257,14 +257,14 @@ TEST(out_of_memory_is_said_with_how_much_was_asked)
     struct sluice_format format = kit_format(INT64_C(1) << 42);
     struct sluice_writer_params params = kit_writer_params("cam", &format);
     sluice_writer *writer = NULL;
-    int fds = kit_descriptors(getpid());
+    int fds = process_fds(getpid());
 
     test_dir();
     CHECK_SAYS(sluice_writer_open(&writer, &params), SLUICE_E_NO_MEMORY, "bytes were asked for");
     format = kit_format(INT64_C(1) << 45);
     params.slots = params.max_slots = 64;
     CHECK(sluice_writer_open(&writer, &params) < 0);
-    CHECK_EQ(kit_descriptors(getpid()), fds);
+    CHECK_EQ(process_fds(getpid()), fds);
     format = kit_format(4 * KIB);
     CHECK_OK(sluice_writer_open(&writer, &params));
     CHECK_OK(sluice_writer_close(&writer));

@@ -14,29 +14,6 @@
 
 #define KIB 1024
 
-static int try_write(const char *name)
-{
-    struct sluice_format format = kit_format(4 * KIB);
-    struct sluice_writer_params params = kit_writer_params(name, &format);
-    sluice_writer *writer = NULL;
-    int r = sluice_writer_open(&writer, &params);
-    if (r == 0)
-        CHECK_OK(sluice_writer_close(&writer));
-    CHECK(writer == NULL);
-    return r;
-}
-
-static int try_read(const char *name)
-{
-    struct sluice_reader_params params = kit_reader_params(name);
-    sluice_reader *reader = NULL;
-    int r = sluice_reader_open(&reader, &params);
-    if (r == 0)
-        CHECK_OK(sluice_reader_close(&reader));
-    CHECK(reader == NULL);
-    return r;
-}
-
 /* ---- names ---- */
 
 TEST(names_that_are_none_are_refused_with_the_reason)
@@ -58,16 +35,16 @@ TEST(names_that_are_none_are_refused_with_the_reason)
 
     test_dir();
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        CHECK_SAYS(try_write(bad[i].name), SLUICE_E_NAME, bad[i].word);
-        CHECK_SAYS(try_read(bad[i].name), SLUICE_E_NAME, bad[i].word);
+        CHECK_SAYS(kit_try_write(bad[i].name), SLUICE_E_NAME, bad[i].word);
+        CHECK_SAYS(kit_try_read(bad[i].name), SLUICE_E_NAME, bad[i].word);
         CHECK_SAYS(sluice_channel_info(bad[i].name, 0, &info, NULL, 0), SLUICE_E_NAME, bad[i].word);
     }
     memset(longest, 'x', sizeof longest);
     longest[SLUICE_MAX_NAME] = '\0';
-    CHECK_OK(try_write(longest));
-    CHECK_OK(try_write("-_.A9"));
-    CHECK_OK(try_write("lock"));
-    CHECK_OK(try_write("sluice:sluice"));
+    CHECK_OK(kit_try_write(longest));
+    CHECK_OK(kit_try_write("-_.A9"));
+    CHECK_OK(kit_try_write("lock"));
+    CHECK_OK(kit_try_write("sluice:sluice"));
 }
 
 /* ---- folders ---- */
@@ -88,14 +65,14 @@ TEST(the_folder_follows_the_environment)
     snprintf(kept, sizeof kept, "%s", runtime);
     snprintf(path, sizeof path, "%s/sluice", kept);
     CHECK_STR(sluice_registry_folder(), path);
-    CHECK_OK(try_write("cam"));
+    CHECK_OK(kit_try_write("cam"));
     struct stat status;
     CHECK(stat(path, &status) == 0 && (status.st_mode & 07777) == 0700);
 
     set("SLUICE_DIR", "/nowhere/at/all");
     CHECK_STR(sluice_registry_folder(), "/nowhere/at/all");
-    CHECK_SAYS(try_write("cam"), SLUICE_E_SYSTEM, "/nowhere/at/all");
-    CHECK_SAYS(try_read("cam"), SLUICE_E_NOT_FOUND, "/nowhere/at/all");
+    CHECK_SAYS(kit_try_write("cam"), SLUICE_E_SYSTEM, "/nowhere/at/all");
+    CHECK_SAYS(kit_try_read("cam"), SLUICE_E_NOT_FOUND, "/nowhere/at/all");
     set("SLUICE_DIR", NULL);
     set("XDG_RUNTIME_DIR", NULL);
     snprintf(path, sizeof path, "/tmp/sluice-%u", (unsigned)geteuid());
@@ -120,17 +97,17 @@ TEST(a_channel_that_lives_in_another_folder_is_pointed_at)
 
     set("XDG_RUNTIME_DIR", NULL);
     CHECK_OK(sluice_writer_open(&writer, &params));
-    CHECK_OK(try_read(name));
+    CHECK_OK(kit_try_read(name));
     set("XDG_RUNTIME_DIR", runtime);
-    int r = try_read(name);
+    int r = kit_try_read(name);
     snprintf(text, sizeof text, "but there is one in %s: set SLUICE_DIR to it", folder);
     CHECK_SAYS(r, SLUICE_E_NOT_FOUND, text);
     snprintf(text, sizeof text, "no channel '%s' in %s/sluice", name, runtime);
     CHECK_HAS(sluice_last_error(), text);
     test_dir();
-    CHECK_SAYS(try_read(name), SLUICE_E_NOT_FOUND, folder);
+    CHECK_SAYS(kit_try_read(name), SLUICE_E_NOT_FOUND, folder);
     CHECK_OK(sluice_writer_close(&writer));
-    CHECK_SAYS(try_read(name), SLUICE_E_NOT_FOUND, "start its writer");
+    CHECK_SAYS(kit_try_read(name), SLUICE_E_NOT_FOUND, "start its writer");
     unlink(lock);
     rmdir(folder);
 }
@@ -142,24 +119,24 @@ TEST(a_standard_folder_that_is_not_ours_alone_is_refused)
     snprintf(path, sizeof path, "%s/sluice", getenv("XDG_RUNTIME_DIR"));
     snprintf(other, sizeof other, "%s/other", getenv("XDG_RUNTIME_DIR"));
     CHECK(mkdir(path, 0755) == 0 && chmod(path, 0755) == 0);
-    CHECK_SAYS(try_write("cam"), SLUICE_E_PERMISSION, "mode 0755 where 0700 is needed");
-    CHECK_SAYS(try_read("cam"), SLUICE_E_PERMISSION, "mode 0755 where 0700 is needed");
+    CHECK_SAYS(kit_try_write("cam"), SLUICE_E_PERMISSION, "mode 0755 where 0700 is needed");
+    CHECK_SAYS(kit_try_read("cam"), SLUICE_E_PERMISSION, "mode 0755 where 0700 is needed");
     chmod(path, 0770);
-    CHECK_SAYS(try_write("cam"), SLUICE_E_PERMISSION, "chmod 700");
+    CHECK_SAYS(kit_try_write("cam"), SLUICE_E_PERMISSION, "chmod 700");
     rmdir(path);
 
     CHECK(mkdir(other, 0700) == 0 && symlink(other, path) == 0);
-    CHECK_SAYS(try_write("cam"), SLUICE_E_PERMISSION, "is a link");
+    CHECK_SAYS(kit_try_write("cam"), SLUICE_E_PERMISSION, "is a link");
     unlink(path);
     int file = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     close(file);
-    CHECK_SAYS(try_write("cam"), SLUICE_E_PERMISSION, "is not a folder");
+    CHECK_SAYS(kit_try_write("cam"), SLUICE_E_PERMISSION, "is not a folder");
     unlink(path);
-    CHECK_OK(try_write("cam"));
+    CHECK_OK(kit_try_write("cam"));
     if (geteuid() == 0) {
         CHECK_EQ(chown(path, 65533, 65533), 0);
-        CHECK_SAYS(try_write("cam"), SLUICE_E_PERMISSION, "belongs to user 65533");
-        CHECK_SAYS(try_read("cam"), SLUICE_E_PERMISSION, "belongs to user 65533");
+        CHECK_SAYS(kit_try_write("cam"), SLUICE_E_PERMISSION, "belongs to user 65533");
+        CHECK_SAYS(kit_try_read("cam"), SLUICE_E_PERMISSION, "belongs to user 65533");
     }
 }
 
@@ -168,10 +145,10 @@ TEST(a_folder_that_strangers_may_write_is_refused)
     const char *path = test_dir();
 
     CHECK_EQ(chmod(path, 0777), 0);
-    CHECK_SAYS(try_write("cam"), SLUICE_E_PERMISSION, "can be written by everybody");
-    CHECK_SAYS(try_read("cam"), SLUICE_E_PERMISSION, "can be written by everybody");
+    CHECK_SAYS(kit_try_write("cam"), SLUICE_E_PERMISSION, "can be written by everybody");
+    CHECK_SAYS(kit_try_read("cam"), SLUICE_E_PERMISSION, "can be written by everybody");
     CHECK_EQ(chmod(path, 01777), 0);
-    CHECK_OK(try_write("cam"));
+    CHECK_OK(kit_try_write("cam"));
 }
 
 TEST(long_paths_work)
@@ -206,6 +183,6 @@ TEST(long_paths_work)
     memset(path + 180, 'e', 100);
     path[280] = '\0';
     set("SLUICE_DIR", path);
-    CHECK_SAYS(try_write("cam"), SLUICE_E_INVALID, "SLUICE_DIR");
-    CHECK_SAYS(try_read("cam"), SLUICE_E_INVALID, "SLUICE_DIR");
+    CHECK_SAYS(kit_try_write("cam"), SLUICE_E_INVALID, "SLUICE_DIR");
+    CHECK_SAYS(kit_try_read("cam"), SLUICE_E_INVALID, "SLUICE_DIR");
 }

@@ -11,34 +11,6 @@
 #define KIB 1024
 #define SOON (2 * SLUICE_S) /* "at once" on a machine that does much else */
 
-static sluice_writer *open_writer(uint32_t slots, uint32_t max_slots, int64_t wait_ns)
-{
-    struct sluice_format format = kit_format(16 * KIB);
-    struct sluice_writer_params params = kit_writer_params("cam", &format);
-    sluice_writer *writer;
-
-    test_dir();
-    params.slots = slots;
-    params.max_slots = max_slots;
-    params.wait_ns = wait_ns;
-    params.policy = wait_ns ? SLUICE_WAIT : SLUICE_DROP;
-    CHECK_OK(sluice_writer_open(&writer, &params));
-    return writer;
-}
-
-static sluice_reader *open_reader(uint32_t mode, uint32_t depth, uint32_t hold, uint32_t every)
-{
-    struct sluice_reader_params params = kit_reader_params("cam");
-    sluice_reader *reader;
-
-    params.mode = mode;
-    params.depth = depth;
-    params.hold = hold;
-    params.every = every;
-    CHECK_OK(sluice_reader_open(&reader, &params));
-    return reader;
-}
-
 /* Two reader processes that hold a frame each, of a channel with 3 slots: nothing is free. */
 struct starved { struct child a, b; };
 
@@ -75,7 +47,7 @@ static void check_names_both(const struct starved *s)
 
 TEST(a_dropping_writer_is_told_at_once_who_holds_what)
 {
-    sluice_writer *writer = open_writer(3, 3, 0);
+    sluice_writer *writer = kit_open_writer(3, 3, 0);
     struct starved s = starve(writer);
     struct sluice_frame frame;
 
@@ -131,7 +103,7 @@ TEST(a_waiting_writer_is_woken_by_a_release)
 
 TEST(a_waiting_writer_gives_up_in_time)
 {
-    sluice_writer *writer = open_writer(3, 3, 200 * SLUICE_MS);
+    sluice_writer *writer = kit_open_writer(3, 3, 200 * SLUICE_MS);
     struct starved s = starve(writer);
     struct sluice_frame frame;
 
@@ -148,7 +120,7 @@ TEST(a_waiting_writer_gives_up_in_time)
 TEST(a_time_out_of_begin_overrules_the_policy)
 {
     for (int64_t wait_ns = 0; wait_ns <= 5 * SLUICE_S; wait_ns += 5 * SLUICE_S) {
-        sluice_writer *writer = open_writer(3, 3, wait_ns);
+        sluice_writer *writer = kit_open_writer(3, 3, wait_ns);
         struct starved s = starve(writer);
         struct sluice_frame frame;
 
@@ -167,7 +139,7 @@ TEST(a_time_out_of_begin_overrules_the_policy)
 
 TEST(a_writer_may_wait_without_giving_up_a_frame)
 {
-    sluice_writer *writer = open_writer(3, 3, 0);
+    sluice_writer *writer = kit_open_writer(3, 3, 0);
     struct starved s = starve(writer);
     struct sluice_frame frame;
 
@@ -195,8 +167,8 @@ TEST(a_writer_may_wait_without_giving_up_a_frame)
 
 TEST(a_writer_grows_to_its_limit_then_drops)
 {
-    sluice_writer *writer = open_writer(0, 0, 0); /* 4, growing to 8 */
-    sluice_reader *reader = open_reader(SLUICE_IN_ORDER, 6, 0, 0);
+    sluice_writer *writer = kit_open_writer(0, 0, 0); /* 4, growing to 8 */
+    sluice_reader *reader = kit_open_reader(SLUICE_IN_ORDER, 6, 0, 0);
     struct sluice_frame frames[8], frame;
 
     CHECK_EQ(kit_writer_stats(writer).slots, 4);
@@ -226,7 +198,7 @@ TEST(a_writer_grows_to_its_limit_then_drops)
 
 TEST(a_waiting_writer_grows_before_it_waits)
 {
-    sluice_writer *writer = open_writer(3, 4, SLUICE_S);
+    sluice_writer *writer = kit_open_writer(3, 4, SLUICE_S);
     struct starved s = starve(writer);
 
     kit_commits(writer, 1);
@@ -238,8 +210,8 @@ TEST(a_waiting_writer_grows_before_it_waits)
 
 TEST(a_cancelled_frame_never_was)
 {
-    sluice_writer *writer = open_writer(0, 0, 0);
-    sluice_reader *reader = open_reader(SLUICE_IN_ORDER, 0, 0, 0);
+    sluice_writer *writer = kit_open_writer(0, 0, 0);
+    sluice_reader *reader = kit_open_reader(SLUICE_IN_ORDER, 0, 0, 0);
     struct sluice_frame frame;
 
     kit_commits(writer, 1);
@@ -267,8 +239,8 @@ TEST(a_cancelled_frame_never_was)
 
 TEST(frames_are_numbered_in_the_order_of_commits)
 {
-    sluice_writer *writer = open_writer(0, 0, 0);
-    sluice_reader *reader = open_reader(SLUICE_IN_ORDER, 0, 0, 0);
+    sluice_writer *writer = kit_open_writer(0, 0, 0);
+    sluice_reader *reader = kit_open_reader(SLUICE_IN_ORDER, 0, 0, 0);
     static const int order[4] = { 2, 0, 3, 1 };
     struct sluice_frame frames[4], frame;
 

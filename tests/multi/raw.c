@@ -28,9 +28,23 @@ int raw_dial(const char *name)
     return fd;
 }
 
-void raw_send(int fd, const void *message, size_t size, const int *fds, int count)
+union sl_message raw_hello(const char *program)
 {
-    char control[CMSG_SPACE(16 * sizeof(int))] = { 0 };
+    union sl_message message = SL_MESSAGE(SL_MSG_HELLO, hello);
+    message.hello.magic = SL_NATIVE_MAGIC;
+    message.hello.version_min = SLUICE_WIRE_VERSION_MIN;
+    message.hello.version_max = SLUICE_WIRE_VERSION_MAX;
+    message.hello.role = SL_ROLE_READER;
+    message.hello.hold = message.hello.every = 1;
+    message.hello.pid = (uint32_t)getpid();
+    message.hello.clock_ns = test_now();
+    strcpy(message.hello.program, program);
+    return message;
+}
+
+bool raw_send(int fd, const void *message, size_t size, const int *fds, int count)
+{
+    char control[CMSG_SPACE(RAW_FDS * sizeof(int))] = { 0 };
     struct iovec part = { .iov_base = (void *)(uintptr_t)message, .iov_len = size };
     struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1 };
 
@@ -43,15 +57,15 @@ void raw_send(int fd, const void *message, size_t size, const int *fds, int coun
         rights->cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
         memcpy(CMSG_DATA(rights), fds, (size_t)count * sizeof(int));
     }
-    (void)!sendmsg(fd, &header, MSG_NOSIGNAL);
+    return sendmsg(fd, &header, MSG_NOSIGNAL) >= 0;
 }
 
 size_t raw_receive(int fd, union sl_message *message, int *fds, int *count)
 {
-    char control[CMSG_SPACE(16 * sizeof(int))];
+    char control[CMSG_SPACE(RAW_FDS * sizeof(int))];
     struct iovec part = { .iov_base = message, .iov_len = sizeof *message };
     struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control };
-    int got[16], n = 0;
+    int got[RAW_FDS], n = 0;
 
     ssize_t size = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
     if (size < 0 && errno == ECONNRESET)
@@ -79,7 +93,7 @@ size_t raw_receive(int fd, union sl_message *message, int *fds, int *count)
 int fake_memory(uint64_t size, void **address, int seals)
 {
     int fd = memfd_create("fake", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    CHECK(fd >= 0 && ftruncate(fd, (off_t)size) == 0);
+    CHECK(fd >= 0 && posix_fallocate(fd, 0, (off_t)size) == 0);
     void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     CHECK(mapped != MAP_FAILED);
     CHECK_EQ(fcntl(fd, F_ADD_SEALS, seals), 0);
@@ -138,7 +152,7 @@ static void welcome_reader(struct fake *fake, int connection)
 {
     union sl_message message = SL_MESSAGE(SL_MSG_WELCOME, welcome);
     void *address;
-    int fds[16], pair[2], count = 3;
+    int fds[RAW_FDS], pair[2], count = 3;
 
     unmap_all(fake);
     fake->control_size = sl_native_control_size(8, RAW_PAGE);
@@ -177,32 +191,7 @@ static void welcome_reader(struct fake *fake, int connection)
     send_and_close(connection, &message, fds, count);
 }
 
-static void *fake_writer(void *context)
-{
-    struct fake *fake = context;
-    int last = -1;
-
-    while (!atomic_load(&fake->stop)) {
-        struct pollfd poll_fd = { .fd = fake->listener, .events = POLLIN };
-        if (poll(&poll_fd, 1, 5) <= 0)
-            continue;
-        int connection = accept4(fake->listener, NULL, NULL, SOCK_CLOEXEC);
-        union sl_message message;
-        if (connection < 0)
-            continue;
-        if (last >= 0)
-            close(last);
-        last = connection;
-        if (raw_receive(connection, &message, NULL, NULL) == sizeof message.hello)
-            welcome_reader(fake, connection);
-        atomic_fetch_add(&fake->connections, 1);
-    }
-    if (last >= 0)
-        close(last);
-    return NULL;
-}
-
-void fake_start(struct fake *fake)
+void fake_listen(struct fake *fake)
 {
     struct sockaddr_un address = raw_address("cam");
 
@@ -211,6 +200,48 @@ void fake_start(struct fake *fake)
     unlink(address.sun_path);
     CHECK_EQ(bind(fake->listener, (struct sockaddr *)&address, sizeof address), 0);
     CHECK_EQ(listen(fake->listener, 16), 0);
+}
+
+int fake_accept(struct fake *fake, int timeout_ms)
+{
+    struct pollfd poll_fd = { .fd = fake->listener, .events = POLLIN };
+
+    if (poll(&poll_fd, 1, timeout_ms) <= 0)
+        return -1;
+    return accept4(fake->listener, NULL, NULL, SOCK_CLOEXEC);
+}
+
+void fake_answer(struct fake *fake, int connection)
+{
+    union sl_message message;
+
+    if (raw_receive(connection, &message, NULL, NULL) == sizeof message.hello)
+        welcome_reader(fake, connection);
+    atomic_fetch_add(&fake->connections, 1);
+}
+
+static void *fake_writer(void *context)
+{
+    struct fake *fake = context;
+    int last = -1;
+
+    while (!atomic_load(&fake->stop)) {
+        int connection = fake_accept(fake, 5);
+        if (connection < 0)
+            continue;
+        if (last >= 0)
+            close(last);
+        last = connection;
+        fake_answer(fake, connection);
+    }
+    if (last >= 0)
+        close(last);
+    return NULL;
+}
+
+void fake_start(struct fake *fake)
+{
+    fake_listen(fake);
     CHECK_EQ(pthread_create(&fake->thread, NULL, fake_writer, fake), 0);
 }
 

@@ -14,6 +14,7 @@
 #include "wire/native/message.h"
 
 #define RAW_PAGE 4096
+#define RAW_FDS 254 /* one more than the kernel passes */
 
 /* Where a channel's socket lies. */
 struct sockaddr_un raw_address(const char *name);
@@ -21,7 +22,11 @@ struct sockaddr_un raw_address(const char *name);
 /* A connection to a channel, which waits up to 5 s for what is received. */
 int raw_dial(const char *name);
 
-void raw_send(int fd, const void *message, size_t size, const int *fds, int count);
+/* What a reader of the newest frame says first. */
+union sl_message raw_hello(const char *program);
+
+/* False where it could not be sent. */
+bool raw_send(int fd, const void *message, size_t size, const int *fds, int count);
 
 /* One message; 0 at the end. Descriptors go to fds, or are closed where that is NULL. */
 size_t raw_receive(int fd, union sl_message *message, int *fds, int *count);
@@ -52,7 +57,14 @@ struct fake {
 /* A memory object, mapped at *address unless that is NULL. */
 int fake_memory(uint64_t size, void **address, int seals);
 
+/* One that answers by itself, from a thread. */
 void fake_start(struct fake *fake);
+
+/* One that is led step by step: accept gives a connection, or -1; answer takes its hello, and sends the
+ * welcome and a memory. */
+void fake_listen(struct fake *fake);
+int fake_accept(struct fake *fake, int timeout_ms);
+void fake_answer(struct fake *fake, int connection);
 void fake_stop(struct fake *fake);
 
 #endif

@@ -17,29 +17,6 @@
 
 #define KIB 1024
 
-static int try_write(const char *name)
-{
-    struct sluice_format format = kit_format(4 * KIB);
-    struct sluice_writer_params params = kit_writer_params(name, &format);
-    sluice_writer *writer = NULL;
-    int r = sluice_writer_open(&writer, &params);
-    if (r == 0)
-        CHECK_OK(sluice_writer_close(&writer));
-    CHECK(writer == NULL);
-    return r;
-}
-
-static int try_read(const char *name)
-{
-    struct sluice_reader_params params = kit_reader_params(name);
-    sluice_reader *reader = NULL;
-    int r = sluice_reader_open(&reader, &params);
-    if (r == 0)
-        CHECK_OK(sluice_reader_close(&reader));
-    CHECK(reader == NULL);
-    return r;
-}
-
 static int make_socket(const char *name, int type, bool listening)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -65,18 +42,18 @@ TEST(what_is_no_channel_is_told_from_one)
     snprintf(path, sizeof path, "%s/folder", test_dir());
     CHECK_EQ(mkdir(path, 0700), 0);
 
-    CHECK_SAYS(try_read("stream"), SLUICE_E_PROTOCOL, "socket of some other program");
-    CHECK_SAYS(try_read("datagram"), SLUICE_E_PROTOCOL, "socket of some other program");
-    CHECK_SAYS(try_read("dead"), SLUICE_E_NOT_FOUND, "start it again");
-    CHECK_RESULT(try_read("file"), SLUICE_E_NOT_FOUND);
-    CHECK_RESULT(try_read("folder"), SLUICE_E_NOT_FOUND);
+    CHECK_SAYS(kit_try_read("stream"), SLUICE_E_PROTOCOL, "socket of some other program");
+    CHECK_SAYS(kit_try_read("datagram"), SLUICE_E_PROTOCOL, "socket of some other program");
+    CHECK_SAYS(kit_try_read("dead"), SLUICE_E_NOT_FOUND, "start it again");
+    CHECK_RESULT(kit_try_read("file"), SLUICE_E_NOT_FOUND);
+    CHECK_RESULT(kit_try_read("folder"), SLUICE_E_NOT_FOUND);
 
     /* What is somebody else's is not taken; what is dead is. */
-    CHECK_SAYS(try_write("stream"), SLUICE_E_PROTOCOL, "socket of some other program");
-    CHECK_SAYS(try_write("datagram"), SLUICE_E_PROTOCOL, "socket of some other program");
-    CHECK_SAYS(try_write("file"), SLUICE_E_EXISTS, "is no socket");
-    CHECK_SAYS(try_write("folder"), SLUICE_E_EXISTS, "is no socket");
-    CHECK_OK(try_write("dead"));
+    CHECK_SAYS(kit_try_write("stream"), SLUICE_E_PROTOCOL, "socket of some other program");
+    CHECK_SAYS(kit_try_write("datagram"), SLUICE_E_PROTOCOL, "socket of some other program");
+    CHECK_SAYS(kit_try_write("file"), SLUICE_E_EXISTS, "is no socket");
+    CHECK_SAYS(kit_try_write("folder"), SLUICE_E_EXISTS, "is no socket");
+    CHECK_OK(kit_try_write("dead"));
     struct stat status;
     snprintf(path, sizeof path, "%s/file", test_dir());
     CHECK(stat(path, &status) == 0 && S_ISREG(status.st_mode) && status.st_size == 8);

@@ -81,7 +81,7 @@ TEST(frames_of_a_dead_session_stay_readable_while_they_are_held)
     TELL(&reader, "give", "gave 7");
     /* The old session has gone with its last frame. */
     TELL(&reader, "take 1000", "took 57 ");
-    CHECK_LE(kit_mappings(reader.pid, "memfd:sluice-control"), 1);
+    CHECK_LE(process_mappings(reader.pid, "memfd:sluice-control"), 1);
     role_stop(&reader);
     role_stop(&writer);
 }
@@ -449,8 +449,8 @@ TEST(twenty_restarts_under_running_readers)
         CHECK_EQ(NUMBER(answer, "lost"), 0);
     }
     /* Nothing of old sessions stays. */
-    CHECK_LE(kit_mappings(newest.pid, "memfd:sluice-control"), 2);
-    CHECK_LE(kit_descriptors(newest.pid), 16);
+    CHECK_LE(process_mappings(newest.pid, "memfd:sluice-control"), 2);
+    CHECK_LE(process_fds(newest.pid), 16);
     role_stop(&writer);
     role_stop(&newest);
     role_stop(&recorder);

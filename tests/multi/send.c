@@ -116,5 +116,5 @@ TEST(pinned_memory_stays_mapped)
     CHECK_OK(sluice_pin_drop(&pins[2]));
     CHECK_OK(sluice_pin_drop(&pins[2]));
     CHECK_OK(sluice_pin_drop(NULL));
-    CHECK_EQ(kit_mappings(getpid(), "memfd:sluice"), 0);
+    CHECK_EQ(process_mappings(getpid(), "memfd:sluice"), 0);
 }

@@ -367,11 +367,11 @@ TEST(descriptors_do_not_pile_up_at_a_stopped_reader)
     }
     CHECK_LE(NUMBER(ask(&writer, "descriptors"), "descriptors"), fds + 4);
     CHECK_LE(NUMBER(ask(&writer, "mappings memfd"), "mappings"), maps + 4);
-    CHECK_LE(kit_mappings(healthy.pid, "memfd"), 12);
+    CHECK_LE(process_mappings(healthy.pid, "memfd"), 12);
     child_kill(&stopped, SIGCONT);
     TELL(&stopped, "take 2000", "took 201 missed 199 flags 2");
-    CHECK_LE(kit_mappings(stopped.pid, "memfd"), 12);
-    CHECK_LE(kit_descriptors(stopped.pid), kit_descriptors(healthy.pid) + 2);
+    CHECK_LE(process_mappings(stopped.pid, "memfd"), 12);
+    CHECK_LE(process_fds(stopped.pid), process_fds(healthy.pid) + 2);
     role_stop(&stopped);
     role_stop(&healthy);
     role_stop(&writer);

@@ -16,20 +16,6 @@
 #define KIB 1024
 #define DROP_SECONDS 3 /* silence is given 1 s */
 
-static union sl_message good_hello(void)
-{
-    union sl_message message = SL_MESSAGE(SL_MSG_HELLO, hello);
-    message.hello.magic = SL_NATIVE_MAGIC;
-    message.hello.version_min = SLUICE_WIRE_VERSION_MIN;
-    message.hello.version_max = SLUICE_WIRE_VERSION_MAX;
-    message.hello.role = SL_ROLE_READER;
-    message.hello.hold = message.hello.every = 1;
-    message.hello.pid = (uint32_t)getpid();
-    message.hello.clock_ns = test_now();
-    strcpy(message.hello.program, "by hand");
-    return message;
-}
-
 static void say(int fd, const union sl_message *message)
 {
     CHECK_EQ(send(fd, message, message->header.size, MSG_NOSIGNAL), message->header.size);
@@ -68,7 +54,7 @@ static struct scene open_scene(void)
     child_expect(&scene.reader, "open", 5);
     kit_commits(scene.writer, 1);
     TELL(&scene.reader, "take 1000", "took 1 ");
-    scene.fds = kit_descriptors(getpid());
+    scene.fds = process_fds(getpid());
     return scene;
 }
 
@@ -80,7 +66,7 @@ static void close_scene(struct scene *scene, uint64_t refused)
     snprintf(line, sizeof line, "took %llu", (unsigned long long)kit_writer_stats(scene->writer).committed);
     TELL(&scene->reader, "take 1000", line);
     CHECK_SOON(kit_writer_stats(scene->writer).readers == 1, 3);
-    CHECK_SOON(kit_descriptors(getpid()) == scene->fds, 2);
+    CHECK_SOON(process_fds(getpid()) == scene->fds, 2);
     CHECK_EQ(kit_writer_stats(scene->writer).refused, refused);
     role_stop(&scene->reader);
     CHECK_OK(sluice_writer_close(&scene->writer));
@@ -89,7 +75,7 @@ static void close_scene(struct scene *scene, uint64_t refused)
 TEST(versions_that_do_not_meet_are_named_on_both_sides)
 {
     struct scene scene = open_scene();
-    union sl_message hello = good_hello();
+    union sl_message hello = raw_hello("by hand");
 
     hello.hello.version_min = 7;
     hello.hello.version_max = 9;
@@ -106,7 +92,7 @@ TEST(versions_that_do_not_meet_are_named_on_both_sides)
 TEST(a_wide_range_of_versions_meets)
 {
     struct scene scene = open_scene();
-    union sl_message hello = good_hello(), message;
+    union sl_message hello = raw_hello("by hand"), message;
 
     hello.hello.version_min = 0;
     hello.hello.version_max = 99;
@@ -124,7 +110,7 @@ TEST(a_wide_range_of_versions_meets)
 TEST(features_that_one_side_needs_and_the_other_lacks)
 {
     struct scene scene = open_scene();
-    union sl_message hello = good_hello();
+    union sl_message hello = raw_hello("by hand");
 
     hello.hello.features_required = 0x50;
     int fd = raw_dial("cam");
@@ -139,7 +125,7 @@ TEST(nonsense_in_a_hello_is_refused)
     uint64_t refused = 0;
 
     for (int i = 0; i < 10; i++) {
-        union sl_message hello = good_hello();
+        union sl_message hello = raw_hello("by hand");
         size_t size = hello.header.size;
         const char *word = "hello";
         switch (i) {
@@ -160,12 +146,12 @@ TEST(nonsense_in_a_hello_is_refused)
         refused++;
     }
     /* Limits have their own answers. */
-    union sl_message hello = good_hello();
+    union sl_message hello = raw_hello("by hand");
     hello.hello.hold = 7;
     int fd = raw_dial("cam");
     say(fd, &hello);
     check_refused(fd, SLUICE_E_LIMIT, "hold 7", "8 slots allow 6");
-    hello = good_hello();
+    hello = raw_hello("by hand");
     hello.hello.depth = UINT32_MAX;
     fd = raw_dial("cam");
     say(fd, &hello);
@@ -191,7 +177,7 @@ TEST(messages_in_the_wrong_order_end_the_connection)
     struct scene scene = open_scene();
     union sl_message ack = SL_MESSAGE(SL_MSG_ACK, ack), query = SL_MESSAGE(SL_MSG_QUERY, query);
     union sl_message bye = SL_MESSAGE(SL_MSG_BYE, bye), welcome = SL_MESSAGE(SL_MSG_WELCOME, welcome);
-    union sl_message hello = good_hello(), message;
+    union sl_message hello = raw_hello("by hand"), message;
     const union sl_message *first[] = { &ack, &query, &bye, &welcome };
     uint64_t refused = 0;
 
@@ -278,32 +264,34 @@ TEST(two_hundred_silent_connections_keep_no_reader_out)
 TEST(descriptors_that_come_with_a_hello_are_not_kept)
 {
     struct scene scene = open_scene();
-    union sl_message hello = good_hello(), message;
-    int junk[8];
+    union sl_message hello = raw_hello("by hand"), message;
+    int junk[8], refused = 0;
 
     for (int i = 0; i < 8; i++)
         junk[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
     scene.fds += 8;
     for (int count = 1; count <= 8; count++) {
         int fd = raw_dial("cam");
-        raw_send(fd, &hello, hello.header.size, junk, count);
-        CHECK(raw_receive(fd, &message, NULL, NULL) > 0);
-        /* Nobody sends more than four. */
-        CHECK_EQ(message.header.type, count <= 4 ? SL_MSG_WELCOME : SL_MSG_REFUSE);
+        if (raw_send(fd, &hello, hello.header.size, junk, count)) { /* not from Linux 6.16 on */
+            CHECK(raw_receive(fd, &message, NULL, NULL) > 0);
+            /* Nobody sends more than four. */
+            CHECK_EQ(message.header.type, count <= 4 ? SL_MSG_WELCOME : SL_MSG_REFUSE);
+            refused += count > 4;
+        }
         close(fd);
     }
     CHECK_SOON(kit_writer_stats(scene.writer).readers == 1, 3);
-    CHECK_SOON(kit_descriptors(getpid()) == scene.fds, 2);
+    CHECK_SOON(process_fds(getpid()) == scene.fds, 2);
     for (int i = 0; i < 8; i++)
         close(junk[i]);
     scene.fds -= 8;
-    close_scene(&scene, 4);
+    close_scene(&scene, (uint64_t)refused);
 }
 
 TEST(what_a_reader_is_given_it_cannot_misuse)
 {
     struct scene scene = open_scene();
-    union sl_message hello = good_hello(), message;
+    union sl_message hello = raw_hello("by hand"), message;
     int fds[16], count, memory;
 
     int fd = raw_dial("cam");
@@ -351,7 +339,7 @@ TEST(what_a_reader_is_given_it_cannot_misuse)
 TEST(a_reader_that_never_reads_stops_nobody)
 {
     struct scene scene = open_scene();
-    union sl_message hello = good_hello(), message;
+    union sl_message hello = raw_hello("by hand"), message;
     int fds[16], count;
 
     int fd = raw_dial("cam");

@@ -12,31 +12,6 @@
 #define KIB 1024
 #define SOON (2 * SLUICE_S)
 
-/* Takes what is there, with time-outs of 0. Returns how many, and how it ended. */
-static int take_all(sluice_reader *reader, int *end)
-{
-    struct sluice_frame frame;
-    int n = 0;
-
-    while ((*end = sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame)) == 0) {
-        kit_give(reader, &frame);
-        n++;
-    }
-    return n;
-}
-
-static sluice_reader *open_reader(uint32_t mode, uint32_t every, int64_t open_timeout_ns)
-{
-    struct sluice_reader_params params = kit_reader_params("cam");
-    sluice_reader *reader;
-
-    params.mode = mode;
-    params.every = every;
-    params.open_timeout_ns = open_timeout_ns;
-    CHECK_OK(sluice_reader_open(&reader, &params));
-    return reader;
-}
-
 /* ---- how long ---- */
 
 static int64_t time_acquire(sluice_reader *reader, int64_t timeout_ns, int expected)
@@ -169,7 +144,7 @@ TEST(for_ever_ends_with_a_frame_and_with_the_writers_close)
 TEST(for_ever_lasts_over_a_restart)
 {
     test_dir();
-    struct waiter waiter = { .reader = open_reader(SLUICE_NEWEST, 0, SLUICE_LATER) };
+    struct waiter waiter = { .reader = kit_newest(SLUICE_LATER) };
     struct child writer = kit_start("writer", "bytes=8192", NULL);
     pthread_t thread;
 
@@ -193,7 +168,7 @@ TEST(close_ends_an_acquire_on_another_thread)
     struct child writer = kit_start("writer", "bytes=8192", NULL);
     child_expect(&writer, "open", 5);
     for (int i = 0; i < 40; i++) {
-        struct waiter waiter = { .reader = open_reader(SLUICE_NEWEST, 0, i % 4 == 3 ? SLUICE_LATER : 0) };
+        struct waiter waiter = { .reader = kit_newest(i % 4 == 3 ? SLUICE_LATER : 0) };
         sluice_reader *mine = waiter.reader;
         pthread_t thread;
         if (i % 4 == 3) {
@@ -299,7 +274,7 @@ TEST(close_while_one_thread_acquires_and_another_releases)
         CHECK_OK(sluice_reader_acquire(mine, SLUICE_ON_CPU, SLUICE_S, &frame));
         TELL(&writer, "stop", "ran"); /* so that the other thread sleeps */
         int end;
-        CHECK_SOON((take_all(mine, &end), end) == SLUICE_TIMEOUT, 5);
+        CHECK_SOON((kit_take_all(mine, &end), end) == SLUICE_TIMEOUT, 5);
         pthread_create(&thread, NULL, wait_for_ever, &waiter);
         if (i % 3)
             test_nap(SLUICE_MS);

@@ -1,41 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "storm/board.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "harness/test.h"
 #include "util/hooks.h"
-
-static struct board *map(int flags)
-{
-    char path[512];
-
-    snprintf(path, sizeof path, "%s/../board", test_dir());
-    int fd = open(path, flags | O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0 || ftruncate(fd, sizeof(struct board)) < 0)
-        FAIL("the board %s cannot be had", path);
-    struct board *board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (board == MAP_FAILED)
-        FAIL("the board %s cannot be mapped", path);
-    close(fd);
-    return board;
-}
-
-struct board *board_make(void)
-{
-    return map(O_CREAT | O_EXCL);
-}
-
-struct board *board_join(void)
-{
-    return map(0);
-}
 
 void board_doing(struct seat *seat, const char *what)
 {

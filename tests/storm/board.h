@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * One page that the supervisor and all processes of a storm share: who does what, how far each has
- * come, and what is asked of all. It is a file in the test's folder, so that a process that was
- * killed at any point leaves nothing behind.
+ * come, and what is asked of all: their test_board.
  */
 #ifndef STORM_BOARD_H
 #define STORM_BOARD_H
@@ -37,10 +36,6 @@ struct board {
     _Atomic uint32_t slots_done; /* the change that the writer has counted its slots for */
     struct seat seats[MAX_SEATS];
 };
-
-/* The supervisor makes it, roles join it. */
-struct board *board_make(void);
-struct board *board_join(void);
 
 /* "begin", "acquire"...: what this seat does from now on. */
 void board_doing(struct seat *seat, const char *what);

@@ -28,7 +28,8 @@ static const struct {
     { "before_publish", W, 400 },  { "before_head", W, 400 },    { "before_wake", W, 400 },
     { "after_announce", W, 2 },    { "before_numbering", W, 2 }, { "before_growing", W, 2 },
     { "after_retire_mark", W, 8 }, { "before_forget", W, 2 },    { "after_lock", W, 1 },
-    { "after_listen", W, 1 },      { "before_welcome", W, 8 },   { "before_memory", W, 8 },
+    { "before_rename", W, 1 },     { "after_listen", W, 1 },     { "before_welcome", W, 8 },
+    { "before_memory", W, 8 },
     { "before_lease", R, 400 },    { "after_lease", R, 400 },    { "before_keep", R, 400 },
     { "after_keep", R, 400 },      { "after_acquire", R, 400 },  { "before_release", R, 400 },
     { "after_release", R, 400 },   { "before_switch", R, 1 },    { "after_hello", R, 1 },
@@ -310,22 +311,34 @@ void crew_wait_end(struct crew *crew)
     }
 }
 
-void crew_report(const struct crew *crew, bool all_points)
+static void write_points(const struct crew *crew, FILE *out)
 {
+    fputs("\"points\":{", out);
+    for (size_t p = 0; p < POINTS; p++)
+        fprintf(out, "%s\"%s\":%llu", p ? "," : "", points[p].name,
+                (unsigned long long)crew->at_point[p]);
+    fputs("}\n", out);
+}
+
+void crew_report(const struct crew *crew, double seconds, bool all_points)
+{
+    const struct { const char *name; uint64_t value; } counts[] = {
+        { "seed", crew->seed },         { "kills", crew->kills },
+        { "by_point", crew->by_point }, { "while_stopped", crew->while_stopped },
+        { "stops", crew->stops },       { "starts", crew->starts },
+    };
     uint64_t checked = 0;
 
     for (unsigned seat = 0; seat < SEATS; seat++)
         checked += atomic_load(&crew->board->seats[seat].checked);
-    fprintf(stderr,
-            "seed %llu: %llu kills (%llu at points, %llu of stopped ones), %llu stops, %llu "
-            "starts, %llu frames checked\n",
-            (unsigned long long)crew->seed, (unsigned long long)crew->kills,
-            (unsigned long long)crew->by_point, (unsigned long long)crew->while_stopped,
-            (unsigned long long)crew->stops, (unsigned long long)crew->starts,
+    FILE *out = test_record("SLUICE_STORM_RECORD");
+    fprintf(out, "\"seconds\":%.1f,\n\"frames_checked\":%llu,\n", seconds,
             (unsigned long long)checked);
-    for (size_t p = 0; p < POINTS; p++) {
-        fprintf(stderr, "  %-18s %llu\n", points[p].name, (unsigned long long)crew->at_point[p]);
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        fprintf(out, "\"%s\":%llu,\n", counts[i].name, (unsigned long long)counts[i].value);
+    write_points(crew, out);
+    test_record_end(out);
+    for (size_t p = 0; p < POINTS; p++)
         if (all_points && crew->at_point[p] == 0)
             FAIL("nobody was killed at %s", points[p].name);
-    }
 }

@@ -51,8 +51,9 @@ void crew_all_forward(struct crew *crew);
 /* Waits until all have left by themselves. */
 void crew_wait_end(struct crew *crew);
 
-/* Prints what happened, a line for each kill point; fails if one never killed and all should. */
-void crew_report(const struct crew *crew, bool all_points);
+/* Writes the record of what happened, into the file that SLUICE_STORM_RECORD names; fails if a kill
+ * point never killed and all should. */
+void crew_report(const struct crew *crew, double seconds, bool all_points);
 
 /* Shows where a process is. */
 void crew_show(const struct crew *crew, unsigned seat);

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/belongings.h"
 #include "harness/test.h"
-#include "storm/leaks.h"
 
 uint64_t part_random(struct part *part, uint64_t n)
 {
@@ -210,7 +210,7 @@ ROLE(part)
 {
     CHECK_EQ(argc, 4);
     unsigned number = (unsigned)strtoul(argv[1], NULL, 10);
-    struct part part = { .board = board_join(), .random = strtoull(argv[3], NULL, 16) | 1 };
+    struct part part = { .board = test_board(sizeof(struct board)), .random = strtoull(argv[3], NULL, 16) | 1 };
 
     CHECK(number < PROCESSES);
     part.seat = &part.board->seats[number];

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "harness/belongings.h"
 #include "harness/test.h"
 #include "storm/content.h"
-#include "storm/leaks.h"
 
 #define NAME    "survivor"
 #define READERS 4

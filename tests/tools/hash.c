@@ -4,7 +4,6 @@
  */
 #include "harness/test.h"
 
-#include <string.h>
 
 #include "tools/hash.h"
 

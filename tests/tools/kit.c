@@ -144,3 +144,23 @@ bool has_program(const char *name)
     }
     return false;
 }
+
+void check_json(const char *text, const char *expression)
+{
+    char program[2048];
+    FILE *file = fopen(in_dir("answer.json"), "wb");
+    fputs(text, file);
+    fclose(file);
+    snprintf(program, sizeof program, "import json; d = json.load(open('%s')); assert %s, d",
+             in_dir("answer.json"), expression);
+    pid_t pid = fork();
+    if (pid == 0) {
+        execlp("python3", "python3", "-c", program, (char *)NULL);
+        _exit(127);
+    }
+    int status;
+    while (waitpid(pid, &status, 0) < 0)
+        CHECK_EQ(errno, EINTR);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        FAIL("not so: %s\n%s", expression, text);
+}

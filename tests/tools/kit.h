@@ -36,6 +36,9 @@ void start_player(struct program *program, const char *channel, const char *cons
 #define player_start(program, channel, ...) \
     start_player((program), (channel), (const char *const[]){ __VA_ARGS__, NULL })
 
+/* Python reads it as JSON, and `expression` over it as `d` is true. */
+void check_json(const char *text, const char *expression);
+
 /* A path in the test's folder; four at a time. */
 const char *in_dir(const char *name);
 

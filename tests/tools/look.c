@@ -4,36 +4,13 @@
  */
 #include "kit.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <sluice/sluice.h>
-
-/* Python reads it, and `expression` over it as `d` is true. */
-static void check_json(const char *text, const char *expression)
-{
-    char program[1024];
-    FILE *file = fopen(in_dir("answer.json"), "wb");
-    fputs(text, file);
-    fclose(file);
-    snprintf(program, sizeof program, "import json; d = json.load(open('%s')); assert %s, d",
-             in_dir("answer.json"), expression);
-    pid_t pid = fork();
-    if (pid == 0) {
-        execlp("python3", "python3", "-c", program, (char *)NULL);
-        _exit(127);
-    }
-    int status;
-    while (waitpid(pid, &status, 0) < 0)
-        CHECK_EQ(errno, EINTR);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        FAIL("not so: %s\n%s", expression, text);
-}
 
 TEST(ls_of_an_empty_folder)
 {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 static const char *const names[] = { "ls",     "info", "play",   "view",
-                                     "record", "snap", "doctor", "demo" };
+                                     "record", "snap", "doctor", "demo", "bench", "top" };
 
 TEST(help_of_every_command)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tools/term.c, tools/args.c, tools/describe.c: sizes, times and formats in words; near names.
+ * tools/term.c, tools/text.c, tools/args.c, tools/describe.c: sizes, times and formats in words; near names.
  */
 #include "harness/test.h"
 
@@ -9,6 +9,7 @@
 #include "tools/args.h"
 #include "tools/describe.h"
 #include "tools/term.h"
+#include "tools/text.h"
 
 TEST(words_for_bytes_and_times)
 {
@@ -25,6 +26,14 @@ TEST(words_for_bytes_and_times)
     CHECK_STR(text_duration(text, 90 * SLUICE_S), "2 min");
     CHECK_STR(text_duration(text, 7200 * SLUICE_S), "2.0 h");
     CHECK_STR(text_duration(text, -1), "-");
+}
+
+TEST(words_from_elsewhere)
+{
+    char name[] = "\033[2J\xc2\x9b\x9b\n\x7f\xc3\xa9\xed\xa0\x80\xe2\x82\xac\xf0\x9f";
+    text_clean(name); /* nothing that a terminal would obey, and all of it UTF-8 */
+    CHECK_STR(name, "?[2J?????\xc3\xa9???\xe2\x82\xac??");
+    CHECK_EQ(text_width(name), 16);
 }
 
 TEST(words_for_formats)

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * POSIX shared memory by name, and two semaphores in it: the textbook's bounded buffer.
+ */
+#include <fcntl.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "kit.h"
+
+#define HEAD 4096
+
+static struct head {
+    sem_t free, filled;
+} * head;
+static char name[64];
+static size_t size;
+static unsigned next;
+
+static void map(int fd)
+{
+    char *at = mmap(NULL, HEAD + size * SLOTS, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED)
+        die("mmap");
+    head = (struct head *)(void *)at;
+    close(fd);
+}
+
+static char *slot(void)
+{
+    return (char *)head + HEAD + next % SLOTS * size;
+}
+
+static void prepare(size_t bytes)
+{
+    size = bytes;
+    snprintf(name, sizeof name, "/sluice-bench-%ld", (long)getpid());
+}
+
+static void writer_open(size_t bytes)
+{
+    int fd = shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600);
+    if (fd < 0 || ftruncate(fd, (off_t)(HEAD + bytes * SLOTS)) != 0)
+        die("shm_open");
+    map(fd);
+    if (sem_init(&head->free, 1, SLOTS) != 0 || sem_init(&head->filled, 1, 0) != 0)
+        die("sem_init");
+}
+
+static void reader_open(size_t bytes)
+{
+    (void)bytes;
+    int fd = shm_open(name, O_RDWR, 0);
+    if (fd < 0)
+        die("shm_open");
+    shm_unlink(name);
+    map(fd);
+}
+
+static void *lend(void)
+{
+    while (sem_wait(&head->free) != 0)
+        continue;
+    return slot();
+}
+
+static void hand(const void *own)
+{
+    if (own)
+        memcpy(lend(), own, size);
+    next++;
+    sem_post(&head->filled);
+}
+
+static const void *take(void)
+{
+    while (sem_wait(&head->filled) != 0)
+        continue;
+    return slot();
+}
+
+static void give(void)
+{
+    next++;
+    sem_post(&head->free);
+}
+
+const struct peer peer = {
+    .in_place = true,
+    .prepare = prepare,
+    .writer_open = writer_open,
+    .lend = lend,
+    .hand = hand,
+    .reader_open = reader_open,
+    .take = take,
+    .give = give,
+};

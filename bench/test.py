@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""bench/run, bench/plot and what is kept of them. usage: test.py ROOT BUILD
+
+Times decide nothing here: the JSON is whole, each peer that is installed has its rows, the plots can be drawn.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as tree
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests/lint"))
+from lint import Lint  # noqa: E402
+
+RANKS = ("p50_ns", "p95_ns", "p99_ns", "p999_ns")
+IN_PLACE = {"bare", "sluice", "shm-semaphores", "zeromq", "gstreamer-shm", "iceoryx2-python", "sluice-python"}
+PEERS = IN_PLACE | {"pipe", "unix-socket"}
+
+
+def look_at_row(row):
+    problems = []
+    if not (isinstance(row.get("bench"), str) and isinstance(row.get("params"), dict)):
+        problems.append("bench, params")
+    numbers = [row.get(key) for key in RANKS]
+    if not all(isinstance(number, int) and number >= 0 for number in numbers) or numbers != sorted(numbers):
+        problems.append(f"percentiles {numbers}")
+    if not (isinstance(row.get("n"), int) and row["n"] > 0):
+        problems.append(f"n is {row.get('n')}")
+    if "limit_p50_ns" in row and not isinstance(row["limit_p50_ns"], int):
+        problems.append("limit_p50_ns")
+    return [f"{row}: {problem}" for problem in problems]
+
+
+def look_at(figures):
+    problems = [f"no {key}" for key in ("machine", "commit", "rows") if key not in figures]
+    return problems or [problem for row in figures["rows"] for problem in look_at_row(row)]
+
+
+def look_at_peers(figures):
+    """Each peer has all of its rows, beside the limit, or is among the missing."""
+    missing = {each["peer"] for each in figures["missing"]}
+    there = {(row["bench"], *row["params"].values()): row for row in figures["rows"] if "/" in row["bench"]}
+    sizes = {key[1] for key in there if key[0] == "handoff/bare"}
+    problems = [f"{peer} is not known" for peer in missing - PEERS]
+    if len(sizes) < 2 or "bare" in missing or "sluice" in missing:
+        problems.append("what is measured always is not there")
+    for peer in PEERS - missing:
+        expected = [(f"handoff/{peer}", size, way, until) for size in sizes for until in ("readable", "read")
+                    for way in ("copy", "in-place") if way == "copy" or peer in IN_PLACE]
+        problems += [f"no row {key}" for key in expected if key not in there]
+        problems += [f"no limit beside {key}" for key in expected
+                     if peer != "bare" and "limit_p50_ns" not in there.get(key, {"limit_p50_ns": 0})]
+        if peer != "bare" and not any(key[0] == f"rate/{peer}" for key in there):
+            problems.append(f"no rate of {peer}")
+    return problems
+
+
+def draw(root, figures, folder):
+    """The plots' files; or why there are none, and whether that may be."""
+    done = subprocess.run([root / "bench/plot", figures, folder], capture_output=True, text=True)
+    if "no matplotlib" in done.stderr:
+        return {}, done.stderr.strip()
+    if done.returncode or not done.stdout:
+        raise RuntimeError(done.stderr)
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.svg"))}, None
+
+
+def look_at_plots(root, figures, folder):
+    try:
+        once, why_not = draw(root, figures, folder / "once")
+        twice, _ = draw(root, figures, folder / "twice")
+    except (RuntimeError, OSError) as error:
+        return [error], None
+    problems = [] if once == twice else ["the same figures give other bytes the second time"]
+    for name, svg in once.items():
+        texts = ["".join(each.itertext()) for each in tree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+        if not any("commit" in text for text in texts):
+            problems.append(f"{name} does not say what it is of")
+        if b"prefers-color-scheme" not in svg:
+            problems.append(f"{name} has no colours for a dark ground")
+    return problems, why_not
+
+
+def main():
+    root, build = map(pathlib.Path, sys.argv[1:])
+    lint = Lint()
+    for kept in sorted((root / "bench/results").glob("*.json")):
+        figures = json.loads(kept.read_text())
+        if kept.name.startswith(("soak-", "gpu-")):  # what was seen in runs of tests, not figures to compare
+            continue
+        lint.check(f"{kept.name} is whole", look_at(figures))
+        if kept.name.startswith("host-"):
+            lint.check(f"{kept.name} has its peers", look_at_peers(figures))
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        output = folder / "figures.json"
+        done = subprocess.run([root / "bench/run", "--quick", "--build", build, "-o", output], stderr=subprocess.PIPE, text=True)
+        lint.check("bench/run --quick", [done.stderr] if done.returncode else [])
+        if done.returncode == 0:
+            figures = json.loads(output.read_text())
+            lint.check("its JSON is whole", look_at(figures))
+            lint.check("each peer has its rows", look_at_peers(figures))
+            for each in figures["missing"]:
+                lint.check(f"the peer {each['peer']}", [], skip=each["why"].splitlines()[-1])
+            problems, why_not = look_at_plots(root, output, folder)
+            lint.check("its plots", problems, skip=why_not)
+    lint.finish()
+
+
+main()

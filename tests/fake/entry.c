@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The doors: what a program finds in the library under a function's name. They count, fail on
+ * demand, and look whether the rules are kept.
+ */
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake/inside.h"
+
+struct fake_machine fake_machine = {
+    .version = 13000,
+    .devices = 2,
+    .memory = (size_t)256 << 20,
+    .unit = (size_t)2 << 20,
+};
+_Thread_local struct fake_thread fake_thread;
+
+static char broken_rule[300];
+static long calls[FAKE_FUNCTION_COUNT];
+static enum fake_function failing = FAKE_FUNCTION_COUNT;
+static long failing_in;
+static int failing_code;
+static bool failed;
+
+static const char *const names[] = {
+#define NAME(name, version, parameters, arguments) "cu" #name,
+    SL_CUDA_FUNCTIONS(NAME) MORE_FUNCTIONS(NAME)
+#undef NAME
+};
+
+/* What may break another thread's capture, unless called in the relaxed mode. */
+static const bool unsafe[FAKE_FUNCTION_COUNT] = {
+    [FAKE_DevicePrimaryCtxRetain] = true,
+    [FAKE_DevicePrimaryCtxRelease] = true,
+    [FAKE_StreamCreateWithPriority] = true,
+    [FAKE_StreamDestroy] = true,
+    [FAKE_StreamQuery] = true,
+    [FAKE_StreamSynchronize] = true,
+    [FAKE_EventCreate] = true,
+    [FAKE_EventDestroy] = true,
+    [FAKE_EventQuery] = true,
+    [FAKE_EventSynchronize] = true,
+    [FAKE_EventElapsedTime] = true,
+    [FAKE_MemGetInfo] = true,
+    [FAKE_MemCreate] = true,
+    [FAKE_MemRelease] = true,
+    [FAKE_MemExportToShareableHandle] = true,
+    [FAKE_MemImportFromShareableHandle] = true,
+    [FAKE_MemAddressReserve] = true,
+    [FAKE_MemAddressFree] = true,
+    [FAKE_MemMap] = true,
+    [FAKE_MemUnmap] = true,
+    [FAKE_MemSetAccess] = true,
+    [FAKE_MemHostRegister] = true,
+    [FAKE_MemHostUnregister] = true,
+    [FAKE_MemHostGetDevicePointer] = true,
+    [FAKE_CtxSynchronize] = true,
+    [FAKE_MemAlloc] = true,
+    [FAKE_MemFree] = true,
+};
+
+void fake_break_rule(const char *format, ...)
+{
+    va_list list;
+
+    if (broken_rule[0] || !fake_thread.library)
+        return;
+    int length = snprintf(broken_rule, sizeof broken_rule, "%s: ", names[fake_thread.function]);
+    va_start(list, format);
+    vsnprintf(broken_rule + length, sizeof broken_rule - (size_t)length, format, list);
+    va_end(list);
+}
+
+/* Before a call does anything. Not 0: it says that, and does nothing. */
+static int enter(enum fake_function function, bool library)
+{
+    int code = 0;
+
+    pthread_mutex_lock(&fake_lock);
+    fake_thread.library = library;
+    fake_thread.function = function;
+    if (library) {
+        calls[function]++;
+        if (unsafe[function] && fake_thread.mode != SL_CU_CAPTURE_MODE_RELAXED)
+            fake_break_rule("called outside of the relaxed mode");
+        if (function == failing && --failing_in == 0) {
+            failing = FAKE_FUNCTION_COUNT;
+            failed = true;
+            code = failing_code;
+        }
+    }
+    if (code == 0 && unsafe[function] && fake_thread.mode != SL_CU_CAPTURE_MODE_RELAXED &&
+        fake_break_captures())
+        code = SL_CU_CAPTURE_UNSUPPORTED;
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+#define DOOR(door, is_library, name, parameters, arguments) \
+    FAKE_API int door parameters; \
+    FAKE_API int door parameters \
+    { \
+        int said = enter(FAKE_##name, is_library); \
+        return said ? said : fake_cu##name arguments; \
+    }
+#define BOTH(name, version, parameters, arguments) \
+    DOOR(cu##name##version, true, name, parameters, arguments) \
+    DOOR(test_cu##name##version, false, name, parameters, arguments)
+#define TESTS(name, version, parameters, arguments) \
+    DOOR(test_cu##name##version, false, name, parameters, arguments)
+SL_CUDA_FUNCTIONS(BOTH)
+MORE_FUNCTIONS(TESTS)
+
+/* ---- strings to pull ---- */
+
+void fake_use(void)
+{
+    static const char here;
+    Dl_info info;
+
+    if (!dladdr(&here, &info) || setenv("SLUICE_CUDA_DRIVER", info.dli_fname, 1))
+        abort();
+}
+
+const char *fake_name(enum fake_function function)
+{
+    return names[function];
+}
+
+void fake_fail(enum fake_function function, long nth, int code)
+{
+    pthread_mutex_lock(&fake_lock);
+    failing = function;
+    failing_in = nth;
+    failing_code = code;
+    failed = false;
+    pthread_mutex_unlock(&fake_lock);
+}
+
+bool fake_failed(void)
+{
+    pthread_mutex_lock(&fake_lock);
+    failing = FAKE_FUNCTION_COUNT;
+    bool result = failed;
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+long fake_calls(enum fake_function function)
+{
+    pthread_mutex_lock(&fake_lock);
+    long result = calls[function];
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+void fake_forget(void)
+{
+    pthread_mutex_lock(&fake_lock);
+    memset(calls, 0, sizeof calls);
+    pthread_mutex_unlock(&fake_lock);
+}
+
+const char *fake_broken_rule(void)
+{
+    pthread_mutex_lock(&fake_lock);
+    const char *rule = broken_rule[0] ? broken_rule : NULL;
+    pthread_mutex_unlock(&fake_lock);
+    return rule;
+}
+
+unsigned long long fake_thread_state(void)
+{
+    unsigned long long state = (unsigned long long)fake_thread.mode;
+
+    for (int i = 0; i < fake_thread.depth; i++)
+        state = state * 1000003 + (uintptr_t)fake_thread.stack[i];
+    return state;
+}
+
+struct fake_things fake_things(void)
+{
+    pthread_mutex_lock(&fake_lock);
+    struct fake_things now = fake_living;
+    pthread_mutex_unlock(&fake_lock);
+    return now;
+}
+
+/* ---- what needs no model ---- */
+
+int fake_cuInit(unsigned flags)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+
+    (void)flags;
+    if (fake_machine.init)
+        return fake_machine.init;
+    return fake_machine.devices == 0 || (visible && !*visible) ? SL_CU_NO_DEVICE : SL_CU_OK;
+}
+
+int fake_cuDriverGetVersion(int *version)
+{
+    *version = fake_machine.version;
+    return SL_CU_OK;
+}
+
+int fake_cuGetErrorName(int code, const char **name)
+{
+    static const struct {
+        int code;
+        const char *name;
+    } table[] = {
+        { SL_CU_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE" },
+        { SL_CU_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY" },
+        { SL_CU_NO_DEVICE, "CUDA_ERROR_NO_DEVICE" },
+        { SL_CU_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT" },
+        { SL_CU_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS" },
+        { SL_CU_CONTEXT_IS_DESTROYED, "CUDA_ERROR_CONTEXT_IS_DESTROYED" },
+        { SL_CU_ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED" },
+        { SL_CU_SYSTEM_DRIVER_MISMATCH, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH" },
+        { SL_CU_UNKNOWN, "CUDA_ERROR_UNKNOWN" },
+    };
+
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (table[i].code == code) {
+            *name = table[i].name;
+            return SL_CU_OK;
+        }
+    }
+    return SL_CU_INVALID_VALUE;
+}
+
+int fake_cuDeviceGetCount(int *count)
+{
+    *count = fake_machine.devices;
+    return SL_CU_OK;
+}
+
+int fake_cuDeviceGet(int *device, int ordinal)
+{
+    if (ordinal < 0 || ordinal >= fake_machine.devices)
+        return SL_CU_INVALID_DEVICE;
+    *device = ordinal;
+    return SL_CU_OK;
+}
+
+int fake_cuDeviceGetUuid(unsigned char *uuid, int device)
+{
+    for (int i = 0; i < 16; i++)
+        uuid[i] = (unsigned char)(0xf0 + i);
+    uuid[15] = (unsigned char)device;
+    return SL_CU_OK;
+}
+
+int fake_cuDeviceGetName(char *name, int size, int device)
+{
+    snprintf(name, (size_t)size, "Fake GPU %d", device);
+    return SL_CU_OK;
+}
+
+int fake_cuDeviceGetAttribute(int *value, int attribute, int device)
+{
+    (void)device;
+    *value = attribute >= 0 && attribute < 256 && !fake_machine.cannot[attribute];
+    return SL_CU_OK;
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Each function of the driver fails in its turn, in each of its calls. The library says which and
+ * why, leaves nothing behind, and leaves the thread as it was.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "device/device.h"
+#include "fake/fake.h"
+#include "harness/test.h"
+#include "mem/mem.h"
+#include "os/os.h"
+#include "sync/sync.h"
+
+extern const struct sl_mem_ops sl_mem_cuda;
+extern const struct sl_sync_ops sl_sync_cuda;
+
+/* What a run came to: the first failure. */
+struct outcome {
+    int result;
+    char sentence[1024];
+    unsigned long long state; /* of the thread, which no call may change */
+    void *page;
+};
+
+/* Notes the first failure, and looks whether the call left the thread as it was. */
+static bool good(struct outcome *outcome, int result)
+{
+    if (fake_thread_state() != outcome->state)
+        FAIL("a call left another context or mode: %s", sluice_last_error());
+    if (result < 0 && outcome->result == 0) {
+        outcome->result = result;
+        snprintf(outcome->sentence, sizeof outcome->sentence, "%s", sluice_last_error());
+    }
+    return result >= 0;
+}
+
+static void use_streams(struct outcome *o, struct sluice_device device)
+{
+    struct sluice_stream stream, blocking, standard = { 0 }, wrapped;
+    struct sluice_stream_params params = { .size = sizeof params, .blocking = 1 };
+    struct sluice_stream_info info = { .size = sizeof info };
+    struct sluice_event start, stop;
+    uintptr_t native = 0;
+    double ms;
+
+    if (!good(o, sluice_stream_create(device, NULL, &stream)) ||
+        !good(o, sluice_stream_create(device, &params, &blocking)) ||
+        !good(o, sluice_event_create(device, SLUICE_EVENT_TIMING, &start)) ||
+        !good(o, sluice_event_create(device, SLUICE_EVENT_TIMING, &stop)))
+        return;
+    good(o, sluice_stream_native(stream, &native));
+    if (!good(o, sluice_stream_wrap(device, native, NULL, NULL, &wrapped)))
+        return;
+    good(o, sluice_stream_default(device, &standard));
+    good(o, sluice_event_record(start, stream));
+    good(o, sluice_stream_wait_event(blocking, start));
+    good(o, sluice_stream_wait_stream(blocking, wrapped));
+    good(o, sluice_event_record(stop, blocking));
+    good(o, sluice_event_query(start));
+    good(o, sluice_event_synchronize(stop));
+    good(o, sluice_event_elapsed(start, stop, &ms));
+    good(o, sluice_stream_query(standard));
+    good(o, sluice_stream_synchronize(blocking));
+    good(o, sluice_stream_info(wrapped, &info));
+    good(o, sluice_event_destroy(&start));
+    good(o, sluice_stream_destroy(&wrapped));
+    good(o, sluice_device_synchronize(device));
+}
+
+static void use_words(struct outcome *o, struct sluice_device device)
+{
+    struct sl_sync_pages *pages;
+    struct sluice_stream stream;
+    sl_word *words = o->page;
+
+    if (!good(o, sl_sync_cuda.attach("cuda:0", o->page, 4096, true, &pages)))
+        return;
+    struct sl_signal signals[] = { { words, 1 }, { words + 8, 2 } };
+    if (good(o, sluice_stream_create(device, NULL, &stream))) {
+        good(o, sl_sync_cuda.signal(stream, words, 1));
+        good(o, sl_sync_cuda.signal_all(stream, signals, 2));
+        good(o, sluice_stream_synchronize(stream));
+    }
+    sl_sync_cuda.detach(pages);
+    good(o, 0);
+}
+
+static void use_memory(struct outcome *o)
+{
+    struct sl_memory memory = { .ops = &sl_mem_cuda, .device = "cuda:0", .fd = -1 };
+    struct sl_memory mapped = memory;
+
+    if (!good(o, sl_mem_cuda.create(&memory, "frames", 4096, false)))
+        return;
+    good(o, sl_mem_cuda.import(&mapped, dup(memory.fd), memory.size, false));
+    good(o, sl_mem_cuda.map(&mapped, false));
+    sl_mem_cuda.destroy(&mapped);
+    good(o, 0);
+    sl_mem_cuda.destroy(&memory);
+    good(o, 0);
+}
+
+static struct outcome run(void)
+{
+    struct outcome outcome = { .state = fake_thread_state() };
+    struct sluice_device device;
+
+    outcome.page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(outcome.page != MAP_FAILED);
+    if (good(&outcome, sluice_device_open(&device, "cuda:0"))) {
+        use_streams(&outcome, device);
+        use_words(&outcome, device);
+        use_memory(&outcome);
+        good(&outcome, sluice_device_close(&device));
+        CHECK_EQ(device.id, 0);
+    }
+    /* The page stays: where one could not be unregistered, no other may lie later. */
+    CHECK_EQ(sl_device_counts().devices, 0);
+    CHECK_EQ(sl_device_counts().streams, 0);
+    CHECK_EQ(sl_device_counts().events, 0);
+    return outcome;
+}
+
+static long sum(struct fake_things things)
+{
+    return things.streams + things.events + things.handles + things.reservations + things.mappings +
+           things.registrations;
+}
+
+/* What frees something, or comes before that: if it fails, that one thing is left, and no more. */
+static bool frees(enum fake_function function)
+{
+    switch (function) {
+    case FAKE_StreamDestroy:
+    case FAKE_EventDestroy:
+    case FAKE_MemRelease:
+    case FAKE_MemUnmap:
+    case FAKE_MemAddressFree:
+    case FAKE_MemHostUnregister:
+    case FAKE_DevicePrimaryCtxRelease:
+    case FAKE_CtxGetId:
+    case FAKE_CtxPushCurrent:
+    case FAKE_ThreadExchangeStreamCaptureMode:
+    case FAKE_StreamIsCapturing: return true;
+    default: return false;
+    }
+}
+
+/* Its failure is not seen: nothing depends on it. */
+static bool unseen(enum fake_function function)
+{
+    return frees(function) || function == FAKE_CtxGetCurrent;
+}
+
+/* Putting back what a thread had cannot be made to fail: then it could not be as it was. */
+static bool puts_back(enum fake_function function, long nth)
+{
+    return function == FAKE_CtxPopCurrent ||
+           (function == FAKE_ThreadExchangeStreamCaptureMode && nth % 2 == 0);
+}
+
+static void fail_each_call(enum fake_function function, long calls, int code)
+{
+    for (long nth = 1; nth <= calls; nth++) {
+        if (puts_back(function, nth))
+            continue;
+        struct fake_things before = fake_things();
+        fake_fail(function, nth, code);
+        struct outcome outcome = run();
+        if (!fake_failed())
+            continue; /* fewer calls, since something else was not done */
+        struct fake_things after = fake_things();
+        long left = sum(after) - sum(before);
+        if (left < 0 || left > (frees(function) ? 3 : 0) ||
+            after.contexts - before.contexts > frees(function))
+            FAIL("%s failed in call %ld: left were %ld contexts, %ld streams, %ld events, %ld "
+                 "handles, "
+                 "%ld reservations, %ld mappings, %ld registrations",
+                 fake_name(function), nth, after.contexts - before.contexts,
+                 after.streams - before.streams, after.events - before.events,
+                 after.handles - before.handles, after.reservations - before.reservations,
+                 after.mappings - before.mappings, after.registrations - before.registrations);
+        if (outcome.result == 0 && !unseen(function))
+            FAIL("%s failed in call %ld, and nobody said so", fake_name(function), nth);
+        if (outcome.result != 0 && !strstr(outcome.sentence, fake_name(function)) &&
+            function != FAKE_MemCreate)
+            FAIL("%s failed in call %ld; the sentence: %s", fake_name(function), nth,
+                 outcome.sentence);
+        fake_end_contexts(); /* the next run shall not find this one's troubles */
+        const char *rule = fake_broken_rule();
+        if (rule)
+            FAIL("%s failed in call %ld, and a rule was broken: %s", fake_name(function), nth,
+                 rule);
+    }
+}
+
+TEST_TIMEOUT(each_call_of_each_function_fails_in_turn, 120)
+{
+    static const int codes[] = { SL_CU_UNKNOWN, SL_CU_OUT_OF_MEMORY, SL_CU_INVALID_VALUE };
+    long calls[FAKE_FUNCTION_COUNT];
+
+    TEST_KEEPS_FDS(); /* those of memory that could not be released */
+    fake_use();
+    run(); /* the second run has no driver to load */
+    fake_forget();
+    struct outcome outcome = run();
+    if (outcome.result != 0)
+        FAIL("without a failure: %s", outcome.sentence);
+    CHECK_EQ(sum(fake_things()), 0);
+    CHECK_EQ(fake_things().contexts, 0);
+    for (int f = 0; f < FAKE_FUNCTION_COUNT; f++)
+        calls[f] = fake_calls((enum fake_function)f);
+    for (int f = 0; f < FAKE_FUNCTION_COUNT; f++)
+        for (int c = 0; c < (test_slowness() > 1 ? 1 : 3) && f != FAKE_GetErrorName; c++)
+            fail_each_call((enum fake_function)f, calls[f], codes[c]);
+}
+
+/* And every one of them is of use: the run above comes by each function but those of failures. */
+TEST(every_function_is_called)
+{
+    fake_use();
+    run();
+    for (int f = 0; f <= FAKE_MemHostGetDevicePointer; f++) {
+        bool only_then = f == FAKE_GetErrorName || f == FAKE_MemGetInfo ||
+                         f == FAKE_StreamGetCaptureInfo || f == FAKE_MemHostGetDevicePointer ||
+                         f == FAKE_DriverGetVersion;
+        if (!only_then && fake_calls((enum fake_function)f) == 0)
+            FAIL("%s was never called", fake_name((enum fake_function)f));
+    }
+}
+
+/* The context dies in each of its calls. */
+TEST_TIMEOUT(a_context_lost_at_any_moment, 120)
+{
+    static const enum fake_function at[] = { FAKE_StreamCreateWithPriority,
+                                             FAKE_EventRecord,
+                                             FAKE_StreamSynchronize,
+                                             FAKE_StreamQuery,
+                                             FAKE_MemSetAccess,
+                                             FAKE_StreamWriteValue64,
+                                             FAKE_MemHostRegister,
+                                             FAKE_CtxGetId };
+
+    fake_use();
+    run();
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        fake_fail(at[i], 1, SL_CU_ILLEGAL_ADDRESS);
+        struct outcome outcome = run();
+        CHECK(fake_failed());
+        CHECK_EQ(outcome.result, SLUICE_E_DRIVER);
+        CHECK_HAS(outcome.sentence, "ILLEGAL_ADDRESS");
+        CHECK_EQ(fake_things().contexts, 0);
+    }
+}
+
+/* What a GPU cannot do is said, and nothing is begun. */
+TEST(gpus_that_cannot)
+{
+    struct sl_memory memory = { .ops = &sl_mem_cuda, .device = "cuda:0", .fd = -1 };
+    struct sl_sync_pages *pages;
+    static const struct {
+        int attribute;
+        const char *word;
+    } cannot[] = {
+        { SL_CU_CAN_MAP_MEMORY, "cuMemMap" },
+        { SL_CU_CAN_EXPORT_FD, "descriptor" },
+        { SL_CU_CAN_REGISTER_HOST, "cuMemHostRegister" },
+        { SL_CU_CAN_REGISTER_READ_ONLY, "READ_ONLY" },
+        { SL_CU_CAN_WRITE_64, "cuStreamWriteValue64" },
+    };
+
+    fake_use();
+    void *page = mmap(NULL, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    for (size_t i = 0; i < sizeof cannot / sizeof *cannot; i++) {
+        fake_machine.cannot[cannot[i].attribute] = 1;
+        int r = i < 2 ? sl_mem_cuda.create(&memory, "frames", 4096, false)
+                      : sl_sync_cuda.attach("cuda:0", page, 4096, false, &pages);
+        CHECK_SAYS(r, SLUICE_E_UNSUPPORTED, cannot[i].word);
+        fake_machine.cannot[cannot[i].attribute] = 0;
+    }
+    CHECK_OK(sl_sync_cuda.attach("cuda:0", page, 4096, false, &pages));
+    sl_sync_cuda.detach(pages);
+    munmap(page, 4096);
+    CHECK_EQ(sum(fake_things()), 0);
+}
+
+/* A GPU that sees host memory elsewhere than the CPU does: each word's address is asked for. */
+TEST(other_addresses)
+{
+    fake_use();
+    fake_machine.cannot[SL_CU_CAN_USE_HOST_POINTER] = 1;
+    struct outcome outcome = run();
+    CHECK_EQ(outcome.result, 0);
+    CHECK_EQ(fake_calls(FAKE_MemHostGetDevicePointer), 3);
+    CHECK(!fake_broken_rule());
+}
+
+/* The fake driver's own rules: what it is there to find, it finds. */
+TEST(the_rules_are_looked_after)
+{
+    struct sluice_device device;
+    struct sluice_stream stream;
+    uintptr_t native;
+
+    fake_use();
+    CHECK_OK(sluice_device_open(&device, "cuda:0"));
+    CHECK_OK(sluice_stream_create(device, NULL, &stream));
+    CHECK_OK(sluice_stream_native(stream, &native));
+    CHECK(!fake_broken_rule());
+    CHECK_NE(sl_cuda.StreamQuery((struct sl_cu_stream *)native), 0);
+    CHECK_HAS(fake_broken_rule(), "cuStreamQuery: called outside of the relaxed mode");
+    CHECK_OK(sluice_device_close(&device));
+}
+
+TEST(work_on_a_stream_that_was_not_asked_about_is_found)
+{
+    struct sluice_device device;
+    struct sl_cu_context *context;
+
+    fake_use();
+    CHECK_OK(sluice_device_open(&device, "cuda:0"));
+    struct sl_cu_event *event;
+    int mode = SL_CU_CAPTURE_MODE_RELAXED;
+    CHECK_EQ(sl_cuda.ThreadExchangeStreamCaptureMode(&mode), 0);
+    CHECK_EQ(sl_cuda.DevicePrimaryCtxRetain(&context, 0), 0);
+    CHECK_EQ(sl_cuda.CtxPushCurrent(context), 0);
+    CHECK(!fake_broken_rule());
+    CHECK_EQ(sl_cuda.EventCreate(&event, 0), 0);
+    CHECK_EQ(sl_cuda.EventRecord(event, NULL), 0);
+    CHECK_HAS(fake_broken_rule(), "cuEventRecord: on a stream of somebody else's");
+    CHECK_EQ(sl_cuda.EventDestroy(event), 0);
+    CHECK_EQ(sl_cuda.CtxPopCurrent(&context), 0);
+    CHECK_EQ(sl_cuda.DevicePrimaryCtxRelease(0), 0);
+    CHECK_OK(sluice_device_close(&device));
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A CUDA driver for machines without a GPU: libfakecuda.so has every function of the library's
+ * table (cuda/driver.h) and of the tests' (gpu/more.h), and models what they do: contexts, streams
+ * whose work a thread of its own does in time, events, memory that is a memfd, captures. It stands
+ * for NVIDIA's driver alone; nothing of ours is faked.
+ *
+ * It is also stricter than a GPU. Each call of the library is looked at: work must not go to a
+ * stream that was not asked about its capture before, and what may break another thread's capture
+ * must be called in the relaxed mode. Tests call it under names that begin with test_ (gpu/kit.h
+ * does so), by which they may do as they like.
+ *
+ * These are the strings by which a test pulls it.
+ */
+#ifndef FAKE_H
+#define FAKE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "gpu/more.h"
+
+enum fake_function {
+#define FAKE_NUMBER(name, version, parameters, arguments) FAKE_##name,
+    SL_CUDA_FUNCTIONS(FAKE_NUMBER) MORE_FUNCTIONS(FAKE_NUMBER)
+#undef FAKE_NUMBER
+        FAKE_FUNCTION_COUNT
+};
+
+#define FAKE_API __attribute__((visibility("default")))
+
+/* The library loads it from now on: sets SLUICE_CUDA_DRIVER. */
+FAKE_API void fake_use(void);
+
+FAKE_API const char *fake_name(enum fake_function function); /* "cuStreamQuery" */
+
+/* The library's `nth` call of a function from now on (1: the next) says `code`, and does nothing.
+ */
+FAKE_API void fake_fail(enum fake_function function, long nth, int code);
+FAKE_API bool fake_failed(void); /* did it come to that? Also ends it */
+
+/* How often the library called a function since the start or the last fake_forget. */
+FAKE_API long fake_calls(enum fake_function function);
+FAKE_API void fake_forget(void);
+
+/* The first rule that the library broke, as a sentence; NULL if none. */
+FAKE_API const char *fake_broken_rule(void);
+
+/* What the calling thread's contexts and mode are, in one number that is the same when they are. */
+FAKE_API unsigned long long fake_thread_state(void);
+
+/* What the library made and did not end: of this process. */
+struct fake_things {
+    long contexts, streams, events, handles, reservations, mappings, registrations;
+};
+FAKE_API struct fake_things fake_things(void);
+
+/* The machine. Before the first call. */
+struct fake_machine {
+    int version;               /* 13000 */
+    int devices;               /* 2 */
+    int init;                  /* what cuInit says; 0 */
+    size_t memory;             /* of each GPU; 256 MiB */
+    size_t unit;               /* of memory; 2 MiB */
+    unsigned char cannot[256]; /* attributes that are 0 */
+};
+FAKE_API extern struct fake_machine fake_machine;
+
+/* Ends what is left of all contexts, as the end of a process does. */
+FAKE_API void fake_end_contexts(void);
+
+/* A kernel crashed: every call in the context of `device` says `code` from now on. */
+FAKE_API void fake_lose(int device, int code);
+
+#endif

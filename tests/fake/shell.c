@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A driver of which nothing is there but its version.
+ */
+__attribute__((visibility("default"))) int cuDriverGetVersion(int *version);
+
+int cuDriverGetVersion(int *version)
+{
+    *version = 13000;
+    return 0;
+}

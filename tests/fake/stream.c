@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Streams, and queueing work on them.
+ */
+#include <stdlib.h>
+
+#include "fake/inside.h"
+
+struct sl_cu_stream *fake_streams;
+
+struct sl_cu_stream *fake_stream_new(struct sl_cu_context *context, unsigned flags, int priority)
+{
+    struct sl_cu_stream *stream = calloc(1, sizeof *stream);
+    if (!stream)
+        abort();
+    *stream = (struct sl_cu_stream){ .magic = STREAM_MAGIC,
+                                     .context = context,
+                                     .flags = flags,
+                                     .priority = priority,
+                                     .next = fake_streams };
+    fake_streams = stream;
+    return stream;
+}
+
+/* Queued work still runs, unless the context is gone. Its place is never used again, so that every
+ * use after this is seen. */
+void fake_stream_end(struct sl_cu_stream *stream)
+{
+    if (!stream->ended && stream->owned)
+        fake_living.streams--;
+    stream->ended = true;
+    while (stream->first && !stream->context->alive) {
+        struct op *op = stream->first;
+        stream->first = op->next;
+        free(op);
+    }
+    if (!stream->context->alive)
+        stream->done_id = stream->last_id;
+    if (!stream->first)
+        stream->last = NULL;
+}
+
+static bool is_default(const struct sl_cu_stream *stream)
+{
+    return stream == stream->context->legacy;
+}
+
+/* Breaks the captures of blocking streams that `context` has; true if there are any. */
+static bool break_blocking(struct sl_cu_context *context, bool really)
+{
+    bool any = false;
+
+    for (struct capture *c = fake_captures; c; c = c->next) {
+        if (c->origin->context != context || c->origin->flags & SL_CU_STREAM_NON_BLOCKING)
+            continue;
+        any = true;
+        if (really)
+            c->broken = true;
+    }
+    return any;
+}
+
+/* The library must have asked about the capture of a stream that is not its own. */
+static void check_asked(struct sl_cu_stream *stream)
+{
+    if (!stream->owned && !(stream->asked && pthread_equal(stream->asker, pthread_self())))
+        fake_break_rule("on a stream of somebody else's that was not asked about its capture");
+    stream->asked = false;
+}
+
+struct sl_cu_stream *fake_stream(struct sl_cu_stream *handle, bool looking, int *code)
+{
+    struct sl_cu_context *current = fake_current(code);
+    struct sl_cu_stream *stream = handle;
+
+    if (!current)
+        return NULL;
+    if (handle == NULL || handle == SL_CU_LEGACY)
+        stream = current->legacy;
+    else if (handle == SL_CU_PER_THREAD)
+        stream = current->per_thread;
+    if (stream->magic != STREAM_MAGIC || stream->ended) {
+        fake_break_rule("on a stream that is none, or not any more");
+        *code = SL_CU_INVALID_HANDLE;
+        return NULL;
+    }
+    *code = stream->context->error;
+    if (looking)
+        return *code ? NULL : stream;
+    check_asked(stream);
+    if (*code == 0 && is_default(stream) && break_blocking(stream->context, true)) {
+        fake_break_rule("on the default stream while a blocking stream captures");
+        *code = SL_CU_CAPTURE_IMPLICIT;
+    }
+    return *code ? NULL : stream;
+}
+
+/* ---- work ---- */
+
+static struct op *copy_of(const struct op *op)
+{
+    struct op *copy = malloc(sizeof *copy);
+    if (!copy)
+        abort();
+    *copy = *op;
+    copy->next = NULL;
+    return copy;
+}
+
+static void append(struct sl_cu_stream *stream, const struct op *op)
+{
+    struct op *copy = copy_of(op);
+
+    copy->id = ++stream->last_id;
+    if (stream->last)
+        stream->last->next = copy;
+    else
+        stream->first = copy;
+    stream->last = copy;
+}
+
+static void append_after(struct sl_cu_stream *stream, struct sl_cu_stream *other)
+{
+    if (other != stream && other->done_id < other->last_id)
+        append(stream,
+               &(struct op){ .kind = OP_AFTER, .other = other, .other_id = other->last_id });
+}
+
+/* The default stream and the blocking ones wait for each other. */
+static void order(struct sl_cu_stream *stream)
+{
+    if (stream->flags & SL_CU_STREAM_NON_BLOCKING)
+        return;
+    if (!is_default(stream)) {
+        append_after(stream, stream->context->legacy);
+        return;
+    }
+    for (struct sl_cu_stream *s = fake_streams; s; s = s->next)
+        if (s->context == stream->context && !(s->flags & SL_CU_STREAM_NON_BLOCKING))
+            append_after(stream, s);
+}
+
+int fake_queue(struct sl_cu_stream *stream, const struct op *op)
+{
+    if (stream->capture) {
+        struct sl_cu_graph *graph = stream->capture->graph;
+        if (stream->capture->broken)
+            return SL_CU_CAPTURE_INVALIDATED;
+        if (fake_thread.library)
+            fake_break_rule("work of the library's went into somebody's graph");
+        struct op *node = copy_of(op);
+        if (graph->last)
+            graph->last->next = node;
+        else
+            graph->first = node;
+        graph->last = node;
+        graph->count++;
+        return SL_CU_OK;
+    }
+    order(stream);
+    append(stream, op);
+    pthread_cond_broadcast(&fake_changed);
+    return SL_CU_OK;
+}
+
+uint64_t fake_tail(struct sl_cu_stream *stream)
+{
+    order(stream);
+    pthread_cond_broadcast(&fake_changed);
+    return stream->last_id;
+}
+
+int fake_wait(struct sl_cu_stream *stream, uint64_t id)
+{
+    struct sl_cu_context *context = stream->context;
+    unsigned long long life = context->id;
+
+    while (stream->done_id < id && context->alive && context->id == life && !context->error)
+        pthread_cond_wait(&fake_changed, &fake_lock);
+    if (!context->alive || context->id != life)
+        return SL_CU_CONTEXT_IS_DESTROYED;
+    return context->error;
+}
+
+/* ---- the functions ---- */
+
+int fake_cuStreamCreateWithPriority(struct sl_cu_stream **stream, unsigned flags, int priority)
+{
+    int code;
+
+    pthread_mutex_lock(&fake_lock);
+    struct sl_cu_context *context = fake_current(&code);
+    if (context) {
+        *stream = fake_stream_new(context, flags, priority > 0 ? 0 : priority < -5 ? -5 : priority);
+        (*stream)->owned = fake_thread.library;
+        fake_living.streams += fake_thread.library;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+int fake_cuStreamDestroy(struct sl_cu_stream *handle)
+{
+    int code;
+
+    pthread_mutex_lock(&fake_lock);
+    struct sl_cu_stream *stream = fake_stream(handle, false, &code);
+    if (stream && stream->capture)
+        stream->capture->broken = true;
+    if (stream && fake_thread.library && !stream->owned)
+        fake_break_rule("on a stream that is not the library's");
+    if (stream)
+        fake_stream_end(stream);
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+int fake_cuStreamGetCtx(struct sl_cu_stream *handle, struct sl_cu_context **context)
+{
+    int code;
+
+    pthread_mutex_lock(&fake_lock);
+    struct sl_cu_stream *stream = fake_stream(handle, true, &code);
+    if (stream)
+        *context = stream->context;
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+/* Asking or waiting for a stream that captures breaks the capture. */
+static bool waitable(struct sl_cu_stream *stream, int *code)
+{
+    if (stream && stream->capture) {
+        stream->capture->broken = true;
+        *code = SL_CU_CAPTURE_UNSUPPORTED;
+        fake_break_rule("asked about work that is being captured");
+    }
+    return stream && !stream->capture;
+}
+
+int fake_cuStreamGetFlags(struct sl_cu_stream *handle, unsigned *flags)
+{
+    int code;
+
+    pthread_mutex_lock(&fake_lock);
+    struct sl_cu_stream *stream = fake_stream(handle, true, &code);
+    if (waitable(stream, &code))
+        *flags = stream->flags;
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+int fake_cuStreamGetPriority(struct sl_cu_stream *handle, int *priority)
+{
+    int code;
+
+    pthread_mutex_lock(&fake_lock);
+    struct sl_cu_stream *stream = fake_stream(handle, true, &code);
+    if (stream)
+        *priority = stream->priority;
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+int fake_cuStreamIsCapturing(struct sl_cu_stream *handle, int *status)
+{
+    int code;
+
+    pthread_mutex_lock(&fake_lock);
+    struct sl_cu_stream *stream = fake_stream(handle, true, &code);
+    if (stream) {
+        stream->asked = true;
+        stream->asker = pthread_self();
+        *status = !stream->capture          ? SL_CU_CAPTURE_STATUS_NONE
+                  : stream->capture->broken ? SL_CU_CAPTURE_STATUS_INVALIDATED
+                                            : SL_CU_CAPTURE_STATUS_ACTIVE;
+        if (is_default(stream) && break_blocking(stream->context, false))
+            code = SL_CU_CAPTURE_IMPLICIT;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+int fake_cuStreamGetCaptureInfo(struct sl_cu_stream *handle, int *status, uint64_t *id,
+                                struct sl_cu_graph **graph, struct sl_cu_node *const **nodes,
+                                size_t *count)
+{
+    int code;
+
+    (void)graph;
+    (void)nodes;
+    (void)count;
+    pthread_mutex_lock(&fake_lock);
+    struct sl_cu_stream *stream = fake_stream(handle, true, &code);
+    if (stream) {
+        *status = stream->capture ? SL_CU_CAPTURE_STATUS_ACTIVE : SL_CU_CAPTURE_STATUS_NONE;
+        *id = stream->capture ? stream->capture->id : 0;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+int fake_cuStreamQuery(struct sl_cu_stream *handle)
+{
+    int code;
+
+    pthread_mutex_lock(&fake_lock);
+    struct sl_cu_stream *stream = fake_stream(handle, false, &code);
+    if (waitable(stream, &code) && stream->done_id < fake_tail(stream))
+        code = SL_CU_NOT_READY;
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+int fake_cuStreamSynchronize(struct sl_cu_stream *handle)
+{
+    int code;
+
+    pthread_mutex_lock(&fake_lock);
+    struct sl_cu_stream *stream = fake_stream(handle, false, &code);
+    if (waitable(stream, &code))
+        code = fake_wait(stream, fake_tail(stream));
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+static int queue_on(struct sl_cu_stream *handle, const struct op *ops, unsigned count)
+{
+    int code;
+
+    pthread_mutex_lock(&fake_lock);
+    struct sl_cu_stream *stream = fake_stream(handle, false, &code);
+    for (unsigned i = 0; i < count && stream && code == 0; i++)
+        code = fake_queue(stream, &ops[i]);
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+int fake_cuStreamWriteValue64(struct sl_cu_stream *stream, uint64_t address, uint64_t value,
+                              unsigned flags)
+{
+    union sl_cu_mem_op one = { .write = { SL_CU_MEM_OP_WRITE_64, address, value, 0, 0 } };
+
+    return fake_cuStreamBatchMemOp(stream, 1, &one, flags);
+}
+
+int fake_cuStreamBatchMemOp(struct sl_cu_stream *stream, unsigned count,
+                            union sl_cu_mem_op *operations, unsigned flags)
+{
+    struct op ops[256] = { 0 };
+    bool good = count <= 256;
+
+    (void)flags;
+    pthread_mutex_lock(&fake_lock);
+    for (unsigned i = 0; i < count && good; i++)
+        good = operations[i].write.operation == SL_CU_MEM_OP_WRITE_64 &&
+               fake_writable(operations[i].write.address, sizeof(uint64_t));
+    pthread_mutex_unlock(&fake_lock);
+    if (!good)
+        return SL_CU_INVALID_VALUE;
+    for (unsigned i = 0; i < count; i++) {
+        ops[i].kind = OP_WRITE;
+        ops[i].address = operations[i].write.address;
+        ops[i].value = operations[i].write.value;
+    }
+    return queue_on(stream, ops, count);
+}
+
+int fake_cuStreamWaitValue64(struct sl_cu_stream *stream, uint64_t address, uint64_t value,
+                             unsigned flags)
+{
+    (void)flags;
+    return queue_on(stream, &(struct op){ .kind = OP_HOLD, .address = address, .value = value }, 1);
+}
+
+int fake_cuMemsetD8Async(uint64_t address, unsigned char value, size_t size,
+                         struct sl_cu_stream *stream)
+{
+    pthread_mutex_lock(&fake_lock);
+    bool good = fake_writable(address, 1);
+    pthread_mutex_unlock(&fake_lock);
+    if (!good)
+        return SL_CU_INVALID_VALUE;
+    return queue_on(
+        stream, &(struct op){ .kind = OP_CLEAR, .address = address, .value = value, .size = size },
+        1);
+}
+
+int fake_cuMemcpyDtoHAsync(void *host, uint64_t device, size_t size, struct sl_cu_stream *stream)
+{
+    return queue_on(
+        stream,
+        &(struct op){ .kind = OP_COPY, .address = (uintptr_t)host, .target = device, .size = size },
+        1);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Events of a GPU.
+ */
+#include "gpu/kit.h"
+
+struct scene {
+    struct sluice_device device;
+    struct sluice_stream stream;
+    struct sl_cu_stream *native;
+};
+
+static struct scene set_up(void)
+{
+    struct scene scene;
+
+    gpu_begin();
+    gpu_use(0);
+    scene.device = gpu_open();
+    CHECK_OK(sluice_stream_create(scene.device, NULL, &scene.stream));
+    scene.native = gpu_native(scene.stream);
+    gpu_spin(scene.native, 0);
+    CHECK_OK(sluice_stream_synchronize(scene.stream));
+    return scene;
+}
+
+static void tear_down(struct scene *scene)
+{
+    CHECK_OK(sluice_device_close(&scene->device));
+    gpu_end();
+}
+
+TEST(a_point_in_a_stream)
+{
+    struct scene scene = set_up();
+    struct sluice_event event, copy;
+
+    CHECK_OK(sluice_event_create(scene.device, 0, &event));
+    CHECK_SAYS(sluice_event_query(event), SLUICE_E_NOT_RECORDED, "never recorded");
+    CHECK_RESULT(sluice_event_synchronize(event), SLUICE_E_NOT_RECORDED);
+    int64_t began = test_now();
+    gpu_spin(scene.native, SPIN);
+    CHECK_OK(sluice_event_record(event, scene.stream));
+    CHECK_SAYS(sluice_event_query(event), SLUICE_NOT_READY, "not been reached");
+    CHECK_OK(sluice_event_synchronize(event));
+    CHECK_GE(test_now() - began, SPIN * 9 / 10);
+    CHECK_OK(sluice_event_query(event));
+    copy = event;
+    CHECK_OK(sluice_event_destroy(&event));
+    CHECK_SAYS(sluice_event_query(copy), SLUICE_E_STALE, "was destroyed");
+    tear_down(&scene);
+}
+
+TEST(what_is_queued_behind_is_not_waited_for)
+{
+    struct scene scene = set_up();
+    struct sluice_event event;
+
+    CHECK_OK(sluice_event_create(scene.device, 0, &event));
+    CHECK_OK(sluice_event_record(event, scene.stream));
+    int64_t began = test_now();
+    gpu_spin(scene.native, SPIN);
+    CHECK_OK(sluice_event_synchronize(event));
+    CHECK_LE(test_now() - began, SOON);
+    CHECK_OK(sluice_event_record(event, scene.stream)); /* moves the mark */
+    CHECK_RESULT(sluice_event_query(event), SLUICE_NOT_READY);
+    tear_down(&scene);
+}
+
+TEST(times)
+{
+    struct scene scene = set_up();
+    struct sluice_event start, stop, plain;
+    double ms = -7;
+
+    CHECK_OK(sluice_event_create(scene.device, SLUICE_EVENT_TIMING, &start));
+    CHECK_OK(sluice_event_create(scene.device, SLUICE_EVENT_TIMING, &stop));
+    CHECK_OK(sluice_event_create(scene.device, 0, &plain));
+    CHECK_RESULT(sluice_event_elapsed(start, stop, &ms), SLUICE_E_NOT_RECORDED);
+    CHECK_OK(sluice_event_record(start, scene.stream));
+    gpu_spin(scene.native, SPIN);
+    CHECK_OK(sluice_event_record(stop, scene.stream));
+    CHECK_OK(sluice_event_record(plain, scene.stream));
+    CHECK_RESULT(sluice_event_elapsed(start, stop, &ms), SLUICE_NOT_READY);
+    CHECK_NEAR(ms, -7, 0);
+    CHECK_OK(sluice_event_synchronize(stop));
+    CHECK_OK(sluice_event_elapsed(start, stop, &ms));
+    CHECK_NEAR(ms, (double)SPIN / 1e6, (double)SPIN / 1e6 * 0.1 * test_slowness());
+    double back;
+    CHECK_OK(sluice_event_elapsed(stop, start, &back));
+    CHECK_NEAR(back, -ms, 0.001);
+    CHECK_SAYS(sluice_event_elapsed(start, plain, &ms), SLUICE_E_NO_TIMING, "SLUICE_EVENT_TIMING");
+    tear_down(&scene);
+}
+
+TEST(an_event_outlives_the_stream_that_it_is_in)
+{
+    struct scene scene = set_up();
+    struct sluice_stream other;
+    struct sluice_event event;
+
+    CHECK_OK(sluice_stream_create(scene.device, NULL, &other));
+    CHECK_OK(sluice_event_create(scene.device, 0, &event));
+    gpu_spin(gpu_native(other), SPIN);
+    CHECK_OK(sluice_event_record(event, other));
+    CHECK_OK(sluice_stream_destroy(&other));
+    CHECK_OK(sluice_stream_wait_event(scene.stream, event));
+    CHECK_OK(sluice_event_destroy(&event)); /* the wait stays */
+    CHECK_RESULT(sluice_stream_query(scene.stream), SLUICE_NOT_READY);
+    CHECK_OK(sluice_stream_synchronize(scene.stream));
+    tear_down(&scene);
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What tests of a GPU share (see kit.h).
+ */
+#include "gpu/kit.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/harness.h"
+
+struct gpu_driver cu;
+
+static void *library;
+static int device_count;
+static struct sl_cu_context *contexts[16];
+static uint64_t memories[64];
+static int memory_count;
+
+/* The fake driver lets a test do what it does not let the library do. */
+static void *find(const char *symbol)
+{
+    char name[80];
+
+    snprintf(name, sizeof name, "test_%s", symbol);
+    void *found = dlsym(library, name);
+    return found ? found : dlsym(library, symbol);
+}
+
+static bool load(void)
+{
+    static const struct {
+        const char *symbol;
+        size_t offset;
+    } functions[] = {
+#define FUNCTION(name, version, parameters, arguments) \
+    { "cu" #name #version, offsetof(struct gpu_driver, name) },
+        SL_CUDA_FUNCTIONS(FUNCTION) MORE_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+    };
+
+    if (library)
+        return true;
+    library = dlopen(sl_cuda_library(), RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return false;
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        *(void **)((char *)&cu + functions[i].offset) = find(functions[i].symbol);
+    return true;
+}
+
+bool gpu_is_fake(void)
+{
+    return load() && dlsym(library, "fake_broken_rule");
+}
+
+/* A real driver has threads and descriptors of its own from the first context on, and keeps them.
+ * In a test's process they are made before the harness counts. */
+__attribute__((constructor)) static void warm_up(void)
+{
+    if (!getenv(HARNESS_FOLDER) || !load() || gpu_is_fake() || cu.Init(0) != 0 ||
+        cu.DeviceGetCount(&device_count) != 0)
+        return;
+    for (int i = 0; i < device_count && i < 2; i++)
+        gpu_use(i);
+    cu.CtxSetCurrent(NULL);
+}
+
+/* After the test: did the library keep the fake driver's rules? */
+static void look_for_broken_rules(void)
+{
+    const char *(*broken_rule)(void);
+
+    *(void **)&broken_rule = dlsym(library, "fake_broken_rule");
+    const char *rule = broken_rule();
+    if (rule) {
+        fprintf(stderr, "the library broke a rule: %s\n", rule);
+        fflush(stderr);
+        _exit(1);
+    }
+}
+
+void gpu_begin(void)
+{
+    gpu_begin_with(1);
+}
+
+void gpu_begin_with(int devices)
+{
+    if (sl_cuda_load() != 0) {
+        if (getenv("SLUICE_CUDA_DRIVER") || getenv("SLUICE_TEST_GPU"))
+            FAIL("there must be a driver: %s", sluice_last_error());
+        SKIP("no GPU: %s", sluice_last_error());
+    }
+    CHECK(load());
+    CU(DeviceGetCount, &device_count);
+    if (device_count < devices)
+        SKIP("it takes %d GPUs, here is %d", devices, device_count);
+    if (gpu_is_fake())
+        CHECK(atexit(look_for_broken_rules) == 0);
+    else
+        TEST_KEEPS_FDS(); /* the driver's own come and go; ours are counted with the fake one */
+}
+
+void gpu_check(const char *file, int line, const char *function, int code)
+{
+    const char *name = "?";
+
+    if (code == 0)
+        return;
+    cu.GetErrorName(code, &name);
+    test_fail(file, line, "%s said %s (%d)", function, name, code);
+}
+
+struct sl_cu_context *gpu_use(int device)
+{
+    if (!contexts[device])
+        CU(DevicePrimaryCtxRetain, &contexts[device], device);
+    CU(CtxSetCurrent, contexts[device]);
+    return contexts[device];
+}
+
+void gpu_end(void)
+{
+    while (memory_count > 0)
+        CU(MemFree, memories[--memory_count]);
+    cu.CtxSetCurrent(NULL);
+    for (int i = 0; i < 16; i++) {
+        if (contexts[i] && gpu_is_fake())
+            cu.DevicePrimaryCtxRelease(i);
+        if (gpu_is_fake())
+            contexts[i] = NULL;
+    }
+}
+
+struct sl_cu_stream *gpu_stream(unsigned flags)
+{
+    struct sl_cu_stream *stream;
+
+    CU(StreamCreateWithPriority, &stream, flags, 0);
+    return stream;
+}
+
+struct sluice_device gpu_open(void)
+{
+    struct sluice_device device;
+
+    CHECK_OK(sluice_device_open(&device, "cuda:0"));
+    return device;
+}
+
+struct sl_cu_stream *gpu_native(struct sluice_stream stream)
+{
+    uintptr_t native;
+
+    CHECK_OK(sluice_stream_native(stream, &native));
+    return (struct sl_cu_stream *)native;
+}
+
+/* ---- work ---- */
+
+static struct cu_function *kernel(const char *name)
+{
+    static struct {
+        unsigned long long context;
+        struct cu_module *module;
+    } loaded[8];
+    struct cu_function *function;
+    unsigned long long id;
+    struct sl_cu_context *now;
+    int mode = CAPTURE_RELAXED, i = 0;
+
+    CU(CtxGetCurrent, &now);
+    CHECK(now);
+    CU(CtxGetId, now, &id);
+    while (loaded[i].context && loaded[i].context != id)
+        i++;
+    if (!loaded[i].context) {
+        CU(ThreadExchangeStreamCaptureMode, &mode);
+        CU(ModuleLoadData, &loaded[i].module, gpu_kernels);
+        CU(ThreadExchangeStreamCaptureMode, &mode);
+        loaded[i].context = id;
+    }
+    CU(ModuleGetFunction, &function, loaded[i].module, name);
+    return function;
+}
+
+static void launch(const char *name, struct sl_cu_stream *stream, uint64_t threads,
+                   void **arguments)
+{
+    unsigned block = threads == 1 ? 1 : 256;
+    unsigned grid = (unsigned)((threads + block - 1) / block);
+
+    CU(LaunchKernel, kernel(name), grid, 1, 1, block, 1, 1, 0, stream, arguments, NULL);
+}
+
+void gpu_spin(struct sl_cu_stream *stream, int64_t ns)
+{
+    uint64_t time = (uint64_t)ns;
+
+    launch("spin", stream, 1, (void *[]){ &time });
+}
+
+void gpu_fill(struct sl_cu_stream *stream, uint64_t words, uint64_t count, uint32_t value)
+{
+    launch("fill", stream, count, (void *[]){ &words, &count, &value });
+}
+
+void gpu_store(struct sl_cu_stream *stream, uint64_t word, uint64_t value)
+{
+    launch("store", stream, 1, (void *[]){ &word, &value });
+}
+
+uint64_t gpu_memory(size_t bytes)
+{
+    uint64_t address;
+
+    CHECK(memory_count < 64);
+    CU(MemAlloc, &address, bytes);
+    memories[memory_count++] = address;
+    return address;
+}
+
+uint64_t gpu_differ(struct sl_cu_stream *stream, uint64_t words, uint64_t count, uint32_t value)
+{
+    uint64_t bad = gpu_memory(4);
+    uint32_t found = 77;
+
+    CU(MemsetD8Async, bad, 0, 4, stream);
+    launch("check", stream, count, (void *[]){ &words, &count, &value, &bad });
+    CU(MemcpyDtoHAsync, &found, bad, 4, stream);
+    CU(StreamSynchronize, stream);
+    return found;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * For tests of what a GPU does. Each runs twice: against the fake driver (suite fake, everywhere)
+ * and on a GPU (suite gpu), where it skips itself if there is none. In both the test is the rest of
+ * the program: by `cu` it calls the driver as it likes.
+ */
+#ifndef GPU_KIT_H
+#define GPU_KIT_H
+
+#include <stdbool.h>
+
+#include <sluice/device.h>
+
+#include "gpu/more.h"
+#include "harness/test.h"
+
+struct gpu_driver {
+#define GPU_MEMBER(name, version, parameters, arguments) int(*name) parameters;
+    SL_CUDA_FUNCTIONS(GPU_MEMBER)
+    MORE_FUNCTIONS(GPU_MEMBER)
+#undef GPU_MEMBER
+};
+extern struct gpu_driver cu;
+
+/* First in every test: without a GPU it is skipped. */
+void gpu_begin(void);
+
+/* The same for those that need more of them. */
+void gpu_begin_with(int devices);
+
+bool gpu_is_fake(void);
+
+/* The driver's answer must be 0. */
+#define CU(name, ...) gpu_check(__FILE__, __LINE__, "cu" #name, cu.name(__VA_ARGS__))
+void gpu_check(const char *file, int line, const char *function, int code);
+
+/* Makes the primary context of a GPU the thread's current one, as the CUDA runtime does. It is kept
+ * until gpu_end. */
+struct sl_cu_context *gpu_use(int device);
+void gpu_end(void);
+
+/* A stream as another library would make it. */
+struct sl_cu_stream *gpu_stream(unsigned flags);
+
+/* Opens "cuda:0". */
+struct sluice_device gpu_open(void);
+struct sl_cu_stream *gpu_native(struct sluice_stream stream);
+
+/* Work. Kernels are loaded on first use of a context. */
+extern const char gpu_kernels[];
+void gpu_spin(struct sl_cu_stream *stream, int64_t ns);
+void gpu_fill(struct sl_cu_stream *stream, uint64_t words, uint64_t count, uint32_t value);
+void gpu_store(struct sl_cu_stream *stream, uint64_t word, uint64_t value);
+uint64_t gpu_memory(size_t bytes); /* until gpu_end */
+
+/* Copies behind the stream's work and counts the words that are not `value`; waits. */
+uint64_t gpu_differ(struct sl_cu_stream *stream, uint64_t words, uint64_t count, uint32_t value);
+
+/* How long a spin takes that must be noticed, and what counts as none of it. */
+#define SPIN (60 * SLUICE_MS)
+#define SOON (SPIN / 3)
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Streams of a GPU: how they are made, and what waits for what.
+ */
+#include <string.h>
+
+#include "gpu/kit.h"
+
+struct scene {
+    struct sluice_device device;
+    struct sluice_stream first, second;
+};
+
+static struct scene set_up(void)
+{
+    struct scene scene;
+
+    gpu_begin();
+    gpu_use(0);
+    scene.device = gpu_open();
+    CHECK_OK(sluice_stream_create(scene.device, NULL, &scene.first));
+    CHECK_OK(sluice_stream_create(scene.device, NULL, &scene.second));
+    gpu_spin(gpu_native(scene.first), 0); /* the first launch takes longer */
+    gpu_spin(NULL, 0);
+    CHECK_OK(sluice_device_synchronize(scene.device));
+    return scene;
+}
+
+static void tear_down(struct scene *scene)
+{
+    CHECK_OK(sluice_device_close(&scene->device));
+    gpu_end();
+}
+
+static struct sluice_stream_info info_of(struct sluice_stream stream)
+{
+    struct sluice_stream_info info = { .size = sizeof info };
+
+    CHECK_OK(sluice_stream_info(stream, &info));
+    return info;
+}
+
+TEST(made_as_asked)
+{
+    struct scene scene = set_up();
+    struct sluice_stream_params params = { .size = sizeof params, .priority = -1000 };
+    struct sluice_stream stream;
+    unsigned flags;
+
+    CHECK(gpu_native(scene.first) != NULL);
+    CU(StreamGetFlags, gpu_native(scene.first), &flags);
+    CHECK_EQ(flags, SL_CU_STREAM_NON_BLOCKING);
+    CHECK_EQ(info_of(scene.first).blocking, 0);
+    CHECK_EQ(info_of(scene.first).priority, 0);
+
+    params.blocking = 1;
+    CHECK_OK(sluice_stream_create(scene.device, &params, &stream));
+    CU(StreamGetFlags, gpu_native(stream), &flags);
+    CHECK_EQ(flags, 0);
+    CHECK_EQ(info_of(stream).blocking, 1);
+    int sooner = info_of(stream).priority; /* the nearest that the GPU has */
+    CHECK(sooner < 0 && sooner > -1000);
+    int priority;
+    CU(StreamGetPriority, gpu_native(stream), &priority);
+    CHECK_EQ(priority, sooner);
+    CHECK_OK(sluice_stream_destroy(&stream));
+    tear_down(&scene);
+}
+
+TEST(the_default_stream)
+{
+    struct scene scene = set_up();
+    struct sluice_stream stream, again;
+
+    CHECK_OK(sluice_stream_default(scene.device, &stream));
+    CHECK_OK(sluice_stream_default(scene.device, &again));
+    CHECK_EQ(stream.id, again.id);
+    CHECK(gpu_native(stream) == NULL);
+    CHECK_EQ(info_of(stream).kind, SLUICE_STREAM_DEFAULT);
+    CHECK_EQ(info_of(stream).blocking, 1);
+    gpu_spin(NULL, SPIN);
+    CHECK_RESULT(sluice_stream_query(stream), SLUICE_NOT_READY);
+    CHECK_OK(sluice_stream_synchronize(stream));
+    CHECK_OK(sluice_stream_query(stream));
+    CHECK_RESULT(sluice_stream_destroy(&again), SLUICE_E_INVALID);
+    tear_down(&scene);
+}
+
+TEST(query_and_synchronize_tell_the_truth)
+{
+    struct scene scene = set_up();
+    int64_t began = test_now();
+
+    CHECK_OK(sluice_stream_query(scene.first));
+    gpu_spin(gpu_native(scene.first), SPIN);
+    CHECK_SAYS(sluice_stream_query(scene.first), SLUICE_NOT_READY, "still has work");
+    CHECK_OK(sluice_stream_query(scene.second));
+    CHECK_OK(sluice_stream_synchronize(scene.first));
+    CHECK_GE(test_now() - began, SPIN * 9 / 10);
+    CHECK_OK(sluice_stream_query(scene.first));
+    tear_down(&scene);
+}
+
+TEST(destroy_waits_for_nothing)
+{
+    struct scene scene = set_up();
+    uint64_t memory = gpu_memory(4096);
+    struct sl_cu_stream *native = gpu_native(scene.first);
+    struct sluice_event event;
+
+    gpu_spin(native, SPIN);
+    gpu_fill(native, memory, 1024, 5);
+    CHECK_OK(sluice_event_create(scene.device, 0, &event));
+    CHECK_OK(sluice_event_record(event, scene.first));
+    int64_t began = test_now();
+    CHECK_OK(sluice_stream_destroy(&scene.first));
+    CHECK_LE(test_now() - began, SOON);
+    CHECK_RESULT(sluice_event_query(event), SLUICE_NOT_READY); /* and its work still runs */
+    CHECK_OK(sluice_event_synchronize(event));
+    CHECK_EQ(gpu_differ(gpu_native(scene.second), memory, 1024, 5), 0);
+    tear_down(&scene);
+}
+
+TEST(a_stream_does_not_wait_for_the_default_stream_unless_it_is_blocking)
+{
+    struct scene scene = set_up();
+    struct sluice_stream_params params = { .size = sizeof params, .blocking = 1 };
+    struct sluice_stream blocking;
+
+    CHECK_OK(sluice_stream_create(scene.device, &params, &blocking));
+    int64_t began = test_now();
+    gpu_spin(NULL, SPIN);
+    gpu_spin(gpu_native(scene.first), 0);
+    CHECK_OK(sluice_stream_synchronize(scene.first));
+    CHECK_LE(test_now() - began, SOON);
+    gpu_spin(gpu_native(blocking), 0);
+    CHECK_OK(sluice_stream_synchronize(blocking));
+    CHECK_GE(test_now() - began, SPIN * 9 / 10);
+    tear_down(&scene);
+}
+
+/* Work on `first`, then `second` reads it, in order or not. */
+TEST(a_stream_waits_for_another)
+{
+    struct scene scene = set_up();
+    uint64_t memory = gpu_memory(4 << 20);
+    struct sl_cu_stream *first = gpu_native(scene.first), *second = gpu_native(scene.second);
+
+    for (uint32_t round = 1; round <= 20; round++) {
+        gpu_spin(first, 2 * SLUICE_MS);
+        gpu_fill(first, memory, 1 << 20, round);
+        CHECK_OK(sluice_stream_wait_stream(scene.second, scene.first));
+        CHECK_EQ(gpu_differ(second, memory, 1 << 20, round), 0);
+    }
+    /* It binds to what was queued then, and the CPU does not wait. */
+    int64_t began = test_now();
+    CHECK_OK(sluice_stream_wait_stream(scene.second, scene.first));
+    gpu_spin(first, SPIN);
+    CHECK_OK(sluice_stream_synchronize(scene.second));
+    CHECK_LE(test_now() - began, SOON);
+    tear_down(&scene);
+}
+
+TEST(a_stream_waits_for_an_event_as_it_was)
+{
+    struct scene scene = set_up();
+    struct sl_cu_stream *first = gpu_native(scene.first);
+    struct sluice_event event;
+
+    CHECK_OK(sluice_event_create(scene.device, 0, &event));
+    CHECK_SAYS(sluice_stream_wait_event(scene.second, event), SLUICE_E_NOT_RECORDED,
+               "never recorded");
+    CHECK_OK(sluice_event_record(event, scene.first));
+    CHECK_OK(sluice_stream_wait_event(scene.second, event));
+    int64_t began = test_now();
+    gpu_spin(first, SPIN);
+    CHECK_OK(sluice_event_record(event, scene.first)); /* too late for the wait above */
+    CHECK_OK(sluice_stream_synchronize(scene.second));
+    CHECK_LE(test_now() - began, SOON);
+    CHECK_OK(sluice_stream_wait_event(scene.second, event));
+    CHECK_RESULT(sluice_stream_query(scene.second), SLUICE_NOT_READY);
+    CHECK_OK(sluice_stream_synchronize(scene.second));
+    CHECK_GE(test_now() - began, SPIN * 9 / 10);
+    tear_down(&scene);
+}
+
+/* Two spins side by side, and as a control one behind the other. */
+TEST(streams_run_side_by_side)
+{
+    struct scene scene = set_up();
+    struct sl_cu_stream *first = gpu_native(scene.first), *second = gpu_native(scene.second);
+
+    int64_t began = test_now();
+    gpu_spin(first, SPIN);
+    gpu_spin(second, SPIN);
+    CHECK_OK(sluice_device_synchronize(scene.device));
+    CHECK_LE(test_now() - began, SPIN * 17 / 10);
+    began = test_now();
+    gpu_spin(first, SPIN);
+    CHECK_OK(sluice_stream_wait_stream(scene.second, scene.first));
+    gpu_spin(second, SPIN);
+    CHECK_OK(sluice_device_synchronize(scene.device));
+    CHECK_GE(test_now() - began, SPIN * 18 / 10);
+    tear_down(&scene);
+}
+
+static void count_release(void *user)
+{
+    ++*(int *)user;
+}
+
+TEST(streams_of_others)
+{
+    struct scene scene = set_up();
+    struct sl_cu_stream *plain = gpu_stream(0), *apart = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
+    struct sluice_stream wrapped[5];
+    uintptr_t natives[5] = { (uintptr_t)plain, (uintptr_t)apart, 0, 1, 2 };
+    int released = 0;
+
+    for (int i = 0; i < 5; i++) {
+        CHECK_OK(
+            sluice_stream_wrap(scene.device, natives[i], count_release, &released, &wrapped[i]));
+        CHECK_EQ(info_of(wrapped[i]).kind, SLUICE_STREAM_BORROWED);
+        CHECK_EQ(info_of(wrapped[i]).blocking, i != 1);
+        CHECK((uintptr_t)gpu_native(wrapped[i]) == natives[i]);
+        gpu_spin((struct sl_cu_stream *)natives[i], SPIN);
+        CHECK_RESULT(sluice_stream_query(wrapped[i]), SLUICE_NOT_READY);
+        CHECK_OK(sluice_stream_synchronize(wrapped[i]));
+        CHECK_OK(sluice_stream_wait_stream(wrapped[i], scene.first));
+    }
+    CHECK_EQ(released, 0);
+    for (int i = 0; i < 5; i++)
+        CHECK_OK(sluice_stream_destroy(&wrapped[i]));
+    CHECK_EQ(released, 5);
+    gpu_spin(plain, 0); /* they live on */
+    CU(StreamSynchronize, plain);
+    CU(StreamSynchronize, apart);
+    CU(StreamDestroy, plain);
+    CU(StreamDestroy, apart);
+    tear_down(&scene);
+}
+
+TEST(streams_of_another_context_are_refused)
+{
+    struct scene scene = set_up();
+    struct sl_cu_context *other;
+    struct sluice_stream wrapped = { 42 };
+    int released = 0;
+
+    CU(CtxCreate, &other, 0, 0); /* current from now on */
+    struct sl_cu_stream *foreign = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
+    CHECK_SAYS(
+        sluice_stream_wrap(scene.device, (uintptr_t)foreign, count_release, &released, &wrapped),
+        SLUICE_E_WRONG_DEVICE, "primary");
+    CHECK_EQ(wrapped.id, 42);
+    CHECK_EQ(released, 0);
+    CU(StreamDestroy, foreign);
+    CU(CtxDestroy, other);
+    gpu_use(0);
+    tear_down(&scene);
+}
+
+/* The driver gives a destroyed stream's address to another one; our handle is not fooled. */
+TEST(an_address_used_again_revives_nothing)
+{
+    struct scene scene = set_up();
+    struct sluice_stream old = scene.first;
+    struct sl_cu_stream *native = gpu_native(old);
+    bool again = false;
+
+    CHECK_OK(sluice_stream_destroy(&scene.first));
+    for (int i = 0; i < 100 && !again; i++) {
+        struct sluice_stream next;
+        CHECK_OK(sluice_stream_create(scene.device, NULL, &next));
+        again = gpu_native(next) == native;
+        CHECK_SAYS(sluice_stream_query(old), SLUICE_E_STALE, "was destroyed");
+    }
+    CHECK_OK(sluice_device_close(&scene.device));
+    gpu_end();
+    if (!again)
+        SKIP("no address came again in 100 streams");
+}

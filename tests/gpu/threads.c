@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Threads of a program that uses a GPU in other ways too: their contexts stay as they were, none
+ * holds up another.
+ */
+#include <pthread.h>
+
+#include "gpu/kit.h"
+
+/* All calls once. */
+static void live(struct sluice_device device)
+{
+    struct sluice_stream stream, other, standard, wrapped;
+    struct sluice_stream_info info = { .size = sizeof info };
+    struct sluice_event event, later;
+    double ms;
+
+    CHECK_OK(sluice_stream_create(device, NULL, &stream));
+    CHECK_OK(sluice_stream_create(device, NULL, &other));
+    CHECK_OK(sluice_stream_default(device, &standard));
+    CHECK_OK(sluice_stream_wrap(device, (uintptr_t)gpu_native(other), NULL, NULL, &wrapped));
+    CHECK_OK(sluice_event_create(device, SLUICE_EVENT_TIMING, &event));
+    CHECK_OK(sluice_event_create(device, SLUICE_EVENT_TIMING, &later));
+    CHECK_OK(sluice_event_record(event, stream));
+    CHECK_OK(sluice_stream_wait_event(wrapped, event));
+    CHECK_OK(sluice_stream_wait_stream(standard, wrapped));
+    CHECK_OK(sluice_event_record(later, standard));
+    CHECK_OK(sluice_event_synchronize(later));
+    CHECK_OK(sluice_event_query(event));
+    CHECK_OK(sluice_event_elapsed(event, later, &ms));
+    CHECK_OK(sluice_stream_synchronize(standard));
+    CHECK_OK(sluice_stream_query(stream));
+    CHECK_OK(sluice_stream_info(standard, &info));
+    CHECK_OK(sluice_device_synchronize(device));
+    CHECK_OK(sluice_event_destroy(&event));
+    CHECK_OK(sluice_stream_destroy(&wrapped));
+    CHECK_OK(sluice_stream_destroy(&other));
+    CHECK_OK(sluice_device_reset(device));
+}
+
+static struct sl_cu_context *current(void)
+{
+    struct sl_cu_context *context;
+
+    CU(CtxGetCurrent, &context);
+    return context;
+}
+
+static void *live_without_context(void *shared)
+{
+    CHECK(current() == NULL);
+    live(*(struct sluice_device *)shared);
+    CHECK(current() == NULL);
+    return NULL;
+}
+
+TEST(a_thread_needs_no_context)
+{
+    struct sluice_device device;
+    pthread_t thread;
+
+    gpu_begin();
+    device = gpu_open();
+    CHECK(current() == NULL);
+    CHECK(pthread_create(&thread, NULL, live_without_context, &device) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    live(device);
+    CHECK(current() == NULL);
+    CHECK_OK(sluice_device_close(&device));
+}
+
+TEST(a_context_of_the_programs_own_stays_current)
+{
+    struct sl_cu_context *own, *below = NULL;
+    struct sluice_device device;
+
+    gpu_begin();
+    CU(CtxCreate, &own, 0, 0);
+    device = gpu_open();
+    CHECK(current() == own);
+    live(device);
+    CHECK(current() == own);
+    CHECK_OK(sluice_device_close(&device));
+    CHECK(current() == own);
+    CU(CtxPopCurrent, &below);
+    CHECK(below == own);
+    CHECK(current() == NULL); /* nothing was left under it */
+    CU(CtxDestroy, own);
+}
+
+struct waiter {
+    struct sluice_stream stream;
+    _Atomic bool done;
+};
+
+static void *wait_for(void *shared)
+{
+    struct waiter *waiter = shared;
+
+    CHECK_OK(sluice_stream_synchronize(waiter->stream));
+    waiter->done = true;
+    return NULL;
+}
+
+/* One thread waits for long work; another does its own meanwhile, on another stream. */
+TEST(a_thread_that_waits_holds_up_nobody)
+{
+    struct waiter waiter = { .done = false };
+    struct sluice_device device;
+    struct sluice_stream stream;
+    struct sluice_event event;
+    pthread_t thread;
+
+    gpu_begin();
+    gpu_use(0);
+    device = gpu_open();
+    CHECK_OK(sluice_stream_create(device, NULL, &waiter.stream));
+    CHECK_OK(sluice_stream_create(device, NULL, &stream));
+    CHECK_OK(sluice_event_create(device, 0, &event));
+    gpu_spin(gpu_native(waiter.stream), 0);
+    CHECK_OK(sluice_device_synchronize(device));
+    gpu_spin(gpu_native(waiter.stream), 6 * SPIN);
+    CHECK(pthread_create(&thread, NULL, wait_for, &waiter) == 0);
+    test_nap(SPIN / 6);
+    for (int i = 0; i < 200; i++) {
+        CHECK_OK(sluice_event_record(event, stream));
+        CHECK_OK(sluice_event_synchronize(event));
+    }
+    CHECK(!waiter.done);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK_OK(sluice_device_close(&device));
+    gpu_end();
+}
+
+struct crowd {
+    struct sluice_device device;
+};
+
+static void *jostle(void *shared)
+{
+    struct crowd *crowd = shared;
+
+    for (long i = 0; i < test_scale(100); i++) {
+        struct sluice_stream stream;
+        struct sluice_event event;
+        CHECK_OK(sluice_stream_create(crowd->device, NULL, &stream));
+        CHECK_OK(sluice_event_create(crowd->device, 0, &event));
+        CHECK_OK(sluice_event_record(event, stream));
+        CHECK_OK(sluice_event_synchronize(event));
+        CHECK_OK(sluice_event_destroy(&event));
+        CHECK_OK(sluice_stream_destroy(&stream));
+    }
+    return NULL;
+}
+
+TEST(many_threads_on_one_device)
+{
+    struct crowd crowd;
+    pthread_t threads[8];
+
+    gpu_begin();
+    crowd.device = gpu_open();
+    for (int i = 0; i < 8; i++)
+        CHECK(pthread_create(&threads[i], NULL, jostle, &crowd) == 0);
+    for (int i = 0; i < 8; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    CHECK_OK(sluice_device_close(&crowd.device));
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+#include "hostile/act.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/belongings.h"
+
+#define NAP (100 * SLUICE_MS)       /* the honest run so long before, with and after the act */
+#define MOST_FDS (64 * 3 + 32 * 2 + 4) /* of a writer, beyond its own: places, guests, passing ones */
+#define MOST_MEMORY 4096            /* KiB that a writer may grow by */
+#define WORST (2 * SLUICE_S)        /* begin and commit, with all that this machine does besides */
+
+/* ---- acts ---- */
+
+static struct act *acts;
+static bool done;
+
+void act_register(struct act *act)
+{
+    act->next = acts;
+    acts = act;
+}
+
+void act_done(void)
+{
+    if (!done)
+        role_say("done");
+    done = true;
+}
+
+bool act_lasts(int64_t *since, int64_t ms)
+{
+    if (*since == 0)
+        *since = test_now();
+    return test_now() - *since < ms * SLUICE_MS;
+}
+
+ROLE(hostile)
+{
+    signal(SIGPIPE, SIG_IGN);
+    for (struct act *act = acts; act; act = act->next) {
+        if (strcmp(act->label, argv[1]) != 0)
+            continue;
+        act->run();
+        act_done();
+        for (;;)
+            pause();
+    }
+    FAIL("there is no act %s", argv[1]);
+}
+
+struct child act_start(const char *label, int seconds)
+{
+    struct child hostile = role_start("hostile", label, NULL);
+    child_expect(&hostile, "done", seconds);
+    return hostile;
+}
+
+/* ---- the honest side of a hostile reader ---- */
+
+struct sluice_channel_info honest_info(const char *name)
+{
+    struct sluice_channel_info info = { .size = sizeof info };
+    int64_t began = test_now();
+
+    CHECK_OK(sluice_channel_info(name, (int64_t)(SLUICE_S * test_slowness()), &info, NULL, 0));
+    CHECK_LE(test_now() - began, (int64_t)(SLUICE_S * test_slowness()));
+    return info;
+}
+
+/* A slot that it has grown by has a descriptor, too. */
+static int fds_beside_slots(const struct child *writer)
+{
+    uint32_t slots;
+    int fds;
+    do {
+        slots = honest_info("cam").slots;
+        fds = process_fds(writer->pid);
+    } while (honest_info("cam").slots != slots);
+    return fds - (int)slots;
+}
+
+struct honest honest_begin(const struct bounds *bounds)
+{
+    const char *const *o = bounds->options;
+    struct honest honest;
+
+    test_dir();
+    honest.writer = kit_start("writer", "name=cam", o[0] ? o[0] : "bytes=65536", o[0] ? o[1] : NULL, o[0] ? o[2] : NULL,
+                              NULL);
+    child_expect(&honest.writer, "open", 10);
+    honest.newest = kit_start("reader", NULL);
+    honest.recorder = kit_start("reader", "mode=1", NULL);
+    child_expect(&honest.newest, "open", 10);
+    child_expect(&honest.recorder, "open", 10);
+    TELL(&honest.newest, "run", "running");
+    TELL(&honest.recorder, "run", "running");
+    TELL(&honest.writer, "run 1000", "running");
+    test_nap(NAP);
+    honest.fds = fds_beside_slots(&honest.writer);
+    honest.memory = process_memory(honest.writer.pid).own;
+    return honest;
+}
+
+void honest_during(const struct honest *honest, const struct bounds *bounds)
+{
+    uint64_t before = honest_info("cam").committed;
+
+    test_nap(NAP);
+    CHECK_LE(fds_beside_slots(&honest->writer), honest->fds + (bounds->fds ? bounds->fds : MOST_FDS));
+    struct sluice_channel_info info = honest_info("cam");
+    CHECK(bounds->starves || info.committed > before); /* it goes on */
+    CHECK_GE(info.refused, bounds->refused);
+    CHECK_GE(info.evicted, bounds->evicted);
+    if (bounds->leaves)
+        CHECK_SOON(honest_info("cam").readers == 2, 5);
+    if (bounds->full)
+        return;
+    struct child another = kit_start("reader", "open_ms=9000", NULL); /* a crowd may be at the door */
+    child_expect(&another, "open", 10);
+    TELL(&another, "take 2000", "took");
+    role_stop(&another);
+}
+
+/* Its frames came one after the other, whole. */
+static void check_reading(struct child *reader, long long committed)
+{
+    const char *answer = ask(reader, "stop");
+
+    CHECK_EQ(NUMBER(answer, "torn"), 0);
+    CHECK_EQ(NUMBER(answer, "back"), 0);
+    CHECK_EQ(NUMBER(answer, "lost"), 0);
+    CHECK_EQ(NUMBER(answer, "sessions"), 1);
+    CHECK_GE(NUMBER(answer, "ran") * 10, committed); /* this machine may be busy */
+    CHECK_GE(NUMBER(answer, "last"), committed);
+}
+
+void honest_end(struct honest *honest, const struct bounds *bounds)
+{
+    CHECK_SOON(honest_info("cam").readers == 2, 5);
+    CHECK_SOON(fds_beside_slots(&honest->writer) <= honest->fds, 5);
+    test_nap(NAP);
+    if (test_slowness() <= 1)
+        CHECK_LE(process_memory(honest->writer.pid).own, honest->memory + MOST_MEMORY);
+    long long committed = (long long)honest_info("cam").committed;
+    test_nap(NAP);
+    const char *answer = ask(&honest->writer, "stop");
+    CHECK_LE(NUMBER(answer, "worst"), (long long)((double)WORST * test_slowness()));
+    if (!bounds->drops && !bounds->starves)
+        CHECK_EQ(NUMBER(answer, "dropped"), 0);
+    check_reading(&honest->newest, committed);
+    check_reading(&honest->recorder, committed);
+    role_stop(&honest->newest);
+    role_stop(&honest->recorder);
+    role_stop(&honest->writer);
+}
+
+void act_against_writer(const char *label, const struct bounds *bounds)
+{
+    struct honest honest = honest_begin(bounds);
+    struct child hostile = act_start(label, bounds->seconds);
+
+    honest_during(&honest, bounds);
+    child_kill(&hostile, SIGKILL);
+    honest_end(&honest, bounds);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Hostile readers that send descriptors: nobody asked for any. From Linux 6.16 on the kernel lets none
+ * through to a writer; before it they are closed, and that takes no time either.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "harness/belongings.h"
+#include "hostile/foe.h"
+#include "os/os.h"
+
+/* Sends the message with as many copies of the descriptor, at whatever step. */
+static void send_with(enum foe_step step, int fd, int count)
+{
+    union sl_message hello = foe_hello(), ack = SL_MESSAGE(SL_MSG_ACK, ack);
+    const union sl_message *message = step == CONNECTED ? &hello : &ack;
+    int fds[RAW_FDS];
+    struct foe foe;
+
+    for (int i = 0; i < count; i++)
+        fds[i] = fd;
+    CHECK(foe_go(&foe, step, NULL));
+    ack.ack.memory = foe.memory;
+    (void)raw_send(foe.fd, message, message->header.size, fds, count);
+    (void)raw_send(foe.fd, "x", 1, fds, count);
+    if (foe.wake >= 0)
+        (void)raw_send(foe.wake, "x", 1, fds, count);
+    foe_close(&foe);
+}
+
+HOSTILE_READER(descriptors_of_every_kind, .refused = 0)
+{
+    for (int kind = 0; kind < FOE_FDS; kind++) {
+        int fd = foe_fd(kind);
+        if (fd < 0)
+            continue;
+        for (int count = 1; count <= 4; count++)
+            send_with(CONNECTED, fd, count);
+        send_with(GIVEN, fd, 1);
+        send_with(ARRIVED, fd, 1);
+        close(fd);
+    }
+}
+
+HOSTILE_READER(descriptors_by_the_hundred, .refused = 0)
+{
+    int fd = foe_fd(0);
+    for (int round = 0; round < 20; round++) {
+        send_with(CONNECTED, fd, 253);
+        send_with(GIVEN, fd, 253);
+        send_with(ARRIVED, fd, 100);
+    }
+}
+
+HOSTILE_READER(descriptors_that_linger, .refused = 0)
+{
+    for (int i = 0; i < 5; i++) {
+        int fd = foe_lingering();
+        if (fd < 0)
+            return;
+        struct foe foe;
+        union sl_message hello = foe_hello();
+        CHECK(foe_go(&foe, i % 2 ? ARRIVED : CONNECTED, NULL));
+        (void)raw_send(foe.fd, &hello, hello.header.size, &fd, 1);
+        if (foe.wake >= 0)
+            (void)raw_send(foe.wake, "x", 1, &fd, 1);
+        foe_close_lingering(fd);
+    }
+}
+
+/* It is sent all that a reader is sent, and takes none of it: descriptors in flight count for the writer's
+ * user. */
+HOSTILE_READER(descriptors_are_never_taken, .refused = 0)
+{
+    struct foe foe;
+    for (int i = 0; i < 40; i++)
+        CHECK(foe_go(&foe, GREETED, NULL));
+}
+
+/* ---- where the kernel does let them through ---- */
+
+static void pair_of(int pair[2])
+{
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+}
+
+static void send_lingering(int fd)
+{
+    int lingering = foe_lingering();
+    if (lingering < 0)
+        SKIP("no network here");
+    CHECK(raw_send(fd, "x", 1, &lingering, 1));
+    close(lingering); /* ours is not the last one then */
+}
+
+TEST(what_lingers_keeps_nobody_who_receives_it)
+{
+    int pair[2], fds[SL_OS_MAX_FDS], count;
+    char bytes[8];
+    size_t size;
+
+    TEST_KEEPS_FDS(); /* the listener that never reads */
+    pair_of(pair);
+    send_lingering(pair[0]);
+    int64_t began = test_now();
+    CHECK_OK(sl_os_receive(pair[1], bytes, sizeof bytes, &size, fds, &count));
+    CHECK_EQ(count, 1);
+    sl_os_discard(fds, count);
+    send_lingering(pair[0]);
+    CHECK(sl_os_drain(pair[1]));
+    for (int i = 0; i < 100; i++) /* not received at all, and behind what looks like the end */
+        CHECK(raw_send(pair[0], "", 0, NULL, 0));
+    send_lingering(pair[0]);
+    sl_os_hang_up(pair[1]);
+    CHECK_LE(test_now() - began, 5 * SLUICE_S);
+    close(pair[0]);
+}
+
+TEST(descriptors_of_empty_messages_are_closed)
+{
+    int pair[2], fd = foe_fd(0);
+
+    pair_of(pair);
+    int before = process_fds(getpid());
+    for (int i = 0; i < 3; i++) {
+        CHECK(raw_send(pair[0], "", 0, &fd, 1));
+        if (i < 2)
+            (void)sl_os_drain(pair[1]);
+        CHECK_EQ(process_fds(getpid()), before);
+    }
+    sl_os_hang_up(pair[1]);
+    CHECK_EQ(process_fds(getpid()), before - 1);
+    close(pair[0]);
+    close(fd);
+}
+
+/* Asked without Sluice. */
+static bool kernel_can_refuse(void)
+{
+    int pair[2], no = 0;
+
+    pair_of(pair);
+    int r = setsockopt(pair[0], SOL_SOCKET, 83 /* SO_PASSRIGHTS */, &no, sizeof no);
+    close(pair[0]);
+    close(pair[1]);
+    return r == 0;
+}
+
+TEST(a_socket_may_take_no_descriptors)
+{
+    int pair[2], fd = foe_fd(0);
+    union sl_message message;
+
+    if (!kernel_can_refuse())
+        SKIP("this kernel is older than Linux 6.16");
+    pair_of(pair);
+    sl_os_take_no_descriptors(pair[1]);
+    CHECK(!raw_send(pair[0], "x", 1, &fd, 1));
+    CHECK_EQ(errno, EPERM);
+    CHECK(raw_send(pair[0], "x", 1, NULL, 0));
+    CHECK_EQ(raw_receive(pair[1], &message, NULL, NULL), 1);
+    CHECK(raw_send(pair[1], "x", 1, &fd, 1)); /* the other way */
+    close(pair[0]);
+    close(pair[1]);
+    close(fd);
+}
+
+TEST(a_writer_takes_no_descriptors)
+{
+    int fd = foe_fd(0);
+    struct foe foe;
+
+    if (!kernel_can_refuse())
+        SKIP("this kernel is older than Linux 6.16");
+    sluice_writer *writer = kit_writer("cam", 4096);
+    CHECK(foe_go(&foe, CONNECTED, NULL));
+    CHECK(!raw_send(foe.fd, "x", 1, &fd, 1));
+    CHECK_EQ(errno, EPERM);
+    foe_close(&foe);
+    CHECK(foe_go(&foe, ARRIVED, NULL));
+    CHECK(!raw_send(foe.fd, "x", 1, &fd, 1));
+    CHECK(!raw_send(foe.wake, "x", 1, &fd, 1));
+    foe_close(&foe);
+    close(fd);
+    CHECK_SOON(kit_writer_stats(writer).readers == 0, 5);
+    CHECK_OK(sluice_writer_close(&writer));
+}

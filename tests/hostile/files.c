@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What lies in a folder of channels, what is in names, and where channels are looked for.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "hostile/foe.h"
+#include "util/hooks.h"
+
+/* ---- control characters ---- */
+
+#define ESCAPES "\x1b]0;gone\x07\x1b[2J\n\r\t\x7f\xc2\x9b" "x" /* C1 as UTF-8, too */
+
+static void check_plain(const char *text)
+{
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++)
+        if (*c < 0x20 || *c == 0x7f || (c[0] == 0xc2 && c[1] < 0xa0))
+            FAIL("a control character %02x is in \"%s\"", *c, text);
+}
+
+static char logged[4096];
+
+static void log_line(void *user, enum sluice_log_level level, const char *text)
+{
+    (void)user;
+    (void)level;
+    snprintf(logged + strlen(logged), sizeof logged - strlen(logged), "%s", text);
+}
+
+TEST(control_characters_in_a_readers_name_go_nowhere)
+{
+    struct sluice_channel_info info = { .size = sizeof info };
+    struct sluice_reader_info readers[1];
+    union sl_message hello = foe_hello();
+    struct foe foe;
+
+    sluice_log_set(log_line, NULL, SLUICE_LOG_DEBUG);
+    sluice_writer *writer = kit_writer("cam", 4096);
+    memcpy(hello.hello.program, ESCAPES, sizeof ESCAPES);
+    CHECK(foe_go(&foe, ARRIVED, &hello));
+    CHECK_OK(sluice_channel_info("cam", SLUICE_DEFAULT, &info, readers, 1));
+    CHECK_EQ(info.readers, 1);
+    CHECK_HAS(readers[0].program, "gone"); /* it is this one */
+    check_plain(readers[0].program);
+    foe_close(&foe);
+    CHECK_SOON(kit_writer_stats(writer).readers == 0, 5);
+    CHECK_OK(sluice_writer_close(&writer));
+    CHECK_HAS(logged, "gone");
+    check_plain(logged);
+}
+
+static void refuse_with_escapes(struct fake *fake, union sl_message *message, int *fds, int *count)
+{
+    (void)fake;
+    while (*count)
+        close(fds[--*count]);
+    *message = (union sl_message)SL_MESSAGE(SL_MSG_REFUSE, refuse);
+    message->refuse.result = SLUICE_E_PERMISSION;
+    strcpy(message->refuse.text, ESCAPES);
+}
+
+TEST(control_characters_in_a_writers_sentence_go_nowhere)
+{
+    struct fake fake = { .spoil = refuse_with_escapes };
+    struct sluice_reader_params params = kit_reader_params("cam");
+    sluice_reader *reader;
+
+    test_dir();
+    fake_start(&fake);
+    CHECK_SAYS(sluice_reader_open(&reader, &params), SLUICE_E_PERMISSION, "gone");
+    check_plain(sluice_last_error());
+    fake_stop(&fake);
+}
+
+TEST(a_folder_full_of_strange_names)
+{
+    static const char *const names[] = { "\x1b[2J", "a b", "x\ny", ".hidden", "x.lock", "x.tmp", "\xff\xfe", "-", "~", "*" };
+    struct sluice_registry_entry entries[4];
+    size_t count;
+    char path[600];
+
+    test_dir();
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct sockaddr_un address = raw_address(names[i]);
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        CHECK(bind(fd, (struct sockaddr *)&address, sizeof address) == 0);
+        close(fd);
+    }
+    for (int i = 0; i < 2000; i++) { /* dead ones */
+        snprintf(path, sizeof path, "%s/dead%d", test_dir(), i);
+        CHECK_EQ(mknod(path, S_IFSOCK | 0600, 0), 0);
+    }
+    sluice_writer *writer = kit_writer("cam", 4096);
+    int64_t began = test_now();
+    CHECK_OK(sluice_registry_list(NULL, entries, 4, &count));
+    CHECK_LE(test_now() - began, (int64_t)(2e9 * test_slowness()));
+    CHECK_EQ(count, 2000 + 1 + 1); /* "-" is a name */
+    CHECK_STR(entries[1].name, "cam");
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+/* ---- what a killed writer leaves ---- */
+
+static void die_here(const char *name)
+{
+    if (strcmp(name, "before_rename") == 0)
+        raise(SIGKILL);
+}
+
+ROLE(dies_before_its_socket_has_its_name)
+{
+    struct sluice_format format = kit_format(4096);
+    struct sluice_writer_params params = kit_writer_params("other", &format);
+    sluice_writer *writer;
+
+    sl_kill_point_hook = die_here;
+    (void)sluice_writer_open(&writer, &params);
+    return 0;
+}
+
+static bool is_there(const char *name)
+{
+    char path[600];
+    struct stat status;
+
+    snprintf(path, sizeof path, "%s/%s", test_dir(), name);
+    return lstat(path, &status) == 0;
+}
+
+TEST(the_next_writer_sweeps_what_a_killed_one_left)
+{
+    test_dir();
+    struct child dying = role_start("dies_before_its_socket_has_its_name", NULL);
+    CHECK_EQ(child_wait(&dying, 5), -SIGKILL);
+    CHECK(is_there("other.tmp"));
+    sluice_writer *writer = kit_writer("cam", 4096); /* of another name */
+    CHECK(!is_there("other.tmp"));
+    CHECK(is_there("other.lock"));
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+ROLE(holds_a_lock)
+{
+    int fd = open(argv[1], O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    CHECK(fd >= 0 && flock(fd, LOCK_EX) == 0);
+    role_say("locked");
+    (void)role_line();
+    close(fd);
+    return 0;
+}
+
+TEST(what_somebody_is_just_making_is_not_swept)
+{
+    char path[600];
+    const char *folder = test_dir();
+
+    snprintf(path, sizeof path, "%s/busy.tmp", folder);
+    CHECK_EQ(mknod(path, S_IFSOCK | 0600, 0), 0);
+    snprintf(path, sizeof path, "%s/busy.lock", folder);
+    struct child owner = role_start("holds_a_lock", path, NULL);
+    child_expect(&owner, "locked", 5);
+    snprintf(path, sizeof path, "%s/file.tmp", folder); /* no socket */
+    int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    CHECK(fd >= 0);
+    close(fd);
+    sluice_writer *writer = kit_writer("cam", 4096);
+    CHECK(is_there("busy.tmp"));
+    CHECK(is_there("file.tmp"));
+    CHECK_OK(sluice_writer_close(&writer));
+    role_stop(&owner);
+}
+
+/* ---- the folder of a reader ---- */
+
+/* It is what it was when the reader was opened, also when the writer comes back. */
+static void check_folder_stays(const char *given)
+{
+    struct sluice_frame frame;
+    char other[600];
+
+    CHECK_EQ(setenv("SLUICE_DIR", given, 1), 0);
+    struct child writer = kit_start("writer", NULL);
+    child_expect(&writer, "open", 10);
+    sluice_reader *reader = kit_reader("cam", SLUICE_NEWEST);
+    TELL(&writer, "commit 1", "committed");
+    frame = kit_take(reader);
+    kit_give(reader, &frame);
+    child_kill(&writer, SIGKILL);
+
+    struct child next = kit_start("writer", NULL); /* in the same folder */
+    child_expect(&next, "open", 10);
+    snprintf(other, sizeof other, "%s/elsewhere", test_dir());
+    CHECK_EQ(setenv("SLUICE_DIR", other, 1), 0);
+    CHECK_EQ(chdir("/"), 0);
+    TELL(&next, "commit 1", "committed");
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 5 * SLUICE_S, &frame));
+    CHECK(frame.flags & SLUICE_FRAME_NEW_SESSION);
+    kit_give(reader, &frame);
+    CHECK_OK(sluice_reader_close(&reader));
+    role_stop(&next);
+}
+
+TEST(a_readers_folder_is_that_of_its_opening) { check_folder_stays(test_dir()); }
+
+TEST(a_readers_relative_folder_is_that_of_its_opening)
+{
+    char name[600];
+    CHECK_EQ(chdir(test_dir()), 0);
+    snprintf(name, sizeof name, ".");
+    check_folder_stays(name);
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A process that is out of descriptors: a sentence for each call that needs one, what needs none
+ * goes on, and once there are some again nothing else has to be done.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "multi/kit.h"
+
+/* No more than it has, for this process or another. */
+static void set_limit(pid_t pid, rlim_t most)
+{
+    struct rlimit limit;
+
+    CHECK_EQ(prlimit(pid, RLIMIT_NOFILE, NULL, &limit), 0);
+    limit.rlim_cur = most && most < limit.rlim_max ? most : limit.rlim_max;
+    CHECK_EQ(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
+}
+
+static void take_descriptors(pid_t pid)
+{
+    set_limit(pid, 1);
+}
+static void give_descriptors(pid_t pid)
+{
+    set_limit(pid, 0);
+}
+
+static struct child start(const char *role, const char *a, const char *b)
+{
+    struct child child = kit_start(role, a, b, NULL);
+    child_expect(&child, "open", 5);
+    return child;
+}
+
+TEST(a_writer_without_descriptors_lets_readers_in_later)
+{
+    test_dir();
+    struct child writer = start("writer", "bytes=8192", NULL);
+    struct child reader = start("reader", NULL, NULL);
+    TELL(&writer, "commit 1", "committed 1");
+    TELL(&reader, "take 2000", "took 1 ");
+    take_descriptors(writer.pid);
+
+    /* Who wants in is told that nobody answers; who waits goes on waiting. */
+    struct sluice_channel_info info = { .size = sizeof info };
+    sluice_reader *late = NULL;
+    struct sluice_reader_params params = kit_reader_params("cam");
+    params.open_timeout_ns = 200 * SLUICE_MS;
+    CHECK_SAYS(sluice_reader_open(&late, &params), SLUICE_TIMEOUT, "does not answer");
+    CHECK_SAYS(sluice_channel_info("cam", 200 * SLUICE_MS, &info, NULL, 0), SLUICE_TIMEOUT,
+               "does not answer");
+    late = kit_newest(SLUICE_LATER);
+
+    /* Those who are in notice nothing. */
+    TELL(&writer, "commit 1", "committed 2");
+    TELL(&reader, "take 2000", "took 2 missed 0");
+    TELL(&writer, "reformat 100000", "E_NO_DESCRIPTORS");
+    CHECK_HAS(ask(&writer, "last"), "RLIMIT_NOFILE");
+    TELL(&writer, "commit 1", "committed 3");
+    TELL(&reader, "take 2000", "took 3 missed 0 flags 0");
+
+    give_descriptors(writer.pid);
+    TELL(&writer, "reformat 100000", "generation 2");
+    TELL(&writer, "commit 1", "committed 4");
+    TELL(&reader, "take 2000", "took 4 missed 0 flags 2");
+    struct sluice_frame frame;
+    CHECK_SOON(sluice_reader_acquire(late, SLUICE_ON_CPU, SLUICE_S, &frame) == 0, 5);
+    CHECK(kit_whole(&frame, 4));
+    kit_give(late, &frame);
+    CHECK_OK(sluice_reader_close(&late));
+    CHECK_SOON(sluice_channel_info("cam", SLUICE_DEFAULT, &info, NULL, 0) == 0 && info.readers == 1,
+               2);
+    role_stop(&writer);
+    role_stop(&reader);
+}
+
+/* A frame that finds no slot is dropped, as where there is no room to grow. */
+TEST(a_writer_without_descriptors_cannot_grow)
+{
+    test_dir();
+    struct child writer = start("writer", "slots=3", "max_slots=6");
+    struct child readers[2];
+    for (int i = 0; i < 2; i++) {
+        char line[32];
+        readers[i] = start("reader", NULL, NULL);
+        snprintf(line, sizeof line, "committed %d", i + 1);
+        TELL(&writer, "commit 1", line);
+        TELL(&readers[i], "hold 2000", "holds ");
+    }
+    TELL(&writer, "commit 1", "committed 3");
+    take_descriptors(writer.pid);
+    TELL(&writer, "commit 1", "NO_SLOT");
+    CHECK_HAS(ask(&writer, "last"), "none of its 3 slots is free");
+    give_descriptors(writer.pid);
+    test_nap(SLUICE_S); /* it does not try again at each frame */
+    TELL(&writer, "commit 3", "committed 6");
+    for (int i = 0; i < 2; i++) {
+        TELL(&readers[i], "check", "whole 1");
+        role_stop(&readers[i]);
+    }
+    role_stop(&writer);
+}
+
+/* It hangs up on what it cannot take, and joins anew: no frame is lost uncounted. */
+static void read_without_descriptors(const char *mode)
+{
+    test_dir();
+    struct child writer = start("writer", "bytes=8192", NULL);
+    struct child reader = start("reader", mode, NULL), other = start("reader", NULL, NULL);
+    TELL(&writer, "commit 1", "committed 1");
+    TELL(&reader, "take 2000", "took 1 ");
+
+    /* What needs no new memory comes; a new format does not. */
+    take_descriptors(reader.pid);
+    TELL(&writer, "commit 1", "committed 2");
+    TELL(&reader, "take 2000", "took 2 ");
+    TELL(&writer, "reformat 50000", "generation 2");
+    TELL(&writer, "commit 1", "committed 3");
+    TELL(&reader, "take 300", "NO_WRITER");
+    CHECK_HAS(ask(&reader, "last"), "RLIMIT_NOFILE");
+    TELL(&other, "take 2000", "took 3 ");
+    give_descriptors(reader.pid);
+    TELL(&reader, "take 2000", "took 3 missed 0 flags 2");
+    CHECK_EQ(NUMBER(ask(&reader, "stats"), "lag"), 0);
+    take_descriptors(reader.pid);
+    TELL(&writer, "reformat 20000", "generation 3");
+    TELL(&writer, "commit 2", "committed 5");
+    TELL(&reader, "take 300", "NO_WRITER");
+    CHECK_EQ(NUMBER(ask(&reader, "stats"), "lag"), 2);
+    TELL(&writer, "commit 1", "committed 6");
+    give_descriptors(reader.pid);
+    TELL(&reader, "take 2000", "took 6 missed 2 flags 2");
+
+    /* Nor a writer that came in place of the dead one. */
+    TELL(&other, "take 2000", "took 6 ");
+    take_descriptors(reader.pid);
+    child_kill(&writer, SIGKILL);
+    writer = start("writer", "bytes=8192", NULL);
+    TELL(&writer, "commit 1", "committed 1");
+    TELL(&reader, "take 300", "NO_WRITER");
+    CHECK_HAS(ask(&reader, "last"), "RLIMIT_NOFILE");
+    TELL(&other, "take 2000", "took 1 ");
+    give_descriptors(reader.pid);
+    TELL(&writer, "commit 1", "committed 2");
+    TELL(&reader, "take 2000", "took 2 ");
+    role_stop(&reader);
+    role_stop(&other);
+    role_stop(&writer);
+}
+
+TEST(a_reader_without_descriptors_goes_on_when_it_has_some)
+{
+    read_without_descriptors("mode=0");
+}
+TEST(a_reader_in_order_without_descriptors_loses_no_frame_uncounted)
+{
+    read_without_descriptors("mode=1");
+}
+
+TEST(whoever_looks_without_descriptors_is_told_so)
+{
+    struct sluice_channel_info info = { .size = sizeof info };
+    struct sluice_registry_entry entry;
+    sluice_watch *watch = NULL;
+    size_t count;
+
+    test_dir();
+    struct child writer = start("writer", NULL, NULL);
+    int fds = process_fds(getpid());
+    take_descriptors(getpid());
+    CHECK_SAYS(sluice_channel_info("cam", SLUICE_DEFAULT, &info, NULL, 0), SLUICE_E_NO_DESCRIPTORS,
+               "RLIMIT_NOFILE");
+    CHECK_SAYS(sluice_registry_list(NULL, &entry, 1, &count), SLUICE_E_NO_DESCRIPTORS,
+               "RLIMIT_NOFILE");
+    CHECK_SAYS(sluice_registry_watch_open(&watch, NULL), SLUICE_E_NO_DESCRIPTORS, "RLIMIT_NOFILE");
+    CHECK_SAYS(kit_try_read("cam"), SLUICE_E_NO_DESCRIPTORS, "RLIMIT_NOFILE");
+    CHECK_SAYS(kit_try_write("other"), SLUICE_E_NO_DESCRIPTORS, "RLIMIT_NOFILE");
+    give_descriptors(getpid());
+    CHECK_EQ(process_fds(getpid()), fds);
+    CHECK_OK(sluice_channel_info("cam", SLUICE_DEFAULT, &info, NULL, 0));
+    CHECK_OK(sluice_registry_list(NULL, &entry, 1, &count));
+    CHECK_OK(sluice_registry_watch_open(&watch, NULL));
+    CHECK_OK(sluice_registry_watch_close(&watch));
+    CHECK_OK(kit_try_read("cam"));
+    CHECK_OK(kit_try_write("other"));
+    role_stop(&writer);
+}

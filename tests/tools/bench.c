@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sluice bench: every row is there, and the JSON is what others read. How fast anything was decides
+ * nothing here.
+ */
+#include "kit.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct program p;
+
+static const char shape[] =
+    "set(d) == {'machine', 'commit', 'rows'} and isinstance(d['commit'], str) and d['commit'] and "
+    "set(d['machine']) == {'cpu', 'cores', 'kernel', 'governor', 'load'} and d['machine']['cores'] "
+    "> 0 and "
+    "all(set(r) - {'limit_p50_ns'} == {'bench', 'params', 'p50_ns', 'p95_ns', 'p99_ns', 'p999_ns', "
+    "'n'} "
+    "and isinstance(r['params'], dict) and r['n'] > 0 "
+    "and r['p50_ns'] <= r['p95_ns'] <= r['p99_ns'] <= r['p999_ns'] for r in d['rows'])";
+
+/* A Python set of what `key` of these rows has. */
+#define VALUES(bench, key) \
+    "{r['params']['" key "'] for r in d['rows'] if r['bench'] == '" bench "'}"
+#define HAVE_LIMITS(benches) \
+    "all('limit_p50_ns' in r for r in d['rows'] if r['bench'] in " benches ")"
+#define HANDOFFS \
+    "{'handoff_spinning', 'handoff_sleeping', 'handoff_size', 'readers_waiting_latency', " \
+    "'readers_waiting_commit', 'loaded_spinning', 'loaded_sleeping'}"
+
+static void check_empty_folder(const char *path)
+{
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    CHECK(dir != NULL);
+    while ((entry = readdir(dir)))
+        if (strncmp(entry->d_name, "sluice-", 7) == 0)
+            FAIL("%s is left behind", entry->d_name);
+    closedir(dir);
+}
+
+TEST_TIMEOUT(bench_measures_every_row, 120)
+{
+    setenv("TMPDIR", test_dir(), 1);
+    CHECK_EQ(sluice_run(&p, "bench", "--quick", "--json"), 0);
+    check_json(p.out, shape);
+    check_json(p.out,
+               "{r['bench'] for r in d['rows']} == " HANDOFFS " | {'clock_read', 'begin_commit', "
+               "'acquire_release', 'readers_idle_begin_commit', 'send', 'fetch', 'idle_cpu', "
+               "'kill_reader', 'kill_writer'}");
+    check_json(
+        p.out,
+        HAVE_LIMITS(HANDOFFS " | {'send', 'fetch', 'idle_cpu', 'kill_reader', 'kill_writer'}"));
+    check_json(p.out, VALUES("readers_waiting_latency", "readers") " == {1, 2, 4, 8, 16, 32, 64}");
+    check_json(p.out, VALUES("readers_waiting_commit", "readers") " == {1, 2, 4, 8, 16, 32, 64}");
+    check_json(p.out,
+               VALUES("readers_idle_begin_commit", "readers") " == {1, 2, 4, 8, 16, 32, 64}");
+    check_json(p.out, "64 in " VALUES("handoff_size", "bytes") " and 1 << 20 in " VALUES(
+                          "send", "bytes") " and " VALUES("send", "bytes") " == " VALUES("fetch",
+                                                                                         "bytes"));
+    check_json(p.out, VALUES("acquire_release", "mode") " == {'newest', 'in order'}");
+    check_empty_folder(test_dir());
+}
+
+TEST_TIMEOUT(bench_measures_chosen_rows, 60)
+{
+    CHECK_EQ(sluice_run(&p, "bench", "--quick", "--json", "begin", "clock_read"), 0);
+    check_json(p.out, shape);
+    check_json(p.out, "[r['bench'] for r in d['rows']] == ['clock_read', 'begin_commit']");
+    CHECK_EQ(sluice_run(&p, "bench", "--quick", "handoff_sp"), 0);
+    CHECK_HAS(p.out, "handoff_spinning");
+    CHECK_HAS(p.out, "limit's p50");
+    CHECK(strstr(p.out, "handoff_sleeping") == NULL);
+}
+
+TEST(bench_knows_its_rows)
+{
+    CHECK_EQ(sluice_run(&p, "bench", "begin_comit"), 2);
+    CHECK_HAS(p.err, "near is begin_commit");
+    CHECK_EQ(sluice_run(&p, "bench", "zzz"), 2);
+    CHECK_HAS(p.err, "there is no row 'zzz'");
+}
