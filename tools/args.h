@@ -35,10 +35,12 @@ struct command {
     const struct args_option *options;
     int min_arguments, max_arguments;
     int (*run)(const struct command *command, int argc, char **argv);
+    /* What its COLUMN or ROW may be, one by one until NULL: for completion. May be NULL. */
+    const char *(*word)(size_t index);
 };
 
 extern const struct command ls_command, info_command, play_command, view_command, record_command,
-    snap_command, doctor_command, demo_command;
+    snap_command, doctor_command, demo_command, bench_command, top_command;
 
 struct args {
     const struct command *command;

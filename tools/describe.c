@@ -5,6 +5,7 @@
 #include "describe.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "args.h"
@@ -44,6 +45,41 @@ char *text_format(char text[FORMAT_TEXT], const struct sluice_format *format)
 const char *mode_name(uint32_t mode)
 {
     return mode == SLUICE_IN_ORDER ? "in order" : mode == SLUICE_NEWEST ? "newest" : "?";
+}
+
+const char *channel_state(bool live, int result)
+{
+    if (!live)
+        return "dead";
+    switch (result) {
+    case SLUICE_OK: return "live";
+    case SLUICE_TIMEOUT: return "stuck";
+    case SLUICE_E_NOT_FOUND: return "dead";
+    case SLUICE_E_PERMISSION: return "refused";
+    case SLUICE_E_VERSION: return "version";
+    default: return "odd";
+    }
+}
+
+int list_channels(struct sluice_registry_entry **entries, size_t *count)
+{
+    size_t capacity = 64;
+    *entries = NULL;
+    for (;;) {
+        struct sluice_registry_entry *more = realloc(*entries, capacity * sizeof **entries);
+        int result = more ? sluice_registry_list(NULL, more, capacity, count) : SLUICE_E_NO_MEMORY;
+        if (more)
+            *entries = more;
+        if (result == SLUICE_OK && *count > capacity) {
+            capacity = *count + 16;
+            continue;
+        }
+        if (result) {
+            free(*entries);
+            *entries = NULL;
+        }
+        return result;
+    }
 }
 
 static void json_image(struct json *json, const struct sluice_image *image)
@@ -106,6 +142,16 @@ void json_format(struct json *json, const struct sluice_format *format)
     }
     json_close_array(json);
     json_close(json);
+}
+
+void json_slots(struct json *json, const char *key, uint64_t slots)
+{
+    json_key(json, key);
+    json_array(json);
+    for (unsigned slot = 0; slot < 64; slot++)
+        if (slots >> slot & 1)
+            json_uint(json, slot);
+    json_close_array(json);
 }
 
 int open_reader(const char *command, const struct sluice_reader_params *params, int64_t timeout_ns,

@@ -5,6 +5,7 @@
 #ifndef TOOLS_DESCRIBE_H
 #define TOOLS_DESCRIBE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,8 +22,18 @@ char *text_array(char text[FORMAT_TEXT], const struct sluice_array *array);
 /* "in order", "newest". */
 const char *mode_name(uint32_t mode);
 
+/* One word for a channel: is its name `live` in the registry, and what did its writer's answer
+ * result in? "live", "stuck", "dead", "refused", "version", "odd". */
+const char *channel_state(bool live, int result);
+
+/* All channels of the folder, by name; the caller frees them. Returns 0 or what the library says. */
+int list_channels(struct sluice_registry_entry **entries, size_t *count);
+
 /* One array of a format as an object. */
 void json_format(struct json *json, const struct sluice_format *format);
+
+/* A set of slots, a bit each, as an array of their numbers. */
+void json_slots(struct json *json, const char *key, uint64_t slots);
 
 /* Opens a reader, trying again for `timeout_ns` while there is no such channel, until a stop is
  * asked for. Says what is wrong; returns an exit code. */

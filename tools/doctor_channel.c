@@ -4,16 +4,15 @@
  */
 #include "doctor.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <sluice/sluice.h>
 
+#include "scratch.h"
 #include "term.h"
 
 #define FRAMES  500
@@ -118,18 +117,6 @@ static void run_trial(struct trial *trial)
     qsort(trial->latency, trial->taken, sizeof trial->latency[0], compare);
 }
 
-static void remove_folder(const char *folder)
-{
-    DIR *dir = opendir(folder);
-    struct dirent *entry;
-    while (dir && (entry = readdir(dir)))
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            unlinkat(dirfd(dir), entry->d_name, 0);
-    if (dir)
-        closedir(dir);
-    rmdir(folder);
-}
-
 static void report_trial(struct report *report, const struct trial *trial)
 {
     char half[TERM_TEXT], most[TERM_TEXT];
@@ -151,26 +138,16 @@ static void report_trial(struct report *report, const struct trial *trial)
 void examine_channel(struct report *report)
 {
     struct trial *trial = calloc(1, sizeof *trial);
-    const char *temporary = getenv("TMPDIR");
-    char folder[256], *old = getenv("SLUICE_DIR");
-    snprintf(folder, sizeof folder, "%.200s/sluice-doctor-XXXXXX",
-             temporary && temporary[0] ? temporary : "/tmp");
-    old = old ? strdup(old) : NULL;
-    if (!trial || !mkdtemp(folder)) {
+    struct scratch scratch;
+    if (!trial || !scratch_enter(&scratch)) {
         find(report, "self-test", FINDING_BAD, "set TMPDIR to a folder that may be written",
              "there is no temporary folder for it");
     } else {
-        setenv("SLUICE_DIR", folder, 1);
         run_trial(trial);
         sluice_reader_close(&trial->reader);
         sluice_writer_close(&trial->writer);
         report_trial(report, trial);
-        remove_folder(folder);
-        if (old)
-            setenv("SLUICE_DIR", old, 1);
-        else
-            unsetenv("SLUICE_DIR");
+        scratch_leave(&scratch);
     }
-    free(old);
     free(trial);
 }

@@ -11,6 +11,7 @@
 #include "describe.h"
 #include "json.h"
 #include "term.h"
+#include "text.h"
 
 enum { JSON, TIMEOUT };
 
@@ -132,13 +133,11 @@ static void json_reader(struct json *json, const struct sluice_reader_info *read
     json_pair_uint(json, "missed", reader->missed);
     json_pair_uint(json, "lag", reader->lag);
     json_pair_uint(json, "latency_ns", reader->latency_ns);
+    json_pair_uint(json, "latency_total_ns", reader->latency_total_ns);
+    json_pair_uint(json, "latency_max_ns", reader->latency_max_ns);
+    json_pair_uint(json, "lease_mean_ns", reader->lease_mean_ns);
     json_pair_int(json, "joined_ns", reader->joined_ns);
-    json_key(json, "held_slots");
-    json_array(json);
-    for (unsigned slot = 0; slot < 64; slot++)
-        if (reader->held_slots >> slot & 1)
-            json_uint(json, slot);
-    json_close_array(json);
+    json_slots(json, "held_slots", reader->held_slots);
     json_pair_int(json, "held_ns", reader->held_ns);
     json_pair_string(json, "path", reader->path);
     json_pair_string(json, "copy_reason", reader->copy_reason);
@@ -212,6 +211,8 @@ static int run(const struct command *command, int argc, char **argv)
     if (json) {
         print_json(&info, readers, count);
     } else {
+        text_clean(info.program);
+        text_clean(info.device);
         print_channel(&info);
         print_readers(readers, count);
     }

@@ -8,6 +8,8 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "text.h"
+
 void json_begin(struct json *json, FILE *out, bool compact)
 {
     *json = (struct json){ .out = out, .compact = compact };
@@ -79,33 +81,12 @@ void json_close_array(struct json *json)
     close_with(json, ']');
 }
 
-/* Bytes of the UTF-8 character at `s`; 0 if it is none, overlong, or a surrogate. */
-static size_t utf8_length(const unsigned char *s)
-{
-    size_t n = 0;
-    if (s[0] < 0x80)
-        n = 1;
-    else if (s[0] >= 0xC2 && s[0] < 0xE0)
-        n = 2;
-    else if ((s[0] & 0xF0) == 0xE0)
-        n = 3;
-    else if (s[0] >= 0xF0 && s[0] < 0xF5)
-        n = 4;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xC0) != 0x80)
-            return 0;
-    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) ||
-        (s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F))
-        return 0;
-    return n;
-}
-
 static void quoted(struct json *json, const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
     fputc('"', json->out);
     while (*s) {
-        size_t n = utf8_length(s);
+        size_t n = text_character((const char *)s);
         if (n == 0) {
             fputs("\\ufffd", json->out);
             n = 1;

@@ -32,7 +32,6 @@ struct row {
     struct sluice_channel_info info;
     int result;  /* of asking for it */
     double rate; /* frames a second; negative: not measured */
-    int64_t asked_ns;
 };
 
 struct rows {
@@ -42,15 +41,7 @@ struct rows {
 
 static const char *state_of(const struct row *row)
 {
-    if (!row->entry.live)
-        return "dead";
-    switch (row->result) {
-    case SLUICE_OK: return "live";
-    case SLUICE_TIMEOUT: return "stuck";
-    case SLUICE_E_PERMISSION: return "refused";
-    case SLUICE_E_NOT_FOUND: return "dead";
-    default: return "odd";
-    }
+    return channel_state(row->entry.live, row->result);
 }
 
 static bool is_dead(const struct row *row)
@@ -58,32 +49,11 @@ static bool is_dead(const struct row *row)
     return strcmp(state_of(row), "dead") == 0;
 }
 
-static int list_entries(struct sluice_registry_entry **entries, size_t *count)
-{
-    size_t capacity = 64;
-    *entries = NULL;
-    for (;;) {
-        struct sluice_registry_entry *more = realloc(*entries, capacity * sizeof **entries);
-        if (!more) {
-            say_error("ls", "there is no memory for %zu channels.", capacity);
-            return EXIT_FAILED;
-        }
-        *entries = more;
-        int result = sluice_registry_list(NULL, *entries, capacity, count);
-        if (result)
-            return say_result("ls", result, NULL);
-        if (*count <= capacity)
-            return EXIT_DONE;
-        capacity = *count + 16;
-    }
-}
-
 static void ask(struct row *row)
 {
     row->info = (struct sluice_channel_info){ .size = sizeof row->info };
     row->result = SLUICE_E_NOT_FOUND;
     row->rate = -1;
-    row->asked_ns = now_ns();
     if (row->entry.live)
         row->result = sluice_channel_info(row->entry.name, ASK_TIME, &row->info, NULL, 0);
 }
@@ -93,8 +63,10 @@ static int gather(struct rows *rows)
     struct sluice_registry_entry *entries;
     size_t count = 0;
     *rows = (struct rows){ 0 };
-    int code = list_entries(&entries, &count);
-    if (code == EXIT_DONE && count) {
+    int result = list_channels(&entries, &count);
+    if (result)
+        return say_result("ls", result, NULL);
+    if (count) {
         rows->list = calloc(count, sizeof *rows->list);
         rows->count = rows->list ? count : 0;
     }
@@ -103,7 +75,7 @@ static int gather(struct rows *rows)
         ask(&rows->list[i]);
     }
     free(entries);
-    return code;
+    return EXIT_DONE;
 }
 
 /* Frames a second since an earlier look. */
@@ -285,8 +257,9 @@ const struct command ls_command = {
     .summary = "list the channels",
     .details =
         "STATE is live; stuck: the writer is there but does not answer, it may be stopped; dead:\n"
-        "it was killed and its name is free to take; refused: it is another user's. AGE is the\n"
-        "time since the last frame. Looking costs a writer nothing per frame.\n",
+        "it was killed and its name is free to take; refused: it is another user's; version: it\n"
+        "speaks another version of the wire. AGE is the time since the last frame. Looking costs\n"
+        "a writer nothing per frame.\n",
     .examples = "  sluice ls\n"
                 "  sluice ls --rate          with frames a second\n"
                 "  watch sluice ls           the same, again and again\n"

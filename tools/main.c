@@ -10,11 +10,12 @@
 #include <sluice/sluice.h>
 
 #include "args.h"
+#include "complete.h"
 #include "term.h"
 
 static const struct command *const commands[] = {
-    &ls_command,     &info_command, &play_command,   &view_command,
-    &record_command, &snap_command, &doctor_command, &demo_command,
+    &ls_command,     &info_command, &top_command,    &play_command, &view_command,
+    &record_command, &snap_command, &doctor_command, &demo_command, &bench_command,
 };
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
 
@@ -96,6 +97,10 @@ int main(int argc, char **argv)
         return flush_output(run_help(argc, argv));
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
         return flush_output(print_version());
+    if (strcmp(argv[1], "__complete") == 0) { /* for shells, see completions/ */
+        complete(commands, COMMAND_COUNT, argc - 2, argv + 2);
+        return flush_output(EXIT_DONE);
+    }
     const struct command *command = find_command(argv[1]);
     if (!command)
         return EXIT_USAGE;

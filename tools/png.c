@@ -4,7 +4,6 @@
  */
 #include "png.h"
 
-#include <string.h>
 
 #define STORED_MAX 65535
 

@@ -20,7 +20,7 @@
 enum { ARRAY, TIMEOUT };
 
 static const struct args_option options[] = {
-    [ARRAY] = { 'a', "array", "NAME", "this array; default: the first image, else the first" },
+    [ARRAY] = { 'a', "array", "ARRAY", "this array; default: the first image, else the first" },
     [TIMEOUT] = { 't', "timeout", "S",
                   "wait so long for channel and frame; default: 2, for a frame" },
     { 0 },

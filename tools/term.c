@@ -15,20 +15,22 @@
 #include <sluice/sluice.h>
 
 #include "args.h"
+#include "text.h"
 
 static bool progress_shown;
 static volatile sig_atomic_t stop;
 
 void say_error(const char *command, const char *format, ...)
 {
+    char text[2048];
     va_list list;
     progress_end();
     fflush(stdout);
-    fprintf(stderr, command ? "sluice: %s: " : "sluice: ", command);
     va_start(list, format);
-    vfprintf(stderr, format, list);
+    vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    fputc('\n', stderr);
+    text_clean(text);
+    fprintf(stderr, "sluice: %s%s%s\n", command ? command : "", command ? ": " : "", text);
 }
 
 static void say_nearest(const char *channel)
@@ -149,6 +151,7 @@ void table_cell(struct table *table, enum colour which, const char *format, ...)
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
+    text_clean(text);
     if (table->count == table->capacity) {
         size_t capacity = table->capacity ? 2 * table->capacity : 64;
         char **cells = realloc(table->cells, capacity * sizeof *cells);
@@ -164,15 +167,6 @@ void table_cell(struct table *table, enum colour which, const char *format, ...)
     table->cells[table->count] = strdup(text);
     table->colours[table->count] = which;
     table->count++;
-}
-
-/* Columns on a terminal: UTF-8's continuation bytes take none. */
-static size_t text_width(const char *text)
-{
-    size_t width = 0;
-    for (; *text; text++)
-        width += ((unsigned char)*text & 0xC0) != 0x80;
-    return width;
 }
 
 static void print_cell(const struct table *table, size_t index, size_t width, bool right)

@@ -20,7 +20,7 @@ enum { FRAMES, ARRAY, ASCII, TIMEOUT };
 
 static const struct args_option options[] = {
     [FRAMES] = { 'n', "frames", "N", "stop after N frames" },
-    [ARRAY] = { 'a', "array", "NAME", "this array; default: the first image" },
+    [ARRAY] = { 'a', "array", "ARRAY", "this array; default: the first image" },
     [ASCII] = { 0, "ascii", NULL, "coarse colours in the terminal, without a display" },
     [TIMEOUT] = { 't', "timeout", "S", "wait so long for the channel; default 0" },
     { 0 },

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT
+# Completion for fish. The command itself knows what may stand at the cursor: `sluice __complete WORDS`.
+
+function __sluice_complete
+    set -l words (commandline --tokenize --current-process --cut-at-cursor)
+    set -l current (commandline --current-token --cut-at-cursor)
+    # --clip=PATH: fish completes the path, the option goes before it again.
+    set -l option (string match --regex -- '^--[^=]*=' $current)
+    set -l path (string replace --regex -- '^--[^=]*=' '' $current)
+    for line in ($words[1] __complete $words[2..-1] "$current" 2>/dev/null)
+        switch $line
+            case :files
+                printf "$option%s\n" (__fish_complete_path $path '')
+            case :folders
+                printf "$option%s\n" (__fish_complete_directories $path '')
+            case '*'
+                echo $line
+        end
+    end
+end
+
+complete --command sluice --no-files --arguments '(__sluice_complete)'

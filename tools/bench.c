@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sluice bench: measures this machine. Each row stands beside its bare limit, measured in the same
+ * run and in turn with it: what two processes could do at best with one cache line, a futex, a
+ * memcpy.
+ */
+#include "bench.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "args.h"
+#include "scratch.h"
+#include "term.h"
+
+#define QUICK 0.03 /* of a full run */
+
+enum { QUICKLY, JSON };
+
+static const struct args_option options[] = {
+    [QUICKLY] = { 'q', "quick", NULL,
+                  "fewer samples: about 10 s in all, a full run takes 3 minutes" },
+    [JSON] = { 'j', "json", NULL, "one JSON object on standard output" },
+    { 0 },
+};
+
+/* A row's name, or the beginning of its name, chooses it. */
+static const struct {
+    const char *name;
+    bool (*run)(struct bench *bench);
+} benches[] = {
+    { "clock_read", bench_clock_read },
+    { "handoff_spinning", bench_handoff_spinning },
+    { "handoff_sleeping", bench_handoff_sleeping },
+    { "handoff_size", bench_handoff_size },
+    { "begin_commit", bench_begin_commit },
+    { "acquire_release", bench_acquire_release },
+    { "readers_waiting", bench_readers },
+    { "readers_idle", bench_readers_idle },
+    { "send", bench_send },
+    { "fetch", bench_fetch },
+    { "idle_cpu", bench_idle_cpu },
+    { "loaded_spinning", bench_loaded_spinning },
+    { "loaded_sleeping", bench_loaded_sleeping },
+    { "kill_reader", bench_kill_reader },
+    { "kill_writer", bench_kill_writer },
+};
+#define BENCH_COUNT (sizeof benches / sizeof benches[0])
+
+int64_t bench_time(const struct bench *bench, double seconds)
+{
+    return (int64_t)(seconds * (bench->quick ? QUICK : 1) * 1e9);
+}
+
+int bench_cpu(const struct bench *bench, int index)
+{
+    if (bench->cpu_count < 2)
+        return BENCH_ANY_CPU;
+    return bench->cpus[index == 0 ? 0 : 1 + (index - 1) % (bench->cpu_count - 1)];
+}
+
+/* Is it the second thread of a core whose first one has a lower number? */
+static bool is_sibling(int cpu)
+{
+    char path[96];
+    int first = cpu;
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+    FILE *file = fopen(path, "r");
+    if (file && fscanf(file, "%d", &first) != 1)
+        first = cpu;
+    if (file)
+        fclose(file);
+    return first != cpu;
+}
+
+static void find_cpus(struct bench *bench)
+{
+    cpu_set_t *set = CPU_ALLOC(BENCH_CPUS);
+    size_t size = CPU_ALLOC_SIZE(BENCH_CPUS);
+    bool known = set && sched_getaffinity(0, size, set) == 0;
+    for (int siblings = 0; siblings < 2; siblings++)
+        for (int cpu = 0; known && cpu < BENCH_CPUS; cpu++)
+            if (CPU_ISSET_S((size_t)cpu, size, set) && is_sibling(cpu) == (siblings == 1))
+                bench->cpus[bench->cpu_count++] = cpu;
+    if (bench->cpu_count == 0)
+        bench->cpu_count = 1;
+    CPU_FREE(set);
+    if (getloadavg(&bench->load, 1) != 1)
+        bench->load = -1;
+}
+
+static bool is_chosen(const struct args *args, size_t index)
+{
+    bool chosen = args->count == 0;
+    for (int i = 0; i < args->count && !chosen; i++)
+        chosen = strncmp(benches[index].name, args->rest[i], strlen(args->rest[i])) == 0;
+    return chosen;
+}
+
+static bool names_are_known(const struct args *args)
+{
+    const char *names[BENCH_COUNT];
+    for (size_t k = 0; k < BENCH_COUNT; k++)
+        names[k] = benches[k].name;
+    for (int i = 0; i < args->count; i++) {
+        bool known = false;
+        for (size_t k = 0; k < BENCH_COUNT && !known; k++)
+            known = strncmp(names[k], args->rest[i], strlen(args->rest[i])) == 0;
+        if (known)
+            continue;
+        const char *near = args_nearest(args->rest[i], names, BENCH_COUNT);
+        say_error("bench", "there is no row '%s'%s%s; sluice bench --help lists them.",
+                  args->rest[i], near ? "; near is " : "", near ? near : "");
+        return false;
+    }
+    return true;
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+    struct bench *bench = calloc(1, sizeof *bench);
+    struct scratch scratch;
+    struct args args;
+    bool json = false, well = true;
+    int option, code = EXIT_USAGE;
+
+    args_begin(&args, command, argc, argv);
+    while ((option = args_next(&args)) >= 0) {
+        json = json || option == JSON;
+        if (bench && option == QUICKLY)
+            bench->quick = true;
+    }
+    if (option != ARGS_END)
+        code = option == ARGS_HELP ? EXIT_DONE : EXIT_USAGE;
+    if (option != ARGS_END || !names_are_known(&args))
+        goto out;
+    code = EXIT_FAILED;
+    if (!bench || !scratch_enter(&scratch)) {
+        say_error("bench", "there is no temporary folder; set TMPDIR to one that may be written.");
+        goto out;
+    }
+#ifndef NDEBUG
+    fprintf(stderr,
+            "sluice: bench: this is a debug build; for figures build with -Dbuildtype=release.\n");
+#endif
+    stop_on_signals();
+    find_cpus(bench);
+    for (size_t i = 0; i < BENCH_COUNT && !stop_asked(); i++) {
+        if (!is_chosen(&args, i))
+            continue;
+        progress("%s", benches[i].name);
+        well = benches[i].run(bench) && well;
+    }
+    progress_end();
+    scratch_leave(&scratch);
+    if (json)
+        bench_print_json(bench, stdout);
+    else
+        bench_print_text(bench);
+    code = well && !stop_asked() ? EXIT_DONE : EXIT_FAILED;
+out:
+    if (bench)
+        free(bench->rows);
+    free(bench);
+    return code;
+}
+
+static const char *row_name(size_t index)
+{
+    return index < BENCH_COUNT ? benches[index].name : NULL;
+}
+
+const struct command bench_command = {
+    .name = "bench",
+    .arguments = "[ROW...]",
+    .summary = "measures this machine: each row beside its bare limit",
+    .details =
+        "A ROW chooses all rows whose names begin with it; without one all are measured:\n"
+        "  clock_read         what the clock costs that measures the others\n"
+        "  handoff_spinning   from commit to acquire, the reader spins; limit: one cache line\n"
+        "  handoff_sleeping   the same, the reader sleeps; limit: one futex\n"
+        "  handoff_size       the same spinning, for frames from 64 B to 1 GiB\n"
+        "  begin_commit       CPU time of both calls, nobody waits\n"
+        "  acquire_release    CPU time of both calls, a frame waits\n"
+        "  readers_waiting    commit and handoff with 1 to 64 readers asleep\n"
+        "  readers_idle       begin and commit with 1 to 64 readers that do not wait\n"
+        "  send, fetch        the calls that copy; limit: memcpy of the same memory\n"
+        "  idle_cpu           CPU time in a second of threads that sleep\n"
+        "  loaded_spinning, loaded_sleeping   handoffs while every CPU is kept busy\n"
+        "  kill_reader        SIGKILL of a reader until its slot is free; limit: its pidfd\n"
+        "  kill_writer        SIGKILL of a writer until its reader knows; limit: its pidfd\n",
+    .examples = "  sluice bench --quick\n"
+                "  sluice bench --json > figures.json\n"
+                "  sluice bench --quick handoff begin_commit\n",
+    .options = options,
+    .min_arguments = 0,
+    .max_arguments = 64,
+    .run = run,
+    .word = row_name,
+};

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sluice bench: what its files share. A bench starts processes on a stage, they measure, and it
+ * puts rows into the report. The process that directs them never uses the library itself, so that
+ * the processes it forks can.
+ */
+#ifndef TOOLS_BENCH_H
+#define TOOLS_BENCH_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <sluice/sluice.h>
+
+/* ---- the run ---- */
+
+#define BENCH_CPUS 1024
+
+struct bench {
+    bool quick;
+    int cpus[BENCH_CPUS]; /* that we may use; one of each core first */
+    int cpu_count;
+    double load; /* of the machine, when the run began */
+    struct bench_row *rows;
+    size_t row_count;
+};
+
+/* How long a bench may sample, of `seconds` in a full run. */
+int64_t bench_time(const struct bench *bench, double seconds);
+
+/* With two or more CPUs the lead runs on the first and the others in turn on the rest; with one
+ * nothing is pinned. */
+#define BENCH_ANY_CPU (-1)
+int bench_cpu(const struct bench *bench, int index);
+
+/* One file a family; each returns false after saying why it failed. */
+bool bench_clock_read(struct bench *bench);
+bool bench_begin_commit(struct bench *bench);
+bool bench_acquire_release(struct bench *bench);
+bool bench_handoff_spinning(struct bench *bench);
+bool bench_handoff_sleeping(struct bench *bench);
+bool bench_handoff_size(struct bench *bench);
+bool bench_readers(struct bench *bench);
+bool bench_readers_idle(struct bench *bench);
+bool bench_loaded_spinning(struct bench *bench);
+bool bench_loaded_sleeping(struct bench *bench);
+bool bench_send(struct bench *bench);
+bool bench_fetch(struct bench *bench);
+bool bench_idle_cpu(struct bench *bench);
+bool bench_kill_reader(struct bench *bench);
+bool bench_kill_writer(struct bench *bench);
+
+/* ---- samples and rows: bench_report.c ---- */
+
+extern const char bench_commit[]; /* that was built */
+
+#define BENCH_SAMPLES (1 << 18)
+#define BENCH_LEAST   10 /* also when a busy machine leaves no time for them */
+
+struct samples {
+    size_t count;
+    int64_t at[BENCH_SAMPLES]; /* nanoseconds */
+};
+
+static inline bool samples_full(const struct samples *samples)
+{
+    return samples->count == BENCH_SAMPLES;
+}
+void samples_add(struct samples *samples, int64_t ns);
+
+#define BENCH_PARAMS 10
+
+struct bench_row {
+    const char *bench;
+    struct bench_param {
+        const char *name;
+        const char *text; /* NULL: the number */
+        int64_t number;
+        bool is_bool;
+    } params[BENCH_PARAMS];
+    size_t param_count;
+    int64_t p50, p95, p99, p999, limit_p50;
+    size_t count;
+    bool has_limit;
+};
+
+/* A row of these samples, which it sorts; `limit` (or NULL) are those of the bare limit. The row is
+ * valid until the next one is made. NULL if there are no samples. */
+struct bench_row *bench_row(struct bench *bench, const char *name, struct samples *samples,
+                            struct samples *limit);
+void row_int(struct bench_row *row, const char *name, int64_t value);
+void row_text(struct bench_row *row, const char *name, const char *value);
+void row_bool(struct bench_row *row, const char *name, bool value);
+/* Whether processes were pinned, and where the first two ran. */
+void row_cpus(struct bench_row *row, const struct bench *bench, const char *first,
+              const char *second);
+
+void bench_print_json(const struct bench *bench, FILE *out);
+void bench_print_text(const struct bench *bench);
+
+/* ---- processes: bench_stage.c ---- */
+
+struct stage {
+    void *shared; /* memory that all actors share, zeroed */
+    size_t size;
+    size_t actor_count;
+    struct stage_actor {
+        int pid;
+        bool victim; /* may be killed by another actor */
+    } * actors;
+};
+
+/* What an actor does. The actor ends when it returns. */
+typedef void stage_act(void *shared, int index);
+
+bool stage_open(struct stage *stage, size_t shared_size);
+
+/* Starts a process that does `act(shared, index)`. The first one started leads: when it ends the
+ * stage is over. Returns its pid, 0 on failure. */
+int stage_start(struct stage *stage, int cpu, stage_act *act, int index);
+int stage_start_victim(struct stage *stage, stage_act *act, int index);
+
+/* One process a CPU that does nothing but keep it busy. */
+bool stage_start_burners(struct stage *stage, const struct bench *bench);
+
+/* Waits for the lead's end; then nobody is left. False if an actor failed, which is said. */
+bool stage_play(struct stage *stage, const char *bench, int64_t patience_ns);
+void stage_close(struct stage *stage);
+
+/* For actors. */
+_Noreturn void actor_fail(const char *what);         /* with the library's sentence */
+void actor_check(int result, const char *what);      /* fails if not 0 */
+void actor_say(atomic_uint *word, uint32_t value);   /* stores it and wakes who waits for it */
+void actor_await(atomic_uint *word, uint32_t value); /* sleeps until it is there */
+void actor_await_spinning(atomic_uint *word, uint32_t value); /* lets others run now and then */
+void actor_pause(int64_t ns);                                 /* busy */
+void futex_wait(atomic_uint *word, uint32_t value);
+void futex_wake(atomic_uint *word);
+
+/* A channel of this name whose frames are `bytes` long, and a reader of it. */
+sluice_writer *actor_writer(const char *name, uint64_t bytes, uint32_t slots);
+sluice_reader *actor_reader(const char *name, uint32_t mode, uint32_t depth, int64_t spin_ns);
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How long a frame takes from one process to others. A lead writes, the others read; they take the
+ * bare limit and the channel in turns, one round each: the lead stores a word of its own to each
+ * reader (and wakes it by futex if it sleeps), then it commits a frame. Times are from before the
+ * lead's store or commit until the reader's acquire has returned, by CLOCK_MONOTONIC on both sides.
+ */
+#include <stdalign.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "term.h"
+
+#define READERS        64
+#define SPIN_GAP       (2 * SLUICE_MS / 1000)  /* until who spins is in its loop */
+#define SLEEP_GAP      (60 * SLUICE_MS / 1000) /* until who sleeps is asleep */
+#define SLEEP_GAP_EACH (5 * SLUICE_MS / 1000)
+#define FIRST_ROUNDS   6 /* not counted */
+#define LOADED_GAP \
+    (200 * SLUICE_MS / 1000) /* asleep: who burns its share of a busy CPU waits long */
+
+/* Between the lead and one reader; each line has one that stores. */
+struct lane {
+    alignas(64) atomic_uint word; /* the bare limit: the round */
+    alignas(64) atomic_uint done; /* the reader's last round */
+    int64_t seen;                 /* and when it had it */
+};
+
+struct task {
+    bool sleeping, loaded;
+    int readers;
+    uint64_t bytes;
+    int64_t time;
+};
+
+struct handoff {
+    struct task task;
+    atomic_uint open; /* 1: there is a channel */
+    struct lane lanes[READERS];
+    struct samples latency, limit, commit, commit_limit;
+};
+
+static bool is_bare(uint32_t round)
+{
+    return round % 2 == 1;
+}
+
+static void read_frames(void *shared, int index)
+{
+    struct handoff *job = shared;
+    struct lane *lane = &job->lanes[index];
+    struct sluice_frame frame;
+    actor_await(&job->open, 1);
+    sluice_reader *reader =
+        actor_reader("bench", SLUICE_NEWEST, 0, job->task.sleeping ? -1 : SLUICE_FOREVER);
+    actor_say(&lane->done, 1);
+    for (uint32_t round = 1;; round++) {
+        if (is_bare(round)) {
+            uint32_t seen;
+            while ((seen = atomic_load_explicit(&lane->word, memory_order_acquire)) != round)
+                if (job->task.sleeping)
+                    futex_wait(&lane->word, seen);
+            lane->seen = now_ns();
+        } else {
+            actor_check(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_FOREVER, &frame),
+                        "acquire");
+            lane->seen = now_ns();
+            actor_check(sluice_reader_release(reader, &frame, SLUICE_ON_CPU), "release");
+        }
+        atomic_store_explicit(&lane->done, round + 1, memory_order_release);
+    }
+}
+
+static void store_words(struct handoff *job, uint32_t round)
+{
+    for (int i = 0; i < job->task.readers; i++) {
+        atomic_store_explicit(&job->lanes[i].word, round, memory_order_release);
+        if (job->task.sleeping)
+            futex_wake(&job->lanes[i].word);
+    }
+}
+
+static void wait_before(const struct task *task)
+{
+    if (task->sleeping && task->loaded)
+        sleep_until(now_ns() + LOADED_GAP);
+    else if (task->sleeping)
+        actor_pause(SLEEP_GAP + task->readers * SLEEP_GAP_EACH);
+    else
+        actor_pause(SPIN_GAP);
+}
+
+static void wait_for_all(struct handoff *job, uint32_t round)
+{
+    for (int i = 0; i < job->task.readers; i++) {
+        atomic_uint *done = &job->lanes[i].done;
+        while (job->task.sleeping && job->task.loaded && atomic_load(done) != round + 1)
+            sleep_until(now_ns() + LOADED_GAP / 4);
+        actor_await_spinning(done, round + 1);
+    }
+}
+
+/* One round: returns false when there are samples enough. */
+static bool hand_off(struct handoff *job, sluice_writer *writer, uint32_t round)
+{
+    bool bare = is_bare(round);
+    struct sluice_frame frame;
+    if (!bare)
+        actor_check(sluice_writer_begin(writer, SLUICE_S, &frame), "begin");
+    wait_before(&job->task);
+    int64_t start = now_ns();
+    if (bare)
+        store_words(job, round);
+    else
+        actor_check(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU), "commit");
+    int64_t end = now_ns();
+    wait_for_all(job, round);
+    if (round <= FIRST_ROUNDS)
+        return true;
+    for (int i = 0; i < job->task.readers; i++)
+        samples_add(bare ? &job->limit : &job->latency, job->lanes[i].seen - start);
+    samples_add(bare ? &job->commit_limit : &job->commit, end - start);
+    /* The readers wait for a word next, not for a frame that never comes. */
+    return bare || (!samples_full(&job->latency) && !samples_full(&job->limit));
+}
+
+static void write_frames(void *shared, int index)
+{
+    struct handoff *job = shared;
+    (void)index;
+    sluice_writer *writer = actor_writer("bench", job->task.bytes, 3);
+    actor_say(&job->open, 1);
+    for (int i = 0; i < job->task.readers; i++)
+        actor_await(&job->lanes[i].done, 1);
+    int64_t until = now_ns() + job->task.time;
+    for (uint32_t round = 1; hand_off(job, writer, round); round++)
+        if (now_ns() >= until && !is_bare(round) && job->commit.count >= BENCH_LEAST)
+            break;
+    sluice_writer_close(&writer);
+}
+
+/* Does the task; NULL after saying why not. The caller closes the stage. */
+static struct handoff *play(struct bench *bench, struct stage *stage, const char *name,
+                            const struct task *task)
+{
+    if (!stage_open(stage, sizeof(struct handoff)))
+        return NULL;
+    struct handoff *job = stage->shared;
+    job->task = *task;
+    bool well = stage_start(stage, bench_cpu(bench, 0), write_frames, 0) != 0;
+    for (int i = 0; well && i < job->task.readers; i++)
+        well = stage_start(stage, bench_cpu(bench, i + 1), read_frames, i) != 0;
+    if (well && job->task.loaded)
+        well = stage_start_burners(stage, bench);
+    well = well && stage_play(stage, name, job->task.time + 60 * SLUICE_S);
+    return well ? job : NULL;
+}
+
+static bool add_row(struct bench *bench, const char *name, const struct handoff *job,
+                    struct samples *samples, struct samples *limit)
+{
+    struct bench_row *row = bench_row(bench, name, samples, limit);
+    row_int(row, "readers", job->task.readers);
+    row_int(row, "bytes", (int64_t)job->task.bytes);
+    row_text(row, "reader", job->task.sleeping ? "sleeping" : "spinning");
+    if (job->task.loaded)
+        row_int(row, "burners", bench->cpu_count);
+    row_cpus(row, bench, "writer_cpu", "reader_cpu");
+    return row != NULL;
+}
+
+/* One reader, one row. */
+static bool one_reader(struct bench *bench, const char *name, struct task task)
+{
+    struct stage stage;
+    task.readers = 1;
+    struct handoff *job = play(bench, &stage, name, &task);
+    bool well = job && add_row(bench, name, job, &job->latency, &job->limit);
+    stage_close(&stage);
+    return well;
+}
+
+bool bench_handoff_spinning(struct bench *bench)
+{
+    return one_reader(bench, "handoff_spinning",
+                      (struct task){ .bytes = 64, .time = bench_time(bench, 10) });
+}
+
+bool bench_handoff_sleeping(struct bench *bench)
+{
+    return one_reader(
+        bench, "handoff_sleeping",
+        (struct task){ .sleeping = true, .bytes = 64, .time = bench_time(bench, 10) });
+}
+
+bool bench_loaded_spinning(struct bench *bench)
+{
+    return one_reader(bench, "loaded_spinning",
+                      (struct task){ .loaded = true, .bytes = 64, .time = bench_time(bench, 12) });
+}
+
+bool bench_loaded_sleeping(struct bench *bench)
+{
+    return one_reader(
+        bench, "loaded_sleeping",
+        (struct task){
+            .loaded = true, .sleeping = true, .bytes = 64, .time = bench_time(bench, 12) });
+}
+
+bool bench_handoff_size(struct bench *bench)
+{
+    const uint64_t most = bench->quick ? 64 << 20 : 1 << 30;
+    uint64_t room = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    bool well = true;
+    for (uint64_t bytes = 64; well && bytes <= most; bytes *= 16) {
+        if (bytes < most && bytes * 16 > most)
+            bytes = most; /* the last one */
+        if (bytes * 3 > room / 2) {
+            char text[TERM_TEXT];
+            say_error(
+                "bench",
+                "frames of %s are left out: three of them take more than half of what is free.",
+                text_bytes(text, bytes));
+            break;
+        }
+        well = one_reader(bench, "handoff_size",
+                          (struct task){ .bytes = bytes, .time = bench_time(bench, 3) });
+    }
+    return well;
+}
+
+bool bench_readers(struct bench *bench)
+{
+    bool well = true;
+    for (int readers = 1; well && readers <= READERS; readers *= 2) {
+        struct task task = {
+            .sleeping = true, .readers = readers, .bytes = 64, .time = bench_time(bench, 5)
+        };
+        struct stage stage;
+        struct handoff *job = play(bench, &stage, "readers_waiting", &task);
+        well = job && add_row(bench, "readers_waiting_latency", job, &job->latency, &job->limit) &&
+               add_row(bench, "readers_waiting_commit", job, &job->commit, &job->commit_limit);
+        stage_close(&stage);
+    }
+    return well;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From samples to rows, and rows as JSON and as text.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "bench.h"
+#include "json.h"
+#include "term.h"
+
+void samples_add(struct samples *samples, int64_t ns)
+{
+    if (!samples_full(samples))
+        samples->at[samples->count++] = ns;
+}
+
+static int compare(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The nearest rank of sorted samples. */
+static int64_t rank(const struct samples *samples, double share)
+{
+    size_t index = (size_t)((double)samples->count * share);
+    return samples->at[index < samples->count ? index : samples->count - 1];
+}
+
+static void sort(struct samples *samples)
+{
+    qsort(samples->at, samples->count, sizeof samples->at[0], compare);
+}
+
+struct bench_row *bench_row(struct bench *bench, const char *name, struct samples *samples,
+                            struct samples *limit)
+{
+    if (samples->count == 0) {
+        say_error("bench", "%s: there was no time for a single sample.", name);
+        return NULL;
+    }
+    struct bench_row *rows = realloc(bench->rows, (bench->row_count + 1) * sizeof *rows);
+    if (!rows) {
+        say_error("bench", "no memory for a row.");
+        return NULL;
+    }
+    bench->rows = rows;
+    sort(samples);
+    struct bench_row *row = &rows[bench->row_count++];
+    *row = (struct bench_row){
+        .bench = name,
+        .p50 = rank(samples, 0.5),
+        .p95 = rank(samples, 0.95),
+        .p99 = rank(samples, 0.99),
+        .p999 = rank(samples, 0.999),
+        .count = samples->count,
+    };
+    if (limit && limit->count > 0) {
+        sort(limit);
+        row->has_limit = true;
+        row->limit_p50 = rank(limit, 0.5);
+    }
+    return row;
+}
+
+static void add_param(struct bench_row *row, struct bench_param param)
+{
+    if (row && row->param_count < BENCH_PARAMS)
+        row->params[row->param_count++] = param;
+}
+
+void row_int(struct bench_row *row, const char *name, int64_t value)
+{
+    add_param(row, (struct bench_param){ .name = name, .number = value });
+}
+
+void row_text(struct bench_row *row, const char *name, const char *value)
+{
+    add_param(row, (struct bench_param){ .name = name, .text = value });
+}
+
+void row_bool(struct bench_row *row, const char *name, bool value)
+{
+    add_param(row, (struct bench_param){ .name = name, .number = value, .is_bool = true });
+}
+
+void row_cpus(struct bench_row *row, const struct bench *bench, const char *first,
+              const char *second)
+{
+    row_bool(row, "pinned", bench->cpu_count > 1);
+    if (bench->cpu_count > 1 && first)
+        row_int(row, first, bench_cpu(bench, 0));
+    if (bench->cpu_count > 1 && second)
+        row_int(row, second, bench_cpu(bench, 1));
+}
+
+/* ---- the machine ---- */
+
+/* The first line of a file that begins with `key`, from behind its colon; "" if there is none. */
+static char *line_of(const char *path, const char *key, char *text, size_t size)
+{
+    char line[512];
+    FILE *file = fopen(path, "r");
+    text[0] = 0;
+    while (file && !text[0] && fgets(line, sizeof line, file)) {
+        if (strncmp(line, key, strlen(key)) != 0)
+            continue;
+        const char *value = key[0] ? strchr(line, ':') : line;
+        value = value && key[0] ? value + 1 + strspn(value + 1, " \t") : value;
+        snprintf(text, size, "%.*s", (int)strcspn(value ? value : "", "\n"), value ? value : "");
+    }
+    if (file)
+        fclose(file);
+    return text;
+}
+
+static void print_machine(struct json *json, const struct bench *bench)
+{
+    struct utsname name = { .release = "" };
+    char cpu[128], governor[64], path[96];
+    uname(&name);
+    if (!line_of("/proc/cpuinfo", "model name", cpu, sizeof cpu)[0])
+        snprintf(cpu, sizeof cpu, "%s", name.machine);
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_governor",
+             bench->cpus[0]);
+    line_of(path, "", governor, sizeof governor);
+    json_key(json, "machine");
+    json_object(json);
+    json_pair_string(json, "cpu", cpu);
+    json_pair_int(json, "cores", bench->cpu_count);
+    json_pair_string(json, "kernel", name.release);
+    json_pair_string(json, "governor", governor[0] ? governor : NULL);
+    json_pair_double(json, "load", bench->load);
+    json_close(json);
+}
+
+/* ---- JSON ---- */
+
+static void print_params(struct json *json, const struct bench_row *row)
+{
+    json_key(json, "params");
+    json_object(json);
+    for (size_t i = 0; i < row->param_count; i++) {
+        const struct bench_param *param = &row->params[i];
+        if (param->text)
+            json_pair_string(json, param->name, param->text);
+        else if (param->is_bool)
+            json_pair_bool(json, param->name, param->number != 0);
+        else
+            json_pair_int(json, param->name, param->number);
+    }
+    json_close(json);
+}
+
+void bench_print_json(const struct bench *bench, FILE *out)
+{
+    struct json json;
+    json_begin(&json, out, false);
+    json_object(&json);
+    print_machine(&json, bench);
+    json_pair_string(&json, "commit", bench_commit);
+    json_key(&json, "rows");
+    json_array(&json);
+    for (size_t i = 0; i < bench->row_count; i++) {
+        const struct bench_row *row = &bench->rows[i];
+        json_object(&json);
+        json_pair_string(&json, "bench", row->bench);
+        print_params(&json, row);
+        json_pair_int(&json, "p50_ns", row->p50);
+        json_pair_int(&json, "p95_ns", row->p95);
+        json_pair_int(&json, "p99_ns", row->p99);
+        json_pair_int(&json, "p999_ns", row->p999);
+        json_pair_uint(&json, "n", row->count);
+        if (row->has_limit)
+            json_pair_int(&json, "limit_p50_ns", row->limit_p50);
+        json_close(&json);
+    }
+    json_close_array(&json);
+    json_close(&json);
+    json_end(&json);
+}
+
+/* ---- text ---- */
+
+/* Whether it was pinned and where is for the JSON. */
+static void print_params_text(struct table *table, const struct bench_row *row)
+{
+    char text[200] = "", bytes[TERM_TEXT];
+    size_t used = 0;
+    for (size_t i = 0; i < row->param_count && used < sizeof text; i++) {
+        const struct bench_param *param = &row->params[i];
+        int n = 0;
+        if (param->is_bool || strstr(param->name, "_cpu"))
+            continue;
+        if (param->text)
+            n = snprintf(text + used, sizeof text - used, "%s%s %s", used ? ", " : "", param->name,
+                         param->text);
+        else if (strcmp(param->name, "bytes") == 0)
+            n = snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "",
+                         text_bytes(bytes, (uint64_t)param->number));
+        else
+            n = snprintf(text + used, sizeof text - used, "%s%s %lld", used ? ", " : "",
+                         param->name, (long long)param->number);
+        used += n > 0 ? (size_t)n : 0;
+    }
+    table_cell(table, COLOUR_DIM, "%s", text);
+}
+
+void bench_print_text(const struct bench *bench)
+{
+    static const char *const headers[] = { "bench",  "",   ">p50",         ">p95",    ">p99",
+                                           ">p99.9", ">n", ">limit's p50", ">over it" };
+    struct table table;
+    table_begin(&table, headers, sizeof headers / sizeof headers[0]);
+    for (size_t i = 0; i < bench->row_count; i++) {
+        const struct bench_row *row = &bench->rows[i];
+        const int64_t values[] = { row->p50, row->p95, row->p99, row->p999 };
+        char text[TERM_TEXT];
+        table_cell(&table, COLOUR_PLAIN, "%s", row->bench);
+        print_params_text(&table, row);
+        for (size_t k = 0; k < 4; k++)
+            table_cell(&table, k ? COLOUR_PLAIN : COLOUR_BOLD, "%s",
+                       text_duration(text, values[k]));
+        table_cell(&table, COLOUR_DIM, "%zu", row->count);
+        table_cell(&table, COLOUR_PLAIN, "%s",
+                   row->has_limit ? text_duration(text, row->limit_p50) : "");
+        if (row->has_limit && row->p50 < row->limit_p50)
+            table_cell(&table, COLOUR_PLAIN, "-%s", text_duration(text, row->limit_p50 - row->p50));
+        else
+            table_cell(&table, COLOUR_PLAIN, "%s",
+                       row->has_limit ? text_duration(text, row->p50 - row->limit_p50) : "");
+    }
+    table_print(&table);
+}

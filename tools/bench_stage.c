@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The processes of a bench: forked before anybody uses the library, each on its CPU, with memory
+ * that they share; all of them are gone when the stage closes, whatever happens.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "term.h"
+
+#define SPINS_BEFORE_YIELD 20000
+#define JOIN_TIME          (10 * SLUICE_S)
+
+/* Why an actor failed; shared. */
+static struct {
+    char text[512];
+} * note;
+
+bool stage_open(struct stage *stage, size_t shared_size)
+{
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child, NULL);
+
+    *stage = (struct stage){ .size = shared_size };
+    if (!note) {
+        note = mmap(NULL, sizeof *note, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (note == MAP_FAILED)
+            note = NULL;
+    }
+    stage->shared =
+        mmap(NULL, shared_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (stage->shared == MAP_FAILED)
+        stage->shared = NULL;
+    if (stage->shared && note) {
+        note->text[0] = 0;
+        return true;
+    }
+    say_error("bench", "no memory for the processes to share.");
+    stage_close(stage);
+    return false;
+}
+
+static void pin(int cpu)
+{
+    cpu_set_t *set = CPU_ALLOC(BENCH_CPUS);
+    if (!set || cpu < 0)
+        return;
+    CPU_ZERO_S(CPU_ALLOC_SIZE(BENCH_CPUS), set);
+    CPU_SET_S((size_t)cpu, CPU_ALLOC_SIZE(BENCH_CPUS), set);
+    sched_setaffinity(0, CPU_ALLOC_SIZE(BENCH_CPUS), set);
+    CPU_FREE(set);
+}
+
+static struct stage_actor *start(struct stage *stage, int cpu, stage_act *act, int index)
+{
+    struct stage_actor *actors = realloc(stage->actors, (stage->actor_count + 1) * sizeof *actors);
+    pid_t parent = getpid();
+    if (!actors) {
+        say_error("bench", "no memory for a process.");
+        return NULL;
+    }
+    stage->actors = actors;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid < 0) {
+        say_error("bench", "a process cannot be started: %s.", strerror(errno));
+        return NULL;
+    }
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(1);
+        pin(cpu);
+        act(stage->shared, index);
+        _exit(0);
+    }
+    actors[stage->actor_count] = (struct stage_actor){ .pid = pid };
+    return &actors[stage->actor_count++];
+}
+
+int stage_start(struct stage *stage, int cpu, stage_act *act, int index)
+{
+    struct stage_actor *actor = start(stage, cpu, act, index);
+    return actor ? actor->pid : 0;
+}
+
+int stage_start_victim(struct stage *stage, stage_act *act, int index)
+{
+    struct stage_actor *actor = start(stage, BENCH_ANY_CPU, act, index);
+    if (actor)
+        actor->victim = true;
+    return actor ? actor->pid : 0;
+}
+
+static void burn(void *shared, int index)
+{
+    (void)shared;
+    (void)index;
+    for (volatile unsigned long work = 0;; work = work + 1)
+        continue;
+}
+
+bool stage_start_burners(struct stage *stage, const struct bench *bench)
+{
+    for (int i = 0; i < bench->cpu_count; i++)
+        if (!stage_start(stage, bench->cpus[i], burn, i))
+            return false;
+    return true;
+}
+
+static struct stage_actor *find(struct stage *stage, pid_t pid)
+{
+    for (size_t i = 0; i < stage->actor_count; i++)
+        if (stage->actors[i].pid == pid)
+            return &stage->actors[i];
+    return NULL;
+}
+
+/* Takes note of actors that have ended. True when the stage is over. */
+static bool is_over(struct stage *stage, const char *bench, bool *well)
+{
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        struct stage_actor *actor = find(stage, pid);
+        if (!actor)
+            continue;
+        bool lead = actor == stage->actors;
+        bool killed = actor->victim && WIFSIGNALED(status);
+        actor->pid = 0;
+        if (!killed && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
+            if (!stop_asked())
+                say_error("bench", "%s: %s.", bench,
+                          note->text[0] ? note->text : "one of its processes died");
+            *well = false;
+            return true;
+        }
+        if (lead) {
+            *well = true;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool stage_play(struct stage *stage, const char *bench, int64_t patience_ns)
+{
+    int64_t until = now_ns() + patience_ns;
+    sigset_t child;
+    bool well = false;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    while (!stop_asked() && !is_over(stage, bench, &well)) {
+        int64_t left = until - now_ns();
+        if (left <= 0) {
+            say_error("bench", "%s: it did not end in time.", bench);
+            return false;
+        }
+        struct timespec wait = { .tv_sec = left / SLUICE_S, .tv_nsec = left % SLUICE_S };
+        sigtimedwait(&child, NULL, &wait);
+    }
+    return well;
+}
+
+void stage_close(struct stage *stage)
+{
+    for (size_t i = 0; i < stage->actor_count; i++)
+        if (stage->actors[i].pid > 0)
+            kill(stage->actors[i].pid, SIGKILL);
+    for (size_t i = 0; i < stage->actor_count; i++)
+        while (stage->actors[i].pid > 0 && waitpid(stage->actors[i].pid, NULL, 0) < 0 &&
+               errno == EINTR)
+            continue;
+    free(stage->actors);
+    if (stage->shared)
+        munmap(stage->shared, stage->size);
+    *stage = (struct stage){ 0 };
+}
+
+/* ---- in actors ---- */
+
+_Noreturn void actor_fail(const char *what)
+{
+    const char *sentence = sluice_last_error();
+    snprintf(note->text, sizeof note->text, "%s%s%s", what, sentence[0] ? ": " : "", sentence);
+    _exit(1);
+}
+
+void actor_check(int result, const char *what)
+{
+    if (result != SLUICE_OK)
+        actor_fail(what);
+}
+
+void futex_wait(atomic_uint *word, uint32_t value)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT, value, NULL, NULL, 0);
+}
+
+void futex_wake(atomic_uint *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+void actor_say(atomic_uint *word, uint32_t value)
+{
+    atomic_store(word, value);
+    futex_wake(word);
+}
+
+void actor_await(atomic_uint *word, uint32_t value)
+{
+    uint32_t seen;
+    while ((seen = atomic_load(word)) != value)
+        futex_wait(word, seen);
+}
+
+void actor_await_spinning(atomic_uint *word, uint32_t value)
+{
+    for (unsigned spins = 1; atomic_load_explicit(word, memory_order_acquire) != value; spins++)
+        if (spins % SPINS_BEFORE_YIELD == 0)
+            sched_yield();
+}
+
+void actor_pause(int64_t ns)
+{
+    int64_t until = now_ns() + ns;
+    while (now_ns() < until)
+        continue;
+}
+
+sluice_writer *actor_writer(const char *name, uint64_t bytes, uint32_t slots)
+{
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+    const int64_t shape[1] = { (int64_t)bytes };
+    sluice_writer *writer = NULL;
+    actor_check(sluice_format_add_tensor(&format, "bytes",
+                                         (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 1, shape),
+                "a format");
+    params.name = name;
+    params.format = &format;
+    params.slots = params.max_slots = slots;
+    actor_check(sluice_writer_open(&writer, &params), "a writer cannot be opened");
+    return writer;
+}
+
+sluice_reader *actor_reader(const char *name, uint32_t mode, uint32_t depth, int64_t spin_ns)
+{
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    sluice_reader *reader = NULL;
+    params.name = name;
+    params.mode = mode;
+    params.depth = depth;
+    params.spin_ns = spin_ns;
+    params.open_timeout_ns = JOIN_TIME;
+    /* A place whose reader has just left, on a busy machine, may not be free yet. */
+    int64_t until = now_ns() + JOIN_TIME;
+    int result;
+    while ((result = sluice_reader_open(&reader, &params)) == SLUICE_E_LIMIT && now_ns() < until)
+        sleep_until(now_ns() + 10 * SLUICE_MS);
+    actor_check(result, "a reader cannot be opened");
+    return reader;
+}

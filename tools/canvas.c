@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Text into lines of a given width, with the escapes of terminals.
+ */
+#include "canvas.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text.h"
+
+#define LONGEST 512
+
+static bool make_room(struct canvas *canvas, size_t more)
+{
+    if (canvas->used + more <= canvas->room)
+        return true;
+    size_t room = 2 * (canvas->used + more);
+    char *bytes = realloc(canvas->bytes, room);
+    if (!bytes)
+        return false;
+    canvas->bytes = bytes;
+    canvas->room = room;
+    return true;
+}
+
+static void add(struct canvas *canvas, const char *text, size_t size)
+{
+    if (!make_room(canvas, size + 1))
+        return;
+    memcpy(canvas->bytes + canvas->used, text, size);
+    canvas->used += size;
+    canvas->bytes[canvas->used] = 0;
+}
+
+static void add_text(struct canvas *canvas, const char *text)
+{
+    add(canvas, text, strlen(text));
+}
+
+void canvas_begin(struct canvas *canvas, unsigned width, unsigned height)
+{
+    canvas->width = width;
+    canvas->height = height;
+    canvas->row = canvas->column = canvas->base = 0;
+    canvas->used = 0;
+    add_text(canvas, canvas->escapes ? "\033[0m\033[H" : "");
+}
+
+void canvas_free(struct canvas *canvas)
+{
+    free(canvas->bytes);
+    canvas->bytes = NULL;
+    canvas->used = canvas->room = 0;
+}
+
+/* ---- text ---- */
+
+static void begin_style(struct canvas *canvas, unsigned style)
+{
+    static const char *const colours[] = { "", "\033[31m", "\033[32m", "\033[33m", "\033[36m" };
+    if (style & STYLE_BOLD)
+        add_text(canvas, "\033[1m");
+    if (style & STYLE_DIM)
+        add_text(canvas, "\033[2m");
+    if (style & STYLE_REVERSE)
+        add_text(canvas, "\033[7m");
+    if (canvas->colour && (style & STYLE_COLOUR) <= STYLE_CYAN)
+        add_text(canvas, colours[style & STYLE_COLOUR]);
+}
+
+/* Text that is known to be clean. */
+static void put_clean(struct canvas *canvas, unsigned style, const char *text)
+{
+    unsigned left = canvas->width - canvas->column, taken = 0;
+    size_t size = 0;
+    if (canvas->row >= canvas->height)
+        return;
+    while (text[size] && taken < left) {
+        size += text_character(text + size);
+        taken++;
+    }
+    if (size == 0)
+        return;
+    if (canvas->base & STYLE_REVERSE)
+        style &= ~(unsigned)STYLE_COLOUR; /* would be the colour of the ground */
+    style |= canvas->base;
+    if (canvas->escapes && style)
+        begin_style(canvas, style);
+    add(canvas, text, size);
+    if (canvas->escapes && style)
+        add_text(canvas, "\033[0m");
+    canvas->column += taken;
+}
+
+void canvas_put(struct canvas *canvas, unsigned style, const char *format, ...)
+{
+    char text[LONGEST];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    text_clean(text);
+    put_clean(canvas, style, text);
+}
+
+void canvas_to(struct canvas *canvas, unsigned column)
+{
+    if (column > canvas->column)
+        canvas_put(canvas, STYLE_PLAIN, "%*s", (int)(column - canvas->column), "");
+}
+
+void canvas_line(struct canvas *canvas)
+{
+    if (canvas->row >= canvas->height)
+        return;
+    if (canvas->base & STYLE_REVERSE)
+        canvas_to(canvas, canvas->width);
+    if (canvas->escapes && canvas->column < canvas->width)
+        add_text(canvas, "\033[K");
+    canvas->base = STYLE_PLAIN;
+    canvas->column = 0;
+    canvas->row++;
+    if (!canvas->escapes)
+        add_text(canvas, "\n");
+    else if (canvas->row < canvas->height)
+        add_text(canvas, "\r\n");
+}
+
+void canvas_down(struct canvas *canvas, unsigned row)
+{
+    while (canvas->row < row && canvas->row < canvas->height)
+        canvas_line(canvas);
+}
+
+/* ---- sparks ---- */
+
+void canvas_spark(struct canvas *canvas, unsigned style, const float *values, size_t count,
+                  unsigned width)
+{
+    static const char *const blocks[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
+    static const char *const signs[] = { "_", ".", ":", "-", "=", "+", "*", "#" };
+    const char *const *levels = canvas->utf8 ? blocks : signs;
+    char text[LONGEST] = "";
+    size_t used = 0, most = LONGEST / 4;
+    float top = 0;
+    if (width > most)
+        width = (unsigned)most;
+    if (count > width) {
+        values += count - width;
+        count = width;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (isfinite(values[i]) && values[i] > top)
+            top = values[i];
+    used = (size_t)snprintf(text, sizeof text, "%*s", (int)(width - count), "");
+    for (size_t i = 0; i < count; i++) {
+        bool there = isfinite(values[i]) && values[i] >= 0;
+        size_t level = there && top > 0 ? (size_t)lroundf(values[i] / top * 6) : 0;
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, "%s", there ? levels[level] : " ");
+    }
+    put_clean(canvas, style, text);
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Completion from the tables of options and arguments. What an option or an argument takes is told
+ * by the word that --help has for it: FILE, CHANNEL, N|max.
+ */
+#include "complete.h"
+
+#include <ctype.h>
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <sluice/sluice.h>
+
+#include "describe.h"
+
+#define ASK_TIME     (200 * SLUICE_MS) /* a person waits at the keyboard */
+#define MAX_CHANNELS 256
+#define WORD         64
+
+/* The line as far as it is typed. */
+struct line {
+    const struct command *command;
+    const char *typed;                /* the word at the cursor */
+    const struct args_option *option; /* whose value that is, or NULL */
+    bool ended;                       /* "--" was there: no more options */
+    int arguments;                    /* that are complete */
+    const char *channel;              /* the argument CHANNEL, or NULL */
+};
+
+/* One word that may stand there, if it begins with what is typed. */
+static void offer(const char *typed, const char *before, const char *word, const char *what)
+{
+    size_t length = strlen(typed), first = strlen(before);
+    size_t rest = length > first ? length - first : 0;
+    if (strncmp(typed, before, length - rest) == 0 && strncmp(typed + length - rest, word, rest) == 0)
+        printf("%s%s%s%s\n", before, word, what[0] ? "\t" : "", what);
+}
+
+static void offer_channels(const char *typed, const char *before)
+{
+    static struct sluice_registry_entry entries[MAX_CHANNELS];
+    size_t count = 0;
+    if (sluice_registry_list(NULL, entries, MAX_CHANNELS, &count) != SLUICE_OK)
+        return;
+    for (size_t i = 0; i < count && i < MAX_CHANNELS; i++) {
+        struct sluice_channel_info info = { .size = sizeof info };
+        char format[FORMAT_TEXT];
+        const char *what = "its writer died";
+        if (entries[i].live)
+            what = sluice_channel_info(entries[i].name, ASK_TIME, &info, NULL, 0) == SLUICE_OK
+                       ? text_format(format, &info.format)
+                       : "its writer does not answer";
+        offer(typed, before, entries[i].name, what);
+    }
+}
+
+static void offer_arrays(const char *typed, const char *before, const char *channel)
+{
+    struct sluice_channel_info info = { .size = sizeof info };
+    char text[FORMAT_TEXT];
+    if (!channel || sluice_channel_info(channel, ASK_TIME, &info, NULL, 0) != SLUICE_OK)
+        return;
+    for (uint32_t i = 0; i < info.format.array_count; i++)
+        offer(typed, before, info.format.arrays[i].name,
+              text_array(text, &info.format.arrays[i]));
+}
+
+static void offer_formats(const char *typed, const char *before)
+{
+#define ENTRY(name, number, text) offer(typed, before, text, "pixel format");
+    SLUICE_PIXEL_FORMATS(ENTRY)
+#undef ENTRY
+}
+
+static void offer_devices(const char *typed, const char *before)
+{
+    glob_t found;
+    if (glob("/dev/video*", 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            offer(typed, before, found.gl_pathv[i], "camera");
+        globfree(&found);
+    }
+}
+
+static void offer_words(const struct line *line, const char *before)
+{
+    const char *word;
+    for (size_t i = 0; line->command->word && (word = line->command->word(i)); i++)
+        offer(line->typed, before, word, "");
+}
+
+/* What one of the words between bars stands for. A word in small letters stands for itself. */
+static void offer_kind(const struct line *line, const char *before, const char *kind)
+{
+    if (strcmp(kind, "CHANNEL") == 0)
+        offer_channels(line->typed, before);
+    else if (strcmp(kind, "ARRAY") == 0)
+        offer_arrays(line->typed, before, line->channel);
+    else if (strcmp(kind, "FORMAT") == 0)
+        offer_formats(line->typed, before);
+    else if (strcmp(kind, "COLUMN") == 0 || strcmp(kind, "ROW") == 0)
+        offer_words(line, before);
+    else if (strcmp(kind, "DEVICE") == 0)
+        offer_devices(line->typed, before);
+    else if (strcmp(kind, "FOLDER") == 0)
+        printf(":folders\n");
+    else if (strcmp(kind, "FILE") == 0 || strcmp(kind, "PROGRAM") == 0 ||
+             strncmp(kind, "OUT", 3) == 0)
+        printf(":files\n");
+    else if (islower((unsigned char)kind[0]))
+        offer(line->typed, before, kind, line->option ? line->option->help : "");
+}
+
+/* `placeholder` is what --help calls it, as "FILE|DEVICE|test"; `before` is in the same word. */
+static void offer_values(const struct line *line, const char *before, const char *placeholder)
+{
+    char last[WORD] = "", kind[WORD];
+    while (*placeholder) {
+        size_t length = strcspn(placeholder, "|");
+        snprintf(kind, sizeof kind, "%.*s", (int)length, placeholder);
+        /* OUT.png|OUT.npy are both files: said once. */
+        if (strncmp(kind, "OUT", 3) != 0 || strncmp(last, "OUT", 3) != 0)
+            offer_kind(line, before, kind);
+        snprintf(last, sizeof last, "%s", kind);
+        placeholder += length + (placeholder[length] == '|');
+    }
+}
+
+static void offer_options(const struct line *line)
+{
+    const struct args_option *option = line->command->options;
+    for (; option && option->name; option++)
+        offer(line->typed, "--", option->name, option->help);
+    offer(line->typed, "--", "help", "options and examples");
+}
+
+/* What --help calls the argument at `index`, without brackets and dots; false if there is none. */
+static bool argument_at(const struct command *command, int index, char text[WORD])
+{
+    const char *at = command->arguments;
+    for (;; index--) {
+        at += strspn(at, " []");
+        size_t length = strcspn(at, " []");
+        if (length == 0)
+            return false;
+        size_t dots = length > 3 && strncmp(at + length - 3, "...", 3) == 0 ? 3 : 0;
+        const char *behind = at + length + strspn(at + length, " ]");
+        snprintf(text, WORD, "%.*s", (int)(length - dots), at);
+        if (index == 0 || dots || strncmp(behind, "...", 3) == 0)
+            return true;
+        at += length;
+    }
+}
+
+static const struct args_option *find_option(const struct command *command, char letter,
+                                             const char *name, size_t length)
+{
+    const struct args_option *option = command->options;
+    for (; option && option->name; option++)
+        if (letter ? option->letter == letter
+                   : strlen(option->name) == length && strncmp(option->name, name, length) == 0)
+            return option;
+    return NULL;
+}
+
+/* The option in a complete word whose value is the next word, or NULL. */
+static const struct args_option *awaits_value(const struct command *command, const char *word)
+{
+    if (word[1] == '-') {
+        const struct args_option *option = find_option(command, 0, word + 2, strlen(word + 2));
+        return option && option->value ? option : NULL;
+    }
+    for (word++; *word; word++) {
+        const struct args_option *option = find_option(command, *word, NULL, 0);
+        if (option && option->value)
+            return word[1] ? NULL : option;
+    }
+    return NULL;
+}
+
+/* Takes in a word that is complete. */
+static void pass(struct line *line, const char *word)
+{
+    char name[WORD];
+    if (line->option) {
+        line->option = NULL;
+    } else if (!line->ended && strcmp(word, "--") == 0) {
+        line->ended = true;
+    } else if (!line->ended && word[0] == '-' && word[1]) {
+        line->option = awaits_value(line->command, word);
+    } else {
+        if (argument_at(line->command, line->arguments, name) && strcmp(name, "CHANNEL") == 0)
+            line->channel = word;
+        line->arguments++;
+    }
+}
+
+static void offer_next(struct line *line)
+{
+    const char *equals = strchr(line->typed, '=');
+    char text[WORD];
+    if (line->option) {
+        offer_values(line, "", line->option->value);
+    } else if (!line->ended && strncmp(line->typed, "--", 2) == 0 && equals) {
+        size_t length = (size_t)(equals - line->typed);
+        line->option = find_option(line->command, 0, line->typed + 2, length - 2);
+        snprintf(text, sizeof text, "%.*s", (int)length + 1, line->typed);
+        if (line->option && line->option->value)
+            offer_values(line, text, line->option->value);
+    } else if (!line->ended && line->typed[0] == '-') {
+        offer_options(line);
+    } else if (line->arguments < line->command->max_arguments &&
+               argument_at(line->command, line->arguments, text)) {
+        offer_values(line, "", text);
+    }
+}
+
+static void offer_commands(const struct command *const *commands, size_t count, const char *typed)
+{
+    for (size_t i = 0; i < count; i++)
+        offer(typed, "", commands[i]->name, commands[i]->summary);
+}
+
+void complete(const struct command *const *commands, size_t count, int word_count, char **words)
+{
+    if (word_count < 1)
+        return;
+    struct line line = { .typed = words[word_count - 1] };
+    if (word_count == 1) {
+        offer_commands(commands, count, line.typed);
+        offer(line.typed, "", "help", "options and examples of a command");
+        offer(line.typed, "", "--help", "the commands there are");
+        offer(line.typed, "", "--version", "release, API and wire");
+    } else if (word_count == 2 && strcmp(words[0], "help") == 0) {
+        offer_commands(commands, count, line.typed);
+    }
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(commands[i]->name, words[0]) == 0)
+            line.command = commands[i];
+    if (!line.command || word_count == 1)
+        return;
+    for (int i = 1; i < word_count - 1; i++)
+        pass(&line, words[i]);
+    offer_next(&line);
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The terminal itself: its modes, its size, its keys, and the signals that come with it.
+ */
+#include "screen.h"
+
+#include <errno.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <sluice/sluice.h>
+
+#include "term.h"
+
+#define ESCAPE_PATIENCE 50 /* ms: what follows an escape of a key's comes at once */
+
+#define ENTER "\033[?1049h\033[?25l\033[?7l\033[2J"
+#define LEAVE "\033[0m\033[?7h\033[?25h\033[?1049l"
+
+static const int fatal[] = { SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGQUIT };
+#define FATAL_COUNT (sizeof fatal / sizeof fatal[0])
+
+static struct termios before;
+static volatile sig_atomic_t entered, resized, suspended, continued;
+static char typed[64];
+static size_t typed_count;
+
+bool screen_possible(const char **why)
+{
+    const char *term = getenv("TERM");
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+        *why = "this is no terminal";
+    else if (!term || !term[0] || strcmp(term, "dumb") == 0)
+        *why = "TERM says that this terminal has no screen";
+    else
+        return true;
+    return false;
+}
+
+void screen_describe(struct canvas *canvas)
+{
+    const char *none = getenv("NO_COLOR");
+    setlocale(LC_CTYPE, "");
+    canvas->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    canvas->colour = !none || !none[0];
+    canvas->escapes = true;
+}
+
+/* ---- signals ---- */
+
+static void on_signal(int signal)
+{
+    if (signal == SIGWINCH)
+        resized = 1;
+    else if (signal == SIGTSTP)
+        suspended = 1;
+    else
+        continued = 1;
+}
+
+/* Only what a handler may do. */
+static void put_back(void)
+{
+    if (!entered)
+        return;
+    entered = 0;
+    (void)!write(STDOUT_FILENO, LEAVE, sizeof LEAVE - 1);
+    tcsetattr(STDIN_FILENO, TCSANOW, &before);
+}
+
+static void on_fatal(int signal)
+{
+    put_back();
+    raise(signal); /* SA_RESETHAND: now it ends us */
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = { .sa_handler = on_signal };
+    struct sigaction last = { .sa_handler = on_fatal, .sa_flags = SA_RESETHAND | SA_NODEFER };
+    sigaction(SIGWINCH, &action, NULL);
+    sigaction(SIGTSTP, &action, NULL);
+    sigaction(SIGCONT, &action, NULL);
+    for (size_t i = 0; i < FATAL_COUNT; i++)
+        sigaction(fatal[i], &last, NULL);
+}
+
+/* ---- in and out ---- */
+
+static void write_all(const char *bytes, size_t size)
+{
+    while (size && !stop_asked()) {
+        ssize_t wrote = write(STDOUT_FILENO, bytes, size);
+        if (wrote > 0) {
+            bytes += wrote;
+            size -= (size_t)wrote;
+        } else if (wrote < 0 && errno == EAGAIN) {
+            struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
+            poll(&out, 1, 100);
+        } else if (wrote < 0 && errno != EINTR) {
+            return;
+        }
+    }
+}
+
+static bool take_terminal(void)
+{
+    struct termios raw = before;
+    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO); /* ISIG stays: Ctrl-C and Ctrl-Z are signals */
+    raw.c_iflag &= ~(tcflag_t)(IXON | ICRNL);
+    raw.c_cc[VMIN] = 1;
+    raw.c_cc[VTIME] = 0;
+    if (tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) != 0)
+        return false;
+    entered = 1;
+    write_all(ENTER, sizeof ENTER - 1);
+    return true;
+}
+
+bool screen_enter(void)
+{
+    static bool once;
+    if (tcgetattr(STDIN_FILENO, &before) != 0)
+        return false;
+    if (!once)
+        atexit(put_back);
+    once = true;
+    stop_on_signals();
+    catch_signals();
+    return take_terminal();
+}
+
+void screen_leave(void)
+{
+    put_back();
+}
+
+void screen_size(unsigned *width, unsigned *height)
+{
+    struct winsize size = { 0 };
+    (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+    *width = size.ws_col ? size.ws_col : 80;
+    *height = size.ws_row ? size.ws_row : 24;
+}
+
+void screen_show(const struct canvas *canvas)
+{
+    write_all(canvas->bytes, canvas->used);
+}
+
+/* Stops as a program without a screen does on Ctrl-Z, with the terminal as it was. */
+static void suspend(void)
+{
+    struct sigaction stop = { .sa_handler = SIG_DFL }, ours;
+    sigset_t held;
+    put_back();
+    sigemptyset(&held);
+    sigaddset(&held, SIGTSTP);
+    sigaction(SIGTSTP, &stop, &ours);
+    raise(SIGTSTP);
+    pthread_sigmask(SIG_UNBLOCK, &held, NULL); /* here it stops, and goes on */
+    pthread_sigmask(SIG_BLOCK, &held, NULL);
+    sigaction(SIGTSTP, &ours, NULL);
+    tcgetattr(STDIN_FILENO, &before); /* the shell may have changed it */
+}
+
+/* What signals left to do, while they are held; KEY_NONE: nothing. */
+static int signalled(void)
+{
+    if (stop_asked())
+        return KEY_STOP;
+    if (suspended) {
+        suspended = 0;
+        suspend();
+        continued = 1;
+    }
+    if (continued) {
+        continued = 0;
+        return take_terminal() ? KEY_REDRAW : KEY_STOP;
+    }
+    if (resized) {
+        resized = 0;
+        return KEY_REDRAW;
+    }
+    return KEY_NONE;
+}
+
+/* ---- keys ---- */
+
+static const struct {
+    const char *bytes;
+    int key;
+} sequences[] = {
+    { "[A", KEY_UP },       { "OA", KEY_UP },         { "[B", KEY_DOWN },  { "OB", KEY_DOWN },
+    { "[C", KEY_RIGHT },    { "OC", KEY_RIGHT },      { "[D", KEY_LEFT },  { "OD", KEY_LEFT },
+    { "[H", KEY_HOME },     { "OH", KEY_HOME },       { "[1~", KEY_HOME }, { "[7~", KEY_HOME },
+    { "[F", KEY_END },      { "OF", KEY_END },        { "[4~", KEY_END },  { "[8~", KEY_END },
+    { "[5~", KEY_PAGE_UP }, { "[6~", KEY_PAGE_DOWN }, { "OP", '?' },       { "[11~", '?' }, /* F1 */
+};
+
+/* The length of the sequence behind an escape; 0: its end has not come. */
+static size_t sequence_length(const char *bytes, size_t count)
+{
+    if (count < 2)
+        return 0;
+    if (bytes[0] == 'O')
+        return 2;
+    for (size_t i = 1; i < count; i++)
+        if (bytes[i] >= 0x40 && bytes[i] <= 0x7e)
+            return i + 1;
+    return 0;
+}
+
+static void drop_typed(size_t count)
+{
+    typed_count -= count;
+    memmove(typed, typed + count, typed_count);
+}
+
+/* The next key of those typed; KEY_NONE: none, or not all of it (`whole`: no more will come). */
+static int typed_key(bool whole)
+{
+    if (typed_count == 0)
+        return KEY_NONE;
+    if (typed[0] != KEY_ESCAPE || (typed_count > 1 && typed[1] != '[' && typed[1] != 'O') ||
+        (typed_count == 1 && whole)) {
+        int key = (unsigned char)typed[0];
+        drop_typed(1);
+        return key == '\n' ? KEY_ENTER : key == '\b' ? KEY_BACKSPACE : key;
+    }
+    size_t length = sequence_length(typed + 1, typed_count - 1);
+    if (length == 0 && (whole || typed_count == sizeof typed)) {
+        typed_count = 0;
+        return KEY_ESCAPE;
+    }
+    int key = KEY_NONE;
+    for (size_t i = 0; length && i < sizeof sequences / sizeof sequences[0]; i++)
+        if (strlen(sequences[i].bytes) == length &&
+            memcmp(sequences[i].bytes, typed + 1, length) == 0)
+            key = sequences[i].key;
+    if (length)
+        drop_typed(length + 1);
+    return key || !length ? key : typed_key(whole); /* behind a key that has no name here */
+}
+
+static bool read_typed(void)
+{
+    ssize_t got = read(STDIN_FILENO, typed + typed_count, sizeof typed - typed_count);
+    if (got > 0)
+        typed_count += (size_t)got;
+    return got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN));
+}
+
+static void hold_signals(sigset_t *let)
+{
+    sigset_t held;
+    sigemptyset(&held);
+    sigaddset(&held, SIGINT);
+    sigaddset(&held, SIGTERM);
+    sigaddset(&held, SIGHUP);
+    sigaddset(&held, SIGTSTP);
+    sigaddset(&held, SIGCONT);
+    sigaddset(&held, SIGWINCH);
+    pthread_sigmask(SIG_BLOCK, &held, let);
+}
+
+int screen_key(int fd)
+{
+    static const struct timespec patience = { .tv_nsec = ESCAPE_PATIENCE * SLUICE_MS };
+    for (;;) {
+        int key = typed_key(false);
+        if (key != KEY_NONE)
+            return key;
+        struct pollfd from[] = { { .fd = STDIN_FILENO, .events = POLLIN },
+                                 { .fd = fd, .events = POLLIN } };
+        sigset_t let;
+        hold_signals(&let); /* so that none comes between the look and the sleep */
+        key = signalled();
+        int ready = key ? 0 : ppoll(from, 2, typed_count ? &patience : NULL, &let);
+        pthread_sigmask(SIG_SETMASK, &let, NULL);
+        if (key != KEY_NONE)
+            return key;
+        if (ready == 0 && (key = typed_key(true)) != KEY_NONE)
+            return key;
+        if (ready > 0 && from[0].revents && !read_typed())
+            return KEY_STOP;
+        if (ready > 0 && from[1].revents)
+            return KEY_NEWS;
+    }
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sluice top: the channels as they go, in a terminal or for a script.
+ */
+#include "top.h"
+
+#include <stdio.h>
+
+#include "args.h"
+#include "screen.h"
+#include "term.h"
+
+#define SHORTEST 0.05
+#define LONGEST  3600
+
+enum { INTERVAL, SORT, REVERSE, ALL, ONCE, BATCH, JSON };
+
+static const struct args_option options[] = {
+    [INTERVAL] = { 'i', "interval", "S", "look every S seconds; default 1" },
+    [SORT] = { 's', "sort", "COLUMN", "by this column, as fps or latency; default name" },
+    [REVERSE] = { 'r', "reverse", NULL, "the other way round" },
+    [ALL] = { 'a', "all", NULL, "names of dead writers too" },
+    [ONCE] = { '1', "once", NULL, "print one table, measured over one interval, and end" },
+    [BATCH] = { 'n', "batch", "N", "print N tables; 0: go on until Ctrl-C" },
+    [JSON] = { 'j', "json", NULL, "print JSON, one document a look" },
+    { 0 },
+};
+
+static bool wrong_column(const char *text)
+{
+    const char *names[32];
+    char list[256] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < top_channels.count && i < 32 && used < sizeof list - 16; i++) {
+        names[i] = top_channels.columns[i].key;
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
+    }
+    const char *near = args_nearest(text, names, top_channels.count);
+    if (near)
+        say_error("top", "there is no column '%s'; '%s' is near.", text, near);
+    else
+        say_error("top", "there is no column '%s'; there are %s.", text, list);
+    return false;
+}
+
+static bool take_option(const struct args *args, int option, struct top_options *to, bool *print)
+{
+    double seconds;
+    *print = *print || option == ONCE || option == BATCH || option == JSON;
+    switch (option) {
+    case INTERVAL:
+        if (!args_number(args, SHORTEST, LONGEST, &seconds))
+            return false;
+        to->interval_ns = (int64_t)(seconds * 1e9);
+        return true;
+    case SORT:
+        to->sort = args->value;
+        return top_column_of(&top_channels, args->value) < top_channels.count ||
+               wrong_column(args->value);
+    case REVERSE: to->reverse = true; return true;
+    case ALL: to->all = true; return true;
+    case ONCE: to->looks = 1; return true;
+    case BATCH: return args_u32(args, 0, UINT32_MAX, &to->looks);
+    default: to->json = true; return true;
+    }
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+    struct top_options to = { .interval_ns = SLUICE_S, .sort = "name" };
+    struct top top;
+    struct args args;
+    const char *why;
+    bool print = false;
+    int option;
+    args_begin(&args, command, argc, argv);
+    while ((option = args_next(&args)) >= 0)
+        if (!take_option(&args, option, &to, &print))
+            return EXIT_USAGE;
+    if (option != ARGS_END)
+        return option == ARGS_HELP ? EXIT_DONE : EXIT_USAGE;
+    top_open(&top, args.rest, args.count);
+    int code = print || !screen_possible(&why) ? top_print(&top, &to) : top_live(&top, &to);
+    top_close(&top);
+    return code;
+}
+
+static const char *column_name(size_t index)
+{
+    return index < top_channels.count ? top_channels.columns[index].key : NULL;
+}
+
+const struct command top_command = {
+    .name = "top",
+    .arguments = "[CHANNEL ...]",
+    .summary = "show the channels as they go: rates, latencies, losses",
+    .details =
+        "A table in the terminal, like htop. ? shows its keys and what the columns mean, Enter "
+        "opens\n"
+        "a channel and its readers, q quits. CHANNEL is a name or a pattern as 'cam*'. Where "
+        "there\n"
+        "is no terminal it prints tables. It takes no frame and holds no lease; a look costs a\n"
+        "writer some microseconds of its service thread, and begin and commit nothing.\n",
+    .examples = "  sluice top\n"
+                "  sluice top 'cam*' --sort latency --interval 0.5\n"
+                "  sluice top --once --sort drops\n"
+                "  sluice top --json --batch 10 | jq -c '.channels[] | {name, fps, lag}'\n",
+    .options = options,
+    .max_arguments = 1000,
+    .run = run,
+    .word = column_name,
+};

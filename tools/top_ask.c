@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How sluice top asks: the folder when something changed in it, each writer once a look, several at
+ * a time. A writer that does not answer is left alone for longer and longer, so that what we ask
+ * does not pile up where readers must come in; one that is stopped is not asked at all.
+ */
+#include "top.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "describe.h"
+#include "term.h"
+
+#define ASK_TIME    (250 * SLUICE_MS)
+#define LONGEST_GAP (8 * SLUICE_S)
+#define MOST_ASKERS 8
+#define EACH_ASKS   4 /* channels at least, before there is another one beside it */
+
+void top_open(struct top *top, char **patterns, int pattern_count)
+{
+    *top = (struct top){ .patterns = patterns, .pattern_count = pattern_count };
+    pthread_mutex_init(&top->lock, NULL);
+    (void)sluice_registry_watch_open(&top->watch, NULL); /* without one it is listed each time */
+}
+
+void top_close(struct top *top)
+{
+    sluice_registry_watch_close(&top->watch);
+    top_free(top);
+    pthread_mutex_destroy(&top->lock);
+}
+
+/* ---- the folder ---- */
+
+static void list(struct top *top)
+{
+    struct sluice_registry_entry *entries = NULL;
+    size_t count = 0;
+    /* Drained first: what changes from here on is seen the next time. */
+    bool changed = !top->watch || sluice_registry_watch_next(top->watch, 0) == SLUICE_OK;
+    if (top->listed && !changed)
+        return;
+    int result = list_channels(&entries, &count);
+    pthread_mutex_lock(&top->lock);
+    top->result = result;
+    top->reason[0] = 0;
+    if (result)
+        snprintf(top->reason, sizeof top->reason, "%s", sluice_last_error());
+    top->listed = result == SLUICE_OK && top_list(top, entries, count);
+    pthread_mutex_unlock(&top->lock);
+    free(entries);
+}
+
+/* ---- the writers ---- */
+
+/* Is this process stopped, by a signal or a debugger? As far as we can see. */
+static bool is_stopped(uint32_t pid)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%u/stat", pid);
+    FILE *file = pid ? fopen(path, "re") : NULL;
+    if (!file)
+        return false;
+    size_t got = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[got] = 0;
+    const char *state = strrchr(text, ')'); /* behind the program's name, which may be anything */
+    return state && state[1] == ' ' && (state[2] == 'T' || state[2] == 't');
+}
+
+static void ask(struct top *top, struct top_channel *channel)
+{
+    struct sluice_reader_info readers[SLUICE_MAX_READERS];
+    struct sluice_channel_info info = { .size = sizeof info };
+    char reason[TOP_REASON] = "";
+    int result = SLUICE_TIMEOUT;
+    if (!channel->entry.live)
+        return;
+    if (channel->silent && is_stopped(channel->entry.pid)) {
+        snprintf(reason, sizeof reason, "its writer, process %u, is stopped", channel->entry.pid);
+        channel->ask_after = 0; /* as soon as it goes on */
+    } else if (now_ns() < channel->ask_after) {
+        snprintf(reason, sizeof reason, "%s", channel->reason);
+    } else {
+        result =
+            sluice_channel_info(channel->entry.name, ASK_TIME, &info, readers, SLUICE_MAX_READERS);
+        if (result != SLUICE_OK)
+            snprintf(reason, sizeof reason, "%s", sluice_last_error());
+        int64_t gap = SLUICE_S << (channel->silent < 4 ? channel->silent : 4);
+        channel->silent = result == SLUICE_TIMEOUT ? channel->silent + 1 : 0;
+        channel->ask_after =
+            channel->silent ? now_ns() + (gap < LONGEST_GAP ? gap : LONGEST_GAP) : 0;
+    }
+    pthread_mutex_lock(&top->lock);
+    top_answer(channel, result, reason, &info, readers);
+    pthread_mutex_unlock(&top->lock);
+}
+
+struct round {
+    struct top *top;
+    const atomic_bool *stop;
+    atomic_size_t next;
+};
+
+static void *ask_some(void *context)
+{
+    struct round *round = context;
+    size_t i;
+    /* The list stands still meanwhile. */
+    while (!atomic_load(round->stop) && (i = atomic_fetch_add(&round->next, 1)) < round->top->count)
+        ask(round->top, round->top->list[i]);
+    return NULL;
+}
+
+void top_look(struct top *top, const atomic_bool *stop)
+{
+    struct round round = { .top = top, .stop = stop };
+    pthread_t askers[MOST_ASKERS];
+    size_t count = 0;
+    sigset_t all, ours;
+    list(top);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &ours); /* signals are for the thread that waits for them */
+    while (count + 1 < MOST_ASKERS && top->count / EACH_ASKS > count &&
+           pthread_create(&askers[count], NULL, ask_some, &round) == 0)
+        count++;
+    pthread_sigmask(SIG_SETMASK, &ours, NULL);
+    ask_some(&round);
+    while (count)
+        pthread_join(askers[--count], NULL);
+}

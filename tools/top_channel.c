@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Pages of sluice top: one channel with its readers, and the help.
+ */
+#include "top.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "describe.h"
+#include "term.h"
+
+/* ---- one channel ---- */
+
+static void label(struct canvas *canvas, const char *text)
+{
+    canvas_put(canvas, STYLE_BOLD, "%-9s", text);
+}
+
+static void draw_title(struct canvas *canvas, const struct top_channel *channel)
+{
+    bool live = channel->entry.live && channel->result == SLUICE_OK;
+    canvas_put(canvas, STYLE_BOLD, "%s", channel->entry.name);
+    canvas_put(canvas,
+               live                   ? STYLE_GREEN
+               : top_is_dead(channel) ? STYLE_RED
+                                      : STYLE_YELLOW,
+               "  %s", top_state(channel));
+    if (top_is_dead(channel))
+        canvas_put(canvas, STYLE_PLAIN, ": its writer died; the name is free to take");
+    else if (!live)
+        canvas_put(canvas, STYLE_PLAIN, ": %s", channel->reason);
+    canvas_line(canvas);
+    if (!live && channel->answered) {
+        canvas_put(canvas, STYLE_DIM, "what follows is what it said last");
+        canvas_line(canvas);
+    }
+}
+
+/* Which slots are leased, by how many. */
+static void put_leases(struct canvas *canvas, const struct top_channel *channel)
+{
+    bool any = false;
+    for (unsigned slot = 0; slot < 64; slot++) {
+        unsigned count = 0;
+        for (uint32_t i = 0; i < channel->reader_count; i++)
+            count += channel->readers[i].info.held_slots >> slot & 1;
+        if (!count)
+            continue;
+        canvas_put(canvas, STYLE_PLAIN, any ? ", %u" : "; leased: %u", slot);
+        if (count > 1)
+            canvas_put(canvas, STYLE_PLAIN, " by %u", count);
+        any = true;
+    }
+}
+
+static void draw_writer(struct canvas *canvas, const struct top_channel *channel)
+{
+    const struct sluice_channel_info *info = &channel->info;
+    char format[FORMAT_TEXT], a[TERM_TEXT];
+    label(canvas, "writer");
+    canvas_put(canvas, STYLE_PLAIN, "%s, process %u, user %u, device %s, wire version %u",
+               info->program, info->pid, info->uid, info->device, info->wire_version);
+    canvas_line(canvas);
+    label(canvas, "session");
+    canvas_put(canvas, STYLE_PLAIN, "%016" PRIx64 ", open for %s, generation %u", info->session,
+               text_duration(a, info->now_ns - info->opened_ns), info->generation);
+    canvas_line(canvas);
+    label(canvas, "format");
+    canvas_put(canvas, STYLE_PLAIN, "%s", text_format(format, &info->format));
+    if (info->writable)
+        canvas_put(canvas, STYLE_YELLOW, "; readers may change frames");
+    canvas_line(canvas);
+    label(canvas, "slots");
+    canvas_put(canvas, STYLE_PLAIN, "%u of at most %u, %s each; without a free one it %s",
+               info->slots, info->max_slots, text_bytes(a, info->format.slot_bytes),
+               info->policy == SLUICE_WAIT ? "waits" : "drops");
+    put_leases(canvas, channel);
+    canvas_line(canvas);
+}
+
+static void draw_history(struct canvas *canvas, const struct top_channel *channel)
+{
+    size_t first = 0;
+    while (first < TOP_HISTORY && isnan(channel->history[first]))
+        first++;
+    size_t count = TOP_HISTORY - first;
+    label(canvas, "fps");
+    if (canvas->column + count > canvas->width)
+        count = canvas->width > canvas->column ? canvas->width - canvas->column : 0;
+    canvas_spark(canvas, STYLE_CYAN, channel->history + TOP_HISTORY - count, count,
+                 (unsigned)count);
+    canvas_line(canvas);
+}
+
+static void draw_frames(struct canvas *canvas, const struct top_channel *channel)
+{
+    const struct sluice_channel_info *info = &channel->info;
+    char a[TERM_TEXT], b[TERM_TEXT];
+    label(canvas, "frames");
+    canvas_put(canvas, STYLE_PLAIN, "%" PRIu64 " committed (%s)", info->committed,
+               text_bytes(a, info->bytes));
+    if (channel->fps >= 0)
+        canvas_put(canvas, STYLE_BOLD, ", %.1f a second (%s)", channel->fps,
+                   text_bytes(a, (uint64_t)channel->bytes));
+    if (info->last_commit_ns)
+        canvas_put(canvas, STYLE_PLAIN, ", the last %s ago",
+                   text_duration(b, info->now_ns - info->last_commit_ns));
+    canvas_line(canvas);
+    label(canvas, "lost");
+    canvas_put(canvas, info->dropped ? STYLE_YELLOW : STYLE_PLAIN, "%" PRIu64 " dropped",
+               info->dropped);
+    if (channel->new_drops)
+        canvas_put(canvas, STYLE_YELLOW | STYLE_BOLD, " (+%" PRIu64 ")", channel->new_drops);
+    canvas_put(canvas, STYLE_PLAIN, ", %" PRIu64 " taken unread from slow readers", info->stolen);
+    canvas_line(canvas);
+    label(canvas, "readers");
+    canvas_put(canvas, STYLE_PLAIN,
+               "%u of at most %u; %" PRIu64 " died, %" PRIu64 " evicted, %" PRIu64 " refused",
+               info->readers, info->max_readers, info->died, info->evicted, info->refused);
+    canvas_line(canvas);
+    draw_history(canvas, channel);
+}
+
+void top_draw_channel(struct canvas *canvas, const struct top_channel *channel,
+                      struct top_grid *readers, unsigned until)
+{
+    const void *rows[SLUICE_MAX_READERS];
+    uint32_t count = channel->reader_count;
+    draw_title(canvas, channel);
+    if (!channel->answered)
+        return;
+    draw_writer(canvas, channel);
+    draw_frames(canvas, channel);
+    canvas_line(canvas);
+    for (uint32_t i = 0; i < count; i++)
+        rows[i] = &channel->readers[i];
+    if (count)
+        top_grid_draw(readers, canvas, rows, count, until);
+    else
+        canvas_put(canvas, STYLE_DIM, "nobody reads it");
+    if (!count)
+        canvas_line(canvas);
+}
+
+/* ---- help ---- */
+
+static const char *const keys[][2] = {
+    { "up, down, pages, Home, End", "choose a channel, or scroll its readers" },
+    { "Enter", "opens the channel; Esc, Backspace or Left goes back" },
+    { "< >", "sort by the column to the left, to the right" },
+    { "r", "reverses the order" },
+    { "/", "shows only names with this in them, or like this: cam*; Esc shows all again" },
+    { "a", "shows or hides names whose writers died before" },
+    { "p, Space", "pauses; nobody is asked meanwhile" },
+    { "+ -", "looks more seldom, more often" },
+    { "? h F1", "this help; any key leaves it" },
+    { "q, Ctrl-C", "quits" },
+};
+#define KEY_COUNT (sizeof keys / sizeof keys[0])
+
+struct page {
+    struct canvas *canvas;
+    size_t first, count;
+    unsigned until;
+};
+
+static void put_help(struct page *page, unsigned style, const char *left, const char *right)
+{
+    if (page->count++ < page->first || page->canvas->row >= page->until)
+        return;
+    if (right) {
+        canvas_put(page->canvas, STYLE_BOLD, "  %-26s", left);
+        canvas_put(page->canvas, style, " %s", right);
+    } else {
+        canvas_put(page->canvas, style, "%s", left);
+    }
+    canvas_line(page->canvas);
+}
+
+static void put_columns(struct page *page, const char *title, const struct top_table *table)
+{
+    put_help(page, STYLE_PLAIN, "", NULL);
+    put_help(page, STYLE_REVERSE, title, NULL);
+    for (size_t i = 0; i < table->count; i++)
+        put_help(page, STYLE_PLAIN, table->columns[i].title, table->columns[i].help);
+}
+
+size_t top_draw_help(struct canvas *canvas, size_t first, unsigned until)
+{
+    struct page page = { .canvas = canvas, .first = first, .until = until };
+    put_help(&page, STYLE_REVERSE, "keys", NULL);
+    for (size_t i = 0; i < KEY_COUNT; i++)
+        put_help(&page, STYLE_PLAIN, keys[i][0], keys[i][1]);
+    put_columns(&page, "columns: channels", &top_channels);
+    put_columns(&page, "columns: readers of one channel", &top_readers);
+    put_help(&page, STYLE_PLAIN, "", NULL);
+    put_help(&page, STYLE_DIM, "looking holds no lease and costs a writer nothing per frame", NULL);
+    return page.count;
+}
