@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Measures the package beside what else Python programs use: bench.py [--quick] > figures.json
+"""Measures the package beside what else Python programs use: bench.py [--quick] > bench/results/python-host.json
 
 Calls in one process; then, across two processes, how long it takes from "an array lies in the sender's memory" to
 "a NumPy array of the same bytes can be read by the receiver", the next one being put when the last one was read. Every
-receiver sleeps while it waits. What is not installed (pyzmq, iceoryx2) is left out and named.
+receiver sleeps while it waits. What is not installed (pyzmq, iceoryx2) is left out and named. One JSON object comes out,
+like that of `sluice bench`; limit_p50_ns is what the p50 must not be above. The last line on stderr is the verdict.
 """
 import argparse
 import ctypes
@@ -28,12 +29,14 @@ now = time.perf_counter_ns
 MIB = 1 << 20
 
 
-def figures(what, samples, unit=1000, **more):
-    """A row: microseconds."""
+def row(bench, samples, limit_ns=None, **params):
+    """A row; samples in nanoseconds."""
     samples = sorted(samples)
-    pick = [samples[min(len(samples) - 1, int(len(samples) * share))] / unit for share in (0.5, 0.95, 0.99)]
-    return {"what": what, "p50_us": round(pick[0], 3), "p95_us": round(pick[1], 3), "p99_us": round(pick[2], 3),
-            "samples": len(samples), **more}
+    p50, p95, p99, p999 = (int(samples[min(len(samples) - 1, int(len(samples) * share))])
+                           for share in (0.5, 0.95, 0.99, 0.999))
+    limit = {} if limit_ns is None else {"limit_p50_ns": limit_ns}
+    return {"bench": bench, "params": params, "p50_ns": p50, "p95_ns": p95, "p99_ns": p99, "p999_ns": p999,
+            "n": len(samples), **limit}
 
 
 # ---- one process ----
@@ -71,10 +74,10 @@ def calls(rounds):
             sent.append(t6 - t5 - clock)
         small.close()
     return [
-        figures("next() to a NumPy view, frame waiting", take, limit_us=1.5),
-        figures("next() to a memoryview, frame waiting", views),
-        figures("with writer.frame(): pass", trip, limit_us=2),
-        figures("send() of 64 bytes", sent),
+        row("next_numpy", take, limit_ns=1500),  # next() to a NumPy view, a frame is waiting
+        row("next_view", views),                 # the same to a memoryview
+        row("writer_frame", trip, limit_ns=2000),  # with writer.frame(): pass
+        row("send", sent, bytes=64),
     ]
 
 
@@ -82,7 +85,7 @@ def import_time(rounds):
     code = "import time; t = time.perf_counter_ns(); import sluice; print(time.perf_counter_ns() - t)"
     took = [int(subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, check=True).stdout)
             for _ in range(rounds)]
-    return [figures("import sluice", took, limit_us=20000)]
+    return [row("import", took, limit_ns=20_000_000)]
 
 
 # ---- ways from one process to another: each has a sender and a receiver ----
@@ -296,16 +299,20 @@ def handoff(name, size, rounds, folder):
     process.join()
     if hasattr(way, "end"):
         way.end()
-    return figures(name, took[len(took) // 10:], bytes=size)
+    return row("put_to_usable", took[len(took) // 10:], way=name, bytes=size)
 
 
 def machine():
     with open("/proc/cpuinfo") as file:
         model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), platform.machine())
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
-                            cwd=HERE).stdout.strip()
-    return {"cpu": model, "cpus": os.cpu_count(), "system": f"{platform.system()} {platform.release()}",
-            "python": platform.python_version(), "numpy": np.__version__, "commit": commit or "unknown"}
+    return {"cpu": model, "cores": os.cpu_count(), "kernel": platform.release(), "load": os.getloadavg()[0],
+            "python": platform.python_version(), "numpy": np.__version__}
+
+
+def commit():
+    done = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"], capture_output=True,
+                          text=True, cwd=HERE)
+    return done.stdout.strip() or None
 
 
 def main():
@@ -314,6 +321,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="fewer rounds: to see that it works")
     quick = parser.parse_args().quick
+    about = machine()  # before the load is ours
     left_out = {}
     rows = calls(2000 if quick else 100_000) + import_time(3 if quick else 30)
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
@@ -324,9 +332,13 @@ def main():
                     rows.append(handoff(name, size, rounds, folder))
                 except ImportError as error:
                     left_out[name] = str(error)
-    json.dump({"machine": machine(), "sluice": sluice.__version__, "left_out": left_out, "rows": rows}, sys.stdout, indent=1)
+    json.dump({"sluice": sluice.__version__, "commit": commit(), "machine": about, "left_out": left_out, "rows": rows},
+              sys.stdout, indent=1)
     print()
+    over = [each["bench"] for each in rows if each["p50_ns"] > each.get("limit_p50_ns", each["p50_ns"])]
+    print(f"over their limits: {', '.join(over)}" if over else "all within their limits", file=sys.stderr)
+    return bool(over)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What people write for formats, and what the extension reads."""
+import collections.abc
 from collections import namedtuple
 
 from . import _sluice
@@ -34,6 +35,13 @@ def image_of(pixel_format, width, height, colour, row_order, alpha):
     return Image(pixel_format, width, height, Colour(*colour), ROW_ORDERS[row_order], ALPHAS[alpha])
 
 
+def _of_array(array):
+    """What an array of a frame is; an image stays one."""
+    if array.pixel_format is None:
+        return Tensor(*reversed(_sluice._describe(array)))
+    return Image(array.pixel_format, array.width, array.height, Colour(*array.colour), array.row_order, array.alpha)
+
+
 def _index(values, value, what):
     try:
         return values.index(value)
@@ -48,6 +56,8 @@ def _sizes(shape):
 def _entry(name, what):
     if not isinstance(name, str):
         raise TypeError(f"the name of an array must be a str, not {name!r}")
+    if isinstance(what, _sluice.Array):
+        what = _of_array(what)
     if isinstance(what, Image):
         return (name, what.pixel_format, what.width, what.height, tuple(what.colour),
                 _index(ROW_ORDERS, what.row_order, "row_order"), _index(ALPHAS, what.alpha, "alpha"))
@@ -67,6 +77,8 @@ def entries(what, shape, dtype):
         return [_entry("data", Tensor(shape, "uint8" if dtype is None else dtype))]
     if shape is not None or dtype is not None:
         raise TypeError("give either a format or shape= and dtype=, not both")
-    if isinstance(what, dict):
+    if isinstance(what, _sluice.Frame):
+        what = {name: what[name] for name in what}
+    if isinstance(what, collections.abc.Mapping):
         return [_entry(name, item) for name, item in what.items()]
     return [_entry("image" if isinstance(what, Image) else "data", what)]

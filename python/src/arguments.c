@@ -77,16 +77,28 @@ PyObject *sizes_tuple(const int64_t *values, int count)
     return tuple;
 }
 
+PyObject *kept_now(PyObject **kept)
+{
+    return __atomic_load_n(kept, __ATOMIC_ACQUIRE);
+}
+
+PyObject *keep_first(PyObject **kept, PyObject *made)
+{
+    PyObject *there = NULL;
+
+    if (__atomic_compare_exchange_n(kept, &there, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return made;
+    Py_DECREF(made);
+    return there;
+}
+
 PyObject *imported(PyObject **kept, const char *name)
 {
-    if (!*kept) {
-        PyObject *module = PyImport_ImportModule(name);
-        if (module && !*kept)
-            *kept = module;
-        else
-            Py_XDECREF(module); /* importing let another thread do it first */
-    }
-    return *kept;
+    PyObject *module = kept_now(kept);
+
+    if (!module && (module = PyImport_ImportModule(name)))
+        module = keep_first(kept, module);
+    return module;
 }
 
 int parse_u32(PyObject *object, void *out)

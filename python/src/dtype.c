@@ -106,21 +106,10 @@ static PyObject *from_ml_dtypes(PyObject *numpy_dtype, const char *text)
     return made;
 }
 
-/* Importing may have let another thread be first. */
-static void replace(PyObject **kept, PyObject *made)
-{
-    PyObject *before = *kept;
-
-    *kept = made;
-    Py_XDECREF(before);
-}
-
 static int import_numpy(struct state *state)
 {
     PyObject *numpy;
 
-    if (state->ndarray)
-        return 0;
     numpy = PyImport_ImportModule("numpy");
     PyObject *dtype = numpy ? PyObject_GetAttrString(numpy, "dtype") : NULL;
     PyObject *ndarray = dtype ? PyObject_GetAttrString(numpy, "ndarray") : NULL;
@@ -129,8 +118,8 @@ static int import_numpy(struct state *state)
         Py_XDECREF(dtype);
         return -1;
     }
-    replace(&state->dtype, dtype);
-    replace(&state->ndarray, ndarray);
+    (void)keep_first(&state->dtype, dtype);
+    (void)keep_first(&state->ndarray, ndarray); /* last: who sees it finds both */
     return 0;
 }
 
@@ -139,17 +128,17 @@ PyObject *dtype_numpy(struct state *state, struct sluice_dtype dtype)
     char text[SLUICE_DTYPE_TEXT];
     int width = 0, r;
 
-    if (!state->ndarray && import_numpy(state) < 0)
+    if (!kept_now(&state->ndarray) && import_numpy(state) < 0)
         return NULL;
     while (width < DTYPE_WIDTHS - 1 && 8 << width < dtype.bits)
         width++;
-    PyObject **kept = &state->dtypes[dtype.code % DTYPE_CODES][width];
-    if (*kept)
-        return *kept;
+    PyObject **kept = &state->dtypes[dtype.code % DTYPE_CODES][width], *made = kept_now(kept);
+    if (made)
+        return made;
     dtype.lanes = 1;
     if ((r = sluice_dtype_format(dtype, text, sizeof text)) != 0)
         return raise_result(state, r);
-    PyObject *made = PyObject_CallFunction(state->dtype, "s", text);
+    made = PyObject_CallFunction(state->dtype, "s", text);
     if (!made && PyErr_ExceptionMatches(PyExc_TypeError))
         made = from_ml_dtypes(state->dtype, text);
     if (!made) {
@@ -158,6 +147,5 @@ PyObject *dtype_numpy(struct state *state, struct sluice_dtype dtype)
             state, ERROR_E_UNSUPPORTED,
             "NumPy has no data type %s: install ml_dtypes, or take the array through DLPack", text);
     }
-    replace(kept, made);
-    return made;
+    return keep_first(kept, made);
 }

@@ -131,14 +131,31 @@ PyObject *frame_numpy(PyObject *self, PyObject *const *args, Py_ssize_t count, P
     return made;
 }
 
+/* So that it ends with the frame. */
+static int keep_view(struct frame *frame, PyObject *view)
+{
+    PyObject *fresh = PyList_New(0), *views;
+
+    if (!fresh)
+        return -1;
+    GUARD(frame)
+    views = frame->views ? frame->views : fresh;
+    frame->views = views;
+    Py_INCREF(views);
+    UNGUARD()
+    int r = PyList_Append(views, view);
+    if (views != fresh)
+        Py_DECREF(fresh);
+    Py_DECREF(views);
+    return r;
+}
+
 PyObject *frame_view(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 {
     struct frame *frame = (struct frame *)self;
     PyObject *view = through_array("view", self, args, count, keywords, PyMemoryView_FromObject);
 
-    if (view && !frame->views)
-        frame->views = PyList_New(0);
-    if (view && (!frame->views || PyList_Append(frame->views, view) < 0))
+    if (view && keep_view(frame, view) < 0)
         Py_CLEAR(view);
     return view;
 }

@@ -70,7 +70,8 @@ static PyMethodDef methods[] = {
       "pixel_formats() -> tuple of the names of all pixel formats" },
     { "channels", METHOD(channels), METH_VARARGS,
       "channels(folder=None, /) -> list of str\n\n"
-      "The channels of a folder (None: this process's own) that have a writer." },
+      "The channels of a folder (None: this process's own) that have a writer. Raises AccessError for\n"
+      "a folder that cannot be read." },
     { NULL, NULL, 0, NULL },
 };
 

@@ -8,8 +8,8 @@
 #include "frame.h"
 #include "source.h"
 
-/* The channel, kept; NULL with an exception. */
-static struct channel *get_channel(struct reader *reader)
+/* The channel, kept; NULL once closed. */
+static struct channel *keep_channel(struct reader *reader)
 {
     struct channel *channel;
 
@@ -18,6 +18,14 @@ static struct channel *get_channel(struct reader *reader)
     if (channel)
         atomic_fetch_add_explicit(&channel->references, 1, memory_order_relaxed);
     UNGUARD()
+    return channel;
+}
+
+/* The same, with an exception. */
+static struct channel *get_channel(struct reader *reader)
+{
+    struct channel *channel = keep_channel(reader);
+
     if (!channel)
         raise_as(reader->state, ERROR_E_STALE, "this reader is closed");
     return channel;
@@ -118,9 +126,11 @@ static PyObject *next(PyObject *self, PyObject *const *args, Py_ssize_t count, P
 static uint64_t lag(struct reader *reader)
 {
     struct sluice_reader_stats stats = { .size = sizeof stats };
+    struct channel *channel = keep_channel(reader);
+    bool known = channel && sluice_reader_stats(channel->reader, &stats) == 0;
 
-    return reader->channel && sluice_reader_stats(reader->channel->reader, &stats) == 0 ? stats.lag
-                                                                                        : 0;
+    channel_drop(channel);
+    return known ? stats.lag : 0;
 }
 
 static PyObject *latest(PyObject *self, PyObject *Py_UNUSED(none))
@@ -357,11 +367,12 @@ static PyObject *get_mode(PyObject *self, void *Py_UNUSED(closure))
 
 static PyObject *repr(PyObject *self)
 {
-    struct reader *reader = (struct reader *)self;
-    struct channel *channel = reader->channel;
+    struct channel *channel = keep_channel((struct reader *)self);
+    PyObject *text = PyUnicode_FromFormat("<sluice.Reader %s%s%s>", channel ? "of '" : "closed",
+                                          channel ? channel->name : "", channel ? "'" : "");
 
-    return PyUnicode_FromFormat("<sluice.Reader %s%s%s>", channel ? "of '" : "closed",
-                                channel ? channel->name : "", channel ? "'" : "");
+    channel_drop(channel);
+    return text;
 }
 
 static PyObject *no_pickle(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(none))
@@ -386,7 +397,9 @@ static PyMethodDef methods[] = {
       "The newest frame if there is one that was not yet taken; never waits. Raises Closed\n"
       "when the writer has closed the channel." },
     { "next_async", METHOD(next_async), METH_FASTCALL | METH_KEYWORDS,
-      "next_async(timeout=None) -> awaitable of Frame\n\nnext() for coroutines." },
+      "next_async(timeout=None) -> awaitable of Frame\n\n"
+      "next() for coroutines, `timeout` in seconds. Raises what next() does; a wait that is\n"
+      "cancelled takes no frame." },
     { "fileno", METHOD(fileno_), METH_NOARGS,
       "fileno() -> int\n\n"
       "A descriptor that is readable when next() would not have to wait. It stays the same\n"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Arrays that programs pass in. The buffer protocol is tried first, as it is the cheapest; then
- * DLPack (PyTorch, JAX, CuPy); then NumPy's array interface, which also carries types that buffers
- * have not.
+ * Arrays that programs pass in. Our own are known as what they are, images with their colour order.
+ * Of others the buffer protocol is tried first, as it is the cheapest; then NumPy's array
+ * interface, which also carries types that buffers have not; then DLPack (PyTorch, JAX, CuPy).
  */
 #include "source.h"
 
@@ -27,6 +27,19 @@ static int wrap(const struct state *state, struct source *source, void *data,
         return 0;
     raise_result(state, r);
     return -1;
+}
+
+/* An array of a frame. */
+static int from_own(PyObject *object, struct source *source)
+{
+    struct array *array = (struct array *)object;
+
+    if (array_check(array) < 0)
+        return -1;
+    source->keeper = Py_NewRef(object);
+    source->array = array->a;
+    source->array.name[0] = '\0';
+    return 0;
 }
 
 /* Of numpy arrays whose type the protocols have no letter for (ml_dtypes): by its name. */
@@ -66,9 +79,12 @@ static int from_buffer(const struct state *state, PyObject *object, struct sourc
                  SLUICE_MAX_DIMS);
         return -1;
     }
-    for (int d = 0; d < buffer->ndim; d++) {
+    int64_t tight = buffer->itemsize;
+    for (int d = buffer->ndim - 1; d >= 0; d--) {
         shape[d] = buffer->shape[d];
-        strides[d] = buffer->strides[d];
+        /* Without strides it is contiguous; ctypes leaves them out though they were asked for. */
+        strides[d] = buffer->strides ? buffer->strides[d] : tight;
+        tight *= buffer->shape[d];
     }
     return wrap(state, source, buffer->buf, dtype, buffer->ndim, shape, strides);
 }
@@ -184,7 +200,8 @@ int source_open(struct state *state, PyObject *object, struct source *source)
 
     source->buffer.obj = NULL;
     source->keeper = NULL;
-    r = from_buffer(state, object, source);
+    r = Py_IS_TYPE(object, state->array) ? from_own(object, source)
+                                         : from_buffer(state, object, source);
     bool numpy_like = r == 1 && PyObject_HasAttrString(object, "__array_interface__");
     if (r == 1 && numpy_like)
         r = from_interface(state, object, source);

@@ -42,10 +42,10 @@ static inline struct state *state_of(PyObject *object)
     return PyType_GetModuleState(Py_TYPE(object));
 }
 
-/* What needs a lock of its own where there is no GIL. */
+/* What needs a lock of its own where there is no GIL. Nothing between the two runs Python. */
 #ifdef Py_GIL_DISABLED
-#define GUARD(object) Py_BEGIN_CRITICAL_SECTION(object)
-#define UNGUARD()     Py_END_CRITICAL_SECTION()
+#define GUARD(object) Py_BEGIN_CRITICAL_SECTION((PyObject *)(object));
+#define UNGUARD()     Py_END_CRITICAL_SECTION();
 #else
 #define GUARD(object) \
     { \
@@ -93,6 +93,11 @@ PyObject *sizes_tuple(const int64_t *values, int count);
 
 /* A module of the package, kept in *kept. Borrowed. */
 PyObject *imported(PyObject **kept, const char *name);
+
+/* What is made once and kept for ever after, in the state. Making it may let another thread be
+ * first: then that one's stays, and `made` is dropped. Both give a borrowed reference. */
+PyObject *kept_now(PyObject **kept);
+PyObject *keep_first(PyObject **kept, PyObject *made);
 
 /* ---- each type's own file ---- */
 

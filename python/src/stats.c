@@ -14,7 +14,7 @@ static PyStructSequence_Field reader_fields[] = {
     { "held", "frames held now" },
     { "depth", "granted" },
     { "lag", "frames committed after the one taken last" },
-    { "latency_ns", "commit to take, of the frame taken last" },
+    { "latency_ns", "nanoseconds from commit to take, of the frame taken last" },
     { NULL, NULL },
 };
 
@@ -27,7 +27,7 @@ static PyStructSequence_Field writer_fields[] = {
     { "stolen", "unread frames that readers behind by their depth lost" },
     { "bytes", "committed" },
     { "copied_bytes", "by send" },
-    { "waited_ns", "for slots" },
+    { "waited_ns", "nanoseconds, for slots" },
     { "slots", "of this generation" },
     { "generation", "1, 2..." },
     { "evicted", "readers" },

@@ -256,15 +256,21 @@ enum field { SEQUENCE, SLOT_NUMBER, GENERATION, CAPTURE_NS, CAPTURE_CLOCK, ENDED
 
 static PyObject *get(PyObject *self, void *field)
 {
-    const struct frame *frame = (const struct frame *)self;
-    const struct sluice_frame *now = frame->lease ? &frame->lease->frame : &frame->header;
+    struct frame *frame = (struct frame *)self;
+    int64_t capture_ns;
+    uint32_t capture_clock;
 
+    GUARD(frame)
+    const struct sluice_frame *now = frame->lease ? &frame->lease->frame : &frame->header;
+    capture_ns = now->capture_ns;
+    capture_clock = now->capture_clock;
+    UNGUARD()
     switch ((enum field)(intptr_t)field) {
     case SEQUENCE: return PyLong_FromUnsignedLongLong(frame->header.sequence);
     case SLOT_NUMBER: return PyLong_FromUnsignedLong(frame->header.slot);
     case GENERATION: return PyLong_FromUnsignedLong(frame->header.generation);
-    case CAPTURE_NS: return PyLong_FromLongLong(now->capture_ns);
-    case CAPTURE_CLOCK: return PyLong_FromUnsignedLong(now->capture_clock);
+    case CAPTURE_NS: return PyLong_FromLongLong(capture_ns);
+    case CAPTURE_CLOCK: return PyLong_FromUnsignedLong(capture_clock);
     case ENDED: return PyBool_FromLong(!frame->lease);
     }
     Py_RETURN_NONE;
@@ -312,7 +318,8 @@ static PyMethodDef methods[] = {
     { "commit", METHOD(commit), METH_NOARGS,
       "commit()\n\n"
       "Publishes the frame; leaving `with` does it. Arrays made from it are stale from then\n"
-      "on: Python cannot take them away, but writing to them writes to what readers see." },
+      "on: Python cannot take them away, but writing to them writes to what readers see.\n\n"
+      "Raises StaleError if it was committed or cancelled already, or the writer is closed." },
     { "cancel", METHOD(cancel), METH_NOARGS,
       "cancel()\n\nGives the slot back unpublished; an exception in `with` does it." },
     { "reshape", METHOD(reshape), METH_VARARGS | METH_KEYWORDS,

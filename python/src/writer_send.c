@@ -40,9 +40,34 @@ static int add_source(struct writer *writer, struct parcel *parcel, PyObject *na
     return name ? set_name(writer, &parcel->arrays[parcel->count - 1], name) : 0;
 }
 
+/* All arrays of a frame that a reader holds. */
+static int add_frame(struct writer *writer, struct parcel *parcel, PyObject *frame)
+{
+    PyObject *names = frame_keys(frame, NULL);
+    Py_ssize_t count = names ? PyTuple_Size(names) : -1;
+
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *name = PyTuple_GetItem(names, i), *array = frame_subscript(frame, name);
+        if (!array || add_source(writer, parcel, count > 1 ? name : NULL, array) < 0)
+            count = -1;
+        Py_XDECREF(array);
+    }
+    Py_XDECREF(names);
+    return count < 0 ? -1 : 0;
+}
+
+/* Names and arrays. Arrays (PyTorch's) may look like mappings too, but have no items(). */
+static bool is_mapping(PyObject *object)
+{
+    return PyDict_Check(object) || (!PyObject_CheckBuffer(object) && PyMapping_Check(object) &&
+                                    PyObject_HasAttrString(object, "items"));
+}
+
 static int open_parcel(struct writer *writer, PyObject *object, struct parcel *parcel)
 {
-    if (!PyMapping_Check(object) || PySequence_Check(object) || PyObject_CheckBuffer(object))
+    if (Py_IS_TYPE(object, writer->state->frame))
+        return add_frame(writer, parcel, object);
+    if (!is_mapping(object))
         return add_source(writer, parcel, NULL, object);
     PyObject *items = PyMapping_Items(object);
     Py_ssize_t count = items ? PyList_Size(items) : -1;

@@ -51,6 +51,17 @@ def write_for_ever(name):
                 stamp(frame.numpy(), number)
 
 
+def write_training(readers, count):
+    """As write(), once so many readers are there; frames hold their number."""
+    with sluice.Writer("training", shape=(3, 8, 8), dtype="float32", policy="wait", wait=20) as writer:
+        say("open")
+        while writer.stats().readers < int(readers):
+            time.sleep(0.001)
+        for number in range(int(count)):
+            with writer.frame() as frame:
+                frame.numpy()[:] = number
+
+
 def read(name, mode):
     """Reads to the end; says how many frames, the sum of those missed, and whether all were whole."""
     count = missed = 0

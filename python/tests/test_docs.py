@@ -11,7 +11,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "python" / "examples").glob("*.py"))
-PAGES = sorted((ROOT / "docs").glob("python*.md"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("python*.md"))]
+FEW = 10  # of a writer's 90 frames: how soon a reader is there depends on the machine
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
 
 
@@ -34,12 +35,14 @@ def finish(process):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_what_pages_show_stands_in_an_example(page):
     sources = [squeezed(path.read_text()) for path in EXAMPLES]
-    for block in BLOCK.findall(page.read_text()):
+    blocks = BLOCK.findall(page.read_text())
+    assert blocks or page.name == "python-containers.md"
+    for block in blocks:
         assert any(squeezed(block) in source for source in sources), block
 
 
 def test_there_are_pages_and_examples():
-    assert len(PAGES) == 5 and len(EXAMPLES) >= 8
+    assert len(PAGES) == 6 and len(EXAMPLES) >= 8
 
 
 @pytest.mark.parametrize("other", ["reader.py", "async_reader.py", "opencv_edges.py"])
@@ -51,9 +54,9 @@ def test_pairs(other):
     assert finish(writing) == []
     shown = finish(reading)
     if other == "reader.py":
-        assert len(shown) > 45 and all(re.fullmatch(r"frame \d+, \d+ missed, frame \d+: blue is \d+", line) for line in shown)
+        assert len(shown) >= FEW and all(re.fullmatch(r"frame \d+, \d+ missed, frame \d+: blue is \d+", line) for line in shown)
     elif other == "async_reader.py":
-        assert len(shown) > 45 and "tick" in shown
+        assert len(shown) >= FEW and "tick" in shown
 
 
 @pytest.mark.parametrize("example, expected", [
@@ -69,13 +72,20 @@ def test_single_programs(example, expected):
     assert finish(start(example)) == expected
 
 
+def test_the_readmes_two_programs():
+    reading, writing = start("hello.py", "read"), start("hello.py", "write")
+    assert finish(writing) == []
+    shown = [line.split() for line in finish(reading)]
+    assert len(shown) >= FEW and all(int(sequence) == int(value) + 1 for sequence, value in shown)
+
+
 def test_two_containers():
     own = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc", "--ipc", "--net"]
     if not shutil.which("unshare") or subprocess.run([*own, "true"], capture_output=True).returncode:
         pytest.skip("no namespaces here")
     reading, writing = start("reader.py", prefix=own), start("writer.py", "90", prefix=own)
     finish(writing)
-    assert len(finish(reading)) > 45
+    assert len(finish(reading)) >= FEW
 
 
 def test_every_example_is_run_by_a_test():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""OpenCV and PyTorch, where they are installed."""
+"""OpenCV, JAX and CuPy, where they are installed. PyTorch has a file of its own."""
+import importlib.util
 import warnings
 
 import numpy as np
@@ -51,23 +52,42 @@ def test_opencv_writes_into_a_slot():
             cv2.putText(got, "x", (1, 1), 0, 1, 255)
 
 
-def test_torch():
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    values = torch.arange(24, dtype=torch.float32).reshape(4, 6)
-    with sluice.Writer("t", shape=(4, 6), dtype=torch.float32) as writer, sluice.Reader("t") as reader:
-        writer.send(values)
-        frame = reader.next()
-        tensor = frame.torch()
-        assert torch.equal(tensor, values) and tensor.data_ptr() == frame[0].address
-        assert torch.equal(torch.from_dlpack(frame), values)
-        frame.release()
-        assert reader.stats().held == 1
-        del tensor
-        assert reader.stats().held == 0
-        writer.send(values.T.contiguous().T)
-        assert torch.equal(reader.next().torch(), values)
-    for dtype in (torch.bfloat16, torch.float16, torch.int64, torch.bool, torch.complex64):
-        with sluice.Writer("t", shape=(4,), dtype=dtype) as writer, sluice.Reader("t") as reader:
-            writer.send(torch.ones(4, dtype=dtype))
-            tensor = reader.next().torch()
-            assert tensor.dtype == dtype and torch.equal(tensor, torch.ones(4, dtype=dtype))
+def test_an_output_that_does_not_fit_is_another_array():
+    """The trap of docs/python-numpy-opencv.md: OpenCV makes a new array, and the slot stays unwritten."""
+    cv2 = pytest.importorskip("cv2", reason="opencv-python-headless is not installed")
+    picture = np.full((48, 64, 3), 200, "u1")
+    with sluice.Writer("cv", sluice.Image("gray", 32, 24)) as writer:
+        with writer.frame() as frame:
+            out = frame.numpy()
+            assert cv2.cvtColor(picture, cv2.COLOR_BGR2GRAY, dst=out) is not out and (out == 0).all()
+
+
+def test_jax(run):
+    """In a process of its own: JAX has threads, and other tests fork."""
+    if not importlib.util.find_spec("jax"):
+        pytest.skip("jax is not installed")
+    run("""
+import os
+os.environ["JAX_PLATFORMS"] = "cpu"
+import jax, numpy as np, sluice
+values = np.arange(24, dtype="f4").reshape(4, 6)
+with sluice.Writer.like("jax", values) as writer, sluice.Reader("jax") as reader:
+    writer.send(jax.numpy.asarray(values))
+    frame = reader.next()
+    array = jax.dlpack.from_dlpack(frame)
+    assert (np.asarray(array) == values).all() and array.shape == (4, 6)
+    frame.release()
+    assert reader.stats().held in (0, 1)  # 0 where JAX copied: memory that it is not aligned for
+with sluice.Writer("bf", shape=4, dtype="bfloat16") as writer, sluice.Reader("bf") as reader:
+    writer.send(jax.numpy.ones(4, "bfloat16"))
+    assert float(jax.dlpack.from_dlpack(reader.next())[3]) == 1
+""")
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("cupy"), reason="cupy is not installed")
+def test_arrays_on_a_gpu_are_refused():
+    import cupy
+    with sluice.Writer("gpu", shape=4, dtype="float32") as writer:
+        with pytest.raises(sluice.UnsupportedError, match="on a device.*host memory"):
+            writer.send(cupy.zeros(4, "f4"))
+        writer.send(cupy.zeros(4, "f4").get())

@@ -23,6 +23,20 @@ def threads():
     return len(os.listdir("/proc/self/task"))
 
 
+def check_no_growth(one, first, times, room):
+    """one(number) `first` times, then `times` more: no descriptor and no thread more, less than `room` bytes."""
+    for number in range(first):
+        one(number)
+    gc.collect()
+    before = rss(), descriptors(), threads()
+    for number in range(times):
+        one(number)
+    gc.collect()
+    after = rss(), descriptors(), threads()
+    assert after[1:] == before[1:]
+    assert after[0] - before[0] < room, f"{after[0] - before[0]} bytes more"
+
+
 @pytest.mark.limit(600)
 def test_a_million_frames(scale):
     frames = int(1_000_000 * scale)
@@ -56,17 +70,8 @@ def test_a_million_frames(scale):
                 frame.release()
             assert array is not None
 
-        for number in range(20_000):
-            one(number)
-        gc.collect()
-        before = rss(), descriptors(), threads()
-        for number in range(frames):
-            one(number)
-        gc.collect()
-        after = rss(), descriptors(), threads()
+        check_no_growth(one, 20_000, frames, 1 << 20)
         assert reader.stats().held == 0 and reader.stats().taken == frames + 20_000
-        assert after[1:] == before[1:]
-        assert after[0] - before[0] < 1 << 20, f"{after[0] - before[0]} bytes more"
         assert writer.stats().dropped == 0
 
 
@@ -75,21 +80,14 @@ def test_frames_that_fail_leak_nothing():
         reader = sluice.Reader("leak", hold=1)
         wrong = np.zeros(64, "f4")
 
-        def one():
+        def one(_):
             for call in (lambda: writer.send(wrong), lambda: writer.frame(meta="x"), lambda: reader.next(timeout=0),
                          lambda: writer.frame()["nope"], lambda: writer.send(object()), lambda: sluice.Reader("none"),
                          lambda: sluice.Writer("leak", shape=3), lambda: sluice.Writer("x", shape=-1)):
                 with pytest.raises((sluice.Error, TypeError, KeyError)):
                     call()
 
-        for _ in range(200):
-            one()
-        gc.collect()
-        before = rss(), descriptors(), threads()
-        for _ in range(2000):
-            one()
-        gc.collect()
-        assert (descriptors(), threads()) == before[1:] and rss() - before[0] < 2 << 20
+        check_no_growth(one, 200, 2000, 2 << 20)
 
 
 def test_openings_leak_nothing(scale):
@@ -104,14 +102,7 @@ def test_openings_leak_nothing(scale):
                 reader.close()
             assert array[0, 0] == 0
 
-    for number in range(50):
-        one(number)
-    gc.collect()
-    before = rss(), descriptors(), threads()
-    for number in range(int(500 * scale)):
-        one(number)
-    gc.collect()
-    assert (descriptors(), threads()) == before[1:] and rss() - before[0] < 2 << 20
+    check_no_growth(one, 50, int(500 * scale), 2 << 20)
 
 
 def test_generations_leak_nothing(scale):
@@ -125,14 +116,7 @@ def test_generations_leak_nothing(scale):
             got = reader.next(timeout=1).numpy()
             assert got.shape == array.shape
 
-        for number in range(50):
-            one(number)
-        gc.collect()
-        before = rss(), descriptors(), threads()
-        for number in range(int(500 * scale)):
-            one(number)
-        gc.collect()
-        assert (descriptors(), threads()) == before[1:] and rss() - before[0] < 2 << 20
+        check_no_growth(one, 50, int(500 * scale), 2 << 20)
 
 
 def test_frames_that_threads_forget_are_cancelled():

@@ -3,10 +3,14 @@
 import ast
 import builtins
 import importlib.metadata
+import inspect
 import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 
@@ -18,7 +22,9 @@ PACKAGE = pathlib.Path(sluice.__file__).parent
 
 
 def test_the_command_comes_with_it():
-    for command in ([sys.executable, "-m", "sluice"], [str(pathlib.Path(sys.executable).parent / "sluice")]):
+    script = shutil.which("sluice")
+    assert script and pathlib.Path(script).read_bytes().startswith(b"#!")  # the package's own, not the system's
+    for command in ([sys.executable, "-m", "sluice"], [script]):
         done = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=20)
         assert done.returncode == 0 and sluice.__version__ in done.stdout
     with sluice.Writer("seen", shape=4):
@@ -33,21 +39,21 @@ def test_one_version():
 
 
 def test_import_is_quick_and_needs_nothing(run):
-    out = run("""
+    took = [float(run("""
 import sys, time
+before = set(sys.modules)  # the interpreter's own start may bring some
 started = time.perf_counter()
 import sluice
 print((time.perf_counter() - started) * 1000)
-assert not {"numpy", "asyncio", "typing", "torch"} & set(sys.modules), sys.modules.keys()
-""")
-    assert float(out) < 20
+brought = set(sys.modules) - before
+assert not {"numpy", "asyncio", "typing", "torch"} & brought, brought
+""")) for _ in range(5)]
+    assert min(took) < 20, took  # the least: others may be busy
 
 
 def test_without_numpy(run):
     run("""
 import sys
-import tarfile
-import zipfile
 sys.modules["numpy"] = None
 import sluice
 with sluice.Writer("plain", shape=(2, 3), dtype="uint16") as writer, sluice.Reader("plain") as reader:
@@ -87,12 +93,47 @@ def test_the_table_of_the_header_and_ours_are_one():
 
 
 def test_everything_has_words():
+    told = {}
     for name in sluice.__all__:
         thing = getattr(sluice, name)
-        assert thing.__doc__, name
+        told[name] = thing.__doc__
         for attribute, value in vars(thing).items() if isinstance(thing, type) else ():
-            if not attribute.startswith("_") and callable(value):
-                assert value.__doc__, f"{name}.{attribute}"
+            if not attribute.startswith("_") and (callable(value) or inspect.isdatadescriptor(value)):
+                told[f"{name}.{attribute}"] = value.__doc__
+                if callable(value):
+                    assert value.__doc__.startswith(f"{attribute}("), f"{name}.{attribute} does not show its arguments"
+    assert [name for name, text in told.items() if not text or len(text) < 5] == []
+    assert len(told) > 150
+    for name, text in told.items():
+        if name.endswith("_ns"):
+            assert "nanoseconds" in text.lower() or "monotonic_ns" in text, name
+        if re.search(r"timeout|wait=", text.partition("->")[0]):
+            assert "seconds" in text, name
+    for name, words in {"Array.shape": "extents", "Array.strides": "bytes", "Frame.shape": "first array",
+                        "Array.width": "pixels", "Array.height": "rows", "Array.nbytes": "bytes"}.items():
+        assert words in told[name], name
+
+
+def test_calls_that_fail_say_by_what():
+    expected = {
+        "Reader": "NotFoundError AccessError VersionError LimitError ChannelNameError", "Reader.latest": "Closed",
+        "Writer": "ExistsError FormatError ChannelNameError AccessError NoMemoryError UnsupportedError",
+        "Reader.next": "Timeout NoWriter Closed LimitError LostError", "Writer.frame": "NoFreeSlot",
+        "Writer.send": "NoFreeSlot FormatError TypeError", "Writer.reformat": "BusyError", "Frame.release": "LostError",
+        "WriterFrame.reshape": "CapacityError", "WriterFrame.commit": "StaleError", "Array.numpy": "FormatError",
+        "Frame.view": "ValueError", "channels": "AccessError",
+    }
+    for name, errors in expected.items():
+        owner, _, attribute = name.partition(".")
+        text = getattr(getattr(sluice, owner), attribute).__doc__ if attribute else getattr(sluice, owner).__doc__
+        for error in errors.split():
+            assert re.search(rf"\b{error}\b", text), f"{name}: {error}"
+            assert hasattr(sluice, error) or hasattr(builtins, error)
+
+
+def test_extras_of_the_frameworks():
+    extras = importlib.metadata.metadata("sluice").get_all("Provides-Extra")
+    assert {"numpy", "opencv", "torch", "ml-dtypes"} <= set(extras)
 
 
 @pytest.mark.limit(200)
@@ -117,9 +158,18 @@ def test_the_wheel_is_of_the_limited_interface():
     if not wheel:
         pytest.skip("SLUICE_WHEEL names no wheel: run-tests sets it")
     names = zipfile.ZipFile(wheel).namelist()
-    assert "-abi3-" in wheel and "sluice/_sluice.abi3.so" in names and "sluice/bin/sluice" in names
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):  # such an interpreter takes none but a wheel of its own
+        assert "-abi3-" not in wheel
+    else:
+        assert "-cp311-abi3-" in wheel and "sluice/_sluice.abi3.so" in names
+    assert "sluice/bin/sluice" in names
     assert {"sluice/py.typed", "sluice/__init__.pyi", "sluice/__init__.py"} <= set(names)
     assert not [name for name in names if name.endswith((".a", ".h")) or "libsluice" in name]
+
+
+def test_an_interpreter_without_a_gil_stays_so(run):
+    out = run("import sys; has = getattr(sys, '_is_gil_enabled', lambda: True); a = has(); import sluice; print(a, has())")
+    assert out in ("True True\n", "False False\n")
 
 
 def test_the_extension_keeps_the_library_to_itself():
@@ -133,6 +183,7 @@ def test_the_extension_keeps_the_library_to_itself():
 
 def test_the_source_distribution_is_whole(tmp_path):
     root = pathlib.Path(__file__).parents[2]
+    pytest.importorskip("mesonpy", reason="meson-python is not installed")
     if subprocess.run(["git", "-C", root, "cat-file", "-e", "HEAD:python/src/module.c"], capture_output=True).returncode:
         pytest.skip("not committed: a source distribution is made of what is")
     code = f"import mesonpy; print(mesonpy.build_sdist({str(tmp_path)!r}))"

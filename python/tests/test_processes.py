@@ -73,10 +73,12 @@ def test_for_goes_on_after_a_kill(start):
 
     first = start("write_for_ever", "cam")
     first.expect("open")
+    reader = sluice.Reader("cam")
+    reader.next(timeout=20).release()
     thread = threading.Thread(target=restart)
     thread.start()
     sessions = 0
-    for frame in sluice.Reader("cam"):
+    for frame in reader:
         sessions += frame.new_session
         assert (frame.numpy() == int(frame.meta) % 251).all()
         if sessions:
@@ -196,6 +198,40 @@ os.waitpid(pid, 0)
 writer.send(bytes(4)); thread.join()
 """, env=FORKS)
     assert out == "told\n"
+
+
+def test_multiprocessing_by_fork(run):
+    """It works where nothing was open before; otherwise the child is told, and nothing hangs."""
+    out = run("""
+import multiprocessing, sluice
+context = multiprocessing.get_context("fork")
+
+def write():
+    with sluice.Writer("forked", shape=4, policy="wait", wait=20) as writer:
+        while not writer.stats().readers:
+            pass
+        for _ in range(5):
+            writer.send(bytes(4))
+
+def told(queue):
+    try:
+        sluice.Reader("forked", wait=5)
+    except sluice.ForkedError as error:
+        queue.put(str(error))
+
+children = [context.Process(target=write)]
+children[0].start()
+reader = sluice.Reader("forked", mode="in_order", wait=20)
+print(len([None for frame in reader]))
+queue = context.Queue()
+children.append(context.Process(target=told, args=(queue,)))
+children[1].start()
+print("spawn" in queue.get(timeout=20))
+for child in children:
+    child.join()
+print([child.exitcode for child in children])
+""", env=FORKS)
+    assert out == "5\nTrue\n[0, 0]\n"
 
 
 def load(index):
@@ -319,6 +355,7 @@ def test_a_thread_that_waits_for_a_slot_lets_others_commit():
 def test_ctrl_c_ends_a_wait(run, wait):
     done = run(f"""
 import os, signal, sluice, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs the tests may ignore it
 writer = sluice.Writer("cam", shape=4, slots=3, max_slots=3); reader = sluice.Reader("cam")
 threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
 started = time.monotonic()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 import array
+import ctypes
 import threading
 import time
 
@@ -7,6 +8,8 @@ import numpy as np
 import pytest
 
 import sluice
+
+NUMPY = tuple(int(part) for part in np.__version__.split(".")[:2])
 
 
 def test_a_frame_goes_from_writer_to_reader():
@@ -149,14 +152,22 @@ def test_send_takes_buffers_dlpack_and_interfaces():
 
     class Versioned(Capsule):
         def __dlpack__(self, *, max_version=None):
-            return self.of.__dlpack__(max_version=max_version)
+            assert max_version == (1, 0)
+            return self.of.__dlpack__(**({"max_version": max_version} if NUMPY >= (2, 1) else {}))
 
     values = np.arange(6, dtype="u1")
     with sluice.Writer("s", shape=6) as writer, sluice.Reader("s") as reader:
         for source in (bytes(values), bytearray(values), array.array("B", values), Interface(values), Capsule(values),
-                       Versioned(values), reader_array(values)):
+                       Versioned(values), reader_array(values), (ctypes.c_uint8 * 6)(*values)):
             writer.send(source)
             assert (reader.next(timeout=1).numpy() == values).all()
+
+
+def test_send_takes_arrays_of_ctypes_of_any_dimensions():
+    source = (ctypes.c_int32 * 3 * 2)((1, 2, 3), (4, 5, 6))  # its buffers have no strides
+    with sluice.Writer("s", shape=(2, 3), dtype="int32") as writer, sluice.Reader("s") as reader:
+        writer.send(source)
+        assert reader.next(timeout=1).numpy().tolist() == [[1, 2, 3], [4, 5, 6]]
 
 
 def reader_array(values):
@@ -365,3 +376,100 @@ def test_wrong_calls():
             with pytest.raises(NotImplementedError, match="host memory only"):
                 call()
         assert writer.stats().committed == 0 and writer.stats().slots == 4
+
+
+# ---- what a reader got, given on ----
+
+def test_like_and_send_take_frames_whole():
+    formats = {"view": sluice.Image("bgr24", 10, 4, sluice.Colour(1, 13, 0, 2)), "depth": ((4, 10), "float32"),
+               "half": ((3,), "bfloat16"), "points": ((5,), "float32x4")}
+    with sluice.Writer("in", formats, pitch_align=64) as writer, sluice.Reader("in") as reader:
+        with writer.frame(meta=b"m", capture_ns=9) as frame:
+            frame.numpy("view")[:] = np.arange(120).reshape(4, 10, 3)
+            frame.numpy("depth")[:] = 0.5
+            frame.numpy("points")[:] = 7
+        got = reader.next(timeout=1)
+        with sluice.Writer.like("out", got) as on, sluice.Reader("out") as end:
+            assert on.format == writer.format and list(on.format) == ["view", "depth", "half", "points"]
+            on.send(got, like=got)
+            frame = end.next(timeout=1)
+            assert (frame.meta, frame.capture_ns) == (b"m", 9)
+            assert (frame.numpy("view") == got.numpy("view")).all() and frame["view"].pixel_format == "bgr24"
+            assert (frame.numpy("depth") == 0.5).all() and (frame.numpy("points") == 7).all()
+            assert frame["view"].strides != got["view"].strides
+        with sluice.Writer.like("one", got["view"]) as one:
+            assert one.format == {"data": formats["view"]}
+        with sluice.Writer("other", sluice.Image("rgb24", 10, 4)) as other:
+            with pytest.raises(sluice.FormatError, match="rgb24.*bgr24"):
+                other.send(got["view"])  # the order of colours is known
+        with sluice.Writer("tensor", shape=(4, 10, 3)) as tensor, sluice.Reader("tensor") as end:
+            tensor.send(got["view"])  # to a tensor it is an array as any
+            assert (end.next(timeout=1).numpy() == got.numpy("view")).all()
+        got.release()
+        for call in (lambda: writer.send(got), lambda: sluice.Writer.like("x", got)):
+            with pytest.raises(sluice.StaleError):
+                call()
+        assert sluice.channels() == ["in"]
+
+
+def test_planar_images_are_given_on_with_other_padding():
+    with sluice.Writer("in", sluice.Image("nv12", 10, 4), pitch_align=64) as writer, sluice.Reader("in") as reader, \
+            sluice.Writer("out", sluice.Image("nv12", 10, 4)) as on, sluice.Reader("out") as end:
+        with writer.frame() as frame:
+            for number, plane in enumerate(frame.planes):
+                plane.numpy()[...] = np.arange(plane.nbytes, dtype="u1").reshape(plane.shape) + 100 * number
+        got = reader.next(timeout=1)
+        on.send(got)
+        frame = end.next(timeout=1)
+        for have, want in zip(frame.planes, got.planes):
+            assert (have.numpy() == want.numpy()).all()
+
+
+def test_mappings_of_any_kind():
+    import types
+    arrays = types.MappingProxyType({"a": np.ones((2, 2), "f4"), "b": np.zeros(3, "u1")})
+    with sluice.Writer.like("m", arrays) as writer:
+        assert writer.format == {"a": sluice.Tensor((2, 2), "float32"), "b": sluice.Tensor((3,), "uint8")}
+        assert writer.send(arrays) == 1
+
+
+# ---- devices ----
+
+class OnADevice:
+    """An array as CuPy has them: DLPack with device type 2, CUDA."""
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, *, stream=None, max_version=None):
+        import ctypes
+
+        class Tensor(ctypes.Structure):
+            _fields_ = [("data", ctypes.c_void_p), ("type", ctypes.c_int32), ("id", ctypes.c_int32),
+                        ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                        ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
+                        ("offset", ctypes.c_uint64), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+        self.shape = (ctypes.c_int64 * 1)(4)
+        self.tensor = Tensor(0x1000, 2, 0, 1, 1, 8, 1, ctypes.addressof(self.shape), None, 0, None, None)
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        self.name = b"dltensor"
+        return new(ctypes.addressof(self.tensor), self.name, None)
+
+
+def test_what_is_on_a_device_is_refused_by_name():
+    for make in (lambda: sluice.Writer("g", shape=4, device="cuda:0"), lambda: sluice.Reader("g", device="cuda:0")):
+        with pytest.raises(NotImplementedError, match="cuda:0") as caught:
+            make()
+        assert isinstance(caught.value, sluice.UnsupportedError)
+    with sluice.Writer("g", shape=4, device="host") as writer, sluice.Reader("g", device="host") as reader:
+        with pytest.raises(sluice.UnsupportedError, match="on a device.*host memory.*copy it there first"):
+            writer.send(OnADevice())
+        with pytest.raises(sluice.UnsupportedError):
+            sluice.Writer.like("h", OnADevice())
+        writer.send(bytes(4))
+        frame = reader.next(timeout=1)
+        assert frame[0].device == "host" and frame.__dlpack_device__() == (1, 0)
+        with pytest.raises(BufferError, match="copies to no other device"):
+            frame.__dlpack__(dl_device=(2, 0))
