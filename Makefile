@@ -10,6 +10,8 @@ help:
 	@echo 'make asan       the tests again, looking for memory errors'
 	@echo 'make tsan       the tests again, looking for data races'
 	@echo 'make coverage   the tests again, counting the lines they run'
+	@echo 'make bench      measures, beside other ways to hand frames over: figures.json, plots in figures/'
+	@echo 'make site       builds the documents as a site, build-site/html'
 	@echo 'make clean      removes what was built'
 
 demo:
@@ -20,7 +22,7 @@ demo:
 
 test:
 	@tools/setup test
-	@tests/run gcc
+	@tests/all
 
 asan tsan coverage:
 	@tools/setup ci
@@ -34,7 +36,17 @@ install:
 	@meson install -C build-release --no-rebuild
 	@test -n '$(DESTDIR)' || ldconfig 2>/dev/null || true
 
-clean:
-	rm -rf build build-release build-clang build-asan build-tsan build-coverage
+bench:
+	@tools/setup bench
+	@bench/run -o figures.json
+	@bench/plot figures.json figures
 
-.PHONY: help demo test asan tsan coverage install clean
+site:
+	@tools/setup site
+	@docs/site/build
+
+clean:
+	rm -rf build build-release build-clang build-asan build-tsan build-coverage build-python \
+		build-python-asan build-bench build-site
+
+.PHONY: help demo test asan tsan coverage install bench site clean
