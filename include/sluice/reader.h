@@ -28,7 +28,8 @@ struct sluice_reader_params {
     uint32_t size;           /* set by SLUICE_READER_PARAMS_INIT */
     uint32_t mode;           /* enum sluice_mode */
     const char *name;        /* "camera", or "sluice:camera" */
-    const char *device;      /* where frames are wanted; "host" if NULL */
+    const char *device;      /* where frames are used: the channel's own device if NULL, whichever that is
+                                here; a channel on a GPU is read on a GPU */
     uint32_t depth;          /* IN_ORDER: unread frames that a dropping writer keeps for it, as far as
                                 slots allow; 0: 4, or what the channel allows */
     uint32_t hold;           /* frames it will hold at once; 0: 1. At most the writer's max_slots - 2 */
@@ -119,7 +120,8 @@ struct sluice_reader_stats {
     uint64_t lag;            /* frames committed after the one taken last */
     int64_t clock_offset_ns; /* the writer's CLOCK_MONOTONIC less ours; 0 unless they differ by over 1 s */
     uint64_t latency_ns;     /* commit to acquire, of the frame taken last */
-    uint64_t reserved[4];
+    uint64_t lost;           /* frames that a writer committed and its device never finished */
+    uint64_t reserved[3];
 };
 /* Says what the reader has taken and missed, and how late. Set stats->size first.
  * Thread: any.

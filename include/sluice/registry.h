@@ -89,7 +89,7 @@ struct sluice_channel_info {
     char name[SLUICE_MAX_NAME + 1];
     char folder[192];
     char program[32];
-    char device[32];
+    char device[32];         /* where its frames are, as its writer calls it: "host", "cuda:0" */
     uint64_t session;
     uint32_t generation, slots, max_slots, policy, readers, max_readers;
     uint32_t writable;     /* 1: readers may write; nobody is protected from them */
@@ -97,7 +97,8 @@ struct sluice_channel_info {
     uint64_t committed, dropped, stolen, bytes, evicted, died, refused;
     int64_t opened_ns, last_commit_ns, now_ns; /* CLOCK_MONOTONIC of the writer's machine */
     struct sluice_format format;
-    uint64_t reserved[4];
+    uint8_t device_uuid[16]; /* which GPU that is; zeros on host */
+    uint64_t reserved[2];
 };
 
 /* Asks a channel's writer. Up to `capacity` readers are written (NULL and 0 for none); info->readers

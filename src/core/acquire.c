@@ -109,7 +109,8 @@ static void count_frame(struct sluice_reader *reader, const struct sl_held *entr
 }
 
 /* A held slot becomes a frame; SLUICE_AGAIN while its memory has not come. */
-static int make_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_frame *frame)
+static int make_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
+                      struct sluice_frame *frame)
 {
     struct sl_session *session = reader->session;
     const struct sl_record *record = session->link->ops->link_record(session->link, slot);
@@ -132,6 +133,7 @@ static int make_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequ
         .memory = memory,
         .address = (char *)memory->object.address + header.offset,
         .slot = slot,
+        .on_stream = session->pages && stream.id != SLUICE_ON_CPU.id,
         .sequence = sequence,
     };
     uint64_t token = ++reader->next_token << 8 | (uint64_t)(entry - reader->held) | UINT64_C(1) << 63;
@@ -159,6 +161,11 @@ static bool called(const struct sluice_reader *reader)
     return sl_load(&reader->attention, seq_cst) || sl_load(&reader->closing, seq_cst);
 }
 
+static int look_at(const struct sl_session *session)
+{
+    return sl_lease_look(&session->lease.words, session->lease.mode, sl_lease_want(&session->lease));
+}
+
 bool sl_acquire_has_news(const struct sluice_reader *reader)
 {
     const struct sl_session *session = reader->session;
@@ -169,7 +176,17 @@ bool sl_acquire_has_news(const struct sluice_reader *reader)
         return false;
     if (is_evicted(session))
         return !session->told_evicted;
-    return sl_lease_pending(&session->lease) || (sl_load(session->link->closed, acquire) && !session->told_closed);
+    int look = look_at(session);
+    return (look != SL_LEASE_NONE && look != SL_LEASE_SOON) ||
+           (sl_load(session->link->closed, acquire) && !session->told_closed);
+}
+
+/* Is a frame committed that its writer's device still works on? */
+static bool is_coming(const struct sluice_reader *reader)
+{
+    const struct sl_session *session = reader->session;
+
+    return session && session->pages && !is_evicted(session) && look_at(session) == SL_LEASE_SOON;
 }
 
 /* Before a sleep, and in the spin. What a session that is gone has left, acquire has tried to take already. */
@@ -196,34 +213,82 @@ static void spin(const struct sluice_reader *reader, int64_t deadline)
     }
 }
 
-/* Sleeps until there is something to look at. `pending`: a frame is there that cannot be taken yet. */
-static void wait_for_news(struct sluice_reader *reader, int64_t deadline, bool pending)
+#define LOOK_OFTEN (SLUICE_MS / 20)
+#define LOOK_SELDOM SLUICE_MS
+
+int64_t sl_acquire_look_at(int64_t now, int64_t since, int64_t ready_after)
+{
+    int64_t due = since + ready_after - ready_after / 8;
+
+    if (now + LOOK_OFTEN < due)
+        return due;
+    int64_t late = (now - since - ready_after) / 8;
+    if (late > LOOK_SELDOM)
+        late = LOOK_SELDOM;
+    return now + (late > LOOK_OFTEN ? late : LOOK_OFTEN);
+}
+
+/* A GPU wakes nobody when it is done: looks again and again, seldom at first (protocol 3.8). */
+static void wait_for_device(struct sluice_reader *reader, int64_t deadline)
+{
+    struct sl_session *session = reader->session;
+    uint64_t want = sl_lease_want(&session->lease);
+    uint32_t rung = sl_load(session->link->page.bell, acquire);
+    int64_t now = sl_os_now();
+
+    if (session->soon != want) {
+        session->soon = want;
+        session->soon_ns = now;
+    }
+    int64_t until = sl_acquire_look_at(now, session->soon_ns, (int64_t)sl_load(&session->ready_after, relaxed));
+    if (is_coming(reader) && !called(reader))
+        (void)sl_os_wait(session->link->page.bell, rung, until < deadline ? until : deadline);
+}
+
+/* How long frames take from commit to ready, of late: by what was waited for, and by what was there sooner. */
+static void learn(struct sl_session *session, uint64_t want, uint64_t latency)
+{
+    int64_t before = (int64_t)sl_load(&session->ready_after, relaxed), seen = (int64_t)latency;
+
+    if (session->soon == want)
+        seen = before ? before + (seen - before) / 4 : seen;
+    else if (seen >= before)
+        return;
+    sl_store(&session->ready_after, (uint64_t)seen, relaxed);
+}
+
+/* Sleeps until there is something to look at. `arriving`: a frame is there whose memory has not come yet. */
+static void wait_for_news(struct sluice_reader *reader, int64_t deadline, bool arriving)
 {
     struct sl_session *session = reader->session;
     bool live = session && !is_over(session);
     sl_word32 *bell = live ? session->link->page.bell : &reader->bell;
 
-    if (!pending) {
+    if (!arriving) {
         spin(reader, deadline);
         if (must_look(reader))
             return;
+        if (is_coming(reader)) {
+            wait_for_device(reader, deadline);
+            return;
+        }
     }
     uint32_t rung = sl_load(bell, acquire);
-    if (live && !pending)
+    if (live && !arriving)
         sl_store(session->link->page.want, sl_lease_want(&session->lease), seq_cst);
-    if (pending ? !called(reader) : !must_look(reader))
+    if (arriving ? !called(reader) : !must_look(reader) && !is_coming(reader))
         (void)sl_os_wait(bell, rung, deadline);
     if (live)
         sl_store(session->link->page.want, 0, relaxed);
 }
 
 /* The slot is held, its memory is on the way: waits for it within the caller's time (protocol 2.4). */
-static int wait_for_memory(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, int64_t deadline,
-                           struct sluice_frame *frame)
+static int wait_for_memory(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
+                           int64_t deadline, struct sluice_frame *frame)
 {
     int r;
 
-    while ((r = make_frame(reader, slot, sequence, frame)) == SLUICE_AGAIN) {
+    while ((r = make_frame(reader, slot, sequence, stream, frame)) == SLUICE_AGAIN) {
         if (sl_load(&reader->session->link->gone, acquire)) {
             reader->session->lease.given_up = sequence; /* it never will, by this link */
             return SLUICE_TIMEOUT;
@@ -240,16 +305,18 @@ static int wait_for_memory(struct sluice_reader *reader, uint32_t slot, uint64_t
 /* ---- acquire ---- */
 
 /* 0, SLUICE_TIMEOUT when there is nothing to take, or why it could not be. */
-static int try_take(struct sluice_reader *reader, int64_t deadline, struct sluice_frame *frame)
+static int try_take(struct sluice_reader *reader, struct sluice_stream stream, int64_t deadline,
+                    struct sluice_frame *frame)
 {
     struct sl_session *session = reader->session;
-    uint64_t sequence = 0;
+    uint64_t sequence = 0, want;
     int slot, r, retries = 0;
 
     /* A writer that lives on does not look at the leases of a reader that it evicted. */
     if (!session || is_evicted(session))
         return SLUICE_TIMEOUT;
     sl_session_prune(reader);
+    want = sl_lease_want(&session->lease);
     while ((slot = sl_lease_take(&session->lease, &sequence)) == SL_LEASE_RETRY) {
         if (++retries % RETRIES_BEFORE_YIELD != 0)
             continue;
@@ -259,11 +326,17 @@ static int try_take(struct sluice_reader *reader, int64_t deadline, struct sluic
     }
     if (retries)
         sl_store(&reader->retries, sl_load(&reader->retries, relaxed) + (uint64_t)retries, relaxed);
-    if (slot == SL_LEASE_NONE)
+    if (session->lease.lost) {
+        sl_add(&reader->lost, session->lease.lost);
+        session->lease.lost = 0;
+    }
+    if (slot < 0)
         return SLUICE_TIMEOUT;
-    r = wait_for_memory(reader, (uint32_t)slot, sequence, deadline, frame);
+    r = wait_for_memory(reader, (uint32_t)slot, sequence, stream, deadline, frame);
     if (r != 0)
         sl_lease_end(&session->lease, (uint32_t)slot);
+    else if (session->pages)
+        learn(session, want, sl_load(&reader->latency_ns, relaxed));
     if (r == SLUICE_E_PROTOCOL && sl_load(session->link->page.evicted, seq_cst))
         r = sl_fail(SLUICE_AGAIN, "channel '%s': the writer is evicting this reader", reader->name); /* no damage */
     return r;
@@ -275,7 +348,7 @@ static int no_session(const struct sluice_reader *reader, int result, const char
     char text[sizeof reader->join->text];
 
     sl_service_lock();
-    snprintf(text, sizeof text, "%s", reader->join->result ? reader->join->text : "");
+    snprintf(text, sizeof text, "%s", reader->join && reader->join->result ? reader->join->text : "");
     sl_service_unlock();
     return sl_fail(result, "channel '%s' %s%s%s", reader->name, why, text[0] ? ": " : "", text);
 }
@@ -293,22 +366,66 @@ static int too_many(const struct sluice_reader *reader)
     size_t used = 0;
 
     for (uint32_t i = 0; i < SLUICE_MAX_SLOTS && used < sizeof list - 24; i++)
-        if (sl_load(&reader->held[i].token, acquire) > SL_HELD_ENDING)
+        if (sl_load(&reader->held[i].token, acquire) > SL_HELD_BACK)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%llu", used ? ", " : "",
                                      (unsigned long long)reader->held[i].sequence);
     return sl_fail(SLUICE_E_LIMIT, "channel '%s': this reader holds %u frames already (%s): release one, or open it with a larger hold",
                    reader->name, reader->params.hold, list);
 }
 
-static int acquire(struct sluice_reader *reader, int64_t timeout_ns, struct sluice_frame *frame)
+/* Some of what it holds is released already, behind work: waits for that. */
+static int wait_for_room(struct sluice_reader *reader, int64_t timeout_ns)
+{
+    int64_t now = sl_os_now(), deadline = sl_os_deadline(timeout_ns), end = now + reader->params.spin_ns;
+
+    while (!free_entry(reader)) {
+        if (sl_load(&reader->closing, acquire))
+            return 0;
+        if (now >= deadline)
+            return sl_fail(SLUICE_TIMEOUT,
+                           "channel '%s': all %u frames that this reader may hold are still being worked on; a larger hold "
+                           "lets it run ahead",
+                           reader->name, reader->params.hold);
+        if (now < end)
+            sl_pause();
+        else
+            sl_os_sleep(LOOK_OFTEN);
+        sl_release_settle(reader);
+        now = sl_os_now();
+    }
+    return 0;
+}
+
+static int check_device(struct sluice_reader *reader, struct sluice_stream stream)
+{
+    struct sl_session *session = reader->session;
+    int r;
+
+    if (!session)
+        return sl_stream_check(stream, NULL);
+    if ((r = session->sync->alive(session->pages)) != 0)
+        sl_session_fail(reader);
+    else if (stream.id != SLUICE_ON_CPU.id)
+        r = session->sync->check(session->pages, stream);
+    return r;
+}
+
+static int acquire(struct sluice_reader *reader, struct sluice_stream stream, int64_t timeout_ns,
+                   struct sluice_frame *frame)
 {
     int64_t deadline = 0; /* a first look; the clock is read only if there is need to wait */
     int r;
 
-    if (!free_entry(reader))
-        return too_many(reader);
     for (;;) {
         sl_session_attend(reader);
+        if ((r = check_device(reader, stream)) != 0)
+            return r;
+        if (!free_entry(reader)) {
+            if (!sl_release_queued(reader))
+                return too_many(reader);
+            if ((r = wait_for_room(reader, timeout_ns)) != 0)
+                return r;
+        }
         if (sl_load(&reader->closing, acquire))
             return sl_fail(SLUICE_E_STALE, "channel '%s': the reader was closed meanwhile", reader->name);
         if (reader->session && is_evicted(reader->session) && !reader->session->told_evicted) {
@@ -319,7 +436,7 @@ static int acquire(struct sluice_reader *reader, int64_t timeout_ns, struct slui
         }
         /* Asked first: what was published before the end is then seen by the look that follows. */
         bool over = !reader->session || is_over(reader->session);
-        r = try_take(reader, deadline, frame);
+        r = try_take(reader, stream, deadline, frame);
         if (r != SLUICE_TIMEOUT && r != SLUICE_AGAIN)
             return r;
         if (deadline == 0 && timeout_ns > 0)
@@ -330,6 +447,7 @@ static int acquire(struct sluice_reader *reader, int64_t timeout_ns, struct slui
             continue;
         }
         if (over) {
+            sl_session_count_lost(reader);
             if ((r = sl_session_switch(reader)) == 0)
                 continue;
             if (r < 0)
@@ -378,11 +496,11 @@ int sluice_reader_acquire(sluice_reader *handle, struct sluice_stream stream, in
     else if (timeout_ns < SLUICE_DEFAULT)
         r = sl_fail(SLUICE_E_INVALID, "channel '%s': a time-out of %lld ns", reader->name, (long long)timeout_ns);
     else
-        r = sl_stream_check(stream, reader->device);
+        r = sl_stream_check(stream, NULL);
     if (r == 0 && !enter(reader)) {
         r = sl_fail(SLUICE_E_BUSY, "channel '%s': two threads acquire from one reader at once: open one each", reader->name);
     } else if (r == 0) {
-        r = acquire(reader, timeout_ns == SLUICE_DEFAULT ? SLUICE_S : timeout_ns, frame);
+        r = acquire(reader, stream, timeout_ns == SLUICE_DEFAULT ? SLUICE_S : timeout_ns, frame);
         if (reader->gate >= 0)
             sl_gate_settle(reader);
         leave(reader);

@@ -5,7 +5,67 @@
  * while sessions come and go.
  */
 #include "core/reader.h"
+
+#include <stddef.h>
+
 #include "util/result.h"
+
+/* ---- where commit does not say that a frame is ready: the service thread looks (protocol 3.8) ---- */
+
+#define READER_OF(member) ((struct sluice_reader *)((char *)(member) - offsetof(struct sluice_reader, watch)))
+
+/* On the service thread, under its lock; the session stays while its watch is added. */
+static void look(struct sl_watch *watch)
+{
+    struct sluice_reader *reader = READER_OF(watch);
+    const struct sl_session *session = reader->session;
+    uint64_t want = sl_load(&reader->watch_want, acquire);
+    int64_t now = sl_os_now();
+    int found = sl_lease_look(&session->link->words, reader->params.mode, want);
+
+    if (found == SL_LEASE_NONE) { /* somebody else's news, or taken meanwhile: the next commit tells us */
+        sl_store(session->link->page.want_fd, want, seq_cst);
+        found = sl_lease_look(&session->link->words, reader->params.mode, want);
+    }
+    if (found == SL_LEASE_SOON) {
+        if (reader->watch_soon != want) {
+            reader->watch_soon = want;
+            reader->watch_soon_ns = now;
+        }
+        int64_t ready_after = (int64_t)sl_load(&session->ready_after, relaxed);
+        sl_service_set_deadline(watch, sl_acquire_look_at(now, reader->watch_soon_ns, ready_after));
+    } else if (found != SL_LEASE_NONE) {
+        sl_os_note_set(reader->note);
+    }
+}
+
+static void committed(struct sl_watch *watch, bool readable, bool hung_up)
+{
+    (void)hung_up;
+    if (readable && sl_os_drain(watch->fd))
+        look(watch);
+}
+
+/* ---- the descriptor ---- */
+
+static void settle_session(struct sluice_reader *reader, struct sl_session *session)
+{
+    uint64_t want = sl_lease_want(&session->lease);
+
+    if (session->pages) {
+        sl_store(&reader->watch_want, want, release);
+        sl_store(session->link->page.want_fd, want, seq_cst);
+        if (sl_lease_look(&session->link->words, reader->params.mode, want) == SL_LEASE_SOON) {
+            sl_service_lock();
+            look(&reader->watch);
+            sl_service_unlock();
+        }
+        return;
+    }
+    sl_store(session->link->page.want_fd, 0, seq_cst);
+    (void)sl_os_drain(session->link->wake_fd);
+    sl_store(session->link->page.want_fd, want, seq_cst);
+}
 
 void sl_gate_settle(struct sluice_reader *reader)
 {
@@ -13,27 +73,41 @@ void sl_gate_settle(struct sluice_reader *reader)
 
     sl_os_note_clear(reader->note);
     if (session && sl_load(&session->link->gone, acquire)) {
-        sl_gate_leave(reader, session->link); /* its socket would be readable for ever */
+        sl_service_lock();
+        sl_gate_leave(reader, session); /* its socket would be readable for ever */
+        sl_service_unlock();
     } else if (session) {
-        sl_store(session->link->page.want_fd, 0, seq_cst);
-        (void)sl_os_drain(session->link->wake_fd);
-        sl_store(session->link->page.want_fd, sl_lease_want(&session->lease), seq_cst);
+        settle_session(reader, session);
     }
     /* What came before the flag was up is told by the note, what comes after it by the socket. */
     if (sl_acquire_has_news(reader))
         sl_os_note_set(reader->note);
 }
 
-void sl_gate_enter(struct sluice_reader *reader, struct sl_link *link)
+void sl_gate_enter(struct sluice_reader *reader, struct sl_session *session)
 {
-    if (reader->gate >= 0 && sl_os_gate_add(reader->gate, link->wake_fd) != 0)
+    int r;
+
+    if (reader->gate < 0)
+        return;
+    if (session->pages) {
+        reader->watch = (struct sl_watch){ .fd = session->link->wake_fd, .ready = committed, .timer = look };
+        r = sl_service_add(&reader->watch);
+    } else {
+        r = sl_os_gate_add(reader->gate, session->link->wake_fd);
+    }
+    if (r != 0)
         sl_log(SLUICE_LOG_ERROR, "channel '%s': its descriptor will not wake: %s", reader->name, sluice_last_error());
 }
 
-void sl_gate_leave(struct sluice_reader *reader, struct sl_link *link)
+void sl_gate_leave(struct sluice_reader *reader, struct sl_session *session)
 {
-    if (reader->gate >= 0)
-        sl_os_gate_remove(reader->gate, link->wake_fd);
+    if (reader->gate < 0)
+        return;
+    if (session->pages)
+        sl_service_remove(&reader->watch);
+    else
+        sl_os_gate_remove(reader->gate, session->link->wake_fd);
 }
 
 int sluice_reader_fd(sluice_reader *handle)
@@ -59,7 +133,7 @@ int sluice_reader_fd(sluice_reader *handle)
         reader->note = note;
         reader->gate = gate;
         if (reader->session)
-            sl_gate_enter(reader, reader->session->link);
+            sl_gate_enter(reader, reader->session);
         sl_service_unlock();
         sl_gate_settle(reader);
     }

@@ -40,6 +40,7 @@ static int make_memory(struct sluice_writer *writer, const struct sluice_format 
     snprintf(name, sizeof name, "sluice-%s", writer->name);
     memory->object.ops = writer->mem;
     memory->object.fd = -1;
+    memory->object.device = writer->device_name;
     memory->users = 1;
     if ((r = writer->mem->create(&memory->object, name, size, writer->params.writable != 0)) != 0) {
         free(memory);
@@ -83,7 +84,8 @@ static void number_slots(struct sluice_writer *writer, struct sl_writer_memory *
         if (writer->ring.slots[s].state != SL_SLOT_NONE)
             continue;
         uint64_t offset = given++ * format->slot_bytes;
-        writer->ring.slots[s] = (struct sl_ring_slot){ .memory = memory->number, .state = SL_SLOT_IDLE };
+        writer->ring.slots[s].memory = memory->number;
+        writer->ring.slots[s].state = SL_SLOT_IDLE;
         writer->slots[s] = (struct sl_writer_slot){ .address = (char *)memory->object.address + offset };
         prepare_record(writer, s, memory, offset, format);
         sl_store(&writer->ring.words.slot_memory[s], memory->number, release);

@@ -5,39 +5,46 @@
 #include "util/hooks.h"
 
 /* What slot_seq says of a slot, as a sequence; 0 while there is no frame to take. */
-static uint64_t frame_in(const struct sl_lease *lease, uint32_t slot)
+static uint64_t frame_in(const struct sl_words *words, uint32_t slot)
 {
-    uint64_t sequence = sl_load(&lease->words.slot_seq[slot], acquire);
+    uint64_t sequence = sl_load(&words->slot_seq[slot], acquire);
     return sequence == SL_MARK ? 0 : sequence;
 }
 
-static bool is_ready(const struct sl_lease *lease, uint32_t slot, uint64_t sequence)
+static bool is_ready(const struct sl_words *words, uint32_t slot, uint64_t sequence)
 {
-    return sl_reached(sl_load(&lease->words.ready[slot], acquire), sequence);
+    return sl_reached(sl_load(&words->ready[slot], acquire), sequence);
+}
+
+static bool is_lost(const struct sl_words *words, uint32_t slot)
+{
+    return sl_load(&words->ready[slot], acquire) == SL_POISON;
 }
 
 /* The words come from another process: a slot number it made up must not lead us out of them. */
-static bool head_sane(const struct sl_lease *lease, uint64_t head)
+static bool head_sane(const struct sl_words *words, uint64_t head)
 {
-    return sl_head_slot(head) < lease->words.ids;
+    return sl_head_slot(head) < words->ids;
 }
 
 /* R1: the newest frame that is ready. The head nearly always; behind it only while a GPU finishes it. */
-static int newest_ready(const struct sl_lease *lease, uint64_t want, uint64_t *sequence)
+static int newest_ready(const struct sl_words *words, uint64_t want, uint64_t *sequence)
 {
-    uint64_t head = sl_load(lease->words.head, acquire);
+    uint64_t head = sl_load(words->head, seq_cst);
     uint64_t q = sl_head_sequence(head);
     int best = SL_LEASE_NONE;
 
-    if (q < want || !head_sane(lease, head))
+    if (q < want || !head_sane(words, head))
         return SL_LEASE_NONE;
-    if (is_ready(lease, sl_head_slot(head), q)) {
+    if (is_ready(words, sl_head_slot(head), q)) {
         *sequence = q;
         return (int)sl_head_slot(head);
     }
-    for (uint32_t s = 0; s < lease->words.ids; s++) {
-        q = frame_in(lease, s);
-        if (q >= want && (best < 0 || q > *sequence) && is_ready(lease, s, q)) {
+    if (!is_lost(words, sl_head_slot(head)))
+        best = SL_LEASE_SOON;
+    for (uint32_t s = 0; s < words->ids; s++) {
+        q = frame_in(words, s);
+        if (q >= want && (best < 0 || q > *sequence) && is_ready(words, s, q)) {
             *sequence = q;
             best = (int)s;
         }
@@ -48,15 +55,15 @@ static int newest_ready(const struct sl_lease *lease, uint64_t want, uint64_t *s
 /* I1: the first frame at or behind the cursor. One that is kept for us is found in one pass; under a
  * dropping writer those before it may be gone. The pass is no snapshot: of what is committed during it a
  * frame may be overlooked and a later one found, so nothing above the head that we began with counts. */
-static int next_ready(const struct sl_lease *lease, uint64_t want, uint64_t *sequence)
+static int first_from(const struct sl_words *words, uint64_t want, uint64_t *sequence)
 {
-    uint64_t head = sl_load(lease->words.head, acquire), top = sl_head_sequence(head);
+    uint64_t head = sl_load(words->head, seq_cst), top = sl_head_sequence(head);
     int best = SL_LEASE_NONE;
 
-    if (top < want || !head_sane(lease, head))
+    if (top < want || !head_sane(words, head))
         return SL_LEASE_NONE;
-    for (uint32_t s = 0; s < lease->words.ids; s++) {
-        uint64_t q = frame_in(lease, s);
+    for (uint32_t s = 0; s < words->ids; s++) {
+        uint64_t q = frame_in(words, s);
         if (q >= want && q <= top && (best < 0 || q < *sequence)) {
             *sequence = q;
             best = (int)s;
@@ -64,16 +71,27 @@ static int next_ready(const struct sl_lease *lease, uint64_t want, uint64_t *seq
                 break;
         }
     }
-    if (best < 0)
-        return SL_LEASE_RETRY; /* all overwritten since we looked at head: there are newer ones */
-    return is_ready(lease, (uint32_t)best, *sequence) ? best : SL_LEASE_NONE;
+    return best < 0 ? SL_LEASE_RETRY : best; /* all overwritten since we looked at head: there are newer ones */
+}
+
+static int next_ready(struct sl_lease *lease, uint64_t want, uint64_t *sequence)
+{
+    int s = first_from(&lease->words, want, sequence);
+
+    if (s < 0 || is_ready(&lease->words, (uint32_t)s, *sequence))
+        return s;
+    if (!is_lost(&lease->words, (uint32_t)s))
+        return SL_LEASE_SOON;
+    lease->lost++;
+    lease->given_up = *sequence;
+    return SL_LEASE_RETRY;
 }
 
 int sl_lease_take(struct sl_lease *lease, uint64_t *sequence)
 {
     uint64_t want = sl_lease_want(lease), q = 0;
     bool in_order = lease->mode == SLUICE_IN_ORDER;
-    int s = in_order ? next_ready(lease, want, &q) : newest_ready(lease, want, &q); /* R1, I1 */
+    int s = in_order ? next_ready(lease, want, &q) : newest_ready(&lease->words, want, &q); /* R1, I1 */
 
     if (s < 0) {
         lease->retries += s == SL_LEASE_RETRY;
@@ -125,8 +143,24 @@ uint64_t sl_lease_want(const struct sl_lease *lease)
     return next > lease->given_up ? next : lease->given_up + 1;
 }
 
-bool sl_lease_pending(const struct sl_lease *lease)
+int sl_lease_look(const struct sl_words *words, uint32_t mode, uint64_t want)
 {
-    /* SC, as the store of `want` before it: else both we and the writer might miss the other's word. */
-    return sl_head_sequence(sl_load(lease->words.head, seq_cst)) >= sl_lease_want(lease);
+    uint64_t q = 0;
+    /* Both load head SC, as the store of `want` before it is: else we and the writer might miss the other's word. */
+    int s = mode == SLUICE_IN_ORDER ? first_from(words, want, &q) : newest_ready(words, want, &q);
+
+    if (s >= 0 && mode == SLUICE_IN_ORDER && !is_ready(words, (uint32_t)s, q) && !is_lost(words, (uint32_t)s))
+        return SL_LEASE_SOON;
+    return s;
+}
+
+uint32_t sl_lease_unfinished(const struct sl_words *words, uint64_t want)
+{
+    uint32_t count = 0;
+
+    for (uint32_t s = 0; s < words->ids; s++) {
+        uint64_t q = frame_in(words, s);
+        count += q >= want && q != 0 && !is_ready(words, s, q);
+    }
+    return count;
 }

@@ -19,11 +19,13 @@ struct sl_lease {
                           memory that never came; 0: none */
     uint64_t skipped; /* frames passed over, less those that `every` asked for */
     uint64_t retries; /* frames that the writer took back under our hands */
+    uint64_t lost;    /* in order: frames that their writer's device never finished */
 };
 
 enum {
     SL_LEASE_NONE = -1,  /* nothing to take: sleep until sl_lease_want */
     SL_LEASE_RETRY = -2, /* the writer was faster; look again */
+    SL_LEASE_SOON = -3,  /* one is committed, and its writer's device still works on it */
 };
 
 /* R1 to R3, I1 to I2: holds the next frame. Returns its slot and *sequence, or one of the above. Then
@@ -40,7 +42,11 @@ void sl_lease_end(struct sl_lease *lease, uint32_t slot);
 uint64_t sl_lease_next(const struct sl_lease *lease);
 uint64_t sl_lease_want(const struct sl_lease *lease);
 
-/* Has one been committed? */
-bool sl_lease_pending(const struct sl_lease *lease);
+/* What would a take say now to a reader that wants frames from `want` on? SL_LEASE_NONE or SL_LEASE_SOON,
+ * else there is something to take. Holds nothing. */
+int sl_lease_look(const struct sl_words *words, uint32_t mode, uint64_t want);
+
+/* Frames from `want` on that are committed and were never finished: when nobody will any more. */
+uint32_t sl_lease_unfinished(const struct sl_words *words, uint64_t want);
 
 #endif

@@ -2,6 +2,7 @@
  *
  * A writer's frame from begin to commit or cancel.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "core/view.h"
@@ -85,15 +86,16 @@ static int find_slot(struct sluice_writer *writer, int64_t timeout_ns)
 /* `dropped`: 1 if a frame is given up for it. */
 static int no_slot(struct sluice_writer *writer, uint64_t dropped)
 {
-    char holders[640];
+    char holders[640], working[48];
 
     sl_mutex_lock(&writer->serve->lock);
     writer->totals.dropped += dropped;
     writer->serve->ops->totals(writer->serve, &writer->totals);
     writer->serve->ops->holders(writer->serve, holders, sizeof holders);
     sl_mutex_unlock(&writer->serve->lock);
-    return sl_fail(SLUICE_NO_SLOT, "channel '%s': none of its %u slots is free (%u being written)%s%s", writer->name,
-                   writer->slot_count, writer->begun, holders[0] ? ": " : "", holders);
+    snprintf(working, sizeof working, ", %u not finished by the device", sl_flight_count(&writer->ring));
+    return sl_fail(SLUICE_NO_SLOT, "channel '%s': none of its %u slots is free (%u being written%s)%s%s", writer->name,
+                   writer->slot_count, writer->begun, writer->flight.idle ? working : "", holders[0] ? ": " : "", holders);
 }
 
 static void fill_frame(struct sluice_writer *writer, uint32_t slot, struct sluice_frame *frame)
@@ -121,6 +123,32 @@ static void fill_frame(struct sluice_writer *writer, uint32_t slot, struct sluic
     writer->begun++;
 }
 
+/* The device is lost, and with it whatever it worked on: readers must not wait for that (protocol 3.3). */
+static int lose(struct sluice_writer *writer, int result)
+{
+    uint32_t lost = sl_flight_lose(&writer->ring);
+
+    if (lost) {
+        sl_log(SLUICE_LOG_WARN, "channel '%s': %u frames are lost with the device", writer->name, lost);
+        sl_mutex_lock(&writer->serve->lock);
+        writer->serve->ops->wake(writer->serve, SL_LAST_SEQUENCE);
+        sl_mutex_unlock(&writer->serve->lock);
+    }
+    return result;
+}
+
+/* May frames be ordered behind this stream? */
+static int check_stream(const struct sluice_writer *writer, struct sluice_stream stream)
+{
+    return stream.id == SLUICE_ON_CPU.id ? 0 : writer->flight.sync->check(writer->flight.pages, stream);
+}
+
+/* Why words could not be raised. */
+static int not_signalled(struct sluice_writer *writer, int result)
+{
+    return writer->flight.sync->alive(writer->flight.pages) != 0 ? lose(writer, result) : result;
+}
+
 int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sluice_frame *frame)
 {
     if (!frame)
@@ -130,8 +158,10 @@ int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sl
     if (timeout_ns == SLUICE_DEFAULT)
         timeout_ns = writer->params.policy == SLUICE_WAIT ? writer->params.wait_ns : 0;
 
-    int slot = find_slot(writer, timeout_ns);
-    if (slot < 0)
+    int slot, r = writer->flight.sync->alive(writer->flight.pages);
+    if (r != 0)
+        return lose(writer, r);
+    if ((slot = find_slot(writer, timeout_ns)) < 0)
         return no_slot(writer, 1);
     fill_frame(writer, (uint32_t)slot, frame);
     SL_KILL_POINT("after_begin");
@@ -178,7 +208,7 @@ int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, 
     struct sl_serve *serve = writer->serve;
     int r;
 
-    if ((r = check_begun(writer, frame)) != 0 || (r = sl_stream_check(stream, writer->device)) != 0)
+    if ((r = check_begun(writer, frame)) != 0 || (r = check_stream(writer, stream)) != 0)
         return r;
     if (frame->meta_size > SLUICE_MAX_META)
         return sl_fail(SLUICE_E_LIMIT, "channel '%s': %u bytes of metadata, %d fit", writer->name, frame->meta_size,
@@ -197,9 +227,10 @@ int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, 
     record->dropped = writer->totals.dropped;
     record->meta_size = frame->meta_size;
     SL_KILL_POINT("before_ready");
-    writer->sync->settle();
-    if ((r = writer->sync->signal(stream, &writer->ring.words.ready[slot], sequence)) != 0) /* W7 */
-        return r;
+    writer->flight.sync->settle();
+    struct sl_signal ready = { &writer->ring.words.ready[slot], sequence };
+    if ((r = sl_flight_signal(&writer->flight, stream, &ready, 1)) != 0) /* W7 */
+        return not_signalled(writer, r);
     SL_KILL_POINT("before_publish");
     sl_mutex_lock(&serve->lock);
     sl_ring_publish(&writer->ring, slot, sequence); /* W8, W9 */
@@ -220,10 +251,13 @@ int sl_publish_cancel(struct sluice_writer *writer, struct sluice_frame *frame, 
 {
     int r;
 
-    if ((r = check_begun(writer, frame)) != 0 || (r = sl_stream_check(stream, writer->device)) != 0)
+    if ((r = check_begun(writer, frame)) != 0 || (r = check_stream(writer, stream)) != 0)
         return r;
+    uint32_t slot = (uint32_t)frame->opaque[SL_FRAME_ENTRY];
+    if ((r = sl_flight_give_up(&writer->flight, &writer->ring, slot, stream)) != 0)
+        return not_signalled(writer, r);
     sl_mutex_lock(&writer->serve->lock);
-    sl_ring_cancel(&writer->ring, (uint32_t)frame->opaque[SL_FRAME_ENTRY]);
+    sl_ring_cancel(&writer->ring, slot);
     writer->cancelled++;
     sl_mutex_unlock(&writer->serve->lock);
     end_frame(writer, frame);

@@ -53,13 +53,21 @@ static int complete_params(struct sluice_reader_params *params)
 static void finish(struct sl_object *object)
 {
     struct sluice_reader *reader = (struct sluice_reader *)object;
+    /* While a release is queued, its slot is ours and its page in use (protocol 1.2). */
+    bool done = sl_release_drain(reader);
 
     sl_service_lock();
+    if (reader->session)
+        sl_gate_leave(reader, reader->session);
     if (reader->join)
         reader->join->ops->join_close(reader->join);
     reader->join = NULL;
     sl_service_unlock();
-    sl_session_reap(reader, true);
+    if (done)
+        sl_session_reap(reader, true);
+    else
+        sl_log(SLUICE_LOG_WARN, "channel '%s': closed with releases queued behind work that does not end: their memory stays until the process ends",
+               reader->name);
     sl_os_close(reader->gate);
     sl_os_close(reader->note);
     reader->gate = reader->note = -1;
@@ -154,7 +162,7 @@ int sluice_reader_open(sluice_reader **out, const struct sluice_reader_params *c
     if ((r = sl_params_load(&params, sizeof params, LEAST_PARAMS, caller, "struct sluice_reader_params")) != 0 ||
         (r = sl_wire_of(params.name, &wire, &name)) != 0)
         return r;
-    device = params.device ? params.device : "host";
+    device = params.device;
     params.name = name;
     params.device = NULL;
     if ((r = complete_params(&params)) != 0)
@@ -167,11 +175,11 @@ int sluice_reader_open(sluice_reader **out, const struct sluice_reader_params *c
     reader->object.finish = finish;
     reader->params = params;
     snprintf(reader->name, sizeof reader->name, "%s", name);
-    reader->device = sl_device_kind(device);
-    reader->sync = sl_sync_of_device(device);
-    if (!reader->device || !reader->sync)
-        r = sl_fail(SLUICE_E_UNSUPPORTED, "channel '%s': this release reads no frames on device '%s'; use \"host\"",
-                    name, device);
+    if (device && !sl_device_kind(device))
+        r = sl_fail(SLUICE_E_UNSUPPORTED,
+                    "channel '%s': there is no device '%.80s'; leave it out, or use \"host\" or \"cuda:0\"", name, device);
+    if (device)
+        snprintf(reader->device, sizeof reader->device, "%s", device);
     if (r == 0 && (r = start_joining(reader, wire)) == 0)
         r = wait_for_writer(reader);
     if (r == 0)
@@ -259,6 +267,7 @@ int sluice_reader_stats(sluice_reader *handle, struct sluice_reader_stats *calle
     struct sluice_reader_stats stats = {
         .taken = sl_load(&reader->taken, relaxed),
         .missed = sl_load(&reader->missed, relaxed),
+        .lost = sl_load(&reader->lost, relaxed),
         .retries = sl_load(&reader->retries, relaxed),
         .sessions = sl_load(&reader->sessions, relaxed),
         .held = count_held(reader),

@@ -33,21 +33,35 @@ struct sl_session {
     uint32_t generation;     /* of the last frame; 0: none yet */
     uint32_t oldest_memory;  /* what was below is unmapped */
     uint32_t memory_count;   /* of the link, when that was done last */
+    char device[SL_DEVICE_NAME]; /* on which frames are used here */
+    const struct sl_sync_ops *sync;
+    struct sl_sync_pages *pages; /* of the link's page, as that device knows it; NULL on host */
+    sl_word ready_after;     /* a frame is ready so long after its commit, of late; ns */
+    uint64_t soon;           /* the frame that acquire saw coming */
+    int64_t soon_ns;         /* and since when */
     bool told_evicted, told_closed; /* acquire has said so */
+    bool told_lost;          /* what the writer left unfinished is counted */
     struct sl_slot_map maps[SL_MAX_IDS];
 };
 
-#define SL_HELD_ENDING 1 /* a token that no frame has */
+/* Tokens that no frame has. */
+enum {
+    SL_HELD_ENDING = 1, /* not a frame yet, or no more */
+    SL_HELD_QUEUED = 2, /* its release is queued on a stream: over when its lease word reads 0 */
+    SL_HELD_BACK = 3,   /* its release waits until a capture on that stream ends */
+};
 
 /* A frame that is out. `token` is stored last and taken first; the rest stands still in between, and so
  * do the session and the memory that it names. Only the acquiring thread fills entries and ends what they
  * name, so it needs no count of them: it looks. */
 struct sl_held {
-    sl_word token; /* 0: free; SL_HELD_ENDING: not a frame yet, or no more; else the frame's */
+    sl_word token; /* 0: free; SL_HELD_*; else the frame's */
     struct sl_session *session;
     struct sl_link_memory *memory;
     char *address; /* of the slot */
     uint32_t slot;
+    bool on_stream;              /* acquired for a stream's work */
+    struct sluice_stream stream; /* of a release that is held back */
     uint64_t sequence;
 };
 
@@ -55,9 +69,8 @@ struct sluice_reader {
     struct sl_object object;
     struct sluice_reader_params params; /* complete */
     char name[SLUICE_MAX_NAME + 1];
-    const struct sl_device_ops *device;
-    const struct sl_sync_ops *sync;
-    struct sl_join *join;
+    char device[SL_DEVICE_NAME]; /* that was asked for; "": the channel's own */
+    struct sl_join *join;        /* NULL once its device is lost */
 
     /* News: raised by the service thread, and by close. */
     sl_word32 attention; /* look under the service lock */
@@ -75,8 +88,12 @@ struct sluice_reader {
     sl_word32 busy; /* a call is in acquire; debug builds find a second one (protocol 2.6) */
 
     int gate, note; /* the descriptor that programs poll, and ours in it; -1 until asked for */
+    struct sl_watch watch; /* looks whether frames are ready, where commit does not say so */
+    sl_word watch_want;    /* from which on */
+    uint64_t watch_soon;   /* the service thread's: it saw this one coming, and since when */
+    int64_t watch_soon_ns;
 
-    sl_word taken, missed, retries, sessions, latency_ns; /* statistics, relaxed */
+    sl_word taken, missed, lost, retries, sessions, latency_ns; /* statistics, relaxed */
     struct sl_timing timing;
 };
 
@@ -94,17 +111,24 @@ void sl_session_stop(struct sluice_reader *reader);
 /* Takes note of news, if there are any. On the acquiring thread. */
 void sl_session_attend(struct sluice_reader *reader);
 
-/* Goes over to a link that came, if one did. SLUICE_NO_WRITER if not. */
+/* Goes over to a link that came, if one did. SLUICE_NO_WRITER if not; a failure if its frames cannot be used
+ * here, again at each call. */
 int sl_session_switch(struct sluice_reader *reader);
 
 /* The memory of a slot, mapped; SLUICE_AGAIN while it has not come. */
 int sl_session_map(struct sl_session *session, uint32_t slot, const struct sl_record *record,
                    struct sl_link_memory **memory);
 
+/* Says goodbye for good: this reader's device is lost, and with it all its work there. */
+void sl_session_fail(struct sluice_reader *reader);
+
+/* Counts what the session's writer left unfinished. */
+void sl_session_count_lost(struct sluice_reader *reader);
+
 /* Unmaps what the writer will not use again and nobody holds. */
 void sl_session_prune(struct sluice_reader *reader);
 
-/* Ends sessions; `all` at the end of the reader, else old ones that hold nothing. */
+/* Ends sessions: all of them at the end of the reader, else old ones that hold nothing. */
 void sl_session_reap(struct sluice_reader *reader, bool all);
 
 /* ---- acquire.c ---- */
@@ -112,11 +136,28 @@ void sl_session_reap(struct sluice_reader *reader, bool all);
 /* Would acquire have something to say at once? */
 bool sl_acquire_has_news(const struct sluice_reader *reader);
 
+/* When to look again whether a frame is ready that was seen coming at `since`, if frames are ready
+ * `ready_after` their commit of late: shortly before that, then often, then ever less so. */
+int64_t sl_acquire_look_at(int64_t now, int64_t since, int64_t ready_after);
+
+/* ---- release.c ---- */
+
+/* Frees entries whose queued release has come to pass, and queues those that were held back. On the
+ * acquiring thread. */
+void sl_release_settle(struct sluice_reader *reader);
+
+/* Is any release queued or held back? */
+bool sl_release_queued(const struct sluice_reader *reader);
+
+/* Waits until none is, though not for ever. */
+bool sl_release_drain(struct sluice_reader *reader);
+
 /* ---- gate.c ---- */
 
 /* Makes the descriptor tell whether acquire would wait. After each acquire, if it was asked for. */
 void sl_gate_settle(struct sluice_reader *reader);
-void sl_gate_enter(struct sluice_reader *reader, struct sl_link *link);
-void sl_gate_leave(struct sluice_reader *reader, struct sl_link *link);
+/* Under the service lock. */
+void sl_gate_enter(struct sluice_reader *reader, struct sl_session *session);
+void sl_gate_leave(struct sluice_reader *reader, struct sl_session *session);
 
 #endif

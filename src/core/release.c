@@ -9,49 +9,165 @@
 #include "util/hooks.h"
 #include "util/result.h"
 
+#define DRAIN_PATIENCE (2 * SLUICE_S) /* for releases that are queued, at close */
+#define FIRST_LOOK (SLUICE_MS / 20)
+#define LAST_LOOK SLUICE_MS
+
 /* The entry of a frame that is out, or NULL with a sentence. */
 static struct sl_held *find_entry(struct sluice_reader *reader, const struct sluice_frame *frame)
 {
     uint64_t index = frame->opaque[SL_FRAME_ENTRY], token = frame->opaque[SL_FRAME_TOKEN];
 
     if (frame->opaque[SL_FRAME_OWNER] == atomic_load_explicit(&reader->object.id, memory_order_relaxed) &&
-        index < SLUICE_MAX_SLOTS && token > SL_HELD_ENDING &&
+        index < SLUICE_MAX_SLOTS && token > SL_HELD_BACK &&
         sl_load(&reader->held[index].token, acquire) == token)
         return &reader->held[index];
     sl_say("channel '%s': this frame was released already, or is not this reader's", reader->name);
     return NULL;
 }
 
+/* What follows for an entry whose frame is given back, as its token. The last thing stored: its memory, and
+ * an old session, may be gone from there on. */
+
+/* At once: the CPU has nothing to wait for, or nothing is left that would end. */
+static uint64_t end_now(const struct sl_held *entry)
+{
+    const struct sl_link *link = entry->session->link;
+
+    SL_KILL_POINT("before_release");
+    sl_lease_end(&entry->session->lease, entry->slot);
+    SL_KILL_POINT("after_release");
+    if (sl_load(link->waiting, relaxed))
+        (void)sl_os_send(link->wake_fd, "", 1, NULL, 0);
+    return 0;
+}
+
+/* Behind the work on `stream`, by one queued write (R6); held back while a capture is in the way (protocol
+ * 3.14). SL_HELD_ENDING if that fails, with *result why. */
+static uint64_t end_behind(struct sluice_reader *reader, struct sl_held *entry, struct sluice_stream stream,
+                           int *result)
+{
+    const struct sl_session *session = entry->session;
+    struct sl_signal none = { &session->link->page.lease[entry->slot], 0 };
+
+    *result = session->sync->signal(session->pages, stream, &none, 1);
+    if (*result == 0)
+        return SL_HELD_QUEUED;
+    if (*result == SLUICE_E_CAPTURING || *result == SLUICE_AGAIN) {
+        *result = 0;
+        entry->stream = stream;
+        return SL_HELD_BACK;
+    }
+    if (session->sync->alive(session->pages) == 0)
+        return SL_HELD_ENDING;
+    sl_session_fail(reader); /* the work has ended with the device (protocol 1.8) */
+    return end_now(entry);
+}
+
+/* A release that was held back. If its stream is gone by now, there is no order left to keep. */
+static void try_again(struct sluice_reader *reader, struct sl_held *entry)
+{
+    uint64_t back = SL_HELD_BACK;
+    int r;
+
+    if (!atomic_compare_exchange_strong_explicit(&entry->token, &back, SL_HELD_ENDING, memory_order_acq_rel,
+                                                 memory_order_relaxed))
+        return;
+    uint64_t next = end_behind(reader, entry, entry->stream, &r);
+    sl_store(&entry->token, next == SL_HELD_ENDING ? end_now(entry) : next, release);
+}
+
+static void settle_entry(struct sluice_reader *reader, struct sl_held *entry)
+{
+    uint64_t token = sl_load(&entry->token, acquire);
+
+    if (token == SL_HELD_BACK) {
+        try_again(reader, entry);
+    } else if (token == SL_HELD_QUEUED) {
+        const struct sl_session *session = entry->session;
+        if (sl_load(&session->link->page.lease[entry->slot], acquire) == 0)
+            sl_store(&entry->token, 0, release);
+        else if (session->sync->alive(session->pages) != 0)
+            sl_store(&entry->token, end_now(entry), release);
+    }
+}
+
+void sl_release_settle(struct sluice_reader *reader)
+{
+    for (uint32_t i = 0; i < reader->params.hold; i++)
+        settle_entry(reader, &reader->held[i]);
+}
+
+bool sl_release_queued(const struct sluice_reader *reader)
+{
+    for (uint32_t i = 0; i < reader->params.hold; i++) {
+        uint64_t token = sl_load(&reader->held[i].token, acquire);
+        if (token == SL_HELD_QUEUED || token == SL_HELD_BACK)
+            return true;
+    }
+    return false;
+}
+
+bool sl_release_drain(struct sluice_reader *reader)
+{
+    int64_t deadline = sl_os_deadline(DRAIN_PATIENCE), look = FIRST_LOOK;
+
+    for (;;) {
+        sl_release_settle(reader);
+        if (!sl_release_queued(reader))
+            return true;
+        if (sl_os_now() >= deadline)
+            return false;
+        sl_os_sleep(look);
+        look = look * 2 < LAST_LOOK ? look * 2 : LAST_LOOK;
+    }
+}
+
+/* May the frame be released so? */
+static int check_stream(const struct sluice_reader *reader, const struct sl_held *entry, struct sluice_stream stream)
+{
+    const struct sl_session *session = entry->session;
+
+    if (stream.id != SLUICE_ON_CPU.id)
+        return session->sync->check(session->pages, stream);
+    if (entry->on_stream) /* protocol 1.15 */
+        return sl_fail(SLUICE_E_INVALID,
+                       "channel '%s': this frame was acquired for a stream, whose work may still read it: release it on a stream",
+                       reader->name);
+    return 0;
+}
+
 static int release_frame(struct sluice_reader *reader, struct sluice_frame *frame, struct sluice_stream stream)
 {
     struct sl_held *entry = find_entry(reader, frame);
-    uint64_t token = frame->opaque[SL_FRAME_TOKEN];
+    uint64_t token = frame->opaque[SL_FRAME_TOKEN], expected = token, next;
     int r;
 
     if (!entry)
         return SLUICE_E_STALE;
-    if ((r = sl_stream_check(stream, reader->device)) != 0)
+    if ((r = check_stream(reader, entry, stream)) != 0)
         return r;
     /* Of several threads that release the same frame one comes through. */
-    if (!atomic_compare_exchange_strong_explicit(&entry->token, &token, SL_HELD_ENDING, memory_order_acq_rel,
+    if (!atomic_compare_exchange_strong_explicit(&entry->token, &expected, SL_HELD_ENDING, memory_order_acq_rel,
                                                  memory_order_relaxed))
         return sl_fail(SLUICE_E_STALE, "channel '%s': this frame was released already", reader->name);
 
-    struct sl_link *link = entry->session->link;
-    SL_KILL_POINT("before_release");
-    sl_lease_end(&entry->session->lease, entry->slot);
-    SL_KILL_POINT("after_release");
+    const struct sl_link *link = entry->session->link;
+    next = entry->session->pages && stream.id != SLUICE_ON_CPU.id ? end_behind(reader, entry, stream, &r)
+                                                                  : end_now(entry);
+    if (next == SL_HELD_ENDING) { /* it is held as before */
+        sl_store(&entry->token, token, release);
+        return r;
+    }
     bool lost = sl_load(link->page.evicted, seq_cst) != 0;
-    if (sl_load(link->waiting, relaxed))
-        (void)sl_os_send(link->wake_fd, "", 1, NULL, 0);
     sl_timing_released(&reader->timing, &link->page, token);
     memset(frame->opaque, 0, sizeof frame->opaque);
     frame->meta = NULL;
-    sl_store(&entry->token, 0, release); /* last: its memory and an old session may be gone from here on */
+    sl_store(&entry->token, next, release);
     if (lost)
         return sl_fail(SLUICE_E_LOST, "channel '%s': the writer took this frame back while it was read: it may not have been whole",
                        reader->name);
-    return 0;
+    return r;
 }
 
 int sluice_reader_release(sluice_reader *handle, struct sluice_frame *frame, struct sluice_stream stream)

@@ -52,6 +52,15 @@ static int next_candidate(const struct sl_ring *ring, const bool *tried)
     return best;
 }
 
+bool sl_ring_works(const struct sl_ring *ring, uint32_t slot)
+{
+    const struct sl_ring_slot *mine = &ring->slots[slot];
+
+    if (mine->sequence != 0 && !sl_reached(sl_load(&ring->words.ready[slot], acquire), mine->sequence))
+        return true;
+    return ring->idle && !sl_reached(sl_load(&ring->idle[slot], acquire), mine->given_up);
+}
+
 int sl_ring_take(struct sl_ring *ring, const struct sl_reader_slot *readers, uint32_t count, enum sl_keep keep,
                  bool *stolen)
 {
@@ -61,7 +70,7 @@ int sl_ring_take(struct sl_ring *ring, const struct sl_reader_slot *readers, uin
     while ((c = next_candidate(ring, tried)) >= 0) { /* W1 */
         uint64_t old = ring->slots[c].sequence;
         tried[c] = true;
-        if (old != 0 && !sl_reached(sl_load(&ring->words.ready[c], acquire), old)) /* W2 */
+        if (sl_ring_works(ring, (uint32_t)c)) /* W2 */
             continue;
         if (any_kept_unread(ring, readers, count, old, keep)) /* W3 */
             continue;
@@ -105,7 +114,7 @@ bool sl_ring_retire(struct sl_ring *ring, uint32_t slot, const struct sl_reader_
 
     if (ring->slots[slot].state != SL_SLOT_OLD || (ring->head_sequence != 0 && slot == ring->head_slot))
         return false;
-    if (old != 0 && !sl_reached(sl_load(&ring->words.ready[slot], acquire), old))
+    if (sl_ring_works(ring, slot))
         return false;
     if (any_kept_unread(ring, readers, count, old, keep))
         return false;

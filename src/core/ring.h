@@ -18,12 +18,14 @@ enum sl_slot_state {
 
 struct sl_ring_slot {
     uint64_t sequence; /* of its frame; 0: none. Private twin of slot_seq */
+    uint64_t given_up; /* what `idle` must reach: the device still works on frames that were given up */
     uint32_t memory;
     uint8_t state;     /* enum sl_slot_state */
 };
 
 struct sl_ring {
     struct sl_words words;
+    const sl_word *idle;    /* [ids] raised behind work that was given up; NULL: there is none */
     uint64_t head_sequence; /* private twin of head */
     uint32_t head_slot;
     struct sl_ring_slot slots[SL_MAX_IDS];
@@ -41,6 +43,10 @@ enum sl_keep {
  * set when an in-order reader had not read that frame. */
 int sl_ring_take(struct sl_ring *ring, const struct sl_reader_slot *readers, uint32_t count, enum sl_keep keep,
                  bool *stolen);
+
+/* Is work on this slot still under way? Of its last frame, or of one that was given up. Also of a frame that
+ * is lost: nobody knows when that ends. */
+bool sl_ring_works(const struct sl_ring *ring, uint32_t slot);
 
 /* W8 and W9, after `ready` was raised behind the work (W7). */
 void sl_ring_publish(struct sl_ring *ring, uint32_t slot, uint64_t sequence);

@@ -104,7 +104,7 @@ static int send_frame(struct sluice_writer *writer, struct sluice_frame *header,
     if (header->meta_size > SLUICE_MAX_META || (header->meta_size > 0 && !header->meta))
         return sl_fail(SLUICE_E_LIMIT, "channel '%s': %u bytes of metadata%s, %d fit", writer->name, header->meta_size,
                        header->meta ? "" : " at NULL", SLUICE_MAX_META);
-    if ((r = sl_stream_check(stream, writer->device)) != 0 ||
+    if ((stream.id != SLUICE_ON_CPU.id && (r = writer->flight.sync->check(writer->flight.pages, stream)) != 0) ||
         (r = match(&writer->format, writer->name, arrays, count, indices)) != 0 ||
         (r = make_room(writer, arrays, count, indices)) != 0 ||
         (r = sl_publish_begin(writer, SLUICE_DEFAULT, &frame)) != 0)
@@ -167,7 +167,7 @@ int sluice_reader_fetch(sluice_reader *handle, const struct sluice_frame *frame,
         goto out;
     if (view.object != &reader->object)
         r = sl_fail(SLUICE_E_STALE, "channel '%s': this frame is not this reader's", reader->name);
-    else if ((r = sl_stream_check(stream, reader->device)) == 0)
+    else if ((r = sl_stream_check(stream, NULL)) == 0)
         r = match(view.format, reader->name, arrays, count, indices);
     for (uint32_t i = 0; r == 0 && i < count; i++) {
         struct sluice_array from;

@@ -3,6 +3,7 @@
  * A reader follows its channel's writers: links come from the service thread, the acquiring thread
  * goes over to them when the old session has nothing left to give.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/reader.h"
@@ -77,6 +78,7 @@ void sl_session_attend(struct sluice_reader *reader)
 {
     if (sl_load(&reader->attention, relaxed) != 0)
         sl_store(&reader->attention, 0, seq_cst);
+    sl_release_settle(reader);
     sl_session_reap(reader, false);
 }
 
@@ -96,14 +98,32 @@ static void continue_session(struct sl_session *session, const struct sl_session
         lease->skipped = first - want;
 }
 
-static struct sl_session *session_new(const struct sluice_reader *reader, struct sl_link *link)
+/* Where frames of this link are used here, and the page's words made known to that device. */
+static int equip(const struct sluice_reader *reader, struct sl_session *session)
+{
+    struct sl_link *link = session->link;
+    const char *kind = sl_mem_of_kind(link->memory_kind)->name;
+    const struct sl_device_ops *device = sl_device_of_kind(kind);
+
+    device->name_of(link->uuid, session->device);
+    if (reader->device[0] && sl_device_kind(reader->device) != device)
+        return sl_fail(SLUICE_E_WRONG_DEVICE,
+                       "channel '%s' has its frames on '%s', not on '%s': leave the reader's device out, and copy frames with "
+                       "sluice_reader_fetch if need be",
+                       reader->name, session->device, reader->device);
+    if (reader->device[0])
+        snprintf(session->device, sizeof session->device, "%s", reader->device);
+    session->sync = sl_sync_of_device(kind);
+    return session->sync->attach(session->device, link->pages, link->page_bytes, true, &session->pages);
+}
+
+static int session_new(const struct sluice_reader *reader, struct sl_link *link, struct sl_session **out)
 {
     struct sl_session *session = calloc(1, sizeof *session);
+    int r;
 
-    if (!session) {
-        sl_say("channel '%s': no memory for a session", reader->name);
-        return NULL;
-    }
+    if (!session)
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for a session", reader->name);
     session->link = link;
     session->lease = (struct sl_lease){
         .words = link->words,
@@ -111,39 +131,80 @@ static struct sl_session *session_new(const struct sluice_reader *reader, struct
         .mode = reader->params.mode,
         .every = reader->params.every,
     };
+    if ((r = equip(reader, session)) != 0) {
+        free(session);
+        return r;
+    }
     if (reader->session && reader->session->link->session == link->session)
         continue_session(session, reader->session);
-    return session;
+    *out = session;
+    return 0;
+}
+
+/* The link came, but nothing can be done with it: perhaps the next time. */
+static void put_back(struct sluice_reader *reader, struct sl_link *link)
+{
+    sl_service_lock();
+    if (reader->next)
+        link->ops->link_close(link); /* a later one has come meanwhile */
+    else
+        reader->next = link;
+    sl_service_unlock();
 }
 
 int sl_session_switch(struct sluice_reader *reader)
 {
     struct sl_session *session, *old;
+    int r;
 
     sl_service_lock();
-    if (!reader->next) {
-        sl_service_unlock();
+    struct sl_link *link = reader->next;
+    reader->next = NULL;
+    sl_service_unlock();
+    if (!link)
         return SLUICE_NO_WRITER;
-    }
-    session = session_new(reader, reader->next);
-    if (!session) {
-        sl_service_unlock();
-        return SLUICE_E_NO_MEMORY;
+    if ((r = session_new(reader, link, &session)) != 0) { /* may ask a driver: no lock is held */
+        put_back(reader, link);
+        return r;
     }
     SL_KILL_POINT("before_switch");
-    reader->next = NULL;
+    sl_service_lock();
     old = reader->session;
     reader->session = session;
     if (old) {
-        sl_gate_leave(reader, old->link);
+        sl_gate_leave(reader, old);
         old->next = reader->old;
         reader->old = old;
     }
-    sl_gate_enter(reader, session->link);
+    sl_gate_enter(reader, session);
     sl_service_unlock();
     sl_add(&reader->sessions, 1);
     sl_session_reap(reader, false);
     return 0;
+}
+
+void sl_session_fail(struct sluice_reader *reader)
+{
+    sl_service_lock();
+    if (reader->join)
+        reader->join->ops->join_close(reader->join);
+    reader->join = NULL;
+    sl_service_unlock();
+}
+
+void sl_session_count_lost(struct sluice_reader *reader)
+{
+    struct sl_session *session = reader->session;
+
+    if (!session || session->told_lost)
+        return;
+    session->told_lost = true;
+    uint32_t lost = sl_lease_unfinished(&session->lease.words, sl_lease_want(&session->lease));
+    if (lost == 0)
+        return;
+    sl_add(&reader->lost, lost);
+    sl_log(SLUICE_LOG_WARN, "channel '%s': its writer ended with %u frames that its device had not finished: they are lost",
+           reader->name, lost);
 }
 
 /* Held while the caller maps it: the service thread takes away what nobody holds and nobody has mapped. */
@@ -174,6 +235,7 @@ int sl_session_map(struct sl_session *session, uint32_t slot, const struct sl_re
     struct sl_link_memory *memory = find_memory(session, number);
     if (!memory)
         return SLUICE_AGAIN;
+    memory->object.device = session->device;
     r = memory->object.address ? 0 : memory->object.ops->map(&memory->object, session->link->writable);
     sl_store(&memory->held, 0, release);
     if (r != 0)
@@ -203,11 +265,23 @@ static void forget_maps(struct sl_session *session, const struct sl_link_memory 
             session->maps[s] = (struct sl_slot_map){ .number = 0 };
 }
 
+/* With no lock held: unmapping may ask a driver. */
+static void free_memories(struct sl_link_memory *memory)
+{
+    while (memory) {
+        struct sl_link_memory *next = memory->next;
+        memory->object.ops->destroy(&memory->object);
+        free(memory);
+        memory = next;
+    }
+}
+
 void sl_session_prune(struct sluice_reader *reader)
 {
     struct sl_session *session = reader->session;
     uint32_t oldest = sl_load(session->link->oldest_memory, acquire);
     uint32_t came = sl_load(&session->link->memory_count, acquire);
+    struct sl_link_memory *unused = NULL;
     bool left = false;
 
     if (oldest == session->oldest_memory && came == session->memory_count)
@@ -222,31 +296,48 @@ void sl_session_prune(struct sluice_reader *reader)
         }
         *link = memory->next;
         forget_maps(session, memory);
-        memory->object.ops->destroy(&memory->object);
-        free(memory);
+        memory->next = unused;
+        unused = memory;
         sl_store(&session->link->memory_count, sl_load(&session->link->memory_count, relaxed) - 1, relaxed);
     }
     session->memory_count = sl_load(&session->link->memory_count, relaxed);
     sl_service_unlock();
+    free_memories(unused);
     if (!left)
         session->oldest_memory = oldest;
 }
 
+/* The writer's part is over, or ours: nothing is added to its link any more. With no lock held. */
 static void session_free(struct sl_session *session)
 {
-    session->link->ops->link_close(session->link);
+    struct sl_link *link = session->link;
+
+    sl_service_lock();
+    struct sl_link_memory *memories = link->memories;
+    link->memories = NULL;
+    sl_service_unlock();
+    free_memories(memories);
+    session->sync->detach(session->pages);
+    sl_service_lock();
+    link->ops->link_close(link);
+    sl_service_unlock();
     free(session);
 }
 
-void sl_session_reap(struct sluice_reader *reader, bool all)
+static void free_sessions(struct sl_session *session)
 {
-    struct sl_session *idle = reader->old; /* only this thread changes the list */
+    while (session) {
+        struct sl_session *next = session->next;
+        session_free(session);
+        session = next;
+    }
+}
 
-    while (idle && is_out(reader, idle, NULL))
-        idle = idle->next;
-    if (!idle && !all)
-        return;
-    sl_service_lock();
+/* Old sessions that hold nothing, taken off the list; all of them at the end. */
+static struct sl_session *take_idle(struct sluice_reader *reader, bool all)
+{
+    struct sl_session *idle = NULL;
+
     for (struct sl_session **link = &reader->old; *link;) {
         struct sl_session *session = *link;
         if (!all && is_out(reader, session, NULL)) {
@@ -254,15 +345,25 @@ void sl_session_reap(struct sluice_reader *reader, bool all)
             continue;
         }
         *link = session->next;
-        session_free(session);
+        session->next = idle;
+        idle = session;
     }
-    if (all && reader->session)
-        session_free(reader->session);
-    if (all && reader->next)
+    return idle;
+}
+
+void sl_session_reap(struct sluice_reader *reader, bool all)
+{
+    struct sl_session *last = NULL;
+
+    free_sessions(take_idle(reader, all)); /* only this thread changes the list */
+    if (!all)
+        return;
+    sl_service_lock();
+    last = reader->session;
+    reader->session = NULL;
+    if (reader->next)
         reader->next->ops->link_close(reader->next);
-    if (all) {
-        reader->session = NULL;
-        reader->next = NULL;
-    }
+    reader->next = NULL;
     sl_service_unlock();
+    free_sessions(last);
 }

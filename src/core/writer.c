@@ -13,6 +13,7 @@
 
 #define DEFAULT_SLOTS 4
 #define LEAST_SLOTS 3 /* the newest frame, one being written, one being read */
+#define CLOSE_PATIENCE (2 * SLUICE_S) /* for frames in flight */
 #define LEAST_PARAMS offsetof(struct sluice_writer_params, slots)
 
 _Static_assert(sizeof(void *) == 8, "a handle fits a pointer");
@@ -82,15 +83,17 @@ static int complete_params(struct sluice_writer_params *params)
     return 0;
 }
 
-static int find_backends(struct sluice_writer *writer, const char *device)
+static int find_backends(struct sluice_writer *writer, const char *name, unsigned char uuid[SL_DEVICE_UUID])
 {
-    writer->device = sl_device_kind(device);
-    writer->mem = sl_mem_of_device(device);
-    writer->sync = sl_sync_of_device(device);
-    if (!writer->device || !writer->mem || !writer->sync)
-        return sl_fail(SLUICE_E_UNSUPPORTED, "channel '%s': this release has no channels on device '%s'; use \"host\"",
-                       writer->name, device);
-    return 0;
+    const struct sl_device_ops *device = sl_device_kind(name);
+
+    if (!device)
+        return sl_fail(SLUICE_E_UNSUPPORTED, "channel '%s': there is no device '%.80s'; use \"host\" or \"cuda:0\"",
+                       writer->name, name);
+    writer->mem = sl_mem_of_device(device->name);
+    writer->flight.sync = sl_sync_of_device(device->name);
+    snprintf(writer->device_name, sizeof writer->device_name, "%s", name);
+    return device->identify(name, uuid);
 }
 
 static void describe(void *context, struct sluice_channel_info *info)
@@ -112,19 +115,36 @@ static void finish(struct sl_object *object)
 {
     struct sluice_writer *writer = (struct sluice_writer *)object;
 
+    /* What the device still works on cannot be unmapped. Readers get it if it is ready soon. */
+    bool done = sl_flight_wait(&writer->flight, &writer->ring, CLOSE_PATIENCE);
+    uint32_t lost = done ? 0 : sl_flight_lose(&writer->ring);
+
+    if (lost)
+        sl_log(SLUICE_LOG_WARN, "channel '%s': closed with %u frames that its device has not finished: they are lost",
+               writer->name, lost);
     if (writer->serve)
         writer->serve->ops->close(writer->serve);
+    if (!done && writer->flight.sync->alive(writer->flight.pages) == 0) {
+        sl_log(SLUICE_LOG_WARN, "channel '%s': its memory stays until the process ends", writer->name);
+        return;
+    }
+    sl_flight_end(&writer->flight);
+    if (writer->serve)
+        writer->serve->ops->destroy(writer->serve);
     writer->serve = NULL;
     sl_generation_destroy(writer);
 }
 
-static int open_channel(struct sluice_writer *writer, const struct sl_wire_ops *wire, const char *device)
+static int open_channel(struct sluice_writer *writer, const struct sl_wire_ops *wire,
+                        const unsigned char uuid[SL_DEVICE_UUID])
 {
     uint32_t ids = writer->params.max_slots * 2; /* room for one older generation in full */
     struct sl_serve_params params = {
         .name = writer->name,
         .writer = &writer->params,
-        .device = device,
+        .device = writer->device_name,
+        .uuid = uuid,
+        .memory_kind = writer->mem->kind,
         .session = writer->session,
         .ids = ids < SL_MAX_IDS ? ids : SL_MAX_IDS,
         .describe = describe,
@@ -134,7 +154,11 @@ static int open_channel(struct sluice_writer *writer, const struct sl_wire_ops *
 
     if (r != 0)
         return r;
+    r = sl_flight_begin(&writer->flight, writer->device_name, writer->serve->pages, writer->serve->page_bytes);
+    if (r != 0)
+        return r;
     writer->ring.words = writer->serve->words;
+    writer->ring.idle = writer->flight.idle;
     return sl_generation_make(writer, writer->params.format);
 }
 
@@ -143,6 +167,7 @@ int sluice_writer_open(sluice_writer **out, const struct sluice_writer_params *c
     struct sluice_writer_params params;
     struct sluice_format format;
     const struct sl_wire_ops *wire;
+    unsigned char uuid[SL_DEVICE_UUID];
     const char *name, *device;
     uint64_t handle;
     int r;
@@ -170,7 +195,7 @@ int sluice_writer_open(sluice_writer **out, const struct sluice_writer_params *c
     writer->session = sl_os_random();
     snprintf(writer->name, sizeof writer->name, "%s", name);
     writer->params.name = writer->name;
-    if ((r = find_backends(writer, device)) != 0 || (r = open_channel(writer, wire, device)) != 0 ||
+    if ((r = find_backends(writer, device, uuid)) != 0 || (r = open_channel(writer, wire, uuid)) != 0 ||
         (r = sl_object_name(&writer->object, &handle)) != 0) {
         sl_object_drop(&writer->object);
         return r;

@@ -8,6 +8,7 @@
 
 #include <sluice/writer.h>
 
+#include "core/flight.h"
 #include "core/ring.h"
 #include "device/device.h"
 #include "mem/mem.h"
@@ -33,9 +34,9 @@ struct sluice_writer {
     struct sluice_writer_params params; /* complete */
     char name[SLUICE_MAX_NAME + 1];
     struct sl_serve *serve;
+    char device_name[SL_DEVICE_NAME];
     const struct sl_mem_ops *mem;
-    const struct sl_sync_ops *sync;
-    const struct sl_device_ops *device;
+    struct sl_flight flight;
 
     sl_word32 busy; /* a call is inside: see sl_writer_enter */
     uint64_t session;

@@ -105,6 +105,15 @@ static int find_device(const char *name, int *device)
                    name);
 }
 
+int sl_cuda_identify(const char *name, unsigned char uuid[SL_CUDA_UUID])
+{
+    int device = 0;
+    int r = sl_cuda_load();
+    if (r == 0)
+        r = find_device(name, &device);
+    return r == 0 ? sl_cu(NULL, DeviceGetUuid, uuid, device) : r;
+}
+
 /* ---- opening ---- */
 
 /* The context is made, and ends, in the relaxed mode, too: that allocates and frees. */
@@ -190,10 +199,12 @@ int sl_cuda_able(struct sl_cuda_context *context, enum sl_cu_attribute attribute
 
 /* ---- around calls ---- */
 
-static int gone(const struct sl_cuda_context *context)
+int sl_cuda_alive(const struct sl_cuda_context *context)
 {
     int code = sl_load(&context->lost, relaxed);
 
+    if (!code)
+        return 0;
     return sl_fail(SLUICE_E_DRIVER, "device \"%s\" is lost since the driver said %s (%d): %s",
                    context->name, sl_cuda_code_name(code), code, sl_cuda_code_mend(code));
 }
@@ -204,9 +215,10 @@ static int check_life(struct sl_cuda_context *context)
 {
     unsigned long long id;
 
-    if (sl_load(&context->lost, relaxed))
-        return gone(context);
-    int r = sl_cu(context, CtxGetId, context->handle, &id);
+    int r = sl_cuda_alive(context);
+    if (r != 0)
+        return r;
+    r = sl_cu(context, CtxGetId, context->handle, &id);
     if (r == 0 && id != context->id)
         r = sl_cuda_said(context, SL_CU_CONTEXT_IS_DESTROYED, "cuCtxGetId");
     return r;

@@ -37,6 +37,9 @@ struct sl_cuda_context {
 int sl_cuda_context_open(const char *name, struct sl_cuda_context **context);
 void sl_cuda_context_close(struct sl_cuda_context *context);
 
+/* Which GPU goes by this name here. Makes no context. */
+int sl_cuda_identify(const char *name, unsigned char uuid[SL_CUDA_UUID]);
+
 void sl_cuda_uuid_text(const unsigned char *uuid, char text[SL_CUDA_UUID_TEXT]);
 
 /* Can this GPU do it? 0; SLUICE_E_UNSUPPORTED, naming `what` it cannot. */
@@ -54,6 +57,9 @@ struct sl_cuda_scope {
 int sl_cuda_enter(struct sl_cuda_context *context, enum sl_cuda_mode mode,
                   struct sl_cuda_scope *scope);
 void sl_cuda_leave(const struct sl_cuda_scope *scope);
+
+/* 0 while the context lives, as far as is known; else SLUICE_E_DRIVER with what ended it. Asks nobody. */
+int sl_cuda_alive(const struct sl_cuda_context *context);
 
 /* What the driver answered to `function`, as a sluice_result with its sentence; 0 for 0. Notes in
  * the context (NULL: none) when the answer means that it is lost. */

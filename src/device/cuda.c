@@ -4,6 +4,7 @@
  */
 #include "device/cuda.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "util/result.h"
@@ -16,6 +17,19 @@ static int cuda_open(struct sl_device *device)
     if (r == 0)
         device->state = context;
     return r;
+}
+
+static int cuda_identify(const char *name, unsigned char uuid[SL_DEVICE_UUID])
+{
+    return sl_cuda_identify(name, uuid);
+}
+
+static void cuda_name_of(const unsigned char uuid[SL_DEVICE_UUID], char name[SL_DEVICE_NAME])
+{
+    char text[SL_CUDA_UUID_TEXT];
+
+    sl_cuda_uuid_text(uuid, text);
+    snprintf(name, SL_DEVICE_NAME, "cuda:%s", text);
 }
 
 static void cuda_close(struct sl_device *device)
@@ -82,6 +96,8 @@ static int cuda_synchronize(struct sl_device *device)
 
 const struct sl_device_ops sl_device_cuda = {
     .name = "cuda",
+    .identify = cuda_identify,
+    .name_of = cuda_name_of,
     .open = cuda_open,
     .close = cuda_close,
     .synchronize = cuda_synchronize,

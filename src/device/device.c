@@ -79,7 +79,16 @@ struct sl_device_counts sl_device_counts(void)
 const struct sl_device_ops *sl_device_kind(const char *name)
 {
     for (size_t i = 0; i < KINDS; i++) {
-        if (strcmp(kinds[i].ops->name, name) == 0)
+        if (kinds[i].is_name(name))
+            return kinds[i].ops;
+    }
+    return NULL;
+}
+
+const struct sl_device_ops *sl_device_of_kind(const char *kind)
+{
+    for (size_t i = 0; i < KINDS; i++) {
+        if (strcmp(kinds[i].ops->name, kind) == 0)
             return kinds[i].ops;
     }
     return NULL;
@@ -95,10 +104,9 @@ int sluice_device_open(struct sluice_device *device, const char *name)
     if (!name)
         return sl_fail(SLUICE_E_INVALID,
                        "sluice_device_open: no name (name is NULL); \"host\" works everywhere");
-    for (size_t i = 0; i < KINDS; i++) {
-        if (kinds[i].is_name(name))
-            return sl_device_open_as(kinds[i].ops, name, device);
-    }
+    const struct sl_device_ops *ops = sl_device_kind(name);
+    if (ops)
+        return sl_device_open_as(ops, name, device);
     return sl_fail(SLUICE_E_INVALID,
                    "\"%.80s\" is not the name of a device; names are \"host\", \"cuda:0\" or "
                    "\"cuda:UUID\"",

@@ -21,6 +21,7 @@
 #include "os/os.h"
 
 #define SL_DEVICE_NAME 64
+#define SL_DEVICE_UUID 16
 
 struct sl_device {
     struct sl_object object;
@@ -66,6 +67,11 @@ enum sl_capture {
 struct sl_device_ops {
     const char *name;
 
+    /* Which piece of hardware goes by this name here: the same bytes in every process. Zeros: the
+     * machine's memory. Makes no context. And the other way round: a name that opens it. */
+    int (*identify)(const char *name, unsigned char uuid[SL_DEVICE_UUID]);
+    void (*name_of)(const unsigned char uuid[SL_DEVICE_UUID], char name[SL_DEVICE_NAME]);
+
     int (*open)(struct sl_device *device); /* by device->name; sets ->state */
     void (*close)(struct sl_device *device);
     int (*synchronize)(struct sl_device *device);
@@ -98,8 +104,11 @@ extern const struct sl_device_ops sl_device_cuda;
 
 /* ---- for the core ---- */
 
-/* The kind whose name is `name`, e.g. "host"; NULL if this release has none. */
+/* The kind of a device's name, e.g. "host" or "cuda:0"; NULL if it is no device's name. */
 const struct sl_device_ops *sl_device_kind(const char *name);
+
+/* The same by the kind's own name, e.g. "cuda". */
+const struct sl_device_ops *sl_device_of_kind(const char *kind);
 
 /* May `stream` order frames that live on a device of this kind (NULL: of any)? SLUICE_ON_CPU may.
  * 0; SLUICE_E_INVALID for no stream; SLUICE_E_HANDLE; SLUICE_E_STALE; SLUICE_E_WRONG_DEVICE. */

@@ -3,7 +3,9 @@
  * The `host` device: work is done when a call returns, so there is never anything to wait for. An
  * event keeps the time it was recorded.
  */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "device/device.h"
 #include "util/result.h"
@@ -11,6 +13,19 @@
 struct mark {
     _Atomic int64_t at; /* sl_os_now() */
 };
+
+static int host_identify(const char *name, unsigned char uuid[SL_DEVICE_UUID])
+{
+    (void)name;
+    memset(uuid, 0, SL_DEVICE_UUID);
+    return 0;
+}
+
+static void host_name_of(const unsigned char uuid[SL_DEVICE_UUID], char name[SL_DEVICE_NAME])
+{
+    (void)uuid;
+    snprintf(name, SL_DEVICE_NAME, "host");
+}
 
 static int host_open(struct sl_device *device)
 {
@@ -121,6 +136,8 @@ static int host_event_elapsed(struct sl_event *start, struct sl_event *stop, dou
 
 const struct sl_device_ops sl_device_host = {
     .name = "host",
+    .identify = host_identify,
+    .name_of = host_name_of,
     .open = host_open,
     .close = host_close,
     .synchronize = host_synchronize,

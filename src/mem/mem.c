@@ -8,8 +8,9 @@
 #include <string.h>
 
 extern const struct sl_mem_ops sl_mem_host;
+extern const struct sl_mem_ops sl_mem_cuda;
 
-static const struct sl_mem_ops *const kinds[] = { &sl_mem_host };
+static const struct sl_mem_ops *const kinds[] = { &sl_mem_host, &sl_mem_cuda };
 
 const struct sl_mem_ops *sl_mem_of_kind(uint32_t kind)
 {

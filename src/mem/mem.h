@@ -16,17 +16,17 @@ struct sl_memory {
     const struct sl_mem_ops *ops;
     const char *device; /* where it shall lie or be mapped, e.g. "cuda:0"; not for `host` */
     void *state;        /* the kind's own */
-    int fd;        /* what is handed to others; -1 once a reader has mapped it */
-    uint64_t size; /* bytes */
-    void *address; /* where it is mapped here; NULL: not yet */
+    int fd;             /* what is handed to others; -1 once a reader has mapped it */
+    uint64_t size;      /* bytes */
+    void *address;      /* where it is mapped here, for that device; NULL: not yet */
 };
 
 struct sl_mem_ops {
     const char *name;   /* "host" */
     uint32_t kind;      /* SL_MEM_ */
     uint64_t alignment; /* sizes are multiples of it */
-    /* Makes zeroed memory (of memory->size bytes, which may be more than was asked for), mapped for writing here; others may map it for reading, or for writing
-     * too if `writable`. */
+    /* Makes zeroed memory of memory->size bytes, which may be more than was asked for, mapped for writing
+     * here; others may map it for reading, or for writing too if `writable`. */
     int (*create)(struct sl_memory *memory, const char *name, uint64_t size, bool writable);
     /* Checks what came from another process and takes over memory->fd; maps nothing. On failure the
      * fd is still the caller's. */
@@ -37,7 +37,7 @@ struct sl_mem_ops {
     void (*destroy)(struct sl_memory *memory);
 };
 
-/* By kind, or by the name of a device ("host"); NULL if there is none. */
+/* By kind, or by the name of a kind of device ("host"); NULL if there is none. */
 const struct sl_mem_ops *sl_mem_of_kind(uint32_t kind);
 const struct sl_mem_ops *sl_mem_of_device(const char *device);
 

@@ -73,17 +73,15 @@ static int queue(struct sl_cuda_context *context, struct sl_cu_stream *stream,
 }
 
 /* The same, if nobody's capture stands in the way. */
-static int queue_outside_graphs(struct sl_stream *stream, const struct sl_signal *signals,
-                                uint32_t count)
+static int queue_outside_graphs(struct sl_cuda_context *context, struct sl_cu_stream *stream,
+                                const struct sl_signal *signals, uint32_t count)
 {
-    struct sl_cuda_context *context = stream->object.device->state;
-    struct sl_cu_stream *native = (struct sl_cu_stream *)stream->native;
     enum sl_cuda_capture state;
     struct sl_cuda_scope scope;
     int r = sl_cuda_enter(context, SL_CUDA_PLAIN, &scope);
     if (r != 0)
         return r;
-    r = sl_cuda_capture(context, native, &state, NULL);
+    r = sl_cuda_capture(context, stream, &state, NULL);
     if (r == 0 && state == SL_CUDA_CAPTURE_SHUT)
         r = sl_fail(SLUICE_AGAIN, "%s: %s", context->name,
                     sl_cuda_code_mend(SL_CU_CAPTURE_IMPLICIT));
@@ -93,13 +91,52 @@ static int queue_outside_graphs(struct sl_stream *stream, const struct sl_signal
                     "use another stream, or call this after the capture",
                     context->name);
     if (r == 0)
-        r = queue(context, native, signals, count);
+        r = queue(context, stream, signals, count);
     sl_cuda_leave(&scope);
     return r;
 }
 
-static int cuda_signal_all(struct sluice_stream handle, const struct sl_signal *signals,
-                           uint32_t count)
+static int cuda_alive(const struct sl_sync_pages *pages)
+{
+    return sl_cuda_alive(pages->context);
+}
+
+/* The stream, held, if it is one of the pages' own GPU. */
+static int hold(const struct sl_sync_pages *pages, struct sluice_stream handle,
+                struct sl_stream **stream)
+{
+    struct sl_stream *held;
+    int r = sl_stream_hold(handle, &held);
+    if (r != 0)
+        return r;
+    if (held->object.device->ops != &sl_device_cuda)
+        r = sl_stream_check_handle(handle, &sl_device_cuda);
+    else if (((struct sl_cuda_context *)held->object.device->state)->device != pages->context->device)
+        r = sl_fail(SLUICE_E_WRONG_DEVICE,
+                    "the stream is one of \"%s\", the frame is used on \"%s\": use a stream of that "
+                    "GPU, and let it wait for the other",
+                    held->object.device->name, pages->context->name);
+    if (r != 0)
+        sl_object_drop(&held->object);
+    else
+        *stream = held;
+    return r;
+}
+
+static int cuda_check(const struct sl_sync_pages *pages, struct sluice_stream handle)
+{
+    struct sl_stream *stream;
+
+    if (handle.id == SLUICE_ON_CPU.id)
+        return 0;
+    int r = hold(pages, handle, &stream);
+    if (r == 0)
+        sl_object_drop(&stream->object);
+    return r;
+}
+
+static int cuda_signal(const struct sl_sync_pages *pages, struct sluice_stream handle,
+                       const struct sl_signal *signals, uint32_t count)
 {
     struct sl_stream *stream;
 
@@ -108,22 +145,14 @@ static int cuda_signal_all(struct sluice_stream handle, const struct sl_signal *
             sl_store(signals[i].word, signals[i].value, release);
         return 0;
     }
-    int r = sl_stream_hold(handle, &stream);
+    int r = hold(pages, handle, &stream);
     if (r != 0)
         return r;
-    if (stream->object.device->ops != &sl_device_cuda)
-        r = sl_stream_check_handle(handle, &sl_device_cuda);
-    else if (count > 0)
-        r = queue_outside_graphs(stream, signals, count);
+    if (count > 0)
+        r = queue_outside_graphs(pages->context, (struct sl_cu_stream *)stream->native, signals,
+                                 count);
     sl_object_drop(&stream->object);
     return r;
-}
-
-static int cuda_signal(struct sluice_stream stream, sl_word *word, uint64_t value)
-{
-    struct sl_signal signal = { word, value };
-
-    return cuda_signal_all(stream, &signal, 1);
 }
 
 extern const struct sl_sync_ops sl_sync_cuda;
@@ -131,7 +160,8 @@ const struct sl_sync_ops sl_sync_cuda = {
     .device = "cuda",
     .attach = cuda_attach,
     .detach = cuda_detach,
+    .alive = cuda_alive,
+    .check = cuda_check,
     .signal = cuda_signal,
-    .signal_all = cuda_signal_all,
     .settle = sl_settle,
 };

@@ -2,20 +2,28 @@
  *
  * On `host` the work is done when commit or release is called, so a word is simply stored.
  */
+#include "device/device.h"
 #include "sync/sync.h"
 
-static int host_signal(struct sluice_stream stream, sl_word *word, uint64_t value)
+static int host_alive(const struct sl_sync_pages *pages)
 {
-    (void)stream;
-    sl_store(word, value, release);
+    (void)pages;
     return 0;
 }
 
-static int host_signal_all(struct sluice_stream stream, const struct sl_signal *signals,
-                           uint32_t count)
+static int host_check(const struct sl_sync_pages *pages, struct sluice_stream stream)
 {
+    (void)pages;
+    return sl_stream_check(stream, &sl_device_host);
+}
+
+static int host_signal(const struct sl_sync_pages *pages, struct sluice_stream stream,
+                       const struct sl_signal *signals, uint32_t count)
+{
+    (void)pages;
+    (void)stream;
     for (uint32_t i = 0; i < count; i++)
-        (void)host_signal(stream, signals[i].word, signals[i].value);
+        sl_store(signals[i].word, signals[i].value, release);
     return 0;
 }
 
@@ -40,7 +48,8 @@ const struct sl_sync_ops sl_sync_host = {
     .device = "host",
     .attach = host_attach,
     .detach = host_detach,
+    .alive = host_alive,
+    .check = host_check,
     .signal = host_signal,
-    .signal_all = host_signal_all,
     .settle = sl_settle,
 };

@@ -8,8 +8,9 @@
 #include <string.h>
 
 extern const struct sl_sync_ops sl_sync_host;
+extern const struct sl_sync_ops sl_sync_cuda;
 
-static const struct sl_sync_ops *const kinds[] = { &sl_sync_host };
+static const struct sl_sync_ops *const kinds[] = { &sl_sync_host, &sl_sync_cuda };
 
 const struct sl_sync_ops *sl_sync_of_device(const char *device)
 {

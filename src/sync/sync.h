@@ -22,19 +22,24 @@ struct sl_signal {
 struct sl_sync_pages;
 
 struct sl_sync_ops {
-    const char *device; /* "host" */
+    const char *device; /* the kind: "host" */
     /* Before words in these whole pages are signalled, on a thread that may wait for a driver;
      * `device` is which one, such as "cuda:0". Detach before the pages are unmapped: it may have to
      * wait for streams that are held up, so with no lock held, and not at the process's exit. */
     int (*attach)(const char *device, void *address, uint64_t size, bool writable,
                   struct sl_sync_pages **pages);
     void (*detach)(struct sl_sync_pages *pages);
-    /* Stores `value` into a word that others wait on, behind the work queued on `stream`: everything
-     * written before is visible to whoever sees it. Does nothing on failure. */
-    int (*signal)(struct sluice_stream stream, sl_word *word, uint64_t value);
-    /* Several, in their order; all or none. SLUICE_E_CAPTURING if the stream captures a graph, which
-     * would take them in; SLUICE_AGAIN while somebody else's capture keeps it shut. */
-    int (*signal_all)(struct sluice_stream stream, const struct sl_signal *signals, uint32_t count);
+    /* 0 while streams can be waited for; else SLUICE_E_DRIVER with what ended that: work that was queued
+     * has ended too, and raises nothing any more. */
+    int (*alive)(const struct sl_sync_pages *pages);
+    /* May `stream` raise words of these pages? SLUICE_ON_CPU may. As sl_stream_check. */
+    int (*check)(const struct sl_sync_pages *pages, struct sluice_stream stream);
+    /* Stores values into words that others wait on, behind the work queued on `stream`: everything
+     * written before is visible to whoever sees them. In their order; all or none. SLUICE_E_CAPTURING if
+     * the stream captures a graph, which would take them in; SLUICE_AGAIN while somebody else's capture
+     * keeps it shut. `pages` are those of the device, also if the words lie in others of it. */
+    int (*signal)(const struct sl_sync_pages *pages, struct sluice_stream stream,
+                  const struct sl_signal *signals, uint32_t count);
     /* Once, before signalling work that the CPU did: makes streaming stores visible too. */
     void (*settle)(void);
 };
@@ -47,6 +52,7 @@ static inline void sl_settle(void)
 #endif
 }
 
+/* By the name of a kind of device; NULL if there is none. */
 const struct sl_sync_ops *sl_sync_of_device(const char *device);
 
 /* What a frame whose writer will never finish it holds in `ready`. */

@@ -96,7 +96,9 @@ struct sl_reader_slot {
 struct sl_serve_params {
     const char *name;
     const struct sluice_writer_params *writer; /* complete: no defaults left */
-    const char *device;
+    const char *device;           /* as the writer calls it */
+    const unsigned char *uuid;    /* which it is, whatever it is called elsewhere */
+    uint32_t memory_kind;         /* SL_MEM_ */
     uint64_t session;
     uint32_t ids;
     /* Under the service lock and the channel lock. Fills in what only the writer's core knows. */
@@ -108,6 +110,8 @@ struct sl_serve_params {
 struct sl_serve {
     const struct sl_wire_ops *ops;
     struct sl_words words;
+    void *pages; /* that the words lie in, whole */
+    uint64_t page_bytes;
     sl_word32 *waiting; /* in the control page: begin waits for a slot */
     sl_word32 freed;    /* private futex: a slot may have come free */
     /* The channel lock (protocol 1.6): joins, departures, generations and the choice of a slot. The
@@ -149,6 +153,10 @@ struct sl_link {
     const sl_word32 *waiting;
     const sl_word32 *oldest_memory; /* memories below it are never used again */
     struct sl_page page;
+    void *pages;              /* that the page's words lie in, whole */
+    uint64_t page_bytes;
+    uint32_t memory_kind;     /* SL_MEM_, of all its memories */
+    unsigned char uuid[16];   /* of the device that they lie on; zeros: host */
     int wake_fd;              /* readable after want_fd; writable to wake a waiting begin */
     uint64_t session;
     int64_t clock_offset_ns;  /* the writer's clock less ours, 0 unless over 1 s */
@@ -201,8 +209,9 @@ struct sl_wire_ops {
     /* Takes the place of readers that hold more than they were granted, and of those that hold a lease longer
      * than this (0: as long as they like). Returns how many. On the writer's thread. */
     uint32_t (*evict)(struct sl_serve *serve, int64_t lease_timeout_ns);
-    /* Says goodbye and gives the name back. */
+    /* Says goodbye and gives the name back; then what is left is freed, which unmaps the words. */
     void (*close)(struct sl_serve *serve);
+    void (*destroy)(struct sl_serve *serve);
 
     /* Starts looking for the channel. Under the service lock. */
     int (*join)(const struct sl_join_params *params, struct sl_join **join);

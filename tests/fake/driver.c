@@ -130,6 +130,6 @@ TEST(ordinals_and_uuids)
 /* Channels come with the next step; until then the answer is clear, with a GPU too. */
 TEST(the_kind_is_known_by_name)
 {
-    CHECK(sl_device_kind("cuda") == &sl_device_cuda);
-    CHECK(sl_device_kind("cuda:0") == NULL);
+    CHECK(sl_device_kind("cuda:0") == &sl_device_cuda);
+    CHECK(sl_device_kind("cuda") == NULL);
 }

@@ -81,8 +81,8 @@ static void use_words(struct outcome *o, struct sluice_device device)
         return;
     struct sl_signal signals[] = { { words, 1 }, { words + 8, 2 } };
     if (good(o, sluice_stream_create(device, NULL, &stream))) {
-        good(o, sl_sync_cuda.signal(stream, words, 1));
-        good(o, sl_sync_cuda.signal_all(stream, signals, 2));
+        good(o, sl_sync_cuda.signal(pages, stream, signals, 1));
+        good(o, sl_sync_cuda.signal(pages, stream, signals, 2));
         good(o, sluice_stream_synchronize(stream));
     }
     sl_sync_cuda.detach(pages);

@@ -59,9 +59,9 @@ static void read_frames(struct input *input, struct sl_control *control, struct 
     for (int i = 0; i < MOST_TAKES && input->left; i++) {
         uint64_t sequence = 0;
         take_words(input, control, ids);
-        (void)sl_lease_pending(&lease);
+        (void)sl_lease_look(&lease.words, lease.mode, sl_lease_want(&lease));
         int slot = sl_lease_take(&lease, &sequence);
-        REQUIRE(slot < (int)ids && slot >= SL_LEASE_RETRY);
+        REQUIRE(slot < (int)ids && slot >= SL_LEASE_SOON);
         if (slot < 0)
             continue;
         REQUIRE(atomic_load(&page->lease[slot]) == sequence);

@@ -307,6 +307,7 @@ static struct {
     struct sl_cu_stream *native;
     struct sl_cu_context *context;
     sl_word *word;
+    struct sl_sync_pages *pages;
 } costs;
 
 static void cost_current(void)
@@ -348,7 +349,8 @@ static void cost_write(void)
 
 static void cost_signal(void)
 {
-    CHECK_OK(sl_sync_cuda.signal(costs.stream, costs.word, 2));
+    struct sl_signal signal = { costs.word, 2 };
+    CHECK_OK(sl_sync_cuda.signal(costs.pages, costs.stream, &signal, 1));
 }
 
 static void cost_signal_four(void)
@@ -356,7 +358,7 @@ static void cost_signal_four(void)
     struct sl_signal signals[4];
     for (int i = 0; i < 4; i++)
         signals[i] = (struct sl_signal){ costs.word + i * 8, 3 };
-    CHECK_OK(sl_sync_cuda.signal_all(costs.stream, signals, 4));
+    CHECK_OK(sl_sync_cuda.signal(costs.pages, costs.stream, signals, 4));
 }
 
 static void cost_record(void)
@@ -401,14 +403,13 @@ static void measure(const char *name, void (*call)(void), FILE *file)
 
 TEST_TIMEOUT(what_the_calls_cost, 60)
 {
-    struct sl_sync_pages *pages;
     struct sluice_device device;
     FILE *file = open_facts();
 
     gpu_begin();
     costs.context = gpu_use(0);
     costs.word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK_OK(sl_sync_cuda.attach("cuda:0", (void *)costs.word, 4096, true, &pages));
+    CHECK_OK(sl_sync_cuda.attach("cuda:0", (void *)costs.word, 4096, true, &costs.pages));
     device = gpu_open();
     CHECK_OK(sluice_stream_create(device, NULL, &costs.stream));
     CHECK_OK(sluice_event_create(device, 0, &costs.event));
@@ -429,7 +430,7 @@ TEST_TIMEOUT(what_the_calls_cost, 60)
     measure("event record, context not current", cost_record, file);
     gpu_use(0);
     CHECK_OK(sluice_device_close(&device));
-    sl_sync_cuda.detach(pages);
+    sl_sync_cuda.detach(costs.pages);
     munmap((void *)costs.word, 4096);
     fclose(file);
     gpu_end();

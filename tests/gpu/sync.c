@@ -40,6 +40,13 @@ static void detach(struct words *words)
     sl_os_close(words->fd);
 }
 
+static int raise_word(const struct words *words, struct sluice_stream stream, sl_word *word, uint64_t value)
+{
+    struct sl_signal signal = { word, value };
+
+    return sl_sync_cuda.signal(words->pages, stream, &signal, 1);
+}
+
 static uint64_t value_of(sl_word *word)
 {
     return sl_load(word, acquire);
@@ -60,14 +67,14 @@ TEST(a_word_is_raised_behind_the_work)
     for (uint64_t i = 1; i <= 3; i++) {
         int64_t began = test_now();
         gpu_spin(gpu_native(stream), SPIN);
-        CHECK_OK(sl_sync_cuda.signal(stream, &words.word[5], i));
+        CHECK_OK(raise_word(&words, stream, &words.word[5], i));
         CHECK_LE(test_now() - began, SOON); /* the CPU goes on */
         CHECK_EQ(value_of(&words.word[5]), i - 1);
         CHECK_SOON(value_of(&words.word[5]) == i, 5); /* without a call of the driver */
         CHECK_GE(test_now() - began, SPIN * 9 / 10);
     }
     CHECK_EQ(value_of(&words.word[4]) + value_of(&words.word[6]), 0);
-    CHECK_OK(sl_sync_cuda.signal(SLUICE_ON_CPU, &words.word[5], 99));
+    CHECK_OK(raise_word(&words, SLUICE_ON_CPU, &words.word[5], 99));
     CHECK_EQ(value_of(&words.word[5]), 99);
     CHECK_OK(sluice_device_close(&device));
     detach(&words);
@@ -87,12 +94,12 @@ TEST(several_words_at_once)
     for (uint32_t count = 0; count <= 66; count++) {
         for (uint32_t i = 0; i < count; i++)
             signals[i] = (struct sl_signal){ &words.word[i * 8], count * 100 + i };
-        CHECK_OK(sl_sync_cuda.signal_all(stream, signals, count));
+        CHECK_OK(sl_sync_cuda.signal(words.pages, stream, signals, count));
         CHECK_OK(sluice_stream_synchronize(stream));
         for (uint32_t i = 0; i < count; i++)
             CHECK_EQ(value_of(&words.word[i * 8]), count * 100 + i);
     }
-    CHECK_SAYS(sl_sync_cuda.signal_all(stream, signals, 67), SLUICE_E_LIMIT, "66");
+    CHECK_SAYS(sl_sync_cuda.signal(words.pages, stream, signals, 67), SLUICE_E_LIMIT, "66");
     CHECK_OK(sluice_device_close(&device));
     detach(&words);
 }
@@ -109,13 +116,13 @@ TEST(wrong_streams_and_wrong_words)
     CHECK_OK(sluice_device_open(&host, "host"));
     CHECK_OK(sluice_stream_create(host, NULL, &foreign));
     struct words words = attach(4096);
-    CHECK_RESULT(sl_sync_cuda.signal(foreign, words.word, 1), SLUICE_E_WRONG_DEVICE);
-    CHECK_RESULT(sl_sync_cuda.signal((struct sluice_stream){ 0 }, words.word, 1), SLUICE_E_INVALID);
-    CHECK_SAYS(sl_sync_cuda.signal(stream, &loose, 1), SLUICE_E_DRIVER, "cuStreamWriteValue64");
+    CHECK_RESULT(raise_word(&words, foreign, words.word, 1), SLUICE_E_WRONG_DEVICE);
+    CHECK_RESULT(raise_word(&words, (struct sluice_stream){ 0 }, words.word, 1), SLUICE_E_INVALID);
+    CHECK_SAYS(raise_word(&words, stream, &loose, 1), SLUICE_E_DRIVER, "cuStreamWriteValue64");
     CHECK_EQ(loose, 0);
     struct sluice_stream gone = stream;
     CHECK_OK(sluice_stream_destroy(&stream));
-    CHECK_RESULT(sl_sync_cuda.signal(gone, words.word, 1), SLUICE_E_STALE);
+    CHECK_RESULT(raise_word(&words, gone, words.word, 1), SLUICE_E_STALE);
     CHECK_EQ(value_of(words.word), 0);
 
     struct sl_sync_pages *pages = NULL;
@@ -172,8 +179,8 @@ TEST(a_graph_takes_in_no_signal)
     CHECK_OK(sluice_stream_create(device, NULL, &stream));
     CHECK_OK(sluice_stream_default(device, &standard));
     CU(StreamBeginCapture, gpu_native(stream), CAPTURE_GLOBAL);
-    CHECK_SAYS(sl_sync_cuda.signal(stream, words.word, 1), SLUICE_E_CAPTURING, "each replay");
-    CHECK_OK(sl_sync_cuda.signal(standard, words.word, 7));
+    CHECK_SAYS(raise_word(&words, stream, words.word, 1), SLUICE_E_CAPTURING, "each replay");
+    CHECK_OK(raise_word(&words, standard, words.word, 7));
     CU(StreamEndCapture, gpu_native(stream), &graph);
     CU(GraphGetNodes, graph, NULL, &nodes);
     CHECK_EQ(nodes, 0);
@@ -182,11 +189,11 @@ TEST(a_graph_takes_in_no_signal)
 
     /* The default stream is shut for as long as a blocking stream captures. */
     CU(StreamBeginCapture, blocking, CAPTURE_RELAXED);
-    CHECK_SAYS(sl_sync_cuda.signal(standard, words.word, 8), SLUICE_AGAIN, "blocking stream");
-    CHECK_OK(sl_sync_cuda.signal(stream, words.word, 9));
+    CHECK_SAYS(raise_word(&words, standard, words.word, 8), SLUICE_AGAIN, "blocking stream");
+    CHECK_OK(raise_word(&words, stream, words.word, 9));
     CU(StreamEndCapture, blocking, &graph);
     CU(GraphDestroy, graph);
-    CHECK_OK(sl_sync_cuda.signal(standard, words.word, 10));
+    CHECK_OK(raise_word(&words, standard, words.word, 10));
     CHECK_SOON(value_of(words.word) == 10, 5);
     CU(StreamDestroy, blocking);
     CHECK_OK(sluice_device_close(&device));

@@ -201,7 +201,7 @@ TEST(parameters_that_make_no_sense)
         case 3: params.open_timeout_ns = -2; break;
         case 4: params.spin_ns = -2; break;
         case 5: params.uid_count = 1; break;
-        case 6: params.device = "cuda:0"; expected = SLUICE_E_UNSUPPORTED; break;
+        case 6: params.device = "cuda:0"; expected = SLUICE_E_WRONG_DEVICE; break;
         case 7: params.device = ""; expected = SLUICE_E_UNSUPPORTED; break;
         }
         CHECK_RESULT(sluice_reader_open(&reader, &params), expected);

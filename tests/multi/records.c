@@ -151,9 +151,13 @@ TEST(a_head_that_lies_leads_nowhere)
         CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_MS, &frame), SLUICE_TIMEOUT);
         sl_store(&fake.control->ready[3], UINT64_C(1) << 62, seq_cst); /* poisoned */
         CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_MS, &frame), SLUICE_TIMEOUT);
-        sl_store(&fake.control->ready[3], 5, seq_cst);
+        make_record(&fake, 3, 6); /* lost for ever, but not what follows */
+        publish(&fake, 3, 6);
         CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &frame));
-        CHECK_EQ(frame.sequence, 5);
+        CHECK_EQ(frame.sequence, 6);
+        struct sluice_reader_stats stats = { .size = sizeof stats };
+        CHECK_OK(sluice_reader_stats(reader, &stats));
+        CHECK_EQ(stats.lost, mode == SLUICE_IN_ORDER);
         CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
         CHECK_OK(sluice_reader_close(&reader));
         fake_stop(&fake);

@@ -81,7 +81,8 @@ TEST(cuda_without_a_driver)
     }
     CHECK_EQ(device.id, 42);
     CHECK(sl_device_kind("host") == &sl_device_host);
-    CHECK(sl_device_kind("cuda") == &sl_device_cuda);
+    CHECK(sl_device_kind("cuda:0") == &sl_device_cuda);
+    CHECK(sl_device_kind("cuda") == NULL);
     CHECK(sl_device_kind("rocm") == NULL);
 }
 

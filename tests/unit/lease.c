@@ -20,12 +20,26 @@ static void read_one(struct sl_lease *lease, uint64_t sequence)
     CHECK_EQ(lease->page.lease[slot], 0);
 }
 
-static void check_none(struct sl_lease *lease)
+static bool is_pending(const struct sl_lease *lease)
+{
+    return sl_lease_look(&lease->words, lease->mode, sl_lease_want(lease)) != SL_LEASE_NONE;
+}
+
+static void check_nothing(struct sl_lease *lease, int why)
 {
     uint64_t got = 0;
-    CHECK_EQ(sl_lease_take(lease, &got), SL_LEASE_NONE);
+    CHECK_EQ(sl_lease_take(lease, &got), why);
     for (int s = 0; s < WORDS_IDS; s++)
         CHECK_EQ(lease->page.lease[s], 0);
+}
+
+static void check_none(struct sl_lease *lease) { check_nothing(lease, SL_LEASE_NONE); }
+
+/* One is committed, its writer's device works on it still. */
+static void check_soon(struct sl_lease *lease)
+{
+    check_nothing(lease, SL_LEASE_SOON);
+    CHECK_EQ(sl_lease_look(&lease->words, lease->mode, sl_lease_want(lease)), SL_LEASE_SOON);
 }
 
 TEST(lease_newest_takes_the_head_once)
@@ -35,15 +49,15 @@ TEST(lease_newest_takes_the_head_once)
     struct sl_lease lease = open_lease(&w, 0, 1);
 
     check_none(&lease);
-    CHECK(!sl_lease_pending(&lease));
+    CHECK(!is_pending(&lease));
     CHECK_EQ(sl_lease_want(&lease), 1);
     words_commit(&w, 1);
     words_commit(&w, 2);
-    CHECK(sl_lease_pending(&lease));
+    CHECK(is_pending(&lease));
     read_one(&lease, 2);
     CHECK_EQ(lease.skipped, 0); /* what was before the first one is not missed */
     check_none(&lease);
-    CHECK(!sl_lease_pending(&lease));
+    CHECK(!is_pending(&lease));
     for (uint64_t q = 3; q <= 6; q++)
         words_commit(&w, q);
     read_one(&lease, 6);
@@ -82,7 +96,7 @@ TEST(lease_passes_over_what_was_given_up_and_counts_it)
         lease.given_up = 3;
         CHECK_EQ(sl_lease_next(&lease), 2);
         CHECK_EQ(sl_lease_want(&lease), 4);
-        CHECK(!sl_lease_pending(&lease));
+        CHECK(!is_pending(&lease));
         check_none(&lease);
         words_commit(&w, 4);
         read_one(&lease, 4);
@@ -101,16 +115,18 @@ TEST(lease_newest_takes_the_newest_that_is_ready)
         slots[q] = words_take(&w, 0, SL_KEEP_LEASED);
         sl_ring_publish(&w.ring, slots[q], q);
     }
-    check_none(&lease);
+    check_soon(&lease);
     sl_store(&w.ready[slots[1]], 1, release);
     sl_store(&w.ready[slots[3]], 3, release); /* 3 before 2 */
     read_one(&lease, 3);
     sl_store(&w.ready[slots[2]], 2, release);
-    check_none(&lease); /* never backwards */
+    check_soon(&lease); /* never backwards */
     sl_store(&w.ready[slots[4]], SL_POISON, release);
-    check_none(&lease);
+    check_soon(&lease);
     sl_store(&w.ready[slots[5]], 5, release);
     read_one(&lease, 5);
+    sl_store(&w.ready[slots[5]], SL_POISON, release);
+    check_none(&lease); /* a lost head is not waited for */
     CHECK_EQ(lease.skipped, 1);
 }
 
@@ -145,7 +161,7 @@ TEST(lease_in_order_takes_each_from_the_cursor)
         words_commit(&w, q);
     w.pages[1].cursor = 3; /* where it joined */
     for (uint64_t q = 3; q <= 5; q++) {
-        CHECK(sl_lease_pending(&lease));
+        CHECK(is_pending(&lease));
         read_one(&lease, q);
         CHECK_EQ(w.pages[1].cursor, q + 1);
     }
@@ -205,10 +221,28 @@ TEST(lease_in_order_waits_for_one_that_is_not_ready)
     uint32_t first = words_take(&w, 0, SL_KEEP_LEASED);
     sl_ring_publish(&w.ring, first, 1);
     words_commit(&w, 2);
-    check_none(&lease); /* 2 is ready, and comes after 1 */
+    check_soon(&lease); /* 2 is ready, and comes after 1 */
     sl_store(&w.ready[first], 1, release);
     read_one(&lease, 1);
     read_one(&lease, 2);
+}
+
+TEST(lease_in_order_goes_on_behind_one_that_is_lost)
+{
+    struct words w;
+    words_open(&w, 4);
+    struct sl_lease lease = open_lease(&w, 1, 1);
+    uint64_t got = 0;
+
+    uint32_t first = words_take(&w, 0, SL_KEEP_LEASED);
+    sl_ring_publish(&w.ring, first, 1);
+    words_commit(&w, 2);
+    sl_store(&w.ready[first], SL_POISON, release);
+    CHECK_EQ(sl_lease_take(&lease, &got), SL_LEASE_RETRY);
+    CHECK_EQ(lease.lost, 1);
+    read_one(&lease, 2);
+    CHECK_EQ(lease.skipped, 1); /* missed as well */
+    CHECK((uint32_t)words_take(&w, 0, SL_KEEP_LEASED) != first); /* nobody knows when that slot is free */
 }
 
 TEST(lease_every_third)

@@ -35,7 +35,8 @@ struct sl_control {
     uint32_t memory_kind;    /* SL_MEM_ */
     uint32_t writer_pid;
     uint64_t features;
-    uint8_t pad0[0x100 - 0x40];
+    uint8_t device_uuid[16]; /* of the GPU that slots lie on; zeros: host memory */
+    uint8_t pad0[0x100 - 0x50];
 
     /* 0x100: timeline of frames; a cache line of its own */
     sl_word head;
@@ -69,6 +70,7 @@ struct sl_control {
 
 static_assert(offsetof(struct sl_control, session) == 0x18, "layout");
 static_assert(offsetof(struct sl_control, features) == 0x38, "layout");
+static_assert(offsetof(struct sl_control, device_uuid) == 0x40, "layout");
 static_assert(offsetof(struct sl_control, head) == 0x100, "layout");
 static_assert(offsetof(struct sl_control, closed) == 0x140, "layout");
 static_assert(offsetof(struct sl_control, committed) == 0x180, "layout");
@@ -256,7 +258,8 @@ struct sl_msg_channel {
     uint32_t slots, max_slots, policy, readers, max_readers, writable;
     uint64_t committed, dropped, stolen, bytes, evicted, died, refused;
     int64_t opened_ns, last_commit_ns, now_ns;
-    uint64_t reserved[4];
+    uint8_t device_uuid[16];
+    uint64_t reserved[2];
     struct sl_wire_format format;
 };
 

@@ -48,12 +48,14 @@ static int map_pages(struct sl_native_link *link, const struct sl_msg_welcome *w
         return r;
     link->control = address;
     link->control_size = welcome->control_size;
-    if ((r = sl_control_check(link->control, welcome, &ids, &link->memory_kind)) != 0)
+    if ((r = sl_control_check(link->control, welcome, &ids, &link->base.memory_kind)) != 0)
         return r;
     if ((r = sl_os_map(fds[1], welcome->page_size, true, &address)) != 0)
         return r;
     link->page = address;
-    link->page_size = welcome->page_size;
+    link->base.pages = address;
+    link->base.page_bytes = welcome->page_size;
+    memcpy(link->base.uuid, link->control->device_uuid, sizeof link->base.uuid);
     if (link->page->magic != SL_NATIVE_MAGIC || link->page->session != welcome->session)
         return sl_fail(SLUICE_E_PROTOCOL, "the reader's page is not of this session");
     set_words(link, ids);
@@ -123,8 +125,8 @@ int sl_native_link_add(struct sl_native_link *link, const struct sl_msg_memory *
     if (message->memory <= link->last_memory || message->generation == 0)
         return sl_fail(SLUICE_E_PROTOCOL, "memory %u of generation %u was announced after memory %u", message->memory,
                        message->generation, link->last_memory);
-    if (message->kind != link->memory_kind)
-        return sl_fail(SLUICE_E_PROTOCOL, "memory of kind %u in a session of kind %u", message->kind, link->memory_kind);
+    if (message->kind != link->base.memory_kind)
+        return sl_fail(SLUICE_E_PROTOCOL, "memory of kind %u in a session of kind %u", message->kind, link->base.memory_kind);
     forget_unused(link);
     if (sl_load(&link->base.memory_count, relaxed) >= MAX_LINK_MEMORIES)
         return sl_fail(SLUICE_E_PROTOCOL, "over %d memories are announced", MAX_LINK_MEMORIES);
@@ -175,7 +177,7 @@ void sl_native_link_close(struct sl_link *base)
     }
     sl_os_hang_up(base->wake_fd);
     if (link->page)
-        sl_os_unmap(link->page, link->page_size);
+        sl_os_unmap(link->page, link->base.page_bytes);
     if (link->control)
         sl_os_unmap(link->control, link->control_size);
     free(link);

@@ -63,7 +63,7 @@ struct sl_native_serve {
     struct sl_serve base;
     char name[SLUICE_MAX_NAME + 1];
     char device[32];
-    struct sl_serve_params params; /* pointers in it: `writer` is the copy below, `name` not used */
+    struct sl_serve_params params; /* pointers in it: `writer` is the copy below, `name`, `device`, `uuid` not used */
     struct sluice_writer_params writer;
     uint32_t *uids, *gids;
     struct sl_place place;
@@ -143,8 +143,6 @@ struct sl_native_link {
     struct sl_control *control; /* mapped read-only */
     uint64_t control_size;
     struct sl_reader_page *page;
-    uint64_t page_size;
-    uint32_t memory_kind;
     uint32_t last_memory;
 };
 

@@ -133,9 +133,10 @@ static int make_control(struct sl_native_serve *serve)
     control->record_stride = SL_NATIVE_STRIDE;
     control->meta_offset = SL_NATIVE_META_OFFSET;
     control->meta_capacity = SLUICE_MAX_META;
-    control->memory_kind = sl_mem_of_device(serve->device)->kind;
+    control->memory_kind = params->memory_kind;
     control->writer_pid = sl_os_pid();
     control->features = SL_NATIVE_FEATURES;
+    memcpy(control->device_uuid, params->uuid, sizeof control->device_uuid);
     sl_store(&control->oldest_memory, 1, relaxed);
 
     serve->base.words = (struct sl_words){
@@ -145,6 +146,8 @@ static int make_control(struct sl_native_serve *serve)
         .slot_memory = control->slot_memory,
         .ids = params->ids,
     };
+    serve->base.pages = control;
+    serve->base.page_bytes = size;
     serve->base.waiting = &control->waiting;
     return sl_os_memory_seal(serve->control_fd, true);
 }
@@ -420,8 +423,9 @@ static void native_close(struct sl_serve *base)
     while (serve->peers)
         sl_peer_close(serve->peers, SL_BYE_CLOSED);
     sl_service_unlock();
-    destroy(serve);
 }
+
+static void native_destroy(struct sl_serve *serve) { destroy(native(serve)); }
 
 const struct sl_wire_ops sl_wire_native = {
     .scheme = "sluice",
@@ -435,6 +439,7 @@ const struct sl_wire_ops sl_wire_native = {
     .holders = native_holders,
     .evict = native_evict,
     .close = native_close,
+    .destroy = native_destroy,
     .join = sl_native_join,
     .link_record = sl_native_link_record,
     .link_meta = sl_native_link_meta,

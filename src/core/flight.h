@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a writer's device still works on: frames that are committed and not ready, and slots that were
+ * given up with work under way. On `host` there is never any.
+ */
+#ifndef SL_CORE_FLIGHT_H
+#define SL_CORE_FLIGHT_H
+
+#include "core/ring.h"
+#include "sync/sync.h"
+
+struct sl_flight {
+    const struct sl_sync_ops *sync;
+    struct sl_sync_pages *pages; /* the channel's words, as the device knows them */
+    sl_word *idle;               /* [ids] raised behind work on a slot that was given up; NULL on host */
+    struct sl_sync_pages *idle_pages;
+    uint64_t idle_bytes;
+};
+
+/* Makes the words at `address` known to the device. */
+int sl_flight_begin(struct sl_flight *flight, const char *device, void *address, uint64_t size);
+
+/* Before the words are unmapped; with no lock held, and only once nothing is in flight. */
+void sl_flight_end(struct sl_flight *flight);
+
+/* Raises words behind the work queued on `stream`. Waits while a capture keeps it shut, though not for
+ * ever: then SLUICE_E_CAPTURING. */
+int sl_flight_signal(const struct sl_flight *flight, struct sluice_stream stream, const struct sl_signal *signals,
+                     uint32_t count);
+
+/* The slot may be taken again once the work queued on `stream` so far has ended. */
+int sl_flight_give_up(const struct sl_flight *flight, struct sl_ring *ring, uint32_t slot, struct sluice_stream stream);
+
+/* Slots that the device still works on. */
+uint32_t sl_flight_count(const struct sl_ring *ring);
+
+/* Waits until it does not, or for so long. True if nothing is in flight any more. */
+bool sl_flight_wait(const struct sl_flight *flight, const struct sl_ring *ring, int64_t timeout_ns);
+
+/* Frames in flight will never be ready: tells readers so (protocol 3.3). Returns how many. */
+uint32_t sl_flight_lose(struct sl_ring *ring);
+
+#endif
