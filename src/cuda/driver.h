@@ -15,6 +15,9 @@ struct sl_cu_stream;
 struct sl_cu_event;
 struct sl_cu_graph;
 struct sl_cu_node;
+struct sl_cu_exec; /* CUgraphExec: a graph that can be launched */
+struct sl_cu_module;
+struct sl_cu_function;
 
 /* CUdevice is an int, CUresult an int, CUdeviceptr and CUmemGenericAllocationHandle a uint64_t. */
 
@@ -37,6 +40,7 @@ enum sl_cu_code {
     SL_CU_NVLINK_UNCORRECTABLE = 220,
     SL_CU_CONTAINED = 226,
     SL_CU_INVALID_HANDLE = 400,
+    SL_CU_NOT_FOUND = 500,
     SL_CU_NOT_READY = 600,
     SL_CU_ILLEGAL_ADDRESS = 700,
     SL_CU_LAUNCH_TIMEOUT = 702,
@@ -75,6 +79,9 @@ enum sl_cu_code {
 enum {
     SL_CU_STREAM_NON_BLOCKING = 1,
     SL_CU_EVENT_DISABLE_TIMING = 2,
+    SL_CU_EVENT_INTERPROCESS = 4, /* only together with the one above */
+    SL_CU_CAPTURE_MODE_GLOBAL = 0,
+    SL_CU_CAPTURE_MODE_THREAD_LOCAL = 1,
     SL_CU_CAPTURE_MODE_RELAXED = 2,
     SL_CU_CAPTURE_STATUS_NONE = 0,
     SL_CU_CAPTURE_STATUS_ACTIVE = 1,
@@ -87,16 +94,53 @@ enum {
     SL_CU_HOST_PORTABLE = 1,
     SL_CU_HOST_DEVICEMAP = 2,
     SL_CU_HOST_READ_ONLY = 8,
+    SL_CU_MEM_OP_WAIT_64 = 4,
     SL_CU_MEM_OP_WRITE_64 = 5,
+    SL_CU_WAIT_GEQ = 0, /* (int64_t)(word - value) >= 0 */
+    SL_CU_WAIT_EQ = 1,
+    SL_CU_MEMORY_HOST = 1, /* CUmemorytype */
+    SL_CU_MEMORY_DEVICE = 2,
+    SL_CU_MEMORY_UNIFIED = 4,
+    SL_CU_COMPUTE_DEFAULT = 0, /* what SL_CU_COMPUTE_MODE says */
+    SL_CU_COMPUTE_PROHIBITED = 2,
+    SL_CU_COMPUTE_EXCLUSIVE_PROCESS = 3,
 };
 
+/* CUdevice_attribute. Of 64-bit stream memory operations there is one attribute, for waits and
+ * writes alike. */
 enum sl_cu_attribute {
+    SL_CU_KERNEL_TIMEOUT = 17,
+    SL_CU_INTEGRATED = 18,
+    SL_CU_COMPUTE_MODE = 20,
+    SL_CU_COPY_ENGINES = 40,
+    SL_CU_UNIFIED_ADDRESSING = 41,
+    SL_CU_COMPUTE_CAPABILITY_MAJOR = 75,
+    SL_CU_COMPUTE_CAPABILITY_MINOR = 76,
     SL_CU_CAN_USE_HOST_POINTER = 91,
+    SL_CU_CAN_FLUSH_REMOTE_WRITES = 98,
     SL_CU_CAN_REGISTER_HOST = 99,
     SL_CU_CAN_MAP_MEMORY = 102,
     SL_CU_CAN_EXPORT_FD = 103,
     SL_CU_CAN_REGISTER_READ_ONLY = 113,
     SL_CU_CAN_WRITE_64 = 122,
+    SL_CU_CAN_WAIT_64 = 122,
+    SL_CU_CAN_SHARE_EVENTS = 125,
+};
+
+/* CUpointer_attribute: what PointerGetAttributes is asked for, and what it stores. A value that it
+ * does not know of a pointer it leaves 0. */
+enum sl_cu_pointer_attribute {
+    SL_CU_POINTER_CONTEXT = 1,      /* struct sl_cu_context *; NULL for memory mapped by MemMap */
+    SL_CU_POINTER_MEMORY_TYPE = 2,  /* unsigned; 0: the driver knows nothing of it */
+    SL_CU_POINTER_DEVICE = 3,       /* uint64_t: where GPUs see it */
+    SL_CU_POINTER_HOST = 4,         /* void *: where the CPU sees it */
+    SL_CU_POINTER_BUFFER_ID = 7,    /* unsigned long long: never given again in this process */
+    SL_CU_POINTER_IS_MANAGED = 8,   /* unsigned char (bool) */
+    SL_CU_POINTER_ORDINAL = 9,      /* int; -2: none */
+    SL_CU_POINTER_RANGE_START = 11, /* uint64_t */
+    SL_CU_POINTER_RANGE_SIZE = 12,  /* size_t */
+    SL_CU_POINTER_MAPPED = 13,      /* unsigned char (bool) */
+    SL_CU_POINTER_ACCESS = 16,      /* int: SL_CU_ACCESS_..., of the current context's GPU */
 };
 
 struct sl_cu_location {
@@ -117,15 +161,36 @@ struct sl_cu_access { /* CUmemAccessDesc */
     int flags;
 };
 
-/* CUstreamBatchMemOpParams, of which we use the 64-bit write. */
+/* CUstreamBatchMemOpParams, of which we use the 64-bit write and wait: of one shape. */
 union sl_cu_mem_op {
-    struct {
+    struct sl_cu_mem_op_value {
         int operation;
         uint64_t address, value;
         unsigned flags;
         uint64_t alias;
-    } write;
+    } write, wait;
     uint64_t room[6];
+};
+
+/* CUDA_MEMCPY2D: of each side a place and a pitch; the types are SL_CU_MEMORY_... */
+struct sl_cu_copy_2d {
+    size_t from_x, from_y;
+    int from_type;
+    const void *from_host;
+    uint64_t from_device;
+    void *from_array;
+    size_t from_pitch;
+    size_t to_x, to_y;
+    int to_type;
+    void *to_host;
+    uint64_t to_device;
+    void *to_array;
+    size_t to_pitch;
+    size_t width, height; /* in bytes, in rows */
+};
+
+struct sl_cu_event_handle { /* CUipcEventHandle */
+    char bytes[64];
 };
 
 /* X(name without its cu, version of its symbol, parameters, arguments). A function that changed
@@ -210,7 +275,69 @@ union sl_cu_mem_op {
     X(MemHostRegister, _v2, (void *address, size_t size, unsigned flags), (address, size, flags)) \
     X(MemHostUnregister, , (void *address), (address)) \
     X(MemHostGetDevicePointer, _v2, (uint64_t *device, void *host, unsigned flags), \
-      (device, host, flags))
+      (device, host, flags)) \
+    /* What a GPU is. */ \
+    X(DeviceGetName, , (char *name, int size, int device), (name, size, device)) \
+    X(DeviceTotalMem, _v2, (size_t *total, int device), (total, device)) \
+    X(DeviceGetPCIBusId, , (char *text, int size, int device), (text, size, device)) \
+    X(DeviceCanAccessPeer, , (int *can, int device, int peer), (can, device, peer)) \
+    /* Waiting ahead, and what tells streams apart for good. */ \
+    X(StreamWaitValue64, _v2, \
+      (struct sl_cu_stream *stream, uint64_t address, uint64_t value, unsigned flags), \
+      (stream, address, value, flags)) \
+    X(StreamGetId, , (struct sl_cu_stream *stream, unsigned long long *id), (stream, id)) \
+    X(LaunchHostFunc, , \
+      (struct sl_cu_stream *stream, void (*function)(void *data), void *data), \
+      (stream, function, data)) \
+    /* Copies, and what is behind a pointer. */ \
+    X(MemcpyHtoDAsync, _v2, \
+      (uint64_t to, const void *from, size_t size, struct sl_cu_stream *stream), \
+      (to, from, size, stream)) \
+    X(MemcpyDtoHAsync, _v2, (void *to, uint64_t from, size_t size, struct sl_cu_stream *stream), \
+      (to, from, size, stream)) \
+    X(MemcpyDtoDAsync, _v2, \
+      (uint64_t to, uint64_t from, size_t size, struct sl_cu_stream *stream), \
+      (to, from, size, stream)) \
+    X(MemcpyAsync, , (uint64_t to, uint64_t from, size_t size, struct sl_cu_stream *stream), \
+      (to, from, size, stream)) \
+    X(MemcpyPeerAsync, , \
+      (uint64_t to, struct sl_cu_context *to_context, uint64_t from, \
+       struct sl_cu_context *from_context, size_t size, struct sl_cu_stream *stream), \
+      (to, to_context, from, from_context, size, stream)) \
+    X(Memcpy2DAsync, _v2, (const struct sl_cu_copy_2d *copy, struct sl_cu_stream *stream), \
+      (copy, stream)) \
+    X(MemHostAlloc, , (void **memory, size_t size, unsigned flags), (memory, size, flags)) \
+    X(MemFreeHost, , (void *memory), (memory)) \
+    X(PointerGetAttribute, , (void *value, int attribute, uint64_t pointer), \
+      (value, attribute, pointer)) \
+    X(PointerGetAttributes, , \
+      (unsigned count, int *attributes, void **values, uint64_t pointer), \
+      (count, attributes, values, pointer)) \
+    /* Events that other processes may open. */ \
+    X(IpcGetEventHandle, , (struct sl_cu_event_handle *handle, struct sl_cu_event *event), \
+      (handle, event)) \
+    X(IpcOpenEventHandle, , (struct sl_cu_event **event, struct sl_cu_event_handle handle), \
+      (event, handle)) \
+    /* Kernels, and graphs of our own. */ \
+    X(ModuleLoadData, , (struct sl_cu_module **module, const void *image), (module, image)) \
+    X(ModuleUnload, , (struct sl_cu_module *module), (module)) \
+    X(ModuleGetFunction, , \
+      (struct sl_cu_function **function, struct sl_cu_module *module, const char *name), \
+      (function, module, name)) \
+    X(LaunchKernel, , \
+      (struct sl_cu_function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, \
+       unsigned by, unsigned bz, unsigned shared, struct sl_cu_stream *stream, void **arguments, \
+       void **extra), \
+      (function, gx, gy, gz, bx, by, bz, shared, stream, arguments, extra)) \
+    X(StreamBeginCapture, _v2, (struct sl_cu_stream *stream, int mode), (stream, mode)) \
+    X(StreamEndCapture, , (struct sl_cu_stream *stream, struct sl_cu_graph **graph), \
+      (stream, graph)) \
+    X(GraphInstantiateWithFlags, , \
+      (struct sl_cu_exec **exec, struct sl_cu_graph *graph, unsigned long long flags), \
+      (exec, graph, flags)) \
+    X(GraphLaunch, , (struct sl_cu_exec *exec, struct sl_cu_stream *stream), (exec, stream)) \
+    X(GraphExecDestroy, , (struct sl_cu_exec *exec), (exec)) \
+    X(GraphDestroy, , (struct sl_cu_graph *graph), (graph))
 
 struct sl_cuda_driver {
 #define SL_CUDA_MEMBER(name, version, parameters, arguments) int(*name) parameters;

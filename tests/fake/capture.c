@@ -8,8 +8,9 @@
 
 struct capture *fake_captures;
 
-struct cu_exec {
-    struct sl_cu_graph *graph;
+struct sl_cu_exec {
+    struct work work;
+    bool owned; /* the library's */
 };
 
 int fake_cuThreadExchangeStreamCaptureMode(int *mode)
@@ -48,8 +49,13 @@ int fake_cuStreamBeginCapture(struct sl_cu_stream *handle, int mode)
         struct sl_cu_graph *graph = calloc(1, sizeof *graph);
         if (!capture || !graph)
             abort();
+        if (mode == SL_CU_CAPTURE_MODE_GLOBAL)
+            fake_break_rule("in the global mode, which others in the process break");
+        graph->owned = fake_thread.library;
+        fake_living.graphs += graph->owned;
         *capture = (struct capture){ .id = ++captures,
                                      .mode = mode,
+                                     .owned = fake_thread.library,
                                      .thread = pthread_self(),
                                      .origin = stream,
                                      .graph = graph,
@@ -60,13 +66,19 @@ int fake_cuStreamBeginCapture(struct sl_cu_stream *handle, int mode)
     return code;
 }
 
-void fake_graph_free(struct sl_cu_graph *graph)
+static void drop(struct work *work)
 {
-    while (graph && graph->first) {
-        struct op *op = graph->first;
-        graph->first = op->next;
+    while (work->first) {
+        struct op *op = work->first;
+        work->first = op->next;
         free(op);
     }
+}
+
+static void end_graph(struct sl_cu_graph *graph)
+{
+    fake_living.graphs -= graph->owned;
+    drop(&graph->work);
     free(graph);
 }
 
@@ -89,7 +101,7 @@ int fake_cuStreamEndCapture(struct sl_cu_stream *handle, struct sl_cu_graph **gr
         *graph = capture->broken ? NULL : capture->graph;
         if (capture->broken) {
             code = SL_CU_CAPTURE_INVALIDATED;
-            fake_graph_free(capture->graph);
+            end_graph(capture->graph);
         }
         free(capture);
     }
@@ -100,40 +112,51 @@ int fake_cuStreamEndCapture(struct sl_cu_stream *handle, struct sl_cu_graph **gr
 int fake_cuGraphGetNodes(struct sl_cu_graph *graph, struct sl_cu_node **nodes, size_t *count)
 {
     (void)nodes;
-    *count = graph->count;
+    *count = graph->work.count;
     return SL_CU_OK;
 }
 
 int fake_cuGraphDestroy(struct sl_cu_graph *graph)
 {
-    fake_graph_free(graph);
+    pthread_mutex_lock(&fake_lock);
+    end_graph(graph);
+    pthread_mutex_unlock(&fake_lock);
     return SL_CU_OK;
 }
 
-int fake_cuGraphInstantiateWithFlags(struct cu_exec **exec, struct sl_cu_graph *graph,
+int fake_cuGraphInstantiateWithFlags(struct sl_cu_exec **exec, struct sl_cu_graph *graph,
                                      unsigned long long flags)
 {
     (void)flags;
-    *exec = malloc(sizeof **exec);
+    pthread_mutex_lock(&fake_lock);
+    *exec = calloc(1, sizeof **exec);
     if (!*exec)
         abort();
-    (*exec)->graph = graph; /* tests keep it as long */
+    (*exec)->owned = fake_thread.library;
+    for (const struct op *op = graph->work.first; op; op = op->next)
+        fake_append(&(*exec)->work, op);
+    fake_living.graphs += (*exec)->owned;
+    pthread_mutex_unlock(&fake_lock);
     return SL_CU_OK;
 }
 
-int fake_cuGraphExecDestroy(struct cu_exec *exec)
+int fake_cuGraphExecDestroy(struct sl_cu_exec *exec)
 {
+    pthread_mutex_lock(&fake_lock);
+    fake_living.graphs -= exec->owned;
+    drop(&exec->work);
     free(exec);
+    pthread_mutex_unlock(&fake_lock);
     return SL_CU_OK;
 }
 
-int fake_cuGraphLaunch(struct cu_exec *exec, struct sl_cu_stream *handle)
+int fake_cuGraphLaunch(struct sl_cu_exec *exec, struct sl_cu_stream *handle)
 {
     int code;
 
     pthread_mutex_lock(&fake_lock);
     struct sl_cu_stream *stream = fake_stream(handle, false, &code);
-    for (struct op *op = exec->graph->first; op && stream && code == 0; op = op->next)
+    for (struct op *op = exec->work.first; op && stream && code == 0; op = op->next)
         code = fake_queue(stream, op);
     pthread_mutex_unlock(&fake_lock);
     return code;

@@ -28,10 +28,13 @@ static void begin(struct sl_cu_context *context)
 static void end(struct sl_cu_context *context)
 {
     context->alive = false;
+    fake_pause();
     for (struct sl_cu_stream *s = fake_streams; s; s = s->next)
         if (s->context == context)
             fake_stream_end(s);
     fake_events_end(context);
+    fake_modules_end(context);
+    fake_memory_end(context);
     pthread_cond_broadcast(&fake_changed);
     for (struct sl_cu_context *c = fake_contexts; c; c = c->next)
         if (c->alive)
@@ -61,6 +64,8 @@ static struct sl_cu_context *primary(int device)
 
 int fake_cuDevicePrimaryCtxRetain(struct sl_cu_context **context, int device)
 {
+    if (fake_place(device) < 0)
+        return SL_CU_INVALID_DEVICE;
     pthread_mutex_lock(&fake_lock);
     *context = primary(device);
     if (!(*context)->alive)
@@ -82,6 +87,8 @@ int fake_cuDevicePrimaryCtxRelease(int device)
         code = SL_CU_INVALID_CONTEXT;
     } else {
         fake_living.contexts -= fake_thread.library;
+        if (context->holds == 1 && context->alive)
+            fake_wait_all(context); /* as a GPU does */
         if (--context->holds == 0 && context->alive)
             end(context);
     }
@@ -159,7 +166,7 @@ int fake_cuCtxSetCurrent(struct sl_cu_context *context)
 
 int fake_cuCtxGetCurrent(struct sl_cu_context **context)
 {
-    *context = fake_thread.depth ? fake_thread.stack[fake_thread.depth - 1] : NULL;
+    *context = fake_thread_context();
     return SL_CU_OK;
 }
 
@@ -191,10 +198,14 @@ int fake_cuCtxGetId(struct sl_cu_context *context, unsigned long long *id)
     return code;
 }
 
+struct sl_cu_context *fake_thread_context(void)
+{
+    return fake_thread.depth ? fake_thread.stack[fake_thread.depth - 1] : NULL;
+}
+
 struct sl_cu_context *fake_current(int *code)
 {
-    struct sl_cu_context *context =
-        fake_thread.depth ? fake_thread.stack[fake_thread.depth - 1] : NULL;
+    struct sl_cu_context *context = fake_thread_context();
 
     *code = !context          ? SL_CU_INVALID_CONTEXT
             : !context->alive ? SL_CU_CONTEXT_IS_DESTROYED
@@ -210,9 +221,8 @@ int fake_cuCtxSynchronize(void)
 
     pthread_mutex_lock(&fake_lock);
     struct sl_cu_context *context = fake_current(&code);
-    for (struct sl_cu_stream *s = fake_streams; s && code == 0; s = s->next)
-        if (s->context == context && !s->ended)
-            code = fake_wait(s, s->last_id);
+    if (context)
+        code = fake_wait_all(context);
     pthread_mutex_unlock(&fake_lock);
     return code;
 }

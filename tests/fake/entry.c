@@ -11,12 +11,6 @@
 
 #include "fake/inside.h"
 
-struct fake_machine fake_machine = {
-    .version = 13000,
-    .devices = 2,
-    .memory = (size_t)256 << 20,
-    .unit = (size_t)2 << 20,
-};
 _Thread_local struct fake_thread fake_thread;
 
 static char broken_rule[300];
@@ -58,6 +52,14 @@ static const bool unsafe[FAKE_FUNCTION_COUNT] = {
     [FAKE_MemHostRegister] = true,
     [FAKE_MemHostUnregister] = true,
     [FAKE_MemHostGetDevicePointer] = true,
+    [FAKE_MemHostAlloc] = true,
+    [FAKE_MemFreeHost] = true,
+    [FAKE_IpcGetEventHandle] = true,
+    [FAKE_IpcOpenEventHandle] = true,
+    [FAKE_ModuleLoadData] = true,
+    [FAKE_ModuleUnload] = true,
+    [FAKE_GraphInstantiateWithFlags] = true,
+    [FAKE_GraphExecDestroy] = true,
     [FAKE_CtxSynchronize] = true,
     [FAKE_MemAlloc] = true,
     [FAKE_MemFree] = true,
@@ -83,6 +85,10 @@ static int enter(enum fake_function function, bool library)
     pthread_mutex_lock(&fake_lock);
     fake_thread.library = library;
     fake_thread.function = function;
+    if (fake_thread.gpu) {
+        fake_break_rule("called by a function that the GPU calls");
+        code = SL_CU_NOT_PERMITTED;
+    }
     if (library) {
         calls[function]++;
         if (unsafe[function] && fake_thread.mode != SL_CU_CAPTURE_MODE_RELAXED)
@@ -192,22 +198,6 @@ struct fake_things fake_things(void)
 
 /* ---- what needs no model ---- */
 
-int fake_cuInit(unsigned flags)
-{
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-
-    (void)flags;
-    if (fake_machine.init)
-        return fake_machine.init;
-    return fake_machine.devices == 0 || (visible && !*visible) ? SL_CU_NO_DEVICE : SL_CU_OK;
-}
-
-int fake_cuDriverGetVersion(int *version)
-{
-    *version = fake_machine.version;
-    return SL_CU_OK;
-}
-
 int fake_cuGetErrorName(int code, const char **name)
 {
     static const struct {
@@ -218,9 +208,17 @@ int fake_cuGetErrorName(int code, const char **name)
         { SL_CU_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY" },
         { SL_CU_NO_DEVICE, "CUDA_ERROR_NO_DEVICE" },
         { SL_CU_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT" },
+        { SL_CU_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE" },
+        { SL_CU_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE" },
+        { SL_CU_NOT_FOUND, "CUDA_ERROR_NOT_FOUND" },
+        { SL_CU_NOT_READY, "CUDA_ERROR_NOT_READY" },
+        { SL_CU_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED" },
         { SL_CU_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS" },
         { SL_CU_CONTEXT_IS_DESTROYED, "CUDA_ERROR_CONTEXT_IS_DESTROYED" },
         { SL_CU_ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED" },
+        { SL_CU_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" },
+        { SL_CU_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED" },
+        { SL_CU_CAPTURE_IMPLICIT, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT" },
         { SL_CU_SYSTEM_DRIVER_MISMATCH, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH" },
         { SL_CU_UNKNOWN, "CUDA_ERROR_UNKNOWN" },
     };
@@ -232,39 +230,4 @@ int fake_cuGetErrorName(int code, const char **name)
         }
     }
     return SL_CU_INVALID_VALUE;
-}
-
-int fake_cuDeviceGetCount(int *count)
-{
-    *count = fake_machine.devices;
-    return SL_CU_OK;
-}
-
-int fake_cuDeviceGet(int *device, int ordinal)
-{
-    if (ordinal < 0 || ordinal >= fake_machine.devices)
-        return SL_CU_INVALID_DEVICE;
-    *device = ordinal;
-    return SL_CU_OK;
-}
-
-int fake_cuDeviceGetUuid(unsigned char *uuid, int device)
-{
-    for (int i = 0; i < 16; i++)
-        uuid[i] = (unsigned char)(0xf0 + i);
-    uuid[15] = (unsigned char)device;
-    return SL_CU_OK;
-}
-
-int fake_cuDeviceGetName(char *name, int size, int device)
-{
-    snprintf(name, (size_t)size, "Fake GPU %d", device);
-    return SL_CU_OK;
-}
-
-int fake_cuDeviceGetAttribute(int *value, int attribute, int device)
-{
-    (void)device;
-    *value = attribute >= 0 && attribute < 256 && !fake_machine.cannot[attribute];
-    return SL_CU_OK;
 }

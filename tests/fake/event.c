@@ -3,10 +3,34 @@
  * Events.
  */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "fake/inside.h"
 
 static struct sl_cu_event *events;
+
+struct sl_cu_event *fake_event_new(struct sl_cu_context *context, unsigned flags)
+{
+    struct sl_cu_event *event = calloc(1, sizeof *event);
+
+    if (!event)
+        abort();
+    *event = (struct sl_cu_event){ .magic = EVENT_MAGIC,
+                                   .context = context,
+                                   .flags = flags,
+                                   .owned = fake_thread.library,
+                                   .next = events };
+    events = event;
+    fake_living.events += event->owned;
+    return event;
+}
+
+static void end(struct sl_cu_event *event)
+{
+    event->ended = true;
+    fake_living.events -= event->owned;
+    fake_event_unshare(event);
+}
 
 int fake_cuEventCreate(struct sl_cu_event **event, unsigned flags)
 {
@@ -15,16 +39,12 @@ int fake_cuEventCreate(struct sl_cu_event **event, unsigned flags)
     pthread_mutex_lock(&fake_lock);
     struct sl_cu_context *context = fake_current(&code);
     if (context) {
-        *event = calloc(1, sizeof **event);
-        if (!*event)
-            abort();
-        **event = (struct sl_cu_event){ .magic = EVENT_MAGIC,
-                                        .context = context,
-                                        .flags = flags,
-                                        .owned = fake_thread.library,
-                                        .next = events };
-        events = *event;
-        fake_living.events += fake_thread.library;
+        struct sl_cu_event *made = fake_event_new(context, flags);
+        code = fake_event_share(made);
+        if (code)
+            end(made);
+        else
+            *event = made;
     }
     pthread_mutex_unlock(&fake_lock);
     return code;
@@ -32,15 +52,12 @@ int fake_cuEventCreate(struct sl_cu_event **event, unsigned flags)
 
 void fake_events_end(struct sl_cu_context *context)
 {
-    for (struct sl_cu_event *e = events; e; e = e->next) {
-        if (e->context != context || e->ended)
-            continue;
-        e->ended = true;
-        fake_living.events -= e->owned;
-    }
+    for (struct sl_cu_event *e = events; e; e = e->next)
+        if (e->context == context && !e->ended)
+            end(e);
 }
 
-static bool usable(struct sl_cu_event *event, int *code)
+bool fake_event_usable(struct sl_cu_event *event, int *code)
 {
     *code = 0;
     if (event->magic != EVENT_MAGIC || event->ended) {
@@ -59,10 +76,8 @@ int fake_cuEventDestroy(struct sl_cu_event *event)
     int code;
 
     pthread_mutex_lock(&fake_lock);
-    if (usable(event, &code)) {
-        event->ended = true;
-        fake_living.events -= event->owned;
-    }
+    if (fake_event_usable(event, &code))
+        end(event);
     pthread_mutex_unlock(&fake_lock);
     return code;
 }
@@ -73,7 +88,7 @@ int fake_cuEventRecord(struct sl_cu_event *event, struct sl_cu_stream *handle)
 
     pthread_mutex_lock(&fake_lock);
     struct sl_cu_stream *stream = fake_stream(handle, false, &code);
-    if (stream && usable(event, &code) && event->context != stream->context)
+    if (stream && fake_event_usable(event, &code) && event->context != stream->context)
         code = SL_CU_INVALID_HANDLE;
     if (code == 0) {
         event->recorded = true;
@@ -82,8 +97,10 @@ int fake_cuEventRecord(struct sl_cu_event *event, struct sl_cu_stream *handle)
         event->capture_id = stream->capture ? stream->capture->id : 0;
         event->turn++;
         if (!stream->capture) {
-            code = fake_queue(stream,
-                              &(struct op){ .kind = OP_MARK, .event = event, .turn = event->turn });
+            uint64_t times = event->shared ? atomic_fetch_add(&event->shared->recorded, 1) + 1 : 0;
+            code = fake_queue(
+                stream, &(struct op){
+                            .kind = OP_MARK, .event = event, .turn = event->turn, .value = times });
             event->id = stream->last_id;
         }
     }
@@ -100,6 +117,21 @@ static bool under_way(const struct sl_cu_event *event)
     return false;
 }
 
+/* What another process records counts, too. */
+static int hear(struct sl_cu_stream *stream, struct sl_cu_event *event)
+{
+    uint64_t times = atomic_load(&event->shared->recorded);
+
+    return fake_queue(stream, &(struct op){ .kind = OP_HEAR, .event = event, .value = times });
+}
+
+static bool is_reached(struct sl_cu_event *event)
+{
+    if (event->shared)
+        return atomic_load(&event->shared->reached) >= atomic_load(&event->shared->recorded);
+    return !event->recorded || event->stream->done_id >= event->id;
+}
+
 int fake_cuStreamWaitEvent(struct sl_cu_stream *handle, struct sl_cu_event *event, unsigned flags)
 {
     int code;
@@ -107,7 +139,7 @@ int fake_cuStreamWaitEvent(struct sl_cu_stream *handle, struct sl_cu_event *even
     (void)flags;
     pthread_mutex_lock(&fake_lock);
     struct sl_cu_stream *stream = fake_stream(handle, false, &code);
-    if (!stream || !usable(event, &code) || !event->recorded)
+    if (!stream || !fake_event_usable(event, &code) || !(event->recorded || event->shared))
         goto done;
     if (stream->capture && stream->capture->id != event->capture_id) {
         stream->capture->broken = true;
@@ -119,6 +151,8 @@ int fake_cuStreamWaitEvent(struct sl_cu_stream *handle, struct sl_cu_event *even
         code = SL_CU_CAPTURE_IMPLICIT;
     } else if (event->capture_id) {
         stream->capture = event->capture; /* it joins */
+    } else if (event->shared) {
+        code = hear(stream, event);
     } else {
         code = fake_queue(
             stream,
@@ -132,7 +166,7 @@ done:
 /* To ask about a captured event breaks the capture. */
 static bool waitable(struct sl_cu_event *event, int *code)
 {
-    if (!usable(event, code))
+    if (!fake_event_usable(event, code))
         return false;
     if (event->capture_id) {
         if (under_way(event))
@@ -148,10 +182,24 @@ int fake_cuEventQuery(struct sl_cu_event *event)
     int code;
 
     pthread_mutex_lock(&fake_lock);
-    if (waitable(event, &code) && event->recorded && event->stream->done_id < event->id)
+    if (waitable(event, &code) && !is_reached(event))
         code = SL_CU_NOT_READY;
     pthread_mutex_unlock(&fake_lock);
     return code;
+}
+
+/* Another process tells nobody when it is there. */
+static int wait_for_others(struct sl_cu_event *event)
+{
+    struct sl_cu_context *context = event->context;
+    uint64_t times = atomic_load(&event->shared->recorded);
+
+    while (atomic_load(&event->shared->reached) < times && context->alive && !context->error) {
+        pthread_mutex_unlock(&fake_lock);
+        usleep(100);
+        pthread_mutex_lock(&fake_lock);
+    }
+    return context->alive ? context->error : SL_CU_CONTEXT_IS_DESTROYED;
 }
 
 int fake_cuEventSynchronize(struct sl_cu_event *event)
@@ -159,7 +207,10 @@ int fake_cuEventSynchronize(struct sl_cu_event *event)
     int code;
 
     pthread_mutex_lock(&fake_lock);
-    if (waitable(event, &code) && event->recorded)
+    bool good = waitable(event, &code);
+    if (good && event->shared)
+        code = wait_for_others(event);
+    else if (good && event->recorded)
         code = fake_wait(event->stream, event->id);
     pthread_mutex_unlock(&fake_lock);
     return code;

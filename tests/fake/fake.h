@@ -52,17 +52,27 @@ FAKE_API unsigned long long fake_thread_state(void);
 /* What the library made and did not end: of this process. */
 struct fake_things {
     long contexts, streams, events, handles, reservations, mappings, registrations;
+    long pinned, modules, graphs;
 };
 FAKE_API struct fake_things fake_things(void);
 
-/* The machine. Before the first call. */
+/* The machine. Before the first call. The environment says the same to all processes of a test:
+ *
+ *     SLUICE_FAKE_GPUS=4       SLUICE_FAKE_VERSION=12020       SLUICE_FAKE_MEMORY=64 (MiB)
+ *     SLUICE_FAKE_DELAY=500 (us)                               SLUICE_FAKE_APART=1
+ *     SLUICE_FAKE_WITHOUT=memops,vmm,export,register,readonly,events,addresses,peers
+ *
+ * CUDA_VISIBLE_DEVICES hides and orders GPUs as it does with NVIDIA's driver. */
 struct fake_machine {
     int version;               /* 13000 */
-    int devices;               /* 2 */
+    int devices;               /* 2; at most 8 */
     int init;                  /* what cuInit says; 0 */
     size_t memory;             /* of each GPU; 256 MiB */
     size_t unit;               /* of memory; 2 MiB */
     unsigned char cannot[256]; /* attributes that are 0 */
+    bool peers;                /* GPUs reach each other's memory; true */
+    int64_t delay;             /* ns that each piece of work takes at least; 0 */
+    bool apart;                /* the CPU cannot touch a GPU's memory; false */
 };
 FAKE_API extern struct fake_machine fake_machine;
 

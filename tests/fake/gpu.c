@@ -13,6 +13,8 @@ pthread_cond_t fake_changed;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_t gpu;
 static bool running, stopping, joining;
+static bool busy;   /* it works without the lock */
+static int pausing; /* so many want it not to */
 
 static void set_up(void)
 {
@@ -32,69 +34,174 @@ int64_t fake_now(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static uint32_t *words(uint64_t address)
+void fake_pause(void)
 {
-    return (uint32_t *)(uintptr_t)address;
+    pausing++;
+    while (busy)
+        pthread_cond_wait(&fake_changed, &fake_lock);
+    pausing--;
+    pthread_cond_broadcast(&fake_changed);
 }
 
-static uint64_t load(uint64_t address)
+static uint64_t load(const void *word)
 {
-    return __atomic_load_n((uint64_t *)(uintptr_t)address, __ATOMIC_ACQUIRE);
+    return __atomic_load_n((const uint64_t *)word, __ATOMIC_ACQUIRE);
 }
 
-static void check(const struct op *op)
+/* ---- what takes its time, and is done without the lock ---- */
+
+struct job {
+    const struct op *op;
+    void *to, *from;
+};
+
+static void check(const struct job *job)
 {
+    const uint32_t *words = job->from;
     uint32_t bad = 0;
 
-    for (uint64_t i = 0; i < op->size; i++)
-        bad += words(op->address)[i] != (uint32_t)op->value;
-    __atomic_fetch_add(words(op->target), bad, __ATOMIC_RELAXED);
+    for (uint64_t i = 0; i < job->op->size; i++)
+        bad += words[i] != (uint32_t)job->op->value;
+    __atomic_fetch_add((uint32_t *)job->to, bad, __ATOMIC_RELAXED);
 }
 
-/* Does it write where there is nothing to write any more? Then the context dies, as on a GPU. */
-static bool strays(const struct op *op)
+static void fill(const struct job *job)
 {
+    for (uint64_t i = 0; i < job->op->size; i++)
+        ((uint32_t *)job->to)[i] = (uint32_t)job->op->value;
+}
+
+static void copy(const struct job *job)
+{
+    const struct op *op = job->op;
+
+    for (uint64_t y = 0; y < op->rows; y++)
+        memmove((char *)job->to + y * op->address_pitch,
+                (const char *)job->from + y * op->target_pitch, op->size);
+}
+
+/* Where its memory is. False if the GPU may not touch all of it. */
+static bool find(struct job *job, int device)
+{
+    const struct op *op = job->op;
+
     switch (op->kind) {
-    case OP_FILL:
-    case OP_CLEAR: return !fake_writable(op->address, 1);
-    case OP_STORE:
-    case OP_WRITE: return !fake_writable(op->address, sizeof op->value);
-    default: return false;
+    case OP_FILL: job->to = fake_see(device, op->address, op->size * 4, true); return job->to;
+    case OP_CLEAR: job->to = fake_see(device, op->address, op->size, true); return job->to;
+    case OP_CHECK:
+        job->from = fake_see(device, op->address, op->size * 4, false);
+        job->to = fake_see(device, op->target, 4, true);
+        return job->from && job->to;
+    case OP_COPY:
+        job->to = fake_copy_end(op, device, true);
+        job->from = fake_copy_end(op, device, false);
+        return job->from && job->to;
+    default: return true;
     }
+}
+
+static void do_job(const struct job *job)
+{
+    switch (job->op->kind) {
+    case OP_FILL: fill(job); break;
+    case OP_CLEAR: memset(job->to, (int)job->op->value, job->op->size); break;
+    case OP_CHECK: check(job); break;
+    case OP_COPY: copy(job); break;
+    case OP_CALL:
+        fake_thread.gpu = true;
+        job->op->function(job->op->data);
+        fake_thread.gpu = false;
+        break;
+    default: break;
+    }
+}
+
+/* An address where it may not go kills the context, as on a GPU. */
+static bool toil(const struct op *op, struct sl_cu_context *context)
+{
+    struct job job = { .op = op };
+
+    if (pausing)
+        return false;
+    if (!find(&job, context->device)) {
+        context->error = SL_CU_ILLEGAL_ADDRESS;
+        return true;
+    }
+    busy = true;
+    pthread_mutex_unlock(&fake_lock);
+    do_job(&job);
+    pthread_mutex_lock(&fake_lock);
+    busy = false;
+    pthread_cond_broadcast(&fake_changed);
+    return true;
+}
+
+/* ---- what is done at once ---- */
+
+/* A kernel's store, and a write of the stream's. */
+static bool store(const struct op *op, struct sl_cu_context *context)
+{
+    uint64_t *word = op->address % sizeof op->value
+                         ? NULL
+                         : fake_see(context->device, op->address, sizeof op->value, true);
+
+    if (word)
+        __atomic_store_n(word, op->value, __ATOMIC_RELEASE);
+    else
+        context->error = SL_CU_ILLEGAL_ADDRESS;
+    return true;
+}
+
+static bool hold(const struct op *op, struct sl_cu_context *context)
+{
+    const void *word = fake_see(context->device, op->address, sizeof op->value, false);
+
+    if (!word) {
+        context->error = SL_CU_ILLEGAL_ADDRESS;
+        return true;
+    }
+    return op->exact ? load(word) == op->value : (int64_t)(load(word) - op->value) >= 0;
+}
+
+static bool mark(const struct op *op)
+{
+    if (op->event->turn == op->turn)
+        op->event->time = fake_now();
+    if (op->event->shared)
+        atomic_store(&op->event->shared->reached, op->value);
+    return true;
+}
+
+/* A spin's time, and what each piece of work takes beside. */
+static bool too_early(struct op *op)
+{
+    bool takes = op->kind != OP_HOLD && op->kind != OP_AFTER && op->kind != OP_HEAR;
+
+    if (op->end == 0)
+        op->end = fake_now() + (op->kind == OP_SPIN ? (int64_t)op->value : 0) +
+                  (takes ? fake_machine.delay : 0);
+    return fake_now() < op->end;
 }
 
 /* True when it is done. */
 static bool work(struct op *op, struct sl_cu_context *context)
 {
-    if (strays(op)) {
-        context->error = SL_CU_ILLEGAL_ADDRESS;
-        return true;
-    }
+    if (too_early(op))
+        return false;
     switch (op->kind) {
-    case OP_NOTHING: break;
-    case OP_SPIN:
-        if (op->end == 0)
-            op->end = fake_now() + (int64_t)op->value;
-        return fake_now() >= op->end;
+    case OP_NOTHING:
+    case OP_SPIN: return true;
     case OP_FILL:
-        for (uint64_t i = 0; i < op->size; i++)
-            words(op->address)[i] = (uint32_t)op->value;
-        break;
-    case OP_CHECK: check(op); break;
-    case OP_STORE:
-    case OP_WRITE:
-        __atomic_store_n((uint64_t *)(uintptr_t)op->address, op->value, __ATOMIC_RELEASE);
-        break;
-    case OP_CLEAR: memset((void *)(uintptr_t)op->address, (int)op->value, op->size); break;
+    case OP_CLEAR:
+    case OP_CHECK:
     case OP_COPY:
-        memcpy((void *)(uintptr_t)op->address, (void *)(uintptr_t)op->target, op->size);
-        break;
-    case OP_HOLD: return (int64_t)(load(op->address) - op->value) >= 0;
+    case OP_CALL: return toil(op, context);
+    case OP_STORE:
+    case OP_WRITE: return store(op, context);
+    case OP_HOLD: return hold(op, context);
     case OP_AFTER: return op->other->done_id >= op->other_id || !op->other->context->alive;
-    case OP_MARK:
-        if (op->event->turn == op->turn)
-            op->event->time = fake_now();
-        break;
+    case OP_HEAR: return atomic_load(&op->event->shared->reached) >= op->value;
+    case OP_MARK: return mark(op);
     }
     return true;
 }
@@ -104,11 +211,12 @@ static bool advance(struct sl_cu_stream *stream)
 {
     bool any = false;
 
-    while (stream->first && !stream->context->error && work(stream->first, stream->context)) {
-        struct op *op = stream->first;
-        stream->first = op->next;
-        if (!stream->first)
-            stream->last = NULL;
+    while (stream->work.first && !stream->context->error &&
+           work(stream->work.first, stream->context)) {
+        struct op *op = stream->work.first;
+        stream->work.first = op->next;
+        if (!stream->work.first)
+            stream->work.last = NULL;
         stream->done_id = op->id;
         free(op);
         any = true;
@@ -123,11 +231,12 @@ static int64_t next_look(void)
     int64_t next = INT64_MAX;
 
     for (struct sl_cu_stream *s = fake_streams; s; s = s->next) {
-        if (!s->first || s->context->error)
+        if (!s->work.first || s->context->error)
             continue;
-        int64_t at = s->first->kind == OP_SPIN   ? s->first->end
-                     : s->first->kind == OP_HOLD ? fake_now() + 100000
-                                                 : INT64_MAX;
+        bool looks = s->work.first->kind == OP_HOLD || s->work.first->kind == OP_HEAR;
+        int64_t at = s->work.first->end > fake_now() ? s->work.first->end
+                     : looks                         ? fake_now() + 100000
+                                                     : INT64_MAX;
         next = at < next ? at : next;
     }
     return next;

@@ -16,9 +16,12 @@ SL_CUDA_FUNCTIONS(FAKE_DECLARE)
 MORE_FUNCTIONS(FAKE_DECLARE)
 #undef FAKE_DECLARE
 
+#define FAKE_GPUS 8
+
 struct capture {
     uint64_t id;
     int mode;
+    bool owned; /* begun by the library */
     pthread_t thread;
     struct sl_cu_stream *origin;
     struct sl_cu_graph *graph;
@@ -44,15 +47,22 @@ enum op_kind {
     OP_CLEAR,
     OP_COPY,
     OP_WRITE,
+    OP_CALL,  /* a function of the host's */
     OP_HOLD,  /* until a word is reached */
     OP_AFTER, /* another stream's work */
+    OP_HEAR,  /* an event of another process */
     OP_MARK,  /* an event */
 };
 
 struct op {
     enum op_kind kind;
     uint64_t address, value, size, target;
-    int64_t end; /* of a spin, once it runs */
+    uint64_t rows, address_pitch, target_pitch; /* of a copy, of `size` bytes from `target` */
+    bool address_loose, target_loose;           /* memory of the host that no GPU knows of */
+    bool exact;                                 /* a hold: until the word is just this */
+    void (*function)(void *data);
+    void *data;
+    int64_t end; /* not done before, once it is begun */
     struct sl_cu_stream *other;
     uint64_t other_id, turn;
     struct sl_cu_event *event;
@@ -60,15 +70,21 @@ struct op {
     struct op *next;
 };
 
+struct work {
+    size_t count;
+    struct op *first, *last;
+};
+
 struct sl_cu_stream {
     uint64_t magic;
+    unsigned long long id;
     struct sl_cu_context *context;
     unsigned flags;
     int priority;
     bool owned, ended; /* made by the library; destroyed */
     bool asked;        /* about its capture, */
     pthread_t asker;   /* by this thread, since it was last used */
-    struct op *first, *last;
+    struct work work;
     uint64_t last_id, done_id;
     struct capture *capture;
     struct sl_cu_stream *next;
@@ -84,12 +100,41 @@ struct sl_cu_event {
     int64_t time;
     struct capture *capture;
     uint64_t capture_id;
+    struct shared_event *shared; /* what other processes see of it; NULL: nothing */
+    int fd;
+    bool foreign; /* it is another process's */
     struct sl_cu_event *next;
 };
 
+/* In a page of its own: how often it was recorded, and how often that was reached. */
+struct shared_event {
+    _Atomic uint64_t recorded, reached;
+};
+
 struct sl_cu_graph {
-    size_t count;
-    struct op *first, *last;
+    bool owned; /* the library's */
+    struct work work;
+};
+
+/* Addresses that the driver knows. */
+enum fake_range_kind {
+    FAKE_RESERVED,  /* by MemAddressReserve, with memory or without */
+    FAKE_ALLOCATED, /* by MemAlloc */
+    FAKE_REGISTERED,
+    FAKE_PINNED, /* by MemHostAlloc */
+};
+
+struct fake_range {
+    enum fake_range_kind kind;
+    uint64_t address;
+    size_t size;
+    unsigned long long id;
+    int device;
+    struct sl_cu_context *context; /* that it ends with; NULL for a reservation */
+    struct fake_memory *memory;    /* that is mapped here */
+    unsigned char access[FAKE_GPUS];
+    char *view; /* where the GPU sees it, if not here */
+    struct fake_range *next;
 };
 
 #define STREAM_MAGIC UINT64_C(0x53747265616d2121)
@@ -100,11 +145,13 @@ extern pthread_cond_t fake_changed; /* work was done, or is to do */
 extern struct sl_cu_context *fake_contexts;
 extern struct sl_cu_stream *fake_streams;
 extern struct capture *fake_captures;
+extern struct fake_range *fake_ranges;
 extern struct fake_things fake_living;
 
 /* Of the calling thread. */
 struct fake_thread {
     bool library; /* the call that runs is the library's */
+    bool gpu;     /* it is the GPU's own, which calls a function of the host's */
     enum fake_function function;
     int depth, mode;
     struct sl_cu_context *stack[16];
@@ -122,25 +169,60 @@ struct sl_cu_stream *fake_stream(struct sl_cu_stream *handle, bool looking, int 
 struct sl_cu_stream *fake_stream_new(struct sl_cu_context *context, unsigned flags, int priority);
 void fake_stream_end(struct sl_cu_stream *stream);
 void fake_events_end(struct sl_cu_context *context);
+struct sl_cu_event *fake_event_new(struct sl_cu_context *context, unsigned flags);
+bool fake_event_usable(struct sl_cu_event *event, int *code);
+void fake_modules_end(struct sl_cu_context *context);
+int fake_event_share(struct sl_cu_event *event); /* if its flags say so */
+void fake_event_unshare(struct sl_cu_event *event);
 
 /* Queues a copy of an operation, or puts it into the graph that the stream captures. */
+int fake_queue_on(struct sl_cu_stream *handle, const struct op *ops, unsigned count);
 int fake_queue(struct sl_cu_stream *stream, const struct op *op);
+void fake_append(struct work *work, const struct op *op); /* a copy of it */
 /* For work that only counts: the point that must be reached. */
 uint64_t fake_tail(struct sl_cu_stream *stream);
 /* Waits without the lock until the point is reached, or the context dies. */
 int fake_wait(struct sl_cu_stream *stream, uint64_t id);
 
+/* Waits for all that is queued in a context. */
+int fake_wait_all(struct sl_cu_context *context);
+
+/* The thread's current context, whatever its state; NULL: none. */
+struct sl_cu_context *fake_thread_context(void);
+
 /* The thread that does the work runs while there is a context. */
 void fake_gpu_start(void);
 void fake_gpu_stop(void); /* with the lock, which it lets go meanwhile */
 
+/* Waits until the GPU touches no memory; it does not begin before the lock is let go. */
+void fake_pause(void);
+
 /* This thread did something that no capture bears: breaks those that see it. True if there were
  * any. */
 bool fake_break_captures(void);
-void fake_graph_free(struct sl_cu_graph *graph);
 
-/* May the GPU store there? */
-bool fake_writable(uint64_t address, size_t size);
+/* ---- the machine ---- */
+
+/* The GPUs of the machine that this process sees, in its order; how many. */
+int fake_places(int places[FAKE_GPUS]);
+int fake_place(int device); /* -1: there is no such GPU */
+
+/* Has it this ability? Whoever uses one that is not there has not asked. */
+bool fake_can(int attribute);
+
+/* ---- memory ---- */
+
+struct fake_range *fake_range_add(enum fake_range_kind kind, uint64_t address, size_t size);
+struct fake_range *fake_range_at(uint64_t address); /* NULL: nobody's */
+void fake_range_end(struct fake_range *range);
+int fake_free(enum fake_range_kind kind, uint64_t address);
+void fake_memory_end(struct sl_cu_context *context);
+
+/* Where the CPU sees what the GPU sees at an address. NULL: it may not do that with all of it. */
+void *fake_see(int device, uint64_t address, size_t size, bool writing);
+
+/* The same for the two sides of a copy, whose engines also reach memory of other GPUs. */
+void *fake_copy_end(const struct op *op, int device, bool writing);
 
 int64_t fake_now(void);
 

@@ -1,59 +1,66 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory. A GPU's is a memfd, so that what another process maps is really shared, what is read-only
+ * A GPU's memory: a memfd, so that what another process maps is really shared, what is read-only
  * really is, and a pointer into it works here as it stands.
  */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "fake/inside.h"
 
-/* Handles, reservations with what is mapped into them, and registrations, in one list each. */
-struct piece {
-    uint64_t address; /* of a handle: its descriptor */
+/* What a handle of the driver stands for. It lives as long as a handle or a mapping of it. */
+struct fake_memory {
+    int fd, device;
     size_t size;
-    bool mapped, writable, registered, imported;
-    struct piece *next;
+    bool imported, released;
+    long mappings;
+    struct fake_memory *next;
 };
 
-static struct piece *handles, *ranges;
-static size_t used;
+static struct fake_memory *memories;
+static size_t used[FAKE_GPUS];
 
-static struct piece *add(struct piece **list, uint64_t address, size_t size)
+/* The GPU's number in the machine is in the name: an importer has nothing else of it. */
+#define NAME "fake memory of GPU "
+
+static struct fake_memory *add(int fd, int device, size_t size)
 {
-    struct piece *piece = calloc(1, sizeof *piece);
-    if (!piece)
+    struct fake_memory *memory = calloc(1, sizeof *memory);
+    if (!memory)
         abort();
-    *piece = (struct piece){ .address = address, .size = size, .next = *list };
-    *list = piece;
-    return piece;
+    *memory = (struct fake_memory){ .fd = fd, .device = device, .size = size, .next = memories };
+    memories = memory;
+    fake_living.handles++;
+    return memory;
 }
 
-static struct piece *find(struct piece *list, uint64_t address)
+static struct fake_memory *memory_of(uint64_t handle)
 {
-    while (list && !(address - list->address < list->size))
-        list = list->next;
-    return list;
+    for (struct fake_memory *m = memories; m; m = m->next)
+        if ((uintptr_t)m == handle && !m->released)
+            return m;
+    fake_break_rule("on a handle of memory that is none, or not any more");
+    return NULL;
 }
 
-static void take_out(struct piece **list, struct piece *piece)
+static void end_if_unused(struct fake_memory *memory)
 {
-    while (*list != piece)
-        list = &(*list)->next;
-    *list = piece->next;
-    free(piece);
-}
+    struct fake_memory **at = &memories;
 
-bool fake_writable(uint64_t address, size_t size)
-{
-    /* Also a misaligned word is no word. */
-    struct piece *piece = find(ranges, address);
-
-    return address % size == 0 && piece && piece->writable;
+    if (!memory->released || memory->mappings)
+        return;
+    close(memory->fd);
+    if (!memory->imported)
+        used[memory->device] -= memory->size;
+    while (*at != memory)
+        at = &(*at)->next;
+    *at = memory->next;
+    free(memory);
 }
 
 int fake_cuMemGetInfo(size_t *unused, size_t *total)
@@ -61,9 +68,10 @@ int fake_cuMemGetInfo(size_t *unused, size_t *total)
     int code;
 
     pthread_mutex_lock(&fake_lock);
-    if (fake_current(&code)) {
+    struct sl_cu_context *context = fake_current(&code);
+    if (context) {
         *total = fake_machine.memory;
-        *unused = fake_machine.memory - used;
+        *unused = fake_machine.memory - used[context->device];
     }
     pthread_mutex_unlock(&fake_lock);
     return code;
@@ -77,29 +85,37 @@ int fake_cuMemGetAllocationGranularity(size_t *unit, const struct sl_cu_allocati
     return what->type == SL_CU_ALLOCATION_PINNED ? SL_CU_OK : SL_CU_INVALID_VALUE;
 }
 
+static int refuse(size_t size, const struct sl_cu_allocation *what, unsigned long long flags)
+{
+    if (!fake_can(SL_CU_CAN_MAP_MEMORY) ||
+        (what->handle_types == SL_CU_HANDLE_POSIX_FD && !fake_can(SL_CU_CAN_EXPORT_FD)))
+        return SL_CU_NOT_SUPPORTED;
+    if (flags || !size || size % fake_machine.unit || what->type != SL_CU_ALLOCATION_PINNED ||
+        (what->handle_types && what->handle_types != SL_CU_HANDLE_POSIX_FD) ||
+        what->location.type != SL_CU_LOCATION_DEVICE)
+        return SL_CU_INVALID_VALUE;
+    if (fake_place(what->location.id) < 0)
+        return SL_CU_INVALID_DEVICE;
+    return size > fake_machine.memory - used[what->location.id] ? SL_CU_OUT_OF_MEMORY : 0;
+}
+
 int fake_cuMemCreate(uint64_t *handle, size_t size, const struct sl_cu_allocation *what,
                      unsigned long long flags)
 {
+    char name[sizeof NAME + 12];
     int code;
 
     pthread_mutex_lock(&fake_lock);
-    if (!fake_current(&code))
-        goto done;
-    if (flags || !size || size % fake_machine.unit || what->type != SL_CU_ALLOCATION_PINNED ||
-        what->handle_types != SL_CU_HANDLE_POSIX_FD || what->location.type != SL_CU_LOCATION_DEVICE)
-        code = SL_CU_INVALID_VALUE;
-    else if (size > fake_machine.memory - used)
-        code = SL_CU_OUT_OF_MEMORY;
-    if (code)
-        goto done;
-    int fd = memfd_create("fake GPU memory", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, (off_t)size))
-        abort();
-    struct piece *piece = add(&handles, (uint64_t)fd, size);
-    used += size;
-    fake_living.handles++;
-    *handle = (uintptr_t)piece;
-done:
+    if (fake_current(&code))
+        code = refuse(size, what, flags);
+    if (code == 0) {
+        snprintf(name, sizeof name, NAME "%d", fake_place(what->location.id));
+        int fd = memfd_create(name, MFD_CLOEXEC);
+        if (fd < 0 || ftruncate(fd, (off_t)size))
+            abort();
+        *handle = (uintptr_t)add(fd, what->location.id, size);
+        used[what->location.id] += size;
+    }
     pthread_mutex_unlock(&fake_lock);
     return code;
 }
@@ -107,46 +123,74 @@ done:
 int fake_cuMemRelease(uint64_t handle)
 {
     pthread_mutex_lock(&fake_lock);
-    struct piece *piece = (struct piece *)(uintptr_t)handle;
-    close((int)piece->address);
-    if (!piece->imported)
-        used -= piece->size; /* sooner than a GPU, which counts mappings too */
-    fake_living.handles--;
-    take_out(&handles, piece);
+    struct fake_memory *memory = memory_of(handle);
+    if (memory) {
+        fake_living.handles--;
+        memory->released = true;
+        end_if_unused(memory);
+    }
     pthread_mutex_unlock(&fake_lock);
-    return SL_CU_OK;
+    return memory ? SL_CU_OK : SL_CU_INVALID_VALUE;
 }
 
 int fake_cuMemExportToShareableHandle(void *shareable, uint64_t handle, int type,
                                       unsigned long long flags)
 {
-    struct piece *piece = (struct piece *)(uintptr_t)handle;
-    int fd = type == SL_CU_HANDLE_POSIX_FD && !flags ? fcntl((int)piece->address, F_DUPFD, 3) : -1;
-
+    pthread_mutex_lock(&fake_lock);
+    struct fake_memory *memory = memory_of(handle);
+    int fd = memory && type == SL_CU_HANDLE_POSIX_FD && !flags ? fcntl(memory->fd, F_DUPFD, 3) : -1;
+    pthread_mutex_unlock(&fake_lock);
     if (fd < 0)
         return SL_CU_INVALID_VALUE;
     *(int *)shareable = fd;
     return SL_CU_OK;
 }
 
+/* Whose memory a descriptor is: the GPU's number in the machine; -1: it is no memory. */
+static int owner_of(int fd, size_t *size)
+{
+    static const char begin[] = "/memfd:" NAME;
+    char link[64], name[sizeof begin + 32];
+    struct stat status;
+
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, name, sizeof name - 1);
+    if (length < (ssize_t)sizeof begin || strncmp(name, begin, sizeof begin - 1) != 0 ||
+        fstat(fd, &status) != 0)
+        return -1;
+    name[length] = 0;
+    *size = (size_t)status.st_size;
+    return atoi(name + sizeof begin - 1);
+}
+
 int fake_cuMemImportFromShareableHandle(uint64_t *handle, void *shareable, int type)
 {
-    struct stat status;
-    int fd = fcntl((int)(intptr_t)shareable, F_DUPFD_CLOEXEC, 3);
+    size_t size = 0;
+    int code = SL_CU_INVALID_VALUE, device = 0;
 
-    if (fd < 0 || type != SL_CU_HANDLE_POSIX_FD || fstat(fd, &status) || !S_ISREG(status.st_mode)) {
-        fake_break_rule("a descriptor that is no memory was given to the driver");
-        if (fd >= 0)
-            close(fd);
-        return SL_CU_INVALID_VALUE;
-    }
     pthread_mutex_lock(&fake_lock);
-    struct piece *piece = add(&handles, (uint64_t)fd, (size_t)status.st_size);
-    piece->imported = true;
-    fake_living.handles++;
-    *handle = (uintptr_t)piece;
+    int place = type == SL_CU_HANDLE_POSIX_FD ? owner_of((int)(intptr_t)shareable, &size) : -1;
+    if (place < 0) {
+        fake_break_rule("a descriptor that is no memory was given to the driver");
+        goto done;
+    }
+    while (device < FAKE_GPUS && fake_place(device) != place)
+        device++;
+    if (device == FAKE_GPUS) { /* CUDA_VISIBLE_DEVICES hides it */
+        code = SL_CU_INVALID_DEVICE;
+        goto done;
+    }
+    int fd = fcntl((int)(intptr_t)shareable, F_DUPFD_CLOEXEC, 3);
+    if (fd >= 0 && fake_current(&code)) {
+        struct fake_memory *memory = add(fd, device, size);
+        memory->imported = true;
+        *handle = (uintptr_t)memory;
+    } else if (fd >= 0) {
+        close(fd);
+    }
+done:
     pthread_mutex_unlock(&fake_lock);
-    return SL_CU_OK;
+    return code;
 }
 
 int fake_cuMemAddressReserve(uint64_t *address, size_t size, size_t alignment, uint64_t wish,
@@ -154,16 +198,27 @@ int fake_cuMemAddressReserve(uint64_t *address, size_t size, size_t alignment, u
 {
     (void)alignment;
     (void)wish;
-    (void)flags;
+    if (flags || !size || size % fake_machine.unit)
+        return SL_CU_INVALID_VALUE;
     void *at = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED)
         return SL_CU_OUT_OF_MEMORY;
     pthread_mutex_lock(&fake_lock);
-    add(&ranges, (uintptr_t)at, size);
+    fake_range_add(FAKE_RESERVED, (uintptr_t)at, size);
     fake_living.reservations++;
     pthread_mutex_unlock(&fake_lock);
     *address = (uintptr_t)at;
     return SL_CU_OK;
+}
+
+/* The reservation that is just this; NULL: none. */
+static struct fake_range *reservation(uint64_t address, size_t size)
+{
+    struct fake_range *range = fake_range_at(address);
+
+    return range && range->kind == FAKE_RESERVED && range->address == address && range->size == size
+               ? range
+               : NULL;
 }
 
 int fake_cuMemAddressFree(uint64_t address, size_t size)
@@ -171,10 +226,10 @@ int fake_cuMemAddressFree(uint64_t address, size_t size)
     int code = SL_CU_INVALID_VALUE;
 
     pthread_mutex_lock(&fake_lock);
-    struct piece *range = find(ranges, address);
-    if (range && range->size == size && !range->mapped && !range->registered) {
+    struct fake_range *range = reservation(address, size);
+    if (range && !range->memory) {
         munmap((void *)(uintptr_t)address, size);
-        take_out(&ranges, range);
+        fake_range_end(range);
         fake_living.reservations--;
         code = SL_CU_OK;
     }
@@ -185,16 +240,17 @@ int fake_cuMemAddressFree(uint64_t address, size_t size)
 int fake_cuMemMap(uint64_t address, size_t size, size_t offset, uint64_t handle,
                   unsigned long long flags)
 {
-    struct piece *piece = (struct piece *)(uintptr_t)handle;
     int code = SL_CU_INVALID_VALUE;
 
-    (void)flags;
     pthread_mutex_lock(&fake_lock);
-    struct piece *range = find(ranges, address);
-    if (range && !range->mapped && range->size == size && piece->size == size && offset == 0 &&
-        mmap((void *)(uintptr_t)address, size, PROT_NONE, MAP_SHARED | MAP_FIXED,
-             (int)piece->address, 0) != MAP_FAILED) {
-        range->mapped = true;
+    struct fake_memory *memory = memory_of(handle);
+    struct fake_range *range = reservation(address, size);
+    if (memory && range && !range->memory && memory->size == size && offset == 0 && !flags &&
+        mmap((void *)(uintptr_t)address, size, PROT_NONE, MAP_SHARED | MAP_FIXED, memory->fd, 0) !=
+            MAP_FAILED) {
+        range->memory = memory;
+        range->device = memory->device;
+        memory->mappings++;
         fake_living.mappings++;
         code = SL_CU_OK;
     }
@@ -202,16 +258,28 @@ int fake_cuMemMap(uint64_t address, size_t size, size_t offset, uint64_t handle,
     return code;
 }
 
+static void forget_view(struct fake_range *range)
+{
+    if (range->view)
+        munmap(range->view, range->size);
+    range->view = NULL;
+}
+
 int fake_cuMemUnmap(uint64_t address, size_t size)
 {
     int code = SL_CU_INVALID_VALUE;
 
     pthread_mutex_lock(&fake_lock);
-    struct piece *range = find(ranges, address);
-    if (range && range->mapped && range->size == size) {
+    fake_pause();
+    struct fake_range *range = reservation(address, size);
+    if (range && range->memory) {
         mmap((void *)(uintptr_t)address, size, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-        range->mapped = range->writable = false;
+        forget_view(range);
+        memset(range->access, 0, sizeof range->access);
+        range->memory->mappings--;
+        end_if_unused(range->memory);
+        range->memory = NULL;
         fake_living.mappings--;
         code = SL_CU_OK;
     }
@@ -219,124 +287,138 @@ int fake_cuMemUnmap(uint64_t address, size_t size)
     return code;
 }
 
+/* May the GPU `device` have this access to memory of `owner`? */
+static int check_access(int owner, const struct sl_cu_access *who)
+{
+    if (who->location.type != SL_CU_LOCATION_DEVICE ||
+        (who->flags && who->flags != SL_CU_ACCESS_READ && who->flags != SL_CU_ACCESS_READ_WRITE))
+        return SL_CU_INVALID_VALUE;
+    if (fake_place(who->location.id) < 0)
+        return SL_CU_INVALID_DEVICE;
+    if (who->location.id == owner || fake_machine.peers)
+        return 0;
+    fake_break_rule("for a GPU that cannot reach this memory");
+    return SL_CU_INVALID_DEVICE;
+}
+
+/* What the CPU may do is what the most powerful of the GPUs may. */
+static void protect(struct fake_range *range)
+{
+    int rights = 0;
+
+    for (int i = 0; i < FAKE_GPUS; i++)
+        rights |= range->access[i] == SL_CU_ACCESS_READ_WRITE ? PROT_READ | PROT_WRITE
+                  : range->access[i] == SL_CU_ACCESS_READ     ? PROT_READ
+                                                              : 0;
+    forget_view(range);
+    if (fake_machine.apart && rights) {
+        void *view = mmap(NULL, range->size, rights, MAP_SHARED, range->memory->fd, 0);
+        if (view == MAP_FAILED)
+            abort();
+        range->view = view;
+    } else {
+        mprotect((void *)(uintptr_t)range->address, range->size, rights);
+    }
+}
+
 int fake_cuMemSetAccess(uint64_t address, size_t size, const struct sl_cu_access *who, size_t count)
 {
     int code = SL_CU_INVALID_VALUE;
 
     pthread_mutex_lock(&fake_lock);
-    struct piece *range = find(ranges, address);
-    if (range && range->mapped && range->size == size && count == 1 &&
-        who->location.type == SL_CU_LOCATION_DEVICE) {
-        range->writable = who->flags == SL_CU_ACCESS_READ_WRITE;
-        mprotect((void *)(uintptr_t)address, size, PROT_READ | (range->writable ? PROT_WRITE : 0));
-        code = SL_CU_OK;
-    }
+    fake_pause();
+    struct fake_range *range = reservation(address, size);
+    if (range && range->memory && count)
+        code = 0;
+    for (size_t i = 0; i < count && code == 0; i++)
+        code = check_access(range->memory->device, &who[i]);
+    for (size_t i = 0; i < count && code == 0; i++)
+        range->access[who[i].location.id] = (unsigned char)who[i].flags;
+    if (code == 0)
+        protect(range);
     pthread_mutex_unlock(&fake_lock);
     return code;
 }
+
+/* ---- memory of one context, in one process ---- */
 
 int fake_cuMemAlloc(uint64_t *address, size_t size)
 {
-    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED)
-        return SL_CU_OUT_OF_MEMORY;
-    pthread_mutex_lock(&fake_lock);
-    add(&ranges, (uintptr_t)at, size)->writable = true;
-    pthread_mutex_unlock(&fake_lock);
-    *address = (uintptr_t)at;
-    return SL_CU_OK;
-}
-
-int fake_cuMemFree(uint64_t address)
-{
-    pthread_mutex_lock(&fake_lock);
-    struct piece *range = find(ranges, address);
-    if (range) {
-        munmap((void *)(uintptr_t)address, range->size);
-        take_out(&ranges, range);
-    }
-    pthread_mutex_unlock(&fake_lock);
-    return range ? SL_CU_OK : SL_CU_INVALID_VALUE;
-}
-
-/* ---- memory of the host ---- */
-
-/* Is all of it mapped here, and may it be written? */
-static bool look(uint64_t address, size_t size, bool *writable)
-{
-    FILE *maps = fopen("/proc/self/maps", "re");
-    unsigned long from, to;
-    char access[8], line[400];
-    bool found = false;
-
-    while (maps && !found && fgets(line, sizeof line, maps)) {
-        if (sscanf(line, "%lx-%lx %7s", &from, &to, access) != 3)
-            continue;
-        found = from <= address && address + size <= to && access[0] == 'r';
-        *writable = access[1] == 'w';
-    }
-    if (maps)
-        fclose(maps);
-    return found;
-}
-
-int fake_cuMemHostRegister(void *address, size_t size, unsigned flags)
-{
-    uint64_t at = (uintptr_t)address;
-    bool writable = false;
-    int code;
-
-    pthread_mutex_lock(&fake_lock);
-    if (!fake_current(&code))
-        goto done;
-    if (find(ranges, at) || find(ranges, at + size - 1))
-        code = SL_CU_ALREADY_REGISTERED;
-    else if (!look(at, size, &writable) || (!writable && !(flags & SL_CU_HOST_READ_ONLY)))
-        code = SL_CU_INVALID_VALUE;
-    if (code == 0) {
-        struct piece *piece = add(&ranges, at, size);
-        piece->registered = true;
-        piece->writable = !(flags & SL_CU_HOST_READ_ONLY);
-        fake_living.registrations++;
-    }
-done:
-    pthread_mutex_unlock(&fake_lock);
-    return code;
-}
-
-int fake_cuMemHostUnregister(void *address)
-{
-    uint64_t at = (uintptr_t)address;
-    bool writable;
     int code;
 
     pthread_mutex_lock(&fake_lock);
     struct sl_cu_context *context = fake_current(&code);
-    if (!context)
-        goto done;
-    for (struct sl_cu_stream *s = fake_streams; s; s = s->next) /* as a GPU does */
-        if (s->context == context)
-            fake_wait(s, s->last_id);
-    struct piece *piece = find(ranges, at);
-    if (!piece || !piece->registered || piece->address != at) {
-        code = SL_CU_NOT_REGISTERED;
-        goto done;
+    if (context && (!size || size > fake_machine.memory - used[context->device]))
+        code = size ? SL_CU_OUT_OF_MEMORY : SL_CU_INVALID_VALUE;
+    if (code == 0) {
+        int rights = fake_machine.apart ? PROT_NONE : PROT_READ | PROT_WRITE;
+        int fd = memfd_create("fake allocation", MFD_CLOEXEC);
+        if (fd < 0 || ftruncate(fd, (off_t)size))
+            abort();
+        void *at = mmap(NULL, size, rights, MAP_SHARED, fd, 0);
+        void *view = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        close(fd);
+        if (at == MAP_FAILED || view == MAP_FAILED)
+            abort();
+        struct fake_range *range = fake_range_add(FAKE_ALLOCATED, (uintptr_t)at, size);
+        range->view = view;
+        range->device = context->device;
+        range->context = context;
+        range->access[context->device] = SL_CU_ACCESS_READ_WRITE;
+        used[context->device] += size;
+        *address = (uintptr_t)at;
     }
-    if (!look(at, piece->size, &writable))
-        fake_break_rule("unmapped before it was unregistered");
-    take_out(&ranges, piece);
-    fake_living.registrations--;
-done:
     pthread_mutex_unlock(&fake_lock);
     return code;
 }
 
-int fake_cuMemHostGetDevicePointer(uint64_t *device, void *host, unsigned flags)
+static void free_range(struct fake_range *range)
 {
-    (void)flags;
+    munmap((void *)(uintptr_t)range->address, range->size);
+    forget_view(range);
+    if (range->kind == FAKE_ALLOCATED)
+        used[range->device] -= range->size;
+    else
+        fake_living.pinned--;
+    fake_range_end(range);
+}
+
+int fake_free(enum fake_range_kind kind, uint64_t address)
+{
+    int code;
+
     pthread_mutex_lock(&fake_lock);
-    struct piece *piece = find(ranges, (uintptr_t)host);
-    *device = (uintptr_t)host;
+    struct sl_cu_context *context = fake_current(&code);
+    if (context)
+        code = fake_wait_all(context); /* as a GPU does */
+    struct fake_range *range = fake_range_at(address);
+    if (code == 0 && (!range || range->kind != kind || range->address != address))
+        code = SL_CU_INVALID_VALUE;
+    if (code == 0) {
+        fake_pause();
+        free_range(range);
+    }
     pthread_mutex_unlock(&fake_lock);
-    return piece && piece->registered ? SL_CU_OK : SL_CU_INVALID_VALUE;
+    return code;
+}
+
+int fake_cuMemFree(uint64_t address)
+{
+    return fake_free(FAKE_ALLOCATED, address);
+}
+
+void fake_memory_end(struct sl_cu_context *context)
+{
+    struct fake_range *range = fake_ranges;
+
+    while (range) {
+        struct fake_range *next = range->next;
+        if (range->context == context && range->kind == FAKE_REGISTERED) {
+            fake_living.registrations--;
+            fake_range_end(range);
+        } else if (range->context == context && range->kind != FAKE_RESERVED) {
+            free_range(range);
+        }
+        range = next;
+    }
 }

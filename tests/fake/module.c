@@ -2,45 +2,112 @@
  *
  * The kernels of gpu/kernels.c, which the thread of gpu.c does by itself.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "fake/inside.h"
 
-struct cu_module {
-    int unused;
-};
-
-struct cu_function {
+static const struct {
     const char *name;
     enum op_kind kind;
-};
-
-static struct cu_module module;
-static struct cu_function functions[] = {
+} kernels[] = {
     { "spin", OP_SPIN },
     { "fill", OP_FILL },
     { "check", OP_CHECK },
     { "store", OP_STORE },
 };
+#define KERNELS (sizeof kernels / sizeof *kernels)
 
-int fake_cuModuleLoadData(struct cu_module **loaded, const void *image)
+struct sl_cu_function {
+    struct sl_cu_module *module;
+    enum op_kind kind;
+};
+
+/* Stays for good, so that a use after its end is seen. */
+struct sl_cu_module {
+    struct sl_cu_context *context;
+    unsigned long long life; /* of the context */
+    bool owned, ended;
+    struct sl_cu_function functions[KERNELS];
+    struct sl_cu_module *next;
+};
+
+static struct sl_cu_module *modules;
+
+int fake_cuModuleLoadData(struct sl_cu_module **loaded, const void *image)
 {
+    int code;
+
     (void)image;
-    *loaded = &module;
-    return SL_CU_OK;
+    pthread_mutex_lock(&fake_lock);
+    struct sl_cu_context *context = fake_current(&code);
+    if (context)
+        code = fake_wait_all(context); /* as a GPU does */
+    if (code == 0) {
+        struct sl_cu_module *module = calloc(1, sizeof *module);
+        if (!module)
+            abort();
+        *module = (struct sl_cu_module){
+            .context = context, .life = context->id, .owned = fake_thread.library, .next = modules
+        };
+        for (size_t i = 0; i < KERNELS; i++)
+            module->functions[i] = (struct sl_cu_function){ module, kernels[i].kind };
+        fake_living.modules += module->owned;
+        *loaded = modules = module;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return code;
 }
 
-int fake_cuModuleGetFunction(struct cu_function **function, struct cu_module *from,
+/* With its context a module ends. */
+static bool usable(const struct sl_cu_module *module)
+{
+    return !module->ended && module->context->alive && module->context->id == module->life;
+}
+
+int fake_cuModuleUnload(struct sl_cu_module *module)
+{
+    int code;
+
+    pthread_mutex_lock(&fake_lock);
+    if (fake_current(&code) && !usable(module)) {
+        fake_break_rule("of a module that is none any more");
+        code = SL_CU_INVALID_HANDLE;
+    }
+    if (code == 0) {
+        module->ended = true;
+        fake_living.modules -= module->owned;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+void fake_modules_end(struct sl_cu_context *context)
+{
+    for (struct sl_cu_module *m = modules; m; m = m->next) {
+        if (m->context != context || m->ended)
+            continue;
+        m->ended = true;
+        fake_living.modules -= m->owned;
+    }
+}
+
+int fake_cuModuleGetFunction(struct sl_cu_function **function, struct sl_cu_module *module,
                              const char *name)
 {
-    (void)from;
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        if (strcmp(functions[i].name, name) == 0) {
-            *function = &functions[i];
-            return SL_CU_OK;
+    int code = SL_CU_NOT_FOUND;
+
+    pthread_mutex_lock(&fake_lock);
+    if (!usable(module))
+        code = SL_CU_INVALID_HANDLE;
+    for (size_t i = 0; i < KERNELS && code == SL_CU_NOT_FOUND; i++) {
+        if (strcmp(kernels[i].name, name) == 0) {
+            *function = &module->functions[i];
+            code = 0;
         }
     }
-    return SL_CU_INVALID_VALUE;
+    pthread_mutex_unlock(&fake_lock);
+    return code;
 }
 
 static uint64_t wide(void *argument)
@@ -57,7 +124,7 @@ static uint32_t narrow(void *argument)
     return value;
 }
 
-int fake_cuLaunchKernel(struct cu_function *function, unsigned gx, unsigned gy, unsigned gz,
+int fake_cuLaunchKernel(struct sl_cu_function *function, unsigned gx, unsigned gy, unsigned gz,
                         unsigned bx, unsigned by, unsigned bz, unsigned shared,
                         struct sl_cu_stream *handle, void **arguments, void **extra)
 {
@@ -75,7 +142,9 @@ int fake_cuLaunchKernel(struct cu_function *function, unsigned gx, unsigned gy, 
     }
     pthread_mutex_lock(&fake_lock);
     struct sl_cu_stream *stream = fake_stream(handle, false, &code);
-    if (stream)
+    if (stream && (!usable(function->module) || function->module->context != stream->context))
+        code = SL_CU_INVALID_HANDLE;
+    if (code == 0)
         code = fake_queue(stream, &op);
     pthread_mutex_unlock(&fake_lock);
     return code;

@@ -10,10 +10,12 @@ struct sl_cu_stream *fake_streams;
 
 struct sl_cu_stream *fake_stream_new(struct sl_cu_context *context, unsigned flags, int priority)
 {
+    static unsigned long long ids;
     struct sl_cu_stream *stream = calloc(1, sizeof *stream);
     if (!stream)
         abort();
     *stream = (struct sl_cu_stream){ .magic = STREAM_MAGIC,
+                                     .id = ++ids,
                                      .context = context,
                                      .flags = flags,
                                      .priority = priority,
@@ -29,15 +31,15 @@ void fake_stream_end(struct sl_cu_stream *stream)
     if (!stream->ended && stream->owned)
         fake_living.streams--;
     stream->ended = true;
-    while (stream->first && !stream->context->alive) {
-        struct op *op = stream->first;
-        stream->first = op->next;
+    while (stream->work.first && !stream->context->alive) {
+        struct op *op = stream->work.first;
+        stream->work.first = op->next;
         free(op);
     }
     if (!stream->context->alive)
         stream->done_id = stream->last_id;
-    if (!stream->first)
-        stream->last = NULL;
+    if (!stream->work.first)
+        stream->work.last = NULL;
 }
 
 static bool is_default(const struct sl_cu_stream *stream)
@@ -97,26 +99,26 @@ struct sl_cu_stream *fake_stream(struct sl_cu_stream *handle, bool looking, int 
 
 /* ---- work ---- */
 
-static struct op *copy_of(const struct op *op)
+void fake_append(struct work *work, const struct op *op)
 {
     struct op *copy = malloc(sizeof *copy);
+
     if (!copy)
         abort();
     *copy = *op;
     copy->next = NULL;
-    return copy;
+    if (work->last)
+        work->last->next = copy;
+    else
+        work->first = copy;
+    work->last = copy;
+    work->count++;
 }
 
 static void append(struct sl_cu_stream *stream, const struct op *op)
 {
-    struct op *copy = copy_of(op);
-
-    copy->id = ++stream->last_id;
-    if (stream->last)
-        stream->last->next = copy;
-    else
-        stream->first = copy;
-    stream->last = copy;
+    fake_append(&stream->work, op);
+    stream->work.last->id = ++stream->last_id;
 }
 
 static void append_after(struct sl_cu_stream *stream, struct sl_cu_stream *other)
@@ -146,15 +148,9 @@ int fake_queue(struct sl_cu_stream *stream, const struct op *op)
         struct sl_cu_graph *graph = stream->capture->graph;
         if (stream->capture->broken)
             return SL_CU_CAPTURE_INVALIDATED;
-        if (fake_thread.library)
+        if (!stream->capture->owned)
             fake_break_rule("work of the library's went into somebody's graph");
-        struct op *node = copy_of(op);
-        if (graph->last)
-            graph->last->next = node;
-        else
-            graph->first = node;
-        graph->last = node;
-        graph->count++;
+        fake_append(&graph->work, op);
         return SL_CU_OK;
     }
     order(stream);
@@ -180,6 +176,16 @@ int fake_wait(struct sl_cu_stream *stream, uint64_t id)
     if (!context->alive || context->id != life)
         return SL_CU_CONTEXT_IS_DESTROYED;
     return context->error;
+}
+
+int fake_wait_all(struct sl_cu_context *context)
+{
+    int code = context->error;
+
+    for (struct sl_cu_stream *s = fake_streams; s && code == 0; s = s->next)
+        if (s->context == context)
+            code = fake_wait(s, s->last_id);
+    return code;
 }
 
 /* ---- the functions ---- */
@@ -324,7 +330,7 @@ int fake_cuStreamSynchronize(struct sl_cu_stream *handle)
     return code;
 }
 
-static int queue_on(struct sl_cu_stream *handle, const struct op *ops, unsigned count)
+int fake_queue_on(struct sl_cu_stream *handle, const struct op *ops, unsigned count)
 {
     int code;
 
@@ -336,60 +342,20 @@ static int queue_on(struct sl_cu_stream *handle, const struct op *ops, unsigned 
     return code;
 }
 
-int fake_cuStreamWriteValue64(struct sl_cu_stream *stream, uint64_t address, uint64_t value,
-                              unsigned flags)
+int fake_cuStreamGetId(struct sl_cu_stream *handle, unsigned long long *id)
 {
-    union sl_cu_mem_op one = { .write = { SL_CU_MEM_OP_WRITE_64, address, value, 0, 0 } };
+    int code;
 
-    return fake_cuStreamBatchMemOp(stream, 1, &one, flags);
-}
-
-int fake_cuStreamBatchMemOp(struct sl_cu_stream *stream, unsigned count,
-                            union sl_cu_mem_op *operations, unsigned flags)
-{
-    struct op ops[256] = { 0 };
-    bool good = count <= 256;
-
-    (void)flags;
     pthread_mutex_lock(&fake_lock);
-    for (unsigned i = 0; i < count && good; i++)
-        good = operations[i].write.operation == SL_CU_MEM_OP_WRITE_64 &&
-               fake_writable(operations[i].write.address, sizeof(uint64_t));
+    struct sl_cu_stream *stream = fake_stream(handle, true, &code);
+    if (stream)
+        *id = stream->id;
     pthread_mutex_unlock(&fake_lock);
-    if (!good)
-        return SL_CU_INVALID_VALUE;
-    for (unsigned i = 0; i < count; i++) {
-        ops[i].kind = OP_WRITE;
-        ops[i].address = operations[i].write.address;
-        ops[i].value = operations[i].write.value;
-    }
-    return queue_on(stream, ops, count);
+    return code;
 }
 
-int fake_cuStreamWaitValue64(struct sl_cu_stream *stream, uint64_t address, uint64_t value,
-                             unsigned flags)
+int fake_cuLaunchHostFunc(struct sl_cu_stream *stream, void (*function)(void *data), void *data)
 {
-    (void)flags;
-    return queue_on(stream, &(struct op){ .kind = OP_HOLD, .address = address, .value = value }, 1);
-}
-
-int fake_cuMemsetD8Async(uint64_t address, unsigned char value, size_t size,
-                         struct sl_cu_stream *stream)
-{
-    pthread_mutex_lock(&fake_lock);
-    bool good = fake_writable(address, 1);
-    pthread_mutex_unlock(&fake_lock);
-    if (!good)
-        return SL_CU_INVALID_VALUE;
-    return queue_on(
-        stream, &(struct op){ .kind = OP_CLEAR, .address = address, .value = value, .size = size },
-        1);
-}
-
-int fake_cuMemcpyDtoHAsync(void *host, uint64_t device, size_t size, struct sl_cu_stream *stream)
-{
-    return queue_on(
-        stream,
-        &(struct op){ .kind = OP_COPY, .address = (uintptr_t)host, .target = device, .size = size },
-        1);
+    return fake_queue_on(stream,
+                         &(struct op){ .kind = OP_CALL, .function = function, .data = data }, 1);
 }

@@ -23,7 +23,7 @@ static void *capture(void *shared)
 {
     struct capturer *capturer = shared;
     struct sl_cu_graph *graph = NULL;
-    struct cu_exec *exec;
+    struct sl_cu_exec *exec;
 
     gpu_use(0);
     struct sl_cu_stream *stream = gpu_stream(capturer->flags);
@@ -232,7 +232,7 @@ static struct scene capturing(void)
 static size_t ended(struct scene *scene, int replays)
 {
     struct sl_cu_graph *graph;
-    struct cu_exec *exec;
+    struct sl_cu_exec *exec;
     size_t nodes;
 
     CU(StreamEndCapture, scene->native, &graph);

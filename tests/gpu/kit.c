@@ -162,13 +162,13 @@ struct sl_cu_stream *gpu_native(struct sluice_stream stream)
 
 /* ---- work ---- */
 
-static struct cu_function *kernel(const char *name)
+static struct sl_cu_function *kernel(const char *name)
 {
     static struct {
         unsigned long long context;
-        struct cu_module *module;
+        struct sl_cu_module *module;
     } loaded[8];
-    struct cu_function *function;
+    struct sl_cu_function *function;
     unsigned long long id;
     struct sl_cu_context *now;
     int mode = CAPTURE_RELAXED, i = 0;
