@@ -226,12 +226,14 @@ uint64_t gpu_memory(size_t bytes)
 
 uint64_t gpu_differ(struct sl_cu_stream *stream, uint64_t words, uint64_t count, uint32_t value)
 {
-    uint64_t bad = gpu_memory(4);
     uint32_t found = 77;
+    uint64_t bad;
 
+    CU(MemAlloc, &bad, 4);
     CU(MemsetD8Async, bad, 0, 4, stream);
     launch("check", stream, count, (void *[]){ &words, &count, &value, &bad });
     CU(MemcpyDtoHAsync, &found, bad, 4, stream);
     CU(StreamSynchronize, stream);
+    CU(MemFree, bad);
     return found;
 }
