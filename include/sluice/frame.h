@@ -27,6 +27,7 @@ enum sluice_clock {
 enum sluice_frame_flags {
     SLUICE_FRAME_NEW_SESSION = 1, /* reader: the first frame of a session other than the last one's */
     SLUICE_FRAME_NEW_FORMAT = 2,  /* reader: the first frame of a new generation */
+    SLUICE_FRAME_AHEAD = 4,       /* reader: not ready yet; the stream it was acquired on waits for it */
 };
 
 /* The caller provides the memory; begin and acquire fill it in. */

@@ -79,7 +79,8 @@ struct sluice_reader_info {
                                   looks, over what `taken` grew by, is the average */
     uint64_t latency_max_ns;   /* the longest of the last one to two seconds in which frames were taken */
     uint64_t lease_mean_ns;    /* acquire to release, of the last few leases; at most one in 10 ms is timed */
-    uint64_t reserved;
+    uint32_t ahead;            /* 1: it may take frames ahead of their readiness, by a wait on its GPU */
+    uint32_t parked;           /* streams of its that wait so now */
 };
 
 struct sluice_channel_info {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/format.h"
+#include "core/park.h"
 #include "core/reader.h"
 #include "core/view.h"
 #include "util/hooks.h"
@@ -302,6 +303,50 @@ static int wait_for_memory(struct sluice_reader *reader, uint32_t slot, uint64_t
     return r;
 }
 
+/* ---- ahead ---- */
+
+/* The slot of a frame that the stream waits for from now on, held; SL_LEASE_NONE if the CPU has to wait, or
+ * *result says why not at all. */
+static int take_ahead(struct sluice_reader *reader, struct sluice_stream stream, uint64_t *sequence, int *result)
+{
+    struct sl_session *session = reader->session;
+    const struct sl_page *page = &session->link->page;
+    struct sl_link_memory *memory;
+    int slot = sl_lease_take_ahead(&session->lease, sequence);
+
+    if (slot < 0)
+        return SL_LEASE_NONE;
+    uint64_t from = sl_load(page->own_from, acquire);
+    bool may = from != 0 && *sequence >= from && !sl_load(&session->spoiled[slot], relaxed) &&
+               sl_session_map(session, (uint32_t)slot, session->link->ops->link_record(session->link, (uint32_t)slot),
+                              &memory) == 0 &&
+               sl_park_begin(reader, (uint32_t)slot, *sequence, stream);
+    if (may) {
+        int r = session->sync->await(session->pages, stream, &page->own_ready[slot], *sequence);
+        if (r == 0)
+            return slot;
+        sl_park_cancel(reader, (uint32_t)slot, *sequence);
+        *result = r == SLUICE_AGAIN ? 0 : r; /* a capture that shuts the stream ends: meanwhile the CPU waits */
+    }
+    sl_lease_end(&session->lease, (uint32_t)slot);
+    return SL_LEASE_NONE;
+}
+
+static int try_ahead(struct sluice_reader *reader, struct sluice_stream stream, struct sluice_frame *frame)
+{
+    uint64_t sequence;
+    int r = 0, slot = take_ahead(reader, stream, &sequence, &r);
+
+    if (slot < 0)
+        return r != 0 ? r : SLUICE_TIMEOUT;
+    r = make_frame(reader, (uint32_t)slot, sequence, stream, frame);
+    if (r == 0)
+        frame->flags |= SLUICE_FRAME_AHEAD;
+    else
+        sl_lease_end(&reader->session->lease, (uint32_t)slot); /* the stream waits in vain, and harms nobody */
+    return r;
+}
+
 /* ---- acquire ---- */
 
 /* 0, SLUICE_TIMEOUT when there is nothing to take, or why it could not be. */
@@ -317,6 +362,9 @@ static int try_take(struct sluice_reader *reader, struct sluice_stream stream, i
         return SLUICE_TIMEOUT;
     sl_session_prune(reader);
     want = sl_lease_want(&session->lease);
+    if (session->ahead && stream.id != SLUICE_ON_CPU.id && look_at(session) == SL_LEASE_SOON &&
+        (r = try_ahead(reader, stream, frame)) != SLUICE_TIMEOUT)
+        return r;
     while ((slot = sl_lease_take(&session->lease, &sequence)) == SL_LEASE_RETRY) {
         if (++retries % RETRIES_BEFORE_YIELD != 0)
             continue;
@@ -418,7 +466,7 @@ static int acquire(struct sluice_reader *reader, struct sluice_stream stream, in
 
     for (;;) {
         sl_session_attend(reader);
-        if ((r = check_device(reader, stream)) != 0)
+        if ((r = check_device(reader, stream)) != 0 || (r = sl_park_tell(reader)) != 0)
             return r;
         if (!free_entry(reader)) {
             if (!sl_release_queued(reader))

@@ -87,29 +87,56 @@ static int next_ready(struct sl_lease *lease, uint64_t want, uint64_t *sequence)
     return SL_LEASE_RETRY;
 }
 
+/* R2 and R3, I2. */
+static int hold(struct sl_lease *lease, int s, uint64_t q)
+{
+    SL_KILL_POINT("before_lease");
+    sl_store(&lease->page.lease[s], q, seq_cst); /* R2, I2 */
+    SL_KILL_POINT("after_lease");
+    if (sl_load(&lease->words.slot_seq[s], seq_cst) == q) /* R3 */
+        return s;
+    sl_store(&lease->page.lease[s], 0, release); /* R4 */
+    lease->retries++;
+    /* Beyond our depth, or it would not have been marked. Whoever else holds it may make the writer
+     * mark and restore it again and again: we go on behind it. */
+    if (lease->mode == SLUICE_IN_ORDER)
+        lease->given_up = q;
+    return SL_LEASE_RETRY;
+}
+
 int sl_lease_take(struct sl_lease *lease, uint64_t *sequence)
 {
     uint64_t want = sl_lease_want(lease), q = 0;
     bool in_order = lease->mode == SLUICE_IN_ORDER;
     int s = in_order ? next_ready(lease, want, &q) : newest_ready(&lease->words, want, &q); /* R1, I1 */
 
-    if (s < 0) {
-        lease->retries += s == SL_LEASE_RETRY;
-        return s;
-    }
-    SL_KILL_POINT("before_lease");
-    sl_store(&lease->page.lease[s], q, seq_cst); /* R2, I2 */
-    SL_KILL_POINT("after_lease");
-    if (sl_load(&lease->words.slot_seq[s], seq_cst) != q) { /* R3 */
-        sl_store(&lease->page.lease[s], 0, release);        /* R4 */
-        lease->retries++;
-        /* Beyond our depth, or it would not have been marked. Whoever else holds it may make the writer
-         * mark and restore it again and again: we go on behind it. */
-        if (in_order)
-            lease->given_up = q;
-        return SL_LEASE_RETRY;
-    }
-    *sequence = q;
+    lease->retries += s == SL_LEASE_RETRY;
+    if (s >= 0 && (s = hold(lease, s, q)) >= 0)
+        *sequence = q;
+    return s;
+}
+
+/* R1 without readiness: the head. */
+static int newest(const struct sl_words *words, uint64_t want, uint64_t *sequence)
+{
+    uint64_t head = sl_load(words->head, seq_cst);
+
+    if (sl_head_sequence(head) < want || !head_sane(words, head))
+        return SL_LEASE_NONE;
+    *sequence = sl_head_sequence(head);
+    return (int)sl_head_slot(head);
+}
+
+int sl_lease_take_ahead(struct sl_lease *lease, uint64_t *sequence)
+{
+    uint64_t want = sl_lease_want(lease), q = 0;
+    int s = lease->mode == SLUICE_IN_ORDER ? first_from(&lease->words, want, &q) : newest(&lease->words, want, &q);
+
+    lease->retries += s == SL_LEASE_RETRY;
+    if (s >= 0 && is_lost(&lease->words, (uint32_t)s))
+        return SL_LEASE_NONE;
+    if (s >= 0 && (s = hold(lease, s, q)) >= 0)
+        *sequence = q;
     return s;
 }
 

@@ -32,6 +32,9 @@ enum {
  * either sl_lease_keep, or sl_lease_end as if nothing had been. */
 int sl_lease_take(struct sl_lease *lease, uint64_t *sequence);
 
+/* The same of a frame that is committed, ready or not. */
+int sl_lease_take_ahead(struct sl_lease *lease, uint64_t *sequence);
+
 /* I3: the frame is taken; the next take gives a later one. */
 void sl_lease_keep(struct sl_lease *lease, uint64_t sequence);
 

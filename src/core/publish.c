@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/park.h"
 #include "core/view.h"
 #include "core/writer.h"
 #include "util/hooks.h"
@@ -161,6 +162,9 @@ int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sl
     int slot, r = writer->flight.sync->alive(writer->flight.pages);
     if (r != 0)
         return lose(writer, r);
+    if (writer->flight.pages && sl_load(&writer->serve->ahead_changed, relaxed))
+        sl_follow_update(&writer->follow, writer->serve, &writer->flight, writer->device_name,
+                         writer->ring.head_sequence + 1);
     if ((slot = find_slot(writer, timeout_ns)) < 0)
         return no_slot(writer, 1);
     fill_frame(writer, (uint32_t)slot, frame);
@@ -203,12 +207,23 @@ static uint64_t frame_bytes(const struct sl_record *record)
     return bytes;
 }
 
+static int raise_ready(const struct sluice_writer *writer, uint32_t slot, uint64_t sequence,
+                       struct sluice_stream stream)
+{
+    struct sl_signal signals[1 + SLUICE_MAX_READERS];
+
+    signals[0] = (struct sl_signal){ &writer->ring.words.ready[slot], sequence };
+    uint32_t followers = sl_follow_signals(&writer->follow, slot, sequence, signals + 1);
+    return sl_flight_signal(&writer->flight, stream, signals, 1 + followers);
+}
+
 int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream)
 {
     struct sl_serve *serve = writer->serve;
     int r;
 
-    if ((r = check_begun(writer, frame)) != 0 || (r = check_stream(writer, stream)) != 0)
+    if ((r = check_begun(writer, frame)) != 0 || (r = check_stream(writer, stream)) != 0 ||
+        (r = sl_park_check(stream)) != 0)
         return r;
     if (frame->meta_size > SLUICE_MAX_META)
         return sl_fail(SLUICE_E_LIMIT, "channel '%s': %u bytes of metadata, %d fit", writer->name, frame->meta_size,
@@ -228,8 +243,7 @@ int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, 
     record->meta_size = frame->meta_size;
     SL_KILL_POINT("before_ready");
     writer->flight.sync->settle();
-    struct sl_signal ready = { &writer->ring.words.ready[slot], sequence };
-    if ((r = sl_flight_signal(&writer->flight, stream, &ready, 1)) != 0) /* W7 */
+    if ((r = raise_ready(writer, slot, sequence, stream)) != 0) /* W7 */
         return not_signalled(writer, r);
     SL_KILL_POINT("before_publish");
     sl_mutex_lock(&serve->lock);

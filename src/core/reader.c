@@ -12,6 +12,7 @@
 #include "util/result.h"
 
 #define DEFAULT_SPIN (SLUICE_MS / 100)
+#define DEFAULT_AHEAD (2 * SLUICE_S)
 #define FIRST_ATTEMPT SLUICE_S /* even SLUICE_LATER waits for the first answer, if somebody is there */
 #define LEAST_PARAMS offsetof(struct sluice_reader_params, depth)
 
@@ -40,7 +41,11 @@ static int complete_params(struct sluice_reader_params *params)
                        params->depth, SLUICE_MAX_SLOTS);
     if (params->writable > 1)
         return sl_fail(SLUICE_E_INVALID, "channel '%s': writable is 0 or 1, not %u", name, params->writable);
-    if (params->open_timeout_ns < SLUICE_LATER || params->spin_ns < -1)
+    if (params->ahead > 1)
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': ahead is 0 or 1, not %u", name, params->ahead);
+    if (params->ahead_ns == 0)
+        params->ahead_ns = DEFAULT_AHEAD;
+    if (params->open_timeout_ns < SLUICE_LATER || params->spin_ns < -1 || params->ahead_ns < 0)
         return sl_fail(SLUICE_E_INVALID, "channel '%s': a time may not be negative", name);
     if (params->spin_ns == 0)
         params->spin_ns = DEFAULT_SPIN;

@@ -36,6 +36,8 @@ struct sl_session {
     char device[SL_DEVICE_NAME]; /* on which frames are used here */
     const struct sl_sync_ops *sync;
     struct sl_sync_pages *pages; /* of the link's page, as that device knows it; NULL on host */
+    bool ahead;              /* streams may wait for its frames */
+    sl_word32 spoiled[SL_MAX_IDS]; /* slots whose own word was poisoned: they may not any more */
     sl_word ready_after;     /* a frame is ready so long after its commit, of late; ns */
     uint64_t soon;           /* the frame that acquire saw coming */
     int64_t soon_ns;         /* and since when */
@@ -93,6 +95,7 @@ struct sluice_reader {
     uint64_t watch_soon;   /* the service thread's: it saw this one coming, and since when */
     int64_t watch_soon_ns;
 
+    sl_word32 untold; /* lost frames that acquire has to tell of */
     sl_word taken, missed, lost, retries, sessions, latency_ns; /* statistics, relaxed */
     struct sl_timing timing;
 };

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "core/park.h"
 #include "core/reader.h"
 #include "core/view.h"
 #include "util/hooks.h"
@@ -160,12 +161,16 @@ static int release_frame(struct sluice_reader *reader, struct sluice_frame *fram
         return r;
     }
     bool lost = sl_load(link->page.evicted, seq_cst) != 0;
+    bool unfinished = entry->on_stream && sl_park_was_lost(entry->session, entry->slot, entry->sequence);
     sl_timing_released(&reader->timing, &link->page, token);
     memset(frame->opaque, 0, sizeof frame->opaque);
     frame->meta = NULL;
     sl_store(&entry->token, next, release);
     if (lost)
         return sl_fail(SLUICE_E_LOST, "channel '%s': the writer took this frame back while it was read: it may not have been whole",
+                       reader->name);
+    if (unfinished)
+        return sl_fail(SLUICE_E_LOST, "channel '%s': its writer did not finish this frame: what was queued on it read something else",
                        reader->name);
     return r;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/park.h"
 #include "core/reader.h"
 #include "util/hooks.h"
 #include "util/result.h"
@@ -114,7 +115,14 @@ static int equip(const struct sluice_reader *reader, struct sl_session *session)
     if (reader->device[0])
         snprintf(session->device, sizeof session->device, "%s", reader->device);
     session->sync = sl_sync_of_device(kind);
-    return session->sync->attach(session->device, link->pages, link->page_bytes, true, &session->pages);
+    int r = session->sync->attach(session->device, link->pages, link->page_bytes, true, &session->pages);
+    if (r == 0 && session->pages && reader->params.ahead) {
+        session->ahead = session->sync->can_wait(session->pages) == 0;
+        if (!session->ahead)
+            sl_log(SLUICE_LOG_WARN, "channel '%s': no frame is taken ahead, the CPU waits: %s", reader->name,
+                   sluice_last_error());
+    }
+    return r;
 }
 
 static int session_new(const struct sluice_reader *reader, struct sl_link *link, struct sl_session **out)
@@ -315,6 +323,7 @@ static void session_free(struct sl_session *session)
     sl_service_lock();
     struct sl_link_memory *memories = link->memories;
     link->memories = NULL;
+    sl_park_forget(session);
     sl_service_unlock();
     free_memories(memories);
     session->sync->detach(session->pages);

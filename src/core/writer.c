@@ -128,6 +128,7 @@ static void finish(struct sl_object *object)
         sl_log(SLUICE_LOG_WARN, "channel '%s': its memory stays until the process ends", writer->name);
         return;
     }
+    sl_follow_end(&writer->follow, &writer->flight);
     sl_flight_end(&writer->flight);
     if (writer->serve)
         writer->serve->ops->destroy(writer->serve);

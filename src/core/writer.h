@@ -9,6 +9,7 @@
 #include <sluice/writer.h>
 
 #include "core/flight.h"
+#include "core/follow.h"
 #include "core/ring.h"
 #include "device/device.h"
 #include "mem/mem.h"
@@ -37,6 +38,7 @@ struct sluice_writer {
     char device_name[SL_DEVICE_NAME];
     const struct sl_mem_ops *mem;
     struct sl_flight flight;
+    struct sl_follow follow;
 
     sl_word32 busy; /* a call is inside: see sl_writer_enter */
     uint64_t session;

@@ -124,6 +124,7 @@ enum sl_cu_attribute {
     SL_CU_CAN_REGISTER_READ_ONLY = 113,
     SL_CU_CAN_WRITE_64 = 122,
     SL_CU_CAN_WAIT_64 = 122,
+    SL_CU_MPS_ENABLED = 133, /* newer drivers only */
     SL_CU_CAN_SHARE_EVENTS = 125,
 };
 

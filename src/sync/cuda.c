@@ -3,6 +3,7 @@
  * On a GPU a word is raised by a write that is queued on the stream, behind the work.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "cuda/cuda.h"
 #include "device/device.h"
@@ -72,13 +73,12 @@ static int queue(struct sl_cuda_context *context, struct sl_cu_stream *stream,
     return sl_cu(context, StreamBatchMemOp, stream, count, operations, 0);
 }
 
-/* The same, if nobody's capture stands in the way. */
-static int queue_outside_graphs(struct sl_cuda_context *context, struct sl_cu_stream *stream,
-                                const struct sl_signal *signals, uint32_t count)
+/* Enters the context if nobody's capture stands in the way of a call on this stream. */
+static int enter_outside_graphs(struct sl_cuda_context *context, struct sl_cu_stream *stream,
+                                struct sl_cuda_scope *scope)
 {
     enum sl_cuda_capture state;
-    struct sl_cuda_scope scope;
-    int r = sl_cuda_enter(context, SL_CUDA_PLAIN, &scope);
+    int r = sl_cuda_enter(context, SL_CUDA_PLAIN, scope);
     if (r != 0)
         return r;
     r = sl_cuda_capture(context, stream, &state, NULL);
@@ -90,9 +90,8 @@ static int queue_outside_graphs(struct sl_cuda_context *context, struct sl_cu_st
                     "%s: the stream is capturing a graph, each replay of which would signal again; "
                     "use another stream, or call this after the capture",
                     context->name);
-    if (r == 0)
-        r = queue(context, stream, signals, count);
-    sl_cuda_leave(&scope);
+    if (r != 0)
+        sl_cuda_leave(scope);
     return r;
 }
 
@@ -148,9 +147,54 @@ static int cuda_signal(const struct sl_sync_pages *pages, struct sluice_stream h
     int r = hold(pages, handle, &stream);
     if (r != 0)
         return r;
-    if (count > 0)
-        r = queue_outside_graphs(pages->context, (struct sl_cu_stream *)stream->native, signals,
-                                 count);
+    struct sl_cu_stream *native = (struct sl_cu_stream *)stream->native;
+    struct sl_cuda_scope scope;
+    r = enter_outside_graphs(pages->context, native, &scope);
+    if (r == 0) {
+        if (count > 0)
+            r = queue(pages->context, native, signals, count);
+        sl_cuda_leave(&scope);
+    }
+    sl_object_drop(&stream->object);
+    return r;
+}
+
+/* Where a launch waits for its work, or clients of MPS share one server's queues, a stream that waits would
+ * stop more than itself (protocol, part 7). */
+static int cuda_can_wait(const struct sl_sync_pages *pages)
+{
+    const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
+    int mps = 0;
+    int r = sl_cuda_able(pages->context, SL_CU_CAN_WAIT_64,
+                         "wait for 64-bit words on a stream (cuStreamWaitValue64)");
+    if (r != 0)
+        return r;
+    if (blocking && strcmp(blocking, "1") == 0)
+        return sl_fail(SLUICE_E_UNSUPPORTED, "%s: CUDA_LAUNCH_BLOCKING is 1: each launch would wait for the frame, too",
+                       pages->context->name);
+    if (sl_cuda.DeviceGetAttribute(&mps, SL_CU_MPS_ENABLED, pages->context->device) == SL_CU_OK && mps)
+        return sl_fail(SLUICE_E_UNSUPPORTED, "%s: its clients share the queues of an MPS server, and would wait, too",
+                       pages->context->name);
+    return 0;
+}
+
+static int cuda_await(const struct sl_sync_pages *pages, struct sluice_stream handle, sl_word *word,
+                      uint64_t value)
+{
+    struct sl_stream *stream;
+    uint64_t address;
+    int r = hold(pages, handle, &stream);
+    if (r != 0)
+        return r;
+    struct sl_cu_stream *native = (struct sl_cu_stream *)stream->native;
+    struct sl_cuda_scope scope;
+    r = enter_outside_graphs(pages->context, native, &scope);
+    if (r == 0) {
+        r = sl_cuda_address(pages->context, word, &address);
+        if (r == 0)
+            r = sl_cu(pages->context, StreamWaitValue64, native, address, value, SL_CU_WAIT_GEQ);
+        sl_cuda_leave(&scope);
+    }
     sl_object_drop(&stream->object);
     return r;
 }
@@ -163,5 +207,7 @@ const struct sl_sync_ops sl_sync_cuda = {
     .alive = cuda_alive,
     .check = cuda_check,
     .signal = cuda_signal,
+    .can_wait = cuda_can_wait,
+    .await = cuda_await,
     .settle = sl_settle,
 };

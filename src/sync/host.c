@@ -27,6 +27,23 @@ static int host_signal(const struct sl_sync_pages *pages, struct sluice_stream s
     return 0;
 }
 
+static int host_can_wait(const struct sl_sync_pages *pages)
+{
+    (void)pages;
+    return 0;
+}
+
+/* Whatever the CPU did is done. */
+static int host_await(const struct sl_sync_pages *pages, struct sluice_stream stream, sl_word *word,
+                      uint64_t value)
+{
+    (void)pages;
+    (void)stream;
+    (void)word;
+    (void)value;
+    return 0;
+}
+
 static int host_attach(const char *device, void *address, uint64_t size, bool writable,
                        struct sl_sync_pages **pages)
 {
@@ -51,5 +68,7 @@ const struct sl_sync_ops sl_sync_host = {
     .alive = host_alive,
     .check = host_check,
     .signal = host_signal,
+    .can_wait = host_can_wait,
+    .await = host_await,
     .settle = sl_settle,
 };

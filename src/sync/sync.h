@@ -40,6 +40,12 @@ struct sl_sync_ops {
      * keeps it shut. `pages` are those of the device, also if the words lie in others of it. */
     int (*signal)(const struct sl_sync_pages *pages, struct sluice_stream stream,
                   const struct sl_signal *signals, uint32_t count);
+    /* May streams wait for words of these pages? 0, or SLUICE_E_UNSUPPORTED with what forbids it. */
+    int (*can_wait)(const struct sl_sync_pages *pages);
+    /* Lets `stream` wait until the word reaches `value` (sl_reached, but a poisoned one counts as well); results as
+     * of signal. A stream that waits holds up others of its process, and some calls of the driver: somebody
+     * must raise the word, in the end the CPU. */
+    int (*await)(const struct sl_sync_pages *pages, struct sluice_stream stream, sl_word *word, uint64_t value);
     /* Once, before signalling work that the CPU did: makes streaming stores visible too. */
     void (*settle)(void);
 };

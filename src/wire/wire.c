@@ -4,6 +4,7 @@
  */
 #include "wire/wire.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "util/result.h"
@@ -112,4 +113,12 @@ int sl_wire_of(const char *channel, const struct sl_wire_ops **ops, const char *
     *ops = wire;
     *name = channel;
     return 0;
+}
+
+void sl_shared_page_drop(struct sl_shared_page *page)
+{
+    if (!page || sl_add(&page->users, (uint32_t)-1) != 1)
+        return;
+    sl_os_unmap(page->address, page->bytes);
+    free(page);
 }

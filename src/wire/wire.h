@@ -46,6 +46,11 @@ struct sl_page {
     sl_word *want_fd;  /* the same for the wake socket */
     sl_word32 *bell;   /* futex: rung by the writer and by the reader's own service thread */
     sl_word32 *evicted; /* 1: the writer lives on and looks at this reader's leases no more */
+    /* For a reader that waits ahead on its GPU: what it waits on, raised by the writer's GPU for frames from
+     * `own_from` on (0: for none). Only the reader may poison it. */
+    sl_word *own_ready; /* [ids] */
+    sl_word *own_from;
+    sl_word *parked;    /* streams that wait now; for observers, stored by the reader */
     /* For observers; stored by the reader. */
     sl_word *taken, *missed, *last, *latency_ns, *latency_total_ns, *latency_max_ns, *lease_mean_ns;
 };
@@ -84,12 +89,23 @@ struct sl_record {
 
 /* ---- the writer's side ---- */
 
+/* A reader's page as the writer has it: mapped while it is connected, and while the writer's device knows it. */
+struct sl_shared_page {
+    struct sl_page words;
+    void *address;
+    uint64_t bytes;
+    sl_word32 users;
+};
+void sl_shared_page_drop(struct sl_shared_page *page);
+
 /* One reader, as begin and commit see it. */
 struct sl_reader_slot {
     struct sl_page page;
     uint32_t mode;  /* enum sluice_mode */
     uint32_t depth;
     int wake_fd;    /* for want_fd */
+    bool ahead;     /* it waits on its GPU */
+    struct sl_shared_page *shared;
     struct sl_peer *peer;
 };
 
@@ -119,6 +135,7 @@ struct sl_serve {
     sl_mutex lock;
     struct sl_reader_slot readers[SLUICE_MAX_READERS]; /* the table, under `lock` */
     uint32_t reader_count;
+    sl_word32 ahead_changed; /* readers that wait ahead came or left */
     uint64_t readers_total, readers_died, evicted, refused;
 };
 

@@ -105,6 +105,8 @@ static void take_reader(const struct sl_msg_reader *from, struct sluice_reader_i
     to->latency_total_ns = from->latency_total_ns;
     to->latency_max_ns = from->latency_max_ns;
     to->lease_mean_ns = from->lease_mean_ns;
+    to->ahead = from->ahead;
+    to->parked = from->parked;
     to->joined_ns = from->joined_ns;
     memcpy(to->path, from->path, sizeof to->path);
     memcpy(to->copy_reason, from->copy_reason, sizeof to->copy_reason);

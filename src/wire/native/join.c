@@ -252,6 +252,7 @@ static int say_hello(struct sl_native_join *join)
     hello->hold = join->reader.hold;
     hello->every = join->reader.every;
     hello->writable = join->reader.writable;
+    hello->ahead = join->reader.ahead;
     int self = join->process.fd < 0 ? sl_os_self_pidfd() : -1;
     int r = sl_os_send(join->socket.fd, &message, hello->header.size, &self, self >= 0 ? 1 : 0);
     if (r < 0 && self >= 0) /* a writer that takes no descriptors has it from its kernel */

@@ -125,14 +125,20 @@ struct sl_reader_page {
     /* 0x100: for observers; stored by the reader, relaxed */
     sl_word taken, missed, last, latency_ns, latency_total_ns, latency_max_ns, lease_mean_ns;
     uint8_t pad4[8];
-    uint8_t pad5[0x400 - 0x140];
+    /* 0x140: stored by the writer: for which frames it raises own_ready, from this one on; 0: for none */
+    sl_word own_from;
+    uint8_t pad5[56];
+
+    /* 0x180: stored by the reader, for observers: streams that wait on own_ready now */
+    sl_word parked;
+    uint8_t pad6[0x400 - 0x188];
 
     /* 0x400: stored by the reader, or by its GPU on release */
     sl_word lease[SL_MAX_IDS];
     /* 0x800 */
     sl_word lease_ns[SL_MAX_IDS];
-    /* 0xc00: reserved: ready words of its own for a reader that waits ahead on its GPU, stored by the
-     * writer's GPU, and the sequences it must not trust */
+    /* 0xc00: ready words of its own for a reader that waits ahead on its GPU: raised by the writer's GPU,
+     * poisoned by the reader alone. Behind them room, reserved */
     sl_word own_ready[SL_MAX_IDS];
     sl_word own_lost[SL_MAX_IDS];
     /* 0x1400 */
@@ -142,6 +148,8 @@ static_assert(offsetof(struct sl_reader_page, bell) == 0x40, "layout");
 static_assert(offsetof(struct sl_reader_page, want) == 0x80, "layout");
 static_assert(offsetof(struct sl_reader_page, cursor) == 0xc0, "layout");
 static_assert(offsetof(struct sl_reader_page, taken) == 0x100, "layout");
+static_assert(offsetof(struct sl_reader_page, own_from) == 0x140, "layout");
+static_assert(offsetof(struct sl_reader_page, parked) == 0x180, "layout");
 static_assert(offsetof(struct sl_reader_page, lease) == 0x400, "layout");
 static_assert(offsetof(struct sl_reader_page, own_lost) == 0x1000, "layout");
 static_assert(sizeof(struct sl_reader_page) == 0x1400, "layout");
@@ -181,7 +189,7 @@ struct sl_msg_hello {
     uint32_t role; /* enum sl_role */
     uint32_t mode, depth, hold, every, writable;
     uint32_t pid;
-    uint32_t reserved;
+    uint32_t ahead; /* 1: it will wait for frames on its GPU */
     int64_t clock_ns;
     char program[32];
 };
@@ -275,7 +283,7 @@ struct sl_msg_reader {
     char path[32];
     char copy_reason[96];
     uint64_t latency_total_ns, latency_max_ns, lease_mean_ns;
-    uint64_t reserved;
+    uint32_t ahead, parked;
 };
 
 static_assert(sizeof(struct sl_msg_hello) == 112, "layout");

@@ -105,9 +105,9 @@ int sl_hello_check(const struct sl_msg_hello *hello)
     if (hello->role != SL_ROLE_READER && hello->role != SL_ROLE_OBSERVER)
         return sl_fail(SLUICE_E_PROTOCOL, "a hello of unknown role %u", hello->role);
     if (hello->role == SL_ROLE_READER &&
-        (hello->mode > SLUICE_IN_ORDER || hello->hold == 0 || hello->every == 0 || hello->writable > 1))
-        return sl_fail(SLUICE_E_PROTOCOL, "a hello with mode %u, hold %u, every %u, writable %u", hello->mode,
-                       hello->hold, hello->every, hello->writable);
+        (hello->mode > SLUICE_IN_ORDER || hello->hold == 0 || hello->every == 0 || hello->writable > 1 || hello->ahead > 1))
+        return sl_fail(SLUICE_E_PROTOCOL, "a hello with mode %u, hold %u, every %u, writable %u, ahead %u",
+                       hello->mode, hello->hold, hello->every, hello->writable, hello->ahead);
     return 0;
 }
 

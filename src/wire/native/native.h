@@ -36,7 +36,8 @@ static inline struct sl_page sl_page_words(struct sl_reader_page *page)
 {
     return (struct sl_page){
         .lease = page->lease, .lease_ns = page->lease_ns, .cursor = &page->cursor, .want = &page->want,
-        .want_fd = &page->want_fd, .bell = &page->bell, .evicted = &page->evicted, .taken = &page->taken,
+        .want_fd = &page->want_fd, .bell = &page->bell, .evicted = &page->evicted, .own_ready = page->own_ready, .own_from = &page->own_from,
+        .parked = &page->parked, .taken = &page->taken,
         .missed = &page->missed, .last = &page->last, .latency_ns = &page->latency_ns,
         .latency_total_ns = &page->latency_total_ns, .latency_max_ns = &page->latency_max_ns,
         .lease_mean_ns = &page->lease_mean_ns,
@@ -90,7 +91,7 @@ struct sl_peer {
     struct sl_peer_identity identity;
     struct sl_msg_hello hello;
     struct sl_reader_page *page;
-    uint64_t page_bytes;
+    struct sl_shared_page *shared; /* which that is */
     int page_fd, wake_end; /* until the welcome is sent */
     uint32_t place;        /* in the table; SLUICE_MAX_READERS: not in it */
     uint32_t depth;

@@ -68,8 +68,7 @@ void sl_peer_close(struct sl_peer *peer, uint32_t reason)
     sl_os_hang_up(peer->wake.fd);
     sl_os_close(peer->page_fd);
     sl_os_close(peer->wake_end);
-    if (peer->page)
-        sl_os_unmap(peer->page, peer->page_bytes);
+    sl_shared_page_drop(peer->shared);
     free(peer);
 }
 
@@ -173,13 +172,21 @@ static int make_page(struct sl_peer *peer)
     int ends[2], r;
     void *address;
 
-    peer->page_bytes = sl_native_page_size(sl_os_page_size());
-    if ((r = sl_os_memory_create("sluice-reader", peer->page_bytes, &peer->page_fd)) != 0)
+    uint64_t bytes = sl_native_page_size(sl_os_page_size());
+    if ((r = sl_os_memory_create("sluice-reader", bytes, &peer->page_fd)) != 0)
         return r;
     if ((r = sl_os_memory_seal(peer->page_fd, false)) != 0)
         return r;
-    if ((r = sl_os_map(peer->page_fd, peer->page_bytes, true, &address)) != 0)
+    if ((r = sl_os_map(peer->page_fd, bytes, true, &address)) != 0)
         return r;
+    peer->shared = malloc(sizeof *peer->shared);
+    if (!peer->shared) {
+        sl_os_unmap(address, bytes);
+        return sl_fail(SLUICE_E_NO_MEMORY, "no memory for a reader's page");
+    }
+    *peer->shared = (struct sl_shared_page){
+        .words = sl_page_words(address), .address = address, .bytes = bytes, .users = 1
+    };
     peer->page = address;
     peer->serve->guests--; /* a reader from here on */
     peer->page->magic = SL_NATIVE_MAGIC;
@@ -283,7 +290,7 @@ static int send_welcome(struct sl_peer *peer)
     message.welcome.features = SL_NATIVE_FEATURES;
     message.welcome.session = serve->params.session;
     message.welcome.control_size = serve->control_size;
-    message.welcome.page_size = peer->page_bytes;
+    message.welcome.page_size = peer->shared->bytes;
     message.welcome.max_slots = serve->writer.max_slots;
     message.welcome.writable = peer->hello.writable;
     message.welcome.clock_ns = sl_os_now();

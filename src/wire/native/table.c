@@ -20,9 +20,13 @@ void sl_table_enter(struct sl_peer *peer)
         .mode = peer->hello.mode,
         .depth = peer->depth,
         .wake_fd = peer->wake.fd,
+        .ahead = peer->hello.ahead != 0,
+        .shared = peer->shared,
         .peer = peer,
     };
     serve->readers_total++;
+    if (peer->hello.ahead)
+        sl_store(&serve->ahead_changed, 1, relaxed);
     sl_mutex_unlock(&serve->lock);
 }
 
@@ -37,6 +41,8 @@ void sl_table_leave(struct sl_peer *peer)
     serve->readers[peer->place] = serve->readers[last];
     serve->readers[peer->place].peer->place = peer->place;
     peer->place = SLUICE_MAX_READERS;
+    if (peer->hello.ahead)
+        sl_store(&serve->ahead_changed, 1, relaxed);
     sl_mutex_unlock(&serve->lock);
     /* Its slots may be free now. */
     sl_add(&serve->freed, 1);

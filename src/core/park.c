@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/park.h"
+
+#include <stdio.h>
+
+#include "util/result.h"
+
+#define LOOK (5 * SLUICE_MS)
+#define GRACE (SLUICE_S / 4) /* a dead writer's GPU still works for so long (protocol 4.1) */
+#define FIRST_WAIT (SLUICE_MS / 50)
+#define LAST_WAIT SLUICE_MS
+#define PARKS 16 /* those that wait, and lost ones that nobody was told of */
+
+/* Under the service lock. */
+static struct park {
+    struct sluice_reader *reader; /* NULL: free */
+    struct sl_session *session;
+    uint64_t sequence, stream;
+    int64_t deadline;
+    uint32_t slot;
+    bool lost, told_gone;
+} parks[PARKS];
+
+static sl_word32 used; /* entries, for a quick look without the lock */
+
+static void look(struct sl_watch *watch);
+
+static struct sl_watch watch = { .fd = -1, .timer = look };
+
+static uint32_t count_waiting(const struct sl_session *session)
+{
+    uint32_t count = 0;
+
+    for (int i = 0; i < PARKS; i++)
+        count += parks[i].reader && !parks[i].lost && (!session || parks[i].session == session);
+    return count;
+}
+
+static void set_count(const struct sl_session *session)
+{
+    sl_store(session->link->page.parked, count_waiting(session), relaxed);
+}
+
+static void end(struct park *park)
+{
+    const struct sl_session *session = park->session;
+
+    *park = (struct park){ .reader = NULL };
+    sl_add(&used, (uint32_t)-1);
+    set_count(session);
+}
+
+static void lose(struct park *park)
+{
+    struct sl_session *session = park->session;
+
+    park->lost = true; /* first: whoever sees the poison finds it noted */
+    sl_store(&session->spoiled[park->slot], 1, relaxed);
+    sl_store(&session->link->page.own_ready[park->slot], SL_POISON, seq_cst);
+    sl_add(&park->reader->lost, 1);
+    sl_add(&park->reader->untold, 1);
+    set_count(session);
+    sl_log(SLUICE_LOG_WARN, "channel '%s': frame %llu was not finished in time: a stream that waited for it goes on without",
+           park->reader->name, (unsigned long long)park->sequence);
+}
+
+static void look_at(struct park *park, int64_t now)
+{
+    const struct sl_link *link = park->session->link;
+
+    if (sl_reached(sl_load(&link->page.own_ready[park->slot], acquire), park->sequence)) {
+        end(park);
+        return;
+    }
+    if (!park->told_gone && sl_load(&link->gone, acquire)) {
+        park->told_gone = true;
+        if (park->deadline > now + GRACE)
+            park->deadline = now + GRACE;
+    }
+    if (now >= park->deadline || sl_load(&link->words.ready[park->slot], acquire) == SL_POISON)
+        lose(park);
+}
+
+static void look_at_all(void)
+{
+    int64_t now = sl_os_now();
+
+    for (int i = 0; i < PARKS; i++)
+        if (parks[i].reader && !parks[i].lost)
+            look_at(&parks[i], now);
+}
+
+static void look(struct sl_watch *self)
+{
+    look_at_all();
+    if (count_waiting(NULL) > 0)
+        sl_service_set_deadline(self, sl_os_deadline(LOOK));
+    else
+        sl_service_remove(self);
+}
+
+static struct park *free_park(void)
+{
+    for (int i = 0; i < PARKS; i++)
+        if (!parks[i].reader)
+            return &parks[i];
+    for (int i = 0; i < PARKS; i++)
+        if (parks[i].lost) /* so many, and nobody asks */
+            return &parks[i];
+    return NULL;
+}
+
+bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream)
+{
+    bool begun = false;
+
+    sl_service_lock();
+    look_at_all();
+    struct park *park = free_park();
+    if (park && count_waiting(NULL) < SL_PARK_MOST && (watch.added || sl_service_add(&watch) == 0)) {
+        if (park->reader)
+            end(park);
+        *park = (struct park){ .reader = reader, .session = reader->session, .sequence = sequence,
+                               .stream = stream.id, .slot = slot,
+                               .deadline = sl_os_deadline(reader->params.ahead_ns) };
+        sl_add(&used, 1);
+        set_count(reader->session);
+        if (!watch.deadline)
+            sl_service_set_deadline(&watch, sl_os_deadline(LOOK));
+        begun = true;
+    }
+    sl_service_unlock();
+    return begun;
+}
+
+static struct park *find(const struct sl_session *session, uint32_t slot, uint64_t sequence)
+{
+    for (int i = 0; i < PARKS; i++)
+        if (parks[i].reader && parks[i].session == session && parks[i].slot == slot && parks[i].sequence == sequence)
+            return &parks[i];
+    return NULL;
+}
+
+void sl_park_cancel(const struct sluice_reader *reader, uint32_t slot, uint64_t sequence)
+{
+    sl_service_lock();
+    struct park *park = find(reader->session, slot, sequence);
+    if (park)
+        end(park);
+    sl_service_unlock();
+}
+
+static void tell(struct park *park)
+{
+    sl_add(&park->reader->untold, (uint32_t)-1);
+    end(park);
+}
+
+bool sl_park_was_lost(const struct sl_session *session, uint32_t slot, uint64_t sequence)
+{
+    if (sl_load(&used, relaxed) == 0)
+        return false;
+    sl_service_lock();
+    struct park *park = find(session, slot, sequence);
+    bool lost = park && park->lost;
+    if (lost)
+        tell(park);
+    sl_service_unlock();
+    return lost;
+}
+
+int sl_park_tell(struct sluice_reader *reader)
+{
+    char list[160] = "";
+    size_t count = 0, at = 0;
+
+    if (sl_load(&reader->untold, relaxed) == 0)
+        return 0;
+    sl_service_lock();
+    for (int i = 0; i < PARKS; i++) {
+        if (parks[i].reader != reader || !parks[i].lost)
+            continue;
+        if (at < sizeof list - 24)
+            at += (size_t)snprintf(list + at, sizeof list - at, "%s%llu", count ? ", " : "",
+                                   (unsigned long long)parks[i].sequence);
+        tell(&parks[i]);
+        count++;
+    }
+    sl_service_unlock();
+    return count ? sl_fail(SLUICE_E_LOST,
+                           "channel '%s': its writer did not finish frame %s: what was queued on it read something else",
+                           reader->name, list)
+                 : 0;
+}
+
+int sl_park_check(struct sluice_stream stream)
+{
+    int64_t wait = FIRST_WAIT;
+
+    while (sl_load(&used, relaxed) > 0) {
+        bool waits = false, lost = false;
+        sl_service_lock();
+        look_at_all();
+        for (int i = 0; i < PARKS; i++) {
+            bool ours = parks[i].reader && parks[i].stream == stream.id;
+            lost = lost || (ours && parks[i].lost);
+            waits = waits || (ours && !parks[i].lost);
+        }
+        sl_service_unlock();
+        if (lost)
+            return sl_fail(SLUICE_E_LOST,
+                           "a frame that this stream waited for was never finished, so what was made of it is not whole; "
+                           "cancel this frame");
+        if (!waits)
+            return 0;
+        sl_os_sleep(wait);
+        wait = wait * 2 < LAST_WAIT ? wait * 2 : LAST_WAIT;
+    }
+    return 0;
+}
+
+void sl_park_forget(const struct sl_session *session)
+{
+    for (int i = 0; i < PARKS; i++) {
+        if (!parks[i].reader || parks[i].session != session)
+            continue;
+        if (parks[i].lost)
+            tell(&parks[i]);
+        else
+            end(&parks[i]);
+    }
+}

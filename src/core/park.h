@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Streams of this process that wait on their GPU for frames that are not ready (a reader's option `ahead`).
+ * Each such stream may hold up unrelated ones, so there are few at once, and each has a deadline: then, or
+ * when the writer is gone, the service thread lets it run, and the frame is lost (protocol 3.2, third form:
+ * the word is the reader's own, and who decides is a note that no GPU writes).
+ */
+#ifndef SL_CORE_PARK_H
+#define SL_CORE_PARK_H
+
+#include "core/reader.h"
+
+#define SL_PARK_MOST 3 /* streams of a process; eight stop all others (measured) */
+
+/* Before the wait is queued. False if there is no room: then the CPU waits. */
+bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream);
+
+/* It was not queued after all. */
+void sl_park_cancel(const struct sluice_reader *reader, uint32_t slot, uint64_t sequence);
+
+/* Was this frame lost while a stream waited for it? Says so once. */
+bool sl_park_was_lost(const struct sl_session *session, uint32_t slot, uint64_t sequence);
+
+/* SLUICE_E_LOST with the sequences if frames were lost that nobody was told of; else 0. */
+int sl_park_tell(struct sluice_reader *reader);
+
+/* Waits until no frame is waited for on this stream: what is published behind it must be whole (protocol 3.5).
+ * SLUICE_E_LOST if one was lost, until its reader has been told. */
+int sl_park_check(struct sluice_stream stream);
+
+/* The session ends. Under the service lock. */
+void sl_park_forget(const struct sl_session *session);
+
+#endif
