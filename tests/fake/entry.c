@@ -75,6 +75,10 @@ void fake_break_rule(const char *format, ...)
     va_start(list, format);
     vsnprintf(broken_rule + length, sizeof broken_rule - (size_t)length, format, list);
     va_end(list);
+    if (getenv("SLUICE_FAKE_FATAL")) {
+        fprintf(stderr, "the library broke a rule of the fake driver: %s\n", broken_rule);
+        abort();
+    }
 }
 
 /* Before a call does anything. Not 0: it says that, and does nothing. */

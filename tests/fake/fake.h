@@ -61,6 +61,7 @@ FAKE_API struct fake_things fake_things(void);
  *     SLUICE_FAKE_GPUS=4       SLUICE_FAKE_VERSION=12020       SLUICE_FAKE_MEMORY=64 (MiB)
  *     SLUICE_FAKE_DELAY=500 (us)                               SLUICE_FAKE_APART=1
  *     SLUICE_FAKE_WITHOUT=memops,vmm,export,register,readonly,events,addresses,peers
+ *     SLUICE_FAKE_FATAL=1: a broken rule ends the process
  *
  * CUDA_VISIBLE_DEVICES hides and orders GPUs as it does with NVIDIA's driver. */
 struct fake_machine {

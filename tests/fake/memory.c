@@ -146,7 +146,8 @@ int fake_cuMemExportToShareableHandle(void *shareable, uint64_t handle, int type
     return SL_CU_OK;
 }
 
-/* Whose memory a descriptor is: the GPU's number in the machine; -1: it is no memory. */
+/* Whose memory a descriptor is: the GPU's number in the machine; -1: it is no memory. Another
+ * memfd is of the same kind as ours; to take it for one of ours is no mistake of the library's. */
 static int owner_of(int fd, size_t *size)
 {
     static const char begin[] = "/memfd:" NAME;
@@ -155,8 +156,9 @@ static int owner_of(int fd, size_t *size)
 
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t length = readlink(link, name, sizeof name - 1);
-    if (length < (ssize_t)sizeof begin || strncmp(name, begin, sizeof begin - 1) != 0 ||
-        fstat(fd, &status) != 0)
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
+        fake_break_rule("a descriptor that is no memory was given to the driver");
+    if (length < (ssize_t)sizeof begin || strncmp(name, begin, sizeof begin - 1) != 0)
         return -1;
     name[length] = 0;
     *size = (size_t)status.st_size;
@@ -170,10 +172,8 @@ int fake_cuMemImportFromShareableHandle(uint64_t *handle, void *shareable, int t
 
     pthread_mutex_lock(&fake_lock);
     int place = type == SL_CU_HANDLE_POSIX_FD ? owner_of((int)(intptr_t)shareable, &size) : -1;
-    if (place < 0) {
-        fake_break_rule("a descriptor that is no memory was given to the driver");
+    if (place < 0)
         goto done;
-    }
     while (device < FAKE_GPUS && fake_place(device) != place)
         device++;
     if (device == FAKE_GPUS) { /* CUDA_VISIBLE_DEVICES hides it */

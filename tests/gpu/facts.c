@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the driver at hand does and costs, for whoever builds on it: which calls break another
- * thread's capture, and how long the calls of a frame's path take. Written as JSON lines into the
- * file that SLUICE_GPU_FACTS names, if any (tools/gpu-check reads it).
+ * What the driver at hand does, for whoever builds on it: which calls break another thread's
+ * capture.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -10,20 +9,6 @@
 #include <sys/mman.h>
 
 #include "gpu/kit.h"
-#include "sync/sync.h"
-
-extern const struct sl_sync_ops sl_sync_cuda;
-
-static FILE *open_facts(void)
-{
-    const char *path = getenv("SLUICE_GPU_FACTS");
-    FILE *file = fopen(path && *path ? path : "/dev/null", "ae");
-
-    CHECK(file);
-    return file;
-}
-
-/* ---- captures ---- */
 
 /* What the calls work on: a stream of the test's own, and the one that another thread captures on.
  */
@@ -31,8 +16,9 @@ struct bench {
     struct sl_cu_context *context;
     struct sl_cu_stream *mine, *theirs;
     struct sl_cu_event *start, *stop;
-    uint64_t memory;
-    void *page;
+    struct sl_cu_exec *exec;
+    uint64_t memory, word;
+    void *page, *pinned;
 };
 
 static int is_capturing(struct bench *b)
@@ -156,6 +142,128 @@ static int memory_info(struct bench *b)
     return cu.MemGetInfo(&left, &total);
 }
 
+static int wait_value(struct bench *b)
+{
+    return cu.StreamWaitValue64(b->mine, b->word, 0, SL_CU_WAIT_GEQ);
+}
+
+static int write_value(struct bench *b)
+{
+    return cu.StreamWriteValue64(b->mine, b->word, 0, 0);
+}
+
+static int copy_to_host(struct bench *b)
+{
+    return cu.MemcpyDtoHAsync(b->pinned, b->memory, 64, b->mine);
+}
+
+static int copy_from_host(struct bench *b)
+{
+    return cu.MemcpyHtoDAsync(b->memory, b->pinned, 64, b->mine);
+}
+
+static int copy_on_gpu(struct bench *b)
+{
+    return cu.MemcpyDtoDAsync(b->memory, b->memory + 1024, 64, b->mine);
+}
+
+static int copy_window(struct bench *b)
+{
+    struct sl_cu_copy_2d copy = { .from_type = SL_CU_MEMORY_DEVICE,
+                                  .from_device = b->memory,
+                                  .from_pitch = 64,
+                                  .to_type = SL_CU_MEMORY_HOST,
+                                  .to_host = b->pinned,
+                                  .to_pitch = 32,
+                                  .width = 16,
+                                  .height = 4 };
+    return cu.Memcpy2DAsync(&copy, b->mine);
+}
+
+static int pointer_attributes(struct bench *b)
+{
+    unsigned type;
+    unsigned long long id;
+    int attributes[] = { SL_CU_POINTER_MEMORY_TYPE, SL_CU_POINTER_BUFFER_ID };
+    return cu.PointerGetAttributes(2, attributes, (void *[]){ &type, &id }, b->memory);
+}
+
+static int stream_id(struct bench *b)
+{
+    unsigned long long id;
+    return cu.StreamGetId(b->theirs, &id);
+}
+
+static int launch_nothing(struct bench *b)
+{
+    gpu_spin(b->mine, 0);
+    return 0;
+}
+
+static int graph_launch(struct bench *b)
+{
+    return cu.GraphLaunch(b->exec, b->mine);
+}
+
+/* A graph of its own, as a thread makes it that must not be disturbed. */
+static int graph_life(struct bench *b)
+{
+    struct sl_cu_graph *graph = NULL;
+    struct sl_cu_exec *exec;
+
+    int code = cu.StreamBeginCapture(b->mine, CAPTURE_THREAD_LOCAL);
+    if (code)
+        return code;
+    cu.MemsetD8Async(b->memory, 0, 64, b->mine);
+    code = cu.StreamEndCapture(b->mine, &graph);
+    if (code)
+        return code;
+    code = cu.GraphInstantiateWithFlags(&exec, graph, 0);
+    if (code == 0)
+        code = cu.GraphExecDestroy(exec);
+    cu.GraphDestroy(graph);
+    return code;
+}
+
+static int pinned_life(struct bench *b)
+{
+    void *memory;
+    (void)b;
+    int code = cu.MemHostAlloc(&memory, 4096, SL_CU_HOST_PORTABLE);
+    return code ? code : cu.MemFreeHost(memory);
+}
+
+static int shared_event_life(struct bench *b)
+{
+    struct sl_cu_event *event;
+    struct sl_cu_event_handle handle;
+    (void)b;
+    int code = cu.EventCreate(&event, SL_CU_EVENT_DISABLE_TIMING | SL_CU_EVENT_INTERPROCESS);
+    if (code)
+        return code;
+    code = cu.IpcGetEventHandle(&handle, event);
+    int second = cu.EventDestroy(event);
+    return code ? code : second;
+}
+
+static int module_life(struct bench *b)
+{
+    struct sl_cu_module *module;
+    (void)b;
+    int code = cu.ModuleLoadData(&module, gpu_kernels);
+    return code ? code : cu.ModuleUnload(module);
+}
+
+static void do_nothing(void *nothing)
+{
+    (void)nothing;
+}
+
+static int host_function(struct bench *b)
+{
+    return cu.LaunchHostFunc(b->mine, do_nothing, NULL);
+}
+
 static int memory_life(struct bench *b)
 {
     uint64_t memory;
@@ -181,33 +289,56 @@ static int registered_life(struct bench *b)
     return code ? code : cu.MemHostUnregister(b->page);
 }
 
+/* Does a capture of another thread bear it? */
+enum bears {
+    ALWAYS,  /* it must, in every mode: a mere look, which the library takes before anything else */
+    RELAXED, /* it must in the relaxed mode: how the library does it */
+    FACT,    /* whatever it does; the library does not do it */
+};
+
 static const struct {
     const char *name;
     int (*call)(struct bench *b);
+    enum bears bears;
 } calls[] = {
-    { "stream is capturing (it)", is_capturing },
-    { "stream get capture info (it)", capture_info },
-    { "stream get context (it)", its_context },
-    { "stream get flags (it)", its_flags },
-    { "stream get priority (it)", its_priority },
-    { "context get id", context_id },
-    { "context synchronize", context_synchronize },
-    { "primary context retain, release", retain_release },
-    { "stream create, destroy", stream_life },
-    { "event create, destroy", event_life },
-    { "stream query", stream_query },
-    { "stream synchronize", stream_synchronize },
-    { "default stream synchronize", default_synchronize },
-    { "event query", event_query },
-    { "event synchronize", event_synchronize },
-    { "event elapsed", event_elapsed },
-    { "event record", event_record },
-    { "stream wait event", wait_event },
-    { "memset", memory_set },
-    { "memory get info", memory_info },
-    { "memory alloc, free", memory_life },
-    { "shared memory create, release", shared_memory_life },
-    { "host register, unregister", registered_life },
+    { "stream is capturing (it)", is_capturing, ALWAYS },
+    { "stream get capture info (it)", capture_info, ALWAYS },
+    { "stream get context (it)", its_context, ALWAYS },
+    { "stream get flags (it)", its_flags, FACT },
+    { "stream get priority (it)", its_priority, ALWAYS },
+    { "context get id", context_id, ALWAYS },
+    { "context synchronize", context_synchronize, FACT },
+    { "primary context retain, release", retain_release, RELAXED },
+    { "stream create, destroy", stream_life, RELAXED },
+    { "event create, destroy", event_life, RELAXED },
+    { "stream query", stream_query, RELAXED },
+    { "stream synchronize", stream_synchronize, RELAXED },
+    { "default stream synchronize", default_synchronize, FACT },
+    { "event query", event_query, RELAXED },
+    { "event synchronize", event_synchronize, RELAXED },
+    { "event elapsed", event_elapsed, RELAXED },
+    { "event record", event_record, RELAXED },
+    { "stream wait event", wait_event, RELAXED },
+    { "memset", memory_set, RELAXED },
+    { "memory get info", memory_info, RELAXED },
+    { "memory alloc, free", memory_life, RELAXED },
+    { "shared memory create, release", shared_memory_life, RELAXED },
+    { "host register, unregister", registered_life, RELAXED },
+    { "stream wait value", wait_value, RELAXED },
+    { "stream write value", write_value, RELAXED },
+    { "copy to host", copy_to_host, RELAXED },
+    { "copy from host", copy_from_host, RELAXED },
+    { "copy on the GPU", copy_on_gpu, RELAXED },
+    { "copy of a window", copy_window, RELAXED },
+    { "pointer get attributes", pointer_attributes, RELAXED },
+    { "stream get id (it)", stream_id, FACT },
+    { "launch", launch_nothing, FACT },
+    { "launch host function", host_function, FACT },
+    { "graph launch", graph_launch, FACT },
+    { "graph capture, instantiate, destroy", graph_life, FACT },
+    { "host alloc, free", pinned_life, RELAXED },
+    { "shared event create, destroy", shared_event_life, FACT },
+    { "module load, unload", module_life, FACT },
 };
 #define CALLS (sizeof calls / sizeof *calls)
 
@@ -217,6 +348,20 @@ struct capturer {
     int code;
     pthread_barrier_t meet;
 };
+
+/* A graph of no consequence, to be launched. */
+static struct sl_cu_exec *make_exec(struct bench *b)
+{
+    struct sl_cu_graph *graph;
+    struct sl_cu_exec *exec;
+
+    CU(StreamBeginCapture, b->mine, CAPTURE_RELAXED);
+    CU(MemsetD8Async, b->memory, 0, 64, b->mine);
+    CU(StreamEndCapture, b->mine, &graph);
+    CU(GraphInstantiateWithFlags, &exec, graph, 0);
+    CU(GraphDestroy, graph);
+    return exec;
+}
 
 static void *capture(void *shared)
 {
@@ -258,10 +403,8 @@ static bool beside(struct bench *bench, size_t call, unsigned flags, int mode, F
             "\"said\": %d, \"capture\": %d}\n",
             calls[call].name, mode == CAPTURE_RELAXED ? "relaxed" : "global",
             flags ? "non-blocking" : "blocking", said, capturer.code);
-    /* What the library does in the relaxed mode, or as a mere look, must harm no capture. */
-    bool ours = calls[call].call != context_synchronize && calls[call].call != default_synchronize &&
-                calls[call].call != its_flags;
-    if (!ours || (mode != CAPTURE_RELAXED && call > 5) || capturer.code == 0)
+    enum bears bears = calls[call].bears;
+    if (bears == FACT || (bears == RELAXED && mode != CAPTURE_RELAXED) || capturer.code == 0)
         return true;
     fprintf(stderr, "%s broke a capture (%d, flags %u), though done with care\n", calls[call].name,
             capturer.code, flags);
@@ -271,14 +414,18 @@ static bool beside(struct bench *bench, size_t call, unsigned flags, int mode, F
 TEST_TIMEOUT(which_calls_break_a_capture, 60)
 {
     struct bench b;
-    FILE *file = open_facts();
+    FILE *file = gpu_facts();
     bool good = true;
 
     gpu_begin();
     b.context = gpu_use(0);
     b.mine = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
     b.memory = gpu_memory(4096);
+    b.exec = make_exec(&b);
     b.page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CU(MemHostAlloc, &b.pinned, 4096, SL_CU_HOST_PORTABLE | SL_CU_HOST_DEVICEMAP);
+    CU(MemHostGetDevicePointer, &b.word, b.pinned, 0);
+    gpu_spin(b.mine, 0); /* loads the kernels */
     CU(EventCreate, &b.start, 0);
     CU(EventCreate, &b.stop, 0);
     CU(EventRecord, b.start, b.mine);
@@ -291,147 +438,10 @@ TEST_TIMEOUT(which_calls_break_a_capture, 60)
     CU(EventDestroy, b.start);
     CU(EventDestroy, b.stop);
     CU(StreamDestroy, b.mine);
+    CU(GraphExecDestroy, b.exec);
+    CU(MemFreeHost, b.pinned);
     munmap(b.page, 4096);
     fclose(file);
     CHECK(good);
-    gpu_end();
-}
-
-/* ---- costs ---- */
-
-#define ROUNDS 4000
-
-static struct {
-    struct sluice_stream stream;
-    struct sluice_event event;
-    struct sl_cu_stream *native;
-    struct sl_cu_context *context;
-    sl_word *word;
-    struct sl_sync_pages *pages;
-} costs;
-
-static void cost_current(void)
-{
-    struct sl_cu_context *now;
-    CU(CtxGetCurrent, &now);
-}
-
-static void cost_id(void)
-{
-    unsigned long long id;
-    CU(CtxGetId, costs.context, &id);
-}
-
-static void cost_push_pop(void)
-{
-    struct sl_cu_context *now;
-    CU(CtxPushCurrent, costs.context);
-    CU(CtxPopCurrent, &now);
-}
-
-static void cost_exchange(void)
-{
-    int mode = CAPTURE_RELAXED;
-    CU(ThreadExchangeStreamCaptureMode, &mode);
-    CU(ThreadExchangeStreamCaptureMode, &mode);
-}
-
-static void cost_is_capturing(void)
-{
-    int status;
-    CU(StreamIsCapturing, costs.native, &status);
-}
-
-static void cost_write(void)
-{
-    CU(StreamWriteValue64, costs.native, (uintptr_t)costs.word, 1, 0);
-}
-
-static void cost_signal(void)
-{
-    struct sl_signal signal = { costs.word, 2 };
-    CHECK_OK(sl_sync_cuda.signal(costs.pages, costs.stream, &signal, 1));
-}
-
-static void cost_signal_four(void)
-{
-    struct sl_signal signals[4];
-    for (int i = 0; i < 4; i++)
-        signals[i] = (struct sl_signal){ costs.word + i * 8, 3 };
-    CHECK_OK(sl_sync_cuda.signal(costs.pages, costs.stream, signals, 4));
-}
-
-static void cost_record(void)
-{
-    CHECK_OK(sluice_event_record(costs.event, costs.stream));
-}
-
-static void cost_event_query(void)
-{
-    CHECK(sluice_event_query(costs.event) >= 0);
-}
-
-static void cost_stream_query(void)
-{
-    CHECK(sluice_stream_query(costs.stream) >= 0);
-}
-
-static int by_size(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static void measure(const char *name, void (*call)(void), FILE *file)
-{
-    static int64_t times[ROUNDS / 16];
-    struct sl_cu_context *now;
-
-    for (size_t i = 0; i < ROUNDS / 16; i++) {
-        int64_t began = test_now();
-        for (int k = 0; k < 16; k++)
-            call();
-        times[i] = (test_now() - began) / 16;
-        CU(CtxPushCurrent, costs.context);
-        CU(StreamSynchronize, costs.native); /* so that the queue never fills */
-        CU(CtxPopCurrent, &now);
-    }
-    qsort(times, ROUNDS / 16, sizeof *times, by_size);
-    fprintf(file, "{\"fact\": \"cost\", \"call\": \"%s\", \"p50_ns\": %lld, \"p99_ns\": %lld}\n",
-            name, (long long)times[ROUNDS / 32], (long long)times[ROUNDS / 16 * 99 / 100]);
-}
-
-TEST_TIMEOUT(what_the_calls_cost, 60)
-{
-    struct sluice_device device;
-    FILE *file = open_facts();
-
-    gpu_begin();
-    costs.context = gpu_use(0);
-    costs.word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK_OK(sl_sync_cuda.attach("cuda:0", (void *)costs.word, 4096, true, &costs.pages));
-    device = gpu_open();
-    CHECK_OK(sluice_stream_create(device, NULL, &costs.stream));
-    CHECK_OK(sluice_event_create(device, 0, &costs.event));
-    costs.native = gpu_native(costs.stream);
-    measure("cuCtxGetCurrent", cost_current, file);
-    measure("cuCtxGetId", cost_id, file);
-    measure("cuCtxPushCurrent + PopCurrent", cost_push_pop, file);
-    measure("cuThreadExchangeStreamCaptureMode, twice", cost_exchange, file);
-    measure("cuStreamIsCapturing", cost_is_capturing, file);
-    measure("cuStreamWriteValue64", cost_write, file);
-    measure("signal, context current", cost_signal, file);
-    measure("signal of 4 words, context current", cost_signal_four, file);
-    measure("event record, context current", cost_record, file);
-    measure("event query, context current", cost_event_query, file);
-    measure("stream query, context current", cost_stream_query, file);
-    cu.CtxSetCurrent(NULL);
-    measure("signal, context not current", cost_signal, file);
-    measure("event record, context not current", cost_record, file);
-    gpu_use(0);
-    CHECK_OK(sluice_device_close(&device));
-    sl_sync_cuda.detach(costs.pages);
-    munmap((void *)costs.word, 4096);
-    fclose(file);
     gpu_end();
 }

@@ -160,6 +160,15 @@ struct sl_cu_stream *gpu_native(struct sluice_stream stream)
     return (struct sl_cu_stream *)native;
 }
 
+FILE *gpu_facts(void)
+{
+    const char *path = getenv("SLUICE_GPU_FACTS");
+    FILE *file = fopen(path && *path ? path : "/dev/null", "ae");
+
+    CHECK(file);
+    return file;
+}
+
 /* ---- work ---- */
 
 static struct sl_cu_function *kernel(const char *name)

@@ -46,6 +46,10 @@ struct sl_cu_stream *gpu_stream(unsigned flags);
 struct sluice_device gpu_open(void);
 struct sl_cu_stream *gpu_native(struct sluice_stream stream);
 
+/* Where facts about the driver at hand go, as JSON lines: the file that SLUICE_GPU_FACTS names, if
+ * any (tools/gpu-check reads it). */
+FILE *gpu_facts(void);
+
 /* Work. Kernels are loaded on first use of a context. */
 extern const char gpu_kernels[];
 void gpu_spin(struct sl_cu_stream *stream, int64_t ns);
