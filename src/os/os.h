@@ -141,6 +141,9 @@ void sl_os_discard(const int *fds, int count);
 /* Closes a connection, and what its peer sent that was not received, in the same way. */
 void sl_os_hang_up(int fd);
 
+/* Has its peer closed this connection, or died? What it sent may still be there. */
+bool sl_os_hung_up(int fd);
+
 /* Two connected sockets for one-byte wakes (SOCK_SEQPACKET). */
 int sl_os_socket_pair(int fds[2]);
 

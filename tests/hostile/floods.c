@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "hostile/foe.h"
@@ -156,6 +157,43 @@ HOSTILE_READER(takes_every_place_and_reads_nothing, .refused = 0)
     for (int i = 0; i < 62; i++)
         CHECK(foe_go(&foe, GREETED, NULL));
     test_nap(1200 * SLUICE_MS);
+}
+
+/* ---- what lies in the queue while the writer does not look ---- */
+
+static struct child stopped_writer(const char *options)
+{
+    test_dir();
+    struct child writer = kit_start("writer", "name=cam", options, NULL);
+    child_expect(&writer, "open", 10);
+    return writer;
+}
+
+static void stop(const struct child *writer)
+{
+    int status;
+    CHECK_EQ(kill(writer->pid, SIGSTOP), 0);
+    CHECK_EQ(waitpid(writer->pid, &status, WUNTRACED), writer->pid);
+    CHECK(WIFSTOPPED(status));
+}
+
+/* Its work would keep those behind it waiting, though nobody is there to have it. */
+TEST(who_left_before_its_turn_is_not_let_in)
+{
+    struct child writer = stopped_writer(NULL);
+
+    stop(&writer);
+    for (int i = 0; i < 100; i++)
+        come_and_go();
+    int fd = raw_dial("cam");
+    union sl_message hello = foe_hello(), message;
+    foe_say(fd, &hello);
+    child_kill(&writer, SIGCONT);
+    CHECK(raw_receive(fd, &message, NULL, NULL) > 0); /* those before it had their turn */
+    CHECK_EQ(message.header.type, SL_MSG_WELCOME);
+    CHECK_EQ(NUMBER(ask(&writer, "stats"), "total"), 1);
+    close(fd);
+    role_stop(&writer);
 }
 
 /* ---- inside the writer's process, while a crowd is at its door ---- */

@@ -341,6 +341,21 @@ TEST(pass_drain)
     CHECK(!sl_os_drain(900));
 }
 
+TEST(pass_tells_who_hung_up)
+{
+    int pair[2];
+    pair_of(pair);
+    CHECK(!sl_os_hung_up(pair[1]));
+    CHECK_OK(sl_os_send(pair[0], "", 1, NULL, 0));
+    CHECK_EQ(shutdown(pair[0], SHUT_WR), 0); /* half: it may still be told something */
+    CHECK(!sl_os_hung_up(pair[1]));
+    sl_os_close(pair[0]);
+    CHECK(sl_os_hung_up(pair[1])); /* though what it sent is still there */
+    CHECK(sl_os_drain(pair[1]));
+    CHECK(sl_os_hung_up(pair[1]));
+    sl_os_close(pair[1]);
+}
+
 TEST(pass_close_keeps_errno)
 {
     errno = EXDEV;

@@ -3,6 +3,7 @@
  * Messages and descriptors between processes, over sockets that keep message boundaries.
  */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -224,6 +225,12 @@ static bool takes_descriptors(int fd)
     int takes = 1;
     socklen_t size = sizeof(takes);
     return getsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &takes, &size) < 0 || takes;
+}
+
+bool sl_os_hung_up(int fd)
+{
+    struct pollfd events = { .fd = fd };
+    return poll(&events, 1, 0) > 0 && events.revents & POLLHUP;
 }
 
 void sl_os_hang_up(int fd)

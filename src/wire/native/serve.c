@@ -11,6 +11,7 @@
 #include "wire/native/native.h"
 
 #define ACCEPTS_A_TURN 16 /* who connects without end does not keep the thread from the others */
+#define GONE_A_TURN 256   /* as little time: the whole queue, and those that come while it is emptied */
 #define ACCEPT_AGAIN (100 * SLUICE_MS) /* after descriptors ran out */
 #define TEMPORARY ".tmp"  /* the name's end while the socket is made */
 #define LOCK_PATIENCE SLUICE_S /* for a previous owner that is just dying (protocol 4.4) */
@@ -152,14 +153,28 @@ static int make_control(struct sl_native_serve *serve)
     return sl_os_memory_seal(serve->control_fd, true);
 }
 
+/* Who hung up while it waited costs next to nothing: a crowd that comes and goes would else fill the queue
+ * faster than it is emptied, and keep everybody else out. *gone: so many of them. */
+static int accept_one(int listener, int *fd, int *gone)
+{
+    int r;
+
+    while ((r = sl_os_accept(listener, fd)) == 0 && sl_os_hung_up(*fd)) {
+        sl_os_hang_up(*fd);
+        if (++*gone == GONE_A_TURN)
+            return SLUICE_AGAIN;
+    }
+    return r;
+}
+
 static void listener_ready(struct sl_watch *watch, bool readable, bool hung_up)
 {
     struct sl_native_serve *serve =
         (struct sl_native_serve *)((char *)watch - offsetof(struct sl_native_serve, listener));
-    int fd, r = 0;
+    int fd, gone = 0, r = 0;
 
     (void)hung_up;
-    for (int i = 0; readable && i < ACCEPTS_A_TURN && (r = sl_os_accept(serve->listener.fd, &fd)) == 0; i++) {
+    for (int i = 0; readable && i < ACCEPTS_A_TURN && (r = accept_one(watch->fd, &fd, &gone)) == 0; i++) {
         if (sl_peer_open(serve, fd) != 0) {
             sl_log(SLUICE_LOG_WARN, "channel '%s': a connection is refused: %s", serve->name, sluice_last_error());
             serve->base.refused++;
