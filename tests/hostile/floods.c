@@ -196,6 +196,33 @@ TEST(who_left_before_its_turn_is_not_let_in)
     role_stop(&writer);
 }
 
+/* The newcomer's hello is read before their ends are. */
+static void take_the_place_of(struct child *writer, struct foe *one, struct foe *other)
+{
+    union sl_message hello = foe_hello(), bye = SL_MESSAGE(SL_MSG_BYE, bye), message;
+    stop(writer);
+    int fd = raw_dial("cam");
+    foe_say(fd, &hello);
+    foe_say(one->fd, &bye);
+    foe_close(one);
+    foe_close(other); /* without a word */
+    child_kill(writer, SIGCONT);
+    CHECK(raw_receive(fd, &message, NULL, NULL) > 0);
+    CHECK_EQ(message.header.type, SL_MSG_WELCOME);
+    close(fd);
+}
+
+TEST(who_left_keeps_no_place_from_the_next)
+{
+    struct child writer = stopped_writer("readers=2");
+    struct foe one, other;
+
+    CHECK(foe_go(&one, ARRIVED, NULL) && foe_go(&other, ARRIVED, NULL));
+    take_the_place_of(&writer, &one, &other);
+    CHECK_EQ(NUMBER(ask(&writer, "stats"), "refused"), 0);
+    role_stop(&writer);
+}
+
 /* ---- inside the writer's process, while a crowd is at its door ---- */
 
 TEST(calls_of_the_writers_program_go_on_in_a_crowd)

@@ -244,6 +244,21 @@ static int admit_reader(struct sl_peer *peer)
     return 0;
 }
 
+/* Who hung up keeps no place until its turn to be read comes: the newcomer's may come first. True if that
+ * freed any. */
+static bool read_departures(struct sl_native_serve *serve)
+{
+    uint32_t before = serve->base.reader_count;
+    struct sl_peer *next;
+
+    for (struct sl_peer *peer = serve->peers; peer; peer = next) {
+        next = peer->next;
+        if (sl_table_has(peer) && peer->socket.fd >= 0 && sl_os_hung_up(peer->socket.fd))
+            (void)read_messages(peer, LAST_MESSAGES);
+    }
+    return serve->base.reader_count < before;
+}
+
 /* Returns false when the peer is gone. */
 static bool hello(struct sl_peer *peer, const union sl_message *message, int *fds, int fd_count)
 {
@@ -259,6 +274,8 @@ static bool hello(struct sl_peer *peer, const union sl_message *message, int *fd
         fds[0] = -1;
     }
     int r = sl_peer_check(peer);
+    if (r == SLUICE_E_LIMIT && read_departures(peer->serve))
+        r = sl_peer_check(peer);
     while (r == SLUICE_E_LIMIT && peer->serve->base.reader_count >= peer->serve->writer.readers &&
            make_room(peer->serve))
         r = sl_peer_check(peer);
