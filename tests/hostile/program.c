@@ -89,7 +89,7 @@ static void look_around(void)
 
     (void)sluice_channel_info("cam", 20 * SLUICE_MS, &info, readers, 4);
     CHECK_OK(sluice_registry_list(NULL, entries, 8, &count));
-    CHECK_OK(sluice_channel_info("good", 2 * SLUICE_S, &info, NULL, 0));
+    CHECK_OK(sluice_channel_info("good", 20 * SLUICE_S, &info, NULL, 0));
 }
 
 ROLE(program)
@@ -115,6 +115,15 @@ ROLE(program)
     return 0;
 }
 
+static bool all_read_on(uint64_t frames)
+{
+    struct sluice_channel_info info = { .size = sizeof info };
+    struct sluice_reader_info readers[2];
+
+    CHECK_OK(sluice_channel_info("good", 20 * SLUICE_S, &info, readers, 2));
+    return info.readers == 2 && readers[0].taken > frames && readers[1].taken > frames;
+}
+
 void act_against_program(const char *label, const struct bounds *bounds)
 {
     test_dir();
@@ -131,6 +140,7 @@ void act_against_program(const char *label, const struct bounds *bounds)
     struct child hostile = act_start(label, bounds->seconds);
     test_nap(NAP);
     CHECK_LE(process_fds(program.pid), fds + MOST_FDS);
+    CHECK_SOON(all_read_on(20), 20);
     child_kill(&hostile, SIGKILL);
     test_nap(NAP);
     CHECK_LE(process_fds(program.pid), fds + MOST_FDS);
