@@ -362,7 +362,7 @@ static int try_take(struct sluice_reader *reader, struct sluice_stream stream, i
         return SLUICE_TIMEOUT;
     sl_session_prune(reader);
     want = sl_lease_want(&session->lease);
-    if (session->ahead && stream.id != SLUICE_ON_CPU.id && look_at(session) == SL_LEASE_SOON &&
+    if (session->ahead && stream.id != SLUICE_ON_CPU.id && sl_lease_is_ahead(&session->lease) &&
         (r = try_ahead(reader, stream, frame)) != SLUICE_TIMEOUT)
         return r;
     while ((slot = sl_lease_take(&session->lease, &sequence)) == SL_LEASE_RETRY) {

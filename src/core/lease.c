@@ -127,10 +127,26 @@ static int newest(const struct sl_words *words, uint64_t want, uint64_t *sequenc
     return (int)sl_head_slot(head);
 }
 
+static int committed(const struct sl_lease *lease, uint64_t *sequence)
+{
+    uint64_t want = sl_lease_want(lease);
+
+    return lease->mode == SLUICE_IN_ORDER ? first_from(&lease->words, want, sequence)
+                                          : newest(&lease->words, want, sequence);
+}
+
+bool sl_lease_is_ahead(const struct sl_lease *lease)
+{
+    uint64_t q = 0;
+    int s = committed(lease, &q);
+
+    return s >= 0 && !is_ready(&lease->words, (uint32_t)s, q) && !is_lost(&lease->words, (uint32_t)s);
+}
+
 int sl_lease_take_ahead(struct sl_lease *lease, uint64_t *sequence)
 {
-    uint64_t want = sl_lease_want(lease), q = 0;
-    int s = lease->mode == SLUICE_IN_ORDER ? first_from(&lease->words, want, &q) : newest(&lease->words, want, &q);
+    uint64_t q = 0;
+    int s = committed(lease, &q);
 
     lease->retries += s == SL_LEASE_RETRY;
     if (s >= 0 && is_lost(&lease->words, (uint32_t)s))

@@ -32,8 +32,10 @@ enum {
  * either sl_lease_keep, or sl_lease_end as if nothing had been. */
 int sl_lease_take(struct sl_lease *lease, uint64_t *sequence);
 
-/* The same of a frame that is committed, ready or not. */
+/* The same of the next frame that is committed, ready or not (the newest is the head then, whatever is ready
+ * behind it); and whether that one is not ready. */
 int sl_lease_take_ahead(struct sl_lease *lease, uint64_t *sequence);
+bool sl_lease_is_ahead(const struct sl_lease *lease);
 
 /* I3: the frame is taken; the next take gives a later one. */
 void sl_lease_keep(struct sl_lease *lease, uint64_t sequence);

@@ -215,6 +215,7 @@ int fake_cuDeviceGetAttribute(int *value, int attribute, int device)
     case SL_CU_COMPUTE_MODE: *value = SL_CU_COMPUTE_DEFAULT; break;
     case SL_CU_COPY_ENGINES: *value = 3; break;
     case SL_CU_KERNEL_TIMEOUT:
+    case SL_CU_MPS_ENABLED:
     case SL_CU_INTEGRATED: *value = 0; break;
     default: *value = attribute > 0 && attribute < 256 && !fake_machine.cannot[attribute];
     }

@@ -3,15 +3,10 @@
  * Channels whose slots lie on a GPU.
  */
 #include <stdlib.h>
-#include <string.h>
 
-#include <sluice/sluice.h>
+#include "gpu/channel.h"
 
-#include "gpu/kit.h"
-
-#define WORDS (256 * 1024)
-
-static struct sluice_format format_of(int64_t words)
+struct sluice_format channel_format(int64_t words)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
 
@@ -20,29 +15,43 @@ static struct sluice_format format_of(int64_t words)
     return format;
 }
 
-static sluice_writer *open_writer(int64_t words)
+struct sluice_writer_params channel_writer_params(void)
 {
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
-    struct sluice_format format = format_of(words);
-    sluice_writer *writer;
 
     test_dir();
     params.name = "cam";
     params.device = "cuda:0";
-    params.format = &format;
-    CHECK_OK(sluice_writer_open(&writer, &params));
-    return writer;
+    return params;
 }
 
-static sluice_reader *open_reader(uint32_t hold)
+struct sluice_reader_params channel_reader_params(uint32_t hold)
 {
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
-    sluice_reader *reader;
 
     test_dir();
     params.name = "cam";
     params.hold = hold;
     params.open_timeout_ns = 10 * SLUICE_S;
+    return params;
+}
+
+sluice_writer *channel_writer(void)
+{
+    struct sluice_writer_params params = channel_writer_params();
+    struct sluice_format format = channel_format(CHANNEL_WORDS);
+    sluice_writer *writer;
+
+    params.format = &format;
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    return writer;
+}
+
+sluice_reader *channel_reader(uint32_t hold)
+{
+    struct sluice_reader_params params = channel_reader_params(hold);
+    sluice_reader *reader;
+
     CHECK_OK(sluice_reader_open(&reader, &params));
     return reader;
 }
@@ -55,54 +64,63 @@ static uint64_t words_of(const struct sluice_frame *frame)
     return (uintptr_t)array.data;
 }
 
-/* Fills a frame with `value` behind a kernel that takes `ns`, and commits it behind that. */
-static void commit_slowly(sluice_writer *writer, struct sluice_stream stream, int64_t ns, uint32_t value)
+void channel_commit(sluice_writer *writer, struct sluice_stream stream, int64_t ns, uint32_t value)
 {
     struct sluice_frame frame;
 
     CHECK_OK(sluice_writer_begin(writer, 5 * SLUICE_S, &frame));
     if (ns)
         gpu_spin(gpu_native(stream), ns);
-    gpu_fill(gpu_native(stream), words_of(&frame), WORDS, value);
+    gpu_fill(gpu_native(stream), words_of(&frame), CHANNEL_WORDS, value);
     CHECK_OK(sluice_writer_commit(writer, &frame, stream));
 }
 
-static void check_frame(const struct sluice_frame *frame, struct sluice_stream stream, uint32_t value)
+void channel_check(const struct sluice_frame *frame, struct sluice_stream stream, uint32_t value)
 {
-    CHECK_EQ(gpu_differ(gpu_native(stream), words_of(frame), WORDS, value), 0);
+    CHECK_EQ(gpu_differ(gpu_native(stream), words_of(frame), CHANNEL_WORDS, value), 0);
+}
+
+struct scene channel_scene(void)
+{
+    struct scene scene;
+
+    gpu_begin();
+    gpu_use(0);
+    scene.device = gpu_open();
+    CHECK_OK(sluice_stream_create(scene.device, NULL, &scene.writing));
+    CHECK_OK(sluice_stream_create(scene.device, NULL, &scene.reading));
+    scene.writer = channel_writer();
+    gpu_spin(gpu_native(scene.writing), 0); /* loads the kernels */
+    CHECK_OK(sluice_stream_synchronize(scene.writing));
+    return scene;
+}
+
+void channel_end(struct scene *scene)
+{
+    CHECK_OK(sluice_writer_close(&scene->writer));
+    CHECK_OK(sluice_device_close(&scene->device));
+    gpu_end();
 }
 
 TEST(a_frame_is_acquired_when_the_gpu_has_finished_it)
 {
-    struct sluice_device device;
-    struct sluice_stream writing, reading;
+    struct scene scene = channel_scene();
+    sluice_reader *reader = channel_reader(1);
     struct sluice_frame frame;
-
-    gpu_begin();
-    gpu_use(0);
-    device = gpu_open();
-    CHECK_OK(sluice_stream_create(device, NULL, &writing));
-    CHECK_OK(sluice_stream_create(device, NULL, &reading));
-    sluice_writer *writer = open_writer(WORDS);
-    sluice_reader *reader = open_reader(1);
-    gpu_spin(gpu_native(writing), 0);
-    CHECK_OK(sluice_stream_synchronize(writing));
 
     for (uint32_t i = 1; i <= 3; i++) {
         int64_t began = test_now();
-        commit_slowly(writer, writing, SPIN, i);
+        channel_commit(scene.writer, scene.writing, SPIN, i);
         CHECK_LE(test_now() - began, SOON);
-        CHECK_RESULT(sluice_reader_acquire(reader, reading, 0, &frame), SLUICE_TIMEOUT);
-        CHECK_OK(sluice_reader_acquire(reader, reading, 5 * SLUICE_S, &frame));
+        CHECK_RESULT(sluice_reader_acquire(reader, scene.reading, 0, &frame), SLUICE_TIMEOUT);
+        CHECK_OK(sluice_reader_acquire(reader, scene.reading, 5 * SLUICE_S, &frame));
         CHECK_GE(test_now() - began, SPIN * 9 / 10);
         CHECK_EQ(frame.sequence, i);
-        check_frame(&frame, reading, i);
-        CHECK_OK(sluice_reader_release(reader, &frame, reading));
+        channel_check(&frame, scene.reading, i);
+        CHECK_OK(sluice_reader_release(reader, &frame, scene.reading));
     }
     CHECK_OK(sluice_reader_close(&reader));
-    CHECK_OK(sluice_writer_close(&writer));
-    CHECK_OK(sluice_device_close(&device));
-    gpu_end();
+    channel_end(&scene);
 }
 
 ROLE(gpu_reader)
@@ -115,11 +133,11 @@ ROLE(gpu_reader)
     gpu_use(0);
     struct sluice_device device = gpu_open();
     CHECK_OK(sluice_stream_create(device, NULL, &stream));
-    sluice_reader *reader = open_reader(2);
+    sluice_reader *reader = channel_reader(2);
     role_say("open");
     while (frames-- > 0) {
         CHECK_OK(sluice_reader_acquire(reader, stream, 10 * SLUICE_S, &frame));
-        check_frame(&frame, stream, (uint32_t)frame.sequence);
+        channel_check(&frame, stream, (uint32_t)frame.sequence);
         CHECK_OK(sluice_reader_release(reader, &frame, stream));
     }
     CHECK_OK(sluice_reader_close(&reader));
@@ -136,12 +154,12 @@ TEST_TIMEOUT(another_process_reads_every_frame_whole, 60)
     gpu_use(0);
     struct sluice_device device = gpu_open();
     CHECK_OK(sluice_stream_create(device, NULL, &stream));
-    sluice_writer *writer = open_writer(WORDS);
+    sluice_writer *writer = channel_writer();
     struct child child = role_start("gpu_reader", "200", NULL);
     child_expect(&child, "open", 20);
     uint32_t value = 0;
     while (!child_ended(&child)) {
-        commit_slowly(writer, stream, 0, ++value);
+        channel_commit(writer, stream, 0, ++value);
         test_nap(100000);
     }
     CHECK_EQ(child_wait(&child, 20), 0);

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Frames taken ahead of their readiness: the stream waits for them on the GPU.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/channel.h"
+
+#define STALL (SLUICE_S / 2)
+
+static sluice_reader *open_ahead(uint32_t hold, int64_t ahead_ns)
+{
+    struct sluice_reader_params params = channel_reader_params(hold);
+    sluice_reader *reader;
+
+    params.ahead = 1;
+    params.ahead_ns = ahead_ns;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    return reader;
+}
+
+/* The writer's begin takes note of who waits ahead: from here on its frames are for them too. */
+static void greet(struct scene *scene, sluice_reader *reader)
+{
+    struct sluice_frame frame;
+
+    channel_commit(scene->writer, scene->writing, 0, 0);
+    CHECK_OK(sluice_reader_acquire(reader, scene->reading, 5 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_release(reader, &frame, scene->reading));
+    CHECK_OK(sluice_stream_synchronize(scene->reading));
+}
+
+static uint32_t parked(void)
+{
+    struct sluice_channel_info info = { .size = sizeof info };
+    struct sluice_reader_info readers[4];
+    uint32_t count = 0;
+
+    CHECK_OK(sluice_channel_info("cam", SLUICE_DEFAULT, &info, readers, 4));
+    for (uint32_t i = 0; i < info.readers; i++)
+        count += readers[i].parked;
+    return count;
+}
+
+TEST(the_stream_waits_and_the_program_does_not)
+{
+    struct scene scene = channel_scene();
+    sluice_reader *reader = open_ahead(2, 0);
+    struct sluice_frame frame;
+
+    greet(&scene, reader);
+    for (uint32_t i = 1; i <= 5; i++) {
+        int64_t began = test_now();
+        channel_commit(scene.writer, scene.writing, SPIN, i);
+        CHECK_OK(sluice_reader_acquire(reader, scene.reading, 0, &frame));
+        CHECK(frame.flags & SLUICE_FRAME_AHEAD);
+        CHECK_LE(test_now() - began, SOON);
+        CHECK_EQ(parked(), 1);
+        channel_check(&frame, scene.reading, i); /* waits for the stream, and the stream for the frame */
+        CHECK_GE(test_now() - began, SPIN * 9 / 10);
+        CHECK_OK(sluice_reader_release(reader, &frame, scene.reading));
+        CHECK_OK(sluice_stream_synchronize(scene.reading));
+        CHECK_SOON(parked() == 0, 5);
+    }
+    CHECK_OK(sluice_reader_close(&reader));
+    channel_end(&scene);
+}
+
+TEST(a_frame_that_is_ready_is_not_waited_for)
+{
+    struct scene scene = channel_scene();
+    sluice_reader *reader = open_ahead(1, 0);
+    struct sluice_frame frame;
+
+    greet(&scene, reader);
+    channel_commit(scene.writer, scene.writing, 0, 7);
+    CHECK_OK(sluice_stream_synchronize(scene.writing));
+    CHECK_OK(sluice_reader_acquire(reader, scene.reading, 0, &frame));
+    CHECK_EQ(frame.flags & SLUICE_FRAME_AHEAD, 0);
+    channel_check(&frame, scene.reading, 7);
+    CHECK_OK(sluice_reader_release(reader, &frame, scene.reading));
+    CHECK_OK(sluice_reader_close(&reader));
+    channel_end(&scene);
+}
+
+TEST(no_stream_waits_beyond_its_deadline)
+{
+    struct scene scene = channel_scene();
+    sluice_reader *reader = open_ahead(2, STALL / 4);
+    struct sluice_frame frame;
+
+    greet(&scene, reader);
+    /* Told by release, which comes after the loss. */
+    channel_commit(scene.writer, scene.writing, STALL, 1);
+    CHECK_OK(sluice_reader_acquire(reader, scene.reading, 0, &frame));
+    int64_t began = test_now();
+    CHECK_OK(sluice_stream_synchronize(scene.reading));
+    CHECK_LE(test_now() - began, STALL * 3 / 4);
+    uint64_t sequence = frame.sequence;
+    CHECK_SAYS(sluice_reader_release(reader, &frame, scene.reading), SLUICE_E_LOST, "did not finish");
+    CHECK_OK(sluice_stream_synchronize(scene.writing));
+
+    /* Told by the next acquire, for the release was queued before. */
+    channel_commit(scene.writer, scene.writing, STALL, 2);
+    CHECK_OK(sluice_reader_acquire(reader, scene.reading, SLUICE_S, &frame));
+    if (frame.flags & SLUICE_FRAME_AHEAD) { /* in another slot: the one before is not waited for again */
+        CHECK_OK(sluice_reader_release(reader, &frame, scene.reading));
+        CHECK_OK(sluice_stream_synchronize(scene.reading));
+        CHECK_SAYS(sluice_reader_acquire(reader, scene.reading, 0, &frame), SLUICE_E_LOST, "did not finish");
+    } else {
+        CHECK_OK(sluice_reader_release(reader, &frame, scene.reading));
+    }
+    CHECK_OK(sluice_stream_synchronize(scene.writing));
+    channel_commit(scene.writer, scene.writing, 0, 3);
+    CHECK_OK(sluice_reader_acquire(reader, scene.reading, 5 * SLUICE_S, &frame));
+    CHECK_GE(frame.sequence, sequence + 2);
+    channel_check(&frame, scene.reading, 3);
+    CHECK_OK(sluice_reader_release(reader, &frame, scene.reading));
+    struct sluice_reader_stats stats = { .size = sizeof stats };
+    CHECK_OK(sluice_reader_stats(reader, &stats));
+    CHECK_GE(stats.lost, 1);
+    CHECK_OK(sluice_reader_close(&reader));
+    channel_end(&scene);
+}
+
+TEST(three_streams_of_a_process_wait_at_most)
+{
+    struct scene scene = channel_scene();
+    sluice_reader *readers[4];
+    struct sluice_stream streams[4];
+    struct sluice_frame frames[4];
+
+    for (int i = 0; i < 4; i++) {
+        readers[i] = open_ahead(1, 0);
+        CHECK_OK(sluice_stream_create(scene.device, NULL, &streams[i]));
+    }
+    for (int i = 0; i < 4; i++)
+        greet(&scene, readers[i]);
+    CHECK_OK(sluice_stream_synchronize(scene.writing));
+    channel_commit(scene.writer, scene.writing, 3 * SPIN, 9);
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(sluice_reader_acquire(readers[i], streams[i], 0, &frames[i]));
+        CHECK(frames[i].flags & SLUICE_FRAME_AHEAD);
+    }
+    CHECK_EQ(parked(), 3);
+    CHECK_RESULT(sluice_reader_acquire(readers[3], streams[3], 0, &frames[3]), SLUICE_TIMEOUT);
+    CHECK_OK(sluice_reader_acquire(readers[3], streams[3], 5 * SLUICE_S, &frames[3])); /* by the CPU */
+    CHECK_EQ(frames[3].flags & SLUICE_FRAME_AHEAD, 0);
+    for (int i = 0; i < 4; i++) {
+        channel_check(&frames[i], streams[i], 9);
+        CHECK_OK(sluice_reader_release(readers[i], &frames[i], streams[i]));
+        CHECK_OK(sluice_reader_close(&readers[i]));
+    }
+    channel_end(&scene);
+}
+
+TEST(what_is_made_of_a_lost_frame_is_not_published)
+{
+    struct scene scene = channel_scene();
+    sluice_reader *reader = open_ahead(2, STALL / 4);
+    struct sluice_writer_params params = channel_writer_params();
+    struct sluice_format format = channel_format(CHANNEL_WORDS);
+    struct sluice_frame in, out;
+    sluice_writer *second;
+
+    params.name = "next";
+    params.format = &format;
+    CHECK_OK(sluice_writer_open(&second, &params));
+    greet(&scene, reader);
+
+    /* Whole: commit waits for what its stream waits for. */
+    CHECK_OK(sluice_writer_begin(second, SLUICE_S, &out));
+    channel_commit(scene.writer, scene.writing, SPIN / 2, 1);
+    CHECK_OK(sluice_reader_acquire(reader, scene.reading, 0, &in));
+    CHECK_OK(sluice_writer_commit(second, &out, scene.reading));
+    CHECK_OK(sluice_reader_release(reader, &in, scene.reading));
+    CHECK_OK(sluice_stream_synchronize(scene.reading));
+
+    CHECK_OK(sluice_writer_begin(second, SLUICE_S, &out));
+    channel_commit(scene.writer, scene.writing, STALL, 2);
+    CHECK_OK(sluice_reader_acquire(reader, scene.reading, SLUICE_S, &in));
+    CHECK(in.flags & SLUICE_FRAME_AHEAD);
+    CHECK_SAYS(sluice_writer_commit(second, &out, scene.reading), SLUICE_E_LOST, "not whole");
+    CHECK_OK(sluice_writer_cancel(second, &out, scene.reading));
+    CHECK_RESULT(sluice_reader_release(reader, &in, scene.reading), SLUICE_E_LOST);
+    CHECK_OK(sluice_writer_begin(second, SLUICE_S, &out)); /* told: it goes on */
+    CHECK_OK(sluice_writer_commit(second, &out, scene.reading));
+    CHECK_OK(sluice_stream_synchronize(scene.writing));
+    CHECK_OK(sluice_writer_close(&second));
+    CHECK_OK(sluice_reader_close(&reader));
+    channel_end(&scene);
+}
+
+TEST(a_capturing_stream_is_not_made_to_wait)
+{
+    struct scene scene = channel_scene();
+    sluice_reader *reader = open_ahead(1, 0);
+    struct sl_cu_graph *graph;
+    struct sluice_frame frame;
+    size_t nodes = 0;
+
+    greet(&scene, reader);
+    CU(StreamBeginCapture, gpu_native(scene.reading), CAPTURE_RELAXED);
+    channel_commit(scene.writer, scene.writing, SPIN, 1);
+    CHECK_RESULT(sluice_reader_acquire(reader, scene.reading, 0, &frame), SLUICE_E_CAPTURING);
+    CU(StreamEndCapture, gpu_native(scene.reading), &graph);
+    CU(GraphGetNodes, graph, NULL, &nodes);
+    CHECK_EQ(nodes, 0);
+    CU(GraphDestroy, graph);
+    CHECK_OK(sluice_reader_acquire(reader, scene.reading, 5 * SLUICE_S, &frame));
+    channel_check(&frame, scene.reading, 1);
+    CHECK_OK(sluice_reader_release(reader, &frame, scene.reading));
+    CHECK_OK(sluice_reader_close(&reader));
+    channel_end(&scene);
+}
+
+/* A writer that commits a frame which will never be ready, and waits to be killed. */
+ROLE(stuck_writer)
+{
+    gpu_begin();
+    gpu_use(0);
+    struct sluice_device device = gpu_open();
+    struct sluice_stream stream;
+    CHECK_OK(sluice_stream_create(device, NULL, &stream));
+    sluice_writer *writer = channel_writer();
+    channel_commit(writer, stream, 0, 1);
+    role_say("open");
+    role_line();
+    channel_commit(writer, stream, 0, 2);
+    channel_commit(writer, stream, 60 * SLUICE_S, 3);
+    role_say("stuck");
+    role_line();
+    return 0;
+}
+
+TEST_TIMEOUT(a_killed_writer_frees_the_streams_that_wait_for_it, 40)
+{
+    struct sluice_stream stream;
+    struct sluice_frame frame;
+
+    gpu_begin();
+    gpu_use(0);
+    test_dir();
+    struct sluice_device device = gpu_open();
+    CHECK_OK(sluice_stream_create(device, NULL, &stream));
+    struct child child = role_start("stuck_writer", NULL);
+    child_expect(&child, "open", 20);
+    sluice_reader *reader = open_ahead(2, 20 * SLUICE_S);
+    CHECK_OK(sluice_reader_acquire(reader, stream, 5 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_release(reader, &frame, stream));
+    child_send(&child, "go");
+    child_expect(&child, "stuck", 20);
+    CHECK_OK(sluice_reader_acquire(reader, stream, 5 * SLUICE_S, &frame));
+    CHECK_EQ(frame.sequence, 3);
+    CHECK(frame.flags & SLUICE_FRAME_AHEAD);
+    child_kill(&child, 9);
+    int64_t began = test_now();
+    CHECK_OK(sluice_stream_synchronize(stream));
+    CHECK_LE(test_now() - began, 5 * SLUICE_S);
+    CHECK_RESULT(sluice_reader_release(reader, &frame, stream), SLUICE_E_LOST);
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_device_close(&device));
+    gpu_end();
+}
