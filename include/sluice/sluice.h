@@ -17,6 +17,7 @@
 #include <sluice/frame.h>
 #include <sluice/reader.h>
 #include <sluice/registry.h>
+#include <sluice/timers.h>
 #include <sluice/writer.h>
 
 #endif

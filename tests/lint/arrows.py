@@ -9,12 +9,14 @@ from lint import Lint
 
 # folder: what its files may include, besides their own folder. A name that ends in / is a folder.
 ARROWS = {
-    "src/core": ["sluice/", "wire/wire.h", "mem/mem.h", "sync/sync.h", "device/device.h", "os/os.h", "util/"],
-    "src/wire": ["sluice/", "mem/mem.h", "os/os.h", "util/"],
+    "src/core": ["sluice/", "wire/wire.h", "mem/mem.h", "sync/sync.h", "device/device.h", "trace/trace.h", "os/os.h",
+                 "util/"],
+    "src/wire": ["sluice/", "mem/mem.h", "trace/trace.h", "os/os.h", "util/"],
     "src/mem": ["sluice/", "cuda/cuda.h", "os/os.h", "util/"],
     "src/sync": ["sluice/", "device/device.h", "cuda/cuda.h", "os/os.h", "util/"],
     "src/device": ["sluice/", "cuda/cuda.h", "os/os.h", "util/"],
     "src/cuda": ["sluice/base.h", "os/os.h", "util/"],
+    "src/trace": ["sluice/base.h", "sluice/timers.h", "os/os.h", "util/"],
     "src/os": ["sluice/base.h", "os/os.h", "util/"],
     "src/util": ["sluice/base.h"],
     "tools": ["sluice/"],
@@ -32,7 +34,7 @@ SYSTEM_IFDEF = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b.*\b(_WIN32|__linu
 MAY_IFDEF = ["src/os/", "include/sluice/base.h"]
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
-PROJECT = re.compile(r"^(sluice|core|wire|mem|sync|device|cuda|os|util|harness)/")
+PROJECT = re.compile(r"^(sluice|core|wire|mem|sync|device|cuda|trace|os|util|harness)/")
 
 
 def allowed(folder, name):
