@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Inside sluice top. top_ask.c asks the writers, top_model.c keeps what they say and measures by
- * it, top_columns.c puts it into words, top_grid.c shows rows that are sorted and cut to fit,
- * top_live.c is the screen with its keys, top_channel.c its page about one channel, top_print.c is
- * for scripts.
+ * it, top_gpu.c has figures of the GPUs, top_columns.c puts it into words, top_grid.c shows rows
+ * that are sorted and cut to fit, top_live.c is the screen with its keys, top_channel.c its page
+ * about one channel, top_print.c is for scripts.
  */
 #ifndef TOOLS_TOP_H
 #define TOOLS_TOP_H
@@ -17,6 +17,8 @@
 #include <sluice/sluice.h>
 
 #include "canvas.h"
+#include "json.h"
+#include "nvml.h"
 
 #define TOP_HISTORY 120
 #define TOP_REASON  200
@@ -53,6 +55,12 @@ struct top_channel {
     int64_t ask_after; /* it is left alone until then */
 };
 
+#define TOP_GPUS 16
+struct top_gpu {
+    unsigned char uuid[16];
+    struct nvml_gpu now; /* no handle: nothing is known of it */
+};
+
 /* The channels, by name. Whoever is not the only one at it holds the lock. */
 struct top {
     char **patterns; /* names that are wanted; none: all */
@@ -64,6 +72,8 @@ struct top {
     char reason[TOP_REASON];
     sluice_watch *watch; /* of the folder; NULL: it must be listed each time */
     bool listed;
+    struct top_gpu gpus[TOP_GPUS]; /* that the channels are on */
+    size_t gpu_count;
 };
 
 /* "live", "stuck", ...; what is wrong, or "". */
@@ -91,6 +101,19 @@ void top_close(struct top *top);
 /* Looks at the folder if something changed there, and asks every writer once; several at a time, so
  * that those that do not answer hold nobody up. `stop` ends it early. */
 void top_look(struct top *top, const atomic_bool *stop);
+
+/* ---- GPUs: none where the driver's management library is not there ---- */
+
+/* Reads the figures of the GPUs that channels are on. On the thread that asks. */
+void top_look_at_gpus(struct top *top);
+
+/* The GPU that a channel is on; NULL: none, or nothing is known of it. */
+const struct nvml_gpu *top_gpu_of(const struct top *top, const struct top_channel *channel);
+
+#define TOP_GPU_TEXT 512
+char *top_gpu_text(char text[TOP_GPU_TEXT], const struct nvml_gpu *gpu);
+void top_draw_gpus(struct canvas *canvas, const struct top *top); /* the first few, a line each */
+void top_json_gpus(struct json *json, const struct top *top);     /* the key "gpus" and its array */
 
 /* ---- columns and grids ---- */
 
@@ -172,8 +195,8 @@ int top_print(struct top *top, const struct top_options *options);
 int top_live(struct top *top, const struct top_options *options);
 
 /* The page about one channel: what its writer says, and its readers in a grid. */
-void top_draw_channel(struct canvas *canvas, const struct top_channel *channel,
-                      struct top_grid *readers, unsigned until);
+void top_draw_channel(struct canvas *canvas, const struct top *top,
+                      const struct top_channel *channel, struct top_grid *readers, unsigned until);
 
 /* The page about keys and columns, from its `first` line. Returns how many there are. */
 size_t top_draw_help(struct canvas *canvas, size_t first, unsigned until);

@@ -29,6 +29,7 @@ void top_open(struct top *top, char **patterns, int pattern_count)
 void top_close(struct top *top)
 {
     sluice_registry_watch_close(&top->watch);
+    nvml_close();
     top_free(top);
     pthread_mutex_destroy(&top->lock);
 }
@@ -131,4 +132,5 @@ void top_look(struct top *top, const atomic_bool *stop)
     ask_some(&round);
     while (count)
         pthread_join(askers[--count], NULL);
+    top_look_at_gpus(top);
 }

@@ -123,8 +123,18 @@ static void draw_frames(struct canvas *canvas, const struct top_channel *channel
     draw_history(canvas, channel);
 }
 
-void top_draw_channel(struct canvas *canvas, const struct top_channel *channel,
-                      struct top_grid *readers, unsigned until)
+static void draw_gpu(struct canvas *canvas, const struct nvml_gpu *gpu)
+{
+    char text[TOP_GPU_TEXT];
+    if (!gpu)
+        return;
+    label(canvas, "gpu");
+    canvas_put(canvas, STYLE_PLAIN, "%s", top_gpu_text(text, gpu));
+    canvas_line(canvas);
+}
+
+void top_draw_channel(struct canvas *canvas, const struct top *top,
+                      const struct top_channel *channel, struct top_grid *readers, unsigned until)
 {
     const void *rows[SLUICE_MAX_READERS];
     uint32_t count = channel->reader_count;
@@ -132,6 +142,7 @@ void top_draw_channel(struct canvas *canvas, const struct top_channel *channel,
     if (!channel->answered)
         return;
     draw_writer(canvas, channel);
+    draw_gpu(canvas, top_gpu_of(top, channel));
     draw_frames(canvas, channel);
     canvas_line(canvas);
     for (uint32_t i = 0; i < count; i++)

@@ -198,7 +198,7 @@ static void draw_opened(struct live *live, unsigned until)
             channel = live->top->list[i];
     live->listed = channel ? channel->reader_count : 0;
     if (channel) {
-        top_draw_channel(&live->canvas, channel, &live->readers, until);
+        top_draw_channel(&live->canvas, live->top, channel, &live->readers, until);
         return;
     }
     canvas_put(&live->canvas, STYLE_BOLD, "%s", live->opened);
@@ -251,6 +251,7 @@ static void draw(struct live *live)
     if (live->page != PAGE_HELP)
         draw_title(live);
     if (live->page == PAGE_LIST) {
+        top_draw_gpus(&live->canvas, live->top);
         draw_list(live, height - 1);
     } else if (live->page == PAGE_CHANNEL) {
         draw_opened(live, height - 1);

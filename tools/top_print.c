@@ -46,7 +46,7 @@ static enum colour colour_of(unsigned style)
     }
 }
 
-static void print_text(const struct top_sorted *sorted, size_t count)
+static void print_text(const struct top *top, const struct top_sorted *sorted, size_t count)
 {
     char titles[32][32];
     const char *headers[32] = { NULL };
@@ -73,6 +73,13 @@ static void print_text(const struct top_sorted *sorted, size_t count)
             text_clean(cell.text);
             printf("%s: %s\n", ((const struct top_channel *)sorted[i].row)->entry.name, cell.text);
         }
+    for (size_t i = 0; i < top->gpu_count; i++) {
+        char text[TOP_GPU_TEXT];
+        if (!top->gpus[i].now.handle)
+            continue;
+        text_clean(top_gpu_text(text, &top->gpus[i].now));
+        printf("%s\n", text);
+    }
 }
 
 /* ---- JSON ---- */
@@ -100,12 +107,17 @@ static void json_reader(struct json *json, const struct top_reader *reader)
     json_close(json);
 }
 
-static void json_answer(struct json *json, const struct top_channel *channel)
+static void json_answer(struct json *json, const struct top *top,
+                        const struct top_channel *channel)
 {
+    const struct nvml_gpu *gpu = top_gpu_of(top, channel);
     const struct sluice_channel_info *info = &channel->info;
     char session[20], format[FORMAT_TEXT];
     snprintf(session, sizeof session, "%016" PRIx64, info->session);
     json_pair_string(json, "program", info->program);
+    json_pair_string(json, "device", info->device);
+    if (gpu)
+        json_pair_string(json, "gpu", gpu->uuid);
     json_pair_string(json, "format", text_format(format, &info->format));
     json_pair_string(json, "session", session);
     json_pair_uint(json, "generation", info->generation);
@@ -133,7 +145,8 @@ static void json_answer(struct json *json, const struct top_channel *channel)
     json_close_array(json);
 }
 
-static void print_json(const struct top_sorted *sorted, size_t count, bool compact)
+static void print_json(const struct top *top, const struct top_sorted *sorted, size_t count,
+                       bool compact)
 {
     struct json json;
     json_begin(&json, stdout, compact);
@@ -153,10 +166,11 @@ static void print_json(const struct top_sorted *sorted, size_t count, bool compa
         if (top_channels.note(channel, &note))
             json_pair_string(&json, "reason", note.text);
         else if (channel->answered)
-            json_answer(&json, channel);
+            json_answer(&json, top, channel);
         json_close(&json);
     }
     json_close_array(&json);
+    top_json_gpus(&json, top);
     json_close(&json);
     json_end(&json);
 }
@@ -176,9 +190,9 @@ static int print(const struct top *top, const struct top_options *options)
         return EXIT_FAILED;
     }
     if (options->json)
-        print_json(sorted, count, options->looks != 1);
+        print_json(top, sorted, count, options->looks != 1);
     else
-        print_text(sorted, count);
+        print_text(top, sorted, count);
     if (!options->json && options->looks != 1)
         printf("\n");
     free(sorted);

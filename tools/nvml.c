@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What is called of NVML, all of it found by name: a driver that lacks a function, or a GPU that does not
+ * know a figure, costs that figure alone.
+ */
+#include "nvml.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "term.h"
+
+#define SUCCESS         0
+#define TEMPERATURE_GPU 0
+
+struct memory {
+    unsigned long long total, free, used;
+};
+
+struct utilization {
+    unsigned gpu, memory;
+};
+
+/* Asked for by number. These two are counters, and quick; what NVML calls PCIe throughput takes 20 ms. */
+#define FIELD_PCIE_OUT 197
+#define FIELD_PCIE_IN  198
+#define TYPE_UNSIGNED_LONG      2
+#define TYPE_UNSIGNED_LONG_LONG 3
+struct field {
+    unsigned number, scope;
+    long long time_us, took_us;
+    int type, result;
+    union {
+        double fraction;
+        unsigned long long number;
+    } value;
+};
+_Static_assert(sizeof(struct field) == 40, "as NVML has it");
+
+static struct {
+    void *library;
+    bool tried;
+    int (*Init_v2)(void);
+    int (*Shutdown)(void);
+    int (*DeviceGetHandleByUUID)(const char *, void **);
+    int (*DeviceGetIndex)(void *, unsigned *);
+    int (*DeviceGetName)(void *, char *, unsigned);
+    int (*DeviceGetUtilizationRates)(void *, struct utilization *);
+    int (*DeviceGetMemoryInfo)(void *, struct memory *);
+    int (*DeviceGetPowerUsage)(void *, unsigned *);
+    int (*DeviceGetTemperature)(void *, int, unsigned *);
+    int (*DeviceGetFieldValues)(void *, int, struct field *);
+} nvml;
+
+static const struct {
+    const char *symbol;
+    void *place;
+} functions[] = {
+#define FUNCTION(name) { "nvml" #name, &nvml.name }
+    FUNCTION(Init_v2),
+    FUNCTION(Shutdown),
+    FUNCTION(DeviceGetHandleByUUID),
+    FUNCTION(DeviceGetIndex),
+    FUNCTION(DeviceGetName),
+    FUNCTION(DeviceGetUtilizationRates),
+    FUNCTION(DeviceGetMemoryInfo),
+    FUNCTION(DeviceGetPowerUsage),
+    FUNCTION(DeviceGetTemperature),
+    FUNCTION(DeviceGetFieldValues),
+#undef FUNCTION
+};
+
+/* ---- the library ---- */
+
+/* Once: a driver that is not there will not come while we look. */
+static bool is_there(void)
+{
+    const char *path = secure_getenv("SLUICE_NVML");
+    if (nvml.tried)
+        return nvml.library != NULL;
+    nvml.tried = true;
+    nvml.library = dlopen(path && *path ? path : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!nvml.library)
+        return false;
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        /* Data and function pointers are of one size wherever there is a dlsym. */
+        void *found = dlsym(nvml.library, functions[i].symbol);
+        memcpy(functions[i].place, &found, sizeof found);
+    }
+    if (nvml.Init_v2 && nvml.DeviceGetHandleByUUID && nvml.Init_v2() == SUCCESS)
+        return true;
+    dlclose(nvml.library);
+    nvml.library = NULL;
+    return false;
+}
+
+void nvml_close(void)
+{
+    if (nvml.library && nvml.Shutdown)
+        nvml.Shutdown();
+    if (nvml.library)
+        dlclose(nvml.library);
+    nvml.library = NULL;
+    nvml.tried = false;
+}
+
+/* ---- one GPU ---- */
+
+static void uuid_text(char *text, const char *kind, const unsigned char uuid[16])
+{
+    text += sprintf(text, "%s-", kind);
+    for (int i = 0; i < 16; i++)
+        text += sprintf(text, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+}
+
+bool nvml_find(const unsigned char uuid[16], struct nvml_gpu *gpu)
+{
+    static const char *const kinds[] = { "GPU", "MIG" };
+    *gpu = (struct nvml_gpu){ 0 };
+    for (int i = 0; i < 2 && !gpu->handle && is_there(); i++) {
+        uuid_text(gpu->uuid, kinds[i], uuid);
+        if (nvml.DeviceGetHandleByUUID(gpu->uuid, &gpu->handle) != SUCCESS)
+            gpu->handle = NULL;
+    }
+    if (!gpu->handle)
+        return false;
+    if (!nvml.DeviceGetIndex || nvml.DeviceGetIndex(gpu->handle, &gpu->index) != SUCCESS)
+        gpu->index = 0;
+    if (!nvml.DeviceGetName ||
+        nvml.DeviceGetName(gpu->handle, gpu->name, sizeof gpu->name) != SUCCESS)
+        snprintf(gpu->name, sizeof gpu->name, "GPU");
+    gpu->name[sizeof gpu->name - 1] = 0;
+    return true;
+}
+
+static bool is_count(const struct field *field)
+{
+    return field->result == SUCCESS &&
+           (field->type == TYPE_UNSIGNED_LONG || field->type == TYPE_UNSIGNED_LONG_LONG);
+}
+
+/* What a counter grew by in a second; NAN the first time, and where it began anew. */
+static double rate(const struct field *field, uint64_t *before, double seconds)
+{
+    uint64_t last = *before, now = field->value.number;
+    *before = now;
+    return seconds > 0 && now >= last ? (double)(now - last) / seconds : NAN;
+}
+
+static void look_at_pcie(struct nvml_gpu *gpu)
+{
+    struct field fields[] = { { .number = FIELD_PCIE_IN }, { .number = FIELD_PCIE_OUT } };
+    int64_t now = now_ns();
+    gpu->pcie_in = gpu->pcie_out = NAN;
+    if (!nvml.DeviceGetFieldValues ||
+        nvml.DeviceGetFieldValues(gpu->handle, 2, fields) != SUCCESS || !is_count(&fields[0]) ||
+        !is_count(&fields[1]))
+        return;
+    double seconds = gpu->looked_ns ? (double)(now - gpu->looked_ns) / 1e9 : 0;
+    gpu->pcie_in = rate(&fields[0], &gpu->in_before, seconds);
+    gpu->pcie_out = rate(&fields[1], &gpu->out_before, seconds);
+    gpu->looked_ns = now;
+}
+
+void nvml_look(struct nvml_gpu *gpu)
+{
+    struct utilization load;
+    struct memory memory;
+    unsigned number;
+    gpu->load = gpu->memory_used = gpu->memory_total = gpu->watts = gpu->celsius = NAN;
+    if (nvml.DeviceGetUtilizationRates &&
+        nvml.DeviceGetUtilizationRates(gpu->handle, &load) == SUCCESS)
+        gpu->load = load.gpu;
+    if (nvml.DeviceGetMemoryInfo && nvml.DeviceGetMemoryInfo(gpu->handle, &memory) == SUCCESS) {
+        gpu->memory_used = (double)memory.used;
+        gpu->memory_total = (double)memory.total;
+    }
+    if (nvml.DeviceGetPowerUsage && nvml.DeviceGetPowerUsage(gpu->handle, &number) == SUCCESS)
+        gpu->watts = number / 1e3;
+    if (nvml.DeviceGetTemperature &&
+        nvml.DeviceGetTemperature(gpu->handle, TEMPERATURE_GPU, &number) == SUCCESS)
+        gpu->celsius = number;
+    look_at_pcie(gpu);
+}
