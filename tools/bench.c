@@ -17,12 +17,14 @@
 
 #define QUICK 0.03 /* of a full run */
 
-enum { QUICKLY, JSON };
+enum { QUICKLY, JSON, TIMERS };
 
 static const struct args_option options[] = {
     [QUICKLY] = { 'q', "quick", NULL,
                   "fewer samples: about 10 s in all, a full run takes 3 minutes" },
     [JSON] = { 'j', "json", NULL, "one JSON object on standard output" },
+    [TIMERS] = { 't', "timers", NULL,
+                 "also what the stages of the calls took; timing them makes the rows slower" },
     { 0 },
 };
 
@@ -123,12 +125,13 @@ static int run(const struct command *command, int argc, char **argv)
     struct bench *bench = calloc(1, sizeof *bench);
     struct scratch scratch;
     struct args args;
-    bool json = false, well = true;
+    bool json = false, timers = false, well = true;
     int option, code = EXIT_USAGE;
 
     args_begin(&args, command, argc, argv);
     while ((option = args_next(&args)) >= 0) {
         json = json || option == JSON;
+        timers = timers || option == TIMERS;
         if (bench && option == QUICKLY)
             bench->quick = true;
     }
@@ -147,11 +150,13 @@ static int run(const struct command *command, int argc, char **argv)
 #endif
     stop_on_signals();
     find_cpus(bench);
+    well = !timers || bench_timers_open();
     for (size_t i = 0; i < BENCH_COUNT && !stop_asked(); i++) {
         if (!is_chosen(&args, i))
             continue;
         progress("%s", benches[i].name);
         well = benches[i].run(bench) && well;
+        bench_timers_note(bench, benches[i].name);
     }
     progress_end();
     scratch_leave(&scratch);
@@ -161,8 +166,10 @@ static int run(const struct command *command, int argc, char **argv)
         bench_print_text(bench);
     code = well && !stop_asked() ? EXIT_DONE : EXIT_FAILED;
 out:
-    if (bench)
+    if (bench) {
         free(bench->rows);
+        free(bench->stages);
+    }
     free(bench);
     return code;
 }
@@ -193,7 +200,8 @@ const struct command bench_command = {
         "  kill_writer        SIGKILL of a writer until its reader knows; limit: its pidfd\n",
     .examples = "  sluice bench --quick\n"
                 "  sluice bench --json > figures.json\n"
-                "  sluice bench --quick handoff begin_commit\n",
+                "  sluice bench --quick handoff begin_commit\n"
+                "  sluice bench --quick --timers handoff_sleeping\n",
     .options = options,
     .min_arguments = 0,
     .max_arguments = 64,

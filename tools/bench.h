@@ -15,6 +15,8 @@
 
 #include <sluice/sluice.h>
 
+#include "json.h"
+
 /* ---- the run ---- */
 
 #define BENCH_CPUS 1024
@@ -26,6 +28,8 @@ struct bench {
     double load; /* of the machine, when the run began */
     struct bench_row *rows;
     size_t row_count;
+    struct bench_stage *stages; /* with --timers */
+    size_t stage_count;
 };
 
 /* How long a bench may sample, of `seconds` in a full run. */
@@ -100,6 +104,29 @@ void row_cpus(struct bench_row *row, const struct bench *bench, const char *firs
 
 void bench_print_json(const struct bench *bench, FILE *out);
 void bench_print_text(const struct bench *bench);
+
+/* ---- timers of the actors' calls: bench_timers.c ---- */
+
+/* One stage of all processes of a row. Half, and 99 of 100, took no longer than p50 and p99. */
+struct bench_stage {
+    const char *bench;
+    char name[16];
+    uint64_t count;
+    int64_t mean, p50, p99, longest; /* nanoseconds */
+};
+
+/* Actors that are started from now on have timers. */
+bool bench_timers_open(void);
+bool bench_timers_on(void);
+
+/* In an actor, before and after what it does; nothing if timers are off. */
+void actor_timers_begin(void);
+void actor_timers_end(void);
+
+/* Takes down what the processes of a row gave, and begins anew. */
+void bench_timers_note(struct bench *bench, const char *row);
+void bench_timers_json(const struct bench *bench, struct json *json); /* the key "stages" */
+void bench_timers_text(const struct bench *bench);
 
 /* ---- processes: bench_stage.c ---- */
 

@@ -178,6 +178,8 @@ void bench_print_json(const struct bench *bench, FILE *out)
         json_close(&json);
     }
     json_close_array(&json);
+    if (bench_timers_on())
+        bench_timers_json(bench, &json);
     json_close(&json);
     json_end(&json);
 }
@@ -233,4 +235,5 @@ void bench_print_text(const struct bench *bench)
                        row->has_limit ? text_duration(text, row->p50 - row->limit_p50) : "");
     }
     table_print(&table);
+    bench_timers_text(bench);
 }

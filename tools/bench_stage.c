@@ -21,6 +21,7 @@
 
 #define SPINS_BEFORE_YIELD 20000
 #define JOIN_TIME          (10 * SLUICE_S)
+#define END_TIME           SLUICE_S
 
 /* Why an actor failed; shared. */
 static struct {
@@ -84,7 +85,9 @@ static struct stage_actor *start(struct stage *stage, int cpu, stage_act *act, i
         if (getppid() != parent)
             _exit(1);
         pin(cpu);
+        actor_timers_begin();
         act(stage->shared, index);
+        actor_timers_end();
         _exit(0);
     }
     actors[stage->actor_count] = (struct stage_actor){ .pid = pid };
@@ -175,8 +178,31 @@ bool stage_play(struct stage *stage, const char *bench, int64_t patience_ns)
     return well;
 }
 
+/* With timers each actor is asked to end by itself, in a moment. */
+static void let_end(struct stage *stage)
+{
+    int64_t until = now_ns() + END_TIME;
+    bool any = true;
+    for (size_t i = 0; i < stage->actor_count; i++)
+        if (stage->actors[i].pid > 0)
+            kill(stage->actors[i].pid, SIGTERM);
+    while (any && now_ns() < until) {
+        any = false;
+        for (size_t i = 0; i < stage->actor_count; i++) {
+            struct stage_actor *actor = &stage->actors[i];
+            if (actor->pid > 0 && waitpid(actor->pid, NULL, WNOHANG) == actor->pid)
+                actor->pid = 0;
+            any = any || actor->pid > 0;
+        }
+        if (any)
+            sleep_until(now_ns() + SLUICE_MS);
+    }
+}
+
 void stage_close(struct stage *stage)
 {
+    if (bench_timers_on())
+        let_end(stage);
     for (size_t i = 0; i < stage->actor_count; i++)
         if (stage->actors[i].pid > 0)
             kill(stage->actors[i].pid, SIGKILL);
