@@ -345,3 +345,21 @@ TEST(restart_doc_opening)
     CHECK_OK(sluice_reader_close(&reader));
     child_kill(&child, SIGKILL);
 }
+
+/* profiling.md: a program reads its timers. */
+TEST(profiling_doc_timers)
+{
+    struct sluice_timer timers[64];
+    size_t count;
+    sluice_timers_set(1);
+
+    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+    sluice_writer *writer = open_writer(params);
+    CHECK_OK(put(writer));
+    sluice_timers(timers, 64, &count);
+    for (size_t i = 0; i < count && i < 64; i++)
+        if (timers[i].count > 0)
+            printf("%s: %.0f ns on average, %s\n", timers[i].name,
+                   (double)timers[i].total_ns / (double)timers[i].count, timers[i].what);
+    CHECK_OK(sluice_writer_close(&writer));
+}
