@@ -140,6 +140,7 @@ static int make_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequ
     uint64_t token = ++reader->next_token << 8 | (uint64_t)(entry - reader->held) | UINT64_C(1) << 63;
     fill_frame(reader, entry, &header, token, frame);
     count_frame(reader, entry, frame, token);
+    SL_SPAN_BEGIN(READ, &entry->span, reader->name, sequence);
     sl_store(&entry->token, token, release);
     SL_KILL_POINT("after_acquire");
     return 0;
@@ -242,8 +243,10 @@ static void wait_for_device(struct sluice_reader *reader, int64_t deadline)
         session->soon_ns = now;
     }
     int64_t until = sl_acquire_look_at(now, session->soon_ns, (int64_t)sl_load(&session->ready_after, relaxed));
+    SL_STAGE_BEGIN(WAIT_DEVICE);
     if (is_coming(reader) && !called(reader))
         (void)sl_os_wait(session->link->page.bell, rung, until < deadline ? until : deadline);
+    SL_STAGE_END(WAIT_DEVICE);
 }
 
 /* How long frames take from commit to ready, of late: by what was waited for, and by what was there sooner. */
@@ -297,7 +300,9 @@ static int wait_for_memory(struct sluice_reader *reader, uint32_t slot, uint64_t
         if (sl_os_now() >= deadline || sl_load(&reader->closing, acquire))
             return sl_fail(SLUICE_AGAIN, "channel '%s': the memory of frame %llu has not come yet", reader->name,
                            (unsigned long long)sequence);
+        SL_STAGE_BEGIN(WAIT_FRAME);
         wait_for_news(reader, deadline, true);
+        SL_STAGE_END(WAIT_FRAME);
         sl_session_attend(reader);
     }
     return r;
@@ -507,7 +512,9 @@ static int acquire(struct sluice_reader *reader, struct sluice_stream stream, in
         }
         if (timeout_ns == 0 || sl_os_now() >= deadline)
             return nothing_came(reader);
+        SL_STAGE_BEGIN(WAIT_FRAME);
         wait_for_news(reader, deadline, false);
+        SL_STAGE_END(WAIT_FRAME);
     }
 }
 
@@ -548,7 +555,9 @@ int sluice_reader_acquire(sluice_reader *handle, struct sluice_stream stream, in
     if (r == 0 && !enter(reader)) {
         r = sl_fail(SLUICE_E_BUSY, "channel '%s': two threads acquire from one reader at once: open one each", reader->name);
     } else if (r == 0) {
+        SL_STAGE_BEGIN(ACQUIRE);
         r = acquire(reader, stream, timeout_ns == SLUICE_DEFAULT ? SLUICE_S : timeout_ns, frame);
+        SL_STAGE_END(ACQUIRE);
         if (reader->gate >= 0)
             sl_gate_settle(reader);
         leave(reader);

@@ -42,7 +42,10 @@ static int make_memory(struct sluice_writer *writer, const struct sluice_format 
     memory->object.fd = -1;
     memory->object.device = writer->device_name;
     memory->users = 1;
-    if ((r = writer->mem->create(&memory->object, name, size, writer->params.writable != 0)) != 0) {
+    SL_STAGE_BEGIN(MAKE_SLOTS);
+    r = writer->mem->create(&memory->object, name, size, writer->params.writable != 0);
+    SL_STAGE_END(MAKE_SLOTS);
+    if (r != 0) {
         free(memory);
         return r;
     }

@@ -75,7 +75,9 @@ static int find_slot(struct sluice_writer *writer, int64_t timeout_ns)
     if (slot >= 0)
         return slot;
     if (waits) {
+        SL_STAGE_BEGIN(WAIT_SLOT);
         (void)sl_publish_wait(writer, timeout_ns, take_kept, &slot);
+        SL_STAGE_END(WAIT_SLOT);
         return slot;
     }
     if (writer->serve->ops->evict(writer->serve, writer->params.lease_timeout_ns) > 0 &&
@@ -122,6 +124,7 @@ static void fill_frame(struct sluice_writer *writer, uint32_t slot, struct sluic
                     [SL_FRAME_ENTRY] = slot },
     };
     writer->begun++;
+    SL_SPAN_BEGIN(WRITE, &mine->span, writer->name, 0);
 }
 
 /* The device is lost, and with it whatever it worked on: readers must not wait for that (protocol 3.3). */
@@ -193,6 +196,7 @@ static int check_begun(struct sluice_writer *writer, const struct sluice_frame *
 /* The caller's struct names a frame no more. */
 static void end_frame(struct sluice_writer *writer, struct sluice_frame *frame)
 {
+    SL_SPAN_END(WRITE, &writer->slots[frame->opaque[SL_FRAME_ENTRY]].span);
     writer->slots[frame->opaque[SL_FRAME_ENTRY]].token = 0;
     writer->begun--;
     memset(frame->opaque, 0, sizeof frame->opaque);
@@ -242,10 +246,14 @@ int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, 
     record->dropped = writer->totals.dropped;
     record->meta_size = frame->meta_size;
     SL_KILL_POINT("before_ready");
+    SL_STAGE_BEGIN(SIGNAL);
     writer->flight.sync->settle();
-    if ((r = raise_ready(writer, slot, sequence, stream)) != 0) /* W7 */
+    r = raise_ready(writer, slot, sequence, stream); /* W7 */
+    SL_STAGE_END(SIGNAL);
+    if (r != 0)
         return not_signalled(writer, r);
     SL_KILL_POINT("before_publish");
+    SL_STAGE_BEGIN(PUBLISH);
     sl_mutex_lock(&serve->lock);
     sl_ring_publish(&writer->ring, slot, sequence); /* W8, W9 */
     SL_KILL_POINT("before_wake");
@@ -253,8 +261,11 @@ int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, 
     writer->totals.bytes += frame_bytes(record);
     writer->last_commit_ns = now;
     serve->ops->totals(serve, &writer->totals);
+    SL_STAGE_END(PUBLISH);
+    SL_STAGE_BEGIN(WAKE);
     serve->ops->wake(serve, sequence);
     sl_mutex_unlock(&serve->lock);
+    SL_STAGE_END(WAKE);
     frame->sequence = sequence;
     frame->commit_ns = now;
     end_frame(writer, frame);
@@ -304,7 +315,9 @@ int sluice_writer_begin(sluice_writer *handle, int64_t timeout_ns, struct sluice
 
     if (r != 0)
         return r;
+    SL_STAGE_BEGIN(BEGIN);
     r = sl_publish_begin(writer, timeout_ns, frame);
+    SL_STAGE_END(BEGIN);
     sl_writer_leave(writer);
     return r;
 }
@@ -363,7 +376,9 @@ int sluice_writer_commit(sluice_writer *handle, struct sluice_frame *frame, stru
 
     if (r != 0)
         return r;
+    SL_STAGE_BEGIN(COMMIT);
     r = sl_publish_commit(writer, frame, stream);
+    SL_STAGE_END(COMMIT);
     sl_writer_leave(writer);
     return r;
 }

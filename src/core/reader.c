@@ -76,6 +76,7 @@ static void finish(struct sl_object *object)
     sl_os_close(reader->gate);
     sl_os_close(reader->note);
     reader->gate = reader->note = -1;
+    sl_trace_close();
 }
 
 /* ---- open ---- */
@@ -178,6 +179,8 @@ int sluice_reader_open(sluice_reader **out, const struct sluice_reader_params *c
         return SLUICE_E_NO_MEMORY;
     reader->gate = reader->note = -1;
     reader->object.finish = finish;
+    sl_trace_open();
+    SL_STAGE_BEGIN(OPEN);
     reader->params = params;
     snprintf(reader->name, sizeof reader->name, "%s", name);
     if (device && !sl_device_kind(device))
@@ -189,6 +192,7 @@ int sluice_reader_open(sluice_reader **out, const struct sluice_reader_params *c
         r = wait_for_writer(reader);
     if (r == 0)
         r = sl_object_name(&reader->object, &handle);
+    SL_STAGE_END(OPEN);
     if (r != 0) {
         sl_object_drop(&reader->object);
         return r;

@@ -16,6 +16,7 @@
 #include "core/timing.h"
 #include "device/device.h"
 #include "sync/sync.h"
+#include "trace/trace.h"
 #include "wire/wire.h"
 
 /* Where a slot's memory is mapped here. */
@@ -65,6 +66,7 @@ struct sl_held {
     bool on_stream;              /* acquired for a stream's work */
     struct sluice_stream stream; /* of a release that is held back */
     uint64_t sequence;
+    struct sl_span span; /* from acquire to release */
 };
 
 struct sluice_reader {

@@ -163,6 +163,7 @@ static int release_frame(struct sluice_reader *reader, struct sluice_frame *fram
     bool lost = sl_load(link->page.evicted, seq_cst) != 0;
     bool unfinished = entry->on_stream && sl_park_was_lost(entry->session, entry->slot, entry->sequence);
     sl_timing_released(&reader->timing, &link->page, token);
+    SL_SPAN_END(READ, &entry->span);
     memset(frame->opaque, 0, sizeof frame->opaque);
     frame->meta = NULL;
     sl_store(&entry->token, next, release);
@@ -182,8 +183,10 @@ int sluice_reader_release(sluice_reader *handle, struct sluice_frame *frame, str
 
     if (r != 0)
         return r;
+    SL_STAGE_BEGIN(RELEASE);
     r = frame ? release_frame(reader, frame, stream)
               : sl_fail(SLUICE_E_INVALID, "channel '%s': no frame to release was given", reader->name);
+    SL_STAGE_END(RELEASE);
     sl_object_drop(&reader->object);
     return r;
 }

@@ -110,8 +110,11 @@ static int send_frame(struct sluice_writer *writer, struct sluice_frame *header,
         (r = sl_publish_begin(writer, SLUICE_DEFAULT, &frame)) != 0)
         return r;
     take_header(&frame, header);
-    if ((r = sl_writer_view(&writer->object, &frame, &view)) == 0 &&
-        (r = fill(&view, arrays, count, indices, &bytes)) == 0)
+    SL_STAGE_BEGIN(SEND_COPY);
+    if ((r = sl_writer_view(&writer->object, &frame, &view)) == 0)
+        r = fill(&view, arrays, count, indices, &bytes);
+    SL_STAGE_END(SEND_COPY);
+    if (r == 0)
         r = sl_publish_commit(writer, &frame, stream);
     if (r != 0) {
         (void)sl_publish_cancel(writer, &frame, SLUICE_ON_CPU);
@@ -137,8 +140,10 @@ int sluice_writer_send_frame(sluice_writer *handle, struct sluice_frame *header,
 
     if (r != 0)
         return r;
+    SL_STAGE_BEGIN(SEND);
     r = header ? send_frame(writer, header, arrays, count, stream)
                : sl_fail(SLUICE_E_INVALID, "channel '%s': no frame was given", writer->name);
+    SL_STAGE_END(SEND);
     sl_writer_leave(writer);
     if (r == 0 && ticket)
         ticket->id = DONE;
@@ -163,21 +168,25 @@ int sluice_reader_fetch(sluice_reader *handle, const struct sluice_frame *frame,
 
     if (r != 0)
         return r;
+    SL_STAGE_BEGIN(FETCH);
     if ((r = sl_view_begin(frame, &view)) != 0)
         goto out;
     if (view.object != &reader->object)
         r = sl_fail(SLUICE_E_STALE, "channel '%s': this frame is not this reader's", reader->name);
     else if ((r = sl_stream_check(stream, NULL)) == 0)
         r = match(view.format, reader->name, arrays, count, indices);
+    SL_STAGE_BEGIN(FETCH_COPY);
     for (uint32_t i = 0; r == 0 && i < count; i++) {
         struct sluice_array from;
         if ((r = sl_view_array(&view, indices[i], &from)) == 0)
             r = sluice_array_copy(&arrays[i], &from);
     }
+    SL_STAGE_END(FETCH_COPY);
     sl_view_end(&view);
     if (r == 0 && ticket)
         ticket->id = DONE;
 out:
+    SL_STAGE_END(FETCH);
     sl_object_drop(&reader->object);
     return r;
 }

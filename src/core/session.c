@@ -234,7 +234,7 @@ int sl_session_map(struct sl_session *session, uint32_t slot, const struct sl_re
 {
     struct sl_slot_map *map = &session->maps[slot];
     uint32_t number = record->memory;
-    int r;
+    int r = 0;
 
     if (map->number == number && map->memory) {
         *out = map->memory;
@@ -244,7 +244,11 @@ int sl_session_map(struct sl_session *session, uint32_t slot, const struct sl_re
     if (!memory)
         return SLUICE_AGAIN;
     memory->object.device = session->device;
-    r = memory->object.address ? 0 : memory->object.ops->map(&memory->object, session->link->writable);
+    if (!memory->object.address) {
+        SL_STAGE_BEGIN(MAP);
+        r = memory->object.ops->map(&memory->object, session->link->writable);
+        SL_STAGE_END(MAP);
+    }
     sl_store(&memory->held, 0, release);
     if (r != 0)
         return r;

@@ -124,6 +124,7 @@ static void finish(struct sl_object *object)
                writer->name, lost);
     if (writer->serve)
         writer->serve->ops->close(writer->serve);
+    sl_trace_close();
     if (!done && writer->flight.sync->alive(writer->flight.pages) == 0) {
         sl_log(SLUICE_LOG_WARN, "channel '%s': its memory stays until the process ends", writer->name);
         return;
@@ -191,13 +192,17 @@ int sluice_writer_open(sluice_writer **out, const struct sluice_writer_params *c
     if (!writer)
         return SLUICE_E_NO_MEMORY;
     writer->object.finish = finish;
+    sl_trace_open();
+    SL_STAGE_BEGIN(OPEN);
     writer->params = params;
     writer->next_memory = 1;
     writer->session = sl_os_random();
     snprintf(writer->name, sizeof writer->name, "%s", name);
     writer->params.name = writer->name;
-    if ((r = find_backends(writer, device, uuid)) != 0 || (r = open_channel(writer, wire, uuid)) != 0 ||
-        (r = sl_object_name(&writer->object, &handle)) != 0) {
+    if ((r = find_backends(writer, device, uuid)) == 0 && (r = open_channel(writer, wire, uuid)) == 0)
+        r = sl_object_name(&writer->object, &handle);
+    SL_STAGE_END(OPEN);
+    if (r != 0) {
         sl_object_drop(&writer->object);
         return r;
     }

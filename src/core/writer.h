@@ -14,6 +14,7 @@
 #include "device/device.h"
 #include "mem/mem.h"
 #include "sync/sync.h"
+#include "trace/trace.h"
 #include "wire/wire.h"
 
 struct sl_writer_memory {
@@ -28,6 +29,7 @@ struct sl_writer_slot {
     char *address;
     uint64_t token; /* of the frame begun in it; 0: none */
     bool reshaped;  /* its record's geometry is not the format's */
+    struct sl_span span; /* from begin to commit or cancel */
 };
 
 struct sluice_writer {

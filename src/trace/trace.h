@@ -34,6 +34,7 @@
     X(SEND_COPY, "send_copy", 2, 0xffab47bc, "in send: the copy") \
     X(ACQUIRE, "acquire", 2, 0xff42a5f5, "acquire") \
     X(WAIT_FRAME, "wait_frame", 2, 0xffc62828, "in acquire: spins, then sleeps") \
+    X(WAIT_DEVICE, "wait_device", 2, 0xffd84315, "in wait_frame: its writer's device works on it") \
     X(MAP, "map", 2, 0xff8d6e63, "in acquire: maps memory not seen before") \
     X(RELEASE, "release", 2, 0xff42a5f5, "release") \
     X(FETCH_COPY, "fetch_copy", 2, 0xffab47bc, "in fetch: the copy") \

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/trace.h"
 #include "util/hooks.h"
 #include "util/result.h"
 #include "wire/native/native.h"
@@ -265,6 +266,7 @@ static int say_hello(struct sl_native_join *join)
 
 static void attempt(struct sl_native_join *join)
 {
+    SL_STAGE_BEGIN(CONNECT);
     int fd, r = sl_place_connect(&join->place, join->name, &fd);
 
     sl_service_remove(&join->socket);
@@ -280,6 +282,7 @@ static void attempt(struct sl_native_join *join)
             r = sl_service_add(&join->socket);
         }
     }
+    SL_STAGE_END(CONNECT);
     if (r != 0)
         attempt_failed(join, r);
 }
