@@ -74,6 +74,23 @@ TEST_TIMEOUT(bench_measures_chosen_rows, 60)
     CHECK(strstr(p.out, "handoff_sleeping") == NULL);
 }
 
+TEST_TIMEOUT(bench_times_stages, 60)
+{
+    setenv("TMPDIR", test_dir(), 1);
+    CHECK_EQ(sluice_run(&p, "bench", "--quick", "--json", "--timers", "begin", "handoff_sl"), 0);
+    check_json(p.out, "set(d) == {'machine', 'commit', 'rows', 'stages'} and all(set(s) == {'bench', 'stage', 'n', "
+                      "'mean_ns', 'p50_under_ns', 'p99_under_ns', 'longest_ns'} for s in d['stages'])");
+    check_json(p.out, "{'begin', 'commit', 'signal', 'write'} <= {s['stage'] for s in d['stages'] if s['bench'] == "
+                      "'begin_commit'} and not any(s['stage'] == 'acquire' for s in d['stages'] if s['bench'] == "
+                      "'begin_commit')");
+    /* Of the reader too, which is still at it when the writer has all it wants. */
+    check_json(p.out, "{'commit', 'wake', 'acquire', 'wait_frame', 'release'} <= {s['stage'] for s in d['stages'] if "
+                      "s['bench'] == 'handoff_sleeping'}");
+    CHECK_EQ(sluice_run(&p, "bench", "--quick", "--timers", "begin"), 0);
+    CHECK_HAS(p.out, "p99 under");
+    check_empty_folder(test_dir());
+}
+
 TEST(bench_knows_its_rows)
 {
     CHECK_EQ(sluice_run(&p, "bench", "begin_comit"), 2);
