@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+#include "driver.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "stage.h"
+
+enum {
+    NON_BLOCKING = 1,
+    POSIX_FD = 1,
+    ON_DEVICE = 1,
+    PINNED = 1,
+    READ_WRITE = 3,
+    PORTABLE = 1,
+    MAPPED = 2,
+};
+#define EVERYWHERE 256 /* blocks: no GPU has many more multiprocessors */
+
+struct cu_driver cu;
+static void *library;
+static struct cu_function *spin;
+
+static const char kernels[] = ".version 6.4\n"
+                              ".target sm_50\n"
+                              ".address_size 64\n"
+                              ".visible .entry spin(.param .u64 ns)\n"
+                              "{\n"
+                              "    .reg .u64 %r<5>;\n"
+                              "    .reg .pred %p;\n"
+                              "    ld.param.u64 %r1, [ns];\n"
+                              "    mov.u64 %r2, %globaltimer;\n"
+                              "    add.u64 %r3, %r2, %r1;\n"
+                              "again:\n"
+                              "    mov.u64 %r4, %globaltimer;\n"
+                              "    setp.lt.u64 %p, %r4, %r3;\n"
+                              "    @%p bra again;\n"
+                              "    ret;\n"
+                              "}\n";
+
+void cu_check(const char *function, int code)
+{
+    const char *name = NULL;
+    if (code == 0)
+        return;
+    cu.GetErrorName(code, &name);
+    die("%s said %s (%d)", function, name ? name : "?", code);
+}
+
+/* In the place of a function that this driver does not have. */
+static int not_supported(void)
+{
+    return 801;
+}
+
+/* The tests' driver without a GPU has doors of their own for what is not the library. */
+static void *find(const char *symbol)
+{
+    char name[80];
+    snprintf(name, sizeof name, "test_%s", symbol);
+    void *found = dlsym(library, name);
+    if (!found)
+        found = dlsym(library, symbol);
+    return found;
+}
+
+static void set(void *member, void *function)
+{
+    if (function)
+        *(void **)member = function;
+    else
+        *(int (**)(void))member = not_supported;
+}
+
+static void load(void)
+{
+    static const struct {
+        const char *symbol;
+        size_t offset;
+    } functions[] = {
+#define FUNCTION(name, version, parameters) \
+    { "cu" #name #version, offsetof(struct cu_driver, name) },
+        CU_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+    };
+    const char *path = getenv("SLUICE_CUDA_DRIVER");
+    library = dlopen(path && *path ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        die_missing("there is no CUDA driver: %s", dlerror());
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        set((char *)&cu + functions[i].offset, find(functions[i].symbol));
+}
+
+struct cu_stream *gpu_stream(void)
+{
+    struct cu_stream *stream;
+    CU(StreamCreateWithPriority, &stream, NON_BLOCKING, 0);
+    return stream;
+}
+
+static void launch(struct cu_stream *stream, int64_t ns, unsigned blocks)
+{
+    uint64_t time = (uint64_t)ns;
+    CU(LaunchKernel, spin, blocks, 1, 1, 32, 1, 1, 0, stream, (void *[]){ &time }, NULL);
+}
+
+void gpu_spin(struct cu_stream *stream, int64_t ns)
+{
+    launch(stream, ns, 1);
+}
+
+void gpu_spin_everywhere(struct cu_stream *stream, int64_t ns)
+{
+    launch(stream, ns, EVERYWHERE);
+}
+
+/* The driver may load a kernel when it is used first, which would wait for streams that wait. */
+static void use_kernel(void)
+{
+    struct cu_stream *stream = gpu_stream();
+    gpu_spin(stream, 1000);
+    gpu_spin_everywhere(stream, 1000);
+    CU(StreamSynchronize, stream);
+    CU(StreamDestroy, stream);
+}
+
+void gpu_open(void)
+{
+    struct cu_context *context;
+    struct cu_module *module;
+    const char *name = NULL;
+    if (library)
+        return;
+    load();
+    int code = cu.Init(0);
+    if (code != 0) {
+        cu.GetErrorName(code, &name);
+        die_missing("there is no GPU: cuInit said %s (%d)", name ? name : "?", code);
+    }
+    CU(DevicePrimaryCtxRetain, &context, 0);
+    CU(CtxSetCurrent, context);
+    CU(ModuleLoadData, &module, kernels);
+    CU(ModuleGetFunction, &spin, module, "spin");
+    use_kernel();
+}
+
+/* ---- memory ---- */
+
+uint64_t gpu_register(void *memory, size_t size)
+{
+    uint64_t address;
+    CU(MemHostRegister, memory, size, PORTABLE | MAPPED);
+    CU(MemHostGetDevicePointer, &address, memory, 0);
+    return address;
+}
+
+void *gpu_pinned(size_t size)
+{
+    void *memory = memory_of(size);
+    gpu_register(memory, (size + 4095) / 4096 * 4096);
+    return memory;
+}
+
+void gpu_pinned_free(void *memory, size_t size)
+{
+    CU(MemHostUnregister, memory);
+    munmap(memory, size);
+}
+
+static void map(struct gpu_shared *memory)
+{
+    const struct cu_access who = { { ON_DEVICE, 0 }, READ_WRITE };
+    CU(MemAddressReserve, &memory->address, GPU_PAGE, 0, 0, 0);
+    CU(MemMap, memory->address, GPU_PAGE, 0, memory->handle, 0);
+    CU(MemSetAccess, memory->address, GPU_PAGE, &who, 1);
+}
+
+struct gpu_shared gpu_shared_make(int *fd)
+{
+    const struct cu_allocation what = { .type = PINNED,
+                                        .handle_types = POSIX_FD,
+                                        .location = { ON_DEVICE, 0 } };
+    struct gpu_shared memory;
+    CU(MemCreate, &memory.handle, GPU_PAGE, &what, 0);
+    CU(MemExportToShareableHandle, fd, memory.handle, POSIX_FD, 0);
+    map(&memory);
+    return memory;
+}
+
+struct gpu_shared gpu_shared_take(int fd)
+{
+    struct gpu_shared memory;
+    CU(MemImportFromShareableHandle, &memory.handle, (void *)(intptr_t)fd, POSIX_FD);
+    map(&memory);
+    close(fd);
+    return memory;
+}
+
+void gpu_shared_free(struct gpu_shared memory)
+{
+    CU(MemUnmap, memory.address, GPU_PAGE);
+    CU(MemAddressFree, memory.address, GPU_PAGE);
+    CU(MemRelease, memory.handle);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpu-limit: what two processes can do at best with a GPU, the driver, and words and memory that
+ * both have. No Sluice, nothing checked, one reader.
+ */
+#include <string.h>
+
+#include "driver.h"
+#include "limits.h"
+#include "rounds.h"
+
+static struct cu_stream *stream;
+
+/* ---- what calls cost the CPU ---- */
+
+static void write_words(uint32_t round)
+{
+    union cu_mem_op ops[WORDS];
+    int count = (int)job->ops;
+    if (count == 1) {
+        CU(StreamWriteValue64, stream, word_address(WORD_READY), round, 0);
+        return;
+    }
+    memset(ops, 0, sizeof *ops * (size_t)count);
+    for (int i = 0; i < count; i++) {
+        ops[i].op.operation = CU_WRITE_64;
+        ops[i].op.address = word_address(WORD_MORE + i);
+        ops[i].op.value = round;
+    }
+    CU(StreamBatchMemOp, stream, (unsigned)count, ops, 0);
+}
+
+/* What a reader that waits on its GPU must do. */
+static void wait_and_write(uint32_t round)
+{
+    union cu_mem_op ops[2] = { 0 };
+    ops[0].op.operation = CU_WAIT_64;
+    ops[0].op.address = word_address(WORD_GATE);
+    ops[0].op.value = job->gated ? round : 0;
+    ops[1].op.operation = CU_WRITE_64;
+    ops[1].op.address = word_address(WORD_READY);
+    ops[1].op.value = round;
+    CU(StreamBatchMemOp, stream, 2, ops, 0);
+}
+
+static void settle(uint32_t round)
+{
+    atomic_store(word(WORD_GATE), round);
+    pause_for(INT64_C(5000));
+    CU(StreamSynchronize, stream);
+}
+
+static void calls(int index)
+{
+    (void)index;
+    if (job->ops > WORDS - WORD_MORE)
+        die("a batch has at most %d operations", WORDS - WORD_MORE);
+    stream = gpu_stream();
+    call_costs("call", job->ahead ? wait_and_write : write_words, settle);
+    CU(StreamDestroy, stream);
+}
+
+/* How large the GPU is. */
+static void machine(int index)
+{
+    size_t left, total;
+    (void)index;
+    CU(MemGetInfo, &left, &total);
+    value("memory_kib", (int64_t)(total / 1024));
+}
+
+/* ---- */
+
+static const struct kind kinds[] = {
+    { "machine", machine, true },
+    { "handoff", limit_handoff, false },
+    { "calls", calls, true },
+    { "fetch", limit_fetch, true },
+    { "pipeline", limit_pipeline, true },
+    { "parked", limit_parked, false },
+    { "sleeping", limit_sleeping, false },
+};
+
+int main(void)
+{
+    return stage_main(kinds, sizeof kinds / sizeof *kinds);
+}

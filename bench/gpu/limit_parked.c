@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Streams parked on a word, and what that does to others of the process.
+ */
+#include "driver.h"
+#include "limits.h"
+#include "rounds.h"
+#include "unrelated.h"
+
+#define MOST 16
+
+static void park_and_look(int count)
+{
+    struct cu_stream *parked[MOST];
+    for (int i = 0; i < count; i++)
+        parked[i] = gpu_stream();
+    unrelated_open();
+    meet();
+    busy_begin(1);
+    int64_t until = now_ns() + job->ns;
+    for (uint32_t turn = 1; turn == 1 || now_ns() < until; turn++) {
+        for (int i = 0; i < count; i++)
+            CU(StreamWaitValue64, parked[i], word_address(WORD_GATE), turn, 0);
+        unrelated_measure();
+        atomic_store(word(WORD_GATE), turn);
+        unrelated_settle();
+    }
+    busy_end();
+    unrelated_close();
+    for (int i = 0; i < count; i++) {
+        CU(StreamSynchronize, parked[i]);
+        CU(StreamDestroy, parked[i]);
+    }
+    value("parked", count);
+}
+
+/* The other process only keeps the GPU busy, if it does anything. */
+void limit_parked(int index)
+{
+    if (index > 0) {
+        park_and_look((int)(job->parked < MOST ? job->parked : MOST));
+        return;
+    }
+    meet();
+    busy_begin(0);
+    busy_end();
+}

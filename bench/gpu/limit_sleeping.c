@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The plainest reader that sleeps: it looks at the word every 50 us.
+ */
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "asleep.h"
+#include "driver.h"
+#include "limits.h"
+#include "rounds.h"
+
+#define LOOK_NS 50000
+
+static void nothing(void)
+{
+}
+
+static void reader_open(int index)
+{
+    (void)index;
+    prctl(PR_SET_TIMERSLACK, 1);
+}
+
+static void hand(struct cu_stream *stream, uint32_t round)
+{
+    CU(StreamWriteValue64, stream, word_address(WORD_READY), round, 0);
+}
+
+static void take(uint32_t round)
+{
+    while (atomic_load(word(WORD_READY)) < round)
+        nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
+}
+
+void limit_sleeping(int index)
+{
+    static const struct sleeper bare = { nothing, hand, nothing, reader_open, take, nothing };
+    asleep(&bare, index);
+}

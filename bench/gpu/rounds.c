@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+#include "rounds.h"
+
+#include "driver.h"
+
+#define GAP (20 * INT64_C(1000)) /* until the reader waits */
+
+bool is_last_round(uint32_t round, int64_t until)
+{
+    if (round <= WARM_UP || now_ns() < until)
+        return false;
+    atomic_store(&stage->last, round);
+    return true;
+}
+
+static int64_t last_seen(void)
+{
+    int64_t seen = 0;
+    for (int i = 1; i < stage->actors; i++)
+        if (stage->lanes[i].seen > seen)
+            seen = stage->lanes[i].seen;
+    return seen;
+}
+
+static void write_frames(const struct way *way)
+{
+    int64_t until = INT64_MAX;
+    bool last = false;
+    for (uint32_t round = 1; !last; round++) {
+        if (round == WARM_UP)
+            until = now_ns() + job->ns;
+        last = is_last_round(round, until);
+        if (way->prepare)
+            way->prepare(round);
+        if (job->gated)
+            way->hand(round);
+        await_ready(round);
+        pause_for(GAP);
+        int64_t start = now_ns();
+        if (job->gated)
+            atomic_store(word(WORD_GATE), round);
+        else
+            way->hand(round);
+        int64_t end = now_ns();
+        await_got(round);
+        if (round <= WARM_UP)
+            continue;
+        if (!job->gated)
+            sample("call", end - start);
+        if (!sample("seen", last_seen() - start))
+            until = 0;
+    }
+}
+
+static void read_frames(const struct way *way, int index)
+{
+    struct lane *lane = &stage->lanes[index];
+    for (uint32_t round = 1;; round++) {
+        if (way->expect)
+            way->expect(round);
+        atomic_store(&lane->ready, round);
+        way->take(round);
+        lane->seen = now_ns();
+        if (way->give)
+            way->give(round);
+        bool last = atomic_load(&stage->last) == round;
+        atomic_store(&lane->got, round);
+        if (last)
+            break;
+    }
+}
+
+void rounds(const struct way *way, int index)
+{
+    if (index == 0)
+        way->writer_open();
+    else
+        way->reader_open(index);
+    meet();
+    busy_begin(index);
+    if (index == 0)
+        write_frames(way);
+    else
+        read_frames(way, index);
+    busy_end();
+    meet();
+    if (index == 0)
+        way->writer_close();
+    else
+        way->reader_close();
+}
+
+void call_costs(const char *set, void (*call)(uint32_t round), void (*settle)(uint32_t round))
+{
+    int64_t until = INT64_MAX;
+    uint32_t round = 0;
+    for (int warm = WARM_UP;; warm--) {
+        int64_t start = now_ns();
+        if (warm == 0)
+            until = start + job->ns;
+        for (int i = 0; i < job->group; i++)
+            call(++round);
+        int64_t end = now_ns();
+        settle(round);
+        if (warm <= 0 && (!sample(set, (end - start) / job->group) || end > until))
+            break;
+    }
+}
