@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpu-sluice's channel: frames as the job says, in the memory of GPU 0. One a process.
+ */
+#ifndef BENCH_GPU_CHANNEL_H
+#define BENCH_GPU_CHANNEL_H
+
+#include <sluice/sluice.h>
+
+#include "driver.h"
+#include "rounds.h"
+
+#define CHANNEL_SLOTS 4
+#define CHANNEL_WAIT  (5 * SLUICE_S)
+
+/* The channel's end in this process, and a stream of GPU 0. */
+extern sluice_writer *writer;
+extern sluice_reader *reader;
+extern struct sluice_stream stream;
+extern struct cu_stream *native;
+
+/* The call must return 0, else the process ends with the library's sentence. */
+void check(int result, const char *what);
+
+void channel_write(uint32_t slots);
+void channel_read(uint32_t hold, bool ahead);
+void channel_close(void);
+
+struct sluice_stream channel_stream(void);
+struct sluice_stream channel_wrap(struct cu_stream *of);
+struct cu_stream *channel_native(struct sluice_stream of);
+
+/* An array of the channel's kind over memory of this program's. */
+struct sluice_array channel_array(void *memory);
+
+/* The jobs, one file a family. */
+void sluice_handoff(int index);
+void sluice_commit(int index);
+void sluice_acquire(int index);
+void sluice_fetch(int index);
+void sluice_pipeline(int index);
+void sluice_parked(int index);
+void sluice_sleeping(int index);
+void sluice_soak(int index);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpu-sluice: the jobs of gpu-limit by Sluice's public API.
+ */
+#include "channel.h"
+
+static const struct kind kinds[] = {
+    { "handoff", sluice_handoff, false },   { "commit", sluice_commit, false },
+    { "acquire", sluice_acquire, false },   { "fetch", sluice_fetch, false },
+    { "pipeline", sluice_pipeline, false }, { "parked", sluice_parked, false },
+    { "sleeping", sluice_sleeping, false }, { "soak", sluice_soak, false },
+};
+
+int main(void)
+{
+    return stage_main(kinds, sizeof kinds / sizeof *kinds);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A frame into pinned host memory: one after the other, and each beside the CPU's work on the one
+ * before.
+ */
+#include "channel.h"
+
+#define FETCH_WARM_UP 3 /* large frames take long */
+
+static struct sluice_frame frame;
+static struct sluice_array buffers[2];
+
+static void open_fetch(int index)
+{
+    if (index == 0) {
+        channel_write(CHANNEL_SLOTS);
+    } else {
+        channel_read(1, job->ahead);
+        for (int i = 0; i < 2; i++)
+            buffers[i] = channel_array(gpu_pinned(frame_bytes()));
+    }
+    meet();
+    busy_begin(index);
+}
+
+static void close_fetch(int index)
+{
+    busy_end();
+    meet();
+    channel_close();
+    for (int i = 0; index > 0 && i < 2; i++)
+        gpu_pinned_free(buffers[i].data, frame_bytes());
+}
+
+static void put_frame(void)
+{
+    check(sluice_writer_begin(writer, SLUICE_DEFAULT, &frame), "begin");
+    check(sluice_writer_commit(writer, &frame, stream), "commit");
+}
+
+static void take_frame(void)
+{
+    check(sluice_reader_acquire(reader, stream, CHANNEL_WAIT, &frame), "acquire");
+}
+
+static void give_frame(void)
+{
+    check(sluice_reader_release(reader, &frame, stream), "release");
+}
+
+/* The same frame again and again. */
+static void fetch_frames(void)
+{
+    int64_t until = INT64_MAX, start, end = 0;
+    take_frame();
+    for (int round = -FETCH_WARM_UP; end < until; round++) {
+        start = now_ns();
+        if (round == 0)
+            until = start + job->ns;
+        check(sluice_reader_fetch(reader, &frame, &buffers[round & 1], 1, stream, NULL), "fetch");
+        end = now_ns();
+        if (round >= 0)
+            sample("call", end - start);
+    }
+    give_frame();
+}
+
+void sluice_fetch(int index)
+{
+    open_fetch(index);
+    if (index == 0)
+        put_frame();
+    else
+        fetch_frames();
+    close_fetch(index);
+}
+
+/* ---- pipelined ---- */
+
+/* The next frame, as soon as one was taken. */
+static void put_frames(void)
+{
+    for (uint32_t round = 1;; round++) {
+        put_frame();
+        await_got(round);
+        if (atomic_load(&stage->last))
+            break;
+    }
+}
+
+static void work_on_frames(void)
+{
+    struct sluice_ticket ticket;
+    int64_t until = INT64_MAX, start = now_ns();
+    uint32_t taken = 0;
+    for (int round = -FETCH_WARM_UP; !atomic_load(&stage->last); round++) {
+        if (round == 0)
+            until = start + job->ns;
+        take_frame();
+        if (start >= until)
+            atomic_store(&stage->last, 1);
+        atomic_store(&stage->lanes[1].got, ++taken);
+        check(sluice_reader_fetch(reader, &frame, &buffers[round & 1], 1, stream, &ticket),
+              "fetch");
+        pause_for(job->work);
+        check(sluice_ticket_wait(ticket, CHANNEL_WAIT), "a ticket");
+        give_frame();
+        int64_t end = now_ns();
+        if (round >= 0)
+            sample("loop", end - start);
+        start = end;
+    }
+}
+
+void sluice_pipeline(int index)
+{
+    open_fetch(index);
+    if (index == 0)
+        put_frames();
+    else
+        work_on_frames();
+    close_fetch(index);
+}
