@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""bench/run, bench/plot and what is kept of them. usage: test.py ROOT BUILD
+"""bench/run, bench/gpu/run, bench/plot and what is kept of them. usage: test.py ROOT BUILD
 
 Times decide nothing here: the JSON is whole, each peer that is installed has its rows, the plots can be drawn.
 """
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -83,18 +84,53 @@ def look_at_plots(root, figures, folder):
     return problems, why_not
 
 
+GPU_ROWS = ("gpu_handoff_cpu", "gpu_handoff_launch", "gpu_send", "gpu_acquire", "gpu_sleeping", "gpu_soak")
+
+
+def gpu_run(root, build, folder, **environment):
+    """A look whether both programs do their jobs; on the tests' driver, which is no GPU."""
+    output = folder / "gpu.json"
+    output.unlink(missing_ok=True)
+    only = [word for row in GPU_ROWS for word in ("--only", row)]
+    done = subprocess.run([root / "bench/gpu/run", "--build", build, "--quick", "--no-mps", "-o", output, *only],
+                          capture_output=True, text=True, env=dict(os.environ, **environment))
+    return done, json.loads(output.read_text()) if output.exists() else None
+
+
+def look_at_gpu(done, figures):
+    if done.returncode or not figures:
+        return [done.stderr]
+    found = {row["bench"] for row in figures["rows"]}
+    problems = look_at(figures) + [f"no row {name}" for name in GPU_ROWS if name not in found]
+    for row in figures["rows"]:
+        if row["bench"] in ("gpu_handoff_cpu", "gpu_send") and not {"limit_p50_ns", "goal_ns", "met"} <= row.keys():
+            problems.append(f"{row}: no limit, or no goal")
+        if row["bench"] == "gpu_soak" and not (row["taken"] > 0 and row["taken_ahead"] > 0 and row["fd_growth"] == 0):
+            problems.append(f"{row}: readers took nothing, or descriptors grew")
+    return problems
+
+
+def look_at_both(root, build, folder, lint):
+    done, figures = gpu_run(root, build, folder, SLUICE_CUDA_DRIVER=str(build / "tests/fake/libfakecuda.so"))
+    lint.check("bench/gpu/run on the fake driver", look_at_gpu(done, figures))
+    done, figures = gpu_run(root, build, folder, SLUICE_CUDA_DRIVER="/nowhere/libcuda.so")
+    said = "there is no CUDA driver" in done.stderr
+    lint.check("without a driver it says so", [] if done.returncode == 77 and said and not figures else [done.stderr])
+
+
 def main():
     root, build = map(pathlib.Path, sys.argv[1:])
     lint = Lint()
     for kept in sorted((root / "bench/results").glob("*.json")):
         figures = json.loads(kept.read_text())
-        if kept.name.startswith(("soak-", "gpu-")):  # what was seen in runs of tests, not figures to compare
-            continue
+        if kept.name.startswith("soak-") or (kept.name.startswith("gpu-") and "rows" not in figures):
+            continue  # what was seen in runs of tests, not figures to compare
         lint.check(f"{kept.name} is whole", look_at(figures))
         if kept.name.startswith("host-"):
             lint.check(f"{kept.name} has its peers", look_at_peers(figures))
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
+        look_at_both(root, build, folder, lint)
         output = folder / "figures.json"
         done = subprocess.run([root / "bench/run", "--quick", "--build", build, "-o", output], stderr=subprocess.PIPE, text=True)
         lint.check("bench/run --quick", [done.stderr] if done.returncode else [])

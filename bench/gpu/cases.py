@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: MIT
+"""What bench/gpu/run measures: each case is a job of gpu-sluice, one of gpu-limit, and the rows that come of them."""
+import typing
+
+SIZES = {"512x512": (512, 512), "1080p": (1920, 1080), "4K": (3840, 2160), "8K": (7680, 4320)}
+BUSY = {"none": 0, "writer": 1, "reader": 2, "both": 3}
+FROM = {"device": 1, "pinned": 2, "host": 3}
+READERS = (1, 4, 16, 64)
+US = 1000
+
+
+class Out(typing.NamedTuple):
+    """One row: the set of samples of each program, and the goal in ns, which may know the limit."""
+    bench: str
+    ours: str | None
+    bare: str | None
+    goal: typing.Callable[[float], float] | None = None
+
+
+class Case(typing.NamedTuple):
+    params: dict
+    ours: str | None  # a line for gpu-sluice
+    bare: str | None  # and for gpu-limit
+    outs: tuple[Out, ...]
+    turns: int | None = None  # None: as many as all
+    seconds: float | None = None
+
+    @property
+    def names(self):
+        return {out.bench for out in self.outs}
+
+
+def job(name, **numbers):
+    return " ".join([name, *(f"{key}={value}" for key, value in numbers.items() if value)])
+
+
+def at_most(ns):
+    return lambda limit: ns
+
+
+def over_limit(ns):
+    return lambda limit: limit + ns
+
+
+def share_of_speed(share):
+    return lambda limit: limit / share
+
+
+def frame(size, kind):
+    width, height = SIZES[size]
+    return {"width": width, "height": height, "is_float": int(kind == "float32")}
+
+
+def frame_params(size, kind):
+    width, height = SIZES[size]
+    return {"size": size, "type": kind, "bytes": width * height * 4 * (4 if kind == "float32" else 1)}
+
+
+SMALL = frame("512x512", "uint8")
+FULL = frame("1080p", "float32")
+KINDS = (("512x512", "uint8"), ("1080p", "uint8"), ("1080p", "float32"), ("4K", "float32"), ("8K", "float32"))
+
+
+# ---- families ----
+
+def commits():
+    goals = {(1, False): 1000, (16, False): 1100, (16, True): 2000}
+    for readers in READERS:
+        for ahead in (False, True):
+            goal = goals.get((readers, ahead))
+            yield Case({"readers": readers, "ahead": ahead},
+                       job("commit", readers=readers, ahead=int(ahead), **SMALL),
+                       job("calls", ops=1 + readers * ahead),
+                       (Out("gpu_commit", "call", "call", goal and at_most(goal)), Out("gpu_begin", "begin", None)))
+
+
+def handoffs(mps):
+    for busy, mask in BUSY.items():
+        params = {"busy": busy, "mps": mps}
+        cpu = job("handoff", busy=mask, **SMALL)
+        yield Case(params, cpu, cpu, (Out("gpu_handoff_cpu", "seen", "seen", over_limit(500)),))
+        ahead = job("handoff", until=1, ahead=1, busy=mask, **SMALL)
+        yield Case({**params, "word": "device"}, ahead, ahead + " in_device=1",
+                   (Out("gpu_handoff_gpu", "seen", "seen", over_limit(700)),))
+        yield Case({**params, "word": "host"}, None, ahead, (Out("gpu_limit_handoff_gpu", None, "seen"),))
+        launch = job("handoff", until=1, busy=mask, **SMALL)
+        yield Case(params, launch, launch, (Out("gpu_handoff_launch", "seen", "seen"),))
+        parked = ahead + " gated=1"
+        yield Case(params, parked, parked, (Out("gpu_handoff_parked", "seen", "seen"),))
+        send = job("handoff", **{"from": FROM["device"]}, busy=mask, **FULL)
+        yield Case({**params, "from": "device", **frame_params("1080p", "float32")}, send, send,
+                   (Out("gpu_send", "seen", "seen", over_limit(1500)), Out("gpu_send_call", "call", "call")))
+
+
+def sends():
+    for size, kind in KINDS:
+        for source in FROM:
+            if (size, kind) != ("1080p", "float32") and source != "device":
+                continue
+            if (size, kind, source) == ("1080p", "float32", "device"):
+                continue  # among the handoffs
+            line = job("handoff", **{"from": FROM[source]}, **frame(size, kind))
+            goal = over_limit(1500) if source == "device" else None
+            yield Case({"busy": "none", "mps": False, "from": source, **frame_params(size, kind)}, line, line,
+                       (Out("gpu_send", "seen", "seen", goal), Out("gpu_send_call", "call", "call")))
+
+
+def acquires():
+    both = over_limit(400)
+    yield Case({"mode": "newest", "ahead": False}, job("acquire", until=1, **SMALL), job("calls"),
+               (Out("gpu_acquire", "acquire", None, at_most(300)), Out("gpu_acquire_release", "both", "call", both)))
+    yield Case({"mode": "in order", "ahead": False, "batch": 16},
+               job("acquire", until=1, in_order=1, group=16, **SMALL), job("calls", group=16),
+               (Out("gpu_acquire", "acquire", None, at_most(300)), Out("gpu_acquire_release", "both", "call", both)))
+    yield Case({"mode": "newest", "ahead": True}, job("acquire", until=1, ahead=1, gated=1, **SMALL),
+               job("calls", ahead=1, gated=1),
+               (Out("gpu_acquire_release", "both", "call", over_limit(500)),))
+
+
+def fetches():
+    for size, kind in KINDS:
+        line = job("fetch", **frame(size, kind))
+        yield Case(frame_params(size, kind), line, line, (Out("gpu_fetch", "call", "call", share_of_speed(0.97)),))
+
+
+def pipelines(copy_ns):
+    """The CPU works on each frame for less, as long, or longer than a copy takes."""
+    for share in (0.5, 1, 2):
+        work = int(copy_ns * share)
+        line = job("pipeline", work=work, **FULL)
+        yield Case({"work_ns": work, **frame_params("1080p", "float32")}, line, line,
+                   (Out("gpu_fetch_pipelined", "loop", "loop", at_most(max(copy_ns, work) / 0.97)),))
+
+
+def batches():
+    for ops in (1, 2, 4, 8, 16, 17):
+        yield Case({"ops": ops}, None, job("handoff", ops=ops), (Out("gpu_limit_writes", None, "seen"),
+                                                                 Out("gpu_limit_writes_call", None, "call")))
+
+
+def many_readers():
+    for readers in READERS:
+        yield Case({"readers": readers, "reader": "sleeping"}, job("handoff", readers=readers, sleeping=1, **SMALL), None,
+                   (Out("gpu_readers_waiting", "seen", None), Out("gpu_readers_waiting_commit", "call", None)), 1)
+
+
+def parked():
+    for busy in ("none", "both"):
+        for streams in range(9):
+            numbers = {"parked": streams, "busy": BUSY[busy]}
+            ours = job("parked", in_order=1, **numbers, **SMALL) if streams <= 4 else None
+            yield Case({"asked": streams, "busy": busy}, ours, job("parked", **numbers),
+                       (Out("gpu_parked", "seen", None), Out("gpu_limit_parked", None, "seen")), 1, 0.25)
+
+
+def sleepers():
+    for way, number in (("acquire", 1), ("poll", 2)):
+        yield Case({"in": way, "work_ns": 3_000_000}, job("sleeping", sleeping=number, **SMALL), job("sleeping"),
+                   (Out("gpu_sleeping", "wake", "wake", at_most(100 * US)),), 1, 1.0)
+
+
+def soak(seconds):
+    return Case({"seconds": seconds, "readers": 2}, job("soak", readers=2, **FULL), None,
+                (Out("gpu_soak", "frame", None),), 1, seconds)
+
+
+def plain(copy_ns):
+    """In the order in which they are measured: those with many processes last, as these stay."""
+    for family in (handoffs(False), sends(), batches(), acquires(), fetches(), pipelines(copy_ns), parked(), sleepers(),
+                   commits(), many_readers()):
+        yield from family

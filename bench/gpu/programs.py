@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""gpu-limit and gpu-sluice, kept running: a GPU's context takes longer to make than a job."""
+import json
+import select
+import subprocess
+
+
+class Missing(Exception):
+    """There is no GPU, and why."""
+
+
+class Failed(Exception):
+    """The job could not be done, and why."""
+
+
+class Program:
+    def __init__(self, path, environment):
+        self.path, self.environment, self.process = path, environment, None
+
+    def start(self):
+        try:
+            self.process = subprocess.Popen([self.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                            bufsize=1, env=self.environment)
+        except FileNotFoundError:
+            raise Missing(f"{self.path.name} was not built") from None
+
+    def answer(self, limit):
+        """A line; the empty one if it ended, or does not come."""
+        ready, _, _ = select.select([self.process.stdout], [], [], limit)
+        return self.process.stdout.readline() if ready else ""
+
+    def do(self, line, seconds):
+        """The sets and the values of one job."""
+        if not self.process:
+            self.start()
+        self.process.stdin.write(f"{line} ns={int(seconds * 1e9)}\n")
+        self.process.stdin.flush()
+        text = self.answer(seconds + 120)
+        if not text:
+            self.stop()
+            raise Failed(f"{self.path.name} did not answer: {line}")
+        answer = json.loads(text)
+        if "missing" in answer:
+            raise Missing(answer["missing"])
+        if "error" in answer:
+            raise Failed(f"{self.path.name}: {line}: {answer['error']}")
+        return answer["sets"], answer["values"]
+
+    def stop(self):
+        """Its processes end with it."""
+        if not self.process:
+            return
+        self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process = None

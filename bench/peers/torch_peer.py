@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+"""PyTorch's own way to hand a CUDA tensor to another process: a queue of torch.multiprocessing.
+
+    torch_peer.py BYTES copy|in-place handoff SECONDS
+
+The arguments and the output are those of kit.h, but the frame lies on the GPU, so bench/gpu/run has the row. The queue
+is a SimpleQueue, which has no thread of its own between put and get. The reader has the frame when get() has returned
+(`taken`) and its GPU's work on it has ended (`read`); it answers, and only then the writer makes the next one.
+copy: the frame is copied into a tensor of its own; in-place: it was made there, and the tensor is used again.
+"""
+import mmap
+import os
+import signal
+import struct
+import sys
+import time
+
+WARM_UP = 8
+ENOUGH = 16
+PATIENCE = 60
+MISSING = 77
+LAST, TAKEN, READ = 0, 8, 16  # in the memory that both share
+
+now = time.monotonic_ns
+
+
+def write(torch, queue, stage, done, size, in_place, seconds):
+    own = torch.ones(size, dtype=torch.uint8, device="cuda")
+    slot = torch.empty_like(own)
+    torch.cuda.synchronize()
+    samples, sequence, last, until = [], 0, False, None
+    while not last:
+        sequence += 1
+        if sequence == WARM_UP:
+            until = now() + int(seconds * 1e9)
+        last = sequence >= WARM_UP + ENOUGH and now() >= until
+        if last:
+            struct.pack_into("q", stage, LAST, sequence)
+        if in_place:
+            slot.fill_(sequence % 256)
+            torch.cuda.synchronize()
+        start = now()
+        frame = slot if in_place else own.clone()
+        queue.put(frame)
+        os.eventfd_read(done)
+        del frame
+        if sequence > WARM_UP:
+            samples.append([struct.unpack_from("q", stage, at)[0] - start for at in (TAKEN, READ)])
+        if not in_place:
+            own.fill_((sequence + 1) % 256)
+            torch.cuda.synchronize()
+    return samples
+
+
+def read(torch, queue, stage, done, size, in_place, seconds):
+    last = False
+    torch.cuda.synchronize()
+    sequence = 0
+    while not last:
+        sequence += 1
+        frame = queue.get()
+        taken = now()
+        seen = int(frame[-1])  # waits for the GPU
+        struct.pack_into("qq", stage, TAKEN, taken, now())
+        if frame.numel() != size or seen != sequence % 256:
+            raise ValueError("a frame is not what was written")
+        del frame
+        last = sequence == struct.unpack_from("q", stage, LAST)[0]
+        os.eventfd_write(done, 1)
+    return []
+
+
+def start(act, half, torch, *arguments):
+    """A process on one half of the CPUs, which prints its samples in the end."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        cpus = sorted(os.sched_getaffinity(0))
+        if len(cpus) > 1:
+            os.sched_setaffinity(0, cpus[:len(cpus) // 2] if half == 0 else cpus[len(cpus) // 2:])
+        if not torch.cuda.is_available():  # not before the fork: CUDA would not start in the child
+            missing("this PyTorch has no CUDA, or there is no GPU")
+        sys.stdout.writelines(f"{taken} {end}\n" for taken, end in act(torch, *arguments))
+        sys.stdout.flush()
+        code = 0
+    except SystemExit as error:
+        code = error.code
+    except BaseException as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def give_up(*_):
+    raise TimeoutError
+
+
+def missing(why):
+    print(why, file=sys.stderr)
+    sys.exit(MISSING)
+
+
+def main():
+    size, way, what, seconds = sys.argv[1:]
+    if what != "handoff":
+        missing(f"it does no {what}")
+    try:
+        import torch
+        import torch.multiprocessing as multiprocessing
+    except ImportError as error:
+        missing(str(error))
+    stage, done = mmap.mmap(-1, mmap.PAGESIZE), os.eventfd(0)
+    queue = multiprocessing.get_context("fork").SimpleQueue()
+    job = torch, queue, stage, done, int(size), way == "in-place", float(seconds)
+    children = {start(act, half, *job) for half, act in enumerate((write, read))}
+    code = 0
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(int(float(seconds)) + PATIENCE)
+    try:
+        while children and not code:
+            pid, status = os.wait()
+            code = os.waitstatus_to_exitcode(status)
+            children.remove(pid)
+    except TimeoutError:
+        print("it did not end in time", file=sys.stderr)
+        code = 1
+    for pid in children:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    sys.exit(code if code >= 0 else 1)
+
+
+main()
