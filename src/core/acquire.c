@@ -199,15 +199,20 @@ static bool must_look(const struct sluice_reader *reader)
     return called(reader) || (!gone && sl_acquire_has_news(reader));
 }
 
+/* 0: not at all. */
+static int64_t spins_until(const struct sluice_reader *reader, int64_t deadline)
+{
+    int64_t end = reader->params.spin_ns < 0 ? 0 : sl_os_deadline(reader->params.spin_ns);
+
+    return end < deadline ? end : deadline;
+}
+
 static void spin(const struct sluice_reader *reader, int64_t deadline)
 {
-    int64_t spin_ns = reader->params.spin_ns;
+    int64_t end = spins_until(reader, deadline);
 
-    if (spin_ns < 0)
+    if (end == 0)
         return;
-    int64_t end = sl_os_deadline(spin_ns);
-    if (end > deadline)
-        end = deadline;
     for (uint32_t i = 1; !must_look(reader); i++) {
         sl_pause();
         if (i % 32 == 0 && sl_os_now() >= end)
@@ -429,7 +434,7 @@ static int too_many(const struct sluice_reader *reader)
 /* Some of what it holds is released already, behind work: waits for that. */
 static int wait_for_room(struct sluice_reader *reader, int64_t timeout_ns)
 {
-    int64_t now = sl_os_now(), deadline = sl_os_deadline(timeout_ns), end = now + reader->params.spin_ns;
+    int64_t now = sl_os_now(), deadline = sl_os_deadline(timeout_ns), end = spins_until(reader, deadline);
 
     while (!free_entry(reader)) {
         if (sl_load(&reader->closing, acquire))
