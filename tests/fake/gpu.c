@@ -224,8 +224,17 @@ static bool advance(struct sl_cu_stream *stream)
     return any;
 }
 
-/* When to look again without being called: a spin's end, or soon, while a stream waits for a word.
- */
+/* When to look again at what a stream has to do next, without being called. */
+static int64_t when(const struct op *op)
+{
+    switch (op->kind) {
+    case OP_AFTER: return INT64_MAX; /* the other stream is looked at, too */
+    case OP_HOLD:
+    case OP_HEAR: return fake_now() + 100000;
+    default: return op->end; /* it may have passed meanwhile */
+    }
+}
+
 static int64_t next_look(void)
 {
     int64_t next = INT64_MAX;
@@ -233,10 +242,7 @@ static int64_t next_look(void)
     for (struct sl_cu_stream *s = fake_streams; s; s = s->next) {
         if (!s->work.first || s->context->error)
             continue;
-        bool looks = s->work.first->kind == OP_HOLD || s->work.first->kind == OP_HEAR;
-        int64_t at = s->work.first->end > fake_now() ? s->work.first->end
-                     : looks                         ? fake_now() + 100000
-                                                     : INT64_MAX;
+        int64_t at = when(s->work.first);
         next = at < next ? at : next;
     }
     return next;

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The fake driver's rules: what it is there to find, it finds. Here the test is the library.
+ */
+#include <sys/mman.h>
+
+#include "cuda/driver.h"
+#include "fake/fake.h"
+#include "harness/test.h"
+
+/* What the library does around its calls. */
+struct call {
+    struct sl_cu_context *context;
+    int mode;
+};
+
+static struct call enter(void)
+{
+    struct call call = { .mode = SL_CU_CAPTURE_MODE_RELAXED };
+
+    fake_use();
+    CHECK_OK(sl_cuda_load());
+    CHECK_EQ(sl_cuda.ThreadExchangeStreamCaptureMode(&call.mode), 0);
+    CHECK_EQ(sl_cuda.DevicePrimaryCtxRetain(&call.context, 0), 0);
+    CHECK_EQ(sl_cuda.CtxPushCurrent(call.context), 0);
+    return call;
+}
+
+static void leave(struct call *call)
+{
+    CHECK_EQ(sl_cuda.CtxPopCurrent(&call->context), 0);
+    CHECK_EQ(sl_cuda.DevicePrimaryCtxRelease(0), 0);
+    CHECK_EQ(sl_cuda.ThreadExchangeStreamCaptureMode(&call->mode), 0);
+}
+
+static struct sl_cu_stream *make_stream(void)
+{
+    struct sl_cu_stream *stream;
+
+    CHECK_EQ(sl_cuda.StreamCreateWithPriority(&stream, SL_CU_STREAM_NON_BLOCKING, 0), 0);
+    return stream;
+}
+
+static uint64_t *make_pinned(void)
+{
+    void *memory;
+
+    CHECK_EQ(sl_cuda.MemHostAlloc(&memory, 4096, SL_CU_HOST_PORTABLE), 0);
+    return memory;
+}
+
+TEST(calls_that_break_captures)
+{
+    struct call call = enter();
+    struct sl_cu_stream *stream = make_stream();
+
+    CHECK_EQ(sl_cuda.StreamQuery(stream), 0);
+    CHECK(!fake_broken_rule());
+    CHECK_EQ(sl_cuda.ThreadExchangeStreamCaptureMode(&call.mode), 0); /* the caller's again */
+    CHECK_EQ(sl_cuda.StreamQuery(stream), 0);
+    CHECK_HAS(fake_broken_rule(), "cuStreamQuery: called outside of the relaxed mode");
+    CHECK_EQ(sl_cuda.ThreadExchangeStreamCaptureMode(&call.mode), 0);
+    CHECK_EQ(sl_cuda.StreamDestroy(stream), 0);
+    leave(&call);
+}
+
+TEST(work_on_a_stream_that_was_not_asked_about)
+{
+    struct call call = enter();
+    struct sl_cu_event *event;
+    int status;
+
+    CHECK_EQ(sl_cuda.EventCreate(&event, 0), 0);
+    CHECK_EQ(sl_cuda.StreamIsCapturing(NULL, &status), 0);
+    CHECK_EQ(sl_cuda.EventRecord(event, NULL), 0);
+    CHECK(!fake_broken_rule());
+    CHECK_EQ(sl_cuda.EventRecord(event, NULL), 0); /* it was asked once only */
+    CHECK_HAS(fake_broken_rule(), "cuEventRecord: on a stream of somebody else's");
+    CHECK_EQ(sl_cuda.EventDestroy(event), 0);
+    leave(&call);
+}
+
+TEST(copies_of_memory_that_is_not_pinned)
+{
+    struct call call = enter();
+    struct sl_cu_stream *stream = make_stream();
+    uint64_t *pinned = make_pinned(), *second = make_pinned(), loose = 7;
+
+    CHECK_EQ(sl_cuda.MemcpyAsync((uintptr_t)second, (uintptr_t)pinned, 8, stream), 0);
+    CHECK(!fake_broken_rule());
+    CHECK_EQ(sl_cuda.MemcpyDtoHAsync(&loose, (uintptr_t)pinned, 8, stream), 0);
+    CHECK_EQ(loose, 0); /* it was waited for */
+    CHECK_HAS(fake_broken_rule(), "cuMemcpyDtoHAsync: of memory that is not pinned");
+    CHECK_EQ(sl_cuda.StreamDestroy(stream), 0);
+    CHECK_EQ(sl_cuda.MemFreeHost(pinned), 0);
+    CHECK_EQ(sl_cuda.MemFreeHost(second), 0);
+    leave(&call);
+}
+
+/* A graph of one copy, as send would make it. */
+static void make_graph(int mode)
+{
+    struct sl_cu_stream *stream = make_stream();
+    uint64_t *pinned = make_pinned();
+    struct sl_cu_graph *graph;
+    struct sl_cu_exec *exec;
+
+    CHECK_EQ(sl_cuda.StreamBeginCapture(stream, mode), 0);
+    CHECK_EQ(sl_cuda.MemcpyAsync((uintptr_t)pinned, (uintptr_t)(pinned + 1), 8, stream), 0);
+    CHECK_EQ(sl_cuda.StreamEndCapture(stream, &graph), 0);
+    CHECK_EQ(sl_cuda.GraphInstantiateWithFlags(&exec, graph, 0), 0);
+    CHECK_EQ(sl_cuda.GraphDestroy(graph), 0);
+    pinned[1] = 5;
+    CHECK_EQ(sl_cuda.GraphLaunch(exec, stream), 0);
+    CHECK_EQ(sl_cuda.StreamSynchronize(stream), 0);
+    CHECK_EQ(pinned[0], 5);
+    CHECK_EQ(fake_things().graphs, 1);
+    CHECK_EQ(sl_cuda.GraphExecDestroy(exec), 0);
+    CHECK_EQ(fake_things().graphs, 0);
+    CHECK_EQ(sl_cuda.StreamDestroy(stream), 0);
+    CHECK_EQ(sl_cuda.MemFreeHost(pinned), 0);
+}
+
+TEST(graphs_of_the_librarys_own)
+{
+    struct call call = enter();
+
+    make_graph(SL_CU_CAPTURE_MODE_THREAD_LOCAL);
+    make_graph(SL_CU_CAPTURE_MODE_RELAXED);
+    CHECK(!fake_broken_rule());
+    make_graph(SL_CU_CAPTURE_MODE_GLOBAL);
+    CHECK_HAS(fake_broken_rule(), "cuStreamBeginCapture: in the global mode");
+    leave(&call);
+}
+
+TEST(what_the_gpu_cannot)
+{
+    struct call call = enter();
+    struct sl_cu_stream *stream = make_stream();
+    uint64_t *pinned = make_pinned();
+
+    CHECK_EQ(sl_cuda.StreamWriteValue64(stream, (uintptr_t)pinned, 1, 0), 0);
+    CHECK_EQ(sl_cuda.StreamSynchronize(stream), 0);
+    CHECK(!fake_broken_rule());
+    fake_machine.cannot[SL_CU_CAN_WRITE_64] = 1;
+    CHECK_EQ(sl_cuda.StreamWriteValue64(stream, (uintptr_t)pinned, 2, 0), SL_CU_NOT_SUPPORTED);
+    CHECK_EQ(*pinned, 1);
+    CHECK_HAS(fake_broken_rule(), "cuStreamWriteValue64: which this GPU cannot (attribute 122)");
+    CHECK_EQ(sl_cuda.StreamDestroy(stream), 0);
+    CHECK_EQ(sl_cuda.MemFreeHost(pinned), 0);
+    leave(&call);
+}
+
+static void ask_back(void *said)
+{
+    *(int *)said = sl_cuda.CtxGetCurrent(&(struct sl_cu_context *){ NULL });
+}
+
+TEST(calls_by_what_the_gpu_calls)
+{
+    struct call call = enter();
+    struct sl_cu_stream *stream = make_stream();
+    int said = 0;
+
+    CHECK_EQ(sl_cuda.LaunchHostFunc(stream, ask_back, &said), 0);
+    CHECK_EQ(sl_cuda.StreamSynchronize(stream), 0);
+    CHECK_EQ(said, SL_CU_NOT_PERMITTED);
+    CHECK_HAS(fake_broken_rule(), "cuCtxGetCurrent: called by a function that the GPU calls");
+    CHECK_EQ(sl_cuda.StreamDestroy(stream), 0);
+    leave(&call);
+}
+
+TEST(memory_that_is_unmapped_too_soon)
+{
+    struct call call = enter();
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    CHECK_EQ(sl_cuda.MemHostRegister(page, 4096, SL_CU_HOST_PORTABLE), 0);
+    CHECK_EQ(munmap(page, 4096), 0);
+    CHECK(!fake_broken_rule());
+    CHECK_EQ(sl_cuda.MemHostUnregister(page), 0);
+    CHECK_HAS(fake_broken_rule(), "cuMemHostUnregister: unmapped before it was unregistered");
+    leave(&call);
+}
