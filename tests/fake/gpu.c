@@ -166,27 +166,44 @@ static bool hold(const struct op *op, struct sl_cu_context *context)
 static bool mark(const struct op *op)
 {
     if (op->event->turn == op->turn)
-        op->event->time = fake_now();
+        op->event->time = op->end;
     if (op->event->shared)
         atomic_store(&op->event->shared->reached, op->value);
     return true;
 }
 
-/* A spin's time, and what each piece of work takes beside. */
-static bool too_early(struct op *op)
+/* It begins when it is queued and what comes before it is done; then a spin takes its time, and all
+ * that is work what the machine says beside. However late this thread looks, the times are right.
+ */
+static bool too_early(struct op *op, int64_t finished)
 {
     bool takes = op->kind != OP_HOLD && op->kind != OP_AFTER && op->kind != OP_HEAR;
 
     if (op->end == 0)
-        op->end = fake_now() + (op->kind == OP_SPIN ? (int64_t)op->value : 0) +
-                  (takes ? fake_machine.delay : 0);
+        op->end = (op->queued > finished ? op->queued : finished) +
+                  (op->kind == OP_SPIN ? (int64_t)op->value : 0) + (takes ? fake_machine.delay : 0);
     return fake_now() < op->end;
 }
 
-/* True when it is done. */
-static bool work(struct op *op, struct sl_cu_context *context)
+/* When was it done? Of most the time is known; others were done just now. */
+static int64_t done_at(const struct op *op)
 {
-    if (too_early(op))
+    switch (op->kind) {
+    case OP_NOTHING:
+    case OP_SPIN:
+    case OP_STORE:
+    case OP_WRITE:
+    case OP_MARK: return op->end;
+    default: return fake_now();
+    }
+}
+
+/* True when it is done. */
+static bool work(struct op *op, struct sl_cu_stream *stream)
+{
+    struct sl_cu_context *context = stream->context;
+
+    if (too_early(op, stream->finished))
         return false;
     switch (op->kind) {
     case OP_NOTHING:
@@ -211,13 +228,13 @@ static bool advance(struct sl_cu_stream *stream)
 {
     bool any = false;
 
-    while (stream->work.first && !stream->context->error &&
-           work(stream->work.first, stream->context)) {
+    while (stream->work.first && !stream->context->error && work(stream->work.first, stream)) {
         struct op *op = stream->work.first;
         stream->work.first = op->next;
         if (!stream->work.first)
             stream->work.last = NULL;
         stream->done_id = op->id;
+        stream->finished = done_at(op);
         free(op);
         any = true;
     }

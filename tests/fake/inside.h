@@ -62,7 +62,7 @@ struct op {
     bool exact;                                 /* a hold: until the word is just this */
     void (*function)(void *data);
     void *data;
-    int64_t end; /* not done before, once it is begun */
+    int64_t queued, end; /* when; and before when it is not done */
     struct sl_cu_stream *other;
     uint64_t other_id, turn;
     struct sl_cu_event *event;
@@ -86,6 +86,7 @@ struct sl_cu_stream {
     pthread_t asker;   /* by this thread, since it was last used */
     struct work work;
     uint64_t last_id, done_id;
+    int64_t finished; /* what is done: when */
     struct capture *capture;
     struct sl_cu_stream *next;
 };

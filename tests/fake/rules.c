@@ -2,6 +2,7 @@
  *
  * The fake driver's rules: what it is there to find, it finds. Here the test is the library.
  */
+#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "cuda/driver.h"
@@ -19,6 +20,7 @@ static struct call enter(void)
     struct call call = { .mode = SL_CU_CAPTURE_MODE_RELAXED };
 
     fake_use();
+    unsetenv("SLUICE_FAKE_FATAL");
     CHECK_OK(sl_cuda_load());
     CHECK_EQ(sl_cuda.ThreadExchangeStreamCaptureMode(&call.mode), 0);
     CHECK_EQ(sl_cuda.DevicePrimaryCtxRetain(&call.context, 0), 0);

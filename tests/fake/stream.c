@@ -119,6 +119,7 @@ static void append(struct sl_cu_stream *stream, const struct op *op)
 {
     fake_append(&stream->work, op);
     stream->work.last->id = ++stream->last_id;
+    stream->work.last->queued = fake_now();
 }
 
 static void append_after(struct sl_cu_stream *stream, struct sl_cu_stream *other)
