@@ -83,9 +83,10 @@ static bool store_faults(uint64_t address)
 /* Memory for readers is read-only for the CPU, too, for which it happens to be there. */
 TEST(stray_stores_of_the_cpu_fault)
 {
-    struct sl_cu_stream *stream = set_up();
     int code;
 
+    fake_machine.apart = false;
+    struct sl_cu_stream *stream = set_up();
     uint64_t handle = make(UNIT, &code);
     CHECK_EQ(code, 0);
     uint64_t ours = map(handle, UNIT, 0, SL_CU_ACCESS_READ_WRITE, &code);
