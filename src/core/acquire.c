@@ -254,16 +254,20 @@ static void wait_for_device(struct sluice_reader *reader, int64_t deadline)
     SL_STAGE_END(WAIT_DEVICE);
 }
 
+void sl_acquire_learn(struct sl_session *session, int64_t ready_after)
+{
+    int64_t before = (int64_t)sl_load(&session->ready_after, relaxed);
+
+    sl_store(&session->ready_after, (uint64_t)(before ? before + (ready_after - before) / 4 : ready_after), relaxed);
+}
+
 /* How long frames take from commit to ready, of late: by what was waited for, and by what was there sooner. */
 static void learn(struct sl_session *session, uint64_t want, uint64_t latency)
 {
-    int64_t before = (int64_t)sl_load(&session->ready_after, relaxed), seen = (int64_t)latency;
-
     if (session->soon == want)
-        seen = before ? before + (seen - before) / 4 : seen;
-    else if (seen >= before)
-        return;
-    sl_store(&session->ready_after, (uint64_t)seen, relaxed);
+        sl_acquire_learn(session, (int64_t)latency);
+    else if (latency < sl_load(&session->ready_after, relaxed))
+        sl_store(&session->ready_after, latency, relaxed);
 }
 
 /* Sleeps until there is something to look at. `arriving`: a frame is there whose memory has not come yet. */
@@ -555,8 +559,6 @@ int sluice_reader_acquire(sluice_reader *handle, struct sluice_stream stream, in
         r = sl_fail(SLUICE_E_INVALID, "channel '%s': no place for the frame was given", reader->name);
     else if (timeout_ns < SLUICE_DEFAULT)
         r = sl_fail(SLUICE_E_INVALID, "channel '%s': a time-out of %lld ns", reader->name, (long long)timeout_ns);
-    else
-        r = sl_stream_check(stream, NULL);
     if (r == 0 && !enter(reader)) {
         r = sl_fail(SLUICE_E_BUSY, "channel '%s': two threads acquire from one reader at once: open one each", reader->name);
     } else if (r == 0) {

@@ -18,7 +18,7 @@
 static void look(struct sl_watch *watch)
 {
     struct sluice_reader *reader = READER_OF(watch);
-    const struct sl_session *session = reader->session;
+    struct sl_session *session = reader->session;
     uint64_t want = sl_load(&reader->watch_want, acquire);
     int64_t now = sl_os_now();
     int found = sl_lease_look(&session->link->words, reader->params.mode, want);
@@ -35,6 +35,8 @@ static void look(struct sl_watch *watch)
         int64_t ready_after = (int64_t)sl_load(&session->ready_after, relaxed);
         sl_service_set_deadline(watch, sl_acquire_look_at(now, reader->watch_soon_ns, ready_after));
     } else if (found != SL_LEASE_NONE) {
+        if (reader->watch_soon == want)
+            sl_acquire_learn(session, now - reader->watch_soon_ns);
         sl_os_note_set(reader->note);
     }
 }

@@ -141,10 +141,10 @@ static int lose(struct sluice_writer *writer, int result)
     return result;
 }
 
-/* May frames be ordered behind this stream? */
+/* May frames be ordered behind this stream? Where it is to write a word, that says it. */
 static int check_stream(const struct sluice_writer *writer, struct sluice_stream stream)
 {
-    return stream.id == SLUICE_ON_CPU.id ? 0 : writer->flight.sync->check(writer->flight.pages, stream);
+    return stream.id == SLUICE_ON_CPU.id || writer->flight.pages ? 0 : writer->flight.sync->check(writer->flight.pages, stream);
 }
 
 /* Why words could not be raised. */

@@ -145,6 +145,9 @@ bool sl_acquire_has_news(const struct sluice_reader *reader);
  * `ready_after` their commit of late: shortly before that, then often, then ever less so. */
 int64_t sl_acquire_look_at(int64_t now, int64_t since, int64_t ready_after);
 
+/* Takes in how long one took that was waited for. */
+void sl_acquire_learn(struct sl_session *session, int64_t ready_after);
+
 /* ---- release.c ---- */
 
 /* Frees entries whose queued release has come to pass, and queues those that were held back. On the

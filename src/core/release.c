@@ -129,8 +129,8 @@ static int check_stream(const struct sluice_reader *reader, const struct sl_held
 {
     const struct sl_session *session = entry->session;
 
-    if (stream.id != SLUICE_ON_CPU.id)
-        return session->sync->check(session->pages, stream);
+    if (stream.id != SLUICE_ON_CPU.id) /* where it is to write a word, that says it */
+        return session->pages ? 0 : session->sync->check(session->pages, stream);
     if (entry->on_stream) /* protocol 1.15 */
         return sl_fail(SLUICE_E_INVALID,
                        "channel '%s': this frame was acquired for a stream, whose work may still read it: release it on a stream",

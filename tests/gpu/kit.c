@@ -57,6 +57,11 @@ bool gpu_is_fake(void)
     return load() && dlsym(library, "fake_broken_rule");
 }
 
+static void do_nothing(void *data)
+{
+    (void)data;
+}
+
 /* A real driver has threads and descriptors of its own from the first context on, and keeps them.
  * In a test's process they are made before the harness counts. Not where the fake driver is linked.
  */
@@ -65,8 +70,11 @@ __attribute__((constructor)) static void warm_up(void)
     if (dlsym(RTLD_DEFAULT, "fake_broken_rule") || !getenv(HARNESS_FOLDER) || !load() ||
         gpu_is_fake() || cu.Init(0) != 0 || cu.DeviceGetCount(&device_count) != 0)
         return;
-    for (int i = 0; i < device_count && i < 2; i++)
+    for (int i = 0; i < device_count && i < 2; i++) {
         gpu_use(i);
+        cu.LaunchHostFunc(NULL, do_nothing, NULL); /* which have a thread of their own */
+        cu.CtxSynchronize();
+    }
     cu.CtxSetCurrent(NULL);
 }
 
