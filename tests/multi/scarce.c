@@ -5,6 +5,7 @@
  */
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -105,6 +106,14 @@ TEST(a_writer_without_descriptors_cannot_grow)
     role_stop(&writer);
 }
 
+static void take_from_anew(struct child *reader, const char *line, const char *answer)
+{
+    const char *got = ask(reader, line);
+    if (strcmp(got, "E_LOST") == 0) /* its old place was given away after a second, of which it is told once */
+        got = ask(reader, line);
+    CHECK_HAS(got, answer);
+}
+
 /* It hangs up on what it cannot take, and joins anew: no frame is lost uncounted. */
 static void read_without_descriptors(const char *mode)
 {
@@ -120,20 +129,20 @@ static void read_without_descriptors(const char *mode)
     TELL(&reader, "take 2000", "took 2 ");
     TELL(&writer, "reformat 50000", "generation 2");
     TELL(&writer, "commit 1", "committed 3");
-    TELL(&reader, "take 300", "NO_WRITER");
+    take_from_anew(&reader, "take 300", "NO_WRITER");
     CHECK_HAS(ask(&reader, "last"), "RLIMIT_NOFILE");
     TELL(&other, "take 2000", "took 3 ");
     give_descriptors(reader.pid);
-    TELL(&reader, "take 2000", "took 3 missed 0 flags 2");
+    take_from_anew(&reader, "take 8000", "took 3 missed 0 flags 2");
     CHECK_EQ(NUMBER(ask(&reader, "stats"), "lag"), 0);
     take_descriptors(reader.pid);
     TELL(&writer, "reformat 20000", "generation 3");
     TELL(&writer, "commit 2", "committed 5");
-    TELL(&reader, "take 300", "NO_WRITER");
+    take_from_anew(&reader, "take 300", "NO_WRITER");
     CHECK_EQ(NUMBER(ask(&reader, "stats"), "lag"), 2);
     TELL(&writer, "commit 1", "committed 6");
     give_descriptors(reader.pid);
-    TELL(&reader, "take 2000", "took 6 missed 2 flags 2");
+    take_from_anew(&reader, "take 8000", "took 6 missed 2 flags 2");
 
     /* Nor a writer that came in place of the dead one. */
     TELL(&other, "take 2000", "took 6 ");
@@ -141,12 +150,12 @@ static void read_without_descriptors(const char *mode)
     child_kill(&writer, SIGKILL);
     writer = start("writer", "bytes=8192", NULL);
     TELL(&writer, "commit 1", "committed 1");
-    TELL(&reader, "take 300", "NO_WRITER");
+    take_from_anew(&reader, "take 300", "NO_WRITER");
     CHECK_HAS(ask(&reader, "last"), "RLIMIT_NOFILE");
     TELL(&other, "take 2000", "took 1 ");
-    give_descriptors(reader.pid);
     TELL(&writer, "commit 1", "committed 2");
-    TELL(&reader, "take 2000", "took 2 ");
+    give_descriptors(reader.pid);
+    take_from_anew(&reader, "take 8000", "took 2 ");
     role_stop(&reader);
     role_stop(&other);
     role_stop(&writer);
