@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define BLOCK 4096
+#define PATIENCE (8 * SLUICE_S) /* for what must come: only a hang takes longer */
 
 /* ---- frames ---- */
 
@@ -79,7 +80,7 @@ void kit_commits(sluice_writer *writer, int n)
 struct sluice_frame kit_take(sluice_reader *reader)
 {
     struct sluice_frame frame;
-    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, PATIENCE, &frame));
     CHECK(kit_whole(&frame, frame.sequence));
     return frame;
 }
@@ -134,6 +135,7 @@ sluice_reader *kit_reader(const char *name, uint32_t mode)
     struct sluice_reader_params params = kit_reader_params(name);
     sluice_reader *reader;
     params.mode = mode;
+    params.open_timeout_ns = PATIENCE;
     CHECK_OK(sluice_reader_open(&reader, &params));
     return reader;
 }
@@ -162,6 +164,7 @@ sluice_reader *kit_open_reader(uint32_t mode, uint32_t depth, uint32_t hold, uin
     params.depth = depth;
     params.hold = hold;
     params.every = every;
+    params.open_timeout_ns = PATIENCE;
     CHECK_OK(sluice_reader_open(&reader, &params));
     return reader;
 }

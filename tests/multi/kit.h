@@ -28,7 +28,7 @@ int kit_commit(sluice_writer *writer);
 /* The same n times; each must find a slot. */
 void kit_commits(sluice_writer *writer, int n);
 
-/* acquire within a second, must be 0 and whole. */
+/* acquire, must be 0 and whole. */
 struct sluice_frame kit_take(sluice_reader *reader);
 
 /* Must still be whole; release. */

@@ -181,7 +181,7 @@ TEST(a_reader_may_be_opened_before_the_writer)
     CHECK_HAS(ask(&later, "last"), "no channel 'cam' in");
     TELL(&later, "stats", "connected 0 taken 0");
 
-    struct child now = kit_start("reader", NULL), briefly = kit_start("reader", "open_ms=200", NULL);
+    struct child now = kit_start("reader", "open_ms=0", NULL), briefly = kit_start("reader", "open_ms=200", NULL);
     CHECK_HAS(child_line(&now, 2), "E_NOT_FOUND no channel 'cam' in");
     int64_t began = test_now();
     CHECK_HAS(child_line(&briefly, 4), "E_NOT_FOUND no channel 'cam' in");
