@@ -188,7 +188,7 @@ static bool is_coming(const struct sluice_reader *reader)
 {
     const struct sl_session *session = reader->session;
 
-    return session && session->pages && !is_evicted(session) && look_at(session) == SL_LEASE_SOON;
+    return session && session->pages && !session->lease.over && !is_evicted(session) && look_at(session) == SL_LEASE_SOON;
 }
 
 /* Before a sleep, and in the spin. What a session that is gone has left, acquire has tried to take already. */
@@ -509,7 +509,8 @@ static int acquire(struct sluice_reader *reader, struct sluice_stream stream, in
             continue;
         }
         if (over) {
-            sl_session_count_lost(reader);
+            if (sl_session_give_up(reader))
+                continue;
             if ((r = sl_session_switch(reader)) == 0)
                 continue;
             if (r < 0)

@@ -53,7 +53,7 @@ void sl_flight_end(struct sl_flight *flight)
     flight->idle = NULL;
 }
 
-int sl_flight_signal(const struct sl_flight *flight, struct sluice_stream stream, const struct sl_signal *signals,
+int sl_flight_signal(struct sl_flight *flight, struct sluice_stream stream, const struct sl_signal *signals,
                      uint32_t count)
 {
     int r = flight->sync->signal(flight->pages, stream, signals, count);
@@ -63,10 +63,11 @@ int sl_flight_signal(const struct sl_flight *flight, struct sluice_stream stream
         sl_os_sleep(SHUT_LOOK);
         r = flight->sync->signal(flight->pages, stream, signals, count);
     }
+    flight->last = stream;
     return r == SLUICE_AGAIN ? SLUICE_E_CAPTURING : r;
 }
 
-int sl_flight_give_up(const struct sl_flight *flight, struct sl_ring *ring, uint32_t slot, struct sluice_stream stream)
+int sl_flight_give_up(struct sl_flight *flight, struct sl_ring *ring, uint32_t slot, struct sluice_stream stream)
 {
     struct sl_signal signal = { .value = ring->slots[slot].given_up + 1 };
 
@@ -79,6 +80,11 @@ int sl_flight_give_up(const struct sl_flight *flight, struct sl_ring *ring, uint
     else if (flight->sync->alive(flight->pages) != 0)
         r = 0; /* the work has ended with the device */
     return r;
+}
+
+int sl_flight_probe(const struct sl_flight *flight)
+{
+    return flight->sync->probe(flight->pages, flight->last);
 }
 
 uint32_t sl_flight_count(const struct sl_ring *ring)
@@ -95,7 +101,7 @@ bool sl_flight_wait(const struct sl_flight *flight, const struct sl_ring *ring, 
     int64_t deadline = sl_os_deadline(timeout_ns), look = FIRST_LOOK;
 
     while (sl_flight_count(ring) > 0) {
-        if (sl_os_now() >= deadline || flight->sync->alive(flight->pages) != 0)
+        if (sl_os_now() >= deadline || sl_flight_probe(flight) != 0)
             return false;
         sl_os_sleep(look);
         look = look * 2 < LAST_LOOK ? look * 2 : LAST_LOOK;

@@ -15,6 +15,7 @@ struct sl_flight {
     sl_word *idle;               /* [ids] raised behind work on a slot that was given up; NULL on host */
     struct sl_sync_pages *idle_pages;
     uint64_t idle_bytes;
+    struct sluice_stream last;   /* whose work was waited for last */
 };
 
 /* Makes the words at `address` known to the device. */
@@ -25,11 +26,15 @@ void sl_flight_end(struct sl_flight *flight);
 
 /* Raises words behind the work queued on `stream`. Waits while a capture keeps it shut, though not for
  * ever: then SLUICE_E_CAPTURING. */
-int sl_flight_signal(const struct sl_flight *flight, struct sluice_stream stream, const struct sl_signal *signals,
+int sl_flight_signal(struct sl_flight *flight, struct sluice_stream stream, const struct sl_signal *signals,
                      uint32_t count);
 
 /* The slot may be taken again once the work queued on `stream` so far has ended. */
-int sl_flight_give_up(const struct sl_flight *flight, struct sl_ring *ring, uint32_t slot, struct sluice_stream stream);
+int sl_flight_give_up(struct sl_flight *flight, struct sl_ring *ring, uint32_t slot, struct sluice_stream stream);
+
+/* 0 while the device goes on with what is in flight; else SLUICE_E_DRIVER with what ended it. Asks the
+ * driver. */
+int sl_flight_probe(const struct sl_flight *flight);
 
 /* Slots that the device still works on. */
 uint32_t sl_flight_count(const struct sl_ring *ring);

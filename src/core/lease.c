@@ -80,9 +80,9 @@ static int next_ready(struct sl_lease *lease, uint64_t want, uint64_t *sequence)
 
     if (s < 0 || is_ready(&lease->words, (uint32_t)s, *sequence))
         return s;
-    if (!is_lost(&lease->words, (uint32_t)s))
+    if (!is_lost(&lease->words, (uint32_t)s) && !lease->over)
         return SL_LEASE_SOON;
-    lease->lost++;
+    lease->lost += !lease->over; /* else they are counted together */
     lease->given_up = *sequence;
     return SL_LEASE_RETRY;
 }

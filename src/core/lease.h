@@ -20,6 +20,7 @@ struct sl_lease {
     uint64_t skipped; /* frames passed over, less those that `every` asked for */
     uint64_t retries; /* frames that the writer took back under our hands */
     uint64_t lost;    /* in order: frames that their writer's device never finished */
+    bool over;        /* it finishes nothing any more: what is not ready never will be */
 };
 
 enum {

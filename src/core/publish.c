@@ -16,6 +16,8 @@
 #define FIRST_LOOK (SLUICE_MS / 20)
 #define LAST_LOOK SLUICE_MS
 
+#define LATE (5 * SLUICE_MS) /* a frame of which the driver is asked what became of it */
+
 /* ---- begin ---- */
 
 static int take(struct sluice_writer *writer, enum sl_keep keep)
@@ -153,6 +155,15 @@ static int not_signalled(struct sluice_writer *writer, int result)
     return writer->flight.sync->alive(writer->flight.pages) != 0 ? lose(writer, result) : result;
 }
 
+/* Work that should have ended long ago: is its device still there? A stream tells of a crash only whom it is
+ * asked. */
+static int check_device(const struct sluice_writer *writer)
+{
+    if (writer->flight.idle && sl_os_now() - writer->last_commit_ns > LATE && sl_flight_count(&writer->ring) > 0)
+        return sl_flight_probe(&writer->flight);
+    return writer->flight.sync->alive(writer->flight.pages);
+}
+
 int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sluice_frame *frame)
 {
     if (!frame)
@@ -162,14 +173,14 @@ int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sl
     if (timeout_ns == SLUICE_DEFAULT)
         timeout_ns = writer->params.policy == SLUICE_WAIT ? writer->params.wait_ns : 0;
 
-    int slot, r = writer->flight.sync->alive(writer->flight.pages);
+    int slot, r = check_device(writer);
     if (r != 0)
         return lose(writer, r);
     if (writer->flight.pages && sl_load(&writer->serve->ahead_changed, relaxed))
         sl_follow_update(&writer->follow, writer->serve, &writer->flight, writer->device_name,
                          writer->ring.head_sequence + 1);
     if ((slot = find_slot(writer, timeout_ns)) < 0)
-        return no_slot(writer, 1);
+        return (r = check_device(writer)) != 0 ? lose(writer, r) : no_slot(writer, 1);
     fill_frame(writer, (uint32_t)slot, frame);
     SL_KILL_POINT("after_begin");
     return 0;
@@ -211,7 +222,7 @@ static uint64_t frame_bytes(const struct sl_record *record)
     return bytes;
 }
 
-static int raise_ready(const struct sluice_writer *writer, uint32_t slot, uint64_t sequence,
+static int raise_ready(struct sluice_writer *writer, uint32_t slot, uint64_t sequence,
                        struct sluice_stream stream)
 {
     struct sl_signal signals[1 + SLUICE_MAX_READERS];

@@ -65,7 +65,7 @@ static void finish(struct sl_object *object)
     if (reader->session)
         sl_gate_leave(reader, reader->session);
     if (reader->join)
-        reader->join->ops->join_close(reader->join);
+        reader->join->ops->join_close(reader->join, done);
     reader->join = NULL;
     sl_service_unlock();
     if (done)

@@ -43,7 +43,7 @@ struct sl_session {
     uint64_t soon;           /* the frame that acquire saw coming */
     int64_t soon_ns;         /* and since when */
     bool told_evicted, told_closed; /* acquire has said so */
-    bool told_lost;          /* what the writer left unfinished is counted */
+    int64_t over_ns;         /* when acquire saw first that the writer is gone */
     struct sl_slot_map maps[SL_MAX_IDS];
 };
 
@@ -64,7 +64,7 @@ struct sl_held {
     char *address; /* of the slot */
     uint32_t slot;
     bool on_stream;              /* acquired for a stream's work */
-    struct sluice_stream stream; /* of a release that is held back */
+    struct sluice_stream stream; /* of a release that is queued, or held back */
     uint64_t sequence;
     struct sl_span span; /* from acquire to release */
 };
@@ -87,6 +87,7 @@ struct sluice_reader {
     struct sl_session *old;
     uint64_t last_session; /* of the last frame */
     uint64_t next_token;
+    int64_t probed_ns; /* when the driver was asked last about a release that is late */
 
     struct sl_held held[SLUICE_MAX_SLOTS];
     sl_word32 busy; /* a call is in acquire; debug builds find a second one (protocol 2.6) */
@@ -127,8 +128,9 @@ int sl_session_map(struct sl_session *session, uint32_t slot, const struct sl_re
 /* Says goodbye for good: this reader's device is lost, and with it all its work there. */
 void sl_session_fail(struct sluice_reader *reader);
 
-/* Counts what the session's writer left unfinished. */
-void sl_session_count_lost(struct sluice_reader *reader);
+/* Its writer is gone: what its device has not finished a while later is lost. True if that has come to pass
+ * now, so that acquire may find what lies behind it. */
+bool sl_session_give_up(struct sluice_reader *reader);
 
 /* Unmaps what the writer will not use again and nobody holds. */
 void sl_session_prune(struct sluice_reader *reader);

@@ -11,6 +11,7 @@
 #include "util/result.h"
 
 #define DRAIN_PATIENCE (2 * SLUICE_S) /* for releases that are queued, at close */
+#define LATE (20 * SLUICE_MS) /* a release of which the driver is asked what became of it */
 #define FIRST_LOOK (SLUICE_MS / 20)
 #define LAST_LOOK SLUICE_MS
 
@@ -51,12 +52,12 @@ static uint64_t end_behind(struct sluice_reader *reader, struct sl_held *entry, 
     const struct sl_session *session = entry->session;
     struct sl_signal none = { &session->link->page.lease[entry->slot], 0 };
 
+    entry->stream = stream;
     *result = session->sync->signal(session->pages, stream, &none, 1);
     if (*result == 0)
         return SL_HELD_QUEUED;
     if (*result == SLUICE_E_CAPTURING || *result == SLUICE_AGAIN) {
         *result = 0;
-        entry->stream = stream;
         return SL_HELD_BACK;
     }
     if (session->sync->alive(session->pages) == 0)
@@ -78,6 +79,20 @@ static void try_again(struct sluice_reader *reader, struct sl_held *entry)
     sl_store(&entry->token, next == SL_HELD_ENDING ? end_now(entry) : next, release);
 }
 
+/* A kernel that crashed takes the queued release with it, and tells only whom it is asked. */
+static int check_queued(struct sluice_reader *reader, const struct sl_held *entry)
+{
+    const struct sl_session *session = entry->session;
+    const struct sl_link *link = session->link;
+    int64_t now = sl_os_now();
+    uint64_t taken = sl_load(&link->page.lease_ns[entry->slot], relaxed) - (uint64_t)link->clock_offset_ns;
+
+    if (now - reader->probed_ns < LATE || (int64_t)((uint64_t)now - taken) < LATE)
+        return session->sync->alive(session->pages);
+    reader->probed_ns = now;
+    return session->sync->probe(session->pages, entry->stream);
+}
+
 static void settle_entry(struct sluice_reader *reader, struct sl_held *entry)
 {
     uint64_t token = sl_load(&entry->token, acquire);
@@ -85,10 +100,9 @@ static void settle_entry(struct sluice_reader *reader, struct sl_held *entry)
     if (token == SL_HELD_BACK) {
         try_again(reader, entry);
     } else if (token == SL_HELD_QUEUED) {
-        const struct sl_session *session = entry->session;
-        if (sl_load(&session->link->page.lease[entry->slot], acquire) == 0)
+        if (sl_load(&entry->session->link->page.lease[entry->slot], acquire) == 0)
             sl_store(&entry->token, 0, release);
-        else if (session->sync->alive(session->pages) != 0)
+        else if (check_queued(reader, entry) != 0)
             sl_store(&entry->token, end_now(entry), release);
     }
 }
@@ -160,7 +174,7 @@ static int release_frame(struct sluice_reader *reader, struct sluice_frame *fram
         sl_store(&entry->token, token, release);
         return r;
     }
-    bool lost = sl_load(link->page.evicted, seq_cst) != 0;
+    bool lost = r == 0 && sl_load(link->page.evicted, seq_cst) != 0;
     bool unfinished = entry->on_stream && sl_park_was_lost(entry->session, entry->slot, entry->sequence);
     sl_timing_released(&reader->timing, &link->page, token);
     SL_SPAN_END(READ, &entry->span);

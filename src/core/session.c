@@ -11,6 +11,8 @@
 #include "util/hooks.h"
 #include "util/result.h"
 
+#define DRIVER_PATIENCE (250 * SLUICE_MS) /* the GPU of a writer that died may finish frames so long */
+
 /* ---- on the service thread, under its lock ---- */
 
 /* Wakes whoever sleeps in a call. */
@@ -160,6 +162,18 @@ static void put_back(struct sluice_reader *reader, struct sl_link *link)
     sl_service_unlock();
 }
 
+/* What the session's writer left unfinished. */
+static uint32_t lose_rest(const struct sluice_reader *reader, struct sl_session *session)
+{
+    uint32_t lost = session->lease.over ? 0 : sl_lease_unfinished(&session->lease.words, sl_lease_want(&session->lease));
+
+    session->lease.over = true;
+    if (lost)
+        sl_log(SLUICE_LOG_WARN, "channel '%s': its writer ended with %u frames that its device had not finished: they are lost",
+               reader->name, lost);
+    return lost;
+}
+
 int sl_session_switch(struct sluice_reader *reader)
 {
     struct sl_session *session, *old;
@@ -187,6 +201,8 @@ int sl_session_switch(struct sluice_reader *reader)
     sl_gate_enter(reader, session);
     sl_service_unlock();
     sl_add(&reader->sessions, 1);
+    if (old && old->pages && old->link->session != session->link->session)
+        sl_add(&reader->lost, lose_rest(reader, old));
     sl_session_reap(reader, false);
     return 0;
 }
@@ -195,24 +211,26 @@ void sl_session_fail(struct sluice_reader *reader)
 {
     sl_service_lock();
     if (reader->join)
-        reader->join->ops->join_close(reader->join);
+        reader->join->ops->join_close(reader->join, true);
     reader->join = NULL;
     sl_service_unlock();
 }
 
-void sl_session_count_lost(struct sluice_reader *reader)
+bool sl_session_give_up(struct sluice_reader *reader)
 {
     struct sl_session *session = reader->session;
+    int64_t now = sl_os_now();
 
-    if (!session || session->told_lost)
-        return;
-    session->told_lost = true;
-    uint32_t lost = sl_lease_unfinished(&session->lease.words, sl_lease_want(&session->lease));
-    if (lost == 0)
-        return;
+    if (!session || !session->pages || session->lease.over || sl_load(session->link->page.evicted, acquire))
+        return false;
+    if (session->over_ns == 0)
+        session->over_ns = now;
+    /* Its device may go on for a moment (protocol 4.1); one that closed has waited for it. */
+    if (!sl_load(session->link->closed, acquire) && now - session->over_ns < DRIVER_PATIENCE)
+        return false;
+    uint32_t lost = lose_rest(reader, session);
     sl_add(&reader->lost, lost);
-    sl_log(SLUICE_LOG_WARN, "channel '%s': its writer ended with %u frames that its device had not finished: they are lost",
-           reader->name, lost);
+    return lost > 0;
 }
 
 /* Held while the caller maps it: the service thread takes away what nobody holds and nobody has mapped. */

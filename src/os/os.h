@@ -138,7 +138,8 @@ void sl_os_take_no_descriptors(int fd);
  * that lingers would); a file on FUSE still can. */
 void sl_os_discard(const int *fds, int count);
 
-/* Closes a connection, and what its peer sent that was not received, in the same way. */
+/* Ends a connection, also where a forked child has kept it, and closes what its peer sent that was not
+ * received in the same way. */
 void sl_os_hang_up(int fd);
 
 /* Has its peer closed this connection, or died? What it sent may still be there. */
@@ -230,6 +231,9 @@ int sl_fork_install(void);
  * never seen by a child in between. The child of a bare clone system call is noticed, but has them
  * all. SLUICE_E_LIMIT for descriptors from 2^20; SLUICE_E_FORKED in a forked child. */
 int sl_os_close_in_child(int fd);
+
+/* Forgets that: a forked child keeps it from now on, untouched. */
+void sl_os_keep_in_child(int fd);
 
 /* ---- thread.c ---- */
 

@@ -122,6 +122,37 @@ static int hold(const struct sl_sync_pages *pages, struct sluice_stream handle,
     return r;
 }
 
+/* Asks about the context, and about the stream if nobody's capture is in the way. What that says of a death
+ * is noted. */
+static void look_at(struct sl_cuda_context *context, const struct sl_stream *stream)
+{
+    enum sl_cuda_capture state;
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
+    if (r != 0)
+        return;
+    if (stream) {
+        struct sl_cu_stream *native = (struct sl_cu_stream *)stream->native;
+        r = sl_cuda_capture(context, native, &state, NULL);
+        int code = r == 0 && state == SL_CUDA_CAPTURE_NONE ? sl_cuda.StreamQuery(native) : SL_CU_OK;
+        if (code != SL_CU_NOT_READY)
+            (void)sl_cuda_said(context, code, "cuStreamQuery");
+    }
+    sl_cuda_leave(&scope);
+}
+
+static int cuda_probe(const struct sl_sync_pages *pages, struct sluice_stream handle)
+{
+    struct sl_stream *stream = NULL;
+
+    if (handle.id && handle.id != SLUICE_ON_CPU.id && hold(pages, handle, &stream) != 0)
+        stream = NULL; /* it has ended, and its work with it */
+    look_at(pages->context, stream);
+    if (stream)
+        sl_object_drop(&stream->object);
+    return sl_cuda_alive(pages->context);
+}
+
 static int cuda_check(const struct sl_sync_pages *pages, struct sluice_stream handle)
 {
     struct sl_stream *stream;
@@ -205,6 +236,7 @@ const struct sl_sync_ops sl_sync_cuda = {
     .attach = cuda_attach,
     .detach = cuda_detach,
     .alive = cuda_alive,
+    .probe = cuda_probe,
     .check = cuda_check,
     .signal = cuda_signal,
     .can_wait = cuda_can_wait,

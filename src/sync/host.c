@@ -11,6 +11,13 @@ static int host_alive(const struct sl_sync_pages *pages)
     return 0;
 }
 
+static int host_probe(const struct sl_sync_pages *pages, struct sluice_stream stream)
+{
+    (void)pages;
+    (void)stream;
+    return 0;
+}
+
 static int host_check(const struct sl_sync_pages *pages, struct sluice_stream stream)
 {
     (void)pages;
@@ -66,6 +73,7 @@ const struct sl_sync_ops sl_sync_host = {
     .attach = host_attach,
     .detach = host_detach,
     .alive = host_alive,
+    .probe = host_probe,
     .check = host_check,
     .signal = host_signal,
     .can_wait = host_can_wait,

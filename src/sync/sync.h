@@ -32,6 +32,9 @@ struct sl_sync_ops {
     /* 0 while streams can be waited for; else SLUICE_E_DRIVER with what ended that: work that was queued
      * has ended too, and raises nothing any more. */
     int (*alive)(const struct sl_sync_pages *pages);
+    /* The same after a look at the driver, which tells of a death only whom it is asked: whether work queued
+     * on `stream` goes on. For work that is late: a look takes a microsecond. */
+    int (*probe)(const struct sl_sync_pages *pages, struct sluice_stream stream);
     /* May `stream` raise words of these pages? SLUICE_ON_CPU may. As sl_stream_check. */
     int (*check)(const struct sl_sync_pages *pages, struct sluice_stream stream);
     /* Stores values into words that others wait on, behind the work queued on `stream`: everything

@@ -235,7 +235,8 @@ struct sl_wire_ops {
     const struct sl_record *(*link_record)(struct sl_link *link, uint32_t slot);
     const void *(*link_meta)(struct sl_link *link, uint32_t slot);
     void (*link_close)(struct sl_link *link); /* under the service lock; once nothing is held */
-    void (*join_close)(struct sl_join *join); /* under the service lock; its links stay */
+    /* Under the service lock; its links stay. Without a goodbye the writer waits until its leases have ended. */
+    void (*join_close)(struct sl_join *join, bool goodbye);
 
     int (*info)(const char *name, int64_t timeout_ns, struct sluice_channel_info *info,
                 struct sluice_reader_info *readers, uint32_t capacity);

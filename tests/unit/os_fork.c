@@ -119,6 +119,17 @@ TEST(fork_close_forgets_the_entry)
     sl_os_close(fd);
 }
 
+TEST(fork_child_keeps_what_it_shall)
+{
+    int fd = dup(0);
+    CHECK_OK(sl_os_close_in_child(fd));
+    sl_os_keep_in_child(fd);
+    sl_os_keep_in_child(-1);
+    sl_os_keep_in_child(INT32_MAX);
+    IN_CHILD(CHECK(fd_open(fd)));
+    sl_os_close(fd);
+}
+
 TEST(fork_descriptors_that_are_none)
 {
     CHECK_RESULT(sl_os_close_in_child(-1), SLUICE_E_INVALID);
@@ -345,6 +356,7 @@ static int no_wiping(void *address, size_t size, int advice)
 static bool old_forked(void);
 static int old_install(void);
 static int old_close_in_child(int fd);
+static void old_keep_in_child(int fd);
 static void old_close(int fd);
 static void old_before(void);
 static void old_after(bool child);
@@ -353,6 +365,7 @@ static void old_after(bool child);
 #define sl_os_forked old_forked
 #define sl_fork_install old_install
 #define sl_os_close_in_child old_close_in_child
+#define sl_os_keep_in_child old_keep_in_child
 #define sl_fork_close old_close
 #define sl_service_before_fork old_before
 #define sl_service_after_fork old_after
@@ -361,6 +374,7 @@ static void old_after(bool child);
 #undef sl_os_forked
 #undef sl_fork_install
 #undef sl_os_close_in_child
+#undef sl_os_keep_in_child
 #undef sl_fork_close
 #undef sl_service_before_fork
 #undef sl_service_after_fork
@@ -380,6 +394,9 @@ TEST(fork_is_noticed_without_wiping)
     int fd = dup(0);
     CHECK_OK(old_close_in_child(fd));
     CHECK(!old_forked());
+    old_keep_in_child(fd);
+    IN_CHILD(CHECK(fd_open(fd)));
+    CHECK_OK(old_close_in_child(fd));
     IN_CHILD({
         CHECK(old_forked());
         CHECK(!fd_open(fd));

@@ -118,6 +118,15 @@ int sl_os_close_in_child(int fd)
     return 0;
 }
 
+void sl_os_keep_in_child(int fd)
+{
+    if (fd < 0 || fd >= DESCRIPTORS)
+        return;
+    pthread_mutex_lock(&lock);
+    sl_store(&entries[fd / 64], sl_load(&entries[fd / 64], relaxed) & ~(UINT64_C(1) << fd % 64), relaxed);
+    pthread_mutex_unlock(&lock);
+}
+
 void sl_fork_close(int fd)
 {
     uint64_t bit = UINT64_C(1) << fd % 64;

@@ -248,6 +248,8 @@ void sl_os_hang_up(int fd)
             sl_os_discard(parcel.fds, parcel.count);
         } while (parcel.size > 0 || parcel.certified);
     }
+    if (fd >= 0)
+        (void)shutdown(fd, SHUT_RDWR);
     sl_os_close(fd);
     errno = error;
 }

@@ -5,6 +5,8 @@
 #include "util/result.h"
 #include "wire/native/native.h"
 
+#define MOST_LEFT 8 /* connections that a process has lost while its GPU goes on with their frames */
+
 static uint32_t places_of_user(const struct sl_native_serve *serve, uint32_t uid)
 {
     uint32_t places = 0;
@@ -42,6 +44,10 @@ static int check_places(const struct sl_peer *peer)
         return sl_fail(SLUICE_E_LIMIT, "channel '%s': all %u places for readers are taken, %u of them by '%s' (process %u)",
                        serve->name, places, most, holder->hello.program, holder->identity.pid);
     }
+    if (sl_peers_hung_up(peer) >= MOST_LEFT)
+        return sl_fail(SLUICE_E_LIMIT,
+                       "channel '%s': process %u has hung up %d times while its GPU still used frames of this channel: let that end, or start it again",
+                       serve->name, peer->identity.pid, MOST_LEFT);
     /* Where others may connect, none of them may keep everybody else out (protocol 5.5). */
     if (uid != sl_os_uid() && places_of_user(serve, uid) * 2 >= places)
         return sl_fail(SLUICE_E_LIMIT, "channel '%s': user %u has half of its %u places for readers already",

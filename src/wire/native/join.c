@@ -126,6 +126,8 @@ static int welcomed(struct sl_native_join *join, const struct sl_msg_welcome *we
         return sl_fail(SLUICE_E_PROTOCOL, "a second welcome");
     if ((r = sl_native_link_open(welcome, fds, fd_count, &join->link)) != 0)
         return r;
+    if (join->link->base.memory_kind != SL_MEM_HOST)
+        sl_os_keep_in_child(join->socket.fd); /* as the driver's own are kept (protocol 4.1) */
     if (join->process.fd < 0 && fd_count > 3 && sl_os_pidfd_valid(fds[3])) {
         join->process.fd = fds[3];
         fds[3] = -1;
@@ -332,7 +334,7 @@ int sl_native_join(const struct sl_join_params *params, struct sl_join **out)
     return 0;
 }
 
-void sl_native_join_close(struct sl_join *base)
+void sl_native_join_close(struct sl_join *base, bool goodbye)
 {
     struct sl_native_join *join = (struct sl_native_join *)base;
 
@@ -340,7 +342,8 @@ void sl_native_join_close(struct sl_join *base)
         union sl_message bye = SL_MESSAGE(SL_MSG_BYE, bye);
         bye.bye.reason = SL_BYE_LEFT;
         SL_KILL_POINT("before_bye");
-        (void)sl_os_send(join->socket.fd, &bye, bye.header.size, NULL, 0);
+        if (goodbye)
+            (void)sl_os_send(join->socket.fd, &bye, bye.header.size, NULL, 0);
         sl_store(&join->link->base.gone, 1, seq_cst);
     }
     drop_connection(join);

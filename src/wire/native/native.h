@@ -99,12 +99,21 @@ struct sl_peer {
     uint32_t unacknowledged;
     bool arrived;          /* it has acknowledged a memory */
     bool deaf;             /* it takes no messages any more */
+    bool ended;            /* its process has */
+    int64_t left_ns;       /* since when its end of the wake socket is closed; 0: it is open */
     int64_t joined_ns;
     /* When each lease was seen first, for readers that do not tell; under the channel lock. */
     struct { uint64_t sequence; int64_t since_ns; } seen[SL_MAX_IDS];
 };
 
+#define SL_PEER_OF(watch, member) ((struct sl_peer *)((char *)(watch) - offsetof(struct sl_peer, member)))
+
 int sl_peer_open(struct sl_native_serve *serve, int fd);
+#define SL_LAST_MESSAGES (2 * SL_MAX_MEMORIES) /* of one that is gone: more than a sane one has sent */
+
+/* Takes what it sent. Returns false when the peer is gone, or its connection. */
+bool sl_peer_read(struct sl_peer *peer, int most);
+void sl_peer_log_departure(const struct sl_peer *peer, const char *how);
 /* Its hello: may it come in, and is there room for what it asks? (admit.c) */
 int sl_peer_check(const struct sl_peer *peer);
 uint32_t sl_peer_grant_depth(const struct sl_peer *peer);
@@ -115,10 +124,22 @@ static inline bool sl_peer_is_reader(const struct sl_peer *peer)
 /* Closes a connection that is no reader, so that there is room for another (admit.c). */
 void sl_peer_drop_a_guest(struct sl_native_serve *serve);
 
+/* death.c */
+/* Its connection has ended: the peer goes, now or later. */
+void sl_peer_hung_up(struct sl_peer *peer);
+void sl_peer_died(struct sl_peer *peer, const char *how);
+/* May its leases lapse though nobody knows that its work has ended? On a GPU only if it has none. */
+bool sl_peer_may_lapse(struct sl_peer *peer);
+/* Connections of its process that have ended, and are still in the table. */
+uint32_t sl_peers_hung_up(const struct sl_peer *peer);
+struct sl_watch sl_peer_process_watch(void);
+
 /* table.c */
 static inline bool sl_table_has(const struct sl_peer *peer) { return peer->place < SLUICE_MAX_READERS; }
 void sl_table_enter(struct sl_peer *peer);
 void sl_table_leave(struct sl_peer *peer);
+/* What it has not read is not kept for it any more; what it holds is. */
+void sl_table_keep_nothing(struct sl_peer *peer);
 
 /* Sends what may be sent now. */
 void sl_peer_pump(struct sl_peer *peer);
@@ -156,7 +177,7 @@ const void *sl_native_link_meta(struct sl_link *link, uint32_t slot);
 void sl_native_link_close(struct sl_link *link);
 
 int sl_native_join(const struct sl_join_params *params, struct sl_join **join);
-void sl_native_join_close(struct sl_join *join);
+void sl_native_join_close(struct sl_join *join, bool goodbye);
 
 int sl_native_info(const char *name, int64_t timeout_ns, struct sluice_channel_info *info,
                    struct sluice_reader_info *readers, uint32_t capacity);

@@ -14,14 +14,9 @@
 #define ARRIVAL_PATIENCE SLUICE_S        /* to take the first memory, once places are short */
 #define OBSERVER_PATIENCE (10 * SLUICE_S) /* between two queries */
 #define SEND_AGAIN (5 * SLUICE_MS)       /* when there was no room */
-#define HANG_UP_PATIENCE SLUICE_S        /* a hang-up alone means death after this (protocol 4.1) */
-#define MOST_HUNG_UP 2                   /* connections of one process that are waited for so long */
 #define MESSAGES_A_TURN 8                /* one peer may not keep the thread from the others */
-#define LAST_MESSAGES (2 * SL_MAX_MEMORIES) /* of one that is dead: more than a sane one has sent */
 
-#define PEER_OF(watch, member) ((struct sl_peer *)((char *)(watch) - offsetof(struct sl_peer, member)))
-
-static void log_departure(const struct sl_peer *peer, const char *how)
+void sl_peer_log_departure(const struct sl_peer *peer, const char *how)
 {
     if (sl_peer_is_reader(peer))
         sl_log(SLUICE_LOG_INFO, "channel '%s': reader '%s' (process %u) %s", peer->serve->name, peer->hello.program,
@@ -72,76 +67,13 @@ void sl_peer_close(struct sl_peer *peer, uint32_t reason)
     free(peer);
 }
 
-static void peer_died(struct sl_peer *peer, const char *how)
-{
-    if (sl_table_has(peer))
-        peer->serve->base.readers_died++;
-    log_departure(peer, how);
-    sl_peer_close(peer, 0);
-}
-
-/* May its leases lapse though its process lives? On a GPU its work would go on. */
-static bool may_lapse(const struct sl_peer *peer)
-{
-    return peer->serve->control->memory_kind == SL_MEM_HOST;
-}
-
-/* Who joins, takes a lease and hangs up, again and again, holds few slots by that. */
-static bool hangs_up_often(const struct sl_peer *peer)
-{
-    int before = 0;
-
-    for (const struct sl_peer *other = peer->serve->peers; other; other = other->next)
-        before += other->state == SL_PEER_HUNG_UP && other->identity.pid == peer->identity.pid;
-    return before >= MOST_HUNG_UP && may_lapse(peer);
-}
-
-static void hung_up(struct sl_peer *peer)
-{
-    if (!sl_table_has(peer)) {
-        sl_peer_close(peer, 0);
-        return;
-    }
-    if (sl_os_pidfd_dead(peer->process.fd)) {
-        peer_died(peer, "died");
-        return;
-    }
-    if (hangs_up_often(peer)) {
-        peer_died(peer, "hung up without a word");
-        return;
-    }
-    /* Hung up without a word, and still alive as far as we can tell: wait for its pidfd. */
-    peer->state = SL_PEER_HUNG_UP;
-    sl_service_remove(&peer->socket);
-    sl_os_hang_up(peer->socket.fd);
-    peer->socket.fd = -1;
-    if (!peer->process.added && sl_service_add(&peer->process) != 0) {
-        peer_died(peer, "hung up");
-        return;
-    }
-    sl_service_set_deadline(&peer->process, sl_os_deadline(HANG_UP_PATIENCE));
-}
-
-static bool read_messages(struct sl_peer *peer, int most);
-
-static void process_ready(struct sl_watch *watch, bool readable, bool hung_up_too)
-{
-    struct sl_peer *peer = PEER_OF(watch, process);
-
-    (void)hung_up_too;
-    /* It may have said goodbye before it died (protocol 5.11). */
-    if (readable && read_messages(peer, LAST_MESSAGES))
-        peer_died(peer, "died");
-}
-
-static void process_timer(struct sl_watch *watch) { peer_died(PEER_OF(watch, process), "hung up without a word"); }
-
 /* A release while begin waits (protocol 3.9). */
 static void wake_ready(struct sl_watch *watch, bool readable, bool hung_up_too)
 {
-    struct sl_peer *peer = PEER_OF(watch, wake);
+    struct sl_peer *peer = SL_PEER_OF(watch, wake);
 
-    (void)hung_up_too;
+    if (hung_up_too)
+        peer->left_ns = sl_os_now();
     if (readable && sl_os_drain(watch->fd)) {
         sl_add(&peer->serve->base.freed, 1);
         sl_os_wake(&peer->serve->base.freed, INT32_MAX);
@@ -209,13 +141,13 @@ static bool make_room(struct sl_native_serve *serve)
     struct sl_peer *gone = NULL, *mute = NULL;
 
     for (struct sl_peer *peer = serve->peers; peer; peer = peer->next) {
-        if (peer->state == SL_PEER_HUNG_UP && may_lapse(peer))
+        if (peer->state == SL_PEER_HUNG_UP && sl_peer_may_lapse(peer))
             gone = peer;
         else if (sl_table_has(peer) && !peer->arrived && sl_os_now() - peer->joined_ns > ARRIVAL_PATIENCE)
             mute = peer;
     }
     if (gone) {
-        peer_died(gone, "hung up without a word");
+        sl_peer_died(gone, "hung up without a word");
     } else if (mute) {
         sl_log(SLUICE_LOG_WARN, "channel '%s': process %u took a place and nothing else: it is given away", serve->name,
                mute->identity.pid);
@@ -233,6 +165,9 @@ static int admit_reader(struct sl_peer *peer)
         return r;
     if (peer->process.fd >= 0 && (r = sl_service_add(&peer->process)) != 0)
         return r;
+    /* A forked child has the GPU's descriptors too: both ends of the connection tell of the same end (4.1). */
+    if (peer->serve->control->memory_kind != SL_MEM_HOST)
+        sl_os_keep_in_child(peer->socket.fd);
     peer->depth = sl_peer_grant_depth(peer);
     peer->joined_ns = sl_os_now();
     peer->state = SL_PEER_WELCOME;
@@ -254,7 +189,7 @@ static bool read_departures(struct sl_native_serve *serve)
     for (struct sl_peer *peer = serve->peers; peer; peer = next) {
         next = peer->next;
         if (sl_table_has(peer) && peer->socket.fd >= 0 && sl_os_hung_up(peer->socket.fd))
-            (void)read_messages(peer, LAST_MESSAGES);
+            (void)sl_peer_read(peer, SL_LAST_MESSAGES);
     }
     return serve->base.reader_count < before;
 }
@@ -400,7 +335,7 @@ static bool handle(struct sl_peer *peer, const union sl_message *message, int *f
         sl_service_set_deadline(&peer->socket, sl_os_deadline(OBSERVER_PATIENCE));
         return true;
     case SL_MSG_BYE:
-        log_departure(peer, "leaves");
+        sl_peer_log_departure(peer, "leaves");
         sl_peer_close(peer, 0);
         return false;
     default:
@@ -413,8 +348,7 @@ static bool handle(struct sl_peer *peer, const union sl_message *message, int *f
     return false;
 }
 
-/* Returns false when the peer is gone, or its connection. */
-static bool read_messages(struct sl_peer *peer, int most)
+bool sl_peer_read(struct sl_peer *peer, int most)
 {
     union sl_message message;
 
@@ -424,7 +358,7 @@ static bool read_messages(struct sl_peer *peer, int most)
         if (r == SLUICE_AGAIN)
             break;
         if (r == SLUICE_CLOSED) {
-            hung_up(peer);
+            sl_peer_hung_up(peer);
             return false;
         }
         bool alive = r == 0 && handle(peer, &message, fds, fd_count);
@@ -441,12 +375,12 @@ static void socket_ready(struct sl_watch *watch, bool readable, bool hung_up_too
 {
     (void)readable;
     (void)hung_up_too;
-    (void)read_messages(PEER_OF(watch, socket), MESSAGES_A_TURN);
+    (void)sl_peer_read(SL_PEER_OF(watch, socket), MESSAGES_A_TURN);
 }
 
 static void socket_timer(struct sl_watch *watch)
 {
-    struct sl_peer *peer = PEER_OF(watch, socket);
+    struct sl_peer *peer = SL_PEER_OF(watch, socket);
 
     if (peer->state == SL_PEER_NEW) {
         peer->serve->base.refused++;
@@ -455,8 +389,8 @@ static void socket_timer(struct sl_watch *watch)
         sl_peer_close(peer, 0);
     } else if (!peer->deaf) {
         sl_peer_pump(peer);
-    } else if (read_messages(peer, MESSAGES_A_TURN)) {
-        hung_up(peer);
+    } else if (sl_peer_read(peer, MESSAGES_A_TURN)) {
+        sl_peer_hung_up(peer);
     }
 }
 
@@ -474,7 +408,7 @@ int sl_peer_open(struct sl_native_serve *serve, int fd)
     }
     peer->serve = serve;
     peer->socket = (struct sl_watch){ .fd = fd, .ready = socket_ready, .timer = socket_timer };
-    peer->process = (struct sl_watch){ .fd = -1, .ready = process_ready, .timer = process_timer };
+    peer->process = sl_peer_process_watch();
     peer->wake.fd = peer->page_fd = peer->wake_end = -1;
     peer->place = SLUICE_MAX_READERS;
     if ((r = sl_os_peer(fd, &peer->identity)) != 0)

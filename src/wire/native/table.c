@@ -48,3 +48,16 @@ void sl_table_leave(struct sl_peer *peer)
     sl_add(&serve->freed, 1);
     sl_os_wake(&serve->freed, INT32_MAX);
 }
+
+void sl_table_keep_nothing(struct sl_peer *peer)
+{
+    struct sl_serve *serve = &peer->serve->base;
+
+    if (!sl_table_has(peer))
+        return;
+    sl_mutex_lock(&serve->lock);
+    serve->readers[peer->place].mode = SLUICE_NEWEST;
+    sl_mutex_unlock(&serve->lock);
+    sl_add(&serve->freed, 1);
+    sl_os_wake(&serve->freed, INT32_MAX);
+}
