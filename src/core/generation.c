@@ -191,7 +191,7 @@ int sl_generation_grow(struct sluice_writer *writer)
         r = announce(writer, memory, &writer->format);
     }
     if (r != 0) {
-        writer->grow_again_ns = now + GROW_PATIENCE;
+        writer->grow_again_ns = r == SLUICE_TIMEOUT ? INT64_MAX : now + GROW_PATIENCE;
         sl_log(SLUICE_LOG_WARN, "channel '%s': cannot grow beyond %u slots: %s", writer->name, writer->slot_count,
                sluice_last_error());
         return SLUICE_NO_SLOT;

@@ -14,6 +14,8 @@
 #define DEFAULT_SLOTS 4
 #define LEAST_SLOTS 3 /* the newest frame, one being written, one being read */
 #define CLOSE_PATIENCE (2 * SLUICE_S) /* for frames in flight */
+#define HEIR_PATIENCE SLUICE_S /* for the memory of a writer that is just dying (protocol 4.4) */
+#define HEIR_LOOK (20 * SLUICE_MS)
 #define LEAST_PARAMS offsetof(struct sluice_writer_params, slots)
 
 _Static_assert(sizeof(void *) == 8, "a handle fits a pointer");
@@ -137,6 +139,22 @@ static void finish(struct sl_object *object)
     sl_generation_destroy(writer);
 }
 
+/* What a killed writer of this name had comes back when the kernel is done with it, a little after its name. */
+static int make_slots(struct sluice_writer *writer)
+{
+    int64_t deadline = sl_os_deadline(HEIR_PATIENCE);
+    int r = sl_generation_make(writer, writer->params.format);
+
+    if (r == SLUICE_E_NO_MEMORY && writer->serve->inherited)
+        sl_log(SLUICE_LOG_WARN, "channel '%s': its last writer was killed and may have memory still; waiting up to 1 s for that: %s",
+               writer->name, sluice_last_error());
+    while (r == SLUICE_E_NO_MEMORY && writer->serve->inherited && sl_os_now() < deadline) {
+        sl_os_sleep(HEIR_LOOK);
+        r = sl_generation_make(writer, writer->params.format);
+    }
+    return r;
+}
+
 static int open_channel(struct sluice_writer *writer, const struct sl_wire_ops *wire,
                         const unsigned char uuid[SL_DEVICE_UUID])
 {
@@ -161,7 +179,7 @@ static int open_channel(struct sluice_writer *writer, const struct sl_wire_ops *
         return r;
     writer->ring.words = writer->serve->words;
     writer->ring.idle = writer->flight.idle;
-    return sl_generation_make(writer, writer->params.format);
+    return make_slots(writer);
 }
 
 int sluice_writer_open(sluice_writer **out, const struct sluice_writer_params *caller)

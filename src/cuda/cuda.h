@@ -114,7 +114,8 @@ int sl_cuda_memory_map(struct sl_cuda_context *context, uint64_t handle, size_t 
 void sl_cuda_memory_unmap(struct sl_cuda_context *context, uint64_t address, size_t size);
 void sl_cuda_memory_release(struct sl_cuda_context *context, uint64_t handle);
 
-/* Fills it with zeros, and waits for that, on a stream of its own. */
+/* Fills it with zeros, and waits for that, on a stream of its own. SLUICE_TIMEOUT if it does not come to pass
+ * because something else does not end: then the memory must stay. */
 int sl_cuda_memory_clear(struct sl_cuda_context *context, uint64_t address, size_t size);
 
 #endif

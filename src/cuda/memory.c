@@ -9,6 +9,9 @@
 #include "os/os.h"
 #include "util/result.h"
 
+#define CLEAR_PATIENCE SLUICE_S
+#define CLEAR_LOOK (SLUICE_MS / 50)
+
 /* Whatever a call that cleans up says: there is nobody to tell but the log. */
 static void tidy(struct sl_cuda_context *context, int code, const char *function)
 {
@@ -157,6 +160,22 @@ void sl_cuda_memory_release(struct sl_cuda_context *context, uint64_t handle)
     tidy(context, sl_cuda.MemRelease(handle), "cuMemRelease");
 }
 
+/* A stream that is stuck can hold up others. */
+static int wait_for(struct sl_cuda_context *context, struct sl_cu_stream *stream, size_t size)
+{
+    int64_t deadline = sl_os_deadline(CLEAR_PATIENCE);
+    int code;
+
+    while ((code = sl_cuda.StreamQuery(stream)) == SL_CU_NOT_READY) {
+        if (sl_os_now() >= deadline)
+            return sl_fail(SLUICE_TIMEOUT,
+                           "%s: %zu bytes were not cleared within a second: work that was queued before does not end",
+                           context->name, size);
+        sl_os_sleep(CLEAR_LOOK);
+    }
+    return sl_cuda_said(context, code, "cuStreamQuery");
+}
+
 int sl_cuda_memory_clear(struct sl_cuda_context *context, uint64_t address, size_t size)
 {
     struct sl_cu_stream *stream;
@@ -166,7 +185,7 @@ int sl_cuda_memory_clear(struct sl_cuda_context *context, uint64_t address, size
         return r;
     r = sl_cu(context, MemsetD8Async, address, 0, size, stream);
     if (r == 0)
-        r = sl_cu(context, StreamSynchronize, stream);
+        r = wait_for(context, stream, size);
     tidy(context, sl_cuda.StreamDestroy(stream), "cuStreamDestroy");
     return r;
 }

@@ -61,7 +61,7 @@ static int make(struct sl_memory *memory, const char *name, uint64_t size)
     sl_cuda_memory_release(context, handle); /* descriptor and mapping keep it */
     if (r == 0) {
         r = sl_cuda_memory_clear(context, address, (size_t)size);
-        if (r != 0)
+        if (r != 0 && r != SLUICE_TIMEOUT)
             sl_cuda_memory_unmap(context, address, (size_t)size);
     }
     if (r != 0) {

@@ -137,6 +137,7 @@ struct sl_serve {
     uint32_t reader_count;
     sl_word32 ahead_changed; /* readers that wait ahead came or left */
     uint64_t readers_total, readers_died, evicted, refused;
+    bool inherited; /* the name's last writer did not close it: what it had may be on its way back still */
 };
 
 /* A generation's memory object, to be announced before a frame in it is published. */

@@ -39,13 +39,14 @@ static bool is_answered(const struct sl_native_serve *serve, int64_t deadline)
 }
 
 /* Some other program's socket is not replaced. */
-static int check_no_stranger(const struct sl_native_serve *serve)
+static int check_no_stranger(struct sl_native_serve *serve)
 {
-    bool stale;
+    bool stale = false;
     int fd, r = sl_os_connect(serve->place.dir, serve->place.folder, serve->name, &fd, &stale);
 
     if (r == 0)
         sl_os_close(fd);
+    serve->base.inherited = serve->base.inherited || (r == SLUICE_E_NOT_FOUND && stale);
     return r == SLUICE_E_PROTOCOL ? r : 0;
 }
 
@@ -73,6 +74,7 @@ static int claim_name(struct sl_native_serve *serve)
             return sl_fail(SLUICE_E_EXISTS,
                            "channel '%s' in %s has a writer already (process %u): close it, or take another name",
                            serve->name, serve->place.folder, holder);
+        serve->base.inherited = true;
         sl_os_sleep(5 * SLUICE_MS);
     }
     SL_KILL_POINT("after_lock");
