@@ -30,7 +30,8 @@ struct sluice_event { uint64_t id; };
 /* Passed as a stream: the CPU did the work, and it is done. */
 static const struct sluice_stream SLUICE_ON_CPU = { 1 };
 
-/* Opens a device by name: "host", "cuda:0", or "cuda:UUID". Each open has its own handles.
+/* Opens a device by name: "host", "cuda:0", or "cuda:UUID" as nvidia-smi -L prints it. Each open has
+ * its own handles.
  * Owns: the caller, until sluice_device_close.
  * Thread: any. Blocks: while a driver starts.
  * Returns: 0; SLUICE_E_INVALID for a name that is none; SLUICE_E_UNSUPPORTED where there is no such
@@ -196,6 +197,83 @@ SLUICE_API int sluice_event_elapsed(struct sluice_event start, struct sluice_eve
  * Thread: any.
  * Returns: 0; SLUICE_E_STALE if it was destroyed already. */
 SLUICE_API int sluice_event_destroy(struct sluice_event *event);
+
+/* ---- what GPUs there are, and what they can do ---- */
+
+/* The oldest driver of NVIDIA's that will do: the first for CUDA 12.0. */
+#define SLUICE_DRIVER_MIN "525.60.13"
+
+/* How many GPUs this process can use: "cuda:0" to "cuda:N-1". No context is made.
+ * Thread: any. Blocks: while a driver starts.
+ * Returns: 0; SLUICE_E_UNSUPPORTED without a driver or a GPU, with the reason and the mend. */
+SLUICE_API int sluice_device_count(uint32_t *count);
+
+/* What a GPU can do; channels want all but the events. */
+enum sluice_device_ability {
+    SLUICE_CAN_MAP = 1,                 /* map memory piece by piece, read-only too */
+    SLUICE_CAN_EXPORT = 2,              /* hand memory to other processes as a descriptor */
+    SLUICE_CAN_QUEUE_WORDS = 4,         /* write 64-bit words, and wait for them, on a stream */
+    SLUICE_CAN_SHARE_EVENTS = 8,        /* between processes */
+    SLUICE_CAN_REGISTER = 16,           /* work on the host's memory, */
+    SLUICE_CAN_REGISTER_READ_ONLY = 32, /* also where the process may only read it */
+};
+
+/* What it is. */
+enum sluice_device_trait {
+    SLUICE_IS_INTEGRATED = 1, /* it has the CPU's memory and none of its own */
+    SLUICE_IS_MIG = 2,        /* an instance of a GPU that is divided (MIG) */
+    SLUICE_IS_EXCLUSIVE = 4,  /* for one process at a time (compute mode) */
+    SLUICE_IS_CLOSED = 8,     /* for no process at all (compute mode) */
+};
+
+/* NVIDIA's multi-process service, by which the work of several processes runs side by side. */
+enum sluice_device_mps {
+    SLUICE_MPS_NONE = 0,
+    SLUICE_MPS_DAEMON = 1, /* its daemon is there, but this process works without it */
+    SLUICE_MPS_CLIENT = 2, /* this process works through it */
+};
+
+struct sluice_device_report {
+    uint32_t size;
+    uint32_t driver;      /* the CUDA version that the driver is for, 1000 * major + 10 * minor */
+    uint32_t driver_min;  /* the least that Sluice needs: 12000 */
+    uint32_t compute;     /* the GPU's compute capability, 10 * major + minor */
+    uint32_t compute_min; /* the least of GPUs that such a driver runs: 50 */
+    uint32_t mps;         /* enum sluice_device_mps */
+    uint32_t can;         /* enum sluice_device_ability */
+    uint32_t is;          /* enum sluice_device_trait */
+    uint64_t memory;      /* bytes, free or not */
+    uint64_t peers;       /* bit N: it reads the memory of "cuda:N" where it lies; up to 64 GPUs */
+    char model[96];       /* "NVIDIA H200" */
+    char uuid[48];        /* as nvidia-smi prints it: "GPU-..." or "MIG-..." */
+    char pci[24];         /* "0000:04:00.0" */
+};
+
+/* What the driver says of the GPU "cuda:INDEX": fills in what fits in the report->size that the
+ * caller has set. No context is made, and nobody's capture broken.
+ * Thread: any. Blocks: while a driver starts.
+ * Returns: 0; SLUICE_E_UNSUPPORTED as for sluice_device_count, or if there is no such GPU;
+ * SLUICE_E_INVALID for a report->size that was not set. */
+SLUICE_API int sluice_device_probe(uint32_t index, struct sluice_device_report *report);
+
+struct sluice_device_trial {
+    uint32_t size;
+    uint32_t did;         /* the abilities that were tried, of enum sluice_device_ability */
+    uint64_t memory_free; /* bytes that were free on the GPU */
+    int64_t context_ns;   /* making the context, if this process had none yet */
+    int64_t memory_ns;    /* making memory, exporting it, and mapping the descriptor read-only */
+    int64_t copy_ns;      /* filling a frame of 8 MiB, and copying it back from there */
+    int64_t word_ns;      /* p50 from queueing a word on an idle stream until the CPU sees it */
+    int64_t wait_ns;      /* p50 from the CPU's store until a stream that waited for it is done */
+};
+
+/* Tries what channels on "cuda:INDEX" are made of, in this process alone: memory that is made,
+ * exported, mapped read-only and copied back; words written and waited for by a stream. What the GPU
+ * cannot do is left out: see `did`; times of it are 0. Makes a context while it runs, if the process
+ * has none. Fills in what fits in the trial->size that the caller has set.
+ * Thread: any. Blocks: for about a second at most where all is well.
+ * Returns: 0: what was tried is right; else a failure, the sentence saying at which step. */
+SLUICE_API int sluice_device_try(uint32_t index, struct sluice_device_trial *trial);
 
 #ifdef __cplusplus
 }

@@ -29,12 +29,12 @@ static int digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Reads the 32 digits of a UUID, with "GPU-" or without. */
+/* Reads the 32 digits of a UUID, with "GPU-" or "MIG-" or without. */
 static bool read_uuid(const char *text, unsigned char *uuid)
 {
     int digits = 0;
 
-    if (strncmp(text, "GPU-", 4) == 0)
+    if (strncmp(text, "GPU-", 4) == 0 || strncmp(text, "MIG-", 4) == 0)
         text += 4;
     for (; *text; text++) {
         int value = digit(*text);

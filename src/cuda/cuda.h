@@ -19,6 +19,15 @@
 
 #include "cuda/driver.h"
 
+/* CUDA 12.0, driver 525.60.13: the first whose stream memory operations work without an option of
+ * the kernel module and in 64 bits throughout (the _v2 functions), and which gives a context an id.
+ * All else that is used here is older: file descriptors for memory 10.2, asking a stream whether it
+ * captures 10.0, read-only registration 11.1, UUIDs of MIG instances 11.4. */
+#define SL_CUDA_OLDEST 12000
+
+/* 5.0: such a driver runs no older GPU. What else one must be able to do is asked of each. */
+#define SL_CUDA_LEAST_COMPUTE 50
+
 #define SL_CUDA_UUID      16
 #define SL_CUDA_UUID_TEXT 41 /* "GPU-01234567-89ab-cdef-0123-456789abcdef" and its end */
 
@@ -44,6 +53,15 @@ void sl_cuda_uuid_text(const unsigned char *uuid, char text[SL_CUDA_UUID_TEXT]);
 
 /* Can this GPU do it? 0; SLUICE_E_UNSUPPORTED, naming `what` it cannot. */
 int sl_cuda_able(struct sl_cuda_context *context, enum sl_cu_attribute attribute, const char *what);
+
+/* NVIDIA's multi-process service (MPS). Under it a process's death says nothing of its GPU work, and
+ * a stream that waits holds up others' too. */
+enum sl_cuda_mps {
+    SL_CUDA_MPS_NONE,
+    SL_CUDA_MPS_DAEMON, /* it runs, but this process works without it */
+    SL_CUDA_MPS_CLIENT, /* this process works through it */
+};
+enum sl_cuda_mps sl_cuda_mps(int device);
 
 enum sl_cuda_mode { SL_CUDA_PLAIN, SL_CUDA_RELAXED };
 

@@ -12,12 +12,6 @@
 #include "os/os.h"
 #include "util/result.h"
 
-/* CUDA 12.0, driver 525.60.13: the first whose stream memory operations work without an option of
- * the kernel module and in 64 bits throughout (the _v2 functions), and which gives a context an id.
- * All else that is used here is older: file descriptors for memory 10.2, asking a stream whether it
- * captures 10.0, read-only registration 11.1, UUIDs of MIG instances 11.4. */
-#define OLDEST 12000
-
 struct sl_cuda_driver sl_cuda;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -75,12 +69,12 @@ static int check_version(void *library, int *version)
     if (code != SL_CU_OK)
         return sl_fail(SLUICE_E_UNSUPPORTED, "cuDriverGetVersion of %s said %d: %s",
                        sl_cuda_library(), code, sl_cuda_code_mend(code));
-    if (*version < OLDEST)
+    if (*version < SL_CUDA_OLDEST)
         return sl_fail(SLUICE_E_UNSUPPORTED,
                        "the CUDA driver %s is too old: it is for CUDA %d.%d, Sluice needs %d.%d; "
                        "install NVIDIA's driver 525.60.13 or a later one",
-                       sl_cuda_library(), *version / 1000, *version % 1000 / 10, OLDEST / 1000,
-                       OLDEST % 1000 / 10);
+                       sl_cuda_library(), *version / 1000, *version % 1000 / 10, SL_CUDA_OLDEST / 1000,
+                       SL_CUDA_OLDEST % 1000 / 10);
     return 0;
 }
 

@@ -34,7 +34,8 @@ static bool looks_like(const char *text, const char *pattern)
     return *text == '\0';
 }
 
-/* "cuda:0" or "cuda:UUID", with or without the "GPU-" that the driver's tools print in front. */
+/* "cuda:0" or "cuda:UUID", with or without the "GPU-" or, for a part of one, the "MIG-" that the
+ * driver's tools print in front. */
 static bool is_cuda(const char *name)
 {
     if (strncmp(name, "cuda:", 5) != 0)
@@ -45,7 +46,7 @@ static bool is_cuda(const char *name)
         digits++;
     if (digits >= 1 && digits <= 3 && name[digits] == '\0')
         return true;
-    if (strncmp(name, "GPU-", 4) == 0)
+    if (strncmp(name, "GPU-", 4) == 0 || strncmp(name, "MIG-", 4) == 0)
         name += 4;
     return looks_like(name, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx");
 }

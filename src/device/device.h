@@ -124,6 +124,9 @@ int sl_stream_hold(struct sluice_stream handle, struct sl_stream **stream);
 
 /* ---- between the files of this layer, and for tests ---- */
 
+/* Tries what a GPU can do (enum sluice_device_ability); fills in all but the size. */
+int sl_device_try(const char *name, uint32_t can, struct sluice_device_trial *trial);
+
 int sl_device_hold(struct sluice_device handle, struct sl_device **device);
 int sl_event_hold(struct sluice_event handle, struct sl_event **event);
 

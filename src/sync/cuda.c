@@ -195,7 +195,6 @@ static int cuda_signal(const struct sl_sync_pages *pages, struct sluice_stream h
 static int cuda_can_wait(const struct sl_sync_pages *pages)
 {
     const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
-    int mps = 0;
     int r = sl_cuda_able(pages->context, SL_CU_CAN_WAIT_64,
                          "wait for 64-bit words on a stream (cuStreamWaitValue64)");
     if (r != 0)
@@ -203,7 +202,7 @@ static int cuda_can_wait(const struct sl_sync_pages *pages)
     if (blocking && strcmp(blocking, "1") == 0)
         return sl_fail(SLUICE_E_UNSUPPORTED, "%s: CUDA_LAUNCH_BLOCKING is 1: each launch would wait for the frame, too",
                        pages->context->name);
-    if (sl_cuda.DeviceGetAttribute(&mps, SL_CU_MPS_ENABLED, pages->context->device) == SL_CU_OK && mps)
+    if (sl_cuda_mps(pages->context->device) == SL_CUDA_MPS_CLIENT)
         return sl_fail(SLUICE_E_UNSUPPORTED, "%s: its clients share the queues of an MPS server, and would wait, too",
                        pages->context->name);
     return 0;

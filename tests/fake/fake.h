@@ -62,6 +62,8 @@ FAKE_API struct fake_things fake_things(void);
  *     SLUICE_FAKE_DELAY=500 (us)                               SLUICE_FAKE_APART=1
  *     SLUICE_FAKE_WITHOUT=memops,vmm,export,register,readonly,events,addresses,peers
  *     SLUICE_FAKE_FATAL=1: a broken rule ends the process
+ *     SLUICE_FAKE_IS=integrated,mig,exclusive,prohibited       SLUICE_FAKE_COMPUTE=90
+ *     SLUICE_FAKE_MPS=1
  *
  * CUDA_VISIBLE_DEVICES hides and orders GPUs as it does with NVIDIA's driver. */
 struct fake_machine {
@@ -74,6 +76,10 @@ struct fake_machine {
     bool peers;                /* GPUs reach each other's memory; true */
     int64_t delay;             /* ns that each piece of work takes at least; 0 */
     bool apart;                /* the CPU cannot touch a GPU's memory; false */
+    int compute;               /* 90: capability 9.0 */
+    int mps;                   /* 1: its work is shared by MPS; -1: it does not know what that is */
+    bool idle;                 /* work ends without anything being done; false */
+    const char *is;            /* words, as of SLUICE_FAKE_IS; "" */
 };
 FAKE_API extern struct fake_machine fake_machine;
 

@@ -102,6 +102,8 @@ static bool find(struct job *job, int device)
 
 static void do_job(const struct job *job)
 {
+    if (fake_machine.idle && job->op->kind != OP_CALL)
+        return;
     switch (job->op->kind) {
     case OP_FILL: fill(job); break;
     case OP_CLEAR: memset(job->to, (int)job->op->value, job->op->size); break;
@@ -145,9 +147,9 @@ static bool store(const struct op *op, struct sl_cu_context *context)
                          ? NULL
                          : fake_see(context->device, op->address, sizeof op->value, true);
 
-    if (word)
+    if (word && !fake_machine.idle)
         __atomic_store_n(word, op->value, __ATOMIC_RELEASE);
-    else
+    else if (!word)
         context->error = SL_CU_ILLEGAL_ADDRESS;
     return true;
 }

@@ -15,6 +15,8 @@ struct fake_machine fake_machine = {
     .memory = (size_t)256 << 20,
     .unit = (size_t)2 << 20,
     .peers = true,
+    .compute = 90,
+    .is = "",
 };
 
 static const struct {
@@ -63,6 +65,10 @@ __attribute__((constructor)) static void look_around(void)
                           << 20;
     fake_machine.delay = number("SLUICE_FAKE_DELAY", 0) * 1000;
     fake_machine.apart = number("SLUICE_FAKE_APART", 0) != 0;
+    fake_machine.compute = (int)number("SLUICE_FAKE_COMPUTE", fake_machine.compute);
+    fake_machine.mps = (int)number("SLUICE_FAKE_MPS", 0);
+    if (getenv("SLUICE_FAKE_IS"))
+        fake_machine.is = getenv("SLUICE_FAKE_IS");
     while (without && *without) {
         size_t length = strcspn(without, ",");
         if (length)
@@ -132,6 +138,16 @@ int fake_place(int device)
 
 /* ---- the functions ---- */
 
+static bool is(const char *word)
+{
+    size_t length = strlen(word);
+
+    for (const char *at = fake_machine.is; *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == length && strncmp(at, word, length) == 0)
+            return true;
+    return false;
+}
+
 int fake_cuInit(unsigned flags)
 {
     int places[FAKE_GPUS];
@@ -176,7 +192,7 @@ int fake_cuDeviceGetName(char *name, int size, int device)
 {
     int place = fake_place(device);
 
-    snprintf(name, (size_t)size, "Fake GPU %d", place);
+    snprintf(name, (size_t)size, "Fake GPU %d%s", place, is("mig") ? " MIG 1g.10gb" : "");
     return place < 0 ? SL_CU_INVALID_DEVICE : SL_CU_OK;
 }
 
@@ -210,16 +226,21 @@ int fake_cuDeviceGetAttribute(int *value, int attribute, int device)
     if (fake_place(device) < 0)
         return SL_CU_INVALID_DEVICE;
     switch (attribute) {
-    case SL_CU_COMPUTE_CAPABILITY_MAJOR: *value = 9; break;
-    case SL_CU_COMPUTE_CAPABILITY_MINOR: *value = 0; break;
-    case SL_CU_COMPUTE_MODE: *value = SL_CU_COMPUTE_DEFAULT; break;
+    case SL_CU_COMPUTE_CAPABILITY_MAJOR: *value = fake_machine.compute / 10; break;
+    case SL_CU_COMPUTE_CAPABILITY_MINOR: *value = fake_machine.compute % 10; break;
+    case SL_CU_COMPUTE_MODE:
+        *value = is("prohibited")  ? SL_CU_COMPUTE_PROHIBITED
+                 : is("exclusive") ? SL_CU_COMPUTE_EXCLUSIVE_PROCESS
+                                   : SL_CU_COMPUTE_DEFAULT;
+        break;
     case SL_CU_COPY_ENGINES: *value = 3; break;
-    case SL_CU_KERNEL_TIMEOUT:
-    case SL_CU_MPS_ENABLED:
-    case SL_CU_INTEGRATED: *value = 0; break;
+    case SL_CU_KERNEL_TIMEOUT: *value = 0; break;
+    case SL_CU_INTEGRATED: *value = is("integrated"); break;
+    case SL_CU_MPS_ENABLED: *value = fake_machine.mps > 0; break;
     default: *value = attribute > 0 && attribute < 256 && !fake_machine.cannot[attribute];
     }
-    return attribute > 0 ? SL_CU_OK : SL_CU_INVALID_VALUE;
+    bool known = attribute != SL_CU_MPS_ENABLED || fake_machine.mps >= 0;
+    return attribute > 0 && known ? SL_CU_OK : SL_CU_INVALID_VALUE;
 }
 
 bool fake_can(int attribute)

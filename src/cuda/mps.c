@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * NVIDIA's multi-process service: does it run, and does this process work through it?
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cuda/cuda.h"
+
+/* Is the daemon there, where this process's driver looks for it? It removes this file when it ends,
+ * its socket it leaves. One in another PID namespace looks dead; then the driver knows better. */
+static bool daemon_runs(void)
+{
+    const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
+    char path[4096];
+    int pid = 0;
+
+    snprintf(path, sizeof path, "%s/nvidia-cuda-mps-control.pid",
+             folder && *folder ? folder : "/tmp/nvidia-mps");
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    if (fscanf(file, "%d", &pid) != 1)
+        pid = 0;
+    fclose(file);
+    return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
+}
+
+enum sl_cuda_mps sl_cuda_mps(int device)
+{
+    int shared = 0;
+    /* Drivers for CUDA 12.0 do not know the question. With them every process works through the
+     * daemon that runs when it starts its driver. */
+    int code = sl_cuda.DeviceGetAttribute(&shared, SL_CU_MPS_ENABLED, device);
+
+    if (code == SL_CU_OK && shared)
+        return SL_CUDA_MPS_CLIENT;
+    if (!daemon_runs())
+        return SL_CUDA_MPS_NONE;
+    return code == SL_CU_OK ? SL_CUDA_MPS_DAEMON : SL_CUDA_MPS_CLIENT;
+}

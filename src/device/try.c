@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A GPU tries what channels are made of: memory that others map, and words.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/cuda.h"
+#include "device/device.h"
+#include "os/os.h"
+#include "util/checked.h"
+#include "util/result.h"
+
+#define FRAME    ((uint64_t)8 << 20)
+#define ROUNDS   51
+#define PATIENCE (5 * SLUICE_S) /* what others do on the GPU may be in the way for a while */
+
+struct attempt {
+    struct sl_cuda_context *context;
+    struct sl_cu_stream *stream; /* our own: nobody captures on it */
+    uint32_t can;
+    bool stuck; /* the stream waits, or may: what would wait for it is left as it is */
+    struct sluice_device_trial *trial;
+};
+
+/* ---- memory ---- */
+
+static int check_frame(struct attempt *attempt, const unsigned char *frame, size_t size,
+                       unsigned char value)
+{
+    size_t wrong = 0;
+
+    for (size_t i = 0; i < size; i++)
+        wrong += frame[i] != value;
+    return wrong == 0 ? 0
+                      : sl_fail(SLUICE_E_CORRUPT,
+                                "%s: of a frame of %zu bytes that came back through read-only "
+                                "memory %zu are wrong",
+                                attempt->context->name, size, wrong);
+}
+
+/* Fills memory by one mapping and copies it back by the other. */
+static int copy_frame(struct attempt *attempt, uint64_t writable, uint64_t read_only, size_t size)
+{
+    unsigned char value = (unsigned char)(sl_os_random() % 255 + 1);
+    void *frame;
+    int r = sl_cu(attempt->context, MemHostAlloc, &frame, size, 0);
+    if (r != 0)
+        return r;
+    memset(frame, 0, size);
+    int64_t began = sl_os_now();
+    r = sl_cu(attempt->context, MemsetD8Async, writable, value, size, attempt->stream);
+    if (r == 0)
+        r = sl_cu(attempt->context, MemcpyDtoHAsync, frame, read_only, size, attempt->stream);
+    if (r == 0)
+        r = sl_cu(attempt->context, StreamSynchronize, attempt->stream);
+    if (r == 0)
+        attempt->trial->copy_ns = sl_os_now() - began;
+    if (r == 0)
+        r = check_frame(attempt, frame, size, value);
+    sl_cuda.MemFreeHost(frame);
+    return r;
+}
+
+/* The memory behind a descriptor, mapped read-only as a reader does. */
+static int take_frame(struct attempt *attempt, uint64_t writable, int fd, size_t size,
+                      int64_t began)
+{
+    uint64_t taken, read_only;
+
+    int r = sl_cuda_memory_take(attempt->context, fd, &taken);
+    if (r != 0)
+        return r;
+    r = sl_cuda_memory_map(attempt->context, taken, size, false, &read_only);
+    sl_cuda_memory_release(attempt->context, taken);
+    if (r != 0)
+        return r;
+    attempt->trial->memory_ns = sl_os_now() - began;
+    r = copy_frame(attempt, writable, read_only, size);
+    sl_cuda_memory_unmap(attempt->context, read_only, size);
+    return r;
+}
+
+static int try_memory(struct attempt *attempt)
+{
+    uint64_t handle, writable, size = FRAME;
+    size_t unit;
+    int fd;
+
+    int r = sl_cuda_memory_unit(attempt->context, &unit);
+    if (r == 0 && !sl_checked_align(size, unit, &size))
+        r = sl_fail(SLUICE_E_DRIVER, "%s: memory comes in units of %zu bytes",
+                    attempt->context->name, unit);
+    int64_t began = sl_os_now();
+    if (r == 0)
+        r = sl_cuda_memory_make(attempt->context, "a trial", (size_t)size, &handle, &fd);
+    if (r != 0)
+        return r;
+    r = sl_cuda_memory_map(attempt->context, handle, (size_t)size, true, &writable);
+    sl_cuda_memory_release(attempt->context, handle);
+    if (r == 0) {
+        r = take_frame(attempt, writable, fd, (size_t)size, began);
+        sl_cuda_memory_unmap(attempt->context, writable, (size_t)size);
+    }
+    sl_os_close(fd);
+    return r;
+}
+
+/* ---- words ---- */
+
+static int earlier(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static int64_t median(int64_t times[ROUNDS])
+{
+    qsort(times, ROUNDS, sizeof *times, earlier);
+    return times[ROUNDS / 2];
+}
+
+/* The GPU writes a word, the CPU sees it. */
+static int write_word(struct attempt *attempt, sl_word *word, uint64_t address, uint64_t value,
+                      int64_t *time)
+{
+    int64_t began = sl_os_now();
+    int r = sl_cu(attempt->context, StreamWriteValue64, attempt->stream, address, value, 0);
+
+    while (r == 0 && sl_load(word, acquire) != value) {
+        if (sl_os_now() - began < PATIENCE)
+            continue;
+        attempt->stuck = true;
+        r = sl_fail(SLUICE_E_DRIVER,
+                    "%s: a word that was queued on a stream did not come within %lld s; is the GPU "
+                    "taken up by another program?",
+                    attempt->context->name, (long long)(PATIENCE / SLUICE_S));
+    }
+    *time = sl_os_now() - began;
+    return r;
+}
+
+/* The CPU writes a word, a stream of the GPU that waits for it goes on. */
+static int wait_word(struct attempt *attempt, sl_word *word, uint64_t address, uint64_t value,
+                     int64_t *time)
+{
+    int r =
+        sl_cu(attempt->context, StreamWaitValue64, attempt->stream, address, value, SL_CU_WAIT_GEQ);
+    if (r != 0)
+        return r;
+    int64_t began = sl_os_now();
+    sl_store(word, value, release);
+    int code;
+    while ((code = sl_cuda.StreamQuery(attempt->stream)) == SL_CU_NOT_READY) {
+        if (sl_os_now() - began < PATIENCE)
+            continue;
+        attempt->stuck = true;
+        return sl_fail(SLUICE_E_DRIVER,
+                       "%s: a stream that waits for a word of the CPU did not go on within %lld s",
+                       attempt->context->name, (long long)(PATIENCE / SLUICE_S));
+    }
+    *time = sl_os_now() - began;
+    return sl_cuda_said(attempt->context, code, "cuStreamQuery");
+}
+
+typedef int one_round(struct attempt *attempt, sl_word *word, uint64_t address, uint64_t value,
+                      int64_t *time);
+
+/* Round after round on a word that the GPU has at `registered` and the CPU at `word`. */
+static int go_round(struct attempt *attempt, one_round *round, sl_word *word, void *registered,
+                    bool writable, int64_t *p50)
+{
+    int64_t times[ROUNDS];
+    uint64_t address;
+
+    int r = sl_cuda_register(attempt->context, registered, sl_os_page_size(), writable);
+    if (r != 0)
+        return r;
+    r = sl_cuda_address(attempt->context, registered, &address);
+    for (int i = 0; r == 0 && i < ROUNDS; i++)
+        r = round(attempt, word, address, (uint64_t)i + 1, &times[i]);
+    if (r == 0)
+        *p50 = median(times);
+    if (attempt->stuck)
+        return r; /* unregistering would wait for the stream */
+    int left = sl_cuda_unregister(attempt->context, registered);
+    return r == 0 ? left : r;
+}
+
+/* With CUDA_LAUNCH_BLOCKING a call may last until what is on the stream is done: it would wait for
+ * a word that this thread is to write afterwards. */
+static bool calls_block(void)
+{
+    const char *text = getenv("CUDA_LAUNCH_BLOCKING");
+
+    return text && *text && strcmp(text, "0") != 0;
+}
+
+/* One memory, mapped here for writing and again as a reader has it. */
+static int try_words_in(struct attempt *attempt, int fd)
+{
+    size_t page = sl_os_page_size();
+    void *writable, *read_only;
+
+    int r = sl_os_map(fd, 2 * page, true, &writable);
+    if (r != 0)
+        return r;
+    r = go_round(attempt, write_word, writable, writable, true, &attempt->trial->word_ns);
+    if (r == 0 && attempt->can & SLUICE_CAN_REGISTER_READ_ONLY && !calls_block()) {
+        r = sl_os_map(fd, 2 * page, false, &read_only);
+        if (r == 0) {
+            /* Another page, as readers of another process have: registered once. */
+            r = go_round(attempt, wait_word, (sl_word *)((char *)writable + page),
+                         (char *)read_only + page, false, &attempt->trial->wait_ns);
+            if (!attempt->stuck)
+                sl_os_unmap(read_only, 2 * page);
+        }
+    }
+    if (!attempt->stuck)
+        sl_os_unmap(writable, 2 * page);
+    return r;
+}
+
+static int try_words(struct attempt *attempt)
+{
+    int fd;
+    int r = sl_os_memory_create("trial", 2 * sl_os_page_size(), &fd);
+
+    if (r == 0) {
+        r = try_words_in(attempt, fd);
+        sl_os_close(fd);
+    }
+    return r;
+}
+
+/* ---- all of it ---- */
+
+static bool has(uint32_t can, uint32_t wanted)
+{
+    return (can & wanted) == wanted;
+}
+
+static int try_each(struct attempt *attempt)
+{
+    static const uint32_t memory = SLUICE_CAN_MAP | SLUICE_CAN_EXPORT;
+    static const uint32_t words = SLUICE_CAN_QUEUE_WORDS | SLUICE_CAN_REGISTER;
+    size_t unused, total;
+
+    int r = sl_cu(attempt->context, MemGetInfo, &unused, &total);
+    if (r != 0)
+        return r;
+    attempt->trial->memory_free = unused;
+    if (has(attempt->can, memory)) {
+        r = try_memory(attempt);
+        attempt->trial->did |= memory;
+    }
+    if (r == 0 && has(attempt->can, words)) {
+        r = try_words(attempt);
+        attempt->trial->did |= words;
+        if (attempt->trial->wait_ns)
+            attempt->trial->did |= SLUICE_CAN_REGISTER_READ_ONLY;
+    }
+    return r;
+}
+
+static int try_on_stream(struct attempt *attempt)
+{
+    int r = sl_cu(attempt->context, StreamCreateWithPriority, &attempt->stream,
+                  SL_CU_STREAM_NON_BLOCKING, 0);
+    if (r != 0)
+        return r;
+    r = try_each(attempt);
+    /* What its end says adds nothing: a stream that failed has said so. */
+    sl_cuda.StreamDestroy(attempt->stream);
+    return r;
+}
+
+/* The last that was left as it was, since ending it could take as long as the stream waits. */
+static struct sl_cuda_context *_Atomic left_behind;
+
+int sl_device_try(const char *name, uint32_t can, struct sluice_device_trial *trial)
+{
+    struct attempt attempt = { .can = can, .trial = trial };
+    struct sl_cuda_scope scope;
+    int64_t began = sl_os_now();
+
+    int r = sl_cuda_context_open(name, &attempt.context);
+    if (r != 0)
+        return r;
+    trial->context_ns = sl_os_now() - began;
+    r = sl_cuda_enter(attempt.context, SL_CUDA_RELAXED, &scope);
+    if (r == 0) {
+        r = try_on_stream(&attempt);
+        sl_cuda_leave(&scope);
+    }
+    if (attempt.stuck)
+        left_behind = attempt.context;
+    else
+        sl_cuda_context_close(attempt.context);
+    return r;
+}
