@@ -5,6 +5,14 @@
 #ifndef TOOLS_DOCTOR_H
 #define TOOLS_DOCTOR_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sluice/sluice.h>
+
+#include "json.h"
+
 enum finding_state {
     FINDING_WELL,
     FINDING_NOTE, /* something is not there, and channels work without it */
@@ -13,23 +21,74 @@ enum finding_state {
 
 struct finding {
     const char *topic;
+    char device[16]; /* the GPU that it is about, "cuda:0"; "": all of the machine */
     enum finding_state state;
-    char text[256];
+    char text[640];
     char mend[256];
 };
 
-#define FINDINGS_MAX 40
+/* One GPU. */
+struct patient {
+    struct sluice_device_report report;
+    struct sluice_device_trial trial;
+    uint64_t memory_free; /* UINT64_MAX: not known */
+    int64_t channel_ns;   /* p50 from commit to acquire; 0: not tried, or failed */
+    bool tried;
+    bool usable; /* it has all that channels need */
+};
+
+/* What of the system concerns GPUs. */
+struct gpu_system {
+    char release[32];   /* of the driver in the kernel; "": it does not say */
+    unsigned nodes;     /* /dev/nvidia0 and so on */
+    bool wsl;           /* Windows' driver below */
+    bool pid_namespace; /* not the machine's first one */
+    int confidential;   /* -1: cannot be told */
+    const char *given;  /* environment: NVIDIA_VISIBLE_DEVICES, */
+    const char *visible, *connections, *blocking; /* CUDA_VISIBLE_DEVICES and so on */
+};
+
 struct report {
-    struct finding list[FINDINGS_MAX];
-    unsigned count;
+    struct finding *list;
+    unsigned count, room;
+    const char *device; /* what findings are about from now on; NULL: all of the machine */
+    struct gpu_system system;
+    struct patient *patients; /* the GPUs */
+    unsigned patient_count;
 };
 
 /* Adds a finding; `mend` may be "". */
 void find(struct report *report, const char *topic, enum finding_state state, const char *mend,
           const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* What a GPU cannot do keeps nobody from host memory. */
+bool host_works(const struct report *report);
+void report_text(const struct report *report, bool works);
+void report_json(const struct report *report, bool works);
+
 void examine_system(struct report *report);   /* kernel, limits, memory, folder */
-void examine_programs(struct report *report); /* ffmpeg and GPU */
+void examine_programs(struct report *report); /* ffmpeg */
 void examine_channel(struct report *report);  /* frames there and back */
+
+/* GPUs, and what is around them; each tries itself if not `quick`. */
+void examine_gpus(struct report *report, bool quick);
+
+/* ---- the parts of that ---- */
+
+/* All but `confidential`; `root` goes before each path: "". */
+void gpu_system_look(struct gpu_system *system, const char *root);
+void examine_gpu_system(struct report *report);
+
+/* No GPU can be used, for this reason. */
+void examine_no_gpu(struct report *report, const char *reason);
+
+/* By patient->report, and by its trial if it was tried, which ended in `result`. */
+void examine_patient(struct report *report, struct patient *patient, unsigned index);
+void examine_trial(struct report *report, struct patient *patient, int result, const char *said);
+
+/* Frames through a channel on the GPU that findings are about. */
+void examine_gpu_channel(struct report *report, struct patient *patient);
+
+void json_gpus(struct json *json, const struct report *report);
 
 #endif

@@ -25,6 +25,10 @@ struct utilization {
     unsigned gpu, memory;
 };
 
+struct confidential {
+    unsigned environment, feature, tools;
+};
+
 /* Asked for by number. These two are counters, and quick; what NVML calls PCIe throughput takes 20 ms. */
 #define FIELD_PCIE_OUT 197
 #define FIELD_PCIE_IN  198
@@ -54,6 +58,7 @@ static struct {
     int (*DeviceGetPowerUsage)(void *, unsigned *);
     int (*DeviceGetTemperature)(void *, int, unsigned *);
     int (*DeviceGetFieldValues)(void *, int, struct field *);
+    int (*SystemGetConfComputeState)(struct confidential *);
 } nvml;
 
 static const struct {
@@ -71,6 +76,7 @@ static const struct {
     FUNCTION(DeviceGetPowerUsage),
     FUNCTION(DeviceGetTemperature),
     FUNCTION(DeviceGetFieldValues),
+    FUNCTION(SystemGetConfComputeState),
 #undef FUNCTION
 };
 
@@ -108,6 +114,15 @@ void nvml_close(void)
     nvml.tried = false;
 }
 
+int nvml_confidential(void)
+{
+    struct confidential state = { 0 };
+    if (!is_there() || !nvml.SystemGetConfComputeState ||
+        nvml.SystemGetConfComputeState(&state) != SUCCESS)
+        return -1;
+    return state.feature != 0;
+}
+
 /* ---- one GPU ---- */
 
 static void uuid_text(char *text, const char *kind, const unsigned char uuid[16])
@@ -120,12 +135,21 @@ static void uuid_text(char *text, const char *kind, const unsigned char uuid[16]
 bool nvml_find(const unsigned char uuid[16], struct nvml_gpu *gpu)
 {
     static const char *const kinds[] = { "GPU", "MIG" };
-    *gpu = (struct nvml_gpu){ 0 };
-    for (int i = 0; i < 2 && !gpu->handle && is_there(); i++) {
-        uuid_text(gpu->uuid, kinds[i], uuid);
-        if (nvml.DeviceGetHandleByUUID(gpu->uuid, &gpu->handle) != SUCCESS)
-            gpu->handle = NULL;
+    char text[sizeof gpu->uuid];
+    bool found = false;
+    for (int i = 0; i < 2 && !found; i++) {
+        uuid_text(text, kinds[i], uuid);
+        found = nvml_find_named(text, gpu);
     }
+    return found;
+}
+
+bool nvml_find_named(const char *uuid, struct nvml_gpu *gpu)
+{
+    *gpu = (struct nvml_gpu){ 0 };
+    snprintf(gpu->uuid, sizeof gpu->uuid, "%s", uuid);
+    if (!is_there() || nvml.DeviceGetHandleByUUID(gpu->uuid, &gpu->handle) != SUCCESS)
+        gpu->handle = NULL;
     if (!gpu->handle)
         return false;
     if (!nvml.DeviceGetIndex || nvml.DeviceGetIndex(gpu->handle, &gpu->index) != SUCCESS)

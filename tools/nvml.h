@@ -26,8 +26,14 @@ struct nvml_gpu {
 /* Finds the GPU, or the MIG instance, of this UUID. */
 bool nvml_find(const unsigned char uuid[16], struct nvml_gpu *gpu);
 
+/* The same by its UUID in words: "GPU-..." or "MIG-...". */
+bool nvml_find_named(const char *uuid, struct nvml_gpu *gpu);
+
 /* Reads its figures: under a millisecond. */
 void nvml_look(struct nvml_gpu *gpu);
+
+/* Is confidential computing on? 1, 0, or -1 where that cannot be told. */
+int nvml_confidential(void);
 
 void nvml_close(void);
 

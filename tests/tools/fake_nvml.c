@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * NVIDIA's management library for machines without a GPU: two GPUs, whose UUIDs are all 1 and all 2, a MIG
- * instance, all 3, and the second GPU of the fake CUDA driver. FAKE_NVML says how it behaves: "dead" does not start, "bare" knows no figure.
+ * instance, all 3, and the second GPU of the fake CUDA driver. FAKE_NVML says how it behaves: "dead" does not start, "bare" knows no figure, "confidential" has confidential computing on.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +49,7 @@ API int nvmlDeviceGetMemoryInfo(struct gpu *gpu, unsigned long long *memory);
 API int nvmlDeviceGetPowerUsage(struct gpu *gpu, unsigned *milliwatts);
 API int nvmlDeviceGetTemperature(struct gpu *gpu, int sensor, unsigned *celsius);
 API int nvmlDeviceGetFieldValues(struct gpu *gpu, int count, void *values);
+API int nvmlSystemGetConfComputeState(unsigned *state);
 
 int nvmlInit_v2(void)
 {
@@ -61,6 +62,16 @@ int nvmlInit_v2(void)
 int nvmlShutdown(void)
 {
     fake_nvml_running--;
+    return 0;
+}
+
+int nvmlSystemGetConfComputeState(unsigned *state)
+{
+    if (is("bare"))
+        return NOT_SUPPORTED;
+    state[0] = 2;
+    state[1] = is("confidential") ? 1 : 0;
+    state[2] = 0;
     return 0;
 }
 

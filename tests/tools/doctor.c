@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The command doctor on machines with GPUs of all sorts, by the fake driver; and its parts.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kit.h"
+#include "tools/doctor.h"
+
+/* The command finds two fake GPUs, and nothing of this machine's. */
+static void begin(void)
+{
+    setenv("SLUICE_CUDA_DRIVER", FAKE_CUDA, 1);
+    setenv("SLUICE_NVML", "libno-such-nvml.so.1", 1);
+    setenv("CUDA_MPS_PIPE_DIRECTORY", test_dir(), 1);
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    unsetenv("NVIDIA_VISIBLE_DEVICES");
+    unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    unsetenv("CUDA_LAUNCH_BLOCKING");
+}
+
+TEST(two_gpus)
+{
+    static struct program p;
+
+    begin();
+    CHECK_EQ(sluice_run(&p, "doctor"), 0);
+    CHECK_HAS(p.out, "for CUDA 13.0; the least is 525.60.13, for CUDA 12.0");
+    CHECK_HAS(p.out, "Fake GPU 1, GPU-f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfe01, PCI 0000:");
+    CHECK_HAS(p.out, "compute capability 9.0, 256 MiB of memory, free ");
+    CHECK_HAS(p.out, "reads frames on cuda:1 where they lie");
+    CHECK_HAS(p.out, "a frame of 8 MiB came back whole");
+    CHECK_HAS(p.out, "a queued word is there after");
+    CHECK_HAS(p.out, "100 frames through a channel in its memory; from commit to acquire");
+    CHECK_HAS(p.out, "100 to 770 us");
+    CHECK_HAS(p.out, "cuda:1 has what channels in its memory need");
+    CHECK(strstr(p.out, "BAD") == NULL);
+}
+
+TEST(two_gpus_as_data)
+{
+    static struct program p;
+
+    begin();
+    CHECK_EQ(sluice_run(&p, "doctor", "--json"), 0);
+    check_json(p.out, "d['host_channels_work'] and len(d['gpus']) == 2 and "
+                      "d['driver']['cuda'] == '13.0' and d['driver']['release_min'] == '525.60.13' "
+                      "and d['driver']['compute_capability_min'] == '5.0' and "
+                      "all(g['usable'] and all(g['can'].values()) and not any(g['is'].values()) "
+                      "and g['mps'] == 'none' and g['memory'] == 256 << 20 and "
+                      "0 < g['memory_free'] <= g['memory'] and "
+                      "all(ns > 0 for ns in g['self_test'].values()) for g in d['gpus']) and "
+                      "[g['peers'] for g in d['gpus']] == [[1], [0]] and "
+                      "d['gpus'][1]['uuid'].startswith('GPU-f0f1') and "
+                      "{f['device'] for f in d['findings']} == {None, 'cuda:0', 'cuda:1'}");
+    /* Asked only, it says less and makes no context. */
+    CHECK_EQ(sluice_run(&p, "doctor", "--json", "--quick"), 0);
+    check_json(p.out, "all(g['self_test'] is None and g['memory_free'] is None and g['usable'] "
+                      "for g in d['gpus'])");
+}
+
+/* What NVIDIA's management library knows beside that. */
+TEST(with_nvml)
+{
+    static struct program p;
+
+    begin();
+    setenv("SLUICE_NVML", FAKE_NVML, 1);
+    CHECK_EQ(sluice_run(&p, "doctor", "--json", "--quick"), 0);
+    check_json(p.out, "[g['memory_free'] for g in d['gpus']] == [None, 2 << 30] and "
+                      "d['gpu_system']['confidential_computing'] == False");
+    setenv("FAKE_NVML", "confidential", 1);
+    CHECK_EQ(sluice_run(&p, "doctor", "--json", "--quick"), 0);
+    check_json(p.out, "d['gpu_system']['confidential_computing'] == True and "
+                      "'confidential' in [f['topic'] for f in d['findings']]");
+    setenv("FAKE_NVML", "bare", 1);
+    CHECK_EQ(sluice_run(&p, "doctor", "--json", "--quick"), 0);
+    check_json(p.out, "[g['memory_free'] for g in d['gpus']] == [None, None] and "
+                      "d['gpu_system']['confidential_computing'] is None");
+}
+
+/* Whatever a GPU lacks, host memory is there, and the line says what it means. */
+TEST(gpus_that_lack_something)
+{
+    static struct program p;
+    static const struct {
+        const char *without, *key, *says;
+        bool usable;
+    } lacks[] = {
+        { "vmm", "map", "cannot be mapped (cuMemMap)", false },
+        { "export", "export", "cannot be handed over as a descriptor", false },
+        { "memops", "words", "cannot write 64-bit words", false },
+        { "register", "register", "cannot raise the words", false },
+        { "readonly", "register_read_only", "read-only: memory cannot be registered", false },
+        { "events", "events", "nothing is lost", true },
+    };
+    char expression[256];
+
+    begin();
+    for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++) {
+        setenv("SLUICE_FAKE_WITHOUT", lacks[i].without, 1);
+        CHECK_EQ(sluice_run(&p, "doctor"), 0);
+        CHECK_HAS(p.out, lacks[i].says);
+        CHECK_EQ(strstr(p.out, "BAD") == NULL, lacks[i].usable);
+        CHECK_EQ(strstr(p.out, "100 frames through a channel") != NULL, lacks[i].usable);
+        CHECK_HAS(p.out, "channels in host memory work here");
+        CHECK_EQ(sluice_run(&p, "doctor", "--json"), 0);
+        snprintf(expression, sizeof expression,
+                 "[k for k, v in d['gpus'][0]['can'].items() if not v] == ['%s'] and "
+                 "d['gpus'][0]['usable'] == %s and d['gpus'][0]['self_test'] is not None",
+                 lacks[i].key, lacks[i].usable ? "True" : "False");
+        check_json(p.out, expression);
+    }
+    setenv("SLUICE_FAKE_WITHOUT", "peers", 1);
+    CHECK_EQ(sluice_run(&p, "doctor"), 0);
+    CHECK_HAS(p.out, "may ask for a copy");
+    CHECK_HAS(p.out, "nvidia-smi topo");
+}
+
+TEST(what_gpus_are)
+{
+    static struct program p;
+    static const struct {
+        const char *is, *says;
+    } kinds[] = {
+        { "mig", "shared within this instance only" },
+        { "integrated", "it has the CPU's memory" },
+        { "exclusive", "one process at a time" },
+        { "prohibited", "no process may use the GPU" },
+    };
+
+    begin();
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        setenv("SLUICE_FAKE_IS", kinds[i].is, 1);
+        CHECK_EQ(sluice_run(&p, "doctor", "--quick"), 0);
+        CHECK_HAS(p.out, kinds[i].says);
+    }
+    setenv("SLUICE_FAKE_IS", "mig", 1);
+    setenv("SLUICE_FAKE_MPS", "1", 1);
+    CHECK_EQ(sluice_run(&p, "doctor", "--quick"), 0);
+    CHECK_HAS(p.out, "A fault of one client ends all of them");
+    CHECK_EQ(sluice_run(&p, "doctor", "--quick", "--json"), 0);
+    check_json(p.out, "d['gpus'][1]['mps'] == 'client' and d['gpus'][1]['is']['mig'] and "
+                      "d['gpus'][1]['uuid'].startswith('MIG-')");
+    unsetenv("SLUICE_FAKE_IS");
+    setenv("SLUICE_FAKE_COMPUTE", "37", 1);
+    CHECK_EQ(sluice_run(&p, "doctor", "--quick"), 0);
+    CHECK_HAS(p.out, "compute capability 3.7, which is below 5.0");
+    CHECK_HAS(p.out, "cuda:0 lacks what channels");
+}
+
+/* One clear line, and host memory works. */
+static void check_none(const char *word)
+{
+    static struct program p;
+
+    CHECK_EQ(sluice_run(&p, "doctor"), 0);
+    CHECK_HAS(p.out, "GPU          none; channels in host memory work without: ");
+    CHECK_HAS(p.out, word);
+    CHECK(strstr(p.out, "cuda:0") == NULL && strstr(p.out, "BAD") == NULL);
+    CHECK_HAS(p.out, "channels in host memory work here");
+    CHECK_EQ(sluice_run(&p, "doctor", "--json"), 0);
+    check_json(p.out, "d['host_channels_work'] and d['gpus'] == [] and d['driver'] is None and "
+                      "len([f for f in d['findings'] if f['topic'] == 'GPU']) == 1");
+}
+
+TEST(no_gpu)
+{
+    begin();
+    setenv("SLUICE_FAKE_VERSION", "11080", 1);
+    check_none("525.60.13");
+    unsetenv("SLUICE_FAKE_VERSION");
+    setenv("CUDA_VISIBLE_DEVICES", "", 1);
+    check_none("CUDA_VISIBLE_DEVICES is \"\"");
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    setenv("NVIDIA_VISIBLE_DEVICES", "void", 1);
+    setenv("SLUICE_CUDA_DRIVER", "libno-such-driver.so.1", 1);
+    check_none("NVIDIA_VISIBLE_DEVICES gives it none");
+    unsetenv("NVIDIA_VISIBLE_DEVICES");
+    check_none("no CUDA driver");
+}
+
+TEST(the_environment)
+{
+    static struct program p;
+
+    begin();
+    CHECK_EQ(sluice_run(&p, "doctor", "--quick"), 0);
+    CHECK_HAS(p.out, "CUDA_DEVICE_MAX_CONNECTIONS is not set");
+    CHECK(strstr(p.out, "CUDA_LAUNCH_BLOCKING") == NULL);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
+    setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+    setenv("CUDA_VISIBLE_DEVICES", "1", 1);
+    setenv("NVIDIA_VISIBLE_DEVICES", "all", 1);
+    CHECK_EQ(sluice_run(&p, "doctor", "--quick"), 0);
+    CHECK_HAS(p.out, "all of the process's others");
+    CHECK_HAS(p.out, "nothing may be taken ahead");
+    CHECK_HAS(p.out, "CUDA_VISIBLE_DEVICES is \"1\"");
+    CHECK_HAS(p.out, "the GPUs \"all\" (NVIDIA_VISIBLE_DEVICES)");
+    CHECK(strstr(p.out, "cuda:1") == NULL);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
+    setenv("CUDA_LAUNCH_BLOCKING", "0", 1);
+    CHECK_EQ(sluice_run(&p, "doctor", "--quick"), 0);
+    CHECK_HAS(p.out, "holds up no other");
+    CHECK(strstr(p.out, "CUDA_LAUNCH_BLOCKING is") == NULL);
+    CHECK_EQ(sluice_run(&p, "doctor", "--quick", "--json"), 0);
+    check_json(p.out, "d['gpu_system']['CUDA_DEVICE_MAX_CONNECTIONS'] == '32' and "
+                      "d['gpu_system']['CUDA_VISIBLE_DEVICES'] == '1'");
+}
+
+/* ---- the parts ---- */
+
+static void make_file(const char *root, const char *name, const char *text)
+{
+    char path[512], *at;
+
+    snprintf(path, sizeof path, "%s%s", root, name);
+    for (at = path + strlen(root) + 1; (at = strchr(at, '/')); *at++ = '/') {
+        *at = 0;
+        mkdir(path, 0700);
+    }
+    FILE *file = fopen(path, "wb");
+    CHECK(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static const char *make_root(const char *name)
+{
+    const char *root = in_dir(name);
+
+    mkdir(root, 0700);
+    return root;
+}
+
+TEST(the_system_around)
+{
+    struct gpu_system system;
+    char link[512];
+    const char *root = make_root("plain");
+
+    gpu_system_look(&system, root);
+    CHECK(system.nodes == 0 && !system.wsl && !system.pid_namespace && !system.release[0]);
+
+    make_file(root, "/dev/nvidia0", "");
+    make_file(root, "/dev/nvidia1", "");
+    make_file(root, "/dev/nvidiactl", "");
+    make_file(root, "/proc/version", "Linux version 6.18.0 (gcc)\n");
+    make_file(root, "/proc/driver/nvidia/version",
+              "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23\n");
+    make_file(root, "/proc/self/ns/other", "");
+    snprintf(link, sizeof link, "%s/proc/self/ns/pid", root);
+    CHECK(symlink("pid:[4026531836]", link) == 0);
+    gpu_system_look(&system, root);
+    CHECK_EQ(system.nodes, 2);
+    CHECK(!system.wsl && !system.pid_namespace);
+    CHECK_STR(system.release, "580.95.05");
+
+    CHECK(unlink(link) == 0 && symlink("pid:[4026532281]", link) == 0);
+    make_file(root, "/sys/module/nvidia/version", "525.60.13\n");
+    gpu_system_look(&system, root);
+    CHECK(system.pid_namespace);
+    CHECK_STR(system.release, "525.60.13");
+}
+
+TEST(wsl)
+{
+    struct gpu_system system;
+    const char *root = make_root("by name");
+
+    make_file(root, "/proc/version", "Linux version 5.15.167.4-Microsoft-standard-WSL2\n");
+    gpu_system_look(&system, root);
+    CHECK(system.wsl);
+    root = make_root("by device");
+    make_file(root, "/dev/dxg", "");
+    gpu_system_look(&system, root);
+    CHECK(system.wsl);
+}
+
+static bool says(const struct report *report, const char *topic, const char *word)
+{
+    for (unsigned i = 0; i < report->count; i++)
+        if (strcmp(report->list[i].topic, topic) == 0 &&
+            (strstr(report->list[i].text, word) || strstr(report->list[i].mend, word)))
+            return true;
+    return false;
+}
+
+TEST(what_is_around_in_words)
+{
+    struct report report = { .system = { .wsl = true, .pid_namespace = true, .confidential = 1 } };
+
+    examine_gpu_system(&report);
+    CHECK(says(&report, "WSL2", "Windows"));
+    CHECK(says(&report, "PID space", "channels on GPUs work"));
+    CHECK(says(&report, "confidential", "registered host memory"));
+    for (unsigned i = 0; i < report.count; i++)
+        CHECK(report.list[i].state != FINDING_BAD);
+    free(report.list);
+}
+
+TEST(why_there_is_no_gpu)
+{
+    struct report report = { .system = { .nodes = 1 } };
+
+    examine_no_gpu(&report, "no CUDA driver: not found");
+    CHECK(says(&report, "GPU", "NVIDIA_DRIVER_CAPABILITIES"));
+    report.system.nodes = 0;
+    report.count = 0;
+    examine_no_gpu(&report, "cuInit said CUDA_ERROR_NO_DEVICE (100)");
+    CHECK(says(&report, "GPU", "there is no /dev/nvidia0"));
+    report.count = 0;
+    examine_no_gpu(&report, "no CUDA driver: not found");
+    CHECK_STR(report.list[0].mend, ""); /* most machines: one line is enough */
+    CHECK_EQ(report.list[0].state, FINDING_NOTE);
+    free(report.list);
+}
+
+TEST(a_self_test_that_failed)
+{
+    struct report report = { 0 };
+    struct patient patient = { .usable = true };
+
+    examine_trial(&report, &patient, SLUICE_E_DRIVER, "cuda:0: cuMemCreate said no");
+    CHECK(says(&report, "self-test", "cuMemCreate said no"));
+    CHECK(!patient.usable);
+    CHECK_EQ(report.list[0].state, FINDING_BAD);
+    free(report.list);
+}
+
+/* No finding is lost, however many GPUs there are. */
+TEST(many_findings)
+{
+    struct report report = { .device = "cuda:15" };
+
+    for (int i = 0; i < 1000; i++)
+        find(&report, "topic", FINDING_NOTE, "", "%d", i);
+    CHECK_EQ(report.count, 1000);
+    CHECK_STR(report.list[999].text, "999");
+    CHECK_STR(report.list[999].device, "cuda:15");
+    free(report.list);
+}

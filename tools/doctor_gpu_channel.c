@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The doctor sends frames through a channel of its own on a GPU, in a folder of its own.
+ */
+#include "doctor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scratch.h"
+#include "term.h"
+
+#define FRAMES  100
+#define NUMBERS (256 * 1024)
+
+struct trial {
+    const char *name; /* "cuda:0" */
+    struct sluice_device device;
+    struct sluice_stream writing, reading;
+    sluice_writer *writer;
+    sluice_reader *reader;
+    int64_t latency[FRAMES];
+};
+
+static int open_streams(struct trial *trial)
+{
+    int result = sluice_device_open(&trial->device, trial->name);
+    if (result == SLUICE_OK)
+        result = sluice_stream_create(trial->device, NULL, &trial->writing);
+    if (result == SLUICE_OK)
+        result = sluice_stream_create(trial->device, NULL, &trial->reading);
+    return result;
+}
+
+static int open_channel(struct trial *trial)
+{
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    struct sluice_writer_params to = SLUICE_WRITER_PARAMS_INIT;
+    struct sluice_reader_params from = SLUICE_READER_PARAMS_INIT;
+    const int64_t shape[1] = { NUMBERS };
+    int result = sluice_format_add_tensor(&format, "numbers",
+                                          (struct sluice_dtype){ SLUICE_UINT, 32, 1 }, 1, shape);
+    to.name = from.name = "doctor";
+    to.device = from.device = trial->name;
+    to.format = &format;
+    if (result == SLUICE_OK)
+        result = sluice_writer_open(&trial->writer, &to);
+    if (result == SLUICE_OK)
+        result = sluice_reader_open(&trial->reader, &from);
+    return result;
+}
+
+/* One frame there. Its metadata is its number, by which the reader tells it. */
+static int commit_frame(struct trial *trial, uint32_t number)
+{
+    struct sluice_frame frame;
+    int result = sluice_writer_begin(trial->writer, SLUICE_S, &frame);
+    if (result)
+        return result;
+    memcpy(frame.meta, &number, sizeof number);
+    frame.meta_size = sizeof number;
+    return sluice_writer_commit(trial->writer, &frame, trial->writing);
+}
+
+static int acquire_frame(struct trial *trial, uint32_t number, bool *right)
+{
+    struct sluice_frame frame;
+    uint32_t found = 0;
+    int result = sluice_reader_acquire(trial->reader, trial->reading, 5 * SLUICE_S, &frame);
+    if (result)
+        return result;
+    trial->latency[number] = now_ns() - frame.commit_ns;
+    if (frame.meta_size == sizeof found)
+        memcpy(&found, frame.meta, sizeof found);
+    *right = found == number && frame.sequence == number + 1;
+    return sluice_reader_release(trial->reader, &frame, trial->reading);
+}
+
+static int run_trial(struct trial *trial, bool *right)
+{
+    int result = open_streams(trial);
+    if (result == SLUICE_OK)
+        result = open_channel(trial);
+    *right = true;
+    for (uint32_t i = 0; result == SLUICE_OK && *right && i < FRAMES; i++) {
+        result = commit_frame(trial, i);
+        if (result == SLUICE_OK)
+            result = acquire_frame(trial, i, right);
+    }
+    return result;
+}
+
+static void end_trial(struct trial *trial)
+{
+    sluice_reader_close(&trial->reader);
+    sluice_writer_close(&trial->writer);
+    sluice_stream_destroy(&trial->writing);
+    sluice_stream_destroy(&trial->reading);
+    sluice_device_close(&trial->device);
+}
+
+static int earlier(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+void examine_gpu_channel(struct report *report, struct patient *patient)
+{
+    struct trial *trial = calloc(1, sizeof *trial);
+    struct scratch scratch;
+    char text[TERM_TEXT], said[512];
+    bool right = false;
+    if (!trial || !scratch_enter(&scratch)) {
+        find(report, "channel", FINDING_NOTE, "set TMPDIR to a folder that may be written",
+             "not tried: there is no temporary folder for it");
+        free(trial);
+        return;
+    }
+    trial->name = report->device;
+    int result = run_trial(trial, &right);
+    snprintf(said, sizeof said, "%.400s",
+             result < 0 ? sluice_last_error() : sluice_result_text(result));
+    end_trial(trial);
+    scratch_leave(&scratch);
+    qsort(trial->latency, FRAMES, sizeof trial->latency[0], earlier);
+    patient->channel_ns = result || !right ? 0 : trial->latency[FRAMES / 2];
+    patient->usable = patient->usable && patient->channel_ns > 0;
+    if (result)
+        find(report, "channel", FINDING_BAD, "the lines above may say why", "failed: %s", said);
+    else if (!right)
+        find(report, "channel", FINDING_BAD, "please report this",
+             "another frame came than was sent");
+    else
+        find(report, "channel", FINDING_WELL, "",
+             "%d frames through a channel in its memory; from commit to acquire %s (p50)", FRAMES,
+             text_duration(text, patient->channel_ns));
+    free(trial);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the doctor found, as text and as JSON.
+ */
+#include "doctor.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "term.h"
+
+static const char *const state_names[] = { "ok", "note", "bad" };
+
+void find(struct report *report, const char *topic, enum finding_state state, const char *mend,
+          const char *format, ...)
+{
+    if (report->count == report->room) {
+        unsigned room = report->room ? 2 * report->room : 64;
+        struct finding *list = realloc(report->list, room * sizeof *list);
+        if (!list)
+            return;
+        report->list = list;
+        report->room = room;
+    }
+    struct finding *finding = &report->list[report->count++];
+    finding->topic = topic;
+    finding->state = state;
+    snprintf(finding->device, sizeof finding->device, "%s", report->device ? report->device : "");
+    snprintf(finding->mend, sizeof finding->mend, "%s", mend);
+    va_list list;
+    va_start(list, format);
+    vsnprintf(finding->text, sizeof finding->text, format, list);
+    va_end(list);
+}
+
+bool host_works(const struct report *report)
+{
+    for (unsigned i = 0; i < report->count; i++)
+        if (report->list[i].state == FINDING_BAD && !report->list[i].device[0])
+            return false;
+    return true;
+}
+
+void report_text(const struct report *report, bool works)
+{
+    static const enum colour colours[] = { COLOUR_GREEN, COLOUR_YELLOW, COLOUR_RED };
+    static const char *const marks[] = { "ok  ", "note", "BAD " };
+    for (unsigned i = 0; i < report->count; i++) {
+        const struct finding *finding = &report->list[i];
+        printf("%s%s%s  %-12s %s%s%s\n", colour(colours[finding->state]), marks[finding->state],
+               colour(COLOUR_PLAIN), finding->device[0] ? finding->device : finding->topic,
+               finding->device[0] ? finding->topic : "", finding->device[0] ? ": " : "",
+               finding->text);
+        if (finding->mend[0])
+            printf("%20sto mend it: %s\n", "", finding->mend);
+    }
+    for (unsigned i = 0; i < report->patient_count; i++)
+        printf("cuda:%u %s\n", i,
+               report->patients[i].usable ? "has what channels in its memory need"
+                                          : "lacks what channels in its memory need");
+    printf("%s\n", works ? "channels in host memory work here"
+                         : "channels in host memory do NOT work here");
+}
+
+void report_json(const struct report *report, bool works)
+{
+    struct json json;
+    json_begin(&json, stdout, false);
+    json_object(&json);
+    json_pair_string(&json, "version", sluice_version());
+    json_pair_bool(&json, "host_channels_work", works);
+    json_key(&json, "findings");
+    json_array(&json);
+    for (unsigned i = 0; i < report->count; i++) {
+        json_object(&json);
+        json_pair_string(&json, "topic", report->list[i].topic);
+        json_key(&json, "device");
+        json_string(&json, report->list[i].device[0] ? report->list[i].device : NULL);
+        json_pair_string(&json, "state", state_names[report->list[i].state]);
+        json_pair_string(&json, "text", report->list[i].text);
+        json_pair_string(&json, "mend", report->list[i].mend);
+        json_close(&json);
+    }
+    json_close_array(&json);
+    json_gpus(&json, report);
+    json_close(&json);
+    json_end(&json);
+}
