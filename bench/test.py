@@ -103,7 +103,8 @@ def look_at_gpu(done, figures):
     found = {row["bench"] for row in figures["rows"]}
     problems = look_at(figures) + [f"no row {name}" for name in GPU_ROWS if name not in found]
     for row in figures["rows"]:
-        if row["bench"] in ("gpu_handoff_cpu", "gpu_send") and not {"limit_p50_ns", "goal_ns", "met"} <= row.keys():
+        judged = row["bench"] == "gpu_handoff_cpu" or row["params"].get("from") == "device"
+        if judged and row["bench"] != "gpu_send_call" and not {"limit_p50_ns", "goal_ns", "met"} <= row.keys():
             problems.append(f"{row}: no limit, or no goal")
         if row["bench"] == "gpu_soak" and not (row["taken"] > 0 and row["taken_ahead"] > 0 and row["fd_growth"] == 0):
             problems.append(f"{row}: readers took nothing, or descriptors grew")
