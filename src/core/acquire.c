@@ -191,12 +191,19 @@ static bool is_coming(const struct sluice_reader *reader)
     return session && session->pages && !session->lease.over && !is_evicted(session) && look_at(session) == SL_LEASE_SOON;
 }
 
+/* Is a frame committed that the stream could wait for? */
+static bool may_go_ahead(const struct sl_session *session)
+{
+    return session && session->ahead_now && !is_evicted(session) && sl_lease_is_ahead(&session->lease) &&
+           session->refused != sl_lease_want(&session->lease);
+}
+
 /* Before a sleep, and in the spin. What a session that is gone has left, acquire has tried to take already. */
 static bool must_look(const struct sluice_reader *reader)
 {
     bool gone = reader->session && sl_load(&reader->session->link->gone, acquire);
 
-    return called(reader) || (!gone && sl_acquire_has_news(reader));
+    return called(reader) || (!gone && (sl_acquire_has_news(reader) || may_go_ahead(reader->session)));
 }
 
 /* 0: not at all. */
@@ -376,9 +383,12 @@ static int try_take(struct sluice_reader *reader, struct sluice_stream stream, i
         return SLUICE_TIMEOUT;
     sl_session_prune(reader);
     want = sl_lease_want(&session->lease);
-    if (session->ahead && stream.id != SLUICE_ON_CPU.id && sl_lease_is_ahead(&session->lease) &&
-        (r = try_ahead(reader, stream, frame)) != SLUICE_TIMEOUT)
-        return r;
+    session->ahead_now = session->ahead && stream.id != SLUICE_ON_CPU.id;
+    if (session->ahead_now && sl_lease_is_ahead(&session->lease)) {
+        if ((r = try_ahead(reader, stream, frame)) != SLUICE_TIMEOUT)
+            return r;
+        session->refused = want;
+    }
     while ((slot = sl_lease_take(&session->lease, &sequence)) == SL_LEASE_RETRY) {
         if (++retries % RETRIES_BEFORE_YIELD != 0)
             continue;

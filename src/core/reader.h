@@ -38,6 +38,8 @@ struct sl_session {
     const struct sl_sync_ops *sync;
     struct sl_sync_pages *pages; /* of the link's page, as that device knows it; NULL on host */
     bool ahead;              /* streams may wait for its frames */
+    bool ahead_now;          /* and the one of the acquire that runs */
+    uint64_t refused;        /* the frame for which no stream may wait after all: the CPU does */
     sl_word32 spoiled[SL_MAX_IDS]; /* slots whose own word was poisoned: they may not any more */
     sl_word ready_after;     /* a frame is ready so long after its commit, of late; ns */
     uint64_t soon;           /* the frame that acquire saw coming */

@@ -2,8 +2,10 @@
  *
  * Frames taken ahead of their readiness: the stream waits for them on the GPU.
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "gpu/channel.h"
 
@@ -65,6 +67,57 @@ TEST(the_stream_waits_and_the_program_does_not)
     }
     CHECK_OK(sluice_reader_close(&reader));
     channel_end(&scene);
+}
+
+struct late_commit {
+    struct scene *scene;
+    uint32_t value;
+};
+
+static void *commit_later(void *shared)
+{
+    struct late_commit *late = shared;
+
+    gpu_use(0);
+    nanosleep(&(struct timespec){ .tv_nsec = 100 * SLUICE_MS }, NULL);
+    channel_commit(late->scene->writer, late->scene->writing, SPIN, late->value);
+    cu.CtxSetCurrent(NULL);
+    return NULL;
+}
+
+/* Also when it was in acquire before there was a frame, spinning or asleep. */
+static void wait_then_go_ahead(int64_t spin_ns)
+{
+    struct scene scene = channel_scene();
+    struct sluice_reader_params params = channel_reader_params(2);
+    struct late_commit late = { &scene, 7 };
+    struct sluice_frame frame;
+    sluice_reader *reader;
+    pthread_t thread;
+
+    params.ahead = 1;
+    params.spin_ns = spin_ns;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    greet(&scene, reader);
+    CHECK(pthread_create(&thread, NULL, commit_later, &late) == 0);
+    CHECK_OK(sluice_reader_acquire(reader, scene.reading, 5 * SLUICE_S, &frame));
+    CHECK(frame.flags & SLUICE_FRAME_AHEAD);
+    CHECK(pthread_join(thread, NULL) == 0);
+    channel_check(&frame, scene.reading, late.value);
+    CHECK_OK(sluice_reader_release(reader, &frame, scene.reading));
+    CHECK_OK(sluice_stream_synchronize(scene.reading));
+    CHECK_OK(sluice_reader_close(&reader));
+    channel_end(&scene);
+}
+
+TEST(who_spins_in_acquire_goes_ahead_as_soon_as_a_frame_is_committed)
+{
+    wait_then_go_ahead(SLUICE_FOREVER);
+}
+
+TEST(who_sleeps_in_acquire_goes_ahead_as_soon_as_a_frame_is_committed)
+{
+    wait_then_go_ahead(-1);
 }
 
 TEST(a_frame_that_is_ready_is_not_waited_for)
