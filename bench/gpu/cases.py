@@ -86,7 +86,10 @@ def handoffs(mps):
         launch = job("handoff", until=1, busy=mask, **SMALL)
         yield Case(params, launch, launch, (Out("gpu_handoff_launch", "seen", "seen"),))
         parked = ahead + " gated=1"
-        yield Case(params, parked, parked, (Out("gpu_handoff_parked", "seen", "seen"),))
+        if mps:  # where Sluice lets no stream wait ahead
+            yield Case(params, None, parked, (Out("gpu_limit_handoff_parked", None, "seen"),))
+        else:
+            yield Case(params, parked, parked, (Out("gpu_handoff_parked", "seen", "seen"),))
         send = job("handoff", **{"from": FROM["device"]}, busy=mask, **FULL)
         yield Case({**params, "from": "device", **frame_params("1080p", "float32")}, send, send,
                    (Out("gpu_send", "seen", "seen", over_limit(1500)), Out("gpu_send_call", "call", "call")))

@@ -10,6 +10,7 @@
 static struct sluice_frame frame;
 static uint64_t source; /* GPU memory */
 static void *host;
+static int64_t taken, taken_ahead; /* frames */
 
 /* ---- the writer ---- */
 
@@ -51,6 +52,9 @@ static void hand(uint32_t round)
 
 static void writer_close(void)
 {
+    const int64_t *of_reader = stage->lanes[1].values;
+    if (job->ahead && of_reader[0])
+        value("ahead_percent", of_reader[1] * 100 / of_reader[0]);
     channel_close();
     if (job->from == FROM_DEVICE)
         CU(MemFree, source);
@@ -65,12 +69,15 @@ static void writer_close(void)
 static void reader_open(int index)
 {
     (void)index;
+    taken = taken_ahead = 0;
     channel_read(1, job->ahead);
 }
 
 static void take_frame(void)
 {
     check(sluice_reader_acquire(reader, stream, CHANNEL_WAIT, &frame), "acquire");
+    taken++;
+    taken_ahead += (frame.flags & SLUICE_FRAME_AHEAD) != 0;
 }
 
 /* Work on the reader's stream, behind the frame: it answers. */
@@ -103,6 +110,8 @@ static void give(uint32_t round)
     (void)round;
     if (job->until == UNTIL_CPU)
         check(sluice_reader_release(reader, &frame, stream), "release");
+    stage->lanes[1].values[0] = taken;
+    stage->lanes[1].values[1] = taken_ahead;
 }
 
 void sluice_handoff(int index)

@@ -44,6 +44,7 @@ def print_table(figures, out):
     goals = [row for row in figures["rows"] if "met" in row]
     print(f"\n{sum(row['met'] for row in goals)} of {len(goals)} goals met, {len(figures['rows'])} rows", file=out)
     for each in figures.get("missing", []):
-        print(f"missing: {', '.join(str(value) for value in each.values())}", file=out)
+        words = [f"{key} {said(value)}" for key, value in each.items() if key not in ("why", "rows", *HIDDEN)]
+        print(f"missing: {', '.join([each['rows'], *words])}: {each['why']}", file=out)
     for each in figures.get("failed", []):
         print(f"FAILED {each['bench']}: {each['why']}", file=out)
