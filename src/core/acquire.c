@@ -135,6 +135,7 @@ static int make_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequ
         .address = (char *)memory->object.address + header.offset,
         .slot = slot,
         .on_stream = session->pages && stream.id != SLUICE_ON_CPU.id,
+        .taken_for = stream,
         .sequence = sequence,
     };
     uint64_t token = ++reader->next_token << 8 | (uint64_t)(entry - reader->held) | UINT64_C(1) << 63;

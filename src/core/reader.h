@@ -65,7 +65,8 @@ struct sl_held {
     struct sl_link_memory *memory;
     char *address; /* of the slot */
     uint32_t slot;
-    bool on_stream;              /* acquired for a stream's work */
+    bool on_stream;              /* acquired for a stream's work, */
+    struct sluice_stream taken_for; /* namely this one's */
     struct sluice_stream stream; /* of a release that is queued, or held back */
     uint64_t sequence;
     struct sl_span span; /* from acquire to release */

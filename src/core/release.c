@@ -79,8 +79,9 @@ static void try_again(struct sluice_reader *reader, struct sl_held *entry)
     sl_store(&entry->token, next == SL_HELD_ENDING ? end_now(entry) : next, release);
 }
 
-/* A kernel that crashed takes the queued release with it, and tells only whom it is asked. */
-static int check_queued(struct sluice_reader *reader, const struct sl_held *entry)
+/* Is the work still under way that uses the frame? A kernel that crashed takes a queued release with it, and
+ * the driver tells only whom it is asked. */
+static int check_work(struct sluice_reader *reader, const struct sl_held *entry, struct sluice_stream stream)
 {
     const struct sl_session *session = entry->session;
     const struct sl_link *link = session->link;
@@ -90,7 +91,7 @@ static int check_queued(struct sluice_reader *reader, const struct sl_held *entr
     if (now - reader->probed_ns < LATE || (int64_t)((uint64_t)now - taken) < LATE)
         return session->sync->alive(session->pages);
     reader->probed_ns = now;
-    return session->sync->probe(session->pages, entry->stream);
+    return session->sync->probe(session->pages, stream);
 }
 
 static void settle_entry(struct sluice_reader *reader, struct sl_held *entry)
@@ -102,8 +103,10 @@ static void settle_entry(struct sluice_reader *reader, struct sl_held *entry)
     } else if (token == SL_HELD_QUEUED) {
         if (sl_load(&entry->session->link->page.lease[entry->slot], acquire) == 0)
             sl_store(&entry->token, 0, release);
-        else if (check_queued(reader, entry) != 0)
+        else if (check_work(reader, entry, entry->stream) != 0)
             sl_store(&entry->token, end_now(entry), release);
+    } else if (token > SL_HELD_BACK && entry->on_stream) {
+        (void)check_work(reader, entry, entry->taken_for); /* what it says of a death is told by acquire */
     }
 }
 

@@ -47,6 +47,18 @@ sluice_writer *channel_writer(void)
     return writer;
 }
 
+sluice_writer *channel_writer_of(uint32_t slots)
+{
+    struct sluice_writer_params params = channel_writer_params();
+    struct sluice_format format = channel_format(CHANNEL_WORDS);
+    sluice_writer *writer;
+
+    params.format = &format;
+    params.slots = params.max_slots = slots;
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    return writer;
+}
+
 sluice_reader *channel_reader(uint32_t hold)
 {
     struct sluice_reader_params params = channel_reader_params(hold);

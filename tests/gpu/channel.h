@@ -15,6 +15,7 @@ struct sluice_format channel_format(int64_t words);
 struct sluice_writer_params channel_writer_params(void); /* without a format */
 struct sluice_reader_params channel_reader_params(uint32_t hold);
 sluice_writer *channel_writer(void);
+sluice_writer *channel_writer_of(uint32_t slots); /* that never grows */
 sluice_reader *channel_reader(uint32_t hold);
 
 /* begin; behind a kernel that takes `ns`, fill with `value`; commit behind that. */

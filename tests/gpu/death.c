@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Processes that die, are stopped, fork, become others or lose their connection while a GPU works for
+ * them: whose frames count as held, and until when (protocol 4.1).
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gpu/channel.h"
+#include "gpu/players.h"
+
+#define ENDLESS "60000"
+
+/* A writer of three slots and a reader who holds the frame before the newest: one slot is left. */
+struct pair {
+    struct sluice_device device;
+    struct sluice_stream stream;
+    sluice_writer *writer;
+    struct child reader;
+};
+
+static struct pair set_up(const char *options)
+{
+    struct pair pair;
+
+    gpu_begin();
+    gpu_use(0);
+    pair.device = gpu_open();
+    CHECK_OK(sluice_stream_create(pair.device, NULL, &pair.stream));
+    pair.writer = channel_writer_of(3);
+    channel_commit(pair.writer, pair.stream, 0, 1);
+    CHECK_OK(sluice_stream_synchronize(pair.stream));
+    pair.reader = player_reader(options);
+    PLAYER(&pair.reader, "take 5000", "took 1");
+    channel_commit(pair.writer, pair.stream, 0, 2);
+    CHECK_OK(sluice_stream_synchronize(pair.stream));
+    return pair;
+}
+
+static void tear_down(struct pair *pair)
+{
+    CHECK_OK(sluice_writer_close(&pair->writer));
+    CHECK_OK(sluice_device_close(&pair->device));
+    gpu_end();
+}
+
+/* How many slots can be begun now. */
+static int free_slots(sluice_writer *writer)
+{
+    struct sluice_frame frames[8];
+    int count = 0;
+
+    while (count < 8 && sluice_writer_begin(writer, 0, &frames[count]) == 0)
+        count++;
+    for (int i = 0; i < count; i++)
+        CHECK_OK(sluice_writer_cancel(writer, &frames[i], SLUICE_ON_CPU));
+    return count;
+}
+
+static void note(const char *what, int64_t ns)
+{
+    FILE *facts = gpu_facts();
+
+    if (facts)
+        fprintf(facts, "{\"fact\":\"death\",\"what\":\"%s\",\"ms\":%.1f}\n", what, (double)ns / 1e6);
+    if (facts)
+        fclose(facts);
+}
+
+static struct sluice_writer_stats stats_of(sluice_writer *writer)
+{
+    struct sluice_writer_stats stats = { .size = sizeof stats };
+
+    CHECK_OK(sluice_writer_stats(writer, &stats));
+    return stats;
+}
+
+/* ---- readers ---- */
+
+TEST_TIMEOUT(a_killed_reader_gives_its_slots_back, 60)
+{
+    struct pair pair = set_up("");
+
+    PLAYER(&pair.reader, "release " ENDLESS, "released");
+    test_nap(SLUICE_S / 10);
+    CHECK_EQ(free_slots(pair.writer), 1);
+    int64_t began = test_now();
+    child_kill(&pair.reader, SIGKILL); /* waits for the end of the process */
+    CHECK_SOON(free_slots(pair.writer) == 2, 5);
+    note("SIGKILL of a reader until its slots are free", test_now() - began);
+    CHECK_EQ(stats_of(pair.writer).readers_died, 1);
+    CHECK_EQ(stats_of(pair.writer).readers, 0);
+    tear_down(&pair);
+}
+
+/* The driver's descriptors live on in the child, and with them the dead process's work. Frames in host memory
+ * are nobody's any more. */
+TEST_TIMEOUT(a_forked_child_keeps_what_a_killed_readers_gpu_uses, 60)
+{
+    gpu_begin();
+    struct sluice_writer_params params = channel_writer_params();
+    struct sluice_format format = channel_format(64);
+    struct sluice_frame frame;
+    sluice_writer *near;
+    params.name = "near";
+    params.device = "host";
+    params.format = &format;
+    params.slots = params.max_slots = 3;
+    CHECK_OK(sluice_writer_open(&near, &params));
+    CHECK_OK(sluice_writer_begin(near, 0, &frame));
+    CHECK_OK(sluice_writer_commit(near, &frame, SLUICE_ON_CPU));
+    struct pair pair = set_up("host");
+    CHECK_OK(sluice_writer_begin(near, 0, &frame));
+    CHECK_OK(sluice_writer_commit(near, &frame, SLUICE_ON_CPU));
+    CHECK_EQ(free_slots(near), 1);
+
+    PLAYER(&pair.reader, "fork 1500", "forked");
+    int64_t began = test_now();
+    child_kill(&pair.reader, SIGKILL);
+    CHECK_SOON(free_slots(near) == 2, 1);
+    while (test_now() - began < SLUICE_S) {
+        CHECK_EQ(free_slots(pair.writer), 1);
+        test_nap(20 * SLUICE_MS);
+    }
+    CHECK_SOON(free_slots(pair.writer) == 2, 5);
+    CHECK_GE(test_now() - began, SLUICE_S * 3 / 2);
+    CHECK_OK(sluice_writer_close(&near));
+    tear_down(&pair);
+}
+
+/* A process that only lost its connection goes on: its GPU too. */
+TEST_TIMEOUT(a_reader_that_lost_its_connection_keeps_what_it_holds, 60)
+{
+    struct pair pair = set_up("order");
+
+    PLAYER(&pair.reader, "cut", "cut 1");
+    int64_t began = test_now();
+    CHECK_SOON(stats_of(pair.writer).readers == 2, 5); /* it has joined again, and its former self is there still */
+    while (test_now() - began < 3 * SLUICE_S / 2) {
+        CHECK_EQ(free_slots(pair.writer), 1);
+        test_nap(20 * SLUICE_MS);
+    }
+    PLAYER(&pair.reader, "release 100", "released");
+    CHECK_SOON(stats_of(pair.writer).readers == 1, 5);
+    channel_commit(pair.writer, pair.stream, 0, 3); /* would be kept unread for it, if it were not the newest */
+    PLAYER(&pair.reader, "take 5000", "hung up on it"); /* once */
+    PLAYER(&pair.reader, "take 5000", "took 2");
+    PLAYER(&pair.reader, "release 0", "released");
+    PLAYER(&pair.reader, "take 5000", "took 3");
+    PLAYER(&pair.reader, "release 0", "released");
+    CHECK_SOON(free_slots(pair.writer) == 2, 5);
+    role_stop(&pair.reader);
+    tear_down(&pair);
+}
+
+/* What it had not read is kept for nobody. */
+TEST_TIMEOUT(a_reader_that_lost_its_connection_holds_up_no_writer, 60)
+{
+    struct sluice_writer_params params = channel_writer_params();
+    struct sluice_format format = channel_format(CHANNEL_WORDS);
+    struct pair pair;
+
+    gpu_begin();
+    gpu_use(0);
+    pair.device = gpu_open();
+    CHECK_OK(sluice_stream_create(pair.device, NULL, &pair.stream));
+    params.format = &format;
+    params.slots = params.max_slots = 3;
+    params.policy = SLUICE_WAIT;
+    params.wait_ns = 5 * SLUICE_S;
+    CHECK_OK(sluice_writer_open(&pair.writer, &params));
+    channel_commit(pair.writer, pair.stream, 0, 1);
+    pair.reader = player_reader("order");
+    PLAYER(&pair.reader, "take 5000", "took 1");
+    channel_commit(pair.writer, pair.stream, 0, 2);
+    PLAYER(&pair.reader, "cut", "cut 1");
+    child_kill(&pair.reader, SIGSTOP);
+    for (uint32_t i = 3; i < 20; i++)
+        channel_commit(pair.writer, pair.stream, 0, i);
+    child_kill(&pair.reader, SIGKILL);
+    tear_down(&pair);
+}
+
+/* exec ends the work on the GPU, and the process lives. */
+TEST_TIMEOUT(a_reader_that_becomes_another_program_gives_its_slots_back, 60)
+{
+    struct pair pair = set_up("");
+
+    PLAYER(&pair.reader, "exec", "exec");
+    int64_t began = test_now();
+    CHECK_SOON(free_slots(pair.writer) == 2, 5);
+    CHECK_GE(test_now() - began, SLUICE_S / 2);
+    child_kill(&pair.reader, SIGKILL);
+    tear_down(&pair);
+}
+
+TEST_TIMEOUT(a_reader_that_leaves_in_a_hurry_gives_its_slots_back, 60)
+{
+    struct pair pair = set_up("");
+
+    PLAYER(&pair.reader, "release " ENDLESS, "released");
+    child_send(&pair.reader, "forget");
+    CHECK_SOON(free_slots(pair.writer) == 2, 10);
+    CHECK_EQ(child_wait(&pair.reader, 10), 0);
+    tear_down(&pair);
+}
+
+/* A close waits for what is queued, though not for ever; what the GPU still reads is not given away. */
+TEST_TIMEOUT(a_closed_reader_keeps_what_its_gpu_still_uses, 60)
+{
+    struct pair pair = set_up("");
+
+    PLAYER(&pair.reader, "release 4000", "released");
+    int64_t began = test_now();
+    PLAYER(&pair.reader, "close", "closed");
+    int64_t took = test_now() - began;
+    CHECK_GE(took, 3 * SLUICE_S / 2);
+    CHECK_LE(took, 3 * SLUICE_S + SLUICE_S / 2);
+    while (test_now() - began < 7 * SLUICE_S / 2) {
+        CHECK_EQ(free_slots(pair.writer), 1);
+        test_nap(20 * SLUICE_MS);
+    }
+    CHECK_SOON(free_slots(pair.writer) == 2, 5);
+    CHECK_SOON(stats_of(pair.writer).readers == 0, 5);
+    role_stop(&pair.reader);
+    tear_down(&pair);
+}
+
+/* ---- writers ---- */
+
+static uint64_t lost(sluice_reader *reader)
+{
+    struct sluice_reader_stats stats = { .size = sizeof stats };
+
+    CHECK_OK(sluice_reader_stats(reader, &stats));
+    return stats.lost;
+}
+
+struct audience {
+    struct sluice_device device;
+    struct sluice_stream stream;
+    sluice_reader *reader;
+    struct child writer;
+};
+
+/* The writer has committed frames 1 and 2, which are ready. */
+static struct audience gather(uint32_t mode)
+{
+    struct sluice_reader_params params = channel_reader_params(2);
+    struct audience all;
+
+    gpu_begin();
+    gpu_use(0);
+    all.device = gpu_open();
+    CHECK_OK(sluice_stream_create(all.device, NULL, &all.stream));
+    all.writer = player_writer("");
+    PLAYER(&all.writer, "commit 0", "committed 1");
+    params.mode = mode;
+    CHECK_OK(sluice_reader_open(&all.reader, &params));
+    PLAYER(&all.writer, "commit 0", "committed 2");
+    PLAYER(&all.writer, "finish", "finished");
+    return all;
+}
+
+static void disperse(struct audience *all)
+{
+    CHECK_OK(sluice_reader_close(&all->reader));
+    CHECK_OK(sluice_device_close(&all->device));
+    gpu_end();
+}
+
+static struct sluice_frame take(struct audience *all, uint64_t sequence)
+{
+    struct sluice_frame frame;
+
+    CHECK_OK(sluice_reader_acquire(all->reader, all->stream, 5 * SLUICE_S, &frame));
+    CHECK_EQ(frame.sequence, sequence);
+    channel_check(&frame, all->stream, (uint32_t)sequence);
+    return frame;
+}
+
+TEST_TIMEOUT(a_killed_writers_ready_frames_stay_and_those_in_flight_are_lost, 60)
+{
+    struct audience all = gather(SLUICE_IN_ORDER);
+    struct sluice_frame first = take(&all, 1), second, frame;
+
+    PLAYER(&all.writer, "commit " ENDLESS, "committed 3");
+    int64_t began = test_now();
+    child_kill(&all.writer, SIGKILL);
+    second = take(&all, 2); /* mapped before, taken after */
+    channel_check(&first, all.stream, 1);
+    CHECK_OK(sluice_reader_release(all.reader, &first, all.stream));
+    int r;
+    CHECK_SOON((r = sluice_reader_acquire(all.reader, all.stream, 0, &frame)) == SLUICE_NO_WRITER && lost(all.reader), 5);
+    note("SIGKILL of a writer until a reader counts its frames as lost", test_now() - began);
+    CHECK_EQ(lost(all.reader), 1);
+    channel_check(&second, all.stream, 2);
+
+    /* Frames of the dead session are held while the next one is read. */
+    all.writer = player_writer("");
+    PLAYER(&all.writer, "commit 0", "committed 1");
+    frame = take(&all, 1);
+    CHECK(frame.flags & SLUICE_FRAME_NEW_SESSION);
+    channel_check(&second, all.stream, 2);
+    CHECK_OK(sluice_reader_release(all.reader, &second, all.stream));
+    CHECK_OK(sluice_reader_release(all.reader, &frame, all.stream));
+    CHECK_EQ(lost(all.reader), 1);
+    role_stop(&all.writer);
+    disperse(&all);
+}
+
+/* Nothing was mapped before: the memory outlives its maker by the descriptor alone. */
+TEST_TIMEOUT(a_dead_writers_frame_is_taken_by_whoever_was_connected, 60)
+{
+    struct audience all = gather(SLUICE_NEWEST);
+
+    child_kill(&all.writer, SIGKILL);
+    test_nap(SLUICE_S / 2);
+    struct sluice_frame frame = take(&all, 2);
+    CHECK_OK(sluice_reader_release(all.reader, &frame, all.stream));
+    disperse(&all);
+}
+
+TEST_TIMEOUT(a_killed_writer_is_replaced_though_its_forked_child_lives, 60)
+{
+    struct audience all = gather(SLUICE_NEWEST);
+    struct sluice_frame frame = take(&all, 2);
+
+    CHECK_OK(sluice_reader_release(all.reader, &frame, all.stream));
+    PLAYER(&all.writer, "fork 4000", "forked");
+    child_kill(&all.writer, SIGKILL);
+    int64_t began = test_now();
+    all.writer = player_writer("");
+    PLAYER(&all.writer, "commit 0", "committed 1");
+    frame = take(&all, 1);
+    CHECK(frame.flags & SLUICE_FRAME_NEW_SESSION);
+    CHECK_LE(test_now() - began, (int64_t)(4e9 * test_slowness()));
+    CHECK_OK(sluice_reader_release(all.reader, &frame, all.stream));
+    role_stop(&all.writer);
+    disperse(&all);
+}
+
+TEST_TIMEOUT(a_stopped_writers_gpu_finishes_its_frames, 60)
+{
+    struct audience all = gather(SLUICE_IN_ORDER);
+    struct sluice_frame frame = take(&all, 1);
+
+    CHECK_OK(sluice_reader_release(all.reader, &frame, all.stream));
+    frame = take(&all, 2);
+    CHECK_OK(sluice_reader_release(all.reader, &frame, all.stream));
+    PLAYER(&all.writer, "commit 200", "committed 3");
+    if (!gpu_is_fake()) /* whose work its process does */
+        child_kill(&all.writer, SIGSTOP);
+    frame = take(&all, 3);
+    CHECK_OK(sluice_reader_release(all.reader, &frame, all.stream));
+    child_kill(&all.writer, SIGSTOP);
+    int64_t began = test_now();
+    CHECK_RESULT(sluice_reader_acquire(all.reader, all.stream, SLUICE_S / 2, &frame), SLUICE_TIMEOUT);
+    CHECK_LE(test_now() - began, SLUICE_S);
+    child_kill(&all.writer, SIGCONT);
+    PLAYER(&all.writer, "commit 0", "committed 4");
+    frame = take(&all, 4);
+    CHECK_OK(sluice_reader_release(all.reader, &frame, all.stream));
+    CHECK_EQ(lost(all.reader), 0);
+    role_stop(&all.writer);
+    disperse(&all);
+}
+
+/* It is given back a little later than the name (protocol 4.4). */
+ROLE(takes_most_of_the_memory)
+{
+    struct sluice_writer_params params = channel_writer_params();
+    size_t unused, total;
+    sluice_writer *writer;
+
+    gpu_begin();
+    gpu_use(0);
+    CU(MemGetInfo, &unused, &total);
+    struct sluice_format format = channel_format((int64_t)(unused / 10 * 7 / 3 / 4));
+    params.format = &format;
+    params.slots = params.max_slots = 3;
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    role_say("open");
+    role_line();
+    return 0;
+}
+
+TEST_TIMEOUT(a_writer_of_most_of_the_memory_is_replaced_at_once, 100)
+{
+    struct child child;
+
+    gpu_begin();
+    test_dir();
+    for (int i = 0; i < 3; i++) {
+        child = role_start("takes_most_of_the_memory", NULL);
+        child_expect(&child, "open", 30);
+        child_kill(&child, SIGKILL);
+    }
+}
