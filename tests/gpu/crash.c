@@ -77,6 +77,22 @@ TEST_TIMEOUT(a_writer_whose_kernel_crashed_is_told_by_begin, 60)
     crash_and_be_told("begin 0");
 }
 
+/* It waits for a slot in vain, and not until the end of its time-out without an answer. */
+TEST_TIMEOUT(a_writer_that_waits_for_a_slot_is_told_of_a_crash, 60)
+{
+    gpu_begin();
+    struct child writer = player_writer("few");
+    struct child reader = player_reader("");
+    PLAYER(&writer, "commit 0", "committed 1");
+    PLAYER(&reader, "take 5000", "took 1");
+    if (strstr(player_ask(&writer, "crash"), "committed"))
+        player_ask(&writer, "commit -1");
+    PLAYER(&writer, "begin 100", "may only read");
+    PLAYER(&writer, "begin 0", "E_DRIVER");
+    role_stop(&reader);
+    role_stop(&writer);
+}
+
 TEST_TIMEOUT(a_writer_whose_kernel_never_ends_is_told_and_can_close, 60)
 {
     struct sluice_frame frame;

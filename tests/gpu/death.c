@@ -124,7 +124,7 @@ TEST_TIMEOUT(a_forked_child_keeps_what_a_killed_readers_gpu_uses, 60)
         test_nap(20 * SLUICE_MS);
     }
     CHECK_SOON(free_slots(pair.writer) == 2, 5);
-    CHECK_GE(test_now() - began, SLUICE_S * 3 / 2);
+    CHECK_GE(test_now() - began, SLUICE_S * 17 / 10); /* the child's end, and the driver's after it */
     CHECK_OK(sluice_writer_close(&near));
     tear_down(&pair);
 }
