@@ -16,6 +16,7 @@ struct sl_flight {
     struct sl_sync_pages *idle_pages;
     uint64_t idle_bytes;
     struct sluice_stream last;   /* whose work was waited for last */
+    bool stuck;                  /* something on the device did not end that was waited for: no call may wait for all */
 };
 
 /* Makes the words at `address` known to the device. */

@@ -46,6 +46,7 @@ static int make_memory(struct sluice_writer *writer, const struct sluice_format 
     r = writer->mem->create(&memory->object, name, size, writer->params.writable != 0);
     SL_STAGE_END(MAKE_SLOTS);
     if (r != 0) {
+        writer->flight.stuck = writer->flight.stuck || r == SLUICE_TIMEOUT;
         free(memory);
         return r;
     }
