@@ -4,8 +4,6 @@
 #include "os/os.h"
 #include "util/result.h"
 
-#define SHUT_PATIENCE (2 * SLUICE_S) /* captures take milliseconds */
-#define SHUT_LOOK (SLUICE_MS / 20)
 #define FIRST_LOOK (SLUICE_MS / 20)
 #define LAST_LOOK SLUICE_MS
 
@@ -56,15 +54,8 @@ void sl_flight_end(struct sl_flight *flight)
 int sl_flight_signal(struct sl_flight *flight, struct sluice_stream stream, const struct sl_signal *signals,
                      uint32_t count)
 {
-    int r = flight->sync->signal(flight->pages, stream, signals, count);
-    int64_t deadline = r == SLUICE_AGAIN ? sl_os_deadline(SHUT_PATIENCE) : 0;
-
-    while (r == SLUICE_AGAIN && sl_os_now() < deadline) {
-        sl_os_sleep(SHUT_LOOK);
-        r = flight->sync->signal(flight->pages, stream, signals, count);
-    }
     flight->last = stream;
-    return r == SLUICE_AGAIN ? SLUICE_E_CAPTURING : r;
+    return flight->sync->signal(flight->pages, stream, signals, count);
 }
 
 int sl_flight_give_up(struct sl_flight *flight, struct sl_ring *ring, uint32_t slot, struct sluice_stream stream)

@@ -25,8 +25,7 @@ int sl_flight_begin(struct sl_flight *flight, const char *device, void *address,
 /* Before the words are unmapped; with no lock held, and only once nothing is in flight. */
 void sl_flight_end(struct sl_flight *flight);
 
-/* Raises words behind the work queued on `stream`. Waits while a capture keeps it shut, though not for
- * ever: then SLUICE_E_CAPTURING. */
+/* Raises words behind the work queued on `stream`; SLUICE_E_CAPTURING if it captures a graph. */
 int sl_flight_signal(struct sl_flight *flight, struct sluice_stream stream, const struct sl_signal *signals,
                      uint32_t count);
 

@@ -56,7 +56,7 @@ static uint64_t end_behind(struct sluice_reader *reader, struct sl_held *entry, 
     *result = session->sync->signal(session->pages, stream, &none, 1);
     if (*result == 0)
         return SL_HELD_QUEUED;
-    if (*result == SLUICE_E_CAPTURING || *result == SLUICE_AGAIN) {
+    if (*result == SLUICE_E_CAPTURING) {
         *result = 0;
         return SL_HELD_BACK;
     }

@@ -179,10 +179,23 @@ int sl_cuda_context_open(const char *name, struct sl_cuda_context **out)
     return 0;
 }
 
+/* What is queued on it still runs. */
+static void end_beside(struct sl_cuda_context *context)
+{
+    struct sl_cuda_scope scope;
+
+    if (!context->beside || sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) != 0)
+        return; /* it went with the context */
+    sl_cuda.StreamDestroy(context->beside);
+    sl_cuda_leave(&scope);
+}
+
 void sl_cuda_context_close(struct sl_cuda_context *context)
 {
-    if (context)
-        let_go(context);
+    if (!context)
+        return;
+    end_beside(context);
+    let_go(context);
     free(context);
 }
 

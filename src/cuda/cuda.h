@@ -9,7 +9,7 @@
  * - what may break a capture of another thread (create, destroy, query, synchronize, allocate, map,
  *   register) is made in the relaxed mode; record, wait and write are not of that kind;
  * - before a call on a stream, sl_cuda_capture has been asked about it, for anybody may capture on
- *   it. Only its context and its priority may be asked at any time; its flags may not: that breaks
+ *   it; of the default stream that does not suffice, see sl_cuda_beside. Only its context and its priority may be asked at any time; its flags may not: that breaks
  *   the capture (measured, driver 580).
  */
 #ifndef SL_CUDA_CUDA_H
@@ -40,6 +40,7 @@ struct sl_cuda_context {
     char name[64];       /* as it was opened, for sentences */
     bool same_addresses; /* it sees registered host memory where the CPU does */
     _Atomic int lost;    /* what the driver said when the context had died; 0: it lives */
+    _Atomic(struct sl_cu_stream *) beside; /* see sl_cuda_beside; NULL: not asked for yet */
 };
 
 /* Opens by "cuda:0" or "cuda:UUID". Loads the driver if need be. */
@@ -101,6 +102,11 @@ enum sl_cuda_capture {
 };
 int sl_cuda_capture(struct sl_cuda_context *context, struct sl_cu_stream *stream,
                     enum sl_cuda_capture *state, uint64_t *id);
+
+/* A stream of ours on which work comes behind all that the default stream was given so far, as on every
+ * blocking stream. For words: a call on the default stream itself breaks each capture of a blocking stream,
+ * and one may begin at any moment, also between asking and calling. */
+int sl_cuda_beside(struct sl_cuda_context *context, struct sl_cu_stream **stream);
 
 /* Makes pages of host memory known to the GPU, which may write them only if `writable`. Whole
  * pages; unregister before unmapping them. Unregistering waits for streams that are held up

@@ -73,23 +73,31 @@ static int queue(struct sl_cuda_context *context, struct sl_cu_stream *stream,
     return sl_cu(context, StreamBatchMemOp, stream, count, operations, 0);
 }
 
-/* Enters the context if nobody's capture stands in the way of a call on this stream. */
-static int enter_outside_graphs(struct sl_cuda_context *context, struct sl_cu_stream *stream,
-                                struct sl_cuda_scope *scope)
+/* Where calls come behind the work on `stream` and disturb nobody's capture. */
+static int find_place(struct sl_cuda_context *context, const struct sl_stream *stream, struct sl_cu_stream **place)
 {
     enum sl_cuda_capture state;
-    int r = sl_cuda_enter(context, SL_CUDA_PLAIN, scope);
-    if (r != 0)
-        return r;
-    r = sl_cuda_capture(context, stream, &state, NULL);
-    if (r == 0 && state == SL_CUDA_CAPTURE_SHUT)
-        r = sl_fail(SLUICE_AGAIN, "%s: %s", context->name,
-                    sl_cuda_code_mend(SL_CU_CAPTURE_IMPLICIT));
-    else if (r == 0 && state != SL_CUDA_CAPTURE_NONE)
+
+    *place = (struct sl_cu_stream *)stream->native;
+    if (*place == NULL || *place == SL_CU_LEGACY)
+        return sl_cuda_beside(context, place);
+    int r = sl_cuda_capture(context, *place, &state, NULL);
+    if (r == 0 && state != SL_CUDA_CAPTURE_NONE)
         r = sl_fail(SLUICE_E_CAPTURING,
                     "%s: the stream is capturing a graph, each replay of which would signal again; "
                     "use another stream, or call this after the capture",
                     context->name);
+    return r;
+}
+
+/* Enters the context for a call behind the work on `stream`, unless a graph would take it in. */
+static int enter_outside_graphs(struct sl_cuda_context *context, const struct sl_stream *stream,
+                                struct sl_cu_stream **place, struct sl_cuda_scope *scope)
+{
+    int r = sl_cuda_enter(context, SL_CUDA_PLAIN, scope);
+    if (r != 0)
+        return r;
+    r = find_place(context, stream, place);
     if (r != 0)
         sl_cuda_leave(scope);
     return r;
@@ -126,15 +134,13 @@ static int hold(const struct sl_sync_pages *pages, struct sluice_stream handle,
  * is noted. */
 static void look_at(struct sl_cuda_context *context, const struct sl_stream *stream)
 {
-    enum sl_cuda_capture state;
+    struct sl_cu_stream *place;
     struct sl_cuda_scope scope;
     int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
     if (r != 0)
         return;
-    if (stream) {
-        struct sl_cu_stream *native = (struct sl_cu_stream *)stream->native;
-        r = sl_cuda_capture(context, native, &state, NULL);
-        int code = r == 0 && state == SL_CUDA_CAPTURE_NONE ? sl_cuda.StreamQuery(native) : SL_CU_OK;
+    if (stream && find_place(context, stream, &place) == 0) {
+        int code = sl_cuda.StreamQuery(place);
         if (code != SL_CU_NOT_READY)
             (void)sl_cuda_said(context, code, "cuStreamQuery");
     }
@@ -178,12 +184,12 @@ static int cuda_signal(const struct sl_sync_pages *pages, struct sluice_stream h
     int r = hold(pages, handle, &stream);
     if (r != 0)
         return r;
-    struct sl_cu_stream *native = (struct sl_cu_stream *)stream->native;
+    struct sl_cu_stream *place;
     struct sl_cuda_scope scope;
-    r = enter_outside_graphs(pages->context, native, &scope);
+    r = enter_outside_graphs(pages->context, stream, &place, &scope);
     if (r == 0) {
         if (count > 0)
-            r = queue(pages->context, native, signals, count);
+            r = queue(pages->context, place, signals, count);
         sl_cuda_leave(&scope);
     }
     sl_object_drop(&stream->object);
@@ -216,13 +222,13 @@ static int cuda_await(const struct sl_sync_pages *pages, struct sluice_stream ha
     int r = hold(pages, handle, &stream);
     if (r != 0)
         return r;
-    struct sl_cu_stream *native = (struct sl_cu_stream *)stream->native;
+    struct sl_cu_stream *place;
     struct sl_cuda_scope scope;
-    r = enter_outside_graphs(pages->context, native, &scope);
+    r = enter_outside_graphs(pages->context, stream, &place, &scope);
     if (r == 0) {
         r = sl_cuda_address(pages->context, word, &address);
         if (r == 0)
-            r = sl_cu(pages->context, StreamWaitValue64, native, address, value, SL_CU_WAIT_GEQ);
+            r = sl_cu(pages->context, StreamWaitValue64, place, address, value, SL_CU_WAIT_GEQ);
         sl_cuda_leave(&scope);
     }
     sl_object_drop(&stream->object);

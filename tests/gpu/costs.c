@@ -14,7 +14,7 @@ extern const struct sl_sync_ops sl_sync_cuda;
 #define ROUNDS 4000
 
 static struct {
-    struct sluice_stream stream;
+    struct sluice_stream stream, standard;
     struct sluice_event event;
     struct sl_cu_stream *native;
     struct sl_cu_context *context;
@@ -63,6 +63,17 @@ static void cost_signal(void)
 {
     struct sl_signal signal = { costs.word, 2 };
     CHECK_OK(sl_sync_cuda.signal(costs.pages, costs.stream, &signal, 1));
+}
+
+static void cost_write_default(void)
+{
+    CU(StreamWriteValue64, NULL, (uintptr_t)costs.word, 1, 0);
+}
+
+static void cost_signal_default(void)
+{
+    struct sl_signal signal = { costs.word, 2 };
+    CHECK_OK(sl_sync_cuda.signal(costs.pages, costs.standard, &signal, 1));
 }
 
 static void cost_signal_four(void)
@@ -124,6 +135,7 @@ TEST_TIMEOUT(what_the_calls_cost, 60)
     CHECK_OK(sl_sync_cuda.attach("cuda:0", (void *)costs.word, 4096, true, &costs.pages));
     device = gpu_open();
     CHECK_OK(sluice_stream_create(device, NULL, &costs.stream));
+    CHECK_OK(sluice_stream_default(device, &costs.standard));
     CHECK_OK(sluice_event_create(device, 0, &costs.event));
     costs.native = gpu_native(costs.stream);
     measure("cuCtxGetCurrent", cost_current, file);
@@ -134,6 +146,8 @@ TEST_TIMEOUT(what_the_calls_cost, 60)
     measure("cuStreamWriteValue64", cost_write, file);
     measure("signal, context current", cost_signal, file);
     measure("signal of 4 words, context current", cost_signal_four, file);
+    measure("cuStreamWriteValue64, default stream", cost_write_default, file);
+    measure("signal, default stream", cost_signal_default, file);
     measure("event record, context current", cost_record, file);
     measure("event query, context current", cost_event_query, file);
     measure("stream query, context current", cost_stream_query, file);

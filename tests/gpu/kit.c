@@ -242,6 +242,12 @@ uint64_t gpu_memory(size_t bytes)
     return address;
 }
 
+void gpu_compare(struct sl_cu_stream *stream, uint64_t words, uint64_t count, uint32_t value,
+                 uint64_t bad)
+{
+    launch("check", stream, count, (void *[]){ &words, &count, &value, &bad });
+}
+
 uint64_t gpu_differ(struct sl_cu_stream *stream, uint64_t words, uint64_t count, uint32_t value)
 {
     uint32_t found = 77;
@@ -249,7 +255,7 @@ uint64_t gpu_differ(struct sl_cu_stream *stream, uint64_t words, uint64_t count,
 
     CU(MemAlloc, &bad, 4);
     CU(MemsetD8Async, bad, 0, 4, stream);
-    launch("check", stream, count, (void *[]){ &words, &count, &value, &bad });
+    gpu_compare(stream, words, count, value, bad);
     CU(MemcpyDtoHAsync, &found, bad, 4, stream);
     CU(StreamSynchronize, stream);
     CU(MemFree, bad);

@@ -57,6 +57,10 @@ void gpu_fill(struct sl_cu_stream *stream, uint64_t words, uint64_t count, uint3
 void gpu_store(struct sl_cu_stream *stream, uint64_t word, uint64_t value);
 uint64_t gpu_memory(size_t bytes); /* until gpu_end */
 
+/* Behind the stream's work adds to the word at `bad` how many words are not `value`. */
+void gpu_compare(struct sl_cu_stream *stream, uint64_t words, uint64_t count, uint32_t value,
+                 uint64_t bad);
+
 /* Copies behind the stream's work and counts the words that are not `value`; waits. */
 uint64_t gpu_differ(struct sl_cu_stream *stream, uint64_t words, uint64_t count, uint32_t value);
 

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The whole life of a channel beside another thread that captures graphs again and again: no capture is
+ * ever broken, no node of ours gets into one, and the frames are right. What the tests see without the
+ * library's care is tests/gpu/blind.c's matter.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/frames.h"
+
+#define WORDS 4096
+#define FRAMES 1000
+#define CAPTURE_TIME (100 * 1000)
+
+/* The streams that frames are ordered on. */
+enum where { OWN, WRAPPED, PER_THREAD, LEGACY, WHERES };
+
+/* ---- the thread that captures ---- */
+
+struct captures {
+    int mode;
+    unsigned flags; /* of its stream */
+    uint64_t memory;
+    /* Who captures on a blocking stream shuts the default one to the program itself: that must take care of
+     * its own launches there. The library is not told. */
+    pthread_mutex_t door;
+    pthread_t thread;
+    atomic_bool stop;
+    atomic_long whole, broken, strays; /* captures; nodes that are not the thread's own */
+};
+
+/* Ends the capture. NULL: it was broken. */
+static struct sl_cu_graph *end_capture(struct captures *captures, struct sl_cu_stream *stream)
+{
+    struct sl_cu_graph *graph = NULL;
+    size_t nodes = 0;
+
+    if (cu.StreamEndCapture(stream, &graph) != 0 || !graph) {
+        atomic_fetch_add(&captures->broken, 1);
+        return NULL;
+    }
+    CU(GraphGetNodes, graph, NULL, &nodes);
+    atomic_fetch_add(&captures->whole, 1);
+    atomic_fetch_add(&captures->strays, (long)nodes - 2);
+    return graph;
+}
+
+static void replay(struct sl_cu_graph *graph, struct sl_cu_stream *stream)
+{
+    struct sl_cu_exec *exec;
+
+    CU(GraphInstantiateWithFlags, &exec, graph, 0);
+    CU(GraphLaunch, exec, stream);
+    CU(StreamSynchronize, stream);
+    CU(GraphExecDestroy, exec);
+    CU(GraphDestroy, graph);
+}
+
+static void *capture(void *shared)
+{
+    struct captures *captures = shared;
+
+    gpu_use(0);
+    struct sl_cu_stream *stream = gpu_stream(captures->flags);
+    for (uint32_t round = 0; !atomic_load(&captures->stop); round++) {
+        pthread_mutex_lock(&captures->door);
+        CU(StreamBeginCapture, stream, captures->mode);
+        /* A capture that somebody breaks says so at once. */
+        (void)cu.MemsetD8Async(captures->memory, 1, WORDS, stream);
+        test_nap(round % 4 * CAPTURE_TIME / 2);
+        (void)cu.MemsetD8Async(captures->memory, (unsigned char)round, WORDS, stream);
+        struct sl_cu_graph *graph = end_capture(captures, stream);
+        pthread_mutex_unlock(&captures->door);
+        if (graph)
+            replay(graph, stream);
+    }
+    CU(StreamDestroy, stream);
+    cu.CtxSetCurrent(NULL);
+    return NULL;
+}
+
+static void begin(struct captures *captures, int mode, unsigned flags)
+{
+    *captures = (struct captures){ .mode = mode, .flags = flags, .memory = gpu_memory(WORDS) };
+    CHECK(pthread_mutex_init(&captures->door, NULL) == 0);
+    CHECK(pthread_create(&captures->thread, NULL, capture, captures) == 0);
+    CHECK_SOON(atomic_load(&captures->whole) + atomic_load(&captures->broken) > 0, 10);
+}
+
+static void end(struct captures *captures)
+{
+    atomic_store(&captures->stop, true);
+    CHECK(pthread_join(captures->thread, NULL) == 0);
+    pthread_mutex_destroy(&captures->door);
+}
+
+/* ---- the channel ---- */
+
+struct life {
+    struct sluice_device device;
+    struct sluice_stream stream;
+    struct sl_cu_stream *native, *theirs;
+    sluice_writer *writer;
+    sluice_reader *reader;
+    pthread_mutex_t *door; /* for launches on the default stream; NULL: on another */
+    uint64_t words, bad;
+};
+
+static void lock(const struct life *life)
+{
+    if (life->door)
+        pthread_mutex_lock(life->door);
+}
+
+static void unlock(const struct life *life)
+{
+    if (life->door)
+        pthread_mutex_unlock(life->door);
+}
+
+static void write_frame(struct life *life, uint32_t sequence)
+{
+    struct sluice_frame frame;
+
+    CHECK_OK(sluice_writer_begin(life->writer, 5 * SLUICE_S, &frame));
+    lock(life);
+    gpu_fill(life->native, words_of(&frame), life->words, sequence);
+    unlock(life);
+    CHECK_OK(sluice_writer_commit(life->writer, &frame, life->stream));
+    CHECK_EQ(frame.sequence, sequence);
+}
+
+static void read_frame(struct life *life, uint32_t sequence)
+{
+    struct sluice_frame frame;
+
+    CHECK_OK(sluice_reader_acquire(life->reader, life->stream, 5 * SLUICE_S, &frame));
+    CHECK_EQ(frame.sequence, sequence);
+    lock(life);
+    gpu_compare(life->native, words_of(&frame), life->words, sequence, life->bad);
+    unlock(life);
+    CHECK_OK(sluice_reader_release(life->reader, &frame, life->stream));
+}
+
+static void open_stream(struct life *life, enum where where)
+{
+    life->device = gpu_open();
+    switch (where) {
+    case OWN: CHECK_OK(sluice_stream_create(life->device, NULL, &life->stream)); break;
+    case WRAPPED:
+        CHECK_OK(sluice_stream_wrap(life->device, (uintptr_t)life->theirs, NULL, NULL, &life->stream));
+        break;
+    case PER_THREAD:
+        CHECK_OK(sluice_stream_wrap(life->device, (uintptr_t)SL_CU_PER_THREAD, NULL, NULL, &life->stream));
+        break;
+    default: CHECK_OK(sluice_stream_default(life->device, &life->stream)); break;
+    }
+    life->native = gpu_native(life->stream);
+}
+
+/* From open to close, with a change of format in the middle, all of it beside captures. */
+static void live(struct life *life, enum where where, long frames)
+{
+    struct sluice_format format = words_format(2 * WORDS);
+
+    open_stream(life, where);
+    life->words = WORDS;
+    life->writer = words_writer("cam", WORDS, 4);
+    life->reader = words_reader("cam", 2);
+    for (uint32_t sequence = 1; sequence <= frames; sequence++) {
+        if (sequence == frames / 2) {
+            CHECK_OK(sluice_writer_reformat(life->writer, &format));
+            life->words *= 2;
+        }
+        write_frame(life, sequence);
+        read_frame(life, sequence);
+    }
+    CHECK_OK(sluice_reader_close(&life->reader));
+    CHECK_OK(sluice_writer_close(&life->writer));
+    if (where != LEGACY) /* that one is shut now and then, and nothing of ours is on it */
+        CHECK_OK(sluice_stream_destroy(&life->stream));
+}
+
+static struct life prepare(void)
+{
+    struct life life = { 0 };
+
+    gpu_begin();
+    gpu_use(0);
+    life.theirs = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
+    words_warm_up(life.theirs);
+    life.bad = gpu_memory(4);
+    CU(MemsetD8Async, life.bad, 0, 4, life.theirs);
+    CU(StreamSynchronize, life.theirs);
+    return life;
+}
+
+static void finish(struct life *life)
+{
+    CU(StreamDestroy, life->theirs);
+    gpu_end();
+}
+
+static void matrix(enum where where)
+{
+    for (int blocking = 0; blocking < 2; blocking++) {
+        for (int mode = CAPTURE_GLOBAL; mode <= CAPTURE_RELAXED; mode++) {
+            struct life life = prepare();
+            struct captures captures;
+            begin(&captures, mode, blocking ? 0 : SL_CU_STREAM_NON_BLOCKING);
+            if (where == LEGACY)
+                life.door = &captures.door;
+            live(&life, where, test_scale(FRAMES));
+            end(&captures);
+            if (captures.broken || captures.strays)
+                FAIL("mode %d, blocking %d: of %ld captures %ld were broken, %ld strange nodes", mode,
+                     blocking, captures.whole + captures.broken, captures.broken, captures.strays);
+            CHECK_GE(captures.whole, 5);
+            CHECK_EQ(words_read(life.theirs, life.bad), 0);
+            CHECK_OK(sluice_device_close(&life.device));
+            finish(&life);
+        }
+    }
+}
+
+TEST_TIMEOUT(a_channel_on_a_stream_of_ours_beside_captures, 120)
+{
+    matrix(OWN);
+}
+
+TEST_TIMEOUT(a_channel_on_a_wrapped_stream_beside_captures, 120)
+{
+    matrix(WRAPPED);
+}
+
+TEST_TIMEOUT(a_channel_on_the_per_thread_stream_beside_captures, 120)
+{
+    matrix(PER_THREAD);
+}
+
+TEST_TIMEOUT(a_channel_on_the_default_stream_beside_captures, 120)
+{
+    matrix(LEGACY);
+}
