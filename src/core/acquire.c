@@ -348,7 +348,7 @@ static int take_ahead(struct sluice_reader *reader, struct sluice_stream stream,
         if (r == 0)
             return slot;
         sl_park_cancel(reader, (uint32_t)slot, *sequence);
-        *result = r == SLUICE_AGAIN ? 0 : r; /* a capture that shuts the stream ends: meanwhile the CPU waits */
+        *result = r;
     }
     sl_lease_end(&session->lease, (uint32_t)slot);
     return SL_LEASE_NONE;

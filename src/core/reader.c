@@ -54,10 +54,42 @@ static int complete_params(struct sluice_reader_params *params)
     return 0;
 }
 
+/* On a thread of its own, without a lock. */
+static void outlast_captures(void *argument)
+{
+    struct sluice_reader *reader = argument;
+
+    do {
+        sl_os_sleep(SLUICE_MS);
+        sl_release_settle(reader);
+    } while (sl_release_held_back(reader));
+    sl_object_drop(&reader->object);
+}
+
+/* Releases are held back while a stream captures, and it may be this very thread that will end that: it must
+ * not wait here. True if the end of the reader is put off. */
+static bool put_off(struct sluice_reader *reader)
+{
+    sl_release_settle(reader);
+    if (!sl_release_held_back(reader))
+        return false;
+    sl_object_put_off(&reader->object);
+    if (sl_os_start_thread(outlast_captures, reader) == 0)
+        return true;
+    sl_log(SLUICE_LOG_WARN,
+           "channel '%s': closed while a capture holds a release back, and nobody can outlast that: its frame stays held "
+           "until the process ends: %s",
+           reader->name, sluice_last_error());
+    return true;
+}
+
 /* The last one out of the object ends the reader. */
 static void finish(struct sl_object *object)
 {
     struct sluice_reader *reader = (struct sluice_reader *)object;
+
+    if (put_off(reader))
+        return;
     /* While a release is queued, its slot is ours and its page in use (protocol 1.2). */
     bool done = sl_release_drain(reader);
 

@@ -162,7 +162,10 @@ void sl_release_settle(struct sluice_reader *reader);
 /* Is any release queued or held back? */
 bool sl_release_queued(const struct sluice_reader *reader);
 
-/* Waits until none is, though not for ever. */
+/* Is any held back? */
+bool sl_release_held_back(const struct sluice_reader *reader);
+
+/* Waits until none is queued or held back, though not for ever. */
 bool sl_release_drain(struct sluice_reader *reader);
 
 /* ---- gate.c ---- */

@@ -116,14 +116,22 @@ void sl_release_settle(struct sluice_reader *reader)
         settle_entry(reader, &reader->held[i]);
 }
 
+static bool any(const struct sluice_reader *reader, uint64_t token)
+{
+    for (uint32_t i = 0; i < reader->params.hold; i++)
+        if (sl_load(&reader->held[i].token, acquire) == token)
+            return true;
+    return false;
+}
+
 bool sl_release_queued(const struct sluice_reader *reader)
 {
-    for (uint32_t i = 0; i < reader->params.hold; i++) {
-        uint64_t token = sl_load(&reader->held[i].token, acquire);
-        if (token == SL_HELD_QUEUED || token == SL_HELD_BACK)
-            return true;
-    }
-    return false;
+    return any(reader, SL_HELD_QUEUED) || any(reader, SL_HELD_BACK);
+}
+
+bool sl_release_held_back(const struct sluice_reader *reader)
+{
+    return any(reader, SL_HELD_BACK);
 }
 
 bool sl_release_drain(struct sluice_reader *reader)

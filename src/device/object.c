@@ -169,6 +169,12 @@ int sl_object_hold(uint64_t id, enum sl_handle_kind kind, struct sl_object **obj
     return *object ? 0 : not_found(id, kind, why);
 }
 
+void sl_object_put_off(struct sl_object *object)
+{
+    atomic_store_explicit(&object->id, 0, memory_order_relaxed); /* latecomers hold nothing without a name */
+    atomic_store_explicit(&object->uses, 2, memory_order_release); /* and one of the drop that we are in */
+}
+
 void sl_object_drop(struct sl_object *object)
 {
     if (atomic_fetch_sub_explicit(&object->uses, 1, memory_order_acq_rel) != 1)
@@ -177,6 +183,10 @@ void sl_object_drop(struct sl_object *object)
     struct sl_device *device = object->device;
     if (object->finish)
         object->finish(object);
+    if (atomic_load_explicit(&object->uses, memory_order_relaxed) > 0) {
+        sl_object_drop(object);
+        return;
+    }
     pthread_mutex_lock(&pool_lock);
     object->next = pool[object->kind];
     pool[object->kind] = object;

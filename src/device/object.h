@@ -51,6 +51,10 @@ struct sl_object *sl_object_find(uint64_t id, enum sl_handle_kind kind);
 /* The last one out ends the native half. Holds no lock meanwhile. */
 void sl_object_drop(struct sl_object *object);
 
+/* In `finish`, instead of ending: the object lives on without a name until one more sl_object_drop, on
+ * whichever thread, which calls `finish` again. */
+void sl_object_put_off(struct sl_object *object);
+
 /* SLUICE_E_STALE, with the sentence that says how this name ended. */
 int sl_object_stale(uint64_t id, enum sl_handle_kind kind);
 

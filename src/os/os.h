@@ -243,6 +243,10 @@ void sl_mutex_finish(sl_mutex *mutex);
 void sl_mutex_lock(sl_mutex *mutex);
 void sl_mutex_unlock(sl_mutex *mutex);
 
+/* Runs it on a thread of its own, which takes no signals and which nobody waits for. SLUICE_E_SYSTEM if
+ * there can be none. */
+int sl_os_start_thread(void (*function)(void *argument), void *argument);
+
 /* ---- service.c: the one quiet thread ----
  *
  * It starts with the first watch and ends with the last, blocks all signals, and sleeps in one place.

@@ -39,7 +39,8 @@ struct sl_sync_ops {
     int (*check)(const struct sl_sync_pages *pages, struct sluice_stream stream);
     /* Stores values into words that others wait on, behind the work queued on `stream`: everything
      * written before is visible to whoever sees them. In their order; all or none. SLUICE_E_CAPTURING if
-     * the stream captures a graph, which would take them in. `pages` are those of the device, also if the words lie in others of it. */
+     * the stream captures a graph, which would take them in. `pages` are those of the device, also if the
+     * words lie in others of it. */
     int (*signal)(const struct sl_sync_pages *pages, struct sluice_stream stream,
                   const struct sl_signal *signals, uint32_t count);
     /* May streams wait for words of these pages? 0, or SLUICE_E_UNSUPPORTED with what forbids it. */

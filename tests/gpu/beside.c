@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The whole life of a channel beside another thread that captures graphs again and again: no capture is
- * ever broken, no node of ours gets into one, and the frames are right. What the tests see without the
- * library's care is tests/gpu/blind.c's matter.
+ * ever broken, no node of ours gets into one, and the frames are right.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -127,7 +126,7 @@ static void write_frame(struct life *life, uint32_t sequence)
 
     CHECK_OK(sluice_writer_begin(life->writer, 5 * SLUICE_S, &frame));
     lock(life);
-    gpu_fill(life->native, words_of(&frame), life->words, sequence);
+    gpu_fill(life->native, channel_words(&frame), life->words, sequence);
     unlock(life);
     CHECK_OK(sluice_writer_commit(life->writer, &frame, life->stream));
     CHECK_EQ(frame.sequence, sequence);
@@ -140,7 +139,7 @@ static void read_frame(struct life *life, uint32_t sequence)
     CHECK_OK(sluice_reader_acquire(life->reader, life->stream, 5 * SLUICE_S, &frame));
     CHECK_EQ(frame.sequence, sequence);
     lock(life);
-    gpu_compare(life->native, words_of(&frame), life->words, sequence, life->bad);
+    gpu_compare(life->native, channel_words(&frame), life->words, sequence, life->bad);
     unlock(life);
     CHECK_OK(sluice_reader_release(life->reader, &frame, life->stream));
 }
@@ -164,12 +163,12 @@ static void open_stream(struct life *life, enum where where)
 /* From open to close, with a change of format in the middle, all of it beside captures. */
 static void live(struct life *life, enum where where, long frames)
 {
-    struct sluice_format format = words_format(2 * WORDS);
+    struct sluice_format format = channel_format(2 * WORDS);
 
     open_stream(life, where);
     life->words = WORDS;
-    life->writer = words_writer("cam", WORDS, 4);
-    life->reader = words_reader("cam", 2);
+    life->writer = frames_writer("cam", WORDS, 4);
+    life->reader = frames_reader("cam", 2);
     for (uint32_t sequence = 1; sequence <= frames; sequence++) {
         if (sequence == frames / 2) {
             CHECK_OK(sluice_writer_reformat(life->writer, &format));
@@ -191,7 +190,7 @@ static struct life prepare(void)
     gpu_begin();
     gpu_use(0);
     life.theirs = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
-    words_warm_up(life.theirs);
+    frames_warm_up(life.theirs);
     life.bad = gpu_memory(4);
     CU(MemsetD8Async, life.bad, 0, 4, life.theirs);
     CU(StreamSynchronize, life.theirs);
@@ -204,26 +203,41 @@ static void finish(struct life *life)
     gpu_end();
 }
 
+static void live_beside(enum where where, int mode, unsigned flags)
+{
+    struct life life = prepare();
+    struct captures captures;
+
+    begin(&captures, mode, flags);
+    if (where == LEGACY)
+        life.door = &captures.door;
+    live(&life, where, test_scale(FRAMES));
+    end(&captures);
+    if (captures.broken || captures.strays)
+        FAIL("mode %d, flags %u: of %ld captures %ld were broken, %ld strange nodes", mode, flags,
+             captures.whole + captures.broken, captures.broken, captures.strays);
+    CHECK_GE(captures.whole, 5);
+    CHECK_EQ(frames_read(life.theirs, life.bad), 0);
+    CHECK_OK(sluice_device_close(&life.device));
+    finish(&life);
+}
+
 static void matrix(enum where where)
 {
-    for (int blocking = 0; blocking < 2; blocking++) {
-        for (int mode = CAPTURE_GLOBAL; mode <= CAPTURE_RELAXED; mode++) {
-            struct life life = prepare();
-            struct captures captures;
-            begin(&captures, mode, blocking ? 0 : SL_CU_STREAM_NON_BLOCKING);
-            if (where == LEGACY)
-                life.door = &captures.door;
-            live(&life, where, test_scale(FRAMES));
-            end(&captures);
-            if (captures.broken || captures.strays)
-                FAIL("mode %d, blocking %d: of %ld captures %ld were broken, %ld strange nodes", mode,
-                     blocking, captures.whole + captures.broken, captures.broken, captures.strays);
-            CHECK_GE(captures.whole, 5);
-            CHECK_EQ(words_read(life.theirs, life.bad), 0);
-            CHECK_OK(sluice_device_close(&life.device));
-            finish(&life);
-        }
+    for (int mode = CAPTURE_GLOBAL; mode <= CAPTURE_RELAXED; mode++) {
+        live_beside(where, mode, SL_CU_STREAM_NON_BLOCKING);
+        live_beside(where, mode, 0);
     }
+}
+
+/* For guards.c. */
+ROLE(life_beside)
+{
+    if (strcmp(argv[3], "quiet") == 0)
+        CHECK(freopen("/dev/null", "w", stderr));
+    live_beside(strcmp(argv[1], "own") == 0 ? OWN : LEGACY, CAPTURE_GLOBAL,
+                strcmp(argv[2], "blocking") == 0 ? 0 : SL_CU_STREAM_NON_BLOCKING);
+    return 0;
 }
 
 TEST_TIMEOUT(a_channel_on_a_stream_of_ours_beside_captures, 120)

@@ -68,7 +68,7 @@ sluice_reader *channel_reader(uint32_t hold)
     return reader;
 }
 
-static uint64_t words_of(const struct sluice_frame *frame)
+uint64_t channel_words(const struct sluice_frame *frame)
 {
     struct sluice_array array;
 
@@ -83,13 +83,13 @@ void channel_commit(sluice_writer *writer, struct sluice_stream stream, int64_t 
     CHECK_OK(sluice_writer_begin(writer, 5 * SLUICE_S, &frame));
     if (ns)
         gpu_spin(gpu_native(stream), ns);
-    gpu_fill(gpu_native(stream), words_of(&frame), CHANNEL_WORDS, value);
+    gpu_fill(gpu_native(stream), channel_words(&frame), CHANNEL_WORDS, value);
     CHECK_OK(sluice_writer_commit(writer, &frame, stream));
 }
 
 void channel_check(const struct sluice_frame *frame, struct sluice_stream stream, uint32_t value)
 {
-    CHECK_EQ(gpu_differ(gpu_native(stream), words_of(frame), CHANNEL_WORDS, value), 0);
+    CHECK_EQ(gpu_differ(gpu_native(stream), channel_words(frame), CHANNEL_WORDS, value), 0);
 }
 
 struct scene channel_scene(void)

@@ -18,6 +18,9 @@ sluice_writer *channel_writer(void);
 sluice_writer *channel_writer_of(uint32_t slots); /* that never grows */
 sluice_reader *channel_reader(uint32_t hold);
 
+/* Where the words of a frame are. */
+uint64_t channel_words(const struct sluice_frame *frame);
+
 /* begin; behind a kernel that takes `ns`, fill with `value`; commit behind that. */
 void channel_commit(sluice_writer *writer, struct sluice_stream stream, int64_t ns, uint32_t value);
 

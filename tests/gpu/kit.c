@@ -196,13 +196,13 @@ static struct sl_cu_function *kernel(const char *name)
     CU(CtxGetId, now, &id);
     while (loaded[i].context && loaded[i].context != id)
         i++;
+    CU(ThreadExchangeStreamCaptureMode, &mode); /* whoever else captures meanwhile */
     if (!loaded[i].context) {
-        CU(ThreadExchangeStreamCaptureMode, &mode);
         CU(ModuleLoadData, &loaded[i].module, gpu_kernels);
-        CU(ThreadExchangeStreamCaptureMode, &mode);
         loaded[i].context = id;
     }
     CU(ModuleGetFunction, &function, loaded[i].module, name);
+    CU(ThreadExchangeStreamCaptureMode, &mode);
     return function;
 }
 

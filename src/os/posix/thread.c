@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The plain mutex.
+ * The plain mutex, and the plain thread.
  */
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
 
 #include "os/os.h"
+#include "util/result.h"
 
 _Static_assert(sizeof(pthread_mutex_t) <= sizeof(sl_mutex), "room for a mutex");
 _Static_assert(_Alignof(pthread_mutex_t) <= _Alignof(sl_mutex), "alignment of a mutex");
@@ -32,4 +36,39 @@ void sl_mutex_lock(sl_mutex *mutex)
 void sl_mutex_unlock(sl_mutex *mutex)
 {
     pthread_mutex_unlock(native(mutex));
+}
+
+struct errand {
+    void (*function)(void *argument);
+    void *argument;
+};
+
+static void *run(void *given)
+{
+    struct errand errand = *(struct errand *)given;
+
+    free(given);
+    errand.function(errand.argument);
+    return NULL;
+}
+
+int sl_os_start_thread(void (*function)(void *argument), void *argument)
+{
+    struct errand *errand = malloc(sizeof *errand);
+    sigset_t all, before;
+    pthread_t thread;
+
+    if (!errand)
+        return sl_fail(SLUICE_E_NO_MEMORY, "no memory for a thread");
+    *errand = (struct errand){ function, argument };
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the thread inherits it */
+    int error = pthread_create(&thread, NULL, run, errand);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error) {
+        free(errand);
+        return sl_fail_errno(error, "starting a thread");
+    }
+    pthread_detach(thread);
+    return 0;
 }

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The tests of captures can fail: with each of the library's guards out of action (blind.c) they do.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/kit.h"
+
+/* What the role ends with on a driver that is blind to one guard. */
+static int without(const char *guard, const char *file, const char *role, const char *first,
+                   const char *second)
+{
+    char behind[512];
+
+    snprintf(behind, sizeof behind, "%s", sl_cuda_library());
+    CHECK(setenv("SLUICE_BLIND_DRIVER", behind, 1) == 0);
+    CHECK(setenv("SLUICE_BLIND_TO", guard, 1) == 0);
+    CHECK(setenv("SLUICE_CUDA_DRIVER", GPU_BLIND, 1) == 0);
+    struct child child = role_start_at(file, role, first, second, *guard ? "quiet" : "", NULL);
+    int status = child_wait(&child, 60);
+    CHECK(setenv("SLUICE_CUDA_DRIVER", behind, 1) == 0);
+    return status;
+}
+
+TEST_TIMEOUT(each_guard_is_needed, 240)
+{
+    gpu_begin();
+    CHECK_EQ(without("", "beside.c", "life_beside", "own", "non-blocking"), 0);
+    CHECK_NE(without("exchange", "beside.c", "life_beside", "own", "non-blocking"), 0);
+    CHECK_EQ(without("", "beside.c", "life_beside", "default", "blocking"), 0);
+    CHECK_NE(without("beside", "beside.c", "life_beside", "default", "blocking"), 0);
+    CHECK_EQ(without("", "inside.c", "release_inside", "", ""), 0);
+    CHECK_NE(without("capturing", "inside.c", "release_inside", "", ""), 0);
+    gpu_end();
+}
