@@ -42,13 +42,13 @@ def test_import_is_quick_and_needs_nothing(run):
     took = [float(run("""
 import sys, time
 before = set(sys.modules)  # the interpreter's own start may bring some
-started = time.perf_counter()
+started = time.process_time()
 import sluice
-print((time.perf_counter() - started) * 1000)
+print((time.process_time() - started) * 1000)
 brought = set(sys.modules) - before
 assert not {"numpy", "asyncio", "typing", "torch"} & brought, brought
 """)) for _ in range(5)]
-    assert min(took) < 20, took  # the least: others may be busy
+    assert min(took) < 20, took  # of the processor, and the least: others may be busy
 
 
 def test_without_numpy(run):
