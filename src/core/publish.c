@@ -258,7 +258,8 @@ int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, 
     record->meta_size = frame->meta_size;
     SL_KILL_POINT("before_ready");
     SL_STAGE_BEGIN(SIGNAL);
-    writer->flight.sync->settle();
+    if (!writer->flight.pages || stream.id == SLUICE_ON_CPU.id)
+        writer->flight.sync->settle();
     r = raise_ready(writer, slot, sequence, stream); /* W7 */
     SL_STAGE_END(SIGNAL);
     if (r != 0)
