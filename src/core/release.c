@@ -53,7 +53,9 @@ static uint64_t end_behind(struct sluice_reader *reader, struct sl_held *entry, 
     struct sl_signal none = { &session->link->page.lease[entry->slot], 0 };
 
     entry->stream = stream;
+    SL_KILL_POINT("before_release");
     *result = session->sync->signal(session->pages, stream, &none, 1);
+    SL_KILL_POINT("after_release");
     if (*result == 0)
         return SL_HELD_QUEUED;
     if (*result == SLUICE_E_CAPTURING) {

@@ -30,7 +30,7 @@ static void *find(const char *symbol)
     return found ? found : dlsym(library, symbol);
 }
 
-static bool load(void)
+bool gpu_load(void)
 {
     static const struct {
         const char *symbol;
@@ -54,28 +54,7 @@ static bool load(void)
 
 bool gpu_is_fake(void)
 {
-    return load() && dlsym(library, "fake_broken_rule");
-}
-
-static void do_nothing(void *data)
-{
-    (void)data;
-}
-
-/* A real driver has threads and descriptors of its own from the first context on, and keeps them.
- * In a test's process they are made before the harness counts. Not where the fake driver is linked.
- */
-__attribute__((constructor)) static void warm_up(void)
-{
-    if (dlsym(RTLD_DEFAULT, "fake_broken_rule") || !getenv(HARNESS_FOLDER) || !load() ||
-        gpu_is_fake() || cu.Init(0) != 0 || cu.DeviceGetCount(&device_count) != 0)
-        return;
-    for (int i = 0; i < device_count && i < 2; i++) {
-        gpu_use(i);
-        cu.LaunchHostFunc(NULL, do_nothing, NULL); /* which have a thread of their own */
-        cu.CtxSynchronize();
-    }
-    cu.CtxSetCurrent(NULL);
+    return gpu_load() && dlsym(library, "fake_broken_rule");
 }
 
 /* After the test: did the library keep the fake driver's rules? */
@@ -104,7 +83,7 @@ void gpu_begin_with(int devices)
             FAIL("there must be a driver: %s", sluice_last_error());
         SKIP("no GPU: %s", sluice_last_error());
     }
-    CHECK(load());
+    CHECK(gpu_load());
     CU(DeviceGetCount, &device_count);
     if (device_count < devices)
         SKIP("it takes %d GPUs, here is %d", devices, device_count);

@@ -28,6 +28,8 @@ void gpu_begin(void);
 /* The same for those that need more of them. */
 void gpu_begin_with(int devices);
 
+/* Is there a driver? Then `cu` has its functions. */
+bool gpu_load(void);
 bool gpu_is_fake(void);
 
 /* The driver's answer must be 0. */

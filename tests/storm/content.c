@@ -6,8 +6,7 @@
 
 #include "harness/test.h"
 
-#define WORDS     (ROW_BYTES / 8)
-#define TAG_WORDS 8
+#define WORDS (ROW_BYTES / 8)
 
 static uint32_t rows_of(const struct label *label)
 {
@@ -59,15 +58,30 @@ static uint32_t meta_size(uint64_t sequence)
     return 16 + (uint32_t)(sequence % 200);
 }
 
-void content_fill(struct sluice_frame *frame, const struct label *label, bool meta)
+void content_find(const struct sluice_frame *frame, struct content *content)
 {
     struct sluice_array data, tag;
+
+    *content = (struct content){ .wrong = sluice_frame_array(frame, "data", &data) != 0 ||
+                                          sluice_frame_array(frame, "tag", &tag) != 0 };
+    if (content->wrong)
+        return;
+    content->rows = data.data;
+    content->tag = tag.data;
+    content->bytes = data.nbytes;
+    if (data.ndim == 2)
+        memcpy(content->shape, data.shape, sizeof content->shape);
+}
+
+void content_shape(struct sluice_frame *frame, const struct label *label, bool meta, struct content *content)
+{
+    struct sluice_array data;
 
     CHECK_OK(sluice_frame_array(frame, "data", &data));
     int64_t shape[2] = { rows_of(label), data.shape[1] };
     CHECK_OK(sluice_frame_reshape(frame, "data", 2, shape));
-    CHECK_OK(sluice_frame_array(frame, "tag", &tag));
-    content_fill_rows(data.data, tag.data, label);
+    content_find(frame, content);
+    CHECK(!content->wrong);
     if (!meta)
         return;
     uint64_t words[2] = { label->sequence, label->session };
@@ -84,25 +98,23 @@ static bool wrong(char *why, unsigned size, const char *what, uint64_t row, uint
     return false;
 }
 
-bool content_check(const struct sluice_frame *frame, struct label *label, char *why, unsigned size)
+bool content_check(const struct sluice_frame *frame, const struct content *content, struct label *label, char *why,
+                   unsigned size)
 {
-    struct sluice_array data, tag;
+    const volatile uint64_t *row = content->rows, *tag = content->tag;
 
-    if (sluice_frame_array(frame, "data", &data) != 0 ||
-        sluice_frame_array(frame, "tag", &tag) != 0) {
+    if (content->wrong) {
         snprintf(why, size, "%s", sluice_last_error());
         return false;
     }
-    const volatile uint64_t *row = data.data;
     *label = (struct label){
         .sequence = frame->sequence, .session = frame->session, .dropped = row[2], .rows = row[3]
     };
     if (label->rows < 1 || label->rows > MAX_ROWS)
         return wrong(why, size, "the capacity", 0, label->rows, MAX_ROWS);
-    if (data.ndim != 2 || data.shape[0] != (int64_t)rows_of(label) ||
-        data.nbytes != rows_of(label) * UINT64_C(4096))
-        return wrong(why, size, "the shape", 0, (uint64_t)data.shape[0], rows_of(label));
-    for (int64_t r = 0; r < data.shape[0]; r++, row += WORDS) {
+    if (content->shape[0] != (int64_t)rows_of(label) || content->bytes != rows_of(label) * UINT64_C(4096))
+        return wrong(why, size, "the shape", 0, (uint64_t)content->shape[0], rows_of(label));
+    for (int64_t r = 0; r < content->shape[0]; r++, row += WORDS) {
         uint64_t n = (uint64_t)r;
         if (row[0] != label->sequence)
             return wrong(why, size, "the sequence", n, row[0], label->sequence);
@@ -116,9 +128,8 @@ bool content_check(const struct sluice_frame *frame, struct label *label, char *
             return wrong(why, size, "the end", n, row[WORDS - 1], label->sequence);
     }
     for (int i = 0; i < TAG_WORDS; i++)
-        if (((const volatile uint64_t *)tag.data)[i] != label->sequence + (uint64_t)i)
-            return wrong(why, size, "the tag", (uint64_t)i, ((uint64_t *)tag.data)[i],
-                         label->sequence + (uint64_t)i);
+        if (tag[i] != label->sequence + (uint64_t)i)
+            return wrong(why, size, "the tag", (uint64_t)i, tag[i], label->sequence + (uint64_t)i);
     return true;
 }
 

@@ -9,7 +9,8 @@
 #include "harness/test.h"
 #include "storm/part.h"
 
-#define CREW_LIMIT 2.0 /* seconds without progress */
+/* Seconds without progress. */
+double crew_limit(void);
 
 struct member {
     struct child child;

@@ -106,6 +106,7 @@ static void play_reader(struct part *part, struct reading reading)
 
 static void *second_thread(void *context)
 {
+    desk_use_device();
     play_reader(context, (struct reading){ .mode = SLUICE_IN_ORDER, .every = 2, .depth = 2 });
     return NULL;
 }
@@ -113,13 +114,17 @@ static void *second_thread(void *context)
 static void play_threads(struct part *part)
 {
     struct part second = *part;
+    struct desk desk;
     pthread_t thread;
 
+    desk_open(&desk, &second.random);
+    second.desk = &desk;
     second.seat = &part->board->seats[SEAT_SECOND_THREAD];
     second.random ^= UINT64_C(0x5bd1e995);
     CHECK_EQ(pthread_create(&thread, NULL, second_thread, &second), 0);
     play_reader(part, (struct reading){ .mode = SLUICE_NEWEST });
     pthread_join(thread, NULL);
+    desk_close(&desk);
 }
 
 static void play_opener(struct part *part)
@@ -137,7 +142,7 @@ static void play_opener(struct part *part)
         for (uint64_t i = part_random(part, 4); i > 0; i--)
             reading_take(&reading, 20 * SLUICE_MS);
         reading_close(&reading);
-        if (round % 8 == 0)
+        if (round % 8 == 0 && !desk_is_slow()) /* a real driver's own come and go */
             belongings_check(&before, "a reader was closed");
         while (weather(part) == SLOTS) {
             board_beat(part->seat);
@@ -214,9 +219,20 @@ ROLE(part)
 
     CHECK(number < PROCESSES);
     part.seat = &part.board->seats[number];
+    struct desk desk;
+    if (number != SEAT_OBSERVER) {
+        desk_open_device();
+        desk_open(&desk, &part.random);
+        part.desk = &desk;
+    }
     board_arm(part.board, part.seat, argv[2]);
     struct belongings before = belongings_now();
     play(&part, number);
-    belongings_check(&before, "everything was closed");
+    if (!desk_is_slow())
+        belongings_check(&before, "everything was closed");
+    if (number != SEAT_OBSERVER) {
+        desk_close(&desk);
+        desk_close_device();
+    }
     return 0;
 }

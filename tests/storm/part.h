@@ -10,6 +10,7 @@
 
 #include "storm/board.h"
 #include "storm/content.h"
+#include "storm/desk.h"
 
 /* Channel "near" has one writer; the chain reads it and writes "far". */
 #define NEAR "near"
@@ -36,6 +37,7 @@ struct part {
     struct board *board;
     struct seat *seat;
     uint64_t random;
+    struct desk *desk; /* its thread's */
 };
 
 /* A number below `n`. */

@@ -104,22 +104,45 @@ static void check_lost(const struct reading *reading)
     }
 }
 
+/* Was the frame taken back from under the GPU's work, behind which it was released before? */
+static bool was_evicted(struct reading *reading)
+{
+    struct sluice_frame frame;
+    struct desk *desk = reading->part->desk;
+    int r = desk_is_gpu() ? sluice_reader_acquire(reading->reader, desk->stream, 0, &frame) : 0;
+
+    if (desk_is_gpu() && r == 0)
+        CHECK_OK(sluice_reader_release(reading->reader, &frame, desk->stream));
+    return r == SLUICE_E_LOST;
+}
+
 bool reading_give_back(struct reading *reading, uint32_t index)
 {
     struct sluice_frame *frame = &reading->held[index], copy = *frame;
+    struct desk *desk = reading->part->desk;
+    struct content content;
     struct label label;
     char why[256];
-    bool good = content_check(frame, &label, why, sizeof why);
+    bool good = true;
 
+    desk_look_at(desk, frame, &content);
+    if (!desk_is_gpu())
+        good = desk_check(desk, &copy, &content, &label, why, sizeof why);
     board_doing(reading->part->seat, "release");
-    int r = sluice_reader_release(reading->reader, frame, SLUICE_ON_CPU);
+    int r = sluice_reader_release(reading->reader, frame, desk->stream);
     board_beat(reading->part->seat);
+    if (desk_is_gpu()) /* the look may come to pass only now, and the release after it */
+        good = desk_check(desk, &copy, &content, &label, why, sizeof why);
     reading->held[index] = reading->held[--reading->held_count];
     if (r == SLUICE_E_LOST) {
         reading->session = 0; /* evicted: it was taken from us, and we join anew */
         return false;
     }
     CHECK_OK(r);
+    if (!good && was_evicted(reading)) {
+        reading->session = 0;
+        return false;
+    }
     if (!good)
         torn(reading, &copy, "before its release", why);
     return true;
@@ -130,16 +153,19 @@ static bool check_taken(struct reading *reading)
 {
     struct part *part = reading->part;
     struct sluice_frame *frame = &reading->held[reading->held_count - 1], copy = *frame;
+    struct content content;
     struct label label;
     char why[256];
-    bool good = content_check(frame, &label, why, sizeof why);
+
+    desk_look_at(part->desk, frame, &content);
+    bool good = desk_check(part->desk, frame, &content, &label, why, sizeof why);
 
     if (good && !content_check_meta(frame, reading->far)) {
         good = false;
         snprintf(why, sizeof why, "its metadata are not its own");
     }
     if (!good) {
-        int r = sluice_reader_release(reading->reader, frame, SLUICE_ON_CPU);
+        int r = sluice_reader_release(reading->reader, frame, part->desk->stream);
         if (r != SLUICE_E_LOST)
             torn(reading, &copy, "just taken", why);
         reading->held_count--;
@@ -165,7 +191,7 @@ static int poll_and_acquire(struct reading *reading, int64_t timeout_ns, struct 
     struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
     if (poll(&poll_fd, 1, (int)(timeout_ns / SLUICE_MS)) <= 0)
         return SLUICE_TIMEOUT;
-    int r = sluice_reader_acquire(reading->reader, SLUICE_ON_CPU, 0, frame);
+    int r = sluice_reader_acquire(reading->reader, reading->part->desk->stream, 0, frame);
     reading->spurious = r == SLUICE_TIMEOUT || r == SLUICE_NO_WRITER ? reading->spurious + 1 : 0;
     if (reading->spurious)
         test_nap(SLUICE_MS / 5);
@@ -200,7 +226,7 @@ bool reading_take(struct reading *reading, int64_t timeout_ns)
     board_doing(part->seat, reading->poll ? "poll" : "acquire");
     int r = reading->poll
                 ? poll_and_acquire(reading, timeout_ns, frame)
-                : sluice_reader_acquire(reading->reader, SLUICE_ON_CPU, timeout_ns, frame);
+                : sluice_reader_acquire(reading->reader, part->desk->stream, timeout_ns, frame);
     int64_t took = test_now() - start;
     board_beat(part->seat);
     check_wake(reading, took, timeout_ns, atomic_load(&writer->frames) - before,

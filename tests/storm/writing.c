@@ -33,6 +33,7 @@ void writing_open(struct writing *writing)
     writing->rows = choose_format(writing, &format);
     params.name = writing->channel;
     params.format = &format;
+    params.device = desk_device();
     params.slots = 4 + (uint32_t)part_random(part, 3);
     params.max_slots =
         params.slots + 1 + (uint32_t)part_random(part, 4); /* readers ask for a depth of 3 */
@@ -94,16 +95,16 @@ static void fill_and_commit(struct writing *writing, struct sluice_frame *frame,
 {
     struct label label = next_label(writing);
 
-    content_fill(frame, &label, from == NULL);
+    desk_fill(writing->part->desk, frame, &label, from == NULL);
     if (from) {
         CHECK_OK(sluice_frame_inherit(frame, &from->held[0]));
         if (!reading_give_back(from, 0)) { /* who knows what it inherited */
-            CHECK_OK(sluice_writer_cancel(writing->writer, frame, SLUICE_ON_CPU));
+            CHECK_OK(sluice_writer_cancel(writing->writer, frame, writing->part->desk->stream));
             return;
         }
     }
     board_doing(writing->part->seat, "commit");
-    CHECK_OK(sluice_writer_commit(writing->writer, frame, SLUICE_ON_CPU));
+    CHECK_OK(sluice_writer_commit(writing->writer, frame, writing->part->desk->stream));
     board_beat(writing->part->seat);
     committed(writing, frame->sequence);
 }
