@@ -170,7 +170,9 @@ int sl_cuda_context_open(const char *name, struct sl_cuda_context **out)
                        sizeof *context);
     snprintf(context->name, sizeof context->name, "%s", name);
     context->device = device;
-    r = look_up(context);
+    r = sl_cuda_read_without(&context->without);
+    if (r == 0)
+        r = look_up(context);
     if (r != 0) {
         free(context);
         return r;
@@ -197,17 +199,6 @@ void sl_cuda_context_close(struct sl_cuda_context *context)
     end_beside(context);
     let_go(context);
     free(context);
-}
-
-int sl_cuda_able(struct sl_cuda_context *context, enum sl_cu_attribute attribute, const char *what)
-{
-    int value = 0;
-    int r = sl_cu(context, DeviceGetAttribute, &value, (int)attribute, context->device);
-
-    if (r == 0 && !value)
-        r = sl_fail(SLUICE_E_UNSUPPORTED, "%s: this GPU cannot %s (attribute %d)", context->name,
-                    what, (int)attribute);
-    return r;
 }
 
 /* ---- around calls ---- */

@@ -38,6 +38,7 @@ struct sl_cuda_context {
     unsigned long long id; /* of this life of the context: a reset by somebody begins another */
     unsigned char uuid[SL_CUDA_UUID];
     char name[64];       /* as it was opened, for sentences */
+    unsigned without;    /* abilities that are switched off, a bit each (ability.c) */
     bool same_addresses; /* it sees registered host memory where the CPU does */
     _Atomic int lost;    /* what the driver said when the context had died; 0: it lives */
     _Atomic(struct sl_cu_stream *) beside; /* see sl_cuda_beside; NULL: not asked for yet */
@@ -52,7 +53,11 @@ int sl_cuda_identify(const char *name, unsigned char uuid[SL_CUDA_UUID]);
 
 void sl_cuda_uuid_text(const unsigned char *uuid, char text[SL_CUDA_UUID_TEXT]);
 
-/* Can this GPU do it? 0; SLUICE_E_UNSUPPORTED, naming `what` it cannot. */
+/* What SLUICE_WITHOUT switches off in this process: a list of "memops", "vmm", "register", "readonly", "ipc".
+ * SLUICE_E_INVALID for another word. */
+int sl_cuda_read_without(unsigned *without);
+
+/* Can this GPU do it, and is it not switched off? 0; SLUICE_E_UNSUPPORTED, naming `what` it cannot. */
 int sl_cuda_able(struct sl_cuda_context *context, enum sl_cu_attribute attribute, const char *what);
 
 /* NVIDIA's multi-process service (MPS). Under it a process's death says nothing of its GPU work, and

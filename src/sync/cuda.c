@@ -7,16 +7,30 @@
 
 #include "cuda/cuda.h"
 #include "device/device.h"
+#include "sync/errand.h"
 #include "sync/sync.h"
 #include "util/result.h"
 
-/* Readers of one channel, each with a word of its own, and the channel's. */
-#define BATCH 66
-
 struct sl_sync_pages {
     struct sl_cuda_context *context;
-    void *address;
+    void *address;              /* registered; NULL where that, or writing words, cannot be done: */
+    struct sl_errands *errands; /* then the words are raised by these */
 };
+
+/* How words of these pages will be raised. */
+static int equip(struct sl_sync_pages *pages, void *address, uint64_t size, bool writable)
+{
+    int r = sl_cuda_able(pages->context, SL_CU_CAN_WRITE_64, "write 64-bit words from a stream (cuStreamWriteValue64)");
+    if (r == 0)
+        r = sl_cuda_register(pages->context, address, size, writable);
+    if (r == 0)
+        pages->address = address;
+    if (r != SLUICE_E_UNSUPPORTED)
+        return r;
+    sl_log(SLUICE_LOG_INFO, "the driver calls a function for each commit and release instead, which takes longer: %s",
+           sluice_last_error());
+    return sl_errands_begin(&pages->errands);
+}
 
 static int cuda_attach(const char *device, void *address, uint64_t size, bool writable,
                        struct sl_sync_pages **out)
@@ -26,11 +40,7 @@ static int cuda_attach(const char *device, void *address, uint64_t size, bool wr
         return sl_fail(SLUICE_E_NO_MEMORY, "no memory to attach pages to \"%s\"", device);
     int r = sl_cuda_context_open(device, &pages->context);
     if (r == 0) {
-        pages->address = address;
-        r = sl_cuda_able(pages->context, SL_CU_CAN_WRITE_64,
-                         "write 64-bit words from a stream (cuStreamWriteValue64)");
-        if (r == 0)
-            r = sl_cuda_register(pages->context, address, size, writable);
+        r = equip(pages, address, size, writable);
         if (r != 0)
             sl_cuda_context_close(pages->context);
     }
@@ -45,7 +55,9 @@ static void cuda_detach(struct sl_sync_pages *pages)
 {
     if (!pages)
         return;
-    if (sl_cuda_unregister(pages->context, pages->address) != 0)
+    if (pages->errands)
+        sl_errands_end(pages->errands, pages->context);
+    else if (sl_cuda_unregister(pages->context, pages->address) != 0)
         sl_log(SLUICE_LOG_WARN, "pages stay registered: %s", sluice_last_error());
     sl_cuda_context_close(pages->context);
     free(pages);
@@ -55,10 +67,10 @@ static void cuda_detach(struct sl_sync_pages *pages)
 static int queue(struct sl_cuda_context *context, struct sl_cu_stream *stream,
                  const struct sl_signal *signals, uint32_t count)
 {
-    union sl_cu_mem_op operations[BATCH];
+    union sl_cu_mem_op operations[SL_SIGNALS];
 
-    if (count > BATCH)
-        return sl_fail(SLUICE_E_LIMIT, "%u words cannot be raised at once; %d can", count, BATCH);
+    if (count > SL_SIGNALS)
+        return sl_fail(SLUICE_E_LIMIT, "%u words cannot be raised at once; %d can", count, SL_SIGNALS);
     for (uint32_t i = 0; i < count; i++) {
         uint64_t address;
         int r = sl_cuda_address(context, signals[i].word, &address);
@@ -188,7 +200,9 @@ static int cuda_signal(const struct sl_sync_pages *pages, struct sluice_stream h
     struct sl_cuda_scope scope;
     r = enter_outside_graphs(pages->context, stream, &place, &scope);
     if (r == 0) {
-        if (count > 0)
+        if (count > 0 && pages->errands)
+            r = sl_errands_queue(pages->errands, pages->context, place, signals, count);
+        else if (count > 0)
             r = queue(pages->context, place, signals, count);
         sl_cuda_leave(&scope);
     }
@@ -203,6 +217,11 @@ static int cuda_can_wait(const struct sl_sync_pages *pages)
     const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
     int r = sl_cuda_able(pages->context, SL_CU_CAN_WAIT_64,
                          "wait for 64-bit words on a stream (cuStreamWaitValue64)");
+    if (r == 0 && pages->errands) /* it says why */
+        r = sl_cuda_able(pages->context, SL_CU_CAN_REGISTER_HOST, "wait for words of host memory (cuMemHostRegister)");
+    if (r == 0 && pages->errands)
+        r = sl_fail(SLUICE_E_UNSUPPORTED, "%s: the driver takes no host memory, so no stream can wait for a word there",
+                    pages->context->name);
     if (r != 0)
         return r;
     if (blocking && strcmp(blocking, "1") == 0)

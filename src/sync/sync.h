@@ -18,6 +18,9 @@ struct sl_signal {
     uint64_t value;
 };
 
+/* At most so many at once: readers of one channel, each with a word of its own, and the channel's. */
+#define SL_SIGNALS 66
+
 /* Pages of words that streams of one device may raise. */
 struct sl_sync_pages;
 

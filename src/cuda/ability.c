@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a GPU can do, less what SLUICE_WITHOUT switches off: so that every fallback can be had, and tested,
+ * on a GPU that needs none.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/cuda.h"
+#include "util/result.h"
+
+static const struct {
+    const char *word;
+    enum sl_cu_attribute attributes[2];
+} switches[] = {
+    { "memops", { SL_CU_CAN_WRITE_64, SL_CU_CAN_WAIT_64 } },
+    { "vmm", { SL_CU_CAN_MAP_MEMORY, SL_CU_CAN_EXPORT_FD } },
+    { "register", { SL_CU_CAN_REGISTER_HOST, SL_CU_CAN_REGISTER_READ_ONLY } },
+    { "readonly", { SL_CU_CAN_REGISTER_READ_ONLY, SL_CU_CAN_REGISTER_READ_ONLY } },
+    { "ipc", { SL_CU_CAN_SHARE_EVENTS, SL_CU_CAN_SHARE_EVENTS } },
+};
+#define SWITCHES (sizeof switches / sizeof *switches)
+
+static int read_word(const char *word, size_t length, unsigned *without)
+{
+    for (size_t i = 0; i < SWITCHES; i++) {
+        if (strlen(switches[i].word) == length && strncmp(switches[i].word, word, length) == 0) {
+            *without |= 1u << i;
+            return 0;
+        }
+    }
+    return sl_fail(SLUICE_E_INVALID,
+                   "SLUICE_WITHOUT has \"%.*s\", which is nothing that can be switched off: \"memops\", \"vmm\", "
+                   "\"register\", \"readonly\" and \"ipc\" are, with commas between them",
+                   (int)(length < 40 ? length : 40), word);
+}
+
+int sl_cuda_read_without(unsigned *without)
+{
+    const char *word = getenv("SLUICE_WITHOUT");
+    int r = 0;
+
+    *without = 0;
+    while (r == 0 && word && *word) {
+        size_t length = strcspn(word, ",");
+        if (length)
+            r = read_word(word, length, without);
+        word += length + (word[length] == ',');
+    }
+    return r;
+}
+
+/* The word that switched it off; NULL: none did. */
+static const char *switched_off(const struct sl_cuda_context *context, enum sl_cu_attribute attribute)
+{
+    for (size_t i = 0; i < SWITCHES; i++)
+        if (context->without & 1u << i &&
+            (switches[i].attributes[0] == attribute || switches[i].attributes[1] == attribute))
+            return switches[i].word;
+    return NULL;
+}
+
+int sl_cuda_able(struct sl_cuda_context *context, enum sl_cu_attribute attribute, const char *what)
+{
+    const char *word = switched_off(context, attribute);
+    int value = 0;
+
+    if (word)
+        return sl_fail(SLUICE_E_UNSUPPORTED, "%s: this process shall not %s (SLUICE_WITHOUT has \"%s\")",
+                       context->name, what, word);
+    int r = sl_cu(context, DeviceGetAttribute, &value, (int)attribute, context->device);
+    if (r == 0 && !value)
+        r = sl_fail(SLUICE_E_UNSUPPORTED, "%s: this GPU cannot %s (attribute %d)", context->name,
+                    what, (int)attribute);
+    return r;
+}

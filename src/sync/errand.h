@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Words raised by a function that a stream calls: where streams cannot write words themselves, or the
+ * driver cannot be told of the memory that they lie in.
+ */
+#ifndef SL_SYNC_ERRAND_H
+#define SL_SYNC_ERRAND_H
+
+#include "cuda/cuda.h"
+#include "sync/sync.h"
+
+struct sl_errands; /* those of some pages; it grows to the most that were ever under way at once */
+
+int sl_errands_begin(struct sl_errands **errands);
+
+/* Only once no word is to be raised any more, or the context is lost. */
+void sl_errands_end(struct sl_errands *errands, const struct sl_cuda_context *context);
+
+/* Queues one call for all the words. Inside sl_cuda_enter, on a stream that captures nothing. */
+int sl_errands_queue(struct sl_errands *errands, struct sl_cuda_context *context, struct sl_cu_stream *stream,
+                     const struct sl_signal *signals, uint32_t count);
+
+#endif
