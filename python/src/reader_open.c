@@ -55,7 +55,7 @@ PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
                                      &mode, parse_u32, &params.depth, &hold, parse_u32,
                                      &params.every, &writable, &wait, &spin, &uids, &params.device))
         return NULL;
-    if (parse_mode(mode, &params.mode) < 0 || parse_ids(uids, ids, &params.uid_count) < 0 ||
+    if (parse_host(state, params.device) < 0 || parse_mode(mode, &params.mode) < 0 || parse_ids(uids, ids, &params.uid_count) < 0 ||
         (wait && parse_seconds(wait, "wait", SLUICE_LATER, &wait_ns) < 0) ||
         parse_seconds(spin, "spin", 0, &params.spin_ns) < 0)
         return NULL;

@@ -163,7 +163,7 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
                                      parse_u32, &params.readers, &writable, &lease_timeout,
                                      parse_u32, &pitch_align, &uids, &gids))
         return NULL;
-    if (parse_policy(policy, wait, &params) < 0 ||
+    if (parse_host(state, params.device) < 0 || parse_policy(policy, wait, &params) < 0 ||
         parse_ids(uids, user_ids, &params.uid_count) < 0 ||
         parse_ids(gids, group_ids, &params.gid_count) < 0 ||
         parse_seconds(lease_timeout, "lease_timeout", 0, &params.lease_timeout_ns) < 0 ||
