@@ -26,6 +26,13 @@ static const char *policy_name(uint32_t policy)
     return policy == SLUICE_WAIT ? "wait" : policy == SLUICE_DROP ? "drop" : "?";
 }
 
+static const char *memory_name(uint32_t memory)
+{
+    static const char *const names[] = { "unknown", "host", "cuda", "cuda ipc" };
+
+    return names[memory < sizeof names / sizeof *names ? memory : 0];
+}
+
 static void print_array(const struct sluice_array *array)
 {
     char text[FORMAT_TEXT], type[32] = "?", bytes[TERM_TEXT];
@@ -76,6 +83,9 @@ static void print_channel(const struct sluice_channel_info *info)
            info->stolen);
     if (info->writable)
         printf("%swritable   readers may change frames; nobody is protected from them%s\n",
+               colour(COLOUR_YELLOW), colour(COLOUR_PLAIN));
+    if (info->memory == SLUICE_MEMORY_CUDA_IPC)
+        printf("%smemory     opened by handles: readers' GPU work could change frames, and they end with their writer%s\n",
                colour(COLOUR_YELLOW), colour(COLOUR_PLAIN));
     printf("arrays\n");
     for (uint32_t i = 0; i < info->format.array_count && i < SLUICE_MAX_ARRAYS; i++)
@@ -158,6 +168,7 @@ static void print_json(const struct sluice_channel_info *info,
     json_pair_uint(&json, "pid", info->pid);
     json_pair_uint(&json, "uid", info->uid);
     json_pair_string(&json, "device", info->device);
+    json_pair_string(&json, "memory", memory_name(info->memory));
     json_pair_uint(&json, "wire_version", info->wire_version);
     json_pair_string(&json, "session", session); /* 64 bits are more than JSON's numbers hold */
     json_pair_uint(&json, "generation", info->generation);

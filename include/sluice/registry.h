@@ -83,6 +83,15 @@ struct sluice_reader_info {
     uint32_t parked;           /* streams of its that wait so now */
 };
 
+/* How a channel's frames are shared. */
+enum sluice_memory {
+    SLUICE_MEMORY_UNKNOWN = 0,
+    SLUICE_MEMORY_HOST = 1,
+    SLUICE_MEMORY_CUDA = 2,     /* a GPU's, handed over as descriptors and mapped read-only */
+    SLUICE_MEMORY_CUDA_IPC = 3, /* a GPU's, opened by handles: readers' work could write to it, and it ends with
+                                   its writer */
+};
+
 struct sluice_channel_info {
     uint32_t size;
     uint32_t pid, uid;
@@ -94,7 +103,7 @@ struct sluice_channel_info {
     uint64_t session;
     uint32_t generation, slots, max_slots, policy, readers, max_readers;
     uint32_t writable;     /* 1: readers may write; nobody is protected from them */
-    uint32_t reserved0;
+    uint32_t memory;       /* enum sluice_memory */
     uint64_t committed, dropped, stolen, bytes, evicted, died, refused;
     int64_t opened_ns, last_commit_ns, now_ns; /* CLOCK_MONOTONIC of the writer's machine */
     struct sluice_format format;

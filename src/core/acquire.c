@@ -322,6 +322,10 @@ static int wait_for_memory(struct sluice_reader *reader, uint32_t slot, uint64_t
         SL_STAGE_END(WAIT_FRAME);
         sl_session_attend(reader);
     }
+    if (r == SLUICE_E_UNSUPPORTED && sl_load(&reader->session->link->gone, acquire)) {
+        reader->session->lease.given_up = sequence; /* its memory ended with its writer */
+        return SLUICE_TIMEOUT;
+    }
     return r;
 }
 

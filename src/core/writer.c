@@ -92,10 +92,10 @@ static int find_backends(struct sluice_writer *writer, const char *name, unsigne
     if (!device)
         return sl_fail(SLUICE_E_UNSUPPORTED, "channel '%s': there is no device '%.80s'; use \"host\" or \"cuda:0\"",
                        writer->name, name);
-    writer->mem = sl_mem_of_device(device->name);
     writer->flight.sync = sl_sync_of_device(device->name);
     snprintf(writer->device_name, sizeof writer->device_name, "%s", name);
-    return device->identify(name, uuid);
+    int r = device->identify(name, uuid);
+    return r == 0 ? sl_mem_choose(device->name, name, &writer->mem) : r;
 }
 
 static void describe(void *context, struct sluice_channel_info *info)

@@ -156,7 +156,7 @@ static int look_up(struct sl_cuda_context *context)
     return r;
 }
 
-int sl_cuda_context_open(const char *name, struct sl_cuda_context **out)
+int sl_cuda_look(const char *name, struct sl_cuda_context *context)
 {
     int device = 0;
     int r = sl_cuda_load();
@@ -164,21 +164,25 @@ int sl_cuda_context_open(const char *name, struct sl_cuda_context **out)
         r = find_device(name, &device);
     if (r != 0)
         return r;
+    *context = (struct sl_cuda_context){ .device = device };
+    snprintf(context->name, sizeof context->name, "%s", name);
+    return sl_cuda_read_without(&context->without);
+}
+
+int sl_cuda_context_open(const char *name, struct sl_cuda_context **out)
+{
     struct sl_cuda_context *context = calloc(1, sizeof *context);
     if (!context)
         return sl_fail(SLUICE_E_NO_MEMORY, "no memory for device \"%s\" (%zu bytes)", name,
                        sizeof *context);
-    snprintf(context->name, sizeof context->name, "%s", name);
-    context->device = device;
-    r = sl_cuda_read_without(&context->without);
+    int r = sl_cuda_look(name, context);
     if (r == 0)
         r = look_up(context);
-    if (r != 0) {
+    if (r != 0)
         free(context);
-        return r;
-    }
-    *out = context;
-    return 0;
+    else
+        *out = context;
+    return r;
 }
 
 /* What is queued on it still runs. */

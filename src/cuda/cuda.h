@@ -48,6 +48,9 @@ struct sl_cuda_context {
 int sl_cuda_context_open(const char *name, struct sl_cuda_context **context);
 void sl_cuda_context_close(struct sl_cuda_context *context);
 
+/* Fills in what can be known of a GPU without a context, for the questions that end in _able. */
+int sl_cuda_look(const char *name, struct sl_cuda_context *context);
+
 /* Which GPU goes by this name here. Makes no context. */
 int sl_cuda_identify(const char *name, unsigned char uuid[SL_CUDA_UUID]);
 
@@ -125,6 +128,12 @@ int sl_cuda_address(struct sl_cuda_context *context, void *host, uint64_t *devic
 
 /* ---- memory of the GPU that other processes can map; between enter (relaxed) and leave ---- */
 
+/* 0 if there can be such memory on this GPU. */
+int sl_cuda_memory_able(struct sl_cuda_context *context);
+
+/* SLUICE_E_NO_MEMORY in figures. */
+int sl_cuda_too_much(struct sl_cuda_context *context, const char *name, size_t size);
+
 /* Sizes are multiples of this. */
 int sl_cuda_memory_unit(struct sl_cuda_context *context, size_t *unit);
 
@@ -146,5 +155,28 @@ void sl_cuda_memory_release(struct sl_cuda_context *context, uint64_t handle);
 /* Fills it with zeros, and waits for that, on a stream of its own. SLUICE_TIMEOUT if it does not come to pass
  * because something else does not end: then the memory must stay. */
 int sl_cuda_memory_clear(struct sl_cuda_context *context, uint64_t address, size_t size);
+
+/* ---- the same by handles instead of descriptors, where that cannot be had ---- */
+
+struct sl_cuda_block;
+
+/* What is told to others of a block. */
+struct sl_cuda_share {
+    uint64_t token[2]; /* random */
+    struct sl_cu_memory_handle handle;
+};
+
+int sl_cuda_ipc_able(struct sl_cuda_context *context);
+
+/* Makes one, filled with zeros; it ends with the last who drops it, and with this process. */
+int sl_cuda_ipc_make(const char *device, const char *name, size_t size, struct sl_cuda_share *share,
+                     struct sl_cuda_block **block);
+
+/* Another's, or this process's own. SLUICE_E_UNSUPPORTED if it is not there any more, or is out of reach. */
+int sl_cuda_ipc_open(const char *device, const struct sl_cuda_share *share, struct sl_cuda_block **block);
+uint64_t sl_cuda_ipc_address(const struct sl_cuda_block *block);
+
+/* May wait for work in the context. */
+void sl_cuda_ipc_drop(struct sl_cuda_block *block);
 
 #endif

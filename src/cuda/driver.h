@@ -87,6 +87,7 @@ enum {
     SL_CU_CAPTURE_STATUS_ACTIVE = 1,
     SL_CU_CAPTURE_STATUS_INVALIDATED = 2,
     SL_CU_HANDLE_POSIX_FD = 1,
+    SL_CU_IPC_ENABLE_PEERS = 1,
     SL_CU_LOCATION_DEVICE = 1,
     SL_CU_ALLOCATION_PINNED = 1,
     SL_CU_ACCESS_READ = 1,
@@ -125,7 +126,7 @@ enum sl_cu_attribute {
     SL_CU_CAN_WRITE_64 = 122,
     SL_CU_CAN_WAIT_64 = 122,
     SL_CU_MPS_ENABLED = 133, /* newer drivers only */
-    SL_CU_CAN_SHARE_EVENTS = 125,
+    SL_CU_CAN_SHARE_EVENTS = 125, /* and memory, by handles of 64 bytes */
 };
 
 /* CUpointer_attribute: what PointerGetAttributes is asked for, and what it stores. A value that it
@@ -191,6 +192,10 @@ struct sl_cu_copy_2d {
 };
 
 struct sl_cu_event_handle { /* CUipcEventHandle */
+    char bytes[64];
+};
+
+struct sl_cu_memory_handle { /* CUipcMemHandle */
     char bytes[64];
 };
 
@@ -319,6 +324,15 @@ struct sl_cu_event_handle { /* CUipcEventHandle */
       (handle, event)) \
     X(IpcOpenEventHandle, , (struct sl_cu_event **event, struct sl_cu_event_handle handle), \
       (event, handle)) \
+    /* Memory that other processes may open, if it cannot be exported as a descriptor. */ \
+    X(MemAlloc, _v2, (uint64_t *address, size_t size), (address, size)) \
+    X(MemFree, _v2, (uint64_t address), (address)) \
+    X(IpcGetMemHandle, , (struct sl_cu_memory_handle *handle, uint64_t address), \
+      (handle, address)) \
+    X(IpcOpenMemHandle, _v2, \
+      (uint64_t *address, struct sl_cu_memory_handle handle, unsigned flags), \
+      (address, handle, flags)) \
+    X(IpcCloseMemHandle, , (uint64_t address), (address)) \
     /* Kernels, and graphs of our own. */ \
     X(ModuleLoadData, , (struct sl_cu_module **module, const void *image), (module, image)) \
     X(ModuleUnload, , (struct sl_cu_module *module), (module)) \

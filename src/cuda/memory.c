@@ -28,18 +28,22 @@ static struct sl_cu_allocation kind_of(const struct sl_cuda_context *context)
     };
 }
 
+int sl_cuda_memory_able(struct sl_cuda_context *context)
+{
+    int r = sl_cuda_able(context, SL_CU_CAN_MAP_MEMORY, "map memory (cuMemMap)");
+
+    return r == 0 ? sl_cuda_able(context, SL_CU_CAN_EXPORT_FD, "hand memory to others as a descriptor") : r;
+}
+
 int sl_cuda_memory_unit(struct sl_cuda_context *context, size_t *unit)
 {
     struct sl_cu_allocation kind = kind_of(context);
-    int r = sl_cuda_able(context, SL_CU_CAN_MAP_MEMORY, "map memory (cuMemMap)");
+    int r = sl_cuda_memory_able(context);
 
-    if (r == 0)
-        r = sl_cuda_able(context, SL_CU_CAN_EXPORT_FD, "hand memory to others as a descriptor");
     return r == 0 ? sl_cu(context, MemGetAllocationGranularity, unit, &kind, 0) : r;
 }
 
-/* SLUICE_E_NO_MEMORY in figures. */
-static int too_much(struct sl_cuda_context *context, const char *name, size_t size)
+int sl_cuda_too_much(struct sl_cuda_context *context, const char *name, size_t size)
 {
     size_t left = 0, total = 0;
 
@@ -63,7 +67,7 @@ int sl_cuda_memory_make(struct sl_cuda_context *context, const char *name, size_
 
     int code = sl_cuda.MemCreate(&made, size, &kind, 0);
     if (code == SL_CU_OUT_OF_MEMORY)
-        return too_much(context, name, size);
+        return sl_cuda_too_much(context, name, size);
     int r = sl_cuda_said(context, code, "cuMemCreate");
     if (r != 0)
         return r;

@@ -11,6 +11,14 @@
 #include "util/checked.h"
 #include "util/result.h"
 
+static int cuda_able(const char *device)
+{
+    struct sl_cuda_context context;
+    int r = sl_cuda_look(device, &context);
+
+    return r == 0 ? sl_cuda_memory_able(&context) : r;
+}
+
 /* What a mapped memory holds on to. */
 static struct sl_cuda_context *context_of(const struct sl_memory *memory)
 {
@@ -161,6 +169,7 @@ const struct sl_mem_ops sl_mem_cuda = {
     .name = "cuda",
     .kind = SL_MEM_CUDA,
     .alignment = UINT64_C(2) << 20, /* what GPUs want so far; `create` asks */
+    .able = cuda_able,
     .create = cuda_create,
     .import = cuda_import,
     .map = cuda_map,

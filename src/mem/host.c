@@ -5,6 +5,12 @@
 #include "mem/mem.h"
 #include "os/os.h"
 
+static int host_able(const char *device)
+{
+    (void)device;
+    return 0;
+}
+
 static int host_create(struct sl_memory *memory, const char *name, uint64_t size, bool writable)
 {
     int fd, r;
@@ -66,6 +72,7 @@ const struct sl_mem_ops sl_mem_host = {
     .name = "host",
     .kind = SL_MEM_HOST,
     .alignment = 4096,
+    .able = host_able,
     .create = host_create,
     .import = host_import,
     .map = host_map,

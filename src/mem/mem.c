@@ -5,12 +5,17 @@
 #include "mem/mem.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "util/result.h"
 
 extern const struct sl_mem_ops sl_mem_host;
 extern const struct sl_mem_ops sl_mem_cuda;
+extern const struct sl_mem_ops sl_mem_cuda_ipc;
 
-static const struct sl_mem_ops *const kinds[] = { &sl_mem_host, &sl_mem_cuda };
+/* Of one device, the better one comes first. */
+static const struct sl_mem_ops *const kinds[] = { &sl_mem_host, &sl_mem_cuda, &sl_mem_cuda_ipc };
 
 const struct sl_mem_ops *sl_mem_of_kind(uint32_t kind)
 {
@@ -20,10 +25,21 @@ const struct sl_mem_ops *sl_mem_of_kind(uint32_t kind)
     return NULL;
 }
 
-const struct sl_mem_ops *sl_mem_of_device(const char *device)
+int sl_mem_choose(const char *kind, const char *device, const struct sl_mem_ops **ops)
 {
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        if (strcmp(kinds[i]->name, device) == 0)
-            return kinds[i];
-    return NULL;
+    char missing[400] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (strcmp(kinds[i]->name, kind) != 0)
+            continue;
+        int r = kinds[i]->able(device);
+        if (r == 0)
+            *ops = kinds[i];
+        if (r != SLUICE_E_UNSUPPORTED)
+            return r;
+        if (used < sizeof missing)
+            used += (size_t)snprintf(missing + used, sizeof missing - used, "%s%s", used ? "; " : "", sluice_last_error());
+    }
+    return sl_fail(SLUICE_E_UNSUPPORTED, "frames cannot lie on \"%s\", but in host memory they can: %s", device, missing);
 }

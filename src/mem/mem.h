@@ -11,6 +11,7 @@
 
 #define SL_MEM_HOST 1 /* numbers go over the wire */
 #define SL_MEM_CUDA 2
+#define SL_MEM_CUDA_IPC 3
 
 struct sl_memory {
     const struct sl_mem_ops *ops;
@@ -22,23 +23,28 @@ struct sl_memory {
 };
 
 struct sl_mem_ops {
-    const char *name;   /* "host" */
+    const char *name;   /* the kind of device: "host"; several kinds of memory may have the same */
     uint32_t kind;      /* SL_MEM_ */
     uint64_t alignment; /* sizes are multiples of it */
+    /* Can it be made on `device`, such as "cuda:0"? 0, or SLUICE_E_UNSUPPORTED with what is missing. */
+    int (*able)(const char *device);
     /* Makes zeroed memory of memory->size bytes, which may be more than was asked for, mapped for writing
      * here; others may map it for reading, or for writing too if `writable`. */
     int (*create)(struct sl_memory *memory, const char *name, uint64_t size, bool writable);
     /* Checks what came from another process and takes over memory->fd; maps nothing. On failure the
      * fd is still the caller's. */
     int (*import)(struct sl_memory *memory, int fd, uint64_t size, bool writable);
-    /* Maps an imported one. On the caller's thread: mapping may need a driver. */
+    /* Maps an imported one. On the caller's thread: mapping may need a driver. SLUICE_E_UNSUPPORTED if it
+     * cannot be had, or not any more. */
     int (*map)(struct sl_memory *memory, bool writable);
     /* Unmaps and closes; everything may be missing. */
     void (*destroy)(struct sl_memory *memory);
 };
 
-/* By kind, or by the name of a kind of device ("host"); NULL if there is none. */
+/* By kind; NULL if there is none. */
 const struct sl_mem_ops *sl_mem_of_kind(uint32_t kind);
-const struct sl_mem_ops *sl_mem_of_device(const char *device);
+
+/* The best kind that can be made on `device`, of a kind of devices ("host"). */
+int sl_mem_choose(const char *kind, const char *device, const struct sl_mem_ops **ops);
 
 #endif

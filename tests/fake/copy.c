@@ -17,7 +17,7 @@ void *fake_copy_end(const struct op *op, int device, bool writing)
 
     if (writing ? op->address_loose : op->target_loose)
         return (void *)(uintptr_t)address;
-    if (range && range->kind == FAKE_ALLOCATED)
+    if (range && (range->kind == FAKE_ALLOCATED || range->kind == FAKE_OPENED))
         device = range->device;
     return fake_see(device, address, size, writing);
 }

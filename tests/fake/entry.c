@@ -63,6 +63,9 @@ static const bool unsafe[FAKE_FUNCTION_COUNT] = {
     [FAKE_CtxSynchronize] = true,
     [FAKE_MemAlloc] = true,
     [FAKE_MemFree] = true,
+    [FAKE_IpcGetMemHandle] = true,
+    [FAKE_IpcOpenMemHandle] = true,
+    [FAKE_IpcCloseMemHandle] = true,
 };
 
 void fake_break_rule(const char *format, ...)

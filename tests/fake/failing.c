@@ -4,6 +4,7 @@
  * why, leaves nothing behind, and leaves the thread as it was.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "sync/sync.h"
 
 extern const struct sl_mem_ops sl_mem_cuda;
+extern const struct sl_mem_ops sl_mem_cuda_ipc;
 extern const struct sl_sync_ops sl_sync_cuda;
 
 /* What a run came to: the first failure. */
@@ -74,7 +76,7 @@ static void use_streams(struct outcome *o, struct sluice_device device)
 static void use_words(struct outcome *o, struct sluice_device device)
 {
     struct sl_sync_pages *pages;
-    struct sluice_stream stream;
+    struct sluice_stream stream, standard;
     sl_word *words = o->page;
 
     if (!good(o, sl_sync_cuda.attach("cuda:0", o->page, 4096, true, &pages)))
@@ -85,36 +87,41 @@ static void use_words(struct outcome *o, struct sluice_device device)
         good(o, sl_sync_cuda.signal(pages, stream, signals, 2));
         good(o, sluice_stream_synchronize(stream));
     }
+    if (good(o, sluice_stream_default(device, &standard)))
+        good(o, sl_sync_cuda.signal(pages, standard, signals, 2));
     sl_sync_cuda.detach(pages);
     good(o, 0);
 }
 
-static void use_memory(struct outcome *o)
+static void use_memory(struct outcome *o, const struct sl_mem_ops *ops)
 {
-    struct sl_memory memory = { .ops = &sl_mem_cuda, .device = "cuda:0", .fd = -1 };
+    struct sl_memory memory = { .ops = ops, .device = "cuda:0", .fd = -1 };
     struct sl_memory mapped = memory;
 
-    if (!good(o, sl_mem_cuda.create(&memory, "frames", 4096, false)))
+    if (!good(o, ops->create(&memory, "frames", 4096, false)))
         return;
-    good(o, sl_mem_cuda.import(&mapped, dup(memory.fd), memory.size, false));
-    good(o, sl_mem_cuda.map(&mapped, false));
-    sl_mem_cuda.destroy(&mapped);
+    good(o, ops->import(&mapped, dup(memory.fd), memory.size, false));
+    good(o, ops->map(&mapped, false));
+    ops->destroy(&mapped);
     good(o, 0);
-    sl_mem_cuda.destroy(&memory);
+    ops->destroy(&memory);
     good(o, 0);
 }
 
-static struct outcome run(void)
+/* All that a GPU is used for; or what is used in the place of things that it lacks. */
+static struct outcome run(bool lacking)
 {
     struct outcome outcome = { .state = fake_thread_state() };
     struct sluice_device device;
 
     outcome.page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(outcome.page != MAP_FAILED);
+    CHECK(setenv("SLUICE_WITHOUT", lacking ? "memops" : "", 1) == 0);
     if (good(&outcome, sluice_device_open(&device, "cuda:0"))) {
-        use_streams(&outcome, device);
+        if (!lacking)
+            use_streams(&outcome, device);
         use_words(&outcome, device);
-        use_memory(&outcome);
+        use_memory(&outcome, lacking ? &sl_mem_cuda_ipc : &sl_mem_cuda);
         good(&outcome, sluice_device_close(&device));
         CHECK_EQ(device.id, 0);
     }
@@ -128,7 +135,7 @@ static struct outcome run(void)
 static long sum(struct fake_things things)
 {
     return things.streams + things.events + things.handles + things.reservations + things.mappings +
-           things.registrations + things.pinned + things.modules + things.graphs;
+           things.registrations + things.pinned + things.modules + things.graphs + things.allocations;
 }
 
 /* What frees something, or comes before that: if it fails, that one thing is left, and no more. */
@@ -141,6 +148,7 @@ static bool frees(enum fake_function function)
     case FAKE_MemUnmap:
     case FAKE_MemAddressFree:
     case FAKE_MemHostUnregister:
+    case FAKE_MemFree:
     case FAKE_DevicePrimaryCtxRelease:
     case FAKE_CtxGetId:
     case FAKE_CtxPushCurrent:
@@ -163,14 +171,14 @@ static bool puts_back(enum fake_function function, long nth)
            (function == FAKE_ThreadExchangeStreamCaptureMode && nth % 2 == 0);
 }
 
-static void fail_each_call(enum fake_function function, long calls, int code)
+static void fail_each_call(enum fake_function function, long calls, int code, bool lacking)
 {
     for (long nth = 1; nth <= calls; nth++) {
         if (puts_back(function, nth))
             continue;
         struct fake_things before = fake_things();
         fake_fail(function, nth, code);
-        struct outcome outcome = run();
+        struct outcome outcome = run(lacking);
         if (!fake_failed())
             continue; /* fewer calls, since something else was not done */
         struct fake_things after = fake_things();
@@ -179,15 +187,16 @@ static void fail_each_call(enum fake_function function, long calls, int code)
             after.contexts - before.contexts > frees(function))
             FAIL("%s failed in call %ld: left were %ld contexts, %ld streams, %ld events, %ld "
                  "handles, "
-                 "%ld reservations, %ld mappings, %ld registrations",
+                 "%ld reservations, %ld mappings, %ld registrations, %ld allocations",
                  fake_name(function), nth, after.contexts - before.contexts,
                  after.streams - before.streams, after.events - before.events,
                  after.handles - before.handles, after.reservations - before.reservations,
-                 after.mappings - before.mappings, after.registrations - before.registrations);
+                 after.mappings - before.mappings, after.registrations - before.registrations,
+                 after.allocations - before.allocations);
         if (outcome.result == 0 && !unseen(function))
             FAIL("%s failed in call %ld, and nobody said so", fake_name(function), nth);
         if (outcome.result != 0 && !strstr(outcome.sentence, fake_name(function)) &&
-            function != FAKE_MemCreate)
+            function != FAKE_MemCreate && function != FAKE_MemAlloc)
             FAIL("%s failed in call %ld; the sentence: %s", fake_name(function), nth,
                  outcome.sentence);
         fake_end_contexts(); /* the next run shall not find this one's troubles */
@@ -198,25 +207,35 @@ static void fail_each_call(enum fake_function function, long calls, int code)
     }
 }
 
-TEST_TIMEOUT(each_call_of_each_function_fails_in_turn, 120)
+static void fail_each(bool lacking)
 {
-    static const int codes[] = { SL_CU_UNKNOWN, SL_CU_OUT_OF_MEMORY, SL_CU_INVALID_VALUE };
     long calls[FAKE_FUNCTION_COUNT];
 
     TEST_KEEPS_FDS(); /* those of memory that could not be released */
     fake_use();
-    run(); /* the second run has no driver to load */
+    run(lacking); /* the second run has no driver to load */
     fake_forget();
-    struct outcome outcome = run();
+    struct outcome outcome = run(lacking);
     if (outcome.result != 0)
         FAIL("without a failure: %s", outcome.sentence);
     CHECK_EQ(sum(fake_things()), 0);
     CHECK_EQ(fake_things().contexts, 0);
     for (int f = 0; f < FAKE_FUNCTION_COUNT; f++)
         calls[f] = fake_calls((enum fake_function)f);
+    static const int codes[] = { SL_CU_UNKNOWN, SL_CU_OUT_OF_MEMORY, SL_CU_INVALID_VALUE };
     for (int f = 0; f < FAKE_FUNCTION_COUNT; f++)
         for (int c = 0; c < (test_slowness() > 1 ? 1 : 3) && f != FAKE_GetErrorName; c++)
-            fail_each_call((enum fake_function)f, calls[f], codes[c]);
+            fail_each_call((enum fake_function)f, calls[f], codes[c], lacking);
+}
+
+TEST_TIMEOUT(each_call_of_each_function_fails_in_turn, 120)
+{
+    fail_each(false);
+}
+
+TEST_TIMEOUT(each_call_of_the_fallbacks_fails_in_turn, 120)
+{
+    fail_each(true);
 }
 
 /* And every one of them is of use: the run above comes by each function but those of failures, up
@@ -224,7 +243,7 @@ TEST_TIMEOUT(each_call_of_each_function_fails_in_turn, 120)
 TEST(every_function_is_called)
 {
     fake_use();
-    run();
+    run(false);
     for (int f = 0; f <= FAKE_MemHostGetDevicePointer; f++) {
         bool only_then = f == FAKE_GetErrorName || f == FAKE_MemGetInfo ||
                          f == FAKE_StreamGetCaptureInfo || f == FAKE_MemHostGetDevicePointer ||
@@ -243,14 +262,16 @@ TEST_TIMEOUT(a_context_lost_at_any_moment, 120)
                                              FAKE_StreamQuery,
                                              FAKE_MemSetAccess,
                                              FAKE_StreamWriteValue64,
+                                             FAKE_LaunchHostFunc,
+                                             FAKE_MemAlloc,
                                              FAKE_MemHostRegister,
                                              FAKE_CtxGetId };
 
     fake_use();
-    run();
+    run(false);
     for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
         fake_fail(at[i], 1, SL_CU_ILLEGAL_ADDRESS);
-        struct outcome outcome = run();
+        struct outcome outcome = run(at[i] == FAKE_LaunchHostFunc || at[i] == FAKE_MemAlloc);
         CHECK(fake_failed());
         CHECK_EQ(outcome.result, SLUICE_E_DRIVER);
         CHECK_HAS(outcome.sentence, "ILLEGAL_ADDRESS");
@@ -258,32 +279,57 @@ TEST_TIMEOUT(a_context_lost_at_any_moment, 120)
     }
 }
 
-/* What a GPU cannot do is said, and nothing is begun. */
-TEST(gpus_that_cannot)
+/* Memory that cannot be shared so is not begun. */
+TEST(memory_that_gpus_cannot_share)
 {
-    struct sl_memory memory = { .ops = &sl_mem_cuda, .device = "cuda:0", .fd = -1 };
-    struct sl_sync_pages *pages;
+    static const struct {
+        const struct sl_mem_ops *ops;
+        int attribute;
+        const char *word;
+    } cannot[] = {
+        { &sl_mem_cuda, SL_CU_CAN_MAP_MEMORY, "cuMemMap" },
+        { &sl_mem_cuda, SL_CU_CAN_EXPORT_FD, "descriptor" },
+        { &sl_mem_cuda_ipc, SL_CU_CAN_SHARE_EVENTS, "cuIpcGetMemHandle" },
+    };
+
+    fake_use();
+    for (size_t i = 0; i < sizeof cannot / sizeof *cannot; i++) {
+        struct sl_memory memory = { .ops = cannot[i].ops, .device = "cuda:0", .fd = -1 };
+        fake_machine.cannot[cannot[i].attribute] = 1;
+        CHECK_SAYS(memory.ops->able("cuda:0"), SLUICE_E_UNSUPPORTED, cannot[i].word);
+        CHECK_SAYS(memory.ops->create(&memory, "frames", 4096, false), SLUICE_E_UNSUPPORTED, cannot[i].word);
+        CHECK_EQ(memory.fd, -1);
+        fake_machine.cannot[cannot[i].attribute] = 0;
+    }
+    CHECK_EQ(sum(fake_things()), 0);
+}
+
+/* Words that streams cannot write are raised all the same, but nothing waits for them. */
+TEST(words_that_gpus_cannot_write)
+{
     static const struct {
         int attribute;
         const char *word;
     } cannot[] = {
-        { SL_CU_CAN_MAP_MEMORY, "cuMemMap" },
-        { SL_CU_CAN_EXPORT_FD, "descriptor" },
         { SL_CU_CAN_REGISTER_HOST, "cuMemHostRegister" },
-        { SL_CU_CAN_REGISTER_READ_ONLY, "READ_ONLY" },
-        { SL_CU_CAN_WRITE_64, "cuStreamWriteValue64" },
+        { SL_CU_CAN_REGISTER_READ_ONLY, "host memory" },
+        { SL_CU_CAN_WRITE_64, "cuStreamWaitValue64" },
     };
+    struct sl_sync_pages *pages;
 
     fake_use();
     void *page = mmap(NULL, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     for (size_t i = 0; i < sizeof cannot / sizeof *cannot; i++) {
         fake_machine.cannot[cannot[i].attribute] = 1;
-        int r = i < 2 ? sl_mem_cuda.create(&memory, "frames", 4096, false)
-                      : sl_sync_cuda.attach("cuda:0", page, 4096, false, &pages);
-        CHECK_SAYS(r, SLUICE_E_UNSUPPORTED, cannot[i].word);
+        CHECK_OK(sl_sync_cuda.attach("cuda:0", page, 4096, false, &pages));
+        CHECK_EQ(fake_things().registrations, 0);
+        CHECK_SAYS(sl_sync_cuda.can_wait(pages), SLUICE_E_UNSUPPORTED, cannot[i].word);
+        sl_sync_cuda.detach(pages);
         fake_machine.cannot[cannot[i].attribute] = 0;
     }
     CHECK_OK(sl_sync_cuda.attach("cuda:0", page, 4096, false, &pages));
+    CHECK_EQ(fake_things().registrations, 1);
+    CHECK_OK(sl_sync_cuda.can_wait(pages));
     sl_sync_cuda.detach(pages);
     munmap(page, 4096);
     CHECK_EQ(sum(fake_things()), 0);
@@ -294,8 +340,8 @@ TEST(other_addresses)
 {
     fake_use();
     fake_machine.cannot[SL_CU_CAN_USE_HOST_POINTER] = 1;
-    struct outcome outcome = run();
+    struct outcome outcome = run(false);
     CHECK_EQ(outcome.result, 0);
-    CHECK_EQ(fake_calls(FAKE_MemHostGetDevicePointer), 3);
+    CHECK_EQ(fake_calls(FAKE_MemHostGetDevicePointer), 5);
     CHECK(!fake_broken_rule());
 }

@@ -52,7 +52,7 @@ FAKE_API unsigned long long fake_thread_state(void);
 /* What the library made and did not end: of this process. */
 struct fake_things {
     long contexts, streams, events, handles, reservations, mappings, registrations;
-    long pinned, modules, graphs;
+    long pinned, modules, graphs, allocations; /* the last: opened ones as well */
 };
 FAKE_API struct fake_things fake_things(void);
 

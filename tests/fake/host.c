@@ -21,7 +21,7 @@ struct fake_range *fake_range_add(enum fake_range_kind kind, uint64_t address, s
     if (!range)
         abort();
     *range = (struct fake_range){
-        .kind = kind, .address = address, .size = size, .id = ++ids, .next = fake_ranges
+        .kind = kind, .address = address, .size = size, .id = ++ids, .fd = -1, .next = fake_ranges
     };
     fake_ranges = range;
     return range;
@@ -191,7 +191,8 @@ int fake_cuMemFreeHost(void *memory)
 /* Stores one attribute; of a pointer that the driver does not know what stands for that. */
 static int describe(const struct fake_range *range, uint64_t pointer, int attribute, void *value)
 {
-    bool device = range && (range->kind == FAKE_RESERVED || range->kind == FAKE_ALLOCATED);
+    bool device = range && (range->kind == FAKE_RESERVED || range->kind == FAKE_ALLOCATED ||
+                            range->kind == FAKE_OPENED);
     bool mapped = range && (range->kind != FAKE_RESERVED || range->memory);
     struct sl_cu_context *current = fake_thread_context();
 

@@ -121,6 +121,7 @@ struct sl_cu_graph {
 enum fake_range_kind {
     FAKE_RESERVED,  /* by MemAddressReserve, with memory or without */
     FAKE_ALLOCATED, /* by MemAlloc */
+    FAKE_OPENED,    /* another process's, by IpcOpenMemHandle */
     FAKE_REGISTERED,
     FAKE_PINNED, /* by MemHostAlloc */
 };
@@ -135,6 +136,8 @@ struct fake_range {
     struct fake_memory *memory;    /* that is mapped here */
     unsigned char access[FAKE_GPUS];
     char *view; /* where the GPU sees it, if not here */
+    int fd;     /* of what was allocated or opened; -1 */
+    bool owned; /* by the library */
     struct fake_range *next;
 };
 
@@ -217,6 +220,9 @@ struct fake_range *fake_range_add(enum fake_range_kind kind, uint64_t address, s
 struct fake_range *fake_range_at(uint64_t address); /* NULL: nobody's */
 void fake_range_end(struct fake_range *range);
 int fake_free(enum fake_range_kind kind, uint64_t address);
+/* Memory of a context that is in a file. */
+struct fake_range *fake_range_map(enum fake_range_kind kind, int fd, size_t size,
+                                  struct sl_cu_context *context);
 void fake_memory_end(struct sl_cu_context *context);
 
 /* Where the CPU sees what the GPU sees at an address. NULL: it may not do that with all of it. */

@@ -342,6 +342,26 @@ int fake_cuMemSetAccess(uint64_t address, size_t size, const struct sl_cu_access
 
 /* ---- memory of one context, in one process ---- */
 
+struct fake_range *fake_range_map(enum fake_range_kind kind, int fd, size_t size,
+                                  struct sl_cu_context *context)
+{
+    int rights = fake_machine.apart ? PROT_NONE : PROT_READ | PROT_WRITE;
+    void *at = mmap(NULL, size, rights, MAP_SHARED, fd, 0);
+    void *view = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (at == MAP_FAILED || view == MAP_FAILED)
+        abort();
+    struct fake_range *range = fake_range_add(kind, (uintptr_t)at, size);
+    range->view = view;
+    range->fd = fd;
+    range->device = context->device;
+    range->context = context;
+    range->access[context->device] = SL_CU_ACCESS_READ_WRITE;
+    range->owned = fake_thread.library;
+    fake_living.allocations += range->owned;
+    return range;
+}
+
 int fake_cuMemAlloc(uint64_t *address, size_t size)
 {
     int code;
@@ -351,22 +371,11 @@ int fake_cuMemAlloc(uint64_t *address, size_t size)
     if (context && (!size || size > fake_machine.memory - used[context->device]))
         code = size ? SL_CU_OUT_OF_MEMORY : SL_CU_INVALID_VALUE;
     if (code == 0) {
-        int rights = fake_machine.apart ? PROT_NONE : PROT_READ | PROT_WRITE;
         int fd = memfd_create("fake allocation", MFD_CLOEXEC);
         if (fd < 0 || ftruncate(fd, (off_t)size))
             abort();
-        void *at = mmap(NULL, size, rights, MAP_SHARED, fd, 0);
-        void *view = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        close(fd);
-        if (at == MAP_FAILED || view == MAP_FAILED)
-            abort();
-        struct fake_range *range = fake_range_add(FAKE_ALLOCATED, (uintptr_t)at, size);
-        range->view = view;
-        range->device = context->device;
-        range->context = context;
-        range->access[context->device] = SL_CU_ACCESS_READ_WRITE;
+        *address = fake_range_map(FAKE_ALLOCATED, fd, size, context)->address;
         used[context->device] += size;
-        *address = (uintptr_t)at;
     }
     pthread_mutex_unlock(&fake_lock);
     return code;
@@ -376,10 +385,14 @@ static void free_range(struct fake_range *range)
 {
     munmap((void *)(uintptr_t)range->address, range->size);
     forget_view(range);
+    if (range->fd >= 0)
+        close(range->fd);
     if (range->kind == FAKE_ALLOCATED)
         used[range->device] -= range->size;
-    else
+    if (range->kind == FAKE_PINNED)
         fake_living.pinned--;
+    else
+        fake_living.allocations -= range->owned;
     fake_range_end(range);
 }
 

@@ -19,7 +19,7 @@ static struct {
     struct sl_cu_stream *native;
     struct sl_cu_context *context;
     sl_word *word;
-    struct sl_sync_pages *pages;
+    struct sl_sync_pages *pages, *functions; /* the same word, raised in two ways */
 } costs;
 
 static void cost_current(void)
@@ -63,6 +63,33 @@ static void cost_signal(void)
 {
     struct sl_signal signal = { costs.word, 2 };
     CHECK_OK(sl_sync_cuda.signal(costs.pages, costs.stream, &signal, 1));
+}
+
+/* From the call until the CPU sees the word. */
+static void seen(struct sl_sync_pages *pages)
+{
+    static uint64_t value = 100;
+    struct sl_signal signal = { costs.word + 16, ++value };
+
+    CHECK_OK(sl_sync_cuda.signal(pages, costs.stream, &signal, 1));
+    while (sl_load(costs.word + 16, acquire) != value)
+        sl_pause();
+}
+
+static void cost_seen(void)
+{
+    seen(costs.pages);
+}
+
+static void cost_function(void)
+{
+    struct sl_signal signal = { costs.word, 2 };
+    CHECK_OK(sl_sync_cuda.signal(costs.functions, costs.stream, &signal, 1));
+}
+
+static void cost_function_seen(void)
+{
+    seen(costs.functions);
 }
 
 static void cost_write_default(void)
@@ -133,6 +160,9 @@ TEST_TIMEOUT(what_the_calls_cost, 60)
     costs.context = gpu_use(0);
     costs.word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK_OK(sl_sync_cuda.attach("cuda:0", (void *)costs.word, 4096, true, &costs.pages));
+    CHECK(setenv("SLUICE_WITHOUT", "memops", 1) == 0);
+    CHECK_OK(sl_sync_cuda.attach("cuda:0", (void *)costs.word, 4096, true, &costs.functions));
+    CHECK(unsetenv("SLUICE_WITHOUT") == 0);
     device = gpu_open();
     CHECK_OK(sluice_stream_create(device, NULL, &costs.stream));
     CHECK_OK(sluice_stream_default(device, &costs.standard));
@@ -146,6 +176,9 @@ TEST_TIMEOUT(what_the_calls_cost, 60)
     measure("cuStreamWriteValue64", cost_write, file);
     measure("signal, context current", cost_signal, file);
     measure("signal of 4 words, context current", cost_signal_four, file);
+    measure("signal seen by the CPU", cost_seen, file);
+    measure("signal by a function", cost_function, file);
+    measure("signal by a function seen by the CPU", cost_function_seen, file);
     measure("cuStreamWriteValue64, default stream", cost_write_default, file);
     measure("signal, default stream", cost_signal_default, file);
     measure("event record, context current", cost_record, file);
@@ -156,6 +189,7 @@ TEST_TIMEOUT(what_the_calls_cost, 60)
     measure("event record, context not current", cost_record, file);
     gpu_use(0);
     CHECK_OK(sluice_device_close(&device));
+    sl_sync_cuda.detach(costs.functions);
     sl_sync_cuda.detach(costs.pages);
     munmap((void *)costs.word, 4096);
     fclose(file);

@@ -20,8 +20,6 @@ enum { CAPTURE_GLOBAL = 0, CAPTURE_THREAD_LOCAL = 1, CAPTURE_RELAXED = 2 };
     X(CtxSetCurrent, , (struct sl_cu_context *context), (context)) \
     X(CtxSynchronize, , (void), ()) \
     X(GraphGetNodes, , (struct sl_cu_graph *graph, struct sl_cu_node **nodes, size_t *count), \
-      (graph, nodes, count)) \
-    X(MemAlloc, _v2, (uint64_t *address, size_t size), (address, size)) \
-    X(MemFree, _v2, (uint64_t address), (address))
+      (graph, nodes, count))
 
 #endif

@@ -60,6 +60,7 @@ static int take_channel(const union sl_message *message, const char *name, struc
     memcpy(info->program, from->program, sizeof info->program);
     memcpy(info->device, from->device, sizeof info->device);
     memcpy(info->device_uuid, from->device_uuid, sizeof info->device_uuid);
+    info->memory = from->memory_kind;
     info->pid = from->pid;
     info->uid = from->uid;
     info->wire_version = from->version;

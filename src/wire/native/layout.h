@@ -267,7 +267,9 @@ struct sl_msg_channel {
     uint64_t committed, dropped, stolen, bytes, evicted, died, refused;
     int64_t opened_ns, last_commit_ns, now_ns;
     uint8_t device_uuid[16];
-    uint64_t reserved[2];
+    uint32_t memory_kind; /* SL_MEM_ */
+    uint32_t reserved0;
+    uint64_t reserved;
     struct sl_wire_format format;
 };
 

@@ -101,6 +101,7 @@ static void fill_channel(struct sl_native_serve *serve, struct sl_msg_channel *c
     sl_os_program(channel->program, sizeof channel->program);
     snprintf(channel->device, sizeof channel->device, "%s", serve->device);
     memcpy(channel->device_uuid, serve->control->device_uuid, sizeof channel->device_uuid);
+    channel->memory_kind = serve->control->memory_kind;
     channel->session = serve->params.session;
     channel->slots = info.slots;
     channel->max_slots = serve->writer.max_slots;

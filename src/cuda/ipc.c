@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory of the GPU that other processes open by a handle of 64 bytes: the older way, for systems that
+ * cannot export memory as a descriptor. Whoever opens it may write to it, and it ends with its maker.
+ *
+ * A handle cannot be opened where it was made, nor twice in one process. So the memories that this process
+ * has made or opened are listed, and those who want one that is there share it.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/cuda.h"
+#include "os/os.h"
+#include "util/result.h"
+
+struct sl_cuda_block {
+    struct sl_cuda_block *next;
+    struct sl_cuda_context *context;
+    uint64_t token[2], address;
+    uint32_t users;
+    bool made; /* here */
+};
+
+static struct sl_cuda_block *blocks;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while one is opened or closed, too */
+
+int sl_cuda_ipc_able(struct sl_cuda_context *context)
+{
+    return sl_cuda_able(context, SL_CU_CAN_SHARE_EVENTS, "hand memory to others as a handle (cuIpcGetMemHandle)");
+}
+
+/* A block that is not listed yet, and its device, entered. */
+static int begin(const char *device, struct sl_cuda_block **block, struct sl_cuda_scope *scope)
+{
+    struct sl_cuda_block *made = calloc(1, sizeof *made);
+
+    if (!made)
+        return sl_fail(SLUICE_E_NO_MEMORY, "no memory for the memory of \"%s\"", device);
+    int r = sl_cuda_context_open(device, &made->context);
+    if (r == 0 && (r = sl_cuda_enter(made->context, SL_CUDA_RELAXED, scope)) != 0)
+        sl_cuda_context_close(made->context);
+    if (r != 0)
+        free(made);
+    else
+        *block = made;
+    return r;
+}
+
+/* Listed, if it was made or opened well. */
+static int finish(struct sl_cuda_block *block, const struct sl_cuda_scope *scope, const struct sl_cuda_share *share,
+                  int result)
+{
+    sl_cuda_leave(scope);
+    if (result != 0) {
+        sl_cuda_context_close(block->context);
+        free(block);
+        return result;
+    }
+    memcpy(block->token, share->token, sizeof block->token);
+    block->users = 1;
+    block->next = blocks;
+    blocks = block;
+    return 0;
+}
+
+static void tidy(struct sl_cuda_context *context, int code, const char *function)
+{
+    if (code != SL_CU_OK && sl_cuda_said(context, code, function) != 0)
+        sl_log(SLUICE_LOG_WARN, "left behind: %s", sluice_last_error());
+}
+
+static int make(struct sl_cuda_block *block, const char *name, size_t size, struct sl_cu_memory_handle *handle)
+{
+    struct sl_cuda_context *context = block->context;
+    int r = sl_cuda_ipc_able(context);
+    if (r != 0)
+        return r;
+    int code = sl_cuda.MemAlloc(&block->address, size);
+    if (code == SL_CU_OUT_OF_MEMORY)
+        return sl_cuda_too_much(context, name, size);
+    r = sl_cuda_said(context, code, "cuMemAlloc");
+    if (r != 0)
+        return r;
+    r = sl_cu(context, IpcGetMemHandle, handle, block->address);
+    if (r == 0)
+        r = sl_cuda_memory_clear(context, block->address, size);
+    if (r != 0 && r != SLUICE_TIMEOUT) /* work on it does not end: it stays */
+        tidy(context, sl_cuda.MemFree(block->address), "cuMemFree");
+    return r;
+}
+
+int sl_cuda_ipc_make(const char *device, const char *name, size_t size, struct sl_cuda_share *share,
+                     struct sl_cuda_block **block)
+{
+    struct sl_cuda_scope scope;
+    int r = begin(device, block, &scope);
+    if (r != 0)
+        return r;
+    (*block)->made = true;
+    r = make(*block, name, size, &share->handle);
+    share->token[0] = sl_os_random();
+    share->token[1] = sl_os_random();
+    pthread_mutex_lock(&lock);
+    r = finish(*block, &scope, share, r);
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
+static int open_handle(struct sl_cuda_block *block, const struct sl_cu_memory_handle *handle)
+{
+    struct sl_cuda_context *context = block->context;
+    int r = sl_cuda_ipc_able(context);
+    if (r != 0)
+        return r;
+    int code = sl_cuda.IpcOpenMemHandle(&block->address, *handle, SL_CU_IPC_ENABLE_PEERS);
+    if (code == SL_CU_INVALID_CONTEXT) /* that of the handle's maker is meant, not ours */
+        code = SL_CU_INVALID_VALUE;
+    r = sl_cuda_said(context, code, "cuIpcOpenMemHandle");
+    if (r == 0 || r == SLUICE_E_NO_MEMORY || sl_cuda_alive(context) != 0)
+        return r;
+    return sl_fail(SLUICE_E_UNSUPPORTED,
+                   "%s: the frames' memory cannot be opened (cuIpcOpenMemHandle said %s): their writer has ended, or "
+                   "is in another container, whose handles mean nothing here",
+                   context->name, sl_cuda_code_name(code));
+}
+
+static struct sl_cuda_block *find(const struct sl_cuda_share *share, int device)
+{
+    struct sl_cuda_block *block = blocks;
+
+    while (block && (memcmp(block->token, share->token, sizeof block->token) != 0 ||
+                     (!block->made && block->context->device != device)))
+        block = block->next;
+    return block;
+}
+
+static int share_block(struct sl_cuda_block *block, int device, const char *name)
+{
+    if (block->context->device != device)
+        return sl_fail(SLUICE_E_UNSUPPORTED,
+                       "\"%s\": the frames were made by this process on \"%s\", and without cuMemMap another GPU does not "
+                       "see them here; use that one",
+                       name, block->context->name);
+    block->users++;
+    return 0;
+}
+
+int sl_cuda_ipc_open(const char *device, const struct sl_cuda_share *share, struct sl_cuda_block **block)
+{
+    struct sl_cuda_context wanted;
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_look(device, &wanted);
+    if (r != 0)
+        return r;
+    pthread_mutex_lock(&lock);
+    *block = find(share, wanted.device);
+    if (*block) {
+        r = share_block(*block, wanted.device, device);
+    } else {
+        r = begin(device, block, &scope);
+        if (r == 0)
+            r = finish(*block, &scope, share, open_handle(*block, &share->handle));
+    }
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
+uint64_t sl_cuda_ipc_address(const struct sl_cuda_block *block)
+{
+    return block->address;
+}
+
+/* With the context it went, if that is lost. */
+static void end(struct sl_cuda_block *block)
+{
+    struct sl_cuda_scope scope;
+
+    if (sl_cuda_enter(block->context, SL_CUDA_RELAXED, &scope) != 0)
+        return;
+    if (block->made)
+        tidy(block->context, sl_cuda.MemFree(block->address), "cuMemFree");
+    else
+        tidy(block->context, sl_cuda.IpcCloseMemHandle(block->address), "cuIpcCloseMemHandle");
+    sl_cuda_leave(&scope);
+}
+
+void sl_cuda_ipc_drop(struct sl_cuda_block *block)
+{
+    struct sl_cuda_block **at = &blocks;
+
+    pthread_mutex_lock(&lock);
+    bool last = --block->users == 0;
+    if (last) {
+        while (*at != block)
+            at = &(*at)->next;
+        *at = block->next;
+        end(block);
+    }
+    pthread_mutex_unlock(&lock);
+    if (!last)
+        return;
+    sl_cuda_context_close(block->context);
+    free(block);
+}
