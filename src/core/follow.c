@@ -40,7 +40,7 @@ static void let_go(struct sl_follower *follower, const struct sl_flight *flight)
 }
 
 void sl_follow_update(struct sl_follow *follow, struct sl_serve *serve, const struct sl_flight *flight,
-                      const char *device, uint64_t next)
+                      const char *device, uint64_t next, bool busy)
 {
     uint32_t kept = 0;
 
@@ -55,12 +55,14 @@ void sl_follow_update(struct sl_follow *follow, struct sl_serve *serve, const st
             r = flight->sync->attach(device, follower->page->address, follower->page->bytes, true, &follower->pages);
         if (r != 0)
             sl_log(SLUICE_LOG_WARN, "a reader cannot take frames ahead: %s", sluice_last_error());
-        if (!follower->here || r != 0) {
+        if (!follower->here && follower->pages && busy) {
+            sl_store(&serve->ahead_changed, 1, relaxed); /* another time */
+        } else if (!follower->here || r != 0) {
             let_go(follower, flight);
             continue;
-        }
-        if (sl_load(follower->page->words.own_from, relaxed) == 0)
+        } else if (sl_load(follower->page->words.own_from, relaxed) == 0) {
             sl_store(follower->page->words.own_from, next, release);
+        }
         follow->list[kept++] = *follower;
     }
     follow->count = kept;

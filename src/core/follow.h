@@ -20,9 +20,10 @@ struct sl_follow {
 };
 
 /* Takes in who came and lets go of who left. May ask a driver, so with no lock held; `next` is the sequence
- * of the next frame. */
+ * of the next frame. Letting go waits for all that the device works on: not while it is `busy`, for that may never
+ * end. */
 void sl_follow_update(struct sl_follow *follow, struct sl_serve *serve, const struct sl_flight *flight,
-                      const char *device, uint64_t next);
+                      const char *device, uint64_t next, bool busy);
 
 /* Lets go of all. */
 void sl_follow_end(struct sl_follow *follow, const struct sl_flight *flight);

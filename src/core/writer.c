@@ -177,6 +177,7 @@ static int open_channel(struct sluice_writer *writer, const struct sl_wire_ops *
     r = sl_flight_begin(&writer->flight, writer->device_name, writer->serve->pages, writer->serve->page_bytes);
     if (r != 0)
         return r;
+    writer->serve->lingers_ns = writer->flight.sync->lingers(writer->flight.pages);
     writer->ring.words = writer->serve->words;
     writer->ring.idle = writer->flight.idle;
     return make_slots(writer);

@@ -171,6 +171,12 @@ static int cuda_probe(const struct sl_sync_pages *pages, struct sluice_stream ha
     return sl_cuda_alive(pages->context);
 }
 
+/* What a client of MPS queued is the server's, of which its process's end says nothing (protocol, part 7). */
+static int64_t cuda_lingers(const struct sl_sync_pages *pages)
+{
+    return sl_cuda_mps(pages->context->device) == SL_CUDA_MPS_CLIENT ? SLUICE_S : 0;
+}
+
 static int cuda_check(const struct sl_sync_pages *pages, struct sluice_stream handle)
 {
     struct sl_stream *stream;
@@ -261,6 +267,7 @@ const struct sl_sync_ops sl_sync_cuda = {
     .detach = cuda_detach,
     .alive = cuda_alive,
     .probe = cuda_probe,
+    .lingers = cuda_lingers,
     .check = cuda_check,
     .signal = cuda_signal,
     .can_wait = cuda_can_wait,

@@ -18,6 +18,12 @@ static int host_probe(const struct sl_sync_pages *pages, struct sluice_stream st
     return 0;
 }
 
+static int64_t host_lingers(const struct sl_sync_pages *pages)
+{
+    (void)pages;
+    return 0;
+}
+
 static int host_check(const struct sl_sync_pages *pages, struct sluice_stream stream)
 {
     (void)pages;
@@ -74,6 +80,7 @@ const struct sl_sync_ops sl_sync_host = {
     .detach = host_detach,
     .alive = host_alive,
     .probe = host_probe,
+    .lingers = host_lingers,
     .check = host_check,
     .signal = host_signal,
     .can_wait = host_can_wait,

@@ -38,6 +38,9 @@ struct sl_sync_ops {
     /* The same after a look at the driver, which tells of a death only whom it is asked: whether work queued
      * on `stream` goes on. For work that is late: a look takes a microsecond. */
     int (*probe)(const struct sl_sync_pages *pages, struct sluice_stream stream);
+    /* So long after its end a process's work may still be under way, though its connections and its pidfd say
+     * otherwise; ns. */
+    int64_t (*lingers)(const struct sl_sync_pages *pages);
     /* May `stream` raise words of these pages? SLUICE_ON_CPU may. As sl_stream_check. */
     int (*check)(const struct sl_sync_pages *pages, struct sluice_stream stream);
     /* Stores values into words that others wait on, behind the work queued on `stream`: everything

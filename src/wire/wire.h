@@ -137,6 +137,7 @@ struct sl_serve {
     uint32_t reader_count;
     sl_word32 ahead_changed; /* readers that wait ahead came or left */
     uint64_t readers_total, readers_died, evicted, refused;
+    int64_t lingers_ns; /* so long after its end a reader's work may be under way; set before there is any */
     bool inherited; /* the name's last writer did not close it: what it had may be on its way back still */
 };
 

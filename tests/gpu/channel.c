@@ -87,6 +87,18 @@ void channel_commit(sluice_writer *writer, struct sluice_stream stream, int64_t 
     CHECK_OK(sluice_writer_commit(writer, &frame, stream));
 }
 
+int channel_free_slots(sluice_writer *writer)
+{
+    struct sluice_frame frames[8];
+    int count = 0;
+
+    while (count < 8 && sluice_writer_begin(writer, 0, &frames[count]) == 0)
+        count++;
+    for (int i = 0; i < count; i++)
+        CHECK_OK(sluice_writer_cancel(writer, &frames[i], SLUICE_ON_CPU));
+    return count;
+}
+
 void channel_check(const struct sluice_frame *frame, struct sluice_stream stream, uint32_t value)
 {
     CHECK_EQ(gpu_differ(gpu_native(stream), channel_words(frame), CHANNEL_WORDS, value), 0);

@@ -24,6 +24,9 @@ uint64_t channel_words(const struct sluice_frame *frame);
 /* begin; behind a kernel that takes `ns`, fill with `value`; commit behind that. */
 void channel_commit(sluice_writer *writer, struct sluice_stream stream, int64_t ns, uint32_t value);
 
+/* How many slots can be begun now. */
+int channel_free_slots(sluice_writer *writer);
+
 /* Does the whole frame say `value`, to a kernel on this stream? Waits for it. */
 void channel_check(const struct sluice_frame *frame, struct sluice_stream stream, uint32_t value);
 

@@ -130,6 +130,27 @@ TEST_TIMEOUT(a_writer_whose_kernel_never_ends_is_told_and_can_close, 60)
     gpu_end();
 }
 
+/* What the writer does for a reader that waits ahead is undone when that does not wait for the kernel. */
+TEST_TIMEOUT(a_writer_whose_kernel_never_ends_goes_on_when_readers_leave, 60)
+{
+    gpu_begin();
+    struct child writer = player_writer("");
+    PLAYER(&writer, "commit 0", "committed 1");
+    struct child reader = player_reader("ahead");
+    PLAYER(&writer, "commit 0", "committed 2");
+    PLAYER(&reader, "take 5000", "took");
+    PLAYER(&reader, "release 0", "released");
+    PLAYER(&writer, "commit 60000", "committed 3");
+    PLAYER(&reader, "close", "closed");
+    test_nap(SLUICE_S / 10);
+    int64_t began = test_now();
+    PLAYER(&writer, "begin 0", "begun");
+    PLAYER(&writer, "begin 0", "begun");
+    CHECK_LE(test_now() - began, SLUICE_S);
+    child_kill(&writer, SIGKILL);
+    role_stop(&reader);
+}
+
 /* ---- the reader's side ---- */
 
 /* It keeps nothing, and the writer and another reader go on. */

@@ -204,6 +204,8 @@ static void write_as_told(struct player *self, const char *verb, long number)
         if (r == 0)
             CHECK_OK(sluice_writer_cancel(self->writer, &frame, SLUICE_ON_CPU));
         answer("begun", r);
+    } else if (strcmp(verb, "free") == 0) {
+        role_say("%d free", channel_free_slots(self->writer));
     } else if (strcmp(verb, "close") == 0) {
         answer("closed", sluice_writer_close(&self->writer));
     } else {
@@ -255,6 +257,7 @@ ROLE(reads)
     struct player self = { .reader = NULL };
 
     set_up(&self);
+    params.ahead = strstr(argv[1], "ahead") != NULL;
     if (strstr(argv[1], "order"))
         params.mode = SLUICE_IN_ORDER;
     CHECK_OK(sluice_reader_open(&self.reader, &params));

@@ -16,6 +16,7 @@
  * Writer: commit MS      behind such a kernel (-1: with no work at all); "committed SEQUENCE", else result
  *                        and sentence
  *         begin          and cancels it
+ *         free           "N free", of its slots
  *         crash          commits behind a kernel that stores where nothing is
  *         close
  */
@@ -24,7 +25,7 @@
 
 #include "harness/test.h"
 
-/* Wait until it is open. `options` of a reader: "order": in order, "host": it holds a frame of the host channel
+/* Wait until it is open. `options` of a reader: "order": in order, "ahead", "host": it holds a frame of the host channel
  * "near", too. Of a writer: "few": three slots and no more. */
 struct child player_reader(const char *options);
 struct child player_writer(const char *options);

@@ -105,7 +105,7 @@ void sl_peer_hung_up(struct sl_peer *peer)
         return;
     }
     if (ended)
-        linger(peer, DRIVER_PATIENCE);
+        linger(peer, peer->serve->base.lingers_ns ? peer->serve->base.lingers_ns : DRIVER_PATIENCE);
     else if (on_gpu(peer))
         linger(peer, HANG_UP_PATIENCE);
     else /* still alive as far as we can tell: wait for its pidfd */
@@ -123,13 +123,14 @@ static void process_ready(struct sl_watch *watch, bool readable, bool hung_up_to
     /* It may have said goodbye before it died (protocol 5.11). */
     if (!readable || !sl_peer_read(peer, SL_LAST_MESSAGES))
         return;
-    if (peer->state == SL_PEER_HUNG_UP || sl_peer_may_lapse(peer)) {
+    bool gone = peer->state == SL_PEER_HUNG_UP;
+    if ((gone && !peer->serve->base.lingers_ns) || sl_peer_may_lapse(peer)) {
         sl_peer_died(peer, "died");
         return;
     }
     peer->ended = true;
     sl_service_pause(watch, true);
-    linger(peer, LOOK_AGAIN);
+    linger(peer, gone ? peer->serve->base.lingers_ns : LOOK_AGAIN);
 }
 
 /* It lives, and hung up a while ago. Has it become another program, which ends its work on the GPU? */
