@@ -64,6 +64,19 @@ SLUICE_API int sluice_device_reset(struct sluice_device device);
  * Returns: as reset. */
 SLUICE_API int sluice_device_close(struct sluice_device *device);
 
+/* Makes host memory that the device copies to and from at full speed: pinned, page-aligned; on `host`
+ * plain. What it holds at first is not said. Pinned memory is scarce and slow to make: keep it.
+ * Owns: the caller, until sluice_device_host_free; it stays when the device is closed.
+ * Thread: any. Blocks: while it is made.
+ * Returns: 0; SLUICE_E_INVALID for a `size` of 0; SLUICE_E_NO_MEMORY. */
+SLUICE_API int sluice_device_host_alloc(struct sluice_device device, size_t size, void **memory);
+
+/* Frees it, once no copy uses it any more. Clears *memory; NULL is done already.
+ * Thread: any. Blocks: until the device's work is done.
+ * Returns: 0; SLUICE_E_INVALID for other memory; SLUICE_E_DRIVER if the device was lost: it is freed
+ * none the less. */
+SLUICE_API int sluice_device_host_free(void **memory);
+
 struct sluice_stream_params {
     uint32_t size;
     uint32_t blocking; /* 1: ordered with the device's default stream; default 0 */

@@ -3,6 +3,9 @@
  * Is somebody capturing a graph on this stream? And the way around the one that is shut by that.
  */
 #include "cuda/cuda.h"
+
+#include <pthread.h>
+
 #include "util/atomic.h"
 
 int sl_cuda_capture(struct sl_cuda_context *context, struct sl_cu_stream *stream,
@@ -31,27 +34,72 @@ int sl_cuda_capture(struct sl_cuda_context *context, struct sl_cu_stream *stream
     return sl_cu(context, StreamGetCaptureInfo, stream, &status, id, NULL, NULL, NULL);
 }
 
-/* The first one there makes it for all. */
-static int make_beside(struct sl_cuda_context *context, struct sl_cu_stream **stream)
+/* One for each GPU, whoever has its context open how often: work on two such streams would come behind the
+ * default stream's, but in no order of its own. */
+static struct {
+    unsigned long long life; /* of the context that it is in */
+    struct sl_cu_stream *stream;
+    unsigned users;
+} besides[64];
+static pthread_mutex_t besides_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* With the lock. */
+static int join_beside(struct sl_cuda_context *context, size_t at)
 {
-    struct sl_cu_stream *made, *other = NULL;
-    struct sl_cuda_scope scope;
-    int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
-    if (r != 0)
-        return r;
-    r = sl_cu(context, StreamCreateWithPriority, &made, 0, 0);
-    if (r == 0 && !atomic_compare_exchange_strong(&context->beside, &other, made)) {
-        sl_cuda.StreamDestroy(made);
-        made = other;
+    int r = 0;
+
+    if (besides[at].life != context->id) { /* what is there went with its context */
+        besides[at].life = context->id;
+        besides[at].stream = NULL;
+        besides[at].users = 0;
     }
-    sl_cuda_leave(&scope);
-    if (r == 0)
-        *stream = made;
+    if (!besides[at].stream)
+        r = sl_cu(context, StreamCreateWithPriority, &besides[at].stream, 0, 0);
+    if (r == 0) {
+        besides[at].users++;
+        sl_store(&context->beside, besides[at].stream, release);
+    } else {
+        besides[at].stream = NULL;
+    }
     return r;
 }
 
 int sl_cuda_beside(struct sl_cuda_context *context, struct sl_cu_stream **stream)
 {
+    size_t at = (size_t)context->device % (sizeof besides / sizeof *besides);
+    struct sl_cuda_scope scope;
+
     *stream = sl_load(&context->beside, acquire);
-    return *stream ? 0 : make_beside(context, stream);
+    if (*stream)
+        return 0;
+    int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
+    if (r != 0)
+        return r;
+    pthread_mutex_lock(&besides_lock);
+    r = sl_load(&context->beside, relaxed) ? 0 : join_beside(context, at);
+    *stream = sl_load(&context->beside, relaxed);
+    pthread_mutex_unlock(&besides_lock);
+    sl_cuda_leave(&scope);
+    return r;
+}
+
+/* What is queued on it still runs. */
+void sl_cuda_leave_beside(struct sl_cuda_context *context)
+{
+    size_t at = (size_t)context->device % (sizeof besides / sizeof *besides);
+    struct sl_cu_stream *last = NULL;
+    struct sl_cuda_scope scope;
+
+    if (!sl_load(&context->beside, relaxed))
+        return;
+    pthread_mutex_lock(&besides_lock);
+    if (besides[at].life == context->id && --besides[at].users == 0) {
+        last = besides[at].stream;
+        besides[at].stream = NULL;
+    }
+    pthread_mutex_unlock(&besides_lock);
+    if (!last || sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) != 0)
+        return; /* another has it still, or it went with the context */
+    sl_cuda.StreamDestroy(last);
+    sl_cuda_leave(&scope);
 }

@@ -185,32 +185,42 @@ int sl_cuda_context_open(const char *name, struct sl_cuda_context **out)
     return r;
 }
 
-/* What is queued on it still runs. */
-static void end_beside(struct sl_cuda_context *context)
-{
-    struct sl_cuda_scope scope;
-
-    if (!context->beside || sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) != 0)
-        return; /* it went with the context */
-    sl_cuda.StreamDestroy(context->beside);
-    sl_cuda_leave(&scope);
-}
-
 void sl_cuda_context_close(struct sl_cuda_context *context)
 {
     if (!context)
         return;
-    end_beside(context);
+    sl_cuda_leave_beside(context);
     let_go(context);
     free(context);
 }
 
 /* ---- around calls ---- */
 
+/* The last life of a GPU's context that ended badly: whoever has that context open has lost it, too,
+ * though another met the failure. */
+static struct {
+    sl_word life;
+    _Atomic int code;
+} ends[64];
+
+void sl_cuda_lose(struct sl_cuda_context *context, int code)
+{
+    size_t at = (size_t)context->device % (sizeof ends / sizeof *ends);
+    int alive = 0;
+
+    if (!atomic_compare_exchange_strong(&context->lost, &alive, code))
+        return;
+    sl_store(&ends[at].code, code, relaxed);
+    sl_store(&ends[at].life, context->id, release);
+}
+
 int sl_cuda_alive(const struct sl_cuda_context *context)
 {
+    size_t at = (size_t)context->device % (sizeof ends / sizeof *ends);
     int code = sl_load(&context->lost, relaxed);
 
+    if (!code && sl_load(&ends[at].life, acquire) == context->id)
+        code = sl_load(&ends[at].code, relaxed);
     if (!code)
         return 0;
     return sl_fail(SLUICE_E_DRIVER, "device \"%s\" is lost since the driver said %s (%d): %s",

@@ -88,6 +88,9 @@ void sl_cuda_leave(const struct sl_cuda_scope *scope);
 /* 0 while the context lives, as far as is known; else SLUICE_E_DRIVER with what ended it. Asks nobody. */
 int sl_cuda_alive(const struct sl_cuda_context *context);
 
+/* Notes that the driver said so of this life of the context: it is lost for all who have it open. */
+void sl_cuda_lose(struct sl_cuda_context *context, int code);
+
 /* What the driver answered to `function`, as a sluice_result with its sentence; 0 for 0. Notes in
  * the context (NULL: none) when the answer means that it is lost. */
 int sl_cuda_said(struct sl_cuda_context *context, int code, const char *function);
@@ -112,9 +115,10 @@ int sl_cuda_capture(struct sl_cuda_context *context, struct sl_cu_stream *stream
                     enum sl_cuda_capture *state, uint64_t *id);
 
 /* A stream of ours on which work comes behind all that the default stream was given so far, as on every
- * blocking stream. For words: a call on the default stream itself breaks each capture of a blocking stream,
+ * blocking stream, and in the order in which it was given. For words and copies: a call on the default stream itself breaks each capture of a blocking stream,
  * and one may begin at any moment, also between asking and calling. */
 int sl_cuda_beside(struct sl_cuda_context *context, struct sl_cu_stream **stream);
+void sl_cuda_leave_beside(struct sl_cuda_context *context); /* before the context is closed */
 
 /* Makes pages of host memory known to the GPU, which may write them only if `writable`. Whole
  * pages; unregister before unmapping them. Unregistering waits for streams that are held up

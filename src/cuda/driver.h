@@ -287,6 +287,7 @@ struct sl_cu_memory_handle { /* CUipcMemHandle */
     X(DeviceTotalMem, _v2, (size_t *total, int device), (total, device)) \
     X(DeviceGetPCIBusId, , (char *text, int size, int device), (text, size, device)) \
     X(DeviceCanAccessPeer, , (int *can, int device, int peer), (can, device, peer)) \
+    X(CtxEnablePeerAccess, , (struct sl_cu_context *peer, unsigned flags), (peer, flags)) \
     /* Waiting ahead, and what tells streams apart for good. */ \
     X(StreamWaitValue64, _v2, \
       (struct sl_cu_stream *stream, uint64_t address, uint64_t value, unsigned flags), \

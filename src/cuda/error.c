@@ -133,9 +133,8 @@ int sl_cuda_said(struct sl_cuda_context *context, int code, const char *function
     if (code == SL_CU_OK)
         return 0;
     const struct meaning *meaning = meaning_of(code);
-    int alive = 0;
     if (context && meaning->lost)
-        atomic_compare_exchange_strong(&context->lost, &alive, code);
+        sl_cuda_lose(context, code);
     return sl_fail(meaning->result, "%s%s%s said %s (%d): %s", context ? context->name : "",
                    context ? ": " : "", function, sl_cuda_code_name(code), code, meaning->mend);
 }

@@ -94,6 +94,39 @@ static int cuda_synchronize(struct sl_device *device)
     return r == 0 ? wait_default(device->state) : r;
 }
 
+/* It ends with the context, so it keeps that. */
+static int cuda_host_alloc(struct sl_device *device, size_t size, void **memory, void **keeper)
+{
+    struct sl_cuda_context *context;
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_context_open(device->name, &context);
+    if (r != 0)
+        return r;
+    r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
+    if (r == 0) {
+        r = sl_cu(context, MemHostAlloc, memory, size, SL_CU_HOST_PORTABLE | SL_CU_HOST_DEVICEMAP);
+        sl_cuda_leave(&scope);
+    }
+    if (r != 0)
+        sl_cuda_context_close(context);
+    else
+        *keeper = context;
+    return r;
+}
+
+static int cuda_host_free(void *memory, void *keeper)
+{
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_enter(keeper, SL_CUDA_RELAXED, &scope);
+
+    if (r == 0) {
+        r = sl_cu(keeper, MemFreeHost, memory);
+        sl_cuda_leave(&scope);
+    } /* else it went with the context */
+    sl_cuda_context_close(keeper);
+    return r;
+}
+
 const struct sl_device_ops sl_device_cuda = {
     .name = "cuda",
     .identify = cuda_identify,
@@ -101,6 +134,8 @@ const struct sl_device_ops sl_device_cuda = {
     .open = cuda_open,
     .close = cuda_close,
     .synchronize = cuda_synchronize,
+    .host_alloc = cuda_host_alloc,
+    .host_free = cuda_host_free,
     .stream_create = sl_cuda_stream_create,
     .stream_wrap = sl_cuda_stream_wrap,
     .stream_default = sl_cuda_stream_default,

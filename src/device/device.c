@@ -332,6 +332,19 @@ static bool shut(struct sl_device *device)
     return first;
 }
 
+void sl_device_drop(struct sluice_device handle)
+{
+    struct sl_device *device;
+
+    if (handle.id == 0 || sl_device_hold(handle, &device) != 0)
+        return;
+    if (shut(device)) {
+        end_objects(device, SL_END_CLOSED);
+        sl_object_drop(&device->object); /* the name's use */
+    }
+    sl_object_drop(&device->object);
+}
+
 int sluice_device_close(struct sluice_device *handle)
 {
     if (!handle)

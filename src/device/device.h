@@ -76,6 +76,11 @@ struct sl_device_ops {
     void (*close)(struct sl_device *device);
     int (*synchronize)(struct sl_device *device);
 
+    /* Host memory that it copies at full speed, page-aligned. `keeper` is the kind's own; with it the
+     * memory is freed, also when the device has been closed long since. */
+    int (*host_alloc)(struct sl_device *device, size_t size, void **memory, void **keeper);
+    int (*host_free)(void *memory, void *keeper);
+
     /* By ->priority and ->blocking; wrap by `native`, which it checks. They set ->native. */
     int (*stream_create)(struct sl_stream *stream);
     int (*stream_wrap)(struct sl_stream *stream, uintptr_t native);
@@ -136,6 +141,9 @@ int sl_event_recorded(struct sl_event *event);
 /* Opens `name` as a device of this kind. */
 int sl_device_open_as(const struct sl_device_ops *ops, const char *name,
                       struct sluice_device *device);
+
+/* Closes it without waiting for any work: for whoever knows that its own is done. Zero is done already. */
+void sl_device_drop(struct sluice_device device);
 
 /* A new object of a device, without a name yet. Keeps the device alive. */
 int sl_device_object(struct sluice_device handle, enum sl_handle_kind kind, size_t size,

@@ -134,6 +134,23 @@ static int host_event_elapsed(struct sl_event *start, struct sl_event *stop, dou
     return 0;
 }
 
+static int host_alloc(struct sl_device *device, size_t size, void **memory, void **keeper)
+{
+    size_t unit = sl_os_page_size();
+
+    (void)device;
+    *keeper = NULL;
+    *memory = size > SIZE_MAX - unit ? NULL : aligned_alloc(unit, (size + unit - 1) / unit * unit);
+    return *memory ? 0 : sl_fail(SLUICE_E_NO_MEMORY, "there are no %zu bytes of memory left", size);
+}
+
+static int host_free(void *memory, void *keeper)
+{
+    (void)keeper;
+    free(memory);
+    return 0;
+}
+
 const struct sl_device_ops sl_device_host = {
     .name = "host",
     .identify = host_identify,
@@ -141,6 +158,8 @@ const struct sl_device_ops sl_device_host = {
     .open = host_open,
     .close = host_close,
     .synchronize = host_synchronize,
+    .host_alloc = host_alloc,
+    .host_free = host_free,
     .stream_create = host_stream,
     .stream_wrap = host_stream_wrap,
     .stream_default = host_stream,

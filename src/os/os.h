@@ -216,6 +216,9 @@ uint32_t sl_os_uid(void);
 /* The program's short name ("python3"). */
 void sl_os_program(char *name, size_t size);
 
+/* Is there memory at `address` that this process may read? True where the system does not tell. */
+bool sl_os_readable(const void *address);
+
 /* ---- fork.c ---- */
 
 /* In a child made by fork or clone without exec, after sl_fork_install? A child that is the first to

@@ -30,6 +30,7 @@ static const char *const names[] = {
 static const bool unsafe[FAKE_FUNCTION_COUNT] = {
     [FAKE_DevicePrimaryCtxRetain] = true,
     [FAKE_DevicePrimaryCtxRelease] = true,
+    [FAKE_CtxEnablePeerAccess] = true,
     [FAKE_StreamCreateWithPriority] = true,
     [FAKE_StreamDestroy] = true,
     [FAKE_StreamQuery] = true,

@@ -221,6 +221,25 @@ int fake_cuDeviceCanAccessPeer(int *can, int device, int peer)
     return SL_CU_OK;
 }
 
+int fake_cuCtxEnablePeerAccess(struct sl_cu_context *peer, unsigned flags)
+{
+    static bool enabled[FAKE_GPUS][FAKE_GPUS];
+    int code;
+
+    pthread_mutex_lock(&fake_lock);
+    struct sl_cu_context *context = fake_current(&code);
+    if (context && (flags || peer->device == context->device))
+        code = flags ? SL_CU_INVALID_VALUE : SL_CU_INVALID_DEVICE;
+    else if (context && !fake_machine.peers)
+        code = 217; /* PEER_ACCESS_UNSUPPORTED */
+    else if (context && enabled[context->device][peer->device])
+        code = 704; /* PEER_ACCESS_ALREADY_ENABLED */
+    else if (context)
+        enabled[context->device][peer->device] = true;
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
 int fake_cuDeviceGetAttribute(int *value, int attribute, int device)
 {
     if (fake_place(device) < 0)

@@ -377,3 +377,29 @@ TEST(a_forked_child_is_refused)
     CHECK_OK(sluice_stream_pop_current(stream)); /* the parent noticed nothing */
     CHECK_OK(sluice_device_close(&device));
 }
+
+TEST(host_memory_for_copies)
+{
+    struct sluice_device device;
+    void *memory = NULL, *none = NULL, *other = &device;
+
+    CHECK_OK(sluice_device_open(&device, "host"));
+    CHECK_OK(sluice_device_host_alloc(device, 10000, &memory));
+    CHECK_EQ((uintptr_t)memory % sl_os_page_size(), 0);
+    memset(memory, 1, 10000);
+    CHECK_RESULT(sluice_device_host_alloc(device, 0, &none), SLUICE_E_INVALID);
+    CHECK_RESULT(sluice_device_host_alloc(device, 1, NULL), SLUICE_E_INVALID);
+    CHECK_SAYS(sluice_device_host_alloc(device, SIZE_MAX, &none), SLUICE_E_NO_MEMORY, "18446744073709551615");
+    CHECK(!none);
+    CHECK_OK(sluice_device_close(&device));
+    memset(memory, 2, 10000); /* it stays */
+    void *twice = memory;
+    CHECK_OK(sluice_device_host_free(&memory));
+    CHECK(!memory);
+    CHECK_OK(sluice_device_host_free(&memory));
+    CHECK_OK(sluice_device_host_free(NULL));
+    CHECK_SAYS(sluice_device_host_free(&twice), SLUICE_E_INVALID, "freed already");
+    CHECK_SAYS(sluice_device_host_free(&other), SLUICE_E_INVALID, "not of sluice_device_host_alloc");
+    struct sluice_device gone = { 0 };
+    CHECK_RESULT(sluice_device_host_alloc(gone, 1, &none), SLUICE_E_INVALID);
+}

@@ -4,6 +4,7 @@
  */
 #include <grp.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -242,4 +243,21 @@ TEST(process_what_is_no_pidfd)
     sl_os_close(fd);
     sl_os_close(pair[0]);
     sl_os_close(pair[1]);
+}
+
+TEST(memory_that_can_be_read)
+{
+    char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    CHECK(page != MAP_FAILED);
+    CHECK(sl_os_readable(page));
+    CHECK(sl_os_readable(page + 8191));
+    CHECK(sl_os_readable("text"));
+    CHECK(!sl_os_readable(NULL));
+    CHECK(!sl_os_readable((void *)(uintptr_t)UINT64_C(0xffff800000000000)));
+    CHECK(mprotect(page + 4096, 4096, PROT_NONE) == 0);
+    CHECK(sl_os_readable(page + 4095));
+    CHECK(!sl_os_readable(page + 4096));
+    munmap(page, 8192);
+    CHECK(!sl_os_readable(page));
 }

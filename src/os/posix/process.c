@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -142,4 +143,14 @@ void sl_os_program(char *name, size_t size)
 {
     const char *program = program_invocation_short_name;
     snprintf(name, size, "%s", program && *program ? program : "?");
+}
+
+/* The kernel reads it for us, and says if it cannot. */
+bool sl_os_readable(const void *address)
+{
+    char byte;
+    struct iovec here = { .iov_base = &byte, .iov_len = 1 };
+    struct iovec there = { .iov_base = (void *)(uintptr_t)address, .iov_len = 1 };
+
+    return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1 || errno != EFAULT;
 }
