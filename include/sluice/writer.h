@@ -58,7 +58,8 @@ extern "C" {
 #define SLUICE_WRITER_PARAMS_INIT { .size = (uint32_t)sizeof(struct sluice_writer_params) }
 #endif
 
-/* Tells when a copy made by send or fetch is done. On `host` it is done when the call returns. */
+/* Tells when a copy made by send or fetch is done: the program's arrays may then be used again. It stays
+ * good until its writer or reader closes. */
 struct sluice_ticket { uint64_t id; };
 
 typedef struct sluice_writer sluice_writer;
@@ -109,9 +110,19 @@ SLUICE_API int sluice_pin_drop(sluice_pin **pin);
 
 /* Copies arrays that the program has into a slot and publishes it: begin, copy, commit. `arrays` are
  * matched by name (a single unnamed array is the channel's first one); each must be there. A shape that
- * outgrows the format makes a new generation. `ticket` may be NULL.
- * Thread: one at a time on a writer. Blocks: as begin with SLUICE_DEFAULT.
- * Returns: as begin and commit; SLUICE_E_FORMAT if names or types do not match the channel's. */
+ * outgrows the format makes a new generation.
+ *
+ * On `host` all is done on return. On a GPU the arrays may lie anywhere: on it, on another GPU, in managed,
+ * pinned or plain memory. The copies are queued behind the work on `stream` (SLUICE_ON_CPU: the arrays are
+ * ready now, and a stream of the library's own is used), and the frame is published behind them. They
+ * may be changed once the ticket says so, or behind the work on `stream`; `ticket` may be NULL. Plain
+ * memory can be changed when the call returns; with a stream the call waits for that first.
+ * Thread: one at a time on a writer. Blocks: as begin with SLUICE_DEFAULT; for plain memory also while it is
+ * copied, and up to 10 s for the stream.
+ * Returns: as begin and commit; SLUICE_E_FORMAT if names or types do not match the channel's;
+ * SLUICE_E_INVALID for memory that was freed or ends too soon; SLUICE_E_WRONG_DEVICE for a stream of another GPU;
+ * SLUICE_E_CAPTURING; SLUICE_E_UNSUPPORTED for strides that would take too many copies; SLUICE_TIMEOUT if the
+ * stream was too busy for plain memory. Unless it is 0 nothing was published. */
 SLUICE_API int sluice_writer_send(sluice_writer *writer, const struct sluice_array *arrays, uint32_t count,
                                   struct sluice_stream stream, struct sluice_ticket *ticket);
 
@@ -165,10 +176,16 @@ SLUICE_API int sluice_writer_stats(sluice_writer *writer, struct sluice_writer_s
  * Returns: 0. */
 SLUICE_API int sluice_writer_close(sluice_writer **writer);
 
-/* Is the copy done? Waits until it is.
+/* Waits until the copy is done. Makes no call of a driver.
  * Thread: any. Blocks: up to timeout_ns.
- * Returns: 0; SLUICE_TIMEOUT; SLUICE_E_HANDLE for a zero ticket. */
+ * Returns: 0; SLUICE_TIMEOUT; SLUICE_E_STALE once its writer or reader has closed; SLUICE_E_DRIVER if the device
+ * was lost; SLUICE_E_HANDLE for a zero ticket and for what is none. */
 SLUICE_API int sluice_ticket_wait(struct sluice_ticket ticket, int64_t timeout_ns);
+
+/* Is the copy done?
+ * Thread: any. Blocks: never.
+ * Returns: 0; SLUICE_NOT_READY; as sluice_ticket_wait. */
+SLUICE_API int sluice_ticket_query(struct sluice_ticket ticket);
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "copy/copy.h"
 #include "core/format.h"
 #include "util/checked.h"
 #include "util/result.h"
@@ -75,26 +76,12 @@ int sluice_array_wrap(struct sluice_array *array, const char *name, void *data,
     return SLUICE_OK;
 }
 
-/* One dimension of a copy. */
-struct step {
-    int64_t count;
-    int64_t to, from; /* strides */
-};
-
-/* What is left to do of a copy: `run` bytes in one piece, repeated over `depth` dimensions, the
- * innermost first. */
-struct plan {
-    size_t run;
-    int depth;
-    struct step steps[SLUICE_MAX_DIMS];
-};
-
 /* The order of the dimensions means nothing to a copy: the smallest steps in `to` go innermost, and
  * dimensions that continue each other on both sides become one. */
-static void make_plan(const struct sluice_array *to, const struct sluice_array *from,
-                      struct plan *plan)
+static void plan_tensor(const struct sluice_array *to, const struct sluice_array *from,
+                        struct sl_copy_part *part)
 {
-    struct step sorted[SLUICE_MAX_DIMS];
+    struct sl_copy_step sorted[SLUICE_MAX_DIMS];
     int count = 0;
     for (int d = to->ndim - 1; d >= 0; d--) {
         if (to->shape[d] < 2)
@@ -102,54 +89,14 @@ static void make_plan(const struct sluice_array *to, const struct sluice_array *
         int at = count++;
         for (; at > 0 && sorted[at - 1].to > to->strides[d]; at--)
             sorted[at] = sorted[at - 1];
-        sorted[at] = (struct step){ to->shape[d], to->strides[d], from->strides[d] };
+        sorted[at] = (struct sl_copy_step){ to->shape[d], to->strides[d], from->strides[d] };
     }
-    plan->run = sluice_dtype_size(to->dtype);
-    plan->depth = 0;
-    for (int i = 0; i < count; i++) {
-        struct step *last = plan->depth ? &plan->steps[plan->depth - 1] : NULL;
-        if (!last && sorted[i].to == (int64_t)plan->run && sorted[i].from == (int64_t)plan->run)
-            plan->run *= (size_t)sorted[i].count;
-        else if (last && sorted[i].to == last->to * last->count &&
-                 sorted[i].from == last->from * last->count)
-            last->count *= sorted[i].count;
-        else
-            plan->steps[plan->depth++] = sorted[i];
-    }
-}
-
-/* A copy of a size that the compiler knows is a load and a store. */
-#define COPY_STEPS(bytes) \
-    for (int64_t i = 0; i < step->count; i++) { \
-        memcpy(to + i * step->to, from + i * step->from, (bytes)); \
-    }
-
-static void copy_step(char *to, const char *from, size_t run, const struct step *step)
-{
-    switch (run) {
-    case 1: COPY_STEPS(1) break;
-    case 2: COPY_STEPS(2) break;
-    case 3: COPY_STEPS(3) break;
-    case 4: COPY_STEPS(4) break;
-    case 8: COPY_STEPS(8) break;
-    case 16: COPY_STEPS(16) break;
-    default: COPY_STEPS(run) break;
-    }
-}
-
-static void copy_plan(char *to, const char *from, const struct plan *plan, int depth)
-{
-    if (depth == 0) {
-        memcpy(to, from, plan->run);
-        return;
-    }
-    const struct step *step = &plan->steps[depth - 1];
-    if (depth == 1) {
-        copy_step(to, from, plan->run, step);
-        return;
-    }
-    for (int64_t i = 0; i < step->count; i++)
-        copy_plan(to + i * step->to, from + i * step->from, plan, depth - 1);
+    part->to = to->data;
+    part->from = from->data;
+    part->run = sluice_dtype_size(to->dtype);
+    part->depth = 0;
+    for (int i = 0; i < count; i++)
+        sl_part_repeat(part, sorted[i].count, sorted[i].to, sorted[i].from);
 }
 
 /* Do both arrays' bytes lie apart? The same memory in the same layout is no copy at all. */
@@ -181,7 +128,8 @@ static int check_data(const struct sluice_array *array, const char *role)
     return SLUICE_OK;
 }
 
-static int copy_tensor(const struct sluice_array *to, const struct sluice_array *from)
+static int check_tensor(const struct sluice_array *to, const struct sluice_array *from,
+                        struct sl_copy *copy)
 {
     uint64_t to_bytes, below, above;
     int r = sl_strides_check(SLUICE_E_INVALID, to->name, sluice_dtype_size(to->dtype), to->ndim,
@@ -203,9 +151,8 @@ static int copy_tensor(const struct sluice_array *to, const struct sluice_array 
         r = check_apart(to, to_bytes, from, below, above, same, &done);
     if (r != SLUICE_OK || done)
         return r;
-    struct plan plan;
-    make_plan(to, from, &plan);
-    copy_plan(to->data, from->data, &plan, plan.depth);
+    copy->count = 1;
+    plan_tensor(to, from, &copy->parts[0]);
     return SLUICE_OK;
 }
 
@@ -241,18 +188,22 @@ static int check_same_image(const struct sluice_array *to, const struct sluice_a
 }
 
 /* Row by row, so that what lies between the rows stays as it is. */
-static void copy_plane(char *to, uint64_t to_pitch, const char *from, uint64_t from_pitch,
-                       uint64_t row, uint64_t rows)
+static void plan_plane(const struct sluice_array *to, const struct sluice_array *from, uint32_t i,
+                       struct sl_copy_part *part)
 {
-    if (to_pitch == row && from_pitch == row) {
-        memcpy(to, from, row * rows);
-        return;
-    }
-    for (uint64_t i = 0; i < rows; i++)
-        memcpy(to + i * to_pitch, from + i * from_pitch, row);
+    const struct sluice_image *a = &to->image, *b = &from->image;
+    const struct sl_plane_rule *plane = &sl_pixel_rule(a->pixel_format)->planes[i];
+
+    part->to = (char *)to->data + a->planes[i].offset;
+    part->from = (const char *)from->data + b->planes[i].offset;
+    part->run = (uint64_t)(a->width >> plane->log2_w) * plane->bytes;
+    part->depth = 0;
+    sl_part_repeat(part, a->height >> plane->log2_h, (int64_t)a->planes[i].pitch,
+                   (int64_t)b->planes[i].pitch);
 }
 
-static int copy_image(const struct sluice_array *to, const struct sluice_array *from)
+static int check_images(const struct sluice_array *to, const struct sluice_array *from,
+                        struct sl_copy *copy)
 {
     const struct sluice_image *a = &to->image, *b = &from->image;
     uint64_t to_bytes, from_bytes;
@@ -267,14 +218,9 @@ static int copy_image(const struct sluice_array *to, const struct sluice_array *
     r = check_apart(to, to_bytes, from, 0, from_bytes, same, &done);
     if (r != SLUICE_OK || done)
         return r;
-    const struct sl_pixel_rule *rule = sl_pixel_rule(a->pixel_format);
-    for (uint32_t i = 0; i < a->plane_count; i++) {
-        const struct sl_plane_rule *plane = &rule->planes[i];
-        copy_plane((char *)to->data + a->planes[i].offset, a->planes[i].pitch,
-                   (const char *)from->data + b->planes[i].offset, b->planes[i].pitch,
-                   (uint64_t)(a->width >> plane->log2_w) * plane->bytes,
-                   a->height >> plane->log2_h);
-    }
+    copy->count = (int)a->plane_count;
+    for (uint32_t i = 0; i < a->plane_count; i++)
+        plan_plane(to, from, i, &copy->parts[i]);
     return SLUICE_OK;
 }
 
@@ -297,15 +243,44 @@ static int check_same_shape(const struct sluice_array *to, const struct sluice_a
                    from->name, b);
 }
 
-int sluice_array_copy(const struct sluice_array *to, const struct sluice_array *from)
+int sl_array_plan(const struct sluice_array *to, const struct sluice_array *from,
+                  struct sl_copy *copy)
 {
+    copy->count = 0;
     if (!to || !from)
         return sl_fail(SLUICE_E_INVALID, "the array to copy %s is NULL", to ? "from" : "into");
     if (to->read_only)
         return sl_fail(SLUICE_E_INVALID,
                        "array '%.31s' is read-only, nothing can be copied into it", to->name);
     if (to->image.pixel_format && from->image.pixel_format)
-        return copy_image(to, from);
+        return check_images(to, from, copy);
     int r = check_same_shape(to, from);
-    return r == SLUICE_OK ? copy_tensor(to, from) : r;
+    return r == SLUICE_OK ? check_tensor(to, from, copy) : r;
+}
+
+int sl_array_span(const struct sluice_array *array, const void **first, uint64_t *bytes)
+{
+    bool image = array->image.pixel_format != SLUICE_PIXEL_NONE;
+    uint64_t below = 0, above = 0;
+    int r = SLUICE_OK;
+
+    if (!image) /* of those the planes count */
+        r = sl_shape_check(SLUICE_E_FORMAT, array->name, array->ndim, array->shape);
+    if (r == SLUICE_OK && sl_shape_valid(array->ndim, array->shape))
+        r = find_span(SLUICE_E_INVALID, array, &below, &above);
+    if (image && above < array->nbytes)
+        above = array->nbytes;
+    *first = (const char *)array->data - below;
+    *bytes = below + above;
+    return r;
+}
+
+int sluice_array_copy(const struct sluice_array *to, const struct sluice_array *from)
+{
+    struct sl_copy copy;
+    int r = sl_array_plan(to, from, &copy);
+
+    for (int i = 0; i < copy.count && r == SLUICE_OK; i++)
+        sl_part_run(&copy.parts[i]);
+    return r;
 }

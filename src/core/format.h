@@ -111,6 +111,18 @@ int sl_align_check(int result, const char *name, const struct sluice_array *arra
 int sl_format_geometry_check(const struct sluice_array *capacity,
                              const struct sluice_array *geometry, uint64_t slot_bytes);
 
+/* array_copy.c */
+
+struct sl_copy;
+
+/* What sluice_array_copy checks; then what is to be copied, wherever it lies. *copy is empty if there
+ * is nothing to do. */
+int sl_array_plan(const struct sluice_array *to, const struct sluice_array *from,
+                  struct sl_copy *copy);
+
+/* All the memory that a program's array touches; of an image what its nbytes says. */
+int sl_array_span(const struct sluice_array *array, const void **first, uint64_t *bytes);
+
 /* fit.c */
 
 /* A frame's tight geometry within a capacity. An extent may be 0, an image's size may not. *out is

@@ -314,6 +314,7 @@ int sl_writer_view(struct sl_object *object, const struct sluice_frame *frame, s
     view->reshaped = &writer->slots[slot].reshaped;
     view->format = &writer->format;
     view->address = writer->slots[slot].address;
+    view->device = writer->device_name;
     view->read_only = false;
     return 0;
 }

@@ -93,6 +93,7 @@ static void finish(struct sl_object *object)
     /* While a release is queued, its slot is ours and its page in use (protocol 1.2). */
     bool done = sl_release_drain(reader);
 
+    sl_fetch_end(reader, !done);
     sl_service_lock();
     if (reader->session)
         sl_gate_leave(reader, reader->session);
@@ -213,6 +214,7 @@ int sluice_reader_open(sluice_reader **out, const struct sluice_reader_params *c
     reader->object.finish = finish;
     sl_trace_open();
     SL_STAGE_BEGIN(OPEN);
+    sl_mutex_init(&reader->copier_lock);
     reader->params = params;
     snprintf(reader->name, sizeof reader->name, "%s", name);
     if (device && !sl_device_kind(device))

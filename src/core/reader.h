@@ -12,6 +12,7 @@
 
 #include <sluice/reader.h>
 
+#include "copy/copy.h"
 #include "core/lease.h"
 #include "core/timing.h"
 #include "device/device.h"
@@ -72,6 +73,13 @@ struct sl_held {
     struct sl_span span; /* from acquire to release */
 };
 
+/* What fetches from one device; a writer may come back on another. */
+struct sl_reader_copier {
+    struct sl_reader_copier *next;
+    char device[SL_DEVICE_NAME];
+    struct sl_copier copier;
+};
+
 struct sluice_reader {
     struct sl_object object;
     struct sluice_reader_params params; /* complete */
@@ -94,6 +102,9 @@ struct sluice_reader {
 
     struct sl_held held[SLUICE_MAX_SLOTS];
     sl_word32 busy; /* a call is in acquire; debug builds find a second one (protocol 2.6) */
+
+    sl_mutex copier_lock; /* held while one is made, which may wait for a driver */
+    struct sl_reader_copier *copiers;
 
     int gate, note; /* the descriptor that programs poll, and ours in it; -1 until asked for */
     struct sl_watch watch; /* looks whether frames are ready, where commit does not say so */
@@ -167,6 +178,11 @@ bool sl_release_held_back(const struct sluice_reader *reader);
 
 /* Waits until none is queued or held back, though not for ever. */
 bool sl_release_drain(struct sluice_reader *reader);
+
+/* ---- fetch.c ---- */
+
+/* `working`: its device is busy with something that does not end. */
+void sl_fetch_end(struct sluice_reader *reader, bool working);
 
 /* ---- gate.c ---- */
 

@@ -218,6 +218,13 @@ int sluice_reader_release(sluice_reader *handle, struct sluice_frame *frame, str
     return r;
 }
 
+/* Taken ahead, and not ready yet? */
+static bool is_coming(const struct sl_held *entry)
+{
+    return entry->on_stream &&
+           !sl_reached(sl_load(&entry->session->link->words.ready[entry->slot], acquire), entry->sequence);
+}
+
 int sl_reader_view(struct sl_object *object, const struct sluice_frame *frame, struct sl_view *view)
 {
     struct sluice_reader *reader = (struct sluice_reader *)object;
@@ -228,6 +235,8 @@ int sl_reader_view(struct sl_object *object, const struct sluice_frame *frame, s
     view->format = &entry->memory->format;
     view->record = entry->session->link->ops->link_record(entry->session->link, entry->slot);
     view->address = entry->address;
+    view->device = entry->session->device;
+    view->behind = is_coming(entry) ? entry->taken_for : SLUICE_ON_CPU;
     view->read_only = !entry->session->link->writable;
     return 0;
 }

@@ -5,6 +5,7 @@
 #ifndef SL_CORE_VIEW_H
 #define SL_CORE_VIEW_H
 
+#include <sluice/device.h>
 #include <sluice/frame.h>
 
 #include "wire/wire.h"
@@ -18,6 +19,8 @@ struct sl_view {
     struct sl_record *writable_record;  /* writer's frames only */
     bool *reshaped;                     /* writer's frames only: set when the record was changed */
     char *address;                      /* of the slot */
+    const char *device;                 /* where that is: "host", "cuda:0" */
+    struct sluice_stream behind;        /* a reader's frame: on which stream it will be ready; SLUICE_ON_CPU: it is */
     bool read_only;
     struct sl_object *object;           /* held until sl_view_end */
 };

@@ -127,7 +127,9 @@ static void finish(struct sl_object *object)
     if (writer->serve)
         writer->serve->ops->close(writer->serve);
     sl_trace_close();
-    if ((!done || writer->flight.stuck) && writer->flight.sync->alive(writer->flight.pages) == 0) {
+    bool working = (!done || writer->flight.stuck) && writer->flight.sync->alive(writer->flight.pages) == 0;
+    sl_copier_close(&writer->copier, working);
+    if (working) {
         sl_log(SLUICE_LOG_WARN, "channel '%s': its memory stays until the process ends", writer->name);
         return;
     }

@@ -8,6 +8,7 @@
 
 #include <sluice/writer.h>
 
+#include "copy/copy.h"
 #include "core/flight.h"
 #include "core/follow.h"
 #include "core/ring.h"
@@ -41,6 +42,7 @@ struct sluice_writer {
     const struct sl_mem_ops *mem;
     struct sl_flight flight;
     struct sl_follow follow;
+    struct sl_copier copier; /* of send, from its first call on */
 
     sl_word32 busy; /* a call is inside: see sl_writer_enter */
     uint64_t session;

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The kinds of copiers there are.
+ */
+#include "copy/copy.h"
+
+#include <string.h>
+
+#include "device/device.h"
+#include "util/result.h"
+
+static const struct sl_copy_ops *const kinds[] = { &sl_copy_host, &sl_copy_cuda };
+
+int sl_copier_open(struct sl_copier *copier, const char *device, const char *channel)
+{
+    const struct sl_device_ops *kind = sl_device_kind(device);
+
+    for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(kinds[i]->kind, kind->name) != 0)
+            continue;
+        *copier = (struct sl_copier){ .ops = kinds[i], .device = device, .channel = channel };
+        int r = kinds[i]->open(copier);
+        if (r != 0)
+            copier->ops = NULL;
+        return r;
+    }
+    return sl_fail(SLUICE_E_UNSUPPORTED, "channel '%s': nothing copies to and from \"%s\"", channel,
+                   device);
+}
+
+void sl_copier_close(struct sl_copier *copier, bool working)
+{
+    if (copier->ops)
+        copier->ops->close(copier, working);
+    copier->ops = NULL;
+}
+
+int sl_copy_begin(struct sl_copier *copier, struct sl_copy_job *job, struct sluice_stream stream)
+{
+    job->copier = copier;
+    job->state = NULL;
+    job->touched = job->queued = job->raised = false;
+    job->bytes = 0;
+    return copier->ops->begin(job, stream);
+}
+
+int sl_copy_queue(struct sl_copy_job *job, uint32_t side, const struct sl_copy *copy)
+{
+    return job->copier->ops->queue(job, side, copy);
+}
+
+void sl_copy_ticket(struct sl_copy_job *job, struct sluice_ticket *ticket)
+{
+    job->copier->ops->ticket(job, ticket);
+}
+
+int sl_copy_finish(struct sl_copy_job *job)
+{
+    return job->copier->ops->finish(job);
+}
+
+void sl_copy_end(struct sl_copy_job *job)
+{
+    job->copier->ops->end(job);
+}

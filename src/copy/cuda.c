@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Copies by a GPU: queued on the program's stream, or on one of ours if it names none.
+ *
+ * Behind the copies the stream raises a word of ours, and whoever waits for them looks at that: no
+ * call of the driver, so nobody's capture minds.
+ */
+#include "copy/cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/result.h"
+
+extern const struct sl_sync_ops sl_sync_cuda;
+
+#define MOST_EXPECTED UINT64_C(4000000) /* ns of a copy: with a longer one some more do not matter */
+#define LAST_PATIENCE (2 * SLUICE_S) /* with copies under way when we close */
+
+static struct sl_copy_gpu *gpu_of(const struct sl_copy_job *job)
+{
+    return job->copier->state;
+}
+
+/* ---- open and close ---- */
+
+static int alive(void *user)
+{
+    struct sl_copy_gpu *gpu = user;
+    int r = sluice_stream_query(gpu->stream);
+
+    return r < 0 ? r : 0;
+}
+
+static int open_stream(struct sl_copy_gpu *gpu)
+{
+    int r = sluice_device_open(&gpu->device, gpu->copier->device);
+
+    if (r == 0)
+        r = sluice_stream_create(gpu->device, NULL, &gpu->stream);
+    if (r == 0)
+        r = sl_stream_hold(gpu->stream, &gpu->own);
+    if (r == 0)
+        gpu->context = gpu->own->object.device->state;
+    return r;
+}
+
+static int open_words(struct sl_copy_gpu *gpu)
+{
+    uint64_t page = sl_os_page_size();
+    int fd;
+
+    gpu->page_bytes = (SL_DESK_WORDS * sizeof(sl_word) + page - 1) / page * page;
+    int r = sl_os_memory_create("copies", gpu->page_bytes, &fd);
+    if (r != 0)
+        return r;
+    r = sl_os_map(fd, gpu->page_bytes, true, &gpu->page);
+    sl_os_close(fd);
+    if (r == 0)
+        r = sl_sync_cuda.attach(gpu->copier->device, gpu->page, gpu->page_bytes, true, &gpu->pages);
+    if (r == 0)
+        r = sl_desk_open(gpu->page, alive, gpu, &gpu->desk);
+    return r;
+}
+
+static void shut_down(struct sl_copy_gpu *gpu)
+{
+    sl_desk_close(gpu->desk);
+    sl_copy_stages_free(gpu);
+    sl_sync_cuda.detach(gpu->pages);
+    if (gpu->page)
+        sl_os_unmap(gpu->page, gpu->page_bytes);
+    sl_copy_forget(gpu);
+    if (gpu->own)
+        sl_object_drop(&gpu->own->object);
+    sl_device_drop(gpu->device);
+    sl_mutex_finish(&gpu->known_lock);
+    sl_mutex_finish(&gpu->stage_lock);
+    free(gpu);
+}
+
+static int cuda_open(struct sl_copier *copier)
+{
+    struct sl_copy_gpu *gpu = calloc(1, sizeof *gpu);
+    if (!gpu)
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory to copy with (%zu bytes)",
+                       copier->channel, sizeof *gpu);
+    gpu->copier = copier;
+    sl_mutex_init(&gpu->known_lock);
+    sl_mutex_init(&gpu->stage_lock);
+    int r = open_stream(gpu);
+    if (r == 0)
+        r = open_words(gpu);
+    if (r != 0) {
+        shut_down(gpu);
+        return r;
+    }
+    copier->state = gpu;
+    return 0;
+}
+
+/* What a stream that never ends still uses is left behind: to free it would be to wait for that. */
+static void cuda_close(struct sl_copier *copier, bool working)
+{
+    struct sl_copy_gpu *gpu = copier->state;
+
+    if (!working && sl_desk_drain(gpu->desk, LAST_PATIENCE) != SLUICE_TIMEOUT) {
+        shut_down(gpu);
+        return;
+    }
+    sl_log(SLUICE_LOG_WARN, "channel '%s': copies are under way that do not end; their buffers stay until the process ends",
+           copier->channel);
+    sl_desk_close(gpu->desk);
+}
+
+/* ---- a job ---- */
+
+int sl_copy_place(struct sl_copy_gpu *gpu, const struct sl_stream *stream, struct sl_cu_stream **place)
+{
+    enum sl_cuda_capture state;
+
+    *place = (struct sl_cu_stream *)stream->native;
+    if (stream == gpu->own)
+        return 0;
+    if (*place == NULL || *place == SL_CU_LEGACY)
+        return sl_cuda_beside(gpu->context, place);
+    int r = sl_cuda_capture(gpu->context, *place, &state, NULL);
+    if (r == 0 && state != SL_CUDA_CAPTURE_NONE)
+        r = sl_fail(SLUICE_E_CAPTURING,
+                    "channel '%s': the stream is capturing a graph, and copies of frames do not belong "
+                    "into it; use another stream, or call this after the capture",
+                    gpu->copier->channel);
+    return r;
+}
+
+/* May the stream be used, and where does the program's memory lie? */
+static int look(struct sl_copy_job *job, struct sl_stream *stream)
+{
+    struct sl_copy_gpu *gpu = gpu_of(job);
+    struct sl_cu_stream *place;
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_enter(gpu->context, SL_CUDA_RELAXED, &scope);
+    if (r != 0)
+        return r;
+    r = sl_copy_place(gpu, stream, &place);
+    for (uint32_t i = 0; i < job->count && r == 0; i++)
+        r = sl_copy_look(gpu, &job->sides[i]);
+    sl_cuda_leave(&scope);
+    return r;
+}
+
+static int cuda_begin(struct sl_copy_job *job, struct sluice_stream handle)
+{
+    struct sl_copy_gpu *gpu = gpu_of(job);
+    struct sl_stream *stream;
+
+    job->stream = handle.id == SLUICE_ON_CPU.id ? gpu->stream : handle;
+    int r = sl_sync_cuda.check(gpu->pages, job->stream);
+    if (r == 0)
+        r = sl_stream_hold(job->stream, &stream);
+    if (r != 0)
+        return r;
+    r = look(job, stream);
+    if (r == 0)
+        r = sl_desk_issue(gpu->desk, &job->mark);
+    if (r != 0) {
+        sl_object_drop(&stream->object);
+        return r;
+    }
+    job->state = stream;
+    return 0;
+}
+
+static int cuda_queue(struct sl_copy_job *job, uint32_t i, const struct sl_copy *copy)
+{
+    struct sl_copy_gpu *gpu = gpu_of(job);
+    struct sl_copy_side *side = &job->sides[i];
+    struct sl_cuda_scope scope;
+    bool staged = side->place == SL_PLACE_PAGEABLE;
+
+    job->touched = true;
+    for (int p = 0; p < copy->count; p++)
+        staged = staged || (side->place == SL_PLACE_PINNED && sl_copy_is_fine(&copy->parts[p]));
+    if (staged)
+        return sl_copy_staged(job, side, copy);
+    int r = sl_cuda_enter(gpu->context, SL_CUDA_RELAXED, &scope);
+    if (r != 0)
+        return r;
+    for (int p = 0; p < copy->count && r == 0; p++) {
+        r = sl_copy_queue_part(job, side, &copy->parts[p]);
+        job->bytes += sl_part_bytes(&copy->parts[p]);
+    }
+    job->queued = true;
+    sl_cuda_leave(&scope);
+    return r;
+}
+
+int sl_copy_raise(struct sl_copy_job *job, const struct sl_mark *mark)
+{
+    struct sl_copy_gpu *gpu = gpu_of(job);
+    struct sl_signal signal = { mark->word, mark->value };
+
+    if (sl_sync_cuda.signal(gpu->pages, job->stream, &signal, 1) == 0)
+        return 0;
+    int ended = sluice_stream_synchronize(job->stream);
+    sl_desk_settle(gpu->desk, mark, ended);
+    return ended < 0 ? ended : 0;
+}
+
+int sl_copy_wait(struct sl_copy_gpu *gpu, const struct sl_mark *mark, int64_t expected_ns)
+{
+    int r = sl_desk_wait(gpu->desk, mark, expected_ns, SL_COPY_PATIENCE);
+
+    if (r == SLUICE_TIMEOUT)
+        return sl_fail(SLUICE_TIMEOUT,
+                       "channel '%s': the stream did not get to the copy within %d s, for the work that "
+                       "is queued before it",
+                       gpu->copier->channel, (int)(SL_COPY_PATIENCE / SLUICE_S));
+    return r;
+}
+
+static void raise_mark(struct sl_copy_job *job)
+{
+    if (job->queued)
+        (void)sl_copy_raise(job, &job->mark);
+    else
+        sl_desk_settle(gpu_of(job)->desk, &job->mark, 0);
+    job->raised = true;
+}
+
+static void cuda_ticket(struct sl_copy_job *job, struct sluice_ticket *ticket)
+{
+    ticket->id = job->queued ? job->mark.id : SL_TICKET_DONE;
+    raise_mark(job);
+}
+
+/* What a MiB takes, after one more was seen: a little more or less, but much less if it was over when the
+ * waiting thread woke, which then cannot say since when. */
+static uint64_t learn(uint64_t before, uint64_t took)
+{
+    if (before == 0)
+        return took;
+    return took < before - before / 8 ? before - before / 4 : before - before / 4 + took / 4;
+}
+
+static int cuda_finish(struct sl_copy_job *job)
+{
+    struct sl_copy_gpu *gpu = gpu_of(job);
+    uint64_t mib = (job->bytes >> 20) + 1, before = sl_load(&gpu->ns_per_mib, relaxed);
+    uint64_t expected = before * mib < MOST_EXPECTED ? before * mib : MOST_EXPECTED;
+    int64_t start = sl_os_now();
+
+    raise_mark(job);
+    if (!job->queued)
+        return 0;
+    int r = sl_copy_wait(gpu, &job->mark, (int64_t)expected);
+    uint64_t took = (uint64_t)(sl_os_now() - start) / mib;
+    sl_store(&gpu->ns_per_mib, learn(before, took), relaxed);
+    return r;
+}
+
+static void cuda_end(struct sl_copy_job *job)
+{
+    struct sl_stream *stream = job->state;
+
+    if (!job->raised)
+        sl_desk_settle(gpu_of(job)->desk, &job->mark, 0); /* nobody got it */
+    sl_object_drop(&stream->object);
+}
+
+const struct sl_copy_ops sl_copy_cuda = {
+    .kind = "cuda",
+    .looks = true,
+    .open = cuda_open,
+    .close = cuda_close,
+    .begin = cuda_begin,
+    .queue = cuda_queue,
+    .ticket = cuda_ticket,
+    .finish = cuda_finish,
+    .end = cuda_end,
+};

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Where a program's memory lies. The driver is asked once for each pointer; after that only for the
+ * number of the buffer that it is in. Such a number is never given twice, so what was found out holds
+ * as long as the number does: memory that was freed has none, and what came to its place has another.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "copy/cuda.h"
+#include "util/result.h"
+
+#define MOST_PIECES 4096 /* mappings side by side that are one array's memory */
+
+struct facts {
+    unsigned type;    /* 0: the driver knows nothing of it */
+    unsigned managed; /* the driver writes a byte, or four */
+    int ordinal;
+    unsigned long long buffer;
+    uint64_t start;
+    size_t size;
+    struct sl_cu_context *context;
+};
+
+static uint64_t address_of(const void *pointer)
+{
+    return (uintptr_t)pointer;
+}
+
+static int ask(struct sl_copy_gpu *gpu, uint64_t pointer, struct facts *facts)
+{
+    int attributes[] = { SL_CU_POINTER_MEMORY_TYPE, SL_CU_POINTER_IS_MANAGED,
+                         SL_CU_POINTER_ORDINAL,     SL_CU_POINTER_BUFFER_ID,
+                         SL_CU_POINTER_RANGE_START, SL_CU_POINTER_RANGE_SIZE,
+                         SL_CU_POINTER_CONTEXT };
+    void *values[] = { &facts->type,   &facts->managed, &facts->ordinal, &facts->buffer,
+                       &facts->start,  &facts->size,    &facts->context };
+
+    memset(facts, 0, sizeof *facts);
+    return sl_cu(gpu->context, PointerGetAttributes, sizeof values / sizeof *values, attributes,
+                 values, pointer);
+}
+
+/* 0 for memory that the driver does not know. */
+static int ask_buffer(struct sl_copy_gpu *gpu, uint64_t pointer, unsigned long long *buffer)
+{
+    int attribute = SL_CU_POINTER_BUFFER_ID;
+    void *value = buffer;
+
+    *buffer = 0;
+    return sl_cu(gpu->context, PointerGetAttributes, 1, &attribute, &value, pointer);
+}
+
+/* ---- what is known ---- */
+
+static struct sl_known *find(struct sl_copy_gpu *gpu, const struct sl_copy_side *side)
+{
+    for (int i = 0; i < SL_KNOWN; i++)
+        if (gpu->known[i].buffer && gpu->known[i].first == side->first)
+            return &gpu->known[i];
+    return NULL;
+}
+
+static void remember(struct sl_copy_gpu *gpu, const struct sl_copy_side *side,
+                     unsigned long long buffer)
+{
+    struct sl_known *known = find(gpu, side);
+
+    if (!known)
+        known = &gpu->known[gpu->next_known++ % SL_KNOWN];
+    *known = (struct sl_known){ side->first, side->bytes, buffer, (enum sl_place)side->place,
+                                side->context };
+}
+
+/* ---- finding out ---- */
+
+/* Where what the driver knows of it without a gap ends. */
+static int find_end(struct sl_copy_gpu *gpu, const struct sl_copy_side *side,
+                    const struct facts *first, uint64_t *end)
+{
+    uint64_t wanted = address_of(side->first) + side->bytes;
+    struct facts facts = *first;
+    int r = 0;
+
+    *end = facts.size ? facts.start + facts.size : wanted; /* some memory has no range */
+    for (int i = 0; i < MOST_PIECES && r == 0 && *end < wanted; i++) {
+        r = ask(gpu, *end, &facts);
+        if (r != 0 || facts.type != first->type || facts.ordinal != first->ordinal || !facts.size)
+            break;
+        *end = facts.start + facts.size;
+    }
+    return r;
+}
+
+static int not_there(struct sl_copy_gpu *gpu, const struct sl_copy_side *side)
+{
+    return sl_fail(SLUICE_E_INVALID,
+                   "channel '%s': array '%.31s': there is no memory at %p (%llu bytes); it %s, or has "
+                   "fewer bytes than the array says",
+                   gpu->copier->channel, side->name, side->first, (unsigned long long)side->bytes,
+                   find(gpu, side) ? "was a GPU's when it was copied before and has been freed since"
+                                   : "was freed");
+}
+
+/* Nothing that the driver knows. Freed GPU memory is of that kind, and the CPU would die of it. */
+static int look_on_host(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
+{
+    const char *first = side->first;
+
+    if (!sl_os_readable(first) || !sl_os_readable(first + side->bytes - 1))
+        return not_there(gpu, side);
+    side->place = SL_PLACE_PAGEABLE;
+    return 0;
+}
+
+/* The context that another GPU's memory is copied in. The primary one of that GPU is kept; from now on
+ * copies go straight from one to the other, where they can. If not, the driver takes them through
+ * host memory. */
+static int peer_context(struct sl_copy_gpu *gpu, const struct facts *facts,
+                        struct sl_cu_context **context)
+{
+    char name[16];
+
+    if (facts->context && facts->ordinal == gpu->context->device) {
+        *context = facts->context; /* of this very GPU */
+        return 0;
+    }
+    if (facts->ordinal < 0 || facts->ordinal >= SL_PEERS)
+        return sl_fail(SLUICE_E_WRONG_DEVICE, "there is no GPU %d", facts->ordinal);
+    struct sl_cuda_context **peer = &gpu->peers[facts->ordinal];
+    snprintf(name, sizeof name, "cuda:%d", facts->ordinal);
+    if (!*peer) {
+        int r = sl_cuda_context_open(name, peer);
+        if (r != 0)
+            return r;
+        (void)sl_cuda.CtxEnablePeerAccess((*peer)->handle, 0);
+    }
+    *context = facts->context ? facts->context : (*peer)->handle;
+    return 0;
+}
+
+static int look_on_gpu(struct sl_copy_gpu *gpu, struct sl_copy_side *side, const struct facts *facts)
+{
+    struct sl_cu_context *context = NULL;
+    bool here = facts->managed || (facts->ordinal == gpu->context->device &&
+                                   (!facts->context || facts->context == gpu->context->handle));
+    int r = here ? 0 : peer_context(gpu, facts, &context);
+
+    if (r == 0) {
+        side->place = here ? SL_PLACE_GPU : SL_PLACE_PEER;
+        side->context = context;
+    }
+    return r;
+}
+
+static int find_out(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
+{
+    struct facts facts;
+    uint64_t end = 0;
+    int r = ask(gpu, address_of(side->first), &facts);
+
+    if (r == 0 && facts.type != 0)
+        r = find_end(gpu, side, &facts, &end);
+    if (r != 0)
+        return r;
+    bool whole = end >= address_of(side->first) + side->bytes;
+    bool host = facts.type == SL_CU_MEMORY_HOST && !facts.managed;
+    if (facts.type == 0 || (host && !whole))
+        return look_on_host(gpu, side); /* pinned in part is not pinned */
+    if (!whole)
+        return sl_fail(SLUICE_E_INVALID,
+                       "channel '%s': array '%.31s': it says %llu bytes at %p, but its memory ends "
+                       "after %llu",
+                       gpu->copier->channel, side->name, (unsigned long long)side->bytes, side->first,
+                       (unsigned long long)(end - address_of(side->first)));
+    if (host)
+        side->place = SL_PLACE_PINNED;
+    else
+        r = look_on_gpu(gpu, side, &facts);
+    if (r == 0 && facts.buffer)
+        remember(gpu, side, facts.buffer);
+    return r;
+}
+
+int sl_copy_look(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
+{
+    unsigned long long buffer;
+
+    side->place = SL_PLACE_PAGEABLE;
+    side->context = NULL;
+    if (side->bytes == 0)
+        return 0; /* nothing to copy */
+    int r = ask_buffer(gpu, address_of(side->first), &buffer);
+    if (r != 0)
+        return r;
+    sl_mutex_lock(&gpu->known_lock);
+    struct sl_known *known = find(gpu, side);
+    if (known && known->buffer == buffer && side->bytes <= known->bytes) {
+        side->place = known->place;
+        side->context = known->context;
+    } else {
+        r = find_out(gpu, side);
+    }
+    sl_mutex_unlock(&gpu->known_lock);
+    return r;
+}
+
+void sl_copy_forget(struct sl_copy_gpu *gpu)
+{
+    for (int i = 0; i < SL_PEERS; i++)
+        sl_cuda_context_close(gpu->peers[i]);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A part of a copy as calls of the driver: one for memory in one piece, one for rows, and for more
+ * dimensions one each time.
+ */
+#include "copy/cuda.h"
+#include "util/result.h"
+
+#define LARGEST_PITCH INT32_MAX
+#define MOST_COPIES   16384 /* queued for one part */
+#define FINE          64    /* bytes of a run below which a copy engine crawls through host memory */
+
+/* ---- one call ---- */
+
+static int copy_run(struct sl_copy_job *job, const struct sl_copy_side *side, char *to,
+                    const char *from, uint64_t bytes)
+{
+    struct sl_copy_gpu *gpu = job->copier->state;
+    struct sl_cu_context *ours = gpu->context->handle, *theirs = side->context;
+    bool send = job->way == SL_COPY_SEND;
+    struct sl_cu_stream *place;
+    int r = sl_copy_place(gpu, job->state, &place);
+
+    if (r != 0)
+        return r;
+    if (side->place == SL_PLACE_PEER)
+        return sl_cu(gpu->context, MemcpyPeerAsync, (uintptr_t)to, send ? ours : theirs,
+                     (uintptr_t)from, send ? theirs : ours, (size_t)bytes, place);
+    return sl_cu(gpu->context, MemcpyAsync, (uintptr_t)to, (uintptr_t)from, (size_t)bytes, place);
+}
+
+static int copy_rows(struct sl_copy_job *job, char *to, const char *from, uint64_t bytes,
+                     const struct sl_copy_step *rows)
+{
+    struct sl_copy_gpu *gpu = job->copier->state;
+    struct sl_cu_copy_2d copy = {
+        .from_type = SL_CU_MEMORY_UNIFIED,
+        .from_device = (uintptr_t)from,
+        .from_pitch = (size_t)rows->from,
+        .to_type = SL_CU_MEMORY_UNIFIED,
+        .to_device = (uintptr_t)to,
+        .to_pitch = (size_t)rows->to,
+        .width = (size_t)bytes,
+        .height = (size_t)rows->count,
+    };
+    struct sl_cu_stream *place;
+    int r = sl_copy_place(gpu, job->state, &place);
+
+    return r == 0 ? sl_cu(gpu->context, Memcpy2DAsync, &copy, place) : r;
+}
+
+/* ---- many ---- */
+
+static bool is_pitch(int64_t stride, uint64_t run)
+{
+    return stride >= 0 && (uint64_t)stride >= run && stride <= LARGEST_PITCH;
+}
+
+/* Are the innermost steps rows that one call can copy? */
+static bool has_rows(const struct sl_copy_side *side, const struct sl_copy_part *part)
+{
+    return part->depth > 0 && side->place != SL_PLACE_PEER &&
+           is_pitch(part->steps[0].to, part->run) && is_pitch(part->steps[0].from, part->run);
+}
+
+static int copy_steps(struct sl_copy_job *job, const struct sl_copy_side *side,
+                      const struct sl_copy_part *part, int depth, char *to, const char *from)
+{
+    int r = 0;
+
+    if (depth == 0)
+        return copy_run(job, side, to, from, part->run);
+    if (depth == 1 && has_rows(side, part))
+        return copy_rows(job, to, from, part->run, &part->steps[0]);
+    const struct sl_copy_step *step = &part->steps[depth - 1];
+    for (int64_t i = 0; i < step->count && r == 0; i++)
+        r = copy_steps(job, side, part, depth - 1, to + i * step->to, from + i * step->from);
+    return r;
+}
+
+static uint64_t count_copies(const struct sl_copy_side *side, const struct sl_copy_part *part)
+{
+    uint64_t copies = 1;
+
+    for (int d = has_rows(side, part) ? 1 : 0; d < part->depth; d++)
+        copies *= (uint64_t)part->steps[d].count;
+    return copies;
+}
+
+bool sl_copy_is_fine(const struct sl_copy_part *part)
+{
+    static const struct sl_copy_side host = { .place = SL_PLACE_PINNED };
+
+    return part->depth > 0 && (part->run < FINE || count_copies(&host, part) > MOST_COPIES);
+}
+
+int sl_copy_queue_part(struct sl_copy_job *job, const struct sl_copy_side *side,
+                       const struct sl_copy_part *part)
+{
+    uint64_t copies = count_copies(side, part);
+
+    if (sl_part_bytes(part) == 0)
+        return 0;
+    if (copies > MOST_COPIES)
+        return sl_fail(SLUICE_E_UNSUPPORTED,
+                       "channel '%s': array '%.31s' lies in so many pieces that the GPU would need %llu "
+                       "copies for it, %d are the most; lay it out in rows first",
+                       job->copier->channel, side->name, (unsigned long long)copies, MOST_COPIES);
+    return copy_steps(job, side, part, part->depth, part->to, part->from);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory that the GPU cannot copy from goes by way of two pinned buffers: while it copies one, the
+ * CPU copies the other.
+ */
+#include <string.h>
+
+#include "copy/cuda.h"
+#include "util/result.h"
+
+#define STAGE_EXPECTED (100 * INT64_C(1000)) /* it is filled or emptied sooner */
+
+struct staging {
+    struct sl_copy_job *job;
+    struct sl_copy_gpu *gpu;
+};
+
+/* What is copied between a stage and the slot: the stage is the program's side of it. */
+static const struct sl_copy_side stage_side = { .name = "", .place = SL_PLACE_PINNED };
+
+static int make_stages(struct sl_copy_gpu *gpu)
+{
+    struct sl_cuda_scope scope;
+    void *memory;
+    int r = 0;
+
+    for (int i = 0; i < SL_STAGES && r == 0; i++) {
+        if (gpu->stages[i].memory)
+            continue;
+        r = sl_cuda_enter(gpu->context, SL_CUDA_RELAXED, &scope);
+        if (r != 0)
+            return r;
+        r = sl_cu(gpu->context, MemHostAlloc, &memory, SL_STAGE_BYTES, SL_CU_HOST_PORTABLE);
+        if (r == 0)
+            gpu->stages[i].memory = memory;
+        sl_cuda_leave(&scope);
+    }
+    return r;
+}
+
+void sl_copy_stages_free(struct sl_copy_gpu *gpu)
+{
+    struct sl_cuda_scope scope;
+
+    for (int i = 0; i < SL_STAGES; i++) {
+        if (!gpu->stages[i].memory || sl_cuda_enter(gpu->context, SL_CUDA_RELAXED, &scope) != 0)
+            continue; /* none, or gone with the context */
+        if (sl_cu(gpu->context, MemFreeHost, gpu->stages[i].memory) != 0)
+            sl_log(SLUICE_LOG_WARN, "a buffer for copies was left behind: %s", sluice_last_error());
+        sl_cuda_leave(&scope);
+    }
+}
+
+/* ---- one stage ---- */
+
+/* Queues the copy between stage and slot, and says when the stage is free again. */
+static int queue(struct staging *staging, struct sl_stage *stage, const struct sl_copy_part *part)
+{
+    struct sl_copy_gpu *gpu = staging->gpu;
+    struct sl_cuda_scope scope;
+    struct sl_mark mark;
+
+    int r = sl_desk_issue(gpu->desk, &mark);
+    if (r != 0)
+        return r;
+    r = sl_cuda_enter(gpu->context, SL_CUDA_RELAXED, &scope);
+    if (r == 0) {
+        r = sl_copy_queue_part(staging->job, &stage_side, part);
+        sl_cuda_leave(&scope);
+    }
+    /* Also when it failed: some of it may be queued. */
+    int raised = sl_copy_raise(staging->job, &mark);
+    stage->mark = mark;
+    if (raised != 0)
+        stage->memory = NULL; /* nothing will tell when it is free: it is left behind */
+    return r != 0 ? r : raised;
+}
+
+/* Waits until the GPU is done with it; what came in goes out. */
+static int empty(struct sl_copy_gpu *gpu, struct sl_stage *stage)
+{
+    int r = stage->mark.value ? sl_copy_wait(gpu, &stage->mark, STAGE_EXPECTED) : 0;
+
+    if (r == SLUICE_TIMEOUT)
+        return r; /* it is in use still */
+    stage->mark.value = 0;
+    if (r == 0 && stage->full)
+        sl_part_run(&stage->out);
+    stage->full = false;
+    return r;
+}
+
+static int piece(void *user, const struct sl_copy_part *part)
+{
+    struct staging *staging = user;
+    struct sl_copy_gpu *gpu = staging->gpu;
+    struct sl_stage *stage = &gpu->stages[gpu->next_stage++ % SL_STAGES];
+    struct sl_copy_part in;
+
+    int r = empty(gpu, stage);
+    if (r != 0)
+        return r;
+    sl_part_halve(part, stage->memory, &in, &stage->out);
+    if (staging->job->way == SL_COPY_SEND) {
+        sl_part_run(&in);
+        return queue(staging, stage, &stage->out);
+    }
+    r = queue(staging, stage, &in);
+    stage->full = r == 0;
+    return r;
+}
+
+/* ---- all of it ---- */
+
+/* The program's stream may be what fills the memory that the CPU reads here. */
+static int catch_up(struct sl_copy_job *job, struct sl_copy_gpu *gpu)
+{
+    struct sl_mark mark;
+
+    if (job->way != SL_COPY_SEND || job->stream.id == gpu->stream.id)
+        return 0;
+    int r = sl_desk_issue(gpu->desk, &mark);
+    if (r == 0)
+        r = sl_copy_raise(job, &mark);
+    return r == 0 ? sl_copy_wait(gpu, &mark, 0) : r;
+}
+
+/* The oldest first. Nothing is written into the program's memory after a failure. */
+static int drain(struct sl_copy_gpu *gpu, int r)
+{
+    for (int i = 0; i < SL_STAGES; i++) {
+        struct sl_stage *stage = &gpu->stages[gpu->next_stage++ % SL_STAGES];
+        if (r == 0 && stage->full)
+            r = empty(gpu, stage);
+        stage->full = false;
+    }
+    return r;
+}
+
+int sl_copy_staged(struct sl_copy_job *job, const struct sl_copy_side *side,
+                   const struct sl_copy *copy)
+{
+    struct staging staging = { job, job->copier->state };
+
+    (void)side;
+    int r = catch_up(job, staging.gpu);
+    if (r != 0)
+        return r;
+    sl_mutex_lock(&staging.gpu->stage_lock);
+    r = make_stages(staging.gpu);
+    for (int i = 0; i < copy->count && r == 0; i++)
+        r = sl_part_each(&copy->parts[i], SL_STAGE_BYTES, piece, &staging);
+    r = drain(staging.gpu, r);
+    sl_mutex_unlock(&staging.gpu->stage_lock);
+    return r;
+}

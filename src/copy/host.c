@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The CPU copies, and is done when a call returns.
+ */
+#include <string.h>
+
+#include "copy/copy.h"
+#include "device/device.h"
+
+/* A copy of a size that the compiler knows is a load and a store. */
+#define COPY_STEPS(bytes) \
+    for (int64_t i = 0; i < step->count; i++) { \
+        memcpy(to + i * step->to, from + i * step->from, (bytes)); \
+    }
+
+static void run_step(char *to, const char *from, size_t run, const struct sl_copy_step *step)
+{
+    switch (run) {
+    case 1: COPY_STEPS(1) break;
+    case 2: COPY_STEPS(2) break;
+    case 3: COPY_STEPS(3) break;
+    case 4: COPY_STEPS(4) break;
+    case 8: COPY_STEPS(8) break;
+    case 16: COPY_STEPS(16) break;
+    default: COPY_STEPS(run) break;
+    }
+}
+
+static void run_steps(char *to, const char *from, const struct sl_copy_part *part, int depth)
+{
+    if (depth == 0) {
+        memcpy(to, from, (size_t)part->run);
+        return;
+    }
+    const struct sl_copy_step *step = &part->steps[depth - 1];
+    if (depth == 1) {
+        run_step(to, from, (size_t)part->run, step);
+        return;
+    }
+    for (int64_t i = 0; i < step->count; i++)
+        run_steps(to + i * step->to, from + i * step->from, part, depth - 1);
+}
+
+void sl_part_run(const struct sl_copy_part *part)
+{
+    run_steps(part->to, part->from, part, part->depth);
+}
+
+/* ---- the kind ---- */
+
+static int host_open(struct sl_copier *copier)
+{
+    (void)copier;
+    return 0;
+}
+
+static void host_close(struct sl_copier *copier, bool working)
+{
+    (void)copier;
+    (void)working;
+}
+
+static int host_begin(struct sl_copy_job *job, struct sluice_stream stream)
+{
+    job->stream = stream;
+    return sl_stream_check(stream, &sl_device_host);
+}
+
+static int host_queue(struct sl_copy_job *job, uint32_t side, const struct sl_copy *copy)
+{
+    (void)job;
+    (void)side;
+    for (int i = 0; i < copy->count; i++)
+        sl_part_run(&copy->parts[i]);
+    return 0;
+}
+
+static void host_ticket(struct sl_copy_job *job, struct sluice_ticket *ticket)
+{
+    (void)job;
+    ticket->id = SL_TICKET_DONE;
+}
+
+static int host_finish(struct sl_copy_job *job)
+{
+    (void)job;
+    return 0;
+}
+
+static void host_end(struct sl_copy_job *job)
+{
+    (void)job;
+}
+
+const struct sl_copy_ops sl_copy_host = {
+    .kind = "host",
+    .open = host_open,
+    .close = host_close,
+    .begin = host_begin,
+    .queue = host_queue,
+    .ticket = host_ticket,
+    .finish = host_finish,
+    .end = host_end,
+};

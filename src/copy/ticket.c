@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tickets: what tells when a queued copy is done. The stream raises a word behind it, so looking at
+ * a ticket is looking at a word: no call of a driver, safe while anybody captures, on any thread.
+ *
+ * A ticket is a number: which desk gave it out (12 bits, from 1), which of its words (8), and a
+ * serial (44) that no other ticket of this process has. A desk that was closed and is used again
+ * begins with a higher serial, so old tickets are known for what they are.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "copy/copy.h"
+#include "device/device.h"
+#include "util/atomic.h"
+#include "util/result.h"
+
+#define DESKS        4095
+#define WORD_BITS    8
+#define SERIAL_BITS  44
+#define SPIN         (20 * INT64_C(1000))
+#define SHORTEST_NAP (5 * INT64_C(1000))
+#define LONGEST_NAP  (SLUICE_MS / 2)
+#define SLEEP_ERROR  (60 * INT64_C(1000)) /* a sleep ends so much late */
+#define ASK          (50 * SLUICE_MS) /* between questions whether it can still be done */
+
+struct sl_desk {
+    sl_word32 uses;    /* 0: free; else its owner and whoever is inside */
+    sl_word32 closing; /* also before it is open */
+    uint32_t index;
+    uint64_t first; /* serials up to here were others' */
+    sl_word *words;
+    int (*alive)(void *user);
+    void *user;
+
+    sl_mutex lock; /* what follows */
+    uint32_t next;
+    uint64_t serials[SL_DESK_WORDS];   /* given out last for the word */
+    sl_word failed[SL_DESK_WORDS];     /* serial that ended badly, */
+    sl_word32 results[SL_DESK_WORDS];  /* and how */
+};
+
+/* Made once, used again, never given back: so a ticket of any age can be looked up safely. */
+static _Atomic(struct sl_desk *) desks[DESKS];
+static sl_word last_serial;
+
+/* ---- which desk ---- */
+
+static struct sl_desk *new_desk(uint32_t index)
+{
+    struct sl_desk *desk = calloc(1, sizeof *desk), *other = NULL;
+
+    if (!desk)
+        return NULL;
+    desk->uses = 1;
+    desk->closing = 1;
+    desk->index = index;
+    sl_mutex_init(&desk->lock);
+    if (atomic_compare_exchange_strong(&desks[index], &other, desk))
+        return desk;
+    sl_mutex_finish(&desk->lock);
+    free(desk);
+    return NULL;
+}
+
+/* A free one, with one use, closed still. */
+static struct sl_desk *take_desk(void)
+{
+    for (uint32_t i = 0; i < DESKS; i++) {
+        struct sl_desk *desk = sl_load(&desks[i], acquire);
+        uint32_t none = 0;
+        if (!desk && (desk = new_desk(i)) != NULL)
+            return desk;
+        if (desk && atomic_compare_exchange_strong(&desk->uses, &none, 1))
+            return desk;
+    }
+    return NULL;
+}
+
+int sl_desk_open(sl_word *words, int (*alive)(void *user), void *user, struct sl_desk **out)
+{
+    struct sl_desk *desk = take_desk();
+    if (!desk)
+        return sl_fail(SLUICE_E_LIMIT, "no room for the tickets of another writer or reader: %d are open",
+                       DESKS);
+    desk->words = words;
+    desk->alive = alive;
+    desk->user = user;
+    desk->next = 0;
+    desk->first = sl_load(&last_serial, seq_cst);
+    for (uint32_t i = 0; i < SL_DESK_WORDS; i++) {
+        desk->serials[i] = 0;
+        sl_store(&desk->failed[i], 0, relaxed);
+    }
+    sl_store(&desk->closing, 0, seq_cst);
+    *out = desk;
+    return 0;
+}
+
+static void leave(struct sl_desk *desk)
+{
+    if (atomic_fetch_sub(&desk->uses, 1) == 2 && sl_load(&desk->closing, seq_cst))
+        sl_os_wake(&desk->uses, 1);
+}
+
+void sl_desk_close(struct sl_desk *desk)
+{
+    uint32_t uses = 1;
+
+    if (!desk)
+        return;
+    sl_store(&desk->closing, 1, seq_cst);
+    sl_os_wake(&desk->closing, INT32_MAX);
+    while (!atomic_compare_exchange_strong(&desk->uses, &uses, 0)) {
+        (void)sl_os_wait(&desk->uses, uses, sl_os_deadline(SLUICE_MS));
+        uses = 1;
+    }
+}
+
+/* ---- giving out ---- */
+
+/* Is the word free, because all that was to raise it has? */
+static bool at_rest(const struct sl_desk *desk, uint32_t i)
+{
+    return sl_load(&desk->words[i], acquire) >= desk->serials[i];
+}
+
+int sl_desk_issue(struct sl_desk *desk, struct sl_mark *mark)
+{
+    uint32_t tries = 0;
+
+    sl_mutex_lock(&desk->lock);
+    while (tries < SL_DESK_WORDS && !at_rest(desk, (desk->next + tries) % SL_DESK_WORDS))
+        tries++;
+    uint32_t at = (desk->next + tries) % SL_DESK_WORDS;
+    if (tries < SL_DESK_WORDS) {
+        mark->value = desk->serials[at] = sl_add(&last_serial, 1) + 1;
+        mark->word = &desk->words[at];
+        mark->id = (uint64_t)(desk->index + 1) << (WORD_BITS + SERIAL_BITS) |
+                   (uint64_t)at << SERIAL_BITS | mark->value;
+        desk->next = at + 1;
+    }
+    sl_mutex_unlock(&desk->lock);
+    return tries < SL_DESK_WORDS
+               ? 0
+               : sl_fail(SLUICE_E_BUSY, "%d copies are under way already", SL_DESK_WORDS);
+}
+
+static uint32_t word_of(const struct sl_mark *mark)
+{
+    return mark->id >> SERIAL_BITS & (SL_DESK_WORDS - 1);
+}
+
+void sl_desk_settle(struct sl_desk *desk, const struct sl_mark *mark, int result)
+{
+    uint32_t at = word_of(mark);
+
+    if (result != 0) {
+        sl_store(&desk->results[at], (uint32_t)result, relaxed);
+        sl_store(&desk->failed[at], mark->value, release);
+    }
+    sl_store(mark->word, mark->value, release);
+}
+
+/* ---- waiting ---- */
+
+static bool reached(const struct sl_mark *mark)
+{
+    return sl_load(mark->word, acquire) >= mark->value;
+}
+
+static int how_it_ended(struct sl_desk *desk, const struct sl_mark *mark)
+{
+    uint32_t at = word_of(mark);
+
+    if (sl_load(&desk->failed[at], acquire) != mark->value)
+        return 0;
+    return sl_fail((int)sl_load(&desk->results[at], relaxed),
+                   "the copy failed: the device's driver failed when it was under way");
+}
+
+static int closed(void)
+{
+    return sl_fail(SLUICE_E_STALE, "the writer or reader that this ticket is of has been closed");
+}
+
+/* When a wait began, and from when to when it is worth a spin. A sleep ends late by more than a short
+ * copy takes. */
+struct wait {
+    int64_t start, spin_from, spin_until, deadline;
+};
+
+static struct wait begin_wait(int64_t expected_ns, int64_t timeout_ns)
+{
+    int64_t now = sl_os_now(), sleep = expected_ns - expected_ns / 4 - SLEEP_ERROR;
+
+    return (struct wait){ .start = now,
+                          .spin_from = now + (sleep > SLEEP_ERROR ? sleep : 0),
+                          .spin_until = now + expected_ns + expected_ns / 4 + SPIN,
+                          .deadline = sl_os_deadline(timeout_ns) };
+}
+
+/* Later it looks ever less often. */
+static void nap(struct sl_desk *desk, const struct wait *wait, int64_t now)
+{
+    int64_t length = (now - wait->start) / 8, until = wait->spin_from;
+
+    if (now >= wait->spin_from && now < wait->spin_until) {
+        sl_pause();
+        return;
+    }
+    if (now >= wait->spin_until)
+        until = now + (length < SHORTEST_NAP ? SHORTEST_NAP : length > LONGEST_NAP ? LONGEST_NAP : length);
+    (void)sl_os_wait(&desk->closing, 0, until < wait->deadline ? until : wait->deadline);
+}
+
+int sl_desk_wait(struct sl_desk *desk, const struct sl_mark *mark, int64_t expected_ns, int64_t timeout_ns)
+{
+    if (reached(mark))
+        return how_it_ended(desk, mark);
+    struct wait wait = begin_wait(expected_ns, timeout_ns);
+    int64_t now = wait.start, ask = now + ASK;
+    while (!reached(mark)) {
+        int r = 0;
+        if (sl_load(&desk->closing, acquire))
+            return closed();
+        if (now >= wait.deadline)
+            return SLUICE_TIMEOUT;
+        if (now >= ask && (r = desk->alive(desk->user)) < 0)
+            return r;
+        ask = now >= ask ? now + ASK : ask;
+        nap(desk, &wait, now);
+        now = sl_os_now();
+    }
+    return how_it_ended(desk, mark);
+}
+
+int sl_desk_drain(struct sl_desk *desk, int64_t timeout_ns)
+{
+    int64_t deadline = sl_os_deadline(timeout_ns);
+    int r = 0;
+
+    for (uint32_t i = 0; i < SL_DESK_WORDS && r == 0; i++) {
+        struct sl_mark mark = { (uint64_t)i << SERIAL_BITS, &desk->words[i], desk->serials[i] };
+        int64_t left = deadline == SLUICE_FOREVER ? SLUICE_FOREVER : deadline - sl_os_now();
+        if (mark.value > 0 && !reached(&mark))
+            r = sl_desk_wait(desk, &mark, 0, left > 0 ? left : 0);
+    }
+    return r;
+}
+
+/* ---- by number ---- */
+
+static int no_ticket(void)
+{
+    return sl_fail(SLUICE_E_HANDLE, "not a ticket of send or fetch");
+}
+
+/* Holds the desk that gave it out. */
+static int enter(uint64_t id, struct sl_desk **out, struct sl_mark *mark)
+{
+    uint32_t index = (uint32_t)(id >> (WORD_BITS + SERIAL_BITS));
+    struct sl_desk *desk = index > 0 && index <= DESKS ? sl_load(&desks[index - 1], acquire) : NULL;
+    uint64_t serial = id & ((UINT64_C(1) << SERIAL_BITS) - 1);
+
+    if (!desk || serial == 0 || serial > sl_load(&last_serial, seq_cst))
+        return no_ticket();
+    for (uint32_t uses = sl_load(&desk->uses, seq_cst);;) {
+        if (uses == 0)
+            return closed();
+        if (atomic_compare_exchange_weak(&desk->uses, &uses, uses + 1))
+            break;
+    }
+    int r = sl_load(&desk->closing, seq_cst) || serial <= desk->first ? closed() : 0;
+    if (r == 0) {
+        *mark = (struct sl_mark){ .id = id, .value = serial };
+        mark->word = &desk->words[word_of(mark)];
+        sl_mutex_lock(&desk->lock);
+        if (desk->serials[word_of(mark)] < serial)
+            r = no_ticket();
+        sl_mutex_unlock(&desk->lock);
+    }
+    if (r != 0)
+        leave(desk);
+    else
+        *out = desk;
+    return r;
+}
+
+int sl_ticket_wait(uint64_t id, int64_t timeout_ns)
+{
+    struct sl_desk *desk;
+    struct sl_mark mark;
+
+    if (id == SL_TICKET_DONE)
+        return 0;
+    if (id == 0)
+        return sl_fail(SLUICE_E_HANDLE, "zero ticket: send or fetch fills it in");
+    int r = sl_object_forked();
+    if (r == 0)
+        r = enter(id, &desk, &mark);
+    if (r != 0)
+        return r;
+    r = sl_desk_wait(desk, &mark, 0, timeout_ns);
+    leave(desk);
+    return r;
+}

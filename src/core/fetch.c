@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Fetch: a frame's arrays into a program's own. And tickets, which send gives out, too.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/arrays.h"
+#include "core/format.h"
+#include "core/reader.h"
+#include "core/view.h"
+#include "trace/trace.h"
+#include "util/result.h"
+
+static struct sl_reader_copier *find_copier(const struct sluice_reader *reader, const char *device)
+{
+    struct sl_reader_copier *copier = reader->copiers;
+
+    while (copier && strcmp(copier->device, device) != 0)
+        copier = copier->next;
+    return copier;
+}
+
+static int new_copier(struct sluice_reader *reader, const char *device, struct sl_reader_copier **out)
+{
+    struct sl_reader_copier *copier = calloc(1, sizeof *copier);
+
+    if (!copier)
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory to fetch with", reader->name);
+    snprintf(copier->device, sizeof copier->device, "%s", device);
+    int r = sl_copier_open(&copier->copier, copier->device, reader->name);
+    if (r != 0) {
+        free(copier);
+        return r;
+    }
+    copier->next = reader->copiers;
+    reader->copiers = copier;
+    *out = copier;
+    return 0;
+}
+
+/* It stays until the reader ends, and with it its tickets. */
+static int copier_for(struct sluice_reader *reader, const char *device, struct sl_copier **copier)
+{
+    int r = 0;
+
+    sl_mutex_lock(&reader->copier_lock);
+    struct sl_reader_copier *found = find_copier(reader, device);
+    if (!found)
+        r = new_copier(reader, device, &found);
+    sl_mutex_unlock(&reader->copier_lock);
+    if (r == 0)
+        *copier = &found->copier;
+    return r;
+}
+
+void sl_fetch_end(struct sluice_reader *reader, bool working)
+{
+    while (reader->copiers) {
+        struct sl_reader_copier *copier = reader->copiers;
+        reader->copiers = copier->next;
+        sl_copier_close(&copier->copier, working);
+        free(copier);
+    }
+    sl_mutex_finish(&reader->copier_lock);
+}
+
+/* After a failure no copy goes on behind the caller's back. */
+static int give_up(struct sl_copy_job *job, int result)
+{
+    char why[640];
+
+    snprintf(why, sizeof why, "%s", sluice_last_error());
+    if (job->queued)
+        (void)sl_copy_finish(job);
+    return sl_fail_text(result, why);
+}
+
+/* Without a ticket or a stream the caller knows by the return that it is done. */
+static int fetch_copies(const struct sl_view *view, struct sl_copy_job *job, const struct sluice_array *arrays,
+                        const uint32_t *indices, struct sluice_ticket *ticket, bool wait)
+{
+    struct sluice_array from;
+    struct sl_copy copy;
+    int r = 0;
+
+    for (uint32_t i = 0; i < job->count && r == 0; i++)
+        if ((r = sl_view_array(view, indices[i], &from)) == 0 && (r = sl_array_plan(&arrays[i], &from, &copy)) == 0)
+            r = sl_copy_queue(job, i, &copy);
+    if (r != 0)
+        return give_up(job, r);
+    if (wait && (r = sl_copy_finish(job)) != 0)
+        return r;
+    if (ticket && wait)
+        ticket->id = SL_TICKET_DONE;
+    else if (ticket)
+        sl_copy_ticket(job, ticket);
+    return 0;
+}
+
+static int fetch(struct sluice_reader *reader, const struct sl_view *view, const struct sluice_array *arrays,
+                 uint32_t count, struct sluice_stream stream, struct sluice_ticket *ticket)
+{
+    uint32_t indices[SLUICE_MAX_ARRAYS];
+    bool wait = !ticket || stream.id == SLUICE_ON_CPU.id;
+    struct sl_copier *copier;
+    struct sl_copy_job job;
+    int r;
+
+    if (view->object != &reader->object)
+        return sl_fail(SLUICE_E_STALE, "channel '%s': this frame is not this reader's", reader->name);
+    if ((r = sl_stream_check(stream, NULL)) != 0 ||
+        (r = sl_arrays_match(view->format, reader->name, arrays, count, indices)) != 0 ||
+        (r = copier_for(reader, view->device, &copier)) != 0)
+        return r;
+    if (stream.id == SLUICE_ON_CPU.id)
+        stream = view->behind;
+    if ((r = sl_arrays_begin(copier, SL_COPY_FETCH, arrays, count, stream, &job)) != 0)
+        return r;
+    SL_STAGE_BEGIN(FETCH_COPY);
+    r = fetch_copies(view, &job, arrays, indices, ticket, wait);
+    SL_STAGE_END(FETCH_COPY);
+    sl_copy_end(&job);
+    return r;
+}
+
+int sluice_reader_fetch(sluice_reader *handle, const struct sluice_frame *frame, const struct sluice_array *arrays,
+                        uint32_t count, struct sluice_stream stream, struct sluice_ticket *ticket)
+{
+    struct sluice_reader *reader;
+    struct sl_view view;
+    int r = sl_reader_hold(handle, &reader);
+
+    if (r != 0)
+        return r;
+    SL_STAGE_BEGIN(FETCH);
+    if ((r = sl_view_begin(frame, &view)) == 0) {
+        r = fetch(reader, &view, arrays, count, stream, ticket);
+        sl_view_end(&view);
+    }
+    SL_STAGE_END(FETCH);
+    sl_object_drop(&reader->object);
+    return r;
+}
+
+int sluice_ticket_wait(struct sluice_ticket ticket, int64_t timeout_ns)
+{
+    int r = sl_ticket_wait(ticket.id, timeout_ns);
+
+    return r == SLUICE_TIMEOUT ? sl_fail(SLUICE_TIMEOUT, "the copy is still under way") : r;
+}
+
+int sluice_ticket_query(struct sluice_ticket ticket)
+{
+    int r = sl_ticket_wait(ticket.id, 0);
+
+    return r == SLUICE_TIMEOUT ? sl_fail(SLUICE_NOT_READY, "the copy is still under way") : r;
+}
