@@ -134,6 +134,7 @@ struct fake_range {
     int device;
     struct sl_cu_context *context; /* that it ends with; NULL for a reservation */
     struct fake_memory *memory;    /* that is mapped here */
+    bool managed; /* the CPU's as well */
     unsigned char access[FAKE_GPUS];
     char *view; /* where the GPU sees it, if not here */
     int fd;     /* of what was allocated or opened; -1 */

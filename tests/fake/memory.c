@@ -362,7 +362,7 @@ struct fake_range *fake_range_map(enum fake_range_kind kind, int fd, size_t size
     return range;
 }
 
-int fake_cuMemAlloc(uint64_t *address, size_t size)
+static int allocate(uint64_t *address, size_t size, bool managed)
 {
     int code;
 
@@ -374,11 +374,27 @@ int fake_cuMemAlloc(uint64_t *address, size_t size)
         int fd = memfd_create("fake allocation", MFD_CLOEXEC);
         if (fd < 0 || ftruncate(fd, (off_t)size))
             abort();
-        *address = fake_range_map(FAKE_ALLOCATED, fd, size, context)->address;
+        struct fake_range *range = fake_range_map(FAKE_ALLOCATED, fd, size, context);
+        if (managed) {
+            memset(range->access, SL_CU_ACCESS_READ_WRITE, sizeof range->access);
+            mprotect((void *)(uintptr_t)range->address, size, PROT_READ | PROT_WRITE);
+        }
+        range->managed = managed;
+        *address = range->address;
         used[context->device] += size;
     }
     pthread_mutex_unlock(&fake_lock);
     return code;
+}
+
+int fake_cuMemAlloc(uint64_t *address, size_t size)
+{
+    return allocate(address, size, false);
+}
+
+int fake_cuMemAllocManaged(uint64_t *address, size_t size, unsigned flags)
+{
+    return flags == 1 || flags == 2 ? allocate(address, size, true) : SL_CU_INVALID_VALUE;
 }
 
 static void free_range(struct fake_range *range)

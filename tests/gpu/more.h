@@ -20,6 +20,7 @@ enum { CAPTURE_GLOBAL = 0, CAPTURE_THREAD_LOCAL = 1, CAPTURE_RELAXED = 2 };
     X(CtxSetCurrent, , (struct sl_cu_context *context), (context)) \
     X(CtxSynchronize, , (void), ()) \
     X(GraphGetNodes, , (struct sl_cu_graph *graph, struct sl_cu_node **nodes, size_t *count), \
-      (graph, nodes, count))
+      (graph, nodes, count)) \
+    X(MemAllocManaged, , (uint64_t *address, size_t size, unsigned flags), (address, size, flags))
 
 #endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+#include "gpu/scene.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+const char *const kind_names[] = { "plain", "pinned", "registered", "ours", "the GPU's", "managed" };
+
+static size_t pages(size_t size)
+{
+    return (size + 4095) / 4096 * 4096;
+}
+
+struct memory memory_make(enum kind kind, size_t size)
+{
+    struct memory memory = { .kind = kind, .size = size };
+    struct sluice_device device;
+    uint64_t address = 0;
+    void *at = NULL;
+
+    switch (kind) {
+    case PLAIN: at = malloc(size); break;
+    case PINNED: CU(MemHostAlloc, &at, size, SL_CU_HOST_PORTABLE); break;
+    case REGISTERED:
+        at = mmap(NULL, pages(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        CHECK(at != MAP_FAILED);
+        CU(MemHostRegister, at, pages(size), SL_CU_HOST_PORTABLE);
+        break;
+    case OURS:
+        device = gpu_open();
+        CHECK_OK(sluice_device_host_alloc(device, size, &at));
+        CHECK_OK(sluice_device_close(&device)); /* it stays */
+        break;
+    case OF_GPU: CU(MemAlloc, &address, size); break;
+    default: CU(MemAllocManaged, &address, size, 1); break;
+    }
+    memory.at = at ? at : (char *)(uintptr_t)address;
+    CHECK(memory.at);
+    return memory;
+}
+
+void memory_drop(struct memory *memory)
+{
+    switch (memory->kind) {
+    case PLAIN: free(memory->at); break;
+    case PINNED: CU(MemFreeHost, memory->at); break;
+    case REGISTERED:
+        CU(MemHostUnregister, memory->at);
+        munmap(memory->at, pages(memory->size));
+        break;
+    case OURS: CHECK_OK(sluice_device_host_free((void **)&memory->at)); break;
+    default: CU(MemFree, (uintptr_t)memory->at); break;
+    }
+    memory->at = NULL;
+}
+
+void memory_put(struct memory *memory, const char *bytes)
+{
+    struct sl_cu_stream *stream;
+
+    if (memory->kind < OF_GPU) {
+        memcpy(memory->at, bytes, memory->size);
+        return;
+    }
+    stream = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
+    CU(MemcpyHtoDAsync, (uintptr_t)memory->at, bytes, memory->size, stream);
+    CU(StreamSynchronize, stream);
+    CU(StreamDestroy, stream);
+}
+
+void copy_out(char *bytes, const void *at, size_t size)
+{
+    struct sl_cu_stream *stream = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
+
+    CU(MemcpyDtoHAsync, bytes, (uintptr_t)at, size, stream);
+    CU(StreamSynchronize, stream);
+    CU(StreamDestroy, stream);
+}
+
+void memory_get(char *bytes, const struct memory *memory)
+{
+    if (memory->kind < OF_GPU)
+        memcpy(bytes, memory->at, memory->size);
+    else
+        copy_out(bytes, memory->at, memory->size);
+}
+
+char *pattern(size_t size, unsigned seed)
+{
+    char *bytes = malloc(size);
+
+    CHECK(bytes);
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (char)((i * 2654435761u + seed * 97u) >> 13);
+    return bytes;
+}
+
+/* ---- a channel within this process ---- */
+
+struct scene scene_begin(const struct sluice_format *format)
+{
+    struct sluice_writer_params writing = SLUICE_WRITER_PARAMS_INIT;
+    struct sluice_reader_params reading = SLUICE_READER_PARAMS_INIT;
+    struct scene scene = { .writer = NULL };
+
+    gpu_use(0);
+    scene.device = gpu_open();
+    CHECK_OK(sluice_stream_create(scene.device, NULL, &scene.stream));
+    scene.native = gpu_native(scene.stream);
+    gpu_spin(scene.native, 0); /* loads the kernels */
+    CHECK_OK(sluice_stream_synchronize(scene.stream));
+    test_dir();
+    writing.name = reading.name = "cam";
+    writing.device = "cuda:0";
+    writing.format = format;
+    reading.hold = 2;
+    reading.open_timeout_ns = 10 * SLUICE_S;
+    CHECK_OK(sluice_writer_open(&scene.writer, &writing));
+    CHECK_OK(sluice_reader_open(&scene.reader, &reading));
+    return scene;
+}
+
+struct scene scene_tensor(struct sluice_dtype dtype, int ndim, const int64_t *shape)
+{
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+
+    CHECK_OK(sluice_format_add_tensor(&format, "data", dtype, ndim, shape));
+    CHECK_OK(sluice_format_complete(&format));
+    return scene_begin(&format);
+}
+
+struct scene scene_bytes(int64_t bytes)
+{
+    return scene_tensor(U8, 1, &bytes);
+}
+
+void scene_end(struct scene *scene)
+{
+    CHECK_OK(sluice_reader_close(&scene->reader));
+    CHECK_OK(sluice_writer_close(&scene->writer));
+    CHECK_OK(sluice_device_close(&scene->device));
+    gpu_end();
+}
+
+struct sluice_array bytes_at(const void *at, int64_t bytes)
+{
+    struct sluice_array array;
+
+    CHECK_OK(sluice_array_wrap(&array, "data", (void *)(uintptr_t)at, U8, 1, &bytes, NULL));
+    return array;
+}
+
+/* The one that was committed last: until that is ready, one before it is the newest that is. */
+struct sluice_frame scene_acquire(struct scene *scene)
+{
+    struct sluice_writer_stats stats = { .size = sizeof stats };
+    struct sluice_frame frame;
+
+    CHECK_OK(sluice_writer_stats(scene->writer, &stats));
+    for (;;) {
+        CHECK_OK(sluice_reader_acquire(scene->reader, SLUICE_ON_CPU, 5 * SLUICE_S, &frame));
+        if (frame.sequence == stats.committed)
+            return frame;
+        CHECK_OK(sluice_reader_release(scene->reader, &frame, SLUICE_ON_CPU));
+    }
+}
+
+void scene_check(struct scene *scene, const char *expected, size_t size)
+{
+    struct sluice_frame frame = scene_acquire(scene);
+    struct sluice_array slot;
+    char *got = malloc(size);
+
+    CHECK_OK(sluice_frame_array(&frame, NULL, &slot));
+    CHECK_EQ(slot.nbytes, size);
+    copy_out(got, slot.data, size);
+    CHECK_MEM(got, expected, size);
+    free(got);
+    CHECK_OK(sluice_reader_release(scene->reader, &frame, SLUICE_ON_CPU));
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Send and fetch on a GPU: from and into every kind of memory, in every layout.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/scene.h"
+
+#define ROWS    37
+#define COLUMNS 53
+
+/* ---- every kind of memory ---- */
+
+TEST_TIMEOUT(bytes_of_every_kind, 60)
+{
+    gpu_begin();
+    struct scene scene = scene_bytes(LARGE);
+
+    for (int kind = 0; kind < KINDS; kind++) {
+        for (int on_stream = 0; on_stream < 2; on_stream++) {
+            struct sluice_stream stream = on_stream ? scene.stream : SLUICE_ON_CPU;
+            struct sluice_ticket ticket = { 0 };
+            struct memory memory = memory_make(kind, LARGE);
+            char *bytes = pattern(LARGE, (unsigned)(kind * 2 + on_stream)), *back = calloc(1, LARGE);
+            NOTE("%s, %s", kind_names[kind], on_stream ? "on a stream" : "on the CPU");
+
+            memory_put(&memory, bytes);
+            struct sluice_array array = bytes_at(memory.at, LARGE);
+            CHECK_OK(sluice_writer_send(scene.writer, &array, 1, stream, &ticket));
+            CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
+            CHECK_OK(sluice_ticket_query(ticket));
+            scene_check(&scene, bytes, LARGE);
+
+            CHECK_OK(sluice_writer_send(scene.writer, &array, 1, stream, &ticket));
+            struct sluice_frame frame = scene_acquire(&scene);
+            CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
+            memory_put(&memory, back); /* zeros */
+            CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &array, 1, stream, &ticket));
+            CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
+            memory_get(back, &memory);
+            CHECK_MEM(back, bytes, LARGE);
+            CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+            memory_drop(&memory);
+            free(bytes);
+            free(back);
+        }
+    }
+    scene_end(&scene);
+}
+
+/* ---- every layout ---- */
+
+struct layout {
+    const char *name;
+    int64_t first; /* of its elements, in bytes */
+    int64_t strides[2];
+};
+
+#define PITCH (COLUMNS * 4 + 24)
+static const struct layout layouts[] = {
+    { "rows apart", 8, { PITCH, 4 } },
+    { "transposed", 0, { 4, ROWS * 4 } },
+    { "upside down", (ROWS - 1) * PITCH, { -PITCH, 4 } },
+    { "mirrored", (COLUMNS - 1) * 4, { PITCH, -4 } },
+    { "each second column", 0, { PITCH * 2, 8 } },
+    { "one row again and again", 0, { 0, 4 } },
+};
+#define LAYOUTS     (sizeof layouts / sizeof *layouts)
+#define LAYOUT_SIZE (ROWS * PITCH * 2)
+
+static struct sluice_array laid_out(const struct layout *layout, char *at)
+{
+    static const int64_t shape[] = { ROWS, COLUMNS };
+    struct sluice_array array;
+
+    CHECK_OK(sluice_array_wrap(&array, "data", at + layout->first, F32, 2, shape, layout->strides));
+    return array;
+}
+
+static void send_and_fetch(struct scene *scene, const struct layout *layout, enum kind kind, struct sluice_stream stream)
+{
+    static const int64_t shape[] = { ROWS, COLUMNS };
+    struct memory memory = memory_make(kind, LAYOUT_SIZE);
+    char *bytes = pattern(LAYOUT_SIZE, kind), *expected = calloc(1, ROWS * COLUMNS * 4);
+    struct sluice_array array = laid_out(layout, memory.at), tight, here = laid_out(layout, bytes);
+    NOTE("%s, %s", kind_names[kind], layout->name);
+
+    CHECK_OK(sluice_array_wrap(&tight, "data", expected, F32, 2, shape, NULL));
+    CHECK_OK(sluice_array_copy(&tight, &here));
+    memory_put(&memory, bytes);
+    CHECK_OK(sluice_writer_send(scene->writer, &array, 1, stream, NULL));
+    struct sluice_frame frame = scene_acquire(scene);
+    struct sluice_array slot;
+    char *got = calloc(1, LAYOUT_SIZE);
+    CHECK_OK(sluice_frame_array(&frame, NULL, &slot));
+    copy_out(got, slot.data, slot.nbytes);
+    CHECK_MEM(got, expected, slot.nbytes);
+
+    /* And back; but no elements of what is written to may overlap, nor do strides run backwards. */
+    if (layout->strides[0] > 0 && layout->strides[1] > 0) {
+        memset(bytes, 0, LAYOUT_SIZE);
+        memory_put(&memory, bytes);
+        CHECK_OK(sluice_array_copy(&here, &tight));
+        CHECK_OK(sluice_reader_fetch(scene->reader, &frame, &array, 1, stream, NULL));
+        memory_get(got, &memory);
+        CHECK_MEM(got, bytes, LAYOUT_SIZE); /* also what is between */
+    } else {
+        CHECK_RESULT(sluice_reader_fetch(scene->reader, &frame, &array, 1, stream, NULL), SLUICE_E_INVALID);
+    }
+    CHECK_OK(sluice_reader_release(scene->reader, &frame, SLUICE_ON_CPU));
+    memory_drop(&memory);
+    free(bytes);
+    free(expected);
+    free(got);
+}
+
+TEST_TIMEOUT(every_layout, 60)
+{
+    static const int64_t shape[] = { ROWS, COLUMNS };
+
+    gpu_begin();
+    struct scene scene = scene_tensor(F32, 2, shape);
+    for (size_t i = 0; i < LAYOUTS; i++)
+        for (int kind = 0; kind < KINDS; kind++)
+            send_and_fetch(&scene, &layouts[i], kind, kind % 2 ? SLUICE_ON_CPU : scene.stream);
+    scene_end(&scene);
+}
+
+TEST(planes_of_an_image)
+{
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    size_t size = 256 * 96;
+
+    gpu_begin();
+    format.pitch_align = 256;
+    CHECK_OK(sluice_format_add_image(&format, "image", SLUICE_PIXEL_NV12, 160, 64));
+    CHECK_OK(sluice_format_complete(&format));
+    struct scene scene = scene_begin(&format);
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct memory memory = memory_make(kind, size);
+        char *bytes = pattern(size, 7), *got = calloc(1, size);
+        struct sluice_array image = format.arrays[0];
+        NOTE("%s", kind_names[kind]);
+        /* Rows of 200 bytes here, of 256 in the slot. */
+        image.image.planes[0].pitch = image.image.planes[1].pitch = 200;
+        image.image.planes[1].offset = 200 * 64;
+        image.ndim = 1;
+        image.shape[0] = image.nbytes = 200 * 96;
+        image.strides[0] = 1;
+        image.data = memory.at;
+        memory_put(&memory, bytes);
+        CHECK_OK(sluice_writer_send(scene.writer, &image, 1, SLUICE_ON_CPU, NULL));
+        struct sluice_frame frame = scene_acquire(&scene);
+        struct sluice_array slot;
+        CHECK_OK(sluice_frame_array(&frame, NULL, &slot));
+        copy_out(got, slot.data, slot.nbytes);
+        for (size_t row = 0; row < 96; row++)
+            CHECK_MEM(got + row * 256, bytes + row * 200, 160);
+        memset(got, 0, size);
+        memory_put(&memory, got);
+        CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &image, 1, SLUICE_ON_CPU, NULL));
+        memory_get(got, &memory);
+        for (size_t row = 0; row < 96; row++) {
+            CHECK_MEM(got + row * 200, bytes + row * 200, 160);
+            CHECK_EQ(got[row * 200 + 160], 0);
+        }
+        CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+        memory_drop(&memory);
+        free(bytes);
+        free(got);
+    }
+    scene_end(&scene);
+}
+
+/* Pieces that no copy engine would get through: the CPU gathers them where it can. */
+TEST(far_too_many_pieces)
+{
+    int64_t shape[] = { 4, 20000, 2 }, strides[] = { 20000 * 8, 8, -4 };
+    size_t size = 4 * 20000 * 8;
+
+    gpu_begin();
+    struct scene scene = scene_tensor(F32, 3, shape);
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct memory memory = memory_make(kind, size);
+        char *bytes = pattern(size, 3), *expected = calloc(1, size);
+        struct sluice_array array, here, tight;
+        NOTE("%s", kind_names[kind]);
+        memory_put(&memory, bytes);
+        CHECK_OK(sluice_array_wrap(&array, "data", memory.at + 4, F32, 3, shape, strides));
+        CHECK_OK(sluice_array_wrap(&here, "data", bytes + 4, F32, 3, shape, strides));
+        CHECK_OK(sluice_array_wrap(&tight, "data", expected, F32, 3, shape, NULL));
+        CHECK_OK(sluice_array_copy(&tight, &here));
+        if (kind < OF_GPU) {
+            CHECK_OK(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL));
+            scene_check(&scene, expected, size);
+        } else {
+            CHECK_SAYS(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_UNSUPPORTED,
+                       "160000 copies");
+            CHECK_HAS(sluice_last_error(), "'data'");
+        }
+        memory_drop(&memory);
+        free(bytes);
+        free(expected);
+    }
+    scene_end(&scene);
+}
+
+TEST(several_arrays_and_an_empty_one)
+{
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    int64_t one = 4096, none = 0;
+
+    gpu_begin();
+    CHECK_OK(sluice_format_add_tensor(&format, "a", U8, 1, &one));
+    CHECK_OK(sluice_format_add_tensor(&format, "b", U8, 1, &one));
+    CHECK_OK(sluice_format_add_tensor(&format, "c", U8, 1, &one));
+    CHECK_OK(sluice_format_complete(&format));
+    struct scene scene = scene_begin(&format);
+    struct memory plain = memory_make(PLAIN, 4096), gpus = memory_make(OF_GPU, 4096);
+    char *bytes = pattern(4096, 1), *other = pattern(4096, 2), got[4096];
+    struct sluice_array arrays[3], slot;
+    struct sluice_ticket ticket;
+
+    memory_put(&plain, bytes);
+    memory_put(&gpus, other);
+    CHECK_OK(sluice_array_wrap(&arrays[0], "b", plain.at, U8, 1, &one, NULL));
+    CHECK_OK(sluice_array_wrap(&arrays[1], "c", NULL, U8, 1, &none, NULL));
+    CHECK_OK(sluice_array_wrap(&arrays[2], "a", gpus.at, U8, 1, &one, NULL));
+    CHECK_OK(sluice_writer_send(scene.writer, arrays, 3, scene.stream, &ticket));
+    CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
+    struct sluice_frame frame = scene_acquire(&scene);
+    CHECK_OK(sluice_frame_array(&frame, "a", &slot));
+    copy_out(got, slot.data, 4096);
+    CHECK_MEM(got, other, 4096);
+    CHECK_OK(sluice_frame_array(&frame, "b", &slot));
+    copy_out(got, slot.data, 4096);
+    CHECK_MEM(got, bytes, 4096);
+    CHECK_OK(sluice_frame_array(&frame, "c", &slot));
+    CHECK_EQ(slot.nbytes, 0);
+    CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+    memory_drop(&plain);
+    memory_drop(&gpus);
+    free(bytes);
+    free(other);
+    scene_end(&scene);
+}

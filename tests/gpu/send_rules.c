@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What send and fetch must not do: to captures, with memory that is not there, on streams of others.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "gpu/scene.h"
+
+/* ---- captures ---- */
+
+struct capturer {
+    int mode;
+    unsigned flags;
+    uint64_t memory;
+    pthread_t thread;
+    pthread_barrier_t meet;
+    int code;
+    size_t nodes;
+};
+
+static void *capture(void *shared)
+{
+    struct capturer *c = shared;
+    struct sl_cu_graph *graph = NULL;
+
+    gpu_use(0);
+    struct sl_cu_stream *stream = gpu_stream(c->flags);
+    gpu_fill(stream, c->memory, 64, 1);
+    CU(StreamSynchronize, stream);
+    CU(StreamBeginCapture, stream, c->mode);
+    gpu_fill(stream, c->memory, 64, 2);
+    pthread_barrier_wait(&c->meet);
+    pthread_barrier_wait(&c->meet);
+    c->code = cu.StreamEndCapture(stream, &graph);
+    if (c->code == 0) {
+        CU(GraphGetNodes, graph, NULL, &c->nodes);
+        CU(GraphDestroy, graph);
+    }
+    CU(StreamDestroy, stream);
+    cu.CtxSetCurrent(NULL);
+    return NULL;
+}
+
+/* All kinds there and back, with a channel that is made and closed meanwhile. A device whose default stream
+ * is shut is the caller's to close. */
+static struct sluice_device live(void)
+{
+    struct scene scene = scene_bytes(LARGE);
+    struct sluice_stream standard;
+
+    CHECK_OK(sluice_stream_default(scene.device, &standard));
+    for (int kind = 0; kind < MANAGED; kind++) { /* making them is the program's affair */
+        struct memory memory = { .kind = kind };
+        int mode = CAPTURE_RELAXED;
+        struct sluice_ticket ticket;
+        CU(ThreadExchangeStreamCaptureMode, &mode);
+        memory = memory_make(kind, LARGE);
+        CU(ThreadExchangeStreamCaptureMode, &mode);
+        struct sluice_array array = bytes_at(memory.at, LARGE);
+        for (int i = 0; i < 3; i++) {
+            struct sluice_stream stream = i == 0 ? SLUICE_ON_CPU : i == 1 ? scene.stream : standard;
+            CHECK_OK(sluice_writer_send(scene.writer, &array, 1, stream, &ticket));
+            CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
+            struct sluice_frame frame = scene_acquire(&scene);
+            CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &array, 1, stream, &ticket));
+            CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
+            CHECK_OK(sluice_reader_release(scene.reader, &frame, stream));
+        }
+        CU(ThreadExchangeStreamCaptureMode, &mode);
+        memory_drop(&memory);
+        CU(ThreadExchangeStreamCaptureMode, &mode);
+    }
+    CHECK_OK(sluice_reader_close(&scene.reader));
+    CHECK_OK(sluice_writer_close(&scene.writer));
+    CHECK_OK(sluice_stream_destroy(&scene.stream));
+    return scene.device;
+}
+
+TEST_TIMEOUT(nobodys_capture_minds, 120)
+{
+    static const int modes[] = { CAPTURE_GLOBAL, CAPTURE_THREAD_LOCAL, CAPTURE_RELAXED };
+
+    gpu_begin();
+    gpu_use(0);
+    for (int i = 0; i < 6; i++) {
+        struct capturer c = { .mode = modes[i % 3], .flags = i < 3 ? SL_CU_STREAM_NON_BLOCKING : 0 };
+        NOTE("mode %d, flags %u", c.mode, c.flags);
+        gpu_use(0);
+        c.memory = gpu_memory(256);
+        CHECK(pthread_barrier_init(&c.meet, NULL, 2) == 0);
+        CHECK(pthread_create(&c.thread, NULL, capture, &c) == 0);
+        pthread_barrier_wait(&c.meet);
+        struct sluice_device device = live();
+        pthread_barrier_wait(&c.meet);
+        CHECK(pthread_join(c.thread, NULL) == 0);
+        CHECK_OK(sluice_device_close(&device));
+        pthread_barrier_destroy(&c.meet);
+        CHECK_EQ(c.code, 0);
+        CHECK_EQ(c.nodes, 1);
+    }
+    gpu_end();
+}
+
+TEST(nothing_gets_into_a_graph)
+{
+    struct sl_cu_graph *graph;
+    struct sluice_ticket ticket = { 42 };
+    size_t nodes;
+
+    gpu_begin();
+    struct scene scene = scene_bytes(LARGE);
+    for (int kind = 0; kind < MANAGED; kind++) {
+        struct memory memory = memory_make(kind, LARGE);
+        struct sluice_array array = bytes_at(memory.at, LARGE);
+        CHECK_OK(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL));
+        struct sluice_frame frame = scene_acquire(&scene);
+        CU(StreamBeginCapture, scene.native, CAPTURE_RELAXED);
+        CHECK_SAYS(sluice_writer_send(scene.writer, &array, 1, scene.stream, &ticket), SLUICE_E_CAPTURING, "graph");
+        CHECK_RESULT(sluice_reader_fetch(scene.reader, &frame, &array, 1, scene.stream, &ticket), SLUICE_E_CAPTURING);
+        CHECK_EQ(ticket.id, 42);
+        CHECK_OK(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL));
+        CU(StreamEndCapture, scene.native, &graph);
+        CU(GraphGetNodes, graph, NULL, &nodes);
+        CHECK_EQ(nodes, 0);
+        CU(GraphDestroy, graph);
+        CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+        frame = scene_acquire(&scene);
+        CHECK_EQ(frame.sequence, 2 * (uint64_t)kind + 2); /* nothing else was published */
+        CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+        memory_drop(&memory);
+    }
+    struct sluice_writer_stats stats = { .size = sizeof stats };
+    CHECK_OK(sluice_writer_stats(scene.writer, &stats));
+    CHECK_EQ(stats.cancelled, 0); /* it did not come to that */
+    scene_end(&scene);
+}
+
+/* ---- bad input ---- */
+
+TEST(memory_that_was_freed)
+{
+    gpu_begin();
+    struct scene scene = scene_bytes(4096);
+    static const enum kind kinds[] = { PINNED, REGISTERED, OF_GPU, MANAGED };
+
+    for (int i = 0; i < 4; i++) {
+        struct memory memory = memory_make(kinds[i], 4096);
+        struct sluice_array array = bytes_at(memory.at, 4096);
+        NOTE("%s", kind_names[kinds[i]]);
+        CHECK_OK(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL)); /* it is known now */
+        struct sluice_frame frame = scene_acquire(&scene);
+        CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &array, 1, SLUICE_ON_CPU, NULL));
+        memory_drop(&memory);
+        CHECK_SAYS(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_INVALID,
+                   "has been freed since");
+        CHECK_HAS(sluice_last_error(), "array 'data'");
+        CHECK_HAS(sluice_last_error(), "'cam'");
+        CHECK_SAYS(sluice_reader_fetch(scene.reader, &frame, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_INVALID,
+                   "has been freed since");
+        CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+    }
+    struct sluice_array array = bytes_at((void *)(uintptr_t)4096, 4096);
+    CHECK_SAYS(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_INVALID, "was freed");
+    scene_end(&scene);
+}
+
+/* What came to the place of freed memory is looked at anew. */
+TEST(other_memory_at_the_same_place)
+{
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+
+    gpu_begin();
+    struct scene scene = scene_bytes(4096);
+    struct memory memory = memory_make(REGISTERED, 4096);
+    char *place = memory.at, expected[4096];
+    struct sluice_array array = bytes_at(place, 4096);
+    CHECK_OK(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL));
+    memory_drop(&memory);
+    CHECK(mmap(place, 4096, PROT_READ | PROT_WRITE, flags, -1, 0) == place);
+    for (int i = 0; i < 3; i++) {
+        memset(place, i, 4096);
+        memset(expected, i, 4096);
+        if (i == 1)
+            CU(MemHostRegister, place, 4096, SL_CU_HOST_PORTABLE);
+        if (i == 2)
+            CU(MemHostUnregister, place);
+        CHECK_OK(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL));
+        scene_check(&scene, expected, 4096);
+    }
+    munmap(place, 4096);
+    scene_end(&scene);
+}
+
+TEST(memory_that_ends_too_soon)
+{
+    gpu_begin();
+    struct scene scene = scene_bytes(16 << 20);
+    struct memory memory = memory_make(OF_GPU, 4096);
+    struct sluice_array array = bytes_at(memory.at, 16 << 20);
+    CHECK_SAYS(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_INVALID,
+               "it says 16777216 bytes");
+    CHECK_HAS(sluice_last_error(), "array 'data'");
+
+    /* Pinned for a part of the way is not pinned. */
+    char *place = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), expected[8192];
+    CHECK(place != MAP_FAILED);
+    CU(MemHostRegister, place, 4096, SL_CU_HOST_PORTABLE);
+    memset(place, 3, 8192);
+    memset(expected, 3, 8192);
+    array = bytes_at(place, 8192);
+    CHECK_OK(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL));
+    scene_check(&scene, expected, 8192);
+    CU(MemHostUnregister, place);
+    munmap(place, 8192);
+    memory_drop(&memory);
+    scene_end(&scene);
+}
+
+TEST(streams_of_others)
+{
+    struct sluice_device host;
+    struct sluice_stream foreign;
+
+    gpu_begin();
+    struct scene scene = scene_bytes(4096);
+    struct memory memory = memory_make(OF_GPU, 4096);
+    struct sluice_array array = bytes_at(memory.at, 4096);
+    CHECK_OK(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL));
+    struct sluice_frame frame = scene_acquire(&scene);
+    CHECK_OK(sluice_device_open(&host, "host"));
+    CHECK_OK(sluice_stream_create(host, NULL, &foreign));
+    CHECK_RESULT(sluice_writer_send(scene.writer, &array, 1, foreign, NULL), SLUICE_E_WRONG_DEVICE);
+    CHECK_RESULT(sluice_reader_fetch(scene.reader, &frame, &array, 1, foreign, NULL), SLUICE_E_WRONG_DEVICE);
+    foreign.id = 0;
+    CHECK_RESULT(sluice_writer_send(scene.writer, &array, 1, foreign, NULL), SLUICE_E_INVALID);
+    CHECK_RESULT(sluice_reader_fetch(scene.reader, &frame, &array, 1, foreign, NULL), SLUICE_E_INVALID);
+    foreign = scene.stream;
+    CHECK_OK(sluice_stream_destroy(&scene.stream));
+    CHECK_RESULT(sluice_writer_send(scene.writer, &array, 1, foreign, NULL), SLUICE_E_STALE);
+    CHECK_RESULT(sluice_reader_fetch(scene.reader, &frame, &array, 1, foreign, NULL), SLUICE_E_STALE);
+    CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+    CHECK_OK(sluice_device_close(&host));
+    memory_drop(&memory);
+    scene_end(&scene);
+}
+
+TEST(memory_of_another_gpu)
+{
+    struct sluice_device other;
+    struct sluice_stream foreign;
+    uint64_t far;
+
+    gpu_begin_with(2);
+    struct scene scene = scene_bytes(LARGE);
+    char *bytes = pattern(LARGE, 8), *got = calloc(1, LARGE);
+    gpu_use(1);
+    CU(MemAlloc, &far, LARGE);
+    struct memory memory = { .kind = OF_GPU, .at = (char *)(uintptr_t)far, .size = LARGE };
+    memory_put(&memory, bytes);
+    gpu_use(0);
+    struct sluice_array array = bytes_at(memory.at, LARGE);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(sluice_writer_send(scene.writer, &array, 1, i ? scene.stream : SLUICE_ON_CPU, NULL));
+        scene_check(&scene, bytes, LARGE);
+    }
+    CHECK_OK(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL));
+    struct sluice_frame frame = scene_acquire(&scene);
+    gpu_use(1);
+    memory_put(&memory, got);
+    gpu_use(0);
+    CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &array, 1, SLUICE_ON_CPU, NULL));
+    gpu_use(1);
+    memory_get(got, &memory);
+    CHECK_MEM(got, bytes, LARGE);
+    gpu_use(0);
+
+    CHECK_OK(sluice_device_open(&other, "cuda:1"));
+    CHECK_OK(sluice_stream_create(other, NULL, &foreign));
+    CHECK_SAYS(sluice_writer_send(scene.writer, &array, 1, foreign, NULL), SLUICE_E_WRONG_DEVICE, "\"cuda:1\"");
+    CHECK_RESULT(sluice_reader_fetch(scene.reader, &frame, &array, 1, foreign, NULL), SLUICE_E_WRONG_DEVICE);
+    CHECK_OK(sluice_device_close(&other));
+    CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+    gpu_use(1);
+    memory_drop(&memory);
+    gpu_use(0);
+    free(bytes);
+    free(got);
+    scene_end(&scene);
+}
+
+/* Some libraries still make contexts of their own. */
+TEST(memory_of_another_context)
+{
+    struct sl_cu_context *own;
+
+    gpu_begin();
+    struct scene scene = scene_bytes(4096);
+    char *bytes = pattern(4096, 4);
+    CU(CtxCreate, &own, 0, 0);
+    struct memory memory = memory_make(OF_GPU, 4096);
+    memory_put(&memory, bytes);
+    gpu_use(0);
+    struct sluice_array array = bytes_at(memory.at, 4096);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(sluice_writer_send(scene.writer, &array, 1, i ? scene.stream : SLUICE_ON_CPU, NULL));
+        scene_check(&scene, bytes, 4096);
+    }
+    CU(CtxSetCurrent, own);
+    memory_drop(&memory);
+    CU(CtxDestroy, own);
+    gpu_use(0);
+    CHECK_SAYS(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_INVALID, "freed since");
+    free(bytes);
+    scene_end(&scene);
+}

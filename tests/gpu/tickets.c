@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Send and fetch on streams, and the tickets that tell when they are done.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/scene.h"
+
+TEST(the_copies_go_behind_the_streams_work)
+{
+    struct sluice_ticket sent, fetched;
+    struct sluice_frame frame;
+
+    gpu_begin();
+    struct scene scene = scene_bytes(4096);
+    struct memory from = memory_make(OF_GPU, 4096), to = memory_make(PINNED, 4096);
+    struct sluice_array array = bytes_at(from.at, 4096), target = bytes_at(to.at, 4096);
+    memset(to.at, 0, 4096);
+    CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, NULL)); /* all is made that there is to make */
+    frame = scene_acquire(&scene);
+    CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &target, 1, SLUICE_ON_CPU, NULL));
+    CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+
+    int64_t began = test_now();
+    gpu_spin(scene.native, SPIN);
+    gpu_fill(scene.native, (uintptr_t)from.at, 1024, 0x05050505);
+    CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, &sent));
+    CHECK_LE(test_now() - began, SOON);
+    CHECK_RESULT(sluice_ticket_query(sent), SLUICE_NOT_READY);
+    CHECK_RESULT(sluice_ticket_wait(sent, SLUICE_MS), SLUICE_TIMEOUT);
+    CHECK_RESULT(sluice_reader_acquire(scene.reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
+    CHECK_OK(sluice_ticket_wait(sent, 5 * SLUICE_S));
+    CHECK_GE(test_now() - began, SPIN * 9 / 10);
+    frame = scene_acquire(&scene);
+
+    began = test_now();
+    gpu_spin(scene.native, SPIN);
+    CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &target, 1, scene.stream, &fetched));
+    CHECK_OK(sluice_reader_release(scene.reader, &frame, scene.stream));
+    CHECK_LE(test_now() - began, SOON);
+    CHECK_RESULT(sluice_ticket_query(fetched), SLUICE_NOT_READY);
+    CHECK_EQ(to.at[0], 0);
+    CHECK_OK(sluice_ticket_wait(fetched, 5 * SLUICE_S));
+    CHECK_EQ(to.at[0], 5);
+    CHECK_EQ(to.at[4095], 5);
+    CHECK_OK(sluice_ticket_query(sent));
+    memory_drop(&from);
+    memory_drop(&to);
+    scene_end(&scene);
+}
+
+/* Everything that is behind the default stream's work is in one order, too: the frame is published behind
+ * its copies, and released behind them. */
+TEST(the_default_stream)
+{
+    struct sluice_stream standard;
+    struct sluice_ticket ticket;
+
+    gpu_begin();
+    struct scene scene = scene_bytes(LARGE / 4 * 4);
+    size_t size = LARGE / 4 * 4;
+    struct memory from = memory_make(OF_GPU, size), to = memory_make(PINNED, size);
+    struct sluice_array array = bytes_at(from.at, (int64_t)size), target = bytes_at(to.at, (int64_t)size);
+    char *expected = malloc(size);
+    CHECK_OK(sluice_stream_default(scene.device, &standard));
+    for (int i = 1; i <= 5; i++) {
+        gpu_spin(NULL, SPIN / 4);
+        gpu_fill(NULL, (uintptr_t)from.at, size / 4, (uint32_t)i * 0x01010101);
+        CHECK_OK(sluice_writer_send(scene.writer, &array, 1, standard, NULL));
+        gpu_fill(NULL, (uintptr_t)from.at, size / 4, 0); /* behind the copy */
+        struct sluice_frame frame = scene_acquire(&scene);
+        CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &target, 1, standard, &ticket));
+        CHECK_OK(sluice_reader_release(scene.reader, &frame, standard));
+        CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
+        memset(expected, i, size);
+        CHECK_MEM(to.at, expected, size);
+    }
+    free(expected);
+    memory_drop(&from);
+    memory_drop(&to);
+    scene_end(&scene);
+}
+
+/* The stream may be what fills them: a host function does here. */
+static void fill_plain(void *data)
+{
+    memset(data, 9, 4096);
+}
+
+TEST(plain_memory_is_read_behind_the_streams_work)
+{
+    struct sluice_ticket ticket;
+
+    gpu_begin();
+    struct scene scene = scene_bytes(4096);
+    struct memory memory = memory_make(PLAIN, 4096);
+    struct sluice_array array = bytes_at(memory.at, 4096);
+    char expected[4096];
+
+    memset(memory.at, 1, 4096);
+    memset(expected, 9, 4096);
+    gpu_spin(scene.native, SPIN);
+    CU(LaunchHostFunc, scene.native, fill_plain, memory.at);
+    int64_t began = test_now();
+    CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, &ticket));
+    CHECK_GE(test_now() - began, SPIN / 2);
+    CHECK_OK(sluice_ticket_query(ticket)); /* it was read */
+    memset(memory.at, 2, 4096);
+    scene_check(&scene, expected, 4096);
+
+    /* Who says that the CPU wrote it need not wait for anything. */
+    gpu_spin(scene.native, SPIN);
+    began = test_now();
+    CHECK_OK(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL));
+    CHECK_LE(test_now() - began, SOON);
+    memset(expected, 2, 4096);
+    scene_check(&scene, expected, 4096);
+    memory_drop(&memory);
+    scene_end(&scene);
+}
+
+struct waiter {
+    struct sluice_ticket ticket;
+    pthread_t thread;
+    int result;
+};
+
+static void *wait_for(void *shared)
+{
+    struct waiter *waiter = shared;
+
+    waiter->result = sluice_ticket_wait(waiter->ticket, 10 * SLUICE_S);
+    return NULL;
+}
+
+TEST(other_threads_wait_by_tickets)
+{
+    struct waiter waiters[8] = { 0 };
+
+    gpu_begin();
+    struct scene scene = scene_bytes(4096);
+    struct memory memory = memory_make(OF_GPU, 4096);
+    struct sluice_array array = bytes_at(memory.at, 4096);
+    gpu_spin(scene.native, SPIN);
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, &waiters[i * 4].ticket));
+    for (int i = 0; i < 8; i++) {
+        waiters[i].ticket = waiters[i / 4 * 4].ticket;
+        waiters[i].result = 77;
+        CHECK(pthread_create(&waiters[i].thread, NULL, wait_for, &waiters[i]) == 0);
+    }
+    for (int i = 0; i < 8; i++) {
+        CHECK(pthread_join(waiters[i].thread, NULL) == 0);
+        CHECK_EQ(waiters[i].result, 0);
+    }
+    memory_drop(&memory);
+    scene_end(&scene);
+}
+
+TEST(tickets_of_what_has_ended)
+{
+    struct sluice_ticket sent, fetched, none = { 0 }, done = { 1 }, forged;
+
+    gpu_begin();
+    struct scene scene = scene_bytes(4096);
+    struct memory memory = memory_make(OF_GPU, 4096);
+    struct sluice_array array = bytes_at(memory.at, 4096);
+    CHECK_OK(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, &sent));
+    struct sluice_frame frame = scene_acquire(&scene);
+    CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &array, 1, scene.stream, &fetched));
+    CHECK_OK(sluice_ticket_wait(fetched, 5 * SLUICE_S));
+    CHECK_OK(sluice_reader_release(scene.reader, &frame, scene.stream));
+    CHECK_OK(sluice_ticket_wait(sent, 5 * SLUICE_S));
+    CHECK_NE(sent.id, fetched.id);
+    for (int i = 0; i < 1000; i++) { /* long ago is done still */
+        CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, &forged));
+        CHECK_OK(sluice_ticket_wait(forged, 5 * SLUICE_S));
+    }
+    CHECK_OK(sluice_ticket_query(sent));
+    CHECK_SAYS(sluice_ticket_wait(none, 0), SLUICE_E_HANDLE, "zero ticket");
+    CHECK_OK(sluice_ticket_wait(done, 0));
+    for (int bit = 1; bit < 64; bit++) {
+        forged.id = sent.id ^ UINT64_C(1) << bit;
+        int r = sluice_ticket_query(forged);
+        CHECK(r == 0 || r == SLUICE_E_HANDLE || r == SLUICE_E_STALE);
+    }
+    CHECK_OK(sluice_reader_close(&scene.reader));
+    CHECK_SAYS(sluice_ticket_wait(fetched, SLUICE_S), SLUICE_E_STALE, "has been closed");
+    CHECK_OK(sluice_ticket_query(sent));
+    CHECK_OK(sluice_writer_close(&scene.writer));
+    CHECK_SAYS(sluice_ticket_query(sent), SLUICE_E_STALE, "has been closed");
+    CHECK_OK(sluice_device_close(&scene.device));
+
+    /* Whoever comes next gets other tickets. */
+    memory_drop(&memory);
+    scene = scene_bytes(4096);
+    memory = memory_make(OF_GPU, 4096);
+    array = bytes_at(memory.at, 4096);
+    CHECK_OK(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, &forged));
+    CHECK_SAYS(sluice_ticket_query(sent), SLUICE_E_STALE, "has been closed");
+    CHECK_OK(sluice_ticket_wait(forged, 5 * SLUICE_S));
+    memory_drop(&memory);
+    scene_end(&scene);
+}
+
+TEST(fetch_without_a_ticket_waits)
+{
+    gpu_begin();
+    struct scene scene = scene_bytes(4096);
+    struct memory from = memory_make(OF_GPU, 4096), to = memory_make(PINNED, 4096);
+    struct sluice_array array = bytes_at(from.at, 4096), target = bytes_at(to.at, 4096);
+
+    gpu_fill(scene.native, (uintptr_t)from.at, 1024, 0x06060606);
+    CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, NULL));
+    struct sluice_frame frame = scene_acquire(&scene);
+    gpu_spin(scene.native, SPIN);
+    int64_t began = test_now();
+    CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &target, 1, scene.stream, NULL));
+    CHECK_GE(test_now() - began, SPIN / 2);
+    CHECK_EQ(to.at[4095], 6);
+    CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+    memory_drop(&from);
+    memory_drop(&to);
+    scene_end(&scene);
+}
+
+/* Whose readiness only a stream waits for: the copy comes behind that, on whichever stream it was asked for. */
+TEST(a_frame_taken_ahead)
+{
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    struct sluice_stream reading;
+    struct sluice_frame frame;
+    sluice_reader *reader;
+
+    gpu_begin();
+    struct scene scene = scene_bytes(4096);
+    struct memory from = memory_make(OF_GPU, 4096), to = memory_make(PINNED, 4096);
+    struct sluice_array array = bytes_at(from.at, 4096), target = bytes_at(to.at, 4096);
+    CHECK_OK(sluice_stream_create(scene.device, NULL, &reading));
+    params.name = "cam";
+    params.ahead = 1;
+    params.open_timeout_ns = 5 * SLUICE_S;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, NULL)); /* from now on the writer knows of it */
+    CHECK_OK(sluice_reader_acquire(reader, reading, 5 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_release(reader, &frame, reading));
+    CHECK_OK(sluice_stream_synchronize(reading));
+    for (int i = 1; i <= 4; i++) {
+        gpu_spin(scene.native, SPIN);
+        gpu_fill(scene.native, (uintptr_t)from.at, 1024, (uint32_t)i * 0x01010101);
+        CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, NULL));
+        CHECK_OK(sluice_reader_acquire(reader, reading, 0, &frame));
+        CHECK(frame.flags & SLUICE_FRAME_AHEAD);
+        CHECK_OK(sluice_reader_fetch(reader, &frame, &target, 1, i % 2 ? SLUICE_ON_CPU : reading, NULL));
+        CHECK_EQ(to.at[0], i);
+        CHECK_EQ(to.at[4095], i);
+        CHECK_OK(sluice_reader_release(reader, &frame, reading));
+        CHECK_OK(sluice_stream_synchronize(reading));
+    }
+    CHECK_OK(sluice_reader_close(&reader));
+    memory_drop(&from);
+    memory_drop(&to);
+    scene_end(&scene);
+}
+
+/* Several threads may fetch from one reader. */
+static void *fetch_often(void *shared)
+{
+    struct scene *scene = ((void **)shared)[0];
+    struct sluice_frame *frame = ((void **)shared)[1];
+    char *expected = ((void **)shared)[2], *to = calloc(1, LARGE);
+    struct sluice_array array = bytes_at(to, LARGE);
+
+    for (int i = 0; i < 5; i++) {
+        memset(to, 0, LARGE);
+        CHECK_OK(sluice_reader_fetch(scene->reader, frame, &array, 1, SLUICE_ON_CPU, NULL));
+        CHECK_MEM(to, expected, LARGE);
+    }
+    free(to);
+    return NULL;
+}
+
+TEST_TIMEOUT(threads_fetch_at_once, 60)
+{
+    pthread_t threads[4];
+
+    gpu_begin();
+    struct scene scene = scene_bytes(LARGE);
+    char *bytes = pattern(LARGE, 5);
+    struct sluice_array array = bytes_at(bytes, LARGE);
+    CHECK_OK(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL));
+    struct sluice_frame frame = scene_acquire(&scene);
+    void *shared[] = { &scene, &frame, bytes };
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_create(&threads[i], NULL, fetch_often, shared) == 0);
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+    free(bytes);
+    scene_end(&scene);
+}
+
+/* ---- docs/send-fetch.md ---- */
+
+static int64_t seen;
+
+static void work(const struct sluice_array *image)
+{
+    const unsigned char *bytes = image->data;
+
+    CHECK_EQ(bytes[0], bytes[4095]);
+    CHECK_GE(bytes[0], seen + 1);
+    seen = bytes[0];
+}
+
+/* One buffer is filled while the CPU works on the other. */
+static int take_frames(sluice_reader *reader, struct sluice_stream stream, struct sluice_array buffers[2], int frames)
+{
+    struct sluice_ticket tickets[2];
+    struct sluice_frame frame;
+    int r = 0;
+
+    for (int i = 0; i < frames && r == 0; i++) {
+        r = sluice_reader_acquire(reader, stream, SLUICE_S, &frame);
+        if (r != 0)
+            break;
+        r = sluice_reader_fetch(reader, &frame, &buffers[i % 2], 1, stream, &tickets[i % 2]);
+        sluice_reader_release(reader, &frame, stream); /* behind the copy */
+        if (i > 0 && sluice_ticket_wait(tickets[1 - i % 2], SLUICE_S) == 0)
+            work(&buffers[1 - i % 2]); /* the frame before, while this one comes */
+    }
+    return r;
+}
+
+struct filler {
+    struct scene *scene;
+    struct sluice_array *array;
+    uint64_t words;
+};
+
+static void *send_often(void *shared)
+{
+    struct filler *filler = shared;
+
+    gpu_use(0);
+    struct sl_cu_stream *native = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
+    for (uint32_t i = 1; i <= 60; i++) {
+        gpu_fill(native, filler->words, 1024, i * 0x01010101);
+        CU(StreamSynchronize, native);
+        CHECK_OK(sluice_writer_send(filler->scene->writer, filler->array, 1, SLUICE_ON_CPU, NULL));
+        CHECK_OK(sluice_writer_wait(filler->scene->writer, 5 * SLUICE_S));
+        test_nap(5 * SLUICE_MS);
+    }
+    CU(StreamDestroy, native);
+    cu.CtxSetCurrent(NULL);
+    return NULL;
+}
+
+TEST(doc_fetch_beside_work)
+{
+    struct sluice_array buffers[2], array;
+    void *memory[2];
+
+    gpu_begin();
+    struct scene scene = scene_bytes(4096);
+    struct memory from = memory_make(OF_GPU, 4096);
+    array = bytes_at(from.at, 4096);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(sluice_device_host_alloc(scene.device, 4096, &memory[i]));
+        buffers[i] = bytes_at(memory[i], 4096);
+    }
+    struct filler filler = { &scene, &array, (uintptr_t)from.at };
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, send_often, &filler) == 0);
+    CHECK_OK(take_frames(scene.reader, scene.stream, buffers, 20));
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK_GE(seen, 19);
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(sluice_device_host_free(&memory[i]));
+    memory_drop(&from);
+    scene_end(&scene);
+}
