@@ -531,6 +531,8 @@ static int acquire(struct sluice_reader *reader, struct sluice_stream stream, in
         }
         /* Asked first: what was published before the end is then seen by the look that follows. */
         bool over = !reader->session || is_over(reader->session);
+        if (over && sl_session_rejoin(reader))
+            continue;
         r = try_take(reader, stream, deadline, frame);
         if (r != SLUICE_TIMEOUT && r != SLUICE_AGAIN)
             return r;

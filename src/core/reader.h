@@ -135,6 +135,10 @@ void sl_session_attend(struct sluice_reader *reader);
  * here, again at each call. */
 int sl_session_switch(struct sluice_reader *reader);
 
+/* Goes over to a new connection to the same session, where frames are kept for it again, once it has what was kept by
+ * the old one. True if it did. */
+bool sl_session_rejoin(struct sluice_reader *reader);
+
 /* The memory of a slot, mapped; SLUICE_AGAIN while it has not come. */
 int sl_session_map(struct sl_session *session, uint32_t slot, const struct sl_record *record,
                    struct sl_link_memory **memory);

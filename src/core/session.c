@@ -207,6 +207,20 @@ int sl_session_switch(struct sluice_reader *reader)
     return 0;
 }
 
+bool sl_session_rejoin(struct sluice_reader *reader)
+{
+    const struct sl_session *session = reader->session;
+    bool again = false;
+
+    if (!session || !sl_load(&session->link->gone, acquire))
+        return false;
+    sl_service_lock();
+    if (reader->next && reader->next->session == session->link->session)
+        again = sl_lease_want(&session->lease) >= sl_load(reader->next->page.cursor, acquire);
+    sl_service_unlock();
+    return again && sl_session_switch(reader) == 0;
+}
+
 void sl_session_fail(struct sluice_reader *reader)
 {
     sl_service_lock();

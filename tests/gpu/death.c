@@ -193,6 +193,32 @@ TEST_TIMEOUT(a_reader_that_lost_its_connection_holds_up_no_writer, 60)
     tear_down(&pair);
 }
 
+/* One process cannot have all places and slots by that. */
+TEST_TIMEOUT(a_process_that_hangs_up_with_frames_in_hand_is_let_in_no_more, 60)
+{
+    struct pair pair;
+
+    gpu_begin();
+    gpu_use(0);
+    pair.device = gpu_open();
+    CHECK_OK(sluice_stream_create(pair.device, NULL, &pair.stream));
+    pair.writer = channel_writer_of(20);
+    pair.reader = player_reader("many");
+    for (uint32_t i = 1; i <= 8; i++) {
+        CHECK_SOON(stats_of(pair.writer).readers == i, 5);
+        channel_commit(pair.writer, pair.stream, 0, i * 2 - 1);
+        CHECK_SOON(strstr(player_ask(&pair.reader, "take 1000"), "took"), 5);
+        channel_commit(pair.writer, pair.stream, 0, i * 2);
+        CHECK_SOON(strstr(player_ask(&pair.reader, "take 1000"), "took"), 5); /* by the new connection at last */
+        PLAYER(&pair.reader, "cut", "cut 1");
+    }
+    CHECK_SOON(stats_of(pair.writer).refused > 0, 5);
+    CHECK_EQ(stats_of(pair.writer).readers, 8);
+    child_kill(&pair.reader, SIGKILL);
+    CHECK_SOON(stats_of(pair.writer).readers == 0, 5);
+    tear_down(&pair);
+}
+
 /* exec ends the work on the GPU, and the process lives. */
 TEST_TIMEOUT(a_reader_that_becomes_another_program_gives_its_slots_back, 60)
 {

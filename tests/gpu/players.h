@@ -25,7 +25,7 @@
 
 #include "harness/test.h"
 
-/* Wait until it is open. `options` of a reader: "order": in order, "ahead", "host": it holds a frame of the host channel
+/* Wait until it is open. `options` of a reader: "order": in order, "ahead", "many": it may hold 18, "host": it holds a frame of the host channel
  * "near", too. Of a writer: "few": three slots and no more. */
 struct child player_reader(const char *options);
 struct child player_writer(const char *options);
