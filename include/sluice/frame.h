@@ -62,6 +62,13 @@ SLUICE_API int sluice_frame_array(const struct sluice_frame *frame, const char *
  * Returns: as sluice_frame_array. */
 SLUICE_API int sluice_frame_array_at(const struct sluice_frame *frame, uint32_t index, struct sluice_array *array);
 
+/* Copies the name of the device that the frame's arrays lie on, with its end: "host", or a GPU's as
+ * sluice_device_open takes it; 64 bytes are always enough. On "host" the CPU may use array->data; what lies on a
+ * GPU it gets by sluice_reader_fetch.
+ * Thread: any, while the frame is held.
+ * Returns: 0; SLUICE_E_STALE for a frame that has ended; SLUICE_E_LIMIT if `size` is too small. */
+SLUICE_API int sluice_frame_device(const struct sluice_frame *frame, char *name, size_t size);
+
 /* Writer, between begin and commit: gives this frame's array another shape of the same data type and
  * number of dimensions, tight rows, within its capacity in bytes. For an image pass its new width and
  * height by sluice_frame_resize instead. The next begin starts from the format's shapes again.

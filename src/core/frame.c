@@ -105,6 +105,25 @@ int sluice_frame_array_at(const struct sluice_frame *frame, uint32_t index, stru
     return r;
 }
 
+int sluice_frame_device(const struct sluice_frame *frame, char *name, size_t size)
+{
+    struct sl_view view;
+    int r = sl_view_begin(frame, &view);
+
+    if (r != 0)
+        return r;
+    size_t length = strlen(view.device) + 1;
+    if (!name)
+        r = sl_fail(SLUICE_E_INVALID, "no place for the device's name was given");
+    else if (size < length)
+        r = sl_fail(SLUICE_E_LIMIT, "the device's name needs %zu bytes, there is room for %zu; %d are always enough", length,
+                    size, SL_DEVICE_NAME);
+    else
+        memcpy(name, view.device, length);
+    sl_view_end(&view);
+    return r;
+}
+
 /* ---- a writer's own shapes ---- */
 
 static int writers_view(struct sluice_frame *frame, const char *name, struct sl_view *view, uint32_t *index)

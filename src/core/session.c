@@ -118,6 +118,9 @@ static int equip(const struct sluice_reader *reader, struct sl_session *session)
         snprintf(session->device, sizeof session->device, "%s", reader->device);
     session->sync = sl_sync_of_device(kind);
     int r = session->sync->attach(session->device, link->pages, link->page_bytes, true, &session->pages);
+    if (r != 0 && device != sl_device_kind("host"))
+        return sl_fail(r, "channel '%s' has its frames on a GPU, '%s', which this process cannot use: %s", reader->name,
+                       session->device, sluice_last_error());
     if (r == 0 && session->pages && reader->params.ahead) {
         session->ahead = session->sync->can_wait(session->pages) == 0;
         if (!session->ahead)

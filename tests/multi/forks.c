@@ -40,6 +40,7 @@ static void check_all_forked(struct all *all)
     struct sluice_device device;
     struct sluice_stream stream;
     struct sluice_event event;
+    char name[64];
     double ms;
     size_t count;
 
@@ -59,6 +60,7 @@ static void check_all_forked(struct all *all)
     FORKED(sluice_reader_stats(all->reader, &rs));
     FORKED(sluice_frame_array(&all->held, NULL, &array));
     FORKED(sluice_frame_array_at(&all->begun, 0, &array));
+    FORKED(sluice_frame_device(&all->begun, name, sizeof name));
     FORKED(sluice_frame_reshape(&all->begun, NULL, 1, &(int64_t){ 1 }));
     FORKED(sluice_frame_resize(&all->begun, NULL, 1, 1));
     FORKED(sluice_frame_inherit(&all->begun, &all->held));

@@ -25,6 +25,7 @@ TEST(nothing_where_something_belongs_is_an_answer)
     struct sluice_stream cpu = SLUICE_ON_CPU;
     struct sluice_frame frame;
     struct sluice_array array;
+    char name[64];
     sluice_writer *no_writer = NULL;
     sluice_reader *no_reader = NULL;
     sluice_watch *watch = NULL;
@@ -76,6 +77,7 @@ TEST(nothing_where_something_belongs_is_an_answer)
     CHECK_RESULT(sluice_frame_array_at(NULL, 0, &array), SLUICE_E_INVALID);
     CHECK_RESULT(sluice_frame_array_at(&frame, 0, NULL), SLUICE_E_INVALID);
     CHECK_RESULT(sluice_frame_array_at(&frame, 1, &array), SLUICE_E_NOT_FOUND);
+    CHECK_RESULT(sluice_frame_device(NULL, name, sizeof name), SLUICE_E_INVALID);
     CHECK_RESULT(sluice_frame_reshape(NULL, NULL, 0, NULL), SLUICE_E_INVALID);
     CHECK_RESULT(sluice_frame_resize(NULL, NULL, 0, 0), SLUICE_E_INVALID);
     CHECK_RESULT(sluice_frame_inherit(NULL, &frame), SLUICE_E_INVALID);

@@ -76,6 +76,26 @@ TEST(frame_arrays_by_name_and_by_number)
     close_scene(&scene);
 }
 
+TEST(frame_tells_where_it_lies)
+{
+    struct scene scene = open_scene();
+    char name[64] = "untouched";
+
+    for (int side = 0; side < 2; side++) {
+        struct sluice_frame frame = side ? pass_on(&scene) : scene.begun;
+        CHECK_SAYS(sluice_frame_device(&frame, name, 4), SLUICE_E_LIMIT, "needs 5 bytes");
+        CHECK_RESULT(sluice_frame_device(&frame, NULL, 64), SLUICE_E_INVALID);
+        CHECK_STR(name, side ? "host" : "untouched");
+        CHECK_OK(sluice_frame_device(&frame, name, 5));
+        CHECK_STR(name, "host");
+        if (side)
+            CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+        if (side)
+            CHECK_RESULT(sluice_frame_device(&frame, name, sizeof name), SLUICE_E_STALE);
+    }
+    close_scene(&scene);
+}
+
 TEST(frame_images_take_another_size_within_their_slot)
 {
     struct scene scene = open_scene();
