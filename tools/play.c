@@ -12,13 +12,14 @@
 #include "recording.h"
 #include "term.h"
 
-enum { LOOP, FPS, SIZE, FORMAT, SLOTS, WAIT, READERS, FRAMES, PATTERN, HASH, RETIME, QUIET };
+enum { LOOP, FPS, SIZE, FORMAT, DEVICE, SLOTS, WAIT, READERS, FRAMES, PATTERN, HASH, RETIME, QUIET };
 
 static const struct args_option options[] = {
     [LOOP] = { 'l', "loop", NULL, "start again at the end" },
     [FPS] = { 'r', "fps", "N|max", "frames a second; default: the source's own" },
     [SIZE] = { 's', "size", "WxH", "scale to this size; default: the source's own" },
     [FORMAT] = { 'f', "format", "FORMAT", "pixel format: rgba (default), nv12, gray, ..." },
+    [DEVICE] = { 'd', "device", "DEVICE", "where frames lie: host (default), cuda:0, ..." },
     [SLOTS] = { 0, "slots", "N", "slots to start with, 3 to 64; default 4" },
     [WAIT] = { 'w', "wait", NULL, "wait for slow in-order readers, drop nothing" },
     [READERS] = { 0, "readers", "N", "start when N readers are there" },
@@ -34,10 +35,13 @@ int play_open(struct play *play, const struct sluice_format *format)
 {
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
     params.name = play->channel;
+    params.device = play->device;
     params.format = format;
     params.slots = play->slots;
     params.policy = play->wait ? SLUICE_WAIT : SLUICE_DROP;
     int result = sluice_writer_open(&play->writer, &params);
+    if (result == SLUICE_OK)
+        result = slate_open(&play->slate, play->writer, play->device);
     if (result)
         return say_result(play->command, result, NULL);
     struct sluice_writer_stats stats = { .size = sizeof stats };
@@ -54,7 +58,7 @@ int play_open(struct play *play, const struct sluice_format *format)
 int play_begin(struct play *play, struct sluice_frame *frame)
 {
     for (;;) {
-        int result = sluice_writer_begin(play->writer, SLUICE_DEFAULT, frame);
+        int result = slate_begin(&play->slate, frame);
         if (result != SLUICE_NO_SLOT)
             return result;
         if (!play->wait)
@@ -79,10 +83,14 @@ void play_pace(struct play *play, int64_t due_ns)
 
 int play_commit(struct play *play, struct sluice_frame *frame)
 {
-    int result = sluice_writer_commit(play->writer, frame, SLUICE_ON_CPU);
-    if (result)
+    int result;
+    do
+        result = slate_commit(&play->slate, frame);
+    while (result == SLUICE_NO_SLOT && play->wait && !stop_asked());
+    if (result != SLUICE_OK && result != SLUICE_NO_SLOT)
         return say_result(play->command, result, NULL);
-    play->committed++;
+    play->committed += result == SLUICE_OK;
+    play->dropped += result == SLUICE_NO_SLOT && !play->wait;
     if (!play->quiet)
         progress("playing '%s': %" PRIu64 " frames, %" PRIu64 " dropped", play->channel,
                  play->committed, play->dropped);
@@ -94,12 +102,12 @@ bool play_over(const struct play *play)
     return stop_asked() || (play->limit && play->committed + play->dropped >= play->limit);
 }
 
-uint64_t play_hash(const struct sluice_frame *frame)
+uint64_t play_hash(struct play *play, const struct sluice_frame *frame)
 {
     uint64_t hash = 0;
     struct sluice_array array;
     for (uint32_t i = 0; i < frame->array_count; i++)
-        if (sluice_frame_array_at(frame, i, &array) == SLUICE_OK)
+        if (slate_array_at(&play->slate, frame, i, &array) == SLUICE_OK)
             hash = hash * 31 + hash_of(array.data, array.nbytes);
     return hash;
 }
@@ -136,6 +144,7 @@ static bool take_option(struct play *play, const struct args *args, int option)
         return true;
     case SIZE: return args_size(args, &play->width, &play->height);
     case FORMAT: return take_format(play, args);
+    case DEVICE: play->device = args->value; return true;
     case SLOTS: return args_u32(args, 3, SLUICE_MAX_SLOTS, &play->slots);
     case WAIT: return play->wait = true;
     case READERS: return args_u32(args, 1, SLUICE_MAX_READERS, &play->readers);
@@ -199,6 +208,7 @@ static int run(const struct command *command, int argc, char **argv)
     if (play.writer) {
         if (play.started && !play.quiet)
             say_summary(&play);
+        slate_close(&play.slate);
         sluice_writer_close(&play.writer);
     }
     return code;
@@ -211,12 +221,13 @@ const struct command play_command = {
     .details = "FILE is a Sluice recording, played with its own timing, formats and metadata, or\n"
                "anything that ffmpeg reads (also rtsp:// and the like). DEVICE is a camera,\n"
                "/dev/video0. 'test' is a moving picture. Pixels are decoded straight into the\n"
-               "channel's slots. Ctrl-C ends it.\n",
+               "channel's slots, or on a GPU into pinned memory that it copies. Ctrl-C ends it.\n",
     .examples =
         "  sluice play test camera                       moving picture, 1280x720, 30 fps\n"
         "  sluice play clip.mp4 camera --loop            a clip, for ever\n"
         "  sluice play clip.mp4 camera --size 640x360 --format nv12\n"
         "  sluice play /dev/video0 camera --size 1280x720\n"
+        "  sluice play clip.mp4 camera --device cuda:0   frames in a GPU's memory\n"
         "  sluice play take.slr camera --fps max --wait  every frame of a recording, at once\n",
     .options = options,
     .min_arguments = 2,

@@ -49,24 +49,13 @@ static int outgrow(struct play *play, struct replay *replay)
     return use_format(play, replay, &format);
 }
 
-static int shape_arrays(struct sluice_frame *frame, const struct recording_frame *recorded)
+static int shape_arrays(struct play *play, struct sluice_frame *frame,
+                        const struct recording_frame *recorded)
 {
-    for (uint32_t i = 0; i < recorded->array_count; i++) {
-        const struct sluice_array *want = &recorded->arrays[i];
-        struct sluice_array have;
-        int result = sluice_frame_array(frame, want->name, &have);
-        size_t shape = (size_t)want->ndim * sizeof want->shape[0];
-        if (result == SLUICE_OK &&
-            (have.ndim != want->ndim || memcmp(have.shape, want->shape, shape) != 0)) {
-            result =
-                want->image.pixel_format
-                    ? sluice_frame_resize(frame, want->name, want->image.width, want->image.height)
-                    : sluice_frame_reshape(frame, want->name, want->ndim, want->shape);
-        }
-        if (result)
-            return result;
-    }
-    return SLUICE_OK;
+    int result = SLUICE_OK;
+    for (uint32_t i = 0; i < recorded->array_count && result == SLUICE_OK; i++)
+        result = slate_shape(&play->slate, frame, &recorded->arrays[i]);
+    return result;
 }
 
 static bool same_layout(const struct sluice_array *a, const struct sluice_array *b)
@@ -86,11 +75,12 @@ static bool same_content(const struct sluice_array *a, const struct sluice_array
 }
 
 /* Reads one array's data into the slot, by way of a buffer only if layouts differ. */
-static enum recording_block take_array(struct replay *replay, struct sluice_frame *frame)
+static enum recording_block take_array(struct play *play, struct replay *replay,
+                                       struct sluice_frame *frame)
 {
     struct recording *recording = &replay->recording;
     struct sluice_array from = recording->frame.arrays[recording->data_next], to;
-    if (sluice_frame_array(frame, from.name, &to) != SLUICE_OK || !same_content(&from, &to)) {
+    if (slate_array(&play->slate, frame, from.name, &to) != SLUICE_OK || !same_content(&from, &to)) {
         recording->problem = "a frame does not fit its format";
         return RECORDING_BAD;
     }
@@ -136,8 +126,8 @@ static int replay_frame(struct play *play, struct replay *replay, enum recording
     struct sluice_frame frame;
     set_due(play, replay);
     int result = play_begin(play, &frame);
-    if (result == SLUICE_OK && shape_arrays(&frame, recorded) != SLUICE_OK) {
-        sluice_writer_cancel(play->writer, &frame, SLUICE_ON_CPU);
+    if (result == SLUICE_OK && shape_arrays(play, &frame, recorded) != SLUICE_OK) {
+        slate_cancel(&play->slate, &frame);
         if (outgrow(play, replay) != EXIT_DONE)
             return EXIT_FAILED;
         result = play_begin(play, &frame);
@@ -149,9 +139,9 @@ static int replay_frame(struct play *play, struct replay *replay, enum recording
         return EXIT_DONE;
     }
     while (*state == RECORDING_FRAME && replay->recording.data_next < recorded->array_count)
-        *state = take_array(replay, &frame);
+        *state = take_array(play, replay, &frame);
     if (*state != RECORDING_FRAME) {
-        sluice_writer_cancel(play->writer, &frame, SLUICE_ON_CPU);
+        slate_cancel(&play->slate, &frame);
         return EXIT_DONE;
     }
     memcpy(frame.meta, recorded->meta, recorded->meta_size);

@@ -85,14 +85,14 @@ static bool pass(struct play *play, struct video *video, uint64_t nbytes)
     return video->spare && child_read(&video->ffmpeg, video->spare, nbytes) == nbytes;
 }
 
-static void put_meta(const struct play *play, struct sluice_frame *frame, uint64_t index,
+static void put_meta(struct play *play, struct sluice_frame *frame, uint64_t index,
                      int64_t pts)
 {
     int size = snprintf(frame->meta, SLUICE_MAX_META, "{\"pts_ns\":%" PRId64 ",\"index\":%" PRIu64,
                         pts, index);
     char *at = (char *)frame->meta + size;
     if (play->hash)
-        size += snprintf(at, 64, ",\"hash\":\"%016" PRIx64 "\"}", play_hash(frame));
+        size += snprintf(at, 64, ",\"hash\":\"%016" PRIx64 "\"}", play_hash(play, frame));
     else
         size += snprintf(at, 64, "}");
     frame->meta_size = (uint32_t)size;
@@ -110,10 +110,10 @@ static int play_one(struct play *play, struct video *video, uint64_t nbytes, boo
     if (result == SLUICE_NO_SLOT) {
         *end = stop_asked() || !pass(play, video, nbytes);
     } else {
-        result = sluice_frame_array(&frame, "image", &image);
+        result = slate_array(&play->slate, &frame, "image", &image);
         *end = result != SLUICE_OK || !fill(play, video, &image);
         if (*end)
-            sluice_writer_cancel(play->writer, &frame, SLUICE_ON_CPU);
+            slate_cancel(&play->slate, &frame);
         if (result)
             return say_result(play->command, result, NULL);
     }

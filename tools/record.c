@@ -58,6 +58,7 @@ static int put_raw(struct record *record, const struct sluice_frame *frame)
         int result = sluice_frame_array_at(frame, i, &arrays[i]);
         if (result)
             return say_result(record->command, result, NULL);
+        mirror_point(&record->mirror, &arrays[i]);
     }
     bool changed = frame->flags & (SLUICE_FRAME_NEW_FORMAT | SLUICE_FRAME_NEW_SESSION);
     if ((changed || record->format.array_count == 0) &&
@@ -74,6 +75,9 @@ static int put_raw(struct record *record, const struct sluice_frame *frame)
 /* One frame into the file. */
 static int put_frame(struct record *record, const struct sluice_frame *frame)
 {
+    int result = mirror_take(&record->mirror, record->reader, frame);
+    if (result)
+        return say_result(record->command, result, NULL);
     int code = record->file ? put_raw(record, frame) : record_video(record, frame);
     if (code != EXIT_DONE)
         return code;
@@ -218,6 +222,7 @@ static int run(const struct command *command, int argc, char **argv)
     }
     record.end_ns = record.seconds_ns ? now_ns() + record.seconds_ns : INT64_MAX;
     code = take_frames(&record);
+    mirror_close(&record.mirror);
     sluice_reader_close(&record.reader);
     return finish(&record, code);
 }

@@ -12,6 +12,7 @@
 #include <sluice/sluice.h>
 
 #include "media.h"
+#include "mirror.h"
 
 struct record {
     const char *command; /* for messages */
@@ -22,6 +23,7 @@ struct record {
     bool raw, follow, quiet;
 
     sluice_reader *reader;
+    struct mirror mirror;
     int64_t end_ns;
     uint64_t frames, missed, session;
     unsigned sessions;

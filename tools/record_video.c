@@ -88,6 +88,7 @@ int record_video(struct record *record, const struct sluice_frame *frame)
     int code = choose_array(record->command, frame, record->array, &image);
     if (code != EXIT_DONE)
         return code;
+    mirror_point(&record->mirror, &image);
     if (!image.image.pixel_format) {
         char text[FORMAT_TEXT];
         say_error(record->command, "'%s' holds %s, which is no image; record it to a .slr file.",

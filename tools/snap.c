@@ -12,6 +12,7 @@
 
 #include "args.h"
 #include "describe.h"
+#include "mirror.h"
 #include "npy.h"
 #include "pixels.h"
 #include "png.h"
@@ -94,6 +95,7 @@ static int write_file(const char *path, const struct sluice_array *array)
 static int snap(sluice_reader *reader, const char *channel, const char *path, const char *name,
                 int64_t timeout)
 {
+    struct mirror mirror = { 0 };
     struct sluice_frame frame;
     struct sluice_array array;
     int result = sluice_reader_acquire(reader, SLUICE_ON_CPU, timeout, &frame);
@@ -104,8 +106,12 @@ static int snap(sluice_reader *reader, const char *channel, const char *path, co
     if (result)
         return say_result("snap", result, channel);
     int code = choose_array("snap", &frame, name, &array);
+    if (code == EXIT_DONE && (result = mirror_take(&mirror, reader, &frame)) != 0)
+        code = say_result("snap", result, NULL);
+    mirror_point(&mirror, &array);
     if (code == EXIT_DONE)
         code = write_file(path, &array);
+    mirror_close(&mirror);
     result = sluice_reader_release(reader, &frame, SLUICE_ON_CPU);
     if (result && code == EXIT_DONE)
         code = say_result("snap", result, channel);

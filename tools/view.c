@@ -13,6 +13,7 @@
 #include "args.h"
 #include "describe.h"
 #include "media.h"
+#include "mirror.h"
 #include "pixels.h"
 #include "term.h"
 
@@ -31,6 +32,7 @@ struct view {
     uint64_t limit, frames;
     bool ascii, opened;
     struct media_sink sink;
+    struct mirror mirror;
 };
 
 /* Two pixels a character: the upper one is the ink of a half block, the lower one the paper. */
@@ -67,13 +69,18 @@ static void draw_blocks(const struct pixels *pixels)
     fflush(stdout);
 }
 
-static int show(struct view *view, const struct sluice_frame *frame, bool *end)
+static int show(struct view *view, sluice_reader *reader, const struct sluice_frame *frame,
+                bool *end)
 {
     struct sluice_array image;
     struct pixels pixels;
     int code = choose_array("view", frame, view->array, &image);
+    int result = code == EXIT_DONE ? mirror_take(&view->mirror, reader, frame) : SLUICE_OK;
+    if (result)
+        code = say_result("view", result, NULL);
     if (code != EXIT_DONE)
         return code;
+    mirror_point(&view->mirror, &image);
     if (!pixels_open(&pixels, &image)) {
         char text[FORMAT_TEXT];
         say_error("view", "'%s' holds %s, which is no image; 'snap' writes it as .npy.",
@@ -103,7 +110,7 @@ static int take_frames(struct view *view, sluice_reader *reader)
         struct sluice_frame frame;
         int result = sluice_reader_acquire(reader, SLUICE_ON_CPU, 100 * SLUICE_MS, &frame);
         if (result == SLUICE_OK) {
-            code = show(view, &frame, &end);
+            code = show(view, reader, &frame, &end);
             sluice_reader_release(reader, &frame, SLUICE_ON_CPU);
             end = end || ++view->frames == view->limit;
         } else if (result == SLUICE_CLOSED) {
@@ -166,6 +173,7 @@ static int run(const struct command *command, int argc, char **argv)
     if (view.ascii)
         printf("\033[2J");
     code = take_frames(&view, reader);
+    mirror_close(&view.mirror);
     sluice_reader_close(&reader);
     return code;
 }
