@@ -47,6 +47,41 @@ const char *mode_name(uint32_t mode)
     return mode == SLUICE_IN_ORDER ? "in order" : mode == SLUICE_NEWEST ? "newest" : "?";
 }
 
+char *text_mode(char text[MODE_TEXT], const struct sluice_reader_info *reader)
+{
+    size_t used = (size_t)snprintf(text, MODE_TEXT, "%s%s%s", mode_name(reader->mode),
+                                   reader->writable ? ", may write" : "",
+                                   reader->ahead ? ", ahead" : "");
+    if (reader->parked)
+        snprintf(text + used, MODE_TEXT - used, " (%u parked)", reader->parked);
+    return text;
+}
+
+char *text_uuid(char text[UUID_TEXT], const struct sluice_channel_info *info)
+{
+    static const unsigned char none[16];
+    size_t used = 0;
+    text[0] = 0;
+    if (memcmp(info->device_uuid, none, sizeof none) == 0)
+        return text;
+    for (int i = 0; i < 16; i++)
+        used += (size_t)snprintf(text + used, UUID_TEXT - used, "%s%02x",
+                                 i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                                 info->device_uuid[i]);
+    return text;
+}
+
+char *text_device(char text[DEVICE_TEXT], const struct sluice_channel_info *info)
+{
+    char uuid[UUID_TEXT];
+    text_uuid(uuid, info);
+    if (uuid[0])
+        snprintf(text, DEVICE_TEXT, "%.31s (GPU %.8s)", info->device, uuid);
+    else
+        snprintf(text, DEVICE_TEXT, "%.31s", info->device);
+    return text;
+}
+
 const char *channel_state(bool live, int result)
 {
     if (!live)

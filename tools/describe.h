@@ -22,6 +22,19 @@ char *text_array(char text[FORMAT_TEXT], const struct sluice_array *array);
 /* "in order", "newest". */
 const char *mode_name(uint32_t mode);
 
+/* "newest", "in order, may write", "newest, ahead (2 parked)". */
+#define MODE_TEXT 64
+char *text_mode(char text[MODE_TEXT], const struct sluice_reader_info *reader);
+
+/* Which GPU the frames are on, "f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfe00"; "" in host memory. */
+#define UUID_TEXT 37
+char *text_uuid(char text[UUID_TEXT], const struct sluice_channel_info *info);
+
+/* "host", "cuda:0 (GPU f0f1f2f3)": by the writer's name for it, and the UUID's beginning, for another
+ * program's cuda:0 may be another GPU. */
+#define DEVICE_TEXT 64
+char *text_device(char text[DEVICE_TEXT], const struct sluice_channel_info *info);
+
 /* One word for a channel: is its name `live` in the registry, and what did its writer's answer
  * result in? "live", "stuck", "dead", "refused", "version", "odd". */
 const char *channel_state(bool live, int result);

@@ -62,11 +62,11 @@ static void print_array(const struct sluice_array *array)
 
 static void print_channel(const struct sluice_channel_info *info)
 {
-    char text[FORMAT_TEXT], a[TERM_TEXT], b[TERM_TEXT];
+    char text[FORMAT_TEXT], device[DEVICE_TEXT], a[TERM_TEXT], b[TERM_TEXT];
     printf("%s%s%s  %s\n", colour(COLOUR_BOLD), info->name, colour(COLOUR_PLAIN),
            text_format(text, &info->format));
     printf("writer     %s[%u], uid %u, device %s, in %s\n", info->program, info->pid, info->uid,
-           info->device, info->folder);
+           text_device(device, info), info->folder);
     printf("session    %016" PRIx64 ", generation %u, wire version %u, open for %s\n",
            info->session, info->generation, info->wire_version,
            text_duration(a, info->now_ns - info->opened_ns));
@@ -98,7 +98,7 @@ static void print_readers(const struct sluice_reader_info *readers, uint32_t cou
                                            ">EVERY",   ">TAKEN", ">MISSED", ">LAG",
                                            ">LATENCY", "LEASES", "PATH" };
     struct table table;
-    char text[TERM_TEXT];
+    char text[TERM_TEXT], mode[MODE_TEXT];
     if (count == 0)
         return;
     printf("\n");
@@ -106,8 +106,7 @@ static void print_readers(const struct sluice_reader_info *readers, uint32_t cou
     for (uint32_t i = 0; i < count; i++) {
         const struct sluice_reader_info *reader = &readers[i];
         table_cell(&table, COLOUR_PLAIN, "%s[%u]", reader->program, reader->pid);
-        table_cell(&table, COLOUR_PLAIN, "%s%s", mode_name(reader->mode),
-                   reader->writable ? ", may write" : "");
+        table_cell(&table, COLOUR_PLAIN, "%s", text_mode(mode, reader));
         table_cell(&table, COLOUR_PLAIN, "%u", reader->depth);
         table_cell(&table, COLOUR_PLAIN, "%u", reader->hold);
         table_cell(&table, COLOUR_PLAIN, "%u", reader->every);
@@ -139,6 +138,8 @@ static void json_reader(struct json *json, const struct sluice_reader_info *read
     json_pair_uint(json, "hold", reader->hold);
     json_pair_uint(json, "every", reader->every);
     json_pair_bool(json, "writable", reader->writable != 0);
+    json_pair_bool(json, "ahead", reader->ahead != 0);
+    json_pair_uint(json, "parked", reader->parked);
     json_pair_uint(json, "taken", reader->taken);
     json_pair_uint(json, "missed", reader->missed);
     json_pair_uint(json, "lag", reader->lag);
@@ -158,7 +159,8 @@ static void print_json(const struct sluice_channel_info *info,
                        const struct sluice_reader_info *readers, uint32_t count)
 {
     struct json json;
-    char session[20];
+    char session[20], uuid[UUID_TEXT];
+    text_uuid(uuid, info);
     snprintf(session, sizeof session, "%016" PRIx64, info->session);
     json_begin(&json, stdout, false);
     json_object(&json);
@@ -169,6 +171,7 @@ static void print_json(const struct sluice_channel_info *info,
     json_pair_uint(&json, "uid", info->uid);
     json_pair_string(&json, "device", info->device);
     json_pair_string(&json, "memory", memory_name(info->memory));
+    json_pair_string(&json, "device_uuid", uuid[0] ? uuid : NULL);
     json_pair_uint(&json, "wire_version", info->wire_version);
     json_pair_string(&json, "session", session); /* 64 bits are more than JSON's numbers hold */
     json_pair_uint(&json, "generation", info->generation);
@@ -237,7 +240,8 @@ const struct command info_command = {
     .details =
         "For each reader: how frames reach it, what it missed, how far it is behind, what it\n"
         "holds and for how long, the time from commit to acquire of its last frame, and why\n"
-        "anything is copied. Looking costs the writer nothing per frame.\n",
+        "anything is copied; streams that wait on a GPU for frames ahead of them as \"parked\".\n"
+        "Looking costs the writer nothing per frame, and makes no CUDA context.\n",
     .examples = "  sluice info camera\n"
                 "  sluice info camera --json | jq '.readers[] | {program, lag, missed}'\n",
     .options = options,

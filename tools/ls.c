@@ -114,6 +114,7 @@ static void print_json(const struct rows *rows, bool all, bool compact)
         json_pair_uint(&json, "uid", row->entry.uid);
         if (row->result == SLUICE_OK) {
             json_pair_string(&json, "program", info->program);
+            json_pair_string(&json, "device", info->device);
             json_pair_string(&json, "format", text_format(format, &info->format));
             json_pair_uint(&json, "frames", info->committed);
             json_pair_uint(&json, "dropped", info->dropped);
@@ -147,6 +148,7 @@ static void print_row(struct table *table, const struct row *row, bool rate)
                               : COLOUR_YELLOW,
                "%s", state);
     table_cell(table, COLOUR_PLAIN, "%s", known ? text_format(format, &info->format) : "-");
+    table_cell(table, COLOUR_PLAIN, "%s", known ? info->device : "-");
     table_cell(table, COLOUR_PLAIN, known ? "%" PRIu64 : "-", info->committed);
     if (rate)
         table_cell(table, COLOUR_PLAIN, row->rate >= 0 ? "%.1f" : "-", row->rate);
@@ -166,10 +168,10 @@ static void print_row(struct table *table, const struct row *row, bool rate)
 
 static void print_table(const struct rows *rows, bool all, bool rate)
 {
-    static const char *const plain[] = { "NAME",     "STATE",  "FORMAT", ">FRAMES",
+    static const char *const plain[] = { "NAME",     "STATE",  "FORMAT", "DEVICE", ">FRAMES",
                                          ">READERS", ">SLOTS", ">AGE",   "WRITER" };
-    static const char *const rated[] = { "NAME",     "STATE",  "FORMAT", ">FRAMES", ">FPS",
-                                         ">READERS", ">SLOTS", ">AGE",   "WRITER" };
+    static const char *const rated[] = { "NAME", "STATE",    "FORMAT", "DEVICE", ">FRAMES",
+                                         ">FPS", ">READERS", ">SLOTS", ">AGE",   "WRITER" };
     struct table table;
     size_t shown = 0, dead = 0;
     for (size_t i = 0; i < rows->count; i++) {
@@ -177,7 +179,7 @@ static void print_table(const struct rows *rows, bool all, bool rate)
         shown += all || !is_dead(&rows->list[i]);
     }
     if (shown) {
-        table_begin(&table, rate ? rated : plain, rate ? 9 : 8);
+        table_begin(&table, rate ? rated : plain, rate ? 10 : 9);
         for (size_t i = 0; i < rows->count; i++)
             if (all || !is_dead(&rows->list[i]))
                 print_row(&table, &rows->list[i], rate);

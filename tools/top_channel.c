@@ -58,10 +58,10 @@ static void put_leases(struct canvas *canvas, const struct top_channel *channel)
 static void draw_writer(struct canvas *canvas, const struct top_channel *channel)
 {
     const struct sluice_channel_info *info = &channel->info;
-    char format[FORMAT_TEXT], a[TERM_TEXT];
+    char format[FORMAT_TEXT], device[DEVICE_TEXT], a[TERM_TEXT];
     label(canvas, "writer");
     canvas_put(canvas, STYLE_PLAIN, "%s, process %u, user %u, device %s, wire version %u",
-               info->program, info->pid, info->uid, info->device, info->wire_version);
+               info->program, info->pid, info->uid, text_device(device, info), info->wire_version);
     canvas_line(canvas);
     label(canvas, "session");
     canvas_put(canvas, STYLE_PLAIN, "%016" PRIx64 ", open for %s, generation %u", info->session,

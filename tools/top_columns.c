@@ -106,6 +106,7 @@ enum {
     READERS,
     BYTES,
     FORMAT,
+    DEVICE,
     WRITER,
     AGE,
 };
@@ -128,6 +129,7 @@ static const struct top_column channel_columns[] = {
     [READERS] = { "readers", "READERS", "that are connected", 7, 7, false },
     [BYTES] = { "bytes", "BYTES/S", "committed a second", 8, 11, false },
     [FORMAT] = { "format", "FORMAT", "of its first array, and how many more", 6, 13, true },
+    [DEVICE] = { "device", "DEVICE", "where its frames lie, as its writer calls it", 6, 16, true },
     [WRITER] = { "writer", "WRITER", "program and process", 6, 14, true },
     [AGE] = { "age", "AGE", "time since the last frame", 8, 15, false },
 };
@@ -163,6 +165,7 @@ static void channel_cell(const void *row, size_t column, struct top_cell *cell)
     case READERS: say_count(cell, info->readers); break;
     case BYTES: say_bytes(cell, channel->bytes); break;
     case FORMAT: say_text(cell, text_format(format, &info->format)); break;
+    case DEVICE: say_text(cell, info->device[0] ? info->device : "-"); break;
     case WRITER: snprintf(cell->text, sizeof cell->text, "%s[%u]", info->program, info->pid); break;
     case AGE:
         say_time(cell, info->last_commit_ns ? (double)(info->now_ns - info->last_commit_ns) : NAN);
@@ -218,6 +221,7 @@ enum {
     R_HELD,
     R_LEASES,
     R_OLDEST,
+    R_PARKED,
     R_LAG,
     R_TAKEN,
     R_MISSED,
@@ -239,6 +243,8 @@ static const struct top_column reader_columns[] = {
     [R_HELD] = { "held", "HELD", "acquire to release, average of the last few", 8, 7, false },
     [R_LEASES] = { "leases", "LEASES", "frames that it holds now", 6, 8, false },
     [R_OLDEST] = { "oldest", "OLDEST", "for how long the oldest of these", 8, 9, false },
+    [R_PARKED] = { "parked", "PARKED", "streams that wait on its GPU for frames ahead of them", 6,
+                   17, false },
     [R_LAG] = { "lag", "LAG", "frames that it is behind", 4, 4, false },
     [R_TAKEN] = { "taken", "TAKEN", "frames", 7, 11, false },
     [R_MISSED] = { "missed", "MISSED", "frames that it did not get", 6, 5, false },
@@ -270,8 +276,8 @@ static void reader_cell(const void *row, size_t column, struct top_cell *cell)
         snprintf(cell->text, sizeof cell->text, "%u", info->pid);
         break;
     case R_MODE:
-        snprintf(cell->text, sizeof cell->text, "%s%s", mode_name(info->mode),
-                 info->writable ? ", writes" : "");
+        snprintf(cell->text, sizeof cell->text, "%s%s%s", mode_name(info->mode),
+                 info->writable ? ", writes" : "", info->ahead ? ", ahead" : "");
         break;
     case R_FPS: say_rate(cell, reader->fps); break;
     case R_LATENCY: say_time(cell, reader->latency_ns); break;
@@ -279,6 +285,7 @@ static void reader_cell(const void *row, size_t column, struct top_cell *cell)
     case R_HELD: say_time(cell, reader->lease_ns); break;
     case R_LEASES: say_count(cell, info->held); break;
     case R_OLDEST: say_lease_age(cell, info->held, info->held_ns); break;
+    case R_PARKED: say_count(cell, info->ahead ? (double)info->parked : NAN); break;
     case R_LAG: say_count(cell, (double)info->lag); break;
     case R_TAKEN: say_count(cell, (double)info->taken); break;
     case R_MISSED: say_loss(cell, info->missed, reader->new_missed); break;

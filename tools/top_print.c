@@ -98,6 +98,8 @@ static void json_reader(struct json *json, const struct top_reader *reader)
     json_pair_uint(json, "leases", info->held);
     json_pair_int(json, "oldest_ns", info->held ? info->held_ns : 0);
     json_slots(json, "slots", info->held_slots);
+    json_pair_bool(json, "ahead", info->ahead != 0);
+    json_pair_uint(json, "parked", info->parked);
     json_pair_uint(json, "lag", info->lag);
     json_pair_uint(json, "taken", info->taken);
     json_pair_uint(json, "missed", info->missed);
