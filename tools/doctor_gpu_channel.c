@@ -11,8 +11,10 @@
 #include "scratch.h"
 #include "term.h"
 
-#define FRAMES  100
+#define FRAMES  100 /* in which nothing is but their number: how long do they take? */
+#define SENT    10  /* and with pixels: are they right? */
 #define NUMBERS (256 * 1024)
+#define BYTES   (NUMBERS * sizeof(uint32_t))
 
 struct trial {
     const char *name; /* "cuda:0" */
@@ -20,6 +22,8 @@ struct trial {
     struct sluice_stream writing, reading;
     sluice_writer *writer;
     sluice_reader *reader;
+    uint32_t *sent, *fetched; /* pinned: copied behind work on a stream */
+    struct sluice_array array;
     int64_t latency[FRAMES];
 };
 
@@ -51,7 +55,29 @@ static int open_channel(struct trial *trial)
     return result;
 }
 
-/* One frame there. Its metadata is its number, by which the reader tells it. */
+static int make_memory(struct trial *trial)
+{
+    void *sent = NULL, *fetched = NULL;
+    const int64_t shape[1] = { NUMBERS };
+    int result = sluice_device_host_alloc(trial->device, BYTES, &sent);
+    trial->sent = sent;
+    if (result == SLUICE_OK)
+        result = sluice_device_host_alloc(trial->device, BYTES, &fetched);
+    trial->fetched = fetched;
+    if (result == SLUICE_OK)
+        result =
+            sluice_array_wrap(&trial->array, "numbers", NULL,
+                              (struct sluice_dtype){ SLUICE_UINT, 32, 1 }, 1, shape, NULL);
+    return result;
+}
+
+/* What the frame has at a place: no two frames, and no two places, have the same. */
+static uint32_t pixel(uint32_t number, uint32_t at)
+{
+    return (at + 1) * UINT32_C(2654435761) ^ number;
+}
+
+/* One frame there, with nothing in it. Its metadata is its number, by which the reader tells it. */
 static int commit_frame(struct trial *trial, uint32_t number)
 {
     struct sluice_frame frame;
@@ -63,6 +89,31 @@ static int commit_frame(struct trial *trial, uint32_t number)
     return sluice_writer_commit(trial->writer, &frame, trial->writing);
 }
 
+/* One with pixels. */
+static int send_frame(struct trial *trial, uint32_t number)
+{
+    struct sluice_frame frame = { .meta = &number, .meta_size = sizeof number };
+    struct sluice_array array = trial->array;
+    struct sluice_ticket ticket;
+    for (uint32_t i = 0; i < NUMBERS; i++)
+        trial->sent[i] = pixel(number, i);
+    array.data = trial->sent;
+    int result =
+        sluice_writer_send_frame(trial->writer, &frame, &array, 1, trial->writing, &ticket);
+    return result ? result : sluice_ticket_wait(ticket, 5 * SLUICE_S);
+}
+
+static int fetch_frame(struct trial *trial, const struct sluice_frame *frame, uint32_t number,
+                       bool *right)
+{
+    struct sluice_array array = trial->array;
+    array.data = trial->fetched;
+    int result = sluice_reader_fetch(trial->reader, frame, &array, 1, trial->reading, NULL);
+    for (uint32_t i = 0; i < NUMBERS && *right && result == SLUICE_OK; i++)
+        *right = trial->fetched[i] == pixel(number, i);
+    return result;
+}
+
 static int acquire_frame(struct trial *trial, uint32_t number, bool *right)
 {
     struct sluice_frame frame;
@@ -70,11 +121,15 @@ static int acquire_frame(struct trial *trial, uint32_t number, bool *right)
     int result = sluice_reader_acquire(trial->reader, trial->reading, 5 * SLUICE_S, &frame);
     if (result)
         return result;
-    trial->latency[number] = now_ns() - frame.commit_ns;
+    if (number < FRAMES)
+        trial->latency[number] = now_ns() - frame.commit_ns;
     if (frame.meta_size == sizeof found)
         memcpy(&found, frame.meta, sizeof found);
     *right = found == number && frame.sequence == number + 1;
-    return sluice_reader_release(trial->reader, &frame, trial->reading);
+    if (number >= FRAMES)
+        result = fetch_frame(trial, &frame, number, right);
+    int released = sluice_reader_release(trial->reader, &frame, trial->reading);
+    return result ? result : released;
 }
 
 static int run_trial(struct trial *trial, bool *right)
@@ -82,9 +137,11 @@ static int run_trial(struct trial *trial, bool *right)
     int result = open_streams(trial);
     if (result == SLUICE_OK)
         result = open_channel(trial);
+    if (result == SLUICE_OK)
+        result = make_memory(trial);
     *right = true;
-    for (uint32_t i = 0; result == SLUICE_OK && *right && i < FRAMES; i++) {
-        result = commit_frame(trial, i);
+    for (uint32_t i = 0; result == SLUICE_OK && *right && i < FRAMES + SENT; i++) {
+        result = i < FRAMES ? commit_frame(trial, i) : send_frame(trial, i);
         if (result == SLUICE_OK)
             result = acquire_frame(trial, i, right);
     }
@@ -95,6 +152,9 @@ static void end_trial(struct trial *trial)
 {
     sluice_reader_close(&trial->reader);
     sluice_writer_close(&trial->writer);
+    void *sent = trial->sent, *fetched = trial->fetched;
+    sluice_device_host_free(&sent);
+    sluice_device_host_free(&fetched);
     sluice_stream_destroy(&trial->writing);
     sluice_stream_destroy(&trial->reading);
     sluice_device_close(&trial->device);
@@ -131,10 +191,11 @@ void examine_gpu_channel(struct report *report, struct patient *patient)
         find(report, "channel", FINDING_BAD, "the lines above may say why", "failed: %s", said);
     else if (!right)
         find(report, "channel", FINDING_BAD, "please report this",
-             "another frame came than was sent");
+             "another frame came than was sent, or other pixels");
     else
         find(report, "channel", FINDING_WELL, "",
-             "%d frames through a channel in its memory; from commit to acquire %s (p50)", FRAMES,
-             text_duration(text, patient->channel_ns));
+             "%d frames through a channel in its memory; from commit to acquire %s (p50); %d more were "
+             "sent and fetched, all pixels right",
+             FRAMES, text_duration(text, patient->channel_ns), SENT);
     free(trial);
 }

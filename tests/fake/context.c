@@ -19,6 +19,7 @@ static void begin(struct sl_cu_context *context)
     context->alive = true;
     context->error = 0;
     context->id = ++lives;
+    fake_log("context\n");
     context->legacy = fake_stream_new(context, 0, 0);
     context->per_thread = fake_stream_new(context, 0, 0);
     fake_gpu_start();

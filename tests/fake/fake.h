@@ -64,6 +64,8 @@ FAKE_API struct fake_things fake_things(void);
  *     SLUICE_FAKE_FATAL=1: a broken rule ends the process
  *     SLUICE_FAKE_IS=integrated,mig,exclusive,prohibited       SLUICE_FAKE_COMPUTE=90
  *     SLUICE_FAKE_MPS=1
+ *     SLUICE_FAKE_LOG=FILE: it gets the line "loaded" from each process that loads the driver, and
+ *     "context" for each context that one makes
  *
  * CUDA_VISIBLE_DEVICES hides and orders GPUs as it does with NVIDIA's driver. */
 struct fake_machine {

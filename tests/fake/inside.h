@@ -212,6 +212,9 @@ bool fake_break_captures(void);
 int fake_places(int places[FAKE_GPUS]);
 int fake_place(int device); /* -1: there is no such GPU */
 
+/* A line for the file that SLUICE_FAKE_LOG names. */
+void fake_log(const char *line);
+
 /* Has it this ability? Whoever uses one that is not there has not asked. */
 bool fake_can(int attribute);
 

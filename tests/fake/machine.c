@@ -54,11 +54,23 @@ static long long number(const char *variable, long long otherwise)
     return text && *text ? atoll(text) : otherwise;
 }
 
+void fake_log(const char *line)
+{
+    const char *path = getenv("SLUICE_FAKE_LOG");
+    FILE *file = path && *path ? fopen(path, "ae") : NULL;
+
+    if (!file)
+        return;
+    fputs(line, file);
+    fclose(file);
+}
+
 /* What a test asks for by the environment holds in all its processes. */
 __attribute__((constructor)) static void look_around(void)
 {
     const char *without = getenv("SLUICE_FAKE_WITHOUT");
 
+    fake_log("loaded\n");
     fake_machine.devices = (int)number("SLUICE_FAKE_GPUS", fake_machine.devices);
     fake_machine.version = (int)number("SLUICE_FAKE_VERSION", fake_machine.version);
     fake_machine.memory = (size_t)number("SLUICE_FAKE_MEMORY", (long long)fake_machine.memory >> 20)

@@ -36,6 +36,7 @@ TEST(two_gpus)
     CHECK_HAS(p.out, "a frame of 8 MiB came back whole");
     CHECK_HAS(p.out, "a queued word is there after");
     CHECK_HAS(p.out, "100 frames through a channel in its memory; from commit to acquire");
+    CHECK_HAS(p.out, "10 more were sent and fetched, all pixels right");
     CHECK_HAS(p.out, "100 to 770 us");
     CHECK_HAS(p.out, "cuda:1 has what channels in its memory need");
     CHECK(strstr(p.out, "BAD") == NULL);
