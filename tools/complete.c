@@ -83,6 +83,20 @@ static void offer_devices(const char *typed, const char *before)
     }
 }
 
+/* By the files of the driver: to ask it takes longer than a person waits. */
+static void offer_gpus(const char *typed, const char *before)
+{
+    char word[WORD];
+    glob_t found;
+    if (glob("/dev/nvidia[0-9]*", 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++) {
+            snprintf(word, sizeof word, "cuda:%zu", i);
+            offer(typed, before, word, "GPU");
+        }
+        globfree(&found);
+    }
+}
+
 static void offer_words(const struct line *line, const char *before)
 {
     const char *word;
@@ -103,6 +117,8 @@ static void offer_kind(const struct line *line, const char *before, const char *
         offer_words(line, before);
     else if (strcmp(kind, "DEVICE") == 0)
         offer_devices(line->typed, before);
+    else if (strcmp(kind, "GPU") == 0)
+        offer_gpus(line->typed, before);
     else if (strcmp(kind, "FOLDER") == 0)
         printf(":folders\n");
     else if (strcmp(kind, "FILE") == 0 || strcmp(kind, "PROGRAM") == 0 ||

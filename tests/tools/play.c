@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The command: play, record and snap, from one end to the other and back.
+ * The command: play, record and snap, from one end to the other and back, in host memory and on the
+ * fake driver's GPU.
  */
 #include "kit.h"
 
@@ -11,6 +12,16 @@
 #include <unistd.h>
 
 #include "tools/recording.h"
+
+static const char *device = "host"; /* that channels are on */
+
+static void use_gpu(void)
+{
+    setenv("SLUICE_CUDA_DRIVER", FAKE_CUDA, 1);
+    setenv("SLUICE_FAKE_FATAL", "1", 1);
+    setenv("SLUICE_FAKE_APART", "1", 1); /* as most GPUs: the CPU sees nothing of its memory */
+    device = "cuda:0";
+}
 
 /* The samples of a pixel in a PNG that tools/png.c wrote, with rows short enough for one block
  * each. */
@@ -27,7 +38,7 @@ static void snap_format(const char *format, unsigned bytes, int tolerance)
     static const unsigned places[3] = { 24, 56, 104 }; /* of 128; middles of their bars */
     static struct program p, player;
     player_start(&player, "camera", "--pattern", "--size", "128x96", "--fps", "0.2", "--format",
-                 format);
+                 format, "--device", device);
     CHECK_EQ(sluice_run(&p, "snap", "camera", in_dir("now.png")), 0);
     char *png = read_all(in_dir("now.png"), NULL);
     CHECK_MEM(png, "\x89PNG\r\n\x1a\n", 8);
@@ -41,7 +52,7 @@ static void snap_format(const char *format, unsigned bytes, int tolerance)
     CHECK_EQ(program_end(&player, SIGTERM), 0);
 }
 
-TEST_TIMEOUT(snap_of_pixel_formats, 60)
+static void snap_formats(void)
 {
     snap_format("rgba", 4, 0);
     snap_format("bgr24", 3, 0);
@@ -50,6 +61,17 @@ TEST_TIMEOUT(snap_of_pixel_formats, 60)
     snap_format("p010le", 3, 2);
     snap_format("bayer_grbg8", 3, 0);
     snap_format("rgbaf16le", 4, 1);
+}
+
+TEST_TIMEOUT(snap_of_pixel_formats, 60)
+{
+    snap_formats();
+}
+
+TEST_TIMEOUT(snap_of_pixel_formats_on_a_gpu, 60)
+{
+    use_gpu();
+    snap_formats();
 }
 
 TEST(snap_of_an_array)
@@ -111,7 +133,8 @@ static void record_pattern(const char *path)
 {
     static struct program player, recorder;
     sluice_start(&player, "play", "test", "first", "--pattern", "--size", "100x50", "--format",
-                 "bgr24", "--frames", "40", "--fps", "200", "--readers", "1", "--wait", "--hash");
+                 "bgr24", "--frames", "40", "--fps", "200", "--readers", "1", "--wait", "--hash",
+                 "--device", device);
     sluice_start(&recorder, "record", "first", path, "--timeout", "10");
     CHECK_EQ(program_end(&player, 0), 0);
     CHECK_EQ(program_end(&recorder, 0), 0);
@@ -122,7 +145,8 @@ static void record_pattern(const char *path)
 static void replay(const char *from, const char *to, const char *option)
 {
     static struct program player, recorder;
-    sluice_start(&player, "play", from, "second", "--readers", "1", "--wait", option);
+    sluice_start(&player, "play", from, "second", "--readers", "1", "--wait", option, "--device",
+                 device);
     sluice_start(&recorder, "record", "second", to, "--timeout", "10");
     CHECK_EQ(program_end(&player, 0), 0);
     CHECK_HAS(player.out, "played 40 frames, dropped 0");
@@ -130,13 +154,27 @@ static void replay(const char *from, const char *to, const char *option)
     CHECK_HAS(recorder.out, "recorded 40 frames, missed 0");
 }
 
-TEST_TIMEOUT(recording_round_trip, 40)
+static void round_trip(void)
 {
     record_pattern(in_dir("a.slr"));
     replay(in_dir("a.slr"), in_dir("b.slr"), "--wait");
     CHECK_EQ(same_frames(in_dir("a.slr"), in_dir("b.slr"), true), 40);
     replay(in_dir("a.slr"), in_dir("c.slr"), "--retime");
     CHECK_EQ(same_frames(in_dir("a.slr"), in_dir("c.slr"), false), 40);
+}
+
+TEST_TIMEOUT(recording_round_trip, 40)
+{
+    round_trip();
+}
+
+TEST_TIMEOUT(recording_round_trip_on_a_gpu, 40)
+{
+    use_gpu();
+    round_trip();
+    device = "host"; /* what a GPU had is what host memory has */
+    replay(in_dir("a.slr"), in_dir("d.slr"), "--wait");
+    CHECK_EQ(same_frames(in_dir("a.slr"), in_dir("d.slr"), true), 40);
 }
 
 TEST_TIMEOUT(recording_keeps_time, 40)
@@ -184,15 +222,18 @@ TEST_TIMEOUT(recording_that_is_cut_or_damaged, 40)
     CHECK_HAS(p.err, "its header is damaged");
 }
 
-TEST_TIMEOUT(recorder_survives_its_writer, 40)
+/* Into a.slr: 40 frames, of two sizes. */
+static void kill_the_writer(void)
 {
     static struct program player, recorder;
     struct recording_summary summary;
-    player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "50");
+    player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "50", "--device",
+                 device);
     sluice_start(&recorder, "record", "camera", in_dir("a.slr"), "--frames", "40");
     test_nap(300000000);
     CHECK_EQ(program_end(&player, SIGKILL), -SIGKILL);
-    player_start(&player, "camera", "--pattern", "--size", "32x24", "--fps", "50");
+    player_start(&player, "camera", "--pattern", "--size", "32x24", "--fps", "50", "--device",
+                 device);
     CHECK_EQ(program_end(&recorder, 0), 0);
     CHECK_HAS(recorder.out, "recorded 40 frames");
     CHECK_HAS(recorder.out, "over 2 sessions");
@@ -202,6 +243,19 @@ TEST_TIMEOUT(recorder_survives_its_writer, 40)
     CHECK_EQ(summary.frames, 40);
     CHECK_EQ(summary.formats, 2);
     fclose(file);
+}
+
+TEST_TIMEOUT(recorder_survives_its_writer, 40)
+{
+    kill_the_writer();
+}
+
+TEST_TIMEOUT(recorder_survives_its_writer_on_a_gpu, 40)
+{
+    use_gpu();
+    kill_the_writer();
+    replay(in_dir("a.slr"), in_dir("b.slr"), "--wait");
+    CHECK_EQ(same_frames(in_dir("a.slr"), in_dir("b.slr"), true), 40);
 }
 
 TEST(recording_onto_a_full_disk)
