@@ -96,6 +96,17 @@ TEST(snap_of_an_array)
     CHECK_EQ(program_end(&player, SIGTERM), 0);
 }
 
+/* The player put the hash of the frame that it made into the metadata. */
+static void check_hash(const struct recording_frame *frame)
+{
+    char meta[SLUICE_MAX_META + 1];
+    memcpy(meta, frame->meta, frame->meta_size);
+    meta[frame->meta_size] = 0;
+    const char *said = strstr(meta, "\"hash\":\"");
+    if (said)
+        CHECK_EQ(strtoull(said + 8, NULL, 16), frame->hashes[0]);
+}
+
 /* Two recordings hold the same frames. Returns how many. */
 static unsigned same_frames(const char *path_a, const char *path_b, bool same_times)
 {
@@ -121,6 +132,7 @@ static unsigned same_frames(const char *path_a, const char *path_b, bool same_ti
         CHECK_EQ(a.frame.array_count, b.frame.array_count);
         CHECK_MEM(a.frame.arrays, b.frame.arrays, a.frame.array_count * sizeof a.frame.arrays[0]);
         CHECK_MEM(a.frame.hashes, b.frame.hashes, a.frame.array_count * sizeof a.frame.hashes[0]);
+        check_hash(&b.frame);
         frames++;
     }
     fclose(file_a);
