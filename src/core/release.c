@@ -83,20 +83,21 @@ static void try_again(struct sluice_reader *reader, struct sl_held *entry)
 
 /* Is the work still under way that uses the frame? A kernel that crashed takes a queued release with it, and
  * the driver tells only whom it is asked. */
-static int check_work(struct sluice_reader *reader, const struct sl_held *entry, struct sluice_stream stream)
+static int check_work(struct sluice_reader *reader, const struct sl_held *entry, struct sluice_stream stream, int64_t *now)
 {
     const struct sl_session *session = entry->session;
     const struct sl_link *link = session->link;
-    int64_t now = sl_os_now();
+    if (*now == 0) /* once for all entries */
+        *now = sl_os_now();
     uint64_t taken = sl_load(&link->page.lease_ns[entry->slot], relaxed) - (uint64_t)link->clock_offset_ns;
 
-    if (now - reader->probed_ns < LATE || (int64_t)((uint64_t)now - taken) < LATE)
+    if (*now - reader->probed_ns < LATE || (int64_t)((uint64_t)*now - taken) < LATE)
         return session->sync->alive(session->pages);
-    reader->probed_ns = now;
+    reader->probed_ns = *now;
     return session->sync->probe(session->pages, stream);
 }
 
-static void settle_entry(struct sluice_reader *reader, struct sl_held *entry)
+static void settle_entry(struct sluice_reader *reader, struct sl_held *entry, int64_t *now)
 {
     uint64_t token = sl_load(&entry->token, acquire);
 
@@ -105,17 +106,19 @@ static void settle_entry(struct sluice_reader *reader, struct sl_held *entry)
     } else if (token == SL_HELD_QUEUED) {
         if (sl_load(&entry->session->link->page.lease[entry->slot], acquire) == 0)
             sl_store(&entry->token, 0, release);
-        else if (check_work(reader, entry, entry->stream) != 0)
+        else if (check_work(reader, entry, entry->stream, now) != 0)
             sl_store(&entry->token, end_now(entry), release);
     } else if (token > SL_HELD_BACK && entry->on_stream) {
-        (void)check_work(reader, entry, entry->taken_for); /* what it says of a death is told by acquire */
+        (void)check_work(reader, entry, entry->taken_for, now); /* what it says of a death is told by acquire */
     }
 }
 
 void sl_release_settle(struct sluice_reader *reader)
 {
+    int64_t now = 0;
+
     for (uint32_t i = 0; i < reader->params.hold; i++)
-        settle_entry(reader, &reader->held[i]);
+        settle_entry(reader, &reader->held[i], &now);
 }
 
 static bool any(const struct sluice_reader *reader, uint64_t token)
