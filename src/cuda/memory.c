@@ -9,7 +9,7 @@
 #include "os/os.h"
 #include "util/result.h"
 
-#define CLEAR_PATIENCE SLUICE_S
+#define CLEAR_PATIENCE(size) (SLUICE_S + (int64_t)(size)) /* 1 s, and 1 s for each GB */
 #define CLEAR_LOOK (SLUICE_MS / 50)
 
 /* Whatever a call that cleans up says: there is nobody to tell but the log. */
@@ -167,14 +167,14 @@ void sl_cuda_memory_release(struct sl_cuda_context *context, uint64_t handle)
 /* A stream that is stuck can hold up others. */
 static int wait_for(struct sl_cuda_context *context, struct sl_cu_stream *stream, size_t size)
 {
-    int64_t deadline = sl_os_deadline(CLEAR_PATIENCE);
+    int64_t deadline = sl_os_deadline(CLEAR_PATIENCE(size));
     int code;
 
     while ((code = sl_cuda.StreamQuery(stream)) == SL_CU_NOT_READY) {
         if (sl_os_now() >= deadline)
             return sl_fail(SLUICE_TIMEOUT,
-                           "%s: %zu bytes were not cleared within a second: work that was queued before does not end",
-                           context->name, size);
+                           "%s: %zu bytes were not cleared in %.1f s: work that was queued before does not end",
+                           context->name, size, (double)CLEAR_PATIENCE(size) / 1e9);
         sl_os_sleep(CLEAR_LOOK);
     }
     return sl_cuda_said(context, code, "cuStreamQuery");
