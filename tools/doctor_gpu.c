@@ -20,32 +20,34 @@ static const struct ability {
 } abilities[] = {
     { SLUICE_CAN_MAP, "mapping", "map",
       "slots are mapped read-only in readers, so that these cannot change them (cuMemMap)",
-      "memory of other processes cannot be mapped (cuMemMap): no channels on this GPU, use host "
-      "memory",
-      FINDING_BAD },
+      "memory of other processes cannot be mapped (cuMemMap): it is opened by handles, so that "
+      "readers could change frames, and frames end with their writer",
+      FINDING_NOTE },
     { SLUICE_CAN_EXPORT, "memory", "export",
       "is handed over as a descriptor: nothing is copied, and frames outlive a killed writer",
-      "cannot be handed over as a descriptor: no channels on this GPU, use host memory",
-      FINDING_BAD },
+      "cannot be handed over as a descriptor: it is opened by handles, so that readers could "
+      "change frames, and frames end with their writer",
+      FINDING_NOTE },
     { SLUICE_CAN_QUEUE_WORDS, "words", "words",
       "streams write and wait for 64-bit words: a commit or release is one of them, and the CPU "
       "waits for nothing",
-      "streams cannot write 64-bit words, or wait for them: no channels on this GPU, use host "
-      "memory",
-      FINDING_BAD },
+      "streams cannot write 64-bit words, or wait for them: the driver calls a function for each "
+      "commit and release, which takes longer, and nothing is taken ahead (.ahead)",
+      FINDING_NOTE },
     { SLUICE_CAN_REGISTER, "host memory", "register",
       "can be registered: the GPU raises the words that readers look at",
-      "cannot be registered: the GPU cannot raise the words that readers look at, so no channels "
-      "on this GPU, use host memory (so it is under confidential computing)",
-      FINDING_BAD },
+      "cannot be registered, so the GPU cannot raise the words that readers look at: the driver "
+      "calls a function for each commit and release, which takes longer, and nothing is taken ahead "
+      "(so it is under confidential computing)",
+      FINDING_NOTE },
     { SLUICE_CAN_REGISTER_READ_ONLY, "read-only", "register_read_only",
-      "memory can be registered too: a reader's streams wait ahead on words it cannot change",
-      "memory cannot be registered: readers on this GPU cannot have the writer's words read-only "
-      "there; use host memory",
-      FINDING_BAD },
+      "memory can be registered too: spare, streams wait on words of their reader's own",
+      "memory cannot be registered: nothing is lost, streams wait on words of their reader's own",
+      FINDING_WELL },
     { SLUICE_CAN_SHARE_EVENTS, "events", "events",
-      "can be shared between processes: spare, frames are ordered by words",
-      "cannot be shared between processes: nothing is lost, frames are ordered by words",
+      "and handles of memory can be shared between processes: spare, frames are ordered by words",
+      "and handles of memory cannot be shared between processes: nothing is lost where memory is "
+      "handed over as a descriptor",
       FINDING_WELL },
 };
 #define ABILITIES (sizeof abilities / sizeof *abilities)
@@ -145,6 +147,18 @@ static void examine_peers(struct report *report, const struct patient *patient, 
              "none: a reader on this GPU of frames on another is told so, and may ask for a copy");
 }
 
+/* One of the two ways must be there. */
+static void examine_sharing(struct report *report, struct patient *patient)
+{
+    uint32_t can = patient->report.can;
+    if ((can & SLUICE_CAN_MAP && can & SLUICE_CAN_EXPORT) || can & SLUICE_CAN_SHARE_EVENTS)
+        return;
+    patient->usable = false;
+    find(report, "sharing", FINDING_BAD, "use host memory",
+         "its memory can be given to other processes neither as a descriptor nor by handles: no "
+         "channels on this GPU");
+}
+
 void examine_patient(struct report *report, struct patient *patient, unsigned index)
 {
     const struct sluice_device_report *gpu = &patient->report;
@@ -157,8 +171,8 @@ void examine_patient(struct report *report, struct patient *patient, unsigned in
         bool can = gpu->can & abilities[i].can;
         find(report, abilities[i].topic, can ? FINDING_WELL : abilities[i].worth, "", "%s",
              can ? abilities[i].well : abilities[i].missing);
-        patient->usable = patient->usable && (can || abilities[i].worth != FINDING_BAD);
     }
+    examine_sharing(report, patient);
     for (size_t i = 0; i < TRAITS; i++) {
         if (!(gpu->is & traits[i].is))
             continue;

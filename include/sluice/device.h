@@ -226,7 +226,7 @@ enum sluice_device_ability {
     SLUICE_CAN_MAP = 1,                 /* map memory piece by piece, read-only too */
     SLUICE_CAN_EXPORT = 2,              /* hand memory to other processes as a descriptor */
     SLUICE_CAN_QUEUE_WORDS = 4,         /* write 64-bit words, and wait for them, on a stream */
-    SLUICE_CAN_SHARE_EVENTS = 8,        /* between processes */
+    SLUICE_CAN_SHARE_EVENTS = 8,        /* between processes, and memory by handles */
     SLUICE_CAN_REGISTER = 16,           /* work on the host's memory, */
     SLUICE_CAN_REGISTER_READ_ONLY = 32, /* also where the process may only read it */
 };

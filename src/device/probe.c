@@ -68,10 +68,13 @@ static uint32_t abilities(int device)
         { SL_CU_CAN_REGISTER_HOST, SLUICE_CAN_REGISTER },
         { SL_CU_CAN_REGISTER_READ_ONLY, SLUICE_CAN_REGISTER_READ_ONLY },
     };
+    struct sl_cuda_context context = { .device = device };
     uint32_t can = 0;
 
+    if (sl_cuda_read_without(&context.without) != 0)
+        return 0; /* nothing can be opened then, which says why */
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (attribute(device, table[i].attribute))
+        if (sl_cuda_able(&context, table[i].attribute, "") == 0)
             can |= table[i].ability;
     return can;
 }
