@@ -91,16 +91,18 @@ static int find_slot(struct sluice_writer *writer, int64_t timeout_ns)
 /* `dropped`: 1 if a frame is given up for it. */
 static int no_slot(struct sluice_writer *writer, uint64_t dropped)
 {
-    char holders[640], working[48];
+    char holders[640], working[48] = "";
+    uint32_t count = sl_flight_count(&writer->ring);
 
     sl_mutex_lock(&writer->serve->lock);
     writer->totals.dropped += dropped;
     writer->serve->ops->totals(writer->serve, &writer->totals);
     writer->serve->ops->holders(writer->serve, holders, sizeof holders);
     sl_mutex_unlock(&writer->serve->lock);
-    snprintf(working, sizeof working, ", %u not finished by the device", sl_flight_count(&writer->ring));
+    if (writer->flight.idle && count > 0)
+        snprintf(working, sizeof working, ", %u not finished by the device", count);
     return sl_fail(SLUICE_NO_SLOT, "channel '%s': none of its %u slots is free (%u being written%s)%s%s", writer->name,
-                   writer->slot_count, writer->begun, writer->flight.idle ? working : "", holders[0] ? ": " : "", holders);
+                   writer->slot_count, writer->begun, working, holders[0] ? ": " : "", holders);
 }
 
 static void fill_frame(struct sluice_writer *writer, uint32_t slot, struct sluice_frame *frame)
