@@ -3,6 +3,7 @@
  * What frames hold, seen by another process, and formats that change under way.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -48,9 +49,12 @@ ROLE(describer)
         for (uint32_t k = 0; k < frame.array_count; k++) {
             CHECK_OK(sluice_frame_array_at(&frame, k, &array));
             describe(&array, text, sizeof text);
-            const unsigned char *data = array.data;
+            unsigned char *data = malloc((size_t)array.nbytes + 1);
+            CHECK(data);
+            kit_get(&array, data);
             for (uint64_t i = 0; i < array.nbytes; i++)
                 CHECK_EQ(data[i], (unsigned char)((i + k) * 5));
+            free(data);
             role_say("%u %s", frame.flags, text);
         }
         CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
@@ -68,8 +72,12 @@ static void compare(sluice_writer *writer, struct child *reader, struct sluice_f
 
     for (uint32_t k = 0; k < count; k++) {
         CHECK_OK(sluice_frame_array_at(frame, k, &array));
+        unsigned char *data = malloc((size_t)array.nbytes + 1);
+        CHECK(data);
         for (uint64_t i = 0; i < array.nbytes; i++)
-            ((unsigned char *)array.data)[i] = (unsigned char)((i + k) * 5);
+            data[i] = (unsigned char)((i + k) * 5);
+        kit_put(&array, data);
+        free(data);
         describe(&array, text, sizeof text);
         snprintf(expected[k], sizeof expected[k], "%u %s", flags, text);
     }
@@ -260,7 +268,7 @@ TEST(a_new_format_loses_no_frame_under_a_waiting_writer)
 /* The same by send, which makes formats of its own accord. */
 TEST(what_outgrows_the_format_is_sent_in_a_new_one)
 {
-    static unsigned char data[60 * KIB];
+    static unsigned char data[60 * KIB], got[60 * KIB];
     struct sluice_format format = kit_format(KIB);
     sluice_writer *writer = open_writer(&format);
     sluice_reader *reader = kit_reader("cam", SLUICE_IN_ORDER);
@@ -284,7 +292,8 @@ TEST(what_outgrows_the_format_is_sent_in_a_new_one)
         CHECK_EQ(frame.missed, 0);
         CHECK_EQ(frame.generation, generation);
         CHECK_EQ(frame.flags, grew || i == 1 ? SLUICE_FRAME_NEW_FORMAT : 0);
-        CHECK_MEM(array.data, data, (size_t)shape);
+        kit_get(&array, got);
+        CHECK_MEM(got, data, (size_t)shape);
         CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     }
     /* Not while frames are begun: their slots would be of the old format. */

@@ -34,12 +34,29 @@ void kit_fill(const struct sluice_frame *frame, uint64_t value)
         struct sluice_array array;
         CHECK_OK(sluice_frame_array_at(frame, i, &array));
         CHECK_EQ(array.read_only, 0);
-        char *data = array.data;
+        char *data = kit_device() ? calloc(1, (size_t)array.nbytes + 1) : array.data;
+        CHECK(data);
         for (uint64_t at = 0; at < array.nbytes; at += BLOCK)
             put(data + at, array.nbytes - at, value);
         if (array.nbytes > sizeof value)
             put(data + array.nbytes - sizeof value, sizeof value, value);
+        if (kit_device()) {
+            kit_put(&array, data);
+            free(data);
+        }
     }
+}
+
+/* Does every 4 KiB of these bytes? */
+static bool whole(const char *data, uint64_t size, uint64_t value)
+{
+    /* From the end: a writer fills from the start, so halves do not hide. */
+    if (size > sizeof value && !says(data + size - sizeof value, sizeof value, value))
+        return false;
+    for (uint64_t at = 0; at < size; at += BLOCK)
+        if (size - at > sizeof value && !says(data + at, size - at, value))
+            return false;
+    return true;
 }
 
 bool kit_whole(const struct sluice_frame *frame, uint64_t value)
@@ -47,13 +64,13 @@ bool kit_whole(const struct sluice_frame *frame, uint64_t value)
     for (uint32_t i = 0; i < frame->array_count; i++) {
         struct sluice_array array;
         CHECK_OK(sluice_frame_array_at(frame, i, &array));
-        const char *data = array.data;
-        /* From the end: a writer fills from the start, so halves do not hide. */
-        if (array.nbytes > sizeof value && !says(data + array.nbytes - sizeof value, sizeof value, value))
+        char *copy = kit_device() ? malloc((size_t)array.nbytes + 1) : NULL;
+        if (copy)
+            kit_get(&array, copy);
+        bool right = whole(copy ? copy : array.data, array.nbytes, value);
+        free(copy);
+        if (!right)
             return false;
-        for (uint64_t at = 0; at < array.nbytes; at += BLOCK)
-            if (array.nbytes - at > sizeof value && !says(data + at, array.nbytes - at, value))
-                return false;
     }
     return true;
 }
@@ -109,6 +126,7 @@ struct sluice_writer_params kit_writer_params(const char *name, const struct slu
 {
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
     params.name = name;
+    params.device = kit_device();
     params.format = format;
     return params;
 }

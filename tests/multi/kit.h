@@ -11,6 +11,23 @@
 #include "harness/belongings.h"
 #include "harness/test.h"
 
+/* ---- where channels are: SLUICE_TEST_DEVICE ---- */
+
+/* The GPU that channels of the kit are on; NULL: host memory. */
+const char *kit_device(void);
+
+/* All bytes of an array, out and in, and one. */
+void kit_get(const struct sluice_array *array, void *bytes);
+void kit_put(const struct sluice_array *array, const void *bytes);
+int kit_byte(const struct sluice_array *array, uint64_t at);
+
+/* For a test of what is so in host memory only. */
+#define KIT_HOST_ONLY(why) \
+    do { \
+        if (kit_device()) \
+            SKIP("in host memory only: %s", why); \
+    } while (0)
+
 /* ---- frames ---- */
 
 /* A format of one array "data" of so many bytes. */

@@ -46,7 +46,7 @@ TEST(send_takes_times_and_metadata_along)
     sluice_writer *writer = kit_writer("cam", 64 * KIB);
     sluice_reader *reader = kit_reader("cam", SLUICE_NEWEST);
     struct sluice_dtype u8 = { SLUICE_UINT, 8, 1 };
-    static unsigned char data[1000];
+    static unsigned char data[1000], got[1000];
     int64_t shape = sizeof data;
     struct sluice_frame header = { .capture_ns = 777, .capture_clock = SLUICE_CLOCK_MEDIA, .meta_size = 3 }, frame;
     struct sluice_array array;
@@ -66,7 +66,8 @@ TEST(send_takes_times_and_metadata_along)
     CHECK_EQ(frame.commit_ns, header.commit_ns);
     CHECK_EQ(frame.slot, header.slot);
     CHECK_OK(sluice_frame_array(&frame, NULL, &array));
-    CHECK_MEM(array.data, data, sizeof data);
+    kit_get(&array, got);
+    CHECK_MEM(got, data, sizeof data);
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
 
     /* Without a time it is now, as with send. */
@@ -91,6 +92,7 @@ TEST(pinned_memory_stays_mapped)
 {
     sluice_writer *writer = kit_writer("cam", 64 * KIB);
     struct sluice_format format = kit_format(8 * KIB);
+    static unsigned char data[64 * KIB];
     struct sluice_array array;
     struct sluice_frame frame;
     sluice_pin *pins[3] = { NULL }, *none = NULL;
@@ -99,19 +101,20 @@ TEST(pinned_memory_stays_mapped)
     CHECK_OK(sluice_frame_array(&frame, NULL, &array));
     for (int i = 0; i < 3; i++)
         CHECK_OK(sluice_writer_pin(writer, &frame, &pins[i]));
-    memset(array.data, 5, array.nbytes);
+    CHECK_EQ(array.nbytes, sizeof data);
+    kit_put(&array, memset(data, 5, sizeof data));
     CHECK_OK(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU));
     CHECK_RESULT(sluice_writer_pin(writer, &frame, &none), SLUICE_E_STALE);
     CHECK_RESULT(sluice_writer_pin(writer, &frame, NULL), SLUICE_E_INVALID);
     CHECK_OK(sluice_writer_reformat(writer, &format));
     kit_commits(writer, 1);
     kit_commits(writer, 1); /* the old generation has gone */
-    CHECK_EQ(((volatile char *)array.data)[array.nbytes - 1], 5);
+    CHECK_EQ(kit_byte(&array, array.nbytes - 1), 5);
     CHECK_OK(sluice_pin_drop(&pins[0]));
     CHECK(pins[0] == NULL);
     CHECK_OK(sluice_writer_close(&writer));
-    CHECK_EQ(((volatile char *)array.data)[100], 5);
-    ((volatile char *)array.data)[100] = 6;
+    CHECK_EQ(kit_byte(&array, 100), 5);
+    kit_put(&array, memset(data, 6, sizeof data));
     CHECK_OK(sluice_pin_drop(&pins[1]));
     CHECK_OK(sluice_pin_drop(&pins[2]));
     CHECK_OK(sluice_pin_drop(&pins[2]));
