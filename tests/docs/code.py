@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""C in the documents compiles, and the README's two programs work. usage: code.py ROOT BUILD CC
+"""C in the documents compiles, and the writers and readers of README.md and docs/gpu.md work. usage: code.py ROOT BUILD CC
 
 A block marked `c` with a main() is a program: it is compiled alone against the installed headers and library,
-found by pkg-config. One marked `c fragment` is the inside of a function. (That every block also stands in a file
-of the tree is tests/lint/docs.py's to see.)
+found by pkg-config. Those that use CUDA's runtime get one that works on the fake driver (tests/docs/runtime). One marked
+`c fragment` is the inside of a function. (That every block also stands in a file of the tree is tests/lint/docs.py's to
+see.)
 """
 import os
 import pathlib
@@ -46,9 +47,16 @@ def compile_c(compiler, text, *arguments):
     return [done.stderr] if done.returncode else []
 
 
-def run_pair(folder, library, programs):
-    """The README's reader waits for its writer, reads all frames, and ends when the writer does."""
-    env = dict(os.environ, SLUICE_DIR=str(folder / "channels"), LD_LIBRARY_PATH=library)
+def fake_runtime(root, build):
+    """The flags of a program with CUDA's runtime, and its environment."""
+    fake = pathlib.Path(build).resolve() / "tests/fake/libfakecuda.so"
+    here = root / "tests/docs/runtime"
+    return [f"-I{here}", here / "runtime.c", fake], {"SLUICE_CUDA_DRIVER": str(fake), "SLUICE_FAKE_FATAL": "1"}, fake.parent
+
+
+def run_pair(folder, library, programs, more):
+    """The page's reader waits for its writer, reads all frames, and ends when the writer does."""
+    env = dict(os.environ, SLUICE_DIR=str(folder / "channels"), LD_LIBRARY_PATH=library, **more)
     (folder / "channels").mkdir(mode=0o700)
     reader = subprocess.Popen([programs["reader"]], env=env, text=True, stdout=subprocess.PIPE)
     try:
@@ -76,6 +84,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         flags, library = install(build, folder / "root")
+        on_gpu, environment, fake_folder = fake_runtime(root, build)
         programs = {}
         for page in [*sorted(root.glob("*.md")), *sorted((root / "docs").glob("*.md"))]:
             text = page.read_text()
@@ -87,14 +96,17 @@ def main():
                         "-fsyntax-only", *[f for f in flags if f.startswith("-I")]))
                 elif re.search(r"^int main\(", block[2], re.M):
                     kind = "writer" if "sluice_writer_open" in block[2] else "reader"
-                    program = folder / kind
-                    lint.check(f"program at {where}", compile_c(compiler, block[2], "-o", program, *flags))
-                    if page.name == "README.md":
-                        programs[kind] = program
-        if programs.keys() >= {"writer", "reader"} and all(p.exists() for p in programs.values()):
-            lint.check("the README's two programs", run_pair(folder, library, programs))
-        else:
-            lint.check("the README has a writer and a reader", ["one is not there, or does not compile"])
+                    program = folder / f"{page.stem}-{kind}"
+                    more = on_gpu if "cuda_runtime" in block[2] else []
+                    lint.check(f"program at {where}", compile_c(compiler, block[2], "-o", program, *more, *flags))
+                    programs.setdefault(page.name, {})[kind] = program
+        for page, env in (("README.md", {}), ("gpu.md", environment)):
+            pair = programs.get(page, {})
+            if pair.keys() >= {"writer", "reader"} and all(p.exists() for p in pair.values()):
+                (folder / page).mkdir()
+                lint.check(f"the two programs of {page}", run_pair(folder / page, f"{library}:{fake_folder}", pair, env))
+            else:
+                lint.check(f"{page} has a writer and a reader", ["one is not there, or does not compile"])
     lint.finish()
 
 

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What docs/gpu.md promises, and its table of bad input, run: against the fake driver, and on a GPU.
+ */
+#include <poll.h>
+#include <stdio.h>
+
+#include <sluice/sluice.h>
+
+#include "gpu/kit.h"
+
+#define WORDS 1024
+
+struct scene {
+    struct sluice_device device;
+    struct sluice_stream stream, other;
+    sluice_writer *writer;
+};
+
+static struct sluice_writer_params writer_params(struct sluice_format *format, int64_t words)
+{
+    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+
+    test_dir();
+    *format = (struct sluice_format)SLUICE_FORMAT_INIT;
+    CHECK_OK(sluice_format_add_tensor(format, "data", (struct sluice_dtype){ SLUICE_UINT, 32, 1 }, 1, &words));
+    params.name = "camera";
+    params.device = "cuda:0";
+    params.format = format;
+    return params;
+}
+
+static struct scene set_up(void)
+{
+    struct sluice_format format;
+    struct sluice_writer_params params = writer_params(&format, WORDS);
+    struct scene scene;
+
+    gpu_begin();
+    gpu_use(0);
+    scene.device = gpu_open();
+    CHECK_OK(sluice_stream_create(scene.device, NULL, &scene.stream));
+    CHECK_OK(sluice_stream_create(scene.device, NULL, &scene.other));
+    gpu_spin(gpu_native(scene.stream), 0); /* loads the kernels */
+    CHECK_OK(sluice_stream_synchronize(scene.stream));
+    CHECK_OK(sluice_writer_open(&scene.writer, &params));
+    return scene;
+}
+
+static void tear_down(struct scene *scene)
+{
+    CHECK_OK(sluice_writer_close(&scene->writer));
+    CHECK_OK(sluice_device_close(&scene->device));
+    gpu_end();
+}
+
+static sluice_reader *open_reader(uint32_t mode, uint32_t hold)
+{
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    sluice_reader *reader;
+
+    params.name = "camera";
+    params.mode = mode;
+    params.hold = hold;
+    params.open_timeout_ns = 10 * SLUICE_S;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    return reader;
+}
+
+/* A frame that is ready after `ns`. */
+static void put(struct scene *scene, struct sluice_stream stream, int64_t ns)
+{
+    struct sluice_frame frame;
+
+    CHECK_OK(sluice_writer_begin(scene->writer, SLUICE_DEFAULT, &frame));
+    if (ns)
+        gpu_spin(gpu_native(stream), ns);
+    CHECK_OK(sluice_writer_commit(scene->writer, &frame, stream));
+}
+
+static struct sluice_frame take(sluice_reader *reader, struct sluice_stream stream, uint64_t sequence)
+{
+    struct sluice_frame frame;
+
+    CHECK_OK(sluice_reader_acquire(reader, stream, 5 * SLUICE_S, &frame));
+    CHECK_EQ(frame.sequence, sequence);
+    return frame;
+}
+
+/* ---- "What waits for what" ---- */
+
+TEST(gpu_doc_a_reader_waits_for_its_own_work)
+{
+    struct scene scene = set_up();
+    struct sluice_frame frame;
+
+    for (uint32_t hold = 1; hold <= 2; hold++) {
+        sluice_reader *reader = open_reader(SLUICE_IN_ORDER, hold);
+        put(&scene, scene.stream, 0);
+        CHECK_OK(sluice_reader_acquire(reader, scene.other, 5 * SLUICE_S, &frame));
+        put(&scene, scene.stream, 0);
+        CHECK_OK(sluice_stream_synchronize(scene.stream));
+        gpu_spin(gpu_native(scene.other), SPIN);
+        CHECK_OK(sluice_reader_release(reader, &frame, scene.other));
+        if (hold == 1)
+            CHECK_SAYS(sluice_reader_acquire(reader, scene.other, 0, &frame), SLUICE_TIMEOUT,
+                       "all 1 frames that this reader may hold are still being worked on");
+        else
+            CHECK_OK(sluice_reader_acquire(reader, scene.other, 0, &frame));
+        CHECK_OK(sluice_stream_synchronize(scene.other));
+        CHECK_OK(sluice_reader_close(&reader));
+    }
+    tear_down(&scene);
+}
+
+TEST(gpu_doc_a_frame_acquired_for_the_cpu_may_be_released_on_a_stream)
+{
+    struct scene scene = set_up();
+    sluice_reader *reader = open_reader(SLUICE_NEWEST, 1);
+
+    put(&scene, scene.stream, 0);
+    struct sluice_frame frame = take(reader, SLUICE_ON_CPU, 1);
+    CHECK_OK(sluice_reader_release(reader, &frame, scene.other));
+    CHECK_OK(sluice_reader_close(&reader));
+    tear_down(&scene);
+}
+
+/* ---- "Frames become ready in any order" ---- */
+
+TEST(gpu_doc_any_order)
+{
+    struct scene scene = set_up();
+    sluice_reader *newest = open_reader(SLUICE_NEWEST, 1), *in_order = open_reader(SLUICE_IN_ORDER, 1);
+    struct sluice_frame frame;
+
+    put(&scene, scene.stream, SPIN); /* 1 is late */
+    put(&scene, scene.other, 0);     /* 2 is not */
+    frame = take(newest, scene.other, 2);
+    CHECK_OK(sluice_reader_release(newest, &frame, scene.other));
+    CHECK_RESULT(sluice_reader_acquire(in_order, scene.other, 0, &frame), SLUICE_TIMEOUT);
+    frame = take(in_order, scene.other, 1);
+    CHECK_OK(sluice_reader_release(in_order, &frame, scene.other));
+    CHECK_OK(sluice_stream_synchronize(scene.stream));
+    CHECK_RESULT(sluice_reader_acquire(newest, scene.other, 0, &frame), SLUICE_TIMEOUT); /* 1 is not given any more */
+    frame = take(in_order, scene.other, 2);
+    CHECK_OK(sluice_reader_release(in_order, &frame, scene.other));
+    CHECK_OK(sluice_reader_close(&newest));
+    CHECK_OK(sluice_reader_close(&in_order));
+    tear_down(&scene);
+}
+
+TEST(gpu_doc_the_descriptor_tells_of_ready_frames)
+{
+    struct scene scene = set_up();
+    sluice_reader *reader = open_reader(SLUICE_NEWEST, 1);
+    struct pollfd poller = { .fd = sluice_reader_fd(reader), .events = POLLIN };
+    struct sluice_frame frame;
+
+    while (sluice_reader_acquire(reader, scene.other, 0, &frame) == 0)
+        CHECK_OK(sluice_reader_release(reader, &frame, scene.other));
+    int64_t began = test_now();
+    put(&scene, scene.stream, SPIN);
+    CHECK_EQ(poll(&poller, 1, 5000), 1);
+    CHECK_GE(test_now() - began, SPIN * 9 / 10);
+    CHECK_OK(sluice_reader_acquire(reader, scene.other, 0, &frame));
+    CHECK_OK(sluice_reader_release(reader, &frame, scene.other));
+    CHECK_OK(sluice_reader_close(&reader));
+    tear_down(&scene);
+}
+
+/* ---- the table of bad input ---- */
+
+TEST(gpu_doc_bad_streams)
+{
+    struct scene scene = set_up();
+    sluice_reader *reader = open_reader(SLUICE_NEWEST, 1);
+    struct sluice_device host;
+    struct sluice_stream foreign, zero = { 0 }, gone = scene.other;
+    struct sluice_frame begun;
+
+    CHECK_OK(sluice_device_open(&host, "host"));
+    CHECK_OK(sluice_stream_create(host, NULL, &foreign));
+    CHECK_OK(sluice_stream_destroy(&scene.other));
+    put(&scene, scene.stream, 0);
+    struct sluice_frame frame = take(reader, scene.stream, 1);
+    CHECK_OK(sluice_writer_begin(scene.writer, 0, &begun));
+    CHECK_RESULT(sluice_writer_commit(scene.writer, &begun, zero), SLUICE_E_INVALID);
+    CHECK_RESULT(sluice_writer_commit(scene.writer, &begun, foreign), SLUICE_E_WRONG_DEVICE);
+    CHECK_SAYS(sluice_writer_commit(scene.writer, &begun, gone), SLUICE_E_STALE, "was destroyed");
+    CHECK_OK(sluice_writer_commit(scene.writer, &begun, scene.stream)); /* begun all the while */
+    CHECK_RESULT(sluice_reader_release(reader, &frame, zero), SLUICE_E_INVALID);
+    CHECK_RESULT(sluice_reader_release(reader, &frame, foreign), SLUICE_E_WRONG_DEVICE);
+    CHECK_RESULT(sluice_reader_release(reader, &frame, gone), SLUICE_E_STALE);
+    CHECK_SAYS(sluice_reader_release(reader, &frame, SLUICE_ON_CPU), SLUICE_E_INVALID, "release it on a stream");
+    CHECK_OK(sluice_reader_release(reader, &frame, scene.stream)); /* held all the while */
+    CHECK_SAYS(sluice_reader_release(reader, &frame, scene.stream), SLUICE_E_STALE,
+               "this frame was released already, or is not this reader's");
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_device_close(&host));
+    tear_down(&scene);
+}
+
+TEST(gpu_doc_streams_of_another_gpu)
+{
+    struct sluice_device second;
+    struct sluice_stream far;
+
+    gpu_begin_with(2);
+    struct scene scene = set_up();
+    sluice_reader *reader = open_reader(SLUICE_NEWEST, 1);
+    CHECK_OK(sluice_device_open(&second, "cuda:1"));
+    CHECK_OK(sluice_stream_create(second, NULL, &far));
+    put(&scene, scene.stream, 0);
+    struct sluice_frame frame = take(reader, scene.stream, 1);
+    CHECK_SAYS(sluice_reader_release(reader, &frame, far), SLUICE_E_WRONG_DEVICE,
+               "use a stream of that GPU, and let it wait for the other");
+    CHECK_OK(sluice_reader_release(reader, &frame, scene.stream));
+    CHECK_OK(sluice_device_close(&second));
+    CHECK_OK(sluice_reader_close(&reader));
+    tear_down(&scene);
+}
+
+TEST(gpu_doc_a_reader_on_the_host)
+{
+    struct scene scene = set_up();
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    sluice_reader *reader;
+
+    params.name = "camera";
+    params.device = "host";
+    CHECK_SAYS(sluice_reader_open(&reader, &params), SLUICE_E_WRONG_DEVICE, "leave the reader's device out");
+    tear_down(&scene);
+}
+
+TEST(gpu_doc_more_slots_than_memory)
+{
+    struct sluice_format format;
+    struct sluice_writer_params params = writer_params(&format, INT64_C(1) << 40);
+    sluice_writer *writer;
+
+    gpu_begin();
+    CHECK_SAYS(sluice_writer_open(&writer, &params), SLUICE_E_NO_MEMORY, "bytes were asked for, cuda:0 has ");
+    CHECK_HAS(sluice_last_error(), " free (use fewer or smaller slots)");
+}
