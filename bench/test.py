@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""bench/run, bench/gpu/run, bench/plot and what is kept of them. usage: test.py ROOT BUILD
+"""bench/run, bench/gpu/run, bench/plot, bench/document and what is kept of them. usage: test.py ROOT BUILD
 
 Times decide nothing here: the JSON is whole, each peer that is installed has its rows, the plots can be drawn.
 """
@@ -111,9 +111,16 @@ def look_at_gpu(done, figures):
     return problems
 
 
+def look_at_tables(root, figures):
+    """The documents' tables can be made of it. They would be others than what is kept."""
+    done = subprocess.run([root / "bench/document", "--check", figures], capture_output=True, text=True)
+    return [] if done.returncode == 1 and "benchmarks.md" in done.stderr and "Traceback" not in done.stderr else [done.stderr]
+
+
 def look_at_both(root, build, folder, lint):
     done, figures = gpu_run(root, build, folder, SLUICE_CUDA_DRIVER=str(build / "tests/fake/libfakecuda.so"))
     lint.check("bench/gpu/run on the fake driver", look_at_gpu(done, figures))
+    lint.check("tables of it", look_at_tables(root, folder / "gpu.json") if figures else ["nothing was measured"])
     done, figures = gpu_run(root, build, folder, SLUICE_CUDA_DRIVER="/nowhere/libcuda.so")
     said = "there is no CUDA driver" in done.stderr
     lint.check("without a driver it says so", [] if done.returncode == 77 and said and not figures else [done.stderr])

@@ -87,6 +87,9 @@ def main():
                            stderr=subprocess.PIPE)
     lint.check("errors.md is up to date", [check.stderr] if check.returncode else [])
 
+    check = subprocess.run([sys.executable, root / "bench/document", "--check"], text=True, stderr=subprocess.PIPE)
+    lint.check("figures of a GPU are those that are kept", [check.stderr] if check.returncode else [])
+
     lines = len((docs / "architecture.md").read_text().splitlines())
     lint.check("architecture.md fits on a page", [f"{lines} lines"] if lines > 100 else [])
     lint.finish()
