@@ -14,8 +14,8 @@ RESULTS = {
     "TIMEOUT": ("No frame came in the time given; or a writer does not answer because it is stopped; or nothing changed "
                 "in a folder that is watched.",
                 "Try again, or do something else. `sluice info CHANNEL` says whether the writer is stopped."),
-    "NO_SLOT": ("`begin` found no free slot: readers hold them, or a waiting writer has in-order readers that have not "
-                "read. The frame counts as dropped.",
+    "NO_SLOT": ("`begin` found no free slot: readers hold them, a waiting writer has in-order readers that have not "
+                "read, or a GPU still works on them. The frame counts as dropped.",
                 "Skip this frame. If it comes often: the sentence names who holds what; more `max_slots`, a smaller "
                 "`hold`, or `lease_timeout_ns` help. See [policies.md](policies.md)."),
     "NO_WRITER": ("The time passed and the channel had no writer: it has not started, or it died and has not come back.",
@@ -63,7 +63,8 @@ RESULTS = {
                       "a field that only a later release knows.",
                       "`sluice doctor` says what this machine can do."),
     "E_LOST": ("The writer evicted this reader because it held a frame longer than `lease_timeout_ns`, or took it for "
-               "dead. What was read since may not have been whole.",
+               "dead. What was read since may not have been whole. On a GPU also: a frame taken ahead of its readiness was "
+               "never finished ([gpu.md](gpu.md#ahead-of-readiness)).",
                "Throw away what was made of that frame. The reader is connected again by itself. Hold frames for less "
                "long, or raise the writer's limit."),
     "E_FORKED": ("Sluice was used in a child made by `fork` whose parent uses it.",
@@ -74,12 +75,15 @@ RESULTS = {
                "End what is in use first; open one reader a thread."),
     "E_CAPTURING": ("The stream is capturing a graph; what was asked would break it. Never on `host`.",
                     "Call after the capture has ended."),
-    "E_WRONG_DEVICE": ("A stream or event belongs to another device than the one it is used with.",
-                       "Use one of the same device. Each `sluice_device_open` is a device of its own."),
+    "E_WRONG_DEVICE": ("A stream or event belongs to another device than the one it is used with; a reader's `device` is of "
+                       "another kind than its channel's.",
+                       "Use one of the same device. Each `sluice_device_open` is a device of its own; a frame takes streams "
+                       "of any that are on its GPU."),
     "E_NOT_RECORDED": ("An event was asked about that was never recorded.", "Record it first."),
     "E_NO_TIMING": ("The time between events was asked for that were made without `SLUICE_EVENT_TIMING`.",
                     "Create both with it."),
-    "E_DRIVER": ("A device's driver reported a failure. Never on `host`.", "The sentence has the driver's own words."),
+    "E_DRIVER": ("A device's driver reported a failure, or a kernel of this process crashed. Never on `host`.",
+                 "The sentence has the driver's own words. See [gpu.md](gpu.md#when-a-kernel-crashes)."),
     "E_CORRUPT": ("Stored data is damaged or cut short. No call of this release returns it.",
                   "For recordings see [recording.md](recording.md): the command says what is wrong in its own words."),
 }
