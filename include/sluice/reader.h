@@ -21,6 +21,15 @@ enum sluice_mode {
     SLUICE_IN_ORDER = 1, /* every frame in order, as far as `depth` and the writer's policy allow */
 };
 
+/* A reader on another GPU than the channel's uses frames where they lie, over NVLink or PCIe, if the two GPUs are
+ * peers. Or it has copies: acquire then copies the frame to the reader's GPU and waits for that, the lease is over with
+ * it, and the frame that it gives is the copy (docs/several-gpus.md). */
+enum sluice_staged {
+    SLUICE_STAGED_NEVER = 0,     /* GPUs that are no peers: SLUICE_E_UNSUPPORTED, saying why */
+    SLUICE_STAGED_IF_NEEDED = 1, /* copies if they are no peers */
+    SLUICE_STAGED_ALWAYS = 2,    /* copies also between peers: a frame that is read often is faster in one's own memory */
+};
+
 /* For open_timeout_ns: open at once even if there is no writer; acquire waits for one. */
 #define SLUICE_LATER INT64_C(-1)
 
@@ -44,6 +53,8 @@ struct sluice_reader_params {
                                 stream then waits for it on the GPU (docs/streams.md: mostly slower, and at most
                                 3 streams of a process at once). Means nothing on host */
     int64_t ahead_ns;        /* a stream waits no longer: then the frame is lost; 0: 2 s */
+    uint32_t staged;         /* enum sluice_staged, for a `device` that is another GPU than the channel's */
+    uint32_t reserved;
 };
 
 #ifdef __cplusplus

@@ -73,7 +73,8 @@ struct sluice_reader_info {
     uint64_t taken, missed, lag;
     uint64_t latency_ns;   /* commit to acquire, of the last frame */
     int64_t joined_ns;     /* CLOCK_MONOTONIC */
-    char path[32];         /* how frames reach it: "mapped" */
+    char path[32];         /* how frames reach it: "mapped"; on another GPU "mapped by GPU-..." or
+                              "copied to GPU-...", with the beginning of that GPU's UUID */
     char copy_reason[96];  /* why anything is copied; empty: nothing is */
     uint64_t latency_total_ns; /* commit to acquire, of all frames taken together: what it grew by between two
                                   looks, over what `taken` grew by, is the average */

@@ -72,7 +72,7 @@ static void fill_frame(struct sluice_reader *reader, const struct sl_held *entry
         .meta_size = record->meta_size,
         .capture_clock = record->capture_clock,
         /* Only a writer writes through it; readers map it read-only. */
-        .meta = (void *)(uintptr_t)link->ops->link_meta(link, entry->slot),
+        .meta = (void *)(uintptr_t)entry->meta,
         .slot = entry->slot,
         .generation = record->generation,
         .array_count = record->array_count,
@@ -125,23 +125,30 @@ static int make_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequ
     memcpy(&header, record, offsetof(struct sl_record, arrays));
     if ((r = check_record(reader, &header, memory, sequence)) != 0)
         return r;
-    SL_KILL_POINT("before_keep");
-    sl_lease_keep(&session->lease, sequence);
-    SL_KILL_POINT("after_keep");
     *entry = (struct sl_held){
         .token = SL_HELD_ENDING,
         .session = session,
         .memory = memory,
         .address = (char *)memory->object.address + header.offset,
+        .word = &session->link->page.lease[slot],
+        .record = record,
+        .meta = session->link->ops->link_meta(session->link, slot),
         .slot = slot,
         .on_stream = session->pages && stream.id != SLUICE_ON_CPU.id,
         .taken_for = stream,
         .sequence = sequence,
     };
+    if (session->staged && (r = sl_staged_copy(reader, entry)) != 0)
+        return r;
+    SL_KILL_POINT("before_keep");
+    sl_lease_keep(&session->lease, sequence);
+    SL_KILL_POINT("after_keep");
     uint64_t token = ++reader->next_token << 8 | (uint64_t)(entry - reader->held) | UINT64_C(1) << 63;
     fill_frame(reader, entry, &header, token, frame);
     count_frame(reader, entry, frame, token);
     SL_SPAN_BEGIN(READ, &entry->span, reader->name, sequence);
+    if (entry->copied)
+        sl_release_lease(session, slot);
     sl_store(&entry->token, token, release);
     SL_KILL_POINT("after_acquire");
     return 0;

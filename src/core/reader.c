@@ -43,6 +43,11 @@ static int complete_params(struct sluice_reader_params *params)
         return sl_fail(SLUICE_E_INVALID, "channel '%s': writable is 0 or 1, not %u", name, params->writable);
     if (params->ahead > 1)
         return sl_fail(SLUICE_E_INVALID, "channel '%s': ahead is 0 or 1, not %u", name, params->ahead);
+    if (params->staged > SLUICE_STAGED_ALWAYS || params->reserved)
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': staged is 0, 1 or 2, not %u, and reserved is 0", name, params->staged);
+    if (params->staged && params->writable)
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': what is changed in a copy changes no frame: staged or writable, not both",
+                       name);
     if (params->ahead_ns == 0)
         params->ahead_ns = DEFAULT_AHEAD;
     if (params->open_timeout_ns < SLUICE_LATER || params->spin_ns < -1 || params->ahead_ns < 0)

@@ -36,6 +36,10 @@ struct sl_session {
     uint32_t oldest_memory;  /* what was below is unmapped */
     uint32_t memory_count;   /* of the link, when that was done last */
     char device[SL_DEVICE_NAME]; /* on which frames are used here */
+    char home[SL_DEVICE_NAME];   /* on which they lie */
+    bool foreign;            /* that is another one */
+    bool near;               /* but slots are mapped for `device` all the same */
+    struct sl_staged *staged; /* frames are copied; NULL: they are not */
     const struct sl_sync_ops *sync;
     struct sl_sync_pages *pages; /* of the link's page, as that device knows it; NULL on host */
     bool ahead;              /* streams may wait for its frames */
@@ -53,7 +57,7 @@ struct sl_session {
 /* Tokens that no frame has. */
 enum {
     SL_HELD_ENDING = 1, /* not a frame yet, or no more */
-    SL_HELD_QUEUED = 2, /* its release is queued on a stream: over when its lease word reads 0 */
+    SL_HELD_QUEUED = 2, /* its release is queued on a stream: over when its word reads 0 */
     SL_HELD_BACK = 3,   /* its release waits until a capture on that stream ends */
 };
 
@@ -64,7 +68,11 @@ struct sl_held {
     sl_word token; /* 0: free; SL_HELD_*; else the frame's */
     struct sl_session *session;
     struct sl_link_memory *memory;
-    char *address; /* of the slot */
+    char *address; /* of the slot, or of the copy */
+    sl_word *word; /* 0 ends it: the lease, or the copy's own */
+    const struct sl_record *record;
+    const void *meta;
+    bool copied;   /* the lease is over, this is a copy */
     uint32_t slot;
     bool on_stream;              /* acquired for a stream's work, */
     struct sluice_stream taken_for; /* namely this one's */
@@ -170,6 +178,9 @@ void sl_acquire_learn(struct sl_session *session, int64_t ready_after);
 
 /* ---- release.c ---- */
 
+/* Ends a lease now, and wakes a writer that waits for slots. */
+void sl_release_lease(struct sl_session *session, uint32_t slot);
+
 /* Frees entries whose queued release has come to pass, and queues those that were held back. On the
  * acquiring thread. */
 void sl_release_settle(struct sluice_reader *reader);
@@ -187,6 +198,22 @@ bool sl_release_drain(struct sluice_reader *reader);
 
 /* `working`: its device is busy with something that does not end. */
 void sl_fetch_end(struct sluice_reader *reader, bool working);
+
+/* ---- staged.c ---- */
+
+/* Finds out how frames get to this reader's device: by `home` and `device` of the session, and what it may do. */
+int sl_staged_choose(const struct sluice_reader *reader, struct sl_session *session);
+
+/* Room for copies of as many frames as the reader may hold; none if they are not copied. Once the device is attached. */
+int sl_staged_open(const struct sluice_reader *reader, struct sl_session *session);
+void sl_staged_close(struct sl_session *session);
+
+/* Turns an entry whose slot is held into one of a copy, and waits for that. SLUICE_E_LOST if it takes too long: then
+ * the entry is queued until it ends. The lease is still there, for the caller to end. */
+int sl_staged_copy(struct sluice_reader *reader, struct sl_held *entry);
+
+/* Is a copy still under way that was not waited for to the end? */
+bool sl_staged_busy(const struct sluice_reader *reader, const struct sl_held *entry);
 
 /* ---- gate.c ---- */
 

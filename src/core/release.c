@@ -31,16 +31,24 @@ static struct sl_held *find_entry(struct sluice_reader *reader, const struct slu
 /* What follows for an entry whose frame is given back, as its token. The last thing stored: its memory, and
  * an old session, may be gone from there on. */
 
-/* At once: the CPU has nothing to wait for, or nothing is left that would end. */
-static uint64_t end_now(const struct sl_held *entry)
+void sl_release_lease(struct sl_session *session, uint32_t slot)
 {
-    const struct sl_link *link = entry->session->link;
+    const struct sl_link *link = session->link;
 
     SL_KILL_POINT("before_release");
-    sl_lease_end(&entry->session->lease, entry->slot);
+    sl_lease_end(&session->lease, slot);
     SL_KILL_POINT("after_release");
     if (sl_load(link->waiting, relaxed))
         (void)sl_os_send(link->wake_fd, "", 1, NULL, 0);
+}
+
+/* At once: the CPU has nothing to wait for, or nothing is left that would end. */
+static uint64_t end_now(const struct sl_held *entry)
+{
+    if (entry->copied)
+        sl_store(entry->word, 0, release);
+    else
+        sl_release_lease(entry->session, entry->slot);
     return 0;
 }
 
@@ -50,7 +58,7 @@ static uint64_t end_behind(struct sluice_reader *reader, struct sl_held *entry, 
                            int *result)
 {
     const struct sl_session *session = entry->session;
-    struct sl_signal none = { &session->link->page.lease[entry->slot], 0 };
+    struct sl_signal none = { entry->word, 0 };
 
     entry->stream = stream;
     SL_KILL_POINT("before_release");
@@ -104,7 +112,7 @@ static void settle_entry(struct sluice_reader *reader, struct sl_held *entry, in
     if (token == SL_HELD_BACK) {
         try_again(reader, entry);
     } else if (token == SL_HELD_QUEUED) {
-        if (sl_load(&entry->session->link->page.lease[entry->slot], acquire) == 0)
+        if (sl_load(entry->word, acquire) == 0 && !sl_staged_busy(reader, entry))
             sl_store(&entry->token, 0, release);
         else if (check_work(reader, entry, entry->stream, now) != 0)
             sl_store(&entry->token, end_now(entry), release);
@@ -190,7 +198,7 @@ static int release_frame(struct sluice_reader *reader, struct sluice_frame *fram
         sl_store(&entry->token, token, release);
         return r;
     }
-    bool lost = r == 0 && sl_load(link->page.evicted, seq_cst) != 0;
+    bool lost = r == 0 && !entry->copied && sl_load(link->page.evicted, seq_cst) != 0;
     bool unfinished = entry->on_stream && sl_park_was_lost(entry->session, entry->slot, entry->sequence);
     sl_timing_released(&reader->timing, &link->page, token);
     SL_SPAN_END(READ, &entry->span);
@@ -224,7 +232,7 @@ int sluice_reader_release(sluice_reader *handle, struct sluice_frame *frame, str
 /* Taken ahead, and not ready yet? */
 static bool is_coming(const struct sl_held *entry)
 {
-    return entry->on_stream &&
+    return entry->on_stream && !entry->copied &&
            !sl_reached(sl_load(&entry->session->link->words.ready[entry->slot], acquire), entry->sequence);
 }
 
@@ -236,7 +244,7 @@ int sl_reader_view(struct sl_object *object, const struct sluice_frame *frame, s
     if (!entry)
         return SLUICE_E_STALE;
     view->format = &entry->memory->format;
-    view->record = entry->session->link->ops->link_record(entry->session->link, entry->slot);
+    view->record = entry->record;
     view->address = entry->address;
     view->device = entry->session->device;
     view->behind = is_coming(entry) ? entry->taken_for : SLUICE_ON_CPU;

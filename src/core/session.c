@@ -108,20 +108,24 @@ static int equip(const struct sluice_reader *reader, struct sl_session *session)
     const char *kind = sl_mem_of_kind(link->memory_kind)->name;
     const struct sl_device_ops *device = sl_device_of_kind(kind);
 
-    device->name_of(link->uuid, session->device);
-    if (reader->device[0] && sl_device_kind(reader->device) != device)
+    device->name_of(link->uuid, session->home);
+    snprintf(session->device, sizeof session->device, "%s", reader->device[0] ? reader->device : session->home);
+    if (sl_device_kind(session->device) != device)
         return sl_fail(SLUICE_E_WRONG_DEVICE,
                        "channel '%s' has its frames on '%s', not on '%s': leave the reader's device out, and copy frames with "
                        "sluice_reader_fetch if need be",
-                       reader->name, session->device, reader->device);
-    if (reader->device[0])
-        snprintf(session->device, sizeof session->device, "%s", reader->device);
+                       reader->name, session->home, reader->device);
+    int r = sl_staged_choose(reader, session);
+    if (r != 0)
+        return r;
     session->sync = sl_sync_of_device(kind);
-    int r = session->sync->attach(session->device, link->pages, link->page_bytes, true, &session->pages);
+    r = session->sync->attach(session->device, link->pages, link->page_bytes, true, &session->pages);
     if (r != 0 && device != sl_device_kind("host"))
-        return sl_fail(r, "channel '%s' has its frames on a GPU, '%s', which this process cannot use: %s", reader->name,
+        return sl_fail(r, "channel '%s' has its frames on a GPU, and '%s' cannot be used for them: %s", reader->name,
                        session->device, sluice_last_error());
-    if (r == 0 && session->pages && reader->params.ahead) {
+    if (r == 0 && (r = sl_staged_open(reader, session)) != 0)
+        session->sync->detach(session->pages);
+    if (r == 0 && session->pages && reader->params.ahead && !session->staged) {
         session->ahead = session->sync->can_wait(session->pages) == 0;
         if (!session->ahead)
             sl_log(SLUICE_LOG_WARN, "channel '%s': no frame is taken ahead, the CPU waits: %s", reader->name,
@@ -278,7 +282,8 @@ int sl_session_map(struct sl_session *session, uint32_t slot, const struct sl_re
     struct sl_link_memory *memory = find_memory(session, number);
     if (!memory)
         return SLUICE_AGAIN;
-    memory->object.device = session->device;
+    memory->object.device = session->near ? session->device : session->home;
+    memory->object.home = session->foreign && session->near ? session->home : NULL;
     if (!memory->object.address) {
         SL_STAGE_BEGIN(MAP);
         r = memory->object.ops->map(&memory->object, session->link->writable);
@@ -365,6 +370,7 @@ static void session_free(struct sl_session *session)
     sl_park_forget(session);
     sl_service_unlock();
     free_memories(memories);
+    sl_staged_close(session);
     session->sync->detach(session->pages);
     sl_service_lock();
     link->ops->link_close(link);

@@ -18,6 +18,7 @@ static const struct {
     { "register", { SL_CU_CAN_REGISTER_HOST, SL_CU_CAN_REGISTER_READ_ONLY } },
     { "readonly", { SL_CU_CAN_REGISTER_READ_ONLY, SL_CU_CAN_REGISTER_READ_ONLY } },
     { "ipc", { SL_CU_CAN_SHARE_EVENTS, SL_CU_CAN_SHARE_EVENTS } },
+    { "peers", { 0, 0 } }, /* a matter of two GPUs (peer.c) */
 };
 #define SWITCHES (sizeof switches / sizeof *switches)
 
@@ -31,7 +32,7 @@ static int read_word(const char *word, size_t length, unsigned *without)
     }
     return sl_fail(SLUICE_E_INVALID,
                    "SLUICE_WITHOUT has \"%.*s\", which is nothing that can be switched off: \"memops\", \"vmm\", "
-                   "\"register\", \"readonly\" and \"ipc\" are, with commas between them",
+                   "\"register\", \"readonly\", \"ipc\" and \"peers\" are, with commas between them",
                    (int)(length < 40 ? length : 40), word);
 }
 
@@ -48,6 +49,14 @@ int sl_cuda_read_without(unsigned *without)
         word += length + (word[length] == ',');
     }
     return r;
+}
+
+bool sl_cuda_does_without(const struct sl_cuda_context *context, const char *word)
+{
+    for (size_t i = 0; i < SWITCHES; i++)
+        if (context->without & 1u << i && strcmp(switches[i].word, word) == 0)
+            return true;
+    return false;
 }
 
 /* The word that switched it off; NULL: none did. */

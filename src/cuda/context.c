@@ -81,7 +81,7 @@ static int find_uuid(const char *name, const unsigned char *wanted, int count, i
     return not_there(name, count);
 }
 
-static int find_device(const char *name, int *device)
+int sl_cuda_find(const char *name, int *device)
 {
     unsigned char uuid[SL_CUDA_UUID];
     const char *which = strncmp(name, "cuda:", 5) == 0 ? name + 5 : "";
@@ -110,7 +110,7 @@ int sl_cuda_identify(const char *name, unsigned char uuid[SL_CUDA_UUID])
     int device = 0;
     int r = sl_cuda_load();
     if (r == 0)
-        r = find_device(name, &device);
+        r = sl_cuda_find(name, &device);
     return r == 0 ? sl_cu(NULL, DeviceGetUuid, uuid, device) : r;
 }
 
@@ -161,7 +161,7 @@ int sl_cuda_look(const char *name, struct sl_cuda_context *context)
     int device = 0;
     int r = sl_cuda_load();
     if (r == 0)
-        r = find_device(name, &device);
+        r = sl_cuda_find(name, &device);
     if (r != 0)
         return r;
     *context = (struct sl_cuda_context){ .device = device };
@@ -185,11 +185,23 @@ int sl_cuda_context_open(const char *name, struct sl_cuda_context **out)
     return r;
 }
 
+/* What is queued on it still runs. */
+static void end_copies(struct sl_cuda_context *context)
+{
+    struct sl_cuda_scope scope;
+
+    if (!context->copies || sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) != 0)
+        return; /* it went with the context */
+    sl_cuda.StreamDestroy(context->copies);
+    sl_cuda_leave(&scope);
+}
+
 void sl_cuda_context_close(struct sl_cuda_context *context)
 {
     if (!context)
         return;
     sl_cuda_leave_beside(context);
+    end_copies(context);
     let_go(context);
     free(context);
 }

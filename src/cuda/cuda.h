@@ -42,6 +42,7 @@ struct sl_cuda_context {
     bool same_addresses; /* it sees registered host memory where the CPU does */
     _Atomic int lost;    /* what the driver said when the context had died; 0: it lives */
     _Atomic(struct sl_cu_stream *) beside; /* see sl_cuda_beside; NULL: not asked for yet */
+    struct sl_cu_stream *copies; /* see sl_cuda_copy_begin; NULL: not asked for yet */
 };
 
 /* Opens by "cuda:0" or "cuda:UUID". Loads the driver if need be. */
@@ -51,14 +52,25 @@ void sl_cuda_context_close(struct sl_cuda_context *context);
 /* Fills in what can be known of a GPU without a context, for the questions that end in _able. */
 int sl_cuda_look(const char *name, struct sl_cuda_context *context);
 
-/* Which GPU goes by this name here. Makes no context. */
+/* The driver's number of the GPU that goes by this name here, and its UUID. Make no context; the first one
+ * loads no driver either. */
+int sl_cuda_find(const char *name, int *device);
 int sl_cuda_identify(const char *name, unsigned char uuid[SL_CUDA_UUID]);
+
+/* Can the GPU `name` use memory of the GPU `home` where it lies? 0; SLUICE_E_UNSUPPORTED with what is in the way;
+ * SLUICE_NOT_READY if the driver cannot be asked, for this process does not see `home`: then only trying tells.
+ * Makes no context. */
+int sl_cuda_reach(const char *name, const char *home);
+
+/* What trying came to, with both GPUs in its sentence. */
+int sl_cuda_unreached(struct sl_cuda_context *context, const char *home, int result);
 
 void sl_cuda_uuid_text(const unsigned char *uuid, char text[SL_CUDA_UUID_TEXT]);
 
-/* What SLUICE_WITHOUT switches off in this process: a list of "memops", "vmm", "register", "readonly", "ipc".
- * SLUICE_E_INVALID for another word. */
+/* What SLUICE_WITHOUT switches off in this process: a list of "memops", "vmm", "register", "readonly", "ipc",
+ * "peers". SLUICE_E_INVALID for another word. */
 int sl_cuda_read_without(unsigned *without);
+bool sl_cuda_does_without(const struct sl_cuda_context *context, const char *word);
 
 /* Can this GPU do it, and is it not switched off? 0; SLUICE_E_UNSUPPORTED, naming `what` it cannot. */
 int sl_cuda_able(struct sl_cuda_context *context, enum sl_cu_attribute attribute, const char *what);
@@ -182,5 +194,16 @@ uint64_t sl_cuda_ipc_address(const struct sl_cuda_block *block);
 
 /* May wait for work in the context. */
 void sl_cuda_ipc_drop(struct sl_cuda_block *block);
+
+struct sl_cuda_context *sl_cuda_ipc_context(struct sl_cuda_block *block);
+
+/* ---- copies between two GPUs ---- */
+
+/* Copies into memory of the GPU `to`, on a stream of ours that knows no capture, from memory that `from` sees: by way of
+ * the host if the two are no peers. Both memories must stay until the look has said 0, or a failure; then the work has
+ * ended. SLUICE_NOT_READY until then. Of one context one thread at a time copies. */
+int sl_cuda_copy_begin(struct sl_cuda_context *to, uint64_t address, const struct sl_cuda_context *from, uint64_t source,
+                       size_t size);
+int sl_cuda_copy_look(struct sl_cuda_context *to);
 
 #endif

@@ -171,6 +171,11 @@ uint64_t sl_cuda_ipc_address(const struct sl_cuda_block *block)
     return block->address;
 }
 
+struct sl_cuda_context *sl_cuda_ipc_context(struct sl_cuda_block *block)
+{
+    return block->context;
+}
+
 /* With the context it went, if that is lost. */
 static void end(struct sl_cuda_block *block)
 {

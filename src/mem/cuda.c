@@ -131,13 +131,21 @@ static int map(struct sl_memory *memory, bool writable)
     return r;
 }
 
+/* Until the mapping exists nobody knows for sure whether another GPU's memory can be had. */
+static int map_here(struct sl_memory *memory, bool writable)
+{
+    int r = map(memory, writable);
+
+    return r != 0 && memory->home ? sl_cuda_unreached(context_of(memory), memory->home, r) : r;
+}
+
 static int cuda_map(struct sl_memory *memory, bool writable)
 {
     struct sl_cuda_scope scope;
     int r = open_device(memory, &scope);
     if (r != 0)
         return r;
-    r = map(memory, writable);
+    r = map_here(memory, writable);
     if (r != 0) {
         close_device(memory, &scope);
         return r;
@@ -164,6 +172,17 @@ static void cuda_destroy(struct sl_memory *memory)
     memory->fd = -1;
 }
 
+static int cuda_copy_begin(struct sl_memory *to, const struct sl_memory *from, uint64_t offset, uint64_t size)
+{
+    return sl_cuda_copy_begin(context_of(to), (uintptr_t)to->address, context_of(from), (uintptr_t)from->address + offset,
+                              (size_t)size);
+}
+
+static int cuda_copy_look(struct sl_memory *to)
+{
+    return sl_cuda_copy_look(context_of(to));
+}
+
 extern const struct sl_mem_ops sl_mem_cuda;
 const struct sl_mem_ops sl_mem_cuda = {
     .name = "cuda",
@@ -174,4 +193,7 @@ const struct sl_mem_ops sl_mem_cuda = {
     .import = cuda_import,
     .map = cuda_map,
     .destroy = cuda_destroy,
+    .reach = sl_cuda_reach,
+    .copy_begin = cuda_copy_begin,
+    .copy_look = cuda_copy_look,
 };

@@ -125,6 +125,17 @@ static void ipc_destroy(struct sl_memory *memory)
     memory->fd = -1;
 }
 
+static int ipc_copy_begin(struct sl_memory *to, const struct sl_memory *from, uint64_t offset, uint64_t size)
+{
+    return sl_cuda_copy_begin(sl_cuda_ipc_context(to->state), (uintptr_t)to->address, sl_cuda_ipc_context(from->state),
+                              (uintptr_t)from->address + offset, (size_t)size);
+}
+
+static int ipc_copy_look(struct sl_memory *to)
+{
+    return sl_cuda_copy_look(sl_cuda_ipc_context(to->state));
+}
+
 extern const struct sl_mem_ops sl_mem_cuda_ipc;
 const struct sl_mem_ops sl_mem_cuda_ipc = {
     .name = "cuda",
@@ -135,4 +146,7 @@ const struct sl_mem_ops sl_mem_cuda_ipc = {
     .import = ipc_import,
     .map = ipc_map,
     .destroy = ipc_destroy,
+    .reach = sl_cuda_reach,
+    .copy_begin = ipc_copy_begin,
+    .copy_look = ipc_copy_look,
 };

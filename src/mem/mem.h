@@ -16,6 +16,7 @@
 struct sl_memory {
     const struct sl_mem_ops *ops;
     const char *device; /* where it shall lie or be mapped, e.g. "cuda:0"; not for `host` */
+    const char *home;   /* the device that it lies on, where that is another one; NULL: it is the same */
     void *state;        /* the kind's own */
     int fd;             /* what is handed to others; -1 once a reader has mapped it */
     uint64_t size;      /* bytes */
@@ -39,6 +40,13 @@ struct sl_mem_ops {
     int (*map)(struct sl_memory *memory, bool writable);
     /* Unmaps and closes; everything may be missing. */
     void (*destroy)(struct sl_memory *memory);
+    /* Can memory of the device `home` be mapped for another one of this kind? 0; SLUICE_E_UNSUPPORTED with what is in
+     * the way; SLUICE_NOT_READY: only `map` will tell. These three are NULL where there is but one device. */
+    int (*reach)(const char *device, const char *home);
+    /* Begins to copy `size` bytes at `offset` of mapped memory to where the other one begins. Until the look says something
+     * else than SLUICE_NOT_READY both must stay. One thread at a time copies to a memory. */
+    int (*copy_begin)(struct sl_memory *to, const struct sl_memory *from, uint64_t offset, uint64_t size);
+    int (*copy_look)(struct sl_memory *to);
 };
 
 /* By kind; NULL if there is none. */

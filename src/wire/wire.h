@@ -37,6 +37,14 @@ static inline uint64_t sl_head_pack(uint64_t sequence, uint32_t slot) { return s
 static inline uint64_t sl_head_sequence(uint64_t head) { return head >> 8; }
 static inline uint32_t sl_head_slot(uint64_t head) { return (uint32_t)(head & 0xff); }
 
+/* How frames get to a reader. */
+enum sl_path {
+    SL_PATH_MAPPED,          /* on the device that they lie on */
+    SL_PATH_PEER,            /* mapped for another GPU */
+    SL_PATH_COPIED,          /* to another GPU, which cannot map them */
+    SL_PATH_COPIED_AS_ASKED, /* which could */
+};
+
 /* One reader's own page, shared between that reader and the writer alone. */
 struct sl_page {
     sl_word *lease;    /* [ids] sequence held, or 0; stored by the reader */
@@ -51,6 +59,8 @@ struct sl_page {
     sl_word *own_ready; /* [ids] */
     sl_word *own_from;
     sl_word *parked;    /* streams that wait now; for observers, stored by the reader */
+    sl_word *path;      /* enum sl_path; for observers, stored by the reader */
+    sl_word *gpu;       /* [2] the UUID of the GPU on which it uses them; zeros: host */
     /* For observers; stored by the reader. */
     sl_word *taken, *missed, *last, *latency_ns, *latency_total_ns, *latency_max_ns, *lease_mean_ns;
 };

@@ -13,12 +13,15 @@ void *fake_copy_end(const struct op *op, int device, bool writing)
 {
     uint64_t address = writing ? op->address : op->target;
     size_t size = span(op->size, op->rows, writing ? op->address_pitch : op->target_pitch);
+    const struct sl_cu_context *context = writing ? op->to : op->from;
     struct fake_range *range = fake_range_at(address);
 
     if (writing ? op->address_loose : op->target_loose)
         return (void *)(uintptr_t)address;
     if (range && (range->kind == FAKE_ALLOCATED || range->kind == FAKE_OPENED))
         device = range->device;
+    else if (context)
+        device = context->device;
     return fake_see(device, address, size, writing);
 }
 
@@ -105,6 +108,8 @@ int fake_cuMemcpyPeerAsync(uint64_t to, struct sl_cu_context *to_context, uint64
 
     if (!to_context || !from_context)
         return SL_CU_INVALID_CONTEXT;
+    op.to = to_context;
+    op.from = from_context;
     return copy(&op, false, false, stream);
 }
 

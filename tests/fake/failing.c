@@ -108,20 +108,53 @@ static void use_memory(struct outcome *o, const struct sl_mem_ops *ops)
     good(o, 0);
 }
 
-/* All that a GPU is used for; or what is used in the place of things that it lacks. */
-static struct outcome run(bool lacking)
+/* Another GPU's memory, mapped over there, and copied. */
+static void use_peers(struct outcome *o)
+{
+    struct sl_memory memory = { .ops = &sl_mem_cuda, .device = "cuda:0", .fd = -1 };
+    struct sl_memory copy = { .ops = &sl_mem_cuda, .device = "cuda:1", .fd = -1 };
+    struct sl_memory mapped = { .ops = &sl_mem_cuda, .device = "cuda:1", .home = "cuda:0", .fd = -1 };
+    int r;
+
+    if (!good(o, sl_mem_cuda.reach("cuda:1", "cuda:0")) || !good(o, sl_mem_cuda.create(&memory, "frames", 4096, false)))
+        return;
+    good(o, sl_mem_cuda.import(&mapped, dup(memory.fd), memory.size, false));
+    good(o, sl_mem_cuda.map(&mapped, false));
+    if (good(o, sl_mem_cuda.create(&copy, "copies", 4096, false))) {
+        for (int i = 0; i < 2; i++) {
+            const struct sl_memory *from = i || !mapped.address ? &memory : &mapped;
+            good(o, sl_mem_cuda.copy_begin(&copy, from, 0, 4096));
+            while ((r = sl_mem_cuda.copy_look(&copy)) == SLUICE_NOT_READY)
+                sl_os_sleep(SLUICE_MS);
+            good(o, r);
+        }
+        sl_mem_cuda.destroy(&copy);
+        good(o, 0);
+    }
+    sl_mem_cuda.destroy(&mapped);
+    good(o, 0);
+    sl_mem_cuda.destroy(&memory);
+    good(o, 0);
+}
+
+/* What a run is about: all that a GPU is used for; what is used in the place of things that it lacks; or two of them. */
+enum about { ALL, LACKING, TWO_GPUS };
+
+static struct outcome run(enum about about)
 {
     struct outcome outcome = { .state = fake_thread_state() };
     struct sluice_device device;
 
     outcome.page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(outcome.page != MAP_FAILED);
-    CHECK(setenv("SLUICE_WITHOUT", lacking ? "memops" : "", 1) == 0);
-    if (good(&outcome, sluice_device_open(&device, "cuda:0"))) {
-        if (!lacking)
+    CHECK(setenv("SLUICE_WITHOUT", about == LACKING ? "memops" : "", 1) == 0);
+    if (about == TWO_GPUS) {
+        use_peers(&outcome);
+    } else if (good(&outcome, sluice_device_open(&device, "cuda:0"))) {
+        if (about == ALL)
             use_streams(&outcome, device);
         use_words(&outcome, device);
-        use_memory(&outcome, lacking ? &sl_mem_cuda_ipc : &sl_mem_cuda);
+        use_memory(&outcome, about == LACKING ? &sl_mem_cuda_ipc : &sl_mem_cuda);
         good(&outcome, sluice_device_close(&device));
         CHECK_EQ(device.id, 0);
     }
@@ -171,14 +204,14 @@ static bool puts_back(enum fake_function function, long nth)
            (function == FAKE_ThreadExchangeStreamCaptureMode && nth % 2 == 0);
 }
 
-static void fail_each_call(enum fake_function function, long calls, int code, bool lacking)
+static void fail_each_call(enum fake_function function, long calls, int code, enum about about)
 {
     for (long nth = 1; nth <= calls; nth++) {
         if (puts_back(function, nth))
             continue;
         struct fake_things before = fake_things();
         fake_fail(function, nth, code);
-        struct outcome outcome = run(lacking);
+        struct outcome outcome = run(about);
         if (!fake_failed())
             continue; /* fewer calls, since something else was not done */
         struct fake_things after = fake_things();
@@ -207,15 +240,15 @@ static void fail_each_call(enum fake_function function, long calls, int code, bo
     }
 }
 
-static void fail_each(bool lacking)
+static void fail_each(enum about about)
 {
     long calls[FAKE_FUNCTION_COUNT];
 
     TEST_KEEPS_FDS(); /* those of memory that could not be released */
     fake_use();
-    run(lacking); /* the second run has no driver to load */
+    run(about); /* the second run has no driver to load */
     fake_forget();
-    struct outcome outcome = run(lacking);
+    struct outcome outcome = run(about);
     if (outcome.result != 0)
         FAIL("without a failure: %s", outcome.sentence);
     CHECK_EQ(sum(fake_things()), 0);
@@ -224,18 +257,24 @@ static void fail_each(bool lacking)
         calls[f] = fake_calls((enum fake_function)f);
     static const int codes[] = { SL_CU_UNKNOWN, SL_CU_OUT_OF_MEMORY, SL_CU_INVALID_VALUE };
     for (int f = 0; f < FAKE_FUNCTION_COUNT; f++)
-        for (int c = 0; c < (test_slowness() > 1 ? 1 : 3) && f != FAKE_GetErrorName; c++)
-            fail_each_call((enum fake_function)f, calls[f], codes[c], lacking);
+        for (int c = 0; c < (test_slowness() > 1 || about == TWO_GPUS ? 1 : 3) && f != FAKE_GetErrorName; c++)
+            fail_each_call((enum fake_function)f, calls[f], codes[c], about);
 }
 
 TEST_TIMEOUT(each_call_of_each_function_fails_in_turn, 120)
 {
-    fail_each(false);
+    fail_each(ALL);
 }
 
 TEST_TIMEOUT(each_call_of_the_fallbacks_fails_in_turn, 120)
 {
-    fail_each(true);
+    fail_each(LACKING);
+}
+
+TEST_TIMEOUT(each_call_fails_in_turn_between_two_gpus, 120)
+{
+    fail_each(TWO_GPUS);
+    CHECK(fake_calls(FAKE_MemcpyPeerAsync) > 0 && fake_calls(FAKE_DeviceCanAccessPeer) > 0);
 }
 
 /* And every one of them is of use: the run above comes by each function but those of failures, up
@@ -243,7 +282,7 @@ TEST_TIMEOUT(each_call_of_the_fallbacks_fails_in_turn, 120)
 TEST(every_function_is_called)
 {
     fake_use();
-    run(false);
+    run(ALL);
     for (int f = 0; f <= FAKE_MemHostGetDevicePointer; f++) {
         bool only_then = f == FAKE_GetErrorName || f == FAKE_MemGetInfo ||
                          f == FAKE_StreamGetCaptureInfo || f == FAKE_MemHostGetDevicePointer ||
@@ -268,10 +307,10 @@ TEST_TIMEOUT(a_context_lost_at_any_moment, 120)
                                              FAKE_CtxGetId };
 
     fake_use();
-    run(false);
+    run(ALL);
     for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
         fake_fail(at[i], 1, SL_CU_ILLEGAL_ADDRESS);
-        struct outcome outcome = run(at[i] == FAKE_LaunchHostFunc || at[i] == FAKE_MemAlloc);
+        struct outcome outcome = run(at[i] == FAKE_LaunchHostFunc || at[i] == FAKE_MemAlloc ? LACKING : ALL);
         CHECK(fake_failed());
         CHECK_EQ(outcome.result, SLUICE_E_DRIVER);
         CHECK_HAS(outcome.sentence, "ILLEGAL_ADDRESS");
@@ -340,7 +379,7 @@ TEST(other_addresses)
 {
     fake_use();
     fake_machine.cannot[SL_CU_CAN_USE_HOST_POINTER] = 1;
-    struct outcome outcome = run(false);
+    struct outcome outcome = run(ALL);
     CHECK_EQ(outcome.result, 0);
     CHECK_EQ(fake_calls(FAKE_MemHostGetDevicePointer), 5);
     CHECK(!fake_broken_rule());

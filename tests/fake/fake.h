@@ -60,7 +60,7 @@ FAKE_API struct fake_things fake_things(void);
  *
  *     SLUICE_FAKE_GPUS=4       SLUICE_FAKE_VERSION=12020       SLUICE_FAKE_MEMORY=64 (MiB)
  *     SLUICE_FAKE_DELAY=500 (us)                               SLUICE_FAKE_APART=1
- *     SLUICE_FAKE_WITHOUT=memops,vmm,export,register,readonly,events,addresses,peers
+ *     SLUICE_FAKE_WITHOUT=memops,vmm,export,register,readonly,events,addresses,peers,unseen
  *     SLUICE_FAKE_FATAL=1: a broken rule ends the process
  *     SLUICE_FAKE_IS=integrated,mig,exclusive,prohibited       SLUICE_FAKE_COMPUTE=90
  *     SLUICE_FAKE_MPS=1
@@ -76,6 +76,7 @@ struct fake_machine {
     size_t unit;               /* of memory; 2 MiB */
     unsigned char cannot[256]; /* attributes that are 0 */
     bool peers;                /* GPUs reach each other's memory; true */
+    bool unseen;               /* memory of GPUs that CUDA_VISIBLE_DEVICES hides cannot be had; false */
     int64_t delay;             /* ns that each piece of work takes at least; 0 */
     bool apart;                /* the CPU cannot touch a GPU's memory; false */
     int compute;               /* 90: capability 9.0 */

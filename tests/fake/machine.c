@@ -40,11 +40,14 @@ static void take_away(const char *name, size_t length)
             return;
         }
     }
-    if (length != 5 || strncmp(name, "peers", length) != 0) {
+    if (length == 5 && strncmp(name, "peers", length) == 0) {
+        fake_machine.peers = false;
+    } else if (length == 6 && strncmp(name, "unseen", length) == 0) {
+        fake_machine.unseen = true;
+    } else {
         fprintf(stderr, "SLUICE_FAKE_WITHOUT: there is no \"%.*s\"\n", (int)length, name);
         abort();
     }
-    fake_machine.peers = false;
 }
 
 static long long number(const char *variable, long long otherwise)

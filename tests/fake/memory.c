@@ -27,6 +27,7 @@ static size_t used[FAKE_GPUS];
 
 /* The GPU's number in the machine is in the name: an importer has nothing else of it. */
 #define NAME "fake memory of GPU "
+#define HIDDEN (-1) /* the device of memory whose GPU this process does not see */
 
 static struct fake_memory *add(int fd, int device, size_t size)
 {
@@ -176,10 +177,12 @@ int fake_cuMemImportFromShareableHandle(uint64_t *handle, void *shareable, int t
         goto done;
     while (device < FAKE_GPUS && fake_place(device) != place)
         device++;
-    if (device == FAKE_GPUS) { /* CUDA_VISIBLE_DEVICES hides it */
+    if (device == FAKE_GPUS && fake_machine.unseen) { /* not in this container */
         code = SL_CU_INVALID_DEVICE;
         goto done;
     }
+    if (device == FAKE_GPUS) /* CUDA_VISIBLE_DEVICES hides it: its memory can be mapped all the same */
+        device = HIDDEN;
     int fd = fcntl((int)(intptr_t)shareable, F_DUPFD_CLOEXEC, 3);
     if (fd >= 0 && fake_current(&code)) {
         struct fake_memory *memory = add(fd, device, size);
@@ -297,7 +300,8 @@ static int check_access(int owner, const struct sl_cu_access *who)
         return SL_CU_INVALID_DEVICE;
     if (who->location.id == owner || fake_machine.peers)
         return 0;
-    fake_break_rule("for a GPU that cannot reach this memory");
+    if (owner != HIDDEN) /* else nobody could have asked */
+        fake_break_rule("for a GPU that cannot reach this memory");
     return SL_CU_INVALID_DEVICE;
 }
 

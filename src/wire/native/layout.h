@@ -131,7 +131,9 @@ struct sl_reader_page {
 
     /* 0x180: stored by the reader, for observers: streams that wait on own_ready now */
     sl_word parked;
-    uint8_t pad6[0x400 - 0x188];
+    /* 0x188: the same: how frames get to the reader (enum sl_path), and the UUID of its GPU */
+    sl_word path, gpu[2];
+    uint8_t pad6[0x400 - 0x1a0];
 
     /* 0x400: stored by the reader, or by its GPU on release */
     sl_word lease[SL_MAX_IDS];
@@ -150,6 +152,7 @@ static_assert(offsetof(struct sl_reader_page, cursor) == 0xc0, "layout");
 static_assert(offsetof(struct sl_reader_page, taken) == 0x100, "layout");
 static_assert(offsetof(struct sl_reader_page, own_from) == 0x140, "layout");
 static_assert(offsetof(struct sl_reader_page, parked) == 0x180, "layout");
+static_assert(offsetof(struct sl_reader_page, path) == 0x188, "layout");
 static_assert(offsetof(struct sl_reader_page, lease) == 0x400, "layout");
 static_assert(offsetof(struct sl_reader_page, own_lost) == 0x1000, "layout");
 static_assert(sizeof(struct sl_reader_page) == 0x1400, "layout");

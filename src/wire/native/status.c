@@ -61,6 +61,24 @@ uint32_t sl_peer_held(struct sl_peer *peer, uint64_t *slots, int64_t *age_ns)
     return held;
 }
 
+/* The beginning of a GPU's UUID tells it apart. A page may say anything. */
+static void say_path(const struct sl_reader_page *page, struct sl_msg_reader *reader)
+{
+    uint64_t path = sl_load(&page->path, relaxed), gpu = sl_load(&page->gpu[0], relaxed);
+    const unsigned char *uuid = (const unsigned char *)&gpu;
+    const char *how = path == SL_PATH_PEER ? "mapped by" : "copied to", *why = "";
+
+    if (path == SL_PATH_COPIED)
+        why = "its GPU and the channel's are no peers: neither reaches the other's memory";
+    else if (path == SL_PATH_COPIED_AS_ASKED)
+        why = "it asked for copies on its own GPU (staged)";
+    if (path == SL_PATH_MAPPED || path > SL_PATH_COPIED_AS_ASKED)
+        snprintf(reader->path, sizeof reader->path, "mapped");
+    else
+        snprintf(reader->path, sizeof reader->path, "%s GPU-%02x%02x%02x%02x", how, uuid[0], uuid[1], uuid[2], uuid[3]);
+    snprintf(reader->copy_reason, sizeof reader->copy_reason, "%s", why);
+}
+
 static void fill_reader(struct sl_peer *peer, struct sl_msg_reader *reader)
 {
     reader->pid = peer->identity.pid;
@@ -84,7 +102,7 @@ static void fill_reader(struct sl_peer *peer, struct sl_msg_reader *reader)
     reader->parked = (uint32_t)sl_load(&peer->page->parked, relaxed);
     reader->lag = sl_peer_lag(peer);
     reader->joined_ns = peer->joined_ns;
-    snprintf(reader->path, sizeof reader->path, "mapped");
+    say_path(peer->page, reader);
 }
 
 static void fill_channel(struct sl_native_serve *serve, struct sl_msg_channel *channel)

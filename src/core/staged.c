@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How frames get to a reader's device: mapped where they lie, or copied to a GPU that cannot reach them.
+ *
+ * A copy is waited for in acquire, on a stream of ours, so that nothing is queued on a stream of the program's
+ * and the lease is over by then. The frame that is given is the copy, header and metadata included; what ends it
+ * is a word of its own, as the lease is for frames in place.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/reader.h"
+#include "util/result.h"
+
+#define PATIENCE (2 * SLUICE_S) /* for one copy */
+#define SPIN_LOOKS 64           /* most are done after 0.1 to 1 ms: no sleep is short enough */
+#define LOOK (SLUICE_MS / 50)
+
+/* Where one frame is copied to. */
+struct room {
+    struct sl_memory object;
+    struct sl_record record;
+    char meta[SLUICE_MAX_META];
+};
+
+/* Of one session; as many as the reader has entries. */
+struct sl_staged {
+    struct sl_memory page;       /* of words: 0, or the copy is out */
+    struct sl_sync_pages *pages; /* the same, as the device knows them */
+    struct room *rooms;
+    uint32_t count;
+};
+
+/* ---- mapped or copied ---- */
+
+/* For readers that leave the device to the channel. */
+static const char *hint(const struct sluice_reader *reader)
+{
+    uint32_t count = 0;
+    bool others = !reader->device[0] && sluice_device_count(&count) == 0;
+
+    return others ? ". Another GPU may reach it: name one as the reader's device, such as \"cuda:0\"" : "";
+}
+
+static int identify(const struct sluice_reader *reader, const struct sl_session *session, unsigned char uuid[SL_DEVICE_UUID])
+{
+    int r = sl_device_kind(session->device)->identify(session->device, uuid);
+
+    if (r < 0 && session->link->memory_kind != SL_MEM_HOST)
+        r = sl_fail(r, "channel '%s' has its frames on a GPU, '%s', which this process cannot use: %s%s", reader->name,
+                    session->home, sluice_last_error(), hint(reader));
+    return r;
+}
+
+/* What the driver says against mapping; with a mend that fits what is visible here. */
+static int refuse(const struct sluice_reader *reader, int result)
+{
+    return sl_fail(result, "channel '%s': %s. Use the channel's own GPU (leave the reader's device out), or let frames be copied "
+                   "(the reader's option staged)",
+                   reader->name, sluice_last_error());
+}
+
+int sl_staged_choose(const struct sluice_reader *reader, struct sl_session *session)
+{
+    const struct sl_mem_ops *memory = sl_mem_of_kind(session->link->memory_kind);
+    const struct sl_page *page = &session->link->page;
+    enum sl_path path = SL_PATH_MAPPED;
+    uint64_t gpu[2] = { 0 };
+    int r = identify(reader, session, (unsigned char *)gpu);
+
+    if (r != 0)
+        return r;
+    static_assert(sizeof gpu == SL_DEVICE_UUID, "two words");
+    session->foreign = memory->reach && memcmp(gpu, session->link->uuid, sizeof gpu) != 0;
+    session->near = true;
+    if (session->foreign) {
+        r = memory->reach(session->device, session->home);
+        if (r == SLUICE_E_UNSUPPORTED && !reader->params.staged)
+            return refuse(reader, r);
+        if (r < 0 && r != SLUICE_E_UNSUPPORTED)
+            return r;
+        session->near = r >= 0;
+        path = !session->near                                   ? SL_PATH_COPIED
+               : reader->params.staged == SLUICE_STAGED_ALWAYS ? SL_PATH_COPIED_AS_ASKED
+                                                               : SL_PATH_PEER;
+    }
+    sl_store(&page->gpu[0], gpu[0], relaxed);
+    sl_store(&page->gpu[1], gpu[1], relaxed);
+    sl_store(page->path, path, relaxed);
+    return 0;
+}
+
+/* ---- room ---- */
+
+static bool wants_copies(const struct sl_session *session)
+{
+    uint64_t path = sl_load(session->link->page.path, relaxed);
+
+    return path == SL_PATH_COPIED || path == SL_PATH_COPIED_AS_ASKED;
+}
+
+static sl_word *words_of(const struct sl_staged *staged)
+{
+    return staged->page.address;
+}
+
+int sl_staged_open(const struct sluice_reader *reader, struct sl_session *session)
+{
+    uint64_t bytes = sl_os_page_size();
+    int r;
+
+    if (!wants_copies(session))
+        return 0;
+    static_assert(SLUICE_MAX_SLOTS * sizeof(sl_word) <= 4096, "the words take one page");
+    struct sl_staged *staged = calloc(1, sizeof *staged);
+    struct room *rooms = calloc(reader->params.hold, sizeof *rooms);
+    if (!staged || !rooms) {
+        free(rooms);
+        free(staged);
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for copies of frames", reader->name);
+    }
+    staged->rooms = rooms;
+    staged->count = reader->params.hold;
+    staged->page.ops = sl_mem_of_kind(SL_MEM_HOST);
+    for (uint32_t i = 0; i < reader->params.hold; i++)
+        rooms[i].object = (struct sl_memory){ .ops = sl_mem_of_kind(session->link->memory_kind), .fd = -1 };
+    staged->page.fd = -1;
+    r = staged->page.ops->create(&staged->page, "sluice-staged", bytes, true);
+    if (r == 0)
+        r = session->sync->attach(session->device, staged->page.address, bytes, true, &staged->pages);
+    session->staged = staged;
+    if (r != 0)
+        sl_staged_close(session);
+    return r;
+}
+
+void sl_staged_close(struct sl_session *session)
+{
+    struct sl_staged *staged = session->staged;
+
+    if (!staged)
+        return;
+    for (uint32_t i = 0; i < staged->count; i++)
+        staged->rooms[i].object.ops->destroy(&staged->rooms[i].object);
+    session->sync->detach(staged->pages);
+    staged->page.ops->destroy(&staged->page);
+    free(staged->rooms);
+    free(staged);
+    session->staged = NULL;
+}
+
+/* Frames of this generation fit into it from here on. */
+static int make_room(const struct sluice_reader *reader, const struct sl_held *entry, struct room *room)
+{
+    uint64_t bytes = entry->memory->format.slot_bytes;
+    char name[SLUICE_MAX_NAME + 32];
+
+    if (room->object.address && room->object.size >= bytes)
+        return 0;
+    if (room->object.address)
+        room->object.ops->destroy(&room->object);
+    snprintf(name, sizeof name, "copies of channel '%s'", reader->name);
+    room->object.device = entry->session->device;
+    int r = room->object.ops->create(&room->object, name, bytes, false);
+    sl_os_close(room->object.fd); /* nobody else maps it */
+    room->object.fd = -1;
+    return r;
+}
+
+/* ---- one copy ---- */
+
+static struct room *room_of(const struct sluice_reader *reader, const struct sl_held *entry)
+{
+    return &entry->session->staged->rooms[entry - reader->held];
+}
+
+bool sl_staged_busy(const struct sluice_reader *reader, const struct sl_held *entry)
+{
+    if (!entry->copied)
+        return false;
+    struct sl_memory *object = &room_of(reader, entry)->object;
+    return object->address && object->ops->copy_look(object) == SLUICE_NOT_READY;
+}
+
+static int wait_for(struct sl_memory *object)
+{
+    int64_t deadline = sl_os_deadline(PATIENCE);
+    int r;
+
+    for (int i = 0; (r = object->ops->copy_look(object)) == SLUICE_NOT_READY; i++) {
+        if (sl_os_now() >= deadline)
+            return r;
+        if (i < SPIN_LOOKS)
+            sl_pause();
+        else
+            sl_os_sleep(LOOK);
+    }
+    return r;
+}
+
+/* It goes on: until it ends, the slot's memory and the room are in use, whoever gets the slot. */
+static int lose(struct sluice_reader *reader, struct sl_held *entry)
+{
+    entry->session->lease.given_up = entry->sequence;
+    sl_add(&reader->lost, 1);
+    sl_store(&entry->token, SL_HELD_QUEUED, release);
+    return sl_fail(SLUICE_E_LOST, "channel '%s': frame %llu was not copied to %s within %d s: its GPU, or the link between them, "
+                   "does not get to it",
+                   reader->name, (unsigned long long)entry->sequence, entry->session->device, (int)(PATIENCE / SLUICE_S));
+}
+
+/* Its header and metadata, which the writer changes when the lease is over. */
+static void copy_header(struct sl_held *entry, struct room *room)
+{
+    memcpy(&room->record, entry->record, sizeof room->record);
+    memcpy(room->meta, entry->meta, sizeof room->meta);
+    entry->record = &room->record;
+    entry->meta = room->meta;
+}
+
+int sl_staged_copy(struct sluice_reader *reader, struct sl_held *entry)
+{
+    const struct sl_memory *from = &entry->memory->object;
+    uint64_t offset = (uint64_t)(entry->address - (char *)from->address);
+    const struct sl_link *link = entry->session->link;
+    struct room *room = room_of(reader, entry);
+    int r = make_room(reader, entry, room);
+
+    if (r == 0) {
+        copy_header(entry, room);
+        entry->copied = true;
+        entry->word = &words_of(entry->session->staged)[entry - reader->held];
+        entry->address = room->object.address;
+        r = room->object.ops->copy_begin(&room->object, from, offset, entry->memory->format.slot_bytes);
+    }
+    if (r == 0)
+        r = wait_for(&room->object);
+    if (r == SLUICE_NOT_READY)
+        return lose(reader, entry);
+    if (r == 0 && sl_load(link->page.evicted, seq_cst) != 0)
+        r = sl_fail(SLUICE_AGAIN, "channel '%s': the writer is evicting this reader", reader->name);
+    if (r == 0)
+        sl_store(entry->word, entry->sequence, relaxed);
+    else
+        sl_store(&entry->token, 0, release);
+    return r;
+}

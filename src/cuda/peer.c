@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Two GPUs: whether one reaches the other's memory, and copies where it does not.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/cuda.h"
+#include "util/atomic.h"
+#include "util/result.h"
+
+#define NAME 64 /* of a GPU, as NVIDIA calls it */
+
+/* A GPU as a sentence names it. */
+struct gpu {
+    struct sl_cuda_context looked;
+    char uuid[SL_CUDA_UUID_TEXT], name[NAME];
+};
+
+static int look_up(const char *name, struct gpu *gpu)
+{
+    unsigned char uuid[SL_CUDA_UUID];
+    int r = sl_cuda_look(name, &gpu->looked);
+    if (r == 0)
+        r = sl_cu(NULL, DeviceGetUuid, uuid, gpu->looked.device);
+    if (r == 0)
+        r = sl_cu(NULL, DeviceGetName, gpu->name, NAME, gpu->looked.device);
+    if (r == 0)
+        sl_cuda_uuid_text(uuid, gpu->uuid);
+    return r;
+}
+
+/* The driver tells that it is so, and not why. */
+static const char *why_not(const struct gpu *one, const struct gpu *other)
+{
+    if (sl_cuda_does_without(&one->looked, "peers"))
+        return "SLUICE_WITHOUT has \"peers\"";
+    if (strstr(one->name, "MIG") || strstr(other->name, "MIG"))
+        return "instances of a divided GPU (MIG) reach no other's memory";
+    return "the driver lets them not be peers: no NVLink or PCIe path that it supports joins them, or an IOMMU, ACS, or "
+           "a virtual machine shuts it (nvidia-smi topo -p2p r)";
+}
+
+int sl_cuda_reach(const char *name, const char *home)
+{
+    struct gpu reader, owner;
+    int can = 0;
+    int r = look_up(name, &reader);
+    if (r != 0)
+        return r;
+    r = look_up(home, &owner);
+    if (r == SLUICE_E_UNSUPPORTED) /* hidden; the driver says nothing of it, and may map its memory all the same */
+        return SLUICE_NOT_READY;
+    if (r == 0)
+        r = sl_cu(NULL, DeviceCanAccessPeer, &can, reader.looked.device, owner.looked.device);
+    if (r == 0 && (!can || sl_cuda_does_without(&reader.looked, "peers")))
+        r = sl_fail(SLUICE_E_UNSUPPORTED, "%s (%s) cannot reach the memory of %s (%s): %s", reader.uuid, reader.name, owner.uuid,
+                    owner.name, why_not(&reader, &owner));
+    return r;
+}
+
+/* Also of a GPU that this process does not see. */
+int sl_cuda_unreached(struct sl_cuda_context *context, const char *home, int result)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    char said[256], own[SL_CUDA_UUID_TEXT];
+    int device;
+
+    if ((result != SLUICE_E_DRIVER && result != SLUICE_E_UNSUPPORTED) || sl_load(&context->lost, relaxed))
+        return result;
+    snprintf(said, sizeof said, "%s", sluice_last_error());
+    sl_cuda_uuid_text(context->uuid, own);
+    bool hidden = sl_cuda_find(home, &device) != 0;
+    return sl_fail(SLUICE_E_UNSUPPORTED, "%s (%s) cannot map memory of %s%s%s%.80s%s: %s%s", context->name, own, home,
+                   hidden ? ", which this process does not see" : "", hidden && visible ? " (CUDA_VISIBLE_DEVICES is \"" : "",
+                   hidden && visible ? visible : "", hidden && visible ? "\")" : "", said,
+                   hidden ? "; let the process see both GPUs" : "");
+}
+
+/* ---- copies ---- */
+
+static int find_stream(struct sl_cuda_context *context)
+{
+    if (context->copies)
+        return 0;
+    return sl_cu(context, StreamCreateWithPriority, &context->copies, SL_CU_STREAM_NON_BLOCKING, 0);
+}
+
+int sl_cuda_copy_begin(struct sl_cuda_context *to, uint64_t address, const struct sl_cuda_context *from, uint64_t source,
+                       size_t size)
+{
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_enter(to, SL_CUDA_RELAXED, &scope);
+    if (r != 0)
+        return r;
+    r = find_stream(to);
+    if (r == 0 && from->device == to->device)
+        r = sl_cu(to, MemcpyDtoDAsync, address, source, size, to->copies);
+    else if (r == 0)
+        r = sl_cu(to, MemcpyPeerAsync, address, to->handle, source, from->handle, size, to->copies);
+    sl_cuda_leave(&scope);
+    return r;
+}
+
+int sl_cuda_copy_look(struct sl_cuda_context *to)
+{
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_enter(to, SL_CUDA_RELAXED, &scope);
+    if (r != 0)
+        return r;
+    int code = to->copies ? sl_cuda.StreamQuery(to->copies) : SL_CU_OK;
+    r = code == SL_CU_NOT_READY ? SLUICE_NOT_READY : sl_cuda_said(to, code, "cuStreamQuery");
+    sl_cuda_leave(&scope);
+    return r;
+}
