@@ -125,6 +125,38 @@ TEST(gpu_doc_a_frame_acquired_for_the_cpu_may_be_released_on_a_stream)
     tear_down(&scene);
 }
 
+/* policies.md: 1 begun, 1 newest, 1 in flight, and a reader that holds 2. */
+TEST(gpu_doc_slots)
+{
+    struct sluice_format format;
+    struct sluice_writer_stats stats = { .size = sizeof stats };
+    struct scene scene = set_up();
+    struct sluice_writer_params params = writer_params(&format, WORDS);
+    struct sluice_frame held[2], begun;
+
+    CHECK_OK(sluice_writer_close(&scene.writer));
+    params.slots = params.max_slots = 5;
+    CHECK_OK(sluice_writer_open(&scene.writer, &params));
+    sluice_reader *reader = open_reader(SLUICE_NEWEST, 2);
+    for (uint64_t i = 0; i < 2; i++) {
+        put(&scene, scene.stream, 0);
+        held[i] = take(reader, scene.other, i + 1);
+    }
+    put(&scene, scene.stream, 0);
+    CHECK_OK(sluice_stream_synchronize(scene.stream));
+    put(&scene, scene.stream, SPIN); /* in flight */
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(sluice_writer_begin(scene.writer, 0, &begun));
+        CHECK_OK(sluice_writer_cancel(scene.writer, &begun, SLUICE_ON_CPU));
+    }
+    CHECK_OK(sluice_writer_stats(scene.writer, &stats));
+    CHECK_EQ(stats.dropped, 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(sluice_reader_release(reader, &held[i], scene.other));
+    CHECK_OK(sluice_reader_close(&reader));
+    tear_down(&scene);
+}
+
 /* ---- "Frames become ready in any order" ---- */
 
 TEST(gpu_doc_any_order)
