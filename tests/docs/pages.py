@@ -43,7 +43,7 @@ def variables(root):
     """Environment variables that programs and scripts look at: name to the files that do."""
     found = {}
     for path in [*root.glob("src/**/*.c"), *root.glob("tools/*.c"), *root.glob("tests/harness/*.c"),
-                 *root.glob("tests/gpu/*.c")]:
+                 *root.glob("tests/gpu/*.c"), *root.glob("tests/multi/*.c")]:
         for name in re.findall(r'getenv\("(\w+)"\)', path.read_text()):
             found.setdefault(name, path.relative_to(root))
     for path in map(root.joinpath, ("tests/run", "tools/demo/run", "tools/setup", ".ci/run", "Makefile")):
