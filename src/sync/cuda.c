@@ -103,13 +103,13 @@ static int find_place(struct sl_cuda_context *context, const struct sl_stream *s
 }
 
 /* Enters the context for a call behind the work on `stream`, unless a graph would take it in. */
-static int enter_outside_graphs(struct sl_cuda_context *context, const struct sl_stream *stream,
+static int enter_outside_graphs(const struct sl_sync_pages *pages, const struct sl_stream *stream,
                                 struct sl_cu_stream **place, struct sl_cuda_scope *scope)
 {
-    int r = sl_cuda_enter(context, SL_CUDA_PLAIN, scope);
+    int r = sl_cuda_enter(pages->context, pages->errands ? SL_CUDA_RELAXED : SL_CUDA_PLAIN, scope);
     if (r != 0)
         return r;
-    r = find_place(context, stream, place);
+    r = find_place(pages->context, stream, place);
     if (r != 0)
         sl_cuda_leave(scope);
     return r;
@@ -204,7 +204,7 @@ static int cuda_signal(const struct sl_sync_pages *pages, struct sluice_stream h
         return r;
     struct sl_cu_stream *place;
     struct sl_cuda_scope scope;
-    r = enter_outside_graphs(pages->context, stream, &place, &scope);
+    r = enter_outside_graphs(pages, stream, &place, &scope);
     if (r == 0) {
         if (count > 0 && pages->errands)
             r = sl_errands_queue(pages->errands, pages->context, place, signals, count);
@@ -249,7 +249,7 @@ static int cuda_await(const struct sl_sync_pages *pages, struct sluice_stream ha
         return r;
     struct sl_cu_stream *place;
     struct sl_cuda_scope scope;
-    r = enter_outside_graphs(pages->context, stream, &place, &scope);
+    r = enter_outside_graphs(pages, stream, &place, &scope);
     if (r == 0) {
         r = sl_cuda_address(pages->context, word, &address);
         if (r == 0)
