@@ -17,7 +17,7 @@ help:
 demo:
 	@tools/setup demo
 	@test -f build/build.ninja || meson setup build
-	@ninja -C build tools/sluice examples/example-filter
+	@ninja -C build tools/sluice examples/example-filter examples/example-gpu-filter
 	@tools/demo/run
 
 test:

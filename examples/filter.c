@@ -18,6 +18,9 @@
 
 #include <sluice/sluice.h>
 
+#include "edges.h"
+#include "hash.h"
+
 struct filter {
     const char *out_name;
     sluice_reader *reader;
@@ -41,67 +44,6 @@ static int fail(const char *what)
     return 1;
 }
 
-static uint64_t step(uint64_t lane, uint64_t word)
-{
-    lane = (lane ^ word) * UINT64_C(0x9E3779B97F4A7C15);
-    return lane << 29 | lane >> 35;
-}
-
-/* The 64-bit hash of docs/recording.md. */
-static uint64_t hash_of(const void *data, size_t size)
-{
-    uint64_t lane[4], word[4], hash = size;
-    for (uint64_t i = 0; i < 4; i++)
-        lane[i] = UINT64_C(0x9E3779B97F4A7C15) * (i + 1);
-    for (size_t at = 0; at < size; at += 32) {
-        memset(word, 0, sizeof word);
-        memcpy(word, (const uint8_t *)data + at, size - at < 32 ? size - at : 32);
-        for (int i = 0; i < 4; i++)
-            lane[i] = step(lane[i], word[i]);
-    }
-    for (int i = 0; i < 4; i++) {
-        hash = (hash ^ lane[i]) * UINT64_C(0x9E3779B97F4A7C15);
-        hash ^= hash >> 32;
-    }
-    return hash;
-}
-
-static void luma_row(const struct filter *filter, const struct sluice_array *image, uint32_t y)
-{
-    const uint8_t *pixel = (const uint8_t *)image->data + y * image->image.planes[0].pitch;
-    uint8_t *luma = filter->luma + (size_t)(y % 3) * filter->width;
-    for (uint32_t x = 0; x < filter->width; x++, pixel += 4)
-        luma[x] = (uint8_t)((pixel[0] * 54 + pixel[1] * 183 + pixel[2] * 19) >> 8);
-}
-
-/* Sobel: the steeper the brightness, the brighter the pixel; a little of the colours stays. */
-static void edges(const struct filter *filter, const struct sluice_array *in,
-                  struct sluice_array *out)
-{
-    uint32_t w = filter->width, h = filter->height;
-    luma_row(filter, in, 0);
-    for (uint32_t y = 0; y < h; y++) {
-        if (y + 1 < h)
-            luma_row(filter, in, y + 1);
-        const uint8_t *above = filter->luma + (size_t)((y ? y - 1 : 0) % 3) * w;
-        const uint8_t *here = filter->luma + (size_t)(y % 3) * w;
-        const uint8_t *below = filter->luma + (size_t)((y + 1 < h ? y + 1 : y) % 3) * w;
-        const uint8_t *from = (const uint8_t *)in->data + y * in->image.planes[0].pitch;
-        uint8_t *to = (uint8_t *)out->data + y * out->image.planes[0].pitch;
-        for (uint32_t x = 0; x < w; x++) {
-            uint32_t l = x ? x - 1 : 0, r = x + 1 < w ? x + 1 : x;
-            int across = above[r] + 2 * here[r] + below[r] - above[l] - 2 * here[l] - below[l];
-            int down = below[l] + 2 * below[x] + below[r] - above[l] - 2 * above[x] - above[r];
-            int edge = abs(across) + abs(down);
-            for (int c = 0; c < 3; c++) {
-                int value = edge + from[4 * x + c] / 4;
-                to[4 * x + c] = (uint8_t)(value < 255 ? value : 255);
-            }
-            to[4 * x + 3] = 255;
-        }
-    }
-}
-
 /* The channel out is opened with the first frame, and reshaped when the size changes. */
 static int prepare(struct filter *filter, const struct sluice_image *image)
 {
@@ -123,13 +65,6 @@ static int prepare(struct filter *filter, const struct sluice_image *image)
     params.name = filter->out_name;
     params.format = &format;
     return sluice_writer_open(&filter->writer, &params) ? fail(filter->out_name) : 0;
-}
-
-/* What stands behind "key": in the metadata, which is JSON made by `sluice play`. */
-static const char *find_key(const char *meta, const char *key)
-{
-    const char *at = strstr(meta, key);
-    return at ? at + strlen(key) : NULL;
 }
 
 static void write_meta(struct filter *filter, struct sluice_frame *frame, const char *in_meta,
@@ -167,7 +102,8 @@ static int pass(struct filter *filter, const struct sluice_frame *in, int64_t la
         return 0; /* all slots are held: this frame is dropped */
     if (result || sluice_frame_array(&out, NULL, &to))
         return fail("begin");
-    edges(filter, &from, &to);
+    edges(filter->luma, filter->width, filter->height, from.data, from.image.planes[0].pitch, to.data,
+          to.image.planes[0].pitch);
     sluice_frame_inherit(&out, in);
     if (hash_of(from.data, from.nbytes) != before || (said && strtoull(said, NULL, 16) != before))
         filter->torn++;

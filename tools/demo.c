@@ -17,11 +17,12 @@
 
 #include "args.h"
 #include "hash.h"
+#include "mirror.h"
 #include "term.h"
 
 #define START_TIME (20 * SLUICE_S) /* for the first frame, and for frames to come back */
 
-enum { CLIP, OUT, SECONDS, FPS, SIZE, FILTER_PATH };
+enum { CLIP, OUT, SECONDS, FPS, SIZE, DEVICE, FILTER_PATH };
 
 static const struct args_option options[] = {
     [CLIP] = { 'c', "clip", "FILE", "video to play; default: a test picture" },
@@ -29,12 +30,13 @@ static const struct args_option options[] = {
     [SECONDS] = { 's', "seconds", "S", "how long, from the first frame; default 24" },
     [FPS] = { 'r', "fps", "N", "frames a second; default 60" },
     [SIZE] = { 0, "size", "WxH", "of the frames; default 640x360" },
+    [DEVICE] = { 'd', "device", "host|GPU", "where frames lie; default: cuda:0 if there is one" },
     [FILTER_PATH] = { 0, "filter", "PROGRAM", "the program in the middle; default: the one built" },
     { 0 },
 };
 
 struct demo {
-    const char *clip, *out;
+    const char *clip, *out, *device;
     char filter[4096], program[4096];
     char size[24], rate[24], recording[4200], sheet_path[4200], histogram_path[4200];
     int64_t length_ns;
@@ -42,6 +44,7 @@ struct demo {
     struct tally in, result;
     struct sheet sheet;
     sluice_reader *reader;
+    struct mirror mirror;
     int64_t first_ns, last_ns; /* the first and the last frame seen */
     uint64_t seen, index, filter_torn;
     int kills_done;
@@ -56,14 +59,38 @@ static uint64_t meta_number(const char *meta, const char *key, int base)
     return at ? strtoull(at + strlen(key), NULL, base) : 0;
 }
 
+static bool on_gpu(const struct demo *demo)
+{
+    return strcmp(demo->device, "host") != 0;
+}
+
+/* The first GPU, if it can do all that channels need; else host memory, and why. */
+static const char *choose_device(void)
+{
+    const uint32_t all = SLUICE_CAN_MAP | SLUICE_CAN_EXPORT | SLUICE_CAN_QUEUE_WORDS |
+                         SLUICE_CAN_REGISTER | SLUICE_CAN_REGISTER_READ_ONLY;
+    struct sluice_device_report gpu = { .size = sizeof gpu };
+    if (sluice_device_probe(0, &gpu) != SLUICE_OK) {
+        printf("demo: in host memory, for no GPU can be used: %s\n", sluice_last_error());
+        return "host";
+    }
+    if ((gpu.can & all) != all || gpu.is & (SLUICE_IS_EXCLUSIVE | SLUICE_IS_CLOSED)) {
+        printf("demo: in host memory, for the %s lacks what channels need (sluice doctor)\n",
+               gpu.model);
+        return "host";
+    }
+    printf("demo: on the %s\n", gpu.model);
+    return "cuda:0";
+}
+
 /* The filter stands beside this program in the build folder, or where it was installed. */
 static bool find_filter(struct demo *demo)
 {
-    static const char *const places[] = { "/../examples/example-filter", "/example-filter" };
+    static const char *const places[] = { "/../examples/example-", "/example-" };
     char *slash = strrchr(demo->program, '/');
     for (size_t i = 0; slash && !demo->filter[0] && i < 2; i++) {
-        snprintf(demo->filter, sizeof demo->filter, "%.*s%s", (int)(slash - demo->program),
-                 demo->program, places[i]);
+        snprintf(demo->filter, sizeof demo->filter, "%.*s%s%s", (int)(slash - demo->program),
+                 demo->program, places[i], on_gpu(demo) ? "gpu-filter" : "filter");
         if (access(demo->filter, X_OK) != 0)
             demo->filter[0] = 0;
     }
@@ -94,9 +121,12 @@ static bool prepare(struct demo *demo)
     snprintf(demo->histogram_path, sizeof demo->histogram_path, "%.4000s/latency.svg", demo->out);
     demo->team[PLAYER].title = "player";
     child_add(&demo->team[PLAYER].line, demo->program, "play", demo->clip, DEMO_IN, "--loop",
-              "--fps", demo->rate, "--size", demo->size, "--hash", "--quiet", NULL);
+              "--fps", demo->rate, "--size", demo->size, "--device", demo->device, "--hash", "--quiet",
+              NULL);
     demo->team[FILTER].title = "filter";
     child_add(&demo->team[FILTER].line, demo->filter, DEMO_IN, DEMO_OUT, NULL);
+    if (on_gpu(demo))
+        child_add(&demo->team[FILTER].line, demo->device, NULL);
     demo->team[RECORDER].title = "recorder";
     child_add(&demo->team[RECORDER].line, demo->program, "record", DEMO_OUT, demo->recording,
               "--follow", "--timeout", "20", "--quiet", NULL);
@@ -126,6 +156,18 @@ static void act(struct demo *demo, const struct sluice_array *image)
     }
 }
 
+/* The hash of its pixels as they are now; false if they cannot be had. */
+static bool read_pixels(struct demo *demo, const struct sluice_frame *frame,
+                        struct sluice_array *image, uint64_t *hash)
+{
+    if (sluice_frame_array(frame, NULL, image) != SLUICE_OK ||
+        mirror_take(&demo->mirror, demo->reader, frame) != SLUICE_OK)
+        return false;
+    mirror_point(&demo->mirror, image);
+    *hash = hash_of(image->data, image->nbytes);
+    return true;
+}
+
 /* One frame that came out: is it whole, from its first to its last moment here? */
 static void look(struct demo *demo, const struct sluice_frame *frame)
 {
@@ -134,12 +176,11 @@ static void look(struct demo *demo, const struct sluice_frame *frame)
     int64_t now = now_ns();
     memcpy(meta, frame->meta, frame->meta_size);
     meta[frame->meta_size] = 0;
-    if (sluice_frame_array(frame, NULL, &image) != SLUICE_OK) {
+    uint64_t said = meta_number(meta, "\"hash\":\"", 16), first, last;
+    if (!read_pixels(demo, frame, &image, &first)) {
         demo->result.torn++;
         return;
     }
-    uint64_t said = meta_number(meta, "\"hash\":\"", 16);
-    bool whole = hash_of(image.data, image.nbytes) == said;
     demo->index = meta_number(meta, "\"index\":", 10);
     demo->last_ns = now;
     if (!demo->first_ns)
@@ -160,7 +201,8 @@ static void look(struct demo *demo, const struct sluice_frame *frame)
     } else {
         act(demo, &image);
     }
-    demo->result.torn += !whole || hash_of(image.data, image.nbytes) != said;
+    bool whole = first == said && read_pixels(demo, frame, &image, &last) && last == said;
+    demo->result.torn += !whole;
 }
 
 static bool open_result(struct demo *demo)
@@ -257,6 +299,7 @@ static bool take_option(struct demo *demo, const struct args *args, int option)
     case CLIP: demo->clip = args->value; return true;
     case OUT: demo->out = args->value; return true;
     case SECONDS: return args_duration(args, &demo->length_ns);
+    case DEVICE: demo->device = args->value; return true;
     case FPS:
         snprintf(demo->rate, sizeof demo->rate, "%s", args->value);
         return args_number(args, 1, 1000, &rate);
@@ -270,9 +313,10 @@ static bool take_option(struct demo *demo, const struct args *args, int option)
 static int run_demo(struct demo *demo)
 {
     int code = EXIT_FAILED;
-    printf("demo: %s at %s fps through %s and %s in %s\n"
+    printf("demo: %s at %s fps through %s and %s, device %s, in %s\n"
            "demo: to see it live, in a second terminal: watch %s ls\n",
-           demo->clip, demo->rate, DEMO_IN, DEMO_OUT, sluice_registry_folder(), demo->program);
+           demo->clip, demo->rate, DEMO_IN, DEMO_OUT, demo->device, sluice_registry_folder(),
+           demo->program);
     fflush(stdout);
     bool started = open_result(demo);
     for (int i = 0; started && i < TEAM; i++)
@@ -285,6 +329,7 @@ static int run_demo(struct demo *demo)
         team_stop(demo->team);
         printf("demo: FAILED, it could not be started\n");
     }
+    mirror_close(&demo->mirror);
     sluice_reader_close(&demo->reader);
     for (uint32_t i = 0; i < demo->sheet.count; i++)
         free(demo->sheet.tiles[i].rgb);
@@ -316,6 +361,8 @@ static int run(const struct command *command, int argc, char **argv)
         code = EXIT_DONE;
     } else if (option == ARGS_END) {
         stop_on_signals();
+        if (!demo->device)
+            demo->device = choose_device();
         code = prepare(demo) ? run_demo(demo) : EXIT_FAILED;
     }
     free(demo);
@@ -330,9 +377,11 @@ const struct command demo_command = {
         "One program plays a clip into the channel demo-in, one finds the edges in its frames\n"
         "and writes them into demo-out, one records that; this one checks that each frame is\n"
         "whole. The player, then the filter, is killed and started again. Kill any of them\n"
-        "yourself, too: it comes back. A table, a contact sheet and a histogram of latencies\n"
+        "yourself, too: it comes back. Where there is a GPU frames lie in its memory, and a kernel\n"
+        "of the filter's finds the edges. A table, a contact sheet and a histogram of latencies\n"
         "close it.\n",
     .examples = "  sluice demo\n"
+                "  sluice demo --device host\n"
                 "  sluice demo --clip clip.mp4 --seconds 60\n",
     .options = options,
     .run = run,

@@ -92,6 +92,10 @@ static bool find(struct job *job, int device)
         job->from = fake_see(device, op->address, op->size * 4, false);
         job->to = fake_see(device, op->target, 4, true);
         return job->from && job->to;
+    case OP_EDGES:
+        job->to = fake_see(device, op->address, (op->rows - 1) * op->address_pitch + op->size * 4, true);
+        job->from = fake_see(device, op->target, (op->rows - 1) * op->target_pitch + op->size * 4, false);
+        return job->from && job->to;
     case OP_COPY:
         job->to = fake_copy_end(op, device, true);
         job->from = fake_copy_end(op, device, false);
@@ -109,6 +113,7 @@ static void do_job(const struct job *job)
     case OP_CLEAR: memset(job->to, (int)job->op->value, job->op->size); break;
     case OP_CHECK: check(job); break;
     case OP_COPY: copy(job); break;
+    case OP_EDGES: fake_edges(job->op, job->to, job->from); break;
     case OP_CALL:
         fake_thread.gpu = true;
         job->op->function(job->op->data);
@@ -214,6 +219,7 @@ static bool work(struct op *op, struct sl_cu_stream *stream)
     case OP_CLEAR:
     case OP_CHECK:
     case OP_COPY:
+    case OP_EDGES:
     case OP_CALL: return toil(op, context);
     case OP_STORE:
     case OP_WRITE: return store(op, context);

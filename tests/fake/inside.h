@@ -44,6 +44,7 @@ enum op_kind {
     OP_FILL,
     OP_CHECK,
     OP_STORE,
+    OP_EDGES, /* of an image: `size` pixels in a row, from `target` to `address` */
     OP_CLEAR,
     OP_COPY,
     OP_WRITE,
@@ -57,7 +58,7 @@ enum op_kind {
 struct op {
     enum op_kind kind;
     uint64_t address, value, size, target;
-    uint64_t rows, address_pitch, target_pitch; /* of a copy, of `size` bytes from `target` */
+    uint64_t rows, address_pitch, target_pitch; /* of a copy, of `size` bytes from `target`; of edges */
     bool address_loose, target_loose;           /* memory of the host that no GPU knows of */
     const struct sl_cu_context *to, *from;      /* of a copy between two; NULL: the stream's */
     bool exact;                                 /* a hold: until the word is just this */
@@ -235,6 +236,8 @@ void *fake_see(int device, uint64_t address, size_t size, bool writing);
 
 /* The same for the two sides of a copy, whose engines also reach memory of other GPUs. */
 void *fake_copy_end(const struct op *op, int device, bool writing);
+
+void fake_edges(const struct op *op, unsigned char *to, const unsigned char *from);
 
 int64_t fake_now(void);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernels of gpu/kernels.c, which the thread of gpu.c does by itself.
+ * The kernels of gpu/kernels.c and of the examples, which the thread of gpu.c does by itself.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +15,7 @@ static const struct {
     { "fill", OP_FILL },
     { "check", OP_CHECK },
     { "store", OP_STORE },
+    { "edges", OP_EDGES },
 };
 #define KERNELS (sizeof kernels / sizeof *kernels)
 
@@ -134,6 +135,13 @@ int fake_cuLaunchKernel(struct sl_cu_function *function, unsigned gx, unsigned g
     (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)extra;
     if (op.kind == OP_SPIN) {
         op.value = wide(arguments[0]);
+    } else if (op.kind == OP_EDGES) {
+        op.address = wide(arguments[0]);
+        op.target = wide(arguments[1]);
+        op.size = narrow(arguments[2]);
+        op.rows = narrow(arguments[3]);
+        op.address_pitch = narrow(arguments[4]);
+        op.target_pitch = narrow(arguments[5]);
     } else {
         op.address = wide(arguments[0]);
         op.value = op.kind == OP_STORE ? wide(arguments[1]) : narrow(arguments[2]);
