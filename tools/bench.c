@@ -17,7 +17,7 @@
 
 #define QUICK 0.03 /* of a full run */
 
-enum { QUICKLY, JSON, TIMERS };
+enum { QUICKLY, JSON, TIMERS, DEVICE };
 
 static const struct args_option options[] = {
     [QUICKLY] = { 'q', "quick", NULL,
@@ -25,6 +25,7 @@ static const struct args_option options[] = {
     [JSON] = { 'j', "json", NULL, "one JSON object on standard output" },
     [TIMERS] = { 't', "timers", NULL,
                  "also what the stages of the calls took; timing them makes the rows slower" },
+    [DEVICE] = { 'd', "device", "host|GPU", "where frames lie: host (default), or cuda:0" },
     { 0 },
 };
 
@@ -32,22 +33,23 @@ static const struct args_option options[] = {
 static const struct {
     const char *name;
     bool (*run)(struct bench *bench);
+    bool gpu; /* also for channels on a GPU */
 } benches[] = {
-    { "clock_read", bench_clock_read },
-    { "handoff_spinning", bench_handoff_spinning },
-    { "handoff_sleeping", bench_handoff_sleeping },
-    { "handoff_size", bench_handoff_size },
-    { "begin_commit", bench_begin_commit },
-    { "acquire_release", bench_acquire_release },
-    { "readers_waiting", bench_readers },
-    { "readers_idle", bench_readers_idle },
-    { "send", bench_send },
-    { "fetch", bench_fetch },
-    { "idle_cpu", bench_idle_cpu },
-    { "loaded_spinning", bench_loaded_spinning },
-    { "loaded_sleeping", bench_loaded_sleeping },
-    { "kill_reader", bench_kill_reader },
-    { "kill_writer", bench_kill_writer },
+    { "clock_read", bench_clock_read, false },
+    { "handoff_spinning", bench_handoff_spinning, true },
+    { "handoff_sleeping", bench_handoff_sleeping, true },
+    { "handoff_size", bench_handoff_size, true },
+    { "begin_commit", bench_begin_commit, false },
+    { "acquire_release", bench_acquire_release, false },
+    { "readers_waiting", bench_readers, false },
+    { "readers_idle", bench_readers_idle, false },
+    { "send", bench_send, true },
+    { "fetch", bench_fetch, true },
+    { "idle_cpu", bench_idle_cpu, false },
+    { "loaded_spinning", bench_loaded_spinning, false },
+    { "loaded_sleeping", bench_loaded_sleeping, false },
+    { "kill_reader", bench_kill_reader, true },
+    { "kill_writer", bench_kill_writer, true },
 };
 #define BENCH_COUNT (sizeof benches / sizeof benches[0])
 
@@ -101,17 +103,26 @@ static bool is_chosen(const struct args *args, size_t index)
     return chosen;
 }
 
-static bool names_are_known(const struct args *args)
+/* Of rows that a GPU has, too, if it is one. */
+static bool names_are_known(const struct bench *bench, const struct args *args)
 {
     const char *names[BENCH_COUNT];
     for (size_t k = 0; k < BENCH_COUNT; k++)
         names[k] = benches[k].name;
     for (int i = 0; i < args->count; i++) {
-        bool known = false;
-        for (size_t k = 0; k < BENCH_COUNT && !known; k++)
-            known = strncmp(names[k], args->rest[i], strlen(args->rest[i])) == 0;
-        if (known)
+        bool known = false, fits = false;
+        for (size_t k = 0; k < BENCH_COUNT && !fits; k++)
+            if (strncmp(names[k], args->rest[i], strlen(args->rest[i])) == 0) {
+                known = true;
+                fits = !bench->device || benches[k].gpu;
+            }
+        if (fits)
             continue;
+        if (known) {
+            say_error("bench", "%s is of host memory; bench/gpu/run has what calls cost on a GPU.",
+                      args->rest[i]);
+            return false;
+        }
         const char *near = args_nearest(args->rest[i], names, BENCH_COUNT);
         say_error("bench", "there is no row '%s'%s%s; sluice bench --help lists them.",
                   args->rest[i], near ? "; near is " : "", near ? near : "");
@@ -134,10 +145,12 @@ static int run(const struct command *command, int argc, char **argv)
         timers = timers || option == TIMERS;
         if (bench && option == QUICKLY)
             bench->quick = true;
+        if (bench && option == DEVICE && strcmp(args.value, "host") != 0)
+            bench->device = args.value;
     }
     if (option != ARGS_END)
         code = option == ARGS_HELP ? EXIT_DONE : EXIT_USAGE;
-    if (option != ARGS_END || !names_are_known(&args))
+    if (option != ARGS_END || (bench && !names_are_known(bench, &args)))
         goto out;
     code = EXIT_FAILED;
     if (!bench || !scratch_enter(&scratch)) {
@@ -150,9 +163,10 @@ static int run(const struct command *command, int argc, char **argv)
 #endif
     stop_on_signals();
     find_cpus(bench);
+    stage_device(bench->device);
     well = !timers || bench_timers_open();
     for (size_t i = 0; i < BENCH_COUNT && !stop_asked(); i++) {
-        if (!is_chosen(&args, i))
+        if (!is_chosen(&args, i) || (bench->device && !benches[i].gpu))
             continue;
         progress("%s", benches[i].name);
         well = benches[i].run(bench) && well;
@@ -197,8 +211,12 @@ const struct command bench_command = {
         "  idle_cpu           CPU time in a second of threads that sleep\n"
         "  loaded_spinning, loaded_sleeping   handoffs while every CPU is kept busy\n"
         "  kill_reader        SIGKILL of a reader until its slot is free; limit: its pidfd\n"
-        "  kill_writer        SIGKILL of a writer until its reader knows; limit: its pidfd\n",
+        "  kill_writer        SIGKILL of a writer until its reader knows; limit: its pidfd\n"
+        "With --device cuda:0 the rows handoff_*, send, fetch and kill_*: no work is in the\n"
+        "frames; copies are between pinned memory and the GPU, until they are done. bench/gpu/run\n"
+        "has more, beside what the driver alone does.\n",
     .examples = "  sluice bench --quick\n"
+                "  sluice bench --quick --device cuda:0\n"
                 "  sluice bench --json > figures.json\n"
                 "  sluice bench --quick handoff begin_commit\n"
                 "  sluice bench --quick --timers handoff_sleeping\n",

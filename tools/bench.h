@@ -23,6 +23,7 @@
 
 struct bench {
     bool quick;
+    const char *device; /* a GPU that channels are on; NULL: host memory */
     int cpus[BENCH_CPUS]; /* that we may use; one of each core first */
     int cpu_count;
     double load; /* of the machine, when the run began */
@@ -166,6 +167,16 @@ void actor_await_spinning(atomic_uint *word, uint32_t value); /* lets others run
 void actor_pause(int64_t ns);                                 /* busy */
 void futex_wait(atomic_uint *word, uint32_t value);
 void futex_wake(atomic_uint *word);
+
+/* Channels of actors that are started from now on are on this GPU; NULL: in host memory. */
+void stage_device(const char *device);
+
+/* What the actor's commits and releases are ordered behind: a stream of its own on the GPU, else
+ * SLUICE_ON_CPU. And memory that frames are sent from and fetched into, which nobody frees: pinned for a
+ * GPU. */
+struct sluice_stream actor_stream(void);
+void *actor_memory(uint64_t bytes);
+bool actor_on_gpu(void);
 
 /* A channel of this name whose frames are `bytes` long, and a reader of it. */
 sluice_writer *actor_writer(const char *name, uint64_t bytes, uint32_t slots);

@@ -3,7 +3,6 @@
  * The calls that copy, in turn with memcpy of the same memory: send into each slot as its turn
  * comes, memcpy into the next one; fetch from a frame that is held, memcpy from the same.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "bench.h"
@@ -15,15 +14,6 @@ struct copy_job {
     int64_t time;
     struct samples samples, limit;
 };
-
-static void *memory(uint64_t bytes)
-{
-    void *at = NULL;
-    if (posix_memalign(&at, 4096, bytes) != 0)
-        actor_fail("no memory for the program's own array");
-    memset(at, 1, bytes);
-    return at;
-}
 
 static struct sluice_array wrapped(void *data, uint64_t bytes)
 {
@@ -40,10 +30,15 @@ static bool is_to_go_on(const struct copy_job *job, int64_t until)
     return (now_ns() < until || job->samples.count < BENCH_LEAST) && !samples_full(&job->samples);
 }
 
+/* Until the array may be used again. */
 static void send_once(struct copy_job *job, sluice_writer *writer, struct sluice_array *own)
 {
+    struct sluice_ticket ticket;
+    actor_check(sluice_writer_wait(writer, SLUICE_S), "a slot");
     int64_t start = now_ns();
-    actor_check(sluice_writer_send(writer, own, 1, SLUICE_ON_CPU, NULL), "send");
+    actor_check(sluice_writer_send(writer, own, 1, SLUICE_ON_CPU, &ticket), "send");
+    if (actor_on_gpu())
+        actor_check(sluice_ticket_wait(ticket, SLUICE_S), "the copy");
     samples_add(&job->samples, now_ns() - start);
 }
 
@@ -64,12 +59,13 @@ static void copy_into_slot(struct copy_job *job, sluice_writer *writer,
 static void send_frames(struct copy_job *job, sluice_writer *writer, struct sluice_array *own)
 {
     int64_t until = now_ns() + job->time;
-    for (int i = 0; i < 6; i++) /* each slot once for each of the two */
+    for (int i = 0; i < 6 && !actor_on_gpu(); i++) /* each slot once for each of the two */
         copy_into_slot(job, writer, own);
     job->limit.count = 0;
     do {
         send_once(job, writer, own);
-        copy_into_slot(job, writer, own);
+        if (!actor_on_gpu()) /* where the CPU cannot copy there is no such limit */
+            copy_into_slot(job, writer, own);
     } while (is_to_go_on(job, until));
 }
 
@@ -82,13 +78,16 @@ static void fetch_frames(struct copy_job *job, sluice_writer *writer, struct slu
     actor_check(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &frame), "acquire");
     actor_check(sluice_frame_array(&frame, NULL, &slot), "the frame's array");
     int64_t until = now_ns() + job->time;
-    memcpy(own->data, slot.data, job->bytes);
+    if (!actor_on_gpu())
+        memcpy(own->data, slot.data, job->bytes);
     do {
         int64_t start = now_ns();
         actor_check(sluice_reader_fetch(reader, &frame, own, 1, SLUICE_ON_CPU, NULL), "fetch");
         int64_t middle = now_ns();
-        memcpy(own->data, slot.data, job->bytes);
-        samples_add(&job->limit, now_ns() - middle);
+        if (!actor_on_gpu()) {
+            memcpy(own->data, slot.data, job->bytes);
+            samples_add(&job->limit, now_ns() - middle);
+        }
         samples_add(&job->samples, middle - start);
     } while (is_to_go_on(job, until));
     actor_check(sluice_reader_release(reader, &frame, SLUICE_ON_CPU), "release");
@@ -99,7 +98,7 @@ static void copy(void *shared, int index)
 {
     struct copy_job *job = shared;
     (void)index;
-    struct sluice_array own = wrapped(memory(job->bytes), job->bytes);
+    struct sluice_array own = wrapped(actor_memory(job->bytes), job->bytes);
     sluice_writer *writer = actor_writer("bench", job->bytes, 3);
     if (job->fetch)
         fetch_frames(job, writer, &own);

@@ -62,10 +62,10 @@ static void read_frames(void *shared, int index)
                     futex_wait(&lane->word, seen);
             lane->seen = now_ns();
         } else {
-            actor_check(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_FOREVER, &frame),
+            actor_check(sluice_reader_acquire(reader, actor_stream(), SLUICE_FOREVER, &frame),
                         "acquire");
             lane->seen = now_ns();
-            actor_check(sluice_reader_release(reader, &frame, SLUICE_ON_CPU), "release");
+            actor_check(sluice_reader_release(reader, &frame, actor_stream()), "release");
         }
         atomic_store_explicit(&lane->done, round + 1, memory_order_release);
     }
@@ -112,7 +112,7 @@ static bool hand_off(struct handoff *job, sluice_writer *writer, uint32_t round)
     if (bare)
         store_words(job, round);
     else
-        actor_check(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU), "commit");
+        actor_check(sluice_writer_commit(writer, &frame, actor_stream()), "commit");
     int64_t end = now_ns();
     wait_for_all(job, round);
     if (round <= FIRST_ROUNDS)
@@ -159,7 +159,8 @@ static struct handoff *play(struct bench *bench, struct stage *stage, const char
 static bool add_row(struct bench *bench, const char *name, const struct handoff *job,
                     struct samples *samples, struct samples *limit)
 {
-    struct bench_row *row = bench_row(bench, name, samples, limit);
+    /* A cache line and a futex say nothing of a GPU. */
+    struct bench_row *row = bench_row(bench, name, samples, bench->device ? NULL : limit);
     row_int(row, "readers", job->task.readers);
     row_int(row, "bytes", (int64_t)job->task.bytes);
     row_text(row, "reader", job->task.sleeping ? "sleeping" : "spinning");
@@ -215,7 +216,7 @@ bool bench_handoff_size(struct bench *bench)
     for (uint64_t bytes = 64; well && bytes <= most; bytes *= 16) {
         if (bytes < most && bytes * 16 > most)
             bytes = most; /* the last one */
-        if (bytes * 3 > room / 2) {
+        if (!bench->device && bytes * 3 > room / 2) {
             char text[TERM_TEXT];
             say_error(
                 "bench",

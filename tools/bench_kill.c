@@ -63,7 +63,7 @@ static void hold_a_frame(void *shared, int index)
     actor_await(&job->open, 1);
     actor_await(&job->turn, me);
     sluice_reader *reader = actor_reader("bench", SLUICE_NEWEST, 0, 0);
-    actor_check(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &frame), "acquire");
+    actor_check(sluice_reader_acquire(reader, actor_stream(), SLUICE_S, &frame), "acquire");
     atomic_store(&job->pids[index], getpid());
     actor_say(&job->ready, me);
     wait_for_death();
@@ -80,19 +80,19 @@ static void kill_readers(void *shared, int index)
     actor_say(&job->open, 1);
     for (int i = 0; i < job->count; i++) {
         actor_check(sluice_writer_begin(writer, SLUICE_S, &frame), "begin");
-        actor_check(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU), "commit");
+        actor_check(sluice_writer_commit(writer, &frame, actor_stream()), "commit");
         actor_say(&job->turn, (uint32_t)i + 1);
         actor_await(&job->ready, (uint32_t)i + 1);
         actor_check(sluice_writer_begin(writer, SLUICE_S, &frame), "begin");
-        actor_check(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU), "commit");
+        actor_check(sluice_writer_commit(writer, &frame, actor_stream()), "commit");
         actor_check(sluice_writer_begin(writer, SLUICE_S, &begun), "begin");
         int64_t start = now_ns();
         kill(atomic_load(&job->pids[i]), SIGKILL);
         actor_check(sluice_writer_begin(writer, 10 * SLUICE_S, &freed),
                     "begin after the reader's death");
         samples_add(&job->samples, now_ns() - start);
-        actor_check(sluice_writer_cancel(writer, &freed, SLUICE_ON_CPU), "cancel");
-        actor_check(sluice_writer_cancel(writer, &begun, SLUICE_ON_CPU), "cancel");
+        actor_check(sluice_writer_cancel(writer, &freed, actor_stream()), "cancel");
+        actor_check(sluice_writer_cancel(writer, &begun, actor_stream()), "cancel");
         kill_bare(job, i);
     }
     sluice_writer_close(&writer);
@@ -108,7 +108,7 @@ static void write_a_frame(void *shared, int index)
     actor_await(&job->turn, me);
     sluice_writer *writer = actor_writer("bench", BYTES, 3);
     actor_check(sluice_writer_begin(writer, 0, &frame), "begin");
-    actor_check(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU), "commit");
+    actor_check(sluice_writer_commit(writer, &frame, actor_stream()), "commit");
     atomic_store(&job->pids[index], getpid());
     actor_say(&job->ready, me);
     wait_for_death();
@@ -120,9 +120,9 @@ static void await_no_writer(sluice_reader *reader)
     struct pollfd news = { .fd = sluice_reader_fd(reader), .events = POLLIN };
     struct sluice_frame frame;
     int result;
-    while ((result = sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame)) != SLUICE_NO_WRITER) {
+    while ((result = sluice_reader_acquire(reader, actor_stream(), 0, &frame)) != SLUICE_NO_WRITER) {
         if (result == SLUICE_OK)
-            actor_check(sluice_reader_release(reader, &frame, SLUICE_ON_CPU), "release");
+            actor_check(sluice_reader_release(reader, &frame, actor_stream()), "release");
         else if (result != SLUICE_TIMEOUT)
             actor_fail("acquire after the writer's death");
         (void)poll(&news, 1, 1000);
@@ -140,8 +140,8 @@ static void kill_writers(void *shared, int index)
         actor_await(&job->ready, (uint32_t)i + 1);
         if (!reader)
             reader = actor_reader("bench", SLUICE_NEWEST, 0, 0);
-        actor_check(sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_S, &frame), "acquire");
-        actor_check(sluice_reader_release(reader, &frame, SLUICE_ON_CPU), "release");
+        actor_check(sluice_reader_acquire(reader, actor_stream(), 10 * SLUICE_S, &frame), "acquire");
+        actor_check(sluice_reader_release(reader, &frame, actor_stream()), "release");
         int64_t start = now_ns();
         kill(atomic_load(&job->pids[i]), SIGKILL);
         await_no_writer(reader);
@@ -157,7 +157,7 @@ static bool kill_row(struct bench *bench, const char *name, stage_act *killer, s
     if (!stage_open(&stage, sizeof(struct kill_job)))
         return false;
     struct kill_job *job = stage.shared;
-    job->count = bench->quick ? 10 : VICTIMS;
+    job->count = bench->quick || bench->device ? 10 : VICTIMS; /* a GPU takes its time to be opened */
     bool well = stage_start(&stage, BENCH_ANY_CPU, killer, 0);
     for (int i = 0; well && i < job->count; i++)
         well = stage_start_victim(&stage, victim, i) && stage_start_victim(&stage, live, i);

@@ -57,6 +57,8 @@ struct bench_row *bench_row(struct bench *bench, const char *name, struct sample
         .p999 = rank(samples, 0.999),
         .count = samples->count,
     };
+    if (bench->device)
+        row_text(row, "device", bench->device);
     if (limit && limit->count > 0) {
         sort(limit);
         row->has_limit = true;

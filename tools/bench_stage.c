@@ -28,6 +28,16 @@ static struct {
     char text[512];
 } * note;
 
+/* Of channels, and in an actor its own on that. */
+static const char *device;
+static struct sluice_device gpu;
+static struct sluice_stream stream;
+
+void stage_device(const char *name)
+{
+    device = name;
+}
+
 bool stage_open(struct stage *stage, size_t shared_size)
 {
     sigset_t child;
@@ -268,6 +278,34 @@ void actor_pause(int64_t ns)
         continue;
 }
 
+bool actor_on_gpu(void)
+{
+    return device != NULL;
+}
+
+struct sluice_stream actor_stream(void)
+{
+    if (!device)
+        return SLUICE_ON_CPU;
+    if (stream.id == 0) {
+        actor_check(sluice_device_open(&gpu, device), "the GPU");
+        actor_check(sluice_stream_create(gpu, NULL, &stream), "a stream");
+    }
+    return stream;
+}
+
+void *actor_memory(uint64_t bytes)
+{
+    void *at = NULL;
+    (void)actor_stream(); /* opens the GPU */
+    if (device)
+        actor_check(sluice_device_host_alloc(gpu, bytes, &at), "pinned memory");
+    else if (posix_memalign(&at, 4096, bytes) != 0)
+        actor_fail("no memory for the program's own array");
+    memset(at, 1, bytes);
+    return at;
+}
+
 sluice_writer *actor_writer(const char *name, uint64_t bytes, uint32_t slots)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
@@ -278,9 +316,11 @@ sluice_writer *actor_writer(const char *name, uint64_t bytes, uint32_t slots)
                                          (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 1, shape),
                 "a format");
     params.name = name;
+    params.device = device;
     params.format = &format;
     params.slots = params.max_slots = slots;
     actor_check(sluice_writer_open(&writer, &params), "a writer cannot be opened");
+    (void)actor_stream(); /* now, for it takes time */
     return writer;
 }
 
@@ -289,6 +329,7 @@ sluice_reader *actor_reader(const char *name, uint32_t mode, uint32_t depth, int
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
     sluice_reader *reader = NULL;
     params.name = name;
+    params.device = device;
     params.mode = mode;
     params.depth = depth;
     params.spin_ns = spin_ns;
@@ -299,5 +340,6 @@ sluice_reader *actor_reader(const char *name, uint32_t mode, uint32_t depth, int
     while ((result = sluice_reader_open(&reader, &params)) == SLUICE_E_LIMIT && now_ns() < until)
         sleep_until(now_ns() + 10 * SLUICE_MS);
     actor_check(result, "a reader cannot be opened");
+    (void)actor_stream();
     return reader;
 }

@@ -91,6 +91,27 @@ TEST_TIMEOUT(bench_times_stages, 60)
     check_empty_folder(test_dir());
 }
 
+/* The fake GPU's memory is not the CPU's: whoever touches it dies. */
+TEST_TIMEOUT(bench_of_a_gpu, 90)
+{
+    setenv("TMPDIR", test_dir(), 1);
+    setenv("SLUICE_CUDA_DRIVER", FAKE_CUDA, 1);
+    setenv("SLUICE_FAKE_FATAL", "1", 1);
+    setenv("SLUICE_FAKE_APART", "1", 1);
+    setenv("SLUICE_FAKE_MEMORY", "4096", 1);
+    CHECK_EQ(sluice_run(&p, "bench", "--quick", "--json", "--device", "cuda:1"), 0);
+    check_json(p.out, shape);
+    check_json(p.out, "{r['bench'] for r in d['rows']} == {'handoff_spinning', 'handoff_sleeping', 'handoff_size', "
+                      "'send', 'fetch', 'kill_reader', 'kill_writer'} and "
+                      "all(r['params']['device'] == 'cuda:1' for r in d['rows'])");
+    check_json(p.out, "{r['bench'] for r in d['rows'] if 'limit_p50_ns' in r} == {'kill_reader', 'kill_writer'}");
+    check_empty_folder(test_dir());
+    CHECK_EQ(sluice_run(&p, "bench", "--quick", "--device", "cuda:0", "begin_commit"), 2);
+    CHECK_HAS(p.err, "bench/gpu/run has what calls cost on a GPU");
+    CHECK_EQ(sluice_run(&p, "bench", "--quick", "--device", "cuda:7", "send"), 1);
+    CHECK_HAS(p.err, "there is no such GPU");
+}
+
 TEST(bench_knows_its_rows)
 {
     CHECK_EQ(sluice_run(&p, "bench", "begin_comit"), 2);
