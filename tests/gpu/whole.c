@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * No frame is torn while everybody is in a hurry: a writer and two readers, each a process whose GPU is busy
+ * with other work, too. Kernels look at every word of every frame, on the reader's stream between acquire and
+ * release; nobody waits for them until the end.
+ *
+ * SLUICE_WHOLE_SECONDS says for how long.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/channel.h"
+
+#define WORDS        (1920 * 1080 * 4) /* 1080p, RGBA, of floats */
+#define FAKE_WORDS   (WORDS / 64)      /* two CPUs are no GPU */
+#define LOAD_WORDS   (1024 * 1024)
+#define LINGER_EVERY 16 /* frames that are held a while, so that the writer comes round to them */
+#define LINGER       (SLUICE_MS / 2)
+
+static uint64_t words_of_a_frame(void)
+{
+    return gpu_is_fake() ? FAKE_WORDS : WORDS;
+}
+
+static double seconds(void)
+{
+    const char *wanted = getenv("SLUICE_WHOLE_SECONDS");
+
+    return wanted && *wanted ? strtod(wanted, NULL) : (double)test_scale(gpu_is_fake() ? 3 : 10);
+}
+
+/* ---- other work of the same process ---- */
+
+struct load {
+    pthread_t thread;
+    uint64_t memory;
+    atomic_bool stop;
+    long done;
+};
+
+static void *keep_busy(void *shared)
+{
+    struct load *load = shared;
+
+    gpu_use(0);
+    struct sl_cu_stream *stream = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
+    while (!load->stop) {
+        for (int i = 0; i < 8; i++)
+            gpu_fill(stream, load->memory, LOAD_WORDS, (uint32_t)i);
+        CU(StreamSynchronize, stream);
+        load->done += 8;
+    }
+    CU(StreamDestroy, stream);
+    cu.CtxSetCurrent(NULL);
+    return NULL;
+}
+
+static void begin_load(struct load *load, struct sl_cu_stream *stream)
+{
+    load->memory = gpu_memory(LOAD_WORDS * 4);
+    gpu_spin(stream, 0); /* the kernels are loaded here, before there are two threads */
+    gpu_fill(stream, load->memory, 1, 0);
+    CU(StreamSynchronize, stream);
+    CHECK(pthread_create(&load->thread, NULL, keep_busy, load) == 0);
+}
+
+static void end_load(struct load *load)
+{
+    load->stop = true;
+    CHECK(pthread_join(load->thread, NULL) == 0);
+    CHECK_GE(load->done, 1);
+}
+
+/* ---- a reader ---- */
+
+struct tally {
+    unsigned long frames, ahead, missed;
+};
+
+static void look_at_frames(sluice_reader *reader, struct sluice_stream stream, uint64_t bad, struct tally *tally)
+{
+    int64_t end = test_now() + (int64_t)(seconds() * 1e9);
+    struct sl_cu_stream *native = gpu_native(stream);
+    struct sluice_frame frame;
+
+    while (test_now() < end) {
+        CHECK_OK(sluice_reader_acquire(reader, stream, 20 * SLUICE_S, &frame));
+        if (tally->frames % LINGER_EVERY == LINGER_EVERY - 1)
+            gpu_spin(native, LINGER);
+        gpu_compare(native, channel_words(&frame), words_of_a_frame(), (uint32_t)frame.sequence, bad);
+        tally->ahead += (frame.flags & SLUICE_FRAME_AHEAD) != 0;
+        tally->missed += frame.missed;
+        tally->frames++;
+        CHECK_OK(sluice_reader_release(reader, &frame, stream));
+    }
+}
+
+/* Arguments: how it reads; whether its stream waits for frames. */
+ROLE(whole_reader)
+{
+    struct sluice_reader_params params = channel_reader_params(2);
+    struct load load = { .stop = false };
+    struct sluice_stream stream;
+    struct tally tally = { 0 };
+    sluice_reader *reader;
+    uint32_t found = 77;
+
+    CHECK(argc == 3);
+    gpu_begin();
+    gpu_use(0);
+    struct sluice_device device = gpu_open();
+    CHECK_OK(sluice_stream_create(device, NULL, &stream));
+    params.mode = strcmp(argv[1], "order") == 0 ? SLUICE_IN_ORDER : SLUICE_NEWEST;
+    params.ahead = strcmp(argv[2], "ahead") == 0;
+    params.ahead_ns = 20 * SLUICE_S;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    uint64_t bad = gpu_memory(8);
+    CU(MemsetD8Async, bad, 0, 8, gpu_native(stream));
+    begin_load(&load, gpu_native(stream));
+    role_say("ready");
+    look_at_frames(reader, stream, bad, &tally);
+    CU(MemcpyDtoHAsync, &found, bad, 4, gpu_native(stream));
+    CHECK_OK(sluice_stream_synchronize(stream));
+    end_load(&load);
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_device_close(&device));
+    gpu_end();
+    role_say("%lu frames, %lu ahead, %lu missed, %u words torn", tally.frames, tally.ahead, tally.missed, found);
+    return 0;
+}
+
+/* ---- the writer ---- */
+
+static unsigned long write_until_they_end(sluice_writer *writer, struct sluice_stream stream, struct child *readers)
+{
+    struct sluice_frame frame;
+    unsigned long written = 0;
+
+    while (!child_ended(&readers[0]) || !child_ended(&readers[1])) {
+        int r = sluice_writer_begin(writer, SLUICE_DEFAULT, &frame); /* waits for nobody: who is behind loses frames */
+        if (r == SLUICE_NO_SLOT) { /* all are worked on, or held */
+            (void)sluice_writer_wait(writer, SLUICE_MS);
+            continue;
+        }
+        CHECK_OK(r);
+        gpu_fill(gpu_native(stream), channel_words(&frame), words_of_a_frame(), (uint32_t)++written);
+        CHECK_OK(sluice_writer_commit(writer, &frame, stream));
+        CHECK_EQ(frame.sequence, written);
+    }
+    return written;
+}
+
+static void check_reader(struct child *child, const char *mode, unsigned long written)
+{
+    FILE *facts = gpu_facts();
+    struct tally tally;
+    unsigned torn;
+
+    CHECK_EQ(sscanf(child_line(child, 20), "%lu frames, %lu ahead, %lu missed, %u words torn", &tally.frames, &tally.ahead,
+                    &tally.missed, &torn), 4);
+    CHECK_EQ(child_wait(child, 20), 0);
+    fprintf(facts,
+            "{\"fact\": \"torn\", \"reader\": \"%s\", \"seconds\": %.1f, \"written\": %lu, \"frames\": %lu, \"ahead\": %lu, "
+            "\"missed\": %lu, \"torn_words\": %u}\n",
+            mode, seconds(), written, tally.frames, tally.ahead, tally.missed, torn);
+    CHECK(fclose(facts) == 0);
+    CHECK_EQ(torn, 0);
+    CHECK_GE(tally.frames, LINGER_EVERY);
+    CHECK_LE(tally.frames, written);
+}
+
+TEST_TIMEOUT(no_frame_is_torn_at_full_speed, 400)
+{
+    struct sluice_writer_params params = channel_writer_params();
+    struct load load = { .stop = false };
+    struct sluice_stream stream;
+    struct child readers[2];
+    sluice_writer *writer;
+
+    gpu_begin();
+    gpu_use(0);
+    struct sluice_format format = channel_format((int64_t)words_of_a_frame());
+    struct sluice_device device = gpu_open();
+    CHECK_OK(sluice_stream_create(device, NULL, &stream));
+    params.format = &format;
+    params.slots = params.max_slots = 7;
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    begin_load(&load, gpu_native(stream));
+    readers[0] = role_start("whole_reader", "newest", "ahead", NULL);
+    readers[1] = role_start("whole_reader", "order", "", NULL);
+    for (int i = 0; i < 2; i++)
+        child_expect(&readers[i], "ready", 20);
+    unsigned long written = write_until_they_end(writer, stream, readers);
+    check_reader(&readers[0], "newest, ahead", written);
+    check_reader(&readers[1], "in order", written);
+    CHECK_OK(sluice_stream_synchronize(stream));
+    end_load(&load);
+    CHECK_OK(sluice_writer_close(&writer));
+    CHECK_OK(sluice_device_close(&device));
+    gpu_end();
+}
