@@ -26,6 +26,7 @@ struct captures {
     /* Who captures on a blocking stream shuts the default one to the program itself: that must take care of
      * its own launches there. The library is not told. */
     pthread_mutex_t door;
+    atomic_bool wanted; /* by the program, which would seldom find it open else */
     pthread_t thread;
     atomic_bool stop;
     atomic_long whole, broken, strays; /* captures; nodes that are not the thread's own */
@@ -65,6 +66,8 @@ static void *capture(void *shared)
     gpu_use(0);
     struct sl_cu_stream *stream = gpu_stream(captures->flags);
     for (uint32_t round = 0; !atomic_load(&captures->stop); round++) {
+        while (atomic_load(&captures->wanted))
+            test_nap(1000);
         pthread_mutex_lock(&captures->door);
         CU(StreamBeginCapture, stream, captures->mode);
         /* A capture that somebody breaks says so at once. */
@@ -104,26 +107,46 @@ struct life {
     struct sl_cu_stream *native, *theirs;
     sluice_writer *writer;
     sluice_reader *reader;
-    pthread_mutex_t *door; /* for launches on the default stream; NULL: on another */
+    struct captures *captures; /* whose door is closed around launches on the default stream; NULL: on another */
     uint64_t words, bad;
+    uint64_t source; /* memory of the program's, as large as any frame */
+    uint32_t fetched[2 * WORDS];
 };
 
 static void lock(const struct life *life)
 {
-    if (life->door)
-        pthread_mutex_lock(life->door);
+    if (!life->captures)
+        return;
+    atomic_store(&life->captures->wanted, true);
+    pthread_mutex_lock(&life->captures->door);
+    atomic_store(&life->captures->wanted, false);
 }
 
 static void unlock(const struct life *life)
 {
-    if (life->door)
-        pthread_mutex_unlock(life->door);
+    if (life->captures)
+        pthread_mutex_unlock(&life->captures->door);
+}
+
+/* The program's memory is written over behind the copy that was queued before. */
+static void send_frame(struct life *life, uint32_t sequence)
+{
+    struct sluice_array array = frames_array(life->source, (int64_t)life->words);
+
+    lock(life);
+    gpu_fill(life->native, life->source, life->words, sequence);
+    unlock(life);
+    CHECK_OK(sluice_writer_send(life->writer, &array, 1, life->stream, NULL));
 }
 
 static void write_frame(struct life *life, uint32_t sequence)
 {
     struct sluice_frame frame;
 
+    if (sequence % 3 == 0) {
+        send_frame(life, sequence);
+        return;
+    }
     CHECK_OK(sluice_writer_begin(life->writer, 5 * SLUICE_S, &frame));
     lock(life);
     gpu_fill(life->native, channel_words(&frame), life->words, sequence);
@@ -132,12 +155,23 @@ static void write_frame(struct life *life, uint32_t sequence)
     CHECK_EQ(frame.sequence, sequence);
 }
 
+static void fetch_frame(struct life *life, const struct sluice_frame *frame, uint32_t sequence)
+{
+    struct sluice_array array = frames_array((uintptr_t)life->fetched, (int64_t)life->words);
+
+    CHECK_OK(sluice_reader_fetch(life->reader, frame, &array, 1, life->stream, NULL));
+    for (uint64_t i = 0; i < life->words; i++)
+        CHECK_EQ(life->fetched[i], sequence);
+}
+
 static void read_frame(struct life *life, uint32_t sequence)
 {
     struct sluice_frame frame;
 
     CHECK_OK(sluice_reader_acquire(life->reader, life->stream, 5 * SLUICE_S, &frame));
     CHECK_EQ(frame.sequence, sequence);
+    if (sequence % 10 == 0)
+        fetch_frame(life, &frame, sequence);
     lock(life);
     gpu_compare(life->native, channel_words(&frame), life->words, sequence, life->bad);
     unlock(life);
@@ -192,6 +226,7 @@ static struct life prepare(void)
     life.theirs = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
     frames_warm_up(life.theirs);
     life.bad = gpu_memory(4);
+    life.source = gpu_memory(2 * WORDS * 4);
     CU(MemsetD8Async, life.bad, 0, 4, life.theirs);
     CU(StreamSynchronize, life.theirs);
     return life;
@@ -210,7 +245,7 @@ static void live_beside(enum where where, int mode, unsigned flags)
 
     begin(&captures, mode, flags);
     if (where == LEGACY)
-        life.door = &captures.door;
+        life.captures = &captures;
     live(&life, where, test_scale(FRAMES));
     end(&captures);
     if (captures.broken || captures.strays)

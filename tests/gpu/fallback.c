@@ -348,6 +348,7 @@ TEST(where_nothing_works_the_sentence_says_what_is_missing)
 
 ROLE(channels)
 {
+    switch_off("");
     check_readiness(argv[1]);
     check_processes(strstr(argv[1], "vmm") ? SLUICE_MEMORY_CUDA_IPC : SLUICE_MEMORY_CUDA);
     return 0;

@@ -27,6 +27,15 @@ sluice_reader *frames_reader(const char *name, uint32_t hold)
     return reader;
 }
 
+struct sluice_array frames_array(uintptr_t at, int64_t words)
+{
+    struct sluice_array array;
+
+    CHECK_OK(sluice_array_wrap(&array, "data", (void *)at, (struct sluice_dtype){ SLUICE_UINT, 32, 1 }, 1, &words,
+                               NULL));
+    return array;
+}
+
 uint32_t frames_read(struct sl_cu_stream *stream, uint64_t bad)
 {
     int mode = CAPTURE_RELAXED;

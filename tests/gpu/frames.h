@@ -12,7 +12,11 @@
 sluice_writer *frames_writer(const char *name, int64_t words, uint32_t slots);
 sluice_reader *frames_reader(const char *name, uint32_t hold);
 
-/* What gpu_compare has added up at `bad`, when the stream's work is done. Harms no capture, unless the stream is shut. */
+/* So many words at an address of the program's, to send from or fetch into. */
+struct sluice_array frames_array(uintptr_t at, int64_t words);
+
+/* What gpu_compare has added up at `bad`, when the stream's work is done. Harms no capture, unless the
+ * stream is shut. */
 uint32_t frames_read(struct sl_cu_stream *stream, uint64_t bad);
 
 /* Launches each kernel once, so that none is loaded in a capture. */
