@@ -9,7 +9,7 @@
 
 #include "gpu/channel.h"
 
-#define STALL (SLUICE_S / 2)
+#define STALL ((int64_t)(SLUICE_S / 2 * test_slowness()))
 
 static sluice_reader *open_ahead(uint32_t hold, int64_t ahead_ns)
 {

@@ -67,7 +67,7 @@ void gpu_compare(struct sl_cu_stream *stream, uint64_t words, uint64_t count, ui
 uint64_t gpu_differ(struct sl_cu_stream *stream, uint64_t words, uint64_t count, uint32_t value);
 
 /* How long a spin takes that must be noticed, and what counts as none of it. */
-#define SPIN (60 * SLUICE_MS)
+#define SPIN ((int64_t)(60 * SLUICE_MS * test_slowness()))
 #define SOON (SPIN / 3)
 
 #endif
