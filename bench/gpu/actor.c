@@ -77,7 +77,7 @@ void actor_begin(int index)
 {
     socket_here = sockets[index > 0];
     meetings = 0;
-    gpu_open();
+    gpu_open(index > 0 && job->far);
     if (!words_address)
         words_address = gpu_register((void *)stage->words, sizeof stage->words);
 }

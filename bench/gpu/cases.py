@@ -162,6 +162,19 @@ def sleepers():
                    (Out("gpu_sleeping", "wake", "wake", at_most(100 * US)),), 1, 1.0)
 
 
+def far():
+    """The reader's GPU is another one than the channel's, and reaches its memory."""
+    params = {"busy": "none", "mps": False, "reader": "another GPU"}
+    ahead = job("handoff", until=1, ahead=1, far=1, **SMALL)
+    yield Case({**params, "word": "host"}, ahead, ahead, (Out("gpu_handoff_gpu", "seen", "seen", over_limit(700)),))
+    launch = job("handoff", until=1, far=1, **SMALL)
+    yield Case(params, launch, launch, (Out("gpu_handoff_launch", "seen", "seen"),))
+    for size, kind in KINDS:
+        line = job("far", far=1, **frame(size, kind))
+        yield Case(frame_params(size, kind), line, line, (Out("gpu_far_copy", "call", "call", share_of_speed(0.97)),))
+        yield Case(frame_params(size, kind), line + " staged=1", line, (Out("gpu_far_acquire", "call", "call"),))
+
+
 def soak(seconds):
     return Case({"seconds": seconds, "readers": 2}, job("soak", readers=2, **FULL), None,
                 (Out("gpu_soak", "frame", None),), 1, seconds)

@@ -29,9 +29,9 @@ struct sluice_array channel_array(void *memory)
     return array;
 }
 
-static void open_stream(void)
+static void open_stream(const char *name)
 {
-    check(sluice_device_open(&device, "cuda:0"), "the device");
+    check(sluice_device_open(&device, name), "the device");
     stream = channel_stream();
     native = channel_native(stream);
 }
@@ -41,7 +41,7 @@ void channel_write(uint32_t slots)
     const int64_t shape[3] = { job->height, job->width, 4 };
     struct sluice_format format = SLUICE_FORMAT_INIT;
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
-    open_stream();
+    open_stream("cuda:0");
     check(sluice_format_add_tensor(&format, "pixels", element(), 3, shape), "a format");
     params.name = NAME;
     params.device = "cuda:0";
@@ -55,7 +55,9 @@ void channel_write(uint32_t slots)
 void channel_read(uint32_t hold, bool ahead)
 {
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
-    open_stream();
+    params.device = job->far ? "cuda:1" : "cuda:0";
+    open_stream(params.device);
+    params.staged = job->staged ? SLUICE_STAGED_ALWAYS : SLUICE_STAGED_NEVER;
     params.name = NAME;
     params.mode = job->in_order ? SLUICE_IN_ORDER : SLUICE_NEWEST;
     params.depth = job->in_order ? hold : 0;

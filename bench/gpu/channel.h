@@ -13,7 +13,8 @@
 #define CHANNEL_SLOTS 4
 #define CHANNEL_WAIT  (5 * SLUICE_S)
 
-/* The channel's end in this process, and a stream of GPU 0. */
+/* The channel's end in this process, and a stream of GPU 0; of the second one for a reader if the job
+ * says so. */
 extern sluice_writer *writer;
 extern sluice_reader *reader;
 extern struct sluice_stream stream;
@@ -38,6 +39,7 @@ void sluice_handoff(int index);
 void sluice_commit(int index);
 void sluice_acquire(int index);
 void sluice_fetch(int index);
+void sluice_far(int index);
 void sluice_pipeline(int index);
 void sluice_parked(int index);
 void sluice_sleeping(int index);

@@ -23,7 +23,11 @@ enum {
 
 struct cu_driver cu;
 static void *library;
-static struct cu_function *spin;
+static struct {
+    struct cu_context *context;
+    struct cu_function *spin;
+} gpus[2];
+static int current;
 
 static const char kernels[] = ".version 6.4\n"
                               ".target sm_50\n"
@@ -105,7 +109,7 @@ struct cu_stream *gpu_stream(void)
 static void launch(struct cu_stream *stream, int64_t ns, unsigned blocks)
 {
     uint64_t time = (uint64_t)ns;
-    CU(LaunchKernel, spin, blocks, 1, 1, 32, 1, 1, 0, stream, (void *[]){ &time }, NULL);
+    CU(LaunchKernel, gpus[current].spin, blocks, 1, 1, 32, 1, 1, 0, stream, (void *[]){ &time }, NULL);
 }
 
 void gpu_spin(struct cu_stream *stream, int64_t ns)
@@ -128,24 +132,41 @@ static void use_kernel(void)
     CU(StreamDestroy, stream);
 }
 
-void gpu_open(void)
+static void start(void)
 {
-    struct cu_context *context;
-    struct cu_module *module;
     const char *name = NULL;
-    if (library)
-        return;
     load();
     int code = cu.Init(0);
     if (code != 0) {
         cu.GetErrorName(code, &name);
         die_missing("there is no GPU: cuInit said %s (%d)", name ? name : "?", code);
     }
-    CU(DevicePrimaryCtxRetain, &context, 0);
-    CU(CtxSetCurrent, context);
+}
+
+void gpu_open(int device)
+{
+    struct cu_module *module;
+    if (!library)
+        start();
+    current = device;
+    if (gpus[device].context) {
+        CU(CtxSetCurrent, gpus[device].context);
+        return;
+    }
+    CU(DevicePrimaryCtxRetain, &gpus[device].context, device);
+    CU(CtxSetCurrent, gpus[device].context);
     CU(ModuleLoadData, &module, kernels);
-    CU(ModuleGetFunction, &spin, module, "spin");
+    CU(ModuleGetFunction, &gpus[device].spin, module, "spin");
     use_kernel();
+}
+
+bool gpu_has_peer(void)
+{
+    int count, can = 0;
+    CU(DeviceGetCount, &count);
+    if (count > 1)
+        CU(DeviceCanAccessPeer, &can, 1, 0);
+    return can != 0;
 }
 
 /* ---- memory ---- */
@@ -173,27 +194,32 @@ void gpu_pinned_free(void *memory, size_t size)
 
 static void map(struct gpu_shared *memory)
 {
-    const struct cu_access who = { { ON_DEVICE, 0 }, READ_WRITE };
-    CU(MemAddressReserve, &memory->address, GPU_PAGE, 0, 0, 0);
-    CU(MemMap, memory->address, GPU_PAGE, 0, memory->handle, 0);
-    CU(MemSetAccess, memory->address, GPU_PAGE, &who, 1);
+    const struct cu_access who = { { ON_DEVICE, current }, READ_WRITE };
+    CU(MemAddressReserve, &memory->address, memory->size, 0, 0, 0);
+    CU(MemMap, memory->address, memory->size, 0, memory->handle, 0);
+    CU(MemSetAccess, memory->address, memory->size, &who, 1);
 }
 
-struct gpu_shared gpu_shared_make(int *fd)
+static struct gpu_shared pages(size_t size)
+{
+    return (struct gpu_shared){ .size = (size + GPU_PAGE - 1) / GPU_PAGE * GPU_PAGE };
+}
+
+struct gpu_shared gpu_shared_make(size_t size, int *fd)
 {
     const struct cu_allocation what = { .type = PINNED,
                                         .handle_types = POSIX_FD,
                                         .location = { ON_DEVICE, 0 } };
-    struct gpu_shared memory;
-    CU(MemCreate, &memory.handle, GPU_PAGE, &what, 0);
+    struct gpu_shared memory = pages(size);
+    CU(MemCreate, &memory.handle, memory.size, &what, 0);
     CU(MemExportToShareableHandle, fd, memory.handle, POSIX_FD, 0);
     map(&memory);
     return memory;
 }
 
-struct gpu_shared gpu_shared_take(int fd)
+struct gpu_shared gpu_shared_take(size_t size, int fd)
 {
-    struct gpu_shared memory;
+    struct gpu_shared memory = pages(size);
     CU(MemImportFromShareableHandle, &memory.handle, (void *)(intptr_t)fd, POSIX_FD);
     map(&memory);
     close(fd);
@@ -202,7 +228,7 @@ struct gpu_shared gpu_shared_take(int fd)
 
 void gpu_shared_free(struct gpu_shared memory)
 {
-    CU(MemUnmap, memory.address, GPU_PAGE);
-    CU(MemAddressFree, memory.address, GPU_PAGE);
+    CU(MemUnmap, memory.address, memory.size);
+    CU(MemAddressFree, memory.address, memory.size);
     CU(MemRelease, memory.handle);
 }

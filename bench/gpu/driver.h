@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The CUDA driver as a program uses it that knows nothing of Sluice: opened at run time, on GPU 0,
- * in the primary context. Every call that fails ends the process with the driver's words.
+ * The CUDA driver as a program uses it that knows nothing of Sluice: opened at run time, on GPU 0
+ * or 1, in the primary context. Every call that fails ends the process with the driver's words.
  */
 #ifndef BENCH_GPU_DRIVER_H
 #define BENCH_GPU_DRIVER_H
@@ -49,6 +49,8 @@ enum { CU_WAIT_64 = 4, CU_WRITE_64 = 5 };
 /* X(name without its cu, version of its symbol, parameters) */
 #define CU_FUNCTIONS(X) \
     X(Init, , (unsigned flags)) \
+    X(DeviceGetCount, , (int *count)) \
+    X(DeviceCanAccessPeer, , (int *can, int device, int peer)) \
     X(GetErrorName, , (int code, const char **name)) \
     X(DevicePrimaryCtxRetain, , (struct cu_context * *context, int device)) \
     X(CtxSetCurrent, , (struct cu_context * context)) \
@@ -105,8 +107,11 @@ extern struct cu_driver cu;
 #define CU(name, ...) cu_check("cu" #name, cu.name(__VA_ARGS__))
 void cu_check(const char *function, int code);
 
-/* Opens the driver and makes GPU 0's primary context current; once a process. */
-void gpu_open(void);
+/* Opens the driver and makes this GPU's primary context current. The first time it takes long. */
+void gpu_open(int device);
+
+/* Is there a second GPU, which reaches the memory of the first? */
+bool gpu_has_peer(void);
 
 struct cu_stream *gpu_stream(void); /* non-blocking */
 
@@ -119,13 +124,15 @@ uint64_t gpu_register(void *memory, size_t size);
 void *gpu_pinned(size_t size);
 void gpu_pinned_free(void *memory, size_t size);
 
-/* GPU memory that two processes have: a descriptor made by one maps it in the other. */
+/* Memory of GPU 0, mapped for the current one, that two processes have: a descriptor made by one maps
+ * it in the other. */
 #define GPU_PAGE ((size_t)2 << 20)
 struct gpu_shared {
     uint64_t address, handle;
+    size_t size; /* whole pages */
 };
-struct gpu_shared gpu_shared_make(int *fd);
-struct gpu_shared gpu_shared_take(int fd); /* closes it */
+struct gpu_shared gpu_shared_make(size_t size, int *fd);
+struct gpu_shared gpu_shared_take(size_t size, int fd); /* closes it */
 void gpu_shared_free(struct gpu_shared memory);
 
 #endif

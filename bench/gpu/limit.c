@@ -67,6 +67,7 @@ static void machine(int index)
     (void)index;
     CU(MemGetInfo, &left, &total);
     value("memory_kib", (int64_t)(total / 1024));
+    value("peer", gpu_has_peer());
 }
 
 /* ---- */
@@ -77,6 +78,7 @@ static const struct kind kinds[] = {
     { "calls", calls, true },
     { "fetch", limit_fetch, true },
     { "pipeline", limit_pipeline, true },
+    { "far", limit_far, false },
     { "parked", limit_parked, false },
     { "sleeping", limit_sleeping, false },
 };

@@ -89,7 +89,7 @@ static void writer_open(void)
 {
     int fd;
     if (job->in_device) {
-        shared = gpu_shared_make(&fd);
+        shared = gpu_shared_make(GPU_PAGE, &fd);
         pass_fd(fd);
     }
     open_side();
@@ -110,7 +110,7 @@ static void reader_open(int index)
 {
     (void)index;
     if (job->in_device)
-        shared = gpu_shared_take(take_fd());
+        shared = gpu_shared_take(GPU_PAGE, take_fd());
     open_side();
 }
 

@@ -8,6 +8,7 @@
 void limit_handoff(int index);
 void limit_fetch(int index);
 void limit_pipeline(int index);
+void limit_far(int index);
 void limit_parked(int index);
 void limit_sleeping(int index);
 

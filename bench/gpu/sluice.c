@@ -7,8 +7,9 @@
 static const struct kind kinds[] = {
     { "handoff", sluice_handoff, false },   { "commit", sluice_commit, false },
     { "acquire", sluice_acquire, false },   { "fetch", sluice_fetch, false },
-    { "pipeline", sluice_pipeline, false }, { "parked", sluice_parked, false },
-    { "sleeping", sluice_sleeping, false }, { "soak", sluice_soak, false },
+    { "far", sluice_far, false },           { "pipeline", sluice_pipeline, false },
+    { "parked", sluice_parked, false },     { "sleeping", sluice_sleeping, false },
+    { "soak", sluice_soak, false },
 };
 
 int main(void)

@@ -47,7 +47,9 @@ enum { UNTIL_CPU, UNTIL_GPU };
     X(sleeping) /* 1: asleep in acquire; 2: in poll */ \
     X(in_order) \
     X(work)   /* ns on the CPU for each frame, beside the next one's copy */ \
-    X(parked) /* streams that wait for the other side */
+    X(parked) /* streams that wait for the other side */ \
+    X(far)    /* 1: the readers' GPU is the second one */ \
+    X(staged) /* 1: they have copies */
 
 struct job {
     char name[32];
