@@ -15,7 +15,7 @@
 #include "util/result.h"
 
 #define PATIENCE (2 * SLUICE_S) /* for one copy */
-#define SPIN_LOOKS 64           /* most are done after 0.1 to 1 ms: no sleep is short enough */
+#define SPIN (SLUICE_MS / 2)    /* over NVLink a frame takes 0.1 ms: no sleep is short enough */
 #define LOOK (SLUICE_MS / 50)
 
 /* Where one frame is copied to. */
@@ -184,15 +184,16 @@ bool sl_staged_busy(const struct sluice_reader *reader, const struct sl_held *en
     return object->address && object->ops->copy_look(object) == SLUICE_NOT_READY;
 }
 
-static int wait_for(struct sl_memory *object)
+static int wait_for(const struct sluice_reader *reader, struct sl_memory *object)
 {
-    int64_t deadline = sl_os_deadline(PATIENCE);
+    int64_t began = sl_os_now(), spin = reader->params.spin_ns < 0 ? 0 : SPIN;
     int r;
 
-    for (int i = 0; (r = object->ops->copy_look(object)) == SLUICE_NOT_READY; i++) {
-        if (sl_os_now() >= deadline)
+    while ((r = object->ops->copy_look(object)) == SLUICE_NOT_READY) {
+        int64_t waited = sl_os_now() - began;
+        if (waited >= PATIENCE)
             return r;
-        if (i < SPIN_LOOKS)
+        if (waited < spin)
             sl_pause();
         else
             sl_os_sleep(LOOK);
@@ -236,7 +237,7 @@ int sl_staged_copy(struct sluice_reader *reader, struct sl_held *entry)
         r = room->object.ops->copy_begin(&room->object, from, offset, entry->memory->format.slot_bytes);
     }
     if (r == 0)
-        r = wait_for(&room->object);
+        r = wait_for(reader, &room->object);
     if (r == SLUICE_NOT_READY)
         return lose(reader, entry);
     if (r == 0 && sl_load(link->page.evicted, seq_cst) != 0)

@@ -2,12 +2,14 @@
  *
  * Readers on another GPU than the channel's: frames mapped over there, or copied, or refused with the reason.
  */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "device/device.h"
+#include "fake/fake.h"
 #include "gpu/channel.h"
 #include "mem/mem.h"
 
@@ -32,6 +34,13 @@ static void need_peers(void)
     CU(DeviceCanAccessPeer, &can, 1, 0);
     if (!can)
         SKIP("GPU 1 cannot reach GPU 0's memory here");
+}
+
+static void need_fake(void)
+{
+    gpu_begin_with(2);
+    if (!gpu_is_fake())
+        SKIP("what a driver lacks, or does not come to, is shown on the fake one");
 }
 
 /* ---- a reader of this process on "cuda:1" ---- */
@@ -266,6 +275,51 @@ TEST(copies_of_larger_frames)
     close_pair(&pair);
 }
 
+/* The fake driver's machine, to make it slow between two frames. */
+static struct fake_machine *machine(void)
+{
+    void *library = dlopen(sl_cuda_library(), RTLD_NOW | RTLD_NOLOAD);
+    struct fake_machine *found;
+
+    CHECK(library);
+    found = dlsym(library, "fake_machine");
+    CHECK(found && dlclose(library) == 0);
+    return found;
+}
+
+TEST(a_copy_that_takes_too_long_is_given_up)
+{
+    struct sluice_reader_stats stats = { .size = sizeof stats };
+    struct sluice_frame frame;
+
+    need_fake();
+    struct pair pair = open_pair(2, SLUICE_STAGED_ALWAYS, 0);
+    for (uint32_t i = 1; i <= 2; i++) { /* each of the two places is made */
+        commit(&pair, 0, i);
+        take(&pair, &frame);
+        if (i == 2)
+            give_back(&pair, &frame);
+    }
+    commit(&pair, 0, 3);
+    CHECK_OK(sluice_stream_synchronize(pair.scene.writing));
+    CHECK_OK(sluice_stream_synchronize(pair.stream));
+    machine()->delay = 3 * SLUICE_S;
+    int64_t began = test_now();
+    CHECK_SAYS(sluice_reader_acquire(pair.reader, pair.stream, 0, &frame), SLUICE_E_LOST, "was not copied");
+    CHECK_LE(test_now() - began, 5 * SLUICE_S / 2);
+    CHECK_EQ(info_of_reader().held, 0); /* the writer is not held up */
+    machine()->delay = 0;
+    commit(&pair, 0, 4);
+    take(&pair, &frame); /* where that copy goes no other does before it has ended */
+    CHECK_GE(test_now() - began, 3 * SLUICE_S);
+    CHECK_EQ(frame.sequence, 4);
+    check(&pair, &frame, 4);
+    give_back(&pair, &frame);
+    CHECK_OK(sluice_reader_stats(pair.reader, &stats));
+    CHECK_EQ(stats.lost, 1);
+    close_pair(&pair);
+}
+
 TEST(what_may_not_be_asked_of_copies)
 {
     struct sluice_reader_params params = channel_reader_params(1);
@@ -403,13 +457,6 @@ static void look_from_elsewhere(const char *writers, const char *visible, const 
     CHECK_OK(sluice_writer_close(&writer));
     CHECK_OK(sluice_device_close(&own));
     gpu_end();
-}
-
-static void need_fake(void)
-{
-    gpu_begin_with(2);
-    if (!gpu_is_fake())
-        SKIP("what a driver lacks is shown on the fake one");
 }
 
 TEST(gpus_are_matched_by_uuid_whatever_they_are_called)
