@@ -310,6 +310,8 @@ TEST(a_copy_that_takes_too_long_is_given_up)
     CHECK_EQ(info_of_reader().held, 0); /* the writer is not held up */
     machine()->delay = 0;
     commit(&pair, 0, 4);
+    CHECK_OK(sluice_stream_synchronize(pair.scene.writing));
+    CHECK_SAYS(sluice_reader_acquire(pair.reader, pair.stream, 0, &frame), SLUICE_TIMEOUT, "still being worked on");
     take(&pair, &frame); /* where that copy goes no other does before it has ended */
     CHECK_GE(test_now() - began, 3 * SLUICE_S);
     CHECK_EQ(frame.sequence, 4);
