@@ -270,7 +270,7 @@ int sl_array_span(const struct sluice_array *array, const void **first, uint64_t
         r = find_span(SLUICE_E_INVALID, array, &below, &above);
     if (image && above < array->nbytes)
         above = array->nbytes;
-    *first = (const char *)array->data - below;
+    *first = array->data ? (const char *)array->data - below : NULL; /* an empty one may be nowhere */
     *bytes = below + above;
     return r;
 }
