@@ -73,9 +73,16 @@ static void reader_open(int index)
     channel_read(1, job->ahead);
 }
 
+/* Who uses the frame, and so ends it: the reader's stream, or its CPU alone, as that of the bare limit. A stream would
+ * end each frame only in its process's own slice of a busy GPU. */
+static struct sluice_stream user(void)
+{
+    return job->until == UNTIL_GPU ? stream : SLUICE_ON_CPU;
+}
+
 static void take_frame(void)
 {
-    check(sluice_reader_acquire(reader, stream, CHANNEL_WAIT, &frame), "acquire");
+    check(sluice_reader_acquire(reader, user(), CHANNEL_WAIT, &frame), "acquire");
     taken++;
     taken_ahead += (frame.flags & SLUICE_FRAME_AHEAD) != 0;
 }
@@ -109,7 +116,7 @@ static void give(uint32_t round)
 {
     (void)round;
     if (job->until == UNTIL_CPU)
-        check(sluice_reader_release(reader, &frame, stream), "release");
+        check(sluice_reader_release(reader, &frame, user()), "release");
     stage->lanes[1].values[0] = taken;
     stage->lanes[1].values[1] = taken_ahead;
 }
