@@ -160,9 +160,13 @@ int sl_desk_issue(struct sl_desk *desk, struct sl_mark *mark);
 /* For work that nothing will tell the end of: it ended like this (0: well). */
 void sl_desk_settle(struct sl_desk *desk, const struct sl_mark *mark, int result);
 
-/* 0, SLUICE_TIMEOUT without a sentence, or how it failed. It is expected to take so long: then the wait
- * ends without delay. */
-int sl_desk_wait(struct sl_desk *desk, const struct sl_mark *mark, int64_t expected_ns, int64_t timeout_ns);
+/* It is the end of a copy of so many bytes, which is queued now: by what others took the desk knows when to
+ * expect it, and whoever waits for it is awake then. */
+void sl_desk_expect(struct sl_desk *desk, const struct sl_mark *mark, uint64_t bytes);
+
+/* 0, SLUICE_TIMEOUT without a sentence, or how it failed. Stays awake for so long at least, and whenever the end is
+ * expected. */
+int sl_desk_wait(struct sl_desk *desk, const struct sl_mark *mark, int64_t spin_ns, int64_t timeout_ns);
 
 /* Waits until nothing is under way. */
 int sl_desk_drain(struct sl_desk *desk, int64_t timeout_ns);

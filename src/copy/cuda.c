@@ -14,7 +14,6 @@
 
 extern const struct sl_sync_ops sl_sync_cuda;
 
-#define MOST_EXPECTED UINT64_C(4000000) /* ns of a copy: with a longer one some more do not matter */
 #define LAST_PATIENCE (2 * SLUICE_S) /* with copies under way when we close */
 
 static struct sl_copy_gpu *gpu_of(const struct sl_copy_job *job)
@@ -207,9 +206,9 @@ int sl_copy_raise(struct sl_copy_job *job, const struct sl_mark *mark)
     return ended < 0 ? ended : 0;
 }
 
-int sl_copy_wait(struct sl_copy_gpu *gpu, const struct sl_mark *mark, int64_t expected_ns)
+int sl_copy_wait(struct sl_copy_gpu *gpu, const struct sl_mark *mark, int64_t spin_ns)
 {
-    int r = sl_desk_wait(gpu->desk, mark, expected_ns, SL_COPY_PATIENCE);
+    int r = sl_desk_wait(gpu->desk, mark, spin_ns, SL_COPY_PATIENCE);
 
     if (r == SLUICE_TIMEOUT)
         return sl_fail(SLUICE_TIMEOUT,
@@ -221,10 +220,12 @@ int sl_copy_wait(struct sl_copy_gpu *gpu, const struct sl_mark *mark, int64_t ex
 
 static void raise_mark(struct sl_copy_job *job)
 {
-    if (job->queued)
+    if (job->queued) {
+        sl_desk_expect(gpu_of(job)->desk, &job->mark, job->bytes);
         (void)sl_copy_raise(job, &job->mark);
-    else
+    } else {
         sl_desk_settle(gpu_of(job)->desk, &job->mark, 0);
+    }
     job->raised = true;
 }
 
@@ -234,29 +235,10 @@ static void cuda_ticket(struct sl_copy_job *job, struct sluice_ticket *ticket)
     raise_mark(job);
 }
 
-/* What a MiB takes, after one more was seen: a little more or less, but much less if it was over when the
- * waiting thread woke, which then cannot say since when. */
-static uint64_t learn(uint64_t before, uint64_t took)
-{
-    if (before == 0)
-        return took;
-    return took < before - before / 8 ? before - before / 4 : before - before / 4 + took / 4;
-}
-
 static int cuda_finish(struct sl_copy_job *job)
 {
-    struct sl_copy_gpu *gpu = gpu_of(job);
-    uint64_t mib = (job->bytes >> 20) + 1, before = sl_load(&gpu->ns_per_mib, relaxed);
-    uint64_t expected = before * mib < MOST_EXPECTED ? before * mib : MOST_EXPECTED;
-    int64_t start = sl_os_now();
-
     raise_mark(job);
-    if (!job->queued)
-        return 0;
-    int r = sl_copy_wait(gpu, &job->mark, (int64_t)expected);
-    uint64_t took = (uint64_t)(sl_os_now() - start) / mib;
-    sl_store(&gpu->ns_per_mib, learn(before, took), relaxed);
-    return r;
+    return job->queued ? sl_copy_wait(gpu_of(job), &job->mark, 0) : 0;
 }
 
 static void cuda_end(struct sl_copy_job *job)

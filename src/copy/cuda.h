@@ -54,8 +54,6 @@ struct sl_copy_gpu {
     struct sl_sync_pages *pages;
     struct sl_desk *desk;
 
-    sl_word ns_per_mib; /* that copies took of late, to know how long to sleep */
-
     sl_mutex known_lock; /* guards what follows */
     struct sl_known known[SL_KNOWN];
     uint32_t next_known;
@@ -77,7 +75,7 @@ int sl_copy_place(struct sl_copy_gpu *gpu, const struct sl_stream *stream, struc
 int sl_copy_raise(struct sl_copy_job *job, const struct sl_mark *mark);
 
 /* sl_desk_wait with our patience: SLUICE_TIMEOUT has its sentence. */
-int sl_copy_wait(struct sl_copy_gpu *gpu, const struct sl_mark *mark, int64_t expected_ns);
+int sl_copy_wait(struct sl_copy_gpu *gpu, const struct sl_mark *mark, int64_t spin_ns);
 
 /* ---- cuda_pointer.c ---- */
 

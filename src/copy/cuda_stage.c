@@ -8,7 +8,7 @@
 #include "copy/cuda.h"
 #include "util/result.h"
 
-#define STAGE_EXPECTED (100 * INT64_C(1000)) /* it is filled or emptied sooner */
+#define STAGE_SPIN (140 * INT64_C(1000)) /* it is filled or emptied sooner */
 
 struct staging {
     struct sl_copy_job *job;
@@ -79,7 +79,7 @@ static int queue(struct staging *staging, struct sl_stage *stage, const struct s
 /* Waits until the GPU is done with it; what came in goes out. */
 static int empty(struct sl_copy_gpu *gpu, struct sl_stage *stage)
 {
-    int r = stage->mark.value ? sl_copy_wait(gpu, &stage->mark, STAGE_EXPECTED) : 0;
+    int r = stage->mark.value ? sl_copy_wait(gpu, &stage->mark, STAGE_SPIN) : 0;
 
     if (r == SLUICE_TIMEOUT)
         return r; /* it is in use still */

@@ -23,6 +23,7 @@
 #define LONGEST_NAP  (SLUICE_MS / 2)
 #define SLEEP_ERROR  (60 * INT64_C(1000)) /* a sleep ends so much late */
 #define ASK          (50 * SLUICE_MS) /* between questions whether it can still be done */
+#define MOST_EXPECTED (4 * SLUICE_S)
 
 struct sl_desk {
     sl_word32 uses;    /* 0: free; else its owner and whoever is inside */
@@ -32,6 +33,10 @@ struct sl_desk {
     sl_word *words;
     int (*alive)(void *user);
     void *user;
+
+    sl_word ns_per_mib; /* that copies took of late; 0: none was waited for */
+    sl_word begun[SL_DESK_WORDS]; /* of a copy: when, */
+    sl_word mibs[SL_DESK_WORDS];  /* and how much of it there is, rounded up; 0: not said */
 
     sl_mutex lock; /* what follows */
     uint32_t next;
@@ -87,6 +92,7 @@ int sl_desk_open(sl_word *words, int (*alive)(void *user), void *user, struct sl
     desk->alive = alive;
     desk->user = user;
     desk->next = 0;
+    sl_store(&desk->ns_per_mib, 0, relaxed);
     desk->first = sl_load(&last_serial, seq_cst);
     for (uint32_t i = 0; i < SL_DESK_WORDS; i++) {
         desk->serials[i] = 0;
@@ -136,6 +142,7 @@ int sl_desk_issue(struct sl_desk *desk, struct sl_mark *mark)
     if (tries < SL_DESK_WORDS) {
         mark->value = desk->serials[at] = sl_add(&last_serial, 1) + 1;
         mark->word = &desk->words[at];
+        sl_store(&desk->mibs[at], 0, relaxed);
         mark->id = (uint64_t)(desk->index + 1) << (WORD_BITS + SERIAL_BITS) |
                    (uint64_t)at << SERIAL_BITS | mark->value;
         desk->next = at + 1;
@@ -184,27 +191,66 @@ static int closed(void)
     return sl_fail(SLUICE_E_STALE, "the writer or reader that this ticket is of has been closed");
 }
 
+void sl_desk_expect(struct sl_desk *desk, const struct sl_mark *mark, uint64_t bytes)
+{
+    uint32_t at = word_of(mark);
+
+    sl_store(&desk->begun[at], (uint64_t)sl_os_now(), relaxed);
+    sl_store(&desk->mibs[at], (bytes >> 20) + 1, relaxed);
+}
+
 /* When a wait began, and from when to when it is worth a spin. A sleep ends late by more than a short
  * copy takes. */
 struct wait {
     int64_t start, spin_from, spin_until, deadline;
+    bool slept;
 };
 
-static struct wait begin_wait(int64_t expected_ns, int64_t timeout_ns)
+/* How far off the end of a copy may be that takes so long: more of a short one. */
+static int64_t error_of(int64_t expected_ns)
 {
-    int64_t now = sl_os_now(), sleep = expected_ns - expected_ns / 4 - SLEEP_ERROR;
+    int64_t quarter = expected_ns / 4, eighth = expected_ns / 8;
 
-    return (struct wait){ .start = now,
-                          .spin_from = now + (sleep > SLEEP_ERROR ? sleep : 0),
-                          .spin_until = now + expected_ns + expected_ns / 4 + SPIN,
-                          .deadline = sl_os_deadline(timeout_ns) };
+    return quarter < SLUICE_MS ? quarter : eighth > SLUICE_MS ? eighth : SLUICE_MS;
+}
+
+static struct wait begin_wait(const struct sl_desk *desk, uint32_t at, int64_t spin_ns, int64_t timeout_ns)
+{
+    int64_t now = sl_os_now();
+    struct wait wait = { .start = now, .spin_from = now, .spin_until = now + spin_ns,
+                         .deadline = sl_os_deadline(timeout_ns) };
+    uint64_t mibs = sl_load(&desk->mibs[at], relaxed), each = sl_load(&desk->ns_per_mib, relaxed);
+
+    if (mibs == 0 || each == 0)
+        return wait;
+    int64_t expected = each < MOST_EXPECTED / mibs ? (int64_t)(each * mibs) : MOST_EXPECTED;
+    int64_t end = (int64_t)sl_load(&desk->begun[at], relaxed) + expected, error = error_of(expected);
+    if (end - error - SLEEP_ERROR > now + SLEEP_ERROR)
+        wait.spin_from = end - error - SLEEP_ERROR;
+    if (end + error > now)
+        wait.spin_until = end + error + SPIN;
+    return wait;
+}
+
+/* What a MiB takes, after one more copy was waited for: a little more or less; but much less if it was over when the
+ * waiting thread woke, which then cannot say since when. */
+static void learn(struct sl_desk *desk, uint32_t at, bool over)
+{
+    uint64_t mibs = sl_load(&desk->mibs[at], relaxed), before = sl_load(&desk->ns_per_mib, relaxed);
+
+    if (mibs == 0)
+        return;
+    int64_t took = sl_os_now() - (int64_t)sl_load(&desk->begun[at], relaxed);
+    uint64_t each = took > 0 ? (uint64_t)took / mibs : 0;
+    sl_store(&desk->ns_per_mib, before == 0 ? each : before - before / 4 + (over ? 0 : each / 4), relaxed);
 }
 
 /* Later it looks ever less often. */
-static void nap(struct sl_desk *desk, const struct wait *wait, int64_t now)
+static void nap(struct sl_desk *desk, struct wait *wait, int64_t now)
 {
     int64_t length = (now - wait->start) / 8, until = wait->spin_from;
 
+    wait->slept = now < wait->spin_from;
     if (now >= wait->spin_from && now < wait->spin_until) {
         sl_pause();
         return;
@@ -214,11 +260,11 @@ static void nap(struct sl_desk *desk, const struct wait *wait, int64_t now)
     (void)sl_os_wait(&desk->closing, 0, until < wait->deadline ? until : wait->deadline);
 }
 
-int sl_desk_wait(struct sl_desk *desk, const struct sl_mark *mark, int64_t expected_ns, int64_t timeout_ns)
+int sl_desk_wait(struct sl_desk *desk, const struct sl_mark *mark, int64_t spin_ns, int64_t timeout_ns)
 {
     if (reached(mark))
         return how_it_ended(desk, mark);
-    struct wait wait = begin_wait(expected_ns, timeout_ns);
+    struct wait wait = begin_wait(desk, word_of(mark), spin_ns > SPIN ? spin_ns : SPIN, timeout_ns);
     int64_t now = wait.start, ask = now + ASK;
     while (!reached(mark)) {
         int r = 0;
@@ -232,6 +278,7 @@ int sl_desk_wait(struct sl_desk *desk, const struct sl_mark *mark, int64_t expec
         nap(desk, &wait, now);
         now = sl_os_now();
     }
+    learn(desk, word_of(mark), wait.slept);
     return how_it_ended(desk, mark);
 }
 
