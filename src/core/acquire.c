@@ -338,6 +338,27 @@ static int wait_for_memory(struct sluice_reader *reader, uint32_t slot, uint64_t
 
 /* ---- ahead ---- */
 
+#define NEARLY (5 * INT64_C(1000)) /* ns that a wait on the GPU costs beyond the readiness of what it waits for */
+#define SELDOM 64 /* frames */
+
+/* A stream that waits goes on some microseconds after the frame is ready; work that is queued once the CPU has seen that
+ * runs sooner, and no stream is parked. So the CPU looks for so long first; where that comes to nothing ever more
+ * seldom. */
+static bool is_nearly_ready(struct sl_session *session)
+{
+    if (session->park_at_once > 0) {
+        session->park_at_once--;
+        return false;
+    }
+    int64_t until = sl_os_deadline(NEARLY);
+    bool ready;
+    while (!(ready = !sl_lease_is_ahead(&session->lease)) && sl_os_now() < until)
+        sl_pause();
+    session->park_next = ready ? 0 : session->park_next < SELDOM / 2 ? session->park_next * 2 + 1 : SELDOM;
+    session->park_at_once = session->park_next;
+    return ready;
+}
+
 /* The slot of a frame that the stream waits for from now on, held; SL_LEASE_NONE if the CPU has to wait, or
  * *result says why not at all. */
 static int take_ahead(struct sluice_reader *reader, struct sluice_stream stream, uint64_t *sequence, int *result)
@@ -414,7 +435,7 @@ static int try_take(struct sluice_reader *reader, struct sluice_stream stream, i
     sl_session_prune(reader);
     want = sl_lease_want(&session->lease);
     session->ahead_now = session->ahead && stream.id != SLUICE_ON_CPU.id;
-    if (session->ahead_now && sl_lease_is_ahead(&session->lease)) {
+    if (session->ahead_now && sl_lease_is_ahead(&session->lease) && !is_nearly_ready(session)) {
         if ((r = try_ahead(reader, stream, frame)) != SLUICE_TIMEOUT)
             return r;
         session->refused = want;

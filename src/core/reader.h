@@ -44,6 +44,8 @@ struct sl_session {
     struct sl_sync_pages *pages; /* of the link's page, as that device knows it; NULL on host */
     bool ahead;              /* streams may wait for its frames */
     bool ahead_now;          /* and the one of the acquire that runs */
+    uint32_t park_at_once;   /* so many of the next are not looked at again before a stream waits for them, */
+    uint32_t park_next;      /* as were before that */
     uint64_t refused;        /* the frame for which no stream may wait after all: the CPU does */
     sl_word32 spoiled[SL_MAX_IDS]; /* slots whose own word was poisoned: they may not any more */
     sl_word ready_after;     /* a frame is ready so long after its commit, of late; ns */
