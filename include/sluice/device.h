@@ -93,9 +93,9 @@ SLUICE_API int sluice_stream_create(struct sluice_device device,
                                     struct sluice_stream *stream);
 
 /* A handle for a stream that somebody else owns (a CUstream; on `host` any value).
- * `release(user)` is called once when the handle has ended and no thread is inside a call with
- * it, so that the owner may be kept alive; it may be NULL, and may call Sluice. Not called if
- * wrapping fails. Wrapping one native stream twice gives two handles.
+ * `release(user)` is called once when the handle has ended, no thread is inside a call with it and
+ * no reader's release waits for the end of a capture on it, so that the owner may be kept alive; it
+ * may be NULL, and may call Sluice. Not called if wrapping fails. Wrapping one native stream twice gives two handles.
  * Owns: the handle is the caller's, the native stream stays its owner's.
  * Thread: any.
  * Returns: 0; SLUICE_E_WRONG_DEVICE if the stream is another device's. */
@@ -133,7 +133,8 @@ SLUICE_API int sluice_stream_query(struct sluice_stream stream);
 SLUICE_API int sluice_stream_synchronize(struct sluice_stream stream);
 
 /* Ends the handle at once; queued work still runs. Clears the handle; a zero handle is done
- * already.
+ * already. If a release was held back because a borrowed stream captures, the native stream must
+ * live until the capture has ended and the reader was called once more: `release` tells.
  * Thread: any.
  * Returns: 0; SLUICE_E_BUSY while it is some thread's current stream; SLUICE_E_CAPTURING while
  * it captures (a borrowed one may go); SLUICE_E_INVALID for a default stream and for

@@ -78,7 +78,9 @@ struct sl_held {
     uint32_t slot;
     bool on_stream;              /* acquired for a stream's work, */
     struct sluice_stream taken_for; /* namely this one's */
-    struct sluice_stream stream; /* of a release that is queued, or held back */
+    struct sluice_stream stream; /* of a release that is queued */
+    struct sl_after back;        /* of one that is held back, with its stream */
+    struct sluice_reader *reader; /* whose it is; for that */
     uint64_t sequence;
     struct sl_span span; /* from acquire to release */
 };

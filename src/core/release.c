@@ -52,6 +52,46 @@ static uint64_t end_now(const struct sl_held *entry)
     return 0;
 }
 
+/* What follows if the word that ends it could not be raised. */
+static uint64_t not_queued(struct sluice_reader *reader, const struct sl_held *entry)
+{
+    const struct sl_session *session = entry->session;
+
+    if (session->sync->alive(session->pages) == 0)
+        return SL_HELD_ENDING;
+    sl_session_fail(reader); /* the work has ended with the device (protocol 1.8) */
+    return end_now(entry);
+}
+
+/* A release that was held back; its stream is held since. If that takes nothing any more, there is no order left to
+ * keep. */
+static bool try_again(struct sl_after *back)
+{
+    struct sl_held *entry = (struct sl_held *)((char *)back - offsetof(struct sl_held, back));
+    const struct sl_session *session = entry->session;
+    struct sl_signal none = { entry->word, 0 };
+    uint64_t next = SL_HELD_QUEUED;
+    int r = session->sync->signal_held(session->pages, back->stream, &none, 1);
+
+    if (r == SLUICE_E_CAPTURING || r == SLUICE_E_NO_MEMORY)
+        return false;
+    if (r != 0 && (next = not_queued(entry->reader, entry)) == SL_HELD_ENDING)
+        next = end_now(entry);
+    sl_store(&entry->token, next, release);
+    return true;
+}
+
+/* Nothing of it ends before the capture has, and what the stream was given: the stream must not end sooner. */
+static uint64_t hold_back(struct sluice_reader *reader, struct sl_held *entry, struct sluice_stream stream, int *result)
+{
+    *result = sl_stream_hold(stream, &entry->back.stream);
+    if (*result != 0)
+        return SL_HELD_ENDING;
+    entry->reader = reader;
+    entry->back.run = try_again;
+    return SL_HELD_BACK;
+}
+
 /* Behind the work on `stream`, by one queued write (R6); held back while a capture is in the way (protocol
  * 3.14). SL_HELD_ENDING if that fails, with *result why. */
 static uint64_t end_behind(struct sluice_reader *reader, struct sl_held *entry, struct sluice_stream stream,
@@ -66,27 +106,7 @@ static uint64_t end_behind(struct sluice_reader *reader, struct sl_held *entry, 
     SL_KILL_POINT("after_release");
     if (*result == 0)
         return SL_HELD_QUEUED;
-    if (*result == SLUICE_E_CAPTURING) {
-        *result = 0;
-        return SL_HELD_BACK;
-    }
-    if (session->sync->alive(session->pages) == 0)
-        return SL_HELD_ENDING;
-    sl_session_fail(reader); /* the work has ended with the device (protocol 1.8) */
-    return end_now(entry);
-}
-
-/* A release that was held back. If its stream is gone by now, there is no order left to keep. */
-static void try_again(struct sluice_reader *reader, struct sl_held *entry)
-{
-    uint64_t back = SL_HELD_BACK;
-    int r;
-
-    if (!atomic_compare_exchange_strong_explicit(&entry->token, &back, SL_HELD_ENDING, memory_order_acq_rel,
-                                                 memory_order_relaxed))
-        return;
-    uint64_t next = end_behind(reader, entry, entry->stream, &r);
-    sl_store(&entry->token, next == SL_HELD_ENDING ? end_now(entry) : next, release);
+    return *result == SLUICE_E_CAPTURING ? hold_back(reader, entry, stream, result) : not_queued(reader, entry);
 }
 
 /* Is the work still under way that uses the frame? A kernel that crashed takes a queued release with it, and
@@ -110,7 +130,7 @@ static void settle_entry(struct sluice_reader *reader, struct sl_held *entry, in
     uint64_t token = sl_load(&entry->token, acquire);
 
     if (token == SL_HELD_BACK) {
-        try_again(reader, entry);
+        sl_after_try(&entry->back);
     } else if (token == SL_HELD_QUEUED) {
         if (sl_load(entry->word, acquire) == 0 && !sl_staged_busy(reader, entry))
             sl_store(&entry->token, 0, release);
@@ -205,6 +225,8 @@ static int release_frame(struct sluice_reader *reader, struct sluice_frame *fram
     memset(frame->opaque, 0, sizeof frame->opaque);
     frame->meta = NULL;
     sl_store(&entry->token, next, release);
+    if (next == SL_HELD_BACK)
+        sl_after_begin(&entry->back);
     if (lost)
         return sl_fail(SLUICE_E_LOST, "channel '%s': the writer took this frame back while it was read: it may not have been whole",
                        reader->name);

@@ -303,6 +303,8 @@ static void end_objects(struct sl_device *device, enum sl_end how)
     while (ended) {
         struct sl_object *object = ended;
         ended = object->next;
+        if (object->kind == SL_HANDLE_STREAM)
+            sl_after_ending((struct sl_stream *)object);
         sl_object_drop(object);
     }
 }

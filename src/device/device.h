@@ -127,7 +127,26 @@ static inline int sl_stream_check(struct sluice_stream stream, const struct sl_d
 /* The stream behind a handle, kept alive until sl_object_drop(&stream->object). */
 int sl_stream_hold(struct sluice_stream handle, struct sl_stream **stream);
 
+/* Something that waits until a stream captures no more. `run` is called on any thread, one at a time, and must not
+ * touch it any more once it is done; false: not yet. */
+struct sl_after {
+    struct sl_after *next;
+    struct sl_stream *stream; /* held for it, and dropped when it is done */
+    bool (*run)(struct sl_after *after);
+    bool listed;
+};
+
+void sl_after_begin(struct sl_after *after);
+
+/* Runs it, unless that is done. */
+void sl_after_try(struct sl_after *after);
+
 /* ---- between the files of this layer, and for tests ---- */
+
+/* A stream's name has ended: whatever waits for it gets its turn while its owner still knows the stream. With no lock
+ * held, on the caller's hold of the stream. */
+void sl_after_ending(struct sl_stream *stream);
+
 
 /* Tries what a GPU can do (enum sluice_device_ability); fills in all but the size. */
 int sl_device_try(const char *name, uint32_t can, struct sluice_device_trial *trial);

@@ -340,6 +340,7 @@ int sluice_stream_destroy(struct sluice_stream *handle)
     }
     if (r == 0) {
         handle->id = 0;
+        sl_after_ending(stream);
         sl_object_drop(&stream->object); /* the name's use */
     }
     sl_object_drop(&stream->object);

@@ -189,6 +189,22 @@ static int cuda_check(const struct sl_sync_pages *pages, struct sluice_stream ha
     return r;
 }
 
+static int cuda_signal_held(const struct sl_sync_pages *pages, const struct sl_stream *stream,
+                            const struct sl_signal *signals, uint32_t count)
+{
+    struct sl_cu_stream *place;
+    struct sl_cuda_scope scope;
+    int r = enter_outside_graphs(pages, stream, &place, &scope);
+    if (r != 0)
+        return r;
+    if (count > 0 && pages->errands)
+        r = sl_errands_queue(pages->errands, pages->context, place, signals, count);
+    else if (count > 0)
+        r = queue(pages->context, place, signals, count);
+    sl_cuda_leave(&scope);
+    return r;
+}
+
 static int cuda_signal(const struct sl_sync_pages *pages, struct sluice_stream handle,
                        const struct sl_signal *signals, uint32_t count)
 {
@@ -202,16 +218,7 @@ static int cuda_signal(const struct sl_sync_pages *pages, struct sluice_stream h
     int r = hold(pages, handle, &stream);
     if (r != 0)
         return r;
-    struct sl_cu_stream *place;
-    struct sl_cuda_scope scope;
-    r = enter_outside_graphs(pages, stream, &place, &scope);
-    if (r == 0) {
-        if (count > 0 && pages->errands)
-            r = sl_errands_queue(pages->errands, pages->context, place, signals, count);
-        else if (count > 0)
-            r = queue(pages->context, place, signals, count);
-        sl_cuda_leave(&scope);
-    }
+    r = cuda_signal_held(pages, stream, signals, count);
     sl_object_drop(&stream->object);
     return r;
 }
@@ -270,6 +277,7 @@ const struct sl_sync_ops sl_sync_cuda = {
     .lingers = cuda_lingers,
     .check = cuda_check,
     .signal = cuda_signal,
+    .signal_held = cuda_signal_held,
     .can_wait = cuda_can_wait,
     .await = cuda_await,
     .settle = sl_settle,

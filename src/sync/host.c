@@ -40,6 +40,13 @@ static int host_signal(const struct sl_sync_pages *pages, struct sluice_stream s
     return 0;
 }
 
+static int host_signal_held(const struct sl_sync_pages *pages, const struct sl_stream *stream,
+                            const struct sl_signal *signals, uint32_t count)
+{
+    (void)stream;
+    return host_signal(pages, SLUICE_ON_CPU, signals, count);
+}
+
 static int host_can_wait(const struct sl_sync_pages *pages)
 {
     (void)pages;
@@ -83,6 +90,7 @@ const struct sl_sync_ops sl_sync_host = {
     .lingers = host_lingers,
     .check = host_check,
     .signal = host_signal,
+    .signal_held = host_signal_held,
     .can_wait = host_can_wait,
     .await = host_await,
     .settle = sl_settle,

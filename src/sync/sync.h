@@ -23,6 +23,7 @@ struct sl_signal {
 
 /* Pages of words that streams of one device may raise. */
 struct sl_sync_pages;
+struct sl_stream;
 
 struct sl_sync_ops {
     const char *device; /* the kind: "host" */
@@ -49,6 +50,10 @@ struct sl_sync_ops {
      * words lie in others of it. */
     int (*signal)(const struct sl_sync_pages *pages, struct sluice_stream stream,
                   const struct sl_signal *signals, uint32_t count);
+    /* The same on a stream that the caller holds (sl_stream_hold), which signal did not refuse for what it is: its name
+     * may have ended. */
+    int (*signal_held)(const struct sl_sync_pages *pages, const struct sl_stream *stream,
+                       const struct sl_signal *signals, uint32_t count);
     /* May streams wait for words of these pages? 0, or SLUICE_E_UNSUPPORTED with what forbids it. */
     int (*can_wait)(const struct sl_sync_pages *pages);
     /* Lets `stream` wait until the word reaches `value` (sl_reached, but a poisoned one counts as well); results as

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What waits until streams capture no more. Its stream lives on for it: the name may end meanwhile, the native
+ * stream is asked about its capture, and takes what comes behind its work.
+ */
+#include <pthread.h>
+
+#include "device/device.h"
+#include "util/atomic.h"
+
+static struct sl_after *waiting;
+static sl_word32 count; /* for a quick look without the lock */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void list(struct sl_after *after)
+{
+    after->next = waiting;
+    after->listed = true;
+    waiting = after;
+    sl_add(&count, 1);
+}
+
+static void unlist(struct sl_after *after)
+{
+    struct sl_after **at = &waiting;
+
+    while (*at != after)
+        at = &(*at)->next;
+    *at = after->next;
+    after->listed = false;
+    sl_add(&count, (uint32_t)-1);
+}
+
+/* With the lock. Off the list first: who is done may be waiting for something else at once. */
+static bool try_one(struct sl_after *after)
+{
+    unlist(after);
+    if (after->run(after))
+        return true;
+    list(after);
+    return false;
+}
+
+void sl_after_begin(struct sl_after *after)
+{
+    pthread_mutex_lock(&lock);
+    list(after);
+    pthread_mutex_unlock(&lock);
+}
+
+void sl_after_try(struct sl_after *after)
+{
+    struct sl_stream *done = NULL;
+
+    pthread_mutex_lock(&lock);
+    if (after->listed) {
+        struct sl_stream *stream = after->stream;
+        done = try_one(after) ? stream : NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    if (done)
+        sl_object_drop(&done->object); /* may call its owner */
+}
+
+/* One of those that wait for this stream gets its turn; true if it is done. */
+static bool try_any(const struct sl_stream *stream)
+{
+    bool done = false;
+
+    pthread_mutex_lock(&lock);
+    for (struct sl_after *after = waiting, *next; after && !done; after = next) {
+        next = after->next;
+        done = after->stream == stream && try_one(after);
+    }
+    pthread_mutex_unlock(&lock);
+    return done;
+}
+
+void sl_after_ending(struct sl_stream *stream)
+{
+    while (sl_load(&count, relaxed) > 0 && try_any(stream))
+        sl_object_drop(&stream->object);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A release that a capture holds back, and the end of the stream's handle: the frame stays held until the
+ * capture has ended and the stream has done what it was given before, handle or no handle.
+ */
+#include <stdatomic.h>
+
+#include "gpu/frames.h"
+
+#define WORDS 1024
+
+struct stage {
+    struct sluice_device device;
+    struct sluice_stream other;  /* captures nothing */
+    struct sl_cu_stream *theirs; /* captures */
+    struct sl_cu_graph *graph;
+    uint64_t gate; /* work on `theirs` waits for this word */
+    atomic_int let_go; /* how often the owner of `theirs` was told that nobody uses it */
+    sluice_writer *writer;
+    sluice_reader *reader;
+};
+
+static struct stage prepare(void)
+{
+    struct stage stage = { 0 };
+
+    gpu_begin();
+    gpu_use(0);
+    stage.theirs = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
+    frames_warm_up(stage.theirs);
+    stage.gate = gpu_memory(8);
+    CU(MemsetD8Async, stage.gate, 0, 8, stage.theirs);
+    CU(StreamSynchronize, stage.theirs);
+    stage.device = gpu_open();
+    CHECK_OK(sluice_stream_create(stage.device, NULL, &stage.other));
+    stage.writer = frames_writer("cam", WORDS, 3);
+    stage.reader = frames_reader("cam", 1);
+    return stage;
+}
+
+static void finish(struct stage *stage)
+{
+    CHECK_OK(sluice_reader_close(&stage->reader));
+    CHECK_OK(sluice_writer_close(&stage->writer));
+    CHECK_OK(sluice_device_close(&stage->device));
+    gpu_end();
+}
+
+static void let_go(void *user)
+{
+    struct stage *stage = user;
+
+    stage->let_go++;
+}
+
+static uint32_t held(struct stage *stage)
+{
+    struct sluice_reader_stats stats = { .size = sizeof stats };
+    struct sluice_frame frame;
+
+    int r = sluice_reader_acquire(stage->reader, stage->other, 0, &frame); /* looks at what it released, too */
+    CHECK(r == SLUICE_TIMEOUT || r == SLUICE_E_LIMIT);
+    CHECK_OK(sluice_reader_stats(stage->reader, &stats));
+    return stats.held;
+}
+
+/* Work on the stream does not end before the gate is opened; then a frame is released in a capture. */
+static struct sluice_stream release_in_capture(struct stage *stage, int mode)
+{
+    struct sluice_stream stream;
+    struct sluice_frame frame;
+
+    CHECK_OK(sluice_stream_wrap(stage->device, (uintptr_t)stage->theirs, let_go, stage, &stream));
+    CHECK_OK(sluice_writer_begin(stage->writer, 5 * SLUICE_S, &frame));
+    CHECK_OK(sluice_writer_commit(stage->writer, &frame, SLUICE_ON_CPU));
+    CHECK_OK(sluice_reader_acquire(stage->reader, stream, 5 * SLUICE_S, &frame));
+    CU(StreamWaitValue64, stage->theirs, stage->gate, 1, SL_CU_WAIT_GEQ);
+    CU(StreamBeginCapture, stage->theirs, mode);
+    CHECK_OK(sluice_reader_release(stage->reader, &frame, stream));
+    CHECK_EQ(held(stage), 1);
+    return stream;
+}
+
+/* Whole, and without a node of ours. */
+static void end_capture(struct stage *stage)
+{
+    size_t nodes = 77;
+
+    CU(StreamEndCapture, stage->theirs, &stage->graph);
+    CU(GraphGetNodes, stage->graph, NULL, &nodes);
+    CHECK_EQ(nodes, 0);
+    CU(GraphDestroy, stage->graph);
+}
+
+static void open_gate(struct stage *stage)
+{
+    CHECK_EQ(cu.StreamQuery(stage->theirs), SL_CU_NOT_READY);
+    gpu_store(gpu_native(stage->other), stage->gate, 1);
+}
+
+TEST(a_handle_that_ends_in_the_capture_ends_no_lease)
+{
+    for (int mode = CAPTURE_GLOBAL; mode <= CAPTURE_RELAXED; mode++) {
+        struct stage stage = prepare();
+        struct sluice_stream stream = release_in_capture(&stage, mode);
+
+        CHECK_OK(sluice_stream_destroy(&stream));
+        CHECK_EQ(held(&stage), 1);
+        CHECK_EQ(stage.let_go, 0); /* their stream is asked about its capture yet */
+        end_capture(&stage);
+        CHECK_EQ(held(&stage), 1); /* the capture is over, the work before it is not */
+        CHECK_EQ(stage.let_go, 1);
+        open_gate(&stage);
+        CHECK_SOON(held(&stage) == 0, 5);
+        CU(StreamDestroy, stage.theirs);
+        finish(&stage);
+    }
+}
+
+/* The owner may end its stream right behind the handle: nobody asks for it later. */
+TEST(a_handle_that_ends_after_the_capture_leaves_its_release_behind)
+{
+    struct stage stage = prepare();
+    struct sluice_stream stream = release_in_capture(&stage, CAPTURE_GLOBAL);
+
+    end_capture(&stage);
+    CHECK_OK(sluice_stream_destroy(&stream));
+    CHECK_EQ(stage.let_go, 1);
+    CHECK_EQ(held(&stage), 1);
+    open_gate(&stage);
+    CU(StreamDestroy, stage.theirs);
+    CHECK_SOON(held(&stage) == 0, 5);
+    finish(&stage);
+}
+
+TEST(a_device_that_is_closed_after_the_capture_leaves_its_release_behind)
+{
+    struct stage stage = prepare();
+    struct sluice_stream stream = release_in_capture(&stage, CAPTURE_GLOBAL);
+
+    CHECK_RESULT(sluice_device_reset(stage.device), SLUICE_E_CAPTURING);
+    end_capture(&stage);
+    open_gate(&stage);
+    CHECK_OK(sluice_device_reset(stage.device)); /* ends the handle */
+    CHECK_RESULT(sluice_stream_query(stream), SLUICE_E_STALE);
+    CHECK_EQ(stage.let_go, 1);
+    CU(StreamDestroy, stage.theirs);
+    stage.other = SLUICE_ON_CPU;
+    CHECK_SOON(held(&stage) == 0, 5);
+    finish(&stage);
+}
+
+/* Nobody is left who calls: the reader that was closed looks by itself. */
+TEST(a_reader_and_a_handle_that_end_in_the_capture)
+{
+    struct stage stage = prepare();
+    struct sluice_stream stream = release_in_capture(&stage, CAPTURE_RELAXED);
+    struct sluice_writer_stats stats = { .size = sizeof stats };
+
+    CHECK_OK(sluice_reader_close(&stage.reader));
+    CHECK_OK(sluice_stream_destroy(&stream));
+    test_nap(20 * SLUICE_MS); /* it looks meanwhile */
+    CHECK_EQ(stage.let_go, 0);
+    CHECK_OK(sluice_writer_stats(stage.writer, &stats));
+    CHECK_EQ(stats.readers, 1);
+    end_capture(&stage);
+    open_gate(&stage);
+    CHECK_SOON(sluice_writer_stats(stage.writer, &stats) == 0 && stats.readers == 0, 5);
+    CHECK_EQ(stage.let_go, 1);
+    CU(StreamDestroy, stage.theirs);
+    finish(&stage);
+}
