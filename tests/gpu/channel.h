@@ -24,6 +24,9 @@ uint64_t channel_words(const struct sluice_frame *frame);
 /* begin; behind a kernel that takes `ns`, fill with `value`; commit behind that. */
 void channel_commit(sluice_writer *writer, struct sluice_stream stream, int64_t ns, uint32_t value);
 
+/* The same without a kernel that takes time: the frame is ready when the gate is opened. */
+void channel_commit_behind(struct gpu_gate *gate, sluice_writer *writer, struct sluice_stream stream, uint32_t value);
+
 /* How many slots can be begun now. */
 int channel_free_slots(sluice_writer *writer);
 

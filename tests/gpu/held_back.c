@@ -14,7 +14,7 @@ struct stage {
     struct sluice_stream other;  /* captures nothing */
     struct sl_cu_stream *theirs; /* captures */
     struct sl_cu_graph *graph;
-    uint64_t gate; /* work on `theirs` waits for this word */
+    struct gpu_gate gate; /* work on `theirs` waits for it */
     atomic_int let_go; /* how often the owner of `theirs` was told that nobody uses it */
     sluice_writer *writer;
     sluice_reader *reader;
@@ -28,9 +28,7 @@ static struct stage prepare(void)
     gpu_use(0);
     stage.theirs = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
     frames_warm_up(stage.theirs);
-    stage.gate = gpu_memory(8);
-    CU(MemsetD8Async, stage.gate, 0, 8, stage.theirs);
-    CU(StreamSynchronize, stage.theirs);
+    stage.gate = gpu_gate_new();
     stage.device = gpu_open();
     CHECK_OK(sluice_stream_create(stage.device, NULL, &stage.other));
     stage.writer = frames_writer("cam", WORDS, 3);
@@ -43,6 +41,7 @@ static void finish(struct stage *stage)
     CHECK_OK(sluice_reader_close(&stage->reader));
     CHECK_OK(sluice_writer_close(&stage->writer));
     CHECK_OK(sluice_device_close(&stage->device));
+    gpu_gate_end(&stage->gate);
     gpu_end();
 }
 
@@ -74,7 +73,7 @@ static struct sluice_stream release_in_capture(struct stage *stage, int mode)
     CHECK_OK(sluice_writer_begin(stage->writer, 5 * SLUICE_S, &frame));
     CHECK_OK(sluice_writer_commit(stage->writer, &frame, SLUICE_ON_CPU));
     CHECK_OK(sluice_reader_acquire(stage->reader, stream, 5 * SLUICE_S, &frame));
-    CU(StreamWaitValue64, stage->theirs, stage->gate, 1, SL_CU_WAIT_GEQ);
+    gpu_gate_close(&stage->gate, stage->theirs);
     CU(StreamBeginCapture, stage->theirs, mode);
     CHECK_OK(sluice_reader_release(stage->reader, &frame, stream));
     CHECK_EQ(held(stage), 1);
@@ -95,7 +94,7 @@ static void end_capture(struct stage *stage)
 static void open_gate(struct stage *stage)
 {
     CHECK_EQ(cu.StreamQuery(stage->theirs), SL_CU_NOT_READY);
-    gpu_store(gpu_native(stage->other), stage->gate, 1);
+    gpu_gate_open(&stage->gate);
 }
 
 TEST(a_handle_that_ends_in_the_capture_ends_no_lease)

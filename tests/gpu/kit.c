@@ -240,3 +240,69 @@ uint64_t gpu_differ(struct sl_cu_stream *stream, uint64_t words, uint64_t count,
     CU(MemFree, bad);
     return found;
 }
+
+/* ---- gates ---- */
+
+#define MOMENT (20 * SLUICE_MS)
+
+struct gpu_gate gpu_gate_new(void)
+{
+    struct gpu_gate gate = { .word = gpu_memory(8), .opener = gpu_stream(SL_CU_STREAM_NON_BLOCKING) };
+
+    CU(MemsetD8Async, gate.word, 0, 8, gate.opener);
+    CU(StreamSynchronize, gate.opener);
+    return gate;
+}
+
+/* Where streams cannot wait for words. */
+static void stand(void *shared)
+{
+    const struct gpu_gate *gate = shared;
+
+    while (!gate->open)
+        test_nap(SLUICE_MS / 10);
+}
+
+void gpu_gate_close(struct gpu_gate *gate, struct sl_cu_stream *stream)
+{
+    gate->open = false;
+    int code = cu.StreamWaitValue64(stream, gate->word, ++gate->turn, SL_CU_WAIT_GEQ);
+    gate->words = code != SL_CU_NOT_SUPPORTED;
+    if (gate->words)
+        gpu_check(__FILE__, __LINE__, "cuStreamWaitValue64", code);
+    else
+        CU(LaunchHostFunc, stream, stand, gate);
+}
+
+void gpu_gate_open(struct gpu_gate *gate)
+{
+    gate->open = true; /* first: whoever comes through finds it so */
+    if (gate->words)
+        CU(StreamWriteValue64, gate->opener, gate->word, gate->turn, 0);
+}
+
+static void *open_in_a_moment(void *shared)
+{
+    gpu_use(0);
+    test_nap(MOMENT);
+    gpu_gate_open(shared);
+    cu.CtxSetCurrent(NULL);
+    return NULL;
+}
+
+void gpu_gate_open_later(struct gpu_gate *gate)
+{
+    CHECK(pthread_create(&gate->thread, NULL, open_in_a_moment, gate) == 0);
+}
+
+void gpu_gate_opened(struct gpu_gate *gate)
+{
+    CHECK(gate->open);
+    CHECK(pthread_join(gate->thread, NULL) == 0);
+}
+
+void gpu_gate_end(struct gpu_gate *gate)
+{
+    CU(StreamSynchronize, gate->opener);
+    CU(StreamDestroy, gate->opener);
+}

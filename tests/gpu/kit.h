@@ -7,6 +7,8 @@
 #ifndef GPU_KIT_H
 #define GPU_KIT_H
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include <sluice/device.h>
@@ -65,6 +67,21 @@ void gpu_compare(struct sl_cu_stream *stream, uint64_t words, uint64_t count, ui
 
 /* Copies behind the stream's work and counts the words that are not `value`; waits. */
 uint64_t gpu_differ(struct sl_cu_stream *stream, uint64_t words, uint64_t count, uint32_t value);
+
+/* What is queued on a stream behind a gate waits until that is opened, however slow everybody is. */
+struct gpu_gate {
+    uint64_t word, turn;
+    bool words; /* a stream waits for it; else a function in one */
+    struct sl_cu_stream *opener;
+    pthread_t thread;
+    atomic_bool open;
+};
+struct gpu_gate gpu_gate_new(void);
+void gpu_gate_close(struct gpu_gate *gate, struct sl_cu_stream *stream);
+void gpu_gate_open(struct gpu_gate *gate);
+void gpu_gate_open_later(struct gpu_gate *gate); /* by a thread, in a moment */
+void gpu_gate_opened(struct gpu_gate *gate);     /* ends that; it must have opened the gate already */
+void gpu_gate_end(struct gpu_gate *gate);
 
 /* How long a spin takes that must be noticed, and what counts as none of it. */
 #define SPIN ((int64_t)(60 * SLUICE_MS * test_slowness()))
