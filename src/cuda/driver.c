@@ -12,6 +12,8 @@
 #include "os/os.h"
 #include "util/result.h"
 
+#define STARTS_WITH 16 /* descriptors, of which the driver takes some for each GPU; it does not say that it lacks them */
+
 struct sl_cuda_driver sl_cuda;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -83,6 +85,9 @@ static int start(void)
     int code = sl_cuda.Init(0);
     if (code == SL_CU_OK)
         return 0;
+    if (sl_os_descriptors_left(STARTS_WITH) != 0)
+        return sl_fail(SLUICE_E_NO_DESCRIPTORS, "cuInit said %s (%d), perhaps for lack of file descriptors: %s",
+                       sl_cuda_code_name(code), code, sluice_last_error());
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     if (code == SL_CU_NO_DEVICE && visible)
         return sl_fail(SLUICE_E_UNSUPPORTED,
@@ -96,14 +101,17 @@ static int start(void)
 
 static int load(void)
 {
-    void *library = sl_os_dl_open(sl_cuda_library());
-    if (!library)
+    void *library;
+    int r = sl_os_dl_open(sl_cuda_library(), &library);
+    if (r == SLUICE_E_NO_DESCRIPTORS)
+        return r;
+    if (r != 0)
         return sl_fail(SLUICE_E_UNSUPPORTED,
                        "no CUDA driver: %s; install NVIDIA's driver (in a container: start it with "
                        "GPUs), or use \"host\", which works everywhere",
                        sluice_last_error());
     int version;
-    int r = check_version(library, &version);
+    r = check_version(library, &version);
     if (r == 0)
         r = find_functions(library, version);
     if (r != 0) {

@@ -365,7 +365,7 @@ struct sl_cuda_driver {
 extern struct sl_cuda_driver sl_cuda;
 
 /* Finds and starts the driver. Asked again after a failure, it tries again.
- * SLUICE_E_UNSUPPORTED with the reason and the mend: no driver, too old, no GPU, ... */
+ * SLUICE_E_UNSUPPORTED with the reason and the mend: no driver, too old, no GPU, ...; SLUICE_E_NO_DESCRIPTORS. */
 int sl_cuda_load(void);
 
 /* Where the driver is looked for: SLUICE_CUDA_DRIVER, else libcuda.so.1. */

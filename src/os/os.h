@@ -155,6 +155,9 @@ bool sl_os_is_wake_socket(int fd);
  * watch for a while (sl_service_pause). */
 int sl_os_accept(int listener, int *fd);
 
+/* 0 if the process can open `count` descriptors more, else SLUICE_E_NO_DESCRIPTORS with its limit. Opens none: it looks
+ * at each number, so that is for failures. */
+int sl_os_descriptors_left(uint32_t count);
 void sl_os_close(int fd); /* keeps errno; -1 is fine; forgets the fd's fork entry */
 
 /* Reads everything there is from a wake socket (but not for ever); true if anything came. */
@@ -297,8 +300,8 @@ void sl_service_drop(void);
 
 /* ---- dl.c: libraries found at run time ---- */
 
-/* NULL with the sentence set if it cannot be loaded. */
-void *sl_os_dl_open(const char *name);
+/* SLUICE_E_NO_DESCRIPTORS if none is left to read it with, else SLUICE_E_UNSUPPORTED if it cannot be loaded. */
+int sl_os_dl_open(const char *name, void **library);
 void *sl_os_dl_symbol(void *library, const char *name);
 void sl_os_dl_close(void *library);
 

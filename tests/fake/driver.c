@@ -2,8 +2,12 @@
  *
  * Finding the driver: everything that can be wrong with it, in a sentence that says the mend.
  */
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "device/device.h"
 #include "fake/fake.h"
@@ -96,6 +100,50 @@ TEST(what_a_driver_says_at_its_start)
         check_none(SLUICE_E_UNSUPPORTED, says[i].mend);
         CHECK_HAS(sluice_last_error(), "cuInit");
     }
+    fake_machine.init = 0;
+    check_there();
+}
+
+/* From now on the process can open so many descriptors and no more; what it could. */
+static struct rlimit leave_descriptors(int count)
+{
+    struct rlimit before, now;
+    int free = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    CHECK(free >= 0 && getrlimit(RLIMIT_NOFILE, &before) == 0);
+    close(free);
+    now = (struct rlimit){ (rlim_t)(free + count), before.rlim_max };
+    CHECK(setrlimit(RLIMIT_NOFILE, &now) == 0);
+    return before;
+}
+
+TEST(no_descriptors_to_load_it_with)
+{
+    CHECK(setenv("SLUICE_CUDA_DRIVER", FAKE_SHELL, 1) == 0);
+    struct rlimit before = leave_descriptors(0);
+    check_none(SLUICE_E_NO_DESCRIPTORS, "RLIMIT_NOFILE");
+    CHECK_HAS(sluice_last_error(), FAKE_SHELL);
+    CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+    check_none(SLUICE_E_UNSUPPORTED, "has no cuInit");
+    fake_use();
+    check_there();
+}
+
+/* The driver then says something else at its start. */
+TEST(too_few_descriptors_to_start_with)
+{
+    char limit[40];
+
+    fake_use();
+    fake_machine.init = SL_CU_UNKNOWN;
+    struct rlimit before = leave_descriptors(5);
+    struct rlimit now;
+    CHECK(getrlimit(RLIMIT_NOFILE, &now) == 0);
+    snprintf(limit, sizeof limit, "RLIMIT_NOFILE is %llu", (unsigned long long)now.rlim_cur);
+    check_none(SLUICE_E_NO_DESCRIPTORS, limit);
+    CHECK_HAS(sluice_last_error(), "999");
+    CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+    check_none(SLUICE_E_UNSUPPORTED, "999");
     fake_machine.init = 0;
     check_there();
 }

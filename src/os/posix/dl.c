@@ -3,18 +3,31 @@
  * Libraries that may be there or not.
  */
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 
 #include "os/os.h"
 #include "util/result.h"
 
-void *sl_os_dl_open(const char *name)
+/* dlopen says only by words what went wrong: does opening a file that is always there go wrong, too? */
+static int no_descriptors(const char *name)
 {
-    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        const char *reason = dlerror();
-        sl_say("%s", reason ? reason : name);
-    }
-    return library;
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int error = errno;
+
+    if (fd >= 0)
+        sl_os_close(fd);
+    return fd < 0 && (error == EMFILE || error == ENFILE) ? sl_fail_errno(error, "loading %s", name) : 0;
+}
+
+int sl_os_dl_open(const char *name, void **library)
+{
+    *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (*library)
+        return 0;
+    const char *reason = dlerror();
+    int r = no_descriptors(name);
+    return r != 0 ? r : sl_fail(SLUICE_E_UNSUPPORTED, "%s", reason ? reason : name);
 }
 
 void *sl_os_dl_symbol(void *library, const char *name)

@@ -3,6 +3,8 @@
  * Messages and descriptors between processes, over sockets that keep message boundaries.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -202,6 +204,18 @@ void sl_os_close(int fd)
     if (fd >= 0)
         sl_fork_close(fd);
     errno = error;
+}
+
+int sl_os_descriptors_left(uint32_t count)
+{
+    struct rlimit limit = { 0, 0 };
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    for (int fd = limit.rlim_cur < INT_MAX ? (int)limit.rlim_cur : INT_MAX; fd-- > 0 && count > 0;)
+        count -= fcntl(fd, F_GETFD) < 0 && errno == EBADF;
+    return count == 0 ? 0
+                      : sl_fail(SLUICE_E_NO_DESCRIPTORS, "RLIMIT_NOFILE is %llu here (raise it: ulimit -n)",
+                                (unsigned long long)limit.rlim_cur);
 }
 
 bool sl_os_drain(int fd)
