@@ -42,6 +42,9 @@ struct sluice_writer_params {
     uint32_t uid_count;
     uint32_t gid_count;
     const uint32_t *gids;               /* groups whose members may read; needs SLUICE_DIR */
+    uint32_t graph;                     /* 1: sends of GPU memory that come again are graphs of the driver's;
+                                           see sluice_writer_send. Nothing on `host` */
+    uint32_t reserved;                  /* 0 */
 };
 
 #ifdef __cplusplus
@@ -117,6 +120,10 @@ SLUICE_API int sluice_pin_drop(sluice_pin **pin);
  * ready now, and a stream of the library's own is used), and the frame is published behind them. They
  * may be changed once the ticket says so, or behind the work on `stream`; `ticket` may be NULL. Plain
  * memory can be changed when the call returns; with a stream the call waits for that first.
+ *
+ * With the writer's `graph`, copies from memory of its GPU that come again (the same arrays, into the same slot) are
+ * queued as one graph of the driver's, with what says that the frame is ready: that takes less time. All that is
+ * said here holds for it. The graph is made by its nodes: Sluice captures no stream, with it or without.
  * Thread: one at a time on a writer. Blocks: as begin with SLUICE_DEFAULT; for plain memory also while it is
  * copied, and up to 10 s for the stream.
  * Returns: as begin and commit; SLUICE_E_FORMAT if names or types do not match the channel's;
@@ -164,6 +171,7 @@ struct sluice_writer_stats {
     uint64_t readers_total; /* that ever joined */
     uint64_t readers_died;  /* that left without a word */
     uint64_t refused;       /* connections: permission, versions, nonsense, no place */
+    uint64_t graph_sends;   /* of the frames that were sent: launched as a graph */
 };
 /* Says what the writer has committed and dropped, and what became of its readers. Set stats->size first.
  * Thread: any.

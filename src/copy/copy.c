@@ -11,14 +11,14 @@
 
 static const struct sl_copy_ops *const kinds[] = { &sl_copy_host, &sl_copy_cuda };
 
-int sl_copier_open(struct sl_copier *copier, const char *device, const char *channel)
+int sl_copier_open(struct sl_copier *copier, const char *device, const char *channel, bool graph)
 {
     const struct sl_device_ops *kind = sl_device_kind(device);
 
     for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(kinds[i]->kind, kind->name) != 0)
             continue;
-        *copier = (struct sl_copier){ .ops = kinds[i], .device = device, .channel = channel };
+        *copier = (struct sl_copier){ .ops = kinds[i], .device = device, .channel = channel, .graph = graph };
         int r = kinds[i]->open(copier);
         if (r != 0)
             copier->ops = NULL;
@@ -35,10 +35,17 @@ void sl_copier_close(struct sl_copier *copier, bool working)
     copier->ops = NULL;
 }
 
+void sl_copier_forget(struct sl_copier *copier, const void *to, uint64_t bytes)
+{
+    if (copier->ops && copier->ops->forget)
+        copier->ops->forget(copier, to, bytes);
+}
+
 int sl_copy_begin(struct sl_copier *copier, struct sl_copy_job *job, struct sluice_stream stream)
 {
     job->copier = copier;
     job->state = NULL;
+    job->wanted = job->held = job->by_graph = false;
     job->touched = job->queued = job->raised = false;
     job->bytes = 0;
     return copier->ops->begin(job, stream);
@@ -47,6 +54,11 @@ int sl_copy_begin(struct sl_copier *copier, struct sl_copy_job *job, struct slui
 int sl_copy_queue(struct sl_copy_job *job, uint32_t side, const struct sl_copy *copy)
 {
     return job->copier->ops->queue(job, side, copy);
+}
+
+int sl_copy_launch(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count)
+{
+    return job->copier->ops->launch(job, signals, count);
 }
 
 void sl_copy_ticket(struct sl_copy_job *job, struct sluice_ticket *ticket)

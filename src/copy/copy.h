@@ -5,11 +5,12 @@
  *
  * A copier belongs to one writer or reader. A job is one send or fetch through it:
  *     begin    looks at the program's arrays and at its stream, and waits for nothing but them
- *     queue    for each array; it copies at once or queues the copy on job->stream
+ *     queue    for each array; it copies at once, queues the copy on job->stream, or holds it back
+ *     launch   if anything was held back: queues that, and raises the words of the frame behind it
  *     ticket   what the caller waits by; or `finish`, which waits. Neither fails to be one: what it
  *              takes was set aside at begin
  *     end      always, after a begin that succeeded
- * Between queue and ticket a sender commits its frame on job->stream, behind the copies.
+ * Between queue and ticket a sender commits its frame on job->stream, behind the copies; by launch, if need be.
  */
 #ifndef SL_COPY_H
 #define SL_COPY_H
@@ -22,6 +23,8 @@
 
 #include "os/os.h"
 #include "util/atomic.h"
+
+struct sl_signal;
 
 /* ---- what is copied ---- */
 
@@ -80,14 +83,16 @@ struct sl_copy_side {
     const char *name; /* of the array, for sentences */
     const void *first;
     uint64_t bytes;
-    int place;     /* the kind's own */
-    void *context; /* the kind's own */
+    int place;     /* the kind's own, as is what follows */
+    void *context;
+    unsigned long long buffer;
 };
 
 struct sl_copier {
     const struct sl_copy_ops *ops;
     const char *device;  /* "cuda:0" */
     const char *channel; /* for sentences */
+    bool graph;          /* sends that come again may be graphs of the driver's */
     void *state;         /* the kind's own */
 };
 
@@ -96,6 +101,9 @@ struct sl_copy_job {
     enum sl_copy_way way;
     struct sluice_stream stream; /* on which the copies are queued */
     void *state;                 /* the kind's own, as are `mark` and `raised` */
+    bool wanted;                 /* a sender will ask for a ticket; it says so after begin */
+    bool held;                   /* copies wait for the launch */
+    bool by_graph;               /* which was that of a graph */
     bool touched;                /* something on the stream may use the slot, */
     bool queued;                 /* and the program's memory */
     uint64_t bytes;              /* of the latter, copied by a device */
@@ -115,20 +123,26 @@ struct sl_copy_ops {
 
     int (*begin)(struct sl_copy_job *job, struct sluice_stream stream);
     int (*queue)(struct sl_copy_job *job, uint32_t side, const struct sl_copy *copy);
+    int (*launch)(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count);
     void (*ticket)(struct sl_copy_job *job, struct sluice_ticket *ticket);
     int (*finish)(struct sl_copy_job *job);
     void (*end)(struct sl_copy_job *job);
+    /* Memory of slots ends into which nothing is copied any more. */
+    void (*forget)(struct sl_copier *copier, const void *to, uint64_t bytes);
 };
 
 /* A copier for slots on `device`; the strings stay the caller's. On the caller's thread: it may wait
  * for a driver. */
-int sl_copier_open(struct sl_copier *copier, const char *device, const char *channel);
+int sl_copier_open(struct sl_copier *copier, const char *device, const char *channel, bool graph);
 void sl_copier_close(struct sl_copier *copier, bool working);
+void sl_copier_forget(struct sl_copier *copier, const void *to, uint64_t bytes);
 
 /* With job->way, ->count and the sides' first three words filled in. SLUICE_E_INVALID for memory
  * that is not there, SLUICE_E_CAPTURING, SLUICE_E_WRONG_DEVICE, ...: nothing was done. */
 int sl_copy_begin(struct sl_copier *copier, struct sl_copy_job *job, struct sluice_stream stream);
 int sl_copy_queue(struct sl_copy_job *job, uint32_t side, const struct sl_copy *copy);
+/* As the signal of sl_sync_ops, behind what was held back: only if job->held. */
+int sl_copy_launch(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count);
 void sl_copy_ticket(struct sl_copy_job *job, struct sluice_ticket *ticket);
 int sl_copy_finish(struct sl_copy_job *job);
 void sl_copy_end(struct sl_copy_job *job);

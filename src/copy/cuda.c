@@ -12,8 +12,6 @@
 
 #include "util/result.h"
 
-extern const struct sl_sync_ops sl_sync_cuda;
-
 #define LAST_PATIENCE (2 * SLUICE_S) /* with copies under way when we close */
 
 static struct sl_copy_gpu *gpu_of(const struct sl_copy_job *job)
@@ -66,6 +64,7 @@ static void shut_down(struct sl_copy_gpu *gpu)
 {
     sl_desk_close(gpu->desk);
     sl_copy_stages_free(gpu);
+    sl_graphs_end(gpu);
     sl_sync_cuda.detach(gpu->pages);
     if (gpu->page)
         sl_os_unmap(gpu->page, gpu->page_bytes);
@@ -90,6 +89,8 @@ static int cuda_open(struct sl_copier *copier)
     int r = open_stream(gpu);
     if (r == 0)
         r = open_words(gpu);
+    if (r == 0 && copier->graph)
+        r = sl_graphs_begin(gpu);
     if (r != 0) {
         shut_down(gpu);
         return r;
@@ -167,6 +168,7 @@ static int cuda_begin(struct sl_copy_job *job, struct sluice_stream handle)
         return r;
     }
     job->state = stream;
+    sl_graphs_clear(gpu);
     return 0;
 }
 
@@ -177,21 +179,74 @@ static int cuda_queue(struct sl_copy_job *job, uint32_t i, const struct sl_copy 
     struct sl_cuda_scope scope;
     bool staged = side->place == SL_PLACE_PAGEABLE;
 
-    job->touched = true;
     for (int p = 0; p < copy->count; p++)
         staged = staged || (side->place == SL_PLACE_PINNED && sl_copy_is_fine(&copy->parts[p]));
-    if (staged)
+    if (staged) {
+        job->touched = true;
         return sl_copy_staged(job, side, copy);
+    }
+    for (int p = 0; p < copy->count; p++)
+        job->bytes += sl_part_bytes(&copy->parts[p]);
+    if (job->way == SL_COPY_SEND && sl_graphs_hold(gpu, side, copy)) {
+        job->held = true;
+        return 0;
+    }
+    job->touched = true;
     int r = sl_cuda_enter(gpu->context, SL_CUDA_RELAXED, &scope);
     if (r != 0)
         return r;
-    for (int p = 0; p < copy->count && r == 0; p++) {
+    for (int p = 0; p < copy->count && r == 0; p++)
         r = sl_copy_queue_part(job, side, &copy->parts[p]);
-        job->bytes += sl_part_bytes(&copy->parts[p]);
-    }
     job->queued = true;
     sl_cuda_leave(&scope);
     return r;
+}
+
+static int queue_held(struct sl_copy_job *job)
+{
+    struct sl_copy_gpu *gpu = gpu_of(job);
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_enter(gpu->context, SL_CUDA_RELAXED, &scope);
+    if (r != 0)
+        return r;
+    job->touched = job->queued = true;
+    r = sl_graphs_queue(job);
+    sl_cuda_leave(&scope);
+    return r;
+}
+
+/* A ticket's word is one more of a graph's. */
+static int launch_graph(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count)
+{
+    struct sl_signal all[SL_SIGNALS];
+    bool more = job->wanted && count < SL_SIGNALS, raised = false;
+
+    memcpy(all, signals, count * sizeof *all);
+    if (more) {
+        all[count] = (struct sl_signal){ job->mark.word, job->mark.value };
+        sl_desk_expect(gpu_of(job)->desk, &job->mark, job->bytes);
+    }
+    int r = sl_graphs_launch(job, all, count + more, &raised);
+    if (r != 0)
+        return r;
+    job->touched = job->queued = job->by_graph = true;
+    job->raised = more && raised;
+    return raised ? 0 : sl_sync_cuda.signal(gpu_of(job)->pages, job->stream, signals, count);
+}
+
+static int cuda_launch(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count)
+{
+    int r = launch_graph(job, signals, count);
+
+    if (r != SLUICE_NOT_READY)
+        return r;
+    r = queue_held(job);
+    return r == 0 ? sl_sync_cuda.signal(gpu_of(job)->pages, job->stream, signals, count) : r;
+}
+
+static void cuda_forget(struct sl_copier *copier, const void *to, uint64_t bytes)
+{
+    sl_graphs_forget(copier->state, to, bytes);
 }
 
 int sl_copy_raise(struct sl_copy_job *job, const struct sl_mark *mark)
@@ -220,6 +275,8 @@ int sl_copy_wait(struct sl_copy_gpu *gpu, const struct sl_mark *mark, int64_t sp
 
 static void raise_mark(struct sl_copy_job *job)
 {
+    if (job->raised)
+        return;
     if (job->queued) {
         sl_desk_expect(gpu_of(job)->desk, &job->mark, job->bytes);
         (void)sl_copy_raise(job, &job->mark);
@@ -257,7 +314,9 @@ const struct sl_copy_ops sl_copy_cuda = {
     .close = cuda_close,
     .begin = cuda_begin,
     .queue = cuda_queue,
+    .launch = cuda_launch,
     .ticket = cuda_ticket,
     .finish = cuda_finish,
     .end = cuda_end,
+    .forget = cuda_forget,
 };

@@ -10,6 +10,8 @@
 #include "device/device.h"
 #include "sync/sync.h"
 
+extern const struct sl_sync_ops sl_sync_cuda;
+
 #define SL_COPY_PATIENCE (10 * SLUICE_S) /* with a stream that does not get to a copy */
 #define SL_STAGE_BYTES   (UINT64_C(1) << 20)
 #define SL_STAGES        2
@@ -54,6 +56,8 @@ struct sl_copy_gpu {
     struct sl_sync_pages *pages;
     struct sl_desk *desk;
 
+    struct sl_graphs *graphs; /* NULL: no send is one */
+
     sl_mutex known_lock; /* guards what follows */
     struct sl_known known[SL_KNOWN];
     uint32_t next_known;
@@ -86,12 +90,37 @@ void sl_copy_forget(struct sl_copy_gpu *gpu);
 
 /* ---- cuda_queue.c ---- */
 
+/* Does one call of the driver copy it? */
+bool sl_copy_is_one(const struct sl_copy_side *side, const struct sl_copy_part *part);
+
 /* Would the part be better gathered by the CPU than by a copy engine? */
 bool sl_copy_is_fine(const struct sl_copy_part *part);
 
 /* Queues the part as few copies. `side` is the program's. Inside sl_cuda_enter. */
 int sl_copy_queue_part(struct sl_copy_job *job, const struct sl_copy_side *side,
                        const struct sl_copy_part *part);
+
+/* ---- cuda_graph.c: of one thread at a time, as send is ---- */
+
+/* Makes gpu->graphs, unless they are switched off. */
+int sl_graphs_begin(struct sl_copy_gpu *gpu);
+void sl_graphs_end(struct sl_copy_gpu *gpu);
+
+/* What copies into this memory goes. */
+void sl_graphs_forget(struct sl_copy_gpu *gpu, const void *to, uint64_t bytes);
+
+/* A send begins: nothing is held back. */
+void sl_graphs_clear(struct sl_copy_gpu *gpu);
+
+/* Holds the copy back. False: it is none for a graph. The side stays. */
+bool sl_graphs_hold(struct sl_copy_gpu *gpu, const struct sl_copy_side *side, const struct sl_copy *copy);
+
+/* Launches what was held back as a graph; `raised`: it raises the words, too. SLUICE_NOT_READY if there is no graph
+ * for that: nothing was queued. */
+int sl_graphs_launch(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count, bool *raised);
+
+/* Or queues it, copy by copy. Inside sl_cuda_enter. */
+int sl_graphs_queue(struct sl_copy_job *job);
 
 /* ---- cuda_stage.c ---- */
 

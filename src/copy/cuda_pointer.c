@@ -188,11 +188,13 @@ int sl_copy_look(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
 
     side->place = SL_PLACE_PAGEABLE;
     side->context = NULL;
+    side->buffer = 0;
     if (side->bytes == 0)
         return 0; /* nothing to copy */
     int r = ask_buffer(gpu, address_of(side->first), &buffer);
     if (r != 0)
         return r;
+    side->buffer = buffer;
     sl_mutex_lock(&gpu->known_lock);
     struct sl_known *known = find(gpu, side);
     if (known && known->buffer == buffer && side->bytes <= known->bytes) {

@@ -87,6 +87,11 @@ static uint64_t count_copies(const struct sl_copy_side *side, const struct sl_co
     return copies;
 }
 
+bool sl_copy_is_one(const struct sl_copy_side *side, const struct sl_copy_part *part)
+{
+    return sl_part_bytes(part) > 0 && count_copies(side, part) == 1;
+}
+
 bool sl_copy_is_fine(const struct sl_copy_part *part)
 {
     static const struct sl_copy_side host = { .place = SL_PLACE_PINNED };

@@ -29,7 +29,7 @@ static int new_copier(struct sluice_reader *reader, const char *device, struct s
     if (!copier)
         return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory to fetch with", reader->name);
     snprintf(copier->device, sizeof copier->device, "%s", device);
-    int r = sl_copier_open(&copier->copier, copier->device, reader->name);
+    int r = sl_copier_open(&copier->copier, copier->device, reader->name, false);
     if (r != 0) {
         free(copier);
         return r;

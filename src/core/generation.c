@@ -251,6 +251,7 @@ void sl_generation_retire(struct sluice_writer *writer, enum sl_keep keep)
         *link = memory->next;
         SL_KILL_POINT("before_forget");
         serve->ops->forget(serve, memory->number);
+        sl_copier_forget(&writer->copier, memory->object.address, memory->object.size);
         sl_generation_unpin(memory);
     }
 }

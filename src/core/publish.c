@@ -225,16 +225,20 @@ static uint64_t frame_bytes(const struct sl_record *record)
 }
 
 static int raise_ready(struct sluice_writer *writer, uint32_t slot, uint64_t sequence,
-                       struct sluice_stream stream)
+                       struct sluice_stream stream, struct sl_copy_job *job)
 {
     struct sl_signal signals[1 + SLUICE_MAX_READERS];
 
     signals[0] = (struct sl_signal){ &writer->ring.words.ready[slot], sequence };
     uint32_t followers = sl_follow_signals(&writer->follow, slot, sequence, signals + 1);
-    return sl_flight_signal(&writer->flight, stream, signals, 1 + followers);
+    if (!job || !job->held)
+        return sl_flight_signal(&writer->flight, stream, signals, 1 + followers);
+    writer->flight.last = stream;
+    return sl_copy_launch(job, signals, 1 + followers);
 }
 
-int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream)
+int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream,
+                      struct sl_copy_job *job)
 {
     struct sl_serve *serve = writer->serve;
     int r;
@@ -262,7 +266,7 @@ int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, 
     SL_STAGE_BEGIN(SIGNAL);
     if (!writer->flight.pages || stream.id == SLUICE_ON_CPU.id)
         writer->flight.sync->settle();
-    r = raise_ready(writer, slot, sequence, stream); /* W7 */
+    r = raise_ready(writer, slot, sequence, stream, job); /* W7 */
     SL_STAGE_END(SIGNAL);
     if (r != 0)
         return not_signalled(writer, r);
@@ -392,7 +396,7 @@ int sluice_writer_commit(sluice_writer *handle, struct sluice_frame *frame, stru
     if (r != 0)
         return r;
     SL_STAGE_BEGIN(COMMIT);
-    r = sl_publish_commit(writer, frame, stream);
+    r = sl_publish_commit(writer, frame, stream, NULL);
     SL_STAGE_END(COMMIT);
     sl_writer_leave(writer);
     return r;

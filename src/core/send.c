@@ -97,13 +97,19 @@ static int send_copies(struct sluice_writer *writer, struct sl_copy_job *job, st
         r = fill(&view, job, arrays, indices, &bytes);
     SL_STAGE_END(SEND_COPY);
     if (r == 0)
-        r = sl_publish_commit(writer, frame, job->stream);
+        r = sl_publish_commit(writer, frame, job->stream, job);
     if (r != 0)
         return take_back(writer, frame, job, r);
     sl_mutex_lock(&writer->serve->lock);
     writer->copied_bytes += bytes;
+    writer->graph_sends += job->by_graph;
     sl_mutex_unlock(&writer->serve->lock);
     return 0;
+}
+
+static int open_copier(struct sluice_writer *writer)
+{
+    return sl_copier_open(&writer->copier, writer->device_name, writer->name, writer->params.graph != 0);
 }
 
 static int send_frame(struct sluice_writer *writer, struct sluice_frame *header, const struct sluice_array *arrays,
@@ -119,9 +125,10 @@ static int send_frame(struct sluice_writer *writer, struct sluice_frame *header,
                        header->meta ? "" : " at NULL", SLUICE_MAX_META);
     if ((stream.id != SLUICE_ON_CPU.id && (r = writer->flight.sync->check(writer->flight.pages, stream)) != 0) ||
         (r = sl_arrays_match(&writer->format, writer->name, arrays, count, indices)) != 0 ||
-        (!writer->copier.ops && (r = sl_copier_open(&writer->copier, writer->device_name, writer->name)) != 0) ||
+        (!writer->copier.ops && (r = open_copier(writer)) != 0) ||
         (r = sl_arrays_begin(&writer->copier, SL_COPY_SEND, arrays, count, stream, &job)) != 0)
         return r;
+    job.wanted = ticket != NULL;
     if ((r = make_room(writer, arrays, count, indices)) == 0 &&
         (r = send_copies(writer, &job, header, arrays, indices, &frame)) == 0) {
         if (ticket)

@@ -80,6 +80,8 @@ static int complete_params(struct sluice_writer_params *params)
         params->wait_ns = SLUICE_S;
     if (params->writable > 1)
         return sl_fail(SLUICE_E_INVALID, "channel '%s': writable is 0 or 1, not %u", name, params->writable);
+    if (params->graph > 1)
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': graph is 0 or 1, not %u", name, params->graph);
     if ((params->uid_count && !params->uids) || (params->gid_count && !params->gids))
         return sl_fail(SLUICE_E_INVALID, "channel '%s': a count of users or groups without the list", name);
     return 0;
@@ -312,6 +314,7 @@ int sluice_writer_stats(sluice_writer *handle, struct sluice_writer_stats *calle
         .readers_total = serve->readers_total,
         .readers_died = serve->readers_died,
         .refused = serve->refused,
+        .graph_sends = writer->graph_sends,
     };
     sl_mutex_unlock(&serve->lock);
     sl_service_unlock();

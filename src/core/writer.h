@@ -58,7 +58,7 @@ struct sluice_writer {
     struct sl_writer_slot slots[SL_MAX_IDS];
     struct sl_writer_memory *memories;
     struct sl_totals totals;
-    uint64_t cancelled, copied_bytes, waited_ns;
+    uint64_t cancelled, copied_bytes, graph_sends, waited_ns;
     int64_t last_commit_ns;
 };
 
@@ -95,7 +95,9 @@ bool sl_publish_wait(struct sluice_writer *writer, int64_t timeout_ns, bool (*en
                      int *out);
 
 int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sluice_frame *frame);
-int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream);
+/* `job`: a sender's, whose copies may wait for this; NULL: none. */
+int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream,
+                      struct sl_copy_job *job);
 int sl_publish_cancel(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream);
 
 #endif

@@ -68,7 +68,7 @@ int sl_cuda_unreached(struct sl_cuda_context *context, const char *home, int res
 void sl_cuda_uuid_text(const unsigned char *uuid, char text[SL_CUDA_UUID_TEXT]);
 
 /* What SLUICE_WITHOUT switches off in this process: a list of "memops", "vmm", "register", "readonly", "ipc",
- * "peers". SLUICE_E_INVALID for another word. */
+ * "peers", "graphs". SLUICE_E_INVALID for another word. */
 int sl_cuda_read_without(unsigned *without);
 bool sl_cuda_does_without(const struct sl_cuda_context *context, const char *word);
 

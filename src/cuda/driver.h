@@ -14,7 +14,7 @@ struct sl_cu_context; /* CUcontext and so on point to these */
 struct sl_cu_stream;
 struct sl_cu_event;
 struct sl_cu_graph;
-struct sl_cu_node;
+struct sl_cu_node; /* CUgraphNode: one of a graph that is no exec */
 struct sl_cu_exec; /* CUgraphExec: a graph that can be launched */
 struct sl_cu_module;
 struct sl_cu_function;
@@ -191,6 +191,30 @@ struct sl_cu_copy_2d {
     size_t width, height; /* in bytes, in rows */
 };
 
+/* CUDA_MEMCPY3D: the same with layers, which we do not use: `depth` is 1. */
+struct sl_cu_copy_3d {
+    size_t from_x, from_y, from_z, from_level;
+    int from_type;
+    const void *from_host;
+    uint64_t from_device;
+    void *from_array, *from_reserved;
+    size_t from_pitch, from_height;
+    size_t to_x, to_y, to_z, to_level;
+    int to_type;
+    void *to_host;
+    uint64_t to_device;
+    void *to_array, *to_reserved;
+    size_t to_pitch, to_height;
+    size_t width, height, depth;
+};
+
+struct sl_cu_batch { /* CUDA_BATCH_MEM_OP_NODE_PARAMS: what StreamBatchMemOp takes, as a node */
+    struct sl_cu_context *context;
+    unsigned count;
+    union sl_cu_mem_op *operations;
+    unsigned flags;
+};
+
 struct sl_cu_event_handle { /* CUipcEventHandle */
     char bytes[64];
 };
@@ -334,7 +358,7 @@ struct sl_cu_memory_handle { /* CUipcMemHandle */
       (uint64_t *address, struct sl_cu_memory_handle handle, unsigned flags), \
       (address, handle, flags)) \
     X(IpcCloseMemHandle, , (uint64_t address), (address)) \
-    /* Kernels, and graphs of our own. */ \
+    /* Kernels, and graphs of our own: made node by node. There is no function here that begins a capture. */ \
     X(ModuleLoadData, , (struct sl_cu_module **module, const void *image), (module, image)) \
     X(ModuleUnload, , (struct sl_cu_module *module), (module)) \
     X(ModuleGetFunction, , \
@@ -345,9 +369,18 @@ struct sl_cu_memory_handle { /* CUipcMemHandle */
        unsigned by, unsigned bz, unsigned shared, struct sl_cu_stream *stream, void **arguments, \
        void **extra), \
       (function, gx, gy, gz, bx, by, bz, shared, stream, arguments, extra)) \
-    X(StreamBeginCapture, _v2, (struct sl_cu_stream *stream, int mode), (stream, mode)) \
-    X(StreamEndCapture, , (struct sl_cu_stream *stream, struct sl_cu_graph **graph), \
-      (stream, graph)) \
+    X(GraphCreate, , (struct sl_cu_graph **graph, unsigned flags), (graph, flags)) \
+    X(GraphAddMemcpyNode, , \
+      (struct sl_cu_node **node, struct sl_cu_graph *graph, struct sl_cu_node *const *after, \
+       size_t count, const struct sl_cu_copy_3d *copy, struct sl_cu_context *context), \
+      (node, graph, after, count, copy, context)) \
+    X(GraphAddBatchMemOpNode, , \
+      (struct sl_cu_node **node, struct sl_cu_graph *graph, struct sl_cu_node *const *after, \
+       size_t count, const struct sl_cu_batch *batch), \
+      (node, graph, after, count, batch)) \
+    X(GraphExecBatchMemOpNodeSetParams, , \
+      (struct sl_cu_exec *exec, struct sl_cu_node *node, const struct sl_cu_batch *batch), \
+      (exec, node, batch)) \
     X(GraphInstantiateWithFlags, , \
       (struct sl_cu_exec **exec, struct sl_cu_graph *graph, unsigned long long flags), \
       (exec, graph, flags)) \

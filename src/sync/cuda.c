@@ -223,6 +223,11 @@ static int cuda_signal(const struct sl_sync_pages *pages, struct sluice_stream h
     return r;
 }
 
+static bool cuda_direct(const struct sl_sync_pages *pages)
+{
+    return !pages->errands;
+}
+
 /* Where a launch waits for its work, or clients of MPS share one server's queues, a stream that waits would
  * stop more than itself (protocol, part 7). */
 static int cuda_can_wait(const struct sl_sync_pages *pages)
@@ -278,6 +283,7 @@ const struct sl_sync_ops sl_sync_cuda = {
     .check = cuda_check,
     .signal = cuda_signal,
     .signal_held = cuda_signal_held,
+    .direct = cuda_direct,
     .can_wait = cuda_can_wait,
     .await = cuda_await,
     .settle = sl_settle,

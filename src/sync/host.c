@@ -54,6 +54,12 @@ static int host_can_wait(const struct sl_sync_pages *pages)
 }
 
 /* Whatever the CPU did is done. */
+static bool host_direct(const struct sl_sync_pages *pages)
+{
+    (void)pages;
+    return false;
+}
+
 static int host_await(const struct sl_sync_pages *pages, struct sluice_stream stream, sl_word *word,
                       uint64_t value)
 {
@@ -91,6 +97,7 @@ const struct sl_sync_ops sl_sync_host = {
     .check = host_check,
     .signal = host_signal,
     .signal_held = host_signal_held,
+    .direct = host_direct,
     .can_wait = host_can_wait,
     .await = host_await,
     .settle = sl_settle,

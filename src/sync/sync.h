@@ -54,6 +54,9 @@ struct sl_sync_ops {
      * may have ended. */
     int (*signal_held)(const struct sl_sync_pages *pages, const struct sl_stream *stream,
                        const struct sl_signal *signals, uint32_t count);
+    /* Does the device raise words of these pages by itself, with no thread of the CPU's? Then a graph of its
+     * driver may, too. */
+    bool (*direct)(const struct sl_sync_pages *pages);
     /* May streams wait for words of these pages? 0, or SLUICE_E_UNSUPPORTED with what forbids it. */
     int (*can_wait)(const struct sl_sync_pages *pages);
     /* Lets `stream` wait until the word reaches `value` (sl_reached, but a poisoned one counts as well); results as

@@ -35,6 +35,7 @@ static void end(struct sl_cu_context *context)
             fake_stream_end(s);
     fake_events_end(context);
     fake_modules_end(context);
+    fake_graphs_end(context);
     fake_memory_end(context);
     pthread_cond_broadcast(&fake_changed);
     for (struct sl_cu_context *c = fake_contexts; c; c = c->next)

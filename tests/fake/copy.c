@@ -38,21 +38,25 @@ static int wait_for(struct sl_cu_stream *stream)
     return stream->capture ? 0 : fake_wait(stream, stream->last_id);
 }
 
+/* Can it be done? */
+static int check(struct op *op, bool to_host, bool from_host, int device)
+{
+    op->kind = OP_COPY;
+    op->address_loose = to_host && loose(op->address);
+    op->target_loose = from_host && loose(op->target);
+    return fake_copy_end(op, device, true) && fake_copy_end(op, device, false) ? SL_CU_OK : SL_CU_INVALID_VALUE;
+}
+
 /* `to_host` and `from_host`: that side may be memory which no GPU knows of. */
 static int copy(struct op *op, bool to_host, bool from_host, struct sl_cu_stream *handle)
 {
     int code;
 
-    op->kind = OP_COPY;
     pthread_mutex_lock(&fake_lock);
     struct sl_cu_stream *stream = fake_stream(handle, false, &code);
     if (!stream || op->size == 0 || op->rows == 0)
         goto done;
-    op->address_loose = to_host && loose(op->address);
-    op->target_loose = from_host && loose(op->target);
-    if (!fake_copy_end(op, stream->context->device, true) ||
-        !fake_copy_end(op, stream->context->device, false))
-        code = SL_CU_INVALID_VALUE;
+    code = check(op, to_host, from_host, stream->context->device);
     if (code == 0)
         code = fake_queue(stream, op);
     if (code == 0 && (op->address_loose || op->target_loose))
@@ -139,6 +143,25 @@ int fake_cuMemcpy2DAsync(const struct sl_cu_copy_2d *c, struct sl_cu_stream *str
         c->width + c->to_x > to_pitch || c->width + c->from_x > from_pitch)
         return SL_CU_INVALID_VALUE;
     return copy(&op, to_host, from_host, stream);
+}
+
+/* Between two places of GPU memory, in rows; layers nobody uses here. */
+int fake_copy_3d(const struct sl_cu_copy_3d *c, int device, struct op *op)
+{
+    size_t to_pitch = c->to_pitch ? c->to_pitch : c->width;
+    size_t from_pitch = c->from_pitch ? c->from_pitch : c->width;
+
+    if (c->to_type != SL_CU_MEMORY_DEVICE || c->from_type != SL_CU_MEMORY_DEVICE || c->depth != 1 || c->height == 0 ||
+        c->width == 0 || c->to_x || c->to_y || c->to_z || c->from_x || c->from_y || c->from_z || c->width > to_pitch ||
+        c->width > from_pitch)
+        return SL_CU_INVALID_VALUE;
+    *op = (struct op){ .address = c->to_device,
+                       .target = c->from_device,
+                       .size = c->width,
+                       .rows = c->height,
+                       .address_pitch = to_pitch,
+                       .target_pitch = from_pitch };
+    return check(op, false, false, device);
 }
 
 int fake_cuMemsetD8Async(uint64_t address, unsigned char value, size_t size,

@@ -60,6 +60,7 @@ static const bool unsafe[FAKE_FUNCTION_COUNT] = {
     [FAKE_ModuleLoadData] = true,
     [FAKE_ModuleUnload] = true,
     [FAKE_GraphInstantiateWithFlags] = true,
+    [FAKE_GraphExecBatchMemOpNodeSetParams] = true,
     [FAKE_GraphExecDestroy] = true,
     [FAKE_CtxSynchronize] = true,
     [FAKE_MemAlloc] = true,

@@ -21,7 +21,6 @@ MORE_FUNCTIONS(FAKE_DECLARE)
 struct capture {
     uint64_t id;
     int mode;
-    bool owned; /* begun by the library */
     pthread_t thread;
     struct sl_cu_stream *origin;
     struct sl_cu_graph *graph;
@@ -112,11 +111,6 @@ struct sl_cu_event {
 /* In a page of its own: how often it was recorded, and how often that was reached. */
 struct shared_event {
     _Atomic uint64_t recorded, reached;
-};
-
-struct sl_cu_graph {
-    bool owned; /* the library's */
-    struct work work;
 };
 
 /* Addresses that the driver knows. */
@@ -219,6 +213,17 @@ void fake_log(const char *line);
 
 /* Has it this ability? Whoever uses one that is not there has not asked. */
 bool fake_can(int attribute);
+
+/* ---- graphs ---- */
+
+struct sl_cu_graph *fake_graph_new(struct sl_cu_context *context);
+void fake_graph_add(struct sl_cu_graph *graph, const struct op *op); /* a copy of it */
+void fake_graph_end(struct sl_cu_graph *graph);
+void fake_graphs_end(struct sl_cu_context *context);
+
+/* What a node does: a code of the driver's; false if it is no operation. */
+int fake_copy_3d(const struct sl_cu_copy_3d *copy, int device, struct op *op);
+bool fake_read_operation(const union sl_cu_mem_op *from, int device, struct op *op);
 
 /* ---- memory ---- */
 

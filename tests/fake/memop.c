@@ -7,7 +7,7 @@
 #define MOST 256
 
 /* The work that an operation of the driver's is. False: it is none. */
-static bool read_operation(const union sl_cu_mem_op *from, int device, struct op *op)
+bool fake_read_operation(const union sl_cu_mem_op *from, int device, struct op *op)
 {
     const struct sl_cu_mem_op_value *value = &from->write; /* a wait is of the same shape */
     bool waits = value->operation == SL_CU_MEM_OP_WAIT_64;
@@ -37,7 +37,7 @@ int fake_cuStreamBatchMemOp(struct sl_cu_stream *handle, unsigned count,
     else if (stream && (count > MOST || flags))
         code = SL_CU_INVALID_VALUE;
     for (unsigned i = 0; i < count && code == 0; i++)
-        if (!read_operation(&operations[i], stream->context->device, &ops[i]))
+        if (!fake_read_operation(&operations[i], stream->context->device, &ops[i]))
             code = SL_CU_INVALID_VALUE;
     for (unsigned i = 0; i < count && code == 0; i++)
         code = fake_queue(stream, &ops[i]);

@@ -146,12 +146,10 @@ static void order(struct sl_cu_stream *stream)
 int fake_queue(struct sl_cu_stream *stream, const struct op *op)
 {
     if (stream->capture) {
-        struct sl_cu_graph *graph = stream->capture->graph;
         if (stream->capture->broken)
             return SL_CU_CAPTURE_INVALIDATED;
-        if (!stream->capture->owned)
-            fake_break_rule("work of the library's went into somebody's graph");
-        fake_append(&graph->work, op);
+        fake_break_rule("work of the library's went into somebody's graph");
+        fake_graph_add(stream->capture->graph, op);
         return SL_CU_OK;
     }
     order(stream);

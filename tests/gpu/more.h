@@ -19,6 +19,8 @@ enum { CAPTURE_GLOBAL = 0, CAPTURE_THREAD_LOCAL = 1, CAPTURE_RELAXED = 2 };
     X(CtxDestroy, _v2, (struct sl_cu_context *context), (context)) \
     X(CtxSetCurrent, , (struct sl_cu_context *context), (context)) \
     X(CtxSynchronize, , (void), ()) \
+    X(StreamBeginCapture, _v2, (struct sl_cu_stream *stream, int mode), (stream, mode)) \
+    X(StreamEndCapture, , (struct sl_cu_stream *stream, struct sl_cu_graph **graph), (stream, graph)) \
     X(GraphGetNodes, , (struct sl_cu_graph *graph, struct sl_cu_node **nodes, size_t *count), \
       (graph, nodes, count)) \
     X(MemAllocManaged, , (uint64_t *address, size_t size, unsigned flags), (address, size, flags))

@@ -98,7 +98,7 @@ char *pattern(size_t size, unsigned seed)
 
 /* ---- a channel within this process ---- */
 
-struct scene scene_begin(const struct sluice_format *format)
+static struct scene begin(const struct sluice_format *format, uint32_t graph)
 {
     struct sluice_writer_params writing = SLUICE_WRITER_PARAMS_INIT;
     struct sluice_reader_params reading = SLUICE_READER_PARAMS_INIT;
@@ -114,11 +114,22 @@ struct scene scene_begin(const struct sluice_format *format)
     writing.name = reading.name = "cam";
     writing.device = "cuda:0";
     writing.format = format;
+    writing.graph = graph;
     reading.hold = 2;
     reading.open_timeout_ns = 10 * SLUICE_S;
     CHECK_OK(sluice_writer_open(&scene.writer, &writing));
     CHECK_OK(sluice_reader_open(&scene.reader, &reading));
     return scene;
+}
+
+struct scene scene_begin(const struct sluice_format *format)
+{
+    return begin(format, 0);
+}
+
+struct scene scene_by_graph(const struct sluice_format *format)
+{
+    return begin(format, 1);
 }
 
 struct scene scene_tensor(struct sluice_dtype dtype, int ndim, const int64_t *shape)

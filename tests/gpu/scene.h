@@ -47,6 +47,7 @@ struct scene {
 };
 
 struct scene scene_begin(const struct sluice_format *format);
+struct scene scene_by_graph(const struct sluice_format *format); /* its writer has `graph` */
 struct scene scene_tensor(struct sluice_dtype dtype, int ndim, const int64_t *shape);
 struct scene scene_bytes(int64_t bytes);
 void scene_end(struct scene *scene);

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sends that come again, as graphs of the driver's: the copies and the words that are raised behind them are
+ * one launch instead of a call each. Graphs are made node by node; nothing is captured, on any stream.
+ *
+ * A graph is for the very same copies, from the same buffer into the same slot. It is made when they come for
+ * the second time, and kept: so memory that comes only once costs no more than being looked up.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "copy/cuda.h"
+#include "util/result.h"
+
+#define GRAPHS      32   /* sources times slots, for most programs */
+#define MOST_COPIES 4    /* in one graph */
+#define UNUSED      1024 /* sends after which a graph makes room for another */
+
+/* `rows` of `run` bytes each. */
+struct copy {
+    uint64_t to, from, buffer;
+    uint64_t run, rows;
+    int64_t to_pitch, from_pitch;
+};
+
+/* Compared as bytes. */
+struct work {
+    struct copy copies[MOST_COPIES];
+    uint64_t count, words;
+};
+
+struct entry {
+    struct work work;
+    uint64_t used; /* in which turn, last; 0: it is free */
+    struct sl_cu_graph *graph;
+    struct sl_cu_node *batch; /* of it, which raises the words */
+    struct sl_cu_exec *exec;  /* NULL: the work came once */
+};
+
+/* A copy that waits for the launch. */
+struct held {
+    const struct sl_copy_side *side;
+    struct sl_copy_part part;
+};
+
+struct sl_graphs {
+    bool words; /* are raised by graphs; else behind them */
+    bool off;   /* the driver refused one */
+    uint64_t turn;
+    struct entry entries[GRAPHS];
+    uint32_t count;
+    struct held held[MOST_COPIES];
+};
+
+static void drop(struct sl_copy_gpu *gpu, struct entry *entry)
+{
+    if (entry->exec) /* one that is under way ends first: the driver sees to that */
+        (void)sl_cu(gpu->context, GraphExecDestroy, entry->exec);
+    if (entry->graph)
+        (void)sl_cu(gpu->context, GraphDestroy, entry->graph);
+    *entry = (struct entry){ .used = 0 };
+}
+
+int sl_graphs_begin(struct sl_copy_gpu *gpu)
+{
+    if (sl_cuda_does_without(gpu->context, "graphs")) {
+        sl_log(SLUICE_LOG_INFO, "channel '%s': sends without graphs: SLUICE_WITHOUT has \"graphs\"", gpu->copier->channel);
+        return 0;
+    }
+    gpu->graphs = calloc(1, sizeof *gpu->graphs);
+    if (!gpu->graphs)
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for a table of graphs (%zu bytes)", gpu->copier->channel,
+                       sizeof *gpu->graphs);
+    gpu->graphs->words = gpu->pages && sl_sync_cuda.direct(gpu->pages);
+    return 0;
+}
+
+static bool is_there(const struct entry *entry, uint64_t to, uint64_t bytes)
+{
+    return entry->used && entry->work.copies[0].to - to < bytes;
+}
+
+void sl_graphs_forget(struct sl_copy_gpu *gpu, const void *to, uint64_t bytes)
+{
+    struct sl_cuda_scope scope;
+
+    if (!gpu->graphs || sl_cuda_enter(gpu->context, SL_CUDA_RELAXED, &scope) != 0)
+        return; /* none, or gone with the context */
+    for (int i = 0; i < GRAPHS; i++)
+        if (is_there(&gpu->graphs->entries[i], (uintptr_t)to, bytes))
+            drop(gpu, &gpu->graphs->entries[i]);
+    sl_cuda_leave(&scope);
+}
+
+void sl_graphs_end(struct sl_copy_gpu *gpu)
+{
+    sl_graphs_forget(gpu, NULL, UINT64_MAX);
+    free(gpu->graphs);
+    gpu->graphs = NULL;
+}
+
+/* ---- one send ---- */
+
+void sl_graphs_clear(struct sl_copy_gpu *gpu)
+{
+    if (gpu->graphs)
+        gpu->graphs->count = 0;
+}
+
+bool sl_graphs_hold(struct sl_copy_gpu *gpu, const struct sl_copy_side *side, const struct sl_copy *copy)
+{
+    struct sl_graphs *graphs = gpu->graphs;
+
+    if (!graphs || graphs->off || side->place != SL_PLACE_GPU || !side->buffer ||
+        graphs->count + (uint32_t)copy->count > MOST_COPIES)
+        return false;
+    for (int p = 0; p < copy->count; p++)
+        if (!sl_copy_is_one(side, &copy->parts[p]))
+            return false;
+    for (int p = 0; p < copy->count; p++)
+        graphs->held[graphs->count++] = (struct held){ side, copy->parts[p] };
+    return true;
+}
+
+int sl_graphs_queue(struct sl_copy_job *job)
+{
+    struct sl_copy_gpu *gpu = job->copier->state;
+    struct sl_graphs *graphs = gpu->graphs;
+    int r = 0;
+
+    for (uint32_t i = 0; i < graphs->count && r == 0; i++)
+        r = sl_copy_queue_part(job, graphs->held[i].side, &graphs->held[i].part);
+    return r;
+}
+
+static struct copy as_copy(const struct held *held)
+{
+    const struct sl_copy_part *part = &held->part;
+    const struct sl_copy_step *rows = part->depth ? &part->steps[0] : NULL;
+
+    return (struct copy){ .to = (uintptr_t)part->to,
+                          .from = (uintptr_t)part->from,
+                          .buffer = held->side->buffer,
+                          .run = part->run,
+                          .rows = rows ? (uint64_t)rows->count : 1,
+                          .to_pitch = rows ? rows->to : 0,
+                          .from_pitch = rows ? rows->from : 0 };
+}
+
+static struct entry *find(struct sl_graphs *graphs, const struct work *work)
+{
+    for (int i = 0; i < GRAPHS; i++)
+        if (graphs->entries[i].used && memcmp(&graphs->entries[i].work, work, sizeof *work) == 0)
+            return &graphs->entries[i];
+    return NULL;
+}
+
+/* Remembers that the work came: in a free place, or in that of what came once and the longest ago; a graph gives
+ * way only if nobody has had a use for it for long. */
+static void note(struct sl_copy_gpu *gpu, const struct work *work)
+{
+    struct sl_graphs *graphs = gpu->graphs;
+    struct entry *place = NULL;
+
+    for (int i = 0; i < GRAPHS; i++) {
+        struct entry *entry = &graphs->entries[i];
+        if (entry->exec && graphs->turn - entry->used < UNUSED)
+            continue;
+        if (!place || entry->used < place->used)
+            place = entry;
+    }
+    if (!place)
+        return;
+    drop(gpu, place);
+    place->work = *work;
+    place->used = graphs->turn;
+}
+
+/* ---- the graph ---- */
+
+/* Each waits for the one before, so that the words wait for all of them. */
+static int add_copies(struct sl_copy_gpu *gpu, struct entry *entry, struct sl_cu_node **last)
+{
+    int r = 0;
+
+    for (uint64_t i = 0; i < entry->work.count && r == 0; i++) {
+        const struct copy *copy = &entry->work.copies[i];
+        struct sl_cu_node *before = *last;
+        struct sl_cu_copy_3d what = {
+            .from_type = SL_CU_MEMORY_DEVICE,
+            .from_device = copy->from,
+            .from_pitch = (size_t)copy->from_pitch,
+            .to_type = SL_CU_MEMORY_DEVICE,
+            .to_device = copy->to,
+            .to_pitch = (size_t)copy->to_pitch,
+            .width = copy->run,
+            .height = copy->rows,
+            .depth = 1,
+        };
+        r = sl_cu(gpu->context, GraphAddMemcpyNode, last, entry->graph, &before, i > 0, &what, gpu->context->handle);
+    }
+    return r;
+}
+
+static int make(struct sl_copy_gpu *gpu, struct entry *entry, const struct sl_cu_batch *words)
+{
+    struct sl_cu_node *last = NULL;
+    int r = sl_cu(gpu->context, GraphCreate, &entry->graph, 0);
+
+    if (r == 0)
+        r = add_copies(gpu, entry, &last);
+    if (r == 0 && words->count)
+        r = sl_cu(gpu->context, GraphAddBatchMemOpNode, &entry->batch, entry->graph, &last, 1, words);
+    if (r == 0)
+        r = sl_cu(gpu->context, GraphInstantiateWithFlags, &entry->exec, entry->graph, 0);
+    return r;
+}
+
+/* Of a graph that is there only the words are new: their values, and which readers they are of. */
+static int play(struct sl_copy_gpu *gpu, struct entry *entry, const struct sl_cu_batch *words, struct sl_cu_stream *place)
+{
+    int r = 0;
+
+    if (!entry->exec)
+        r = make(gpu, entry, words);
+    else if (words->count)
+        r = sl_cu(gpu->context, GraphExecBatchMemOpNodeSetParams, entry->exec, entry->batch, words);
+    return r == 0 ? sl_cu(gpu->context, GraphLaunch, entry->exec, place) : r;
+}
+
+static int write_words(struct sl_copy_gpu *gpu, const struct sl_signal *signals, uint32_t count,
+                       union sl_cu_mem_op operations[SL_SIGNALS])
+{
+    int r = 0;
+
+    for (uint32_t i = 0; i < count && r == 0; i++) {
+        operations[i] = (union sl_cu_mem_op){ .write = { .operation = SL_CU_MEM_OP_WRITE_64, .value = signals[i].value } };
+        r = sl_cuda_address(gpu->context, signals[i].word, &operations[i].write.address);
+    }
+    return r;
+}
+
+/* With the context entered. */
+static int launch(struct sl_copy_job *job, struct entry *entry, const struct sl_signal *signals)
+{
+    struct sl_copy_gpu *gpu = job->copier->state;
+    union sl_cu_mem_op operations[SL_SIGNALS];
+    struct sl_cu_batch words = { gpu->context->handle, (unsigned)entry->work.words, operations, 0 };
+    struct sl_cu_stream *place;
+    int r = sl_copy_place(gpu, job->state, &place);
+
+    if (r != 0)
+        return r;
+    r = write_words(gpu, signals, words.count, operations);
+    if (r == 0)
+        r = play(gpu, entry, &words, place);
+    if (r == 0)
+        return 0;
+    sl_log(SLUICE_LOG_INFO, "channel '%s': sends without graphs from now on: %s", gpu->copier->channel, sluice_last_error());
+    gpu->graphs->off = true;
+    return SLUICE_NOT_READY;
+}
+
+int sl_graphs_launch(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count, bool *raised)
+{
+    struct sl_copy_gpu *gpu = job->copier->state;
+    struct sl_graphs *graphs = gpu->graphs;
+    struct work work = { .count = graphs->count, .words = graphs->words ? count : 0 };
+    struct sl_cuda_scope scope;
+
+    if (graphs->off)
+        return SLUICE_NOT_READY;
+    for (uint32_t i = 0; i < graphs->count; i++)
+        work.copies[i] = as_copy(&graphs->held[i]);
+    int r = sl_cuda_enter(gpu->context, SL_CUDA_RELAXED, &scope);
+    if (r != 0)
+        return r;
+    graphs->turn++;
+    struct entry *entry = find(graphs, &work);
+    if (entry)
+        entry->used = graphs->turn;
+    else
+        note(gpu, &work);
+    r = entry ? launch(job, entry, signals) : SLUICE_NOT_READY;
+    *raised = r == 0 && work.words;
+    sl_cuda_leave(&scope);
+    return r;
+}

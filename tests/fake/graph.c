@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Graphs, captured or made node by node, and what a program does with them.
+ */
+#include <stdlib.h>
+
+#include "fake/inside.h"
+
+struct sl_cu_node {
+    size_t first, count; /* of the graph's work */
+    bool batch;
+    struct sl_cu_node *next;
+};
+
+struct sl_cu_graph {
+    bool owned, ended; /* the library's; it went with its context */
+    struct sl_cu_context *context;
+    struct work work;
+    struct sl_cu_node *nodes; /* that were added one by one, the last first */
+    struct sl_cu_graph *next;
+};
+
+struct sl_cu_exec {
+    bool owned, ended;
+    struct sl_cu_context *context;
+    struct work work;
+    struct sl_cu_graph *of; /* NULL: that is gone */
+    struct sl_cu_exec *next;
+};
+
+static struct sl_cu_graph *graphs;
+static struct sl_cu_exec *execs;
+
+struct sl_cu_graph *fake_graph_new(struct sl_cu_context *context)
+{
+    struct sl_cu_graph *graph = calloc(1, sizeof *graph);
+
+    if (!graph)
+        abort();
+    *graph = (struct sl_cu_graph){ .owned = fake_thread.library, .context = context, .next = graphs };
+    fake_living.graphs += graph->owned;
+    return graphs = graph;
+}
+
+void fake_graph_add(struct sl_cu_graph *graph, const struct op *op)
+{
+    fake_append(&graph->work, op);
+}
+
+static void drop(struct work *work)
+{
+    while (work->first) {
+        struct op *op = work->first;
+        work->first = op->next;
+        free(op);
+    }
+}
+
+void fake_graph_end(struct sl_cu_graph *graph)
+{
+    struct sl_cu_graph **at = &graphs;
+
+    while (*at != graph)
+        at = &(*at)->next;
+    *at = graph->next;
+    for (struct sl_cu_exec *e = execs; e; e = e->next)
+        if (e->of == graph)
+            e->of = NULL;
+    while (graph->nodes) {
+        struct sl_cu_node *node = graph->nodes;
+        graph->nodes = node->next;
+        free(node);
+    }
+    if (!graph->ended)
+        fake_living.graphs -= graph->owned;
+    drop(&graph->work);
+    free(graph);
+}
+
+void fake_graphs_end(struct sl_cu_context *context)
+{
+    for (struct sl_cu_graph *g = graphs; g; g = g->next) {
+        if (g->context != context || g->ended)
+            continue;
+        g->ended = true;
+        fake_living.graphs -= g->owned;
+    }
+    for (struct sl_cu_exec *e = execs; e; e = e->next) {
+        if (e->context != context || e->ended)
+            continue;
+        e->ended = true;
+        fake_living.graphs -= e->owned;
+    }
+}
+
+int fake_cuGraphGetNodes(struct sl_cu_graph *graph, struct sl_cu_node **nodes, size_t *count)
+{
+    (void)nodes;
+    *count = graph->work.count;
+    return SL_CU_OK;
+}
+
+int fake_cuGraphDestroy(struct sl_cu_graph *graph)
+{
+    pthread_mutex_lock(&fake_lock);
+    if (graph->ended)
+        fake_break_rule("of a graph that went with its context");
+    fake_graph_end(graph);
+    pthread_mutex_unlock(&fake_lock);
+    return SL_CU_OK;
+}
+
+/* ---- made node by node ---- */
+
+int fake_cuGraphCreate(struct sl_cu_graph **graph, unsigned flags)
+{
+    int code;
+
+    pthread_mutex_lock(&fake_lock);
+    struct sl_cu_context *context = fake_current(&code);
+    if (context && flags)
+        code = SL_CU_INVALID_VALUE;
+    if (code == 0)
+        *graph = fake_graph_new(context);
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+static bool is_of(const struct sl_cu_graph *graph, const struct sl_cu_node *node)
+{
+    struct sl_cu_node *n = graph->nodes;
+
+    while (n && n != node)
+        n = n->next;
+    return n;
+}
+
+/* Nodes that do not wait for each other are done in any order; the library's are meant to be done in theirs. */
+static int check_order(const struct sl_cu_graph *graph, struct sl_cu_node *const *after, size_t count)
+{
+    bool last = !graph->nodes;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!is_of(graph, after[i]))
+            return SL_CU_INVALID_VALUE;
+        last = last || after[i] == graph->nodes;
+    }
+    if (!last)
+        fake_break_rule("a node that does not wait for the one before it");
+    return SL_CU_OK;
+}
+
+static struct sl_cu_node *new_node(struct sl_cu_graph *graph, size_t count, bool batch)
+{
+    struct sl_cu_node *node = calloc(1, sizeof *node);
+
+    if (!node)
+        abort();
+    *node = (struct sl_cu_node){
+        .first = graph->work.count, .count = count, .batch = batch, .next = graph->nodes
+    };
+    return graph->nodes = node;
+}
+
+int fake_cuGraphAddMemcpyNode(struct sl_cu_node **node, struct sl_cu_graph *graph,
+                              struct sl_cu_node *const *after, size_t count,
+                              const struct sl_cu_copy_3d *copy, struct sl_cu_context *context)
+{
+    struct op op;
+
+    pthread_mutex_lock(&fake_lock);
+    int code = check_order(graph, after, count);
+    if (code == 0 && (!context || !context->alive))
+        code = SL_CU_INVALID_CONTEXT;
+    if (code == 0)
+        code = fake_copy_3d(copy, context->device, &op);
+    if (code == 0) {
+        *node = new_node(graph, 1, false);
+        fake_append(&graph->work, &op);
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+/* The work that a batch is. */
+static int read_batch(const struct sl_cu_batch *batch, struct work *work)
+{
+    struct op op;
+
+    if (!batch->context || !batch->context->alive)
+        return SL_CU_INVALID_CONTEXT;
+    if (!fake_can(SL_CU_CAN_WRITE_64))
+        return SL_CU_NOT_SUPPORTED;
+    if (batch->count == 0 || batch->count > 256 || batch->flags)
+        return SL_CU_INVALID_VALUE;
+    for (unsigned i = 0; i < batch->count; i++) {
+        if (!fake_read_operation(&batch->operations[i], batch->context->device, &op))
+            return SL_CU_INVALID_VALUE;
+        fake_append(work, &op);
+    }
+    return SL_CU_OK;
+}
+
+int fake_cuGraphAddBatchMemOpNode(struct sl_cu_node **node, struct sl_cu_graph *graph,
+                                  struct sl_cu_node *const *after, size_t count,
+                                  const struct sl_cu_batch *batch)
+{
+    struct work work = { .count = 0 };
+
+    pthread_mutex_lock(&fake_lock);
+    int code = check_order(graph, after, count);
+    if (code == 0)
+        code = read_batch(batch, &work);
+    if (code == 0) {
+        *node = new_node(graph, work.count, true);
+        for (const struct op *op = work.first; op; op = op->next)
+            fake_append(&graph->work, op);
+    }
+    drop(&work);
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+/* ---- what is launched ---- */
+
+int fake_cuGraphInstantiateWithFlags(struct sl_cu_exec **exec, struct sl_cu_graph *graph,
+                                     unsigned long long flags)
+{
+    (void)flags;
+    pthread_mutex_lock(&fake_lock);
+    struct sl_cu_exec *made = calloc(1, sizeof *made);
+    if (!made)
+        abort();
+    *made = (struct sl_cu_exec){
+        .owned = fake_thread.library, .context = graph->context, .of = graph, .next = execs
+    };
+    for (const struct op *op = graph->work.first; op; op = op->next)
+        fake_append(&made->work, op);
+    fake_living.graphs += made->owned;
+    *exec = execs = made;
+    pthread_mutex_unlock(&fake_lock);
+    return SL_CU_OK;
+}
+
+int fake_cuGraphExecDestroy(struct sl_cu_exec *exec)
+{
+    struct sl_cu_exec **at = &execs;
+
+    pthread_mutex_lock(&fake_lock);
+    if (exec->ended)
+        fake_break_rule("of a graph that went with its context");
+    else
+        fake_living.graphs -= exec->owned;
+    while (*at != exec)
+        at = &(*at)->next;
+    *at = exec->next;
+    drop(&exec->work);
+    free(exec);
+    pthread_mutex_unlock(&fake_lock);
+    return SL_CU_OK;
+}
+
+/* Places and values may be new; how many they are, and of what kind, may not. Launches before this keep theirs. */
+static int replace(struct sl_cu_exec *exec, const struct sl_cu_node *node, const struct work *work)
+{
+    const struct op *from = work->first;
+    struct op *op = exec->work.first;
+
+    if (work->count != node->count)
+        return SL_CU_INVALID_VALUE;
+    for (size_t i = 0; i < node->first; i++)
+        op = op->next;
+    for (; from; from = from->next, op = op->next) {
+        if (op->kind != from->kind)
+            return SL_CU_INVALID_VALUE;
+        op->address = from->address;
+        op->value = from->value;
+    }
+    return SL_CU_OK;
+}
+
+int fake_cuGraphExecBatchMemOpNodeSetParams(struct sl_cu_exec *exec, struct sl_cu_node *node,
+                                            const struct sl_cu_batch *batch)
+{
+    struct work work = { .count = 0 };
+    int code = SL_CU_INVALID_VALUE;
+
+    pthread_mutex_lock(&fake_lock);
+    if (exec->ended)
+        fake_break_rule("of a graph that went with its context");
+    else if (!exec->of || !is_of(exec->of, node) || !node->batch)
+        fake_break_rule("of a node that the graph does not have");
+    else
+        code = read_batch(batch, &work);
+    if (code == 0)
+        code = replace(exec, node, &work);
+    drop(&work);
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+int fake_cuGraphLaunch(struct sl_cu_exec *exec, struct sl_cu_stream *handle)
+{
+    int code;
+
+    pthread_mutex_lock(&fake_lock);
+    struct sl_cu_stream *stream = fake_stream(handle, false, &code);
+    if (stream && exec->ended) {
+        fake_break_rule("of a graph that went with its context");
+        code = SL_CU_INVALID_VALUE;
+    }
+    for (struct op *op = exec->work.first; op && stream && code == 0; op = op->next)
+        code = fake_queue(stream, op);
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}

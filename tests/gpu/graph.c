@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sends that are graphs of the driver's (the writer's `graph`): the same frames, as early and as late, and as
+ * harmless to others' captures.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/scene.h"
+
+#define SIZE  ((int64_t)300001)
+#define SLOTS 8 /* that a writer grows to */
+#define WAIT  (5 * SLUICE_S)
+
+static struct scene begin(void)
+{
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    int64_t size = SIZE;
+
+    CHECK_OK(sluice_format_add_tensor(&format, "data", U8, 1, &size));
+    CHECK_OK(sluice_format_complete(&format));
+    return scene_by_graph(&format);
+}
+
+static uint64_t by_graph(const struct scene *scene)
+{
+    struct sluice_writer_stats stats = { .size = sizeof stats };
+
+    CHECK_OK(sluice_writer_stats(scene->writer, &stats));
+    return stats.graph_sends;
+}
+
+/* Sends what is new in the memory, and looks at the frame. */
+static void send_new(struct scene *scene, struct memory *memory, struct sluice_stream stream, unsigned seed)
+{
+    char *bytes = pattern(memory->size, seed);
+    struct sluice_array array = bytes_at(memory->at, (int64_t)memory->size);
+    struct sluice_ticket ticket;
+
+    memory_put(memory, bytes);
+    CHECK_OK(sluice_writer_send(scene->writer, &array, 1, stream, seed % 3 ? &ticket : NULL));
+    if (seed % 3)
+        CHECK_OK(sluice_ticket_wait(ticket, WAIT));
+    scene_check(scene, bytes, memory->size);
+    free(bytes);
+}
+
+/* ---- frames ---- */
+
+TEST_TIMEOUT(frames_by_graph_are_right_on_any_stream, 60)
+{
+    struct sluice_stream streams[3] = { SLUICE_ON_CPU };
+    unsigned seed = 0;
+
+    gpu_begin();
+    struct scene scene = begin();
+    struct memory memory = memory_make(OF_GPU, SIZE);
+    streams[1] = scene.stream;
+    CHECK_OK(sluice_stream_default(scene.device, &streams[2]));
+    for (int i = 0; i < 3; i++)
+        for (int frame = 0; frame < 30; frame++)
+            send_new(&scene, &memory, streams[i], seed++);
+    /* Each slot's first frame with a ticket is no graph, nor is its first without. */
+    CHECK_GE(by_graph(&scene), 3 * 30 - 2 * SLOTS);
+    memory_drop(&memory);
+    scene_end(&scene);
+}
+
+/* Words are raised behind the copy, and the copy comes behind the work. */
+TEST_TIMEOUT(a_graph_waits_for_its_stream, 60)
+{
+    struct sluice_ticket ticket;
+    struct sluice_frame frame;
+    struct sluice_array slot;
+
+    gpu_begin();
+    struct scene scene = begin();
+    struct memory memory = memory_make(OF_GPU, SIZE - 1);
+    uint64_t words = (uintptr_t)memory.at, count = memory.size / 4;
+    struct sluice_array array = bytes_at(memory.at, SIZE - 1);
+    for (uint32_t i = 1; i <= 2 * SLOTS + 3; i++) {
+        bool late = i > 2 * SLOTS;
+        int64_t began = test_now();
+        if (late)
+            gpu_spin(scene.native, SPIN);
+        gpu_fill(scene.native, words, count, i);
+        CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, &ticket));
+        gpu_fill(scene.native, words, count, 0); /* behind the copy: so said */
+        if (late) {
+            CHECK_LE(test_now() - began, SOON);
+            CHECK_RESULT(sluice_ticket_query(ticket), SLUICE_NOT_READY);
+            CHECK_RESULT(sluice_reader_acquire(scene.reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
+        }
+        CHECK_OK(sluice_reader_acquire(scene.reader, SLUICE_ON_CPU, WAIT, &frame));
+        CHECK_EQ(frame.sequence, i);
+        if (late)
+            CHECK_GE(test_now() - began, SPIN * 9 / 10);
+        CHECK_OK(sluice_ticket_wait(ticket, WAIT));
+        CHECK_OK(sluice_frame_array(&frame, NULL, &slot));
+        CHECK_EQ(gpu_differ(scene.native, (uintptr_t)slot.data, count, i), 0);
+        CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+    }
+    CHECK_GE(by_graph(&scene), 3);
+    memory_drop(&memory);
+    scene_end(&scene);
+}
+
+/* Readers whose streams wait have words of their own in the graph; they come and go. */
+TEST_TIMEOUT(readers_that_wait_ahead_of_graphs, 60)
+{
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    struct sluice_frame frame;
+    struct sluice_stream reading;
+    struct sluice_array slot;
+    sluice_reader *ahead;
+    uint32_t value = 0;
+
+    gpu_begin();
+    struct scene scene = begin();
+    struct memory memory = memory_make(OF_GPU, SIZE - 1);
+    struct sluice_array array = bytes_at(memory.at, SIZE - 1);
+    CHECK_OK(sluice_stream_create(scene.device, NULL, &reading));
+    params.name = "cam";
+    params.ahead = 1;
+    for (int life = 0; life < 3; life++) {
+        CHECK_OK(sluice_reader_open(&ahead, &params));
+        for (int i = 0; i < 2 * SLOTS; i++) {
+            gpu_fill(scene.native, (uintptr_t)memory.at, memory.size / 4, ++value);
+            CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, NULL));
+            CHECK_OK(sluice_reader_acquire(ahead, reading, WAIT, &frame));
+            CHECK_OK(sluice_frame_array(&frame, NULL, &slot));
+            CHECK_EQ(gpu_differ(gpu_native(reading), (uintptr_t)slot.data, memory.size / 4, (uint32_t)frame.sequence), 0);
+            CHECK_OK(sluice_reader_release(ahead, &frame, reading));
+        }
+        CHECK_OK(sluice_reader_close(&ahead));
+    }
+    CHECK_GE(by_graph(&scene), 1);
+    memory_drop(&memory);
+    scene_end(&scene);
+}
+
+/* ---- what changes ---- */
+
+TEST_TIMEOUT(sources_that_change, 60)
+{
+    struct memory sources[3];
+    unsigned seed = 0;
+
+    gpu_begin();
+    struct scene scene = begin();
+    for (int i = 0; i < 3; i++)
+        sources[i] = memory_make(OF_GPU, SIZE);
+    for (int round = 0; round < 4; round++) {
+        for (int frame = 0; frame < 8 * 3; frame++)
+            send_new(&scene, &sources[frame % 3], scene.stream, seed++);
+        CHECK_GE(by_graph(&scene), 1);
+        struct memory *old = &sources[round % 3]; /* what comes to its place is another buffer */
+        memory_drop(old);
+        *old = memory_make(round == 1 ? MANAGED : OF_GPU, SIZE);
+    }
+    for (int i = 0; i < 3; i++)
+        memory_drop(&sources[i]);
+    scene_end(&scene);
+}
+
+/* Nothing is made for memory that does not come again, nor for more than there is room for. */
+TEST_TIMEOUT(sources_that_never_come_again, 60)
+{
+    struct memory sources[40];
+    unsigned seed = 0;
+
+    gpu_begin();
+    struct scene scene = begin();
+    for (int i = 0; i < 40; i++)
+        sources[i] = memory_make(OF_GPU, SIZE);
+    for (int i = 0; i < 40; i++)
+        send_new(&scene, &sources[i], scene.stream, seed++);
+    CHECK_EQ(by_graph(&scene), 0);
+    for (int i = 0; i < 80; i++)
+        send_new(&scene, &sources[i % 40], scene.stream, seed++);
+    CHECK_EQ(by_graph(&scene), 0);
+    for (int i = 0; i < 3 * SLOTS; i++)
+        send_new(&scene, &sources[7], scene.stream, 1);
+    CHECK_GE(by_graph(&scene), SLOTS);
+    for (int i = 0; i < 40; i++)
+        memory_drop(&sources[i]);
+    scene_end(&scene);
+}
+
+static void reformat(struct scene *scene, int64_t size)
+{
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+
+    CHECK_OK(sluice_format_add_tensor(&format, "data", U8, 1, &size));
+    CHECK_OK(sluice_format_complete(&format));
+    CHECK_OK(sluice_writer_reformat(scene->writer, &format));
+}
+
+TEST_TIMEOUT(formats_that_change, 60)
+{
+    static const int64_t sizes[] = { SIZE, 3 * SIZE, SIZE / 2, SIZE };
+    struct memory memory = { .at = NULL };
+    unsigned seed = 0;
+    uint64_t before;
+
+    gpu_begin();
+    struct scene scene = begin();
+    for (int i = 0; i < 4; i++) {
+        memory = memory_make(OF_GPU, (size_t)sizes[i]);
+        if (i != 1) /* then send itself does it */
+            reformat(&scene, sizes[i]);
+        before = by_graph(&scene);
+        for (int frame = 0; frame < 3 * SLOTS; frame++)
+            send_new(&scene, &memory, scene.stream, seed++);
+        CHECK_GE(by_graph(&scene), before + SLOTS);
+        memory_drop(&memory);
+    }
+    scene_end(&scene);
+}
+
+/* ---- layouts ---- */
+
+TEST_TIMEOUT(rows_and_several_arrays, 60)
+{
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    int64_t shape[] = { 37, 53 }, pitch[] = { 300, 4 }, size = 4096;
+    char expected[37 * 53 * 4], got[sizeof expected];
+    struct sluice_array arrays[3], here, tight, slot;
+
+    gpu_begin();
+    CHECK_OK(sluice_format_add_tensor(&format, "rows", F32, 2, shape));
+    CHECK_OK(sluice_format_add_tensor(&format, "run", U8, 1, &size));
+    CHECK_OK(sluice_format_add_tensor(&format, "plain", U8, 1, &size));
+    CHECK_OK(sluice_format_complete(&format));
+    struct scene scene = scene_by_graph(&format);
+    struct memory rows = memory_make(OF_GPU, 37 * 300), run = memory_make(OF_GPU, 4096), plain = memory_make(PLAIN, 4096);
+    CHECK_OK(sluice_array_wrap(&arrays[0], "rows", rows.at, F32, 2, shape, pitch));
+    CHECK_OK(sluice_array_wrap(&arrays[1], "run", run.at, U8, 1, &size, NULL));
+    CHECK_OK(sluice_array_wrap(&arrays[2], "plain", plain.at, U8, 1, &size, NULL));
+    for (unsigned seed = 0; seed < 3 * SLOTS; seed++) {
+        char *in_rows = pattern(rows.size, seed), *in_run = pattern(4096, seed + 1000), *in_plain = pattern(4096, seed + 2000);
+        memory_put(&rows, in_rows);
+        memory_put(&run, in_run);
+        memory_put(&plain, in_plain);
+        CHECK_OK(sluice_writer_send(scene.writer, arrays, 3, scene.stream, NULL));
+        struct sluice_frame frame = scene_acquire(&scene);
+        CHECK_OK(sluice_array_wrap(&here, "rows", in_rows, F32, 2, shape, pitch));
+        CHECK_OK(sluice_array_wrap(&tight, "rows", expected, F32, 2, shape, NULL));
+        CHECK_OK(sluice_array_copy(&tight, &here));
+        CHECK_OK(sluice_frame_array(&frame, "rows", &slot));
+        copy_out(got, slot.data, sizeof got);
+        CHECK_MEM(got, expected, sizeof got);
+        CHECK_OK(sluice_frame_array(&frame, "run", &slot));
+        copy_out(got, slot.data, 4096);
+        CHECK_MEM(got, in_run, 4096);
+        CHECK_OK(sluice_frame_array(&frame, "plain", &slot));
+        copy_out(got, slot.data, 4096);
+        CHECK_MEM(got, in_plain, 4096);
+        CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+        free(in_rows);
+        free(in_run);
+        free(in_plain);
+    }
+    CHECK_GE(by_graph(&scene), SLOTS);
+    memory_drop(&rows);
+    memory_drop(&run);
+    memory_drop(&plain);
+    scene_end(&scene);
+}
+
+/* ---- captures ---- */
+
+struct capturer {
+    int mode;
+    unsigned flags;
+    uint64_t memory;
+    pthread_t thread;
+    pthread_barrier_t meet;
+    int code;
+    size_t nodes;
+};
+
+static void *capture(void *shared)
+{
+    struct capturer *c = shared;
+    struct sl_cu_graph *graph = NULL;
+
+    gpu_use(0);
+    struct sl_cu_stream *stream = gpu_stream(c->flags);
+    gpu_fill(stream, c->memory, 64, 1);
+    CU(StreamSynchronize, stream);
+    CU(StreamBeginCapture, stream, c->mode);
+    gpu_fill(stream, c->memory, 64, 2);
+    pthread_barrier_wait(&c->meet);
+    pthread_barrier_wait(&c->meet);
+    c->code = cu.StreamEndCapture(stream, &graph);
+    if (c->code == 0) {
+        CU(GraphGetNodes, graph, NULL, &c->nodes);
+        CU(GraphDestroy, graph);
+    }
+    CU(StreamDestroy, stream);
+    cu.CtxSetCurrent(NULL);
+    return NULL;
+}
+
+/* Graphs are made, launched, changed and ended, on a stream of ours and behind the default stream. */
+static struct sluice_device live(const struct memory *memory)
+{
+    struct scene scene = begin();
+    struct sluice_array array = bytes_at(memory->at, SIZE);
+    struct sluice_stream standard;
+    struct sluice_ticket ticket;
+
+    CHECK_OK(sluice_stream_default(scene.device, &standard));
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 4 * SLOTS; i++) {
+            CHECK_OK(sluice_writer_send(scene.writer, &array, 1, i % 2 ? scene.stream : standard, &ticket));
+            CHECK_OK(sluice_ticket_wait(ticket, WAIT));
+            struct sluice_frame frame = scene_acquire(&scene);
+            CHECK_OK(sluice_reader_release(scene.reader, &frame, scene.stream));
+        }
+        CHECK_GE(by_graph(&scene), 2 * SLOTS);
+        reformat(&scene, SIZE + round); /* the graphs end with the old slots */
+    }
+    CHECK_OK(sluice_reader_close(&scene.reader));
+    CHECK_OK(sluice_writer_close(&scene.writer));
+    CHECK_OK(sluice_stream_destroy(&scene.stream));
+    return scene.device;
+}
+
+TEST_TIMEOUT(captures_of_others_do_not_mind_graphs, 120)
+{
+    static const int modes[] = { CAPTURE_GLOBAL, CAPTURE_THREAD_LOCAL, CAPTURE_RELAXED };
+
+    gpu_begin();
+    for (int i = 0; i < 6; i++) {
+        struct capturer c = { .mode = modes[i % 3], .flags = i < 3 ? SL_CU_STREAM_NON_BLOCKING : 0 };
+        NOTE("mode %d, flags %u", c.mode, c.flags);
+        gpu_use(0);
+        c.memory = gpu_memory(256);
+        struct memory memory = memory_make(OF_GPU, SIZE);
+        CHECK(pthread_barrier_init(&c.meet, NULL, 2) == 0);
+        CHECK(pthread_create(&c.thread, NULL, capture, &c) == 0);
+        pthread_barrier_wait(&c.meet);
+        struct sluice_device device = live(&memory);
+        pthread_barrier_wait(&c.meet);
+        CHECK(pthread_join(c.thread, NULL) == 0);
+        CHECK_OK(sluice_device_close(&device));
+        pthread_barrier_destroy(&c.meet);
+        memory_drop(&memory);
+        CHECK_EQ(c.code, 0);
+        CHECK_EQ(c.nodes, 1);
+    }
+    gpu_end();
+}
+
+TEST(no_graph_gets_into_a_graph)
+{
+    struct sluice_ticket ticket = { 42 };
+    struct sl_cu_graph *graph;
+    size_t nodes;
+
+    gpu_begin();
+    struct scene scene = begin();
+    struct memory memory = memory_make(OF_GPU, SIZE);
+    struct sluice_array array = bytes_at(memory.at, SIZE);
+    for (unsigned seed = 0; seed < 2 * SLOTS; seed++)
+        send_new(&scene, &memory, scene.stream, seed);
+    uint64_t before = by_graph(&scene);
+    CHECK_GE(before, 1);
+    CU(StreamBeginCapture, scene.native, CAPTURE_RELAXED);
+    for (int i = 0; i < SLOTS; i++)
+        CHECK_SAYS(sluice_writer_send(scene.writer, &array, 1, scene.stream, &ticket), SLUICE_E_CAPTURING, "graph");
+    CHECK_EQ(ticket.id, 42);
+    CU(StreamEndCapture, scene.native, &graph);
+    CU(GraphGetNodes, graph, NULL, &nodes);
+    CHECK_EQ(nodes, 0);
+    CU(GraphDestroy, graph);
+    CHECK_EQ(by_graph(&scene), before);
+    for (unsigned seed = 0; seed < SLOTS; seed++)
+        send_new(&scene, &memory, scene.stream, seed);
+    CHECK_EQ(by_graph(&scene), before + SLOTS); /* they are there still */
+    memory_drop(&memory);
+    scene_end(&scene);
+}
+
+/* ---- without ---- */
+
+static uint64_t sends_without(const char *words)
+{
+    CHECK(setenv("SLUICE_WITHOUT", words, 1) == 0);
+    struct scene scene = begin();
+    struct memory memory = memory_make(OF_GPU, SIZE);
+    for (unsigned seed = 0; seed < 3 * SLOTS; seed++)
+        send_new(&scene, &memory, seed % 2 ? scene.stream : SLUICE_ON_CPU, seed);
+    uint64_t found = by_graph(&scene);
+    memory_drop(&memory);
+    scene_end(&scene);
+    return found;
+}
+
+/* Without words that streams write, copies are graphs still, and functions raise the words behind them. */
+TEST_TIMEOUT(graphs_can_be_switched_off, 60)
+{
+    gpu_begin();
+    CHECK_EQ(sends_without("graphs"), 0);
+    CHECK_GE(sends_without("memops"), SLOTS);
+    CHECK_GE(sends_without("register"), SLOTS);
+    CHECK_GE(sends_without("vmm"), SLOTS);
+    CHECK_GE(sends_without(""), SLOTS);
+}
+
+TEST(graphs_are_asked_for)
+{
+    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    int64_t size = SIZE;
+    sluice_writer *writer;
+
+    gpu_begin();
+    test_dir();
+    CHECK_OK(sluice_format_add_tensor(&format, "data", U8, 1, &size));
+    params.name = "cam";
+    params.format = &format;
+    params.graph = 2;
+    CHECK_SAYS(sluice_writer_open(&writer, &params), SLUICE_E_INVALID, "graph is 0 or 1");
+    struct scene scene = scene_bytes(SIZE);
+    struct memory memory = memory_make(OF_GPU, SIZE);
+    for (unsigned seed = 0; seed < 3 * SLOTS; seed++)
+        send_new(&scene, &memory, scene.stream, seed);
+    CHECK_EQ(by_graph(&scene), 0);
+    memory_drop(&memory);
+    scene_end(&scene);
+}
