@@ -31,7 +31,7 @@ struct scene {
     struct sluice_array arrays[KINDS]; /* plain, pinned, the GPU's */
 };
 
-static struct scene begin_with(uint32_t slots, int arrays)
+static struct scene begin_with(uint32_t slots, int arrays, uint32_t graph)
 {
     struct sluice_dtype u8 = { SLUICE_UINT, 8, 1 };
     struct sluice_writer_params writing = SLUICE_WRITER_PARAMS_INIT;
@@ -52,6 +52,7 @@ static struct scene begin_with(uint32_t slots, int arrays)
         CHECK_OK(sluice_format_add_tensor(&format, "more", u8, 1, &size));
     CHECK_OK(sluice_format_complete(&format));
     writing.slots = writing.max_slots = slots;
+    writing.graph = graph;
     writing.name = reading.name = "cam";
     writing.device = "cuda:0";
     writing.format = &format;
@@ -72,7 +73,7 @@ static struct scene begin_with(uint32_t slots, int arrays)
 
 static struct scene begin(void)
 {
-    return begin_with(0, 1);
+    return begin_with(0, 1, 0);
 }
 
 static void end(struct scene *scene)
@@ -253,16 +254,18 @@ TEST(pointers_are_looked_at_once)
 }
 
 /* The GPU is lost while copies are under way. */
-TEST(a_gpu_that_is_lost)
+static void lose(uint32_t graph)
 {
     struct sluice_ticket done, lost;
     char sentence[1024];
 
     TEST_KEEPS_FDS(); /* those of memory that could not be released */
-    struct scene scene = begin();
+    struct scene scene = begin_with(0, 1, graph);
 
-    turn(&scene, 2, scene.stream, 1, sentence);
-    CHECK_STR(sentence, "");
+    for (int i = 0; i < 12; i++) {
+        turn(&scene, 2, scene.stream, 1, sentence);
+        CHECK_STR(sentence, "");
+    }
     CHECK_OK(sluice_writer_send(scene.writer, &scene.arrays[2], 1, scene.stream, &done));
     CHECK_OK(sluice_ticket_wait(done, 5 * SLUICE_S));
     hold_up(&scene);
@@ -280,6 +283,16 @@ TEST(a_gpu_that_is_lost)
     fake_end_contexts();
 }
 
+TEST(a_gpu_that_is_lost)
+{
+    lose(0);
+}
+
+TEST(a_gpu_that_is_lost_with_graphs_under_way)
+{
+    lose(1);
+}
+
 static void *go_on_later(void *nothing)
 {
     test_nap(SLUICE_S / 5);
@@ -290,7 +303,7 @@ static void *go_on_later(void *nothing)
 /* One of two copies is queued when it comes to a failure: who hears of that may free the memory, so it is over. */
 TEST(a_frame_that_is_copied_in_part)
 {
-    struct scene scene = begin_with(3, 2);
+    struct scene scene = begin_with(3, 2, 0);
     struct sluice_array arrays[] = { scene.arrays[1], scene.arrays[2] };
     struct sluice_frame frames[2];
     pthread_t thread;
@@ -309,6 +322,136 @@ TEST(a_frame_that_is_copied_in_part)
     CHECK(pthread_join(thread, NULL) == 0);
     for (int i = 0; i < 2; i++)
         CHECK_OK(sluice_writer_begin(scene.writer, 0, &frames[i]));
+    end(&scene);
+}
+
+/* ---- graphs: the writer has SLOTS slots and sends the GPU's memory ---- */
+
+#define SLOTS 3
+
+static struct scene begin_graphs(void)
+{
+    return begin_with(SLOTS, 1, 1);
+}
+
+static void turns(struct scene *scene, int count)
+{
+    char sentence[1024];
+
+    for (int i = 0; i < count; i++) {
+        turn(scene, 2, scene->stream, (char)(i + 1), sentence);
+        CHECK_STR(sentence, "");
+    }
+}
+
+static uint64_t graph_sends(struct scene *scene)
+{
+    struct sluice_writer_stats stats = { .size = sizeof stats };
+
+    CHECK_OK(sluice_writer_stats(scene->writer, &stats));
+    return stats.graph_sends;
+}
+
+/* One for each slot, made when that comes for the second time; from then on two calls send a frame. */
+TEST(graphs_are_made_once)
+{
+    struct scene scene = begin_graphs();
+    struct sluice_ticket ticket;
+
+    turns(&scene, SLOTS);
+    CHECK_EQ(fake_calls(FAKE_GraphInstantiateWithFlags), 0);
+    turns(&scene, SLOTS);
+    CHECK_EQ(fake_calls(FAKE_GraphInstantiateWithFlags), SLOTS);
+    CHECK_EQ(fake_calls(FAKE_GraphLaunch), SLOTS);
+    CHECK_EQ(fake_things().graphs, 2 * SLOTS);
+    fake_forget();
+    for (int i = 0; i < 30; i++) {
+        CHECK_OK(sluice_writer_send(scene.writer, &scene.arrays[2], 1, scene.stream, &ticket));
+        CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
+    }
+    CHECK_EQ(graph_sends(&scene), 30 + SLOTS);
+    CHECK_EQ(fake_calls(FAKE_GraphLaunch), 30);
+    CHECK_EQ(fake_calls(FAKE_GraphExecBatchMemOpNodeSetParams), 30);
+    CHECK_EQ(fake_calls(FAKE_GraphInstantiateWithFlags), 0);
+    CHECK_EQ(fake_calls(FAKE_MemcpyAsync), 0);
+    CHECK_EQ(fake_calls(FAKE_StreamWriteValue64), 0);
+    CHECK_EQ(fake_calls(FAKE_StreamBatchMemOp), 0);
+    CHECK_OK(sluice_writer_close(&scene.writer));
+    CHECK_EQ(fake_things().graphs, 0);
+    end(&scene);
+}
+
+/* They are for GPU memory: of what else is sent none is made, nor kept beyond the slots that it is for. */
+TEST(graphs_end_with_their_slots)
+{
+    struct scene scene = begin_graphs();
+    struct sluice_dtype u8 = { SLUICE_UINT, 8, 1 };
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    char sentence[1024];
+    int64_t size = SIZE;
+
+    for (int kind = 0; kind < 2; kind++) {
+        for (int i = 0; i < 3 * SLOTS; i++)
+            turn(&scene, kind, scene.stream, 1, sentence);
+        CHECK_EQ(fake_things().graphs, 0);
+    }
+    turns(&scene, 2 * SLOTS);
+    CHECK_EQ(fake_things().graphs, 2 * SLOTS);
+    CHECK_OK(sluice_format_add_tensor(&format, "data", u8, 1, &size));
+    CHECK_OK(sluice_writer_reformat(scene.writer, &format));
+    turns(&scene, SLOTS);
+    CHECK_EQ(fake_things().graphs, 0);
+    turns(&scene, SLOTS);
+    CHECK_EQ(fake_things().graphs, 2 * SLOTS);
+    end(&scene);
+}
+
+/* Whatever the driver refuses of a graph, the frame is sent the plain way, and so are those after it. */
+TEST_TIMEOUT(each_call_of_a_graph_fails_in_turn, 120)
+{
+    static const enum fake_function functions[] = {
+        FAKE_GraphCreate,  FAKE_GraphAddMemcpyNode, FAKE_GraphAddBatchMemOpNode, FAKE_GraphInstantiateWithFlags,
+        FAKE_GraphLaunch,  FAKE_GraphExecBatchMemOpNodeSetParams,
+    };
+
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        for (long nth = 1; nth <= 2; nth++) {
+            struct scene scene = begin_graphs();
+            fake_fail(functions[i], nth, SL_CU_NOT_SUPPORTED);
+            turns(&scene, 4 * SLOTS);
+            CHECK(fake_failed());
+            CHECK_LE(graph_sends(&scene), 2 * SLOTS);
+            fake_forget();
+            turns(&scene, 4 * SLOTS);
+            CHECK_EQ(fake_calls(FAKE_GraphLaunch), 0);
+            CHECK_EQ(fake_calls(FAKE_MemcpyAsync), 8 * SLOTS); /* there and back */
+            CHECK_OK(sluice_writer_close(&scene.writer));
+            CHECK_EQ(fake_things().graphs, 0);
+            CHECK(!fake_broken_rule());
+            end(&scene);
+        }
+    }
+}
+
+/* And each other call of a send by a graph. */
+TEST_TIMEOUT(each_call_beside_a_graph_fails_in_turn, 120)
+{
+    struct scene scene = begin_graphs();
+    char sentence[1024];
+
+    turns(&scene, 3 * SLOTS);
+    fake_forget();
+    turn(&scene, 2, scene.stream, 2, sentence);
+    CHECK_EQ(fake_calls(FAKE_GraphLaunch), 1);
+    long calls[FAKE_FUNCTION_COUNT];
+    for (int f = 0; f < FAKE_FUNCTION_COUNT; f++)
+        calls[f] = fake_calls((enum fake_function)f);
+    for (int f = 0; f < FAKE_FUNCTION_COUNT; f++) {
+        bool of_graphs = f == FAKE_GraphLaunch || f == FAKE_GraphExecBatchMemOpNodeSetParams;
+        if (!of_graphs && !puts_back((enum fake_function)f))
+            fail_each(&scene, 2, scene.stream, (enum fake_function)f, calls[f]);
+    }
+    CHECK_GE(graph_sends(&scene), 10 * SLOTS);
     end(&scene);
 }
 
