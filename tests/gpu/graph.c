@@ -188,6 +188,62 @@ TEST_TIMEOUT(sources_that_never_come_again, 60)
     scene_end(&scene);
 }
 
+static void send_often(struct scene *scene, const struct memory *memory, int count)
+{
+    struct sluice_array array = bytes_at(memory->at, (int64_t)memory->size);
+    struct sluice_ticket ticket;
+
+    for (int i = 0; i < count; i++) {
+        CHECK_OK(sluice_writer_send(scene->writer, &array, 1, scene->stream, &ticket));
+        CHECK_OK(sluice_ticket_wait(ticket, WAIT));
+    }
+}
+
+/* For a ninth source there is no room, until one before it was not seen for long. */
+TEST_TIMEOUT(graphs_that_nobody_uses_make_room, 60)
+{
+    struct memory sources[9];
+
+    gpu_begin();
+    struct scene scene = begin();
+    for (int i = 0; i < 9; i++)
+        sources[i] = memory_make(OF_GPU, 4096);
+    for (int i = 0; i < 8; i++)
+        send_often(&scene, &sources[i], 3 * SLOTS);
+    uint64_t before = by_graph(&scene);
+    CHECK_GE(before, 8 * SLOTS / 2);
+    send_often(&scene, &sources[8], 3 * SLOTS);
+    CHECK_EQ(by_graph(&scene), before);
+    send_often(&scene, &sources[7], 1100);
+    before = by_graph(&scene);
+    send_often(&scene, &sources[8], 3 * SLOTS);
+    CHECK_GE(by_graph(&scene), before + SLOTS);
+    for (unsigned seed = 0; seed < SLOTS; seed++)
+        send_new(&scene, &sources[8], scene.stream, seed);
+    for (int i = 0; i < 9; i++)
+        memory_drop(&sources[i]);
+    scene_end(&scene);
+}
+
+/* A graph is for a buffer, not for an address. */
+TEST(other_memory_where_a_source_was)
+{
+    gpu_begin();
+    struct scene scene = begin();
+    struct memory memory = memory_make(OF_GPU, 1 << 20);
+    char *place = memory.at;
+    send_often(&scene, &memory, 3 * SLOTS);
+    uint64_t before = by_graph(&scene);
+    CHECK_GE(before, SLOTS);
+    memory_drop(&memory);
+    memory = memory_make(OF_GPU, 1 << 20);
+    NOTE("it is at the %s place", memory.at == place ? "same" : "another");
+    send_often(&scene, &memory, 3);
+    CHECK_EQ(by_graph(&scene), before);
+    memory_drop(&memory);
+    scene_end(&scene);
+}
+
 static void reformat(struct scene *scene, int64_t size)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
