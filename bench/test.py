@@ -106,6 +106,8 @@ def look_at_gpu(done, figures):
         judged = row["bench"] == "gpu_handoff_cpu" or row["params"].get("from") == "device"
         if judged and row["bench"] != "gpu_send_call" and not {"limit_p50_ns", "goal_ns", "met"} <= row.keys():
             problems.append(f"{row}: no limit, or no goal")
+        if row["bench"] == "gpu_send" and row["params"].get("graph") and row["graph_percent"] < 50:
+            problems.append(f"{row}: few of its sends were graphs")
         if row["bench"] == "gpu_soak" and not (row["taken"] > 0 and row["taken_ahead"] > 0 and row["fd_growth"] == 0):
             problems.append(f"{row}: readers took nothing, or descriptors grew")
     return problems

@@ -95,6 +95,17 @@ def handoffs(mps):
                    (Out("gpu_send", "seen", "seen", over_limit(1500)), Out("gpu_send_call", "call", "call")))
 
 
+def graphs():
+    """Sends that are graphs, beside the same graph bare; their plain limits are among the others' rows."""
+    for size, kind in (("512x512", "uint8"), ("1080p", "float32")):
+        line = job("handoff", **{"from": FROM["device"]}, **frame(size, kind))
+        params = {"busy": "none", "mps": False, "from": "device", "graph": True, **frame_params(size, kind)}
+        yield Case(params, line + " graph=1", line + " graph=1",
+                   (Out("gpu_send", "seen", "seen", over_limit(1500)), Out("gpu_send_call", "call", "call")))
+        yield Case({**params, "word": "behind it"}, None, line + " graph=2",
+                   (Out("gpu_limit_send", None, "seen"), Out("gpu_limit_send_call", None, "call")))
+
+
 def sends():
     for size, kind in KINDS:
         for source in FROM:
@@ -182,6 +193,6 @@ def soak(seconds):
 
 def plain(copy_ns):
     """In the order in which they are measured: those with many processes last, as these stay."""
-    for family in (handoffs(False), sends(), batches(), acquires(), fetches(), pipelines(copy_ns), parked(), sleepers(),
+    for family in (handoffs(False), sends(), graphs(), batches(), acquires(), fetches(), pipelines(copy_ns), parked(), sleepers(),
                    commits(), many_readers()):
         yield from family

@@ -49,6 +49,7 @@ void channel_write(uint32_t slots)
     params.slots = params.max_slots = slots;
     params.policy = SLUICE_WAIT;
     params.wait_ns = CHANNEL_WAIT;
+    params.graph = job->graph != NO_GRAPH;
     check(sluice_writer_open(&writer, &params), "a writer cannot be opened");
 }
 

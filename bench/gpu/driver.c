@@ -99,6 +99,11 @@ static void load(void)
         set((char *)&cu + functions[i].offset, find(functions[i].symbol));
 }
 
+struct cu_context *gpu_context(void)
+{
+    return gpus[current].context;
+}
+
 struct cu_stream *gpu_stream(void)
 {
     struct cu_stream *stream;

@@ -15,6 +15,9 @@ struct cu_stream;
 struct cu_event;
 struct cu_module;
 struct cu_function;
+struct cu_graph;
+struct cu_node;
+struct cu_exec;
 
 struct cu_location {
     int type, id;
@@ -42,6 +45,29 @@ union cu_mem_op { /* CUstreamBatchMemOpParams: a wait and a write look alike */
         uint64_t alias;
     } op;
     uint64_t room[6];
+};
+
+struct cu_copy_3d { /* CUDA_MEMCPY3D */
+    size_t from_x, from_y, from_z, from_level;
+    int from_type;
+    const void *from_host;
+    uint64_t from_device;
+    void *from_array, *from_reserved;
+    size_t from_pitch, from_height;
+    size_t to_x, to_y, to_z, to_level;
+    int to_type;
+    void *to_host;
+    uint64_t to_device;
+    void *to_array, *to_reserved;
+    size_t to_pitch, to_height;
+    size_t width, height, depth;
+};
+
+struct cu_batch { /* CUDA_BATCH_MEM_OP_NODE_PARAMS */
+    struct cu_context *context;
+    unsigned count;
+    union cu_mem_op *operations;
+    unsigned flags;
 };
 
 enum { CU_WAIT_64 = 4, CU_WRITE_64 = 5 };
@@ -94,7 +120,21 @@ enum { CU_WAIT_64 = 4, CU_WRITE_64 = 5 };
     X(LaunchKernel, , \
       (struct cu_function * function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, \
        unsigned by, unsigned bz, unsigned shared, struct cu_stream *stream, void **arguments, \
-       void **extra))
+       void **extra)) \
+    X(GraphCreate, , (struct cu_graph * *graph, unsigned flags)) \
+    X(GraphAddMemcpyNode, , \
+      (struct cu_node * *node, struct cu_graph * graph, struct cu_node *const *after, \
+       size_t count, const struct cu_copy_3d *copy, struct cu_context *context)) \
+    X(GraphAddBatchMemOpNode, , \
+      (struct cu_node * *node, struct cu_graph * graph, struct cu_node *const *after, \
+       size_t count, const struct cu_batch *batch)) \
+    X(GraphInstantiateWithFlags, , \
+      (struct cu_exec * *exec, struct cu_graph * graph, unsigned long long flags)) \
+    X(GraphExecBatchMemOpNodeSetParams, , \
+      (struct cu_exec * exec, struct cu_node * node, const struct cu_batch *batch)) \
+    X(GraphLaunch, , (struct cu_exec * exec, struct cu_stream * stream)) \
+    X(GraphExecDestroy, , (struct cu_exec * exec)) \
+    X(GraphDestroy, , (struct cu_graph * graph))
 
 struct cu_driver {
 #define CU_MEMBER(name, version, parameters) int(*name) parameters;
@@ -114,6 +154,7 @@ void gpu_open(int device);
 bool gpu_has_peer(void);
 
 struct cu_stream *gpu_stream(void); /* non-blocking */
+struct cu_context *gpu_context(void); /* the current one */
 
 /* Kernels that do nothing for a time: one block, or one on every multiprocessor. */
 void gpu_spin(struct cu_stream *stream, int64_t ns);

@@ -36,6 +36,10 @@ static void hand(uint32_t round)
 {
     if (job->gated)
         CU(StreamWaitValue64, stream, word_address(WORD_GATE), round, 0);
+    if (job->graph) {
+        graph_launch(stream, round);
+        return;
+    }
     if (job->from == FROM_DEVICE)
         CU(MemcpyDtoDAsync, slot, source, frame_bytes(), stream);
     else if (job->from != IN_PLACE)
@@ -52,12 +56,16 @@ static void copies_open(void)
         CU(MemAlloc, &source, frame_bytes());
     else
         host = job->from == FROM_PINNED ? gpu_pinned(frame_bytes()) : memory_of(frame_bytes());
+    if (job->graph)
+        graph_open(slot, source, ready);
 }
 
 static void copies_close(void)
 {
     if (job->from == IN_PLACE)
         return;
+    if (job->graph)
+        graph_close();
     CU(MemFree, slot);
     if (job->from == FROM_DEVICE)
         CU(MemFree, source);
@@ -73,6 +81,8 @@ static void open_side(void)
         die("a batch has at most %d operations", WORDS - WORD_MORE);
     if (job->in_device && !(job->ahead && job->until == UNTIL_GPU))
         die("no CPU can look at a word in GPU memory");
+    if (job->graph && job->from != FROM_DEVICE)
+        die("graphs copy GPU memory");
     stream = gpu_stream();
     ready = job->in_device ? shared.address : word_address(WORD_READY);
 }

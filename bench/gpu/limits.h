@@ -5,11 +5,20 @@
 #ifndef BENCH_GPU_LIMITS_H
 #define BENCH_GPU_LIMITS_H
 
+#include <stdint.h>
+
+struct cu_stream;
+
 void limit_handoff(int index);
 void limit_fetch(int index);
 void limit_pipeline(int index);
 void limit_far(int index);
 void limit_parked(int index);
 void limit_sleeping(int index);
+
+/* limit_graph.c: a copy of a frame, and a word behind it, as the job's graph is. */
+void graph_open(uint64_t to, uint64_t from, uint64_t word);
+void graph_launch(struct cu_stream *stream, uint64_t value);
+void graph_close(void);
 
 #endif

@@ -50,8 +50,18 @@ static void hand(uint32_t round)
         send_frame();
 }
 
+/* Were they graphs? */
+static void tell_graphs(void)
+{
+    struct sluice_writer_stats stats = { .size = sizeof stats };
+    check(sluice_writer_stats(writer, &stats), "stats");
+    value("graph_percent", (int64_t)(stats.graph_sends * 100 / stats.committed));
+}
+
 static void writer_close(void)
 {
+    if (job->graph)
+        tell_graphs();
     const int64_t *of_reader = stage->lanes[1].values;
     if (job->ahead && of_reader[0])
         value("ahead_percent", of_reader[1] * 100 / of_reader[0]);

@@ -29,6 +29,7 @@
 enum { BUSY_WRITER = 1, BUSY_READER = 2 };
 enum { IN_PLACE, FROM_DEVICE, FROM_PINNED, FROM_HOST };
 enum { UNTIL_CPU, UNTIL_GPU };
+enum { NO_GRAPH, GRAPH_WITH_WORD, GRAPH_THEN_WORD /* bare */ };
 
 #define JOB_NUMBERS(X) \
     X(ns)        /* how long it may sample */ \
@@ -49,7 +50,8 @@ enum { UNTIL_CPU, UNTIL_GPU };
     X(work)   /* ns on the CPU for each frame, beside the next one's copy */ \
     X(parked) /* streams that wait for the other side */ \
     X(far)    /* 1: the readers' GPU is the second one */ \
-    X(staged) /* 1: they have copies */
+    X(staged) /* 1: they have copies */ \
+    X(graph)  /* GRAPH_...: how a frame is sent */
 
 struct job {
     char name[32];

@@ -17,7 +17,10 @@ static struct {
     struct sluice_ticket ticket;
     struct memory gpu, pinned, plain;
     struct sl_cu_stream *first, *second;
-    struct sl_cu_exec *graph;
+    struct sl_cu_exec *graph, *with_word;
+    struct sl_cu_graph *template;
+    struct sl_cu_node *node;
+    uint64_t *word, times;
     size_t bytes;
 } costs;
 
@@ -86,6 +89,39 @@ static void on_gpu_by_graph(void)
 {
     CU(GraphLaunch, costs.graph, costs.first);
     CU(StreamSynchronize, costs.first);
+}
+
+static void set_word(void)
+{
+    union sl_cu_mem_op word = { .write = { SL_CU_MEM_OP_WRITE_64, (uintptr_t)costs.word, ++costs.times, 0, 0 } };
+    struct sl_cu_batch batch = { gpu_use(0), 1, &word, 0 };
+
+    CU(GraphExecBatchMemOpNodeSetParams, costs.with_word, costs.node, &batch);
+}
+
+/* As send does it: until the CPU sees the word. */
+static void on_gpu_by_graph_with_word(void)
+{
+    set_word();
+    CU(GraphLaunch, costs.with_word, costs.first);
+    while (__atomic_load_n(costs.word, __ATOMIC_ACQUIRE) < costs.times)
+        ;
+}
+
+static void on_gpu_and_word(void)
+{
+    CU(MemcpyAsync, other_half(), (uintptr_t)costs.gpu.at, costs.bytes, costs.first);
+    CU(StreamWriteValue64, costs.first, (uintptr_t)costs.word, ++costs.times, 0);
+    while (__atomic_load_n(costs.word, __ATOMIC_ACQUIRE) < costs.times)
+        ;
+}
+
+static void make_a_graph_of_it(void)
+{
+    struct sl_cu_exec *exec;
+
+    CU(GraphInstantiateWithFlags, &exec, costs.template, 0);
+    CU(GraphExecDestroy, exec);
 }
 
 /* ---- by send and fetch ---- */
@@ -193,8 +229,29 @@ static void make_graph(void)
     CU(GraphDestroy, graph);
 }
 
+static void make_graph_with_word(void)
+{
+    struct sl_cu_copy_3d copy = { .from_type = SL_CU_MEMORY_DEVICE,
+                                  .from_device = (uintptr_t)costs.gpu.at,
+                                  .to_type = SL_CU_MEMORY_DEVICE,
+                                  .to_device = other_half(),
+                                  .width = costs.bytes,
+                                  .height = 1,
+                                  .depth = 1 };
+    union sl_cu_mem_op word = { .write = { SL_CU_MEM_OP_WRITE_64, (uintptr_t)costs.word, 0, 0, 0 } };
+    struct sl_cu_batch batch = { gpu_use(0), 1, &word, 0 };
+    struct sl_cu_node *first;
+
+    CU(GraphCreate, &costs.template, 0);
+    CU(GraphAddMemcpyNode, &first, costs.template, NULL, 0, &copy, gpu_use(0));
+    CU(GraphAddBatchMemOpNode, &costs.node, costs.template, &first, 1, &batch);
+    CU(GraphInstantiateWithFlags, &costs.with_word, costs.template, 0);
+}
+
 static void set_up(void)
 {
+    void *word;
+
     costs.bytes = gpu_is_fake() ? 1 << 20 : FRAME;
     costs.scene = scene_bytes((int64_t)costs.bytes);
     costs.first = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
@@ -205,6 +262,10 @@ static void set_up(void)
     memset(costs.plain.at, 1, costs.bytes);
     memset(costs.pinned.at, 1, costs.bytes);
     make_graph();
+    CU(MemHostAlloc, &word, 4096, SL_CU_HOST_PORTABLE);
+    memset(word, 0, 4096);
+    costs.word = word;
+    make_graph_with_word();
     send_gpu();
     costs.frame = scene_acquire(&costs.scene);
 }
@@ -213,6 +274,9 @@ static void tear_down(void)
 {
     CHECK_OK(sluice_reader_release(costs.scene.reader, &costs.frame, SLUICE_ON_CPU));
     CU(GraphExecDestroy, costs.graph);
+    CU(GraphExecDestroy, costs.with_word);
+    CU(GraphDestroy, costs.template);
+    CU(MemFreeHost, costs.word);
     CU(StreamDestroy, costs.first);
     CU(StreamDestroy, costs.second);
     memory_drop(&costs.gpu);
@@ -239,6 +303,10 @@ TEST_TIMEOUT(what_copies_cost, 120)
     measure("on the GPU, bare", on_gpu, file);
     measure("on the GPU, bare, cuMemcpyAsync", on_gpu_by_any, file);
     measure("on the GPU, bare, by a graph", on_gpu_by_graph, file);
+    measure("on the GPU, bare, and a word, seen", on_gpu_and_word, file);
+    measure("on the GPU, bare, by a graph with the word, seen", on_gpu_by_graph_with_word, file);
+    measure("a new word for a graph", set_word, file);
+    measure("a graph made and destroyed", make_a_graph_of_it, file);
     measure("send from the GPU, ticket", send_gpu, file);
     measure("cuPointerGetAttributes: buffer", ask_one, file);
     measure("cuPointerGetAttributes: buffer of plain memory", ask_of_plain, file);
