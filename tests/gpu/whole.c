@@ -4,7 +4,7 @@
  * with other work, too. Kernels look at every word of every frame, on the reader's stream between acquire and
  * release; nobody waits for them until the end.
  *
- * SLUICE_WHOLE_SECONDS says for how long.
+ * SLUICE_WHOLE_SECONDS says for how long; a sixth of it for sends that are graphs.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -82,9 +82,9 @@ struct tally {
     unsigned long frames, ahead, missed;
 };
 
-static void look_at_frames(sluice_reader *reader, struct sluice_stream stream, uint64_t bad, struct tally *tally)
+static void look_at_frames(sluice_reader *reader, struct sluice_stream stream, double time, uint64_t bad, struct tally *tally)
 {
-    int64_t end = test_now() + (int64_t)(seconds() * 1e9);
+    int64_t end = test_now() + (int64_t)(time * 1e9);
     struct sl_cu_stream *native = gpu_native(stream);
     struct sluice_frame frame;
 
@@ -100,7 +100,7 @@ static void look_at_frames(sluice_reader *reader, struct sluice_stream stream, u
     }
 }
 
-/* Arguments: how it reads; whether its stream waits for frames. */
+/* Arguments: how it reads; whether its stream waits for frames; for how many seconds. */
 ROLE(whole_reader)
 {
     struct sluice_reader_params params = channel_reader_params(2);
@@ -110,7 +110,7 @@ ROLE(whole_reader)
     sluice_reader *reader;
     uint32_t found = 77;
 
-    CHECK(argc == 3);
+    CHECK(argc == 4);
     gpu_begin();
     gpu_use(0);
     struct sluice_device device = gpu_open();
@@ -123,7 +123,7 @@ ROLE(whole_reader)
     CU(MemsetD8Async, bad, 0, 8, gpu_native(stream));
     begin_load(&load, gpu_native(stream));
     role_say("ready");
-    look_at_frames(reader, stream, bad, &tally);
+    look_at_frames(reader, stream, strtod(argv[3], NULL), bad, &tally);
     CU(MemcpyDtoHAsync, &found, bad, 4, gpu_native(stream));
     CHECK_OK(sluice_stream_synchronize(stream));
     end_load(&load);
@@ -155,7 +155,34 @@ static unsigned long write_until_they_end(sluice_writer *writer, struct sluice_s
     return written;
 }
 
-static void check_reader(struct child *child, const char *mode, unsigned long written)
+/* The same frames from memory of the program's, which is filled anew behind each copy. */
+static unsigned long send_until_they_end(sluice_writer *writer, struct sluice_stream stream, struct child *readers)
+{
+    int64_t words = (int64_t)words_of_a_frame();
+    uint64_t source = gpu_memory((size_t)words * 4);
+    struct sluice_writer_stats stats = { .size = sizeof stats };
+    struct sluice_array array;
+    unsigned long written = 0;
+
+    CHECK_OK(sluice_array_wrap(&array, "data", (void *)(uintptr_t)source, (struct sluice_dtype){ SLUICE_UINT, 32, 1 }, 1, &words,
+                               NULL));
+    while (!child_ended(&readers[0]) || !child_ended(&readers[1])) {
+        gpu_fill(gpu_native(stream), source, (uint64_t)words, (uint32_t)written + 1);
+        int r = sluice_writer_send(writer, &array, 1, stream, NULL);
+        if (r == SLUICE_NO_SLOT) {
+            (void)sluice_writer_wait(writer, SLUICE_MS);
+            continue;
+        }
+        CHECK_OK(r);
+        written++;
+    }
+    CHECK_OK(sluice_writer_stats(writer, &stats));
+    CHECK_EQ(stats.committed, written);
+    CHECK_GE(stats.graph_sends, written / 2);
+    return written;
+}
+
+static void check_reader(struct child *child, const char *mode, double time, unsigned long written)
 {
     FILE *facts = gpu_facts();
     struct tally tally;
@@ -167,15 +194,17 @@ static void check_reader(struct child *child, const char *mode, unsigned long wr
     fprintf(facts,
             "{\"fact\": \"torn\", \"reader\": \"%s\", \"seconds\": %.1f, \"written\": %lu, \"frames\": %lu, \"ahead\": %lu, "
             "\"missed\": %lu, \"torn_words\": %u}\n",
-            mode, seconds(), written, tally.frames, tally.ahead, tally.missed, torn);
+            mode, time, written, tally.frames, tally.ahead, tally.missed, torn);
     CHECK(fclose(facts) == 0);
     CHECK_EQ(torn, 0);
     CHECK_GE(tally.frames, LEAST);
     CHECK_LE(tally.frames, written);
 }
 
-TEST_TIMEOUT(no_frame_is_torn_at_full_speed, 400)
+static void hurry(bool by_graph)
 {
+    double time = by_graph ? seconds() / 6 : seconds();
+    char text[32];
     struct sluice_writer_params params = channel_writer_params();
     struct load load = { .stop = false };
     struct sluice_stream stream;
@@ -189,18 +218,30 @@ TEST_TIMEOUT(no_frame_is_torn_at_full_speed, 400)
     CHECK_OK(sluice_stream_create(device, NULL, &stream));
     params.format = &format;
     params.slots = params.max_slots = 7;
+    params.graph = by_graph;
     CHECK_OK(sluice_writer_open(&writer, &params));
     begin_load(&load, gpu_native(stream));
-    readers[0] = role_start("whole_reader", "newest", "ahead", NULL);
-    readers[1] = role_start("whole_reader", "order", "", NULL);
+    snprintf(text, sizeof text, "%f", time);
+    readers[0] = role_start("whole_reader", "newest", "ahead", text, NULL);
+    readers[1] = role_start("whole_reader", "order", "", text, NULL);
     for (int i = 0; i < 2; i++)
         child_expect(&readers[i], "ready", 20);
-    unsigned long written = write_until_they_end(writer, stream, readers);
-    check_reader(&readers[0], "newest, ahead", written);
-    check_reader(&readers[1], "in order", written);
+    unsigned long written = (by_graph ? send_until_they_end : write_until_they_end)(writer, stream, readers);
+    check_reader(&readers[0], by_graph ? "newest, ahead; sent by graphs" : "newest, ahead", time, written);
+    check_reader(&readers[1], by_graph ? "in order; sent by graphs" : "in order", time, written);
     CHECK_OK(sluice_stream_synchronize(stream));
     end_load(&load);
     CHECK_OK(sluice_writer_close(&writer));
     CHECK_OK(sluice_device_close(&device));
     gpu_end();
+}
+
+TEST_TIMEOUT(no_frame_is_torn_at_full_speed, 400)
+{
+    hurry(false);
+}
+
+TEST_TIMEOUT(no_frame_is_torn_that_is_sent_by_a_graph, 120)
+{
+    hurry(true);
 }
