@@ -122,7 +122,7 @@ SLUICE_API int sluice_pin_drop(sluice_pin **pin);
  * memory can be changed when the call returns; with a stream the call waits for that first.
  *
  * With the writer's `graph`, copies from memory of its GPU that come again (the same arrays, into the same slot) are
- * queued as one graph of the driver's, with what says that the frame is ready: that takes less time. All that is
+ * queued as one graph of the driver's, with what says that the frame is ready, which is to take less time. All that is
  * said here holds for it. The graph is made by its nodes: Sluice captures no stream, with it or without.
  * Thread: one at a time on a writer. Blocks: as begin with SLUICE_DEFAULT; for plain memory also while it is
  * copied, and up to 10 s for the stream.

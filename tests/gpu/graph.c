@@ -275,6 +275,33 @@ TEST_TIMEOUT(formats_that_change, 60)
     scene_end(&scene);
 }
 
+/* A device's own streams end with its reset; the graphs of a writer are no affair of that. With the GPU's context
+ * they go, and nothing of them is touched any more. */
+TEST(graphs_and_resets)
+{
+    gpu_begin();
+    TEST_KEEPS_FDS();
+    struct scene scene = begin();
+    struct memory memory = memory_make(OF_GPU, SIZE);
+    struct sluice_array array = bytes_at(memory.at, SIZE);
+    send_often(&scene, &memory, 3 * SLOTS);
+    uint64_t before = by_graph(&scene);
+    CHECK_OK(sluice_device_reset(scene.device));
+    CHECK_RESULT(sluice_writer_send(scene.writer, &array, 1, scene.stream, NULL), SLUICE_E_STALE);
+    CHECK_OK(sluice_stream_create(scene.device, NULL, &scene.stream));
+    send_often(&scene, &memory, SLOTS);
+    CHECK_EQ(by_graph(&scene), before + SLOTS);
+
+    CU(DevicePrimaryCtxReset, 0);
+    CHECK_RESULT(sluice_writer_send(scene.writer, &array, 1, scene.stream, NULL), SLUICE_E_DRIVER);
+    CHECK_RESULT(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_DRIVER);
+    CHECK_OK(sluice_reader_close(&scene.reader));
+    CHECK_OK(sluice_writer_close(&scene.writer));
+    CHECK_RESULT(sluice_device_close(&scene.device), SLUICE_E_DRIVER);
+    if (gpu_is_fake())
+        gpu_end();
+}
+
 /* ---- layouts ---- */
 
 TEST_TIMEOUT(rows_and_several_arrays, 60)
