@@ -79,6 +79,26 @@ void channel_close(void)
     check(sluice_device_close(&device), "the device cannot be closed");
 }
 
+/* ---- frames ---- */
+
+struct sluice_frame channel_frame;
+
+void channel_put(void)
+{
+    check(sluice_writer_begin(writer, SLUICE_DEFAULT, &channel_frame), "begin");
+    check(sluice_writer_commit(writer, &channel_frame, stream), "commit");
+}
+
+void channel_take(void)
+{
+    check(sluice_reader_acquire(reader, stream, CHANNEL_WAIT, &channel_frame), "acquire");
+}
+
+void channel_give(void)
+{
+    check(sluice_reader_release(reader, &channel_frame, stream), "release");
+}
+
 /* ---- streams ---- */
 
 struct sluice_stream channel_stream(void)

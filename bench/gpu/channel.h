@@ -34,6 +34,12 @@ struct cu_stream *channel_native(struct sluice_stream of);
 /* An array of the channel's kind over memory of this program's. */
 struct sluice_array channel_array(void *memory);
 
+/* One frame at a time: committed with nothing to wait for; acquired and released, nothing done with it. */
+extern struct sluice_frame channel_frame;
+void channel_put(void);
+void channel_take(void);
+void channel_give(void);
+
 /* The jobs, one file a family. */
 void sluice_handoff(int index);
 void sluice_commit(int index);

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../../tests/gpu/kernels.h"
 #include "stage.h"
 
 enum {
@@ -28,23 +29,6 @@ static struct {
     struct cu_function *spin;
 } gpus[2];
 static int current;
-
-static const char kernels[] = ".version 6.4\n"
-                              ".target sm_50\n"
-                              ".address_size 64\n"
-                              ".visible .entry spin(.param .u64 ns)\n"
-                              "{\n"
-                              "    .reg .u64 %r<5>;\n"
-                              "    .reg .pred %p;\n"
-                              "    ld.param.u64 %r1, [ns];\n"
-                              "    mov.u64 %r2, %globaltimer;\n"
-                              "    add.u64 %r3, %r2, %r1;\n"
-                              "again:\n"
-                              "    mov.u64 %r4, %globaltimer;\n"
-                              "    setp.lt.u64 %p, %r4, %r3;\n"
-                              "    @%p bra again;\n"
-                              "    ret;\n"
-                              "}\n";
 
 void cu_check(const char *function, int code)
 {
@@ -160,7 +144,7 @@ void gpu_open(int device)
     }
     CU(DevicePrimaryCtxRetain, &gpus[device].context, device);
     CU(CtxSetCurrent, gpus[device].context);
-    CU(ModuleLoadData, &module, kernels);
+    CU(ModuleLoadData, &module, gpu_kernels);
     CU(ModuleGetFunction, &gpus[device].spin, module, "spin");
     use_kernel();
 }

@@ -7,32 +7,14 @@
 #define FAR_WARM_UP 3
 #define READY       (200 * INT64_C(1000)) /* long enough for a frame that nobody works on */
 
-static struct sluice_frame frame;
-
-static void put_frame(void)
-{
-    check(sluice_writer_begin(writer, SLUICE_DEFAULT, &frame), "begin");
-    check(sluice_writer_commit(writer, &frame, stream), "commit");
-}
-
-static void take_frame(void)
-{
-    check(sluice_reader_acquire(reader, stream, CHANNEL_WAIT, &frame), "acquire");
-}
-
-static void give_frame(void)
-{
-    check(sluice_reader_release(reader, &frame, stream), "release");
-}
-
 /* The same frame again and again, by the program itself. */
 static void copy_frames(void)
 {
     int64_t until = INT64_MAX, start, end = 0;
     struct sluice_array array;
     uint64_t own;
-    take_frame();
-    check(sluice_frame_array(&frame, NULL, &array), "the array");
+    channel_take();
+    check(sluice_frame_array(&channel_frame, NULL, &array), "the array");
     CU(MemAlloc, &own, frame_bytes());
     for (int round = -FAR_WARM_UP; end < until; round++) {
         start = now_ns();
@@ -44,7 +26,7 @@ static void copy_frames(void)
         if (round >= 0)
             sample("call", end - start);
     }
-    give_frame();
+    channel_give();
     CU(MemFree, own);
 }
 
@@ -52,7 +34,7 @@ static void copy_frames(void)
 static void put_frames(void)
 {
     for (uint32_t round = 1; !atomic_load(&stage->last); round++) {
-        put_frame();
+        channel_put();
         await_got(round);
     }
 }
@@ -66,11 +48,11 @@ static void acquire_frames(void)
         int64_t start = now_ns();
         if (round == 0)
             until = start + job->ns;
-        take_frame();
+        channel_take();
         end = now_ns();
         if (round >= 0)
             sample("call", end - start);
-        give_frame();
+        channel_give();
         if (end >= until)
             atomic_store(&stage->last, 1);
         atomic_store(&stage->lanes[1].got, (uint32_t)(round + FAR_WARM_UP + 1));
@@ -87,7 +69,7 @@ void sluice_far(int index)
     if (index == 0 && job->staged)
         put_frames();
     else if (index == 0)
-        put_frame();
+        channel_put();
     else if (job->staged)
         acquire_frames();
     else

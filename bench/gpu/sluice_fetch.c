@@ -7,7 +7,6 @@
 
 #define FETCH_WARM_UP 3 /* large frames take long */
 
-static struct sluice_frame frame;
 static struct sluice_array buffers[2];
 
 static void open_fetch(int index)
@@ -32,44 +31,28 @@ static void close_fetch(int index)
         gpu_pinned_free(buffers[i].data, frame_bytes());
 }
 
-static void put_frame(void)
-{
-    check(sluice_writer_begin(writer, SLUICE_DEFAULT, &frame), "begin");
-    check(sluice_writer_commit(writer, &frame, stream), "commit");
-}
-
-static void take_frame(void)
-{
-    check(sluice_reader_acquire(reader, stream, CHANNEL_WAIT, &frame), "acquire");
-}
-
-static void give_frame(void)
-{
-    check(sluice_reader_release(reader, &frame, stream), "release");
-}
-
 /* The same frame again and again. */
 static void fetch_frames(void)
 {
     int64_t until = INT64_MAX, start, end = 0;
-    take_frame();
+    channel_take();
     for (int round = -FETCH_WARM_UP; end < until; round++) {
         start = now_ns();
         if (round == 0)
             until = start + job->ns;
-        check(sluice_reader_fetch(reader, &frame, &buffers[round & 1], 1, stream, NULL), "fetch");
+        check(sluice_reader_fetch(reader, &channel_frame, &buffers[round & 1], 1, stream, NULL), "fetch");
         end = now_ns();
         if (round >= 0)
             sample("call", end - start);
     }
-    give_frame();
+    channel_give();
 }
 
 void sluice_fetch(int index)
 {
     open_fetch(index);
     if (index == 0)
-        put_frame();
+        channel_put();
     else
         fetch_frames();
     close_fetch(index);
@@ -81,7 +64,7 @@ void sluice_fetch(int index)
 static void put_frames(void)
 {
     for (uint32_t round = 1;; round++) {
-        put_frame();
+        channel_put();
         await_got(round);
         if (atomic_load(&stage->last))
             break;
@@ -96,15 +79,15 @@ static void work_on_frames(void)
     for (int round = -FETCH_WARM_UP; !atomic_load(&stage->last); round++) {
         if (round == 0)
             until = start + job->ns;
-        take_frame();
+        channel_take();
         if (start >= until)
             atomic_store(&stage->last, 1);
         atomic_store(&stage->lanes[1].got, ++taken);
-        check(sluice_reader_fetch(reader, &frame, &buffers[round & 1], 1, stream, &ticket),
+        check(sluice_reader_fetch(reader, &channel_frame, &buffers[round & 1], 1, stream, &ticket),
               "fetch");
         pause_for(job->work);
         check(sluice_ticket_wait(ticket, CHANNEL_WAIT), "a ticket");
-        give_frame();
+        channel_give();
         int64_t end = now_ns();
         if (round >= 0)
             sample("loop", end - start);

@@ -138,16 +138,12 @@ def give_up(*_):
     raise TimeoutError
 
 
-def main(peer_class):
-    size, way, what, seconds = sys.argv[1:]
-    job = int(size), way == "in-place", what == "rate", float(seconds)
-    stage = mmap.mmap(-1, mmap.PAGESIZE)
-    ready, done = [os.eventfd(0), os.eventfd(0)], os.eventfd(0)
-    peer = peer_class(job[0])
-    children = {start(act, half, peer, job, stage, ready, done) for half, act in enumerate((write, read))}
+def both(acts, seconds, *arguments):
+    """The two processes from start to end, and the end of this one."""
+    children = {start(act, half, *arguments) for half, act in enumerate(acts)}
     code = 0
     signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(int(job[3]) + PATIENCE)
+    signal.alarm(int(seconds) + PATIENCE)
     try:
         while children and not code:
             pid, status = os.wait()
@@ -160,3 +156,11 @@ def main(peer_class):
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
     sys.exit(code if code >= 0 else 1)
+
+
+def main(peer_class):
+    size, way, what, seconds = sys.argv[1:]
+    job = int(size), way == "in-place", what == "rate", float(seconds)
+    stage = mmap.mmap(-1, mmap.PAGESIZE)
+    ready, done = [os.eventfd(0), os.eventfd(0)], os.eventfd(0)
+    both((write, read), job[3], peer_class(job[0]), job, stage, ready, done)

@@ -10,21 +10,21 @@ copy: the frame is copied into a tensor of its own; in-place: it was made there,
 """
 import mmap
 import os
-import signal
 import struct
 import sys
-import time
 
-WARM_UP = 8
-ENOUGH = 16
-PATIENCE = 60
-MISSING = 77
-LAST, TAKEN, READ = 0, 8, 16  # in the memory that both share
+import kit
+from kit import ENOUGH, LAST, READ, TAKEN, WARM_UP, now
 
-now = time.monotonic_ns
+
+def find_gpu(torch):
+    """Not before the fork: CUDA would not start in the child."""
+    if not torch.cuda.is_available():
+        raise ImportError("this PyTorch has no CUDA, or there is no GPU")
 
 
 def write(torch, queue, stage, done, size, in_place, seconds):
+    find_gpu(torch)
     own = torch.ones(size, dtype=torch.uint8, device="cuda")
     slot = torch.empty_like(own)
     torch.cuda.synchronize()
@@ -53,6 +53,7 @@ def write(torch, queue, stage, done, size, in_place, seconds):
 
 
 def read(torch, queue, stage, done, size, in_place, seconds):
+    find_gpu(torch)
     last = False
     torch.cuda.synchronize()
     sequence = 0
@@ -70,37 +71,9 @@ def read(torch, queue, stage, done, size, in_place, seconds):
     return []
 
 
-def start(act, half, torch, *arguments):
-    """A process on one half of the CPUs, which prints its samples in the end."""
-    pid = os.fork()
-    if pid:
-        return pid
-    code = 1
-    try:
-        cpus = sorted(os.sched_getaffinity(0))
-        if len(cpus) > 1:
-            os.sched_setaffinity(0, cpus[:len(cpus) // 2] if half == 0 else cpus[len(cpus) // 2:])
-        if not torch.cuda.is_available():  # not before the fork: CUDA would not start in the child
-            missing("this PyTorch has no CUDA, or there is no GPU")
-        sys.stdout.writelines(f"{taken} {end}\n" for taken, end in act(torch, *arguments))
-        sys.stdout.flush()
-        code = 0
-    except SystemExit as error:
-        code = error.code
-    except BaseException as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def give_up(*_):
-    raise TimeoutError
-
-
 def missing(why):
     print(why, file=sys.stderr)
-    sys.exit(MISSING)
+    sys.exit(kit.MISSING)
 
 
 def main():
@@ -114,23 +87,7 @@ def main():
         missing(str(error))
     stage, done = mmap.mmap(-1, mmap.PAGESIZE), os.eventfd(0)
     queue = multiprocessing.get_context("fork").SimpleQueue()
-    job = torch, queue, stage, done, int(size), way == "in-place", float(seconds)
-    children = {start(act, half, *job) for half, act in enumerate((write, read))}
-    code = 0
-    signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(int(float(seconds)) + PATIENCE)
-    try:
-        while children and not code:
-            pid, status = os.wait()
-            code = os.waitstatus_to_exitcode(status)
-            children.remove(pid)
-    except TimeoutError:
-        print("it did not end in time", file=sys.stderr)
-        code = 1
-    for pid in children:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-    sys.exit(code if code >= 0 else 1)
+    kit.both((write, read), float(seconds), torch, queue, stage, done, int(size), way == "in-place", float(seconds))
 
 
 main()

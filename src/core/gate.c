@@ -33,10 +33,10 @@ static void look(struct sl_watch *watch)
             reader->watch_soon_ns = now;
         }
         int64_t ready_after = (int64_t)sl_load(&session->ready_after, relaxed);
-        sl_service_set_deadline(watch, sl_acquire_look_at(now, reader->watch_soon_ns, ready_after));
+        sl_service_set_deadline(watch, sl_wait_look_at(now, reader->watch_soon_ns, ready_after));
     } else if (found != SL_LEASE_NONE) {
         if (reader->watch_soon == want)
-            sl_acquire_learn(session, now - reader->watch_soon_ns);
+            sl_wait_learn(session, now - reader->watch_soon_ns);
         sl_os_note_set(reader->note);
     }
 }
@@ -82,7 +82,7 @@ void sl_gate_settle(struct sluice_reader *reader)
         settle_session(reader, session);
     }
     /* What came before the flag was up is told by the note, what comes after it by the socket. */
-    if (sl_acquire_has_news(reader))
+    if (sl_wait_has_news(reader))
         sl_os_note_set(reader->note);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Inside a reader: reader.c opens and closes, acquire.c takes frames, release.c gives them back,
+ * Inside a reader: reader.c opens and closes, acquire.c takes frames (acquire.h), release.c gives them back,
  * session.c follows the channel's writers as they come and go, gate.c keeps the descriptor that
  * programs poll.
  *
@@ -168,17 +168,17 @@ void sl_session_prune(struct sluice_reader *reader);
 /* Ends sessions: all of them at the end of the reader, else old ones that hold nothing. */
 void sl_session_reap(struct sluice_reader *reader, bool all);
 
-/* ---- acquire.c ---- */
+/* ---- wait.c ---- */
 
 /* Would acquire have something to say at once? */
-bool sl_acquire_has_news(const struct sluice_reader *reader);
+bool sl_wait_has_news(const struct sluice_reader *reader);
 
 /* When to look again whether a frame is ready that was seen coming at `since`, if frames are ready
  * `ready_after` their commit of late: shortly before that, then often, then ever less so. */
-int64_t sl_acquire_look_at(int64_t now, int64_t since, int64_t ready_after);
+int64_t sl_wait_look_at(int64_t now, int64_t since, int64_t ready_after);
 
 /* Takes in how long one took that was waited for. */
-void sl_acquire_learn(struct sl_session *session, int64_t ready_after);
+void sl_wait_learn(struct sl_session *session, int64_t ready_after);
 
 /* ---- release.c ---- */
 

@@ -2,7 +2,7 @@
  *
  * Kernels for tests, as the text that the driver compiles for the GPU at hand.
  */
-#include "gpu/kit.h"
+#include "kernels.h"
 
 const char gpu_kernels[] =
     ".version 6.4\n"

@@ -13,6 +13,7 @@
 
 #include <sluice/device.h>
 
+#include "gpu/kernels.h"
 #include "gpu/more.h"
 #include "harness/test.h"
 
@@ -55,7 +56,6 @@ struct sl_cu_stream *gpu_native(struct sluice_stream stream);
 FILE *gpu_facts(void);
 
 /* Work. Kernels are loaded on first use of a context. */
-extern const char gpu_kernels[];
 void gpu_spin(struct sl_cu_stream *stream, int64_t ns);
 void gpu_fill(struct sl_cu_stream *stream, uint64_t words, uint64_t count, uint32_t value);
 void gpu_store(struct sl_cu_stream *stream, uint64_t word, uint64_t value);

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A slot that a reader holds becomes a frame of its caller's.
+ */
+#include <string.h>
+
+#include "core/acquire.h"
+#include "core/format.h"
+#include "core/view.h"
+#include "util/hooks.h"
+#include "util/result.h"
+
+struct sl_held *sl_take_entry(struct sluice_reader *reader)
+{
+    for (uint32_t i = 0; i < reader->params.hold; i++)
+        if (sl_load(&reader->held[i].token, acquire) == 0)
+            return &reader->held[i];
+    return NULL;
+}
+
+static int check_record(const struct sluice_reader *reader, const struct sl_record *record,
+                        const struct sl_link_memory *memory, uint64_t sequence)
+{
+    const struct sluice_format *format = &memory->format;
+
+    if (record->sequence != sequence || record->generation != memory->generation ||
+        record->array_count != format->array_count || record->meta_size > SLUICE_MAX_META ||
+        record->offset % SL_SLOT_ALIGN != 0 || record->offset > memory->object.size ||
+        memory->object.size - record->offset < format->slot_bytes)
+        return sl_fail(SLUICE_E_PROTOCOL, "channel '%s': the header of frame %llu is damaged", reader->name,
+                       (unsigned long long)sequence);
+    return 0;
+}
+
+/* Frames that this reader did not get since the one before. */
+static uint64_t count_missed(struct sl_session *session, uint64_t dropped)
+{
+    uint64_t missed = session->lease.skipped - session->skipped;
+
+    if (session->generation != 0 && dropped >= session->dropped)
+        missed += dropped - session->dropped;
+    session->skipped = session->lease.skipped;
+    session->dropped = dropped;
+    return missed;
+}
+
+/* The writer's times may be any numbers. */
+static int64_t our_time(const struct sl_link *link, int64_t theirs)
+{
+    return (int64_t)((uint64_t)theirs - (uint64_t)link->clock_offset_ns);
+}
+
+static void fill_frame(struct sluice_reader *reader, const struct sl_held *entry, const struct sl_record *record,
+                       uint64_t token, struct sluice_frame *frame)
+{
+    struct sl_session *session = entry->session;
+    struct sl_link *link = session->link;
+
+    *frame = (struct sluice_frame){
+        .sequence = entry->sequence,
+        .session = link->session,
+        .missed = count_missed(session, record->dropped),
+        .capture_ns = record->capture_ns,
+        .commit_ns = our_time(link, record->commit_ns),
+        .meta_size = record->meta_size,
+        .capture_clock = record->capture_clock,
+        /* Only a writer writes through it; readers map it read-only. */
+        .meta = (void *)(uintptr_t)entry->meta,
+        .slot = entry->slot,
+        .generation = record->generation,
+        .array_count = record->array_count,
+        .opaque = { [SL_FRAME_OWNER] = atomic_load_explicit(&reader->object.id, memory_order_relaxed),
+                    [SL_FRAME_TOKEN] = token,
+                    [SL_FRAME_ENTRY] = (uint64_t)(entry - reader->held) },
+    };
+    if (frame->capture_clock == SLUICE_CLOCK_MONOTONIC)
+        frame->capture_ns = our_time(link, frame->capture_ns);
+    if (reader->last_session != 0 && reader->last_session != link->session)
+        frame->flags |= SLUICE_FRAME_NEW_SESSION;
+    if (session->generation != frame->generation)
+        frame->flags |= SLUICE_FRAME_NEW_FORMAT;
+    session->generation = frame->generation;
+    reader->last_session = link->session;
+}
+
+/* For statistics and observers. */
+static void count_frame(struct sluice_reader *reader, const struct sl_held *entry, const struct sluice_frame *frame,
+                        uint64_t token)
+{
+    struct sl_link *link = entry->session->link;
+    int64_t now = sl_os_now();
+    uint64_t latency = now > frame->commit_ns ? (uint64_t)now - (uint64_t)frame->commit_ns : 0;
+
+    sl_store(&link->page.lease_ns[entry->slot], (uint64_t)now + (uint64_t)link->clock_offset_ns, relaxed);
+    sl_store(&reader->latency_ns, latency, relaxed);
+    sl_store(&reader->taken, sl_load(&reader->taken, relaxed) + 1, relaxed);
+    sl_store(&reader->missed, sl_load(&reader->missed, relaxed) + frame->missed, relaxed);
+    sl_store(link->page.taken, sl_load(&reader->taken, relaxed), relaxed);
+    sl_store(link->page.missed, sl_load(&reader->missed, relaxed), relaxed);
+    sl_store(link->page.latency_ns, latency, relaxed);
+    sl_store(link->page.last, entry->sequence, relaxed);
+    sl_timing_taken(&reader->timing, &link->page, now, latency, token);
+}
+
+int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
+                  struct sluice_frame *frame)
+{
+    struct sl_session *session = reader->session;
+    const struct sl_record *record = session->link->ops->link_record(session->link, slot);
+    struct sl_held *entry = sl_take_entry(reader);
+    struct sl_link_memory *memory;
+    int r;
+
+    if ((r = sl_session_map(session, slot, record, &memory)) != 0)
+        return r;
+    struct sl_record header; /* copied once, then checked, then used; its arrays when they are asked for */
+    memcpy(&header, record, offsetof(struct sl_record, arrays));
+    if ((r = check_record(reader, &header, memory, sequence)) != 0)
+        return r;
+    *entry = (struct sl_held){
+        .token = SL_HELD_ENDING,
+        .session = session,
+        .memory = memory,
+        .address = (char *)memory->object.address + header.offset,
+        .word = &session->link->page.lease[slot],
+        .record = record,
+        .meta = session->link->ops->link_meta(session->link, slot),
+        .slot = slot,
+        .on_stream = session->pages && stream.id != SLUICE_ON_CPU.id,
+        .taken_for = stream,
+        .sequence = sequence,
+    };
+    if (session->staged && (r = sl_staged_copy(reader, entry)) != 0)
+        return r;
+    SL_KILL_POINT("before_keep");
+    sl_lease_keep(&session->lease, sequence);
+    SL_KILL_POINT("after_keep");
+    uint64_t token = ++reader->next_token << 8 | (uint64_t)(entry - reader->held) | UINT64_C(1) << 63;
+    fill_frame(reader, entry, &header, token, frame);
+    count_frame(reader, entry, frame, token);
+    SL_SPAN_BEGIN(READ, &entry->span, reader->name, sequence);
+    if (entry->copied)
+        sl_release_lease(session, slot);
+    sl_store(&entry->token, token, release);
+    SL_KILL_POINT("after_acquire");
+    return 0;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A reader waits for a frame: it spins, then sleeps until the writer rings, or looks from time to time whether a
+ * GPU is done, which rings for nobody.
+ */
+#include "core/acquire.h"
+
+#define LOOK_SELDOM SLUICE_MS
+
+static bool called(const struct sluice_reader *reader)
+{
+    return sl_load(&reader->attention, seq_cst) || sl_load(&reader->closing, seq_cst);
+}
+
+static int look_at(const struct sl_session *session)
+{
+    return sl_lease_look(&session->lease.words, session->lease.mode, sl_lease_want(&session->lease));
+}
+
+bool sl_wait_has_news(const struct sluice_reader *reader)
+{
+    const struct sl_session *session = reader->session;
+
+    if (sl_load(&reader->attention, seq_cst))
+        return true;
+    if (!session)
+        return false;
+    if (sl_wait_evicted(session))
+        return !session->told_evicted;
+    int look = look_at(session);
+    return (look != SL_LEASE_NONE && look != SL_LEASE_SOON) ||
+           (sl_load(session->link->closed, acquire) && !session->told_closed);
+}
+
+/* Is a frame committed that its writer's device still works on? */
+static bool is_coming(const struct sluice_reader *reader)
+{
+    const struct sl_session *session = reader->session;
+
+    return session && session->pages && !session->lease.over && !sl_wait_evicted(session) && look_at(session) == SL_LEASE_SOON;
+}
+
+/* Is a frame committed that the stream could wait for? */
+static bool may_go_ahead(const struct sl_session *session)
+{
+    return session && session->ahead_now && !sl_wait_evicted(session) && sl_lease_is_ahead(&session->lease) &&
+           session->refused != sl_lease_want(&session->lease);
+}
+
+/* Before a sleep, and in the spin. What a session that is gone has left, acquire has tried to take already. */
+static bool must_look(const struct sluice_reader *reader)
+{
+    bool gone = reader->session && sl_load(&reader->session->link->gone, acquire);
+
+    return called(reader) || (!gone && (sl_wait_has_news(reader) || may_go_ahead(reader->session)));
+}
+
+int64_t sl_wait_spins_until(const struct sluice_reader *reader, int64_t deadline)
+{
+    int64_t end = reader->params.spin_ns < 0 ? 0 : sl_os_deadline(reader->params.spin_ns);
+
+    return end < deadline ? end : deadline;
+}
+
+static void spin(const struct sluice_reader *reader, int64_t deadline)
+{
+    int64_t end = sl_wait_spins_until(reader, deadline);
+
+    if (end == 0)
+        return;
+    for (uint32_t i = 1; !must_look(reader); i++) {
+        sl_pause();
+        if (i % 32 == 0 && sl_os_now() >= end)
+            return;
+    }
+}
+
+int64_t sl_wait_look_at(int64_t now, int64_t since, int64_t ready_after)
+{
+    int64_t due = since + ready_after - ready_after / 8;
+
+    if (now + SL_WAIT_LOOK < due)
+        return due;
+    int64_t late = (now - since - ready_after) / 8;
+    if (late > LOOK_SELDOM)
+        late = LOOK_SELDOM;
+    return now + (late > SL_WAIT_LOOK ? late : SL_WAIT_LOOK);
+}
+
+/* A GPU wakes nobody when it is done: looks again and again, seldom at first (protocol 3.8). */
+static void wait_for_device(struct sluice_reader *reader, int64_t deadline)
+{
+    struct sl_session *session = reader->session;
+    uint64_t want = sl_lease_want(&session->lease);
+    uint32_t rung = sl_load(session->link->page.bell, acquire);
+    int64_t now = sl_os_now();
+
+    if (session->soon != want) {
+        session->soon = want;
+        session->soon_ns = now;
+    }
+    int64_t until = sl_wait_look_at(now, session->soon_ns, (int64_t)sl_load(&session->ready_after, relaxed));
+    SL_STAGE_BEGIN(WAIT_DEVICE);
+    if (is_coming(reader) && !called(reader))
+        (void)sl_os_wait(session->link->page.bell, rung, until < deadline ? until : deadline);
+    SL_STAGE_END(WAIT_DEVICE);
+}
+
+void sl_wait_learn(struct sl_session *session, int64_t ready_after)
+{
+    int64_t before = (int64_t)sl_load(&session->ready_after, relaxed);
+
+    sl_store(&session->ready_after, (uint64_t)(before ? before + (ready_after - before) / 4 : ready_after), relaxed);
+}
+
+void sl_wait_taken(struct sl_session *session, uint64_t want, uint64_t latency)
+{
+    if (session->soon == want)
+        sl_wait_learn(session, (int64_t)latency);
+    else if (latency < sl_load(&session->ready_after, relaxed))
+        sl_store(&session->ready_after, latency, relaxed);
+}
+
+void sl_wait_for_news(struct sluice_reader *reader, int64_t deadline, bool arriving)
+{
+    struct sl_session *session = reader->session;
+    bool live = session && !sl_wait_over(session);
+    sl_word32 *bell = live ? session->link->page.bell : &reader->bell;
+
+    if (!arriving) {
+        spin(reader, deadline);
+        if (must_look(reader))
+            return;
+        if (is_coming(reader)) {
+            wait_for_device(reader, deadline);
+            return;
+        }
+    }
+    uint32_t rung = sl_load(bell, acquire);
+    if (live && !arriving)
+        sl_store(session->link->page.want, sl_lease_want(&session->lease), seq_cst);
+    if (arriving ? !called(reader) : !must_look(reader) && !is_coming(reader))
+        (void)sl_os_wait(bell, rung, deadline);
+    if (live)
+        sl_store(session->link->page.want, 0, relaxed);
+}
