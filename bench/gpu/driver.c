@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../tests/gpu/kernels.h"
+#include "kernels.h"
 #include "stage.h"
 
 enum {

@@ -13,7 +13,6 @@
 
 #include <sluice/device.h>
 
-#include "gpu/kernels.h"
 #include "gpu/more.h"
 #include "harness/test.h"
 
@@ -55,7 +54,8 @@ struct sl_cu_stream *gpu_native(struct sluice_stream stream);
  * any (tools/gpu-check reads it). */
 FILE *gpu_facts(void);
 
-/* Work. Kernels are loaded on first use of a context. */
+/* Work. Kernels are loaded on first use of a context. Their text is the benches', too. */
+extern const char gpu_kernels[];
 void gpu_spin(struct sl_cu_stream *stream, int64_t ns);
 void gpu_fill(struct sl_cu_stream *stream, uint64_t words, uint64_t count, uint32_t value);
 void gpu_store(struct sl_cu_stream *stream, uint64_t word, uint64_t value);

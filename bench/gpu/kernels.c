@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Kernels for tests, as the text that the driver compiles for the GPU at hand.
+ * Kernels of the benches and of tests/gpu, as the text that the driver compiles for the GPU at hand.
  */
 #include "kernels.h"
 
