@@ -12,6 +12,8 @@
 #define BATCH   64
 #define READERS 64
 
+#define NAME_SIZE 24 /* any number of an int fits in its channel's name */
+
 /* ---- the clock ---- */
 
 struct clock_job {
@@ -148,15 +150,15 @@ static struct channels channels_of(const struct acquire_job *job)
                          : (struct channels){ .count = FRAMES, .frames = 1 };
 }
 
-static const char *channel_name(char name[16], int index)
+static const char *channel_name(char name[NAME_SIZE], int index)
 {
-    snprintf(name, 16, "bench-%d", index);
+    snprintf(name, NAME_SIZE, "bench-%d", index);
     return name;
 }
 
 static void open_writers(const struct acquire_job *job, struct channels *channels)
 {
-    char name[16];
+    char name[NAME_SIZE];
     for (int i = 0; i < channels->count; i++)
         channels->writers[i] =
             actor_writer(channel_name(name, i), 64, job->in_order ? FRAMES + 8 : 3);
@@ -164,7 +166,7 @@ static void open_writers(const struct acquire_job *job, struct channels *channel
 
 static void open_readers(const struct acquire_job *job, struct channels *channels)
 {
-    char name[16];
+    char name[NAME_SIZE];
     for (int i = 0; i < channels->count; i++)
         channels->readers[i] =
             actor_reader(channel_name(name, i), job->in_order ? SLUICE_IN_ORDER : SLUICE_NEWEST,

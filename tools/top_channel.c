@@ -45,7 +45,7 @@ static void put_leases(struct canvas *canvas, const struct top_channel *channel)
     for (unsigned slot = 0; slot < 64; slot++) {
         unsigned count = 0;
         for (uint32_t i = 0; i < channel->reader_count; i++)
-            count += channel->readers[i].info.held_slots >> slot & 1;
+            count += (unsigned)(channel->readers[i].info.held_slots >> slot & 1);
         if (!count)
             continue;
         canvas_put(canvas, STYLE_PLAIN, any ? ", %u" : "; leased: %u", slot);
