@@ -3,6 +3,7 @@
  * What callers pass, as the library wants it.
  */
 #include <math.h>
+#include <string.h>
 
 #include "state.h"
 

@@ -1,44 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * DLPack, both ways. The structs are those of DLPack 1.1's binary interface, under our own names. A
- * deleter may run on any thread, with or without the GIL: it drops a lease and frees, no more.
+ * DLPack, both ways. A deleter may run on any thread, with or without the GIL: it drops a lease and
+ * frees, no more.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "array.h"
-
-enum { DEVICE_CPU = 1, DEVICE_CUDA_HOST = 3 };
-#define FLAG_READ_ONLY UINT64_C(1)
-#define FLAG_COPIED    UINT64_C(2)
-
-struct dl_tensor {
-    void *data;
-    struct {
-        int32_t type, id;
-    } device;
-    int32_t ndim;
-    struct sluice_dtype dtype;
-    int64_t *shape;
-    int64_t *strides; /* in elements; NULL: C order */
-    uint64_t byte_offset;
-};
-
-struct dl_managed { /* before 1.0; capsule "dltensor" */
-    struct dl_tensor tensor;
-    void *context;
-    void (*deleter)(struct dl_managed *);
-};
-
-struct dl_versioned { /* capsule "dltensor_versioned" */
-    struct {
-        uint32_t major, minor;
-    } version;
-    void *context;
-    void (*deleter)(struct dl_versioned *);
-    uint64_t flags;
-    struct dl_tensor tensor;
-};
+#include "dlpack.h"
 
 /* ---- out ---- */
 
@@ -88,7 +57,7 @@ static int fill(struct export *export, const struct array *array, struct dl_tens
     int64_t element = sluice_dtype_size(a->dtype);
 
     *tensor = (struct dl_tensor){ .data = a->data,
-                                  .device = { DEVICE_CPU, 0 },
+                                  .device = { DL_CPU, 0 },
                                   .ndim = a->ndim,
                                   .dtype = a->dtype,
                                   .shape = export->shape,
@@ -145,7 +114,7 @@ static PyObject *make_capsule(struct array *array, bool versioned, bool copy)
         export->u.versioned.version.minor = 0;
         export->u.versioned.context = export;
         export->u.versioned.deleter = delete_versioned;
-        export->u.versioned.flags = copy ? FLAG_COPIED : array->a.read_only ? FLAG_READ_ONLY : 0;
+        export->u.versioned.flags = copy ? DL_COPIED : array->a.read_only ? DL_READ_ONLY : 0;
         capsule = PyCapsule_New(&export->u.versioned, "dltensor_versioned", drop_capsule);
     } else {
         export->u.managed.context = export;
@@ -168,7 +137,7 @@ PyObject *dlpack_export(struct array *array, PyObject *const *args, Py_ssize_t c
     static const char *const names[] = { "stream", "max_version", "dl_device", "copy", NULL };
     PyObject *values[4];
     long major = 0;
-    int type = DEVICE_CPU, id = 0, copy = 0;
+    int type = DL_CPU, id = 0, copy = 0;
 
     if (parse_fast("__dlpack__", names, 0, args, count, keywords, values) < 0 ||
         array_check(array) < 0)
@@ -194,7 +163,7 @@ PyObject *dlpack_export(struct array *array, PyObject *const *args, Py_ssize_t c
         if (!PyArg_ParseTuple(values[2], "ii", &type, &id))
             return NULL;
     }
-    if (type != DEVICE_CPU) {
+    if (type != DL_CPU) {
         PyErr_SetString(PyExc_BufferError,
                         "this array is in host memory, and this release copies to no other device");
         return NULL;
@@ -212,7 +181,7 @@ static int import_tensor(const struct state *state, const struct dl_tensor *tens
     int64_t strides[SLUICE_MAX_DIMS], element = sluice_dtype_size(tensor->dtype);
     int r;
 
-    if (tensor->device.type != DEVICE_CPU && tensor->device.type != DEVICE_CUDA_HOST) {
+    if (tensor->device.type != DL_CPU && tensor->device.type != DL_CUDA_HOST) {
         raise_as(state, ERROR_E_UNSUPPORTED,
                  "the array is on a device (DLPack type %d), and this release takes host memory "
                  "only: copy it there first",

@@ -55,6 +55,21 @@ static PyObject *make(const struct state *state, int result, const struct rule *
     return made;
 }
 
+/* Kinds of StaleError: what has ended is a stream or an event, and by whom it was ended. */
+static PyObject *make_stale(PyObject *module, const struct state *state, const char *name,
+                            const char *text)
+{
+    char full[64];
+    PyObject *bases = PyTuple_Pack(2, state->errors[ERROR_E_STALE], PyExc_RuntimeError), *made;
+
+    snprintf(full, sizeof full, "sluice.%s", name);
+    made = bases ? PyErr_NewExceptionWithDoc(full, text, bases, NULL) : NULL;
+    Py_XDECREF(bases);
+    if (made && PyModule_AddObjectRef(module, name, made) < 0)
+        Py_CLEAR(made);
+    return made;
+}
+
 int errors_init(PyObject *module, struct state *state)
 {
     const struct rule rules[] = {
@@ -82,6 +97,7 @@ int errors_init(PyObject *module, struct state *state)
         { SLUICE_E_LOST, NULL, &PyExc_RuntimeError },
         { SLUICE_E_FORKED, NULL, &PyExc_RuntimeError },
         { SLUICE_E_BUSY, NULL, &PyExc_RuntimeError },
+        { SLUICE_E_CAPTURING, "CaptureError", NULL },
     };
     static const int results[] = {
 #define RESULT(name, number, text) SLUICE_##name,
@@ -107,7 +123,12 @@ int errors_init(PyObject *module, struct state *state)
         if (!state->errors[i] || PyModule_AddObjectRef(module, name, state->errors[i]) < 0)
             return -1;
     }
-    return 0;
+    state->stream_closed = make_stale(module, state, "StreamClosedError",
+                                      "a stream was used after it was closed");
+    state->stale_handle = make_stale(module, state, "StaleHandleError",
+                                     "a stream or an event was used after its device was reset, or "
+                                     "an event after it was closed");
+    return state->stream_closed && state->stale_handle ? 0 : -1;
 }
 
 static PyObject *class_of(const struct state *state, int result)

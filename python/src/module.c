@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "source.h"
+#include "stream.h"
 
 PyTypeObject *add_type(PyObject *module, PyType_Spec *spec)
 {
@@ -81,7 +82,7 @@ static int execute(PyObject *module)
     const char *debug = getenv("SLUICE_DEBUG");
 
     state->debug = debug && *debug;
-    if (errors_init(module, state) < 0 || array_type_init(module, state) < 0 ||
+    if (errors_init(module, state) < 0 || streams_init(state) < 0 || array_type_init(module, state) < 0 ||
         frame_type_init(module, state) < 0 || writer_frame_type_init(module, state) < 0 ||
         reader_type_init(module, state) < 0 || writer_type_init(module, state) < 0 ||
         stats_types_init(module, state) < 0)
@@ -103,10 +104,18 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->error);
     for (size_t i = 0; i < ERROR_COUNT; i++)
         Py_VISIT(state->errors[i]);
+    Py_VISIT(state->stream_closed);
+    Py_VISIT(state->stale_handle);
     Py_VISIT(state->formats);
     Py_VISIT(state->coroutines);
     Py_VISIT(state->ndarray);
     Py_VISIT(state->dtype);
+    for (size_t i = 0; i < state->known_count; i++)
+        Py_VISIT(state->known[i].type);
+    Py_VISIT(state->torch_tensor);
+    Py_VISIT(state->torch_raw);
+    Py_VISIT(state->torch_current);
+    Py_VISIT(state->cupy_current);
     return 0;
 }
 
@@ -124,11 +133,20 @@ static int clear(PyObject *module)
     Py_CLEAR(state->error);
     for (size_t i = 0; i < ERROR_COUNT; i++)
         Py_CLEAR(state->errors[i]);
+    Py_CLEAR(state->stream_closed);
+    Py_CLEAR(state->stale_handle);
     Py_CLEAR(state->read_only);
     Py_CLEAR(state->formats);
     Py_CLEAR(state->coroutines);
     Py_CLEAR(state->ndarray);
     Py_CLEAR(state->dtype);
+    streams_clear(state);
+    for (; state->known_count > 0; state->known_count--)
+        Py_CLEAR(state->known[state->known_count - 1].type);
+    Py_CLEAR(state->torch_tensor);
+    Py_CLEAR(state->torch_raw);
+    Py_CLEAR(state->torch_current);
+    Py_CLEAR(state->cupy_current);
     for (size_t i = 0; i < DTYPE_CODES * DTYPE_WIDTHS; i++)
         Py_CLEAR(state->dtypes[i / DTYPE_WIDTHS][i % DTYPE_WIDTHS]);
     return 0;

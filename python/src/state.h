@@ -21,6 +21,14 @@ enum error_index {
         ERROR_COUNT
 };
 
+/* What a type of arrays is (enum framework), and its exchange table of DLPack or NULL. */
+struct known_type {
+    PyTypeObject *type;
+    int framework;
+    const struct dl_exchange *exchange;
+};
+#define KNOWN_TYPES 64
+
 #define DTYPE_CODES  16
 #define DTYPE_WIDTHS 5 /* 8 to 128 bits */
 
@@ -34,6 +42,13 @@ struct state {
     PyObject *ndarray, *dtype;      /* numpy's, imported when needed */
     PyObject *dtypes[DTYPE_CODES][DTYPE_WIDTHS]; /* numpy's, by data type */
     bool debug;                                  /* SLUICE_DEBUG is set */
+
+    PyObject *stream_closed, *stale_handle; /* the two kinds of StaleError of streams and events */
+    struct ground *ground;                  /* stream.c's */
+    struct known_type known[KNOWN_TYPES];   /* framework.c's, as all that follows */
+    unsigned known_count;
+    bool torch_up;
+    PyObject *torch_tensor, *torch_raw, *torch_current, *cupy_current;
 };
 
 /* Of an object of one of our types; they are final, so the type is the one that we made. */

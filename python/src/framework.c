@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the array frameworks of the process say about themselves.
+ */
+#include "framework.h"
+
+#include <string.h>
+
+#include "native.h"
+
+/* ---- types ---- */
+
+static enum framework by_module(const char *module)
+{
+    static const struct {
+        const char *name;
+        enum framework framework;
+    } roots[] = { { "torch", FRAMEWORK_TORCH },
+                  { "cupy", FRAMEWORK_CUPY },
+                  { "jax", FRAMEWORK_JAX },
+                  { "jaxlib", FRAMEWORK_JAX } };
+
+    for (size_t i = 0; i < sizeof roots / sizeof roots[0]; i++) {
+        size_t length = strlen(roots[i].name);
+        if (strncmp(module, roots[i].name, length) == 0 &&
+            (module[length] == '\0' || module[length] == '.'))
+            return roots[i].framework;
+    }
+    return FRAMEWORK_NONE;
+}
+
+static enum framework by_base(PyObject *base)
+{
+    PyObject *module = PyObject_GetAttrString(base, "__module__");
+    const char *text = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, NULL)
+                                                         : NULL;
+    enum framework framework = text ? by_module(text) : FRAMEWORK_NONE;
+
+    PyErr_Clear();
+    Py_XDECREF(module);
+    return framework;
+}
+
+static bool has(PyObject *object, const char *name)
+{
+    PyObject *value = PyObject_GetAttrString(object, name);
+
+    PyErr_Clear();
+    Py_XDECREF(value);
+    return value != NULL;
+}
+
+/* By where it, or a type that it comes from, was made; but only of what can be an array. */
+static enum framework look_at(PyTypeObject *type)
+{
+    PyObject *self = (PyObject *)type, *bases;
+    enum framework framework = FRAMEWORK_NONE;
+
+    if (!has(self, "__dlpack__") && !has(self, "__cuda_array_interface__"))
+        return FRAMEWORK_NONE;
+    bases = PyObject_GetAttrString(self, "__mro__");
+    for (Py_ssize_t i = 0; bases && framework == FRAMEWORK_NONE && i < PyTuple_Size(bases); i++)
+        framework = by_base(PyTuple_GetItem(bases, i));
+    Py_XDECREF(bases);
+    PyErr_Clear();
+    return framework == FRAMEWORK_NONE ? FRAMEWORK_OTHER : framework;
+}
+
+static const struct dl_exchange *read_exchange(PyTypeObject *type)
+{
+    PyObject *capsule = PyObject_GetAttrString((PyObject *)type, "__dlpack_c_exchange_api__");
+    const struct dl_exchange *table = NULL;
+
+    if (capsule && PyCapsule_IsValid(capsule, "dlpack_exchange_api"))
+        table = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+    while (table && table->version.major > 1)
+        table = table->previous;
+    if (table && (table->version.major != 1 || !table->from_object || !table->to_object))
+        table = NULL;
+    PyErr_Clear();
+    Py_XDECREF(capsule);
+    return table; /* it lives as long as the process */
+}
+
+static bool is_known(struct state *state, PyTypeObject *type, struct known_type *out)
+{
+    unsigned n = __atomic_load_n(&state->known_count, __ATOMIC_ACQUIRE);
+
+    for (unsigned i = 0; i < n; i++)
+        if (state->known[i].type == type) {
+            *out = state->known[i];
+            return true;
+        }
+    return false;
+}
+
+/* Entries are filled in before they are counted, and stay. What comes when all are taken is looked at
+ * each time. */
+static struct known_type know(struct state *state, PyTypeObject *type)
+{
+    struct known_type known;
+
+    if (is_known(state, type, &known))
+        return known;
+    known = (struct known_type){ .type = type,
+                                 .framework = look_at(type),
+                                 .exchange = read_exchange(type) };
+    native_lock();
+    unsigned n = state->known_count;
+    if (n < KNOWN_TYPES) {
+        state->known[n] = known;
+        Py_INCREF((PyObject *)type);
+        __atomic_store_n(&state->known_count, n + 1, __ATOMIC_RELEASE);
+    }
+    native_unlock();
+    return known;
+}
+
+enum framework framework_of(struct state *state, PyObject *object)
+{
+    return (enum framework)know(state, Py_TYPE(object)).framework;
+}
+
+const struct dl_exchange *framework_exchange(struct state *state, PyTypeObject *type)
+{
+    return know(state, type).exchange;
+}
+
+/* ---- current streams ---- */
+
+/* Of a dotted name, if its modules are there and ready; NULL, without an exception, if not. */
+static PyObject *loaded(const char *module, const char *attribute)
+{
+    PyObject *name = PyUnicode_FromString(module);
+    PyObject *found = name ? PyImport_GetModule(name) : NULL;
+    PyObject *value = found ? PyObject_GetAttrString(found, attribute) : NULL;
+
+    Py_XDECREF(name);
+    Py_XDECREF(found);
+    PyErr_Clear();
+    return value;
+}
+
+/* The same, kept in *kept once it is there. Borrowed. */
+static PyObject *kept_loaded(PyObject **kept, const char *module, const char *attribute)
+{
+    PyObject *value = kept_now(kept);
+
+    if (!value && (value = loaded(module, attribute)))
+        value = keep_first(kept, value);
+    return value;
+}
+
+static int told(PyObject *number, uintptr_t *native)
+{
+    long long value = number ? PyLong_AsLongLong(number) : -1;
+
+    Py_XDECREF(number);
+    if (value == -1 && PyErr_Occurred())
+        return -1;
+    *native = (uintptr_t)value;
+    return 1;
+}
+
+/* Whether PyTorch has used a GPU: asking it sooner would start it there. What it was, it stays. */
+static int torch_is_up(struct state *state)
+{
+    PyObject *ask, *answer;
+    int up;
+
+    if (__atomic_load_n(&state->torch_up, __ATOMIC_RELAXED))
+        return 1;
+    if (!(ask = loaded("torch.cuda", "is_initialized")))
+        return 0;
+    answer = PyObject_CallNoArgs(ask);
+    up = answer ? PyObject_IsTrue(answer) : -1;
+    Py_DECREF(ask);
+    Py_XDECREF(answer);
+    if (up == 1)
+        __atomic_store_n(&state->torch_up, true, __ATOMIC_RELAXED);
+    return up;
+}
+
+static int torch_stream(struct state *state, int ordinal, uintptr_t *native)
+{
+    int up = torch_is_up(state);
+    PyObject *tensor = up > 0 ? kept_loaded(&state->torch_tensor, "torch", "Tensor") : NULL, *ask;
+    const struct dl_exchange *table =
+        tensor ? framework_exchange(state, (PyTypeObject *)tensor) : NULL;
+
+    if (up <= 0)
+        return up;
+    if (table && table->current_stream) {
+        void *stream = NULL;
+        if (table->current_stream(DL_CUDA, ordinal, &stream) != 0)
+            return -1;
+        *native = (uintptr_t)stream;
+        return 1;
+    }
+    if ((ask = kept_loaded(&state->torch_raw, "torch._C", "_cuda_getCurrentRawStream")))
+        return told(PyObject_CallFunction(ask, "i", ordinal), native);
+    if (!(ask = kept_loaded(&state->torch_current, "torch.cuda", "current_stream")))
+        return 0;
+    PyObject *stream = PyObject_CallFunction(ask, "i", ordinal);
+    PyObject *number = stream ? PyObject_GetAttrString(stream, "cuda_stream") : NULL;
+    Py_XDECREF(stream);
+    return told(number, native);
+}
+
+/* CuPy's current stream, a new reference; NULL with or without an exception. */
+static PyObject *cupy_stream(struct state *state, int ordinal)
+{
+    PyObject *ask = kept_loaded(&state->cupy_current, "cupy.cuda", "get_current_stream");
+
+    return ask ? PyObject_CallFunction(ask, "i", ordinal) : NULL;
+}
+
+static int cupy_current(struct state *state, int ordinal, uintptr_t *native, PyObject **stream)
+{
+    int r;
+
+    if (!(*stream = cupy_stream(state, ordinal)))
+        return PyErr_Occurred() ? -1 : 0;
+    r = told(PyObject_GetAttrString(*stream, "ptr"), native);
+    if (r < 0)
+        Py_CLEAR(*stream);
+    return r;
+}
+
+int framework_stream(struct state *state, enum framework framework, int ordinal, uintptr_t *native)
+{
+    PyObject *stream = NULL;
+    int r;
+
+    if (ordinal < 0)
+        return 0;
+    if (framework == FRAMEWORK_TORCH)
+        return torch_stream(state, ordinal, native);
+    if (framework != FRAMEWORK_CUPY)
+        return 0;
+    r = cupy_current(state, ordinal, native, &stream);
+    Py_XDECREF(stream);
+    return r;
+}
+
+int framework_current(struct state *state, enum framework framework, const char *device,
+                      struct stream **out)
+{
+    int ordinal = device_ordinal(device), r;
+    PyObject *owner = NULL;
+    uintptr_t native = 0;
+
+    *out = NULL;
+    if (framework == FRAMEWORK_CUPY && ordinal >= 0)
+        r = cupy_current(state, ordinal, &native, &owner);
+    else
+        r = framework_stream(state, framework, ordinal, &native);
+    if (r > 0) /* which may be CuPy's, though it is PyTorch that works on it */
+        *out = owner ? stream_view(state, native, device, owner)
+                     : stream_of_native(state, native, device);
+    Py_XDECREF(owner);
+    return r <= 0 ? r : *out ? 0 : -1;
+}
+
+PyObject *framework_owner(struct state *state, int ordinal, uintptr_t native)
+{
+    PyObject *stream = NULL;
+    uintptr_t now = 0;
+
+    if (ordinal >= 0 && cupy_current(state, ordinal, &now, &stream) > 0 && now == native)
+        return stream;
+    Py_XDECREF(stream);
+    PyErr_Clear();
+    return NULL;
+}

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Streams: counted names of native streams, what they keep alive in Python, and each thread's stack of
+ * current ones.
+ */
+#include "stream.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "framework.h"
+#include "native.h"
+
+#define PER_THREAD ((uintptr_t)2)
+
+/* What dropped streams have kept alive, for the interpreter that it belongs to. */
+struct ground {
+    _Atomic uint32_t references; /* of its state, and of each stream that keeps something */
+    _Atomic bool over;           /* the state is gone, and its objects with it */
+    _Atomic bool asked;          /* a pending call is on its way */
+    bool main;
+    _Atomic(struct stream *) dropped;
+};
+
+struct stream {
+    _Atomic uint32_t references;
+    enum sluice_stream_kind kind;
+    struct native *native;
+    PyObject *owner;       /* whose stream it is, kept alive; or NULL */
+    struct ground *ground; /* if there is one */
+    struct stream *next;   /* in ground->dropped */
+    uint64_t thread;       /* that named the native stream 2 */
+    _Atomic bool closed;
+    /* under native_lock */
+    unsigned current; /* on how many places of threads' stacks */
+    bool closing;     /* once that is 0 */
+};
+
+/* ---- what is kept alive in Python ---- */
+
+static void ground_drop(struct ground *ground)
+{
+    if (atomic_fetch_sub_explicit(&ground->references, 1, memory_order_acq_rel) == 1)
+        free(ground);
+}
+
+/* Takes all that was left. `alive`: the interpreter is, and has us at work. */
+static void settle(struct ground *ground, bool alive)
+{
+    struct stream *stream = atomic_exchange(&ground->dropped, NULL), *next;
+
+    for (; stream; stream = next) {
+        next = stream->next;
+        if (alive)
+            Py_DECREF(stream->owner);
+        free(stream);
+        ground_drop(ground); /* never the last: the caller has one */
+    }
+}
+
+static int settle_pending(void *of)
+{
+    struct ground *ground = of;
+
+    atomic_store(&ground->asked, false);
+    if (!atomic_load(&ground->over))
+        settle(ground, true);
+    ground_drop(ground);
+    return 0;
+}
+
+/* The owner's count may be touched by its interpreter alone: it is left where that finds it, soon. */
+static void leave_owner(struct stream *stream)
+{
+    struct ground *ground = stream->ground;
+
+    atomic_fetch_add_explicit(&ground->references, 1, memory_order_relaxed);
+    stream->next = atomic_load(&ground->dropped);
+    while (!atomic_compare_exchange_weak(&ground->dropped, &stream->next, stream))
+        ;
+    if (atomic_load(&ground->over)) {
+        settle(ground, false);
+    } else if (ground->main && Py_IsInitialized() && !atomic_exchange(&ground->asked, true)) {
+        if (Py_AddPendingCall(settle_pending, ground) == 0)
+            return; /* which drops our reference */
+        atomic_store(&ground->asked, false); /* the queue is full: the next call does it */
+    }
+    ground_drop(ground);
+}
+
+void stream_settle(struct state *state)
+{
+    if (atomic_load_explicit(&state->ground->dropped, memory_order_relaxed))
+        settle(state->ground, true);
+    native_end_left();
+}
+
+int streams_init(struct state *state)
+{
+    native_init();
+    state->ground = calloc(1, sizeof *state->ground);
+    if (!state->ground) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    state->ground->references = 1;
+    state->ground->main = PyInterpreterState_GetID(PyInterpreterState_Get()) == 0;
+    return 0;
+}
+
+void streams_clear(struct state *state)
+{
+    struct ground *ground = state->ground;
+
+    state->ground = NULL;
+    if (!ground)
+        return;
+    settle(ground, true);
+    atomic_store(&ground->over, true);
+    settle(ground, false); /* of threads that had not seen that */
+    ground_drop(ground);
+}
+
+/* ---- streams ---- */
+
+/* A number that no other thread has or will have. */
+static uint64_t this_thread(void)
+{
+    static _Atomic uint64_t last;
+    static _Thread_local uint64_t mine;
+
+    if (mine == 0)
+        mine = atomic_fetch_add(&last, 1) + 1;
+    return mine;
+}
+
+/* Takes `native` over. */
+static struct stream *new_stream(struct state *state, struct native *native,
+                                 enum sluice_stream_kind kind, PyObject *owner)
+{
+    struct stream *stream = calloc(1, sizeof *stream);
+
+    if (!stream) {
+        native_drop(native);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    stream->references = 1;
+    stream->kind = kind;
+    stream->native = native;
+    stream->thread = native->value == PER_THREAD ? this_thread() : 0;
+    if (owner) {
+        stream->owner = Py_NewRef(owner);
+        stream->ground = state->ground;
+        atomic_fetch_add_explicit(&state->ground->references, 1, memory_order_relaxed);
+    }
+    return stream;
+}
+
+struct stream *stream_keep(struct stream *stream)
+{
+    atomic_fetch_add_explicit(&stream->references, 1, memory_order_relaxed);
+    return stream;
+}
+
+void stream_drop(struct stream *stream)
+{
+    if (!stream || atomic_fetch_sub_explicit(&stream->references, 1, memory_order_acq_rel) != 1)
+        return;
+    native_drop(stream->native);
+    if (stream->owner)
+        leave_owner(stream);
+    else
+        free(stream);
+}
+
+struct sluice_stream stream_handle(const struct stream *stream)
+{
+    return stream->native->handle;
+}
+
+uintptr_t stream_native(const struct stream *stream)
+{
+    return stream->native->value;
+}
+
+const char *stream_device(const struct stream *stream)
+{
+    return stream->native->device->name;
+}
+
+enum sluice_stream_kind stream_kind(const struct stream *stream)
+{
+    return stream->kind;
+}
+
+bool stream_same(const struct stream *a, const struct stream *b)
+{
+    return a->native == b->native && a->thread == b->thread;
+}
+
+struct stream *stream_view(struct state *state, uintptr_t native, const char *device,
+                           PyObject *owner)
+{
+    const struct opened *opened = device_open(state, device);
+    struct native *found;
+    int r = 0;
+
+    if (!opened)
+        return NULL;
+    if (native == 1)
+        native = 0;
+    if (!(found = native_find(native, opened))) {
+        Py_BEGIN_ALLOW_THREADS r = native_wrap(opened, native, &found);
+        Py_END_ALLOW_THREADS
+    }
+    if (r != 0) {
+        raise_result(state, r);
+        return NULL;
+    }
+    return new_stream(state, found, native == 0 ? SLUICE_STREAM_DEFAULT : SLUICE_STREAM_BORROWED,
+                      owner);
+}
+
+struct stream *stream_of_native(struct state *state, uintptr_t native, const char *device)
+{
+    PyObject *owner = native > PER_THREAD ? framework_owner(state, device_ordinal(device), native)
+                                          : NULL;
+    struct stream *stream = stream_view(state, native, device, owner);
+
+    Py_XDECREF(owner);
+    stream_settle(state);
+    return stream;
+}
+
+struct stream *stream_create(struct state *state, const char *device,
+                             const struct sluice_stream_params *params)
+{
+    const struct opened *opened = device_open(state, device);
+    struct native *native = opened ? native_new(opened, 0) : NULL;
+    int r;
+
+    if (!native)
+        return opened ? (struct stream *)PyErr_NoMemory() : NULL;
+    stream_settle(state);
+    Py_BEGIN_ALLOW_THREADS r = sluice_stream_create(opened->device, params, &native->handle);
+    if (r == 0)
+        r = sluice_stream_native(native->handle, &native->value);
+    if (r == 0)
+        native_add_ours(native);
+    Py_END_ALLOW_THREADS if (r == 0) return new_stream(state, native, SLUICE_STREAM_OWNED, NULL);
+    native_drop(native);
+    raise_result(state, r);
+    return NULL;
+}
+
+struct stream *stream_make(struct state *state, const char *device)
+{
+    return stream_create(state, device, NULL);
+}
+
+/* ---- joins ---- */
+
+bool stream_direct(const struct stream *stream)
+{
+    return stream->thread == 0 || stream->thread == this_thread();
+}
+
+int stream_join(struct sluice_stream join, const struct stream *stream)
+{
+    struct sluice_stream_info info = { .size = sizeof info };
+    struct sluice_stream other = stream->native->handle;
+    int r = stream_direct(stream)
+                ? 0
+                : sluice_stream_default(stream->native->device->device, &other);
+
+    if (r == 0)
+        r = sluice_stream_info(other, &info);
+    if (r == 0 && info.capturing) /* waiting for it would take `join` into the graph */
+        return SLUICE_E_CAPTURING;
+    if (r == 0)
+        r = sluice_stream_wait_stream(join, other);
+    return r == SLUICE_E_STALE ? 0 : r;
+}
+
+/* ---- closing ---- */
+
+bool stream_closed(const struct stream *stream)
+{
+    return atomic_load(&stream->closed);
+}
+
+int stream_check(const struct state *state, const struct stream *stream)
+{
+    if (!stream_closed(stream))
+        return 0;
+    PyErr_Format(state->stream_closed,
+                 "this stream of \"%s\" was closed: work goes to a stream that is open; make "
+                 "another one",
+                 stream_device(stream));
+    return -1;
+}
+
+int stream_close(const struct state *state, struct stream *stream)
+{
+    unsigned current;
+
+    native_lock();
+    current = stream->current;
+    if (current == 0)
+        atomic_store(&stream->closed, true);
+    native_unlock();
+    if (current == 0)
+        return 0;
+    raise_as(state, ERROR_E_BUSY,
+             "this stream is a current stream (%u times, on this thread or another): leave its "
+             "`with` first, which closes it",
+             current);
+    return -1;
+}
+
+bool stream_close_later(struct stream *stream)
+{
+    bool later;
+
+    native_lock();
+    later = stream->current > 0;
+    stream->closing = later;
+    if (!later)
+        atomic_store(&stream->closed, true);
+    native_unlock();
+    return later;
+}
+
+void stream_forget(const struct opened *device)
+{
+    native_forget(device);
+}
+
+/* ---- each thread's current streams ---- */
+
+#define DEPTH 64
+
+struct stack {
+    unsigned depth;
+    bool watched;
+    struct stream *at[DEPTH];
+};
+
+static _Thread_local struct stack stack;
+static pthread_key_t key;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static int key_error;
+
+/* Takes one off what counts it. */
+static void leave(struct stream *stream)
+{
+    native_lock();
+    if (--stream->current == 0 && stream->closing)
+        atomic_store(&stream->closed, true);
+    native_unlock();
+    stream_drop(stream);
+}
+
+/* A thread that ends drops its stack. */
+static void drop_stack(void *of)
+{
+    struct stack *ending = of;
+
+    while (ending->depth > 0)
+        leave(ending->at[--ending->depth]);
+}
+
+static void make_key(void)
+{
+    key_error = pthread_key_create(&key, drop_stack);
+}
+
+int stream_push(const struct state *state, struct stream *stream)
+{
+    if (stack.depth == DEPTH) {
+        raise_as(state, ERROR_E_LIMIT,
+                 "this thread has %d current streams, the most there can be: is an __exit__ missing?",
+                 DEPTH);
+        return -1;
+    }
+    if (!stack.watched) {
+        (void)pthread_once(&key_once, make_key);
+        if (key_error != 0 || pthread_setspecific(key, &stack) != 0) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        stack.watched = true;
+    }
+    native_lock();
+    stream->current++;
+    native_unlock();
+    stack.at[stack.depth++] = stream_keep(stream);
+    return 0;
+}
+
+int stream_pop(const struct state *state, struct stream *stream)
+{
+    unsigned at = stack.depth;
+
+    while (at > 0 && stack.at[at - 1] != stream)
+        at--;
+    if (at == 0) {
+        raise_as(state, ERROR_E_INVALID,
+                 "this stream of \"%s\" is not current on this thread: it is left on the thread "
+                 "that entered it",
+                 stream_device(stream));
+        return -1;
+    }
+    stack.depth--;
+    for (unsigned i = at - 1; i < stack.depth; i++)
+        stack.at[i] = stack.at[i + 1];
+    leave(stream);
+    return 0;
+}
+
+int stream_current(struct state *state, const char *device, struct stream **out)
+{
+    int ordinal = device ? device_ordinal(device) : 0;
+
+    *out = NULL;
+    for (unsigned i = stack.depth; i > 0; i--) {
+        struct stream *stream = stack.at[i - 1];
+        if (device && stream->native->device->ordinal != ordinal)
+            continue;
+        if (stream_check(state, stream) < 0)
+            return -1;
+        *out = stream_keep(stream);
+        return 0;
+    }
+    return 0;
+}

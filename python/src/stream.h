@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Devices and streams as frames use them, without Python: devices are opened once a process, streams
+ * counted, so that one lives until the last frame that it worked on has ended, whatever became of
+ * the object that named it.
+ */
+#ifndef SLUICE_PYTHON_STREAM_H
+#define SLUICE_PYTHON_STREAM_H
+
+#include "state.h"
+
+#define DEVICE_NAME 64
+
+/* ---- devices (device.c) ---- */
+
+/* Opened once a process, and kept for ever. -1 with an exception. */
+int device_of(struct state *state, const char *name, struct sluice_device *out);
+
+/* CUDA's ordinal of "cuda:N" or a UUID; -1: host. A UUID is known once device_of has seen it; -2
+ * else. */
+int device_ordinal(const char *name);
+
+/* One that is open. Never freed. */
+struct opened {
+    char name[DEVICE_NAME]; /* "host", "cuda:0": never a UUID */
+    int ordinal;            /* -1: host */
+    struct sluice_device device;
+};
+const struct opened *device_open(struct state *state, const char *name);
+
+/* ---- streams (stream.c) ---- */
+
+struct stream;
+
+/* Any thread, with or without the GIL. The last drop ends the handle, which neither waits nor breaks
+ * anybody's capture; what it kept alive in Python goes with the next call of stream_settle. */
+struct stream *stream_keep(struct stream *stream);
+void stream_drop(struct stream *stream);
+
+struct sluice_stream stream_handle(const struct stream *stream);
+uintptr_t stream_native(const struct stream *stream); /* 0: the legacy default one; 2: see below */
+const char *stream_device(const struct stream *stream); /* "cuda:0", never a UUID */
+bool stream_same(const struct stream *a, const struct stream *b);
+
+/* Of ours, or with __cuda_stream__, .cuda_stream or .ptr, which is kept alive. `device`: that of the
+ * frame (NULL: any). A new reference; NULL with an exception. */
+struct stream *stream_of(struct state *state, PyObject *object, const char *device);
+
+/* By its native value: 0 and 1 the legacy default one, 2 the thread's default one. */
+struct stream *stream_of_native(struct state *state, uintptr_t native, const char *device);
+
+/* The thread's innermost Sluice stream of this device (NULL: of any) in *out, a new reference, or
+ * NULL. -1 with an exception. */
+int stream_current(struct state *state, const char *device, struct stream **out);
+
+/* A new one of ours, non-blocking. */
+struct stream *stream_make(struct state *state, const char *device);
+
+/* The native stream 2 is another one on every thread, and a frame may end on any. On the thread that
+ * named it, work is queued on it as on any other (stream_direct says true). Elsewhere nobody can
+ * queue behind it, but behind the device's legacy default stream, which comes behind every thread's:
+ * so such a stream takes part by stream_join only. */
+bool stream_direct(const struct stream *stream);
+
+/* Makes `join`, a non-blocking stream of ours, wait for what `stream` was given so far. No GIL
+ * needed. 0; SLUICE_E_CAPTURING, with nothing queued, if a graph is captured there: try again later;
+ * else a failure. A stream that a reset has ended is waited for already. */
+int stream_join(struct sluice_stream join, const struct stream *stream);
+
+/* Lets go of what dropped streams have kept alive in this interpreter. With the GIL. */
+void stream_settle(struct state *state);
+
+/* For the module. */
+int streams_init(struct state *state);
+void streams_clear(struct state *state);
+
+/* ---- between the files of streams ---- */
+
+/* A view of a native stream, which keeps `owner` (or NULL) alive. */
+struct stream *stream_view(struct state *state, uintptr_t native, const char *device,
+                           PyObject *owner);
+struct stream *stream_create(struct state *state, const char *device,
+                             const struct sluice_stream_params *params);
+enum sluice_stream_kind stream_kind(const struct stream *stream);
+
+/* -1 with StreamClosedError if it was closed. */
+int stream_check(const struct state *state, const struct stream *stream);
+
+/* Closes it: no new work by its name. Not while it is current on a thread: BusyError. Later: then as
+ * soon as it is current nowhere any more; returns true if that is yet to come. */
+int stream_close(const struct state *state, struct stream *stream);
+bool stream_close_later(struct stream *stream);
+bool stream_closed(const struct stream *stream);
+
+/* The thread's stack of current streams. Pop takes the topmost `stream` off, wherever it is: what
+ * was entered since stays. -1 with an exception. */
+int stream_push(const struct state *state, struct stream *stream);
+int stream_pop(const struct state *state, struct stream *stream);
+
+/* Forgets the streams of a device, which a reset has ended. */
+void stream_forget(const struct opened *device);
+
+#endif

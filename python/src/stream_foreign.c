@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Streams of other libraries: what an object says that it stands for.
+ */
+#include <string.h>
+
+#include "framework.h"
+#include "stream.h"
+
+/* An attribute, or NULL: without an exception if there is none. */
+static PyObject *attribute(PyObject *object, const char *name)
+{
+    PyObject *value = PyObject_GetAttrString(object, name);
+
+    if (!value && PyErr_ExceptionMatches(PyExc_AttributeError))
+        PyErr_Clear();
+    return value;
+}
+
+static int read_value(PyObject *object, PyObject *number, const char *what, uintptr_t *native)
+{
+    if (!PyLong_Check(number) || PyBool_Check(number)) {
+        PyErr_Format(PyExc_TypeError, "%s of %R is %R: it must be an int", what, object, number);
+        return -1;
+    }
+    unsigned long long value = PyLong_AsUnsignedLongLong(number);
+    if (PyErr_Occurred() || value > UINTPTR_MAX) {
+        PyErr_Format(PyExc_ValueError, "%s of %R is %R, which is no stream", what, object, number);
+        return -1;
+    }
+    *native = (uintptr_t)value;
+    return 0;
+}
+
+/* What __cuda_stream__() said: version 0 and the stream. */
+static int read_protocol(PyObject *object, PyObject *said, uintptr_t *native)
+{
+    PyObject *version;
+    long number;
+
+    if (!PyTuple_Check(said) || PyTuple_Size(said) != 2) {
+        PyErr_Format(PyExc_TypeError,
+                     "__cuda_stream__() of %R gave %R: it must be a tuple of two ints, a version "
+                     "and a stream",
+                     object, said);
+        return -1;
+    }
+    version = PyTuple_GetItem(said, 0);
+    if (!PyLong_Check(version) || PyBool_Check(version)) {
+        PyErr_Format(PyExc_TypeError,
+                     "__cuda_stream__() of %R gave the version %R: it must be an int", object,
+                     version);
+        return -1;
+    }
+    number = PyLong_AsLong(version);
+    if (number != 0) {
+        PyErr_Format(PyExc_ValueError,
+                     "__cuda_stream__() of %R speaks version %R: this release knows version 0",
+                     object, version);
+        return -1;
+    }
+    return read_value(object, PyTuple_GetItem(said, 1), "__cuda_stream__()", native);
+}
+
+/* 1: it is a stream; 0: it is none; -1 with an exception. */
+static int read_native(PyObject *object, uintptr_t *native)
+{
+    PyObject *found = attribute(object, "__cuda_stream__"), *said;
+    const char *what = "cuda_stream";
+    int r;
+
+    if (found) {
+        said = PyCallable_Check(found) ? PyObject_CallNoArgs(found) : Py_NewRef(found);
+        r = said ? read_protocol(object, said, native) : -1;
+        Py_XDECREF(said);
+        Py_DECREF(found);
+        return r < 0 ? -1 : 1;
+    }
+    if (!PyErr_Occurred())
+        found = attribute(object, what); /* PyTorch's */
+    if (!found && !PyErr_Occurred() && (said = attribute(object, "wait_event"))) {
+        Py_DECREF(said); /* CuPy's: its pointers to memory have a `ptr` too */
+        found = attribute(object, what = "ptr");
+    }
+    if (!found)
+        return PyErr_Occurred() ? -1 : 0;
+    r = read_value(object, found, what, native);
+    Py_DECREF(found);
+    return r < 0 ? -1 : 1;
+}
+
+/* The GPU that a stream's object names, or -1. */
+static int named_ordinal(PyObject *object)
+{
+    PyObject *value = attribute(object, "device_index"), *device; /* PyTorch's */
+    long ordinal;
+
+    if (!value)
+        value = attribute(object, "device_id"); /* CuPy's */
+    if (!value && (device = attribute(object, "device"))) { /* cuda.core's */
+        value = attribute(device, "device_id");
+        Py_DECREF(device);
+    }
+    PyErr_Clear();
+    ordinal = value && PyLong_Check(value) ? PyLong_AsLong(value) : -1;
+    PyErr_Clear();
+    Py_XDECREF(value);
+    return ordinal >= 0 && ordinal < 1000 ? (int)ordinal : -1;
+}
+
+static struct stream *of_foreign(struct state *state, PyObject *object, const char *device)
+{
+    char named[DEVICE_NAME] = "cuda:0";
+    uintptr_t native;
+    int r = read_native(object, &native), ordinal;
+
+    if (r < 0)
+        return NULL;
+    if (r == 0) {
+        PyErr_Format(PyExc_TypeError,
+                     PyLong_Check(object)
+                         ? "%R is no stream: for a native stream's address say "
+                           "sluice.Stream.from_handle(address, device)"
+                         : "%R is no stream: give a sluice.Stream, or one of PyTorch, CuPy or any "
+                           "library whose streams have __cuda_stream__",
+                     object);
+        return NULL;
+    }
+    if (device && device_ordinal(device) == -1) {
+        raise_as(state, ERROR_E_WRONG_DEVICE,
+                 "%R is a stream of a GPU, and this is on \"host\", where work is done when a call "
+                 "returns: give None",
+                 object);
+        return NULL;
+    }
+    if ((ordinal = named_ordinal(object)) >= 0)
+        PyOS_snprintf(named, sizeof named, "cuda:%d", ordinal);
+    else if (device)
+        PyOS_snprintf(named, sizeof named, "%s", device);
+    return stream_view(state, native, named, object);
+}
+
+struct stream *stream_of(struct state *state, PyObject *object, const char *device)
+{
+    stream_settle(state);
+    return of_foreign(state, object, device);
+}
