@@ -73,6 +73,20 @@ static PyMethodDef methods[] = {
       "channels(folder=None, /) -> list of str\n\n"
       "The channels of a folder (None: this process's own) that have a writer. Raises AccessError for\n"
       "a folder that cannot be read." },
+    { "current_stream", METHOD(current_stream), METH_VARARGS | METH_KEYWORDS,
+      "current_stream(device=None) -> Stream or None\n\n"
+      "This thread's current stream: of the `with` that was entered last, of this device (None: of\n"
+      "any). None where no `with` has one." },
+    { "reset", METHOD(reset_device), METH_VARARGS | METH_KEYWORDS,
+      "reset(device)\n\n"
+      "Waits for the work of all Streams of a device, then ends them and its Events: their use raises\n"
+      "StaleHandleError. Streams of other libraries are let go of. Channels and frames stay. Raises\n"
+      "CaptureError, with nothing done, while a stream of it captures a graph." },
+    { "synchronize", METHOD(synchronize_device), METH_VARARGS | METH_KEYWORDS,
+      "synchronize(device)\n\n"
+      "Waits for the work queued so far on all Streams of a device, on streams of other libraries that\n"
+      "Sluice was given, and on its default stream. Raises CaptureError while one of them captures a\n"
+      "graph." },
     { NULL, NULL, 0, NULL },
 };
 
@@ -85,7 +99,8 @@ static int execute(PyObject *module)
     if (errors_init(module, state) < 0 || streams_init(state) < 0 || array_type_init(module, state) < 0 ||
         frame_type_init(module, state) < 0 || writer_frame_type_init(module, state) < 0 ||
         reader_type_init(module, state) < 0 || writer_type_init(module, state) < 0 ||
-        stats_types_init(module, state) < 0)
+        stats_types_init(module, state) < 0 || stream_type_init(module, state) < 0 ||
+        stream_scope_type_init(module, state) < 0 || event_type_init(module, state) < 0)
         return -1;
     return PyModule_AddStringConstant(module, "__version__", sluice_version());
 }
@@ -99,6 +114,9 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->writer_frame);
     Py_VISIT(state->reader);
     Py_VISIT(state->writer);
+    Py_VISIT(state->stream);
+    Py_VISIT(state->stream_scope);
+    Py_VISIT(state->event);
     Py_VISIT(state->reader_stats);
     Py_VISIT(state->writer_stats);
     Py_VISIT(state->error);
@@ -108,6 +126,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->stale_handle);
     Py_VISIT(state->formats);
     Py_VISIT(state->coroutines);
+    Py_VISIT(state->interop);
     Py_VISIT(state->ndarray);
     Py_VISIT(state->dtype);
     for (size_t i = 0; i < state->known_count; i++)
@@ -128,6 +147,9 @@ static int clear(PyObject *module)
     Py_CLEAR(state->writer_frame);
     Py_CLEAR(state->reader);
     Py_CLEAR(state->writer);
+    Py_CLEAR(state->stream);
+    Py_CLEAR(state->stream_scope);
+    Py_CLEAR(state->event);
     Py_CLEAR(state->reader_stats);
     Py_CLEAR(state->writer_stats);
     Py_CLEAR(state->error);
@@ -138,6 +160,7 @@ static int clear(PyObject *module)
     Py_CLEAR(state->read_only);
     Py_CLEAR(state->formats);
     Py_CLEAR(state->coroutines);
+    Py_CLEAR(state->interop);
     Py_CLEAR(state->ndarray);
     Py_CLEAR(state->dtype);
     streams_clear(state);

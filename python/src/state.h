@@ -34,11 +34,13 @@ struct known_type {
 
 struct state {
     PyTypeObject *array, *frame, *writer_frame, *reader, *writer;
+    PyTypeObject *stream, *stream_scope, *event;
     PyTypeObject *reader_stats, *writer_stats;
     PyObject *error;                /* the base of all exceptions */
     PyObject *errors[ERROR_COUNT];  /* by enum error_index; OK has none */
     PyObject *read_only;            /* the BufferError's text; made once, raised often */
     PyObject *formats, *coroutines; /* sluice._formats, sluice._asyncio: imported when needed */
+    PyObject *interop;              /* sluice._interop */
     PyObject *ndarray, *dtype;      /* numpy's, imported when needed */
     PyObject *dtypes[DTYPE_CODES][DTYPE_WIDTHS]; /* numpy's, by data type */
     bool debug;                                  /* SLUICE_DEBUG is set */
@@ -123,6 +125,14 @@ int writer_frame_type_init(PyObject *module, struct state *state);
 int reader_type_init(PyObject *module, struct state *state);
 int writer_type_init(PyObject *module, struct state *state);
 int stats_types_init(PyObject *module, struct state *state);
+int stream_type_init(PyObject *module, struct state *state);
+int stream_scope_type_init(PyObject *module, struct state *state);
+int event_type_init(PyObject *module, struct state *state);
+
+/* Functions of the module (event_object.c). */
+PyObject *current_stream(PyObject *module, PyObject *args, PyObject *keywords);
+PyObject *reset_device(PyObject *module, PyObject *args, PyObject *keywords);
+PyObject *synchronize_device(PyObject *module, PyObject *args, PyObject *keywords);
 
 PyObject *reader_stats_object(const struct state *state, const struct sluice_reader_stats *stats);
 PyObject *writer_stats_object(const struct state *state, const struct sluice_writer_stats *stats);

@@ -33,7 +33,8 @@ struct stream {
     _Atomic bool closed;
     /* under native_lock */
     unsigned current; /* on how many places of threads' stacks */
-    bool closing;     /* once that is 0 */
+    unsigned entered; /* in how many of its own `with`s */
+    bool closing;     /* once `current` is 0 */
 };
 
 /* ---- what is kept alive in Python ---- */
@@ -332,9 +333,14 @@ bool stream_close_later(struct stream *stream)
     return later;
 }
 
-void stream_forget(const struct opened *device)
+unsigned stream_entered(struct stream *stream, int change)
 {
-    native_forget(device);
+    unsigned now;
+
+    native_lock();
+    now = stream->entered += (unsigned)change;
+    native_unlock();
+    return now;
 }
 
 /* ---- each thread's current streams ---- */

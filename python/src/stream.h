@@ -95,9 +95,8 @@ bool stream_closed(const struct stream *stream);
 /* The thread's stack of current streams. Pop takes the topmost `stream` off, wherever it is: what
  * was entered since stays. -1 with an exception. */
 int stream_push(const struct state *state, struct stream *stream);
+/* Counts its own `with`s, as against use(), by 1 or -1. How many there are then. */
+unsigned stream_entered(struct stream *stream, int change);
 int stream_pop(const struct state *state, struct stream *stream);
-
-/* Forgets the streams of a device, which a reset has ended. */
-void stream_forget(const struct opened *device);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "framework.h"
 #include "stream.h"
+#include "stream_object.h"
 
 /* An attribute, or NULL: without an exception if there is none. */
 static PyObject *attribute(PyObject *object, const char *name)
@@ -108,9 +109,10 @@ static int named_ordinal(PyObject *object)
     return ordinal >= 0 && ordinal < 1000 ? (int)ordinal : -1;
 }
 
+/* Of the GPU that it names itself, else of `device`. */
 static struct stream *of_foreign(struct state *state, PyObject *object, const char *device)
 {
-    char named[DEVICE_NAME] = "cuda:0";
+    char named[DEVICE_NAME];
     uintptr_t native;
     int r = read_native(object, &native), ordinal;
 
@@ -126,22 +128,41 @@ static struct stream *of_foreign(struct state *state, PyObject *object, const ch
                      object);
         return NULL;
     }
-    if (device && device_ordinal(device) == -1) {
+    if (device_ordinal(device) == -1) {
         raise_as(state, ERROR_E_WRONG_DEVICE,
                  "%R is a stream of a GPU, and this is on \"host\", where work is done when a call "
                  "returns: give None",
                  object);
         return NULL;
     }
-    if ((ordinal = named_ordinal(object)) >= 0)
-        PyOS_snprintf(named, sizeof named, "cuda:%d", ordinal);
-    else if (device)
-        PyOS_snprintf(named, sizeof named, "%s", device);
+    if ((ordinal = named_ordinal(object)) < 0)
+        return stream_view(state, native, device, object);
+    PyOS_snprintf(named, sizeof named, "cuda:%d", ordinal);
     return stream_view(state, native, named, object);
+}
+
+struct stream *stream_of_any(struct state *state, PyObject *object, const char *device)
+{
+    stream_settle(state);
+    if (Py_TYPE(object) == state->stream)
+        return stream_object_use(object);
+    return of_foreign(state, object, device);
 }
 
 struct stream *stream_of(struct state *state, PyObject *object, const char *device)
 {
-    stream_settle(state);
-    return of_foreign(state, object, device);
+    const struct opened *opened = device ? device_open(state, device) : NULL;
+    struct stream *stream;
+
+    if (device && !opened)
+        return NULL;
+    stream = stream_of_any(state, object, opened ? opened->name : "cuda:0");
+    if (!stream || !opened || strcmp(stream_device(stream), opened->name) == 0)
+        return stream;
+    raise_as(state, ERROR_E_WRONG_DEVICE,
+             "%R is a stream of \"%s\", what it is to order is on \"%s\": give one of that, which "
+             "can wait for the other",
+             object, stream_device(stream), opened->name);
+    stream_drop(stream);
+    return NULL;
 }

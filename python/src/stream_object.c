@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sluice.Stream.
+ */
+#include "stream_object.h"
+
+#include <string.h>
+#include <structmember.h>
+
+/* ---- the object ---- */
+
+PyObject *raise_handle(const struct state *state, int result)
+{
+    if (result != SLUICE_E_STALE)
+        return raise_result(state, result);
+    PyErr_SetString(state->stale_handle, sluice_last_error());
+    return NULL;
+}
+
+PyObject *stream_object(struct state *state, struct stream *stream)
+{
+    allocfunc allocate = (allocfunc)PyType_GetSlot(state->stream, Py_tp_alloc);
+    struct stream_object *object = stream ? (struct stream_object *)allocate(state->stream, 0) : NULL;
+
+    if (!object) {
+        stream_drop(stream);
+        return NULL;
+    }
+    object->state = state;
+    object->stream = stream;
+    object->id = stream_handle(stream).id;
+    object->device = stream_device(stream);
+    object->kind = stream_kind(stream);
+    return (PyObject *)object;
+}
+
+void stream_let_go(struct stream_object *object)
+{
+    struct stream *stream;
+
+    GUARD(object)
+    stream = object->stream;
+    object->stream = NULL;
+    UNGUARD()
+    stream_drop(stream);
+}
+
+static void dealloc(PyObject *self)
+{
+    struct stream_object *object = (struct stream_object *)self;
+    struct state *state = object->state;
+    PyTypeObject *type = Py_TYPE(self);
+
+    if (object->weak)
+        PyObject_ClearWeakRefs(self);
+    stream_drop(object->stream);
+    if (state && state->ground)
+        stream_settle(state);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static struct stream *keep(struct stream_object *object)
+{
+    struct stream *stream;
+
+    GUARD(object)
+    stream = object->stream ? stream_keep(object->stream) : NULL;
+    UNGUARD()
+    return stream;
+}
+
+struct stream *stream_object_keep(PyObject *self)
+{
+    struct stream_object *object = (struct stream_object *)self;
+    struct stream *stream = keep(object);
+
+    if (stream && stream_check(object->state, stream) == 0)
+        return stream;
+    if (!stream)
+        PyErr_Format(object->state->stream_closed,
+                     "%R was closed: work goes to a stream that is open; make another one", self);
+    stream_drop(stream);
+    return NULL;
+}
+
+struct stream *stream_object_use(PyObject *self)
+{
+    struct stream_object *object = (struct stream_object *)self;
+    struct stream *stream = stream_object_keep(self);
+
+    if (!stream || stream_direct(stream))
+        return stream;
+    raise_as(object->state, ERROR_E_INVALID,
+             "%R is the default stream of the thread that named it, and nobody else can use it: name "
+             "this thread's, or make a stream",
+             self);
+    stream_drop(stream);
+    return NULL;
+}
+
+/* What the library said, as None or an exception. Drops `stream`. */
+static PyObject *done(struct stream_object *object, struct stream *stream, int r)
+{
+    PyObject *none = r == 0 ? Py_NewRef(Py_None) : raise_handle(object->state, r);
+
+    stream_drop(stream); /* behind that: the library has one last sentence a thread */
+    return none;
+}
+
+/* ---- making ---- */
+
+static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = { "device", "priority", "blocking", NULL };
+    struct state *state = PyType_GetModuleState(type);
+    struct sluice_stream_params params = { .size = sizeof params };
+    const char *device = "cuda:0";
+    int priority = 0, blocking = 0;
+
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|s$ip:Stream", names, &device, &priority,
+                                     &blocking))
+        return NULL;
+    params.priority = priority;
+    params.blocking = blocking != 0;
+    return stream_object(state, stream_create(state, device, &params));
+}
+
+static PyObject *make_default(PyObject *type, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = { "device", NULL };
+    struct state *state = PyType_GetModuleState((PyTypeObject *)type);
+    const char *device = "cuda:0";
+
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|s:default", names, &device))
+        return NULL;
+    return stream_object(state, stream_view(state, 0, device, NULL));
+}
+
+static PyObject *from_handle(PyObject *type, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = { "handle", "device", "owner", NULL };
+    struct state *state = PyType_GetModuleState((PyTypeObject *)type);
+    PyObject *handle, *owner = NULL;
+    const char *device = "cuda:0";
+
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|sO:from_handle", names, &handle, &device,
+                                     &owner))
+        return NULL;
+    if (!PyLong_Check(handle) || PyBool_Check(handle)) {
+        PyErr_Format(PyExc_TypeError,
+                     "%R is no native stream's address, which is an int: for an object that stands "
+                     "for a stream say Stream.wrap(object)",
+                     handle);
+        return NULL;
+    }
+    size_t native = PyLong_AsSize_t(handle);
+    if (PyErr_Occurred())
+        return NULL;
+    return stream_object(state,
+                         stream_view(state, native, device, owner == Py_None ? NULL : owner));
+}
+
+static PyObject *wrap(PyObject *type, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = { "stream", "device", NULL };
+    struct state *state = PyType_GetModuleState((PyTypeObject *)type);
+    const char *device = NULL;
+    struct stream *stream;
+    PyObject *object;
+
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|z:wrap", names, &object, &device))
+        return NULL;
+    stream = device ? stream_of(state, object, device) : stream_of_any(state, object, "cuda:0");
+    if (!stream || Py_TYPE(object) != state->stream)
+        return stream_object(state, stream);
+    stream_drop(stream);
+    return Py_NewRef(object);
+}
+
+/* ---- work ---- */
+
+static PyObject *wait_for(PyObject *self, PyObject *other)
+{
+    struct stream_object *object = (struct stream_object *)self;
+    struct stream *stream = stream_object_use(self), *others;
+    int r;
+
+    if (!stream)
+        return NULL;
+    if (Py_TYPE(other) == object->state->event) {
+        r = event_wait(other, stream);
+        stream_drop(stream);
+        return r < 0 ? NULL : Py_NewRef(Py_None);
+    }
+    if (!(others = stream_of_any(object->state, other, object->device))) {
+        stream_drop(stream);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS r = sluice_stream_wait_stream(stream_handle(stream),
+                                                         stream_handle(others));
+    Py_END_ALLOW_THREADS PyObject *none = done(object, stream, r);
+    stream_drop(others);
+    return none;
+}
+
+static PyObject *query(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    struct stream *stream = stream_object_use(self);
+    int r;
+
+    if (!stream)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS r = sluice_stream_query(stream_handle(stream));
+    Py_END_ALLOW_THREADS PyObject *answer = done((struct stream_object *)self, stream, r < 0 ? r : 0);
+    Py_XDECREF(answer);
+    return answer ? PyBool_FromLong(r == 0) : NULL;
+}
+
+static PyObject *synchronize(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    struct stream *stream = stream_object_use(self);
+    int r;
+
+    if (!stream)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS r = sluice_stream_synchronize(stream_handle(stream));
+    Py_END_ALLOW_THREADS return done((struct stream_object *)self, stream, r);
+}
+
+static PyObject *record(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = { "event", NULL };
+    struct stream_object *object = (struct stream_object *)self;
+    PyObject *event = Py_None;
+    struct stream *stream;
+
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O:record", names, &event))
+        return NULL;
+    if (event != Py_None && Py_TYPE(event) != object->state->event) {
+        PyErr_Format(PyExc_TypeError, "%R is no sluice.Event", event);
+        return NULL;
+    }
+    if (!(stream = stream_object_use(self)))
+        return NULL;
+    event = event == Py_None ? event_new(object->state, object->device, false) : Py_NewRef(event);
+    if (event && event_record(event, stream) < 0)
+        Py_CLEAR(event);
+    stream_drop(stream);
+    return event;
+}
+
+/* Of ours: one that captures has to stay, until the capture has ended. */
+static int may_close(const struct stream_object *object, const struct stream *stream)
+{
+    struct sluice_stream_info info = { .size = sizeof info };
+
+    if (object->kind != SLUICE_STREAM_OWNED ||
+        sluice_stream_info(stream_handle(stream), &info) != 0 || !info.capturing)
+        return 0;
+    raise_as(object->state, ERROR_E_CAPTURING,
+             "%R is capturing a graph: it cannot be closed until the capture ends", (PyObject *)object);
+    return -1;
+}
+
+static PyObject *close_stream(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    struct stream_object *object = (struct stream_object *)self;
+    struct stream *stream = keep(object);
+
+    if (!stream)
+        Py_RETURN_NONE;
+    if (may_close(object, stream) < 0 || stream_close(object->state, stream) < 0) {
+        stream_drop(stream);
+        return NULL;
+    }
+    stream_drop(stream);
+    stream_let_go(object);
+    stream_settle(object->state);
+    Py_RETURN_NONE;
+}
+
+static PyObject *enter(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    return stream_enter(self);
+}
+
+static PyObject *leave(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    return stream_exit(self, count > 1 ? args[1] : Py_None);
+}
+
+/* ---- for other libraries ---- */
+
+static PyObject *native_of(PyObject *self)
+{
+    struct stream *stream = stream_object_keep(self);
+    uintptr_t native;
+    int r;
+
+    if (!stream)
+        return NULL;
+    r = sluice_stream_native(stream_handle(stream), &native); /* and not after a reset */
+    PyObject *none = done((struct stream_object *)self, stream, r);
+    Py_XDECREF(none);
+    return none ? PyLong_FromSize_t(native) : NULL;
+}
+
+static PyObject *cuda_stream(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    PyObject *native = native_of(self), *version = PyLong_FromLong(0);
+    PyObject *made = native && version ? PyTuple_Pack(2, version, native) : NULL;
+
+    Py_XDECREF(native);
+    Py_XDECREF(version);
+    return made;
+}
+
+static PyMethodDef cuda_stream_method = {
+    "__cuda_stream__", METHOD(cuda_stream), METH_NOARGS,
+    "__cuda_stream__() -> (0, native stream), by which other libraries use it"
+};
+
+static void drop_keeper(PyObject *capsule)
+{
+    stream_drop(PyCapsule_GetPointer(capsule, "sluice.stream"));
+}
+
+/* Calls a function of sluice._interop with what keeps the native stream alive, also once this object
+ * is closed. */
+static PyObject *hand_over(PyObject *self, const char *function)
+{
+    struct stream_object *object = (struct stream_object *)self;
+    PyObject *module = imported(&object->state->interop, "sluice._interop");
+    struct stream *stream = module ? stream_object_use(self) : NULL;
+    PyObject *keeper = stream ? PyCapsule_New(stream, "sluice.stream", drop_keeper) : NULL, *made;
+
+    if (!keeper) {
+        stream_drop(stream);
+        return NULL;
+    }
+    made = PyObject_CallMethod(module, function, "OiO", self, device_ordinal(object->device), keeper);
+    Py_DECREF(keeper);
+    return made;
+}
+
+static PyObject *to_torch(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    return hand_over(self, "stream_to_torch");
+}
+
+static PyObject *to_cupy(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    return hand_over(self, "stream_to_cupy");
+}
+
+/* ---- what it is ---- */
+
+enum field { NATIVE, DEVICE, CLOSED_FIELD, IS_DEFAULT, IS_EXTERNAL, CUDA_STREAM };
+
+static PyObject *get(PyObject *self, void *field)
+{
+    struct stream_object *object = (struct stream_object *)self;
+    struct stream *stream;
+    bool closed;
+
+    switch ((enum field)(intptr_t)field) {
+    case NATIVE: return native_of(self);
+    case DEVICE: return PyUnicode_FromString(object->device);
+    case CLOSED_FIELD:
+        stream = keep(object);
+        closed = !stream || stream_closed(stream);
+        stream_drop(stream);
+        return PyBool_FromLong(closed);
+    case IS_DEFAULT: return PyBool_FromLong(object->kind == SLUICE_STREAM_DEFAULT);
+    case IS_EXTERNAL: return PyBool_FromLong(object->kind == SLUICE_STREAM_BORROWED);
+    case CUDA_STREAM:
+        if (strcmp(object->device, "host") != 0)
+            return PyCFunction_NewEx(&cuda_stream_method, self, NULL);
+        PyErr_SetString(PyExc_AttributeError,
+                        "a stream of \"host\" is no CUDA stream: it has no __cuda_stream__");
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *repr(PyObject *self)
+{
+    static const char *const kinds[] = { "stream", "external stream", "default stream" };
+    const struct stream_object *object = (const struct stream_object *)self;
+    char id[24]; /* as the library's sentences have it */
+
+    PyOS_snprintf(id, sizeof id, "0x%llx", (unsigned long long)object->id);
+    return PyUnicode_FromFormat("<sluice.Stream: %s %s of %s%s>", kinds[object->kind], id,
+                                object->device, object->stream ? "" : ", closed");
+}
+
+static PyObject *compare(PyObject *a, PyObject *b, int how)
+{
+    bool same;
+
+    if (Py_TYPE(a) != Py_TYPE(b) || (how != Py_EQ && how != Py_NE))
+        return Py_NewRef(Py_NotImplemented);
+    same = ((struct stream_object *)a)->id == ((struct stream_object *)b)->id;
+    return PyBool_FromLong(same == (how == Py_EQ));
+}
+
+static Py_hash_t hash(PyObject *self)
+{
+    return (Py_hash_t)(((struct stream_object *)self)->id & (uint64_t)(PY_SSIZE_T_MAX >> 1));
+}
+
+static PyObject *no_pickle(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    PyErr_Format(PyExc_TypeError, "%R cannot be pickled or copied: it is of this process alone", self);
+    return NULL;
+}
+
+static PyMethodDef methods[] = {
+    { "default", METHOD(make_default), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
+      "default(device=\"cuda:0\") -> Stream\n\n"
+      "The device's default stream: CUDA's legacy one, native 0, on which PyTorch and CuPy work\n"
+      "unless told otherwise." },
+    { "from_handle", METHOD(from_handle), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
+      "from_handle(handle, device=\"cuda:0\", owner=None) -> Stream\n\n"
+      "A native stream by its address (a CUstream as an int; 0 and 1: the default one, 2: this\n"
+      "thread's default one), which somebody else made and will end. `owner` is kept alive as long\n"
+      "as a frame or a Stream needs it. Raises WrongDeviceError if it is another device's." },
+    { "wrap", METHOD(wrap), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
+      "wrap(stream, device=None) -> Stream\n\n"
+      "A stream of PyTorch, CuPy, cuda.core or any library whose streams have __cuda_stream__. It is\n"
+      "kept alive, and never ended by Sluice. `device`: of which it must be (None: what it says\n"
+      "itself, else \"cuda:0\"). Raises TypeError for what is no stream, WrongDeviceError for one of\n"
+      "another device." },
+    { "use", METHOD(stream_use), METH_NOARGS,
+      "use() -> context manager\n\n"
+      "Within `with stream.use():` it is this thread's current stream; nothing is waited for or\n"
+      "closed behind that. May be entered again and again, on any thread." },
+    { "wait", METHOD(wait_for), METH_O,
+      "wait(other, /)\n\n"
+      "What is queued from now on waits for `other`: an Event, as it was recorded last, or all that a\n"
+      "stream (of ours or of another library) was given so far. The CPU does not wait. Raises\n"
+      "NotRecordedError, WrongDeviceError between a GPU and \"host\", CaptureError." },
+    { "query", METHOD(query), METH_NOARGS,
+      "query() -> bool: whether all work queued so far is done. Raises CaptureError." },
+    { "synchronize", METHOD(synchronize), METH_NOARGS,
+      "synchronize()\n\n"
+      "Waits until all work queued so far is done; other threads run meanwhile. Raises CaptureError\n"
+      "while the stream captures a graph." },
+    { "record", METHOD(record), METH_VARARGS | METH_KEYWORDS,
+      "record(event=None) -> Event\n\n"
+      "Marks the point behind the work queued so far, in `event` or a new one." },
+    { "close", METHOD(close_stream), METH_NOARGS,
+      "close()\n\n"
+      "Ends it at once: queued work still runs, and frames that it works on keep it until they end.\n"
+      "One of another library, or a default one, is only let go of. Again does nothing. Raises\n"
+      "BusyError while it is a thread's current stream, CaptureError while it captures a graph." },
+    { "to_torch", METHOD(to_torch), METH_NOARGS,
+      "to_torch() -> torch.cuda.Stream\n\n"
+      "The same stream for PyTorch. It keeps the native stream alive, also when this is closed." },
+    { "to_cupy", METHOD(to_cupy), METH_NOARGS,
+      "to_cupy() -> cupy.cuda.Stream\n\n"
+      "The same stream for CuPy. It keeps the native stream alive, also when this is closed." },
+    { "__enter__", METHOD(enter), METH_NOARGS, NULL },
+    { "__exit__", METHOD(leave), METH_FASTCALL, NULL },
+    { "__reduce__", METHOD(no_pickle), METH_NOARGS, NULL },
+    { NULL, NULL, 0, NULL },
+};
+
+#define FIELD(name, what, text) \
+    { \
+        name, get, NULL, text, (void *)(intptr_t)what \
+    }
+static PyGetSetDef fields[] = {
+    FIELD("native", NATIVE, "the native stream's address; 0 for a default one, and on \"host\""),
+    FIELD("device", DEVICE, "\"host\" or \"cuda:N\""),
+    FIELD("closed", CLOSED_FIELD, "True once close() was called or `with` was left"),
+    FIELD("is_default", IS_DEFAULT, "True for the device's default stream"),
+    FIELD("is_external", IS_EXTERNAL, "True for a stream that another library made"),
+    FIELD("__cuda_stream__", CUDA_STREAM, "the CUDA stream protocol's; none on \"host\""),
+    { NULL, NULL, NULL, NULL, NULL },
+};
+
+static PyMemberDef members[] = {
+    { "__weaklistoffset__", T_PYSSIZET, offsetof(struct stream_object, weak), READONLY, NULL },
+    { NULL, 0, 0, 0, NULL },
+};
+
+static PyType_Slot slots[] = {
+    SLOT(Py_tp_new, new),
+    SLOT(Py_tp_dealloc, dealloc),
+    SLOT(Py_tp_repr, repr),
+    SLOT(Py_tp_hash, hash),
+    SLOT(Py_tp_richcompare, compare),
+    SLOT(Py_tp_methods, methods),
+    SLOT(Py_tp_getset, fields),
+    SLOT(Py_tp_members, members),
+    { Py_tp_doc, (void *)"Stream(device=\"cuda:0\", *, priority=0, blocking=False)\n\n"
+                         "A device's ordered queue of work, made by Sluice. `priority`: lower is "
+                         "sooner.\n`blocking`: ordered with the device's default stream.\n\n"
+      "`with Stream() as s:` makes it this thread's current stream, on which Sluice puts what is\n"
+      "given no other; leaving it waits for its work and closes it. A stream of another library,\n"
+      "or a default one, is neither waited for nor closed there.\n\n"
+      "Raises UnsupportedError where there is no such device." },
+    { 0, NULL },
+};
+
+static PyType_Spec spec = {
+    .name = "sluice.Stream",
+    .basicsize = sizeof(struct stream_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};
+
+int stream_type_init(PyObject *module, struct state *state)
+{
+    state->stream = add_type(module, &spec);
+    return state->stream ? 0 : -1;
+}
