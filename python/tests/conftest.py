@@ -12,10 +12,15 @@ import threading
 
 import pytest
 
+import gpu_kit
+
+
 def pytest_configure(config):
     config.addinivalue_line("markers", "limit(seconds): how long this test may take")
+    config.stash[NO_GPU] = gpu_kit.find()
 
 
+NO_GPU = pytest.StashKey()
 HERE = pathlib.Path(__file__).parent
 
 
@@ -41,6 +46,22 @@ def time_limit(request):
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def gpu(request):
+    """The machine's GPU, or the fake driver's: see gpu_kit.py."""
+    why = request.config.stash[NO_GPU]
+    if why and os.environ.get("SLUICE_TEST_GPU"):
+        pytest.fail(why)
+    if why:
+        pytest.skip(why)
+    kit = gpu_kit.Gpu()
+    if os.environ.get("SLUICE_TEST_GPU") and kit.fake:
+        pytest.fail("SLUICE_TEST_GPU is set, and this is the fake driver")
+    yield kit
+    gc.collect()  # what holds frames ends before their streams
+    kit.close()
 
 
 @pytest.fixture
