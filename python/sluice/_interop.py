@@ -22,8 +22,8 @@ def stream_to_cupy(stream, ordinal, keeper):
 
     if not stream.native:
         return cupy.cuda.Stream.null
-    # Not Stream.from_external, whose streams end ours with themselves (seen with CuPy 14), nor by the name of
-    # ExternalStream alone, which warns that it goes.
+    # Not Stream.from_external: as CuPy 14 reads, its streams end the native one with themselves, though it is ours.
+    # And past the constructor of ExternalStream, which is there to warn that the class goes.
     external = cupy.cuda.ExternalStream
     made = external.__new__(external)
     base = external.__mro__[1]

@@ -361,10 +361,12 @@ PyObject *reset_device(PyObject *module, PyObject *args, PyObject *keywords)
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "s:reset", names, &device) ||
         !(opened = device_open(state, device)))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS r = sluice_device_reset(opened->device);
+    stream_settle(state);
+    Py_BEGIN_ALLOW_THREADS native_forget(opened, false);
+    r = sluice_device_reset(opened->device);
     Py_END_ALLOW_THREADS PyObject *none = r == 0 ? Py_NewRef(Py_None) : raise_result(state, r);
     if (r != SLUICE_E_CAPTURING && r != SLUICE_E_FORKED)
-        native_forget(opened); /* also if the driver failed */
+        native_forget(opened, true); /* also if the driver failed */
     return none;
 }
 
@@ -379,6 +381,8 @@ PyObject *synchronize_device(PyObject *module, PyObject *args, PyObject *keyword
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "s:synchronize", names, &device) ||
         !(opened = device_open(state, device)))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS r = sluice_device_synchronize(opened->device);
+    stream_settle(state);
+    Py_BEGIN_ALLOW_THREADS native_forget(opened, false);
+    r = sluice_device_synchronize(opened->device);
     Py_END_ALLOW_THREADS return r == 0 ? Py_NewRef(Py_None) : raise_result(state, r);
 }

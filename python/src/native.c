@@ -208,14 +208,14 @@ void native_add_ours(struct native *native)
     native_drop(evicted);
 }
 
-void native_forget(const struct opened *device)
+void native_forget(const struct opened *device, bool all)
 {
     struct native *evicted[CACHE];
     unsigned n = 0, kept = 0;
 
     native_lock();
     for (unsigned i = 0; i < cached; i++)
-        if (cache[i]->device == device)
+        if (cache[i]->device == device && (all || atomic_load(&cache[i]->references) == 1))
             evicted[n++] = cache[i];
         else
             cache[kept++] = cache[i];

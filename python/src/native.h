@@ -35,8 +35,10 @@ int native_wrap(const struct opened *device, uintptr_t value, struct native **ou
  * finds it by that now means ours. */
 void native_add_ours(struct native *native);
 
-/* Takes those of a device out, whose handles a reset has ended. */
-void native_forget(const struct opened *device);
+/* Takes foreign ones of a device out of the table: all of them, whose handles a reset has ended, or those
+ * that nobody names any more. These may be gone, and what asks for all streams of a device must not
+ * find them. */
+void native_forget(const struct opened *device, bool all);
 
 /* Ends what captured a graph when its last reference went. */
 void native_end_left(void);

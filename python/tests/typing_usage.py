@@ -55,3 +55,24 @@ def as_arrays(frame: sluice.Frame) -> None:
     numpy.from_dlpack(frame)
     numpy.asarray(frame)
     memoryview(frame["depth"])
+
+
+def streams(foreign: object) -> None:
+    with sluice.Stream("cuda:0", priority=-1) as stream, sluice.Event(timing=True) as event:
+        assert_type(stream, sluice.Stream)
+        event.record()
+        event.record(stream)
+        assert_type(stream.record(), sluice.Event)
+        stream.wait(event)
+        stream.wait(sluice.Stream.default())
+        assert_type(event.elapsed(event), float)
+        assert_type(stream.query(), bool)
+        assert_type(stream.__cuda_stream__(), tuple[int, int])
+    with sluice.Stream.from_handle(1, "cuda:1", owner=foreign).use() as used:
+        assert_type(used, sluice.Stream)
+    assert_type(sluice.current_stream("host"), sluice.Stream | None)
+    sluice.Stream.wrap(stream, device="cuda:0").close()
+    stream.wait(3)  # type: ignore[arg-type]
+    stream.native = 3  # type: ignore[misc]
+    sluice.reset("cuda:0")
+    sluice.synchronize("cuda:0")
