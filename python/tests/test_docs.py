@@ -42,7 +42,7 @@ def test_what_pages_show_stands_in_an_example(page):
 
 
 def test_there_are_pages_and_examples():
-    assert len(PAGES) == 6 and len(EXAMPLES) >= 8
+    assert len(PAGES) == 7 and len(EXAMPLES) >= 9
 
 
 @pytest.mark.parametrize("other", ["reader.py", "async_reader.py", "opencv_edges.py"])
@@ -65,11 +65,16 @@ def test_pairs(other):
     ("async_timeout.py", ["nothing yet", "frame 1"]),
     ("processes.py", ["[49950000, 49950000]"]),
     ("dataset.py", [f"(3, 8, 8) {float(number)}" for number in range(8)]),
+    ("streams.py", [f"work {number} on host" for number in (1, 2, 3, 4)]),
 ])
 def test_single_programs(example, expected):
     if example.startswith("opencv"):
         pytest.importorskip("cv2", reason="opencv-python-headless is not installed")
     assert finish(start(example)) == expected
+
+
+def test_streams_of_a_gpu(gpu):
+    assert finish(start("streams.py", gpu.device)) == [f"work {number} on {gpu.device}" for number in (1, 2, 3, 4)]
 
 
 def test_the_readmes_two_programs():
