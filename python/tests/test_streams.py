@@ -109,6 +109,10 @@ def test_they_are_known_by_what_they_name(device):
         assert sluice.current_stream() == a and hash(sluice.current_stream()) == hash(a)
         known = sluice.current_stream()
     assert known == a and known.closed
+    with pytest.raises(sluice.StreamClosedError):
+        known.synchronize()
+    with pytest.raises(sluice.StreamClosedError):
+        b.wait(known)
     assert sluice.Stream.default(device) == sluice.Stream.default(device)
     x, y = sluice.Event(device), sluice.Event(device)
     assert x == x and x != y and len({x, y}) == 2
