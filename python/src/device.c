@@ -51,7 +51,8 @@ static bool has_uuid(uint32_t index, const char *uuid)
     if (sluice_device_probe(index, &report) != 0)
         return false;
     return strcmp(report.uuid, uuid) == 0 ||
-           (strlen(report.uuid) > 4 && strcmp(report.uuid + 4, uuid) == 0); /* without GPU- or MIG- */
+           (strlen(report.uuid) > 4 &&
+            strcmp(report.uuid + 4, uuid) == 0); /* without GPU- or MIG- */
 }
 
 /* The name that all names of one device have in common. False: it is none of these; the library

@@ -46,15 +46,15 @@ struct dl_versioned { /* capsule "dltensor_versioned" */
     struct dl_tensor tensor;
 };
 
-/* The exchange table, since 1.3: a type's attribute `__dlpack_c_exchange_api__`, a capsule of the name
- * "dlpack_exchange_api". None of its functions waits for a stream or makes one wait; those that
- * return int say 0, or -1 with an exception. */
+/* The exchange table, since 1.3: a type's attribute `__dlpack_c_exchange_api__`, a capsule of the
+ * name "dlpack_exchange_api". None of its functions waits for a stream or makes one wait; those
+ * that return int say 0, or -1 with an exception. */
 struct dl_exchange {
     struct dl_version version;
     const struct dl_exchange *previous; /* of an older major version, or NULL */
     int (*allocate)(struct dl_tensor *like, struct dl_versioned **out, void *context,
                     void (*fail)(void *context, const char *kind, const char *message));
-    int (*from_object)(void *object, struct dl_versioned **out); /* the caller owns *out */
+    int (*from_object)(void *object, struct dl_versioned **out);  /* the caller owns *out */
     int (*to_object)(struct dl_versioned *tensor, void **object); /* takes `tensor` over */
     int (*borrow)(void *object, struct dl_tensor *out); /* or NULL; good while `object` is held */
     int (*current_stream)(int32_t type, int32_t id, void **stream);

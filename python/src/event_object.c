@@ -41,7 +41,7 @@ PyObject *event_new(struct state *state, const char *device, bool timing)
     return raise_handle(state, r);
 }
 
-static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     static char *names[] = { "device", "timing", NULL };
     const char *device = "cuda:0";
@@ -139,10 +139,11 @@ static struct stream *parse_stream(PyObject *self, PyObject *args, PyObject *key
         return stream_of_any(object->state, given, object->device);
     if (stream_current(object->state, object->device, &stream) < 0 || stream)
         return stream;
-    PyErr_Format(PyExc_TypeError,
-                 "on which stream? This thread has no current Sluice stream of \"%s\": give stream=, "
-                 "or enter one by `with`",
-                 object->device);
+    PyErr_Format(
+        PyExc_TypeError,
+        "on which stream? This thread has no current Sluice stream of \"%s\": give stream=, "
+        "or enter one by `with`",
+        object->device);
     return NULL;
 }
 
@@ -209,7 +210,8 @@ static PyObject *enter(PyObject *self, PyObject *Py_UNUSED(none))
     return handle_of(self, &event) < 0 ? NULL : Py_NewRef(self);
 }
 
-static PyObject *leave(PyObject *self, PyObject *const *Py_UNUSED(args), Py_ssize_t Py_UNUSED(count))
+static PyObject *leave(PyObject *self, PyObject *const *Py_UNUSED(args),
+                       Py_ssize_t Py_UNUSED(count))
 {
     end((struct event_object *)self);
     Py_RETURN_FALSE;
@@ -265,18 +267,23 @@ static PyObject *no_pickle(PyObject *self, PyObject *Py_UNUSED(none))
 static PyMethodDef methods[] = {
     { "record", METHOD(record), METH_VARARGS | METH_KEYWORDS,
       "record(stream=None)\n\n"
-      "Marks the point behind the work that a stream was given so far (None: this thread's current\n"
-      "Sluice stream; TypeError if it has none). Again moves the mark; waits that were queued before\n"
+      "Marks the point behind the work that a stream was given so far (None: this thread's "
+      "current\n"
+      "Sluice stream; TypeError if it has none). Again moves the mark; waits that were queued "
+      "before\n"
       "keep the old one. Raises WrongDeviceError." },
     { "wait", METHOD(wait_for), METH_VARARGS | METH_KEYWORDS,
       "wait(stream=None)\n\n"
-      "What a stream is given from now on waits for the mark. The CPU does not wait: synchronize()\n"
+      "What a stream is given from now on waits for the mark. The CPU does not wait: "
+      "synchronize()\n"
       "does. Raises NotRecordedError, WrongDeviceError, CaptureError." },
     { "query", METHOD(query), METH_NOARGS,
-      "query() -> bool: whether the mark has been reached. Raises NotRecordedError, CaptureError." },
+      "query() -> bool: whether the mark has been reached. Raises NotRecordedError, "
+      "CaptureError." },
     { "synchronize", METHOD(synchronize), METH_NOARGS,
       "synchronize()\n\n"
-      "Waits until the mark has been reached; other threads run meanwhile. Raises NotRecordedError,\n"
+      "Waits until the mark has been reached; other threads run meanwhile. Raises "
+      "NotRecordedError,\n"
       "CaptureError." },
     { "elapsed", METHOD(elapsed), METH_O,
       "elapsed(stop, /) -> float\n\n"
@@ -307,7 +314,7 @@ static PyMemberDef members[] = {
 };
 
 static PyType_Slot slots[] = {
-    SLOT(Py_tp_new, new),
+    SLOT(Py_tp_new, make),
     SLOT(Py_tp_dealloc, dealloc),
     SLOT(Py_tp_repr, repr),
     SLOT(Py_tp_hash, hash),

@@ -32,8 +32,8 @@ static enum framework by_module(const char *module)
 static enum framework by_base(PyObject *base)
 {
     PyObject *module = PyObject_GetAttrString(base, "__module__");
-    const char *text = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, NULL)
-                                                         : NULL;
+    const char *text =
+        module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, NULL) : NULL;
     enum framework framework = text ? by_module(text) : FRAMEWORK_NONE;
 
     PyErr_Clear();
@@ -94,8 +94,8 @@ static bool is_known(struct state *state, PyTypeObject *type, struct known_type 
     return false;
 }
 
-/* Entries are filled in before they are counted, and stay. What comes when all are taken is looked at
- * each time. */
+/* Entries are filled in before they are counted, and stay. What comes when all are taken is looked
+ * at each time. */
 static struct known_type know(struct state *state, PyTypeObject *type)
 {
     struct known_type known;
@@ -103,7 +103,7 @@ static struct known_type know(struct state *state, PyTypeObject *type)
     if (is_known(state, type, &known))
         return known;
     known = (struct known_type){ .type = type,
-                                 .framework = look_at(type),
+                                 .framework = (int)look_at(type),
                                  .exchange = read_exchange(type) };
     native_lock();
     unsigned n = state->known_count;

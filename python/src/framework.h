@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the array frameworks of the process say about themselves. Nothing here imports one: a framework
- * that the program has not imported has no arrays and no streams.
+ * What the array frameworks of the process say about themselves. Nothing here imports one: a
+ * framework that the program has not imported has no arrays and no streams.
  */
 #ifndef SLUICE_PYTHON_FRAMEWORK_H
 #define SLUICE_PYTHON_FRAMEWORK_H
@@ -20,18 +20,18 @@ enum framework {
 /* By its type, which is remembered. */
 enum framework framework_of(struct state *state, PyObject *object);
 
-/* The stream of the GPU `ordinal` on which a framework works on this thread now. 1: told; 0: none to
- * tell, as it is not there, has not used a GPU yet, or has no such thing (JAX); -1 with an
+/* The stream of the GPU `ordinal` on which a framework works on this thread now. 1: told; 0: none
+ * to tell, as it is not there, has not used a GPU yet, or has no such thing (JAX); -1 with an
  * exception. */
 int framework_stream(struct state *state, enum framework framework, int ordinal, uintptr_t *native);
 
-/* The same, counted, and the framework's stream kept alive where it can end (CuPy's). *out NULL where
- * there is none to tell. */
+/* The same, counted, and the framework's stream kept alive where it can end (CuPy's). *out NULL
+ * where there is none to tell. */
 int framework_current(struct state *state, enum framework framework, const char *device,
                       struct stream **out);
 
-/* If `native` is CuPy's current stream: that object, a new reference. NULL, without an exception, if
- * not. */
+/* If `native` is CuPy's current stream: that object, a new reference. NULL, without an exception,
+ * if not. */
 PyObject *framework_owner(struct state *state, int ordinal, uintptr_t native);
 
 /* The exchange table of a type, or NULL, without an exception. Remembered. */

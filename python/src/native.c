@@ -45,7 +45,8 @@ struct native *native_keep(struct native *native)
     return native;
 }
 
-/* Ends its handle. Only of one of ours that captures the library says no: it is tried again later. */
+/* Ends its handle. Only of one of ours that captures the library says no: it is tried again later.
+ */
 static void native_end(struct native *native)
 {
     int r = native->value == 0 && !native->ours ? 0 : sluice_stream_destroy(&native->handle);
@@ -131,7 +132,8 @@ struct native *native_find(uintptr_t value, const struct opened *device)
     return native;
 }
 
-/* Puts it where it is found, in place of the one that was looked for least lately; returns that one. */
+/* Puts it where it is found, in place of the one that was looked for least lately; returns that
+ * one. */
 static struct native *insert_locked(struct native *native)
 {
     unsigned at = cached;
@@ -166,7 +168,7 @@ struct native *native_new(const struct opened *device, uintptr_t value)
 int native_wrap(const struct opened *device, uintptr_t value, struct native **out)
 {
     struct native *native = native_new(device, value), *first, *evicted = NULL;
-    int r = !native       ? SLUICE_E_NO_MEMORY
+    int r = !native      ? SLUICE_E_NO_MEMORY
             : value == 0 ? sluice_stream_default(device->device, &native->handle)
                          : sluice_stream_wrap(device->device, value, NULL, NULL, &native->handle);
 
@@ -186,8 +188,8 @@ int native_wrap(const struct opened *device, uintptr_t value, struct native **ou
     return 0;
 }
 
-/* A new native stream can have the value of a foreign one that is gone: whoever finds it by that now
- * means ours. */
+/* A new native stream can have the value of a foreign one that is gone: whoever finds it by that
+ * now means ours. */
 void native_add_ours(struct native *native)
 {
     struct native *evicted = NULL;

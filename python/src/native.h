@@ -31,13 +31,13 @@ struct native *native_find(uintptr_t value, const struct opened *device);
 /* Makes a handle for a foreign one (0: the legacy default one). What the library said. */
 int native_wrap(const struct opened *device, uintptr_t value, struct native **out);
 
-/* Takes a new one of ours into the table. A foreign one that is gone may have had its value: whoever
- * finds it by that now means ours. */
+/* Takes a new one of ours into the table. A foreign one that is gone may have had its value:
+ * whoever finds it by that now means ours. */
 void native_add_ours(struct native *native);
 
-/* Takes foreign ones of a device out of the table: all of them, whose handles a reset has ended, or those
- * that nobody names any more. These may be gone, and what asks for all streams of a device must not
- * find them. */
+/* Takes foreign ones of a device out of the table: all of them, whose handles a reset has ended, or
+ * those that nobody names any more. These may be gone, and what asks for all streams of a device
+ * must not find them. */
 void native_forget(const struct opened *device, bool all);
 
 /* Ends what captured a graph when its last reference went. */

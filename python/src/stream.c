@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streams: counted names of native streams, what they keep alive in Python, and each thread's stack of
- * current ones.
+ * Streams: counted names of native streams, what they keep alive in Python, and each thread's stack
+ * of current ones.
  */
 #include "stream.h"
 
@@ -70,7 +70,8 @@ static int settle_pending(void *of)
     return 0;
 }
 
-/* The owner's count may be touched by its interpreter alone: it is left where that finds it, soon. */
+/* The owner's count may be touched by its interpreter alone: it is left where that finds it, soon.
+ */
 static void leave_owner(struct stream *stream)
 {
     struct ground *ground = stream->ground;
@@ -83,7 +84,7 @@ static void leave_owner(struct stream *stream)
         settle(ground, false);
     } else if (ground->main && Py_IsInitialized() && !atomic_exchange(&ground->asked, true)) {
         if (Py_AddPendingCall(settle_pending, ground) == 0)
-            return; /* which drops our reference */
+            return;                          /* which drops our reference */
         atomic_store(&ground->asked, false); /* the queue is full: the next call does it */
     }
     ground_drop(ground);
@@ -225,8 +226,8 @@ struct stream *stream_view(struct state *state, uintptr_t native, const char *de
 
 struct stream *stream_of_native(struct state *state, uintptr_t native, const char *device)
 {
-    PyObject *owner = native > PER_THREAD ? framework_owner(state, device_ordinal(device), native)
-                                          : NULL;
+    PyObject *owner =
+        native > PER_THREAD ? framework_owner(state, device_ordinal(device), native) : NULL;
     struct stream *stream = stream_view(state, native, device, owner);
 
     Py_XDECREF(owner);
@@ -271,9 +272,8 @@ int stream_join(struct sluice_stream join, const struct stream *stream)
 {
     struct sluice_stream_info info = { .size = sizeof info };
     struct sluice_stream other = stream->native->handle;
-    int r = stream_direct(stream)
-                ? 0
-                : sluice_stream_default(stream->native->device->device, &other);
+    int r =
+        stream_direct(stream) ? 0 : sluice_stream_default(stream->native->device->device, &other);
 
     if (r == 0)
         r = sluice_stream_info(other, &info);
@@ -385,9 +385,10 @@ static void make_key(void)
 int stream_push(const struct state *state, struct stream *stream)
 {
     if (stack.depth == DEPTH) {
-        raise_as(state, ERROR_E_LIMIT,
-                 "this thread has %d current streams, the most there can be: is an __exit__ missing?",
-                 DEPTH);
+        raise_as(
+            state, ERROR_E_LIMIT,
+            "this thread has %d current streams, the most there can be: is an __exit__ missing?",
+            DEPTH);
         return -1;
     }
     if (!stack.watched) {

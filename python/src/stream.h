@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Devices and streams as frames use them, without Python: devices are opened once a process, streams
- * counted, so that one lives until the last frame that it worked on has ended, whatever became of
- * the object that named it.
+ * Devices and streams as frames use them, without Python: devices are opened once a process,
+ * streams counted, so that one lives until the last frame that it worked on has ended, whatever
+ * became of the object that named it.
  */
 #ifndef SLUICE_PYTHON_STREAM_H
 #define SLUICE_PYTHON_STREAM_H
@@ -32,8 +32,9 @@ const struct opened *device_open(struct state *state, const char *name);
 
 struct stream;
 
-/* Any thread, with or without the GIL. The last drop ends the handle, which neither waits nor breaks
- * anybody's capture; what it kept alive in Python goes with the next call of stream_settle. */
+/* Any thread, with or without the GIL. The last drop ends the handle, which neither waits nor
+ * breaks anybody's capture; what it kept alive in Python goes with the next call of stream_settle.
+ */
 struct stream *stream_keep(struct stream *stream);
 void stream_drop(struct stream *stream);
 
@@ -42,8 +43,8 @@ uintptr_t stream_native(const struct stream *stream); /* 0: the legacy default o
 const char *stream_device(const struct stream *stream); /* "cuda:0", never a UUID */
 bool stream_same(const struct stream *a, const struct stream *b);
 
-/* Of ours, or with __cuda_stream__, .cuda_stream or .ptr, which is kept alive. `device`: that of the
- * frame (NULL: any). A new reference; NULL with an exception. */
+/* Of ours, or with __cuda_stream__, .cuda_stream or .ptr, which is kept alive. `device`: that of
+ * the frame (NULL: any). A new reference; NULL with an exception. */
 struct stream *stream_of(struct state *state, PyObject *object, const char *device);
 
 /* By its native value: 0 and 1 the legacy default one, 2 the thread's default one. */
@@ -56,15 +57,15 @@ int stream_current(struct state *state, const char *device, struct stream **out)
 /* A new one of ours, non-blocking. */
 struct stream *stream_make(struct state *state, const char *device);
 
-/* The native stream 2 is another one on every thread, and a frame may end on any. On the thread that
- * named it, work is queued on it as on any other (stream_direct says true). Elsewhere nobody can
- * queue behind it, but behind the device's legacy default stream, which comes behind every thread's:
- * so such a stream takes part by stream_join only. */
+/* The native stream 2 is another one on every thread, and a frame may end on any. On the thread
+ * that named it, work is queued on it as on any other (stream_direct says true). Elsewhere nobody
+ * can queue behind it, but behind the device's legacy default stream, which comes behind every
+ * thread's: so such a stream takes part by stream_join only. */
 bool stream_direct(const struct stream *stream);
 
 /* Makes `join`, a non-blocking stream of ours, wait for what `stream` was given so far. No GIL
- * needed. 0; SLUICE_E_CAPTURING, with nothing queued, if a graph is captured there: try again later;
- * else a failure. A stream that a reset has ended is waited for already. */
+ * needed. 0; SLUICE_E_CAPTURING, with nothing queued, if a graph is captured there: try again
+ * later; else a failure. A stream that a reset has ended is waited for already. */
 int stream_join(struct sluice_stream join, const struct stream *stream);
 
 /* Lets go of what dropped streams have kept alive in this interpreter. With the GIL. */
@@ -86,8 +87,8 @@ enum sluice_stream_kind stream_kind(const struct stream *stream);
 /* -1 with StreamClosedError if it was closed. */
 int stream_check(const struct state *state, const struct stream *stream);
 
-/* Closes it: no new work by its name. Not while it is current on a thread: BusyError. Later: then as
- * soon as it is current nowhere any more; returns true if that is yet to come. */
+/* Closes it: no new work by its name. Not while it is current on a thread: BusyError. Later: then
+ * as soon as it is current nowhere any more; returns true if that is yet to come. */
 int stream_close(const struct state *state, struct stream *stream);
 bool stream_close_later(struct stream *stream);
 bool stream_closed(const struct stream *stream);

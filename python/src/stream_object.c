@@ -20,7 +20,8 @@ PyObject *raise_handle(const struct state *state, int result)
 PyObject *stream_object(struct state *state, struct stream *stream)
 {
     allocfunc allocate = (allocfunc)PyType_GetSlot(state->stream, Py_tp_alloc);
-    struct stream_object *object = stream ? (struct stream_object *)allocate(state->stream, 0) : NULL;
+    struct stream_object *object =
+        stream ? (struct stream_object *)allocate(state->stream, 0) : NULL;
 
     if (!object) {
         stream_drop(stream);
@@ -91,10 +92,11 @@ struct stream *stream_object_use(PyObject *self)
 
     if (!stream || stream_direct(stream))
         return stream;
-    raise_as(object->state, ERROR_E_INVALID,
-             "%R is the default stream of the thread that named it, and nobody else can use it: name "
-             "this thread's, or make a stream",
-             self);
+    raise_as(
+        object->state, ERROR_E_INVALID,
+        "%R is the default stream of the thread that named it, and nobody else can use it: name "
+        "this thread's, or make a stream",
+        self);
     stream_drop(stream);
     return NULL;
 }
@@ -110,7 +112,7 @@ static PyObject *done(struct stream_object *object, struct stream *stream, int r
 
 /* ---- making ---- */
 
-static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     static char *names[] = { "device", "priority", "blocking", NULL };
     struct state *state = PyType_GetModuleState(type);
@@ -137,47 +139,6 @@ static PyObject *make_default(PyObject *type, PyObject *args, PyObject *keywords
     return stream_object(state, stream_view(state, 0, device, NULL));
 }
 
-static PyObject *from_handle(PyObject *type, PyObject *args, PyObject *keywords)
-{
-    static char *names[] = { "handle", "device", "owner", NULL };
-    struct state *state = PyType_GetModuleState((PyTypeObject *)type);
-    PyObject *handle, *owner = NULL;
-    const char *device = "cuda:0";
-
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|sO:from_handle", names, &handle, &device,
-                                     &owner))
-        return NULL;
-    if (!PyLong_Check(handle) || PyBool_Check(handle)) {
-        PyErr_Format(PyExc_TypeError,
-                     "%R is no native stream's address, which is an int: for an object that stands "
-                     "for a stream say Stream.wrap(object)",
-                     handle);
-        return NULL;
-    }
-    size_t native = PyLong_AsSize_t(handle);
-    if (PyErr_Occurred())
-        return NULL;
-    return stream_object(state,
-                         stream_view(state, native, device, owner == Py_None ? NULL : owner));
-}
-
-static PyObject *wrap(PyObject *type, PyObject *args, PyObject *keywords)
-{
-    static char *names[] = { "stream", "device", NULL };
-    struct state *state = PyType_GetModuleState((PyTypeObject *)type);
-    const char *device = NULL;
-    struct stream *stream;
-    PyObject *object;
-
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|z:wrap", names, &object, &device))
-        return NULL;
-    stream = device ? stream_of(state, object, device) : stream_of_any(state, object, "cuda:0");
-    if (!stream || Py_TYPE(object) != state->stream)
-        return stream_object(state, stream);
-    stream_drop(stream);
-    return Py_NewRef(object);
-}
-
 /* ---- work ---- */
 
 static PyObject *wait_for(PyObject *self, PyObject *other)
@@ -197,8 +158,8 @@ static PyObject *wait_for(PyObject *self, PyObject *other)
         stream_drop(stream);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS r = sluice_stream_wait_stream(stream_handle(stream),
-                                                         stream_handle(others));
+    Py_BEGIN_ALLOW_THREADS r =
+        sluice_stream_wait_stream(stream_handle(stream), stream_handle(others));
     Py_END_ALLOW_THREADS PyObject *none = done(object, stream, r);
     stream_drop(others);
     return none;
@@ -212,7 +173,8 @@ static PyObject *query(PyObject *self, PyObject *Py_UNUSED(none))
     if (!stream)
         return NULL;
     Py_BEGIN_ALLOW_THREADS r = sluice_stream_query(stream_handle(stream));
-    Py_END_ALLOW_THREADS PyObject *answer = done((struct stream_object *)self, stream, r < 0 ? r : 0);
+    Py_END_ALLOW_THREADS PyObject *answer =
+        done((struct stream_object *)self, stream, r < 0 ? r : 0);
     Py_XDECREF(answer);
     return answer ? PyBool_FromLong(r == 0) : NULL;
 }
@@ -259,7 +221,8 @@ static int may_close(const struct stream_object *object, const struct stream *st
         sluice_stream_info(stream_handle(stream), &info) != 0 || !info.capturing)
         return 0;
     raise_as(object->state, ERROR_E_CAPTURING,
-             "%R is capturing a graph: it cannot be closed until the capture ends", (PyObject *)object);
+             "%R is capturing a graph: it cannot be closed until the capture ends",
+             (PyObject *)object);
     return -1;
 }
 
@@ -321,39 +284,6 @@ static PyMethodDef cuda_stream_method = {
     "__cuda_stream__() -> (0, native stream), by which other libraries use it"
 };
 
-static void drop_keeper(PyObject *capsule)
-{
-    stream_drop(PyCapsule_GetPointer(capsule, "sluice.stream"));
-}
-
-/* Calls a function of sluice._interop with what keeps the native stream alive, also once this object
- * is closed. */
-static PyObject *hand_over(PyObject *self, const char *function)
-{
-    struct stream_object *object = (struct stream_object *)self;
-    PyObject *module = imported(&object->state->interop, "sluice._interop");
-    struct stream *stream = module ? stream_object_use(self) : NULL;
-    PyObject *keeper = stream ? PyCapsule_New(stream, "sluice.stream", drop_keeper) : NULL, *made;
-
-    if (!keeper) {
-        stream_drop(stream);
-        return NULL;
-    }
-    made = PyObject_CallMethod(module, function, "OiO", self, device_ordinal(object->device), keeper);
-    Py_DECREF(keeper);
-    return made;
-}
-
-static PyObject *to_torch(PyObject *self, PyObject *Py_UNUSED(none))
-{
-    return hand_over(self, "stream_to_torch");
-}
-
-static PyObject *to_cupy(PyObject *self, PyObject *Py_UNUSED(none))
-{
-    return hand_over(self, "stream_to_cupy");
-}
-
 /* ---- what it is ---- */
 
 enum field { NATIVE, DEVICE, CLOSED_FIELD, IS_DEFAULT, IS_EXTERNAL, CUDA_STREAM };
@@ -412,7 +342,8 @@ static Py_hash_t hash(PyObject *self)
 
 static PyObject *no_pickle(PyObject *self, PyObject *Py_UNUSED(none))
 {
-    PyErr_Format(PyExc_TypeError, "%R cannot be pickled or copied: it is of this process alone", self);
+    PyErr_Format(PyExc_TypeError, "%R cannot be pickled or copied: it is of this process alone",
+                 self);
     return NULL;
 }
 
@@ -421,16 +352,19 @@ static PyMethodDef methods[] = {
       "default(device=\"cuda:0\") -> Stream\n\n"
       "The device's default stream: CUDA's legacy one, native 0, on which PyTorch and CuPy work\n"
       "unless told otherwise." },
-    { "from_handle", METHOD(from_handle), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
+    { "from_handle", METHOD(stream_from_handle), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
       "from_handle(handle, device=\"cuda:0\", owner=None) -> Stream\n\n"
       "A native stream by its address (a CUstream as an int; 0 and 1: the default one, 2: this\n"
-      "thread's default one), which somebody else made and will end. `owner` is kept alive as long\n"
+      "thread's default one), which somebody else made and will end. `owner` is kept alive as "
+      "long\n"
       "as a frame or a Stream needs it. Raises WrongDeviceError if it is another device's." },
-    { "wrap", METHOD(wrap), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
+    { "wrap", METHOD(stream_wrap), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
       "wrap(stream, device=None) -> Stream\n\n"
-      "A stream of PyTorch, CuPy, cuda.core or any library whose streams have __cuda_stream__. It is\n"
+      "A stream of PyTorch, CuPy, cuda.core or any library whose streams have __cuda_stream__. It "
+      "is\n"
       "kept alive, and never ended by Sluice. `device`: of which it must be (None: what it says\n"
-      "itself, else \"cuda:0\"). Raises TypeError for what is no stream, WrongDeviceError for one of\n"
+      "itself, else \"cuda:0\"). Raises TypeError for what is no stream, WrongDeviceError for one "
+      "of\n"
       "another device." },
     { "use", METHOD(stream_use), METH_NOARGS,
       "use() -> context manager\n\n"
@@ -438,27 +372,30 @@ static PyMethodDef methods[] = {
       "closed behind that. May be entered again and again, on any thread." },
     { "wait", METHOD(wait_for), METH_O,
       "wait(other, /)\n\n"
-      "What is queued from now on waits for `other`: an Event, as it was recorded last, or all that a\n"
+      "What is queued from now on waits for `other`: an Event, as it was recorded last, or all "
+      "that a\n"
       "stream (of ours or of another library) was given so far. The CPU does not wait. Raises\n"
       "NotRecordedError, WrongDeviceError between a GPU and \"host\", CaptureError." },
     { "query", METHOD(query), METH_NOARGS,
       "query() -> bool: whether all work queued so far is done. Raises CaptureError." },
     { "synchronize", METHOD(synchronize), METH_NOARGS,
       "synchronize()\n\n"
-      "Waits until all work queued so far is done; other threads run meanwhile. Raises CaptureError\n"
+      "Waits until all work queued so far is done; other threads run meanwhile. Raises "
+      "CaptureError\n"
       "while the stream captures a graph." },
     { "record", METHOD(record), METH_VARARGS | METH_KEYWORDS,
       "record(event=None) -> Event\n\n"
       "Marks the point behind the work queued so far, in `event` or a new one." },
     { "close", METHOD(close_stream), METH_NOARGS,
       "close()\n\n"
-      "Ends it at once: queued work still runs, and frames that it works on keep it until they end.\n"
+      "Ends it at once: queued work still runs, and frames that it works on keep it until they "
+      "end.\n"
       "One of another library, or a default one, is only let go of. Again does nothing. Raises\n"
       "BusyError while it is a thread's current stream, CaptureError while it captures a graph." },
-    { "to_torch", METHOD(to_torch), METH_NOARGS,
+    { "to_torch", METHOD(stream_to_torch), METH_NOARGS,
       "to_torch() -> torch.cuda.Stream\n\n"
       "The same stream for PyTorch. It keeps the native stream alive, also when this is closed." },
-    { "to_cupy", METHOD(to_cupy), METH_NOARGS,
+    { "to_cupy", METHOD(stream_to_cupy), METH_NOARGS,
       "to_cupy() -> cupy.cuda.Stream\n\n"
       "The same stream for CuPy. It keeps the native stream alive, also when this is closed." },
     { "__enter__", METHOD(enter), METH_NOARGS, NULL },
@@ -487,7 +424,7 @@ static PyMemberDef members[] = {
 };
 
 static PyType_Slot slots[] = {
-    SLOT(Py_tp_new, new),
+    SLOT(Py_tp_new, make),
     SLOT(Py_tp_dealloc, dealloc),
     SLOT(Py_tp_repr, repr),
     SLOT(Py_tp_hash, hash),
@@ -498,10 +435,12 @@ static PyType_Slot slots[] = {
     { Py_tp_doc, (void *)"Stream(device=\"cuda:0\", *, priority=0, blocking=False)\n\n"
                          "A device's ordered queue of work, made by Sluice. `priority`: lower is "
                          "sooner.\n`blocking`: ordered with the device's default stream.\n\n"
-      "`with Stream() as s:` makes it this thread's current stream, on which Sluice puts what is\n"
-      "given no other; leaving it waits for its work and closes it. A stream of another library,\n"
-      "or a default one, is neither waited for nor closed there.\n\n"
-      "Raises UnsupportedError where there is no such device." },
+                         "`with Stream() as s:` makes it this thread's current stream, on which "
+                         "Sluice puts what is\n"
+                         "given no other; leaving it waits for its work and closes it. A stream of "
+                         "another library,\n"
+                         "or a default one, is neither waited for nor closed there.\n\n"
+                         "Raises UnsupportedError where there is no such device." },
     { 0, NULL },
 };
 

@@ -11,12 +11,14 @@ struct stream_object {
     PyObject_HEAD struct state *state;
     struct stream *stream; /* NULL once closed */
     PyObject *weak;
-    uint64_t id; /* the handle's, which names one stream for ever; what follows outlives the end too */
+    uint64_t
+        id; /* the handle's, which names one stream for ever; what follows outlives the end too */
     const char *device;
     enum sluice_stream_kind kind;
 };
 
-/* A sluice.Stream that takes `stream` over; NULL with an exception (also of `stream` being NULL). */
+/* A sluice.Stream that takes `stream` over; NULL with an exception (also of `stream` being NULL).
+ */
 PyObject *stream_object(struct state *state, struct stream *stream);
 
 /* Its stream, a new reference; NULL with StreamClosedError. */
@@ -29,11 +31,17 @@ struct stream *stream_object_use(PyObject *object);
  * whatever device it may be in the end. */
 struct stream *stream_of_any(struct state *state, PyObject *object, const char *device);
 
+/* Methods of sluice.Stream (stream_foreign.c). */
+PyObject *stream_from_handle(PyObject *type, PyObject *args, PyObject *keywords);
+PyObject *stream_wrap(PyObject *type, PyObject *args, PyObject *keywords);
+PyObject *stream_to_torch(PyObject *self, PyObject *none);
+PyObject *stream_to_cupy(PyObject *self, PyObject *none);
+
 /* What the library said of a stream or an event, as an exception. NULL. */
 PyObject *raise_handle(const struct state *state, int result);
 
-/* Leaves what was there of an exception to `error` (may be None), the body's: an exception of our own
- * joins its context, and the body's is the one that is seen. What __exit__ returns. */
+/* Leaves what was there of an exception to `error` (may be None), the body's: an exception of our
+ * own joins its context, and the body's is the one that is seen. What __exit__ returns. */
 PyObject *leave_with(PyObject *error);
 
 /* sluice.Event's, by a stream's record() and wait(). */

@@ -72,10 +72,11 @@ static void finish(struct stream_object *object, struct stream *stream)
     if (!stream_close_later(stream)) {
         stream_let_go(object);
     } else if (!PyErr_Occurred()) {
-        (void)PyErr_WarnFormat(PyExc_ResourceWarning, 1,
-                               "%R is still the current stream of another `with`, on this thread or "
-                               "another: it is closed when that is left",
-                               (PyObject *)object);
+        (void)PyErr_WarnFormat(
+            PyExc_ResourceWarning, 1,
+            "%R is still the current stream of another `with`, on this thread or "
+            "another: it is closed when that is left",
+            (PyObject *)object);
     }
 }
 
