@@ -170,8 +170,8 @@ def test_the_cpu_waits_for_a_stream(gpu):
     assert not stream.query()
     event = stream.record()
     assert not event.query()
-    threading.Timer(0.2, gate.open).start()
     started = time.monotonic()
+    threading.Timer(0.2, gate.open).start()
     event.synchronize()
     stream.synchronize()
     assert time.monotonic() - started > 0.1
@@ -223,12 +223,13 @@ def test_times(device):
     with sluice.Event(device, timing=True) as a, sluice.Event(device, timing=True) as b:
         with pytest.raises(sluice.NotRecordedError):
             a.elapsed(b)
+        started = time.monotonic()
         a.record(stream)
         a.synchronize()
         time.sleep(0.05)
         b.record(stream)
         b.synchronize()
-        assert 45 < a.elapsed(b) < 500 and b.elapsed(a) < -45
+        assert 45 < a.elapsed(b) < (time.monotonic() - started) * 1000 + 1 and b.elapsed(a) < -45
     with sluice.Event(device) as a, sluice.Event(device) as b:
         a.record(stream)
         b.record(stream)
@@ -288,16 +289,13 @@ def test_other_threads_run_while_one_waits(gpu):
     for thread in waits:
         thread.start()
     time.sleep(0.05)
-    started = time.monotonic()
-    for _ in range(1000):
-        other.record(mark2 := sluice.Event(gpu.device))
-        mark2.close()
-    took = time.monotonic() - started
+    for _ in range(1000):  # or this would never end
+        other.record(event := sluice.Event(gpu.device))
+        event.close()
     assert all(thread.is_alive() for thread in waits)
     gate.open()
     for thread in waits:
         thread.join()
-    assert took < 2, took
 
 
 def test_a_device_is_waited_for(gpu):
@@ -313,16 +311,14 @@ def test_a_device_is_waited_for(gpu):
 
 def test_close_does_not_wait_and_with_does(gpu):
     gate = gpu.gate((stream := sluice.Stream(gpu.device)).native)
-    started = time.monotonic()
-    stream.close()
-    assert time.monotonic() - started < 0.1
+    stream.close()  # or this would never end
     gate.open()
     with sluice.Stream(gpu.device) as stream:
         mark = stream.record()
         gate = gpu.gate(stream.native)
         stream.record(mark)
-        threading.Timer(0.2, gate.open).start()
         started = time.monotonic()
+        threading.Timer(0.2, gate.open).start()
     assert time.monotonic() - started > 0.1 and mark.query()
 
 
@@ -539,8 +535,8 @@ def test_after_a_reset_all_is_stale(device):
 def test_a_reset_waits_and_inside_a_with_it_is_left(gpu):
     with sluice.Stream(gpu.device) as stream:
         gate = gpu.gate(stream.native)
-        threading.Timer(0.1, gate.open).start()
         started = time.monotonic()
+        threading.Timer(0.1, gate.open).start()
         sluice.reset(gpu.device)
         assert time.monotonic() - started > 0.05
         with pytest.raises(sluice.StaleHandleError):
