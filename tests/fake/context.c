@@ -21,7 +21,6 @@ static void begin(struct sl_cu_context *context)
     context->id = ++lives;
     fake_log("context\n");
     context->legacy = fake_stream_new(context, 0, 0);
-    context->per_thread = fake_stream_new(context, 0, 0);
     fake_gpu_start();
 }
 

@@ -33,7 +33,7 @@ struct sl_cu_context {
     bool alive;
     int error; /* sticky */
     unsigned long long id;
-    struct sl_cu_stream *legacy, *per_thread;
+    struct sl_cu_stream *legacy;
     struct sl_cu_context *next;
 };
 
@@ -85,6 +85,7 @@ struct sl_cu_stream {
     bool owned, ended; /* made by the library; destroyed */
     bool asked;        /* about its capture, */
     pthread_t asker;   /* by this thread, since it was last used */
+    unsigned long long thread; /* whose default stream it is; 0: no thread's */
     struct work work;
     uint64_t last_id, done_id;
     int64_t finished; /* what is done: when */
@@ -155,6 +156,7 @@ struct fake_thread {
     bool gpu;     /* it is the GPU's own, which calls a function of the host's */
     enum fake_function function;
     int depth, mode;
+    unsigned long long number; /* 0 until it is asked for */
     struct sl_cu_context *stack[16];
 };
 extern _Thread_local struct fake_thread fake_thread;

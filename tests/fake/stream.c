@@ -70,6 +70,21 @@ static void check_asked(struct sl_cu_stream *stream)
     stream->asked = false;
 }
 
+/* The calling thread's default stream, which is a blocking one. */
+static struct sl_cu_stream *of_thread(struct sl_cu_context *context)
+{
+    static unsigned long long threads;
+
+    if (fake_thread.number == 0)
+        fake_thread.number = ++threads;
+    for (struct sl_cu_stream *s = fake_streams; s; s = s->next)
+        if (s->context == context && s->thread == fake_thread.number && !s->ended)
+            return s;
+    struct sl_cu_stream *made = fake_stream_new(context, 0, 0);
+    made->thread = fake_thread.number;
+    return made;
+}
+
 struct sl_cu_stream *fake_stream(struct sl_cu_stream *handle, bool looking, int *code)
 {
     struct sl_cu_context *current = fake_current(code);
@@ -80,7 +95,7 @@ struct sl_cu_stream *fake_stream(struct sl_cu_stream *handle, bool looking, int 
     if (handle == NULL || handle == SL_CU_LEGACY)
         stream = current->legacy;
     else if (handle == SL_CU_PER_THREAD)
-        stream = current->per_thread;
+        stream = of_thread(current);
     if (stream->magic != STREAM_MAGIC || stream->ended) {
         fake_break_rule("on a stream that is none, or not any more");
         *code = SL_CU_INVALID_HANDLE;
