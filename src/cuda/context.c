@@ -239,39 +239,45 @@ int sl_cuda_alive(const struct sl_cuda_context *context)
                    context->name, sl_cuda_code_name(code), code, sl_cuda_code_mend(code));
 }
 
+/* Is it the current one already, and still the context that was opened? Usually: then this is all that is asked. */
+static bool is_current(const struct sl_cuda_context *context)
+{
+    unsigned long long id;
+
+    return sl_cuda.CtxGetId(NULL, &id) == SL_CU_OK && id == context->id;
+}
+
 /* Is it still the context that was opened? After a reset the same address may be another, in which
  * none of our streams and events exist. */
 static int check_life(struct sl_cuda_context *context)
 {
     unsigned long long id;
+    int r = sl_cu(context, CtxGetId, context->handle, &id);
 
-    int r = sl_cuda_alive(context);
-    if (r != 0)
-        return r;
-    r = sl_cu(context, CtxGetId, context->handle, &id);
     if (r == 0 && id != context->id)
         r = sl_cuda_said(context, SL_CU_CONTEXT_IS_DESTROYED, "cuCtxGetId");
+    return r;
+}
+
+/* A caller's context that has died counts as another. */
+static int make_current(struct sl_cuda_context *context, struct sl_cuda_scope *scope)
+{
+    int r = check_life(context);
+
+    if (r == 0)
+        r = sl_cu(context, CtxPushCurrent, context->handle);
+    scope->pushed = r == 0;
     return r;
 }
 
 int sl_cuda_enter(struct sl_cuda_context *context, enum sl_cuda_mode mode,
                   struct sl_cuda_scope *scope)
 {
-    struct sl_cu_context *current = NULL;
-
     *scope = (struct sl_cuda_scope){ .mode = SL_CU_CAPTURE_MODE_RELAXED };
-    int r = check_life(context);
-    if (r != 0)
-        return r;
-    /* Usually it is current already: then this is all. A caller's context that has died counts as
-     * another. */
-    if (sl_cuda.CtxGetCurrent(&current) != SL_CU_OK || current != context->handle) {
-        r = sl_cu(context, CtxPushCurrent, context->handle);
-        if (r != 0)
-            return r;
-        scope->pushed = true;
-    }
-    if (mode == SL_CUDA_RELAXED) {
+    int r = sl_cuda_alive(context);
+    if (r == 0 && !is_current(context))
+        r = make_current(context, scope);
+    if (r == 0 && mode == SL_CUDA_RELAXED) {
         r = sl_cu(context, ThreadExchangeStreamCaptureMode, &scope->mode);
         scope->exchanged = r == 0;
         if (r != 0)

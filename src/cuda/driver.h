@@ -236,7 +236,6 @@ struct sl_cu_memory_handle { /* CUipcMemHandle */
     X(DeviceGetAttribute, , (int *value, int attribute, int device), (value, attribute, device)) \
     X(DevicePrimaryCtxRetain, , (struct sl_cu_context **context, int device), (context, device)) \
     X(DevicePrimaryCtxRelease, _v2, (int device), (device)) \
-    X(CtxGetCurrent, , (struct sl_cu_context **context), (context)) \
     X(CtxGetId, , (struct sl_cu_context *context, unsigned long long *id), (context, id)) \
     X(CtxPushCurrent, _v2, (struct sl_cu_context *context), (context)) \
     X(CtxPopCurrent, _v2, (struct sl_cu_context **context), (context)) \

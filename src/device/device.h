@@ -127,6 +127,9 @@ static inline int sl_stream_check(struct sluice_stream stream, const struct sl_d
 /* The stream behind a handle, kept alive until sl_object_drop(&stream->object). */
 int sl_stream_hold(struct sluice_stream handle, struct sl_stream **stream);
 
+/* Is there a stream of this name, as far as is known without a hold on it? */
+bool sl_stream_lives(struct sluice_stream handle);
+
 /* Something that waits until a stream captures no more. `run` is called on any thread, one at a time, and must not
  * touch it any more once it is done; false: not yet. */
 struct sl_after {

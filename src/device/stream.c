@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "device/device.h"
+#include "os/os.h"
+#include "util/handle.h"
 #include "util/result.h"
 
 /* A struct of a caller with another idea of its size is refused beyond this: it was never set. */
@@ -29,6 +31,13 @@ int sl_stream_hold(struct sluice_stream handle, struct sl_stream **stream)
     if (r == 0)
         *stream = (struct sl_stream *)object;
     return r;
+}
+
+bool sl_stream_lives(struct sluice_stream handle)
+{
+    int why;
+
+    return !sl_os_forked() && sl_handle_get(handle.id, SL_HANDLE_STREAM, &why) != NULL;
 }
 
 int sl_stream_check_handle(struct sluice_stream handle, const struct sl_device_ops *kind)

@@ -15,6 +15,7 @@ struct sl_sync_pages {
     struct sl_cuda_context *context;
     void *address;              /* registered; NULL where that, or writing words, cannot be done: */
     struct sl_errands *errands; /* then the words are raised by these */
+    sl_word checked;            /* the stream that was found to be of this GPU last */
 };
 
 /* How words of these pages will be raised. */
@@ -183,9 +184,14 @@ static int cuda_check(const struct sl_sync_pages *pages, struct sluice_stream ha
 
     if (handle.id == SLUICE_ON_CPU.id)
         return 0;
+    /* Nearly always the same as the last time. A name never gets another stream. */
+    if (handle.id == sl_load(&pages->checked, relaxed) && sl_stream_lives(handle))
+        return 0;
     int r = hold(pages, handle, &stream);
-    if (r == 0)
+    if (r == 0) {
+        sl_store(&((struct sl_sync_pages *)pages)->checked, handle.id, relaxed);
         sl_object_drop(&stream->object);
+    }
     return r;
 }
 

@@ -190,8 +190,11 @@ int fake_cuCtxPopCurrent(struct sl_cu_context **context)
     return SL_CU_OK;
 }
 
+/* NULL: of the current one. */
 int fake_cuCtxGetId(struct sl_cu_context *context, unsigned long long *id)
 {
+    if (!context && !(context = fake_thread_context()))
+        return SL_CU_INVALID_CONTEXT;
     pthread_mutex_lock(&fake_lock);
     int code = context->alive ? SL_CU_OK : SL_CU_CONTEXT_IS_DESTROYED;
     *id = context->id;

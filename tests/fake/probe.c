@@ -345,10 +345,10 @@ static bool ends(enum fake_function function)
     return false;
 }
 
-/* Asked whether it can, or which is current: a failure is a no, and then less is tried. */
+/* Asked whether it can: a failure is a no, and then less is tried. */
 static bool is_a_no(enum fake_function function)
 {
-    return function == FAKE_DeviceGetAttribute || function == FAKE_CtxGetCurrent;
+    return function == FAKE_DeviceGetAttribute;
 }
 
 static void fail_one(enum fake_function function, long nth)

@@ -175,7 +175,7 @@ TEST(what_the_gpu_cannot)
 
 static void ask_back(void *said)
 {
-    *(int *)said = sl_cuda.CtxGetCurrent(&(struct sl_cu_context *){ NULL });
+    *(int *)said = sl_cuda.CtxGetId(NULL, &(unsigned long long){ 0 });
 }
 
 TEST(calls_by_what_the_gpu_calls)
@@ -187,7 +187,7 @@ TEST(calls_by_what_the_gpu_calls)
     CHECK_EQ(sl_cuda.LaunchHostFunc(stream, ask_back, &said), 0);
     CHECK_EQ(sl_cuda.StreamSynchronize(stream), 0);
     CHECK_EQ(said, SL_CU_NOT_PERMITTED);
-    CHECK_HAS(fake_broken_rule(), "cuCtxGetCurrent: called by a function that the GPU calls");
+    CHECK_HAS(fake_broken_rule(), "cuCtxGetId: called by a function that the GPU calls");
     CHECK_EQ(sl_cuda.StreamDestroy(stream), 0);
     leave(&call);
 }
