@@ -54,11 +54,11 @@ static void lose(struct park *park)
 {
     struct sl_session *session = park->session;
 
-    park->lost = true; /* first: whoever sees the poison finds it noted */
+    park->lost = true; /* first: whoever sees the poison finds it noted, and that there is something to be told */
+    sl_add(&park->reader->untold, 1);
     sl_store(&session->spoiled[park->slot], 1, relaxed);
     sl_store(&session->link->page.own_ready[park->slot], SL_POISON, seq_cst);
     sl_add(&park->reader->lost, 1);
-    sl_add(&park->reader->untold, 1);
     set_count(session);
     sl_log(SLUICE_LOG_WARN, "channel '%s': frame %llu was not finished in time: a stream that waited for it goes on without",
            park->reader->name, (unsigned long long)park->sequence);
@@ -81,10 +81,8 @@ static void look_at(struct park *park, int64_t now)
         lose(park);
 }
 
-static void look_at_all(void)
+static void look_at_all(int64_t now)
 {
-    int64_t now = sl_os_now();
-
     for (int i = 0; i < PARKS; i++)
         if (parks[i].reader && !parks[i].lost)
             look_at(&parks[i], now);
@@ -92,7 +90,7 @@ static void look_at_all(void)
 
 static void look(struct sl_watch *self)
 {
-    look_at_all();
+    look_at_all(sl_os_now());
     if (count_waiting(NULL) > 0)
         sl_service_set_deadline(self, sl_os_deadline(LOOK));
     else
@@ -115,14 +113,15 @@ bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequenc
     bool begun = false;
 
     sl_service_lock();
-    look_at_all();
+    int64_t now = sl_os_now(), most = reader->params.ahead_ns;
+    look_at_all(now);
     struct park *park = free_park();
     if (park && count_waiting(NULL) < SL_PARK_MOST && (watch.added || sl_service_add(&watch) == 0)) {
         if (park->reader)
             end(park);
         *park = (struct park){ .reader = reader, .session = reader->session, .sequence = sequence,
                                .stream = stream.id, .slot = slot,
-                               .deadline = sl_os_deadline(reader->params.ahead_ns) };
+                               .deadline = most > SLUICE_FOREVER - now ? SLUICE_FOREVER : now + most };
         sl_add(&used, 1);
         set_count(reader->session);
         if (!watch.deadline)
@@ -158,8 +157,6 @@ static void tell(struct park *park)
 
 bool sl_park_was_lost(const struct sl_session *session, uint32_t slot, uint64_t sequence)
 {
-    if (sl_load(&used, relaxed) == 0)
-        return false;
     sl_service_lock();
     struct park *park = find(session, slot, sequence);
     bool lost = park && park->lost;
@@ -200,7 +197,7 @@ int sl_park_check(struct sluice_stream stream)
     while (sl_load(&used, relaxed) > 0) {
         bool waits = false, lost = false;
         sl_service_lock();
-        look_at_all();
+        look_at_all(sl_os_now());
         for (int i = 0; i < PARKS; i++) {
             bool ours = parks[i].reader && parks[i].stream == stream.id;
             lost = lost || (ours && parks[i].lost);
