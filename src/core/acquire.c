@@ -53,7 +53,7 @@ static bool is_nearly_ready(struct sl_session *session)
     int64_t until = sl_os_deadline(NEARLY);
     bool ready;
     while (!(ready = !sl_lease_is_ahead(&session->lease)) && sl_os_now() < until)
-        sl_pause();
+        sl_lines_watch(session);
     session->park_next = ready ? 0 : session->park_next < SELDOM / 2 ? session->park_next * 2 + 1 : SELDOM;
     session->park_at_once = session->park_next;
     return ready;
@@ -103,23 +103,6 @@ static int try_ahead(struct sluice_reader *reader, struct sluice_stream stream, 
 
 /* ---- acquire ---- */
 
-/* What the steps of taking the newest frame look at one after the other lies on lines that another core, or a GPU,
- * has written: fetched together they cost as much as one. */
-static void fetch_lines(const struct sl_session *session)
-{
-    const struct sl_words *words = &session->lease.words;
-    uint32_t slot = sl_head_slot(sl_load(words->head, relaxed));
-
-    if (slot >= words->ids)
-        return;
-    const char *record = (const char *)session->link->ops->link_record(session->link, slot);
-    __builtin_prefetch((const void *)&words->ready[slot]);
-    __builtin_prefetch((const void *)&words->slot_seq[slot]);
-    __builtin_prefetch((const void *)&session->lease.page.lease[slot], 1);
-    __builtin_prefetch(record);
-    __builtin_prefetch(record + 64);
-}
-
 /* 0, SLUICE_TIMEOUT when there is nothing to take, or why it could not be. */
 static int try_take(struct sluice_reader *reader, struct sluice_stream stream, int64_t deadline,
                     struct sluice_frame *frame)
@@ -131,7 +114,7 @@ static int try_take(struct sluice_reader *reader, struct sluice_stream stream, i
     /* A writer that lives on does not look at the leases of a reader that it evicted. */
     if (!session || sl_wait_evicted(session))
         return SLUICE_TIMEOUT;
-    fetch_lines(session);
+    sl_lines_newest(session);
     sl_session_prune(reader);
     want = sl_lease_want(&session->lease);
     session->ahead_now = session->ahead && stream.id != SLUICE_ON_CPU.id;
@@ -239,6 +222,8 @@ static int acquire(struct sluice_reader *reader, struct sluice_stream stream, in
     int64_t deadline = 0; /* a first look; the clock is read only if there is need to wait */
     int r;
 
+    if (reader->session)
+        sl_lines_early(reader->session);
     for (;;) {
         sl_session_attend(reader);
         if ((r = check_device(reader, stream)) != 0 || (r = sl_park_tell(reader)) != 0)
@@ -264,6 +249,7 @@ static int acquire(struct sluice_reader *reader, struct sluice_stream stream, in
         r = try_take(reader, stream, deadline, frame);
         if (r != SLUICE_TIMEOUT && r != SLUICE_AGAIN)
             return r;
+        sl_release_settle(reader); /* it is in no hurry any more */
         if (deadline == 0 && timeout_ns > 0)
             deadline = sl_os_deadline(timeout_ns);
         if (r == SLUICE_AGAIN) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Inside acquire: acquire.c decides what comes next, take.c makes a frame of a slot, wait.c waits.
+ * Inside acquire: acquire.c decides what comes next, take.c makes a frame of a slot, wait.c waits; lines.c has what they
+ * will look at fetched before.
  */
 #ifndef SL_CORE_ACQUIRE_H
 #define SL_CORE_ACQUIRE_H
@@ -38,5 +39,16 @@ void sl_wait_for_news(struct sluice_reader *reader, int64_t deadline, bool arriv
 
 /* How long frames take from commit to ready, of late: by what was waited for, and by what was there sooner. */
 void sl_wait_taken(struct sl_session *session, uint64_t want, uint64_t latency);
+
+/* ---- lines.c ---- */
+
+/* As soon as acquire begins, before it is known which slot comes: mostly the one that came the last time round. */
+void sl_lines_early(const struct sl_session *session);
+
+/* Of the newest frame. */
+void sl_lines_newest(const struct sl_session *session);
+
+/* Looks whether the newest frame gets ready, for about as long as a pause of the CPU takes, which would see that late. */
+void sl_lines_watch(const struct sl_session *session);
 
 #endif

@@ -49,6 +49,8 @@ struct sl_session {
     uint64_t refused;        /* the frame for which no stream may wait after all: the CPU does */
     sl_word32 spoiled[SL_MAX_IDS]; /* slots whose own word was poisoned: they may not any more */
     sl_word ready_after;     /* a frame is ready so long after its commit, of late; ns */
+    uint8_t after[SL_MAX_IDS]; /* in which slot the next frame was that this one took, of late, */
+    uint8_t at;              /* and in which the last one */
     uint64_t soon;           /* the frame that acquire saw coming */
     int64_t soon_ns;         /* and since when */
     bool told_evicted, told_closed; /* acquire has said so */
@@ -111,8 +113,10 @@ struct sluice_reader {
     uint64_t last_session; /* of the last frame */
     uint64_t next_token;
     int64_t probed_ns; /* when the driver was asked last about a release that is late */
+    int64_t settled_ns; /* when frames that are out were looked at last, by the coarse clock */
 
     struct sl_held held[SLUICE_MAX_SLOTS];
+    sl_word32 held_back; /* 1: a release may be */
     sl_word32 busy; /* a call is in acquire; debug builds find a second one (protocol 2.6) */
 
     sl_mutex copier_lock; /* held while one is made, which may wait for a driver */
@@ -188,6 +192,9 @@ void sl_release_lease(struct sl_session *session, uint32_t slot);
 /* Frees entries whose queued release has come to pass, and queues those that were held back. On the
  * acquiring thread. */
 void sl_release_settle(struct sluice_reader *reader);
+
+/* The same if there may be need: not for each of many frames that are taken in a row. */
+void sl_release_settle_now_and_then(struct sluice_reader *reader);
 
 /* Is any release queued or held back? */
 bool sl_release_queued(const struct sluice_reader *reader);

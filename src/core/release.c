@@ -4,14 +4,15 @@
  */
 #include <string.h>
 
+#include "core/acquire.h"
 #include "core/park.h"
-#include "core/reader.h"
 #include "core/view.h"
 #include "util/hooks.h"
 #include "util/result.h"
 
 #define DRAIN_PATIENCE (2 * SLUICE_S) /* for releases that are queued, at close */
 #define LATE (20 * SLUICE_MS) /* a release of which the driver is asked what became of it */
+#define OFTEN (5 * SLUICE_MS) /* enough for frames that are out to be looked at, if room for others is left */
 #define FIRST_LOOK (SLUICE_MS / 20)
 #define LAST_LOOK SLUICE_MS
 
@@ -145,8 +146,21 @@ void sl_release_settle(struct sluice_reader *reader)
 {
     int64_t now = 0;
 
+    reader->settled_ns = sl_os_now_coarse();
+    sl_store(&reader->held_back, 0, relaxed);
     for (uint32_t i = 0; i < reader->params.hold; i++)
         settle_entry(reader, &reader->held[i], &now);
+    if (sl_release_held_back(reader))
+        sl_store(&reader->held_back, 1, relaxed);
+}
+
+/* The words of queued releases lie on lines that a GPU writes: to look at them all for each frame would cost more than
+ * the rest of acquire. */
+void sl_release_settle_now_and_then(struct sluice_reader *reader)
+{
+    if (reader->old || sl_load(&reader->held_back, relaxed) || !sl_take_entry(reader) ||
+        sl_os_now_coarse() - reader->settled_ns >= OFTEN)
+        sl_release_settle(reader);
 }
 
 static bool any(const struct sluice_reader *reader, uint64_t token)
@@ -219,14 +233,17 @@ static int release_frame(struct sluice_reader *reader, struct sluice_frame *fram
         return r;
     }
     bool lost = r == 0 && !entry->copied && sl_load(link->page.evicted, seq_cst) != 0;
-    bool unfinished = entry->on_stream && sl_park_was_lost(entry->session, entry->slot, entry->sequence);
+    bool unfinished = entry->on_stream && sl_load(&reader->untold, acquire) != 0 &&
+                      sl_park_was_lost(entry->session, entry->slot, entry->sequence);
     sl_timing_released(&reader->timing, &link->page, token);
     SL_SPAN_END(READ, &entry->span);
     memset(frame->opaque, 0, sizeof frame->opaque);
     frame->meta = NULL;
     sl_store(&entry->token, next, release);
-    if (next == SL_HELD_BACK)
+    if (next == SL_HELD_BACK) {
+        sl_store(&reader->held_back, 1, release);
         sl_after_begin(&entry->back);
+    }
     if (lost)
         return sl_fail(SLUICE_E_LOST, "channel '%s': the writer took this frame back while it was read: it may not have been whole",
                        reader->name);

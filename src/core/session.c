@@ -81,7 +81,7 @@ void sl_session_attend(struct sluice_reader *reader)
 {
     if (sl_load(&reader->attention, relaxed) != 0)
         sl_store(&reader->attention, 0, seq_cst);
-    sl_release_settle(reader);
+    sl_release_settle_now_and_then(reader);
     sl_session_reap(reader, false);
 }
 

@@ -102,12 +102,22 @@ static void count_frame(struct sluice_reader *reader, const struct sl_held *entr
     sl_timing_taken(&reader->timing, &link->page, now, latency, token);
 }
 
+/* An entry whose release is queued, of the same slot, was not looked at since: that release has come to pass, or the
+ * writer would not have used the slot again. */
+static struct sl_held *take_entry_for(struct sluice_reader *reader, const sl_word *lease)
+{
+    for (uint32_t i = 0; i < reader->params.hold; i++)
+        if (sl_load(&reader->held[i].token, acquire) == SL_HELD_QUEUED && reader->held[i].word == lease)
+            sl_store(&reader->held[i].token, 0, release);
+    return sl_take_entry(reader);
+}
+
 int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
                   struct sluice_frame *frame)
 {
     struct sl_session *session = reader->session;
     const struct sl_record *record = session->link->ops->link_record(session->link, slot);
-    struct sl_held *entry = sl_take_entry(reader);
+    struct sl_held *entry = take_entry_for(reader, &session->link->page.lease[slot]);
     struct sl_link_memory *memory;
     int r;
 
@@ -134,6 +144,8 @@ int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence
         return r;
     SL_KILL_POINT("before_keep");
     sl_lease_keep(&session->lease, sequence);
+    session->after[session->at] = (uint8_t)slot;
+    session->at = (uint8_t)slot;
     SL_KILL_POINT("after_keep");
     uint64_t token = ++reader->next_token << 8 | (uint64_t)(entry - reader->held) | UINT64_C(1) << 63;
     fill_frame(reader, entry, &header, token, frame);

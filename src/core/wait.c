@@ -62,17 +62,33 @@ int64_t sl_wait_spins_until(const struct sluice_reader *reader, int64_t deadline
     return end < deadline ? end : deadline;
 }
 
-static void spin(const struct sluice_reader *reader, int64_t deadline)
-{
-    int64_t end = sl_wait_spins_until(reader, deadline);
+#define FRESH 256 /* turns of a spin, some 20 us: so long a frame that was committed is watched */
 
-    if (end == 0)
-        return;
-    for (uint32_t i = 1; !must_look(reader); i++) {
-        sl_pause();
+/* True once there is something to look at. What is known of a frame that is committed, and not ready, is fetched
+ * meanwhile. */
+static bool spin(const struct sluice_reader *reader, int64_t deadline)
+{
+    const struct sl_session *session = reader->session;
+    int64_t end = sl_wait_spins_until(reader, deadline);
+    uint64_t seen = 0, head, want = session ? sl_lease_want(&session->lease) : 0;
+    uint32_t fresh = 0;
+
+    for (uint32_t i = 1; end != 0 && !must_look(reader); i++) {
+        if (session && (head = sl_load(session->lease.words.head, relaxed)) != seen) {
+            seen = head;
+            fresh = sl_head_sequence(head) >= want ? FRESH : 0;
+            sl_lines_newest(session);
+        }
+        if (fresh > 0) {
+            fresh--;
+            sl_lines_watch(session);
+        } else {
+            sl_pause();
+        }
         if (i % 32 == 0 && sl_os_now() >= end)
-            return;
+            return false;
     }
+    return end != 0;
 }
 
 int64_t sl_wait_look_at(int64_t now, int64_t since, int64_t ready_after)
@@ -128,8 +144,7 @@ void sl_wait_for_news(struct sluice_reader *reader, int64_t deadline, bool arriv
     sl_word32 *bell = live ? session->link->page.bell : &reader->bell;
 
     if (!arriving) {
-        spin(reader, deadline);
-        if (must_look(reader))
+        if (spin(reader, deadline) || must_look(reader))
             return;
         if (is_coming(reader)) {
             wait_for_device(reader, deadline);

@@ -21,6 +21,9 @@
 /* CLOCK_MONOTONIC in nanoseconds. */
 int64_t sl_os_now(void);
 
+/* The same, but up to ten milliseconds ago, and in a fraction of the time. */
+int64_t sl_os_now_coarse(void);
+
 /* now + timeout, saturating; SLUICE_FOREVER stays it. */
 int64_t sl_os_deadline(int64_t timeout_ns);
 

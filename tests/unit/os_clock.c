@@ -21,6 +21,15 @@ TEST(clock_runs_forward)
     }
 }
 
+TEST(clock_coarse_is_late_by_ten_milliseconds_at_most)
+{
+    for (int i = 0; i < 1000; i++) {
+        int64_t before = sl_os_now(), coarse = sl_os_now_coarse();
+        CHECK_GE(coarse, before - 11 * SLUICE_MS);
+        CHECK_LE(coarse, sl_os_now());
+    }
+}
+
 TEST(clock_deadlines_saturate)
 {
     CHECK(sl_os_deadline(SLUICE_FOREVER) == SLUICE_FOREVER);
@@ -80,6 +89,7 @@ static ssize_t no_getrandom(void *buffer, size_t size, unsigned flags)
 }
 
 static int64_t poor_now(void);
+static int64_t poor_now_coarse(void);
 static int64_t poor_deadline(int64_t timeout_ns);
 static void poor_sleep(int64_t ns);
 static void poor_yield(void);
@@ -88,6 +98,7 @@ static struct timespec poor_timespec(int64_t ns);
 
 #define getrandom no_getrandom
 #define sl_os_now poor_now
+#define sl_os_now_coarse poor_now_coarse
 #define sl_os_deadline poor_deadline
 #define sl_os_sleep poor_sleep
 #define sl_os_yield poor_yield
@@ -106,6 +117,7 @@ TEST(clock_random_numbers_without_the_kernel)
         before = value;
     }
     CHECK(!~ones && !~zeros);
+    CHECK(poor_now_coarse() > 0);
     poor_sleep(1);
     poor_yield();
 }

@@ -13,11 +13,25 @@
 #include "os/posix/posix.h"
 #include "util/atomic.h"
 
-int64_t sl_os_now(void)
+static int64_t read_clock(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * SLUICE_S + now.tv_nsec;
+}
+
+int64_t sl_os_now(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+int64_t sl_os_now_coarse(void)
+{
+#ifdef CLOCK_MONOTONIC_COARSE
+    return read_clock(CLOCK_MONOTONIC_COARSE);
+#else
+    return read_clock(CLOCK_MONOTONIC);
+#endif
 }
 
 struct timespec sl_timespec(int64_t ns)

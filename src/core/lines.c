@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the steps of taking a frame look at one after the other lies on lines that another core, or a GPU, has written:
+ * fetched together they cost as much as one.
+ */
+#include "core/acquire.h"
+
+static void fetch(const struct sl_session *session, uint32_t slot)
+{
+    const struct sl_words *words = &session->lease.words;
+    const char *record = (const char *)session->link->ops->link_record(session->link, slot);
+
+    __builtin_prefetch((const void *)&words->ready[slot]);
+    __builtin_prefetch((const void *)&words->slot_seq[slot]);
+    __builtin_prefetch((const void *)&session->lease.page.lease[slot], 1);
+    __builtin_prefetch(record);
+    __builtin_prefetch(record + 64);
+}
+
+void sl_lines_early(const struct sl_session *session)
+{
+    __builtin_prefetch((const void *)session->lease.words.head);
+    fetch(session, session->after[session->at]);
+}
+
+void sl_lines_newest(const struct sl_session *session)
+{
+    const struct sl_words *words = &session->lease.words;
+    uint32_t slot = sl_head_slot(sl_load(words->head, relaxed));
+
+    if (slot < words->ids)
+        fetch(session, slot);
+}
+
+void sl_lines_watch(const struct sl_session *session)
+{
+    const struct sl_words *words = &session->lease.words;
+    uint64_t head = sl_load(words->head, relaxed);
+    uint32_t slot = sl_head_slot(head);
+
+    for (int i = 0; slot < words->ids && i < 64; i++)
+        if (sl_reached(sl_load(&words->ready[slot], acquire), sl_head_sequence(head)))
+            return;
+}
