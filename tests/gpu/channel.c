@@ -159,6 +159,47 @@ TEST(a_frame_is_acquired_when_the_gpu_has_finished_it)
     channel_end(&scene);
 }
 
+/* A frame in this very slot, which the CPU makes. */
+static void commit_in(sluice_writer *writer, uint32_t slot)
+{
+    struct sluice_frame frame;
+    uint32_t last;
+
+    do {
+        CHECK_OK(sluice_writer_begin(writer, 5 * SLUICE_S, &frame));
+        last = frame.slot;
+        CHECK_OK(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU));
+    } while (last != slot);
+}
+
+/* A release that the reader has not looked at since counts for the frame that it ended, not for the next one there. */
+TEST(a_slot_that_comes_again_at_once_is_held_once)
+{
+    struct scene scene = channel_scene();
+    sluice_reader *reader = channel_reader(2);
+    struct sluice_frame frame, again, other;
+
+    for (int i = 0; i < 20; i++) {
+        channel_commit(scene.writer, scene.writing, 0, 1);
+        CHECK_OK(sluice_reader_acquire(reader, scene.reading, 5 * SLUICE_S, &frame));
+        uint32_t slot = frame.slot;
+        CHECK_OK(sluice_reader_release(reader, &frame, scene.reading));
+        CHECK_OK(sluice_stream_synchronize(scene.reading));
+        commit_in(scene.writer, slot);
+        CHECK_OK(sluice_reader_acquire(reader, scene.reading, 0, &again));
+        CHECK_EQ(again.slot, slot);
+        channel_commit(scene.writer, scene.writing, 0, 2);
+        CHECK_OK(sluice_stream_synchronize(scene.writing));
+        CHECK_OK(sluice_reader_acquire(reader, scene.reading, 0, &other));
+        CHECK(other.slot != slot);
+        CHECK_OK(sluice_reader_release(reader, &again, scene.reading));
+        CHECK_OK(sluice_reader_release(reader, &other, scene.reading));
+        CHECK_OK(sluice_stream_synchronize(scene.reading));
+    }
+    CHECK_OK(sluice_reader_close(&reader));
+    channel_end(&scene);
+}
+
 ROLE(gpu_reader)
 {
     struct sluice_stream stream;
