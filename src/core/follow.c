@@ -45,6 +45,8 @@ void sl_follow_update(struct sl_follow *follow, struct sl_serve *serve, const st
     uint32_t kept = 0;
 
     sl_store(&serve->ahead_changed, 0, relaxed);
+    if (serve->lingers_ns > 0)
+        return; /* under MPS, where no stream waits ahead: words for that would only take time */
     sl_mutex_lock(&serve->lock);
     look_up(follow, serve);
     sl_mutex_unlock(&serve->lock);

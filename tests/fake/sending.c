@@ -253,6 +253,43 @@ TEST(pointers_are_looked_at_once)
     end(&scene);
 }
 
+/* How often the writer raises several words at once in ten frames, a reader being there that asked for its own. */
+static long batches(void)
+{
+    struct scene scene = begin();
+    struct sluice_reader_params ahead = SLUICE_READER_PARAMS_INIT;
+    struct sluice_frame frame;
+    sluice_reader *reader;
+
+    ahead.name = "cam";
+    ahead.ahead = 1;
+    ahead.open_timeout_ns = 10 * SLUICE_S;
+    CHECK_OK(sluice_reader_open(&reader, &ahead));
+    fake_forget();
+    for (int i = 0; i < 10; i++) {
+        CHECK_OK(sluice_writer_begin(scene.writer, 5 * SLUICE_S, &frame));
+        CHECK_OK(sluice_writer_commit(scene.writer, &frame, scene.stream));
+        CHECK_OK(sluice_reader_acquire(reader, scene.stream, 5 * SLUICE_S, &frame));
+        CHECK_OK(sluice_reader_release(reader, &frame, scene.stream));
+    }
+    long calls = fake_calls(FAKE_StreamBatchMemOp);
+    CHECK_OK(sluice_reader_close(&reader));
+    end(&scene);
+    return calls;
+}
+
+TEST(words_for_who_waits_ahead)
+{
+    CHECK_EQ(batches(), 10);
+}
+
+/* There no stream waits ahead. */
+TEST(no_such_words_under_mps)
+{
+    fake_machine.mps = 1;
+    CHECK_EQ(batches(), 0);
+}
+
 /* The GPU is lost while copies are under way. */
 static void lose(uint32_t graph)
 {
