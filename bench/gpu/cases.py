@@ -129,6 +129,8 @@ def acquires():
     yield Case({"mode": "newest", "ahead": True}, job("acquire", until=1, ahead=1, gated=1, **SMALL),
                job("calls", ahead=1, gated=1),
                (Out("gpu_acquire_release", "both", "call", over_limit(500)),))
+    yield Case({"mode": "newest", "ahead": True, "calls": 2}, None, job("calls", ahead=1, gated=1, apart=1),
+               (Out("gpu_limit_acquire_release", None, "call"),))
 
 
 def fetches():

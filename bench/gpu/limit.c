@@ -30,10 +30,15 @@ static void write_words(uint32_t round)
     CU(StreamBatchMemOp, stream, (unsigned)count, ops, 0);
 }
 
-/* What a reader that waits on its GPU must do. */
+/* What a reader that waits on its GPU must do; its work comes between the two, so that it needs a call for each. */
 static void wait_and_write(uint32_t round)
 {
     union cu_mem_op ops[2] = { 0 };
+    if (job->apart) {
+        CU(StreamWaitValue64, stream, word_address(WORD_GATE), job->gated ? round : 0, 0);
+        CU(StreamWriteValue64, stream, word_address(WORD_READY), round, 0);
+        return;
+    }
     ops[0].op.operation = CU_WAIT_64;
     ops[0].op.address = word_address(WORD_GATE);
     ops[0].op.value = job->gated ? round : 0;

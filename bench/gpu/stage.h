@@ -44,6 +44,7 @@ enum { NO_GRAPH, GRAPH_WITH_WORD, GRAPH_THEN_WORD /* bare */ };
     X(height)   /* pixels of four channels */ \
     X(is_float) /* 1: float32; 0: uint8 */ \
     X(ops)      /* memory operations in one call */ \
+    X(apart)    /* 1: a call for each of a wait and a write; bare */ \
     X(group)    /* calls that are timed together */ \
     X(sleeping) /* 1: asleep in acquire; 2: in poll */ \
     X(in_order) \
