@@ -233,7 +233,7 @@ static struct wait begin_wait(const struct sl_desk *desk, uint32_t at, int64_t s
 }
 
 /* What a MiB takes, after one more copy was waited for: a little more or less; but much less if it was over when the
- * waiting thread woke, which then cannot say since when. */
+ * waiting thread woke, which then cannot say since when. One that came late, behind other work, is no measure. */
 static void learn(struct sl_desk *desk, uint32_t at, bool over)
 {
     uint64_t mibs = sl_load(&desk->mibs[at], relaxed), before = sl_load(&desk->ns_per_mib, relaxed);
@@ -241,14 +241,19 @@ static void learn(struct sl_desk *desk, uint32_t at, bool over)
     if (mibs == 0)
         return;
     int64_t took = sl_os_now() - (int64_t)sl_load(&desk->begun[at], relaxed);
-    uint64_t each = took > 0 ? (uint64_t)took / mibs : 0;
-    sl_store(&desk->ns_per_mib, before == 0 ? each : before - before / 4 + (over ? 0 : each / 4), relaxed);
+    uint64_t each = took > 0 ? (uint64_t)took / mibs : 0, next = before - before / 4;
+    if (before == 0 || (over && each < next))
+        next = each;
+    else if (!over)
+        next += (each < 2 * before ? each : 2 * before) / 4;
+    sl_store(&desk->ns_per_mib, next, relaxed);
 }
 
 /* Later it looks ever less often. */
 static void nap(struct sl_desk *desk, struct wait *wait, int64_t now)
 {
-    int64_t length = (now - wait->start) / 8, until = wait->spin_from;
+    int64_t length = (now - wait->start) / 8;
+    int64_t until = wait->spin_from < now + LONGEST_NAP ? wait->spin_from : now + LONGEST_NAP;
 
     wait->slept = now < wait->spin_from;
     if (now >= wait->spin_from && now < wait->spin_until) {

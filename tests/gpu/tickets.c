@@ -51,6 +51,37 @@ TEST(the_copies_go_behind_the_streams_work)
     scene_end(&scene);
 }
 
+/* Who waits sleeps until about when others of its kind ended. That some came late, for work before them, must not make
+ * those late that come at once. */
+TEST_TIMEOUT(a_copy_is_not_slept_through_though_others_took_long, 60)
+{
+    struct sluice_ticket ticket;
+
+    gpu_begin();
+    struct scene scene = scene_bytes(4096);
+    struct memory to = memory_make(PINNED, 4096);
+    struct sluice_array target = bytes_at(to.at, 4096);
+    struct memory from = memory_make(OF_GPU, 4096);
+    struct sluice_array array = bytes_at(from.at, 4096);
+    CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, NULL));
+    struct sluice_frame frame = scene_acquire(&scene);
+
+    for (int i = 0; i < 8; i++) {
+        gpu_spin(scene.native, SPIN);
+        CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &target, 1, scene.stream, &ticket));
+        CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
+    }
+    int64_t began = test_now();
+    gpu_spin(scene.native, SPIN / 20); /* long enough that the wait begins before the end */
+    CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &target, 1, scene.stream, &ticket));
+    CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
+    CHECK_LE(test_now() - began, SPIN / 20 + SOON);
+    CHECK_OK(sluice_reader_release(scene.reader, &frame, scene.stream));
+    memory_drop(&from);
+    memory_drop(&to);
+    scene_end(&scene);
+}
+
 /* Everything that is behind the default stream's work is in one order, too: the frame is published behind
  * its copies, and released behind them. */
 TEST(the_default_stream)
