@@ -147,7 +147,8 @@ void sl_release_settle(struct sluice_reader *reader)
     int64_t now = 0;
 
     reader->settled_ns = sl_os_now_coarse();
-    sl_store(&reader->held_back, 0, relaxed);
+    if (sl_load(&reader->held_back, relaxed))
+        (void)sl_exchange(&reader->held_back, 0); /* before they are looked at, not after */
     for (uint32_t i = 0; i < reader->params.hold; i++)
         settle_entry(reader, &reader->held[i], &now);
     if (sl_release_held_back(reader))
