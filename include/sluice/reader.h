@@ -99,6 +99,15 @@ SLUICE_API int sluice_reader_acquire(sluice_reader *reader, struct sluice_stream
  * writer evicted this reader meanwhile, so that what was read may not have been whole: it is released. */
 SLUICE_API int sluice_reader_release(sluice_reader *reader, struct sluice_frame *frame, struct sluice_stream stream);
 
+/* Keeps the memory of a frame that is held mapped until the pin is dropped by sluice_pin_drop, whatever becomes of
+ * the frame, of its generation and of the reader: for arrays that outlive the frame, and graphs that were
+ * captured in its slot. It is no lease: what is read there once the frame has ended is anybody's. A reader
+ * whose frames are copies (enum sluice_staged) has no memory that stays a slot's.
+ * Owns: the caller, until sluice_pin_drop, which clears it.
+ * Thread: any, while the frame is held. Blocks: never.
+ * Returns: 0; SLUICE_E_STALE as release; SLUICE_E_UNSUPPORTED for a copy. */
+SLUICE_API int sluice_reader_pin(sluice_reader *reader, const struct sluice_frame *frame, sluice_pin **pin);
+
 /* Copies the frame's arrays into the program's own, matched as in sluice_writer_send. On `host` it is done
  * on return. From a GPU they may go anywhere: into pinned memory at full speed (sluice_device_host_alloc), into
  * plain memory, onto a GPU. With a stream and a ticket the copies are queued behind the work on the
@@ -117,6 +126,13 @@ SLUICE_API int sluice_reader_fetch(sluice_reader *reader, const struct sluice_fr
  * Returns: 0; SLUICE_NO_WRITER before the first writer was met; SLUICE_E_FORMAT for a format->size that was
  * not set. */
 SLUICE_API int sluice_reader_format(sluice_reader *reader, struct sluice_format *format);
+
+/* Copies the name of the device on which frames are used, with its end: the one that was asked for, or the channel's
+ * own as of the writer met last; 64 bytes are always enough.
+ * Thread: any.
+ * Returns: 0; SLUICE_NO_WRITER if none was asked for and no writer was met yet; SLUICE_E_LIMIT if `size` is too
+ * small. */
+SLUICE_API int sluice_reader_device(sluice_reader *reader, char *name, size_t size);
 
 /* A descriptor that is readable when an acquire would not have to wait: a frame is there, or something
  * else to say (SLUICE_CLOSED once; then it waits for the next writer). One and the same for the reader's life, over reconnects; for poll, epoll, select. Do not
@@ -140,7 +156,9 @@ struct sluice_reader_stats {
     int64_t clock_offset_ns; /* the writer's CLOCK_MONOTONIC less ours; 0 unless they differ by over 1 s */
     uint64_t latency_ns;     /* commit to acquire, of the frame taken last */
     uint64_t lost;           /* frames that a writer committed and its device never finished */
-    uint64_t reserved[3];
+    uint32_t slots;          /* of the generation announced last */
+    uint32_t generation;     /* its number; 0 before the first */
+    uint64_t reserved[2];
 };
 /* Says what the reader has taken and missed, and how late. Set stats->size first.
  * Thread: any.

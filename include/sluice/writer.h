@@ -106,7 +106,8 @@ SLUICE_API int sluice_writer_cancel(sluice_writer *writer, struct sluice_frame *
  * the writer: for languages whose arrays may outlive both. What is read there once the frame has ended
  * is anybody's.
  * Owns: the caller, until sluice_pin_drop, which clears it; NULL is done already.
- * Thread: pin: one at a time on a writer; drop: any. Blocks: never.
+ * Thread: pin: one at a time on a writer; drop: any. Blocks: never; the last drop of memory on a GPU as long as
+ * unmapping it takes.
  * Returns: 0; SLUICE_E_STALE as commit. */
 SLUICE_API int sluice_writer_pin(sluice_writer *writer, const struct sluice_frame *frame, sluice_pin **pin);
 SLUICE_API int sluice_pin_drop(sluice_pin **pin);

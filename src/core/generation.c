@@ -23,6 +23,14 @@ static uint32_t free_ids(const struct sluice_writer *writer)
     return n;
 }
 
+static void free_memory(struct sl_mem_shared *shared)
+{
+    struct sl_writer_memory *memory = (struct sl_writer_memory *)shared;
+
+    memory->object.ops->destroy(&memory->object);
+    free(memory);
+}
+
 static int make_memory(struct sluice_writer *writer, const struct sluice_format *format, uint32_t slots,
                        struct sl_writer_memory **out)
 {
@@ -41,7 +49,8 @@ static int make_memory(struct sluice_writer *writer, const struct sluice_format 
     memory->object.ops = writer->mem;
     memory->object.fd = -1;
     memory->object.device = writer->device_name;
-    memory->users = 1;
+    memory->shared.users = 1;
+    memory->shared.end = free_memory;
     SL_STAGE_BEGIN(MAKE_SLOTS);
     r = writer->mem->create(&memory->object, name, size, writer->params.writable != 0);
     SL_STAGE_END(MAKE_SLOTS);
@@ -54,14 +63,6 @@ static int make_memory(struct sluice_writer *writer, const struct sluice_format 
     memory->slots = slots;
     *out = memory;
     return 0;
-}
-
-void sl_generation_unpin(struct sl_writer_memory *memory)
-{
-    if (sl_add(&memory->users, (uint32_t)-1) != 1)
-        return;
-    memory->object.ops->destroy(&memory->object);
-    free(memory);
 }
 
 /* Writes what every frame of the slot's life has in common into its record. */
@@ -109,7 +110,7 @@ static int announce(struct sluice_writer *writer, struct sl_writer_memory *memor
     };
     int r = writer->serve->ops->announce(writer->serve, &what);
     if (r != 0)
-        sl_generation_unpin(memory);
+        sl_mem_drop(&memory->shared);
     return r;
 }
 
@@ -213,12 +214,12 @@ static struct sl_writer_memory *memory_of(struct sluice_writer *writer, uint32_t
     return memory;
 }
 
-struct sl_writer_memory *sl_generation_pin(struct sluice_writer *writer, uint32_t slot)
+struct sl_mem_shared *sl_generation_pin(struct sluice_writer *writer, uint32_t slot)
 {
     struct sl_writer_memory *memory = memory_of(writer, writer->ring.slots[slot].memory);
 
-    sl_add(&memory->users, 1);
-    return memory;
+    sl_add(&memory->shared.users, 1);
+    return &memory->shared;
 }
 
 void sl_generation_retire(struct sluice_writer *writer, enum sl_keep keep)
@@ -252,7 +253,7 @@ void sl_generation_retire(struct sluice_writer *writer, enum sl_keep keep)
         SL_KILL_POINT("before_forget");
         serve->ops->forget(serve, memory->number);
         sl_copier_forget(&writer->copier, memory->object.address, memory->object.size);
-        sl_generation_unpin(memory);
+        sl_mem_drop(&memory->shared);
     }
 }
 
@@ -261,6 +262,6 @@ void sl_generation_destroy(struct sluice_writer *writer)
     while (writer->memories) {
         struct sl_writer_memory *memory = writer->memories;
         writer->memories = memory->next;
-        sl_generation_unpin(memory);
+        sl_mem_drop(&memory->shared);
     }
 }

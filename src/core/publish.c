@@ -383,7 +383,7 @@ int sluice_pin_drop(sluice_pin **pin)
     if (!pin || !*pin)
         return 0;
     if ((r = sl_object_forked()) == 0)
-        sl_generation_unpin((struct sl_writer_memory *)*pin);
+        sl_mem_drop((struct sl_mem_shared *)*pin);
     *pin = NULL;
     return r;
 }

@@ -296,6 +296,46 @@ int sluice_reader_format(sluice_reader *handle, struct sluice_format *format)
     return r;
 }
 
+int sluice_reader_device(sluice_reader *handle, char *name, size_t size)
+{
+    char device[SL_DEVICE_NAME];
+    struct sluice_reader *reader;
+    int r = sl_reader_hold(handle, &reader);
+
+    if (r != 0)
+        return r;
+    sl_service_lock();
+    snprintf(device, sizeof device, "%s", reader->session ? reader->session->device : reader->device);
+    sl_service_unlock();
+    size_t length = strlen(device) + 1;
+    if (!name)
+        r = sl_fail(SLUICE_E_INVALID, "channel '%s': no place for the device's name was given", reader->name);
+    else if (!device[0])
+        r = sl_fail(SLUICE_NO_WRITER, "channel '%s': no writer has told yet on which device it lies", reader->name);
+    else if (size < length)
+        r = sl_fail(SLUICE_E_LIMIT, "the device's name needs %zu bytes, there is room for %zu; %d are always enough", length,
+                    size, SL_DEVICE_NAME);
+    else
+        memcpy(name, device, length);
+    sl_object_drop(&reader->object);
+    return r;
+}
+
+/* Slots that lie in memory of the generation announced last. Under the service lock. */
+static uint32_t count_slots(const struct sl_link *link)
+{
+    uint32_t slots = 0;
+
+    for (uint32_t s = 0; link->memories && s < link->words.ids; s++) {
+        uint32_t number = sl_load(&link->words.slot_memory[s], acquire);
+        const struct sl_link_memory *memory = number ? link->memories : NULL;
+        while (memory && memory->memory != number)
+            memory = memory->next;
+        slots += memory && memory->generation == link->memories->generation;
+    }
+    return slots;
+}
+
 static uint32_t count_held(const struct sluice_reader *reader)
 {
     uint32_t held = 0;
@@ -331,6 +371,8 @@ int sluice_reader_stats(sluice_reader *handle, struct sluice_reader_stats *calle
         stats.depth = link->depth;
         stats.clock_offset_ns = link->clock_offset_ns;
         stats.lag = head > last ? head - last : 0;
+        stats.slots = count_slots(link);
+        stats.generation = link->memories ? link->memories->generation : 0;
     }
     sl_service_unlock();
     r = sl_params_store(caller, &stats, sizeof stats, offsetof(struct sluice_reader_stats, sessions),

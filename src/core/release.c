@@ -291,3 +291,27 @@ int sl_reader_view(struct sl_object *object, const struct sluice_frame *frame, s
     view->read_only = !entry->session->link->writable;
     return 0;
 }
+
+int sluice_reader_pin(sluice_reader *handle, const struct sluice_frame *frame, sluice_pin **pin)
+{
+    struct sluice_reader *reader;
+    const struct sl_held *entry;
+    int r = sl_reader_hold(handle, &reader);
+
+    if (r != 0)
+        return r;
+    if (!frame || !pin) {
+        r = sl_fail(SLUICE_E_INVALID, "channel '%s': no frame to pin, or no place for the pin, was given", reader->name);
+    } else if (!(entry = find_entry(reader, frame))) {
+        r = SLUICE_E_STALE;
+    } else if (entry->copied) {
+        r = sl_fail(SLUICE_E_UNSUPPORTED,
+                    "channel '%s': frames of this reader are copies, in memory that is no slot's: it cannot be pinned",
+                    reader->name);
+    } else {
+        sl_add(&entry->memory->shared.users, 1);
+        *pin = (sluice_pin *)&entry->memory->shared;
+    }
+    sl_object_drop(&reader->object);
+    return r;
+}

@@ -322,8 +322,7 @@ static void free_memories(struct sl_link_memory *memory)
 {
     while (memory) {
         struct sl_link_memory *next = memory->next;
-        memory->object.ops->destroy(&memory->object);
-        free(memory);
+        sl_mem_drop(&memory->shared);
         memory = next;
     }
 }

@@ -19,10 +19,10 @@
 #include "wire/wire.h"
 
 struct sl_writer_memory {
+    struct sl_mem_shared shared; /* by the writer, and each pin */
     struct sl_writer_memory *next;
     uint32_t number, generation;
     uint32_t slots;  /* that still belong to it */
-    sl_word32 users; /* the writer, and each pin; the last one unmaps it */
     struct sl_memory object;
 };
 
@@ -81,9 +81,8 @@ int sl_generation_grow(struct sluice_writer *writer);
 /* Retires slots of older generations that nobody needs any more, and gives their memory back. */
 void sl_generation_retire(struct sluice_writer *writer, enum sl_keep keep);
 
-/* The memory of a slot, kept mapped until sl_generation_unpin. */
-struct sl_writer_memory *sl_generation_pin(struct sluice_writer *writer, uint32_t slot);
-void sl_generation_unpin(struct sl_writer_memory *memory);
+/* The memory of a slot, kept mapped until sl_mem_drop. */
+struct sl_mem_shared *sl_generation_pin(struct sluice_writer *writer, uint32_t slot);
 
 /* Gives all memory back: when the writer ends. */
 void sl_generation_destroy(struct sluice_writer *writer);

@@ -43,3 +43,9 @@ int sl_mem_choose(const char *kind, const char *device, const struct sl_mem_ops 
     }
     return sl_fail(SLUICE_E_UNSUPPORTED, "frames cannot lie on \"%s\", but in host memory they can: %s", device, missing);
 }
+
+void sl_mem_drop(struct sl_mem_shared *shared)
+{
+    if (sl_add(&shared->users, (uint32_t)-1) == 1)
+        shared->end(shared);
+}

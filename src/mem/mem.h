@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "util/atomic.h"
+
 #define SL_MEM_HOST 1 /* numbers go over the wire */
 #define SL_MEM_CUDA 2
 #define SL_MEM_CUDA_IPC 3
@@ -48,6 +50,14 @@ struct sl_mem_ops {
     int (*copy_begin)(struct sl_memory *to, const struct sl_memory *from, uint64_t offset, uint64_t size);
     int (*copy_look)(struct sl_memory *to);
 };
+
+/* Begins the struct of a memory that lives until its last user has dropped it: whoever mapped it, and pins. */
+struct sl_mem_shared {
+    sl_word32 users;
+    void (*end)(struct sl_mem_shared *shared); /* unmaps and frees it */
+};
+
+void sl_mem_drop(struct sl_mem_shared *shared);
 
 /* By kind; NULL if there is none. */
 const struct sl_mem_ops *sl_mem_of_kind(uint32_t kind);

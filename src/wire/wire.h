@@ -166,6 +166,7 @@ struct sl_totals {
 /* ---- the reader's side ---- */
 
 struct sl_link_memory {
+    struct sl_mem_shared shared; /* by the link, and each pin */
     struct sl_link_memory *next;
     sl_word32 held; /* 1: the reader is mapping it */
     uint32_t memory, generation;

@@ -121,3 +121,51 @@ TEST(pinned_memory_stays_mapped)
     CHECK_OK(sluice_pin_drop(NULL));
     CHECK_EQ(process_mappings(getpid(), "memfd:sluice"), 0);
 }
+
+/* A reader's pin outlives the frame, its generation, and the reader. */
+TEST(a_readers_pin_keeps_what_it_pinned)
+{
+    sluice_writer *writer = kit_writer("cam", 64 * KIB);
+    sluice_reader *reader = kit_reader("cam", SLUICE_NEWEST), *other = NULL;
+    struct sluice_format format = kit_format(8 * KIB);
+    sluice_pin *first = NULL, *second = NULL, *none = NULL;
+    struct sluice_array array;
+    char device[64], frames_device[64];
+
+    CHECK_OK(sluice_reader_device(reader, device, sizeof device));
+    CHECK_RESULT(sluice_reader_device(reader, device, 2), SLUICE_E_LIMIT);
+    CHECK_RESULT(sluice_reader_device(reader, NULL, 0), SLUICE_E_INVALID);
+    CHECK_EQ(kit_reader_stats(reader).slots, kit_writer_stats(writer).slots);
+    CHECK_EQ(kit_reader_stats(reader).generation, 1);
+
+    kit_commits(writer, 1);
+    struct sluice_frame frame = kit_take(reader);
+    CHECK_OK(sluice_frame_device(&frame, frames_device, sizeof frames_device));
+    CHECK_STR(device, frames_device);
+    CHECK_OK(sluice_frame_array(&frame, NULL, &array));
+    int was = kit_byte(&array, 100);
+    CHECK_OK(sluice_reader_pin(reader, &frame, &first));
+    CHECK_OK(sluice_reader_pin(reader, &frame, &second));
+    CHECK_RESULT(sluice_reader_pin(reader, &frame, NULL), SLUICE_E_INVALID);
+    CHECK_RESULT(sluice_reader_pin(reader, NULL, &none), SLUICE_E_INVALID);
+    CHECK_RESULT(sluice_reader_pin(other, &frame, &none), SLUICE_E_INVALID);
+    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+    CHECK_RESULT(sluice_reader_pin(reader, &frame, &none), SLUICE_E_STALE);
+
+    CHECK_OK(sluice_writer_reformat(writer, &format));
+    for (int i = 0; i < 3; i++) { /* the old generation goes */
+        kit_commits(writer, 1);
+        frame = kit_take(reader);
+        CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+    }
+    CHECK_EQ(kit_reader_stats(reader).generation, 2);
+    CHECK_EQ(kit_reader_stats(reader).slots, kit_writer_stats(writer).slots);
+    CHECK_EQ(kit_byte(&array, 100), was);
+    CHECK_OK(sluice_pin_drop(&first));
+    CHECK(first == NULL);
+    CHECK_OK(sluice_writer_close(&writer));
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_EQ(kit_byte(&array, 100), was);
+    CHECK_OK(sluice_pin_drop(&second));
+    CHECK_EQ(process_mappings(getpid(), "memfd:sluice"), 0);
+}

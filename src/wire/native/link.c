@@ -99,6 +99,14 @@ out:
     return r;
 }
 
+static void free_memory(struct sl_mem_shared *shared)
+{
+    struct sl_link_memory *memory = (struct sl_link_memory *)shared;
+
+    memory->object.ops->destroy(&memory->object);
+    free(memory);
+}
+
 /* A reader that does something else for long must not gather what the writer has given back. What it has
  * mapped it gives back itself. */
 static void forget_unused(struct sl_native_link *link)
@@ -111,8 +119,7 @@ static void forget_unused(struct sl_native_link *link)
             continue;
         }
         *at = memory->next;
-        memory->object.ops->destroy(&memory->object);
-        free(memory);
+        sl_mem_drop(&memory->shared);
         sl_add(&link->base.memory_count, (uint32_t)-1);
     }
 }
@@ -133,6 +140,8 @@ int sl_native_link_add(struct sl_native_link *link, const struct sl_msg_memory *
     memory = calloc(1, sizeof *memory);
     if (!memory)
         return sl_fail(SLUICE_E_NO_MEMORY, "no memory to take memory %u", message->memory);
+    memory->shared.users = 1;
+    memory->shared.end = free_memory;
     memory->memory = message->memory;
     memory->generation = message->generation;
     memory->object.fd = -1;
@@ -172,8 +181,7 @@ void sl_native_link_close(struct sl_link *base)
     while (base->memories) {
         struct sl_link_memory *memory = base->memories;
         base->memories = memory->next;
-        memory->object.ops->destroy(&memory->object);
-        free(memory);
+        sl_mem_drop(&memory->shared);
     }
     sl_os_hang_up(base->wake_fd);
     if (link->page)
