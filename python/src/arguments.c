@@ -135,14 +135,3 @@ int parse_ids(PyObject *object, uint32_t *ids, uint32_t *count)
     *count = (uint32_t)n;
     return 0;
 }
-
-int parse_host(const struct state *state, const char *device)
-{
-    if (strcmp(device, "host") == 0)
-        return 0;
-    raise_as(state, ERROR_E_UNSUPPORTED,
-             "device '%s': this release of the Python package has frames in host memory only; use \"host\", or the C library "
-             "for channels on a GPU",
-             device);
-    return -1;
-}

@@ -4,6 +4,8 @@
  */
 #include "array.h"
 
+#include "take.h"
+
 /* ---- making ---- */
 
 static void derive(struct array *array)
@@ -46,36 +48,44 @@ PyObject *array_new(struct state *state, struct lease *lease, const struct sluic
     return (PyObject *)array;
 }
 
-PyObject *array_of_frame(struct state *state, struct lease *lease, PyObject *which)
+int array_find(struct state *state, struct lease *lease, PyObject *which, struct sluice_array *a)
 {
-    struct sluice_array a;
     int r;
 
     if (!which || which == Py_None) {
-        r = sluice_frame_array_at(&lease->frame, 0, &a);
+        r = sluice_frame_array_at(&lease->frame, 0, a);
     } else if (PyUnicode_Check(which)) {
         const char *name = PyUnicode_AsUTF8AndSize(which, NULL);
         if (!name)
-            return NULL;
-        r = sluice_frame_array(&lease->frame, name, &a);
+            return -1;
+        r = sluice_frame_array(&lease->frame, name, a);
         if (r == SLUICE_E_NOT_FOUND || (r == 0 && !*name)) {
             PyErr_SetString(PyExc_KeyError, r ? sluice_last_error() : "");
-            return NULL;
+            return -1;
         }
     } else {
         Py_ssize_t index = PyNumber_AsSsize_t(which, PyExc_IndexError);
         if (index == -1 && PyErr_Occurred())
-            return NULL;
+            return -1;
         if (index < 0)
             index += lease->frame.array_count;
         if (index < 0 || index >= (Py_ssize_t)lease->frame.array_count) {
             PyErr_Format(PyExc_IndexError, "the frame has %u arrays",
                          (unsigned)lease->frame.array_count);
-            return NULL;
+            return -1;
         }
-        r = sluice_frame_array_at(&lease->frame, (uint32_t)index, &a);
+        r = sluice_frame_array_at(&lease->frame, (uint32_t)index, a);
     }
-    return r == 0 ? array_new(state, lease, &a) : raise_result(state, r);
+    if (r != 0)
+        raise_result(state, r);
+    return r == 0 ? 0 : -1;
+}
+
+PyObject *array_of_frame(struct state *state, struct lease *lease, PyObject *which)
+{
+    struct sluice_array a;
+
+    return array_find(state, lease, which, &a) == 0 ? array_new(state, lease, &a) : NULL;
 }
 
 static void array_dealloc(PyObject *self)
@@ -106,6 +116,13 @@ static int array_getbuffer(PyObject *self, Py_buffer *view, int flags)
     view->obj = NULL;
     if (array_check(array) < 0)
         return -1;
+    if (array->lease->device) {
+        PyErr_Format(PyExc_BufferError,
+                     "this array is on \"%s\", where the CPU cannot reach it: numpy() copies it, "
+                     "torch() and cupy() give it in place",
+                     array->lease->device->name);
+        return -1;
+    }
     if ((flags & PyBUF_WRITABLE) && array->a.read_only) {
         PyErr_SetObject(PyExc_BufferError, array->state->read_only);
         return -1;
@@ -214,28 +231,28 @@ PyObject *array_numpy(PyObject *self, PyObject *pixel_format)
     return made;
 }
 
-PyObject *array_torch(PyObject *self)
-{
-    PyObject *torch, *made;
-
-    if (array_check((struct array *)self) < 0 || !(torch = PyImport_ImportModule("torch")))
-        return NULL;
-    made = PyObject_CallMethod(torch, "from_dlpack", "O", self);
-    Py_DECREF(torch);
-    return made;
-}
-
 PyObject *array_interface(PyObject *self)
 {
     struct array *array = (struct array *)self;
-    static const char kinds[] = "iuf??cb?????????"; /* by enum sluice_dtype_code */
-    char typestr[16];
 
+    if (array->lease->device) {
+        PyErr_Format(PyExc_AttributeError, "__array_interface__: this array is on \"%s\"",
+                     array->lease->device->name);
+        return NULL;
+    }
     if (array_check(array) < 0)
         return NULL;
     if (!array->format)
         return raise_as(array->state, ERROR_E_UNSUPPORTED,
                         "the array interface has no such data type: use DLPack");
+    return array_interface_dict(array, array->a.read_only != 0);
+}
+
+PyObject *array_interface_dict(struct array *array, bool read_only)
+{
+    static const char kinds[] = "iuf??cb?????????"; /* by enum sluice_dtype_code */
+    char typestr[16];
+
     PyOS_snprintf(typestr, sizeof typestr, "%c%c%zd", array->itemsize == 1 ? '|' : '<',
                   kinds[array->a.dtype.code % 16], array->itemsize);
     PyObject *shape = shape_of(array),
@@ -247,7 +264,7 @@ PyObject *array_interface(PyObject *self)
     }
     return Py_BuildValue("{s:N,s:s,s:(KO),s:N,s:i}", "shape", shape, "typestr", typestr, "data",
                          (unsigned long long)(uintptr_t)array->a.data,
-                         array->a.read_only ? Py_True : Py_False, "strides", strides, "version", 3);
+                         read_only ? Py_True : Py_False, "strides", strides, "version", 3);
 }
 
 PyObject *array_pixel_format(PyObject *self)
@@ -281,9 +298,57 @@ static PyObject *method_copy(PyObject *self, PyObject *Py_UNUSED(none))
     return made;
 }
 
-static PyObject *method_torch(PyObject *self, PyObject *Py_UNUSED(none))
+static PyObject *method_framework(const char *name, enum framework framework, PyObject *self,
+                                  PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 {
-    return array_torch(self);
+    static const char *const names[] = { "copy", NULL };
+    PyObject *values[1];
+    int copy = 0;
+
+    if (parse_fast(name, names, framework != FRAMEWORK_JAX, args, count, keywords, values) < 0 ||
+        (values[0] && (copy = PyObject_IsTrue(values[0])) < 0))
+        return NULL;
+    return take_array((struct array *)self, framework, copy);
+}
+
+static PyObject *method_torch(PyObject *self, PyObject *const *args, Py_ssize_t count,
+                              PyObject *keywords)
+{
+    return method_framework("torch", FRAMEWORK_TORCH, self, args, count, keywords);
+}
+
+static PyObject *method_cupy(PyObject *self, PyObject *const *args, Py_ssize_t count,
+                             PyObject *keywords)
+{
+    return method_framework("cupy", FRAMEWORK_CUPY, self, args, count, keywords);
+}
+
+static PyObject *method_jax(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    return take_array((struct array *)self, FRAMEWORK_JAX, false);
+}
+
+/* Without it NumPy would take an array that the CPU cannot reach for an object of no dimensions. */
+static PyObject *method_array(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = { "dtype", "copy", NULL };
+    struct array *array = (struct array *)self;
+    PyObject *dtype = Py_None, *copy = Py_None, *made, *cast;
+
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|OO:__array__", names, &dtype, &copy))
+        return NULL;
+    if (array->lease->device) {
+        PyErr_Format(PyExc_TypeError,
+                     "this array is on \"%s\", where NumPy cannot reach it: numpy() copies it",
+                     array->lease->device->name);
+        return NULL;
+    }
+    made = array_numpy(self, NULL);
+    if (!made || dtype == Py_None)
+        return made;
+    cast = PyObject_CallMethod(made, "astype", "O", dtype);
+    Py_DECREF(made);
+    return cast;
 }
 
 static PyObject *method_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t count,
@@ -292,9 +357,9 @@ static PyObject *method_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t
     return dlpack_export((struct array *)self, args, count, keywords);
 }
 
-static PyObject *method_dlpack_device(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(none))
+static PyObject *method_dlpack_device(PyObject *self, PyObject *Py_UNUSED(none))
 {
-    return Py_BuildValue("(ii)", 1, 0); /* kDLCPU */
+    return lease_dlpack_device(((struct array *)self)->lease->device);
 }
 
 static PyObject *array_repr(PyObject *self)
@@ -361,7 +426,7 @@ static PyObject *array_get(PyObject *self, void *field)
                              image->colour.matrix, image->colour.range);
     case ROW_ORDER: return PyUnicode_FromString(rows[image->row_order & 1]);
     case ALPHA: return PyUnicode_FromString(alphas[image->alpha & 3]);
-    case DEVICE: return PyUnicode_FromString("host");
+    case DEVICE: return PyUnicode_FromString(device_text(array->lease->device));
     }
     Py_RETURN_NONE;
 }
@@ -369,6 +434,11 @@ static PyObject *array_get(PyObject *self, void *field)
 static PyObject *array_get_interface(PyObject *self, void *Py_UNUSED(closure))
 {
     return array_interface(self);
+}
+
+static PyObject *array_get_cuda_interface(PyObject *self, void *Py_UNUSED(closure))
+{
+    return take_interface((struct array *)self);
 }
 
 static PyMethodDef methods[] = {
@@ -379,14 +449,20 @@ static PyMethodDef methods[] = {
       "(\"bgr24\"): FormatError if not." },
     { "copy", METHOD(method_copy), METH_NOARGS,
       "copy() -> numpy.ndarray\n\nA writable copy of its own." },
-    { "torch", METHOD(method_torch), METH_NOARGS,
-      "torch() -> torch.Tensor\n\n"
-      "The array in place. PyTorch has no read-only tensors: writing to one that a reader\n"
-      "got ends the program with SIGSEGV; clone() first." },
+    { "torch", METHOD(method_torch), METH_FASTCALL | METH_KEYWORDS, "torch(copy=False) -> torch.Tensor\n\n" TORCH_WARNS
+      "The array in place." TAKEN_BY("PyTorch") },
+    { "cupy", METHOD(method_cupy), METH_FASTCALL | METH_KEYWORDS,
+      "cupy(copy=False) -> cupy.ndarray\n\n"
+      "The array in place, on a GPU. CuPy has no read-only arrays: see torch()." TAKEN_BY("CuPy") },
+    { "jax", METHOD(method_jax), METH_NOARGS,
+      "jax() -> jax.Array\n\n"
+      "The array, in place where JAX can, else its copy." TAKEN_BY("JAX") },
+    { "__array__", METHOD(method_array), METH_VARARGS | METH_KEYWORDS,
+      "what NumPy asks for: numpy() on host; a TypeError on a GPU" },
     { "__dlpack__", METHOD(method_dlpack), METH_FASTCALL | METH_KEYWORDS,
       "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None) -> capsule" },
     { "__dlpack_device__", METHOD(method_dlpack_device), METH_NOARGS,
-      "__dlpack_device__() -> (1, 0): the CPU" },
+      "__dlpack_device__() -> (1, 0): the CPU; (2, N): the GPU \"cuda:N\"" },
     { NULL, NULL, 0, NULL },
 };
 
@@ -403,7 +479,7 @@ static PyGetSetDef fields[] = {
     FIELD("ndim", NDIM, "number of dimensions"),
     FIELD("read_only", READ_ONLY, "True where writing is not possible"),
     FIELD("address", ADDRESS, "of the first byte, as an int"),
-    FIELD("device", DEVICE, "where it lies: \"host\""),
+    FIELD("device", DEVICE, "where it lies: \"host\", \"cuda:0\""),
     FIELD("pixel_format", PIXEL_FORMAT, "of an image: \"bgr24\", \"nv12\", ...; None for others"),
     FIELD("planes", PLANES,
           "of an image: a tuple of Arrays, e.g. Y (H, W) and UV (H/2, W/2, 2) of nv12; () for "
@@ -416,6 +492,8 @@ static PyGetSetDef fields[] = {
     FIELD("alpha", ALPHA, "of an image: \"unknown\", \"straight\", \"premultiplied\", \"opaque\""),
     { "__array_interface__", array_get_interface, NULL, "NumPy's array interface, version 3",
       NULL },
+    { "__cuda_array_interface__", array_get_cuda_interface, NULL,
+      "the CUDA array interface, version 3: of arrays on a GPU", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
 

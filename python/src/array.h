@@ -19,14 +19,15 @@ struct array {
     Py_ssize_t shape[SLUICE_MAX_DIMS + 1], strides[SLUICE_MAX_DIMS + 1];
 };
 
-/* The array `which` of a frame: NULL or None the first, a name, or a number. */
+/* The array `which` of a frame: NULL or None the first, a name, or a number. -1 with an exception. */
+int array_find(struct state *state, struct lease *lease, PyObject *which, struct sluice_array *a);
 PyObject *array_of_frame(struct state *state, struct lease *lease, PyObject *which);
 PyObject *array_new(struct state *state, struct lease *lease, const struct sluice_array *a);
 
 /* Views of an array. `pixel_format`: NULL, None, or the name that it must have. */
 PyObject *array_numpy(PyObject *array, PyObject *pixel_format);
-PyObject *array_torch(PyObject *array);
 PyObject *array_interface(PyObject *array);
+PyObject *array_interface_dict(struct array *array, bool read_only);
 PyObject *array_planes(PyObject *array);
 PyObject *array_pixel_format(PyObject *array);
 
@@ -46,6 +47,15 @@ PyObject *dtype_text(const struct state *state, struct sluice_dtype dtype);
 PyObject *dtype_numpy(struct state *state, struct sluice_dtype dtype);
 
 /* ---- dlpack.c ---- */
+
+struct dl_versioned;
+
+/* An array of a frame, for a framework whose stream was told already (take.h). It keeps the lease, or
+ * takes over `pin` if there is one and it does not fail. */
+struct dl_versioned *dlpack_versioned(struct lease *lease, const struct sluice_array *a,
+                                      sluice_pin **pin);
+PyObject *dlpack_capsule(struct lease *lease, const struct sluice_array *a, bool versioned,
+                         sluice_pin **pin);
 
 PyObject *dlpack_export(struct array *array, PyObject *const *args, Py_ssize_t count,
                         PyObject *keywords);

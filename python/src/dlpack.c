@@ -8,17 +8,19 @@
 
 #include "array.h"
 #include "dlpack.h"
+#include "take.h"
 
 /* ---- out ---- */
 
-/* What a capsule points to, in either version. */
+/* What a capsule points to, in either version, and what it keeps. */
 struct export
 {
     union {
         struct dl_managed managed;
         struct dl_versioned versioned;
     } u;
-    struct lease *lease; /* NULL for a copy */
+    struct lease *lease; /* NULL for a copy or a view */
+    sluice_pin *pin;
     void *copy;
     int64_t shape[SLUICE_MAX_DIMS], strides[SLUICE_MAX_DIMS];
 };
@@ -26,6 +28,7 @@ struct export
 static void export_free(struct export *export)
 {
     (void)lease_drop(export->lease);
+    (void)sluice_pin_drop(&export->pin);
     free(export->copy);
     free(export);
 }
@@ -51,13 +54,14 @@ static void drop_capsule(PyObject *capsule)
     }
 }
 
-static int fill(struct export *export, const struct array *array, struct dl_tensor *tensor)
+static int fill(struct export *export, const struct sluice_array *a, int ordinal,
+                struct dl_tensor *tensor)
 {
-    const struct sluice_array *a = &array->a;
     int64_t element = sluice_dtype_size(a->dtype);
 
     *tensor = (struct dl_tensor){ .data = a->data,
-                                  .device = { DL_CPU, 0 },
+                                  .device = { ordinal < 0 ? DL_CPU : DL_CUDA,
+                                              ordinal < 0 ? 0 : ordinal },
                                   .ndim = a->ndim,
                                   .dtype = a->dtype,
                                   .shape = export->shape,
@@ -74,9 +78,10 @@ static int fill(struct export *export, const struct array *array, struct dl_tens
     return 0;
 }
 
-static int make_copy(struct export *export, const struct array *array, struct dl_tensor *tensor)
+static int make_copy(const struct state *state, struct export *export, const struct sluice_array *a,
+                     struct dl_tensor *tensor)
 {
-    struct sluice_array to, from = array->a;
+    struct sluice_array to, from = *a;
     int r;
 
     memset(&from.image, 0, sizeof from.image); /* the elements, not the picture */
@@ -89,7 +94,7 @@ static int make_copy(struct export *export, const struct array *array, struct dl
     if (r == 0)
         r = sluice_array_copy(&to, &from);
     if (r != 0) {
-        raise_result(array->state, r);
+        raise_result(state, r);
         return -1;
     }
     for (int d = 0; d < to.ndim; d++)
@@ -98,37 +103,155 @@ static int make_copy(struct export *export, const struct array *array, struct dl
     return 0;
 }
 
-static PyObject *make_capsule(struct array *array, bool versioned, bool copy)
+static struct export *new_export(const struct sluice_array *a, int ordinal, bool versioned)
 {
-    struct export *export = calloc(1, sizeof *export);
-    struct dl_tensor *tensor;
-    PyObject *capsule = NULL;
+    struct export *export = malloc(sizeof *export);
 
-    if (!export)
-        return PyErr_NoMemory();
-    tensor = versioned ? &export->u.versioned.tensor : &export->u.managed.tensor;
-    if (fill(export, array, tensor) < 0 || (copy && make_copy(export, array, tensor) < 0))
-        goto fail;
-    if (versioned) {
-        export->u.versioned.version.major = 1;
-        export->u.versioned.version.minor = 0;
-        export->u.versioned.context = export;
-        export->u.versioned.deleter = delete_versioned;
-        export->u.versioned.flags = copy ? DL_COPIED : array->a.read_only ? DL_READ_ONLY : 0;
-        capsule = PyCapsule_New(&export->u.versioned, "dltensor_versioned", drop_capsule);
-    } else {
-        export->u.managed.context = export;
-        export->u.managed.deleter = delete_managed;
-        capsule = PyCapsule_New(&export->u.managed, "dltensor", drop_capsule);
+    if (!export) {
+        PyErr_NoMemory();
+        return NULL;
     }
-    if (!capsule)
-        goto fail;
-    if (!copy)
-        export->lease = lease_keep(array->lease);
-    return capsule;
-fail:
+    export->lease = NULL;
+    export->pin = NULL;
+    export->copy = NULL;
+    if (versioned)
+        export->u.versioned = (struct dl_versioned){ .version = { 1, 0 },
+                                                     .context = export,
+                                                     .deleter = delete_versioned,
+                                                     .flags = a->read_only ? DL_READ_ONLY : 0 };
+    else
+        export->u.managed = (struct dl_managed){ .context = export, .deleter = delete_managed };
+    if (fill(export, a, ordinal,
+             versioned ? &export->u.versioned.tensor : &export->u.managed.tensor) == 0)
+        return export;
     export_free(export);
     return NULL;
+}
+
+struct dl_versioned *dlpack_versioned(struct lease *lease, const struct sluice_array *a,
+                                      sluice_pin **pin)
+{
+    struct export *export = new_export(a, lease->device ? lease->device->ordinal : -1, true);
+
+    if (!export)
+        return NULL;
+    if (pin) {
+        export->pin = *pin;
+        *pin = NULL;
+    } else {
+        export->lease = lease_keep(lease);
+    }
+    return &export->u.versioned;
+}
+
+static PyObject *capsule_of(struct export *export, bool versioned)
+{
+    PyObject *capsule = versioned
+                            ? PyCapsule_New(&export->u.versioned, "dltensor_versioned", drop_capsule)
+                            : PyCapsule_New(&export->u.managed, "dltensor", drop_capsule);
+
+    if (!capsule)
+        export_free(export);
+    return capsule;
+}
+
+PyObject *dlpack_capsule(struct lease *lease, const struct sluice_array *a, bool versioned,
+                         sluice_pin **pin)
+{
+    struct export *export = new_export(a, lease->device ? lease->device->ordinal : -1, versioned);
+
+    if (!export)
+        return NULL;
+    if (pin) {
+        export->pin = *pin;
+        *pin = NULL;
+    } else {
+        export->lease = lease_keep(lease);
+    }
+    return capsule_of(export, versioned);
+}
+
+/* A copy in memory of its own. */
+static PyObject *copied_capsule(const struct state *state, const struct sluice_array *a,
+                                bool versioned)
+{
+    struct export *export = new_export(a, -1, versioned);
+
+    if (!export)
+        return NULL;
+    if (versioned)
+        export->u.versioned.flags = DL_COPIED;
+    if (make_copy(state, export, a,
+                  versioned ? &export->u.versioned.tensor : &export->u.managed.tensor) == 0)
+        return capsule_of(export, versioned);
+    export_free(export);
+    return NULL;
+}
+
+static int parse_major(PyObject *version, long *major)
+{
+    PyObject *first;
+
+    if (!version || version == Py_None)
+        return 0;
+    first = PySequence_GetItem(version, 0);
+    *major = first ? PyLong_AsLong(first) : -1;
+    Py_XDECREF(first);
+    return *major == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+/* Where the consumer wants it: where it lies, or an error. */
+static int check_device(const struct lease *lease, PyObject *device)
+{
+    int type = DL_CPU, id = 0;
+
+    if (!device || device == Py_None)
+        return 0;
+    if (!PyTuple_Check(device)) {
+        PyErr_Format(PyExc_TypeError, "dl_device must be a tuple of two ints, not %R", device);
+        return -1;
+    }
+    if (!PyArg_ParseTuple(device, "ii", &type, &id))
+        return -1;
+    if (lease->device ? type == DL_CUDA && id == lease->device->ordinal : type == DL_CPU)
+        return 0;
+    if (lease->device)
+        PyErr_Format(PyExc_BufferError,
+                     "this array is on \"%s\", and DLPack copies it to no other device: take it "
+                     "there, or its copy in host memory by numpy()",
+                     lease->device->name);
+    else
+        PyErr_SetString(PyExc_BufferError,
+                        "this array is in host memory, and DLPack copies it to no other device");
+    return -1;
+}
+
+/* The consumer's stream, as DLPack names it. */
+static int take_for(struct array *array, PyObject *stream)
+{
+    long long value = 1;
+
+    if (!array->lease->device) {
+        if (!stream || stream == Py_None)
+            return 0;
+        PyErr_Format(PyExc_BufferError,
+                     "this array is in host memory: its stream must be None, not %R", stream);
+        return -1;
+    }
+    if (stream && stream != Py_None) {
+        value = PyLong_AsLongLong(stream);
+        if (value == -1 && PyErr_Occurred())
+            return -1;
+    }
+    if (value == 0 || value < -1) {
+        PyErr_Format(PyExc_ValueError,
+                     "stream is %lld: DLPack has 1 for the default stream, 2 for the thread's, a "
+                     "stream's address, or -1 for none",
+                     value);
+        return -1;
+    }
+    return value == -1 ? take_unnamed(array->state, array->lease)
+                       : take_on(array->state, array->lease, (uintptr_t)value);
 }
 
 PyObject *dlpack_export(struct array *array, PyObject *const *args, Py_ssize_t count,
@@ -137,40 +260,24 @@ PyObject *dlpack_export(struct array *array, PyObject *const *args, Py_ssize_t c
     static const char *const names[] = { "stream", "max_version", "dl_device", "copy", NULL };
     PyObject *values[4];
     long major = 0;
-    int type = DL_CPU, id = 0, copy = 0;
+    int copy = 0;
 
     if (parse_fast("__dlpack__", names, 0, args, count, keywords, values) < 0 ||
-        array_check(array) < 0)
+        array_check(array) < 0 || parse_major(values[1], &major) < 0 ||
+        check_device(array->lease, values[2]) < 0)
         return NULL;
-    if (values[0] && values[0] != Py_None) {
-        PyErr_Format(PyExc_BufferError,
-                     "this array is in host memory: its stream must be None, not %R", values[0]);
-        return NULL;
-    }
-    if (values[1] && values[1] != Py_None) {
-        PyObject *first = PySequence_GetItem(values[1], 0);
-        major = first ? PyLong_AsLong(first) : -1;
-        Py_XDECREF(first);
-        if (major == -1 && PyErr_Occurred())
-            return NULL;
-    }
-    if (values[2] && values[2] != Py_None) {
-        if (!PyTuple_Check(values[2])) {
-            PyErr_Format(PyExc_TypeError, "dl_device must be a tuple of two ints, not %R",
-                         values[2]);
-            return NULL;
-        }
-        if (!PyArg_ParseTuple(values[2], "ii", &type, &id))
-            return NULL;
-    }
-    if (type != DL_CPU) {
-        PyErr_SetString(PyExc_BufferError,
-                        "this array is in host memory, and this release copies to no other device");
-        return NULL;
-    }
     if (values[3] && values[3] != Py_None && (copy = PyObject_IsTrue(values[3])) < 0)
         return NULL;
-    return make_capsule(array, major >= 1, copy);
+    if (copy && array->lease->device) {
+        PyErr_SetString(PyExc_BufferError,
+                        "DLPack makes no copies on a GPU: take the array as it is and copy it on "
+                        "your stream, e.g. by torch(copy=True)");
+        return NULL;
+    }
+    if (take_for(array, values[0]) < 0)
+        return NULL;
+    return copy ? copied_capsule(array->state, &array->a, major >= 1)
+                : dlpack_capsule(array->lease, &array->a, major >= 1, NULL);
 }
 
 /* ---- in ---- */

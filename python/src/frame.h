@@ -5,11 +5,12 @@
 #ifndef SLUICE_PYTHON_FRAME_H
 #define SLUICE_PYTHON_FRAME_H
 
-#include "array.h"
+#include "take.h"
 
 struct frame {
     PyObject_HEAD struct state *state;
     struct lease *lease;         /* NULL once the frame has ended */
+    const struct opened *device; /* NULL: host */
     struct sluice_frame header;  /* as it began; its numbers outlive the lease */
     PyObject *views;             /* a list of memoryviews to end with the frame; NULL: none */
     struct unwritten *unwritten; /* SLUICE_DEBUG: what tells whether anything was written */
@@ -33,6 +34,10 @@ void frame_dealloc(PyObject *self);
 PyObject *frame_numpy(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
 PyObject *frame_view(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
 PyObject *frame_torch(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
+PyObject *frame_cupy(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
+PyObject *frame_jax(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
+PyObject *frame_used_on(PyObject *self, PyObject *streams);
+PyObject *frame_array(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *frame_copy(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
 PyObject *frame_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
 PyObject *frame_dlpack_device(PyObject *self, PyObject *none);
@@ -49,11 +54,13 @@ enum frame_field {
     FIELD_NBYTES,
     FIELD_PIXEL_FORMAT,
     FIELD_PLANES,
-    FIELD_INTERFACE
+    FIELD_INTERFACE,
+    FIELD_CUDA_INTERFACE
 };
 PyObject *frame_field(PyObject *self, void *field); /* of its first array */
 
 PyObject *frame_meta(PyObject *self, void *closure);
+PyObject *frame_device(PyObject *self, void *closure);
 
 #define FRAME_METHODS \
     { "numpy", METHOD(frame_numpy), METH_FASTCALL | METH_KEYWORDS, \
@@ -61,20 +68,37 @@ PyObject *frame_meta(PyObject *self, void *closure);
       "An array of the frame in place (the first one, or `name`): nothing is copied. See\n" \
       "Array.numpy." }, \
         { "view", METHOD(frame_view), METH_FASTCALL | METH_KEYWORDS, \
-          "view(name=None) -> memoryview\n\n" \
-      "The cheaper form, valid until the frame ends: after that it raises ValueError." }, \
+          "view(name=None, *, kind=None) -> memoryview | torch.Tensor | cupy.ndarray\n\n" \
+      "The cheaper form, valid until the frame ends. On host a memoryview, which raises\n" \
+      "ValueError after that. On a GPU a tensor of PyTorch (kind=\"cupy\": an array of CuPy), made\n" \
+      "once for each slot, array and shape of a generation: it holds no lease, and it keeps the\n" \
+      "slot's memory mapped while it lives, so that a CUDA graph captured with it may be\n" \
+      "replayed. After the frame's end it shows whatever is in the slot." }, \
         { "copy", METHOD(frame_copy), METH_FASTCALL | METH_KEYWORDS, \
           "copy(name=None) -> numpy.ndarray\n\n" \
       "A writable copy of an array, which needs no lease." }, \
         { "torch", METHOD(frame_torch), METH_FASTCALL | METH_KEYWORDS, \
-          "torch(name=None) -> torch.Tensor\n\n" \
-      "An array of the frame in place. See Array.torch." }, \
+          "torch(name=None, *, copy=False) -> torch.Tensor\n\n" TORCH_WARNS \
+      "An array of the frame in place." TAKEN_BY("PyTorch") }, \
+        { "cupy", METHOD(frame_cupy), METH_FASTCALL | METH_KEYWORDS, \
+          "cupy(name=None, *, copy=False) -> cupy.ndarray\n\n" \
+      "An array of the frame in place, on a GPU. CuPy has no read-only arrays: see torch()." \
+          TAKEN_BY("CuPy") }, \
+        { "jax", METHOD(frame_jax), METH_FASTCALL | METH_KEYWORDS, \
+          "jax(name=None) -> jax.Array\n\n" \
+      "An array of the frame, in place where JAX can, else its copy." TAKEN_BY("JAX") }, \
+        { "used_on", METHOD(frame_used_on), METH_VARARGS, \
+          "used_on(*streams)\n\n" \
+      "Work on these streams uses the frame, too: its end, by release, commit, cancel or the\n" \
+      "last reference, comes behind what they were given by then. On host nothing." }, \
+        { "__array__", METHOD(frame_array), METH_VARARGS | METH_KEYWORDS, \
+          "what NumPy asks for: numpy() on host; a TypeError on a GPU" }, \
         { "keys", METHOD(frame_keys), METH_NOARGS, "keys() -> tuple of the arrays' names" }, \
         { "__dlpack__", METHOD(frame_dlpack), METH_FASTCALL | METH_KEYWORDS, \
           "of the first array" }, \
     { \
         "__dlpack_device__", METHOD(frame_dlpack_device), METH_NOARGS, \
-            "__dlpack_device__() -> (1, 0): the CPU" \
+            "__dlpack_device__() -> (1, 0): the CPU; (2, N): the GPU \"cuda:N\"" \
     }
 
 #define FRAME_FIELD(name, what, text) \
@@ -90,7 +114,12 @@ PyObject *frame_meta(PyObject *self, void *closure);
         FRAME_FIELD("planes", FIELD_PLANES, \
                     "of the first array: a tuple of Arrays; () if it is no image"), \
         FRAME_FIELD("__array_interface__", FIELD_INTERFACE, \
-                    "NumPy's array interface, of the first array")
+                    "NumPy's array interface, of the first array"), \
+        FRAME_FIELD("__cuda_array_interface__", FIELD_CUDA_INTERFACE, \
+                    "the CUDA array interface, of the first array, on a GPU"), \
+    { \
+        "device", frame_device, NULL, "where it lies: \"host\", \"cuda:0\"", NULL \
+    }
 
 #define FRAME_SLOTS \
     SLOT(Py_tp_dealloc, frame_dealloc), SLOT(Py_tp_iter, frame_iter), \

@@ -3,8 +3,11 @@
  * What a reader's and a writer's frame have in common.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "frame.h"
+#include "take.h"
+#include "view.h"
 
 PyObject *frame_new(struct state *state, PyTypeObject *type, struct lease *lease)
 {
@@ -16,6 +19,7 @@ PyObject *frame_new(struct state *state, PyTypeObject *type, struct lease *lease
     }
     frame->state = state;
     frame->lease = lease;
+    frame->device = lease->device;
     frame->header = lease->frame;
     frame->views = NULL;
     frame->unwritten = NULL;
@@ -150,13 +154,59 @@ static int keep_view(struct frame *frame, PyObject *view)
     return r;
 }
 
-PyObject *frame_view(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+static PyObject *host_view(struct frame *frame, struct lease *lease, PyObject *name)
 {
-    struct frame *frame = (struct frame *)self;
-    PyObject *view = through_array("view", self, args, count, keywords, PyMemoryView_FromObject);
+    PyObject *array = array_of_frame(frame->state, lease, name);
+    PyObject *view = array ? PyMemoryView_FromObject(array) : NULL;
 
+    Py_XDECREF(array);
     if (view && keep_view(frame, view) < 0)
         Py_CLEAR(view);
+    return view;
+}
+
+/* -1 with an exception. */
+static int parse_kind(PyObject *kind, bool on_gpu, enum framework *framework)
+{
+    const char *text = NULL;
+
+    *framework = FRAMEWORK_TORCH;
+    if (!kind || kind == Py_None)
+        return 0;
+    if (PyUnicode_Check(kind) && !(text = PyUnicode_AsUTF8AndSize(kind, NULL)))
+        return -1;
+    if (on_gpu && text && strcmp(text, "torch") == 0)
+        return 0;
+    *framework = FRAMEWORK_CUPY;
+    if (on_gpu && text && strcmp(text, "cupy") == 0)
+        return 0;
+    PyErr_Format(PyExc_ValueError,
+                 on_gpu ? "kind is %R: it must be \"torch\" or \"cupy\""
+                        : "kind is %R: a view of a frame in host memory is a memoryview",
+                 kind);
+    return -1;
+}
+
+PyObject *frame_view(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    static const char *const names[] = { "name", "kind", NULL };
+    struct frame *frame = (struct frame *)self;
+    PyObject *values[2] = { NULL }, *view = NULL;
+    enum framework framework;
+    struct sluice_array a;
+    struct lease *lease;
+
+    if (((count || keywords) &&
+         parse_fast("view", names, 1, args, count, keywords, values) < 0) ||
+        !(lease = frame_lease(frame)))
+        return NULL;
+    if (parse_kind(values[1], lease->device != NULL, &framework) == 0) {
+        if (!lease->device)
+            view = host_view(frame, lease, values[0]);
+        else if (array_find(frame->state, lease, values[0], &a) == 0)
+            view = view_of(frame->state, lease, &a, framework);
+    }
+    (void)lease_drop(lease);
     return view;
 }
 
@@ -174,9 +224,79 @@ PyObject *frame_copy(PyObject *self, PyObject *const *args, Py_ssize_t count, Py
     return through_array("copy", self, args, count, keywords, copy_array);
 }
 
+/* PyTorch's come without an Array in between. */
+static PyObject *make_form(struct frame *frame, struct lease *lease, PyObject *name,
+                           enum framework framework, bool copy)
+{
+    struct sluice_array a;
+    PyObject *array, *made;
+
+    if (lease->device && framework == FRAMEWORK_TORCH)
+        return array_find(frame->state, lease, name, &a) == 0
+                   ? take_first(frame->state, lease, &a, framework, copy)
+                   : NULL;
+    array = array_of_frame(frame->state, lease, name);
+    made = array ? take_array((struct array *)array, framework, copy) : NULL;
+    Py_XDECREF(array);
+    return made;
+}
+
+static PyObject *frame_form(const char *function, enum framework framework, PyObject *self,
+                            PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    static const char *const with_copy[] = { "name", "copy", NULL };
+    static const char *const without[] = { "name", NULL };
+    struct frame *frame = (struct frame *)self;
+    PyObject *values[2] = { NULL }, *made;
+    struct lease *lease;
+    int copy = 0;
+
+    if (((count || keywords) &&
+         parse_fast(function, framework == FRAMEWORK_JAX ? without : with_copy, 1, args, count,
+                    keywords, values) < 0) ||
+        (values[1] && (copy = PyObject_IsTrue(values[1])) < 0) || !(lease = frame_lease(frame)))
+        return NULL;
+    made = make_form(frame, lease, values[0], framework, copy);
+    (void)lease_drop(lease);
+    return made;
+}
+
 PyObject *frame_torch(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 {
-    return through_array("torch", self, args, count, keywords, array_torch);
+    return frame_form("torch", FRAMEWORK_TORCH, self, args, count, keywords);
+}
+PyObject *frame_cupy(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    return frame_form("cupy", FRAMEWORK_CUPY, self, args, count, keywords);
+}
+PyObject *frame_jax(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    return frame_form("jax", FRAMEWORK_JAX, self, args, count, keywords);
+}
+
+PyObject *frame_used_on(PyObject *self, PyObject *streams)
+{
+    struct frame *frame = (struct frame *)self;
+    struct lease *lease = frame_lease(frame);
+    int r = lease ? 0 : -1;
+
+    for (Py_ssize_t i = 0, n = PyTuple_Size(streams); r == 0 && i < n; i++)
+        r = take_also(frame->state, lease, PyTuple_GetItem(streams, i));
+    (void)lease_drop(lease);
+    if (r < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+PyObject *frame_array(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    PyObject *array = get_array(self, NULL);
+    PyObject *method = array ? PyObject_GetAttrString(array, "__array__") : NULL;
+    PyObject *made = method ? PyObject_Call(method, args, keywords) : NULL;
+
+    Py_XDECREF(method);
+    Py_XDECREF(array);
+    return made;
 }
 
 PyObject *frame_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
@@ -188,9 +308,14 @@ PyObject *frame_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t count, 
     return made;
 }
 
-PyObject *frame_dlpack_device(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(none))
+PyObject *frame_dlpack_device(PyObject *self, PyObject *Py_UNUSED(none))
 {
-    return Py_BuildValue("(ii)", 1, 0);
+    return lease_dlpack_device(((struct frame *)self)->device);
+}
+
+PyObject *frame_device(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyUnicode_FromString(device_text(((struct frame *)self)->device));
 }
 
 int frame_getbuffer(PyObject *self, Py_buffer *view, int flags)
@@ -259,7 +384,8 @@ int frame_contains(PyObject *self, PyObject *name)
 PyObject *frame_field(PyObject *self, void *field)
 {
     static const char *const names[] = { "shape",        "dtype",  "nbytes",
-                                         "pixel_format", "planes", "__array_interface__" };
+                                         "pixel_format", "planes", "__array_interface__",
+                                         "__cuda_array_interface__" };
     PyObject *array = get_array(self, NULL);
     PyObject *value = array ? PyObject_GetAttrString(array, names[(intptr_t)field]) : NULL;
 

@@ -4,6 +4,8 @@
  */
 #include "lease.h"
 
+#include "view.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -32,6 +34,8 @@ void channel_drop(struct channel *channel)
         return;
     (void)sluice_reader_close(&channel->reader);
     (void)sluice_writer_close(&channel->writer);
+    channel_drop_joins(channel);
+    views_free(channel->views);
     PyThread_free_lock(channel->lock);
     free(channel);
 }
@@ -59,16 +63,48 @@ int channel_enter(const struct state *state, struct channel *channel)
     return 0;
 }
 
-static void cancel_left(struct channel *channel)
+/* Ends a lease that nobody has any more. False: a capture is in the way, and it may wait. */
+static bool finish(struct channel *channel, struct lease *lease, bool last)
 {
-    struct lease *lease = atomic_exchange(&channel->left, NULL);
+    int r;
+
+    if (channel->reader)
+        r = last ? lease_release_at_last(lease) : lease_release(lease);
+    else
+        r = lease_cancel(lease); /* at last the end of the writer does */
+    if (r == SLUICE_E_CAPTURING && !last)
+        return false;
+    lease_discard(lease); /* never the channel's end: the caller keeps it */
+    return true;
+}
+
+static void finish_all(struct channel *channel, struct lease *lease)
+{
+    bool last = atomic_load(&channel->closed);
 
     while (lease) {
         struct lease *next = lease->next;
-        (void)sluice_writer_cancel(channel->writer, &lease->frame, SLUICE_ON_CPU);
-        lease_discard(lease); /* never the channel's end: the caller keeps it */
+        if (!finish(channel, lease, last)) {
+            lease->next = atomic_load(&channel->held);
+            atomic_store(&channel->held, lease);
+        }
         lease = next;
     }
+}
+
+/* With the lock. */
+static void finish_left(struct channel *channel)
+{
+    if (atomic_load_explicit(&channel->held, memory_order_relaxed))
+        finish_all(channel, atomic_exchange(&channel->held, NULL));
+    if (atomic_load_explicit(&channel->left, memory_order_relaxed))
+        finish_all(channel, atomic_exchange(&channel->left, NULL));
+}
+
+static bool has_left(struct channel *channel)
+{
+    return atomic_load(&channel->left) ||
+           (atomic_load(&channel->closed) && atomic_load(&channel->held));
 }
 
 void channel_leave(struct channel *channel)
@@ -76,9 +112,16 @@ void channel_leave(struct channel *channel)
     /* What came while we had the lock; and what came after we looked, if nobody else has it by now.
      */
     do {
-        cancel_left(channel);
+        finish_left(channel);
         PyThread_release_lock(channel->lock);
-    } while (atomic_load(&channel->left) && try_lock(channel));
+    } while (has_left(channel) && try_lock(channel));
+}
+
+void channel_let_go(struct channel *channel)
+{
+    atomic_store(&channel->closed, true);
+    if (has_left(channel) && try_lock(channel))
+        channel_leave(channel);
 }
 
 struct lease *lease_new(struct channel *channel)
@@ -92,6 +135,12 @@ struct lease *lease_new(struct channel *channel)
     lease->references = 1;
     lease->ended = false;
     lease->pin = NULL;
+    lease->device = channel->device;
+    lease->named = false;
+    lease->busy = false;
+    lease->used = lease->few;
+    lease->used_count = 0;
+    lease->used_room = LEASE_STREAMS;
     lease->channel = channel;
     atomic_fetch_add_explicit(&channel->references, 1, memory_order_relaxed);
     return lease;
@@ -118,43 +167,67 @@ int lease_pin(const struct state *state, struct lease *lease)
 void lease_discard(struct lease *lease)
 {
     (void)sluice_pin_drop(&lease->pin);
+    lease_drop_streams(lease);
     channel_drop(lease->channel);
     free(lease);
 }
 
-/* A begun frame that nobody has any more. */
-static int cancel(struct lease *lease)
+/* Leaves it to whoever has the lock, or has it next. */
+static void leave(struct channel *channel, struct lease *lease)
 {
-    struct channel *channel = lease->channel;
-    int r = 0;
-
-    atomic_fetch_add_explicit(&channel->references, 1,
-                              memory_order_relaxed); /* the lease's own may go below */
-    if (try_lock(channel)) {
-        r = sluice_writer_cancel(channel->writer, &lease->frame, SLUICE_ON_CPU);
-        lease_discard(lease);
+    lease->next = atomic_load(&channel->left);
+    while (!atomic_compare_exchange_weak(&channel->left, &lease->next, lease))
+        ;
+    if (try_lock(channel)) /* its holder may have looked just before */
         channel_leave(channel);
-    } else {
-        lease->next = atomic_load(&channel->left);
-        while (!atomic_compare_exchange_weak(&channel->left, &lease->next, lease))
-            ;
-        if (try_lock(channel)) /* its holder may have looked just before */
-            channel_leave(channel);
+}
+
+/* A begun frame that nobody has any more. */
+static int cancel(struct channel *channel, struct lease *lease)
+{
+    int r = SLUICE_E_CAPTURING;
+
+    if (!try_lock(channel)) {
+        leave(channel, lease);
+        return 0;
     }
-    channel_drop(channel);
+    if ((r = lease_cancel(lease)) != SLUICE_E_CAPTURING) {
+        lease_discard(lease);
+    } else { /* behind what else was left, so that it is tried again with the next call */
+        lease->next = atomic_load(&channel->held);
+        atomic_store(&channel->held, lease);
+    }
+    channel_leave(channel);
+    return r;
+}
+
+/* A reader's. Mostly it takes no lock: any thread may release at any time. */
+static int release(struct channel *channel, struct lease *lease)
+{
+    int r = atomic_load(&channel->closed) ? lease_release_at_last(lease) : lease_release(lease);
+
+    if (r == SLUICE_E_CAPTURING)
+        leave(channel, lease);
+    else
+        lease_discard(lease);
     return r;
 }
 
 int lease_drop(struct lease *lease)
 {
+    struct channel *channel;
     int r = 0;
 
     if (!lease || atomic_fetch_sub_explicit(&lease->references, 1, memory_order_acq_rel) != 1)
         return 0;
-    if (lease->channel->reader)
-        r = sluice_reader_release(lease->channel->reader, &lease->frame, SLUICE_ON_CPU);
-    else if (!atomic_load(&lease->ended))
-        return cancel(lease);
-    lease_discard(lease);
+    channel = lease->channel;
+    if (!channel->reader && atomic_load(&lease->ended)) {
+        lease_discard(lease);
+        return 0;
+    }
+    atomic_fetch_add_explicit(&channel->references, 1,
+                              memory_order_relaxed); /* the lease's own may go below */
+    r = channel->reader ? release(channel, lease) : cancel(channel, lease);
+    channel_drop(channel);
     return r;
 }

@@ -3,13 +3,18 @@
  * Who keeps what alive, without Python: a channel (the library's reader or writer) lives until its
  * Python object and its last lease are gone, a lease until its frame and the last array of it are.
  * Counts are atomic, so any thread may drop one at any time, with or without the GIL.
+ *
+ * On a GPU a lease knows the streams whose work may still use the frame when the CPU has done with it,
+ * and ends behind all of them (lease_end.c).
  */
 #ifndef SLUICE_PYTHON_LEASE_H
 #define SLUICE_PYTHON_LEASE_H
 
 #include "state.h"
+#include "stream.h"
 
 struct lease;
+struct views;
 
 struct channel {
     _Atomic uint32_t references;
@@ -19,10 +24,17 @@ struct channel {
     long process;
     sluice_reader *reader; /* one of the two */
     sluice_writer *writer;
-    _Atomic(struct lease *)
-        left; /* begun frames that ended without a word while the lock was held */
+    const struct opened *device; /* where frames are used; NULL: host, or not known yet */
+    uint64_t session;            /* a reader's, as of which that is known; 0: not yet */
+    bool writable;               /* its frames may be written */
+    _Atomic(struct lease *) left; /* leases that ended without a word while the lock was held */
+    _Atomic(struct lease *) held; /* and those that a capture keeps from ending; under the lock */
+    _Atomic uint64_t joins[2];    /* streams of ours that wait for several; [1]: a blocking one */
+    _Atomic(struct views *) views; /* cached views of its slots (view.c) */
     char name[SLUICE_MAX_NAME + 16];
 };
+
+#define LEASE_STREAMS 2 /* in the lease itself */
 
 struct lease {
     _Atomic uint32_t references;
@@ -31,11 +43,20 @@ struct lease {
     struct lease *next; /* in channel->left */
     sluice_pin
         *pin; /* writer: keeps the memory of stale arrays mapped; NULL: there is no array yet */
+    const struct opened *device; /* NULL: host */
+    bool named;                  /* the first of its streams is the one that the program named */
+    _Atomic bool busy;           /* a lock for a few steps */
+    uint32_t used_count, used_room;
+    struct stream **used; /* streams whose work may use the frame; at first `few` */
+    struct stream *few[LEASE_STREAMS];
     struct sluice_frame frame;
 };
 
 struct channel *channel_new(const char *name);
 void channel_drop(struct channel *channel);
+
+/* Its Python object has ended: what a capture has kept from ending waits no longer. Once. */
+void channel_let_go(struct channel *channel);
 
 /* Only one thread at a time between the two. -1 with an exception in a forked child. */
 int channel_enter(const struct state *state, struct channel *channel);
@@ -59,5 +80,50 @@ int lease_pin(const struct state *state, struct lease *lease);
 
 /* Frees one whose acquire or begin failed. */
 void lease_discard(struct lease *lease);
+
+static inline const char *device_text(const struct opened *device)
+{
+    return device ? device->name : "host";
+}
+
+/* As DLPack has it. */
+static inline PyObject *lease_dlpack_device(const struct opened *device)
+{
+    return Py_BuildValue("(ii)", device ? 2 : 1, device ? device->ordinal : 0);
+}
+
+/* ---- lease_end.c: streams ---- */
+
+/* The lease ends behind the work on `stream`, too. Takes over the reference, also if it fails: -1 with
+ * an exception. Any thread. */
+int lease_use(struct lease *lease, struct stream *stream);
+
+/* The same for what the program named when it took the frame: its stream. */
+int lease_use_named(struct lease *lease, struct stream *stream);
+
+/* Has it this native stream already? Not asked of 2, which is another one on each thread. */
+bool lease_uses(struct lease *lease, uintptr_t native);
+
+/* Makes `stream` wait for all work so far of the lease's own streams. What the library said. */
+int lease_wait_for(struct lease *lease, const struct stream *stream);
+
+/* A native stream behind all work so far of the lease's own streams. What the library said. */
+int lease_join(struct lease *lease, uintptr_t *native);
+
+/* Each ends it behind its streams, as the library's call of the name does: 0, SLUICE_E_CAPTURING if that
+ * cannot be queued yet and so was not, or what else was wrong. Needs no GIL; commit and cancel need
+ * the channel entered. */
+int lease_commit(struct lease *lease);
+int lease_cancel(struct lease *lease);
+int lease_release(struct lease *lease);
+
+/* Release at the end of a channel: where a capture is in the way of a part, waits for the rest. */
+int lease_release_at_last(struct lease *lease);
+
+void lease_drop_streams(struct lease *lease);
+void channel_drop_joins(struct channel *channel);
+
+/* Says that a capture is in the way of commit() or cancel(), in one sentence. */
+PyObject *raise_capturing(const struct state *state, const struct lease *lease, const char *what);
 
 #endif

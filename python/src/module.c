@@ -96,7 +96,7 @@ static int execute(PyObject *module)
     const char *debug = getenv("SLUICE_DEBUG");
 
     state->debug = debug && *debug;
-    if (errors_init(module, state) < 0 || streams_init(state) < 0 || array_type_init(module, state) < 0 ||
+    if (errors_init(module, state) < 0 || streams_init(state) < 0 || take_init(module, state) < 0 || array_type_init(module, state) < 0 ||
         frame_type_init(module, state) < 0 || writer_frame_type_init(module, state) < 0 ||
         reader_type_init(module, state) < 0 || writer_type_init(module, state) < 0 ||
         stats_types_init(module, state) < 0 || stream_type_init(module, state) < 0 ||
@@ -135,6 +135,9 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->torch_raw);
     Py_VISIT(state->torch_current);
     Py_VISIT(state->cupy_current);
+    Py_VISIT(state->parcel);
+    for (size_t i = 0; i < 4; i++)
+        Py_VISIT(state->from_dlpack[i]);
     return 0;
 }
 
@@ -170,6 +173,9 @@ static int clear(PyObject *module)
     Py_CLEAR(state->torch_raw);
     Py_CLEAR(state->torch_current);
     Py_CLEAR(state->cupy_current);
+    Py_CLEAR(state->parcel);
+    for (size_t i = 0; i < 4; i++)
+        Py_CLEAR(state->from_dlpack[i]);
     for (size_t i = 0; i < DTYPE_CODES * DTYPE_WIDTHS; i++)
         Py_CLEAR(state->dtypes[i / DTYPE_WIDTHS][i % DTYPE_WIDTHS]);
     return 0;

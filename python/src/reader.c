@@ -4,9 +4,13 @@
  */
 #include "reader.h"
 
+#include <string.h>
+
 #include "clock.h"
 #include "frame.h"
 #include "source.h"
+#include "take.h"
+#include "view.h"
 
 /* The channel, kept; NULL once closed. */
 static struct channel *keep_channel(struct reader *reader)
@@ -33,13 +37,45 @@ static struct channel *get_channel(struct reader *reader)
 
 /* ---- taking frames ---- */
 
+/* Where the frame lies that was just acquired; looked at again when another writer came. With the channel entered.
+ * Not 0: the exception is set, and the frame given back. */
+static int place(struct reader *reader, struct channel *channel, struct lease *lease)
+{
+    char name[DEVICE_NAME];
+    int r = 0;
+
+    if (channel->session != lease->frame.session) {
+        const struct opened *device = NULL;
+        r = sluice_frame_device(&lease->frame, name, sizeof name);
+        if (r == 0 && strcmp(name, "host") != 0 && !(device = device_open(reader->state, name)))
+            r = SLUICE_E_UNSUPPORTED;
+        if (r != 0) {
+            (void)lease_release(lease);
+            if (!PyErr_Occurred())
+                raise_result(reader->state, r);
+            return r;
+        }
+        channel->device = device;
+        channel->session = lease->frame.session;
+    }
+    lease->device = channel->device;
+    return 0;
+}
+
+static struct sluice_stream stream_for(const struct lease *lease)
+{
+    return lease->used_count ? stream_handle(lease->used[0]) : SLUICE_ON_CPU;
+}
+
 static int acquire_now(struct reader *reader, struct channel *channel, struct lease *lease)
 {
     int r;
 
     if (channel_enter(reader->state, channel) < 0)
         return SLUICE_E_FORKED; /* the exception is set */
-    r = sluice_reader_acquire(channel->reader, SLUICE_ON_CPU, 0, &lease->frame);
+    r = sluice_reader_acquire(channel->reader, stream_for(lease), 0, &lease->frame);
+    if (r == 0)
+        r = place(reader, channel, lease);
     channel_leave(channel);
     return r;
 }
@@ -52,8 +88,9 @@ static int acquire_wait(struct reader *reader, struct channel *channel, struct l
     if (channel_enter(reader->state, channel) < 0)
         return SLUICE_E_FORKED;
     Py_BEGIN_ALLOW_THREADS r =
-        sluice_reader_acquire(channel->reader, SLUICE_ON_CPU, timeout_ns, &lease->frame);
-    Py_END_ALLOW_THREADS channel_leave(channel);
+        sluice_reader_acquire(channel->reader, stream_for(lease), timeout_ns, &lease->frame);
+    Py_END_ALLOW_THREADS if (r == 0) r = place(reader, channel, lease);
+    channel_leave(channel);
     return r;
 }
 
@@ -84,8 +121,41 @@ static int acquire(struct reader *reader, struct channel *channel, struct lease 
     return r;
 }
 
+/* The reader's device, as far as it is known; NULL if not. */
+static const char *device_now(struct channel *channel, char *name)
+{
+    if (channel->session)
+        return device_text(channel->device);
+    return sluice_reader_device(channel->reader, name, DEVICE_NAME) == 0 ? name : NULL;
+}
+
+/* The stream that next() was given, or the thread's, into the lease. -1 with an exception. */
+static int name_stream(struct reader *reader, struct channel *channel, struct lease *lease,
+                       PyObject *given)
+{
+    char name[DEVICE_NAME];
+    const char *device;
+    struct stream *stream;
+
+    if (!given && channel->session && !channel->device)
+        return 0;
+    device = device_now(channel, name);
+    if (take_stream(reader->state, device, given, &stream) < 0)
+        return -1;
+    if (stream)
+        return lease_use_named(lease, stream);
+    if (!reader->ahead || (device && strcmp(device, "host") == 0))
+        return 0;
+    raise_as(reader->state, ERROR_E_INVALID,
+             "channel '%s': ahead=True takes frames that are not ready, for a stream to wait for: "
+             "give next(stream=...), or enter one: with sluice.Stream(device)",
+             channel->name);
+    return -1;
+}
+
 /* A frame, or NULL with *result, and an exception unless a caller wants `quiet`. */
-static PyObject *take(struct reader *reader, int64_t timeout_ns, bool quiet, int *result)
+static PyObject *take(struct reader *reader, int64_t timeout_ns, PyObject *stream, bool quiet,
+                      int *result)
 {
     struct channel *channel = get_channel(reader);
     struct lease *lease = channel ? lease_new(channel) : NULL;
@@ -93,7 +163,8 @@ static PyObject *take(struct reader *reader, int64_t timeout_ns, bool quiet, int
 
     *result = SLUICE_E_STALE;
     if (lease) {
-        *result = acquire(reader, channel, lease, timeout_ns);
+        if (name_stream(reader, channel, lease, stream) == 0)
+            *result = acquire(reader, channel, lease, timeout_ns);
         if (*result == 0) {
             frame = frame_new(reader->state, reader->state->frame, lease);
         } else {
@@ -110,16 +181,15 @@ static PyObject *next(PyObject *self, PyObject *const *args, Py_ssize_t count, P
 {
     static const char *const names[] = { "timeout", "stream", NULL };
     struct reader *reader = (struct reader *)self;
-    PyObject *values[2];
+    PyObject *values[2] = { NULL };
     int64_t timeout_ns = SLUICE_FOREVER;
     int r;
 
     if ((count || keywords) &&
         (parse_fast("next", names, 1, args, count, keywords, values) < 0 ||
-         parse_seconds(values[0], "timeout", SLUICE_FOREVER, &timeout_ns) < 0 ||
-         parse_no_stream(reader->state, values[1]) < 0))
+         parse_seconds(values[0], "timeout", SLUICE_FOREVER, &timeout_ns) < 0))
         return NULL;
-    return take(reader, timeout_ns, false, &r);
+    return take(reader, timeout_ns, values[1], false, &r);
 }
 
 /* How many frames came after the one taken last. */
@@ -133,13 +203,16 @@ static uint64_t lag(struct reader *reader)
     return known ? stats.lag : 0;
 }
 
-static PyObject *latest(PyObject *self, PyObject *Py_UNUSED(none))
+static PyObject *latest(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 {
+    static const char *const names[] = { "stream", NULL };
     struct reader *reader = (struct reader *)self;
-    PyObject *frame;
+    PyObject *frame, *values[1] = { NULL };
     int r;
 
-    while ((frame = take(reader, 0, true, &r)) && reader->in_order && lag(reader) > 0) {
+    if ((count || keywords) && parse_fast("latest", names, 0, args, count, keywords, values) < 0)
+        return NULL;
+    while ((frame = take(reader, 0, values[0], true, &r)) && reader->in_order && lag(reader) > 0) {
         if (frame_release((struct frame *)frame) < 0)
             PyErr_Clear(); /* nobody read it */
         Py_DECREF(frame);
@@ -197,7 +270,7 @@ static PyObject *iter_next(PyObject *self)
 
     if (reader_release_last(reader) < 0)
         return NULL;
-    PyObject *frame = take(reader, SLUICE_FOREVER, true, &r);
+    PyObject *frame = take(reader, SLUICE_FOREVER, NULL, true, &r);
     if (!frame && r != SLUICE_CLOSED && !PyErr_Occurred())
         raise_result(reader->state, r);
     return keep_last(reader, frame);
@@ -212,7 +285,7 @@ static PyObject *poll(PyObject *self, PyObject *iterates)
 
     if (keeps && reader_release_last(reader) < 0)
         return NULL;
-    PyObject *frame = take(reader, 0, true, &r);
+    PyObject *frame = take(reader, 0, NULL, true, &r);
     if (frame)
         return keeps ? keep_last(reader, frame) : frame;
     if (PyErr_Occurred())
@@ -305,8 +378,11 @@ static void reader_dealloc(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
 
     Py_XDECREF(reader->last);
-    if (reader->channel) /* arrays that live may keep it open */
+    if (reader->channel) { /* arrays that live may keep it open */
         (void)sluice_reader_stop(reader->channel->reader);
+        channel_let_go(reader->channel);
+        views_clear(reader->channel);
+    }
     channel_drop(reader->channel);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(self);
@@ -344,6 +420,39 @@ static PyObject *get_format(PyObject *self, void *Py_UNUSED(closure))
     if (r == SLUICE_NO_WRITER)
         Py_RETURN_NONE;
     return r == 0 ? format_object(reader->state, &format) : raise_result(reader->state, r);
+}
+
+static PyObject *get_slots(PyObject *self, void *Py_UNUSED(closure))
+{
+    struct reader *reader = (struct reader *)self;
+    struct channel *channel = get_channel(reader);
+    struct sluice_reader_stats counts = { .size = sizeof counts };
+
+    if (!channel)
+        return NULL;
+    int r = sluice_reader_stats(channel->reader, &counts);
+    channel_drop(channel);
+    return r == 0 ? PyLong_FromUnsignedLong(counts.slots) : raise_result(reader->state, r);
+}
+
+static PyObject *get_device(PyObject *self, void *Py_UNUSED(closure))
+{
+    struct reader *reader = (struct reader *)self;
+    struct channel *channel = get_channel(reader);
+    const struct opened *device = NULL;
+    char name[DEVICE_NAME];
+
+    if (!channel)
+        return NULL;
+    int r = sluice_reader_device(channel->reader, name, sizeof name);
+    channel_drop(channel);
+    if (r == SLUICE_NO_WRITER)
+        Py_RETURN_NONE;
+    if (r != 0)
+        return raise_result(reader->state, r);
+    if (strcmp(name, "host") != 0 && !(device = device_open(reader->state, name)))
+        return NULL;
+    return PyUnicode_FromString(device_text(device));
 }
 
 static PyObject *get_closed(PyObject *self, void *Py_UNUSED(closure))
@@ -387,13 +496,16 @@ static PyMethodDef methods[] = {
     { "next", METHOD(next), METH_FASTCALL | METH_KEYWORDS,
       "next(timeout=None, *, stream=None) -> Frame\n\n"
       "The next frame: the newest one not yet taken, or the next in order. `timeout` in\n"
-      "seconds; None waits for ever, also while the channel has no writer.\n\n"
+      "seconds; None waits for ever, also while the channel has no writer. `stream`: on a GPU,\n"
+      "the one that will use the frame, of Sluice or another library; if it is None, the\n"
+      "thread's Sluice stream (`with sluice.Stream()`), if there is one, and the current stream\n"
+      "of each framework that takes an array of the frame. Its end comes behind all of them.\n\n"
       "Raises Timeout or NoWriter (both are TimeoutErrors) when the time passed; Closed (an\n"
       "EOFError) when the writer has closed the channel and all is read; LimitError when\n"
       "the reader holds as many frames as `hold` allows, with their numbers; LostError once\n"
       "after the writer evicted this reader." },
-    { "latest", METHOD(latest), METH_NOARGS,
-      "latest() -> Frame | None\n\n"
+    { "latest", METHOD(latest), METH_FASTCALL | METH_KEYWORDS,
+      "latest(*, stream=None) -> Frame | None\n\n"
       "The newest frame if there is one that was not yet taken; never waits. Raises Closed\n"
       "when the writer has closed the channel." },
     { "next_async", METHOD(next_async), METH_FASTCALL | METH_KEYWORDS,
@@ -422,6 +534,14 @@ static PyGetSetDef fields[] = {
     { "name", get_name, NULL, "of the channel", NULL },
     { "mode", get_mode, NULL, "\"newest\" or \"in_order\"", NULL },
     { "closed", get_closed, NULL, "True once closed", NULL },
+    { "device", get_device, NULL,
+      "where frames are used: \"host\", \"cuda:0\"; None before the first writer was met, unless asked "
+      "for",
+      NULL },
+    { "slots", get_slots, NULL,
+      "number of slots of the present generation; 0 before the first writer was met. It grows "
+      "while the writer\nmakes more",
+      NULL },
     { "format", get_format, NULL,
       "{name: Tensor or Image}: the channel's capacities; None before the first writer was met",
       NULL },
@@ -442,7 +562,7 @@ static PyType_Slot slots[] = {
       (void
            *)"Reader(name, *, mode=\"newest\", depth=0, hold=None, every=1, writable=False, "
              "wait=0, spin=None,\n"
-      "       uids=(), device=\"host\")\n\n"
+      "       uids=(), device=None, ahead=False, staged=\"never\")\n\n"
       "Reads a channel. for frame in reader: takes frames until the writer closes the channel, "
       "and goes on\n"
       "when a writer that died comes back; it releases each frame itself.\n\n"
@@ -456,7 +576,13 @@ static PyType_Slot slots[] = {
       "writable   frames may be changed in place, if the writer allows it\n"
       "wait       seconds to wait for a writer; None: open at once, next() waits for one\n"
       "spin       seconds to look for a frame before going to sleep; None: 10 microseconds\n"
-      "uids       other users whose writers are trusted\n\n"
+      "uids       other users whose writers are trusted\n"
+      "device     where frames are used: \"host\", \"cuda:0\"; None: where the channel lies\n"
+      "ahead      next() on a stream of a GPU may give a frame that is not ready, and the stream waits "
+      "for it\n"
+      "staged     for a GPU that is not the channel's: \"never\" copy frames to it, \"if_needed\" as it "
+      "cannot reach\n"
+      "           them, or \"always\"\n\n"
       "Raises NotFoundError (a FileNotFoundError), AccessError (a PermissionError), "
       "VersionError, LimitError,\n"
       "ChannelNameError. Several threads may share one: each gets frames of its own." },

@@ -12,6 +12,7 @@ struct reader {
     struct channel *channel; /* NULL once closed */
     PyObject *last;          /* the iterator's frame, which it releases itself */
     bool in_order;
+    bool ahead;
 };
 
 PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "view.h"
 
 static int parse_mode(const char *mode, uint32_t *out)
 {
@@ -20,6 +21,23 @@ static int parse_mode(const char *mode, uint32_t *out)
         return -1;
     }
     return 0;
+}
+
+static int parse_staged(const char *staged, uint32_t *out)
+{
+    static const char *const names[] = { [SLUICE_STAGED_NEVER] = "never",
+                                         [SLUICE_STAGED_IF_NEEDED] = "if_needed",
+                                         [SLUICE_STAGED_ALWAYS] = "always" };
+
+    for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(staged, names[i]) == 0) {
+            *out = i;
+            return 0;
+        }
+    }
+    PyErr_Format(PyExc_ValueError,
+                 "staged is \"%s\": it must be \"never\", \"if_needed\" or \"always\"", staged);
+    return -1;
 }
 
 /* Waits in slices, each an attempt of its own. */
@@ -41,21 +59,22 @@ static int open_reader(struct channel *channel, struct sluice_reader_params *par
 PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     static char *names[] = { "name", "mode", "depth", "hold",   "every", "writable",
-                             "wait", "spin", "uids",  "device", NULL };
+                             "wait", "spin", "uids",  "device", "ahead", "staged", NULL };
     struct state *state = PyType_GetModuleState(type);
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
-    const char *mode = "newest";
+    const char *mode = "newest", *staged = "never";
     PyObject *hold = Py_None, *wait = NULL, *spin = Py_None, *uids = NULL;
     uint32_t ids[MAX_IDS];
     int64_t wait_ns = 0;
-    int writable = 0, r;
+    int writable = 0, ahead = 0, r;
 
-    params.device = "host";
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|$sO&OO&pOOOs:Reader", names, &params.name,
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|$sO&OO&pOOOzps:Reader", names, &params.name,
                                      &mode, parse_u32, &params.depth, &hold, parse_u32,
-                                     &params.every, &writable, &wait, &spin, &uids, &params.device))
+                                     &params.every, &writable, &wait, &spin, &uids, &params.device,
+                                     &ahead, &staged))
         return NULL;
-    if (parse_host(state, params.device) < 0 || parse_mode(mode, &params.mode) < 0 || parse_ids(uids, ids, &params.uid_count) < 0 ||
+    if (parse_mode(mode, &params.mode) < 0 || parse_staged(staged, &params.staged) < 0 ||
+        parse_ids(uids, ids, &params.uid_count) < 0 ||
         (wait && parse_seconds(wait, "wait", SLUICE_LATER, &wait_ns) < 0) ||
         parse_seconds(spin, "spin", 0, &params.spin_ns) < 0)
         return NULL;
@@ -63,6 +82,7 @@ PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
         params.spin_ns = -1; /* asked not to spin */
     params.uids = ids;
     params.writable = writable != 0;
+    params.ahead = ahead != 0;
     params.hold = 2; /* `frame = reader.next()` in a loop has two for a moment */
     if (hold != Py_None && !parse_u32(hold, &params.hold))
         return NULL;
@@ -75,6 +95,8 @@ PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     }
     reader->state = state;
     reader->channel = channel;
+    reader->ahead = ahead != 0;
+    channel->writable = writable != 0;
     reader->in_order = params.mode == SLUICE_IN_ORDER;
     r = open_reader(channel, &params, wait_ns);
     if (r == SLUICE_E_LIMIT &&
@@ -109,6 +131,7 @@ int reader_close(struct reader *reader)
         (void)sluice_reader_stop(channel->reader); /* frames that live keep it open */
         channel_leave(channel);
     }
+    views_clear(channel);
     Py_BEGIN_ALLOW_THREADS channel_drop(channel);
     Py_END_ALLOW_THREADS return r;
 }

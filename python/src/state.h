@@ -51,6 +51,9 @@ struct state {
     unsigned known_count;
     bool torch_up;
     PyObject *torch_tensor, *torch_raw, *torch_current, *cupy_current;
+
+    PyTypeObject *parcel;     /* take.c's, as what follows */
+    PyObject *from_dlpack[4]; /* by enum framework */
 };
 
 /* Of an object of one of our types; they are final, so the type is the one that we made. */
@@ -91,9 +94,8 @@ PyObject *raise_as(const struct state *state, enum error_index index, const char
 /* None: `none`; seconds, as int or float: nanoseconds, at least 0; infinity: SLUICE_FOREVER. */
 int parse_seconds(PyObject *object, const char *what, int64_t none, int64_t *ns);
 
-/* This release of the package has host memory only: a stream must be None, and the device the host. */
+/* This release of the package has host memory only: a stream must be None. */
 int parse_no_stream(const struct state *state, PyObject *stream);
-int parse_host(const struct state *state, const char *device);
 
 /* Keywords and positions of a fast call into `values` (borrowed, or NULL). `names` ends in NULL. */
 int parse_fast(const char *function, const char *const *names, Py_ssize_t positional,
@@ -119,6 +121,7 @@ PyObject *keep_first(PyObject **kept, PyObject *made);
 
 /* ---- each type's own file ---- */
 
+int take_init(PyObject *module, struct state *state);
 int array_type_init(PyObject *module, struct state *state);
 int frame_type_init(PyObject *module, struct state *state);
 int writer_frame_type_init(PyObject *module, struct state *state);

@@ -9,6 +9,8 @@
 #include "clock.h"
 #include "frame.h"
 #include "source.h"
+#include "take.h"
+#include "view.h"
 
 struct channel *writer_enter(struct writer *writer)
 {
@@ -63,15 +65,31 @@ static int begin(struct writer *writer, struct lease *lease, int64_t timeout_ns)
     return r;
 }
 
-static PyObject *begin_frame(struct writer *writer, int64_t timeout_ns, PyObject *meta,
-                             PyObject *like, PyObject *capture_ns, int *result)
+/* The stream that frame() was given, or the thread's, into the lease. -1 with an exception. */
+static int name_stream(struct writer *writer, struct lease *lease, PyObject *given)
 {
+    struct stream *stream;
+
+    if (!given && !lease->device)
+        return 0;
+    if (take_stream(writer->state, device_text(lease->device), given, &stream) < 0)
+        return -1;
+    return stream ? lease_use_named(lease, stream) : 0;
+}
+
+/* `values`: meta, like, capture_ns, stream. */
+static PyObject *begin_frame(struct writer *writer, int64_t timeout_ns, PyObject **values,
+                             int *result)
+{
+    PyObject *meta = values[0], *like = values[1], *capture_ns = values[2];
     struct lease *lease = lease_new(writer->channel);
     PyObject *frame;
 
     if (!lease)
         return NULL;
-    *result = begin(writer, lease, timeout_ns);
+    *result = SLUICE_E_STALE;
+    if (name_stream(writer, lease, values[3]) == 0)
+        *result = begin(writer, lease, timeout_ns);
     if (*result != 0) {
         lease_discard(lease);
         return NULL;
@@ -95,10 +113,9 @@ static PyObject *frame(PyObject *self, PyObject *const *args, Py_ssize_t count, 
 
     if ((count || keywords) &&
         (parse_fast("frame", names, 1, args, count, keywords, values) < 0 ||
-         parse_seconds(values[0], "timeout", SLUICE_DEFAULT, &timeout_ns) < 0 ||
-         parse_no_stream(writer->state, values[4]) < 0))
+         parse_seconds(values[0], "timeout", SLUICE_DEFAULT, &timeout_ns) < 0))
         return NULL;
-    PyObject *made = begin_frame(writer, timeout_ns, values[1], values[2], values[3], &r);
+    PyObject *made = begin_frame(writer, timeout_ns, values + 1, &r);
     if (!made && !PyErr_Occurred())
         raise_result(writer->state, r);
     return made;
@@ -112,10 +129,9 @@ static PyObject *try_frame(PyObject *self, PyObject *const *args, Py_ssize_t cou
     PyObject *values[4] = { NULL };
     int r = 0;
 
-    if (parse_fast("try_frame", names, 0, args, count, keywords, values) < 0 ||
-        parse_no_stream(writer->state, values[3]) < 0)
+    if (parse_fast("try_frame", names, 0, args, count, keywords, values) < 0)
         return NULL;
-    PyObject *made = begin_frame(writer, 0, values[0], values[1], values[2], &r);
+    PyObject *made = begin_frame(writer, 0, values, &r);
     if (made || PyErr_Occurred())
         return made;
     if (r == SLUICE_NO_SLOT)
@@ -163,7 +179,7 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
                                      parse_u32, &params.readers, &writable, &lease_timeout,
                                      parse_u32, &pitch_align, &uids, &gids))
         return NULL;
-    if (parse_host(state, params.device) < 0 || parse_policy(policy, wait, &params) < 0 ||
+    if (parse_policy(policy, wait, &params) < 0 ||
         parse_ids(uids, user_ids, &params.uid_count) < 0 ||
         parse_ids(gids, group_ids, &params.gid_count) < 0 ||
         parse_seconds(lease_timeout, "lease_timeout", 0, &params.lease_timeout_ns) < 0 ||
@@ -183,9 +199,13 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     writer->state = state;
     writer->channel = channel;
     writer->wait_ns = params.policy == SLUICE_WAIT ? params.wait_ns : 0;
+    channel->writable = true;
     Py_BEGIN_ALLOW_THREADS r = sluice_writer_open(&channel->writer, &params);
-    Py_END_ALLOW_THREADS if (r == 0) return (PyObject *)writer;
-    raise_result(state, r);
+    Py_END_ALLOW_THREADS if (r == 0 && (strcmp(params.device, "host") == 0 ||
+                                        (channel->device = device_open(state, params.device))))
+        return (PyObject *)writer;
+    if (r != 0)
+        raise_result(state, r);
     Py_DECREF(writer);
     return NULL;
 }
@@ -242,6 +262,7 @@ static PyObject *close_(PyObject *self, PyObject *Py_UNUSED(none))
         atomic_store(&channel->closed, true);
         Py_BEGIN_ALLOW_THREADS r = sluice_writer_close(&channel->writer);
         Py_END_ALLOW_THREADS channel_leave(channel);
+        views_clear(channel);
     }
     if (r != 0)
         return raise_result(writer->state, r);
@@ -268,6 +289,10 @@ static void writer_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
 
+    if (((struct writer *)self)->channel) {
+        channel_let_go(((struct writer *)self)->channel);
+        views_clear(((struct writer *)self)->channel);
+    }
     channel_drop(((struct writer *)self)->channel);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(self);
@@ -305,6 +330,11 @@ static PyObject *get_closed(PyObject *self, void *Py_UNUSED(closure))
     return PyBool_FromLong(atomic_load(&((struct writer *)self)->channel->closed));
 }
 
+static PyObject *get_device(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyUnicode_FromString(device_text(((struct writer *)self)->channel->device));
+}
+
 static PyObject *get_name(PyObject *self, void *Py_UNUSED(closure))
 {
     return PyUnicode_FromString(((struct writer *)self)->channel->name);
@@ -332,7 +362,8 @@ static PyMethodDef methods[] = {
       "Lends a free slot, for `with`: leaving commits it, an exception cancels it.\n"
       "`timeout` in seconds; None does what the policy says. `meta`: bytes for readers, up\n"
       "to 4,096. `like`: a Frame whose times and metadata are taken over. `capture_ns`:\n"
-      "when the content was captured (now).\n\n"
+      "when the content was captured (now). `stream`: on a GPU, the one whose work fills the\n"
+      "slot; see Reader.next.\n\n"
       "Raises NoFreeSlot, which names who holds what, if there is none in time: the frame\n"
       "counts as dropped." },
     { "try_frame", METHOD(try_frame), METH_FASTCALL | METH_KEYWORDS,
@@ -368,6 +399,7 @@ static PyMethodDef methods[] = {
 
 static PyGetSetDef fields[] = {
     { "name", get_name, NULL, "of the channel", NULL },
+    { "device", get_device, NULL, "where its slots lie: \"host\", \"cuda:0\"", NULL },
     { "closed", get_closed, NULL, "True once closed", NULL },
     { "format", get_format, NULL, "{name: Tensor or Image}: the channel's capacities", NULL },
     { NULL, NULL, NULL, NULL, NULL },
@@ -395,6 +427,7 @@ static PyType_Slot slots[] = {
       "writable       readers may ask for writable frames; nobody is then protected from them\n"
       "lease_timeout  seconds after which a reader that holds a frame and starves the writer is "
       "evicted\n"
+      "device         where slots lie: \"host\", \"cuda:0\", \"cuda:GPU-...\"\n"
       "pitch_align    bytes that rows of images are aligned to\n"
       "uids, gids     other users and groups that may read; needs SLUICE_DIR\n\n"
       "Raises ExistsError (a FileExistsError) if a live writer has the name, FormatError, "

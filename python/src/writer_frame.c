@@ -23,7 +23,7 @@ static void begin_watching(struct frame *frame)
     struct sluice_array a;
     struct unwritten *watch;
 
-    if (sluice_frame_array_at(&frame->lease->frame, 0, &a) != 0 || a.nbytes < sizeof mark ||
+    if (frame->device || sluice_frame_array_at(&frame->lease->frame, 0, &a) != 0 || a.nbytes < sizeof mark ||
         !(watch = malloc(sizeof *watch)))
         return;
     watch->first = a.data;
@@ -127,7 +127,16 @@ int header_fill(struct state *state, struct sluice_frame *frame, PyObject *meta,
 
 /* ---- commit, cancel ---- */
 
-static PyObject *end(struct frame *frame, struct lease *lease, bool commit)
+/* The frame stays begun: a capture keeps it from ending now. */
+static void put_back(struct frame *frame, struct lease *lease)
+{
+    GUARD(frame)
+    frame->lease = lease;
+    UNGUARD()
+}
+
+/* Takes `lease` over; puts it back if a capture is in the way and it `may_stay`. */
+static PyObject *end(struct frame *frame, struct lease *lease, bool commit, bool may_stay)
 {
     struct channel *channel = lease->channel;
     int r;
@@ -138,9 +147,18 @@ static PyObject *end(struct frame *frame, struct lease *lease, bool commit)
         (void)lease_drop(lease);
         return NULL;
     }
-    r = commit ? sluice_writer_commit(channel->writer, &lease->frame, SLUICE_ON_CPU)
-               : sluice_writer_cancel(channel->writer, &lease->frame, SLUICE_ON_CPU);
+    r = commit ? lease_commit(lease) : lease_cancel(lease);
     channel_leave(channel);
+    if (r == SLUICE_E_CAPTURING) {
+        if (!PyErr_Occurred())
+            raise_capturing(frame->state, lease,
+                            commit ? "it cannot be committed" : "it cannot be cancelled");
+        if (may_stay)
+            put_back(frame, lease);
+        else
+            (void)lease_drop(lease); /* cancelled once that is possible */
+        return NULL;
+    }
     if (r == 0)
         atomic_store_explicit(&lease->ended, true, memory_order_relaxed);
     frame->header.sequence = lease->frame.sequence;
@@ -161,7 +179,7 @@ static PyObject *end_now(PyObject *self, bool commit)
     if (!lease)
         return raise_as(frame->state, ERROR_E_STALE,
                         "this frame was committed or cancelled already");
-    return end(frame, lease, commit);
+    return end(frame, lease, commit, true);
 }
 
 static PyObject *commit(PyObject *self, PyObject *Py_UNUSED(none))
@@ -186,7 +204,7 @@ static PyObject *leave(PyObject *self, PyObject *const *args, Py_ssize_t count)
     if (!lease) /* the body did it */
         Py_RETURN_FALSE;
     bool raised = count > 0 && args[0] != Py_None;
-    done = end((struct frame *)self, lease, !raised);
+    done = end((struct frame *)self, lease, !raised, !raised);
     if (!done && raised)
         PyErr_Clear();
     else if (!done)
@@ -319,9 +337,14 @@ static PyMethodDef methods[] = {
       "commit()\n\n"
       "Publishes the frame; leaving `with` does it. Arrays made from it are stale from then\n"
       "on: Python cannot take them away, but writing to them writes to what readers see.\n\n"
-      "Raises StaleError if it was committed or cancelled already, or the writer is closed." },
+      "On a GPU readers get it behind the work on the streams that used it (see torch(),\n"
+      "used_on(), Writer.frame(stream=)).\n\n"
+      "Raises StaleError if it was committed or cancelled already, or the writer is closed;\n"
+      "CaptureError while one of its streams captures a graph: nothing was queued, the frame\n"
+      "stays begun, and can be committed when the capture has ended." },
     { "cancel", METHOD(cancel), METH_NOARGS,
-      "cancel()\n\nGives the slot back unpublished; an exception in `with` does it." },
+      "cancel()\n\nGives the slot back unpublished; an exception in `with` does it. Raises\n"
+      "CaptureError as commit()." },
     { "reshape", METHOD(reshape), METH_VARARGS | METH_KEYWORDS,
       "reshape(shape, name=None)\n\n"
       "Gives an array of this frame another shape of as many dimensions, before numpy() is\n"

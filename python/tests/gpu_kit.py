@@ -152,9 +152,12 @@ class Gpu:
         finally:
             self.call("StreamEndCapture", ctypes.c_void_p(stream), ctypes.byref(graph.handle))
 
-    def close(self):
+    def open_gates(self):
         for gate in self.gates:
             gate.open()
+
+    def close(self):
+        self.open_gates()
         with self.relaxed():
             for stream in self.streams:
                 self.call("StreamSynchronize", ctypes.c_void_p(stream))

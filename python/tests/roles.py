@@ -93,6 +93,51 @@ def hold(name):
     say(f"still {int(array.flat[0])}")
 
 
+# ---- on a GPU ----
+
+SIZE = 4096
+
+
+def gpu_of_role():
+    import gpu_kit
+    gpu_kit.find()
+    return gpu_kit.Gpu()
+
+
+def read_on_gpu(name):
+    """Says of each frame its first byte, whether all are alike, and where it lies."""
+    from dl import take
+    with sluice.Reader(name, mode="in_order", wait=10) as reader:
+        gpu = gpu_of_role()
+        say("open")
+        for frame in reader:
+            found = gpu.read(take(frame, 1).data, SIZE)
+            say(f"{found[0]} {found == bytes([found[0]]) * SIZE} {frame.device}")
+
+
+def write_on_gpu(name, value):
+    """Commits frames for ever, all of them full of `value`."""
+    from dl import take
+    with sluice.Writer(name, shape=SIZE, device="cuda:0") as writer:
+        gpu = gpu_of_role()
+        stream = gpu.stream()
+        say("open")
+        while True:
+            with writer.frame() as frame:
+                gpu.fill(take(frame, stream).data, int(value), SIZE, stream)
+            time.sleep(0.001)
+
+
+def hold_on_gpu(name):
+    from dl import take
+    with sluice.Reader(name, wait=10) as reader:
+        say("open")
+        taken = take(reader.next(timeout=10), 1)
+        say("holds")
+        hear()
+        taken.drop()
+
+
 def main():
     globals()[sys.argv[1]](*sys.argv[2:])
 

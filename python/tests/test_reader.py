@@ -249,8 +249,8 @@ def test_eviction_is_told_once():
 
 @pytest.mark.parametrize("options", [
     dict(mode="oldest"), dict(mode=1), dict(depth=-1), dict(depth=99), dict(hold=-1), dict(hold=99), dict(hold=1.5),
-    dict(every=-1), dict(wait=-1), dict(wait="x"), dict(spin=-1), dict(uids=[1 << 40]), dict(uids=5), dict(device="cuda:0"),
-    dict(device=None), dict(nonsense=1), dict(hold=1 << 70), dict(uids=["x"]),
+    dict(every=-1), dict(wait=-1), dict(wait="x"), dict(spin=-1), dict(uids=[1 << 40]), dict(uids=5), dict(device="cuda:77"),
+    dict(staged="often"), dict(device=7), dict(nonsense=1), dict(hold=1 << 70), dict(uids=["x"]),
 ])
 def test_wrong_options(channel, options):
     with pytest.raises((sluice.Error, ValueError, TypeError, OverflowError)) as caught:
@@ -268,8 +268,9 @@ def test_wrong_calls(channel):
                  lambda: reader.next(1, timeout=1), lambda: reader.next(timeout=float("nan"))):
         with pytest.raises((TypeError, ValueError)):
             call()
-    with pytest.raises(NotImplementedError):
-        reader.next(stream=1)
+    for call in (lambda: reader.next(stream=1), lambda: reader.latest(stream="x")):
+        with pytest.raises(TypeError, match="is no stream"):
+            call()
     frame = reader.next()
     for call in (lambda: frame["nope"], lambda: frame[1], lambda: frame[1.5], lambda: frame[None].x,
                  lambda: frame.numpy("nope"), lambda: frame.view(3), lambda: frame.numpy(pixel_format="bgr24"),

@@ -324,7 +324,7 @@ def test_a_second_writer_is_refused():
     dict(format=sluice.Image("nv12", 4, 4, colour=(1, 2))), dict(format=sluice.Image("nv12", "4", 4)),
     dict(shape=4, policy="never"), dict(shape=4, wait=-1), dict(shape=4, wait="x"), dict(shape=4, wait=float("nan")),
     dict(shape=4, slots=1), dict(shape=4, slots=99), dict(shape=4, slots=-1), dict(shape=4, readers=99),
-    dict(shape=4, device="cuda:0"), dict(shape=4, device="gpu"), dict(shape=4, uids=[-1]), dict(shape=4, uids=range(99)),
+    dict(shape=4, device="cuda:77"), dict(shape=4, device="gpu"), dict(shape=4, uids=[-1]), dict(shape=4, uids=range(99)),
     dict(shape=4, gids=3), dict(shape=4, pitch_align=3), dict(shape=4, nonsense=1), dict(shape=4, lease_timeout=-1),
 ])
 def test_wrong_options(options):
@@ -373,7 +373,7 @@ def test_wrong_calls():
                 call()
         for call in (lambda: writer.frame(stream=1), lambda: writer.send(bytes(4), stream=0),
                      lambda: writer.try_frame(stream=object())):
-            with pytest.raises(NotImplementedError, match="host memory only"):
+            with pytest.raises((TypeError, NotImplementedError), match="no stream|host memory only"):
                 call()
         assert writer.stats().committed == 0 and writer.stats().slots == 4
 
@@ -459,8 +459,8 @@ class OnADevice:
 
 
 def test_what_is_on_a_device_is_refused_by_name():
-    for make in (lambda: sluice.Writer("g", shape=4, device="cuda:0"), lambda: sluice.Reader("g", device="cuda:0")):
-        with pytest.raises(NotImplementedError, match="cuda:0") as caught:
+    for make in (lambda: sluice.Writer("g", shape=4, device="cuda:77"), lambda: sluice.Reader("g", device="gpu")):
+        with pytest.raises(NotImplementedError, match="cuda:77|gpu") as caught:
             make()
         assert isinstance(caught.value, sluice.UnsupportedError)
     with sluice.Writer("g", shape=4, device="host") as writer, sluice.Reader("g", device="host") as reader:
@@ -471,5 +471,5 @@ def test_what_is_on_a_device_is_refused_by_name():
         writer.send(bytes(4))
         frame = reader.next(timeout=1)
         assert frame[0].device == "host" and frame.__dlpack_device__() == (1, 0)
-        with pytest.raises(BufferError, match="copies to no other device"):
+        with pytest.raises(BufferError, match="copies it to no other device"):
             frame.__dlpack__(dl_device=(2, 0))

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The streams that use a frame, and its end behind all of them.
+ *
+ * One stream: the end is queued on it. Several: a stream of ours waits for each, and the end is queued on
+ * that. The legacy default stream is never waited for by an event, as a capture elsewhere may have
+ * shut it: a blocking stream of ours comes behind its work without a call.
+ */
+#include "lease.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the set ---- */
+
+static void lock(struct lease *lease)
+{
+    while (atomic_exchange_explicit(&lease->busy, true, memory_order_acquire))
+        ;
+}
+
+static void unlock(struct lease *lease)
+{
+    atomic_store_explicit(&lease->busy, false, memory_order_release);
+}
+
+/* Room for one more. */
+static bool grow(struct lease *lease)
+{
+    uint32_t room = lease->used_room * 4;
+    struct stream **more;
+
+    if (lease->used_count < lease->used_room)
+        return true;
+    if (!(more = malloc(room * sizeof(struct stream *))))
+        return false;
+    memcpy(more, lease->used, lease->used_count * sizeof(struct stream *));
+    if (lease->used != lease->few)
+        free(lease->used);
+    lease->used = more;
+    lease->used_room = room;
+    return true;
+}
+
+static bool has(const struct lease *lease, const struct stream *stream)
+{
+    for (uint32_t i = 0; i < lease->used_count; i++)
+        if (stream_same(lease->used[i], stream))
+            return true;
+    return false;
+}
+
+int lease_use(struct lease *lease, struct stream *stream)
+{
+    bool there, done;
+
+    lock(lease);
+    there = has(lease, stream);
+    done = there || grow(lease);
+    if (!there && done)
+        lease->used[lease->used_count++] = stream;
+    unlock(lease);
+    if (there || !done)
+        stream_drop(stream);
+    if (!done)
+        PyErr_NoMemory();
+    return done ? 0 : -1;
+}
+
+int lease_use_named(struct lease *lease, struct stream *stream)
+{
+    lease->named = true;
+    return lease_use(lease, stream);
+}
+
+bool lease_uses(struct lease *lease, uintptr_t native)
+{
+    bool found = false;
+
+    lock(lease);
+    for (uint32_t i = 0; i < lease->used_count && !found; i++)
+        found = stream_native(lease->used[i]) == native;
+    unlock(lease);
+    return found;
+}
+
+void lease_drop_streams(struct lease *lease)
+{
+    for (uint32_t i = 0; i < lease->used_count; i++)
+        stream_drop(lease->used[i]);
+    if (lease->used != lease->few)
+        free(lease->used);
+    lease->used_count = 0;
+    lease->used = lease->few;
+}
+
+/* Those of this moment, each kept; others may be added meanwhile. NULL without memory, or if there
+ * are none. */
+static struct stream **list(struct lease *lease, uint32_t *count)
+{
+    struct stream **all;
+
+    lock(lease);
+    *count = lease->used_count;
+    all = *count ? malloc(*count * sizeof(struct stream *)) : NULL;
+    for (uint32_t i = 0; all && i < *count; i++)
+        all[i] = stream_keep(lease->used[i]);
+    unlock(lease);
+    return all;
+}
+
+static void drop_list(struct stream **all, uint32_t count)
+{
+    for (uint32_t i = 0; all && i < count; i++)
+        stream_drop(all[i]);
+    free(all);
+}
+
+/* ---- joins ---- */
+
+enum { PLAIN, BLOCKING };
+
+void channel_drop_joins(struct channel *channel)
+{
+    for (int i = 0; i < 2; i++) {
+        struct sluice_stream join = { atomic_load(&channel->joins[i]) };
+        (void)sluice_stream_destroy(&join);
+    }
+}
+
+/* The channel's stream for it, made when first needed. `fresh`: not the one there is, which a reset of
+ * the device has ended. */
+static int join_of(struct lease *lease, int kind, bool fresh, struct sluice_stream *out)
+{
+    struct sluice_stream_params params = { .size = sizeof params, .blocking = kind == BLOCKING };
+    _Atomic uint64_t *place = &lease->channel->joins[kind];
+    struct sluice_stream_info info = { .size = sizeof info };
+    uint64_t there = atomic_load(place);
+    int r;
+
+    out->id = there;
+    if (there && !(fresh && sluice_stream_info(*out, &info) != 0))
+        return 0;
+    if ((r = sluice_stream_create(lease->device->device, &params, out)) != 0)
+        return r;
+    if (!atomic_compare_exchange_strong(place, &there, out->id)) { /* another thread was first */
+        (void)sluice_stream_destroy(out);
+        out->id = there;
+    }
+    return 0;
+}
+
+static bool is_legacy(const struct stream *stream)
+{
+    return stream_native(stream) == 0;
+}
+
+/* A stream of ours behind all of them. `skip` is not waited for. */
+static int join_all(struct lease *lease, struct stream **all, uint32_t count, bool fresh,
+                    const struct stream *skip, struct sluice_stream *out)
+{
+    int kind = PLAIN, r;
+
+    for (uint32_t i = 0; i < count; i++)
+        if (is_legacy(all[i]))
+            kind = BLOCKING;
+    if ((r = join_of(lease, kind, fresh, out)) != 0)
+        return r;
+    for (uint32_t i = 0; r == 0 && i < count; i++)
+        if (all[i] != skip && !is_legacy(all[i]))
+            r = stream_join(*out, all[i]);
+    return r;
+}
+
+/* The default stream may be shut, and the blocking one stands for it. */
+static int wait_for(struct lease *lease, struct sluice_stream stream, const struct stream *other)
+{
+    struct sluice_stream join;
+    int r;
+
+    if (!is_legacy(other))
+        return stream_join(stream, other);
+    r = join_of(lease, BLOCKING, false, &join);
+    return r == 0 ? sluice_stream_wait_stream(stream, join) : r;
+}
+
+int lease_wait_for(struct lease *lease, const struct stream *stream)
+{
+    uint32_t count;
+    struct stream **all = list(lease, &count);
+    int r = count && !all ? SLUICE_E_NO_MEMORY : 0;
+
+    for (uint32_t i = 0; r == 0 && i < count; i++)
+        if (!stream_same(all[i], stream))
+            r = wait_for(lease, stream_handle(stream), all[i]);
+    drop_list(all, count);
+    return r;
+}
+
+int lease_join(struct lease *lease, uintptr_t *native)
+{
+    struct sluice_stream join;
+    uint32_t count;
+    struct stream **all = list(lease, &count);
+    int r = all ? 0 : SLUICE_E_NO_MEMORY;
+
+    if (r == 0 && count == 1)
+        *native = stream_native(all[0]);
+    else if (r == 0 && (r = join_all(lease, all, count, false, NULL, &join)) == 0)
+        r = sluice_stream_native(join, native);
+    drop_list(all, count);
+    return r;
+}
+
+/* ---- ends ---- */
+
+typedef int (*call)(struct lease *lease, struct sluice_stream stream);
+
+static int call_commit(struct lease *lease, struct sluice_stream stream)
+{
+    return sluice_writer_commit(lease->channel->writer, &lease->frame, stream);
+}
+
+static int call_cancel(struct lease *lease, struct sluice_stream stream)
+{
+    return sluice_writer_cancel(lease->channel->writer, &lease->frame, stream);
+}
+
+static int call_release(struct lease *lease, struct sluice_stream stream)
+{
+    return sluice_reader_release(lease->channel->reader, &lease->frame, stream);
+}
+
+static int end_behind(struct lease *lease, struct stream **all, uint32_t count, bool fresh,
+                      call end)
+{
+    struct sluice_stream join;
+    int r;
+
+    if (count == 1 && stream_direct(all[0]) && !fresh)
+        return end(lease, stream_handle(all[0]));
+    r = join_all(lease, all, count, fresh, NULL, &join);
+    return r == 0 ? end(lease, join) : r;
+}
+
+static int end_by(struct lease *lease, call end)
+{
+    uint32_t count = 0;
+    struct stream **all;
+    int r;
+
+    if (!lease->device) /* nothing on host is queued */
+        return end(lease, SLUICE_ON_CPU);
+    all = list(lease, &count);
+    if (count == 0)
+        return end(lease, SLUICE_ON_CPU);
+    if (!all)
+        return SLUICE_E_NO_MEMORY;
+    r = end_behind(lease, all, count, false, end);
+    if (r == SLUICE_E_STALE) /* a stream of it was ended by a reset of the device */
+        r = end_behind(lease, all, count, true, end);
+    drop_list(all, count);
+    return r;
+}
+
+int lease_commit(struct lease *lease)
+{
+    return end_by(lease, call_commit);
+}
+int lease_cancel(struct lease *lease)
+{
+    return end_by(lease, call_cancel);
+}
+int lease_release(struct lease *lease)
+{
+    return end_by(lease, call_release);
+}
+
+int lease_release_at_last(struct lease *lease)
+{
+    struct sluice_stream_info info = { .size = sizeof info };
+    struct stream *captures = NULL;
+    struct sluice_stream join;
+    uint32_t count = 0;
+    struct stream **all;
+    int r = lease_release(lease);
+
+    if (r != SLUICE_E_CAPTURING)
+        return r;
+    all = list(lease, &count);
+    for (uint32_t i = 0; all && i < count && !captures; i++)
+        if (sluice_stream_info(stream_handle(all[i]), &info) == 0 && info.capturing)
+            captures = all[i];
+    if (captures) { /* the library holds the release back until the capture has ended */
+        if (join_all(lease, all, count, false, captures, &join) == 0)
+            (void)sluice_stream_synchronize(join);
+        r = call_release(lease, stream_handle(captures));
+    }
+    drop_list(all, count);
+    return r;
+}
+
+PyObject *raise_capturing(const struct state *state, const struct lease *lease, const char *what)
+{
+    return raise_as(state, ERROR_E_CAPTURING,
+                    "channel '%s': a stream that works on this frame is capturing a graph, so %s: "
+                    "nothing was queued, the frame stays begun; commit or cancel it once the "
+                    "capture has ended",
+                    lease->channel->name, what);
+}

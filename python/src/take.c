@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Frames on a GPU, as frameworks take them.
+ */
+#include "take.h"
+
+/* ---- on which stream ---- */
+
+int take_stream(struct state *state, const char *device, PyObject *given, struct stream **out)
+{
+    *out = NULL;
+    if (given && given != Py_None) {
+        if (!(*out = stream_of(state, given, device)))
+            return -1;
+    } else if (device && device_ordinal(device) >= 0 && stream_current(state, device, out) < 0) {
+        return -1;
+    }
+    if (*out && device_ordinal(stream_device(*out)) < 0) { /* nothing is queued on host */
+        stream_drop(*out);
+        *out = NULL;
+    }
+    return 0;
+}
+
+/* Is there something to wait for before the frame is used on another stream? Its writer's work, or what
+ * this program may have queued to write it. */
+static bool has_work(const struct lease *lease)
+{
+    return lease->used_count > 0 &&
+           (lease->channel->writable || (lease->frame.flags & SLUICE_FRAME_AHEAD));
+}
+
+static int raise_wait(struct state *state, const struct lease *lease, int r)
+{
+    if (r == SLUICE_E_CAPTURING)
+        raise_as(state, ERROR_E_CAPTURING,
+                 "channel '%s': this frame is worked on by another stream, and one of the two is "
+                 "capturing a graph, so neither can wait for the other: take the array before the "
+                 "capture begins",
+                 lease->channel->name);
+    else
+        raise_result(state, r);
+    return -1;
+}
+
+/* Takes `stream` over. */
+static int use(struct state *state, struct lease *lease, struct stream *stream)
+{
+    int r = has_work(lease) ? lease_wait_for(lease, stream) : 0;
+
+    if (r == 0)
+        return lease_use(lease, stream);
+    stream_drop(stream);
+    return raise_wait(state, lease, r);
+}
+
+int take_on(struct state *state, struct lease *lease, uintptr_t native)
+{
+    struct stream *stream;
+
+    if (native == 1)
+        native = 0;
+    if (native != 2 && lease_uses(lease, native) && !(has_work(lease) && lease->used_count > 1))
+        return 0;
+    stream = stream_of_native(state, native, lease->device->name);
+    return stream ? use(state, lease, stream) : -1;
+}
+
+int take_by(struct state *state, struct lease *lease, enum framework framework)
+{
+    struct stream *stream = NULL;
+    uintptr_t native = 0;
+
+    if (framework == FRAMEWORK_TORCH) { /* 0: it works on no GPU yet, so on the default stream */
+        int told = framework_stream(state, framework, lease->device->ordinal, &native);
+        return told < 0 ? -1 : take_on(state, lease, native);
+    }
+    if (framework_current(state, framework, lease->device->name, &stream) < 0)
+        return -1;
+    return stream ? use(state, lease, stream) : take_unnamed(state, lease);
+}
+
+int take_unnamed(struct state *state, struct lease *lease)
+{
+    static const enum framework all[] = { FRAMEWORK_TORCH, FRAMEWORK_CUPY };
+    struct stream *stream;
+    int found = 0;
+
+    if (lease->named)
+        return 0;
+    if (stream_current(state, lease->device->name, &stream) < 0)
+        return -1;
+    if (stream)
+        return use(state, lease, stream);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (framework_current(state, all[i], lease->device->name, &stream) < 0 ||
+            (stream && use(state, lease, stream) < 0))
+            return -1;
+        found += stream != NULL;
+    }
+    if (found)
+        return 0;
+    raise_as(state, ERROR_E_INVALID,
+             "channel '%s': who takes this frame does not say on which stream it will use it, so "
+             "its slot could be written again too soon: give next(stream=...) or "
+             "frame(stream=...), or enter one: with sluice.Stream(\"%s\")",
+             lease->channel->name, lease->device->name);
+    return -1;
+}
+
+int take_also(struct state *state, struct lease *lease, PyObject *given)
+{
+    struct stream *stream = stream_of(state, given, lease->device ? lease->device->name : "host");
+
+    if (!stream)
+        return -1;
+    if (lease->device)
+        return lease_use(lease, stream);
+    stream_drop(stream);
+    return 0;
+}
+
+/* ---- in which form ---- */
+
+/* A capsule in the clothes of an array: what from_dlpack() of CuPy and JAX takes. */
+struct parcel {
+    PyObject_HEAD PyObject *capsule;
+    int ordinal;
+};
+
+static void parcel_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    Py_XDECREF(((struct parcel *)self)->capsule);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *parcel_dlpack(PyObject *self, PyObject *Py_UNUSED(args),
+                               PyObject *Py_UNUSED(keywords))
+{
+    return Py_NewRef(((struct parcel *)self)->capsule);
+}
+
+static PyObject *parcel_device(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    return Py_BuildValue("(ii)", DL_CUDA, ((struct parcel *)self)->ordinal);
+}
+
+static PyMethodDef parcel_methods[] = {
+    { "__dlpack__", METHOD(parcel_dlpack), METH_VARARGS | METH_KEYWORDS, NULL },
+    { "__dlpack_device__", METHOD(parcel_device), METH_NOARGS, NULL },
+    { NULL, NULL, 0, NULL },
+};
+
+static PyType_Slot parcel_slots[] = {
+    SLOT(Py_tp_dealloc, parcel_dealloc),
+    SLOT(Py_tp_methods, parcel_methods),
+    { 0, NULL },
+};
+
+static PyType_Spec parcel_spec = {
+    .name = "sluice._Parcel",
+    .basicsize = sizeof(struct parcel),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = parcel_slots,
+};
+
+int take_init(PyObject *module, struct state *state)
+{
+    state->parcel = (PyTypeObject *)PyType_FromModuleAndSpec(module, &parcel_spec, NULL);
+    return state->parcel ? 0 : -1;
+}
+
+/* The function of a framework that takes arrays by DLPack, kept. Borrowed. */
+static PyObject *from_dlpack(struct state *state, enum framework framework)
+{
+    static const char *const modules[] = { [FRAMEWORK_TORCH] = "torch",
+                                           [FRAMEWORK_CUPY] = "cupy",
+                                           [FRAMEWORK_JAX] = "jax.dlpack" };
+    PyObject **kept = &state->from_dlpack[framework], *function = kept_now(kept), *module;
+
+    if (function || !(module = PyImport_ImportModule(modules[framework])))
+        return function;
+    if ((function = PyObject_GetAttrString(module, "from_dlpack")))
+        function = keep_first(kept, function);
+    Py_DECREF(module);
+    return function;
+}
+
+static PyObject *call(PyObject *function, PyObject *argument)
+{
+    return function ? PyObject_CallFunctionObjArgs(function, argument, NULL) : NULL;
+}
+
+static const struct dl_exchange *torch_exchange(struct state *state)
+{
+    PyObject *type = kept_now(&state->torch_tensor), *module;
+
+    if (!type && (module = PyImport_ImportModule("torch"))) {
+        if ((type = PyObject_GetAttrString(module, "Tensor")))
+            type = keep_first(&state->torch_tensor, type);
+        Py_DECREF(module);
+    }
+    return type ? framework_exchange(state, (PyTypeObject *)type) : NULL;
+}
+
+static PyObject *by_exchange(const struct dl_exchange *table, struct lease *lease,
+                             const struct sluice_array *a, sluice_pin **pin)
+{
+    struct dl_versioned *tensor = dlpack_versioned(lease, a, pin);
+    void *made = NULL;
+
+    return tensor && table->to_object(tensor, &made) == 0 ? made : NULL;
+}
+
+static PyObject *by_parcel(struct state *state, PyObject *function, struct lease *lease,
+                           PyObject *capsule)
+{
+    struct parcel *parcel = PyObject_New(struct parcel, state->parcel);
+    PyObject *made = NULL;
+
+    if (!parcel)
+        return NULL;
+    parcel->capsule = Py_NewRef(capsule);
+    parcel->ordinal = lease->device->ordinal;
+    made = call(function, (PyObject *)parcel);
+    Py_DECREF((PyObject *)parcel);
+    return made;
+}
+
+PyObject *take_form(struct state *state, struct lease *lease, const struct sluice_array *a,
+                    enum framework framework, sluice_pin **pin)
+{
+    const struct dl_exchange *table =
+        framework == FRAMEWORK_TORCH && state->torch_up ? torch_exchange(state) : NULL;
+    PyObject *function, *capsule, *made;
+
+    if (table)
+        return by_exchange(table, lease, a, pin);
+    if (PyErr_Occurred() || !(function = from_dlpack(state, framework)) ||
+        !(capsule = dlpack_capsule(lease, a, false, pin)))
+        return NULL;
+    made = framework == FRAMEWORK_TORCH ? call(function, capsule)
+                                        : by_parcel(state, function, lease, capsule);
+    Py_DECREF(capsule);
+    return made;
+}
+
+static PyObject *copy_of(PyObject *made, enum framework framework)
+{
+    PyObject *copy = made ? PyObject_CallMethod(
+                                made, framework == FRAMEWORK_TORCH ? "clone" : "copy", NULL)
+                          : NULL;
+
+    Py_XDECREF(made);
+    return copy;
+}
+
+PyObject *take_first(struct state *state, struct lease *lease, const struct sluice_array *a,
+                     enum framework framework, bool copy)
+{
+    PyObject *made = lease_pin(state, lease) == 0 && take_by(state, lease, framework) == 0
+                         ? take_form(state, lease, a, framework, NULL)
+                         : NULL;
+
+    return copy ? copy_of(made, framework) : made;
+}
+
+PyObject *take_array(struct array *array, enum framework framework, bool copy)
+{
+    PyObject *made;
+
+    if (array_check(array) < 0)
+        return NULL;
+    if (array->lease->device && framework == FRAMEWORK_TORCH)
+        return take_first(array->state, array->lease, &array->a, framework, copy);
+    if (!array->lease->device && framework == FRAMEWORK_CUPY)
+        return raise_as(array->state, ERROR_E_UNSUPPORTED,
+                        "this array is in host memory, where CuPy has none: "
+                        "cupy.asarray(frame.numpy()) copies it to a GPU");
+    made = call(from_dlpack(array->state, framework), (PyObject *)array);
+    return copy ? copy_of(made, framework) : made;
+}
+
+/* ---- the CUDA array interface ---- */
+
+/* The stream that a consumer has to wait for: None if the frame is ready. */
+static PyObject *interface_stream(struct state *state, struct lease *lease)
+{
+    uintptr_t native = 0;
+    int r;
+
+    if (!has_work(lease))
+        return Py_NewRef(Py_None);
+    if ((r = lease_join(lease, &native)) != 0) {
+        raise_wait(state, lease, r);
+        return NULL;
+    }
+    return PyLong_FromUnsignedLongLong(native ? native : 1);
+}
+
+PyObject *take_interface(struct array *array)
+{
+    PyObject *stream = NULL, *made;
+
+    if (!array->lease->device || !array->format) {
+        PyErr_SetString(PyExc_AttributeError,
+                        array->format ? "__cuda_array_interface__: this array is in host memory"
+                                      : "__cuda_array_interface__ has no such data type: use DLPack");
+        return NULL;
+    }
+    if (array_check(array) < 0 || !(stream = interface_stream(array->state, array->lease)) ||
+        take_unnamed(array->state, array->lease) < 0) {
+        Py_XDECREF(stream);
+        return NULL;
+    }
+    made = array_interface_dict(array, false);
+    if (made && PyDict_SetItemString(made, "stream", stream) < 0)
+        Py_CLEAR(made);
+    Py_DECREF(stream);
+    return made;
+}
