@@ -59,13 +59,13 @@ static int fill(struct export *export, const struct sluice_array *a, int ordinal
 {
     int64_t element = sluice_dtype_size(a->dtype);
 
-    *tensor = (struct dl_tensor){ .data = a->data,
-                                  .device = { ordinal < 0 ? DL_CPU : DL_CUDA,
-                                              ordinal < 0 ? 0 : ordinal },
-                                  .ndim = a->ndim,
-                                  .dtype = a->dtype,
-                                  .shape = export->shape,
-                                  .strides = export->strides };
+    *tensor =
+        (struct dl_tensor){ .data = a->data,
+                            .device = { ordinal < 0 ? DL_CPU : DL_CUDA, ordinal < 0 ? 0 : ordinal },
+                            .ndim = a->ndim,
+                            .dtype = a->dtype,
+                            .shape = export->shape,
+                            .strides = export->strides };
     for (int d = 0; d < a->ndim; d++) {
         export->shape[d] = a->shape[d];
         export->strides[d] = a->strides[d] / element;
@@ -146,9 +146,9 @@ struct dl_versioned *dlpack_versioned(struct lease *lease, const struct sluice_a
 
 static PyObject *capsule_of(struct export *export, bool versioned)
 {
-    PyObject *capsule = versioned
-                            ? PyCapsule_New(&export->u.versioned, "dltensor_versioned", drop_capsule)
-                            : PyCapsule_New(&export->u.managed, "dltensor", drop_capsule);
+    PyObject *capsule =
+        versioned ? PyCapsule_New(&export->u.versioned, "dltensor_versioned", drop_capsule)
+                  : PyCapsule_New(&export->u.managed, "dltensor", drop_capsule);
 
     if (!capsule)
         export_free(export);

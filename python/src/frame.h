@@ -78,10 +78,10 @@ PyObject *frame_device(PyObject *self, void *closure);
           "copy(name=None) -> numpy.ndarray\n\n" \
       "A writable copy of an array, which needs no lease." }, \
         { "torch", METHOD(frame_torch), METH_FASTCALL | METH_KEYWORDS, \
-          "torch(name=None, *, copy=False) -> torch.Tensor\n\n" TORCH_WARNS \
+          "torch(name=None, copy=False) -> torch.Tensor\n\n" TORCH_WARNS \
       "An array of the frame in place." TAKEN_BY("PyTorch") }, \
         { "cupy", METHOD(frame_cupy), METH_FASTCALL | METH_KEYWORDS, \
-          "cupy(name=None, *, copy=False) -> cupy.ndarray\n\n" \
+          "cupy(name=None, copy=False) -> cupy.ndarray\n\n" \
       "An array of the frame in place, on a GPU. CuPy has no read-only arrays: see torch()." \
           TAKEN_BY("CuPy") }, \
         { "jax", METHOD(frame_jax), METH_FASTCALL | METH_KEYWORDS, \

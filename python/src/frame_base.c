@@ -196,8 +196,7 @@ PyObject *frame_view(PyObject *self, PyObject *const *args, Py_ssize_t count, Py
     struct sluice_array a;
     struct lease *lease;
 
-    if (((count || keywords) &&
-         parse_fast("view", names, 1, args, count, keywords, values) < 0) ||
+    if (((count || keywords) && parse_fast("view", names, 1, args, count, keywords, values) < 0) ||
         !(lease = frame_lease(frame)))
         return NULL;
     if (parse_kind(values[1], lease->device != NULL, &framework) == 0) {
@@ -250,10 +249,10 @@ static PyObject *frame_form(const char *function, enum framework framework, PyOb
     PyObject *values[2] = { NULL }, *made;
     struct lease *lease;
     int copy = 0;
+    bool jax = framework == FRAMEWORK_JAX;
 
-    if (((count || keywords) &&
-         parse_fast(function, framework == FRAMEWORK_JAX ? without : with_copy, 1, args, count,
-                    keywords, values) < 0) ||
+    if (((count || keywords) && parse_fast(function, jax ? without : with_copy, jax ? 1 : 2, args,
+                                           count, keywords, values) < 0) ||
         (values[1] && (copy = PyObject_IsTrue(values[1])) < 0) || !(lease = frame_lease(frame)))
         return NULL;
     made = make_form(frame, lease, values[0], framework, copy);
@@ -383,8 +382,12 @@ int frame_contains(PyObject *self, PyObject *name)
 
 PyObject *frame_field(PyObject *self, void *field)
 {
-    static const char *const names[] = { "shape",        "dtype",  "nbytes",
-                                         "pixel_format", "planes", "__array_interface__",
+    static const char *const names[] = { "shape",
+                                         "dtype",
+                                         "nbytes",
+                                         "pixel_format",
+                                         "planes",
+                                         "__array_interface__",
                                          "__cuda_array_interface__" };
     PyObject *array = get_array(self, NULL);
     PyObject *value = array ? PyObject_GetAttrString(array, names[(intptr_t)field]) : NULL;

@@ -4,8 +4,8 @@
  * Python object and its last lease are gone, a lease until its frame and the last array of it are.
  * Counts are atomic, so any thread may drop one at any time, with or without the GIL.
  *
- * On a GPU a lease knows the streams whose work may still use the frame when the CPU has done with it,
- * and ends behind all of them (lease_end.c).
+ * On a GPU a lease knows the streams whose work may still use the frame when the CPU has done with
+ * it, and ends behind all of them (lease_end.c).
  */
 #ifndef SLUICE_PYTHON_LEASE_H
 #define SLUICE_PYTHON_LEASE_H
@@ -24,12 +24,12 @@ struct channel {
     long process;
     sluice_reader *reader; /* one of the two */
     sluice_writer *writer;
-    const struct opened *device; /* where frames are used; NULL: host, or not known yet */
-    uint64_t session;            /* a reader's, as of which that is known; 0: not yet */
-    bool writable;               /* its frames may be written */
-    _Atomic(struct lease *) left; /* leases that ended without a word while the lock was held */
-    _Atomic(struct lease *) held; /* and those that a capture keeps from ending; under the lock */
-    _Atomic uint64_t joins[2];    /* streams of ours that wait for several; [1]: a blocking one */
+    const struct opened *device;   /* where frames are used; NULL: host, or not known yet */
+    uint64_t session;              /* a reader's, as of which that is known; 0: not yet */
+    bool writable;                 /* its frames may be written */
+    _Atomic(struct lease *) left;  /* leases that ended without a word while the lock was held */
+    _Atomic(struct lease *) held;  /* and those that a capture keeps from ending; under the lock */
+    _Atomic uint64_t joins[2];     /* streams of ours that wait for several; [1]: a blocking one */
     _Atomic(struct views *) views; /* cached views of its slots (view.c) */
     char name[SLUICE_MAX_NAME + 16];
 };
@@ -94,8 +94,8 @@ static inline PyObject *lease_dlpack_device(const struct opened *device)
 
 /* ---- lease_end.c: streams ---- */
 
-/* The lease ends behind the work on `stream`, too. Takes over the reference, also if it fails: -1 with
- * an exception. Any thread. */
+/* The lease ends behind the work on `stream`, too. Takes over the reference, also if it fails: -1
+ * with an exception. Any thread. */
 int lease_use(struct lease *lease, struct stream *stream);
 
 /* The same for what the program named when it took the frame: its stream. */
@@ -110,9 +110,9 @@ int lease_wait_for(struct lease *lease, const struct stream *stream);
 /* A native stream behind all work so far of the lease's own streams. What the library said. */
 int lease_join(struct lease *lease, uintptr_t *native);
 
-/* Each ends it behind its streams, as the library's call of the name does: 0, SLUICE_E_CAPTURING if that
- * cannot be queued yet and so was not, or what else was wrong. Needs no GIL; commit and cancel need
- * the channel entered. */
+/* Each ends it behind its streams, as the library's call of the name does: 0, SLUICE_E_CAPTURING if
+ * that cannot be queued yet and so was not, or what else was wrong. Needs no GIL; commit and cancel
+ * need the channel entered. */
 int lease_commit(struct lease *lease);
 int lease_cancel(struct lease *lease);
 int lease_release(struct lease *lease);

@@ -2,9 +2,9 @@
  *
  * The streams that use a frame, and its end behind all of them.
  *
- * One stream: the end is queued on it. Several: a stream of ours waits for each, and the end is queued on
- * that. The legacy default stream is never waited for by an event, as a capture elsewhere may have
- * shut it: a blocking stream of ours comes behind its work without a call.
+ * One stream: the end is queued on it. Several: a stream of ours waits for each, and the end is
+ * queued on that. The legacy default stream is never waited for by an event, as a capture elsewhere
+ * may have shut it: a blocking stream of ours comes behind its work without a call.
  */
 #include "lease.h"
 
@@ -128,8 +128,8 @@ void channel_drop_joins(struct channel *channel)
     }
 }
 
-/* The channel's stream for it, made when first needed. `fresh`: not the one there is, which a reset of
- * the device has ended. */
+/* The channel's stream for it, made when first needed. `fresh`: not the one there is, which a reset
+ * of the device has ended. */
 static int join_of(struct lease *lease, int kind, bool fresh, struct sluice_stream *out)
 {
     struct sluice_stream_params params = { .size = sizeof params, .blocking = kind == BLOCKING };

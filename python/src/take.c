@@ -22,8 +22,8 @@ int take_stream(struct state *state, const char *device, PyObject *given, struct
     return 0;
 }
 
-/* Is there something to wait for before the frame is used on another stream? Its writer's work, or what
- * this program may have queued to write it. */
+/* Is there something to wait for before the frame is used on another stream? Its writer's work, or
+ * what this program may have queued to write it. */
 static bool has_work(const struct lease *lease)
 {
     return lease->used_count > 0 &&
@@ -176,9 +176,9 @@ int take_init(PyObject *module, struct state *state)
 /* The function of a framework that takes arrays by DLPack, kept. Borrowed. */
 static PyObject *from_dlpack(struct state *state, enum framework framework)
 {
-    static const char *const modules[] = { [FRAMEWORK_TORCH] = "torch",
-                                           [FRAMEWORK_CUPY] = "cupy",
-                                           [FRAMEWORK_JAX] = "jax.dlpack" };
+    static const char *const modules[] = {
+        [FRAMEWORK_TORCH] = "torch", [FRAMEWORK_CUPY] = "cupy", [FRAMEWORK_JAX] = "jax.dlpack"
+    };
     PyObject **kept = &state->from_dlpack[framework], *function = kept_now(kept), *module;
 
     if (function || !(module = PyImport_ImportModule(modules[framework])))
@@ -250,9 +250,9 @@ PyObject *take_form(struct state *state, struct lease *lease, const struct sluic
 
 static PyObject *copy_of(PyObject *made, enum framework framework)
 {
-    PyObject *copy = made ? PyObject_CallMethod(
-                                made, framework == FRAMEWORK_TORCH ? "clone" : "copy", NULL)
-                          : NULL;
+    PyObject *copy =
+        made ? PyObject_CallMethod(made, framework == FRAMEWORK_TORCH ? "clone" : "copy", NULL)
+             : NULL;
 
     Py_XDECREF(made);
     return copy;
@@ -307,8 +307,9 @@ PyObject *take_interface(struct array *array)
 
     if (!array->lease->device || !array->format) {
         PyErr_SetString(PyExc_AttributeError,
-                        array->format ? "__cuda_array_interface__: this array is in host memory"
-                                      : "__cuda_array_interface__ has no such data type: use DLPack");
+                        array->format
+                            ? "__cuda_array_interface__: this array is in host memory"
+                            : "__cuda_array_interface__ has no such data type: use DLPack");
         return NULL;
     }
     if (array_check(array) < 0 || !(stream = interface_stream(array->state, array->lease)) ||

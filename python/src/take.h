@@ -9,32 +9,36 @@
 #include "framework.h"
 
 #define TORCH_WARNS \
-    "Writing to the tensor of a read-only frame kills the program: on a GPU its whole CUDA context\n" \
+    "Writing to the tensor of a read-only frame kills the program: on a GPU its whole CUDA " \
+    "context\n" \
     "(illegal address), on host by SIGSEGV. PyTorch has no read-only tensors. The ways out:\n" \
     "copy=True, or Reader(writable=True) if the writer allows it.\n\n"
 #define TAKEN_BY(framework) \
-    " On a GPU it is for work on\n" framework "'s current stream: the frame's end comes behind that; " \
+    " On a GPU it is for work on\n" framework \
+    "'s current stream: the frame's end comes behind that; " \
     "tell of further streams\nby used_on()."
 
-/* Where a frame will be used: `given` to a call, else the thread's current Sluice stream of that device,
- * else *out is NULL, as it is on "host". `device` NULL: not known yet. -1 with an exception. */
+/* Where a frame will be used: `given` to a call, else the thread's current Sluice stream of that
+ * device, else *out is NULL, as it is on "host". `device` NULL: not known yet. -1 with an
+ * exception. */
 int take_stream(struct state *state, const char *device, PyObject *given, struct stream **out);
 
-/* Work on this native stream (1: the default one) will use the frame. It waits there if the frame is
- * not ready, or work on another stream may still write it. -1 with an exception. */
+/* Work on this native stream (1: the default one) will use the frame. It waits there if the frame
+ * is not ready, or work on another stream may still write it. -1 with an exception. */
 int take_on(struct state *state, struct lease *lease, uintptr_t native);
 
 /* Work on a framework's current stream will. */
 int take_by(struct state *state, struct lease *lease, enum framework framework);
 
-/* Somebody takes it who does not say on which stream: the one that the program named, else those that
- * the frameworks of the process work on now; an exception if there is none. */
+/* Somebody takes it who does not say on which stream: the one that the program named, else those
+ * that the frameworks of the process work on now; an exception if there is none. */
 int take_unnamed(struct state *state, struct lease *lease);
 
 /* frame.used_on(*streams) */
 int take_also(struct state *state, struct lease *lease, PyObject *stream);
 
-/* An array in a framework's form, in place. The caller has told the stream. `pin` as dlpack_capsule. */
+/* An array in a framework's form, in place. The caller has told the stream. `pin` as
+ * dlpack_capsule. */
 PyObject *take_form(struct state *state, struct lease *lease, const struct sluice_array *a,
                     enum framework framework, sluice_pin **pin);
 

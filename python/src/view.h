@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cached views of a channel's slots on a GPU: arrays of a framework that hold no lease, made once for
- * each slot and array of a generation. They keep the slot's memory mapped, so a graph that was captured
- * with one may be replayed for as long as the view lives.
+ * Cached views of a channel's slots on a GPU: arrays of a framework that hold no lease, made once
+ * for each slot and array of a generation. They keep the slot's memory mapped, so a graph that was
+ * captured with one may be replayed for as long as the view lives.
  */
 #ifndef SLUICE_PYTHON_VIEW_H
 #define SLUICE_PYTHON_VIEW_H
@@ -10,12 +10,13 @@
 #include "array.h"
 #include "framework.h"
 
-/* The view of a frame's array in a framework's form: a new reference. Its current stream uses the frame
- * from now on. */
+/* The view of a frame's array in a framework's form: a new reference. Its current stream uses the
+ * frame from now on. */
 PyObject *view_of(struct state *state, struct lease *lease, const struct sluice_array *a,
                   enum framework framework);
 
-/* Forgets all, with the GIL, when the channel's Python object closes; the table goes with the channel. */
+/* Forgets all, with the GIL, when the channel's Python object closes; the table goes with the
+ * channel. */
 void views_clear(struct channel *channel);
 void views_free(struct views *views);
 

@@ -23,8 +23,8 @@ static void begin_watching(struct frame *frame)
     struct sluice_array a;
     struct unwritten *watch;
 
-    if (frame->device || sluice_frame_array_at(&frame->lease->frame, 0, &a) != 0 || a.nbytes < sizeof mark ||
-        !(watch = malloc(sizeof *watch)))
+    if (frame->device || sluice_frame_array_at(&frame->lease->frame, 0, &a) != 0 ||
+        a.nbytes < sizeof mark || !(watch = malloc(sizeof *watch)))
         return;
     watch->first = a.data;
     watch->size = (size_t)a.nbytes - sizeof mark + 1;
@@ -384,9 +384,10 @@ static PyType_Slot slots[] = {
     SLOT(Py_tp_repr, repr),
     SLOT(Py_tp_methods, methods),
     SLOT(Py_tp_getset, fields),
-    { Py_tp_doc, (void *)"A slot to fill, from writer.frame(): with writer.frame() as f: "
-                         "f.numpy()[:] = image.\n"
-      "Leaving `with` commits it, an exception cancels it, and so does forgetting it." },
+    { Py_tp_doc,
+      (void *)"A slot to fill, from writer.frame(): with writer.frame() as f: "
+              "f.numpy()[:] = image.\n"
+              "Leaving `with` commits it, an exception cancels it, and so does forgetting it." },
     { 0, NULL },
 };
 
