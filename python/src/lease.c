@@ -6,10 +6,22 @@
 
 #include "view.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+
+void few_lock(_Atomic bool *busy, const struct channel *channel)
+{
+    for (unsigned turn = 1; atomic_exchange_explicit(busy, true, memory_order_acquire); turn++) {
+        if (turn % 1024)
+            continue;
+        if (channel->process != (long)getpid()) /* whoever has it stayed in the parent */
+            return;
+        (void)sched_yield();
+    }
+}
 
 struct channel *channel_new(const char *name)
 {

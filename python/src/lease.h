@@ -52,6 +52,14 @@ struct lease {
     struct sluice_frame frame;
 };
 
+/* A lock for a few steps that need no Python, nor wait. */
+void few_lock(_Atomic bool *busy, const struct channel *channel);
+
+static inline void few_unlock(_Atomic bool *busy)
+{
+    atomic_store_explicit(busy, false, memory_order_release);
+}
+
 struct channel *channel_new(const char *name);
 void channel_drop(struct channel *channel);
 

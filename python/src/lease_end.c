@@ -13,17 +13,6 @@
 
 /* ---- the set ---- */
 
-static void lock(struct lease *lease)
-{
-    while (atomic_exchange_explicit(&lease->busy, true, memory_order_acquire))
-        ;
-}
-
-static void unlock(struct lease *lease)
-{
-    atomic_store_explicit(&lease->busy, false, memory_order_release);
-}
-
 /* Room for one more. */
 static bool grow(struct lease *lease)
 {
@@ -54,12 +43,12 @@ int lease_use(struct lease *lease, struct stream *stream)
 {
     bool there, done;
 
-    lock(lease);
+    few_lock(&lease->busy, lease->channel);
     there = has(lease, stream);
     done = there || grow(lease);
     if (!there && done)
         lease->used[lease->used_count++] = stream;
-    unlock(lease);
+    few_unlock(&lease->busy);
     if (there || !done)
         stream_drop(stream);
     if (!done)
@@ -77,10 +66,10 @@ bool lease_uses(struct lease *lease, uintptr_t native)
 {
     bool found = false;
 
-    lock(lease);
+    few_lock(&lease->busy, lease->channel);
     for (uint32_t i = 0; i < lease->used_count && !found; i++)
         found = stream_native(lease->used[i]) == native;
-    unlock(lease);
+    few_unlock(&lease->busy);
     return found;
 }
 
@@ -100,12 +89,12 @@ static struct stream **list(struct lease *lease, uint32_t *count)
 {
     struct stream **all;
 
-    lock(lease);
+    few_lock(&lease->busy, lease->channel);
     *count = lease->used_count;
     all = *count ? malloc(*count * sizeof(struct stream *)) : NULL;
     for (uint32_t i = 0; all && i < *count; i++)
         all[i] = stream_keep(lease->used[i]);
-    unlock(lease);
+    few_unlock(&lease->busy);
     return all;
 }
 

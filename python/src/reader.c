@@ -6,176 +6,9 @@
 
 #include <string.h>
 
-#include "clock.h"
 #include "frame.h"
 #include "source.h"
-#include "take.h"
 #include "view.h"
-
-/* The channel, kept; NULL once closed. */
-static struct channel *keep_channel(struct reader *reader)
-{
-    struct channel *channel;
-
-    GUARD(reader)
-    channel = reader->channel;
-    if (channel)
-        atomic_fetch_add_explicit(&channel->references, 1, memory_order_relaxed);
-    UNGUARD()
-    return channel;
-}
-
-/* The same, with an exception. */
-static struct channel *get_channel(struct reader *reader)
-{
-    struct channel *channel = keep_channel(reader);
-
-    if (!channel)
-        raise_as(reader->state, ERROR_E_STALE, "this reader is closed");
-    return channel;
-}
-
-/* ---- taking frames ---- */
-
-/* Where the frame lies that was just acquired; looked at again when another writer came. With the channel entered.
- * Not 0: the exception is set, and the frame given back. */
-static int place(struct reader *reader, struct channel *channel, struct lease *lease)
-{
-    char name[DEVICE_NAME];
-    int r = 0;
-
-    if (channel->session != lease->frame.session) {
-        const struct opened *device = NULL;
-        r = sluice_frame_device(&lease->frame, name, sizeof name);
-        if (r == 0 && strcmp(name, "host") != 0 && !(device = device_open(reader->state, name)))
-            r = SLUICE_E_UNSUPPORTED;
-        if (r != 0) {
-            (void)lease_release(lease);
-            if (!PyErr_Occurred())
-                raise_result(reader->state, r);
-            return r;
-        }
-        channel->device = device;
-        channel->session = lease->frame.session;
-    }
-    lease->device = channel->device;
-    return 0;
-}
-
-static struct sluice_stream stream_for(const struct lease *lease)
-{
-    return lease->used_count ? stream_handle(lease->used[0]) : SLUICE_ON_CPU;
-}
-
-static int acquire_now(struct reader *reader, struct channel *channel, struct lease *lease)
-{
-    int r;
-
-    if (channel_enter(reader->state, channel) < 0)
-        return SLUICE_E_FORKED; /* the exception is set */
-    r = sluice_reader_acquire(channel->reader, stream_for(lease), 0, &lease->frame);
-    if (r == 0)
-        r = place(reader, channel, lease);
-    channel_leave(channel);
-    return r;
-}
-
-static int acquire_wait(struct reader *reader, struct channel *channel, struct lease *lease,
-                        int64_t timeout_ns)
-{
-    int r;
-
-    if (channel_enter(reader->state, channel) < 0)
-        return SLUICE_E_FORKED;
-    Py_BEGIN_ALLOW_THREADS r =
-        sluice_reader_acquire(channel->reader, stream_for(lease), timeout_ns, &lease->frame);
-    Py_END_ALLOW_THREADS if (r == 0) r = place(reader, channel, lease);
-    channel_leave(channel);
-    return r;
-}
-
-static bool may_come(int r)
-{
-    return r == SLUICE_TIMEOUT || r == SLUICE_NO_WRITER || r == SLUICE_AGAIN;
-}
-
-/* Acquires into `lease` within the time. */
-static int acquire(struct reader *reader, struct channel *channel, struct lease *lease,
-                   int64_t timeout_ns)
-{
-    int r = acquire_now(reader, channel, lease), again;
-
-    if (!may_come(r) || timeout_ns == 0)
-        return r;
-    struct patience patience = patience_new(timeout_ns);
-    while ((again = patience_next(&patience, channel)) > 0) {
-        r = acquire_wait(reader, channel, lease, patience.slice);
-        if (!may_come(r))
-            return r;
-        if (atomic_load(&channel->closed)) {
-            raise_as(reader->state, ERROR_E_STALE,
-                     "channel '%s': the reader was closed while it waited", channel->name);
-            return r;
-        }
-    }
-    return r;
-}
-
-/* The reader's device, as far as it is known; NULL if not. */
-static const char *device_now(struct channel *channel, char *name)
-{
-    if (channel->session)
-        return device_text(channel->device);
-    return sluice_reader_device(channel->reader, name, DEVICE_NAME) == 0 ? name : NULL;
-}
-
-/* The stream that next() was given, or the thread's, into the lease. -1 with an exception. */
-static int name_stream(struct reader *reader, struct channel *channel, struct lease *lease,
-                       PyObject *given)
-{
-    char name[DEVICE_NAME];
-    const char *device;
-    struct stream *stream;
-
-    if (!given && channel->session && !channel->device)
-        return 0;
-    device = device_now(channel, name);
-    if (take_stream(reader->state, device, given, &stream) < 0)
-        return -1;
-    if (stream)
-        return lease_use_named(lease, stream);
-    if (!reader->ahead || (device && strcmp(device, "host") == 0))
-        return 0;
-    raise_as(reader->state, ERROR_E_INVALID,
-             "channel '%s': ahead=True takes frames that are not ready, for a stream to wait for: "
-             "give next(stream=...), or enter one: with sluice.Stream(device)",
-             channel->name);
-    return -1;
-}
-
-/* A frame, or NULL with *result, and an exception unless a caller wants `quiet`. */
-static PyObject *take(struct reader *reader, int64_t timeout_ns, PyObject *stream, bool quiet,
-                      int *result)
-{
-    struct channel *channel = get_channel(reader);
-    struct lease *lease = channel ? lease_new(channel) : NULL;
-    PyObject *frame = NULL;
-
-    *result = SLUICE_E_STALE;
-    if (lease) {
-        if (name_stream(reader, channel, lease, stream) == 0)
-            *result = acquire(reader, channel, lease, timeout_ns);
-        if (*result == 0) {
-            frame = frame_new(reader->state, reader->state->frame, lease);
-        } else {
-            lease_discard(lease);
-            if (!quiet && !PyErr_Occurred())
-                raise_result(reader->state, *result);
-        }
-    }
-    channel_drop(channel);
-    return frame;
-}
 
 static PyObject *next(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 {
@@ -189,14 +22,14 @@ static PyObject *next(PyObject *self, PyObject *const *args, Py_ssize_t count, P
         (parse_fast("next", names, 1, args, count, keywords, values) < 0 ||
          parse_seconds(values[0], "timeout", SLUICE_FOREVER, &timeout_ns) < 0))
         return NULL;
-    return take(reader, timeout_ns, values[1], false, &r);
+    return reader_take(reader, timeout_ns, values[1], false, &r);
 }
 
 /* How many frames came after the one taken last. */
 static uint64_t lag(struct reader *reader)
 {
     struct sluice_reader_stats stats = { .size = sizeof stats };
-    struct channel *channel = keep_channel(reader);
+    struct channel *channel = reader_keep_channel(reader);
     bool known = channel && sluice_reader_stats(channel->reader, &stats) == 0;
 
     channel_drop(channel);
@@ -212,14 +45,14 @@ static PyObject *latest(PyObject *self, PyObject *const *args, Py_ssize_t count,
 
     if ((count || keywords) && parse_fast("latest", names, 0, args, count, keywords, values) < 0)
         return NULL;
-    while ((frame = take(reader, 0, values[0], true, &r)) && reader->in_order && lag(reader) > 0) {
+    while ((frame = reader_take(reader, 0, values[0], true, &r)) && reader->in_order && lag(reader) > 0) {
         if (frame_release((struct frame *)frame) < 0)
             PyErr_Clear(); /* nobody read it */
         Py_DECREF(frame);
     }
     if (frame || PyErr_Occurred())
         return frame;
-    if (may_come(r))
+    if (reader_may_come(r))
         Py_RETURN_NONE;
     return raise_result(reader->state, r);
 }
@@ -270,7 +103,7 @@ static PyObject *iter_next(PyObject *self)
 
     if (reader_release_last(reader) < 0)
         return NULL;
-    PyObject *frame = take(reader, SLUICE_FOREVER, NULL, true, &r);
+    PyObject *frame = reader_take(reader, SLUICE_FOREVER, NULL, true, &r);
     if (!frame && r != SLUICE_CLOSED && !PyErr_Occurred())
         raise_result(reader->state, r);
     return keep_last(reader, frame);
@@ -285,12 +118,12 @@ static PyObject *poll(PyObject *self, PyObject *iterates)
 
     if (keeps && reader_release_last(reader) < 0)
         return NULL;
-    PyObject *frame = take(reader, 0, NULL, true, &r);
+    PyObject *frame = reader_take(reader, 0, NULL, true, &r);
     if (frame)
         return keeps ? keep_last(reader, frame) : frame;
     if (PyErr_Occurred())
         return NULL;
-    if (may_come(r))
+    if (reader_may_come(r))
         Py_RETURN_NONE;
     return raise_result(reader->state, r);
 }
@@ -325,7 +158,7 @@ static PyObject *next_async(PyObject *self, PyObject *const *args, Py_ssize_t co
 static PyObject *fileno_(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct reader *reader = (struct reader *)self;
-    struct channel *channel = get_channel(reader);
+    struct channel *channel = reader_channel(reader);
     int r;
 
     if (!channel)
@@ -394,7 +227,7 @@ static void reader_dealloc(PyObject *self)
 static PyObject *stats(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct reader *reader = (struct reader *)self;
-    struct channel *channel = get_channel(reader);
+    struct channel *channel = reader_channel(reader);
     struct sluice_reader_stats counts = { .size = sizeof counts };
 
     if (!channel)
@@ -407,7 +240,7 @@ static PyObject *stats(PyObject *self, PyObject *Py_UNUSED(none))
 static PyObject *get_format(PyObject *self, void *Py_UNUSED(closure))
 {
     struct reader *reader = (struct reader *)self;
-    struct channel *channel = get_channel(reader);
+    struct channel *channel = reader_channel(reader);
     struct sluice_format format = SLUICE_FORMAT_INIT;
 
     if (!channel || channel_enter(reader->state, channel) < 0) {
@@ -425,7 +258,7 @@ static PyObject *get_format(PyObject *self, void *Py_UNUSED(closure))
 static PyObject *get_slots(PyObject *self, void *Py_UNUSED(closure))
 {
     struct reader *reader = (struct reader *)self;
-    struct channel *channel = get_channel(reader);
+    struct channel *channel = reader_channel(reader);
     struct sluice_reader_stats counts = { .size = sizeof counts };
 
     if (!channel)
@@ -438,7 +271,7 @@ static PyObject *get_slots(PyObject *self, void *Py_UNUSED(closure))
 static PyObject *get_device(PyObject *self, void *Py_UNUSED(closure))
 {
     struct reader *reader = (struct reader *)self;
-    struct channel *channel = get_channel(reader);
+    struct channel *channel = reader_channel(reader);
     const struct opened *device = NULL;
     char name[DEVICE_NAME];
 
@@ -462,7 +295,7 @@ static PyObject *get_closed(PyObject *self, void *Py_UNUSED(closure))
 
 static PyObject *get_name(PyObject *self, void *Py_UNUSED(closure))
 {
-    struct channel *channel = get_channel((struct reader *)self);
+    struct channel *channel = reader_channel((struct reader *)self);
     PyObject *name = channel ? PyUnicode_FromString(channel->name) : NULL;
 
     channel_drop(channel);
@@ -476,7 +309,7 @@ static PyObject *get_mode(PyObject *self, void *Py_UNUSED(closure))
 
 static PyObject *repr(PyObject *self)
 {
-    struct channel *channel = keep_channel((struct reader *)self);
+    struct channel *channel = reader_keep_channel((struct reader *)self);
     PyObject *text = PyUnicode_FromFormat("<sluice.Reader %s%s%s>", channel ? "of '" : "closed",
                                           channel ? channel->name : "", channel ? "'" : "");
 

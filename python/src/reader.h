@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Inside sluice.Reader: reader.c takes frames, reader_open.c opens and closes.
+ * Inside sluice.Reader: reader_take.c takes frames, reader_open.c opens and closes.
  */
 #ifndef SLUICE_PYTHON_READER_H
 #define SLUICE_PYTHON_READER_H
@@ -16,6 +16,18 @@ struct reader {
 };
 
 PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords);
+
+/* The channel, kept; NULL once closed, with an exception or without. */
+struct channel *reader_channel(struct reader *reader);
+struct channel *reader_keep_channel(struct reader *reader);
+
+/* A frame, or NULL with *result, and an exception unless a caller wants `quiet`. `stream`: NULL, or what
+ * next() was given. */
+PyObject *reader_take(struct reader *reader, int64_t timeout_ns, PyObject *stream, bool quiet,
+                      int *result);
+
+/* Is that a result after which a frame may come yet? */
+bool reader_may_come(int result);
 
 /* Closes it; frames and arrays that live keep the library's reader. -1 with an exception. */
 int reader_close(struct reader *reader);

@@ -29,17 +29,6 @@ struct views {
     struct slot *slots[SLOTS];
 };
 
-static void lock(struct views *views)
-{
-    while (atomic_exchange_explicit(&views->busy, true, memory_order_acquire))
-        ;
-}
-
-static void unlock(struct views *views)
-{
-    atomic_store_explicit(&views->busy, false, memory_order_release);
-}
-
 static bool is_same(const struct sluice_array *a, const struct sluice_array *b)
 {
     size_t sizes = (size_t)a->ndim * sizeof a->shape[0];
@@ -69,11 +58,11 @@ static PyObject *look_up(struct views *views, const struct lease *lease,
     PyObject *made = NULL;
     struct view *view;
 
-    lock(views);
+    few_lock(&views->busy, lease->channel);
     if (is_of(views, lease) && (view = find(views->slots[lease->frame.slot], a, framework)) &&
         is_same(&view->a, a))
         made = Py_NewRef(view->made);
-    unlock(views);
+    few_unlock(&views->busy);
     return made;
 }
 
@@ -107,7 +96,7 @@ static void put(struct views *views, const struct lease *lease, const struct slu
     PyObject *before = NULL;
     struct view *view;
 
-    lock(views);
+    few_lock(&views->busy, lease->channel);
     turn(views, lease, old);
     if ((view = find(*slot, a, framework))) {
         before = view->made;
@@ -121,7 +110,7 @@ static void put(struct views *views, const struct lease *lease, const struct slu
     }
     if (view)
         *view = (struct view){ .framework = framework, .a = *a, .made = Py_NewRef(made) };
-    unlock(views);
+    few_unlock(&views->busy);
     Py_XDECREF(before);
     drop(old);
 }
@@ -185,10 +174,10 @@ void views_clear(struct channel *channel)
 
     if (!views)
         return;
-    lock(views);
+    few_lock(&views->busy, channel);
     memcpy(old, views->slots, sizeof views->slots);
     memset(views->slots, 0, sizeof views->slots);
-    unlock(views);
+    few_unlock(&views->busy);
     drop(old);
 }
 

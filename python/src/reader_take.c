@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A reader takes frames.
+ */
+#include "reader.h"
+
+#include <string.h>
+
+#include "clock.h"
+#include "frame.h"
+#include "take.h"
+
+struct channel *reader_keep_channel(struct reader *reader)
+{
+    struct channel *channel;
+
+    GUARD(reader)
+    channel = reader->channel;
+    if (channel)
+        atomic_fetch_add_explicit(&channel->references, 1, memory_order_relaxed);
+    UNGUARD()
+    return channel;
+}
+
+struct channel *reader_channel(struct reader *reader)
+{
+    struct channel *channel = reader_keep_channel(reader);
+
+    if (!channel)
+        raise_as(reader->state, ERROR_E_STALE, "this reader is closed");
+    return channel;
+}
+
+/* Where the frame lies that was just acquired; looked at again when another writer came. With the
+ * channel entered. Not 0: the exception is set, and the frame given back. */
+static int place(struct reader *reader, struct channel *channel, struct lease *lease)
+{
+    char name[DEVICE_NAME];
+    int r = 0;
+
+    if (channel->session != lease->frame.session) {
+        const struct opened *device = NULL;
+        r = sluice_frame_device(&lease->frame, name, sizeof name);
+        if (r == 0 && strcmp(name, "host") != 0 && !(device = device_open(reader->state, name)))
+            r = SLUICE_E_UNSUPPORTED;
+        if (r != 0) {
+            (void)lease_release(lease);
+            if (!PyErr_Occurred())
+                raise_result(reader->state, r);
+            return r;
+        }
+        channel->device = device;
+        channel->session = lease->frame.session;
+    }
+    lease->device = channel->device;
+    return 0;
+}
+
+static struct sluice_stream stream_for(const struct lease *lease)
+{
+    return lease->used_count ? stream_handle(lease->used[0]) : SLUICE_ON_CPU;
+}
+
+static int acquire_now(struct reader *reader, struct channel *channel, struct lease *lease)
+{
+    int r;
+
+    if (channel_enter(reader->state, channel) < 0)
+        return SLUICE_E_FORKED; /* the exception is set */
+    r = sluice_reader_acquire(channel->reader, stream_for(lease), 0, &lease->frame);
+    if (r == 0)
+        r = place(reader, channel, lease);
+    channel_leave(channel);
+    return r;
+}
+
+static int acquire_wait(struct reader *reader, struct channel *channel, struct lease *lease,
+                        int64_t timeout_ns)
+{
+    int r;
+
+    if (channel_enter(reader->state, channel) < 0)
+        return SLUICE_E_FORKED;
+    Py_BEGIN_ALLOW_THREADS r =
+        sluice_reader_acquire(channel->reader, stream_for(lease), timeout_ns, &lease->frame);
+    Py_END_ALLOW_THREADS if (r == 0) r = place(reader, channel, lease);
+    channel_leave(channel);
+    return r;
+}
+
+bool reader_may_come(int r)
+{
+    return r == SLUICE_TIMEOUT || r == SLUICE_NO_WRITER || r == SLUICE_AGAIN;
+}
+
+/* Acquires into `lease` within the time. */
+static int acquire(struct reader *reader, struct channel *channel, struct lease *lease,
+                   int64_t timeout_ns)
+{
+    int r = acquire_now(reader, channel, lease), again;
+
+    if (!reader_may_come(r) || timeout_ns == 0)
+        return r;
+    struct patience patience = patience_new(timeout_ns);
+    while ((again = patience_next(&patience, channel)) > 0) {
+        r = acquire_wait(reader, channel, lease, patience.slice);
+        if (!reader_may_come(r))
+            return r;
+        if (atomic_load(&channel->closed)) {
+            raise_as(reader->state, ERROR_E_STALE,
+                     "channel '%s': the reader was closed while it waited", channel->name);
+            return r;
+        }
+    }
+    return r;
+}
+
+/* The reader's device, as far as it is known; NULL if not. */
+static const char *device_now(struct channel *channel, char *name)
+{
+    if (channel->session)
+        return device_text(channel->device);
+    return sluice_reader_device(channel->reader, name, DEVICE_NAME) == 0 ? name : NULL;
+}
+
+/* The stream that next() was given, or the thread's, into the lease. -1 with an exception. */
+static int name_stream(struct reader *reader, struct channel *channel, struct lease *lease,
+                       PyObject *given)
+{
+    char name[DEVICE_NAME];
+    const char *device;
+    struct stream *stream;
+
+    if (!given && channel->session && !channel->device)
+        return 0;
+    device = device_now(channel, name);
+    if (take_stream(reader->state, device, given, &stream) < 0)
+        return -1;
+    if (stream)
+        return lease_use_named(lease, stream);
+    if (!reader->ahead || (device && strcmp(device, "host") == 0))
+        return 0;
+    raise_as(reader->state, ERROR_E_INVALID,
+             "channel '%s': ahead=True takes frames that are not ready, for a stream to wait for: "
+             "give next(stream=...), or enter one: with sluice.Stream(device)",
+             channel->name);
+    return -1;
+}
+
+PyObject *reader_take(struct reader *reader, int64_t timeout_ns, PyObject *stream, bool quiet,
+                      int *result)
+{
+    struct channel *channel = reader_channel(reader);
+    struct lease *lease = channel ? lease_new(channel) : NULL;
+    PyObject *frame = NULL;
+
+    *result = SLUICE_E_STALE;
+    if (lease) {
+        if (name_stream(reader, channel, lease, stream) == 0)
+            *result = acquire(reader, channel, lease, timeout_ns);
+        if (*result == 0) {
+            frame = frame_new(reader->state, reader->state->frame, lease);
+        } else {
+            lease_discard(lease);
+            if (!quiet && !PyErr_Occurred())
+                raise_result(reader->state, *result);
+        }
+    }
+    channel_drop(channel);
+    return frame;
+}
