@@ -710,6 +710,7 @@ def test_a_killed_writers_frame_stays(gpu, start):
             publish(gpu, writer, 3)
             again = reader.next(timeout=10)
             while not again.new_session:  # what the dead one has left
+                again.release()
                 again = reader.next(timeout=10)
             assert gpu.read(take(again, 1).data, SIZE) == bytes([3]) * SIZE
             assert gpu.read(taken.data, SIZE) == bytes([200]) * SIZE
