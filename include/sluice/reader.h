@@ -108,11 +108,11 @@ SLUICE_API int sluice_reader_release(sluice_reader *reader, struct sluice_frame 
  * Returns: 0; SLUICE_E_STALE as release; SLUICE_E_UNSUPPORTED for a copy. */
 SLUICE_API int sluice_reader_pin(sluice_reader *reader, const struct sluice_frame *frame, sluice_pin **pin);
 
-/* Copies the frame's arrays into the program's own, matched as in sluice_writer_send. On `host` it is done
- * on return. From a GPU they may go anywhere: into pinned memory at full speed (sluice_device_host_alloc), into
- * plain memory, onto a GPU. With a stream and a ticket the copies are queued behind the work on the
- * stream, and the ticket tells when they are done; release the frame on that stream, or after that. With
- * SLUICE_ON_CPU, without a ticket, or into plain memory the call waits.
+/* Copies the frame's arrays into the program's own, matched by name as in sluice_writer_send; those that are not
+ * named stay where they are. On `host` it is done on return. From a GPU they may go anywhere: into pinned memory
+ * at full speed (sluice_device_host_alloc), into plain memory, onto a GPU. With a stream and a ticket the copies
+ * are queued behind the work on the stream, and the ticket tells when they are done; release the frame on that
+ * stream, or after that. With SLUICE_ON_CPU, without a ticket, or into plain memory the call waits.
  * Thread: any, while the frame is held. Blocks: as said, up to 10 s.
  * Returns: 0; SLUICE_E_FORMAT; SLUICE_E_STALE; SLUICE_E_INVALID for memory that was freed or ends too soon;
  * SLUICE_E_WRONG_DEVICE, SLUICE_E_CAPTURING, SLUICE_E_UNSUPPORTED as send; SLUICE_TIMEOUT if the GPU did not

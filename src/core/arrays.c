@@ -7,11 +7,11 @@
 #include "util/result.h"
 
 int sl_arrays_match(const struct sluice_format *format, const char *channel, const struct sluice_array *arrays,
-                    uint32_t count, uint32_t *indices)
+                    uint32_t count, bool all, uint32_t *indices)
 {
     uint32_t seen = 0;
 
-    if (!arrays || count != format->array_count)
+    if (!arrays || count == 0 || count > format->array_count || (all && count < format->array_count))
         return sl_fail(SLUICE_E_FORMAT, "channel '%s': %u arrays were given, a frame has %u", channel,
                        arrays ? count : 0, format->array_count);
     for (uint32_t i = 0; i < count; i++) {

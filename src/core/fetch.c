@@ -111,7 +111,7 @@ static int fetch(struct sluice_reader *reader, const struct sl_view *view, const
     if (view->object != &reader->object)
         return sl_fail(SLUICE_E_STALE, "channel '%s': this frame is not this reader's", reader->name);
     if ((r = sl_stream_check(stream, NULL)) != 0 ||
-        (r = sl_arrays_match(view->format, reader->name, arrays, count, indices)) != 0 ||
+        (r = sl_arrays_match(view->format, reader->name, arrays, count, false, indices)) != 0 ||
         (r = copier_for(reader, view->device, &copier)) != 0)
         return r;
     if (stream.id == SLUICE_ON_CPU.id)

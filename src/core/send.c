@@ -124,7 +124,7 @@ static int send_frame(struct sluice_writer *writer, struct sluice_frame *header,
         return sl_fail(SLUICE_E_LIMIT, "channel '%s': %u bytes of metadata%s, %d fit", writer->name, header->meta_size,
                        header->meta ? "" : " at NULL", SLUICE_MAX_META);
     if ((stream.id != SLUICE_ON_CPU.id && (r = writer->flight.sync->check(writer->flight.pages, stream)) != 0) ||
-        (r = sl_arrays_match(&writer->format, writer->name, arrays, count, indices)) != 0 ||
+        (r = sl_arrays_match(&writer->format, writer->name, arrays, count, true, indices)) != 0 ||
         (!writer->copier.ops && (r = open_copier(writer)) != 0) ||
         (r = sl_arrays_begin(&writer->copier, SL_COPY_SEND, arrays, count, stream, &job)) != 0)
         return r;

@@ -41,6 +41,46 @@ TEST(send_and_fetch_copy_a_programs_own_arrays)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
+TEST(fetch_takes_the_arrays_that_it_is_asked_for)
+{
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    struct sluice_writer_params params;
+    struct sluice_dtype u8 = { SLUICE_UINT, 8, 1 };
+    int64_t shape = KIB;
+    unsigned char data[3][KIB], got[KIB];
+    struct sluice_array arrays[3];
+    struct sluice_frame frame;
+    sluice_writer *writer;
+
+    for (int i = 0; i < 3; i++) {
+        const char *name = (const char *[]){ "a", "b", "c" }[i];
+        CHECK_OK(sluice_format_add_tensor(&format, name, u8, 1, &shape));
+        CHECK_OK(sluice_array_wrap(&arrays[i], name, memset(data[i], 'a' + i, KIB), u8, 1, &shape, NULL));
+    }
+    params = kit_writer_params("cam", &format);
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    sluice_reader *reader = kit_reader("cam", SLUICE_NEWEST);
+    CHECK_SAYS(sluice_writer_send(writer, arrays, 2, SLUICE_ON_CPU, NULL), SLUICE_E_FORMAT,
+               "2 arrays were given, a frame has 3");
+    CHECK_OK(sluice_writer_send(writer, arrays, 3, SLUICE_ON_CPU, NULL));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &frame));
+    for (int i = 2; i >= 0; i--) {
+        arrays[i].data = got;
+        CHECK_OK(sluice_reader_fetch(reader, &frame, &arrays[i], 1, SLUICE_ON_CPU, NULL));
+        CHECK_MEM(got, data[i], KIB);
+        arrays[i].data = data[i];
+    }
+    arrays[2].name[0] = '\0';
+    arrays[2].data = got;
+    CHECK_OK(sluice_reader_fetch(reader, &frame, &arrays[2], 1, SLUICE_ON_CPU, NULL)); /* the first one */
+    CHECK_MEM(got, data[0], KIB);
+    CHECK_RESULT(sluice_reader_fetch(reader, &frame, &arrays[1], 2, SLUICE_ON_CPU, NULL), SLUICE_E_FORMAT);
+    CHECK_RESULT(sluice_reader_fetch(reader, &frame, arrays, 0, SLUICE_ON_CPU, NULL), SLUICE_E_FORMAT);
+    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
 TEST(send_takes_times_and_metadata_along)
 {
     sluice_writer *writer = kit_writer("cam", 64 * KIB);
