@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Readers in an event loop."""
 import asyncio
+import concurrent.futures
 import math
 
 from ._sluice import Closed, Timeout
@@ -69,3 +70,59 @@ async def enter(reader, _):
 async def leave(reader, _):
     """reader.__aexit__()"""
     reader.close()
+
+
+# ---- frame.fetch() ----
+
+_threads = None
+
+
+def _wait_in_thread(wait, wake):
+    """Calls wait() on a thread, then wake(error or None) there."""
+    global _threads
+    if _threads is None:  # of its own: others may keep the loop's executor busy for as long as they like
+        _threads = concurrent.futures.ThreadPoolExecutor(16, "sluice-fetch")
+
+    def work():
+        try:
+            wait()
+        except BaseException as error:
+            wake(error)
+        else:
+            wake(None)
+
+    _threads.submit(work)
+
+
+def _settle(future, error):
+    if future.done():  # cancelled
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)
+
+
+async def fetch(copy):
+    """frame.fetch() from a GPU; `copy` is under way. Who cancels this leaves it to the thread, which keeps
+    its memory, and the frame, until it is done."""
+    if not copy.done:
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+
+        def wake(error):
+            try:
+                loop.call_soon_threadsafe(_settle, future, error)
+            except RuntimeError:
+                pass  # the loop has closed
+
+        _wait_in_thread(copy.wait, wake)
+        await future
+    return copy.result()
+
+
+async def fetch_host(array):
+    """The same in host memory. What is large is copied beside the loop."""
+    if array.nbytes <= 65536:
+        return array.copy()
+    return await asyncio.get_running_loop().run_in_executor(None, array.copy)

@@ -4,6 +4,7 @@
  */
 #include "array.h"
 
+#include "fetch.h"
 #include "take.h"
 
 /* ---- making ---- */
@@ -222,6 +223,8 @@ PyObject *array_numpy(PyObject *self, PyObject *pixel_format)
     if (array_check(array) < 0 || check_pixel_format(array, pixel_format) < 0 ||
         !(dtype = dtype_numpy(array->state, array->a.dtype)))
         return NULL;
+    if (array->lease->device)
+        return fetch_array(array);
     if (array->contiguous)
         return make_ndarray(array, dtype);
     /* Padded rows: through the buffer protocol, whose strides NumPy takes as they are. */
@@ -289,13 +292,20 @@ static PyObject *method_numpy(PyObject *self, PyObject *const *args, Py_ssize_t 
     return array_numpy(self, values[0]);
 }
 
+PyObject *array_copy(PyObject *self)
+{
+    PyObject *view = array_numpy(self, NULL), *made;
+
+    if (!view || ((struct array *)self)->lease->device) /* it is a copy already */
+        return view;
+    made = PyObject_CallMethod(view, "copy", NULL);
+    Py_DECREF(view);
+    return made;
+}
+
 static PyObject *method_copy(PyObject *self, PyObject *Py_UNUSED(none))
 {
-    PyObject *view = array_numpy(self, NULL);
-    PyObject *made = view ? PyObject_CallMethod(view, "copy", NULL) : NULL;
-
-    Py_XDECREF(view);
-    return made;
+    return array_copy(self);
 }
 
 static PyObject *method_framework(const char *name, enum framework framework, PyObject *self,
@@ -446,9 +456,11 @@ static PyMethodDef methods[] = {
       "numpy(pixel_format=None) -> numpy.ndarray\n\n"
       "The array in place: nothing is copied. Read-only for readers. The lease lasts as\n"
       "long as it, or anything made from it, lives. `pixel_format` names what it must be\n"
-      "(\"bgr24\"): FormatError if not." },
+      "(\"bgr24\"): FormatError if not.\n\n"
+      "On a GPU it is a copy in pinned memory, writable and its own, and waits for that:\n"
+      "see frame.fetch() for event loops." },
     { "copy", METHOD(method_copy), METH_NOARGS,
-      "copy() -> numpy.ndarray\n\nA writable copy of its own." },
+      "copy() -> numpy.ndarray\n\nA writable copy of its own; from a GPU as numpy()." },
     { "torch", METHOD(method_torch), METH_FASTCALL | METH_KEYWORDS, "torch(copy=False) -> torch.Tensor\n\n" TORCH_WARNS
       "The array in place." TAKEN_BY("PyTorch") },
     { "cupy", METHOD(method_cupy), METH_FASTCALL | METH_KEYWORDS,

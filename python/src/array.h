@@ -26,6 +26,7 @@ PyObject *array_new(struct state *state, struct lease *lease, const struct sluic
 
 /* Views of an array. `pixel_format`: NULL, None, or the name that it must have. */
 PyObject *array_numpy(PyObject *array, PyObject *pixel_format);
+PyObject *array_copy(PyObject *array);
 PyObject *array_interface(PyObject *array);
 PyObject *array_interface_dict(struct array *array, bool read_only);
 PyObject *array_planes(PyObject *array);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * DLPack, both ways. A deleter may run on any thread, with or without the GIL: it drops a lease and
+ * DLPack, outwards. A deleter may run on any thread, with or without the GIL: it drops a lease and
  * frees, no more.
  */
 #include <stdlib.h>
@@ -278,50 +278,4 @@ PyObject *dlpack_export(struct array *array, PyObject *const *args, Py_ssize_t c
         return NULL;
     return copy ? copied_capsule(array->state, &array->a, major >= 1)
                 : dlpack_capsule(array->lease, &array->a, major >= 1, NULL);
-}
-
-/* ---- in ---- */
-
-static int import_tensor(const struct state *state, const struct dl_tensor *tensor,
-                         struct sluice_array *array)
-{
-    int64_t strides[SLUICE_MAX_DIMS], element = sluice_dtype_size(tensor->dtype);
-    int r;
-
-    if (tensor->device.type != DL_CPU && tensor->device.type != DL_CUDA_HOST) {
-        raise_as(state, ERROR_E_UNSUPPORTED,
-                 "the array is on a device (DLPack type %d), and this release takes host memory "
-                 "only: copy it there first",
-                 (int)tensor->device.type);
-        return -1;
-    }
-    if (tensor->ndim < 0 || tensor->ndim > SLUICE_MAX_DIMS) {
-        raise_as(state, ERROR_E_FORMAT, "an array of %d dimensions: %d at most", (int)tensor->ndim,
-                 SLUICE_MAX_DIMS);
-        return -1;
-    }
-    for (int d = 0; tensor->strides && d < tensor->ndim; d++)
-        strides[d] = tensor->strides[d] * element;
-    r = sluice_array_wrap(
-        array, NULL, tensor->data ? (char *)tensor->data + tensor->byte_offset : NULL,
-        tensor->dtype, tensor->ndim, tensor->shape, tensor->strides ? strides : NULL);
-    if (r == 0)
-        return 0;
-    raise_result(state, r);
-    return -1;
-}
-
-int dlpack_import(const struct state *state, PyObject *capsule, struct sluice_array *array)
-{
-    if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
-        struct dl_versioned *versioned = PyCapsule_GetPointer(capsule, "dltensor_versioned");
-        if (versioned->version.major == 1)
-            return import_tensor(state, &versioned->tensor, array);
-        raise_as(state, ERROR_E_UNSUPPORTED, "DLPack version %u: this release reads version 1",
-                 (unsigned)versioned->version.major);
-        return -1;
-    }
-    struct dl_managed *managed =
-        PyCapsule_GetPointer(capsule, "dltensor"); /* raises if it is none */
-    return managed ? import_tensor(state, &managed->tensor, array) : -1;
 }

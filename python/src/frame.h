@@ -30,6 +30,11 @@ int frame_release(struct frame *frame);
 
 void frame_dealloc(PyObject *self);
 
+/* ---- a reader's: fetch.c, copy_to.c ---- */
+PyObject *frame_fetch(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
+PyObject *frame_copy_to(PyObject *self, PyObject *const *args, Py_ssize_t count,
+                        PyObject *keywords);
+
 /* ---- of both types ---- */
 PyObject *frame_numpy(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
 PyObject *frame_view(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
@@ -65,8 +70,8 @@ PyObject *frame_device(PyObject *self, void *closure);
 #define FRAME_METHODS \
     { "numpy", METHOD(frame_numpy), METH_FASTCALL | METH_KEYWORDS, \
       "numpy(name=None, pixel_format=None) -> numpy.ndarray\n\n" \
-      "An array of the frame in place (the first one, or `name`): nothing is copied. See\n" \
-      "Array.numpy." }, \
+      "An array of the frame in place (the first one, or `name`): nothing is copied. On a GPU\n" \
+      "it is a copy in pinned memory. See Array.numpy." }, \
         { "view", METHOD(frame_view), METH_FASTCALL | METH_KEYWORDS, \
           "view(name=None, *, kind=None) -> memoryview | torch.Tensor | cupy.ndarray\n\n" \
       "The cheaper form, valid until the frame ends. On host a memoryview, which raises\n" \

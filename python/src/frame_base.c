@@ -209,18 +209,9 @@ PyObject *frame_view(PyObject *self, PyObject *const *args, Py_ssize_t count, Py
     return view;
 }
 
-static PyObject *copy_array(PyObject *array)
-{
-    PyObject *view = array_numpy(array, NULL);
-    PyObject *made = view ? PyObject_CallMethod(view, "copy", NULL) : NULL;
-
-    Py_XDECREF(view);
-    return made;
-}
-
 PyObject *frame_copy(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 {
-    return through_array("copy", self, args, count, keywords, copy_array);
+    return through_array("copy", self, args, count, keywords, array_copy);
 }
 
 /* PyTorch's come without an Array in between. */

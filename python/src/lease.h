@@ -30,6 +30,7 @@ struct channel {
     _Atomic(struct lease *) left;  /* leases that ended without a word while the lock was held */
     _Atomic(struct lease *) held;  /* and those that a capture keeps from ending; under the lock */
     _Atomic uint64_t joins[2];     /* streams of ours that wait for several; [1]: a blocking one */
+    _Atomic(struct stream *) copies; /* for copies ordered with nothing else (fetch.c) */
     _Atomic(struct views *) views; /* cached views of its slots (view.c) */
     char name[SLUICE_MAX_NAME + 16];
 };

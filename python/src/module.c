@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "pinned.h"
 #include "source.h"
 #include "stream.h"
 
@@ -19,6 +20,30 @@ PyTypeObject *add_type(PyObject *module, PyType_Spec *spec)
 static PyObject *describe(PyObject *module, PyObject *object)
 {
     return source_describe(PyModule_GetState(module), object);
+}
+
+/* For tests: what the pool of pinned memory keeps. */
+static PyObject *pinned(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    uint64_t count, bytes;
+
+    pinned_kept(&count, &bytes);
+    return Py_BuildValue("(KK)", (unsigned long long)count, (unsigned long long)bytes);
+}
+
+/* For tests, which put stand-ins in the places of frameworks: what they said is forgotten. */
+static PyObject *forget(PyObject *module, PyObject *Py_UNUSED(none))
+{
+    struct state *state = PyModule_GetState(module);
+
+    Py_CLEAR(state->torch_tensor);
+    Py_CLEAR(state->torch_raw);
+    Py_CLEAR(state->torch_current);
+    Py_CLEAR(state->cupy_current);
+    for (size_t i = 0; i < sizeof state->from_dlpack / sizeof state->from_dlpack[0]; i++)
+        Py_CLEAR(state->from_dlpack[i]);
+    state->torch_up = false;
+    Py_RETURN_NONE;
 }
 
 static PyObject *pixel_formats(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
@@ -67,6 +92,8 @@ static PyObject *channels(PyObject *module, PyObject *args)
 
 static PyMethodDef methods[] = {
     { "_describe", METHOD(describe), METH_O, NULL },
+    { "_pinned", METHOD(pinned), METH_NOARGS, NULL },
+    { "_forget", METHOD(forget), METH_NOARGS, NULL },
     { "pixel_formats", METHOD(pixel_formats), METH_NOARGS,
       "pixel_formats() -> tuple of the names of all pixel formats" },
     { "channels", METHOD(channels), METH_VARARGS,
@@ -100,7 +127,8 @@ static int execute(PyObject *module)
         frame_type_init(module, state) < 0 || writer_frame_type_init(module, state) < 0 ||
         reader_type_init(module, state) < 0 || writer_type_init(module, state) < 0 ||
         stats_types_init(module, state) < 0 || stream_type_init(module, state) < 0 ||
-        stream_scope_type_init(module, state) < 0 || event_type_init(module, state) < 0)
+        stream_scope_type_init(module, state) < 0 || event_type_init(module, state) < 0 ||
+        pinned_type_init(module, state) < 0 || fetch_type_init(module, state) < 0)
         return -1;
     return PyModule_AddStringConstant(module, "__version__", sluice_version());
 }
@@ -117,6 +145,9 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->stream);
     Py_VISIT(state->stream_scope);
     Py_VISIT(state->event);
+    Py_VISIT(state->pinned);
+    Py_VISIT(state->fetch);
+    Py_VISIT(state->copies);
     Py_VISIT(state->reader_stats);
     Py_VISIT(state->writer_stats);
     Py_VISIT(state->error);
@@ -153,6 +184,9 @@ static int clear(PyObject *module)
     Py_CLEAR(state->stream);
     Py_CLEAR(state->stream_scope);
     Py_CLEAR(state->event);
+    Py_CLEAR(state->pinned);
+    Py_CLEAR(state->fetch);
+    Py_CLEAR(state->copies);
     Py_CLEAR(state->reader_stats);
     Py_CLEAR(state->writer_stats);
     Py_CLEAR(state->error);

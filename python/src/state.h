@@ -54,6 +54,8 @@ struct state {
 
     PyTypeObject *parcel;     /* take.c's, as what follows */
     PyObject *from_dlpack[4]; /* by enum framework */
+    PyTypeObject *pinned, *fetch; /* what pinned memory, and a copy into it, is in Python */
+    PyObject *copies;             /* sluice._copies, imported when needed */
 };
 
 /* Of an object of one of our types; they are final, so the type is the one that we made. */
@@ -127,6 +129,8 @@ int frame_type_init(PyObject *module, struct state *state);
 int writer_frame_type_init(PyObject *module, struct state *state);
 int reader_type_init(PyObject *module, struct state *state);
 int writer_type_init(PyObject *module, struct state *state);
+int pinned_type_init(PyObject *module, struct state *state);
+int fetch_type_init(PyObject *module, struct state *state);
 int stats_types_init(PyObject *module, struct state *state);
 int stream_type_init(PyObject *module, struct state *state);
 int stream_scope_type_init(PyObject *module, struct state *state);

@@ -263,6 +263,7 @@ static PyObject *close_(PyObject *self, PyObject *Py_UNUSED(none))
         Py_BEGIN_ALLOW_THREADS r = sluice_writer_close(&channel->writer);
         Py_END_ALLOW_THREADS channel_leave(channel);
         views_clear(channel);
+        writer_drop_kept(writer);
     }
     if (r != 0)
         return raise_result(writer->state, r);
@@ -293,6 +294,7 @@ static void writer_dealloc(PyObject *self)
         channel_let_go(((struct writer *)self)->channel);
         views_clear(((struct writer *)self)->channel);
     }
+    writer_drop_kept((struct writer *)self);
     channel_drop(((struct writer *)self)->channel);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(self);

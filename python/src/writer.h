@@ -10,7 +10,8 @@
 struct writer {
     PyObject_HEAD struct state *state;
     struct channel *channel;
-    int64_t wait_ns; /* policy "wait": how long frame() and send() wait; 0: policy "drop" */
+    int64_t wait_ns;   /* policy "wait": how long frame() and send() wait; 0: policy "drop" */
+    struct kept *kept; /* arrays that copies under way read (writer_send.c); under the channel's lock */
 };
 
 /* The channel, entered; NULL with an exception. It cannot go while its Python object is in use. */
@@ -21,5 +22,8 @@ struct channel *writer_enter(struct writer *writer);
 int writer_wait_for_slot(struct writer *writer, int64_t timeout_ns);
 
 PyObject *writer_send(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
+
+/* At the writer's end: waits for those copies. */
+void writer_drop_kept(struct writer *writer);
 
 #endif

@@ -4,12 +4,18 @@
  */
 #include "writer.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "fetch.h"
 #include "frame.h"
-#include "source.h"
+#include "launch.h"
+
+#define PATIENCE (10 * SLUICE_S) /* with copies out of host memory */
 
 struct parcel {
+    struct user user;
+    struct launch launch;
     struct source sources[SLUICE_MAX_ARRAYS];
     struct sluice_array arrays[SLUICE_MAX_ARRAYS];
     uint32_t count;
@@ -33,7 +39,7 @@ static int add_source(struct writer *writer, struct parcel *parcel, PyObject *na
 {
     struct source *source = &parcel->sources[parcel->count];
 
-    if (source_open(writer->state, object, source) < 0)
+    if (source_open(writer->state, object, &parcel->user, source) < 0)
         return -1;
     parcel->arrays[parcel->count] = source->array;
     parcel->count++;
@@ -54,13 +60,6 @@ static int add_frame(struct writer *writer, struct parcel *parcel, PyObject *fra
     }
     Py_XDECREF(names);
     return count < 0 ? -1 : 0;
-}
-
-/* Names and arrays. Arrays (PyTorch's) may look like mappings too, but have no items(). */
-static bool is_mapping(PyObject *object)
-{
-    return PyDict_Check(object) || (!PyObject_CheckBuffer(object) && PyMapping_Check(object) &&
-                                    PyObject_HasAttrString(object, "items"));
 }
 
 static int open_parcel(struct writer *writer, PyObject *object, struct parcel *parcel)
@@ -117,15 +116,129 @@ static int give_up(struct channel *channel, const struct sluice_frame *header)
     return r == 0 ? sluice_writer_cancel(channel->writer, &frame, SLUICE_ON_CPU) : r;
 }
 
+/* ---- what must outlive the call ---- */
+
+/* Arrays whose memory no stream gives back in order (JAX's), until the copy has read them. */
+struct kept {
+    struct kept *next;
+    struct sluice_ticket ticket;
+    uint32_t count;
+    PyObject *objects[SLUICE_MAX_ARRAYS];
+};
+
+static void drop_kept(struct kept *list)
+{
+    while (list) {
+        struct kept *next = list->next;
+        for (uint32_t i = 0; i < list->count; i++)
+            Py_DECREF(list->objects[i]);
+        free(list);
+        list = next;
+    }
+}
+
+void writer_drop_kept(struct writer *writer)
+{
+    struct kept *list = writer->kept;
+
+    writer->kept = NULL;
+    if (list) {
+        Py_BEGIN_ALLOW_THREADS for (struct kept *kept = list; kept; kept = kept->next)(void)
+            sluice_ticket_wait(kept->ticket, PATIENCE); /* at once, if the writer has closed */
+        Py_END_ALLOW_THREADS
+    }
+    drop_kept(list);
+}
+
+/* Those whose copies are done, as a list of their own. With the channel entered. */
+static struct kept *take_done(struct writer *writer)
+{
+    struct kept *done = NULL;
+
+    for (struct kept **at = &writer->kept; *at;) {
+        struct kept *kept = *at;
+        if (sluice_ticket_query(kept->ticket) == SLUICE_NOT_READY) {
+            at = &kept->next;
+            continue;
+        }
+        *at = kept->next;
+        kept->next = done;
+        done = kept;
+    }
+    return done;
+}
+
+/* With the channel entered; makes no object. */
+static void keep(struct writer *writer, struct parcel *parcel, struct kept *kept,
+                 struct sluice_ticket ticket)
+{
+    kept->ticket = ticket;
+    for (uint32_t i = 0; i < parcel->count; i++)
+        if (parcel->sources[i].keeper)
+            kept->objects[kept->count++] = Py_NewRef(parcel->sources[i].keeper);
+    kept->next = writer->kept;
+    writer->kept = kept;
+}
+
+/* ---- sending ---- */
+
+/* Queues what comes before, the copies, and what comes behind. With the channel entered. */
+static int send_on_gpu(struct writer *writer, struct parcel *parcel, struct sluice_frame *header)
+{
+    struct launch *launch = &parcel->launch;
+    bool lasting = launch->lasting, asks = launch->host || lasting || launch->edges;
+    struct kept *kept = lasting ? calloc(1, sizeof *kept) : NULL;
+    struct sluice_ticket ticket = { 0 };
+    int r, late = 0;
+
+    if (lasting && !kept) {
+        PyErr_NoMemory();
+        return SLUICE_E_NO_MEMORY;
+    }
+    if (launch_before(writer->state, launch, parcel->sources, parcel->count) < 0) {
+        free(kept);
+        return SLUICE_E_CAPTURING;
+    }
+    Py_BEGIN_ALLOW_THREADS r =
+        sluice_writer_send_frame(writer->channel->writer, header, parcel->arrays, parcel->count,
+                                 launch_handle(launch), asks ? &ticket : NULL);
+    if (r == 0)
+        late = launch_after(launch, parcel->sources, parcel->count);
+    if (r == 0 && (launch->host || late != 0)) /* pinned memory is read when the GPU comes to it */
+        (void)sluice_ticket_wait(ticket, PATIENCE);
+    Py_END_ALLOW_THREADS for (uint32_t i = 0; r == 0 && i < parcel->count; i++)
+        launch_used(launch, parcel->sources[i].lease);
+    if (r == 0 && lasting)
+        keep(writer, parcel, kept, ticket);
+    else
+        free(kept);
+    return r;
+}
+
+static int send_on_host(struct writer *writer, struct parcel *parcel, struct sluice_frame *header)
+{
+    sluice_writer *to = writer->channel->writer;
+    uint64_t bytes = 0;
+    int r;
+
+    for (uint32_t i = 0; i < parcel->count; i++)
+        bytes += parcel->arrays[i].nbytes;
+    if (bytes <= SMALL && writer->wait_ns == 0)
+        return sluice_writer_send_frame(to, header, parcel->arrays, parcel->count, SLUICE_ON_CPU,
+                                        NULL);
+    Py_BEGIN_ALLOW_THREADS r =
+        sluice_writer_send_frame(to, header, parcel->arrays, parcel->count, SLUICE_ON_CPU, NULL);
+    Py_END_ALLOW_THREADS return r;
+}
+
+/* May end with an exception. */
 static int send_parcel(struct writer *writer, struct parcel *parcel, struct sluice_frame *header,
                        const char *pixel_format)
 {
     struct channel *channel;
-    uint64_t bytes = 0;
+    struct kept *done = NULL;
     int r = 0;
 
-    for (uint32_t i = 0; i < parcel->count; i++)
-        bytes += parcel->arrays[i].nbytes;
     if (writer->wait_ns > 0)
         r = writer_wait_for_slot(writer, writer->wait_ns);
     else if (!writer_enter(writer))
@@ -135,19 +248,19 @@ static int send_parcel(struct writer *writer, struct parcel *parcel, struct slui
     channel = writer->channel;
     if (r == SLUICE_NO_SLOT)
         r = give_up(channel, header);
-    if (r != 0 || (pixel_format && check_pixel_format(writer, channel, pixel_format) < 0)) {
-        channel_leave(channel);
-        return r;
-    }
-    if (bytes <= SMALL && writer->wait_ns == 0) {
-        r = sluice_writer_send_frame(channel->writer, header, parcel->arrays, parcel->count,
-                                     SLUICE_ON_CPU, NULL);
-    } else {
-        Py_BEGIN_ALLOW_THREADS r = sluice_writer_send_frame(channel->writer, header, parcel->arrays,
-                                                            parcel->count, SLUICE_ON_CPU, NULL);
-        Py_END_ALLOW_THREADS
+    if (r == 0 && (!pixel_format || check_pixel_format(writer, channel, pixel_format) == 0)) {
+        r = parcel->launch.on_gpu ? send_on_gpu(writer, parcel, header)
+                                  : send_on_host(writer, parcel, header);
+        if (writer->kept)
+            done = take_done(writer);
     }
     channel_leave(channel);
+    if (done) {
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        drop_kept(done);
+        PyErr_Restore(type, value, traceback);
+    }
     return r;
 }
 
@@ -159,12 +272,11 @@ PyObject *writer_send(PyObject *self, PyObject *const *args, Py_ssize_t count, P
     PyObject *values[6];
     char meta[SLUICE_MAX_META];
     struct sluice_frame header = { .meta = meta };
-    struct parcel parcel = { .count = 0 };
+    struct parcel parcel; /* large: only what is used is filled in */
     const char *pixel_format = NULL;
     int r = 0;
 
-    if (parse_fast("send", names, 1, args, count, keywords, values) < 0 ||
-        parse_no_stream(writer->state, values[5]) < 0)
+    if (parse_fast("send", names, 1, args, count, keywords, values) < 0)
         return NULL;
     if (!values[0]) {
         PyErr_SetString(PyExc_TypeError, "send() takes an array, or a mapping of names to arrays");
@@ -173,9 +285,15 @@ PyObject *writer_send(PyObject *self, PyObject *const *args, Py_ssize_t count, P
     if (values[4] && values[4] != Py_None &&
         !(pixel_format = PyUnicode_AsUTF8AndSize(values[4], NULL)))
         return NULL;
+    parcel.count = 0;
+    parcel.launch = (struct launch){ .stream = NULL };
+    parcel.user = (struct user){ writer->channel, device_text(writer->channel->device), false };
     if (header_fill(writer->state, &header, values[1], values[2], values[3]) == 0 &&
-        open_parcel(writer, values[0], &parcel) == 0)
+        open_parcel(writer, values[0], &parcel) == 0 &&
+        launch_choose(writer->state, values[5], &parcel.user, NULL, parcel.sources, parcel.count,
+                      &parcel.launch) == 0)
         r = send_parcel(writer, &parcel, &header, pixel_format);
+    launch_end(&parcel.launch);
     for (uint32_t i = 0; i < parcel.count; i++)
         source_close(&parcel.sources[i]);
     if (PyErr_Occurred())

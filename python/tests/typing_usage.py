@@ -76,3 +76,12 @@ def streams(foreign: object) -> None:
     stream.native = 3  # type: ignore[misc]
     sluice.reset("cuda:0")
     sluice.synchronize("cuda:0")
+
+
+async def copies(frame: sluice.Frame, writer: sluice.Writer, stream: sluice.Stream) -> None:
+    (await frame.fetch("depth")).mean()
+    array = numpy.zeros(4)
+    frame.copy_to(array)
+    frame.copy_to({"depth": array}, stream=stream)
+    frame.copy_to(bytearray(4), "depth")
+    assert_type(writer.send(array, stream=stream), int)

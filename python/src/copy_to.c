@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * frame.copy_to(): into memory that the program has.
+ */
+#include <string.h>
+
+#include "fetch.h"
+#include "frame.h"
+#include "launch.h"
+
+#define PATIENCE (10 * SLUICE_S)
+
+struct targets {
+    struct state *state;
+    struct lease *lease;
+    struct user user;
+    PyObject *given; /* the argument `stream` */
+    struct source sources[SLUICE_MAX_ARRAYS];
+    struct sluice_array arrays[SLUICE_MAX_ARRAYS];
+    uint32_t count;
+};
+
+static int refuse(const struct targets *to, PyObject *object)
+{
+    const struct source *source = &to->sources[to->count];
+
+    if (source->framework == FRAMEWORK_JAX)
+        PyErr_Format(PyExc_TypeError, "arrays of JAX do not change: take one by frame.jax()");
+    else
+        PyErr_Format(PyExc_BufferError, "%R is read-only: nothing can be copied into it",
+                     (PyObject *)Py_TYPE(object));
+    return -1;
+}
+
+/* Its framework copies it from an array of the frame, which it takes as it takes any. */
+static int by_framework(struct targets *to, PyObject *name, PyObject *object)
+{
+    PyObject *module = imported(&to->state->copies, "sluice._copies"), *done = NULL;
+    PyObject *array = module ? array_of_frame(to->state, to->lease, name) : NULL;
+
+    if (array)
+        done = PyObject_CallMethod(module, "copy_in", "OOO", object, array,
+                                   to->given ? to->given : Py_None);
+    Py_XDECREF(array);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
+static int add(struct targets *to, PyObject *name, PyObject *object)
+{
+    struct source *source = &to->sources[to->count];
+
+    if (source_open(to->state, object, &to->user, source) < 0)
+        return -1;
+    bool refused =
+        source->read_only || (source->framework == FRAMEWORK_JAX && source->ordinal >= 0);
+    if (refused || source->odd) {
+        int r = refused ? refuse(to, object) : by_framework(to, name, object);
+        source_close(source);
+        return r;
+    }
+    struct sluice_array *array = &to->arrays[to->count++], of;
+    *array = source->array;
+    if (array_find(to->state, to->lease, name, &of) < 0)
+        return -1;
+    memcpy(array->name, of.name, sizeof of.name);
+    return 0;
+}
+
+static int add_items(struct targets *to, PyObject *mapping)
+{
+    PyObject *items = PyMapping_Items(mapping);
+    Py_ssize_t count = items ? PyList_Size(items) : -1;
+
+    if (count == 0 || count > SLUICE_MAX_ARRAYS) {
+        raise_as(to->state, ERROR_E_FORMAT, "%zd arrays: a frame holds 1 to %d", count,
+                 SLUICE_MAX_ARRAYS);
+        count = -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *item = PyList_GetItem(items, i);
+        if (add(to, PyTuple_GetItem(item, 0), PyTuple_GetItem(item, 1)) < 0)
+            count = -1;
+    }
+    Py_XDECREF(items);
+    return count < 0 ? -1 : 0;
+}
+
+/* Behind what writes to the frame, and to the targets. */
+static int before(struct targets *to, const struct launch *launch)
+{
+    int r = 0;
+
+    if (!launch->stream)
+        return 0;
+    for (uint32_t i = 0; i < to->count && r == 0; i++) {
+        struct sluice_array from;
+        r = sluice_frame_array(&to->lease->frame, to->arrays[i].name, &from);
+        if (r == 0 && (r = copy_behind(to->lease, &from, launch->stream)) == 0 && !from.read_only)
+            break; /* which was for all of them */
+    }
+    if (r == 0)
+        return launch_before(to->state, launch, to->sources, to->count);
+    raise_result(to->state, r);
+    return -1;
+}
+
+static int copy(struct targets *to, const struct launch *launch)
+{
+    struct channel *channel = to->lease->channel;
+    struct sluice_ticket ticket = { 0 };
+    int r;
+
+    if (before(to, launch) < 0)
+        return -1;
+    Py_BEGIN_ALLOW_THREADS r =
+        sluice_reader_fetch(channel->reader, &to->lease->frame, to->arrays, to->count,
+                            launch_handle(launch), launch->stream ? &ticket : NULL);
+    if (r == 0 && launch->stream &&
+        (launch_after(launch, to->sources, to->count) != 0 || launch->host || launch->lasting))
+        r = sluice_ticket_wait(ticket, PATIENCE);
+    Py_END_ALLOW_THREADS if (r != 0)
+    {
+        raise_result(to->state, r);
+        return -1;
+    }
+    launch_used(launch, to->lease);
+    for (uint32_t i = 0; i < to->count; i++)
+        launch_used(launch, to->sources[i].lease);
+    return 0;
+}
+
+static int copy_all(struct targets *to, PyObject *target, PyObject *name)
+{
+    struct launch launch = { .stream = NULL };
+    bool several = is_mapping(target);
+    int r = -1;
+
+    if (several && name && name != Py_None)
+        PyErr_SetString(PyExc_TypeError, "copy_to() takes a mapping of names, or a name, not both");
+    else
+        r = several ? add_items(to, target) : add(to, name, target);
+    if (r == 0 && to->count > 0 &&
+        (r = launch_choose(to->state, to->given, &to->user, to->lease, to->sources, to->count,
+                           &launch)) == 0)
+        r = copy(to, &launch);
+    launch_end(&launch);
+    for (uint32_t i = 0; i < to->count; i++)
+        source_close(&to->sources[i]);
+    return r;
+}
+
+PyObject *frame_copy_to(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    static const char *const names[] = { "target", "name", "stream", NULL };
+    struct frame *frame = (struct frame *)self;
+    struct targets to; /* large: only what is used is filled in */
+    PyObject *values[3];
+    int r;
+
+    if (parse_fast("copy_to", names, 2, args, count, keywords, values) < 0)
+        return NULL;
+    if (!values[0]) {
+        PyErr_SetString(PyExc_TypeError,
+                        "copy_to() takes an array, or a mapping of names to arrays");
+        return NULL;
+    }
+    if (!(to.lease = frame_lease(frame)))
+        return NULL;
+    to.state = frame->state;
+    to.count = 0;
+    to.user = (struct user){ to.lease->channel, device_text(to.lease->device), true };
+    to.given = values[2];
+    r = copy_all(&to, values[0], values[1]);
+    (void)lease_drop(to.lease);
+    if (r < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From a GPU into pinned memory. A copy has a stream of its own: it reads a frame that is ready, so
+ * it comes behind nothing, and beside the work that was queued on the frame.
+ */
+#include "fetch.h"
+
+#include <string.h>
+
+#include "frame.h"
+#include "pinned.h"
+
+#define PATIENCE (10 * SLUICE_S)
+#define SOON     (20 * INT64_C(1000))  /* what a small copy may take of an event loop's time: */
+#define SMALL    (UINT64_C(256) << 10) /* less than handing it to a thread would */
+
+/* One copy: what is fetched, and where in that the caller's array lies. */
+struct copy {
+    struct lease *lease;    /* until it is queued: the frame then ends behind it */
+    struct sluice_array to; /* in pinned memory */
+    const char *device;     /* that it comes from */
+    uint64_t bytes;         /* of pinned memory */
+    struct pinned *pinned;
+    struct sluice_ticket ticket;
+    PyObject
+        *make[5]; /* what numpy.ndarray() is called with: shape, dtype, buffer, offset, strides */
+};
+
+enum { SHAPE, DTYPE, BUFFER, OFFSET, STRIDES };
+
+static void clear(struct copy *copy)
+{
+    for (int i = 0; i < 5; i++)
+        Py_CLEAR(copy->make[i]);
+    (void)lease_drop(copy->lease);
+    pinned_give(copy->pinned);
+    copy->lease = NULL;
+    copy->pinned = NULL;
+}
+
+/* ---- what goes where ---- */
+
+static PyObject *strides_tuple(const struct array *array)
+{
+    int64_t strides[SLUICE_MAX_DIMS + 1];
+
+    for (int d = 0; d < array->ndim; d++)
+        strides[d] = array->strides[d];
+    return sizes_tuple(strides, array->ndim);
+}
+
+static PyObject *shape_tuple(const struct array *array)
+{
+    int64_t shape[SLUICE_MAX_DIMS + 1];
+
+    for (int d = 0; d < array->ndim; d++)
+        shape[d] = array->shape[d];
+    return sizes_tuple(shape, array->ndim);
+}
+
+/* A plane is fetched with its whole image, and lies in the copy where it lies in the slot. */
+static int plan_plane(struct copy *copy, const struct array *plane,
+                      const struct sluice_array *whole)
+{
+    uint64_t offset = plane->a.offset - whole->offset;
+
+    copy->to = *whole;
+    copy->to.read_only = 0;
+    copy->bytes = whole->nbytes;
+    copy->make[OFFSET] = PyLong_FromUnsignedLongLong(offset);
+    copy->make[STRIDES] = strides_tuple(plane);
+    return copy->make[OFFSET] && copy->make[STRIDES] ? 0 : -1;
+}
+
+/* Everything else without gaps between rows. */
+static int plan_whole(struct copy *copy, const struct array *array)
+{
+    const struct sluice_array *a = &array->a;
+    int r = sluice_array_wrap(&copy->to, a->name, NULL, a->dtype, a->ndim, a->shape, NULL);
+
+    copy->bytes = copy->to.nbytes;
+    if (r == 0)
+        return 0;
+    raise_result(array->state, r);
+    return -1;
+}
+
+static int plan(struct copy *copy, struct array *array)
+{
+    struct state *state = array->state;
+    struct sluice_array whole;
+    PyObject *dtype;
+    int r;
+
+    memset(copy, 0, sizeof *copy);
+    if (!array->lease->channel->reader) {
+        raise_as(state, ERROR_E_UNSUPPORTED,
+                 "channel '%s': a slot on a GPU that is being written cannot be copied out: fill "
+                 "it by torch(), cupy() or "
+                 "DLPack, and read it by a reader",
+                 array->lease->channel->name);
+        return -1;
+    }
+    copy->device = device_text(array->lease->device);
+    r = sluice_frame_array(&array->lease->frame, array->a.name, &whole);
+    if (r != 0) {
+        raise_result(state, r);
+        return -1;
+    }
+    copy->lease = lease_keep(array->lease);
+    bool plane = whole.image.pixel_format && !array->a.image.pixel_format;
+    if ((plane ? plan_plane(copy, array, &whole) : plan_whole(copy, array)) < 0 ||
+        !(dtype = dtype_numpy(state, array->a.dtype)) || !(copy->make[SHAPE] = shape_tuple(array)))
+        return -1;
+    copy->make[DTYPE] = Py_NewRef(dtype);
+    return 0;
+}
+
+/* ---- copying ---- */
+
+struct stream *copy_stream(struct state *state, struct channel *channel, const char *device)
+{
+    struct stream *stream = atomic_load(&channel->copies), *made;
+
+    if (stream || !(made = stream_make(state, device)))
+        return stream;
+    if (atomic_compare_exchange_strong(&channel->copies, &stream, made))
+        return made;
+    stream_drop(made);
+    return stream;
+}
+
+int copy_behind(struct lease *lease, const struct sluice_array *a, const struct stream *stream)
+{
+    bool written = !a->read_only || (lease->frame.flags & SLUICE_FRAME_AHEAD);
+
+    return written ? lease_wait_for(lease, stream) : 0;
+}
+
+/* With memory in hand: queues the copy. */
+static int queue(struct state *state, struct copy *copy, const struct sluice_array *a)
+{
+    struct channel *channel = copy->lease->channel;
+    struct stream *stream = copy_stream(state, channel, copy->device);
+    int r;
+
+    copy->to.data = copy->pinned->memory;
+    if (!stream || lease_use(copy->lease, stream_keep(stream)) < 0)
+        return -1;
+    Py_BEGIN_ALLOW_THREADS r = copy_behind(copy->lease, a, stream);
+    if (r == 0)
+        r = sluice_reader_fetch(channel->reader, &copy->lease->frame, &copy->to, 1,
+                                stream_handle(stream), &copy->ticket);
+    Py_END_ALLOW_THREADS if (r == 0) return 0;
+    raise_result(state, r);
+    return -1;
+}
+
+static int wait(struct state *state, struct copy *copy)
+{
+    int r;
+
+    Py_BEGIN_ALLOW_THREADS r = sluice_ticket_wait(copy->ticket, PATIENCE);
+    Py_END_ALLOW_THREADS if (r == 0) return 0;
+    raise_result(state, r);
+    return -1;
+}
+
+/* The library knows how long copies take here, and so waits better than one can by a ticket. */
+static int copy_now(struct state *state, struct copy *copy, const struct sluice_array *a)
+{
+    struct channel *channel = copy->lease->channel;
+    struct stream *stream = NULL;
+    int r = 0;
+
+    copy->to.data = copy->pinned->memory;
+    if (!a->read_only && !(stream = copy_stream(state, channel, copy->device)))
+        return -1;
+    Py_BEGIN_ALLOW_THREADS if (stream) /* behind what may still write to it */
+        r = copy_behind(copy->lease, a, stream);
+    if (r == 0)
+        r = sluice_reader_fetch(channel->reader, &copy->lease->frame, &copy->to, 1,
+                                stream ? stream_handle(stream) : SLUICE_ON_CPU, NULL);
+    Py_END_ALLOW_THREADS if (r == 0) return 0;
+    if (r == SLUICE_TIMEOUT)
+        copy->pinned = NULL; /* it may yet be written to: left behind */
+    raise_result(state, r);
+    return -1;
+}
+
+/* The copy is done: the array, whose base gives the memory back. */
+static PyObject *make_ndarray(struct state *state, struct copy *copy)
+{
+    PyObject *args = PyTuple_New(copy->bytes ? copy->make[STRIDES] ? 5 : 3 : 2), *made = NULL;
+
+    if (args && copy->bytes) {
+        struct pinned *pinned = copy->pinned;
+        copy->pinned = NULL;
+        copy->make[BUFFER] = pinned_object(state, pinned, copy->bytes);
+    }
+    bool ready = args && (!copy->bytes || copy->make[BUFFER]);
+    for (Py_ssize_t i = 0; ready && i < PyTuple_Size(args); i++)
+        (void)PyTuple_SetItem(args, i, Py_NewRef(copy->make[i]));
+    if (ready)
+        made = PyObject_Call(state->ndarray, args, NULL);
+    Py_XDECREF(args);
+    return made;
+}
+
+PyObject *fetch_array(struct array *array)
+{
+    struct state *state = array->state;
+    struct copy copy;
+    PyObject *made = NULL;
+
+    if (plan(&copy, array) == 0 &&
+        (!copy.bytes || (pinned_take(state, copy.device, copy.bytes, true, &copy.pinned) == 0 &&
+                         copy_now(state, &copy, &array->a) == 0)))
+        made = make_ndarray(state, &copy);
+    clear(&copy);
+    return made;
+}
+
+/* ---- without blocking: for event loops ---- */
+
+struct fetch {
+    PyObject_HEAD struct state *state;
+    struct copy copy;
+    PyObject *array; /* until the copy is queued */
+    bool queued, done;
+};
+
+static int start(struct fetch *fetch)
+{
+    int r = queue(fetch->state, &fetch->copy, &((struct array *)fetch->array)->a);
+
+    fetch->queued = r == 0;
+    Py_CLEAR(fetch->array);
+    (void)lease_drop(fetch->copy.lease);
+    fetch->copy.lease = NULL;
+    return r;
+}
+
+PyObject *fetch_begin(struct array *array)
+{
+    struct state *state = array->state;
+    struct fetch *fetch = PyObject_New(struct fetch, state->fetch);
+
+    if (!fetch)
+        return NULL;
+    fetch->state = state;
+    fetch->queued = fetch->done = false;
+    fetch->array = Py_NewRef((PyObject *)array);
+    struct copy *copy = &fetch->copy;
+    if (plan(copy, array) < 0 ||
+        (copy->bytes && pinned_take(state, copy->device, copy->bytes, false, &copy->pinned) < 0) ||
+        (copy->pinned && start(fetch) < 0)) {
+        Py_DECREF((PyObject *)fetch);
+        return NULL;
+    }
+    fetch->done = !copy->bytes || (fetch->queued && copy->bytes <= SMALL &&
+                                   sluice_ticket_wait(copy->ticket, SOON) == 0);
+    return (PyObject *)fetch;
+}
+
+/* On a thread of an executor. */
+static PyObject *fetch_wait(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    struct fetch *fetch = (struct fetch *)self;
+    struct copy *copy = &fetch->copy;
+
+    if (!fetch->done && !fetch->queued &&
+        (pinned_take(fetch->state, copy->device, copy->bytes, true, &copy->pinned) < 0 ||
+         start(fetch) < 0))
+        return NULL;
+    if (!fetch->done && wait(fetch->state, copy) < 0)
+        return NULL;
+    fetch->done = true;
+    Py_RETURN_NONE;
+}
+
+static PyObject *fetch_result(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    struct fetch *fetch = (struct fetch *)self;
+
+    return make_ndarray(fetch->state, &fetch->copy);
+}
+
+static PyObject *fetch_done(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(((struct fetch *)self)->done);
+}
+
+/* Nobody waited for it to the end: memory that is still written must not be given out again. */
+static bool is_over(struct fetch *fetch)
+{
+    int r;
+
+    if (!fetch->queued || fetch->done)
+        return true;
+    Py_BEGIN_ALLOW_THREADS r = sluice_ticket_wait(fetch->copy.ticket, PATIENCE);
+    Py_END_ALLOW_THREADS return r != SLUICE_TIMEOUT;
+}
+
+static void fetch_dealloc(PyObject *self)
+{
+    struct fetch *fetch = (struct fetch *)self;
+    PyTypeObject *type = Py_TYPE(self);
+
+    if (!is_over(fetch)) /* the GPU hangs: what it may write to stays */
+        fetch->copy.pinned = NULL;
+    Py_XDECREF(fetch->array);
+    clear(&fetch->copy);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+PyObject *frame_fetch(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    static const char *const names[] = { "name", NULL };
+    struct frame *frame = (struct frame *)self;
+    PyObject *values[1], *module = imported(&frame->state->coroutines, "sluice._asyncio");
+    PyObject *array = NULL, *copy, *made = NULL;
+    struct lease *lease = NULL;
+
+    if (module && parse_fast("fetch", names, 1, args, count, keywords, values) == 0 &&
+        (lease = frame_lease(frame)))
+        array = array_of_frame(frame->state, lease, values[0]);
+    if (array && !lease->device) {
+        made = PyObject_CallMethod(module, "fetch_host", "O", array);
+    } else if (array && (copy = fetch_begin((struct array *)array))) {
+        made = PyObject_CallMethod(module, "fetch", "O", copy);
+        Py_DECREF(copy);
+    }
+    Py_XDECREF(array);
+    (void)lease_drop(lease);
+    return made;
+}
+
+static PyMethodDef methods[] = {
+    { "wait", METHOD(fetch_wait), METH_NOARGS, "wait(): until the copy is done" },
+    { "result", METHOD(fetch_result), METH_NOARGS, "result() -> numpy.ndarray, once, after that" },
+    { NULL, NULL, 0, NULL },
+};
+
+static PyGetSetDef fields[] = {
+    { "done", fetch_done, NULL, "True: result() may be called", NULL },
+    { NULL, NULL, NULL, NULL, NULL },
+};
+
+static PyType_Slot slots[] = {
+    SLOT(Py_tp_dealloc, fetch_dealloc),
+    SLOT(Py_tp_methods, methods),
+    SLOT(Py_tp_getset, fields),
+    { Py_tp_doc, (void *)"A copy of a frame's array that is under way." },
+    { 0, NULL },
+};
+
+static PyType_Spec spec = {
+    .name = "sluice._Fetch",
+    .basicsize = sizeof(struct fetch),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};
+
+int fetch_type_init(PyObject *module, struct state *state)
+{
+    state->fetch = add_type(module, &spec);
+    return state->fetch ? 0 : -1;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Arrays on a GPU, copied into pinned memory: numpy(), copy() and fetch() of a frame there.
+ */
+#ifndef SLUICE_PYTHON_FETCH_H
+#define SLUICE_PYTHON_FETCH_H
+
+#include "array.h"
+#include "stream.h"
+
+/* A NumPy array of its own, once the copy is done. */
+PyObject *fetch_array(struct array *array);
+
+/* The same under way, for sluice._asyncio: queued, unless it takes memory that is yet to be made.
+ * The frame ends behind the copy, and the memory stays until that is done. */
+PyObject *fetch_begin(struct array *array);
+
+/* Of a channel: a stream of ours on which copies are queued that no other one is meant for.
+ * Borrowed; NULL with an exception. */
+struct stream *copy_stream(struct state *state, struct channel *channel, const char *device);
+
+/* Makes `stream` wait for what may still be writing to an array of the frame: for nothing, if it is
+ * a reader's, ready, and nobody may write to it. What the library said. */
+int copy_behind(struct lease *lease, const struct sluice_array *a, const struct stream *stream);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The stream on which a copy between a frame and a program's arrays is queued, and what it is
+ * ordered with: it comes behind the work that made an array, and what works on the array next comes
+ * behind it. So an array may be changed, or go, as soon as the call has returned, as if the
+ * framework that it is of had copied it.
+ */
+#ifndef SLUICE_PYTHON_LAUNCH_H
+#define SLUICE_PYTHON_LAUNCH_H
+
+#include "source.h"
+
+struct launch {
+    struct stream *stream; /* NULL: none, SLUICE_ON_CPU */
+    bool on_gpu;           /* frames are */
+    bool host, gpu;        /* there are arrays in host memory, or on a GPU */
+    bool lasting;          /* some must be kept until the copy is done */
+    bool edges;            /* some are of another stream */
+};
+
+/* `given`: the argument `stream`, or NULL. `frame`: the lease of the frame that is copied from, or
+ * NULL. -1 with an exception. */
+int launch_choose(struct state *state, PyObject *given, const struct user *user,
+                  struct lease *frame, const struct source *sources, uint32_t count,
+                  struct launch *launch);
+
+/* What must come before. -1 with an exception, and nothing queued. */
+int launch_before(struct state *state, const struct launch *launch, const struct source *sources,
+                  uint32_t count);
+
+/* What must come behind. 0, or what the library said: then wait for the copy. No GIL needed. */
+int launch_after(const struct launch *launch, const struct source *sources, uint32_t count);
+
+/* The copy was queued: the frame that it reads, or writes, ends behind it. */
+void launch_used(const struct launch *launch, struct lease *lease);
+
+struct sluice_stream launch_handle(const struct launch *launch);
+void launch_end(struct launch *launch);
+
+#endif

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The pool of pinned memory, and what stands for a piece of it in Python.
+ */
+#include "pinned.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stream.h"
+
+#define MOST_BUFFERS 16
+#define MOST_BYTES   (UINT64_C(1) << 29) /* but one may be larger */
+#define PAGE         UINT64_C(4096)
+
+/* What is free, the one used last first. A forked child has neither these nor what was taken: they
+ * are the parent's, and CUDA's there. */
+static struct pool {
+    pthread_mutex_t lock;
+    struct pinned *first;
+    uint64_t count, bytes;
+    _Atomic long process; /* that it is of; 0: nobody has made any */
+} pool = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static bool is_ours(void)
+{
+    return atomic_load(&pool.process) == (long)getpid();
+}
+
+/* Sizes that frames of about one size share; at most an eighth is for nothing. */
+static uint64_t rounded(uint64_t size)
+{
+    uint64_t step = PAGE;
+
+    while (step * 16 < size)
+        step *= 2;
+    return size < step ? step : (size + step - 1) / step * step;
+}
+
+/* ---- the list; with the lock ---- */
+
+static struct pinned *unlink_at(struct pinned **at)
+{
+    struct pinned *pinned = *at;
+
+    *at = pinned->next;
+    pool.count--;
+    pool.bytes -= pinned->size;
+    pinned->next = NULL;
+    return pinned;
+}
+
+static struct pinned *find(const char *device, uint64_t size)
+{
+    for (struct pinned **at = &pool.first; *at; at = &(*at)->next)
+        if ((*at)->size == size && strcmp((*at)->device, device) == 0)
+            return unlink_at(at);
+    return NULL;
+}
+
+/* The last ones of it, as a list of their own, until the rest is within these bounds. */
+static struct pinned *cut(uint64_t most_buffers, uint64_t most_bytes)
+{
+    struct pinned *cut = NULL;
+
+    while (pool.count > most_buffers || (pool.bytes > most_bytes && pool.count > 1)) {
+        struct pinned **at = &pool.first;
+        while ((*at)->next)
+            at = &(*at)->next;
+        struct pinned *oldest = unlink_at(at);
+        oldest->next = cut;
+        cut = oldest;
+    }
+    return cut;
+}
+
+/* ---- without it: the driver waits for the GPU ---- */
+
+/* Returns how many that were. */
+static int free_all(struct pinned *list)
+{
+    int count = 0;
+
+    for (; list; count++) {
+        struct pinned *next = list->next;
+        (void)sluice_device_host_free(&list->memory); /* also if it fails: its device is lost */
+        free(list);
+        list = next;
+    }
+    return count;
+}
+
+static int free_unused(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    struct pinned *unused = cut(0, 0);
+    pthread_mutex_unlock(&pool.lock);
+    return free_all(unused);
+}
+
+void pinned_give(struct pinned *pinned)
+{
+    if (!pinned || !is_ours())
+        return;
+    pthread_mutex_lock(&pool.lock);
+    pinned->next = pool.first;
+    pool.first = pinned;
+    pool.count++;
+    pool.bytes += pinned->size;
+    struct pinned *over = cut(MOST_BUFFERS, MOST_BYTES);
+    pthread_mutex_unlock(&pool.lock);
+    (void)free_all(over);
+}
+
+void pinned_kept(uint64_t *count, uint64_t *bytes)
+{
+    *count = *bytes = 0;
+    if (!is_ours())
+        return;
+    pthread_mutex_lock(&pool.lock);
+    *count = pool.count;
+    *bytes = pool.bytes;
+    pthread_mutex_unlock(&pool.lock);
+}
+
+/* ---- taking ---- */
+
+static int make(struct sluice_device device, struct pinned *pinned)
+{
+    int r = sluice_device_host_alloc(device, (size_t)pinned->size, &pinned->memory);
+
+    /* What lies unused may be what is missing. */
+    if (r == SLUICE_E_NO_MEMORY && is_ours() && free_unused() > 0)
+        r = sluice_device_host_alloc(device, (size_t)pinned->size, &pinned->memory);
+    return r;
+}
+
+static struct pinned *make_new(struct state *state, const char *device, uint64_t size)
+{
+    struct pinned *pinned;
+    struct sluice_device handle;
+    int r;
+
+    if (device_of(state, device, &handle) < 0)
+        return NULL;
+    if (!(pinned = calloc(1, sizeof *pinned))) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    pinned->size = size;
+    snprintf(pinned->device, sizeof pinned->device, "%s", device);
+    Py_BEGIN_ALLOW_THREADS r = make(handle, pinned);
+    Py_END_ALLOW_THREADS if (r == 0)
+    {
+        long nobody = 0;
+        (void)atomic_compare_exchange_strong(&pool.process, &nobody, (long)getpid());
+        return pinned;
+    }
+    raise_result(state, r);
+    free(pinned);
+    return NULL;
+}
+
+int pinned_take(struct state *state, const char *device, uint64_t size, bool make,
+                struct pinned **out)
+{
+    size = rounded(size);
+    *out = NULL;
+    if (is_ours()) {
+        pthread_mutex_lock(&pool.lock);
+        *out = find(device, size);
+        pthread_mutex_unlock(&pool.lock);
+    }
+    if (!*out && make)
+        *out = make_new(state, device, size);
+    return *out || !make ? 0 : -1;
+}
+
+/* ---- in Python ---- */
+
+struct object {
+    PyObject_HEAD struct pinned *pinned;
+    Py_ssize_t size;
+};
+
+static void dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    struct pinned *pinned = ((struct object *)self)->pinned;
+
+    Py_BEGIN_ALLOW_THREADS pinned_give(pinned);
+    Py_END_ALLOW_THREADS PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static int getbuffer(PyObject *self, Py_buffer *view, int flags)
+{
+    struct object *object = (struct object *)self;
+
+    return PyBuffer_FillInfo(view, self, object->pinned->memory, object->size, 0, flags);
+}
+
+PyObject *pinned_object(struct state *state, struct pinned *pinned, uint64_t size)
+{
+    struct object *object = PyObject_New(struct object, state->pinned);
+
+    if (!object) {
+        pinned_give(pinned);
+        return NULL;
+    }
+    object->pinned = pinned;
+    object->size = (Py_ssize_t)size;
+    return (PyObject *)object;
+}
+
+static PyType_Slot slots[] = {
+    SLOT(Py_tp_dealloc, dealloc),
+    SLOT(Py_bf_getbuffer, getbuffer),
+    { Py_tp_doc, (void *)"Pinned memory that a frame was copied into; the array's base." },
+    { 0, NULL },
+};
+
+static PyType_Spec spec = {
+    .name = "sluice._Pinned",
+    .basicsize = sizeof(struct object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};
+
+int pinned_type_init(PyObject *module, struct state *state)
+{
+    state->pinned = add_type(module, &spec);
+    return state->pinned ? 0 : -1;
+}

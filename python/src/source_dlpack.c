@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Arrays by DLPack. Whose types have its exchange table are looked at in place; others hand out a
+ * capsule. On a GPU it is ours to come behind the work of who made the array: frameworks that have
+ * a current stream are not asked to order anything, the copy is ordered with that stream; others
+ * make the stream wait on which the channel copies.
+ */
+#include <string.h>
+
+#include "fetch.h"
+#include "source.h"
+
+static bool on_gpu(struct dl_device device)
+{
+    return device.type == DL_CUDA || device.type == DL_CUDA_MANAGED;
+}
+
+/* ---- what a tensor is ---- */
+
+static int take_memory(const struct state *state, const struct dl_tensor *tensor,
+                       struct source *source)
+{
+    int64_t strides[SLUICE_MAX_DIMS], element = sluice_dtype_size(tensor->dtype);
+
+    if (!on_gpu(tensor->device) && tensor->device.type != DL_CPU &&
+        tensor->device.type != DL_CUDA_HOST) {
+        raise_as(state, ERROR_E_UNSUPPORTED,
+                 "the array is on a device of another kind (DLPack type %d): copy it to a GPU of "
+                 "NVIDIA's or "
+                 "to host memory first",
+                 (int)tensor->device.type);
+        return -1;
+    }
+    if (tensor->ndim < 0 || tensor->ndim > SLUICE_MAX_DIMS) {
+        raise_as(state, ERROR_E_FORMAT, "an array of %d dimensions: %d at most", (int)tensor->ndim,
+                 SLUICE_MAX_DIMS);
+        return -1;
+    }
+    for (int d = 0; tensor->strides && d < tensor->ndim; d++)
+        strides[d] = tensor->strides[d] * element;
+    return source_wrap(
+        state, source, tensor->data ? (char *)tensor->data + tensor->byte_offset : NULL,
+        tensor->dtype, tensor->ndim, tensor->shape, tensor->strides ? strides : NULL);
+}
+
+static int take_capsule(const struct state *state, PyObject *capsule, struct source *source)
+{
+    if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+        struct dl_versioned *versioned = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+        source->read_only = versioned->flags & DL_READ_ONLY;
+        if (versioned->version.major == 1)
+            return take_memory(state, &versioned->tensor, source);
+        raise_as(state, ERROR_E_UNSUPPORTED, "DLPack version %u: this release reads version 1",
+                 (unsigned)versioned->version.major);
+        return -1;
+    }
+    struct dl_managed *managed =
+        PyCapsule_GetPointer(capsule, "dltensor"); /* raises if it is none */
+    return managed ? take_memory(state, &managed->tensor, source) : -1;
+}
+
+/* ---- what a framework does for us ---- */
+
+/* For a channel in host memory: NumPy's, of which it makes one. */
+static int open_on_host(struct state *state, PyObject *object, const struct user *user,
+                        struct source *source)
+{
+    PyObject *module = imported(&state->copies, "sluice._copies"), *copy = NULL;
+    int r = -1;
+
+    if (user->writes) {
+        source->odd = true; /* its framework can */
+        source->keeper = Py_NewRef(object);
+        return 0;
+    }
+    if (module)
+        copy = PyObject_CallMethod(module, "to_host", "Os", object, user->channel->name);
+    if (copy)
+        r = source_open(state, copy, user, source);
+    Py_XDECREF(copy);
+    return r;
+}
+
+static int ask(PyObject *object, const char *method)
+{
+    PyObject *answer = PyObject_CallMethod(object, method, NULL);
+    int is = answer ? PyObject_IsTrue(answer) : -1;
+
+    Py_XDECREF(answer);
+    return is;
+}
+
+/* What memory does not tell of PyTorch's tensors: elements that are yet to be negated, or
+ * conjugated. */
+static int is_lazy(PyObject *object, struct sluice_dtype dtype)
+{
+    int lazy = 0;
+
+    if (dtype.code == SLUICE_COMPLEX)
+        lazy = ask(object, "is_conj");
+    if (lazy == 0 && (dtype.code == SLUICE_COMPLEX || dtype.code == SLUICE_FLOAT))
+        lazy = ask(object, "is_neg");
+    return lazy;
+}
+
+/* An array of the same elements that lies in memory as it should. A new reference. */
+static PyObject *made_plain(struct state *state, PyObject *object, enum framework framework,
+                            bool lazy)
+{
+    PyObject *module = imported(&state->copies, "sluice._copies");
+
+    return module ? PyObject_CallMethod(module, "plain", "OOO", object,
+                                        framework == FRAMEWORK_TORCH ? Py_True : Py_False,
+                                        lazy ? Py_True : Py_False)
+                  : NULL;
+}
+
+/* 1: `source` is to be opened anew with *instead. */
+static int look_at(struct state *state, PyObject *object, const struct user *user,
+                   struct source *source, bool gpu, PyObject **instead)
+{
+    enum framework framework = source->framework;
+    int lazy = framework == FRAMEWORK_TORCH ? is_lazy(object, source->array.dtype) : 0;
+
+    bool knows = framework == FRAMEWORK_TORCH || framework == FRAMEWORK_CUPY;
+    if (lazy <= 0 && (lazy < 0 || !gpu || !knows || source_is_plain(&source->array)))
+        return lazy;
+    if (user->writes) {
+        source->odd = true;
+        return 0;
+    }
+    *instead = made_plain(state, object, framework, lazy);
+    return *instead ? 1 : -1;
+}
+
+static int open_instead(struct state *state, PyObject *instead, const struct user *user,
+                        struct source *source)
+{
+    source_close(source);
+    int r = source_open(state, instead, user, source);
+    Py_DECREF(instead);
+    return r;
+}
+
+static void name_gpu(struct source *source, int ordinal, char device[static DEVICE_NAME])
+{
+    source->ordinal = ordinal;
+    PyOS_snprintf(device, DEVICE_NAME, "cuda:%d", ordinal);
+}
+
+/* ---- without a capsule ---- */
+
+static int exchange_stream(struct state *state, const struct dl_exchange *table, const char *device,
+                           struct source *source)
+{
+    void *native = NULL;
+
+    if (source->framework != FRAMEWORK_OTHER)
+        return framework_current(state, source->framework, device, &source->stream);
+    source->lasting = true;
+    if (!table->current_stream)
+        return 0;
+    if (table->current_stream(DL_CUDA, source->ordinal, &native) != 0)
+        return -1;
+    source->stream = stream_of_native(state, (uintptr_t)native, device);
+    return source->stream ? 0 : -1;
+}
+
+int source_exchange(struct state *state, PyObject *object, const struct user *user,
+                    struct source *source)
+{
+    const struct dl_exchange *table = framework_exchange(state, Py_TYPE(object));
+    struct dl_tensor tensor;
+    char device[DEVICE_NAME];
+    PyObject *instead;
+    int r;
+
+    if (!table || !table->borrow)
+        return 1;
+    source->framework = framework_of(state, object);
+    source->keeper = Py_NewRef(object);
+    if (table->borrow(object, &tensor) != 0 || take_memory(state, &tensor, source) < 0)
+        return -1;
+    bool gpu = on_gpu(tensor.device);
+    if (!user->channel)
+        return 0;
+    if (gpu && device_ordinal(user->device) < 0) {
+        Py_CLEAR(source->keeper);
+        return open_on_host(state, object, user, source);
+    }
+    r = look_at(state, object, user, source, gpu, &instead);
+    if (r != 0)
+        return r < 0 ? -1 : open_instead(state, instead, user, source);
+    if (!gpu)
+        return 0;
+    name_gpu(source, tensor.device.id, device);
+    return exchange_stream(state, table, device, source);
+}
+
+/* ---- by a capsule ---- */
+
+/* Where an array says to be. */
+static int read_device(PyObject *object, struct dl_device *device)
+{
+    PyObject *said = PyObject_CallMethod(object, "__dlpack_device__", NULL);
+    PyObject *type = said ? PySequence_GetItem(said, 0) : NULL; /* perhaps an enum */
+    PyObject *id = type ? PySequence_GetItem(said, 1) : NULL;
+
+    device->type = type && id ? (int32_t)PyLong_AsLong(type) : 0;
+    device->id = id && !PyErr_Occurred() ? (int32_t)PyLong_AsLong(id) : 0;
+    Py_XDECREF(type);
+    Py_XDECREF(id);
+    Py_XDECREF(said);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* Which stream the array is asked for, and which one its memory is then in order behind. */
+static int consumer_stream(struct state *state, const struct user *user, struct source *source,
+                           const char *device, PyObject **number)
+{
+    *number = NULL;
+    if (!user->channel)
+        *number = PyLong_FromLong(-1);
+    else if (framework_current(state, source->framework, device, &source->stream) < 0)
+        return -1;
+    else if (source->stream)
+        *number = PyLong_FromLong(-1); /* we see to it */
+    if (*number)
+        return 0;
+    source->lasting = true;
+    if (device_ordinal(user->device) == source->ordinal) {
+        struct stream *copies = copy_stream(state, user->channel, user->device);
+        source->stream = copies ? stream_keep(copies) : NULL;
+    } else {
+        source->stream = stream_of_native(state, 0, device);
+    }
+    if (source->stream && stream_native(source->stream) == 0)
+        *number = PyLong_FromLong(1);
+    else if (source->stream)
+        *number = PyLong_FromUnsignedLongLong(stream_native(source->stream));
+    return *number ? 0 : -1;
+}
+
+static PyObject *call_dlpack(PyObject *object, PyObject *stream)
+{
+    PyObject *method = PyObject_GetAttrString(object, "__dlpack__"), *made = NULL;
+    PyObject *args = PyTuple_New(0), *keywords = PyDict_New(),
+             *version = Py_BuildValue("(ii)", 1, 0);
+
+    if (method && args && keywords && version &&
+        (!stream || PyDict_SetItemString(keywords, "stream", stream) == 0) &&
+        PyDict_SetItemString(keywords, "max_version", version) == 0) {
+        made = PyObject_Call(method, args, keywords);
+        if (!made && PyErr_ExceptionMatches(PyExc_TypeError)) { /* older than version 1 */
+            PyErr_Clear();
+            if (PyDict_DelItemString(keywords, "max_version") == 0)
+                made = PyObject_Call(method, args, keywords);
+        }
+    }
+    Py_XDECREF(method);
+    Py_XDECREF(args);
+    Py_XDECREF(keywords);
+    Py_XDECREF(version);
+    return made;
+}
+
+static bool has(PyObject *object, const char *name)
+{
+    PyObject *value = PyObject_GetAttrString(object, name);
+
+    if (!value)
+        PyErr_Clear();
+    Py_XDECREF(value);
+    return value != NULL;
+}
+
+static int open_capsule(struct state *state, PyObject *object, const struct user *user,
+                        struct source *source)
+{
+    struct dl_device where = { DL_CPU, 0 };
+    char device[DEVICE_NAME];
+    PyObject *stream = NULL, *instead;
+    int r;
+
+    if (has(object, "__dlpack_device__") && read_device(object, &where) < 0)
+        return -1;
+    bool gpu = on_gpu(where);
+    if (gpu && user->channel && device_ordinal(user->device) < 0)
+        return open_on_host(state, object, user, source);
+    if (gpu) {
+        name_gpu(source, where.id, device);
+        if (consumer_stream(state, user, source, device, &stream) < 0)
+            return -1;
+    }
+    source->keeper = call_dlpack(object, stream);
+    Py_XDECREF(stream);
+    if (!source->keeper || take_capsule(state, source->keeper, source) < 0)
+        return -1;
+    if (!user->channel)
+        return 0;
+    r = look_at(state, object, user, source, gpu, &instead);
+    return r <= 0 ? r : open_instead(state, instead, user, source);
+}
+
+int source_dlpack(struct state *state, PyObject *object, const struct user *user,
+                  struct source *source)
+{
+    PyObject *detached;
+    int r, lazy;
+
+    if (!has(object, "__dlpack__"))
+        return 1;
+    source->framework = framework_of(state, object);
+    if (source->framework != FRAMEWORK_TORCH)
+        return open_capsule(state, object, user, source);
+    if ((lazy = ask(object, "is_conj")) ==
+        0) /* before it is asked for a capsule: it refuses then */
+        lazy = ask(object, "is_neg");
+    if (lazy < 0)
+        return -1;
+    if (lazy && user->writes) {
+        source->odd = true;
+        source->keeper = Py_NewRef(object);
+        return 0;
+    }
+    if (lazy)
+        return (detached = made_plain(state, object, FRAMEWORK_TORCH, true))
+                   ? open_instead(state, detached, user, source)
+                   : -1;
+    detached = PyObject_CallMethod(object, "detach",
+                                   NULL); /* else it refuses where gradients are wanted */
+    r = detached ? open_capsule(state, detached, user, source) : -1;
+    Py_XDECREF(detached);
+    return r;
+}
