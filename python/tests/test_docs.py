@@ -42,7 +42,7 @@ def test_what_pages_show_stands_in_an_example(page):
 
 
 def test_there_are_pages_and_examples():
-    assert len(PAGES) == 7 and len(EXAMPLES) >= 9
+    assert len(PAGES) == 9 and len(EXAMPLES) >= 11
 
 
 @pytest.mark.parametrize("other", ["reader.py", "async_reader.py", "opencv_edges.py"])
@@ -93,6 +93,12 @@ def test_two_containers():
     assert len(finish(reading)) >= FEW
 
 
-def test_every_example_is_run_by_a_test():
+@pytest.mark.parametrize("on", ["host", "gpu"])
+def test_copies(request, on):
+    device = "host" if on == "host" else request.getfixturevalue("gpu").device
+    assert finish(start("gpu_copies.py", device)) == ["frame 1: 10.0, 10.0", "frame 2: 20.0", "frame 1: 30.0, 30.0"]
+
+
+def test_every_example_is_run_by_a_test():  # torch_in_place.py by test_torch.py
     text = pathlib.Path(__file__).read_text()
     assert [path.name for path in EXAMPLES if path.name not in text] == []

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
 """PyTorch: tensors in slots, and a DataLoader whose workers read a channel."""
+import pathlib
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -61,11 +64,27 @@ def test_every_data_type(name):
         assert torch.equal(frame.torch(), torch.ones(4, dtype=dtype))
 
 
-def test_a_tensor_that_requires_a_gradient_is_refused():
-    with sluice.Writer("t", shape=4, dtype="float32") as writer:
-        with pytest.raises((BufferError, RuntimeError), match="grad"):
-            writer.send(torch.ones(4, requires_grad=True))
-        writer.send(torch.ones(4, requires_grad=True).detach())
+def test_a_tensor_that_requires_a_gradient_is_sent_as_it_is():
+    with sluice.Writer("t", shape=4, dtype="float32") as writer, sluice.Reader("t") as reader:
+        tensor = torch.full((4,), 3.0, requires_grad=True)
+        writer.send(tensor)
+        assert reader.next().numpy().tolist() == [3] * 4 and tensor.requires_grad
+
+
+def test_elements_that_are_yet_to_be_conjugated_or_negated_are():
+    value = torch.tensor([1 + 2j, 3 - 4j], dtype=torch.complex64)
+    with sluice.Writer("t", shape=2, dtype="complex64") as writer, sluice.Reader("t") as reader:
+        writer.send(value.conj())
+        assert reader.next().numpy().tolist() == [1 - 2j, 3 + 4j]
+    with sluice.Writer("t", shape=2, dtype="float32") as writer, sluice.Reader("t") as reader:
+        writer.send(value.conj().imag)
+        assert reader.next().numpy().tolist() == [-2, 4]
+        array = np.zeros(2, "float32")
+        target = torch.from_numpy(array)
+        reader.latest()
+        writer.send(value.imag.contiguous())
+        reader.next().copy_to(target)
+        assert array.tolist() == [2, -4]
 
 
 # ---- DataLoader ----
@@ -145,3 +164,13 @@ def test_without_workers():
         batches = list(torch.utils.data.DataLoader(Frames("training", 4), batch_size=2))
     thread.join()
     assert [batch[:, 0, 0, 0].tolist() for batch in batches] == [[0, 1], [2, 3]]
+
+
+def test_the_example_that_writes_in_place():
+    """A frame each; on a GPU if there is one for PyTorch."""
+    example = pathlib.Path(__file__).parents[1] / "examples" / "torch_in_place.py"
+    device = "cuda:0" if torch.cuda.is_available() else "host"
+    done = subprocess.run([sys.executable, str(example), device], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == [f"frame {number}" for number in range(1, 5)]
+    assert done.stdout.startswith("frame 1: 0.731\nframe 2: 0.731\n")
