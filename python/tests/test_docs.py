@@ -11,7 +11,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "python" / "examples").glob("*.py"))
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("python*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "from-torch-multiprocessing.md", *sorted((ROOT / "docs").glob("python*.md"))]
 FEW = 10  # of a writer's 90 frames: how soon a reader is there depends on the machine
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
 
@@ -42,7 +42,7 @@ def test_what_pages_show_stands_in_an_example(page):
 
 
 def test_there_are_pages_and_examples():
-    assert len(PAGES) == 9 and len(EXAMPLES) >= 11
+    assert len(PAGES) == 15 and len(EXAMPLES) >= 23
 
 
 @pytest.mark.parametrize("other", ["reader.py", "async_reader.py", "opencv_edges.py"])
@@ -101,4 +101,5 @@ def test_copies(request, on):
 
 def test_every_example_is_run_by_a_test():  # torch_in_place.py by test_torch.py
     text = pathlib.Path(__file__).read_text()
+    text += (ROOT / "python" / "tests" / "gpu" / "test_real_examples.py").read_text()
     assert [path.name for path in EXAMPLES if path.name not in text] == []

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""Tests that run on a real GPU, with PyTorch; without, each is skipped by its name, or fails if SLUICE_TEST_GPU is set."""
+import gc
+import importlib
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+
+import needs
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+
+
+def freeze():
+    """Each test collects garbage: not among the hundred thousands of objects that frameworks are made of."""
+    gc.collect()
+    gc.freeze()
+
+
+def load(name):
+    if name not in sys.modules:
+        pytest.importorskip(name, reason=f"{name} is not installed")
+        freeze()
+    return importlib.import_module(name)
+
+
+def pytest_collection_modifyitems(items):
+    if not needs.missing:
+        freeze()
+    for item in items:
+        if needs.missing and not os.environ.get("SLUICE_TEST_GPU") and HERE in pathlib.Path(item.path).parents:
+            item.add_marker(pytest.mark.skip(reason=needs.missing))
+
+
+@pytest.fixture(autouse=True)
+def whole_gpu():
+    """A test that fails leaves no work behind for the next, and no current stream. If it killed the GPU's context this process
+    is of no more use: pytest-xdist, if it is at work, starts another one."""
+    if needs.missing:
+        pytest.fail(needs.missing)
+    yield
+    try:
+        needs.torch.cuda.synchronize()
+    except RuntimeError:
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            os._exit(70)
+        raise
+    needs.torch.cuda.set_stream(needs.torch.cuda.default_stream())
+
+
+@pytest.fixture(scope="session")
+def cupy():
+    return load("cupy")
+
+
+@pytest.fixture(scope="session")
+def jax():
+    module = load("jax")
+    if not any(device.platform in ("gpu", "cuda") for device in module.devices()):
+        pytest.skip("this JAX has no GPU")
+    return module
+
+
+@pytest.fixture
+def two_gpus():
+    if needs.gpus < 2:
+        pytest.skip("one GPU only")
+
+
+class Role:
+    """Another Python that runs a function of gpu_roles.py; lines go in and out."""
+
+    def __init__(self, name, *args):
+        self.process = subprocess.Popen([sys.executable, "-X", "faulthandler", str(HERE / "gpu_roles.py"), name, *map(str, args)],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+
+    def read(self, seconds=40):
+        line = []
+        thread = threading.Thread(target=lambda: line.append(self.process.stdout.readline()))
+        thread.start()
+        thread.join(seconds)
+        if not line:
+            self.process.kill()
+            thread.join()
+            raise AssertionError(f"nothing came in {seconds} s")
+        return line[0].strip()
+
+    def write(self, text):
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(20)
+
+
+@pytest.fixture
+def role():
+    started = []
+
+    def start(name, *args):
+        started.append(Role(name, *args))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.process.kill()
+        each.process.wait()
+        each.process.stdin.close()
+        each.process.stdout.close()

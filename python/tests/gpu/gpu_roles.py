@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""What the other processes of these tests do: gpu_roles.py ROLE ARGUMENT... Most need no framework, and start at once."""
+import os
+import sys
+import time
+
+import numpy as np
+
+import sluice
+
+
+def say(*words):
+    print(*words, flush=True)
+
+
+def write_for_ever(name, device):
+    """Frames of host arrays, each full of its number; the number is in the metadata too."""
+    with sluice.Writer(name, shape=(256, 256), dtype="int32", device=device) as writer:
+        say("open")
+        number = 0
+        while True:
+            number += 1
+            try:
+                writer.send(np.full((256, 256), number, "i4"), meta=b"%d" % number)
+            except sluice.NoFreeSlot:
+                time.sleep(0.0005)
+
+
+def read_for_ever(name):
+    with sluice.Reader(name, wait=20) as reader:
+        say("open")
+        for frame in reader:
+            if not (frame.numpy() == int(frame.meta)).all():
+                say("torn")
+                return
+
+
+def hold_two(name):
+    """Takes two frames and keeps them."""
+    reader = sluice.Reader(name, wait=20, hold=2)
+    kept = [reader.next(timeout=20) for _ in range(2)]
+    say("holds", len(kept))
+    sys.stdin.readline()
+
+
+def store_into_a_frame(name):
+    """As a program does that does not know that a reader's frames are for reading only."""
+    import torch
+
+    reader = sluice.Reader(name, wait=20)
+    frame = reader.next(timeout=20)
+    copied = frame.torch(copy=True).fill_(1)
+    say("copied", int(copied.sum()))
+    frame.torch().fill_(1)
+    try:
+        torch.cuda.synchronize()
+        say("PyTorch noticed nothing")
+    except Exception as error:
+        say(type(error).__name__)
+    try:
+        frame.release()
+        for _ in range(3):
+            reader.next(timeout=5)
+        say("Sluice noticed nothing")
+    except sluice.Error as error:
+        say(type(error).__name__, str(error).replace("\n", " "))
+    os._exit(0)  # PyTorch's own end needs the context
+
+
+def watch(name, path):
+    """Reads to the end; says how many frames there were, and leaves the last one in a file."""
+    count = 0
+    with sluice.Reader(name, wait=40) as reader:
+        for frame in reader:
+            count += 1
+            last = frame.numpy()
+            capture = frame.capture_ns
+    np.save(path, last)
+    say(count, *last.shape, capture > 0)
+
+
+def read_sums(name, count):
+    """The sum of each frame, on the GPU, of frames that another process wrote there."""
+    import torch
+
+    sums = []
+    with sluice.Reader(name, mode="in_order", wait=20) as reader:
+        say("open")
+        for _, frame in zip(range(int(count)), reader):
+            tensor = frame.torch()
+            assert tensor.is_cuda and tensor.data_ptr() == frame[0].address
+            sums.append(tensor.sum(dtype=torch.int64))
+            del tensor
+    say(*(int(each) for each in sums))
+
+
+def main():
+    globals()[sys.argv[1]](*sys.argv[2:])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: MIT
+"""CUDA graphs: programs as their users write them, nothing of Sluice in anybody's graph, no capture broken."""
+import threading
+
+import pytest
+
+import sluice
+from needs import torch
+from work import DEVICE, SIDE, eventually, flood, held, narrow_writer, spin, take, write
+
+CHANNELS, HEIGHT, WIDTH = 3, 64, 96
+
+
+def fill(frame, number):
+    frame.torch().fill_(number % 200)
+
+
+class Model:
+    """A network with a fixed input and output, captured on a stream of its own as PyTorch's page on graphs shows."""
+
+    def __init__(self):
+        torch.manual_seed(1)
+        torch.backends.cudnn.allow_tf32 = False  # results are compared
+        self.network = torch.nn.Sequential(torch.nn.Conv2d(CHANNELS, 8, 3, padding=1), torch.nn.ReLU(),
+                                           torch.nn.Conv2d(8, 1, 3, padding=1)).to(DEVICE).eval()
+        self.input = torch.zeros((1, CHANNELS, HEIGHT, WIDTH), device=DEVICE)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.no_grad():
+            with torch.cuda.stream(side):
+                for _ in range(3):
+                    self.network(self.input)
+            torch.cuda.current_stream().wait_stream(side)
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.output = self.network(self.input)
+
+    def preprocess(self, tensor):
+        self.input[0].copy_(tensor.permute(2, 0, 1))
+
+
+class Capturing:
+    """Another thread that captures in global mode all the time, on tensors of its own, and counts."""
+
+    def __init__(self):
+        self.stop, self.done, self.errors = threading.Event(), 0, []
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self):
+        stream = torch.cuda.Stream()
+        tensor = torch.zeros(1024, device=DEVICE)
+        torch.cuda.synchronize()
+        while not self.stop.is_set():
+            graph = torch.cuda.CUDAGraph()
+            try:
+                with torch.cuda.stream(stream):
+                    graph.capture_begin(capture_error_mode="global")
+                    for _ in range(20):
+                        tensor.add_(1)
+                    self.stop.wait(0.002)
+                    graph.capture_end()
+                self.done += 1
+            except Exception as error:
+                self.errors.append(error)
+                return
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.thread.join()
+        assert not self.errors, self.errors[0]
+
+
+@pytest.fixture
+def ends():
+    """A camera with its reader, and a channel for results with its reader."""
+    with (sluice.Writer("camera", shape=(HEIGHT, WIDTH, CHANNELS), device=DEVICE) as camera,
+          sluice.Reader("camera") as frames,
+          sluice.Writer("results", shape=(HEIGHT, WIDTH), dtype="float32", device=DEVICE) as results,
+          sluice.Reader("results") as seen):
+        yield camera, frames, results, seen
+
+
+def run_model(ends, model, kept, numbers):
+    """The loop as a user would write it, on the default stream; no call in it waits for the GPU."""
+    camera, frames, results, seen = ends
+    for index in numbers:
+        with camera.frame(timeout=5) as out:
+            fill(out, index)
+        with frames.next(timeout=5) as frame:
+            model.preprocess(frame.torch())
+        model.graph.replay()
+        with results.frame(timeout=5) as out:
+            out.torch().copy_(model.output[0, 0])
+        with seen.next(timeout=5) as frame:
+            kept[index].copy_(frame.torch())
+
+
+def check_model(model, kept):
+    torch.cuda.synchronize()
+    for index, got in enumerate(kept):
+        model.input.fill_(index % 200)
+        with torch.no_grad():
+            expected = model.network(model.input)[0, 0]
+        assert torch.allclose(got, expected, rtol=1e-3, atol=1e-3), index
+
+
+def test_a_captured_model_reads_and_publishes(ends):
+    model, kept = Model(), torch.zeros((100, HEIGHT, WIDTH), device=DEVICE)
+    run_model(ends, model, kept, range(100))
+    check_model(model, kept)
+
+
+def test_so_it_does_while_another_thread_captures(ends):
+    model, kept = Model(), torch.zeros((300, HEIGHT, WIDTH), device=DEVICE)
+    run_model(ends, model, kept, range(5))  # first times allocate: PyTorch's own rule
+    torch.cuda.synchronize()
+    with Capturing() as other:
+        run_model(ends, model, kept, range(5, 300))
+    assert other.done > 5
+    check_model(model, kept)
+
+
+def test_streams_events_and_finalisers_break_no_capture():
+    """The specification's 35: streams, events, frames, arrays and readers come and go, and slots are added, meanwhile."""
+    with narrow_writer("n", max_slots=8) as writer, sluice.Reader("n") as reader:
+        write(writer, 0)
+        reader.next(timeout=5).torch()
+        torch.cuda.synchronize()
+        with Capturing() as other:
+            for number in range(1, 60):
+                streams = [sluice.Stream(DEVICE) for _ in range(3)]
+                events = [sluice.Event(DEVICE, timing=True) for _ in range(3)]
+                for stream, event in zip(streams, events):
+                    event.record(stream)
+                    streams[0].wait(event)
+                with sluice.Reader("n", hold=1) as second:
+                    write(writer, number)
+                    kept = [reader.next(timeout=5).torch(), second.next(timeout=5)]
+                del streams, events, stream, event, kept
+        assert other.done > 5
+
+
+def test_frames_dropped_inside_a_capture_leave_nothing_in_the_graph():
+    with narrow_writer("n", slots=4, max_slots=4) as writer, sluice.Reader("n", hold=2) as reader:
+        out = torch.zeros((SIDE, SIDE), dtype=torch.int32, device=DEVICE)
+        write(writer, 7)
+        first = reader.next(timeout=5)
+        view = first.view()
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph):
+            tensor = first.torch()
+            out.copy_(tensor)
+            del tensor
+            first.release()
+        del first
+        write(writer, 8)
+        second = reader.next(timeout=5)  # and the release that was held back is done
+        assert eventually(lambda: held(reader) == 1)
+        kept = second.torch()
+        for number in range(100):
+            graph.replay()
+            write(writer, 100 + number)
+        torch.cuda.synchronize()
+        assert reader.stats().held == 1 and (kept == 8).all() and view.shape == out.shape
+        del second, kept
+        assert int(reader.next(timeout=5).meta) == 199
+        assert writer.stats().dropped == 0
+
+
+def test_frames_that_die_inside_a_capture_without_a_word():
+    """As above, but nobody calls release(): the last reference goes."""
+    with narrow_writer("n") as writer, sluice.Reader("n") as reader:
+        out = torch.zeros((SIDE, SIDE), dtype=torch.int32, device=DEVICE)
+        for number in range(20):
+            write(writer, number)
+            frame = reader.next(timeout=5)
+            torch.cuda.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                out.copy_(frame.torch())
+                del frame
+            for _ in range(5):
+                graph.replay()
+            write(writer, number)
+            assert (reader.next(timeout=5).torch() == number).all()
+        assert eventually(lambda: held(reader) == 0)
+
+
+@pytest.mark.parametrize("end", ["commit", "cancel", "send"])
+def test_what_a_capture_cannot_have_is_refused_and_harms_nothing(end):
+    with narrow_writer("n") as writer, sluice.Reader("n") as reader:
+        source = torch.zeros((SIDE, SIDE), dtype=torch.int32, device=DEVICE)
+        frame = writer.frame(timeout=5) if end != "send" else None
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            source.add_(1)
+            if frame is not None:
+                frame.torch().copy_(source)
+            with pytest.raises(sluice.CaptureError):
+                writer.send(source) if frame is None else getattr(frame, end)()
+        graph.replay()  # the capture has ended well
+        torch.cuda.synchronize()
+        assert (source == 1).all() and reader.latest() is None
+        if frame is None:
+            writer.send(source)
+        elif end == "commit":
+            assert not frame.ended
+            frame.commit()
+        else:
+            frame.cancel()
+            write(writer, 1)
+        assert (reader.next(timeout=5).torch() == 1).all()
+
+
+def test_fetching_inside_a_capture_is_refused():
+    with narrow_writer("n") as writer, sluice.Reader("n") as reader:
+        write(writer, 5)
+        frame = reader.next(timeout=5)
+        target = torch.zeros((SIDE, SIDE), dtype=torch.int32, device=DEVICE)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            target.add_(1)
+            with pytest.raises(sluice.CaptureError):
+                frame.copy_to(target)
+        graph.replay()
+        assert (target == 1).all()
+        frame.copy_to(target)
+        assert (target == 5).all()
+
+
+def test_calls_on_a_capturing_stream_say_so():
+    """The specification's 31: before any call of the driver, and the capture ends with a graph."""
+    stream = sluice.Stream(DEVICE)
+    event = sluice.Event(DEVICE)
+    tensor = torch.zeros(64, device=DEVICE)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream.to_torch()):
+        graph.capture_begin(capture_error_mode="global")
+        tensor.add_(1)
+        for call in (stream.synchronize, stream.query, lambda: stream.record(event)):
+            try:
+                call()
+            except sluice.CaptureError:
+                pass
+        with pytest.raises(sluice.CaptureError):
+            stream.synchronize()
+        graph.capture_end()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert (tensor == 1).all()
+
+
+def test_one_graph_a_slot():
+    """As docs/python-cuda-graphs.md says: view() is the same memory for a slot of a generation."""
+    graphs = {}
+    with narrow_writer("n", slots=4, max_slots=4) as writer, sluice.Reader("n") as reader:
+        out = torch.zeros((SIDE, SIDE), dtype=torch.int32, device=DEVICE)
+        kept = torch.zeros(100, dtype=torch.int64, device=DEVICE)
+        for number in range(100):
+            write(writer, number)
+            frame = take(reader, number)
+            key = frame.generation, frame.slot
+            if key not in graphs:
+                view = frame.view()
+                torch.cuda.synchronize()
+                graphs[key] = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graphs[key]):
+                    out.copy_(view * 2)
+            frame.used_on(torch.cuda.current_stream())
+            graphs[key].replay()
+            frame.release()
+            flood(writer, -1, times=1)
+            kept[number] = out.sum(dtype=torch.int64)
+        assert 1 < len(graphs) <= reader.slots
+        assert kept.tolist() == [number * 2 * SIDE * SIDE for number in range(100)]
+
+
+def test_one_graph_a_slot_writes_too():
+    graphs = {}
+    with narrow_writer("n", slots=4, max_slots=4) as writer, sluice.Reader("n") as reader:
+        number = torch.zeros((), dtype=torch.int32, device=DEVICE)
+        kept = []
+        for index in range(50):
+            number.fill_(index)
+            frame = writer.frame(timeout=5)
+            key = frame.generation, frame.slot
+            if key not in graphs:
+                view = frame.view()
+                torch.cuda.synchronize()
+                graphs[key] = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graphs[key]):
+                    view.copy_(number)
+            frame.used_on(torch.cuda.current_stream())
+            spin(0.5)
+            graphs[key].replay()
+            frame.commit()
+            kept.append(reader.next(timeout=5).torch().sum(dtype=torch.int64))
+        assert [int(each) for each in kept] == [index * SIDE * SIDE for index in range(50)]
+
+
+def test_views_work_without_used_on():
+    """view() takes the current stream as every other way does: a replay behind it is waited for."""
+    with narrow_writer("n") as writer, sluice.Reader("n") as reader:
+        sums = []
+        for index in range(50):
+            with writer.frame(timeout=5) as out:
+                view = out.view()
+                spin(0.5)
+                view.fill_(index)
+            with reader.next(timeout=5) as frame:
+                view = frame.view()
+                spin(0.5)
+                sums.append(view.sum(dtype=torch.int64))
+        assert [int(each) for each in sums] == [index * SIDE * SIDE for index in range(50)]

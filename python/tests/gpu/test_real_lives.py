@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: MIT
+"""Long runs and sudden ends on a GPU: nothing grows, and who is killed takes nobody along."""
+import gc
+import os
+
+import numpy as np
+import pytest
+
+import sluice
+from needs import torch
+from work import DEVICE, eventually, held, narrow_writer, take, write
+
+
+def memory():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def counted():
+    torch.cuda.synchronize()
+    gc.collect()
+    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task")), torch.cuda.mem_get_info()[0]
+
+
+def check_no_growth(one, first, times, room=2 << 20, gpu_room=4 << 20):
+    for number in range(first):
+        one(number)
+    before, resident = counted(), memory()
+    for number in range(times):
+        one(number)
+    after = counted()
+    grown = memory() - resident
+    assert after[:2] == before[:2]
+    assert before[2] - after[2] < gpu_room, f"{before[2] - after[2]} bytes of the GPU"
+    assert grown < room, f"{grown} bytes more"
+
+
+@pytest.mark.limit(120)
+def test_a_hundred_thousand_frames(scale):
+    with sluice.Writer("leak", shape=(32, 32), dtype="float32", device=DEVICE) as writer:
+        with sluice.Reader("leak", hold=3) as reader:
+            source, target = torch.ones((32, 32), device=DEVICE), np.zeros((32, 32), "f4")
+            side = torch.cuda.Stream()
+
+            def one(number):
+                kind = number % 16
+                if kind == 0:
+                    writer.send(source)
+                elif kind == 1:
+                    writer.send(source.T)
+                else:
+                    with writer.frame(timeout=5) as out:
+                        if kind == 2:
+                            out.torch().zero_()
+                        elif kind == 3:
+                            out.view().zero_()
+                frame = reader.next(timeout=5)
+                if kind == 4:
+                    keep = torch.from_dlpack(frame)
+                elif kind == 5:
+                    keep = frame.view()
+                elif kind == 6:
+                    with torch.cuda.stream(side):
+                        keep = frame.torch()
+                    frame.used_on(torch.cuda.current_stream())
+                elif kind == 7:
+                    keep = frame.numpy()
+                elif kind == 8:
+                    keep = frame.copy_to(target)
+                elif kind == 9:
+                    keep = frame.__cuda_array_interface__
+                elif kind == 10:
+                    keep = frame.__dlpack__(stream=1, max_version=(1, 0))  # a capsule that nobody takes
+                elif kind == 11:
+                    keep = frame.torch(copy=True)
+                else:
+                    keep = frame.torch()
+                if kind % 2:
+                    frame.release()
+                del frame, keep
+
+            check_no_growth(one, 5000, int(100_000 * scale))
+            assert eventually(lambda: held(reader) == 0) and writer.stats().dropped == 0
+
+
+def test_openings_leave_nothing(scale):
+    def one(number):
+        with sluice.Writer("leak", shape=(64, 64), device=DEVICE) as writer, sluice.Reader("leak") as reader:
+            with sluice.Stream(DEVICE) as stream:
+                with writer.frame(timeout=5, stream=stream) as out:
+                    out.torch()
+                frame = reader.next(timeout=5)
+                frame.view()
+                assert number % 2 or frame.torch() is not None
+
+    check_no_growth(one, 10, int(100 * scale))
+
+
+def test_generations_leave_nothing(scale):
+    with sluice.Writer("leak", shape=(64, 64), device=DEVICE) as writer, sluice.Reader("leak") as reader:
+        def one(number):
+            writer.reformat(shape=(64 + number % 5, 64))
+            with writer.frame(timeout=5) as out:
+                shape = out.torch().shape
+            frame = reader.next(timeout=5)
+            assert frame.torch().shape == shape and frame.view().shape == shape
+
+        check_no_growth(one, 15, int(100 * scale))
+
+
+def test_what_fails_leaves_nothing():
+    with narrow_writer("leak") as writer, sluice.Reader("leak", hold=1) as reader:
+        wrong = torch.zeros(3, device=DEVICE)
+
+        def one(_):
+            for call in (lambda: writer.send(wrong), lambda: writer.try_frame(stream=5), lambda: reader.next(timeout=0),
+                         lambda: writer.send(object()), lambda: writer.frame(timeout=5)["nope"],
+                         lambda: sluice.Stream("cuda:99"), lambda: sluice.Reader("none")):
+                with pytest.raises((sluice.Error, TypeError, KeyError, ValueError)):
+                    call()
+
+        check_no_growth(one, 50, 300)
+
+
+def test_a_killed_writers_reader_goes_on(role):
+    reader, kept, sessions = None, [], set()
+    for _ in range(3):
+        writer = role("write_for_ever", "cam", DEVICE)
+        assert writer.read() == "open"
+        reader = reader or sluice.Reader("cam", wait=20, hold=4)
+        while True:
+            frame = reader.next(timeout=20)
+            if frame.session not in sessions:
+                break
+        sessions.add(frame.session)
+        kept.append((frame.torch(), int(frame.meta)))
+        writer.kill()
+        for tensor, number in kept:  # also those of writers that are long dead
+            assert (tensor == number).all()
+        del frame, tensor
+        kept = kept[-2:]
+    assert len(sessions) == 3
+    kept.clear()
+    reader.close()
+
+
+def test_killed_readers_cost_the_writer_nothing(role):
+    with sluice.Writer("cam", shape=(256, 256), dtype="int32", device=DEVICE) as writer:
+        readers = [role("read_for_ever", "cam") for _ in range(2)] + [role("hold_two", "cam")]
+        number = 0
+
+        def send():
+            nonlocal number
+            number += 1
+            with writer.frame(timeout=5, meta=b"%d" % number) as frame:
+                frame.torch().fill_(number)
+
+        assert [reader.read() for reader in readers[:2]] == ["open"] * 2
+        for _ in range(500):
+            send()
+        while not eventually(lambda: writer.stats().readers == 3, 0.05):
+            send()
+        for _ in range(100):
+            send()
+        assert [reader.process.poll() for reader in readers] == [None] * 3
+        for reader in readers:
+            reader.kill()
+            for _ in range(50):
+                send()
+        assert eventually(lambda: writer.stats().readers == 0, 10)
+        assert writer.stats().readers_died == 3
+        with sluice.Reader("cam") as reader:
+            send()
+            assert (take(reader, number).torch() == number).all()
+
+
+def test_a_store_into_a_frame_ends_that_process_alone(role):
+    """PyTorch knows of no read-only memory. The next message of Sluice's names what it was; nobody else notices."""
+    with narrow_writer("cam") as writer, sluice.Reader("cam") as reader:
+        child = role("store_into_a_frame", "cam")
+        assert eventually(lambda: writer.stats().readers == 2, 30)
+        write(writer, 7)
+        assert child.read() == f"copied {512 * 512}"
+        assert "Error" in child.read()
+        words = child.read()
+        assert words.startswith("DriverError") and "only read" in words, words
+        child.process.wait(30)
+        for number in range(20):
+            write(writer, number)
+            assert (take(reader, number).torch() == number).all()
+
+
+def test_another_process_reads_the_same_memory(role):
+    with sluice.Writer("cam", shape=(256, 256), dtype="int32", device=DEVICE, policy="wait", wait=20) as writer:
+        child = role("read_sums", "cam", 20)
+        assert child.read() == "open"
+        for number in range(20):
+            with writer.frame() as frame:
+                frame.torch().fill_(number)
+        assert child.read() == " ".join(str(number * 256 * 256) for number in range(20))

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: MIT
+"""Frames are whole though nobody waits for the GPU: each test has work that is still running when the frame is given up,
+and a writer that has no other slot than that one. No host synchronisation in the loops but where values are compared."""
+import gc
+import threading
+import time
+
+import pytest
+
+import sluice
+from needs import torch
+from work import DEVICE, SIDE, flood, narrow_writer, spin, take, write
+
+RUNS = 200
+
+
+@pytest.fixture
+def narrow():
+    with narrow_writer("n") as writer, sluice.Reader("n") as reader:
+        spin(1)
+        yield writer, reader
+
+
+def check(sums, expected):
+    """(wrong runs): sums are on the GPU until here."""
+    torch.cuda.synchronize()
+    wrong = [(index, int(got), want) for index, (got, want) in enumerate(zip(sums, expected)) if int(got) != want]
+    assert len(sums) == len(expected) and not wrong, wrong[:5]
+
+
+def read_late(narrow, make, side):
+    """A slow kernel on `side`, then a sum of the frame; the last reference goes while the kernel runs."""
+    writer, reader = narrow
+    sums, expected = [], []
+    for number in range(1, RUNS + 1):
+        write(writer, number)
+        frame = take(reader, number)
+        with torch.cuda.stream(side):
+            tensor = make(frame)
+            spin(1)
+            sums.append(tensor.sum(dtype=torch.int64))
+        expected.append(number * SIDE * SIDE)
+        del tensor, frame
+        gc.collect(0)
+        flood(writer, -number)
+    check(sums, expected)
+
+
+def test_without_a_lease_the_same_kernel_reads_what_came_later(narrow):
+    """The control: the frame is given back first, through view() its slot is still there, and the writer gets to it."""
+    writer, reader = narrow
+    side = torch.cuda.Stream()
+    sums = []
+    for number in range(1, 51):
+        write(writer, number)
+        frame = take(reader, number)
+        view = frame.view()
+        frame.release()
+        with torch.cuda.stream(side):
+            spin(1)
+            sums.append(view.sum(dtype=torch.int64))
+        flood(writer, -number)
+    torch.cuda.synchronize()
+    right = sum(int(each) == number * SIDE * SIDE for number, each in enumerate(sums, 1))
+    assert right < 25, f"{right} of 50 right"
+
+
+def test_a_side_streams_kernel_reads_the_right_frame_after_the_last_reference(narrow):
+    read_late(narrow, lambda frame: frame.torch(), torch.cuda.Stream())
+
+
+def test_so_it_does_through_dlpack(narrow):
+    read_late(narrow, torch.from_dlpack, torch.cuda.Stream())
+
+
+def test_so_it_does_through_the_array_interface(narrow):
+    read_late(narrow, lambda frame: torch.as_tensor(frame, device=DEVICE), torch.cuda.Stream())
+
+
+def test_so_it_does_on_the_default_stream(narrow):
+    read_late(narrow, lambda frame: frame.torch(), torch.cuda.default_stream())
+
+
+def test_used_on_names_a_stream_that_nobody_could_know_of(narrow):
+    """The tensor was taken on the default stream, and is read on another by a kernel that comes late."""
+    writer, reader = narrow
+    side = torch.cuda.Stream()
+    sums, expected = [], []
+    for number in range(1, RUNS + 1):
+        write(writer, number)
+        frame = take(reader, number)
+        tensor = frame.torch()
+        with torch.cuda.stream(side):
+            spin(1)
+            sums.append(tensor.sum(dtype=torch.int64))
+        frame.used_on(side)
+        expected.append(number * SIDE * SIDE)
+        del tensor, frame
+        flood(writer, -number)
+    check(sums, expected)
+
+
+def test_a_release_waits_for_all_streams(narrow):
+    writer, reader = narrow
+    sides = [torch.cuda.Stream() for _ in range(3)]
+    sums, expected = [], []
+    for number in range(1, 51):
+        write(writer, number)
+        with take(reader, number) as frame:
+            for index, side in enumerate(sides):
+                with torch.cuda.stream(side):
+                    tensor = frame.torch()
+                    spin(1 + (index + number) % 3)
+                    sums.append(tensor.sum(dtype=torch.int64))
+                    del tensor
+                expected.append(number * SIDE * SIDE)
+        flood(writer, -number)
+    check(sums, expected)
+
+
+def test_the_stream_that_next_was_given(narrow):
+    """stream= is where the work is, whatever PyTorch's current one is when the tensor is made."""
+    writer, reader = narrow
+    side = torch.cuda.Stream()
+    sums, expected = [], []
+    for number in range(1, 51):
+        write(writer, number)
+        frame = take(reader, number, stream=side)
+        tensor = frame.torch()
+        with torch.cuda.stream(side):
+            spin(1)
+            sums.append(tensor.sum(dtype=torch.int64))
+        expected.append(number * SIDE * SIDE)
+        del tensor, frame
+        flood(writer, -number)
+    check(sums, expected)
+
+
+def test_the_threads_sluice_stream(narrow):
+    writer, reader = narrow
+    sums, expected = [], []
+    with sluice.Stream(DEVICE) as stream:
+        side = stream.to_torch()
+        for number in range(1, 51):
+            with torch.cuda.stream(side):
+                write(writer, number)
+            frame = take(reader, number)
+            with torch.cuda.stream(side):
+                tensor = frame.torch()
+                spin(1)
+                sums.append(tensor.sum(dtype=torch.int64))
+            expected.append(number * SIDE * SIDE)
+            del tensor, frame
+            with torch.cuda.stream(side):
+                flood(writer, -number)
+    check(sums, expected)
+
+
+def test_a_writers_frame_is_published_behind_its_work(narrow):
+    """Slow kernels on a side stream; readers on the default stream never see half of it."""
+    writer, reader = narrow
+    side = torch.cuda.Stream()
+    sums, expected = [], []
+    for number in range(1, RUNS + 1):
+        with torch.cuda.stream(side), writer.frame(timeout=5) as out:
+            spin(1)
+            out.torch().fill_(number)
+        frame = reader.next(timeout=5)
+        sums.append(frame.torch().sum(dtype=torch.int64))
+        expected.append(number * SIDE * SIDE)
+        frame.release()
+    check(sums, expected)
+
+
+def test_the_cpu_waits_for_nothing_when_it_writes():
+    with narrow_writer("n") as writer:
+        write(writer, 0)
+        torch.cuda.synchronize()
+        side = torch.cuda.Stream()
+        began = time.perf_counter()
+        with torch.cuda.stream(side), writer.frame(timeout=5) as out:
+            spin(100)
+            out.torch().fill_(1)
+        took = time.perf_counter() - began
+        assert not side.query() and took < 0.05, took
+        side.synchronize()
+
+
+def test_a_frame_taken_ahead_goes_to_other_streams_through_dlpack():
+    """The specification's 40: a slow producer, a reader that does not wait, torch.from_dlpack on a side stream."""
+    with narrow_writer("n", slots=4, max_slots=4) as writer, sluice.Reader("n", ahead=True, hold=2) as reader:
+        making, taking, using = (torch.cuda.Stream() for _ in range(3))
+        sums, expected, waits = [], [], []
+        for number in range(1, RUNS + 1):
+            with torch.cuda.stream(making), writer.frame(timeout=5, meta=b"%d" % number) as out:
+                spin(2)
+                out.torch().fill_(number)
+            frame = take(reader, number, stream=taking)
+            began = time.perf_counter()
+            with torch.cuda.stream(using):
+                tensor = torch.from_dlpack(frame)
+                waits.append(time.perf_counter() - began)
+                sums.append(tensor.sum(dtype=torch.int64))
+            expected.append(number * SIDE * SIDE)
+            del tensor, frame
+        check(sums, expected)
+        assert sorted(waits)[len(waits) // 2] < 0.0002, "from_dlpack waited for the GPU"
+
+
+def test_send_is_behind_the_stream_that_made_the_tensor(narrow):
+    writer, reader = narrow
+    side = torch.cuda.Stream()
+    source = torch.zeros((SIDE, SIDE), dtype=torch.int32, device=DEVICE)
+    torch.cuda.synchronize()
+    sums, expected = [], []
+    for number in range(1, RUNS + 1):
+        with torch.cuda.stream(side):
+            spin(1)
+            source.fill_(number)
+            writer.send(source)
+            source.fill_(-1)
+        frame = reader.next(timeout=5)
+        sums.append(frame.torch().sum(dtype=torch.int64))
+        expected.append(number * SIDE * SIDE)
+        frame.release()
+    check(sums, expected)
+
+
+def test_a_cancelled_frame_is_free_behind_its_work(narrow):
+    """A slow kernel still writes into the slot that was cancelled: nobody gets it before that has ended."""
+    writer, reader = narrow
+    side = torch.cuda.Stream()
+    sums, expected = [], []
+    for number in range(1, 51):
+        with torch.cuda.stream(side):
+            out = writer.frame(timeout=5)
+            tensor = out.torch()
+            spin(1)
+            tensor.fill_(-1)
+            out.cancel()
+            del tensor
+        with writer.frame(timeout=5) as out:
+            out.torch().fill_(number)
+        frame = reader.next(timeout=5)
+        sums.append(frame.torch().sum(dtype=torch.int64))
+        expected.append(number * SIDE * SIDE)
+        frame.release()
+    check(sums, expected)
+
+
+def test_memory_that_is_used_again_while_a_kernel_reads_it():
+    """The specification's 39, 500 runs: a slot is given back while a slow kernel reads it, and the writer fills it anew;
+    both the kernel's sum and the new frame are right."""
+    with narrow_writer("n", shape=(64, 64)) as writer, sluice.Reader("n") as reader:
+        side = torch.cuda.Stream()
+        sums, expected = [], []
+        for number in range(1, 501):
+            write(writer, number)
+            with reader.next(timeout=5) as frame, torch.cuda.stream(side):
+                tensor = frame.torch()
+                torch.cuda._sleep(100_000)
+                sums.append(tensor.sum(dtype=torch.int64))
+                del tensor
+            with writer.frame(timeout=5) as out:
+                out.torch().fill_(-number)
+            frame = reader.next(timeout=5)
+            sums.append(frame.torch().sum(dtype=torch.int64))
+            frame.release()
+            expected += [number * 64 * 64, -number * 64 * 64]
+        check(sums, expected)
+
+
+def test_eight_threads_on_eight_streams():
+    """Each writes and reads a channel of its own, all at once: no frame is another thread's, none is half done."""
+    wrong = []
+
+    def work(which):
+        stream = torch.cuda.Stream()
+        with narrow_writer(f"n{which}", shape=(64, 64)) as writer, sluice.Reader(f"n{which}") as reader:
+            sums = []
+            for number in range(300):
+                with torch.cuda.stream(stream):
+                    write(writer, 1000 * which + number)
+                    with reader.next(timeout=10) as frame:
+                        sums.append(frame.torch().sum(dtype=torch.int64))
+            stream.synchronize()
+            wrong.extend((which, number, int(each)) for number, each in enumerate(sums)
+                         if int(each) != (1000 * which + number) * 64 * 64)
+
+    threads = [threading.Thread(target=work, args=(which,)) for which in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong, wrong[:5]
+
+
+def test_cupys_kernels_on_a_stream_of_its_own(narrow, cupy):
+    writer, reader = narrow
+    side = cupy.cuda.Stream(non_blocking=True)
+    outer = torch.cuda.ExternalStream(side.ptr)
+    sums, expected = [], []
+    for number in range(1, RUNS + 1):
+        write(writer, number)
+        frame = take(reader, number)
+        with side:
+            array = frame.cupy()
+            with torch.cuda.stream(outer):
+                spin(1)
+            sums.append(array.sum(dtype="int64"))
+        expected.append(number * SIDE * SIDE)
+        del array, frame
+        flood(writer, -number)
+    side.synchronize()
+    check(sums, expected)
+
+
+def test_jaxs_functions(jax):
+    """JAX has streams of its own, and lets go of what it was given when its work on it is done: some frames are on the way."""
+    add = jax.jit(lambda array: jax.numpy.sum(jax.numpy.sort(array, axis=0), dtype="int32"))
+    sums, expected = [], []
+    with narrow_writer("n", slots=6, max_slots=6) as writer, sluice.Reader("n", hold=3) as reader:
+        for number in range(1, 101):
+            write(writer, number)
+            frame = take(reader, number)
+            sums.append(add(frame.jax()))
+            expected.append(number * SIDE * SIDE)
+            del frame
+            flood(writer, -number)
+        check(sums, expected)

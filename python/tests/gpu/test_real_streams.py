@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: MIT
+"""Streams and events with kernels that take time, beside PyTorch, CuPy and cuda.core. Those of ../test_streams.py that
+need no framework run on a GPU as well. Numbers are those of the specification's tests."""
+import ctypes
+import gc
+import threading
+import time
+
+import pytest
+
+import sluice
+from needs import gpus, torch
+from work import DEVICE, SIDE, narrow_writer, spin, write
+
+
+@pytest.fixture
+def stream():
+    with sluice.Stream(DEVICE) as stream:
+        yield stream
+
+
+def on(stream):
+    """PyTorch's work goes there."""
+    return torch.cuda.stream(stream.to_torch())
+
+
+@pytest.mark.parametrize("count", [1, 1024, 10_000_000])
+def test_3_work_on_a_stream_is_done_after_synchronize(stream, count):
+    data = torch.zeros(count, device=DEVICE)
+    torch.cuda.synchronize()
+    with on(stream):
+        data.add_(2)
+    stream.synchronize()
+    assert stream.query() and (data == 2).all()
+
+
+def test_4_two_streams_fill_two_arrays():
+    first, second = sluice.Stream(DEVICE), sluice.Stream(DEVICE)
+    arrays = [torch.zeros(1024, device=DEVICE) for _ in range(2)]
+    torch.cuda.synchronize()
+    for number, (stream, array) in enumerate(zip((first, second), arrays)):
+        with on(stream):
+            array.fill_(number + 1)
+    sluice.synchronize(DEVICE)
+    assert [float(array.sum()) for array in arrays] == [1024, 2048]
+
+
+@pytest.mark.parametrize("to", ["default", "another"])
+def test_5_a_slow_producer_and_an_event(to):
+    producer, event = sluice.Stream(DEVICE), sluice.Event(DEVICE)
+    consumer = sluice.Stream.default(DEVICE) if to == "default" else sluice.Stream(DEVICE)
+    value = torch.zeros((), dtype=torch.int32, device=DEVICE)
+    seen = torch.zeros(200, dtype=torch.int32, device=DEVICE)
+    torch.cuda.synchronize()
+    for number in range(200):
+        with on(producer):
+            spin(0.5)
+            value.fill_(number)
+            event.record(producer)
+        event.wait(consumer)
+        with on(consumer):
+            seen[number].copy_(value)
+        producer.wait(consumer)
+    torch.cuda.synchronize()
+    assert seen.tolist() == list(range(200))
+
+
+def test_6_an_event_tells_when_pinned_memory_may_be_read(stream):
+    pinned, source = torch.zeros(1024, pin_memory=True), torch.ones(1024, device=DEVICE)
+    event = sluice.Event(DEVICE)
+    torch.cuda.synchronize()
+    with on(stream):
+        spin(20)
+        pinned.copy_(source, non_blocking=True)
+    event.record(stream)
+    assert not event.query()
+    event.synchronize()
+    assert event.query() and (pinned == 1).all()
+
+
+def test_7_elapsed(stream):
+    first, last, untimed = sluice.Event(DEVICE, timing=True), sluice.Event(DEVICE, timing=True), sluice.Event(DEVICE)
+    theirs = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+    with pytest.raises(sluice.NotRecordedError):
+        first.elapsed(last)
+    with on(stream):
+        theirs[0].record()
+        first.record(stream)
+        spin(200)
+        last.record(stream)
+        theirs[1].record()
+        untimed.record(stream)
+    with pytest.raises(sluice.NotReady):
+        first.elapsed(last)
+    last.synchronize()
+    torch.cuda.synchronize()
+    ours = first.elapsed(last)
+    assert ours >= 180 and ours == pytest.approx(theirs[0].elapsed_time(theirs[1]), rel=0.1)
+    with pytest.raises(sluice.NoTimingError):
+        first.elapsed(untimed)
+
+
+def test_8_a_wait_is_for_what_was_recorded_then():
+    first, second, event = sluice.Stream(DEVICE), sluice.Stream(DEVICE), sluice.Event(DEVICE)
+    event.record(first)
+    second.wait(event)
+    with on(first):
+        spin(300)
+    event.record(first)
+    began = time.perf_counter()
+    second.synchronize()
+    assert time.perf_counter() - began < 0.09
+    first.synchronize()
+
+
+@pytest.mark.parametrize("tuple_", [(1, 5), (0,), (0, 1, 2), ("0", 5), (0, "5"), None])
+def test_9_bad_protocols(tuple_):
+    class Bad:
+        def __cuda_stream__(self):
+            return tuple_
+
+    with narrow_writer("n") as writer:
+        with pytest.raises((TypeError, ValueError)):
+            writer.try_frame(stream=Bad())
+        for wrong in (5, "0", object()):
+            with pytest.raises(TypeError):
+                writer.try_frame(stream=wrong)
+
+
+def test_20_a_thread_that_waits_keeps_nobody(stream):
+    other = sluice.Stream(DEVICE)
+    value = torch.zeros(16, device=DEVICE)
+    with on(other):
+        value.add_(1)
+    with on(stream):
+        spin(1000)
+    thread = threading.Thread(target=stream.synchronize)
+    thread.start()
+    time.sleep(0.05)
+    began = time.perf_counter()
+    with on(other):
+        for _ in range(1000):
+            value.add_(1)
+    took = time.perf_counter() - began
+    assert thread.is_alive() and took < 0.2, took
+    thread.join()
+
+
+def current_context():
+    context = ctypes.c_void_p()
+    assert ctypes.CDLL("libcuda.so.1").cuCtxGetCurrent(ctypes.byref(context)) == 0
+    return context.value
+
+
+@pytest.mark.parametrize("device", range(gpus or 1))
+def test_24_the_context_stays_as_it_was(device):
+    with torch.cuda.device(device):
+        torch.zeros(1, device="cuda")
+        before = current_context()
+        with narrow_writer("n") as writer, sluice.Reader("n") as reader, sluice.Stream(DEVICE) as stream:
+            with torch.cuda.device(0):
+                write(writer, 1)
+            assert current_context() == before
+            frame = reader.next(timeout=5)
+            frame.numpy()
+            stream.synchronize()
+            frame.release()
+            sluice.synchronize(DEVICE)
+            assert current_context() == before and torch.cuda.current_device() == device
+        assert current_context() == before
+
+
+def test_26_nothing_runs_where_a_stream_was_closed():
+    closed, event = sluice.Stream(DEVICE), sluice.Event(DEVICE)
+    closed.close()
+    closed.close()
+    with narrow_writer("n") as writer, sluice.Reader("n") as reader:
+        for call in (closed.synchronize, lambda: closed.record(event), lambda: closed.wait(event), closed.__cuda_stream__,
+                     lambda: writer.try_frame(stream=closed), lambda: writer.send(torch.zeros(4, device=DEVICE), stream=closed),
+                     lambda: reader.next(timeout=0, stream=closed), lambda: closed.native):
+            with pytest.raises(sluice.StreamClosedError) as caught:
+                call()
+            assert isinstance(caught.value, (sluice.StaleError, RuntimeError))
+        assert reader.latest() is None and writer.stats().committed == 0
+
+
+def test_29_a_borrowed_stream_is_never_ended():
+    theirs = torch.cuda.Stream()
+    ours = sluice.Stream.wrap(theirs)
+    assert ours.is_external and not ours.is_default and ours.native == theirs.cuda_stream
+    with ours:
+        pass
+    ours.close()
+    del ours
+    gc.collect()
+    data = torch.zeros(16, device=DEVICE)
+    torch.cuda.synchronize()
+    with torch.cuda.stream(theirs):
+        data.add_(1)
+    theirs.synchronize()
+    assert (data == 1).all()
+
+
+def test_29_the_owner_of_a_borrowed_stream_is_kept():
+    import weakref
+
+    class Owner:
+        def __init__(self):
+            self.stream = torch.cuda.Stream()
+
+        def __cuda_stream__(self):
+            return 0, self.stream.cuda_stream
+
+    owner = Owner()
+    gone = weakref.ref(owner)
+    ours = sluice.Stream.wrap(owner)
+    del owner
+    gc.collect()
+    assert gone() is not None
+    del ours
+    gc.collect()
+    assert gone() is None
+
+
+def test_29_a_stream_of_another_gpu(two_gpus):
+    with torch.cuda.device(1):
+        theirs = torch.cuda.Stream()
+    with pytest.raises((sluice.WrongDeviceError, ValueError)):
+        sluice.Stream.wrap(theirs, DEVICE)
+    with narrow_writer("n") as writer:
+        with pytest.raises((sluice.WrongDeviceError, ValueError)):
+            writer.try_frame(stream=theirs)
+
+
+def test_30_what_is_waited_for():
+    default = sluice.Stream.default(DEVICE)
+    assert default.is_default and default.native == 0
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    spin(200)
+    default.synchronize()
+    assert time.perf_counter() - began >= 0.18
+    began = time.perf_counter()
+    streams = [sluice.Stream(DEVICE) for _ in range(2)]
+    for stream in streams:
+        with on(stream):
+            spin(200)
+    streams[0].close()
+    assert time.perf_counter() - began < 0.1  # closing waits for nothing
+    sluice.synchronize(DEVICE)
+    assert time.perf_counter() - began >= 0.18
+    began = time.perf_counter()
+    with sluice.Stream(DEVICE) as stream:
+        with on(stream):
+            spin(200)
+    assert time.perf_counter() - began >= 0.18  # leaving with waits
+
+
+def test_34_a_graph_that_reads_and_writes_slots():
+    """Replayed with other contents: what a frame holds then is what the graph reads."""
+    with narrow_writer("n") as writer, sluice.Reader("n") as reader:
+        source = torch.zeros((SIDE, SIDE), dtype=torch.int32, device=DEVICE)
+        out = torch.zeros_like(source)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out.copy_(source * 3)
+        for number in (1, 2, 3):
+            write(writer, number)
+            with reader.next(timeout=5) as frame:
+                source.copy_(frame.torch())
+            graph.replay()
+            assert (out == number * 3).all()
+
+
+def test_40_to_torch_and_back(stream):
+    theirs = stream.to_torch()
+    assert theirs.cuda_stream == stream.native and stream.__cuda_stream__() == (0, stream.native)
+    again = sluice.Stream.wrap(theirs)
+    assert again.native == stream.native and again.is_external
+    default = sluice.Stream.default(DEVICE)
+    assert default.to_torch().cuda_stream == 0  # ExternalStream(0) would be one of PyTorch's pool
+    assert sluice.Stream.wrap(torch.cuda.default_stream()).native == 0
+
+
+def test_40_torchs_stream_keeps_ours():
+    ours = sluice.Stream(DEVICE)
+    theirs = ours.to_torch()
+    native = ours.native
+    del ours
+    gc.collect()
+    data = torch.zeros(16, device=DEVICE)
+    torch.cuda.synchronize()
+    with torch.cuda.stream(theirs):
+        data.add_(1)
+    theirs.synchronize()
+    assert theirs.cuda_stream == native and (data == 1).all()
+
+
+def test_40_to_cupy_and_back(stream, cupy):
+    theirs = stream.to_cupy()
+    assert theirs.ptr == stream.native
+    with theirs:
+        array = cupy.ones(16)
+    stream.synchronize()
+    assert float(array.sum()) == 16
+    own = cupy.cuda.Stream(non_blocking=True)
+    assert sluice.Stream.wrap(own).native == own.ptr
+    assert sluice.Stream.wrap(cupy.cuda.Stream.null).native == 0
+
+
+def test_40_cuda_core(stream):
+    core = pytest.importorskip("cuda.core", reason="cuda.core is not installed")
+    if not hasattr(core, "Device"):
+        core = pytest.importorskip("cuda.core.experimental", reason="cuda.core is too old")
+    device = core.Device(0)
+    device.set_current()
+    theirs = device.create_stream(stream)
+    assert int(theirs.handle) == stream.native
+    own = device.create_stream()
+    wrapped = sluice.Stream.wrap(own)
+    assert wrapped.native == int(own.handle)
+    with narrow_writer("n") as writer, sluice.Reader("n") as reader:
+        with writer.frame(timeout=5, stream=own) as frame:
+            with torch.cuda.stream(torch.cuda.ExternalStream(wrapped.native)):
+                spin(1)
+                frame.torch().fill_(6)
+        assert (reader.next(timeout=5).torch() == 6).all()
