@@ -46,8 +46,10 @@ def variables(root):
                  *root.glob("tests/gpu/*.c"), *root.glob("tests/multi/*.c")]:
         for name in re.findall(r'getenv\("(\w+)"\)', path.read_text()):
             found.setdefault(name, path.relative_to(root))
-    for path in map(root.joinpath, ("tests/run", "python/run-tests", "tools/demo/run", "tools/setup", ".ci/run",
-                                    "Makefile")):
+    for path in root.glob("python/**/*.py"):
+        for name in re.findall(r'environ(?:\.get\(|\[)"(SLUICE_\w+)"', path.read_text()):
+            found.setdefault(name, path.relative_to(root))
+    for path in map(root.joinpath, ("tests/run", "python/run-tests", "tools/demo/run", "tools/setup", ".ci/run", "Makefile")):
         if path.exists():
             for name in re.findall(r"\$\{?(SLUICE_\w+|CI|PREFIX|DESTDIR)\b", path.read_text().replace("$(", "${")):
                 found.setdefault(name, path.relative_to(root))

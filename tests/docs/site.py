@@ -52,7 +52,7 @@ def man_pages(root):
 def python_names(root):
     """Classes that are no exceptions, and functions, must be placed by hand; those that are, need not."""
     stubs = (root / "python/sluice/__init__.pyi").read_text()
-    wanted = set(re.findall(r"^(?:def|class) ([A-Za-z]\w*)(?!\w*\((?:Error|Exception)\b)", stubs, re.M))
+    wanted = set(re.findall(r"^(?:def|class) ([A-Za-z]\w*)(?!\w*\((?:\w*Error|Exception)\b)", stubs, re.M))
     page = (root / "docs/site/python.md").read_text()
     there = set(re.findall(r"^\.\. auto(?:class|function):: (\w+)", page, re.M))
     apart = set(re.findall(r"\w+", page.partition(":exclude-members:")[2].partition("```")[0]))
