@@ -259,8 +259,6 @@ ROLE(reads)
     set_up(&self);
     if (strstr(argv[1], "many"))
         params.hold = 18;
-    if (strstr(argv[1], "many"))
-        params.hold = 18;
     params.ahead = strstr(argv[1], "ahead") != NULL;
     if (strstr(argv[1], "order"))
         params.mode = SLUICE_IN_ORDER;
