@@ -24,15 +24,6 @@ int parse_seconds(PyObject *object, const char *what, int64_t none, int64_t *ns)
     return 0;
 }
 
-int parse_no_stream(const struct state *state, PyObject *stream)
-{
-    if (!stream || stream == Py_None)
-        return 0;
-    raise_as(state, ERROR_E_UNSUPPORTED,
-             "this release has frames in host memory only: stream must be None, not %R", stream);
-    return -1;
-}
-
 static Py_ssize_t find_name(const char *const *names, PyObject *keyword)
 {
     for (Py_ssize_t i = 0; names[i]; i++)

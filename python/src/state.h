@@ -96,9 +96,6 @@ PyObject *raise_as(const struct state *state, enum error_index index, const char
 /* None: `none`; seconds, as int or float: nanoseconds, at least 0; infinity: SLUICE_FOREVER. */
 int parse_seconds(PyObject *object, const char *what, int64_t none, int64_t *ns);
 
-/* This release of the package has host memory only: a stream must be None. */
-int parse_no_stream(const struct state *state, PyObject *stream);
-
 /* Keywords and positions of a fast call into `values` (borrowed, or NULL). `names` ends in NULL. */
 int parse_fast(const char *function, const char *const *names, Py_ssize_t positional,
                PyObject *const *args, Py_ssize_t count, PyObject *keywords, PyObject **values);

@@ -15,6 +15,7 @@ static PyStructSequence_Field reader_fields[] = {
     { "depth", "granted" },
     { "lag", "frames committed after the one taken last" },
     { "latency_ns", "nanoseconds from commit to take, of the frame taken last" },
+    { "lost", "frames that their writer never finished, or that ended with its memory" },
     { NULL, NULL },
 };
 
@@ -38,7 +39,7 @@ static PyStructSequence_Field writer_fields[] = {
 };
 
 static PyStructSequence_Desc reader_desc = { "sluice.ReaderStats", "What a reader counts.",
-                                             reader_fields, 10 };
+                                             reader_fields, 11 };
 static PyStructSequence_Desc writer_desc = { "sluice.WriterStats", "What a writer counts.",
                                              writer_fields, 15 };
 
@@ -62,7 +63,8 @@ static PyObject *fill(PyTypeObject *type, const uint64_t *values, Py_ssize_t cou
 PyObject *reader_stats_object(const struct state *state, const struct sluice_reader_stats *s)
 {
     const uint64_t values[] = { s->connected, s->session, s->taken, s->missed, s->retries,
-                                s->sessions,  s->held,    s->depth, s->lag,    s->latency_ns };
+                                s->sessions,  s->held,    s->depth, s->lag,    s->latency_ns,
+                                s->lost };
 
     return fill(state->reader_stats, values, sizeof values / sizeof values[0], true);
 }
