@@ -128,6 +128,22 @@ def write_on_gpu(name, value):
             time.sleep(0.001)
 
 
+def leave_unfinished(name):
+    """A frame that is ready, and one that its GPU never finishes."""
+    with sluice.Writer(name, shape=SIZE, device="cuda:0") as writer:
+        gpu = gpu_of_role()
+        stream = gpu.stream()
+        say("open")
+        hear()
+        with writer.frame(meta=b"whole"):
+            pass
+        gate = gpu.gate(stream)
+        with writer.frame(stream=sluice.Stream.from_handle(stream)):
+            pass
+        say(f"committed {gate.word.value}")
+        hear()
+
+
 def hold_on_gpu(name):
     from dl import take
     with sluice.Reader(name, wait=10) as reader:
