@@ -35,13 +35,14 @@ static PyStructSequence_Field writer_fields[] = {
     { "readers_total", "that ever joined" },
     { "readers_died", "that left without a word" },
     { "refused", "connections" },
+    { "graph_sends", "frames that were sent by a graph (Writer(graph=True))" },
     { NULL, NULL },
 };
 
 static PyStructSequence_Desc reader_desc = { "sluice.ReaderStats", "What a reader counts.",
                                              reader_fields, 11 };
 static PyStructSequence_Desc writer_desc = { "sluice.WriterStats", "What a writer counts.",
-                                             writer_fields, 15 };
+                                             writer_fields, 16 };
 
 static PyObject *fill(PyTypeObject *type, const uint64_t *values, Py_ssize_t count,
                       bool first_is_bool)
@@ -74,7 +75,7 @@ PyObject *writer_stats_object(const struct state *state, const struct sluice_wri
     const uint64_t values[] = { s->readers,       s->session,      s->committed,  s->dropped,
                                 s->cancelled,     s->stolen,       s->bytes,      s->copied_bytes,
                                 s->waited_ns,     s->slots,        s->generation, s->evicted,
-                                s->readers_total, s->readers_died, s->refused };
+                                s->readers_total, s->readers_died, s->refused,   s->graph_sends };
 
     return fill(state->writer_stats, values, sizeof values / sizeof values[0], false);
 }

@@ -161,7 +161,8 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     static char *names[] = { "name",        "format",  "shape",    "dtype",
                              "device",      "policy",  "wait",     "slots",
                              "max_slots",   "readers", "writable", "lease_timeout",
-                             "pitch_align", "uids",    "gids",     NULL };
+                             "pitch_align", "uids",    "gids",     "graph",
+                             NULL };
     struct state *state = PyType_GetModuleState(type);
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
     struct sluice_format format;
@@ -170,14 +171,14 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
              *uids = NULL, *gids = NULL;
     uint32_t user_ids[MAX_IDS], group_ids[MAX_IDS];
     uint32_t pitch_align = 0;
-    int writable = 0, r;
+    int writable = 0, graph = 0, r;
 
     params.device = "host";
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|O$OOssOO&O&O&pOO&OO:Writer", names,
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|O$OOssOO&O&O&pOO&OOp:Writer", names,
                                      &params.name, &spec, &shape, &dtype, &params.device, &policy,
                                      &wait, parse_u32, &params.slots, parse_u32, &params.max_slots,
                                      parse_u32, &params.readers, &writable, &lease_timeout,
-                                     parse_u32, &pitch_align, &uids, &gids))
+                                     parse_u32, &pitch_align, &uids, &gids, &graph))
         return NULL;
     if (parse_policy(policy, wait, &params) < 0 ||
         parse_ids(uids, user_ids, &params.uid_count) < 0 ||
@@ -187,6 +188,7 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
         return NULL;
     params.format = &format;
     params.writable = writable != 0;
+    params.graph = graph != 0;
     params.uids = user_ids;
     params.gids = group_ids;
     struct channel *channel = channel_new(params.name);
@@ -417,7 +419,8 @@ static PyType_Slot slots[] = {
       (void *)"Writer(name, format=None, *, shape=None, dtype=None, device=\"host\", "
               "policy=\"drop\", wait=1.0, slots=0,\n"
       "       max_slots=0, readers=0, writable=False, lease_timeout=None, pitch_align=0, "
-      "uids=(), gids=())\n\n"
+      "uids=(), gids=(),\n"
+      "       graph=False)\n\n"
       "Opens a channel for writing. A name whose writer was killed is taken over at once.\n\n"
       "format         Image(...), Tensor(shape, dtype), an array to be like, or {name: one of "
       "these} for frames of\n"
@@ -431,7 +434,9 @@ static PyType_Slot slots[] = {
       "evicted\n"
       "device         where slots lie: \"host\", \"cuda:0\", \"cuda:GPU-...\"\n"
       "pitch_align    bytes that rows of images are aligned to\n"
-      "uids, gids     other users and groups that may read; needs SLUICE_DIR\n\n"
+      "uids, gids     other users and groups that may read; needs SLUICE_DIR\n"
+      "graph          send() of the same few arrays, on a GPU, as graphs of the driver's: one "
+      "launch each\n\n"
       "Raises ExistsError (a FileExistsError) if a live writer has the name, FormatError, "
       "ChannelNameError,\n"
       "AccessError, NoMemoryError, UnsupportedError for a device that is not there." },
