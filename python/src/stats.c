@@ -63,9 +63,9 @@ static PyObject *fill(PyTypeObject *type, const uint64_t *values, Py_ssize_t cou
 
 PyObject *reader_stats_object(const struct state *state, const struct sluice_reader_stats *s)
 {
-    const uint64_t values[] = { s->connected, s->session, s->taken, s->missed, s->retries,
-                                s->sessions,  s->held,    s->depth, s->lag,    s->latency_ns,
-                                s->lost };
+    const uint64_t values[] = { s->connected, s->session,    s->taken, s->missed,
+                                s->retries,   s->sessions,   s->held,  s->depth,
+                                s->lag,       s->latency_ns, s->lost };
 
     return fill(state->reader_stats, values, sizeof values / sizeof values[0], true);
 }
@@ -75,7 +75,7 @@ PyObject *writer_stats_object(const struct state *state, const struct sluice_wri
     const uint64_t values[] = { s->readers,       s->session,      s->committed,  s->dropped,
                                 s->cancelled,     s->stolen,       s->bytes,      s->copied_bytes,
                                 s->waited_ns,     s->slots,        s->generation, s->evicted,
-                                s->readers_total, s->readers_died, s->refused,   s->graph_sends };
+                                s->readers_total, s->readers_died, s->refused,    s->graph_sends };
 
     return fill(state->writer_stats, values, sizeof values / sizeof values[0], false);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the way of a frame asks of the driver: nothing on it waits for the GPU, nothing asks how far it is.
+ * What the way of a frame asks of the driver: nothing on it waits for the GPU, nothing asks how far
+ * it is.
  */
 #include <string.h>
 
@@ -37,7 +38,8 @@ static void open_stream(struct scene *scene, enum where where)
         CHECK_OK(sluice_stream_create(scene->device, NULL, &scene->stream));
     } else if (where == WRAPPED) {
         CHECK_EQ(test_cuStreamCreateWithPriority(&scene->native, SL_CU_STREAM_NON_BLOCKING, 0), 0);
-        CHECK_OK(sluice_stream_wrap(scene->device, (uintptr_t)scene->native, NULL, NULL, &scene->stream));
+        CHECK_OK(sluice_stream_wrap(scene->device, (uintptr_t)scene->native, NULL, NULL,
+                                    &scene->stream));
     } else {
         CHECK_OK(sluice_stream_default(scene->device, &scene->stream));
     }
@@ -63,7 +65,8 @@ static struct scene begin(enum where where)
     CHECK_EQ(test_cuCtxSetCurrent(context), 0);
     open_stream(&scene, where);
     CHECK_EQ(test_cuMemAlloc_v2(&address, BYTES), 0);
-    CHECK_OK(sluice_array_wrap(&scene.source, "data", (void *)(uintptr_t)address, u8, 1, &bytes, NULL));
+    CHECK_OK(
+        sluice_array_wrap(&scene.source, "data", (void *)(uintptr_t)address, u8, 1, &bytes, NULL));
     CHECK_OK(sluice_format_add_tensor(&format, "data", u8, 1, &bytes));
     writing.name = reading.name = "cam";
     writing.device = "cuda:0";
@@ -97,7 +100,8 @@ static void write_frame(struct scene *scene, bool by_copy)
     CHECK_OK(sluice_writer_cancel(scene->writer, &dropped, scene->stream));
 }
 
-/* The test itself waits for the GPU, by a door of its own, so that each call finds what it wants. */
+/* The test itself waits for the GPU, by a door of its own, so that each call finds what it wants.
+ */
 static void pass_frames(struct scene *scene, int count, bool by_copy)
 {
     struct sluice_frame frame;
@@ -111,11 +115,13 @@ static void pass_frames(struct scene *scene, int count, bool by_copy)
     }
 }
 
-/* Those that wait for the GPU, and those that ask how far it is: some of NVIDIA's wait, too, for others. */
+/* Those that wait for the GPU, and those that ask how far it is: some of NVIDIA's wait, too, for
+ * others. */
 static bool waits(const char *name)
 {
-    return strstr(name, "Synchronize") || strstr(name, "Query") || strstr(name, "WaitValue") || strstr(name, "Alloc") ||
-           strstr(name, "Register") || strstr(name, "Create") || strstr(name, "Destroy") || strstr(name, "Map");
+    return strstr(name, "Synchronize") || strstr(name, "Query") || strstr(name, "WaitValue") ||
+           strstr(name, "Alloc") || strstr(name, "Register") || strstr(name, "Create") ||
+           strstr(name, "Destroy") || strstr(name, "Map");
 }
 
 static void check_calls(enum where where, bool by_copy)
@@ -129,7 +135,8 @@ static void check_calls(enum where where, bool by_copy)
     words = fake_calls(FAKE_StreamWriteValue64) + fake_calls(FAKE_StreamBatchMemOp);
     for (int f = 0; f < FAKE_FUNCTION_COUNT; f++)
         if (waits(fake_name((enum fake_function)f)) && fake_calls((enum fake_function)f) > 0)
-            FAIL("%s was called %ld times for %d frames", fake_name((enum fake_function)f), fake_calls((enum fake_function)f), FRAMES);
+            FAIL("%s was called %ld times for %d frames", fake_name((enum fake_function)f),
+                 fake_calls((enum fake_function)f), FRAMES);
     CHECK_EQ(words, (by_copy ? 2 : 3) * FRAMES); /* commit, cancel, release: one each */
     end(&scene);
 }
