@@ -21,8 +21,11 @@ class Versioned(ctypes.Structure):
                 ("deleter", ctypes.CFUNCTYPE(None, ctypes.c_void_p)), ("flags", ctypes.c_uint64), ("tensor", Tensor)]
 
 
+PYTHON = ctypes.PyDLL(None)  # of our own: ctypes.pythonapi is everybody's, and whoever is last says what its functions take
+
+
 def api(name, result, *arguments):
-    function = getattr(ctypes.pythonapi, name)
+    function = getattr(PYTHON, name)
     function.restype, function.argtypes = result, arguments
     return function
 
@@ -85,7 +88,7 @@ def make_exchange(torch):
     def to_object(tensor, out):
         torch.exchanged += 1
         made = DoubleTensor(address=tensor)
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
+        PYTHON.Py_IncRef(ctypes.py_object(made))
         out[0] = id(made)
         return 0
 

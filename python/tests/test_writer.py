@@ -452,7 +452,7 @@ class OnADevice:
 
         self.shape = (ctypes.c_int64 * 1)(4)
         self.tensor = Tensor(0x1000, 2, 0, 1, 1, 8, 1, ctypes.addressof(self.shape), None, 0, None, None)
-        new = ctypes.pythonapi.PyCapsule_New
+        new = ctypes.PyDLL(None).PyCapsule_New
         new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
         self.name = b"dltensor"
         return new(ctypes.addressof(self.tensor), self.name, None)

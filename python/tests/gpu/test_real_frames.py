@@ -123,7 +123,7 @@ def test_versioned_capsules_are_read_only_for_readers(pair, frame):
 
     def flags(owner):
         capsule = owner.__dlpack__(stream=1, max_version=(1, 0))
-        get = ctypes.pythonapi.PyCapsule_GetPointer
+        get = ctypes.PyDLL(None).PyCapsule_GetPointer
         get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
         address = get(capsule, b"dltensor_versioned")
         return ctypes.c_uint64.from_address(address + 24).value
