@@ -10,15 +10,24 @@
 #define FIRST_WAIT (SLUICE_MS / 50)
 #define LAST_WAIT SLUICE_MS
 #define PARKS 16 /* those that wait, and lost ones that nobody was told of */
+#define BEHIND 16
+
+/* A stream or an event. */
+struct point {
+    uint64_t handle;
+    struct sl_stream_place place; /* of a stream; handles of one place are the same to us */
+};
 
 /* Under the service lock. */
 static struct park {
     struct sluice_reader *reader; /* NULL: free */
     struct sl_session *session;
-    uint64_t sequence, stream;
+    uint64_t sequence;
     int64_t deadline;
     uint32_t slot;
     bool lost, told_gone;
+    struct point behind[BEHIND]; /* the stream that waits, and what was made to wait for that */
+    uint32_t behind_count;       /* BEHIND + 1: more than we know by name; every stream may be one */
 } parks[PARKS];
 
 static sl_word32 used; /* entries, for a quick look without the lock */
@@ -108,10 +117,69 @@ static struct park *free_park(void)
     return NULL;
 }
 
+/* ---- what comes behind ---- */
+
+/* Without the service lock: whoever drops an object last, ends it. */
+static struct point point_of(uint64_t handle)
+{
+    struct point point = { .handle = handle };
+
+    (void)sl_stream_place((struct sluice_stream){ handle }, &point.place);
+    return point;
+}
+
+static bool is_behind(const struct park *park, const struct point *point)
+{
+    if (!park->reader)
+        return false;
+    if (park->behind_count > BEHIND)
+        return true;
+    for (uint32_t i = 0; i < park->behind_count; i++)
+        if (park->behind[i].handle == point->handle || sl_stream_ordered(&park->behind[i].place, &point->place))
+            return true;
+    return false;
+}
+
+static void take_out(struct park *park, uint64_t handle)
+{
+    for (uint32_t i = 0; park->behind_count <= BEHIND && i < park->behind_count; i++)
+        if (park->behind[i].handle == handle)
+            park->behind[i--] = park->behind[--park->behind_count];
+}
+
+static void put_behind(struct park *park, const struct point *point)
+{
+    if (park->behind_count < BEHIND)
+        park->behind[park->behind_count] = *point;
+    if (park->behind_count <= BEHIND)
+        park->behind_count++;
+}
+
+/* sl_stream_hand_on. */
+static void hand_on(uint64_t from, uint64_t to, bool anew)
+{
+    if (sl_load(&used, relaxed) == 0)
+        return;
+    struct point source = point_of(from), target = point_of(to);
+    sl_service_lock();
+    for (int i = 0; i < PARKS; i++) {
+        bool comes = is_behind(&parks[i], &source);
+        if (anew)
+            take_out(&parks[i], to);
+        if (comes && !is_behind(&parks[i], &target))
+            put_behind(&parks[i], &target);
+    }
+    sl_service_unlock();
+}
+
+/* ---- begin, end ---- */
+
 bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream)
 {
+    struct point first = point_of(stream.id);
     bool begun = false;
 
+    atomic_store_explicit(&sl_stream_hand_on, hand_on, memory_order_release);
     sl_service_lock();
     int64_t now = sl_os_now(), most = reader->params.ahead_ns;
     look_at_all(now);
@@ -120,7 +188,7 @@ bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequenc
         if (park->reader)
             end(park);
         *park = (struct park){ .reader = reader, .session = reader->session, .sequence = sequence,
-                               .stream = stream.id, .slot = slot,
+                               .behind = { first }, .behind_count = 1, .slot = slot,
                                .deadline = most > SLUICE_FOREVER - now ? SLUICE_FOREVER : now + most };
         sl_add(&used, 1);
         set_count(reader->session);
@@ -194,12 +262,13 @@ int sl_park_check(struct sluice_stream stream)
 {
     int64_t wait = FIRST_WAIT;
 
-    while (sl_load(&used, relaxed) > 0) {
+    while (stream.id != SLUICE_ON_CPU.id && sl_load(&used, relaxed) > 0) {
+        struct point point = point_of(stream.id);
         bool waits = false, lost = false;
         sl_service_lock();
         look_at_all(sl_os_now());
         for (int i = 0; i < PARKS; i++) {
-            bool ours = parks[i].reader && parks[i].stream == stream.id;
+            bool ours = is_behind(&parks[i], &point);
             lost = lost || (ours && parks[i].lost);
             waits = waits || (ours && !parks[i].lost);
         }

@@ -24,8 +24,9 @@ bool sl_park_was_lost(const struct sl_session *session, uint32_t slot, uint64_t 
 /* SLUICE_E_LOST with the sequences if frames were lost that nobody was told of; else 0. */
 int sl_park_tell(struct sluice_reader *reader);
 
-/* Waits until no frame is waited for on this stream: what is published behind it must be whole (protocol 3.5).
- * SLUICE_E_LOST if one was lost, until its reader has been told. */
+/* Waits until no frame is waited for on this stream, nor on one that it comes behind by a wait that went through us
+ * or by the rule for the default stream: what is published behind it must be whole (protocol 3.5). Waits that others
+ * have queued we cannot know of. SLUICE_E_LOST if one was lost, until its reader has been told. */
 int sl_park_check(struct sluice_stream stream);
 
 /* The session ends. Under the service lock. */

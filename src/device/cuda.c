@@ -141,6 +141,7 @@ const struct sl_device_ops sl_device_cuda = {
     .stream_default = sl_cuda_stream_default,
     .stream_destroy = sl_cuda_stream_destroy,
     .stream_capture = sl_cuda_stream_capture,
+    .stream_place = sl_cuda_stream_place,
     .stream_query = sl_cuda_stream_query,
     .stream_synchronize = sl_cuda_stream_synchronize,
     .stream_wait_stream = sl_cuda_stream_wait_stream,

@@ -38,6 +38,7 @@ int sl_cuda_stream_wrap(struct sl_stream *stream, uintptr_t native);
 int sl_cuda_stream_default(struct sl_stream *stream);
 void sl_cuda_stream_destroy(struct sl_stream *stream);
 enum sl_capture sl_cuda_stream_capture(struct sl_stream *stream);
+void sl_cuda_stream_place(const struct sl_stream *stream, struct sl_stream_place *place);
 int sl_cuda_stream_query(struct sl_stream *stream);
 int sl_cuda_stream_synchronize(struct sl_stream *stream);
 int sl_cuda_stream_wait_stream(struct sl_stream *stream, struct sl_stream *other);

@@ -105,6 +105,13 @@ void sl_cuda_stream_destroy(struct sl_stream *stream)
     sl_cuda_leave(&scope);
 }
 
+void sl_cuda_stream_place(const struct sl_stream *stream, struct sl_stream_place *place)
+{
+    place->context = context_of(stream)->handle;
+    place->native = sl_cuda_is_legacy(stream) ? 0 : stream->native;
+    place->blocking = stream->blocking;
+}
+
 /* ---- capture ---- */
 
 enum sl_capture sl_cuda_stream_capture(struct sl_stream *stream)

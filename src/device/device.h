@@ -61,6 +61,13 @@ enum sl_capture {
     SL_CAPTURE_SHUT,   /* another stream's capture keeps everybody off this one */
 };
 
+/* Where a stream's work is queued. Two handles may name one place. */
+struct sl_stream_place {
+    const void *context; /* the kind's; NULL: nothing is queued there */
+    uintptr_t native;    /* 0: the context's default stream, by whichever name */
+    bool blocking;
+};
+
 /* A kind of device. Every function is there; they may run on any thread at any time, several at
  * once. Those that return int say a sluice_result and set the sentence. What is marked "quick" is
  * called under a lock and must not wait for anything. */
@@ -89,6 +96,8 @@ struct sl_device_ops {
     void (*stream_destroy)(struct sl_stream *stream);
     /* Quick. None also where the driver does not answer: then whatever follows fails by itself. */
     enum sl_capture (*stream_capture)(struct sl_stream *stream);
+    /* Quick. */
+    void (*stream_place)(const struct sl_stream *stream, struct sl_stream_place *place);
     int (*stream_query)(struct sl_stream *stream); /* 0 or SLUICE_NOT_READY */
     int (*stream_synchronize)(struct sl_stream *stream);
 
@@ -130,6 +139,17 @@ int sl_stream_hold(struct sluice_stream handle, struct sl_stream **stream);
 /* Is there a stream of this name, as far as is known without a hold on it? */
 bool sl_stream_lives(struct sluice_stream handle);
 
+/* False, and nowhere, if there is no such stream. Sets no sentence. */
+bool sl_stream_place(struct sluice_stream stream, struct sl_stream_place *place);
+
+/* Does what is queued on one come behind what was queued on the other, though nobody asked for it? */
+bool sl_stream_ordered(const struct sl_stream_place *a, const struct sl_stream_place *b);
+
+/* Called, if it is set, before something is queued: what comes behind `to` from then on comes behind `from` as well.
+ * Both are handles, of streams or events; `anew`: and behind nothing else any more. It may be called on any thread,
+ * and holds no lock of this layer. */
+extern void (*_Atomic sl_stream_hand_on)(uint64_t from, uint64_t to, bool anew);
+
 /* Something that waits until a stream captures no more. `run` is called on any thread, one at a time, and must not
  * touch it any more once it is done; false: not yet. */
 struct sl_after {
@@ -145,6 +165,9 @@ void sl_after_begin(struct sl_after *after);
 void sl_after_try(struct sl_after *after);
 
 /* ---- between the files of this layer, and for tests ---- */
+
+/* Calls sl_stream_hand_on, if it is set. */
+void sl_stream_follows(uint64_t from, uint64_t to, bool anew);
 
 /* A stream's name has ended: whatever waits for it gets its turn while its owner still knows the stream. With no lock
  * held, on the caller's hold of the stream. */

@@ -93,8 +93,10 @@ int sluice_event_record(struct sluice_event handle, struct sluice_stream stream_
     r = sl_stream_hold(stream_handle, &stream);
     if (r == 0) {
         r = same_device(event, &stream->object, "stream");
-        if (r == 0)
+        if (r == 0) {
+            sl_stream_follows(stream_handle.id, handle.id, true);
             r = ops_of(event)->event_record(event, stream);
+        }
         if (r == 0)
             atomic_store_explicit(&event->recorded, true, memory_order_release);
         sl_object_drop(&stream->object);

@@ -61,6 +61,12 @@ static void host_stream_destroy(struct sl_stream *stream)
     (void)stream;
 }
 
+static void host_stream_place(const struct sl_stream *stream, struct sl_stream_place *place)
+{
+    (void)stream;
+    (void)place;
+}
+
 static enum sl_capture host_stream_capture(struct sl_stream *stream)
 {
     (void)stream;
@@ -165,6 +171,7 @@ const struct sl_device_ops sl_device_host = {
     .stream_default = host_stream,
     .stream_destroy = host_stream_destroy,
     .stream_capture = host_stream_capture,
+    .stream_place = host_stream_place,
     .stream_query = host_stream_done,
     .stream_synchronize = host_stream_done,
     .stream_wait_stream = host_stream_wait_stream,

@@ -40,6 +40,36 @@ bool sl_stream_lives(struct sluice_stream handle)
     return !sl_os_forked() && sl_handle_get(handle.id, SL_HANDLE_STREAM, &why) != NULL;
 }
 
+void (*_Atomic sl_stream_hand_on)(uint64_t from, uint64_t to, bool anew);
+
+void sl_stream_follows(uint64_t from, uint64_t to, bool anew)
+{
+    void (*hand_on)(uint64_t, uint64_t, bool) = atomic_load_explicit(&sl_stream_hand_on, memory_order_acquire);
+
+    if (hand_on)
+        hand_on(from, to, anew);
+}
+
+bool sl_stream_place(struct sluice_stream handle, struct sl_stream_place *place)
+{
+    struct sl_object *object = sl_os_forked() ? NULL : sl_object_find(handle.id, SL_HANDLE_STREAM);
+    const struct sl_stream *stream = (const struct sl_stream *)object;
+
+    *place = (struct sl_stream_place){ .context = NULL };
+    if (!object)
+        return false;
+    ops_of(stream)->stream_place(stream, place);
+    sl_object_drop(object);
+    return true;
+}
+
+bool sl_stream_ordered(const struct sl_stream_place *a, const struct sl_stream_place *b)
+{
+    if (!a->context || a->context != b->context)
+        return false;
+    return a->native == b->native || (a->blocking && b->blocking && (a->native == 0 || b->native == 0));
+}
+
 int sl_stream_check_handle(struct sluice_stream handle, const struct sl_device_ops *kind)
 {
     if (handle.id == SLUICE_ON_CPU.id)
@@ -254,8 +284,10 @@ int sluice_stream_wait_stream(struct sluice_stream handle, struct sluice_stream 
     r = sl_stream_hold(other_handle, &other);
     if (r == 0) {
         r = same_kind(stream, &other->object, "a stream");
-        if (r == 0 && stream != other)
+        if (r == 0 && stream != other) {
+            sl_stream_follows(other_handle.id, handle.id, false);
             r = ops_of(stream)->stream_wait_stream(stream, other);
+        }
         sl_object_drop(&other->object);
     }
     sl_object_drop(&stream->object);
@@ -274,8 +306,10 @@ int sluice_stream_wait_event(struct sluice_stream handle, struct sluice_event ev
         r = same_kind(stream, &event->object, "an event");
         if (r == 0)
             r = sl_event_recorded(event);
-        if (r == 0)
+        if (r == 0) {
+            sl_stream_follows(event_handle.id, handle.id, false);
             r = ops_of(stream)->stream_wait_event(stream, event);
+        }
         sl_object_drop(&event->object);
     }
     sl_object_drop(&stream->object);

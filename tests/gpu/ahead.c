@@ -246,6 +246,96 @@ TEST(what_is_made_of_a_lost_frame_is_not_published)
     channel_end(&scene);
 }
 
+/* Ways by which work on `behind` comes behind `first`. */
+enum way { BY_STREAM, BY_EVENT, BY_THREE, BY_DEFAULT, BY_NAME, WAYS };
+
+static struct sluice_stream put_behind(struct scene *scene, enum way way, struct sluice_stream streams[3],
+                                       struct sluice_event event)
+{
+    struct sluice_stream stream;
+    uintptr_t native;
+
+    switch (way) {
+    case BY_STREAM:
+        CHECK_OK(sluice_stream_wait_stream(streams[0], scene->reading));
+        return streams[0];
+    case BY_EVENT:
+        CHECK_OK(sluice_event_record(event, scene->reading));
+        CHECK_OK(sluice_stream_wait_event(streams[0], event));
+        return streams[0];
+    case BY_THREE:
+        for (int i = 0; i < 3; i++)
+            CHECK_OK(sluice_stream_wait_stream(streams[i], i ? streams[i - 1] : scene->reading));
+        return streams[2];
+    case BY_DEFAULT: /* streams[0] is blocking, so is the default one */
+        CHECK_OK(sluice_stream_default(scene->device, &stream));
+        CHECK_OK(sluice_stream_wait_stream(stream, scene->reading));
+        return streams[0];
+    default:
+        CHECK_OK(sluice_stream_native(scene->reading, &native));
+        CHECK_OK(sluice_stream_wrap(scene->device, native, NULL, NULL, &stream));
+        return stream;
+    }
+}
+
+/* A frame that is late: `stream` publishes once it is whole. Then one that never comes: what is made of it on `stream`
+ * is not published. */
+static void check_way(enum way way)
+{
+    struct scene scene = channel_scene();
+    sluice_reader *reader = open_ahead(2, STALL / 4);
+    struct sluice_writer_params params = channel_writer_params();
+    struct sluice_format format = channel_format(CHANNEL_WORDS);
+    struct sluice_stream_params blocking = { .size = sizeof blocking, .blocking = way == BY_DEFAULT };
+    struct sluice_stream streams[3], behind, apart;
+    struct sluice_event event;
+    struct sluice_frame in, out;
+    sluice_writer *second;
+
+    params.name = "next";
+    params.format = &format;
+    CHECK_OK(sluice_writer_open(&second, &params));
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(sluice_stream_create(scene.device, &blocking, &streams[i]));
+    CHECK_OK(sluice_stream_create(scene.device, NULL, &apart));
+    CHECK_OK(sluice_event_create(scene.device, 0, &event));
+    greet(&scene, reader);
+
+    channel_commit(scene.writer, scene.writing, STALL, 1);
+    CHECK_OK(sluice_reader_acquire(reader, scene.reading, SLUICE_S, &in));
+    CHECK(in.flags & SLUICE_FRAME_AHEAD);
+    behind = put_behind(&scene, way, streams, event);
+    CHECK_OK(sluice_writer_begin(second, SLUICE_S, &out)); /* who waits for nothing is not held up */
+    CHECK_OK(sluice_event_record(event, apart));           /* nor is who waits for what the event is now */
+    CHECK_OK(sluice_stream_wait_event(apart, event));
+    int64_t began = test_now();
+    CHECK_OK(sluice_writer_commit(second, &out, apart));
+    CHECK_LE(test_now() - began, STALL / 8);
+    CHECK_OK(sluice_writer_begin(second, SLUICE_S, &out));
+    CHECK_SAYS(sluice_writer_commit(second, &out, behind), SLUICE_E_LOST, "not whole");
+    CHECK_OK(sluice_writer_cancel(second, &out, behind));
+    CHECK_RESULT(sluice_reader_release(reader, &in, scene.reading), SLUICE_E_LOST);
+    CHECK_OK(sluice_writer_begin(second, SLUICE_S, &out)); /* told: it goes on */
+    CHECK_OK(sluice_writer_commit(second, &out, behind));
+    CHECK_OK(sluice_stream_synchronize(scene.writing));
+    CHECK_OK(sluice_stream_synchronize(behind));
+    CHECK_OK(sluice_writer_close(&second));
+    CHECK_OK(sluice_reader_close(&reader));
+    if (way == BY_NAME)
+        CHECK_OK(sluice_stream_destroy(&behind));
+    CHECK_OK(sluice_event_destroy(&event));
+    CHECK_OK(sluice_stream_destroy(&apart));
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(sluice_stream_destroy(&streams[i]));
+    channel_end(&scene);
+}
+
+TEST_TIMEOUT(nor_is_it_by_a_stream_that_waited_for_that_one, 60)
+{
+    for (enum way way = 0; way < WAYS; way++)
+        check_way(way);
+}
+
 TEST(a_capturing_stream_is_not_made_to_wait)
 {
     struct scene scene = channel_scene();
