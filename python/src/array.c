@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice.Array: buffer protocol, NumPy, PyTorch, planes.
+ * sluice.Array: how it is made, its methods and attributes. array_host.c has the buffer protocol and NumPy.
  */
 #include "array.h"
 
-#include "fetch.h"
 #include "take.h"
 
 /* ---- making ---- */
@@ -108,78 +107,9 @@ int array_check(struct array *array)
     return -1;
 }
 
-/* ---- the buffer protocol ---- */
+/* ---- what it is ---- */
 
-static int array_getbuffer(PyObject *self, Py_buffer *view, int flags)
-{
-    struct array *array = (struct array *)self;
-
-    view->obj = NULL;
-    if (array_check(array) < 0)
-        return -1;
-    if (array->lease->device) {
-        PyErr_Format(PyExc_BufferError,
-                     "this array is on \"%s\", where the CPU cannot reach it: numpy() copies it, "
-                     "torch() and cupy() give it in place",
-                     array->lease->device->name);
-        return -1;
-    }
-    if ((flags & PyBUF_WRITABLE) && array->a.read_only) {
-        PyErr_SetObject(PyExc_BufferError, array->state->read_only);
-        return -1;
-    }
-    if (!array->format && (flags & PyBUF_FORMAT)) {
-        PyErr_SetString(PyExc_BufferError,
-                        "the buffer protocol has no such data type: use numpy() or DLPack");
-        return -1;
-    }
-    bool strided = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
-    if (!array->contiguous && (!strided || (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS)) {
-        PyErr_SetString(PyExc_BufferError, "the array's rows are padded: it is not contiguous");
-        return -1;
-    }
-    if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && array->ndim > 1) {
-        PyErr_SetString(PyExc_BufferError, "the array is in C order, not in Fortran's");
-        return -1;
-    }
-    view->buf = array->a.data;
-    view->obj = Py_NewRef(self);
-    view->len = array->nbytes;
-    view->readonly = array->a.read_only != 0;
-    view->itemsize = array->itemsize;
-    view->format = flags & PyBUF_FORMAT ? (char *)(uintptr_t)array->format : NULL;
-    view->ndim = flags & PyBUF_ND ? array->ndim : 1;
-    view->shape = flags & PyBUF_ND ? array->shape : NULL;
-    view->strides = strided ? array->strides : NULL;
-    view->suboffsets = NULL;
-    view->internal = NULL;
-    return 0;
-}
-
-/* ---- NumPy and PyTorch ---- */
-
-static int check_pixel_format(const struct array *array, PyObject *pixel_format)
-{
-    uint32_t have = array->a.image.pixel_format, wanted;
-    const char *name;
-
-    if (!pixel_format || pixel_format == Py_None)
-        return 0;
-    if (!(name = PyUnicode_AsUTF8AndSize(pixel_format, NULL)))
-        return -1;
-    if (!(wanted = sluice_pixel_format_find(name))) {
-        PyErr_Format(PyExc_ValueError, "there is no pixel format '%s'", name);
-        return -1;
-    }
-    if (have == wanted)
-        return 0;
-    raise_as(array->state, ERROR_E_FORMAT, "array '%s' is %s%s, %s was asked for%s", array->a.name,
-             have ? "" : "no image: its pixel format is ", sluice_pixel_format_name(have),
-             sluice_pixel_format_name(wanted), have ? ": convert it, or ask for what it is" : "");
-    return -1;
-}
-
-static PyObject *shape_of(const struct array *array)
+PyObject *array_shape(const struct array *array)
 {
     int64_t sizes[SLUICE_MAX_DIMS + 1];
 
@@ -188,86 +118,13 @@ static PyObject *shape_of(const struct array *array)
     return sizes_tuple(sizes, array->ndim);
 }
 
-static PyObject *strides_of(const struct array *array)
+PyObject *array_strides(const struct array *array)
 {
     int64_t sizes[SLUICE_MAX_DIMS + 1];
 
     for (int d = 0; d < array->ndim; d++)
         sizes[d] = array->strides[d];
     return sizes_tuple(sizes, array->ndim);
-}
-
-/* ndarray(shape, dtype, buffer) keeps `self` as its base: the lease lives as long as any view of
- * it. */
-static PyObject *make_ndarray(struct array *array, PyObject *dtype)
-{
-    PyObject *shape = shape_of(array), *made = NULL, *args = shape ? PyTuple_New(3) : NULL;
-
-    if (!args) {
-        Py_XDECREF(shape);
-        return NULL;
-    }
-    (void)PyTuple_SetItem(args, 0, shape);
-    (void)PyTuple_SetItem(args, 1, Py_NewRef(dtype));
-    (void)PyTuple_SetItem(args, 2, Py_NewRef((PyObject *)array));
-    made = PyObject_Call(array->state->ndarray, args, NULL);
-    Py_DECREF(args);
-    return made;
-}
-
-PyObject *array_numpy(PyObject *self, PyObject *pixel_format)
-{
-    struct array *array = (struct array *)self;
-    PyObject *dtype;
-
-    if (array_check(array) < 0 || check_pixel_format(array, pixel_format) < 0 ||
-        !(dtype = dtype_numpy(array->state, array->a.dtype)))
-        return NULL;
-    if (array->lease->device)
-        return fetch_array(array);
-    if (array->contiguous)
-        return make_ndarray(array, dtype);
-    /* Padded rows: through the buffer protocol, whose strides NumPy takes as they are. */
-    PyObject *numpy = PyImport_ImportModule("numpy");
-    PyObject *made = numpy ? PyObject_CallMethod(numpy, "asarray", "O", self) : NULL;
-    Py_XDECREF(numpy);
-    return made;
-}
-
-PyObject *array_interface(PyObject *self)
-{
-    struct array *array = (struct array *)self;
-
-    if (array->lease->device) {
-        PyErr_Format(PyExc_AttributeError, "__array_interface__: this array is on \"%s\"",
-                     array->lease->device->name);
-        return NULL;
-    }
-    if (array_check(array) < 0)
-        return NULL;
-    if (!array->format)
-        return raise_as(array->state, ERROR_E_UNSUPPORTED,
-                        "the array interface has no such data type: use DLPack");
-    return array_interface_dict(array, array->a.read_only != 0);
-}
-
-PyObject *array_interface_dict(struct array *array, bool read_only)
-{
-    static const char kinds[] = "iuf??cb?????????"; /* by enum sluice_dtype_code */
-    char typestr[16];
-
-    PyOS_snprintf(typestr, sizeof typestr, "%c%c%zd", array->itemsize == 1 ? '|' : '<',
-                  kinds[array->a.dtype.code % 16], array->itemsize);
-    PyObject *shape = shape_of(array),
-             *strides = array->contiguous ? Py_NewRef(Py_None) : strides_of(array);
-    if (!shape || !strides) {
-        Py_XDECREF(shape);
-        Py_XDECREF(strides);
-        return NULL;
-    }
-    return Py_BuildValue("{s:N,s:s,s:(KO),s:N,s:i}", "shape", shape, "typestr", typestr, "data",
-                         (unsigned long long)(uintptr_t)array->a.data,
-                         read_only ? Py_True : Py_False, "strides", strides, "version", 3);
 }
 
 PyObject *array_pixel_format(PyObject *self)
@@ -290,17 +147,6 @@ static PyObject *method_numpy(PyObject *self, PyObject *const *args, Py_ssize_t 
     if (parse_fast("numpy", names, 1, args, count, keywords, values) < 0)
         return NULL;
     return array_numpy(self, values[0]);
-}
-
-PyObject *array_copy(PyObject *self)
-{
-    PyObject *view = array_numpy(self, NULL), *made;
-
-    if (!view || ((struct array *)self)->lease->device) /* it is a copy already */
-        return view;
-    made = PyObject_CallMethod(view, "copy", NULL);
-    Py_DECREF(view);
-    return made;
 }
 
 static PyObject *method_copy(PyObject *self, PyObject *Py_UNUSED(none))
@@ -338,29 +184,6 @@ static PyObject *method_jax(PyObject *self, PyObject *Py_UNUSED(none))
     return take_array((struct array *)self, FRAMEWORK_JAX, false);
 }
 
-/* Without it NumPy would take an array that the CPU cannot reach for an object of no dimensions. */
-static PyObject *method_array(PyObject *self, PyObject *args, PyObject *keywords)
-{
-    static char *names[] = { "dtype", "copy", NULL };
-    struct array *array = (struct array *)self;
-    PyObject *dtype = Py_None, *copy = Py_None, *made, *cast;
-
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|OO:__array__", names, &dtype, &copy))
-        return NULL;
-    if (array->lease->device) {
-        PyErr_Format(PyExc_TypeError,
-                     "this array is on \"%s\", where NumPy cannot reach it: numpy() copies it",
-                     array->lease->device->name);
-        return NULL;
-    }
-    made = array_numpy(self, NULL);
-    if (!made || dtype == Py_None)
-        return made;
-    cast = PyObject_CallMethod(made, "astype", "O", dtype);
-    Py_DECREF(made);
-    return cast;
-}
-
 static PyObject *method_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t count,
                                PyObject *keywords)
 {
@@ -375,7 +198,7 @@ static PyObject *method_dlpack_device(PyObject *self, PyObject *Py_UNUSED(none))
 static PyObject *array_repr(PyObject *self)
 {
     struct array *array = (struct array *)self;
-    PyObject *dtype = dtype_text(array->state, array->a.dtype), *shape = shape_of(array),
+    PyObject *dtype = dtype_text(array->state, array->a.dtype), *shape = array_shape(array),
              *made = NULL;
 
     if (dtype && shape)
@@ -419,8 +242,8 @@ static PyObject *array_get(PyObject *self, void *field)
     switch ((enum field)(intptr_t)field) {
     case NAME: return PyUnicode_FromString(array->a.name);
     case DTYPE: return dtype_text(array->state, array->a.dtype);
-    case SHAPE: return shape_of(array);
-    case STRIDES: return strides_of(array);
+    case SHAPE: return array_shape(array);
+    case STRIDES: return array_strides(array);
     case NBYTES: return PyLong_FromSsize_t(array->nbytes);
     case NDIM: return PyLong_FromLong(array->ndim);
     case READ_ONLY: return PyBool_FromLong(array->a.read_only != 0);
@@ -469,7 +292,7 @@ static PyMethodDef methods[] = {
     { "jax", METHOD(method_jax), METH_NOARGS,
       "jax() -> jax.Array\n\n"
       "The array, in place where JAX can, else its copy." TAKEN_BY("JAX") },
-    { "__array__", METHOD(method_array), METH_VARARGS | METH_KEYWORDS,
+    { "__array__", METHOD(array_for_numpy), METH_VARARGS | METH_KEYWORDS,
       "what NumPy asks for: numpy() on host; a TypeError on a GPU" },
     { "__dlpack__", METHOD(method_dlpack), METH_FASTCALL | METH_KEYWORDS,
       "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None) -> capsule" },

@@ -24,16 +24,26 @@ int array_find(struct state *state, struct lease *lease, PyObject *which, struct
 PyObject *array_of_frame(struct state *state, struct lease *lease, PyObject *which);
 PyObject *array_new(struct state *state, struct lease *lease, const struct sluice_array *a);
 
-/* Views of an array. `pixel_format`: NULL, None, or the name that it must have. */
-PyObject *array_numpy(PyObject *array, PyObject *pixel_format);
-PyObject *array_copy(PyObject *array);
-PyObject *array_interface(PyObject *array);
-PyObject *array_interface_dict(struct array *array, bool read_only);
+PyObject *array_shape(const struct array *array);
+PyObject *array_strides(const struct array *array);
 PyObject *array_planes(PyObject *array);
 PyObject *array_pixel_format(PyObject *array);
 
 /* Is the array stale (its writer's frame was committed)? Then raises. */
 int array_check(struct array *array);
+
+/* ---- array_host.c ---- */
+
+int array_getbuffer(PyObject *self, Py_buffer *view, int flags);
+
+/* Views of an array. `pixel_format`: NULL, None, or the name that it must have. */
+PyObject *array_numpy(PyObject *array, PyObject *pixel_format);
+PyObject *array_copy(PyObject *array);
+PyObject *array_interface(PyObject *array);
+PyObject *array_interface_dict(struct array *array, bool read_only);
+
+/* Its method __array__. */
+PyObject *array_for_numpy(PyObject *self, PyObject *args, PyObject *keywords);
 
 /* ---- dtype.c ---- */
 

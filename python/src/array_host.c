@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How the CPU takes an array: buffer protocol, NumPy.
+ */
+#include "array.h"
+
+#include "fetch.h"
+
+/* ---- the buffer protocol ---- */
+
+int array_getbuffer(PyObject *self, Py_buffer *view, int flags)
+{
+    struct array *array = (struct array *)self;
+
+    view->obj = NULL;
+    if (array_check(array) < 0)
+        return -1;
+    if (array->lease->device) {
+        PyErr_Format(PyExc_BufferError,
+                     "this array is on \"%s\", where the CPU cannot reach it: numpy() copies it, "
+                     "torch() and cupy() give it in place",
+                     array->lease->device->name);
+        return -1;
+    }
+    if ((flags & PyBUF_WRITABLE) && array->a.read_only) {
+        PyErr_SetObject(PyExc_BufferError, array->state->read_only);
+        return -1;
+    }
+    if (!array->format && (flags & PyBUF_FORMAT)) {
+        PyErr_SetString(PyExc_BufferError,
+                        "the buffer protocol has no such data type: use numpy() or DLPack");
+        return -1;
+    }
+    bool strided = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
+    if (!array->contiguous && (!strided || (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS)) {
+        PyErr_SetString(PyExc_BufferError, "the array's rows are padded: it is not contiguous");
+        return -1;
+    }
+    if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && array->ndim > 1) {
+        PyErr_SetString(PyExc_BufferError, "the array is in C order, not in Fortran's");
+        return -1;
+    }
+    view->buf = array->a.data;
+    view->obj = Py_NewRef(self);
+    view->len = array->nbytes;
+    view->readonly = array->a.read_only != 0;
+    view->itemsize = array->itemsize;
+    view->format = flags & PyBUF_FORMAT ? (char *)(uintptr_t)array->format : NULL;
+    view->ndim = flags & PyBUF_ND ? array->ndim : 1;
+    view->shape = flags & PyBUF_ND ? array->shape : NULL;
+    view->strides = strided ? array->strides : NULL;
+    view->suboffsets = NULL;
+    view->internal = NULL;
+    return 0;
+}
+
+/* ---- NumPy ---- */
+
+static int check_pixel_format(const struct array *array, PyObject *pixel_format)
+{
+    uint32_t have = array->a.image.pixel_format, wanted;
+    const char *name;
+
+    if (!pixel_format || pixel_format == Py_None)
+        return 0;
+    if (!(name = PyUnicode_AsUTF8AndSize(pixel_format, NULL)))
+        return -1;
+    if (!(wanted = sluice_pixel_format_find(name))) {
+        PyErr_Format(PyExc_ValueError, "there is no pixel format '%s'", name);
+        return -1;
+    }
+    if (have == wanted)
+        return 0;
+    raise_as(array->state, ERROR_E_FORMAT, "array '%s' is %s%s, %s was asked for%s", array->a.name,
+             have ? "" : "no image: its pixel format is ", sluice_pixel_format_name(have),
+             sluice_pixel_format_name(wanted), have ? ": convert it, or ask for what it is" : "");
+    return -1;
+}
+
+/* ndarray(shape, dtype, buffer) keeps `self` as its base: the lease lives as long as any view of
+ * it. */
+static PyObject *make_ndarray(struct array *array, PyObject *dtype)
+{
+    PyObject *shape = array_shape(array), *made = NULL, *args = shape ? PyTuple_New(3) : NULL;
+
+    if (!args) {
+        Py_XDECREF(shape);
+        return NULL;
+    }
+    (void)PyTuple_SetItem(args, 0, shape);
+    (void)PyTuple_SetItem(args, 1, Py_NewRef(dtype));
+    (void)PyTuple_SetItem(args, 2, Py_NewRef((PyObject *)array));
+    made = PyObject_Call(array->state->ndarray, args, NULL);
+    Py_DECREF(args);
+    return made;
+}
+
+PyObject *array_numpy(PyObject *self, PyObject *pixel_format)
+{
+    struct array *array = (struct array *)self;
+    PyObject *dtype;
+
+    if (array_check(array) < 0 || check_pixel_format(array, pixel_format) < 0 ||
+        !(dtype = dtype_numpy(array->state, array->a.dtype)))
+        return NULL;
+    if (array->lease->device)
+        return fetch_array(array);
+    if (array->contiguous)
+        return make_ndarray(array, dtype);
+    /* Padded rows: through the buffer protocol, whose strides NumPy takes as they are. */
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    PyObject *made = numpy ? PyObject_CallMethod(numpy, "asarray", "O", self) : NULL;
+    Py_XDECREF(numpy);
+    return made;
+}
+
+PyObject *array_interface(PyObject *self)
+{
+    struct array *array = (struct array *)self;
+
+    if (array->lease->device) {
+        PyErr_Format(PyExc_AttributeError, "__array_interface__: this array is on \"%s\"",
+                     array->lease->device->name);
+        return NULL;
+    }
+    if (array_check(array) < 0)
+        return NULL;
+    if (!array->format)
+        return raise_as(array->state, ERROR_E_UNSUPPORTED,
+                        "the array interface has no such data type: use DLPack");
+    return array_interface_dict(array, array->a.read_only != 0);
+}
+
+PyObject *array_interface_dict(struct array *array, bool read_only)
+{
+    static const char kinds[] = "iuf??cb?????????"; /* by enum sluice_dtype_code */
+    char typestr[16];
+
+    PyOS_snprintf(typestr, sizeof typestr, "%c%c%zd", array->itemsize == 1 ? '|' : '<',
+                  kinds[array->a.dtype.code % 16], array->itemsize);
+    PyObject *shape = array_shape(array),
+             *strides = array->contiguous ? Py_NewRef(Py_None) : array_strides(array);
+    if (!shape || !strides) {
+        Py_XDECREF(shape);
+        Py_XDECREF(strides);
+        return NULL;
+    }
+    return Py_BuildValue("{s:N,s:s,s:(KO),s:N,s:i}", "shape", shape, "typestr", typestr, "data",
+                         (unsigned long long)(uintptr_t)array->a.data,
+                         read_only ? Py_True : Py_False, "strides", strides, "version", 3);
+}
+
+PyObject *array_copy(PyObject *self)
+{
+    PyObject *view = array_numpy(self, NULL), *made;
+
+    if (!view || ((struct array *)self)->lease->device) /* it is a copy already */
+        return view;
+    made = PyObject_CallMethod(view, "copy", NULL);
+    Py_DECREF(view);
+    return made;
+}
+
+/* Without it NumPy would take an array that the CPU cannot reach for an object of no dimensions. */
+PyObject *array_for_numpy(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = { "dtype", "copy", NULL };
+    struct array *array = (struct array *)self;
+    PyObject *dtype = Py_None, *copy = Py_None, *made, *cast;
+
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|OO:__array__", names, &dtype, &copy))
+        return NULL;
+    if (array->lease->device) {
+        PyErr_Format(PyExc_TypeError,
+                     "this array is on \"%s\", where NumPy cannot reach it: numpy() copies it",
+                     array->lease->device->name);
+        return NULL;
+    }
+    made = array_numpy(self, NULL);
+    if (!made || dtype == Py_None)
+        return made;
+    cast = PyObject_CallMethod(made, "astype", "O", dtype);
+    Py_DECREF(made);
+    return cast;
+}
