@@ -150,7 +150,8 @@ struct sluice_reader_stats {
     uint64_t missed;         /* frames it did not get */
     uint64_t retries;        /* frames that the writer took back while they were being acquired */
     uint64_t sessions;       /* writers met */
-    uint32_t held;           /* frames held now */
+    uint32_t held;           /* frames held now. One whose release is queued on a stream counts until that has come to
+                                pass and acquire has seen it */
     uint32_t depth;          /* granted */
     uint64_t lag;            /* frames committed after the one taken last */
     int64_t clock_offset_ns; /* the writer's CLOCK_MONOTONIC less ours; 0 unless they differ by over 1 s */

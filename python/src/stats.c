@@ -11,7 +11,8 @@ static PyStructSequence_Field reader_fields[] = {
     { "missed", "frames it did not get" },
     { "retries", "frames that the writer took back while they were being taken" },
     { "sessions", "writers met" },
-    { "held", "frames held now" },
+    { "held", "frames held now; on a GPU also those whose release is queued, until the reader's next call for a frame "
+              "finds that it has come to pass" },
     { "depth", "granted" },
     { "lag", "frames committed after the one taken last" },
     { "latency_ns", "nanoseconds from commit to take, of the frame taken last" },
