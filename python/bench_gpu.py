@@ -4,8 +4,9 @@
 
 Calls in one process, each beside the floor that the frameworks themselves have. Then, across two processes, how long it
 takes from just before a CUDA tensor is put to where the other process has a tensor that it can launch work on; the next one
-is put when the last one was taken. The sender stays awake; the receiver sleeps while it waits, or spins, as each row says.
-torch.multiprocessing is measured beside it, and cuda-link if its package is importable or --cuda-link names the folder that
+is put when the last one was taken. Each row says whether the receiver sleeps while it waits, or spins; whether the sender was
+awake before, or had slept; and whether the tensor was filled before, its kernel done, or is filled within what is measured.
+torch.multiprocessing is measured beside it, by the same steps, and cuda-link if its package is importable or --cuda-link names the folder that
 it lies in. One JSON object comes out, with the keys of `sluice bench`. Without a GPU that PyTorch sees it says why, and ends
 with status 77.
 """
@@ -32,6 +33,7 @@ DEVICE = "cuda:0"
 SHAPE = (1080, 1920, 4)  # uint8
 NBYTES = 1080 * 1920 * 4
 PAUSE = 300_000  # ns: a receiver that sleeps is asleep by then
+NAP = 0.002  # s: a CPU that has slept so long is slow at first, and so is what it finds in its caches
 PATIENCE = 60
 now = time.perf_counter_ns
 clock = time.monotonic_ns  # the same in both processes
@@ -203,25 +205,54 @@ def calls(torch, rounds):
 
 # ---- ways from one process to another: each has a sender and a receiver ----
 
-class Sluice:
-    """In place: the tensor is the slot itself. The receiver sleeps in the library's own wait."""
-    params, goal, in_place, spin = {"way": "sluice, in place", "wait": "asleep"}, 15_000, True, 0
+class Way:
+    """`fill` is "before" what is measured, and done by then, or "within" it; the sender is "awake" before it, or "woken"."""
+    way, wait, goal = "", "asleep", None
 
-    def __init__(self, context, number):
+    def __init__(self, context, number, fill="before", sender="awake"):
+        self.within, self.naps = fill == "within", sender == "woken"
+        if self.within or self.naps:
+            self.goal = None  # it is for the call alone
+        self.params = {"way": self.way, "wait": self.wait, "fill": fill, "sender": sender, "bytes": NBYTES}
+        self.open(context, number)
+
+    def open(self, context, number):
+        """Before the other process is there."""
+
+    def sender(self, torch):
+        self.tensor = torch.zeros(SHAPE, dtype=torch.uint8, device=DEVICE)
+
+    def fill(self, value):
+        self.tensor.fill_(value)
+
+    def receiver(self, torch):
+        pass
+
+    def end_get(self):
+        pass
+
+    def end(self):
+        pass
+
+
+class Sluice(Way):
+    """In place: the tensor is the slot itself. The receiver sleeps in the library's own wait."""
+    way, goal, in_place, spin = "sluice, in place", 15_000, True, 0
+
+    def open(self, context, number):
         self.name = f"way-{number}"
 
     def sender(self, torch):
         import sluice
         self.writer = sluice.Writer(self.name, shape=SHAPE, device=DEVICE)
-        self.tensor = torch.zeros(SHAPE, dtype=torch.uint8, device=DEVICE)
+        super().sender(torch)
 
-    def prepare(self, torch, value):
+    def fill(self, value):
         if self.in_place:
             self.frame = self.writer.frame(timeout=5)
             self.frame.torch().fill_(value)
         else:
             self.tensor.fill_(value)
-        torch.cuda.synchronize()
 
     def put(self):
         self.frame.commit() if self.in_place else self.writer.send(self.tensor)
@@ -242,67 +273,47 @@ class Sluice:
 
 
 class SluiceSpins(Sluice):
-    params, spin = {"way": "sluice, in place", "wait": "spinning"}, 1.0
+    wait, spin = "spinning", 1.0
 
 
 class SluiceSend(Sluice):
     """One copy, into the slot."""
-    params, in_place = {"way": "sluice, send", "wait": "asleep"}, False
+    way, in_place = "sluice, send", False
 
 
 class SluiceSendSpins(SluiceSend):
-    params, spin = {"way": "sluice, send", "wait": "spinning"}, 1.0
+    wait, spin = "spinning", 1.0
 
 
-class TorchQueue:
-    """torch.multiprocessing: the tensor's memory is shared, a handle goes through a pipe."""
-    params, goal = {"way": "torch.multiprocessing.Queue", "wait": "asleep"}, None
+class TorchQueue(Way):
+    """torch.multiprocessing: the tensor's memory is shared, a handle goes through a pipe. The receiver's tensor is usable
+    as its stream was made to wait for the sender's."""
+    way = "torch.multiprocessing.Queue"
 
-    def __init__(self, context, number):
-        self.queue = self.make(context)
-
-    @staticmethod
-    def make(context):
-        return context.Queue()
-
-    def sender(self, torch):
-        self.tensor = torch.zeros(SHAPE, dtype=torch.uint8, device=DEVICE)
-
-    def prepare(self, torch, value):
-        self.tensor.fill_(value)
-        torch.cuda.synchronize()
+    def open(self, context, number):
+        self.queue = context.Queue()
 
     def put(self):
         self.queue.put(self.tensor)
 
-    def receiver(self, torch):
-        pass
-
     def get(self):
         return self.queue.get()
-
-    def end_get(self):
-        pass
-
-    def end(self):
-        pass
 
 
 class TorchSimpleQueue(TorchQueue):
     """The same without a thread between put() and the pipe."""
-    params = {"way": "torch.multiprocessing.SimpleQueue", "wait": "asleep"}
+    way = "torch.multiprocessing.SimpleQueue"
 
-    @staticmethod
-    def make(context):
-        return context.SimpleQueue()
+    def open(self, context, number):
+        self.queue = context.SimpleQueue()
 
 
-class CudaLink:
+class CudaLink(Way):
     """cuda-link: a copy into a ring of buffers. The receiver spins on the number of the newest, then takes the frame."""
-    params, goal = {"way": "cuda-link", "wait": "spinning"}, None
+    way, wait = "cuda-link", "spinning"
     NEWEST = 16  # where the segment has that number
 
-    def __init__(self, context, number):
+    def open(self, context, number):
         importlib.import_module("cuda_link")
         self.name = f"bench_gpu_{os.getpid()}_{number}"
 
@@ -311,9 +322,7 @@ class CudaLink:
         self.exporter = package.CUDAIPCExporter(shm_name=self.name, height=SHAPE[0], width=SHAPE[1], channels=SHAPE[2], dtype="uint8")
         if not self.exporter.initialize():
             raise RuntimeError("cuda-link's exporter does not start")
-        self.tensor = torch.zeros(SHAPE, dtype=torch.uint8, device=DEVICE)
-
-    prepare = TorchQueue.prepare
+        super().sender(torch)
 
     def put(self):
         self.exporter.export_frame(gpu_ptr=self.tensor.data_ptr(), size=NBYTES)
@@ -341,14 +350,15 @@ class CudaLink:
         self.seen = self.word.value
         return self.importer.get_frame()
 
-    def end_get(self):
-        pass
-
     def end(self):
         self.exporter.cleanup()
 
 
-WAYS = [SluiceSpins, Sluice, SluiceSendSpins, SluiceSend, TorchSimpleQueue, TorchQueue, CudaLink]
+WITHIN, WOKEN = {"fill": "within"}, {"sender": "woken"}
+WAYS = [*((each, {}) for each in (SluiceSpins, Sluice, SluiceSendSpins, SluiceSend, TorchSimpleQueue, TorchQueue)),
+        *((each, WITHIN) for each in (SluiceSpins, Sluice, TorchSimpleQueue, TorchQueue)),
+        *((each, WOKEN) for each in (SluiceSpins, Sluice, TorchSimpleQueue, TorchQueue)),
+        (CudaLink, {})]
 
 
 def receive(ways, rounds, ready, results):
@@ -381,9 +391,16 @@ def hand_over(torch, way, index, rounds, ready, results):
     way.sender(torch)
     wait_for(ready, results, index)
     for number in range(rounds):
-        way.prepare(torch, number % 251)
-        stay_awake(PAUSE)
+        if not way.within:
+            way.fill(number % 251)
+        torch.cuda.synchronize()
+        if way.naps:
+            time.sleep(NAP)
+        else:
+            stay_awake(PAUSE)
         before = clock()
+        if way.within:
+            way.fill(number % 251)
         way.put()
         after = clock()
         began.append(before)
@@ -415,25 +432,25 @@ def wait_for(ready, results, index):
 def handoffs(torch, rounds, report):
     multiprocessing = importlib.import_module("torch.multiprocessing").get_context("spawn")
     ways = []
-    for number, kind in enumerate(WAYS):
+    for number, (kind, options) in enumerate(WAYS):
         try:
-            ways.append(kind(multiprocessing, number))
+            ways.append(kind(multiprocessing, number, **options))
         except ImportError as error:
-            report["missing"].append({"rows": kind.params["way"], "why": str(error)})
+            report["missing"].append({"rows": kind.way, "why": str(error)})
     ready, results = multiprocessing.SimpleQueue(), multiprocessing.Queue()
     process = multiprocessing.Process(target=receive, args=(ways, rounds, ready, results), daemon=True)
     process.start()
     for index, way in enumerate(ways):
-        note(f"{way.params['way']}, {way.params['wait']}")
+        note(", ".join(map(str, way.params.values())))
         try:
             puts, usable = hand_over(torch, way, index, rounds, ready, results)
-            report["rows"] += [row("py_gpu_put", {**way.params, "bytes": NBYTES}, puts),
-                               with_goal(row("py_gpu_put_to_usable", {**way.params, "bytes": NBYTES}, usable), goal=way.goal)]
+            report["rows"] += [row("py_gpu_put", way.params, puts),
+                               with_goal(row("py_gpu_put_to_usable", way.params, usable), goal=way.goal)]
             way.end()
         except Exception as error:
             note(f"FAILED {error}")
             report["failed"].append({"bench": "py_gpu_put_to_usable", "params": way.params, "why": str(error)[-1000:]})
-            if way.params["way"] == "cuda-link":  # a peer's failure is no failure of ours
+            if way.way == "cuda-link":  # a peer's failure is no failure of ours
                 report["missing"].append({"rows": "cuda-link", "why": report["failed"].pop()["why"]})
             break  # the receiver is elsewhere now
     process.terminate()
