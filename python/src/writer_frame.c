@@ -340,6 +340,8 @@ static PyMethodDef methods[] = {
       "On a GPU readers get it behind the work on the streams that used it (see torch(),\n"
       "used_on(), Writer.frame(stream=)).\n\n"
       "Raises StaleError if it was committed or cancelled already, or the writer is closed;\n"
+      "LostError, and cancels it, if one of its streams waited for a frame (ahead=True) that was\n"
+      "lost: what was made of that is not published;\n"
       "CaptureError while one of its streams captures a graph: nothing was queued, the frame\n"
       "stays begun, and can be committed when the capture has ended." },
     { "cancel", METHOD(cancel), METH_NOARGS,

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Frames on a GPU: where they lie, on which streams they are used, and when they end."""
+import contextlib
 import gc
+import pathlib
 import threading
 import time
 
@@ -360,6 +362,34 @@ def test_ahead(gpu, writer):
             frame.release()
 
 
+def test_what_is_made_of_a_lost_frame_is_not_published_behind_several_streams(gpu, writer):
+    """One of them waits for the frame; the commit is queued on a stream of Sluice's behind all of them."""
+    fills, others = gpu.stream(), [sluice.Stream(gpu.device), sluice.Stream.default(gpu.device)]
+    with contextlib.ExitStack() as stack:
+        made = stack.enter_context(sluice.Writer("made", shape=SIZE, device=gpu.device))
+        reader = stack.enter_context(sluice.Reader("cam", ahead=True))
+        stack.callback(gpu.open_gates)
+        looks = sluice.Stream(gpu.device)
+        publish(gpu, writer, 1)
+        reader.next(timeout=5, stream=looks).release()
+        publish(gpu, writer, 2)
+        reader.next(timeout=5, stream=looks).release()
+        gate = gpu.gate(fills)
+        publish(gpu, writer, 3, fills)
+        frame = reader.next(timeout=5, stream=looks)
+        assert frame.sequence == 3 and not gpu.is_idle(looks.native)
+        for other in others:  # the second one: Sluice waits for the default stream without an event
+            out = made.frame(stream=looks)
+            out.used_on(other)
+            with pytest.raises(sluice.LostError, match="not whole"):
+                out.commit()
+            assert out.ended
+        assert made.stats().committed == 0 and made.stats().cancelled == 2
+        gate.open()
+        with pytest.raises(sluice.LostError):
+            frame.release()
+
+
 def test_dropped_anywhere(gpu, writer, reader):
     """Deleters run on any thread, with and without the GIL; what a busy lock keeps from ending ends later."""
     stream = gpu.stream()
@@ -561,11 +591,10 @@ def free():
 def with_torch(gpu, run):
     if not gpu.fake:
         pytest.skip("the double of PyTorch is for the fake driver: python/tests/gpu has the real one")
-    from conftest import HERE
 
     def with_torch(code, **options):
         given = ", ".join(f"{name}={value}" for name, value in options.items())
-        return run(TORCH.format(here=str(HERE), options=given) + code)
+        return run(TORCH.format(here=str(pathlib.Path(__file__).parent), options=given) + code)
 
     return with_torch
 
