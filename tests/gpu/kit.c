@@ -247,10 +247,12 @@ uint64_t gpu_differ(struct sl_cu_stream *stream, uint64_t words, uint64_t count,
 
 struct gpu_gate gpu_gate_new(void)
 {
-    struct gpu_gate gate = { .word = gpu_memory(8), .opener = gpu_stream(SL_CU_STREAM_NON_BLOCKING) };
+    struct gpu_gate gate = { .turn = 0 };
+    void *word;
 
-    CU(MemsetD8Async, gate.word, 0, 8, gate.opener);
-    CU(StreamSynchronize, gate.opener);
+    CU(MemHostAlloc, &word, 8, SL_CU_HOST_PORTABLE | SL_CU_HOST_DEVICEMAP);
+    gate.word = word;
+    atomic_store(gate.word, 0);
     return gate;
 }
 
@@ -265,8 +267,11 @@ static void stand(void *shared)
 
 void gpu_gate_close(struct gpu_gate *gate, struct sl_cu_stream *stream)
 {
+    uint64_t word;
+
     gate->open = false;
-    int code = cu.StreamWaitValue64(stream, gate->word, ++gate->turn, SL_CU_WAIT_GEQ);
+    CU(MemHostGetDevicePointer, &word, (void *)gate->word, 0);
+    int code = cu.StreamWaitValue64(stream, word, ++gate->turn, SL_CU_WAIT_GEQ);
     gate->words = code != SL_CU_NOT_SUPPORTED;
     if (gate->words)
         gpu_check(__FILE__, __LINE__, "cuStreamWaitValue64", code);
@@ -277,16 +282,13 @@ void gpu_gate_close(struct gpu_gate *gate, struct sl_cu_stream *stream)
 void gpu_gate_open(struct gpu_gate *gate)
 {
     gate->open = true; /* first: whoever comes through finds it so */
-    if (gate->words)
-        CU(StreamWriteValue64, gate->opener, gate->word, gate->turn, 0);
+    atomic_store(gate->word, gate->turn);
 }
 
 static void *open_in_a_moment(void *shared)
 {
-    gpu_use(0);
     test_nap(MOMENT);
     gpu_gate_open(shared);
-    cu.CtxSetCurrent(NULL);
     return NULL;
 }
 
@@ -303,6 +305,5 @@ void gpu_gate_opened(struct gpu_gate *gate)
 
 void gpu_gate_end(struct gpu_gate *gate)
 {
-    CU(StreamSynchronize, gate->opener);
-    CU(StreamDestroy, gate->opener);
+    CU(MemFreeHost, (void *)gate->word);
 }

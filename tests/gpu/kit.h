@@ -70,9 +70,9 @@ uint64_t gpu_differ(struct sl_cu_stream *stream, uint64_t words, uint64_t count,
 
 /* What is queued on a stream behind a gate waits until that is opened, however slow everybody is. */
 struct gpu_gate {
-    uint64_t word, turn;
+    _Atomic uint64_t *word; /* in pinned memory: streams that wait hold up others, so a CPU opens it */
+    uint64_t turn;
     bool words; /* a stream waits for it; else a function in one */
-    struct sl_cu_stream *opener;
     pthread_t thread;
     atomic_bool open;
 };

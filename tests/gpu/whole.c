@@ -188,7 +188,10 @@ static void check_reader(struct child *child, const char *mode, double time, uns
     struct tally tally;
     unsigned torn;
 
-    CHECK_EQ(sscanf(child_line(child, 20), "%lu frames, %lu ahead, %lu missed, %u words torn", &tally.frames, &tally.ahead,
+    const char *said = child_line(child, 20);
+
+    CHECK(said);
+    CHECK_EQ(sscanf(said, "%lu frames, %lu ahead, %lu missed, %u words torn", &tally.frames, &tally.ahead,
                     &tally.missed, &torn), 4);
     CHECK_EQ(child_wait(child, 20), 0);
     fprintf(facts,
