@@ -118,7 +118,12 @@ def test_a_new_session_is_told():
             while not writer.stats().readers:
                 time.sleep(0.01)
             commit(writer)
-            frame = reader.next(timeout=5)
+            while True:  # the writer may know of the reader before the reader knows of it
+                try:
+                    frame = reader.next(timeout=5)
+                    break
+                except sluice.Closed:
+                    time.sleep(0.01)
             assert frame.new_session == (session > 0) and frame.session == writer.stats().session
             frame.release()
 
