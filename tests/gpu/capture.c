@@ -2,76 +2,9 @@
  *
  * Captures of graphs: nobody's is broken by us, and nothing of ours gets into one unasked.
  */
-#include <pthread.h>
-
-#include "gpu/kit.h"
+#include "gpu/capturer.h"
 
 #define COUNT 4096
-
-/* Another thread captures a kernel on a stream of its own, while the test does what it wants. */
-struct capturer {
-    int mode;
-    unsigned flags; /* of its stream */
-    uint64_t memory;
-    pthread_t thread;
-    pthread_barrier_t meet;
-    int code; /* what ending the capture said */
-    size_t nodes;
-};
-
-static void *capture(void *shared)
-{
-    struct capturer *capturer = shared;
-    struct sl_cu_graph *graph = NULL;
-    struct sl_cu_exec *exec;
-
-    gpu_use(0);
-    struct sl_cu_stream *stream = gpu_stream(capturer->flags);
-    gpu_fill(stream, capturer->memory, COUNT, 1);
-    CU(StreamSynchronize, stream);
-    CU(StreamBeginCapture, stream, capturer->mode);
-    gpu_fill(stream, capturer->memory, COUNT, 2);
-    pthread_barrier_wait(&capturer->meet); /* it has begun */
-    pthread_barrier_wait(&capturer->meet); /* it may end */
-    capturer->code = cu.StreamEndCapture(stream, &graph);
-    if (capturer->code == 0) {
-        CU(GraphGetNodes, graph, NULL, &capturer->nodes);
-        CU(GraphInstantiateWithFlags, &exec, graph, 0);
-        CU(GraphLaunch, exec, stream);
-        CU(StreamSynchronize, stream);
-        CU(GraphExecDestroy, exec);
-        CU(GraphDestroy, graph);
-    }
-    CU(StreamDestroy, stream);
-    cu.CtxSetCurrent(NULL);
-    return NULL;
-}
-
-static void begin(struct capturer *capturer, int mode, unsigned flags)
-{
-    capturer->mode = mode;
-    capturer->flags = flags;
-    capturer->memory = gpu_memory(COUNT * 4);
-    CHECK(pthread_barrier_init(&capturer->meet, NULL, 2) == 0);
-    CHECK(pthread_create(&capturer->thread, NULL, capture, capturer) == 0);
-    pthread_barrier_wait(&capturer->meet);
-}
-
-static void end(struct capturer *capturer)
-{
-    pthread_barrier_wait(&capturer->meet);
-    CHECK(pthread_join(capturer->thread, NULL) == 0);
-    pthread_barrier_destroy(&capturer->meet);
-}
-
-static void check_unharmed(struct capturer *capturer, struct sl_cu_stream *stream)
-{
-    if (capturer->code != 0)
-        FAIL("the capture of mode %d, flags %u, ended with %d", capturer->mode, capturer->flags,
-             capturer->code);
-    CHECK_EQ(capturer->nodes, 1);
-    CHECK_EQ(gpu_differ(stream, capturer->memory, COUNT, 2), 0);
-}
 
 /* A device's life, from open to close, with streams of ours and of others. */
 static void live(struct sl_cu_stream *theirs)
@@ -158,11 +91,11 @@ static void matrix(unsigned flags)
     for (int mode = CAPTURE_GLOBAL; mode <= CAPTURE_RELAXED; mode++) {
         struct capturer capturer;
         struct sluice_device left;
-        begin(&capturer, mode, flags);
+        capturer_begin(&capturer, mode, flags);
         live(theirs);
         use_default(blocking, &left);
-        end(&capturer);
-        check_unharmed(&capturer, theirs);
+        capturer_end(&capturer);
+        capturer_check(&capturer, theirs);
         CHECK_OK(sluice_device_close(&left));
     }
     CU(StreamDestroy, theirs);
@@ -188,13 +121,13 @@ TEST(without_care_such_calls_break_a_capture)
     gpu_begin();
     gpu_use(0);
     struct sl_cu_stream *mine = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
-    begin(&capturer, CAPTURE_GLOBAL, SL_CU_STREAM_NON_BLOCKING);
+    capturer_begin(&capturer, CAPTURE_GLOBAL, SL_CU_STREAM_NON_BLOCKING);
     CHECK_NE(cu.StreamQuery(mine), 0);
-    end(&capturer);
+    capturer_end(&capturer);
     CHECK_NE(capturer.code, 0);
-    begin(&capturer, CAPTURE_RELAXED, 0);
+    capturer_begin(&capturer, CAPTURE_RELAXED, 0);
     CHECK_EQ(cu.StreamQuery(NULL), SL_CU_CAPTURE_IMPLICIT);
-    end(&capturer);
+    capturer_end(&capturer);
     CHECK_NE(capturer.code, 0);
     CU(StreamDestroy, mine);
     gpu_end();

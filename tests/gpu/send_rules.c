@@ -2,47 +2,14 @@
  *
  * What send and fetch must not do: to captures, with memory that is not there, on streams of others.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "gpu/capturer.h"
 #include "gpu/scene.h"
 
 /* ---- captures ---- */
-
-struct capturer {
-    int mode;
-    unsigned flags;
-    uint64_t memory;
-    pthread_t thread;
-    pthread_barrier_t meet;
-    int code;
-    size_t nodes;
-};
-
-static void *capture(void *shared)
-{
-    struct capturer *c = shared;
-    struct sl_cu_graph *graph = NULL;
-
-    gpu_use(0);
-    struct sl_cu_stream *stream = gpu_stream(c->flags);
-    gpu_fill(stream, c->memory, 64, 1);
-    CU(StreamSynchronize, stream);
-    CU(StreamBeginCapture, stream, c->mode);
-    gpu_fill(stream, c->memory, 64, 2);
-    pthread_barrier_wait(&c->meet);
-    pthread_barrier_wait(&c->meet);
-    c->code = cu.StreamEndCapture(stream, &graph);
-    if (c->code == 0) {
-        CU(GraphGetNodes, graph, NULL, &c->nodes);
-        CU(GraphDestroy, graph);
-    }
-    CU(StreamDestroy, stream);
-    cu.CtxSetCurrent(NULL);
-    return NULL;
-}
 
 /* All kinds there and back, with a channel that is made and closed meanwhile. A device whose default stream
  * is shut is the caller's to close. */
@@ -86,20 +53,13 @@ TEST_TIMEOUT(nobodys_capture_minds, 120)
     gpu_begin();
     gpu_use(0);
     for (int i = 0; i < 6; i++) {
-        struct capturer c = { .mode = modes[i % 3], .flags = i < 3 ? SL_CU_STREAM_NON_BLOCKING : 0 };
-        NOTE("mode %d, flags %u", c.mode, c.flags);
+        struct capturer capturer;
         gpu_use(0);
-        c.memory = gpu_memory(256);
-        CHECK(pthread_barrier_init(&c.meet, NULL, 2) == 0);
-        CHECK(pthread_create(&c.thread, NULL, capture, &c) == 0);
-        pthread_barrier_wait(&c.meet);
+        capturer_begin(&capturer, modes[i % 3], i < 3 ? SL_CU_STREAM_NON_BLOCKING : 0);
         struct sluice_device device = live();
-        pthread_barrier_wait(&c.meet);
-        CHECK(pthread_join(c.thread, NULL) == 0);
+        capturer_end(&capturer);
+        capturer_check(&capturer, NULL);
         CHECK_OK(sluice_device_close(&device));
-        pthread_barrier_destroy(&c.meet);
-        CHECK_EQ(c.code, 0);
-        CHECK_EQ(c.nodes, 1);
     }
     gpu_end();
 }
