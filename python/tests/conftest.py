@@ -8,11 +8,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 
 import pytest
 
 import gpu_kit
+from child import children
 
 
 def pytest_configure(config):
@@ -70,55 +70,10 @@ def scale():
     return float(os.environ.get("SLUICE_TEST_SCALE", "1"))
 
 
-class Child:
-    """Another Python that runs a function of roles.py; lines go in and out."""
-
-    def __init__(self, role, *args):
-        self.process = subprocess.Popen([sys.executable, str(HERE / "roles.py"), role, *map(str, args)],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
-
-    def read(self, seconds=20):
-        line = []
-        thread = threading.Thread(target=lambda: line.append(self.process.stdout.readline()))
-        thread.start()
-        thread.join(seconds)
-        if not line:
-            self.process.kill()
-            thread.join()
-            raise AssertionError(f"nothing came in {seconds} s")
-        return line[0].strip()
-
-    def expect(self, text, seconds=20):
-        line = self.read(seconds)
-        assert line == text
-        return line
-
-    def write(self, text):
-        self.process.stdin.write(text + "\n")
-        self.process.stdin.flush()
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait(10)
-
-    def wait(self, seconds=20):
-        return self.process.wait(seconds)
-
-
 @pytest.fixture
 def start():
-    children = []
-
-    def start(role, *args):
-        children.append(Child(role, *args))
-        return children[-1]
-
-    yield start
-    for child in children:
-        child.process.kill()
-        child.process.wait()
-        child.process.stdin.close()
-        child.process.stdout.close()
+    with children(HERE / "roles.py", 20) as start:
+        yield start
 
 
 @pytest.fixture

@@ -4,12 +4,11 @@ import gc
 import importlib
 import os
 import pathlib
-import subprocess
 import sys
-import threading
 
 import needs
 import pytest
+from child import children
 
 HERE = pathlib.Path(__file__).parent
 
@@ -70,44 +69,7 @@ def two_gpus():
         pytest.skip("one GPU only")
 
 
-class Role:
-    """Another Python that runs a function of gpu_roles.py; lines go in and out."""
-
-    def __init__(self, name, *args):
-        self.process = subprocess.Popen([sys.executable, "-X", "faulthandler", str(HERE / "gpu_roles.py"), name, *map(str, args)],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
-
-    def read(self, seconds=40):
-        line = []
-        thread = threading.Thread(target=lambda: line.append(self.process.stdout.readline()))
-        thread.start()
-        thread.join(seconds)
-        if not line:
-            self.process.kill()
-            thread.join()
-            raise AssertionError(f"nothing came in {seconds} s")
-        return line[0].strip()
-
-    def write(self, text):
-        self.process.stdin.write(text + "\n")
-        self.process.stdin.flush()
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait(20)
-
-
 @pytest.fixture
 def role():
-    started = []
-
-    def start(name, *args):
-        started.append(Role(name, *args))
-        return started[-1]
-
-    yield start
-    for each in started:
-        each.process.kill()
-        each.process.wait()
-        each.process.stdin.close()
-        each.process.stdout.close()
+    with children(HERE / "gpu_roles.py", 40) as start:
+        yield start

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""Other processes for tests."""
+import contextlib
+import signal
+import subprocess
+import sys
+import threading
+
+
+class Child:
+    """Another Python that runs a function of `script`; lines go in and out."""
+
+    def __init__(self, script, seconds, role, *args):
+        self.seconds = seconds  # that read() waits
+        self.process = subprocess.Popen([sys.executable, "-X", "faulthandler", str(script), role, *map(str, args)],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+
+    def read(self, seconds=None):
+        seconds, line = seconds or self.seconds, []
+        thread = threading.Thread(target=lambda: line.append(self.process.stdout.readline()))
+        thread.start()
+        thread.join(seconds)
+        if not line:
+            self.process.kill()
+            thread.join()
+            raise AssertionError(f"nothing came in {seconds} s")
+        return line[0].strip()
+
+    def expect(self, text, seconds=None):
+        line = self.read(seconds)
+        assert line == text
+        return line
+
+    def write(self, text):
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(20)
+
+    def wait(self, seconds=20):
+        return self.process.wait(seconds)
+
+
+@contextlib.contextmanager
+def children(script, seconds):
+    """A function that starts one, whose read() waits so long; none is left behind."""
+    started = []
+
+    def start(role, *args):
+        started.append(Child(script, seconds, role, *args))
+        return started[-1]
+
+    yield start
+    for child in started:
+        child.process.kill()
+        child.process.wait()
+        child.process.stdin.close()
+        child.process.stdout.close()
