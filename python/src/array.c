@@ -301,10 +301,7 @@ static PyMethodDef methods[] = {
     { NULL, NULL, 0, NULL },
 };
 
-#define FIELD(name, what, text) \
-    { \
-        name, array_get, NULL, text, (void *)(intptr_t)what \
-    }
+#define FIELD(name, what, text) FIELD_BY(array_get, name, what, text)
 static PyGetSetDef fields[] = {
     FIELD("name", NAME, "its name in the frame"),
     FIELD("dtype", DTYPE, "data type as text: \"uint8\", \"float32\", \"bfloat16\", \"float32x4\""),

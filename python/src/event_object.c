@@ -297,10 +297,7 @@ static PyMethodDef methods[] = {
     { NULL, NULL, 0, NULL },
 };
 
-#define FIELD(name, what, text) \
-    { \
-        name, get, NULL, text, (void *)(intptr_t)what \
-    }
+#define FIELD(name, what, text) FIELD_BY(get, name, what, text)
 static PyGetSetDef fields[] = {
     FIELD("device", DEVICE, "\"host\" or \"cuda:N\""),
     FIELD("timing", TIMING, "whether it takes times"),

@@ -110,10 +110,7 @@ static PyMethodDef methods[] = {
     { NULL, NULL, 0, NULL },
 };
 
-#define FIELD(name, what, text) \
-    { \
-        name, get, NULL, text, (void *)(intptr_t)what \
-    }
+#define FIELD(name, what, text) FIELD_BY(get, name, what, text)
 static PyGetSetDef fields[] = {
     FRAME_FIELDS,
     FIELD("sequence", SEQUENCE, "1, 2, 3... in the order of commits"),

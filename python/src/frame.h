@@ -106,10 +106,7 @@ PyObject *frame_device(PyObject *self, void *closure);
             "__dlpack_device__() -> (1, 0): the CPU; (2, N): the GPU \"cuda:N\"" \
     }
 
-#define FRAME_FIELD(name, what, text) \
-    { \
-        name, frame_field, NULL, text, (void *)(intptr_t)what \
-    }
+#define FRAME_FIELD(name, what, text) FIELD_BY(frame_field, name, what, text)
 #define FRAME_FIELDS \
     FRAME_FIELD("shape", FIELD_SHAPE, "of the first array"), \
         FRAME_FIELD("dtype", FIELD_DTYPE, "of the first array, as text"), \

@@ -76,6 +76,11 @@ static inline struct state *state_of(PyObject *object)
 #endif
 
 #define METHOD(f) ((PyCFunction)(void (*)(void))(f))
+/* An attribute that is only read, by `get`, which is told which one. */
+#define FIELD_BY(get, name, what, text) \
+    { \
+        name, get, NULL, text, (void *)(intptr_t)what \
+    }
 #define SLOT(id, f) \
     { \
         id, (void *)(f) \

@@ -404,10 +404,7 @@ static PyMethodDef methods[] = {
     { NULL, NULL, 0, NULL },
 };
 
-#define FIELD(name, what, text) \
-    { \
-        name, get, NULL, text, (void *)(intptr_t)what \
-    }
+#define FIELD(name, what, text) FIELD_BY(get, name, what, text)
 static PyGetSetDef fields[] = {
     FIELD("native", NATIVE, "the native stream's address; 0 for a default one, and on \"host\""),
     FIELD("device", DEVICE, "\"host\" or \"cuda:N\""),

@@ -359,10 +359,7 @@ static PyMethodDef methods[] = {
     { NULL, NULL, 0, NULL },
 };
 
-#define FIELD(name, what, text) \
-    { \
-        name, get, NULL, text, (void *)(intptr_t)what \
-    }
+#define FIELD(name, what, text) FIELD_BY(get, name, what, text)
 static PyGetSetDef fields[] = {
     FRAME_FIELDS,
     FIELD("sequence", SEQUENCE, "0 until commit, then 1, 2, 3..."),
