@@ -43,7 +43,8 @@ struct sluice_frame {
                                and set meta_size until commit; a reader may only read */
     uint32_t meta_size;
     uint32_t capture_clock; /* enum sluice_clock */
-    uint32_t slot;          /* number of the slot; its memory stays where it is for a generation */
+    uint32_t slot;          /* number of the slot; its memory stays where it is for a generation. Of a reader that
+                               has copies (enum sluice_staged): of its memory for copies, 0 to hold - 1 */
     uint32_t generation;    /* 1, 2... in a session; changes with the format */
     uint32_t array_count;
     uint32_t flags;         /* enum sluice_frame_flags */

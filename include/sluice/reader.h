@@ -101,11 +101,11 @@ SLUICE_API int sluice_reader_release(sluice_reader *reader, struct sluice_frame 
 
 /* Keeps the memory of a frame that is held mapped until the pin is dropped by sluice_pin_drop, whatever becomes of
  * the frame, of its generation and of the reader: for arrays that outlive the frame, and graphs that were
- * captured in its slot. It is no lease: what is read there once the frame has ended is anybody's. A reader
- * whose frames are copies (enum sluice_staged) has no memory that stays a slot's.
+ * captured in its slot. It is no lease: what is read there once the frame has ended is anybody's. Of a reader
+ * whose frames are copies (enum sluice_staged) it is the memory of that copy.
  * Owns: the caller, until sluice_pin_drop, which clears it.
  * Thread: any, while the frame is held. Blocks: never.
- * Returns: 0; SLUICE_E_STALE as release; SLUICE_E_UNSUPPORTED for a copy. */
+ * Returns: 0; SLUICE_E_STALE as release. */
 SLUICE_API int sluice_reader_pin(sluice_reader *reader, const struct sluice_frame *frame, sluice_pin **pin);
 
 /* Copies the frame's arrays into the program's own, matched by name as in sluice_writer_send; those that are not

@@ -106,11 +106,13 @@ static void finish(struct sl_object *object)
         reader->join->ops->join_close(reader->join, done);
     reader->join = NULL;
     sl_service_unlock();
-    if (done)
+    if (done) {
         sl_session_reap(reader, true);
-    else
+        sl_staged_end(reader);
+    } else {
         sl_log(SLUICE_LOG_WARN, "channel '%s': closed with releases queued behind work that does not end: their memory stays until the process ends",
                reader->name);
+    }
     sl_os_close(reader->gate);
     sl_os_close(reader->note);
     reader->gate = reader->note = -1;

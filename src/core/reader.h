@@ -116,6 +116,7 @@ struct sluice_reader {
     int64_t settled_ns; /* when frames that are out were looked at last, by the coarse clock */
 
     struct sl_held held[SLUICE_MAX_SLOTS];
+    struct sl_room *rooms; /* for copies, one an entry; NULL until there are any */
     sl_word32 held_back; /* 1: a release may be */
     sl_word32 busy; /* a call is in acquire; debug builds find a second one (protocol 2.6) */
 
@@ -216,8 +217,10 @@ void sl_fetch_end(struct sluice_reader *reader, bool working);
 int sl_staged_choose(const struct sluice_reader *reader, struct sl_session *session);
 
 /* Room for copies of as many frames as the reader may hold; none if they are not copied. Once the device is attached. */
-int sl_staged_open(const struct sluice_reader *reader, struct sl_session *session);
+int sl_staged_open(struct sluice_reader *reader, struct sl_session *session);
 void sl_staged_close(struct sl_session *session);
+/* At the reader's end, behind its sessions. */
+void sl_staged_end(struct sluice_reader *reader);
 
 /* Turns an entry whose slot is held into one of a copy, and waits for that. SLUICE_E_LOST if it takes too long: then
  * the entry is queued until it ends. The lease is still there, for the caller to end. */
@@ -225,6 +228,9 @@ int sl_staged_copy(struct sluice_reader *reader, struct sl_held *entry);
 
 /* Is a copy still under way that was not waited for to the end? */
 bool sl_staged_busy(const struct sluice_reader *reader, const struct sl_held *entry);
+
+/* The memory of a copy that is out, kept until sl_mem_drop. */
+struct sl_mem_shared *sl_staged_pin(const struct sluice_reader *reader, const struct sl_held *entry);
 
 /* ---- gate.c ---- */
 

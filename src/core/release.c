@@ -305,9 +305,7 @@ int sluice_reader_pin(sluice_reader *handle, const struct sluice_frame *frame, s
     } else if (!(entry = find_entry(reader, frame))) {
         r = SLUICE_E_STALE;
     } else if (entry->copied) {
-        r = sl_fail(SLUICE_E_UNSUPPORTED,
-                    "channel '%s': frames of this reader are copies, in memory that is no slot's: it cannot be pinned",
-                    reader->name);
+        *pin = (sluice_pin *)sl_staged_pin(reader, entry);
     } else {
         sl_add(&entry->memory->shared.users, 1);
         *pin = (sluice_pin *)&entry->memory->shared;

@@ -102,7 +102,7 @@ static void continue_session(struct sl_session *session, const struct sl_session
 }
 
 /* Where frames of this link are used here, and the page's words made known to that device. */
-static int equip(const struct sluice_reader *reader, struct sl_session *session)
+static int equip(struct sluice_reader *reader, struct sl_session *session)
 {
     struct sl_link *link = session->link;
     const char *kind = sl_mem_of_kind(link->memory_kind)->name;
@@ -134,7 +134,7 @@ static int equip(const struct sluice_reader *reader, struct sl_session *session)
     return r;
 }
 
-static int session_new(const struct sluice_reader *reader, struct sl_link *link, struct sl_session **out)
+static int session_new(struct sluice_reader *reader, struct sl_link *link, struct sl_session **out)
 {
     struct sl_session *session = calloc(1, sizeof *session);
     int r;

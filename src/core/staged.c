@@ -18,19 +18,24 @@
 #define SPIN (SLUICE_MS / 2)    /* over NVLink a frame takes 0.1 ms: no sleep is short enough */
 #define LOOK (SLUICE_MS / 50)
 
-/* Where one frame is copied to. */
-struct room {
+/* Of copies; lives until its room has done with it, and all pins. */
+struct copy_memory {
+    struct sl_mem_shared shared;
     struct sl_memory object;
+};
+
+/* Where the frame of one entry is copied to, in whatever session: as an entry has but one, work that comes again finds
+ * what it takes in the same place. */
+struct sl_room {
+    struct copy_memory *memory; /* NULL: none yet */
     struct sl_record record;
     char meta[SLUICE_MAX_META];
 };
 
-/* Of one session; as many as the reader has entries. */
+/* Of one session. */
 struct sl_staged {
-    struct sl_memory page;       /* of words: 0, or the copy is out */
+    struct sl_memory page;       /* of words, one for each entry: 0, or the copy is out */
     struct sl_sync_pages *pages; /* the same, as the device knows them */
-    struct room *rooms;
-    uint32_t count;
 };
 
 /* ---- mapped or copied ---- */
@@ -106,7 +111,7 @@ static sl_word *words_of(const struct sl_staged *staged)
     return staged->page.address;
 }
 
-int sl_staged_open(const struct sluice_reader *reader, struct sl_session *session)
+int sl_staged_open(struct sluice_reader *reader, struct sl_session *session)
 {
     uint64_t bytes = sl_os_page_size();
     int r;
@@ -115,17 +120,13 @@ int sl_staged_open(const struct sluice_reader *reader, struct sl_session *sessio
         return 0;
     static_assert(SLUICE_MAX_SLOTS * sizeof(sl_word) <= 4096, "the words take one page");
     struct sl_staged *staged = calloc(1, sizeof *staged);
-    struct room *rooms = calloc(reader->params.hold, sizeof *rooms);
-    if (!staged || !rooms) {
-        free(rooms);
+    if (!reader->rooms)
+        reader->rooms = calloc(reader->params.hold, sizeof *reader->rooms);
+    if (!staged || !reader->rooms) {
         free(staged);
         return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for copies of frames", reader->name);
     }
-    staged->rooms = rooms;
-    staged->count = reader->params.hold;
     staged->page.ops = sl_mem_of_kind(SL_MEM_HOST);
-    for (uint32_t i = 0; i < reader->params.hold; i++)
-        rooms[i].object = (struct sl_memory){ .ops = sl_mem_of_kind(session->link->memory_kind), .fd = -1 };
     staged->page.fd = -1;
     r = staged->page.ops->create(&staged->page, "sluice-staged", bytes, true);
     if (r == 0)
@@ -142,46 +143,89 @@ void sl_staged_close(struct sl_session *session)
 
     if (!staged)
         return;
-    for (uint32_t i = 0; i < staged->count; i++)
-        staged->rooms[i].object.ops->destroy(&staged->rooms[i].object);
     session->sync->detach(staged->pages);
     staged->page.ops->destroy(&staged->page);
-    free(staged->rooms);
     free(staged);
     session->staged = NULL;
 }
 
-/* Frames of this generation fit into it from here on. */
-static int make_room(const struct sluice_reader *reader, const struct sl_held *entry, struct room *room)
+static void free_memory(struct sl_mem_shared *shared)
 {
+    struct copy_memory *memory = (struct copy_memory *)shared;
+
+    memory->object.ops->destroy(&memory->object);
+    free(memory);
+}
+
+static void leave_memory(struct sl_room *room)
+{
+    if (room->memory)
+        sl_mem_drop(&room->memory->shared);
+    room->memory = NULL;
+}
+
+void sl_staged_end(struct sluice_reader *reader)
+{
+    for (uint32_t i = 0; reader->rooms && i < reader->params.hold; i++)
+        leave_memory(&reader->rooms[i]);
+    free(reader->rooms);
+    reader->rooms = NULL;
+}
+
+static bool fits(const struct sl_room *room, const struct sl_mem_ops *ops, uint64_t bytes)
+{
+    return room->memory && room->memory->object.ops == ops && room->memory->object.size >= bytes;
+}
+
+/* Frames of this generation fit into it from here on. */
+static int make_room(const struct sluice_reader *reader, const struct sl_held *entry, struct sl_room *room)
+{
+    const struct sl_mem_ops *ops = sl_mem_of_kind(entry->session->link->memory_kind);
     uint64_t bytes = entry->memory->format.slot_bytes;
     char name[SLUICE_MAX_NAME + 32];
+    struct copy_memory *memory;
 
-    if (room->object.address && room->object.size >= bytes)
+    if (fits(room, ops, bytes))
         return 0;
-    if (room->object.address)
-        room->object.ops->destroy(&room->object);
+    leave_memory(room);
+    if (!(memory = calloc(1, sizeof *memory)))
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for copies of frames", reader->name);
+    memory->shared = (struct sl_mem_shared){ .users = 1, .end = free_memory };
+    memory->object = (struct sl_memory){ .ops = ops, .fd = -1, .device = entry->session->device };
     snprintf(name, sizeof name, "copies of channel '%s'", reader->name);
-    room->object.device = entry->session->device;
-    int r = room->object.ops->create(&room->object, name, bytes, false);
-    sl_os_close(room->object.fd); /* nobody else maps it */
-    room->object.fd = -1;
-    return r;
+    int r = ops->create(&memory->object, name, bytes, false);
+    if (r != 0) {
+        free(memory);
+        return r;
+    }
+    memory->object.device = NULL; /* the session's to say */
+    sl_os_close(memory->object.fd); /* nobody else maps it */
+    memory->object.fd = -1;
+    room->memory = memory;
+    return 0;
 }
 
 /* ---- one copy ---- */
 
-static struct room *room_of(const struct sluice_reader *reader, const struct sl_held *entry)
+static struct sl_room *room_of(const struct sluice_reader *reader, const struct sl_held *entry)
 {
-    return &entry->session->staged->rooms[entry - reader->held];
+    return &reader->rooms[entry - reader->held];
 }
 
 bool sl_staged_busy(const struct sluice_reader *reader, const struct sl_held *entry)
 {
     if (!entry->copied)
         return false;
-    struct sl_memory *object = &room_of(reader, entry)->object;
-    return object->address && object->ops->copy_look(object) == SLUICE_NOT_READY;
+    struct copy_memory *memory = room_of(reader, entry)->memory;
+    return memory && memory->object.ops->copy_look(&memory->object) == SLUICE_NOT_READY;
+}
+
+struct sl_mem_shared *sl_staged_pin(const struct sluice_reader *reader, const struct sl_held *entry)
+{
+    struct sl_mem_shared *shared = &room_of(reader, entry)->memory->shared;
+
+    sl_add(&shared->users, 1);
+    return shared;
 }
 
 static int wait_for(const struct sluice_reader *reader, struct sl_memory *object)
@@ -213,7 +257,7 @@ static int lose(struct sluice_reader *reader, struct sl_held *entry)
 }
 
 /* Its header and metadata, which the writer changes when the lease is over. */
-static void copy_header(struct sl_held *entry, struct room *room)
+static void copy_header(struct sl_held *entry, struct sl_room *room)
 {
     memcpy(&room->record, entry->record, sizeof room->record);
     memcpy(room->meta, entry->meta, sizeof room->meta);
@@ -226,18 +270,19 @@ int sl_staged_copy(struct sluice_reader *reader, struct sl_held *entry)
     const struct sl_memory *from = &entry->memory->object;
     uint64_t offset = (uint64_t)(entry->address - (char *)from->address);
     const struct sl_link *link = entry->session->link;
-    struct room *room = room_of(reader, entry);
+    struct sl_room *room = room_of(reader, entry);
     int r = make_room(reader, entry, room);
 
     if (r == 0) {
+        struct sl_memory *to = &room->memory->object;
         copy_header(entry, room);
         entry->copied = true;
         entry->word = &words_of(entry->session->staged)[entry - reader->held];
-        entry->address = room->object.address;
-        r = room->object.ops->copy_begin(&room->object, from, offset, entry->memory->format.slot_bytes);
+        entry->address = to->address;
+        r = to->ops->copy_begin(to, from, offset, entry->memory->format.slot_bytes);
+        if (r == 0)
+            r = wait_for(reader, to);
     }
-    if (r == 0)
-        r = wait_for(reader, &room->object);
     if (r == SLUICE_NOT_READY)
         return lose(reader, entry);
     if (r == 0 && sl_load(link->page.evicted, seq_cst) != 0)

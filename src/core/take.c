@@ -66,7 +66,7 @@ static void fill_frame(struct sluice_reader *reader, const struct sl_held *entry
         .capture_clock = record->capture_clock,
         /* Only a writer writes through it; readers map it read-only. */
         .meta = (void *)(uintptr_t)entry->meta,
-        .slot = entry->slot,
+        .slot = entry->copied ? (uint32_t)(entry - reader->held) : entry->slot,
         .generation = record->generation,
         .array_count = record->array_count,
         .opaque = { [SL_FRAME_OWNER] = atomic_load_explicit(&reader->object.id, memory_order_relaxed),

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Readers on another GPU than the channel's that have copies of frames there.
+ */
+#include <dlfcn.h>
+#include <string.h>
+
+#include "cuda/cuda.h"
+#include "fake/fake.h"
+#include "gpu/pair.h"
+#include "mem/mem.h"
+
+extern const struct sl_mem_ops sl_mem_cuda;
+
+static void commit_with_meta(struct pair *pair, uint32_t value, const char *meta)
+{
+    struct sluice_frame frame;
+
+    gpu_use(0);
+    CHECK_OK(sluice_writer_begin(pair->scene.writer, 5 * SLUICE_S, &frame));
+    gpu_fill(gpu_native(pair->scene.writing), channel_words(&frame), CHANNEL_WORDS, value);
+    frame.meta_size = (uint32_t)strlen(meta) + 1;
+    memcpy(frame.meta, meta, frame.meta_size);
+    CHECK_OK(sluice_writer_commit(pair->scene.writer, &frame, pair->scene.writing));
+}
+
+TEST(a_copy_outlives_its_slot)
+{
+    struct pair pair = pair_open(2, SLUICE_STAGED_ALWAYS, 0);
+    struct sluice_frame frame, second;
+    struct sluice_array array;
+
+    commit_with_meta(&pair, 1, "one");
+    pair_take(&pair, &frame);
+    pair_check_path("copied to");
+    CHECK_HAS(pair_info().copy_reason, "asked");
+    CHECK_EQ(pair_info().held, 0);
+    for (uint32_t i = 2; i <= 20; i++) /* every slot is written again */
+        commit_with_meta(&pair, i, "more");
+    CHECK_OK(sluice_stream_synchronize(pair.scene.writing));
+    pair_take(&pair, &second);
+    CHECK_EQ(second.sequence, 20);
+    CHECK_STR((const char *)frame.meta, "one");
+    CHECK_STR((const char *)second.meta, "more");
+    CHECK_OK(sluice_frame_array(&frame, NULL, &array));
+    CHECK_EQ(array.shape[0], CHANNEL_WORDS);
+    CHECK_EQ(array.read_only, 1);
+    pair_check(&pair, &frame, 1);
+    pair_check(&pair, &second, 20);
+    pair_give_back(&pair, &frame);
+    pair_check(&pair, &second, 20);
+    pair_give_back(&pair, &second);
+    pair_close(&pair);
+}
+
+/* There is one for each frame that may be held, and `slot` tells which; they serve the next writer, too. */
+TEST(a_copys_memory_stays_where_it_is)
+{
+    struct pair pair = pair_open(2, SLUICE_STAGED_ALWAYS, 0);
+    uint64_t words[2] = { 0 };
+    struct sluice_frame frames[2];
+    int r;
+
+    for (uint32_t i = 1; i <= 12; i++) {
+        struct sluice_frame *frame = &frames[i % 2];
+        if (i == 9) {
+            CHECK_OK(sluice_writer_close(&pair.scene.writer));
+            pair.scene.writer = channel_writer();
+        }
+        if (i > 2) /* of two, the older one */
+            pair_give_back(&pair, frame);
+        pair_commit(&pair, 0, i);
+        while ((r = sluice_reader_acquire(pair.reader, pair.stream, 5 * SLUICE_S, frame)) == SLUICE_CLOSED)
+            ; /* the next writer was not found yet */
+        CHECK_OK(r);
+        CHECK_LE(frame->slot, 1);
+        if (!words[frame->slot])
+            words[frame->slot] = channel_words(frame);
+        CHECK_EQ(words[frame->slot], channel_words(frame));
+        pair_check(&pair, frame, i);
+    }
+    CHECK_NE(words[0], words[1]);
+    pair_give_back(&pair, &frames[0]);
+    pair_give_back(&pair, &frames[1]);
+    pair_close(&pair);
+}
+
+TEST(a_copy_that_is_pinned_stays_mapped)
+{
+    struct pair pair = pair_open(1, SLUICE_STAGED_ALWAYS, 0);
+    struct sluice_format format = channel_format(4 * CHANNEL_WORDS);
+    struct sluice_frame frame;
+    sluice_pin *pin;
+
+    pair_commit(&pair, 0, 5);
+    pair_take(&pair, &frame);
+    uint64_t words = channel_words(&frame);
+    CHECK_OK(sluice_reader_pin(pair.reader, &frame, &pin));
+    pair_give_back(&pair, &frame);
+    CHECK_OK(sluice_writer_reformat(pair.scene.writer, &format));
+    pair_commit(&pair, 0, 6);
+    pair_take(&pair, &frame); /* larger: it lies elsewhere */
+    CHECK_NE(channel_words(&frame), words);
+    pair_give_back(&pair, &frame);
+    gpu_use(1);
+    CHECK_EQ(gpu_differ(gpu_native(pair.stream), words, CHANNEL_WORDS, 5), 0);
+    CHECK_OK(sluice_reader_close(&pair.reader));
+    CHECK_EQ(gpu_differ(gpu_native(pair.stream), words, CHANNEL_WORDS, 5), 0);
+    CHECK_OK(sluice_pin_drop(&pin));
+    CHECK_OK(sluice_device_close(&pair.device));
+    channel_end(&pair.scene);
+}
+
+TEST(a_copy_is_not_overwritten_while_work_uses_it)
+{
+    struct pair pair = pair_open(1, SLUICE_STAGED_ALWAYS, 0);
+    struct sluice_frame frame;
+    uint32_t found = 77;
+
+    gpu_use(1);
+    struct sl_cu_stream *stream = gpu_native(pair.stream);
+    uint64_t bad = gpu_memory(8);
+    CU(MemsetD8Async, bad, 0, 8, stream);
+    for (uint32_t i = 1; i <= 6; i++) {
+        pair_commit(&pair, 0, i);
+        gpu_use(1);
+        int r = i == 1 ? 0 : sluice_reader_acquire(pair.reader, pair.stream, 0, &frame);
+        if (i > 1 && cu.StreamQuery(stream) == SL_CU_NOT_READY) /* it may hold one, on which is worked */
+            CHECK_RESULT(r, SLUICE_TIMEOUT);
+        if (i == 1 || r == SLUICE_TIMEOUT)
+            pair_take(&pair, &frame);
+        CHECK_EQ(frame.sequence, i);
+        gpu_spin(stream, SPIN);
+        gpu_compare(stream, channel_words(&frame), CHANNEL_WORDS, i, bad);
+        pair_give_back(&pair, &frame);
+    }
+    CU(MemcpyDtoHAsync, &found, bad, 4, stream);
+    CU(StreamSynchronize, stream);
+    CHECK_EQ(found, 0);
+    pair_close(&pair);
+}
+
+TEST(copies_on_the_cpus_account)
+{
+    struct pair pair = pair_open(1, SLUICE_STAGED_ALWAYS, 0);
+    struct sluice_frame frame;
+
+    pair_commit(&pair, SPIN, 3);
+    CHECK_OK(sluice_reader_acquire(pair.reader, SLUICE_ON_CPU, 5 * SLUICE_S, &frame));
+    pair_check(&pair, &frame, 3); /* whole, whatever looks at it */
+    CHECK_OK(sluice_reader_release(pair.reader, &frame, SLUICE_ON_CPU));
+    CHECK_RESULT(sluice_reader_release(pair.reader, &frame, SLUICE_ON_CPU), SLUICE_E_STALE);
+    pair_close(&pair);
+}
+
+TEST(copies_of_larger_frames)
+{
+    struct pair pair = pair_open(1, SLUICE_STAGED_ALWAYS, 0);
+    struct sluice_format format = channel_format(4 * CHANNEL_WORDS);
+    struct sluice_frame frame;
+
+    pair_commit(&pair, 0, 1);
+    pair_take(&pair, &frame);
+    pair_check(&pair, &frame, 1);
+    pair_give_back(&pair, &frame);
+    CHECK_OK(sluice_writer_reformat(pair.scene.writer, &format));
+    gpu_use(0);
+    CHECK_OK(sluice_writer_begin(pair.scene.writer, 5 * SLUICE_S, &frame));
+    gpu_fill(gpu_native(pair.scene.writing), channel_words(&frame), 4 * CHANNEL_WORDS, 8);
+    CHECK_OK(sluice_writer_commit(pair.scene.writer, &frame, pair.scene.writing));
+    pair_take(&pair, &frame);
+    CHECK(frame.flags & SLUICE_FRAME_NEW_FORMAT);
+    gpu_use(1);
+    CHECK_EQ(gpu_differ(gpu_native(pair.stream), channel_words(&frame), 4 * CHANNEL_WORDS, 8), 0);
+    pair_give_back(&pair, &frame);
+    pair_close(&pair);
+}
+
+/* The fake driver's machine, to make it slow between two frames. */
+static struct fake_machine *machine(void)
+{
+    void *library = dlopen(sl_cuda_library(), RTLD_NOW | RTLD_NOLOAD);
+    struct fake_machine *found;
+
+    CHECK(library);
+    found = dlsym(library, "fake_machine");
+    CHECK(found && dlclose(library) == 0);
+    return found;
+}
+
+TEST(a_copy_that_takes_too_long_is_given_up)
+{
+    struct sluice_reader_stats stats = { .size = sizeof stats };
+    struct sluice_frame frame;
+
+    pair_need_fake();
+    struct pair pair = pair_open(2, SLUICE_STAGED_ALWAYS, 0);
+    for (uint32_t i = 1; i <= 2; i++) { /* each of the two places is made */
+        pair_commit(&pair, 0, i);
+        pair_take(&pair, &frame);
+        if (i == 2)
+            pair_give_back(&pair, &frame);
+    }
+    pair_commit(&pair, 0, 3);
+    CHECK_OK(sluice_stream_synchronize(pair.scene.writing));
+    CHECK_OK(sluice_stream_synchronize(pair.stream));
+    machine()->delay = 3 * SLUICE_S;
+    int64_t began = test_now();
+    CHECK_SAYS(sluice_reader_acquire(pair.reader, pair.stream, 0, &frame), SLUICE_E_LOST, "was not copied");
+    CHECK_LE(test_now() - began, 5 * SLUICE_S / 2);
+    CHECK_EQ(pair_info().held, 0); /* the writer is not held up */
+    machine()->delay = 0;
+    pair_commit(&pair, 0, 4);
+    CHECK_OK(sluice_stream_synchronize(pair.scene.writing));
+    CHECK_SAYS(sluice_reader_acquire(pair.reader, pair.stream, 0, &frame), SLUICE_TIMEOUT, "still being worked on");
+    pair_take(&pair, &frame); /* where that copy goes no other does before it has ended */
+    CHECK_GE(test_now() - began, 3 * SLUICE_S);
+    CHECK_EQ(frame.sequence, 4);
+    pair_check(&pair, &frame, 4);
+    pair_give_back(&pair, &frame);
+    CHECK_OK(sluice_reader_stats(pair.reader, &stats));
+    CHECK_EQ(stats.lost, 1);
+    pair_close(&pair);
+}
+
+TEST(what_may_not_be_asked_of_copies)
+{
+    struct sluice_reader_params params = channel_reader_params(1);
+    sluice_reader *reader;
+
+    params.staged = 3;
+    CHECK_SAYS(sluice_reader_open(&reader, &params), SLUICE_E_INVALID, "staged");
+    params.staged = SLUICE_STAGED_IF_NEEDED;
+    params.writable = 1;
+    CHECK_SAYS(sluice_reader_open(&reader, &params), SLUICE_E_INVALID, "changes no frame");
+}
+
+/* Also where the GPU that gets the copy may not look at the memory it comes from. */
+TEST(a_copy_between_gpus_that_do_not_see_each_others_memory)
+{
+    struct sl_memory from = { .ops = &sl_mem_cuda, .device = "cuda:0", .fd = -1 };
+    struct sl_memory to = { .ops = &sl_mem_cuda, .device = "cuda:1", .fd = -1 };
+    uint64_t bytes = UINT64_C(4) << 20;
+    int r;
+
+    gpu_begin_with(2);
+    gpu_use(0);
+    struct sl_cu_stream *stream = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
+    CHECK_OK(sl_mem_cuda.create(&from, "from", bytes, false));
+    CHECK_OK(sl_mem_cuda.create(&to, "to", bytes, false));
+    gpu_fill(stream, (uintptr_t)from.address, bytes / 4, 5);
+    CU(StreamSynchronize, stream);
+    CHECK_OK(sl_mem_cuda.copy_begin(&to, &from, bytes / 2, bytes / 2));
+    while ((r = sl_mem_cuda.copy_look(&to)) == SLUICE_NOT_READY)
+        ;
+    CHECK_OK(r);
+    CU(StreamDestroy, stream);
+    gpu_use(1);
+    stream = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
+    CHECK_EQ(gpu_differ(stream, (uintptr_t)to.address, bytes / 8, 5), 0);
+    CHECK_EQ(gpu_differ(stream, (uintptr_t)to.address + bytes / 2, bytes / 8, 0), 0);
+    CU(StreamDestroy, stream);
+    sl_mem_cuda.destroy(&from);
+    sl_mem_cuda.destroy(&to);
+    gpu_end();
+}
