@@ -115,12 +115,23 @@ static int acquire(struct reader *reader, struct channel *channel, struct lease 
     return r;
 }
 
-/* The reader's device, as far as it is known; NULL if not. */
-static const char *device_now(struct channel *channel, char *name)
+/* The reader's device, as far as it is known; NULL if not. Before the first frame it may have a name
+ * by which nobody has opened it yet. */
+static const char *device_now(struct reader *reader, struct channel *channel, char *name)
 {
+    const struct opened *opened;
+
     if (channel->session)
         return device_text(channel->device);
-    return sluice_reader_device(channel->reader, name, DEVICE_NAME) == 0 ? name : NULL;
+    if (sluice_reader_device(channel->reader, name, DEVICE_NAME) != 0)
+        return NULL;
+    if (strcmp(name, "host") == 0)
+        return name;
+    if (!(opened = device_open(reader->state, name))) {
+        PyErr_Clear(); /* acquire says what is wrong with it */
+        return name;
+    }
+    return device_text(opened);
 }
 
 /* The stream that next() was given, or the thread's, into the lease. -1 with an exception. */
@@ -133,7 +144,7 @@ static int name_stream(struct reader *reader, struct channel *channel, struct le
 
     if (!given && channel->session && !channel->device)
         return 0;
-    device = device_now(channel, name);
+    device = device_now(reader, channel, name);
     if (take_stream(reader->state, device, given, &stream) < 0)
         return -1;
     if (stream)
