@@ -54,7 +54,7 @@ def test(site, out, run, clip, have_gpu):
         return "ok 1 - python.all # SKIP no GPU that nvidia-smi knows\n", 0, 0
     results = out / "python.xml"
     results.unlink(missing_ok=True)
-    paths = [TESTS / "test_streams.py", TESTS / "test_thread_streams.py", *sorted(TESTS.glob("test_gpu_*.py"))]
+    paths = [path for kind in ("streams*", "thread_streams", "gpu_*") for path in sorted(TESTS.glob(f"test_{kind}.py"))]
     with_torch = importlib.util.find_spec("torch") is not None
     paths += [TESTS / "gpu"] if with_torch else []
     apart = ["-n", "1", "--max-worker-restart", "30"] if importlib.util.find_spec("xdist") else []  # a crash ends one test

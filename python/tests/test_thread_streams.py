@@ -6,7 +6,7 @@ import pytest
 
 import sluice
 from dl import take
-from test_gpu_frames import ends_only_then, publish, reader, writer  # noqa: F401
+from gpu_frames import ends_only_then, publish, reader, writer  # noqa: F401
 
 PER_THREAD = 2
 

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""A channel on a GPU, for tests of its frames: what fills them, and which slots are free."""
+import time
+
+import pytest
+
+import sluice
+from dl import take
+
+SIZE = 4096
+
+
+@pytest.fixture
+def writer(gpu):
+    with sluice.Writer("cam", shape=SIZE, device=gpu.device, slots=4, max_slots=4) as writer:
+        yield writer
+        gpu.open_gates()
+
+
+@pytest.fixture
+def reader(gpu, writer):
+    with sluice.Reader("cam") as reader:
+        yield reader
+        gpu.open_gates()
+
+
+def publish(gpu, writer, value, stream=None):
+    """A frame full of `value`; gives its address in the writer."""
+    own = stream or gpu.stream()
+    with writer.frame(stream=sluice.Stream.from_handle(own, gpu.device), meta=bytes([value])) as frame:
+        taken = take(frame, own)
+        gpu.fill(taken.data, value, SIZE, own)
+    if stream is None:
+        gpu.synchronize(own)
+    return taken.data
+
+
+def wait_until(condition, seconds=5):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.001)
+
+
+def free_slots(writer):
+    """Numbers of the slots that the writer may have now."""
+    frames = []
+    while (frame := writer.try_frame()) is not None:
+        frames.append(frame)
+    numbers = {frame.slot for frame in frames}
+    for frame in frames:
+        frame.cancel()
+    return numbers
+
+
+def ends_only_then(writer, slot, gates):
+    """The slot comes free when all the gates have been opened, and not before."""
+    for gate in gates:
+        for _ in range(5):
+            assert slot not in free_slots(writer)
+            time.sleep(0.004)
+        gate.open()
+    wait_until(lambda: slot in free_slots(writer))

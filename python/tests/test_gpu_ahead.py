@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""Frames on a GPU that are taken before they are ready: streams wait for them."""
+import contextlib
+
+import pytest
+
+import sluice
+from dl import take
+from gpu_frames import SIZE, publish, writer  # noqa: F401
+
+
+def test_ahead(gpu, writer):
+    fills, looks, last = gpu.stream(), gpu.stream(), gpu.stream()
+    with sluice.Reader("cam", ahead=True) as reader:
+        with pytest.raises(ValueError, match="ahead=True.*stream"):
+            reader.next(timeout=0)
+        with sluice.Stream.from_handle(looks, gpu.device).use():
+            publish(gpu, writer, 1)
+            reader.next(timeout=5).release()  # from here on the writer knows of it
+            publish(gpu, writer, 2)
+            reader.next(timeout=5).release()
+            gate = gpu.gate(fills)
+            publish(gpu, writer, 3, fills)
+            frame = reader.next(timeout=5)
+            assert frame.sequence == 3 and not gpu.is_idle(looks)
+            found = gpu.look(take(frame, last).data, SIZE, last)  # another stream waits as well
+            assert not gpu.is_idle(last)
+            gate.open()
+            gpu.synchronize(last)
+            assert bytes(found) == bytes([3]) * SIZE
+            frame.release()
+
+
+def test_the_threads_stream_counts_for_the_first_frame_of_a_process(gpu, run):
+    run("""
+import sluice
+with sluice.Writer("cam", shape=64, device="cuda:0") as writer, sluice.Reader("cam", ahead=True) as reader:
+    with sluice.Stream("cuda:0"):
+        with writer.frame():
+            pass
+        reader.next(timeout=5).release()
+""")
+
+
+def test_what_is_made_of_a_lost_frame_is_not_published_behind_several_streams(gpu, writer):
+    """One of them waits for the frame; the commit is queued on a stream of Sluice's behind all of them."""
+    fills, others = gpu.stream(), [sluice.Stream(gpu.device), sluice.Stream.default(gpu.device)]
+    with contextlib.ExitStack() as stack:
+        made = stack.enter_context(sluice.Writer("made", shape=SIZE, device=gpu.device))
+        reader = stack.enter_context(sluice.Reader("cam", ahead=True))
+        stack.callback(gpu.open_gates)
+        looks = sluice.Stream(gpu.device)
+        publish(gpu, writer, 1)
+        reader.next(timeout=5, stream=looks).release()
+        publish(gpu, writer, 2)
+        reader.next(timeout=5, stream=looks).release()
+        gate = gpu.gate(fills)
+        publish(gpu, writer, 3, fills)
+        frame = reader.next(timeout=5, stream=looks)
+        assert frame.sequence == 3 and not gpu.is_idle(looks.native)
+        for other in others:  # the second one: Sluice waits for the default stream without an event
+            out = made.frame(stream=looks)
+            out.used_on(other)
+            with pytest.raises(sluice.LostError, match="not whole"):
+                out.commit()
+            assert out.ended
+        assert made.stats().committed == 0 and made.stats().cancelled == 2
+        gate.open()
+        with pytest.raises(sluice.LostError):
+            frame.release()

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""Frames on a GPU while streams capture graphs."""
+import gc
+
+import pytest
+
+import sluice
+from dl import take
+from gpu_frames import SIZE, free_slots, publish, reader, wait_until, writer  # noqa: F401
+
+
+def test_a_release_inside_a_capture(gpu, writer, reader):
+    """It leaves nothing in the graph, and comes to pass when the capture has ended: also of two streams."""
+    for count in (1, 2):
+        publish(gpu, writer, 5)
+        streams = [gpu.stream() for _ in range(count)]
+        frame = reader.next(timeout=5, stream=sluice.Stream.from_handle(streams[0], gpu.device))
+        slot = frame.slot
+        with gpu.capture(streams[0]) as graph:
+            taken = [take(frame, stream) for stream in streams]
+            gpu.look(taken[0].data, 16, streams[0])
+            del taken
+            frame.release()
+            assert slot not in free_slots(writer)
+        assert graph.nodes() == 1
+        publish(gpu, writer, 6)
+        with reader.next(timeout=5):
+            wait_until(lambda: slot in free_slots(writer))
+        for _ in range(20):
+            graph.replay(streams[0])
+        assert reader.latest() is None and reader.stats().held == 0
+
+
+@pytest.mark.parametrize("close", ["close", "del"])
+def test_a_reader_that_closes_inside_a_capture(gpu, writer, close):
+    reader = sluice.Reader("cam")
+    publish(gpu, writer, 5)
+    first, second = gpu.stream(), gpu.stream()
+    frame = reader.next(timeout=5, stream=sluice.Stream.from_handle(first, gpu.device))
+    slot = frame.slot
+    frame.used_on(sluice.Stream.from_handle(second, gpu.device))
+    with gpu.capture(first) as graph:
+        frame.release()
+        if close == "close":
+            reader.close()
+        del reader, frame
+        gc.collect()
+    assert graph.nodes() == 0
+    publish(gpu, writer, 6)
+    wait_until(lambda: slot in free_slots(writer))
+    wait_until(lambda: writer.stats().readers == 0)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_commit_inside_a_capture(gpu, writer, reader, count):
+    """It is refused before anything is queued, and the frame stays begun."""
+    streams = [gpu.stream() for _ in range(count)]
+    frame = writer.frame(stream=sluice.Stream.from_handle(streams[-1], gpu.device))
+    frame.used_on(*[sluice.Stream.from_handle(stream, gpu.device) for stream in streams])
+    address = take(frame, streams[-1]).data
+    with gpu.capture(streams[0]) as graph:
+        for call in (frame.commit, frame.cancel):
+            with pytest.raises(sluice.CaptureError, match="stays begun"):
+                call()
+        assert not frame.ended
+        with pytest.raises(sluice.CaptureError):
+            with frame:
+                pass
+        assert not frame.ended and writer.stats().committed == 0
+    assert graph.nodes() == 0
+    gpu.fill(address, 12, SIZE, streams[-1])
+    frame.commit()
+    assert gpu.read(take(reader.next(timeout=5), 1).data, SIZE) == bytes([12]) * SIZE
+
+
+def test_a_frame_that_is_forgotten_inside_a_capture(gpu, writer):
+    stream = gpu.stream()
+    handle = sluice.Stream.from_handle(stream, gpu.device)
+    with gpu.capture(stream) as graph:
+        frame = writer.frame(stream=handle)
+        slots = {frame.slot}
+        del frame
+        with pytest.raises(RuntimeError, match="the body's"):
+            with writer.frame(stream=handle) as frame:
+                slots.add(frame.slot)
+                raise RuntimeError("the body's")
+        gc.collect()
+        assert len(slots) == 2 and not slots & free_slots(writer)
+    assert graph.nodes() == 0
+    wait_until(lambda: slots <= free_slots(writer))
+    assert writer.stats().cancelled >= 2
+
+
+def test_a_slot_that_cannot_be_waited_for_in_a_capture(gpu, writer):
+    fills, captures = gpu.stream(), gpu.stream()
+    with writer.frame(stream=sluice.Stream.from_handle(fills, gpu.device)) as frame:
+        with gpu.capture(captures) as graph:
+            with pytest.raises(sluice.CaptureError, match="before the capture begins"):
+                frame.__dlpack__(stream=captures)
+        assert graph.nodes() == 0
+
+
+def test_while_another_thread_captures_on_a_blocking_stream(gpu, writer, reader):
+    """The default stream is shut then; frames that it uses begin and end all the same, with others too."""
+    captures, other = gpu.stream(blocking=True), gpu.stream()
+    default = sluice.Stream.default(gpu.device)
+    with gpu.capture(captures) as graph:
+        for number in range(6):
+            with writer.frame(stream=default) as frame:
+                if number % 2:
+                    frame.used_on(sluice.Stream.from_handle(other, gpu.device))
+            with reader.next(timeout=5, stream=default) as frame:
+                assert frame.sequence == number + 1
+                if number % 2:
+                    frame.used_on(sluice.Stream.from_handle(other, gpu.device))
+    assert graph.nodes() == 0
+    wait_until(lambda: len(free_slots(writer)) == 3)

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: MIT
+"""Frames on a GPU: when they end, behind which streams; and what waits for what."""
+import gc
+import threading
+import time
+
+import pytest
+
+import sluice
+from dl import take
+from gpu_frames import SIZE, ends_only_then, free_slots, publish, reader, wait_until, writer  # noqa: F401
+from gpu_kit import LEGACY
+
+
+@pytest.mark.parametrize("end", ["release", "with", "del", "array", "thread"])
+def test_a_lease_ends_behind_its_stream(gpu, writer, reader, end):
+    publish(gpu, writer, 5)
+    stream = gpu.stream()
+    frame = reader.next(timeout=5)
+    slot = frame.slot
+    taken = take(frame, stream)
+    gate = gpu.gate(stream)
+    found = gpu.look(taken.data, SIZE, stream)
+    if end == "with":
+        with frame:
+            taken.drop()
+    elif end == "array":
+        frame.release()
+        taken.drop()
+    else:
+        taken.drop()
+        if end == "release":
+            frame.release()
+        elif end == "thread":
+            thread = threading.Thread(target=frame.release)
+            thread.start()
+            thread.join()
+    del frame
+    publish(gpu, writer, 6)  # the slot is not the newest one any more
+    ends_only_then(writer, slot, [gate])
+    gpu.synchronize(stream)
+    assert bytes(found) == bytes([5]) * SIZE
+
+
+@pytest.mark.parametrize("how", ["two", "with the default", "five"])
+def test_a_lease_ends_behind_all_its_streams(gpu, writer, reader, how):
+    publish(gpu, writer, 5)
+    count = {"two": 2, "with the default": 1, "five": 5}[how]
+    streams = [gpu.stream() for _ in range(count)] + ([LEGACY] if how == "with the default" else [])
+    frame = reader.next(timeout=5, stream=sluice.Stream.from_handle(streams[0], gpu.device))
+    for stream in streams[1:]:
+        taken = take(frame, stream or 1)
+        taken = take(frame, stream or 1)  # once is enough
+    slot = frame.slot
+    gates = [gpu.gate(stream) for stream in streams]
+    taken.drop()
+    frame.release()
+    publish(gpu, writer, 6)
+    ends_only_then(writer, slot, gates)
+
+
+def test_used_on(gpu, writer, reader):
+    publish(gpu, writer, 5)
+    first, second = sluice.Stream(gpu.device), sluice.Stream(gpu.device)
+    with reader.next(timeout=5) as frame:
+        slot = frame.slot
+        frame.used_on(first, second)
+        gates = [gpu.gate(first.native), gpu.gate(second.native)]
+    with pytest.raises(sluice.StaleError):
+        frame.used_on(first)
+    publish(gpu, writer, 6)
+    ends_only_then(writer, slot, gates)
+
+
+def test_the_threads_stream(gpu, writer, reader):
+    """Entered: it is the frame's. One that was given comes before it."""
+    publish(gpu, writer, 5)
+    given, entered = sluice.Stream(gpu.device), sluice.Stream(gpu.device)
+    with entered.use():
+        frame = reader.next(timeout=5)
+    slot, gate = frame.slot, gpu.gate(entered.native)
+    frame.release()
+    publish(gpu, writer, 6)
+    ends_only_then(writer, slot, [gate])
+    with entered.use():
+        frame = reader.next(timeout=5, stream=given)
+    slot, gate = frame.slot, gpu.gate(entered.native)
+    frame.release()
+    publish(gpu, writer, 7)
+    wait_until(lambda: slot in free_slots(writer))
+    gate.open()
+
+
+def test_a_commit_waits_for_its_streams(gpu, writer, reader):
+    first, second = gpu.stream(), gpu.stream()
+    with writer.frame(stream=sluice.Stream.from_handle(first, gpu.device)) as frame:
+        taken = take(frame, second)
+        gates = [gpu.gate(first), gpu.gate(second)]
+        gpu.fill(taken.data, 8, SIZE, second)
+    for gate in gates:
+        assert reader.latest() is None
+        time.sleep(0.02)
+        assert reader.latest() is None
+        gate.open()
+    frame = reader.next(timeout=5)
+    assert gpu.read(take(frame, 1).data, SIZE) == bytes([8]) * SIZE
+
+
+def test_a_cancelled_slot_waits_for_its_streams(gpu, writer):
+    stream = gpu.stream()
+    frame = writer.frame(stream=sluice.Stream.from_handle(stream, gpu.device))
+    slot, gate = frame.slot, gpu.gate(stream)
+    frame.cancel()
+    ends_only_then(writer, slot, [gate])
+    frame = writer.frame(stream=sluice.Stream.from_handle(stream, gpu.device))
+    slot, gate = frame.slot, gpu.gate(stream)
+    del frame
+    gc.collect()
+    ends_only_then(writer, slot, [gate])
+
+
+def test_a_consumer_waits_for_what_writes(gpu, writer):
+    """Whoever takes a slot that is being filled on one stream comes behind that on another."""
+    fills, looks = gpu.stream(), gpu.stream()
+    with writer.frame(stream=sluice.Stream.from_handle(fills, gpu.device)) as frame:
+        address = take(frame, fills).data
+        gate = gpu.gate(fills)
+        gpu.fill(address, 44, SIZE, fills)
+        taken = take(frame, looks)
+        found = gpu.look(taken.data, SIZE, looks)
+        assert not gpu.is_idle(looks)
+        gate.open()
+    gpu.synchronize(looks)
+    assert bytes(found) == bytes([44]) * SIZE
+
+
+def test_a_ready_frame_is_not_waited_for(gpu, writer, reader):
+    publish(gpu, writer, 5)
+    busy, other = gpu.stream(), gpu.stream()
+    frame = reader.next(timeout=5, stream=sluice.Stream.from_handle(busy, gpu.device))
+    gate = gpu.gate(busy)
+    found = gpu.look(take(frame, other).data, 8, other)
+    gpu.synchronize(other)
+    assert bytes(found) == b"\5" * 8
+    gate.open()
+
+
+def test_dropped_anywhere(gpu, writer, reader):
+    """Deleters run on any thread, with and without the GIL; what a busy lock keeps from ending ends later."""
+    stream = gpu.stream()
+    handle = sluice.Stream.from_handle(stream, gpu.device)
+
+    def drop(things):
+        for thing in things:
+            thing.drop()
+
+    for number in range(50):
+        publish(gpu, writer, number)
+        frame = reader.next(timeout=5, stream=handle)
+        taken = [take(frame, stream) for _ in range(4)] + [take(frame, 1)]
+        frame.release()
+        threads = [threading.Thread(target=drop, args=(taken[i::2],)) for i in range(2)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+    gpu.synchronize(stream)
+    publish(gpu, writer, 99)
+    wait_until(lambda: len(free_slots(writer)) == 3)
+
+
+def test_arrays_outlive_all(gpu):
+    writer = sluice.Writer("cam", shape=SIZE, device=gpu.device)
+    reader = sluice.Reader("cam")
+    publish(gpu, writer, 42)
+    with writer.frame() as begun:
+        stale = take(begun, 1)
+    frame = reader.next(timeout=5)
+    while frame.sequence == 0:
+        frame = reader.next(timeout=5)
+    taken = take(frame, 1)
+    address = stale.data
+    reader.close()
+    writer.close()
+    del frame, reader, writer, begun
+    gc.collect()
+    gpu.read(taken.data, SIZE), gpu.read(address, SIZE)  # both are mapped still
+    taken.drop()
+    stale.drop()
+
+
+def test_a_reset_ends_the_work_not_the_frame(gpu, writer, reader):
+    publish(gpu, writer, 1)
+    one, two = sluice.Stream(gpu.device), sluice.Stream(gpu.device)
+    frames = [reader.next(timeout=5, stream=one)]
+    publish(gpu, writer, 2)
+    frames.append(reader.next(timeout=5, stream=one))
+    frames[1].used_on(two)
+    slots = {frame.slot for frame in frames}
+    sluice.reset(gpu.device)
+    for frame in frames:
+        frame.release()
+    publish(gpu, writer, 3)
+    reader.next(timeout=5).release()
+    wait_until(lambda: slots <= free_slots(writer) | {3}, 5)
+    assert reader.stats().held == 0

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: MIT
+"""Copies into frames on a GPU, from arrays of all kinds."""
+import asyncio
+import gc
+import threading
+import time
+
+import pytest
+
+import sluice
+from gpu_arrays import CPU, MANAGED, CudaInterface, DLPack, Memory
+from gpu_pair import SHAPE, SIZE, got, gpu_count, memory, pair, pattern, put, torch  # noqa: F401
+
+numpy = pytest.importorskip("numpy", reason="NumPy is not installed")
+
+
+# ---- in: send() ----
+
+@pytest.mark.parametrize("torch", [True, False], ids=["exchange_table", "capsule"], indirect=True)
+def test_send_is_queued_on_the_frameworks_current_stream(gpu, memory, pair, torch):
+    writer, reader = pair()
+    stream = torch.current[0] = gpu.stream()
+    source = memory(pattern())
+    gate = gpu.gate(stream)
+    gpu.fill(source.address, 7, SIZE, stream)
+    tensor = torch.Tensor(source, SHAPE, grad=True)
+    start = time.monotonic()
+    assert writer.send(tensor) == 1
+    assert time.monotonic() - start < 5
+    gpu.fill(source.address, 8, SIZE, stream)  # behind the copy
+    with pytest.raises(sluice.Timeout):
+        reader.next(timeout=0.05)
+    gate.open()
+    assert (reader.next(timeout=10).numpy() == 7).all()
+    if not torch.exchange:
+        assert tensor.called == ["detach"]  # which has what it was asked
+
+
+def test_send_without_a_framework_in_the_default_streams_place(gpu, memory, pair, torch):
+    """PyTorch's current stream is the default one, native 0."""
+    writer, reader = pair()
+    assert torch.current == {}
+    writer.send(torch.Tensor(memory(pattern()), SHAPE))
+    assert (reader.next(timeout=10).numpy() == pattern()).all()
+
+
+@pytest.mark.parametrize("way", ["stream", "with"])
+def test_send_on_a_stream_that_is_named(gpu, memory, pair, torch, way):
+    """Behind the tensor's own stream, and that behind it: the tensor may go, or change, at once."""
+    writer, reader = pair()
+    current = torch.current[0] = gpu.stream()
+    source = memory(pattern())
+    before, named = gpu.gate(current), gpu.stream()
+    gpu.fill(source.address, 7, SIZE, current)
+    behind = gpu.gate(named)
+    stream = sluice.Stream.from_handle(named, gpu.device)
+    if way == "stream":
+        with sluice.Stream(gpu.device):
+            writer.send(torch.Tensor(source, SHAPE), stream=stream)
+    else:
+        with stream.use():
+            writer.send(torch.Tensor(source, SHAPE))
+    gpu.fill(source.address, 8, SIZE, current)
+    behind.open()
+    with pytest.raises(sluice.Timeout):
+        reader.next(timeout=0.05)
+    before.open()
+    assert (reader.next(timeout=10).numpy() == 7).all()
+
+
+def test_send_of_other_libraries_arrays_waits_for_them_by_dlpack(gpu, memory, pair):
+    writer, reader = pair()
+    source = memory(pattern())
+
+    class Slow(DLPack):
+        def made_ready_on(self, stream):
+            assert isinstance(stream, int) and stream > 2
+            self.gate = gpu.gate(stream)
+            gpu.fill(source.address, 5, SIZE, stream)
+
+    array = Slow(source, SHAPE)
+    writer.send(array)
+    assert array.deleted == 0  # the copy may yet read it
+    with pytest.raises(sluice.Timeout):
+        reader.next(timeout=0.05)
+    assert array.deleted == 0
+    array.gate.open()
+    assert (reader.next(timeout=10).numpy() == 5).all()
+    writer.send(pattern())
+    assert array.deleted == 1
+
+
+def test_what_a_copy_reads_goes_with_the_writer_at_the_latest(gpu, memory, pair):
+    for end in ("close", "drop"):
+        writer = sluice.Writer("z", shape=SHAPE, device=gpu.device)
+        array = DLPack(memory(pattern()), SHAPE)
+        writer.send(array)
+        if end == "close":
+            writer.close()
+        del writer
+        gc.collect()
+        assert array.deleted == 1
+
+
+def test_send_by_the_cuda_array_interface_honours_its_stream(gpu, memory, pair):
+    writer, reader = pair()
+    source, stream = memory(pattern()), gpu.stream()
+    gate = gpu.gate(stream)
+    gpu.fill(source.address, 6, SIZE, stream)
+    writer.send(CudaInterface(source, SHAPE, stream=stream))
+    gpu.fill(source.address, 9, SIZE, stream)
+    with pytest.raises(sluice.Timeout):
+        reader.next(timeout=0.05)
+    gate.open()
+    assert (reader.next(timeout=10).numpy() == 6).all()
+    for ready in (None, 1):
+        put(gpu, source, pattern())
+        writer.send(CudaInterface(source, SHAPE, stream=ready))
+        assert (reader.next(timeout=10).numpy() == pattern()).all()
+    with pytest.raises(TypeError, match="stream"):
+        writer.send(CudaInterface(source, SHAPE, stream=0))
+
+
+def test_send_of_other_memory(gpu, memory, pair):
+    writer, reader = pair()
+    managed = DLPack(memory(pattern(seed=1), managed=True), SHAPE, device=MANAGED)
+    writer.send(managed)
+    assert (reader.next(timeout=10).numpy() == pattern(seed=1)).all()
+    if gpu_count(gpu) > 1:
+        writer.send(DLPack(memory(pattern(seed=2), ordinal=1), SHAPE))
+        assert (reader.next(timeout=10).numpy() == pattern(seed=2)).all()
+    writer.send(DLPack(memory(pattern(seed=3)), SHAPE, offset=0))
+    assert (reader.next(timeout=10).numpy() == pattern(seed=3)).all()
+    with pytest.raises(sluice.UnsupportedError, match="another kind"):
+        writer.send(DLPack(memory(), SHAPE, device=10))
+
+
+def test_pinned_memory_may_be_changed_when_send_returns(pair):
+    writer, reader = pair(shape=1 << 20)
+    writer.send(numpy.zeros(1 << 20, "uint8"))
+    pinned = reader.next(timeout=10).numpy()
+    for value in range(1, 20):
+        pinned[:] = value
+        writer.send(pinned)
+        pinned[:] = 255
+        assert (reader.next(timeout=10).numpy() == value).all()
+
+
+@pytest.mark.parametrize("shape", [(), (0, 4), (1,)], ids=str)
+def test_send_of_few_elements(gpu, memory, pair, torch, shape):
+    writer, reader = pair(shape=(2, 4) if shape == (0, 4) else shape, dtype="float32")
+    value = pattern(shape, "float32", seed=3)
+    source = memory(value if value.size else None)
+    for tensor in (torch.Tensor(source, shape, "float32"), DLPack(source, shape, "float32")):
+        writer.send(tensor)
+        array = reader.next(timeout=10).numpy()
+        assert array.shape == shape and (array == value).all()
+
+
+def test_send_of_arrays_in_many_pieces(gpu, memory, pair, torch):
+    """PyTorch makes them whole; rows are the library's; what nobody can copy says so."""
+    writer, reader = pair(shape=(8, 6, 4))
+    packed = memory(pattern(seed=5))
+    tensor = torch.Tensor(memory(pattern()), (8, 6, 4), strides=(4, 32, 1))
+    torch.Tensor.packed = lambda self: torch.Tensor(packed, (8, 6, 4))
+    writer.send(tensor)
+    assert (reader.next(timeout=10).numpy() == pattern((8, 6, 4), seed=5)).all()
+
+    writer, reader = pair(name="rows", shape=(4, 256))
+    source = memory(pattern((4, 300)), size=1200)
+    torch.Tensor.packed = None
+    writer.send(torch.Tensor(source, (4, 256), strides=(300, 1)))
+    assert (reader.next(timeout=10).numpy() == pattern((4, 300))[:, :256]).all()
+    writer.send(DLPack(source, (4, 256), strides=(300, 1)))
+    assert (reader.next(timeout=10).numpy() == pattern((4, 300))[:, :256]).all()
+
+    writer, reader = pair(name="dust", shape=(130, 130, 130))
+    with pytest.raises(sluice.UnsupportedError, match="pieces"):
+        writer.send(DLPack(memory(size=130 ** 3), (130, 130, 130), strides=(1, 130, 130 * 130)))
+    assert writer.stats().committed == 0
+
+
+def test_what_memory_does_not_tell_of_tensors(gpu, memory, pair, torch):
+    """Elements that are yet to be negated or conjugated are, before they are sent."""
+    writer, reader = pair(shape=(4,), dtype="complex64")
+    tensor = torch.Tensor(memory(pattern((4,), "complex64")), (4,), "complex64")
+    tensor.conjugate = True
+    called = []
+    torch.Tensor.packed = lambda self: called.append(self.called) or self
+    writer.send(tensor)
+    assert called and not called[0] == []
+    assert reader.next(timeout=10).numpy().shape == (4,)
+
+
+def test_arrays_by_name_from_everywhere(gpu, memory, pair, torch):
+    writer, reader = pair({name: sluice.Tensor(SHAPE, "uint8") for name in "abcd"})
+    torch.current[0] = gpu.stream()
+    writer.send({"a": pattern(seed=1), "b": torch.Tensor(memory(pattern(seed=2)), SHAPE),
+                 "c": DLPack(memory(pattern(seed=3)), SHAPE), "d": CudaInterface(memory(pattern(seed=4)), SHAPE)})
+    frame = reader.next(timeout=10)
+    assert all((frame.numpy(name) == pattern(seed=seed + 1)).all() for seed, name in enumerate("abcd"))
+
+
+def test_writers_are_made_like_tensors(gpu, memory, torch):
+    tensor = torch.Tensor(memory(), (2, 3, 4), "int32")
+    assert sluice._sluice._describe(tensor) == ("int32", (2, 3, 4))
+    assert sluice._sluice._describe(DLPack(memory(), (5,), "float32")) == ("float32", (5,))
+
+
+# ---- captures ----
+
+def test_a_stream_that_captures_is_refused_before_anything_is_queued(gpu, memory, pair, torch):
+    writer, reader = pair()
+    stream = torch.current[0] = gpu.stream()
+    source, target = memory(pattern()), memory(numpy.zeros(SHAPE, "uint8"))
+    named = sluice.Stream.from_handle(stream, gpu.device)
+    writer.send(pattern(seed=1))
+    frame = reader.next(timeout=10)
+    with gpu.capture(stream) as graph:
+        for send in (lambda: writer.send(torch.Tensor(source, SHAPE)), lambda: writer.send(pattern(), stream=named),
+                     lambda: writer.send(DLPack(source, SHAPE), stream=named),
+                     lambda: frame.copy_to(torch.Tensor(target, SHAPE)),
+                     lambda: frame.copy_to(numpy.zeros(SHAPE, "uint8"), stream=named)):
+            with pytest.raises(sluice.CaptureError):
+                send()
+        with sluice.Stream(gpu.device), pytest.raises(sluice.CaptureError):
+            writer.send(torch.Tensor(source, SHAPE))  # what it would come behind
+    assert graph.nodes() == 0
+    assert writer.stats().committed == 1 and not got(gpu, target).any()
+    frame.release()
+    writer.send(torch.Tensor(source, SHAPE))
+    assert (reader.next(timeout=10).numpy() == pattern()).all()
+
+
+def test_copies_break_no_capture_elsewhere(gpu, memory, pair, torch):
+    torch.current[0] = gpu.stream()
+    source, target = memory(pattern(seed=4)), memory()
+    other = gpu.stream()
+    begun, done = threading.Event(), threading.Event()
+    graphs = []
+
+    def capture():
+        gpu.enter()
+        with gpu.capture(other) as graph:
+            begun.set()
+            done.wait(30)
+        graphs.append(graph)
+
+    thread = threading.Thread(target=capture)
+    thread.start()
+    begun.wait(10)
+    try:
+        writer, reader = pair(shape=SHAPE)
+        writer.send(torch.Tensor(source, SHAPE))
+        frame = reader.next(timeout=10)
+        arrays = [frame.numpy() for _ in range(20)]  # more than the pool keeps
+        frame.copy_to(torch.Tensor(target, SHAPE))
+        arrays.append(asyncio.run(fetched(frame)))
+        writer.send(DLPack(source, SHAPE))
+        writer.send(frame)
+        assert all((array == pattern(seed=4)).all() for array in arrays)
+        del arrays
+        frame.release()
+        gc.collect()
+    finally:
+        done.set()
+        thread.join()
+    assert graphs and graphs[0].nodes() == 0
+    graphs[0].replay(other)
+
+
+async def fetched(frame):
+    return await frame.fetch()
+
+
+# ---- streams and devices that are wrong ----
+
+def test_wrong_streams(gpu, memory, pair, torch):
+    writer, reader = pair()
+    for stream in (5, "s", object()):
+        with pytest.raises(TypeError):
+            writer.send(pattern(), stream=stream)
+    closed = sluice.Stream(gpu.device)
+    closed.close()
+    with pytest.raises(sluice.StreamClosedError):
+        writer.send(pattern(), stream=closed)
+    if gpu_count(gpu) > 1:
+        with pytest.raises(sluice.WrongDeviceError):
+            writer.send(pattern(), stream=sluice.Stream("cuda:1"))
+    host, _ = pair(device="host", name="h", shape=SHAPE)
+    host.send(pattern(), stream=sluice.Stream("host"))
+    with pytest.raises(sluice.WrongDeviceError):
+        host.send(pattern(), stream=sluice.Stream(gpu.device))
+    assert writer.stats().committed == 0 and host.stats().committed == 1
+
+
+def test_memory_that_was_freed(gpu, pair):
+    writer, _ = pair()
+    memory = Memory(gpu, SIZE)
+    array = DLPack(memory, SHAPE)
+    writer.send(array)
+    memory.free()
+    with pytest.raises(sluice.InvalidError, match="freed"):
+        writer.send(array)
+
+
+def test_other_devices_memory_on_a_host_channel_is_plain_memory(gpu, memory):
+    """Of a CPU's DLPack array nothing is asked of a GPU."""
+    with sluice.Writer("h", shape=(SIZE,)) as writer, sluice.Reader("h") as reader:
+        data = numpy.arange(SIZE, dtype="uint8")
+        array = DLPack(memory(), (SIZE,), device=CPU)
+        array.memory = type("Host", (), {"address": data.ctypes.data, "ordinal": 0})
+        writer.send(array)
+        assert (reader.next(timeout=10).numpy() == data).all() and array.asked == [None]

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""Frames on a GPU with PyTorch, of which a double has what Sluice asks for."""
+import pathlib
+
+import pytest
+
+TORCH = """
+import sys
+sys.path.insert(0, {here!r})
+import gc, dl, gpu_kit
+gpu_kit.find()
+torch = dl.install_torch({options})
+import sluice
+gpu = gpu_kit.Gpu()
+writer = sluice.Writer("cam", shape=64, device="cuda:0", slots=4, max_slots=4, policy="wait", wait=5)
+reader = sluice.Reader("cam")
+def publish(value):
+    with writer.frame() as frame:
+        torch.stream = stream = gpu.stream()
+        tensor = frame.torch()
+        gpu.fill(tensor.data, value, tensor.nbytes, stream)
+    gpu.synchronize(stream)
+    torch.stream = 0
+    return tensor
+def free():
+    frames = []
+    while (frame := writer.try_frame()) is not None:
+        frames.append(frame)
+    return {{frame.slot for frame in frames}}
+"""
+
+
+@pytest.fixture
+def with_torch(gpu, run):
+    if not gpu.fake:
+        pytest.skip("the double of PyTorch is for the fake driver: python/tests/gpu has the real one")
+
+    def with_torch(code, **options):
+        given = ", ".join(f"{name}={value}" for name, value in options.items())
+        return run(TORCH.format(here=str(pathlib.Path(__file__).parent), options=given) + code)
+
+    return with_torch
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_torch(with_torch, exchange):
+    with_torch(f"""
+publish(9)
+for each in (lambda frame: frame.torch(), lambda frame: frame["data"].torch(), lambda frame: frame.torch("data")):
+    frame = reader.next(timeout=5)
+    torch.stream = gpu.stream()
+    tensor = each(frame)
+    assert type(tensor) is torch.Tensor and tensor.data == frame[0].address and tensor.shape == (64,)
+    assert gpu.read(tensor.data, 64) == bytes([9]) * 64
+    assert frame.torch(copy=True) == ("a copy of", tensor.data)
+    slot, gate = frame.slot, gpu.gate(torch.stream)
+    frame.release()
+    del tensor, frame
+    publish(9)
+    for _ in range(5):
+        assert slot not in free()
+    gate.open()
+    while slot not in free():
+        pass
+assert (torch.exchanged > 0) == {exchange}
+""", exchange=exchange)
+
+
+def test_torch_that_has_used_no_gpu_yet(with_torch):
+    with_torch("""
+publish(9)
+frame = reader.next(timeout=5)
+assert frame.torch().data == frame[0].address
+frame.release()
+""", up=False)
+
+
+def test_the_current_streams_of_frameworks(with_torch):
+    """Where nobody names a stream, those are used that the frameworks work on."""
+    with_torch("""
+publish(9)
+frame = reader.next(timeout=5)
+torch.stream = gpu.stream()
+assert frame.__cuda_array_interface__["stream"] is None
+slot, gate = frame.slot, gpu.gate(torch.stream)
+frame.release()
+torch.stream = 0
+publish(1)
+for _ in range(5):
+    assert slot not in free()
+gate.open()
+while slot not in free():
+    pass
+""")
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_views(with_torch, exchange):
+    with_torch("""
+views, stale = {}, {}
+for number in range(30):
+    with writer.frame() as begun:
+        view = begun.view()
+        assert stale.setdefault(begun.slot, view) is view
+    frame = reader.next(timeout=5)
+    view = frame.view()
+    assert views.setdefault(frame.slot, view) is view is frame.view("data") and view.data == frame[0].address
+    frame.release()
+assert len(views) <= reader.slots == 4
+first = views[frame.slot]
+for end in (lambda: writer.reformat(shape=32), reader.close, writer.close):
+    gpu.read(first.data, 64)
+    end()
+    if not reader.closed:
+        for _ in range(8):
+            with writer.frame() as begun:
+                assert begun.view() is not stale.get(begun.slot) and begun.view().shape == (32,)
+            frame = reader.next(timeout=5)
+            assert frame.view().shape == (32,) and frame.view() is frame.view()
+            frame.release()
+gpu.read(first.data, 64)
+del first, views, stale, view
+""", exchange=exchange)
+
+
+def test_a_view_counts_as_use(with_torch):
+    with_torch("""
+publish(9)
+with reader.next(timeout=5) as frame:
+    torch.stream = gpu.stream()
+    frame.view()
+    slot, gate = frame.slot, gpu.gate(torch.stream)
+torch.stream = 0
+publish(1)
+for _ in range(5):
+    assert slot not in free()
+gate.open()
+while slot not in free():
+    pass
+try:
+    reader.next(timeout=5).view(kind="jax")
+except ValueError:
+    pass
+else:
+    raise SystemExit("jax has views")
+""")
+
+
+def test_views_are_let_go(with_torch):
+    """Those of a generation before, and all of them when reader and writer close: nothing stays mapped."""
+    with_torch("""
+import ctypes, time
+gpu.library.fake_things.restype = type("Things", (ctypes.Structure,), {"_fields_": [("all", ctypes.c_long * 11)]})
+def mappings():
+    gc.collect()
+    return gpu.library.fake_things().all[5]
+def turn():
+    with writer.frame() as frame:
+        frame.view()
+    with reader.next(timeout=5) as frame:
+        frame.view()
+turn()
+before = mappings()
+assert before > 0
+for size in (128, 32, 64):
+    writer.reformat(shape=size)
+    for _ in range(9):
+        turn()
+    assert mappings() == before, (mappings(), before)
+frame, begun = reader.latest() or None, writer.frame()
+reader.close()
+writer.close()
+begun = None
+end = time.monotonic() + 5
+while mappings() and time.monotonic() < end:
+    time.sleep(0.01)
+assert mappings() == 0
+""")

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: MIT
+"""Streams of other libraries, and ours with frameworks where there are some."""
+import gc
+import time
+import warnings
+import weakref
+
+import pytest
+
+import sluice
+from stream_kit import CupyLike, Foreign, TorchLike, device, on_thread  # noqa: F401
+
+
+# ---- of other libraries ----
+
+@pytest.mark.parametrize("kind", [Foreign, TorchLike, CupyLike])
+def test_streams_of_other_libraries(gpu, kind):
+    native = gpu.stream()
+    theirs = kind(native)
+    known = weakref.ref(theirs)
+    stream = sluice.Stream.wrap(theirs)
+    assert stream.is_external and stream.native == native and stream.device == gpu.device
+    del theirs
+    gc.collect()
+    assert known() is not None  # we keep it
+    with stream as same:
+        assert same is stream and sluice.current_stream() == stream
+        stream.record().synchronize()
+    assert not stream.closed
+    stream.close()
+    assert stream.closed
+    gc.collect()
+    assert known() is None
+    again = sluice.Stream.wrap(kind(native))
+    sluice.reset(gpu.device)
+    with pytest.raises(sluice.StaleHandleError):
+        again.query()
+    gpu.synchronize(native)  # it is theirs, and still there
+    assert sluice.Stream.from_handle(native).query()
+
+
+def test_an_owner_is_let_go_of_on_whatever_thread(gpu):
+    theirs = Foreign(gpu.stream())
+    known = weakref.ref(theirs)
+    stream = sluice.Stream.wrap(theirs)
+    del theirs
+    box = [stream]
+    del stream
+    on_thread(box.clear)
+    assert known() is None
+    owner = Foreign(0)
+    known = weakref.ref(owner)
+    stream = sluice.Stream.from_handle(gpu.stream(), gpu.device, owner=owner)
+    del owner
+    assert known() is not None
+    del stream
+    gc.collect()
+    assert known() is None
+
+
+def test_wrapping_is_by_value(gpu):
+    native = gpu.stream()
+    a, b = sluice.Stream.wrap(Foreign(native)), sluice.Stream.from_handle(native, gpu.device)
+    assert a == b and hash(a) == hash(b)
+    a.close()
+    b.synchronize()  # each name has an end of its own
+    ours = sluice.Stream(gpu.device)
+    assert sluice.Stream.wrap(ours) is ours
+    seen = sluice.Stream.wrap(Foreign(ours.native))
+    assert seen == ours and seen.is_external
+    ours.close()
+    seen.synchronize()  # it keeps the native stream
+    for zero in (0, 1):
+        default = sluice.Stream.wrap(Foreign(zero))
+        assert default.is_default and default.native == 0 and default == sluice.Stream.default(gpu.device)
+
+
+def test_memory_is_no_stream(gpu):
+    class Memory:  # CuPy's has a `ptr`
+        ptr = 4096
+
+    with pytest.raises(TypeError, match="no stream"):
+        sluice.Stream.wrap(Memory())
+
+
+def test_the_protocol(gpu):
+    stream = sluice.Stream(gpu.device)
+    assert stream.__cuda_stream__() == (0, stream.native) and type(stream.__cuda_stream__()) is tuple
+    assert sluice.Stream.default(gpu.device).__cuda_stream__() == (0, 0)
+    assert sluice.Stream.wrap(Foreign(stream.native)).__cuda_stream__() == (0, stream.native)
+
+
+def test_host_streams_have_no_protocol():
+    assert not hasattr(sluice.Stream("host"), "__cuda_stream__")
+    for make in (sluice.Stream("host").to_torch, sluice.Stream("host").to_cupy):
+        with pytest.raises(sluice.WrongDeviceError, match="on the host"):
+            make()
+
+
+def test_of_another_device(gpu):
+    try:
+        other = sluice.Stream("cuda:1")
+    except sluice.UnsupportedError:
+        pytest.skip("there is one GPU")
+    with pytest.raises(sluice.WrongDeviceError):
+        sluice.Stream.wrap(Foreign(other.native), device="cuda:0")
+    with pytest.raises(sluice.WrongDeviceError):
+        sluice.Stream.wrap(Foreign(gpu.stream()), device="cuda:1")
+    with pytest.raises(sluice.WrongDeviceError):
+        sluice.Stream.wrap(other, device="cuda:0")
+    theirs = TorchLike(other.native)
+    theirs.device_index = 1
+    assert sluice.Stream.wrap(theirs) == sluice.Stream.from_handle(other.native, "cuda:1") == other
+    event = sluice.Event("cuda:0")
+    with pytest.raises(sluice.WrongDeviceError):
+        event.record(other)
+    stream = sluice.Stream("cuda:0")
+    stream.wait(other)  # between GPUs streams do wait
+    stream.synchronize()
+
+
+def test_the_default_stream_of_a_thread(gpu):
+    mine = sluice.Stream.from_handle(2, gpu.device)
+    mine.synchronize()
+    mine.record().synchronize()
+    with pytest.raises(sluice.InvalidError, match="default stream of the thread"):
+        on_thread(mine.synchronize)
+    assert on_thread(lambda: sluice.Stream.from_handle(2, gpu.device).query())
+
+
+# ---- with frameworks, where there are some ----
+
+def frameworks(gpu):
+    if gpu.fake:
+        pytest.skip("PyTorch and CuPy do not run on the fake driver")
+
+
+def test_pytorch(gpu):
+    frameworks(gpu)
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("this PyTorch has no GPU")
+    default = sluice.Stream.wrap(torch.cuda.current_stream())
+    assert default.is_default and default.native == 0 and default.device == gpu.device
+    side = torch.cuda.Stream()
+    known = weakref.ref(side)
+    stream = sluice.Stream.wrap(side)
+    assert stream.native == side.cuda_stream
+    native = side.cuda_stream
+    del side
+    gc.collect()
+    assert known() is not None
+    stream.close()
+    stream = sluice.Stream(gpu.device)
+    theirs = stream.to_torch()
+    assert theirs.cuda_stream == stream.native and theirs.device_index == 0
+    stream.close()
+    with torch.cuda.stream(theirs):  # it keeps the native stream
+        x = torch.full((1 << 20,), 3.0, device="cuda")
+    theirs.synchronize()
+    assert float(x.sum()) == 3 << 20 and native
+    back = sluice.Stream.default(gpu.device).to_torch()
+    assert back.cuda_stream == 0 and back == torch.cuda.default_stream()
+
+
+def test_pytorch_waits_for_ours(gpu):
+    frameworks(gpu)
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("this PyTorch has no GPU")
+    x = torch.zeros(1 << 20, device="cuda")
+    torch.cuda.synchronize()
+    first, second = sluice.Stream(gpu.device), torch.cuda.Stream()
+    for turn in range(1, 201):
+        with torch.cuda.stream(first.to_torch()):
+            torch.cuda._sleep(200_000)
+            x.fill_(turn)
+        sluice.Stream.wrap(second).wait(first)
+        with torch.cuda.stream(second):
+            total = x.sum()
+        second.synchronize()
+        assert float(total) == turn * (1 << 20)
+        first.wait(second)
+
+
+def test_the_times_of_a_kernel(gpu):
+    frameworks(gpu)
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("this PyTorch has no GPU")
+    with sluice.Stream(gpu.device) as stream, sluice.Event(timing=True) as a, sluice.Event(timing=True) as b:
+        a.record()
+        started = time.monotonic()
+        with torch.cuda.stream(stream.to_torch()):
+            torch.cuda._sleep(400_000_000)
+        b.record()
+        assert time.monotonic() - started < 0.1 and not b.query()
+        with pytest.raises(sluice.NotReady):
+            a.elapsed(b)
+        b.synchronize()
+        took = (time.monotonic() - started) * 1000
+        assert took * 0.9 - 5 < a.elapsed(b) <= took
+
+
+def test_cupy(gpu):
+    frameworks(gpu)
+    cupy = pytest.importorskip("cupy")
+    assert sluice.Stream.wrap(cupy.cuda.Stream.null).is_default
+    side = cupy.cuda.Stream(non_blocking=True)
+    stream = sluice.Stream.wrap(side)
+    assert stream.native == side.ptr and stream.device == gpu.device
+    known = weakref.ref(side)
+    del side
+    gc.collect()
+    assert known() is not None
+    stream.synchronize()
+    stream.close()
+    stream = sluice.Stream(gpu.device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        theirs = stream.to_cupy()
+        assert sluice.Stream.default(gpu.device).to_cupy().ptr == 0
+    native = stream.native
+    assert theirs.ptr == native
+    stream.close()
+    with theirs:
+        x = cupy.full(1 << 20, 3.0)
+    theirs.synchronize()
+    assert float(x.sum()) == 3 << 20
+    del theirs
+    gc.collect()
+    sluice.Stream(gpu.device).close()
+    kept = sluice.Stream.wrap(cupy.cuda.Stream.ptds)
+    kept.synchronize()
+    with pytest.raises(sluice.InvalidError):
+        on_thread(kept.synchronize)
+
+
+def test_cuda_core(gpu):
+    frameworks(gpu)
+    core = pytest.importorskip("cuda.core", reason="cuda.core is not installed")
+    device = getattr(core, "Device", None) or pytest.skip("this cuda.core has no Device")
+    gpu0 = device(0)
+    gpu0.set_current()
+    stream = sluice.Stream(gpu.device)
+    theirs = gpu0.create_stream(stream)
+    assert int(theirs.handle) == stream.native
+    assert sluice.Stream.wrap(theirs) == stream
