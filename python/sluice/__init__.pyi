@@ -311,7 +311,8 @@ class Reader:
     def __new__(cls, name: str, *, mode: Literal["newest", "in_order"] = "newest", depth: int = 0,
                 hold: int | None = None, every: int = 1, writable: bool = False, wait: _Seconds | None = 0,
                 spin: _Seconds | None = None, uids: Sequence[int] = (), device: str | None = None,
-                ahead: bool = False, staged: Literal["never", "if_needed", "always"] = "never") -> Reader: ...
+                ahead: bool = False, ahead_timeout: _Seconds | None = None,
+                staged: Literal["never", "if_needed", "always"] = "never") -> Reader: ...
     @property
     def name(self) -> str: ...
     @property

@@ -395,7 +395,7 @@ static PyType_Slot slots[] = {
       (void
            *)"Reader(name, *, mode=\"newest\", depth=0, hold=None, every=1, writable=False, "
              "wait=0, spin=None,\n"
-      "       uids=(), device=None, ahead=False, staged=\"never\")\n\n"
+      "       uids=(), device=None, ahead=False, ahead_timeout=None, staged=\"never\")\n\n"
       "Reads a channel. for frame in reader: takes frames until the writer closes the channel, "
       "and goes on\n"
       "when a writer that died comes back; it releases each frame itself.\n\n"
@@ -413,6 +413,8 @@ static PyType_Slot slots[] = {
       "device     where frames are used: \"host\", \"cuda:0\"; None: where the channel lies\n"
       "ahead      next() on a stream of a GPU may give a frame that is not ready, and the stream waits "
       "for it\n"
+      "ahead_timeout\n"
+      "           seconds that a stream waits for such a frame; then it is lost. None: 2\n"
       "staged     for a GPU that is not the channel's: \"never\" copy frames to it, \"if_needed\" as it "
       "cannot reach\n"
       "           them, or \"always\"\n\n"

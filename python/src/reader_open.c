@@ -40,6 +40,18 @@ static int parse_staged(const char *staged, uint32_t *out)
     return -1;
 }
 
+/* How long a stream waits for a frame; nothing said: as the library will have it. */
+static int parse_ahead_timeout(PyObject *seconds, int64_t *ns)
+{
+    if (parse_seconds(seconds, "ahead_timeout", 0, ns) < 0)
+        return -1;
+    if (!seconds || seconds == Py_None || *ns > 0)
+        return 0;
+    PyErr_Format(PyExc_ValueError, "ahead_timeout is %R: give seconds, more than 0, or None",
+                 seconds);
+    return -1;
+}
+
 /* Waits in slices, each an attempt of its own. */
 static int open_reader(struct channel *channel, struct sluice_reader_params *params,
                        int64_t wait_ns)
@@ -58,25 +70,26 @@ static int open_reader(struct channel *channel, struct sluice_reader_params *par
 
 PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = { "name", "mode", "depth", "hold",   "every", "writable",
-                             "wait", "spin", "uids",  "device", "ahead", "staged", NULL };
+    static char *names[] = { "name", "mode", "depth",  "hold",  "every",         "writable", "wait",
+                             "spin", "uids", "device", "ahead", "ahead_timeout", "staged",   NULL };
     struct state *state = PyType_GetModuleState(type);
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
     const char *mode = "newest", *staged = "never";
-    PyObject *hold = Py_None, *wait = NULL, *spin = Py_None, *uids = NULL;
+    PyObject *hold = Py_None, *wait = NULL, *spin = Py_None, *uids = NULL, *ahead_timeout = NULL;
     uint32_t ids[MAX_IDS];
     int64_t wait_ns = 0;
     int writable = 0, ahead = 0, r;
 
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|$sO&OO&pOOOzps:Reader", names, &params.name,
-                                     &mode, parse_u32, &params.depth, &hold, parse_u32,
-                                     &params.every, &writable, &wait, &spin, &uids, &params.device,
-                                     &ahead, &staged))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|$sO&OO&pOOOzpOs:Reader", names,
+                                     &params.name, &mode, parse_u32, &params.depth, &hold,
+                                     parse_u32, &params.every, &writable, &wait, &spin, &uids,
+                                     &params.device, &ahead, &ahead_timeout, &staged))
         return NULL;
     if (parse_mode(mode, &params.mode) < 0 || parse_staged(staged, &params.staged) < 0 ||
         parse_ids(uids, ids, &params.uid_count) < 0 ||
         (wait && parse_seconds(wait, "wait", SLUICE_LATER, &wait_ns) < 0) ||
-        parse_seconds(spin, "spin", 0, &params.spin_ns) < 0)
+        parse_seconds(spin, "spin", 0, &params.spin_ns) < 0 ||
+        parse_ahead_timeout(ahead_timeout, &params.ahead_ns) < 0)
         return NULL;
     if (spin != Py_None && params.spin_ns == 0)
         params.spin_ns = -1; /* asked not to spin */

@@ -68,3 +68,29 @@ def test_what_is_made_of_a_lost_frame_is_not_published_behind_several_streams(gp
         gate.open()
         with pytest.raises(sluice.LostError):
             frame.release()
+
+
+def test_a_stream_waits_no_longer_than_its_reader_says(gpu, writer):
+    """Two wait for the same frame; the one that began later is let go, and the first one still waits."""
+    fills = gpu.stream()
+    streams = [sluice.Stream(gpu.device) for _ in range(2)]
+    with contextlib.ExitStack() as stack:
+        readers = [stack.enter_context(sluice.Reader("cam", ahead=True, ahead_timeout=each)) for each in (600, 0.01)]
+        stack.callback(gpu.open_gates)
+        for value in range(2):  # from then on the writer knows of them
+            publish(gpu, writer, value)
+            for reader, stream in zip(readers, streams):
+                reader.next(timeout=5, stream=stream).release()
+        gate = gpu.gate(fills)
+        publish(gpu, writer, 3, fills)
+        patient, hasty = [reader.next(timeout=5, stream=stream) for reader, stream in zip(readers, streams)]
+        assert patient.sequence == hasty.sequence == 3
+        streams[1].synchronize()
+        assert not streams[0].query()
+        with pytest.raises(sluice.LostError):
+            hasty.release()
+        gate.open()
+        streams[0].synchronize()
+        assert gpu.read(take(patient, 1).data, SIZE) == bytes([3]) * SIZE
+        patient.release()
+        assert [reader.stats().lost for reader in readers] == [0, 1]

@@ -255,7 +255,8 @@ def test_eviction_is_told_once():
 @pytest.mark.parametrize("options", [
     dict(mode="oldest"), dict(mode=1), dict(depth=-1), dict(depth=99), dict(hold=-1), dict(hold=99), dict(hold=1.5),
     dict(every=-1), dict(wait=-1), dict(wait="x"), dict(spin=-1), dict(uids=[1 << 40]), dict(uids=5), dict(device="cuda:77"),
-    dict(staged="often"), dict(device=7), dict(nonsense=1), dict(hold=1 << 70), dict(uids=["x"]),
+    dict(ahead_timeout=0), dict(ahead_timeout=-1), dict(ahead_timeout="x"), dict(staged="often"), dict(device=7), dict(nonsense=1),
+    dict(hold=1 << 70), dict(uids=["x"]),
 ])
 def test_wrong_options(channel, options):
     with pytest.raises((sluice.Error, ValueError, TypeError, OverflowError)) as caught:

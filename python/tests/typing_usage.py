@@ -28,7 +28,7 @@ def write(image: numpy.typing.NDArray[numpy.uint8]) -> None:
 
 def read() -> int:
     total = 0
-    with sluice.Reader("camera", mode="in_order", wait=None) as reader:
+    with sluice.Reader("camera", mode="in_order", wait=None, ahead=True, ahead_timeout=0.5) as reader:
         for frame in reader:
             assert_type(frame, sluice.Frame)
             assert_type(frame.sequence, int)
