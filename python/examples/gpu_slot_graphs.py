@@ -19,7 +19,7 @@ def main():
     mean = torch.zeros(3, device="cuda")
     graphs = {}
     for frame in sluice.Reader("camera", wait=30):
-        key = frame.generation, frame.slot
+        key = frame.session, frame.generation, frame.slot
         view = frame.view()                    # the same tensor each time that this slot comes
         if key not in graphs:
             graphs[key] = capture(view, mean)

@@ -48,9 +48,8 @@ class Gate:
 
 
 class Gpu:
-    device = "cuda:0"
-
-    def __init__(self):
+    def __init__(self, ordinal=0):
+        self.ordinal, self.device = ordinal, f"cuda:{ordinal}"
         path = os.environ["SLUICE_CUDA_DRIVER"]
         self.library = ctypes.CDLL(path)
         self.fake = hasattr(self.library, "fake_calls")
@@ -58,7 +57,7 @@ class Gpu:
         self.context = ctypes.c_void_p()
         self.call("Init", 0)
         with self.relaxed():
-            self.call("DevicePrimaryCtxRetain", ctypes.byref(self.context), 0)
+            self.call("DevicePrimaryCtxRetain", ctypes.byref(self.context), ordinal)
             self.enter()
 
     def enter(self):
@@ -164,7 +163,7 @@ class Gpu:
                 self.call("StreamDestroy", ctypes.c_void_p(stream))
             for word in self.words:
                 self.call("MemFreeHost", ctypes.c_void_p(word))
-            self.call("DevicePrimaryCtxRelease", 0)
+            self.call("DevicePrimaryCtxRelease", self.ordinal)
             self.call("CtxSetCurrent", None)
 
 

@@ -35,9 +35,9 @@ def with_torch(gpu, run):
     if not gpu.fake:
         pytest.skip("the double of PyTorch is for the fake driver: python/tests/gpu has the real one")
 
-    def with_torch(code, **options):
+    def with_torch(code, env=None, **options):
         given = ", ".join(f"{name}={value}" for name, value in options.items())
-        return run(TORCH.format(here=str(pathlib.Path(__file__).parent), options=given) + code)
+        return run(TORCH.format(here=str(pathlib.Path(__file__).parent), options=given) + code, env=env)
 
     return with_torch
 
@@ -176,3 +176,38 @@ while mappings() and time.monotonic() < end:
     time.sleep(0.01)
 assert mappings() == 0
 """)
+
+
+def test_views_of_copies(with_torch):
+    """On another GPU: there are as many as frames may be held, and `slot` says which one a frame lies in."""
+    with_torch("""
+far = gpu_kit.Gpu(1)
+def read(tensor):
+    far.enter()
+    content = far.read(tensor.data, tensor.nbytes)
+    gpu.enter()
+    return content
+gpu.enter()
+copies = sluice.Reader("cam", device="cuda:1", staged="always", hold=2)
+def check(turns, shape):
+    views, held = {}, []
+    for number in range(turns):
+        publish(number)
+        held.append(copies.next(timeout=5))
+        frame = held[-1]
+        view = frame.view()
+        assert view.device == (2, 1) and view.shape == shape and view.data == frame[0].address
+        assert read(view) == bytes([number]) * view.nbytes
+        assert views.setdefault(frame.slot, view) is view is frame.view()
+        if len(held) == 2:
+            held.pop(number % 2).release()
+    assert set(views) == {0, 1} and views[0].data != views[1].data
+    return views
+old = check(9, (64,))
+writer.reformat(shape=1 << 24)
+new = check(5, (1 << 24,))
+assert not {each.data for each in old.values()} & {each.data for each in new.values()}
+copies.close()
+for view in (*old.values(), *new.values()):
+    assert read(view)  # they keep their memory
+""", env={"SLUICE_FAKE_GPUS": "2"})
