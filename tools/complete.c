@@ -25,7 +25,7 @@ struct line {
     const struct args_option *option; /* whose value that is, or NULL */
     bool ended;                       /* "--" was there: no more options */
     int arguments;                    /* that are complete */
-    const char *channel;              /* the argument CHANNEL, or NULL */
+    const char *channel;              /* the argument CHANNEL or FROM, or NULL */
 };
 
 /* One word that may stand there, if it begins with what is typed. */
@@ -107,7 +107,7 @@ static void offer_words(const struct line *line, const char *before)
 /* What one of the words between bars stands for. A word in small letters stands for itself. */
 static void offer_kind(const struct line *line, const char *before, const char *kind)
 {
-    if (strcmp(kind, "CHANNEL") == 0)
+    if (strcmp(kind, "CHANNEL") == 0 || strcmp(kind, "FROM") == 0)
         offer_channels(line->typed, before);
     else if (strcmp(kind, "ARRAY") == 0)
         offer_arrays(line->typed, before, line->channel);
@@ -206,7 +206,8 @@ static void pass(struct line *line, const char *word)
     } else if (!line->ended && word[0] == '-' && word[1]) {
         line->option = awaits_value(line->command, word);
     } else {
-        if (argument_at(line->command, line->arguments, name) && strcmp(name, "CHANNEL") == 0)
+        if (argument_at(line->command, line->arguments, name) &&
+            (strcmp(name, "CHANNEL") == 0 || strcmp(name, "FROM") == 0))
             line->channel = word;
         line->arguments++;
     }

@@ -42,6 +42,12 @@ char *text_format(char text[FORMAT_TEXT], const struct sluice_format *format)
     return text;
 }
 
+bool same_format(const struct sluice_format *a, const struct sluice_format *b)
+{
+    return a->array_count == b->array_count && a->pitch_align == b->pitch_align &&
+           memcmp(a->arrays, b->arrays, a->array_count * sizeof a->arrays[0]) == 0;
+}
+
 const char *mode_name(uint32_t mode)
 {
     return mode == SLUICE_IN_ORDER ? "in order" : mode == SLUICE_NEWEST ? "newest" : "?";

@@ -19,6 +19,9 @@
 char *text_format(char text[FORMAT_TEXT], const struct sluice_format *format);
 char *text_array(char text[FORMAT_TEXT], const struct sluice_array *array);
 
+/* Are they of the same arrays, laid out in the same way? */
+bool same_format(const struct sluice_format *a, const struct sluice_format *b);
+
 /* "in order", "newest". */
 const char *mode_name(uint32_t mode);
 

@@ -43,12 +43,6 @@ static int give_up(struct record *record, off_t whole)
     return EXIT_FAILED;
 }
 
-static bool same_format(const struct sluice_format *a, const struct sluice_format *b)
-{
-    return a->array_count == b->array_count && a->pitch_align == b->pitch_align &&
-           memcmp(a->arrays, b->arrays, a->array_count * sizeof a->arrays[0]) == 0;
-}
-
 static int put_raw(struct record *record, const struct sluice_frame *frame)
 {
     struct sluice_array arrays[SLUICE_MAX_ARRAYS];

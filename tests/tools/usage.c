@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 static const char *const names[] = { "ls",     "info", "play",   "view",
-                                     "record", "snap", "doctor", "demo", "bench", "top" };
+                                     "record", "snap", "bridge", "doctor", "demo", "bench", "top" };
 
 TEST(help_of_every_command)
 {
@@ -71,6 +71,12 @@ TEST(wrong_lines)
         { { "snap", "nope", "x.png" }, 3, "nope" },
         { { "record", "nope", "x.slr" }, 3, "nope" },
         { { "info", "nope" }, 3, "nope" },
+        { { "bridge", "a" }, 2, "it needs FROM TO" },
+        { { "bridge", "a", "sluice:a" }, 2, "FROM and TO are both" },
+        { { "bridge", "a", "tcp:b" }, 1, "tcp" },
+        { { "bridge", "a/b", "c" }, 1, "a/b" },
+        { { "bridge", "nope", "c", "-t", "0" }, 3, "nope" },
+        { { "bridge", "a", "b", "--slots", "2" }, 2, "--slots takes" },
         { { "view", "nope", "--ascii" }, 3, "nope" },
         { { "record", "nope", "x.slr", "--seconds", "-1" }, 2, "--seconds takes a number" },
         { { "demo", "--filter", "/no/program" }, 1, "filter" },

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sluice bridge: every frame of one channel into another one.
+ */
+#include "bridge.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "args.h"
+#include "describe.h"
+#include "term.h"
+
+#define LOOK (100 * SLUICE_MS) /* how long an acquire waits, so that a stop is seen */
+
+enum { DEVICE, SLOTS, WAIT, NEWEST, DEPTH, EVERY, ARRAY, ONCE, CLOSE, FRAMES, SECONDS, TIMEOUT, STATS, QUIET };
+
+static const struct args_option options[] = {
+    [DEVICE] = { 'd', "device", "host|GPU", "where TO's frames lie; default: as FROM's" },
+    [SLOTS] = { 0, "slots", "N", "slots of TO to start with; default 4" },
+    [WAIT] = { 'w', "wait", NULL, "wait for TO's slow in-order readers, drop nothing" },
+    [NEWEST] = { 0, "newest", NULL, "only the newest frame, not each one in order" },
+    [DEPTH] = { 0, "depth", "N", "unread frames that FROM keeps for it; default 4" },
+    [EVERY] = { 'e', "every", "N", "hand on each N-th frame only" },
+    [ARRAY] = { 'a', "array", "ARRAY", "only this array; default: all" },
+    [ONCE] = { 0, "once", NULL, "end when FROM closes" },
+    [CLOSE] = { 0, "close", NULL, "close TO while FROM is closed" },
+    [FRAMES] = { 'n', "frames", "N", "stop after N frames" },
+    [SECONDS] = { 's', "seconds", "S", "stop after S seconds" },
+    [TIMEOUT] = { 't', "timeout", "S", "wait so long for FROM at first; default: for ever" },
+    [STATS] = { 0, "stats", NULL, "a line each second: rate, missed, dropped, delay" },
+    [QUIET] = { 'q', "quiet", NULL, "say nothing but errors" },
+    { 0 },
+};
+
+void bridge_tell(const struct bridge *bridge, const char *format, ...)
+{
+    char text[512];
+    va_list list;
+    if (bridge->quiet)
+        return;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    say_error(bridge->command, "%s", text);
+}
+
+/* ---- what becomes of FROM ---- */
+
+/* Says once what FROM has come to. */
+static void tell_state(struct bridge *bridge, int result, int *told)
+{
+    const char *from = bridge->from;
+    if (result == *told || result == SLUICE_TIMEOUT || result == SLUICE_AGAIN)
+        return;
+    if (result == SLUICE_CLOSED)
+        bridge_tell(bridge, "'%s' has closed%s", from,
+                    bridge->once ? "." : "; waiting for it to open again.");
+    else if (result == SLUICE_NO_WRITER && bridge->sessions)
+        bridge_tell(bridge, "the writer of '%s' is gone; waiting for the next one.", from);
+    else if (result == SLUICE_NO_WRITER)
+        bridge_tell(bridge, "waiting for '%s'.", from);
+    else if (result == SLUICE_OK && bridge->sessions > 1 && *told != SLUICE_OK)
+        bridge_tell(bridge, "'%s' is back.", from);
+    *told = result;
+}
+
+static int take_frame(struct bridge *bridge, struct sluice_frame *frame)
+{
+    bridge->missed += frame->missed;
+    bridge->sessions += frame->session != bridge->session;
+    bridge->session = frame->session;
+    int code = bridge_hand_on(bridge, frame);
+    int result = sluice_reader_release(bridge->reader, frame, SLUICE_ON_CPU);
+    if (result == SLUICE_E_LOST) {
+        bridge->lost++;
+        bridge_tell(bridge, "%s Going on.", sluice_last_error());
+        return code;
+    }
+    return result && code == EXIT_DONE ? say_result(bridge->command, result, bridge->from) : code;
+}
+
+/* ---- figures ---- */
+
+struct meter {
+    int64_t since_ns;
+    uint64_t frames;
+};
+
+static void say_figures(struct bridge *bridge, struct meter *meter)
+{
+    int64_t now = now_ns();
+    char delay[TERM_TEXT] = "-";
+    if (!bridge->quiet)
+        progress("bridging '%s' to '%s': %" PRIu64 " frames, %" PRIu64 " missed, %" PRIu64 " dropped",
+                 bridge->from, bridge->to, bridge->frames, bridge->missed, bridge->dropped);
+    if (!bridge->stats || now - meter->since_ns < SLUICE_S)
+        return;
+    if (bridge->delays)
+        text_duration(delay, bridge->delay_ns / (int64_t)bridge->delays);
+    progress_end();
+    printf("%.1f fps, %" PRIu64 " frames, %" PRIu64 " missed, %" PRIu64 " dropped, %" PRIu64
+           " lost, sessions %u, delay %s\n",
+           (double)(bridge->frames - meter->frames) * 1e9 / (double)(now - meter->since_ns), bridge->frames,
+           bridge->missed, bridge->dropped, bridge->lost, bridge->sessions, delay);
+    fflush(stdout);
+    *meter = (struct meter){ .since_ns = now, .frames = bridge->frames };
+    bridge->delay_ns = 0;
+    bridge->delays = 0;
+}
+
+static void say_summary(const struct bridge *bridge)
+{
+    progress_end();
+    printf("bridged %" PRIu64 " frames, missed %" PRIu64 ", dropped %" PRIu64, bridge->frames, bridge->missed,
+           bridge->dropped);
+    if (bridge->lost)
+        printf(", lost %" PRIu64, bridge->lost);
+    if (bridge->sessions > 1)
+        printf(", over %u sessions of the writer", bridge->sessions);
+    printf("\n");
+}
+
+/* ---- the loop ---- */
+
+static bool over(const struct bridge *bridge)
+{
+    return stop_asked() || (bridge->limit && bridge->frames >= bridge->limit) || now_ns() >= bridge->end_ns;
+}
+
+static int relay(struct bridge *bridge)
+{
+    struct meter meter = { .since_ns = now_ns() };
+    int code = EXIT_DONE, told = SLUICE_TIMEOUT;
+    while (code == EXIT_DONE && !over(bridge)) {
+        struct sluice_frame frame;
+        int result = sluice_reader_acquire(bridge->reader, SLUICE_ON_CPU, LOOK, &frame);
+        if (result == SLUICE_OK) {
+            code = take_frame(bridge, &frame);
+        } else if (result == SLUICE_E_LOST) {
+            bridge->lost++;
+            bridge_tell(bridge, "%s Going on.", sluice_last_error());
+        } else if (result < 0) {
+            code = say_result(bridge->command, result, bridge->from);
+        }
+        if (result >= 0)
+            tell_state(bridge, result, &told);
+        if (result == SLUICE_CLOSED && bridge->once)
+            break;
+        if (result == SLUICE_CLOSED) {
+            if (bridge->close)
+                bridge_close_to(bridge);
+            sleep_until(now_ns() + 20 * SLUICE_MS);
+        }
+        say_figures(bridge, &meter);
+    }
+    return code;
+}
+
+static int open_from(struct bridge *bridge)
+{
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    params.name = bridge->from;
+    params.mode = bridge->newest ? SLUICE_NEWEST : SLUICE_IN_ORDER;
+    params.depth = bridge->depth;
+    params.every = bridge->every;
+    if (bridge->timeout_ns >= 0)
+        return open_reader(bridge->command, &params, bridge->timeout_ns, &bridge->reader);
+    params.open_timeout_ns = SLUICE_LATER;
+    int result = sluice_reader_open(&bridge->reader, &params);
+    return result ? say_result(bridge->command, result, bridge->from) : EXIT_DONE;
+}
+
+static const char *bare(const char *name)
+{
+    return strncmp(name, "sluice:", 7) == 0 ? name + 7 : name;
+}
+
+/* What can be said of TO before there is a frame. */
+static int check_to(const struct bridge *bridge)
+{
+    struct sluice_channel_info info = { .size = sizeof info };
+    if (strcmp(bare(bridge->from), bare(bridge->to)) == 0) {
+        say_error(bridge->command, "FROM and TO are both '%s'.", bridge->to);
+        return EXIT_USAGE;
+    }
+    int result = sluice_channel_info(bridge->to, SLUICE_S, &info, NULL, 0);
+    if (result == SLUICE_E_NAME || result == SLUICE_E_INVALID)
+        return say_result(bridge->command, result, NULL);
+    if (result == SLUICE_OK) {
+        say_error(bridge->command, "'%s' has a writer already, %s[%u]: end it, or choose another TO.", bridge->to,
+                  info.program, info.pid);
+        return EXIT_FAILED;
+    }
+    return EXIT_DONE;
+}
+
+static bool take_option(struct bridge *bridge, const struct args *args, int option)
+{
+    uint32_t number;
+    switch (option) {
+    case DEVICE: bridge->device = args->value; return true;
+    case SLOTS: return args_u32(args, 3, SLUICE_MAX_SLOTS, &bridge->slots);
+    case WAIT: return bridge->wait = true;
+    case NEWEST: return bridge->newest = true;
+    case DEPTH: return args_u32(args, 1, SLUICE_MAX_SLOTS, &bridge->depth);
+    case EVERY: return args_u32(args, 1, 1000000, &bridge->every);
+    case ARRAY: bridge->array = args->value; return true;
+    case ONCE: return bridge->once = true;
+    case CLOSE: return bridge->close = true;
+    case FRAMES:
+        if (!args_u32(args, 1, UINT32_MAX, &number))
+            return false;
+        bridge->limit = number;
+        return true;
+    case SECONDS: return args_duration(args, &bridge->seconds_ns);
+    case TIMEOUT: return args_duration(args, &bridge->timeout_ns);
+    case STATS: return bridge->stats = true;
+    case QUIET: return bridge->quiet = true;
+    default: return false;
+    }
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+    struct bridge bridge = { .command = command->name, .timeout_ns = -1 };
+    struct args args;
+    int option;
+    args_begin(&args, command, argc, argv);
+    while ((option = args_next(&args)) >= 0)
+        if (!take_option(&bridge, &args, option))
+            return EXIT_USAGE;
+    if (option != ARGS_END)
+        return option == ARGS_HELP ? EXIT_DONE : EXIT_USAGE;
+    bridge.from = args.rest[0];
+    bridge.to = args.rest[1];
+
+    stop_on_signals();
+    int code = check_to(&bridge);
+    if (code == EXIT_DONE)
+        code = open_from(&bridge);
+    if (code != EXIT_DONE)
+        return code;
+    bridge.end_ns = bridge.seconds_ns ? now_ns() + bridge.seconds_ns : INT64_MAX;
+    code = relay(&bridge);
+    mirror_close(&bridge.mirror);
+    sluice_reader_close(&bridge.reader);
+    bridge_close_to(&bridge);
+    if (!bridge.quiet)
+        say_summary(&bridge);
+    return code;
+}
+
+const struct command bridge_command = {
+    .name = "bridge",
+    .arguments = "FROM TO",
+    .summary = "hand the frames of one channel on to another",
+    .details =
+        "Frames keep their format, times, metadata and the order of their bytes. TO opens with\n"
+        "the first frame and changes its format whenever FROM does. Frames that came too fast\n"
+        "are counted as missed, those that found no slot in TO as dropped. FROM may close or be\n"
+        "killed and come back: TO stays open. Ctrl-C ends both sides.\n",
+    .examples = "  sluice bridge camera preview                  a second channel, with slots of its own\n"
+                "  sluice bridge camera gpu --device cuda:0      from host memory to a GPU\n"
+                "  sluice bridge gpu camera --device host        from a GPU to host memory\n"
+                "  sluice bridge camera preview --every 4 --array image --stats\n",
+    .options = options,
+    .min_arguments = 2,
+    .max_arguments = 2,
+    .run = run,
+};

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sluice bridge: what its two halves share, taking frames from one channel and handing them on to another.
+ */
+#ifndef TOOLS_BRIDGE_H
+#define TOOLS_BRIDGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sluice/sluice.h>
+
+#include "mirror.h"
+
+struct bridge {
+    const char *command; /* for messages */
+    const char *from, *to, *array;
+    const char *device; /* that TO is on; NULL: as FROM */
+    uint64_t limit;     /* frames; 0: all */
+    int64_t seconds_ns, timeout_ns;
+    uint32_t depth, every, slots;
+    bool newest, wait, once, close, stats, quiet;
+
+    sluice_reader *reader;
+    sluice_writer *writer; /* NULL until the first frame has told what it must be, and while TO is closed */
+    char on[64];           /* the device that TO is on, once it was opened */
+    struct mirror mirror;
+    struct sluice_format format; /* that TO has */
+    bool refused;                /* TO cannot carry what FROM has now; that was said */
+
+    int64_t end_ns;
+    uint64_t frames, missed, dropped, lost, session;
+    unsigned sessions;
+    int64_t delay_ns; /* from commit to commit, of all frames since the last line */
+    uint64_t delays;
+};
+
+/* Hands one frame on: opens or reformats TO as it wants. Returns an exit code. */
+int bridge_hand_on(struct bridge *bridge, const struct sluice_frame *frame);
+
+/* Ends TO, if it is open. */
+void bridge_close_to(struct bridge *bridge);
+
+/* A line about what has changed, unless it is to be quiet. */
+void bridge_tell(const struct bridge *bridge, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

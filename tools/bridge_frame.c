@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One frame from one channel into another, wherever the two are: TO takes the form that the frame has, then
+ * the frame is sent.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "args.h"
+#include "bridge.h"
+#include "describe.h"
+#include "term.h"
+
+#define PATIENCE (10 * SLUICE_S)  /* for the GPU to copy a frame */
+#define SLICE    (100 * SLUICE_MS) /* of waiting for a slot, so that a stop is seen */
+
+/* The arrays of one frame that go on. */
+struct load {
+    struct sluice_array arrays[SLUICE_MAX_ARRAYS];
+    uint32_t count;
+};
+
+static int choose(struct bridge *bridge, const struct sluice_frame *frame, struct load *load)
+{
+    if (bridge->array) {
+        int result = sluice_frame_array(frame, bridge->array, &load->arrays[0]);
+        load->count = 1;
+        return result;
+    }
+    for (uint32_t i = 0; i < frame->array_count; i++) {
+        int result = sluice_frame_array_at(frame, i, &load->arrays[i]);
+        if (result)
+            return result;
+    }
+    load->count = frame->array_count;
+    return SLUICE_OK;
+}
+
+/* ---- the form of TO ---- */
+
+static bool same_kind(const struct sluice_array *a, const struct sluice_array *b)
+{
+    const struct sluice_image *x = &a->image, *y = &b->image;
+    return strcmp(a->name, b->name) == 0 && memcmp(&a->dtype, &b->dtype, sizeof a->dtype) == 0 &&
+           a->ndim == b->ndim && x->pixel_format == y->pixel_format && x->row_order == y->row_order &&
+           x->alpha == y->alpha && memcmp(&x->colour, &y->colour, sizeof x->colour) == 0;
+}
+
+/* Has the format these arrays, and room for them? */
+static bool has_room(const struct sluice_format *format, const struct load *load)
+{
+    bool fits = format->array_count == load->count;
+    for (uint32_t i = 0; fits && i < load->count; i++)
+        fits = same_kind(&format->arrays[i], &load->arrays[i]) &&
+               format->arrays[i].nbytes >= load->arrays[i].nbytes;
+    return fits;
+}
+
+/* The format that FROM has now, if it is the frame's; a frame may be older than that. Else what the frame
+ * itself takes. */
+static void want_format(struct bridge *bridge, const struct load *load, struct sluice_format *want)
+{
+    int found;
+    if (sluice_reader_format(bridge->reader, want) == SLUICE_OK) {
+        if (bridge->array && (found = sluice_format_find(want, bridge->array)) >= 0) {
+            want->arrays[0] = want->arrays[found];
+            want->array_count = 1;
+        }
+        if (has_room(want, load))
+            return;
+    }
+    *want = (struct sluice_format)SLUICE_FORMAT_INIT;
+    want->array_count = load->count;
+    memcpy(want->arrays, load->arrays, load->count * sizeof load->arrays[0]);
+}
+
+static int open_to(struct bridge *bridge, const struct sluice_format *format, const char *device)
+{
+    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+    snprintf(bridge->on, sizeof bridge->on, "%s", bridge->device ? bridge->device : device);
+    params.name = bridge->to;
+    params.device = bridge->on;
+    params.format = format;
+    params.slots = bridge->slots;
+    params.policy = bridge->wait ? SLUICE_WAIT : SLUICE_DROP;
+    params.wait_ns = SLICE;
+    return sluice_writer_open(&bridge->writer, &params);
+}
+
+/* Makes TO what the frame needs. Returns what the library says. */
+static int follow_format(struct bridge *bridge, const struct sluice_frame *frame, const struct load *load,
+                         const char *device)
+{
+    struct sluice_format want = SLUICE_FORMAT_INIT;
+    bool changed = frame->flags & (SLUICE_FRAME_NEW_FORMAT | SLUICE_FRAME_NEW_SESSION);
+    char text[FORMAT_TEXT];
+    int result;
+    if (bridge->writer && !changed && !bridge->refused && has_room(&bridge->format, load))
+        return SLUICE_OK;
+    want_format(bridge, load, &want);
+    for (uint32_t i = 0; i < want.array_count; i++) {
+        want.arrays[i].data = NULL;
+        want.arrays[i].offset = 0;
+        want.arrays[i].read_only = 0;
+    }
+    if (bridge->writer && !bridge->refused && same_format(&want, &bridge->format))
+        return SLUICE_OK;
+    bool first = !bridge->writer;
+    result = first ? open_to(bridge, &want, device) : sluice_writer_reformat(bridge->writer, &want);
+    if (result)
+        return result;
+    bridge->format = want;
+    bridge->refused = false;
+    bridge_tell(bridge, "'%s' is %s %s on %s.", bridge->to, first ? "open:" : "now", text_format(text, &want),
+                bridge->on);
+    return SLUICE_OK;
+}
+
+/* ---- frames ---- */
+
+/* Sends the frame with its times and metadata. Returns 0, or SLUICE_NO_SLOT if it was dropped. */
+static int send(struct bridge *bridge, const struct sluice_frame *frame, const struct load *load)
+{
+    struct sluice_ticket ticket = { 0 };
+    int result;
+    do {
+        struct sluice_frame sent = { .capture_ns = frame->capture_ns,
+                                     .capture_clock = frame->capture_clock,
+                                     .meta = frame->meta,
+                                     .meta_size = frame->meta_size };
+        result = sluice_writer_send_frame(bridge->writer, &sent, load->arrays, load->count, SLUICE_ON_CPU, &ticket);
+    } while (result == SLUICE_NO_SLOT && bridge->wait && !stop_asked());
+    /* The frame is FROM's until it has been copied. */
+    if (result == SLUICE_OK && ticket.id)
+        result = sluice_ticket_wait(ticket, PATIENCE);
+    return result;
+}
+
+static int copy(struct bridge *bridge, const struct sluice_frame *frame, struct load *load, const char *device)
+{
+    if (strcmp(bridge->on, "host") == 0 && strcmp(device, "host") != 0) {
+        int result = mirror_take(&bridge->mirror, bridge->reader, frame);
+        if (result)
+            return result;
+        for (uint32_t i = 0; i < load->count; i++)
+            mirror_point(&bridge->mirror, &load->arrays[i]);
+    }
+    return send(bridge, frame, load);
+}
+
+/* TO cannot be made what FROM is now: at first that ends the bridge, later FROM may change again. */
+static int refuse(struct bridge *bridge, int result)
+{
+    if (!bridge->frames)
+        return say_result(bridge->command, result, NULL);
+    if (!bridge->refused)
+        say_error(bridge->command, "%s Its frames are dropped until '%s' changes again.", sluice_last_error(),
+                  bridge->from);
+    bridge->refused = true;
+    bridge->dropped++;
+    return EXIT_DONE;
+}
+
+int bridge_hand_on(struct bridge *bridge, const struct sluice_frame *frame)
+{
+    struct load load;
+    char device[64];
+    int result = sluice_frame_device(frame, device, sizeof device);
+    if (result == SLUICE_OK)
+        result = choose(bridge, frame, &load);
+    if (result) {
+        say_result(bridge->command, result, NULL);
+        return EXIT_FAILED;
+    }
+    result = follow_format(bridge, frame, &load, device);
+    if (result == SLUICE_E_BUSY) { /* readers of TO hold too many formats before */
+        bridge->dropped++;
+        return EXIT_DONE;
+    }
+    if (result == SLUICE_E_FORMAT || result == SLUICE_E_UNSUPPORTED)
+        return refuse(bridge, result);
+    if (result == SLUICE_OK)
+        result = copy(bridge, frame, &load, device);
+    if (result == SLUICE_NO_SLOT || result == SLUICE_E_BUSY) {
+        bridge->dropped++;
+        return EXIT_DONE;
+    }
+    if (result)
+        return say_result(bridge->command, result, NULL);
+    bridge->frames++;
+    bridge->delay_ns += now_ns() - frame->commit_ns;
+    bridge->delays++;
+    return EXIT_DONE;
+}
+
+void bridge_close_to(struct bridge *bridge)
+{
+    sluice_writer_close(&bridge->writer);
+    bridge->refused = false;
+}
