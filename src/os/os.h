@@ -58,6 +58,55 @@ int sl_os_memory_check(int fd, uint64_t size, bool read_only);
 int sl_os_map(int fd, uint64_t size, bool writable, void **address);
 void sl_os_unmap(void *address, uint64_t size);
 
+/* ---- named.c: shared memory that has a name, as programs of other projects find it ----
+ *
+ * Here: files in /dev/shm, what shm_open("/NAME") opens; without a slash, SL_OS_NAMED bytes at most. A
+ * memory lives until its last name and its last mapping are gone, and any process of the user may take
+ * a name away.
+ *
+ * Windows has sections of this name verbatim (session-local): CreateFileMappingW and OpenFileMappingW.
+ * A section lives as long as a handle of it: there, link and remove do nothing and succeed, look says the same
+ * section for as long as it opens, the sizes are of whole pages (VirtualQuery), and the lock is a mutex
+ * beside it, `Local\\sluice_lock_` and the name, whose abandonment is the end of its holder.
+ */
+#define SL_OS_NAMED 255
+
+struct sl_os_named {
+    uint64_t device, inode; /* which memory it is */
+    uint64_t size;
+    uint32_t links; /* names it has; 0: only mappings and descriptors keep it */
+    uint32_t owner; /* uid */
+};
+
+/* Opens it, to map. It must be plain memory of this user's, or root's (root may open anybody's): else
+ * SLUICE_E_PERMISSION. SLUICE_E_NOT_FOUND, without a sentence, if there is none. */
+int sl_os_named_open(const char *name, bool writable, int *fd, struct sl_os_named *about);
+
+/* Makes one with mode 0600, zeroed, with all its pages there so that no store to it can fail.
+ * SLUICE_E_EXISTS, without a sentence, if the name is taken. */
+int sl_os_named_make(const char *name, uint64_t size, int *fd, struct sl_os_named *about);
+
+/* What a descriptor or a name stands for. The name: SLUICE_E_NOT_FOUND without a sentence. */
+int sl_os_named_about(int fd, struct sl_os_named *about);
+int sl_os_named_look(const char *name, struct sl_os_named *about);
+
+/* Gives a memory one more name, in one step. SLUICE_E_EXISTS and SLUICE_E_NOT_FOUND without a sentence. */
+int sl_os_named_link(const char *from, const char *to);
+
+/* Takes a name away if it still is that memory's. True: it was, and is gone. */
+bool sl_os_named_remove(const char *name, const struct sl_os_named *memory);
+
+/* Calls `each` for every name that begins so. Returns 0, or what `each` returned when not 0. */
+int sl_os_named_list(const char *prefix, int (*each)(void *context, const char *name), void *context);
+
+/* A lock on the memory behind a writable descriptor, which no other descriptor of it then gets; the
+ * kernel drops it with the last copy of the descriptor. Programs that do not ask do not notice.
+ * `shared`: together with others that share it. SLUICE_E_EXISTS, without a sentence, if it is taken. */
+int sl_os_named_lock(int fd, bool shared);
+
+/* Has another descriptor of the memory the lock, shared or not? */
+bool sl_os_named_locked(int fd);
+
 /* ---- wake.c: sleeping on a word that others change ---- */
 
 /* Sleeps while *word == value, until woken or `deadline` (sl_os_now's clock; SLUICE_FOREVER: none).

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What Sluice's own writers and readers share beyond the protocol, in the last half of segments that
+ * Sluice made: nobody else looks there. It counts only while `version` is the session's, so that what a
+ * writer of ours left says nothing when another program writes into the same segment.
+ *
+ * - asleep: a reader stores 1 before it sleeps on the write index, so that a publish makes no
+ *   system call when nobody sleeps. A killed sleeper costs one call too many.
+ * - times: of each slot the index and the time, so that a reader knows whose time it is.
+ */
+#ifndef SL_WIRE_CIPD_EXTRA_H
+#define SL_WIRE_CIPD_EXTRA_H
+
+#include "wire/cipd/layout.h"
+
+#define SL_CIPD_EXTRA_AT 2048
+#define SL_CIPD_EXTRA_MAGIC UINT32_C(0x58554c53) /* "SLUX" */
+
+struct sl_cipd_extra {
+    sl_word32 magic;   /* 0x000 stored last */
+    sl_word32 asleep;  /* 0x004 */
+    sl_word version;   /* 0x008 the session that it is of; 0: none */
+    sl_word32 pid;     /* 0x010 the writer's, for people */
+    sl_word32 reserved[11];
+    struct {
+        sl_word32 index; /* 0: being stored */
+        sl_word32 reserved;
+        sl_word time_ns; /* CLOCK_MONOTONIC */
+    } times[SL_CIPD_MAX_SLOTS]; /* 0x040 */
+};
+
+/* NULL if the mapping is too small for it. */
+struct sl_cipd_extra *sl_cipd_extra(unsigned char *at, uint64_t size);
+
+/* Does it speak of the session of this version? */
+bool sl_cipd_extra_live(const struct sl_cipd_extra *extra, uint64_t version);
+
+/* Writer: begins it for a session, before the session's version is stored. */
+void sl_cipd_extra_begin(struct sl_cipd_extra *extra, uint64_t version, uint32_t pid);
+
+/* Writer, before it stores an index: notes its time; returns whether somebody sleeps. */
+bool sl_cipd_extra_before(struct sl_cipd_extra *extra, uint32_t slot, uint32_t index, int64_t time_ns);
+
+/* Writer, behind it: must sleepers be woken? `slept` is what `before` returned. */
+bool sl_cipd_extra_after(struct sl_cipd_extra *extra, bool slept);
+
+/* Reader: the time of the frame `index`. False if it is known no more. */
+bool sl_cipd_extra_time(const struct sl_cipd_extra *extra, uint32_t slot, uint32_t index, int64_t *time_ns);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A CIPD segment's life: its names, its sizes, who may write it.
+ *
+ * Python's resource tracker takes the name of a segment away when any process that had attached it
+ * ends, though its writer goes on. So each segment of ours has a second name, ".NAME.PID.RANDOM", from
+ * which sl_cipd_segment_tend gives the first one back. A lock of the kernel's says that the writer lives; it
+ * tells which second names are left behind, whatever became of the pid. On Windows a name
+ * lives with its handles, and none of this is needed (os.h, named.c).
+ */
+#ifndef SL_WIRE_CIPD_SEGMENT_H
+#define SL_WIRE_CIPD_SEGMENT_H
+
+#include "os/os.h"
+#include "wire/cipd/layout.h"
+
+#define SL_CIPD_NAME 255 /* bytes of the longest name that can be attached */
+/* A writer's, whose second name must fit too: two dots more, a pid, a dot, 8 digits. */
+#define SL_CIPD_WRITER_NAME (SL_CIPD_NAME - 21)
+
+struct sl_cipd_segment {
+    char name[SL_CIPD_NAME + 1];
+    char second[SL_CIPD_NAME + 1]; /* "": none (a reader's) */
+    int fd;                        /* -1: closed */
+    unsigned char *at;             /* NULL: not mapped */
+    uint64_t size;                 /* bytes that are mapped */
+    struct sl_os_named memory;     /* which one it is */
+    bool writable;
+};
+#define SL_CIPD_SEGMENT_INIT { .fd = -1 }
+
+/* May it be a segment's name? SLUICE_E_NAME with a sentence if not: it is empty, has a '/', begins with a
+ * dot, has bytes that are not printable ASCII, or is longer than `most`. Spaces and '>' are fine. */
+int sl_cipd_segment_check_name(const char *name, size_t most);
+
+/* Attaches to what there is, as a reader: mapped as large as it is, SL_CIPD_SEGMENT at most. With `writable`
+ * also to store in our private words, if the file lets us. SLUICE_E_NOT_FOUND and SLUICE_E_PERMISSION; SLUICE_NO_WRITER if it
+ * is too small for a header now. All with a sentence. */
+int sl_cipd_segment_attach(struct sl_cipd_segment *segment, const char *name);
+
+/* Makes it the writer's: locks what there is if it is large enough, whoever left it; else puts a new one in
+ * its place. One that is too small is marked as shut first, where its own layout has that byte.
+ * *fresh: all of it is zero. SLUICE_E_EXISTS: a writer of Sluice's has it. Sweeps second names that
+ * dead writers left. */
+int sl_cipd_segment_own(struct sl_cipd_segment *segment, const char *name, bool *fresh);
+
+/* Puts a new one in the place of one that is owned: its readers see the old one no more by name. The old
+ * one should be shut before. On failure the old one stays. */
+int sl_cipd_segment_replace(struct sl_cipd_segment *segment);
+
+/* Writer, now and then (a system call or two): is the name still ours? If it was taken away it is given
+ * back: 1. If another memory has it: SLUICE_E_EXISTS with a sentence, and nothing is done. Else 0. */
+int sl_cipd_segment_tend(struct sl_cipd_segment *segment);
+
+/* What has become of a reader's segment. Reader, when no frame has come for a while (system calls). */
+enum sl_cipd_fate {
+    SL_CIPD_HERE,     /* the name still is this memory's, or nobody can tell */
+    SL_CIPD_REPLACED, /* the name is another memory's: connect anew */
+    SL_CIPD_ORPHAN,   /* the name is gone, and no writer of ours is there to give it back */
+};
+enum sl_cipd_fate sl_cipd_segment_fate(const struct sl_cipd_segment *segment);
+
+/* Is a writer of Sluice's alive that has this segment? (Others take no lock.) */
+bool sl_cipd_segment_locked(const struct sl_cipd_segment *segment);
+
+/* Unmaps and closes. An owner's: takes both names away first, the public one if it still is ours. */
+void sl_cipd_segment_unmap(struct sl_cipd_segment *segment); /* the mapping alone */
+void sl_cipd_segment_close(struct sl_cipd_segment *segment);
+
+/* Calls `each` with the name of every segment that has the magic number of CIPD. Returns 0, or what `each`
+ * returned when not 0. */
+int sl_cipd_segment_list(int (*each)(void *context, const char *name), void *context);
+
+#endif
