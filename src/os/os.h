@@ -93,6 +93,9 @@ int sl_os_named_look(const char *name, struct sl_os_named *about);
 /* Gives a memory one more name, in one step. SLUICE_E_EXISTS and SLUICE_E_NOT_FOUND without a sentence. */
 int sl_os_named_link(const char *from, const char *to);
 
+/* The same, and takes the name away from the memory that has it, in one step too. */
+int sl_os_named_move(const char *from, const char *to);
+
 /* Takes a name away if it still is that memory's. True: it was, and is gone. */
 bool sl_os_named_remove(const char *name, const struct sl_os_named *memory);
 

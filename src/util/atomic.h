@@ -37,6 +37,32 @@ uint64_t sl_model_exchange(void *word, int bytes, uint64_t value);
 
 #endif
 
+/* 64 bits at any address within one line of the cache, as wires of other projects place them: whole where the CPU
+ * can do that (x86), else in bytes, of which some may be older. The load acquires, the store releases. */
+static inline uint64_t sl_load_wide(const void *at)
+{
+    uint64_t value = 0;
+#if defined(__x86_64__)
+    __asm__ volatile("movq %1, %0" : "=r"(value) : "m"(*(const unsigned char(*)[8])at) : "memory");
+#else
+    const _Atomic unsigned char *bytes = (const _Atomic unsigned char *)at;
+    for (int i = 0; i < 8; i++)
+        value |= (uint64_t)atomic_load_explicit(&bytes[i], memory_order_acquire) << 8 * i;
+#endif
+    return value;
+}
+
+static inline void sl_store_wide(void *at, uint64_t value)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("movq %1, %0" : "=m"(*(unsigned char(*)[8])at) : "r"(value) : "memory");
+#else
+    _Atomic unsigned char *bytes = (_Atomic unsigned char *)at;
+    for (int i = 0; i < 8; i++)
+        atomic_store_explicit(&bytes[i], (unsigned char)(value >> 8 * i), memory_order_release);
+#endif
+}
+
 /* Tells the CPU that this is a spin loop. */
 static inline void sl_pause(void)
 {

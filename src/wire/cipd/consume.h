@@ -70,8 +70,9 @@ struct sl_cipd_consumer {
     struct sl_cipd_extra *extra; /* NULL: there is none, or it is another session's */
     int64_t look_ns;             /* next look at what became of the segment */
     int64_t try_ns, pause_ns;    /* next attempt to connect; from it to the one behind */
-    struct sl_cipd_session seen; /* by the look before, for UNSETTLED */
-    int64_t seen_ns;             /* 0: none */
+    struct sl_cipd_session seen; /* by an earlier look, for UNSETTLED; in which memory, when (0: none) */
+    struct sl_os_named seen_memory;
+    int64_t seen_ns;
 };
 
 /* SLUICE_E_NAME with a sentence. Looks for nothing yet. */
@@ -89,6 +90,8 @@ int64_t sl_cipd_consume_next_try(const struct sl_cipd_consumer *consumer);
 /* Leaves the session and the segment. `reason` is what is said until the next attempt: HANDLES_FAILED
  * if what the handles stand for could not be opened, which also waits longer each time. */
 void sl_cipd_consume_drop(struct sl_cipd_consumer *consumer, enum sl_cipd_reason reason);
+
+bool sl_cipd_same_metadata(const struct sl_cipd_metadata *a, const struct sl_cipd_metadata *b);
 
 enum sl_cipd_poll {
     SL_CIPD_NO_FRAME,

@@ -39,6 +39,15 @@ int sl_cipd_format_encode(const struct sl_cipd_format *format, struct sl_cipd_me
  * not width * height * components * bits / 8. Flags that are reserved are ignored. */
 int sl_cipd_format_decode(const struct sl_cipd_metadata *metadata, struct sl_cipd_format *format);
 
+/* What is wrong with metadata, without a sentence. */
+enum sl_cipd_format_fault {
+    SL_CIPD_FORMAT_GOOD,
+    SL_CIPD_FORMAT_EMPTY,   /* a size of 0: not filled in yet */
+    SL_CIPD_FORMAT_UNKNOWN, /* a data type that is none */
+    SL_CIPD_FORMAT_BYTES,   /* the bytes of a frame are not what they must be */
+};
+enum sl_cipd_format_fault sl_cipd_format_fault(const struct sl_cipd_metadata *metadata);
+
 /* "float32", "bfloat16" and so on; NULL if the wire has no such data type. */
 const char *sl_cipd_format_dtype_name(struct sluice_dtype dtype);
 

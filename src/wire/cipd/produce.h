@@ -21,9 +21,11 @@ struct sl_cipd_producer {
     struct sl_cipd_segment segment;
     struct sl_cipd_layout layout; /* slots 0: no session of ours yet */
     struct sl_cipd_extra *extra;  /* NULL: the segment has no room for it */
+    struct sl_cipd_metadata metadata;
     uint64_t version;             /* of our session */
     uint32_t index;               /* frames published in it, as they stand in the segment */
     bool shut;                    /* no session runs */
+    bool silent;                  /* the caller's: publish wakes nobody; they look by themselves, 20 times a second */
 };
 #define SL_CIPD_PRODUCER_INIT { .segment = SL_CIPD_SEGMENT_INIT }
 
@@ -32,9 +34,9 @@ struct sl_cipd_producer {
 int sl_cipd_produce_open(struct sl_cipd_producer *producer, const char *name);
 
 /* Begins a session, at the first time and after every change of slots, memory or format. `handles`
- * has `slots` entries: each with a memory handle, an event of zeros where it has none. Another number
- * of slots than the last session's, by whomever, goes to a new segment under the same name, the old
- * one being shut. On failure the old session goes on. SLUICE_E_INVALID: 0 or more than SL_CIPD_MAX_SLOTS,
+ * has `slots` entries: each with a memory handle, an event of zeros where it has none. Another number of
+ * slots than the last session's, by whomever, goes to a new segment under the same name, and so does
+ * whatever does not fit the one that is there; the old one is shut. On failure the old session goes on. SLUICE_E_INVALID: 0 or more than SL_CIPD_MAX_SLOTS,
  * a memory handle of zeros. */
 int sl_cipd_produce_begin(struct sl_cipd_producer *producer, uint32_t slots,
                           const struct sl_cipd_handles *handles,

@@ -38,19 +38,26 @@ int sl_cipd_segment_check_name(const char *name, size_t most);
  * is too small for a header now. All with a sentence. */
 int sl_cipd_segment_attach(struct sl_cipd_segment *segment, const char *name);
 
-/* Makes it the writer's: locks what there is if it is large enough, whoever left it; else puts a new one in
- * its place. One that is too small is marked as shut first, where its own layout has that byte.
- * *fresh: all of it is zero. SLUICE_E_EXISTS: a writer of Sluice's has it. Sweeps second names that
- * dead writers left. */
+/* Makes it the writer's: locks what there is, whoever left it, or else makes a new one. *fresh: all of it is
+ * zero. SLUICE_E_EXISTS: a writer of Sluice's has it. Sweeps second names that dead writers left.
+ * Takes the service lock for a moment, so that no forked child keeps our lock. */
 int sl_cipd_segment_own(struct sl_cipd_segment *segment, const char *name, bool *fresh);
 
-/* Puts a new one in the place of one that is owned: its readers see the old one no more by name. The old
- * one should be shut before. On failure the old one stays. */
-int sl_cipd_segment_replace(struct sl_cipd_segment *segment);
+/* Makes another one for a name that is owned, locked, zeroed, and without the public name yet. */
+int sl_cipd_segment_make(struct sl_cipd_segment *made, const char *name);
+
+/* Gives it the public name, in one step in place of the one that has it. */
+int sl_cipd_segment_publish(struct sl_cipd_segment *made);
 
 /* Writer, now and then (a system call or two): is the name still ours? If it was taken away it is given
  * back: 1. If another memory has it: SLUICE_E_EXISTS with a sentence, and nothing is done. Else 0. */
 int sl_cipd_segment_tend(struct sl_cipd_segment *segment);
+
+/* Has `second` the form of a second name of `name`: ".NAME.", digits, a dot, 8 digits of base 16? */
+bool sl_cipd_segment_is_second(const char *name, const char *second);
+
+/* Finds the second name of a segment whose writer lives and whose public name was taken away. */
+bool sl_cipd_segment_find_second(const char *name, char second[SL_CIPD_NAME + 1]);
 
 /* What has become of a reader's segment. Reader, when no frame has come for a while (system calls). */
 enum sl_cipd_fate {
@@ -64,8 +71,10 @@ enum sl_cipd_fate sl_cipd_segment_fate(const struct sl_cipd_segment *segment);
 bool sl_cipd_segment_locked(const struct sl_cipd_segment *segment);
 
 /* Unmaps and closes. An owner's: takes both names away first, the public one if it still is ours. */
-void sl_cipd_segment_unmap(struct sl_cipd_segment *segment); /* the mapping alone */
 void sl_cipd_segment_close(struct sl_cipd_segment *segment);
+
+/* An owner's: closes it as if it had never been owned; the public name stays. */
+void sl_cipd_segment_leave(struct sl_cipd_segment *segment);
 
 /* Calls `each` with the name of every segment that has the magic number of CIPD. Returns 0, or what `each`
  * returned when not 0. */

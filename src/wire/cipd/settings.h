@@ -31,26 +31,18 @@ const char *sl_cipd_use_text(enum sl_cipd_use use);
 
 /* Those that are honoured. */
 struct sl_cipd_settings {
-    bool export_sync;           /* CUDALINK_EXPORT_SYNC: a publish waits for its copy */
-    bool use_graphs;            /* CUDALINK_USE_GRAPHS */
-    bool flush_probe;           /* CUDALINK_EXPORT_FLUSH_PROBE */
-    bool export_profile;        /* CUDALINK_EXPORT_PROFILE: the timers of SLUICE_TIMERS */
-    bool strict_device;         /* CUDALINK_STRICT_DEVICE */
-    bool require_source_sync;   /* CUDALINK_REQUIRE_SOURCE_SYNC */
-    bool high_priority;         /* CUDALINK_LIB_STREAM_PRIO: not "normal" */
-    bool barrier_check;         /* CUDALINK_ACTIVATION_BARRIER */
-    bool barrier_hold;          /* CUDALINK_TD_ACTIVATION_BARRIER, for writers that ask to be holders */
-    int64_t barrier_stale_ns;   /* CUDALINK_BARRIER_STALE_NS */
-    uint32_t barrier_settle;    /* CUDALINK_TD_BARRIER_SETTLE_FRAMES */
-    bool sticky_check;          /* CUDALINK_STICKY_ERROR_CHECK */
-    int64_t wait_spin_ns;       /* CUDALINK_WAIT_SPIN_US */
-    bool doorbell;              /* CUDALINK_DOORBELL: 0 is ignored, sleeping readers are always woken */
-    bool gpu_wait;              /* CUDALINK_TORCH_GPU_WAIT */
-    uint32_t d2h_streams;       /* CUDALINK_D2H_STREAMS */
-    bool d2h_high_priority;     /* CUDALINK_D2H_STREAM_PRIO: "high" */
-    bool reconnect;             /* CUDALINK_IMPORT_RECONNECT */
-    uint32_t reconnect_attempts; /* CUDALINK_IMPORT_RECONNECT_MAX_ATTEMPTS: then it is said once, and goes on */
-    int nvtx;                   /* CUDALINK_NVTX, CUDALINK_NVTX_VERBOSE: 0, 1, 2 */
+    bool export_sync;         /* CUDALINK_EXPORT_SYNC: a publish waits for its copy */
+    bool use_graphs;          /* CUDALINK_USE_GRAPHS */
+    bool strict_device;       /* CUDALINK_STRICT_DEVICE */
+    bool high_priority;       /* CUDALINK_LIB_STREAM_PRIO: not "normal" */
+    bool barrier_check;       /* CUDALINK_ACTIVATION_BARRIER */
+    bool barrier_hold;        /* CUDALINK_TD_ACTIVATION_BARRIER, for writers that are to hold it */
+    int64_t barrier_stale_ns; /* CUDALINK_BARRIER_STALE_NS */
+    uint32_t barrier_settle;  /* CUDALINK_TD_BARRIER_SETTLE_FRAMES */
+    int64_t wait_spin_ns;     /* CUDALINK_WAIT_SPIN_US */
+    bool doorbell;            /* CUDALINK_DOORBELL */
+    bool gpu_wait;            /* CUDALINK_TORCH_GPU_WAIT */
+    bool reconnect;           /* CUDALINK_IMPORT_RECONNECT */
 };
 
 /* Read from the environment at the first call, the same ever after. Any thread. */

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Shared memory under a name: what shm_open opens, with what it cannot do: second names.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "os/posix/posix.h"
+#include "util/result.h"
+
+#define FOLDER "/dev/shm"
+
+struct path {
+    char text[sizeof(FOLDER) + 1 + SL_OS_NAMED];
+};
+
+static int path_of(const char *name, struct path *path)
+{
+    if (!*name || strchr(name, '/') || strlen(name) > SL_OS_NAMED)
+        return sl_fail(SLUICE_E_NAME, "\"%.40s\" is not a name of shared memory: 1 to %d bytes without a slash",
+                       name, SL_OS_NAMED);
+    snprintf(path->text, sizeof(path->text), FOLDER "/%s", name);
+    return 0;
+}
+
+static void fill_in(const struct stat *status, struct sl_os_named *about)
+{
+    *about = (struct sl_os_named){
+        .device = status->st_dev, .inode = status->st_ino, .size = (uint64_t)status->st_size,
+        .links = (uint32_t)status->st_nlink, .owner = status->st_uid,
+    };
+}
+
+int sl_os_named_about(int fd, struct sl_os_named *about)
+{
+    struct stat status;
+    if (fstat(fd, &status) < 0)
+        return sl_fail_errno(errno, "shared memory (descriptor %d)", fd);
+    fill_in(&status, about);
+    return 0;
+}
+
+int sl_os_named_look(const char *name, struct sl_os_named *about)
+{
+    struct path path;
+    struct stat status;
+    int result = path_of(name, &path);
+    if (result)
+        return result;
+    if (lstat(path.text, &status) < 0)
+        return errno == ENOENT ? SLUICE_E_NOT_FOUND : sl_fail_errno(errno, "looking at %s", path.text);
+    fill_in(&status, about);
+    return 0;
+}
+
+/* Whoever may write a file may also cut it, and who reads it then dies; so it is not a stranger's. */
+static int check_kind(const struct path *path, const struct stat *status)
+{
+    uid_t user = geteuid();
+    if (!S_ISREG(status->st_mode))
+        return sl_fail(SLUICE_E_PERMISSION, "%s is no shared memory: remove it", path->text);
+    if (user != 0 && status->st_uid != user && status->st_uid != 0)
+        return sl_fail(SLUICE_E_PERMISSION, "%s belongs to user %u: both sides must run as the same user",
+                       path->text, (unsigned)status->st_uid);
+    return 0;
+}
+
+int sl_os_named_open(const char *name, bool writable, int *fd, struct sl_os_named *about)
+{
+    struct path path;
+    struct stat status;
+    int opened, result = path_of(name, &path);
+    if (result)
+        return result;
+    int flags = (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    SL_RETRY(opened, open(path.text, flags));
+    if (opened < 0 && errno == ENOENT)
+        return SLUICE_E_NOT_FOUND;
+    if (opened < 0)
+        return sl_fail_errno(errno, "opening %s", path.text);
+    if (fstat(opened, &status) < 0)
+        result = sl_fail_errno(errno, "opening %s", path.text);
+    else
+        result = check_kind(&path, &status);
+    if (result) {
+        sl_os_close(opened);
+        return result;
+    }
+    fill_in(&status, about);
+    *fd = opened;
+    return 0;
+}
+
+/* With all its pages; the signal that going over a limit raises would kill by default. */
+static int fill(int fd, uint64_t size)
+{
+    struct rlimit limit;
+    int result;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && size > limit.rlim_cur) {
+        errno = ENOSPC;
+        return -1;
+    }
+    SL_RETRY(result, fallocate(fd, 0, 0, (off_t)size));
+    return result;
+}
+
+int sl_os_named_make(const char *name, uint64_t size, int *fd, struct sl_os_named *about)
+{
+    struct path path;
+    int made, result = path_of(name, &path);
+    if (result)
+        return result;
+    SL_RETRY(made, open(path.text, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (made < 0 && errno == EEXIST)
+        return SLUICE_E_EXISTS;
+    if (made < 0)
+        return sl_fail_errno(errno, "making %s", path.text);
+    if (fill(made, size) < 0)
+        result = sl_fail_errno(errno, "making %s with %" PRIu64 " bytes", path.text, size);
+    else
+        result = sl_os_named_about(made, about);
+    if (result) {
+        unlink(path.text);
+        sl_os_close(made);
+        return result;
+    }
+    *fd = made;
+    return 0;
+}
+
+int sl_os_named_link(const char *from, const char *to)
+{
+    struct path old, new;
+    int result;
+    if ((result = path_of(from, &old)) != 0 || (result = path_of(to, &new)) != 0)
+        return result;
+    if (link(old.text, new.text) == 0)
+        return 0;
+    if (errno == EEXIST)
+        return SLUICE_E_EXISTS;
+    if (errno == ENOENT)
+        return SLUICE_E_NOT_FOUND;
+    return sl_fail_errno(errno, "naming shared memory %s", new.text);
+}
+
+/* A rename takes the old name along, so it is done to a third one. */
+int sl_os_named_move(const char *from, const char *to)
+{
+    struct path new, third;
+    char name[40];
+    int result;
+    if ((result = path_of(to, &new)) != 0)
+        return result;
+    snprintf(name, sizeof(name), ".sluice-%016" PRIx64, sl_os_random());
+    if ((result = sl_os_named_link(from, name)) != 0)
+        return result;
+    path_of(name, &third);
+    if (rename(third.text, new.text) == 0)
+        return 0;
+    result = sl_fail_errno(errno, "naming shared memory %s", new.text);
+    unlink(third.text);
+    return result;
+}
+
+bool sl_os_named_remove(const char *name, const struct sl_os_named *memory)
+{
+    struct path path;
+    struct sl_os_named now;
+    return path_of(name, &path) == 0 && sl_os_named_look(name, &now) == 0 && now.inode == memory->inode &&
+           now.device == memory->device && unlink(path.text) == 0;
+}
+
+int sl_os_named_list(const char *prefix, int (*each)(void *context, const char *name), void *context)
+{
+    DIR *dir = opendir(FOLDER);
+    if (!dir)
+        return errno == ENOENT ? 0 : sl_fail_errno(errno, "listing " FOLDER);
+    int result = 0;
+    for (struct dirent *entry; result == 0 && (entry = readdir(dir));)
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") &&
+            !strncmp(entry->d_name, prefix, strlen(prefix)))
+            result = each(context, entry->d_name);
+    closedir(dir);
+    return result;
+}
+
+int sl_os_named_lock(int fd, bool shared)
+{
+    struct flock lock = { .l_type = shared ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET };
+    int result;
+    SL_RETRY(result, fcntl(fd, F_OFD_SETLK, &lock));
+    if (result == 0)
+        return 0;
+    if (errno == EAGAIN || errno == EACCES)
+        return SLUICE_E_EXISTS;
+    return sl_fail_errno(errno, "locking shared memory (descriptor %d)", fd);
+}
+
+bool sl_os_named_locked(int fd)
+{
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The activation barrier: the memory of one name, and its two words that count.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/result.h"
+#include "wire/cipd/barrier.h"
+
+#define LOOK_ABSENT (10 * SLUICE_MS)
+#define LOOK_THERE (250 * SLUICE_MS)
+enum { ATTEMPTS = 100 };
+
+/* Its bytes: little-endian, and here even aligned. */
+struct words {
+    sl_word32 magic, version, count, padding;
+    sl_word change_ns;
+    sl_word32 skips, pid;
+    unsigned char zero[32];
+};
+_Static_assert(sizeof(struct words) == SL_CIPD_BARRIER_BYTES, "no padding");
+
+static struct words *words_of(const struct sl_cipd_barrier *barrier)
+{
+    return (struct words *)(void *)barrier->segment.at;
+}
+
+int sl_cipd_barrier_init(struct sl_cipd_barrier *barrier, const char *name)
+{
+    name = name ? name : SL_CIPD_BARRIER_NAME;
+    int result = sl_cipd_segment_check_name(name, SL_CIPD_WRITER_NAME);
+    if (result)
+        return result;
+    *barrier = (struct sl_cipd_barrier){
+        .stale_ns = SL_CIPD_BARRIER_STALE, .settle = SL_CIPD_BARRIER_SETTLE, .segment = SL_CIPD_SEGMENT_INIT,
+    };
+    memcpy(barrier->name, name, strlen(name) + 1);
+    return 0;
+}
+
+/* ---- the memory ---- */
+
+static void detach(struct sl_cipd_barrier *barrier)
+{
+    struct sl_cipd_segment *segment = &barrier->segment;
+    if (segment->second[0])
+        sl_os_named_remove(segment->second, &segment->memory);
+    sl_os_unmap(segment->at, SL_CIPD_BARRIER_BYTES);
+    sl_os_close(segment->fd);
+    *segment = (struct sl_cipd_segment)SL_CIPD_SEGMENT_INIT;
+}
+
+/* Maps a memory that is open. */
+static int map(struct sl_cipd_barrier *barrier)
+{
+    struct sl_cipd_segment *segment = &barrier->segment;
+    void *address;
+    int result;
+    if (segment->memory.size < SL_CIPD_BARRIER_BYTES)
+        result = sl_fail(SLUICE_E_PROTOCOL, "/dev/shm/%s has %" PRIu64 " bytes: it is no activation barrier", barrier->name,
+                         segment->memory.size);
+    else if ((result = sl_os_close_in_child(segment->fd)) == 0)
+        result = sl_os_map(segment->fd, SL_CIPD_BARRIER_BYTES, true, &address);
+    if (result)
+        detach(barrier);
+    else
+        segment->at = address;
+    return result;
+}
+
+static int attach(struct sl_cipd_barrier *barrier)
+{
+    int result = sl_os_named_open(barrier->name, true, &barrier->segment.fd, &barrier->segment.memory);
+    return result ? result : map(barrier);
+}
+
+/* Is the name still that memory's? If it was taken away from it, both go on: its other users have it too. */
+static bool moved(const struct sl_cipd_barrier *barrier)
+{
+    const struct sl_os_named *memory = &barrier->segment.memory;
+    struct sl_os_named now;
+    return sl_os_named_look(barrier->name, &now) == 0 &&
+           (now.inode != memory->inode || now.device != memory->device);
+}
+
+/* Stamps a little in the future are of now; far ones are as wrong as old ones. */
+static bool stale(const struct sl_cipd_barrier *barrier, int64_t now)
+{
+    int64_t age = (int64_t)((uint64_t)now - sl_load(&words_of(barrier)->change_ns, acquire));
+    return age > barrier->stale_ns || age < -barrier->stale_ns;
+}
+
+/* ---- checkers ---- */
+
+static bool there(struct sl_cipd_barrier *barrier, int64_t now)
+{
+    if (now < barrier->look_ns)
+        return barrier->segment.at != NULL;
+    if (barrier->segment.at && moved(barrier))
+        detach(barrier);
+    if (!barrier->segment.at)
+        attach(barrier);
+    barrier->look_ns = now + (barrier->segment.at ? LOOK_THERE : LOOK_ABSENT);
+    return barrier->segment.at != NULL;
+}
+
+bool sl_cipd_barrier_check(struct sl_cipd_barrier *barrier, int64_t now_ns)
+{
+    if (barrier->held || !there(barrier, now_ns))
+        return false;
+    struct words *words = words_of(barrier);
+    if (sl_load(&words->magic, acquire) != SL_CIPD_BARRIER_MAGIC || sl_load(&words->version, acquire) != 1 ||
+        sl_load(&words->count, acquire) == 0)
+        return false;
+    if (stale(barrier, now_ns)) {
+        if (!barrier->said)
+            sl_log(SLUICE_LOG_WARN, "the activation barrier (/dev/shm/%s) is held by nobody who lives: ignored",
+                   barrier->name);
+        barrier->said = true;
+        return false;
+    }
+    barrier->said = false;
+    sl_add(&words->skips, 1);
+    barrier->skipped++;
+    return true;
+}
+
+/* ---- holders ---- */
+
+static void new_second(struct sl_cipd_barrier *barrier)
+{
+    snprintf(barrier->segment.second, sizeof(barrier->segment.second), ".%.*s.%" PRIu32 ".%08" PRIx32,
+             SL_CIPD_WRITER_NAME, barrier->name, sl_os_pid(), (uint32_t)sl_os_random());
+}
+
+static void stamp(struct sl_cipd_barrier *barrier, int64_t now)
+{
+    struct words *words = words_of(barrier);
+    sl_store(&words->change_ns, (uint64_t)now, release);
+    sl_store(&words->pid, sl_os_pid(), release);
+}
+
+/* A new one, with its header, before anybody can see it. SLUICE_AGAIN: there is one by now. */
+static int make(struct sl_cipd_barrier *barrier)
+{
+    struct sl_cipd_segment *segment = &barrier->segment;
+    new_second(barrier);
+    int result = sl_os_named_make(segment->second, SL_CIPD_BARRIER_BYTES, &segment->fd, &segment->memory);
+    if (result) {
+        segment->second[0] = 0;
+        return result == SLUICE_E_EXISTS ? SLUICE_AGAIN : result;
+    }
+    if ((result = map(barrier)) != 0)
+        return result;
+    struct words *words = words_of(barrier);
+    sl_store(&words->version, 1, relaxed);
+    sl_store(&words->magic, SL_CIPD_BARRIER_MAGIC, release);
+    result = sl_os_named_link(segment->second, barrier->name);
+    if (result == 0)
+        result = sl_os_named_lock(segment->fd, true);
+    if (result)
+        detach(barrier);
+    return result == SLUICE_E_EXISTS || result == SLUICE_E_NOT_FOUND ? SLUICE_AGAIN : result;
+}
+
+/* One that there is. Python clears the header before it writes it again. SLUICE_AGAIN: look again. */
+static int join(struct sl_cipd_barrier *barrier, int attempt)
+{
+    struct sl_cipd_segment *segment = &barrier->segment;
+    struct words *words = words_of(barrier);
+    uint32_t magic = sl_load(&words->magic, acquire);
+    if (magic == 0 && attempt < ATTEMPTS / 2)
+        return SLUICE_AGAIN;
+    if (magic == 0 && sl_cipd_zero(segment->at, SL_CIPD_BARRIER_BYTES)) { /* made, and never written */
+        sl_store(&words->version, 1, relaxed);
+        sl_store(&words->magic, SL_CIPD_BARRIER_MAGIC, release);
+    } else if (magic != SL_CIPD_BARRIER_MAGIC) {
+        return sl_fail(SLUICE_E_PROTOCOL, "/dev/shm/%s is no activation barrier of cuda-link's: remove it", barrier->name);
+    }
+    if (segment->second[0])
+        return 0;
+    new_second(barrier);
+    int result = sl_os_named_link(barrier->name, segment->second);
+    if (result) {
+        segment->second[0] = 0;
+        return result == SLUICE_E_NOT_FOUND || result == SLUICE_E_EXISTS ? SLUICE_AGAIN : result;
+    }
+    /* Somebody who locks all of it is none of ours; then the second name is not kept from being swept. */
+    (void)sl_os_named_lock(segment->fd, true);
+    return 0;
+}
+
+static int open_or_make(struct sl_cipd_barrier *barrier)
+{
+    int result = SLUICE_AGAIN;
+    for (int attempt = 0; result == SLUICE_AGAIN && attempt < ATTEMPTS; attempt++) {
+        if (attempt)
+            sl_os_sleep(SLUICE_MS);
+        if (barrier->segment.at && moved(barrier))
+            detach(barrier);
+        result = barrier->segment.at ? 0 : attach(barrier);
+        if (result == SLUICE_E_NOT_FOUND)
+            result = make(barrier);
+        else if (result == 0 && (result = join(barrier, attempt)) != 0)
+            detach(barrier);
+    }
+    if (result == SLUICE_AGAIN)
+        return sl_fail(SLUICE_E_SYSTEM, "the activation barrier /dev/shm/%s comes and goes all the time", barrier->name);
+    return result;
+}
+
+/* What holders that died have left: their second names, if nobody holds the barrier now. */
+static int sweep(void *context, const char *name)
+{
+    const struct sl_cipd_barrier *barrier = context;
+    struct sl_os_named memory;
+    int fd;
+    if (!sl_cipd_segment_is_second(barrier->name, name) || !strcmp(name, barrier->segment.second) ||
+        sl_os_named_open(name, true, &fd, &memory))
+        return 0;
+    if (!sl_os_named_locked(fd))
+        sl_os_named_remove(name, &memory);
+    sl_os_close(fd);
+    return 0;
+}
+
+/* Adds to the count; what a dead holder left there is not counted on. */
+static void add(struct sl_cipd_barrier *barrier, int64_t now)
+{
+    sl_word32 *count = &words_of(barrier)->count;
+    uint32_t before = sl_load(count, acquire), after;
+    do {
+        after = before == UINT32_MAX || (before && stale(barrier, now)) ? 1 : before + 1;
+    } while (!atomic_compare_exchange_weak(count, &before, after));
+    stamp(barrier, now);
+}
+
+static void subtract(struct sl_cipd_barrier *barrier, int64_t now)
+{
+    sl_word32 *count = &words_of(barrier)->count;
+    uint32_t before = sl_load(count, acquire);
+    while (before && !atomic_compare_exchange_weak(count, &before, before - 1))
+        ;
+    stamp(barrier, now);
+}
+
+int sl_cipd_barrier_enter(struct sl_cipd_barrier *barrier, int64_t now_ns)
+{
+    char prefix[SL_CIPD_NAME + 3];
+    barrier->left = 0;
+    if (barrier->held)
+        return 0;
+    int result = open_or_make(barrier);
+    if (result)
+        return result;
+    snprintf(prefix, sizeof(prefix), ".%s.", barrier->name);
+    sl_os_named_list(prefix, sweep, barrier);
+    add(barrier, now_ns);
+    barrier->held = true;
+    return 0;
+}
+
+void sl_cipd_barrier_settle(struct sl_cipd_barrier *barrier, int64_t now_ns)
+{
+    if (!barrier->held)
+        return;
+    barrier->left = barrier->settle;
+    if (!barrier->left)
+        sl_cipd_barrier_leave(barrier, now_ns);
+}
+
+void sl_cipd_barrier_published(struct sl_cipd_barrier *barrier, int64_t now_ns)
+{
+    if (barrier->left && --barrier->left == 0)
+        sl_cipd_barrier_leave(barrier, now_ns);
+}
+
+void sl_cipd_barrier_leave(struct sl_cipd_barrier *barrier, int64_t now_ns)
+{
+    barrier->left = 0;
+    if (!barrier->held)
+        return;
+    barrier->held = false;
+    subtract(barrier, now_ns);
+}
+
+void sl_cipd_barrier_tend(struct sl_cipd_barrier *barrier)
+{
+    if (!barrier->held)
+        return;
+    struct sl_os_named now;
+    if (sl_os_named_look(barrier->name, &now) == SLUICE_E_NOT_FOUND)
+        (void)sl_os_named_link(barrier->segment.second, barrier->name);
+    if (!moved(barrier))
+        return;
+    /* Somebody made another: those that come now look there. */
+    int64_t when = sl_os_now();
+    subtract(barrier, when);
+    detach(barrier);
+    barrier->held = open_or_make(barrier) == 0;
+    if (barrier->held)
+        add(barrier, when);
+}
+
+void sl_cipd_barrier_finish(struct sl_cipd_barrier *barrier, int64_t now_ns)
+{
+    sl_cipd_barrier_leave(barrier, now_ns);
+    detach(barrier);
+}
+
+/* ---- observers ---- */
+
+int sl_cipd_barrier_look(const char *name, struct sl_cipd_barrier_state *state)
+{
+    struct sl_cipd_barrier barrier;
+    int result = sl_cipd_barrier_init(&barrier, name);
+    if (result || (result = attach(&barrier)) != 0)
+        return result;
+    struct words *words = words_of(&barrier);
+    *state = (struct sl_cipd_barrier_state){
+        .magic = sl_load(&words->magic, acquire), .version = sl_load(&words->version, acquire),
+        .count = sl_load(&words->count, acquire), .skips = sl_load(&words->skips, acquire),
+        .pid = sl_load(&words->pid, acquire), .change_ns = sl_load(&words->change_ns, acquire),
+    };
+    detach(&barrier);
+    return 0;
+}

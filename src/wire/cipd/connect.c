@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How a reader gets a session: a copy of the segment that is whole and checked, or the reason why not.
+ *
+ * Python's writers raise the version before they store handles and metadata, so an unchanged version does not prove a
+ * copy. A frame does: the first is published behind all of that. Where there is none yet the copy must be
+ * the same some time later.
+ */
+#include <string.h>
+
+#include "util/result.h"
+#include "wire/cipd/consume.h"
+
+#define SETTLED (2 * SLUICE_MS) /* between two looks at a segment without frames */
+#define SHORTEST (5 * SLUICE_MS)
+#define LONGEST (500 * SLUICE_MS)
+
+static const struct {
+    int result;
+    bool fatal;
+    const char *text;
+} reasons[] = {
+#define REASON_ROW(name, result, fatal, text) { result, fatal, text },
+    SL_CIPD_REASONS(REASON_ROW)
+#undef REASON_ROW
+};
+
+bool sl_cipd_reason_fatal(enum sl_cipd_reason reason)
+{
+    return reasons[reason].fatal;
+}
+
+const char *sl_cipd_reason_text(enum sl_cipd_reason reason)
+{
+    return reasons[reason].text;
+}
+
+bool sl_cipd_same_metadata(const struct sl_cipd_metadata *a, const struct sl_cipd_metadata *b)
+{
+    return a->width == b->width && a->height == b->height && a->components == b->components && a->kind == b->kind &&
+           a->bits == b->bits && a->flags == b->flags && a->bytes == b->bytes;
+}
+
+int sl_cipd_consume_init(struct sl_cipd_consumer *consumer, const char *name)
+{
+    int result = sl_cipd_segment_check_name(name, SL_CIPD_NAME);
+    if (result)
+        return result;
+    *consumer = (struct sl_cipd_consumer){ .segment = SL_CIPD_SEGMENT_INIT, .reason = SL_CIPD_REASON_NOT_TRIED };
+    memcpy(consumer->segment.name, name, strlen(name) + 1);
+    return 0;
+}
+
+/* ---- one look ---- */
+
+static enum sl_cipd_reason check_magic(uint32_t magic)
+{
+    switch (magic) {
+    case SL_CIPD_MAGIC: return SL_CIPD_REASON_NONE;
+    case SL_CIPD_MAGIC_09: return SL_CIPD_REASON_OLD_MAGIC;
+    case 0: return SL_CIPD_REASON_EMPTY;
+    default: return SL_CIPD_REASON_ALIEN;
+    }
+}
+
+/* The copy is ours from here on. */
+static enum sl_cipd_reason check_copy(struct sl_cipd_session *copy)
+{
+    static const enum sl_cipd_reason faults[] = {
+        [SL_CIPD_FORMAT_GOOD] = SL_CIPD_REASON_NONE,
+        [SL_CIPD_FORMAT_EMPTY] = SL_CIPD_REASON_NO_METADATA,
+        [SL_CIPD_FORMAT_UNKNOWN] = SL_CIPD_REASON_BAD_FORMAT,
+        [SL_CIPD_FORMAT_BYTES] = SL_CIPD_REASON_BAD_BYTES,
+    };
+    for (uint32_t slot = 0; slot < copy->layout.slots; slot++)
+        if (sl_cipd_zero(copy->handles[slot].memory, SL_CIPD_HANDLE))
+            return SL_CIPD_REASON_NO_HANDLES;
+    (void)sl_cipd_format_decode(&copy->metadata, &copy->format); /* it has a better sentence than we */
+    return faults[sl_cipd_format_fault(&copy->metadata)];
+}
+
+/* Copies what there is. *running: it has a frame. */
+static enum sl_cipd_reason look(const struct sl_cipd_segment *segment, struct sl_cipd_session *copy, bool *running)
+{
+    const unsigned char *at = segment->at;
+    enum sl_cipd_reason reason = check_magic(sl_cipd_load_magic(at));
+    if (reason)
+        return reason;
+    copy->version = sl_cipd_load_version(at);
+    uint32_t index = sl_cipd_load_index(at), slots = sl_cipd_load_slots(at);
+    if (!copy->version)
+        return SL_CIPD_REASON_EMPTY;
+    if (!sl_cipd_layout(slots, &copy->layout))
+        return slots ? SL_CIPD_REASON_TOO_MANY_SLOTS : SL_CIPD_REASON_NO_SLOTS;
+    if (segment->size < copy->layout.total)
+        return SL_CIPD_REASON_SHORT;
+    if (sl_cipd_load_shut(at, &copy->layout))
+        return SL_CIPD_REASON_SHUT;
+    sl_cipd_load_metadata(at, &copy->layout, &copy->metadata);
+    for (uint32_t slot = 0; slot < slots; slot++)
+        sl_cipd_load_handles(at, slot, &copy->handles[slot]);
+    if (sl_cipd_load_slots(at) != slots || sl_cipd_load_version(at) != copy->version)
+        return SL_CIPD_REASON_CHANGING;
+    *running = index && sl_cipd_load_index(at);
+    return check_copy(copy);
+}
+
+static bool same_copy(const struct sl_cipd_session *a, const struct sl_cipd_session *b)
+{
+    return a->version == b->version && a->layout.slots == b->layout.slots &&
+           !memcmp(a->handles, b->handles, a->layout.slots * sizeof(*a->handles)) &&
+           sl_cipd_same_metadata(&a->metadata, &b->metadata);
+}
+
+/* Is the copy the same as the one of some time ago? Else it is kept, to be looked at again. */
+static bool settled(struct sl_cipd_consumer *consumer, const struct sl_cipd_session *copy,
+                    const struct sl_os_named *memory, int64_t now)
+{
+    bool same = consumer->seen_ns && consumer->seen_memory.inode == memory->inode &&
+                consumer->seen_memory.device == memory->device && same_copy(&consumer->seen, copy);
+    if (same && now - consumer->seen_ns >= SETTLED)
+        return true;
+    if (!same) {
+        consumer->seen = *copy;
+        consumer->seen_memory = *memory;
+        consumer->seen_ns = now > 0 ? now : 1;
+    }
+    return false;
+}
+
+/* ---- attempts ---- */
+
+static enum sl_cipd_reason attach(struct sl_cipd_consumer *consumer)
+{
+    char name[SL_CIPD_NAME + 1];
+    memcpy(name, consumer->segment.name, sizeof(name));
+    switch (sl_cipd_segment_attach(&consumer->segment, name)) {
+    case 0: return SL_CIPD_REASON_NONE;
+    case SLUICE_E_NOT_FOUND: return SL_CIPD_REASON_ABSENT;
+    case SLUICE_E_PERMISSION: return SL_CIPD_REASON_REFUSED;
+    case SLUICE_NO_WRITER: return SL_CIPD_REASON_SHORT;
+    default: return SL_CIPD_REASON_FAILED;
+    }
+}
+
+static void detach(struct sl_cipd_consumer *consumer)
+{
+    sl_cipd_segment_close(&consumer->segment);
+    consumer->session.layout.slots = 0;
+    consumer->extra = NULL;
+    consumer->orphan = false;
+}
+
+static enum sl_cipd_reason attempt(struct sl_cipd_consumer *consumer, int64_t now)
+{
+    struct sl_cipd_session copy = { .version = 0 };
+    struct sl_cipd_segment *segment = &consumer->segment;
+    bool running = false;
+    enum sl_cipd_reason reason = attach(consumer);
+    if (reason)
+        return reason;
+    struct sl_cipd_extra *extra = sl_cipd_extra(segment->at, segment->size);
+    reason = look(segment, &copy, &running);
+    bool ours = !reason && extra && sl_cipd_extra_live(extra, copy.version);
+    if (ours && !sl_cipd_segment_locked(segment))
+        reason = SL_CIPD_REASON_DEAD;
+    else if (!reason && !running && !settled(consumer, &copy, &segment->memory, now))
+        reason = SL_CIPD_REASON_UNSETTLED;
+    if (reason) {
+        detach(consumer);
+        return reason;
+    }
+    consumer->session = copy;
+    consumer->extra = ours ? extra : NULL;
+    return SL_CIPD_REASON_NONE;
+}
+
+static int say(const struct sl_cipd_consumer *consumer)
+{
+    int result = reasons[consumer->reason].result;
+    return result ? sl_fail(result, "cuda-link channel %s: %s", consumer->segment.name,
+                            reasons[consumer->reason].text) : 0;
+}
+
+/* Was a sentence set that says more than the reason's own? */
+static bool said_more(enum sl_cipd_reason reason)
+{
+    return reason == SL_CIPD_REASON_ABSENT || reason == SL_CIPD_REASON_REFUSED || reason == SL_CIPD_REASON_FAILED ||
+           reason == SL_CIPD_REASON_BAD_FORMAT || reason == SL_CIPD_REASON_BAD_BYTES;
+}
+
+static void wait_longer(struct sl_cipd_consumer *consumer, int64_t now)
+{
+    int64_t pause = consumer->pause_ns * 2;
+    consumer->pause_ns = pause < SHORTEST ? SHORTEST : pause > LONGEST ? LONGEST : pause;
+    consumer->try_ns = now + consumer->pause_ns;
+}
+
+int sl_cipd_consume_connect(struct sl_cipd_consumer *consumer, int64_t now_ns)
+{
+    if (consumer->session.layout.slots)
+        return 0;
+    if (now_ns < consumer->try_ns)
+        return say(consumer);
+    consumer->reason = attempt(consumer, now_ns);
+    if (consumer->reason == SL_CIPD_REASON_UNSETTLED)
+        consumer->try_ns = now_ns + SETTLED;
+    else if (consumer->reason)
+        wait_longer(consumer, now_ns);
+    if (consumer->reason)
+        return said_more(consumer->reason) ? reasons[consumer->reason].result : say(consumer);
+    consumer->index = 0;
+    consumer->frame_ns = now_ns;
+    consumer->look_ns = 0;
+    consumer->seen_ns = 0;
+    return 0;
+}
+
+void sl_cipd_consume_retry_now(struct sl_cipd_consumer *consumer)
+{
+    consumer->try_ns = 0;
+    consumer->pause_ns = 0;
+}
+
+int64_t sl_cipd_consume_next_try(const struct sl_cipd_consumer *consumer)
+{
+    return consumer->try_ns;
+}
+
+void sl_cipd_consume_drop(struct sl_cipd_consumer *consumer, enum sl_cipd_reason reason)
+{
+    detach(consumer);
+    consumer->reason = reason;
+    if (reason == SL_CIPD_REASON_HANDLES_FAILED)
+        wait_longer(consumer, sl_os_now());
+    else
+        consumer->try_ns = 0;
+}

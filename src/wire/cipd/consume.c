@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A reader's look at its segment, frame after frame. How it connects is connect.c.
+ *
+ * The order of the looks is the writer's, backwards: it clears the flag before it raises the index, and
+ * Python's writers raise the version before they touch anything else. What Python stores is zero for
+ * a moment first, so no zero here means that something has begun anew.
+ */
+#include <string.h>
+
+#include "wire/cipd/consume.h"
+
+#define SILENCE (250 * SLUICE_MS) /* without a frame, until it is asked what became of the segment */
+#define SLICE (50 * SLUICE_MS)    /* the longest sleep in one wait */
+#define GLANCE SLUICE_MS          /* between two looks at a writer who wakes nobody */
+#define OLDEST 10                 /* seconds: no time of a frame is believed to be older */
+enum { ZEROS = 1000 };            /* loads until a zero counts as one */
+
+/* ---- frames ---- */
+
+/* Is the slot still what was opened? Writers that raise the version first let a reader connect to
+ * handles which they are about to replace. */
+static bool replaced(const struct sl_cipd_consumer *consumer, uint32_t slot)
+{
+    const struct sl_cipd_session *session = &consumer->session;
+    struct sl_cipd_handles handles;
+    struct sl_cipd_metadata metadata;
+    sl_cipd_load_handles(consumer->segment.at, slot, &handles);
+    sl_cipd_load_metadata(consumer->segment.at, &session->layout, &metadata);
+    return memcmp(&handles, &session->handles[slot], sizeof(handles)) != 0 ||
+           !sl_cipd_same_metadata(&metadata, &session->metadata);
+}
+
+/* Its time: of writers of Sluice's it is known whose it is. Of others it is the newest frame's, which is this
+ * one unless the index has moved; half of a newer one is told by its size. */
+static int64_t time_of(const struct sl_cipd_consumer *consumer, uint32_t index, uint32_t slot)
+{
+    const unsigned char *at = consumer->segment.at;
+    int64_t time;
+    if (consumer->extra)
+        return sl_cipd_extra_time(consumer->extra, slot, index, &time) ? time : 0;
+    double seconds = sl_cipd_load_time(at, &consumer->session.layout);
+    if (sl_cipd_load_index(at) != index)
+        return 0;
+    double now = (double)sl_os_now() / 1e9;
+    return seconds > 0.0 && seconds <= now && seconds > now - OLDEST ? (int64_t)(seconds * 1e9) : 0;
+}
+
+static uint32_t missed_before(const struct sl_cipd_consumer *consumer, uint32_t index)
+{
+    uint32_t last = consumer->index, slots = consumer->session.layout.slots;
+    if (last == 0)
+        return 0;
+    uint32_t frames = sl_cipd_index_distance(last, index, slots);
+    return frames && frames < UINT32_MAX / 2 ? frames - 1 : 0; /* a smaller index may mean anything */
+}
+
+/* Nothing new: is there still somebody? */
+static enum sl_cipd_poll quiet(struct sl_cipd_consumer *consumer, int64_t now)
+{
+    if (now - consumer->frame_ns < SILENCE || now < consumer->look_ns)
+        return SL_CIPD_NO_FRAME;
+    consumer->look_ns = now + SILENCE;
+    enum sl_cipd_fate fate = sl_cipd_segment_fate(&consumer->segment);
+    consumer->orphan = fate == SL_CIPD_ORPHAN;
+    if (fate == SL_CIPD_REPLACED) {
+        consumer->reason = SL_CIPD_REASON_ABSENT;
+        return SL_CIPD_LOST;
+    }
+    if (consumer->extra && !sl_cipd_segment_locked(&consumer->segment)) {
+        consumer->reason = SL_CIPD_REASON_DEAD;
+        return SL_CIPD_LOST;
+    }
+    return SL_CIPD_NO_FRAME;
+}
+
+static enum sl_cipd_poll ended(struct sl_cipd_consumer *consumer, enum sl_cipd_poll how)
+{
+    consumer->reason = how == SL_CIPD_SHUT ? SL_CIPD_REASON_SHUT : SL_CIPD_REASON_CHANGING;
+    return how;
+}
+
+enum sl_cipd_poll sl_cipd_consume_poll(struct sl_cipd_consumer *consumer, int64_t now_ns,
+                                       struct sl_cipd_frame *frame)
+{
+    const struct sl_cipd_session *session = &consumer->session;
+    const unsigned char *at = consumer->segment.at;
+    if (!session->layout.slots)
+        return SL_CIPD_LOST;
+    if (sl_cipd_load_shut(at, &session->layout))
+        return ended(consumer, SL_CIPD_SHUT);
+    uint64_t version = sl_cipd_load_version(at);
+    uint32_t slots = sl_cipd_load_slots(at);
+    if (!version || !slots)
+        return quiet(consumer, now_ns);
+    if (version != session->version || slots != session->layout.slots)
+        return ended(consumer, SL_CIPD_CHANGED);
+    uint32_t index = sl_cipd_load_index(at);
+    if (index == 0 || index == consumer->index)
+        return quiet(consumer, now_ns);
+    uint32_t slot = sl_cipd_index_slot(index, slots);
+    if (replaced(consumer, slot))
+        return ended(consumer, SL_CIPD_CHANGED);
+    *frame = (struct sl_cipd_frame){
+        .index = index, .slot = slot, .missed = missed_before(consumer, index),
+        .time_ns = time_of(consumer, index, slot),
+    };
+    consumer->index = index;
+    consumer->frame_ns = now_ns;
+    consumer->pause_ns = 0;
+    consumer->orphan = false;
+    return SL_CIPD_FRAME;
+}
+
+bool sl_cipd_consume_whole(const struct sl_cipd_consumer *consumer, const struct sl_cipd_frame *frame)
+{
+    const struct sl_cipd_session *session = &consumer->session;
+    const unsigned char *at = consumer->segment.at;
+    uint64_t version = 0;
+    uint32_t index = 0;
+    if (!session->layout.slots)
+        return false;
+    for (int i = 0; i < ZEROS && !(index && version); i++) {
+        index = sl_cipd_load_index(at);
+        version = sl_cipd_load_version(at);
+        sl_pause();
+    }
+    return index && version == session->version &&
+           sl_cipd_index_distance(frame->index, index, session->layout.slots) < session->layout.slots - 1;
+}
+
+/* ---- sleeping ---- */
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+int sl_cipd_consume_wait(struct sl_cipd_consumer *consumer, int64_t deadline_ns)
+{
+    int64_t now = sl_os_now();
+    if (now >= deadline_ns)
+        return SLUICE_TIMEOUT;
+    if (!consumer->session.layout.slots) {
+        int64_t until = earlier(earlier(deadline_ns, now + SLICE), consumer->try_ns);
+        if (until > now)
+            sl_os_sleep(until - now);
+        return 0;
+    }
+    const unsigned char *at = consumer->segment.at;
+    bool woken = consumer->extra && consumer->segment.writable;
+    if (woken)
+        sl_store(&consumer->extra->asleep, 1, seq_cst);
+    uint32_t index = sl_cipd_load_index(at);
+    if ((index && index != consumer->index) || sl_cipd_load_shut(at, &consumer->session.layout) ||
+        sl_cipd_load_version(at) != consumer->session.version)
+        return 0;
+    sl_os_wait(sl_cipd_index_word(at), index, earlier(deadline_ns, now + (woken ? SLICE : GLANCE)));
+    return 0;
+}

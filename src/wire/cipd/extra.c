@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The private half of our own segments.
+ *
+ * Falling asleep and publishing meet as in docs/memory-order.md: the reader stores `asleep`, then looks at
+ * the index; the writer stores the index, then looks at `asleep`. The writer clears the flag before it
+ * stores the index, so that whoever sets it again for the next frame keeps it.
+ */
+#include "wire/cipd/extra.h"
+
+#define END (SL_CIPD_EXTRA_AT + sizeof(struct sl_cipd_extra))
+
+_Static_assert(END <= SL_CIPD_SEGMENT, "it lies in a segment of ours");
+_Static_assert(sizeof(struct sl_cipd_extra) == 0x40 + 16 * SL_CIPD_MAX_SLOTS, "no padding");
+
+struct sl_cipd_extra *sl_cipd_extra(unsigned char *at, uint64_t size)
+{
+    return size >= END ? (struct sl_cipd_extra *)(void *)(at + SL_CIPD_EXTRA_AT) : NULL;
+}
+
+bool sl_cipd_extra_live(const struct sl_cipd_extra *extra, uint64_t version)
+{
+    return version && sl_load(&extra->magic, acquire) == SL_CIPD_EXTRA_MAGIC &&
+           sl_load(&extra->version, acquire) == version;
+}
+
+void sl_cipd_extra_begin(struct sl_cipd_extra *extra, uint64_t version, uint32_t pid)
+{
+    sl_store(&extra->version, 0, release);
+    sl_store(&extra->asleep, 0, relaxed);
+    sl_store(&extra->pid, pid, relaxed);
+    for (int i = 0; i < SL_CIPD_MAX_SLOTS; i++)
+        sl_store(&extra->times[i].index, 0, relaxed);
+    sl_store(&extra->magic, SL_CIPD_EXTRA_MAGIC, release);
+    sl_store(&extra->version, version, release);
+}
+
+bool sl_cipd_extra_before(struct sl_cipd_extra *extra, uint32_t slot, uint32_t index, int64_t time_ns)
+{
+    sl_store(&extra->times[slot].index, 0, relaxed);
+    sl_store(&extra->times[slot].time_ns, (uint64_t)time_ns, release);
+    sl_store(&extra->times[slot].index, index, release);
+    bool slept = sl_load(&extra->asleep, seq_cst) != 0;
+    if (slept)
+        sl_store(&extra->asleep, 0, seq_cst);
+    return slept;
+}
+
+bool sl_cipd_extra_after(struct sl_cipd_extra *extra, bool slept)
+{
+    return slept || sl_load(&extra->asleep, seq_cst) != 0;
+}
+
+bool sl_cipd_extra_time(const struct sl_cipd_extra *extra, uint32_t slot, uint32_t index, int64_t *time_ns)
+{
+    if (sl_load(&extra->times[slot].index, acquire) != index)
+        return false;
+    uint64_t time = sl_load(&extra->times[slot].time_ns, acquire);
+    if (sl_load(&extra->times[slot].index, acquire) != index)
+        return false;
+    *time_ns = (int64_t)time;
+    return true;
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a writer stores. A session is built first and committed last, by its version; whoever looks
+ * before sees the old version with an index of 0, which is no frame.
+ */
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+
+#include "util/hooks.h"
+#include "util/result.h"
+#include "wire/cipd/produce.h"
+
+static void wake(const struct sl_cipd_segment *segment)
+{
+    sl_os_wake(sl_cipd_index_word(segment->at), INT_MAX);
+}
+
+/* The layout that stands there, whoever wrote it; false: none that can be, or not all of it. */
+static bool layout_there(const struct sl_cipd_segment *segment, struct sl_cipd_layout *layout)
+{
+    return sl_cipd_load_magic(segment->at) == SL_CIPD_MAGIC &&
+           sl_cipd_layout(sl_cipd_load_slots(segment->at), layout) && layout->total <= segment->size;
+}
+
+/* Does another program publish here? Its writers take no lock, so they are watched for a moment; but one
+ * that has closed, or has published nothing lately, is not waited for. */
+static bool busy(const struct sl_cipd_segment *segment)
+{
+    struct sl_cipd_layout layout;
+    const unsigned char *at = segment->at;
+    const struct sl_cipd_extra *extra = sl_cipd_extra(segment->at, segment->size);
+    if (!layout_there(segment, &layout) || sl_cipd_load_shut(at, &layout))
+        return false;
+    if (extra && sl_cipd_extra_live(extra, sl_cipd_load_version(at))) /* of Sluice's, and we have its lock */
+        return false;
+    int64_t now = sl_os_now(), until = now + 100 * SLUICE_MS;
+    double age = (double)now / 1e9 - sl_cipd_load_time(at, &layout);
+    if (!(age > -1.0 && age < 1.0))
+        return false;
+    uint32_t first = sl_cipd_load_index(at), index;
+    do {
+        sl_os_sleep(SLUICE_MS);
+        index = sl_cipd_load_index(at);
+        if (first == 0) /* Python was just storing it */
+            first = index;
+        else if (index && index != first)
+            return true;
+    } while (sl_os_now() < until);
+    return false;
+}
+
+int sl_cipd_produce_open(struct sl_cipd_producer *producer, const char *name)
+{
+    struct sl_cipd_producer made = SL_CIPD_PRODUCER_INIT;
+    bool fresh;
+    int result = sl_cipd_segment_own(&made.segment, name, &fresh);
+    if (result)
+        return result;
+    if (busy(&made.segment)) {
+        sl_cipd_segment_leave(&made.segment);
+        return sl_fail(SLUICE_E_EXISTS, "cuda-link channel %s: another program is writing frames to it", name);
+    }
+    made.shut = true;
+    *producer = made;
+    return 0;
+}
+
+/* ---- sessions ---- */
+
+/* Can a session of so many slots go where another one was? A footer never moves within a segment: readers
+ * of the old one would look for its flag among the handles of the new one. */
+static bool fits(const struct sl_cipd_segment *segment, const struct sl_cipd_layout *layout)
+{
+    struct sl_cipd_layout there;
+    uint32_t magic = sl_cipd_load_magic(segment->at);
+    if (segment->size < layout->total)
+        return false;
+    if (layout_there(segment, &there))
+        return there.slots == layout->slots;
+    return magic == 0 && sl_cipd_load_version(segment->at) == 0; /* never used */
+}
+
+static void write_session(struct sl_cipd_segment *segment, const struct sl_cipd_layout *layout, uint64_t version,
+                          const struct sl_cipd_handles *handles, const struct sl_cipd_metadata *metadata)
+{
+    unsigned char *at = segment->at;
+    struct sl_cipd_extra *extra = sl_cipd_extra(at, segment->size);
+
+    sl_cipd_store_index(at, 0); /* no old index with the new layout */
+    sl_cipd_store_shut(at, layout, 0);
+    sl_cipd_store_magic(at, SL_CIPD_MAGIC);
+    sl_cipd_store_slots(at, layout->slots);
+    for (uint32_t slot = 0; slot < layout->slots; slot++)
+        sl_cipd_store_handles(at, slot, &handles[slot]);
+    sl_cipd_store_metadata(at, layout, metadata);
+    sl_cipd_store_time(at, layout, 0.0);
+    SL_KILL_POINT("cipd_begin");
+    if (extra)
+        sl_cipd_extra_begin(extra, version, sl_os_pid());
+    sl_cipd_store_version(at, version);
+    wake(segment);
+}
+
+/* Says that a session has ended, whoever's it was. */
+static void end_session(struct sl_cipd_segment *segment, const struct sl_cipd_layout *layout)
+{
+    static const struct sl_cipd_handles none;
+    sl_cipd_store_shut(segment->at, layout, 1);
+    wake(segment);
+    for (uint32_t slot = 0; slot < layout->slots; slot++)
+        sl_cipd_store_handles(segment->at, slot, &none);
+}
+
+/* Its readers look for the name again when they see the flag, and find a whole session there. */
+static int begin_elsewhere(struct sl_cipd_producer *producer, const struct sl_cipd_layout *layout, uint64_t version,
+                           const struct sl_cipd_handles *handles, const struct sl_cipd_metadata *metadata)
+{
+    struct sl_cipd_segment *old = &producer->segment, made;
+    struct sl_cipd_layout there;
+    int result = sl_cipd_segment_tend(old); /* is the name ours to give to another? */
+    if (result < 0 || (result = sl_cipd_segment_make(&made, old->name)) != 0)
+        return result;
+    write_session(&made, layout, version, handles, metadata);
+    if ((result = sl_cipd_segment_publish(&made)) != 0) {
+        sl_cipd_segment_close(&made);
+        return result;
+    }
+    if (layout_there(old, &there))
+        end_session(old, &there);
+    sl_cipd_segment_close(old);
+    *old = made;
+    return 0;
+}
+
+int sl_cipd_produce_begin(struct sl_cipd_producer *producer, uint32_t slots,
+                          const struct sl_cipd_handles *handles, const struct sl_cipd_metadata *metadata)
+{
+    struct sl_cipd_layout layout;
+    if (!sl_cipd_layout(slots, &layout))
+        return sl_fail(SLUICE_E_INVALID, "a cuda-link channel has 1 to %d slots, not %" PRIu32, SL_CIPD_MAX_SLOTS, slots);
+    for (uint32_t slot = 0; slot < slots; slot++)
+        if (sl_cipd_zero(handles[slot].memory, SL_CIPD_HANDLE))
+            return sl_fail(SLUICE_E_INVALID, "slot %" PRIu32 " of cuda-link channel %s has no memory handle", slot,
+                           producer->segment.name);
+
+    struct sl_cipd_segment *segment = &producer->segment;
+    uint64_t before = sl_cipd_load_version(segment->at);
+    uint64_t version = (before > producer->version ? before : producer->version) + 1;
+    if (version == 0)
+        version = 1;
+    if (fits(segment, &layout)) {
+        write_session(segment, &layout, version, handles, metadata);
+    } else {
+        int result = begin_elsewhere(producer, &layout, version, handles, metadata);
+        if (result)
+            return result;
+    }
+    producer->layout = layout;
+    producer->metadata = *metadata;
+    producer->version = version;
+    producer->extra = sl_cipd_extra(segment->at, segment->size);
+    producer->index = 0;
+    producer->shut = false;
+    return 0;
+}
+
+int sl_cipd_produce_describe(struct sl_cipd_producer *producer, const struct sl_cipd_metadata *metadata)
+{
+    if (producer->shut || metadata->bytes != producer->metadata.bytes)
+        return sl_fail(SLUICE_E_INVALID, "cuda-link channel %s: frames of %" PRIu32 " bytes take a new session, the slots "
+                       "have %" PRIu32, producer->segment.name, metadata->bytes, producer->metadata.bytes);
+    unsigned char *at = producer->segment.at;
+    uint64_t version = producer->version + 1 ? producer->version + 1 : 1;
+    sl_cipd_store_metadata(at, &producer->layout, metadata);
+    if (producer->extra)
+        sl_store(&producer->extra->version, version, release);
+    sl_cipd_store_version(at, version);
+    wake(&producer->segment);
+    producer->metadata = *metadata;
+    producer->version = version;
+    return 0;
+}
+
+/* ---- frames ---- */
+
+uint32_t sl_cipd_produce_slot(const struct sl_cipd_producer *producer)
+{
+    return sl_cipd_index_next_slot(producer->index, producer->layout.slots);
+}
+
+uint32_t sl_cipd_produce_publish(struct sl_cipd_producer *producer, int64_t time_ns)
+{
+    unsigned char *at = producer->segment.at;
+    struct sl_cipd_extra *extra = producer->extra;
+    uint32_t slot = sl_cipd_produce_slot(producer);
+    uint32_t index = sl_cipd_index_next(producer->index, producer->layout.slots);
+
+    bool slept = extra && sl_cipd_extra_before(extra, slot, index, time_ns);
+    sl_cipd_store_time(at, &producer->layout, (double)time_ns / 1e9);
+    sl_cipd_store_shut(at, &producer->layout, 0);
+    SL_KILL_POINT("cipd_publish");
+    sl_cipd_store_index(at, index);
+    if (extra && !producer->silent && sl_cipd_extra_after(extra, slept))
+        wake(&producer->segment);
+    producer->index = index;
+    return index;
+}
+
+void sl_cipd_produce_skip(struct sl_cipd_producer *producer)
+{
+    if (!producer->shut)
+        sl_cipd_store_shut(producer->segment.at, &producer->layout, 0);
+}
+
+bool sl_cipd_produce_watched(const struct sl_cipd_producer *producer)
+{
+    return producer->extra && sl_load(&producer->extra->asleep, relaxed) != 0;
+}
+
+/* ---- the end, and what is done now and then ---- */
+
+void sl_cipd_produce_shut(struct sl_cipd_producer *producer)
+{
+    if (producer->shut)
+        return;
+    producer->shut = true;
+    end_session(&producer->segment, &producer->layout);
+}
+
+int sl_cipd_produce_tend(struct sl_cipd_producer *producer)
+{
+    int result = sl_cipd_segment_tend(&producer->segment);
+    if (result < 0 || producer->shut)
+        return result;
+    uint64_t version = sl_cipd_load_version(producer->segment.at);
+    if (version && version != producer->version) /* 0: Python is just storing another */
+        return sl_fail(SLUICE_E_EXISTS, "cuda-link channel %s: another program writes into the same segment; one of "
+                       "the two must have another name", producer->segment.name);
+    return result;
+}
+
+void sl_cipd_produce_close(struct sl_cipd_producer *producer)
+{
+    if (producer->segment.fd < 0)
+        return;
+    sl_cipd_produce_shut(producer);
+    sl_cipd_segment_close(&producer->segment);
+    producer->extra = NULL;
+}

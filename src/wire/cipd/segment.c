@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A segment's names. Who holds the kernel's lock on its memory is its writer; that is asked of the memory,
+ * not of a name or a pid, so it does not matter who took which name away.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "util/result.h"
+#include "wire/cipd/segment.h"
+
+enum { ATTEMPTS = 100 }; /* names that come and go while we look; a millisecond each */
+
+int sl_cipd_segment_check_name(const char *name, size_t most)
+{
+    size_t length = strlen(name);
+    if (!length || length > most)
+        return sl_fail(SLUICE_E_NAME, "the name of a cuda-link channel has 1 to %zu bytes, \"%.40s%s\" has %zu",
+                       most, name, length > 40 ? "..." : "", length);
+    for (size_t i = 0; i < length; i++)
+        if (name[i] < ' ' || name[i] > '~' || name[i] == '/')
+            return sl_fail(SLUICE_E_NAME, "the name of a cuda-link channel is of printable ASCII without a slash; "
+                           "\"%.*s\" is followed by another byte (0x%02x)", (int)i, name, (unsigned char)name[i]);
+    if (name[0] == '.')
+        return sl_fail(SLUICE_E_NAME, "the name of a cuda-link channel does not begin with a dot: %s", name);
+    return 0;
+}
+
+static bool same(const struct sl_os_named *a, const struct sl_os_named *b)
+{
+    return a->inode == b->inode && a->device == b->device;
+}
+
+static int map(struct sl_cipd_segment *segment)
+{
+    void *address;
+    segment->size = segment->memory.size < SL_CIPD_SEGMENT ? segment->memory.size : SL_CIPD_SEGMENT;
+    int result = sl_os_map(segment->fd, segment->size, segment->writable, &address);
+    if (result == 0)
+        segment->at = address;
+    return result;
+}
+
+static void unmap(struct sl_cipd_segment *segment)
+{
+    sl_os_unmap(segment->at, segment->size);
+    sl_os_close(segment->fd);
+    segment->at = NULL;
+    segment->fd = -1;
+}
+
+static void name_it(struct sl_cipd_segment *segment, const char *name)
+{
+    *segment = (struct sl_cipd_segment)SL_CIPD_SEGMENT_INIT;
+    snprintf(segment->name, sizeof(segment->name), "%s", name);
+}
+
+/* ---- second names ---- */
+
+static void new_second(struct sl_cipd_segment *segment)
+{
+    snprintf(segment->second, sizeof(segment->second), ".%.*s.%" PRIu32 ".%08" PRIx32, SL_CIPD_WRITER_NAME,
+             segment->name, sl_os_pid(), (uint32_t)sl_os_random());
+}
+
+bool sl_cipd_segment_is_second(const char *name, const char *second)
+{
+    size_t length = strlen(name);
+    if (second[0] != '.' || strncmp(second + 1, name, length) || second[1 + length] != '.')
+        return false;
+    const char *rest = second + length + 2;
+    size_t pid = strspn(rest, "0123456789");
+    return pid && rest[pid] == '.' && strlen(rest + pid + 1) == 8 &&
+           strspn(rest + pid + 1, "0123456789abcdef") == 8;
+}
+
+struct search {
+    const struct sl_cipd_segment *own; /* to sweep beside; NULL: looking for a live one */
+    const char *name;
+    char *found;
+};
+
+static int look_at_second(void *context, const char *name)
+{
+    struct search *search = context;
+    struct sl_os_named memory;
+    int fd, stop = 0;
+    if (!sl_cipd_segment_is_second(search->name, name) || sl_os_named_open(name, true, &fd, &memory))
+        return 0;
+    bool locked = sl_os_named_locked(fd);
+    if (search->found && locked) {
+        snprintf(search->found, SL_CIPD_NAME + 1, "%s", name);
+        stop = 1;
+    } else if (search->own && strcmp(name, search->own->second)) {
+        /* On our own memory the only lock is ours: whoever gave it this name is gone. */
+        if (same(&memory, &search->own->memory) || !locked)
+            sl_os_named_remove(name, &memory);
+    }
+    sl_os_close(fd);
+    return stop;
+}
+
+static int search_seconds(struct search *search)
+{
+    char prefix[SL_CIPD_NAME + 3];
+    snprintf(prefix, sizeof(prefix), ".%s.", search->name);
+    return sl_os_named_list(prefix, look_at_second, search);
+}
+
+bool sl_cipd_segment_find_second(const char *name, char second[SL_CIPD_NAME + 1])
+{
+    struct search search = { .name = name, .found = second };
+    return search_seconds(&search) == 1;
+}
+
+/* ---- readers ---- */
+
+static int open_by_any_name(struct sl_cipd_segment *segment)
+{
+    char second[SL_CIPD_NAME + 1];
+    segment->writable = true;
+    int result = sl_os_named_open(segment->name, true, &segment->fd, &segment->memory);
+    if (result == SLUICE_E_NOT_FOUND && sl_cipd_segment_find_second(segment->name, second))
+        result = sl_os_named_open(second, true, &segment->fd, &segment->memory);
+    if (result != SLUICE_E_PERMISSION)
+        return result;
+    segment->writable = false;
+    return sl_os_named_open(segment->name, false, &segment->fd, &segment->memory);
+}
+
+int sl_cipd_segment_attach(struct sl_cipd_segment *segment, const char *name)
+{
+    struct sl_cipd_segment made;
+    name_it(&made, name);
+    int result = open_by_any_name(&made);
+    if (result == SLUICE_E_NOT_FOUND)
+        return sl_fail(result, "there is no cuda-link channel %s (/dev/shm/%s): is its writer running, as the same "
+                       "user, with the same /dev/shm?", name, name);
+    if (result)
+        return result;
+    if (made.memory.size < SL_CIPD_HEADER)
+        result = sl_fail(SLUICE_NO_WRITER, "cuda-link channel %s: /dev/shm/%s has %" PRIu64 " bytes, its writer has not filled it yet",
+                         name, name, made.memory.size);
+    else if ((result = sl_os_close_in_child(made.fd)) == 0)
+        result = map(&made);
+    if (result)
+        unmap(&made);
+    else
+        *segment = made;
+    return result;
+}
+
+/* ---- writers ---- */
+
+/* Under the service lock, which a fork takes: no child keeps a descriptor that has the lock. */
+static int keep_lock(struct sl_cipd_segment *segment)
+{
+    int result = sl_os_close_in_child(segment->fd);
+    return result ? result : sl_os_named_lock(segment->fd, false);
+}
+
+static int make(struct sl_cipd_segment *segment)
+{
+    int result;
+    segment->writable = true;
+    do {
+        new_second(segment);
+        result = sl_os_named_make(segment->second, SL_CIPD_SEGMENT, &segment->fd, &segment->memory);
+    } while (result == SLUICE_E_EXISTS);
+    if (result == 0 && ((result = keep_lock(segment)) != 0 || (result = map(segment)) != 0)) {
+        sl_os_named_remove(segment->second, &segment->memory);
+        unmap(segment);
+    }
+    return result;
+}
+
+int sl_cipd_segment_make(struct sl_cipd_segment *made, const char *name)
+{
+    struct sl_cipd_segment segment;
+    name_it(&segment, name);
+    sl_service_lock();
+    int result = make(&segment);
+    sl_service_unlock();
+    if (result == 0)
+        *made = segment;
+    return result;
+}
+
+int sl_cipd_segment_publish(struct sl_cipd_segment *made)
+{
+    int result = sl_os_named_move(made->second, made->name);
+    if (result == SLUICE_E_NOT_FOUND)
+        return sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: /dev/shm/%s was taken away", made->name, made->second);
+    return result;
+}
+
+static int taken(const char *name)
+{
+    return sl_fail(SLUICE_E_EXISTS, "cuda-link channel %s has a writer already", name);
+}
+
+/* A new one for a name that there is not. SLUICE_AGAIN: there is by now. */
+static int own_new(struct sl_cipd_segment *segment)
+{
+    char second[SL_CIPD_NAME + 1];
+    if (sl_cipd_segment_find_second(segment->name, second)) {
+        sl_os_named_link(second, segment->name); /* it will be glad */
+        return taken(segment->name);
+    }
+    int result = make(segment);
+    if (result)
+        return result;
+    result = sl_os_named_link(segment->second, segment->name);
+    if (result == 0)
+        return 0;
+    sl_os_named_remove(segment->second, &segment->memory);
+    unmap(segment);
+    /* Another writer was quicker, or took our second name for one left behind before it was locked. */
+    return result == SLUICE_E_EXISTS || result == SLUICE_E_NOT_FOUND ? SLUICE_AGAIN : result;
+}
+
+/* May it become ours? Nobody's memory but a segment, or one that was never filled in, is touched. */
+static int check_old(const struct sl_cipd_segment *segment)
+{
+    uint32_t magic = segment->size < SL_CIPD_HEADER ? 1 : sl_cipd_load_magic(segment->at);
+    if (magic == SL_CIPD_MAGIC || magic == SL_CIPD_MAGIC_09 ||
+        (magic == 0 && sl_cipd_zero(segment->at, SL_CIPD_HEADER)))
+        return 0;
+    return sl_fail(SLUICE_E_EXISTS, "/dev/shm/%s is no channel of cuda-link's but something else: remove it, or take another name",
+                   segment->name);
+}
+
+/* One that there is. SLUICE_AGAIN: the name is another memory's by now, or is free, or the memory has no
+ * bytes yet. */
+static int own_found(struct sl_cipd_segment *segment, int attempt)
+{
+    struct sl_os_named now;
+    int result = keep_lock(segment);
+    if (result == SLUICE_E_EXISTS)
+        result = taken(segment->name);
+    if (result == 0 && (sl_os_named_look(segment->name, &now) || !same(&now, &segment->memory)))
+        result = SLUICE_AGAIN;
+    if (result == 0 && segment->memory.size == 0) {
+        if (attempt > ATTEMPTS / 2) /* whoever made it will not go on */
+            sl_os_named_remove(segment->name, &segment->memory);
+        result = SLUICE_AGAIN;
+    }
+    if (result == 0 && (result = map(segment)) == 0 && (result = check_old(segment)) == 0) {
+        new_second(segment);
+        result = sl_os_named_link(segment->name, segment->second);
+        if (result == SLUICE_E_EXISTS || result == SLUICE_E_NOT_FOUND)
+            result = SLUICE_AGAIN;
+    }
+    if (result)
+        unmap(segment);
+    return result;
+}
+
+static int own_once(struct sl_cipd_segment *segment, int attempt, bool *fresh)
+{
+    segment->writable = true;
+    int result = sl_os_named_open(segment->name, true, &segment->fd, &segment->memory);
+    *fresh = result == SLUICE_E_NOT_FOUND;
+    if (result == 0)
+        return own_found(segment, attempt);
+    return *fresh ? own_new(segment) : result;
+}
+
+int sl_cipd_segment_own(struct sl_cipd_segment *segment, const char *name, bool *fresh)
+{
+    struct sl_cipd_segment made;
+    int result = sl_cipd_segment_check_name(name, SL_CIPD_WRITER_NAME);
+    if (result)
+        return result;
+    result = SLUICE_AGAIN;
+    for (int attempt = 0; result == SLUICE_AGAIN && attempt < ATTEMPTS; attempt++) {
+        if (attempt)
+            sl_os_sleep(SLUICE_MS);
+        name_it(&made, name);
+        sl_service_lock();
+        result = own_once(&made, attempt, fresh);
+        sl_service_unlock();
+    }
+    if (result == SLUICE_AGAIN)
+        return sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: /dev/shm/%s comes and goes all the time", name, name);
+    if (result)
+        return result;
+    struct search search = { .name = name, .own = &made };
+    search_seconds(&search);
+    *segment = made;
+    return 0;
+}
+
+int sl_cipd_segment_tend(struct sl_cipd_segment *segment)
+{
+    struct sl_os_named now;
+    int result = sl_os_named_look(segment->name, &now);
+    if (result == SLUICE_E_NOT_FOUND) {
+        result = sl_os_named_link(segment->second, segment->name);
+        if (result == 0)
+            return 1;
+        if (result != SLUICE_E_EXISTS)
+            return result == SLUICE_E_NOT_FOUND ? sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: both names of "
+                "its segment were taken away; new readers cannot find it", segment->name) : result;
+        result = sl_os_named_look(segment->name, &now);
+    }
+    if (result)
+        return result;
+    if (same(&now, &segment->memory))
+        return 0;
+    return sl_fail(SLUICE_E_EXISTS, "cuda-link channel %s: another program has put a segment of its own under this name; "
+                   "readers that come now do not get ours", segment->name);
+}
+
+/* ---- both ---- */
+
+enum sl_cipd_fate sl_cipd_segment_fate(const struct sl_cipd_segment *segment)
+{
+    struct sl_os_named now;
+    int result = sl_os_named_look(segment->name, &now);
+    if (result == 0)
+        return same(&now, &segment->memory) ? SL_CIPD_HERE : SL_CIPD_REPLACED;
+    if (result != SLUICE_E_NOT_FOUND || sl_os_named_locked(segment->fd))
+        return SL_CIPD_HERE;
+    return SL_CIPD_ORPHAN;
+}
+
+bool sl_cipd_segment_locked(const struct sl_cipd_segment *segment)
+{
+    return segment->fd >= 0 && sl_os_named_locked(segment->fd);
+}
+
+void sl_cipd_segment_close(struct sl_cipd_segment *segment)
+{
+    if (segment->fd >= 0 && segment->second[0]) {
+        sl_os_named_remove(segment->name, &segment->memory);
+        sl_os_named_remove(segment->second, &segment->memory);
+    }
+    unmap(segment);
+    segment->second[0] = 0;
+}
+
+void sl_cipd_segment_leave(struct sl_cipd_segment *segment)
+{
+    sl_os_named_remove(segment->second, &segment->memory);
+    segment->second[0] = 0;
+    unmap(segment);
+}
+
+struct listing {
+    int (*each)(void *context, const char *name);
+    void *context;
+};
+
+static int list_one(void *context, const char *name)
+{
+    struct listing *listing = context;
+    struct sl_os_named memory;
+    void *at;
+    int fd;
+    if (sl_cipd_segment_check_name(name, SL_CIPD_NAME) || sl_os_named_open(name, false, &fd, &memory))
+        return 0;
+    bool ours = false;
+    if (memory.size >= SL_CIPD_HEADER && sl_os_map(fd, SL_CIPD_HEADER, false, &at) == 0) {
+        ours = sl_cipd_load_magic(at) == SL_CIPD_MAGIC;
+        sl_os_unmap(at, SL_CIPD_HEADER);
+    }
+    sl_os_close(fd);
+    return ours ? listing->each(listing->context, name) : 0;
+}
+
+int sl_cipd_segment_list(int (*each)(void *context, const char *name), void *context)
+{
+    struct listing listing = { .each = each, .context = context };
+    return sl_os_named_list("", list_one, &listing);
+}

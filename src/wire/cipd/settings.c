@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cuda-link's environment variables: which there are, and what is made of each.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "os/os.h"
+#include "wire/cipd/settings.h"
+
+#define YES SL_CIPD_HONOURED
+#define NO SL_CIPD_NO_EFFECT
+#define TD SL_CIPD_TOUCHDESIGNER
+
+const struct sl_cipd_variable sl_cipd_variables[] = {
+    { "CUDALINK_EXPORT_SYNC", "0", YES, "a frame is published when the GPU has finished it" },
+    { "CUDALINK_USE_GRAPHS", "1", YES, "what a send copies is queued as one graph" },
+    { "CUDALINK_TD_USE_GRAPHS", "0", TD, "of the sender in TouchDesigner" },
+    { "CUDALINK_TD_GRAPHS_DEFERRED", "0", TD, "of the sender in TouchDesigner" },
+    { "CUDALINK_CPP_USE_GRAPHS", "", TD, "of the operators in C++" },
+    { "CUDALINK_EXPORT_FLUSH_PROBE", "1", NO, "it pushes out work that Windows' driver model holds back" },
+    { "CUDALINK_EXPORT_PROFILE", "0", NO, "SLUICE_TIMERS times the stages" },
+    { "CUDALINK_STRICT_DEVICE", "0", YES, "memory of another GPU is refused instead of being copied" },
+    { "CUDALINK_REQUIRE_SOURCE_SYNC", "0", NO, "every send says its stream, or that the CPU did the work" },
+    { "CUDALINK_LIB_STREAM_PRIO", "high", YES, "\"normal\": the writer's own stream has no priority" },
+    { "CUDALINK_TD_STREAM_PRIO", "normal", TD, "of the sender in TouchDesigner" },
+    { "CUDALINK_ACTIVATION_BARRIER", "1", YES, "frames are skipped while a sender is being set up" },
+    { "CUDALINK_TD_ACTIVATION_BARRIER", "1", YES, "a writer that shall hold the barrier does" },
+    { "CUDALINK_BARRIER_STALE_NS", "5000000000", YES, "a barrier untouched for so long does not count" },
+    { "CUDALINK_TD_BARRIER_SETTLE_FRAMES", "30", YES, "published frames until a holder drops the barrier" },
+    { "CUDALINK_TD_PERSIST_STREAM", "1", TD, "of the sender in TouchDesigner" },
+    { "CUDALINK_TD_INIT_PACE", "0", TD, "of the sender in TouchDesigner" },
+    { "CUDALINK_TD_INIT_CLEAR_STICKY", "", TD, "of the sender in TouchDesigner, until 1.0" },
+    { "CUDALINK_STICKY_ERROR_CHECK", "1", NO, "the result of every call of the driver is looked at" },
+    { "CUDALINK_WAIT_SPIN_US", "200", YES, "a frame's event is asked for so long without a pause" },
+    { "CUDALINK_WAIT_BACKEND", "auto", NO, "there is one way to wait, in C" },
+    { "CUDALINK_DOORBELL", "0", YES, "sleeping readers are woken, where both sides are Sluice's" },
+    { "CUDALINK_TORCH_GPU_WAIT", "0", YES, "the reader's stream waits for a frame, not its CPU" },
+    { "CUDALINK_TORCH_GPU_WAIT_ADAPTIVE", "0", NO, "which of the two waits is the program's choice" },
+    { "CUDALINK_GPU_WAIT_ADAPTIVE_WINDOW", "120", NO, "which of the two waits is the program's choice" },
+    { "CUDALINK_GPU_WAIT_ADAPTIVE_SLEEP_PCT", "5", NO, "which of the two waits is the program's choice" },
+    { "CUDALINK_D2H_STREAMS", "1", NO, "a copy to the host is cut into pieces as suits the GPU" },
+    { "CUDALINK_D2H_STREAM_PRIO", "normal", NO, "a copy to the host runs on the stream that the program gives" },
+    { "CUDALINK_D2H_PIPELINED", "0", NO, "fetch with a ticket does not wait; take the frame before meanwhile" },
+    { "CUDALINK_ALLOW_PAGEABLE_FALLBACK", "0", NO, "memory that is not pinned is fetched by way of some that is" },
+    { "CUDALINK_IMPORT_RECONNECT", "1", YES, "a reader finds the writer's next session by itself" },
+    { "CUDALINK_IMPORT_RECONNECT_MAX_ATTEMPTS", "20", NO, "it tries for as long as it is used, ever more seldom" },
+    { "CUDALINK_NVTX", "0", NO, "SLUICE_NVTX=1 tells NVIDIA's tools of frames" },
+    { "CUDALINK_NVTX_VERBOSE", "0", NO, "SLUICE_NVTX=2 tells them more" },
+    { "CUDALINK_NVML", "0", NO, "sluice top shows what the GPU does" },
+    { "CUDALINK_SENDER_REPORT_EVERY", "150", TD, "of the sender in TouchDesigner and of examples" },
+    { "CUDALINK_RECEIVER_REPORT_EVERY", "150", TD, "of the receiver in TouchDesigner and of examples" },
+    { "CUDALINK_IMPORT_PROFILE", "0", NO, "SLUICE_TIMERS times the stages" },
+    { "CUDALINK_PROBE_LOG_FILE", "", TD, "of cuda-link's examples" },
+    { "CUDALINK_RECEIVER_SHM_NAME", "cudalink_ipc_TD>>Python", TD, "of cuda-link's example of a receiver" },
+    { "CUDALINK_RECEIVER_DEVICE", "0", TD, "of cuda-link's example of a receiver" },
+    { "CUDALINK_RECEIVER_TIMEOUT_MS", "5000", TD, "of cuda-link's example of a receiver" },
+    { "CUDALINK_RECEIVER_FRAME_MODE", "torch", TD, "of cuda-link's example of a receiver" },
+    { "CUDALINK_RECEIVER_PYTHON_EXE", "auto", TD, "of cuda-link's example of a receiver" },
+    { "CUDALINK_SENDER_PYTHON_EXE", "auto", TD, "of cuda-link's launcher of a sender" },
+    { "CUDALINK_LIB_PATH", "", TD, "where TouchDesigner finds cuda-link's package" },
+    { "CUDALINK_NO_PAUSE", "", TD, "of the script that builds cuda-link's package" },
+    { NULL, NULL, NO, NULL },
+};
+
+const char *sl_cipd_use_text(enum sl_cipd_use use)
+{
+    return use == YES ? "honoured" : use == NO ? "no effect here" : "TouchDesigner's side";
+}
+
+/* ---- values ---- */
+
+typedef const char *lookup(const char *name);
+
+static const struct sl_cipd_variable *variable(const char *name)
+{
+    const struct sl_cipd_variable *at = sl_cipd_variables;
+    while (at->name && strcmp(at->name, name))
+        at++;
+    return at->name ? at : NULL;
+}
+
+static bool truth(lookup *get, const char *name)
+{
+    const char *text = get(name);
+    return !strcmp(text ? text : variable(name)->standard, "1");
+}
+
+/* As Python's int() takes it, but for underscores: with space around it, and a sign. */
+static bool whole_number(const char *text, int64_t *number)
+{
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || errno)
+        return false;
+    if (end[strspn(end, " \t\n\r\v\f")])
+        return false;
+    *number = value;
+    return true;
+}
+
+/* What is out of bounds is taken for garbage, too. */
+static int64_t number(lookup *get, const char *name, int64_t least, int64_t most)
+{
+    const char *text = get(name);
+    int64_t value;
+    if (text && whole_number(text, &value) && value >= least && value <= most)
+        return value;
+    return whole_number(variable(name)->standard, &value) ? value : 0;
+}
+
+void sl_cipd_settings_read(struct sl_cipd_settings *settings, lookup *get)
+{
+    const char *priority = get("CUDALINK_LIB_STREAM_PRIO");
+    *settings = (struct sl_cipd_settings){
+        .export_sync = truth(get, "CUDALINK_EXPORT_SYNC"),
+        .use_graphs = truth(get, "CUDALINK_USE_GRAPHS"),
+        .strict_device = truth(get, "CUDALINK_STRICT_DEVICE"),
+        .high_priority = !priority || strcmp(priority, "normal"),
+        .barrier_check = truth(get, "CUDALINK_ACTIVATION_BARRIER"),
+        .barrier_hold = truth(get, "CUDALINK_TD_ACTIVATION_BARRIER"),
+        .barrier_stale_ns = number(get, "CUDALINK_BARRIER_STALE_NS", 0, INT64_MAX),
+        .barrier_settle = (uint32_t)number(get, "CUDALINK_TD_BARRIER_SETTLE_FRAMES", 0, INT32_MAX),
+        .wait_spin_ns = number(get, "CUDALINK_WAIT_SPIN_US", 0, INT64_MAX / 1000) * 1000,
+        .doorbell = truth(get, "CUDALINK_DOORBELL"),
+        .gpu_wait = truth(get, "CUDALINK_TORCH_GPU_WAIT"),
+        .reconnect = truth(get, "CUDALINK_IMPORT_RECONNECT"),
+    };
+}
+
+/* ---- once ---- */
+
+static const char *from_environment(const char *name)
+{
+    return getenv(name);
+}
+
+const struct sl_cipd_settings *sl_cipd_settings(void)
+{
+    enum { UNREAD, READING, READ };
+    static struct sl_cipd_settings settings;
+    static sl_word32 state;
+    uint32_t before = UNREAD;
+    if (sl_load(&state, acquire) == READ)
+        return &settings;
+    if (atomic_compare_exchange_strong(&state, &before, READING)) {
+        sl_cipd_settings_read(&settings, from_environment);
+        sl_store(&state, READ, release);
+    }
+    while (sl_load(&state, acquire) != READ)
+        sl_os_yield();
+    return &settings;
+}
