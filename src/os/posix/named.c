@@ -162,10 +162,9 @@ int sl_os_named_move(const char *from, const char *to)
     if ((result = sl_os_named_link(from, name)) != 0)
         return result;
     path_of(name, &third);
-    if (rename(third.text, new.text) == 0)
-        return 0;
-    result = sl_fail_errno(errno, "naming shared memory %s", new.text);
-    unlink(third.text);
+    if (rename(third.text, new.text) < 0)
+        result = sl_fail_errno(errno, "naming shared memory %s", new.text);
+    unlink(third.text); /* it is gone, unless both were names of one memory already */
     return result;
 }
 

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The activation barrier: who is held up, by whom, and for how long at most.
+ */
+#include <pthread.h>
+
+#include "cipd_kit.h"
+#include "wire/cipd/barrier.h"
+
+#define SECOND SLUICE_S
+
+static struct sl_cipd_barrier barrier_of(const char *name)
+{
+    struct sl_cipd_barrier barrier;
+    CHECK_OK(sl_cipd_barrier_init(&barrier, name));
+    return barrier;
+}
+
+static uint32_t word(const struct foreign *foreign, int offset)
+{
+    uint32_t value;
+    memcpy(&value, foreign->at + offset, 4);
+    return value;
+}
+
+static void set_word(const struct foreign *foreign, int offset, uint32_t value)
+{
+    memcpy(foreign->at + offset, &value, 4);
+}
+
+static void set_stamp(const struct foreign *foreign, int64_t ns)
+{
+    memcpy(foreign->at + 16, &ns, 8);
+}
+
+/* A barrier as Python makes it. */
+static struct foreign barrier_made(const char *name, uint32_t count, int64_t stamp)
+{
+    struct foreign foreign = foreign_make(name, 64);
+    set_word(&foreign, 0, SL_CIPD_BARRIER_MAGIC);
+    set_word(&foreign, 4, 1);
+    set_word(&foreign, 8, count);
+    set_stamp(&foreign, stamp);
+    return foreign;
+}
+
+TEST(cipd_barrier_golden)
+{
+    static const unsigned char golden[64] = {
+        0xaa, 0xba, 0xa1, 0xcd, 0x01, 0, 0, 0, 0x01, 0, 0, 0, 0, 0, 0, 0, 0x79, 0xdf, 0x0d, 0x86, 0x48, 0x70, 0, 0,
+        0x09, 0, 0, 0, 0x92, 0x10, 0, 0,
+    };
+    const int64_t stamp = INT64_C(123456789012345);
+    const char *name = cipd_name("golden");
+    struct sl_cipd_barrier barrier = barrier_of(name);
+    struct sl_cipd_barrier_state state;
+    CHECK_OK(sl_cipd_barrier_enter(&barrier, stamp));
+    struct foreign foreign = foreign_attach(name);
+    CHECK_EQ(foreign.size, 64);
+    CHECK_EQ(word(&foreign, 28), getpid());
+    set_word(&foreign, 24, 9);
+    set_word(&foreign, 28, 4242);
+    CHECK_MEM(foreign.at, golden, 64);
+    CHECK_OK(sl_cipd_barrier_look(name, &state));
+    CHECK_EQ(state.magic, SL_CIPD_BARRIER_MAGIC);
+    CHECK_EQ(state.version, 1);
+    CHECK_EQ(state.count, 1);
+    CHECK_EQ(state.change_ns, stamp);
+    CHECK_EQ(state.skips, 9);
+    CHECK_EQ(state.pid, 4242);
+    sl_cipd_barrier_finish(&barrier, stamp);
+    foreign_close(&foreign);
+}
+
+TEST(cipd_barrier_name)
+{
+    struct sl_cipd_barrier barrier;
+    struct sl_cipd_barrier_state state;
+    CHECK_OK(sl_cipd_barrier_init(&barrier, NULL));
+    CHECK_STR(barrier.name, "cudalink_activation_barrier");
+    CHECK_SAYS(sl_cipd_barrier_init(&barrier, "a/b"), SLUICE_E_NAME, "slash");
+    CHECK_EQ(sl_cipd_barrier_look(cipd_name("none"), &state), SLUICE_E_NOT_FOUND);
+}
+
+TEST(cipd_barrier_absent)
+{
+    const char *name = cipd_name("absent");
+    struct sl_cipd_barrier barrier = barrier_of(name);
+    int64_t now = 100 * SECOND;
+    CHECK(!sl_cipd_barrier_check(&barrier, now));
+    struct foreign foreign = barrier_made(name, 1, now);
+    CHECK(!sl_cipd_barrier_check(&barrier, now + SLUICE_MS)); /* it looks each 10 ms */
+    CHECK(sl_cipd_barrier_check(&barrier, now + 10 * SLUICE_MS));
+    CHECK_EQ(word(&foreign, 24), 1);
+    CHECK_EQ(barrier.skipped, 1);
+    CHECK_EQ(unlink(cipd_path(name)), 0); /* taken away: both sides still have it */
+    CHECK(sl_cipd_barrier_check(&barrier, now + SECOND));
+    struct foreign other = barrier_made(name, 0, now); /* but not once there is another */
+    CHECK(!sl_cipd_barrier_check(&barrier, now + 2 * SECOND));
+    sl_cipd_barrier_finish(&barrier, now);
+    foreign_close(&foreign);
+    foreign_close(&other);
+}
+
+TEST(cipd_barrier_active_and_stale)
+{
+    const char *name = cipd_name("stale");
+    int64_t now = 100 * SECOND;
+    struct foreign foreign = barrier_made(name, 0, now);
+    struct sl_cipd_barrier barrier = barrier_of(name);
+    CHECK(!sl_cipd_barrier_check(&barrier, now));
+    set_word(&foreign, 8, 3);
+    CHECK(sl_cipd_barrier_check(&barrier, now));
+    CHECK(sl_cipd_barrier_check(&barrier, now + 5 * SECOND));
+    CHECK(!sl_cipd_barrier_check(&barrier, now + 5 * SECOND + 1));
+    set_stamp(&foreign, now + 10 * SECOND);
+    CHECK(sl_cipd_barrier_check(&barrier, now + 6 * SECOND)); /* a little in the future */
+    set_stamp(&foreign, INT64_MAX);
+    CHECK(!sl_cipd_barrier_check(&barrier, now));
+    set_stamp(&foreign, now);
+    barrier.stale_ns = SECOND;
+    CHECK(!sl_cipd_barrier_check(&barrier, now + 2 * SECOND));
+    CHECK_EQ(word(&foreign, 24), 3);
+    CHECK_EQ(word(&foreign, 8), 3);
+    sl_cipd_barrier_finish(&barrier, now);
+    CHECK_EQ(word(&foreign, 8), 3); /* it held nothing */
+    foreign_close(&foreign);
+}
+
+TEST(cipd_barrier_alien)
+{
+    const char *name = cipd_name("alien");
+    int64_t now = 100 * SECOND;
+    struct foreign foreign = barrier_made(name, 1, now);
+    struct sl_cipd_barrier barrier = barrier_of(name);
+    unsigned char before[64];
+    set_word(&foreign, 0, 0x12345678);
+    memcpy(before, foreign.at, 64);
+    CHECK(!sl_cipd_barrier_check(&barrier, now));
+    CHECK_SAYS(sl_cipd_barrier_enter(&barrier, now), SLUICE_E_PROTOCOL, "no activation barrier");
+    CHECK(!barrier.held);
+    CHECK_MEM(foreign.at, before, 64);
+    CHECK_EQ(cipd_seconds(name), 0);
+    set_word(&foreign, 0, SL_CIPD_BARRIER_MAGIC);
+    set_word(&foreign, 4, 2);
+    CHECK(!sl_cipd_barrier_check(&barrier, now + SECOND));
+    CHECK_EQ(unlink(cipd_path(name)), 0);
+    foreign_close(&foreign);
+    foreign = foreign_make(name, 63);
+    CHECK(!sl_cipd_barrier_check(&barrier, now + 2 * SECOND));
+    CHECK_SAYS(sl_cipd_barrier_enter(&barrier, now), SLUICE_E_PROTOCOL, "63 bytes");
+    foreign_close(&foreign);
+    sl_cipd_barrier_finish(&barrier, now);
+}
+
+TEST(cipd_barrier_made_and_never_written)
+{
+    const char *name = cipd_name("unwritten");
+    struct foreign foreign = foreign_make(name, 64);
+    struct sl_cipd_barrier barrier = barrier_of(name);
+    CHECK_OK(sl_cipd_barrier_enter(&barrier, SECOND));
+    CHECK_EQ(word(&foreign, 0), SL_CIPD_BARRIER_MAGIC);
+    CHECK_EQ(word(&foreign, 4), 1);
+    CHECK_EQ(word(&foreign, 8), 1);
+    sl_cipd_barrier_finish(&barrier, SECOND);
+    foreign_close(&foreign);
+}
+
+TEST(cipd_barrier_holds_until_it_has_settled)
+{
+    const char *name = cipd_name("settle");
+    int64_t now = 100 * SECOND;
+    struct sl_cipd_barrier holder = barrier_of(name), checker = barrier_of(name);
+    CHECK_OK(sl_cipd_barrier_enter(&holder, now));
+    CHECK_OK(sl_cipd_barrier_enter(&holder, now)); /* once */
+    CHECK(sl_cipd_barrier_check(&checker, now));
+    CHECK(!sl_cipd_barrier_check(&holder, now)); /* not its own */
+    struct foreign foreign = foreign_attach(name);
+    CHECK_EQ(word(&foreign, 8), 1);
+    sl_cipd_barrier_published(&holder, now); /* not counted: it is not set up yet */
+    sl_cipd_barrier_settle(&holder, now);
+    for (int frame = 1; frame < 30; frame++)
+        sl_cipd_barrier_published(&holder, now);
+    CHECK_EQ(word(&foreign, 8), 1);
+    sl_cipd_barrier_published(&holder, now + 7);
+    CHECK_EQ(word(&foreign, 8), 0);
+    CHECK_EQ(word(&foreign, 16), (uint32_t)(now + 7));
+    CHECK(!sl_cipd_barrier_check(&checker, now + 8));
+    sl_cipd_barrier_published(&holder, now);
+    sl_cipd_barrier_leave(&holder, now);
+    CHECK_EQ(word(&foreign, 8), 0);
+    holder.settle = 0;
+    CHECK_OK(sl_cipd_barrier_enter(&holder, now));
+    sl_cipd_barrier_settle(&holder, now);
+    CHECK_EQ(word(&foreign, 8), 0);
+    CHECK_OK(sl_cipd_barrier_enter(&holder, now));
+    sl_cipd_barrier_finish(&holder, now); /* torn down while it holds */
+    CHECK_EQ(word(&foreign, 8), 0);
+    CHECK(cipd_there(name)); /* it is the machine's */
+    CHECK_EQ(cipd_seconds(name), 0);
+    sl_cipd_barrier_finish(&checker, now);
+    foreign_close(&foreign);
+}
+
+TEST(cipd_barrier_residue)
+{
+    static const struct { uint32_t count; int64_t age; uint32_t then; } cases[] = {
+        { 3, 6, 1 }, { 3, 4, 4 }, { 0, 6, 1 }, { UINT32_MAX, 0, 1 }, { UINT32_MAX, 6, 1 },
+    };
+    for (int i = 0; i < 5; i++) {
+        const char *name = cipd_name("residue");
+        int64_t now = 100 * SECOND;
+        struct foreign foreign = barrier_made(name, cases[i].count, now - cases[i].age * SECOND);
+        struct sl_cipd_barrier barrier = barrier_of(name);
+        CHECK_OK(sl_cipd_barrier_enter(&barrier, now));
+        CHECK_EQ(word(&foreign, 8), cases[i].then);
+        sl_cipd_barrier_leave(&barrier, now);
+        CHECK_EQ(word(&foreign, 8), cases[i].then - 1);
+        sl_cipd_barrier_finish(&barrier, now);
+        CHECK_EQ(unlink(cipd_path(name)), 0);
+        foreign_close(&foreign);
+    }
+}
+
+/* Python wrote over our change: the count does not go below 0. */
+TEST(cipd_barrier_leave_clamps)
+{
+    const char *name = cipd_name("clamp");
+    struct sl_cipd_barrier barrier = barrier_of(name);
+    CHECK_OK(sl_cipd_barrier_enter(&barrier, SECOND));
+    struct foreign foreign = foreign_attach(name);
+    set_word(&foreign, 8, 0);
+    sl_cipd_barrier_leave(&barrier, SECOND);
+    CHECK_EQ(word(&foreign, 8), 0);
+    sl_cipd_barrier_finish(&barrier, SECOND);
+    foreign_close(&foreign);
+}
+
+TEST(cipd_barrier_tend)
+{
+    const char *name = cipd_name("tend");
+    struct sl_cipd_barrier holder = barrier_of(name), checker = barrier_of(name);
+    int64_t now = test_now();
+    sl_cipd_barrier_tend(&holder);
+    CHECK(!cipd_there(name));
+    CHECK_OK(sl_cipd_barrier_enter(&holder, now));
+    CHECK_EQ(unlink(cipd_path(name)), 0);
+    CHECK(!sl_cipd_barrier_check(&checker, now));
+    sl_cipd_barrier_tend(&holder);
+    CHECK(cipd_there(name));
+    CHECK(sl_cipd_barrier_check(&checker, now + SECOND));
+    /* somebody made another meanwhile: the hold goes there */
+    CHECK_EQ(unlink(cipd_path(name)), 0);
+    struct foreign other = barrier_made(name, 0, now);
+    sl_cipd_barrier_tend(&holder);
+    CHECK_EQ(word(&other, 8), 1);
+    CHECK(holder.held);
+    CHECK_EQ(cipd_seconds(name), 1);
+    sl_cipd_barrier_finish(&holder, now);
+    CHECK_EQ(word(&other, 8), 0);
+    sl_cipd_barrier_finish(&checker, now);
+    foreign_close(&other);
+}
+
+TEST(cipd_barrier_sweeps_second_names)
+{
+    const char *name = cipd_name("sweep");
+    struct sl_cipd_barrier dead = barrier_of(name), one = barrier_of(name), two = barrier_of(name);
+    CHECK_OK(sl_cipd_barrier_enter(&dead, SECOND));
+    sl_os_close(dead.segment.fd); /* as if killed */
+    sl_os_unmap(dead.segment.at, 64);
+    CHECK_EQ(unlink(cipd_path(name)), 0);
+    CHECK_EQ(cipd_seconds(name), 1);
+    CHECK_OK(sl_cipd_barrier_enter(&one, SECOND));
+    CHECK_EQ(cipd_seconds(name), 1);
+    CHECK(!cipd_there(dead.segment.second));
+    CHECK_OK(sl_cipd_barrier_enter(&two, SECOND));
+    CHECK_EQ(cipd_seconds(name), 2); /* who lives keeps its own */
+    sl_cipd_barrier_finish(&one, SECOND);
+    sl_cipd_barrier_finish(&two, SECOND);
+    CHECK_EQ(cipd_seconds(name), 0);
+}
+
+/* A frame that is skipped: the flag is cleared, and the index stays. */
+TEST(cipd_barrier_skips_a_frame)
+{
+    const char *name = cipd_name("frames");
+    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
+    struct sl_cipd_metadata metadata = metadata_of(64, 32, 4);
+    int64_t now = 100 * SECOND;
+    struct foreign foreign = barrier_made(cipd_name("frames barrier"), 1, now);
+    struct sl_cipd_barrier barrier = barrier_of(cipd_name("frames barrier"));
+    CHECK_OK(sl_cipd_produce_open(&producer, name));
+    CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &metadata));
+    sl_cipd_produce_publish(&producer, 1);
+    sl_cipd_store_shut(producer.segment.at, &producer.layout, 1);
+    for (int frame = 0; frame < 5; frame++) {
+        CHECK(sl_cipd_barrier_check(&barrier, now));
+        sl_cipd_produce_skip(&producer);
+    }
+    CHECK_EQ(sl_cipd_load_index(producer.segment.at), 1);
+    CHECK_EQ(sl_cipd_load_shut(producer.segment.at, &producer.layout), 0);
+    CHECK_EQ(word(&foreign, 24), 5);
+    sl_cipd_produce_close(&producer);
+    sl_cipd_barrier_finish(&barrier, now);
+    foreign_close(&foreign);
+}
+
+static const char *crowd;
+
+static void *come_and_go(void *unused)
+{
+    struct sl_cipd_barrier barrier = barrier_of(crowd);
+    long rounds = test_scale(2000);
+    (void)unused;
+    for (long i = 0; i < rounds; i++) {
+        CHECK_OK(sl_cipd_barrier_enter(&barrier, test_now()));
+        sl_cipd_barrier_leave(&barrier, test_now());
+        if (i % 100 == 0) /* the last one takes no name away */
+            sl_cipd_barrier_finish(&barrier, test_now());
+    }
+    sl_cipd_barrier_finish(&barrier, test_now());
+    return NULL;
+}
+
+TEST(cipd_barrier_counts_right_between_our_own)
+{
+    pthread_t threads[4];
+    struct sl_cipd_barrier_state state;
+    crowd = cipd_name("crowd");
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, come_and_go, NULL), 0);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    CHECK_OK(sl_cipd_barrier_look(crowd, &state));
+    CHECK_EQ(state.count, 0);
+    CHECK_EQ(cipd_seconds(crowd), 0);
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How a reader of cuda-link's protocol gets a session, and each reason why it gets none.
+ */
+#include "cipd_kit.h"
+
+#define MS SLUICE_MS
+
+static struct sl_cipd_consumer reader_of(const char *name)
+{
+    struct sl_cipd_consumer consumer;
+    CHECK_OK(sl_cipd_consume_init(&consumer, name));
+    CHECK_EQ(consumer.reason, SL_CIPD_REASON_NOT_TRIED);
+    return consumer;
+}
+
+/* One attempt, whatever the time. */
+static int try(struct sl_cipd_consumer *consumer)
+{
+    sl_cipd_consume_retry_now(consumer);
+    return sl_cipd_consume_connect(consumer, test_now());
+}
+
+static void check_reason(struct sl_cipd_consumer *consumer, enum sl_cipd_reason reason, int result, const char *word)
+{
+    CHECK_SAYS(try(consumer), result, word);
+    CHECK_EQ(consumer->reason, reason);
+    CHECK(!consumer->segment.at);
+    CHECK_EQ(consumer->session.layout.slots, 0);
+}
+
+/* A segment of Python's with a frame. */
+static struct foreign running(const char *name)
+{
+    struct foreign foreign = foreign_make(name, 433);
+    foreign_begin(&foreign, 3, 5);
+    foreign_publish(&foreign, 4, 1.0);
+    return foreign;
+}
+
+TEST(cipd_connect_to_python)
+{
+    const char *name = cipd_name("python");
+    struct foreign foreign = running(name);
+    struct sl_cipd_consumer consumer = reader_of(name);
+    CHECK_OK(try(&consumer));
+    CHECK_OK(try(&consumer)); /* it is */
+    CHECK_EQ(consumer.session.version, 5);
+    CHECK_EQ(consumer.session.layout.slots, 3);
+    CHECK_EQ(consumer.session.format.width, 64);
+    CHECK_EQ(consumer.session.format.order, SL_CIPD_ORDER_UNDECLARED);
+    CHECK_MEM(consumer.session.handles, golden_all(), 3 * sizeof(struct sl_cipd_handles));
+    CHECK(!consumer.extra);
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    CHECK(!consumer.segment.at);
+    foreign_close(&foreign);
+}
+
+TEST(cipd_connect_says_why_not)
+{
+    const char *name = cipd_name("why");
+    struct sl_cipd_layout layout;
+    struct sl_cipd_consumer consumer = reader_of(name);
+    CHECK(sl_cipd_layout(3, &layout));
+    check_reason(&consumer, SL_CIPD_REASON_ABSENT, SLUICE_NO_WRITER, name);
+    foreign_make(name, 0);
+    check_reason(&consumer, SL_CIPD_REASON_SHORT, SLUICE_NO_WRITER, "too small");
+    CHECK_EQ(unlink(cipd_path(name)), 0);
+    foreign_make(name, 19);
+    check_reason(&consumer, SL_CIPD_REASON_SHORT, SLUICE_NO_WRITER, "too small");
+    CHECK_EQ(unlink(cipd_path(name)), 0);
+
+    struct foreign foreign = running(name);
+    unsigned char *at = foreign.at;
+    sl_cipd_store_magic(at, 0);
+    check_reason(&consumer, SL_CIPD_REASON_EMPTY, SLUICE_NO_WRITER, "filled in");
+    sl_cipd_store_magic(at, SL_CIPD_MAGIC_09);
+    check_reason(&consumer, SL_CIPD_REASON_OLD_MAGIC, SLUICE_E_VERSION, "0.9");
+    sl_cipd_store_magic(at, 0x12345678);
+    check_reason(&consumer, SL_CIPD_REASON_ALIEN, SLUICE_E_PROTOCOL, "no segment");
+    sl_cipd_store_magic(at, SL_CIPD_MAGIC);
+    sl_cipd_store_version(at, 0);
+    check_reason(&consumer, SL_CIPD_REASON_EMPTY, SLUICE_NO_WRITER, "filled in");
+    sl_cipd_store_version(at, 5);
+    sl_cipd_store_slots(at, 0);
+    check_reason(&consumer, SL_CIPD_REASON_NO_SLOTS, SLUICE_NO_WRITER, "no slots");
+    sl_cipd_store_slots(at, 11);
+    check_reason(&consumer, SL_CIPD_REASON_TOO_MANY_SLOTS, SLUICE_E_PROTOCOL, "more slots");
+    sl_cipd_store_slots(at, UINT32_MAX);
+    check_reason(&consumer, SL_CIPD_REASON_TOO_MANY_SLOTS, SLUICE_E_PROTOCOL, "more slots");
+    sl_cipd_store_slots(at, 10);
+    check_reason(&consumer, SL_CIPD_REASON_SHORT, SLUICE_NO_WRITER, "too small");
+    sl_cipd_store_slots(at, 4); /* a byte of a page, but not of the file */
+    check_reason(&consumer, SL_CIPD_REASON_SHORT, SLUICE_NO_WRITER, "too small");
+    sl_cipd_store_slots(at, 3);
+    sl_cipd_store_shut(at, &layout, 1);
+    check_reason(&consumer, SL_CIPD_REASON_SHUT, SLUICE_NO_WRITER, "closed");
+    sl_cipd_store_shut(at, &layout, 0);
+    CHECK_OK(try(&consumer));
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    foreign_close(&foreign);
+}
+
+TEST(cipd_connect_checks_what_is_there)
+{
+    const char *name = cipd_name("checks");
+    struct foreign foreign = running(name);
+    struct sl_cipd_consumer consumer = reader_of(name);
+    struct sl_cipd_layout layout;
+    struct sl_cipd_handles none = { { 0 }, { 1 } }, eventless = golden_handles(1);
+    struct sl_cipd_metadata good = metadata_of(64, 32, 4), bad;
+    CHECK(sl_cipd_layout(3, &layout));
+    sl_cipd_store_handles(foreign.at, 1, &none);
+    check_reason(&consumer, SL_CIPD_REASON_NO_HANDLES, SLUICE_NO_WRITER, "no memory handle");
+    memset(eventless.event, 0, sizeof(eventless.event));
+    sl_cipd_store_handles(foreign.at, 1, &eventless);
+    for (int i = 0; i < 3; i++) {
+        bad = good;
+        *(i == 0 ? &bad.width : i == 1 ? &bad.height : &bad.components) = 0;
+        sl_cipd_store_metadata(foreign.at, &layout, &bad);
+        check_reason(&consumer, SL_CIPD_REASON_NO_METADATA, SLUICE_NO_WRITER, "what a frame is");
+    }
+    bad = good;
+    bad.bytes--;
+    sl_cipd_store_metadata(foreign.at, &layout, &bad);
+    check_reason(&consumer, SL_CIPD_REASON_BAD_BYTES, SLUICE_NO_WRITER, "8191 bytes");
+    bad = good;
+    bad.kind = 3;
+    sl_cipd_store_metadata(foreign.at, &layout, &bad);
+    check_reason(&consumer, SL_CIPD_REASON_BAD_FORMAT, SLUICE_E_FORMAT, "kind 3");
+    sl_cipd_store_metadata(foreign.at, &layout, &good);
+    CHECK_OK(try(&consumer));
+    CHECK(sl_cipd_zero(consumer.session.handles[1].event, SL_CIPD_HANDLE));
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    foreign_close(&foreign);
+}
+
+TEST(cipd_connect_fatal_reasons)
+{
+    CHECK(sl_cipd_reason_fatal(SL_CIPD_REASON_ALIEN));
+    CHECK(sl_cipd_reason_fatal(SL_CIPD_REASON_OLD_MAGIC));
+    CHECK(sl_cipd_reason_fatal(SL_CIPD_REASON_TOO_MANY_SLOTS));
+    CHECK(!sl_cipd_reason_fatal(SL_CIPD_REASON_SHUT));
+    CHECK(!sl_cipd_reason_fatal(SL_CIPD_REASON_BAD_FORMAT));
+    CHECK_STR(sl_cipd_reason_text(SL_CIPD_REASON_DEAD), "the writer has died");
+    struct sl_cipd_consumer consumer;
+    CHECK_SAYS(sl_cipd_consume_init(&consumer, "a/b"), SLUICE_E_NAME, "slash");
+}
+
+/* Without a frame a copy is believed when it is the same some time later. */
+TEST(cipd_connect_settles)
+{
+    const char *name = cipd_name("settle");
+    struct foreign foreign = foreign_make(name, 433);
+    struct sl_cipd_handles other = golden_handles(9);
+    struct sl_cipd_consumer consumer = reader_of(name);
+    int64_t now = INT64_C(1000) * SLUICE_S;
+    foreign_begin(&foreign, 3, 1);
+    CHECK_SAYS(sl_cipd_consume_connect(&consumer, now), SLUICE_NO_WRITER, "once more");
+    CHECK_EQ(consumer.reason, SL_CIPD_REASON_UNSETTLED);
+    CHECK_EQ(sl_cipd_consume_next_try(&consumer), now + 2 * MS);
+    CHECK_EQ(sl_cipd_consume_connect(&consumer, now + MS), SLUICE_NO_WRITER);
+    sl_cipd_store_handles(foreign.at, 2, &other); /* it was not ready yet */
+    CHECK_EQ(sl_cipd_consume_connect(&consumer, now + 2 * MS), SLUICE_NO_WRITER);
+    CHECK_EQ(sl_cipd_consume_connect(&consumer, now + 3 * MS), SLUICE_NO_WRITER);
+    CHECK_OK(sl_cipd_consume_connect(&consumer, now + 4 * MS));
+    CHECK_MEM(&consumer.session.handles[2], &other, sizeof(other));
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_SHUT);
+    /* another memory with the same bytes is another look */
+    CHECK_EQ(sl_cipd_consume_connect(&consumer, now + 10 * MS), SLUICE_NO_WRITER);
+    CHECK_EQ(unlink(cipd_path(name)), 0);
+    struct foreign again = foreign_make(name, 433);
+    memcpy(again.at, foreign.at, 433);
+    CHECK_EQ(sl_cipd_consume_connect(&consumer, now + 20 * MS), SLUICE_NO_WRITER);
+    CHECK_EQ(consumer.reason, SL_CIPD_REASON_UNSETTLED);
+    CHECK_OK(sl_cipd_consume_connect(&consumer, now + 22 * MS));
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_SHUT);
+    foreign_close(&foreign);
+    foreign_close(&again);
+}
+
+TEST(cipd_connect_backs_off)
+{
+    const char *name = cipd_name("back off");
+    static const int64_t pauses[] = { 5, 10, 20, 40, 80, 160, 320, 500, 500 };
+    struct sl_cipd_consumer consumer = reader_of(name);
+    int64_t now = SLUICE_S;
+    for (int i = 0; i < 9; i++) {
+        CHECK_EQ(sl_cipd_consume_connect(&consumer, now), SLUICE_NO_WRITER);
+        CHECK_EQ(sl_cipd_consume_next_try(&consumer), now + pauses[i] * MS);
+        now += pauses[i] * MS;
+    }
+    struct foreign foreign = running(name);
+    CHECK_SAYS(sl_cipd_consume_connect(&consumer, now - 1), SLUICE_NO_WRITER, "no segment of that name");
+    CHECK_OK(sl_cipd_consume_connect(&consumer, now));
+    /* what the handles stand for cannot be opened: ever longer, until a frame comes */
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_HANDLES_FAILED);
+    CHECK_GE(sl_cipd_consume_next_try(&consumer), test_now() + 400 * MS);
+    CHECK_SAYS(sl_cipd_consume_connect(&consumer, test_now()), SLUICE_NO_WRITER, "could not be opened");
+    sl_cipd_consume_retry_now(&consumer);
+    CHECK_OK(sl_cipd_consume_connect(&consumer, test_now()));
+    /* the writer has changed something: at once */
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_CHANGING);
+    CHECK_OK(sl_cipd_consume_connect(&consumer, test_now()));
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_SHUT);
+    foreign_close(&foreign);
+}
+
+TEST(cipd_connect_to_ours)
+{
+    const char *name = cipd_name("ours");
+    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
+    struct sl_cipd_metadata metadata = metadata_of(64, 32, 4);
+    struct sl_cipd_consumer consumer = reader_of(name);
+    CHECK_OK(sl_cipd_produce_open(&producer, name));
+    check_reason(&consumer, SL_CIPD_REASON_EMPTY, SLUICE_NO_WRITER, "filled in");
+    CHECK_OK(sl_cipd_produce_begin(&producer, 2, golden_all(), &metadata));
+    sl_cipd_produce_publish(&producer, 1);
+    CHECK_OK(try(&consumer));
+    CHECK(consumer.extra);
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    /* its name is taken away, and it has not noticed yet */
+    CHECK_EQ(unlink(cipd_path(name)), 0);
+    CHECK_OK(try(&consumer));
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    CHECK_EQ(sl_cipd_produce_tend(&producer), 1);
+    sl_cipd_segment_leave(&producer.segment); /* as if killed: the segment stays, with a session in it */
+    check_reason(&consumer, SL_CIPD_REASON_DEAD, SLUICE_NO_WRITER, "died");
+    CHECK_OK(sl_cipd_produce_open(&producer, name));
+    CHECK_OK(sl_cipd_produce_begin(&producer, 2, golden_all(), &metadata));
+    sl_cipd_produce_publish(&producer, 1);
+    CHECK_OK(try(&consumer));
+    CHECK_EQ(consumer.session.version, 2);
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    sl_cipd_produce_close(&producer);
+}
+
+/* Python takes over a segment that a killed writer of ours left: nothing private of ours counts any more. */
+TEST(cipd_connect_to_python_in_our_segment)
+{
+    const char *name = cipd_name("inherited");
+    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
+    struct sl_cipd_metadata metadata = metadata_of(64, 32, 4);
+    struct sl_cipd_consumer consumer = reader_of(name);
+    CHECK_OK(sl_cipd_produce_open(&producer, name));
+    CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &metadata));
+    sl_cipd_segment_leave(&producer.segment);
+    struct foreign foreign = foreign_attach(name);
+    foreign_begin(&foreign, 3, 2);
+    foreign_publish(&foreign, 1, 1.0);
+    CHECK_OK(try(&consumer));
+    CHECK(!consumer.extra);
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    foreign_close(&foreign);
+}
+
+TEST(cipd_connect_read_only)
+{
+    const char *name = cipd_name("read only");
+    struct sl_cipd_consumer consumer = reader_of(name);
+    struct foreign foreign = running(name);
+    if (geteuid() == 0)
+        SKIP("root may write any file");
+    CHECK_EQ(chmod(cipd_path(name), 0400), 0);
+    CHECK_OK(try(&consumer));
+    CHECK(!consumer.segment.writable);
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    CHECK_EQ(chmod(cipd_path(name), 0), 0);
+    check_reason(&consumer, SL_CIPD_REASON_REFUSED, SLUICE_E_PERMISSION, name);
+    foreign_close(&foreign);
+}

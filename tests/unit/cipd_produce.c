@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a writer of cuda-link's protocol stores: sessions, frames, the end.
+ */
+#include "cipd_kit.h"
+
+static struct sl_cipd_producer opened(const char *name)
+{
+    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
+    CHECK_OK(sl_cipd_produce_open(&producer, name));
+    return producer;
+}
+
+static struct sl_cipd_producer begun(const char *name, uint32_t slots)
+{
+    struct sl_cipd_producer producer = opened(name);
+    struct sl_cipd_metadata metadata = metadata_of(64, 32, 4);
+    CHECK_OK(sl_cipd_produce_begin(&producer, slots, golden_all(), &metadata));
+    return producer;
+}
+
+TEST(cipd_produce_open_stores_nothing)
+{
+    const char *name = cipd_name("open");
+    struct sl_cipd_producer producer = opened(name);
+    CHECK(sl_cipd_zero(producer.segment.at, SL_CIPD_SEGMENT));
+    CHECK(!sl_cipd_produce_watched(&producer));
+    sl_cipd_produce_skip(&producer);
+    sl_cipd_produce_shut(&producer);
+    CHECK_EQ(sl_cipd_produce_tend(&producer), 0);
+    CHECK(sl_cipd_zero(producer.segment.at, SL_CIPD_SEGMENT));
+    sl_cipd_produce_close(&producer);
+    CHECK(!cipd_there(name));
+    sl_cipd_produce_close(&producer);
+}
+
+/* The whole segment against the protocol's golden example, but for version and time. */
+TEST(cipd_produce_a_session_in_bytes)
+{
+    struct sl_cipd_producer producer = opened(cipd_name("bytes"));
+    struct sl_cipd_metadata metadata = { 1920, 1080, 4, 2, 32, 0, 33177600 };
+    static const unsigned char head[20] = { 0x44, 0x50, 0x49, 0x43, 1, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 42, 0, 0, 0 };
+    static const unsigned char foot[29] = { 0, 0x80, 0x07, 0, 0, 0x38, 0x04, 0, 0, 4, 0, 0, 0, 2, 0x20, 0, 0, 0, 0x40, 0xfa,
+                                            0x01, 0, 0, 0, 0, 0, 0x4a, 0x93, 0x40 };
+    CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &metadata));
+    const unsigned char *at = producer.segment.at;
+    CHECK_EQ(sl_cipd_load_version(at), 1);
+    CHECK_EQ(sl_cipd_load_index(at), 0);
+    for (uint32_t frame = 1; frame <= 42; frame++) {
+        CHECK_EQ(sl_cipd_produce_slot(&producer), (frame - 1) % 3);
+        CHECK_EQ(sl_cipd_produce_publish(&producer, frame == 42 ? INT64_C(1234500000000) : 5), frame);
+    }
+    CHECK_MEM(at, head, sizeof(head));
+    CHECK_MEM(at + 20, golden_all(), 3 * sizeof(struct sl_cipd_handles));
+    CHECK_MEM(at + 404, foot, sizeof(foot));
+    CHECK(sl_cipd_zero(at + 433, SL_CIPD_EXTRA_AT - 433));
+    sl_cipd_produce_close(&producer);
+}
+
+TEST(cipd_produce_again_in_place)
+{
+    const char *name = cipd_name("again");
+    struct sl_cipd_producer producer = begun(name, 3);
+    struct sl_cipd_metadata metadata = metadata_of(128, 8, 1), there;
+    struct sl_cipd_handles handles[3] = { golden_handles(5), golden_handles(6), golden_handles(7) }, now;
+    ino_t inode = cipd_inode(name);
+    for (int i = 0; i < 5; i++)
+        sl_cipd_produce_publish(&producer, 1);
+    CHECK_OK(sl_cipd_produce_begin(&producer, 3, handles, &metadata));
+    CHECK_EQ(cipd_inode(name), inode);
+    CHECK_EQ(producer.version, 2);
+    CHECK_EQ(sl_cipd_load_version(producer.segment.at), 2);
+    CHECK_EQ(sl_cipd_load_index(producer.segment.at), 0);
+    CHECK_EQ(sl_cipd_produce_slot(&producer), 0);
+    sl_cipd_load_metadata(producer.segment.at, &producer.layout, &there);
+    CHECK(sl_cipd_same_metadata(&there, &metadata));
+    sl_cipd_load_handles(producer.segment.at, 2, &now);
+    CHECK_MEM(&now, &handles[2], sizeof(now));
+    sl_cipd_produce_close(&producer);
+}
+
+/* Another number of slots: readers of the old segment see that it is shut where they look for it, and the
+ * name is a whole new session's at the same moment. */
+TEST(cipd_produce_other_slots)
+{
+    static const uint32_t counts[] = { 2, 3, 2, 10, 1, 5 };
+    const char *name = cipd_name("slots");
+    struct sl_cipd_producer producer = begun(name, counts[0]);
+    struct sl_cipd_metadata metadata = metadata_of(64, 32, 4);
+    for (int i = 1; i < 6; i++) {
+        struct foreign old = foreign_attach(name);
+        struct sl_cipd_layout layout;
+        ino_t inode = cipd_inode(name);
+        CHECK(sl_cipd_layout(counts[i - 1], &layout));
+        sl_cipd_produce_publish(&producer, 1);
+        CHECK_OK(sl_cipd_produce_begin(&producer, counts[i], golden_all(), &metadata));
+        CHECK_NE(cipd_inode(name), inode);
+        CHECK_EQ(sl_cipd_load_shut(old.at, &layout), 1);
+        CHECK(sl_cipd_zero(old.at + 20, 128 * counts[i - 1]));
+        CHECK_EQ(sl_cipd_load_version(old.at), i);
+        struct foreign new = foreign_attach(name);
+        CHECK_EQ(sl_cipd_load_version(new.at), i + 1);
+        CHECK_EQ(sl_cipd_load_slots(new.at), counts[i]);
+        CHECK_EQ(cipd_seconds(name), 1);
+        foreign_close(&old);
+        foreign_close(&new);
+    }
+    sl_cipd_produce_close(&producer);
+    CHECK(!cipd_there(name));
+    CHECK_EQ(cipd_seconds(name), 0);
+}
+
+TEST(cipd_produce_takes_over_what_python_left)
+{
+    const char *name = cipd_name("left");
+    struct foreign foreign = foreign_make(name, 433);
+    struct sl_cipd_layout layout;
+    CHECK(sl_cipd_layout(3, &layout));
+    foreign_begin(&foreign, 3, 40);
+    sl_cipd_store_shut(foreign.at, &layout, 1);
+    ino_t inode = cipd_inode(name);
+    struct sl_cipd_producer producer = begun(name, 3);
+    CHECK_EQ(cipd_inode(name), inode);
+    CHECK_EQ(sl_cipd_load_version(foreign.at), 41);
+    CHECK_EQ(sl_cipd_load_shut(foreign.at, &layout), 0);
+    CHECK_EQ(sl_cipd_produce_publish(&producer, 7), 1);
+    CHECK_EQ(sl_cipd_load_index(foreign.at), 1);
+    CHECK(!producer.extra);
+    foreign_close(&foreign);
+    sl_cipd_produce_close(&producer);
+}
+
+/* It has room for two: shut where two have the flag, and another one under the name. */
+TEST(cipd_produce_replaces_what_is_too_small)
+{
+    const char *name = cipd_name("small");
+    struct foreign foreign = foreign_make(name, 305);
+    struct sl_cipd_layout two;
+    CHECK(sl_cipd_layout(2, &two));
+    foreign_begin(&foreign, 2, 9);
+    ino_t inode = cipd_inode(name);
+    struct sl_cipd_producer producer = begun(name, 3);
+    CHECK_NE(cipd_inode(name), inode);
+    CHECK_EQ(sl_cipd_load_shut(foreign.at, &two), 1);
+    CHECK(sl_cipd_zero(foreign.at + 20, 256));
+    CHECK_EQ(sl_cipd_load_version(producer.segment.at), 10);
+    CHECK_EQ(producer.segment.size, SL_CIPD_SEGMENT);
+    foreign_close(&foreign);
+    sl_cipd_produce_close(&producer);
+}
+
+TEST(cipd_produce_replaces_what_makes_no_sense)
+{
+    const char *name = cipd_name("nonsense");
+    static const uint32_t slots[] = { 0, 11, UINT32_MAX };
+    for (int i = 0; i < 3; i++) {
+        struct foreign foreign = foreign_make(name, SL_CIPD_SEGMENT);
+        sl_cipd_store_magic(foreign.at, SL_CIPD_MAGIC);
+        sl_cipd_store_version(foreign.at, 3);
+        sl_cipd_store_slots(foreign.at, slots[i]);
+        ino_t inode = cipd_inode(name);
+        struct sl_cipd_producer producer = begun(name, 3);
+        CHECK_NE(cipd_inode(name), inode);
+        CHECK_EQ(producer.version, 4);
+        sl_cipd_produce_close(&producer);
+        foreign_close(&foreign);
+    }
+}
+
+static void *publisher(void *given)
+{
+    const struct foreign *foreign = given;
+    for (uint32_t index = 10; index < 40; index++) {
+        foreign_publish(foreign, index, (double)test_now() / 1e9);
+        test_nap(2000000);
+    }
+    return NULL;
+}
+
+TEST(cipd_produce_not_beside_another_program)
+{
+    const char *name = cipd_name("busy");
+    struct foreign foreign = foreign_make(name, 433);
+    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
+    foreign_begin(&foreign, 3, 1);
+    foreign_publish(&foreign, 9, (double)test_now() / 1e9);
+    pid_t child = fork();
+    if (child == 0) {
+        publisher(&foreign);
+        _exit(0);
+    }
+    CHECK_SOON(sl_cipd_load_index(foreign.at) > 9, 10);
+    CHECK_SAYS(sl_cipd_produce_open(&producer, name), SLUICE_E_EXISTS, "writing frames");
+    CHECK(cipd_there(name));
+    CHECK_EQ(cipd_seconds(name), 0);
+    CHECK_EQ(sl_cipd_load_version(foreign.at), 1);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    CHECK_OK(sl_cipd_produce_open(&producer, name)); /* it has stopped */
+    sl_cipd_produce_close(&producer);
+    foreign_close(&foreign);
+}
+
+TEST(cipd_produce_refuses)
+{
+    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
+    struct sl_cipd_metadata metadata = metadata_of(64, 32, 4);
+    struct sl_cipd_handles handles[3] = { golden_handles(0), { { 0 }, { 1 } }, golden_handles(2) };
+    CHECK_SAYS(sl_cipd_produce_open(&producer, "a/b"), SLUICE_E_NAME, "slash");
+    producer = begun(cipd_name("refuse"), 3);
+    CHECK_SAYS(sl_cipd_produce_begin(&producer, 0, handles, &metadata), SLUICE_E_INVALID, "1 to 10");
+    CHECK_SAYS(sl_cipd_produce_begin(&producer, 11, handles, &metadata), SLUICE_E_INVALID, "1 to 10");
+    CHECK_SAYS(sl_cipd_produce_begin(&producer, 3, handles, &metadata), SLUICE_E_INVALID, "slot 1");
+    CHECK_EQ(sl_cipd_load_version(producer.segment.at), 1); /* the old session goes on */
+    CHECK_EQ(sl_cipd_produce_publish(&producer, 1), 1);
+    sl_cipd_produce_close(&producer);
+}
+
+TEST(cipd_produce_describe)
+{
+    struct sl_cipd_producer producer = begun(cipd_name("describe"), 3);
+    struct sl_cipd_metadata metadata = metadata_of(32, 64, 4), there;
+    const unsigned char *at = producer.segment.at;
+    struct sl_cipd_handles handles;
+    sl_cipd_produce_publish(&producer, 1);
+    CHECK_OK(sl_cipd_produce_describe(&producer, &metadata));
+    CHECK_EQ(sl_cipd_load_version(at), 2);
+    CHECK_EQ(sl_cipd_load_index(at), 1); /* it goes on */
+    CHECK(sl_cipd_extra_live(producer.extra, 2));
+    sl_cipd_load_metadata(at, &producer.layout, &there);
+    CHECK(sl_cipd_same_metadata(&there, &metadata));
+    sl_cipd_load_handles(at, 1, &handles);
+    CHECK_MEM(&handles, &golden_all()[1], sizeof(handles));
+    metadata = metadata_of(32, 64, 3);
+    CHECK_SAYS(sl_cipd_produce_describe(&producer, &metadata), SLUICE_E_INVALID, "6144 bytes");
+    CHECK_EQ(sl_cipd_load_version(at), 2);
+    sl_cipd_produce_shut(&producer);
+    CHECK_EQ(sl_cipd_produce_describe(&producer, &there), SLUICE_E_INVALID);
+    sl_cipd_produce_close(&producer);
+}
+
+TEST(cipd_produce_skip_clears_the_flag_alone)
+{
+    struct sl_cipd_producer producer = begun(cipd_name("skip"), 3);
+    unsigned char before[SL_CIPD_SEGMENT];
+    sl_cipd_produce_publish(&producer, 1);
+    memcpy(before, producer.segment.at, sizeof(before));
+    sl_cipd_store_shut(producer.segment.at, &producer.layout, 1); /* a stray one */
+    sl_cipd_produce_skip(&producer);
+    CHECK_MEM(producer.segment.at, before, sizeof(before));
+    CHECK_EQ(sl_cipd_produce_slot(&producer), 1);
+    sl_cipd_produce_close(&producer);
+}
+
+TEST(cipd_produce_publish_clears_a_stray_flag)
+{
+    struct sl_cipd_producer producer = begun(cipd_name("stray"), 2);
+    sl_cipd_store_shut(producer.segment.at, &producer.layout, 1);
+    sl_cipd_produce_publish(&producer, 1);
+    CHECK_EQ(sl_cipd_load_shut(producer.segment.at, &producer.layout), 0);
+    sl_cipd_produce_close(&producer);
+}
+
+TEST(cipd_produce_shut)
+{
+    const char *name = cipd_name("shut");
+    struct sl_cipd_producer producer = begun(name, 3);
+    const unsigned char *at = producer.segment.at;
+    struct sl_cipd_metadata there;
+    for (int i = 0; i < 4; i++)
+        sl_cipd_produce_publish(&producer, 1);
+    sl_cipd_produce_shut(&producer);
+    CHECK_EQ(sl_cipd_load_shut(at, &producer.layout), 1);
+    CHECK(sl_cipd_zero(at + 20, 3 * 128));
+    CHECK_EQ(sl_cipd_load_magic(at), SL_CIPD_MAGIC);
+    CHECK_EQ(sl_cipd_load_version(at), 1);
+    CHECK_EQ(sl_cipd_load_slots(at), 3);
+    CHECK_EQ(sl_cipd_load_index(at), 4);
+    sl_cipd_load_metadata(at, &producer.layout, &there);
+    CHECK_EQ(there.width, 64);
+    CHECK(cipd_there(name));
+    sl_cipd_produce_skip(&producer); /* it stays shut */
+    CHECK_EQ(sl_cipd_load_shut(at, &producer.layout), 1);
+    struct sl_cipd_metadata metadata = metadata_of(64, 32, 4);
+    CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &metadata));
+    CHECK_EQ(sl_cipd_load_shut(at, &producer.layout), 0);
+    CHECK_EQ(producer.version, 2);
+    sl_cipd_produce_close(&producer);
+    CHECK(!cipd_there(name));
+}
+
+TEST(cipd_produce_wraps)
+{
+    static const uint32_t counts[] = { 1, 2, 3, 5, 10 };
+    for (int i = 0; i < 5; i++) {
+        struct sl_cipd_producer producer = begun(cipd_name("wrap"), counts[i]);
+        producer.index = UINT32_MAX - 2;
+        uint32_t slot = sl_cipd_produce_slot(&producer);
+        for (int frame = 0; frame < 30; frame++) {
+            uint32_t index = sl_cipd_produce_publish(&producer, 1);
+            CHECK_NE(index, 0);
+            CHECK_EQ(sl_cipd_load_index(producer.segment.at), index);
+            CHECK_EQ(sl_cipd_index_slot(index, counts[i]), slot);
+            slot = (slot + 1) % counts[i];
+        }
+        sl_cipd_produce_close(&producer);
+    }
+}
+
+TEST(cipd_produce_tend)
+{
+    const char *name = cipd_name("tend");
+    struct sl_cipd_producer producer = begun(name, 3);
+    CHECK_EQ(sl_cipd_produce_tend(&producer), 0);
+    CHECK_EQ(unlink(cipd_path(name)), 0);
+    CHECK_EQ(sl_cipd_produce_tend(&producer), 1);
+    sl_cipd_store_version(producer.segment.at, 0); /* Python is just storing it */
+    CHECK_EQ(sl_cipd_produce_tend(&producer), 0);
+    sl_cipd_store_version(producer.segment.at, 99);
+    CHECK_SAYS(sl_cipd_produce_tend(&producer), SLUICE_E_EXISTS, "same segment");
+    sl_cipd_produce_close(&producer);
+}
+
+/* The name is another program's by now: no new session takes it away. */
+TEST(cipd_produce_leaves_a_name_that_was_lost)
+{
+    const char *name = cipd_name("lost");
+    struct sl_cipd_producer producer = begun(name, 3);
+    struct sl_cipd_metadata metadata = metadata_of(64, 32, 4);
+    CHECK_EQ(unlink(cipd_path(name)), 0);
+    struct foreign foreign = foreign_make(name, 433);
+    ino_t theirs = cipd_inode(name);
+    CHECK_SAYS(sl_cipd_produce_begin(&producer, 2, golden_all(), &metadata), SLUICE_E_EXISTS, "another program");
+    CHECK_EQ(cipd_inode(name), theirs);
+    CHECK_EQ(sl_cipd_produce_publish(&producer, 1), 1); /* the old session goes on */
+    CHECK_EQ(sl_cipd_load_shut(producer.segment.at, &producer.layout), 0);
+    sl_cipd_produce_close(&producer);
+    CHECK_EQ(cipd_inode(name), theirs);
+    foreign_close(&foreign);
+}
