@@ -178,7 +178,7 @@ struct sl_cuda_block;
 
 /* What is told to others of a block. */
 struct sl_cuda_share {
-    uint64_t token[2]; /* random */
+    uint64_t token[2]; /* random; zeros: not told, the handle alone says which it is */
     struct sl_cu_memory_handle handle;
 };
 
@@ -196,6 +196,33 @@ uint64_t sl_cuda_ipc_address(const struct sl_cuda_block *block);
 void sl_cuda_ipc_drop(struct sl_cuda_block *block);
 
 struct sl_cuda_context *sl_cuda_ipc_context(struct sl_cuda_block *block);
+
+/* Once more; each is dropped. */
+void sl_cuda_ipc_keep(struct sl_cuda_block *block);
+
+/* Is another's memory open here by this handle? A maker that frees and makes memory may give it the handle of the
+ * one before. */
+bool sl_cuda_ipc_listed(const struct sl_cu_memory_handle *handle);
+
+/* ---- events that other processes open by handles of 64 bytes ---- */
+
+struct sl_cuda_signal; /* one of them */
+
+/* Makes one on an open GPU, which must stay open. Between enter (relaxed) and leave, as the next. */
+int sl_cuda_signal_make(struct sl_cuda_context *context, struct sl_cu_event_handle *handle,
+                        struct sl_cuda_signal **signal);
+
+/* Another's, or this process's own. SLUICE_E_UNSUPPORTED if it is not there any more. */
+int sl_cuda_signal_open(struct sl_cuda_context *context, const struct sl_cu_event_handle *handle,
+                        struct sl_cuda_signal **signal);
+struct sl_cu_event *sl_cuda_signal_event(const struct sl_cuda_signal *signal);
+
+/* NULL is done already. Enters the context itself. */
+void sl_cuda_signal_drop(struct sl_cuda_context *context, struct sl_cuda_signal *signal);
+
+/* Has the work behind which it was recorded last ended? 0, SLUICE_NOT_READY without a sentence, or a failure. Between
+ * enter (relaxed) and leave. */
+int sl_cuda_event_look(struct sl_cuda_context *context, struct sl_cu_event *event);
 
 /* ---- copies between two GPUs ---- */
 

@@ -18,6 +18,7 @@ struct sl_cuda_block {
     struct sl_cuda_block *next;
     struct sl_cuda_context *context;
     uint64_t token[2], address;
+    struct sl_cu_memory_handle handle;
     uint32_t users;
     bool made; /* here */
 };
@@ -58,6 +59,7 @@ static int finish(struct sl_cuda_block *block, const struct sl_cuda_scope *scope
         return result;
     }
     memcpy(block->token, share->token, sizeof block->token);
+    block->handle = share->handle;
     block->users = 1;
     block->next = blocks;
     blocks = block;
@@ -125,12 +127,19 @@ static int open_handle(struct sl_cuda_block *block, const struct sl_cu_memory_ha
                    context->name, sl_cuda_code_name(code));
 }
 
+/* Other programs' memories have no token. */
+static bool is_it(const struct sl_cuda_block *block, const struct sl_cuda_share *share)
+{
+    if (share->token[0] || share->token[1])
+        return memcmp(block->token, share->token, sizeof block->token) == 0;
+    return memcmp(&block->handle, &share->handle, sizeof block->handle) == 0;
+}
+
 static struct sl_cuda_block *find(const struct sl_cuda_share *share, int device)
 {
     struct sl_cuda_block *block = blocks;
 
-    while (block && (memcmp(block->token, share->token, sizeof block->token) != 0 ||
-                     (!block->made && block->context->device != device)))
+    while (block && (!is_it(block, share) || (!block->made && block->context->device != device)))
         block = block->next;
     return block;
 }
@@ -176,6 +185,25 @@ struct sl_cuda_context *sl_cuda_ipc_context(struct sl_cuda_block *block)
     return block->context;
 }
 
+bool sl_cuda_ipc_listed(const struct sl_cu_memory_handle *handle)
+{
+    struct sl_cuda_share share = { .handle = *handle };
+
+    pthread_mutex_lock(&lock);
+    const struct sl_cuda_block *block = blocks;
+    while (block && !(is_it(block, &share) && !block->made))
+        block = block->next;
+    pthread_mutex_unlock(&lock);
+    return block != NULL;
+}
+
+void sl_cuda_ipc_keep(struct sl_cuda_block *block)
+{
+    pthread_mutex_lock(&lock);
+    block->users++;
+    pthread_mutex_unlock(&lock);
+}
+
 /* With the context it went, if that is lost. */
 static void end(struct sl_cuda_block *block)
 {
@@ -200,11 +228,14 @@ void sl_cuda_ipc_drop(struct sl_cuda_block *block)
         while (*at != block)
             at = &(*at)->next;
         *at = block->next;
-        end(block);
+        if (!block->made) /* opened anew it must be closed before */
+            end(block);
     }
     pthread_mutex_unlock(&lock);
     if (!last)
         return;
+    if (block->made)
+        end(block);
     sl_cuda_context_close(block->context);
     free(block);
 }
