@@ -13,12 +13,20 @@ static const struct sl_copy_ops *const kinds[] = { &sl_copy_host, &sl_copy_cuda 
 
 int sl_copier_open(struct sl_copier *copier, const char *device, const char *channel, bool graph)
 {
+    *copier = (struct sl_copier){ .graph = graph };
+    return sl_copier_open_so(copier, device, channel);
+}
+
+int sl_copier_open_so(struct sl_copier *copier, const char *device, const char *channel)
+{
     const struct sl_device_ops *kind = sl_device_kind(device);
 
     for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(kinds[i]->kind, kind->name) != 0)
             continue;
-        *copier = (struct sl_copier){ .ops = kinds[i], .device = device, .channel = channel, .graph = graph };
+        copier->ops = kinds[i];
+        copier->device = device;
+        copier->channel = channel;
         int r = kinds[i]->open(copier);
         if (r != 0)
             copier->ops = NULL;
@@ -70,6 +78,18 @@ int sl_copy_finish(struct sl_copy_job *job)
 {
     return job->copier->ops->finish(job);
 }
+
+int sl_copy_follow(struct sl_copy_job *job, const struct sl_copy_fence *fence)
+{
+    return job->copier->ops->follow(job, fence);
+}
+
+int sl_copy_record(struct sl_copy_job *job, struct sl_copy_fence *fence)
+{
+    return job->copier->ops->record(job, fence);
+}
+
+bool sl_copy_near(const struct sl_copy_job *job) { return job->copier->ops->near(job); }
 
 void sl_copy_end(struct sl_copy_job *job)
 {

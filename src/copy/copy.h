@@ -88,11 +88,19 @@ struct sl_copy_side {
     unsigned long long buffer;
 };
 
+/* An event of the device's driver that stands for the last work on some memory: copies into it come behind. */
+struct sl_cu_event;
+struct sl_copy_fence {
+    struct sl_cu_event *event; /* NULL: there is none, and the CPU sees to the order */
+    uint64_t stream;           /* it was recorded on last; 0: on none yet */
+};
+
 struct sl_copier {
     const struct sl_copy_ops *ops;
     const char *device;  /* "cuda:0" */
     const char *channel; /* for sentences */
     bool graph;          /* sends that come again may be graphs of the driver's */
+    bool hurried;        /* our own stream has the highest priority */
     void *state;         /* the kind's own */
 };
 
@@ -126,6 +134,13 @@ struct sl_copy_ops {
     int (*launch)(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count);
     void (*ticket)(struct sl_copy_job *job, struct sluice_ticket *ticket);
     int (*finish)(struct sl_copy_job *job);
+    /* For slots that others wait for by events, instead of words. `follow` before the first queue: the stream waits for the
+     * fence, unless that is its own. `record` behind the last, instead of launch: queues what was held back, and records the
+     * event; with a fence that has none it records nothing. NULL where there are no such events. */
+    int (*follow)(struct sl_copy_job *job, const struct sl_copy_fence *fence);
+    int (*record)(struct sl_copy_job *job, struct sl_copy_fence *fence);
+    /* Does all of the program's memory lie on this device? After begin. */
+    bool (*near)(const struct sl_copy_job *job);
     void (*end)(struct sl_copy_job *job);
     /* Memory of slots ends into which nothing is copied any more. */
     void (*forget)(struct sl_copier *copier, const void *to, uint64_t bytes);
@@ -134,6 +149,8 @@ struct sl_copy_ops {
 /* A copier for slots on `device`; the strings stay the caller's. On the caller's thread: it may wait
  * for a driver. */
 int sl_copier_open(struct sl_copier *copier, const char *device, const char *channel, bool graph);
+/* The same with copier->graph and ->hurried as they stand. */
+int sl_copier_open_so(struct sl_copier *copier, const char *device, const char *channel);
 void sl_copier_close(struct sl_copier *copier, bool working);
 void sl_copier_forget(struct sl_copier *copier, const void *to, uint64_t bytes);
 
@@ -145,6 +162,9 @@ int sl_copy_queue(struct sl_copy_job *job, uint32_t side, const struct sl_copy *
 int sl_copy_launch(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count);
 void sl_copy_ticket(struct sl_copy_job *job, struct sluice_ticket *ticket);
 int sl_copy_finish(struct sl_copy_job *job);
+int sl_copy_follow(struct sl_copy_job *job, const struct sl_copy_fence *fence);
+int sl_copy_record(struct sl_copy_job *job, struct sl_copy_fence *fence);
+bool sl_copy_near(const struct sl_copy_job *job);
 void sl_copy_end(struct sl_copy_job *job);
 
 extern const struct sl_copy_ops sl_copy_host;

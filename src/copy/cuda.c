@@ -13,6 +13,7 @@
 #include "util/result.h"
 
 #define LAST_PATIENCE (2 * SLUICE_S) /* with copies under way when we close */
+#define HIGHEST (-100) /* the driver takes the highest that it has */
 
 static struct sl_copy_gpu *gpu_of(const struct sl_copy_job *job)
 {
@@ -31,10 +32,13 @@ static int alive(void *user)
 
 static int open_stream(struct sl_copy_gpu *gpu)
 {
+    struct sluice_stream_params params = { .size = sizeof params };
     int r = sluice_device_open(&gpu->device, gpu->copier->device);
 
+    if (gpu->copier->hurried)
+        params.priority = HIGHEST;
     if (r == 0)
-        r = sluice_stream_create(gpu->device, NULL, &gpu->stream);
+        r = sluice_stream_create(gpu->device, &params, &gpu->stream);
     if (r == 0)
         r = sl_stream_hold(gpu->stream, &gpu->own);
     if (r == 0)
@@ -234,6 +238,63 @@ static int launch_graph(struct sl_copy_job *job, const struct sl_signal *signals
     return raised ? 0 : sl_sync_cuda.signal(gpu_of(job)->pages, job->stream, signals, count);
 }
 
+static int cuda_follow(struct sl_copy_job *job, const struct sl_copy_fence *fence)
+{
+    struct sl_copy_gpu *gpu = gpu_of(job);
+    struct sl_cu_stream *place;
+    struct sl_cuda_scope scope;
+
+    if (!fence->event || fence->stream == 0 || fence->stream == job->stream.id)
+        return 0;
+    int r = sl_cuda_enter(gpu->context, SL_CUDA_PLAIN, &scope);
+    if (r != 0)
+        return r;
+    r = sl_copy_place(gpu, job->state, &place);
+    if (r == 0)
+        r = sl_cu(gpu->context, StreamWaitEvent, place, fence->event, 0);
+    sl_cuda_leave(&scope);
+    return r;
+}
+
+static int record_event(struct sl_copy_job *job, struct sl_cu_event *event)
+{
+    struct sl_copy_gpu *gpu = gpu_of(job);
+    struct sl_cu_stream *place;
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_enter(gpu->context, SL_CUDA_PLAIN, &scope);
+    if (r != 0)
+        return r;
+    r = sl_copy_place(gpu, job->state, &place);
+    if (r == 0)
+        r = sl_cu(gpu->context, EventRecord, event, place);
+    sl_cuda_leave(&scope);
+    return r;
+}
+
+static int cuda_record(struct sl_copy_job *job, struct sl_copy_fence *fence)
+{
+    bool raised = false;
+    int r = job->held ? sl_graphs_launch(job, NULL, 0, &raised) : 0;
+
+    if (r == 0 && job->held)
+        job->touched = job->queued = job->by_graph = true;
+    else if (r == SLUICE_NOT_READY)
+        r = queue_held(job);
+    if (r == 0 && fence->event) /* a node of the graph would record it when it is run, and until then it says what it said before */
+        r = record_event(job, fence->event);
+    if (r == 0)
+        fence->stream = job->stream.id;
+    return r;
+}
+
+static bool cuda_near(const struct sl_copy_job *job)
+{
+    for (uint32_t i = 0; i < job->count; i++)
+        if (job->sides[i].place != SL_PLACE_GPU)
+            return false;
+    return true;
+}
+
 static int cuda_launch(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count)
 {
     int r = launch_graph(job, signals, count);
@@ -317,6 +378,9 @@ const struct sl_copy_ops sl_copy_cuda = {
     .launch = cuda_launch,
     .ticket = cuda_ticket,
     .finish = cuda_finish,
+    .follow = cuda_follow,
+    .record = cuda_record,
+    .near = cuda_near,
     .end = cuda_end,
     .forget = cuda_forget,
 };
