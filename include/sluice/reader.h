@@ -33,10 +33,12 @@ enum sluice_staged {
 /* For open_timeout_ns: open at once even if there is no writer; acquire waits for one. */
 #define SLUICE_LATER INT64_C(-1)
 
+struct sluice_cipd_reader_params;
+
 struct sluice_reader_params {
     uint32_t size;           /* set by SLUICE_READER_PARAMS_INIT */
     uint32_t mode;           /* enum sluice_mode */
-    const char *name;        /* "camera", or "sluice:camera" */
+    const char *name;        /* "camera", "sluice:camera", or "cipd:NAME" */
     const char *device;      /* where frames are used: the channel's own device if NULL, whichever that is
                                 here; a channel on a GPU is read on a GPU */
     uint32_t depth;          /* IN_ORDER: unread frames that a dropping writer keeps for it, as far as
@@ -55,6 +57,7 @@ struct sluice_reader_params {
     int64_t ahead_ns;        /* a stream waits no longer: then the frame is lost; 0: 2 s */
     uint32_t staged;         /* enum sluice_staged, for a `device` that is another GPU than the channel's */
     uint32_t reserved;
+    const struct sluice_cipd_reader_params *cipd; /* of "cipd:NAME" (sluice/cipd.h); NULL: as usual. Copied */
 };
 
 #ifdef __cplusplus
@@ -96,8 +99,17 @@ SLUICE_API int sluice_reader_acquire(sluice_reader *reader, struct sluice_stream
  * any order, also after the writer died.
  * Thread: any, also while another thread is in acquire. Blocks: never.
  * Returns: 0; SLUICE_E_STALE if it was released already or is not this reader's; SLUICE_E_LOST if the
- * writer evicted this reader meanwhile, so that what was read may not have been whole: it is released. */
+ * writer evicted this reader meanwhile, or on "cipd:NAME" may have written to the frame by now, so that what was read may
+ * not have been whole: it is released. */
 SLUICE_API int sluice_reader_release(sluice_reader *reader, struct sluice_frame *frame, struct sluice_stream stream);
+
+/* Is the frame that is held whole still? On most channels the writer leaves it alone while it is held, unless it evicts
+ * the reader. On "cipd:NAME" nothing holds the writer back (sluice/cipd.h): ask when the work on the frame has ended, before
+ * its release.
+ * Thread: any, while the frame is held. Blocks: never.
+ * Returns: 0; SLUICE_E_LOST if the writer may have written to it since it was acquired, or has evicted this reader; SLUICE_E_STALE
+ * as release. */
+SLUICE_API int sluice_reader_check(sluice_reader *reader, const struct sluice_frame *frame);
 
 /* Keeps the memory of a frame that is held mapped until the pin is dropped by sluice_pin_drop, whatever becomes of
  * the frame, of its generation and of the reader: for arrays that outlive the frame, and graphs that were

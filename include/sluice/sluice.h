@@ -12,6 +12,7 @@
 #define SLUICE_SLUICE_H
 
 #include <sluice/base.h>
+#include <sluice/cipd.h>
 #include <sluice/device.h>
 #include <sluice/format.h>
 #include <sluice/frame.h>

@@ -24,10 +24,12 @@ enum sluice_policy {
     SLUICE_WAIT = 1, /* waits for a reader, up to wait_ns, then says SLUICE_NO_SLOT */
 };
 
+struct sluice_cipd_writer_params;
+
 struct sluice_writer_params {
     uint32_t size;                      /* set by SLUICE_WRITER_PARAMS_INIT */
     uint32_t policy;                    /* enum sluice_policy */
-    const char *name;                   /* "camera", or "sluice:camera" */
+    const char *name;                   /* "camera", "sluice:camera", or "cipd:NAME" */
     const char *device;                 /* "host" if NULL */
     const struct sluice_format *format; /* what frames hold; copied */
     uint32_t slots;                     /* to start with; 0: 4. 3 to 64 */
@@ -45,6 +47,7 @@ struct sluice_writer_params {
     uint32_t graph;                     /* 1: sends of GPU memory that come again are graphs of the driver's;
                                            see sluice_writer_send. Nothing on `host` */
     uint32_t reserved;                  /* 0 */
+    const struct sluice_cipd_writer_params *cipd; /* of "cipd:NAME" (sluice/cipd.h); NULL: as usual. Copied */
 };
 
 #ifdef __cplusplus

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "core/acquire.h"
+#include "core/bare.h"
 #include "core/park.h"
 #include "util/result.h"
 
@@ -313,7 +314,10 @@ int sluice_reader_acquire(sluice_reader *handle, struct sluice_stream stream, in
         r = sl_fail(SLUICE_E_BUSY, "channel '%s': two threads acquire from one reader at once: open one each", reader->name);
     } else if (r == 0) {
         SL_STAGE_BEGIN(ACQUIRE);
-        r = acquire(reader, stream, timeout_ns == SLUICE_DEFAULT ? SLUICE_S : timeout_ns, frame);
+        if (timeout_ns == SLUICE_DEFAULT)
+            timeout_ns = SLUICE_S;
+        r = reader->bare ? reader->bare->acquire(reader->state, stream, timeout_ns, frame)
+                         : acquire(reader, stream, timeout_ns, frame);
         SL_STAGE_END(ACQUIRE);
         if (reader->gate >= 0)
             sl_gate_settle(reader);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/arrays.h"
+#include "core/bare.h"
 #include "core/format.h"
 #include "core/reader.h"
 #include "core/view.h"
@@ -138,6 +139,8 @@ int sluice_reader_fetch(sluice_reader *handle, const struct sluice_frame *frame,
     if ((r = sl_view_begin(frame, &view)) == 0) {
         r = fetch(reader, &view, arrays, count, stream, ticket);
         sl_view_end(&view);
+        if (r == 0 && reader->bare && (!ticket || ticket->id == SL_TICKET_DONE))
+            r = reader->bare->check(reader->state, frame); /* was it whole until now? */
     }
     SL_STAGE_END(FETCH);
     sl_object_drop(&reader->object);

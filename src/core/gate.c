@@ -4,6 +4,7 @@
  * socket of the session that is read now, and a note of our own for everything else. It stays the same
  * while sessions come and go.
  */
+#include "core/bare.h"
 #include "core/reader.h"
 
 #include <stddef.h>
@@ -119,6 +120,10 @@ int sluice_reader_fd(sluice_reader *handle)
 
     if (r != 0)
         return r;
+    if (reader->bare) {
+        r = reader->bare->reader_fd(reader->state);
+        goto out;
+    }
     if (reader->gate < 0) {
         if ((r = sl_os_note_open(&note)) != 0)
             goto out;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/bare.h"
 #include "core/park.h"
 #include "core/view.h"
 #include "core/writer.h"
@@ -311,9 +312,11 @@ int sl_writer_view(struct sl_object *object, const struct sluice_frame *frame, s
 {
     struct sluice_writer *writer = (struct sluice_writer *)object;
     uint64_t slot = frame->opaque[SL_FRAME_ENTRY];
-    int r = check_begun(writer, frame);
+    int r;
 
-    if (r != 0)
+    if (writer->bare)
+        return writer->bare->writer_view(writer->state, frame, view);
+    if ((r = check_begun(writer, frame)) != 0)
         return r;
     view->writable_record = writer->serve->ops->record(writer->serve, (uint32_t)slot);
     view->record = view->writable_record;
@@ -335,7 +338,7 @@ int sluice_writer_begin(sluice_writer *handle, int64_t timeout_ns, struct sluice
     if (r != 0)
         return r;
     SL_STAGE_BEGIN(BEGIN);
-    r = sl_publish_begin(writer, timeout_ns, frame);
+    r = writer->bare ? writer->bare->begin(writer->state, timeout_ns, frame) : sl_publish_begin(writer, timeout_ns, frame);
     SL_STAGE_END(BEGIN);
     sl_writer_leave(writer);
     return r;
@@ -350,6 +353,8 @@ int sluice_writer_wait(sluice_writer *handle, int64_t timeout_ns)
         return r;
     if (timeout_ns < 0) {
         r = sl_fail(SLUICE_E_INVALID, "channel '%s': a time-out of %lld ns", writer->name, (long long)timeout_ns);
+    } else if (writer->bare) {
+        r = writer->bare->wait(writer->state, timeout_ns);
     } else if ((slot = find_slot(writer, timeout_ns > 0 ? timeout_ns : 1)) < 0) {
         r = no_slot(writer, 0);
     } else {
@@ -370,6 +375,8 @@ int sluice_writer_pin(sluice_writer *handle, const struct sluice_frame *frame, s
         return r;
     if (!pin)
         r = sl_fail(SLUICE_E_INVALID, "channel '%s': no place for the pin was given", writer->name);
+    else if (writer->bare)
+        r = writer->bare->writer_pin(writer->state, frame, pin);
     else if ((r = check_begun(writer, frame)) == 0)
         *pin = (sluice_pin *)sl_generation_pin(writer, (uint32_t)frame->opaque[SL_FRAME_ENTRY]);
     sl_writer_leave(writer);
@@ -396,7 +403,7 @@ int sluice_writer_commit(sluice_writer *handle, struct sluice_frame *frame, stru
     if (r != 0)
         return r;
     SL_STAGE_BEGIN(COMMIT);
-    r = sl_publish_commit(writer, frame, stream, NULL);
+    r = writer->bare ? writer->bare->commit(writer->state, frame, stream) : sl_publish_commit(writer, frame, stream, NULL);
     SL_STAGE_END(COMMIT);
     sl_writer_leave(writer);
     return r;
@@ -409,7 +416,7 @@ int sluice_writer_cancel(sluice_writer *handle, struct sluice_frame *frame, stru
 
     if (r != 0)
         return r;
-    r = sl_publish_cancel(writer, frame, stream);
+    r = writer->bare ? writer->bare->cancel(writer->state, frame, stream) : sl_publish_cancel(writer, frame, stream);
     sl_writer_leave(writer);
     return r;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/bare.h"
 #include "core/format.h"
 #include "core/params.h"
 #include "util/result.h"
@@ -208,6 +209,10 @@ int sluice_reader_open(sluice_reader **out, const struct sluice_reader_params *c
     if ((r = sl_params_load(&params, sizeof params, LEAST_PARAMS, caller, "struct sluice_reader_params")) != 0 ||
         (r = sl_wire_of(params.name, &wire, &name)) != 0)
         return r;
+    if (sl_bare_of(wire))
+        return sl_bare_reader_open(out, sl_bare_of(wire), name, &params);
+    if (params.cipd)
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': `cipd` is for channels named \"cipd:NAME\"", name);
     device = params.device;
     params.name = name;
     params.device = NULL;
@@ -244,6 +249,14 @@ int sluice_reader_open(sluice_reader **out, const struct sluice_reader_params *c
     return 0;
 }
 
+static void stop(struct sluice_reader *reader)
+{
+    if (reader->bare)
+        reader->bare->reader_stop(reader->state);
+    else
+        sl_session_stop(reader);
+}
+
 int sluice_reader_stop(sluice_reader *handle)
 {
     struct sluice_reader *reader;
@@ -251,7 +264,7 @@ int sluice_reader_stop(sluice_reader *handle)
 
     if (r != 0)
         return r;
-    sl_session_stop(reader);
+    stop(reader);
     sl_object_drop(&reader->object);
     return 0;
 }
@@ -268,7 +281,7 @@ int sluice_reader_close(sluice_reader **handle)
             *handle = NULL;
         return r;
     }
-    sl_session_stop(reader); /* rings an acquire on another thread, too */
+    stop(reader); /* rings an acquire on another thread, too */
     if (sl_object_unname(&reader->object, SL_END_CLOSED))
         sl_object_drop(&reader->object);
     sl_object_drop(&reader->object);
@@ -285,6 +298,11 @@ int sluice_reader_format(sluice_reader *handle, struct sluice_format *format)
 
     if (r != 0)
         return r;
+    if (reader->bare) {
+        r = reader->bare->reader_format(reader->state, format);
+        sl_object_drop(&reader->object);
+        return r;
+    }
     sl_session_attend(reader);
     if (!reader->session)
         (void)sl_session_switch(reader);
@@ -309,6 +327,8 @@ int sluice_reader_device(sluice_reader *handle, char *name, size_t size)
     sl_service_lock();
     snprintf(device, sizeof device, "%s", reader->session ? reader->session->device : reader->device);
     sl_service_unlock();
+    if (reader->bare && (r = reader->bare->reader_device(reader->state, device)) != 0)
+        goto out;
     size_t length = strlen(device) + 1;
     if (!name)
         r = sl_fail(SLUICE_E_INVALID, "channel '%s': no place for the device's name was given", reader->name);
@@ -319,6 +339,7 @@ int sluice_reader_device(sluice_reader *handle, char *name, size_t size)
                     size, SL_DEVICE_NAME);
     else
         memcpy(name, device, length);
+out:
     sl_object_drop(&reader->object);
     return r;
 }
@@ -347,14 +368,9 @@ static uint32_t count_held(const struct sluice_reader *reader)
     return held;
 }
 
-int sluice_reader_stats(sluice_reader *handle, struct sluice_reader_stats *caller)
+static void own_stats(struct sluice_reader *reader, struct sluice_reader_stats *stats)
 {
-    struct sluice_reader *reader;
-    int r = sl_reader_hold(handle, &reader);
-
-    if (r != 0)
-        return r;
-    struct sluice_reader_stats stats = {
+    *stats = (struct sluice_reader_stats){
         .taken = sl_load(&reader->taken, relaxed),
         .missed = sl_load(&reader->missed, relaxed),
         .lost = sl_load(&reader->lost, relaxed),
@@ -368,15 +384,29 @@ int sluice_reader_stats(sluice_reader *handle, struct sluice_reader_stats *calle
         const struct sl_link *link = reader->session->link;
         uint64_t head = sl_head_sequence(sl_load(link->words.head, acquire));
         uint64_t last = sl_load(link->page.last, relaxed);
-        stats.connected = !sl_load(&link->gone, acquire);
-        stats.session = link->session;
-        stats.depth = link->depth;
-        stats.clock_offset_ns = link->clock_offset_ns;
-        stats.lag = head > last ? head - last : 0;
-        stats.slots = count_slots(link);
-        stats.generation = link->memories ? link->memories->generation : 0;
+        stats->connected = !sl_load(&link->gone, acquire);
+        stats->session = link->session;
+        stats->depth = link->depth;
+        stats->clock_offset_ns = link->clock_offset_ns;
+        stats->lag = head > last ? head - last : 0;
+        stats->slots = count_slots(link);
+        stats->generation = link->memories ? link->memories->generation : 0;
     }
     sl_service_unlock();
+}
+
+int sluice_reader_stats(sluice_reader *handle, struct sluice_reader_stats *caller)
+{
+    struct sluice_reader_stats stats = { .size = 0 };
+    struct sluice_reader *reader;
+    int r = sl_reader_hold(handle, &reader);
+
+    if (r != 0)
+        return r;
+    if (reader->bare)
+        reader->bare->reader_stats(reader->state, &stats);
+    else
+        own_stats(reader, &stats);
     r = sl_params_store(caller, &stats, sizeof stats, offsetof(struct sluice_reader_stats, sessions),
                         "struct sluice_reader_stats");
     sl_object_drop(&reader->object);

@@ -96,6 +96,8 @@ struct sl_reader_copier {
 
 struct sluice_reader {
     struct sl_object object;
+    const struct sl_bare_ops *bare; /* of a bare channel: the rest is not used then, but name and copiers; else NULL */
+    void *state;                    /* that one's own */
     struct sluice_reader_params params; /* complete */
     char name[SLUICE_MAX_NAME + 1];
     char device[SL_DEVICE_NAME]; /* that was asked for; "": the channel's own */

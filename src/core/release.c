@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/acquire.h"
+#include "core/bare.h"
 #include "core/park.h"
 #include "core/view.h"
 #include "util/hooks.h"
@@ -262,9 +263,32 @@ int sluice_reader_release(sluice_reader *handle, struct sluice_frame *frame, str
     if (r != 0)
         return r;
     SL_STAGE_BEGIN(RELEASE);
-    r = frame ? release_frame(reader, frame, stream)
-              : sl_fail(SLUICE_E_INVALID, "channel '%s': no frame to release was given", reader->name);
+    if (frame && reader->bare)
+        r = reader->bare->release(reader->state, frame, stream);
+    else
+        r = frame ? release_frame(reader, frame, stream)
+                  : sl_fail(SLUICE_E_INVALID, "channel '%s': no frame to release was given", reader->name);
     SL_STAGE_END(RELEASE);
+    sl_object_drop(&reader->object);
+    return r;
+}
+
+int sluice_reader_check(sluice_reader *handle, const struct sluice_frame *frame)
+{
+    struct sluice_reader *reader;
+    const struct sl_held *entry;
+    int r = sl_reader_hold(handle, &reader);
+
+    if (r != 0)
+        return r;
+    if (!frame)
+        r = sl_fail(SLUICE_E_INVALID, "channel '%s': no frame was given", reader->name);
+    else if (reader->bare)
+        r = reader->bare->check(reader->state, frame);
+    else if (!(entry = find_entry(reader, frame)))
+        r = SLUICE_E_STALE;
+    else if (!entry->copied && sl_load(entry->session->link->page.evicted, seq_cst) != 0)
+        r = sl_fail(SLUICE_E_LOST, "channel '%s': the writer took this frame back while it was read", reader->name);
     sl_object_drop(&reader->object);
     return r;
 }
@@ -279,9 +303,11 @@ static bool is_coming(const struct sl_held *entry)
 int sl_reader_view(struct sl_object *object, const struct sluice_frame *frame, struct sl_view *view)
 {
     struct sluice_reader *reader = (struct sluice_reader *)object;
-    struct sl_held *entry = find_entry(reader, frame);
+    struct sl_held *entry;
 
-    if (!entry)
+    if (reader->bare)
+        return reader->bare->reader_view(reader->state, frame, view);
+    if (!(entry = find_entry(reader, frame)))
         return SLUICE_E_STALE;
     view->format = &entry->memory->format;
     view->record = entry->record;
@@ -302,6 +328,8 @@ int sluice_reader_pin(sluice_reader *handle, const struct sluice_frame *frame, s
         return r;
     if (!frame || !pin) {
         r = sl_fail(SLUICE_E_INVALID, "channel '%s': no frame to pin, or no place for the pin, was given", reader->name);
+    } else if (reader->bare) {
+        r = reader->bare->reader_pin(reader->state, frame, pin);
     } else if (!(entry = find_entry(reader, frame))) {
         r = SLUICE_E_STALE;
     } else if (entry->copied) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/arrays.h"
+#include "core/bare.h"
 #include "core/format.h"
 #include "core/view.h"
 #include "core/writer.h"
@@ -153,8 +154,11 @@ int sluice_writer_send_frame(sluice_writer *handle, struct sluice_frame *header,
     if (r != 0)
         return r;
     SL_STAGE_BEGIN(SEND);
-    r = header ? send_frame(writer, header, arrays, count, stream, ticket)
-               : sl_fail(SLUICE_E_INVALID, "channel '%s': no frame was given", writer->name);
+    if (header && writer->bare)
+        r = writer->bare->send(writer->state, header, arrays, count, stream, ticket);
+    else
+        r = header ? send_frame(writer, header, arrays, count, stream, ticket)
+                   : sl_fail(SLUICE_E_INVALID, "channel '%s': no frame was given", writer->name);
     SL_STAGE_END(SEND);
     sl_writer_leave(writer);
     return r;

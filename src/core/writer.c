@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/bare.h"
 #include "core/format.h"
 #include "core/params.h"
 #include "util/result.h"
@@ -204,6 +205,10 @@ int sluice_writer_open(sluice_writer **out, const struct sluice_writer_params *c
     if ((r = sl_params_load(&params, sizeof params, LEAST_PARAMS, caller, "struct sluice_writer_params")) != 0 ||
         (r = sl_wire_of(params.name, &wire, &name)) != 0)
         return r;
+    if (sl_bare_of(wire))
+        return sl_bare_writer_open(out, sl_bare_of(wire), name, &params);
+    if (params.cipd)
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': `cipd` is for channels named \"cipd:NAME\"", name);
     device = params.device ? params.device : "host";
     params.name = name;
     params.device = NULL; /* the caller's string does not outlive this call */
@@ -269,7 +274,7 @@ int sluice_writer_reformat(sluice_writer *handle, const struct sluice_format *ca
         r = sl_fail(SLUICE_E_BUSY, "channel '%s': %u frames are begun: commit or cancel them before the format changes",
                     writer->name, writer->begun);
     if (r == 0)
-        r = sl_generation_make(writer, &format);
+        r = writer->bare ? writer->bare->reformat(writer->state, &format) : sl_generation_make(writer, &format);
     sl_writer_leave(writer);
     return r;
 }
@@ -281,24 +286,24 @@ int sluice_writer_format(sluice_writer *handle, struct sluice_format *format)
 
     if (r != 0)
         return r;
-    sl_mutex_lock(&writer->serve->lock);
-    r = sl_format_store(format, &writer->format);
-    sl_mutex_unlock(&writer->serve->lock);
+    if (writer->bare) {
+        r = writer->bare->writer_format(writer->state, format);
+    } else {
+        sl_mutex_lock(&writer->serve->lock);
+        r = sl_format_store(format, &writer->format);
+        sl_mutex_unlock(&writer->serve->lock);
+    }
     sl_writer_leave(writer);
     return r;
 }
 
-int sluice_writer_stats(sluice_writer *handle, struct sluice_writer_stats *caller)
+static void own_stats(struct sluice_writer *writer, struct sluice_writer_stats *stats)
 {
-    struct sluice_writer *writer;
-    int r = sl_writer_hold(handle, &writer);
-
-    if (r != 0)
-        return r;
     struct sl_serve *serve = writer->serve;
+
     sl_service_lock(); /* what the wire counts */
     sl_mutex_lock(&serve->lock);
-    struct sluice_writer_stats stats = {
+    *stats = (struct sluice_writer_stats){
         .readers = serve->reader_count,
         .session = writer->session,
         .committed = writer->totals.committed,
@@ -318,6 +323,20 @@ int sluice_writer_stats(sluice_writer *handle, struct sluice_writer_stats *calle
     };
     sl_mutex_unlock(&serve->lock);
     sl_service_unlock();
+}
+
+int sluice_writer_stats(sluice_writer *handle, struct sluice_writer_stats *caller)
+{
+    struct sluice_writer_stats stats = { .size = 0 };
+    struct sluice_writer *writer;
+    int r = sl_writer_hold(handle, &writer);
+
+    if (r != 0)
+        return r;
+    if (writer->bare)
+        writer->bare->writer_stats(writer->state, &stats);
+    else
+        own_stats(writer, &stats);
     r = sl_params_store(caller, &stats, sizeof stats, offsetof(struct sluice_writer_stats, cancelled),
                         "struct sluice_writer_stats");
     sl_object_drop(&writer->object);

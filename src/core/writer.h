@@ -35,6 +35,8 @@ struct sl_writer_slot {
 
 struct sluice_writer {
     struct sl_object object;
+    const struct sl_bare_ops *bare; /* of a bare channel: the rest is not used then, but its name; else NULL */
+    void *state;                    /* that one's own */
     struct sluice_writer_params params; /* complete */
     char name[SLUICE_MAX_NAME + 1];
     struct sl_serve *serve;

@@ -10,8 +10,9 @@
 #include "util/result.h"
 
 extern const struct sl_wire_ops sl_wire_native;
+extern const struct sl_wire_ops sl_wire_cipd;
 
-static const struct sl_wire_ops *const wires[] = { &sl_wire_native };
+static const struct sl_wire_ops *const wires[] = { &sl_wire_native, &sl_wire_cipd };
 
 void sl_geometry_from_array(struct sl_geometry *geometry, const struct sluice_array *array)
 {
@@ -103,11 +104,11 @@ int sl_wire_of(const char *channel, const struct sl_wire_ops **ops, const char *
             if (strlen(wires[i]->scheme) == length && strncmp(wires[i]->scheme, channel, length) == 0)
                 wire = wires[i];
         if (!wire)
-            return sl_fail(SLUICE_E_NAME, "'%.80s': this release knows no scheme '%.*s'; write sluice:NAME or NAME",
+            return sl_fail(SLUICE_E_NAME, "'%.80s': this release knows no scheme '%.*s'; write sluice:NAME, NAME or cipd:NAME",
                            channel, (int)(length > 40 ? 40 : length), channel);
         channel = colon + 1;
     }
-    int r = check_name(channel);
+    int r = wire->check_name ? wire->check_name(channel) : check_name(channel);
     if (r != 0)
         return r;
     *ops = wire;

@@ -222,6 +222,8 @@ bool sl_link_forgot(const struct sl_link *link, uint32_t memory);
 
 struct sl_wire_ops {
     const char *scheme;
+    bool bare; /* its channels are bare (core/bare.h): of this table it has what this paragraph says, and info */
+    int (*check_name)(const char *name); /* SLUICE_E_NAME with a sentence; NULL: the usual rules */
 
     /* Claims the name, makes the control page, starts to answer. */
     int (*serve)(const struct sl_serve_params *params, struct sl_serve **serve);

@@ -11,6 +11,8 @@ from lint import Lint
 ARROWS = {
     "src/core": ["sluice/", "wire/wire.h", "mem/mem.h", "sync/sync.h", "device/device.h", "copy/copy.h", "trace/trace.h",
                  "os/os.h", "util/"],
+    "src/cipd": ["sluice/", "core/arrays.h", "core/bare.h", "core/format.h", "core/params.h", "core/view.h", "wire/wire.h",
+                 "wire/cipd/", "copy/copy.h", "device/device.h", "cuda/cuda.h", "trace/trace.h", "os/os.h", "util/"],
     "src/copy": ["sluice/", "sync/sync.h", "device/device.h", "cuda/cuda.h", "os/os.h", "util/"],
     "src/wire": ["sluice/", "mem/mem.h", "trace/trace.h", "os/os.h", "util/"],
     "src/mem": ["sluice/", "cuda/cuda.h", "os/os.h", "util/"],
@@ -28,14 +30,14 @@ ARROWS = {
 
 # What talks to the system is in src/os alone; shared atomics go through util/atomic.h.
 SYSTEM = re.compile(r"(sys|linux|netinet|arpa)/|(unistd|fcntl|poll|pthread|signal|dlfcn|sched|stdatomic|dirent)\.h$")
-NO_SYSTEM = ["src/core", "src/wire", "src/mem", "src/sync", "src/copy", "include/sluice"]
+NO_SYSTEM = ["src/core", "src/cipd", "src/wire", "src/mem", "src/sync", "src/copy", "include/sluice"]
 
 # Systems are told apart by folders of src/os, not by #ifdef.
 SYSTEM_IFDEF = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b.*\b(_WIN32|__linux__|__APPLE__|__unix__)\b")
 MAY_IFDEF = ["src/os/", "include/sluice/base.h"]
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
-PROJECT = re.compile(r"^(sluice|core|wire|mem|sync|copy|device|cuda|trace|os|util|harness)/")
+PROJECT = re.compile(r"^(sluice|core|cipd|wire|mem|sync|copy|device|cuda|trace|os|util|harness)/")
 
 
 def allowed(folder, name):

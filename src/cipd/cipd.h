@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Inside "cipd:" channels: slots of GPU memory and events behind the bytes of wire/cipd/, as a bare channel of the core's
+ * (core/bare.h). writer.c opens and closes, export.c has what happens for each frame; reader.c opens and follows sessions,
+ * take.c takes frames; pool.c makes slots and gets rid of them.
+ *
+ * All calls of the driver that may break a capture are made in the relaxed mode; what happens for each frame makes no
+ * other call than a copy, the record of an event and its query, and those of the copier (copy/cuda.c).
+ */
+#ifndef SL_CIPD_CIPD_H
+#define SL_CIPD_CIPD_H
+
+#include <sluice/cipd.h>
+
+#include "copy/copy.h"
+#include "core/bare.h"
+#include "cuda/cuda.h"
+#include "device/device.h"
+#include "trace/trace.h"
+#include "wire/cipd/barrier.h"
+#include "wire/cipd/consume.h"
+#include "wire/cipd/format.h"
+#include "wire/cipd/produce.h"
+
+#define SL_CIPD_LOOK (50 * INT64_C(1000)) /* ns between looks at an event, once spinning has not helped */
+
+extern const struct sl_bare_ops sl_bare_cipd;
+
+/* ---- pool.c ---- */
+
+struct sl_cipd_slot {
+    struct sl_cuda_block *block;
+    struct sl_cuda_signal *signal; /* NULL: frames in it are finished when they are published */
+    uint64_t address;
+    struct sl_copy_fence fence;    /* the writer's */
+    sl_word frames, wait_ns;       /* for people, relaxed */
+};
+
+/* The slots of one session, made or opened. */
+struct sl_cipd_pool {
+    struct sl_cuda_context *context; /* its own hold */
+    uint32_t count;
+    uint64_t bytes; /* of a slot's frame */
+    struct sl_cipd_slot slots[SL_CIPD_MAX_SLOTS];
+};
+
+/* Makes slots, with the handles to be published. SLUICE_E_NO_MEMORY, SLUICE_E_UNSUPPORTED, ... and nothing is left behind. */
+int sl_cipd_pool_make(const char *channel, const char *device, uint32_t count, uint64_t bytes,
+                      struct sl_cipd_handles handles[SL_CIPD_MAX_SLOTS], struct sl_cipd_pool **pool);
+
+/* Opens another's. */
+int sl_cipd_pool_open(const char *channel, const char *device, const struct sl_cipd_session *session,
+                      struct sl_cipd_pool **pool);
+
+/* Pools on their way out. Freeing and closing may wait for work that does not end, so a thread does it. */
+struct sl_cipd_bin;
+int sl_cipd_bin_make(struct sl_cipd_bin **bin);
+
+/* Gets rid of a pool in `grace_ns`; NULL is done already. */
+void sl_cipd_bin_put(struct sl_cipd_bin *bin, struct sl_cipd_pool *pool, int64_t grace_ns);
+
+/* Waits until none is left, as long as `patience_ns`. How many are left. */
+uint32_t sl_cipd_bin_wait(struct sl_cipd_bin *bin, int64_t patience_ns);
+uint32_t sl_cipd_bin_count(const struct sl_cipd_bin *bin);
+
+/* What is in it still is gotten rid of. */
+void sl_cipd_bin_leave(struct sl_cipd_bin *bin);
+
+/* Keeps the memory of a slot for a pin. */
+int sl_cipd_pin(struct sl_cipd_slot *slot, sluice_pin **pin);
+
+/* ---- params.c ---- */
+
+int sl_cipd_writer_params(const char *name, const struct sluice_writer_params *params,
+                          struct sluice_cipd_writer_params *cipd, uint32_t *slots);
+int sl_cipd_reader_params(const char *name, struct sluice_reader_params *params, struct sluice_cipd_reader_params *cipd);
+
+/* ---- format.c ---- */
+
+/* A program's format as the wire says it. SLUICE_E_FORMAT with what the wire cannot hold. */
+int sl_cipd_format_of(const char *channel, const struct sluice_format *format,
+                      const struct sluice_cipd_writer_params *params, struct sl_cipd_metadata *metadata);
+
+/* And the other way round, by the reader's policies. */
+int sl_cipd_format_as(const struct sl_cipd_format *wire, const struct sluice_cipd_reader_params *params,
+                      struct sluice_format *format);
+
+/* What the order of four uint8 is taken for. */
+enum sluice_cipd_order sl_cipd_order_of(const struct sl_cipd_format *wire, const struct sluice_cipd_reader_params *params);
+bool sl_cipd_is_mono_alpha(const struct sl_cipd_format *wire, const struct sluice_cipd_reader_params *params);
+
+/* Height, width and components of an array; false if it has none. */
+bool sl_cipd_shape(const struct sluice_array *array, uint32_t shape[3]);
+
+/* ---- the writer ---- */
+
+struct sl_cipd_writer {
+    struct sl_object *object; /* whose id frames carry */
+    char name[SLUICE_CIPD_MAX_NAME + 1];
+    char device[SL_DEVICE_NAME];
+    struct sluice_cipd_writer_params params; /* complete */
+    char barrier_name[SLUICE_CIPD_MAX_NAME + 1];
+    int64_t wait_ns;
+    uint32_t slots; /* of the sessions to come */
+    struct sl_cuda_context *context;
+    struct sl_copier copier;
+    struct sl_cipd_bin *bin;
+
+    struct sl_cipd_pool *pool;
+    uint64_t session;
+    struct sl_record record;
+    bool reshaped;
+    uint64_t token, next_token; /* of the frame that is begun; 0: none */
+    struct sl_span span;
+    unsigned char meta[SLUICE_MAX_META]; /* what is written there goes nowhere */
+
+    sl_mutex lock; /* guards what follows: the service thread tends, others look */
+    struct sl_cipd_producer producer;
+    bool open; /* has a segment */
+    struct sluice_format format;
+    struct sl_cipd_metadata metadata;
+    uint32_t generation;
+    struct sl_cipd_barrier checker, holder; /* counts of `checker` are the writer's thread's */
+    bool checks, holds;
+    struct sl_watch tender;
+    int tended; /* what the last look at the segment said, if it failed */
+    char tended_text[256];
+    uint64_t published, bytes, copied_bytes, skips, failed, dropped, cancelled, graph_frames, relinked, waited_ns;
+    int64_t last_frame_ns;
+};
+
+/* Makes a session of this format, `slots` slots, and gets rid of the last one's. */
+int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_format *format, uint32_t slots);
+
+int sl_cipd_writer_open(const char *name, const struct sluice_writer_params *params, struct sl_object *object, void **state);
+void sl_cipd_writer_close(void *state);
+int sl_cipd_reformat(void *state, const struct sluice_format *format);
+int sl_cipd_writer_format(void *state, struct sluice_format *format);
+void sl_cipd_writer_stats(void *state, struct sluice_writer_stats *stats);
+
+/* ---- export.c ---- */
+
+int sl_cipd_begin(void *state, int64_t timeout_ns, struct sluice_frame *frame);
+int sl_cipd_wait(void *state, int64_t timeout_ns);
+int sl_cipd_commit(void *state, struct sluice_frame *frame, struct sluice_stream stream);
+int sl_cipd_cancel(void *state, struct sluice_frame *frame, struct sluice_stream stream);
+int sl_cipd_send(void *state, struct sluice_frame *header, const struct sluice_array *arrays, uint32_t count,
+                 struct sluice_stream stream, struct sluice_ticket *ticket);
+int sl_cipd_writer_pin(void *state, const struct sluice_frame *frame, sluice_pin **pin);
+int sl_cipd_writer_view(void *state, const struct sluice_frame *frame, struct sl_view *view);
+
+/* ---- the reader ---- */
+
+/* A session as a reader uses it. */
+struct sl_cipd_link {
+    uint32_t users; /* the reader, and each frame; the reader's lock */
+    struct sl_cipd_pool *pool;
+    struct sl_cipd_handles handles[SL_CIPD_MAX_SLOTS];
+    uint64_t session; /* of frames */
+    uint32_t generation;
+    bool doubtful; /* some of its memory was open here before, by frames that are held: it may be another's by now */
+    struct sluice_format format;
+    struct sl_record record;
+};
+
+struct sl_cipd_held {
+    sl_word token; /* 0: free */
+    struct sl_cipd_link *link;
+    struct sl_cipd_frame frame;
+    int64_t taken_ns;
+    uint64_t address; /* of the slot, or of the copy */
+    bool copied;
+    struct sl_span span;
+};
+
+struct sl_cipd_reader {
+    struct sl_object *object;
+    char name[SLUICE_CIPD_MAX_NAME + 1];
+    char device[SL_DEVICE_NAME];
+    struct sluice_reader_params params; /* complete */
+    struct sluice_cipd_reader_params cipd;
+    struct sl_cuda_context *context;
+    struct sl_cipd_bin *bin;
+    sl_word32 closing, bell;
+    sl_word32 retry;
+
+    /* the acquiring thread's */
+    struct sl_cipd_frame pending; /* published, its event not seen yet; index 0: none */
+    int64_t pending_ns;           /* since when */
+    struct sl_cipd_frame newer;   /* published behind that one; index 0: none */
+    uint64_t next_token;
+    uint64_t last_session;
+    uint32_t last_generation;
+    uint64_t untold;              /* frames missed, of which no frame has told yet */
+    bool over;                    /* reconnect is off, and the session has ended */
+
+    sl_mutex lock; /* guards what follows, against others than the acquiring thread, which alone changes it */
+    struct sl_cipd_consumer consumer;
+    struct sl_cipd_link *link;
+    struct sl_cipd_held held[SLUICE_CIPD_MAX_SLOTS];
+    uint32_t generation;
+    int note; /* what programs poll; -1 until asked for */
+    struct sl_watch watch;
+
+    sl_word taken, no_frame, timeouts, sessions, overruns, repeated, dropped, spin_hits, latency_ns, latency_total_ns;
+    sl_word frame_ns; /* when the last one was published */
+};
+
+int sl_cipd_reader_open(const char *name, const struct sluice_reader_params *params, struct sl_object *object, void **state);
+void sl_cipd_reader_close(void *state);
+void sl_cipd_reader_stop(void *state);
+int sl_cipd_reader_format(void *state, struct sluice_format *format);
+int sl_cipd_reader_device(void *state, char name[SL_DEVICE_NAME]);
+void sl_cipd_reader_stats(void *state, struct sluice_reader_stats *stats);
+
+/* Is there a session, or can there be one now? 0; SLUICE_NO_WRITER and so on with a sentence. */
+int sl_cipd_reader_connect(struct sl_cipd_reader *reader, int64_t now);
+
+/* Leaves the session. */
+void sl_cipd_reader_drop(struct sl_cipd_reader *reader, enum sl_cipd_reason reason);
+
+/* One user less; with the reader's lock. */
+void sl_cipd_link_drop(struct sl_cipd_reader *reader, struct sl_cipd_link *link);
+
+/* ---- take.c ---- */
+
+int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame);
+int sl_cipd_release(void *state, struct sluice_frame *frame, struct sluice_stream stream);
+int sl_cipd_check(void *state, const struct sluice_frame *frame);
+int sl_cipd_reader_fd(void *state);
+int sl_cipd_reader_pin(void *state, const struct sluice_frame *frame, sluice_pin **pin);
+int sl_cipd_reader_view(void *state, const struct sluice_frame *frame, struct sl_view *view);
+
+#endif

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a writer does for each frame: begin, commit, cancel, send.
+ *
+ * The slot is always the next one of the wire's. Work on it is ordered by its event: sends wait for that on their
+ * stream, begin on the CPU, as the program may use any stream. An event is recorded behind the work, then the frame is
+ * published; readers wait for the event.
+ */
+#include <string.h>
+
+#include "cipd/cipd.h"
+#include "core/arrays.h"
+#include "core/format.h"
+#include "util/hooks.h"
+#include "util/result.h"
+
+#define BLOCK_PATIENCE (10 * SLUICE_S)
+#define SPIN (200 * INT64_C(1000))
+
+static struct sl_cipd_slot *next_slot(struct sl_cipd_writer *writer, uint32_t *number)
+{
+    *number = sl_cipd_produce_slot(&writer->producer);
+    return &writer->pool->slots[*number];
+}
+
+static void count(struct sl_cipd_writer *writer, uint64_t *what)
+{
+    sl_mutex_lock(&writer->lock);
+    ++*what;
+    sl_mutex_unlock(&writer->lock);
+}
+
+/* A frame that a failure kept back. */
+static int failed(struct sl_cipd_writer *writer, int result)
+{
+    if (result < 0 || result == SLUICE_TIMEOUT)
+        count(writer, &writer->failed);
+    return result;
+}
+
+/* ---- before a frame ---- */
+
+static int check_barrier(struct sl_cipd_writer *writer)
+{
+    if (!writer->checks || !sl_cipd_barrier_check(&writer->checker, sl_os_now()))
+        return 0;
+    sl_mutex_lock(&writer->lock);
+    sl_cipd_produce_skip(&writer->producer);
+    writer->skips++;
+    writer->dropped++;
+    sl_mutex_unlock(&writer->lock);
+    return sl_fail(SLUICE_NO_SLOT,
+                   "channel 'cipd:%s': the frame is skipped, for an activation barrier is up: some sender is just being set up",
+                   writer->name);
+}
+
+/* Another program may have taken our place in the segment: then nothing we write is seen. */
+static int check_segment(struct sl_cipd_writer *writer)
+{
+    char text[sizeof writer->tended_text];
+    int r;
+
+    sl_mutex_lock(&writer->lock);
+    r = writer->tended;
+    memcpy(text, writer->tended_text, sizeof text);
+    sl_mutex_unlock(&writer->lock);
+    return r != 0 ? sl_fail_text(r, text) : 0;
+}
+
+static int check(struct sl_cipd_writer *writer)
+{
+    int r = sl_cuda_alive(writer->context);
+
+    if (r != 0 || (r = check_segment(writer)) != 0)
+        return failed(writer, r);
+    return check_barrier(writer);
+}
+
+/* Has the GPU done all that it was given for the slot? Waits for that: 0, or SLUICE_TIMEOUT without a sentence. */
+static int await_slot(struct sl_cipd_writer *writer, struct sl_cipd_slot *slot, int64_t timeout_ns)
+{
+    int64_t began = sl_os_now(), deadline = sl_os_deadline(timeout_ns), spin = began + SPIN, now = began;
+    struct sl_cuda_scope scope;
+    int r;
+
+    if (slot->fence.stream == 0)
+        return 0;
+    if ((r = sl_cuda_enter(writer->context, SL_CUDA_RELAXED, &scope)) != 0)
+        return r;
+    while ((r = sl_cuda_event_look(writer->context, slot->fence.event)) == SLUICE_NOT_READY) {
+        now = sl_os_now();
+        if (now >= deadline) {
+            r = SLUICE_TIMEOUT;
+            break;
+        }
+        if (now < spin)
+            sl_pause();
+        else
+            sl_os_sleep(SL_CIPD_LOOK);
+    }
+    sl_cuda_leave(&scope);
+    sl_store(&slot->wait_ns, (uint64_t)(now - began), relaxed);
+    return r;
+}
+
+static int no_slot(struct sl_cipd_writer *writer, uint32_t number, int64_t timeout_ns, uint64_t dropped)
+{
+    sl_mutex_lock(&writer->lock);
+    writer->dropped += dropped;
+    sl_mutex_unlock(&writer->lock);
+    return sl_fail(SLUICE_NO_SLOT, "channel 'cipd:%s': its GPU has not finished in %lld ms what it was given for slot %u of %u",
+                   writer->name, (long long)(timeout_ns / SLUICE_MS), number, writer->slots);
+}
+
+/* ---- begin, commit, cancel ---- */
+
+static int wait_slot(struct sl_cipd_writer *writer, int64_t timeout_ns, uint64_t dropped)
+{
+    uint32_t number;
+    struct sl_cipd_slot *slot = next_slot(writer, &number);
+    int r;
+
+    SL_STAGE_BEGIN(WAIT_SLOT);
+    r = await_slot(writer, slot, timeout_ns);
+    SL_STAGE_END(WAIT_SLOT);
+    sl_mutex_lock(&writer->lock);
+    writer->waited_ns += sl_load(&slot->wait_ns, relaxed);
+    sl_mutex_unlock(&writer->lock);
+    return r == SLUICE_TIMEOUT ? no_slot(writer, number, timeout_ns, dropped) : r;
+}
+
+static void fill_frame(struct sl_cipd_writer *writer, struct sluice_frame *frame)
+{
+    uint32_t number;
+
+    (void)next_slot(writer, &number);
+    writer->token = ++writer->next_token;
+    if (writer->reshaped)
+        sl_geometry_from_array(&writer->record.arrays[0], &writer->format.arrays[0]);
+    writer->reshaped = false;
+    *frame = (struct sluice_frame){
+        .session = writer->session,
+        .capture_ns = sl_os_now(),
+        .meta = writer->meta,
+        .slot = number,
+        .generation = writer->generation,
+        .array_count = 1,
+        .opaque = { [SL_FRAME_OWNER] = atomic_load_explicit(&writer->object->id, memory_order_relaxed),
+                    [SL_FRAME_TOKEN] = writer->token,
+                    [SL_FRAME_ENTRY] = number },
+    };
+    SL_SPAN_BEGIN(WRITE, &writer->span, writer->name, 0);
+}
+
+int sl_cipd_begin(void *state, int64_t timeout_ns, struct sluice_frame *frame)
+{
+    struct sl_cipd_writer *writer = state;
+    int r;
+
+    if (!frame)
+        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': no frame to begin was given", writer->name);
+    if (timeout_ns < SLUICE_DEFAULT)
+        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': a time-out of %lld ns", writer->name, (long long)timeout_ns);
+    if (writer->token)
+        return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun already, and its protocol has one at a time",
+                       writer->name);
+    if ((r = check(writer)) != 0)
+        return r;
+    if ((r = wait_slot(writer, timeout_ns == SLUICE_DEFAULT ? writer->wait_ns : timeout_ns, 1)) != 0)
+        return failed(writer, r);
+    fill_frame(writer, frame);
+    SL_KILL_POINT("after_begin");
+    return 0;
+}
+
+int sl_cipd_wait(void *state, int64_t timeout_ns)
+{
+    struct sl_cipd_writer *writer = state;
+
+    return wait_slot(writer, timeout_ns, 0);
+}
+
+static int check_begun(const struct sl_cipd_writer *writer, const struct sluice_frame *frame)
+{
+    if (!frame)
+        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': no frame was given", writer->name);
+    if (frame->opaque[SL_FRAME_OWNER] == 0)
+        return sl_fail(SLUICE_E_STALE,
+                       "channel 'cipd:%s': this frame is not begun: it was committed or cancelled, or never begun", writer->name);
+    if (frame->opaque[SL_FRAME_OWNER] != atomic_load_explicit(&writer->object->id, memory_order_relaxed) ||
+        writer->token == 0 || frame->opaque[SL_FRAME_TOKEN] != writer->token)
+        return sl_fail(SLUICE_E_STALE, "channel 'cipd:%s': this frame is not this writer's, or has ended", writer->name);
+    return 0;
+}
+
+static void end_frame(struct sl_cipd_writer *writer, struct sluice_frame *frame)
+{
+    SL_SPAN_END(WRITE, &writer->span);
+    writer->token = 0;
+    memset(frame->opaque, 0, sizeof frame->opaque);
+    frame->meta = NULL;
+}
+
+/* The next frame has been given to the GPU, and its event was recorded. */
+static void publish(struct sl_cipd_writer *writer, struct sluice_frame *frame, bool by_graph)
+{
+    struct sl_cipd_slot *slot = next_slot(writer, &frame->slot);
+    int64_t now = sl_os_now();
+
+    SL_KILL_POINT("before_publish");
+    SL_STAGE_BEGIN(PUBLISH);
+    sl_mutex_lock(&writer->lock);
+    frame->sequence = sl_cipd_produce_publish(&writer->producer, now);
+    writer->published++;
+    writer->bytes += writer->metadata.bytes;
+    writer->graph_frames += by_graph;
+    writer->last_frame_ns = now;
+    if (writer->holds)
+        sl_cipd_barrier_published(&writer->holder, now);
+    sl_mutex_unlock(&writer->lock);
+    SL_STAGE_END(PUBLISH);
+    sl_store(&slot->frames, sl_load(&slot->frames, relaxed) + 1, relaxed);
+    frame->session = writer->session;
+    frame->generation = writer->generation;
+    frame->commit_ns = now;
+}
+
+/* Behind the work of the job: the event, and with `block` its end. */
+static int record(struct sl_cipd_writer *writer, struct sl_copy_job *job)
+{
+    uint32_t number;
+    struct sl_cipd_slot *slot = next_slot(writer, &number);
+    int r;
+
+    SL_STAGE_BEGIN(SIGNAL);
+    r = sl_copy_record(job, &slot->fence);
+    SL_STAGE_END(SIGNAL);
+    if (r != 0 || !writer->params.block)
+        return r;
+    r = await_slot(writer, slot, BLOCK_PATIENCE);
+    if (r == SLUICE_TIMEOUT)
+        return sl_fail(SLUICE_TIMEOUT, "channel 'cipd:%s': the GPU did not finish the frame within %d s; it is not published",
+                       writer->name, (int)(BLOCK_PATIENCE / SLUICE_S));
+    return r;
+}
+
+static int begin_job(struct sl_cipd_writer *writer, const struct sluice_array *arrays, uint32_t number,
+                     struct sluice_stream stream, struct sl_copy_job *job)
+{
+    return sl_arrays_begin(&writer->copier, SL_COPY_SEND, arrays, number, stream, job);
+}
+
+int sl_cipd_commit(void *state, struct sluice_frame *frame, struct sluice_stream stream)
+{
+    struct sl_cipd_writer *writer = state;
+    struct sl_copy_job job;
+    int r = check_begun(writer, frame);
+
+    if (r != 0)
+        return r;
+    if (writer->reshaped)
+        return sl_fail(SLUICE_E_UNSUPPORTED,
+                       "channel 'cipd:%s': the frame was given another shape, which its protocol cannot say of one frame: cancel "
+                       "it, sluice_writer_reformat, begin again",
+                       writer->name);
+    if (frame->meta_size > SLUICE_MAX_META)
+        return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': %u bytes of metadata, %d fit", writer->name, frame->meta_size,
+                       SLUICE_MAX_META);
+    if ((r = sl_cuda_alive(writer->context)) != 0 || (r = begin_job(writer, NULL, 0, stream, &job)) != 0)
+        return r;
+    r = record(writer, &job);
+    sl_copy_end(&job);
+    if (r != 0)
+        return failed(writer, r);
+    publish(writer, frame, false);
+    end_frame(writer, frame);
+    return 0;
+}
+
+/* What is queued on the slot must end before somebody gets it. */
+int sl_cipd_cancel(void *state, struct sluice_frame *frame, struct sluice_stream stream)
+{
+    struct sl_cipd_writer *writer = state;
+    struct sl_copy_job job;
+    uint32_t number;
+    int r = check_begun(writer, frame);
+
+    if (r != 0)
+        return r;
+    if (stream.id != SLUICE_ON_CPU.id && sl_cuda_alive(writer->context) == 0) {
+        if ((r = begin_job(writer, NULL, 0, stream, &job)) != 0)
+            return r;
+        r = sl_copy_record(&job, &next_slot(writer, &number)->fence);
+        sl_copy_end(&job);
+        if (r != 0)
+            return r;
+    }
+    count(writer, &writer->cancelled);
+    end_frame(writer, frame);
+    return 0;
+}
+
+/* ---- send ---- */
+
+static bool same_shape(const struct sluice_array *a, const struct sluice_array *b)
+{
+    uint32_t one[3], other[3];
+
+    return sl_cipd_shape(a, one) && sl_cipd_shape(b, other) && memcmp(one, other, sizeof one) == 0;
+}
+
+/* Of another size the wire has another session. */
+static int make_room(struct sl_cipd_writer *writer, const struct sluice_array *array)
+{
+    const struct sluice_array *mine = &writer->format.arrays[0];
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    int r;
+
+    if (!sl_dtype_equal(array->dtype, mine->dtype))
+        return sl_fail(SLUICE_E_FORMAT, "channel 'cipd:%s': array '%s' has another data type than the channel: "
+                       "sluice_writer_reformat changes that",
+                       writer->name, array->name);
+    if (same_shape(array, mine))
+        return 0;
+    if (mine->image.pixel_format)
+        r = sluice_format_add_image(&format, mine->name, (enum sluice_pixel_format)mine->image.pixel_format,
+                                    (uint32_t)array->shape[1], (uint32_t)array->shape[0]);
+    else
+        r = sluice_format_add_tensor(&format, mine->name, array->dtype, array->ndim, array->shape);
+    if (r == 0 && (r = sluice_format_complete(&format)) == 0)
+        r = sl_cipd_reformat(writer, &format);
+    if (r == 0 && !same_shape(array, &writer->format.arrays[0]))
+        r = sl_fail(SLUICE_E_FORMAT, "channel 'cipd:%s': array '%s' is no frame of this channel", writer->name, array->name);
+    return r;
+}
+
+/* The slot as an array that the program's can be copied into. */
+static int slot_array(struct sl_cipd_writer *writer, const struct sluice_array *from, struct sluice_array *to)
+{
+    uint32_t number;
+    void *address = (void *)(uintptr_t)next_slot(writer, &number)->address;
+
+    if (from->image.pixel_format) {
+        *to = writer->format.arrays[0];
+        to->data = address;
+        return 0;
+    }
+    return sluice_array_wrap(to, NULL, address, from->dtype, from->ndim, from->shape, NULL);
+}
+
+static int copy(struct sl_cipd_writer *writer, struct sl_copy_job *job, const struct sluice_array *array)
+{
+    struct sluice_array to;
+    struct sl_copy plan;
+    uint32_t number;
+    int r;
+
+    if (writer->params.strict_device && !sl_copy_near(job))
+        return sl_fail(SLUICE_E_WRONG_DEVICE,
+                       "channel 'cipd:%s': the array does not lie on \"%s\", and strict_device allows no other", writer->name,
+                       writer->device);
+    if ((r = slot_array(writer, array, &to)) != 0 || (r = sl_array_plan(&to, array, &plan)) != 0 ||
+        (r = sl_copy_follow(job, &next_slot(writer, &number)->fence)) != 0)
+        return r;
+    return sl_copy_queue(job, 0, &plan);
+}
+
+/* Of what was queued nothing is published, and the program may free its memory. */
+static int take_back(struct sl_cipd_writer *writer, struct sl_copy_job *job, int result)
+{
+    char why[640];
+    size_t length = strlen(sluice_last_error());
+
+    memcpy(why, sluice_last_error(), length < sizeof why ? length + 1 : sizeof why);
+    why[sizeof why - 1] = '\0';
+    if (job->queued)
+        (void)sl_copy_finish(job);
+    return failed(writer, sl_fail_text(result, why));
+}
+
+static int send_one(struct sl_cipd_writer *writer, struct sluice_frame *header, const struct sluice_array *array,
+                    struct sl_copy_job *job, struct sluice_ticket *ticket)
+{
+    int r;
+
+    SL_STAGE_BEGIN(SEND_COPY);
+    r = copy(writer, job, array);
+    SL_STAGE_END(SEND_COPY);
+    if (r == 0)
+        r = record(writer, job);
+    if (r != 0)
+        return take_back(writer, job, r);
+    publish(writer, header, job->by_graph);
+    if (ticket)
+        sl_copy_ticket(job, ticket);
+    header->capture_ns = header->commit_ns;
+    sl_mutex_lock(&writer->lock);
+    writer->copied_bytes += writer->metadata.bytes;
+    sl_mutex_unlock(&writer->lock);
+    return 0;
+}
+
+int sl_cipd_send(void *state, struct sluice_frame *header, const struct sluice_array *arrays, uint32_t number,
+                 struct sluice_stream stream, struct sluice_ticket *ticket)
+{
+    struct sl_cipd_writer *writer = state;
+    struct sl_copy_job job;
+    uint32_t index;
+    int r;
+
+    if (writer->token)
+        return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun: commit or cancel it before a send", writer->name);
+    if ((r = check(writer)) != 0)
+        return r;
+    if ((r = sl_arrays_match(&writer->format, writer->name, arrays, number, true, &index)) != 0 ||
+        (r = make_room(writer, &arrays[0])) != 0 || (r = begin_job(writer, arrays, number, stream, &job)) != 0)
+        return failed(writer, r);
+    job.wanted = ticket != NULL;
+    r = send_one(writer, header, &arrays[0], &job, ticket);
+    sl_copy_end(&job);
+    return r;
+}
+
+/* ---- frames that are begun ---- */
+
+int sl_cipd_writer_pin(void *state, const struct sluice_frame *frame, sluice_pin **pin)
+{
+    struct sl_cipd_writer *writer = state;
+    uint32_t number;
+    int r = check_begun(writer, frame);
+
+    return r == 0 ? sl_cipd_pin(next_slot(writer, &number), pin) : r;
+}
+
+int sl_cipd_writer_view(void *state, const struct sluice_frame *frame, struct sl_view *view)
+{
+    struct sl_cipd_writer *writer = state;
+    uint32_t number;
+    int r = check_begun(writer, frame);
+
+    if (r != 0)
+        return r;
+    view->writable_record = &writer->record;
+    view->record = &writer->record;
+    view->reshaped = &writer->reshaped;
+    view->format = &writer->format;
+    view->address = (char *)(uintptr_t)next_slot(writer, &number)->address;
+    view->device = writer->device;
+    return 0;
+}

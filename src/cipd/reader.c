@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Opening a reader of cuda-link's protocol; its sessions as they come and go; closing it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cipd/cipd.h"
+#include "core/format.h"
+#include "util/result.h"
+
+#define CLOSE_PATIENCE (500 * SLUICE_MS) /* with imports that are given back */
+#define SETTLE_PATIENCE SLUICE_S /* with a writer that fills its segment in */
+#define DEFAULT_DEVICE "cuda:0"
+
+/* ---- sessions ---- */
+
+void sl_cipd_link_drop(struct sl_cipd_reader *reader, struct sl_cipd_link *link)
+{
+    if (--link->users > 0)
+        return;
+    sl_cipd_bin_put(reader->bin, link->pool, 0);
+    free(link);
+}
+
+void sl_cipd_reader_drop(struct sl_cipd_reader *reader, enum sl_cipd_reason reason)
+{
+    struct sl_cipd_link *link = reader->link;
+
+    sl_mutex_lock(&reader->lock);
+    reader->link = NULL;
+    if (link)
+        sl_cipd_link_drop(reader, link);
+    sl_cipd_consume_drop(&reader->consumer, reason);
+    sl_mutex_unlock(&reader->lock);
+    reader->pending.index = reader->newer.index = 0;
+    if (link && reader->cipd.reconnect == SLUICE_CIPD_OFF)
+        reader->over = true;
+}
+
+/* Was any of it opened here before, for frames that are held still? */
+static bool is_doubtful(const struct sl_cipd_session *session)
+{
+    for (uint32_t i = 0; i < session->layout.slots; i++) {
+        struct sl_cu_memory_handle handle;
+        memcpy(&handle, session->handles[i].memory, sizeof handle);
+        if (sl_cuda_ipc_listed(&handle))
+            return true;
+    }
+    return false;
+}
+
+static int open_link(struct sl_cipd_reader *reader)
+{
+    const struct sl_cipd_session *session = &reader->consumer.session;
+    struct sl_cipd_link *link = calloc(1, sizeof *link);
+    int r;
+
+    if (!link)
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for a session", reader->name);
+    if ((r = sl_cipd_format_as(&session->format, &reader->cipd, &link->format)) == 0) {
+        /* A handle that is open cannot be opened again. */
+        (void)sl_cipd_bin_wait(reader->bin, CLOSE_PATIENCE);
+        link->doubtful = is_doubtful(session);
+        r = sl_cipd_pool_open(reader->name, reader->device, session, &link->pool);
+    }
+    if (r != 0) {
+        free(link);
+        return r;
+    }
+    link->users = 1;
+    link->session = sl_os_random();
+    link->record.array_count = 1;
+    sl_geometry_from_array(&link->record.arrays[0], &link->format.arrays[0]);
+    sl_mutex_lock(&reader->lock);
+    link->generation = ++reader->generation;
+    reader->link = link;
+    sl_mutex_unlock(&reader->lock);
+    sl_store(&reader->sessions, sl_load(&reader->sessions, relaxed) + 1, relaxed);
+    return 0;
+}
+
+int sl_cipd_reader_connect(struct sl_cipd_reader *reader, int64_t now)
+{
+    int r;
+
+    if (reader->link)
+        return 0;
+    if (reader->over)
+        return sl_fail(SLUICE_CLOSED, "channel 'cipd:%s': its session has ended, and this reader does not reconnect", reader->name);
+    if ((r = sl_cuda_alive(reader->context)) != 0)
+        return r;
+    sl_mutex_lock(&reader->lock);
+    if (sl_exchange(&reader->retry, 0))
+        sl_cipd_consume_retry_now(&reader->consumer);
+    SL_STAGE_BEGIN(CONNECT);
+    r = sl_cipd_consume_connect(&reader->consumer, now);
+    SL_STAGE_END(CONNECT);
+    sl_mutex_unlock(&reader->lock);
+    if (r != 0)
+        return r;
+    r = open_link(reader);
+    if (r != 0) {
+        char why[640];
+        snprintf(why, sizeof why, "%s", sluice_last_error());
+        sl_cipd_reader_drop(reader, SL_CIPD_REASON_HANDLES_FAILED);
+        /* A writer that has just ended, or begun anew, is no failure. */
+        return sl_fail_text(r == SLUICE_E_UNSUPPORTED ? SLUICE_NO_WRITER : r, why);
+    }
+    return 0;
+}
+
+/* ---- open ---- */
+
+static bool is_gone(enum sl_cipd_reason reason)
+{
+    return reason == SL_CIPD_REASON_NOT_TRIED || reason == SL_CIPD_REASON_ABSENT || reason == SL_CIPD_REASON_SHUT ||
+           reason == SL_CIPD_REASON_DEAD;
+}
+
+static int wait_for_writer(struct sl_cipd_reader *reader)
+{
+    bool later = reader->params.open_timeout_ns == SLUICE_LATER;
+    int64_t patience = later ? 0 : reader->params.open_timeout_ns, began = sl_os_now();
+    int64_t absent_until = sl_os_deadline(patience);
+    int64_t settled_until = began + (patience > SETTLE_PATIENCE ? patience : SETTLE_PATIENCE);
+
+    for (;;) {
+        int64_t now = sl_os_now();
+        int r = sl_cipd_reader_connect(reader, now);
+        if (r <= 0 && r != SLUICE_E_FORMAT)
+            return r;
+        bool gone = is_gone(reader->consumer.reason);
+        int64_t until = gone ? absent_until : settled_until, next = sl_cipd_consume_next_try(&reader->consumer);
+        if (now >= until || (gone && later)) {
+            if (later)
+                return 0;
+            return sl_fail_text(r == SLUICE_E_FORMAT ? r : gone ? SLUICE_E_NOT_FOUND : SLUICE_TIMEOUT, sluice_last_error());
+        }
+        sl_os_sleep((next < until ? next : until) - now);
+    }
+}
+
+static int check_device(const char *name, const char *device)
+{
+    if (sl_device_kind(device) == &sl_device_cuda)
+        return 0;
+    return sl_fail(SLUICE_E_UNSUPPORTED,
+                   "channel 'cipd:%s': cuda-link's protocol hands over memory of a GPU alone, which cannot be used on \"%.60s\": "
+                   "say \"cuda:0\", and sluice_reader_fetch for the CPU",
+                   name, device);
+}
+
+int sl_cipd_reader_open(const char *name, const struct sluice_reader_params *caller, struct sl_object *object, void **state)
+{
+    struct sluice_reader_params params = *caller;
+    struct sluice_cipd_reader_params cipd;
+    const char *device = caller->device ? caller->device : DEFAULT_DEVICE;
+    int r = sl_cipd_reader_params(name, &params, &cipd);
+
+    if (r != 0 || (r = check_device(name, device)) != 0)
+        return r;
+    struct sl_cipd_reader *reader = calloc(1, sizeof *reader);
+    if (!reader)
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for its reader (%zu bytes)", name, sizeof *reader);
+    sl_mutex_init(&reader->lock);
+    reader->object = object;
+    reader->params = params;
+    reader->params.name = reader->params.device = NULL;
+    reader->params.cipd = NULL;
+    reader->cipd = cipd;
+    reader->note = -1;
+    snprintf(reader->name, sizeof reader->name, "%s", name);
+    snprintf(reader->device, sizeof reader->device, "%s", device);
+    r = sl_cipd_consume_init(&reader->consumer, name);
+    if (r == 0 && (r = sl_cuda_context_open(device, &reader->context)) == 0 && (r = sl_cipd_bin_make(&reader->bin)) == 0)
+        r = wait_for_writer(reader);
+    if (r != 0)
+        sl_cipd_reader_close(reader);
+    else
+        *state = reader;
+    return r;
+}
+
+/* ---- the end ---- */
+
+void sl_cipd_reader_stop(void *state)
+{
+    struct sl_cipd_reader *reader = state;
+
+    sl_store(&reader->closing, 1, release);
+    sl_add(&reader->bell, 1);
+    sl_os_wake(&reader->bell, INT32_MAX);
+}
+
+void sl_cipd_reader_close(void *state)
+{
+    struct sl_cipd_reader *reader = state;
+    char why[640];
+
+    snprintf(why, sizeof why, "%s", sluice_last_error());
+    sl_service_lock();
+    sl_service_remove(&reader->watch);
+    sl_service_unlock();
+    for (uint32_t i = 0; i < SLUICE_CIPD_MAX_SLOTS; i++) {
+        struct sl_cipd_held *held = &reader->held[i];
+        if (sl_load(&held->token, relaxed))
+            sl_cipd_link_drop(reader, held->link);
+        SL_SPAN_END(READ, &held->span);
+    }
+    sl_cipd_reader_drop(reader, SL_CIPD_REASON_NOT_TRIED);
+    if (reader->bin) {
+        if (sl_cipd_bin_wait(reader->bin, CLOSE_PATIENCE))
+            sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': its memory could not be closed in time, for work that does not end", reader->name);
+        sl_cipd_bin_leave(reader->bin);
+    }
+    if (reader->note >= 0)
+        sl_os_close(reader->note);
+    sl_cuda_context_close(reader->context);
+    sl_mutex_finish(&reader->lock);
+    free(reader);
+    sl_fail_text(0, why);
+}
+
+/* ---- format, stats ---- */
+
+int sl_cipd_reader_format(void *state, struct sluice_format *format)
+{
+    struct sl_cipd_reader *reader = state;
+    int r;
+
+    sl_mutex_lock(&reader->lock);
+    if (reader->link)
+        r = sl_format_store(format, &reader->link->format);
+    else
+        r = sl_fail(SLUICE_NO_WRITER, "channel 'cipd:%s': %s", reader->name, sl_cipd_reason_text(reader->consumer.reason));
+    sl_mutex_unlock(&reader->lock);
+    return r;
+}
+
+int sl_cipd_reader_device(void *state, char name[SL_DEVICE_NAME])
+{
+    struct sl_cipd_reader *reader = state;
+
+    snprintf(name, SL_DEVICE_NAME, "%s", reader->device);
+    return 0;
+}
+
+void sl_cipd_reader_stats(void *state, struct sluice_reader_stats *stats)
+{
+    struct sl_cipd_reader *reader = state;
+    uint32_t held = 0;
+
+    for (uint32_t i = 0; i < reader->params.hold; i++)
+        held += sl_load(&reader->held[i].token, relaxed) != 0;
+    *stats = (struct sluice_reader_stats){
+        .taken = sl_load(&reader->taken, relaxed),
+        .missed = sl_load(&reader->dropped, relaxed),
+        .lost = sl_load(&reader->timeouts, relaxed),
+        .retries = sl_load(&reader->repeated, relaxed),
+        .sessions = sl_load(&reader->sessions, relaxed),
+        .held = held,
+        .depth = 1,
+        .latency_ns = sl_load(&reader->latency_ns, relaxed),
+    };
+    sl_mutex_lock(&reader->lock);
+    if (reader->link) {
+        stats->connected = 1;
+        stats->session = reader->link->session;
+        stats->slots = reader->link->pool->count;
+        stats->generation = reader->link->generation;
+    }
+    sl_mutex_unlock(&reader->lock);
+}
+
+int sluice_cipd_retry(sluice_reader *handle)
+{
+    struct sl_cipd_reader *reader;
+    struct sl_object *object;
+    void *state;
+    int r = sl_bare_reader_state(handle, &sl_bare_cipd, &object, &state);
+
+    if (r != 0)
+        return r;
+    reader = state;
+    sl_store(&reader->retry, 1, release);
+    sl_add(&reader->bell, 1);
+    sl_os_wake(&reader->bell, INT32_MAX);
+    sl_object_drop(object);
+    return 0;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cuda-link's environment variables, for programs and people.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cipd/cipd.h"
+#include "core/params.h"
+#include "util/result.h"
+#include "wire/cipd/settings.h"
+
+static uint32_t as_switch(bool on) { return on ? SLUICE_CIPD_ON : SLUICE_CIPD_OFF; }
+
+int sluice_cipd_environment(struct sluice_cipd_writer_params *writer, struct sluice_cipd_reader_params *reader)
+{
+    const struct sl_cipd_settings *settings = sl_cipd_settings();
+    struct sluice_cipd_writer_params mine = SLUICE_CIPD_WRITER_PARAMS_INIT;
+    struct sluice_cipd_reader_params other = SLUICE_CIPD_READER_PARAMS_INIT;
+    int r = 0;
+
+    mine.block = settings->export_sync;
+    mine.graph = as_switch(settings->use_graphs);
+    mine.barrier = as_switch(settings->barrier_check);
+    mine.settle_frames = settings->barrier_settle;
+    mine.strict_device = settings->strict_device;
+    mine.priority = as_switch(settings->high_priority);
+    mine.doorbell = SLUICE_CIPD_ON;
+    mine.barrier_stale_ns = settings->barrier_stale_ns;
+    other.reconnect = as_switch(settings->reconnect);
+    other.ahead = as_switch(settings->gpu_wait);
+    other.wait_spin_ns = settings->wait_spin_ns > 0 ? settings->wait_spin_ns : -1;
+    if (writer)
+        r = sl_params_store(writer, &mine, sizeof mine, offsetof(struct sluice_cipd_writer_params, graph),
+                            "struct sluice_cipd_writer_params");
+    if (r == 0 && reader)
+        r = sl_params_store(reader, &other, sizeof other, offsetof(struct sluice_cipd_reader_params, pair),
+                            "struct sluice_cipd_reader_params");
+    return r;
+}
+
+int sluice_cipd_variables(struct sluice_cipd_variable *variables, size_t capacity, size_t *number)
+{
+    size_t n = 0;
+
+    if (!number || (!variables && capacity))
+        return sl_fail(SLUICE_E_INVALID, "no place for the list of variables, or its count, was given");
+    for (const struct sl_cipd_variable *one = sl_cipd_variables; one->name; one++, n++) {
+        if (n >= capacity)
+            continue;
+        const char *value = getenv(one->name);
+        struct sluice_cipd_variable *to = &variables[n];
+        memset(to, 0, sizeof *to);
+        snprintf(to->name, sizeof to->name, "%s", one->name);
+        snprintf(to->value, sizeof to->value, "%s", value ? value : "");
+        snprintf(to->usual, sizeof to->usual, "%s", one->standard);
+        snprintf(to->what, sizeof to->what, "%s", one->note);
+        to->set = value != NULL;
+        to->used = one->use == SL_CIPD_HONOURED;
+    }
+    *number = n;
+    return 0;
+}

@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A reader's acquire, check and release.
+ *
+ * A frame that was published is one whose event was recorded. acquire asks for the event, from the CPU, in the relaxed
+ * mode, so that nobody's capture minds; the frame that it waits for stays the one that was the newest when it began to
+ * wait, else one that is always late would never be seen.
+ */
+#include <string.h>
+
+#include "cipd/cipd.h"
+#include "util/result.h"
+
+#define TRIES 4 /* frames that were overtaken while they got ready, before one is given all the same */
+#define PEEP (10 * SLUICE_MS) /* between looks at the segment, while an event is waited for */
+#define GRACE (100 * SLUICE_MS) /* a writer that has shut keeps its memory for so long */
+#define WATCH SLUICE_MS /* between looks for a descriptor that is polled */
+
+static void raise_by(sl_word *word, uint64_t by) { sl_store(word, sl_load(word, relaxed) + by, relaxed); }
+
+/* ---- held frames ---- */
+
+static struct sl_cipd_held *free_entry(struct sl_cipd_reader *reader)
+{
+    for (uint32_t i = 0; i < reader->params.hold; i++)
+        if (sl_load(&reader->held[i].token, acquire) == 0)
+            return &reader->held[i];
+    return NULL;
+}
+
+static struct sl_cipd_held *find_entry(struct sl_cipd_reader *reader, const struct sluice_frame *frame)
+{
+    uint64_t index = frame->opaque[SL_FRAME_ENTRY], token = frame->opaque[SL_FRAME_TOKEN];
+
+    if (frame->opaque[SL_FRAME_OWNER] == atomic_load_explicit(&reader->object->id, memory_order_relaxed) &&
+        index < SLUICE_CIPD_MAX_SLOTS && token != 0 && sl_load(&reader->held[index].token, acquire) == token)
+        return &reader->held[index];
+    sl_say("channel 'cipd:%s': this frame was released already, or is not this reader's", reader->name);
+    return NULL;
+}
+
+/* May the writer have left it alone until now? With the reader's lock. */
+static bool is_whole(struct sl_cipd_reader *reader, const struct sl_cipd_held *held)
+{
+    const struct sl_cipd_consumer *consumer = &reader->consumer;
+
+    if (held->copied)
+        return true;
+    if (held->link != reader->link || !sl_cipd_consume_whole(consumer, &held->frame))
+        return false;
+    return !sl_cipd_load_shut(consumer->segment.at, &consumer->session.layout) || sl_os_now() - held->taken_ns < GRACE;
+}
+
+static int say_lost(const struct sl_cipd_reader *reader)
+{
+    return sl_fail(SLUICE_E_LOST, "channel 'cipd:%s': the writer may have written to this frame while it was read", reader->name);
+}
+
+int sl_cipd_check(void *state, const struct sluice_frame *frame)
+{
+    struct sl_cipd_reader *reader = state;
+    const struct sl_cipd_held *held = find_entry(reader, frame);
+
+    if (!held)
+        return SLUICE_E_STALE;
+    sl_mutex_lock(&reader->lock);
+    bool whole = is_whole(reader, held);
+    sl_mutex_unlock(&reader->lock);
+    return whole ? 0 : say_lost(reader);
+}
+
+static int check_stream(const struct sl_cipd_reader *reader, struct sluice_stream handle)
+{
+    struct sl_stream *stream;
+
+    if (handle.id == SLUICE_ON_CPU.id)
+        return 0;
+    int r = sl_stream_check(handle, &sl_device_cuda);
+    if (r != 0 || (r = sl_stream_hold(handle, &stream)) != 0)
+        return r;
+    const struct sl_cuda_context *theirs = stream->object.device->state;
+    if (theirs->device != reader->context->device)
+        r = sl_fail(SLUICE_E_WRONG_DEVICE, "the stream is one of \"%s\", the frame is used on \"%s\"", stream->object.device->name,
+                    reader->device);
+    sl_object_drop(&stream->object);
+    return r;
+}
+
+int sl_cipd_release(void *state, struct sluice_frame *frame, struct sluice_stream stream)
+{
+    struct sl_cipd_reader *reader = state;
+    struct sl_cipd_held *held = find_entry(reader, frame);
+    uint64_t token = frame->opaque[SL_FRAME_TOKEN];
+    int r;
+
+    if (!held)
+        return SLUICE_E_STALE;
+    if ((r = check_stream(reader, stream)) != 0)
+        return r;
+    sl_mutex_lock(&reader->lock);
+    bool mine = sl_load(&held->token, relaxed) == token; /* of several threads that release it one comes through */
+    bool whole = mine && is_whole(reader, held);
+    if (mine) {
+        SL_SPAN_END(READ, &held->span);
+        sl_cipd_link_drop(reader, held->link);
+        held->link = NULL;
+        sl_store(&held->token, 0, release);
+    }
+    sl_mutex_unlock(&reader->lock);
+    if (!mine)
+        return sl_fail(SLUICE_E_STALE, "channel 'cipd:%s': this frame was released already", reader->name);
+    memset(frame->opaque, 0, sizeof frame->opaque);
+    frame->meta = NULL;
+    if (whole)
+        return 0;
+    sl_add(&reader->overruns, 1);
+    return say_lost(reader);
+}
+
+/* ---- is there a frame? ---- */
+
+static void note_missed(struct sl_cipd_reader *reader, uint32_t missed)
+{
+    reader->untold += missed;
+    raise_by(&reader->dropped, missed);
+}
+
+/* What is published next to the one that is pending becomes it. */
+static void make_pending(struct sl_cipd_reader *reader, const struct sl_cipd_frame *frame, int64_t now)
+{
+    note_missed(reader, frame->missed);
+    reader->pending = *frame;
+    reader->pending_ns = now;
+}
+
+/* 0: reader->pending is the newest one there is, or still the one before. */
+static int poll_segment(struct sl_cipd_reader *reader, int64_t now)
+{
+    struct sl_cipd_frame frame;
+
+    switch (sl_cipd_consume_poll(&reader->consumer, now, &frame)) {
+    case SL_CIPD_NO_FRAME:
+        return 0;
+    case SL_CIPD_FRAME:
+        sl_store(&reader->frame_ns, (uint64_t)(frame.time_ns ? frame.time_ns : now), relaxed);
+        if (reader->pending.index == 0) {
+            make_pending(reader, &frame, now);
+        } else {
+            if (reader->newer.index)
+                frame.missed += 1 + reader->newer.missed;
+            reader->newer = frame;
+        }
+        return 0;
+    case SL_CIPD_SHUT:
+        sl_cipd_reader_drop(reader, SL_CIPD_REASON_SHUT);
+        return sl_fail(SLUICE_CLOSED, "channel 'cipd:%s' was closed by its writer", reader->name);
+    case SL_CIPD_LOST:
+        sl_cipd_reader_drop(reader, SL_CIPD_REASON_DEAD);
+        return SLUICE_AGAIN;
+    default:
+        sl_cipd_reader_drop(reader, SL_CIPD_REASON_CHANGING);
+        sl_cipd_consume_retry_now(&reader->consumer);
+        return SLUICE_AGAIN;
+    }
+}
+
+/* The one that was pending is not taken. */
+static void give_up_pending(struct sl_cipd_reader *reader, int64_t now)
+{
+    note_missed(reader, 1);
+    reader->pending.index = 0;
+    if (reader->newer.index)
+        make_pending(reader, &reader->newer, now);
+    reader->newer.index = 0;
+}
+
+/* ---- is it ready? ---- */
+
+/* Until the pending frame's event was seen, or the deadline: 0; SLUICE_TIMEOUT; SLUICE_E_LOST if it takes too long altogether;
+ * what poll_segment says. */
+static int await_pending(struct sl_cipd_reader *reader, int64_t deadline, int64_t *clock)
+{
+    struct sl_cipd_slot *slot = &reader->link->pool->slots[reader->pending.slot];
+    int64_t began = *clock, now = began, spin = began + reader->cipd.wait_spin_ns, peep = began + PEEP;
+    struct sl_cuda_scope scope;
+    int r, looks = 0;
+
+    if (!slot->signal)
+        return 0;
+    r = sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope);
+    if (r != 0)
+        return r;
+    while ((r = sl_cuda_event_look(reader->context, sl_cuda_signal_event(slot->signal))) == SLUICE_NOT_READY) {
+        now = sl_os_now();
+        if (now >= reader->pending_ns + reader->cipd.wait_ns)
+            r = SLUICE_E_LOST;
+        else if (now >= deadline || sl_load(&reader->closing, acquire))
+            r = SLUICE_TIMEOUT;
+        else
+            r = SLUICE_NOT_READY;
+        if (r != SLUICE_NOT_READY)
+            break;
+        if (now < spin) {
+            sl_pause();
+        } else {
+            looks++;
+            sl_os_sleep(SL_CIPD_LOOK);
+            if (now >= peep) {
+                peep = now + PEEP;
+                if ((r = poll_segment(reader, now)) != 0)
+                    break;
+            }
+        }
+    }
+    sl_cuda_leave(&scope);
+    *clock = now;
+    if (r == 0) {
+        sl_store(&slot->wait_ns, (uint64_t)(now - began), relaxed);
+        raise_by(&reader->spin_hits, looks == 0);
+    }
+    return r;
+}
+
+/* ---- a frame for the caller ---- */
+
+static void fill_frame(struct sl_cipd_reader *reader, struct sl_cipd_held *held, int64_t now, struct sluice_frame *frame)
+{
+    const struct sl_cipd_link *link = held->link;
+    int64_t at = held->frame.time_ns;
+    uint64_t latency = at && now > at ? (uint64_t)(now - at) : 0;
+
+    *frame = (struct sluice_frame){
+        .sequence = held->frame.index,
+        .session = link->session,
+        .missed = reader->untold,
+        .capture_ns = at,
+        .commit_ns = at ? at : now,
+        .slot = held->frame.slot,
+        .generation = link->generation,
+        .array_count = 1,
+        .opaque = { [SL_FRAME_OWNER] = atomic_load_explicit(&reader->object->id, memory_order_relaxed),
+                    [SL_FRAME_TOKEN] = sl_load(&held->token, relaxed),
+                    [SL_FRAME_ENTRY] = (uint64_t)(held - reader->held) },
+    };
+    if (reader->last_session != link->session) {
+        frame->flags |= SLUICE_FRAME_NEW_FORMAT;
+        if (reader->last_session)
+            frame->flags |= SLUICE_FRAME_NEW_SESSION;
+    }
+    reader->last_session = link->session;
+    reader->untold = 0;
+    raise_by(&reader->taken, 1);
+    raise_by(&link->pool->slots[held->frame.slot].frames, 1);
+    sl_store(&reader->latency_ns, latency, relaxed);
+    raise_by(&reader->latency_total_ns, latency);
+}
+
+static void take(struct sl_cipd_reader *reader, struct sl_cipd_held *held, int64_t now, struct sluice_frame *frame)
+{
+    held->link = reader->link;
+    held->frame = reader->pending;
+    held->taken_ns = now;
+    held->address = held->link->pool->slots[held->frame.slot].address;
+    held->copied = false;
+    sl_mutex_lock(&reader->lock);
+    held->link->users++;
+    sl_mutex_unlock(&reader->lock);
+    sl_store(&held->token, ++reader->next_token, release);
+    fill_frame(reader, held, now, frame);
+    SL_SPAN_BEGIN(READ, &held->span, reader->name, frame->sequence);
+    reader->pending.index = 0;
+    if (reader->newer.index)
+        make_pending(reader, &reader->newer, now);
+    reader->newer.index = 0;
+}
+
+/* Has the writer overtaken it while it got ready? Then the newest one is tried, if it is another. */
+static bool overtaken(struct sl_cipd_reader *reader, int64_t now)
+{
+    if (sl_cipd_consume_whole(&reader->consumer, &reader->pending))
+        return false;
+    if (reader->newer.index == 0 && poll_segment(reader, now) != 0)
+        return true;
+    if (reader->newer.index == 0)
+        return false; /* one slot: it may be being written at any time */
+    sl_add(&reader->overruns, 1);
+    give_up_pending(reader, now);
+    return true;
+}
+
+/* With a pending frame. */
+static int take_pending(struct sl_cipd_reader *reader, struct sl_cipd_held *held, int64_t deadline, uint32_t *tries,
+                        struct sluice_frame *frame)
+{
+    int64_t now = reader->pending_ns;
+    int r;
+
+    SL_STAGE_BEGIN(WAIT_DEVICE);
+    r = await_pending(reader, deadline, &now);
+    SL_STAGE_END(WAIT_DEVICE);
+    if (r == SLUICE_E_LOST) {
+        raise_by(&reader->timeouts, 1);
+        give_up_pending(reader, now);
+        return sl_fail(SLUICE_E_LOST,
+                       "channel 'cipd:%s': a frame was published, and its GPU has not finished it within %lld ms: look at the writer",
+                       reader->name, (long long)(reader->cipd.wait_ns / SLUICE_MS));
+    }
+    if (r == SLUICE_TIMEOUT)
+        return sl_fail(SLUICE_TIMEOUT, "channel 'cipd:%s': a frame was published, and is not finished yet", reader->name);
+    if (r != 0)
+        return r;
+    now = sl_os_now();
+    if (*tries < TRIES && overtaken(reader, now)) {
+        ++*tries;
+        return SLUICE_AGAIN;
+    }
+    take(reader, held, now, frame);
+    return 0;
+}
+
+/* ---- acquire ---- */
+
+static int too_many(const struct sl_cipd_reader *reader)
+{
+    return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': this reader holds %u frames already: release one, or open it with a larger hold",
+                   reader->name, reader->params.hold);
+}
+
+static int nothing_came(struct sl_cipd_reader *reader, int64_t now)
+{
+    int64_t quiet = now - reader->consumer.frame_ns;
+
+    raise_by(&reader->no_frame, 1);
+    if (reader->cipd.stall_ns > 0 && quiet > reader->cipd.stall_ns)
+        return sl_fail(SLUICE_TIMEOUT,
+                       "channel 'cipd:%s': no frame for %lld ms: its writer pauses, hangs, or was killed (the protocol does not tell)",
+                       reader->name, (long long)(quiet / SLUICE_MS));
+    return sl_fail(SLUICE_TIMEOUT, "channel 'cipd:%s': no new frame came in time", reader->name);
+}
+
+static int wait_for_session(struct sl_cipd_reader *reader, int result, int64_t now, int64_t deadline, uint32_t rung)
+{
+    int64_t next = sl_cipd_consume_next_try(&reader->consumer);
+
+    if (result < 0 && result != SLUICE_E_FORMAT && result != SLUICE_E_PERMISSION)
+        return result;
+    if (reader->over || now >= deadline || (result == SLUICE_NO_WRITER && reader->consumer.reason == SL_CIPD_REASON_SHUT)) {
+        raise_by(&reader->no_frame, 1);
+        return reader->consumer.reason == SL_CIPD_REASON_SHUT || reader->over
+                   ? sl_fail(SLUICE_CLOSED, "channel 'cipd:%s' was closed by its writer", reader->name)
+                   : result;
+    }
+    (void)sl_os_wait(&reader->bell, rung, next < deadline ? next : deadline);
+    return SLUICE_AGAIN;
+}
+
+/* Until a frame is there: 0, SLUICE_TIMEOUT, ... */
+static int wait_for_frame(struct sl_cipd_reader *reader, int64_t deadline, int64_t *spin)
+{
+    int64_t now = sl_os_now();
+
+    if (now >= deadline)
+        return nothing_came(reader, now);
+    if (*spin == 0)
+        *spin = reader->params.spin_ns == SLUICE_FOREVER ? SLUICE_FOREVER : now + reader->params.spin_ns;
+    if (now < *spin) {
+        sl_pause();
+        return 0;
+    }
+    SL_STAGE_BEGIN(WAIT_FRAME);
+    (void)sl_cipd_consume_wait(&reader->consumer, deadline);
+    SL_STAGE_END(WAIT_FRAME);
+    return 0;
+}
+
+/* Frames of the session before are all released, so its memory can be opened for certain. */
+static bool is_to_be_opened_anew(const struct sl_cipd_reader *reader)
+{
+    if (!reader->link->doubtful)
+        return false;
+    for (uint32_t i = 0; i < reader->params.hold; i++)
+        if (sl_load(&reader->held[i].token, acquire))
+            return false;
+    return true;
+}
+
+static int attempt(struct sl_cipd_reader *reader, struct sl_cipd_held *held, int64_t now, int64_t deadline, uint32_t *tries,
+                   int64_t *spin, struct sluice_frame *frame)
+{
+    uint32_t rung = sl_load(&reader->bell, acquire);
+    int r;
+
+    if (sl_load(&reader->closing, acquire))
+        return sl_fail(SLUICE_E_STALE, "channel 'cipd:%s': the reader was closed meanwhile", reader->name);
+    if (!reader->link && (r = sl_cipd_reader_connect(reader, now)) != 0)
+        return wait_for_session(reader, r, now, deadline, rung);
+    if (is_to_be_opened_anew(reader)) {
+        sl_cipd_reader_drop(reader, SL_CIPD_REASON_CHANGING);
+        sl_cipd_consume_retry_now(&reader->consumer);
+        return SLUICE_AGAIN;
+    }
+    if (reader->pending.index == 0 && (r = poll_segment(reader, now)) != 0)
+        return r;
+    if (reader->pending.index == 0)
+        return (r = wait_for_frame(reader, deadline, spin)) != 0 ? r : SLUICE_AGAIN;
+    return take_pending(reader, held, deadline, tries, frame);
+}
+
+int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame)
+{
+    struct sl_cipd_reader *reader = state;
+    struct sl_cipd_held *held = free_entry(reader);
+    int64_t now = sl_os_now(), deadline = sl_os_deadline(timeout_ns), spin = 0;
+    uint32_t tries = 0;
+    int r;
+
+    if ((r = sl_cuda_alive(reader->context)) != 0 || (r = check_stream(reader, stream)) != 0)
+        return r;
+    if (!held)
+        return too_many(reader);
+    while ((r = attempt(reader, held, now, deadline, &tries, &spin, frame)) == SLUICE_AGAIN)
+        now = sl_os_now();
+    return r;
+}
+
+/* ---- what programs poll ---- */
+
+/* Would acquire have something to say? With the reader's lock. */
+static bool has_news(const struct sl_cipd_reader *reader)
+{
+    const struct sl_cipd_consumer *consumer = &reader->consumer;
+
+    if (!reader->link)
+        return sl_os_now() >= sl_cipd_consume_next_try(consumer);
+    uint32_t index = sl_cipd_load_index(consumer->segment.at);
+    return (index && index != consumer->index) || sl_cipd_load_version(consumer->segment.at) != consumer->session.version ||
+           sl_cipd_load_shut(consumer->segment.at, &consumer->session.layout);
+}
+
+/* On the service thread. */
+static void look(struct sl_watch *watch)
+{
+    struct sl_cipd_reader *reader = (struct sl_cipd_reader *)((char *)watch - offsetof(struct sl_cipd_reader, watch));
+
+    sl_mutex_lock(&reader->lock);
+    if (has_news(reader))
+        sl_os_note_set(reader->note);
+    sl_mutex_unlock(&reader->lock);
+    sl_service_set_deadline(watch, sl_os_deadline(WATCH));
+}
+
+int sl_cipd_reader_fd(void *state)
+{
+    struct sl_cipd_reader *reader = state;
+    int r;
+
+    if (reader->note >= 0)
+        return reader->note;
+    if ((r = sl_os_note_open(&reader->note)) != 0) {
+        reader->note = -1;
+        return r;
+    }
+    sl_os_note_set(reader->note);
+    reader->watch = (struct sl_watch){ .fd = -1, .timer = look, .deadline = sl_os_deadline(WATCH) };
+    sl_service_lock();
+    r = sl_service_add(&reader->watch);
+    sl_service_unlock();
+    return r == 0 ? reader->note : r;
+}
+
+/* ---- frames that are held ---- */
+
+int sl_cipd_reader_pin(void *state, const struct sluice_frame *frame, sluice_pin **pin)
+{
+    struct sl_cipd_reader *reader = state;
+    struct sl_cipd_held *held = find_entry(reader, frame);
+
+    if (!held)
+        return SLUICE_E_STALE;
+    if (held->copied)
+        return sl_fail(SLUICE_E_UNSUPPORTED, "channel 'cipd:%s': frames of this reader are copies, in memory that is no slot's",
+                       reader->name);
+    return sl_cipd_pin(&held->link->pool->slots[held->frame.slot], pin);
+}
+
+int sl_cipd_reader_view(void *state, const struct sluice_frame *frame, struct sl_view *view)
+{
+    struct sl_cipd_reader *reader = state;
+    const struct sl_cipd_held *held = find_entry(reader, frame);
+
+    if (!held)
+        return SLUICE_E_STALE;
+    view->format = &held->link->format;
+    view->record = &held->link->record;
+    view->address = (char *)(uintptr_t)held->address;
+    view->device = reader->device;
+    view->behind = SLUICE_ON_CPU;
+    view->read_only = !reader->params.writable && !held->copied;
+    return 0;
+}

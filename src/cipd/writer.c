@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Opening a writer of cuda-link's protocol, its sessions, closing it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cipd/cipd.h"
+#include "core/format.h"
+#include "util/result.h"
+
+#define TEND (500 * SLUICE_MS)
+#define FREE_PATIENCE (500 * SLUICE_MS) /* with memory that is given back at close */
+
+/* ---- sessions ---- */
+
+/* What may hold old memory: the copier's graphs. */
+static void retire(struct sl_cipd_writer *writer, struct sl_cipd_pool *pool)
+{
+    for (uint32_t i = 0; pool && i < pool->count; i++)
+        sl_copier_forget(&writer->copier, (void *)(uintptr_t)pool->slots[i].address, pool->bytes);
+    sl_cipd_bin_put(writer->bin, pool, writer->params.close_grace_ns);
+}
+
+int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_format *format, uint32_t slots)
+{
+    struct sl_cipd_handles handles[SL_CIPD_MAX_SLOTS];
+    struct sl_cipd_metadata metadata;
+    struct sl_cipd_pool *pool, *old = writer->pool;
+    int r = sl_cipd_format_of(writer->name, format, &writer->params, &metadata);
+
+    if (r != 0 || (r = sl_cipd_pool_make(writer->name, writer->device, slots, metadata.bytes, handles, &pool)) != 0)
+        return r;
+    sl_mutex_lock(&writer->lock);
+    r = sl_cipd_produce_begin(&writer->producer, slots, handles, &metadata);
+    if (r == 0) {
+        writer->pool = pool;
+        writer->slots = slots;
+        writer->format = *format;
+        writer->metadata = metadata;
+        writer->generation++;
+    }
+    sl_mutex_unlock(&writer->lock);
+    if (r != 0) {
+        sl_cipd_bin_put(writer->bin, pool, 0);
+        return r;
+    }
+    memset(&writer->record, 0, sizeof writer->record);
+    writer->record.array_count = 1;
+    sl_geometry_from_array(&writer->record.arrays[0], &format->arrays[0]);
+    writer->reshaped = false;
+    retire(writer, old);
+    return 0;
+}
+
+/* ---- now and then ---- */
+
+/* On the service thread, under its lock. */
+static void tend(struct sl_watch *watch)
+{
+    struct sl_cipd_writer *writer = (struct sl_cipd_writer *)((char *)watch - offsetof(struct sl_cipd_writer, tender));
+
+    sl_mutex_lock(&writer->lock);
+    int r = sl_cipd_produce_tend(&writer->producer);
+    if (r == 1) {
+        writer->relinked++;
+        sl_log(SLUICE_LOG_INFO, "channel 'cipd:%s': another program took its segment's name away; it was given back", writer->name);
+    } else if (r < 0 && writer->tended == 0) {
+        snprintf(writer->tended_text, sizeof writer->tended_text, "%s", sluice_last_error());
+        sl_log(SLUICE_LOG_ERROR, "channel 'cipd:%s': %s", writer->name, writer->tended_text);
+    }
+    writer->tended = r < 0 ? r : 0;
+    if (writer->holds)
+        sl_cipd_barrier_tend(&writer->holder);
+    sl_mutex_unlock(&writer->lock);
+    sl_service_set_deadline(watch, sl_os_deadline(TEND));
+}
+
+static int begin_tending(struct sl_cipd_writer *writer)
+{
+    writer->tender = (struct sl_watch){ .fd = -1, .timer = tend, .deadline = sl_os_deadline(TEND) };
+    sl_service_lock();
+    int r = sl_service_add(&writer->tender);
+    sl_service_unlock();
+    return r;
+}
+
+/* ---- open ---- */
+
+static int begin_barriers(struct sl_cipd_writer *writer)
+{
+    const char *name = writer->barrier_name[0] ? writer->barrier_name : NULL;
+    int r;
+
+    writer->checks = writer->params.barrier != SLUICE_CIPD_OFF;
+    if (writer->checks) {
+        if ((r = sl_cipd_barrier_init(&writer->checker, name)) != 0)
+            return r;
+        writer->checker.stale_ns = writer->params.barrier_stale_ns;
+    }
+    if (!writer->params.holds_barrier)
+        return 0;
+    if ((r = sl_cipd_barrier_init(&writer->holder, name)) != 0)
+        return r;
+    writer->holder.settle = writer->params.settle_frames;
+    writer->holds = true;
+    writer->checks = false; /* it would wait for itself */
+    if (sl_cipd_barrier_enter(&writer->holder, sl_os_now()) != 0)
+        sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': the barrier stays down: %s", writer->name, sluice_last_error());
+    return 0;
+}
+
+static int begin_copying(struct sl_cipd_writer *writer)
+{
+    writer->copier = (struct sl_copier){ .graph = writer->params.graph == SLUICE_CIPD_ON,
+                                         .hurried = writer->params.priority != SLUICE_CIPD_OFF };
+    return sl_copier_open_so(&writer->copier, writer->device, writer->name);
+}
+
+static int open_channel(struct sl_cipd_writer *writer, const struct sluice_format *format)
+{
+    int r = sl_cuda_context_open(writer->device, &writer->context);
+
+    if (r != 0 || (r = sl_cipd_bin_make(&writer->bin)) != 0 ||
+        (r = sl_cipd_produce_open(&writer->producer, writer->name)) != 0)
+        return r;
+    writer->open = true;
+    writer->producer.silent = writer->params.doorbell == SLUICE_CIPD_OFF;
+    if ((r = begin_barriers(writer)) != 0 || (r = begin_copying(writer)) != 0 ||
+        (r = sl_cipd_writer_session(writer, format, writer->slots)) != 0)
+        return r;
+    if (writer->holds)
+        sl_cipd_barrier_settle(&writer->holder, sl_os_now());
+    return begin_tending(writer);
+}
+
+static int check_device(const char *name, const char *device)
+{
+    const struct sl_device_ops *kind = device ? sl_device_kind(device) : NULL;
+
+    if (kind == &sl_device_cuda)
+        return 0;
+    return sl_fail(SLUICE_E_UNSUPPORTED,
+                   "channel 'cipd:%s': cuda-link's protocol hands over memory of a GPU alone, not of \"%.60s\": say \"cuda:0\", "
+                   "or use a channel without \"cipd:\"",
+                   name, device ? device : "host");
+}
+
+int sl_cipd_writer_open(const char *name, const struct sluice_writer_params *params, struct sl_object *object, void **state)
+{
+    struct sluice_cipd_writer_params cipd;
+    struct sluice_format format;
+    uint32_t slots;
+    int r = sl_cipd_writer_params(name, params, &cipd, &slots);
+
+    if (r != 0 || (r = check_device(name, params->device)) != 0 || (r = sl_format_load(&format, params->format)) != 0)
+        return r;
+    struct sl_cipd_writer *writer = calloc(1, sizeof *writer);
+    if (!writer)
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for its writer (%zu bytes)", name, sizeof *writer);
+    sl_mutex_init(&writer->lock);
+    writer->object = object;
+    writer->params = cipd;
+    writer->slots = slots;
+    writer->wait_ns = params->wait_ns ? params->wait_ns : SLUICE_S;
+    writer->session = sl_os_random();
+    writer->producer = (struct sl_cipd_producer)SL_CIPD_PRODUCER_INIT;
+    snprintf(writer->name, sizeof writer->name, "%s", name);
+    snprintf(writer->device, sizeof writer->device, "%s", params->device);
+    snprintf(writer->barrier_name, sizeof writer->barrier_name, "%s", cipd.barrier_name ? cipd.barrier_name : "");
+    writer->params.barrier_name = NULL;
+    if ((r = open_channel(writer, &format)) != 0)
+        sl_cipd_writer_close(writer);
+    else
+        *state = writer;
+    return r;
+}
+
+/* ---- close ---- */
+
+static void end_barriers(struct sl_cipd_writer *writer)
+{
+    if (writer->holds)
+        sl_cipd_barrier_finish(&writer->holder, sl_os_now());
+    if (writer->params.barrier != SLUICE_CIPD_OFF && writer->checker.name[0])
+        sl_cipd_barrier_finish(&writer->checker, sl_os_now());
+}
+
+/* Keeps the sentence that a failed open said. */
+void sl_cipd_writer_close(void *state)
+{
+    struct sl_cipd_writer *writer = state;
+    char why[640];
+
+    snprintf(why, sizeof why, "%s", sluice_last_error());
+    sl_service_lock();
+    sl_service_remove(&writer->tender);
+    sl_service_unlock();
+    if (writer->open)
+        sl_cipd_produce_shut(&writer->producer);
+    bool working = writer->context && sl_cuda_alive(writer->context) != 0;
+    retire(writer, writer->pool);
+    sl_copier_close(&writer->copier, working);
+    end_barriers(writer);
+    if (writer->bin) {
+        uint32_t left = sl_cipd_bin_wait(writer->bin, writer->params.close_grace_ns + FREE_PATIENCE);
+        if (left)
+            sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': the memory of %u sessions could not be given back in time: it goes when "
+                   "that is possible, or the process ends",
+                   writer->name, left);
+        sl_cipd_bin_leave(writer->bin);
+    }
+    if (writer->open)
+        sl_cipd_produce_close(&writer->producer);
+    sl_cuda_context_close(writer->context);
+    sl_mutex_finish(&writer->lock);
+    free(writer);
+    sl_fail_text(0, why);
+}
+
+/* ---- format, stats ---- */
+
+int sl_cipd_reformat(void *state, const struct sluice_format *format)
+{
+    struct sl_cipd_writer *writer = state;
+
+    if (writer->token)
+        return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun: commit or cancel it before the format changes",
+                       writer->name);
+    return sl_cipd_writer_session(writer, format, writer->slots);
+}
+
+int sluice_cipd_set_slots(sluice_writer *handle, uint32_t slots)
+{
+    struct sluice_writer *holder;
+    struct sl_cipd_writer *writer;
+    void *state;
+    int r = sl_bare_writer_enter(handle, &sl_bare_cipd, &holder, &state);
+
+    if (r != 0)
+        return r;
+    writer = state;
+    struct sluice_format format = writer->format;
+    if (slots < 1 || slots > SLUICE_CIPD_MAX_SLOTS)
+        r = sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': %u slots, the protocol has 1 to %d", writer->name, slots,
+                    SLUICE_CIPD_MAX_SLOTS);
+    else if (writer->token)
+        r = sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun: commit or cancel it before the slots change",
+                    writer->name);
+    else if (slots != writer->slots)
+        r = sl_cipd_writer_session(writer, &format, slots);
+    sl_bare_writer_leave(holder);
+    return r;
+}
+
+int sl_cipd_writer_format(void *state, struct sluice_format *format)
+{
+    struct sl_cipd_writer *writer = state;
+
+    sl_mutex_lock(&writer->lock);
+    int r = sl_format_store(format, &writer->format);
+    sl_mutex_unlock(&writer->lock);
+    return r;
+}
+
+void sl_cipd_writer_stats(void *state, struct sluice_writer_stats *stats)
+{
+    struct sl_cipd_writer *writer = state;
+
+    sl_mutex_lock(&writer->lock);
+    *stats = (struct sluice_writer_stats){
+        .session = writer->session,
+        .committed = writer->published,
+        .dropped = writer->dropped,
+        .cancelled = writer->cancelled,
+        .bytes = writer->bytes,
+        .copied_bytes = writer->copied_bytes,
+        .waited_ns = writer->waited_ns,
+        .slots = writer->slots,
+        .generation = writer->generation,
+        .graph_sends = writer->graph_frames,
+    };
+    sl_mutex_unlock(&writer->lock);
+}

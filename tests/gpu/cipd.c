@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See cipd.h.
+ */
+#include "gpu/cipd.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const struct sluice_dtype cipd_uint8 = { SLUICE_UINT, 8, 1 }, cipd_float32 = { SLUICE_FLOAT, 32, 1 };
+
+static char name[64], barrier[80];
+
+const char *cipd_name(void)
+{
+    if (!name[0])
+        snprintf(name, sizeof name, "cipd:sluice test>>%d.%lld", (int)getpid(), (long long)(test_now() % 1000000007));
+    return name;
+}
+
+void cipd_call(const char *given) { snprintf(name, sizeof name, "%s", given); }
+
+const char *cipd_barrier(void)
+{
+    snprintf(barrier, sizeof barrier, "barrier of %s", cipd_name() + strlen("cipd:"));
+    return barrier;
+}
+
+struct sluice_format cipd_format(struct sluice_dtype dtype, uint32_t width, uint32_t height)
+{
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    int64_t shape[3] = { height, width, 4 };
+
+    CHECK_OK(sluice_format_add_tensor(&format, "image", dtype, 3, shape));
+    CHECK_OK(sluice_format_complete(&format));
+    return format;
+}
+
+uint64_t cipd_words(const struct sluice_format *format) { return format->arrays[0].nbytes / 4; }
+
+struct sluice_writer_params cipd_writer_params(struct sluice_cipd_writer_params *cipd, const struct sluice_format *format)
+{
+    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+
+    *cipd = (struct sluice_cipd_writer_params)SLUICE_CIPD_WRITER_PARAMS_INIT;
+    cipd->barrier_name = cipd_barrier();
+    params.name = cipd_name();
+    params.device = "cuda:0";
+    params.format = format;
+    params.cipd = cipd;
+    return params;
+}
+
+struct sluice_reader_params cipd_reader_params(struct sluice_cipd_reader_params *cipd)
+{
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+
+    *cipd = (struct sluice_cipd_reader_params)SLUICE_CIPD_READER_PARAMS_INIT;
+    params.name = cipd_name();
+    params.device = "cuda:0";
+    params.open_timeout_ns = 10 * SLUICE_S;
+    params.cipd = cipd;
+    return params;
+}
+
+sluice_writer *cipd_writer(const struct sluice_format *format)
+{
+    struct sluice_cipd_writer_params cipd;
+    struct sluice_writer_params params = cipd_writer_params(&cipd, format);
+    sluice_writer *writer;
+
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    return writer;
+}
+
+sluice_reader *cipd_reader(void)
+{
+    struct sluice_cipd_reader_params cipd;
+    struct sluice_reader_params params = cipd_reader_params(&cipd);
+    sluice_reader *reader;
+
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    return reader;
+}
+
+struct sluice_cipd_info cipd_info_of_writer(sluice_writer *writer)
+{
+    struct sluice_cipd_info info = { .size = sizeof info };
+
+    CHECK_OK(sluice_cipd_writer_info(writer, &info));
+    return info;
+}
+
+struct sluice_cipd_info cipd_info_of_reader(sluice_reader *reader)
+{
+    struct sluice_cipd_info info = { .size = sizeof info };
+
+    CHECK_OK(sluice_cipd_reader_info(reader, &info));
+    return info;
+}
+
+struct sluice_array cipd_array(uint64_t memory, const struct sluice_format *format)
+{
+    const struct sluice_array *of = &format->arrays[0];
+    struct sluice_array array;
+
+    CHECK_OK(sluice_array_wrap(&array, NULL, (void *)(uintptr_t)memory, of->dtype, of->ndim, of->shape, NULL));
+    return array;
+}
+
+int cipd_send(sluice_writer *writer, const struct sluice_array *array, struct sluice_stream stream, uint32_t value,
+              struct sluice_ticket *ticket)
+{
+    gpu_fill(gpu_native(stream), (uintptr_t)array->data, array->nbytes / 4, value);
+    return sluice_writer_send(writer, array, 1, stream, ticket);
+}
+
+uint32_t cipd_value(const struct sluice_frame *frame, struct sl_cu_stream *stream)
+{
+    struct sluice_array array;
+    uint32_t first = 0;
+
+    CHECK_OK(sluice_frame_array(frame, NULL, &array));
+    CU(MemcpyDtoHAsync, &first, (uintptr_t)array.data, 4, stream);
+    CU(StreamSynchronize, stream);
+    CHECK_EQ(gpu_differ(stream, (uintptr_t)array.data, array.nbytes / 4, first), 0);
+    return first;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What tests of channels of cuda-link's protocol share: names that no other test has, frames of float32 or uint8 whose
+ * words all say the same number.
+ */
+#ifndef GPU_CIPD_H
+#define GPU_CIPD_H
+
+#include "gpu/channel.h"
+
+#define CIPD_WIDTH 256
+#define CIPD_HEIGHT 128
+
+extern const struct sluice_dtype cipd_uint8, cipd_float32;
+
+/* Of this test and its roles: the same on each call in a process. A role gets its test's as an argument, and says so. */
+const char *cipd_name(void);
+void cipd_call(const char *name); /* in a role */
+const char *cipd_barrier(void);   /* a private one, so that tests keep nobody else's frames back */
+
+struct sluice_format cipd_format(struct sluice_dtype dtype, uint32_t width, uint32_t height);
+uint64_t cipd_words(const struct sluice_format *format);
+
+/* Parameters with the name and the barrier; `cipd` must live as long as they do. */
+struct sluice_writer_params cipd_writer_params(struct sluice_cipd_writer_params *cipd, const struct sluice_format *format);
+struct sluice_reader_params cipd_reader_params(struct sluice_cipd_reader_params *cipd);
+
+sluice_writer *cipd_writer(const struct sluice_format *format);
+sluice_reader *cipd_reader(void);
+
+struct sluice_cipd_info cipd_info_of_writer(sluice_writer *writer);
+struct sluice_cipd_info cipd_info_of_reader(sluice_reader *reader);
+
+/* A program's own frame. */
+struct sluice_array cipd_array(uint64_t memory, const struct sluice_format *format);
+
+/* Fills the program's memory with `value` on the stream, and sends it behind that. */
+int cipd_send(sluice_writer *writer, const struct sluice_array *array, struct sluice_stream stream, uint32_t value,
+              struct sluice_ticket *ticket);
+
+/* The number that all words of the frame say; looks at each of them. A torn frame fails the test. */
+uint32_t cipd_value(const struct sluice_frame *frame, struct sl_cu_stream *stream);
+
+#endif
