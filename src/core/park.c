@@ -29,6 +29,7 @@ static struct park {
     struct point behind[BEHIND]; /* the stream that waits, and what was made to wait for that */
     uint32_t behind_count;       /* BEHIND + 1: more than we know by name; every stream may be one */
 } parks[PARKS];
+static int top; /* entries from here on are free */
 
 static sl_word32 used; /* entries, for a quick look without the lock */
 
@@ -40,7 +41,7 @@ static uint32_t count_waiting(const struct sl_session *session)
 {
     uint32_t count = 0;
 
-    for (int i = 0; i < PARKS; i++)
+    for (int i = 0; i < top; i++)
         count += parks[i].reader && !parks[i].lost && (!session || parks[i].session == session);
     return count;
 }
@@ -54,7 +55,9 @@ static void end(struct park *park)
 {
     const struct sl_session *session = park->session;
 
-    *park = (struct park){ .reader = NULL };
+    park->reader = NULL;
+    while (top > 0 && !parks[top - 1].reader)
+        top--;
     sl_add(&used, (uint32_t)-1);
     set_count(session);
 }
@@ -92,7 +95,7 @@ static void look_at(struct park *park, int64_t now)
 
 static void look_at_all(int64_t now)
 {
-    for (int i = 0; i < PARKS; i++)
+    for (int i = 0; i < top; i++)
         if (parks[i].reader && !parks[i].lost)
             look_at(&parks[i], now);
 }
@@ -162,7 +165,7 @@ static void hand_on(uint64_t from, uint64_t to, bool anew)
         return;
     struct point source = point_of(from), target = point_of(to);
     sl_service_lock();
-    for (int i = 0; i < PARKS; i++) {
+    for (int i = 0; i < top; i++) {
         bool comes = is_behind(&parks[i], &source);
         if (anew)
             take_out(&parks[i], to);
@@ -173,6 +176,18 @@ static void hand_on(uint64_t from, uint64_t to, bool anew)
 }
 
 /* ---- begin, end ---- */
+
+/* The places in `behind` that do not count stay as they are. */
+static void fill(struct park *park, struct sluice_reader *reader, uint32_t slot, uint64_t sequence, const struct point *first)
+{
+    park->reader = reader;
+    park->session = reader->session;
+    park->sequence = sequence;
+    park->slot = slot;
+    park->lost = park->told_gone = false;
+    park->behind[0] = *first;
+    park->behind_count = 1;
+}
 
 bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream)
 {
@@ -187,9 +202,10 @@ bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequenc
     if (park && count_waiting(NULL) < SL_PARK_MOST && (watch.added || sl_service_add(&watch) == 0)) {
         if (park->reader)
             end(park);
-        *park = (struct park){ .reader = reader, .session = reader->session, .sequence = sequence,
-                               .behind = { first }, .behind_count = 1, .slot = slot,
-                               .deadline = most > SLUICE_FOREVER - now ? SLUICE_FOREVER : now + most };
+        fill(park, reader, slot, sequence, &first);
+        park->deadline = most > SLUICE_FOREVER - now ? SLUICE_FOREVER : now + most;
+        if (top <= park - parks)
+            top = (int)(park - parks) + 1;
         sl_add(&used, 1);
         set_count(reader->session);
         if (!watch.deadline)
@@ -202,7 +218,7 @@ bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequenc
 
 static struct park *find(const struct sl_session *session, uint32_t slot, uint64_t sequence)
 {
-    for (int i = 0; i < PARKS; i++)
+    for (int i = 0; i < top; i++)
         if (parks[i].reader && parks[i].session == session && parks[i].slot == slot && parks[i].sequence == sequence)
             return &parks[i];
     return NULL;
@@ -242,7 +258,7 @@ int sl_park_tell(struct sluice_reader *reader)
     if (sl_load(&reader->untold, relaxed) == 0)
         return 0;
     sl_service_lock();
-    for (int i = 0; i < PARKS; i++) {
+    for (int i = 0; i < top; i++) {
         if (parks[i].reader != reader || !parks[i].lost)
             continue;
         if (at < sizeof list - 24)
@@ -267,7 +283,7 @@ int sl_park_check(struct sluice_stream stream)
         bool waits = false, lost = false;
         sl_service_lock();
         look_at_all(sl_os_now());
-        for (int i = 0; i < PARKS; i++) {
+        for (int i = 0; i < top; i++) {
             bool ours = is_behind(&parks[i], &point);
             lost = lost || (ours && parks[i].lost);
             waits = waits || (ours && !parks[i].lost);
@@ -287,7 +303,7 @@ int sl_park_check(struct sluice_stream stream)
 
 void sl_park_forget(const struct sl_session *session)
 {
-    for (int i = 0; i < PARKS; i++) {
+    for (int i = 0; i < top; i++) {
         if (!parks[i].reader || parks[i].session != session)
             continue;
         if (parks[i].lost)
