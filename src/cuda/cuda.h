@@ -140,7 +140,14 @@ int sl_cuda_register(struct sl_cuda_context *context, void *address, uint64_t si
 int sl_cuda_unregister(struct sl_cuda_context *context, void *address);
 
 /* Where the GPU sees a word that lies in registered pages. */
-int sl_cuda_address(struct sl_cuda_context *context, void *host, uint64_t *device);
+int sl_cuda_ask_address(struct sl_cuda_context *context, void *host, uint64_t *device);
+static inline int sl_cuda_address(struct sl_cuda_context *context, void *host, uint64_t *device)
+{
+    if (!context->same_addresses)
+        return sl_cuda_ask_address(context, host, device);
+    *device = (uintptr_t)host;
+    return 0;
+}
 
 /* ---- memory of the GPU that other processes can map; between enter (relaxed) and leave ---- */
 

@@ -43,14 +43,9 @@ int sl_cuda_unregister(struct sl_cuda_context *context, void *address)
     return r;
 }
 
-int sl_cuda_address(struct sl_cuda_context *context, void *host, uint64_t *device)
+int sl_cuda_ask_address(struct sl_cuda_context *context, void *host, uint64_t *device)
 {
     struct sl_cuda_scope scope;
-
-    if (context->same_addresses) {
-        *device = (uintptr_t)host;
-        return 0;
-    }
     int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
     if (r != 0)
         return r;
