@@ -82,7 +82,7 @@ uint32_t sl_flight_count(const struct sl_ring *ring)
 {
     uint32_t count = 0;
 
-    for (uint32_t s = 0; s < ring->words.ids; s++)
+    for (uint32_t s = 0; s < ring->used; s++)
         count += ring->slots[s].state != SL_SLOT_NONE && sl_ring_works(ring, s);
     return count;
 }
@@ -104,7 +104,7 @@ uint32_t sl_flight_lose(struct sl_ring *ring)
 {
     uint32_t lost = 0;
 
-    for (uint32_t s = 0; s < ring->words.ids; s++) {
+    for (uint32_t s = 0; s < ring->used; s++) {
         uint64_t sequence = ring->slots[s].sequence, was = sl_load(&ring->words.ready[s], acquire);
         if (sequence == 0 || was == SL_POISON || sl_reached(was, sequence))
             continue;

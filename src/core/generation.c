@@ -91,6 +91,8 @@ static void number_slots(struct sluice_writer *writer, struct sl_writer_memory *
         uint64_t offset = given++ * format->slot_bytes;
         writer->ring.slots[s].memory = memory->number;
         writer->ring.slots[s].state = SL_SLOT_IDLE;
+        if (writer->ring.used <= s)
+            writer->ring.used = s + 1;
         writer->slots[s] = (struct sl_writer_slot){ .address = (char *)memory->object.address + offset };
         prepare_record(writer, s, memory, offset, format);
         sl_store(&writer->ring.words.slot_memory[s], memory->number, release);
@@ -161,7 +163,7 @@ int sl_generation_make(struct sluice_writer *writer, const struct sluice_format 
     SL_KILL_POINT("after_announce");
 
     sl_mutex_lock(&writer->serve->lock);
-    for (uint32_t s = 0; s < writer->ring.words.ids; s++) {
+    for (uint32_t s = 0; s < writer->ring.used; s++) {
         if (writer->ring.slots[s].state == SL_SLOT_IDLE) {
             writer->ring.slots[s].state = SL_SLOT_OLD;
             writer->old_slots = true;

@@ -42,6 +42,8 @@ static int newest_ready(const struct sl_words *words, uint64_t want, uint64_t *s
     }
     if (!is_lost(words, sl_head_slot(head)))
         best = SL_LEASE_SOON;
+    if (q == want) /* whatever lies behind it is not wanted any more */
+        return best;
     for (uint32_t s = 0; s < words->ids; s++) {
         q = frame_in(words, s);
         if (q >= want && (best < 0 || q > *sequence) && is_ready(words, s, q)) {

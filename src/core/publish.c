@@ -167,6 +167,13 @@ static int check_device(const struct sluice_writer *writer)
     return writer->flight.sync->alive(writer->flight.pages);
 }
 
+void sl_publish_early(struct sluice_writer *writer)
+{
+    sl_mutex_lock(&writer->serve->lock);
+    sl_ring_early(&writer->ring, writer->serve->readers, writer->serve->reader_count);
+    sl_mutex_unlock(&writer->serve->lock);
+}
+
 int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sluice_frame *frame)
 {
     if (!frame)
@@ -255,14 +262,7 @@ int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, 
         return sl_fail(SLUICE_E_LIMIT, "channel '%s': its sequences are used up; open it again", writer->name);
 
     uint32_t slot = (uint32_t)frame->opaque[SL_FRAME_ENTRY];
-    struct sl_record *record = serve->ops->record(serve, slot);
     int64_t now = sl_os_now();
-    record->sequence = sequence;
-    record->capture_ns = frame->capture_ns;
-    record->capture_clock = frame->capture_clock;
-    record->commit_ns = now;
-    record->dropped = writer->totals.dropped;
-    record->meta_size = frame->meta_size;
     SL_KILL_POINT("before_ready");
     SL_STAGE_BEGIN(SIGNAL);
     if (!writer->flight.pages || stream.id == SLUICE_ON_CPU.id)
@@ -271,6 +271,14 @@ int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, 
     SL_STAGE_END(SIGNAL);
     if (r != 0)
         return not_signalled(writer, r);
+    /* Not sooner: readers have these lines, which come while the device is at work. Nobody looks at them before W8. */
+    struct sl_record *record = serve->ops->record(serve, slot);
+    record->sequence = sequence;
+    record->capture_ns = frame->capture_ns;
+    record->capture_clock = frame->capture_clock;
+    record->commit_ns = now;
+    record->dropped = writer->totals.dropped;
+    record->meta_size = frame->meta_size;
     SL_KILL_POINT("before_publish");
     SL_STAGE_BEGIN(PUBLISH);
     sl_mutex_lock(&serve->lock);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/ring.h"
 
+#include <string.h>
+
 #include "sync/sync.h"
 #include "util/hooks.h"
 
@@ -36,13 +38,13 @@ static bool any_lease(const struct sl_reader_slot *readers, uint32_t count, uint
     return false;
 }
 
-/* W1: of the idle slots not yet tried, the one published least recently; never the head's. */
+/* W1: of the idle slots not yet tried (NULL: none was), the one published least recently; never the head's. */
 static int next_candidate(const struct sl_ring *ring, const bool *tried)
 {
     int best = -1;
-    for (uint32_t s = 0; s < ring->words.ids; s++) {
+    for (uint32_t s = 0; s < ring->used; s++) {
         const struct sl_ring_slot *slot = &ring->slots[s];
-        if (slot->state != SL_SLOT_IDLE || tried[s])
+        if (slot->state != SL_SLOT_IDLE || (tried && tried[s]))
             continue;
         if (ring->head_sequence != 0 && s == ring->head_slot)
             continue;
@@ -50,6 +52,18 @@ static int next_candidate(const struct sl_ring *ring, const bool *tried)
             best = (int)s;
     }
     return best;
+}
+
+void sl_ring_early(const struct sl_ring *ring, const struct sl_reader_slot *readers, uint32_t count)
+{
+    int c = next_candidate(ring, NULL);
+
+    if (c < 0)
+        return;
+    __builtin_prefetch((const void *)&ring->words.ready[c]);
+    __builtin_prefetch((const void *)&ring->words.slot_seq[c], 1);
+    for (uint32_t i = 0; i < count; i++)
+        __builtin_prefetch((const void *)&readers[i].page.lease[c]);
 }
 
 bool sl_ring_works(const struct sl_ring *ring, uint32_t slot)
@@ -64,9 +78,10 @@ bool sl_ring_works(const struct sl_ring *ring, uint32_t slot)
 int sl_ring_take(struct sl_ring *ring, const struct sl_reader_slot *readers, uint32_t count, enum sl_keep keep,
                  bool *stolen)
 {
-    bool tried[SL_MAX_IDS] = { false };
+    bool tried[SL_MAX_IDS];
     int c;
 
+    memset(tried, 0, ring->used);
     while ((c = next_candidate(ring, tried)) >= 0) { /* W1 */
         uint64_t old = ring->slots[c].sequence;
         tried[c] = true;

@@ -28,6 +28,7 @@ struct sl_ring {
     const sl_word *idle;    /* [ids] raised behind work that was given up; NULL: there is none */
     uint64_t head_sequence; /* private twin of head */
     uint32_t head_slot;
+    uint32_t used;          /* numbers from here on never belonged to a memory */
     struct sl_ring_slot slots[SL_MAX_IDS];
 };
 
@@ -43,6 +44,9 @@ enum sl_keep {
  * set when an in-order reader had not read that frame. */
 int sl_ring_take(struct sl_ring *ring, const struct sl_reader_slot *readers, uint32_t count, enum sl_keep keep,
                  bool *stolen);
+
+/* Has the words of the slot that will most likely be taken fetched: other cores and the device have written them. */
+void sl_ring_early(const struct sl_ring *ring, const struct sl_reader_slot *readers, uint32_t count);
 
 /* Is work on this slot still under way? Of its last frame, or of one that was given up. Also of a frame that
  * is lost: nobody knows when that ends. */

@@ -2,6 +2,7 @@
  *
  * Send: a program's own arrays into a slot.
  */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,21 +36,81 @@ static int make_room(struct sluice_writer *writer, const struct sluice_array *ar
     return sl_generation_make(writer, &format);
 }
 
-static int fill(const struct sl_view *view, struct sl_copy_job *job, const struct sluice_array *arrays,
-                const uint32_t *indices, uint64_t *bytes)
+/* ---- what comes again ---- */
+
+static bool is_alike(const struct sluice_array *a, const struct sluice_array *b)
 {
+    return memcmp(a, b, offsetof(struct sluice_array, data)) == 0 &&
+           memcmp(&a->offset, &b->offset, sizeof *a - offsetof(struct sluice_array, offset)) == 0;
+}
+
+static bool is_known(const struct sluice_writer *writer, const struct sluice_array *arrays, uint32_t count)
+{
+    return count == 1 && writer->sent.generation == writer->generation && arrays && arrays->data &&
+           is_alike(&writer->sent.given, arrays);
+}
+
+static void remember(struct sluice_writer *writer, const struct sluice_array *array, uint32_t index,
+                     const struct sl_copy_side *side, const struct sluice_array *to, const struct sl_copy *copy)
+{
+    writer->sent = (struct sl_sent){ .generation = writer->generation, .index = index, .given = *array, .to = *to,
+                                     .below = (uint64_t)((const char *)array->data - (const char *)side->first),
+                                     .bytes = side->bytes, .copy = *copy };
+}
+
+/* The copy of an array that is known. False if it shares memory with the slot, which is looked at more closely. */
+static bool plan_known(const struct sl_sent *sent, const struct sluice_array *array, char *address, struct sl_copy *copy)
+{
+    char *to = address + sent->to.offset;
+    const char *from = array->data, *first = from - sent->below;
+
+    if ((uintptr_t)to < (uintptr_t)first + sent->bytes && (uintptr_t)first < (uintptr_t)to + sent->to.nbytes)
+        return false;
+    copy->count = sent->copy.count;
+    for (int i = 0; i < copy->count; i++) {
+        copy->parts[i] = sent->copy.parts[i];
+        copy->parts[i].to = to + (sent->copy.parts[i].to - (char *)sent->to.data);
+        copy->parts[i].from = from + (sent->copy.parts[i].from - (const char *)sent->given.data);
+    }
+    return true;
+}
+
+/* ---- from begin to commit ---- */
+
+/* Where the array goes, and how. The record is written only if it does not say so yet: others read it. */
+static int plan(struct sluice_writer *writer, const struct sl_view *view, const struct sl_copy_job *job,
+                const struct sluice_array *array, uint32_t index, struct sluice_array *to, struct sl_copy *copy)
+{
+    const struct sluice_array *capacity = &view->format->arrays[index];
+    int r = sl_format_frame(view->format, array, index, to);
+
+    if (r != 0)
+        return r;
+    bool whole = memcmp(to, capacity, sizeof *to) == 0;
+    if (!whole || *view->reshaped)
+        sl_geometry_from_array(&view->writable_record->arrays[index], to);
+    *view->reshaped = *view->reshaped || !whole;
+    to->data = view->address + to->offset;
+    to->read_only = 0;
+    r = sl_array_plan(to, array, copy);
+    if (r == 0 && whole && job->count == 1 && view->format->array_count == 1 && job->copier->ops->looks)
+        remember(writer, array, index, &job->sides[0], to, copy);
+    return r;
+}
+
+static int fill(struct sluice_writer *writer, const struct sl_view *view, struct sl_copy_job *job,
+                const struct sluice_array *arrays, const uint32_t *indices, bool known, uint64_t *bytes)
+{
+    struct sluice_array to;
+    struct sl_copy copy;
     int r;
 
+    if (known && plan_known(&writer->sent, arrays, view->address, &copy)) {
+        *bytes = writer->sent.to.nbytes;
+        return sl_copy_queue(job, 0, &copy);
+    }
     for (uint32_t i = 0; i < job->count; i++) {
-        struct sluice_array to;
-        struct sl_copy copy;
-        if ((r = sl_format_frame(view->format, &arrays[i], indices[i], &to)) != 0)
-            return r;
-        sl_geometry_from_array(&view->writable_record->arrays[indices[i]], &to);
-        *view->reshaped = true;
-        to.data = view->address + to.offset;
-        to.read_only = 0;
-        if ((r = sl_array_plan(&to, &arrays[i], &copy)) != 0 || (r = sl_copy_queue(job, i, &copy)) != 0)
+        if ((r = plan(writer, view, job, &arrays[i], indices[i], &to, &copy)) != 0 || (r = sl_copy_queue(job, i, &copy)) != 0)
             return r;
         *bytes += to.nbytes;
     }
@@ -84,7 +145,7 @@ static int take_back(struct sluice_writer *writer, struct sluice_frame *frame, s
 
 /* From begin to commit, with a job that has begun. */
 static int send_copies(struct sluice_writer *writer, struct sl_copy_job *job, struct sluice_frame *header,
-                       const struct sluice_array *arrays, const uint32_t *indices, struct sluice_frame *frame)
+                       const struct sluice_array *arrays, const uint32_t *indices, bool known, struct sluice_frame *frame)
 {
     struct sl_view view;
     uint64_t bytes = 0;
@@ -95,7 +156,7 @@ static int send_copies(struct sluice_writer *writer, struct sl_copy_job *job, st
     take_header(frame, header);
     SL_STAGE_BEGIN(SEND_COPY);
     if ((r = sl_writer_view(&writer->object, frame, &view)) == 0)
-        r = fill(&view, job, arrays, indices, &bytes);
+        r = fill(writer, &view, job, arrays, indices, known, &bytes);
     SL_STAGE_END(SEND_COPY);
     if (r == 0)
         r = sl_publish_commit(writer, frame, job->stream, job);
@@ -113,25 +174,47 @@ static int open_copier(struct sluice_writer *writer)
     return sl_copier_open(&writer->copier, writer->device_name, writer->name, writer->params.graph != 0);
 }
 
+/* Begins the job; what is known need not be looked at. */
+static int begin_job(struct sluice_writer *writer, const struct sluice_array *arrays, uint32_t count,
+                     struct sluice_stream stream, bool known, uint32_t *indices, struct sl_copy_job *job)
+{
+    const struct sl_sent *sent = &writer->sent;
+    int r;
+
+    if (!known) {
+        if ((r = sl_arrays_match(&writer->format, writer->name, arrays, count, true, indices)) != 0 ||
+            (!writer->copier.ops && (r = open_copier(writer)) != 0))
+            return r;
+        return sl_arrays_begin(&writer->copier, SL_COPY_SEND, arrays, count, stream, job);
+    }
+    indices[0] = sent->index;
+    job->way = SL_COPY_SEND;
+    job->count = 1;
+    job->sides[0].name = arrays->name;
+    job->sides[0].first = (const char *)arrays->data - sent->below;
+    job->sides[0].bytes = sent->bytes;
+    return sl_copy_begin(&writer->copier, job, stream);
+}
+
 static int send_frame(struct sluice_writer *writer, struct sluice_frame *header, const struct sluice_array *arrays,
                       uint32_t count, struct sluice_stream stream, struct sluice_ticket *ticket)
 {
     uint32_t indices[SLUICE_MAX_ARRAYS];
     struct sluice_frame frame;
     struct sl_copy_job job;
+    bool known = is_known(writer, arrays, count);
     int r;
 
     if (header->meta_size > SLUICE_MAX_META || (header->meta_size > 0 && !header->meta))
         return sl_fail(SLUICE_E_LIMIT, "channel '%s': %u bytes of metadata%s, %d fit", writer->name, header->meta_size,
                        header->meta ? "" : " at NULL", SLUICE_MAX_META);
+    sl_publish_early(writer);
     if ((stream.id != SLUICE_ON_CPU.id && (r = writer->flight.sync->check(writer->flight.pages, stream)) != 0) ||
-        (r = sl_arrays_match(&writer->format, writer->name, arrays, count, true, indices)) != 0 ||
-        (!writer->copier.ops && (r = open_copier(writer)) != 0) ||
-        (r = sl_arrays_begin(&writer->copier, SL_COPY_SEND, arrays, count, stream, &job)) != 0)
+        (r = begin_job(writer, arrays, count, stream, known, indices, &job)) != 0)
         return r;
     job.wanted = ticket != NULL;
-    if ((r = make_room(writer, arrays, count, indices)) == 0 &&
-        (r = send_copies(writer, &job, header, arrays, indices, &frame)) == 0) {
+    if ((known || (r = make_room(writer, arrays, count, indices)) == 0) &&
+        (r = send_copies(writer, &job, header, arrays, indices, known, &frame)) == 0) {
         if (ticket)
             sl_copy_ticket(&job, ticket);
         header->sequence = frame.sequence;

@@ -33,6 +33,17 @@ struct sl_writer_slot {
     struct sl_span span; /* from begin to commit or cancel */
 };
 
+
+/* What a send of one array came to, whose frame had the format's own shapes: the next that is described alike comes to
+ * the same, wherever it lies. */
+struct sl_sent {
+    uint32_t generation; /* 0: there was none */
+    uint32_t index;
+    struct sluice_array given, to;
+    uint64_t below, bytes; /* that it touches, before its first element and in all */
+    struct sl_copy copy;
+};
+
 struct sluice_writer {
     struct sl_object object;
     const struct sl_bare_ops *bare; /* of a bare channel: the rest is not used then, but its name; else NULL */
@@ -45,6 +56,7 @@ struct sluice_writer {
     struct sl_flight flight;
     struct sl_follow follow;
     struct sl_copier copier; /* of send, from its first call on */
+    struct sl_sent sent;
 
     sl_word32 busy; /* a call is inside: see sl_writer_enter */
     uint64_t session;
@@ -94,6 +106,9 @@ void sl_generation_destroy(struct sluice_writer *writer);
 /* Looks at `enough` until it says so or the time is up, whenever a slot may have come free. */
 bool sl_publish_wait(struct sluice_writer *writer, int64_t timeout_ns, bool (*enough)(struct sluice_writer *, int *),
                      int *out);
+
+/* A begin will follow: what it looks at first is fetched meanwhile. */
+void sl_publish_early(struct sluice_writer *writer);
 
 int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sluice_frame *frame);
 /* `job`: a sender's, whose copies may wait for this; NULL: none. */

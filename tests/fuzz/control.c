@@ -117,7 +117,7 @@ static void write_frames(struct input *input)
     struct sl_control *control = calloc(1, sizeof *control);
     struct sl_reader_page *pages[READERS];
     struct sl_reader_slot readers[READERS] = { { .mode = 0 } };
-    struct sl_ring ring = { .head_sequence = 0 };
+    struct sl_ring ring = { .used = SLOTS };
     uint64_t sequence = 0;
 
     REQUIRE(control);

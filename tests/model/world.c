@@ -290,6 +290,7 @@ static void begin(void)
         atomic_init(&w.ready[s], sequence);
         atomic_init(&w.data[s], sequence);
     }
+    w.ring.used = setting.slots;
     w.ring.head_sequence = setting.there;
     w.ring.head_slot = setting.there - 1;
     for (int r = 0; r < READERS; r++) {

@@ -49,6 +49,7 @@ static inline void words_open(struct words *w, uint32_t slots)
     w->ring.words = words_of(w);
     for (uint32_t s = 0; s < slots; s++)
         w->ring.slots[s].state = SL_SLOT_IDLE;
+    w->ring.used = slots;
     for (int i = 0; i < WORDS_READERS; i++) {
         w->readers[i] = (struct sl_reader_slot){ .page = page_of(w, i), .mode = i % 2 ? SLUICE_IN_ORDER : SLUICE_NEWEST,
                                                  .depth = 2, .wake_fd = -1 };
