@@ -108,7 +108,11 @@ struct sl_copy_job {
     struct sl_copier *copier;
     enum sl_copy_way way;
     struct sluice_stream stream; /* on which the copies are queued */
-    void *state;                 /* the kind's own, as are `mark` and `raised` */
+    void *state;                 /* the kind's own, as are `scope`, `mark` and `raised` */
+    struct {
+        bool pushed, exchanged;
+        int mode;
+    } scope;
     bool wanted;                 /* a sender will ask for a ticket; it says so after begin */
     bool held;                   /* copies wait for the launch */
     bool by_graph;               /* which was that of a graph */

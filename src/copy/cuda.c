@@ -137,20 +137,49 @@ int sl_copy_place(struct sl_copy_gpu *gpu, const struct sl_stream *stream, struc
     return r;
 }
 
+/* From begin to end the job is in the context. Whatever comes between is quick, or on another GPU's behalf. */
+static int enter(struct sl_copy_job *job)
+{
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_enter(gpu_of(job)->context, SL_CUDA_RELAXED, &scope);
+
+    job->scope.pushed = scope.pushed;
+    job->scope.exchanged = scope.exchanged;
+    job->scope.mode = scope.mode;
+    return r;
+}
+
+static void leave(const struct sl_copy_job *job)
+{
+    struct sl_cuda_scope scope = { job->scope.pushed, job->scope.exchanged, job->scope.mode };
+
+    sl_cuda_leave(&scope);
+}
+
 /* May the stream be used, and where does the program's memory lie? */
 static int look(struct sl_copy_job *job, struct sl_stream *stream)
 {
     struct sl_copy_gpu *gpu = gpu_of(job);
     struct sl_cu_stream *place;
-    struct sl_cuda_scope scope;
-    int r = sl_cuda_enter(gpu->context, SL_CUDA_RELAXED, &scope);
-    if (r != 0)
-        return r;
-    r = sl_copy_place(gpu, stream, &place);
+    int r = sl_copy_place(gpu, stream, &place);
+
     for (uint32_t i = 0; i < job->count && r == 0; i++)
         r = sl_copy_look(gpu, &job->sides[i]);
-    sl_cuda_leave(&scope);
     return r;
+}
+
+static int begin_inside(struct sl_copy_job *job, struct sl_stream *stream)
+{
+    struct sl_copy_gpu *gpu = gpu_of(job);
+    int r = look(job, stream);
+
+    if (r == 0)
+        r = sl_desk_issue(gpu->desk, &job->mark);
+    if (r != 0)
+        return r;
+    job->state = stream;
+    sl_graphs_clear(gpu);
+    return 0;
 }
 
 static int cuda_begin(struct sl_copy_job *job, struct sluice_stream handle)
@@ -164,23 +193,18 @@ static int cuda_begin(struct sl_copy_job *job, struct sluice_stream handle)
         r = sl_stream_hold(job->stream, &stream);
     if (r != 0)
         return r;
-    r = look(job, stream);
-    if (r == 0)
-        r = sl_desk_issue(gpu->desk, &job->mark);
-    if (r != 0) {
+    r = enter(job);
+    if (r == 0 && (r = begin_inside(job, stream)) != 0)
+        leave(job);
+    if (r != 0)
         sl_object_drop(&stream->object);
-        return r;
-    }
-    job->state = stream;
-    sl_graphs_clear(gpu);
-    return 0;
+    return r;
 }
 
 static int cuda_queue(struct sl_copy_job *job, uint32_t i, const struct sl_copy *copy)
 {
     struct sl_copy_gpu *gpu = gpu_of(job);
     struct sl_copy_side *side = &job->sides[i];
-    struct sl_cuda_scope scope;
     bool staged = side->place == SL_PLACE_PAGEABLE;
 
     for (int p = 0; p < copy->count; p++)
@@ -196,27 +220,17 @@ static int cuda_queue(struct sl_copy_job *job, uint32_t i, const struct sl_copy 
         return 0;
     }
     job->touched = true;
-    int r = sl_cuda_enter(gpu->context, SL_CUDA_RELAXED, &scope);
-    if (r != 0)
-        return r;
+    int r = 0;
     for (int p = 0; p < copy->count && r == 0; p++)
         r = sl_copy_queue_part(job, side, &copy->parts[p]);
     job->queued = true;
-    sl_cuda_leave(&scope);
     return r;
 }
 
 static int queue_held(struct sl_copy_job *job)
 {
-    struct sl_copy_gpu *gpu = gpu_of(job);
-    struct sl_cuda_scope scope;
-    int r = sl_cuda_enter(gpu->context, SL_CUDA_RELAXED, &scope);
-    if (r != 0)
-        return r;
     job->touched = job->queued = true;
-    r = sl_graphs_queue(job);
-    sl_cuda_leave(&scope);
-    return r;
+    return sl_graphs_queue(job);
 }
 
 /* A ticket's word is one more of a graph's. */
@@ -365,6 +379,7 @@ static void cuda_end(struct sl_copy_job *job)
 
     if (!job->raised)
         sl_desk_settle(gpu_of(job)->desk, &job->mark, 0); /* nobody got it */
+    leave(job);
     sl_object_drop(&stream->object);
 }
 

@@ -240,7 +240,6 @@ static int write_words(struct sl_copy_gpu *gpu, const struct sl_signal *signals,
     return r;
 }
 
-/* With the context entered. */
 static int launch(struct sl_copy_job *job, struct entry *entry, const struct sl_signal *signals)
 {
     struct sl_copy_gpu *gpu = job->copier->state;
@@ -266,23 +265,18 @@ int sl_graphs_launch(struct sl_copy_job *job, const struct sl_signal *signals, u
     struct sl_copy_gpu *gpu = job->copier->state;
     struct sl_graphs *graphs = gpu->graphs;
     struct work work = { .count = graphs->count, .words = graphs->words ? count : 0 };
-    struct sl_cuda_scope scope;
 
     if (graphs->off)
         return SLUICE_NOT_READY;
     for (uint32_t i = 0; i < graphs->count; i++)
         work.copies[i] = as_copy(&graphs->held[i]);
-    int r = sl_cuda_enter(gpu->context, SL_CUDA_RELAXED, &scope);
-    if (r != 0)
-        return r;
     graphs->turn++;
     struct entry *entry = find(graphs, &work);
     if (entry)
         entry->used = graphs->turn;
     else
         note(gpu, &work);
-    r = entry ? launch(job, entry, signals) : SLUICE_NOT_READY;
+    int r = entry ? launch(job, entry, signals) : SLUICE_NOT_READY;
     *raised = r == 0 && work.words;
-    sl_cuda_leave(&scope);
     return r;
 }
