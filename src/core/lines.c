@@ -32,13 +32,15 @@ void sl_lines_newest(const struct sl_session *session)
         fetch(session, slot);
 }
 
+#define WATCH 128 /* looks: more, and news of another kind would be seen late; fewer, and the next call's way would be most of it */
+
 void sl_lines_watch(const struct sl_session *session)
 {
     const struct sl_words *words = &session->lease.words;
     uint64_t head = sl_load(words->head, relaxed);
     uint32_t slot = sl_head_slot(head);
 
-    for (int i = 0; slot < words->ids && i < 64; i++)
+    for (int i = 0; slot < words->ids && i < WATCH; i++)
         if (sl_reached(sl_load(&words->ready[slot], acquire), sl_head_sequence(head)))
             return;
 }

@@ -62,7 +62,7 @@ int64_t sl_wait_spins_until(const struct sluice_reader *reader, int64_t deadline
     return end < deadline ? end : deadline;
 }
 
-#define FRESH 256 /* turns of a spin, some 20 us: so long a frame that was committed is watched */
+#define FRESH 160 /* turns of a spin, some 20 us: so long a frame that was committed is watched */
 
 /* True once there is something to look at. What is known of a frame that is committed, and not ready, is fetched
  * meanwhile. */
