@@ -12,12 +12,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "lint"))
 from lint import Lint
 
 BLOCK = re.compile(r"^```sh run([^\n]*)\n(.*?)^```", re.S | re.M)
 LIMIT = 60
+PATIENCE = 20  # s, with what was told to end
 
 
 def has_unshare():
@@ -26,6 +28,16 @@ def has_unshare():
                                "--net", "true"], stderr=subprocess.DEVNULL).returncode == 0
     except FileNotFoundError:
         return False
+
+
+def left_channels(tools, env, folder):
+    """What still lives when whoever was told to end has had the time for it."""
+    for _ in range(PATIENCE * 10):
+        live = live_channels(tools, env, folder)
+        if not live:
+            break
+        time.sleep(0.1)
+    return live
 
 
 def live_channels(tools, env, folder):
@@ -49,7 +61,7 @@ def run(script, tools):
             except subprocess.TimeoutExpired:
                 problems.append(f"it did not end within {LIMIT} s")
             if not problems:
-                problems = [f"left running: {line}" for line in live_channels(tools, env, folder)]
+                problems = [f"left running: {line}" for line in left_channels(tools, env, folder)]
             try:
                 os.killpg(shell.pid, signal.SIGKILL)
             except ProcessLookupError:
