@@ -295,3 +295,38 @@ save("recording", "wide", recording(form, block(2, frame_head(b"", recorded("dep
 save("recording", "large-metadata", recording(block(2, frame_head(b"m" * 4200, tensor), b"d" * 24)) + u8(5))
 save("recording", "empty-array", recording(form, block(2, frame_head(b"", recorded("depth", (2, 32, 1), 0, (0, 3), (12, 4))),
                                                        b"")) + u8(5))
+
+# ---- cuda-link's segments: size, what is in it, patches, acts (see cipd.c) ----
+
+PATCH, INDEX, LATER, WHOLE, RETRY, CONNECT, OVER, LOOK = range(8)
+
+
+def segment(slots, *acts, size=0, patched=b"\0"):
+    return u8(size, 4 * (slots - 1) + 1) + patched + u8(*acts)
+
+
+def byte_at(offset, value):
+    return u8(1) + struct.pack("<H", offset) + u8(0, value)
+
+
+save("cipd", "frames", segment(3, LOOK, INDEX, 10, LOOK, WHOLE, INDEX, 12, LOOK, WHOLE))
+save("cipd", "ten-slots", segment(10, LOOK, INDEX, 3, LOOK, size=4))
+save("cipd", "too-short", segment(10, LOOK, RETRY, size=2))
+save("cipd", "eleven-slots", segment(3, RETRY, patched=byte_at(12, 11)))
+save("cipd", "shut", segment(3, LOOK, RETRY, patched=byte_at(404, 1)))
+save("cipd", "no-frame-yet", segment(3, LATER, 2, CONNECT, INDEX, 1, LOOK, patched=byte_at(16, 0)))
+save("cipd", "new-version", segment(3, PATCH, 1, 4, 0, 0, 9, LOOK, RETRY, LOOK))
+save("cipd", "other-handle", segment(3, PATCH, 1, 30, 0, 0, 9, INDEX, 10, LOOK, RETRY, LOOK))
+save("cipd", "smaller-index", segment(3, LOOK, INDEX, 2, LOOK, INDEX, 255, *[255] * 4, 0, 0, 0, 0, LOOK, INDEX, 1, LOOK))
+save("cipd", "silent", segment(3, LOOK, LATER, 200, LOOK, LATER, 200, LOOK))
+save("cipd", "taken-over", segment(3, OVER, 2, LOOK, RETRY, size=1))
+save("cipd", "taken-over-other-slots", segment(2, OVER, 5, LOOK, size=2))
+save("cipd", "raw", u8(0, 0) + struct.pack("<IQII", 0x43495044, 1, 3, 1) + b"\x55" * 300)
+save("cipd", "old", u8(0, 0) + struct.pack("<IQII", 0x43495043, 1, 3, 1) + b"\x55" * 300)
+
+CHANGE, WAIT, ENTER, LEAVE, SETTLE, PUBLISHED, TEND, SEE = range(8)
+save("barrier", "held", u8(9, ENTER, SEE, SETTLE, *[PUBLISHED] * 28, LEAVE))
+save("barrier", "stale", u8(9, WAIT, 200, ENTER, TEND, LEAVE))
+save("barrier", "clamped", u8(1, ENTER, CHANGE, 1, 8, 0, 0, 0, LEAVE, SEE))
+save("barrier", "alien", u8(0) + struct.pack("<IIII", 1, 1, 1, 0) + b"\0" * 48 + u8(ENTER, SEE))
+save("barrier", "short", u8(200, 62, ENTER, TEND, SEE))

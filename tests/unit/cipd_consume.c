@@ -362,6 +362,26 @@ TEST(cipd_wait_says_that_it_sleeps)
     sl_cipd_produce_close(&producer);
 }
 
+/* Whoever falls asleep between the look before an index and the look behind it, or cleared by the first, is woken. */
+TEST(cipd_extra_tells_who_sleeps)
+{
+    const char *name = cipd_name("between");
+    struct sl_cipd_producer producer = producing(name, 3);
+    struct sl_cipd_extra *extra = producer.extra;
+    CHECK(!sl_cipd_extra_after(extra, sl_cipd_extra_before(extra, 0, 7, 1)));
+    sl_store(&extra->asleep, 1, seq_cst);
+    bool slept = sl_cipd_extra_before(extra, 0, 7, 1);
+    CHECK(slept);
+    CHECK_EQ(sl_load(&extra->asleep, seq_cst), 0);
+    CHECK(sl_cipd_extra_after(extra, slept));
+    slept = sl_cipd_extra_before(extra, 0, 7, 1);
+    CHECK(!slept);
+    sl_store(&extra->asleep, 1, seq_cst);
+    CHECK(sl_cipd_extra_after(extra, slept));
+    CHECK_EQ(sl_load(&extra->asleep, seq_cst), 1); /* for the next frame */
+    sl_cipd_produce_close(&producer);
+}
+
 struct pair {
     struct sl_cipd_producer producer;
     const char *name;

@@ -152,20 +152,25 @@ TEST(cipd_own_is_not_inherited)
 {
     const char *name = cipd_name("forked");
     struct sl_cipd_segment segment = owned(name);
-    int pipes[2];
+    int pipes[2], back[2];
     char byte;
     CHECK_EQ(pipe(pipes), 0);
+    CHECK_EQ(pipe(back), 0);
     pid_t child = fork();
     if (child == 0) { /* has the mapping, not the lock */
+        CHECK_EQ(write(back[1], "x", 1), 1);
         CHECK_EQ(read(pipes[0], &byte, 1), 1);
         _exit(0);
     }
-    sl_cipd_segment_close(&segment);
+    CHECK_EQ(read(back[0], &byte, 1), 1);
+    sl_cipd_segment_leave(&segment); /* the name stays, and with it the memory that was locked */
     segment = owned(name);
     CHECK_EQ(write(pipes[1], "x", 1), 1);
     CHECK_EQ(waitpid(child, NULL, 0), child);
-    close(pipes[0]);
-    close(pipes[1]);
+    for (int end = 0; end < 2; end++) {
+        close(pipes[end]);
+        close(back[end]);
+    }
     sl_cipd_segment_close(&segment);
 }
 

@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "util/hooks.h"
 #include "util/result.h"
 #include "wire/cipd/consume.h"
 
@@ -99,6 +100,7 @@ static enum sl_cipd_reason look(const struct sl_cipd_segment *segment, struct sl
     sl_cipd_load_metadata(at, &copy->layout, &copy->metadata);
     for (uint32_t slot = 0; slot < slots; slot++)
         sl_cipd_load_handles(at, slot, &copy->handles[slot]);
+    SL_KILL_POINT("cipd_copied");
     if (sl_cipd_load_slots(at) != slots || sl_cipd_load_version(at) != copy->version)
         return SL_CIPD_REASON_CHANGING;
     *running = index && sl_cipd_load_index(at);

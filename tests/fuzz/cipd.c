@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A segment of cuda-link's protocol with anything in it, of any size: readers connect to it and look, while
+ * its bytes change between the looks; writers take it over. An input is a size, a session that makes sense or
+ * bytes as they are, and then acts.
+ */
+#include "fuzz.h"
+#include "wire/cipd/consume.h"
+#include "wire/cipd/produce.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MOST_ACTS 64
+
+struct stage {
+    const char *name, *path;
+    unsigned char *at; /* the file as another program has it mapped */
+    size_t size;
+    struct sl_cipd_consumer consumer;
+    struct sl_cipd_frame frame;
+    int64_t now;
+};
+
+static const char *name_of(const char **path)
+{
+    static char name[40], whole[60];
+    if (!name[0]) {
+        snprintf(name, sizeof(name), "sluice-fuzz.%d", (int)getpid());
+        snprintf(whole, sizeof(whole), "/dev/shm/%s", name);
+    }
+    *path = whole;
+    return name;
+}
+
+static int next_fd(void)
+{
+    int fd = dup(0);
+    close(fd);
+    return fd;
+}
+
+static size_t take_size(struct input *input)
+{
+    static const size_t usual[] = { 433, 4096, 305, 177, 1329, 2048, 8192, 2256 };
+    uint8_t kind = take_byte(input);
+    return kind < 200 ? usual[kind % 8] : (size_t)(take_u32(input) % 1400 + 1);
+}
+
+/* What a good writer would have left, as far as there is room. */
+static void fill_in(struct stage *stage, uint32_t slots)
+{
+    struct sl_cipd_layout layout;
+    struct sl_cipd_metadata metadata = { 16, 8, 4, 1, 8, 0, 512 };
+    if (!sl_cipd_layout(slots, &layout) || layout.total > stage->size)
+        return;
+    memset(stage->at + SL_CIPD_HEADER, 0x5a, layout.shut - SL_CIPD_HEADER);
+    sl_cipd_store_magic(stage->at, SL_CIPD_MAGIC);
+    sl_cipd_store_version(stage->at, 3);
+    sl_cipd_store_slots(stage->at, slots);
+    sl_cipd_store_index(stage->at, 9);
+    sl_cipd_store_metadata(stage->at, &layout, &metadata);
+}
+
+static void set(struct stage *stage, struct input *input)
+{
+    int fd;
+    stage->size = take_size(input);
+    unlink(stage->path);
+    REQUIRE((fd = open(stage->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) >= 0);
+    REQUIRE(ftruncate(fd, (off_t)stage->size) == 0);
+    stage->at = mmap(NULL, stage->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    REQUIRE(stage->at != MAP_FAILED);
+    close(fd);
+    uint8_t kind = take_byte(input);
+    if (kind % 4)
+        fill_in(stage, 1 + kind / 4 % 12u);
+    else
+        take(input, stage->at, input->left < stage->size ? input->left / 2 : stage->size);
+    take_patches(input, stage->at, stage->size);
+}
+
+/* ---- a reader ---- */
+
+static void check_session(const struct sl_cipd_consumer *consumer)
+{
+    const struct sl_cipd_session *session = &consumer->session;
+    const struct sl_cipd_format *format = &session->format;
+    struct sl_cipd_metadata again;
+    REQUIRE(session->version != 0);
+    REQUIRE(session->layout.slots >= 1 && session->layout.slots <= SL_CIPD_MAX_SLOTS);
+    REQUIRE(session->layout.total <= consumer->segment.size);
+    for (uint32_t slot = 0; slot < session->layout.slots; slot++)
+        REQUIRE(!sl_cipd_zero(session->handles[slot].memory, SL_CIPD_HANDLE));
+    REQUIRE(sl_cipd_format_encode(format, &again) == 0);
+    REQUIRE(again.bytes == session->metadata.bytes && again.kind == session->metadata.kind);
+    REQUIRE(format->bytes == (uint64_t)format->width * format->height * format->components * format->dtype.bits / 8);
+}
+
+static void connect_once(struct stage *stage)
+{
+    int result = sl_cipd_consume_connect(&stage->consumer, stage->now);
+    REQUIRE(result <= 0 || result == SLUICE_NO_WRITER);
+    REQUIRE((result == 0) == (stage->consumer.session.layout.slots != 0));
+    REQUIRE((result == 0) == (stage->consumer.segment.at != NULL));
+    if (result == 0)
+        check_session(&stage->consumer);
+    else
+        REQUIRE(sluice_last_error()[0] && stage->consumer.reason != SL_CIPD_REASON_NONE);
+}
+
+static void look(struct stage *stage)
+{
+    uint32_t slots = stage->consumer.session.layout.slots;
+    switch (sl_cipd_consume_poll(&stage->consumer, stage->now, &stage->frame)) {
+    case SL_CIPD_FRAME:
+        REQUIRE(slots && stage->frame.index && stage->frame.slot < slots);
+        REQUIRE(stage->frame.time_ns >= 0);
+        break;
+    case SL_CIPD_NO_FRAME: break;
+    case SL_CIPD_SHUT:
+    case SL_CIPD_CHANGED: REQUIRE(slots); /* fall through */
+    case SL_CIPD_LOST: sl_cipd_consume_drop(&stage->consumer, stage->consumer.reason);
+    }
+}
+
+/* ---- a writer, which has the name for a moment ---- */
+
+static void write_over(struct stage *stage, uint32_t slots)
+{
+    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
+    struct sl_cipd_handles handles[SL_CIPD_MAX_SLOTS];
+    struct sl_cipd_metadata metadata = { 4, 4, 1, 1, 8, 0, 16 };
+    memset(handles, 0x77, sizeof(handles));
+    if (sl_cipd_produce_open(&producer, stage->name))
+        return;
+    REQUIRE(sl_cipd_produce_begin(&producer, slots, handles, &metadata) == 0);
+    REQUIRE(producer.layout.total <= producer.segment.size);
+    for (uint32_t frame = 1; frame <= slots + 1; frame++) {
+        REQUIRE(sl_cipd_produce_slot(&producer) < slots);
+        REQUIRE(sl_cipd_produce_publish(&producer, stage->now) == frame);
+        look(stage);
+    }
+    REQUIRE(sl_cipd_produce_tend(&producer) == 0);
+    sl_cipd_produce_close(&producer);
+    REQUIRE(access(stage->path, F_OK) != 0);
+}
+
+static void act(struct stage *stage, struct input *input)
+{
+    uint8_t kind = take_byte(input);
+    switch (kind % 8) {
+    case 0: take_patches(input, stage->at, stage->size); break;
+    case 1:
+        if (stage->size >= SL_CIPD_HEADER)
+            sl_cipd_store_index(stage->at, (uint32_t)take_number(input));
+        break;
+    case 2: stage->now += (int64_t)take_byte(input) * 2000000; break;
+    case 3:
+        if (stage->frame.index)
+            (void)sl_cipd_consume_whole(&stage->consumer, &stage->frame);
+        break;
+    case 4:
+        sl_cipd_consume_retry_now(&stage->consumer);
+        connect_once(stage);
+        break;
+    case 5: connect_once(stage); break;
+    case 6:
+        if (kind == 6)
+            write_over(stage, 1 + take_byte(input) % SL_CIPD_MAX_SLOTS);
+        break;
+    default: look(stage); break;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input input = { data, size };
+    struct stage stage = { .now = 1000 * SLUICE_S };
+    int next = next_fd();
+    stage.name = name_of(&stage.path);
+    set(&stage, &input);
+    REQUIRE(sl_cipd_consume_init(&stage.consumer, stage.name) == 0);
+    connect_once(&stage);
+    look(&stage);
+    for (int i = 0; i < MOST_ACTS && input.left; i++)
+        act(&stage, &input);
+    sl_cipd_consume_drop(&stage.consumer, SL_CIPD_REASON_NOT_TRIED);
+    munmap(stage.at, stage.size);
+    unlink(stage.path);
+    REQUIRE(next_fd() == next);
+    return 0;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Writers that are killed: before they begin, while they do, before their first frame, at a frame. A reader
+ * goes on with the next writer, and nothing but its name is needed for that.
+ */
+#include "kit.h"
+#include "util/hooks.h"
+
+static const char *deadly;
+
+static void die_here(const char *point)
+{
+    if (deadly && !strcmp(point, deadly))
+        raise(SIGKILL);
+}
+
+/* NAME SESSION SLOTS: begins and waits for words: "die at POINT", "begin", "publish". */
+ROLE(interop_writer)
+{
+    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
+    uint32_t session = (uint32_t)atoi(argv[2]), slots = (uint32_t)atoi(argv[3]);
+    static char point[64];
+    (void)argc;
+    sl_kill_point_hook = die_here;
+    CHECK_OK(sl_cipd_produce_open(&producer, argv[1]));
+    role_say("open");
+    for (char *line; (line = role_line());) {
+        if (sscanf(line, "die at %63s", point) == 1)
+            deadly = point;
+        else if (!strcmp(line, "begin"))
+            begin_as(&producer, slots, session);
+        else
+            sl_cipd_produce_publish(&producer, test_now());
+        role_say("done");
+    }
+    sl_cipd_produce_close(&producer);
+    return 0;
+}
+
+static struct child writer(const char *name, uint32_t session, uint32_t slots)
+{
+    char number[20], count[20];
+    snprintf(number, sizeof(number), "%u", session);
+    snprintf(count, sizeof(count), "%u", slots);
+    struct child child = role_start("interop_writer", name, number, count, NULL);
+    child_expect(&child, "open", 20);
+    return child;
+}
+
+static void say(struct child *child, const char *line)
+{
+    child_send(child, line);
+    child_expect(child, "done", 20);
+}
+
+TEST_TIMEOUT(writers_of_ours_are_killed, 120)
+{
+    static const char *const ends[] = { "open", "cipd_begin", "begin", "cipd_publish", "publish", "again" };
+    const char *name = cipd_name("killed");
+    struct follower follower;
+    follower_init(&follower, name);
+    for (uint32_t round = 0; round < 12; round++) {
+        const char *end = ends[round % 6];
+        uint32_t session = 100 + 2 * round, slots = round % 4 == 3 ? 2 : 3;
+        struct child child = writer(name, session, slots);
+        if (!strcmp(end, "cipd_begin"))
+            say(&child, "die at cipd_begin");
+        if (!strcmp(end, "cipd_begin") || strcmp(end, "open"))
+            child_send(&child, "begin");
+        if (!strcmp(end, "cipd_begin")) {
+            CHECK_EQ(child_wait(&child, 20), -SIGKILL);
+        } else if (strcmp(end, "open")) {
+            child_expect(&child, "done", 20);
+            if (!strcmp(end, "cipd_publish")) {
+                say(&child, "die at cipd_publish");
+                child_send(&child, "publish");
+                CHECK_EQ(child_wait(&child, 20), -SIGKILL);
+            } else if (strcmp(end, "begin")) {
+                say(&child, "publish");
+                follower_reach(&follower, session, 20);
+            }
+        }
+        if (!child_ended(&child))
+            child_kill(&child, SIGKILL);
+        for (int i = 0; i < 5; i++) /* whatever is left there is no frame of a living writer */
+            follower_look(&follower);
+        child = writer(name, session + 1, slots);
+        say(&child, "begin");
+        say(&child, "publish");
+        follower_reach(&follower, session + 1, 20);
+        child_kill(&child, SIGKILL);
+    }
+    /* the last one is dead: it is seen by the lock, not by a name */
+    CHECK_SOON(!follower_look(&follower) && follower.consumer.reason == SL_CIPD_REASON_DEAD, 10);
+    follower_end(&follower);
+    struct child child = writer(name, 1000, 3);
+    CHECK_EQ(cipd_seconds(name), 1); /* the many dead have left none */
+    role_stop(&child);
+    CHECK_EQ(cipd_seconds(name), 0);
+    CHECK(!cipd_there(name));
+}
+
+TEST_TIMEOUT(writers_in_python_are_killed, 120)
+{
+    const char *name = cipd_name("python killed");
+    struct follower follower;
+    follower_init(&follower, name);
+    for (uint32_t round = 0; round < 4; round++) {
+        struct child peer = peer_start();
+        peer_do(&peer, "done", "writer\t%s\t433", name);
+        if (round % 4 != 0) {
+            peer_tell(&peer, "begin\t3\t%u", round + 1);
+            CHECK(child_line(&peer, 30));
+        }
+        if (round % 4 > 1) {
+            peer_do(&peer, "index 9", "publish\t9");
+            follower_reach(&follower, round + 1, 30);
+        }
+        child_kill(&peer, SIGKILL);
+        CHECK_SOON(!cipd_there(name), 10); /* its tracker saw to that */
+        follower_look(&follower);
+    }
+    CHECK_SOON(follower_look(&follower) || follower.consumer.orphan, 10);
+    struct child child = writer(name, 50, 3);
+    say(&child, "begin");
+    say(&child, "publish");
+    follower_reach(&follower, 50, 20);
+    follower_end(&follower);
+    role_stop(&child);
+}
+
+/* A reader that is killed in its sleep costs the writer one wake. */
+ROLE(interop_sleeper)
+{
+    struct follower follower;
+    (void)argc;
+    follower_init(&follower, argv[1]);
+    follower_reach(&follower, 7, 20);
+    role_say("asleep");
+    for (;;)
+        sl_cipd_consume_wait(&follower.consumer, SLUICE_FOREVER);
+}
+
+TEST(a_killed_sleeper_is_forgotten)
+{
+    const char *name = cipd_name("sleeper");
+    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
+    CHECK_OK(sl_cipd_produce_open(&producer, name));
+    begin_as(&producer, 3, 7);
+    sl_cipd_produce_publish(&producer, test_now());
+    struct child sleeper = role_start("interop_sleeper", name, NULL);
+    child_expect(&sleeper, "asleep", 20);
+    CHECK_SOON(sl_cipd_produce_watched(&producer), 10);
+    child_kill(&sleeper, SIGKILL);
+    sl_cipd_produce_publish(&producer, test_now());
+    CHECK(!sl_cipd_produce_watched(&producer));
+    sl_cipd_produce_close(&producer);
+}
