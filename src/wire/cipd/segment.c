@@ -32,13 +32,26 @@ static bool same(const struct sl_os_named *a, const struct sl_os_named *b)
     return a->inode == b->inode && a->device == b->device;
 }
 
-static int map(struct sl_cipd_segment *segment)
+static int map(struct sl_cipd_segment *segment, int fd)
 {
     void *address;
     segment->size = segment->memory.size < SL_CIPD_SEGMENT ? segment->memory.size : SL_CIPD_SEGMENT;
-    int result = sl_os_map(segment->fd, segment->size, segment->writable, &address);
+    int result = sl_os_map(fd, segment->size, segment->writable, &address);
     if (result == 0)
         segment->at = address;
+    return result;
+}
+
+/* A writer's: by a descriptor of its own. A mapping that a forked child keeps also keeps the lock of the
+ * descriptor that it was made by. SLUICE_AGAIN: the name is another memory's by now. */
+static int map_apart(struct sl_cipd_segment *segment, const char *name)
+{
+    struct sl_os_named memory;
+    int fd, result = sl_os_named_open(name, true, &fd, &memory);
+    if (result)
+        return result == SLUICE_E_NOT_FOUND ? SLUICE_AGAIN : result;
+    result = same(&memory, &segment->memory) ? map(segment, fd) : SLUICE_AGAIN;
+    sl_os_close(fd);
     return result;
 }
 
@@ -143,7 +156,7 @@ int sl_cipd_segment_attach(struct sl_cipd_segment *segment, const char *name)
         result = sl_fail(SLUICE_NO_WRITER, "cuda-link channel %s: /dev/shm/%s has %" PRIu64 " bytes, its writer has not filled it yet",
                          name, name, made.memory.size);
     else if ((result = sl_os_close_in_child(made.fd)) == 0)
-        result = map(&made);
+        result = map(&made, made.fd);
     if (result)
         unmap(&made);
     else
@@ -168,7 +181,7 @@ static int make(struct sl_cipd_segment *segment)
         new_second(segment);
         result = sl_os_named_make(segment->second, SL_CIPD_SEGMENT, &segment->fd, &segment->memory);
     } while (result == SLUICE_E_EXISTS);
-    if (result == 0 && ((result = keep_lock(segment)) != 0 || (result = map(segment)) != 0)) {
+    if (result == 0 && ((result = keep_lock(segment)) != 0 || (result = map_apart(segment, segment->second)) != 0)) {
         sl_os_named_remove(segment->second, &segment->memory);
         unmap(segment);
     }
@@ -182,6 +195,8 @@ int sl_cipd_segment_make(struct sl_cipd_segment *made, const char *name)
     sl_service_lock();
     int result = make(&segment);
     sl_service_unlock();
+    if (result == SLUICE_AGAIN)
+        return sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: /dev/shm/%s was taken away", name, segment.second);
     if (result == 0)
         *made = segment;
     return result;
@@ -246,7 +261,7 @@ static int own_found(struct sl_cipd_segment *segment, int attempt)
             sl_os_named_remove(segment->name, &segment->memory);
         result = SLUICE_AGAIN;
     }
-    if (result == 0 && (result = map(segment)) == 0 && (result = check_old(segment)) == 0) {
+    if (result == 0 && (result = map_apart(segment, segment->name)) == 0 && (result = check_old(segment)) == 0) {
         new_second(segment);
         result = sl_os_named_link(segment->name, segment->second);
         if (result == SLUICE_E_EXISTS || result == SLUICE_E_NOT_FOUND)
