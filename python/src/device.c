@@ -160,6 +160,17 @@ int device_of(struct state *state, const char *name, struct sluice_device *out)
     return 0;
 }
 
+const char *device_numbered(int ordinal, char made[DEVICE_NAME])
+{
+    unsigned n = atomic_load_explicit(&alias_count, memory_order_acquire);
+
+    for (unsigned i = 0; i < n; i++)
+        if (aliases[i].is->ordinal == ordinal && ordinal >= 0)
+            return aliases[i].is->name;
+    snprintf(made, DEVICE_NAME, "cuda:%d", ordinal);
+    return made;
+}
+
 int device_ordinal(const char *name)
 {
     const struct opened *found = find(name);

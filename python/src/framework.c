@@ -82,6 +82,27 @@ static const struct dl_exchange *read_exchange(PyTypeObject *type)
     return table; /* it lives as long as the process */
 }
 
+/* Of a dotted name, if its modules are there and ready; NULL, without an exception, if not. */
+static PyObject *loaded(const char *module, const char *attribute)
+{
+    PyObject *name = PyUnicode_FromString(module);
+    PyObject *found = name ? PyImport_GetModule(name) : NULL;
+    PyObject *value = found ? PyObject_GetAttrString(found, attribute) : NULL;
+
+    Py_XDECREF(name);
+    Py_XDECREF(found);
+    PyErr_Clear();
+    return value;
+}
+
+static bool is_torch_stream(PyTypeObject *type)
+{
+    PyObject *found = loaded("torch.cuda", "Stream");
+
+    Py_XDECREF(found);
+    return found == (PyObject *)type;
+}
+
 static bool is_known(struct state *state, PyTypeObject *type, struct known_type *out)
 {
     unsigned n = __atomic_load_n(&state->known_count, __ATOMIC_ACQUIRE);
@@ -104,7 +125,8 @@ static struct known_type know(struct state *state, PyTypeObject *type)
         return known;
     known = (struct known_type){ .type = type,
                                  .framework = (int)look_at(type),
-                                 .exchange = read_exchange(type) };
+                                 .exchange = read_exchange(type),
+                                 .torch_stream = is_torch_stream(type) };
     native_lock();
     unsigned n = state->known_count;
     if (n < KNOWN_TYPES) {
@@ -126,22 +148,14 @@ const struct dl_exchange *framework_exchange(struct state *state, PyTypeObject *
     return know(state, type).exchange;
 }
 
-/* ---- current streams ---- */
-
-/* Of a dotted name, if its modules are there and ready; NULL, without an exception, if not. */
-static PyObject *loaded(const char *module, const char *attribute)
+bool framework_torch_stream(struct state *state, PyObject *object)
 {
-    PyObject *name = PyUnicode_FromString(module);
-    PyObject *found = name ? PyImport_GetModule(name) : NULL;
-    PyObject *value = found ? PyObject_GetAttrString(found, attribute) : NULL;
-
-    Py_XDECREF(name);
-    Py_XDECREF(found);
-    PyErr_Clear();
-    return value;
+    return know(state, Py_TYPE(object)).torch_stream;
 }
 
-/* The same, kept in *kept once it is there. Borrowed. */
+/* ---- current streams ---- */
+
+/* What loaded() finds, kept in *kept once it is there. Borrowed. */
 static PyObject *kept_loaded(PyObject **kept, const char *module, const char *attribute)
 {
     PyObject *value = kept_now(kept);

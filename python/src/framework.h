@@ -20,6 +20,9 @@ enum framework {
 /* By its type, which is remembered. */
 enum framework framework_of(struct state *state, PyObject *object);
 
+/* Is it a torch.cuda.Stream itself, no subclass? Those live as long as the process. */
+bool framework_torch_stream(struct state *state, PyObject *object);
+
 /* The stream of the GPU `ordinal` on which a framework works on this thread now. 1: told; 0: none
  * to tell, as it is not there, has not used a GPU yet, or has no such thing (JAX); -1 with an
  * exception. */

@@ -83,26 +83,28 @@ void lease_drop_streams(struct lease *lease)
     lease->used = lease->few;
 }
 
-/* Those of this moment, each kept; others may be added meanwhile. NULL without memory, or if there
- * are none. */
-static struct stream **list(struct lease *lease, uint32_t *count)
+/* Those of this moment, each kept; others may be added meanwhile. In `few`, if they fit there. NULL
+ * without memory, or if there are none. */
+static struct stream **list(struct lease *lease, struct stream *few[LEASE_STREAMS], uint32_t *count)
 {
-    struct stream **all;
+    struct stream **all = few;
 
     few_lock(&lease->busy, lease->channel);
     *count = lease->used_count;
-    all = *count ? malloc(*count * sizeof(struct stream *)) : NULL;
+    if (*count == 0 || *count > LEASE_STREAMS)
+        all = *count ? malloc(*count * sizeof(struct stream *)) : NULL;
     for (uint32_t i = 0; all && i < *count; i++)
         all[i] = stream_keep(lease->used[i]);
     few_unlock(&lease->busy);
     return all;
 }
 
-static void drop_list(struct stream **all, uint32_t count)
+static void drop_list(struct stream **all, struct stream *few[LEASE_STREAMS], uint32_t count)
 {
     for (uint32_t i = 0; all && i < count; i++)
         stream_drop(all[i]);
-    free(all);
+    if (all != few)
+        free(all);
 }
 
 /* ---- joins ---- */
@@ -175,29 +177,31 @@ static int wait_for(struct lease *lease, struct sluice_stream stream, const stru
 
 int lease_wait_for(struct lease *lease, const struct stream *stream)
 {
+    struct stream *few[LEASE_STREAMS];
     uint32_t count;
-    struct stream **all = list(lease, &count);
+    struct stream **all = list(lease, few, &count);
     int r = count && !all ? SLUICE_E_NO_MEMORY : 0;
 
     for (uint32_t i = 0; r == 0 && i < count; i++)
         if (!stream_same(all[i], stream))
             r = wait_for(lease, stream_handle(stream), all[i]);
-    drop_list(all, count);
+    drop_list(all, few, count);
     return r;
 }
 
 int lease_join(struct lease *lease, uintptr_t *native)
 {
     struct sluice_stream join;
+    struct stream *few[LEASE_STREAMS];
     uint32_t count;
-    struct stream **all = list(lease, &count);
+    struct stream **all = list(lease, few, &count);
     int r = all ? 0 : SLUICE_E_NO_MEMORY;
 
     if (r == 0 && count == 1)
         *native = stream_native(all[0]);
     else if (r == 0 && (r = join_all(lease, all, count, false, NULL, &join)) == 0)
         r = sluice_stream_native(join, native);
-    drop_list(all, count);
+    drop_list(all, few, count);
     return r;
 }
 
@@ -234,13 +238,13 @@ static int end_behind(struct lease *lease, struct stream **all, uint32_t count, 
 
 static int end_by(struct lease *lease, call end)
 {
+    struct stream *few[LEASE_STREAMS], **all;
     uint32_t count = 0;
-    struct stream **all;
     int r;
 
     if (!lease->device) /* nothing on host is queued */
         return end(lease, SLUICE_ON_CPU);
-    all = list(lease, &count);
+    all = list(lease, few, &count);
     if (count == 0)
         return end(lease, SLUICE_ON_CPU);
     if (!all)
@@ -248,7 +252,7 @@ static int end_by(struct lease *lease, call end)
     r = end_behind(lease, all, count, false, end);
     if (r == SLUICE_E_STALE) /* a stream of it was ended by a reset of the device */
         r = end_behind(lease, all, count, true, end);
-    drop_list(all, count);
+    drop_list(all, few, count);
     return r;
 }
 
@@ -270,13 +274,13 @@ int lease_release_at_last(struct lease *lease)
     struct sluice_stream_info info = { .size = sizeof info };
     struct stream *captures = NULL;
     struct sluice_stream join;
+    struct stream *few[LEASE_STREAMS], **all;
     uint32_t count = 0;
-    struct stream **all;
     int r = lease_release(lease);
 
     if (r != SLUICE_E_CAPTURING)
         return r;
-    all = list(lease, &count);
+    all = list(lease, few, &count);
     for (uint32_t i = 0; all && i < count && !captures; i++)
         if (sluice_stream_info(stream_handle(all[i]), &info) == 0 && info.capturing)
             captures = all[i];
@@ -285,7 +289,7 @@ int lease_release_at_last(struct lease *lease)
             (void)sluice_stream_synchronize(join);
         r = call_release(lease, stream_handle(captures));
     }
-    drop_list(all, count);
+    drop_list(all, few, count);
     return r;
 }
 

@@ -40,6 +40,8 @@ static PyObject *forget(PyObject *module, PyObject *Py_UNUSED(none))
     Py_CLEAR(state->torch_raw);
     Py_CLEAR(state->torch_current);
     Py_CLEAR(state->cupy_current);
+    Py_CLEAR(state->cuda_stream);
+    Py_CLEAR(state->device_index);
     for (size_t i = 0; i < sizeof state->from_dlpack / sizeof state->from_dlpack[0]; i++)
         Py_CLEAR(state->from_dlpack[i]);
     state->torch_up = false;
@@ -166,6 +168,8 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->torch_raw);
     Py_VISIT(state->torch_current);
     Py_VISIT(state->cupy_current);
+    Py_VISIT(state->cuda_stream);
+    Py_VISIT(state->device_index);
     Py_VISIT(state->parcel);
     for (size_t i = 0; i < 4; i++)
         Py_VISIT(state->from_dlpack[i]);
@@ -207,6 +211,8 @@ static int clear(PyObject *module)
     Py_CLEAR(state->torch_raw);
     Py_CLEAR(state->torch_current);
     Py_CLEAR(state->cupy_current);
+    Py_CLEAR(state->cuda_stream);
+    Py_CLEAR(state->device_index);
     Py_CLEAR(state->parcel);
     for (size_t i = 0; i < 4; i++)
         Py_CLEAR(state->from_dlpack[i]);

@@ -142,10 +142,10 @@ static int open_instead(struct state *state, PyObject *instead, const struct use
     return r;
 }
 
-static void name_gpu(struct source *source, int ordinal, char device[static DEVICE_NAME])
+static const char *name_gpu(struct source *source, int ordinal, char made[static DEVICE_NAME])
 {
     source->ordinal = ordinal;
-    PyOS_snprintf(device, DEVICE_NAME, "cuda:%d", ordinal);
+    return device_numbered(ordinal, made);
 }
 
 /* ---- without a capsule ---- */
@@ -193,8 +193,7 @@ int source_exchange(struct state *state, PyObject *object, const struct user *us
         return r < 0 ? -1 : open_instead(state, instead, user, source);
     if (!gpu)
         return 0;
-    name_gpu(source, tensor.device.id, device);
-    return exchange_stream(state, table, device, source);
+    return exchange_stream(state, table, name_gpu(source, tensor.device.id, device), source);
 }
 
 /* ---- by a capsule ---- */
@@ -288,8 +287,7 @@ static int open_capsule(struct state *state, PyObject *object, const struct user
     if (gpu && user->channel && device_ordinal(user->device) < 0)
         return open_on_host(state, object, user, source);
     if (gpu) {
-        name_gpu(source, where.id, device);
-        if (consumer_stream(state, user, source, device, &stream) < 0)
+        if (consumer_stream(state, user, source, name_gpu(source, where.id, device), &stream) < 0)
             return -1;
     }
     source->keeper = call_dlpack(object, stream);

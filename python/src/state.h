@@ -21,11 +21,13 @@ enum error_index {
         ERROR_COUNT
 };
 
-/* What a type of arrays is (enum framework), and its exchange table of DLPack or NULL. */
+/* What a type of arrays is (enum framework), and its exchange table of DLPack or NULL; or that it
+ * is PyTorch's own type of streams. */
 struct known_type {
     PyTypeObject *type;
     int framework;
     const struct dl_exchange *exchange;
+    bool torch_stream;
 };
 #define KNOWN_TYPES 64
 
@@ -51,9 +53,10 @@ struct state {
     unsigned known_count;
     bool torch_up;
     PyObject *torch_tensor, *torch_raw, *torch_current, *cupy_current;
+    PyObject *cuda_stream, *device_index; /* names that are asked for often; stream_foreign.c's */
 
-    PyTypeObject *parcel;     /* take.c's, as what follows */
-    PyObject *from_dlpack[4]; /* by enum framework */
+    PyTypeObject *parcel;         /* take.c's, as what follows */
+    PyObject *from_dlpack[4];     /* by enum framework */
     PyTypeObject *pinned, *fetch; /* what pinned memory, and a copy into it, is in Python */
     PyObject *copies;             /* sluice._copies, imported when needed */
 };

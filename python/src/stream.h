@@ -20,6 +20,9 @@ int device_of(struct state *state, const char *name, struct sluice_device *out);
  * else. */
 int device_ordinal(const char *name);
 
+/* "cuda:N"; `made` is room for it. */
+const char *device_numbered(int ordinal, char made[DEVICE_NAME]);
+
 /* One that is open. Never freed. */
 struct opened {
     char name[DEVICE_NAME]; /* "host", "cuda:0": never a UUID */

@@ -109,14 +109,44 @@ static int named_ordinal(PyObject *object)
     return ordinal >= 0 && ordinal < 1000 ? (int)ordinal : -1;
 }
 
+/* An attribute, by its name, which is made once. */
+static PyObject *known_attribute(PyObject *object, PyObject **kept, const char *text)
+{
+    PyObject *name = kept_now(kept);
+
+    if (!name && (name = PyUnicode_InternFromString(text)))
+        name = keep_first(kept, name);
+    return name ? PyObject_GetAttr(object, name) : NULL;
+}
+
+/* One of PyTorch's, on each frame perhaps: what is to be asked is known, and nothing of it ends. */
+static struct stream *of_torch(struct state *state, PyObject *object, const char *device)
+{
+    PyObject *number = known_attribute(object, &state->cuda_stream, "cuda_stream");
+    PyObject *index = number ? known_attribute(object, &state->device_index, "device_index") : NULL;
+    long ordinal = index ? PyLong_AsLong(index) : -1;
+    char made[DEVICE_NAME];
+    uintptr_t native;
+    int r = index && !PyErr_Occurred() ? read_value(object, number, "cuda_stream", &native) : -1;
+
+    Py_XDECREF(number);
+    Py_XDECREF(index);
+    if (r < 0)
+        return NULL;
+    return stream_view(state, native, ordinal < 0 ? device : device_numbered((int)ordinal, made),
+                       NULL);
+}
+
 /* Of the GPU that it names itself, else of `device`. */
 static struct stream *of_foreign(struct state *state, PyObject *object, const char *device)
 {
     char named[DEVICE_NAME];
     uintptr_t native;
-    int r = read_native(object, &native), ordinal;
+    int r, ordinal;
 
-    if (r < 0)
+    if (device_ordinal(device) != -1 && framework_torch_stream(state, object))
+        return of_torch(state, object, device);
+    if ((r = read_native(object, &native)) < 0)
         return NULL;
     if (r == 0) {
         PyErr_Format(PyExc_TypeError,
@@ -137,8 +167,7 @@ static struct stream *of_foreign(struct state *state, PyObject *object, const ch
     }
     if ((ordinal = named_ordinal(object)) < 0)
         return stream_view(state, native, device, object);
-    PyOS_snprintf(named, sizeof named, "cuda:%d", ordinal);
-    return stream_view(state, native, named, object);
+    return stream_view(state, native, device_numbered(ordinal, named), object);
 }
 
 struct stream *stream_of_any(struct state *state, PyObject *object, const char *device)

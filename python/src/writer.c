@@ -29,10 +29,17 @@ struct channel *writer_enter(struct writer *writer)
 
 int writer_wait_for_slot(struct writer *writer, int64_t timeout_ns)
 {
-    struct patience patience = patience_new(timeout_ns);
+    struct patience patience;
     struct channel *channel;
     int r, again;
 
+    /* Mostly there is one: to look takes less time than letting go of the GIL. */
+    if (!(channel = writer_enter(writer)))
+        return SLUICE_E_STALE;
+    if ((r = sluice_writer_wait(channel->writer, 0)) != SLUICE_NO_SLOT)
+        return r;
+    channel_leave(channel);
+    patience = patience_new(timeout_ns);
     do {
         if (!(channel = writer_enter(writer)))
             return SLUICE_E_STALE;

@@ -62,11 +62,19 @@ static int add_frame(struct writer *writer, struct parcel *parcel, PyObject *fra
     return count < 0 ? -1 : 0;
 }
 
+/* A framework's arrays may look like mappings; so it is said of the type, once. */
+static bool holds_arrays(struct writer *writer, PyObject *object)
+{
+    enum framework framework = framework_of(writer->state, object);
+
+    return (framework == FRAMEWORK_NONE || framework == FRAMEWORK_OTHER) && is_mapping(object);
+}
+
 static int open_parcel(struct writer *writer, PyObject *object, struct parcel *parcel)
 {
     if (Py_IS_TYPE(object, writer->state->frame))
         return add_frame(writer, parcel, object);
-    if (!is_mapping(object))
+    if (!holds_arrays(writer, object))
         return add_source(writer, parcel, NULL, object);
     PyObject *items = PyMapping_Items(object);
     Py_ssize_t count = items ? PyList_Size(items) : -1;

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Streams of other libraries, and ours with frameworks where there are some."""
 import gc
+import sys
 import time
+import types
 import warnings
 import weakref
 
@@ -37,6 +39,48 @@ def test_streams_of_other_libraries(gpu, kind):
         again.query()
     gpu.synchronize(native)  # it is theirs, and still there
     assert sluice.Stream.from_handle(native).query()
+
+
+def test_pytorchs_own_streams_are_asked_for_two_things_and_not_kept(gpu, monkeypatch):
+    asked = []
+
+    class Stream:
+        def __init__(self, native, ordinal=0):
+            self.has = {"cuda_stream": native, "device_index": ordinal}
+
+        def __getattr__(self, name):
+            asked.append(name)
+            try:
+                return self.has[name]
+            except KeyError:
+                raise AttributeError(name) from None
+
+    class Theirs(Stream):
+        """Somebody's own kind, which may end."""
+
+    cuda = types.ModuleType("torch.cuda")
+    cuda.Stream = Stream
+    monkeypatch.setitem(sys.modules, "torch.cuda", cuda)
+    with sluice.Writer("asked", shape=(4,), device=gpu.device) as writer:
+        for kind in (Stream, Theirs):
+            native = gpu.stream()
+            theirs = kind(native)
+            known = weakref.ref(theirs)
+            asked.clear()
+            frame = writer.frame(stream=theirs)
+            assert asked[0] == ("cuda_stream" if kind is Stream else "__cuda_stream__") and len(asked) == (2 if kind is Stream else 3)
+            del theirs
+            assert (known() is None) == (kind is Stream)
+            frame.commit()
+            gpu.synchronize(native)
+        with pytest.raises(TypeError, match="cuda_stream of .* is 'x'"):
+            writer.frame(stream=Stream("x"))
+        with pytest.raises(TypeError):
+            writer.frame(stream=Stream(gpu.stream(), "x"))
+        with pytest.raises(sluice.UnsupportedError):
+            writer.frame(stream=Stream(gpu.stream(), 17))
+    with pytest.raises(sluice.WrongDeviceError, match="on \"host\""):
+        sluice.Writer("here", shape=(4,)).frame(stream=Stream(gpu.stream()))
 
 
 def test_an_owner_is_let_go_of_on_whatever_thread(gpu):
