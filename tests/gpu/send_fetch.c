@@ -127,6 +127,40 @@ TEST_TIMEOUT(every_layout, 60)
     scene_end(&scene);
 }
 
+/* What was found out about an array is used for the next one like it: from other places, and with others in between. */
+TEST_TIMEOUT(sends_that_are_alike, 60)
+{
+    static const int64_t shape[] = { ROWS, COLUMNS }, fewer[] = { ROWS - 5, COLUMNS };
+    char *bytes = pattern(2 * LAYOUT_SIZE, 1), *expected = calloc(1, ROWS * COLUMNS * 4), *got = calloc(1, ROWS * COLUMNS * 4);
+    gpu_begin();
+    struct scene scene = scene_tensor(F32, 2, shape);
+    struct memory memory = memory_make(OF_GPU, 2 * LAYOUT_SIZE);
+
+    memory_put(&memory, bytes);
+    for (size_t i = 0; i < 12 * LAYOUTS; i++) {
+        const struct layout *layout = &layouts[i / 12];
+        size_t place = i % 3 * LAYOUT_SIZE / 2;
+        const int64_t *shape_now = i % 12 == 5 ? fewer : shape;
+        struct sluice_array array = laid_out(layout, memory.at + place), here = laid_out(layout, bytes + place), tight, slot;
+        NOTE("%s, %zu", layout->name, i % 12);
+        array.shape[0] = here.shape[0] = shape_now[0];
+        CHECK_OK(sluice_array_wrap(&tight, "data", expected, F32, 2, shape_now, NULL));
+        CHECK_OK(sluice_array_copy(&tight, &here));
+        CHECK_OK(sluice_writer_send(scene.writer, &array, 1, i % 2 ? scene.stream : SLUICE_ON_CPU, NULL));
+        struct sluice_frame frame = scene_acquire(&scene);
+        CHECK_OK(sluice_frame_array(&frame, NULL, &slot));
+        CHECK_EQ(slot.shape[0], shape_now[0]);
+        copy_out(got, slot.data, slot.nbytes);
+        CHECK_MEM(got, expected, slot.nbytes);
+        CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+    }
+    memory_drop(&memory);
+    scene_end(&scene);
+    free(bytes);
+    free(expected);
+    free(got);
+}
+
 TEST(planes_of_an_image)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
