@@ -115,6 +115,8 @@ struct sluice_reader {
     uint64_t last_session; /* of the last frame */
     uint64_t next_token;
     int64_t probed_ns; /* when the driver was asked last about a release that is late */
+    uint32_t last_entry;          /* of `held`: taken last, */
+    uint8_t entry_of[SL_MAX_IDS]; /* and for which slot */
     int64_t settled_ns; /* when frames that are out were looked at last, by the coarse clock */
 
     struct sl_held held[SLUICE_MAX_SLOTS];

@@ -12,7 +12,9 @@
 
 struct sl_held *sl_take_entry(struct sluice_reader *reader)
 {
-    for (uint32_t i = 0; i < reader->params.hold; i++)
+    uint32_t hold = reader->params.hold, i = reader->last_entry;
+
+    for (uint32_t n = 0; n < hold; n++, i = i + 1 < hold ? i + 1 : 0)
         if (sl_load(&reader->held[i].token, acquire) == 0)
             return &reader->held[i];
     return NULL;
@@ -103,13 +105,15 @@ static void count_frame(struct sluice_reader *reader, const struct sl_held *entr
 }
 
 /* An entry whose release is queued, of the same slot, was not looked at since: that release has come to pass, or the
- * writer would not have used the slot again. */
-static struct sl_held *take_entry_for(struct sluice_reader *reader, const sl_word *lease)
+ * writer would not have used the slot again. There is one at most, which had the slot last. */
+static struct sl_held *take_entry_for(struct sluice_reader *reader, uint32_t slot, const sl_word *lease)
 {
-    for (uint32_t i = 0; i < reader->params.hold; i++)
-        if (sl_load(&reader->held[i].token, acquire) == SL_HELD_QUEUED && reader->held[i].word == lease)
-            sl_store(&reader->held[i].token, 0, release);
-    return sl_take_entry(reader);
+    struct sl_held *last = &reader->held[reader->entry_of[slot]];
+
+    if (sl_load(&last->token, acquire) != SL_HELD_QUEUED || last->word != lease)
+        return sl_take_entry(reader);
+    sl_store(&last->token, 0, release);
+    return last;
 }
 
 int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
@@ -117,7 +121,7 @@ int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence
 {
     struct sl_session *session = reader->session;
     const struct sl_record *record = session->link->ops->link_record(session->link, slot);
-    struct sl_held *entry = take_entry_for(reader, &session->link->page.lease[slot]);
+    struct sl_held *entry = take_entry_for(reader, slot, &session->link->page.lease[slot]);
     struct sl_link_memory *memory;
     int r;
 
@@ -144,6 +148,8 @@ int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence
         return r;
     SL_KILL_POINT("before_keep");
     sl_lease_keep(&session->lease, sequence);
+    reader->last_entry = (uint32_t)(entry - reader->held);
+    reader->entry_of[slot] = (uint8_t)reader->last_entry;
     session->after[session->at] = (uint8_t)slot;
     session->at = (uint8_t)slot;
     SL_KILL_POINT("after_keep");
