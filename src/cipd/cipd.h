@@ -146,6 +146,8 @@ int sl_cipd_commit(void *state, struct sluice_frame *frame, struct sluice_stream
 int sl_cipd_cancel(void *state, struct sluice_frame *frame, struct sluice_stream stream);
 int sl_cipd_send(void *state, struct sluice_frame *header, const struct sluice_array *arrays, uint32_t count,
                  struct sluice_stream stream, struct sluice_ticket *ticket);
+/* Waits until the GPU has done all that it was given for slots; false if it takes longer. */
+bool sl_cipd_drain(struct sl_cipd_writer *writer, int64_t patience_ns);
 int sl_cipd_writer_pin(void *state, const struct sluice_frame *frame, sluice_pin **pin);
 int sl_cipd_writer_view(void *state, const struct sluice_frame *frame, struct sl_view *view);
 
@@ -173,6 +175,8 @@ struct sl_cipd_held {
     struct sl_span span;
 };
 
+struct sl_cipd_copies; /* copy.c */
+
 struct sl_cipd_reader {
     struct sl_object *object;
     char name[SLUICE_CIPD_MAX_NAME + 1];
@@ -192,6 +196,8 @@ struct sl_cipd_reader {
     uint64_t last_session;
     uint32_t last_generation;
     uint64_t untold;              /* frames missed, of which no frame has told yet */
+    struct sl_cipd_copies *copies; /* of a reader whose frames are copies, from the first one on */
+    bool shut;                    /* the session before was closed by its writer, and no other has come */
     bool over;                    /* reconnect is off, and the session has ended */
 
     sl_mutex lock; /* guards what follows, against others than the acquiring thread, which alone changes it */
@@ -221,6 +227,19 @@ void sl_cipd_reader_drop(struct sl_cipd_reader *reader, enum sl_cipd_reason reas
 
 /* One user less; with the reader's lock. */
 void sl_cipd_link_drop(struct sl_cipd_reader *reader, struct sl_cipd_link *link);
+
+/* ---- copy.c: by the number of the entry that the frame is held by ---- */
+
+/* Is nothing under way there any more? */
+bool sl_cipd_copy_free(struct sl_cipd_reader *reader, uint32_t entry);
+
+/* Copies a slot whose event was seen, and waits for that. */
+int sl_cipd_copy(struct sl_cipd_reader *reader, uint32_t entry, const struct sl_cipd_slot *slot, uint64_t bytes,
+                 uint64_t *address);
+
+/* What comes there next comes behind the stream's work. SLUICE_E_CAPTURING: nothing was done. */
+int sl_cipd_copy_release(struct sl_cipd_reader *reader, uint32_t entry, struct sluice_stream stream);
+void sl_cipd_copies_end(struct sl_cuda_context *context, struct sl_cipd_copies *copies);
 
 /* ---- take.c ---- */
 

@@ -134,6 +134,7 @@ static void fill_frame(struct sl_cipd_writer *writer, struct sluice_frame *frame
     uint32_t number;
 
     (void)next_slot(writer, &number);
+    sl_cipd_produce_write(&writer->producer);
     writer->token = ++writer->next_token;
     if (writer->reshaped)
         sl_geometry_from_array(&writer->record.arrays[0], &writer->format.arrays[0]);
@@ -362,6 +363,7 @@ static int copy(struct sl_cipd_writer *writer, struct sl_copy_job *job, const st
     if ((r = slot_array(writer, array, &to)) != 0 || (r = sl_array_plan(&to, array, &plan)) != 0 ||
         (r = sl_copy_follow(job, &next_slot(writer, &number)->fence)) != 0)
         return r;
+    sl_cipd_produce_write(&writer->producer);
     return sl_copy_queue(job, 0, &plan);
 }
 
@@ -391,7 +393,9 @@ static int send_one(struct sl_cipd_writer *writer, struct sluice_frame *header, 
     if (r != 0)
         return take_back(writer, job, r);
     publish(writer, header, job->by_graph);
-    if (ticket)
+    if (ticket && writer->params.block)
+        ticket->id = SL_TICKET_DONE;
+    else if (ticket)
         sl_copy_ticket(job, ticket);
     header->capture_ns = header->commit_ns;
     sl_mutex_lock(&writer->lock);
@@ -415,10 +419,22 @@ int sl_cipd_send(void *state, struct sluice_frame *header, const struct sluice_a
     if ((r = sl_arrays_match(&writer->format, writer->name, arrays, number, true, &index)) != 0 ||
         (r = make_room(writer, &arrays[0])) != 0 || (r = begin_job(writer, arrays, number, stream, &job)) != 0)
         return failed(writer, r);
-    job.wanted = ticket != NULL;
+    job.wanted = ticket && !writer->params.block;
     r = send_one(writer, header, &arrays[0], &job, ticket);
     sl_copy_end(&job);
     return r;
+}
+
+bool sl_cipd_drain(struct sl_cipd_writer *writer, int64_t patience_ns)
+{
+    int64_t until = sl_os_deadline(patience_ns);
+    bool done = true;
+
+    for (uint32_t i = 0; writer->pool && i < writer->pool->count && done; i++) {
+        int64_t left = until - sl_os_now();
+        done = await_slot(writer, &writer->pool->slots[i], left > 0 ? left : 0) != SLUICE_TIMEOUT;
+    }
+    return done;
 }
 
 /* ---- frames that are begun ---- */

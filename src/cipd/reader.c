@@ -77,6 +77,7 @@ static int open_link(struct sl_cipd_reader *reader)
     link->generation = ++reader->generation;
     reader->link = link;
     sl_mutex_unlock(&reader->lock);
+    reader->shut = false;
     sl_store(&reader->sessions, sl_load(&reader->sessions, relaxed) + 1, relaxed);
     return 0;
 }
@@ -215,6 +216,7 @@ void sl_cipd_reader_close(void *state)
             sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': its memory could not be closed in time, for work that does not end", reader->name);
         sl_cipd_bin_leave(reader->bin);
     }
+    sl_cipd_copies_end(reader->context, reader->copies);
     if (reader->note >= 0)
         sl_os_close(reader->note);
     sl_cuda_context_close(reader->context);

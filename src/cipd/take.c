@@ -16,6 +16,10 @@
 #define GRACE (100 * SLUICE_MS) /* a writer that has shut keeps its memory for so long */
 #define WATCH SLUICE_MS /* between looks for a descriptor that is polled */
 
+#define LATE 16 /* attempts that follow each other behind the deadline, for sessions that come and go */
+
+enum { GO_ON = 1000 }; /* try again: no result of Sluice's */
+
 static void raise_by(sl_word *word, uint64_t by) { sl_store(word, sl_load(word, relaxed) + by, relaxed); }
 
 /* ---- held frames ---- */
@@ -23,7 +27,7 @@ static void raise_by(sl_word *word, uint64_t by) { sl_store(word, sl_load(word, 
 static struct sl_cipd_held *free_entry(struct sl_cipd_reader *reader)
 {
     for (uint32_t i = 0; i < reader->params.hold; i++)
-        if (sl_load(&reader->held[i].token, acquire) == 0)
+        if (sl_load(&reader->held[i].token, acquire) == 0 && sl_cipd_copy_free(reader, i))
             return &reader->held[i];
     return NULL;
 }
@@ -95,7 +99,8 @@ int sl_cipd_release(void *state, struct sluice_frame *frame, struct sluice_strea
 
     if (!held)
         return SLUICE_E_STALE;
-    if ((r = check_stream(reader, stream)) != 0)
+    if ((r = check_stream(reader, stream)) != 0 ||
+        (held->copied && (r = sl_cipd_copy_release(reader, (uint32_t)(held - reader->held), stream)) != 0))
         return r;
     sl_mutex_lock(&reader->lock);
     bool mine = sl_load(&held->token, relaxed) == token; /* of several threads that release it one comes through */
@@ -153,14 +158,16 @@ static int poll_segment(struct sl_cipd_reader *reader, int64_t now)
         return 0;
     case SL_CIPD_SHUT:
         sl_cipd_reader_drop(reader, SL_CIPD_REASON_SHUT);
-        return sl_fail(SLUICE_CLOSED, "channel 'cipd:%s' was closed by its writer", reader->name);
+        sl_cipd_consume_retry_now(&reader->consumer);
+        reader->shut = true;
+        return GO_ON; /* another session may be there already */
     case SL_CIPD_LOST:
         sl_cipd_reader_drop(reader, SL_CIPD_REASON_DEAD);
-        return SLUICE_AGAIN;
+        return GO_ON;
     default:
         sl_cipd_reader_drop(reader, SL_CIPD_REASON_CHANGING);
         sl_cipd_consume_retry_now(&reader->consumer);
-        return SLUICE_AGAIN;
+        return GO_ON;
     }
 }
 
@@ -255,13 +262,14 @@ static void fill_frame(struct sl_cipd_reader *reader, struct sl_cipd_held *held,
     raise_by(&reader->latency_total_ns, latency);
 }
 
-static void take(struct sl_cipd_reader *reader, struct sl_cipd_held *held, int64_t now, struct sluice_frame *frame)
+/* `copy`: where it lies now; 0: where it was. */
+static void take(struct sl_cipd_reader *reader, struct sl_cipd_held *held, uint64_t copy, int64_t now, struct sluice_frame *frame)
 {
     held->link = reader->link;
     held->frame = reader->pending;
     held->taken_ns = now;
-    held->address = held->link->pool->slots[held->frame.slot].address;
-    held->copied = false;
+    held->address = copy ? copy : held->link->pool->slots[held->frame.slot].address;
+    held->copied = copy != 0;
     sl_mutex_lock(&reader->lock);
     held->link->users++;
     sl_mutex_unlock(&reader->lock);
@@ -288,6 +296,28 @@ static bool overtaken(struct sl_cipd_reader *reader, int64_t now)
     return true;
 }
 
+/* The copy of the pending frame, if it is whole. */
+static int take_copy(struct sl_cipd_reader *reader, struct sl_cipd_held *held, int64_t deadline, struct sluice_frame *frame)
+{
+    const struct sl_cipd_pool *pool = reader->link->pool;
+    uint64_t copy;
+    int r = sl_cipd_copy(reader, (uint32_t)(held - reader->held), &pool->slots[reader->pending.slot], pool->bytes, &copy);
+    int64_t now = sl_os_now();
+
+    if (r != 0)
+        return r;
+    if (sl_cipd_consume_whole(&reader->consumer, &reader->pending)) {
+        take(reader, held, copy, now, frame);
+        return 0;
+    }
+    raise_by(&reader->repeated, 1);
+    give_up_pending(reader, now);
+    if (now < deadline)
+        return GO_ON;
+    return sl_fail(SLUICE_AGAIN, "channel 'cipd:%s': the writer was faster than each copy of its frames: it needs more slots",
+                   reader->name);
+}
+
 /* With a pending frame. */
 static int take_pending(struct sl_cipd_reader *reader, struct sl_cipd_held *held, int64_t deadline, uint32_t *tries,
                         struct sluice_frame *frame)
@@ -312,9 +342,11 @@ static int take_pending(struct sl_cipd_reader *reader, struct sl_cipd_held *held
     now = sl_os_now();
     if (*tries < TRIES && overtaken(reader, now)) {
         ++*tries;
-        return SLUICE_AGAIN;
+        return GO_ON;
     }
-    take(reader, held, now, frame);
+    if (reader->cipd.copy)
+        return take_copy(reader, held, deadline, frame);
+    take(reader, held, 0, now, frame);
     return 0;
 }
 
@@ -344,14 +376,14 @@ static int wait_for_session(struct sl_cipd_reader *reader, int result, int64_t n
 
     if (result < 0 && result != SLUICE_E_FORMAT && result != SLUICE_E_PERMISSION)
         return result;
-    if (reader->over || now >= deadline || (result == SLUICE_NO_WRITER && reader->consumer.reason == SL_CIPD_REASON_SHUT)) {
+    if (reader->shut && result == SLUICE_NO_WRITER)
+        result = sl_fail(SLUICE_CLOSED, "channel 'cipd:%s' was closed by its writer", reader->name);
+    if (result == SLUICE_CLOSED || now >= deadline) {
         raise_by(&reader->no_frame, 1);
-        return reader->consumer.reason == SL_CIPD_REASON_SHUT || reader->over
-                   ? sl_fail(SLUICE_CLOSED, "channel 'cipd:%s' was closed by its writer", reader->name)
-                   : result;
+        return result;
     }
     (void)sl_os_wait(&reader->bell, rung, next < deadline ? next : deadline);
-    return SLUICE_AGAIN;
+    return GO_ON;
 }
 
 /* Until a frame is there: 0, SLUICE_TIMEOUT, ... */
@@ -397,30 +429,13 @@ static int attempt(struct sl_cipd_reader *reader, struct sl_cipd_held *held, int
     if (is_to_be_opened_anew(reader)) {
         sl_cipd_reader_drop(reader, SL_CIPD_REASON_CHANGING);
         sl_cipd_consume_retry_now(&reader->consumer);
-        return SLUICE_AGAIN;
+        return GO_ON;
     }
     if (reader->pending.index == 0 && (r = poll_segment(reader, now)) != 0)
         return r;
     if (reader->pending.index == 0)
-        return (r = wait_for_frame(reader, deadline, spin)) != 0 ? r : SLUICE_AGAIN;
+        return (r = wait_for_frame(reader, deadline, spin)) != 0 ? r : GO_ON;
     return take_pending(reader, held, deadline, tries, frame);
-}
-
-int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame)
-{
-    struct sl_cipd_reader *reader = state;
-    struct sl_cipd_held *held = free_entry(reader);
-    int64_t now = sl_os_now(), deadline = sl_os_deadline(timeout_ns), spin = 0;
-    uint32_t tries = 0;
-    int r;
-
-    if ((r = sl_cuda_alive(reader->context)) != 0 || (r = check_stream(reader, stream)) != 0)
-        return r;
-    if (!held)
-        return too_many(reader);
-    while ((r = attempt(reader, held, now, deadline, &tries, &spin, frame)) == SLUICE_AGAIN)
-        now = sl_os_now();
-    return r;
 }
 
 /* ---- what programs poll ---- */
@@ -447,6 +462,39 @@ static void look(struct sl_watch *watch)
         sl_os_note_set(reader->note);
     sl_mutex_unlock(&reader->lock);
     sl_service_set_deadline(watch, sl_os_deadline(WATCH));
+}
+
+/* After each acquire, if programs poll. */
+static void settle_note(struct sl_cipd_reader *reader)
+{
+    sl_mutex_lock(&reader->lock);
+    if (reader->pending.index || reader->newer.index || has_news(reader))
+        sl_os_note_set(reader->note);
+    else
+        sl_os_note_clear(reader->note);
+    sl_mutex_unlock(&reader->lock);
+}
+
+int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame)
+{
+    struct sl_cipd_reader *reader = state;
+    struct sl_cipd_held *held = free_entry(reader);
+    int64_t now = sl_os_now(), deadline = sl_os_deadline(timeout_ns), spin = 0;
+    uint32_t tries = 0, late = 0;
+    int r;
+
+    if ((r = sl_cuda_alive(reader->context)) != 0 || (r = check_stream(reader, stream)) != 0)
+        return r;
+    if (!held)
+        return too_many(reader);
+    while ((r = attempt(reader, held, now, deadline, &tries, &spin, frame)) == GO_ON) {
+        now = sl_os_now();
+        if (now > deadline && ++late > LATE)
+            r = nothing_came(reader, now);
+    }
+    if (reader->note >= 0)
+        settle_note(reader);
+    return r;
 }
 
 int sl_cipd_reader_fd(void *state)

@@ -11,6 +11,7 @@
 #include "util/result.h"
 
 #define TEND (500 * SLUICE_MS)
+#define CLOSE_PATIENCE SLUICE_S /* with work on its slots */
 #define FREE_PATIENCE (500 * SLUICE_MS) /* with memory that is given back at close */
 
 /* ---- sessions ---- */
@@ -199,7 +200,7 @@ void sl_cipd_writer_close(void *state)
     sl_service_unlock();
     if (writer->open)
         sl_cipd_produce_shut(&writer->producer);
-    bool working = writer->context && sl_cuda_alive(writer->context) != 0;
+    bool working = writer->context && sl_cuda_alive(writer->context) == 0 && !sl_cipd_drain(writer, CLOSE_PATIENCE);
     retire(writer, writer->pool);
     sl_copier_close(&writer->copier, working);
     end_barriers(writer);

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "gpu/frames.h"
+
 const struct sluice_dtype cipd_uint8 = { SLUICE_UINT, 8, 1 }, cipd_float32 = { SLUICE_FLOAT, 32, 1 };
 
 static char name[64], barrier[80];
@@ -126,4 +128,26 @@ uint32_t cipd_value(const struct sluice_frame *frame, struct sl_cu_stream *strea
     CU(StreamSynchronize, stream);
     CHECK_EQ(gpu_differ(stream, (uintptr_t)array.data, array.nbytes / 4, first), 0);
     return first;
+}
+
+struct cipd_side cipd_begin(void)
+{
+    struct cipd_side side = { .writer = NULL };
+
+    gpu_begin();
+    gpu_use(0);
+    side.device = gpu_open();
+    CHECK_OK(sluice_stream_create(side.device, NULL, &side.stream));
+    frames_warm_up(gpu_native(side.stream));
+    side.format = cipd_format(cipd_float32, CIPD_WIDTH, CIPD_HEIGHT);
+    side.array = cipd_array(gpu_memory(side.format.arrays[0].nbytes), &side.format);
+    return side;
+}
+
+void cipd_end(struct cipd_side *side)
+{
+    CHECK_OK(sluice_stream_synchronize(side->stream));
+    CHECK_OK(sluice_writer_close(&side->writer));
+    CHECK_OK(sluice_device_close(&side->device));
+    gpu_end();
 }

@@ -38,6 +38,17 @@ struct sluice_array cipd_array(uint64_t memory, const struct sluice_format *form
 int cipd_send(sluice_writer *writer, const struct sluice_array *array, struct sluice_stream stream, uint32_t value,
               struct sluice_ticket *ticket);
 
+/* A writer's side, on a GPU that is awake, without the writer. */
+struct cipd_side {
+    struct sluice_device device;
+    struct sluice_stream stream;
+    struct sluice_format format; /* float32 */
+    struct sluice_array array;   /* a frame of the program's */
+    sluice_writer *writer;
+};
+struct cipd_side cipd_begin(void);
+void cipd_end(struct cipd_side *side); /* closes the writer, too */
+
 /* The number that all words of the frame say; looks at each of them. A torn frame fails the test. */
 uint32_t cipd_value(const struct sluice_frame *frame, struct sl_cu_stream *stream);
 

@@ -112,6 +112,12 @@ enum sl_cipd_poll sl_cipd_consume_poll(struct sl_cipd_consumer *consumer, int64_
     return SL_CIPD_FRAME;
 }
 
+/* Of a writer of Sluice's it is known which frame it has begun. 0: of another. */
+static uint32_t begun(const struct sl_cipd_consumer *consumer)
+{
+    return consumer->extra ? sl_load(&consumer->extra->begun, acquire) : 0;
+}
+
 bool sl_cipd_consume_whole(const struct sl_cipd_consumer *consumer, const struct sl_cipd_frame *frame)
 {
     const struct sl_cipd_session *session = &consumer->session;
@@ -120,13 +126,18 @@ bool sl_cipd_consume_whole(const struct sl_cipd_consumer *consumer, const struct
     uint32_t index = 0;
     if (!session->layout.slots)
         return false;
+    sl_after_reads(); /* of the frame */
+    uint32_t writing = begun(consumer);
     for (int i = 0; i < ZEROS && !(index && version); i++) {
         index = sl_cipd_load_index(at);
         version = sl_cipd_load_version(at);
         sl_pause();
     }
-    return index && version == session->version &&
-           sl_cipd_index_distance(frame->index, index, session->layout.slots) < session->layout.slots - 1;
+    if (!index || version != session->version)
+        return false;
+    if (writing)
+        return sl_cipd_index_distance(frame->index, writing, session->layout.slots) < session->layout.slots;
+    return sl_cipd_index_distance(frame->index, index, session->layout.slots) < session->layout.slots - 1;
 }
 
 /* ---- sleeping ---- */

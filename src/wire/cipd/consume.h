@@ -115,7 +115,7 @@ enum sl_cipd_poll sl_cipd_consume_poll(struct sl_cipd_consumer *consumer, int64_
 
 /* Behind the read of a frame (on a GPU: behind the end of what reads): true if the writer had no reason to
  * overwrite its slot until now. With N slots that is until N-1 frames were published after it; with one
- * slot it is never true. */
+ * slot it is never true. Writers of Sluice's tell when they begin a frame, so it is true until the one in the same slot. */
 bool sl_cipd_consume_whole(const struct sl_cipd_consumer *consumer, const struct sl_cipd_frame *frame);
 
 /* Sleeps until poll may have something to say, but for 50 ms at most and not beyond `deadline_ns`: 0, or SLUICE_TIMEOUT

@@ -6,6 +6,8 @@
  *
  * - asleep: a reader stores 1 before it sleeps on the write index, so that a publish makes no
  *   system call when nobody sleeps. A killed sleeper costs one call too many.
+ * - begun: the index of the frame that the writer is writing, or wrote last: stored before it touches the slot, so that
+ *   a reader knows whether its own was touched, and needs not to suppose so of each frame that is the oldest.
  * - times: of each slot the index and the time, so that a reader knows whose time it is.
  */
 #ifndef SL_WIRE_CIPD_EXTRA_H
@@ -21,7 +23,8 @@ struct sl_cipd_extra {
     sl_word32 asleep;  /* 0x004 */
     sl_word version;   /* 0x008 the session that it is of; 0: none */
     sl_word32 pid;     /* 0x010 the writer's, for people */
-    sl_word32 reserved[11];
+    sl_word32 begun;   /* 0x014; 0: none yet */
+    sl_word32 reserved[10];
     struct {
         sl_word32 index; /* 0: being stored */
         sl_word32 reserved;
@@ -37,6 +40,9 @@ bool sl_cipd_extra_live(const struct sl_cipd_extra *extra, uint64_t version);
 
 /* Writer: begins it for a session, before the session's version is stored. */
 void sl_cipd_extra_begin(struct sl_cipd_extra *extra, uint64_t version, uint32_t pid);
+
+/* Writer, before it touches the slot that the frame `index` will be in. */
+void sl_cipd_extra_begun(struct sl_cipd_extra *extra, uint32_t index);
 
 /* Writer, before it stores an index: notes its time; returns whether somebody sleeps. */
 bool sl_cipd_extra_before(struct sl_cipd_extra *extra, uint32_t slot, uint32_t index, int64_t time_ns);

@@ -189,6 +189,12 @@ uint32_t sl_cipd_produce_slot(const struct sl_cipd_producer *producer)
     return sl_cipd_index_next_slot(producer->index, producer->layout.slots);
 }
 
+void sl_cipd_produce_write(struct sl_cipd_producer *producer)
+{
+    if (producer->extra)
+        sl_cipd_extra_begun(producer->extra, sl_cipd_index_next(producer->index, producer->layout.slots));
+}
+
 uint32_t sl_cipd_produce_publish(struct sl_cipd_producer *producer, int64_t time_ns)
 {
     unsigned char *at = producer->segment.at;

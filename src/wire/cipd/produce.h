@@ -49,6 +49,9 @@ int sl_cipd_produce_describe(struct sl_cipd_producer *producer, const struct sl_
 /* The slot that the next frame goes to. */
 uint32_t sl_cipd_produce_slot(const struct sl_cipd_producer *producer);
 
+/* Says that this slot is being written from now on: before the program or the GPU touches it. */
+void sl_cipd_produce_write(struct sl_cipd_producer *producer);
+
 /* Publishes it: its time (sl_os_now's clock; 0: none), the flag, the index, and wakes. Returns its index. */
 uint32_t sl_cipd_produce_publish(struct sl_cipd_producer *producer, int64_t time_ns);
 

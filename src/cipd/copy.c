@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Readers whose frames are copies: made within the GPU, on a stream of ours, and given out only if the writer had no
+ * reason to touch the slot until the copy was done.
+ */
+#include <stdlib.h>
+
+#include "cipd/cipd.h"
+#include "util/result.h"
+
+#define PATIENCE (10 * SLUICE_S) /* with a copy */
+#define SPIN (200 * INT64_C(1000))
+
+struct copy {
+    uint64_t address, bytes;
+    struct sl_cu_event *done; /* of the copy, then of the release */
+    bool used;                /* it was recorded */
+    bool working;             /* a copy was not waited for to its end */
+};
+
+struct sl_cipd_copies {
+    struct sl_cu_stream *stream;
+    struct copy copies[SLUICE_CIPD_MAX_SLOTS];
+};
+
+/* ---- between enter (relaxed) and leave ---- */
+
+static int make(struct sl_cuda_context *context, struct sl_cipd_copies *copies)
+{
+    return copies->stream ? 0 : sl_cu(context, StreamCreateWithPriority, &copies->stream, SL_CU_STREAM_NON_BLOCKING, 0);
+}
+
+static int make_room(struct sl_cipd_reader *reader, struct copy *copy, uint64_t bytes)
+{
+    struct sl_cuda_context *context = reader->context;
+    int r = 0;
+
+    if (!copy->done)
+        r = sl_cu(context, EventCreate, &copy->done, SL_CU_EVENT_DISABLE_TIMING);
+    if (r != 0 || copy->bytes >= bytes)
+        return r;
+    if (copy->address)
+        r = sl_cu(context, MemFree, copy->address); /* waits for what uses it */
+    copy->address = copy->bytes = 0;
+    copy->used = false;
+    if (r != 0)
+        return r;
+    int code = sl_cuda.MemAlloc(&copy->address, (size_t)bytes);
+    if (code == SL_CU_OUT_OF_MEMORY)
+        return sl_cuda_too_much(context, reader->name, (size_t)bytes);
+    r = sl_cuda_said(context, code, "cuMemAlloc");
+    if (r == 0)
+        copy->bytes = bytes;
+    else
+        copy->address = 0;
+    return r;
+}
+
+static int queue(struct sl_cipd_reader *reader, struct copy *copy, uint64_t from, uint64_t bytes)
+{
+    struct sl_cuda_context *context = reader->context;
+    struct sl_cu_stream *stream = reader->copies->stream;
+    int r = copy->used ? sl_cu(context, StreamWaitEvent, stream, copy->done, 0) : 0; /* the release before */
+
+    if (r == 0)
+        r = sl_cu(context, MemcpyDtoDAsync, copy->address, from, (size_t)bytes, stream);
+    if (r == 0)
+        r = sl_cu(context, EventRecord, copy->done, stream);
+    copy->used = copy->used || r == 0;
+    return r;
+}
+
+static int await(struct sl_cipd_reader *reader, struct copy *copy)
+{
+    int64_t began = sl_os_now(), now = began;
+    int r;
+
+    while ((r = sl_cuda_event_look(reader->context, copy->done)) == SLUICE_NOT_READY) {
+        now = sl_os_now();
+        if (now - began > PATIENCE)
+            return sl_fail(SLUICE_E_LOST, "channel 'cipd:%s': this GPU did not get to the copy of a frame within %d s", reader->name,
+                           (int)(PATIENCE / SLUICE_S));
+        if (now - began < SPIN)
+            sl_pause();
+        else
+            sl_os_sleep(SL_CIPD_LOOK);
+    }
+    return r;
+}
+
+/* ---- for take.c ---- */
+
+bool sl_cipd_copy_free(struct sl_cipd_reader *reader, uint32_t entry)
+{
+    struct copy *copy = reader->copies ? &reader->copies->copies[entry] : NULL;
+    struct sl_cuda_scope scope;
+
+    if (!copy || !copy->working || sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope) != 0)
+        return true;
+    copy->working = sl_cuda_event_look(reader->context, copy->done) == SLUICE_NOT_READY;
+    sl_cuda_leave(&scope);
+    return !copy->working;
+}
+
+int sl_cipd_copy(struct sl_cipd_reader *reader, uint32_t entry, const struct sl_cipd_slot *slot, uint64_t bytes,
+                 uint64_t *address)
+{
+    struct sl_cuda_scope scope;
+    int r;
+
+    if (!reader->copies && !(reader->copies = calloc(1, sizeof *reader->copies)))
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for copies", reader->name);
+    struct copy *copy = &reader->copies->copies[entry];
+    if ((r = sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope)) != 0)
+        return r;
+    if ((r = make(reader->context, reader->copies)) == 0 && (r = make_room(reader, copy, bytes)) == 0 &&
+        (r = queue(reader, copy, slot->address, bytes)) == 0) {
+        r = await(reader, copy);
+        copy->working = r != 0;
+    }
+    sl_cuda_leave(&scope);
+    if (r == 0)
+        *address = copy->address;
+    return r;
+}
+
+int sl_cipd_copy_release(struct sl_cipd_reader *reader, uint32_t entry, struct sluice_stream handle)
+{
+    struct copy *copy = &reader->copies->copies[entry];
+    enum sl_cuda_capture state = SL_CUDA_CAPTURE_NONE;
+    struct sl_cuda_scope scope;
+    struct sl_stream *stream;
+    int r;
+
+    if (handle.id == SLUICE_ON_CPU.id)
+        return 0;
+    if ((r = sl_stream_hold(handle, &stream)) != 0)
+        return r;
+    struct sl_cu_stream *place = (struct sl_cu_stream *)stream->native;
+    if ((r = sl_cuda_enter(reader->context, SL_CUDA_PLAIN, &scope)) == 0) {
+        if (place == NULL || place == SL_CU_LEGACY)
+            r = sl_cuda_beside(reader->context, &place);
+        else
+            r = sl_cuda_capture(reader->context, place, &state, NULL);
+        if (r == 0 && state != SL_CUDA_CAPTURE_NONE)
+            r = sl_fail(SLUICE_E_CAPTURING,
+                        "channel 'cipd:%s': the stream is capturing a graph: release the frame after that, or on the CPU",
+                        reader->name);
+        if (r == 0)
+            r = sl_cu(reader->context, EventRecord, copy->done, place);
+        sl_cuda_leave(&scope);
+    }
+    sl_object_drop(&stream->object);
+    return r;
+}
+
+/* On a thread that may wait for work. */
+void sl_cipd_copies_end(struct sl_cuda_context *context, struct sl_cipd_copies *copies)
+{
+    struct sl_cuda_scope scope;
+
+    if (!copies)
+        return;
+    if (sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) == 0) { /* else they went with the context */
+        for (uint32_t i = 0; i < SLUICE_CIPD_MAX_SLOTS; i++) {
+            if (copies->copies[i].address)
+                (void)sl_cu(context, MemFree, copies->copies[i].address);
+            if (copies->copies[i].done)
+                (void)sl_cu(context, EventDestroy, copies->copies[i].done);
+        }
+        if (copies->stream)
+            (void)sl_cu(context, StreamDestroy, copies->stream);
+        sl_cuda_leave(&scope);
+    }
+    free(copies);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Nobody's capture is broken by a "cipd:" channel, and nothing of it gets into a graph.
+ */
+#include "gpu/capturer.h"
+#include "gpu/cipd.h"
+
+/* All that a writer and a reader do in a life, on a stream of the library's, and of the program's. */
+static void live(struct cipd_side *side)
+{
+    struct sluice_cipd_writer_params cipd;
+    struct sluice_writer_params params = cipd_writer_params(&cipd, &side->format);
+    struct sluice_cipd_reader_params other;
+    struct sluice_reader_params reading = cipd_reader_params(&other);
+    struct sluice_frame frame;
+    struct sluice_ticket ticket;
+    sluice_reader *reader;
+
+    params.graph = 1;
+    CHECK_OK(sluice_writer_open(&side->writer, &params));
+    CHECK_OK(sluice_reader_open(&reader, &reading));
+    for (uint32_t i = 1; i <= 8; i++) {
+        CHECK_OK(sluice_writer_send(side->writer, &side->array, 1, i % 2 ? side->stream : SLUICE_ON_CPU, &ticket));
+        CHECK_OK(sluice_ticket_wait(ticket, 10 * SLUICE_S));
+        CHECK_OK(sluice_reader_acquire(reader, i % 2 ? side->stream : SLUICE_ON_CPU, 10 * SLUICE_S, &frame));
+        CHECK_EQ(frame.sequence, i);
+        CHECK_OK(sluice_reader_release(reader, &frame, i % 2 ? side->stream : SLUICE_ON_CPU));
+    }
+    CHECK_OK(sluice_writer_begin(side->writer, SLUICE_DEFAULT, &frame));
+    CHECK_OK(sluice_writer_commit(side->writer, &frame, side->stream));
+    CHECK_OK(sluice_reader_acquire(reader, side->stream, 10 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_release(reader, &frame, side->stream));
+    CHECK_OK(sluice_cipd_set_slots(side->writer, 2));
+    CHECK_OK(sluice_writer_send(side->writer, &side->array, 1, side->stream, NULL));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+    CHECK_OK(sluice_reader_close(&reader));
+    other.copy = 1;
+    CHECK_OK(sluice_reader_open(&reader, &reading));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_release(reader, &frame, side->stream));
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&side->writer));
+}
+
+static void matrix(unsigned flags)
+{
+    static const int modes[] = { CAPTURE_GLOBAL, CAPTURE_THREAD_LOCAL, CAPTURE_RELAXED };
+    struct cipd_side side = cipd_begin();
+    struct capturer capturer;
+
+    live(&side);
+    for (int i = 0; i < 3; i++) {
+        capturer_begin(&capturer, modes[i], flags);
+        live(&side);
+        capturer_end(&capturer);
+        capturer_check(&capturer, gpu_native(side.stream));
+    }
+    cipd_end(&side);
+}
+
+TEST_TIMEOUT(cipd_a_life_beside_captures_on_streams_that_do_not_block, 60) { matrix(SL_CU_STREAM_NON_BLOCKING); }
+TEST_TIMEOUT(cipd_a_life_beside_captures_on_blocking_streams, 60) { matrix(0); }
+
+/* On the default stream, while another captures on a blocking one: whoever calls it then breaks that. */
+TEST(cipd_the_default_stream_is_left_alone_while_it_is_shut)
+{
+    struct cipd_side side = cipd_begin();
+    struct sluice_stream stream;
+    struct sluice_frame frame;
+    struct capturer capturer;
+
+    side.writer = cipd_writer(&side.format);
+    sluice_reader *reader = cipd_reader();
+    CHECK_OK(sluice_stream_default(side.device, &stream));
+    capturer_begin(&capturer, CAPTURE_GLOBAL, 0);
+    for (uint32_t i = 1; i <= 4; i++) {
+        CHECK_OK(sluice_writer_send(side.writer, &side.array, 1, stream, NULL));
+        CHECK_OK(sluice_reader_acquire(reader, stream, 10 * SLUICE_S, &frame));
+        CHECK_OK(sluice_reader_release(reader, &frame, stream));
+    }
+    capturer_end(&capturer);
+    capturer_check(&capturer, gpu_native(side.stream));
+    CHECK_OK(sluice_reader_close(&reader));
+    cipd_end(&side);
+}
+
+TEST(cipd_a_stream_that_captures_is_refused)
+{
+    struct cipd_side side = cipd_begin();
+    struct sl_cu_stream *native = gpu_native(side.stream);
+    struct sluice_cipd_reader_params cipd;
+    struct sluice_reader_params params = cipd_reader_params(&cipd);
+    struct sluice_frame frame, taken, copied;
+    struct sl_cu_graph *graph;
+    sluice_reader *reader, *copier;
+    size_t nodes = 77;
+
+    side.writer = cipd_writer(&side.format);
+    reader = cipd_reader();
+    cipd.copy = 1;
+    CHECK_OK(sluice_reader_open(&copier, &params));
+    CHECK_OK(sluice_writer_send(side.writer, &side.array, 1, side.stream, NULL));
+    CHECK_OK(sluice_reader_acquire(reader, side.stream, 10 * SLUICE_S, &taken));
+    CHECK_OK(sluice_reader_acquire(copier, side.stream, 10 * SLUICE_S, &copied));
+    CHECK_OK(sluice_stream_synchronize(side.stream));
+    CU(StreamBeginCapture, native, CAPTURE_GLOBAL);
+    CHECK_RESULT(sluice_writer_send(side.writer, &side.array, 1, side.stream, NULL), SLUICE_E_CAPTURING);
+    CHECK_OK(sluice_writer_begin(side.writer, SLUICE_DEFAULT, &frame));
+    CHECK_RESULT(sluice_writer_commit(side.writer, &frame, side.stream), SLUICE_E_CAPTURING);
+    CHECK_RESULT(sluice_reader_release(copier, &copied, side.stream), SLUICE_E_CAPTURING);
+    CHECK_OK(sluice_reader_release(reader, &taken, side.stream)); /* which queues nothing */
+    CU(StreamEndCapture, native, &graph);
+    CU(GraphGetNodes, graph, NULL, &nodes);
+    CHECK_EQ(nodes, 0);
+    CU(GraphDestroy, graph);
+    CHECK_OK(sluice_writer_commit(side.writer, &frame, side.stream)); /* it is still begun */
+    CHECK_OK(sluice_reader_release(copier, &copied, side.stream));
+    CHECK_EQ(cipd_info_of_writer(side.writer).published, 2);
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_reader_close(&copier));
+    cipd_end(&side);
+}

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Readers of "cipd:" channels: frames that are rewritten under them, sessions that come and go, peers that die.
+ */
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/cipd.h"
+
+/* A writer that does what it is told: a number is sent in a frame of that number, "shut" closes, "in place N" begins a
+ * frame and leaves it. Arguments: the channel; slots. */
+ROLE(cipd_writer)
+{
+    struct sluice_cipd_writer_params cipd;
+    struct sluice_frame frame;
+    char *line;
+
+    CHECK_EQ(argc, 3);
+    cipd_call(argv[1]);
+    struct cipd_side side = cipd_begin();
+    struct sluice_writer_params params = cipd_writer_params(&cipd, &side.format);
+    params.slots = (uint32_t)atoi(argv[2]);
+    CHECK_OK(sluice_writer_open(&side.writer, &params));
+    role_say("open");
+    while ((line = role_line())) {
+        if (strcmp(line, "shut") == 0)
+            CHECK_OK(sluice_writer_close(&side.writer));
+        else if (strcmp(line, "begin") == 0)
+            CHECK_OK(sluice_writer_begin(side.writer, SLUICE_DEFAULT, &frame));
+        else
+            CHECK_OK(cipd_send(side.writer, &side.array, side.stream, (uint32_t)atoi(line), NULL));
+        CHECK_OK(sluice_stream_synchronize(side.stream));
+        role_say("done");
+    }
+    cipd_end(&side);
+    return 0;
+}
+
+static struct child start_writer(const char *slots)
+{
+    struct child child = role_start("cipd_writer", cipd_name(), slots, NULL);
+
+    child_expect(&child, "open", 20);
+    return child;
+}
+
+static void tell(struct child *child, const char *line)
+{
+    child_send(child, line);
+    child_expect(child, "done", 20);
+}
+
+static void take(sluice_reader *reader, struct cipd_side *side, uint32_t value, struct sluice_frame *frame)
+{
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, frame));
+    CHECK_EQ(cipd_value(frame, gpu_native(side->stream)), value);
+}
+
+static void take_and_release(sluice_reader *reader, struct cipd_side *side, uint32_t value)
+{
+    struct sluice_frame frame;
+
+    take(reader, side, value, &frame);
+    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+}
+
+static void end(struct cipd_side *side, sluice_reader *reader)
+{
+    CHECK_OK(sluice_reader_close(&reader));
+    cipd_end(side);
+}
+
+/* ---- frames that are rewritten ---- */
+
+static void overrun_with(const char *slots)
+{
+    struct cipd_side side = cipd_begin();
+    struct child writer = start_writer(slots);
+    sluice_reader *reader = cipd_reader();
+    struct sluice_frame frame;
+    int spare = atoi(slots) - 1;
+
+    tell(&writer, "1");
+    take(reader, &side, 1, &frame);
+    for (int i = 0; i < spare; i++) {
+        tell(&writer, "2");
+        CHECK_OK(sluice_reader_check(reader, &frame)); /* its slot's turn has not come */
+    }
+    CHECK_EQ(cipd_value(&frame, gpu_native(side.stream)), 1);
+    tell(&writer, "begin"); /* from here on the writer may do with it what it likes */
+    CHECK_RESULT(sluice_reader_check(reader, &frame), SLUICE_E_LOST);
+    CHECK_SAYS(sluice_reader_release(reader, &frame, SLUICE_ON_CPU), SLUICE_E_LOST, "written to this frame");
+    CHECK_EQ(cipd_info_of_reader(reader).overruns, 1);
+    CHECK_RESULT(sluice_reader_check(reader, &frame), SLUICE_E_STALE);
+    role_stop(&writer);
+    end(&side, reader);
+}
+
+TEST(cipd_a_reader_is_told_when_its_frame_may_be_rewritten) { overrun_with("3"); }
+TEST(cipd_a_reader_of_two_slots_is_told_so) { overrun_with("2"); }
+TEST(cipd_a_reader_of_one_slot_is_told_so) { overrun_with("1"); }
+
+/* A writer in a hurry, in another process: sends until its stdin ends. Arguments: the channel; slots. */
+ROLE(cipd_hurry)
+{
+    struct sluice_cipd_writer_params cipd;
+
+    CHECK_EQ(argc, 3);
+    cipd_call(argv[1]);
+    struct cipd_side side = cipd_begin();
+    struct sluice_writer_params params = cipd_writer_params(&cipd, &side.format);
+    params.slots = (uint32_t)atoi(argv[2]);
+    CHECK_OK(sluice_writer_open(&side.writer, &params));
+    role_say("open");
+    struct pollfd input = { .fd = 0, .events = POLLIN };
+    for (uint32_t i = 1; poll(&input, 1, 0) == 0; i++) {
+        CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i, NULL));
+        if (i % 64 == 0)
+            CHECK_OK(sluice_stream_synchronize(side.stream)); /* no further ahead of the GPU than that */
+    }
+    cipd_end(&side);
+    return 0;
+}
+
+TEST_TIMEOUT(cipd_copies_are_never_torn, 60)
+{
+    struct cipd_side side = cipd_begin();
+    struct child writer = role_start("cipd_hurry", cipd_name(), "3", NULL);
+    struct sluice_cipd_reader_params cipd;
+    struct sluice_reader_params params = cipd_reader_params(&cipd);
+    struct sluice_frame frame, first;
+    struct sluice_array array;
+    sluice_reader *reader;
+    uint32_t last = 0, got = 0;
+
+    child_expect(&writer, "open", 20);
+    cipd.copy = 1;
+    params.hold = 2;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    int r;
+    do
+        r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_S, &first);
+    while (r == SLUICE_AGAIN);
+    CHECK_OK(r);
+    uint32_t kept = cipd_value(&first, gpu_native(side.stream));
+    while (got < (uint32_t)(gpu_is_fake() ? 30 : test_scale(2000))) {
+        r = sluice_reader_acquire(reader, side.stream, 10 * SLUICE_S, &frame);
+        if (r == SLUICE_AGAIN)
+            continue;
+        CHECK_OK(r);
+        uint32_t value = cipd_value(&frame, gpu_native(side.stream));
+        CHECK(value > last);
+        CHECK_OK(sluice_frame_array(&frame, NULL, &array));
+        CHECK_EQ(array.read_only, 0);
+        gpu_fill(gpu_native(side.stream), (uintptr_t)array.data, cipd_words(&side.format), 0); /* it is the reader's own */
+        last = value;
+        got++;
+        CHECK_OK(sluice_reader_check(reader, &frame));
+        CHECK_OK(sluice_reader_release(reader, &frame, side.stream));
+    }
+    CHECK_EQ(cipd_value(&first, gpu_native(side.stream)), kept); /* held all the while */
+    CHECK_OK(sluice_reader_release(reader, &first, SLUICE_ON_CPU));
+    role_stop(&writer);
+    end(&side, reader);
+}
+
+/* ---- sessions ---- */
+
+TEST(cipd_readers_follow_a_writer_that_closes_and_comes_again)
+{
+    struct cipd_side side = cipd_begin();
+    struct child writer = start_writer("3");
+    sluice_reader *reader = cipd_reader();
+    struct sluice_frame frame;
+
+    tell(&writer, "1");
+    take_and_release(reader, &side, 1);
+    tell(&writer, "shut");
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_CLOSED);
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_MS, &frame), SLUICE_CLOSED);
+    CHECK_EQ(cipd_info_of_reader(reader).slots[0].memory_open, 0);
+    role_stop(&writer);
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_MS, &frame), SLUICE_CLOSED); /* until another comes */
+    CHECK_EQ(cipd_info_of_reader(reader).state, SLUICE_CIPD_ABSENT);
+    writer = start_writer("2");
+    tell(&writer, "5");
+    take(reader, &side, 5, &frame);
+    CHECK(frame.flags & SLUICE_FRAME_NEW_SESSION);
+    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+    struct sluice_cipd_info info = cipd_info_of_reader(reader);
+    CHECK_EQ(info.reconnects, 1);
+    CHECK_EQ(info.slot_count, 2);
+    CHECK_EQ(info.state, SLUICE_CIPD_RUNNING);
+    role_stop(&writer);
+    end(&side, reader);
+}
+
+TEST_TIMEOUT(cipd_readers_follow_a_writer_that_is_killed, 60)
+{
+    struct cipd_side side = cipd_begin();
+    sluice_reader *reader = NULL;
+    struct sluice_frame frame;
+
+    for (uint32_t round = 0; round < 4; round++) {
+        struct child writer = start_writer(round % 2 ? "2" : "3");
+        if (!reader)
+            reader = cipd_reader();
+        for (uint32_t i = 1; i <= 5; i++) {
+            char text[8];
+            snprintf(text, sizeof text, "%u", i);
+            tell(&writer, text);
+            take_and_release(reader, &side, i);
+        }
+        child_kill(&writer, SIGKILL);
+        int r;
+        int64_t until = test_now() + (int64_t)(5e9 * test_slowness());
+        while ((r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 50 * SLUICE_MS, &frame)) == SLUICE_TIMEOUT)
+            CHECK(test_now() < until);
+        CHECK_RESULT(r, SLUICE_NO_WRITER); /* of Sluice's writers it is known */
+    }
+    CHECK_EQ(cipd_info_of_reader(reader).reconnects, 3);
+    end(&side, reader);
+    /* What the last one left is swept by the next. */
+    side = cipd_begin();
+    side.writer = cipd_writer(&side.format);
+    cipd_end(&side);
+}
+
+TEST(cipd_a_killed_reader_is_nothing_to_the_writer)
+{
+    struct cipd_side side = cipd_begin();
+
+    side.writer = cipd_writer(&side.format);
+    for (int i = 0; i < 3; i++) {
+        struct child reader = role_start_at("cipd_channel.c", "cipd_reader", cipd_name(), "1000000", NULL);
+        child_expect(&reader, "ready", 20);
+        for (uint32_t k = 1; k <= 4; k++)
+            CHECK_OK(cipd_send(side.writer, &side.array, side.stream, (uint32_t)i * 10 + k, NULL));
+        child_kill(&reader, SIGKILL);
+    }
+    CHECK_EQ(cipd_info_of_writer(side.writer).published, 12);
+    CHECK_EQ(cipd_info_of_writer(side.writer).failed, 0);
+    cipd_end(&side);
+}
+
+TEST(cipd_a_frame_of_a_session_before_is_known_as_such)
+{
+    struct cipd_side side = cipd_begin();
+    struct child writer = start_writer("3");
+    struct sluice_cipd_reader_params cipd;
+    struct sluice_reader_params params = cipd_reader_params(&cipd);
+    struct sluice_frame old, frame;
+    sluice_reader *reader;
+
+    params.hold = 2;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    tell(&writer, "1");
+    take(reader, &side, 1, &old);
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
+    tell(&writer, "shut");
+    role_stop(&writer);
+    writer = start_writer("3");
+    tell(&writer, "2");
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_S, &frame));
+    CHECK_EQ(cipd_value(&frame, gpu_native(side.stream)), 2);
+    CHECK_NE(frame.session, old.session);
+    CHECK_RESULT(sluice_reader_check(reader, &old), SLUICE_E_LOST);
+    CHECK_RESULT(sluice_reader_release(reader, &old, SLUICE_ON_CPU), SLUICE_E_LOST);
+    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+    role_stop(&writer);
+    end(&side, reader);
+}
+
+TEST(cipd_a_reader_may_not_reconnect)
+{
+    struct cipd_side side = cipd_begin();
+    struct child writer = start_writer("3");
+    struct sluice_cipd_reader_params cipd;
+    struct sluice_reader_params params = cipd_reader_params(&cipd);
+    struct sluice_frame frame;
+    sluice_reader *reader;
+
+    cipd.reconnect = SLUICE_CIPD_OFF;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    tell(&writer, "1");
+    take_and_release(reader, &side, 1);
+    tell(&writer, "shut");
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_CLOSED);
+    role_stop(&writer);
+    writer = start_writer("3");
+    tell(&writer, "2");
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S / 2, &frame), SLUICE_CLOSED);
+    role_stop(&writer);
+    end(&side, reader);
+}
+
+TEST(cipd_open_waits_for_a_writer_as_it_is_told)
+{
+    struct cipd_side side = cipd_begin();
+    struct sluice_cipd_reader_params cipd;
+    struct sluice_reader_params params = cipd_reader_params(&cipd);
+    struct sluice_frame frame;
+    sluice_reader *reader;
+
+    params.open_timeout_ns = 0;
+    CHECK_RESULT(sluice_reader_open(&reader, &params), SLUICE_E_NOT_FOUND);
+    params.open_timeout_ns = SLUICE_LATER;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    CHECK_RESULT(sluice_reader_format(reader, &format), SLUICE_NO_WRITER);
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_MS, &frame), SLUICE_NO_WRITER);
+    side.writer = cipd_writer(&side.format);
+    CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 1, NULL));
+    CHECK_OK(sluice_cipd_retry(reader));
+    take_and_release(reader, &side, 1);
+    CHECK_OK(sluice_reader_format(reader, &format));
+    CHECK_EQ(format.arrays[0].shape[1], CIPD_WIDTH);
+    char device[64];
+    CHECK_OK(sluice_reader_device(reader, device, sizeof device));
+    CHECK_STR(device, "cuda:0");
+    end(&side, reader);
+}
+
+/* ---- frames that are late ---- */
+
+TEST(cipd_acquire_waits_for_the_frame_to_be_finished)
+{
+    struct cipd_side side = cipd_begin();
+    struct sluice_frame frame;
+
+    side.writer = cipd_writer(&side.format);
+    sluice_reader *reader = cipd_reader();
+    struct gpu_gate gate = gpu_gate_new();
+    gpu_gate_close(&gate, gpu_native(side.stream));
+    CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 3, NULL));
+    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT, "not finished");
+    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 5 * SLUICE_MS, &frame), SLUICE_TIMEOUT, "not finished");
+    gpu_gate_open_later(&gate);
+    take_and_release(reader, &side, 3);
+    gpu_gate_opened(&gate);
+    gpu_gate_end(&gate);
+    struct sluice_cipd_info info = cipd_info_of_reader(reader);
+    CHECK_GE(info.slots[0].last_wait_ns, 1);
+    CHECK_EQ(info.slots[0].event_open, 1);
+    CHECK_EQ(info.taken, 1);
+    end(&side, reader);
+}
+
+TEST(cipd_a_frame_that_is_never_finished_is_lost)
+{
+    struct cipd_side side = cipd_begin();
+    struct sluice_cipd_reader_params cipd;
+    struct sluice_reader_params params = cipd_reader_params(&cipd);
+    struct sluice_frame frame;
+    sluice_reader *reader;
+
+    side.writer = cipd_writer(&side.format);
+    cipd.wait_ns = 50 * SLUICE_MS;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    struct gpu_gate gate = gpu_gate_new();
+    gpu_gate_close(&gate, gpu_native(side.stream));
+    CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 3, NULL));
+    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_S, &frame), SLUICE_E_LOST, "look at the writer");
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 5 * SLUICE_MS, &frame), SLUICE_TIMEOUT);
+    CHECK_EQ(cipd_info_of_reader(reader).timeouts, 1);
+    gpu_gate_open(&gate);
+    CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 4, NULL));
+    take(reader, &side, 4, &frame);
+    CHECK_EQ(frame.missed, 1);
+    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+    gpu_gate_end(&gate);
+    end(&side, reader);
+}
+
+TEST(cipd_frames_that_were_not_taken_are_counted)
+{
+    struct cipd_side side = cipd_begin();
+    struct sluice_frame frame;
+
+    side.writer = cipd_writer(&side.format);
+    sluice_reader *reader = cipd_reader();
+    CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 1, NULL));
+    take_and_release(reader, &side, 1);
+    for (uint32_t i = 2; i <= 6; i++)
+        CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i, NULL));
+    take(reader, &side, 6, &frame);
+    CHECK_EQ(frame.missed, 4);
+    CHECK_EQ(frame.sequence, 6);
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &(struct sluice_frame){ 0 }), SLUICE_E_LIMIT);
+    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+    CHECK_EQ(cipd_info_of_reader(reader).dropped, 4);
+    CHECK_GE(cipd_info_of_reader(reader).latency_ns, 1);
+    end(&side, reader);
+}
+
+/* ---- the descriptor ---- */
+
+static bool readable(int fd, int timeout_ms)
+{
+    struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+
+    return poll(&poll_fd, 1, timeout_ms) == 1;
+}
+
+TEST(cipd_a_reader_can_be_polled)
+{
+    struct cipd_side side = cipd_begin();
+    struct sluice_frame frame;
+
+    side.writer = cipd_writer(&side.format);
+    sluice_reader *reader = cipd_reader();
+    int fd = sluice_reader_fd(reader);
+    CHECK_GE(fd, 0);
+    CHECK_EQ(sluice_reader_fd(reader), fd);
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
+    CHECK(!readable(fd, 20));
+    for (uint32_t i = 1; i <= 3; i++) {
+        CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i, NULL));
+        CHECK(readable(fd, 20000));
+        take_and_release(reader, &side, i);
+        CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
+        CHECK(!readable(fd, 20));
+    }
+    CHECK_OK(sluice_writer_close(&side.writer));
+    CHECK(readable(fd, 20000));
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_CLOSED);
+    end(&side, reader);
+}
