@@ -149,6 +149,13 @@ extern "C" {
  * Returns: 0; SLUICE_E_INVALID for a size that was not set. */
 SLUICE_API int sluice_cipd_environment(struct sluice_cipd_writer_params *writer, struct sluice_cipd_reader_params *reader);
 
+/* What becomes of one of cuda-link's environment variables. */
+enum sluice_cipd_use {
+    SLUICE_CIPD_UNUSED = 0, /* Sluice knows it, and it means nothing here */
+    SLUICE_CIPD_USED = 1,   /* Sluice heeds it, by sluice_cipd_environment or in its Python module */
+    SLUICE_CIPD_OTHERS = 2, /* programs of cuda-link's own read it, in TouchDesigner and around it */
+};
+
 /* One of cuda-link's environment variables. */
 struct sluice_cipd_variable {
     char name[64];
@@ -156,8 +163,7 @@ struct sluice_cipd_variable {
     char usual[32];  /* its default */
     char what[160];  /* what it does here, or why it does nothing */
     uint32_t set;    /* 1: it is in the environment */
-    uint32_t used;   /* 1: Sluice heeds it (sluice_cipd_environment or the Python module); 0: it knows it, and it means
-                        nothing here */
+    uint32_t used;   /* enum sluice_cipd_use */
 };
 
 /* Lists all of them, those that mean nothing here as well. Up to `capacity` are written (NULL and 0 for none); *count says how
@@ -175,8 +181,9 @@ enum sluice_cipd_state {
 };
 
 struct sluice_cipd_slot_info {
-    uint32_t memory_open;  /* 1: mapped here */
-    uint32_t event_open;   /* 1: it has an event that this process uses; 0: its frames are finished when they are published */
+    uint32_t memory_open;  /* 1: mapped here; by sluice_cipd_look: the segment has a handle of its memory */
+    uint32_t event_open;   /* 1: it has an event that this process uses, or in a look a handle of one; 0: its frames are
+                              finished when they are published */
     uint64_t frames;       /* taken from it, or published in it */
     int64_t last_wait_ns;  /* until its event was seen, at the last frame: what acquire, or a blocking send, waited */
     uint64_t address;      /* on the GPU; 0: not mapped */
@@ -254,6 +261,27 @@ SLUICE_API int sluice_cipd_set_slots(sluice_writer *writer, uint32_t slots);
  * Thread: any. Blocks: never.
  * Returns: 0; SLUICE_E_UNSUPPORTED for a channel of another kind. */
 SLUICE_API int sluice_cipd_retry(sluice_reader *reader);
+
+/* The activation barrier: a segment in which senders that are being set up count themselves, and all exporters on the
+ * machine skip their frames meanwhile. */
+struct sluice_cipd_barrier_info {
+    uint32_t size;
+    uint32_t known;   /* 1: it is one; 0: something else has its name, which Sluice does not heed */
+    char name[SLUICE_CIPD_MAX_NAME + 1];
+    uint32_t count;   /* senders that hold it up now */
+    uint32_t stale;   /* 1: nobody has touched it for so long that it is not heeded */
+    uint32_t skips;   /* frames that it kept back */
+    uint32_t pid;     /* of whoever changed it last */
+    int64_t age_ns;   /* since then */
+    uint64_t reserved[4];
+};
+
+/* What stands in the barrier's segment; nothing is changed. `name`: NULL is cuda-link's. `stale_ns`: how old a barrier does
+ * not count; 0: 5 s. Set info->size first.
+ * Thread: any.
+ * Returns: 0; SLUICE_E_NOT_FOUND if there is none; SLUICE_E_PERMISSION; SLUICE_E_NAME; SLUICE_E_INVALID for an info->size
+ * that was not set. */
+SLUICE_API int sluice_cipd_barrier_look(const char *name, int64_t stale_ns, struct sluice_cipd_barrier_info *info);
 
 #ifdef __cplusplus
 }

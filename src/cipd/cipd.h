@@ -75,6 +75,11 @@ int sl_cipd_writer_params(const char *name, const struct sluice_writer_params *p
                           struct sluice_cipd_writer_params *cipd, uint32_t *slots);
 int sl_cipd_reader_params(const char *name, struct sluice_reader_params *params, struct sluice_cipd_reader_params *cipd);
 
+/* ---- look.c ---- */
+
+/* All that a look at the segment tells beside what info.c does. */
+void sl_cipd_look_closer(const struct sl_cipd_consumer *consumer, struct sluice_cipd_info *info);
+
 /* ---- format.c ---- */
 
 /* A program's format as the wire says it. SLUICE_E_FORMAT with what the wire cannot hold. */

@@ -184,6 +184,7 @@ int sluice_cipd_look(const char *name, struct sluice_cipd_info *caller)
         info.slot_count = consumer.session.layout.slots;
         tell_format(&info, &consumer.session.metadata, &consumer.session.format, NULL);
         tell_segment(&info, &consumer.segment, consumer.extra, consumer.session.version);
+        sl_cipd_look_closer(&consumer, &info);
     } else if (consumer.reason == SL_CIPD_REASON_ABSENT) {
         r = sl_fail(SLUICE_E_NOT_FOUND, "there is no channel 'cipd:%s'", name);
     } else if (consumer.reason != SL_CIPD_REASON_REFUSED && consumer.reason != SL_CIPD_REASON_FAILED) {

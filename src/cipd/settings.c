@@ -57,7 +57,7 @@ int sluice_cipd_variables(struct sluice_cipd_variable *variables, size_t capacit
         snprintf(to->usual, sizeof to->usual, "%s", one->standard);
         snprintf(to->what, sizeof to->what, "%s", one->note);
         to->set = value != NULL;
-        to->used = one->use == SL_CIPD_HONOURED;
+        to->used = one->use == SL_CIPD_HONOURED ? SLUICE_CIPD_USED : one->use == SL_CIPD_NO_EFFECT ? SLUICE_CIPD_UNUSED : SLUICE_CIPD_OTHERS;
     }
     *number = n;
     return 0;

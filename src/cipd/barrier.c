@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What stands in the segment of the activation barrier, for people.
+ */
+#include <sluice/cipd.h>
+
+#include <stdio.h>
+
+#include "core/params.h"
+#include "os/os.h"
+#include "util/result.h"
+#include "wire/cipd/barrier.h"
+
+#define LEAST offsetof(struct sluice_cipd_barrier_info, skips)
+
+int sluice_cipd_barrier_look(const char *name, int64_t stale_ns, struct sluice_cipd_barrier_info *caller)
+{
+    struct sluice_cipd_barrier_info info = { 0 };
+    struct sl_cipd_barrier_state state;
+    int r;
+
+    if (!caller || caller->size < LEAST)
+        return sl_fail(SLUICE_E_INVALID, "sluice_cipd_barrier_look: info->size was not set");
+    if (stale_ns < 0)
+        return sl_fail(SLUICE_E_INVALID, "sluice_cipd_barrier_look: stale_ns is 0 or more");
+    if ((r = sl_cipd_barrier_look(name, &state)) != 0)
+        return r;
+    info.size = sizeof info;
+    snprintf(info.name, sizeof info.name, "%s", name ? name : SL_CIPD_BARRIER_NAME);
+    info.known = state.magic == SL_CIPD_BARRIER_MAGIC && state.version == 1;
+    if (info.known) {
+        int64_t age = (int64_t)((uint64_t)sl_os_now() - state.change_ns);
+        info.count = state.count;
+        info.skips = state.skips;
+        info.pid = state.pid;
+        info.age_ns = age < 0 ? 0 : age;
+        info.stale = info.count > 0 && info.age_ns > (stale_ns ? stale_ns : SL_CIPD_BARRIER_STALE);
+    }
+    return sl_params_store(caller, &info, sizeof info, LEAST, "struct sluice_cipd_barrier_info");
+}
