@@ -9,16 +9,36 @@
 #include <string.h>
 
 #include "args.h"
+#include "cipd.h"
 #include "describe.h"
 #include "term.h"
 
 #define LOOK (100 * SLUICE_MS) /* how long an acquire waits, so that a stop is seen */
 
-enum { DEVICE, SLOTS, WAIT, NEWEST, DEPTH, EVERY, ARRAY, ONCE, CLOSE, FRAMES, SECONDS, TIMEOUT, STATS, QUIET };
+enum {
+    DEVICE,
+    FROM_DEVICE,
+    UNDECLARED,
+    SLOTS,
+    WAIT,
+    NEWEST,
+    DEPTH,
+    EVERY,
+    ARRAY,
+    ONCE,
+    CLOSE,
+    FRAMES,
+    SECONDS,
+    TIMEOUT,
+    STATS,
+    QUIET,
+};
 
 static const struct args_option options[] = {
     [DEVICE] = { 'd', "device", "host|GPU", "where TO's frames lie; default: as FROM's" },
-    [SLOTS] = { 0, "slots", "N", "slots of TO to start with; default 4" },
+    [FROM_DEVICE] = { 0, "from-device", "GPU", "the GPU of a cipd: FROM; default: as it says, or cuda:0" },
+    [UNDECLARED] = UNDECLARED_OPTION,
+    [SLOTS] = { 0, "slots", "N", "slots of TO to start with; default 4, cipd: 3" },
     [WAIT] = { 'w', "wait", NULL, "wait for TO's slow in-order readers, drop nothing" },
     [NEWEST] = { 0, "newest", NULL, "only the newest frame, not each one in order" },
     [DEPTH] = { 0, "depth", "N", "unread frames that FROM keeps for it; default 4" },
@@ -71,7 +91,11 @@ static int take_frame(struct bridge *bridge, struct sluice_frame *frame)
     bridge->missed += frame->missed;
     bridge->sessions += frame->session != bridge->session;
     bridge->session = frame->session;
-    int code = bridge_hand_on(bridge, frame);
+    int code = EXIT_DONE;
+    if (!bridge->from_cipd || ++bridge->skipped >= bridge->every) {
+        bridge->skipped = 0;
+        code = bridge_hand_on(bridge, frame);
+    }
     int result = sluice_reader_release(bridge->reader, frame, SLUICE_ON_CPU);
     if (result == SLUICE_E_LOST) {
         bridge->lost++;
@@ -161,10 +185,15 @@ static int relay(struct bridge *bridge)
 static int open_from(struct bridge *bridge)
 {
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    struct sluice_cipd_reader_params cipd;
     params.name = bridge->from;
+    params.device = bridge->from_device;
     params.mode = bridge->newest ? SLUICE_NEWEST : SLUICE_IN_ORDER;
     params.depth = bridge->depth;
-    params.every = bridge->every;
+    params.every = bridge->from_cipd ? 0 : bridge->every; /* else they are counted here */
+    int code = cipd_reader(bridge->command, &params, &cipd, bridge->undeclared);
+    if (code != EXIT_DONE)
+        return code;
     if (bridge->timeout_ns >= 0)
         return open_reader(bridge->command, &params, bridge->timeout_ns, &bridge->reader);
     params.open_timeout_ns = SLUICE_LATER;
@@ -172,9 +201,47 @@ static int open_from(struct bridge *bridge)
     return result ? say_result(bridge->command, result, bridge->from) : EXIT_DONE;
 }
 
+/* What only one of the two kinds of channels can do, said before anything waits. */
+static int check_kinds(struct bridge *bridge)
+{
+    bridge->from_cipd = is_cipd(bridge->from);
+    bridge->to_cipd = is_cipd(bridge->to);
+    if (!bridge->from_cipd && bridge->from_device) {
+        say_error(bridge->command, "--from-device is for a FROM that is a cipd: channel.");
+        return EXIT_USAGE;
+    }
+    bool waits = bridge->to_cipd && bridge->wait;
+    if (waits || (bridge->to_cipd && bridge->slots > SLUICE_CIPD_MAX_SLOTS)) {
+        say_error(bridge->command, waits ? "a cipd: channel waits for no reader: there is no --wait."
+                                         : "a cipd: channel has at most 10 slots.");
+        return EXIT_USAGE;
+    }
+    if (!bridge->to_cipd && bridge->slots && bridge->slots < 3) {
+        say_error(bridge->command, "--slots takes a whole number from 3 to 64, except for a cipd: channel.");
+        return EXIT_USAGE;
+    }
+    bridge->to_params = (struct sluice_cipd_writer_params)SLUICE_CIPD_WRITER_PARAMS_INIT;
+    int result = sluice_cipd_environment(&bridge->to_params, NULL);
+    return result ? say_result(bridge->command, result, NULL) : EXIT_DONE;
+}
+
 static const char *bare(const char *name)
 {
     return strncmp(name, "sluice:", 7) == 0 ? name + 7 : name;
+}
+
+/* Two writers of one segment would overwrite each other in silence. */
+static int check_cipd(const struct bridge *bridge)
+{
+    struct sluice_cipd_info info = { .size = sizeof info };
+    int result = sluice_cipd_look(bridge->to, &info);
+    if (result == SLUICE_E_NAME || result == SLUICE_E_INVALID)
+        return say_result(bridge->command, result, NULL);
+    if (result == SLUICE_OK && info.state == SLUICE_CIPD_RUNNING) {
+        say_error(bridge->command, "'%s' has a writer already: end it, or choose another TO.", bridge->to);
+        return EXIT_FAILED;
+    }
+    return EXIT_DONE;
 }
 
 /* What can be said of TO before there is a frame. */
@@ -185,6 +252,8 @@ static int check_to(const struct bridge *bridge)
         say_error(bridge->command, "FROM and TO are both '%s'.", bridge->to);
         return EXIT_USAGE;
     }
+    if (bridge->to_cipd)
+        return check_cipd(bridge);
     int result = sluice_channel_info(bridge->to, SLUICE_S, &info, NULL, 0);
     if (result == SLUICE_E_NAME || result == SLUICE_E_INVALID)
         return say_result(bridge->command, result, NULL);
@@ -201,7 +270,9 @@ static bool take_option(struct bridge *bridge, const struct args *args, int opti
     uint32_t number;
     switch (option) {
     case DEVICE: bridge->device = args->value; return true;
-    case SLOTS: return args_u32(args, 3, SLUICE_MAX_SLOTS, &bridge->slots);
+    case FROM_DEVICE: bridge->from_device = args->value; return true;
+    case UNDECLARED: return take_undeclared(args, &bridge->undeclared);
+    case SLOTS: return args_u32(args, 1, SLUICE_MAX_SLOTS, &bridge->slots);
     case WAIT: return bridge->wait = true;
     case NEWEST: return bridge->newest = true;
     case DEPTH: return args_u32(args, 1, SLUICE_MAX_SLOTS, &bridge->depth);
@@ -237,7 +308,9 @@ static int run(const struct command *command, int argc, char **argv)
     bridge.to = args.rest[1];
 
     stop_on_signals();
-    int code = check_to(&bridge);
+    int code = check_kinds(&bridge);
+    if (code == EXIT_DONE)
+        code = check_to(&bridge);
     if (code == EXIT_DONE)
         code = open_from(&bridge);
     if (code != EXIT_DONE)
@@ -260,11 +333,14 @@ const struct command bridge_command = {
         "Frames keep their format, times, metadata and the order of their bytes. TO opens with\n"
         "the first frame and changes its format whenever FROM does. Frames that came too fast\n"
         "are counted as missed, those that found no slot in TO as dropped. FROM may close or be\n"
-        "killed and come back: TO stays open. Ctrl-C ends both sides.\n",
+        "killed and come back: TO stays open. Ctrl-C ends both sides. A channel \"cipd:NAME\" is\n"
+        "one of cuda-link's protocol: TouchDesigner's, or that of a Python program.\n",
     .examples = "  sluice bridge camera preview                  a second channel, with slots of its own\n"
                 "  sluice bridge camera gpu --device cuda:0      from host memory to a GPU\n"
                 "  sluice bridge gpu camera --device host        from a GPU to host memory\n"
-                "  sluice bridge camera preview --every 4 --array image --stats\n",
+                "  sluice bridge camera preview --every 4 --array image --stats\n"
+                "  sluice bridge 'cipd:cudalink_ipc_TD>>Python' td --undeclared bgra\n"
+                "  sluice bridge camera 'cipd:cudalink_ipc_Python>>TD' --device cuda:0\n",
     .options = options,
     .min_arguments = 2,
     .max_arguments = 2,

@@ -16,10 +16,14 @@ struct bridge {
     const char *command; /* for messages */
     const char *from, *to, *array;
     const char *device; /* that TO is on; NULL: as FROM */
+    const char *from_device; /* that FROM is read on; NULL: as it says */
     uint64_t limit;     /* frames; 0: all */
     int64_t seconds_ns, timeout_ns;
-    uint32_t depth, every, slots;
+    uint32_t depth, every, slots, undeclared;
     bool newest, wait, once, close, stats, quiet;
+
+    bool from_cipd, to_cipd; /* channels of cuda-link's protocol */
+    struct sluice_cipd_writer_params to_params;
 
     sluice_reader *reader;
     sluice_writer *writer; /* NULL until the first frame has told what it must be, and while TO is closed */
@@ -29,6 +33,7 @@ struct bridge {
     bool refused;                /* TO cannot carry what FROM has now; that was said */
 
     int64_t end_ns;
+    uint32_t skipped; /* frames since the last one that was handed on, by --every */
     uint64_t frames, missed, dropped, lost, session;
     unsigned sessions;
     int64_t delay_ns; /* from commit to commit, of all frames since the last line */

@@ -14,26 +14,26 @@
 #define PATIENCE (10 * SLUICE_S)  /* for the GPU to copy a frame */
 #define SLICE    (100 * SLUICE_MS) /* of waiting for a slot, so that a stop is seen */
 
-/* The arrays of one frame that go on. */
+/* The arrays of one frame that go on: all, the one that was asked for, or the one that the protocol has room for. */
 struct load {
     struct sluice_array arrays[SLUICE_MAX_ARRAYS];
     uint32_t count;
 };
 
+/* Says what is wrong; returns an exit code. */
 static int choose(struct bridge *bridge, const struct sluice_frame *frame, struct load *load)
 {
-    if (bridge->array) {
-        int result = sluice_frame_array(frame, bridge->array, &load->arrays[0]);
+    if (bridge->array || bridge->to_cipd) {
         load->count = 1;
-        return result;
+        return choose_array(bridge->command, frame, bridge->array, &load->arrays[0]);
     }
     for (uint32_t i = 0; i < frame->array_count; i++) {
         int result = sluice_frame_array_at(frame, i, &load->arrays[i]);
         if (result)
-            return result;
+            return say_result(bridge->command, result, NULL);
     }
     load->count = frame->array_count;
-    return SLUICE_OK;
+    return EXIT_DONE;
 }
 
 /* ---- the form of TO ---- */
@@ -46,45 +46,84 @@ static bool same_kind(const struct sluice_array *a, const struct sluice_array *b
            x->alpha == y->alpha && memcmp(&x->colour, &y->colour, sizeof x->colour) == 0;
 }
 
-/* Has the format these arrays, and room for them? */
-static bool has_room(const struct sluice_format *format, const struct load *load)
+static bool same_shape(const struct sluice_array *a, const struct sluice_array *b)
+{
+    return memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof a->shape[0]) == 0;
+}
+
+/* Has the format these arrays, and room for them? A frame of cuda-link's protocol has the channel's one shape. */
+static bool has_room(const struct bridge *bridge, const struct sluice_format *format, const struct load *load)
 {
     bool fits = format->array_count == load->count;
     for (uint32_t i = 0; fits && i < load->count; i++)
         fits = same_kind(&format->arrays[i], &load->arrays[i]) &&
-               format->arrays[i].nbytes >= load->arrays[i].nbytes;
+               format->arrays[i].nbytes >= load->arrays[i].nbytes &&
+               (!bridge->to_cipd || same_shape(&format->arrays[i], &load->arrays[i]));
     return fits;
+}
+
+/* The same array with rows that follow each other, as cuda-link's protocol has them. */
+static int make_dense(struct sluice_array *array)
+{
+    struct sluice_format dense = SLUICE_FORMAT_INIT;
+    const struct sluice_image *image = &array->image;
+    int result = image->pixel_format
+                     ? sluice_format_add_image(&dense, array->name, image->pixel_format, image->width, image->height)
+                     : sluice_format_add_tensor(&dense, array->name, array->dtype, array->ndim, array->shape);
+    if (result)
+        return result;
+    dense.arrays[0].image.colour = image->colour;
+    dense.arrays[0].image.row_order = image->row_order;
+    dense.arrays[0].image.alpha = image->alpha;
+    *array = dense.arrays[0];
+    return SLUICE_OK;
 }
 
 /* The format that FROM has now, if it is the frame's; a frame may be older than that. Else what the frame
  * itself takes. */
-static void want_format(struct bridge *bridge, const struct load *load, struct sluice_format *want)
+static int want_format(struct bridge *bridge, const struct load *load, struct sluice_format *want)
 {
     int found;
-    if (sluice_reader_format(bridge->reader, want) == SLUICE_OK) {
+    if (!bridge->to_cipd && sluice_reader_format(bridge->reader, want) == SLUICE_OK) {
         if (bridge->array && (found = sluice_format_find(want, bridge->array)) >= 0) {
             want->arrays[0] = want->arrays[found];
             want->array_count = 1;
         }
-        if (has_room(want, load))
-            return;
+        if (has_room(bridge, want, load))
+            return SLUICE_OK;
     }
     *want = (struct sluice_format)SLUICE_FORMAT_INIT;
     want->array_count = load->count;
     memcpy(want->arrays, load->arrays, load->count * sizeof load->arrays[0]);
+    return bridge->to_cipd ? make_dense(&want->arrays[0]) : SLUICE_OK;
 }
 
 static int open_to(struct bridge *bridge, const struct sluice_format *format, const char *device)
 {
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+    if (bridge->to_cipd && strcmp(device, "host") == 0)
+        device = "cuda:0";
     snprintf(bridge->on, sizeof bridge->on, "%s", bridge->device ? bridge->device : device);
     params.name = bridge->to;
     params.device = bridge->on;
     params.format = format;
     params.slots = bridge->slots;
     params.policy = bridge->wait ? SLUICE_WAIT : SLUICE_DROP;
-    params.wait_ns = SLICE;
+    params.wait_ns = bridge->to_cipd ? 0 : SLICE;
+    params.cipd = bridge->to_cipd ? &bridge->to_params : NULL;
     return sluice_writer_open(&bridge->writer, &params);
+}
+
+/* From one of cuda-link's channels to another what its flags say goes over, too. Returns true if that is something
+ * else than TO was opened with. */
+static bool keep_flags(struct bridge *bridge)
+{
+    struct sluice_cipd_info info = { .size = sizeof info };
+    if (!bridge->from_cipd || !bridge->to_cipd || sluice_cipd_reader_info(bridge->reader, &info) != SLUICE_OK)
+        return false;
+    bool changed = bridge->to_params.mono_alpha != info.mono_alpha;
+    bridge->to_params.mono_alpha = info.mono_alpha;
+    return changed;
 }
 
 /* Makes TO what the frame needs. Returns what the library says. */
@@ -95,16 +134,20 @@ static int follow_format(struct bridge *bridge, const struct sluice_frame *frame
     bool changed = frame->flags & (SLUICE_FRAME_NEW_FORMAT | SLUICE_FRAME_NEW_SESSION);
     char text[FORMAT_TEXT];
     int result;
-    if (bridge->writer && !changed && !bridge->refused && has_room(&bridge->format, load))
+    if (bridge->writer && !changed && !bridge->refused && has_room(bridge, &bridge->format, load))
         return SLUICE_OK;
-    want_format(bridge, load, &want);
+    if ((result = want_format(bridge, load, &want)) != 0)
+        return result;
     for (uint32_t i = 0; i < want.array_count; i++) {
         want.arrays[i].data = NULL;
         want.arrays[i].offset = 0;
         want.arrays[i].read_only = 0;
     }
-    if (bridge->writer && !bridge->refused && same_format(&want, &bridge->format))
+    bool flags = keep_flags(bridge);
+    if (bridge->writer && !bridge->refused && !flags && same_format(&want, &bridge->format))
         return SLUICE_OK;
+    if (flags)
+        bridge_close_to(bridge);
     bool first = !bridge->writer;
     result = first ? open_to(bridge, &want, device) : sluice_writer_reformat(bridge->writer, &want);
     if (result)
@@ -166,12 +209,11 @@ int bridge_hand_on(struct bridge *bridge, const struct sluice_frame *frame)
     struct load load;
     char device[64];
     int result = sluice_frame_device(frame, device, sizeof device);
-    if (result == SLUICE_OK)
-        result = choose(bridge, frame, &load);
-    if (result) {
-        say_result(bridge->command, result, NULL);
-        return EXIT_FAILED;
-    }
+    if (result)
+        return say_result(bridge->command, result, NULL);
+    int code = choose(bridge, frame, &load);
+    if (code != EXIT_DONE)
+        return code;
     result = follow_format(bridge, frame, &load, device);
     if (result == SLUICE_E_BUSY) { /* readers of TO hold too many formats before */
         bridge->dropped++;
@@ -188,8 +230,10 @@ int bridge_hand_on(struct bridge *bridge, const struct sluice_frame *frame)
     if (result)
         return say_result(bridge->command, result, NULL);
     bridge->frames++;
-    bridge->delay_ns += now_ns() - frame->commit_ns;
-    bridge->delays++;
+    if (frame->commit_ns) { /* cuda-link's protocol may not say */
+        bridge->delay_ns += now_ns() - frame->commit_ns;
+        bridge->delays++;
+    }
     return EXIT_DONE;
 }
 

@@ -54,6 +54,8 @@ static int run(const struct command *command, int argc, char **argv)
     examine_system(report);
     examine_programs(report);
     examine_gpus(report, quick);
+    examine_cipd(report);
+    examine_cipd_gpus(report, quick);
     examine_channel(report);
     bool works = host_works(report);
     if (json)

@@ -70,6 +70,8 @@ void examine_system(struct report *report);   /* kernel, limits, memory, folder 
 void examine_programs(struct report *report); /* ffmpeg */
 void examine_channel(struct report *report);  /* frames there and back */
 
+void examine_cipd(struct report *report);     /* what is there of cuda-link's protocol */
+
 /* GPUs, and what is around them; each tries itself if not `quick`. */
 void examine_gpus(struct report *report, bool quick);
 
@@ -89,6 +91,13 @@ void examine_trial(struct report *report, struct patient *patient, int result, c
 /* Frames through a channel on the GPU that findings are about. */
 void examine_gpu_channel(struct report *report, struct patient *patient);
 
+/* Does legacy CUDA IPC work on each GPU? Tried with a second process, if not `quick`. */
+void examine_cipd_gpus(struct report *report, bool quick);
+
+/* cuda-link's activation barrier; NULL: the machine's. */
+void examine_barrier(struct report *report, const char *name);
+
+void json_cipd(struct json *json);
 void json_gpus(struct json *json, const struct report *report);
 
 #endif

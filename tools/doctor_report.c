@@ -84,6 +84,7 @@ void report_json(const struct report *report, bool works)
     }
     json_close_array(&json);
     json_gpus(&json, report);
+    json_cipd(&json);
     json_close(&json);
     json_end(&json);
 }

@@ -9,6 +9,7 @@
 
 #include "args.h"
 #include "describe.h"
+#include "info.h"
 #include "json.h"
 #include "term.h"
 #include "text.h"
@@ -218,6 +219,8 @@ static int run(const struct command *command, int argc, char **argv)
     }
     if (option != ARGS_END)
         return option == ARGS_HELP ? EXIT_DONE : EXIT_USAGE;
+    if (strncmp(args.rest[0], "cipd:", 5) == 0)
+        return info_cipd(command->name, args.rest[0], json);
     int result = sluice_channel_info(args.rest[0], timeout, &info, readers, SLUICE_MAX_READERS);
     if (result)
         return say_result(command->name, result, args.rest[0]);
@@ -241,7 +244,8 @@ const struct command info_command = {
         "For each reader: how frames reach it, what it missed, how far it is behind, what it\n"
         "holds and for how long, the time from commit to acquire of its last frame, and why\n"
         "anything is copied; streams that wait on a GPU for frames ahead of them as \"parked\".\n"
-        "Looking costs the writer nothing per frame, and makes no CUDA context.\n",
+        "Looking costs the writer nothing per frame, and makes no CUDA context. Of a channel of\n"
+        "cuda-link's protocol (cipd:NAME): what stands in its segment, and what nobody can know.\n",
     .examples = "  sluice info camera\n"
                 "  sluice info camera --json | jq '.readers[] | {program, lag, missed}'\n",
     .options = options,

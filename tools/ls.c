@@ -12,6 +12,7 @@
 #include "args.h"
 #include "describe.h"
 #include "json.h"
+#include "ls.h"
 #include "term.h"
 
 #define ASK_TIME  (300 * SLUICE_MS)
@@ -37,6 +38,7 @@ struct row {
 struct rows {
     struct row *list;
     size_t count;
+    struct cipd_rows cipd;
 };
 
 static const char *state_of(const struct row *row)
@@ -75,12 +77,21 @@ static int gather(struct rows *rows)
         ask(&rows->list[i]);
     }
     free(entries);
+    cipd_gather(&rows->cipd);
     return EXIT_DONE;
+}
+
+static void free_rows(struct rows *rows)
+{
+    free(rows->list);
+    free(rows->cipd.list);
+    *rows = (struct rows){ 0 };
 }
 
 /* Frames a second since an earlier look. */
 static void set_rates(struct rows *rows, const struct rows *before)
 {
+    cipd_set_rates(&rows->cipd, &before->cipd);
     for (size_t i = 0; i < rows->count; i++)
         for (size_t k = 0; k < before->count; k++) {
             struct row *a = &rows->list[i];
@@ -131,6 +142,7 @@ static void print_json(const struct rows *rows, bool all, bool compact)
         json_close(&json);
     }
     json_close_array(&json);
+    cipd_print_json(&json, &rows->cipd, all);
     json_close(&json);
     json_end(&json);
 }
@@ -190,6 +202,7 @@ static void print_table(const struct rows *rows, bool all, bool rate)
     if (dead && !all)
         printf("%s(%zu of writers that died; --all shows them)%s\n", colour(COLOUR_DIM), dead,
                colour(COLOUR_PLAIN));
+    cipd_print(&rows->cipd, all, rate);
 }
 
 static int watch(bool json, bool all)
@@ -214,10 +227,10 @@ static int watch(bool json, bool all)
             printf("\n");
         if (fflush(stdout) != 0)
             code = EXIT_FAILED;
-        free(before.list);
+        free_rows(&before);
         before = rows;
     }
-    free(before.list);
+    free_rows(&before);
     return code;
 }
 
@@ -247,9 +260,9 @@ static int run(const struct command *command, int argc, char **argv)
             print_json(&rows, given[ALL], false);
         else
             print_table(&rows, given[ALL], given[RATE]);
-        free(rows.list);
+        free_rows(&rows);
     }
-    free(before.list);
+    free_rows(&before);
     return code;
 }
 
@@ -261,7 +274,8 @@ const struct command ls_command = {
         "STATE is live; stuck: the writer is there but does not answer, it may be stopped; dead:\n"
         "it was killed and its name is free to take; refused: it is another user's; version: it\n"
         "speaks another version of the wire. AGE is the time since the last frame. Looking costs\n"
-        "a writer nothing per frame.\n",
+        "a writer nothing per frame. Channels of cuda-link's protocol come behind, whoever writes\n"
+        "them: running; stalled: no frame for 2 s; unfinished; shut.\n",
     .examples = "  sluice ls\n"
                 "  sluice ls --rate          with frames a second\n"
                 "  watch sluice ls           the same, again and again\n"

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "args.h"
+#include "cipd.h"
 #include "hash.h"
 #include "recording.h"
 #include "term.h"
@@ -199,6 +200,12 @@ static int run(const struct command *command, int argc, char **argv)
         return option == ARGS_HELP ? EXIT_DONE : EXIT_USAGE;
     play.source = args.rest[0];
     play.channel = args.rest[1];
+    if (is_cipd(play.channel) && (play.wait || play.readers)) {
+        say_error(command->name, "readers of a cipd: channel tell nothing: there is no --wait and no --readers.");
+        return EXIT_USAGE;
+    }
+    if (is_cipd(play.channel) && !play.device)
+        play.device = "cuda:0"; /* such a channel is on a GPU */
 
     stop_on_signals();
     FILE *file = open_recording(play.source);

@@ -10,11 +10,12 @@
 #include <unistd.h>
 
 #include "args.h"
+#include "cipd.h"
 #include "describe.h"
 #include "recording.h"
 #include "term.h"
 
-enum { FRAMES, SECONDS, DEPTH, EVERY, FPS, CRF, ARRAY, RAW, FOLLOW, TIMEOUT, QUIET };
+enum { FRAMES, SECONDS, DEPTH, EVERY, FPS, CRF, ARRAY, RAW, FOLLOW, TIMEOUT, UNDECLARED, QUIET };
 
 static const struct args_option options[] = {
     [FRAMES] = { 'n', "frames", "N", "stop after N frames" },
@@ -27,6 +28,7 @@ static const struct args_option options[] = {
     [RAW] = { 0, "raw", NULL, "a Sluice recording, whatever the file's name" },
     [FOLLOW] = { 'F', "follow", NULL, "go on when the writer closes, for the next one" },
     [TIMEOUT] = { 't', "timeout", "S", "wait so long for the channel; default 0" },
+    [UNDECLARED] = UNDECLARED_OPTION,
     [QUIET] = { 'q', "quiet", NULL, "no progress, no summary" },
     { 0 },
 };
@@ -173,6 +175,7 @@ static bool take_option(struct record *record, const struct args *args, int opti
     case RAW: return record->raw = true;
     case FOLLOW: return record->follow = true;
     case TIMEOUT: return args_duration(args, &record->timeout_ns);
+    case UNDECLARED: return take_undeclared(args, &record->undeclared);
     case QUIET: return record->quiet = true;
     default: return false;
     }
@@ -182,6 +185,7 @@ static int run(const struct command *command, int argc, char **argv)
 {
     struct record record = { .command = command->name };
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    struct sluice_cipd_reader_params cipd;
     struct args args;
     int option;
     args_begin(&args, command, argc, argv);
@@ -201,7 +205,9 @@ static int run(const struct command *command, int argc, char **argv)
     params.mode = SLUICE_IN_ORDER;
     params.depth = record.depth;
     params.every = record.every;
-    int code = open_reader(command->name, &params, record.timeout_ns, &record.reader);
+    int code = cipd_reader(command->name, &params, &cipd, record.undeclared);
+    if (code == EXIT_DONE)
+        code = open_reader(command->name, &params, record.timeout_ns, &record.reader);
     if (code != EXIT_DONE)
         return code;
     if (record.raw) {

@@ -19,7 +19,7 @@ struct record {
     const char *channel, *path, *array;
     uint64_t limit; /* frames; 0: all */
     int64_t seconds_ns, timeout_ns;
-    uint32_t depth, every;
+    uint32_t depth, every, undeclared;
     bool raw, follow, quiet;
 
     sluice_reader *reader;

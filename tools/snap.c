@@ -11,6 +11,7 @@
 #include <sluice/sluice.h>
 
 #include "args.h"
+#include "cipd.h"
 #include "describe.h"
 #include "mirror.h"
 #include "npy.h"
@@ -18,10 +19,11 @@
 #include "png.h"
 #include "term.h"
 
-enum { ARRAY, TIMEOUT };
+enum { ARRAY, UNDECLARED, TIMEOUT };
 
 static const struct args_option options[] = {
     [ARRAY] = { 'a', "array", "ARRAY", "this array; default: the first image, else the first" },
+    [UNDECLARED] = UNDECLARED_OPTION,
     [TIMEOUT] = { 't', "timeout", "S",
                   "wait so long for channel and frame; default: 2, for a frame" },
     { 0 },
@@ -121,6 +123,8 @@ static int snap(sluice_reader *reader, const char *channel, const char *path, co
 static int run(const struct command *command, int argc, char **argv)
 {
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    struct sluice_cipd_reader_params cipd;
+    uint32_t undeclared = 0;
     sluice_reader *reader = NULL;
     const char *name = NULL;
     int64_t timeout = -1;
@@ -130,7 +134,7 @@ static int run(const struct command *command, int argc, char **argv)
     while ((option = args_next(&args)) >= 0) {
         if (option == ARRAY)
             name = args.value;
-        else if (!args_duration(&args, &timeout))
+        else if (option == UNDECLARED ? !take_undeclared(&args, &undeclared) : !args_duration(&args, &timeout))
             return EXIT_USAGE;
     }
     if (option != ARGS_END)
@@ -143,7 +147,9 @@ static int run(const struct command *command, int argc, char **argv)
     }
     stop_on_signals();
     params.name = args.rest[0];
-    int code = open_reader(command->name, &params, timeout < 0 ? 0 : timeout, &reader);
+    int code = cipd_reader(command->name, &params, &cipd, undeclared);
+    if (code == EXIT_DONE)
+        code = open_reader(command->name, &params, timeout < 0 ? 0 : timeout, &reader);
     if (code != EXIT_DONE)
         return code;
     code = snap(reader, params.name, path, name, timeout < 0 ? 2 * SLUICE_S : timeout);

@@ -72,6 +72,7 @@ struct top {
     char reason[TOP_REASON];
     sluice_watch *watch; /* of the folder; NULL: it must be listed each time */
     bool listed;
+    bool cipd; /* a pattern asks for channels of cuda-link's, too */
     struct top_gpu gpus[TOP_GPUS]; /* that the channels are on */
     size_t gpu_count;
 };

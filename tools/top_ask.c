@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cipd.h"
 #include "describe.h"
 #include "term.h"
 
@@ -22,6 +23,8 @@
 void top_open(struct top *top, char **patterns, int pattern_count)
 {
     *top = (struct top){ .patterns = patterns, .pattern_count = pattern_count };
+    for (int i = 0; i < pattern_count; i++)
+        top->cipd = top->cipd || is_cipd(patterns[i]);
     pthread_mutex_init(&top->lock, NULL);
     (void)sluice_registry_watch_open(&top->watch, NULL); /* without one it is listed each time */
 }
@@ -42,9 +45,11 @@ static void list(struct top *top)
     size_t count = 0;
     /* Drained first: what changes from here on is seen the next time. */
     bool changed = !top->watch || sluice_registry_watch_next(top->watch, 0) == SLUICE_OK;
-    if (top->listed && !changed)
+    if (top->listed && !changed && !top->cipd)
         return;
     int result = list_channels(&entries, &count);
+    if (result == SLUICE_OK && top->cipd) /* of which nothing tells when they come and go */
+        add_cipd_channels(&entries, &count);
     pthread_mutex_lock(&top->lock);
     top->result = result;
     top->reason[0] = 0;

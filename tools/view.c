@@ -11,18 +11,20 @@
 #include <sluice/sluice.h>
 
 #include "args.h"
+#include "cipd.h"
 #include "describe.h"
 #include "media.h"
 #include "mirror.h"
 #include "pixels.h"
 #include "term.h"
 
-enum { FRAMES, ARRAY, ASCII, TIMEOUT };
+enum { FRAMES, ARRAY, ASCII, UNDECLARED, TIMEOUT };
 
 static const struct args_option options[] = {
     [FRAMES] = { 'n', "frames", "N", "stop after N frames" },
     [ARRAY] = { 'a', "array", "ARRAY", "this array; default: the first image" },
     [ASCII] = { 0, "ascii", NULL, "coarse colours in the terminal, without a display" },
+    [UNDECLARED] = UNDECLARED_OPTION,
     [TIMEOUT] = { 't', "timeout", "S", "wait so long for the channel; default 0" },
     { 0 },
 };
@@ -140,7 +142,8 @@ static int run(const struct command *command, int argc, char **argv)
     sluice_reader *reader = NULL;
     int64_t timeout = 0;
     struct args args;
-    uint32_t number = 0;
+    struct sluice_cipd_reader_params cipd;
+    uint32_t number = 0, undeclared = 0;
     int option;
     args_begin(&args, command, argc, argv);
     while ((option = args_next(&args)) >= 0) {
@@ -148,8 +151,9 @@ static int run(const struct command *command, int argc, char **argv)
             view.array = args.value;
         else if (option == ASCII)
             view.ascii = true;
-        else if (option == FRAMES ? !args_u32(&args, 1, UINT32_MAX, &number)
-                                  : !args_duration(&args, &timeout))
+        else if (option == FRAMES       ? !args_u32(&args, 1, UINT32_MAX, &number)
+                 : option == UNDECLARED ? !take_undeclared(&args, &undeclared)
+                                        : !args_duration(&args, &timeout))
             return EXIT_USAGE;
     }
     if (option != ARGS_END)
@@ -165,7 +169,9 @@ static int run(const struct command *command, int argc, char **argv)
     }
     stop_on_signals();
     params.name = view.channel;
-    int code = open_reader(command->name, &params, timeout, &reader);
+    int code = cipd_reader(command->name, &params, &cipd, undeclared);
+    if (code == EXIT_DONE)
+        code = open_reader(command->name, &params, timeout, &reader);
     if (code != EXIT_DONE)
         return code;
     view.sink.title = view.channel;

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The command: bridge from and to channels of cuda-link's protocol, on the fake driver's GPU.
+ */
+#include "kit.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sluice/sluice.h>
+
+#define HEIGHT 24
+
+static const struct sluice_dtype u8 = { SLUICE_UINT, 8, 1 }, f32 = { SLUICE_FLOAT, 32, 1 };
+
+static struct program bridge;
+static char first[64], second[64]; /* names of segments, which all of the machine shares */
+
+static void begin(void)
+{
+    setenv("SLUICE_CUDA_DRIVER", FAKE_CUDA, 1);
+    setenv("SLUICE_FAKE_FATAL", "1", 1);
+    setenv("SLUICE_FAKE_APART", "1", 1);
+    test_dir();
+    snprintf(first, sizeof first, "cipd:tools from>>%ld", (long)getpid());
+    snprintf(second, sizeof second, "cipd:tools to>>%ld", (long)getpid());
+}
+
+/* ---- the two ends ---- */
+
+static struct sluice_format image(enum sluice_pixel_format pixels, uint32_t width)
+{
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    CHECK_OK(sluice_format_add_image(&format, "picture", pixels, width, HEIGHT));
+    return format;
+}
+
+static struct sluice_format tensor(struct sluice_dtype dtype, int64_t width, int64_t components)
+{
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    int64_t shape[3] = { HEIGHT, width, components };
+    CHECK_OK(sluice_format_add_tensor(&format, "field", dtype, 3, shape));
+    return format;
+}
+
+static sluice_writer *open_writer(const char *name, const char *device, const struct sluice_format *format,
+                                  uint32_t mono_alpha)
+{
+    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+    struct sluice_cipd_writer_params cipd = SLUICE_CIPD_WRITER_PARAMS_INIT;
+    sluice_writer *writer;
+    params.name = name;
+    params.device = device;
+    params.format = format;
+    cipd.mono_alpha = mono_alpha;
+    cipd.barrier = SLUICE_CIPD_OFF; /* other tests on this machine may raise it */
+    params.cipd = strncmp(name, "cipd:", 5) == 0 ? &cipd : NULL;
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    return writer;
+}
+
+static sluice_reader *open_reader_of(const char *name)
+{
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    sluice_reader *reader;
+    params.name = name;
+    params.device = strncmp(name, "cipd:", 5) == 0 ? "cuda:0" : NULL;
+    params.open_timeout_ns = SLUICE_LATER;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    return reader;
+}
+
+static uint8_t byte_of(unsigned number, size_t at)
+{
+    return (uint8_t)(number * 31 + at * 7 + at / 251);
+}
+
+static void send_frame(sluice_writer *writer, unsigned number)
+{
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    CHECK_OK(sluice_writer_format(writer, &format));
+    struct sluice_array *array = &format.arrays[0];
+    uint8_t *bytes = malloc(array->nbytes);
+    for (size_t k = 0; k < array->nbytes; k++)
+        bytes[k] = byte_of(number, k);
+    array->data = bytes;
+    CHECK_OK(sluice_writer_send(writer, array, 1, SLUICE_ON_CPU, NULL));
+    free(bytes);
+}
+
+/* Sends the frame until one like it has come out of the other end: what was sent before the bridge was there, or
+ * while it was taking up a new format, may be gone. Compares each byte. */
+static struct sluice_array pass_frame(sluice_writer *writer, sluice_reader *reader, unsigned number)
+{
+    int64_t end = test_now() + (int64_t)(20 * test_slowness() * 1e9);
+    for (;;) {
+        struct sluice_frame frame;
+        struct sluice_array array;
+        CHECK_LE(test_now(), end);
+        send_frame(writer, number);
+        int result = sluice_reader_acquire(reader, SLUICE_ON_CPU, 200 * SLUICE_MS, &frame);
+        CHECK_GE(result, 0);
+        if (result)
+            continue;
+        CHECK_OK(sluice_frame_array_at(&frame, 0, &array));
+        struct sluice_array found = array;
+        uint8_t *bytes = malloc(array.nbytes);
+        array.data = bytes;
+        array.read_only = 0;
+        CHECK_OK(sluice_reader_fetch(reader, &frame, &array, 1, SLUICE_ON_CPU, NULL));
+        bool same = true, other = bytes[0] != byte_of(number, 0);
+        for (size_t k = 0; k < array.nbytes; k++)
+            same = same && bytes[k] == byte_of(number, k);
+        free(bytes);
+        result = sluice_reader_release(reader, &frame, SLUICE_ON_CPU);
+        CHECK(result == SLUICE_OK || result == SLUICE_E_LOST);
+        if (same)
+            return found;
+        if (!other && result == SLUICE_OK)
+            FAIL("frame %u came with other bytes", number);
+    }
+}
+
+static void end_bridge(void)
+{
+    CHECK_EQ(program_end(&bridge, SIGINT), 0);
+    CHECK_HAS(bridge.out, "bridged ");
+}
+
+/* ---- from cuda-link's ---- */
+
+static void from_cipd(const char *device)
+{
+    struct sluice_format bgra = image(SLUICE_PIXEL_BGRA, 32), field = tensor(f32, 20, 2);
+    begin();
+    sluice_writer *writer = open_writer(first, "cuda:0", &bgra, 0);
+    sluice_start(&bridge, "bridge", first, "to", "--device", device);
+    sluice_reader *reader = open_reader_of("to");
+    struct sluice_array array = pass_frame(writer, reader, 1);
+    CHECK_EQ(array.image.pixel_format, SLUICE_PIXEL_BGRA);
+    CHECK_EQ(array.image.width, 32);
+    for (unsigned i = 2; i < 8; i++)
+        pass_frame(writer, reader, i);
+    CHECK_OK(sluice_writer_reformat(writer, &field));
+    array = pass_frame(writer, reader, 8);
+    CHECK_EQ(array.image.pixel_format, 0);
+    CHECK_EQ(array.dtype.bits, 32);
+    CHECK_EQ(array.shape[1], 20);
+    CHECK_EQ(array.shape[2], 2);
+    end_bridge();
+    CHECK_HAS(bridge.err, "'to' is open: 32x24 bgra on ");
+    CHECK_HAS(bridge.err, "'to' is now float32[24,20,2] on ");
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+TEST_TIMEOUT(bridge_from_cuda_link_to_host, 90)
+{
+    from_cipd("host");
+}
+
+TEST_TIMEOUT(bridge_from_cuda_link_to_a_gpu, 90)
+{
+    from_cipd("cuda:0");
+}
+
+/* Four bytes of which nothing says what they are: an array, or what the user says. */
+TEST_TIMEOUT(bridge_of_an_undeclared_order, 90)
+{
+    static const struct {
+        const char *says;
+        uint32_t pixels;
+    } cases[] = { { NULL, 0 }, { "rgba", SLUICE_PIXEL_RGBA }, { "bgra", SLUICE_PIXEL_BGRA } };
+    struct sluice_format four = tensor(u8, 32, 4);
+    begin();
+    sluice_writer *writer = open_writer(first, "cuda:0", &four, 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sluice_start(&bridge, "bridge", first, "to", "--device", "host", "--quiet", cases[i].says ? "--undeclared" : NULL,
+                     cases[i].says);
+        sluice_reader *reader = open_reader_of("to");
+        CHECK_EQ(pass_frame(writer, reader, 1 + (unsigned)i).image.pixel_format, cases[i].pixels);
+        CHECK_EQ(program_end(&bridge, SIGINT), 0);
+        CHECK_STR(bridge.err, "");
+        CHECK_OK(sluice_reader_close(&reader));
+    }
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+/* ---- to cuda-link's ---- */
+
+static struct sluice_cipd_info look(const char *name)
+{
+    struct sluice_cipd_info info = { .size = sizeof info };
+    CHECK_OK(sluice_cipd_look(name, &info));
+    return info;
+}
+
+static void to_cipd(const char *device)
+{
+    struct sluice_format bgra = image(SLUICE_PIXEL_BGRA, 32), rgba = image(SLUICE_PIXEL_RGBA, 40), field = tensor(f32, 20, 1);
+    begin();
+    sluice_writer *writer = open_writer("from", device, &bgra, 0);
+    sluice_start(&bridge, "bridge", "from", second, "--slots", "4");
+    sluice_reader *reader = open_reader_of(second);
+    CHECK_EQ(pass_frame(writer, reader, 1).image.pixel_format, SLUICE_PIXEL_BGRA);
+    CHECK_EQ(look(second).flags, 4);
+    CHECK_EQ(look(second).slot_count, 4);
+    for (unsigned i = 2; i < 8; i++)
+        pass_frame(writer, reader, i);
+    CHECK_OK(sluice_writer_reformat(writer, &rgba));
+    struct sluice_array array = pass_frame(writer, reader, 8);
+    CHECK_EQ(array.shape[1], 40);
+    CHECK_EQ(array.shape[2], 4);
+    CHECK_EQ(look(second).flags, 0);
+    CHECK_OK(sluice_writer_reformat(writer, &field));
+    array = pass_frame(writer, reader, 9);
+    CHECK_EQ(array.dtype.code, SLUICE_FLOAT);
+    CHECK_EQ(array.shape[1], 20);
+
+    /* What this wire cannot say is told once, and dropped. */
+    struct sluice_format nv12 = image(SLUICE_PIXEL_NV12, 32);
+    CHECK_OK(sluice_writer_reformat(writer, &nv12));
+    for (unsigned i = 0; i < 3; i++)
+        send_frame(writer, 10 + i);
+    CHECK_OK(sluice_writer_reformat(writer, &bgra));
+    CHECK_EQ(pass_frame(writer, reader, 20).image.pixel_format, SLUICE_PIXEL_BGRA);
+    end_bridge();
+    char *told = strstr(bridge.err, "Its frames are dropped until 'from' changes again.");
+    CHECK(told && !strstr(told + 1, "Its frames are dropped"));
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+TEST_TIMEOUT(bridge_from_host_to_cuda_link, 90)
+{
+    to_cipd("host");
+}
+
+TEST_TIMEOUT(bridge_from_a_gpu_to_cuda_link, 90)
+{
+    to_cipd("cuda:0");
+}
+
+TEST_TIMEOUT(bridge_takes_one_array_of_several, 90)
+{
+    struct sluice_format format = tensor(f32, 20, 1);
+    CHECK_OK(sluice_format_add_image(&format, "picture", SLUICE_PIXEL_RGBA, 16, 8));
+    struct sluice_array array;
+    struct sluice_frame frame;
+    begin();
+    sluice_writer *writer = open_writer("from", "host", &format, 0);
+    sluice_start(&bridge, "bridge", "from", second);
+    sluice_reader *reader = open_reader_of(second);
+    int64_t end = test_now() + (int64_t)(20 * test_slowness() * 1e9);
+    int result;
+    do {
+        CHECK_LE(test_now(), end);
+        CHECK_OK(sluice_writer_begin(writer, SLUICE_S, &frame));
+        CHECK_OK(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU));
+    } while ((result = sluice_reader_acquire(reader, SLUICE_ON_CPU, 200 * SLUICE_MS, &frame)) > 0);
+    CHECK_RESULT(result, 0);
+    CHECK_OK(sluice_frame_array_at(&frame, 0, &array)); /* the image */
+    CHECK_EQ(array.shape[0], 8);
+    CHECK_EQ(array.shape[1], 16);
+    (void)sluice_reader_release(reader, &frame, SLUICE_ON_CPU);
+    end_bridge();
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+TEST_TIMEOUT(bridge_between_two_of_cuda_links, 90)
+{
+    struct sluice_format pair = tensor(u8, 32, 2), bgra = image(SLUICE_PIXEL_BGRA, 32), four = tensor(u8, 32, 4);
+    begin();
+    sluice_writer *writer = open_writer(first, "cuda:0", &pair, 1);
+    sluice_start(&bridge, "bridge", first, second);
+    sluice_reader *reader = open_reader_of(second);
+    pass_frame(writer, reader, 1);
+    CHECK_EQ(look(second).flags, 2);
+    CHECK_OK(sluice_writer_close(&writer));
+    writer = open_writer(first, "cuda:0", &bgra, 0);
+    pass_frame(writer, reader, 2);
+    CHECK_EQ(look(second).flags, 4);
+    CHECK_OK(sluice_writer_reformat(writer, &four)); /* of which nothing is said */
+    pass_frame(writer, reader, 3);
+    CHECK_EQ(look(second).flags, 0);
+    end_bridge();
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+/* ---- who comes and goes ---- */
+
+static const char *so_far(const struct program *program)
+{
+    static char text[8192];
+    char name[64];
+    snprintf(name, sizeof name, "err-%u.txt", program->number);
+    FILE *file = fopen(in_dir(name), "rb");
+    size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file)
+        fclose(file);
+    text[size] = 0;
+    return text;
+}
+
+static void wait_for_width(sluice_reader *reader, uint32_t width)
+{
+    struct sluice_frame frame;
+    struct sluice_array array = { .ndim = 0 };
+    int64_t end = test_now() + (int64_t)(20 * test_slowness() * 1e9);
+    do {
+        CHECK_LE(test_now(), end);
+        int result = sluice_reader_acquire(reader, SLUICE_ON_CPU, 100 * SLUICE_MS, &frame);
+        CHECK_GE(result, 0);
+        if (result)
+            continue;
+        CHECK_OK(sluice_frame_array_at(&frame, 0, &array));
+        (void)sluice_reader_release(reader, &frame, SLUICE_ON_CPU);
+    } while (array.shape[1] != width);
+}
+
+static bool is_running(const char *name)
+{
+    struct sluice_cipd_info info = { .size = sizeof info };
+    return sluice_cipd_look(name, &info) == SLUICE_OK && info.state == SLUICE_CIPD_RUNNING && info.index;
+}
+
+static void play(struct program *player, const char *size)
+{
+    sluice_start(player, "play", "test", first, "--pattern", "--size", size, "--quiet");
+    CHECK_SOON(is_running(first), 10);
+}
+
+TEST_TIMEOUT(bridge_outlives_both_ends_of_cuda_links, 120)
+{
+    static struct program player, p;
+    begin();
+    setenv("CUDALINK_ACTIVATION_BARRIER", "0", 1);
+    sluice_start(&bridge, "bridge", first, second);
+    CHECK_SOON(strstr(so_far(&bridge), "waiting for '"), 10);
+    sluice_reader *reader = open_reader_of(second);
+    play(&player, "64x48");
+    wait_for_width(reader, 64);
+    program_end(&player, SIGKILL);
+    CHECK_SOON(strstr(so_far(&bridge), "is gone; waiting for the next one."), 20);
+    play(&player, "32x16");
+    wait_for_width(reader, 32);
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+    CHECK_SOON(strstr(so_far(&bridge), "has closed; waiting"), 20);
+    play(&player, "64x48");
+    wait_for_width(reader, 64);
+
+    /* A second bridge into the same segment is refused; another one takes it over once this one was killed. */
+    CHECK_EQ(sluice_run(&p, "bridge", first, second), 1);
+    CHECK_HAS(p.err, "has a writer already");
+    program_end(&bridge, SIGKILL);
+    CHECK_SOON(!is_running(second), 20);
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+    sluice_start(&bridge, "bridge", first, second);
+    play(&player, "32x16");
+    wait_for_width(reader, 32);
+
+    CHECK_EQ(program_end(&bridge, SIGINT), 0);
+    CHECK_SOON(!is_running(second), 10);
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+}
+
+TEST(bridge_says_what_cuda_links_channels_cannot)
+{
+    static const struct {
+        const char *argv[7], *says;
+    } cases[] = {
+        { { "bridge", "a", "cipd:tools-x", "--wait" }, "waits for no reader" },
+        { { "bridge", "a", "cipd:tools-x", "--slots", "11" }, "at most 10 slots" },
+        { { "bridge", "cipd:tools-x", "a", "--depth", "4" }, "keeps no unread frames" },
+        { { "bridge", "a", "b", "--undeclared", "bgra" }, "is for cipd: channels" },
+        { { "bridge", "cipd:tools-x", "b", "--undeclared", "argb" }, "takes rgba or bgra" },
+        { { "bridge", "a", "b", "--from-device", "cuda:0" }, "FROM that is a cipd: channel" },
+        { { "record", "cipd:tools-x", "x.slr", "--every", "2" }, "without --every" },
+        { { "snap", "a", "x.npy", "--undeclared", "bgra" }, "is for cipd: channels" },
+        { { "play", "test", "cipd:tools-x", "--wait" }, "no --wait" },
+    };
+    static struct program p;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *const *a = cases[i].argv;
+        CHECK_EQ(sluice_run(&p, a[0], a[1], a[2], a[3], a[4], a[5]), 2);
+        CHECK_HAS(p.err, cases[i].says);
+    }
+    CHECK_EQ(sluice_run(&p, "bridge", "a", "cipd:a/b"), 1);
+    CHECK_HAS(p.err, "without a slash");
+}

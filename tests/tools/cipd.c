@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The command and channels of cuda-link's protocol: what info, ls, top and doctor say of them, and play, record and
+ * snap with them, on the fake driver's GPU.
+ */
+#include "kit.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <sluice/sluice.h>
+
+#include "tools/doctor.h"
+
+static struct program player;
+static char name[80], bare[64]; /* of a segment, which all of the machine shares */
+
+static void begin(void)
+{
+    setenv("SLUICE_CUDA_DRIVER", FAKE_CUDA, 1);
+    setenv("SLUICE_FAKE_FATAL", "1", 1);
+    setenv("SLUICE_FAKE_APART", "1", 1);
+    setenv("SLUICE_NVML", "libno-such-nvml.so.1", 1);
+    setenv("CUDALINK_ACTIVATION_BARRIER", "0", 1); /* other tests on this machine may raise it */
+    test_dir();
+    snprintf(bare, sizeof bare, "tools looks>>%ld", (long)getpid());
+    snprintf(name, sizeof name, "cipd:%s", bare);
+}
+
+static bool has_frames(void)
+{
+    struct sluice_cipd_info info = { .size = sizeof info };
+    return sluice_cipd_look(name, &info) == SLUICE_OK && info.state == SLUICE_CIPD_RUNNING && info.index > 4;
+}
+
+static void play(const char *format)
+{
+    begin();
+    sluice_start(&player, "play", "test", name, "--pattern", "--size", "64x48", "--fps", "50", "--quiet", "--format",
+                 format);
+    CHECK_SOON(has_frames(), 10);
+}
+
+/* ---- looking ---- */
+
+TEST(info_of_one_of_cuda_links)
+{
+    static struct program p;
+    char text[256];
+    play("bgra");
+    CHECK_EQ(sluice_run(&p, "info", name), 0);
+    snprintf(text, sizeof text, "cipd:%s  running", bare);
+    CHECK_HAS(p.out, text);
+    snprintf(text, sizeof text, "segment    /dev/shm/%s, 4096 bytes", bare);
+    CHECK_HAS(p.out, text);
+    snprintf(text, sizeof text, "writer     Sluice, process %d", (int)player.pid);
+    CHECK_HAS(p.out, text);
+    CHECK_HAS(p.out, "48 rows of 64 pixels of 4 uint8, 12.0 KiB; flags 0x0004, BGRA");
+    CHECK_HAS(p.out, "order      bgra, the flags say so");
+    CHECK_HAS(p.out, "slot 2");
+    CHECK_HAS(p.out, ", the newest");
+    CHECK_HAS(p.out, "; written next");
+    CHECK(!strstr(p.out, "no handle"));
+    CHECK(!strstr(p.out, "no event"));
+    CHECK_HAS(p.out, "readers    not known");
+    CHECK_HAS(p.out, "leases");
+    CHECK_HAS(p.out, "waiting for readers");
+    CHECK_HAS(p.out, "read-only");
+    CHECK_EQ(sluice_run(&p, "info", name, "--json"), 0);
+    check_json(p.out, "d['wire'] == 'cipd' and d['state'] == 'running' and d['order'] == 'bgra' and d['order_declared'] and "
+                      "d['width'] == 64 and d['components'] == 4 and d['dtype'] == 'uint8' and not d['leases'] and "
+                      "not d['waits_for_readers'] and not d['read_only'] and len(d['slots']) == 3 and "
+                      "sum(s['next'] for s in d['slots']) == 1 and "
+                      "sorted(s['frame'] for s in d['slots']) == [d['frames'] - 2, d['frames'] - 1, d['frames']] and "
+                      "all(s['memory'] and s['event'] for s in d['slots'])");
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+    CHECK_EQ(sluice_run(&p, "info", name), 3);
+    CHECK_HAS(p.err, bare);
+}
+
+TEST(info_of_an_order_that_nobody_told)
+{
+    static struct program p;
+    play("rgba");
+    CHECK_EQ(sluice_run(&p, "info", name), 0);
+    CHECK_HAS(p.out, "four bytes, and no flag says in which order");
+    CHECK_EQ(sluice_run(&p, "info", name, "--json"), 0);
+    check_json(p.out, "d['order'] == 'unknown' and not d['order_declared']");
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+}
+
+/* Segments that other programs left, or made wrong. */
+static void store(const void *bytes, size_t size)
+{
+    char path[128];
+    snprintf(path, sizeof path, "/%s", bare);
+    int fd = shm_open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    CHECK_GE(fd, 0);
+    CHECK_EQ(write(fd, bytes, size), size);
+    close(fd);
+}
+
+TEST(info_of_what_makes_no_sense)
+{
+    static struct program p;
+    static const unsigned char unfinished[433] = { 0x44, 0x50, 0x49, 0x43, 7 },
+                               many[433] = { 0x44, 0x50, 0x49, 0x43, 7, [12] = 99, [16] = 3 };
+    char path[128];
+    begin();
+    store(unfinished, sizeof unfinished);
+    CHECK_EQ(sluice_run(&p, "info", name), 0);
+    CHECK_HAS(p.out, "unfinished");
+    CHECK_HAS(p.out, "no slots");
+    CHECK_EQ(sluice_run(&p, "ls"), 0);
+    CHECK_HAS(p.out, bare);
+    store(many, sizeof many);
+    CHECK_EQ(sluice_run(&p, "info", name), 0);
+    CHECK_HAS(p.out, "more slots than the protocol has");
+    snprintf(path, sizeof path, "/%s", bare);
+    CHECK_EQ(shm_unlink(path), 0);
+}
+
+TEST(ls_and_top_list_cuda_links)
+{
+    static struct program p;
+    char expression[512];
+    play("bgra");
+    CHECK_EQ(sluice_run(&p, "ls", "--rate"), 0);
+    CHECK_HAS(p.out, "no channels in");
+    CHECK_HAS(p.out, "CUDA-LINK");
+    CHECK_HAS(p.out, name);
+    CHECK_HAS(p.out, "64x48x4 uint8 bgra");
+    CHECK_EQ(sluice_run(&p, "ls", "--json", "--rate"), 0);
+    snprintf(expression, sizeof expression,
+             "d['channels'] == [] and [(c['state'], c['format'], c['slots'], c['pid'], c['fps'] > 1, c['age_ns'] is not None) "
+             "for c in d['cuda_link'] if c['name'] == '%s'] == [('running', '64x48x4 uint8 bgra', 3, %d, True, True)]",
+             name, (int)player.pid);
+    check_json(p.out, expression);
+    CHECK_EQ(sluice_run(&p, "top", "--once", "--json", "--interval", "0.2", name), 0);
+    snprintf(expression, sizeof expression,
+             "[c['name'] for c in d['channels']] == ['%s'] and d['channels'][0]['state'] == 'live' and "
+             "d['channels'][0]['fps'] > 1",
+             name);
+    check_json(p.out, expression);
+    CHECK_EQ(sluice_run(&p, "top", "--once", "--json", "--interval", "0.1"), 0);
+    check_json(p.out, "d['channels'] == []");
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+}
+
+/* ---- what else reads and writes ---- */
+
+TEST(snap_and_record_of_cuda_links)
+{
+    static struct program p;
+    size_t size;
+    play("bgra");
+    CHECK_EQ(sluice_run(&p, "snap", name, in_dir("now.npy"), "--timeout", "5"), 0);
+    char *npy = read_all(in_dir("now.npy"), &size);
+    CHECK_HAS(npy + 10, "'shape': (48, 64, 4, )");
+    CHECK_EQ(size, 128 + 64 * 48 * 4);
+    const unsigned char *yellow = (unsigned char *)npy + 128 + (30 * 64 + 12) * 4; /* the second bar */
+    CHECK_EQ(yellow[0], 0);
+    CHECK_EQ(yellow[1], 255);
+    CHECK_EQ(yellow[2], 255);
+    free(npy);
+    CHECK_EQ(sluice_run(&p, "record", name, in_dir("a.slr"), "--frames", "5"), 0);
+    CHECK_HAS(p.out, "recorded 5 frames");
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+    play("rgba");
+    CHECK_EQ(sluice_run(&p, "snap", name, in_dir("now.png"), "--timeout", "5"), 1);
+    CHECK_HAS(p.err, "is no image");
+    CHECK_EQ(sluice_run(&p, "snap", name, in_dir("now.png"), "--timeout", "5", "--undeclared", "rgba"), 0);
+    CHECK_EQ(sluice_run(&p, "view", name, "--ascii", "--frames", "1", "--undeclared", "rgba"), 0);
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+}
+
+/* ---- the doctor ---- */
+
+TEST(doctor_says_what_variables_do)
+{
+    static struct program p;
+    begin();
+    setenv("CUDALINK_EXPORT_SYNC", "1", 1);
+    setenv("CUDALINK_D2H_STREAMS", "4", 1);
+    setenv("CUDALINK_TD_PERSIST_STREAM", "0", 1);
+    CHECK_EQ(sluice_run(&p, "doctor", "--quick"), 0);
+    CHECK_HAS(p.out, "ok    cuda-link    CUDALINK_EXPORT_SYNC is \"1\": ");
+    CHECK_HAS(p.out, "note  cuda-link    CUDALINK_D2H_STREAMS is \"4\": ");
+    CHECK_HAS(p.out, "unset CUDALINK_D2H_STREAMS");
+    CHECK_HAS(p.out, "CUDALINK_TD_PERSIST_STREAM is \"0\": ");
+    CHECK(!strstr(p.out, "CUDALINK_NVTX"));
+    CHECK_EQ(sluice_run(&p, "doctor", "--quick", "--json"), 0);
+    check_json(p.out, "len(d['cuda_link_variables']) > 40 and {v['name']: v['value'] for v in d['cuda_link_variables'] "
+                      "if v['value'] is not None}['CUDALINK_D2H_STREAMS'] == '4'");
+}
+
+TEST_TIMEOUT(doctor_tries_handles_between_processes, 60)
+{
+    static struct program p;
+    begin();
+    CHECK_EQ(sluice_run(&p, "doctor"), 0);
+    CHECK_HAS(p.out, "cuda:0       cuda-link: a second process opened its memory by a handle");
+    CHECK_HAS(p.out, "cuda:1       cuda-link: a second process opened its memory by a handle");
+    setenv("SLUICE_FAKE_WITHOUT", "events", 1);
+    CHECK_EQ(sluice_run(&p, "doctor"), 0);
+    CHECK_HAS(p.out, "no cipd: channels on this GPU");
+    CHECK(!strstr(p.out, "BAD"));
+}
+
+/* A barrier of this test's own: all of the machine would heed the real one. */
+static const struct finding *barrier(uint32_t magic, uint32_t count, int64_t age_ns)
+{
+    static struct report report;
+    struct {
+        uint32_t magic, version, count, padding;
+        uint64_t change_ns;
+        uint32_t skips, pid;
+        unsigned char zero[32];
+    } words = { magic, 1, count, 0, (uint64_t)(test_now() - age_ns), 9, 4242, { 0 } };
+    _Static_assert(sizeof words == 64, "as on the wire");
+    char path[128];
+    report.count = 0;
+    store(&words, sizeof words);
+    examine_barrier(&report, bare);
+    CHECK_EQ(report.count, 1);
+    snprintf(path, sizeof path, "/%s", bare);
+    CHECK_EQ(shm_unlink(path), 0);
+    static struct finding found;
+    found = report.list[0];
+    free(report.list);
+    report = (struct report){ 0 };
+    return &found;
+}
+
+TEST(doctor_says_how_the_barrier_is)
+{
+    struct report report = { 0 };
+    begin();
+    examine_barrier(&report, bare);
+    CHECK_EQ(report.count, 0);
+    const struct finding *finding = barrier(0xCDA1BAAA, 0, SLUICE_S);
+    CHECK_EQ(finding->state, FINDING_WELL);
+    CHECK_HAS(finding->text, "is down; it kept back 9 frames");
+    finding = barrier(0xCDA1BAAA, 2, SLUICE_S);
+    CHECK_EQ(finding->state, FINDING_NOTE);
+    CHECK_HAS(finding->text, "is up: 2 senders are being set up");
+    CHECK_HAS(finding->text, "by process 4242");
+    CHECK_HAS(finding->mend, "rm /dev/shm/");
+    finding = barrier(0xCDA1BAAA, 1, 30 * SLUICE_S);
+    CHECK_HAS(finding->text, "left up by 1 sender, last touched 30.0 s ago by process 4242: it is stale");
+    finding = barrier(0x12345678, 1, SLUICE_S);
+    CHECK_HAS(finding->text, "is no activation barrier");
+}

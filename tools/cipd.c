@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Readers of channels of cuda-link's protocol.
+ */
+#include "cipd.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "term.h"
+
+bool is_cipd(const char *name)
+{
+    return strncmp(name, "cipd:", 5) == 0;
+}
+
+bool take_undeclared(const struct args *args, uint32_t *order)
+{
+    *order = strcmp(args->value, "rgba") == 0   ? SLUICE_CIPD_RGBA
+             : strcmp(args->value, "bgra") == 0 ? SLUICE_CIPD_BGRA
+                                                : SLUICE_CIPD_UNKNOWN;
+    if (*order == SLUICE_CIPD_UNKNOWN)
+        say_error(args->command->name, "--undeclared takes rgba or bgra, not '%s'.", args->value);
+    return *order != SLUICE_CIPD_UNKNOWN;
+}
+
+int cipd_reader(const char *command, struct sluice_reader_params *params, struct sluice_cipd_reader_params *cipd,
+                uint32_t undeclared)
+{
+    if (!is_cipd(params->name)) {
+        if (undeclared)
+            say_error(command, "--undeclared is for cipd: channels; '%s' says what its frames are.", params->name);
+        return undeclared ? EXIT_USAGE : EXIT_DONE;
+    }
+    if (params->depth || params->every > 1) {
+        say_error(command, "'%s' keeps no unread frames and has no counts: it is read without --%s.", params->name,
+                  params->depth ? "depth" : "every");
+        return EXIT_USAGE;
+    }
+    *cipd = (struct sluice_cipd_reader_params)SLUICE_CIPD_READER_PARAMS_INIT;
+    int result = sluice_cipd_environment(NULL, cipd);
+    if (result)
+        return say_result(command, result, NULL);
+    cipd->undeclared = undeclared;
+    cipd->reconnect = SLUICE_CIPD_ON;
+    cipd->copy = 1;
+    params->mode = SLUICE_NEWEST;
+    params->cipd = cipd;
+    return EXIT_DONE;
+}
+
+struct growing {
+    struct sluice_registry_entry *entries;
+    size_t count;
+};
+
+static int add_channel(void *user, const char *name)
+{
+    struct growing *list = user;
+    if (strlen(name) + 5 > SLUICE_MAX_NAME)
+        return 0;
+    struct sluice_registry_entry *more = realloc(list->entries, (list->count + 1) * sizeof *more);
+    if (!more)
+        return 1;
+    list->entries = more;
+    more[list->count] = (struct sluice_registry_entry){ .live = 1, .uid = (uint32_t)getuid() };
+    snprintf(more[list->count].name, sizeof more->name, "cipd:%s", name);
+    list->count++;
+    return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct sluice_registry_entry *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+void add_cipd_channels(struct sluice_registry_entry **entries, size_t *count)
+{
+    struct growing list = { .entries = *entries, .count = *count };
+    (void)sluice_cipd_list(add_channel, &list); /* what cannot be listed is not there for us */
+    if (list.count > *count)
+        qsort(list.entries, list.count, sizeof *list.entries, by_name);
+    *entries = list.entries;
+    *count = list.count;
+}
+
+const char *cipd_state_name(uint32_t state)
+{
+    static const char *const names[] = { "absent", "unfinished", "running", "stalled", "shut" };
+    return state < sizeof names / sizeof *names ? names[state] : "?";
+}
+
+bool cipd_has_order(const struct sluice_cipd_info *info)
+{
+    return info->components == 4 && info->dtype.code == SLUICE_UINT && info->dtype.bits == 8;
+}

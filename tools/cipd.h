@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What commands that read channels do for those of cuda-link's protocol.
+ */
+#ifndef TOOLS_CIPD_H
+#define TOOLS_CIPD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sluice/sluice.h>
+
+#include "args.h"
+
+/* Is it the name of one? */
+bool is_cipd(const char *name);
+
+/* The option --undeclared, as a row of a table and as its value; that says what is wrong with it. */
+#define UNDECLARED_OPTION { 'u', "undeclared", "rgba|bgra", "cipd: channel: order of 4 bytes that it does not tell" }
+bool take_undeclared(const struct args *args, uint32_t *order);
+
+/* If params->name is one's: what cuda-link's environment variables say, the newest frame, frames that are whole, and
+ * writers as they come and go. params->cipd then is `cipd`, which must stay until the reader was opened. Else
+ * only looks at `undeclared` (enum sluice_cipd_order). Says what is wrong; returns an exit code. */
+int cipd_reader(const char *command, struct sluice_reader_params *params, struct sluice_cipd_reader_params *cipd,
+                uint32_t undeclared);
+
+/* Adds those that are there, but for names that do not fit an entry, to a list that the caller frees; by name. */
+void add_cipd_channels(struct sluice_registry_entry **entries, size_t *count);
+
+/* "running", "stalled", ... */
+const char *cipd_state_name(uint32_t state);
+
+/* Four uint8, of which the order matters? */
+bool cipd_has_order(const struct sluice_cipd_info *info);
+
+#endif

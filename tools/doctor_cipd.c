@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The doctor looks at what concerns channels of cuda-link's protocol: its environment variables, its segments, its
+ * activation barrier.
+ */
+#include "doctor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "term.h"
+
+/* ---- the environment ---- */
+
+/* By what sluice_cipd_variable.used says. */
+static const char *const uses[] = { "no effect here", "honoured", "TouchDesigner's side" };
+
+static struct sluice_cipd_variable *list_variables(size_t *count)
+{
+    if (sluice_cipd_variables(NULL, 0, count) != SLUICE_OK)
+        return NULL;
+    size_t room = *count;
+    struct sluice_cipd_variable *all = calloc(room + 1, sizeof *all);
+    if (!all || sluice_cipd_variables(all, room, count) == SLUICE_OK)
+        return all;
+    free(all);
+    return NULL;
+}
+
+static void examine_variable(struct report *report, const struct sluice_cipd_variable *variable)
+{
+    char mend[256] = "";
+    if (!variable->used)
+        snprintf(mend, sizeof mend, "unset %s, unless a program of cuda-link's needs it", variable->name);
+    find(report, "cuda-link", variable->used ? FINDING_WELL : FINDING_NOTE, mend, "%s is \"%s\": %s", variable->name,
+         variable->value, variable->what);
+}
+
+static void examine_variables(struct report *report)
+{
+    size_t count = 0;
+    struct sluice_cipd_variable *all = list_variables(&count);
+    for (size_t i = 0; all && i < count; i++)
+        if (all[i].set)
+            examine_variable(report, &all[i]);
+    free(all);
+}
+
+void json_cipd(struct json *json)
+{
+    size_t count = 0;
+    struct sluice_cipd_variable *all = list_variables(&count);
+    json_key(json, "cuda_link_variables");
+    json_array(json);
+    for (size_t i = 0; all && i < count; i++) {
+        json_object(json);
+        json_pair_string(json, "name", all[i].name);
+        json_pair_string(json, "value", all[i].set ? all[i].value : NULL);
+        json_pair_string(json, "default", all[i].usual);
+        json_pair_string(json, "here", uses[all[i].used < 3 ? all[i].used : 0]);
+        json_pair_string(json, "what", all[i].what);
+        json_close(json);
+    }
+    json_close_array(json);
+    free(all);
+}
+
+/* ---- segments ---- */
+
+static int count_one(void *user, const char *name)
+{
+    (void)name;
+    ++*(unsigned *)user;
+    return 0;
+}
+
+static void examine_segments(struct report *report)
+{
+    unsigned count = 0;
+    int result = sluice_cipd_list(count_one, &count);
+    if (result)
+        find(report, "cuda-link", FINDING_NOTE, "mount a tmpfs at /dev/shm; in containers share it",
+             "its segments cannot be listed, so there are no cipd: channels: %.400s", sluice_last_error());
+    else
+        find(report, "cuda-link", FINDING_WELL, "", "%u channel%s of its protocol here (cipd:NAME)", count,
+             count == 1 ? "" : "s");
+}
+
+/* ---- the barrier ---- */
+
+void examine_barrier(struct report *report, const char *name)
+{
+    struct sluice_cipd_barrier_info info = { .size = sizeof info };
+    char age[TERM_TEXT], mend[256];
+    int result = sluice_cipd_barrier_look(name, 0, &info);
+    if (result == SLUICE_E_NOT_FOUND)
+        return;
+    if (result) {
+        find(report, "barrier", FINDING_NOTE, "", "cuda-link's activation barrier cannot be read: %.400s",
+             sluice_last_error());
+        return;
+    }
+    text_duration(age, info.age_ns);
+    snprintf(mend, sizeof mend, "if nobody is setting up a sender: rm /dev/shm/%.200s", info.name);
+    if (!info.known)
+        find(report, "barrier", FINDING_NOTE, mend,
+             "/dev/shm/%.200s is there and is no activation barrier of cuda-link's: Sluice does not heed it, cuda-link's "
+             "programs do",
+             info.name);
+    else if (!info.count)
+        find(report, "barrier", FINDING_WELL, "",
+             "cuda-link's activation barrier is down; it kept back %u frame%s so far", info.skips,
+             info.skips == 1 ? "" : "s");
+    else if (info.stale)
+        find(report, "barrier", FINDING_NOTE, mend,
+             "cuda-link's activation barrier was left up by %u sender%s, last touched %s ago by process %u: it is "
+             "stale and not heeded, until one more sender is set up",
+             info.count, info.count == 1 ? "" : "s", age, info.pid);
+    else
+        find(report, "barrier", FINDING_NOTE, mend,
+             "cuda-link's activation barrier is up: %u sender%s being set up, last touched %s ago by process %u; until "
+             "it is down all exporters skip their frames",
+             info.count, info.count == 1 ? " is" : "s are", age, info.pid);
+}
+
+void examine_cipd(struct report *report)
+{
+    examine_variables(report);
+    examine_segments(report);
+    examine_barrier(report, NULL);
+}
