@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""C in the documents compiles, and the writers and readers of README.md and docs/gpu.md work. usage: code.py ROOT BUILD CC
+"""C in the documents compiles, and the writers and readers of README.md, docs/gpu.md and docs/cuda-link.md work. usage: code.py ROOT BUILD CC
 
 A block marked `c` with a main() is a program: it is compiled alone against the installed headers and library,
 found by pkg-config. Those that use CUDA's runtime get one that works on the fake driver (tests/docs/runtime). One marked
@@ -54,13 +54,13 @@ def fake_runtime(root, build):
     return [f"-I{here}", here / "runtime.c", fake], {"SLUICE_CUDA_DRIVER": str(fake), "SLUICE_FAKE_FATAL": "1"}, fake.parent
 
 
-def run_pair(folder, library, programs, more):
+def run_pair(folder, library, programs, more, *arguments):
     """The page's reader waits for its writer, reads all frames, and ends when the writer does."""
     env = dict(os.environ, SLUICE_DIR=str(folder / "channels"), LD_LIBRARY_PATH=library, **more)
     (folder / "channels").mkdir(mode=0o700)
-    reader = subprocess.Popen([programs["reader"]], env=env, text=True, stdout=subprocess.PIPE)
+    reader = subprocess.Popen([programs["reader"], *arguments], env=env, text=True, stdout=subprocess.PIPE)
     try:
-        writer = subprocess.run([programs["writer"]], env=env, timeout=60)
+        writer = subprocess.run([programs["writer"], *arguments], env=env, timeout=60)
         shown = reader.communicate(timeout=30)[0].splitlines()
     except subprocess.TimeoutExpired as late:
         return [str(late)]
@@ -100,11 +100,13 @@ def main():
                     more = on_gpu if "cuda_runtime" in block[2] else []
                     lint.check(f"program at {where}", compile_c(compiler, block[2], "-o", program, *more, *flags))
                     programs.setdefault(page.name, {})[kind] = program
-        for page, env in (("README.md", {}), ("gpu.md", environment)):
+        own = f"cipd:docs-{os.getpid()}" # names of segments are the machine's
+        for page, env, arguments in (("README.md", {}, []), ("gpu.md", environment, []), ("cuda-link.md", environment, [own])):
             pair = programs.get(page, {})
             if pair.keys() >= {"writer", "reader"} and all(p.exists() for p in pair.values()):
                 (folder / page).mkdir()
-                lint.check(f"the two programs of {page}", run_pair(folder / page, f"{library}:{fake_folder}", pair, env))
+                lint.check(f"the two programs of {page}", run_pair(folder / page, f"{library}:{fake_folder}", pair, env,
+                                                                  *arguments))
             else:
                 lint.check(f"{page} has a writer and a reader", ["one is not there, or does not compile"])
     lint.finish()
