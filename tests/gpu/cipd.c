@@ -17,7 +17,7 @@ static char name[64], barrier[80];
 const char *cipd_name(void)
 {
     if (!name[0])
-        snprintf(name, sizeof name, "cipd:sluice test>>%d.%lld", (int)getpid(), (long long)(test_now() % 1000000007));
+        snprintf(name, sizeof name, "cipd:sluice-test->>%d %lld", (int)getpid(), (long long)(test_now() % 1000000007));
     return name;
 }
 
