@@ -19,6 +19,8 @@
 #define ADD_SEALS \
     1033 /* F_ADD_SEALS; <fcntl.h> would bring declarations that the names below are not */
 
+#define SET_LOCK 37 /* F_OFD_SETLK */
+
 static _Atomic int armed_call = -1;
 static _Atomic long armed_left;
 static _Atomic int armed_error;
@@ -137,7 +139,7 @@ WRAP(int, ftruncate64, ftruncate, -1, (int fd, off_t size), (fd, size))
         va_start(list, command); \
         long argument = va_arg(list, long); \
         va_end(list); \
-        return command == ADD_SEALS && fails(FAULT_add_seals) \
+        return (command == ADD_SEALS && fails(FAULT_add_seals)) || (command == SET_LOCK && fails(FAULT_set_lock)) \
                    ? -1 \
                    : __real_##name(fd, command, argument); \
     }
@@ -213,6 +215,9 @@ WRAP(int, inotify_add_watch, inotify_add_watch, -1, (int fd, const char *path, u
      (fd, path, mask))
 WRAP(FILE *, fopen, fopen, NULL, (const char *path, const char *mode), (path, mode))
 WRAP(FILE *, fopen64, fopen, NULL, (const char *path, const char *mode), (path, mode))
+WRAP(DIR *, opendir, opendir, NULL, (const char *path), (path))
+WRAP(int, link, link, -1, (const char *from, const char *to), (from, to))
+WRAP(int, rename, rename, -1, (const char *from, const char *to), (from, to))
 WRAP(DIR *, fdopendir, fdopendir, NULL, (int fd), (fd))
 WRAP(int, flock, flock, -1, (int fd, int operation), (fd, operation))
 WRAP(int, renameat, renameat, -1, (int dir, const char *from, int to_dir, const char *to),

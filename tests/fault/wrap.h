@@ -42,9 +42,17 @@
     X(fchmodat, EPERM) \
     X(pthread_create, EAGAIN)
 
+/* The same, of what only shared memory with a name needs (named.c). */
+#define FAULT_NAMED_CALLS(X) \
+    X(link, EPERM, ENOSPC) \
+    X(rename, EACCES) \
+    X(opendir, EMFILE) \
+    X(set_lock, ENOLCK)
+
 enum fault_call {
 #define FAULT_ENTRY(name, ...) FAULT_##name,
     FAULT_CALLS(FAULT_ENTRY)
+    FAULT_NAMED_CALLS(FAULT_ENTRY)
 #undef FAULT_ENTRY
 };
 

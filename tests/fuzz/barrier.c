@@ -52,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t bytes;
     int64_t now = 1000 * SLUICE_S;
     if (!name[0]) {
-        snprintf(name, sizeof(name), "sluice-fuzz-barrier.%d", (int)getpid());
+        snprintf(name, sizeof(name), "cipd-fuzz-barrier.%d", (int)getpid());
         snprintf(path, sizeof(path), "/dev/shm/%s", name);
     }
     unsigned char *at = make(&input, &bytes);

@@ -27,7 +27,7 @@ static const char *name_of(const char **path)
 {
     static char name[40], whole[60];
     if (!name[0]) {
-        snprintf(name, sizeof(name), "sluice-fuzz.%d", (int)getpid());
+        snprintf(name, sizeof(name), "cipd-fuzz.%d", (int)getpid());
         snprintf(whole, sizeof(whole), "/dev/shm/%s", name);
     }
     *path = whole;

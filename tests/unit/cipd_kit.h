@@ -22,7 +22,7 @@
 #include "wire/cipd/consume.h"
 #include "wire/cipd/produce.h"
 
-#define CIPD_PREFIX "sluice-test."
+#define CIPD_PREFIX "cipd-test."
 
 static inline int cipd_keep_none(pid_t mine)
 {

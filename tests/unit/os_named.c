@@ -214,6 +214,6 @@ TEST(named_list_by_how_it_begins)
     CHECK_EQ(sl_os_named_list(prefix, count, &seen), 99);
     CHECK_EQ(seen, 2);
     seen = 0;
-    CHECK_OK(sl_os_named_list("sluice-test.none", count, &seen));
+    CHECK_OK(sl_os_named_list("cipd-test.none", count, &seen));
     CHECK_EQ(seen, 0);
 }

@@ -158,7 +158,7 @@ int sl_os_named_move(const char *from, const char *to)
     int result;
     if ((result = path_of(to, &new)) != 0)
         return result;
-    snprintf(name, sizeof(name), ".sluice-%016" PRIx64, sl_os_random());
+    snprintf(name, sizeof(name), ".named-%016" PRIx64, sl_os_random());
     if ((result = sl_os_named_link(from, name)) != 0)
         return result;
     path_of(name, &third);
