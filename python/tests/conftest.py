@@ -20,6 +20,12 @@ def pytest_configure(config):
     config.stash[NO_GPU] = gpu_kit.find()
 
 
+def pytest_collection_finish():
+    """Garbage is collected behind each test: not among what modules are made of, which takes longer than most tests."""
+    gc.collect()
+    gc.freeze()
+
+
 NO_GPU = pytest.StashKey()
 HERE = pathlib.Path(__file__).parent
 
