@@ -25,14 +25,32 @@ bool sl_cipd_shape(const struct sluice_array *array, uint32_t shape[3])
     return true;
 }
 
+/* Is it no image, or one whose pixels are components side by side? Nobody who reads this wire could know any other. */
+static bool is_plain(uint32_t pixel_format)
+{
+    switch (pixel_format) {
+    case SLUICE_PIXEL_NONE:
+    case SLUICE_PIXEL_RGBA:
+    case SLUICE_PIXEL_BGRA:
+    case SLUICE_PIXEL_RGB24:
+    case SLUICE_PIXEL_BGR24:
+    case SLUICE_PIXEL_GRAY8:
+    case SLUICE_PIXEL_GRAY16:
+    case SLUICE_PIXEL_RGBA_F16:
+    case SLUICE_PIXEL_RGBA_F32:
+    case SLUICE_PIXEL_GRAY_F32:
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* What an image is to the wire: a dense array. */
 static bool is_dense(const struct sluice_array *array)
 {
     int64_t strides[SLUICE_MAX_DIMS];
     uint64_t bytes;
 
-    if (array->image.pixel_format && array->image.plane_count != 1)
-        return false;
     return sl_strides_tight(sluice_dtype_size(array->dtype), array->ndim, array->shape, strides, &bytes) &&
            memcmp(strides, array->strides, sizeof strides) == 0;
 }
@@ -56,6 +74,11 @@ int sl_cipd_format_of(const char *channel, const struct sluice_format *format,
         return sl_fail(SLUICE_E_FORMAT,
                        "channel 'cipd:%s': array '%s' must have the shape (height, width, components) or (height, width)",
                        channel, array->name);
+    if (!is_plain(array->image.pixel_format))
+        return sl_fail(SLUICE_E_FORMAT,
+                       "channel 'cipd:%s': an image in '%s' cannot be said in its protocol, which knows components of pixels "
+                       "alone: convert it, to rgba or bgra for instance",
+                       channel, sluice_pixel_format_name(array->image.pixel_format));
     if (!is_dense(array) || array->offset != 0)
         return sl_fail(SLUICE_E_FORMAT, "channel 'cipd:%s': array '%s' must be dense, rows without padding (pitch_align 0)",
                        channel, array->name);

@@ -221,13 +221,17 @@ static void to_cipd(const char *device)
     CHECK_EQ(array.shape[1], 20);
 
     /* What this wire cannot say is told once, and dropped. */
-    struct sluice_format nv12 = image(SLUICE_PIXEL_NV12, 32);
+    struct sluice_format nv12 = image(SLUICE_PIXEL_NV12, 32), bayer = image(SLUICE_PIXEL_BAYER_RGGB8, 32);
     CHECK_OK(sluice_writer_reformat(writer, &nv12));
     for (unsigned i = 0; i < 3; i++)
         send_frame(writer, 10 + i);
+    CHECK_OK(sluice_writer_reformat(writer, &bayer)); /* bytes in rows that would mean something else */
+    for (unsigned i = 0; i < 3; i++)
+        send_frame(writer, 13 + i);
     CHECK_OK(sluice_writer_reformat(writer, &bgra));
     CHECK_EQ(pass_frame(writer, reader, 20).image.pixel_format, SLUICE_PIXEL_BGRA);
     end_bridge();
+    CHECK_HAS(bridge.err, "an image in 'nv12' cannot be said in its protocol");
     char *told = strstr(bridge.err, "Its frames are dropped until 'from' changes again.");
     CHECK(told && !strstr(told + 1, "Its frames are dropped"));
     CHECK_OK(sluice_reader_close(&reader));
