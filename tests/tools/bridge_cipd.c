@@ -17,6 +17,7 @@
 static const struct sluice_dtype u8 = { SLUICE_UINT, 8, 1 }, f32 = { SLUICE_FLOAT, 32, 1 };
 
 static struct program bridge;
+static int64_t captured; /* capture_ns of the last frame that came out */
 static char first[64], second[64]; /* names of segments, which all of the machine shares */
 
 static void begin(void)
@@ -105,6 +106,7 @@ static struct sluice_array pass_frame(sluice_writer *writer, sluice_reader *read
         CHECK_GE(result, 0);
         if (result)
             continue;
+        captured = frame.capture_ns;
         CHECK_OK(sluice_frame_array_at(&frame, 0, &array));
         struct sluice_array found = array;
         uint8_t *bytes = malloc(array.nbytes);
@@ -132,6 +134,13 @@ static void end_bridge(void)
 
 /* ---- from cuda-link's ---- */
 
+static struct sluice_cipd_info look(const char *name)
+{
+    struct sluice_cipd_info info = { .size = sizeof info };
+    CHECK_OK(sluice_cipd_look(name, &info));
+    return info;
+}
+
 static void from_cipd(const char *device)
 {
     struct sluice_format bgra = image(SLUICE_PIXEL_BGRA, 32), field = tensor(f32, 20, 2);
@@ -142,8 +151,12 @@ static void from_cipd(const char *device)
     struct sluice_array array = pass_frame(writer, reader, 1);
     CHECK_EQ(array.image.pixel_format, SLUICE_PIXEL_BGRA);
     CHECK_EQ(array.image.width, 32);
-    for (unsigned i = 2; i < 8; i++)
+    unsigned timely = 0; /* with the wire's time, unless the frame was sent more than once */
+    for (unsigned i = 2; i < 8; i++) {
         pass_frame(writer, reader, i);
+        timely += captured == look(first).last_frame_ns;
+    }
+    CHECK_GE(timely, 1);
     CHECK_OK(sluice_writer_reformat(writer, &field));
     array = pass_frame(writer, reader, 8);
     CHECK_EQ(array.image.pixel_format, 0);
@@ -190,13 +203,6 @@ TEST_TIMEOUT(bridge_of_an_undeclared_order, 90)
 }
 
 /* ---- to cuda-link's ---- */
-
-static struct sluice_cipd_info look(const char *name)
-{
-    struct sluice_cipd_info info = { .size = sizeof info };
-    CHECK_OK(sluice_cipd_look(name, &info));
-    return info;
-}
 
 static void to_cipd(const char *device)
 {
