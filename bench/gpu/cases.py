@@ -154,6 +154,37 @@ def batches():
                                                                  Out("gpu_limit_writes_call", None, "call")))
 
 
+DRIVER_CALLS = ("none", "a context's id", "push and pop a context", "exchange the capture mode, and back", "is a stream capturing",
+                "a pointer's buffer, by one attribute", "- by a list of attributes", "write a word", "write two words",
+                "a copy of GPU memory", "- of any memory", "a copy of GPU memory into a slot", "- of any memory into a slot",
+                "wait for a word")
+
+
+def driver_calls():
+    for number, call in enumerate(DRIVER_CALLS):
+        yield Case({"call": call}, None, job("driver", call=number, **SMALL), (Out("gpu_limit_driver", None, "call"),), 1)
+
+
+def orders():
+    """What the order of words, and of calls, is worth: to a stream that waits for another process's word, and to sends."""
+    ahead = job("handoff", until=1, ahead=1)
+    late = {"waits": "once it is on its way"}
+    for params, numbers in (({"word": "host", "words": 2, "waits for": "the first"}, "ops=2 first=1"),
+                            ({"word": "host", "words": 2, "waits for": "the last"}, "ops=2"),
+                            ({"word": "host", **late}, "late=1"),
+                            ({"word": "device", **late}, "late=1 in_device=1"),
+                            ({"word": "host", **late, "gives": True}, "late=1 gives=1")):
+        yield Case(params, None, f"{ahead} {numbers}", (Out("gpu_limit_order", None, "seen"),))
+    yield Case({"launched": True, "gives": True}, None, job("handoff", until=1, gives=1), (Out("gpu_limit_order", None, "seen"),))
+    both = Out("gpu_limit_order", None, "seen"), Out("gpu_limit_order_call", None, "call")
+    for size, kind in (("512x512", "uint8"), ("1080p", "float32")):
+        params = {"from": "device", **frame_params(size, kind)}
+        line = job("handoff", **{"from": FROM["device"]}, **frame(size, kind))
+        yield Case({**params, "into": "a slot"}, None, f"{line} in_slot=1", both)
+        for graphs, words in ((4, 1), (1, 2), (4, 2)):
+            yield Case({**params, "graphs": graphs, "words": words}, None, f"{line} graph=1 slots={graphs} ops={words}", both)
+
+
 def many_readers():
     for readers in READERS:
         yield Case({"readers": readers, "reader": "sleeping"}, job("handoff", readers=readers, sleeping=1, **SMALL), None,
@@ -195,6 +226,6 @@ def soak(seconds):
 
 def plain(copy_ns):
     """In the order in which they are measured: those with many processes last, as these stay."""
-    for family in (handoffs(False), sends(), graphs(), batches(), acquires(), fetches(), pipelines(copy_ns), parked(), sleepers(),
+    for family in (handoffs(False), sends(), graphs(), batches(), orders(), driver_calls(), acquires(), fetches(), pipelines(copy_ns), parked(), sleepers(),
                    commits(), many_readers()):
         yield from family

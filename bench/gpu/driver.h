@@ -80,6 +80,13 @@ enum { CU_WAIT_64 = 4, CU_WRITE_64 = 5 };
     X(GetErrorName, , (int code, const char **name)) \
     X(DevicePrimaryCtxRetain, , (struct cu_context * *context, int device)) \
     X(CtxSetCurrent, , (struct cu_context * context)) \
+    X(CtxGetId, , (struct cu_context * context, unsigned long long *id)) \
+    X(CtxPushCurrent, _v2, (struct cu_context * context)) \
+    X(CtxPopCurrent, _v2, (struct cu_context * *context)) \
+    X(ThreadExchangeStreamCaptureMode, , (int *mode)) \
+    X(StreamIsCapturing, , (struct cu_stream * stream, int *status)) \
+    X(PointerGetAttribute, , (void *value, int attribute, uint64_t address)) \
+    X(PointerGetAttributes, , (unsigned count, int *attributes, void **values, uint64_t address)) \
     X(StreamCreateWithPriority, , (struct cu_stream * *stream, unsigned flags, int priority)) \
     X(StreamDestroy, _v2, (struct cu_stream * stream)) \
     X(StreamSynchronize, , (struct cu_stream * stream)) \
@@ -95,6 +102,7 @@ enum { CU_WAIT_64 = 4, CU_WRITE_64 = 5 };
     X(MemGetInfo, _v2, (size_t * unused, size_t * total)) \
     X(MemAlloc, _v2, (uint64_t * address, size_t size)) \
     X(MemFree, _v2, (uint64_t address)) \
+    X(MemcpyAsync, , (uint64_t to, uint64_t from, size_t size, struct cu_stream * stream)) \
     X(MemcpyDtoDAsync, _v2, (uint64_t to, uint64_t from, size_t size, struct cu_stream * stream)) \
     X(MemcpyDtoHAsync, _v2, (void *to, uint64_t from, size_t size, struct cu_stream *stream)) \
     X(MemcpyHtoDAsync, _v2, \

@@ -81,6 +81,7 @@ static const struct kind kinds[] = {
     { "machine", machine, true },
     { "handoff", limit_handoff, false },
     { "calls", calls, true },
+    { "driver", limit_driver, true },
     { "fetch", limit_fetch, true },
     { "pipeline", limit_pipeline, true },
     { "far", limit_far, false },

@@ -5,15 +5,31 @@
  */
 #include "driver.h"
 #include "limits.h"
+#include "rounds.h"
 #include "stage.h"
 
 enum { MEMORY_DEVICE = 2 };
 
-static struct cu_graph *graph;
-static struct cu_node *node;
-static struct cu_exec *exec;
-static union cu_mem_op operation;
+#define MOST 4
+
+static struct one {
+    struct cu_graph *graph;
+    struct cu_node *node;
+    struct cu_exec *exec;
+} graphs[MOST]; /* which take turns, as those of slots do */
+static int count;
+static union cu_mem_op operations[MOST];
 static struct cu_batch batch;
+
+static void open_one(struct one *one, const struct cu_copy_3d *copy)
+{
+    struct cu_node *first;
+    CU(GraphCreate, &one->graph, 0);
+    CU(GraphAddMemcpyNode, &first, one->graph, NULL, 0, copy, batch.context);
+    if (job->graph == GRAPH_WITH_WORD)
+        CU(GraphAddBatchMemOpNode, &one->node, one->graph, &first, 1, &batch);
+    CU(GraphInstantiateWithFlags, &one->exec, one->graph, 0);
+}
 
 void graph_open(uint64_t to, uint64_t from, uint64_t word)
 {
@@ -24,29 +40,34 @@ void graph_open(uint64_t to, uint64_t from, uint64_t word)
                                      .width = frame_bytes(),
                                      .height = 1,
                                      .depth = 1 };
-    struct cu_node *first;
-    operation.op.operation = CU_WRITE_64;
-    operation.op.address = word;
-    batch = (struct cu_batch){ .context = gpu_context(), .count = 1, .operations = &operation };
-    CU(GraphCreate, &graph, 0);
-    CU(GraphAddMemcpyNode, &first, graph, NULL, 0, &copy, batch.context);
-    if (job->graph == GRAPH_WITH_WORD)
-        CU(GraphAddBatchMemOpNode, &node, graph, &first, 1, &batch);
-    CU(GraphInstantiateWithFlags, &exec, graph, 0);
+    if (job->ops > MOST || job->slots > MOST)
+        die("a graph has at most %d words, and takes turns with %d", MOST, MOST - 1);
+    for (int i = 0; i < job->ops; i++) {
+        operations[i].op.operation = CU_WRITE_64;
+        operations[i].op.address = i ? word_address(WORD_MORE + i) : word;
+    }
+    batch = (struct cu_batch){ .context = gpu_context(), .count = (unsigned)job->ops, .operations = operations };
+    count = job->slots ? (int)job->slots : 1;
+    for (int i = 0; i < count; i++)
+        open_one(&graphs[i], &copy);
 }
 
 void graph_launch(struct cu_stream *stream, uint64_t value)
 {
-    operation.op.value = value;
+    const struct one *one = &graphs[value % (unsigned)count];
+    for (int i = 0; i < job->ops; i++)
+        operations[i].op.value = value;
     if (job->graph == GRAPH_WITH_WORD)
-        CU(GraphExecBatchMemOpNodeSetParams, exec, node, &batch);
-    CU(GraphLaunch, exec, stream);
+        CU(GraphExecBatchMemOpNodeSetParams, one->exec, one->node, &batch);
+    CU(GraphLaunch, one->exec, stream);
     if (job->graph != GRAPH_WITH_WORD)
-        CU(StreamWriteValue64, stream, operation.op.address, value, 0);
+        CU(StreamWriteValue64, stream, operations[0].op.address, value, 0);
 }
 
 void graph_close(void)
 {
-    CU(GraphExecDestroy, exec);
-    CU(GraphDestroy, graph);
+    for (int i = 0; i < count; i++) {
+        CU(GraphExecDestroy, graphs[i].exec);
+        CU(GraphDestroy, graphs[i].graph);
+    }
 }

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "driver.h"
 #include "limits.h"
@@ -13,6 +14,7 @@ static struct cu_stream *stream;
 static struct gpu_shared shared; /* the word in GPU memory */
 static uint64_t ready;           /* where this process's GPU sees the word */
 static uint64_t source, slot;    /* GPU memory */
+static struct gpu_shared others; /* the latter, if it is of the kind that others can map */
 static void *host;
 
 static void write_word(uint32_t round)
@@ -24,9 +26,10 @@ static void write_word(uint32_t round)
         return;
     }
     memset(ops, 0, sizeof *ops * (size_t)count);
-    for (int i = 0; i < count; i++) { /* the reader looks at the last one */
+    int at = job->first ? 0 : count - 1; /* the one that the reader looks at */
+    for (int i = 0; i < count; i++) {
         ops[i].op.operation = CU_WRITE_64;
-        ops[i].op.address = i + 1 < count ? word_address(WORD_MORE + i) : ready;
+        ops[i].op.address = i == at ? ready : word_address(WORD_MORE + i);
         ops[i].op.value = round;
     }
     CU(StreamBatchMemOp, stream, (unsigned)count, ops, 0);
@@ -45,13 +48,27 @@ static void hand(uint32_t round)
     else if (job->from != IN_PLACE)
         CU(MemcpyHtoDAsync, slot, host, frame_bytes(), stream);
     write_word(round);
+    if (job->late)
+        atomic_store(word(WORD_OWN), round);
+}
+
+/* Memory of the kind that slots are in, which another process could map. */
+static void slot_open(void)
+{
+    int fd;
+    others = gpu_shared_make(frame_bytes(), &fd);
+    close(fd);
+    slot = others.address;
 }
 
 static void copies_open(void)
 {
     if (job->from == IN_PLACE)
         return;
-    CU(MemAlloc, &slot, frame_bytes());
+    if (job->in_slot)
+        slot_open();
+    else
+        CU(MemAlloc, &slot, frame_bytes());
     if (job->from == FROM_DEVICE)
         CU(MemAlloc, &source, frame_bytes());
     else
@@ -66,7 +83,10 @@ static void copies_close(void)
         return;
     if (job->graph)
         graph_close();
-    CU(MemFree, slot);
+    if (job->in_slot)
+        gpu_shared_free(others);
+    else
+        CU(MemFree, slot);
     if (job->from == FROM_DEVICE)
         CU(MemFree, source);
     else if (job->from == FROM_PINNED)
@@ -127,19 +147,29 @@ static void reader_open(int index)
 static void answer(uint32_t round)
 {
     CU(StreamWriteValue64, stream, word_address(WORD_ANSWER), round, 0);
+    if (job->gives)
+        CU(StreamWriteValue64, stream, word_address(WORD_MORE), round, 0);
+}
+
+static void wait_and_answer(uint32_t round)
+{
+    CU(StreamWaitValue64, stream, ready, round, 0);
+    answer(round);
 }
 
 /* Ahead: the reader's stream waits by itself. */
 static void expect(uint32_t round)
 {
-    if (job->until != UNTIL_GPU || !job->ahead)
-        return;
-    CU(StreamWaitValue64, stream, ready, round, 0);
-    answer(round);
+    if (job->until == UNTIL_GPU && job->ahead && !job->late)
+        wait_and_answer(round);
 }
 
 static void take(uint32_t round)
 {
+    if (job->late) {
+        await_word(word(WORD_OWN), round);
+        wait_and_answer(round);
+    }
     if (!job->ahead)
         await_word(word(WORD_READY), round);
     if (job->until == UNTIL_GPU && !job->ahead)

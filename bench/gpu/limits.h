@@ -9,6 +9,7 @@
 
 struct cu_stream;
 
+void limit_driver(int index);
 void limit_handoff(int index);
 void limit_fetch(int index);
 void limit_pipeline(int index);

@@ -52,7 +52,13 @@ enum { NO_GRAPH, GRAPH_WITH_WORD, GRAPH_THEN_WORD /* bare */ };
     X(parked) /* streams that wait for the other side */ \
     X(far)    /* 1: the readers' GPU is the second one */ \
     X(staged) /* 1: they have copies */ \
-    X(graph)  /* GRAPH_...: how a frame is sent */
+    X(graph)  /* GRAPH_...: how a frame is sent */ \
+    X(slots)  /* graphs that take turns, as those of slots do; bare */ \
+    X(call)   /* which of the driver's calls; bare */ \
+    X(in_slot) /* 1: the copy goes into memory that both processes have, as a slot's; bare */ \
+    X(late)   /* 1: the reader's stream waits once its CPU knows that the word is on its way; bare */ \
+    X(first)  /* 1: of the words in one call the reader waits for the first, not the last; bare */ \
+    X(gives)  /* 1: the reader's stream writes a word more behind its answer; bare */
 
 struct job {
     char name[32];
