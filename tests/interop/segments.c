@@ -62,11 +62,8 @@ TEST_TIMEOUT(python_reads_ours_whose_slots_change, 60)
         for (uint32_t frame = 1; frame <= 7; frame++) {
             char expected[100];
             uint32_t slot = sl_cipd_produce_slot(&producer), index = sl_cipd_produce_publish(&producer, test_now());
-            CHECK_EQ(index, frame);
+            CHECK_EQ(index, 7 * (session - 1) + frame); /* goes on: Python forgets no index when the version changes in place */
             snprintf(expected, sizeof(expected), "frame %u %u %u %u", index, slot, session, session);
-            /* Python forgets no index when the version changes in place: it does not see one that is the same. */
-            if (session == 6 && frame == 7)
-                break;
             peer_do(&peer, expected, "next");
         }
     }

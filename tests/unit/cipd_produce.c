@@ -71,7 +71,8 @@ TEST(cipd_produce_again_in_place)
     CHECK_EQ(producer.version, 2);
     CHECK_EQ(sl_cipd_load_version(producer.segment.at), 2);
     CHECK_EQ(sl_cipd_load_index(producer.segment.at), 0);
-    CHECK_EQ(sl_cipd_produce_slot(&producer), 0);
+    CHECK_EQ(sl_cipd_produce_slot(&producer), 2);
+    CHECK_EQ(sl_cipd_produce_publish(&producer, 1), 6);
     sl_cipd_load_metadata(producer.segment.at, &producer.layout, &there);
     CHECK(sl_cipd_same_metadata(&there, &metadata));
     sl_cipd_load_handles(producer.segment.at, 2, &now);

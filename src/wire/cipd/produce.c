@@ -146,6 +146,7 @@ int sl_cipd_produce_begin(struct sl_cipd_producer *producer, uint32_t slots,
 
     struct sl_cipd_segment *segment = &producer->segment;
     uint64_t before = sl_cipd_load_version(segment->at);
+    uint32_t last = sl_cipd_load_index(segment->at);
     uint64_t version = (before > producer->version ? before : producer->version) + 1;
     if (version == 0)
         version = 1;
@@ -160,7 +161,9 @@ int sl_cipd_produce_begin(struct sl_cipd_producer *producer, uint32_t slots,
     producer->metadata = *metadata;
     producer->version = version;
     producer->extra = sl_cipd_extra(segment->at, segment->size);
-    producer->index = 0;
+    /* cuda-link's importers keep the number that they saw last: the new session's first frame must not have it */
+    if (last)
+        producer->index = last;
     producer->shut = false;
     return 0;
 }
