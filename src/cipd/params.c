@@ -39,7 +39,7 @@ static int check_promises(const char *name, const struct sluice_writer_params *p
         return refuse(name, "readers", "nobody counts them");
     if (params->writable)
         return refuse(name, "writable", "nothing keeps readers from writing as it is");
-    if (params->uids || params->uid_count || params->gids || params->gid_count)
+    if (params->uid_count || params->gid_count)
         return refuse(name, "a list of users or groups", "the segment is open to this user alone");
     return 0;
 }
@@ -116,7 +116,7 @@ static int check_reader(const char *name, const struct sluice_reader_params *par
         return refuse(name, params->depth ? "depth" : "every", "nothing keeps older frames for a reader; it takes the newest");
     if (params->staged)
         return refuse(name, "staged", "copies within the reader's GPU are asked for by `copy` of struct sluice_cipd_reader_params");
-    if (params->uids || params->uid_count)
+    if (params->uid_count)
         return refuse(name, "a list of users", "the segment is open to its writer's user alone");
     if (params->hold > SLUICE_CIPD_MAX_SLOTS)
         return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': hold %u, %d at most", name, params->hold, SLUICE_CIPD_MAX_SLOTS);

@@ -31,7 +31,11 @@ TEST(cipd_a_writer_refuses_what_its_protocol_cannot_promise)
     REFUSES(lease_timeout_ns, 1, SLUICE_E_UNSUPPORTED, "no leases");
     REFUSES(readers, 3, SLUICE_E_UNSUPPORTED, "nobody counts");
     REFUSES(writable, 1, SLUICE_E_UNSUPPORTED, "nothing keeps readers from writing");
-    REFUSES(uids, &someone, SLUICE_E_UNSUPPORTED, "this user alone");
+    params.uids = params.gids = &someone; /* lists of nobody, as Python's are, promise nothing */
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    sluice_writer_close(writer);
+    REFUSES(uid_count, 1, SLUICE_E_UNSUPPORTED, "this user alone");
+    REFUSES(gid_count, 1, SLUICE_E_UNSUPPORTED, "this user alone");
     REFUSES(slots, 11, SLUICE_E_LIMIT, "1 to 10");
     REFUSES(format, NULL, SLUICE_E_INVALID, "no format");
     REFUSES(device, "host", SLUICE_E_UNSUPPORTED, "memory of a GPU alone");
