@@ -170,8 +170,22 @@ struct sl_cipd_link {
     struct sl_record record;
 };
 
+#define SL_CIPD_RELEASED 1 /* a token that no frame has: released, but a stream still waits for it */
+
+/* Of a frame that was taken ahead. */
+enum sl_cipd_wait {
+    SL_CIPD_READY, /* it was not */
+    SL_CIPD_WAITS, /* its stream waits */
+    SL_CIPD_CAME,
+    SL_CIPD_CAME_NOT, /* the stream went on without */
+};
+
 struct sl_cipd_held {
     sl_word token; /* 0: free */
+    enum sl_cipd_wait waits; /* with what follows: the reader's lock */
+    uint64_t ahead_value;
+    int64_t ahead_until;
+    struct sluice_stream ahead_stream;
     struct sl_cipd_link *link;
     struct sl_cipd_frame frame;
     int64_t taken_ns;
@@ -201,6 +215,7 @@ struct sl_cipd_reader {
     uint64_t last_session;
     uint32_t last_generation;
     uint64_t untold;              /* frames missed, of which no frame has told yet */
+    struct sl_cipd_ahead *ahead; /* NULL: streams do not wait */
     struct sl_cipd_copies *copies; /* of a reader whose frames are copies, from the first one on */
     bool shut;                    /* the session before was closed by its writer, and no other has come */
     bool over;                    /* reconnect is off, and the session has ended */
@@ -246,7 +261,21 @@ int sl_cipd_copy(struct sl_cipd_reader *reader, uint32_t entry, const struct sl_
 int sl_cipd_copy_release(struct sl_cipd_reader *reader, uint32_t entry, struct sluice_stream stream);
 void sl_cipd_copies_end(struct sl_cuda_context *context, struct sl_cipd_copies *copies);
 
+/* ---- ahead.c ---- */
+
+/* Sets reader->ahead, unless streams cannot wait here. */
+int sl_cipd_ahead_begin(struct sl_cipd_reader *reader);
+void sl_cipd_ahead_end(struct sl_cipd_reader *reader);
+
+/* Lets the stream wait for the frame that `held` is to be of; with the reader's lock. SLUICE_NO_SLOT without a sentence if
+ * too many wait. Then, without it, somebody must look: watch. */
+int sl_cipd_ahead_wait(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream);
+void sl_cipd_ahead_watch(struct sl_cipd_reader *reader);
+
 /* ---- take.c ---- */
+
+/* A frame that was released and that nobody waits for any more; with the reader's lock. */
+void sl_cipd_held_end(struct sl_cipd_reader *reader, struct sl_cipd_held *held);
 
 int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame);
 int sl_cipd_release(void *state, struct sluice_frame *frame, struct sluice_stream stream);

@@ -175,7 +175,8 @@ int sl_cipd_reader_open(const char *name, const struct sluice_reader_params *cal
     snprintf(reader->name, sizeof reader->name, "%s", name);
     snprintf(reader->device, sizeof reader->device, "%s", device);
     r = sl_cipd_consume_init(&reader->consumer, name);
-    if (r == 0 && (r = sl_cuda_context_open(device, &reader->context)) == 0 && (r = sl_cipd_bin_make(&reader->bin)) == 0)
+    if (r == 0 && (r = sl_cuda_context_open(device, &reader->context)) == 0 && (r = sl_cipd_bin_make(&reader->bin)) == 0 &&
+        (cipd.ahead != SLUICE_CIPD_ON || cipd.copy || (r = sl_cipd_ahead_begin(reader)) == 0))
         r = wait_for_writer(reader);
     if (r != 0)
         sl_cipd_reader_close(reader);
@@ -204,6 +205,7 @@ void sl_cipd_reader_close(void *state)
     sl_service_lock();
     sl_service_remove(&reader->watch);
     sl_service_unlock();
+    sl_cipd_ahead_end(reader);
     for (uint32_t i = 0; i < SLUICE_CIPD_MAX_SLOTS; i++) {
         struct sl_cipd_held *held = &reader->held[i];
         if (sl_load(&held->token, relaxed))

@@ -14,6 +14,7 @@
 #define TRIES 4 /* frames that were overtaken while they got ready, before one is given all the same */
 #define PEEP (10 * SLUICE_MS) /* between looks at the segment, while an event is waited for */
 #define GRACE (100 * SLUICE_MS) /* a writer that has shut keeps its memory for so long */
+#define NEARLY (5 * INT64_C(1000)) /* ns for which the CPU looks before a stream waits: it goes on that much later */
 #define WATCH SLUICE_MS /* between looks for a descriptor that is polled */
 
 #define LATE 16 /* attempts that follow each other behind the deadline, for sessions that come and go */
@@ -37,7 +38,7 @@ static struct sl_cipd_held *find_entry(struct sl_cipd_reader *reader, const stru
     uint64_t index = frame->opaque[SL_FRAME_ENTRY], token = frame->opaque[SL_FRAME_TOKEN];
 
     if (frame->opaque[SL_FRAME_OWNER] == atomic_load_explicit(&reader->object->id, memory_order_relaxed) &&
-        index < SLUICE_CIPD_MAX_SLOTS && token != 0 && sl_load(&reader->held[index].token, acquire) == token)
+        index < SLUICE_CIPD_MAX_SLOTS && token > SL_CIPD_RELEASED && sl_load(&reader->held[index].token, acquire) == token)
         return &reader->held[index];
     sl_say("channel 'cipd:%s': this frame was released already, or is not this reader's", reader->name);
     return NULL;
@@ -50,6 +51,8 @@ static bool is_whole(struct sl_cipd_reader *reader, const struct sl_cipd_held *h
 
     if (held->copied)
         return true;
+    if (held->waits == SL_CIPD_CAME_NOT)
+        return false;
     if (held->link != reader->link || !sl_cipd_consume_whole(consumer, &held->frame))
         return false;
     return !sl_cipd_load_shut(consumer->segment.at, &consumer->session.layout) || sl_os_now() - held->taken_ns < GRACE;
@@ -90,6 +93,14 @@ static int check_stream(const struct sl_cipd_reader *reader, struct sluice_strea
     return r;
 }
 
+void sl_cipd_held_end(struct sl_cipd_reader *reader, struct sl_cipd_held *held)
+{
+    sl_cipd_link_drop(reader, held->link);
+    held->link = NULL;
+    held->waits = SL_CIPD_READY;
+    sl_store(&held->token, 0, release);
+}
+
 int sl_cipd_release(void *state, struct sluice_frame *frame, struct sluice_stream stream)
 {
     struct sl_cipd_reader *reader = state;
@@ -107,9 +118,10 @@ int sl_cipd_release(void *state, struct sluice_frame *frame, struct sluice_strea
     bool whole = mine && is_whole(reader, held);
     if (mine) {
         SL_SPAN_END(READ, &held->span);
-        sl_cipd_link_drop(reader, held->link);
-        held->link = NULL;
-        sl_store(&held->token, 0, release);
+        if (held->waits == SL_CIPD_WAITS)
+            sl_store(&held->token, SL_CIPD_RELEASED, release); /* its slot's event is asked for still */
+        else
+            sl_cipd_held_end(reader, held);
     }
     sl_mutex_unlock(&reader->lock);
     if (!mine)
@@ -272,8 +284,8 @@ static void take(struct sl_cipd_reader *reader, struct sl_cipd_held *held, uint6
     held->copied = copy != 0;
     sl_mutex_lock(&reader->lock);
     held->link->users++;
+    sl_store(&held->token, SL_CIPD_RELEASED + ++reader->next_token, release);
     sl_mutex_unlock(&reader->lock);
-    sl_store(&held->token, ++reader->next_token, release);
     fill_frame(reader, held, now, frame);
     SL_SPAN_BEGIN(READ, &held->span, reader->name, frame->sequence);
     reader->pending.index = 0;
@@ -318,12 +330,39 @@ static int take_copy(struct sl_cipd_reader *reader, struct sl_cipd_held *held, i
                    reader->name);
 }
 
+/* Is the pending frame not ready, though it has been looked at for a moment? Then the stream shall wait for it. 0 if it is
+ * taken so; GO_ON: it is not. */
+static int take_ahead(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream,
+                      struct sluice_frame *frame)
+{
+    int64_t now = sl_os_now();
+    int r;
+
+    if (!reader->ahead || stream.id == SLUICE_ON_CPU.id || !reader->link->pool->slots[reader->pending.slot].signal)
+        return GO_ON;
+    r = await_pending(reader, now + NEARLY, &now);
+    if (r != SLUICE_TIMEOUT)
+        return r == 0 || r == SLUICE_E_LOST ? GO_ON : r; /* ready, or to be given up: as ever */
+    sl_mutex_lock(&reader->lock);
+    r = sl_cipd_ahead_wait(reader, held, stream);
+    sl_mutex_unlock(&reader->lock);
+    if (r != 0)
+        return r == SLUICE_NO_SLOT ? GO_ON : r;
+    take(reader, held, 0, now, frame);
+    frame->flags |= SLUICE_FRAME_AHEAD;
+    sl_cipd_ahead_watch(reader);
+    return 0;
+}
+
 /* With a pending frame. */
-static int take_pending(struct sl_cipd_reader *reader, struct sl_cipd_held *held, int64_t deadline, uint32_t *tries,
-                        struct sluice_frame *frame)
+static int take_pending(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream, int64_t deadline,
+                        uint32_t *tries, struct sluice_frame *frame)
 {
     int64_t now = reader->pending_ns;
-    int r;
+    int r = take_ahead(reader, held, stream, frame);
+
+    if (r != GO_ON || !reader->link)
+        return r;
 
     SL_STAGE_BEGIN(WAIT_DEVICE);
     r = await_pending(reader, deadline, &now);
@@ -416,8 +455,8 @@ static bool is_to_be_opened_anew(const struct sl_cipd_reader *reader)
     return true;
 }
 
-static int attempt(struct sl_cipd_reader *reader, struct sl_cipd_held *held, int64_t now, int64_t deadline, uint32_t *tries,
-                   int64_t *spin, struct sluice_frame *frame)
+static int attempt(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream, int64_t now,
+                   int64_t deadline, uint32_t *tries, int64_t *spin, struct sluice_frame *frame)
 {
     uint32_t rung = sl_load(&reader->bell, acquire);
     int r;
@@ -435,7 +474,7 @@ static int attempt(struct sl_cipd_reader *reader, struct sl_cipd_held *held, int
         return r;
     if (reader->pending.index == 0)
         return (r = wait_for_frame(reader, deadline, spin)) != 0 ? r : GO_ON;
-    return take_pending(reader, held, deadline, tries, frame);
+    return take_pending(reader, held, stream, deadline, tries, frame);
 }
 
 /* ---- what programs poll ---- */
@@ -487,7 +526,7 @@ int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns
         return r;
     if (!held)
         return too_many(reader);
-    while ((r = attempt(reader, held, now, deadline, &tries, &spin, frame)) == GO_ON) {
+    while ((r = attempt(reader, held, stream, now, deadline, &tries, &spin, frame)) == GO_ON) {
         now = sl_os_now();
         if (now > deadline && ++late > LATE)
             r = nothing_came(reader, now);
@@ -542,7 +581,7 @@ int sl_cipd_reader_view(void *state, const struct sluice_frame *frame, struct sl
     view->record = &held->link->record;
     view->address = (char *)(uintptr_t)held->address;
     view->device = reader->device;
-    view->behind = SLUICE_ON_CPU;
+    view->behind = held->waits == SL_CIPD_WAITS ? held->ahead_stream : SLUICE_ON_CPU;
     view->read_only = !reader->params.writable && !held->copied;
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "gpu/cipd.h"
+#include "gpu/frames.h"
 
 /* A writer that does what it is told: a number is sent in a frame of that number, "shut" closes, "in place N" begins a
  * frame and leaves it. Arguments: the channel; slots. */
@@ -392,6 +393,78 @@ TEST(cipd_frames_that_were_not_taken_are_counted)
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     CHECK_EQ(cipd_info_of_reader(reader).dropped, 4);
     CHECK_GE(cipd_info_of_reader(reader).latency_ns, 1);
+    end(&side, reader);
+}
+
+/* ---- streams that wait ---- */
+
+TEST(cipd_a_stream_may_wait_for_the_frame)
+{
+    struct cipd_side side = cipd_begin();
+    struct sluice_cipd_reader_params cipd;
+    struct sluice_reader_params params = cipd_reader_params(&cipd);
+    struct sluice_stream reading;
+    struct sluice_frame frame;
+    sluice_reader *reader;
+
+    CHECK_OK(sluice_stream_create(side.device, NULL, &reading));
+    side.writer = cipd_writer(&side.format);
+    params.ahead = 1;
+    params.ahead_ns = 20 * SLUICE_S;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    uint64_t bad = gpu_memory(8);
+    CU(MemsetD8Async, bad, 0, 8, gpu_native(reading));
+    struct gpu_gate gate = gpu_gate_new();
+    for (uint32_t i = 1; i <= 4; i++) {
+        gpu_fill(gpu_native(side.stream), (uintptr_t)side.array.data, cipd_words(&side.format), i);
+        gpu_gate_close(&gate, gpu_native(side.stream));
+        CHECK_OK(sluice_writer_send(side.writer, &side.array, 1, side.stream, NULL));
+        CHECK_OK(sluice_reader_acquire(reader, reading, 0, &frame));
+        CHECK(frame.flags & SLUICE_FRAME_AHEAD);
+        gpu_compare(gpu_native(reading), channel_words(&frame), cipd_words(&side.format), i, bad);
+        CHECK_OK(sluice_reader_release(reader, &frame, reading)); /* its place is taken until the stream goes on */
+        CHECK_RESULT(sluice_stream_query(reading), SLUICE_NOT_READY);
+        CHECK_RESULT(sluice_reader_acquire(reader, reading, 0, &frame), SLUICE_E_LIMIT);
+        gpu_gate_open(&gate);
+        CHECK_OK(sluice_stream_synchronize(reading));
+        CHECK_OK(sluice_stream_synchronize(side.stream));
+        int r;
+        while ((r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame)) == SLUICE_E_LIMIT)
+            test_nap(SLUICE_MS);
+        CHECK_RESULT(r, SLUICE_TIMEOUT);
+    }
+    CHECK_EQ(frames_read(gpu_native(reading), bad), 0);
+    gpu_gate_end(&gate);
+    end(&side, reader);
+}
+
+TEST(cipd_a_stream_waits_no_longer_than_it_is_told)
+{
+    struct cipd_side side = cipd_begin();
+    struct sluice_cipd_reader_params cipd;
+    struct sluice_reader_params params = cipd_reader_params(&cipd);
+    struct sluice_stream reading;
+    struct sluice_frame frame;
+    sluice_reader *reader;
+
+    CHECK_OK(sluice_stream_create(side.device, NULL, &reading));
+    side.writer = cipd_writer(&side.format);
+    cipd.ahead = SLUICE_CIPD_ON;
+    params.ahead_ns = 50 * SLUICE_MS;
+    params.hold = 4;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    struct gpu_gate gate = gpu_gate_new();
+    gpu_gate_close(&gate, gpu_native(side.stream));
+    CHECK_OK(sluice_writer_send(side.writer, &side.array, 1, side.stream, NULL));
+    CHECK_OK(sluice_reader_acquire(reader, reading, 0, &frame));
+    CHECK(frame.flags & SLUICE_FRAME_AHEAD);
+    CHECK_OK(sluice_stream_synchronize(reading));
+    CHECK_RESULT(sluice_reader_check(reader, &frame), SLUICE_E_LOST);
+    CHECK_RESULT(sluice_reader_release(reader, &frame, reading), SLUICE_E_LOST);
+    CHECK_EQ(cipd_info_of_reader(reader).timeouts, 1);
+    gpu_gate_open(&gate);
+    CHECK_OK(sluice_stream_synchronize(side.stream));
+    gpu_gate_end(&gate);
     end(&side, reader);
 }
 
