@@ -118,8 +118,10 @@ ROLE(cipd_hurry)
     struct pollfd input = { .fd = 0, .events = POLLIN };
     for (uint32_t i = 1; poll(&input, 1, 0) == 0; i++) {
         CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i, NULL));
-        if (i % 64 == 0)
-            CHECK_OK(sluice_stream_synchronize(side.stream)); /* no further ahead of the GPU than that */
+        if (i % 8 == 0) { /* no further ahead of the GPU than that; and a moment in which a copy may be whole */
+            CHECK_OK(sluice_stream_synchronize(side.stream));
+            test_nap(SLUICE_MS);
+        }
     }
     cipd_end(&side);
     return 0;
