@@ -84,7 +84,7 @@ def look_at_plots(root, figures, folder):
     return problems, why_not
 
 
-GPU_ROWS = ("gpu_handoff_cpu", "gpu_handoff_launch", "gpu_send", "gpu_acquire", "gpu_sleeping", "gpu_soak")
+GPU_ROWS = ("gpu_handoff_cpu", "gpu_handoff_launch", "gpu_send", "gpu_acquire", "gpu_sleeping", "gpu_soak", "gpu_cipd_send")
 
 
 def gpu_run(root, build, folder, **environment):
@@ -104,7 +104,7 @@ def look_at_gpu(done, figures):
     problems = look_at(figures) + [f"no row {name}" for name in GPU_ROWS if name not in found]
     for row in figures["rows"]:
         judged = row["bench"] == "gpu_handoff_cpu" or row["params"].get("from") == "device"
-        if judged and row["bench"] != "gpu_send_call" and not {"limit_p50_ns", "goal_ns", "met"} <= row.keys():
+        if judged and row["bench"] not in ("gpu_send_call", "gpu_cipd_send_call") and not {"limit_p50_ns", "goal_ns", "met"} <= row.keys():
             problems.append(f"{row}: no limit, or no goal")
         if row["bench"] == "gpu_send" and row["params"].get("graph") and row["graph_percent"] < 50:
             problems.append(f"{row}: few of its sends were graphs")

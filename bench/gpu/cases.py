@@ -106,6 +106,23 @@ def graphs():
                    (Out("gpu_limit_send", None, "seen"), Out("gpu_limit_send_call", None, "call")))
 
 
+def cuda_link():
+    """The same by cuda-link's protocol, beside a copy and an event that is asked for. Exports as cuda-link calls them: asynchronous
+    and blocking; with graphs the copy is one."""
+    for size, kind in (("512x512", "uint8"), ("1080p", "uint8"), ("1080p", "float32"), ("4K", "uint8"), ("4K", "float32")):
+        for blocking in (False, True):
+            for graph in (False, True):
+                numbers = {"from": FROM["device"], "cipd": 1 + blocking, "graph": 2 * graph, **frame(size, kind)}
+                params = {"busy": "none", "mps": False, "from": "device", "graph": graph, "blocking": blocking,
+                          **frame_params(size, kind)}
+                call = at_most(4 * US) if (size, kind, blocking) == ("1080p", "float32", False) else None
+                yield Case(params, job("handoff", **numbers), job("events", **numbers),
+                           (Out("gpu_cipd_send", "seen", "seen", over_limit(2 * US)), Out("gpu_cipd_send_call", "call", "call", call)))
+    line = {"cipd": 1, **SMALL}
+    yield Case({"busy": "none", "mps": False}, job("handoff", **line), job("events", **line),
+               (Out("gpu_cipd_handoff_cpu", "seen", "seen", over_limit(2 * US)), Out("gpu_cipd_commit", "call", "call")))
+
+
 def sends():
     for size, kind in KINDS:
         for source in FROM:
@@ -226,6 +243,6 @@ def soak(seconds):
 
 def plain(copy_ns):
     """In the order in which they are measured: those with many processes last, as these stay."""
-    for family in (handoffs(False), sends(), graphs(), batches(), orders(), driver_calls(), acquires(), fetches(), pipelines(copy_ns), parked(), sleepers(),
+    for family in (handoffs(False), sends(), graphs(), cuda_link(), batches(), orders(), driver_calls(), acquires(), fetches(), pipelines(copy_ns), parked(), sleepers(),
                    commits(), many_readers()):
         yield from family

@@ -2,6 +2,8 @@
 #include "channel.h"
 
 #define NAME "gpu-bench"
+#define CIPD_NAME "cipd:sluice gpu bench"
+#define CIPD_SLOTS 3
 
 sluice_writer *writer;
 sluice_reader *reader;
@@ -41,6 +43,8 @@ void channel_write(uint32_t slots)
     const int64_t shape[3] = { job->height, job->width, 4 };
     struct sluice_format format = SLUICE_FORMAT_INIT;
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+    struct sluice_cipd_writer_params cipd = SLUICE_CIPD_WRITER_PARAMS_INIT;
+    cipd.block = job->cipd == CIPD_BLOCK;
     open_stream("cuda:0");
     check(sluice_format_add_tensor(&format, "pixels", element(), 3, shape), "a format");
     params.name = NAME;
@@ -50,6 +54,12 @@ void channel_write(uint32_t slots)
     params.policy = SLUICE_WAIT;
     params.wait_ns = CHANNEL_WAIT;
     params.graph = job->graph != NO_GRAPH;
+    if (job->cipd) {
+        params.name = CIPD_NAME;
+        params.slots = params.max_slots = CIPD_SLOTS;
+        params.policy = SLUICE_DROP;
+        params.cipd = &cipd;
+    }
     check(sluice_writer_open(&writer, &params), "a writer cannot be opened");
 }
 
@@ -59,7 +69,7 @@ void channel_read(uint32_t hold, bool ahead)
     params.device = job->far ? "cuda:1" : "cuda:0";
     open_stream(params.device);
     params.staged = job->staged ? SLUICE_STAGED_ALWAYS : SLUICE_STAGED_NEVER;
-    params.name = NAME;
+    params.name = job->cipd ? CIPD_NAME : NAME;
     params.mode = job->in_order ? SLUICE_IN_ORDER : SLUICE_NEWEST;
     params.depth = job->in_order ? hold : 0;
     params.hold = hold;

@@ -71,6 +71,11 @@ struct cu_batch { /* CUDA_BATCH_MEM_OP_NODE_PARAMS */
 };
 
 enum { CU_WAIT_64 = 4, CU_WRITE_64 = 5 };
+enum { CU_EVENT_DISABLE_TIMING = 2, CU_EVENT_INTERPROCESS = 4 };
+
+struct cu_event_handle { /* CUipcEventHandle */
+    unsigned char bytes[64];
+};
 
 /* X(name without its cu, version of its symbol, parameters) */
 #define CU_FUNCTIONS(X) \
@@ -96,6 +101,12 @@ enum { CU_WAIT_64 = 4, CU_WRITE_64 = 5 };
       (struct cu_stream * stream, uint64_t address, uint64_t value, unsigned flags)) \
     X(StreamBatchMemOp, _v2, \
       (struct cu_stream * stream, unsigned count, union cu_mem_op *operations, unsigned flags)) \
+    X(EventCreate, , (struct cu_event * *event, unsigned flags)) \
+    X(EventDestroy, _v2, (struct cu_event * event)) \
+    X(EventRecord, , (struct cu_event * event, struct cu_stream * stream)) \
+    X(EventQuery, , (struct cu_event * event)) \
+    X(IpcGetEventHandle, , (struct cu_event_handle * handle, struct cu_event * event)) \
+    X(IpcOpenEventHandle, , (struct cu_event * *event, struct cu_event_handle handle)) \
     X(MemHostRegister, _v2, (void *address, size_t size, unsigned flags)) \
     X(MemHostUnregister, , (void *address)) \
     X(MemHostGetDevicePointer, _v2, (uint64_t * device, void *host, unsigned flags)) \

@@ -80,6 +80,7 @@ static void machine(int index)
 static const struct kind kinds[] = {
     { "machine", machine, true },
     { "handoff", limit_handoff, false },
+    { "events", limit_events, false },
     { "calls", calls, true },
     { "driver", limit_driver, true },
     { "fetch", limit_fetch, true },

@@ -11,6 +11,7 @@ struct cu_stream;
 
 void limit_driver(int index);
 void limit_handoff(int index);
+void limit_events(int index);
 void limit_fetch(int index);
 void limit_pipeline(int index);
 void limit_far(int index);
@@ -20,6 +21,7 @@ void limit_sleeping(int index);
 /* limit_graph.c: a copy of a frame, and a word behind it, as the job's graph is. */
 void graph_open(uint64_t to, uint64_t from, uint64_t word);
 void graph_launch(struct cu_stream *stream, uint64_t value);
+void graph_launch_alone(struct cu_stream *stream); /* GRAPH_THEN_WORD: the copy */
 void graph_close(void);
 
 #endif

@@ -29,6 +29,7 @@
 enum { BUSY_WRITER = 1, BUSY_READER = 2 };
 enum { IN_PLACE, FROM_DEVICE, FROM_PINNED, FROM_HOST };
 enum { UNTIL_CPU, UNTIL_GPU };
+enum { NOT_CIPD, CIPD_ASYNC, CIPD_BLOCK /* a frame is published when it is finished */ };
 enum { NO_GRAPH, GRAPH_WITH_WORD, GRAPH_THEN_WORD /* bare */ };
 
 #define JOB_NUMBERS(X) \
@@ -58,7 +59,8 @@ enum { NO_GRAPH, GRAPH_WITH_WORD, GRAPH_THEN_WORD /* bare */ };
     X(in_slot) /* 1: the copy goes into memory that both processes have, as a slot's; bare */ \
     X(late)   /* 1: the reader's stream waits once its CPU knows that the word is on its way; bare */ \
     X(first)  /* 1: of the words in one call the reader waits for the first, not the last; bare */ \
-    X(gives)  /* 1: the reader's stream writes a word more behind its answer; bare */
+    X(gives)  /* 1: the reader's stream writes a word more behind its answer; bare */ \
+    X(cipd)   /* CIPD_...: by cuda-link's protocol */
 
 struct job {
     char name[32];
