@@ -4,6 +4,8 @@
  */
 #include "gpu/cipd.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +15,7 @@
 const struct sluice_dtype cipd_uint8 = { SLUICE_UINT, 8, 1 }, cipd_float32 = { SLUICE_FLOAT, 32, 1 };
 
 static char name[64], barrier[80];
+static bool called; /* another's */
 
 const char *cipd_name(void)
 {
@@ -21,7 +24,24 @@ const char *cipd_name(void)
     return name;
 }
 
-void cipd_call(const char *given) { snprintf(name, sizeof name, "%s", given); }
+void cipd_call(const char *given)
+{
+    snprintf(name, sizeof name, "%s", given);
+    called = true;
+}
+
+/* Segments and second names are files there; a barrier stays in any case, as it is a machine's. */
+void cipd_clean(void)
+{
+    DIR *dir = opendir("/dev/shm");
+    struct dirent *entry;
+
+    while (dir && !called && (entry = readdir(dir)))
+        if (strstr(entry->d_name, cipd_name() + strlen("cipd:")))
+            CHECK(unlinkat(dirfd(dir), entry->d_name, 0) == 0 || errno == ENOENT);
+    if (dir)
+        CHECK(closedir(dir) == 0);
+}
 
 const char *cipd_barrier(void)
 {
@@ -149,5 +169,6 @@ void cipd_end(struct cipd_side *side)
     CHECK_OK(sluice_stream_synchronize(side->stream));
     CHECK_OK(sluice_writer_close(&side->writer));
     CHECK_OK(sluice_device_close(&side->device));
+    cipd_clean();
     gpu_end();
 }

@@ -16,6 +16,7 @@ extern const struct sluice_dtype cipd_uint8, cipd_float32;
 /* Of this test and its roles: the same on each call in a process. A role gets its test's as an argument, and says so. */
 const char *cipd_name(void);
 void cipd_call(const char *name); /* in a role */
+void cipd_clean(void); /* removes what killed processes have left under such names; in the test, when all have ended */
 const char *cipd_barrier(void);   /* a private one, so that tests keep nobody else's frames back */
 
 struct sluice_format cipd_format(struct sluice_dtype dtype, uint32_t width, uint32_t height);

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Two processes that send each other frames by "cipd:" channels, 1080p float32 one way and uint8 the other, while now the
+ * one, now the other is killed and started again. Kernels look at every word of every frame: a word of a frame that was
+ * said to be whole, and is another's, fails the test.
+ *
+ * SLUICE_CIPD_FRAMES says how many frames each must have seen; 10,000 on a GPU.
+ */
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gpu/cipd.h"
+#include "gpu/frames.h"
+
+#define SIDES 2
+
+/* What the processes have done, over all their lives. */
+struct board {
+    struct {
+        atomic_ulong sent, taken, whole, lost, sessions;
+        atomic_uint torn; /* words */
+    } of[SIDES];
+};
+
+static struct board *board(void) { return test_board(sizeof(struct board)); }
+
+static uint32_t scaled(uint32_t pixels) { return gpu_is_fake() ? pixels / 8 : pixels; }
+
+static struct sluice_format format_to(int side)
+{
+    return cipd_format(side == 0 ? cipd_float32 : cipd_uint8, scaled(1920), scaled(1080));
+}
+
+static const char *name_to(char *text, size_t size, const char *name, int side)
+{
+    snprintf(text, size, "%s.%d", name, side);
+    return text;
+}
+
+/* ---- a process ---- */
+
+struct life {
+    int side; /* that it is */
+    struct sluice_device device;
+    struct sluice_stream sending, reading;
+    sluice_writer *writer;
+    sluice_reader *reader;
+    struct sluice_format format; /* of what it sends */
+    struct sluice_array array;
+    uint64_t bad; /* words, found by kernels */
+    uint32_t found;
+    uint32_t sent;
+};
+
+static void open_writer(struct life *life, const char *name)
+{
+    struct sluice_cipd_writer_params cipd;
+    struct sluice_writer_params params = cipd_writer_params(&cipd, &life->format);
+    char text[128];
+    int r;
+
+    params.name = name_to(text, sizeof text, name, !life->side);
+    params.slots = life->side ? 3 : 4;
+    params.graph = (uint32_t)life->side;
+    while ((r = sluice_writer_open(&life->writer, &params)) == SLUICE_E_EXISTS)
+        test_nap(SLUICE_MS); /* the one before is just dying */
+    CHECK_OK(r);
+}
+
+static void open_reader(struct life *life, const char *name)
+{
+    struct sluice_cipd_reader_params cipd;
+    struct sluice_reader_params params = cipd_reader_params(&cipd);
+    char text[128];
+
+    params.name = name_to(text, sizeof text, name, life->side);
+    params.open_timeout_ns = SLUICE_LATER;
+    cipd.copy = (uint32_t)life->side;
+    CHECK_OK(sluice_reader_open(&life->reader, &params));
+}
+
+/* Its number is in each of its words; the next one's are written behind its copy. */
+static void send_one(struct life *life)
+{
+    CHECK_OK(cipd_send(life->writer, &life->array, life->sending, ++life->sent, NULL));
+    atomic_fetch_add(&board()->of[life->side].sent, 1);
+    if (life->sent % 16 == 0)
+        CHECK_OK(sluice_stream_synchronize(life->sending)); /* no further ahead of its GPU than that */
+}
+
+/* All of the frame must say its number, if it was whole until the kernel had seen it. */
+static void look_at(struct life *life, struct sluice_frame *frame)
+{
+    struct sl_cu_stream *stream = gpu_native(life->reading);
+    struct sluice_array array;
+
+    CHECK_OK(sluice_frame_array(frame, NULL, &array));
+    gpu_compare(stream, (uintptr_t)array.data, array.nbytes / 4, (uint32_t)frame->sequence, life->bad);
+    uint32_t found = frames_read(stream, life->bad), torn = found - life->found;
+    life->found = found;
+    int r = sluice_reader_release(life->reader, frame, SLUICE_ON_CPU);
+    atomic_fetch_add(r == 0 ? &board()->of[life->side].whole : &board()->of[life->side].lost, 1);
+    if (r != 0) {
+        CHECK_RESULT(r, SLUICE_E_LOST);
+        CHECK(life->side == 0); /* copies are the reader's */
+    } else if (torn) {
+        atomic_fetch_add(&board()->of[life->side].torn, torn);
+    }
+}
+
+static void read_one(struct life *life)
+{
+    struct sluice_frame frame;
+    int r = sluice_reader_acquire(life->reader, life->reading, SLUICE_MS / 2, &frame);
+
+    if (r == 0) {
+        atomic_fetch_add(&board()->of[life->side].taken, 1);
+        if (frame.flags & SLUICE_FRAME_NEW_FORMAT)
+            atomic_fetch_add(&board()->of[life->side].sessions, 1);
+        look_at(life, &frame);
+    } else if (r != SLUICE_TIMEOUT && r != SLUICE_NO_WRITER && r != SLUICE_CLOSED && r != SLUICE_AGAIN && r != SLUICE_E_LOST) {
+        CHECK_OK(r);
+    }
+}
+
+/* Arguments: the channels; which side it is. Until it is killed. */
+ROLE(cipd_side)
+{
+    struct life life = { .side = atoi(argv[2]) };
+
+    CHECK_EQ(argc, 3);
+    gpu_begin();
+    gpu_use(0);
+    cipd_call(argv[1]);
+    life.device = gpu_open();
+    CHECK_OK(sluice_stream_create(life.device, NULL, &life.sending));
+    CHECK_OK(sluice_stream_create(life.device, NULL, &life.reading));
+    frames_warm_up(gpu_native(life.reading));
+    life.format = format_to(!life.side);
+    life.array = cipd_array(gpu_memory(life.format.arrays[0].nbytes), &life.format);
+    life.bad = gpu_memory(8);
+    CU(MemsetD8Async, life.bad, 0, 8, gpu_native(life.reading));
+    open_writer(&life, argv[1]);
+    open_reader(&life, argv[1]);
+    role_say("up");
+    while (life.writer) {
+        for (uint32_t i = 0; i <= life.sent % 5; i++) /* so that the writer comes round to frames that are read */
+            send_one(&life);
+        read_one(&life);
+    }
+    return 0;
+}
+
+/* ---- the test ---- */
+
+static struct child start(int side)
+{
+    char number[4];
+
+    snprintf(number, sizeof number, "%d", side);
+    struct child child = role_start("cipd_side", cipd_name(), number, NULL);
+    child_expect(&child, "up", 60);
+    return child;
+}
+
+static unsigned long frames_wanted(void)
+{
+    const char *wanted = getenv("SLUICE_CIPD_FRAMES");
+
+    return wanted && *wanted ? strtoul(wanted, NULL, 10) : (unsigned long)(gpu_is_fake() ? test_scale(40) : test_scale(10000));
+}
+
+static unsigned long least(void)
+{
+    unsigned long a = board()->of[0].whole, b = board()->of[1].whole;
+
+    return a < b ? a : b;
+}
+
+/* Until both have seen so many more, however slow they are; but they must get on. */
+static void let_run(struct child *children, unsigned long frames)
+{
+    unsigned long before = least(), end = before + frames, now = before;
+    int64_t until = test_now() + (int64_t)(60e9 * test_slowness());
+
+    while (now < end) {
+        test_nap(SLUICE_MS);
+        for (int i = 0; i < SIDES; i++)
+            CHECK(!child_ended(&children[i]));
+        if (least() > now) {
+            now = least();
+            until = test_now() + (int64_t)(60e9 * test_slowness());
+        }
+        CHECK(test_now() < until);
+    }
+}
+
+TEST_TIMEOUT(cipd_long_both_ways_while_processes_are_killed, 900)
+{
+    struct board *seen = board();
+    struct child children[SIDES];
+    unsigned long wanted = frames_wanted(), kills = 0;
+
+    gpu_begin();
+    for (int i = 0; i < SIDES; i++)
+        children[i] = start(i);
+    for (int round = 0; least() < wanted; round++) {
+        let_run(children, wanted / (gpu_is_fake() ? 8 : 16) + 1);
+        if (least() >= wanted)
+            break;
+        test_nap((round % 5) * SLUICE_MS);
+        child_kill(&children[round % SIDES], SIGKILL);
+        children[round % SIDES] = start(round % SIDES);
+        kills++;
+    }
+    for (int i = 0; i < SIDES; i++)
+        child_kill(&children[i], SIGKILL);
+    cipd_clean();
+    FILE *facts = gpu_facts();
+    for (int i = 0; i < SIDES; i++)
+        fprintf(facts,
+                "{\"fact\": \"cipd\", \"copies\": %d, \"kills\": %lu, \"taken\": %lu, \"whole\": %lu, \"overrun\": %lu, "
+                "\"sessions\": %lu, \"torn_words\": %u}\n",
+                i, kills, (unsigned long)seen->of[i].taken, (unsigned long)seen->of[i].whole, (unsigned long)seen->of[i].lost,
+                (unsigned long)seen->of[i].sessions, (unsigned)seen->of[i].torn);
+    CHECK(fclose(facts) == 0);
+    for (int i = 0; i < SIDES; i++) {
+        CHECK_EQ(seen->of[i].torn, 0);
+        CHECK_GE(seen->of[i].sessions, kills / 2);
+    }
+    CHECK_GE(kills, 4);
+}
