@@ -125,10 +125,15 @@ static void check_frame(sluice_reader *reader, const char *device, unsigned numb
 
 /* ---- whole frames, formats ---- */
 
-static bool is_read(const char *channel)
+static uint32_t readers_of(const char *channel)
 {
     struct sluice_channel_info info = { .size = sizeof info };
-    return sluice_channel_info(channel, SLUICE_S, &info, NULL, 0) == SLUICE_OK && info.readers > 0;
+    return sluice_channel_info(channel, SLUICE_S, &info, NULL, 0) == SLUICE_OK ? info.readers : 0;
+}
+
+static bool is_read(const char *channel)
+{
+    return readers_of(channel) > 0;
 }
 
 static void pass(const char *from, const char *to)
@@ -287,6 +292,15 @@ static void source_dies(const char *device, const char *to)
     sluice_reader *reader = open_reader_of("to");
     player_start(&player, "from", "--pattern", "--size", "64x48", "--device", device, "-q");
     uint64_t session = frame_of_another(reader, 0, 64);
+
+    /* A reader of TO dies; nobody notices. */
+    sluice_start(&p, "record", "to", in_dir("a.slr"), "--quiet");
+    CHECK_SOON(readers_of("to") == 2, 10);
+    program_end(&p, SIGKILL);
+    CHECK_SOON(readers_of("to") == 1, 10);
+    CHECK_EQ(frame_of_another(reader, 0, 64), session);
+
+    /* FROM's writer dies, and another one comes; it closes, and another one comes. */
     program_end(&player, SIGKILL);
     CHECK_SOON(strstr(so_far(&bridge, "err"), "the writer of 'from' is gone"), 10);
     player_start(&player, "from", "--pattern", "--size", "32x16", "--device", device, "-q");
