@@ -95,7 +95,7 @@ static void examine_one(struct report *report, const struct patient *patient, bo
     }
     if (quick || !patient->tried || !scratch_enter(&scratch))
         return;
-    snprintf(channel, sizeof channel, "cipd:sluice-doctor-%ld", (long)getpid());
+    snprintf(channel, sizeof channel, "cipd:doctor-%ld", (long)getpid());
     snprintf(path, sizeof path, "%.255s/frame.npy", scratch.folder);
     int64_t start = now_ns();
     int result = send_frame(report->device, channel, &writer);
