@@ -48,6 +48,8 @@ struct sl_graphs {
     bool off;   /* the driver refused one */
     uint64_t turn;
     struct entry entries[GRAPHS];
+    uint32_t filled; /* entries from here on were never used */
+    uint32_t next;   /* the one behind the last that came again: slots come in turn, and so do their graphs */
     uint32_t count;
     struct held held[MOST_COPIES];
 };
@@ -149,9 +151,13 @@ static struct copy as_copy(const struct held *held)
 
 static struct entry *find(struct sl_graphs *graphs, const struct work *work)
 {
-    for (int i = 0; i < GRAPHS; i++)
-        if (graphs->entries[i].used && memcmp(&graphs->entries[i].work, work, sizeof *work) == 0)
-            return &graphs->entries[i];
+    for (uint32_t n = 0, i = graphs->next; n < graphs->filled; n++, i++) {
+        struct entry *entry = &graphs->entries[i < graphs->filled ? i : i - graphs->filled];
+        if (!entry->used || memcmp(&entry->work, work, sizeof *work) != 0)
+            continue;
+        graphs->next = (uint32_t)(entry - graphs->entries + 1) % graphs->filled;
+        return entry;
+    }
     return NULL;
 }
 
@@ -174,6 +180,8 @@ static void note(struct sl_copy_gpu *gpu, const struct work *work)
     drop(gpu, place);
     place->work = *work;
     place->used = graphs->turn;
+    if (graphs->filled <= place - graphs->entries)
+        graphs->filled = (uint32_t)(place - graphs->entries) + 1;
 }
 
 /* ---- the graph ---- */
