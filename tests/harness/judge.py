@@ -34,6 +34,13 @@ def main():
         [program, "pass_checks"], capture_output=True).returncode == 0))
     judged.append(("a name that is none is refused", subprocess.run(
         [program, "no_such_test"], capture_output=True).returncode == 2))
+    chosen = [subprocess.run([program, "--list", *patterns], capture_output=True, text=True) for patterns in
+              (["!pass_checks"], ["pass_*", "!pass_checks"], ["!no_such_test"])]
+    others = [name for name in names if not name.endswith(".pass_checks")]
+    judged.append(("what is left out", chosen[0].stdout.split() == others))
+    judged.append(("what is left out of those named",
+                   chosen[1].stdout.split() == [name for name in others if name.split(".")[1].startswith("pass_")]))
+    judged.append(("a name that is none is not left out", chosen[2].returncode == 2))
     judged.append(("no folder is left", not left))
 
     print(f"1..{len(judged)}")

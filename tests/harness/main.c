@@ -15,7 +15,7 @@ struct role_entry *harness_roles;
 
 static const char usage[] =
     "usage: %s [--list] [--verbose] [--no-fork] [PATTERN...]\n"
-    "  PATTERN    a test's name, its file, or FILE.NAME; * and ? stand for anything\n"
+    "  PATTERN    a test's name, its file, or FILE.NAME; * and ? stand for anything; !PATTERN leaves out\n"
     "  --list     prints the names\n"
     "  --verbose  shows what tests print, also when they pass\n"
     "  --no-fork  runs the one test named in this process, for a debugger: no time limit\n";
@@ -60,10 +60,14 @@ static bool matches(const struct test_entry *entry, const char *pattern)
 
 static bool chosen(const struct test_entry *entry, char **patterns, int count)
 {
-    for (int i = 0; i < count; i++)
-        if (matches(entry, patterns[i]))
-            return true;
-    return count == 0;
+    bool wanted = count == 0 || patterns[0][0] == '!'; /* all but those */
+
+    for (int i = 0; i < count; i++) {
+        bool out = patterns[i][0] == '!';
+        if (matches(entry, patterns[i] + out))
+            wanted = !out;
+    }
+    return wanted;
 }
 
 /* Each pattern must match something: a mistyped name must not pass. */
@@ -71,7 +75,7 @@ static bool all_match(char **patterns, int count)
 {
     for (int i = 0; i < count; i++) {
         const struct test_entry *entry = harness_tests;
-        while (entry && !matches(entry, patterns[i]))
+        while (entry && !matches(entry, patterns[i] + (patterns[i][0] == '!')))
             entry = entry->next;
         if (!entry) {
             fprintf(stderr, "no test matches '%s'; --list shows the names\n", patterns[i]);
