@@ -17,6 +17,9 @@ struct reader {
 
 PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords);
 
+/* Opens channel->reader, waiting so long for its writer. What the library said, maybe with an exception. */
+int reader_open(struct channel *channel, struct sluice_reader_params *params, int64_t wait_ns);
+
 /* The channel, kept; NULL once closed, with an exception or without. */
 struct channel *reader_channel(struct reader *reader);
 struct channel *reader_keep_channel(struct reader *reader);
@@ -25,6 +28,11 @@ struct channel *reader_keep_channel(struct reader *reader);
  * next() was given. */
 PyObject *reader_take(struct reader *reader, int64_t timeout_ns, PyObject *stream, bool quiet,
                       int *result);
+
+/* Acquires into `lease`, on the first of its streams, within the time: what the library said, maybe with an
+ * exception. */
+int reader_acquire(struct reader *reader, struct channel *channel, struct lease *lease,
+                   int64_t timeout_ns);
 
 /* Is that a result after which a frame may come yet? */
 bool reader_may_come(int result);

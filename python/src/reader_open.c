@@ -53,8 +53,7 @@ static int parse_ahead_timeout(PyObject *seconds, int64_t *ns)
 }
 
 /* Waits in slices, each an attempt of its own. */
-static int open_reader(struct channel *channel, struct sluice_reader_params *params,
-                       int64_t wait_ns)
+int reader_open(struct channel *channel, struct sluice_reader_params *params, int64_t wait_ns)
 {
     struct patience patience = patience_new(wait_ns == SLUICE_LATER ? 0 : wait_ns);
     int r, again;
@@ -111,11 +110,11 @@ PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     reader->ahead = ahead != 0;
     channel->writable = writable != 0;
     reader->in_order = params.mode == SLUICE_IN_ORDER;
-    r = open_reader(channel, &params, wait_ns);
+    r = reader_open(channel, &params, wait_ns);
     if (r == SLUICE_E_LIMIT &&
         hold == Py_None) { /* a channel of so few slots that one is all there is to hold */
         params.hold = 1;
-        r = open_reader(channel, &params, wait_ns);
+        r = reader_open(channel, &params, wait_ns);
     }
     if (r != 0 || PyErr_Occurred()) {
         if (!PyErr_Occurred())

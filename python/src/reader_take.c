@@ -93,8 +93,7 @@ bool reader_may_come(int r)
     return r == SLUICE_TIMEOUT || r == SLUICE_NO_WRITER || r == SLUICE_AGAIN;
 }
 
-/* Acquires into `lease` within the time. */
-static int acquire(struct reader *reader, struct channel *channel, struct lease *lease,
+int reader_acquire(struct reader *reader, struct channel *channel, struct lease *lease,
                    int64_t timeout_ns)
 {
     int r = acquire_now(reader, channel, lease), again;
@@ -168,7 +167,7 @@ PyObject *reader_take(struct reader *reader, int64_t timeout_ns, PyObject *strea
     *result = SLUICE_E_STALE;
     if (lease) {
         if (name_stream(reader, channel, lease, stream) == 0)
-            *result = acquire(reader, channel, lease, timeout_ns);
+            *result = reader_acquire(reader, channel, lease, timeout_ns);
         if (*result == 0) {
             frame = frame_new(reader->state, reader->state->frame, lease);
         } else {

@@ -145,16 +145,14 @@ static int pin(struct state *state, struct lease *lease, sluice_pin **out)
     return r == 0 ? 0 : -1;
 }
 
-PyObject *view_of(struct state *state, struct lease *lease, const struct sluice_array *a,
-                  enum framework framework)
+PyObject *view_made(struct state *state, struct lease *lease, const struct sluice_array *a,
+                    enum framework framework)
 {
     struct channel *channel = lease->channel;
     struct views *views = table_of(channel);
     sluice_pin *pinned = NULL;
     PyObject *made;
 
-    if (take_by(state, lease, framework) < 0)
-        return NULL;
     if (views && (made = look_up(views, lease, a, framework)))
         return made;
     if (pin(state, lease, &pinned) < 0)
@@ -165,6 +163,12 @@ PyObject *view_of(struct state *state, struct lease *lease, const struct sluice_
     if (made && views && current && !atomic_load(&channel->closed))
         put(views, lease, a, framework, made);
     return made;
+}
+
+PyObject *view_of(struct state *state, struct lease *lease, const struct sluice_array *a,
+                  enum framework framework)
+{
+    return take_by(state, lease, framework) == 0 ? view_made(state, lease, a, framework) : NULL;
 }
 
 void views_clear(struct channel *channel)

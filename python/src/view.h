@@ -15,6 +15,10 @@
 PyObject *view_of(struct state *state, struct lease *lease, const struct sluice_array *a,
                   enum framework framework);
 
+/* The same for a frame whose streams were told already. */
+PyObject *view_made(struct state *state, struct lease *lease, const struct sluice_array *a,
+                    enum framework framework);
+
 /* Forgets all, with the GIL, when the channel's Python object closes; the table goes with the
  * channel. */
 void views_clear(struct channel *channel);
