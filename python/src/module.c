@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "link.h"
 #include "pinned.h"
 #include "source.h"
 #include "stream.h"
@@ -130,7 +131,8 @@ static int execute(PyObject *module)
         reader_type_init(module, state) < 0 || writer_type_init(module, state) < 0 ||
         stats_types_init(module, state) < 0 || stream_type_init(module, state) < 0 ||
         stream_scope_type_init(module, state) < 0 || event_type_init(module, state) < 0 ||
-        pinned_type_init(module, state) < 0 || fetch_type_init(module, state) < 0)
+        pinned_type_init(module, state) < 0 || fetch_type_init(module, state) < 0 ||
+        link_types_init(module, state) < 0)
         return -1;
     return PyModule_AddStringConstant(module, "__version__", sluice_version());
 }

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "python" / "examples").glob("*.py"))
-PAGES = [ROOT / "README.md", ROOT / "docs" / "from-torch-multiprocessing.md", *sorted((ROOT / "docs").glob("python*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("from-*.md")), *sorted((ROOT / "docs").glob("python*.md"))]
 FEW = 10  # of a writer's 90 frames: how soon a reader is there depends on the machine
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
 
@@ -42,7 +42,7 @@ def test_what_pages_show_stands_in_an_example(page):
 
 
 def test_there_are_pages_and_examples():
-    assert len(PAGES) == 15 and len(EXAMPLES) >= 23
+    assert len(PAGES) == 16 and len(EXAMPLES) >= 25
 
 
 @pytest.mark.parametrize("other", ["reader.py", "async_reader.py", "opencv_edges.py"])
@@ -97,6 +97,13 @@ def test_two_containers():
 def test_copies(request, on):
     device = "host" if on == "host" else request.getfixturevalue("gpu").device
     assert finish(start("gpu_copies.py", device)) == ["frame 1: 10.0, 10.0", "frame 2: 20.0", "frame 1: 30.0, 30.0"]
+
+
+def test_a_program_of_cuda_links(gpu):
+    path = ROOT / "python" / "examples" / "cuda_link_pair.py"
+    done = subprocess.run([sys.executable, "-m", "sluice.cuda_link", str(path)], capture_output=True, text=True, timeout=55)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [f"(64, 96, 4) full of {number} to {number}" for number in range(5)]
 
 
 def test_every_example_is_run_by_a_test():  # torch_in_place.py by test_torch.py

@@ -148,3 +148,45 @@ def test_frames_that_threads_forget_are_cancelled():
             worker.join()
         begun = [writer.frame(timeout=1) for _ in range(15)]  # all but the newest frame's
         assert len(begun) == 15
+
+
+LINKS = """
+import gc, os, sys
+sys.path.insert(0, {tests!r})
+import gpu_kit, stand_ins
+from test_leaks import check_no_growth
+gpu_kit.find()
+stand_ins.install()
+import sluice.cuda_link as cuda_link
+from sluice.cuda_link import ImportOutcome
+
+source = cuda_link.get_cuda_runtime().malloc(1024)
+policies = [cuda_link.ImportPolicy(d2h_pipelined=pipelined, debug=debug) for pipelined in (0, 1) for debug in (0, 1)]
+
+
+def one(number):
+    exporter = cuda_link.Exporter.open(cuda_link.FrameSpec("sluice:leak", 16, 16, num_slots=4))
+    importer = cuda_link.Importer.open(cuda_link.ImportSpec("sluice:leak", timeout_ms=20_000), policy=policies[number % 4])
+    kept = []
+    for method in ("get_frame", "get_frame_cupy", "get_frame_numpy", "get_frame_numpy", "get_frame"):
+        assert exporter.export(cuda_link.GpuFrame(source.value, 1024, 0)).name == "PUBLISHED"
+        while importer.frame_count == len(kept):
+            result = getattr(importer, method)()
+        kept.append(result)
+    importer.get_stats(), exporter.get_stats()
+    if number % 3:
+        exporter.close()
+        while number % 2 and importer.get_frame().outcome is not ImportOutcome.SHUTDOWN:
+            pass
+    if number % 5:
+        importer.close()
+    assert kept[0].outcome is ImportOutcome.NEW_FRAME
+
+
+check_no_growth(one, 60, {times}, 2 << 20)
+"""
+
+
+@pytest.mark.limit(300)
+def test_importers_and_exporters_leak_nothing(gpu, run, scale):
+    run(LINKS.format(tests=os.path.dirname(__file__), times=int(240 * scale)), timeout=280)

@@ -85,3 +85,20 @@ async def copies(frame: sluice.Frame, writer: sluice.Writer, stream: sluice.Stre
     frame.copy_to({"depth": array}, stream=stream)
     frame.copy_to(bytearray(4), "depth")
     assert_type(writer.send(array, stream=stream), int)
+
+
+def link() -> int:
+    import sluice.cuda_link as cuda_link
+
+    with cuda_link.Exporter.open(cuda_link.FrameSpec("x", 4, 4), policy=cuda_link.ExportPolicy.low_latency()) as exporter:
+        assert_type(exporter.export(cuda_link.GpuFrame(1, 64, producer_stream=0)), cuda_link.FrameOutcome)
+        exporter.export(1)  # type: ignore[arg-type]
+    with cuda_link.Importer.open(cuda_link.ImportSpec("x", shape=(4, 4, 4))) as importer:
+        result = importer.get_frame_numpy()
+        assert_type(result, cuda_link.ImportResult[Any])
+        assert_type(result.outcome, cuda_link.ImportOutcome)
+        assert_type(importer.last_latency, float)
+        assert_type(importer.get_stats(), dict[str, Any])
+        importer.get_frame(colour=1)  # type: ignore[call-arg]
+    cuda_link.install()
+    return importer.frame_count

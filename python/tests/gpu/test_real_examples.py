@@ -221,8 +221,18 @@ def copies():
         assert lines[:2] == ["frame 1: 0.731", "frame 2: 0.731"] and len(lines) == 4
 
 
+def cuda_link():
+    with Scene() as scene:
+        linked, own = scene.example("gpu_from_cuda_link.py"), scene.example("gpu_from_cuda_link.py", "--own")
+        for process in (linked, own):
+            lines = [line.rpartition(": ") for line in finish(process)]
+            assert len(lines) >= FEW and {line[0] for line in lines} == {"(1080, 1920, 4) on cuda:0"}
+            numbers = [int(line[2]) for line in lines]
+            assert numbers == sorted(numbers)
+
+
 SCENES = [read_and_write, two_containers, network, graph, network_on_video, graph_on_video, cupy, jax, slot_graphs, two_gpus,
-          jpeg_server, kv_cache, single_programs, copies]
+          jpeg_server, kv_cache, single_programs, copies, cuda_link]
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""CUDAIPCExporter, as cuda-link 1.1 has it."""
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+from ctypes import c_void_p
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from ._exporter_port import ExportPolicy, FrameOutcome, FrameSpec, GpuFrame
+from .exporter import Exporter, address_of
+
+if TYPE_CHECKING:
+    from .nvml_observer import NVMLObserver
+
+__all__ = ["CUDAIPCExporter"]
+
+logger = logging.getLogger("cuda_link.cuda_ipc_exporter")
+
+
+class CUDAIPCExporter:
+    """Writes a channel: initialize(), then export_frame() for each frame. cuda-link 1.1 waits for each copy. This one does so
+    only where no stream of the program is known, or with CUDALINK_EXPORT_SYNC=1; else what the program's stream is given next
+    comes behind the copy, so that the memory may be written again just the same."""
+
+    def __init__(self, shm_name: str, height: int, width: int, channels: int = 4, dtype: str = "uint8", num_slots: int = 2,
+                 debug: bool = False, device: int = 0) -> None:
+        self.shm_name, self.height, self.width, self.channels = shm_name, height, width, channels
+        self.dtype, self.num_slots, self.debug, self.device = dtype, num_slots, debug, device
+        policy = ExportPolicy.from_env()
+        self._exporter = Exporter(FrameSpec(shm_name, height, width, channels, dtype, num_slots, device),
+                                  dataclasses.replace(policy, export_profile=debug or policy.export_profile),
+                                  settles=os.environ.get("CUDALINK_EXPORT_SYNC", "1") != "0")
+        self.data_size: int = self._exporter.data_size
+        self.buffer_size: int = self._exporter.buffer_size
+        self.ipc_stream = None
+
+    def initialize(self) -> bool:
+        """Opens the channel. False, and the log says why, if that fails. Once is enough."""
+        if self._exporter.is_ready():
+            return True
+        try:
+            self._exporter._open()
+        except (RuntimeError, OSError, ValueError) as error:
+            logger.error("channel '%s' does not open: %s", self.shm_name, error)
+            return False
+        return True
+
+    def record_source_sync(self, producer_stream_handle: int) -> None:
+        """As Exporter.record_source_sync()."""
+        self._exporter.record_source_sync(producer_stream_handle)
+
+    def export_frame(self, gpu_ptr: int, size: int) -> bool:
+        """Whether it was published."""
+        return self._exporter.export(GpuFrame(address_of(gpu_ptr), size)) is FrameOutcome.PUBLISHED
+
+    def cleanup(self) -> None:
+        """Ends the channel; twice is as once."""
+        self._exporter.close()
+
+    close = cleanup
+
+    def is_ready(self) -> bool:
+        return self._exporter.is_ready()
+
+    @property
+    def frame_count(self) -> int:
+        return self._exporter.frame_count
+
+    @property
+    def write_idx(self) -> int:
+        return self._exporter.frame_count
+
+    @property
+    def dev_ptrs(self) -> list[c_void_p]:
+        return self._exporter.dev_ptrs
+
+    def attach_nvml_observer(self, observer: NVMLObserver) -> None:
+        self._exporter.attach_nvml_observer(observer)
+
+    def get_stats(self) -> dict[str, Any]:
+        return self._exporter.get_stats()
+
+    stats = get_stats
+
+    def __enter__(self) -> CUDAIPCExporter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.cleanup()

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: MIT
+"""CUDAIPCImporter, as cuda-link 1.1 has it."""
+from __future__ import annotations
+
+import dataclasses
+import logging
+from ctypes import c_void_p
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from ._importer_port import ImportOutcome, ImportPolicy, ImportResult, ImportSpec
+from .importer import CUPY_AVAILABLE, NUMPY_AVAILABLE, TORCH_AVAILABLE, Importer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .nvml_observer import NVMLObserver
+
+__all__ = ["CUDAIPCImporter", "CUPY_AVAILABLE", "NUMPY_AVAILABLE", "TORCH_AVAILABLE"]
+
+logger = logging.getLogger("cuda_link.cuda_ipc_importer")
+
+
+class CUDAIPCImporter:
+    """Reads a channel; get_frame() and the like give a frame, or None. It opens the channel at once, if that is there:
+    is_ready() says so. When the producer shuts the channel it closes itself, and a new one is needed."""
+
+    def __init__(self, shm_name: str = "cudalink_output_ipc", shape: tuple[int, int, int] | None = None,
+                 dtype: str | None = None, debug: bool = False, timeout_ms: float = 5000.0, device: int = 0) -> None:
+        self.shm_name, self.debug, self.timeout_ms, self.device = shm_name, debug, timeout_ms, device
+        self._hints = shape, dtype
+        self._importer: Importer | None = None
+        self._count, self._latency = 0, 0.0
+        self._nvml: NVMLObserver | None = None
+        self._stats: dict[str, Any] = {}
+        self._initialize()
+
+    def _initialize(self) -> bool:
+        if self._importer is not None:
+            return True
+        shape, dtype = self._hints
+        policy = dataclasses.replace(ImportPolicy.from_env(), reconnect_enabled=False, debug=self.debug)
+        spec = ImportSpec(self.shm_name, self.device, shape, dtype, self.timeout_ms)
+        try:
+            self._importer = Importer.open(spec, policy=policy)
+        except (RuntimeError, OSError, ValueError) as error:
+            logger.error("channel '%s' does not open: %s", self.shm_name, error)
+            return False
+        if self._nvml is not None:
+            self._importer.attach_nvml_observer(self._nvml)
+        return True
+
+    def connect(self) -> bool:
+        """Tries again to open the channel; whether it is open."""
+        return self._initialize()
+
+    initialize = connect
+
+    @classmethod
+    def from_connected(cls, shm_name: str = "cudalink_output_ipc", **others: Any) -> CUDAIPCImporter:
+        return cls(shm_name, **others)
+
+    def _take(self, method: Callable[[], ImportResult[Any]]) -> Any:
+        result = method()
+        if result.outcome is ImportOutcome.RECONNECTING:  # 1.1 gives the first frame of another session at once
+            result = method()
+        if result.outcome is ImportOutcome.SHUTDOWN:
+            self.cleanup()
+        return result.frame
+
+    def _open_one(self) -> Importer | None:
+        if self._importer is None:
+            logger.warning("channel '%s' is not open", self.shm_name)
+        return self._importer
+
+    def get_frame(self, stream: Any = None) -> Any:
+        """A tensor of PyTorch in the slot, or None: see Importer.get_frame()."""
+        importer = self._open_one()
+        return None if importer is None else self._take(lambda: importer.get_frame(stream))
+
+    def get_frame_cupy(self, stream: Any = None) -> Any:
+        """An array of CuPy in the slot, or None: see Importer.get_frame_cupy()."""
+        importer = self._open_one()
+        return None if importer is None else self._take(lambda: importer.get_frame_cupy(stream))
+
+    def get_frame_numpy(self) -> Any:
+        """An array of NumPy that the next call writes again, or None: see Importer.get_frame_numpy()."""
+        importer = self._open_one()
+        return None if importer is None else self._take(importer.get_frame_numpy)
+
+    def cleanup(self) -> None:
+        """Ends it; twice is as once."""
+        if self._importer is not None:
+            self._count, self._latency = self._importer.frame_count, self._importer.last_latency
+            self._importer.close()
+            self._stats = self._importer.get_stats()
+            self._importer = None
+
+    close = cleanup
+
+    def is_ready(self) -> bool:
+        return self._importer is not None and self._importer.is_ready()
+
+    @property
+    def shape(self) -> tuple[int, int, int] | None:
+        """(height, width, channels) of the channel; None before it is known."""
+        found: tuple[int, int, int] | None = self.get_stats().get("shape")
+        return found or self._hints[0]
+
+    @property
+    def dtype(self) -> str | None:
+        found: str | None = self.get_stats().get("dtype")
+        return found or self._hints[1]
+
+    @property
+    def num_slots(self) -> int:
+        return int(self.get_stats().get("num_slots", 0))
+
+    @property
+    def frame_count(self) -> int:
+        return self._count if self._importer is None else self._importer.frame_count
+
+    @property
+    def last_latency(self) -> float:
+        """Milliseconds."""
+        return self._latency if self._importer is None else self._importer.last_latency
+
+    @property
+    def dev_ptrs(self) -> list[c_void_p]:
+        info = {} if self._importer is None else self._importer._info()
+        return [c_void_p(each) for each in info.get("addresses", ())]
+
+    def attach_nvml_observer(self, observer: NVMLObserver) -> None:
+        self._nvml = observer
+        if self._importer is not None:
+            self._importer.attach_nvml_observer(observer)
+
+    def get_stats(self) -> dict[str, Any]:
+        """As Importer.get_stats()."""
+        return self._importer.get_stats() if self._importer is not None else {**self._stats, "initialized": False}
+
+    stats = get_stats
+
+    def __enter__(self) -> CUDAIPCImporter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.cleanup()

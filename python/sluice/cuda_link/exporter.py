@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: MIT
+"""Exporter: memory that a program has on a GPU, published frame by frame."""
+from __future__ import annotations
+
+import logging
+import time
+from ctypes import c_void_p
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from .. import _sluice
+from . import activation_barrier
+from ._exporter_port import CudaPort, ExportPolicy, FrameOutcome, FrameSpec, GpuFrame
+from .importer import channel_of, raise_for
+from .shm_protocol import DtypeCodec
+
+if TYPE_CHECKING:
+    from .nvml_observer import NVMLObserver
+
+__all__ = ["Exporter"]
+
+logger = logging.getLogger("cuda_link.exporter")
+
+_NO_SLOT, _CAPTURING = _sluice.NoFreeSlot.result, _sluice.CaptureError.result
+_MOST_SLOTS = 10
+_EVERY = 97  # frames between two lines of the log
+_ALIGNED = 2 << 20
+
+
+def address_of(pointer: Any) -> int:
+    """Of an int or a c_void_p."""
+    return pointer if isinstance(pointer, int) else int(getattr(pointer, "value", pointer) or 0)
+
+
+class Exporter:
+    """Writes a channel: Exporter.open(FrameSpec("name", height, width)). One thread at a time."""
+
+    def __init__(self, spec: FrameSpec, policy: ExportPolicy, settles: bool = False) -> None:
+        if spec.dtype not in DtypeCodec.supported():
+            raise ValueError(f"there is no dtype {spec.dtype!r}: it must be one of {', '.join(DtypeCodec.supported())}")
+        if not 0 < spec.num_slots <= _MOST_SLOTS:
+            raise ValueError(f"num_slots is {spec.num_slots}: it must be 1 to {_MOST_SLOTS}")
+        self._spec, self._policy = spec, policy
+        self._name, self._native = channel_of(spec.shm_name)
+        self._settles = settles
+        self._link: _sluice._LinkWriter | None = None
+        self._info: dict[str, Any] = {}
+        self._armed = self._warned = False
+        self._nvml: NVMLObserver | None = None
+        self._sends, self._total = 0.0, 0.0
+        self._counts = dict.fromkeys(FrameOutcome, 0)
+        self.data_size: int = spec.height * spec.width * spec.channels * DtypeCodec.itemsize(spec.dtype)
+        self.buffer_size: int = -(-self.data_size // _ALIGNED) * _ALIGNED
+        self.ipc_stream = None
+        self.num_slots: int = spec.num_slots
+
+    @classmethod
+    def open(cls, spec: FrameSpec, *, policy: ExportPolicy | None = None, cuda: CudaPort | None = None,
+             barrier: object = None) -> Exporter:
+        """Opens it; raises, and leaves nothing behind, if it cannot. `cuda` and `barrier` are not used: Sluice asks the driver
+        and the barrier itself."""
+        self = cls(spec, ExportPolicy.from_env() if policy is None else policy)
+        self._open()
+        return self
+
+    def _open(self) -> None:
+        spec, policy = self._spec, self._policy
+        try:
+            self._link = _sluice._LinkWriter(
+                self._name, f"cuda:{spec.device}", (spec.height, spec.width, spec.channels), spec.dtype, slots=spec.num_slots,
+                flags=spec.extra_flags, block=policy.export_sync, graph=policy.use_graphs, barrier=policy.barrier_enabled,
+                stale_ns=policy.barrier_stale_ns, strict=policy.strict_device, priority=policy.high_priority_stream,
+                doorbell=True, settles=self._settles, barrier_name=activation_barrier.SHM_NAME)
+        except _sluice.Error as error:
+            raise_for(error)
+        self._info = self._link.info() or {}
+
+    # ---- frames ----
+
+    def record_source_sync(self, producer_stream_handle: int) -> None:
+        """The next frame comes behind the work that this native stream (0: the default one) was given, and what that is given
+        after the export comes behind the copy."""
+        if self._link is None:
+            return
+        try:
+            self._link.mark(address_of(producer_stream_handle))
+        except _sluice.WrongDeviceError as error:
+            if self._policy.strict_device:
+                raise ValueError(str(error)) from error
+            logger.error("%s", error)
+            return
+        except _sluice.Error as error:
+            raise_for(error)
+        self._armed = True
+
+    def export(self, frame: GpuFrame) -> FrameOutcome:
+        """Publishes a frame: a copy on the GPU, which is queued; see docs/from-cuda-link.md for the stream.
+
+        SKIPPED_BARRIER while another program holds the activation barrier, SKIPPED_NOT_READY while the stream captures a graph
+        (nothing gets into that). FAILED if the size is not exactly the format's, or the driver fails; the log says why. With
+        strict_device or require_source_sync a ValueError for what these forbid."""
+        policy = self._policy
+        began = time.perf_counter() if policy.export_profile else 0.0
+        if self._link is None or frame.size != self.data_size:
+            return self._refused(frame)
+        if frame.producer_stream is None and not self._armed:
+            self._unordered()
+        try:
+            code = self._link.send(address_of(frame.ptr), frame.producer_stream)
+        except _sluice.Error as error:
+            return self._failed(error)
+        outcome = FrameOutcome.PUBLISHED if code == 0 else self._skipped(code)
+        self._counts[outcome] += 1
+        if policy.export_profile:
+            self._profile(time.perf_counter() - began)
+        return outcome
+
+    def _refused(self, frame: GpuFrame) -> FrameOutcome:
+        if self._link is None:
+            logger.warning("channel '%s': this exporter is not open", self._name)
+        else:
+            logger.error("channel '%s': a frame has %d bytes, not %d", self._name, self.data_size, frame.size)
+        self._counts[FrameOutcome.FAILED] += 1
+        return FrameOutcome.FAILED
+
+    def _failed(self, error: _sluice.Error) -> FrameOutcome:
+        if self._policy.strict_device and isinstance(error, (_sluice.WrongDeviceError, _sluice.InvalidError)):
+            raise ValueError(str(error)) from error
+        logger.error("channel '%s': a frame was not exported: %s", self._name, error)
+        self._counts[FrameOutcome.FAILED] += 1
+        return FrameOutcome.FAILED
+
+    @staticmethod
+    def _skipped(code: int) -> FrameOutcome:
+        return FrameOutcome.SKIPPED_BARRIER if code == _NO_SLOT else FrameOutcome.SKIPPED_NOT_READY
+
+    def _unordered(self) -> None:
+        """Nobody has said which stream makes the frame."""
+        if self._policy.require_source_sync:
+            raise ValueError(f"channel '{self._name}': give GpuFrame(producer_stream=...), or call record_source_sync() first: "
+                             "the policy has require_source_sync")
+        if not self._warned:
+            self._warned = True
+            logger.warning("channel '%s': frames name no stream: they are copied on the current one of PyTorch, or CuPy, and "
+                           "where neither has any, at once", self._name)
+
+    def _profile(self, seconds: float) -> None:
+        self._total += seconds
+        count = sum(self._counts.values())
+        if count % _EVERY == 0:
+            logger.debug("frame %d [PROFILE] total=%.1fus", count, self._total / count * 1e6)
+
+    # ---- looking ----
+
+    @property
+    def frame_count(self) -> int:
+        """Frames published."""
+        return self._counts[FrameOutcome.PUBLISHED]
+
+    write_idx = frame_count
+
+    @property
+    def dev_ptrs(self) -> list[c_void_p]:
+        """Where the slots lie."""
+        if self._link is None:
+            return []
+        return [c_void_p(each) for each in self._info.get("addresses", ())]
+
+    def is_ready(self) -> bool:
+        """Whether it is open."""
+        return self._link is not None
+
+    def attach_nvml_observer(self, observer: NVMLObserver) -> None:
+        """get_stats() has what it sees, too."""
+        self._nvml = observer
+
+    def get_stats(self) -> dict[str, Any]:
+        """cuda-link's keys, and: skipped, failed, graph_frames, version."""
+        spec = self._spec
+        info = (self._link.info() if self._link is not None else None) or self._info
+        average = self._total / max(1, sum(self._counts.values())) * 1e6
+        stats = {
+            "initialized": self._link is not None,
+            "closed": self._link is None,
+            "shm_name": spec.shm_name,
+            "resolution": f"{spec.width}x{spec.height}x{spec.channels}",
+            "dtype": spec.dtype,
+            "num_slots": spec.num_slots,
+            "data_size_kb": self.data_size / 1024,
+            "buffer_size_mb": self.buffer_size / (1 << 20),
+            "frame_count": self.frame_count,
+            "write_idx": self.write_idx,
+            "hws_mode": "unknown",
+            "avg_memcpy_us": average,
+            "avg_total_us": average,
+            "dev_ptrs": [f"0x{each.value:016x}" if each.value else "NULL" for each in self.dev_ptrs],
+            "skipped": self._counts[FrameOutcome.SKIPPED_BARRIER] + self._counts[FrameOutcome.SKIPPED_NOT_READY],
+            "failed": self._counts[FrameOutcome.FAILED],
+            "graph_frames": info.get("graph_frames", 0),
+            "version": info.get("version", 0),
+        }
+        if self._nvml is not None:
+            stats["nvml"] = self._nvml.snapshot()
+        return stats
+
+    stats = get_stats
+
+    # ---- the end ----
+
+    def close(self) -> None:
+        """Tells readers, lets them go, and frees the memory; twice is as once."""
+        link = self._link
+        if link is None:
+            return
+        self._info = link.info() or self._info
+        self._link = None
+        link.close()
+
+    def __enter__(self) -> Exporter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<sluice.cuda_link.Exporter of '{self._spec.shm_name}'{' (closed)' if self._link is None else ''}>"

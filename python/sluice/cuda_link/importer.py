@@ -1,0 +1,415 @@
+# SPDX-License-Identifier: MIT
+"""Importer: frames of a channel, as PyTorch's tensors, CuPy's or NumPy's arrays."""
+from __future__ import annotations
+
+import importlib.util
+import logging
+import sys
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from .. import _sluice
+from ._importer_port import ImporterCudaPort, ImportOutcome, ImportPolicy, ImportResult, ImportSpec
+from .cuda_runtime_types import CudaIpcError, CudaLinkError, ProtocolError
+from .shm_protocol import DtypeCodec, Metadata, SHMLayout
+
+if TYPE_CHECKING:
+    from .nvml_observer import NVMLObserver
+
+__all__ = ["CUPY_AVAILABLE", "Format", "Importer", "NUMPY_AVAILABLE", "TORCH_AVAILABLE"]
+
+logger = logging.getLogger("cuda_link.importer")
+
+
+def _is_there(name: str) -> bool:
+    """Without importing it: PyTorch takes seconds."""
+    try:
+        return name in sys.modules and sys.modules[name] is not None or importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+TORCH_AVAILABLE = _is_there("torch")
+CUPY_AVAILABLE = _is_there("cupy")
+NUMPY_AVAILABLE = _is_there("numpy")
+
+_TORCH, _CUPY = 1, 2
+_RENEWED = 100
+_CLOSED, _NO_WRITER = _sluice.Closed.result, _sluice.NoWriter.result
+_LOST, _STALE = _sluice.LostError.result, _sluice.StaleError.result
+
+_NO_FRAME: ImportResult[Any] = ImportResult(ImportOutcome.NO_FRAME)
+_SHUTDOWN: ImportResult[Any] = ImportResult(ImportOutcome.SHUTDOWN)
+_RECONNECTING: ImportResult[Any] = ImportResult(ImportOutcome.RECONNECTING)
+_TIMEOUT: ImportResult[Any] = ImportResult(ImportOutcome.TIMEOUT)
+_EVERY = 97  # frames between two lines of the log
+_AGAIN = 0.25  # s between attempts to open what is no channel
+_UNREADABLE = (_sluice.ProtocolError, _sluice.FormatError, _sluice.VersionError, _sluice.CorruptError, _sluice.AccessError)
+
+
+def channel_of(shm_name: str) -> tuple[str, bool]:
+    """The channel's name for Sluice, and whether it is a native one."""
+    if shm_name.startswith("sluice:"):
+        return shm_name, True
+    return shm_name if shm_name.startswith("cipd:") else f"cipd:{shm_name}", False
+
+
+def raise_for(error: _sluice.Error) -> NoReturn:
+    """What cuda-link raises: a RuntimeError, and what else it is of."""
+    if isinstance(error, (_sluice.ProtocolError, _sluice.FormatError, _sluice.VersionError, _sluice.CorruptError)):
+        raise ProtocolError(str(error)) from error
+    if isinstance(error, (FileNotFoundError, PermissionError, FileExistsError, ValueError)):
+        raise error
+    raise CudaIpcError(str(error), code=error.result) from error
+
+
+@dataclass(frozen=True)
+class Format:
+    """What frames are. The dtype of NumPy is None where it has none."""
+
+    width: int
+    height: int
+    num_comps: int
+    kind: int
+    bits: int
+    flags: int
+    dtype_str: str
+    shape: tuple[int, int, int]
+    numpy_dtype: Any
+    frame_nbytes: int
+
+    @classmethod
+    def from_metadata(cls, md: Metadata) -> Format:
+        """Of what a segment says; ValueError if that makes no sense."""
+        dtype = DtypeCodec.decode(md.format_kind, md.bits_per_comp, md.flags)
+        return cls(md.width, md.height, md.num_comps, md.format_kind, md.bits_per_comp, md.flags, dtype,
+                   (md.height, md.width, md.num_comps), _numpy_dtype(dtype), md.expected_size)
+
+    @classmethod
+    def from_shm(cls, shm_buf: bytearray | memoryview, num_slots: int) -> Format | None:
+        """Of a segment; None if nothing is said there yet."""
+        metadata = Metadata.read_from(shm_buf, SHMLayout(num_slots))
+        return cls.from_metadata(metadata) if metadata.width and metadata.height and metadata.num_comps else None
+
+    @classmethod
+    def from_overrides(cls, shape: tuple[int, int, int], dtype_str: str) -> Format:
+        """Of a shape and a data type's name."""
+        kind, bits, flags = DtypeCodec.encode(dtype_str)
+        height, width, components = shape
+        return cls(width, height, components, kind, bits, flags, dtype_str, (height, width, components),
+                   _numpy_dtype(dtype_str), height * width * components * bits // 8)
+
+    def layout_differs_from(self, other: Format) -> bool:
+        """Whether shape or data type are others."""
+        return self.shape != other.shape or self.dtype_str != other.dtype_str
+
+
+def _numpy_dtype(name: str) -> Any:
+    try:
+        import numpy
+        if DtypeCodec.numpy_name(name):
+            return numpy.dtype(name)
+        import ml_dtypes
+        return numpy.dtype(ml_dtypes.bfloat16)
+    except ImportError:
+        return None
+
+
+class _Results:
+    """Makes results of arrays, once for each slot of a session; says so if they are not what the program expects."""
+
+    def __init__(self, spec: ImportSpec) -> None:
+        self.spec, self.told = spec, False
+
+    def __call__(self, frame: Any) -> ImportResult[Any]:
+        if not self.told:
+            self.told = True
+            self.compare(tuple(frame.shape), str(getattr(frame.dtype, "name", frame.dtype)).removeprefix("torch."))
+        return ImportResult(ImportOutcome.NEW_FRAME, frame)
+
+    def compare(self, shape: tuple[int, ...], dtype: str) -> None:
+        spec = self.spec
+        if (spec.shape is not None and tuple(spec.shape) != shape) or (spec.dtype is not None and spec.dtype != dtype):
+            logger.warning("channel '%s' has frames of %s %s, not of %s %s as the program says: it gets what there is",
+                           spec.shm_name, shape, dtype, spec.shape, spec.dtype)
+
+
+class Importer:
+    """Reads a channel: Importer.open(ImportSpec("name")). One thread at a time."""
+
+    def __init__(self, spec: ImportSpec, policy: ImportPolicy) -> None:
+        self._spec, self._policy = spec, policy
+        self._name, self._native = channel_of(spec.shm_name)
+        self._mapping = "writable" if self._native else "imported"
+        self._link: _sluice._LinkReader | None = None
+        self._last = {"frames": 0, "latency_ns": 0}
+        self._tensor_device = "N/A"
+        self._results = _Results(spec)
+        self._nvml: NVMLObserver | None = None
+        self._waits = False
+        self._profile = (0, 0.0)
+        self._again: float | None = None  # when it is to be opened again
+
+    @classmethod
+    def open(cls, spec: ImportSpec, *, policy: ImportPolicy | None = None, cuda: ImporterCudaPort | None = None) -> Importer:
+        """Opens it. Without a producer it waits for one at each call, unless the policy says not to reconnect: then it
+        raises FileNotFoundError. `cuda` is not used: Sluice asks the driver itself."""
+        self = cls(spec, ImportPolicy.from_env() if policy is None else policy)
+        self._open()
+        if self._policy.debug:
+            self._watch()
+        return self
+
+    def _open(self) -> None:
+        policy, spec = self._policy, self._spec
+        window = policy.gpu_wait_adaptive_window if policy.torch_gpu_wait_adaptive else 0
+        device = None if self._native and spec.device == 0 else f"cuda:{spec.device}"
+        try:
+            self._link = _sluice._LinkReader(
+                self._name, device, result=self._results, none=_NO_FRAME, later=policy.reconnect_enabled,
+                timeout_ns=max(1, int(spec.timeout_ms * 1e6)), spin_ns=policy.wait_spin_us * 1000,
+                writable=self._mapping != "copied", pageable=policy.allow_pageable_fallback, pipelined=policy.d2h_pipelined,
+                gpu_wait=policy.torch_gpu_wait, window=max(0, window),
+                threshold=max(1, -(-window * policy.gpu_wait_adaptive_sleep_pct // 100)))
+        except _sluice.Error as error:
+            if self._copy_instead(error):
+                self._open()
+                return
+            if not self._is_to_wait(error):
+                raise_for(error)
+            self._again = time.monotonic() + _AGAIN
+            return
+        self._again = None
+        if self._native:
+            logger.info("channel '%s': frames are %s", self._name, "mapped, and may be written" if self._mapping == "writable"
+                        else "copied, as its writer lets nobody write to them")
+
+    def _is_to_wait(self, error: _sluice.Error) -> bool:
+        """What others have put in the channel's place is no reason to end a program that waits for a producer."""
+        if not self._policy.reconnect_enabled or not isinstance(error, _UNREADABLE):
+            return False
+        if not self._waits:
+            self._waits = True
+            logger.error("waiting for a producer of channel '%s'; now %s", self._name, error)
+        return True
+
+    def _copy_instead(self, error: _sluice.Error) -> bool:
+        """The writer of a native channel does not want its frames written: then the program gets copies."""
+        refused = isinstance(error, (_sluice.AccessError, _sluice.UnsupportedError, _sluice.InvalidError))
+        if self._mapping != "writable" or not refused:
+            return False
+        self._mapping = "copied"
+        return True
+
+    # ---- frames ----
+
+    def get_frame(self, stream: Any = None) -> ImportResult[Any]:
+        """The newest frame as a tensor of PyTorch on the GPU, not copied; it is this one until a call gives another.
+
+        With `stream` (PyTorch's, CuPy's, or a native one as an int) that stream waits for the frame, else the CPU does."""
+        try:
+            result = self._link.frame(_TORCH, stream)  # type: ignore[union-attr]
+        except Exception as error:
+            return self._failed(error, "torch", stream)
+        return result if result.__class__ is ImportResult else self._other(result)
+
+    def get_frame_cupy(self, stream: Any = None) -> ImportResult[Any]:
+        """The same as an array of CuPy. `stream`, or CuPy's current one, waits for the frame."""
+        try:
+            result = self._link.frame(_CUPY, stream)  # type: ignore[union-attr]
+        except Exception as error:
+            return self._failed(error, "cupy", stream)
+        return result if result.__class__ is ImportResult else self._other(result)
+
+    def get_frame_numpy(self) -> ImportResult[Any]:
+        """The newest frame in host memory, which the next call writes again. With d2h_pipelined the frame that the call
+        before began to copy: the first call says NO_FRAME."""
+        try:
+            result = self._link.numpy()  # type: ignore[union-attr]
+        except Exception as error:
+            return self._failed(error, "numpy", None)
+        return result if result.__class__ is ImportResult else self._other(result)
+
+    def _failed(self, error: Exception, framework: str, stream: Any) -> ImportResult[Any]:
+        if self._link is None:
+            if self._again is not None and time.monotonic() >= self._again:
+                self._open()
+            return _RECONNECTING
+        if isinstance(error, ImportError):
+            raise RuntimeError(f"{framework} is required for this call: {error}") from error
+        if not isinstance(error, _sluice.Error):
+            raise error
+        if self._copy_instead(error):
+            self._link.close()
+            self._open()
+            return _RECONNECTING
+        if self._is_to_wait(error):
+            return _RECONNECTING
+        raise_for(error)
+
+    def _other(self, code: int) -> ImportResult[Any]:
+        if code == _RENEWED:
+            self._results.told = self._waits = False
+            logger.info("channel '%s': its producer has started anew, or changed its format", self._name)
+            return _RECONNECTING
+        if code == _LOST:
+            logger.error("channel '%s': the producer's GPU did not finish a frame within %g ms: look at the producer",
+                         self._name, self._spec.timeout_ms)
+            return _TIMEOUT
+        if code in (_CLOSED, _NO_WRITER):
+            return self._alone(code)
+        return _RECONNECTING if code == _STALE else _NO_FRAME
+
+    def _alone(self, code: int) -> ImportResult[Any]:
+        """No producer: one that has said so, or is not there."""
+        self._results.told = False
+        if not self._policy.reconnect_enabled:
+            self.close()
+            return _SHUTDOWN
+        if code == _CLOSED:
+            logger.info("channel '%s': its producer has shut it", self._name)
+            return _SHUTDOWN
+        if not self._waits:
+            self._waits = True
+            logger.warning("waiting for a producer of channel '%s'", self._name)
+        return _RECONNECTING
+
+    def wait_for_doorbell(self, timeout_ms: float) -> bool:
+        """Sleeps until there is a frame, for so long at most; False at once unless the policy has `doorbell`. Producers of
+        Sluice's ring; others are looked at each millisecond."""
+        if not self._policy.doorbell or self._link is None:
+            return False
+        try:
+            return self._link.wait(max(0, int(timeout_ms * 1e6)))
+        except _sluice.Error as error:
+            raise_for(error)
+
+    def request_immediate_reconnect(self) -> None:
+        """The next call looks for a producer, however short a time ago one did."""
+        if self._link is not None:
+            self._link.retry()
+        elif self._again is not None:
+            self._again = 0
+
+    # ---- the policy's debug ----
+
+    def _watch(self) -> None:
+        for name in ("get_frame", "get_frame_cupy", "get_frame_numpy"):
+            setattr(self, name, self._watched(name.removeprefix("get_frame").lstrip("_") or "torch", getattr(self, name)))
+
+    def _watched(self, kind: str, method: Any) -> Any:
+        def call(*args: Any, **keywords: Any) -> ImportResult[Any]:
+            began = time.perf_counter()
+            result: ImportResult[Any] = method(*args, **keywords)
+            if result.outcome is ImportOutcome.NEW_FRAME:
+                count, total = self._profile
+                self._profile = count + 1, total + time.perf_counter() - began
+                if (count + 1) % _EVERY == 0:
+                    self._say(kind)
+            return result
+        return call
+
+    def _say(self, kind: str) -> None:
+        stats, (count, total) = self.get_stats(), self._profile
+        hits = max(1, int(stats["wait_spin_hits"]) + int(stats["wait_sleep_hits"]))
+        logger.debug("frame %d [%s]: total=%.1fus latency=%.2fms spin_hit=%.0f%% avg_spin=%.1fus avg_sleep=%.1fus",
+                     stats["frame_count"], kind, total / count * 1e6, self.last_latency,
+                     100 * int(stats["wait_spin_hits"]) / hits, stats["avg_spin_us"], stats["avg_sleep_us"])
+
+    # ---- looking ----
+
+    @property
+    def frame_count(self) -> int:
+        """Frames given."""
+        return self._last["frames"] if self._link is None else self._link.frames
+
+    @property
+    def last_latency(self) -> float:
+        """Milliseconds from the publishing of the frame given last until it was taken."""
+        return (self._last["latency_ns"] if self._link is None else self._link.latency_ns) / 1e6
+
+    @property
+    def wait_backend_name(self) -> str:
+        """"native": the wait is the library's own."""
+        return "native"
+
+    def is_ready(self) -> bool:
+        """Whether a producer is there, and its memory open."""
+        info = self._info()
+        addresses = info.get("addresses", ())
+        return info.get("state") in (2, 3) and (self._native or (bool(addresses) and all(addresses)))
+
+    def _info(self) -> dict[str, Any]:
+        return {} if self._link is None else self._link.info()
+
+    def attach_nvml_observer(self, observer: NVMLObserver) -> None:
+        """get_stats() has what it sees, too."""
+        self._nvml = observer
+
+    def get_stats(self) -> dict[str, Any]:
+        """cuda-link's keys, and: mapping ("imported"; of native channels "writable" or "copied"), missed, overruns, timeouts,
+        reconnects, last_latency_ms, producer."""
+        info, counts = self._info(), self._counts()
+        spins, sleeps = counts["spin_hits"], counts["sleep_hits"]
+        known = info.get("dtype") is not None
+        stats = {
+            "initialized": self.is_ready(),
+            "shm_name": self._spec.shm_name,
+            "shape": info["shape"] if known else self._spec.shape,
+            "dtype": info["dtype"] if known else self._spec.dtype,
+            "device": self._spec.device,
+            "num_slots": info.get("slots", 0),
+            "frame_count": counts["frames"],
+            "torch_available": TORCH_AVAILABLE,
+            "numpy_available": NUMPY_AVAILABLE,
+            "dev_ptrs": [f"0x{each:016x}" if each else "NULL" for each in info.get("addresses", ())],
+            "tensor_device": f"cuda:{self._spec.device}" if TORCH_AVAILABLE and info.get("state") in (2, 3) else "N/A",
+            "wait_backend": self.wait_backend_name,
+            "wait_spin_hits": spins,
+            "wait_sleep_hits": sleeps,
+            "avg_spin_us": counts["spun_ns"] / 1000 / spins if spins else 0.0,
+            "avg_sleep_us": counts["slept_ns"] / 1000 / sleeps if sleeps else 0.0,
+            "gpu_wait_active": bool(counts["gpu_wait"]),
+            "gpu_wait_latched_frame": counts["latched"] or None,
+            "mapping": self._mapping,
+            "missed": counts["missed"],
+            "overruns": counts["overruns"],
+            "timeouts": counts["timeouts"],
+            "reconnects": counts["renewals"],
+            "last_latency_ms": self.last_latency,
+            "producer": info.get("writer_pid") or None,
+        }
+        if self._nvml is not None:
+            stats["nvml"] = self._nvml.snapshot()
+        return stats
+
+    stats = get_stats
+
+    def _counts(self) -> dict[str, Any]:
+        if self._link is not None:
+            self._last = self._link.counts()
+        return {**dict.fromkeys(("frames", "missed", "overruns", "timeouts", "renewals", "spin_hits", "sleep_hits", "spun_ns",
+                                 "slept_ns", "latency_ns", "gpu_wait", "latched"), 0), **self._last}
+
+    # ---- the end ----
+
+    def close(self) -> None:
+        """Ends it; twice is as once. Tensors that the program has keep their memory."""
+        link = self._link
+        self._again = None
+        if link is None:
+            return
+        self._counts()
+        self._link = None
+        link.close()
+
+    def __enter__(self) -> Importer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<sluice.cuda_link.Importer of '{self._spec.shm_name}'{' (closed)' if self._link is None else ''}>"

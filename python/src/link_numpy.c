@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sluice.cuda_link's reader copies frames into host memory: into one piece of pinned memory, which
+ * the next call writes again; or into two in turn, and gives the one that was filled while the
+ * program worked on the other.
+ */
+#include <string.h>
+
+#include "clock.h"
+#include "fetch.h"
+#include "link.h"
+#include "pinned.h"
+
+#define PATIENCE (10 * SLUICE_S)
+#define TRIES    4 /* for a frame that its writer does not write again while it is copied */
+
+/* What a copy takes at most on a GPU that is not stuck: 2 ms, and 4 bytes a nanosecond. */
+static int64_t longest(const struct sluice_array *a)
+{
+    return 2 * SLUICE_MS + (int64_t)(a->nbytes / 4);
+}
+
+/* ---- memory ---- */
+
+static void wait_for(struct landing *landing, int *result)
+{
+    int r;
+
+    Py_BEGIN_ALLOW_THREADS r = sluice_ticket_wait(landing->ticket, PATIENCE);
+    Py_END_ALLOW_THREADS *result = r;
+}
+
+void link_forget_landings(struct link *link)
+{
+    for (int i = 0; i < 2; i++) {
+        struct landing *landing = &link->landings[i];
+        int r = 0;
+        if (landing->lease)
+            wait_for(landing, &r);
+        if (r == SLUICE_TIMEOUT) /* it may yet be written to: left behind */
+            Py_XINCREF(landing->result);
+        (void)lease_drop(landing->lease);
+        Py_XDECREF(landing->result);
+        memset(landing, 0, sizeof *landing);
+    }
+}
+
+/* Memory that keeps itself: pinned, or, where the program allows that, any. */
+static PyObject *memory_for(struct link *link, const char *device, uint64_t bytes, void **memory)
+{
+    struct state *state = link->reader.state;
+    struct pinned *pinned = NULL;
+    PyObject *plain;
+
+    if (pinned_take(state, device, bytes, true, &pinned) == 0) {
+        *memory = pinned->memory;
+        return pinned_object(state, pinned, bytes);
+    }
+    if (!link->pageable || !(PyErr_ExceptionMatches(state->errors[ERROR_E_NO_MEMORY]) ||
+                             PyErr_ExceptionMatches(state->errors[ERROR_E_DRIVER])))
+        return NULL;
+    PyErr_Clear();
+    plain = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)bytes);
+    if (plain)
+        *memory = PyByteArray_AsString(plain);
+    return plain;
+}
+
+static PyObject *array_over(struct state *state, const struct sluice_array *a, PyObject *memory)
+{
+    PyObject *dtype = dtype_numpy(state, a->dtype), *shape, *made = NULL;
+
+    if (dtype && (shape = sizes_tuple(a->shape, a->ndim))) {
+        made = PyObject_CallFunctionObjArgs(state->ndarray, shape, dtype, memory, NULL);
+        Py_DECREF(shape);
+    }
+    return made;
+}
+
+static int prepare(struct link *link, struct landing *landing, const char *device,
+                   const struct sluice_array *a)
+{
+    struct state *state = link->reader.state;
+    PyObject *memory, *array;
+    void *data = NULL;
+    int r = sluice_array_wrap(&landing->to, a->name, NULL, a->dtype, a->ndim, a->shape, NULL);
+
+    if (r != 0) {
+        raise_result(state, r);
+        return -1;
+    }
+    memory = memory_for(link, device, landing->to.nbytes, &data);
+    array = memory ? array_over(state, &landing->to, memory) : NULL;
+    if (array)
+        landing->result = PyObject_CallFunctionObjArgs(link->result, array, NULL);
+    landing->to.data = data;
+    Py_XDECREF(memory);
+    Py_XDECREF(array);
+    return landing->result ? 0 : -1;
+}
+
+static bool fits(const struct landing *landing, const struct sluice_array *a)
+{
+    return landing->result && memcmp(&landing->to.dtype, &a->dtype, sizeof a->dtype) == 0 &&
+           landing->to.ndim == a->ndim &&
+           memcmp(landing->to.shape, a->shape, (size_t)a->ndim * sizeof a->shape[0]) == 0;
+}
+
+/* The place that the frame goes to. NULL with an exception. */
+static struct landing *landing_for(struct link *link, struct lease *lease)
+{
+    struct landing *landing = &link->landings[link->pipelined ? !link->landing : 0];
+    struct sluice_array a;
+    int r = sluice_frame_array(&lease->frame, NULL, &a);
+
+    if (r != 0) {
+        raise_result(link->reader.state, r);
+        return NULL;
+    }
+    if (fits(landing, &a))
+        return landing;
+    if (landing->result)
+        link_forget_landings(link);
+    return prepare(link, landing, device_text(lease->device), &a) == 0 ? landing : NULL;
+}
+
+/* ---- one after the other ---- */
+
+static int copy_now(struct channel *channel, struct lease *lease, struct landing *landing)
+{
+    int r;
+
+    Py_BEGIN_ALLOW_THREADS r = sluice_reader_fetch(channel->reader, &lease->frame, &landing->to, 1,
+                                                   SLUICE_ON_CPU, NULL);
+    if (r == 0)
+        r = sluice_reader_check(channel->reader, &lease->frame);
+    Py_END_ALLOW_THREADS return r;
+}
+
+static PyObject *give(struct link *link, struct channel *channel)
+{
+    struct landing *landing = NULL;
+    struct lease *lease;
+    int r = SLUICE_E_LOST;
+
+    for (int tries = 0; r == SLUICE_E_LOST && tries < TRIES; tries++) {
+        if ((r = link_take(link, channel, FRAMEWORK_NONE, NULL, &lease)) != 0)
+            break;
+        if ((landing = landing_for(link, lease)))
+            r = copy_now(channel, lease, landing);
+        else
+            r = LINK_RAISED;
+        link->overruns += r == SLUICE_E_LOST;
+        (void)lease_drop(lease);
+        if (r < 0 && r != SLUICE_E_LOST && r != LINK_RAISED) {
+            raise_result(link->reader.state, r);
+            r = LINK_RAISED;
+        }
+    }
+    if (r == 0)
+        return Py_NewRef(landing->result);
+    if (r == SLUICE_TIMEOUT)
+        return Py_NewRef(link->none);
+    return r == LINK_RAISED ? NULL : PyLong_FromLong(r);
+}
+
+/* ---- pipelined ---- */
+
+static int queue(struct link *link, struct channel *channel, struct lease *lease,
+                 struct landing *landing)
+{
+    struct state *state = link->reader.state;
+    struct stream *stream = copy_stream(state, channel, device_text(lease->device));
+    int r;
+
+    if (!stream || lease_use(lease, stream_keep(stream)) < 0)
+        return -1;
+    r = sluice_reader_fetch(channel->reader, &lease->frame, &landing->to, 1, stream_handle(stream),
+                            &landing->ticket);
+    if (r != 0) {
+        raise_result(state, r);
+        return -1;
+    }
+    landing->lease = lease;
+    landing->queued = clock_now();
+    return 0;
+}
+
+/* The copy queued by the call before. Its writer may have come round to the slot again; whether that was while it
+ * was copied nobody knows but by the time that has passed. A new reference; none is no frame. */
+static PyObject *finish(struct link *link, struct channel *channel, struct landing *landing)
+{
+    bool soon = clock_now() - landing->queued < longest(&landing->to);
+    int r = 0;
+
+    wait_for(landing, &r);
+    if (r == 0 && sluice_reader_check(channel->reader, &landing->lease->frame) == SLUICE_E_LOST) {
+        link->overruns++;
+        r = soon ? SLUICE_E_LOST : 0;
+    }
+    (void)lease_drop(landing->lease);
+    landing->lease = NULL;
+    if (r == SLUICE_E_LOST)
+        return Py_NewRef(link->none);
+    return r == 0 ? Py_NewRef(landing->result) : raise_result(link->reader.state, r);
+}
+
+static PyObject *give_pipelined(struct link *link, struct channel *channel)
+{
+    struct landing *landing, *before;
+    struct lease *lease;
+    PyObject *result;
+    int r = link_take(link, channel, FRAMEWORK_NONE, NULL, &lease);
+
+    if (r != 0)
+        return r == LINK_RAISED      ? NULL
+               : r == SLUICE_TIMEOUT ? Py_NewRef(link->none)
+                                     : PyLong_FromLong(r);
+    landing = landing_for(link, lease); /* which may forget the other */
+    before = &link->landings[link->landing];
+    result = !landing        ? NULL
+             : before->lease ? finish(link, channel, before)
+                             : Py_NewRef(link->none); /* nothing was under way */
+    if (!result || queue(link, channel, lease, landing) < 0) {
+        (void)lease_drop(lease);
+        Py_XDECREF(result);
+        return NULL;
+    }
+    link->landing = (unsigned)(landing - link->landings);
+    return result;
+}
+
+PyObject *link_numpy(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    struct link *link = (struct link *)self;
+    struct channel *channel;
+    PyObject *result;
+
+    if (link_enter(link) < 0)
+        return NULL;
+    if ((channel = reader_keep_channel(&link->reader)))
+        result = link->pipelined ? give_pipelined(link, channel) : give(link, channel);
+    else
+        result = PyLong_FromLong(SLUICE_E_STALE);
+    channel_drop(channel);
+    link_leave(link);
+    return result;
+}

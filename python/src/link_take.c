@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sluice.cuda_link's reader takes frames.
+ */
+#include <sluice/cipd.h>
+#include <string.h>
+
+#include "clock.h"
+#include "link.h"
+#include "take.h"
+#include "view.h"
+
+int link_enter(struct link *link)
+{
+    if (!atomic_exchange(&link->busy, true))
+        return 0;
+    raise_as(link->reader.state, ERROR_E_BUSY,
+             "another thread is in a call of this importer: each thread needs one of its own");
+    return -1;
+}
+
+void link_leave(struct link *link)
+{
+    atomic_store(&link->busy, false);
+}
+
+/* ---- streams ---- */
+
+struct stream *link_stream(struct state *state, PyObject *given, const char *device)
+{
+    size_t native;
+
+    if (!PyLong_Check(given))
+        return stream_of(state, given, device);
+    native = PyLong_AsSize_t(given);
+    return PyErr_Occurred() ? NULL : stream_of_native(state, native, device);
+}
+
+/* The device on which frames are used, as far as it is known; NULL if not, and for host. */
+static const char *gpu_of(struct channel *channel, char *name)
+{
+    if (channel->session)
+        return channel->device ? channel->device->name : NULL;
+    if (sluice_reader_device(channel->reader, name, DEVICE_NAME) != 0 || strcmp(name, "host") == 0)
+        return NULL;
+    return name;
+}
+
+/* The stream that is to wait for the frame, in the lease; none where the CPU is to. */
+static int name_stream(struct link *link, struct channel *channel, struct lease *lease,
+                       enum framework framework, PyObject *given)
+{
+    struct state *state = link->reader.state;
+    struct stream *stream = NULL;
+    char name[DEVICE_NAME];
+    const char *device;
+
+    if (!given && framework != FRAMEWORK_CUPY && !(framework == FRAMEWORK_TORCH && link->gpu_wait))
+        return 0;
+    if (!(device = gpu_of(channel, name)))
+        return 0;
+    if (given)
+        stream = link_stream(state, given, device);
+    else if (framework_current(state, framework, device, &stream) == 0 && !stream)
+        return 0;
+    return stream ? lease_use_named(lease, stream) : -1;
+}
+
+/* A frame that was taken for one stream is to be used by another, or by the CPU. */
+static int wait_elsewhere(struct link *link, struct channel *channel, struct lease *lease,
+                          enum framework framework, PyObject *given)
+{
+    struct lease wanted = { .channel = channel, .used = wanted.few, .used_room = LEASE_STREAMS };
+    int r = 0;
+
+    if (!(lease->frame.flags & SLUICE_FRAME_AHEAD))
+        return 0;
+    if (name_stream(link, channel, &wanted, framework, given) < 0)
+        return -1;
+    if (wanted.used_count == 0) {
+        Py_BEGIN_ALLOW_THREADS r = sluice_stream_synchronize(stream_handle(lease->used[0]));
+        Py_END_ALLOW_THREADS
+    } else {
+        r = take_on(link->reader.state, lease, stream_native(wanted.used[0]));
+    }
+    lease_drop_streams(&wanted);
+    if (r > 0 || (r < 0 && !PyErr_Occurred()))
+        raise_result(link->reader.state, r);
+    return r == 0 ? 0 : -1;
+}
+
+/* ---- taking ---- */
+
+/* Is there a frame that was published, and is not finished? */
+static bool is_coming(struct link *link, struct channel *channel)
+{
+    struct sluice_cipd_info info = { .size = sizeof info };
+    struct sluice_reader_stats stats = { .size = sizeof stats };
+
+    if (!link->foreign)
+        return sluice_reader_stats(channel->reader, &stats) == 0 && stats.lag > 0;
+    return sluice_cipd_reader_info(channel->reader, &info) == 0 && info.index != link->index &&
+           (info.state == SLUICE_CIPD_RUNNING || info.state == SLUICE_CIPD_STALLED);
+}
+
+static void count_wait(struct link *link, int64_t ns)
+{
+    bool slept = ns > link->spin_ns;
+
+    link->spin_hits += !slept;
+    link->sleep_hits += slept;
+    *(slept ? &link->slept_ns : &link->spun_ns) += (uint64_t)ns;
+    if (!link->window || link->gpu_wait)
+        return;
+    link->window_frames++;
+    link->window_sleeps += slept;
+    if (link->window_sleeps >= link->threshold) {
+        link->gpu_wait = true;
+        link->latched = link->frames + 1;
+    } else if (link->window_frames >= link->window) {
+        link->window_frames = link->window_sleeps = 0;
+    }
+}
+
+static int acquire(struct link *link, struct channel *channel, struct lease *lease)
+{
+    int r = reader_acquire(&link->reader, channel, lease, 0);
+
+    if (r == SLUICE_E_LIMIT && link->held && !PyErr_Occurred()) { /* so few slots that one is all */
+        (void)lease_drop(link->held);
+        link->held = NULL;
+        r = reader_acquire(&link->reader, channel, lease, 0);
+    }
+    if (r == SLUICE_TIMEOUT && !link->pending && is_coming(link, channel)) {
+        int64_t began = clock_now();
+        r = reader_acquire(&link->reader, channel, lease, link->timeout_ns);
+        if (r == SLUICE_TIMEOUT)
+            r = SLUICE_E_LOST;
+        if (r == 0)
+            count_wait(link, clock_now() - began);
+    } else if (r == 0 && lease->used_count == 0) {
+        count_wait(link, 0);
+    }
+    link->timeouts += r == SLUICE_E_LOST;
+    return r;
+}
+
+/* Whether it is the first of another session, or of another format. */
+static bool is_news(struct link *link, const struct lease *lease)
+{
+    bool other = link->session != lease->frame.session ||
+                 link->generation != lease->frame.generation;
+    bool news = other && link->session && !link->told;
+
+    link->session = lease->frame.session;
+    link->generation = lease->frame.generation;
+    link->index = (uint32_t)lease->frame.sequence;
+    link->told = false;
+    if (other)
+        link_forget(link);
+    link->renewals += news;
+    return news;
+}
+
+static int settle(struct link *link, int r)
+{
+    if (PyErr_Occurred())
+        return LINK_RAISED;
+    if (r == SLUICE_CLOSED || r == SLUICE_NO_WRITER) {
+        bool first = !link->told && link->session;
+        if (first) { /* its writer waits for no reader before it frees the memory */
+            link_forget(link);
+            link_hold(link, NULL);
+        }
+        link->told = true;
+        return first ? r : SLUICE_NO_WRITER;
+    }
+    if (r >= 0 || r == SLUICE_E_LOST || r == SLUICE_E_STALE)
+        return r;
+    raise_result(link->reader.state, r);
+    return LINK_RAISED;
+}
+
+int link_take(struct link *link, struct channel *channel, enum framework framework,
+              PyObject *given, struct lease **out)
+{
+    struct lease *lease;
+    int r = LINK_RAISED;
+
+    *out = NULL;
+    if (link->news) {
+        link->news = false;
+        return LINK_RENEWED;
+    }
+    if (!(lease = lease_new(channel)))
+        return LINK_RAISED;
+    if (name_stream(link, channel, lease, framework, given) == 0)
+        r = acquire(link, channel, lease);
+    if (r != 0) {
+        lease_discard(lease);
+        lease = NULL;
+    } else if (is_news(link, lease)) {
+        (void)lease_drop(link->pending);
+        link->pending = lease;
+        return LINK_RENEWED;
+    }
+    if (lease) {
+        (void)lease_drop(link->pending);
+        link->pending = NULL;
+    } else if (r == SLUICE_TIMEOUT && link->pending && !PyErr_Occurred()) {
+        if (wait_elsewhere(link, channel, link->pending, framework, given) < 0)
+            return LINK_RAISED;
+        lease = link->pending;
+        link->pending = NULL;
+    } else {
+        return settle(link, r);
+    }
+    link->frames++;
+    link->missed += lease->frame.missed;
+    link->latency_ns = clock_now() - lease->frame.commit_ns;
+    *out = lease;
+    return 0;
+}
+
+void link_hold(struct link *link, struct lease *lease)
+{
+    struct lease *before = link->held;
+
+    link->held = lease;
+    link->overruns += lease_drop(before) == SLUICE_E_LOST;
+}
+
+/* ---- as an array of its framework ---- */
+
+static PyObject *result_of(struct link *link, PyObject *view, struct shown *shown)
+{
+    PyObject *result;
+
+    if (shown->view == view)
+        return Py_NewRef(shown->result);
+    if (!(result = PyObject_CallFunctionObjArgs(link->result, view, NULL)))
+        return NULL;
+    Py_XDECREF(shown->view);
+    Py_XDECREF(shown->result);
+    shown->view = Py_NewRef(view);
+    shown->result = Py_NewRef(result);
+    return result;
+}
+
+/* Does nobody have to be told that the framework's current stream uses the frame? Where nothing is held until that has
+ * done with it, and nothing is to be waited for. */
+static bool is_free(const struct link *link, const struct lease *lease)
+{
+    return link->foreign && !(lease->frame.flags & SLUICE_FRAME_AHEAD);
+}
+
+static PyObject *show(struct link *link, struct lease *lease, enum framework framework, bool given)
+{
+    struct state *state = link->reader.state;
+    struct sluice_array a;
+    PyObject *view, *result = NULL;
+    int r = sluice_frame_array(&lease->frame, NULL, &a);
+
+    if (r != 0)
+        return raise_result(state, r);
+    if (link->copies || !lease->device) {
+        PyObject *array = array_new(state, lease, &a);
+        view = array ? take_array((struct array *)array, framework, true) : NULL;
+        Py_XDECREF(array);
+        if (view)
+            result = PyObject_CallFunctionObjArgs(link->result, view, NULL);
+    } else {
+        view = given || is_free(link, lease) ? view_made(state, lease, &a, framework)
+                                             : view_of(state, lease, &a, framework);
+        if (view)
+            result = result_of(link, view,
+                               &link->shown[framework == FRAMEWORK_CUPY][lease->frame.slot % LINK_SLOTS]);
+    }
+    Py_XDECREF(view);
+    return result;
+}
+
+PyObject *link_frame(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    struct link *link = (struct link *)self;
+    struct channel *channel;
+    struct lease *lease;
+    PyObject *given, *result = NULL;
+    enum framework framework;
+    int r;
+
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "frame() takes a kind and a stream");
+        return NULL;
+    }
+    framework = PyLong_AsLong(args[0]) == FRAMEWORK_CUPY ? FRAMEWORK_CUPY : FRAMEWORK_TORCH;
+    given = args[1] == Py_None ? NULL : args[1];
+    if (PyErr_Occurred() || link_enter(link) < 0)
+        return NULL;
+    if (!(channel = reader_keep_channel(&link->reader))) {
+        link_leave(link);
+        return PyLong_FromLong(SLUICE_E_STALE);
+    }
+    r = link_take(link, channel, framework, given, &lease);
+    if (r == 0) {
+        result = show(link, lease, framework, given && lease->used_count);
+        link_hold(link, lease);
+    } else if (r == SLUICE_TIMEOUT) {
+        result = Py_NewRef(link->none);
+    } else if (r != LINK_RAISED) {
+        result = PyLong_FromLong(r);
+    }
+    channel_drop(channel);
+    link_leave(link);
+    return result;
+}
+
+/* ---- waiting for one ---- */
+
+/* Sleeps in slices, without a writer that could ring. */
+static int nap(struct channel *channel, int64_t timeout_ns)
+{
+    struct patience patience = patience_new(timeout_ns);
+    int again;
+
+    do {
+        struct timespec slice = { .tv_nsec = (long)patience.slice };
+        Py_BEGIN_ALLOW_THREADS(void) nanosleep(&slice, NULL);
+        Py_END_ALLOW_THREADS
+    } while ((again = patience_next(&patience, channel)) > 0);
+    return again;
+}
+
+/* 1, 0, or -1 with an exception. */
+static int wait_for(struct link *link, struct channel *channel, int64_t timeout_ns)
+{
+    struct lease *lease;
+    int r;
+
+    if (link->pending)
+        return 1;
+    if (!(lease = lease_new(channel)))
+        return -1;
+    r = reader_acquire(&link->reader, channel, lease, timeout_ns);
+    if (r == 0) {
+        link->news = is_news(link, lease);
+        link->pending = lease;
+        return 1;
+    }
+    lease_discard(lease);
+    link->timeouts += r == SLUICE_E_LOST;
+    if (PyErr_Occurred())
+        return -1;
+    if (r == SLUICE_CLOSED && (!link->session || link->told))
+        return nap(channel, timeout_ns);
+    return r == SLUICE_CLOSED || (r < 0 && r != SLUICE_E_LIMIT);
+}
+
+PyObject *link_wait(PyObject *self, PyObject *ns)
+{
+    struct link *link = (struct link *)self;
+    int64_t timeout_ns = PyLong_AsLongLong(ns);
+    struct channel *channel;
+    int found = 0;
+
+    if (PyErr_Occurred() || link_enter(link) < 0)
+        return NULL;
+    if ((channel = reader_keep_channel(&link->reader)))
+        found = wait_for(link, channel, timeout_ns);
+    channel_drop(channel);
+    link_leave(link);
+    return found < 0 ? NULL : PyBool_FromLong(found);
+}

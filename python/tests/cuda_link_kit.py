@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""For tests of sluice.cuda_link: programs on both sides of a channel, each a process."""
+import contextlib
+import json
+import os
+import pathlib
+
+from child import children
+
+HERE = pathlib.Path(__file__).parent
+SECONDS = 40  # for an answer
+
+
+class Program:
+    def __init__(self, child):
+        self.child = child
+        assert self.answer() == "ready"
+
+    def answer(self):
+        line = self.child.read()
+        assert line, "the program has ended"
+        return json.loads(line)
+
+    def ask(self, *words):
+        self.child.write(" ".join(map(str, words)))
+        return self.answer()
+
+    def __getattr__(self, name):
+        return lambda *arguments: self.ask(name, *arguments)
+
+    def kill(self):
+        self.child.kill()
+
+
+class Link:
+    """A channel's name, and programs that use it."""
+
+    def __init__(self, start, name):
+        self.start, self.name = start, name
+
+    def exporter(self, *sizes, kind="export", dtype="uint8", slots=3, policy="from_env", name=None):
+        arguments = [name or self.name, *(sizes or (4, 6, 4)), dtype, slots]
+        return Program(self.start(kind, *arguments, *([] if "11" in kind else [policy])))
+
+    def importer(self, policy="from_env", timeout_ms=5000, kind="import", name=None, **hints):
+        arguments = [name or self.name, *([] if "11" in kind else [policy]), timeout_ms]
+        if hints:
+            arguments += [json.dumps(hints["shape"]).replace(" ", ""), hints["dtype"]]
+        return Program(self.start(kind, *arguments))
+
+
+@contextlib.contextmanager
+def a_link():
+    """One for a test; nothing is left in shared memory."""
+    name = f"sluice-test-{os.getpid()}"
+    with children(HERE / "cuda_link_roles.py", SECONDS) as start:
+        yield Link(start, name)
+    for path in pathlib.Path("/dev/shm").glob(f"{name}*"):
+        path.unlink()

@@ -1,0 +1,527 @@
+# SPDX-License-Identifier: MIT
+"""sluice.cuda_link between processes: what each call says, and what is in the frames that it gives."""
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from cuda_link_kit import a_link
+
+SHAPE = [4, 6, 4]
+STATS = {"initialized", "shm_name", "shape", "dtype", "device", "num_slots", "frame_count", "torch_available",
+         "numpy_available", "dev_ptrs", "tensor_device", "wait_backend", "wait_spin_hits", "wait_sleep_hits", "avg_spin_us", "avg_sleep_us",
+         "gpu_wait_active", "gpu_wait_latched_frame"}
+EXPORT_STATS = {"initialized", "closed", "shm_name", "resolution", "dtype", "num_slots", "data_size_kb", "buffer_size_mb",
+                "frame_count", "write_idx", "hws_mode", "avg_memcpy_us", "avg_total_us", "dev_ptrs"}
+
+
+@pytest.fixture
+def link(gpu):
+    with a_link() as link:
+        yield link
+
+
+def is_frame(told, value, **others):
+    assert told.get("outcome") == "NEW_FRAME" and told["value"] == value and told["whole"], told
+    assert {name: told[name] for name in others} == others
+    return told
+
+
+def says(told, outcome):
+    assert told.get("outcome") == outcome, told
+
+
+# ---- frames ----
+
+def test_a_tensor_is_the_slot_and_made_once(link):
+    exporter = link.exporter()
+    importer = link.importer()
+    says(importer.get(), "NO_FRAME")
+    seen = []
+    for value in range(1, 8):
+        assert exporter.export(value) == "PUBLISHED"
+        seen.append(is_frame(importer.until("get"), value, shape=SHAPE, kind="torch"))
+        says(importer.get(), "NO_FRAME")
+    assert len({told["address"] for told in seen}) == len({told["id"] for told in seen}) == 3  # slots
+    assert [told["id"] for told in seen[3:6]] == [told["id"] for told in seen[:3]]
+    assert importer.stats()["frame_count"] == 7
+
+
+def test_cupy_has_the_same_slots(link):
+    exporter, importer = link.exporter(), link.importer()
+    seen = []
+    for value in range(1, 7):
+        exporter.export(value)
+        seen.append(is_frame(importer.until("cupy"), value, kind="cupy", shape=SHAPE))
+    assert [told["id"] for told in seen[3:]] == [told["id"] for told in seen[:3]]
+
+
+def test_numpy_has_one_array_that_the_next_call_writes_again(link):
+    exporter, importer = link.exporter(), link.importer()
+    seen = []
+    for value in range(1, 5):
+        exporter.export(value)
+        seen.append(is_frame(importer.until("numpy"), value, kind="numpy", shape=SHAPE, dtype="uint8"))
+        says(importer.numpy(), "NO_FRAME")
+        assert importer.again()["value"] == value  # and until then it stays
+    assert len({(told["id"], told["address"]) for told in seen}) == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "uint16", "int8", "int16", "bfloat16"])
+def test_every_data_type(link, dtype):
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    exporter, importer = link.exporter(2, 3, 1, dtype=dtype), link.importer()
+    exporter.export(3)
+    assert is_frame(importer.until("numpy"), 3)["dtype"] == dtype
+    exporter.export(4)
+    assert is_frame(importer.until("get"), 4, shape=[2, 3, 1])["dtype"] == f"torch.{dtype}"
+    assert importer.stats()["dtype"] == dtype
+
+
+def test_the_newest_frame_is_taken_and_the_others_count(link):
+    exporter, importer = link.exporter(), link.importer()
+    exporter.export(1)
+    is_frame(importer.until("get"), 1)
+    for value in (2, 3, 4):
+        exporter.export(value)
+    is_frame(importer.until("get"), 4)
+    assert importer.stats()["missed"] == 2
+
+
+def test_stats_have_cuda_links_keys(link):
+    exporter, importer = link.exporter(), link.importer()
+    exporter.export(1)
+    is_frame(importer.until("get"), 1)
+    stats = importer.stats()
+    assert STATS <= set(stats)
+    assert stats["initialized"] and stats["ready"] and stats["shape"] == SHAPE and stats["dtype"] == "uint8"
+    assert stats["num_slots"] == len(set(stats["dev_ptrs"])) == 3 and stats["mapping"] == "imported"
+    assert 0 < stats["last_latency"] < 60_000 and stats["wait_spin_hits"] + stats["wait_sleep_hits"] == 1
+    assert stats["wait_backend"] == "native" and stats["gpu_wait_latched_frame"] is None and not stats["gpu_wait_active"]
+    stats = exporter.stats()
+    assert EXPORT_STATS <= set(stats)
+    assert stats["resolution"] == "6x4x4" and stats["frame_count"] == stats["write_idx"] == 1 and not stats["closed"]
+    assert stats["data_size_kb"] == 96 / 1024 and stats["buffer_size_mb"] == 2.0 and len(stats["dev_ptrs"]) == 3
+
+
+# ---- who waits for what ----
+
+def test_the_cpu_waits_for_the_producers_gpu(link):
+    exporter, importer = link.exporter(), link.importer(timeout_ms=300)
+    assert exporter.export(5, "gate") == "PUBLISHED"
+    told = importer.until("get", "TIMEOUT")
+    assert set(told["before"]) <= {"NO_FRAME"}, told
+    assert importer.stats()["timeouts"] == 1
+    exporter.open()
+    assert exporter.export(6) == "PUBLISHED"
+    is_frame(importer.until("get"), 6)
+
+
+def test_a_stream_waits_and_the_cpu_does_not(link):
+    exporter, importer = link.exporter(), link.importer(timeout_ms=20_000)
+    exporter.export(5, "gate")
+    for method in ("get own", "cupy own"):
+        importer.child.write(f"begin {method}")
+        assert importer.answer()["outcome"] == "NEW_FRAME"  # without a look at it
+        exporter.open()
+        assert importer.looked()["value"] == 5
+        exporter.export(5, "gate")
+    exporter.open()
+
+
+def test_what_is_no_stream_is_said_to_be_none(link):
+    exporter, importer = link.exporter(), link.importer()
+    exporter.export(1)
+    for method in ("get", "cupy_on"):
+        told = importer.ask(method, "nonsense")
+        assert told["error"] == "TypeError" and "nonsense" in told["text"], told
+    is_frame(importer.until("get"), 1)
+
+
+def test_torch_gpu_wait_uses_the_current_stream(link):
+    exporter = link.exporter()
+    importer = link.importer('from_env+{"torch_gpu_wait":true}', timeout_ms=20_000)
+    exporter.export(9, "gate")
+    importer.child.write("begin get")
+    assert importer.answer()["outcome"] == "NEW_FRAME"
+    exporter.open()
+    assert importer.looked()["value"] == 9 and importer.stats()["gpu_wait_active"]
+
+
+def test_adaptive_waits_change_once_frames_come_late(link):
+    exporter = link.exporter()
+    importer = link.importer('for_testing+{"torch_gpu_wait_adaptive":true,"gpu_wait_adaptive_window":4,'
+                             '"gpu_wait_adaptive_sleep_pct":25,"wait_spin_us":1}')
+    assert not importer.stats()["gpu_wait_active"]
+    importer.child.write("late get")
+    exporter.export(1, "gate")
+    exporter.child.write("open_later 0.2")
+    is_frame(importer.answer(), 1)
+    exporter.answer()
+    stats = importer.stats()
+    assert stats["gpu_wait_active"] and stats["gpu_wait_latched_frame"] == 1 and stats["wait_sleep_hits"] == 1
+    assert stats["avg_sleep_us"] > 1
+
+
+@pytest.mark.parametrize("how", ["queued", "recorded", "plain"])
+def test_the_copy_comes_behind_the_work_that_makes_the_frame(link, how):
+    exporter, importer = link.exporter(), link.importer()
+    for value in range(1, 6):
+        if how == "plain":  # no stream is named: it is done, as far as anybody knows
+            exporter.source_done(value)
+        assert exporter.export(value, "none" if how == "plain" else how) == "PUBLISHED"
+        is_frame(importer.until("numpy"), value)
+
+
+@pytest.mark.parametrize("how", ["gate", "recorded"])
+def test_the_memory_may_be_written_again_behind_the_copy(link, how):
+    """What upstream leaves to the program: the next frame is made in the same memory, on the same stream."""
+    exporter, importer = link.exporter(), link.importer()
+    exporter.shut_gate()
+    assert exporter.export(3, "queued" if how == "gate" else how) == "PUBLISHED"
+    assert exporter.refill(4) == "filled"
+    exporter.open()
+    is_frame(importer.until("numpy"), 3)
+
+
+def test_a_frame_of_another_size_is_refused(link):
+    exporter, importer = link.exporter(), link.importer()
+    for size in (95, 97, 1, 96 * 4):
+        assert exporter.export(1, "done", size) == "FAILED"
+    assert exporter.stats()["failed"] == 4 and exporter.stats()["frame_count"] == 0
+    says(importer.get(), "NO_FRAME")
+    assert exporter.export(1, "done", 96) == "PUBLISHED"
+
+
+def test_memory_that_is_none_is_refused(link):
+    assert link.exporter().from_host() == "FAILED"
+    strict = link.exporter(policy='for_testing+{"strict_device":true}', name=link.name + "-2")
+    assert strict.from_host()["error"] == "ValueError"
+
+
+def test_a_stream_must_be_named_where_the_policy_says_so(link):
+    exporter = link.exporter(policy='for_testing+{"require_source_sync":true}')
+    exporter.source_done(1)
+    told = exporter.export(1, "none")
+    assert told["error"] == "ValueError" and "producer_stream" in told["text"]
+    assert exporter.export(1, "done") == "PUBLISHED" and exporter.export(2, "recorded") == "PUBLISHED"
+
+
+def test_a_blocking_exporter_waits_for_its_gpu(link):
+    exporter = link.exporter(policy='for_testing+{"export_sync":true}')
+    importer = link.importer()
+    exporter.shut_gate()
+    exporter.child.write("export 2 queued")
+    for _ in range(20):
+        says(importer.get(), "NO_FRAME")  # nobody knows of it yet
+    exporter.child.process.stdin.flush()
+    exporter.kill()
+
+
+# ---- captures ----
+
+def test_nothing_gets_into_a_graph_of_the_programs(link):
+    exporter, importer = link.exporter(), link.importer()
+    told = exporter.captured(1, "source")
+    assert told == {"outcome": "SKIPPED_NOT_READY", "nodes": 0}
+    assert exporter.stats()["skipped"] == 1
+    assert exporter.captured(1, "another")["outcome"] == "PUBLISHED"
+    is_frame(importer.until("get"), 0)
+    for method in ("get", "numpy", "cupy"):
+        exporter.export(5)
+        told = importer.ask("captured", f"until_{method}")
+        assert told["outcome"] == "NEW_FRAME" and told["nodes"] == 0, told
+
+
+# ---- pipelined ----
+
+def test_pipelined_calls_give_the_frame_before(link):
+    exporter, importer = link.exporter(), link.importer('from_env+{"d2h_pipelined":true}')
+    arrays = set()
+    for value in range(1, 7):
+        exporter.export(value)
+        told = importer.fresh()
+        if value == 1:
+            says(told, "NO_FRAME")
+        else:
+            arrays.add(is_frame(told, value - 1)["address"])
+    assert len(arrays) == 2
+    says(importer.numpy(), "NO_FRAME")
+    exporter.close()
+    says(importer.numpy(), "SHUTDOWN")
+    exporter = link.exporter()
+    exporter.export(50)
+    assert importer.until("numpy", "NO_FRAME")["outcome"] == "NO_FRAME"  # it begins anew: nothing of the old session
+    exporter.export(51)
+    is_frame(importer.until("numpy"), 50)
+
+
+# ---- sessions ----
+
+def test_a_producer_that_is_not_there_yet(link):
+    importer = link.importer()
+    assert not importer.stats()["ready"]
+    for _ in range(3):
+        says(importer.get(), "RECONNECTING")
+    assert importer.retry() == "asked"
+    exporter = link.exporter()
+    exporter.export(1)
+    importer.retry()
+    is_frame(importer.until("get"), 1)
+
+
+def test_a_producer_that_shuts_and_comes_back_otherwise(link):
+    exporter, importer = link.exporter(), link.importer()
+    exporter.export(1)
+    before = is_frame(importer.until("get"), 1)
+    assert exporter.close() == "closed"
+    says(importer.get(), "SHUTDOWN")
+    says(importer.get(), "RECONNECTING")
+    assert importer.again()["value"] == 1  # the program's own tensor keeps its memory
+    exporter = link.exporter(8, 2, 2, dtype="float32", slots=2)
+    exporter.export(2)
+    told = is_frame(importer.until("get"), 2, shape=[8, 2, 2], dtype="torch.float32")
+    assert told["id"] != before["id"]
+    exporter.export(3)
+    is_frame(importer.until("numpy"), 3, shape=[8, 2, 2], dtype="float32")
+    exporter.export(4)
+    is_frame(importer.until("cupy"), 4, shape=[8, 2, 2])
+    assert importer.stats()["num_slots"] == 2
+
+
+@pytest.mark.parametrize("method", ["get", "numpy", "cupy"])
+def test_a_producer_that_is_killed_and_started_anew(link, method):
+    """The first call that sees the new one says RECONNECTING; no frame is lost for it, none of the old session comes."""
+    exporter, importer = link.exporter(), link.importer()
+    exporter.export(1)
+    before = is_frame(importer.until(method), 1)
+    exporter.kill()
+    assert importer.ask(method)["outcome"] in ("NO_FRAME", "RECONNECTING")  # whether its death was seen yet
+    exporter = link.exporter()
+    exporter.export(2)
+    told = is_frame(importer.until(method), 2)
+    assert set(told["before"]) <= {"RECONNECTING", "NO_FRAME"}
+    assert method == "numpy" or told["id"] != before["id"]
+    assert importer.stats()["reconnects"] <= 1
+
+
+def test_without_reconnecting_it_ends_with_its_producer(link):
+    refused = link.importer
+    exporter = link.exporter()
+    importer = refused("for_testing")
+    exporter.export(1)
+    is_frame(importer.until("get"), 1)
+    exporter.close()
+    says(importer.get(), "SHUTDOWN")
+    for _ in range(2):
+        says(importer.get(), "RECONNECTING")
+    assert not importer.stats()["ready"] and importer.stats()["frame_count"] == 1
+
+
+def test_without_a_producer_and_without_reconnecting_there_is_no_importer(link, run):
+    out = run(f"""
+import sluice.cuda_link as cuda_link
+try:
+    cuda_link.Importer.open(cuda_link.ImportSpec({link.name!r}), policy=cuda_link.ImportPolicy.for_testing())
+except FileNotFoundError as error:
+    print("no file")
+""")
+    assert out == "no file\n"
+
+
+def test_the_end_is_the_end(link):
+    exporter, importer = link.exporter(), link.importer()
+    exporter.export(1)
+    is_frame(importer.until("get"), 1)
+    assert importer.close() == exporter.close() == "closed"
+    says(importer.get(), "RECONNECTING")
+    assert exporter.export(1) == "FAILED"
+    assert importer.stats()["frame_count"] == 1 and exporter.stats()["closed"]
+
+
+def test_frames_are_what_the_channel_says_not_what_the_program_expects(link):
+    exporter = link.exporter()
+    importer = link.importer(shape=[512, 512, 4], dtype="float32")
+    exporter.export(1)
+    is_frame(importer.until("numpy"), 1, shape=SHAPE, dtype="uint8")
+
+
+# ---- what else other programs have a say in ----
+
+def test_the_activation_barrier_skips_frames(link):
+    exporter, importer = link.exporter(), link.importer()
+    assert exporter.hold_barrier("up")["count"] == 1
+    assert exporter.export(1) == exporter.export(2) == "SKIPPED_BARRIER"
+    says(importer.get(), "NO_FRAME")
+    unaware = link.exporter(policy="for_testing", name=link.name + "-2")
+    assert unaware.export(1) == "PUBLISHED"
+    assert exporter.hold_barrier("down") == {"count": 0, "skips": 2}
+    assert exporter.export(3) == "PUBLISHED" and exporter.stats()["skipped"] == 2
+    is_frame(importer.until("get"), 3)
+
+
+def test_the_doorbell(link):
+    exporter = link.exporter()
+    importer, deaf = link.importer('from_env+{"doorbell":true}'), link.importer()
+    told = deaf.doorbell(5000)
+    assert not told["rang"] and told["seconds"] < 2
+    told = importer.doorbell(30)
+    assert not told["rang"] and told["seconds"] >= 0.02
+    importer.child.write("doorbell 20000")
+    exporter.export(1)
+    assert importer.answer()["rang"]
+    is_frame(importer.until("get"), 1)
+    exporter.export(2)
+    assert importer.doorbell(20000)["rang"]  # it is there already
+
+
+def test_two_importers_do_not_mind_each_other(link):
+    exporter, importers = link.exporter(), [link.importer(), link.importer()]
+    for value in (1, 2, 3, 4):
+        exporter.export(value)
+        for importer in importers:
+            is_frame(importer.until("get"), value)
+    importers[0].kill()
+    exporter.export(5)
+    is_frame(importers[1].until("get"), 5)
+
+
+# ---- the classes of 1.1 ----
+
+@pytest.mark.parametrize("kinds", [("export11", "import11"), ("export", "import11"), ("export11", "import")])
+def test_the_classes_of_1_1(link, kinds):
+    exporter = link.exporter(kind=kinds[0])
+    importer = link.importer(kind=kinds[1])
+    assert importer.stats()["ready"]
+    for value in range(1, 5):
+        assert exporter.export(value, "recorded" if value % 2 else "done") in (True, "PUBLISHED")
+        is_frame(importer.until("get" if value < 3 else "numpy"), value, shape=SHAPE)
+    assert exporter.export(1, "done", 5) in (False, "FAILED")
+    assert importer.stats()["shape"] == SHAPE and importer.stats()["dtype"] == "uint8"
+    assert exporter.close() == "closed"
+    assert importer.get()["outcome"] in ("NO_FRAME", "SHUTDOWN")
+    assert not importer.stats()["ready"]
+    assert importer.close() == "closed" and importer.stats()["frame_count"] == 4
+
+
+def test_the_importer_of_1_1_follows_another_session_at_once(link):
+    exporter, importer = link.exporter(), None
+    importer = link.importer(kind="import11")
+    exporter.export(1)
+    is_frame(importer.until("get"), 1)
+    exporter.kill()
+    exporter = link.exporter(3, 3, 1)
+    exporter.export(2)
+    told = is_frame(importer.until("get"), 2, shape=[3, 3, 1])
+    assert set(told["before"]) <= {"NO_FRAME"}
+
+
+# ---- native channels ----
+
+def test_native_channels_are_mapped(link):
+    name = f"sluice:{link.name}"
+    exporter, importer = link.exporter(name=name, slots=4), link.importer(name=name)
+    seen = []
+    for value in range(1, 9):
+        assert exporter.export(value) == "PUBLISHED"
+        seen.append(is_frame(importer.until("get"), value, shape=SHAPE))
+    assert len({told["id"] for told in seen}) == len({told["address"] for told in seen})
+    exporter.export(9)
+    is_frame(importer.until("numpy"), 9)
+    assert importer.stats()["mapping"] == "writable"
+    exporter.close()
+    says(importer.get(), "SHUTDOWN")
+
+
+def test_native_channels_that_must_not_be_written_are_copied(link, run):
+    import sluice
+    with sluice.Writer(link.name, shape=tuple(SHAPE), device="cuda:0") as writer:
+        importer = link.importer(name=f"sluice:{link.name}")
+        with writer.frame():
+            pass
+        told = importer.until("numpy")
+        assert told["outcome"] == "NEW_FRAME" and importer.stats()["mapping"] == "copied"
+
+
+def test_a_framework_that_is_not_there_is_said_to_be_missing(run):
+    out = run("""
+import sys
+sys.modules["torch"] = sys.modules["cupy"] = None
+import sluice, sluice.cuda_link as cuda_link
+assert not cuda_link.TORCH_AVAILABLE and not cuda_link.CUPY_AVAILABLE
+with sluice.Writer("bare", shape=(2, 2, 1)) as writer:
+    importer = cuda_link.Importer.open(cuda_link.ImportSpec("sluice:bare"))
+    for method in (importer.get_frame, importer.get_frame_cupy):
+        with writer.frame():
+            pass
+        try:
+            method()
+        except (RuntimeError, NotImplementedError) as error:
+            print(type(error).__name__)
+""")
+    assert out.splitlines()[0] == "RuntimeError" and len(out.splitlines()) == 2
+
+
+def test_native_channels_in_host_memory(link):
+    import sluice
+    with sluice.Writer(link.name, shape=tuple(SHAPE)) as writer:
+        importer = link.importer(name=f"sluice:{link.name}")
+        with writer.frame() as frame:
+            frame.numpy()[:] = 6
+        is_frame(importer.until("numpy"), 6, shape=SHAPE)
+
+
+# ---- segments that are none ----
+
+ALIENS = """
+import os, pathlib, sys, time
+import sluice.cuda_link as cuda_link
+
+name, path = sys.argv[1], pathlib.Path("/dev/shm", sys.argv[1])
+layout = cuda_link.SHMLayout(3)
+
+
+def segment(kind, bits, size, slots=3):
+    bytes_ = cuda_link.SHMLayout(slots).build_buffer()
+    bytes_[20:20 + 384] = bytes([1]) * 384
+    cuda_link.Metadata(4, 4, 4, kind, bits, 0, size).pack_into(bytes_, layout)
+    cuda_link.publish_frame(bytes_, layout, 1, 1.0)
+    return bytes_
+
+
+for text, expected in [(b"x" * 500, ValueError), (segment(1, 32, 256), ValueError), (segment(1, 8, 256), RuntimeError),
+                       (segment(1, 8, 64), RuntimeError), (segment(1, 8, 64, 11), ValueError),
+                       (layout.build_buffer(), RuntimeError)]:
+    path.write_bytes(bytes(text))
+    with cuda_link.Importer.open(cuda_link.ImportSpec(name)) as importer:
+        for _ in range(3):
+            assert importer.get_frame_numpy().outcome is cuda_link.ImportOutcome.RECONNECTING
+        assert not importer.is_ready()
+    try:
+        cuda_link.Importer.open(cuda_link.ImportSpec(name), policy=cuda_link.ImportPolicy.for_testing())
+    except expected as error:
+        assert isinstance(error, cuda_link.CudaLinkError), error
+    else:
+        raise SystemExit(f"it opened {bytes(text)[:30]}")
+path.unlink()
+print("done")
+"""
+
+
+def test_what_is_no_segment_is_not_read(link):
+    done = subprocess.run([sys.executable, "-c", ALIENS, link.name], capture_output=True, text=True, timeout=50)
+    assert done.stdout == "done\n", done.stderr
+
+
+def test_an_importer_gets_over_a_segment_that_is_none(link):
+    path = pathlib.Path("/dev/shm", link.name)
+    path.write_bytes(b"x" * 500)
+    importer = link.importer()
+    says(importer.get(), "RECONNECTING")
+    path.unlink()
+    exporter = link.exporter()
+    exporter.export(1)
+    importer.retry()
+    is_frame(importer.until("get"), 1)
