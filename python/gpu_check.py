@@ -46,7 +46,7 @@ def as_tap(results):
     return "\n".join(lines) + "\n"
 
 
-def test(site, out, run, clip, have_gpu):
+def test(site, out, run, clip, have_gpu, cuda_link):
     """(tap, status, seconds) of the tests of python/tests/gpu, and of those that have the fake driver where there is no GPU."""
     if not importlib.util.find_spec("pytest"):
         return "ok 1 - python.all # SKIP pytest is not installed\n", 0, 0
@@ -54,14 +54,16 @@ def test(site, out, run, clip, have_gpu):
         return "ok 1 - python.all # SKIP no GPU that nvidia-smi knows\n", 0, 0
     results = out / "python.xml"
     results.unlink(missing_ok=True)
-    paths = [path for kind in ("streams*", "thread_streams", "gpu_*") for path in sorted(TESTS.glob(f"test_{kind}.py"))]
+    paths = [path for kind in ("streams*", "thread_streams", "gpu_*", "cuda_link_frames") for path in sorted(TESTS.glob(f"test_{kind}.py"))]
     with_torch = importlib.util.find_spec("torch") is not None
     paths += [TESTS / "gpu"] if with_torch else []
     apart = ["-n", "1", "--max-worker-restart", "30"] if importlib.util.find_spec("xdist") else []  # a crash ends one test
     more = {"SLUICE_TEST_CLIP": str(clip.resolve())} if clip else {}
+    if cuda_link:
+        more["SLUICE_CUDA_LINK"] = str(cuda_link.resolve())
     status, text, seconds = run([sys.executable, "-X", "faulthandler", "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", ROOT,
                                  "-q", "-rs", "--durations=15", "--junitxml", results, *apart, *paths],
-                                out / "python.log", 240, SLUICE_TEST_GPU="1", **environment(site), **more)
+                                out / "python.log", 400, SLUICE_TEST_GPU="1", **environment(site), **more)
     tap = as_tap(results) if results.exists() else text
     return tap if with_torch else f"{tap}ok 0 - python.gpu # SKIP torch is not installed\n", status, seconds
 
