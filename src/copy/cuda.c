@@ -146,12 +146,15 @@ static int enter(struct sl_copy_job *job)
     job->scope.pushed = scope.pushed;
     job->scope.exchanged = scope.exchanged;
     job->scope.mode = scope.mode;
+    job->scope.outer = scope.outer;
+    job->scope.outer_relaxed = scope.outer_relaxed;
     return r;
 }
 
 static void leave(const struct sl_copy_job *job)
 {
-    struct sl_cuda_scope scope = { job->scope.pushed, job->scope.exchanged, job->scope.mode };
+    struct sl_cuda_scope scope = { job->scope.pushed, job->scope.exchanged, job->scope.mode, job->scope.outer,
+                                   job->scope.outer_relaxed };
 
     sl_cuda_leave(&scope);
 }

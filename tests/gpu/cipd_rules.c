@@ -33,7 +33,7 @@ TEST(cipd_a_writer_refuses_what_its_protocol_cannot_promise)
     REFUSES(writable, 1, SLUICE_E_UNSUPPORTED, "nothing keeps readers from writing");
     params.uids = params.gids = &someone; /* lists of nobody, as Python's are, promise nothing */
     CHECK_OK(sluice_writer_open(&writer, &params));
-    sluice_writer_close(writer);
+    sluice_writer_close(&writer);
     REFUSES(uid_count, 1, SLUICE_E_UNSUPPORTED, "this user alone");
     REFUSES(gid_count, 1, SLUICE_E_UNSUPPORTED, "this user alone");
     REFUSES(slots, 11, SLUICE_E_LIMIT, "1 to 10");
