@@ -408,7 +408,6 @@ int sl_cipd_send(void *state, struct sluice_frame *header, const struct sluice_a
                  struct sluice_stream stream, struct sluice_ticket *ticket)
 {
     struct sl_cipd_writer *writer = state;
-    struct sl_cuda_scope scope;
     struct sl_copy_job job;
     uint32_t index;
     int r;
@@ -418,15 +417,10 @@ int sl_cipd_send(void *state, struct sluice_frame *header, const struct sluice_a
     if ((r = check(writer)) != 0)
         return r;
     if ((r = sl_arrays_match(&writer->format, writer->name, arrays, number, true, &index)) != 0 ||
-        (r = make_room(writer, &arrays[0])) != 0 || (r = sl_cuda_enter(writer->context, SL_CUDA_RELAXED, &scope)) != 0)
+        (r = make_room(writer, &arrays[0])) != 0 || (r = begin_job(writer, arrays, number, stream, &job)) != 0)
         return failed(writer, r);
-    if ((r = begin_job(writer, arrays, number, stream, &job)) != 0) {
-        sl_cuda_leave(&scope);
-        return failed(writer, r);
-    }
     job.wanted = ticket && !writer->params.block;
     r = send_one(writer, header, &arrays[0], &job, ticket);
-    sl_cuda_leave(&scope); /* the end of a stream may be the program's */
     sl_copy_end(&job);
     return r;
 }

@@ -112,8 +112,6 @@ struct sl_copy_job {
     struct {
         bool pushed, exchanged;
         int mode;
-        unsigned long long outer;
-        bool outer_relaxed;
     } scope;
     bool wanted;                 /* a sender will ask for a ticket; it says so after begin */
     bool held;                   /* copies wait for the launch */

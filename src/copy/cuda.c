@@ -146,15 +146,12 @@ static int enter(struct sl_copy_job *job)
     job->scope.pushed = scope.pushed;
     job->scope.exchanged = scope.exchanged;
     job->scope.mode = scope.mode;
-    job->scope.outer = scope.outer;
-    job->scope.outer_relaxed = scope.outer_relaxed;
     return r;
 }
 
 static void leave(const struct sl_copy_job *job)
 {
-    struct sl_cuda_scope scope = { job->scope.pushed, job->scope.exchanged, job->scope.mode, job->scope.outer,
-                                   job->scope.outer_relaxed };
+    struct sl_cuda_scope scope = { job->scope.pushed, job->scope.exchanged, job->scope.mode };
 
     sl_cuda_leave(&scope);
 }
@@ -259,33 +256,20 @@ static int cuda_follow(struct sl_copy_job *job, const struct sl_copy_fence *fenc
 {
     struct sl_copy_gpu *gpu = gpu_of(job);
     struct sl_cu_stream *place;
-    struct sl_cuda_scope scope;
 
     if (!fence->event || fence->stream == 0 || fence->stream == job->stream.id)
         return 0;
-    int r = sl_cuda_enter(gpu->context, SL_CUDA_PLAIN, &scope);
-    if (r != 0)
-        return r;
-    r = sl_copy_place(gpu, job->state, &place);
-    if (r == 0)
-        r = sl_cu(gpu->context, StreamWaitEvent, place, fence->event, 0);
-    sl_cuda_leave(&scope);
-    return r;
+    int r = sl_copy_place(gpu, job->state, &place);
+    return r == 0 ? sl_cu(gpu->context, StreamWaitEvent, place, fence->event, 0) : r;
 }
 
 static int record_event(struct sl_copy_job *job, struct sl_cu_event *event)
 {
     struct sl_copy_gpu *gpu = gpu_of(job);
     struct sl_cu_stream *place;
-    struct sl_cuda_scope scope;
-    int r = sl_cuda_enter(gpu->context, SL_CUDA_PLAIN, &scope);
-    if (r != 0)
-        return r;
-    r = sl_copy_place(gpu, job->state, &place);
-    if (r == 0)
-        r = sl_cu(gpu->context, EventRecord, event, place);
-    sl_cuda_leave(&scope);
-    return r;
+    int r = sl_copy_place(gpu, job->state, &place);
+
+    return r == 0 ? sl_cu(gpu->context, EventRecord, event, place) : r;
 }
 
 static int cuda_record(struct sl_copy_job *job, struct sl_copy_fence *fence)

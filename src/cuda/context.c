@@ -270,19 +270,11 @@ static int make_current(struct sl_cuda_context *context, struct sl_cuda_scope *s
     return r;
 }
 
-/* What this thread is inside of: the life of a context; 0: of none. */
-static _Thread_local unsigned long long inside;
-static _Thread_local bool inside_relaxed;
-
 int sl_cuda_enter(struct sl_cuda_context *context, enum sl_cuda_mode mode,
                   struct sl_cuda_scope *scope)
 {
-    *scope = (struct sl_cuda_scope){ .mode = SL_CU_CAPTURE_MODE_RELAXED,
-                                     .outer = inside,
-                                     .outer_relaxed = inside_relaxed };
+    *scope = (struct sl_cuda_scope){ .mode = SL_CU_CAPTURE_MODE_RELAXED };
     int r = sl_cuda_alive(context);
-    if (r == 0 && inside == context->id && (mode == SL_CUDA_PLAIN || inside_relaxed))
-        return 0;
     if (r == 0 && !is_current(context))
         r = make_current(context, scope);
     if (r == 0 && mode == SL_CUDA_RELAXED) {
@@ -290,10 +282,6 @@ int sl_cuda_enter(struct sl_cuda_context *context, enum sl_cuda_mode mode,
         scope->exchanged = r == 0;
         if (r != 0)
             sl_cuda_leave(scope);
-    }
-    if (r == 0) {
-        inside_relaxed = mode == SL_CUDA_RELAXED || (inside_relaxed && inside == context->id);
-        inside = context->id;
     }
     return r;
 }
@@ -303,8 +291,6 @@ void sl_cuda_leave(const struct sl_cuda_scope *scope)
     int mode = scope->mode;
     struct sl_cu_context *ours;
 
-    inside = scope->outer;
-    inside_relaxed = scope->outer_relaxed;
     if (scope->exchanged)
         sl_cuda.ThreadExchangeStreamCaptureMode(&mode);
     if (scope->pushed)

@@ -89,14 +89,10 @@ enum sl_cuda_mode { SL_CUDA_PLAIN, SL_CUDA_RELAXED };
 struct sl_cuda_scope {
     bool pushed, exchanged;
     int mode; /* the caller's */
-    /* What this thread was inside of. */
-    unsigned long long outer;
-    bool outer_relaxed;
 };
 
 /* Makes the context current and, if asked, the thread's capture mode relaxed. SLUICE_E_DRIVER if
- * the context is lost, or is not the one that was opened any more. Inside of the same context, and of a mode that will
- * do, it asks the driver nothing: so a call that does several things enters once around them. */
+ * the context is lost, or is not the one that was opened any more. */
 int sl_cuda_enter(struct sl_cuda_context *context, enum sl_cuda_mode mode,
                   struct sl_cuda_scope *scope);
 void sl_cuda_leave(const struct sl_cuda_scope *scope);
