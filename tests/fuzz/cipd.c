@@ -138,8 +138,10 @@ static void write_over(struct stage *stage, uint32_t slots)
     REQUIRE(sl_cipd_produce_begin(&producer, slots, handles, &metadata) == 0);
     REQUIRE(producer.layout.total <= producer.segment.size);
     for (uint32_t frame = 1; frame <= slots + 1; frame++) {
-        REQUIRE(sl_cipd_produce_slot(&producer) < slots);
-        REQUIRE(sl_cipd_produce_publish(&producer, stage->now) == frame);
+        uint32_t slot = sl_cipd_produce_slot(&producer), index = sl_cipd_index_next(producer.index, slots);
+        sl_cipd_produce_write(&producer);
+        REQUIRE(slot < slots && index && sl_cipd_index_slot(index, slots) == slot);
+        REQUIRE(sl_cipd_produce_publish(&producer, stage->now) == index);
         look(stage);
     }
     REQUIRE(sl_cipd_produce_tend(&producer) == 0);
