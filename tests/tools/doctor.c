@@ -85,7 +85,7 @@ TEST(with_nvml)
 }
 
 /* Whatever a GPU lacks, host memory is there, and the line says what it means. */
-TEST(gpus_that_lack_something)
+TEST_TIMEOUT(gpus_that_lack_something, 60) /* it looks at many */
 {
     static struct program p;
     static const struct {
