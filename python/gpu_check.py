@@ -68,6 +68,18 @@ def test(site, out, run, clip, have_gpu, cuda_link):
     return tap if with_torch else f"{tap}ok 0 - python.gpu # SKIP torch is not installed\n", status, seconds
 
 
+def against(site, out, run, cuda_link, runtime):
+    """(tap, status, seconds) of Sluice against cuda-link's own package. `runtime` is the folder of tests/fake/runtime.c, where
+    NVIDIA's is not installed."""
+    results = out / "cuda-link.xml"
+    results.unlink(missing_ok=True)
+    status, text, seconds = run([sys.executable, "-X", "faulthandler", "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", ROOT,
+                                 "-q", "-rs", "--durations=5", "--junitxml", results, TESTS / "upstream"], out / "cuda-link.log", 400,
+                                SLUICE_TEST_GPU="1", SLUICE_CUDA_LINK=str(cuda_link.resolve()), SLUICE_FAKE_RUNTIME=str(runtime),
+                                **environment(site))
+    return as_tap(results) if results.exists() else text, status, seconds
+
+
 def measure(site, out, run, quick, cuda_link):
     """Rows, and what is missing and failed, to be added to the figures of bench/gpu/run."""
     options = [*(["--quick"] if quick else []), *(["--cuda-link", cuda_link.resolve()] if cuda_link else [])]

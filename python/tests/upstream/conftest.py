@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT
+"""Sluice against cuda-link's own Python package, which SLUICE_CUDA_LINK names: the folder that its `cuda_link` lies in. Without
+it these tests are skipped. Each side is a process of its own; where a test says `pair`, both are tried: cuda-link to Sluice, Sluice to
+cuda-link, and cuda-link to itself, by which the test is shown to be right.
+
+cuda-link loads the CUDA runtime by the name that it has on Windows. Here a file has that name: NVIDIA's runtime if one is
+installed and there is a GPU, else tests/fake/runtime.c, which lies beside the fake driver."""
+import contextlib
+import glob
+import importlib.util
+import itertools
+import os
+import pathlib
+import secrets
+
+import pytest
+
+import child
+
+HERE = pathlib.Path(__file__).parent
+PEERS = os.environ.get("SLUICE_CUDA_LINK", "")
+SHM = pathlib.Path("/dev/shm")
+
+
+def package_folder():
+    folder = pathlib.Path(PEERS).resolve() if PEERS else None
+    return folder if folder and (folder / "cuda_link/__init__.py").exists() else None
+
+
+def runtimes():
+    """Where NVIDIA's runtime may be: PyTorch's wheels bring one."""
+    with contextlib.suppress(ImportError, ValueError):
+        for place in importlib.util.find_spec("nvidia.cuda_runtime").submodule_search_locations:
+            yield pathlib.Path(place) / "lib/libcudart.so.12"
+    yield from map(pathlib.Path, glob.glob("/usr/local/cuda*/lib64/libcudart.so.12"))
+
+
+@pytest.fixture(scope="session")
+def runtime(tmp_path_factory):
+    """A folder with cudart64_12.dll."""
+    if os.environ.get("SLUICE_TEST_GPU"):
+        found = next((each for each in runtimes() if each.exists()), None)
+        if found:
+            folder = tmp_path_factory.mktemp("runtime")
+            (folder / "cudart64_12.dll").symlink_to(found)
+            return folder
+    folder = os.environ.get("SLUICE_FAKE_RUNTIME") or os.path.dirname(os.environ.get("SLUICE_FAKE_DRIVER", ""))
+    if not os.path.exists(os.path.join(folder, "cudart64_12.dll")):
+        pytest.skip("there is no CUDA runtime, and no tests/fake/cudart64_12.dll: SLUICE_FAKE_RUNTIME names its folder")
+    return folder
+
+
+@pytest.fixture
+def folders(gpu, runtime, monkeypatch):
+    """What `import cuda_link` finds for whom."""
+    if not package_folder():
+        pytest.skip(f"SLUICE_CUDA_LINK names no folder with cuda-link's package (it is '{PEERS}')")
+    stand_in = importlib.util.find_spec("sluice.cuda_link")
+    if not stand_in:
+        pytest.fail("there is no sluice.cuda_link")
+    monkeypatch.setenv("LD_LIBRARY_PATH", os.pathsep.join(filter(None, (str(runtime), os.environ.get("LD_LIBRARY_PATH")))))
+    return {"cuda-link": package_folder(), "sluice": pathlib.Path(stand_in.origin).parent / "stand_in"}
+
+
+class Peers:
+    """Starts peer.py, and gives the processes of a test one name for their channel."""
+
+    def __init__(self, folders, start):
+        self.folders, self.start_one = folders, start
+        self.name = f"sluice-test-{os.getpid()}-{secrets.token_hex(4)}"
+
+    def start(self, kind, role, name=None):
+        peer = self.start_one(self.folders[kind], role, name or self.name)
+        peer.expect("here")
+        return peer
+
+    def remove(self):
+        for path in itertools.chain(SHM.glob(f"{self.name}*"), SHM.glob(f".{self.name}*")):
+            path.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def peers(folders):
+    with child.children(HERE / "peer.py", 40) as start:
+        peers = Peers(folders, start)
+        yield peers
+    peers.remove()
+
+
+def ask(peer, command):
+    peer.write(command)
+    return peer.read()
+
+
+PAIRS = [("cuda-link", "cuda-link"), ("cuda-link", "sluice"), ("sluice", "cuda-link")]
+KINDS = ["cuda-link", "sluice"]
+
+
+def pytest_generate_tests(metafunc):
+    if "pair" in metafunc.fixturenames:
+        metafunc.parametrize("pair", PAIRS, ids=lambda pair: f"{pair[0]}-to-{pair[1]}")
+    if "kind" in metafunc.fixturenames:
+        metafunc.parametrize("kind", KINDS)
+
+
+class Two:
+    """An exporter and an importer of one channel."""
+
+    def __init__(self, peers, pair):
+        self.peers, self.pair, self.name = peers, pair, peers.name
+        self.exporter = self.importer = None
+
+    def export(self, spec):
+        self.exporter = self.exporter or self.peers.start(self.pair[0], "export")
+        assert ask(self.exporter, f"open {spec}") == "open"
+
+    def connect(self, spec=""):
+        self.importer = self.peers.start(self.pair[1], "import")
+        return ask(self.importer, f"open {spec}")
+
+    def send(self, number):
+        assert ask(self.exporter, f"send {number}") == "PUBLISHED"
+
+    def take(self, passed="NO_FRAME RECONNECTING"):
+        return ask(self.importer, f"take {passed}")
+
+
+@pytest.fixture
+def two(peers, pair):
+    return Two(peers, pair)
+
+
+@pytest.fixture
+def segment(peers):
+    return SHM / peers.name
+
+
+@pytest.fixture
+def native(gpu, peers):
+    """Sluice's own interface on the same channel."""
+    made = []
+
+    def make(kind, **params):
+        made.append(kind(f"cipd:{peers.name}", device=gpu.device, **params))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
