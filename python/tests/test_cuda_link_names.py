@@ -167,7 +167,7 @@ def test_the_methods_have_cuda_links_arguments():
         ("shm_name", empty), ("height", empty), ("width", empty), ("channels", 4), ("dtype", "uint8"), ("num_slots", 2),
         ("debug", False), ("device", 0)]
     assert arguments(cuda_link.CUDAIPCImporter.__init__) == [
-        ("shm_name", "cudalink_output_ipc"), ("shape", None), ("dtype", None), ("debug", False), ("timeout_ms", 5000.0),
+        ("shm_name", "cudalink_ipc_TD>>Python"), ("shape", None), ("dtype", None), ("debug", False), ("timeout_ms", 5000.0),
         ("device", 0)]
     assert arguments(cuda_link.CUDAIPCExporter.export_frame) == [("gpu_ptr", empty), ("size", empty)]
     assert arguments(cuda_link.Importer.wait_for_doorbell) == [("timeout_ms", empty)]

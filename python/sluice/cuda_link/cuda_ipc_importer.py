@@ -25,7 +25,7 @@ class CUDAIPCImporter:
     """Reads a channel; get_frame() and the like give a frame, or None. It opens the channel at once, if that is there:
     is_ready() says so. When the producer shuts the channel it closes itself, and a new one is needed."""
 
-    def __init__(self, shm_name: str = "cudalink_output_ipc", shape: tuple[int, int, int] | None = None,
+    def __init__(self, shm_name: str = "cudalink_ipc_TD>>Python", shape: tuple[int, int, int] | None = None,
                  dtype: str | None = None, debug: bool = False, timeout_ms: float = 5000.0, device: int = 0) -> None:
         self.shm_name, self.debug, self.timeout_ms, self.device = shm_name, debug, timeout_ms, device
         self._hints = shape, dtype
@@ -57,7 +57,7 @@ class CUDAIPCImporter:
     initialize = connect
 
     @classmethod
-    def from_connected(cls, shm_name: str = "cudalink_output_ipc", **others: Any) -> CUDAIPCImporter:
+    def from_connected(cls, shm_name: str = "cudalink_ipc_TD>>Python", **others: Any) -> CUDAIPCImporter:
         return cls(shm_name, **others)
 
     def _take(self, method: Callable[[], ImportResult[Any]]) -> Any:
