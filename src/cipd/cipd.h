@@ -107,6 +107,7 @@ struct sl_cipd_writer {
     char barrier_name[SLUICE_CIPD_MAX_NAME + 1];
     int64_t wait_ns;
     uint32_t slots; /* of the sessions to come */
+    sl_word32 troubled; /* 1: `tended` may not be 0 */
     struct sl_cuda_context *context;
     struct sl_copier copier;
     struct sl_cipd_bin *bin;

@@ -60,6 +60,8 @@ static int check_segment(struct sl_cipd_writer *writer)
     char text[sizeof writer->tended_text];
     int r;
 
+    if (!sl_load(&writer->troubled, acquire))
+        return 0;
     sl_mutex_lock(&writer->lock);
     r = writer->tended;
     memcpy(text, writer->tended_text, sizeof text);
@@ -202,8 +204,8 @@ static void end_frame(struct sl_cipd_writer *writer, struct sluice_frame *frame)
     frame->meta = NULL;
 }
 
-/* The next frame has been given to the GPU, and its event was recorded. */
-static void publish(struct sl_cipd_writer *writer, struct sluice_frame *frame, bool by_graph)
+/* The next frame has been given to the GPU, and its event was recorded. `sent`: the job of a send; NULL: it was in place. */
+static void publish(struct sl_cipd_writer *writer, struct sluice_frame *frame, const struct sl_copy_job *sent)
 {
     struct sl_cipd_slot *slot = next_slot(writer, &frame->slot);
     int64_t now = sl_os_now();
@@ -214,7 +216,8 @@ static void publish(struct sl_cipd_writer *writer, struct sluice_frame *frame, b
     frame->sequence = sl_cipd_produce_publish(&writer->producer, now);
     writer->published++;
     writer->bytes += writer->metadata.bytes;
-    writer->graph_frames += by_graph;
+    writer->graph_frames += sent && sent->by_graph;
+    writer->copied_bytes += sent ? writer->metadata.bytes : 0;
     writer->last_frame_ns = now;
     if (writer->holds)
         sl_cipd_barrier_published(&writer->holder, now);
@@ -273,7 +276,7 @@ int sl_cipd_commit(void *state, struct sluice_frame *frame, struct sluice_stream
     sl_copy_end(&job);
     if (r != 0)
         return failed(writer, r);
-    publish(writer, frame, false);
+    publish(writer, frame, NULL);
     end_frame(writer, frame);
     return 0;
 }
@@ -392,15 +395,12 @@ static int send_one(struct sl_cipd_writer *writer, struct sluice_frame *header, 
         r = record(writer, job);
     if (r != 0)
         return take_back(writer, job, r);
-    publish(writer, header, job->by_graph);
+    publish(writer, header, job);
     if (ticket && writer->params.block)
         ticket->id = SL_TICKET_DONE;
     else if (ticket)
         sl_copy_ticket(job, ticket);
     header->capture_ns = header->commit_ns;
-    sl_mutex_lock(&writer->lock);
-    writer->copied_bytes += writer->metadata.bytes;
-    sl_mutex_unlock(&writer->lock);
     return 0;
 }
 

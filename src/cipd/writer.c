@@ -72,6 +72,7 @@ static void tend(struct sl_watch *watch)
         sl_log(SLUICE_LOG_ERROR, "channel 'cipd:%s': %s", writer->name, writer->tended_text);
     }
     writer->tended = r < 0 ? r : 0;
+    sl_store(&writer->troubled, r < 0, release);
     if (writer->holds)
         sl_cipd_barrier_tend(&writer->holder);
     sl_mutex_unlock(&writer->lock);

@@ -136,6 +136,45 @@ TEST(cipd_a_frame_has_the_channels_shape)
     cipd_end(&side);
 }
 
+TEST(cipd_a_send_says_behind_which_work_it_is)
+{
+    struct cipd_side side = cipd_begin();
+    struct sluice_cipd_writer_params cipd;
+    struct sluice_writer_params params = cipd_writer_params(&cipd, &side.format);
+    static unsigned char plain[CIPD_WIDTH * CIPD_HEIGHT * 16];
+    struct sluice_array array = cipd_array((uintptr_t)plain, &side.format);
+
+    cipd.strict_device = 1;
+    CHECK_OK(sluice_writer_open(&side.writer, &params));
+    CHECK_RESULT(sluice_writer_send(side.writer, &side.array, 1, (struct sluice_stream){ 0 }, NULL), SLUICE_E_INVALID);
+    CHECK_SAYS(sluice_writer_send(side.writer, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_WRONG_DEVICE, "strict_device");
+    CHECK_EQ(cipd_info_of_writer(side.writer).failed, 2);
+    CHECK_EQ(cipd_info_of_writer(side.writer).published, 0);
+    CHECK_OK(sluice_writer_send(side.writer, &side.array, 1, SLUICE_ON_CPU, NULL));
+    cipd_end(&side);
+}
+
+/* As Python's resource tracker does when a process that was attached ends. */
+TEST(cipd_a_name_that_was_taken_away_is_given_back)
+{
+    struct cipd_side side = cipd_begin();
+    char path[128];
+
+    side.writer = cipd_writer(&side.format);
+    snprintf(path, sizeof path, "/dev/shm/%s", cipd_name() + strlen("cipd:"));
+    CHECK_EQ(unlink(path), 0);
+    CHECK_SOON(access(path, F_OK) == 0, 10);
+    CHECK_SOON(cipd_info_of_writer(side.writer).relinked == 1, 10);
+    sluice_reader *reader = cipd_reader();
+    CHECK_OK(sluice_reader_close(&reader));
+    /* Where another has put a segment in its place, nobody sees our frames. */
+    CHECK_EQ(unlink(path), 0);
+    FILE *other = fopen(path, "w");
+    CHECK(other && fputs("something else", other) >= 0 && fclose(other) == 0);
+    CHECK_SOON(cipd_send(side.writer, &side.array, side.stream, 1, NULL) == SLUICE_E_EXISTS, 10);
+    cipd_end(&side);
+}
+
 /* ---- one writer a name ---- */
 
 ROLE(cipd_rival)
@@ -374,6 +413,37 @@ TEST(cipd_calls_know_channels_of_another_kind)
     CHECK_EQ(reading.reconnect, SLUICE_CIPD_ON);
     CHECK_EQ(reading.wait_spin_ns, 200000);
     CHECK_OK(sluice_cipd_environment(NULL, NULL));
+    cipd_end(&side);
+}
+
+TEST(cipd_a_channel_without_frames_counts_as_stalled)
+{
+    struct cipd_side side = cipd_begin();
+    struct sluice_cipd_reader_params cipd;
+    struct sluice_reader_params params = cipd_reader_params(&cipd);
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    struct sluice_cipd_writer_params writing;
+    int64_t shape[3] = { 8, 8, 2 };
+    struct sluice_frame frame;
+    sluice_reader *reader;
+
+    CHECK_OK(sluice_format_add_tensor(&format, "x", cipd_uint8, 3, shape));
+    struct sluice_writer_params opening = cipd_writer_params(&writing, &format);
+    writing.mono_alpha = 1;
+    CHECK_OK(sluice_writer_open(&side.writer, &opening));
+    cipd.stall_ns = 20 * SLUICE_MS;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    CHECK_EQ(cipd_info_of_reader(reader).mono_alpha, 1);
+    test_nap(30 * SLUICE_MS);
+    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_MS, &frame), SLUICE_TIMEOUT, "pauses, hangs, or was killed");
+    struct sluice_cipd_info info = cipd_info_of_reader(reader);
+    CHECK_EQ(info.state, SLUICE_CIPD_STALLED);
+    CHECK_HAS(info.why, "no frame for");
+    CHECK_OK(sluice_reader_close(&reader));
+    cipd.pair = SLUICE_CIPD_RED_GREEN;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    CHECK_EQ(cipd_info_of_reader(reader).mono_alpha, 0);
+    CHECK_OK(sluice_reader_close(&reader));
     cipd_end(&side);
 }
 
