@@ -14,15 +14,14 @@
  *
  * What a channel of this kind holds: one array of float32, float16, bfloat16, uint8, uint16, int8 or int16, with the
  * shape (height, width, components), or (height, width) for one component. Readers get three dimensions. A frame has a
- * time, capture_ns (the writer's commit), and no metadata; its sequence is the wire's count of frames in the session,
- * and goes on over changes of format only if the writer is Sluice's.
+ * time, capture_ns (the writer's commit), and no metadata; its sequence is the wire's count of frames, which
+ * begins anew with each session: with each writer, and each change of format.
  *
  * struct sluice_writer_params on such a channel: `device` must be a GPU, `slots` is 1 to 10 (0: 3), `graph` as ever.
  * `policy` must be SLUICE_DROP, and max_slots, lease_timeout_ns, readers, writable, uids and gids must be 0: they would
  * promise what there is not (SLUICE_E_UNSUPPORTED). `wait_ns`: how long begin waits for the GPU to finish what it was
  * given for this slot before; 0: 1 s.
- * struct sluice_reader_params: `device` is the GPU that the writer uses, under whichever name (NULL: the writer's if it
- * is Sluice's, else "cuda:0"); `hold` is 1 to 10. `mode` must be SLUICE_NEWEST, and depth, staged and uids must be 0, every 0
+ * struct sluice_reader_params: `device` is the GPU that the writer uses (NULL: "cuda:0"; the wire does not tell); `hold` is 1 to 10. `mode` must be SLUICE_NEWEST, and depth, staged and uids must be 0, every 0
  * or 1: readers take the newest frame, as nothing keeps older ones. `writable`: 1 only leaves out the mark that
  * says read-only. `ahead` with a stream: see `ahead` below. `spin_ns` is for the next frame, as ever.
  *
@@ -30,9 +29,9 @@
  * - begin and send skip a frame while an activation barrier is up: SLUICE_NO_SLOT, and it counts as dropped;
  * - one frame at a time is begun: SLUICE_E_BUSY for a second one. It lies in the slot that is next;
  * - commit and send on a stream publish at once, as cuda-link does; readers wait for the slot's event;
- * - sluice_writer_reformat makes new slots and a new session on the wire; sluice_frame_reshape is SLUICE_E_UNSUPPORTED, as a
- *   frame has the channel's one shape;
- * - acquire says SLUICE_CLOSED when the writer has shut the channel, SLUICE_NO_WRITER when there is no segment, or the writer is
+ * - sluice_writer_reformat makes new slots and a new session on the wire; a send of another size does so, too. commit says
+ *   SLUICE_E_UNSUPPORTED to a frame that was given another shape: it has the channel's;
+ * - acquire says SLUICE_CLOSED when the writer has shut the channel, until another comes; SLUICE_NO_WRITER when there is no segment, or the writer is
  *   known to be dead; SLUICE_E_LOST for a frame that was published and is not finished within `wait_ns`; SLUICE_AGAIN
  *   where a copy was torn each time it was tried. It follows new sessions by itself;
  * - frame->flags has SLUICE_FRAME_NEW_SESSION whenever the wire's version has changed: all arrays lie elsewhere then.
