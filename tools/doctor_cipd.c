@@ -13,7 +13,7 @@
 /* ---- the environment ---- */
 
 /* By what sluice_cipd_variable.used says. */
-static const char *const uses[] = { "no effect here", "honoured", "TouchDesigner's side" };
+static const char *const uses[] = { "no effect here", "honoured", "TouchDesigner's side", "in Python" };
 
 static struct sluice_cipd_variable *list_variables(size_t *count)
 {
@@ -29,10 +29,11 @@ static struct sluice_cipd_variable *list_variables(size_t *count)
 
 static void examine_variable(struct report *report, const struct sluice_cipd_variable *variable)
 {
+    bool heeded = variable->used == SLUICE_CIPD_USED || variable->used == SLUICE_CIPD_IN_PYTHON;
     char mend[256] = "";
-    if (!variable->used)
+    if (!heeded)
         snprintf(mend, sizeof mend, "unset %s, unless a program of cuda-link's needs it", variable->name);
-    find(report, "cuda-link", variable->used ? FINDING_WELL : FINDING_NOTE, mend, "%s is \"%s\": %s", variable->name,
+    find(report, "cuda-link", heeded ? FINDING_WELL : FINDING_NOTE, mend, "%s is \"%s\": %s", variable->name,
          variable->value, variable->what);
 }
 
@@ -57,7 +58,7 @@ void json_cipd(struct json *json)
         json_pair_string(json, "name", all[i].name);
         json_pair_string(json, "value", all[i].set ? all[i].value : NULL);
         json_pair_string(json, "default", all[i].usual);
-        json_pair_string(json, "here", uses[all[i].used < 3 ? all[i].used : 0]);
+        json_pair_string(json, "here", uses[all[i].used < 4 ? all[i].used : 0]);
         json_pair_string(json, "what", all[i].what);
         json_close(json);
     }

@@ -151,8 +151,9 @@ SLUICE_API int sluice_cipd_environment(struct sluice_cipd_writer_params *writer,
 /* What becomes of one of cuda-link's environment variables. */
 enum sluice_cipd_use {
     SLUICE_CIPD_UNUSED = 0, /* Sluice knows it, and it means nothing here */
-    SLUICE_CIPD_USED = 1,   /* Sluice heeds it, by sluice_cipd_environment or in its Python module */
+    SLUICE_CIPD_USED = 1,   /* Sluice heeds it, by sluice_cipd_environment */
     SLUICE_CIPD_OTHERS = 2, /* programs of cuda-link's own read it, in TouchDesigner and around it */
+    SLUICE_CIPD_IN_PYTHON = 3, /* the Python package's module sluice.cuda_link heeds it, nothing else does */
 };
 
 /* One of cuda-link's environment variables. */

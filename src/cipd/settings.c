@@ -40,6 +40,20 @@ int sluice_cipd_environment(struct sluice_cipd_writer_params *writer, struct slu
     return r;
 }
 
+static uint32_t used(enum sl_cipd_use use)
+{
+    switch (use) {
+    case SL_CIPD_HONOURED:
+        return SLUICE_CIPD_USED;
+    case SL_CIPD_TOUCHDESIGNER:
+        return SLUICE_CIPD_OTHERS;
+    case SL_CIPD_IN_PYTHON:
+        return SLUICE_CIPD_IN_PYTHON;
+    default:
+        return SLUICE_CIPD_UNUSED;
+    }
+}
+
 int sluice_cipd_variables(struct sluice_cipd_variable *variables, size_t capacity, size_t *number)
 {
     size_t n = 0;
@@ -57,7 +71,7 @@ int sluice_cipd_variables(struct sluice_cipd_variable *variables, size_t capacit
         snprintf(to->usual, sizeof to->usual, "%s", one->standard);
         snprintf(to->what, sizeof to->what, "%s", one->note);
         to->set = value != NULL;
-        to->used = one->use == SL_CIPD_HONOURED ? SLUICE_CIPD_USED : one->use == SL_CIPD_NO_EFFECT ? SLUICE_CIPD_UNUSED : SLUICE_CIPD_OTHERS;
+        to->used = used(one->use);
     }
     *number = n;
     return 0;

@@ -188,11 +188,13 @@ TEST(doctor_says_what_variables_do)
     setenv("CUDALINK_EXPORT_SYNC", "1", 1);
     setenv("CUDALINK_D2H_STREAMS", "4", 1);
     setenv("CUDALINK_TD_PERSIST_STREAM", "0", 1);
+    setenv("CUDALINK_D2H_PIPELINED", "1", 1);
     CHECK_EQ(sluice_run(&p, "doctor", "--quick"), 0);
     CHECK_HAS(p.out, "ok    cuda-link    CUDALINK_EXPORT_SYNC is \"1\": ");
     CHECK_HAS(p.out, "note  cuda-link    CUDALINK_D2H_STREAMS is \"4\": ");
     CHECK_HAS(p.out, "unset CUDALINK_D2H_STREAMS");
     CHECK_HAS(p.out, "CUDALINK_TD_PERSIST_STREAM is \"0\": ");
+    CHECK_HAS(p.out, "ok    cuda-link    CUDALINK_D2H_PIPELINED is \"1\": sluice.cuda_link ");
     CHECK(!strstr(p.out, "CUDALINK_NVTX"));
     CHECK_EQ(sluice_run(&p, "doctor", "--quick", "--json"), 0);
     check_json(p.out, "len(d['cuda_link_variables']) > 40 and {v['name']: v['value'] for v in d['cuda_link_variables'] "

@@ -12,6 +12,7 @@
 #define YES SL_CIPD_HONOURED
 #define NO SL_CIPD_NO_EFFECT
 #define TD SL_CIPD_TOUCHDESIGNER
+#define PY SL_CIPD_IN_PYTHON
 
 const struct sl_cipd_variable sl_cipd_variables[] = {
     { "CUDALINK_EXPORT_SYNC", "0", YES, "a frame is published when the GPU has finished it" },
@@ -20,9 +21,9 @@ const struct sl_cipd_variable sl_cipd_variables[] = {
     { "CUDALINK_TD_GRAPHS_DEFERRED", "0", TD, "of the sender in TouchDesigner" },
     { "CUDALINK_CPP_USE_GRAPHS", "", TD, "of the operators in C++" },
     { "CUDALINK_EXPORT_FLUSH_PROBE", "1", NO, "it pushes out work that Windows' driver model holds back" },
-    { "CUDALINK_EXPORT_PROFILE", "0", NO, "SLUICE_TIMERS times the stages" },
+    { "CUDALINK_EXPORT_PROFILE", "0", PY, "sluice.cuda_link logs a line every 97 frames; else SLUICE_TIMERS times the stages" },
     { "CUDALINK_STRICT_DEVICE", "0", YES, "memory of another GPU is refused instead of being copied" },
-    { "CUDALINK_REQUIRE_SOURCE_SYNC", "0", NO, "every send says its stream, or that the CPU did the work" },
+    { "CUDALINK_REQUIRE_SOURCE_SYNC", "0", PY, "in sluice.cuda_link a frame without a stream is an error; elsewhere every send says its stream" },
     { "CUDALINK_LIB_STREAM_PRIO", "high", YES, "\"normal\": the writer's own stream has no priority" },
     { "CUDALINK_TD_STREAM_PRIO", "normal", TD, "of the sender in TouchDesigner" },
     { "CUDALINK_ACTIVATION_BARRIER", "1", YES, "frames are skipped while a sender is being set up" },
@@ -32,23 +33,23 @@ const struct sl_cipd_variable sl_cipd_variables[] = {
     { "CUDALINK_TD_PERSIST_STREAM", "1", TD, "of the sender in TouchDesigner" },
     { "CUDALINK_TD_INIT_PACE", "0", TD, "of the sender in TouchDesigner" },
     { "CUDALINK_TD_INIT_CLEAR_STICKY", "", TD, "of the sender in TouchDesigner, until 1.0" },
-    { "CUDALINK_STICKY_ERROR_CHECK", "1", NO, "the result of every call of the driver is looked at" },
+    { "CUDALINK_STICKY_ERROR_CHECK", "1", PY, "of sluice.cuda_link's CUDARuntimeAPI alone; the result of every call of the driver is looked at" },
     { "CUDALINK_WAIT_SPIN_US", "200", YES, "a frame's event is asked for so long without a pause" },
     { "CUDALINK_WAIT_BACKEND", "auto", NO, "there is one way to wait, in C" },
     { "CUDALINK_DOORBELL", "0", YES, "sleeping readers are woken, where both sides are Sluice's" },
     { "CUDALINK_TORCH_GPU_WAIT", "0", YES, "the reader's stream waits for a frame, not its CPU" },
-    { "CUDALINK_TORCH_GPU_WAIT_ADAPTIVE", "0", NO, "which of the two waits is the program's choice" },
-    { "CUDALINK_GPU_WAIT_ADAPTIVE_WINDOW", "120", NO, "which of the two waits is the program's choice" },
-    { "CUDALINK_GPU_WAIT_ADAPTIVE_SLEEP_PCT", "5", NO, "which of the two waits is the program's choice" },
+    { "CUDALINK_TORCH_GPU_WAIT_ADAPTIVE", "0", PY, "sluice.cuda_link goes over to waiting on the GPU by itself" },
+    { "CUDALINK_GPU_WAIT_ADAPTIVE_WINDOW", "120", PY, "how many frames decide on that" },
+    { "CUDALINK_GPU_WAIT_ADAPTIVE_SLEEP_PCT", "5", PY, "how many of them must have been late" },
     { "CUDALINK_D2H_STREAMS", "1", NO, "a copy to the host is cut into pieces as suits the GPU" },
     { "CUDALINK_D2H_STREAM_PRIO", "normal", NO, "a copy to the host runs on the stream that the program gives" },
-    { "CUDALINK_D2H_PIPELINED", "0", NO, "fetch with a ticket does not wait; take the frame before meanwhile" },
-    { "CUDALINK_ALLOW_PAGEABLE_FALLBACK", "0", NO, "memory that is not pinned is fetched by way of some that is" },
+    { "CUDALINK_D2H_PIPELINED", "0", PY, "sluice.cuda_link gives the frame before; elsewhere fetch with a ticket does not wait" },
+    { "CUDALINK_ALLOW_PAGEABLE_FALLBACK", "0", PY, "in sluice.cuda_link memory that is not pinned will do where there is none that is" },
     { "CUDALINK_IMPORT_RECONNECT", "1", YES, "a reader finds the writer's next session by itself" },
     { "CUDALINK_IMPORT_RECONNECT_MAX_ATTEMPTS", "20", NO, "it tries for as long as it is used, ever more seldom" },
     { "CUDALINK_NVTX", "0", NO, "SLUICE_NVTX=1 tells NVIDIA's tools of frames" },
     { "CUDALINK_NVTX_VERBOSE", "0", NO, "SLUICE_NVTX=2 tells them more" },
-    { "CUDALINK_NVML", "0", NO, "sluice top shows what the GPU does" },
+    { "CUDALINK_NVML", "0", PY, "turns on the observer of sluice.cuda_link; elsewhere sluice top shows what the GPU does" },
     { "CUDALINK_SENDER_REPORT_EVERY", "150", TD, "of the sender in TouchDesigner and of examples" },
     { "CUDALINK_RECEIVER_REPORT_EVERY", "150", TD, "of the receiver in TouchDesigner and of examples" },
     { "CUDALINK_IMPORT_PROFILE", "0", NO, "SLUICE_TIMERS times the stages" },
@@ -66,7 +67,7 @@ const struct sl_cipd_variable sl_cipd_variables[] = {
 
 const char *sl_cipd_use_text(enum sl_cipd_use use)
 {
-    return use == YES ? "honoured" : use == NO ? "no effect here" : "TouchDesigner's side";
+    return use == YES ? "honoured" : use == PY ? "in Python" : use == NO ? "no effect here" : "TouchDesigner's side";
 }
 
 /* ---- values ---- */

@@ -14,6 +14,7 @@ enum sl_cipd_use {
     SL_CIPD_HONOURED,
     SL_CIPD_NO_EFFECT,    /* Sluice has nothing that it would change; `note` says why */
     SL_CIPD_TOUCHDESIGNER, /* of programs of cuda-link's own, inside or around TouchDesigner */
+    SL_CIPD_IN_PYTHON,     /* by the package's module sluice.cuda_link alone */
 };
 
 struct sl_cipd_variable {
@@ -26,7 +27,7 @@ struct sl_cipd_variable {
 /* All of them, the last one's name NULL. */
 extern const struct sl_cipd_variable sl_cipd_variables[];
 
-/* "honoured", "no effect here", "TouchDesigner's side". */
+/* "honoured", "no effect here", "TouchDesigner's side", "in Python". */
 const char *sl_cipd_use_text(enum sl_cipd_use use);
 
 /* Those that are honoured. */
