@@ -196,6 +196,11 @@ int link_take(struct link *link, struct channel *channel, enum framework framewo
         return LINK_RAISED;
     if (name_stream(link, channel, lease, framework, given) == 0)
         r = acquire(link, channel, lease);
+    if (r == SLUICE_E_CAPTURING && !given && lease->used_count) { /* it named none: then the CPU waits */
+        lease_drop_streams(lease);
+        lease->named = false;
+        r = acquire(link, channel, lease);
+    }
     if (r != 0) {
         lease_discard(lease);
         lease = NULL;

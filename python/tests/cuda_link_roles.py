@@ -93,13 +93,14 @@ class Exporting:
         GPU.open_gates()
         return "open"
 
-    def captured(self, value, which="source"):
-        """Exports while this thread's own stream captures a graph, or another thread's does."""
-        stream = self.source.stream if which == "source" else GPU.stream()
+    def captured(self, which="source"):
+        """Exports while the program's stream captures a graph, or another one does; by a "blocking" one nobody may use the
+        default stream."""
+        stream = self.source.stream if which == "source" else GPU.stream(which == "blocking")
+        frame = cuda_link.GpuFrame(self.source.pointer.value, self.source.size, 0 if which == "blocking" else self.source.stream)
         with GPU.capture(stream) as graph:
-            frame = cuda_link.GpuFrame(self.source.pointer.value, self.source.size, self.source.stream)
-            before = self.exporter.export(frame)
-        return {"outcome": before.name, "nodes": graph.nodes()}
+            outcome = self.exporter.export(frame)
+        return {"outcome": outcome.name, "nodes": graph.nodes()}
 
     def flood(self, seconds):
         """Frames as fast as they go, each of one value."""
@@ -194,15 +195,6 @@ class Importing:
             told = self.numpy()
         return told
 
-    def until_get(self):
-        return self.until("get")
-
-    def until_cupy(self):
-        return self.until("cupy")
-
-    def until_numpy(self):
-        return self.until("numpy")
-
     def get(self, stream=None):
         stream = {"own": self.stream, None: None}.get(stream, stream)
         return self.told(self.importer.get_frame(stream=stream))
@@ -228,11 +220,13 @@ class Importing:
             time.sleep(0.001)
         return {"outcome": "never", "before": before}
 
-    def captured(self, method):
+    def captured(self, method, which="another"):
         """Calls it while another stream, and so this thread, captures a graph in the strictest mode."""
-        with GPU.capture(GPU.stream()) as graph:
-            told = getattr(self, method)()
-        return {**told, "nodes": graph.nodes()}
+        self.looks = False
+        with GPU.capture(GPU.stream(which == "blocking")) as graph:
+            told = self.until(method)
+        self.looks = True
+        return {**told, **self.looked(), "nodes": graph.nodes()}
 
     def speed(self, count):
         """Mean microseconds of a call that finds nothing."""

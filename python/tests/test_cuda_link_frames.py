@@ -224,15 +224,23 @@ def test_a_blocking_exporter_waits_for_its_gpu(link):
 
 def test_nothing_gets_into_a_graph_of_the_programs(link):
     exporter, importer = link.exporter(), link.importer()
-    told = exporter.captured(1, "source")
-    assert told == {"outcome": "SKIPPED_NOT_READY", "nodes": 0}
+    exporter.source_done(1)
+    assert exporter.captured("source") == {"outcome": "SKIPPED_NOT_READY", "nodes": 0}
     assert exporter.stats()["skipped"] == 1
-    assert exporter.captured(1, "another")["outcome"] == "PUBLISHED"
-    is_frame(importer.until("get"), 0)
-    for method in ("get", "numpy", "cupy"):
-        exporter.export(5)
-        told = importer.ask("captured", f"until_{method}")
-        assert told["outcome"] == "NEW_FRAME" and told["nodes"] == 0, told
+    told = exporter.captured("blocking")  # where nobody may use the default stream, which the frame is made on
+    assert told["nodes"] == 0 and told["outcome"] in ("PUBLISHED", "SKIPPED_NOT_READY")
+    assert exporter.captured("another") == {"outcome": "PUBLISHED", "nodes": 0}
+    is_frame(importer.until("get"), 1)
+
+
+@pytest.mark.parametrize("which", ["another", "blocking"])
+def test_frames_come_while_others_capture(link, which):
+    exporter, importer = link.exporter(), link.importer('from_env+{"torch_gpu_wait":true}')
+    for value, method in enumerate(("get", "numpy", "cupy", "get", "numpy", "cupy"), 1):
+        exporter.export(value)
+        told = importer.captured(method, which)
+        assert told["nodes"] == 0
+        is_frame(told, value)
 
 
 # ---- pipelined ----
@@ -305,6 +313,19 @@ def test_a_producer_that_is_killed_and_started_anew(link, method):
     assert set(told["before"]) <= {"RECONNECTING", "NO_FRAME"}
     assert method == "numpy" or told["id"] != before["id"]
     assert importer.stats()["reconnects"] <= 1
+
+
+def test_another_session_is_told_once_and_its_frame_is_not_lost(link):
+    """Where nothing was seen between the two."""
+    exporter, importer = link.exporter(), link.importer()
+    exporter.export(1)
+    is_frame(importer.until("get"), 1)
+    for value in (2, 3):
+        exporter.kill()
+        exporter = link.exporter(2, 2 + value, 1)
+        exporter.export(value)
+        told = is_frame(importer.until("get"), value, shape=[2, 2 + value, 1])
+        assert told["before"].count("RECONNECTING") == 1 and set(told["before"]) <= {"RECONNECTING", "NO_FRAME"}
 
 
 def test_without_reconnecting_it_ends_with_its_producer(link):
@@ -471,6 +492,38 @@ def test_native_channels_in_host_memory(link):
         with writer.frame() as frame:
             frame.numpy()[:] = 6
         is_frame(importer.until("numpy"), 6, shape=SHAPE)
+
+
+# ---- Sluice's own calls on such a channel ----
+
+def test_a_reader_of_sluices_reads_what_an_exporter_exports(link):
+    import sluice
+    exporter = link.exporter()
+    with sluice.Reader(f"cipd:{link.name}", wait=10) as reader:
+        for value in range(1, 6):
+            exporter.export(value)
+            with reader.next(timeout=10) as frame:
+                assert frame.shape == tuple(SHAPE) and frame.dtype == "uint8" and frame.device == "cuda:0"
+                assert (frame.numpy() == value).all()
+        assert reader.stats().taken == 5
+        exporter.close()
+        with pytest.raises(sluice.Closed):
+            reader.next(timeout=10)
+
+
+def test_an_importer_reads_what_a_writer_of_sluices_writes(link, gpu):
+    import sluice
+    from dl import take
+    importer = link.importer()
+    with sluice.Writer(f"cipd:{link.name}", shape=tuple(SHAPE), device="cuda:0") as writer:
+        stream = gpu.stream()
+        for value in range(1, 6):
+            with writer.frame(stream=sluice.Stream.from_handle(stream)) as frame:
+                gpu.fill(take(frame, stream).data, value, frame.nbytes, stream)
+            is_frame(importer.until("get" if value % 2 else "numpy"), value, shape=SHAPE)
+        for bad in ({"policy": "wait"}, {"slots": 11}, {"writable": True}, {"uids": [0]}):
+            with pytest.raises(sluice.Error):
+                sluice.Writer(f"cipd:{link.name}-2", shape=tuple(SHAPE), device="cuda:0", **bad)
 
 
 # ---- segments that are none ----
