@@ -14,8 +14,8 @@
  *
  * What a channel of this kind holds: one array of float32, float16, bfloat16, uint8, uint16, int8 or int16, with the
  * shape (height, width, components), or (height, width) for one component. Readers get three dimensions. A frame has a
- * time, capture_ns (the writer's commit), and no metadata; its sequence is the wire's count of frames, which
- * begins anew with each session: with each writer, and each change of format.
+ * time, capture_ns (the writer's commit), and no metadata; its sequence is the wire's count of frames: a
+ * writer of Sluice's goes on where the one before it in the segment ended, others begin at 1.
  *
  * struct sluice_writer_params on such a channel: `device` must be a GPU, `slots` is 1 to 10 (0: 3), `graph` as ever.
  * `policy` must be SLUICE_DROP, and max_slots, lease_timeout_ns, readers, writable, uids and gids must be 0: they would

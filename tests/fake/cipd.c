@@ -112,8 +112,6 @@ TEST(cipd_a_frame_asks_little_of_the_driver)
         long calls = fake_calls((enum fake_function)f);
         if (waits(fake_name((enum fake_function)f)) && calls > 0)
             FAIL("%s was called %ld times for %d frames", fake_name((enum fake_function)f), calls, FRAMES);
-        if (getenv("SLUICE_TEST_TELL") && calls)
-            fprintf(stderr, "%s %ld\n", fake_name((enum fake_function)f), calls);
     }
     CHECK_EQ(fake_calls(FAKE_GraphLaunch), FRAMES); /* the copy */
     CHECK_EQ(fake_calls(FAKE_EventRecord), FRAMES);

@@ -16,6 +16,7 @@
 #include "gpu/frames.h"
 
 #define SIDES 2
+#define LEAST 24 /* frames: some between one kill and the next */
 
 /* What the processes have done, over all their lives. */
 struct board {
@@ -53,6 +54,7 @@ struct life {
     uint64_t bad; /* words, found by kernels */
     uint32_t found;
     uint32_t sent;
+    uint32_t next; /* sequence; 0: not known before the first send */
 };
 
 static void open_writer(struct life *life, const char *name)
@@ -82,23 +84,31 @@ static void open_reader(struct life *life, const char *name)
     CHECK_OK(sluice_reader_open(&life->reader, &params));
 }
 
-/* Its number is in each of its words; the next one's are written behind its copy. */
+/* Its sequence is in each of its words, but in the first of a life; the next one's are written behind its copy. */
 static void send_one(struct life *life)
 {
-    CHECK_OK(cipd_send(life->writer, &life->array, life->sending, ++life->sent, NULL));
+    struct sluice_frame header = { .sequence = 0 };
+
+    gpu_fill(gpu_native(life->sending), (uintptr_t)life->array.data, life->array.nbytes / 4, life->next);
+    CHECK_OK(sluice_writer_send_frame(life->writer, &header, &life->array, 1, life->sending, NULL));
+    CHECK(life->next == 0 || header.sequence == life->next);
+    life->next = (uint32_t)header.sequence + 1;
+    life->sent++;
     atomic_fetch_add(&board()->of[life->side].sent, 1);
     if (life->sent % 16 == 0)
         CHECK_OK(sluice_stream_synchronize(life->sending)); /* no further ahead of its GPU than that */
 }
 
-/* All of the frame must say its number, if it was whole until the kernel had seen it. */
+/* All of the frame must say its sequence, if it was whole until the kernel had seen it. */
 static void look_at(struct life *life, struct sluice_frame *frame)
 {
     struct sl_cu_stream *stream = gpu_native(life->reading);
     struct sluice_array array;
+    uint32_t first;
 
     CHECK_OK(sluice_frame_array(frame, NULL, &array));
-    gpu_compare(stream, (uintptr_t)array.data, array.nbytes / 4, (uint32_t)frame->sequence, life->bad);
+    first = frames_read(stream, (uintptr_t)array.data);
+    gpu_compare(stream, (uintptr_t)array.data, array.nbytes / 4, first ? (uint32_t)frame->sequence : 0, life->bad);
     uint32_t found = frames_read(stream, life->bad), torn = found - life->found;
     life->found = found;
     int r = sluice_reader_release(life->reader, frame, SLUICE_ON_CPU);
@@ -170,7 +180,9 @@ static unsigned long frames_wanted(void)
 {
     const char *wanted = getenv("SLUICE_CIPD_FRAMES");
 
-    return wanted && *wanted ? strtoul(wanted, NULL, 10) : (unsigned long)(gpu_is_fake() ? test_scale(40) : test_scale(10000));
+    unsigned long usual = (unsigned long)(gpu_is_fake() ? test_scale(40) : test_scale(10000));
+
+    return wanted && *wanted ? strtoul(wanted, NULL, 10) : usual > LEAST ? usual : LEAST;
 }
 
 static unsigned long least(void)
