@@ -243,8 +243,8 @@ void sl_cipd_reader_stats(void *state, struct sluice_reader_stats *stats);
 /* Is there a session, or can there be one now? 0; SLUICE_NO_WRITER and so on with a sentence. */
 int sl_cipd_reader_connect(struct sl_cipd_reader *reader, int64_t now);
 
-/* Leaves the session. */
-void sl_cipd_reader_drop(struct sl_cipd_reader *reader, enum sl_cipd_reason reason);
+/* Leaves the session. `again`: another is looked for at once. */
+void sl_cipd_reader_drop(struct sl_cipd_reader *reader, enum sl_cipd_reason reason, bool again);
 
 /* One user less; with the reader's lock. */
 void sl_cipd_link_drop(struct sl_cipd_reader *reader, struct sl_cipd_link *link);

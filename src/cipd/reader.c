@@ -24,7 +24,7 @@ void sl_cipd_link_drop(struct sl_cipd_reader *reader, struct sl_cipd_link *link)
     free(link);
 }
 
-void sl_cipd_reader_drop(struct sl_cipd_reader *reader, enum sl_cipd_reason reason)
+void sl_cipd_reader_drop(struct sl_cipd_reader *reader, enum sl_cipd_reason reason, bool again)
 {
     struct sl_cipd_link *link = reader->link;
 
@@ -33,6 +33,8 @@ void sl_cipd_reader_drop(struct sl_cipd_reader *reader, enum sl_cipd_reason reas
     if (link)
         sl_cipd_link_drop(reader, link);
     sl_cipd_consume_drop(&reader->consumer, reason);
+    if (again)
+        sl_cipd_consume_retry_now(&reader->consumer);
     sl_mutex_unlock(&reader->lock);
     reader->pending.index = reader->newer.index = 0;
     if (link && reader->cipd.reconnect == SLUICE_CIPD_OFF)
@@ -105,7 +107,7 @@ int sl_cipd_reader_connect(struct sl_cipd_reader *reader, int64_t now)
     if (r != 0) {
         char why[640];
         snprintf(why, sizeof why, "%s", sluice_last_error());
-        sl_cipd_reader_drop(reader, SL_CIPD_REASON_HANDLES_FAILED);
+        sl_cipd_reader_drop(reader, SL_CIPD_REASON_HANDLES_FAILED, false);
         /* A writer that has just ended, or begun anew, is no failure. */
         return sl_fail_text(r == SLUICE_E_UNSUPPORTED ? SLUICE_NO_WRITER : r, why);
     }
@@ -212,7 +214,7 @@ void sl_cipd_reader_close(void *state)
             sl_cipd_link_drop(reader, held->link);
         SL_SPAN_END(READ, &held->span);
     }
-    sl_cipd_reader_drop(reader, SL_CIPD_REASON_NOT_TRIED);
+    sl_cipd_reader_drop(reader, SL_CIPD_REASON_NOT_TRIED, false);
     if (reader->bin) {
         if (sl_cipd_bin_wait(reader->bin, CLOSE_PATIENCE))
             sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': its memory could not be closed in time, for work that does not end", reader->name);

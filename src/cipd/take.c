@@ -155,7 +155,10 @@ static int poll_segment(struct sl_cipd_reader *reader, int64_t now)
 {
     struct sl_cipd_frame frame;
 
-    switch (sl_cipd_consume_poll(&reader->consumer, now, &frame)) {
+    sl_mutex_lock(&reader->lock); /* others ask what it has seen */
+    enum sl_cipd_poll what = sl_cipd_consume_poll(&reader->consumer, now, &frame);
+    sl_mutex_unlock(&reader->lock);
+    switch (what) {
     case SL_CIPD_NO_FRAME:
         return 0;
     case SL_CIPD_FRAME:
@@ -169,16 +172,14 @@ static int poll_segment(struct sl_cipd_reader *reader, int64_t now)
         }
         return 0;
     case SL_CIPD_SHUT:
-        sl_cipd_reader_drop(reader, SL_CIPD_REASON_SHUT);
-        sl_cipd_consume_retry_now(&reader->consumer);
+        sl_cipd_reader_drop(reader, SL_CIPD_REASON_SHUT, true);
         reader->shut = true;
         return GO_ON; /* another session may be there already */
     case SL_CIPD_LOST:
-        sl_cipd_reader_drop(reader, SL_CIPD_REASON_DEAD);
+        sl_cipd_reader_drop(reader, SL_CIPD_REASON_DEAD, false);
         return GO_ON;
     default:
-        sl_cipd_reader_drop(reader, SL_CIPD_REASON_CHANGING);
-        sl_cipd_consume_retry_now(&reader->consumer);
+        sl_cipd_reader_drop(reader, SL_CIPD_REASON_CHANGING, true);
         return GO_ON;
     }
 }
@@ -466,8 +467,7 @@ static int attempt(struct sl_cipd_reader *reader, struct sl_cipd_held *held, str
     if (!reader->link && (r = sl_cipd_reader_connect(reader, now)) != 0)
         return wait_for_session(reader, r, now, deadline, rung);
     if (is_to_be_opened_anew(reader)) {
-        sl_cipd_reader_drop(reader, SL_CIPD_REASON_CHANGING);
-        sl_cipd_consume_retry_now(&reader->consumer);
+        sl_cipd_reader_drop(reader, SL_CIPD_REASON_CHANGING, true);
         return GO_ON;
     }
     if (reader->pending.index == 0 && (r = poll_segment(reader, now)) != 0)
