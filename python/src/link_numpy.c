@@ -141,25 +141,28 @@ static PyObject *give(struct link *link, struct channel *channel)
 {
     struct landing *landing = NULL;
     struct lease *lease;
-    int r = SLUICE_E_LOST;
+    bool torn = true;
+    int r = 0;
 
-    for (int tries = 0; r == SLUICE_E_LOST && tries < TRIES; tries++) {
+    for (int tries = 0; torn && tries < TRIES; tries++) {
+        torn = false;
         if ((r = link_take(link, channel, FRAMEWORK_NONE, NULL, &lease)) != 0)
             break;
         if ((landing = landing_for(link, lease)))
             r = copy_now(channel, lease, landing);
         else
             r = LINK_RAISED;
-        link->overruns += r == SLUICE_E_LOST;
+        torn = r == SLUICE_E_LOST;
+        link->overruns += torn;
         (void)lease_drop(lease);
-        if (r < 0 && r != SLUICE_E_LOST && r != LINK_RAISED) {
+        if (r < 0 && !torn && r != LINK_RAISED) {
             raise_result(link->reader.state, r);
             r = LINK_RAISED;
         }
     }
     if (r == 0)
         return Py_NewRef(landing->result);
-    if (r == SLUICE_TIMEOUT)
+    if (torn || r == SLUICE_TIMEOUT) /* torn: its writer is faster than any copy */
         return Py_NewRef(link->none);
     return r == LINK_RAISED ? NULL : PyLong_FromLong(r);
 }

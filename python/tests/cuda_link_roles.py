@@ -102,12 +102,15 @@ class Exporting:
             outcome = self.exporter.export(frame)
         return {"outcome": outcome.name, "nodes": graph.nodes()}
 
-    def flood(self, seconds):
+    def flood(self, seconds, pause=0):
         """Frames as fast as they go, each of one value."""
         end, value = time.monotonic() + float(seconds), 0
         while time.monotonic() < end:
             value = value % 250 + 1
             self.export(value, "queued")
+            if value % 10 == 0:
+                GPU.synchronize(self.source.stream)  # what is queued is not without end
+            time.sleep(float(pause))
         return value
 
     def hold_barrier(self, change):
@@ -234,6 +237,15 @@ class Importing:
         for _ in range(int(count)):
             self.importer.get_frame()
         return (time.perf_counter() - began) / int(count) * 1e6
+
+    def whole(self, seconds):
+        """Of the copies within this time: how many there were, and were not of one value."""
+        end, frames, torn = time.monotonic() + float(seconds), 0, 0
+        while time.monotonic() < end:
+            frame = self.importer.get_frame_numpy().frame
+            if frame is not None:
+                frames, torn = frames + 1, torn + int((frame != frame.flat[0]).any())
+        return {"frames": frames, "torn": torn, "overruns": self.importer.get_stats()["overruns"]}
 
     def again(self):
         """The frame of the last call, looked at once more."""

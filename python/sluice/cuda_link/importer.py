@@ -396,7 +396,7 @@ class Importer:
     # ---- the end ----
 
     def close(self) -> None:
-        """Ends it; twice is as once. Tensors that the program has keep their memory."""
+        """Ends it; twice is as once. Tensors that the program has keep their memory for as long as the producer does."""
         link = self._link
         self._again = None
         if link is None:
