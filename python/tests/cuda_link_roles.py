@@ -226,7 +226,10 @@ class Importing:
     def captured(self, method, which="another"):
         """Calls it while another stream, and so this thread, captures a graph in the strictest mode."""
         self.looks = False
-        with GPU.capture(GPU.stream(which == "blocking")) as graph:
+        stream = GPU.stream(which == "blocking")
+        if which == "current":  # the frameworks work on the stream that captures
+            sys.modules["torch"].stream = sys.modules["cupy"].current.ptr = stream
+        with GPU.capture(stream) as graph:
             told = self.until(method)
         self.looks = True
         return {**told, **self.looked(), "nodes": graph.nodes()}
@@ -238,14 +241,15 @@ class Importing:
             self.importer.get_frame()
         return (time.perf_counter() - began) / int(count) * 1e6
 
-    def whole(self, seconds):
-        """Of the copies within this time: how many there were, and were not of one value."""
-        end, frames, torn = time.monotonic() + float(seconds), 0, 0
-        while time.monotonic() < end:
+    def whole(self):
+        """Copies, until there were some of each kind: how many were given, were not of one value, and were tried again."""
+        end, frames, torn, again = time.monotonic() + 20, 0, 0, 0
+        while time.monotonic() < end and (frames < 100 or not again):
             frame = self.importer.get_frame_numpy().frame
             if frame is not None:
                 frames, torn = frames + 1, torn + int((frame != frame.flat[0]).any())
-        return {"frames": frames, "torn": torn, "overruns": self.importer.get_stats()["overruns"]}
+            again = self.importer.get_stats()["overruns"]
+        return {"frames": frames, "torn": torn, "overruns": again}
 
     def again(self):
         """The frame of the last call, looked at once more."""

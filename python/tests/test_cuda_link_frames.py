@@ -188,11 +188,11 @@ def test_the_memory_may_be_written_again_behind_the_copy(link, how):
 
 def test_copies_are_whole_or_not_given(link):
     """A producer that waits for nobody; each of its frames is of one value."""
-    exporter, importer = link.exporter(256, 256, 4, slots=2), link.importer()
-    exporter.child.write("flood 3")
-    told = importer.whole(2)
-    assert told["frames"] > 0 and told["torn"] == 0, told
-    exporter.answer()
+    exporter, importer = link.exporter(512, 512, 4, slots=1), link.importer()
+    exporter.child.write("flood 60")
+    told = importer.whole()
+    assert told["frames"] > 0 and told["torn"] == 0 and told["overruns"] > 0, told
+    exporter.kill()
 
 
 def test_a_frame_of_another_size_is_refused(link):
@@ -242,13 +242,20 @@ def test_nothing_gets_into_a_graph_of_the_programs(link):
     is_frame(importer.until("get"), 1)
 
 
-@pytest.mark.parametrize("which", ["another", "blocking"])
+@pytest.mark.parametrize("which", ["another", "blocking", "current"])
 def test_frames_come_while_others_capture(link, which):
     exporter, importer = link.exporter(), link.importer('from_env+{"torch_gpu_wait":true}')
     for value, method in enumerate(("get", "numpy", "cupy", "get", "numpy", "cupy"), 1):
         exporter.export(value)
         told = importer.captured(method, which)
         assert told["nodes"] == 0
+        is_frame(told, value)
+    for value, method in enumerate(("get", "cupy"), 7):  # not ready: on a stream that is shut nobody can wait for it
+        exporter.export(value, "gate")
+        exporter.child.write("open_later 0.2")
+        told = importer.captured(method, which)
+        assert told.get("nodes") == 0, told
+        assert exporter.answer() == "open"
         is_frame(told, value)
 
 
