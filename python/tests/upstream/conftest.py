@@ -116,8 +116,8 @@ class Two:
         self.exporter = self.exporter or self.peers.start(self.pair[0], "export")
         assert ask(self.exporter, f"open {spec}") == "open"
 
-    def connect(self, spec=""):
-        self.importer = self.peers.start(self.pair[1], "import")
+    def connect(self, spec="", role="import"):
+        self.importer = self.peers.start(self.pair[1], role)
         return ask(self.importer, f"open {spec}")
 
     def send(self, number):

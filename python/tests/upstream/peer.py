@@ -17,6 +17,8 @@ sys.path[:0] = [sys.argv[1], *map(str, pathlib.Path(__file__).resolve().parents[
 answers = os.fdopen(os.dup(1), "w", buffering=1)
 os.dup2(2, 1)  # cuda-link prints which runtime it has loaded
 logging.basicConfig(level=logging.INFO)
+if sys.argv[2] != "tensors":  # what takes seconds to be imported, in each process, is not there
+    sys.modules["torch"] = sys.modules["cupy"] = None
 
 import numpy  # noqa: E402
 
@@ -115,11 +117,14 @@ class Import:
             return " ".join(each.__name__ for each in type(error).__mro__)
         return "ready" if self.importer.is_ready() else "waiting"
 
+    def get(self):
+        return self.importer.get_frame_numpy()
+
     def take(self, plain, *_):
         """The first outcome that is not one of those named, and what a new frame holds."""
         passed, end = set(plain), time.monotonic() + 15
         while True:
-            result = self.importer.get_frame_numpy()
+            result = self.get()
             outcome = result.outcome.name
             if outcome not in passed:
                 break
@@ -128,7 +133,7 @@ class Import:
             time.sleep(0.002)
         if result.outcome is not ImportOutcome.NEW_FRAME:
             return outcome
-        frame = result.frame
+        frame = result.frame if isinstance(result.frame, numpy.ndarray) else result.frame.cpu().numpy()
         found = numpy.frombuffer(frame.tobytes(), "uint8")
         whole = numpy.array_equal(found, picture(found.size, int(found[0])))
         return f"{int(found[0])} {frame.dtype} {'x'.join(map(str, frame.shape))}" if whole else "torn"
@@ -144,24 +149,9 @@ class Import:
         return "closed"
 
 
-class Barrier:
-    """Holds the activation barrier; `name` is its segment's."""
-
-    def __init__(self, name):
-        from cuda_link import activation_barrier
-        activation_barrier.SHM_NAME = name
-        self.module, self.segment = activation_barrier, None
-
-    def up(self, *_):
-        self.segment = self.module.open_or_create(create=True)
-        return str(self.module.increment(self.segment, os.getpid()))
-
-    def down(self, *_):
-        return str(self.module.decrement(self.segment, os.getpid()))
-
-    def state(self, *_):
-        count, _, skips = self.module.read_state(self.segment)
-        return f"{count} {skips}"
+class Tensors(Import):
+    def get(self):
+        return self.importer.get_frame()
 
 
 def signature(function):
@@ -234,7 +224,7 @@ def main(role, *arguments):
     if role in ("interface", "wire"):
         say(json.dumps(globals()[role]()))
         return
-    peer = {"export": Export, "import": Import, "barrier": Barrier}[role](*arguments)
+    peer = {"export": Export, "import": Import, "tensors": Tensors}[role](*arguments)
     say("here")
     for line in sys.stdin:
         command, plain, spec, policy = words(line)

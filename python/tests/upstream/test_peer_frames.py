@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Frames between cuda-link and Sluice's stand-in for it: formats, slots, order, sessions."""
+import importlib.util
 import json
 
 import pytest
@@ -112,6 +113,16 @@ def test_a_frame_that_the_gpu_has_not_made_is_waited_for(two):
     assert ask(two.exporter, "pass") == "open"
     two.send(3)
     assert two.take() == "3 uint8 32x32x4"
+
+
+def test_tensors(gpu, two):
+    if gpu.fake or not importlib.util.find_spec("torch"):
+        pytest.skip("PyTorch, and a GPU that it knows, are needed")
+    two.export("height=64 width=48 num_slots=2")
+    assert two.connect(role="tensors") == "ready"
+    for number in range(1, 6):
+        two.send(number)
+        assert two.take() == f"{number} uint8 64x48x4"
 
 
 def test_wrong_sizes_fail(peers, kind):
