@@ -73,8 +73,9 @@ def against(site, out, run, cuda_link, runtime):
     NVIDIA's is not installed."""
     results = out / "cuda-link.xml"
     results.unlink(missing_ok=True)
+    together = ["-n", "4"] if importlib.util.find_spec("xdist") else []  # they start processes for most of their time
     status, text, seconds = run([sys.executable, "-X", "faulthandler", "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", ROOT,
-                                 "-q", "-rs", "--durations=5", "--junitxml", results, TESTS / "upstream"], out / "cuda-link.log", 400,
+                                 "-q", "-rs", "--durations=5", "--junitxml", results, *together, TESTS / "upstream"], out / "cuda-link.log", 400,
                                 SLUICE_TEST_GPU="1", SLUICE_CUDA_LINK=str(cuda_link.resolve()), SLUICE_FAKE_RUNTIME=str(runtime),
                                 **environment(site))
     return as_tap(results) if results.exists() else text, status, seconds
