@@ -2,7 +2,7 @@
 #include "channel.h"
 
 #define NAME "gpu-bench"
-#define CIPD_NAME "cipd:sluice gpu bench"
+#define CIPD_NAME "cipd:sluice-test- gpu bench"
 #define CIPD_SLOTS 3
 
 sluice_writer *writer;

@@ -26,7 +26,7 @@ static char name[64];
 static const char *channel(void)
 {
     if (!name[0])
-        snprintf(name, sizeof name, "cipd:sluice fake test %d", (int)getpid());
+        snprintf(name, sizeof name, "cipd:sluice-test- fake %d", (int)getpid());
     return name;
 }
 
