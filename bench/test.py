@@ -84,7 +84,7 @@ def look_at_plots(root, figures, folder):
     return problems, why_not
 
 
-GPU_ROWS = ("gpu_handoff_cpu", "gpu_handoff_launch", "gpu_send", "gpu_acquire", "gpu_sleeping", "gpu_soak", "gpu_cipd_send")
+GPU_ROWS = ("gpu_handoff_cpu", "gpu_handoff_launch", "gpu_send", "gpu_acquire", "gpu_sleeping", "gpu_soak", "gpu_cipd_handoff_cpu")
 
 
 def gpu_run(root, build, folder, **environment):

@@ -26,6 +26,9 @@
 
 extern const struct sl_bare_ops sl_bare_cipd;
 
+/* A time to come; SLUICE_FOREVER stays one. */
+static inline int64_t sl_cipd_later(int64_t now, int64_t ns) { return ns > INT64_MAX - now ? INT64_MAX : now + ns; }
+
 /* ---- pool.c ---- */
 
 struct sl_cipd_slot {

@@ -127,7 +127,7 @@ static int wait_for_writer(struct sl_cipd_reader *reader)
     bool later = reader->params.open_timeout_ns == SLUICE_LATER;
     int64_t patience = later ? 0 : reader->params.open_timeout_ns, began = sl_os_now();
     int64_t absent_until = sl_os_deadline(patience);
-    int64_t settled_until = began + (patience > SETTLE_PATIENCE ? patience : SETTLE_PATIENCE);
+    int64_t settled_until = sl_cipd_later(began, patience > SETTLE_PATIENCE ? patience : SETTLE_PATIENCE);
 
     for (;;) {
         int64_t now = sl_os_now();

@@ -201,7 +201,7 @@ static void give_up_pending(struct sl_cipd_reader *reader, int64_t now)
 static int await_pending(struct sl_cipd_reader *reader, int64_t deadline, int64_t *clock)
 {
     struct sl_cipd_slot *slot = &reader->link->pool->slots[reader->pending.slot];
-    int64_t began = *clock, now = began, spin = began + reader->cipd.wait_spin_ns, peep = began + PEEP;
+    int64_t began = *clock, now = began, spin = sl_cipd_later(began, reader->cipd.wait_spin_ns), peep = began + PEEP;
     struct sl_cuda_scope scope;
     int r, looks = 0;
 
@@ -212,7 +212,7 @@ static int await_pending(struct sl_cipd_reader *reader, int64_t deadline, int64_
         return r;
     while ((r = sl_cuda_event_look(reader->context, sl_cuda_signal_event(slot->signal))) == SLUICE_NOT_READY) {
         now = sl_os_now();
-        if (now >= reader->pending_ns + reader->cipd.wait_ns)
+        if (now >= sl_cipd_later(reader->pending_ns, reader->cipd.wait_ns))
             r = SLUICE_E_LOST;
         else if (now >= deadline || sl_load(&reader->closing, acquire))
             r = SLUICE_TIMEOUT;
@@ -434,7 +434,7 @@ static int wait_for_frame(struct sl_cipd_reader *reader, int64_t deadline, int64
     if (now >= deadline)
         return nothing_came(reader, now);
     if (*spin == 0)
-        *spin = reader->params.spin_ns == SLUICE_FOREVER ? SLUICE_FOREVER : now + reader->params.spin_ns;
+        *spin = sl_cipd_later(now, reader->params.spin_ns);
     if (now < *spin) {
         sl_pause();
         return 0;

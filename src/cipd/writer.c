@@ -206,7 +206,7 @@ void sl_cipd_writer_close(void *state)
     sl_copier_close(&writer->copier, working);
     end_barriers(writer);
     if (writer->bin) {
-        uint32_t left = sl_cipd_bin_wait(writer->bin, writer->params.close_grace_ns + FREE_PATIENCE);
+        uint32_t left = sl_cipd_bin_wait(writer->bin, sl_cipd_later(FREE_PATIENCE, writer->params.close_grace_ns));
         if (left)
             sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': the memory of %u sessions could not be given back in time: it goes when "
                    "that is possible, or the process ends",

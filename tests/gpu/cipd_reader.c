@@ -411,6 +411,7 @@ TEST(cipd_a_stream_may_wait_for_the_frame)
 
     CHECK_OK(sluice_stream_create(side.device, NULL, &reading));
     side.writer = cipd_writer(&side.format);
+    params.open_timeout_ns = cipd.wait_ns = SLUICE_FOREVER; /* which no sum goes beyond */
     params.ahead = 1;
     params.ahead_ns = 20 * SLUICE_S;
     CHECK_OK(sluice_reader_open(&reader, &params));
