@@ -62,6 +62,9 @@ int sl_cipd_bin_make(struct sl_cipd_bin **bin);
 /* Gets rid of a pool in `grace_ns`; NULL is done already. */
 void sl_cipd_bin_put(struct sl_cipd_bin *bin, struct sl_cipd_pool *pool, int64_t grace_ns);
 
+/* The same of something else that may wait for work. */
+void sl_cipd_bin_run(struct sl_cipd_bin *bin, void (*end)(void *what), void *what, int64_t grace_ns);
+
 /* Waits until none is left, as long as `patience_ns`. How many are left. */
 uint32_t sl_cipd_bin_wait(struct sl_cipd_bin *bin, int64_t patience_ns);
 uint32_t sl_cipd_bin_count(const struct sl_cipd_bin *bin);
@@ -246,6 +249,9 @@ void sl_cipd_reader_stats(void *state, struct sluice_reader_stats *stats);
 /* Is there a session, or can there be one now? 0; SLUICE_NO_WRITER and so on with a sentence. */
 int sl_cipd_reader_connect(struct sl_cipd_reader *reader, int64_t now);
 
+/* Is nobody there, as far as is known? Else somebody is filling the segment in, or it makes no sense. */
+bool sl_cipd_is_gone(enum sl_cipd_reason reason);
+
 /* Leaves the session. `again`: another is looked for at once. */
 void sl_cipd_reader_drop(struct sl_cipd_reader *reader, enum sl_cipd_reason reason, bool again);
 
@@ -263,7 +269,7 @@ int sl_cipd_copy(struct sl_cipd_reader *reader, uint32_t entry, const struct sl_
 
 /* What comes there next comes behind the stream's work. SLUICE_E_CAPTURING: nothing was done. */
 int sl_cipd_copy_release(struct sl_cipd_reader *reader, uint32_t entry, struct sluice_stream stream);
-void sl_cipd_copies_end(struct sl_cuda_context *context, struct sl_cipd_copies *copies);
+void sl_cipd_copies_end(struct sl_cipd_reader *reader);
 
 /* ---- ahead.c ---- */
 

@@ -19,6 +19,7 @@ struct copy {
 };
 
 struct sl_cipd_copies {
+    struct sl_cuda_context *context;
     struct sl_cu_stream *stream;
     struct copy copies[SLUICE_CIPD_MAX_SLOTS];
 };
@@ -155,12 +156,12 @@ int sl_cipd_copy_release(struct sl_cipd_reader *reader, uint32_t entry, struct s
 }
 
 /* On a thread that may wait for work. */
-void sl_cipd_copies_end(struct sl_cuda_context *context, struct sl_cipd_copies *copies)
+static void end(void *what)
 {
+    struct sl_cipd_copies *copies = what;
+    struct sl_cuda_context *context = copies->context;
     struct sl_cuda_scope scope;
 
-    if (!copies)
-        return;
     if (sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) == 0) { /* else they went with the context */
         for (uint32_t i = 0; i < SLUICE_CIPD_MAX_SLOTS; i++) {
             if (copies->copies[i].address)
@@ -173,4 +174,13 @@ void sl_cipd_copies_end(struct sl_cuda_context *context, struct sl_cipd_copies *
         sl_cuda_leave(&scope);
     }
     free(copies);
+}
+
+void sl_cipd_copies_end(struct sl_cipd_reader *reader)
+{
+    if (!reader->copies)
+        return;
+    reader->copies->context = reader->context;
+    sl_cipd_bin_run(reader->bin, end, reader->copies, 0);
+    reader->copies = NULL;
 }

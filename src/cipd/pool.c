@@ -147,7 +147,8 @@ struct sl_cipd_bin {
 
 struct piece {
     struct sl_cipd_bin *bin;
-    struct sl_cipd_pool *pool;
+    void (*end)(void *what);
+    void *what;
     int64_t at; /* when */
 };
 
@@ -173,23 +174,29 @@ static void empty(void *argument)
 
     if (piece->at > now)
         sl_os_sleep(piece->at - now);
-    end(piece->pool);
+    piece->end(piece->what);
     sl_add(&piece->bin->count, (uint32_t)-1);
     sl_os_wake(&piece->bin->count, INT32_MAX);
     sl_cipd_bin_leave(piece->bin);
     free(piece);
 }
 
+static void end_pool(void *pool) { end(pool); }
+
 void sl_cipd_bin_put(struct sl_cipd_bin *bin, struct sl_cipd_pool *pool, int64_t grace_ns)
 {
-    if (!pool)
-        return;
+    if (pool)
+        sl_cipd_bin_run(bin, end_pool, pool, grace_ns);
+}
+
+void sl_cipd_bin_run(struct sl_cipd_bin *bin, void (*end_it)(void *what), void *what, int64_t grace_ns)
+{
     struct piece *piece = calloc(1, sizeof *piece);
     if (!piece) { /* rather than under its readers */
-        sl_log(SLUICE_LOG_WARN, "%u slots stay until the process ends: no memory for giving them back", pool->count);
+        sl_log(SLUICE_LOG_WARN, "memory of a GPU stays until the process ends: none is left for giving it back");
         return;
     }
-    *piece = (struct piece){ .bin = bin, .pool = pool, .at = grace_ns > 0 ? sl_os_deadline(grace_ns) : 0 };
+    *piece = (struct piece){ .bin = bin, .end = end_it, .what = what, .at = grace_ns > 0 ? sl_os_deadline(grace_ns) : 0 };
     sl_add(&bin->users, 1);
     sl_add(&bin->count, 1);
     if (sl_os_start_thread(empty, piece) != 0)

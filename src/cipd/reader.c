@@ -116,7 +116,7 @@ int sl_cipd_reader_connect(struct sl_cipd_reader *reader, int64_t now)
 
 /* ---- open ---- */
 
-static bool is_gone(enum sl_cipd_reason reason)
+bool sl_cipd_is_gone(enum sl_cipd_reason reason)
 {
     return reason == SL_CIPD_REASON_NOT_TRIED || reason == SL_CIPD_REASON_ABSENT || reason == SL_CIPD_REASON_SHUT ||
            reason == SL_CIPD_REASON_DEAD;
@@ -134,7 +134,7 @@ static int wait_for_writer(struct sl_cipd_reader *reader)
         int r = sl_cipd_reader_connect(reader, now);
         if (r <= 0 && r != SLUICE_E_FORMAT)
             return r;
-        bool gone = is_gone(reader->consumer.reason);
+        bool gone = sl_cipd_is_gone(reader->consumer.reason);
         int64_t until = gone ? absent_until : settled_until, next = sl_cipd_consume_next_try(&reader->consumer);
         if (now >= until || (gone && later)) {
             if (later)
@@ -215,15 +215,18 @@ void sl_cipd_reader_close(void *state)
         SL_SPAN_END(READ, &held->span);
     }
     sl_cipd_reader_drop(reader, SL_CIPD_REASON_NOT_TRIED, false);
+    bool stuck = false;
     if (reader->bin) {
-        if (sl_cipd_bin_wait(reader->bin, CLOSE_PATIENCE))
+        sl_cipd_copies_end(reader);
+        stuck = sl_cipd_bin_wait(reader->bin, CLOSE_PATIENCE) != 0;
+        if (stuck)
             sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': its memory could not be closed in time, for work that does not end", reader->name);
         sl_cipd_bin_leave(reader->bin);
     }
-    sl_cipd_copies_end(reader->context, reader->copies);
     if (reader->note >= 0)
         sl_os_close(reader->note);
-    sl_cuda_context_close(reader->context);
+    if (!stuck) /* what is at it still needs the context */
+        sl_cuda_context_close(reader->context);
     sl_mutex_finish(&reader->lock);
     free(reader);
     sl_fail_text(0, why);

@@ -416,7 +416,7 @@ static int wait_for_session(struct sl_cipd_reader *reader, int result, int64_t n
 
     if (result < 0 && result != SLUICE_E_FORMAT && result != SLUICE_E_PERMISSION)
         return result;
-    if (reader->shut && result == SLUICE_NO_WRITER)
+    if (reader->shut && result == SLUICE_NO_WRITER && sl_cipd_is_gone(reader->consumer.reason))
         result = sl_fail(SLUICE_CLOSED, "channel 'cipd:%s' was closed by its writer", reader->name);
     if (result == SLUICE_CLOSED || now >= deadline) {
         raise_by(&reader->no_frame, 1);
@@ -526,6 +526,8 @@ int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns
         return r;
     if (!held)
         return too_many(reader);
+    if (reader->shut) /* what it says then, it says at once: so it looks at once, too */
+        sl_store(&reader->retry, 1, release);
     while ((r = attempt(reader, held, stream, now, deadline, &tries, &spin, frame)) == GO_ON) {
         now = sl_os_now();
         if (now > deadline && ++late > LATE)

@@ -205,8 +205,9 @@ void sl_cipd_writer_close(void *state)
     retire(writer, writer->pool);
     sl_copier_close(&writer->copier, working);
     end_barriers(writer);
+    uint32_t left = 0;
     if (writer->bin) {
-        uint32_t left = sl_cipd_bin_wait(writer->bin, sl_cipd_later(FREE_PATIENCE, writer->params.close_grace_ns));
+        left = sl_cipd_bin_wait(writer->bin, sl_cipd_later(FREE_PATIENCE, writer->params.close_grace_ns));
         if (left)
             sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': the memory of %u sessions could not be given back in time: it goes when "
                    "that is possible, or the process ends",
@@ -215,7 +216,8 @@ void sl_cipd_writer_close(void *state)
     }
     if (writer->open)
         sl_cipd_produce_close(&writer->producer);
-    sl_cuda_context_close(writer->context);
+    if (left == 0 && !working) /* else it could wait for those */
+        sl_cuda_context_close(writer->context);
     sl_mutex_finish(&writer->lock);
     free(writer);
     sl_fail_text(0, why);
