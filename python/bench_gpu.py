@@ -14,7 +14,6 @@ import argparse
 import contextlib
 import ctypes
 import importlib
-import importlib.util
 import os
 import pathlib
 import statistics
@@ -27,30 +26,14 @@ import traceback
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:] = [path for path in sys.path if pathlib.Path(path or ".").resolve() != HERE]  # the package that is installed
 sys.path.append(str(HERE.parent / "bench"))
+from python_kit import DEVICE, PATIENCE, PAUSE, clock, note, now, stay_awake, with_goal  # noqa: E402
+from python_links import links  # noqa: E402
 from rows import row, write  # noqa: E402
 
 NO_GPU = 77
-DEVICE = "cuda:0"
 SHAPE = (1080, 1920, 4)  # uint8
 NBYTES = 1080 * 1920 * 4
-PAUSE = 300_000  # ns: a receiver that sleeps is asleep by then
 NAP = 0.002  # s: a CPU that has slept so long is slow at first, and so is what it finds in its caches
-PATIENCE = 60
-now = time.perf_counter_ns
-clock = time.monotonic_ns  # the same in both processes
-
-
-def note(text):
-    print(f"bench_gpu: {text}", file=sys.stderr, flush=True)
-
-
-def with_goal(each, limit=None, goal=None):
-    if limit is not None:
-        each["limit_p50_ns"] = int(limit)
-    if goal is not None:
-        each["goal_ns"] = int(goal)
-        each["met"] = each["p50_ns"] <= goal
-    return each
 
 
 # ---- calls in one process ----
@@ -202,125 +185,6 @@ def calls(torch, rounds):
         few.row("send", goal=8000, bytes=NBYTES),
         graphs.row("send", goal=8000, bytes=NBYTES, graph=True),
     ]
-
-
-# ---- calls of sluice.cuda_link, and of cuda-link where it is, on frames that another process has exported ----
-
-LINK_SHAPE = (1080, 1920, 4)  # float32: 31.6 MiB
-LINK_CALLS = [  # row, method, frames, the policy's, goal in ns
-    ("get_frame", "get_frame", "few", {}, 3000),
-    ("get_frame_cupy", "get_frame_cupy", "few", {}, None),
-    ("get_frame_numpy", "get_frame_numpy", "copied", {}, None),
-    ("get_frame_numpy_pipelined", "get_frame_numpy", "copied", {"d2h_pipelined": True}, None),
-]
-WORK = 0.002  # s that a program of pipelined copies works on each frame
-
-
-def export_frames(package, name, turns, done):
-    """The other process: a frame whenever it is asked for one, ready before it says so."""
-    import torch
-
-    link = importlib.import_module(package)
-    source = torch.zeros(LINK_SHAPE, dtype=torch.float32, device=DEVICE)
-    size = source.numel() * 4
-    exporter = link.Exporter.open(link.FrameSpec(name, *LINK_SHAPE, "float32"), policy=link.ExportPolicy(export_sync=True))
-    took = []
-    done.put("open")
-    while turns.get():
-        before = now()
-        outcome = exporter.export(link.GpuFrame(source.data_ptr(), size, torch.cuda.current_stream().cuda_stream))
-        took.append(now() - before)
-        torch.cuda.synchronize()
-        done.put(outcome.name)
-    exporter.close()
-    done.put(took)
-
-
-def measure_pinned(torch, rounds):
-    """The floor of get_frame_numpy(): the same bytes from the GPU into pinned memory."""
-    source = torch.zeros(LINK_SHAPE, dtype=torch.float32, device=DEVICE)
-    target = torch.empty(LINK_SHAPE, dtype=torch.float32, pin_memory=True)
-    samples = []
-    for _ in range(rounds + 10):
-        torch.cuda.synchronize()
-        before = now()
-        target.copy_(source, non_blocking=True)
-        torch.cuda.current_stream().synchronize()
-        samples.append(now() - before)
-    return samples[10:]
-
-
-def take_frames(link, importer, method, rounds, turns, done, works):
-    """Samples of a call that finds a frame waiting."""
-    call, samples = getattr(importer, method), []
-    for number in range(-10, rounds):
-        turns.put(1)
-        if done.get(timeout=PATIENCE) != "PUBLISHED":
-            raise RuntimeError("a frame was not exported")
-        stay_awake(PAUSE)
-        until = time.monotonic() + PATIENCE
-        while True:
-            before = now()
-            result = call()
-            after = now()
-            if result.outcome is link.ImportOutcome.NEW_FRAME or (works and number < 0):
-                break
-            if time.monotonic() > until:
-                raise RuntimeError(f"no frame came: {result.outcome}")
-        if number >= 0:
-            samples.append(after - before)
-        if works:
-            stay_awake(int(WORK * 1e9))
-    return samples
-
-
-def measure_link(context, package, label, rounds, pinned):
-    link = importlib.import_module(package)
-    rows = []
-    for number, (name, method, kind, policy, goal) in enumerate(LINK_CALLS):
-        if method.endswith("cupy") and not importlib.util.find_spec("cupy"):
-            continue
-        note(f"{label}, {name}")
-        channel, turns, done = f"bench_link_{os.getpid()}_{label[:1]}{number}", context.Queue(), context.Queue()
-        process = context.Process(target=export_frames, args=(package, channel, turns, done), daemon=True)
-        process.start()
-        try:
-            if done.get(timeout=PATIENCE) != "open":
-                raise RuntimeError("the exporter does not open")
-            with link.Importer.open(link.ImportSpec(channel), policy=link.ImportPolicy(**policy)) as importer:
-                samples = take_frames(link, importer, method, rounds, turns, done, bool(policy))
-        finally:
-            turns.put(0)
-        exported = done.get(timeout=PATIENCE)
-        process.join(PATIENCE)
-        ours = label == "sluice.cuda_link"
-        limit = pinned if kind == "copied" else None
-        goal = (int(pinned / 0.97) if kind == "copied" and not policy else goal) if ours else None
-        rows.append(with_goal(row(f"py_gpu_link_{name}", {"way": label, "bytes": LINK_BYTES}, samples), limit, goal))
-        if number == 0:
-            rows.append(row("py_gpu_link_export_blocking", {"way": label, "bytes": LINK_BYTES}, exported[10:]))
-    return rows
-
-
-LINK_BYTES = LINK_SHAPE[0] * LINK_SHAPE[1] * LINK_SHAPE[2] * 4
-
-
-def links(torch, rounds, report):
-    context = importlib.import_module("torch.multiprocessing").get_context("spawn")
-    pinned = measure_pinned(torch, rounds)
-    report["rows"].append(row("py_gpu_floor_pinned_copy", {"bytes": LINK_BYTES}, pinned))
-    for package, label in (("sluice.cuda_link", "sluice.cuda_link"), ("cuda_link", "cuda-link")):
-        try:
-            report["rows"] += measure_link(context, package, label, rounds, statistics.median(pinned))
-        except ImportError as error:
-            report["missing"].append({"rows": label, "why": str(error)})
-        except Exception as error:
-            note(f"FAILED {error}")
-            why = {"bench": "py_gpu_link", "params": {"way": label}, "why": str(error)[-1000:]}
-            if package == "cuda_link":  # a peer's failure is no failure of ours
-                report["missing"].append({"rows": label, "why": why["why"]})
-            else:
-                report["failed"].append(why)
 
 
 # ---- ways from one process to another: each has a sender and a receiver ----
@@ -531,13 +395,6 @@ def hand_over(torch, way, index, rounds, ready, results):
         raise RuntimeError(taken)
     skip = rounds // 10
     return calls_of_put[skip:], [end - start for start, end in zip(began, taken)][skip:]
-
-
-def stay_awake(nanoseconds):
-    """As a program does that computes its next frame: a CPU that has slept is slow at first."""
-    until = clock() + nanoseconds
-    while clock() < until:
-        pass
 
 
 def wait_for(ready, results, index):

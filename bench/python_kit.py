@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT
+"""What the benches of the Python package on a GPU share."""
+import sys
+import time
+
+DEVICE = "cuda:0"
+PAUSE = 300_000  # ns: a receiver that sleeps is asleep by then
+PATIENCE = 60
+now = time.perf_counter_ns
+clock = time.monotonic_ns  # the same in both processes
+
+
+def note(text):
+    print(f"bench_gpu: {text}", file=sys.stderr, flush=True)
+
+
+def with_goal(each, limit=None, goal=None):
+    if limit is not None:
+        each["limit_p50_ns"] = int(limit)
+    if goal is not None:
+        each["goal_ns"] = int(goal)
+        each["met"] = each["p50_ns"] <= goal
+    return each
+
+
+def stay_awake(nanoseconds):
+    """As a program does that computes its next frame: a CPU that has slept is slow at first."""
+    until = clock() + nanoseconds
+    while clock() < until:
+        pass
