@@ -7,6 +7,7 @@ import time
 
 import needs
 import numpy as np
+import peer_runtime
 import pytest
 from cuda_link_kit import a_link
 
@@ -25,13 +26,25 @@ def link():
         yield link
 
 
-def other(kind, role):
-    """The role by this package. Skipped by name where cuda-link's is not there."""
-    if kind == "ours":
-        return role
-    if not os.environ.get("SLUICE_CUDA_LINK"):
-        pytest.skip("SLUICE_CUDA_LINK names no folder of cuda-link's package")
-    return f"theirs:{role}"
+@pytest.fixture
+def kinds(tmp_path, monkeypatch):
+    """Of a role: by which package it is. Skipped by name where cuda-link's is not there, or no CUDA runtime of its kind."""
+    def kind_of(kind, role):
+        if kind == "ours":
+            return role
+        folder = peer_runtime.package_folder()
+        if not folder:
+            pytest.skip("SLUICE_CUDA_LINK names no folder of cuda-link's package")
+        found = next((each for each in peer_runtime.runtimes() if each.exists()), None)
+        if not found:
+            pytest.skip("there is no CUDA runtime 12, which cuda-link loads")
+        if not (tmp_path / "cudart64_12.dll").exists():
+            (tmp_path / "cudart64_12.dll").symlink_to(found)
+            path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("LD_LIBRARY_PATH"))))
+            monkeypatch.setenv("LD_LIBRARY_PATH", path)
+        return f"theirs:{role}"
+
+    return kind_of
 
 
 def until(method, outcome=ImportOutcome.NEW_FRAME, **keywords):
@@ -63,8 +76,8 @@ def frame_of(tensor, stream=None):
 
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("kind", KINDS)
-def test_tensors_of_pytorch(link, kind):
-    exporter = link.exporter(*SHAPE, kind=other(kind, "export"))
+def test_tensors_of_pytorch(link, kind, kinds):
+    exporter = link.exporter(*SHAPE, kind=kinds(kind, "export"))
     with importer(link) as imports:
         seen = []
         for value in range(1, 8):
@@ -82,7 +95,7 @@ def test_tensors_of_pytorch(link, kind):
         is_full(frame, 10)
         exporter.close()
         until(imports.get_frame, ImportOutcome.SHUTDOWN)
-        exporter = link.exporter(8, 8, 1, kind=other(kind, "export"), dtype="float32")
+        exporter = link.exporter(8, 8, 1, kind=kinds(kind, "export"), dtype="float32")
         exporter.export(0)
         frame = until(imports.get_frame)
         assert tuple(frame.shape) == (8, 8, 1) and frame.dtype is torch.float32
@@ -91,8 +104,8 @@ def test_tensors_of_pytorch(link, kind):
 
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("kind", KINDS)
-def test_arrays_of_cupy_and_numpy(link, cupy, kind):
-    exporter = link.exporter(*SHAPE, kind=other(kind, "export"))
+def test_arrays_of_cupy_and_numpy(link, cupy, kind, kinds):
+    exporter = link.exporter(*SHAPE, kind=kinds(kind, "export"))
     with importer(link) as imports:
         for value in range(1, 6):
             exporter.export(value)
@@ -105,7 +118,7 @@ def test_arrays_of_cupy_and_numpy(link, cupy, kind):
             assert isinstance(array, np.ndarray) and array.dtype == np.uint8
             is_full(array, value + 100)
         exporter.kill()
-        exporter = link.exporter(4, 4, 2, kind=other(kind, "export"), slots=2)
+        exporter = link.exporter(4, 4, 2, kind=kinds(kind, "export"), slots=2)
         exporter.export(7)
         array = until(imports.get_frame_cupy)  # made anew, with the new shape
         assert array.shape == (4, 4, 2)
@@ -114,10 +127,10 @@ def test_arrays_of_cupy_and_numpy(link, cupy, kind):
 
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("kind", KINDS)
-def test_tensors_go_out(link, kind):
+def test_tensors_go_out(link, kind, kinds):
     with exporter_of(link) as exporter:
         tensor = torch.zeros(SHAPE, dtype=torch.uint8, device="cuda")
-        imports = link.importer(kind=other(kind, "import"))
+        imports = link.importer(kind=kinds(kind, "import"))
         for value in range(1, 6):
             torch.cuda._sleep(1_000_000)
             tensor.fill_(value)

@@ -5,8 +5,6 @@ cuda-link, and cuda-link to itself, by which the test is shown to be right.
 
 cuda-link loads the CUDA runtime by the name that it has on Windows. Here a file has that name: NVIDIA's runtime if one is
 installed and there is a GPU, else tests/fake/runtime.c, which lies beside the fake driver."""
-import contextlib
-import glob
 import importlib.util
 import itertools
 import os
@@ -16,25 +14,10 @@ import secrets
 import pytest
 
 import child
+from peer_runtime import PEERS, package_folder, runtimes
 
 HERE = pathlib.Path(__file__).parent
-PEERS = os.environ.get("SLUICE_CUDA_LINK", "")
 SHM = pathlib.Path("/dev/shm")
-
-
-def package_folder():
-    folder = pathlib.Path(PEERS).resolve() if PEERS else None
-    return folder if folder and (folder / "cuda_link/__init__.py").exists() else None
-
-
-def runtimes():
-    """Where NVIDIA's runtime may be: beside cuda-link's package, or where PyTorch's wheels bring one. Of CUDA 12: what that
-    of 13 writes into structs is more than cuda-link 1.12.0 has room for, and its processes crash."""
-    yield package_folder() / "libcudart.so.12"
-    with contextlib.suppress(ImportError, ValueError):
-        for place in importlib.util.find_spec("nvidia.cuda_runtime").submodule_search_locations:
-            yield pathlib.Path(place) / "lib/libcudart.so.12"
-    yield from map(pathlib.Path, glob.glob("/usr/local/cuda*/lib64/libcudart.so.12"))
 
 
 @pytest.fixture(scope="session")
