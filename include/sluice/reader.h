@@ -78,7 +78,8 @@ typedef struct sluice_reader sluice_reader;
 
 /* Opens a channel for reading.
  * Owns: the caller, until sluice_reader_close.
- * Thread: any. Blocks: up to open_timeout_ns, and for the handshake (1 s at most).
+ * Thread: any. Blocks: up to open_timeout_ns, and for the handshake (1 s at most): a writer that was met is waited for
+ * though the time is up, as it may count this reader already. So opening may be tried again and again with short times.
  * Returns: 0; SLUICE_E_NOT_FOUND (the sentence names the folder looked in, and any other in which the
  * channel lives); SLUICE_TIMEOUT if its writer does not answer; SLUICE_E_PERMISSION; SLUICE_E_VERSION; SLUICE_E_LIMIT if depth or hold are more than
  * the channel has, or all places are taken; SLUICE_E_NAME, SLUICE_E_INVALID. */

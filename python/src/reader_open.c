@@ -52,7 +52,8 @@ static int parse_ahead_timeout(PyObject *seconds, int64_t *ns)
     return -1;
 }
 
-/* Waits in slices, each an attempt of its own. */
+/* Waits in slices, each an attempt of its own. One that has met the writer lasts until that has
+ * answered, though its slice is over: no reader is let in, counted, and gone again. */
 int reader_open(struct channel *channel, struct sluice_reader_params *params, int64_t wait_ns)
 {
     struct patience patience = patience_new(wait_ns == SLUICE_LATER ? 0 : wait_ns);

@@ -132,17 +132,33 @@ static bool has_format(const struct sluice_reader *reader)
     return reader->session && sl_load(&reader->session->link->memory_count, acquire) > 0;
 }
 
-/* What the attempts to connect have said so far: 0 nothing, else the last failure, with its sentence. */
-static int attempts_said(struct sluice_reader *reader)
+/* What the attempts to connect have said so far: 0 nothing, or a writer is being asked; else the last failure,
+ * with its sentence. */
+static int attempts_said(struct sluice_reader *reader, int64_t *answer_by)
 {
     char text[sizeof reader->join->text];
     int result;
 
     sl_service_lock();
-    result = reader->join->attempts ? reader->join->result : 0;
+    *answer_by = reader->join->answer_by;
+    result = reader->join->attempts && !*answer_by ? reader->join->result : 0;
     snprintf(text, sizeof text, "%s", reader->join->text);
     sl_service_unlock();
     return result ? sl_fail_text(result, text) : 0;
+}
+
+/* Ends the attempts, unless one has met a writer meanwhile: to that writer we may be a reader by now, which it
+ * sends frames to. */
+static bool give_up(struct sluice_reader *reader, int64_t now)
+{
+    sl_service_lock();
+    bool over = reader->join->answer_by <= now;
+    if (over) {
+        reader->join->ops->join_close(reader->join, true);
+        reader->join = NULL;
+    }
+    sl_service_unlock();
+    return over;
 }
 
 static int wait_for_writer(struct sluice_reader *reader)
@@ -159,22 +175,26 @@ static int wait_for_writer(struct sluice_reader *reader)
             return r;
         if (has_format(reader))
             return 0;
-        int64_t now = sl_os_now(), until = answer_until > absent_until ? answer_until : absent_until;
-        r = is_linked(reader) ? 0 : attempts_said(reader);
-        if (r == SLUICE_E_NOT_FOUND || r == SLUICE_TIMEOUT || r == SLUICE_AGAIN) {
-            if (later)
-                return 0;
-            /* Somebody who hung up, or has too many callers, may be in a better mood presently. */
-            until = r == SLUICE_AGAIN && answer_until > absent_until ? answer_until : absent_until;
-            if (now >= until)
-                return r == SLUICE_AGAIN ? SLUICE_TIMEOUT : r;
-        } else if (r != 0) {
+        int64_t now = sl_os_now(), until = absent_until, answer_by;
+        r = attempts_said(reader, &answer_by);
+        bool absent = r == SLUICE_E_NOT_FOUND || r == SLUICE_TIMEOUT || r == SLUICE_AGAIN;
+        if (r != 0 && !absent)
             return r;
+        if (absent && later)
+            return 0;
+        /* Somebody who hung up, or has too many callers, may be in a better mood presently. */
+        int64_t answer = answer_by ? answer_by : r == 0 || r == SLUICE_AGAIN ? answer_until : 0;
+        if (answer > until)
+            until = answer;
+        if (now < until) {
+            (void)sl_os_wait(&reader->bell, rung, until);
+        } else if (later) {
+            return 0;
+        } else if (give_up(reader, now)) {
+            if (r == 0)
+                return sl_fail(SLUICE_TIMEOUT, "the writer of channel '%s' does not answer: is it stopped?", reader->name);
+            return r == SLUICE_AGAIN ? SLUICE_TIMEOUT : r;
         }
-        if (now >= until)
-            return later ? 0 : sl_fail(SLUICE_TIMEOUT, "the writer of channel '%s' does not answer: is it stopped?",
-                                       reader->name);
-        (void)sl_os_wait(&reader->bell, rung, until);
     }
 }
 

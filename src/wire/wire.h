@@ -212,6 +212,8 @@ struct sl_join {
     int result;          /* what the last attempt said: 0, E_NOT_FOUND, E_PERMISSION, E_VERSION, ... */
     uint32_t attempts;   /* that have ended */
     char text[512];      /* its sentence */
+    int64_t answer_by;   /* a writer has our hello, and may count us among its readers: so long it may take for all that
+                            opening needs; 0: no writer has it */
 };
 
 /* Has the writer given this memory back? It is in use while a slot lies in it, or none does yet: numbers

@@ -206,6 +206,99 @@ TEST(a_writer_that_says_nothing_is_not_waited_for)
     CHECK_LE(test_now() - began, 4 * SLUICE_S);
 }
 
+/* ---- opening while a writer comes ---- */
+
+#define PATIENCE (400 * SLUICE_MS) /* it tries anew at 20, 60, 140 and 300 ms */
+
+struct opening {
+    pthread_t thread;
+    sluice_reader *reader;
+    int result;
+    int64_t began, ended;
+    atomic_bool over;
+};
+
+static void *open_it(void *context)
+{
+    struct opening *opening = context;
+    struct sluice_reader_params params = kit_reader_params("cam");
+
+    params.open_timeout_ns = PATIENCE;
+    opening->began = test_now();
+    opening->result = sluice_reader_open(&opening->reader, &params);
+    opening->ended = test_now();
+    atomic_store(&opening->over, true);
+    return NULL;
+}
+
+/* Begins to open, without a writer; one listens a moment later. Gives the connection, which a later attempt made,
+ * and when it was not there yet; -1 if all attempts were over by then: the machine is busy. */
+static int meet(struct fake *fake, struct opening *opening, int64_t *before)
+{
+    int connection = -1;
+
+    *opening = (struct opening){ .reader = NULL };
+    CHECK_EQ(pthread_create(&opening->thread, NULL, open_it, opening), 0);
+    test_nap(150 * SLUICE_MS);
+    *before = test_now();
+    fake_listen(fake);
+    while (connection < 0 && !atomic_load(&opening->over))
+        connection = fake_accept(fake, 5);
+    return connection >= 0 ? connection : fake_accept(fake, 0);
+}
+
+static void end(struct fake *fake, struct opening *opening, int connection)
+{
+    struct sockaddr_un address = raw_address("cam");
+
+    if (opening->reader)
+        CHECK_OK(sluice_reader_close(&opening->reader));
+    if (connection >= 0)
+        close(connection);
+    close(fake->listener);
+    unlink(address.sun_path);
+}
+
+/* The writer may count its readers, and begin to send: one that it has let in does not go as its patience ends. */
+TEST_TIMEOUT(a_writer_that_was_met_is_waited_for_though_the_time_is_up, 60)
+{
+    int connection = -1;
+
+    test_dir();
+    while (connection < 0) {
+        struct fake fake = { .how = 0 };
+        struct opening opening;
+        int64_t before;
+        connection = meet(&fake, &opening, &before);
+        pthread_join(opening.thread, NULL);
+        end(&fake, &opening, connection);
+        CHECK_EQ(opening.result, connection < 0 ? SLUICE_E_NOT_FOUND : SLUICE_TIMEOUT);
+        CHECK(connection < 0 || opening.ended - before >= SLUICE_S);
+    }
+}
+
+TEST_TIMEOUT(a_writer_that_answers_when_the_time_is_up_has_a_reader, 60)
+{
+    bool open = false;
+
+    test_dir();
+    while (!open) {
+        struct fake fake = { .how = 0 };
+        struct opening opening;
+        int64_t before;
+        int connection = meet(&fake, &opening, &before);
+        if (connection >= 0) {
+            test_nap(before + PATIENCE + 50 * SLUICE_MS - test_now());
+            fake_answer(&fake, connection);
+        }
+        pthread_join(opening.thread, NULL);
+        open = opening.result == 0;
+        /* Not in time; so slow is a busy machine, not the answer. */
+        CHECK(open || connection < 0 || opening.ended - before >= SLUICE_S);
+        end(&fake, &opening, connection);
+    }
+}
+
 static void refuse_oddly(struct fake *fake, union sl_message *message, int *fds, int *count)
 {
     be_silent(fake, message, fds, count);

@@ -15,6 +15,7 @@
 #define FIRST_RETRY (20 * SLUICE_MS) /* doubles up to the last (protocol 5.15) */
 #define LAST_RETRY (500 * SLUICE_MS)
 #define WELCOME_PATIENCE SLUICE_S
+#define LATE SLUICE_S /* this thread may be, on a busy machine: its timer ends what nobody answers */
 #define MESSAGES_A_TURN 8
 
 struct sl_native_join {
@@ -54,6 +55,7 @@ static void drop_connection(struct sl_native_join *join)
     sl_os_close(join->process.fd);
     join->socket.fd = join->process.fd = -1;
     join->greeted = false;
+    join->base.answer_by = 0;
 }
 
 static void try_later(struct sl_native_join *join)
@@ -135,6 +137,7 @@ static int welcomed(struct sl_native_join *join, const struct sl_msg_welcome *we
     if (join->process.fd >= 0)
         (void)sl_service_add(&join->process);
     sl_service_set_deadline(&join->socket, 0);
+    join->base.answer_by -= LATE; /* no timer any more; its first memory is mostly there */
     join->base.result = 0;
     join->retry = FIRST_RETRY;
     if (join->link->base.clock_offset_ns)
@@ -281,6 +284,7 @@ static void attempt(struct sl_native_join *join)
             SL_KILL_POINT("after_hello");
             join->greeted = true;
             join->socket.deadline = sl_os_deadline(WELCOME_PATIENCE);
+            join->base.answer_by = sl_os_deadline(WELCOME_PATIENCE + LATE);
             r = sl_service_add(&join->socket);
         }
     }
