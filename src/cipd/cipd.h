@@ -13,6 +13,7 @@
 #include <sluice/cipd.h>
 
 #include "copy/copy.h"
+#include "core/arrays.h"
 #include "core/bare.h"
 #include "cuda/cuda.h"
 #include "device/device.h"
@@ -116,6 +117,7 @@ struct sl_cipd_writer {
     sl_word32 troubled; /* 1: `tended` may not be 0 */
     struct sl_cuda_context *context;
     struct sl_copier copier;
+    struct sl_sent sent;
     struct sl_cipd_bin *bin;
 
     struct sl_cipd_pool *pool;

@@ -352,22 +352,35 @@ static int slot_array(struct sl_cipd_writer *writer, const struct sluice_array *
     return sluice_array_wrap(to, NULL, address, from->dtype, from->ndim, from->shape, NULL);
 }
 
-static int copy(struct sl_cipd_writer *writer, struct sl_copy_job *job, const struct sluice_array *array)
+static int plan(struct sl_cipd_writer *writer, const struct sl_copy_job *job, const struct sluice_array *array,
+                struct sl_copy *copy)
 {
     struct sluice_array to;
-    struct sl_copy plan;
+    int r = slot_array(writer, array, &to);
+
+    if (r == 0 && (r = sl_array_plan(&to, array, copy)) == 0)
+        sl_sent_remember(&writer->sent, writer->generation, 0, array, job, &to, copy);
+    return r;
+}
+
+static int copy(struct sl_cipd_writer *writer, struct sl_copy_job *job, const struct sluice_array *array, bool known)
+{
     uint32_t number;
+    const struct sl_cipd_slot *slot = next_slot(writer, &number);
+    struct sl_copy what;
     int r;
 
     if (writer->params.strict_device && !sl_copy_near(job))
         return sl_fail(SLUICE_E_WRONG_DEVICE,
                        "channel 'cipd:%s': the array does not lie on \"%s\", and strict_device allows no other", writer->name,
                        writer->device);
-    if ((r = slot_array(writer, array, &to)) != 0 || (r = sl_array_plan(&to, array, &plan)) != 0 ||
-        (r = sl_copy_follow(job, &next_slot(writer, &number)->fence)) != 0)
+    if ((!known || !sl_sent_plan(&writer->sent, array, (char *)(uintptr_t)slot->address, &what)) &&
+        (r = plan(writer, job, array, &what)) != 0)
+        return r;
+    if ((r = sl_copy_follow(job, &slot->fence)) != 0)
         return r;
     sl_cipd_produce_write(&writer->producer);
-    return sl_copy_queue(job, 0, &plan);
+    return sl_copy_queue(job, 0, &what);
 }
 
 /* Of what was queued nothing is published, and the program may free its memory. */
@@ -384,12 +397,12 @@ static int take_back(struct sl_cipd_writer *writer, struct sl_copy_job *job, int
 }
 
 static int send_one(struct sl_cipd_writer *writer, struct sluice_frame *header, const struct sluice_array *array,
-                    struct sl_copy_job *job, struct sluice_ticket *ticket)
+                    bool known, struct sl_copy_job *job, struct sluice_ticket *ticket)
 {
     int r;
 
     SL_STAGE_BEGIN(SEND_COPY);
-    r = copy(writer, job, array);
+    r = copy(writer, job, array, known);
     SL_STAGE_END(SEND_COPY);
     if (r == 0)
         r = record(writer, job);
@@ -404,23 +417,36 @@ static int send_one(struct sl_cipd_writer *writer, struct sluice_frame *header, 
     return 0;
 }
 
+/* With an array that is not known. */
+static int begin_send(struct sl_cipd_writer *writer, const struct sluice_array *arrays, uint32_t number,
+                      struct sluice_stream stream, struct sl_copy_job *job)
+{
+    uint32_t index;
+    int r = sl_arrays_match(&writer->format, writer->name, arrays, number, true, &index);
+
+    if (r == 0 && (r = make_room(writer, &arrays[0])) == 0)
+        r = begin_job(writer, arrays, number, stream, job);
+    return r;
+}
+
 int sl_cipd_send(void *state, struct sluice_frame *header, const struct sluice_array *arrays, uint32_t number,
                  struct sluice_stream stream, struct sluice_ticket *ticket)
 {
     struct sl_cipd_writer *writer = state;
+    bool known = sl_sent_is_known(&writer->sent, writer->generation, arrays, number);
     struct sl_copy_job job;
-    uint32_t index;
     int r;
 
     if (writer->token)
         return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun: commit or cancel it before a send", writer->name);
     if ((r = check(writer)) != 0)
         return r;
-    if ((r = sl_arrays_match(&writer->format, writer->name, arrays, number, true, &index)) != 0 ||
-        (r = make_room(writer, &arrays[0])) != 0 || (r = begin_job(writer, arrays, number, stream, &job)) != 0)
+    r = known ? sl_sent_begin(&writer->sent, &writer->copier, arrays, stream, &job)
+              : begin_send(writer, arrays, number, stream, &job);
+    if (r != 0)
         return failed(writer, r);
     job.wanted = ticket && !writer->params.block;
-    r = send_one(writer, header, &arrays[0], &job, ticket);
+    r = send_one(writer, header, &arrays[0], known, &job, ticket);
     sl_copy_end(&job);
     return r;
 }

@@ -2,7 +2,6 @@
  *
  * Send: a program's own arrays into a slot.
  */
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,45 +35,6 @@ static int make_room(struct sluice_writer *writer, const struct sluice_array *ar
     return sl_generation_make(writer, &format);
 }
 
-/* ---- what comes again ---- */
-
-static bool is_alike(const struct sluice_array *a, const struct sluice_array *b)
-{
-    return memcmp(a, b, offsetof(struct sluice_array, data)) == 0 &&
-           memcmp(&a->offset, &b->offset, sizeof *a - offsetof(struct sluice_array, offset)) == 0;
-}
-
-static bool is_known(const struct sluice_writer *writer, const struct sluice_array *arrays, uint32_t count)
-{
-    return count == 1 && writer->sent.generation == writer->generation && arrays && arrays->data &&
-           is_alike(&writer->sent.given, arrays);
-}
-
-static void remember(struct sluice_writer *writer, const struct sluice_array *array, uint32_t index,
-                     const struct sl_copy_side *side, const struct sluice_array *to, const struct sl_copy *copy)
-{
-    writer->sent = (struct sl_sent){ .generation = writer->generation, .index = index, .given = *array, .to = *to,
-                                     .below = (uint64_t)((const char *)array->data - (const char *)side->first),
-                                     .bytes = side->bytes, .copy = *copy };
-}
-
-/* The copy of an array that is known. False if it shares memory with the slot, which is looked at more closely. */
-static bool plan_known(const struct sl_sent *sent, const struct sluice_array *array, char *address, struct sl_copy *copy)
-{
-    char *to = address + sent->to.offset;
-    const char *from = array->data, *first = from - sent->below;
-
-    if ((uintptr_t)to < (uintptr_t)first + sent->bytes && (uintptr_t)first < (uintptr_t)to + sent->to.nbytes)
-        return false;
-    copy->count = sent->copy.count;
-    for (int i = 0; i < copy->count; i++) {
-        copy->parts[i] = sent->copy.parts[i];
-        copy->parts[i].to = to + (sent->copy.parts[i].to - (char *)sent->to.data);
-        copy->parts[i].from = from + (sent->copy.parts[i].from - (const char *)sent->given.data);
-    }
-    return true;
-}
-
 /* ---- from begin to commit ---- */
 
 /* Where the array goes, and how. The record is written only if it does not say so yet: others read it. */
@@ -93,8 +53,8 @@ static int plan(struct sluice_writer *writer, const struct sl_view *view, const 
     to->data = view->address + to->offset;
     to->read_only = 0;
     r = sl_array_plan(to, array, copy);
-    if (r == 0 && whole && job->count == 1 && view->format->array_count == 1 && job->copier->ops->looks)
-        remember(writer, array, index, &job->sides[0], to, copy);
+    if (r == 0 && whole && view->format->array_count == 1)
+        sl_sent_remember(&writer->sent, writer->generation, index, array, job, to, copy);
     return r;
 }
 
@@ -105,7 +65,7 @@ static int fill(struct sluice_writer *writer, const struct sl_view *view, struct
     struct sl_copy copy;
     int r;
 
-    if (known && plan_known(&writer->sent, arrays, view->address, &copy)) {
+    if (known && sl_sent_plan(&writer->sent, arrays, view->address, &copy)) {
         *bytes = writer->sent.to.nbytes;
         return sl_copy_queue(job, 0, &copy);
     }
@@ -178,22 +138,16 @@ static int open_copier(struct sluice_writer *writer)
 static int begin_job(struct sluice_writer *writer, const struct sluice_array *arrays, uint32_t count,
                      struct sluice_stream stream, bool known, uint32_t *indices, struct sl_copy_job *job)
 {
-    const struct sl_sent *sent = &writer->sent;
     int r;
 
-    if (!known) {
-        if ((r = sl_arrays_match(&writer->format, writer->name, arrays, count, true, indices)) != 0 ||
-            (!writer->copier.ops && (r = open_copier(writer)) != 0))
-            return r;
-        return sl_arrays_begin(&writer->copier, SL_COPY_SEND, arrays, count, stream, job);
+    if (known) {
+        indices[0] = writer->sent.index;
+        return sl_sent_begin(&writer->sent, &writer->copier, arrays, stream, job);
     }
-    indices[0] = sent->index;
-    job->way = SL_COPY_SEND;
-    job->count = 1;
-    job->sides[0].name = arrays->name;
-    job->sides[0].first = (const char *)arrays->data - sent->below;
-    job->sides[0].bytes = sent->bytes;
-    return sl_copy_begin(&writer->copier, job, stream);
+    if ((r = sl_arrays_match(&writer->format, writer->name, arrays, count, true, indices)) != 0 ||
+        (!writer->copier.ops && (r = open_copier(writer)) != 0))
+        return r;
+    return sl_arrays_begin(&writer->copier, SL_COPY_SEND, arrays, count, stream, job);
 }
 
 static int send_frame(struct sluice_writer *writer, struct sluice_frame *header, const struct sluice_array *arrays,
@@ -202,7 +156,7 @@ static int send_frame(struct sluice_writer *writer, struct sluice_frame *header,
     uint32_t indices[SLUICE_MAX_ARRAYS];
     struct sluice_frame frame;
     struct sl_copy_job job;
-    bool known = is_known(writer, arrays, count);
+    bool known = sl_sent_is_known(&writer->sent, writer->generation, arrays, count);
     int r;
 
     if (header->meta_size > SLUICE_MAX_META || (header->meta_size > 0 && !header->meta))

@@ -9,6 +9,7 @@
 #include <sluice/writer.h>
 
 #include "copy/copy.h"
+#include "core/arrays.h"
 #include "core/flight.h"
 #include "core/follow.h"
 #include "core/ring.h"
@@ -31,17 +32,6 @@ struct sl_writer_slot {
     uint64_t token; /* of the frame begun in it; 0: none */
     bool reshaped;  /* its record's geometry is not the format's */
     struct sl_span span; /* from begin to commit or cancel */
-};
-
-
-/* What a send of one array came to, whose frame had the format's own shapes: the next that is described alike comes to
- * the same, wherever it lies. */
-struct sl_sent {
-    uint32_t generation; /* 0: there was none */
-    uint32_t index;
-    struct sluice_array given, to;
-    uint64_t below, bytes; /* that it touches, before its first element and in all */
-    struct sl_copy copy;
 };
 
 struct sluice_writer {

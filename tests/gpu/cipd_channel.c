@@ -308,6 +308,52 @@ TEST(cipd_sends_that_come_again_are_graphs)
     cipd_end(&side);
 }
 
+/* What was found out about an array is used for the next one like it: from other places, with other strides and in other
+ * sessions in between. */
+
+static void send_and_see(struct cipd_side *side, sluice_reader *reader, const struct sluice_array *array, uint32_t value)
+{
+    struct sluice_frame frame;
+
+    CHECK_OK(cipd_send(side->writer, array, side->stream, value, NULL));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S * 10, &frame));
+    CHECK_EQ(cipd_value(&frame, gpu_native(side->stream)), value);
+    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+}
+
+TEST(cipd_sends_that_are_alike)
+{
+    struct cipd_side side = cipd_begin();
+    const struct sluice_array *of = &side.format.arrays[0];
+    const int64_t wide[3] = { 2 * of->strides[0], of->strides[1], of->strides[2] };
+    uint64_t memory = gpu_memory(4 * of->nbytes);
+    struct sluice_frame frame;
+    struct sluice_array array;
+
+    side.writer = cipd_writer(&side.format);
+    sluice_reader *reader = cipd_reader();
+    for (uint32_t i = 1; i <= 40; i++) {
+        char *at = (char *)(uintptr_t)memory + i % 3 * of->nbytes;
+        CHECK_OK(sluice_array_wrap(&array, NULL, at, of->dtype, 3, of->shape, i / 7 % 2 ? wide : NULL));
+        if (i % 10 == 0)
+            CHECK_OK(sluice_cipd_set_slots(side.writer, 1 + i / 10));
+        send_and_see(&side, reader, &array, i);
+    }
+    /* Memory of the slot itself is not copied, which is no rule for what comes next. */
+    CHECK_OK(sluice_writer_begin(side.writer, SLUICE_DEFAULT, &frame));
+    array = cipd_array(channel_words(&frame), &side.format);
+    CHECK_OK(sluice_writer_cancel(side.writer, &frame, SLUICE_ON_CPU));
+    send_and_see(&side, reader, &array, 100);
+    array = cipd_array(memory, &side.format);
+    send_and_see(&side, reader, &array, 101);
+    array.nbytes /= 2; /* what is wrong with it is seen all the same */
+    CHECK_RESULT(sluice_writer_send(side.writer, &array, 1, side.stream, NULL), SLUICE_E_INVALID);
+    array = cipd_array(memory, &side.format);
+    send_and_see(&side, reader, &array, 102);
+    CHECK_OK(sluice_reader_close(&reader));
+    cipd_end(&side);
+}
+
 /* The slot is the same in each round, the stream is another: the copies must not overlap. */
 TEST(cipd_sends_on_different_streams_are_in_order)
 {

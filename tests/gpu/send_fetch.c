@@ -154,6 +154,21 @@ TEST_TIMEOUT(sends_that_are_alike, 60)
         CHECK_MEM(got, expected, slot.nbytes);
         CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
     }
+    /* Memory of the slot itself is not copied, which is no rule for what comes next. */
+    for (int i = 0; i < 2; i++) {
+        struct sluice_frame frame;
+        struct sluice_array array, slot;
+        CHECK_OK(sluice_writer_begin(scene.writer, SLUICE_DEFAULT, &frame));
+        CHECK_OK(sluice_frame_array(&frame, NULL, &array));
+        CHECK_OK(sluice_writer_cancel(scene.writer, &frame, SLUICE_ON_CPU));
+        CHECK_OK(sluice_array_wrap(&array, "data", i ? memory.at : array.data, F32, 2, shape, NULL));
+        CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, NULL));
+        frame = scene_acquire(&scene);
+        CHECK_OK(sluice_frame_array(&frame, NULL, &slot));
+        copy_out(got, slot.data, slot.nbytes);
+        CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+    }
+    CHECK_MEM(got, bytes, ROWS * COLUMNS * 4);
     memory_drop(&memory);
     scene_end(&scene);
     free(bytes);

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sends that come again: what was found out of the last one.
+ */
+#include "core/arrays.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static bool is_alike(const struct sluice_array *a, const struct sluice_array *b)
+{
+    return memcmp(a, b, offsetof(struct sluice_array, data)) == 0 &&
+           memcmp(&a->offset, &b->offset, sizeof *a - offsetof(struct sluice_array, offset)) == 0;
+}
+
+bool sl_sent_is_known(const struct sl_sent *sent, uint32_t generation, const struct sluice_array *arrays, uint32_t count)
+{
+    return count == 1 && sent->generation == generation && arrays && arrays->data && is_alike(&sent->given, arrays);
+}
+
+void sl_sent_remember(struct sl_sent *sent, uint32_t generation, uint32_t index, const struct sluice_array *array,
+                      const struct sl_copy_job *job, const struct sluice_array *to, const struct sl_copy *copy)
+{
+    const struct sl_copy_side *side = &job->sides[0];
+
+    if (job->count != 1 || !job->copier->ops->looks || copy->count == 0)
+        return;
+    *sent = (struct sl_sent){ .generation = generation, .index = index, .given = *array, .to = *to,
+                              .below = (uint64_t)((const char *)array->data - (const char *)side->first),
+                              .bytes = side->bytes, .copy = *copy };
+}
+
+int sl_sent_begin(const struct sl_sent *sent, struct sl_copier *copier, const struct sluice_array *array,
+                  struct sluice_stream stream, struct sl_copy_job *job)
+{
+    job->way = SL_COPY_SEND;
+    job->count = 1;
+    job->sides[0].name = array->name;
+    job->sides[0].first = (const char *)array->data - sent->below;
+    job->sides[0].bytes = sent->bytes;
+    return sl_copy_begin(copier, job, stream);
+}
+
+bool sl_sent_plan(const struct sl_sent *sent, const struct sluice_array *array, char *address, struct sl_copy *copy)
+{
+    char *to = address + sent->to.offset;
+    const char *from = array->data, *first = from - sent->below;
+
+    if ((uintptr_t)to < (uintptr_t)first + sent->bytes && (uintptr_t)first < (uintptr_t)to + sent->to.nbytes)
+        return false;
+    copy->count = sent->copy.count;
+    for (int i = 0; i < copy->count; i++) {
+        const struct sl_copy_part *part = &sent->copy.parts[i];
+        struct sl_copy_part *now = &copy->parts[i];
+        now->to = to + (part->to - (char *)sent->to.data);
+        now->from = from + (part->from - (const char *)sent->given.data);
+        now->run = part->run;
+        now->depth = part->depth;
+        memcpy(now->steps, part->steps, sizeof *part->steps * (size_t)part->depth);
+    }
+    return true;
+}
