@@ -95,6 +95,7 @@ void examine_gpu_channel(struct report *report, struct patient *patient);
 void examine_cipd_gpus(struct report *report, bool quick);
 
 /* cuda-link's activation barrier; NULL: the machine's. */
+void examine_left(struct report *report);
 void examine_barrier(struct report *report, const char *name);
 
 void json_cipd(struct json *json);

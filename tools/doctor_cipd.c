@@ -87,6 +87,14 @@ static void examine_segments(struct report *report)
              count == 1 ? "" : "s");
 }
 
+void examine_left(struct report *report)
+{
+    uint32_t count = 0;
+    if (sluice_cipd_left(&count) == SLUICE_OK && count)
+        find(report, "cuda-link", FINDING_NOTE, "the next writer of any channel cipd:NAME removes them",
+             "writers that were killed left %u name%s of 4 KiB in /dev/shm (.NAME.PID.RANDOM)", count, count == 1 ? "" : "s");
+}
+
 /* ---- the barrier ---- */
 
 void examine_barrier(struct report *report, const char *name)
@@ -128,5 +136,6 @@ void examine_cipd(struct report *report)
 {
     examine_variables(report);
     examine_segments(report);
+    examine_left(report);
     examine_barrier(report, NULL);
 }

@@ -250,6 +250,12 @@ SLUICE_API int sluice_cipd_look(const char *name, struct sluice_cipd_info *info)
  * Returns: 0, or what `each` returned; SLUICE_E_SYSTEM if the folder cannot be read. */
 SLUICE_API int sluice_cipd_list(int (*each)(void *user, const char *name), void *user);
 
+/* How many second names (".NAME.PID.RANDOM") writers of Sluice's left in the folder that were killed, as the same user. Each
+ * writer that opens removes them, whatever its channel.
+ * Thread: any. Blocks: briefly.
+ * Returns: 0; SLUICE_E_INVALID for no place; SLUICE_E_SYSTEM if the folder cannot be read. */
+SLUICE_API int sluice_cipd_left(uint32_t *count);
+
 /* Goes on with another number of slots: new memory, and a new session in a new segment, to which readers follow by name. One of
  * cuda-link 1.1.0 does not.
  * Thread: one at a time on a writer. Blocks: while memory is made.

@@ -216,3 +216,10 @@ int sluice_cipd_list(int (*each)(void *user, const char *name), void *user)
         return sl_fail(SLUICE_E_INVALID, "nobody to tell the names was given");
     return sl_cipd_segment_list(list_one, &listing);
 }
+
+int sluice_cipd_left(uint32_t *count)
+{
+    if (!count)
+        return sl_fail(SLUICE_E_INVALID, "no place for the count was given");
+    return sl_cipd_segment_sweep(false, count);
+}

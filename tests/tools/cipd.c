@@ -258,3 +258,26 @@ TEST(doctor_says_how_the_barrier_is)
     finding = barrier(0x12345678, 1, SLUICE_S);
     CHECK_HAS(finding->text, "is no activation barrier");
 }
+
+TEST(doctor_counts_what_killed_writers_left)
+{
+    struct report report = { 0 };
+    uint32_t header[64] = { 0x43495044 };
+    char path[128];
+    begin();
+    snprintf(path, sizeof path, "/.%s.1.0123abcd", bare);
+    do { /* a writer of another test may remove it at once */
+        int fd = shm_open(path, O_RDWR | O_CREAT, 0600);
+        CHECK(fd >= 0 && write(fd, header, sizeof header) == (ssize_t)sizeof header);
+        close(fd);
+        free(report.list);
+        report = (struct report){ 0 };
+        examine_left(&report);
+    } while (report.count == 0 && shm_unlink(path) != 0);
+    (void)shm_unlink(path);
+    CHECK_EQ(report.count, 1);
+    CHECK_EQ(report.list[0].state, FINDING_NOTE);
+    CHECK_HAS(report.list[0].text, "in /dev/shm");
+    CHECK_HAS(report.list[0].mend, "the next writer");
+    free(report.list);
+}

@@ -2,6 +2,8 @@
  *
  * A segment's names: which there may be, who has them, what happens when they are taken away.
  */
+#include <sluice/cipd.h>
+
 #include "cipd_kit.h"
 
 static struct sl_cipd_segment owned(const char *name)
@@ -146,6 +148,69 @@ TEST(cipd_own_sweeps_what_has_no_name)
     sl_cipd_segment_close(&segment);
     role_stop(&other);
     CHECK_EQ(cipd_seconds(cipd_name("swept.b")), 0);
+}
+
+static void give_magic(const char *name, uint32_t magic)
+{
+    struct foreign foreign = foreign_attach(name);
+    sl_cipd_store_magic(foreign.at, magic);
+    foreign_close(&foreign);
+}
+
+/* A writer sweeps what dead writers of other channels left, and nothing else. */
+TEST(cipd_own_sweeps_beside_its_own_channel)
+{
+    const char *dead = cipd_name("dead"), *live = cipd_name("live"), *early = cipd_name("early");
+    struct child killed = role_start("cipd_owner", dead, NULL), other = role_start("cipd_owner", live, NULL),
+                 soon = role_start("cipd_owner", early, NULL);
+    char reused[200], alien[200], odd[200], stranger[200];
+    child_expect(&killed, "owned", 10);
+    child_expect(&other, "owned", 10);
+    child_expect(&soon, "owned", 10);
+    child_kill(&killed, SIGKILL);
+    child_kill(&soon, SIGKILL); /* before its first session */
+    CHECK_EQ(cipd_seconds(dead), 1);
+    snprintf(reused, sizeof(reused), ".%s.%d.0123abcd", dead, (int)getpid()); /* a pid that is somebody else's now */
+    snprintf(alien, sizeof(alien), ".%s.1.0123abcd", cipd_name("alien"));
+    snprintf(odd, sizeof(odd), ".%s.1.0123abc", cipd_name("odd"));
+    CHECK_EQ(link(cipd_path(dead), cipd_path(reused)), 0);
+    snprintf(stranger, sizeof(stranger), ".%s.1.0123abcd", cipd_name("stranger"));
+    struct foreign foreign = foreign_make(alien, SL_CIPD_SEGMENT), form = foreign_make(odd, SL_CIPD_SEGMENT),
+                   far = foreign_make(stranger, SL_CIPD_SEGMENT);
+    bool another = chown(cipd_path(stranger), 65533, 65533) == 0; /* where this is root */
+    sl_cipd_store_magic(far.at, SL_CIPD_MAGIC);
+    memcpy(foreign.at, "something else", 14);
+    sl_cipd_store_magic(form.at, SL_CIPD_MAGIC);
+    give_magic(live, SL_CIPD_MAGIC);
+    give_magic(dead, SL_CIPD_MAGIC); /* last: from here on any writer on this machine may sweep it */
+    struct sl_cipd_segment segment = owned(cipd_name("other"));
+    CHECK_EQ(cipd_seconds(dead), 0);
+    CHECK(cipd_there(dead)); /* readers see by it that its writer is dead */
+    CHECK_EQ(cipd_seconds(live), 1);
+    CHECK_EQ(cipd_seconds(early), 1);
+    CHECK(cipd_there(alien) && cipd_there(odd) && cipd_there(stranger) == another);
+    sl_cipd_segment_close(&segment);
+    foreign_close(&foreign);
+    foreign_close(&form);
+    foreign_close(&far);
+    role_stop(&other);
+}
+
+TEST(cipd_left_names_are_counted)
+{
+    uint32_t left = 0;
+    char second[200];
+    snprintf(second, sizeof(second), ".%s.1.0123abcd", cipd_name("counted"));
+    CHECK_RESULT(sluice_cipd_left(NULL), SLUICE_E_INVALID);
+    do { /* another writer on this machine may sweep it at once */
+        if (!cipd_there(second)) {
+            struct foreign foreign = foreign_make(second, SL_CIPD_SEGMENT);
+            sl_cipd_store_magic(foreign.at, SL_CIPD_MAGIC);
+            foreign_close(&foreign);
+        }
+        CHECK_OK(sluice_cipd_left(&left));
+    } while (!left && !cipd_there(second));
+    CHECK_GE(left, 1);
 }
 
 TEST(cipd_own_is_not_inherited)

@@ -10,7 +10,10 @@
 #include "util/result.h"
 #include "wire/cipd/segment.h"
 
-enum { ATTEMPTS = 100 }; /* names that come and go while we look; a millisecond each */
+enum {
+    ATTEMPTS = 100,  /* names that come and go while we look; a millisecond each */
+    MOST_LOOKS = 256 /* of one sweep, at other channels' second names */
+};
 
 int sl_cipd_segment_check_name(const char *name, size_t most)
 {
@@ -125,6 +128,61 @@ bool sl_cipd_segment_find_second(const char *name, char second[SL_CIPD_NAME + 1]
 {
     struct search search = { .name = name, .found = second };
     return search_seconds(&search) == 1;
+}
+
+static bool is_segment(int fd, const struct sl_os_named *memory)
+{
+    void *at;
+    if (memory->size < SL_CIPD_HEADER || sl_os_map(fd, SL_CIPD_HEADER, false, &at))
+        return false;
+    bool found = sl_cipd_load_magic(at) == SL_CIPD_MAGIC;
+    sl_os_unmap(at, SL_CIPD_HEADER);
+    return found;
+}
+
+static bool is_second_of_any(const char *second)
+{
+    char name[SL_CIPD_NAME + 1];
+    size_t length = strlen(second);
+    for (int dots = 0; length && dots < 2;)
+        dots += second[--length] == '.';
+    if (length < 2 || length > SL_CIPD_NAME || second[1] == '.')
+        return false;
+    snprintf(name, sizeof(name), "%.*s", (int)length - 1, second + 1);
+    return sl_cipd_segment_is_second(name, second);
+}
+
+struct sweep {
+    bool remove;
+    uint32_t looks, left;
+};
+
+/* A writer that lives has its lock before there is a magic number, and no second name is given twice. So one with the
+ * number and without the lock is a dead writer's, whoever has its pid by now. */
+static int sweep_one(void *context, const char *name)
+{
+    struct sweep *sweep = context;
+    struct sl_os_named memory;
+    int fd;
+    if (!is_second_of_any(name) || sl_os_named_look(name, &memory) || memory.owner != sl_os_uid() ||
+        sl_os_named_open(name, true, &fd, &memory))
+        return 0;
+    if (memory.owner == sl_os_uid() && is_segment(fd, &memory) && !sl_os_named_locked(fd)) {
+        sweep->left++;
+        if (sweep->remove)
+            sl_os_named_remove(name, &memory);
+    }
+    sl_os_close(fd);
+    return ++sweep->looks == MOST_LOOKS;
+}
+
+int sl_cipd_segment_sweep(bool remove, uint32_t *left)
+{
+    struct sweep sweep = { .remove = remove };
+    int result = sl_os_named_list(".", sweep_one, &sweep);
+    if (result >= 0)
+        *left = sweep.left;
+    return result < 0 ? result : 0;
 }
 
 /* ---- readers ---- */
@@ -302,7 +360,9 @@ int sl_cipd_segment_own(struct sl_cipd_segment *segment, const char *name, bool 
     if (result)
         return result;
     struct search search = { .name = name, .own = &made };
+    uint32_t left;
     search_seconds(&search);
+    (void)sl_cipd_segment_sweep(true, &left);
     *segment = made;
     return 0;
 }
@@ -372,15 +432,10 @@ static int list_one(void *context, const char *name)
 {
     struct listing *listing = context;
     struct sl_os_named memory;
-    void *at;
     int fd;
     if (sl_cipd_segment_check_name(name, SL_CIPD_NAME) || sl_os_named_open(name, false, &fd, &memory))
         return 0;
-    bool ours = false;
-    if (memory.size >= SL_CIPD_HEADER && sl_os_map(fd, SL_CIPD_HEADER, false, &at) == 0) {
-        ours = sl_cipd_load_magic(at) == SL_CIPD_MAGIC;
-        sl_os_unmap(at, SL_CIPD_HEADER);
-    }
+    bool ours = is_segment(fd, &memory);
     sl_os_close(fd);
     return ours ? listing->each(listing->context, name) : 0;
 }

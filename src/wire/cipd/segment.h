@@ -39,7 +39,8 @@ int sl_cipd_segment_check_name(const char *name, size_t most);
 int sl_cipd_segment_attach(struct sl_cipd_segment *segment, const char *name);
 
 /* Makes it the writer's: locks what there is, whoever left it, or else makes a new one. *fresh: all of it is
- * zero. SLUICE_E_EXISTS: a writer of Sluice's has it. Sweeps second names that dead writers left.
+ * zero. SLUICE_E_EXISTS: a writer of Sluice's has it. Sweeps second names that dead writers left, also those of
+ * other channels.
  * Takes the service lock for a moment, so that no forked child keeps our lock. */
 int sl_cipd_segment_own(struct sl_cipd_segment *segment, const char *name, bool *fresh);
 
@@ -55,6 +56,11 @@ int sl_cipd_segment_tend(struct sl_cipd_segment *segment);
 
 /* Has `second` the form of a second name of `name`: ".NAME.", digits, a dot, 8 digits of base 16? */
 bool sl_cipd_segment_is_second(const char *name, const char *second);
+
+/* How many second names of this user's dead writers there are, of whatever channel; with `remove` they are taken away.
+ * Looks at a few hundred of them at most. A writer that died before its first session left no magic number, and its second
+ * name to the next writer of its own name. */
+int sl_cipd_segment_sweep(bool remove, uint32_t *left);
 
 /* Finds the second name of a segment whose writer lives and whose public name was taken away. */
 bool sl_cipd_segment_find_second(const char *name, char second[SL_CIPD_NAME + 1]);
