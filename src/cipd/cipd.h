@@ -2,7 +2,7 @@
  *
  * Inside "cipd:" channels: slots of GPU memory and events behind the bytes of wire/cipd/, as a bare channel of the core's
  * (core/bare.h). writer.c opens and closes, export.c has what happens for each frame; reader.c opens and follows sessions,
- * take.c takes frames; pool.c makes slots and gets rid of them.
+ * take.c takes frames, release.c gives them back; pool.c makes slots and gets rid of them.
  *
  * All calls of the driver that may break a capture are made in the relaxed mode; what happens for each frame makes no
  * other call than a copy, the record of an event and its query, and those of the copier (copy/cuda.c).
@@ -286,14 +286,26 @@ void sl_cipd_ahead_watch(struct sl_cipd_reader *reader);
 
 /* ---- take.c ---- */
 
+int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame);
+
+/* ---- release.c ---- */
+
+/* Is it the CPU, or a stream of the reader's device? */
+int sl_cipd_reader_stream(const struct sl_cipd_reader *reader, struct sluice_stream stream);
+
 /* A frame that was released and that nobody waits for any more; with the reader's lock. */
 void sl_cipd_held_end(struct sl_cipd_reader *reader, struct sl_cipd_held *held);
 
-int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame);
 int sl_cipd_release(void *state, struct sluice_frame *frame, struct sluice_stream stream);
 int sl_cipd_check(void *state, const struct sluice_frame *frame);
-int sl_cipd_reader_fd(void *state);
 int sl_cipd_reader_pin(void *state, const struct sluice_frame *frame, sluice_pin **pin);
 int sl_cipd_reader_view(void *state, const struct sluice_frame *frame, struct sl_view *view);
+
+/* ---- poll.c ---- */
+
+int sl_cipd_reader_fd(void *state);
+
+/* After each acquire, if programs poll. */
+void sl_cipd_note_settle(struct sl_cipd_reader *reader);
 
 #endif

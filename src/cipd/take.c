@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader's acquire, check and release.
+ * A reader's acquire: it looks for a frame, waits for it and takes it.
  *
  * A frame that was published is one whose event was recorded. acquire asks for the event, from the CPU, in the relaxed
  * mode, so that nobody's capture minds; the frame that it waits for stays the one that was the newest when it began to
@@ -13,126 +13,12 @@
 
 #define TRIES 4 /* frames that were overtaken while they got ready, before one is given all the same */
 #define PEEP (10 * SLUICE_MS) /* between looks at the segment, while an event is waited for */
-#define GRACE (100 * SLUICE_MS) /* a writer that has shut keeps its memory for so long */
 #define NEARLY (5 * INT64_C(1000)) /* ns for which the CPU looks before a stream waits: it goes on that much later */
-#define WATCH SLUICE_MS /* between looks for a descriptor that is polled */
-
 #define LATE 16 /* attempts that follow each other behind the deadline, for sessions that come and go */
 
 enum { GO_ON = 1000 }; /* try again: no result of Sluice's */
 
 static void raise_by(sl_word *word, uint64_t by) { sl_store(word, sl_load(word, relaxed) + by, relaxed); }
-
-/* ---- held frames ---- */
-
-static struct sl_cipd_held *free_entry(struct sl_cipd_reader *reader)
-{
-    for (uint32_t i = 0; i < reader->params.hold; i++)
-        if (sl_load(&reader->held[i].token, acquire) == 0 && sl_cipd_copy_free(reader, i))
-            return &reader->held[i];
-    return NULL;
-}
-
-static struct sl_cipd_held *find_entry(struct sl_cipd_reader *reader, const struct sluice_frame *frame)
-{
-    uint64_t index = frame->opaque[SL_FRAME_ENTRY], token = frame->opaque[SL_FRAME_TOKEN];
-
-    if (frame->opaque[SL_FRAME_OWNER] == atomic_load_explicit(&reader->object->id, memory_order_relaxed) &&
-        index < SLUICE_CIPD_MAX_SLOTS && token > SL_CIPD_RELEASED && sl_load(&reader->held[index].token, acquire) == token)
-        return &reader->held[index];
-    sl_say("channel 'cipd:%s': this frame was released already, or is not this reader's", reader->name);
-    return NULL;
-}
-
-/* May the writer have left it alone until now? With the reader's lock. */
-static bool is_whole(struct sl_cipd_reader *reader, const struct sl_cipd_held *held)
-{
-    const struct sl_cipd_consumer *consumer = &reader->consumer;
-
-    if (held->copied)
-        return true;
-    if (held->waits == SL_CIPD_CAME_NOT)
-        return false;
-    if (held->link != reader->link || !sl_cipd_consume_whole(consumer, &held->frame))
-        return false;
-    return !sl_cipd_load_shut(consumer->segment.at, &consumer->session.layout) || sl_os_now() - held->taken_ns < GRACE;
-}
-
-static int say_lost(const struct sl_cipd_reader *reader)
-{
-    return sl_fail(SLUICE_E_LOST, "channel 'cipd:%s': the writer may have written to this frame while it was read", reader->name);
-}
-
-int sl_cipd_check(void *state, const struct sluice_frame *frame)
-{
-    struct sl_cipd_reader *reader = state;
-    const struct sl_cipd_held *held = find_entry(reader, frame);
-
-    if (!held)
-        return SLUICE_E_STALE;
-    sl_mutex_lock(&reader->lock);
-    bool whole = is_whole(reader, held);
-    sl_mutex_unlock(&reader->lock);
-    return whole ? 0 : say_lost(reader);
-}
-
-static int check_stream(const struct sl_cipd_reader *reader, struct sluice_stream handle)
-{
-    struct sl_stream *stream;
-
-    if (handle.id == SLUICE_ON_CPU.id)
-        return 0;
-    int r = sl_stream_check(handle, &sl_device_cuda);
-    if (r != 0 || (r = sl_stream_hold(handle, &stream)) != 0)
-        return r;
-    const struct sl_cuda_context *theirs = stream->object.device->state;
-    if (theirs->device != reader->context->device)
-        r = sl_fail(SLUICE_E_WRONG_DEVICE, "the stream is one of \"%s\", the frame is used on \"%s\"", stream->object.device->name,
-                    reader->device);
-    sl_object_drop(&stream->object);
-    return r;
-}
-
-void sl_cipd_held_end(struct sl_cipd_reader *reader, struct sl_cipd_held *held)
-{
-    sl_cipd_link_drop(reader, held->link);
-    held->link = NULL;
-    held->waits = SL_CIPD_READY;
-    sl_store(&held->token, 0, release);
-}
-
-int sl_cipd_release(void *state, struct sluice_frame *frame, struct sluice_stream stream)
-{
-    struct sl_cipd_reader *reader = state;
-    struct sl_cipd_held *held = find_entry(reader, frame);
-    uint64_t token = frame->opaque[SL_FRAME_TOKEN];
-    int r;
-
-    if (!held)
-        return SLUICE_E_STALE;
-    if ((r = check_stream(reader, stream)) != 0 ||
-        (held->copied && (r = sl_cipd_copy_release(reader, (uint32_t)(held - reader->held), stream)) != 0))
-        return r;
-    sl_mutex_lock(&reader->lock);
-    bool mine = sl_load(&held->token, relaxed) == token; /* of several threads that release it one comes through */
-    bool whole = mine && is_whole(reader, held);
-    if (mine) {
-        SL_SPAN_END(READ, &held->span);
-        if (held->waits == SL_CIPD_WAITS)
-            sl_store(&held->token, SL_CIPD_RELEASED, release); /* its slot's event is asked for still */
-        else
-            sl_cipd_held_end(reader, held);
-    }
-    sl_mutex_unlock(&reader->lock);
-    if (!mine)
-        return sl_fail(SLUICE_E_STALE, "channel 'cipd:%s': this frame was released already", reader->name);
-    memset(frame->opaque, 0, sizeof frame->opaque);
-    frame->meta = NULL;
-    if (whole)
-        return 0;
-    sl_add(&reader->overruns, 1);
-    return say_lost(reader);
-}
 
 /* ---- is there a frame? ---- */
 
@@ -392,6 +278,14 @@ static int take_pending(struct sl_cipd_reader *reader, struct sl_cipd_held *held
 
 /* ---- acquire ---- */
 
+static struct sl_cipd_held *free_entry(struct sl_cipd_reader *reader)
+{
+    for (uint32_t i = 0; i < reader->params.hold; i++)
+        if (sl_load(&reader->held[i].token, acquire) == 0 && sl_cipd_copy_free(reader, i))
+            return &reader->held[i];
+    return NULL;
+}
+
 static int too_many(const struct sl_cipd_reader *reader)
 {
     return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': this reader holds %u frames already: release one, or open it with a larger hold",
@@ -477,43 +371,6 @@ static int attempt(struct sl_cipd_reader *reader, struct sl_cipd_held *held, str
     return take_pending(reader, held, stream, deadline, tries, frame);
 }
 
-/* ---- what programs poll ---- */
-
-/* Would acquire have something to say? With the reader's lock. */
-static bool has_news(const struct sl_cipd_reader *reader)
-{
-    const struct sl_cipd_consumer *consumer = &reader->consumer;
-
-    if (!reader->link)
-        return sl_os_now() >= sl_cipd_consume_next_try(consumer);
-    uint32_t index = sl_cipd_load_index(consumer->segment.at);
-    return (index && index != consumer->index) || sl_cipd_load_version(consumer->segment.at) != consumer->session.version ||
-           sl_cipd_load_shut(consumer->segment.at, &consumer->session.layout);
-}
-
-/* On the service thread. */
-static void look(struct sl_watch *watch)
-{
-    struct sl_cipd_reader *reader = (struct sl_cipd_reader *)((char *)watch - offsetof(struct sl_cipd_reader, watch));
-
-    sl_mutex_lock(&reader->lock);
-    if (has_news(reader))
-        sl_os_note_set(reader->note);
-    sl_mutex_unlock(&reader->lock);
-    sl_service_set_deadline(watch, sl_os_deadline(WATCH));
-}
-
-/* After each acquire, if programs poll. */
-static void settle_note(struct sl_cipd_reader *reader)
-{
-    sl_mutex_lock(&reader->lock);
-    if (reader->pending.index || reader->newer.index || has_news(reader))
-        sl_os_note_set(reader->note);
-    else
-        sl_os_note_clear(reader->note);
-    sl_mutex_unlock(&reader->lock);
-}
-
 int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame)
 {
     struct sl_cipd_reader *reader = state;
@@ -522,7 +379,7 @@ int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns
     uint32_t tries = 0, late = 0;
     int r;
 
-    if ((r = sl_cuda_alive(reader->context)) != 0 || (r = check_stream(reader, stream)) != 0)
+    if ((r = sl_cuda_alive(reader->context)) != 0 || (r = sl_cipd_reader_stream(reader, stream)) != 0)
         return r;
     if (!held)
         return too_many(reader);
@@ -534,56 +391,6 @@ int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns
             r = nothing_came(reader, now);
     }
     if (reader->note >= 0)
-        settle_note(reader);
+        sl_cipd_note_settle(reader);
     return r;
-}
-
-int sl_cipd_reader_fd(void *state)
-{
-    struct sl_cipd_reader *reader = state;
-    int r;
-
-    if (reader->note >= 0)
-        return reader->note;
-    if ((r = sl_os_note_open(&reader->note)) != 0) {
-        reader->note = -1;
-        return r;
-    }
-    sl_os_note_set(reader->note);
-    reader->watch = (struct sl_watch){ .fd = -1, .timer = look, .deadline = sl_os_deadline(WATCH) };
-    sl_service_lock();
-    r = sl_service_add(&reader->watch);
-    sl_service_unlock();
-    return r == 0 ? reader->note : r;
-}
-
-/* ---- frames that are held ---- */
-
-int sl_cipd_reader_pin(void *state, const struct sluice_frame *frame, sluice_pin **pin)
-{
-    struct sl_cipd_reader *reader = state;
-    struct sl_cipd_held *held = find_entry(reader, frame);
-
-    if (!held)
-        return SLUICE_E_STALE;
-    if (held->copied)
-        return sl_fail(SLUICE_E_UNSUPPORTED, "channel 'cipd:%s': frames of this reader are copies, in memory that is no slot's",
-                       reader->name);
-    return sl_cipd_pin(&held->link->pool->slots[held->frame.slot], pin);
-}
-
-int sl_cipd_reader_view(void *state, const struct sluice_frame *frame, struct sl_view *view)
-{
-    struct sl_cipd_reader *reader = state;
-    const struct sl_cipd_held *held = find_entry(reader, frame);
-
-    if (!held)
-        return SLUICE_E_STALE;
-    view->format = &held->link->format;
-    view->record = &held->link->record;
-    view->address = (char *)(uintptr_t)held->address;
-    view->device = reader->device;
-    view->behind = held->waits == SL_CIPD_WAITS ? held->ahead_stream : SLUICE_ON_CPU;
-    view->read_only = !reader->params.writable && !held->copied;
-    return 0;
 }

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A reader's descriptor, which programs poll.
+ */
+#include "cipd/cipd.h"
+
+#define WATCH SLUICE_MS /* between looks for news */
+
+/* Would acquire have something to say? With the reader's lock. */
+static bool has_news(const struct sl_cipd_reader *reader)
+{
+    const struct sl_cipd_consumer *consumer = &reader->consumer;
+
+    if (!reader->link)
+        return sl_os_now() >= sl_cipd_consume_next_try(consumer);
+    uint32_t index = sl_cipd_load_index(consumer->segment.at);
+    return (index && index != consumer->index) || sl_cipd_load_version(consumer->segment.at) != consumer->session.version ||
+           sl_cipd_load_shut(consumer->segment.at, &consumer->session.layout);
+}
+
+/* On the service thread. */
+static void look(struct sl_watch *watch)
+{
+    struct sl_cipd_reader *reader = (struct sl_cipd_reader *)((char *)watch - offsetof(struct sl_cipd_reader, watch));
+
+    sl_mutex_lock(&reader->lock);
+    if (has_news(reader))
+        sl_os_note_set(reader->note);
+    sl_mutex_unlock(&reader->lock);
+    sl_service_set_deadline(watch, sl_os_deadline(WATCH));
+}
+
+void sl_cipd_note_settle(struct sl_cipd_reader *reader)
+{
+    sl_mutex_lock(&reader->lock);
+    if (reader->pending.index || reader->newer.index || has_news(reader))
+        sl_os_note_set(reader->note);
+    else
+        sl_os_note_clear(reader->note);
+    sl_mutex_unlock(&reader->lock);
+}
+
+int sl_cipd_reader_fd(void *state)
+{
+    struct sl_cipd_reader *reader = state;
+    int r;
+
+    if (reader->note >= 0)
+        return reader->note;
+    if ((r = sl_os_note_open(&reader->note)) != 0) {
+        reader->note = -1;
+        return r;
+    }
+    sl_os_note_set(reader->note);
+    reader->watch = (struct sl_watch){ .fd = -1, .timer = look, .deadline = sl_os_deadline(WATCH) };
+    sl_service_lock();
+    r = sl_service_add(&reader->watch);
+    sl_service_unlock();
+    return r == 0 ? reader->note : r;
+}

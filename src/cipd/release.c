@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a reader does with a frame that it holds: it asks whether the writer has left it alone, looks at it, gives it back.
+ */
+#include <string.h>
+
+#include "cipd/cipd.h"
+#include "util/result.h"
+
+#define GRACE (100 * SLUICE_MS) /* a writer that has shut keeps its memory for so long */
+
+static struct sl_cipd_held *find_entry(struct sl_cipd_reader *reader, const struct sluice_frame *frame)
+{
+    uint64_t index = frame->opaque[SL_FRAME_ENTRY], token = frame->opaque[SL_FRAME_TOKEN];
+
+    if (frame->opaque[SL_FRAME_OWNER] == atomic_load_explicit(&reader->object->id, memory_order_relaxed) &&
+        index < SLUICE_CIPD_MAX_SLOTS && token > SL_CIPD_RELEASED && sl_load(&reader->held[index].token, acquire) == token)
+        return &reader->held[index];
+    sl_say("channel 'cipd:%s': this frame was released already, or is not this reader's", reader->name);
+    return NULL;
+}
+
+/* May the writer have left it alone until now? With the reader's lock. */
+static bool is_whole(struct sl_cipd_reader *reader, const struct sl_cipd_held *held)
+{
+    const struct sl_cipd_consumer *consumer = &reader->consumer;
+
+    if (held->copied)
+        return true;
+    if (held->waits == SL_CIPD_CAME_NOT)
+        return false;
+    if (held->link != reader->link || !sl_cipd_consume_whole(consumer, &held->frame))
+        return false;
+    return !sl_cipd_load_shut(consumer->segment.at, &consumer->session.layout) || sl_os_now() - held->taken_ns < GRACE;
+}
+
+static int say_lost(const struct sl_cipd_reader *reader)
+{
+    return sl_fail(SLUICE_E_LOST, "channel 'cipd:%s': the writer may have written to this frame while it was read", reader->name);
+}
+
+int sl_cipd_check(void *state, const struct sluice_frame *frame)
+{
+    struct sl_cipd_reader *reader = state;
+    const struct sl_cipd_held *held = find_entry(reader, frame);
+
+    if (!held)
+        return SLUICE_E_STALE;
+    sl_mutex_lock(&reader->lock);
+    bool whole = is_whole(reader, held);
+    sl_mutex_unlock(&reader->lock);
+    return whole ? 0 : say_lost(reader);
+}
+
+int sl_cipd_reader_stream(const struct sl_cipd_reader *reader, struct sluice_stream handle)
+{
+    struct sl_stream *stream;
+
+    if (handle.id == SLUICE_ON_CPU.id)
+        return 0;
+    int r = sl_stream_check(handle, &sl_device_cuda);
+    if (r != 0 || (r = sl_stream_hold(handle, &stream)) != 0)
+        return r;
+    const struct sl_cuda_context *theirs = stream->object.device->state;
+    if (theirs->device != reader->context->device)
+        r = sl_fail(SLUICE_E_WRONG_DEVICE, "the stream is one of \"%s\", the frame is used on \"%s\"", stream->object.device->name,
+                    reader->device);
+    sl_object_drop(&stream->object);
+    return r;
+}
+
+void sl_cipd_held_end(struct sl_cipd_reader *reader, struct sl_cipd_held *held)
+{
+    sl_cipd_link_drop(reader, held->link);
+    held->link = NULL;
+    held->waits = SL_CIPD_READY;
+    sl_store(&held->token, 0, release);
+}
+
+int sl_cipd_release(void *state, struct sluice_frame *frame, struct sluice_stream stream)
+{
+    struct sl_cipd_reader *reader = state;
+    struct sl_cipd_held *held = find_entry(reader, frame);
+    uint64_t token = frame->opaque[SL_FRAME_TOKEN];
+    int r;
+
+    if (!held)
+        return SLUICE_E_STALE;
+    if ((r = sl_cipd_reader_stream(reader, stream)) != 0 ||
+        (held->copied && (r = sl_cipd_copy_release(reader, (uint32_t)(held - reader->held), stream)) != 0))
+        return r;
+    sl_mutex_lock(&reader->lock);
+    bool mine = sl_load(&held->token, relaxed) == token; /* of several threads that release it one comes through */
+    bool whole = mine && is_whole(reader, held);
+    if (mine) {
+        SL_SPAN_END(READ, &held->span);
+        if (held->waits == SL_CIPD_WAITS)
+            sl_store(&held->token, SL_CIPD_RELEASED, release); /* its slot's event is asked for still */
+        else
+            sl_cipd_held_end(reader, held);
+    }
+    sl_mutex_unlock(&reader->lock);
+    if (!mine)
+        return sl_fail(SLUICE_E_STALE, "channel 'cipd:%s': this frame was released already", reader->name);
+    memset(frame->opaque, 0, sizeof frame->opaque);
+    frame->meta = NULL;
+    if (whole)
+        return 0;
+    sl_add(&reader->overruns, 1);
+    return say_lost(reader);
+}
+
+int sl_cipd_reader_pin(void *state, const struct sluice_frame *frame, sluice_pin **pin)
+{
+    struct sl_cipd_reader *reader = state;
+    struct sl_cipd_held *held = find_entry(reader, frame);
+
+    if (!held)
+        return SLUICE_E_STALE;
+    if (held->copied)
+        return sl_fail(SLUICE_E_UNSUPPORTED, "channel 'cipd:%s': frames of this reader are copies, in memory that is no slot's",
+                       reader->name);
+    return sl_cipd_pin(&held->link->pool->slots[held->frame.slot], pin);
+}
+
+int sl_cipd_reader_view(void *state, const struct sluice_frame *frame, struct sl_view *view)
+{
+    struct sl_cipd_reader *reader = state;
+    const struct sl_cipd_held *held = find_entry(reader, frame);
+
+    if (!held)
+        return SLUICE_E_STALE;
+    view->format = &held->link->format;
+    view->record = &held->link->record;
+    view->address = (char *)(uintptr_t)held->address;
+    view->device = reader->device;
+    view->behind = held->waits == SL_CIPD_WAITS ? held->ahead_stream : SLUICE_ON_CPU;
+    view->read_only = !reader->params.writable && !held->copied;
+    return 0;
+}
