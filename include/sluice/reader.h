@@ -166,7 +166,7 @@ struct sluice_reader_stats {
     uint32_t held;           /* frames held now. One whose release is queued on a stream counts until that has come to
                                 pass and acquire has seen it */
     uint32_t depth;          /* granted */
-    uint64_t lag;            /* frames committed after the one taken last */
+    uint64_t lag;            /* frames committed after the one taken last; of a "cipd:" session before the first, 1 at most */
     int64_t clock_offset_ns; /* the writer's CLOCK_MONOTONIC less ours; 0 unless they differ by over 1 s */
     uint64_t latency_ns;     /* commit to acquire, of the frame taken last */
     uint64_t lost;           /* frames that a writer committed and its device never finished */

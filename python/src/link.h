@@ -45,7 +45,7 @@ struct link {
     int64_t timeout_ns;   /* for a frame that was published */
     int64_t spin_ns;      /* waits that take no longer count as spun */
     uint64_t session;     /* of the frame given last; 0: none yet */
-    uint32_t generation, index;
+    uint32_t generation;
     struct lease *held;    /* the frame that the program looks at */
     struct lease *pending; /* one that was taken and not given yet */
     PyObject *result;      /* makes a result of an array */

@@ -2,7 +2,6 @@
  *
  * sluice.cuda_link's reader takes frames.
  */
-#include <sluice/cipd.h>
 #include <string.h>
 
 #include "clock.h"
@@ -92,15 +91,11 @@ static int wait_elsewhere(struct link *link, struct channel *channel, struct lea
 /* ---- taking ---- */
 
 /* Is there a frame that was published, and is not finished? */
-static bool is_coming(struct link *link, struct channel *channel)
+static bool is_coming(struct channel *channel)
 {
-    struct sluice_cipd_info info = { .size = sizeof info };
     struct sluice_reader_stats stats = { .size = sizeof stats };
 
-    if (!link->foreign)
-        return sluice_reader_stats(channel->reader, &stats) == 0 && stats.lag > 0;
-    return sluice_cipd_reader_info(channel->reader, &info) == 0 && info.index != link->index &&
-           (info.state == SLUICE_CIPD_RUNNING || info.state == SLUICE_CIPD_STALLED);
+    return sluice_reader_stats(channel->reader, &stats) == 0 && stats.lag > 0;
 }
 
 static void count_wait(struct link *link, int64_t ns)
@@ -131,7 +126,7 @@ static int acquire(struct link *link, struct channel *channel, struct lease *lea
         link->held = NULL;
         r = reader_acquire(&link->reader, channel, lease, 0);
     }
-    if (r == SLUICE_TIMEOUT && !link->pending && is_coming(link, channel)) {
+    if (r == SLUICE_TIMEOUT && !link->pending && is_coming(channel)) {
         int64_t began = clock_now();
         r = reader_acquire(&link->reader, channel, lease, link->timeout_ns);
         if (r == SLUICE_TIMEOUT)
@@ -154,7 +149,6 @@ static bool is_news(struct link *link, const struct lease *lease)
 
     link->session = lease->frame.session;
     link->generation = lease->frame.generation;
-    link->index = (uint32_t)lease->frame.sequence;
     link->told = false;
     if (other)
         link_forget(link);

@@ -215,6 +215,8 @@ struct sl_cipd_reader {
     struct sl_cipd_bin *bin;
     sl_word32 closing, bell;
     sl_word32 retry;
+    sl_word known_stream; /* one of this device, which came last; relaxed */
+    char nothing[SLUICE_CIPD_MAX_NAME + 64]; /* what acquire says when nothing has come, as it does most */
 
     /* the acquiring thread's */
     struct sl_cipd_frame pending; /* published, its event not seen yet; index 0: none */
@@ -232,6 +234,7 @@ struct sl_cipd_reader {
     sl_mutex lock; /* guards what follows, against others than the acquiring thread, which alone changes it */
     struct sl_cipd_consumer consumer;
     struct sl_cipd_link *link;
+    uint32_t last_index; /* of the session's frame that was taken last; 0: none was */
     struct sl_cipd_held held[SLUICE_CIPD_MAX_SLOTS];
     uint32_t generation;
     int note; /* what programs poll; -1 until asked for */
@@ -291,7 +294,7 @@ int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns
 /* ---- release.c ---- */
 
 /* Is it the CPU, or a stream of the reader's device? */
-int sl_cipd_reader_stream(const struct sl_cipd_reader *reader, struct sluice_stream stream);
+int sl_cipd_reader_stream(struct sl_cipd_reader *reader, struct sluice_stream stream);
 
 /* A frame that was released and that nobody waits for any more; with the reader's lock. */
 void sl_cipd_held_end(struct sl_cipd_reader *reader, struct sl_cipd_held *held);

@@ -78,6 +78,7 @@ static int open_link(struct sl_cipd_reader *reader)
     sl_mutex_lock(&reader->lock);
     link->generation = ++reader->generation;
     reader->link = link;
+    reader->last_index = 0;
     sl_mutex_unlock(&reader->lock);
     reader->shut = false;
     sl_store(&reader->sessions, sl_load(&reader->sessions, relaxed) + 1, relaxed);
@@ -176,6 +177,7 @@ int sl_cipd_reader_open(const char *name, const struct sluice_reader_params *cal
     reader->note = -1;
     snprintf(reader->name, sizeof reader->name, "%s", name);
     snprintf(reader->device, sizeof reader->device, "%s", device);
+    snprintf(reader->nothing, sizeof reader->nothing, "channel 'cipd:%s': no new frame came in time", name);
     r = sl_cipd_consume_init(&reader->consumer, name);
     if (r == 0 && (r = sl_cuda_context_open(device, &reader->context)) == 0 && (r = sl_cipd_bin_make(&reader->bin)) == 0 &&
         (cipd.ahead != SLUICE_CIPD_ON || cipd.copy || (r = sl_cipd_ahead_begin(reader)) == 0))
@@ -256,6 +258,23 @@ int sl_cipd_reader_device(void *state, char name[SL_DEVICE_NAME])
     return 0;
 }
 
+/* Frames of this session that are there and were not taken. Before the first it is known only that there are some. With the
+ * lock. */
+static uint64_t lag_of(const struct sl_cipd_reader *reader)
+{
+    const struct sl_cipd_consumer *consumer = &reader->consumer;
+    const struct sl_cipd_session *session = &consumer->session;
+    const unsigned char *at = consumer->segment.at;
+
+    if (sl_cipd_load_shut(at, &session->layout) || sl_cipd_load_version(at) != session->version)
+        return 0;
+    uint32_t index = sl_cipd_load_index(at);
+    if (index == 0 || reader->last_index == 0)
+        return index != 0;
+    uint32_t frames = sl_cipd_index_distance(reader->last_index, index, session->layout.slots);
+    return frames < UINT32_MAX / 2 ? frames : 1;
+}
+
 void sl_cipd_reader_stats(void *state, struct sluice_reader_stats *stats)
 {
     struct sl_cipd_reader *reader = state;
@@ -279,6 +298,7 @@ void sl_cipd_reader_stats(void *state, struct sluice_reader_stats *stats)
         stats->session = reader->link->session;
         stats->slots = reader->link->pool->count;
         stats->generation = reader->link->generation;
+        stats->lag = lag_of(reader);
     }
     sl_mutex_unlock(&reader->lock);
 }

@@ -52,11 +52,14 @@ int sl_cipd_check(void *state, const struct sluice_frame *frame)
     return whole ? 0 : say_lost(reader);
 }
 
-int sl_cipd_reader_stream(const struct sl_cipd_reader *reader, struct sluice_stream handle)
+int sl_cipd_reader_stream(struct sl_cipd_reader *reader, struct sluice_stream handle)
 {
     struct sl_stream *stream;
 
     if (handle.id == SLUICE_ON_CPU.id)
+        return 0;
+    /* Nearly always the same as the last time. A name never gets another stream. */
+    if (handle.id == sl_load(&reader->known_stream, relaxed) && sl_stream_lives(handle))
         return 0;
     int r = sl_stream_check(handle, &sl_device_cuda);
     if (r != 0 || (r = sl_stream_hold(handle, &stream)) != 0)
@@ -65,6 +68,8 @@ int sl_cipd_reader_stream(const struct sl_cipd_reader *reader, struct sluice_str
     if (theirs->device != reader->context->device)
         r = sl_fail(SLUICE_E_WRONG_DEVICE, "the stream is one of \"%s\", the frame is used on \"%s\"", stream->object.device->name,
                     reader->device);
+    else
+        sl_store(&reader->known_stream, handle.id, relaxed);
     sl_object_drop(&stream->object);
     return r;
 }

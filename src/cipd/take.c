@@ -16,7 +16,7 @@
 #define NEARLY (5 * INT64_C(1000)) /* ns for which the CPU looks before a stream waits: it goes on that much later */
 #define LATE 16 /* attempts that follow each other behind the deadline, for sessions that come and go */
 
-enum { GO_ON = 1000 }; /* try again: no result of Sluice's */
+enum { GO_ON = 1000, IS_READY }; /* try again; the pending frame's event was seen: no results of Sluice's */
 
 static void raise_by(sl_word *word, uint64_t by) { sl_store(word, sl_load(word, relaxed) + by, relaxed); }
 
@@ -170,6 +170,7 @@ static void take(struct sl_cipd_reader *reader, struct sl_cipd_held *held, uint6
     held->address = copy ? copy : held->link->pool->slots[held->frame.slot].address;
     held->copied = copy != 0;
     sl_mutex_lock(&reader->lock);
+    reader->last_index = held->frame.index;
     held->link->users++;
     sl_store(&held->token, SL_CIPD_RELEASED + ++reader->next_token, release);
     sl_mutex_unlock(&reader->lock);
@@ -218,18 +219,21 @@ static int take_copy(struct sl_cipd_reader *reader, struct sl_cipd_held *held, i
 }
 
 /* Is the pending frame not ready, though it has been looked at for a moment? Then the stream shall wait for it. 0 if it is
- * taken so; GO_ON: it is not. */
+ * taken so; IS_READY; GO_ON: it is neither. */
 static int take_ahead(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream,
                       struct sluice_frame *frame)
 {
-    int64_t now = sl_os_now();
+    int64_t now;
     int r;
 
     if (!reader->ahead || stream.id == SLUICE_ON_CPU.id || !reader->link->pool->slots[reader->pending.slot].signal)
         return GO_ON;
+    now = sl_os_now();
     r = await_pending(reader, now + NEARLY, &now);
+    if (r == 0)
+        return IS_READY; /* to ask once more is what costs most of an acquire */
     if (r != SLUICE_TIMEOUT)
-        return r == 0 || r == SLUICE_E_LOST ? GO_ON : r; /* ready, or to be given up: as ever */
+        return r == SLUICE_E_LOST ? GO_ON : r; /* to be given up: as ever */
     sl_mutex_lock(&reader->lock);
     r = sl_cipd_ahead_wait(reader, held, stream);
     sl_mutex_unlock(&reader->lock);
@@ -248,11 +252,11 @@ static int take_pending(struct sl_cipd_reader *reader, struct sl_cipd_held *held
     int64_t now = reader->pending_ns;
     int r = take_ahead(reader, held, stream, frame);
 
-    if (r != GO_ON || !reader->link)
+    if (r != IS_READY && (r != GO_ON || !reader->link))
         return r;
 
     SL_STAGE_BEGIN(WAIT_DEVICE);
-    r = await_pending(reader, deadline, &now);
+    r = r == IS_READY ? 0 : await_pending(reader, deadline, &now);
     SL_STAGE_END(WAIT_DEVICE);
     if (r == SLUICE_E_LOST) {
         raise_by(&reader->timeouts, 1);
@@ -301,7 +305,7 @@ static int nothing_came(struct sl_cipd_reader *reader, int64_t now)
         return sl_fail(SLUICE_TIMEOUT,
                        "channel 'cipd:%s': no frame for %lld ms: its writer pauses, hangs, or was killed (the protocol does not tell)",
                        reader->name, (long long)(quiet / SLUICE_MS));
-    return sl_fail(SLUICE_TIMEOUT, "channel 'cipd:%s': no new frame came in time", reader->name);
+    return sl_fail_text(SLUICE_TIMEOUT, reader->nothing);
 }
 
 static int wait_for_session(struct sl_cipd_reader *reader, int result, int64_t now, int64_t deadline, uint32_t rung)
@@ -375,7 +379,7 @@ int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns
 {
     struct sl_cipd_reader *reader = state;
     struct sl_cipd_held *held = free_entry(reader);
-    int64_t now = sl_os_now(), deadline = sl_os_deadline(timeout_ns), spin = 0;
+    int64_t now = sl_os_now(), deadline = sl_cipd_later(now, timeout_ns), spin = 0;
     uint32_t tries = 0, late = 0;
     int r;
 

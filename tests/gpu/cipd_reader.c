@@ -377,6 +377,14 @@ TEST(cipd_a_frame_that_is_never_finished_is_lost)
     end(&side, reader);
 }
 
+static uint64_t lag(sluice_reader *reader)
+{
+    struct sluice_reader_stats stats = { .size = sizeof stats };
+
+    CHECK_OK(sluice_reader_stats(reader, &stats));
+    return stats.lag;
+}
+
 TEST(cipd_frames_that_were_not_taken_are_counted)
 {
     struct cipd_side side = cipd_begin();
@@ -384,17 +392,24 @@ TEST(cipd_frames_that_were_not_taken_are_counted)
 
     side.writer = cipd_writer(&side.format);
     sluice_reader *reader = cipd_reader();
+    CHECK_EQ(lag(reader), 0);
     CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 1, NULL));
+    CHECK_EQ(lag(reader), 1);
     take_and_release(reader, &side, 1);
-    for (uint32_t i = 2; i <= 6; i++)
+    for (uint32_t i = 2; i <= 6; i++) {
+        CHECK_EQ(lag(reader), i - 2);
         CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i, NULL));
+    }
     take(reader, &side, 6, &frame);
     CHECK_EQ(frame.missed, 4);
     CHECK_EQ(frame.sequence, 6);
+    CHECK_EQ(lag(reader), 0);
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &(struct sluice_frame){ 0 }), SLUICE_E_LIMIT);
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     CHECK_EQ(cipd_info_of_reader(reader).dropped, 4);
     CHECK_GE(cipd_info_of_reader(reader).latency_ns, 1);
+    CHECK_OK(sluice_cipd_set_slots(side.writer, 2)); /* another session: of the one before none is to come */
+    CHECK_EQ(lag(reader), 0);
     end(&side, reader);
 }
 

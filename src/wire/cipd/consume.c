@@ -129,9 +129,10 @@ bool sl_cipd_consume_whole(const struct sl_cipd_consumer *consumer, const struct
     sl_after_reads(); /* of the frame */
     uint32_t writing = begun(consumer);
     for (int i = 0; i < ZEROS && !(index && version); i++) {
+        if (i)
+            sl_pause();
         index = sl_cipd_load_index(at);
         version = sl_cipd_load_version(at);
-        sl_pause();
     }
     if (!index || version != session->version)
         return false;
