@@ -171,7 +171,7 @@ int sl_os_named_move(const char *from, const char *to)
 bool sl_os_named_remove(const char *name, const struct sl_os_named *memory)
 {
     struct path path;
-    struct sl_os_named now;
+    struct sl_os_named now = { .inode = 0 };
     return path_of(name, &path) == 0 && sl_os_named_look(name, &now) == 0 && now.inode == memory->inode &&
            now.device == memory->device && unlink(path.text) == 0;
 }
