@@ -61,6 +61,9 @@ FULL = frame("1080p", "float32")
 KINDS = (("512x512", "uint8"), ("1080p", "uint8"), ("1080p", "float32"), ("4K", "float32"), ("8K", "float32"))
 
 
+BY_GRAPH = " graph=1"  # Sluice's writers usually send so
+
+
 # ---- families ----
 
 def commits():
@@ -91,16 +94,18 @@ def handoffs(mps):
         else:
             yield Case(params, parked, parked, (Out("gpu_handoff_parked", "seen", "seen"),))
         send = job("handoff", **{"from": FROM["device"]}, busy=mask, **FULL)
-        yield Case({**params, "from": "device", **frame_params("1080p", "float32")}, send, send,
+        yield Case({**params, "from": "device", **frame_params("1080p", "float32")}, send + BY_GRAPH, send,
                    (Out("gpu_send", "seen", "seen", over_limit(1500)), Out("gpu_send_call", "call", "call")))
 
 
 def graphs():
-    """Sends that are graphs, beside the same graph bare; their plain limits are among the others' rows."""
+    """Sends as graphs, as they usually are, beside the same graph bare, and call by call. Elsewhere they are beside the plain limit."""
     for size, kind in (("512x512", "uint8"), ("1080p", "float32")):
         line = job("handoff", **{"from": FROM["device"]}, **frame(size, kind))
         params = {"busy": "none", "mps": False, "from": "device", "graph": True, **frame_params(size, kind)}
-        yield Case(params, line + " graph=1", line + " graph=1",
+        yield Case({**params, "graph": False}, line, line,
+                   (Out("gpu_send", "seen", "seen", over_limit(1500)), Out("gpu_send_call", "call", "call")))
+        yield Case(params, line + BY_GRAPH, line + BY_GRAPH,
                    (Out("gpu_send", "seen", "seen", over_limit(1500)), Out("gpu_send_call", "call", "call")))
         yield Case({**params, "word": "behind it"}, None, line + " graph=2",
                    (Out("gpu_limit_send", None, "seen"), Out("gpu_limit_send_call", None, "call")))
@@ -132,7 +137,7 @@ def sends():
                 continue  # among the handoffs
             line = job("handoff", **{"from": FROM[source]}, **frame(size, kind))
             goal = over_limit(1500) if source == "device" else None
-            yield Case({"busy": "none", "mps": False, "from": source, **frame_params(size, kind)}, line, line,
+            yield Case({"busy": "none", "mps": False, "from": source, **frame_params(size, kind)}, line + BY_GRAPH, line,
                        (Out("gpu_send", "seen", "seen", goal), Out("gpu_send_call", "call", "call")))
 
 

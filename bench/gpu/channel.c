@@ -53,7 +53,7 @@ void channel_write(uint32_t slots)
     params.slots = params.max_slots = slots;
     params.policy = SLUICE_WAIT;
     params.wait_ns = CHANNEL_WAIT;
-    params.graph = job->graph != NO_GRAPH;
+    params.no_graphs = job->graph == NO_GRAPH;
     if (job->cipd) {
         params.name = CIPD_NAME;
         params.slots = params.max_slots = CIPD_SLOTS;

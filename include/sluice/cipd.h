@@ -17,7 +17,7 @@
  * time, capture_ns (the writer's commit), and no metadata; its sequence is the wire's count of frames: a
  * writer of Sluice's goes on where the one before it in the segment ended, others begin at 1.
  *
- * struct sluice_writer_params on such a channel: `device` must be a GPU, `slots` is 1 to 10 (0: 3), `graph` as ever.
+ * struct sluice_writer_params on such a channel: `device` must be a GPU, `slots` is 1 to 10 (0: 3), `no_graphs` as ever.
  * `policy` must be SLUICE_DROP, and max_slots, lease_timeout_ns, readers, writable, uids and gids must be 0: they would
  * promise what there is not (SLUICE_E_UNSUPPORTED). `wait_ns`: how long begin waits for the GPU to finish what it was
  * given for this slot before; 0: 1 s.
@@ -79,7 +79,7 @@ struct sluice_cipd_writer_params {
     uint32_t size;            /* set by SLUICE_CIPD_WRITER_PARAMS_INIT */
     uint32_t block;           /* 1: commit and send return when the GPU has finished the frame, and publish it then. Else
                                  readers may know of it before; they wait for it */
-    uint32_t graph;           /* enum sluice_cipd_switch; usual: as sluice_writer_params.graph */
+    uint32_t graph;           /* enum sluice_cipd_switch; usual: on, but with sluice_writer_params.no_graphs */
     uint32_t order;           /* enum sluice_cipd_order of four uint8; an image's pixel format says it, too. BGRA sets
                                  the wire's flag */
     uint32_t mono_alpha;      /* 1: two components are mono and alpha: sets the wire's flag */

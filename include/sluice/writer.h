@@ -44,8 +44,8 @@ struct sluice_writer_params {
     uint32_t uid_count;
     uint32_t gid_count;
     const uint32_t *gids;               /* groups whose members may read; needs SLUICE_DIR */
-    uint32_t graph;                     /* 1: sends of GPU memory that come again are graphs of the driver's;
-                                           see sluice_writer_send. Nothing on `host` */
+    uint32_t no_graphs;                 /* 1: no send is a graph of the driver's, as those of GPU memory that come
+                                           again are else; see sluice_writer_send. Nothing on `host` */
     uint32_t reserved;                  /* 0 */
     const struct sluice_cipd_writer_params *cipd; /* of "cipd:NAME" (sluice/cipd.h); NULL: as usual. Copied */
 };
@@ -125,9 +125,9 @@ SLUICE_API int sluice_pin_drop(sluice_pin **pin);
  * may be changed once the ticket says so, or behind the work on `stream`; `ticket` may be NULL. Plain
  * memory can be changed when the call returns; with a stream the call waits for that first.
  *
- * With the writer's `graph`, copies from memory of its GPU that come again (the same arrays, into the same slot) are
- * queued as one graph of the driver's, with what says that the frame is ready, which is to take less time. All that is
- * said here holds for it. The graph is made by its nodes: Sluice captures no stream, with it or without.
+ * Copies from memory of the writer's GPU that come again (the same arrays, into the same slot) are queued as one graph of
+ * the driver's, with what says that the frame is ready: that takes less time. All that is said here holds for it. The
+ * graph is made by its nodes: Sluice captures no stream, with it or without (the writer's `no_graphs`).
  * Thread: one at a time on a writer. Blocks: as begin with SLUICE_DEFAULT; for plain memory also while it is
  * copied, and up to 10 s for the stream.
  * Returns: as begin and commit; SLUICE_E_FORMAT if names or types do not match the channel's;

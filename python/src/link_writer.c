@@ -107,7 +107,7 @@ static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *keywords)
         return NULL;
     choose(&cipd, block, graph, barrier, strict, priority, doorbell);
     cipd.barrier_stale_ns = stale_ns;
-    params.graph = graph != 0;
+    params.no_graphs = !graph;
     if (strncmp(params.name, "cipd:", 5) == 0) {
         params.cipd = &cipd;
     } else {

@@ -36,7 +36,7 @@ static PyStructSequence_Field writer_fields[] = {
     { "readers_total", "that ever joined" },
     { "readers_died", "that left without a word" },
     { "refused", "connections" },
-    { "graph_sends", "frames that were sent by a graph (Writer(graph=True))" },
+    { "graph_sends", "frames that were sent by a graph (not of a Writer(graph=False))" },
     { NULL, NULL },
 };
 

@@ -178,7 +178,7 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
              *uids = NULL, *gids = NULL;
     uint32_t user_ids[MAX_IDS], group_ids[MAX_IDS];
     uint32_t pitch_align = 0;
-    int writable = 0, graph = 0, r;
+    int writable = 0, graph = 1, r;
 
     params.device = "host";
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|O$OOssOO&O&O&pOO&OOp:Writer", names,
@@ -195,7 +195,7 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
         return NULL;
     params.format = &format;
     params.writable = writable != 0;
-    params.graph = graph != 0;
+    params.no_graphs = !graph;
     params.uids = user_ids;
     params.gids = group_ids;
     struct channel *channel = channel_new(params.name);
@@ -427,7 +427,7 @@ static PyType_Slot slots[] = {
               "policy=\"drop\", wait=1.0, slots=0,\n"
       "       max_slots=0, readers=0, writable=False, lease_timeout=None, pitch_align=0, "
       "uids=(), gids=(),\n"
-      "       graph=False)\n\n"
+      "       graph=True)\n\n"
       "Opens a channel for writing. A name whose writer was killed is taken over at once.\n\n"
       "format         Image(...), Tensor(shape, dtype), an array to be like, or {name: one of "
       "these} for frames of\n"
@@ -443,7 +443,7 @@ static PyType_Slot slots[] = {
       "pitch_align    bytes that rows of images are aligned to\n"
       "uids, gids     other users and groups that may read; needs SLUICE_DIR\n"
       "graph          send() of the same few arrays, on a GPU, as graphs of the driver's: one "
-      "launch each\n\n"
+      "launch each; False: call by call\n\n"
       "Raises ExistsError (a FileExistsError) if a live writer has the name, FormatError, "
       "ChannelNameError,\n"
       "AccessError, NoMemoryError, UnsupportedError for a device that is not there." },

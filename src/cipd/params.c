@@ -89,12 +89,12 @@ int sl_cipd_writer_params(const char *name, const struct sluice_writer_params *p
     if (*slots > SLUICE_CIPD_MAX_SLOTS)
         return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': %u slots, the protocol has 1 to %d", name, *slots,
                        SLUICE_CIPD_MAX_SLOTS);
-    if (params->wait_ns < 0 || params->graph > 1)
-        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': wait_ns is 0 or more, and graph 0 or 1", name);
+    if (params->wait_ns < 0 || params->no_graphs > 1)
+        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': wait_ns is 0 or more, and no_graphs 0 or 1", name);
     if (!params->format)
         return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': no format was given", name);
     if (cipd->graph == SLUICE_CIPD_USUAL)
-        cipd->graph = params->graph ? SLUICE_CIPD_ON : SLUICE_CIPD_OFF;
+        cipd->graph = params->no_graphs ? SLUICE_CIPD_OFF : SLUICE_CIPD_ON;
     if (cipd->settle_frames == 0)
         cipd->settle_frames = SL_CIPD_BARRIER_SETTLE;
     if (cipd->barrier_stale_ns == 0)

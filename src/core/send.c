@@ -131,7 +131,7 @@ static int send_copies(struct sluice_writer *writer, struct sl_copy_job *job, st
 
 static int open_copier(struct sluice_writer *writer)
 {
-    return sl_copier_open(&writer->copier, writer->device_name, writer->name, writer->params.graph != 0);
+    return sl_copier_open(&writer->copier, writer->device_name, writer->name, !writer->params.no_graphs);
 }
 
 /* Begins the job; what is known need not be looked at. */

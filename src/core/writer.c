@@ -81,8 +81,8 @@ static int complete_params(struct sluice_writer_params *params)
         params->wait_ns = SLUICE_S;
     if (params->writable > 1)
         return sl_fail(SLUICE_E_INVALID, "channel '%s': writable is 0 or 1, not %u", name, params->writable);
-    if (params->graph > 1)
-        return sl_fail(SLUICE_E_INVALID, "channel '%s': graph is 0 or 1, not %u", name, params->graph);
+    if (params->no_graphs > 1)
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': no_graphs is 0 or 1, not %u", name, params->no_graphs);
     if ((params->uid_count && !params->uids) || (params->gid_count && !params->gids))
         return sl_fail(SLUICE_E_INVALID, "channel '%s': a count of users or groups without the list", name);
     return 0;

@@ -51,7 +51,6 @@ static int open_writer(sluice_writer **writer, const struct sluice_format *forma
     params.device = "cuda:0";
     params.format = format;
     params.slots = 2;
-    params.graph = 1;
     params.cipd = &cipd;
     return sluice_writer_open(writer, &params);
 }

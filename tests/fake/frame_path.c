@@ -132,7 +132,7 @@ static void check_calls(enum where where, bool by_copy)
     pass_frames(&scene, 10, by_copy); /* the first ones map memory, and get to know the stream */
     fake_forget();
     pass_frames(&scene, FRAMES, by_copy);
-    words = fake_calls(FAKE_StreamWriteValue64) + fake_calls(FAKE_StreamBatchMemOp);
+    words = fake_calls(FAKE_StreamWriteValue64) + fake_calls(FAKE_StreamBatchMemOp) + fake_calls(FAKE_GraphLaunch);
     for (int f = 0; f < FAKE_FUNCTION_COUNT; f++)
         if (waits(fake_name((enum fake_function)f)) && fake_calls((enum fake_function)f) > 0)
             FAIL("%s was called %ld times for %d frames", fake_name((enum fake_function)f),

@@ -52,7 +52,7 @@ static struct scene begin_with(uint32_t slots, int arrays, uint32_t graph)
         CHECK_OK(sluice_format_add_tensor(&format, "more", u8, 1, &size));
     CHECK_OK(sluice_format_complete(&format));
     writing.slots = writing.max_slots = slots;
-    writing.graph = graph;
+    writing.no_graphs = !graph;
     writing.name = reading.name = "cam";
     writing.device = "cuda:0";
     writing.format = &format;

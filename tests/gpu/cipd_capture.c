@@ -16,7 +16,6 @@ static void live(struct cipd_side *side)
     struct sluice_ticket ticket;
     sluice_reader *reader;
 
-    params.graph = 1;
     CHECK_OK(sluice_writer_open(&side->writer, &params));
     CHECK_OK(sluice_reader_open(&reader, &reading));
     for (uint32_t i = 1; i <= 8; i++) {

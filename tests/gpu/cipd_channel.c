@@ -296,7 +296,6 @@ TEST(cipd_sends_that_come_again_are_graphs)
     struct sluice_cipd_writer_params cipd;
     struct sluice_writer_params params = cipd_writer_params(&cipd, &side.format);
 
-    params.graph = 1;
     CHECK_OK(sluice_writer_open(&side.writer, &params));
     send_to_another(&side, 20);
     struct sluice_cipd_info info = cipd_info_of_writer(side.writer);

@@ -66,7 +66,7 @@ static void open_writer(struct life *life, const char *name)
 
     params.name = name_to(text, sizeof text, name, !life->side);
     params.slots = life->side ? 3 : 4;
-    params.graph = (uint32_t)life->side;
+    params.no_graphs = !life->side;
     while ((r = sluice_writer_open(&life->writer, &params)) == SLUICE_E_EXISTS)
         test_nap(SLUICE_MS); /* the one before is just dying */
     CHECK_OK(r);

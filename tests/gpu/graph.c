@@ -454,7 +454,7 @@ TEST_TIMEOUT(graphs_can_be_switched_off, 60)
     CHECK_GE(sends_without(""), SLOTS);
 }
 
-TEST(graphs_are_asked_for)
+TEST(writers_may_do_without_graphs)
 {
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
     struct sluice_format format = SLUICE_FORMAT_INIT;
@@ -466,8 +466,8 @@ TEST(graphs_are_asked_for)
     CHECK_OK(sluice_format_add_tensor(&format, "data", U8, 1, &size));
     params.name = "cam";
     params.format = &format;
-    params.graph = 2;
-    CHECK_SAYS(sluice_writer_open(&writer, &params), SLUICE_E_INVALID, "graph is 0 or 1");
+    params.no_graphs = 2;
+    CHECK_SAYS(sluice_writer_open(&writer, &params), SLUICE_E_INVALID, "no_graphs is 0 or 1");
     struct scene scene = scene_bytes(SIZE);
     struct memory memory = memory_make(OF_GPU, SIZE);
     for (unsigned seed = 0; seed < 3 * SLOTS; seed++)

@@ -114,7 +114,7 @@ static struct scene begin(const struct sluice_format *format, uint32_t graph)
     writing.name = reading.name = "cam";
     writing.device = "cuda:0";
     writing.format = format;
-    writing.graph = graph;
+    writing.no_graphs = !graph;
     reading.hold = 2;
     reading.open_timeout_ns = 10 * SLUICE_S;
     CHECK_OK(sluice_writer_open(&scene.writer, &writing));

@@ -222,7 +222,7 @@ static void hurry(bool by_graph)
     CHECK_OK(sluice_stream_create(device, NULL, &stream));
     params.format = &format;
     params.slots = params.max_slots = 7;
-    params.graph = by_graph;
+    params.no_graphs = !by_graph;
     CHECK_OK(sluice_writer_open(&writer, &params));
     begin_load(&load, gpu_native(stream));
     snprintf(text, sizeof text, "%f", time);
