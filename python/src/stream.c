@@ -136,6 +136,15 @@ static uint64_t this_thread(void)
     return mine;
 }
 
+void stream_own(struct state *state, struct stream *stream, PyObject *owner)
+{
+    if (stream->owner)
+        return;
+    stream->owner = Py_NewRef(owner);
+    stream->ground = state->ground;
+    atomic_fetch_add_explicit(&state->ground->references, 1, memory_order_relaxed);
+}
+
 /* Takes `native` over. */
 static struct stream *new_stream(struct state *state, struct native *native,
                                  enum sluice_stream_kind kind, PyObject *owner)
@@ -151,11 +160,8 @@ static struct stream *new_stream(struct state *state, struct native *native,
     stream->kind = kind;
     stream->native = native;
     stream->thread = native->value == PER_THREAD ? this_thread() : 0;
-    if (owner) {
-        stream->owner = Py_NewRef(owner);
-        stream->ground = state->ground;
-        atomic_fetch_add_explicit(&state->ground->references, 1, memory_order_relaxed);
-    }
+    if (owner)
+        stream_own(state, stream, owner);
     return stream;
 }
 

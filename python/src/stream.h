@@ -80,6 +80,9 @@ void streams_clear(struct state *state);
 
 /* ---- between the files of streams ---- */
 
+/* Keeps `owner` alive as long as the stream, which nobody else has yet; not if it has an owner. */
+void stream_own(struct state *state, struct stream *stream, PyObject *owner);
+
 /* A view of a native stream, which keeps `owner` (or NULL) alive. */
 struct stream *stream_view(struct state *state, uintptr_t native, const char *device,
                            PyObject *owner);

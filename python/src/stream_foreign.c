@@ -233,10 +233,13 @@ PyObject *stream_wrap(PyObject *type, PyObject *args, PyObject *keywords)
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|z:wrap", names, &object, &device))
         return NULL;
     stream = device ? stream_of(state, object, device) : stream_of_any(state, object, "cuda:0");
-    if (!stream || Py_TYPE(object) != state->stream)
-        return stream_object(state, stream);
-    stream_drop(stream);
-    return Py_NewRef(object);
+    if (Py_TYPE(object) == state->stream) {
+        stream_drop(stream);
+        return stream ? Py_NewRef(object) : NULL;
+    }
+    if (stream) /* PyTorch's too, which calls do without: see of_torch */
+        stream_own(state, stream, object);
+    return stream_object(state, stream);
 }
 
 /* ---- ours for others ---- */
