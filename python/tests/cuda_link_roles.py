@@ -309,15 +309,17 @@ ROLES = {"export": Exporting, "export11": Exporting11, "import": Importing, "imp
 
 
 def main():
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # cuda-link's own package prints there, too
     role = ROLES[ROLE](*sys.argv[2:])
-    print(json.dumps("ready"), flush=True)
+    print(json.dumps("ready"), file=answers, flush=True)
     for line in sys.stdin:
         name, *arguments = line.split()
         try:
             answer = getattr(role, name)(*arguments)
         except Exception as error:
             answer = {"error": type(error).__name__, "text": str(error)}
-        print(json.dumps(answer, default=str), flush=True)
+        print(json.dumps(answer, default=str), file=answers, flush=True)
     os._exit(0)  # whatever hangs
 
 
