@@ -41,7 +41,7 @@ def test_streams_of_other_libraries(gpu, kind):
     assert sluice.Stream.from_handle(native).query()
 
 
-def test_pytorchs_own_streams_are_asked_for_two_things_and_not_kept(gpu, monkeypatch):
+def test_pytorchs_own_streams_are_asked_for_two_things_and_kept_by_wrap_alone(gpu, monkeypatch):
     asked = []
 
     class Stream:
@@ -73,6 +73,11 @@ def test_pytorchs_own_streams_are_asked_for_two_things_and_not_kept(gpu, monkeyp
             assert (known() is None) == (kind is Stream)
             frame.commit()
             gpu.synchronize(native)
+        theirs = Stream(gpu.stream())
+        known, wrapped = weakref.ref(theirs), sluice.Stream.wrap(theirs)
+        del theirs
+        assert known() is not None and wrapped.query()
+        wrapped.close()
         with pytest.raises(TypeError, match="cuda_stream of .* is 'x'"):
             writer.frame(stream=Stream("x"))
         with pytest.raises(TypeError):
