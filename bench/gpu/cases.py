@@ -67,14 +67,18 @@ BY_GRAPH = " graph=1"  # Sluice's writers usually send so
 # ---- families ----
 
 def commits():
+    """Readers that are there and do nothing; and such as wait ahead for each frame, which takes a word more for each of them."""
     goals = {(1, False): 1000, (16, False): 1100, (16, True): 2000}
     for readers in READERS:
         for ahead in (False, True):
             goal = goals.get((readers, ahead))
             yield Case({"readers": readers, "ahead": ahead},
                        job("commit", readers=readers, ahead=int(ahead), **SMALL),
-                       job("calls", ops=1 + readers * ahead),
+                       job("calls", ops=1),
                        (Out("gpu_commit", "call", "call", goal and at_most(goal)), Out("gpu_begin", "begin", None)))
+        if readers <= 16:
+            yield Case({"readers": readers}, job("acquire", until=1, ahead=1, gated=1, readers=readers, **SMALL),
+                       job("calls", ops=1 + readers), (Out("gpu_commit_ahead", "commit", "call"),))
 
 
 def handoffs(mps):

@@ -60,6 +60,19 @@ static bool is_nearly_ready(struct sl_session *session)
     return ready;
 }
 
+#define A_FEW 8 /* frames, beside those for which the CPU will not look first */
+
+/* A frame is late: the writer raises words that streams can wait for only for as many frames as are asked for. Those to come
+ * may be, too. Between two that this reader takes there may be many. */
+static void ask_for_words(const struct sl_session *session)
+{
+    uint64_t head = sl_head_sequence(sl_load(session->lease.words.head, relaxed)), last = session->lease.last;
+    uint64_t ahead = (session->park_next + A_FEW) * (last != 0 && head > last ? head - last : 1);
+
+    if (sl_load(session->link->page.own_to, relaxed) < head + ahead / 2) /* not each time: it is on a line that the writer reads */
+        sl_store(session->link->page.own_to, head + ahead, relaxed);
+}
+
 /* The slot of a frame that the stream waits for from now on, held; SL_LEASE_NONE if the CPU has to wait, or
  * *result says why not at all. */
 static int take_ahead(struct sluice_reader *reader, struct sluice_stream stream, uint64_t *sequence, int *result)
@@ -120,6 +133,7 @@ static int try_take(struct sluice_reader *reader, struct sluice_stream stream, i
     want = sl_lease_want(&session->lease);
     session->ahead_now = session->ahead && stream.id != SLUICE_ON_CPU.id;
     if (session->ahead_now && sl_lease_is_ahead(&session->lease) && !is_nearly_ready(session)) {
+        ask_for_words(session);
         if ((r = try_ahead(reader, stream, frame)) != SLUICE_TIMEOUT)
             return r;
         session->refused = want;

@@ -40,7 +40,7 @@ static void let_go(struct sl_follower *follower, const struct sl_flight *flight)
 }
 
 void sl_follow_update(struct sl_follow *follow, struct sl_serve *serve, const struct sl_flight *flight,
-                      const char *device, uint64_t next, bool busy)
+                      const char *device, bool busy)
 {
     uint32_t kept = 0;
 
@@ -62,12 +62,21 @@ void sl_follow_update(struct sl_follow *follow, struct sl_serve *serve, const st
         } else if (!follower->here || r != 0) {
             let_go(follower, flight);
             continue;
-        } else if (sl_load(follower->page->words.own_from, relaxed) == 0) {
-            sl_store(follower->page->words.own_from, next, release);
         }
         follow->list[kept++] = *follower;
     }
     follow->count = kept;
+}
+
+void sl_follow_ask(struct sl_follow *follow, uint64_t next)
+{
+    for (uint32_t i = 0; i < follow->count; i++) {
+        struct sl_follower *follower = &follow->list[i];
+        bool asks = next <= sl_load(follower->page->words.own_to, relaxed);
+        if (asks != follower->asks)
+            sl_store(follower->page->words.own_from, asks ? next : 0, release);
+        follower->asks = asks;
+    }
 }
 
 void sl_follow_end(struct sl_follow *follow, const struct sl_flight *flight)
@@ -80,7 +89,10 @@ void sl_follow_end(struct sl_follow *follow, const struct sl_flight *flight)
 uint32_t sl_follow_signals(const struct sl_follow *follow, uint32_t slot, uint64_t sequence,
                            struct sl_signal *signals)
 {
+    uint32_t count = 0;
+
     for (uint32_t i = 0; i < follow->count; i++)
-        signals[i] = (struct sl_signal){ &follow->list[i].page->words.own_ready[slot], sequence };
-    return follow->count;
+        if (follow->list[i].asks)
+            signals[count++] = (struct sl_signal){ &follow->list[i].page->words.own_ready[slot], sequence };
+    return count;
 }

@@ -188,7 +188,8 @@ int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sl
         return lose(writer, r);
     if (writer->flight.pages && sl_load(&writer->serve->ahead_changed, relaxed))
         sl_follow_update(&writer->follow, writer->serve, &writer->flight, writer->device_name,
-                         writer->ring.head_sequence + 1, sl_flight_count(&writer->ring) > 0);
+                         sl_flight_count(&writer->ring) > 0);
+    sl_follow_ask(&writer->follow, writer->ring.head_sequence + 1);
     if ((slot = find_slot(writer, timeout_ns)) < 0)
         return (r = check_device(writer)) != 0 ? lose(writer, r) : no_slot(writer, 1);
     fill_frame(writer, (uint32_t)slot, frame);

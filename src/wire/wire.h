@@ -55,9 +55,10 @@ struct sl_page {
     sl_word32 *bell;   /* futex: rung by the writer and by the reader's own service thread */
     sl_word32 *evicted; /* 1: the writer lives on and looks at this reader's leases no more */
     /* For a reader that waits ahead on its GPU: what it waits on, raised by the writer's GPU for frames from
-     * `own_from` on (0: for none). Only the reader may poison it. */
+     * `own_from` on (0: for none), which it stores before it publishes them. Only the reader may poison it. */
     sl_word *own_ready; /* [ids] */
     sl_word *own_from;
+    sl_word *own_to;    /* up to which frame it has a use for that; stored by the reader */
     sl_word *parked;    /* streams that wait now; for observers, stored by the reader */
     sl_word *path;      /* enum sl_path; for observers, stored by the reader */
     sl_word *gpu;       /* [2] the UUID of the GPU on which it uses them; zeros: host */
@@ -107,6 +108,8 @@ struct sl_shared_page {
     sl_word32 users;
 };
 void sl_shared_page_drop(struct sl_shared_page *page);
+
+#define SL_OWN_AT_FIRST 64 /* frames for which a reader that waits ahead need not ask: its own_to says so as it joins */
 
 /* One reader, as begin and commit see it. */
 struct sl_reader_slot {

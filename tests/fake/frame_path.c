@@ -141,6 +141,30 @@ static void check_calls(enum where where, bool by_copy)
     end(&scene);
 }
 
+/* A reader whose streams may wait ahead, and never have to. */
+TEST(a_reader_that_waits_for_nothing_ahead_costs_no_words)
+{
+    struct scene scene = begin(OWN);
+    struct sluice_reader_params reading = SLUICE_READER_PARAMS_INIT;
+    sluice_reader *plain = scene.reader;
+
+    reading.name = "cam";
+    reading.ahead = 1;
+    reading.open_timeout_ns = 10 * SLUICE_S;
+    CHECK_OK(sluice_reader_open(&scene.reader, &reading));
+    fake_forget();
+    pass_frames(&scene, 2, false);
+    CHECK_EQ(fake_calls(FAKE_StreamBatchMemOp), 2); /* who comes might */
+    pass_frames(&scene, 98, false);
+    fake_forget();
+    pass_frames(&scene, FRAMES, false);
+    CHECK_EQ(fake_calls(FAKE_StreamBatchMemOp), 0);
+    CHECK_EQ(fake_calls(FAKE_StreamWaitValue64), 0);
+    CHECK_EQ(fake_calls(FAKE_StreamWriteValue64), 3 * FRAMES);
+    CHECK_OK(sluice_reader_close(&plain));
+    end(&scene);
+}
+
 TEST(frames_wait_for_no_gpu)
 {
     for (enum where where = OWN; where <= DEFAULT; where++)

@@ -138,6 +138,66 @@ TEST(a_frame_that_is_ready_is_not_waited_for)
     channel_end(&scene);
 }
 
+/* Frames that are ready as soon as they are looked for: no words for streams are asked for any more. */
+static void pass_ready(struct scene *scene, sluice_reader *reader, uint32_t count)
+{
+    struct sluice_frame frame;
+
+    for (uint32_t i = 1; i <= count; i++) {
+        channel_commit(scene->writer, scene->writing, 0, i);
+        CHECK_OK(sluice_stream_synchronize(scene->writing));
+        CHECK_OK(sluice_reader_acquire(reader, scene->reading, 0, &frame));
+        CHECK_EQ(frame.flags & SLUICE_FRAME_AHEAD, 0);
+        CHECK_OK(sluice_reader_release(reader, &frame, scene->reading));
+    }
+    CHECK_OK(sluice_stream_synchronize(scene->reading));
+}
+
+/* A frame that is not ready when it is looked for: was it taken ahead? */
+static bool take_late(struct scene *scene, struct gpu_gate *gate, sluice_reader *reader, uint32_t value)
+{
+    struct sluice_frame frame;
+    int r;
+
+    channel_commit_behind(gate, scene->writer, scene->writing, value);
+    while ((r = sluice_reader_acquire(reader, scene->reading, 0, &frame)) == 0 && !(frame.flags & SLUICE_FRAME_AHEAD))
+        CHECK_OK(sluice_reader_release(reader, &frame, scene->reading)); /* one before it */
+    gpu_gate_open_later(gate);
+    if (r != 0) {
+        CHECK_EQ(r, SLUICE_TIMEOUT);
+        CHECK_OK(sluice_reader_acquire(reader, scene->reading, 20 * SLUICE_S, &frame));
+        CHECK_EQ(frame.flags & SLUICE_FRAME_AHEAD, 0);
+    }
+    channel_check(&frame, scene->reading, value);
+    gpu_gate_opened(gate);
+    CHECK_OK(sluice_reader_release(reader, &frame, scene->reading));
+    CHECK_OK(sluice_stream_synchronize(scene->reading));
+    return r == 0;
+}
+
+/* Of frames that are late the first one is waited for on the CPU then, and the next ones ahead; also by a reader that takes
+ * one of a hundred. */
+TEST(words_are_raised_for_streams_that_have_a_use_for_them)
+{
+    struct scene scene = channel_scene();
+    struct gpu_gate gate = gpu_gate_new();
+    sluice_reader *reader = open_ahead(2, 20 * SLUICE_S);
+
+    pass_ready(&scene, reader, 70);
+    CHECK(!take_late(&scene, &gate, reader, 1));
+    for (uint32_t i = 2; i <= 4; i++)
+        CHECK(take_late(&scene, &gate, reader, i));
+    for (uint32_t i = 5; i <= 9; i++) {
+        for (uint32_t missed = 1; missed < 100; missed++)
+            channel_commit(scene.writer, scene.writing, 0, 0);
+        CHECK_OK(sluice_stream_synchronize(scene.writing));
+        CHECK_EQ(take_late(&scene, &gate, reader, i), i > 5);
+    }
+    gpu_gate_end(&gate);
+    CHECK_OK(sluice_reader_close(&reader));
+    channel_end(&scene);
+}
+
 TEST(no_stream_waits_beyond_its_deadline)
 {
     struct scene scene = channel_scene();

@@ -133,7 +133,11 @@ struct sl_reader_page {
     sl_word parked;
     /* 0x188: the same: how frames get to the reader (enum sl_path), and the UUID of its GPU */
     sl_word path, gpu[2];
-    uint8_t pad6[0x400 - 0x1a0];
+    uint8_t pad6[32];
+
+    /* 0x1c0: stored by the reader (first value by the writer): up to which frame it has a use for own_ready */
+    sl_word own_to;
+    uint8_t pad7[0x400 - 0x1c8];
 
     /* 0x400: stored by the reader, or by its GPU on release */
     sl_word lease[SL_MAX_IDS];
@@ -153,6 +157,7 @@ static_assert(offsetof(struct sl_reader_page, taken) == 0x100, "layout");
 static_assert(offsetof(struct sl_reader_page, own_from) == 0x140, "layout");
 static_assert(offsetof(struct sl_reader_page, parked) == 0x180, "layout");
 static_assert(offsetof(struct sl_reader_page, path) == 0x188, "layout");
+static_assert(offsetof(struct sl_reader_page, own_to) == 0x1c0, "layout");
 static_assert(offsetof(struct sl_reader_page, lease) == 0x400, "layout");
 static_assert(offsetof(struct sl_reader_page, own_lost) == 0x1000, "layout");
 static_assert(sizeof(struct sl_reader_page) == 0x1400, "layout");

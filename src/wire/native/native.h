@@ -36,8 +36,9 @@ static inline struct sl_page sl_page_words(struct sl_reader_page *page)
 {
     return (struct sl_page){
         .lease = page->lease, .lease_ns = page->lease_ns, .cursor = &page->cursor, .want = &page->want,
-        .want_fd = &page->want_fd, .bell = &page->bell, .evicted = &page->evicted, .own_ready = page->own_ready, .own_from = &page->own_from,
-        .parked = &page->parked, .path = &page->path, .gpu = page->gpu, .taken = &page->taken,
+        .want_fd = &page->want_fd, .bell = &page->bell, .evicted = &page->evicted, .own_ready = page->own_ready,
+        .own_from = &page->own_from, .own_to = &page->own_to, .parked = &page->parked, .path = &page->path, .gpu = page->gpu,
+        .taken = &page->taken,
         .missed = &page->missed, .last = &page->last, .latency_ns = &page->latency_ns,
         .latency_total_ns = &page->latency_total_ns, .latency_max_ns = &page->latency_max_ns,
         .lease_mean_ns = &page->lease_mean_ns,

@@ -14,6 +14,7 @@ void sl_table_enter(struct sl_peer *peer)
     /* The cursor is set under the lock that begin holds while it chooses: no frame is lost between. */
     uint64_t head = sl_head_sequence(sl_load(serve->words.head, acquire));
     sl_store(&page->cursor, head ? head : 1, relaxed);
+    sl_store(&page->own_to, peer->hello.ahead ? head + SL_OWN_AT_FIRST : 0, relaxed);
     peer->place = serve->reader_count++;
     serve->readers[peer->place] = (struct sl_reader_slot){
         .page = sl_page_words(page),
