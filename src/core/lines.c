@@ -12,7 +12,7 @@ static void fetch(const struct sl_session *session, uint32_t slot)
 
     __builtin_prefetch((const void *)&words->ready[slot]);
     __builtin_prefetch((const void *)&words->slot_seq[slot]);
-    __builtin_prefetch((const void *)&session->lease.page.lease[slot], 1);
+    sl_fetch_to_store(&session->lease.page.lease[slot]);
     __builtin_prefetch(record);
     __builtin_prefetch(record + 64);
 }

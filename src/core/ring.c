@@ -61,7 +61,7 @@ void sl_ring_early(const struct sl_ring *ring, const struct sl_reader_slot *read
     if (c < 0)
         return;
     __builtin_prefetch((const void *)&ring->words.ready[c]);
-    __builtin_prefetch((const void *)&ring->words.slot_seq[c], 1);
+    sl_fetch_to_store(&ring->words.slot_seq[c]);
     for (uint32_t i = 0; i < count; i++)
         __builtin_prefetch((const void *)&readers[i].page.lease[c]);
 }

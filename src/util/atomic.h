@@ -76,6 +76,18 @@ static inline void sl_after_reads(void)
 #endif
 }
 
+/* Has the line of a word brought here to be stored to, taken from others who have it, while something else is done: a store with
+ * a fence, or one behind it, would wait for that. (The compiler's own takes it for reading, unless told that the CPU can do
+ * both; all of 64 bits can, or do nothing.) */
+static inline void sl_fetch_to_store(const void *at)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)at));
+#else
+    __builtin_prefetch(at, 1);
+#endif
+}
+
 /* Tells the CPU that this is a spin loop. */
 static inline void sl_pause(void)
 {
