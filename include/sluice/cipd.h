@@ -20,15 +20,18 @@
  * struct sluice_writer_params on such a channel: `device` must be a GPU, `slots` is 1 to 10 (0: 3), `no_graphs` as ever.
  * `policy` must be SLUICE_DROP, and max_slots, lease_timeout_ns, readers, writable, uids and gids must be 0: they would
  * promise what there is not (SLUICE_E_UNSUPPORTED). `wait_ns`: how long begin waits for the GPU to finish what it was
- * given for this slot before; 0: 1 s.
+ * given for this slot before, and begin and send until one of the frames in the other slots is finished, which readers take
+ * meanwhile: so no more than `slots` - 1 frames are under way (with one slot any number); 0: 1 s.
  * struct sluice_reader_params: `device` is the GPU that the writer uses (NULL: "cuda:0"; the wire does not tell); `hold` is 1 to 10. `mode` must be SLUICE_NEWEST, and depth, staged and uids must be 0, every 0
  * or 1: readers take the newest frame, as nothing keeps older ones. `writable`: 1 only leaves out the mark that
  * says read-only. `ahead` with a stream: see `ahead` below. `spin_ns` is for the next frame, as ever.
  *
  * Calls that differ:
- * - begin and send skip a frame while an activation barrier is up: SLUICE_NO_SLOT, and it counts as dropped;
+ * - begin and send skip a frame while an activation barrier is up, and when wait_ns is over: SLUICE_NO_SLOT, and it counts
+ *   as dropped;
  * - one frame at a time is begun: SLUICE_E_BUSY for a second one. It lies in the slot that is next;
- * - commit and send on a stream publish at once, as cuda-link does; readers wait for the slot's event;
+ * - commit and send on a stream publish at once, as cuda-link does; readers wait for the slot's event, and acquire gives the
+ *   newest frame that is finished;
  * - sluice_writer_reformat makes new slots and a new session on the wire; a send of another size does so, too. commit says
  *   SLUICE_E_UNSUPPORTED to a frame that was given another shape: it has the channel's;
  * - acquire says SLUICE_CLOSED when the writer has shut the channel, until another comes; SLUICE_NO_WRITER when there is no segment, or the writer is
@@ -109,7 +112,7 @@ struct sluice_cipd_reader_params {
     uint32_t reconnect;    /* enum sluice_cipd_switch; usual: on. Off: after SLUICE_CLOSED, or when the writer begins another
                               session, every acquire says SLUICE_CLOSED */
     uint32_t ahead;        /* enum sluice_cipd_switch; usual: as sluice_reader_params.ahead. An acquire on a stream gives a
-                              frame that is not ready, SLUICE_FRAME_AHEAD: the stream waits for a word that the library
+                              frame that is not ready, SLUICE_FRAME_AHEAD, if none is that it has not taken: the stream waits for a word that the library
                               raises when the event is seen, or after ahead_ns, so it never waits for ever. At most 3 at
                               once; else, and with `copy`, the CPU waits */
     int64_t wait_spin_ns;  /* the CPU asks for a frame's event so long without a pause, then now and then; 0: 200 us; -1:

@@ -43,7 +43,8 @@ static bool look_at(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held, int6
     const struct sl_cipd_slot *slot = &held->link->pool->slots[held->frame.slot];
     int r = sl_cuda_event_look(reader->context, sl_cuda_signal_event(slot->signal));
 
-    if (r == SLUICE_NOT_READY && now < held->ahead_until && held->link == reader->link)
+    if (r == SLUICE_NOT_READY && now < held->ahead_until && held->link == reader->link &&
+        !sl_cipd_consume_gone(&reader->consumer, &held->frame))
         return true;
     if (r != 0)
         sl_store(&reader->timeouts, sl_load(&reader->timeouts, relaxed) + 1, relaxed);

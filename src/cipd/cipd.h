@@ -2,7 +2,7 @@
  *
  * Inside "cipd:" channels: slots of GPU memory and events behind the bytes of wire/cipd/, as a bare channel of the core's
  * (core/bare.h). writer.c opens and closes, export.c has what happens for each frame; reader.c opens and follows sessions,
- * take.c takes frames, release.c gives them back; pool.c makes slots and gets rid of them.
+ * take.c takes frames, release.c gives them back; spare.c leaves readers a finished frame; pool.c makes slots and gets rid of them.
  *
  * All calls of the driver that may break a capture are made in the relaxed mode; what happens for each frame makes no
  * other call than a copy, the record of an event and its query, and those of the copier (copy/cuda.c).
@@ -37,6 +37,7 @@ struct sl_cipd_slot {
     struct sl_cuda_signal *signal; /* NULL: frames in it are finished when they are published */
     uint64_t address;
     struct sl_copy_fence fence;    /* the writer's */
+    uint32_t frame;                /* the writer's: the one whose work the fence stands for; 0: of none that was published */
     sl_word frames, wait_ns;       /* for people, relaxed */
 };
 
@@ -126,6 +127,7 @@ struct sl_cipd_writer {
     bool reshaped;
     uint64_t token, next_token; /* of the frame that is begun; 0: none */
     struct sl_span span;
+    uint32_t finished; /* the newest frame of the session that is known to be; 0: none is */
     unsigned char meta[SLUICE_MAX_META]; /* what is written there goes nowhere */
 
     sl_mutex lock; /* guards what follows: the service thread tends, others look */
@@ -164,6 +166,18 @@ int sl_cipd_send(void *state, struct sluice_frame *header, const struct sluice_a
 bool sl_cipd_drain(struct sl_cipd_writer *writer, int64_t patience_ns);
 int sl_cipd_writer_pin(void *state, const struct sluice_frame *frame, sluice_pin **pin);
 int sl_cipd_writer_view(void *state, const struct sluice_frame *frame, struct sl_view *view);
+
+/* ---- spare.c: the writer's thread ---- */
+
+/* Waits until the next frame can be written and one finished frame is left: 0; SLUICE_NO_SLOT, of which so many are counted as
+ * dropped; a failure. Mostly it asks nobody. */
+int sl_cipd_spare(struct sl_cipd_writer *writer, int64_t timeout_ns, uint64_t dropped);
+
+/* The next frame is finished before it is published. */
+void sl_cipd_spare_finished(struct sl_cipd_writer *writer);
+
+/* Is all that was given to the GPU for the next slot behind it for certain? */
+bool sl_cipd_spare_is_behind(const struct sl_cipd_writer *writer);
 
 /* ---- the reader ---- */
 
@@ -219,9 +233,11 @@ struct sl_cipd_reader {
     char nothing[SLUICE_CIPD_MAX_NAME + 64]; /* what acquire says when nothing has come, as it does most */
 
     /* the acquiring thread's */
-    struct sl_cipd_frame pending; /* published, its event not seen yet; index 0: none */
-    int64_t pending_ns;           /* since when */
-    struct sl_cipd_frame newer;   /* published behind that one; index 0: none */
+    struct sl_cipd_frame pending; /* the newest, if it was not taken; index 0: it was */
+    int64_t pending_ns;           /* since when there is such a one, and none was taken */
+    uint32_t oldest;              /* no frame older than this one is taken in this session; 0: not known yet */
+    uint32_t counted;             /* frames count as missed from this one on; 0: none was seen yet */
+    uint32_t tries, tried;        /* finished frames that were overtaken since one was taken; when so many were published */
     uint64_t next_token;
     uint64_t last_session;
     uint32_t last_generation;

@@ -4,7 +4,7 @@
  *
  * The slot is always the next one of the wire's. Work on it is ordered by its event: sends wait for that on their
  * stream, begin on the CPU, as the program may use any stream. An event is recorded behind the work, then the frame is
- * published; readers wait for the event.
+ * published; readers wait for the event. One finished frame is left to them: spare.c.
  */
 #include <string.h>
 
@@ -120,8 +120,10 @@ static int wait_slot(struct sl_cipd_writer *writer, int64_t timeout_ns, uint64_t
 {
     uint32_t number;
     struct sl_cipd_slot *slot = next_slot(writer, &number);
-    int r;
+    int r = sl_cipd_spare(writer, timeout_ns, dropped);
 
+    if (r != 0 || sl_cipd_spare_is_behind(writer))
+        return r;
     SL_STAGE_BEGIN(WAIT_SLOT);
     r = await_slot(writer, slot, timeout_ns);
     SL_STAGE_END(WAIT_SLOT);
@@ -135,7 +137,7 @@ static void fill_frame(struct sl_cipd_writer *writer, struct sluice_frame *frame
 {
     uint32_t number;
 
-    (void)next_slot(writer, &number);
+    next_slot(writer, &number)->frame = 0;
     sl_cipd_produce_write(&writer->producer);
     writer->token = ++writer->next_token;
     if (writer->reshaped)
@@ -223,6 +225,7 @@ static void publish(struct sl_cipd_writer *writer, struct sluice_frame *frame, c
         sl_cipd_barrier_published(&writer->holder, now);
     sl_mutex_unlock(&writer->lock);
     SL_STAGE_END(PUBLISH);
+    slot->frame = (uint32_t)frame->sequence;
     sl_store(&slot->frames, sl_load(&slot->frames, relaxed) + 1, relaxed);
     frame->session = writer->session;
     frame->generation = writer->generation;
@@ -245,6 +248,8 @@ static int record(struct sl_cipd_writer *writer, struct sl_copy_job *job)
     if (r == SLUICE_TIMEOUT)
         return sl_fail(SLUICE_TIMEOUT, "channel 'cipd:%s': the GPU did not finish the frame within %d s; it is not published",
                        writer->name, (int)(BLOCK_PATIENCE / SLUICE_S));
+    if (r == 0)
+        sl_cipd_spare_finished(writer);
     return r;
 }
 
@@ -366,7 +371,7 @@ static int plan(struct sl_cipd_writer *writer, const struct sl_copy_job *job, co
 static int copy(struct sl_cipd_writer *writer, struct sl_copy_job *job, const struct sluice_array *array, bool known)
 {
     uint32_t number;
-    const struct sl_cipd_slot *slot = next_slot(writer, &number);
+    struct sl_cipd_slot *slot = next_slot(writer, &number);
     struct sl_copy what;
     int r;
 
@@ -379,6 +384,7 @@ static int copy(struct sl_cipd_writer *writer, struct sl_copy_job *job, const st
         return r;
     if ((r = sl_copy_follow(job, &slot->fence)) != 0)
         return r;
+    slot->frame = 0;
     sl_cipd_produce_write(&writer->producer);
     return sl_copy_queue(job, 0, &what);
 }
@@ -441,6 +447,8 @@ int sl_cipd_send(void *state, struct sluice_frame *header, const struct sluice_a
         return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun: commit or cancel it before a send", writer->name);
     if ((r = check(writer)) != 0)
         return r;
+    if ((r = sl_cipd_spare(writer, writer->wait_ns, 1)) != 0)
+        return failed(writer, r);
     r = known ? sl_sent_begin(&writer->sent, &writer->copier, arrays, stream, &job)
               : begin_send(writer, arrays, number, stream, &job);
     if (r != 0)

@@ -33,7 +33,7 @@ static void look(struct sl_watch *watch)
 void sl_cipd_note_settle(struct sl_cipd_reader *reader)
 {
     sl_mutex_lock(&reader->lock);
-    if (reader->pending.index || reader->newer.index || has_news(reader))
+    if (reader->pending.index || has_news(reader))
         sl_os_note_set(reader->note);
     else
         sl_os_note_clear(reader->note);

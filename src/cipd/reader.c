@@ -36,7 +36,7 @@ void sl_cipd_reader_drop(struct sl_cipd_reader *reader, enum sl_cipd_reason reas
     if (again)
         sl_cipd_consume_retry_now(&reader->consumer);
     sl_mutex_unlock(&reader->lock);
-    reader->pending.index = reader->newer.index = 0;
+    reader->pending.index = reader->tries = 0;
     if (link && reader->cipd.reconnect == SLUICE_CIPD_OFF)
         reader->over = true;
 }
@@ -80,6 +80,7 @@ static int open_link(struct sl_cipd_reader *reader)
     reader->link = link;
     reader->last_index = 0;
     sl_mutex_unlock(&reader->lock);
+    reader->oldest = reader->counted = 0;
     reader->shut = false;
     sl_store(&reader->sessions, sl_load(&reader->sessions, relaxed) + 1, relaxed);
     return 0;

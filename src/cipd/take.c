@@ -2,21 +2,21 @@
  *
  * A reader's acquire: it looks for a frame, waits for it and takes it.
  *
- * A frame that was published is one whose event was recorded. acquire asks for the event, from the CPU, in the relaxed
- * mode, so that nobody's capture minds; the frame that it waits for stays the one that was the newest when it began to
- * wait, else one that is always late would never be seen.
+ * A frame that was published is one whose event was recorded, and a slot's event speaks of the frame that was recorded in
+ * it last. acquire asks for events from the CPU, in the relaxed mode, so that nobody's capture minds: the newest frame's
+ * first, then those of older frames that were not taken, for a writer in a hurry may never let the newest be seen
+ * finished. A frame whose event was seen counts if its slot was not begun again until then: else the event may be another's.
  */
 #include <string.h>
 
 #include "cipd/cipd.h"
 #include "util/result.h"
 
-#define TRIES 4 /* frames that were overtaken while they got ready, before one is given all the same */
-#define PEEP (10 * SLUICE_MS) /* between looks at the segment, while an event is waited for */
+#define TRIES 4 /* frames that were finished, and overtaken, before one is given all the same */
 #define NEARLY (5 * INT64_C(1000)) /* ns for which the CPU looks before a stream waits: it goes on that much later */
 #define LATE 16 /* attempts that follow each other behind the deadline, for sessions that come and go */
 
-enum { GO_ON = 1000, IS_READY }; /* try again; the pending frame's event was seen: no results of Sluice's */
+enum { GO_ON = 1000 }; /* try again: no result of Sluice's */
 
 static void raise_by(sl_word *word, uint64_t by) { sl_store(word, sl_load(word, relaxed) + by, relaxed); }
 
@@ -28,15 +28,26 @@ static void note_missed(struct sl_cipd_reader *reader, uint32_t missed)
     raise_by(&reader->dropped, missed);
 }
 
-/* What is published next to the one that is pending becomes it. */
-static void make_pending(struct sl_cipd_reader *reader, const struct sl_cipd_frame *frame, int64_t now)
+/* Frames that count as missed if this one is taken. */
+static uint32_t before(const struct sl_cipd_reader *reader, uint32_t index)
 {
-    note_missed(reader, frame->missed);
-    reader->pending = *frame;
-    reader->pending_ns = now;
+    uint32_t frames = sl_cipd_index_distance(reader->counted, index, reader->link->pool->count);
+
+    return frames < UINT32_MAX / 2 ? frames : 0; /* a smaller index may mean anything */
 }
 
-/* 0: reader->pending is the newest one there is, or still the one before. */
+/* This one is taken, or will not be: no older one is, either. */
+static void pass(struct sl_cipd_reader *reader, uint32_t index, int64_t now)
+{
+    note_missed(reader, before(reader, index));
+    reader->oldest = reader->counted = sl_cipd_index_next(index, reader->link->pool->count);
+    reader->pending_ns = now;
+    reader->tries = 0;
+    if (reader->pending.index == index)
+        reader->pending.index = 0;
+}
+
+/* 0: reader->pending is the newest one there is, or there is none. */
 static int poll_segment(struct sl_cipd_reader *reader, int64_t now)
 {
     struct sl_cipd_frame frame;
@@ -49,13 +60,13 @@ static int poll_segment(struct sl_cipd_reader *reader, int64_t now)
         return 0;
     case SL_CIPD_FRAME:
         sl_store(&reader->frame_ns, (uint64_t)(frame.time_ns ? frame.time_ns : now), relaxed);
-        if (reader->pending.index == 0) {
-            make_pending(reader, &frame, now);
-        } else {
-            if (reader->newer.index)
-                frame.missed += 1 + reader->newer.missed;
-            reader->newer = frame;
-        }
+        if (reader->pending.index == 0)
+            reader->pending_ns = now;
+        if (reader->counted == 0)
+            reader->counted = frame.index;
+        if (reader->oldest == 0)
+            reader->oldest = sl_cipd_consume_first(&reader->consumer, frame.index);
+        reader->pending = frame;
         return 0;
     case SL_CIPD_SHUT:
         sl_cipd_reader_drop(reader, SL_CIPD_REASON_SHUT, true);
@@ -70,59 +81,97 @@ static int poll_segment(struct sl_cipd_reader *reader, int64_t now)
     }
 }
 
-/* The one that was pending is not taken. */
-static void give_up_pending(struct sl_cipd_reader *reader, int64_t now)
+/* ---- is one finished? ---- */
+
+static struct sl_cipd_slot *slot_of(const struct sl_cipd_reader *reader, const struct sl_cipd_frame *frame)
 {
-    note_missed(reader, 1);
-    reader->pending.index = 0;
-    if (reader->newer.index)
-        make_pending(reader, &reader->newer, now);
-    reader->newer.index = 0;
+    return &reader->link->pool->slots[frame->slot];
 }
 
-/* ---- is it ready? ---- */
-
-/* Until the pending frame's event was seen, or the deadline: 0; SLUICE_TIMEOUT; SLUICE_E_LOST if it takes too long altogether;
- * what poll_segment says. */
-static int await_pending(struct sl_cipd_reader *reader, int64_t deadline, int64_t *clock)
+/* How many may be taken, the newest one included. Where the index begins anew it is the newest alone. */
+static uint32_t reach(const struct sl_cipd_reader *reader)
 {
-    struct sl_cipd_slot *slot = &reader->link->pool->slots[reader->pending.slot];
-    int64_t began = *clock, now = began, spin = sl_cipd_later(began, reader->cipd.wait_spin_ns), peep = began + PEEP;
-    struct sl_cuda_scope scope;
-    int r, looks = 0;
+    uint32_t slots = reader->link->pool->count, newest = reader->pending.index;
+    uint32_t frames = newest >= reader->oldest ? newest - reader->oldest + 1 : 1;
 
-    if (!slot->signal)
-        return 0;
-    r = sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope);
+    return frames < slots ? frames : slots;
+}
+
+/* 0: `found` is the newest frame whose event says that it is finished. SLUICE_NOT_READY: none is. */
+static int look_back(struct sl_cipd_reader *reader, struct sl_cipd_frame *found)
+{
+    uint32_t frames = reach(reader);
+    int r = SLUICE_NOT_READY;
+
+    for (uint32_t i = 0; i < frames && r == SLUICE_NOT_READY; i++) {
+        *found = reader->pending;
+        if (i)
+            sl_cipd_consume_frame(&reader->consumer, reader->pending.index - i, found);
+        const struct sl_cipd_slot *slot = slot_of(reader, found);
+        r = slot->signal ? sl_cuda_event_look(reader->context, sl_cuda_signal_event(slot->signal)) : 0;
+    }
+    return r;
+}
+
+/* It is finished, and its slot may have been begun again. Is it to be given all the same? Copies of it are not; with one
+ * slot it may be so at any time; else once a few were overtaken so. */
+static bool is_good_enough(struct sl_cipd_reader *reader, const struct sl_cipd_frame *found)
+{
+    if (reader->cipd.copy)
+        return false;
+    if (reader->link->pool->count == 1 && sl_cipd_load_index(reader->consumer.segment.at) == found->index)
+        return true;
+    if (reader->tries == 0 || reader->tried != reader->pending.index) {
+        reader->tried = reader->pending.index;
+        reader->tries++;
+        sl_add(&reader->overruns, 1);
+    }
+    return reader->tries > TRIES;
+}
+
+/* 0 with `found`; SLUICE_NOT_READY; what poll_segment says; a failure. */
+static int look(struct sl_cipd_reader *reader, struct sl_cipd_frame *found)
+{
+    int r = look_back(reader, found);
+
+    if (r != 0 || sl_cipd_consume_whole(&reader->consumer, found) || is_good_enough(reader, found))
+        return r;
+    return SLUICE_NOT_READY;
+}
+
+/* Until one is finished, or the deadline: 0; SLUICE_TIMEOUT; SLUICE_E_LOST if it takes too long altogether; what
+ * poll_segment says. */
+static int await_finished(struct sl_cipd_reader *reader, int64_t deadline, int64_t *clock, struct sl_cipd_frame *found)
+{
+    int64_t began = *clock, now = began, spin = sl_cipd_later(began, reader->cipd.wait_spin_ns);
+    struct sl_cuda_scope scope;
+    bool slept = false;
+    int r = sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope);
+
     if (r != 0)
         return r;
-    while ((r = sl_cuda_event_look(reader->context, sl_cuda_signal_event(slot->signal))) == SLUICE_NOT_READY) {
+    while ((r = look(reader, found)) == SLUICE_NOT_READY) {
         now = sl_os_now();
         if (now >= sl_cipd_later(reader->pending_ns, reader->cipd.wait_ns))
             r = SLUICE_E_LOST;
         else if (now >= deadline || sl_load(&reader->closing, acquire))
             r = SLUICE_TIMEOUT;
-        else
-            r = SLUICE_NOT_READY;
         if (r != SLUICE_NOT_READY)
             break;
         if (now < spin) {
             sl_pause();
         } else {
-            looks++;
+            slept = true;
             sl_os_sleep(SL_CIPD_LOOK);
-            if (now >= peep) {
-                peep = now + PEEP;
-                if ((r = poll_segment(reader, now)) != 0)
-                    break;
-            }
         }
+        if ((r = poll_segment(reader, now)) != 0) /* others are newer by now */
+            break;
     }
     sl_cuda_leave(&scope);
     *clock = now;
     if (r == 0) {
-        sl_store(&slot->wait_ns, (uint64_t)(now - began), relaxed);
-        raise_by(&reader->spin_hits, looks == 0);
+        sl_store(&slot_of(reader, found)->wait_ns, (uint64_t)(now - began), relaxed);
+        raise_by(&reader->spin_hits, !slept);
     }
     return r;
 }
@@ -162,121 +211,119 @@ static void fill_frame(struct sl_cipd_reader *reader, struct sl_cipd_held *held,
 }
 
 /* `copy`: where it lies now; 0: where it was. */
-static void take(struct sl_cipd_reader *reader, struct sl_cipd_held *held, uint64_t copy, int64_t now, struct sluice_frame *frame)
+static void take(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const struct sl_cipd_frame *found, uint64_t copy,
+                 int64_t now, struct sluice_frame *frame)
 {
     held->link = reader->link;
-    held->frame = reader->pending;
+    held->frame = *found;
     held->taken_ns = now;
-    held->address = copy ? copy : held->link->pool->slots[held->frame.slot].address;
+    held->address = copy ? copy : slot_of(reader, found)->address;
     held->copied = copy != 0;
+    pass(reader, found->index, now);
     sl_mutex_lock(&reader->lock);
-    reader->last_index = held->frame.index;
+    reader->last_index = found->index;
     held->link->users++;
     sl_store(&held->token, SL_CIPD_RELEASED + ++reader->next_token, release);
     sl_mutex_unlock(&reader->lock);
     fill_frame(reader, held, now, frame);
     SL_SPAN_BEGIN(READ, &held->span, reader->name, frame->sequence);
-    reader->pending.index = 0;
-    if (reader->newer.index)
-        make_pending(reader, &reader->newer, now);
-    reader->newer.index = 0;
 }
 
-/* Has the writer overtaken it while it got ready? Then the newest one is tried, if it is another. */
-static bool overtaken(struct sl_cipd_reader *reader, int64_t now)
+/* The copy of a frame, if it is whole. */
+static int take_copy(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const struct sl_cipd_frame *found,
+                     int64_t deadline, struct sluice_frame *frame)
 {
-    if (sl_cipd_consume_whole(&reader->consumer, &reader->pending))
-        return false;
-    if (reader->newer.index == 0 && poll_segment(reader, now) != 0)
-        return true;
-    if (reader->newer.index == 0)
-        return false; /* one slot: it may be being written at any time */
-    sl_add(&reader->overruns, 1);
-    give_up_pending(reader, now);
-    return true;
-}
-
-/* The copy of the pending frame, if it is whole. */
-static int take_copy(struct sl_cipd_reader *reader, struct sl_cipd_held *held, int64_t deadline, struct sluice_frame *frame)
-{
-    const struct sl_cipd_pool *pool = reader->link->pool;
     uint64_t copy;
-    int r = sl_cipd_copy(reader, (uint32_t)(held - reader->held), &pool->slots[reader->pending.slot], pool->bytes, &copy);
+    int r = sl_cipd_copy(reader, (uint32_t)(held - reader->held), slot_of(reader, found), reader->link->pool->bytes, &copy);
     int64_t now = sl_os_now();
 
     if (r != 0)
         return r;
-    if (sl_cipd_consume_whole(&reader->consumer, &reader->pending)) {
-        take(reader, held, copy, now, frame);
+    if (sl_cipd_consume_whole(&reader->consumer, found)) {
+        take(reader, held, found, copy, now, frame);
         return 0;
     }
     raise_by(&reader->repeated, 1);
-    give_up_pending(reader, now);
+    pass(reader, found->index, now);
+    note_missed(reader, 1);
     if (now < deadline)
         return GO_ON;
     return sl_fail(SLUICE_AGAIN, "channel 'cipd:%s': the writer was faster than each copy of its frames: it needs more slots",
                    reader->name);
 }
 
-/* Is the pending frame not ready, though it has been looked at for a moment? Then the stream shall wait for it. 0 if it is
- * taken so; IS_READY; GO_ON: it is neither. */
-static int take_ahead(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream,
+/* The newest frame is not finished, though it has been looked at for a moment, and nothing older is there: the stream
+ * shall wait for it. 0 if it is taken so; GO_ON: it is not. */
+static int take_ahead(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream, int64_t now,
                       struct sluice_frame *frame)
 {
-    int64_t now;
-    int r;
+    struct sl_cipd_frame newest = reader->pending;
 
-    if (!reader->ahead || stream.id == SLUICE_ON_CPU.id || !reader->link->pool->slots[reader->pending.slot].signal)
-        return GO_ON;
-    now = sl_os_now();
-    r = await_pending(reader, now + NEARLY, &now);
-    if (r == 0)
-        return IS_READY; /* to ask once more is what costs most of an acquire */
-    if (r != SLUICE_TIMEOUT)
-        return r == SLUICE_E_LOST ? GO_ON : r; /* to be given up: as ever */
     sl_mutex_lock(&reader->lock);
-    r = sl_cipd_ahead_wait(reader, held, stream);
+    int r = sl_cipd_ahead_wait(reader, held, stream);
     sl_mutex_unlock(&reader->lock);
     if (r != 0)
         return r == SLUICE_NO_SLOT ? GO_ON : r;
-    take(reader, held, 0, now, frame);
+    take(reader, held, &newest, 0, now, frame);
     frame->flags |= SLUICE_FRAME_AHEAD;
     sl_cipd_ahead_watch(reader);
     return 0;
 }
 
+/* None that was published was seen finished in all that time. */
+static int give_up(struct sl_cipd_reader *reader, int64_t now)
+{
+    long long ms = reader->cipd.wait_ns / SLUICE_MS;
+    bool overtaken = before(reader, reader->pending.index) >= reader->link->pool->count;
+
+    raise_by(&reader->timeouts, 1);
+    pass(reader, reader->pending.index, now);
+    note_missed(reader, 1);
+    if (overtaken)
+        return sl_fail(SLUICE_E_LOST,
+                       "channel 'cipd:%s': for %lld ms each frame was overwritten before it was seen finished: its writer is "
+                       "ahead of its GPU, and waits for nobody",
+                       reader->name, ms);
+    return sl_fail(SLUICE_E_LOST,
+                   "channel 'cipd:%s': a frame was published, and its GPU has not finished it within %lld ms: look at the writer",
+                   reader->name, ms);
+}
+
+/* One is finished, or a stream shall wait for the newest: then it is taken (0, `ahead`). What await_finished says. */
+static int find(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream, int64_t deadline,
+                struct sl_cipd_frame *found, bool *ahead, struct sluice_frame *frame)
+{
+    bool may = reader->ahead && stream.id != SLUICE_ON_CPU.id;
+    int64_t now = sl_os_now();
+    int r = await_finished(reader, may ? now + NEARLY : deadline, &now, found);
+
+    *ahead = false;
+    if (!may || r != SLUICE_TIMEOUT)
+        return r;
+    r = take_ahead(reader, held, stream, now, frame);
+    *ahead = r == 0;
+    return r == GO_ON ? await_finished(reader, deadline, &now, found) : r;
+}
+
 /* With a pending frame. */
 static int take_pending(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream, int64_t deadline,
-                        uint32_t *tries, struct sluice_frame *frame)
+                        struct sluice_frame *frame)
 {
-    int64_t now = reader->pending_ns;
-    int r = take_ahead(reader, held, stream, frame);
-
-    if (r != IS_READY && (r != GO_ON || !reader->link))
-        return r;
+    struct sl_cipd_frame found;
+    bool ahead;
 
     SL_STAGE_BEGIN(WAIT_DEVICE);
-    r = r == IS_READY ? 0 : await_pending(reader, deadline, &now);
+    int r = find(reader, held, stream, deadline, &found, &ahead, frame);
     SL_STAGE_END(WAIT_DEVICE);
-    if (r == SLUICE_E_LOST) {
-        raise_by(&reader->timeouts, 1);
-        give_up_pending(reader, now);
-        return sl_fail(SLUICE_E_LOST,
-                       "channel 'cipd:%s': a frame was published, and its GPU has not finished it within %lld ms: look at the writer",
-                       reader->name, (long long)(reader->cipd.wait_ns / SLUICE_MS));
-    }
+    if (r == SLUICE_E_LOST && reader->link)
+        return give_up(reader, sl_os_now());
     if (r == SLUICE_TIMEOUT)
         return sl_fail(SLUICE_TIMEOUT, "channel 'cipd:%s': a frame was published, and is not finished yet", reader->name);
-    if (r != 0)
+    if (r != 0 || ahead)
         return r;
-    now = sl_os_now();
-    if (*tries < TRIES && overtaken(reader, now)) {
-        ++*tries;
-        return GO_ON;
-    }
     if (reader->cipd.copy)
-        return take_copy(reader, held, deadline, frame);
-    take(reader, held, 0, now, frame);
+        return take_copy(reader, held, &found, deadline, frame);
+    take(reader, held, &found, 0, sl_os_now(), frame);
     return 0;
 }
 
@@ -355,7 +402,7 @@ static bool is_to_be_opened_anew(const struct sl_cipd_reader *reader)
 }
 
 static int attempt(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream, int64_t now,
-                   int64_t deadline, uint32_t *tries, int64_t *spin, struct sluice_frame *frame)
+                   int64_t deadline, int64_t *spin, struct sluice_frame *frame)
 {
     uint32_t rung = sl_load(&reader->bell, acquire);
     int r;
@@ -368,11 +415,11 @@ static int attempt(struct sl_cipd_reader *reader, struct sl_cipd_held *held, str
         sl_cipd_reader_drop(reader, SL_CIPD_REASON_CHANGING, true);
         return GO_ON;
     }
-    if (reader->pending.index == 0 && (r = poll_segment(reader, now)) != 0)
+    if ((r = poll_segment(reader, now)) != 0)
         return r;
     if (reader->pending.index == 0)
         return (r = wait_for_frame(reader, deadline, spin)) != 0 ? r : GO_ON;
-    return take_pending(reader, held, stream, deadline, tries, frame);
+    return take_pending(reader, held, stream, deadline, frame);
 }
 
 int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame)
@@ -380,7 +427,7 @@ int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns
     struct sl_cipd_reader *reader = state;
     struct sl_cipd_held *held = free_entry(reader);
     int64_t now = sl_os_now(), deadline = sl_cipd_later(now, timeout_ns), spin = 0;
-    uint32_t tries = 0, late = 0;
+    uint32_t late = 0;
     int r;
 
     if ((r = sl_cuda_alive(reader->context)) != 0 || (r = sl_cipd_reader_stream(reader, stream)) != 0)
@@ -389,7 +436,7 @@ int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns
         return too_many(reader);
     if (reader->shut) /* what it says then, it says at once: so it looks at once, too */
         sl_store(&reader->retry, 1, release);
-    while ((r = attempt(reader, held, stream, now, deadline, &tries, &spin, frame)) == GO_ON) {
+    while ((r = attempt(reader, held, stream, now, deadline, &spin, frame)) == GO_ON) {
         now = sl_os_now();
         if (now > deadline && ++late > LATE)
             r = nothing_came(reader, now);

@@ -37,6 +37,7 @@ int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_fo
     r = sl_cipd_produce_begin(&writer->producer, slots, handles, &metadata);
     if (r == 0) {
         writer->pool = pool;
+        writer->finished = 0;
         writer->slots = slots;
         writer->format = *format;
         writer->metadata = metadata;

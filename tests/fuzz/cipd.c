@@ -110,6 +110,20 @@ static void connect_once(struct stage *stage)
         REQUIRE(sluice_last_error()[0] && stage->consumer.reason != SL_CIPD_REASON_NONE);
 }
 
+/* At the frames before the one that is there. */
+static void look_back(struct stage *stage)
+{
+    uint32_t slots = stage->consumer.session.layout.slots, newest = stage->frame.index;
+    uint32_t first = sl_cipd_consume_first(&stage->consumer, newest);
+    REQUIRE(first && first <= newest);
+    for (uint32_t index = newest; index > first && newest - index < slots; index--) {
+        struct sl_cipd_frame older;
+        sl_cipd_consume_frame(&stage->consumer, index, &older);
+        REQUIRE(older.slot < slots && older.index == index && older.time_ns >= 0);
+        (void)sl_cipd_consume_gone(&stage->consumer, &older);
+    }
+}
+
 static void look(struct stage *stage)
 {
     uint32_t slots = stage->consumer.session.layout.slots;
@@ -117,6 +131,7 @@ static void look(struct stage *stage)
     case SL_CIPD_FRAME:
         REQUIRE(slots && stage->frame.index && stage->frame.slot < slots);
         REQUIRE(stage->frame.time_ns >= 0);
+        look_back(stage);
         break;
     case SL_CIPD_NO_FRAME: break;
     case SL_CIPD_SHUT:

@@ -112,6 +112,24 @@ enum sl_cipd_poll sl_cipd_consume_poll(struct sl_cipd_consumer *consumer, int64_
     return SL_CIPD_FRAME;
 }
 
+uint32_t sl_cipd_consume_first(const struct sl_cipd_consumer *consumer, uint32_t index)
+{
+    uint32_t slots = consumer->session.layout.slots, first = index;
+    int64_t time;
+    if (!consumer->extra)
+        return consumer->since && consumer->since < index ? consumer->since : index;
+    while (first > 1 && index - first < slots - 1 &&
+           sl_cipd_extra_time(consumer->extra, sl_cipd_index_slot(first - 1, slots), first - 1, &time))
+        first--;
+    return first;
+}
+
+void sl_cipd_consume_frame(const struct sl_cipd_consumer *consumer, uint32_t index, struct sl_cipd_frame *frame)
+{
+    uint32_t slot = sl_cipd_index_slot(index, consumer->session.layout.slots);
+    *frame = (struct sl_cipd_frame){ .index = index, .slot = slot, .time_ns = time_of(consumer, index, slot) };
+}
+
 /* Of a writer of Sluice's it is known which frame it has begun. 0: of another. */
 static uint32_t begun(const struct sl_cipd_consumer *consumer)
 {
@@ -141,6 +159,19 @@ bool sl_cipd_consume_whole(const struct sl_cipd_consumer *consumer, const struct
     /* of a single slot it cannot be known that the next frame is being written: it counts once that is published */
     uint32_t last = session->layout.slots > 1 ? session->layout.slots - 1 : 1;
     return sl_cipd_index_distance(frame->index, index, session->layout.slots) < last;
+}
+
+bool sl_cipd_consume_gone(const struct sl_cipd_consumer *consumer, const struct sl_cipd_frame *frame)
+{
+    const struct sl_cipd_session *session = &consumer->session;
+    uint32_t slots = session->layout.slots;
+    uint32_t last = slots ? begun(consumer) : 0;
+    if (slots && !last)
+        last = sl_cipd_load_index(consumer->segment.at);
+    if (!last || sl_cipd_load_version(consumer->segment.at) != session->version)
+        return false;
+    uint32_t frames = sl_cipd_index_distance(frame->index, last, slots);
+    return frames >= slots && frames < UINT32_MAX / 2;
 }
 
 /* ---- sleeping ---- */

@@ -68,6 +68,7 @@ struct sl_cipd_consumer {
     int64_t frame_ns; /* when the index last moved, or the reader connected */
     /* private from here on */
     struct sl_cipd_extra *extra; /* NULL: there is none, or it is another session's */
+    uint32_t since;              /* the index when it connected, 0 also where that was not known */
     int64_t look_ns;             /* next look at what became of the segment */
     int64_t try_ns, pause_ns;    /* next attempt to connect; from it to the one behind */
     struct sl_cipd_session seen; /* by an earlier look, for UNSETTLED; in which memory, when (0: none) */
@@ -113,10 +114,20 @@ struct sl_cipd_frame {
 enum sl_cipd_poll sl_cipd_consume_poll(struct sl_cipd_consumer *consumer, int64_t now_ns,
                                        struct sl_cipd_frame *frame);
 
+/* The oldest of the frames up to `index`, the newest, that was published in this session for certain, and that a slot may
+ * hold still. */
+uint32_t sl_cipd_consume_first(const struct sl_cipd_consumer *consumer, uint32_t index);
+
+/* The frame `index` of this session, which was published before the last reported one. */
+void sl_cipd_consume_frame(const struct sl_cipd_consumer *consumer, uint32_t index, struct sl_cipd_frame *frame);
+
 /* Behind the read of a frame (on a GPU: behind the end of what reads): true if the writer had no reason to
  * overwrite its slot until now. With N slots that is until N-1 frames were published after it; with one
  * slot it is never true. Writers of Sluice's tell when they begin a frame, so it is true until the one in the same slot. */
 bool sl_cipd_consume_whole(const struct sl_cipd_consumer *consumer, const struct sl_cipd_frame *frame);
+
+/* Is the slot's event another frame's by now? It never speaks of this one again. */
+bool sl_cipd_consume_gone(const struct sl_cipd_consumer *consumer, const struct sl_cipd_frame *frame);
 
 /* Sleeps until poll may have something to say, but for 50 ms at most and not beyond `deadline_ns`: 0, or SLUICE_TIMEOUT
  * when the deadline has come. Writers of Sluice's wake; for others it looks each millisecond. */

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a writer leaves to readers: one finished frame. A slot's event is recorded anew for each frame, so beside a writer
+ * that is ahead of its GPU by as many frames as there are slots no event is ever seen done, and nobody gets a frame. So
+ * before a slot is written to, one of the frames in the others must be finished. A single slot leaves nothing.
+ */
+#include "cipd/cipd.h"
+#include "util/result.h"
+
+#define SPIN (200 * INT64_C(1000))
+
+/* So many frames stay when the next one is written. */
+static uint32_t kept(const struct sl_cipd_writer *writer) { return writer->pool->count - 1; }
+
+static struct sl_cipd_slot *slot_before(const struct sl_cipd_writer *writer, uint32_t frames)
+{
+    uint32_t slots = writer->pool->count;
+
+    return &writer->pool->slots[(sl_cipd_produce_slot(&writer->producer) + slots - frames) % slots];
+}
+
+/* Is it known that one of them is finished, or is nothing lost by the next? */
+static bool is_known(const struct sl_cipd_writer *writer)
+{
+    if (slot_before(writer, 0)->frame == 0 || kept(writer) == 0)
+        return true;
+    return writer->finished &&
+           sl_cipd_index_distance(writer->finished, writer->producer.index, writer->pool->count) < kept(writer);
+}
+
+/* 0: one of them is. The newest is asked first: if it is, the next sends need not ask. */
+static int look(struct sl_cipd_writer *writer)
+{
+    uint32_t frames = kept(writer);
+    int r = SLUICE_NOT_READY;
+
+    for (uint32_t i = 1; i <= frames && r == SLUICE_NOT_READY; i++) {
+        const struct sl_cipd_slot *slot = slot_before(writer, i);
+        r = sl_cuda_event_look(writer->context, slot->fence.event);
+        if (r == 0)
+            writer->finished = slot->frame;
+    }
+    return r;
+}
+
+static int await(struct sl_cipd_writer *writer, int64_t timeout_ns)
+{
+    int64_t began = sl_os_now(), now = began, deadline = sl_cipd_later(began, timeout_ns);
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_enter(writer->context, SL_CUDA_RELAXED, &scope);
+
+    if (r != 0)
+        return r;
+    while ((r = look(writer)) == SLUICE_NOT_READY && (now = sl_os_now()) < deadline) {
+        if (now - began < SPIN)
+            sl_pause();
+        else
+            sl_os_sleep(SL_CIPD_LOOK);
+    }
+    sl_cuda_leave(&scope);
+    if (now != began) {
+        sl_mutex_lock(&writer->lock);
+        writer->waited_ns += (uint64_t)(now - began);
+        sl_mutex_unlock(&writer->lock);
+    }
+    return r;
+}
+
+int sl_cipd_spare(struct sl_cipd_writer *writer, int64_t timeout_ns, uint64_t dropped)
+{
+    int r;
+
+    if (is_known(writer))
+        return 0;
+    SL_STAGE_BEGIN(WAIT_SLOT);
+    r = await(writer, timeout_ns);
+    SL_STAGE_END(WAIT_SLOT);
+    if (r != SLUICE_NOT_READY)
+        return r;
+    sl_mutex_lock(&writer->lock);
+    writer->dropped += dropped;
+    sl_mutex_unlock(&writer->lock);
+    return sl_fail(SLUICE_NO_SLOT,
+                   "channel 'cipd:%s': after %lld ms its GPU has not finished any of the last %u frames, and the next one would "
+                   "be written over the only finished one",
+                   writer->name, (long long)(timeout_ns / SLUICE_MS), kept(writer));
+}
+
+void sl_cipd_spare_finished(struct sl_cipd_writer *writer)
+{
+    writer->finished = sl_cipd_index_next(writer->producer.index, writer->pool->count);
+}
+
+bool sl_cipd_spare_is_behind(const struct sl_cipd_writer *writer)
+{
+    const struct sl_cipd_slot *slot = slot_before(writer, 0);
+
+    if (slot->fence.stream == 0)
+        return true;
+    if (slot->frame == 0 || writer->finished == 0)
+        return false;
+    for (uint32_t i = 1; i <= kept(writer); i++)
+        if (slot_before(writer, i)->frame == writer->finished)
+            return slot_before(writer, i)->fence.stream == slot->fence.stream;
+    return false;
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Writers of "cipd:" channels that are ahead of their GPU: one finished frame stays, and readers find it.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "gpu/cipd.h"
+
+/* ---- what is behind a gate is not finished ---- */
+
+static struct cipd_side gated(uint32_t slots, int64_t wait_ns, struct gpu_gate *gate)
+{
+    struct cipd_side side = cipd_begin();
+    struct sluice_cipd_writer_params cipd;
+    struct sluice_writer_params params = cipd_writer_params(&cipd, &side.format);
+
+    params.slots = slots;
+    params.wait_ns = wait_ns;
+    CHECK_OK(sluice_writer_open(&side.writer, &params));
+    *gate = gpu_gate_new();
+    return side;
+}
+
+static void ungated(struct cipd_side *side, struct gpu_gate *gate, sluice_reader *reader)
+{
+    gpu_gate_end(gate);
+    CHECK_OK(sluice_reader_close(&reader));
+    cipd_end(side);
+}
+
+/* A frame that is finished. */
+static void send(struct cipd_side *side, uint32_t value)
+{
+    CHECK_OK(cipd_send(side->writer, &side->array, side->stream, value, NULL));
+    CHECK_OK(sluice_stream_synchronize(side->stream));
+}
+
+/* Without what waits for the whole GPU, as freeing memory does. */
+static uint32_t first_word(const struct sluice_frame *frame, struct sl_cu_stream *stream)
+{
+    uint32_t word = 0;
+
+    CU(MemcpyDtoHAsync, &word, channel_words(frame), 4, stream);
+    CU(StreamSynchronize, stream);
+    return word;
+}
+
+/* Takes the frame that is there, and gives it back. */
+static void take(sluice_reader *reader, struct sluice_stream stream, uint32_t value, uint64_t missed)
+{
+    struct sluice_frame frame;
+
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame));
+    CHECK_EQ(first_word(&frame, gpu_native(stream)), value);
+    CHECK_EQ(frame.missed, missed);
+    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+}
+
+TEST(cipd_a_reader_takes_the_newest_frame_that_is_finished)
+{
+    struct gpu_gate gate;
+    struct cipd_side side = gated(4, 0, &gate);
+    sluice_reader *reader = cipd_reader();
+    struct sluice_stream reading;
+    struct sluice_frame frame;
+
+    CHECK_OK(sluice_stream_create(side.device, NULL, &reading));
+    send(&side, 1);
+    take(reader, reading, 1, 0);
+    send(&side, 2);
+    send(&side, 3);
+    gpu_gate_close(&gate, gpu_native(side.stream));
+    CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 4, NULL));
+    CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 5, NULL)); /* in the place of the first */
+    take(reader, reading, 3, 1);
+    /* None is taken twice, nor an older one. */
+    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT, "not finished");
+    gpu_gate_open(&gate);
+    CHECK_OK(sluice_stream_synchronize(side.stream));
+    take(reader, reading, 5, 1);
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
+    ungated(&side, &gate, reader);
+}
+
+TEST(cipd_of_two_slots_the_finished_one_is_taken)
+{
+    struct gpu_gate gate;
+    struct cipd_side side = gated(2, 0, &gate);
+    sluice_reader *reader = cipd_reader();
+    struct sluice_stream reading;
+    struct sluice_frame frame, begun;
+
+    CHECK_OK(sluice_stream_create(side.device, NULL, &reading));
+    send(&side, 1);
+    take(reader, reading, 1, 0);
+    send(&side, 2);
+    gpu_gate_close(&gate, gpu_native(side.stream));
+    CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 3, NULL));
+    CHECK_RESULT(sluice_writer_begin(side.writer, 0, &begun), SLUICE_NO_SLOT); /* 2 is the only one that is finished */
+    take(reader, reading, 2, 0);
+    gpu_gate_open(&gate);
+    CHECK_OK(sluice_stream_synchronize(side.stream));
+    CHECK_OK(sluice_writer_begin(side.writer, 0, &begun));
+    gpu_gate_close(&gate, gpu_native(side.stream));
+    gpu_fill(gpu_native(side.stream), channel_words(&begun), cipd_words(&side.format), 4);
+    take(reader, reading, 3, 0);
+    CHECK_OK(sluice_writer_commit(side.writer, &begun, side.stream));
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
+    gpu_gate_open(&gate);
+    CHECK_OK(sluice_stream_synchronize(side.stream));
+    take(reader, reading, 4, 0);
+    ungated(&side, &gate, reader);
+}
+
+/* What Sluice's own sides share in the segment (docs/cuda-link-wire.md). */
+struct segment {
+    _Alignas(4096) unsigned char wire[2048];
+    uint32_t magic, asleep;
+    uint64_t version;
+    uint32_t pid, begun;
+};
+
+static struct segment *map_segment(void)
+{
+    char path[128];
+
+    snprintf(path, sizeof path, "/dev/shm/%s", cipd_name() + strlen("cipd:"));
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    CHECK_GE(fd, 0);
+    void *at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(at != MAP_FAILED);
+    CHECK(close(fd) == 0);
+    return at;
+}
+
+TEST(cipd_a_finished_frame_is_not_taken_once_its_slot_is_begun_again)
+{
+    struct gpu_gate gate;
+    struct cipd_side side = gated(3, 0, &gate);
+    sluice_reader *reader = cipd_reader();
+    struct sluice_stream reading;
+    struct sluice_frame frame;
+
+    CHECK_OK(sluice_stream_create(side.device, NULL, &reading));
+    send(&side, 1);
+    take(reader, reading, 1, 0);
+    send(&side, 2);
+    gpu_gate_close(&gate, gpu_native(side.stream));
+    CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 3, NULL));
+    struct segment *segment = map_segment();
+    CHECK_EQ(segment->begun, 3);
+    segment->begun = 5;
+    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT, "not finished");
+    segment->begun = 4;
+    take(reader, reading, 2, 0);
+    CHECK(munmap(segment, 4096) == 0);
+    gpu_gate_open(&gate);
+    CHECK_OK(sluice_stream_synchronize(side.stream));
+    ungated(&side, &gate, reader);
+}
+
+/* Beside a writer of cuda-link's, which does not say what it has begun: it may be the next one, always. */
+static void beside_another(uint32_t slots, bool found)
+{
+    struct gpu_gate gate;
+    struct cipd_side side = gated(slots, 0, &gate);
+    struct segment *segment = map_segment();
+    segment->version = 0;
+    send(&side, 1);
+    sluice_reader *reader = cipd_reader();
+    struct sluice_stream reading;
+    struct sluice_frame frame;
+
+    CHECK_OK(sluice_stream_create(side.device, NULL, &reading));
+    take(reader, reading, 1, 0);
+    send(&side, 2);
+    gpu_gate_close(&gate, gpu_native(side.stream));
+    CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 3, NULL));
+    if (found)
+        take(reader, reading, 2, 0);
+    else
+        CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT, "not finished");
+    CHECK(munmap(segment, 4096) == 0);
+    gpu_gate_open(&gate);
+    CHECK_OK(sluice_stream_synchronize(side.stream));
+    take(reader, reading, 3, found ? 0 : 1);
+    ungated(&side, &gate, reader);
+}
+
+TEST(cipd_an_older_frame_of_another_writers_is_taken) { beside_another(3, true); }
+TEST(cipd_an_older_frame_of_another_writers_two_slots_is_not) { beside_another(2, false); }
+
+/* ---- one is left ---- */
+
+static void left_alone(uint32_t slots)
+{
+    struct gpu_gate gate;
+    struct cipd_side side = gated(slots, SLUICE_MS, &gate);
+    sluice_reader *reader = cipd_reader();
+    struct sluice_writer_stats stats = { .size = sizeof stats };
+    struct sluice_stream reading;
+    struct sluice_frame begun;
+
+    CHECK_OK(sluice_stream_create(side.device, NULL, &reading));
+    for (uint32_t i = 1; i <= slots + 1; i++)
+        send(&side, i);
+    gpu_gate_close(&gate, gpu_native(side.stream));
+    for (uint32_t i = 1; i < slots; i++)
+        CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 100 + i, NULL));
+    for (uint32_t i = 0; i < 2; i++)
+        CHECK_SAYS(cipd_send(side.writer, &side.array, side.stream, 200, NULL), SLUICE_NO_SLOT, "only finished one");
+    CHECK_RESULT(sluice_writer_begin(side.writer, SLUICE_MS, &begun), SLUICE_NO_SLOT);
+    CHECK_RESULT(sluice_writer_wait(side.writer, 0), SLUICE_NO_SLOT); /* which is no frame */
+    CHECK_OK(sluice_writer_stats(side.writer, &stats));
+    CHECK_EQ(stats.dropped, 3);
+    CHECK_EQ(stats.committed, 2 * slots);
+    CHECK_GE(stats.waited_ns, 3 * SLUICE_MS);
+    take(reader, reading, slots + 1, 0);
+    gpu_gate_open(&gate);
+    CHECK_OK(sluice_stream_synchronize(side.stream));
+    CHECK_OK(sluice_writer_wait(side.writer, 0));
+    take(reader, reading, 100 + slots - 1, slots - 2);
+    send(&side, 300);
+    take(reader, reading, 300, 0);
+    ungated(&side, &gate, reader);
+}
+
+TEST(cipd_a_writer_of_two_slots_leaves_a_finished_frame) { left_alone(2); }
+TEST(cipd_a_writer_of_three_slots_leaves_a_finished_frame) { left_alone(3); }
+TEST(cipd_a_writer_of_ten_slots_leaves_a_finished_frame) { left_alone(10); }
+
+TEST(cipd_a_send_waits_until_one_is_finished)
+{
+    struct gpu_gate gate;
+    struct cipd_side side = gated(2, 20 * SLUICE_S, &gate);
+    sluice_reader *reader = cipd_reader();
+
+    for (uint32_t i = 1; i <= 2; i++)
+        send(&side, i);
+    gpu_gate_close(&gate, gpu_native(side.stream));
+    CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 3, NULL));
+    gpu_gate_open_later(&gate);
+    CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 4, NULL));
+    gpu_gate_opened(&gate);
+    ungated(&side, &gate, reader);
+}
+
+TEST(cipd_a_writer_of_one_slot_has_none_to_leave)
+{
+    struct gpu_gate gate;
+    struct cipd_side side = gated(1, SLUICE_MS, &gate);
+    sluice_reader *reader = cipd_reader();
+
+    gpu_gate_close(&gate, gpu_native(side.stream));
+    for (uint32_t i = 1; i <= 5; i++)
+        CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i, NULL));
+    gpu_gate_open(&gate);
+    CHECK_OK(sluice_stream_synchronize(side.stream));
+    take(reader, side.stream, 5, 0);
+    ungated(&side, &gate, reader);
+}
+
+/* What a cancelled frame left on the GPU is waited for, though a frame before it is finished. */
+TEST(cipd_a_slot_is_lent_when_a_cancelled_frame_has_left_it)
+{
+    struct gpu_gate gate;
+    struct cipd_side side = gated(2, SLUICE_MS, &gate);
+    sluice_reader *reader = cipd_reader();
+    struct sluice_frame frame;
+
+    for (uint32_t i = 1; i <= 3; i++)
+        send(&side, i);
+    CHECK_OK(sluice_writer_begin(side.writer, 0, &frame));
+    gpu_gate_close(&gate, gpu_native(side.stream));
+    CHECK_OK(sluice_writer_cancel(side.writer, &frame, side.stream));
+    CHECK_SAYS(sluice_writer_begin(side.writer, 0, &frame), SLUICE_NO_SLOT, "given for slot");
+    gpu_gate_open(&gate);
+    CHECK_OK(sluice_stream_synchronize(side.stream));
+    CHECK_OK(sluice_writer_begin(side.writer, 0, &frame));
+    CHECK_OK(sluice_writer_cancel(side.writer, &frame, SLUICE_ON_CPU));
+    ungated(&side, &gate, reader);
+}
+
+/* ---- beside a writer that never pauses ---- */
+
+/* Sends until its stdin ends, always with 64 frames or more that its GPU has not finished if it is let. Arguments: the
+ * channel; slots. */
+ROLE(cipd_breathless)
+{
+    struct sluice_cipd_writer_params cipd;
+    struct sl_cu_event *marks[2];
+
+    CHECK_EQ(argc, 3);
+    cipd_call(argv[1]);
+    struct cipd_side side = cipd_begin();
+    struct sluice_writer_params params = cipd_writer_params(&cipd, &side.format);
+    params.slots = (uint32_t)atoi(argv[2]);
+    params.wait_ns = 20 * SLUICE_S;
+    CHECK_OK(sluice_writer_open(&side.writer, &params));
+    for (int i = 0; i < 2; i++) {
+        CU(EventCreate, &marks[i], SL_CU_EVENT_DISABLE_TIMING);
+        CU(EventRecord, marks[i], gpu_native(side.stream));
+    }
+    role_say("open");
+    struct pollfd input = { .fd = 0, .events = POLLIN };
+    for (uint32_t i = 1; poll(&input, 1, 0) == 0; i++) {
+        CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i, NULL));
+        if (i % 64)
+            continue;
+        CU(EventRecord, marks[i / 64 % 2], gpu_native(side.stream));
+        CU(EventSynchronize, marks[(i / 64 + 1) % 2]);
+    }
+    cipd_end(&side);
+    return 0;
+}
+
+static void starve(const char *slots, bool ahead)
+{
+    struct cipd_side side = cipd_begin();
+    CHECK(setenv("SLUICE_FAKE_DELAY", "3000", 1) == 0); /* of the writer's: each frame takes its GPU two of that */
+    struct child writer = role_start("cipd_breathless", cipd_name(), slots, NULL);
+    CHECK(unsetenv("SLUICE_FAKE_DELAY") == 0);
+    struct sluice_cipd_reader_params cipd;
+    struct sluice_reader_params params = cipd_reader_params(&cipd);
+    struct sluice_frame frame;
+    sluice_reader *reader;
+    uint32_t last = 0, lost = 0;
+
+    child_expect(&writer, "open", 20);
+    params.ahead = ahead;
+    cipd.wait_ns = 60 * SLUICE_S;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    for (int i = 0; i < 20; i++) {
+        CHECK_OK(sluice_reader_acquire(reader, side.stream, 20 * SLUICE_S, &frame));
+        CHECK(frame.sequence > last);
+        last = (uint32_t)frame.sequence;
+        CHECK_OK(sluice_stream_synchronize(side.stream));
+        int r = sluice_reader_release(reader, &frame, side.stream);
+        CHECK(r == 0 || r == SLUICE_E_LOST);
+        lost += r != 0;
+    }
+    CHECK(lost < 20);
+    role_stop(&writer);
+    CHECK_OK(sluice_reader_close(&reader));
+    cipd_end(&side);
+}
+
+TEST_TIMEOUT(cipd_a_reader_does_not_starve_beside_a_writer_in_a_hurry, 60) { starve("3", false); }
+TEST_TIMEOUT(cipd_a_reader_of_two_slots_does_not_starve_either, 60) { starve("2", false); }
+TEST_TIMEOUT(cipd_a_reader_whose_stream_waits_does_not_starve_either, 60) { starve("3", true); }

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A reader's looks at frames before the newest one: which there are in this session, and whose event a slot's is.
+ */
+#include "cipd_kit.h"
+
+static struct sl_cipd_producer producing(const char *name, uint32_t slots)
+{
+    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
+    struct sl_cipd_metadata metadata = metadata_of(64, 32, 4);
+    CHECK_OK(sl_cipd_produce_open(&producer, name));
+    CHECK_OK(sl_cipd_produce_begin(&producer, slots, golden_all(), &metadata));
+    return producer;
+}
+
+static struct sl_cipd_consumer reading(const char *name)
+{
+    struct sl_cipd_consumer consumer;
+    CHECK_OK(sl_cipd_consume_init(&consumer, name));
+    int r;
+    while ((r = sl_cipd_consume_connect(&consumer, test_now())) == SLUICE_NO_WRITER)
+        test_nap(SLUICE_MS);
+    CHECK_OK(r);
+    return consumer;
+}
+
+static void publish(struct sl_cipd_producer *producer, uint32_t frames)
+{
+    for (uint32_t i = 0; i < frames; i++) {
+        sl_cipd_produce_write(producer);
+        sl_cipd_produce_publish(producer, 100 + (int64_t)producer->index);
+    }
+}
+
+TEST(cipd_first_of_a_writer_of_ours)
+{
+    const char *name = cipd_name("first");
+    struct sl_cipd_producer producer = producing(name, 3);
+    struct sl_cipd_metadata metadata = metadata_of(32, 64, 4);
+    struct sl_cipd_consumer consumer = reading(name);
+    publish(&producer, 1);
+    CHECK_EQ(sl_cipd_consume_first(&consumer, 1), 1);
+    publish(&producer, 1);
+    CHECK_EQ(sl_cipd_consume_first(&consumer, 2), 1);
+    publish(&producer, 5);
+    CHECK_EQ(sl_cipd_consume_first(&consumer, 7), 5);
+    /* The next session goes on counting, and none of the last one's frames is its. */
+    CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &metadata));
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_CHANGING);
+    consumer = reading(name);
+    publish(&producer, 1);
+    CHECK_EQ(sl_cipd_consume_first(&consumer, 8), 8);
+    publish(&producer, 1);
+    CHECK_EQ(sl_cipd_consume_first(&consumer, 9), 8);
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    sl_cipd_produce_close(&producer);
+}
+
+/* Python's may have been described anew meanwhile. */
+TEST(cipd_first_of_pythons_is_the_one_at_which_it_connected)
+{
+    const char *name = cipd_name("first of python");
+    struct foreign foreign = foreign_make(name, 433);
+    foreign_begin(&foreign, 3, 5);
+    foreign_publish(&foreign, 40, 1.0);
+    struct sl_cipd_consumer consumer = reading(name);
+    CHECK_EQ(sl_cipd_consume_first(&consumer, 40), 40);
+    foreign_publish(&foreign, 41, 1.0);
+    CHECK_EQ(sl_cipd_consume_first(&consumer, 41), 40);
+    CHECK_EQ(sl_cipd_consume_first(&consumer, 3), 3); /* begun anew, or the wrap */
+    consumer.since = 0;
+    CHECK_EQ(sl_cipd_consume_first(&consumer, 41), 41);
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    foreign_close(&foreign);
+}
+
+TEST(cipd_frames_before_the_newest_have_their_slots_and_times)
+{
+    const char *name = cipd_name("before");
+    struct sl_cipd_producer producer = producing(name, 4);
+    struct sl_cipd_consumer consumer = reading(name);
+    struct sl_cipd_frame frame;
+    publish(&producer, 9);
+    for (uint32_t index = 6; index <= 9; index++) {
+        sl_cipd_consume_frame(&consumer, index, &frame);
+        CHECK_EQ(frame.index, index);
+        CHECK_EQ(frame.slot, (index - 1) % 4);
+        CHECK_EQ(frame.time_ns, 100 + index - 1);
+    }
+    sl_cipd_consume_frame(&consumer, 5, &frame);
+    CHECK_EQ(frame.time_ns, 0); /* its slot has another's */
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    sl_cipd_produce_close(&producer);
+}
+
+TEST(cipd_gone_once_its_slots_event_is_another_frames)
+{
+    const char *name = cipd_name("gone");
+    struct sl_cipd_producer producer = producing(name, 3);
+    struct sl_cipd_consumer consumer = reading(name);
+    struct sl_cipd_frame frame;
+    publish(&producer, 4);
+    sl_cipd_consume_frame(&consumer, 4, &frame);
+    CHECK(!sl_cipd_consume_gone(&consumer, &frame));
+    publish(&producer, 2);
+    CHECK(!sl_cipd_consume_gone(&consumer, &frame));
+    sl_cipd_produce_write(&producer); /* ours say what they begin */
+    CHECK(sl_cipd_consume_gone(&consumer, &frame));
+    consumer.extra = NULL;
+    CHECK(!sl_cipd_consume_gone(&consumer, &frame)); /* of others it is known when that is published */
+    publish(&producer, 1);
+    CHECK(sl_cipd_consume_gone(&consumer, &frame));
+    CHECK_EQ(sl_cipd_consume_whole(&consumer, &frame), false);
+    sl_cipd_store_version(consumer.segment.at, 77);
+    CHECK(!sl_cipd_consume_gone(&consumer, &frame)); /* of another session nothing is known */
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    CHECK(!sl_cipd_consume_gone(&consumer, &frame));
+    sl_cipd_produce_close(&producer);
+}
