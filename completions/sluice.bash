@@ -1,32 +1,84 @@
 # SPDX-License-Identifier: MIT
 # Completion for bash. The command itself knows what may stand at the cursor: `sluice __complete WORDS`.
 
-_sluice()
+# The words up to the cursor, as they are typed, into `typed`. Bash takes --size=640x360 and cipd:camera for three words each:
+# they are put together again where nothing stands between.
+_sluice_words()
 {
-    local words=() word line current
-    # Bash takes --size=640x360 for three words: they are put together again.
-    for word in "${COMP_WORDS[@]:1:COMP_CWORD}"; do
-        if [[ ${#words[@]} -gt 0 && ($word == = || ${words[-1]} == --*=) ]]; then
-            words[-1]+=$word
+    local rest=$COMP_LINE word before='' i
+    typed=()
+    for ((i = 0; i <= COMP_CWORD; i++)); do
+        word=${COMP_WORDS[i]}
+        if [[ ${#typed[@]} -gt 0 && -n $word && $rest == "$word"* && $before$word == *[:=]* &&
+              ($before =~ ^[:=]+$ || $word =~ ^[:=]+$) ]]; then
+            typed[-1]+=$word
         else
-            words+=("$word")
+            typed+=("$word")
+        fi
+        rest=${rest#*"$word"}
+        before=$word
+    done
+}
+
+# What the shell makes of a word into `plain`, without looking at $ and `; the quote that is open at its end into `open`.
+_sluice_plain()
+{
+    local word=$1 c i
+    plain='' open=''
+    for ((i = 0; i < ${#word}; i++)); do
+        c=${word:i:1}
+        if [[ $c == \\ && $open != \' ]]; then
+            i=$((i + 1))
+            [[ -n $open && ${word:i:1} != [\\\"\$\`] ]] && plain+=$c
+            plain+=${word:i:1}
+        elif [[ $c == "$open" ]]; then
+            open=''
+        elif [[ -z $open && $c == [\'\"] ]]; then
+            open=$c
+        else
+            plain+=$c
         fi
     done
-    current=${words[-1]}
+}
+
+# A word as it is to be typed where the quote `open` is open.
+_sluice_quoted()
+{
+    case $open in
+    \') printf '%s' "${1//\'/\'\\\'\'}" ;;
+    \") printf '%s' "$1" | sed 's/[\\"$`]/\\&/g' ;;
+    *) printf '%q' "$1" ;;
+    esac
+}
+
+_sluice()
+{
+    local typed words=() word plain open line current head files='' offered=()
+    _sluice_words
+    for word in "${typed[@]:1}"; do
+        _sluice_plain "$word"
+        words+=("$plain")
+    done
+    current=${typed[-1]}
     [[ $current == --*=* ]] && current=${current#*=}
 
     COMPREPLY=()
     while IFS= read -r line; do
         case $line in
-        :files) compopt -o filenames -o default; mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -f -- "$current") ;;
-        :folders) compopt -o filenames -o dirnames; mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -d -- "$current") ;;
-        *)
-            line=${line%%$'\t'*}
-            [[ $line == --*=* ]] && line=${line#*=}
-            COMPREPLY+=("$line")
-            ;;
+        :files) files=1 && compopt -o filenames -o default; mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -f -- "$current") ;;
+        :folders) files=1 && compopt -o filenames -o dirnames; mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -d -- "$current") ;;
+        *) offered+=("${line%%$'\t'*}") ;;
         esac
     done < <("${COMP_WORDS[0]/#\~/$HOME}" __complete "${words[@]}" 2>/dev/null)
+
+    # Bash replaces what stands behind the last : = or open quote. Where there are files it quotes by itself.
+    _sluice_plain "${typed[-1]%"$2"}"
+    head=$plain
+    for word in "${offered[@]}"; do
+        word=${word#"$head"}
+        [[ -n $files ]] || word=$(_sluice_quoted "$word")
+        COMPREPLY+=("$word")
+    done
 }
 
 complete -F _sluice sluice

@@ -4,10 +4,12 @@
 function __sluice_complete
     set -l words (commandline --tokenize --current-process --cut-at-cursor)
     set -l current (commandline --current-token --cut-at-cursor)
+    # Without its quotes, the one that is still open too.
+    set -l plain (string unescape -- $current; or string trim --left --chars "'\"" -- $current)
     # --clip=PATH: fish completes the path, the option goes before it again.
     set -l option (string match --regex -- '^--[^=]*=' $current)
     set -l path (string replace --regex -- '^--[^=]*=' '' $current)
-    for line in ($words[1] __complete $words[2..-1] "$current" 2>/dev/null)
+    for line in ($words[1] __complete $words[2..-1] "$plain" 2>/dev/null)
         switch $line
             case :files
                 printf "$option%s\n" (__fish_complete_path $path '')

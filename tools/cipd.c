@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "describe.h"
 #include "term.h"
 
 bool is_cipd(const char *name)
@@ -87,6 +88,20 @@ void add_cipd_channels(struct sluice_registry_entry **entries, size_t *count)
     *count = list.count;
 }
 
+int ask_cipd_channel(const char *name, int64_t timeout_ns, struct sluice_channel_info *info, char *reason, size_t size)
+{
+    struct sluice_cipd_info look = { .size = sizeof look };
+    int result = sluice_cipd_look(name, &look);
+    bool unfinished = result == SLUICE_OK && look.state == SLUICE_CIPD_UNFINISHED;
+    if (unfinished)
+        result = SLUICE_NOT_READY;
+    else if (result == SLUICE_OK)
+        result = sluice_channel_info(name, timeout_ns, info, NULL, 0);
+    if (result != SLUICE_OK)
+        snprintf(reason, size, "%s", unfinished ? look.why : sluice_last_error());
+    return result;
+}
+
 const char *cipd_state_name(uint32_t state)
 {
     static const char *const names[] = { "absent", "unfinished", "running", "stalled", "shut" };
@@ -96,4 +111,16 @@ const char *cipd_state_name(uint32_t state)
 bool cipd_has_order(const struct sluice_cipd_info *info)
 {
     return info->components == 4 && info->dtype.code == SLUICE_UINT && info->dtype.bits == 8;
+}
+
+char *cipd_text_frame(char *text, const struct sluice_cipd_info *info)
+{
+    char type[32] = "?";
+    sluice_dtype_format(info->dtype, type, sizeof type);
+    snprintf(text, FORMAT_TEXT, "%ux%ux%u %s%s", info->width, info->height, info->components, type,
+             !cipd_has_order(info)      ? ""
+             : !info->order_declared    ? " rgba?bgra?"
+             : info->order == SLUICE_CIPD_BGRA ? " bgra"
+                                               : " rgba");
+    return text;
 }

@@ -28,10 +28,17 @@ int cipd_reader(const char *command, struct sluice_reader_params *params, struct
 /* Adds those that are there, but for names that do not fit an entry, to a list that the caller frees; by name. */
 void add_cipd_channels(struct sluice_registry_entry **entries, size_t *count);
 
+/* As sluice_channel_info of "cipd:NAME", and SLUICE_NOT_READY for one that is not finished; where it is not 0 the
+ * reason is said. */
+int ask_cipd_channel(const char *name, int64_t timeout_ns, struct sluice_channel_info *info, char *reason, size_t size);
+
 /* "running", "stalled", ... */
 const char *cipd_state_name(uint32_t state);
 
 /* Four uint8, of which the order matters? */
 bool cipd_has_order(const struct sluice_cipd_info *info);
+
+/* "1920x1080x4 uint8 bgra"; `text` has FORMAT_TEXT bytes. */
+char *cipd_text_frame(char *text, const struct sluice_cipd_info *info);
 
 #endif

@@ -8,11 +8,14 @@
 #include <ctype.h>
 #include <glob.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <sluice/sluice.h>
 
+#include "cipd.h"
 #include "describe.h"
+#include "ls.h"
 
 #define ASK_TIME     (200 * SLUICE_MS) /* a person waits at the keyboard */
 #define MAX_CHANNELS 256
@@ -37,7 +40,7 @@ static void offer(const char *typed, const char *before, const char *word, const
         printf("%s%s%s%s\n", before, word, what[0] ? "\t" : "", what);
 }
 
-static void offer_channels(const char *typed, const char *before)
+static void offer_native_channels(const char *typed, const char *before)
 {
     static struct sluice_registry_entry entries[MAX_CHANNELS];
     size_t count = 0;
@@ -53,6 +56,32 @@ static void offer_channels(const char *typed, const char *before)
                        : "its writer does not answer";
         offer(typed, before, entries[i].name, what);
     }
+}
+
+/* What a person reads behind the name of one of cuda-link's. */
+static const char *what_of(const struct cipd_row *row, char text[FORMAT_TEXT])
+{
+    if (row->result)
+        return row->reason;
+    return row->info.slot_count ? cipd_text_frame(text, &row->info) : row->info.why;
+}
+
+static void offer_cipd_channels(const char *typed, const char *before)
+{
+    struct cipd_rows rows;
+    char name[sizeof rows.list->info.name + 8], text[FORMAT_TEXT];
+    cipd_gather(&rows);
+    for (size_t i = 0; i < rows.count; i++) {
+        snprintf(name, sizeof name, "cipd:%s", rows.list[i].info.name);
+        offer(typed, before, name, what_of(&rows.list[i], text));
+    }
+    free(rows.list);
+}
+
+static void offer_channels(const char *typed, const char *before)
+{
+    offer_native_channels(typed, before);
+    offer_cipd_channels(typed, before);
 }
 
 static void offer_arrays(const char *typed, const char *before, const char *channel)

@@ -95,6 +95,7 @@ const char *channel_state(bool live, int result)
     switch (result) {
     case SLUICE_OK: return "live";
     case SLUICE_TIMEOUT: return "stuck";
+    case SLUICE_NOT_READY: return "unfinished";
     case SLUICE_E_NOT_FOUND: return "dead";
     case SLUICE_E_PERMISSION: return "refused";
     case SLUICE_E_VERSION: return "version";

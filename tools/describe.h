@@ -39,7 +39,7 @@ char *text_uuid(char text[UUID_TEXT], const struct sluice_channel_info *info);
 char *text_device(char text[DEVICE_TEXT], const struct sluice_channel_info *info);
 
 /* One word for a channel: is its name `live` in the registry, and what did its writer's answer
- * result in? "live", "stuck", "dead", "refused", "version", "odd". */
+ * result in? "live", "stuck", "unfinished" (one of cuda-link's), "dead", "refused", "version", "odd". */
 const char *channel_state(bool live, int result);
 
 /* All channels of the folder, by name; the caller frees them. Returns 0 or what the library says. */

@@ -71,19 +71,6 @@ static const char *state_of(const struct cipd_row *row)
                                                 : "odd";
 }
 
-/* "1920x1080x4 uint8 bgra" */
-static char *text_frame(char text[FORMAT_TEXT], const struct sluice_cipd_info *info)
-{
-    char type[32] = "?";
-    sluice_dtype_format(info->dtype, type, sizeof type);
-    snprintf(text, FORMAT_TEXT, "%ux%ux%u %s%s", info->width, info->height, info->components, type,
-             !cipd_has_order(info)      ? ""
-             : !info->order_declared    ? " rgba?bgra?"
-             : info->order == SLUICE_CIPD_BGRA ? " bgra"
-                                               : " rgba");
-    return text;
-}
-
 static void print_row(struct table *table, const struct cipd_row *row, bool rate)
 {
     const struct sluice_cipd_info *info = &row->info;
@@ -91,7 +78,7 @@ static void print_row(struct table *table, const struct cipd_row *row, bool rate
     bool known = row->result == SLUICE_OK && info->slot_count;
     table_cell(table, COLOUR_PLAIN, "cipd:%s", info->name);
     table_cell(table, info->state == SLUICE_CIPD_RUNNING ? COLOUR_GREEN : COLOUR_YELLOW, "%s", state_of(row));
-    table_cell(table, COLOUR_PLAIN, "%s", known ? text_frame(format, info) : row->result ? row->reason : info->why);
+    table_cell(table, COLOUR_PLAIN, "%s", known ? cipd_text_frame(format, info) : row->result ? row->reason : info->why);
     table_cell(table, COLOUR_PLAIN, known ? "%" PRIu32 : "-", info->index);
     if (rate)
         table_cell(table, COLOUR_PLAIN, row->rate >= 0 ? "%.1f" : "-", row->rate);
@@ -145,7 +132,7 @@ void cipd_print_json(struct json *json, const struct cipd_rows *rows, bool all)
         json_pair_string(json, "reason", row->result ? row->reason : info->why[0] ? info->why : NULL);
         json_pair_uint(json, "pid", info->writer_pid);
         if (row->result == SLUICE_OK && info->slot_count) {
-            json_pair_string(json, "format", text_frame(format, info));
+            json_pair_string(json, "format", cipd_text_frame(format, info));
             json_pair_uint(json, "frames", info->index);
             json_pair_uint(json, "slots", info->slot_count);
             json_pair_uint(json, "version", info->version);

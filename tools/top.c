@@ -101,11 +101,11 @@ const struct command top_command = {
         "there\n"
         "is no terminal it prints tables. It takes no frame and holds no lease; a look costs a\n"
         "writer some microseconds of its service thread, and begin and commit nothing. Channels\n"
-        "of cuda-link's protocol are shown where CHANNEL asks for them: 'cipd:*'.\n",
+        "of cuda-link's protocol are among them, as cipd:NAME.\n",
     .examples = "  sluice top\n"
                 "  sluice top 'cam*' --sort latency --interval 0.5\n"
                 "  sluice top --once --sort drops\n"
-                "  sluice top 'cipd:*'                          channels of cuda-link's protocol\n"
+                "  sluice top 'cipd:*'                          only channels of cuda-link's protocol\n"
                 "  sluice top --json --batch 10 | jq -c '.channels[] | {name, fps, lag}'\n",
     .options = options,
     .max_arguments = 1000,

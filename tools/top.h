@@ -72,7 +72,9 @@ struct top {
     char reason[TOP_REASON];
     sluice_watch *watch; /* of the folder; NULL: it must be listed each time */
     bool listed;
-    bool cipd; /* a pattern asks for channels of cuda-link's, too */
+    struct sluice_registry_entry *folder; /* when it was listed last */
+    size_t folder_count;
+    bool cipd; /* channels of cuda-link's are wanted, too: no pattern leaves them all out */
     struct top_gpu gpus[TOP_GPUS]; /* that the channels are on */
     size_t gpu_count;
 };

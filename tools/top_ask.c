@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How sluice top asks: the folder when something changed in it, each writer once a look, several at
- * a time. A writer that does not answer is left alone for longer and longer, so that what we ask
+ * How sluice top asks: the folder when something changed in it, for channels of cuda-link's each look, each
+ * writer once a look, several at a time. A writer that does not answer is left alone for longer and longer, so that what we ask
  * does not pile up where readers must come in; one that is stopped is not asked at all.
  */
 #include "top.h"
@@ -20,11 +20,18 @@
 #define MOST_ASKERS 8
 #define EACH_ASKS   4 /* channels at least, before there is another one beside it */
 
+/* Could it be the name of one of cuda-link's? As far as the pattern is plain. */
+static bool may_be_cipd(const char *pattern)
+{
+    size_t plain = strcspn(pattern, "*?[\\");
+    return strncmp(pattern, "cipd:", plain < 5 ? plain : 5) == 0 && (plain >= 5 || pattern[plain]);
+}
+
 void top_open(struct top *top, char **patterns, int pattern_count)
 {
-    *top = (struct top){ .patterns = patterns, .pattern_count = pattern_count };
+    *top = (struct top){ .patterns = patterns, .pattern_count = pattern_count, .cipd = pattern_count == 0 };
     for (int i = 0; i < pattern_count; i++)
-        top->cipd = top->cipd || is_cipd(patterns[i]);
+        top->cipd = top->cipd || may_be_cipd(patterns[i]);
     pthread_mutex_init(&top->lock, NULL);
     (void)sluice_registry_watch_open(&top->watch, NULL); /* without one it is listed each time */
 }
@@ -34,28 +41,48 @@ void top_close(struct top *top)
     sluice_registry_watch_close(&top->watch);
     nvml_close();
     top_free(top);
+    free(top->folder);
     pthread_mutex_destroy(&top->lock);
 }
 
-/* ---- the folder ---- */
+/* ---- the names ---- */
 
-static void list(struct top *top)
+/* The folder's names, if something changed there; false: nothing did. */
+static bool list_folder(struct top *top)
 {
-    struct sluice_registry_entry *entries = NULL;
-    size_t count = 0;
     /* Drained first: what changes from here on is seen the next time. */
     bool changed = !top->watch || sluice_registry_watch_next(top->watch, 0) == SLUICE_OK;
-    if (top->listed && !changed && !top->cipd)
-        return;
-    int result = list_channels(&entries, &count);
-    if (result == SLUICE_OK && top->cipd) /* of which nothing tells when they come and go */
-        add_cipd_channels(&entries, &count);
+    if (top->listed && !changed)
+        return false;
+    free(top->folder);
+    top->folder = NULL;
+    top->folder_count = 0;
+    int result = list_channels(&top->folder, &top->folder_count);
     pthread_mutex_lock(&top->lock);
     top->result = result;
     top->reason[0] = 0;
     if (result)
         snprintf(top->reason, sizeof top->reason, "%s", sluice_last_error());
-    top->listed = result == SLUICE_OK && top_list(top, entries, count);
+    pthread_mutex_unlock(&top->lock);
+    return true;
+}
+
+static void list(struct top *top)
+{
+    struct sluice_registry_entry *entries = NULL;
+    size_t count, size;
+    if (!list_folder(top) && !top->cipd)
+        return;
+    count = top->folder_count;
+    size = count * sizeof *entries;
+    if (count && !(entries = malloc(size)))
+        return;
+    if (count)
+        memcpy(entries, top->folder, size);
+    if (top->cipd) /* of which nothing tells when they come and go */
+        add_cipd_channels(&entries, &count);
+    pthread_mutex_lock(&top->lock);
+    top->listed = top->result == SLUICE_OK && top_list(top, entries, count);
     pthread_mutex_unlock(&top->lock);
     free(entries);
 }
@@ -91,9 +118,9 @@ static void ask(struct top *top, struct top_channel *channel)
     } else if (now_ns() < channel->ask_after) {
         snprintf(reason, sizeof reason, "%s", channel->reason);
     } else {
-        result =
-            sluice_channel_info(channel->entry.name, ASK_TIME, &info, readers, SLUICE_MAX_READERS);
-        if (result != SLUICE_OK)
+        if (is_cipd(channel->entry.name))
+            result = ask_cipd_channel(channel->entry.name, ASK_TIME, &info, reason, sizeof reason);
+        else if ((result = sluice_channel_info(channel->entry.name, ASK_TIME, &info, readers, SLUICE_MAX_READERS)))
             snprintf(reason, sizeof reason, "%s", sluice_last_error());
         int64_t gap = SLUICE_S << (channel->silent < 4 ? channel->silent : 4);
         channel->silent = result == SLUICE_TIMEOUT ? channel->silent + 1 : 0;

@@ -113,7 +113,7 @@ enum {
 
 static const struct top_column channel_columns[] = {
     [NAME] = { "name", "CHANNEL", "its name", 8, 0, true },
-    [STATE] = { "state", "STATE", "live, stuck, dead, refused, version or odd: see sluice ls", 7, 1,
+    [STATE] = { "state", "STATE", "live, stuck, unfinished, dead, refused, version or odd: see sluice ls", 7, 1,
                 true },
     [FPS] = { "fps", "FPS", "frames committed a second", 7, 2, false },
     [LATENCY] = { "latency", "LATENCY", "commit to acquire, average of all readers", 8, 3, false },

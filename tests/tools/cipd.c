@@ -16,6 +16,7 @@
 #include <sluice/sluice.h>
 
 #include "tools/doctor.h"
+#include "tools/top.h"
 
 static struct program player;
 static char name[80], bare[64]; /* of a segment, which all of the machine shares */
@@ -125,6 +126,14 @@ TEST(info_of_what_makes_no_sense)
     CHECK_EQ(shm_unlink(path), 0);
 }
 
+static size_t count_of(const struct top *top)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < top->count; i++)
+        count += strcmp(top->list[i]->entry.name, name) == 0;
+    return count;
+}
+
 TEST(ls_and_top_list_cuda_links)
 {
     static struct program p;
@@ -148,8 +157,64 @@ TEST(ls_and_top_list_cuda_links)
              name);
     check_json(p.out, expression);
     CHECK_EQ(sluice_run(&p, "top", "--once", "--json", "--interval", "0.1"), 0);
+    snprintf(expression, sizeof expression, "[c['state'] for c in d['channels'] if c['name'] == '%s'] == ['live']", name);
+    check_json(p.out, expression);
+    CHECK_EQ(sluice_run(&p, "top", "--once", "--json", "--interval", "0.1", NATIVE), 0);
     check_json(p.out, "d['channels'] == []");
     CHECK_EQ(program_end(&player, SIGTERM), 0);
+}
+
+TEST(top_follows_cuda_links_as_they_come_and_go)
+{
+    struct top top;
+    const atomic_bool stop = false;
+    begin();
+    top_open(&top, (char *[]){ "camera", "c*s>>*" }, 2);
+    snprintf(bare, sizeof bare, "comes>>%ld", (long)getpid());
+    snprintf(name, sizeof name, "cipd:%s", bare);
+    top_look(&top, &stop);
+    CHECK_EQ(count_of(&top), 0);
+    sluice_start(&player, "play", "test", name, "--pattern", "--size", "64x48", "--fps", "50", "--quiet");
+    CHECK_SOON(has_frames(), 10);
+    top_look(&top, &stop); /* nothing happened in the folder of channels */
+    CHECK_EQ(count_of(&top), 1);
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+    top_look(&top, &stop);
+    CHECK_EQ(count_of(&top), 0);
+    top_close(&top);
+    top_open(&top, (char *[]){ "camera", "cip" }, 2);
+    CHECK(!top.cipd); /* is not looked for in vain */
+    top_close(&top);
+}
+
+/* Everything may have a name in that folder. */
+TEST(top_and_shells_are_told_what_is_a_channel)
+{
+    static struct program p;
+    static const unsigned char unfinished[433] = { 0x44, 0x50, 0x49, 0x43, 7 };
+    char text[256];
+    begin();
+    store("something else", 14);
+    CHECK_EQ(sluice_run(&p, "top", "--once", "--all", "--interval", "0.05"), 0);
+    CHECK(!strstr(p.out, bare));
+    CHECK_EQ(sluice_run(&p, "__complete", "info", ""), 0);
+    CHECK(!strstr(p.out, bare));
+    store(unfinished, sizeof unfinished);
+    CHECK_EQ(sluice_run(&p, "top", "--once", "--interval", "0.05", name), 0);
+    CHECK_HAS(p.out, "unfinished");
+    CHECK_HAS(p.out, "no slots");
+    CHECK_EQ(sluice_run(&p, "__complete", "info", "cipd:tools"), 0);
+    snprintf(text, sizeof text, "%s\tthe writer announces no slots yet", name);
+    CHECK_HAS(p.out, text);
+    snprintf(text, sizeof text, "/%s", bare);
+    CHECK_EQ(shm_unlink(text), 0);
+    play("bgra");
+    CHECK_EQ(sluice_run(&p, "__complete", "bridge", "cipd:tools"), 0);
+    snprintf(text, sizeof text, "%s\t64x48x4 uint8 bgra\n", name);
+    CHECK_HAS(p.out, text);
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+    CHECK_EQ(sluice_run(&p, "__complete", "info", "cipd:tools"), 0);
+    CHECK(!strstr(p.out, name));
 }
 
 /* ---- what else reads and writes ---- */

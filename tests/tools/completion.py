@@ -4,11 +4,13 @@
 
 bash and zsh run in a terminal of their own; fish is asked by its `complete --do-complete`.
 """
+import contextlib
 import os
 import pathlib
 import pty
 import re
 import select
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,6 +21,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "lint"))
 from lint import Lint
 
 LIMIT = 20
+
+# Of cuda-link's protocol, whose names all of the machine shares; and a file beside them that is none of these.
+LINK = f"completion{os.getpid()}_TD>>Python 2"
+ALIEN = f"completion{os.getpid()}_alien"
+SEGMENT = bytes.fromhex("44504943 0700000000000000 00000000 00000000").ljust(433, b"\0")
 
 # What is typed, and the words that then stand there.
 COMPLETED = [
@@ -37,6 +44,12 @@ COMPLETED = [
     ("sluice demo --clip=cl", ["demo", "--clip=clip one.mp4"]),
     ("sluice demo --out re", ["demo", "--out", "results"]),
     ("sluice demo --out=", ["demo", "--out=results"]),
+    (f"sluice info cipd:{LINK[:15]}", ["info", f"cipd:{LINK}"]),
+    (f"sluice info cipd:{LINK.partition('>')[0]}\\>", ["info", f"cipd:{LINK}"]),
+    (f"sluice info 'cipd:{LINK.partition('>')[0]}>", ["info", f"cipd:{LINK}"]),
+    (f'sluice record "cipd:{LINK.partition(">")[0]}>>Python ', ["record", f"cipd:{LINK}"]),
+    (f"sluice snap 'cipd:{LINK}' --arr", ["snap", f"cipd:{LINK}", "--array"]),
+    ("sluice info 'garden-c", ["info", "garden-camera"]),
 ]
 # What is typed, some of what is then offered, and what is not.
 LISTED = [
@@ -44,6 +57,7 @@ LISTED = [
     ("sluice ls --", ["--json", "--rate", "--watch", "--help"], ["--fps", "clip"]),
     ("sluice play --format yuv4", ["yuv420p", "yuv444p"], ["rgba", "clip"]),
     ("sluice info ", ["garden-camera", "garden-gate"], ["clip", "results"]),
+    ("sluice top ", ["garden-camera", "garden-gate", LINK.partition(">")[0]], ["clip", ALIEN]),
     ("sluice play ", ["test", "clip", "results"], ["garden-camera"]),
 ]
 
@@ -99,7 +113,9 @@ class Fish:
         return [text.split("\t")[0] for text in asked.stdout.splitlines()]
 
     def completed(self, line):
-        return line.split(" ")[1:-1] + self.lines(line)
+        for closing in ("", "'", '"'):  # the quote that is open
+            with contextlib.suppress(ValueError):
+                return shlex.split(line + closing)[1:-1] + self.lines(line)
 
     def listed(self, line):
         return "\n".join(self.lines(line))
@@ -151,6 +167,7 @@ def wait_for(channels, sluice, env):
 def main():
     root, sluice = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
     lint = Lint()
+    shared = [pathlib.Path("/dev/shm", name) for name in (LINK, ALIEN)]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name) / "home"
         (folder / "results").mkdir(parents=True)
@@ -162,6 +179,8 @@ def main():
         players = [subprocess.Popen([sluice, "play", "test", channel, "--pattern", "--quiet", "--size", "64x64"], env=env)
                    for channel in ("garden-camera", "garden-gate")]
         try:
+            shared[0].write_bytes(SEGMENT)
+            shared[1].write_bytes(SEGMENT[4:])
             wait_for(["garden-camera", "garden-gate"], sluice, env)
             for kind in ("bash", "zsh", "fish"):
                 if not shutil.which(kind):
@@ -176,6 +195,8 @@ def main():
             for player in players:
                 player.terminate()
                 player.wait()
+            for segment in shared:
+                segment.unlink(missing_ok=True)
     lint.finish()
 
 

@@ -36,6 +36,11 @@ void start_player(struct program *program, const char *channel, const char *cons
 #define player_start(program, channel, ...) \
     start_player((program), (channel), (const char *const[]){ __VA_ARGS__, NULL })
 
+/* Arguments of `sluice top`, and the same for a shell: all channels but those of cuda-link's protocol, which all of the
+ * machine shares. */
+#define NATIVE        "[!c]*", "c[!i]*"
+#define NATIVE_QUOTED "'[!c]*' 'c[!i]*'"
+
 /* Python reads it as JSON, and `expression` over it as `d` is true. */
 void check_json(const char *text, const char *expression);
 

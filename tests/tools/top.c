@@ -258,8 +258,7 @@ TEST(once_says_what_goes_on)
     CHECK_HAS(p.out, "live");
     CHECK_HAS(p.out, "64x48 rgba");
     CHECK(!strstr(p.out, "other") && !strchr(p.out, '\033'));
-    CHECK_EQ(sluice_run(&p, "top", "--batch", "2", "--json", "--interval", "0.3", "--sort", "fps"),
-             0);
+    CHECK_EQ(sluice_run(&p, "top", "--batch", "2", "--json", "--interval", "0.3", "--sort", "fps", NATIVE), 0);
     char *second = strchr(p.out, '\n');
     CHECK(second && second[1] == '{');
     check_json(second + 1,
@@ -359,13 +358,13 @@ TEST(rows_that_cannot_be_read_say_why)
     int status;
     kill(player.pid, SIGSTOP);
     CHECK_EQ(waitpid(player.pid, &status, WUNTRACED), player.pid);
-    CHECK_EQ(sluice_run(&p, "top", "--once", "--json", "--interval", "0.1", "--all"), 0);
+    CHECK_EQ(sluice_run(&p, "top", "--once", "--json", "--interval", "0.1", "--all", NATIVE), 0);
     check_json(
         p.out,
         "{c['name']: c['state'] for c in d['channels']} == {'camera': 'stuck', 'odd': 'odd', "
         "'refused': 'refused', 'version': 'version', 'victim': 'dead'}");
     check_json(p.out, "all(c['reason'] for c in d['channels'])");
-    CHECK_EQ(sluice_run(&p, "top", "--once", "--interval", "0.1"), 0);
+    CHECK_EQ(sluice_run(&p, "top", "--once", "--interval", "0.1", NATIVE), 0);
     CHECK_HAS(p.out, "camera: its writer, process");
     CHECK_HAS(p.out, "refused: no?[2J?such luck");
     CHECK(!strstr(p.out, "victim"));
@@ -378,15 +377,15 @@ TEST(rows_that_cannot_be_read_say_why)
 TEST(top_of_an_empty_folder_and_of_none)
 {
     static struct program p;
-    CHECK_EQ(sluice_run(&p, "top", "--once", "--interval", "0.05"), 0);
+    CHECK_EQ(sluice_run(&p, "top", "--once", NATIVE, "--interval", "0.05"), 0);
     CHECK_HAS(p.out, "no channels in");
     setenv("SLUICE_DIR", "/proc/none/such", 1);
-    CHECK_EQ(sluice_run(&p, "top", "--once", "--interval", "0.05", "--json"), 0);
+    CHECK_EQ(sluice_run(&p, "top", "--once", NATIVE, "--interval", "0.05", "--json"), 0);
     check_json(p.out, "d['channels'] == []");
     FILE *file = fopen(in_dir("file"), "wb");
     fclose(file);
     setenv("SLUICE_DIR", in_dir("file"), 1);
-    CHECK_EQ(sluice_run(&p, "top", "--once", "--interval", "0.05"), 1);
+    CHECK_EQ(sluice_run(&p, "top", "--once", NATIVE, "--interval", "0.05"), 1);
     CHECK_HAS(p.err, "sluice: top: ");
     CHECK_EQ(sluice_run(&p, "top", "--sort", "latncy"), 2);
     CHECK_HAS(p.err, "'latency' is near");

@@ -199,10 +199,10 @@ TEST(the_command_says_device_and_gpus)
     static struct program p, player;
     use_nvml(FAKE_NVML, "");
     player_start(&player, "camera", "--pattern", "--size", "64x48");
-    CHECK_EQ(sluice_run(&p, "top", "--once", "--json", "--interval", "0.1"), 0);
+    CHECK_EQ(sluice_run(&p, "top", "--once", "--json", "--interval", "0.1", NATIVE), 0);
     check_json(p.out, "d['gpus'] == [] and d['channels'][0]['device'] == 'host' and "
                       "'gpu' not in d['channels'][0]");
-    CHECK_EQ(sluice_run(&p, "top", "--once", "--interval", "0.1"), 0);
+    CHECK_EQ(sluice_run(&p, "top", "--once", "--interval", "0.1", NATIVE), 0);
     CHECK(!strstr(p.out, "GPU"));
     CHECK_STR(p.err, "");
     CHECK_EQ(program_end(&player, SIGTERM), 0);
@@ -234,13 +234,13 @@ TEST(a_writer_tells_which_gpu)
     use_nvml(FAKE_NVML, "");
     struct child writer = role_start("gpu_writer", NULL);
     child_expect(&writer, "open", 10);
-    CHECK_EQ(sluice_run(&p, "top", "--once", "--json", "--interval", "0.1"), 0);
+    CHECK_EQ(sluice_run(&p, "top", "--once", "--json", "--interval", "0.1", NATIVE), 0);
     check_json(p.out, "[g['index'] for g in d['gpus']] == [1] and d['gpus'][0]['load_percent'] == 42 and "
                       "d['channels'][0]['device'] == 'cuda:0' and d['channels'][0]['gpu'] == d['gpus'][0]['uuid']");
-    CHECK_EQ(sluice_run(&p, "top", "--once", "--interval", "0.1"), 0);
+    CHECK_EQ(sluice_run(&p, "top", "--once", "--interval", "0.1", NATIVE), 0);
     CHECK_HAS(p.out, "GPU 1, Fake GPU 1: 42 % busy, 2.0 GiB of 4.0 GiB, 250 W, 40 C, PCIe ");
     setenv("SLUICE_NVML", "libno-such-nvml.so.1", 1);
-    CHECK_EQ(sluice_run(&p, "top", "--once", "--interval", "0.1"), 0);
+    CHECK_EQ(sluice_run(&p, "top", "--once", "--interval", "0.1", NATIVE), 0);
     CHECK(!strstr(p.out, "GPU"));
     CHECK_STR(p.err, "");
     role_stop(&writer);

@@ -108,7 +108,7 @@ static void start_top(const char *arguments)
 {
     type("'clear; echo was here' Enter");
     wait_for("was here");
-    tmux("send-keys '%s top %s 2>%s' Enter", getenv("SLUICE_COMMAND"), arguments, in_dir("errors"));
+    tmux("send-keys \"%s top %s " NATIVE_QUOTED " 2>%s\" Enter", getenv("SLUICE_COMMAND"), arguments, in_dir("errors"));
     wait_for("sluice top");
 }
 
@@ -337,7 +337,7 @@ TEST_TIMEOUT(screen_without_colours_and_utf8, 60)
     type("q");
     check_restored();
     type("'export TERM=dumb' Enter");
-    tmux("send-keys 'clear; %s top --interval 0.1' Enter", getenv("SLUICE_COMMAND"));
+    tmux("send-keys \"clear; %s top --interval 0.1 " NATIVE_QUOTED "\" Enter", getenv("SLUICE_COMMAND"));
     wait_for("WRITER"); /* tables one after the other */
     CHECK_STR(ask_tmux("display -p '#{alternate_on}'"), "0\n");
     type("C-c");
@@ -424,7 +424,7 @@ TEST_TIMEOUT(screen_of_many_channels_and_readers, 180)
     struct child readers = role_start("many_readers", NULL);
     child_expect(&readers, "here", 30);
     open_terminal(150, 80);
-    snprintf(line, sizeof line, "%s top --once --json > %s", getenv("SLUICE_COMMAND"),
+    snprintf(line, sizeof line, "%s top --once --json " NATIVE_QUOTED " > %s", getenv("SLUICE_COMMAND"),
              in_dir("many.json"));
     CHECK_EQ(system(line), 0);
     char *text = read_all(in_dir("many.json"), NULL);
