@@ -41,7 +41,16 @@ void sl_cipd_reader_drop(struct sl_cipd_reader *reader, enum sl_cipd_reason reas
         reader->over = true;
 }
 
-/* Was any of it opened here before, for frames that are held still? */
+static bool holds_frames(const struct sl_cipd_reader *reader)
+{
+    for (uint32_t i = 0; i < reader->params.hold; i++)
+        if (sl_load(&reader->held[i].token, acquire))
+            return true;
+    return false;
+}
+
+/* Is any of it open here? By this reader's frames of the session before, then, as far as it is asked: what another reader of
+ * this process has open is what it reads now. */
 static bool is_doubtful(const struct sl_cipd_session *session)
 {
     for (uint32_t i = 0; i < session->layout.slots; i++) {
@@ -63,8 +72,8 @@ static int open_link(struct sl_cipd_reader *reader)
         return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for a session", reader->name);
     if ((r = sl_cipd_format_as(&session->format, &reader->cipd, &link->format)) == 0) {
         /* A handle that is open cannot be opened again. */
-        (void)sl_cipd_bin_wait(reader->bin, CLOSE_PATIENCE);
-        link->doubtful = is_doubtful(session);
+        bool closing = sl_cipd_bin_wait(reader->bin, CLOSE_PATIENCE) != 0;
+        link->doubtful = (closing || holds_frames(reader)) && is_doubtful(session);
         r = sl_cipd_pool_open(reader->name, reader->device, session, &link->pool);
     }
     if (r != 0) {

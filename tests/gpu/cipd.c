@@ -172,3 +172,46 @@ void cipd_end(struct cipd_side *side)
     cipd_clean();
     gpu_end();
 }
+
+/* A writer that does what it is told: a number is sent in a frame of that number, "shut" closes, "begin" begins a
+ * frame and leaves it. Arguments: the channel; slots. */
+ROLE(cipd_writer)
+{
+    struct sluice_cipd_writer_params cipd;
+    struct sluice_frame frame;
+    char *line;
+
+    CHECK_EQ(argc, 3);
+    cipd_call(argv[1]);
+    struct cipd_side side = cipd_begin();
+    struct sluice_writer_params params = cipd_writer_params(&cipd, &side.format);
+    params.slots = (uint32_t)atoi(argv[2]);
+    CHECK_OK(sluice_writer_open(&side.writer, &params));
+    role_say("open");
+    while ((line = role_line())) {
+        if (strcmp(line, "shut") == 0)
+            CHECK_OK(sluice_writer_close(&side.writer));
+        else if (strcmp(line, "begin") == 0)
+            CHECK_OK(sluice_writer_begin(side.writer, SLUICE_DEFAULT, &frame));
+        else
+            CHECK_OK(cipd_send(side.writer, &side.array, side.stream, (uint32_t)atoi(line), NULL));
+        CHECK_OK(sluice_stream_synchronize(side.stream));
+        role_say("done");
+    }
+    cipd_end(&side);
+    return 0;
+}
+
+struct child cipd_start_writer(const char *slots)
+{
+    struct child child = role_start("cipd_writer", cipd_name(), slots, NULL);
+
+    child_expect(&child, "open", 20);
+    return child;
+}
+
+void cipd_tell(struct child *child, const char *line)
+{
+    child_send(child, line);
+    child_expect(child, "done", 20);
+}

@@ -50,6 +50,11 @@ struct cipd_side {
 struct cipd_side cipd_begin(void);
 void cipd_end(struct cipd_side *side); /* closes the writer, too */
 
+/* A writer in a process of its own, with so many slots, on its "cuda:0". A number that it is told is sent in a frame of that
+ * number, "shut" closes, "begin" begins a frame and leaves it. */
+struct child cipd_start_writer(const char *slots);
+void cipd_tell(struct child *child, const char *line);
+
 /* The number that all words of the frame say; looks at each of them. A torn frame fails the test. */
 uint32_t cipd_value(const struct sluice_frame *frame, struct sl_cu_stream *stream);
 

@@ -10,49 +10,6 @@
 #include "gpu/cipd.h"
 #include "gpu/frames.h"
 
-/* A writer that does what it is told: a number is sent in a frame of that number, "shut" closes, "in place N" begins a
- * frame and leaves it. Arguments: the channel; slots. */
-ROLE(cipd_writer)
-{
-    struct sluice_cipd_writer_params cipd;
-    struct sluice_frame frame;
-    char *line;
-
-    CHECK_EQ(argc, 3);
-    cipd_call(argv[1]);
-    struct cipd_side side = cipd_begin();
-    struct sluice_writer_params params = cipd_writer_params(&cipd, &side.format);
-    params.slots = (uint32_t)atoi(argv[2]);
-    CHECK_OK(sluice_writer_open(&side.writer, &params));
-    role_say("open");
-    while ((line = role_line())) {
-        if (strcmp(line, "shut") == 0)
-            CHECK_OK(sluice_writer_close(&side.writer));
-        else if (strcmp(line, "begin") == 0)
-            CHECK_OK(sluice_writer_begin(side.writer, SLUICE_DEFAULT, &frame));
-        else
-            CHECK_OK(cipd_send(side.writer, &side.array, side.stream, (uint32_t)atoi(line), NULL));
-        CHECK_OK(sluice_stream_synchronize(side.stream));
-        role_say("done");
-    }
-    cipd_end(&side);
-    return 0;
-}
-
-static struct child start_writer(const char *slots)
-{
-    struct child child = role_start("cipd_writer", cipd_name(), slots, NULL);
-
-    child_expect(&child, "open", 20);
-    return child;
-}
-
-static void tell(struct child *child, const char *line)
-{
-    child_send(child, line);
-    child_expect(child, "done", 20);
-}
-
 static void take(sluice_reader *reader, struct cipd_side *side, uint32_t value, struct sluice_frame *frame)
 {
     CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, frame));
@@ -73,24 +30,64 @@ static void end(struct cipd_side *side, sluice_reader *reader)
     cipd_end(side);
 }
 
+/* The writer ends, and another comes, while the first reader holds a frame. */
+static void take_over(struct child *writer, sluice_reader *first, sluice_reader *second, struct cipd_side *side)
+{
+    struct sluice_frame frame;
+
+    cipd_tell(writer, "3");
+    take(first, side, 3, &frame);
+    cipd_tell(writer, "shut");
+    role_stop(writer);
+    *writer = cipd_start_writer("3");
+    cipd_tell(writer, "4");
+    take_and_release(second, side, 4);
+    int r = sluice_reader_release(first, &frame, SLUICE_ON_CPU);
+    CHECK(r == 0 || r == SLUICE_E_LOST); /* its memory is gone, or was it */
+    take_and_release(first, side, 4);
+    cipd_tell(writer, "4");
+}
+
+/* Memory cannot be opened twice in a process, so they share it. */
+TEST(two_readers_in_one_process_take_turns)
+{
+    struct cipd_side side = cipd_begin();
+    struct child writer = cipd_start_writer("3");
+    sluice_reader *first = cipd_reader(), *second = cipd_reader();
+    struct sluice_frame frame;
+
+    for (uint32_t i = 1; i <= 6; i++) {
+        cipd_tell(&writer, i % 2 ? "1" : "2");
+        take(first, &side, 2 - i % 2, &frame);
+        take_and_release(second, &side, 2 - i % 2);
+        CHECK_OK(sluice_reader_release(first, &frame, SLUICE_ON_CPU));
+    }
+    CHECK_EQ(cipd_info_of_reader(first).reconnects + cipd_info_of_reader(second).reconnects, 0);
+    take_over(&writer, first, second, &side);
+    CHECK_OK(sluice_reader_close(&first));
+    take_and_release(second, &side, 4);
+    role_stop(&writer);
+    end(&side, second);
+}
+
 /* ---- frames that are rewritten ---- */
 
 static void overrun_with(const char *slots)
 {
     struct cipd_side side = cipd_begin();
-    struct child writer = start_writer(slots);
+    struct child writer = cipd_start_writer(slots);
     sluice_reader *reader = cipd_reader();
     struct sluice_frame frame;
     int spare = atoi(slots) - 1;
 
-    tell(&writer, "1");
+    cipd_tell(&writer, "1");
     take(reader, &side, 1, &frame);
     for (int i = 0; i < spare; i++) {
-        tell(&writer, "2");
+        cipd_tell(&writer, "2");
         CHECK_OK(sluice_reader_check(reader, &frame)); /* its slot's turn has not come */
     }
     CHECK_EQ(cipd_value(&frame, gpu_native(side.stream)), 1);
-    tell(&writer, "begin"); /* from here on the writer may do with it what it likes */
+    cipd_tell(&writer, "begin"); /* from here on the writer may do with it what it likes */
     CHECK_RESULT(sluice_reader_check(reader, &frame), SLUICE_E_LOST);
     CHECK_SAYS(sluice_reader_release(reader, &frame, SLUICE_ON_CPU), SLUICE_E_LOST, "written to this frame");
     CHECK_EQ(cipd_info_of_reader(reader).overruns, 1);
@@ -172,21 +169,21 @@ TEST_TIMEOUT(cipd_copies_are_never_torn, 60)
 TEST(cipd_readers_follow_a_writer_that_closes_and_comes_again)
 {
     struct cipd_side side = cipd_begin();
-    struct child writer = start_writer("3");
+    struct child writer = cipd_start_writer("3");
     sluice_reader *reader = cipd_reader();
     struct sluice_frame frame;
 
-    tell(&writer, "1");
+    cipd_tell(&writer, "1");
     take_and_release(reader, &side, 1);
-    tell(&writer, "shut");
+    cipd_tell(&writer, "shut");
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_CLOSED);
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_MS, &frame), SLUICE_CLOSED);
     CHECK_EQ(cipd_info_of_reader(reader).slots[0].memory_open, 0);
     role_stop(&writer);
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_MS, &frame), SLUICE_CLOSED); /* until another comes */
     CHECK_EQ(cipd_info_of_reader(reader).state, SLUICE_CIPD_ABSENT);
-    writer = start_writer("2");
-    tell(&writer, "5");
+    writer = cipd_start_writer("2");
+    cipd_tell(&writer, "5");
     take(reader, &side, 5, &frame);
     CHECK(frame.flags & SLUICE_FRAME_NEW_SESSION);
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
@@ -205,13 +202,13 @@ TEST_TIMEOUT(cipd_readers_follow_a_writer_that_is_killed, 60)
     struct sluice_frame frame;
 
     for (uint32_t round = 0; round < 4; round++) {
-        struct child writer = start_writer(round % 2 ? "2" : "3");
+        struct child writer = cipd_start_writer(round % 2 ? "2" : "3");
         if (!reader)
             reader = cipd_reader();
         for (uint32_t i = 1; i <= 5; i++) {
             char text[8];
             snprintf(text, sizeof text, "%u", i);
-            tell(&writer, text);
+            cipd_tell(&writer, text);
             take_and_release(reader, &side, i);
         }
         child_kill(&writer, SIGKILL);
@@ -249,7 +246,7 @@ TEST(cipd_a_killed_reader_is_nothing_to_the_writer)
 TEST(cipd_a_frame_of_a_session_before_is_known_as_such)
 {
     struct cipd_side side = cipd_begin();
-    struct child writer = start_writer("3");
+    struct child writer = cipd_start_writer("3");
     struct sluice_cipd_reader_params cipd;
     struct sluice_reader_params params = cipd_reader_params(&cipd);
     struct sluice_frame old, frame;
@@ -257,13 +254,13 @@ TEST(cipd_a_frame_of_a_session_before_is_known_as_such)
 
     params.hold = 2;
     CHECK_OK(sluice_reader_open(&reader, &params));
-    tell(&writer, "1");
+    cipd_tell(&writer, "1");
     take(reader, &side, 1, &old);
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
-    tell(&writer, "shut");
+    cipd_tell(&writer, "shut");
     role_stop(&writer);
-    writer = start_writer("3");
-    tell(&writer, "2");
+    writer = cipd_start_writer("3");
+    cipd_tell(&writer, "2");
     CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_S, &frame));
     CHECK_EQ(cipd_value(&frame, gpu_native(side.stream)), 2);
     CHECK_NE(frame.session, old.session);
@@ -277,7 +274,7 @@ TEST(cipd_a_frame_of_a_session_before_is_known_as_such)
 TEST(cipd_a_reader_may_not_reconnect)
 {
     struct cipd_side side = cipd_begin();
-    struct child writer = start_writer("3");
+    struct child writer = cipd_start_writer("3");
     struct sluice_cipd_reader_params cipd;
     struct sluice_reader_params params = cipd_reader_params(&cipd);
     struct sluice_frame frame;
@@ -285,13 +282,13 @@ TEST(cipd_a_reader_may_not_reconnect)
 
     cipd.reconnect = SLUICE_CIPD_OFF;
     CHECK_OK(sluice_reader_open(&reader, &params));
-    tell(&writer, "1");
+    cipd_tell(&writer, "1");
     take_and_release(reader, &side, 1);
-    tell(&writer, "shut");
+    cipd_tell(&writer, "shut");
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_CLOSED);
     role_stop(&writer);
-    writer = start_writer("3");
-    tell(&writer, "2");
+    writer = cipd_start_writer("3");
+    cipd_tell(&writer, "2");
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S / 2, &frame), SLUICE_CLOSED);
     role_stop(&writer);
     end(&side, reader);
