@@ -44,9 +44,11 @@ static void dealloc(PyObject *self)
 {
     struct link_writer *link = (struct link_writer *)self;
     PyTypeObject *type = Py_TYPE(self);
+    PyObject *kind, *value, *traceback;
 
+    PyErr_Fetch(&kind, &value, &traceback); /* why it could not be opened, or what the program is at */
     Py_XDECREF(close_(self, NULL));
-    PyErr_Clear();
+    PyErr_Restore(kind, value, traceback);
     channel_drop(link->channel);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(self);

@@ -454,6 +454,34 @@ def test_the_importer_of_1_1_follows_another_session_at_once(link):
     assert set(told["before"]) <= {"NO_FRAME"}
 
 
+def test_the_importer_of_1_1_waits_for_the_first_frame_of_another_session(link):
+    """A producer may begin another session in the same segment, as TouchDesigner's does for another size, and take its time."""
+    exporter, importer = link.exporter(), link.importer(kind="import11")
+    exporter.export(1)
+    is_frame(importer.until("get"), 1)
+    exporter.kill()
+    exporter = link.exporter(3, 3, 1)
+    for _ in range(50):
+        says(importer.get(), "NO_FRAME")
+        assert importer.stats()["ready"]
+    exporter.export(2)
+    is_frame(importer.until("get"), 2, shape=[3, 3, 1])
+
+
+def test_a_second_exporter_is_refused_and_says_why(link, run):
+    link.exporter()
+    out = run(f"""
+import sluice.cuda_link as cuda_link
+try:
+    cuda_link.Exporter.open(cuda_link.FrameSpec({link.name!r}, 4, 6))
+except FileExistsError as error:
+    print(error)
+print(cuda_link.CUDAIPCExporter({link.name!r}, 4, 6).initialize())
+""", check=False)
+    assert out.stdout == f"cuda-link channel {link.name} has a writer already\nFalse\n", out.stderr
+    assert "has a writer already" in out.stderr
+
+
 # ---- native channels ----
 
 def test_native_channels_are_mapped(link):

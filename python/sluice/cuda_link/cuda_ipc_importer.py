@@ -99,7 +99,8 @@ class CUDAIPCImporter:
     close = cleanup
 
     def is_ready(self) -> bool:
-        return self._importer is not None and self._importer.is_ready()
+        """Whether it is open; also while its producer is just beginning another session."""
+        return self._importer is not None
 
     @property
     def shape(self) -> tuple[int, int, int] | None:

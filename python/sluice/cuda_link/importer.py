@@ -46,6 +46,7 @@ _RECONNECTING: ImportResult[Any] = ImportResult(ImportOutcome.RECONNECTING)
 _TIMEOUT: ImportResult[Any] = ImportResult(ImportOutcome.TIMEOUT)
 _EVERY = 97  # frames between two lines of the log
 _AGAIN = 0.25  # s between attempts to open what is no channel
+_BEGINS = (1, 2, 3)  # states of a segment in which another session begins, or has
 _UNREADABLE = (_sluice.ProtocolError, _sluice.FormatError, _sluice.VersionError, _sluice.CorruptError, _sluice.AccessError)
 
 
@@ -266,6 +267,8 @@ class Importer:
         """No producer: one that has said so, or is not there."""
         self._results.told = False
         if not self._policy.reconnect_enabled:
+            if code == _NO_WRITER and self._info().get("state") in _BEGINS:
+                return _RECONNECTING
             self.close()
             return _SHUTDOWN
         if code == _CLOSED:
