@@ -259,7 +259,7 @@ static int send_parcel(struct writer *writer, struct parcel *parcel, struct slui
     if (r == 0 && (!pixel_format || check_pixel_format(writer, channel, pixel_format) == 0)) {
         r = parcel->launch.on_gpu ? send_on_gpu(writer, parcel, header)
                                   : send_on_host(writer, parcel, header);
-        if (writer->kept)
+        if (r == 0 && writer->kept) /* else the library's sentence is still to be read */
             done = take_done(writer);
     }
     channel_leave(channel);

@@ -102,6 +102,17 @@ def test_what_a_copy_reads_goes_with_the_writer_at_the_latest(gpu, memory, pair)
         assert array.deleted == 1
 
 
+def test_send_without_a_free_slot_says_so_while_copies_are_under_way(gpu, memory, pair):
+    writer, _ = pair(shape=SHAPE, slots=4, max_slots=4)
+    source, stream = memory(pattern()), gpu.stream()
+    gate = gpu.gate(stream)
+    with pytest.raises(sluice.NoFreeSlot) as raised:
+        for _ in range(5):
+            writer.send(CudaInterface(source, SHAPE, stream=stream))
+    gate.open()
+    assert "none of its 4 slots is free" in str(raised.value)
+
+
 def test_send_by_the_cuda_array_interface_honours_its_stream(gpu, memory, pair):
     writer, reader = pair()
     source, stream = memory(pattern()), gpu.stream()
