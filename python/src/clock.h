@@ -12,7 +12,8 @@
 #define SLICE (SLUICE_MS * 50)
 
 struct patience {
-    int64_t deadline; /* CLOCK_MONOTONIC; SLUICE_FOREVER: none */
+    int64_t began;    /* CLOCK_MONOTONIC */
+    int64_t deadline; /* SLUICE_FOREVER: none */
     int64_t slice;    /* of the next wait */
 };
 
@@ -29,6 +30,7 @@ static inline struct patience patience_new(int64_t timeout_ns)
     int64_t now = clock_now();
 
     return (struct patience){
+        .began = now,
         .deadline = timeout_ns > SLUICE_FOREVER - now ? SLUICE_FOREVER : now + timeout_ns,
         .slice = timeout_ns < SLICE ? timeout_ns : SLICE,
     };

@@ -31,6 +31,8 @@ struct channel {
     _Atomic(struct lease *) held;  /* and those that a capture keeps from ending; under the lock */
     _Atomic uint64_t joins[2];     /* streams of ours that wait for several; [1]: a blocking one */
     _Atomic(struct stream *) copies; /* for copies ordered with nothing else (fetch.c) */
+    _Atomic(void *) as_tensor; /* what a reader's frame was taken by PyTorch from last; NULL: none */
+    _Atomic int64_t lull;      /* ns that a reader's last wait took, about */
     _Atomic(struct views *) views; /* cached views of its slots (view.c) */
     char name[SLUICE_MAX_NAME + 16];
 };

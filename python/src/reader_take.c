@@ -93,6 +93,8 @@ bool reader_may_come(int r)
     return r == SLUICE_TIMEOUT || r == SLUICE_NO_WRITER || r == SLUICE_AGAIN;
 }
 
+#define LULL (50 * INT64_C(1000)) /* ns; beside such waits a rehearsal takes no time */
+
 int reader_acquire(struct reader *reader, struct channel *channel, struct lease *lease,
                    int64_t timeout_ns)
 {
@@ -101,8 +103,15 @@ int reader_acquire(struct reader *reader, struct channel *channel, struct lease 
     if (!reader_may_come(r) || timeout_ns == 0)
         return r;
     struct patience patience = patience_new(timeout_ns);
+    if (atomic_load_explicit(&channel->lull, memory_order_relaxed) > LULL)
+        take_rehearse(reader->state, channel);
     while ((again = patience_next(&patience, channel)) > 0) {
         r = acquire_wait(reader, channel, lease, patience.slice);
+        if (r == 0) /* by the writer's clock, which is ours: no call after the wait */
+            atomic_store_explicit(
+                &channel->lull,
+                (int64_t)((uint64_t)lease->frame.commit_ns - (uint64_t)patience.began),
+                memory_order_relaxed);
         if (!reader_may_come(r))
             return r;
         if (atomic_load(&channel->closed)) {

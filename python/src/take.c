@@ -265,7 +265,35 @@ PyObject *take_first(struct state *state, struct lease *lease, const struct slui
                          ? take_form(state, lease, a, framework, NULL)
                          : NULL;
 
+    if (made && framework == FRAMEWORK_TORCH && lease->channel->reader)
+        atomic_store_explicit(&lease->channel->as_tensor, a->data, memory_order_relaxed);
     return copy ? copy_of(made, framework) : made;
+}
+
+/* A lease of its own, which is on no frame; a tensor that looks like one of a slot, and keeps
+ * nothing. */
+void take_rehearse(struct state *state, struct channel *channel)
+{
+    static const int64_t shape[] = { 1, 1, 1 };
+    void *address = atomic_load_explicit(&channel->as_tensor, memory_order_relaxed);
+    struct sluice_array a;
+    struct lease *lease;
+    sluice_pin *pin = NULL;
+    PyObject *made = NULL;
+
+    if (!address || !channel->device || !state->torch_up || !torch_exchange(state) ||
+        sluice_array_wrap(&a, NULL, address, (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 3, shape,
+                          NULL) != 0) {
+        PyErr_Clear();
+        return;
+    }
+    if ((lease = lease_new(channel))) {
+        if (take_by(state, lease, FRAMEWORK_TORCH) == 0)
+            made = take_form(state, lease, &a, FRAMEWORK_TORCH, &pin);
+        Py_XDECREF(made);
+        lease_discard(lease);
+    }
+    PyErr_Clear();
 }
 
 PyObject *take_array(struct array *array, enum framework framework, bool copy)

@@ -47,6 +47,11 @@ PyObject *take_array(struct array *array, enum framework framework, bool copy);
 PyObject *take_first(struct state *state, struct lease *lease, const struct sluice_array *a,
                      enum framework framework, bool copy);
 
+/* Makes a tensor that nobody gets, as the frame that a reader waits for will be taken: afterwards
+ * what that takes is in the CPU's caches, from which the program's own work has driven it. For a
+ * reader whose last frame on a GPU PyTorch has taken, else it does nothing. Raises nothing. */
+void take_rehearse(struct state *state, struct channel *channel);
+
 /* The CUDA array interface, version 3. */
 PyObject *take_interface(struct array *array);
 

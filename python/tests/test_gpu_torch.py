@@ -146,6 +146,34 @@ else:
 """)
 
 
+def test_a_reader_that_waits_rehearses(with_torch):
+    """While a reader waits it makes a tensor that nobody gets: the next one takes less time. The frame knows nothing of it."""
+    with_torch("""
+import threading
+publish(9)
+reader.next(timeout=5).torch()
+made = torch.exchanged
+torch.stream = gpu.stream()
+gate = gpu.gate(torch.stream)
+def wait():
+    threading.Timer(0.02, lambda: writer.frame().commit()).start()
+    frame = reader.next(timeout=20)
+    slot = frame.slot
+    frame.release()
+    return slot
+slot = wait()
+known = torch.exchanged > made  # nobody knew that it would be long
+for _ in range(50):
+    if torch.exchanged == made:
+        slot = wait()
+writer.frame().commit()
+slots = free()
+gate.open()
+assert not known and torch.exchanged == made + 1
+assert slot in slots  # no work on the stream has used the frame
+""")
+
+
 def test_views_are_let_go(with_torch):
     """Those of a generation before, and all of them when reader and writer close: nothing stays mapped."""
     with_torch("""
