@@ -12,7 +12,6 @@ with status 77.
 """
 import argparse
 import contextlib
-import ctypes
 import importlib
 import os
 import pathlib
@@ -21,19 +20,16 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:] = [path for path in sys.path if pathlib.Path(path or ".").resolve() != HERE]  # the package that is installed
 sys.path.append(str(HERE.parent / "bench"))
-from python_kit import DEVICE, PATIENCE, PAUSE, clock, note, now, stay_awake, with_goal  # noqa: E402
+from python_kit import DEVICE, note, now, with_goal  # noqa: E402
 from python_links import links  # noqa: E402
+from python_ways import NBYTES, SHAPE, handoffs  # noqa: E402
 from rows import row, write  # noqa: E402
 
 NO_GPU = 77
-SHAPE = (1080, 1920, 4)  # uint8
-NBYTES = 1080 * 1920 * 4
-NAP = 0.002  # s: a CPU that has slept so long is slow at first, and so is what it finds in its caches
 
 
 # ---- calls in one process ----
@@ -185,253 +181,6 @@ def calls(torch, rounds):
         few.row("send", goal=8000, bytes=NBYTES),
         calls_only.row("send", goal=8000, bytes=NBYTES, graph=False),
     ]
-
-
-# ---- ways from one process to another: each has a sender and a receiver ----
-
-class Way:
-    """`fill` is "before" what is measured, and done by then, or "within" it; the sender is "awake" before it, or "woken"."""
-    way, wait, goal = "", "asleep", None
-
-    def __init__(self, context, number, fill="before", sender="awake"):
-        self.within, self.naps = fill == "within", sender == "woken"
-        if self.within or self.naps:
-            self.goal = None  # it is for the call alone
-        self.params = {"way": self.way, "wait": self.wait, "fill": fill, "sender": sender, "bytes": NBYTES}
-        self.open(context, number)
-
-    def open(self, context, number):
-        """Before the other process is there."""
-
-    def sender(self, torch):
-        self.tensor = torch.zeros(SHAPE, dtype=torch.uint8, device=DEVICE)
-
-    def fill(self, value):
-        self.tensor.fill_(value)
-
-    def receiver(self, torch):
-        pass
-
-    def end_get(self):
-        pass
-
-    def end(self):
-        pass
-
-
-class Sluice(Way):
-    """In place: the tensor is the slot itself. The receiver sleeps in the library's own wait."""
-    way, goal, in_place, spin = "sluice, in place", 15_000, True, 0
-
-    def open(self, context, number):
-        self.name = f"way-{number}"
-
-    def sender(self, torch):
-        import sluice
-        self.writer = sluice.Writer(self.name, shape=SHAPE, device=DEVICE)
-        super().sender(torch)
-
-    def fill(self, value):
-        if self.in_place:
-            self.frame = self.writer.frame(timeout=5)
-            self.frame.torch().fill_(value)
-        else:
-            self.tensor.fill_(value)
-
-    def put(self):
-        self.frame.commit() if self.in_place else self.writer.send(self.tensor)
-
-    def receiver(self, torch):
-        import sluice
-        self.reader = sluice.Reader(self.name, wait=PATIENCE, spin=self.spin)
-
-    def get(self):
-        self.frame = self.reader.next(timeout=PATIENCE)
-        return self.frame.torch()
-
-    def end_get(self):
-        self.frame.release()
-
-    def end(self):
-        self.writer.close()
-
-
-class SluiceSpins(Sluice):
-    wait, spin = "spinning", 1.0
-
-
-class SluiceSend(Sluice):
-    """One copy, into the slot."""
-    way, in_place = "sluice, send", False
-
-
-class SluiceSendSpins(SluiceSend):
-    wait, spin = "spinning", 1.0
-
-
-class TorchQueue(Way):
-    """torch.multiprocessing: the tensor's memory is shared, a handle goes through a pipe. The receiver's tensor is usable
-    as its stream was made to wait for the sender's."""
-    way = "torch.multiprocessing.Queue"
-
-    def open(self, context, number):
-        self.queue = context.Queue()
-
-    def put(self):
-        self.queue.put(self.tensor)
-
-    def get(self):
-        return self.queue.get()
-
-
-class TorchSimpleQueue(TorchQueue):
-    """The same without a thread between put() and the pipe."""
-    way = "torch.multiprocessing.SimpleQueue"
-
-    def open(self, context, number):
-        self.queue = context.SimpleQueue()
-
-
-class CudaLink(Way):
-    """cuda-link: a copy into a ring of buffers. The receiver spins on the number of the newest, then takes the frame."""
-    way, wait = "cuda-link", "spinning"
-    NEWEST = 16  # where the segment has that number
-
-    def open(self, context, number):
-        importlib.import_module("cuda_link")
-        self.name = f"bench_gpu_{os.getpid()}_{number}"
-
-    def sender(self, torch):
-        package = importlib.import_module("cuda_link")
-        self.exporter = package.CUDAIPCExporter(shm_name=self.name, height=SHAPE[0], width=SHAPE[1], channels=SHAPE[2], dtype="uint8")
-        if not self.exporter.initialize():
-            raise RuntimeError("cuda-link's exporter does not start")
-        super().sender(torch)
-
-    def put(self):
-        self.exporter.export_frame(gpu_ptr=self.tensor.data_ptr(), size=NBYTES)
-
-    def receiver(self, torch):
-        from multiprocessing import shared_memory
-        package = importlib.import_module("cuda_link")
-        until = time.monotonic() + PATIENCE
-        while True:
-            try:
-                self.segment = shared_memory.SharedMemory(name=self.name)
-                break
-            except FileNotFoundError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.01)
-        time.sleep(0.5)  # the exporter has written its handles
-        self.importer = package.CUDAIPCImporter(shm_name=self.name, shape=SHAPE, dtype="uint8")
-        self.word = ctypes.c_uint32.from_buffer(self.segment.buf, self.NEWEST)
-        self.seen = self.word.value
-
-    def get(self):
-        while self.word.value == self.seen:
-            pass
-        self.seen = self.word.value
-        return self.importer.get_frame()
-
-    def end(self):
-        self.exporter.cleanup()
-
-
-WITHIN, WOKEN = {"fill": "within"}, {"sender": "woken"}
-WAYS = [*((each, {}) for each in (SluiceSpins, Sluice, SluiceSendSpins, SluiceSend, TorchSimpleQueue, TorchQueue)),
-        *((each, WITHIN) for each in (SluiceSpins, Sluice, TorchSimpleQueue, TorchQueue)),
-        *((each, WOKEN) for each in (SluiceSpins, Sluice, TorchSimpleQueue, TorchQueue)),
-        (CudaLink, {})]
-
-
-def receive(ways, rounds, ready, results):
-    """The other process: all ways in turn, so that PyTorch is imported once."""
-    import torch
-
-    torch.zeros(1, device=DEVICE)
-    for index, way in enumerate(ways):
-        try:
-            taken = []
-            way.receiver(torch)
-            ready.put(index)
-            for number in range(rounds):
-                tensor = way.get()
-                usable = clock()
-                if int(tensor.flatten()[-1]) != number % 251:
-                    raise ValueError(f"frame {number} is not what was put")
-                taken.append(usable)
-                del tensor
-                way.end_get()
-                ready.put(index)
-            results.put(taken)
-        except Exception:
-            results.put(traceback.format_exc())
-
-
-def hand_over(torch, way, index, rounds, ready, results):
-    """(put samples, put-to-usable samples), or a RuntimeError."""
-    began, calls_of_put = [], []
-    way.sender(torch)
-    wait_for(ready, results, index)
-    for number in range(rounds):
-        if not way.within:
-            way.fill(number % 251)
-        torch.cuda.synchronize()
-        if way.naps:
-            time.sleep(NAP)
-        else:
-            stay_awake(PAUSE)
-        before = clock()
-        if way.within:
-            way.fill(number % 251)
-        way.put()
-        after = clock()
-        began.append(before)
-        calls_of_put.append(after - before)
-        wait_for(ready, results, index)
-    taken = results.get(timeout=PATIENCE)
-    if isinstance(taken, str):
-        raise RuntimeError(taken)
-    skip = rounds // 10
-    return calls_of_put[skip:], [end - start for start, end in zip(began, taken)][skip:]
-
-
-def wait_for(ready, results, index):
-    until = time.monotonic() + PATIENCE
-    while ready.empty():
-        if time.monotonic() > until or not results.empty():
-            raise RuntimeError("the receiver does not answer" if results.empty() else results.get())
-    if ready.get() != index:
-        raise RuntimeError("another way's answer")
-
-
-def handoffs(torch, rounds, report):
-    multiprocessing = importlib.import_module("torch.multiprocessing").get_context("spawn")
-    ways = []
-    for number, (kind, options) in enumerate(WAYS):
-        try:
-            ways.append(kind(multiprocessing, number, **options))
-        except ImportError as error:
-            report["missing"].append({"rows": kind.way, "why": str(error)})
-    ready, results = multiprocessing.SimpleQueue(), multiprocessing.Queue()
-    process = multiprocessing.Process(target=receive, args=(ways, rounds, ready, results), daemon=True)
-    process.start()
-    for index, way in enumerate(ways):
-        note(", ".join(map(str, way.params.values())))
-        try:
-            puts, usable = hand_over(torch, way, index, rounds, ready, results)
-            report["rows"] += [row("py_gpu_put", way.params, puts),
-                               with_goal(row("py_gpu_put_to_usable", way.params, usable), goal=way.goal)]
-            way.end()
-        except Exception as error:
-            note(f"FAILED {error}")
-            report["failed"].append({"bench": "py_gpu_put_to_usable", "params": way.params, "why": str(error)[-1000:]})
-            if way.way == "cuda-link":  # a peer's failure is no failure of ours
-                report["missing"].append({"rows": "cuda-link", "why": report["failed"].pop()["why"]})
-            break  # the receiver is elsewhere now
-    process.terminate()
-    process.join(10)
 
 
 # ---- all ----

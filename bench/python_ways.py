@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: MIT
+"""Of python/bench_gpu.py: ways from one process to another. Each has a sender and a receiver, who take the same steps."""
+import ctypes
+import importlib
+import os
+import time
+import traceback
+
+from python_kit import DEVICE, PATIENCE, PAUSE, clock, note, stay_awake, with_goal
+from rows import row
+
+SHAPE = (1080, 1920, 4)  # uint8
+NBYTES = 1080 * 1920 * 4
+NAP = 0.002  # s: a CPU that has slept so long is slow at first, and so is what it finds in its caches
+
+
+class Way:
+    """`fill` is "before" what is measured, and done by then, or "within" it; the sender is "awake" before it, or "woken". With
+    `own` the sender works on a stream of its own, else on PyTorch's default one."""
+    way, wait, goal, ours = "", "asleep", None, True
+
+    def __init__(self, context, number, fill="before", sender="awake", own=False):
+        self.within, self.naps, self.own = fill == "within", sender == "woken", own
+        if self.within or self.naps or own:
+            self.goal = None  # it is for the call alone
+        self.params = {"way": self.way, "wait": self.wait, "fill": fill, "sender": sender, "bytes": NBYTES}
+        if own:
+            self.params["stream"] = "own"
+        self.open(context, number)
+
+    def open(self, context, number):
+        """Before the other process is there."""
+
+    def sender(self, torch):
+        self.tensor = torch.zeros(SHAPE, dtype=torch.uint8, device=DEVICE)
+
+    def fill(self, value):
+        self.tensor.fill_(value)
+
+    def receiver(self, torch):
+        pass
+
+    def tensor_of(self, got):
+        """After the clock was read."""
+        return got
+
+    def end_get(self):
+        pass
+
+    def end(self):
+        pass
+
+
+class Sluice(Way):
+    """In place: the tensor is the slot itself. The receiver sleeps in the library's own wait."""
+    way, goal, in_place, spin = "sluice, in place", 15_000, True, 0
+
+    def open(self, context, number):
+        self.name = f"way-{number}"
+
+    def sender(self, torch):
+        import sluice
+        self.writer = sluice.Writer(self.name, shape=SHAPE, device=DEVICE)
+        super().sender(torch)
+
+    def fill(self, value):
+        if self.in_place:
+            self.frame = self.writer.frame(timeout=5)
+            self.frame.torch().fill_(value)
+        else:
+            self.tensor.fill_(value)
+
+    def put(self):
+        self.frame.commit() if self.in_place else self.writer.send(self.tensor)
+
+    def receiver(self, torch):
+        import sluice
+        self.reader = sluice.Reader(self.name, wait=PATIENCE, spin=self.spin)
+
+    def get(self):
+        self.frame = self.reader.next(timeout=PATIENCE)
+        return self.frame.torch()
+
+    def end_get(self):
+        self.frame.release()
+
+    def end(self):
+        self.writer.close()
+
+
+class SluiceSpins(Sluice):
+    wait, spin = "spinning", 1.0
+
+
+class SluiceFrame(SluiceSpins):
+    """Until next() has returned: what is missing to SluiceSpins is torch()."""
+    way, goal = "sluice, in place, the frame alone", None
+
+    def get(self):
+        self.frame = self.reader.next(timeout=PATIENCE)
+        return self.frame
+
+    def tensor_of(self, got):
+        return got.torch()
+
+
+class SluiceSend(Sluice):
+    """One copy, into the slot."""
+    way, in_place = "sluice, send", False
+
+
+class SluiceSendSpins(SluiceSend):
+    wait, spin = "spinning", 1.0
+
+
+class TorchQueue(Way):
+    """torch.multiprocessing: the tensor's memory is shared, a handle goes through a pipe. The receiver's tensor is usable
+    as its stream was made to wait for the sender's."""
+    way = "torch.multiprocessing.Queue"
+
+    def open(self, context, number):
+        self.queue = context.Queue()
+
+    def put(self):
+        self.queue.put(self.tensor)
+
+    def get(self):
+        return self.queue.get()
+
+
+class TorchSimpleQueue(TorchQueue):
+    """The same without a thread between put() and the pipe."""
+    way = "torch.multiprocessing.SimpleQueue"
+
+    def open(self, context, number):
+        self.queue = context.SimpleQueue()
+
+
+class CudaLink(Way):
+    """cuda-link: a copy into a ring of buffers. The receiver spins on the number of the newest, then takes the frame."""
+    way, wait, ours = "cuda-link", "spinning", False
+    NEWEST = 16  # where the segment has that number
+
+    def open(self, context, number):
+        importlib.import_module("cuda_link")
+        self.name = f"bench_gpu_{os.getpid()}_{number}"
+
+    def sender(self, torch):
+        package = importlib.import_module("cuda_link")
+        self.exporter = package.CUDAIPCExporter(shm_name=self.name, height=SHAPE[0], width=SHAPE[1], channels=SHAPE[2], dtype="uint8")
+        if not self.exporter.initialize():
+            raise RuntimeError("cuda-link's exporter does not start")
+        super().sender(torch)
+
+    def put(self):
+        self.exporter.export_frame(gpu_ptr=self.tensor.data_ptr(), size=NBYTES)
+
+    def receiver(self, torch):
+        from multiprocessing import shared_memory
+        package = importlib.import_module("cuda_link")
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self.segment = shared_memory.SharedMemory(name=self.name)
+                break
+            except FileNotFoundError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
+        time.sleep(0.5)  # the exporter has written its handles
+        self.importer = package.CUDAIPCImporter(shm_name=self.name, shape=SHAPE, dtype="uint8")
+        self.word = ctypes.c_uint32.from_buffer(self.segment.buf, self.NEWEST)
+        self.seen = self.word.value
+
+    def get(self):
+        while self.word.value == self.seen:
+            pass
+        self.seen = self.word.value
+        return self.importer.get_frame()
+
+    def end(self):
+        self.exporter.cleanup()
+
+
+class Word(Way):
+    """The least that there is: the driver writes a word behind the stream's work, by ctypes; the receiver spins on it in Python,
+    and has had the tensor all along."""
+    way, wait, ours = "a word by the driver", "spinning", False
+    PAGE = 4096
+
+    def open(self, context, number):
+        self.tensors = context.SimpleQueue()
+        self.memory = context.RawArray(ctypes.c_uint64, 2 * self.PAGE // 8)
+        self.at = -ctypes.addressof(self.memory) % self.PAGE // 8  # where a page begins, in either process
+        self.count = 0
+
+    def call(self, name, *arguments):
+        code = getattr(self.driver, name)(*arguments)
+        if code != 0:
+            raise RuntimeError(f"{name} said {code}")
+
+    def sender(self, torch):
+        super().sender(torch)
+        torch.cuda.synchronize()
+        self.driver, word = ctypes.CDLL("libcuda.so.1"), ctypes.c_uint64()
+        self.page = ctypes.c_void_p(ctypes.addressof(self.memory) + 8 * self.at)
+        self.call("cuMemHostRegister_v2", self.page, ctypes.c_size_t(self.PAGE), ctypes.c_uint(2))  # for the device
+        self.call("cuMemHostGetDevicePointer_v2", ctypes.byref(word), self.page, ctypes.c_uint(0))
+        self.write, self.word = self.driver.cuStreamWriteValue64_v2, word.value
+        self.write.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint]
+        self.stream = torch.cuda.current_stream().cuda_stream
+        self.tensors.put(self.tensor)
+
+    def put(self):
+        self.count += 1
+        if self.write(self.stream, self.word, self.count, 0) != 0:
+            raise RuntimeError("the driver writes no word")
+
+    def receiver(self, torch):
+        self.tensor = self.tensors.get()
+
+    def get(self):
+        while self.memory[self.at] == self.count:
+            pass
+        self.count += 1
+        return self.tensor
+
+    def end(self):
+        self.call("cuMemHostUnregister", self.page)
+
+
+WITHIN, WOKEN, OWN = {"fill": "within"}, {"sender": "woken"}, {"own": True}
+WAYS = [*((each, {}) for each in (SluiceSpins, Sluice, SluiceSendSpins, SluiceSend, TorchSimpleQueue, TorchQueue)),
+        *((each, WITHIN) for each in (SluiceSpins, Sluice, TorchSimpleQueue, TorchQueue)),
+        *((each, WOKEN) for each in (SluiceSpins, Sluice, TorchSimpleQueue, TorchQueue)),
+        *((each, OWN) for each in (SluiceSpins, SluiceSendSpins)),
+        (SluiceFrame, {}), (CudaLink, {}), (Word, {}), (Word, OWN)]
+
+
+def receive(ways, rounds, ready, results):
+    """The other process: all ways in turn, so that PyTorch is imported once."""
+    import torch
+
+    torch.zeros(1, device=DEVICE)
+    for index, way in enumerate(ways):
+        try:
+            taken = []
+            way.receiver(torch)
+            ready.put(index)
+            for number in range(rounds):
+                got = way.get()
+                usable = clock()
+                tensor = way.tensor_of(got)
+                if int(tensor.flatten()[-1]) != number % 251:
+                    raise ValueError(f"frame {number} is not what was put")
+                taken.append(usable)
+                del tensor, got
+                way.end_get()
+                ready.put(index)
+            results.put(taken)
+        except Exception:
+            results.put(traceback.format_exc())
+
+
+def hand_over(torch, way, index, rounds, ready, results):
+    """(put samples, put-to-usable samples), or a RuntimeError."""
+    began, calls_of_put = [], []
+    torch.cuda.set_stream(torch.cuda.Stream() if way.own else torch.cuda.default_stream())
+    way.sender(torch)
+    wait_for(ready, results, index)
+    for number in range(rounds):
+        if not way.within:
+            way.fill(number % 251)
+        torch.cuda.synchronize()
+        if way.naps:
+            time.sleep(NAP)
+        else:
+            stay_awake(PAUSE)
+        before = clock()
+        if way.within:
+            way.fill(number % 251)
+        way.put()
+        after = clock()
+        began.append(before)
+        calls_of_put.append(after - before)
+        wait_for(ready, results, index)
+    taken = results.get(timeout=PATIENCE)
+    if isinstance(taken, str):
+        raise RuntimeError(taken)
+    skip = rounds // 10
+    return calls_of_put[skip:], [end - start for start, end in zip(began, taken)][skip:]
+
+
+def wait_for(ready, results, index):
+    until = time.monotonic() + PATIENCE
+    while ready.empty():
+        if time.monotonic() > until or (not results.empty() and ready.empty()):  # its results come behind its last answer
+            raise RuntimeError("the receiver does not answer" if results.empty() else results.get())
+    if ready.get() != index:
+        raise RuntimeError("another way's answer")
+
+
+def handoffs(torch, rounds, report):
+    multiprocessing = importlib.import_module("torch.multiprocessing").get_context("spawn")
+    ways = []
+    for number, (kind, options) in enumerate(WAYS):
+        try:
+            ways.append(kind(multiprocessing, number, **options))
+        except ImportError as error:
+            report["missing"].append({"rows": kind.way, "why": str(error)})
+    ready, results = multiprocessing.SimpleQueue(), multiprocessing.Queue()
+    process = multiprocessing.Process(target=receive, args=(ways, rounds, ready, results), daemon=True)
+    process.start()
+    for index, way in enumerate(ways):
+        note(", ".join(map(str, way.params.values())))
+        try:
+            puts, usable = hand_over(torch, way, index, rounds, ready, results)
+            report["rows"] += [row("py_gpu_put", way.params, puts),
+                               with_goal(row("py_gpu_put_to_usable", way.params, usable), goal=way.goal)]
+            way.end()
+        except Exception as error:
+            note(f"FAILED {error}")
+            report["failed"].append({"bench": "py_gpu_put_to_usable", "params": way.params, "why": str(error)[-1000:]})
+            if not way.ours:  # a peer's failure is no failure of ours
+                report["missing"].append({"rows": way.way, "why": report["failed"].pop()["why"]})
+            break  # the receiver is elsewhere now
+    process.terminate()
+    process.join(10)
