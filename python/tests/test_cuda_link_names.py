@@ -22,8 +22,42 @@ RELEASE_1_12 = {
     "Exporter", "FrameSpec", "ExportPolicy", "GpuFrame", "FrameOutcome", "CudaPort", "Importer", "Format", "ImportSpec",
     "ImportPolicy", "ImportResult", "ImportOutcome", "ImporterCudaPort", "CTypesCUDAAdapter", "CUDAIPCImporter",
     "CUDARuntimeAPI", "get_cuda_runtime", "CUPY_AVAILABLE", "NUMPY_AVAILABLE", "TORCH_AVAILABLE", "NVML_AVAILABLE",
-    "NVMLObserver", "AcquireResult", "DtypeCodec", "Metadata", "SHMLayout", "SlotState", "acquire_slot", "publish_frame"}
-NOT_HERE = {"FakeCUDAAdapter", "IPCConnection"}  # what tests of cuda-link's own work with: docs/from-cuda-link.md
+    "IPCConnection", "NVMLObserver", "AcquireResult", "DtypeCodec", "Metadata", "SHMLayout", "SlotState", "acquire_slot", "publish_frame"}
+NOT_HERE = {"FakeCUDAAdapter"}  # what tests of cuda-link's own work with: docs/from-cuda-link.md
+RUNTIME = "CUDAEvent_t CUDAStream_t CUDAGraph_t CUDAGraphExec_t CUDAGraphNode_t cudaIpcMemHandle_t CUDARuntimeAPI get_cuda_runtime"
+WIRE = "PROTOCOL_MAGIC SHM_HEADER_SIZE SLOT_SIZE SHUTDOWN_FLAG_SIZE METADATA_SIZE TIMESTAMP_SIZE"
+MODULES_1_1 = {  # what a program may import from them
+    "cuda_ipc_exporter": f"CUDAIPCExporter FORMAT_KIND_SIGNED FORMAT_KIND_UNSIGNED FORMAT_KIND_FLOAT FLAGS_BFLOAT16 {WIRE} "
+                         "CUDART_GRAPHS_MIN_VERSION CUDAGraph_t CUDAGraphExec_t CUDAGraphNode_t CUDARuntimeAPI CUDAStream_t "
+                         "cudaIpcMemHandle_t get_cuda_runtime",
+    "cuda_ipc_importer": f"CUDAIPCImporter TORCH_AVAILABLE NUMPY_AVAILABLE CUPY_AVAILABLE MAGIC_OFFSET MAGIC_SIZE VERSION_OFFSET "
+                         f"VERSION_SIZE NUM_SLOTS_OFFSET NUM_SLOTS_SIZE WRITE_IDX_OFFSET WRITE_IDX_SIZE {WIRE} CUDARuntimeAPI "
+                         "cudaIpcEventHandle_t cudaIpcMemHandle_t get_cuda_runtime",
+    "cuda_ipc_wrapper": f"{RUNTIME} cudaPos cudaPitchedPtr cudaExtent cudaMemcpy3DParms cudaIpcEventHandle_t cudaPointerAttributes "
+                        "CUDAError CUDART_GRAPHS_MIN_VERSION",
+    "activation_barrier": "SHM_NAME SHM_SIZE MAGIC VERSION open_or_create read_state increment decrement bump_skip",
+    "nvml_observer": "NVML_AVAILABLE NVMLObserver",
+    "debug_utils": "TORCH_AVAILABLE ProfileSection benchmark_with_events",
+}
+RUNTIME_CALLS = {  # of CUDARuntimeAPI: what they take, and how many of it must be given
+    "check_error": "result operation", "check_sticky_error": "context", "host_register": "ptr size flags=", "host_unregister": "ptr",
+    "malloc": "size", "free": "dev_ptr", "malloc_host": "size", "free_host": "ptr", "memcpy": "dst src count kind",
+    "ipc_get_mem_handle": "dev_ptr", "ipc_open_mem_handle": "handle flags=", "ipc_close_mem_handle": "dev_ptr", "synchronize": "",
+    "create_ipc_event": "", "record_event": "event stream=", "query_event": "event", "wait_event": "event",
+    "ipc_get_event_handle": "event", "ipc_open_event_handle": "handle", "destroy_event": "event", "create_timing_event": "",
+    "create_sync_event": "", "event_elapsed_time": "start end", "get_device": "", "create_stream": "flags=",
+    "create_stream_with_priority": "flags= priority=", "destroy_stream": "stream", "stream_wait_event": "stream event flags=",
+    "stream_synchronize": "stream", "memcpy_async": "dst src count kind stream", "mem_get_info": "", "stream_query": "stream",
+    "pointer_get_attributes": "ptr", "device_can_access_peer": "device peer_device", "malloc_host_alloc": "size flags=",
+    "get_device_attribute": "attr device=", "stream_begin_capture": "stream mode=", "stream_end_capture": "stream",
+    "graph_instantiate": "graph flags=", "graph_launch": "graph_exec stream", "graph_get_nodes": "graph", "graph_destroy": "graph",
+    "graph_exec_destroy": "graph_exec", "make_memcpy3d_params": "dst src count kind",
+    "graph_exec_memcpy_node_set_params": "graph_exec node dst src count kind",
+    "graph_exec_memcpy_node_set_params_1d": "graph_exec node dst src count kind",
+    "graph_exec_event_record_node_set_event": "graph_exec node event", "graph_exec_event_wait_node_set_event": "graph_exec node event",
+    "get_runtime_version": "", "set_device": "device", "restore_context": "token", "record_event_external": "event stream",
+    "peek_last_error": "",
+}
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "from-cuda-link.md"
 
 VARIABLES = {  # variable: policy, field, its text, the value
@@ -72,6 +106,40 @@ def test_all_names_are_there():
     for name in cuda_link.__all__:
         thing = getattr(cuda_link, name)
         assert not inspect.isclass(thing) or thing.__doc__, name
+
+
+@pytest.mark.parametrize("module", MODULES_1_1)
+def test_all_names_of_the_modules_of_1_1_are_there(module):
+    there = importlib.import_module(f"sluice.cuda_link.{module}")
+    assert not [name for name in MODULES_1_1[module].split() if not hasattr(there, name)]
+
+
+def test_the_calls_of_the_runtime_have_cuda_links_arguments():
+    for name, wanted in RUNTIME_CALLS.items():
+        found = inspect.signature(getattr(cuda_link.CUDARuntimeAPI, name)).parameters.values()
+        words = [each.name + ("" if each.default is each.empty else "=") for each in found if each.name != "self"]
+        assert " ".join(words) == wanted, name
+
+
+def test_what_is_not_here_says_what_to_do(run):
+    for line in ("from sluice.cuda_link import FakeCUDAAdapter", "import sluice.cuda_link; sluice.cuda_link.FakeCUDAAdapter",
+                 "from sluice.cuda_link import install; install(); from cuda_link._cuda_adapters import FakeCUDAAdapter"):
+        done = run(line, check=False)
+        assert "ImportError: sluice.cuda_link has no FakeCUDAAdapter: Sluice asks the driver itself" in done.stderr, done.stderr
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        cuda_link.nothing  # noqa: B018
+
+
+def test_a_connection_is_data():
+    info = {"slots": 3, "version": 7, "addresses": (4096, 8192, 12288)}
+    connection = cuda_link.IPCConnection.of(info, None)
+    assert connection.num_slots == 3 and connection.ipc_version == 7 and [each.value for each in connection.dev_ptrs] == [4096, 8192, 12288]
+    assert connection.shutdown_offset == 404 and connection.timestamp_offset == 425 and connection.layout.total_size == 433
+    connection.close()
+    assert connection.dev_ptrs == [None] * 3
+    assert [each.name for each in dataclasses.fields(connection)] == [
+        "cuda", "shm_handle", "ipc_version", "num_slots", "ipc_handles", "dev_ptrs", "ipc_events", "layout", "shutdown_offset",
+        "timestamp_offset", "doorbell_handle"]
 
 
 def test_specs_and_policies_are_cuda_links():
@@ -383,8 +451,8 @@ def test_importing_it_imports_no_framework(run):
 
 
 def test_modules_that_programs_import_are_there():
-    for name in ("exporter", "importer", "cuda_ipc_exporter", "cuda_ipc_importer", "cuda_ipc_wrapper", "nvml_observer",
-                 "shm_protocol", "activation_barrier", "cuda_runtime_types"):
+    for name in ("exporter", "importer", "cuda_ipc_exporter", "cuda_ipc_importer", "cuda_ipc_wrapper", "cuda_graphs", "debug_utils",
+                 "nvml_observer", "shm_protocol", "activation_barrier", "cuda_runtime_types"):
         assert importlib.import_module(f"sluice.cuda_link.{name}").__doc__
 
 

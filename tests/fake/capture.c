@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Captures of graphs: programs' own. The library has no function to begin one by.
+ * Captures of graphs: programs' own. The library's table has no function to begin one by.
  */
 #include <stdlib.h>
 
@@ -45,6 +45,7 @@ int fake_cuStreamBeginCapture(struct sl_cu_stream *handle, int mode)
             abort();
         *capture = (struct capture){ .id = ++captures,
                                      .mode = mode,
+                                     .owned = fake_thread.library,
                                      .thread = pthread_self(),
                                      .origin = stream,
                                      .graph = fake_graph_new(stream->context),

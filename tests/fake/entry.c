@@ -126,6 +126,7 @@ static int enter(enum fake_function function, bool library)
     DOOR(cu##name##version, true, name, parameters, arguments) \
     DOOR(test_cu##name##version, false, name, parameters, arguments)
 #define TESTS(name, version, parameters, arguments) \
+    DOOR(cu##name##version, true, name, parameters, arguments) /* of sluice.cuda_link alone, for programs that say so */ \
     DOOR(test_cu##name##version, false, name, parameters, arguments)
 SL_CUDA_FUNCTIONS(BOTH)
 MORE_FUNCTIONS(TESTS)

@@ -93,10 +93,32 @@ void fake_graphs_end(struct sl_cu_context *context)
     }
 }
 
+static struct sl_cu_node *new_node(struct sl_cu_graph *graph, size_t first, size_t count, bool batch)
+{
+    struct sl_cu_node *node = calloc(1, sizeof *node);
+
+    if (!node)
+        abort();
+    *node = (struct sl_cu_node){ .first = first, .count = count, .batch = batch, .next = graph->nodes };
+    return graph->nodes = node;
+}
+
+/* `nodes` NULL: how many there are. What was captured is a node for each piece of work. */
 int fake_cuGraphGetNodes(struct sl_cu_graph *graph, struct sl_cu_node **nodes, size_t *count)
 {
-    (void)nodes;
-    *count = graph->work.count;
+    size_t all = 0;
+
+    pthread_mutex_lock(&fake_lock);
+    for (size_t i = graph->nodes ? graph->nodes->first + graph->nodes->count : 0; i < graph->work.count; i++)
+        new_node(graph, i, 1, false);
+    for (struct sl_cu_node *n = graph->nodes; n; n = n->next)
+        all++;
+    size_t at = all, room = nodes ? *count : 0;
+    for (struct sl_cu_node *n = graph->nodes; n; n = n->next)
+        if (--at < room)
+            nodes[at] = n;
+    *count = nodes && room < all ? room : all;
+    pthread_mutex_unlock(&fake_lock);
     return SL_CU_OK;
 }
 
@@ -150,18 +172,6 @@ static int check_order(const struct sl_cu_graph *graph, struct sl_cu_node *const
     return SL_CU_OK;
 }
 
-static struct sl_cu_node *new_node(struct sl_cu_graph *graph, size_t count, bool batch)
-{
-    struct sl_cu_node *node = calloc(1, sizeof *node);
-
-    if (!node)
-        abort();
-    *node = (struct sl_cu_node){
-        .first = graph->work.count, .count = count, .batch = batch, .next = graph->nodes
-    };
-    return graph->nodes = node;
-}
-
 int fake_cuGraphAddMemcpyNode(struct sl_cu_node **node, struct sl_cu_graph *graph,
                               struct sl_cu_node *const *after, size_t count,
                               const struct sl_cu_copy_3d *copy, struct sl_cu_context *context)
@@ -175,7 +185,7 @@ int fake_cuGraphAddMemcpyNode(struct sl_cu_node **node, struct sl_cu_graph *grap
     if (code == 0)
         code = fake_copy_3d(copy, context->device, &op);
     if (code == 0) {
-        *node = new_node(graph, 1, false);
+        *node = new_node(graph, graph->work.count, 1, false);
         fake_append(&graph->work, &op);
     }
     pthread_mutex_unlock(&fake_lock);
@@ -212,7 +222,7 @@ int fake_cuGraphAddBatchMemOpNode(struct sl_cu_node **node, struct sl_cu_graph *
     if (code == 0)
         code = read_batch(batch, &work);
     if (code == 0) {
-        *node = new_node(graph, work.count, true);
+        *node = new_node(graph, graph->work.count, work.count, true);
         for (const struct op *op = work.first; op; op = op->next)
             fake_append(&graph->work, op);
     }
@@ -273,8 +283,9 @@ static int replace(struct sl_cu_exec *exec, const struct sl_cu_node *node, const
     for (; from; from = from->next, op = op->next) {
         if (op->kind != from->kind)
             return SL_CU_INVALID_VALUE;
-        op->address = from->address;
-        op->value = from->value;
+        struct op *next = op->next;
+        *op = *from;
+        op->next = next;
     }
     return SL_CU_OK;
 }
@@ -294,6 +305,27 @@ int fake_cuGraphExecBatchMemOpNodeSetParams(struct sl_cu_exec *exec, struct sl_c
         code = read_batch(batch, &work);
     if (code == 0)
         code = replace(exec, node, &work);
+    drop(&work);
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+int fake_cuGraphExecMemcpyNodeSetParams(struct sl_cu_exec *exec, struct sl_cu_node *node,
+                                        const struct sl_cu_copy_3d *copy, struct sl_cu_context *context)
+{
+    struct work work = { .count = 0 };
+    struct op op;
+
+    pthread_mutex_lock(&fake_lock);
+    int code = !exec->of || !is_of(exec->of, node) || node->batch ? SL_CU_INVALID_VALUE : SL_CU_OK;
+    if (code == 0 && (!context || !context->alive))
+        code = SL_CU_INVALID_CONTEXT;
+    if (code == 0)
+        code = fake_copy_3d(copy, context->device, &op);
+    if (code == 0) {
+        fake_append(&work, &op);
+        code = replace(exec, node, &work);
+    }
     drop(&work);
     pthread_mutex_unlock(&fake_lock);
     return code;

@@ -24,7 +24,7 @@ struct capture {
     pthread_t thread;
     struct sl_cu_stream *origin;
     struct sl_cu_graph *graph;
-    bool broken;
+    bool owned, broken; /* begun by sluice.cuda_link, as the program told it */
     struct capture *next; /* of those under way */
 };
 

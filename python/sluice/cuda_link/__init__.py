@@ -20,12 +20,13 @@ import sys
 
 from ._exporter_port import CudaPort, ExportPolicy, FrameOutcome, FrameSpec, GpuFrame
 from ._importer_port import ImporterCudaPort, ImportOutcome, ImportPolicy, ImportResult, ImportSpec
+from ._missing import __getattr__  # noqa: F401
 from .cuda_ipc_exporter import CUDAIPCExporter
 from .cuda_ipc_importer import CUDAIPCImporter
 from .cuda_ipc_wrapper import CTypesCUDAAdapter, CUDARuntimeAPI, get_cuda_runtime
 from .cuda_runtime_types import CudaIpcError, CudaLinkError, ProducerTimeoutError, ProtocolError
 from .exporter import Exporter
-from .importer import CUPY_AVAILABLE, NUMPY_AVAILABLE, TORCH_AVAILABLE, Format, Importer
+from .importer import CUPY_AVAILABLE, NUMPY_AVAILABLE, TORCH_AVAILABLE, Format, Importer, IPCConnection
 from .nvml_observer import NVML_AVAILABLE, NVMLObserver
 from .shm_protocol import AcquireResult, DtypeCodec, Metadata, SHMLayout, SlotState, acquire_slot, publish_frame
 
@@ -48,6 +49,7 @@ __all__ = [
     "FrameOutcome",
     "FrameSpec",
     "GpuFrame",
+    "IPCConnection",
     "ImportOutcome",
     "ImportPolicy",
     "ImportResult",
@@ -70,7 +72,8 @@ __all__ = [
 ]
 
 _MODULES = ("_exporter_port", "_importer_port", "activation_barrier", "cuda_ipc_exporter", "cuda_ipc_importer",
-            "cuda_ipc_wrapper", "cuda_runtime_types", "exporter", "importer", "nvml_observer", "shm_protocol")
+            "cuda_graphs", "cuda_ipc_wrapper", "cuda_runtime_types", "debug_utils", "exporter", "importer", "nvml_observer",
+            "shm_protocol")
 _ALIASES = {"_cuda_adapters": "cuda_ipc_wrapper", "_env": "_environment"}
 STAND_IN = str(pathlib.Path(__file__).parent / "stand_in")  # a folder in which the package cuda_link is this one
 

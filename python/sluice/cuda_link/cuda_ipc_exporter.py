@@ -10,12 +10,38 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ._exporter_port import ExportPolicy, FrameOutcome, FrameSpec, GpuFrame
-from .exporter import Exporter, address_of
+from .cuda_ipc_wrapper import (
+    CUDART_GRAPHS_MIN_VERSION,
+    CUDAGraph_t,
+    CUDAGraphExec_t,
+    CUDAGraphNode_t,
+    CUDARuntimeAPI,
+    CUDAStream_t,
+    cudaIpcMemHandle_t,
+    get_cuda_runtime,
+)
+from .cuda_runtime_types import address_of
+from .exporter import Exporter
+from .shm_protocol import (
+    FLAGS_BFLOAT16,
+    FORMAT_KIND_FLOAT,
+    FORMAT_KIND_SIGNED,
+    FORMAT_KIND_UNSIGNED,
+    METADATA_SIZE,
+    PROTOCOL_MAGIC,
+    SHM_HEADER_SIZE,
+    SHUTDOWN_FLAG_SIZE,
+    SLOT_SIZE,
+    TIMESTAMP_SIZE,
+)
 
 if TYPE_CHECKING:
     from .nvml_observer import NVMLObserver
 
-__all__ = ["CUDAIPCExporter"]
+__all__ = ["CUDAGraphExec_t", "CUDAGraphNode_t", "CUDAGraph_t", "CUDAIPCExporter", "CUDART_GRAPHS_MIN_VERSION", "CUDARuntimeAPI",
+           "CUDAStream_t", "FLAGS_BFLOAT16", "FORMAT_KIND_FLOAT", "FORMAT_KIND_SIGNED", "FORMAT_KIND_UNSIGNED", "METADATA_SIZE",
+           "PROTOCOL_MAGIC", "SHM_HEADER_SIZE", "SHUTDOWN_FLAG_SIZE", "SLOT_SIZE", "TIMESTAMP_SIZE", "cudaIpcMemHandle_t",
+           "get_cuda_runtime"]
 
 logger = logging.getLogger("cuda_link.cuda_ipc_exporter")
 

@@ -9,14 +9,34 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ._importer_port import ImportOutcome, ImportPolicy, ImportResult, ImportSpec
+from .cuda_ipc_wrapper import CUDARuntimeAPI, cudaIpcEventHandle_t, cudaIpcMemHandle_t, get_cuda_runtime
 from .importer import CUPY_AVAILABLE, NUMPY_AVAILABLE, TORCH_AVAILABLE, Importer
+from .shm_protocol import (
+    MAGIC_OFFSET,
+    MAGIC_SIZE,
+    METADATA_SIZE,
+    NUM_SLOTS_OFFSET,
+    NUM_SLOTS_SIZE,
+    PROTOCOL_MAGIC,
+    SHM_HEADER_SIZE,
+    SHUTDOWN_FLAG_SIZE,
+    SLOT_SIZE,
+    TIMESTAMP_SIZE,
+    VERSION_OFFSET,
+    VERSION_SIZE,
+    WRITE_IDX_OFFSET,
+    WRITE_IDX_SIZE,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .nvml_observer import NVMLObserver
 
-__all__ = ["CUDAIPCImporter", "CUPY_AVAILABLE", "NUMPY_AVAILABLE", "TORCH_AVAILABLE"]
+__all__ = ["CUDAIPCImporter", "CUDARuntimeAPI", "CUPY_AVAILABLE", "MAGIC_OFFSET", "MAGIC_SIZE", "METADATA_SIZE", "NUMPY_AVAILABLE",
+           "NUM_SLOTS_OFFSET", "NUM_SLOTS_SIZE", "PROTOCOL_MAGIC", "SHM_HEADER_SIZE", "SHUTDOWN_FLAG_SIZE", "SLOT_SIZE",
+           "TIMESTAMP_SIZE", "TORCH_AVAILABLE", "VERSION_OFFSET", "VERSION_SIZE", "WRITE_IDX_OFFSET", "WRITE_IDX_SIZE",
+           "cudaIpcEventHandle_t", "cudaIpcMemHandle_t", "get_cuda_runtime"]
 
 logger = logging.getLogger("cuda_link.cuda_ipc_importer")
 

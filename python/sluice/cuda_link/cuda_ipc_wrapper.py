@@ -14,8 +14,12 @@ from contextlib import contextmanager
 from ctypes import byref, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any
 
+from ._missing import __getattr__  # noqa: F401  cuda-link's _cuda_adapters is this module, too
+from .cuda_graphs import CUDAGraphsMixin
 from .cuda_runtime_types import (
     CUDART_GRAPHS_MIN_VERSION,
+    HOST_ALLOC_PORTABLE,
+    IPC_MEM_LAZY_ENABLE_PEER_ACCESS,
     CudaIpcError,
     CUDAError,
     CUDAEvent_t,
@@ -23,14 +27,23 @@ from .cuda_runtime_types import (
     CUDAGraphExec_t,
     CUDAGraphNode_t,
     CUDAStream_t,
+    address_of,
+    cudaExtent,
     cudaIpcEventHandle_t,
     cudaIpcMemHandle_t,
+    cudaMemcpy3DParms,
+    cudaPitchedPtr,
     cudaPointerAttributes,
+    cudaPos,
 )
 
-__all__ = ["CUDART_GRAPHS_MIN_VERSION", "CTypesCUDAAdapter", "CUDAError", "CUDAEvent_t", "CUDAGraphExec_t", "CUDAGraphNode_t",
-           "CUDAGraph_t", "CUDARuntimeAPI", "CUDAStream_t", "cudaIpcEventHandle_t", "cudaIpcMemHandle_t",
-           "cudaPointerAttributes", "get_cuda_runtime"]
+__all__ = ["CTypesCUDAAdapter", "CUDAError", "CUDAEvent_t", "CUDAGraphExec_t", "CUDAGraphNode_t", "CUDAGraph_t",
+           "CUDART_GRAPHS_MIN_VERSION", "CUDARuntimeAPI", "CUDAStream_t", "CUDA_EVENT_RECORD_EXTERNAL",
+           "CUDA_EVENT_WAIT_EXTERNAL", "HOST_ALLOC_PORTABLE", "IPC_MEM_LAZY_ENABLE_PEER_ACCESS", "cudaExtent",
+           "cudaIpcEventHandle_t", "cudaIpcMemHandle_t", "cudaMemcpy3DParms", "cudaPitchedPtr", "cudaPointerAttributes",
+           "cudaPos", "get_cuda_runtime"]
+
+CUDA_EVENT_RECORD_EXTERNAL = CUDA_EVENT_WAIT_EXTERNAL = 1
 
 NOT_READY = 600
 RELAXED = 2
@@ -55,13 +68,8 @@ def _driver() -> ctypes.CDLL:
     return library
 
 
-def _address(pointer: Any) -> int:
-    """Of a c_void_p, a c_uint64 or an int."""
-    return int(getattr(pointer, "value", pointer) or 0)
-
-
-class CUDARuntimeAPI:
-    """What cuda-link's class of this name does, but for graphs. Failures raise CudaIpcError, a RuntimeError."""
+class CUDARuntimeAPI(CUDAGraphsMixin):
+    """What cuda-link's class of this name does. Failures raise CudaIpcError, a RuntimeError."""
 
     def __init__(self, device: int = 0) -> None:
         self.device = device
@@ -69,6 +77,7 @@ class CUDARuntimeAPI:
         self._context = c_void_p()
         self._copies = c_void_p()
         self._pinned, self._pinned_size = c_void_p(), 0
+        self._captured: set[int] = set()  # streams whose capture this object has begun
         ordinal = c_int()
         self._said("cuDeviceGet", self._library.cuDeviceGet(byref(ordinal), device))
         self._ordinal = ordinal.value
@@ -95,10 +104,16 @@ class CUDARuntimeAPI:
         with self._relaxed():
             self._said("cuCtxPushCurrent", self._library.cuCtxPushCurrent_v2(self._context))
             try:
-                code: int = getattr(self._library, name)(*arguments)
+                code: int = self._function(name)(*arguments)
             finally:
                 self._library.cuCtxPopCurrent_v2(byref(before))
         return code
+
+    def _function(self, name: str) -> Any:
+        try:
+            return getattr(self._library, name)
+        except AttributeError:
+            raise CudaIpcError(f"this driver has no {name}: install a later one") from None
 
     def _call(self, name: str, *arguments: Any) -> None:
         self._said(name, self._code(name, *arguments))
@@ -133,20 +148,24 @@ class CUDARuntimeAPI:
     def get_device(self) -> int:
         return self.device
 
-    def set_device(self, device: int) -> None:
-        """Each object is of one device, which its calls are for, whichever is current."""
+    def set_device(self, device: int) -> int:
+        """Each object is of one device, which its calls are for, whichever is current. What it gives is for restore_context()."""
         if device != self.device:
             raise CudaIpcError(f"this is device {self.device}'s: get_cuda_runtime({device}) is for that")
+        return 0
 
-    def get_device_attribute(self, attribute: int, device: int | None = None) -> int:
+    def restore_context(self, token: int) -> None:
+        """No call leaves another context current than was, so there is none to be restored."""
+
+    def get_device_attribute(self, attr: int, device: int | None = None) -> int:
         value, ordinal = c_int(), c_int()
         self._call("cuDeviceGet", byref(ordinal), c_int(self.device if device is None else device))
-        self._call("cuDeviceGetAttribute", byref(value), c_int(attribute), ordinal)
+        self._call("cuDeviceGetAttribute", byref(value), c_int(attr), ordinal)
         return value.value
 
-    def device_can_access_peer(self, device: int, peer: int) -> bool:
+    def device_can_access_peer(self, device: int, peer_device: int) -> bool:
         value = c_int()
-        self._call("cuDeviceCanAccessPeer", byref(value), c_int(device), c_int(peer))
+        self._call("cuDeviceCanAccessPeer", byref(value), c_int(device), c_int(peer_device))
         return bool(value.value)
 
     def get_runtime_version(self) -> int:
@@ -169,7 +188,7 @@ class CUDARuntimeAPI:
         return pointer
 
     def free(self, dev_ptr: c_void_p) -> None:
-        self._call("cuMemFree_v2", c_uint64(_address(dev_ptr)))
+        self._call("cuMemFree_v2", c_uint64(address_of(dev_ptr)))
 
     def malloc_host(self, size: int) -> c_void_p:
         """Pinned memory."""
@@ -181,7 +200,7 @@ class CUDARuntimeAPI:
         return pointer
 
     def free_host(self, ptr: c_void_p) -> None:
-        self._call("cuMemFreeHost", c_void_p(_address(ptr)))
+        self._call("cuMemFreeHost", c_void_p(address_of(ptr)))
 
     def host_register(self, ptr: int, size: int, flags: int = 0) -> None:
         self._call("cuMemHostRegister_v2", c_void_p(ptr), c_size_t(size), c_uint(flags))
@@ -191,7 +210,7 @@ class CUDARuntimeAPI:
 
     def memcpy(self, dst: Any, src: Any, count: int, kind: int) -> None:
         """Behind the default stream's work; done when it returns. Plain memory is copied by way of pinned memory."""
-        to, source, stream = _address(dst), _address(src), self._stream()
+        to, source, stream = address_of(dst), address_of(src), self._stream()
         to_plain, source_plain = (not self.pointer_get_attributes(each).type for each in (to, source))
         if to_plain and source_plain:
             ctypes.memmove(to, source, count)
@@ -214,7 +233,7 @@ class CUDARuntimeAPI:
 
     def memcpy_async(self, dst: Any, src: Any, count: int, kind: int, stream: Any) -> None:
         self._enter(stream)
-        self._call("cuMemcpyAsync", c_uint64(_address(dst)), c_uint64(_address(src)), c_size_t(count), self._native(stream))
+        self._call("cuMemcpyAsync", c_uint64(address_of(dst)), c_uint64(address_of(src)), c_size_t(count), self._native(stream))
 
     def pointer_get_attributes(self, ptr: int) -> cudaPointerAttributes:
         kind, device, host, managed, ordinal = c_uint(), c_uint64(), c_void_p(), ctypes.c_ubyte(), c_int(-1)
@@ -233,13 +252,13 @@ class CUDARuntimeAPI:
 
     @staticmethod
     def _native(stream: Any) -> c_void_p:
-        return c_void_p(_address(stream))
+        return c_void_p(address_of(stream))
 
     def _enter(self, stream: Any) -> None:
-        """Work on a stream that captures would become a part of the graph."""
+        """Work on a stream that captures would become a part of the graph, which whoever captures may not mean."""
         status = c_int()
         self._call("cuStreamIsCapturing", self._native(stream), byref(status))
-        if status.value:
+        if status.value and address_of(stream) not in self._captured:
             raise CudaIpcError("this stream is capturing a graph")
 
     def create_stream(self, flags: int = 1) -> CUDAStream_t:
@@ -310,7 +329,7 @@ class CUDARuntimeAPI:
 
     def ipc_get_mem_handle(self, dev_ptr: Any) -> cudaIpcMemHandle_t:
         handle = cudaIpcMemHandle_t()
-        self._call("cuIpcGetMemHandle", byref(handle), c_uint64(_address(dev_ptr)))
+        self._call("cuIpcGetMemHandle", byref(handle), c_uint64(address_of(dev_ptr)))
         return handle
 
     def ipc_open_mem_handle(self, handle: cudaIpcMemHandle_t, flags: int = 1) -> c_void_p:
@@ -319,7 +338,7 @@ class CUDARuntimeAPI:
         return pointer
 
     def ipc_close_mem_handle(self, dev_ptr: Any) -> None:
-        self._call("cuIpcCloseMemHandle", c_uint64(_address(dev_ptr)))
+        self._call("cuIpcCloseMemHandle", c_uint64(address_of(dev_ptr)))
 
     def ipc_get_event_handle(self, event: Any) -> cudaIpcEventHandle_t:
         handle = cudaIpcEventHandle_t()

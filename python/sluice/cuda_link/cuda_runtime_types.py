@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from enum import IntEnum
+from typing import Any
 
 CUDAEvent_t = ctypes.c_uint64
 CUDAStream_t = ctypes.c_uint64
@@ -14,6 +15,13 @@ CUDAGraphNode_t = ctypes.c_uint64
 CUDART_GRAPHS_MIN_VERSION = 11040
 IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1
 HOST_ALLOC_PORTABLE = 1
+
+
+def address_of(pointer: Any) -> int:
+    """Of a c_void_p, a c_uint64 or an int."""
+    if isinstance(pointer, int):
+        return pointer
+    return int(getattr(pointer, "value", pointer) or 0)
 
 
 class cudaIpcMemHandle_t(ctypes.Structure):
@@ -33,6 +41,31 @@ class cudaPointerAttributes(ctypes.Structure):
 
     _fields_ = [("type", ctypes.c_int), ("device", ctypes.c_int), ("devicePointer", ctypes.c_void_p),
                 ("hostPointer", ctypes.c_void_p)]
+
+
+class cudaPos(ctypes.Structure):
+    """Where in an array."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in ("x", "y", "z")]
+
+
+class cudaPitchedPtr(ctypes.Structure):
+    """Memory in rows."""
+
+    _fields_ = [("ptr", ctypes.c_void_p), *((name, ctypes.c_size_t) for name in ("pitch", "xsize", "ysize"))]
+
+
+class cudaExtent(ctypes.Structure):
+    """How much is copied: bytes, rows, layers."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in ("width", "height", "depth")]
+
+
+class cudaMemcpy3DParms(ctypes.Structure):
+    """A copy, as the runtime describes one."""
+
+    _fields_ = [("srcArray", ctypes.c_void_p), ("srcPos", cudaPos), ("srcPtr", cudaPitchedPtr), ("dstArray", ctypes.c_void_p),
+                ("dstPos", cudaPos), ("dstPtr", cudaPitchedPtr), ("extent", cudaExtent), ("kind", ctypes.c_int)]
 
 
 class MemcpyKind(IntEnum):

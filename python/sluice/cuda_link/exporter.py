@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _sluice
 from . import activation_barrier
 from ._exporter_port import CudaPort, ExportPolicy, FrameOutcome, FrameSpec, GpuFrame
+from .cuda_runtime_types import address_of
 from .importer import channel_of, raise_for
 from .shm_protocol import DtypeCodec
 
@@ -25,11 +26,6 @@ _NO_SLOT, _CAPTURING = _sluice.NoFreeSlot.result, _sluice.CaptureError.result
 _MOST_SLOTS = 10
 _EVERY = 97  # frames between two lines of the log
 _ALIGNED = 2 << 20
-
-
-def address_of(pointer: Any) -> int:
-    """Of an int or a c_void_p."""
-    return pointer if isinstance(pointer, int) else int(getattr(pointer, "value", pointer) or 0)
 
 
 class Exporter:

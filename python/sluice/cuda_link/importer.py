@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .. import _sluice
+from ._connection import IPCConnection
 from ._importer_port import ImporterCudaPort, ImportOutcome, ImportPolicy, ImportResult, ImportSpec
 from .cuda_runtime_types import CudaIpcError, CudaLinkError, ProtocolError
 from .shm_protocol import DtypeCodec, Metadata, SHMLayout
@@ -18,7 +19,7 @@ from .shm_protocol import DtypeCodec, Metadata, SHMLayout
 if TYPE_CHECKING:
     from .nvml_observer import NVMLObserver
 
-__all__ = ["CUPY_AVAILABLE", "Format", "Importer", "NUMPY_AVAILABLE", "TORCH_AVAILABLE"]
+__all__ = ["CUPY_AVAILABLE", "Format", "IPCConnection", "Importer", "NUMPY_AVAILABLE", "TORCH_AVAILABLE"]
 
 logger = logging.getLogger("cuda_link.importer")
 
@@ -343,6 +344,15 @@ class Importer:
         info = self._info()
         addresses = info.get("addresses", ())
         return info.get("state") in (2, 3) and (self._native or (bool(addresses) and all(addresses)))
+
+    @property
+    def connection(self) -> IPCConnection | None:
+        """The session that is open; None without one, and of a native channel. cuda-link has it to itself."""
+        info = self._info()
+        if self._native or info.get("state") not in (2, 3):
+            return None
+        from .cuda_ipc_wrapper import get_cuda_runtime
+        return IPCConnection.of(info, get_cuda_runtime(self._spec.device))
 
     def _info(self) -> dict[str, Any]:
         return {} if self._link is None else self._link.info()
