@@ -35,13 +35,12 @@ def kinds(tmp_path, monkeypatch):
         folder = peer_runtime.package_folder()
         if not folder:
             pytest.skip("SLUICE_CUDA_LINK names no folder of cuda-link's package")
-        found = next((each for each in peer_runtime.runtimes() if each.exists()), None)
-        if not found:
-            pytest.skip("there is no CUDA runtime 12, which cuda-link loads")
-        if not (tmp_path / "cudart64_12.dll").exists():
-            (tmp_path / "cudart64_12.dll").symlink_to(found)
-            path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("LD_LIBRARY_PATH"))))
-            monkeypatch.setenv("LD_LIBRARY_PATH", path)
+        if peer_runtime.is_of_classes(folder):
+            pytest.skip("this cuda-link has no Exporter and no Importer: tests/upstream is for it")
+        if not (tmp_path / peer_runtime.NAME).exists():
+            if not peer_runtime.with_its_name(folder, tmp_path):
+                pytest.skip("there is no CUDA runtime 12, which cuda-link loads")
+            monkeypatch.setenv("LD_LIBRARY_PATH", peer_runtime.search_path(tmp_path))
         return f"theirs:{role}"
 
     return kind_of

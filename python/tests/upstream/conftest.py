@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Sluice against cuda-link's own Python package, which SLUICE_CUDA_LINK names: the folder that its `cuda_link` lies in. Without
 it these tests are skipped. Each side is a process of its own; where a test says `pair`, both are tried: cuda-link to Sluice, Sluice to
-cuda-link, and cuda-link to itself, by which the test is shown to be right.
+cuda-link, and cuda-link to itself, by which the test is shown to be right. Of a package of before 1.5, which has classes of another
+kind, a program of such classes is tried on Sluice, too: `sluice-classes`.
 
 cuda-link loads the CUDA runtime by the name that it has on Windows. Here a file has that name: NVIDIA's runtime if one is
 installed and there is a GPU, else tests/fake/runtime.c, which lies beside the fake driver."""
@@ -14,23 +15,23 @@ import secrets
 import pytest
 
 import child
-from peer_runtime import PEERS, package_folder, runtimes
+from peer_runtime import NAME, PEERS, is_of_classes, package_folder, search_path, with_its_name
 
 HERE = pathlib.Path(__file__).parent
 SHM = pathlib.Path("/dev/shm")
+CLASSES = is_of_classes(package_folder())
+DTYPES = ("float32", "float16", "uint8", "uint16", *(() if CLASSES else ("bfloat16", "int8", "int16")))
 
 
 @pytest.fixture(scope="session")
 def runtime(tmp_path_factory):
     """A folder with cudart64_12.dll."""
     if os.environ.get("SLUICE_TEST_GPU") and package_folder():
-        found = next((each for each in runtimes() if each.exists()), None)
-        if found:
-            folder = tmp_path_factory.mktemp("runtime")
-            (folder / "cudart64_12.dll").symlink_to(found)
+        folder = tmp_path_factory.mktemp("runtime")
+        if with_its_name(package_folder(), folder):
             return folder
     folder = os.environ.get("SLUICE_FAKE_RUNTIME") or os.path.dirname(os.environ.get("SLUICE_FAKE_DRIVER", ""))
-    if not os.path.exists(os.path.join(folder, "cudart64_12.dll")):
+    if not os.path.exists(os.path.join(folder, NAME)):
         pytest.skip("there is no CUDA runtime, and no tests/fake/cudart64_12.dll: SLUICE_FAKE_RUNTIME names its folder")
     return folder
 
@@ -43,8 +44,14 @@ def folders(gpu, runtime, monkeypatch):
     stand_in = importlib.util.find_spec("sluice.cuda_link")
     if not stand_in:
         pytest.fail("there is no sluice.cuda_link")
-    monkeypatch.setenv("LD_LIBRARY_PATH", os.pathsep.join(filter(None, (str(runtime), os.environ.get("LD_LIBRARY_PATH")))))
-    return {"cuda-link": package_folder(), "sluice": pathlib.Path(stand_in.origin).parent / "stand_in"}
+    monkeypatch.setenv("LD_LIBRARY_PATH", search_path(runtime))
+    ours = pathlib.Path(stand_in.origin).parent / "stand_in"
+    return {"cuda-link": package_folder(), "sluice": ours, "sluice-classes": ours}
+
+
+def has_classes(kind):
+    """Is a program of this kind written with the classes of before 1.5?"""
+    return kind == "sluice-classes" or (CLASSES and kind == "cuda-link")
 
 
 class Peers:
@@ -55,7 +62,7 @@ class Peers:
         self.name = f"sluice-test-{os.getpid()}-{secrets.token_hex(4)}"
 
     def start(self, kind, role, name=None):
-        peer = self.start_one(self.folders[kind], role, name or self.name)
+        peer = self.start_one(self.folders[kind], f"class-{role}" if has_classes(kind) else role, name or self.name)
         peer.expect("here")
         return peer
 
@@ -79,6 +86,9 @@ def ask(peer, command):
 
 PAIRS = [("cuda-link", "cuda-link"), ("cuda-link", "sluice"), ("sluice", "cuda-link")]
 KINDS = ["cuda-link", "sluice"]
+if CLASSES:
+    PAIRS += [("cuda-link", "sluice-classes"), ("sluice-classes", "cuda-link")]
+    KINDS.append("sluice-classes")
 
 
 def pytest_generate_tests(metafunc):

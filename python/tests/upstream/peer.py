@@ -3,7 +3,7 @@
 finds: cuda-link's own package, or Sluice's stand-in for it. Commands come in, one a line, and for each an answer goes out.
 
 Words of a command like `height=4` are keyword arguments; those that begin with `policy.` are the policy's."""
-import ctypes
+import importlib
 import inspect
 import itertools
 import json
@@ -11,23 +11,16 @@ import logging
 import os
 import pathlib
 import sys
-import time
 
 sys.path[:0] = [sys.argv[1], *map(str, pathlib.Path(__file__).resolve().parents[:2])]
 answers = os.fdopen(os.dup(1), "w", buffering=1)
 os.dup2(2, 1)  # cuda-link prints which runtime it has loaded
 logging.basicConfig(level=logging.INFO)
-if sys.argv[2] != "tensors":  # what takes seconds to be imported, in each process, is not there
+if not sys.argv[2].endswith("tensors"):  # what takes seconds to be imported, in each process, is not there
     sys.modules["torch"] = sys.modules["cupy"] = None
 
-import numpy  # noqa: E402
-
 import cuda_link  # noqa: E402
-import gpu_kit  # noqa: E402
-from cuda_link import ExportPolicy, Exporter, FrameSpec, GpuFrame, Importer, ImportOutcome, ImportPolicy, ImportSpec  # noqa: E402
-from peer_picture import picture  # noqa: E402
-
-SOURCES = 12  # a frame's source must stay while it is copied
+import peer_calls  # noqa: E402
 
 
 def say(text):
@@ -46,112 +39,6 @@ def words(text):
         made = json.loads(value) if value[0] in "-0123456789tf[" and value != "float32" and value != "float16" else value
         (policy if key.startswith("policy.") else spec)[key.removeprefix("policy.")] = tuple(made) if isinstance(made, list) else made
     return first, plain, spec, policy
-
-
-class Export:
-    def __init__(self, name):
-        self.name, self.gpu, self.exporters, self.gate_now = name, gpu_kit.Gpu(), [], None
-        self.stream = self.gpu.stream()
-
-    def open(self, _, spec, policy):
-        """A second `open` without a `close` begins a session over the first one's, as a program that was started anew does."""
-        policy = ExportPolicy(**policy) if policy else None
-        self.exporters.append(Exporter.open(FrameSpec(self.name, **spec), policy=policy))
-        self.size, self.turn, self.sources = self.exporters[-1].data_size, 0, []
-        for _ in range(SOURCES):
-            address, memory = ctypes.c_uint64(), ctypes.c_void_p()
-            with self.gpu.relaxed():
-                self.gpu.call("MemAlloc", ctypes.byref(address), ctypes.c_size_t(self.size))
-                self.gpu.call("MemHostAlloc", ctypes.byref(memory), ctypes.c_size_t(self.size), 1)
-            self.sources.append((address.value, memory.value))
-        return "open"
-
-    def send(self, plain, *_):
-        """Work that makes the frame is queued on a stream, and the exporter told so."""
-        address, memory = self.sources[self.turn % SOURCES]
-        self.turn += 1
-        made = picture(self.size, int(plain[0]))
-        ctypes.memmove(memory, made.ctypes.data, self.size)
-        self.gpu.call("MemcpyHtoDAsync", ctypes.c_uint64(address), ctypes.c_void_p(memory), ctypes.c_size_t(self.size),
-                      ctypes.c_void_p(self.stream))
-        said = self.exporters[-1].export(GpuFrame(address, self.size, self.stream)).name
-        if self.gate_now is None:
-            self.gpu.synchronize(self.stream)
-        return said
-
-    def wrong(self, plain, *_):
-        return self.exporters[-1].export(GpuFrame(self.sources[0][0], int(plain[0]), self.stream)).name
-
-    def gate(self, *_):
-        """What is sent from now on is not made before `pass`."""
-        self.gate_now = self.gpu.gate(self.stream)
-        return "shut"
-
-    def pass_(self, *_):
-        self.gate_now.open()
-        self.gpu.synchronize(self.stream)
-        self.gate_now = None
-        return "open"
-
-    def stats(self, *_):
-        return json.dumps(self.exporters[-1].get_stats())
-
-    def ready(self, *_):
-        return str(self.exporters[-1].is_ready())
-
-    def close(self, *_):
-        for exporter in reversed(self.exporters):
-            exporter.close()
-        return "closed"
-
-
-class Import:
-    def __init__(self, name):
-        self.name, self.gpu = name, gpu_kit.Gpu()
-
-    def open(self, _, spec, policy):
-        policy = ImportPolicy(**policy) if policy else None
-        try:
-            self.importer = Importer.open(ImportSpec(self.name, **spec), policy=policy)
-        except (OSError, RuntimeError, ValueError) as error:
-            return " ".join(each.__name__ for each in type(error).__mro__)
-        return "ready" if self.importer.is_ready() else "waiting"
-
-    def get(self):
-        return self.importer.get_frame_numpy()
-
-    def take(self, plain, *_):
-        """The first outcome that is not one of those named, and what a new frame holds."""
-        passed, end = set(plain), time.monotonic() + 15
-        while True:
-            result = self.get()
-            outcome = result.outcome.name
-            if outcome not in passed:
-                break
-            if time.monotonic() > end:
-                return f"nothing but {outcome}"
-            time.sleep(0.002)
-        if result.outcome is not ImportOutcome.NEW_FRAME:
-            return outcome
-        frame = result.frame if isinstance(result.frame, numpy.ndarray) else result.frame.cpu().numpy()
-        found = numpy.frombuffer(frame.tobytes(), "uint8")
-        whole = numpy.array_equal(found, picture(found.size, int(found[0])))
-        return f"{int(found[0])} {frame.dtype} {'x'.join(map(str, frame.shape))}" if whole else "torn"
-
-    def stats(self, *_):
-        return json.dumps(self.importer.get_stats())
-
-    def ready(self, *_):
-        return str(self.importer.is_ready())
-
-    def close(self, *_):
-        self.importer.close()
-        return "closed"
-
-
-class Tensors(Import):
-    def get(self):
-        return self.importer.get_frame()
 
 
 def signature(function):
@@ -176,15 +63,21 @@ def members(kind):
     return found
 
 
+MODULES = ("shm_protocol", "activation_barrier", "cuda_runtime_types", "cuda_ipc_exporter", "cuda_ipc_importer", "cuda_ipc_wrapper",
+           "nvml_observer")
+
+
 def interface():
     """Names, signatures and defaults of the package, as JSON; without those of its inner workings."""
-    from cuda_link import activation_barrier, cuda_runtime_types, shm_protocol
     said = {}
     for name in cuda_link.__all__:
         thing = getattr(cuda_link, name)
         said[name] = members(thing) if inspect.isclass(thing) else signature(thing) if callable(thing) else None
-    for module in (shm_protocol, activation_barrier, cuda_runtime_types):
-        inner = module.__name__.rpartition(".")[2]
+    for inner in MODULES:
+        try:
+            module = importlib.import_module(f"cuda_link.{inner}")
+        except ModuleNotFoundError:
+            continue
         for name, thing in vars(module).items():
             if name.startswith("_") or inspect.ismodule(thing) or getattr(thing, "__module__", module.__name__) != module.__name__:
                 continue
@@ -224,7 +117,7 @@ def main(role, *arguments):
     if role in ("interface", "wire"):
         say(json.dumps(globals()[role]()))
         return
-    peer = {"export": Export, "import": Import, "tensors": Tensors}[role](*arguments)
+    peer = peer_calls.ROLES[role](*arguments)
     say("here")
     for line in sys.stdin:
         command, plain, spec, policy = words(line)

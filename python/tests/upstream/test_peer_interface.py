@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from conftest import HERE
-from test_peer_frames import DTYPES
+from conftest import CLASSES, DTYPES, HERE
 
 
 def ask_for(folders, kind, what):
@@ -24,10 +23,10 @@ def interfaces(folders):
 
 # Its inner workings: what its importer makes for itself, and by which its own tests put something else in the driver's place. The
 # runtime that others may call is looked at apart. Who makes an Exporter or an Importer calls open().
-INNER = ("IPCConnection", "FakeCUDAAdapter", "CudaPort", "ImporterCudaPort", "CTypesCUDAAdapter", "CUDARuntimeAPI",
-         "Exporter.(itself)", "Importer.(itself)", "Importer.from_connection", "activation_barrier.BarrierShmPort",
-         "activation_barrier.RealShmAdapter", "cuda_runtime_types.cudaPos", "cuda_runtime_types.cudaPitchedPtr",
-         "cuda_runtime_types.cudaExtent", "cuda_runtime_types.cudaMemcpy3DParms")
+INNER = ("IPCConnection.(itself)", "FakeCUDAAdapter", "CudaPort", "ImporterCudaPort", "CTypesCUDAAdapter", "Exporter.(itself)", "Importer.(itself)", "Importer.from_connection", "activation_barrier.BarrierShmPort",
+         "activation_barrier.RealShmAdapter", "cuda_runtime_types.cudaPos.(itself)", "cuda_runtime_types.cudaPitchedPtr.(itself)",
+         "cuda_runtime_types.cudaExtent.(itself)", "cuda_runtime_types.cudaMemcpy3DParms.(itself)",
+         "cuda_ipc_importer.torch", "cuda_ipc_importer.cp", "nvml_observer.pynvml")
 
 
 def differences(name, theirs, ours):
@@ -49,11 +48,15 @@ def differences(name, theirs, ours):
 
 def test_names_and_signatures(interfaces):
     theirs, ours = interfaces
+    if CLASSES:  # the usual name of a channel is another since 1.8
+        theirs = json.loads(json.dumps(theirs).replace("cudalink_output_ipc", "cudalink_ipc_TD>>Python"))
     missing = [each for name, thing in theirs.items() for each in differences(name, thing, ours.get(name, "missing"))]
     assert not missing, "\n".join(missing)
 
 
 def test_the_wire(folders):
+    if CLASSES:
+        pytest.skip("this cuda-link has no module for the wire")
     theirs, ours = (ask_for(folders, kind, "wire") for kind in ("cuda-link", "sluice"))
     known = {(*theirs[dtype][0][:2], flags | theirs[dtype][0][2]) for dtype in DTYPES for flags in (0, 2, 4, 6)}
     for name, thing in theirs.items():
