@@ -42,7 +42,7 @@ static int failed(struct sl_cipd_writer *writer, int result)
 
 static int check_barrier(struct sl_cipd_writer *writer)
 {
-    if (!writer->checks || !sl_cipd_barrier_check(&writer->checker, sl_os_now()))
+    if (!writer->checks || !sl_cipd_barrier_check(&writer->checker, sl_os_now_coarse()))
         return 0;
     sl_mutex_lock(&writer->lock);
     sl_cipd_produce_skip(&writer->producer);
@@ -81,7 +81,7 @@ static int check(struct sl_cipd_writer *writer)
 /* Has the GPU done all that it was given for the slot? Waits for that: 0, or SLUICE_TIMEOUT without a sentence. */
 static int await_slot(struct sl_cipd_writer *writer, struct sl_cipd_slot *slot, int64_t timeout_ns)
 {
-    int64_t began = sl_os_now(), deadline = sl_os_deadline(timeout_ns), spin = began + SPIN, now = began;
+    int64_t began = 0, now = 0;
     struct sl_cuda_scope scope;
     int r;
 
@@ -91,13 +91,12 @@ static int await_slot(struct sl_cipd_writer *writer, struct sl_cipd_slot *slot, 
         return r;
     while ((r = sl_cuda_event_look(writer->context, slot->fence.event)) == SLUICE_NOT_READY) {
         now = sl_os_now();
-        if (now >= deadline) {
+        began = began ? began : now;
+        if (now >= sl_cipd_later(began, timeout_ns)) {
             r = SLUICE_TIMEOUT;
             break;
         }
-        if (now < spin)
-            sl_pause();
-        else
+        if (now - began >= SPIN) /* until then without a pause: to ask takes as long */
             sl_os_sleep(SL_CIPD_LOOK);
     }
     sl_cuda_leave(&scope);
@@ -253,10 +252,12 @@ static int record(struct sl_cipd_writer *writer, struct sl_copy_job *job)
     return r;
 }
 
-static int begin_job(struct sl_cipd_writer *writer, const struct sluice_array *arrays, uint32_t number,
-                     struct sluice_stream stream, struct sl_copy_job *job)
+/* Of a frame that was written in place. */
+static int begin_job(struct sl_cipd_writer *writer, struct sluice_stream stream, struct sl_copy_job *job)
 {
-    return sl_arrays_begin(&writer->copier, SL_COPY_SEND, arrays, number, stream, job);
+    job->wanted = false;
+    job->prompt = true;
+    return sl_arrays_begin(&writer->copier, SL_COPY_SEND, NULL, 0, stream, job);
 }
 
 int sl_cipd_commit(void *state, struct sluice_frame *frame, struct sluice_stream stream)
@@ -275,7 +276,7 @@ int sl_cipd_commit(void *state, struct sluice_frame *frame, struct sluice_stream
     if (frame->meta_size > SLUICE_MAX_META)
         return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': %u bytes of metadata, %d fit", writer->name, frame->meta_size,
                        SLUICE_MAX_META);
-    if ((r = sl_cuda_alive(writer->context)) != 0 || (r = begin_job(writer, NULL, 0, stream, &job)) != 0)
+    if ((r = sl_cuda_alive(writer->context)) != 0 || (r = begin_job(writer, stream, &job)) != 0)
         return r;
     r = record(writer, &job);
     sl_copy_end(&job);
@@ -297,7 +298,7 @@ int sl_cipd_cancel(void *state, struct sluice_frame *frame, struct sluice_stream
     if (r != 0)
         return r;
     if (stream.id != SLUICE_ON_CPU.id && sl_cuda_alive(writer->context) == 0) {
-        if ((r = begin_job(writer, NULL, 0, stream, &job)) != 0)
+        if ((r = begin_job(writer, stream, &job)) != 0)
             return r;
         r = sl_copy_record(&job, &next_slot(writer, &number)->fence);
         sl_copy_end(&job);
@@ -431,7 +432,7 @@ static int begin_send(struct sl_cipd_writer *writer, const struct sluice_array *
     int r = sl_arrays_match(&writer->format, writer->name, arrays, number, true, &index);
 
     if (r == 0 && (r = make_room(writer, &arrays[0])) == 0)
-        r = begin_job(writer, arrays, number, stream, job);
+        r = sl_arrays_begin(&writer->copier, SL_COPY_SEND, arrays, number, stream, job);
     return r;
 }
 
@@ -439,21 +440,23 @@ int sl_cipd_send(void *state, struct sluice_frame *header, const struct sluice_a
                  struct sluice_stream stream, struct sluice_ticket *ticket)
 {
     struct sl_cipd_writer *writer = state;
-    bool known = sl_sent_is_known(&writer->sent, writer->generation, arrays, number);
     struct sl_copy_job job;
     int r;
 
+    sl_cipd_produce_early(&writer->producer);
+    bool known = sl_sent_is_known(&writer->sent, writer->generation, arrays, number);
     if (writer->token)
         return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun: commit or cancel it before a send", writer->name);
     if ((r = check(writer)) != 0)
         return r;
     if ((r = sl_cipd_spare(writer, writer->wait_ns, 1)) != 0)
         return failed(writer, r);
+    job.wanted = ticket && !writer->params.block;
+    job.prompt = true;
     r = known ? sl_sent_begin(&writer->sent, &writer->copier, arrays, stream, &job)
               : begin_send(writer, arrays, number, stream, &job);
     if (r != 0)
         return failed(writer, r);
-    job.wanted = ticket && !writer->params.block;
     r = send_one(writer, header, &arrays[0], known, &job, ticket);
     sl_copy_end(&job);
     return r;

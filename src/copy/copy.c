@@ -53,7 +53,7 @@ int sl_copy_begin(struct sl_copier *copier, struct sl_copy_job *job, struct slui
 {
     job->copier = copier;
     job->state = NULL;
-    job->wanted = job->held = job->by_graph = false;
+    job->asked = job->held = job->by_graph = false;
     job->touched = job->queued = job->raised = false;
     job->bytes = 0;
     return copier->ops->begin(job, stream);

@@ -8,7 +8,7 @@
  *     queue    for each array; it copies at once, queues the copy on job->stream, or holds it back
  *     launch   if anything was held back: queues that, and raises the words of the frame behind it
  *     ticket   what the caller waits by; or `finish`, which waits. Neither fails to be one: what it
- *              takes was set aside at begin
+ *              takes was set aside at begin, if it was `wanted` then
  *     end      always, after a begin that succeeded
  * Between queue and ticket a sender commits its frame on job->stream, behind the copies; by launch, if need be.
  */
@@ -107,13 +107,15 @@ struct sl_copier {
 struct sl_copy_job {
     struct sl_copier *copier;
     enum sl_copy_way way;
+    bool wanted;                 /* a ticket will be asked for, or finish will be called though nothing failed */
+    bool prompt;                 /* the first queue follows begin at once: nothing in between waits */
     struct sluice_stream stream; /* on which the copies are queued */
-    void *state;                 /* the kind's own, as are `scope`, `mark` and `raised` */
+    void *state;                 /* the kind's own, as are `scope`, `asked`, `mark` and `raised` */
     struct {
         bool pushed, exchanged;
         int mode;
     } scope;
-    bool wanted;                 /* a sender will ask for a ticket; it says so after begin */
+    bool asked;                  /* about the stream's capture, for the next call on it */
     bool held;                   /* copies wait for the launch */
     bool by_graph;               /* which was that of a graph */
     bool touched;                /* something on the stream may use the slot, */
@@ -158,7 +160,7 @@ int sl_copier_open_so(struct sl_copier *copier, const char *device, const char *
 void sl_copier_close(struct sl_copier *copier, bool working);
 void sl_copier_forget(struct sl_copier *copier, const void *to, uint64_t bytes);
 
-/* With job->way, ->count and the sides' first three words filled in. SLUICE_E_INVALID for memory
+/* With job->way, ->wanted, ->prompt, ->count and the sides' first three words filled in. SLUICE_E_INVALID for memory
  * that is not there, SLUICE_E_CAPTURING, SLUICE_E_WRONG_DEVICE, ...: nothing was done. */
 int sl_copy_begin(struct sl_copier *copier, struct sl_copy_job *job, struct sluice_stream stream);
 int sl_copy_queue(struct sl_copy_job *job, uint32_t side, const struct sl_copy *copy);

@@ -20,6 +20,11 @@ static struct sl_copy_gpu *gpu_of(const struct sl_copy_job *job)
     return job->copier->state;
 }
 
+static struct sl_cu_stream *stream_of(const struct sl_copy_job *job)
+{
+    return (struct sl_cu_stream *)((const struct sl_stream *)job->state)->native;
+}
+
 /* ---- open and close ---- */
 
 static int alive(void *user)
@@ -119,12 +124,16 @@ static void cuda_close(struct sl_copier *copier, bool working)
 
 /* ---- a job ---- */
 
-int sl_copy_place(struct sl_copy_gpu *gpu, const struct sl_stream *stream, struct sl_cu_stream **place)
+int sl_copy_place(struct sl_copy_job *job, struct sl_cu_stream **place)
 {
+    const struct sl_stream *stream = job->state;
+    struct sl_copy_gpu *gpu = gpu_of(job);
     enum sl_cuda_capture state;
+    bool asked = job->asked;
 
-    *place = (struct sl_cu_stream *)stream->native;
-    if (stream == gpu->own)
+    job->asked = false;
+    *place = stream_of(job);
+    if (stream == gpu->own || asked)
         return 0;
     if (*place == NULL || *place == SL_CU_LEGACY)
         return sl_cuda_beside(gpu->context, place);
@@ -157,29 +166,40 @@ static void leave(const struct sl_copy_job *job)
 }
 
 /* May the stream be used, and where does the program's memory lie? */
-static int look(struct sl_copy_job *job, struct sl_stream *stream)
+static int look(struct sl_copy_job *job)
 {
-    struct sl_copy_gpu *gpu = gpu_of(job);
     struct sl_cu_stream *place;
-    int r = sl_copy_place(gpu, stream, &place);
+    int r = sl_copy_place(job, &place);
 
+    job->asked = r == 0 && job->prompt && place == stream_of(job);
     for (uint32_t i = 0; i < job->count && r == 0; i++)
-        r = sl_copy_look(gpu, &job->sides[i]);
+        r = sl_copy_look(job, &job->sides[i]);
     return r;
 }
 
 static int begin_inside(struct sl_copy_job *job, struct sl_stream *stream)
 {
     struct sl_copy_gpu *gpu = gpu_of(job);
-    int r = look(job, stream);
 
-    if (r == 0)
-        r = sl_desk_issue(gpu->desk, &job->mark);
-    if (r != 0)
-        return r;
     job->state = stream;
-    sl_graphs_clear(gpu);
-    return 0;
+    job->mark.value = 0;
+    int r = look(job);
+    if (r == 0 && job->wanted)
+        r = sl_desk_issue(gpu->desk, &job->mark);
+    if (r == 0)
+        sl_graphs_clear(gpu);
+    return r;
+}
+
+/* Is it one of this GPU? Nearly always it is the same as the last time, and a name never gets another stream. */
+static int check_stream(struct sl_copy_gpu *gpu, struct sluice_stream stream)
+{
+    if (stream.id == sl_load(&gpu->checked, relaxed))
+        return 0;
+    int r = sl_sync_cuda.check(gpu->pages, stream);
+    if (r == 0)
+        sl_store(&gpu->checked, stream.id, relaxed);
+    return r;
 }
 
 static int cuda_begin(struct sl_copy_job *job, struct sluice_stream handle)
@@ -188,7 +208,7 @@ static int cuda_begin(struct sl_copy_job *job, struct sluice_stream handle)
     struct sl_stream *stream;
 
     job->stream = handle.id == SLUICE_ON_CPU.id ? gpu->stream : handle;
-    int r = sl_sync_cuda.check(gpu->pages, job->stream);
+    int r = check_stream(gpu, job->stream);
     if (r == 0)
         r = sl_stream_hold(job->stream, &stream);
     if (r != 0)
@@ -211,6 +231,7 @@ static int cuda_queue(struct sl_copy_job *job, uint32_t i, const struct sl_copy 
         staged = staged || (side->place == SL_PLACE_PINNED && sl_copy_is_fine(&copy->parts[p]));
     if (staged) {
         job->touched = true;
+        job->asked = false; /* it waits */
         return sl_copy_staged(job, side, copy);
     }
     for (int p = 0; p < copy->count; p++)
@@ -259,7 +280,7 @@ static int cuda_follow(struct sl_copy_job *job, const struct sl_copy_fence *fenc
 
     if (!fence->event || fence->stream == 0 || fence->stream == job->stream.id)
         return 0;
-    int r = sl_copy_place(gpu, job->state, &place);
+    int r = sl_copy_place(job, &place);
     return r == 0 ? sl_cu(gpu->context, StreamWaitEvent, place, fence->event, 0) : r;
 }
 
@@ -267,7 +288,7 @@ static int record_event(struct sl_copy_job *job, struct sl_cu_event *event)
 {
     struct sl_copy_gpu *gpu = gpu_of(job);
     struct sl_cu_stream *place;
-    int r = sl_copy_place(gpu, job->state, &place);
+    int r = sl_copy_place(job, &place);
 
     return r == 0 ? sl_cu(gpu->context, EventRecord, event, place) : r;
 }
@@ -339,32 +360,35 @@ static void raise_mark(struct sl_copy_job *job)
 {
     if (job->raised)
         return;
-    if (job->queued) {
-        sl_desk_expect(gpu_of(job)->desk, &job->mark, job->bytes);
-        (void)sl_copy_raise(job, &job->mark);
-    } else {
-        sl_desk_settle(gpu_of(job)->desk, &job->mark, 0);
-    }
+    sl_desk_expect(gpu_of(job)->desk, &job->mark, job->bytes);
+    (void)sl_copy_raise(job, &job->mark);
     job->raised = true;
 }
 
 static void cuda_ticket(struct sl_copy_job *job, struct sluice_ticket *ticket)
 {
     ticket->id = job->queued ? job->mark.id : SL_TICKET_DONE;
-    raise_mark(job);
+    if (job->queued)
+        raise_mark(job);
 }
 
 static int cuda_finish(struct sl_copy_job *job)
 {
+    if (!job->queued)
+        return 0;
+    if (!job->mark.value && sl_desk_issue(gpu_of(job)->desk, &job->mark) != 0) { /* it was not wanted, and all are taken */
+        int ended = sluice_stream_synchronize(job->stream);
+        return ended < 0 ? ended : 0;
+    }
     raise_mark(job);
-    return job->queued ? sl_copy_wait(gpu_of(job), &job->mark, 0) : 0;
+    return sl_copy_wait(gpu_of(job), &job->mark, 0);
 }
 
 static void cuda_end(struct sl_copy_job *job)
 {
     struct sl_stream *stream = job->state;
 
-    if (!job->raised)
+    if (job->mark.value && !job->raised)
         sl_desk_settle(gpu_of(job)->desk, &job->mark, 0); /* nobody got it */
     leave(job);
     sl_object_drop(&stream->object);

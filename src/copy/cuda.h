@@ -58,7 +58,8 @@ struct sl_copy_gpu {
 
     struct sl_graphs *graphs; /* NULL: no send is one */
 
-    sl_mutex known_lock; /* guards what follows */
+    sl_word checked; /* the stream that was found to be of this GPU last; relaxed */
+    sl_mutex known_lock; /* guards what follows, where several threads fetch */
     struct sl_known known[SL_KNOWN];
     uint32_t next_known;
     struct sl_cuda_context *peers[SL_PEERS]; /* by ordinal, once they were met */
@@ -70,9 +71,9 @@ struct sl_copy_gpu {
 
 /* ---- cuda.c ---- */
 
-/* Where calls come behind the work on `stream` and disturb nobody's capture; SLUICE_E_CAPTURING if it captures
- * a graph. Before each call, inside sl_cuda_enter. */
-int sl_copy_place(struct sl_copy_gpu *gpu, const struct sl_stream *stream, struct sl_cu_stream **place);
+/* Where calls come behind the work on the job's stream and disturb nobody's capture; SLUICE_E_CAPTURING if it captures
+ * a graph. Before each call, inside sl_cuda_enter; what begin asked holds for the first call of a prompt job. */
+int sl_copy_place(struct sl_copy_job *job, struct sl_cu_stream **place);
 
 /* Raises a mark behind what is queued on the job's stream. If that fails it is raised when the
  * stream is done, or settled with the failure. */
@@ -85,7 +86,7 @@ int sl_copy_wait(struct sl_copy_gpu *gpu, const struct sl_mark *mark, int64_t sp
 
 /* Finds out where the side lies. SLUICE_E_INVALID if there is no such memory. Inside sl_cuda_enter,
  * relaxed. */
-int sl_copy_look(struct sl_copy_gpu *gpu, struct sl_copy_side *side);
+int sl_copy_look(const struct sl_copy_job *job, struct sl_copy_side *side);
 void sl_copy_forget(struct sl_copy_gpu *gpu);
 
 /* ---- cuda_queue.c ---- */

@@ -6,6 +6,7 @@
  * A graph is for the very same copies, from the same buffer into the same slot. It is made when they come for
  * the second time, and kept: so memory that comes only once costs no more than being looked up.
  */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,10 +24,10 @@ struct copy {
     int64_t to_pitch, from_pitch;
 };
 
-/* Compared as bytes. */
+/* Compared as bytes, as many copies as there are. */
 struct work {
-    struct copy copies[MOST_COPIES];
     uint64_t count, words;
+    struct copy copies[MOST_COPIES];
 };
 
 struct entry {
@@ -149,13 +150,19 @@ static struct copy as_copy(const struct held *held)
                           .from_pitch = rows ? rows->from : 0 };
 }
 
+static size_t size_of(const struct work *work)
+{
+    return offsetof(struct work, copies) + work->count * sizeof *work->copies;
+}
+
 static struct entry *find(struct sl_graphs *graphs, const struct work *work)
 {
     for (uint32_t n = 0, i = graphs->next; n < graphs->filled; n++, i++) {
-        struct entry *entry = &graphs->entries[i < graphs->filled ? i : i - graphs->filled];
-        if (!entry->used || memcmp(&entry->work, work, sizeof *work) != 0)
+        i = i < graphs->filled ? i : 0;
+        struct entry *entry = &graphs->entries[i];
+        if (!entry->used || memcmp(&entry->work, work, size_of(work)) != 0)
             continue;
-        graphs->next = (uint32_t)(entry - graphs->entries + 1) % graphs->filled;
+        graphs->next = i + 1;
         return entry;
     }
     return NULL;
@@ -178,7 +185,7 @@ static void note(struct sl_copy_gpu *gpu, const struct work *work)
     if (!place)
         return;
     drop(gpu, place);
-    place->work = *work;
+    memcpy(&place->work, work, size_of(work));
     place->used = graphs->turn;
     if (graphs->filled <= place - graphs->entries)
         graphs->filled = (uint32_t)(place - graphs->entries) + 1;
@@ -254,7 +261,7 @@ static int launch(struct sl_copy_job *job, struct entry *entry, const struct sl_
     union sl_cu_mem_op operations[SL_SIGNALS];
     struct sl_cu_batch words = { gpu->context->handle, (unsigned)entry->work.words, operations, 0 };
     struct sl_cu_stream *place;
-    int r = sl_copy_place(gpu, job->state, &place);
+    int r = sl_copy_place(job, &place);
 
     if (r != 0)
         return r;
@@ -272,10 +279,12 @@ int sl_graphs_launch(struct sl_copy_job *job, const struct sl_signal *signals, u
 {
     struct sl_copy_gpu *gpu = job->copier->state;
     struct sl_graphs *graphs = gpu->graphs;
-    struct work work = { .count = graphs->count, .words = graphs->words ? count : 0 };
+    struct work work;
 
     if (graphs->off)
         return SLUICE_NOT_READY;
+    work.count = graphs->count;
+    work.words = graphs->words ? count : 0;
     for (uint32_t i = 0; i < graphs->count; i++)
         work.copies[i] = as_copy(&graphs->held[i]);
     graphs->turn++;

@@ -182,8 +182,22 @@ static int find_out(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
     return r;
 }
 
-int sl_copy_look(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
+/* What is known of it, or found out now. */
+static int place(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
 {
+    struct sl_known *known = find(gpu, side);
+
+    if (!known || known->buffer != side->buffer || side->bytes > known->bytes)
+        return find_out(gpu, side);
+    side->place = known->place;
+    side->context = known->context;
+    return 0;
+}
+
+int sl_copy_look(const struct sl_copy_job *job, struct sl_copy_side *side)
+{
+    struct sl_copy_gpu *gpu = job->copier->state;
+    bool alone = job->way == SL_COPY_SEND; /* of one thread at a time */
     unsigned long long buffer;
 
     side->place = SL_PLACE_PAGEABLE;
@@ -195,15 +209,11 @@ int sl_copy_look(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
     if (r != 0)
         return r;
     side->buffer = buffer;
-    sl_mutex_lock(&gpu->known_lock);
-    struct sl_known *known = find(gpu, side);
-    if (known && known->buffer == buffer && side->bytes <= known->bytes) {
-        side->place = known->place;
-        side->context = known->context;
-    } else {
-        r = find_out(gpu, side);
-    }
-    sl_mutex_unlock(&gpu->known_lock);
+    if (!alone)
+        sl_mutex_lock(&gpu->known_lock);
+    r = place(gpu, side);
+    if (!alone)
+        sl_mutex_unlock(&gpu->known_lock);
     return r;
 }
 

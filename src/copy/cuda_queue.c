@@ -19,7 +19,7 @@ static int copy_run(struct sl_copy_job *job, const struct sl_copy_side *side, ch
     struct sl_cu_context *ours = gpu->context->handle, *theirs = side->context;
     bool send = job->way == SL_COPY_SEND;
     struct sl_cu_stream *place;
-    int r = sl_copy_place(gpu, job->state, &place);
+    int r = sl_copy_place(job, &place);
 
     if (r != 0)
         return r;
@@ -44,7 +44,7 @@ static int copy_rows(struct sl_copy_job *job, char *to, const char *from, uint64
         .height = (size_t)rows->count,
     };
     struct sl_cu_stream *place;
-    int r = sl_copy_place(gpu, job->state, &place);
+    int r = sl_copy_place(job, &place);
 
     return r == 0 ? sl_cu(gpu->context, Memcpy2DAsync, &copy, place) : r;
 }

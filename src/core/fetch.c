@@ -117,6 +117,7 @@ static int fetch(struct sluice_reader *reader, const struct sl_view *view, const
         return r;
     if (stream.id == SLUICE_ON_CPU.id)
         stream = view->behind;
+    job.wanted = job.prompt = true;
     if ((r = sl_arrays_begin(copier, SL_COPY_FETCH, arrays, count, stream, &job)) != 0)
         return r;
     SL_STAGE_BEGIN(FETCH_COPY);

@@ -162,11 +162,12 @@ static int send_frame(struct sluice_writer *writer, struct sluice_frame *header,
     if (header->meta_size > SLUICE_MAX_META || (header->meta_size > 0 && !header->meta))
         return sl_fail(SLUICE_E_LIMIT, "channel '%s': %u bytes of metadata%s, %d fit", writer->name, header->meta_size,
                        header->meta ? "" : " at NULL", SLUICE_MAX_META);
+    job.wanted = ticket != NULL;
+    job.prompt = false; /* a slot may have to be waited for */
     sl_publish_early(writer);
     if ((stream.id != SLUICE_ON_CPU.id && (r = writer->flight.sync->check(writer->flight.pages, stream)) != 0) ||
         (r = begin_job(writer, arrays, count, stream, known, indices, &job)) != 0)
         return r;
-    job.wanted = ticket != NULL;
     if ((known || (r = make_room(writer, arrays, count, indices)) == 0) &&
         (r = send_copies(writer, &job, header, arrays, indices, known, &frame)) == 0) {
         if (ticket)

@@ -39,7 +39,7 @@ static struct sluice_format format_of(void)
     return format;
 }
 
-static int open_writer(sluice_writer **writer, const struct sluice_format *format, bool block)
+static int open_writer_so(sluice_writer **writer, const struct sluice_format *format, bool block, bool graph)
 {
     struct sluice_cipd_writer_params cipd = SLUICE_CIPD_WRITER_PARAMS_INIT;
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
@@ -51,8 +51,14 @@ static int open_writer(sluice_writer **writer, const struct sluice_format *forma
     params.device = "cuda:0";
     params.format = format;
     params.slots = 2;
+    cipd.graph = graph ? SLUICE_CIPD_ON : SLUICE_CIPD_OFF;
     params.cipd = &cipd;
     return sluice_writer_open(writer, &params);
+}
+
+static int open_writer(sluice_writer **writer, const struct sluice_format *format, bool block)
+{
+    return open_writer_so(writer, format, block, true);
 }
 
 static int open_reader(sluice_reader **reader, bool copy, int64_t timeout_ns)
@@ -123,6 +129,57 @@ TEST(cipd_a_frame_asks_little_of_the_driver)
     CHECK_EQ(test_cuCtxSetCurrent(NULL), 0);
     fake_end_contexts();
 }
+
+/* Each call of the driver that a send makes is one that somebody has thought about. */
+static void send_calls(bool graph)
+{
+    static const struct {
+        enum fake_function function;
+        long calls;
+    } usual[] = {
+        { FAKE_CtxGetId, 1 },                         /* ours is the current context */
+        { FAKE_ThreadExchangeStreamCaptureMode, 2 },  /* there and back */
+        { FAKE_StreamIsCapturing, 2 },                /* before the copy, and before the event */
+        { FAKE_PointerGetAttributes, 1 },             /* is it still the memory that it was? */
+        { FAKE_EventRecord, 1 },
+    };
+    long expected[FAKE_FUNCTION_COUNT] = { 0 };
+    struct sluice_device device;
+    struct sluice_stream stream;
+    struct sluice_array array;
+    struct sl_cu_context *context;
+    sluice_writer *writer;
+    uint64_t address;
+
+    fake_use();
+    struct sluice_format format = format_of();
+    CHECK_OK(sluice_device_open(&device, "cuda:0"));
+    CHECK_EQ(test_cuDevicePrimaryCtxRetain(&context, 0), 0);
+    CHECK_EQ(test_cuCtxSetCurrent(context), 0);
+    CHECK_OK(sluice_stream_create(device, NULL, &stream));
+    CHECK_EQ(test_cuMemAlloc_v2(&address, 512), 0);
+    CHECK_OK(sluice_array_wrap(&array, NULL, (void *)(uintptr_t)address, format.arrays[0].dtype, 3, format.arrays[0].shape, NULL));
+    CHECK_OK(open_writer_so(&writer, &format, false, graph));
+    for (int i = 0; i < FRAMES + 8; i++) {
+        if (i == 8)
+            fake_forget();
+        CHECK_OK(sluice_writer_send(writer, &array, 1, stream, NULL));
+    }
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        expected[usual[i].function] = FRAMES * usual[i].calls;
+    expected[graph ? FAKE_GraphLaunch : FAKE_MemcpyAsync] = FRAMES;
+    for (int f = 0; f < FAKE_FUNCTION_COUNT; f++)
+        if (fake_calls((enum fake_function)f) != expected[f])
+            FAIL("%s was called %ld times for %d frames, not %ld", fake_name((enum fake_function)f),
+                 fake_calls((enum fake_function)f), FRAMES, expected[f]);
+    CHECK_OK(sluice_writer_close(&writer));
+    CHECK_OK(sluice_device_close(&device));
+    CHECK_EQ(test_cuCtxSetCurrent(NULL), 0);
+    fake_end_contexts();
+}
+
+TEST(cipd_the_calls_of_a_send) { send_calls(false); }
+TEST(cipd_the_calls_of_a_send_that_is_a_graph) { send_calls(true); }
 
 /* ---- failing calls ---- */
 

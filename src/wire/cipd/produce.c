@@ -192,6 +192,15 @@ uint32_t sl_cipd_produce_slot(const struct sl_cipd_producer *producer)
     return sl_cipd_index_next_slot(producer->index, producer->layout.slots);
 }
 
+/* Not those that a reader looks at until there is a frame: they would be taken away again. */
+void sl_cipd_produce_early(const struct sl_cipd_producer *producer)
+{
+    if (!producer->extra)
+        return;
+    sl_fetch_to_store(&producer->extra->begun);
+    sl_fetch_to_store(&producer->extra->times[sl_cipd_produce_slot(producer)]);
+}
+
 void sl_cipd_produce_write(struct sl_cipd_producer *producer)
 {
     if (producer->extra)

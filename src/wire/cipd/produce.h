@@ -50,6 +50,9 @@ int sl_cipd_produce_describe(struct sl_cipd_producer *producer, const struct sl_
 /* The slot that the next frame goes to. */
 uint32_t sl_cipd_produce_slot(const struct sl_cipd_producer *producer);
 
+/* A write will follow: its lines are fetched meanwhile. */
+void sl_cipd_produce_early(const struct sl_cipd_producer *producer);
+
 /* Says that this slot is being written from now on: before the program or the GPU touches it. */
 void sl_cipd_produce_write(struct sl_cipd_producer *producer);
 
