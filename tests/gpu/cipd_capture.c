@@ -6,7 +6,7 @@
 #include "gpu/cipd.h"
 
 /* All that a writer and a reader do in a life, on a stream of the library's, and of the program's. */
-static void live(struct cipd_side *side)
+static void live_so(struct cipd_side *side, uint32_t graph)
 {
     struct sluice_cipd_writer_params cipd;
     struct sluice_writer_params params = cipd_writer_params(&cipd, &side->format);
@@ -16,6 +16,7 @@ static void live(struct cipd_side *side)
     struct sluice_ticket ticket;
     sluice_reader *reader;
 
+    cipd.graph = graph;
     CHECK_OK(sluice_writer_open(&side->writer, &params));
     CHECK_OK(sluice_reader_open(&reader, &reading));
     for (uint32_t i = 1; i <= 8; i++) {
@@ -40,6 +41,12 @@ static void live(struct cipd_side *side)
     CHECK_OK(sluice_reader_release(reader, &frame, side->stream));
     CHECK_OK(sluice_reader_close(&reader));
     CHECK_OK(sluice_writer_close(&side->writer));
+}
+
+static void live(struct cipd_side *side)
+{
+    live_so(side, SLUICE_CIPD_ON);
+    live_so(side, SLUICE_CIPD_OFF);
 }
 
 static void matrix(unsigned flags)

@@ -296,7 +296,7 @@ TEST(cipd_sends_that_come_again_are_graphs)
     struct sluice_cipd_writer_params cipd;
     struct sluice_writer_params params = cipd_writer_params(&cipd, &side.format);
 
-    CHECK_OK(sluice_writer_open(&side.writer, &params));
+    CHECK_OK(sluice_writer_open(&side.writer, &params)); /* nobody has asked for them */
     send_to_another(&side, 20);
     struct sluice_cipd_info info = cipd_info_of_writer(side.writer);
     CHECK_EQ(info.graph_frames, 20 - 3); /* a slot's first send is none */
@@ -304,6 +304,11 @@ TEST(cipd_sends_that_come_again_are_graphs)
     for (uint32_t i = 1; i <= 6; i++)
         CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i, NULL));
     CHECK_EQ(cipd_info_of_writer(side.writer).graph_frames, 17 + 4);
+    CHECK_OK(sluice_writer_close(&side.writer));
+    cipd.graph = SLUICE_CIPD_OFF;
+    CHECK_OK(sluice_writer_open(&side.writer, &params));
+    send_to_another(&side, 20);
+    CHECK_EQ(cipd_info_of_writer(side.writer).graph_frames, 0);
     cipd_end(&side);
 }
 
