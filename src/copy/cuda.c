@@ -146,11 +146,12 @@ int sl_copy_place(struct sl_copy_job *job, struct sl_cu_stream **place)
     return r;
 }
 
-/* From begin to end the job is in the context. Whatever comes between is quick, or on another GPU's behalf. */
+/* From begin to end the job is in the context. Whatever comes between is quick, or on another GPU's behalf; and most of it
+ * breaks no capture in any mode (cuda/cuda.h), so that a frame needs no other: the rest relaxes it. */
 static int enter(struct sl_copy_job *job)
 {
     struct sl_cuda_scope scope;
-    int r = sl_cuda_enter(gpu_of(job)->context, SL_CUDA_RELAXED, &scope);
+    int r = sl_cuda_enter(gpu_of(job)->context, SL_CUDA_PLAIN, &scope);
 
     job->scope.pushed = scope.pushed;
     job->scope.exchanged = scope.exchanged;

@@ -84,8 +84,7 @@ int sl_copy_wait(struct sl_copy_gpu *gpu, const struct sl_mark *mark, int64_t sp
 
 /* ---- cuda_pointer.c ---- */
 
-/* Finds out where the side lies. SLUICE_E_INVALID if there is no such memory. Inside sl_cuda_enter,
- * relaxed. */
+/* Finds out where the side lies. SLUICE_E_INVALID if there is no such memory. Inside sl_cuda_enter. */
 int sl_copy_look(const struct sl_copy_job *job, struct sl_copy_side *side);
 void sl_copy_forget(struct sl_copy_gpu *gpu);
 

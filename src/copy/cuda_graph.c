@@ -38,12 +38,6 @@ struct entry {
     struct sl_cu_exec *exec;  /* NULL: the work came once */
 };
 
-/* A copy that waits for the launch. */
-struct held {
-    const struct sl_copy_side *side;
-    struct sl_copy_part part;
-};
-
 struct sl_graphs {
     bool words; /* are raised by graphs; else behind them */
     bool off;   /* the driver refused one */
@@ -51,16 +45,21 @@ struct sl_graphs {
     struct entry entries[GRAPHS];
     uint32_t filled; /* entries from here on were never used */
     uint32_t next;   /* the one behind the last that came again: slots come in turn, and so do their graphs */
-    uint32_t count;
-    struct held held[MOST_COPIES];
+    struct work held; /* what waits for the launch, */
+    const struct sl_copy_side *sides[MOST_COPIES]; /* and whose the copies are */
 };
 
+/* Inside sl_cuda_enter, as all that calls the driver here. */
 static void drop(struct sl_copy_gpu *gpu, struct entry *entry)
 {
-    if (entry->exec) /* one that is under way ends first: the driver sees to that */
-        (void)sl_cu(gpu->context, GraphExecDestroy, entry->exec);
-    if (entry->graph)
+    struct sl_cuda_scope scope;
+
+    if (entry->graph && sl_cuda_relax(gpu->context, &scope) == 0) {
+        if (entry->exec) /* one that is under way ends first: the driver sees to that */
+            (void)sl_cu(gpu->context, GraphExecDestroy, entry->exec);
         (void)sl_cu(gpu->context, GraphDestroy, entry->graph);
+        sl_cuda_leave(&scope);
+    }
     *entry = (struct entry){ .used = 0 };
 }
 
@@ -87,7 +86,7 @@ void sl_graphs_forget(struct sl_copy_gpu *gpu, const void *to, uint64_t bytes)
 {
     struct sl_cuda_scope scope;
 
-    if (!gpu->graphs || sl_cuda_enter(gpu->context, SL_CUDA_RELAXED, &scope) != 0)
+    if (!gpu->graphs || sl_cuda_enter(gpu->context, SL_CUDA_PLAIN, &scope) != 0)
         return; /* none, or gone with the context */
     for (int i = 0; i < GRAPHS; i++)
         if (is_there(&gpu->graphs->entries[i], (uintptr_t)to, bytes))
@@ -107,7 +106,29 @@ void sl_graphs_end(struct sl_copy_gpu *gpu)
 void sl_graphs_clear(struct sl_copy_gpu *gpu)
 {
     if (gpu->graphs)
-        gpu->graphs->count = 0;
+        gpu->graphs->held.count = 0;
+}
+
+static struct copy as_copy(const struct sl_copy_side *side, const struct sl_copy_part *part)
+{
+    const struct sl_copy_step *rows = part->depth && part->steps[0].count > 1 ? &part->steps[0] : NULL;
+
+    return (struct copy){ .to = (uintptr_t)part->to,
+                          .from = (uintptr_t)part->from,
+                          .buffer = side->buffer,
+                          .run = part->run,
+                          .rows = rows ? (uint64_t)rows->count : 1,
+                          .to_pitch = rows ? rows->to : 0,
+                          .from_pitch = rows ? rows->from : 0 };
+}
+
+static struct sl_copy_part as_part(const struct copy *copy)
+{
+    return (struct sl_copy_part){ .to = (char *)(uintptr_t)copy->to,
+                                  .from = (const char *)(uintptr_t)copy->from,
+                                  .run = copy->run,
+                                  .depth = copy->rows > 1,
+                                  .steps = { { (int64_t)copy->rows, copy->to_pitch, copy->from_pitch } } };
 }
 
 bool sl_graphs_hold(struct sl_copy_gpu *gpu, const struct sl_copy_side *side, const struct sl_copy *copy)
@@ -115,13 +136,15 @@ bool sl_graphs_hold(struct sl_copy_gpu *gpu, const struct sl_copy_side *side, co
     struct sl_graphs *graphs = gpu->graphs;
 
     if (!graphs || graphs->off || side->place != SL_PLACE_GPU || !side->buffer ||
-        graphs->count + (uint32_t)copy->count > MOST_COPIES)
+        graphs->held.count + (uint64_t)copy->count > MOST_COPIES)
         return false;
     for (int p = 0; p < copy->count; p++)
         if (!sl_copy_is_one(side, &copy->parts[p]))
             return false;
-    for (int p = 0; p < copy->count; p++)
-        graphs->held[graphs->count++] = (struct held){ side, copy->parts[p] };
+    for (int p = 0; p < copy->count; p++) {
+        graphs->sides[graphs->held.count] = side;
+        graphs->held.copies[graphs->held.count++] = as_copy(side, &copy->parts[p]);
+    }
     return true;
 }
 
@@ -131,23 +154,11 @@ int sl_graphs_queue(struct sl_copy_job *job)
     struct sl_graphs *graphs = gpu->graphs;
     int r = 0;
 
-    for (uint32_t i = 0; i < graphs->count && r == 0; i++)
-        r = sl_copy_queue_part(job, graphs->held[i].side, &graphs->held[i].part);
+    for (uint64_t i = 0; i < graphs->held.count && r == 0; i++) {
+        struct sl_copy_part part = as_part(&graphs->held.copies[i]);
+        r = sl_copy_queue_part(job, graphs->sides[i], &part);
+    }
     return r;
-}
-
-static struct copy as_copy(const struct held *held)
-{
-    const struct sl_copy_part *part = &held->part;
-    const struct sl_copy_step *rows = part->depth ? &part->steps[0] : NULL;
-
-    return (struct copy){ .to = (uintptr_t)part->to,
-                          .from = (uintptr_t)part->from,
-                          .buffer = held->side->buffer,
-                          .run = part->run,
-                          .rows = rows ? (uint64_t)rows->count : 1,
-                          .to_pitch = rows ? rows->to : 0,
-                          .from_pitch = rows ? rows->from : 0 };
 }
 
 static size_t size_of(const struct work *work)
@@ -232,14 +243,27 @@ static int make(struct sl_copy_gpu *gpu, struct entry *entry, const struct sl_cu
 }
 
 /* Of a graph that is there only the words are new: their values, and which readers they are of. */
+static int prepare(struct sl_copy_gpu *gpu, struct entry *entry, const struct sl_cu_batch *words)
+{
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_relax(gpu->context, &scope);
+
+    if (r != 0)
+        return r;
+    if (!entry->exec)
+        r = make(gpu, entry, words);
+    else
+        r = sl_cu(gpu->context, GraphExecBatchMemOpNodeSetParams, entry->exec, entry->batch, words);
+    sl_cuda_leave(&scope);
+    return r;
+}
+
 static int play(struct sl_copy_gpu *gpu, struct entry *entry, const struct sl_cu_batch *words, struct sl_cu_stream *place)
 {
     int r = 0;
 
-    if (!entry->exec)
-        r = make(gpu, entry, words);
-    else if (words->count)
-        r = sl_cu(gpu->context, GraphExecBatchMemOpNodeSetParams, entry->exec, entry->batch, words);
+    if (!entry->exec || words->count)
+        r = prepare(gpu, entry, words);
     return r == 0 ? sl_cu(gpu->context, GraphLaunch, entry->exec, place) : r;
 }
 
@@ -279,21 +303,16 @@ int sl_graphs_launch(struct sl_copy_job *job, const struct sl_signal *signals, u
 {
     struct sl_copy_gpu *gpu = job->copier->state;
     struct sl_graphs *graphs = gpu->graphs;
-    struct work work;
-
     if (graphs->off)
         return SLUICE_NOT_READY;
-    work.count = graphs->count;
-    work.words = graphs->words ? count : 0;
-    for (uint32_t i = 0; i < graphs->count; i++)
-        work.copies[i] = as_copy(&graphs->held[i]);
+    graphs->held.words = graphs->words ? count : 0;
     graphs->turn++;
-    struct entry *entry = find(graphs, &work);
+    struct entry *entry = find(graphs, &graphs->held);
     if (entry)
         entry->used = graphs->turn;
     else
-        note(gpu, &work);
+        note(gpu, &graphs->held);
     int r = entry ? launch(job, entry, signals) : SLUICE_NOT_READY;
-    *raised = r == 0 && work.words;
+    *raised = r == 0 && graphs->held.words;
     return r;
 }

@@ -130,10 +130,14 @@ static int peer_context(struct sl_copy_gpu *gpu, const struct facts *facts,
     struct sl_cuda_context **peer = &gpu->peers[facts->ordinal];
     snprintf(name, sizeof name, "cuda:%d", facts->ordinal);
     if (!*peer) {
+        struct sl_cuda_scope scope;
         int r = sl_cuda_context_open(name, peer);
+        if (r == 0 && (r = sl_cuda_relax(gpu->context, &scope)) == 0) {
+            (void)sl_cuda.CtxEnablePeerAccess((*peer)->handle, 0);
+            sl_cuda_leave(&scope);
+        }
         if (r != 0)
             return r;
-        (void)sl_cuda.CtxEnablePeerAccess((*peer)->handle, 0);
     }
     *context = facts->context ? facts->context : (*peer)->handle;
     return 0;

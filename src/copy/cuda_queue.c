@@ -12,20 +12,35 @@
 
 /* ---- one call ---- */
 
-static int copy_run(struct sl_copy_job *job, const struct sl_copy_side *side, char *to,
-                    const char *from, uint64_t bytes)
+/* What the driver does to get to another GPU's memory, it does in the relaxed mode. */
+static int copy_peer(struct sl_copy_job *job, const struct sl_copy_side *side, char *to,
+                     const char *from, uint64_t bytes, struct sl_cu_stream *place)
 {
     struct sl_copy_gpu *gpu = job->copier->state;
     struct sl_cu_context *ours = gpu->context->handle, *theirs = side->context;
     bool send = job->way == SL_COPY_SEND;
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_relax(gpu->context, &scope);
+
+    if (r != 0)
+        return r;
+    r = sl_cu(gpu->context, MemcpyPeerAsync, (uintptr_t)to, send ? ours : theirs,
+              (uintptr_t)from, send ? theirs : ours, (size_t)bytes, place);
+    sl_cuda_leave(&scope);
+    return r;
+}
+
+static int copy_run(struct sl_copy_job *job, const struct sl_copy_side *side, char *to,
+                    const char *from, uint64_t bytes)
+{
+    struct sl_copy_gpu *gpu = job->copier->state;
     struct sl_cu_stream *place;
     int r = sl_copy_place(job, &place);
 
     if (r != 0)
         return r;
     if (side->place == SL_PLACE_PEER)
-        return sl_cu(gpu->context, MemcpyPeerAsync, (uintptr_t)to, send ? ours : theirs,
-                     (uintptr_t)from, send ? theirs : ours, (size_t)bytes, place);
+        return copy_peer(job, side, to, from, bytes, place);
     return sl_cu(gpu->context, MemcpyAsync, (uintptr_t)to, (uintptr_t)from, (size_t)bytes, place);
 }
 

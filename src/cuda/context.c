@@ -270,6 +270,14 @@ static int make_current(struct sl_cuda_context *context, struct sl_cuda_scope *s
     return r;
 }
 
+static int relax(struct sl_cuda_context *context, struct sl_cuda_scope *scope)
+{
+    int r = sl_cu(context, ThreadExchangeStreamCaptureMode, &scope->mode);
+
+    scope->exchanged = r == 0;
+    return r;
+}
+
 int sl_cuda_enter(struct sl_cuda_context *context, enum sl_cuda_mode mode,
                   struct sl_cuda_scope *scope)
 {
@@ -277,13 +285,15 @@ int sl_cuda_enter(struct sl_cuda_context *context, enum sl_cuda_mode mode,
     int r = sl_cuda_alive(context);
     if (r == 0 && !is_current(context))
         r = make_current(context, scope);
-    if (r == 0 && mode == SL_CUDA_RELAXED) {
-        r = sl_cu(context, ThreadExchangeStreamCaptureMode, &scope->mode);
-        scope->exchanged = r == 0;
-        if (r != 0)
-            sl_cuda_leave(scope);
-    }
+    if (r == 0 && mode == SL_CUDA_RELAXED && (r = relax(context, scope)) != 0)
+        sl_cuda_leave(scope);
     return r;
+}
+
+int sl_cuda_relax(struct sl_cuda_context *context, struct sl_cuda_scope *scope)
+{
+    *scope = (struct sl_cuda_scope){ .mode = SL_CU_CAPTURE_MODE_RELAXED };
+    return relax(context, scope);
 }
 
 void sl_cuda_leave(const struct sl_cuda_scope *scope)

@@ -7,7 +7,8 @@
  * - it is made between sl_cuda_enter and sl_cuda_leave, which leave the caller's current context
  * and capture mode as they were;
  * - what may break a capture of another thread (create, destroy, query, synchronize, allocate, map,
- *   register) is made in the relaxed mode; record, wait and write are not of that kind;
+ *   register) is made in the relaxed mode; record, wait and write, copies, launches of graphs and what is asked about
+ *   pointers are not of that kind (measured, driver 580);
  * - before a call on a stream, sl_cuda_capture has been asked about it, for anybody may capture on
  *   it; of the default stream that does not suffice, see sl_cuda_beside. Only its context and its priority may be asked at any time; its flags may not: that breaks
  *   the capture (measured, driver 580).
@@ -96,6 +97,9 @@ struct sl_cuda_scope {
 int sl_cuda_enter(struct sl_cuda_context *context, enum sl_cuda_mode mode,
                   struct sl_cuda_scope *scope);
 void sl_cuda_leave(const struct sl_cuda_scope *scope);
+
+/* Inside a plain scope: makes the mode relaxed for a few calls that need it. Its own leave before the other's. */
+int sl_cuda_relax(struct sl_cuda_context *context, struct sl_cuda_scope *scope);
 
 /* 0 while the context lives, as far as is known; else SLUICE_E_DRIVER with what ended it. Asks nobody. */
 int sl_cuda_alive(const struct sl_cuda_context *context);

@@ -138,7 +138,6 @@ static void send_calls(bool graph)
         long calls;
     } usual[] = {
         { FAKE_CtxGetId, 1 },                         /* ours is the current context */
-        { FAKE_ThreadExchangeStreamCaptureMode, 2 },  /* there and back */
         { FAKE_StreamIsCapturing, 2 },                /* before the copy, and before the event */
         { FAKE_PointerGetAttributes, 1 },             /* is it still the memory that it was? */
         { FAKE_EventRecord, 1 },
