@@ -19,6 +19,7 @@
 #include <stdbool.h>
 
 #include "cuda/driver.h"
+#include "util/result.h"
 
 /* CUDA 12.0, driver 525.60.13: the first whose stream memory operations work without an option of
  * the kernel module and in 64 bits throughout (the _v2 functions), and which gives a context an id.
@@ -109,7 +110,11 @@ void sl_cuda_lose(struct sl_cuda_context *context, int code);
 
 /* What the driver answered to `function`, as a sluice_result with its sentence; 0 for 0. Notes in
  * the context (NULL: none) when the answer means that it is lost. */
-int sl_cuda_said(struct sl_cuda_context *context, int code, const char *function);
+SL_RARE int sl_cuda_failed(struct sl_cuda_context *context, int code, const char *function);
+static inline int sl_cuda_said(struct sl_cuda_context *context, int code, const char *function)
+{
+    return code == SL_CU_OK ? 0 : sl_cuda_failed(context, code, function);
+}
 
 /* Calls a function of the driver: r = sl_cu(context, StreamQuery, stream). */
 #define sl_cu(context, name, ...) sl_cuda_said((context), sl_cuda.name(__VA_ARGS__), "cu" #name)

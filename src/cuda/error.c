@@ -128,10 +128,8 @@ const char *sl_cuda_code_mend(int code)
     return meaning_of(code)->mend;
 }
 
-int sl_cuda_said(struct sl_cuda_context *context, int code, const char *function)
+int sl_cuda_failed(struct sl_cuda_context *context, int code, const char *function)
 {
-    if (code == SL_CU_OK)
-        return 0;
     const struct meaning *meaning = meaning_of(code);
     if (context && meaning->lost)
         sl_cuda_lose(context, code);
