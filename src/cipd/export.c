@@ -373,6 +373,7 @@ static int copy(struct sl_cipd_writer *writer, struct sl_copy_job *job, const st
 {
     uint32_t number;
     struct sl_cipd_slot *slot = next_slot(writer, &number);
+    char *address = (char *)(uintptr_t)slot->address;
     struct sl_copy what;
     int r;
 
@@ -380,14 +381,15 @@ static int copy(struct sl_cipd_writer *writer, struct sl_copy_job *job, const st
         return sl_fail(SLUICE_E_WRONG_DEVICE,
                        "channel 'cipd:%s': the array does not lie on \"%s\", and strict_device allows no other", writer->name,
                        writer->device);
-    if ((!known || !sl_sent_plan(&writer->sent, array, (char *)(uintptr_t)slot->address, &what)) &&
-        (r = plan(writer, job, array, &what)) != 0)
+    bool again = known && sl_sent_again(&writer->sent, array, address, job);
+    bool planned = again || (known && sl_sent_plan(&writer->sent, array, address, job, &what));
+    if (!planned && (r = plan(writer, job, array, &what)) != 0)
         return r;
     if ((r = sl_copy_follow(job, &slot->fence)) != 0)
         return r;
     slot->frame = 0;
     sl_cipd_produce_write(&writer->producer);
-    return sl_copy_queue(job, 0, &what);
+    return again ? 0 : sl_copy_queue(job, 0, &what);
 }
 
 /* Of what was queued nothing is published, and the program may free its memory. */

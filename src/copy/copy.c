@@ -56,7 +56,13 @@ int sl_copy_begin(struct sl_copier *copier, struct sl_copy_job *job, struct slui
     job->asked = job->held = job->by_graph = false;
     job->touched = job->queued = job->raised = false;
     job->bytes = 0;
+    job->key.plan = 0;
     return copier->ops->begin(job, stream);
+}
+
+bool sl_copy_again(struct sl_copy_job *job, const struct sl_copy_key *key)
+{
+    return job->copier->ops->again && job->copier->ops->again(job, key);
 }
 
 int sl_copy_queue(struct sl_copy_job *job, uint32_t side, const struct sl_copy *copy)

@@ -88,6 +88,14 @@ struct sl_copy_side {
     unsigned long long buffer;
 };
 
+/* Which copies a send comes to, for a sender that knows: those of its plan, from one array into one slot. No two plans of a
+ * copier have the same number; 0 is none. */
+struct sl_copy_key {
+    uint64_t plan;
+    const void *from;
+    void *to;
+};
+
 /* An event of the device's driver that stands for the last work on some memory: copies into it come behind. */
 struct sl_cu_event;
 struct sl_copy_fence {
@@ -123,6 +131,7 @@ struct sl_copy_job {
     uint64_t bytes;              /* of the latter, copied by a device */
     struct sl_mark mark;
     bool raised;
+    struct sl_copy_key key;      /* of what is queued; no plan: it has none */
     uint32_t count;
     struct sl_copy_side sides[SLUICE_MAX_ARRAYS];
 };
@@ -136,6 +145,8 @@ struct sl_copy_ops {
     void (*close)(struct sl_copier *copier, bool working);
 
     int (*begin)(struct sl_copy_job *job, struct sluice_stream stream);
+    /* Before queue: true if what the key stands for is held back now, so that nothing need be queued. NULL: never. */
+    bool (*again)(struct sl_copy_job *job, const struct sl_copy_key *key);
     int (*queue)(struct sl_copy_job *job, uint32_t side, const struct sl_copy *copy);
     int (*launch)(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count);
     void (*ticket)(struct sl_copy_job *job, struct sluice_ticket *ticket);
@@ -163,6 +174,9 @@ void sl_copier_forget(struct sl_copier *copier, const void *to, uint64_t bytes);
 /* With job->way, ->wanted, ->prompt, ->count and the sides' first three words filled in. SLUICE_E_INVALID for memory
  * that is not there, SLUICE_E_CAPTURING, SLUICE_E_WRONG_DEVICE, ...: nothing was done. */
 int sl_copy_begin(struct sl_copier *copier, struct sl_copy_job *job, struct sluice_stream stream);
+/* Are these copies, all of the job's, held back as they were before? Else they are to be queued; with job->key they may be
+ * known the next time. */
+bool sl_copy_again(struct sl_copy_job *job, const struct sl_copy_key *key);
 int sl_copy_queue(struct sl_copy_job *job, uint32_t side, const struct sl_copy *copy);
 /* As the signal of sl_sync_ops, behind what was held back: only if job->held. */
 int sl_copy_launch(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count);

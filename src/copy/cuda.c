@@ -222,6 +222,12 @@ static int cuda_begin(struct sl_copy_job *job, struct sluice_stream handle)
     return r;
 }
 
+static bool cuda_again(struct sl_copy_job *job, const struct sl_copy_key *key)
+{
+    job->held = sl_graphs_again(job, key);
+    return job->held;
+}
+
 static int cuda_queue(struct sl_copy_job *job, uint32_t i, const struct sl_copy *copy)
 {
     struct sl_copy_gpu *gpu = gpu_of(job);
@@ -401,6 +407,7 @@ const struct sl_copy_ops sl_copy_cuda = {
     .open = cuda_open,
     .close = cuda_close,
     .begin = cuda_begin,
+    .again = cuda_again,
     .queue = cuda_queue,
     .launch = cuda_launch,
     .ticket = cuda_ticket,

@@ -115,6 +115,9 @@ void sl_graphs_clear(struct sl_copy_gpu *gpu);
 /* Holds the copy back. False: it is none for a graph. The side stays. */
 bool sl_graphs_hold(struct sl_copy_gpu *gpu, const struct sl_copy_side *side, const struct sl_copy *copy);
 
+/* Holds back what a graph is there for already. False: it is not known, or not the next in turn. */
+bool sl_graphs_again(struct sl_copy_job *job, const struct sl_copy_key *key);
+
 /* Launches what was held back as a graph; `raised`: it raises the words, too. SLUICE_NOT_READY if there is no graph
  * for that: nothing was queued. */
 int sl_graphs_launch(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count, bool *raised);

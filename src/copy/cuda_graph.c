@@ -31,11 +31,12 @@ struct work {
 };
 
 struct entry {
-    struct work work;
     uint64_t used; /* in which turn, last; 0: it is free */
+    struct sl_cu_exec *exec; /* NULL: the work came once */
+    struct sl_copy_key key;  /* what stood for the work last */
+    struct work work;
     struct sl_cu_graph *graph;
     struct sl_cu_node *batch; /* of it, which raises the words */
-    struct sl_cu_exec *exec;  /* NULL: the work came once */
 };
 
 struct sl_graphs {
@@ -46,7 +47,8 @@ struct sl_graphs {
     uint32_t filled; /* entries from here on were never used */
     uint32_t next;   /* the one behind the last that came again: slots come in turn, and so do their graphs */
     struct work held; /* what waits for the launch, */
-    const struct sl_copy_side *sides[MOST_COPIES]; /* and whose the copies are */
+    const struct sl_copy_side *sides[MOST_COPIES]; /* and whose the copies are; */
+    struct entry *again;                           /* or the graph for it. NULL: it is above */
 };
 
 /* Inside sl_cuda_enter, as all that calls the driver here. */
@@ -103,10 +105,35 @@ void sl_graphs_end(struct sl_copy_gpu *gpu)
 
 /* ---- one send ---- */
 
+static size_t size_of(const struct work *work)
+{
+    return offsetof(struct work, copies) + work->count * sizeof *work->copies;
+}
+
 void sl_graphs_clear(struct sl_copy_gpu *gpu)
 {
-    if (gpu->graphs)
-        gpu->graphs->held.count = 0;
+    if (!gpu->graphs)
+        return;
+    gpu->graphs->held.count = 0;
+    gpu->graphs->again = NULL;
+}
+
+/* Of a steady stream of frames each is the next in turn, so one look tells. */
+bool sl_graphs_again(struct sl_copy_job *job, const struct sl_copy_key *key)
+{
+    struct sl_copy_gpu *gpu = job->copier->state;
+    struct sl_graphs *graphs = gpu->graphs;
+
+    if (!graphs || graphs->off)
+        return false;
+    struct entry *entry = &graphs->entries[graphs->next < graphs->filled ? graphs->next : 0];
+    if (!entry->exec || entry->key.plan != key->plan || entry->key.from != key->from || entry->key.to != key->to ||
+        entry->work.copies[0].buffer != job->sides[0].buffer)
+        return false;
+    for (uint64_t i = 0; i < entry->work.count; i++)
+        job->bytes += entry->work.copies[i].run * entry->work.copies[i].rows;
+    graphs->again = entry;
+    return true;
 }
 
 static struct copy as_copy(const struct sl_copy_side *side, const struct sl_copy_part *part)
@@ -148,22 +175,28 @@ bool sl_graphs_hold(struct sl_copy_gpu *gpu, const struct sl_copy_side *side, co
     return true;
 }
 
+/* What the graph is there for, copy by copy. */
+static void spell_out(const struct sl_copy_job *job, struct sl_graphs *graphs)
+{
+    memcpy(&graphs->held, &graphs->again->work, size_of(&graphs->again->work));
+    for (uint64_t i = 0; i < graphs->held.count; i++)
+        graphs->sides[i] = &job->sides[0];
+    graphs->again = NULL;
+}
+
 int sl_graphs_queue(struct sl_copy_job *job)
 {
     struct sl_copy_gpu *gpu = job->copier->state;
     struct sl_graphs *graphs = gpu->graphs;
     int r = 0;
 
+    if (graphs->again)
+        spell_out(job, graphs);
     for (uint64_t i = 0; i < graphs->held.count && r == 0; i++) {
         struct sl_copy_part part = as_part(&graphs->held.copies[i]);
         r = sl_copy_queue_part(job, graphs->sides[i], &part);
     }
     return r;
-}
-
-static size_t size_of(const struct work *work)
-{
-    return offsetof(struct work, copies) + work->count * sizeof *work->copies;
 }
 
 static struct entry *find(struct sl_graphs *graphs, const struct work *work)
@@ -242,31 +275,6 @@ static int make(struct sl_copy_gpu *gpu, struct entry *entry, const struct sl_cu
     return r;
 }
 
-/* Of a graph that is there only the words are new: their values, and which readers they are of. */
-static int prepare(struct sl_copy_gpu *gpu, struct entry *entry, const struct sl_cu_batch *words)
-{
-    struct sl_cuda_scope scope;
-    int r = sl_cuda_relax(gpu->context, &scope);
-
-    if (r != 0)
-        return r;
-    if (!entry->exec)
-        r = make(gpu, entry, words);
-    else
-        r = sl_cu(gpu->context, GraphExecBatchMemOpNodeSetParams, entry->exec, entry->batch, words);
-    sl_cuda_leave(&scope);
-    return r;
-}
-
-static int play(struct sl_copy_gpu *gpu, struct entry *entry, const struct sl_cu_batch *words, struct sl_cu_stream *place)
-{
-    int r = 0;
-
-    if (!entry->exec || words->count)
-        r = prepare(gpu, entry, words);
-    return r == 0 ? sl_cu(gpu->context, GraphLaunch, entry->exec, place) : r;
-}
-
 static int write_words(struct sl_copy_gpu *gpu, const struct sl_signal *signals, uint32_t count,
                        union sl_cu_mem_op operations[SL_SIGNALS])
 {
@@ -279,19 +287,36 @@ static int write_words(struct sl_copy_gpu *gpu, const struct sl_signal *signals,
     return r;
 }
 
+/* Of a graph that is there only the words are new: their values, and which readers they are of. */
+static int prepare(struct sl_copy_gpu *gpu, struct entry *entry, const struct sl_signal *signals)
+{
+    union sl_cu_mem_op operations[SL_SIGNALS];
+    struct sl_cu_batch words = { gpu->context->handle, (unsigned)entry->work.words, operations, 0 };
+    struct sl_cuda_scope scope;
+    int r = write_words(gpu, signals, words.count, operations);
+
+    if (r != 0 || (r = sl_cuda_relax(gpu->context, &scope)) != 0)
+        return r;
+    if (!entry->exec)
+        r = make(gpu, entry, &words);
+    else
+        r = sl_cu(gpu->context, GraphExecBatchMemOpNodeSetParams, entry->exec, entry->batch, &words);
+    sl_cuda_leave(&scope);
+    return r;
+}
+
 static int launch(struct sl_copy_job *job, struct entry *entry, const struct sl_signal *signals)
 {
     struct sl_copy_gpu *gpu = job->copier->state;
-    union sl_cu_mem_op operations[SL_SIGNALS];
-    struct sl_cu_batch words = { gpu->context->handle, (unsigned)entry->work.words, operations, 0 };
     struct sl_cu_stream *place;
     int r = sl_copy_place(job, &place);
 
     if (r != 0)
         return r;
-    r = write_words(gpu, signals, words.count, operations);
+    if (!entry->exec || entry->work.words)
+        r = prepare(gpu, entry, signals);
     if (r == 0)
-        r = play(gpu, entry, &words, place);
+        r = sl_cu(gpu->context, GraphLaunch, entry->exec, place);
     if (r == 0)
         return 0;
     sl_log(SLUICE_LOG_INFO, "channel '%s': sends without graphs from now on: %s", gpu->copier->channel, sluice_last_error());
@@ -299,20 +324,38 @@ static int launch(struct sl_copy_job *job, struct entry *entry, const struct sl_
     return SLUICE_NOT_READY;
 }
 
+/* The graph for what is held back, or its place. NULL: it has come for the first time. */
+static struct entry *look_up(struct sl_copy_job *job, struct sl_graphs *graphs, uint64_t words)
+{
+    struct entry *entry = graphs->again;
+
+    if (entry && entry->work.words == words) {
+        graphs->next = (uint32_t)(entry - graphs->entries) + 1;
+        return entry;
+    }
+    if (entry)
+        spell_out(job, graphs);
+    graphs->held.words = words;
+    entry = find(graphs, &graphs->held);
+    if (entry)
+        entry->key = job->key;
+    else
+        note(job->copier->state, &graphs->held);
+    return entry;
+}
+
 int sl_graphs_launch(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count, bool *raised)
 {
-    struct sl_copy_gpu *gpu = job->copier->state;
-    struct sl_graphs *graphs = gpu->graphs;
+    struct sl_graphs *graphs = ((struct sl_copy_gpu *)job->copier->state)->graphs;
+    uint64_t words = graphs->words ? count : 0;
+
     if (graphs->off)
         return SLUICE_NOT_READY;
-    graphs->held.words = graphs->words ? count : 0;
     graphs->turn++;
-    struct entry *entry = find(graphs, &graphs->held);
+    struct entry *entry = look_up(job, graphs, words);
     if (entry)
         entry->used = graphs->turn;
-    else
-        note(gpu, &graphs->held);
     int r = entry ? launch(job, entry, signals) : SLUICE_NOT_READY;
-    *raised = r == 0 && graphs->held.words;
+    *raised = r == 0 && words;
     return r;
 }

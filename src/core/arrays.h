@@ -23,6 +23,7 @@ struct sl_sent {
     uint32_t index;      /* in the format */
     struct sluice_array given, to;
     uint64_t below, bytes; /* that it touches, before its first element and in all */
+    uint64_t number;       /* of what is remembered: others have others */
     struct sl_copy copy;
 };
 
@@ -38,7 +39,12 @@ void sl_sent_remember(struct sl_sent *sent, uint32_t generation, uint32_t index,
 int sl_sent_begin(const struct sl_sent *sent, struct sl_copier *copier, const struct sluice_array *array,
                   struct sluice_stream stream, struct sl_copy_job *job);
 
-/* Its copy into the slot at `address`. False if it shares memory with that, which is looked at more closely. */
-bool sl_sent_plan(const struct sl_sent *sent, const struct sluice_array *array, char *address, struct sl_copy *copy);
+/* Is that copy held back as it was before? Else: */
+bool sl_sent_again(const struct sl_sent *sent, const struct sluice_array *array, char *address, struct sl_copy_job *job);
+
+/* Its copy into the slot at `address`, which the job's key then stands for. False if it shares memory with that, which is
+ * looked at more closely. */
+bool sl_sent_plan(const struct sl_sent *sent, const struct sluice_array *array, char *address, struct sl_copy_job *job,
+                  struct sl_copy *copy);
 
 #endif

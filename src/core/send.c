@@ -65,7 +65,11 @@ static int fill(struct sluice_writer *writer, const struct sl_view *view, struct
     struct sl_copy copy;
     int r;
 
-    if (known && sl_sent_plan(&writer->sent, arrays, view->address, &copy)) {
+    if (known && sl_sent_again(&writer->sent, arrays, view->address, job)) {
+        *bytes = writer->sent.to.nbytes;
+        return 0;
+    }
+    if (known && sl_sent_plan(&writer->sent, arrays, view->address, job, &copy)) {
         *bytes = writer->sent.to.nbytes;
         return sl_copy_queue(job, 0, &copy);
     }

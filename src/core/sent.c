@@ -27,7 +27,7 @@ void sl_sent_remember(struct sl_sent *sent, uint32_t generation, uint32_t index,
         return;
     *sent = (struct sl_sent){ .generation = generation, .index = index, .given = *array, .to = *to,
                               .below = (uint64_t)((const char *)array->data - (const char *)side->first),
-                              .bytes = side->bytes, .copy = *copy };
+                              .bytes = side->bytes, .number = sent->number + 1, .copy = *copy };
 }
 
 int sl_sent_begin(const struct sl_sent *sent, struct sl_copier *copier, const struct sluice_array *array,
@@ -41,13 +41,22 @@ int sl_sent_begin(const struct sl_sent *sent, struct sl_copier *copier, const st
     return sl_copy_begin(copier, job, stream);
 }
 
-bool sl_sent_plan(const struct sl_sent *sent, const struct sluice_array *array, char *address, struct sl_copy *copy)
+bool sl_sent_again(const struct sl_sent *sent, const struct sluice_array *array, char *address, struct sl_copy_job *job)
+{
+    struct sl_copy_key key = { sent->number, array->data, address };
+
+    return sl_copy_again(job, &key);
+}
+
+bool sl_sent_plan(const struct sl_sent *sent, const struct sluice_array *array, char *address, struct sl_copy_job *job,
+                  struct sl_copy *copy)
 {
     char *to = address + sent->to.offset;
     const char *from = array->data, *first = from - sent->below;
 
     if ((uintptr_t)to < (uintptr_t)first + sent->bytes && (uintptr_t)first < (uintptr_t)to + sent->to.nbytes)
         return false;
+    job->key = (struct sl_copy_key){ sent->number, from, address };
     copy->count = sent->copy.count;
     for (int i = 0; i < copy->count; i++) {
         const struct sl_copy_part *part = &sent->copy.parts[i];
