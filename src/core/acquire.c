@@ -26,7 +26,7 @@ static int wait_for_memory(struct sluice_reader *reader, uint32_t slot, uint64_t
             return sl_fail(SLUICE_AGAIN, "channel '%s': the memory of frame %llu has not come yet", reader->name,
                            (unsigned long long)sequence);
         SL_STAGE_BEGIN(WAIT_FRAME);
-        sl_wait_for_news(reader, deadline, true);
+        (void)sl_wait_for_news(reader, deadline, true);
         SL_STAGE_END(WAIT_FRAME);
         sl_session_attend(reader);
     }
@@ -52,9 +52,11 @@ static bool is_nearly_ready(struct sl_session *session)
         return false;
     }
     int64_t until = sl_os_deadline(NEARLY);
-    bool ready;
-    while (!(ready = !sl_lease_is_ahead(&session->lease)) && sl_os_now() < until)
-        sl_lines_watch(session);
+    bool ready = false;
+    for (int turn = 1; !ready && (turn % 8 != 0 || sl_os_now() < until); turn++) {
+        (void)sl_lines_watch(session); /* of the newest frame, which may not be the one */
+        ready = !sl_lease_is_ahead(&session->lease);
+    }
     session->park_next = ready ? 0 : session->park_next < SELDOM / 2 ? session->park_next * 2 + 1 : SELDOM;
     session->park_at_once = session->park_next;
     return ready;
@@ -287,8 +289,11 @@ static int acquire(struct sluice_reader *reader, struct sluice_stream stream, in
         if (timeout_ns == 0 || sl_os_now() >= deadline)
             return nothing_came(reader);
         SL_STAGE_BEGIN(WAIT_FRAME);
-        sl_wait_for_news(reader, deadline, false);
+        bool ready = sl_wait_for_news(reader, deadline, false);
         SL_STAGE_END(WAIT_FRAME);
+        /* What comes first above has been looked at a moment ago, and will be if it cannot be taken. */
+        if (ready && (r = try_take(reader, stream, deadline, frame)) != SLUICE_TIMEOUT && r != SLUICE_AGAIN)
+            return r;
     }
 }
 

@@ -34,8 +34,9 @@ static inline bool sl_wait_over(const struct sl_session *session)
 /* When a wait that has begun now sleeps; 0: it does not spin at all. */
 int64_t sl_wait_spins_until(const struct sluice_reader *reader, int64_t deadline);
 
-/* Sleeps until there is something to look at. `arriving`: a frame is there whose memory has not come yet. */
-void sl_wait_for_news(struct sluice_reader *reader, int64_t deadline, bool arriving);
+/* Sleeps until there is something to look at. `arriving`: a frame is there whose memory has not come yet. True: a frame got
+ * ready while it was looked at, and is to be taken at once. */
+bool sl_wait_for_news(struct sluice_reader *reader, int64_t deadline, bool arriving);
 
 /* How long frames take from commit to ready, of late: by what was waited for, and by what was there sooner. */
 void sl_wait_taken(struct sl_session *session, uint64_t want, uint64_t latency);
@@ -49,6 +50,6 @@ void sl_lines_early(const struct sl_session *session);
 void sl_lines_newest(const struct sl_session *session);
 
 /* Looks whether the newest frame gets ready, for about as long as a pause of the CPU takes, which would see that late. */
-void sl_lines_watch(const struct sl_session *session);
+bool sl_lines_watch(const struct sl_session *session);
 
 #endif

@@ -21,6 +21,8 @@ void sl_lines_early(const struct sl_session *session)
 {
     __builtin_prefetch((const void *)session->lease.words.head);
     fetch(session, session->after[session->at]);
+    if (session->lease.mode == SLUICE_IN_ORDER)
+        sl_fetch_to_store(session->lease.page.cursor);
 }
 
 void sl_lines_newest(const struct sl_session *session)
@@ -34,7 +36,7 @@ void sl_lines_newest(const struct sl_session *session)
 
 #define WATCH 128 /* looks: more, and news of another kind would be seen late; fewer, and the next call's way would be most of it */
 
-void sl_lines_watch(const struct sl_session *session)
+bool sl_lines_watch(const struct sl_session *session)
 {
     const struct sl_words *words = &session->lease.words;
     uint64_t head = sl_load(words->head, relaxed);
@@ -42,5 +44,6 @@ void sl_lines_watch(const struct sl_session *session)
 
     for (int i = 0; slot < words->ids && i < WATCH; i++)
         if (sl_reached(sl_load(&words->ready[slot], acquire), sl_head_sequence(head)))
-            return;
+            return true;
+    return false;
 }

@@ -117,17 +117,26 @@ static void fill_frame(struct sluice_writer *writer, uint32_t slot, struct sluic
         mine->reshaped = false;
     }
     mine->token = ++writer->next_token;
-    *frame = (struct sluice_frame){
+    *frame = (struct sluice_frame){ /* each field: see sl_take_frame */
+        .sequence = 0,
         .session = writer->session,
+        .missed = 0,
         .capture_ns = sl_os_now(),
+        .commit_ns = 0,
         .meta = writer->serve->ops->meta(writer->serve, slot),
+        .meta_size = 0,
+        .capture_clock = SLUICE_CLOCK_MONOTONIC,
         .slot = slot,
         .generation = writer->generation,
         .array_count = writer->format.array_count,
+        .flags = 0,
         .opaque = { [SL_FRAME_OWNER] = atomic_load_explicit(&writer->object.id, memory_order_relaxed),
                     [SL_FRAME_TOKEN] = mine->token,
-                    [SL_FRAME_ENTRY] = slot },
+                    [SL_FRAME_ENTRY] = slot, 0, 0, 0 },
     };
+    /* What commit stores there, readers of the frame before have on their side. */
+    sl_fetch_to_store(record);
+    sl_fetch_to_store((const char *)record + 64);
     writer->begun++;
     SL_SPAN_BEGIN(WRITE, &mine->span, writer->name, 0);
 }
@@ -263,7 +272,6 @@ int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, 
         return sl_fail(SLUICE_E_LIMIT, "channel '%s': its sequences are used up; open it again", writer->name);
 
     uint32_t slot = (uint32_t)frame->opaque[SL_FRAME_ENTRY];
-    int64_t now = sl_os_now();
     SL_KILL_POINT("before_ready");
     SL_STAGE_BEGIN(SIGNAL);
     if (!writer->flight.pages || stream.id == SLUICE_ON_CPU.id)
@@ -272,7 +280,8 @@ int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, 
     SL_STAGE_END(SIGNAL);
     if (r != 0)
         return not_signalled(writer, r);
-    /* Not sooner: readers have these lines, which come while the device is at work. Nobody looks at them before W8. */
+    /* Not sooner, nor the time: the device is at work meanwhile. Nobody looks at these words before W8. */
+    int64_t now = sl_os_now();
     struct sl_record *record = serve->ops->record(serve, slot);
     record->sequence = sequence;
     record->capture_ns = frame->capture_ns;

@@ -58,7 +58,7 @@ static void fill_frame(struct sluice_reader *reader, const struct sl_held *entry
     struct sl_session *session = entry->session;
     struct sl_link *link = session->link;
 
-    *frame = (struct sluice_frame){
+    *frame = (struct sluice_frame){ /* each field: a compiler that is not told of some clears all of it first, slowly */
         .sequence = entry->sequence,
         .session = link->session,
         .missed = count_missed(session, record->dropped),
@@ -71,9 +71,10 @@ static void fill_frame(struct sluice_reader *reader, const struct sl_held *entry
         .slot = entry->copied ? (uint32_t)(entry - reader->held) : entry->slot,
         .generation = record->generation,
         .array_count = record->array_count,
+        .flags = 0,
         .opaque = { [SL_FRAME_OWNER] = atomic_load_explicit(&reader->object.id, memory_order_relaxed),
                     [SL_FRAME_TOKEN] = token,
-                    [SL_FRAME_ENTRY] = (uint64_t)(entry - reader->held) },
+                    [SL_FRAME_ENTRY] = (uint64_t)(entry - reader->held), 0, 0, 0 },
     };
     if (frame->capture_clock == SLUICE_CLOCK_MONOTONIC)
         frame->capture_ns = our_time(link, frame->capture_ns);
@@ -139,10 +140,15 @@ int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence
         .word = &session->link->page.lease[slot],
         .record = record,
         .meta = session->link->ops->link_meta(session->link, slot),
+        .copied = false,
         .slot = slot,
         .on_stream = session->pages && stream.id != SLUICE_ON_CPU.id,
         .taken_for = stream,
+        .stream = { 0 },
+        .back = { NULL, NULL, NULL, false },
+        .reader = NULL,
         .sequence = sequence,
+        .span = { 0, 0 },
     };
     if (session->staged && (r = sl_staged_copy(reader, entry)) != 0)
         return r;

@@ -64,9 +64,11 @@ int64_t sl_wait_spins_until(const struct sluice_reader *reader, int64_t deadline
 
 #define FRESH 160 /* turns of a spin, some 20 us: so long a frame that was committed is watched */
 
-/* True once there is something to look at. What is known of a frame that is committed, and not ready, is fetched
- * meanwhile. */
-static bool spin(const struct sluice_reader *reader, int64_t deadline)
+enum spun { NOTHING, NEWS, READY /* a frame, which was watched */ };
+
+/* Until there is something to look at, or the time is over. What is known of a frame that is committed, and not ready, is
+ * fetched meanwhile. */
+static enum spun spin(const struct sluice_reader *reader, int64_t deadline)
 {
     const struct sl_session *session = reader->session;
     int64_t end = sl_wait_spins_until(reader, deadline);
@@ -81,14 +83,15 @@ static bool spin(const struct sluice_reader *reader, int64_t deadline)
         }
         if (fresh > 0) {
             fresh--;
-            sl_lines_watch(session);
+            if (sl_lines_watch(session) && look_at(session) >= 0)
+                return READY;
         } else {
             sl_pause();
         }
         if (i % 32 == 0 && sl_os_now() >= end)
-            return false;
+            return NOTHING;
     }
-    return end != 0;
+    return end != 0 ? NEWS : NOTHING;
 }
 
 int64_t sl_wait_look_at(int64_t now, int64_t since, int64_t ready_after)
@@ -137,18 +140,19 @@ void sl_wait_taken(struct sl_session *session, uint64_t want, uint64_t latency)
         sl_store(&session->ready_after, latency, relaxed);
 }
 
-void sl_wait_for_news(struct sluice_reader *reader, int64_t deadline, bool arriving)
+bool sl_wait_for_news(struct sluice_reader *reader, int64_t deadline, bool arriving)
 {
     struct sl_session *session = reader->session;
     bool live = session && !sl_wait_over(session);
     sl_word32 *bell = live ? session->link->page.bell : &reader->bell;
 
     if (!arriving) {
-        if (spin(reader, deadline) || must_look(reader))
-            return;
+        enum spun spun = spin(reader, deadline);
+        if (spun != NOTHING || must_look(reader))
+            return spun == READY;
         if (is_coming(reader)) {
             wait_for_device(reader, deadline);
-            return;
+            return false;
         }
     }
     uint32_t rung = sl_load(bell, acquire);
@@ -158,4 +162,5 @@ void sl_wait_for_news(struct sluice_reader *reader, int64_t deadline, bool arriv
         (void)sl_os_wait(bell, rung, deadline);
     if (live)
         sl_store(session->link->page.want, 0, relaxed);
+    return false;
 }
