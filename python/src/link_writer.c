@@ -171,6 +171,17 @@ static int send_now(struct link_writer *link, struct stream *stream)
     Py_END_ALLOW_THREADS return r;
 }
 
+/* Until one of the last frames is finished, of which one is left to readers: 0, SLUICE_NO_SLOT. Mostly it is. */
+static int wait_for_gpu(struct link_writer *link)
+{
+    int r = sluice_writer_wait(link->channel->writer, 0);
+
+    if (r != SLUICE_NO_SLOT)
+        return r;
+    Py_BEGIN_ALLOW_THREADS r = sluice_writer_wait(link->channel->writer, SLUICE_S);
+    Py_END_ALLOW_THREADS return r;
+}
+
 /* With the channel entered. */
 static int publish(struct link_writer *link, uintptr_t address, PyObject *given)
 {
@@ -182,7 +193,8 @@ static int publish(struct link_writer *link, uintptr_t address, PyObject *given)
     if (stream_for(link, given, &stream) < 0)
         return SLUICE_E_INVALID;
     link->array.data = (void *)address;
-    r = send_now(link, stream);
+    r = wait_for_gpu(link);
+    r = r == SLUICE_NO_SLOT ? SLUICE_NOT_READY : r != 0 ? r : send_now(link, stream);
     if (r == 0) {
         stream_drop(link->marked);
         link->marked = NULL;
@@ -191,7 +203,7 @@ static int publish(struct link_writer *link, uintptr_t address, PyObject *given)
     return r;
 }
 
-/* send(address, stream): 0, SLUICE_NO_SLOT, or SLUICE_E_CAPTURING */
+/* send(address, stream): 0, SLUICE_NO_SLOT, SLUICE_NOT_READY if the GPU is behind, or SLUICE_E_CAPTURING */
 static PyObject *send(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     struct link_writer *link = (struct link_writer *)self;

@@ -207,7 +207,9 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     }
     writer->state = state;
     writer->channel = channel;
-    writer->wait_ns = params.policy == SLUICE_WAIT ? params.wait_ns : 0;
+    /* Writers of cuda-link's protocol wait for their GPU, whatever the policy. */
+    bool waits = params.policy == SLUICE_WAIT || strncmp(params.name, "cipd:", 5) == 0;
+    writer->wait_ns = waits ? params.wait_ns : 0;
     channel->writable = true;
     Py_BEGIN_ALLOW_THREADS r = sluice_writer_open(&channel->writer, &params);
     Py_END_ALLOW_THREADS if (r == 0 && (strcmp(params.device, "host") == 0 ||

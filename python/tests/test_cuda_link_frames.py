@@ -229,6 +229,20 @@ def test_a_blocking_exporter_waits_for_its_gpu(link):
     exporter.kill()
 
 
+def test_an_exporter_leaves_importers_a_finished_frame(link):
+    exporter, importer = link.exporter(), link.importer()
+    for value in (1, 2, 3):
+        assert exporter.export(value, "done") == "PUBLISHED"
+    exporter.shut_gate()
+    for value in (4, 5):
+        assert exporter.export(value, "queued") == "PUBLISHED"
+    assert exporter.export(99, "queued") == "SKIPPED_NOT_READY"  # after a second
+    assert exporter.stats()["skipped"] == 1
+    exporter.open()
+    assert exporter.export(100, "queued") == "PUBLISHED"
+    is_frame(importer.until("numpy"), 100)
+
+
 # ---- captures ----
 
 def test_nothing_gets_into_a_graph_of_the_programs(link):

@@ -23,6 +23,33 @@ static int without(const char *guard, const char *file, const char *role, const 
     return status;
 }
 
+/* Is it so that the role passes with the guard, and fails without? */
+static void needs(const char *guard, const char *where, const char *what)
+{
+    if (without("", "cipd_guarded.c", "cipd_guarded", where, what) != 0)
+        FAIL("cipd, %s a capture, %s: it fails as it is", where, what);
+    if (without(guard, "cipd_guarded.c", "cipd_guarded", where, what) == 0)
+        FAIL("cipd, %s a capture, %s: it passes without \"%s\"", where, what, guard);
+}
+
+TEST_TIMEOUT(each_guard_of_cipd_is_needed, 480)
+{
+    static const char *const inside[] = { "send", "commit", "cancel", "release a copy", "fetch", "acquire ahead" };
+    static const char *const beside[] = { "send", "blocking send", "begin", "begin again", "acquire", "acquire a copy",
+                                          "acquire ahead", "wait", "open and close" };
+    static const char *const shut[] = { "send", "commit", "cancel", "release a copy", "fetch", "acquire ahead" };
+
+    gpu_begin();
+    unsetenv("SLUICE_FAKE_FATAL"); /* what breaks no capture is no failure here, as on a GPU */
+    for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
+        needs("capturing", "inside", inside[i]);
+    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
+        needs("exchange", "beside", beside[i]);
+    for (size_t i = 0; i < sizeof shut / sizeof *shut; i++)
+        needs("beside", "default", shut[i]);
+    gpu_end();
+}
+
 TEST_TIMEOUT(each_guard_is_needed, 240)
 {
     gpu_begin();

@@ -93,7 +93,7 @@ class Exporter:
         """Publishes a frame: a copy on the GPU, which is queued; see docs/from-cuda-link.md for the stream.
 
         SKIPPED_BARRIER while another program holds the activation barrier, SKIPPED_NOT_READY while the stream captures a graph
-        (nothing gets into that). FAILED if the size is not exactly the format's, or the driver fails; the log says why. With
+        (nothing gets into that), or if the GPU has not finished one of the last frames within a second. FAILED if the size is not exactly the format's, or the driver fails; the log says why. With
         strict_device or require_source_sync a ValueError for what these forbid."""
         policy = self._policy
         began = time.perf_counter() if policy.export_profile else 0.0
