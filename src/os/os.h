@@ -86,6 +86,17 @@ int sl_os_named_open(const char *name, bool writable, int *fd, struct sl_os_name
  * SLUICE_E_EXISTS, without a sentence, if the name is taken. */
 int sl_os_named_make(const char *name, uint64_t size, int *fd, struct sl_os_named *about);
 
+/* The same without a name: it goes with its last descriptor and mapping unless it is given one. SLUICE_E_UNSUPPORTED, without a
+ * sentence, if this system has no such. */
+int sl_os_named_make_hidden(uint64_t size, int *fd, struct sl_os_named *about);
+
+/* Gives it a name. SLUICE_E_EXISTS without a sentence. */
+int sl_os_named_give(int fd, const char *name);
+
+/* A writable descriptor of its own for the memory of another. SLUICE_E_UNSUPPORTED, without a sentence, if this system has
+ * no such. */
+int sl_os_named_again(int fd, int *again);
+
 /* What a descriptor or a name stands for. The name: SLUICE_E_NOT_FOUND without a sentence. */
 int sl_os_named_about(int fd, struct sl_os_named *about);
 int sl_os_named_look(const char *name, struct sl_os_named *about);

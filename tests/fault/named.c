@@ -139,6 +139,6 @@ static void fail_each(enum fault_call call, const char *what, const int *errors,
         fail_each(FAULT_##name, #name, errors, sizeof(errors) / sizeof(errors[0])); \
     }
 FAULT_NAMED_CALLS(NAMED_TEST)
-NAMED_TEST(open, EMFILE, EACCES)
+NAMED_TEST(open, EMFILE, EACCES, EOPNOTSUPP)
 NAMED_TEST(mmap, ENOMEM)
 NAMED_TEST(fallocate, ENOSPC)

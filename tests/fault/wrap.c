@@ -217,6 +217,8 @@ WRAP(FILE *, fopen, fopen, NULL, (const char *path, const char *mode), (path, mo
 WRAP(FILE *, fopen64, fopen, NULL, (const char *path, const char *mode), (path, mode))
 WRAP(DIR *, opendir, opendir, NULL, (const char *path), (path))
 WRAP(int, link, link, -1, (const char *from, const char *to), (from, to))
+WRAP(int, linkat, linkat, -1, (int dir, const char *from, int to_dir, const char *to, int flags),
+     (dir, from, to_dir, to, flags))
 WRAP(int, rename, rename, -1, (const char *from, const char *to), (from, to))
 WRAP(DIR *, fdopendir, fdopendir, NULL, (int fd), (fd))
 WRAP(int, flock, flock, -1, (int fd, int operation), (fd, operation))

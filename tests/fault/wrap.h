@@ -45,6 +45,7 @@
 /* The same, of what only shared memory with a name needs (named.c). */
 #define FAULT_NAMED_CALLS(X) \
     X(link, EPERM, ENOSPC) \
+    X(linkat, EPERM, ENOSPC) \
     X(rename, EACCES) \
     X(opendir, EMFILE) \
     X(set_lock, ENOLCK)

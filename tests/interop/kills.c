@@ -100,6 +100,56 @@ TEST_TIMEOUT(writers_of_ours_are_killed, 120)
     CHECK(!cipd_there(name));
 }
 
+/* Nobody has to tidy up behind a writer that had no session. */
+TEST(writers_that_are_killed_before_their_first_session_leave_nothing)
+{
+    static const char *const ends[] = { "open", "cipd_begin", "cipd_show" };
+    const char *name = cipd_name("unborn");
+    for (size_t i = 0; i < 3; i++) {
+        struct child child = writer(name, 1, 3);
+        CHECK(!cipd_there(name));
+        if (i == 0) {
+            child_kill(&child, SIGKILL);
+        } else {
+            char line[40];
+            snprintf(line, sizeof(line), "die at %s", ends[i]);
+            say(&child, line);
+            child_send(&child, "begin");
+            CHECK_EQ(child_wait(&child, 20), -SIGKILL);
+        }
+        CHECK_EQ(cipd_there(name), i == 2); /* it has just begun one */
+        CHECK_EQ(cipd_seconds(name), 0);
+    }
+    struct child child = writer(name, 1, 3);
+    role_stop(&child);
+    CHECK(!cipd_there(name));
+}
+
+/* Of two that begin at once one is told. */
+TEST(writers_that_begin_together)
+{
+    const char *name = cipd_name("together");
+    struct sl_cipd_producer one = SL_CIPD_PRODUCER_INIT, other = SL_CIPD_PRODUCER_INIT;
+    struct sl_cipd_metadata metadata = metadata_of(64, 32, 4);
+    CHECK_OK(sl_cipd_produce_open(&one, name));
+    CHECK_OK(sl_cipd_produce_open(&other, name));
+    CHECK_OK(sl_cipd_produce_begin(&one, 3, golden_all(), &metadata));
+    ino_t inode = cipd_inode(name);
+    for (int i = 0; i < 2; i++)
+        CHECK_SAYS(sl_cipd_produce_begin(&other, 2 + (uint32_t)i, golden_all(), &metadata), SLUICE_E_EXISTS, "quicker");
+    sl_cipd_produce_close(&other);
+    CHECK_EQ(cipd_inode(name), inode);
+    CHECK_EQ(cipd_seconds(name), 1);
+    sl_cipd_produce_close(&one);
+    CHECK(!cipd_there(name));
+    /* By then it may have gone. */
+    CHECK_OK(sl_cipd_produce_open(&other, name));
+    CHECK_OK(sl_cipd_produce_begin(&other, 3, golden_all(), &metadata));
+    sl_cipd_produce_close(&other);
+    CHECK(!cipd_there(name));
+    CHECK_EQ(cipd_seconds(name), 0);
+}
+
 TEST_TIMEOUT(writers_in_python_are_killed, 120)
 {
     const char *name = cipd_name("python killed");

@@ -213,7 +213,7 @@ TEST(cipd_connect_to_ours)
     struct sl_cipd_metadata metadata = metadata_of(64, 32, 4);
     struct sl_cipd_consumer consumer = reader_of(name);
     CHECK_OK(sl_cipd_produce_open(&producer, name));
-    check_reason(&consumer, SL_CIPD_REASON_EMPTY, SLUICE_NO_WRITER, "filled in");
+    check_reason(&consumer, SL_CIPD_REASON_ABSENT, SLUICE_NO_WRITER, "no cuda-link channel"); /* it has no session yet */
     CHECK_OK(sl_cipd_produce_begin(&producer, 2, golden_all(), &metadata));
     sl_cipd_produce_publish(&producer, 1);
     CHECK_OK(try(&consumer));

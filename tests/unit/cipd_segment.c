@@ -11,6 +11,7 @@ static struct sl_cipd_segment owned(const char *name)
     struct sl_cipd_segment segment = SL_CIPD_SEGMENT_INIT;
     bool fresh;
     CHECK_OK(sl_cipd_segment_own(&segment, name, &fresh));
+    CHECK_OK(sl_cipd_segment_show(&segment));
     return segment;
 }
 
@@ -56,6 +57,11 @@ TEST(cipd_own_makes_a_page_with_two_names)
     bool fresh = false;
     CHECK_OK(sl_cipd_segment_own(&segment, name, &fresh));
     CHECK(fresh);
+    CHECK(segment.hidden && !cipd_there(name)); /* it has no session yet */
+    CHECK_EQ(cipd_seconds(name), 0);
+    CHECK_EQ(sl_cipd_segment_tend(&segment), 0);
+    CHECK_OK(sl_cipd_segment_show(&segment));
+    CHECK(!segment.hidden);
     CHECK_EQ(stat(cipd_path(name), &status), 0);
     CHECK_EQ(status.st_size, SL_CIPD_SEGMENT);
     CHECK_EQ(status.st_mode & 07777, 0600);

@@ -135,6 +135,62 @@ int sl_os_named_make(const char *name, uint64_t size, int *fd, struct sl_os_name
     return 0;
 }
 
+/* ---- without a name ---- */
+
+/* Where the kernel has a name for each open file. */
+struct own_path {
+    char text[40];
+};
+
+static struct own_path own_path_of(int fd)
+{
+    struct own_path path;
+    snprintf(path.text, sizeof(path.text), "/proc/self/fd/%d", fd);
+    return path;
+}
+
+int sl_os_named_make_hidden(uint64_t size, int *fd, struct sl_os_named *about)
+{
+    int made, result;
+    SL_RETRY(made, open(FOLDER, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
+    if (made < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL || errno == ENOENT))
+        return SLUICE_E_UNSUPPORTED;
+    if (made < 0)
+        return sl_fail_errno(errno, "making a file in " FOLDER);
+    if (fill(made, size) < 0)
+        result = sl_fail_errno(errno, "making a file in " FOLDER " with %" PRIu64 " bytes", size);
+    else
+        result = sl_os_named_about(made, about);
+    if (result)
+        sl_os_close(made);
+    else
+        *fd = made;
+    return result;
+}
+
+int sl_os_named_give(int fd, const char *name)
+{
+    struct path path;
+    int result = path_of(name, &path);
+    if (result)
+        return result;
+    if (linkat(AT_FDCWD, own_path_of(fd).text, AT_FDCWD, path.text, AT_SYMLINK_FOLLOW) == 0)
+        return 0;
+    return errno == EEXIST ? SLUICE_E_EXISTS : sl_fail_errno(errno, "naming shared memory %s", path.text);
+}
+
+int sl_os_named_again(int fd, int *again)
+{
+    int opened;
+    SL_RETRY(opened, open(own_path_of(fd).text, O_RDWR | O_CLOEXEC));
+    if (opened < 0)
+        return errno == ENOENT ? SLUICE_E_UNSUPPORTED : sl_fail_errno(errno, "opening shared memory (descriptor %d) again", fd);
+    *again = opened;
+    return 0;
+}
+
+/* ---- names ---- */
+
 int sl_os_named_link(const char *from, const char *to)
 {
     struct path old, new;

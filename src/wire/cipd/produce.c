@@ -150,13 +150,15 @@ int sl_cipd_produce_begin(struct sl_cipd_producer *producer, uint32_t slots,
     uint64_t version = (before > producer->version ? before : producer->version) + 1;
     if (version == 0)
         version = 1;
-    if (fits(segment, &layout)) {
+    int result = 0;
+    if (segment->hidden || fits(segment, &layout)) {
         write_session(segment, &layout, version, handles, metadata);
+        result = sl_cipd_segment_show(segment); /* whole, or not at all */
     } else {
-        int result = begin_elsewhere(producer, &layout, version, handles, metadata);
-        if (result)
-            return result;
+        result = begin_elsewhere(producer, &layout, version, handles, metadata);
     }
+    if (result)
+        return result;
     producer->layout = layout;
     producer->metadata = *metadata;
     producer->version = version;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "util/hooks.h"
 #include "util/result.h"
 #include "wire/cipd/segment.h"
 
@@ -46,7 +47,18 @@ static int map(struct sl_cipd_segment *segment, int fd)
 }
 
 /* A writer's: by a descriptor of its own. A mapping that a forked child keeps also keeps the lock of the
- * descriptor that it was made by. SLUICE_AGAIN: the name is another memory's by now. */
+ * descriptor that it was made by. */
+static int map_hidden(struct sl_cipd_segment *segment)
+{
+    int fd, result = sl_os_named_again(segment->fd, &fd);
+    if (result)
+        return result;
+    result = map(segment, fd);
+    sl_os_close(fd);
+    return result;
+}
+
+/* The same by a name. SLUICE_AGAIN: it is another memory's by now. */
 static int map_apart(struct sl_cipd_segment *segment, const char *name)
 {
     struct sl_os_named memory;
@@ -231,10 +243,19 @@ static int keep_lock(struct sl_cipd_segment *segment)
     return result ? result : sl_os_named_lock(segment->fd, false);
 }
 
-static int make(struct sl_cipd_segment *segment)
+/* SLUICE_E_UNSUPPORTED: this system cannot. */
+static int make_hidden(struct sl_cipd_segment *segment)
+{
+    int result = sl_os_named_make_hidden(SL_CIPD_SEGMENT, &segment->fd, &segment->memory);
+    if (result == 0 && ((result = keep_lock(segment)) != 0 || (result = map_hidden(segment)) != 0))
+        unmap(segment);
+    segment->hidden = result == 0;
+    return result;
+}
+
+static int make_named(struct sl_cipd_segment *segment)
 {
     int result;
-    segment->writable = true;
     do {
         new_second(segment);
         result = sl_os_named_make(segment->second, SL_CIPD_SEGMENT, &segment->fd, &segment->memory);
@@ -244,6 +265,14 @@ static int make(struct sl_cipd_segment *segment)
         unmap(segment);
     }
     return result;
+}
+
+/* A writer that is killed in it before there is a session shall leave nothing. */
+static int make(struct sl_cipd_segment *segment)
+{
+    segment->writable = true;
+    int result = make_hidden(segment);
+    return result == SLUICE_E_UNSUPPORTED ? make_named(segment) : result;
 }
 
 int sl_cipd_segment_make(struct sl_cipd_segment *made, const char *name)
@@ -260,9 +289,26 @@ int sl_cipd_segment_make(struct sl_cipd_segment *made, const char *name)
     return result;
 }
 
+/* The second name, by which a killed writer's is found and swept: it has a session by now. */
+static int give_second(struct sl_cipd_segment *segment)
+{
+    int result;
+    do {
+        new_second(segment);
+        result = sl_os_named_give(segment->fd, segment->second);
+    } while (result == SLUICE_E_EXISTS);
+    if (result)
+        segment->second[0] = 0;
+    return result;
+}
+
 int sl_cipd_segment_publish(struct sl_cipd_segment *made)
 {
-    int result = sl_os_named_move(made->second, made->name);
+    int result = made->hidden ? give_second(made) : 0;
+    if (result)
+        return result;
+    made->hidden = false;
+    result = sl_os_named_move(made->second, made->name);
     if (result == SLUICE_E_NOT_FOUND)
         return sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: /dev/shm/%s was taken away", made->name, made->second);
     return result;
@@ -282,7 +328,7 @@ static int own_new(struct sl_cipd_segment *segment)
         return taken(segment->name);
     }
     int result = make(segment);
-    if (result)
+    if (result || segment->hidden)
         return result;
     result = sl_os_named_link(segment->second, segment->name);
     if (result == 0)
@@ -291,6 +337,23 @@ static int own_new(struct sl_cipd_segment *segment)
     unmap(segment);
     /* Another writer was quicker, or took our second name for one left behind before it was locked. */
     return result == SLUICE_E_EXISTS || result == SLUICE_E_NOT_FOUND ? SLUICE_AGAIN : result;
+}
+
+/* The public name first: memory whose only name was taken away again cannot be given another. */
+int sl_cipd_segment_show(struct sl_cipd_segment *segment)
+{
+    if (!segment->hidden)
+        return 0;
+    int result = sl_os_named_give(segment->fd, segment->name);
+    if (result == SLUICE_E_EXISTS)
+        return sl_fail(result, "cuda-link channel %s has another writer, which was quicker", segment->name);
+    if (result)
+        return result;
+    SL_KILL_POINT("cipd_show");
+    segment->hidden = false;
+    if ((result = give_second(segment)) != 0)
+        sl_os_named_remove(segment->name, &segment->memory);
+    return result;
 }
 
 /* May it become ours? Nobody's memory but a segment, or one that was never filled in, is touched. */
@@ -370,6 +433,8 @@ int sl_cipd_segment_own(struct sl_cipd_segment *segment, const char *name, bool 
 int sl_cipd_segment_tend(struct sl_cipd_segment *segment)
 {
     struct sl_os_named now;
+    if (segment->hidden)
+        return 0;
     int result = sl_os_named_look(segment->name, &now);
     if (result == SLUICE_E_NOT_FOUND) {
         result = sl_os_named_link(segment->second, segment->name);

@@ -20,12 +20,13 @@
 
 struct sl_cipd_segment {
     char name[SL_CIPD_NAME + 1];
-    char second[SL_CIPD_NAME + 1]; /* "": none (a reader's) */
+    char second[SL_CIPD_NAME + 1]; /* "": none (a reader's, or hidden) */
     int fd;                        /* -1: closed */
     unsigned char *at;             /* NULL: not mapped */
     uint64_t size;                 /* bytes that are mapped */
     struct sl_os_named memory;     /* which one it is */
     bool writable;
+    bool hidden; /* an owner's: nobody can find it yet, and it goes with its owner */
 };
 #define SL_CIPD_SEGMENT_INIT { .fd = -1 }
 
@@ -39,10 +40,14 @@ int sl_cipd_segment_check_name(const char *name, size_t most);
 int sl_cipd_segment_attach(struct sl_cipd_segment *segment, const char *name);
 
 /* Makes it the writer's: locks what there is, whoever left it, or else makes a new one. *fresh: all of it is
- * zero. SLUICE_E_EXISTS: a writer of Sluice's has it. Sweeps second names that dead writers left, also those of
+ * zero, and where the system can it is hidden: `show` is to follow, once there is a session in it.
+ * SLUICE_E_EXISTS: a writer of Sluice's has it. Sweeps second names that dead writers left, also those of
  * other channels.
  * Takes the service lock for a moment, so that no forked child keeps our lock. */
 int sl_cipd_segment_own(struct sl_cipd_segment *segment, const char *name, bool *fresh);
+
+/* Gives a hidden one its names. SLUICE_E_EXISTS with a sentence: another program was quicker. Not hidden: 0. */
+int sl_cipd_segment_show(struct sl_cipd_segment *segment);
 
 /* Makes another one for a name that is owned, locked, zeroed, and without the public name yet. */
 int sl_cipd_segment_make(struct sl_cipd_segment *made, const char *name);
@@ -58,8 +63,8 @@ int sl_cipd_segment_tend(struct sl_cipd_segment *segment);
 bool sl_cipd_segment_is_second(const char *name, const char *second);
 
 /* How many second names of this user's dead writers there are, of whatever channel; with `remove` they are taken away.
- * Looks at a few hundred of them at most. A writer that died before its first session left no magic number, and its second
- * name to the next writer of its own name. */
+ * Looks at a few hundred of them at most. Where nothing can be hidden, a writer that died before its first session left no
+ * magic number, and its second name to the next writer of its own name. */
 int sl_cipd_segment_sweep(bool remove, uint32_t *left);
 
 /* Finds the second name of a segment whose writer lives and whose public name was taken away. */
