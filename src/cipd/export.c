@@ -421,7 +421,7 @@ static int send_one(struct sl_cipd_writer *writer, struct sluice_frame *header, 
     if (ticket && writer->params.block)
         ticket->id = SL_TICKET_DONE;
     else if (ticket)
-        sl_copy_ticket(job, ticket);
+        sl_copy_ticket(job, NULL, ticket);
     header->capture_ns = header->commit_ns;
     return 0;
 }

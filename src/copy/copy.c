@@ -70,14 +70,24 @@ int sl_copy_queue(struct sl_copy_job *job, uint32_t side, const struct sl_copy *
     return job->copier->ops->queue(job, side, copy);
 }
 
+void sl_copy_late(struct sl_copy_job *job) { job->asked = false; }
+
+bool sl_copy_launches(const struct sl_copy_job *job) { return job->copier->ops->launch != NULL; }
+
 int sl_copy_launch(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count)
 {
     return job->copier->ops->launch(job, signals, count);
 }
 
-void sl_copy_ticket(struct sl_copy_job *job, struct sluice_ticket *ticket)
+void sl_copy_prepare(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count)
 {
-    job->copier->ops->ticket(job, ticket);
+    if (job->copier->ops->prepare)
+        job->copier->ops->prepare(job->copier, signals, count);
+}
+
+void sl_copy_ticket(struct sl_copy_job *job, const struct sl_mark *told, struct sluice_ticket *ticket)
+{
+    job->copier->ops->ticket(job, told, ticket);
 }
 
 int sl_copy_finish(struct sl_copy_job *job)

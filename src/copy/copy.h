@@ -6,11 +6,11 @@
  * A copier belongs to one writer or reader. A job is one send or fetch through it:
  *     begin    looks at the program's arrays and at its stream, and waits for nothing but them
  *     queue    for each array; it copies at once, queues the copy on job->stream, or holds it back
- *     launch   if anything was held back: queues that, and raises the words of the frame behind it
+ *     launch   queues what was held back, and raises the words of the frame behind all of it
  *     ticket   what the caller waits by; or `finish`, which waits. Neither fails to be one: what it
  *              takes was set aside at begin, if it was `wanted` then
  *     end      always, after a begin that succeeded
- * Between queue and ticket a sender commits its frame on job->stream, behind the copies; by launch, if need be.
+ * Between queue and ticket a sender commits its frame on job->stream, behind the copies; by launch, if there is one.
  */
 #ifndef SL_COPY_H
 #define SL_COPY_H
@@ -74,6 +74,8 @@ struct sl_mark {
     uint64_t id; /* of its ticket */
     sl_word *word;
     uint64_t value; /* the word has it when the work is done */
+    const sl_word *holder; /* of a slot's `ready`: which frame has the slot, for the loss of a later one says nothing of
+                              this; NULL: the word is never poisoned */
 };
 
 enum sl_copy_way { SL_COPY_SEND, SL_COPY_FETCH };
@@ -115,7 +117,8 @@ struct sl_copier {
 struct sl_copy_job {
     struct sl_copier *copier;
     enum sl_copy_way way;
-    bool wanted;                 /* a ticket will be asked for, or finish will be called though nothing failed */
+    bool wanted;                 /* a ticket will be asked for that no word of a launch tells, or finish be called though
+                                    nothing failed */
     bool prompt;                 /* the first queue follows begin at once: nothing in between waits */
     struct sluice_stream stream; /* on which the copies are queued */
     void *state;                 /* the kind's own, as are `scope`, `asked`, `mark` and `raised` */
@@ -148,8 +151,10 @@ struct sl_copy_ops {
     /* Before queue: true if what the key stands for is held back now, so that nothing need be queued. NULL: never. */
     bool (*again)(struct sl_copy_job *job, const struct sl_copy_key *key);
     int (*queue)(struct sl_copy_job *job, uint32_t side, const struct sl_copy *copy);
-    int (*launch)(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count);
-    void (*ticket)(struct sl_copy_job *job, struct sluice_ticket *ticket);
+    int (*launch)(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count); /* NULL: sl_sync_ops do it */
+    /* Words that a launch will probably raise next: its graph, if there is one, is made ready for them. NULL: none is. */
+    void (*prepare)(struct sl_copier *copier, const struct sl_signal *signals, uint32_t count);
+    void (*ticket)(struct sl_copy_job *job, const struct sl_mark *told, struct sluice_ticket *ticket);
     int (*finish)(struct sl_copy_job *job);
     /* For slots that others wait for by events, instead of words. `follow` before the first queue: the stream waits for the
      * fence, unless that is its own. `record` behind the last, instead of launch: queues what was held back, and records the
@@ -178,9 +183,16 @@ int sl_copy_begin(struct sl_copier *copier, struct sl_copy_job *job, struct slui
  * known the next time. */
 bool sl_copy_again(struct sl_copy_job *job, const struct sl_copy_key *key);
 int sl_copy_queue(struct sl_copy_job *job, uint32_t side, const struct sl_copy *copy);
-/* As the signal of sl_sync_ops, behind what was held back: only if job->held. */
+/* Time has passed since begin, though the job is prompt: somebody may capture on the stream now. */
+void sl_copy_late(struct sl_copy_job *job);
+/* Is there a launch? Then nobody else raises the words. */
+bool sl_copy_launches(const struct sl_copy_job *job);
+/* As the signal of sl_sync_ops, behind all that was queued and held back. */
 int sl_copy_launch(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count);
-void sl_copy_ticket(struct sl_copy_job *job, struct sluice_ticket *ticket);
+void sl_copy_prepare(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count); /* before end */
+/* `told`: a word that a launch raised, and what it has since then, which tell when the copies are done; it stays as long
+ * as the copier. NULL: there is none. */
+void sl_copy_ticket(struct sl_copy_job *job, const struct sl_mark *told, struct sluice_ticket *ticket);
 int sl_copy_finish(struct sl_copy_job *job);
 int sl_copy_follow(struct sl_copy_job *job, const struct sl_copy_fence *fence);
 int sl_copy_record(struct sl_copy_job *job, struct sl_copy_fence *fence);
@@ -195,8 +207,8 @@ extern const struct sl_copy_ops sl_copy_cuda;
 /* Of a copy that was done when its call returned. */
 #define SL_TICKET_DONE UINT64_C(1)
 
-/* Gives out tickets for work that raises a word when it is done; each has a word of its own for as
- * long as it is under way, for streams finish in any order. */
+/* Gives out tickets for work that raises a word when it is done; each has a number, and if need be a word, of its own for
+ * as long as it is under way, for streams finish in any order. */
 struct sl_desk;
 
 #define SL_DESK_WORDS 256 /* that many can be under way at once */
@@ -208,8 +220,12 @@ int sl_desk_open(sl_word *words, int (*alive)(void *user), void *user, struct sl
 /* Its tickets are stale from now on; returns when nobody is inside any more. */
 void sl_desk_close(struct sl_desk *desk);
 
-/* The next one. Any thread. SLUICE_E_BUSY if all are under way. */
+/* The next one, and a word of the desk's. Any thread. SLUICE_E_BUSY if all are under way. */
 int sl_desk_issue(struct sl_desk *desk, struct sl_mark *mark);
+
+/* The next one, for a word of the caller's that is to reach mark->value, and stays until the desk is closed. False if all
+ * are under way. */
+bool sl_desk_stand(struct sl_desk *desk, struct sl_mark *mark);
 
 /* For work that nothing will tell the end of: it ended like this (0: well). */
 void sl_desk_settle(struct sl_desk *desk, const struct sl_mark *mark, int result);

@@ -146,6 +146,16 @@ int sl_copy_place(struct sl_copy_job *job, struct sl_cu_stream **place)
     return r;
 }
 
+/* Asks, unless begin's answer holds still: before it is noted that something is queued. */
+static int ask(struct sl_copy_job *job)
+{
+    struct sl_cu_stream *place;
+    int r = sl_copy_place(job, &place);
+
+    job->asked = r == 0 && place == stream_of(job);
+    return r;
+}
+
 /* From begin to end the job is in the context. Whatever comes between is quick, or on another GPU's behalf; and most of it
  * breaks no capture in any mode (cuda/cuda.h), so that a frame needs no other: the rest relaxes it. */
 static int enter(struct sl_copy_job *job)
@@ -247,8 +257,10 @@ static int cuda_queue(struct sl_copy_job *job, uint32_t i, const struct sl_copy 
         job->held = true;
         return 0;
     }
+    int r = ask(job);
+    if (r != 0)
+        return r;
     job->touched = true;
-    int r = 0;
     for (int p = 0; p < copy->count && r == 0; p++)
         r = sl_copy_queue_part(job, side, &copy->parts[p]);
     job->queued = true;
@@ -259,25 +271,6 @@ static int queue_held(struct sl_copy_job *job)
 {
     job->touched = job->queued = true;
     return sl_graphs_queue(job);
-}
-
-/* A ticket's word is one more of a graph's. */
-static int launch_graph(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count)
-{
-    struct sl_signal all[SL_SIGNALS];
-    bool more = job->wanted && count < SL_SIGNALS, raised = false;
-
-    memcpy(all, signals, count * sizeof *all);
-    if (more) {
-        all[count] = (struct sl_signal){ job->mark.word, job->mark.value };
-        sl_desk_expect(gpu_of(job)->desk, &job->mark, job->bytes);
-    }
-    int r = sl_graphs_launch(job, all, count + more, &raised);
-    if (r != 0)
-        return r;
-    job->touched = job->queued = job->by_graph = true;
-    job->raised = more && raised;
-    return raised ? 0 : sl_sync_cuda.signal(gpu_of(job)->pages, job->stream, signals, count);
 }
 
 static int cuda_follow(struct sl_copy_job *job, const struct sl_copy_fence *fence)
@@ -324,14 +317,29 @@ static bool cuda_near(const struct sl_copy_job *job)
     return true;
 }
 
+static int raise_words(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count)
+{
+    return sl_sync_cuda.signal_inside(gpu_of(job)->pages, job->state, signals, count);
+}
+
 static int cuda_launch(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count)
 {
-    int r = launch_graph(job, signals, count);
+    bool raised = false;
+    int r = 0;
 
-    if (r != SLUICE_NOT_READY)
-        return r;
-    r = queue_held(job);
-    return r == 0 ? sl_sync_cuda.signal(gpu_of(job)->pages, job->stream, signals, count) : r;
+    if (job->held) {
+        r = sl_graphs_launch(job, signals, count, &raised);
+        if (r == 0)
+            job->touched = job->queued = job->by_graph = true;
+        else if (r == SLUICE_NOT_READY)
+            r = queue_held(job);
+    }
+    return r != 0 || raised ? r : raise_words(job, signals, count);
+}
+
+static void cuda_prepare(struct sl_copier *copier, const struct sl_signal *signals, uint32_t count)
+{
+    sl_graphs_prepare(copier->state, signals, count);
 }
 
 static void cuda_forget(struct sl_copier *copier, const void *to, uint64_t bytes)
@@ -344,7 +352,7 @@ int sl_copy_raise(struct sl_copy_job *job, const struct sl_mark *mark)
     struct sl_copy_gpu *gpu = gpu_of(job);
     struct sl_signal signal = { mark->word, mark->value };
 
-    if (sl_sync_cuda.signal(gpu->pages, job->stream, &signal, 1) == 0)
+    if (raise_words(job, &signal, 1) == 0)
         return 0;
     int ended = sluice_stream_synchronize(job->stream);
     sl_desk_settle(gpu->desk, mark, ended);
@@ -363,32 +371,49 @@ int sl_copy_wait(struct sl_copy_gpu *gpu, const struct sl_mark *mark, int64_t sp
     return r;
 }
 
-static void raise_mark(struct sl_copy_job *job)
+/* Behind what is queued. False if it was not wanted, and all are taken. */
+static bool raise_mark(struct sl_copy_job *job)
 {
     if (job->raised)
-        return;
+        return true;
+    if (!job->mark.value && sl_desk_issue(gpu_of(job)->desk, &job->mark) != 0)
+        return false;
     sl_desk_expect(gpu_of(job)->desk, &job->mark, job->bytes);
     (void)sl_copy_raise(job, &job->mark);
     job->raised = true;
+    return true;
 }
 
-static void cuda_ticket(struct sl_copy_job *job, struct sluice_ticket *ticket)
+static int finish_stream(const struct sl_copy_job *job)
 {
-    ticket->id = job->queued ? job->mark.id : SL_TICKET_DONE;
-    if (job->queued)
-        raise_mark(job);
+    int ended = sluice_stream_synchronize(job->stream);
+
+    return ended < 0 ? ended : 0;
+}
+
+/* If all numbers are taken, which takes more work under way than frames can be, it is a ticket of what is done. */
+static void cuda_ticket(struct sl_copy_job *job, const struct sl_mark *told, struct sluice_ticket *ticket)
+{
+    struct sl_mark mark = told ? *told : (struct sl_mark){ .word = NULL };
+
+    if (!job->queued) {
+        ticket->id = SL_TICKET_DONE;
+    } else if (told && sl_desk_stand(gpu_of(job)->desk, &mark)) {
+        sl_desk_expect(gpu_of(job)->desk, &mark, job->bytes);
+        ticket->id = mark.id;
+    } else if (raise_mark(job)) {
+        ticket->id = job->mark.id;
+    } else {
+        (void)finish_stream(job);
+        ticket->id = SL_TICKET_DONE;
+    }
 }
 
 static int cuda_finish(struct sl_copy_job *job)
 {
     if (!job->queued)
         return 0;
-    if (!job->mark.value && sl_desk_issue(gpu_of(job)->desk, &job->mark) != 0) { /* it was not wanted, and all are taken */
-        int ended = sluice_stream_synchronize(job->stream);
-        return ended < 0 ? ended : 0;
-    }
-    raise_mark(job);
-    return sl_copy_wait(gpu_of(job), &job->mark, 0);
+    return raise_mark(job) ? sl_copy_wait(gpu_of(job), &job->mark, 0) : finish_stream(job);
 }
 
 static void cuda_end(struct sl_copy_job *job)
@@ -410,6 +435,7 @@ const struct sl_copy_ops sl_copy_cuda = {
     .again = cuda_again,
     .queue = cuda_queue,
     .launch = cuda_launch,
+    .prepare = cuda_prepare,
     .ticket = cuda_ticket,
     .finish = cuda_finish,
     .follow = cuda_follow,

@@ -122,6 +122,10 @@ bool sl_graphs_again(struct sl_copy_job *job, const struct sl_copy_key *key);
  * for that: nothing was queued. */
 int sl_graphs_launch(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count, bool *raised);
 
+/* The next launch will probably raise these: its graph gets their values now, while the device is at work, and need not
+ * then. Inside sl_cuda_enter. */
+void sl_graphs_prepare(struct sl_copy_gpu *gpu, const struct sl_signal *signals, uint32_t count);
+
 /* Or queues it, copy by copy. Inside sl_cuda_enter. */
 int sl_graphs_queue(struct sl_copy_job *job);
 

@@ -37,6 +37,8 @@ struct entry {
     struct work work;
     struct sl_cu_graph *graph;
     struct sl_cu_node *batch; /* of it, which raises the words */
+    bool set;                 /* the next launch raises these: */
+    struct sl_signal signals[SL_SIGNALS];
 };
 
 struct sl_graphs {
@@ -287,14 +289,20 @@ static int write_words(struct sl_copy_gpu *gpu, const struct sl_signal *signals,
     return r;
 }
 
+static bool raises(const struct entry *entry, const struct sl_signal *signals)
+{
+    return entry->set && memcmp(entry->signals, signals, (size_t)entry->work.words * sizeof *signals) == 0;
+}
+
 /* Of a graph that is there only the words are new: their values, and which readers they are of. */
-static int prepare(struct sl_copy_gpu *gpu, struct entry *entry, const struct sl_signal *signals)
+static int set_words(struct sl_copy_gpu *gpu, struct entry *entry, const struct sl_signal *signals)
 {
     union sl_cu_mem_op operations[SL_SIGNALS];
     struct sl_cu_batch words = { gpu->context->handle, (unsigned)entry->work.words, operations, 0 };
     struct sl_cuda_scope scope;
     int r = write_words(gpu, signals, words.count, operations);
 
+    entry->set = false;
     if (r != 0 || (r = sl_cuda_relax(gpu->context, &scope)) != 0)
         return r;
     if (!entry->exec)
@@ -302,7 +310,18 @@ static int prepare(struct sl_copy_gpu *gpu, struct entry *entry, const struct sl
     else
         r = sl_cu(gpu->context, GraphExecBatchMemOpNodeSetParams, entry->exec, entry->batch, &words);
     sl_cuda_leave(&scope);
-    return r;
+    if (r != 0 || !words.count)
+        return r;
+    entry->set = gpu->context->same_addresses; /* else a page where another lay before is elsewhere for the device */
+    memcpy(entry->signals, signals, words.count * sizeof *signals);
+    return 0;
+}
+
+static int give_up(struct sl_copy_gpu *gpu)
+{
+    sl_log(SLUICE_LOG_INFO, "channel '%s': sends without graphs from now on: %s", gpu->copier->channel, sluice_last_error());
+    gpu->graphs->off = true;
+    return SLUICE_NOT_READY;
 }
 
 static int launch(struct sl_copy_job *job, struct entry *entry, const struct sl_signal *signals)
@@ -313,15 +332,28 @@ static int launch(struct sl_copy_job *job, struct entry *entry, const struct sl_
 
     if (r != 0)
         return r;
-    if (!entry->exec || entry->work.words)
-        r = prepare(gpu, entry, signals);
+    if (!entry->exec || (entry->work.words && !raises(entry, signals)))
+        r = set_words(gpu, entry, signals);
     if (r == 0)
         r = sl_cu(gpu->context, GraphLaunch, entry->exec, place);
-    if (r == 0)
-        return 0;
-    sl_log(SLUICE_LOG_INFO, "channel '%s': sends without graphs from now on: %s", gpu->copier->channel, sluice_last_error());
-    gpu->graphs->off = true;
-    return SLUICE_NOT_READY;
+    return r == 0 ? 0 : give_up(gpu);
+}
+
+void sl_graphs_prepare(struct sl_copy_gpu *gpu, const struct sl_signal *signals, uint32_t count)
+{
+    struct sl_graphs *graphs = gpu->graphs;
+
+    if (!graphs || graphs->off)
+        return;
+    for (uint32_t n = 0, i = graphs->next; n < graphs->filled; n++, i++) {
+        i = i < graphs->filled ? i : 0;
+        struct entry *entry = &graphs->entries[i];
+        if (!entry->exec || entry->work.words != count || entry->signals[0].word != signals[0].word)
+            continue;
+        if (!raises(entry, signals) && set_words(gpu, entry, signals) != 0)
+            (void)give_up(gpu);
+        return;
+    }
 }
 
 /* The graph for what is held back, or its place. NULL: it has come for the first time. */

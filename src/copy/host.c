@@ -75,9 +75,10 @@ static int host_queue(struct sl_copy_job *job, uint32_t side, const struct sl_co
     return 0;
 }
 
-static void host_ticket(struct sl_copy_job *job, struct sluice_ticket *ticket)
+static void host_ticket(struct sl_copy_job *job, const struct sl_mark *told, struct sluice_ticket *ticket)
 {
     (void)job;
+    (void)told;
     ticket->id = SL_TICKET_DONE;
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * Tickets: what tells when a queued copy is done. The stream raises a word behind it, so looking at
- * a ticket is looking at a word: no call of a driver, safe while anybody captures, on any thread.
+ * a ticket is looking at a word: no call of a driver, safe while anybody captures, on any thread. A
+ * frame that is sent has such a word, which says that it is ready; what else is copied has one of the desk's.
  *
- * A ticket is a number: which desk gave it out (12 bits, from 1), which of its words (8), and a
+ * A ticket is a number: which desk gave it out (12 bits, from 1), which of its numbers (8), and a
  * serial (44) that no other ticket of this process has. A desk that was closed and is used again
  * begins with a higher serial, so old tickets are known for what they are.
  */
@@ -12,6 +13,7 @@
 
 #include "copy/copy.h"
 #include "device/device.h"
+#include "sync/sync.h"
 #include "util/atomic.h"
 #include "util/result.h"
 
@@ -40,7 +42,8 @@ struct sl_desk {
 
     sl_mutex lock; /* what follows */
     uint32_t next;
-    uint64_t serials[SL_DESK_WORDS];   /* given out last for the word */
+    uint64_t serials[SL_DESK_WORDS];   /* given out last for this number, */
+    struct sl_mark marks[SL_DESK_WORDS]; /* and for what; without a word: for nothing yet */
     sl_word failed[SL_DESK_WORDS];     /* serial that ended badly, */
     sl_word32 results[SL_DESK_WORDS];  /* and how */
 };
@@ -96,6 +99,7 @@ int sl_desk_open(sl_word *words, int (*alive)(void *user), void *user, struct sl
     desk->first = sl_load(&last_serial, seq_cst);
     for (uint32_t i = 0; i < SL_DESK_WORDS; i++) {
         desk->serials[i] = 0;
+        desk->marks[i] = (struct sl_mark){ .word = NULL };
         sl_store(&desk->failed[i], 0, relaxed);
     }
     sl_store(&desk->closing, 0, seq_cst);
@@ -125,62 +129,86 @@ void sl_desk_close(struct sl_desk *desk)
 
 /* ---- giving out ---- */
 
-/* Is the word free, because all that was to raise it has? */
-static bool at_rest(const struct sl_desk *desk, uint32_t i)
+/* A slot's word may be poisoned by the loss of a later frame. */
+static bool reached(const struct sl_mark *mark)
 {
-    return sl_load(&desk->words[i], acquire) >= desk->serials[i];
+    uint64_t word = sl_load(mark->word, acquire);
+
+    if (sl_reached(word, mark->value))
+        return true;
+    return word == SL_POISON && mark->holder && sl_load(mark->holder, acquire) != mark->value;
 }
 
-int sl_desk_issue(struct sl_desk *desk, struct sl_mark *mark)
-{
-    uint32_t tries = 0;
-
-    sl_mutex_lock(&desk->lock);
-    while (tries < SL_DESK_WORDS && !at_rest(desk, (desk->next + tries) % SL_DESK_WORDS))
-        tries++;
-    uint32_t at = (desk->next + tries) % SL_DESK_WORDS;
-    if (tries < SL_DESK_WORDS) {
-        mark->value = desk->serials[at] = sl_add(&last_serial, 1) + 1;
-        mark->word = &desk->words[at];
-        sl_store(&desk->mibs[at], 0, relaxed);
-        mark->id = (uint64_t)(desk->index + 1) << (WORD_BITS + SERIAL_BITS) |
-                   (uint64_t)at << SERIAL_BITS | mark->value;
-        desk->next = at + 1;
-    }
-    sl_mutex_unlock(&desk->lock);
-    return tries < SL_DESK_WORDS
-               ? 0
-               : sl_fail(SLUICE_E_BUSY, "%d copies are under way already", SL_DESK_WORDS);
-}
-
-static uint32_t word_of(const struct sl_mark *mark)
+static uint32_t number_of(const struct sl_mark *mark)
 {
     return mark->id >> SERIAL_BITS & (SL_DESK_WORDS - 1);
 }
 
+static uint64_t serial_of(const struct sl_mark *mark)
+{
+    return mark->id & ((UINT64_C(1) << SERIAL_BITS) - 1);
+}
+
+/* The next number whose work has ended, with the lock; -1: there is none. */
+static int find_free(const struct sl_desk *desk)
+{
+    for (uint32_t tries = 0; tries < SL_DESK_WORDS; tries++) {
+        uint32_t at = (desk->next + tries) % SL_DESK_WORDS;
+        if (!desk->marks[at].word || reached(&desk->marks[at]))
+            return (int)at;
+    }
+    return -1;
+}
+
+/* For a word of somebody else's; or, if `mark` has none, of the desk's own. */
+static bool give_out(struct sl_desk *desk, struct sl_mark *mark)
+{
+    sl_mutex_lock(&desk->lock);
+    int at = find_free(desk);
+    if (at >= 0) {
+        uint64_t serial = desk->serials[at] = sl_add(&last_serial, 1) + 1;
+        mark->id = (uint64_t)(desk->index + 1) << (WORD_BITS + SERIAL_BITS) | (uint64_t)at << SERIAL_BITS | serial;
+        if (!mark->word) {
+            mark->word = &desk->words[at];
+            mark->value = serial;
+        }
+        desk->marks[at] = *mark;
+        desk->next = (uint32_t)at + 1;
+        sl_store(&desk->mibs[at], 0, relaxed);
+    }
+    sl_mutex_unlock(&desk->lock);
+    return at >= 0;
+}
+
+int sl_desk_issue(struct sl_desk *desk, struct sl_mark *mark)
+{
+    *mark = (struct sl_mark){ .word = NULL };
+    return give_out(desk, mark) ? 0 : sl_fail(SLUICE_E_BUSY, "%d copies are under way already", SL_DESK_WORDS);
+}
+
+bool sl_desk_stand(struct sl_desk *desk, struct sl_mark *mark)
+{
+    return give_out(desk, mark);
+}
+
 void sl_desk_settle(struct sl_desk *desk, const struct sl_mark *mark, int result)
 {
-    uint32_t at = word_of(mark);
+    uint32_t at = number_of(mark);
 
     if (result != 0) {
         sl_store(&desk->results[at], (uint32_t)result, relaxed);
-        sl_store(&desk->failed[at], mark->value, release);
+        sl_store(&desk->failed[at], serial_of(mark), release);
     }
     sl_store(mark->word, mark->value, release);
 }
 
 /* ---- waiting ---- */
 
-static bool reached(const struct sl_mark *mark)
-{
-    return sl_load(mark->word, acquire) >= mark->value;
-}
-
 static int how_it_ended(struct sl_desk *desk, const struct sl_mark *mark)
 {
-    uint32_t at = word_of(mark);
+    uint32_t at = number_of(mark);
 
-    if (sl_load(&desk->failed[at], acquire) != mark->value)
+    if (sl_load(&desk->failed[at], acquire) != serial_of(mark))
         return 0;
     return sl_fail((int)sl_load(&desk->results[at], relaxed),
                    "the copy failed: the device's driver failed when it was under way");
@@ -193,7 +221,7 @@ static int closed(void)
 
 void sl_desk_expect(struct sl_desk *desk, const struct sl_mark *mark, uint64_t bytes)
 {
-    uint32_t at = word_of(mark);
+    uint32_t at = number_of(mark);
 
     sl_store(&desk->begun[at], (uint64_t)sl_os_now(), relaxed);
     sl_store(&desk->mibs[at], (bytes >> 20) + 1, relaxed);
@@ -269,7 +297,7 @@ int sl_desk_wait(struct sl_desk *desk, const struct sl_mark *mark, int64_t spin_
 {
     if (reached(mark))
         return how_it_ended(desk, mark);
-    struct wait wait = begin_wait(desk, word_of(mark), spin_ns > SPIN ? spin_ns : SPIN, timeout_ns);
+    struct wait wait = begin_wait(desk, number_of(mark), spin_ns > SPIN ? spin_ns : SPIN, timeout_ns);
     int64_t now = wait.start, ask = now + ASK;
     while (!reached(mark)) {
         int r = 0;
@@ -283,7 +311,7 @@ int sl_desk_wait(struct sl_desk *desk, const struct sl_mark *mark, int64_t spin_
         nap(desk, &wait, now);
         now = sl_os_now();
     }
-    learn(desk, word_of(mark), wait.slept);
+    learn(desk, number_of(mark), wait.slept);
     return how_it_ended(desk, mark);
 }
 
@@ -293,10 +321,9 @@ int sl_desk_drain(struct sl_desk *desk, int64_t timeout_ns)
     int r = 0;
 
     for (uint32_t i = 0; i < SL_DESK_WORDS && r == 0; i++) {
-        struct sl_mark mark = { (uint64_t)i << SERIAL_BITS, &desk->words[i], desk->serials[i] };
         int64_t left = deadline == SLUICE_FOREVER ? SLUICE_FOREVER : deadline - sl_os_now();
-        if (mark.value > 0 && !reached(&mark))
-            r = sl_desk_wait(desk, &mark, 0, left > 0 ? left : 0);
+        if (desk->marks[i].word && !reached(&desk->marks[i]))
+            r = sl_desk_wait(desk, &desk->marks[i], 0, left > 0 ? left : 0);
     }
     return r;
 }
@@ -306,6 +333,22 @@ int sl_desk_drain(struct sl_desk *desk, int64_t timeout_ns)
 static int no_ticket(void)
 {
     return sl_fail(SLUICE_E_HANDLE, "not a ticket of send or fetch");
+}
+
+/* Its number may have been given out again since: then its work had ended. */
+static int look_up(struct sl_desk *desk, uint64_t id, struct sl_mark *mark)
+{
+    *mark = (struct sl_mark){ .id = id };
+    uint32_t at = number_of(mark);
+    uint64_t serial = serial_of(mark);
+
+    mark->word = &desk->words[at]; /* has reached 0 */
+    sl_mutex_lock(&desk->lock);
+    uint64_t last = desk->serials[at];
+    if (last == serial)
+        *mark = desk->marks[at];
+    sl_mutex_unlock(&desk->lock);
+    return last < serial ? no_ticket() : 0;
 }
 
 /* Holds the desk that gave it out. */
@@ -325,12 +368,7 @@ static int enter(uint64_t id, struct sl_desk **out, struct sl_mark *mark)
     }
     int r = sl_load(&desk->closing, seq_cst) || serial <= desk->first ? closed() : 0;
     if (r == 0) {
-        *mark = (struct sl_mark){ .id = id, .value = serial };
-        mark->word = &desk->words[word_of(mark)];
-        sl_mutex_lock(&desk->lock);
-        if (desk->serials[word_of(mark)] < serial)
-            r = no_ticket();
-        sl_mutex_unlock(&desk->lock);
+        r = look_up(desk, id, mark);
     }
     if (r != 0)
         leave(desk);

@@ -96,7 +96,7 @@ static int fetch_copies(const struct sl_view *view, struct sl_copy_job *job, con
     if (ticket && wait)
         ticket->id = SL_TICKET_DONE;
     else if (ticket)
-        sl_copy_ticket(job, ticket);
+        sl_copy_ticket(job, NULL, ticket);
     return 0;
 }
 

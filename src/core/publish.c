@@ -66,15 +66,13 @@ static bool take_kept(struct sluice_writer *writer, int *slot)
     return *slot >= 0;
 }
 
-/* In the order of what it costs others: a free slot, a new slot, a reader that holds too long, an
+/* None is free. In the order of what it costs others: a new slot, a reader that holds too long, an
  * unread frame of a reader that is behind, time. */
-static int find_slot(struct sluice_writer *writer, int64_t timeout_ns)
+static int make_free(struct sluice_writer *writer, int64_t timeout_ns)
 {
     bool waits = timeout_ns > 0;
-    int slot = take(writer, waits ? SL_KEEP_ALL : SL_KEEP_DEPTH);
+    int slot = sl_generation_grow(writer) == 0 ? take(writer, waits ? SL_KEEP_ALL : SL_KEEP_DEPTH) : -1;
 
-    if (slot < 0 && sl_generation_grow(writer) == 0)
-        slot = take(writer, waits ? SL_KEEP_ALL : SL_KEEP_DEPTH);
     if (slot >= 0)
         return slot;
     if (waits) {
@@ -87,6 +85,14 @@ static int find_slot(struct sluice_writer *writer, int64_t timeout_ns)
         (slot = take(writer, SL_KEEP_DEPTH)) >= 0)
         return slot;
     return take(writer, SL_KEEP_LEASED);
+}
+
+static int find_slot(struct sluice_writer *writer, int64_t timeout_ns)
+{
+    int slot = take(writer, timeout_ns > 0 ? SL_KEEP_ALL : SL_KEEP_DEPTH);
+
+    writer->took_long = slot < 0;
+    return slot < 0 ? make_free(writer, timeout_ns) : slot;
 }
 
 /* `dropped`: 1 if a frame is given up for it. */
@@ -106,7 +112,7 @@ static int no_slot(struct sluice_writer *writer, uint64_t dropped)
                    writer->slot_count, writer->begun, working, holders[0] ? ": " : "", holders);
 }
 
-static void fill_frame(struct sluice_writer *writer, uint32_t slot, struct sluice_frame *frame)
+static void fill_frame(struct sluice_writer *writer, uint32_t slot, int64_t now, struct sluice_frame *frame)
 {
     struct sl_record *record = writer->serve->ops->record(writer->serve, slot);
     struct sl_writer_slot *mine = &writer->slots[slot];
@@ -121,7 +127,7 @@ static void fill_frame(struct sluice_writer *writer, uint32_t slot, struct sluic
         .sequence = 0,
         .session = writer->session,
         .missed = 0,
-        .capture_ns = sl_os_now(),
+        .capture_ns = now,
         .commit_ns = 0,
         .meta = writer->serve->ops->meta(writer->serve, slot),
         .meta_size = 0,
@@ -169,9 +175,9 @@ static int not_signalled(struct sluice_writer *writer, int result)
 
 /* Work that should have ended long ago: is its device still there? A stream tells of a crash only whom it is
  * asked. */
-static int check_device(const struct sluice_writer *writer)
+static int check_device(const struct sluice_writer *writer, int64_t now)
 {
-    if (writer->flight.idle && sl_os_now() - writer->last_commit_ns > LATE && sl_flight_count(&writer->ring) > 0)
+    if (writer->flight.idle && now - writer->last_commit_ns > LATE && sl_flight_count(&writer->ring) > 0)
         return sl_flight_probe(&writer->flight);
     return writer->flight.sync->alive(writer->flight.pages);
 }
@@ -179,7 +185,7 @@ static int check_device(const struct sluice_writer *writer)
 void sl_publish_early(struct sluice_writer *writer)
 {
     sl_mutex_lock(&writer->serve->lock);
-    sl_ring_early(&writer->ring, writer->serve->readers, writer->serve->reader_count);
+    sl_ring_early(&writer->ring, writer->likely, writer->serve->readers, writer->serve->reader_count);
     sl_mutex_unlock(&writer->serve->lock);
 }
 
@@ -192,16 +198,20 @@ int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sl
     if (timeout_ns == SLUICE_DEFAULT)
         timeout_ns = writer->params.policy == SLUICE_WAIT ? writer->params.wait_ns : 0;
 
-    int slot, r = check_device(writer);
+    int64_t now = sl_os_now();
+    int slot, r = check_device(writer, now);
     if (r != 0)
         return lose(writer, r);
     if (writer->flight.pages && sl_load(&writer->serve->ahead_changed, relaxed))
         sl_follow_update(&writer->follow, writer->serve, &writer->flight, writer->device_name,
                          sl_flight_count(&writer->ring) > 0);
     sl_follow_ask(&writer->follow, writer->ring.head_sequence + 1);
-    if ((slot = find_slot(writer, timeout_ns)) < 0)
-        return (r = check_device(writer)) != 0 ? lose(writer, r) : no_slot(writer, 1);
-    fill_frame(writer, (uint32_t)slot, frame);
+    slot = find_slot(writer, timeout_ns);
+    if (writer->took_long)
+        now = sl_os_now();
+    if (slot < 0)
+        return (r = check_device(writer, now)) != 0 ? lose(writer, r) : no_slot(writer, 1);
+    fill_frame(writer, (uint32_t)slot, now, frame);
     SL_KILL_POINT("after_begin");
     return 0;
 }
@@ -242,17 +252,32 @@ static uint64_t frame_bytes(const struct sl_record *record)
     return bytes;
 }
 
+/* What is raised when the frame is ready. */
+static uint32_t words_of(const struct sluice_writer *writer, uint32_t slot, uint64_t sequence, struct sl_signal *signals)
+{
+    signals[0] = (struct sl_signal){ &writer->ring.words.ready[slot], sequence };
+    return 1 + sl_follow_signals(&writer->follow, slot, sequence, signals + 1);
+}
+
 static int raise_ready(struct sluice_writer *writer, uint32_t slot, uint64_t sequence,
                        struct sluice_stream stream, struct sl_copy_job *job)
 {
     struct sl_signal signals[1 + SLUICE_MAX_READERS];
+    uint32_t count = words_of(writer, slot, sequence, signals);
 
-    signals[0] = (struct sl_signal){ &writer->ring.words.ready[slot], sequence };
-    uint32_t followers = sl_follow_signals(&writer->follow, slot, sequence, signals + 1);
-    if (!job || !job->held)
-        return sl_flight_signal(&writer->flight, stream, signals, 1 + followers);
+    if (!job || !sl_copy_launches(job))
+        return sl_flight_signal(&writer->flight, stream, signals, count);
     writer->flight.last = stream;
-    return sl_copy_launch(job, signals, 1 + followers);
+    return sl_copy_launch(job, signals, count);
+}
+
+void sl_publish_prepare(struct sluice_writer *writer, struct sl_copy_job *job)
+{
+    struct sl_signal signals[1 + SLUICE_MAX_READERS];
+    int slot = writer->likely = sl_ring_next(&writer->ring);
+
+    if (slot >= 0 && job->by_graph)
+        sl_copy_prepare(job, signals, words_of(writer, (uint32_t)slot, writer->ring.head_sequence + 1, signals));
 }
 
 int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream,

@@ -54,16 +54,16 @@ static int next_candidate(const struct sl_ring *ring, const bool *tried)
     return best;
 }
 
-void sl_ring_early(const struct sl_ring *ring, const struct sl_reader_slot *readers, uint32_t count)
-{
-    int c = next_candidate(ring, NULL);
+int sl_ring_next(const struct sl_ring *ring) { return next_candidate(ring, NULL); }
 
-    if (c < 0)
+void sl_ring_early(const struct sl_ring *ring, int slot, const struct sl_reader_slot *readers, uint32_t count)
+{
+    if (slot < 0)
         return;
-    __builtin_prefetch((const void *)&ring->words.ready[c]);
-    sl_fetch_to_store(&ring->words.slot_seq[c]);
+    __builtin_prefetch((const void *)&ring->words.ready[slot]);
+    sl_fetch_to_store(&ring->words.slot_seq[slot]);
     for (uint32_t i = 0; i < count; i++)
-        __builtin_prefetch((const void *)&readers[i].page.lease[c]);
+        __builtin_prefetch((const void *)&readers[i].page.lease[slot]);
 }
 
 bool sl_ring_works(const struct sl_ring *ring, uint32_t slot)

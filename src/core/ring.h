@@ -45,8 +45,11 @@ enum sl_keep {
 int sl_ring_take(struct sl_ring *ring, const struct sl_reader_slot *readers, uint32_t count, enum sl_keep keep,
                  bool *stolen);
 
-/* Has the words of the slot that will most likely be taken fetched: other cores and the device have written them. */
-void sl_ring_early(const struct sl_ring *ring, const struct sl_reader_slot *readers, uint32_t count);
+/* The slot that will most likely be taken next; -1: none is idle. */
+int sl_ring_next(const struct sl_ring *ring);
+
+/* Has its words fetched (-1: none's): other cores and the device have written them. */
+void sl_ring_early(const struct sl_ring *ring, int slot, const struct sl_reader_slot *readers, uint32_t count);
 
 /* Is work on this slot still under way? Of its last frame, or of one that was given up. Also of a frame that
  * is lost: nobody knows when that ends. */

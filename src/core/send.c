@@ -117,6 +117,8 @@ static int send_copies(struct sluice_writer *writer, struct sl_copy_job *job, st
 
     if (r != 0)
         return r;
+    if (!known || writer->took_long)
+        sl_copy_late(job);
     take_header(frame, header);
     SL_STAGE_BEGIN(SEND_COPY);
     if ((r = sl_writer_view(&writer->object, frame, &view)) == 0)
@@ -154,6 +156,19 @@ static int begin_job(struct sluice_writer *writer, const struct sluice_array *ar
     return sl_arrays_begin(&writer->copier, SL_COPY_SEND, arrays, count, stream, job);
 }
 
+/* What tells that the copies of the frame are done: the word that says that it is ready. It stays with the control page,
+ * and so does what says which frame is in the slot. */
+static void give_ticket(struct sluice_writer *writer, const struct sluice_frame *frame, struct sl_copy_job *job,
+                        struct sluice_ticket *ticket)
+{
+    const struct sl_words *words = &writer->ring.words;
+    struct sl_mark told = { .word = &words->ready[frame->slot],
+                            .value = frame->sequence,
+                            .holder = &words->slot_seq[frame->slot] };
+
+    sl_copy_ticket(job, sl_copy_launches(job) ? &told : NULL, ticket);
+}
+
 static int send_frame(struct sluice_writer *writer, struct sluice_frame *header, const struct sluice_array *arrays,
                       uint32_t count, struct sluice_stream stream, struct sluice_ticket *ticket)
 {
@@ -166,16 +181,17 @@ static int send_frame(struct sluice_writer *writer, struct sluice_frame *header,
     if (header->meta_size > SLUICE_MAX_META || (header->meta_size > 0 && !header->meta))
         return sl_fail(SLUICE_E_LIMIT, "channel '%s': %u bytes of metadata%s, %d fit", writer->name, header->meta_size,
                        header->meta ? "" : " at NULL", SLUICE_MAX_META);
-    job.wanted = ticket != NULL;
-    job.prompt = false; /* a slot may have to be waited for */
+    job.wanted = false; /* see give_ticket */
+    job.prompt = true;
     sl_publish_early(writer);
-    if ((stream.id != SLUICE_ON_CPU.id && (r = writer->flight.sync->check(writer->flight.pages, stream)) != 0) ||
+    if ((!known && stream.id != SLUICE_ON_CPU.id && (r = writer->flight.sync->check(writer->flight.pages, stream)) != 0) ||
         (r = begin_job(writer, arrays, count, stream, known, indices, &job)) != 0)
         return r;
     if ((known || (r = make_room(writer, arrays, count, indices)) == 0) &&
         (r = send_copies(writer, &job, header, arrays, indices, known, &frame)) == 0) {
         if (ticket)
-            sl_copy_ticket(&job, ticket);
+            give_ticket(writer, &frame, &job, ticket);
+        sl_publish_prepare(writer, &job);
         header->sequence = frame.sequence;
         header->session = frame.session;
         header->capture_ns = frame.capture_ns;

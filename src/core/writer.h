@@ -52,6 +52,8 @@ struct sluice_writer {
     uint64_t session;
     uint64_t next_token;
     uint32_t begun;
+    bool took_long;           /* the last begin: there was no free slot at once */
+    int likely;               /* the slot that the next send will probably take; -1: none */
     bool old_slots;           /* of older generations, to be retired */
     int64_t grow_again_ns;    /* after growing failed: not before */
 
@@ -97,8 +99,10 @@ void sl_generation_destroy(struct sluice_writer *writer);
 bool sl_publish_wait(struct sluice_writer *writer, int64_t timeout_ns, bool (*enough)(struct sluice_writer *, int *),
                      int *out);
 
-/* A begin will follow: what it looks at first is fetched meanwhile. */
+/* A send begins: what its begin will look at first is fetched meanwhile. */
 void sl_publish_early(struct sluice_writer *writer);
+/* A send is under way: what the next one will need is made ready meanwhile, of the job's copier, too. */
+void sl_publish_prepare(struct sluice_writer *writer, struct sl_copy_job *job);
 
 int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sluice_frame *frame);
 /* `job`: a sender's, whose copies may wait for this; NULL: none. */

@@ -211,6 +211,17 @@ static int cuda_signal_held(const struct sl_sync_pages *pages, const struct sl_s
     return r;
 }
 
+static int cuda_signal_inside(const struct sl_sync_pages *pages, const struct sl_stream *stream,
+                              const struct sl_signal *signals, uint32_t count)
+{
+    struct sl_cu_stream *place;
+
+    if (pages->errands) /* in another mode */
+        return cuda_signal_held(pages, stream, signals, count);
+    int r = find_place(pages->context, stream, &place);
+    return r == 0 && count > 0 ? queue(pages->context, place, signals, count) : r;
+}
+
 static int cuda_signal(const struct sl_sync_pages *pages, struct sluice_stream handle,
                        const struct sl_signal *signals, uint32_t count)
 {
@@ -289,6 +300,7 @@ const struct sl_sync_ops sl_sync_cuda = {
     .check = cuda_check,
     .signal = cuda_signal,
     .signal_held = cuda_signal_held,
+    .signal_inside = cuda_signal_inside,
     .direct = cuda_direct,
     .can_wait = cuda_can_wait,
     .await = cuda_await,

@@ -54,6 +54,9 @@ struct sl_sync_ops {
      * may have ended. */
     int (*signal_held)(const struct sl_sync_pages *pages, const struct sl_stream *stream,
                        const struct sl_signal *signals, uint32_t count);
+    /* The same for a caller that has entered the device's context (sl_cuda_enter). NULL: there is none to enter. */
+    int (*signal_inside)(const struct sl_sync_pages *pages, const struct sl_stream *stream,
+                         const struct sl_signal *signals, uint32_t count);
     /* Does the device raise words of these pages by itself, with no thread of the CPU's? Then a graph of its
      * driver may, too. */
     bool (*direct)(const struct sl_sync_pages *pages);

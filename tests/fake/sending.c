@@ -290,10 +290,43 @@ TEST(no_such_words_under_mps)
     CHECK_EQ(batches(), 0);
 }
 
+/* What a send of memory that is known asks of the driver: a ticket is told by the word of its frame. */
+static void check_send(uint32_t graph)
+{
+    struct scene scene = begin_with(3, 1, graph);
+    struct sluice_ticket ticket;
+    char sentence[1024];
+
+    for (int i = 0; i < 12; i++) {
+        turn(&scene, 2, scene.stream, 1, sentence);
+        CHECK_STR(sentence, "");
+    }
+    fake_forget();
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(sluice_writer_send(scene.writer, &scene.arrays[2], 1, scene.stream, i ? &ticket : NULL));
+    CHECK_EQ(fake_calls(FAKE_GraphLaunch), graph ? 2 : 0);
+    CHECK_EQ(fake_calls(FAKE_GraphExecBatchMemOpNodeSetParams), graph ? 2 : 0);
+    CHECK_EQ(fake_calls(FAKE_MemcpyAsync), graph ? 0 : 2);
+    CHECK_EQ(fake_calls(FAKE_StreamWriteValue64), graph ? 0 : 2);
+    CHECK_EQ(fake_calls(FAKE_StreamBatchMemOp), 0);
+    CHECK_EQ(fake_calls(FAKE_StreamIsCapturing), graph ? 2 : 4); /* before each call on the stream */
+    CHECK_EQ(fake_calls(FAKE_PointerGetAttributes), 2);
+    CHECK_EQ(fake_calls(FAKE_CtxPushCurrent), 2);
+    CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
+    end(&scene);
+}
+
+TEST(a_send_asks_the_driver_for_little)
+{
+    check_send(0);
+    check_send(1);
+}
+
 /* The GPU is lost while copies are under way. */
 static void lose(uint32_t graph)
 {
-    struct sluice_ticket done, lost;
+    struct sluice_ticket done[6], lost;
+    struct sluice_frame frame;
     char sentence[1024];
 
     TEST_KEEPS_FDS(); /* those of memory that could not be released */
@@ -303,16 +336,21 @@ static void lose(uint32_t graph)
         turn(&scene, 2, scene.stream, 1, sentence);
         CHECK_STR(sentence, "");
     }
-    CHECK_OK(sluice_writer_send(scene.writer, &scene.arrays[2], 1, scene.stream, &done));
-    CHECK_OK(sluice_ticket_wait(done, 5 * SLUICE_S));
+    for (int i = 0; i < 6; i++) {
+        CHECK_OK(sluice_writer_send(scene.writer, &scene.arrays[2], 1, scene.stream, &done[i]));
+        CHECK_OK(sluice_ticket_wait(done[i], 5 * SLUICE_S));
+    }
     hold_up(&scene);
     CHECK_OK(sluice_writer_send(scene.writer, &scene.arrays[2], 1, scene.stream, &lost));
     CHECK_RESULT(sluice_ticket_query(lost), SLUICE_NOT_READY);
     fake_lose(0, SL_CU_ILLEGAL_ADDRESS);
     CHECK_SAYS(sluice_ticket_wait(lost, 5 * SLUICE_S), SLUICE_E_DRIVER, "ILLEGAL_ADDRESS");
-    CHECK_OK(sluice_ticket_query(done));
     for (int kind = 0; kind < KINDS; kind++)
         CHECK_RESULT(sluice_writer_send(scene.writer, &scene.arrays[kind], 1, SLUICE_ON_CPU, NULL), SLUICE_E_DRIVER);
+    CHECK_RESULT(sluice_writer_begin(scene.writer, 0, &frame), SLUICE_E_DRIVER); /* which says of the frame that it is lost */
+    CHECK_SAYS(sluice_ticket_wait(lost, 5 * SLUICE_S), SLUICE_E_DRIVER, "ILLEGAL_ADDRESS");
+    for (int i = 0; i < 6; i++) /* of those that were in its slot, too */
+        CHECK_OK(sluice_ticket_query(done[i]));
     CHECK_OK(sluice_reader_close(&scene.reader));
     CHECK_OK(sluice_writer_close(&scene.writer));
     CHECK_RESULT(sluice_device_close(&scene.device), SLUICE_E_DRIVER);
@@ -400,6 +438,7 @@ TEST(graphs_are_made_once)
     turns(&scene, SLOTS);
     CHECK_EQ(fake_calls(FAKE_GraphInstantiateWithFlags), SLOTS);
     CHECK_EQ(fake_calls(FAKE_GraphLaunch), SLOTS);
+    CHECK_EQ(fake_calls(FAKE_GraphExecBatchMemOpNodeSetParams), 1); /* the next is ready */
     CHECK_EQ(fake_things().graphs, 2 * SLOTS);
     fake_forget();
     for (int i = 0; i < 30; i++) {

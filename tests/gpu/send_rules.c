@@ -2,9 +2,11 @@
  *
  * What send and fetch must not do: to captures, with memory that is not there, on streams of others.
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "gpu/capturer.h"
 #include "gpu/scene.h"
@@ -96,6 +98,90 @@ TEST(nothing_gets_into_a_graph)
     CHECK_OK(sluice_writer_stats(scene.writer, &stats));
     CHECK_EQ(stats.cancelled, 0); /* it did not come to that */
     scene_end(&scene);
+}
+
+struct late {
+    struct scene *scene;
+    sluice_reader *reader;
+    struct sluice_frame held[2], begun;
+};
+
+/* In a moment a capture begins, and a slot comes free. */
+static void *capture_later(void *data)
+{
+    struct late *late = data;
+
+    usleep(50000);
+    gpu_use(0);
+    CU(StreamBeginCapture, late->scene->native, CAPTURE_RELAXED);
+    CHECK_OK(sluice_reader_release(late->reader, &late->held[0], SLUICE_ON_CPU));
+    return NULL;
+}
+
+/* Two of four slots are held, one has the newest frame, and one is written in place. */
+static void hold_slots(sluice_writer *writer, const struct sluice_array *array, struct late *late)
+{
+    for (int i = 0; i < 9; i++) {
+        struct sluice_frame frame;
+        CHECK_OK(sluice_writer_send(writer, array, 1, late->scene->stream, NULL));
+        if (i == 8)
+            break;
+        CHECK_OK(sluice_reader_acquire(late->reader, SLUICE_ON_CPU, 10 * SLUICE_S, i < 6 ? &frame : &late->held[i - 6]));
+        if (i < 6)
+            CHECK_OK(sluice_reader_release(late->reader, &frame, SLUICE_ON_CPU));
+    }
+    CHECK_OK(sluice_writer_begin(writer, 0, &late->begun));
+}
+
+static void wait_and_capture(uint32_t no_graphs)
+{
+    struct sluice_writer_params writing = SLUICE_WRITER_PARAMS_INIT;
+    struct sluice_reader_params reading = SLUICE_READER_PARAMS_INIT;
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    struct scene scene = scene_bytes(4096);
+    struct memory memory = memory_make(OF_GPU, 4096);
+    struct sluice_array array = bytes_at(memory.at, 4096);
+    struct late late = { .scene = &scene };
+    struct sl_cu_graph *graph;
+    sluice_writer *writer;
+    pthread_t thread;
+    int64_t size = 4096;
+    size_t nodes;
+
+    CHECK_OK(sluice_format_add_tensor(&format, "data", U8, 1, &size));
+    writing.name = reading.name = "waits";
+    writing.device = "cuda:0";
+    writing.format = &format;
+    writing.slots = writing.max_slots = 4;
+    writing.policy = SLUICE_WAIT;
+    writing.wait_ns = 10 * SLUICE_S;
+    writing.no_graphs = no_graphs;
+    reading.hold = 2;
+    reading.open_timeout_ns = 10 * SLUICE_S;
+    CHECK_OK(sluice_writer_open(&writer, &writing));
+    CHECK_OK(sluice_reader_open(&late.reader, &reading));
+    hold_slots(writer, &array, &late);
+    CHECK(pthread_create(&thread, NULL, capture_later, &late) == 0);
+    CHECK_SAYS(sluice_writer_send(writer, &array, 1, scene.stream, NULL), SLUICE_E_CAPTURING, "graph");
+    CHECK(pthread_join(thread, NULL) == 0);
+    CU(StreamEndCapture, scene.native, &graph);
+    CU(GraphGetNodes, graph, NULL, &nodes);
+    CHECK_EQ(nodes, 0);
+    CU(GraphDestroy, graph);
+    CHECK_OK(sluice_reader_release(late.reader, &late.held[1], SLUICE_ON_CPU));
+    CHECK_OK(sluice_writer_cancel(writer, &late.begun, SLUICE_ON_CPU));
+    hold_slots(writer, &array, &late); /* all four slots are there still */
+    CHECK_OK(sluice_reader_close(&late.reader));
+    CHECK_OK(sluice_writer_close(&writer));
+    memory_drop(&memory);
+    scene_end(&scene);
+}
+
+TEST(a_capture_that_begins_while_send_waits)
+{
+    gpu_begin();
+    wait_and_capture(0);
+    wait_and_capture(1);
 }
 
 /* ---- bad input ---- */

@@ -236,6 +236,39 @@ TEST(tickets_of_what_has_ended)
     scene_end(&scene);
 }
 
+#define MOST 256 /* copies with tickets that a reader has under way */
+
+TEST(more_copies_than_there_are_tickets)
+{
+    struct sluice_ticket tickets[MOST], old, more = { 42 };
+
+    gpu_begin();
+    struct scene scene = scene_bytes(64);
+    struct gpu_gate gate = gpu_gate_new();
+    struct memory from = memory_make(OF_GPU, 64), to = memory_make(PINNED, 64);
+    struct sluice_array array = bytes_at(from.at, 64), target = bytes_at(to.at, 64);
+    CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, NULL));
+    struct sluice_frame frame = scene_acquire(&scene);
+    CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &target, 1, scene.stream, &old));
+    CHECK_OK(sluice_ticket_wait(old, 10 * SLUICE_S));
+    gpu_gate_close(&gate, scene.native);
+    for (int i = 0; i < MOST; i++)
+        CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &target, 1, scene.stream, &tickets[i]));
+    CHECK_OK(sluice_ticket_query(old)); /* whatever has its number now */
+    CHECK_SAYS(sluice_reader_fetch(scene.reader, &frame, &target, 1, scene.stream, &more), SLUICE_E_BUSY, "under way");
+    CHECK_EQ(more.id, 42);
+    gpu_gate_open(&gate);
+    for (int i = 0; i < MOST; i++)
+        CHECK_OK(sluice_ticket_wait(tickets[i], 10 * SLUICE_S));
+    CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &target, 1, scene.stream, &more));
+    CHECK_OK(sluice_ticket_wait(more, 10 * SLUICE_S));
+    CHECK_OK(sluice_reader_release(scene.reader, &frame, scene.stream));
+    gpu_gate_end(&gate);
+    memory_drop(&from);
+    memory_drop(&to);
+    scene_end(&scene);
+}
+
 TEST(fetch_without_a_ticket_waits)
 {
     gpu_begin();
