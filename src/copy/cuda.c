@@ -238,12 +238,26 @@ static bool cuda_again(struct sl_copy_job *job, const struct sl_copy_key *key)
     return job->held;
 }
 
+/* Most arrays are one piece of memory that the device sees. */
+static int queue_run(struct sl_copy_job *job, const struct sl_copy_side *side, const struct sl_copy_part *part)
+{
+    int r = ask(job);
+
+    if (r != 0)
+        return r;
+    job->bytes += part->run;
+    job->touched = job->queued = true;
+    return sl_copy_queue_run(job, side, part->to, part->from, part->run);
+}
+
 static int cuda_queue(struct sl_copy_job *job, uint32_t i, const struct sl_copy *copy)
 {
     struct sl_copy_gpu *gpu = gpu_of(job);
     struct sl_copy_side *side = &job->sides[i];
     bool staged = side->place == SL_PLACE_PAGEABLE;
 
+    if (copy->count == 1 && copy->parts[0].depth == 0 && copy->parts[0].run > 0 && !staged && !gpu->graphs)
+        return queue_run(job, side, &copy->parts[0]);
     for (int p = 0; p < copy->count; p++)
         staged = staged || (side->place == SL_PLACE_PINNED && sl_copy_is_fine(&copy->parts[p]));
     if (staged) {

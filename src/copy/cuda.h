@@ -100,6 +100,10 @@ bool sl_copy_is_fine(const struct sl_copy_part *part);
 int sl_copy_queue_part(struct sl_copy_job *job, const struct sl_copy_side *side,
                        const struct sl_copy_part *part);
 
+/* The same of one piece. */
+int sl_copy_queue_run(struct sl_copy_job *job, const struct sl_copy_side *side, char *to,
+                      const char *from, uint64_t bytes);
+
 /* ---- cuda_graph.c: of one thread at a time, as send is ---- */
 
 /* Makes gpu->graphs, unless they are switched off. */

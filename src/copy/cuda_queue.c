@@ -30,8 +30,8 @@ static int copy_peer(struct sl_copy_job *job, const struct sl_copy_side *side, c
     return r;
 }
 
-static int copy_run(struct sl_copy_job *job, const struct sl_copy_side *side, char *to,
-                    const char *from, uint64_t bytes)
+int sl_copy_queue_run(struct sl_copy_job *job, const struct sl_copy_side *side, char *to,
+                      const char *from, uint64_t bytes)
 {
     struct sl_copy_gpu *gpu = job->copier->state;
     struct sl_cu_stream *place;
@@ -84,7 +84,7 @@ static int copy_steps(struct sl_copy_job *job, const struct sl_copy_side *side,
     int r = 0;
 
     if (depth == 0)
-        return copy_run(job, side, to, from, part->run);
+        return sl_copy_queue_run(job, side, to, from, part->run);
     if (depth == 1 && has_rows(side, part))
         return copy_rows(job, to, from, part->run, &part->steps[0]);
     const struct sl_copy_step *step = &part->steps[depth - 1];

@@ -58,23 +58,25 @@ static int plan(struct sluice_writer *writer, const struct sl_view *view, const 
     return r;
 }
 
-static int fill(struct sluice_writer *writer, const struct sl_view *view, struct sl_copy_job *job,
+static int fill(struct sluice_writer *writer, const struct sluice_frame *frame, struct sl_copy_job *job,
                 const struct sluice_array *arrays, const uint32_t *indices, bool known, uint64_t *bytes)
 {
+    char *address = writer->slots[frame->slot].address;
     struct sluice_array to;
+    struct sl_view view;
     struct sl_copy copy;
     int r;
 
-    if (known && sl_sent_again(&writer->sent, arrays, view->address, job)) {
-        *bytes = writer->sent.to.nbytes;
+    *bytes = known ? writer->sent.to.nbytes : 0;
+    if (known && sl_sent_again(&writer->sent, arrays, address, job))
         return 0;
-    }
-    if (known && sl_sent_plan(&writer->sent, arrays, view->address, job, &copy)) {
-        *bytes = writer->sent.to.nbytes;
+    if (known && sl_sent_plan(&writer->sent, arrays, address, job, &copy))
         return sl_copy_queue(job, 0, &copy);
-    }
+    *bytes = 0;
+    if ((r = sl_writer_view(&writer->object, frame, &view)) != 0)
+        return r;
     for (uint32_t i = 0; i < job->count; i++) {
-        if ((r = plan(writer, view, job, &arrays[i], indices[i], &to, &copy)) != 0 || (r = sl_copy_queue(job, i, &copy)) != 0)
+        if ((r = plan(writer, &view, job, &arrays[i], indices[i], &to, &copy)) != 0 || (r = sl_copy_queue(job, i, &copy)) != 0)
             return r;
         *bytes += to.nbytes;
     }
@@ -111,7 +113,6 @@ static int take_back(struct sluice_writer *writer, struct sluice_frame *frame, s
 static int send_copies(struct sluice_writer *writer, struct sl_copy_job *job, struct sluice_frame *header,
                        const struct sluice_array *arrays, const uint32_t *indices, bool known, struct sluice_frame *frame)
 {
-    struct sl_view view;
     uint64_t bytes = 0;
     int r = sl_publish_begin(writer, SLUICE_DEFAULT, frame);
 
@@ -121,8 +122,7 @@ static int send_copies(struct sluice_writer *writer, struct sl_copy_job *job, st
         sl_copy_late(job);
     take_header(frame, header);
     SL_STAGE_BEGIN(SEND_COPY);
-    if ((r = sl_writer_view(&writer->object, frame, &view)) == 0)
-        r = fill(writer, &view, job, arrays, indices, known, &bytes);
+    r = fill(writer, frame, job, arrays, indices, known, &bytes);
     SL_STAGE_END(SEND_COPY);
     if (r == 0)
         r = sl_publish_commit(writer, frame, job->stream, job);
