@@ -173,6 +173,10 @@ int sl_cipd_writer_view(void *state, const struct sluice_frame *frame, struct sl
  * dropped; a failure. Mostly it asks nobody. */
 int sl_cipd_spare(struct sl_cipd_writer *writer, int64_t timeout_ns, uint64_t dropped);
 
+/* Is one left, by what a reader says, if not by what the driver said? To ask the driver takes longer than all else of a send
+ * but its copy; but only readers' good hangs on what they say. */
+bool sl_cipd_spare_told(const struct sl_cipd_writer *writer);
+
 /* The next frame is finished before it is published. */
 void sl_cipd_spare_finished(struct sl_cipd_writer *writer);
 

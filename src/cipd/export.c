@@ -451,7 +451,7 @@ int sl_cipd_send(void *state, struct sluice_frame *header, const struct sluice_a
         return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun: commit or cancel it before a send", writer->name);
     if ((r = check(writer)) != 0)
         return r;
-    if ((r = sl_cipd_spare(writer, writer->wait_ns, 1)) != 0)
+    if (!sl_cipd_spare_told(writer) && (r = sl_cipd_spare(writer, writer->wait_ns, 1)) != 0)
         return failed(writer, r);
     job.wanted = ticket && !writer->params.block;
     job.prompt = true;

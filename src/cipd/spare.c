@@ -19,13 +19,20 @@ static struct sl_cipd_slot *slot_before(const struct sl_cipd_writer *writer, uin
     return &writer->pool->slots[(sl_cipd_produce_slot(&writer->producer) + slots - frames) % slots];
 }
 
+static bool stays(const struct sl_cipd_writer *writer, uint32_t frame)
+{
+    return frame && sl_cipd_index_distance(frame, writer->producer.index, writer->pool->count) < kept(writer);
+}
+
 /* Is it known that one of them is finished, or is nothing lost by the next? */
 static bool is_known(const struct sl_cipd_writer *writer)
 {
-    if (slot_before(writer, 0)->frame == 0 || kept(writer) == 0)
-        return true;
-    return writer->finished &&
-           sl_cipd_index_distance(writer->finished, writer->producer.index, writer->pool->count) < kept(writer);
+    return slot_before(writer, 0)->frame == 0 || kept(writer) == 0 || stays(writer, writer->finished);
+}
+
+bool sl_cipd_spare_told(const struct sl_cipd_writer *writer)
+{
+    return is_known(writer) || stays(writer, sl_cipd_produce_finished(&writer->producer));
 }
 
 /* 0: one of them is. The newest is asked first: if it is, the next sends need not ask. */

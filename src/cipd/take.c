@@ -321,9 +321,11 @@ static int take_pending(struct sl_cipd_reader *reader, struct sl_cipd_held *held
         return sl_fail(SLUICE_TIMEOUT, "channel 'cipd:%s': a frame was published, and is not finished yet", reader->name);
     if (r != 0 || ahead)
         return r;
-    if (reader->cipd.copy)
-        return take_copy(reader, held, &found, deadline, frame);
-    take(reader, held, &found, 0, sl_os_now(), frame);
+    if (!reader->cipd.copy)
+        take(reader, held, &found, 0, sl_os_now(), frame);
+    else if ((r = take_copy(reader, held, &found, deadline, frame)) != 0)
+        return r;
+    sl_cipd_consume_finished(&reader->consumer, found.index); /* last: the line is the writer's, and is waited for */
     return 0;
 }
 

@@ -130,24 +130,27 @@ TEST(cipd_a_frame_asks_little_of_the_driver)
     fake_end_contexts();
 }
 
-/* Each call of the driver that a send makes is one that somebody has thought about. */
-static void send_calls(bool graph)
+/* Each call of the driver that a send makes is one that somebody has thought about. Beside a reader that takes each frame
+ * nothing else is asked; without one, now and then whether a frame is finished. */
+static void send_calls(bool graph, bool read)
 {
     static const struct {
         enum fake_function function;
         long calls;
     } usual[] = {
-        { FAKE_CtxGetId, 1 },                         /* ours is the current context */
-        { FAKE_StreamIsCapturing, 2 },                /* before the copy, and before the event */
-        { FAKE_PointerGetAttributes, 1 },             /* is it still the memory that it was? */
+        { FAKE_CtxGetId, 1 },             /* ours is the current context */
+        { FAKE_StreamIsCapturing, 2 },    /* before the copy, and before the event */
+        { FAKE_PointerGetAttributes, 1 }, /* is it still the memory that it was? */
         { FAKE_EventRecord, 1 },
     };
-    long expected[FAKE_FUNCTION_COUNT] = { 0 };
+    long expected[FAKE_FUNCTION_COUNT] = { 0 }, calls[FAKE_FUNCTION_COUNT] = { 0 };
     struct sluice_device device;
     struct sluice_stream stream;
     struct sluice_array array;
+    struct sluice_frame frame;
     struct sl_cu_context *context;
     sluice_writer *writer;
+    sluice_reader *reader = NULL;
     uint64_t address;
 
     fake_use();
@@ -159,26 +162,41 @@ static void send_calls(bool graph)
     CHECK_EQ(test_cuMemAlloc_v2(&address, 512), 0);
     CHECK_OK(sluice_array_wrap(&array, NULL, (void *)(uintptr_t)address, format.arrays[0].dtype, 3, format.arrays[0].shape, NULL));
     CHECK_OK(open_writer_so(&writer, &format, false, graph));
+    if (read)
+        CHECK_OK(open_reader(&reader, false, 10 * SLUICE_S));
     for (int i = 0; i < FRAMES + 8; i++) {
-        if (i == 8)
-            fake_forget();
+        fake_forget();
         CHECK_OK(sluice_writer_send(writer, &array, 1, stream, NULL));
+        for (int f = 0; f < FAKE_FUNCTION_COUNT && i >= 8; f++)
+            calls[f] += fake_calls((enum fake_function)f);
+        CHECK_OK(sluice_stream_synchronize(stream));
+        if (read) {
+            CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_S, &frame));
+            CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+        }
     }
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
         expected[usual[i].function] = FRAMES * usual[i].calls;
     expected[graph ? FAKE_GraphLaunch : FAKE_MemcpyAsync] = FRAMES;
+    if (!read) { /* of two slots one is written to: each send asks for the other */
+        expected[FAKE_EventQuery] = FRAMES;
+        expected[FAKE_CtxGetId] += FRAMES;
+        expected[FAKE_ThreadExchangeStreamCaptureMode] = 2 * FRAMES;
+    }
     for (int f = 0; f < FAKE_FUNCTION_COUNT; f++)
-        if (fake_calls((enum fake_function)f) != expected[f])
-            FAIL("%s was called %ld times for %d frames, not %ld", fake_name((enum fake_function)f),
-                 fake_calls((enum fake_function)f), FRAMES, expected[f]);
+        if (calls[f] != expected[f])
+            FAIL("%s was called %ld times for %d frames, not %ld", fake_name((enum fake_function)f), calls[f], FRAMES, expected[f]);
+    if (read)
+        CHECK_OK(sluice_reader_close(&reader));
     CHECK_OK(sluice_writer_close(&writer));
     CHECK_OK(sluice_device_close(&device));
     CHECK_EQ(test_cuCtxSetCurrent(NULL), 0);
     fake_end_contexts();
 }
 
-TEST(cipd_the_calls_of_a_send) { send_calls(false); }
-TEST(cipd_the_calls_of_a_send_that_is_a_graph) { send_calls(true); }
+TEST(cipd_the_calls_of_a_send) { send_calls(false, true); }
+TEST(cipd_the_calls_of_a_send_that_is_a_graph) { send_calls(true, true); }
+TEST(cipd_the_calls_of_a_send_that_nobody_reads) { send_calls(true, false); }
 
 /* ---- failing calls ---- */
 

@@ -136,6 +136,12 @@ static uint32_t begun(const struct sl_cipd_consumer *consumer)
     return consumer->extra ? sl_load(&consumer->extra->begun, acquire) : 0;
 }
 
+void sl_cipd_consume_finished(const struct sl_cipd_consumer *consumer, uint32_t index)
+{
+    if (consumer->extra && consumer->segment.writable)
+        sl_cipd_extra_finish(consumer->extra, index);
+}
+
 bool sl_cipd_consume_whole(const struct sl_cipd_consumer *consumer, const struct sl_cipd_frame *frame)
 {
     const struct sl_cipd_session *session = &consumer->session;

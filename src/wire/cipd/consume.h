@@ -121,6 +121,9 @@ uint32_t sl_cipd_consume_first(const struct sl_cipd_consumer *consumer, uint32_t
 /* The frame `index` of this session, which was published before the last reported one. */
 void sl_cipd_consume_frame(const struct sl_cipd_consumer *consumer, uint32_t index, struct sl_cipd_frame *frame);
 
+/* Tells the writer, if it is one of Sluice's, of a frame that was seen finished. */
+void sl_cipd_consume_finished(const struct sl_cipd_consumer *consumer, uint32_t index);
+
 /* Behind the read of a frame (on a GPU: behind the end of what reads): true if the writer had no reason to
  * overwrite its slot until now. With N slots that is until N-1 frames were published after it; with one
  * slot it is never true. Writers of Sluice's tell when they begin a frame, so it is true until the one in the same slot. */

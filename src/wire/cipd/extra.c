@@ -29,6 +29,7 @@ void sl_cipd_extra_begin(struct sl_cipd_extra *extra, uint64_t version, uint32_t
     sl_store(&extra->version, 0, release);
     sl_store(&extra->asleep, 0, relaxed);
     sl_store(&extra->begun, 0, relaxed);
+    sl_store(&extra->finished, 0, relaxed);
     sl_store(&extra->pid, pid, relaxed);
     for (int i = 0; i < SL_CIPD_MAX_SLOTS; i++)
         sl_store(&extra->times[i].index, 0, relaxed);
@@ -37,6 +38,10 @@ void sl_cipd_extra_begin(struct sl_cipd_extra *extra, uint64_t version, uint32_t
 }
 
 void sl_cipd_extra_begun(struct sl_cipd_extra *extra, uint32_t index) { sl_store(&extra->begun, index, seq_cst); }
+
+void sl_cipd_extra_finish(struct sl_cipd_extra *extra, uint32_t index) { sl_store(&extra->finished, index, relaxed); }
+
+uint32_t sl_cipd_extra_finished(const struct sl_cipd_extra *extra) { return sl_load(&extra->finished, relaxed); }
 
 bool sl_cipd_extra_before(struct sl_cipd_extra *extra, uint32_t slot, uint32_t index, int64_t time_ns)
 {

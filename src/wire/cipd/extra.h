@@ -8,6 +8,8 @@
  *   system call when nobody sleeps. A killed sleeper costs one call too many.
  * - begun: the index of the frame that the writer is writing, or wrote last: stored before it touches the slot, so that
  *   a reader knows whether its own was touched, and needs not to suppose so of each frame that is the oldest.
+ * - finished: the index of a frame that a reader took because it had seen it finished. The writer, who leaves one finished
+ *   frame alone, needs not to ask its GPU for one then, which is what costs most of a send.
  * - times: of each slot the index and the time, so that a reader knows whose time it is.
  */
 #ifndef SL_WIRE_CIPD_EXTRA_H
@@ -24,7 +26,8 @@ struct sl_cipd_extra {
     sl_word version;   /* 0x008 the session that it is of; 0: none */
     sl_word32 pid;     /* 0x010 the writer's, for people */
     sl_word32 begun;   /* 0x014; 0: none yet */
-    sl_word32 reserved[10];
+    sl_word32 finished; /* 0x018; 0: none yet */
+    sl_word32 reserved[9];
     struct {
         sl_word32 index; /* 0: being stored */
         sl_word32 reserved;
@@ -43,6 +46,10 @@ void sl_cipd_extra_begin(struct sl_cipd_extra *extra, uint64_t version, uint32_t
 
 /* Writer, before it touches the slot that the frame `index` will be in. */
 void sl_cipd_extra_begun(struct sl_cipd_extra *extra, uint32_t index);
+
+/* Reader, of a frame that it has seen finished; and writer: the last one that a reader says so of, 0: none. */
+void sl_cipd_extra_finish(struct sl_cipd_extra *extra, uint32_t index);
+uint32_t sl_cipd_extra_finished(const struct sl_cipd_extra *extra);
 
 /* Writer, before it stores an index: notes its time; returns whether somebody sleeps. */
 bool sl_cipd_extra_before(struct sl_cipd_extra *extra, uint32_t slot, uint32_t index, int64_t time_ns);

@@ -227,6 +227,11 @@ uint32_t sl_cipd_produce_publish(struct sl_cipd_producer *producer, int64_t time
     return index;
 }
 
+uint32_t sl_cipd_produce_finished(const struct sl_cipd_producer *producer)
+{
+    return producer->extra ? sl_cipd_extra_finished(producer->extra) : 0;
+}
+
 void sl_cipd_produce_skip(struct sl_cipd_producer *producer)
 {
     if (!producer->shut)

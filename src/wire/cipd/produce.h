@@ -59,6 +59,10 @@ void sl_cipd_produce_write(struct sl_cipd_producer *producer);
 /* Publishes it: its time (sl_os_now's clock; 0: none), the flag, the index, and wakes. Returns its index. */
 uint32_t sl_cipd_produce_publish(struct sl_cipd_producer *producer, int64_t time_ns);
 
+/* The last frame that a reader of Sluice's says it has seen finished; 0: none. It may be one of long ago, and is not to be
+ * relied on for more than a favour to readers. */
+uint32_t sl_cipd_produce_finished(const struct sl_cipd_producer *producer);
+
 /* A frame is skipped because of the activation barrier: says only that the writer lives. */
 void sl_cipd_produce_skip(struct sl_cipd_producer *producer);
 
