@@ -117,3 +117,29 @@ TEST(cipd_gone_once_its_slots_event_is_another_frames)
     CHECK(!sl_cipd_consume_gone(&consumer, &frame));
     sl_cipd_produce_close(&producer);
 }
+
+/* What a reader has seen finished a writer of ours is told, until the next session; others have no place for it. */
+TEST(cipd_a_writer_of_ours_is_told_what_is_finished)
+{
+    const char *name = cipd_name("told");
+    struct sl_cipd_producer producer = producing(name, 3);
+    struct sl_cipd_metadata metadata = metadata_of(32, 64, 4);
+    struct sl_cipd_consumer consumer = reading(name);
+    publish(&producer, 2);
+    CHECK_EQ(sl_cipd_produce_finished(&producer), 0);
+    sl_cipd_consume_finished(&consumer, 2);
+    CHECK_EQ(sl_cipd_produce_finished(&producer), 2);
+    CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &metadata));
+    CHECK_EQ(sl_cipd_produce_finished(&producer), 0);
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    sl_cipd_produce_close(&producer);
+
+    const char *other = cipd_name("not told");
+    struct foreign foreign = foreign_make(other, 4096);
+    foreign_begin(&foreign, 3, 5);
+    consumer = reading(other);
+    sl_cipd_consume_finished(&consumer, 1);
+    CHECK(sl_cipd_zero(foreign.at + SL_CIPD_EXTRA_AT, 64));
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    foreign_close(&foreign);
+}
