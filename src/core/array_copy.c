@@ -61,17 +61,17 @@ int sluice_array_wrap(struct sluice_array *array, const char *name, void *data,
     if (ndim)
         memcpy(made.shape, shape, dims);
     if (strides && ndim) {
+        uint64_t below, above;
         memcpy(made.strides, strides, dims);
+        r = find_span(SLUICE_E_FORMAT, &made, &below, &above);
+        if (r != SLUICE_OK)
+            return r;
+        made.nbytes = below + above;
     } else if (!sl_strides_tight(sluice_dtype_size(dtype), ndim, made.shape, made.strides,
                                  &made.nbytes)) {
         return sl_fail(SLUICE_E_FORMAT, "array '%s': its shape takes more than 2^46 bytes",
                        made.name);
     }
-    uint64_t below, above;
-    r = find_span(SLUICE_E_FORMAT, &made, &below, &above);
-    if (r != SLUICE_OK)
-        return r;
-    made.nbytes = below + above;
     *array = made;
     return SLUICE_OK;
 }
