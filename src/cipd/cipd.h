@@ -148,6 +148,9 @@ struct sl_cipd_writer {
 /* Makes a session of this format, `slots` slots, and gets rid of the last one's. */
 int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_format *format, uint32_t slots);
 
+/* Another program may have taken our place in the segment: then nothing we write is seen. Only if it is `troubled`. */
+int sl_cipd_writer_trouble(struct sl_cipd_writer *writer);
+
 int sl_cipd_writer_open(const char *name, const struct sluice_writer_params *params, struct sl_object *object, void **state);
 void sl_cipd_writer_close(void *state);
 int sl_cipd_reformat(void *state, const struct sluice_format *format);

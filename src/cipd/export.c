@@ -54,26 +54,13 @@ static int check_barrier(struct sl_cipd_writer *writer)
                    writer->name);
 }
 
-/* Another program may have taken our place in the segment: then nothing we write is seen. */
-static int check_segment(struct sl_cipd_writer *writer)
-{
-    char text[sizeof writer->tended_text];
-    int r;
-
-    if (!sl_load(&writer->troubled, acquire))
-        return 0;
-    sl_mutex_lock(&writer->lock);
-    r = writer->tended;
-    memcpy(text, writer->tended_text, sizeof text);
-    sl_mutex_unlock(&writer->lock);
-    return r != 0 ? sl_fail_text(r, text) : 0;
-}
-
 static int check(struct sl_cipd_writer *writer)
 {
     int r = sl_cuda_alive(writer->context);
 
-    if (r != 0 || (r = check_segment(writer)) != 0)
+    if (r == 0 && sl_load(&writer->troubled, acquire))
+        r = sl_cipd_writer_trouble(writer);
+    if (r != 0)
         return failed(writer, r);
     return check_barrier(writer);
 }

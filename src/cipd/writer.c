@@ -80,6 +80,17 @@ static void tend(struct sl_watch *watch)
     sl_service_set_deadline(watch, sl_os_deadline(TEND));
 }
 
+int sl_cipd_writer_trouble(struct sl_cipd_writer *writer)
+{
+    char text[sizeof writer->tended_text];
+
+    sl_mutex_lock(&writer->lock);
+    int r = writer->tended;
+    memcpy(text, writer->tended_text, sizeof text);
+    sl_mutex_unlock(&writer->lock);
+    return r != 0 ? sl_fail_text(r, text) : 0;
+}
+
 static int begin_tending(struct sl_cipd_writer *writer)
 {
     writer->tender = (struct sl_watch){ .fd = -1, .timer = tend, .deadline = sl_os_deadline(TEND) };
