@@ -183,7 +183,7 @@ def batches():
 DRIVER_CALLS = ("none", "a context's id", "push and pop a context", "exchange the capture mode, and back", "is a stream capturing",
                 "a pointer's buffer, by one attribute", "- by a list of attributes", "write a word", "write two words",
                 "a copy of GPU memory", "- of any memory", "a copy of GPU memory into a slot", "- of any memory into a slot",
-                "wait for a word")
+                "wait for a word", "record an event", "ask for an event that is over", "launch a graph of a copy")
 
 
 def driver_calls():

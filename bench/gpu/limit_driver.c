@@ -14,6 +14,8 @@ enum { RELAXED = 2, BUFFER_ID = 7 };
 static struct cu_stream *stream;
 static uint64_t own, other;      /* GPU memory */
 static struct gpu_shared shared; /* and such as slots are in */
+static struct cu_event *event;   /* as those of cuda-link's channels */
+static struct cu_event *over;    /* and one whose work has ended */
 
 static void nothing(uint32_t round)
 {
@@ -112,6 +114,24 @@ static void wait_for_word(uint32_t round)
     CU(StreamWaitValue64, stream, word_address(WORD_GATE), 0, 0);
 }
 
+static void record_event(uint32_t round)
+{
+    (void)round;
+    CU(EventRecord, event, stream);
+}
+
+static void query_event(uint32_t round)
+{
+    (void)round;
+    CU(EventQuery, over);
+}
+
+static void launch_graph(uint32_t round)
+{
+    (void)round;
+    graph_launch_alone(stream);
+}
+
 static void settle(uint32_t round)
 {
     (void)round;
@@ -124,7 +144,7 @@ void limit_driver(int index)
     static void (*const calls[])(uint32_t round) = {
         nothing,    context_id,   push_and_pop, exchange_twice,       is_capturing,       one_attribute, attributes,
         write_one,  write_two,    copy_typed,   copy_any,             copy_typed_into_slot, copy_any_into_slot,
-        wait_for_word,
+        wait_for_word, record_event, query_event,  launch_graph,
     };
     int fd;
     (void)index;
@@ -135,7 +155,15 @@ void limit_driver(int index)
     CU(MemAlloc, &other, frame_bytes());
     shared = gpu_shared_make(frame_bytes(), &fd);
     close(fd);
+    CU(EventCreate, &event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS);
+    CU(EventCreate, &over, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS);
+    graph_open(other, own, 0);
+    CU(EventRecord, over, stream);
+    CU(StreamSynchronize, stream);
     call_costs("call", calls[job->call], settle);
+    graph_close();
+    CU(EventDestroy, over);
+    CU(EventDestroy, event);
     gpu_shared_free(shared);
     CU(MemFree, other);
     CU(MemFree, own);
