@@ -271,6 +271,18 @@ SLUICE_API int sluice_cipd_set_slots(sluice_writer *writer, uint32_t slots);
  * Returns: 0; SLUICE_E_UNSUPPORTED for a channel of another kind. */
 SLUICE_API int sluice_cipd_retry(sluice_reader *reader);
 
+/* Lets a stream note how far the writer has come when the work that the stream has so far is done. For frames that the GPU
+ * still reads when the program goes on, as with sluice_reader_fetch with a ticket: sluice_reader_check says whether a frame
+ * is whole until now, sluice_cipd_check_mark whether it was so until its last mark, or is until now. Before the stream has come
+ * to the mark that is the same. The frame is to be held from the mark to the check.
+ * Thread: any. Blocks: at the first mark of a session, while memory is registered.
+ * Returns: 0; SLUICE_E_LOST (check_mark: the writer may have written to it before the mark; mark: another session has begun);
+ * SLUICE_E_CAPTURING; SLUICE_E_INVALID for SLUICE_ON_CPU; SLUICE_E_LIMIT for marks of a session on more than 8 streams;
+ * SLUICE_E_STALE; SLUICE_E_UNSUPPORTED for a channel of another kind, and
+ * where GPUs cannot read host memory: then check_mark says what sluice_reader_check does. */
+SLUICE_API int sluice_cipd_mark(sluice_reader *reader, const struct sluice_frame *frame, struct sluice_stream stream);
+SLUICE_API int sluice_cipd_check_mark(sluice_reader *reader, const struct sluice_frame *frame);
+
 /* The activation barrier: a segment in which senders that are being set up count themselves, and all exporters on the
  * machine skip their frames meanwhile. */
 struct sluice_cipd_barrier_info {

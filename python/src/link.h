@@ -28,7 +28,7 @@ struct landing {
     struct sluice_array to;
     struct lease *lease; /* of the frame that is being copied */
     struct sluice_ticket ticket;
-    int64_t queued; /* CLOCK_MONOTONIC */
+    bool marked; /* behind the copy */
 };
 
 struct link {
@@ -54,6 +54,7 @@ struct link {
     struct landing landings[2];
     unsigned landing; /* that was filled last */
     uint64_t frames, missed, overruns, timeouts, renewals, spin_hits, sleep_hits, latched;
+    bool markless; /* its frames cannot be marked */
     uint64_t spun_ns, slept_ns;
     int64_t latency_ns; /* of the frame given last: from its commit */
 };

@@ -14,12 +14,6 @@
 #define PATIENCE (10 * SLUICE_S)
 #define TRIES    4 /* for a frame that its writer does not write again while it is copied */
 
-/* What a copy takes at most on a GPU that is not stuck: 2 ms, and 4 bytes a nanosecond. */
-static int64_t longest(const struct sluice_array *a)
-{
-    return 2 * SLUICE_MS + (int64_t)(a->nbytes / 4);
-}
-
 /* ---- memory ---- */
 
 static void wait_for(struct landing *landing, int *result)
@@ -185,22 +179,26 @@ static int queue(struct link *link, struct channel *channel, struct lease *lease
         return -1;
     }
     landing->lease = lease;
-    landing->queued = clock_now();
+    landing->marked = false;
+    if (link->foreign && !link->markless) {
+        r = sluice_cipd_mark(channel->reader, &lease->frame, stream_handle(stream));
+        landing->marked = r == 0;
+        link->markless = r == SLUICE_E_UNSUPPORTED;
+    }
     return 0;
 }
 
-/* The copy queued by the call before. Its writer may have come round to the slot again; whether that was while it
- * was copied nobody knows but by the time that has passed. A new reference; none is no frame. */
+/* The copy queued by the call before. Its writer may have come round to the slot again since; whether that was while it
+ * was copied the mark behind it tells. A new reference; none is no frame. */
 static PyObject *finish(struct link *link, struct channel *channel, struct landing *landing)
 {
-    bool soon = clock_now() - landing->queued < longest(&landing->to);
     int r = 0;
 
     wait_for(landing, &r);
-    if (r == 0 && sluice_reader_check(channel->reader, &landing->lease->frame) == SLUICE_E_LOST) {
-        link->overruns++;
-        r = soon ? SLUICE_E_LOST : 0;
-    }
+    if (r == 0)
+        r = landing->marked ? sluice_cipd_check_mark(channel->reader, &landing->lease->frame)
+                            : sluice_reader_check(channel->reader, &landing->lease->frame);
+    link->overruns += r == SLUICE_E_LOST;
     (void)lease_drop(landing->lease);
     landing->lease = NULL;
     if (r == SLUICE_E_LOST)

@@ -172,6 +172,11 @@ class Importing:
                 told.update(self.looked())
         return told
 
+    def settled(self):
+        """What was under way on the GPU has ended."""
+        GPU.call("CtxSynchronize")
+        return "settled"
+
     def begin(self, method, *arguments):
         """Calls it until there is a frame, and does not look at that."""
         self.looks = False

@@ -296,6 +296,32 @@ def test_pipelined_calls_give_the_frame_before(link):
     is_frame(importer.until("numpy"), 50)
 
 
+def test_a_pipelined_copy_that_ended_in_time_is_whole(link):
+    """Whenever the next call comes, and however often its producer has come round since."""
+    exporter, importer = link.exporter(), link.importer('from_env+{"d2h_pipelined":true}')
+    exporter.export(1)
+    says(importer.fresh(), "NO_FRAME")
+    for value in (1, 6, 11):
+        assert importer.settled() == "settled"
+        for later in range(value + 1, value + 6):
+            exporter.export(later)
+        is_frame(importer.fresh(), value)
+    assert importer.stats()["overruns"] == 0
+
+
+def test_a_pipelined_copy_that_was_overtaken_is_not_given(link, monkeypatch):
+    exporter = link.exporter()
+    monkeypatch.setenv("SLUICE_FAKE_DELAY", "100000")  # for each piece of the importer's work
+    importer = link.importer('from_env+{"d2h_pipelined":true}')
+    for value in range(1, 20, 4):
+        exporter.export(value)
+        told = importer.fresh()
+        # A frame is given if this machine was so slow that it was copied before the next ones came; the third is in its slot.
+        assert told["outcome"] == "NO_FRAME" or (told["whole"] and told["value"] % 4 == 1), told
+        for later in range(value + 1, value + 4):
+            exporter.export(later)
+
+
 # ---- sessions ----
 
 def test_a_producer_that_is_not_there_yet(link):

@@ -2,7 +2,8 @@
  *
  * Inside "cipd:" channels: slots of GPU memory and events behind the bytes of wire/cipd/, as a bare channel of the core's
  * (core/bare.h). writer.c opens and closes, export.c has what happens for each frame; reader.c opens and follows sessions,
- * take.c takes frames, release.c gives them back; spare.c leaves readers a finished frame; pool.c makes slots and gets rid of them.
+ * take.c takes frames, release.c gives them back, mark.c has streams note whether they are whole; spare.c leaves readers a
+ * finished frame; pool.c makes slots and gets rid of them.
  *
  * All calls of the driver that may break a capture are made in the relaxed mode; what happens for each frame makes no
  * other call than a copy, the record of an event and its query, and those of the copier (copy/cuda.c).
@@ -195,10 +196,13 @@ struct sl_cipd_link {
     struct sl_cipd_handles handles[SL_CIPD_MAX_SLOTS];
     uint64_t session; /* of frames */
     uint32_t generation;
+    struct sl_cipd_marks *marks; /* NULL until one is made */
     bool doubtful; /* some of its memory was open here before, by frames that are held: it may be another's by now */
     struct sluice_format format;
     struct sl_record record;
 };
+
+struct sl_cipd_marks; /* mark.c */
 
 #define SL_CIPD_RELEASED 1 /* a token that no frame has: released, but a stream still waits for it */
 
@@ -220,6 +224,7 @@ struct sl_cipd_held {
     struct sl_cipd_frame frame;
     int64_t taken_ns;
     uint64_t address; /* of the slot, or of the copy */
+    uint32_t mark;    /* the last one's note, from 1; 0: there is none */
     bool copied;
     struct sl_span span;
 };
@@ -319,6 +324,9 @@ int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns
 /* Is it the CPU, or a stream of the reader's device? */
 int sl_cipd_reader_stream(struct sl_cipd_reader *reader, struct sluice_stream stream);
 
+/* The entry of a frame that is held; NULL with a sentence. */
+struct sl_cipd_held *sl_cipd_find_held(struct sl_cipd_reader *reader, const struct sluice_frame *frame);
+
 /* A frame that was released and that nobody waits for any more; with the reader's lock. */
 void sl_cipd_held_end(struct sl_cipd_reader *reader, struct sl_cipd_held *held);
 
@@ -326,6 +334,14 @@ int sl_cipd_release(void *state, struct sluice_frame *frame, struct sluice_strea
 int sl_cipd_check(void *state, const struct sluice_frame *frame);
 int sl_cipd_reader_pin(void *state, const struct sluice_frame *frame, sluice_pin **pin);
 int sl_cipd_reader_view(void *state, const struct sluice_frame *frame, struct sl_view *view);
+
+/* ---- mark.c ---- */
+
+int sl_cipd_mark(struct sl_cipd_reader *reader, const struct sluice_frame *frame, struct sluice_stream stream);
+
+/* Did the last mark find it whole? False also where that is not known. With the reader's lock. */
+bool sl_cipd_was_left(const struct sl_cipd_held *held);
+void sl_cipd_marks_end(struct sl_cipd_reader *reader, struct sl_cipd_marks *marks);
 
 /* ---- poll.c ---- */
 

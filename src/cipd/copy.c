@@ -19,10 +19,24 @@ struct copy {
 };
 
 struct sl_cipd_copies {
-    struct sl_cuda_context *context;
+    struct sl_cuda_context *context; /* its own hold */
     struct sl_cu_stream *stream;
     struct copy copies[SLUICE_CIPD_MAX_SLOTS];
 };
+
+static int make_copies(struct sl_cipd_reader *reader)
+{
+    struct sl_cipd_copies *copies = calloc(1, sizeof *copies);
+
+    if (!copies)
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for copies", reader->name);
+    int r = sl_cuda_context_open(reader->device, &copies->context);
+    if (r != 0)
+        free(copies);
+    else
+        reader->copies = copies;
+    return r;
+}
 
 /* ---- between enter (relaxed) and leave ---- */
 
@@ -109,8 +123,8 @@ int sl_cipd_copy(struct sl_cipd_reader *reader, uint32_t entry, const struct sl_
     struct sl_cuda_scope scope;
     int r;
 
-    if (!reader->copies && !(reader->copies = calloc(1, sizeof *reader->copies)))
-        return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for copies", reader->name);
+    if (!reader->copies && (r = make_copies(reader)) != 0)
+        return r;
     struct copy *copy = &reader->copies->copies[entry];
     if ((r = sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope)) != 0)
         return r;
@@ -173,6 +187,7 @@ static void end(void *what)
             (void)sl_cu(context, StreamDestroy, copies->stream);
         sl_cuda_leave(&scope);
     }
+    sl_cuda_context_close(context);
     free(copies);
 }
 
@@ -180,7 +195,6 @@ void sl_cipd_copies_end(struct sl_cipd_reader *reader)
 {
     if (!reader->copies)
         return;
-    reader->copies->context = reader->context;
     sl_cipd_bin_run(reader->bin, end, reader->copies, 0);
     reader->copies = NULL;
 }

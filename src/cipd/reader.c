@@ -20,6 +20,7 @@ void sl_cipd_link_drop(struct sl_cipd_reader *reader, struct sl_cipd_link *link)
 {
     if (--link->users > 0)
         return;
+    sl_cipd_marks_end(reader, link->marks);
     sl_cipd_bin_put(reader->bin, link->pool, 0);
     free(link);
 }
@@ -227,18 +228,15 @@ void sl_cipd_reader_close(void *state)
         SL_SPAN_END(READ, &held->span);
     }
     sl_cipd_reader_drop(reader, SL_CIPD_REASON_NOT_TRIED, false);
-    bool stuck = false;
     if (reader->bin) {
         sl_cipd_copies_end(reader);
-        stuck = sl_cipd_bin_wait(reader->bin, CLOSE_PATIENCE) != 0;
-        if (stuck)
+        if (sl_cipd_bin_wait(reader->bin, CLOSE_PATIENCE) != 0)
             sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': its memory could not be closed in time, for work that does not end", reader->name);
         sl_cipd_bin_leave(reader->bin);
     }
     if (reader->note >= 0)
         sl_os_close(reader->note);
-    if (!stuck) /* what is at it still needs the context */
-        sl_cuda_context_close(reader->context);
+    sl_cuda_context_close(reader->context);
     sl_mutex_finish(&reader->lock);
     free(reader);
     sl_fail_text(0, why);

@@ -9,7 +9,7 @@
 
 #define GRACE (100 * SLUICE_MS) /* a writer that has shut keeps its memory for so long */
 
-static struct sl_cipd_held *find_entry(struct sl_cipd_reader *reader, const struct sluice_frame *frame)
+struct sl_cipd_held *sl_cipd_find_held(struct sl_cipd_reader *reader, const struct sluice_frame *frame)
 {
     uint64_t index = frame->opaque[SL_FRAME_ENTRY], token = frame->opaque[SL_FRAME_TOKEN];
 
@@ -42,7 +42,7 @@ static int say_lost(const struct sl_cipd_reader *reader)
 int sl_cipd_check(void *state, const struct sluice_frame *frame)
 {
     struct sl_cipd_reader *reader = state;
-    const struct sl_cipd_held *held = find_entry(reader, frame);
+    const struct sl_cipd_held *held = sl_cipd_find_held(reader, frame);
 
     if (!held)
         return SLUICE_E_STALE;
@@ -50,6 +50,43 @@ int sl_cipd_check(void *state, const struct sluice_frame *frame)
     bool whole = is_whole(reader, held);
     sl_mutex_unlock(&reader->lock);
     return whole ? 0 : say_lost(reader);
+}
+
+int sluice_cipd_mark(sluice_reader *handle, const struct sluice_frame *frame, struct sluice_stream stream)
+{
+    struct sl_object *object;
+    void *state;
+    int r = sl_bare_reader_state(handle, &sl_bare_cipd, &object, &state);
+
+    if (r != 0)
+        return r;
+    r = frame ? sl_cipd_mark(state, frame, stream) : sl_fail(SLUICE_E_INVALID, "no frame to mark was given");
+    sl_object_drop(object);
+    return r;
+}
+
+int sluice_cipd_check_mark(sluice_reader *handle, const struct sluice_frame *frame)
+{
+    struct sl_object *object;
+    void *state;
+    int r = sl_bare_reader_state(handle, &sl_bare_cipd, &object, &state);
+
+    if (r != 0)
+        return r;
+    struct sl_cipd_reader *reader = state;
+    struct sl_cipd_held *held = frame ? sl_cipd_find_held(reader, frame) : NULL;
+    if (!frame)
+        r = sl_fail(SLUICE_E_INVALID, "no frame to check was given");
+    else if (!held)
+        r = SLUICE_E_STALE;
+    else {
+        sl_mutex_lock(&reader->lock);
+        bool whole = is_whole(reader, held) || sl_cipd_was_left(held);
+        sl_mutex_unlock(&reader->lock);
+        r = whole ? 0 : say_lost(reader);
+    }
+    sl_object_drop(object);
+    return r;
 }
 
 int sl_cipd_reader_stream(struct sl_cipd_reader *reader, struct sluice_stream handle)
@@ -85,7 +122,7 @@ void sl_cipd_held_end(struct sl_cipd_reader *reader, struct sl_cipd_held *held)
 int sl_cipd_release(void *state, struct sluice_frame *frame, struct sluice_stream stream)
 {
     struct sl_cipd_reader *reader = state;
-    struct sl_cipd_held *held = find_entry(reader, frame);
+    struct sl_cipd_held *held = sl_cipd_find_held(reader, frame);
     uint64_t token = frame->opaque[SL_FRAME_TOKEN];
     int r;
 
@@ -118,7 +155,7 @@ int sl_cipd_release(void *state, struct sluice_frame *frame, struct sluice_strea
 int sl_cipd_reader_pin(void *state, const struct sluice_frame *frame, sluice_pin **pin)
 {
     struct sl_cipd_reader *reader = state;
-    struct sl_cipd_held *held = find_entry(reader, frame);
+    struct sl_cipd_held *held = sl_cipd_find_held(reader, frame);
 
     if (!held)
         return SLUICE_E_STALE;
@@ -131,7 +168,7 @@ int sl_cipd_reader_pin(void *state, const struct sluice_frame *frame, sluice_pin
 int sl_cipd_reader_view(void *state, const struct sluice_frame *frame, struct sl_view *view)
 {
     struct sl_cipd_reader *reader = state;
-    const struct sl_cipd_held *held = find_entry(reader, frame);
+    const struct sl_cipd_held *held = sl_cipd_find_held(reader, frame);
 
     if (!held)
         return SLUICE_E_STALE;

@@ -219,6 +219,7 @@ static void take(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const
     held->taken_ns = now;
     held->address = copy ? copy : slot_of(reader, found)->address;
     held->copied = copy != 0;
+    held->mark = 0;
     pass(reader, found->index, now);
     sl_mutex_lock(&reader->lock);
     reader->last_index = found->index;

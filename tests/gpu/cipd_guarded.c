@@ -125,6 +125,11 @@ static void fetch_it(struct setting *on)
                  on->expected);
 }
 
+static void mark_it(struct setting *on)
+{
+    CHECK_RESULT(sluice_cipd_mark(on->reader, &on->frame, on->stream), on->expected);
+}
+
 static void frame_is_late(struct setting *on)
 {
     frames_were_sent(on);
@@ -183,6 +188,7 @@ static const struct act {
     { "acquire a copy", copier_is_there, take },
     { "release a copy", copy_was_taken, release_it },
     { "fetch", frame_was_taken, fetch_it },
+    { "mark", frame_was_taken, mark_it },
     { "acquire ahead", frame_is_late, take_it_ahead },
     { "wait", stream_waits_for_it, wait_a_moment },
     { "open and close", nothing, live },

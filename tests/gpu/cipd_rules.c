@@ -396,6 +396,8 @@ TEST(cipd_calls_know_channels_of_another_kind)
     CHECK_RESULT(sluice_cipd_retry(reader), SLUICE_E_UNSUPPORTED);
     channel_commit(writer, side.stream, 0, 1);
     CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_S, &frame));
+    CHECK_RESULT(sluice_cipd_mark(reader, &frame, side.stream), SLUICE_E_UNSUPPORTED);
+    CHECK_RESULT(sluice_cipd_check_mark(reader, &frame), SLUICE_E_UNSUPPORTED);
     CHECK_OK(sluice_reader_check(reader, &frame)); /* of those: its lease holds it */
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     CHECK_RESULT(sluice_reader_check(reader, &frame), SLUICE_E_STALE);

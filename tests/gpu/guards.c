@@ -34,10 +34,11 @@ static void needs(const char *guard, const char *where, const char *what)
 
 TEST_TIMEOUT(each_guard_of_cipd_is_needed, 480)
 {
-    static const char *const inside[] = { "send", "commit", "cancel", "release a copy", "fetch", "acquire ahead" };
+    static const char *const inside[] = { "send", "commit", "cancel", "release a copy", "fetch", "mark",
+                                          "acquire ahead" };
     static const char *const beside[] = { "send", "blocking send", "begin", "begin again", "acquire", "acquire a copy",
-                                          "acquire ahead", "wait", "open and close" };
-    static const char *const shut[] = { "send", "commit", "cancel", "release a copy", "fetch", "acquire ahead" };
+                                          "mark", "acquire ahead", "wait", "open and close" };
+    static const char *const shut[] = { "send", "commit", "cancel", "release a copy", "fetch", "mark", "acquire ahead" };
 
     gpu_begin();
     unsetenv("SLUICE_FAKE_FATAL"); /* what breaks no capture is no failure here, as on a GPU */

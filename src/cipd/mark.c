@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the writer had come to when a stream was done with a frame. The CPU that asks later, as a program does that has
+ * copies under way, cannot tell any more: the slot may have been begun again since. So the stream copies the number by
+ * which that is known, out of the segment, behind the program's work.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cipd/cipd.h"
+#include "util/result.h"
+
+#define STREAMS 8 /* of a session's marks */
+
+struct sl_cipd_marks {
+    struct sl_cuda_context *context; /* its own hold */
+    void *segment;                   /* a mapping of its own, as streams may read from it when the reader has left */
+    sl_word32 *notes;                /* a number each; 0: its stream has not come to it */
+    uint64_t bytes;                  /* of both: a page */
+    uint64_t from;                   /* where the GPU sees the number */
+    struct {
+        struct sl_cu_stream *stream;
+        struct sl_cu_event *last; /* behind its last one */
+    } streams[STREAMS];
+    uint32_t count, next;
+    bool begun; /* it is what the writer has begun, else what it has published */
+};
+
+/* ---- making and ending ---- */
+
+static int map_pages(struct sl_cipd_marks *marks, const struct sl_cipd_segment *segment)
+{
+    void *notes;
+    int fd, r = sl_os_map(segment->fd, marks->bytes, segment->writable, &marks->segment);
+
+    if (r != 0)
+        return r;
+    if ((r = sl_os_memory_create("marks", marks->bytes, &fd)) != 0)
+        return r;
+    r = sl_os_map(fd, marks->bytes, true, &notes);
+    sl_os_close(fd);
+    if (r == 0)
+        marks->notes = notes;
+    return r;
+}
+
+static int register_pages(struct sl_cipd_marks *marks, const struct sl_cipd_consumer *consumer)
+{
+    unsigned char *at = marks->segment;
+    struct sl_cipd_extra *extra = sl_cipd_extra(at, marks->bytes);
+    int r = sl_cuda_register(marks->context, marks->segment, marks->bytes, consumer->segment.writable);
+
+    if (r != 0)
+        return r;
+    if ((r = sl_cuda_register(marks->context, marks->notes, marks->bytes, true)) == 0) {
+        marks->begun = consumer->extra != NULL;
+        r = sl_cuda_address(marks->context, marks->begun ? (void *)&extra->begun : (void *)sl_cipd_index_word(at), &marks->from);
+        if (r == 0)
+            return 0;
+        (void)sl_cuda_unregister(marks->context, marks->notes);
+    }
+    (void)sl_cuda_unregister(marks->context, marks->segment);
+    return r;
+}
+
+static void unmap(struct sl_cipd_marks *marks)
+{
+    if (marks->notes)
+        sl_os_unmap(marks->notes, marks->bytes);
+    if (marks->segment)
+        sl_os_unmap(marks->segment, marks->bytes);
+    free(marks);
+}
+
+/* On a thread that may wait: for streams that have yet to come to their marks. */
+static void end(void *what)
+{
+    struct sl_cipd_marks *marks = what;
+    struct sl_cuda_scope scope;
+
+    if (sl_cuda_enter(marks->context, SL_CUDA_RELAXED, &scope) == 0) { /* else all went with the context */
+        for (int i = 0; i < STREAMS && marks->streams[i].last; i++) {
+            (void)sl_cu(marks->context, EventSynchronize, marks->streams[i].last);
+            (void)sl_cu(marks->context, EventDestroy, marks->streams[i].last);
+        }
+        sl_cuda_leave(&scope);
+        (void)sl_cuda_unregister(marks->context, marks->notes);
+        (void)sl_cuda_unregister(marks->context, marks->segment);
+    }
+    sl_cuda_context_close(marks->context);
+    unmap(marks);
+}
+
+void sl_cipd_marks_end(struct sl_cipd_reader *reader, struct sl_cipd_marks *marks)
+{
+    if (marks)
+        sl_cipd_bin_run(reader->bin, end, marks, 0);
+}
+
+static int make(struct sl_cipd_reader *reader, struct sl_cipd_marks **out)
+{
+    struct sl_cipd_marks *marks = calloc(1, sizeof *marks);
+
+    if (!marks)
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for marks", reader->name);
+    marks->bytes = sl_os_page_size();
+    marks->count = (uint32_t)(marks->bytes / sizeof *marks->notes);
+    int r = map_pages(marks, &reader->consumer.segment);
+    if (r == 0 && (r = sl_cuda_context_open(reader->device, &marks->context)) == 0 &&
+        (r = register_pages(marks, &reader->consumer)) != 0)
+        sl_cuda_context_close(marks->context);
+    if (r != 0)
+        unmap(marks);
+    else
+        *out = marks;
+    return r;
+}
+
+/* ---- marks ---- */
+
+static int find_place(struct sl_cipd_reader *reader, const struct sl_stream *stream, struct sl_cu_stream **place)
+{
+    enum sl_cuda_capture state = SL_CUDA_CAPTURE_NONE;
+    int r;
+
+    *place = (struct sl_cu_stream *)stream->native;
+    if (*place == NULL || *place == SL_CU_LEGACY)
+        return sl_cuda_beside(reader->context, place);
+    r = sl_cuda_capture(reader->context, *place, &state, NULL);
+    if (r == 0 && state != SL_CUDA_CAPTURE_NONE)
+        r = sl_fail(SLUICE_E_CAPTURING,
+                    "channel 'cipd:%s': the stream is capturing a graph: use another stream, or mark the frame after that",
+                    reader->name);
+    return r;
+}
+
+static int find_event(struct sl_cipd_marks *marks, const char *name, struct sl_cu_stream *place, struct sl_cu_event **event)
+{
+    int i = 0, r = 0;
+
+    while (i < STREAMS && marks->streams[i].last && marks->streams[i].stream != place)
+        i++;
+    if (i == STREAMS)
+        return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': frames of a session are marked on %d streams at most", name, STREAMS);
+    if (!marks->streams[i].last)
+        r = sl_cu(marks->context, EventCreate, &marks->streams[i].last, SL_CU_EVENT_DISABLE_TIMING);
+    marks->streams[i].stream = place;
+    *event = marks->streams[i].last;
+    return r;
+}
+
+/* Between enter and leave. */
+static int queue(struct sl_cipd_marks *marks, const char *name, uint32_t *note, struct sl_cu_stream *place)
+{
+    struct sl_cu_event *last;
+    int r = find_event(marks, name, place, &last);
+
+    if (r != 0)
+        return r;
+    *note = marks->next++ % marks->count;
+    sl_store(&marks->notes[*note], 0, release);
+    r = sl_cu(marks->context, MemcpyDtoHAsync, &marks->notes[*note], marks->from, sizeof *marks->notes, place);
+    return r != 0 ? r : sl_cu(marks->context, EventRecord, last, place);
+}
+
+/* With the reader's lock. */
+static int mark(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const struct sl_stream *stream)
+{
+    struct sl_cu_stream *place;
+    struct sl_cuda_scope scope;
+    uint32_t note = 0;
+    int r = 0;
+
+    if (held->link != reader->link)
+        return sl_fail(SLUICE_E_LOST, "channel 'cipd:%s': the session that the frame is of has ended", reader->name);
+    if (!held->link->marks && (r = make(reader, &held->link->marks)) != 0)
+        return r;
+    if ((r = sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope)) != 0)
+        return r;
+    if ((r = find_place(reader, stream, &place)) == 0 && (r = queue(held->link->marks, reader->name, &note, place)) == 0)
+        held->mark = note + 1;
+    sl_cuda_leave(&scope);
+    return r;
+}
+
+int sl_cipd_mark(struct sl_cipd_reader *reader, const struct sluice_frame *frame, struct sluice_stream handle)
+{
+    struct sl_cipd_held *held = sl_cipd_find_held(reader, frame);
+    struct sl_stream *stream;
+    int r;
+
+    if (!held)
+        return SLUICE_E_STALE;
+    if (handle.id == SLUICE_ON_CPU.id)
+        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': a mark is for a stream; of the CPU sluice_reader_check tells",
+                       reader->name);
+    if ((r = sl_cipd_reader_stream(reader, handle)) != 0)
+        return r;
+    if (held->copied)
+        return 0;
+    if ((r = sl_stream_hold(handle, &stream)) != 0)
+        return r;
+    sl_mutex_lock(&reader->lock);
+    r = mark(reader, held, stream);
+    sl_mutex_unlock(&reader->lock);
+    sl_object_drop(&stream->object);
+    return r;
+}
+
+bool sl_cipd_was_left(const struct sl_cipd_held *held)
+{
+    const struct sl_cipd_marks *marks = held->link->marks;
+    uint32_t slots = held->link->pool->count;
+
+    if (!held->mark || held->waits == SL_CIPD_CAME_NOT)
+        return false;
+    uint32_t come = sl_load(&marks->notes[held->mark - 1], acquire);
+    uint32_t most = marks->begun ? slots : slots > 1 ? slots - 1 : 1;
+    return come && sl_cipd_index_distance(held->frame.index, come, slots) < most;
+}

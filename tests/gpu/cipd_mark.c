@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Copies of "cipd:" frames that are under way when the program goes on: whether they were whole is told by what the writer
+ * had come to when they ended, not by when somebody asks.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "gpu/cipd.h"
+
+struct copying {
+    struct cipd_side side;
+    sluice_reader *reader;
+    struct sluice_stream stream; /* of the copies */
+    struct gpu_gate gate;
+    struct sluice_frame frame;
+    struct sluice_array array; /* the copy */
+    struct sluice_ticket ticket;
+};
+
+static void send(struct copying *copying, uint32_t frames)
+{
+    for (uint32_t i = 0; i < frames; i++) {
+        CHECK_OK(cipd_send(copying->side.writer, &copying->side.array, copying->side.stream, 7, NULL));
+        CHECK_OK(sluice_stream_synchronize(copying->side.stream));
+    }
+}
+
+/* The writer's own words go: it is another's then, as far as a reader knows. */
+static void disguise(void)
+{
+    char path[128];
+    uint64_t none = 0;
+
+    snprintf(path, sizeof path, "/dev/shm/%s", cipd_name() + strlen("cipd:"));
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    CHECK_GE(fd, 0);
+    CHECK_EQ(pwrite(fd, &none, 8, 2048 + 8), 8);
+    CHECK(close(fd) == 0);
+}
+
+static struct copying begin_with(uint32_t slots, bool disguised)
+{
+    struct copying copying = { .side = cipd_begin() };
+    struct sluice_cipd_writer_params cipd;
+    struct sluice_writer_params params = cipd_writer_params(&cipd, &copying.side.format);
+
+    params.slots = slots;
+    CHECK_OK(sluice_writer_open(&copying.side.writer, &params));
+    if (disguised)
+        disguise();
+    send(&copying, 1);
+    copying.reader = cipd_reader();
+    CHECK_OK(sluice_stream_create(copying.side.device, NULL, &copying.stream));
+    copying.array = cipd_array(gpu_memory(copying.side.format.arrays[0].nbytes), &copying.side.format);
+    copying.gate = gpu_gate_new();
+    return copying;
+}
+
+/* Takes the frame that is there, and queues a copy of it, and the mark. */
+static void copy(struct copying *copying, bool gated)
+{
+    CHECK_OK(sluice_reader_acquire(copying->reader, SLUICE_ON_CPU, 10 * SLUICE_S, &copying->frame));
+    if (gated)
+        gpu_gate_close(&copying->gate, gpu_native(copying->stream));
+    CHECK_OK(sluice_reader_fetch(copying->reader, &copying->frame, &copying->array, 1, copying->stream, &copying->ticket));
+    CHECK_OK(sluice_cipd_mark(copying->reader, &copying->frame, copying->stream));
+    if (!gated)
+        CHECK_OK(sluice_stream_synchronize(copying->stream));
+}
+
+static void release(struct copying *copying)
+{
+    (void)sluice_reader_release(copying->reader, &copying->frame, SLUICE_ON_CPU);
+}
+
+static void end(struct copying *copying)
+{
+    gpu_gate_end(&copying->gate);
+    CHECK_OK(sluice_reader_close(&copying->reader));
+    cipd_end(&copying->side);
+}
+
+/* The writer comes round after the copy: it is whole, whenever somebody asks. */
+static void lapped_later(uint32_t slots, bool disguised)
+{
+    struct copying copying = begin_with(slots, disguised);
+
+    for (uint32_t laps = 1; laps <= 3; laps++) {
+        copy(&copying, false);
+        send(&copying, laps * slots);
+        CHECK_RESULT(sluice_reader_check(copying.reader, &copying.frame), SLUICE_E_LOST);
+        CHECK_OK(sluice_cipd_check_mark(copying.reader, &copying.frame));
+        release(&copying);
+    }
+    end(&copying);
+}
+
+TEST(cipd_a_copy_that_ended_in_time_is_whole) { lapped_later(3, false); }
+TEST(cipd_a_copy_out_of_two_slots_that_ended_in_time_is_whole) { lapped_later(2, false); }
+TEST(cipd_a_copy_of_another_writers_frame_that_ended_in_time_is_whole) { lapped_later(3, true); }
+
+/* So many frames later the copy ends: a mark tells. */
+static void lapped_before(uint32_t slots, bool disguised, uint32_t later, int expected)
+{
+    struct copying copying = begin_with(slots, disguised);
+
+    copy(&copying, true);
+    CHECK_OK(sluice_cipd_check_mark(copying.reader, &copying.frame)); /* whole until now */
+    send(&copying, later);
+    gpu_gate_open(&copying.gate);
+    CHECK_OK(sluice_stream_synchronize(copying.stream));
+    CHECK_RESULT(sluice_cipd_check_mark(copying.reader, &copying.frame), expected);
+    send(&copying, slots);
+    CHECK_RESULT(sluice_cipd_check_mark(copying.reader, &copying.frame), expected);
+    release(&copying);
+    CHECK_RESULT(sluice_cipd_check_mark(copying.reader, &copying.frame), SLUICE_E_STALE);
+    end(&copying);
+}
+
+TEST(cipd_a_copy_that_ended_too_late_is_lost) { lapped_before(3, false, 3, SLUICE_E_LOST); }
+TEST(cipd_a_copy_that_ended_just_in_time_is_whole) { lapped_before(3, false, 2, SLUICE_OK); }
+TEST(cipd_a_copy_of_another_writers_frame_that_ended_too_late_is_lost) { lapped_before(3, true, 2, SLUICE_E_LOST); }
+TEST(cipd_a_copy_of_another_writers_frame_that_ended_just_in_time_is_whole) { lapped_before(3, true, 1, SLUICE_OK); }
+
+TEST(cipd_a_mark_is_none_for_the_next_frame)
+{
+    struct copying copying = begin_with(3, false);
+
+    copy(&copying, false);
+    release(&copying);
+    send(&copying, 1);
+    CHECK_OK(sluice_reader_acquire(copying.reader, SLUICE_ON_CPU, 10 * SLUICE_S, &copying.frame));
+    CHECK_OK(sluice_cipd_check_mark(copying.reader, &copying.frame));
+    send(&copying, 3);
+    CHECK_RESULT(sluice_cipd_check_mark(copying.reader, &copying.frame), SLUICE_E_LOST);
+    CHECK_SAYS(sluice_cipd_mark(copying.reader, &copying.frame, SLUICE_ON_CPU), SLUICE_E_INVALID, "stream");
+    release(&copying);
+    end(&copying);
+}
+
+/* Streams that have yet to come to their marks hold up nobody. */
+TEST(cipd_a_reader_that_leaves_does_not_wait_for_its_marks)
+{
+    struct copying copying = begin_with(3, false);
+
+    CHECK_OK(sluice_reader_acquire(copying.reader, SLUICE_ON_CPU, 10 * SLUICE_S, &copying.frame));
+    gpu_gate_close(&copying.gate, gpu_native(copying.stream));
+    CHECK_OK(sluice_cipd_mark(copying.reader, &copying.frame, copying.stream));
+    release(&copying);
+    CHECK_OK(sluice_reader_close(&copying.reader));
+    gpu_gate_open(&copying.gate);
+    CHECK_OK(sluice_stream_synchronize(copying.stream));
+    copying.reader = cipd_reader();
+    end(&copying);
+}
+
+TEST(cipd_a_session_that_has_ended_has_no_marks_any_more)
+{
+    struct copying copying = begin_with(3, false);
+    struct sluice_frame next;
+
+    copy(&copying, false);
+    send(&copying, 3);
+    CHECK_OK(sluice_cipd_set_slots(copying.side.writer, 2));
+    send(&copying, 1);
+    CHECK_RESULT(sluice_reader_acquire(copying.reader, SLUICE_ON_CPU, 0, &next), SLUICE_E_LIMIT); /* one is held */
+    CHECK_OK(sluice_cipd_check_mark(copying.reader, &copying.frame));
+    release(&copying);
+    CHECK_OK(sluice_reader_acquire(copying.reader, SLUICE_ON_CPU, 10 * SLUICE_S, &copying.frame));
+    CHECK_OK(sluice_cipd_mark(copying.reader, &copying.frame, copying.stream));
+    CHECK_OK(sluice_stream_synchronize(copying.stream));
+    CHECK_OK(sluice_cipd_check_mark(copying.reader, &copying.frame));
+    release(&copying);
+    end(&copying);
+}
+
+TEST(cipd_copies_of_a_reader_need_no_mark)
+{
+    struct copying copying = begin_with(3, false);
+    struct sluice_cipd_reader_params cipd;
+    struct sluice_reader_params params = cipd_reader_params(&cipd);
+
+    CHECK_OK(sluice_reader_close(&copying.reader));
+    cipd.copy = 1;
+    CHECK_OK(sluice_reader_open(&copying.reader, &params));
+    copy(&copying, false);
+    send(&copying, 4);
+    CHECK_OK(sluice_cipd_check_mark(copying.reader, &copying.frame));
+    release(&copying);
+    end(&copying);
+}
