@@ -6,6 +6,8 @@ import time
 DEVICE = "cuda:0"
 PAUSE = 300_000  # ns: a receiver that sleeps is asleep by then
 PATIENCE = 60
+SHAPE = (1080, 1920, 4)  # uint8
+NBYTES = 1080 * 1920 * 4
 now = time.perf_counter_ns
 clock = time.monotonic_ns  # the same in both processes
 

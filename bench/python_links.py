@@ -1,48 +1,52 @@
 # SPDX-License-Identifier: MIT
-"""Of python/bench_gpu.py: calls of sluice.cuda_link, and of cuda-link where it is, on frames that another process has exported."""
+"""Of python/bench_gpu.py: calls of sluice.cuda_link, and of cuda-link where it is, on frames that another process has exported. What
+needs no PyTorch is measured without it, too."""
 import importlib
 import importlib.util
+import multiprocessing
 import os
 import statistics
 import time
 import traceback
 
 from python_kit import DEVICE, PATIENCE, PAUSE, note, now, stay_awake, with_goal
+from python_link_kit import exporter_of, importer_of
 from rows import row
 
 LINK_SHAPE = (1080, 1920, 4)  # float32: 31.6 MiB
 LINK_BYTES = LINK_SHAPE[0] * LINK_SHAPE[1] * LINK_SHAPE[2] * 4
-LINK_CALLS = [  # row, method, frames, the policy's, goal in ns
-    ("get_frame", "get_frame", "few", {}, 3000),
-    ("get_frame_cupy", "get_frame_cupy", "few", {}, None),
-    ("get_frame_numpy", "get_frame_numpy", "copied", {}, None),
-    ("get_frame_numpy_pipelined", "get_frame_numpy", "copied", {"d2h_pipelined": True}, None),
+BLOCKS = {"export_sync": True}
+LINK_CALLS = [  # row, method, frames, the importer's policy, goal in ns; the row of what was exported meanwhile, that policy
+    ("get_frame", "get_frame", "few", {}, 3000, "export_blocking", BLOCKS),
+    ("get_frame_cupy", "get_frame_cupy", "few", {}, None, None, BLOCKS),
+    ("get_frame_numpy", "get_frame_numpy", "copied", {}, None, "export", None),
+    ("get_frame_numpy_pipelined", "get_frame_numpy", "copied", {"d2h_pipelined": True}, None, None, BLOCKS),
 ]
+NEEDS = {"get_frame": "torch", "get_frame_cupy": "cupy", "get_frame_numpy": "numpy"}
 WORK = 0.002  # s that a program of pipelined copies works on each frame
 
 
-def export_frames(package, name, turns, done):
+def export_frames(package, name, policy, turns, done):
     """The other process: a frame whenever it is asked for one, ready before it says so."""
     try:
-        export_each(importlib.import_module(package), name, turns, done)
+        export_each(importlib.import_module(package), name, policy, turns, done)
     except Exception:
         done.put(RuntimeError(traceback.format_exc()[-1000:]))
 
 
-def export_each(link, name, turns, done):
-    import torch
-
-    source = torch.zeros(LINK_SHAPE, dtype=torch.float32, device=DEVICE)
-    size = source.numel() * 4
-    exporter = link.Exporter.open(link.FrameSpec(name, *LINK_SHAPE, "float32"), policy=link.ExportPolicy(export_sync=True))
+def export_each(link, name, policy, turns, done):
+    os.environ["CUDALINK_EXPORT_SYNC"] = "1" if policy else "0"  # for the classes of before 1.5
+    runtime = link.get_cuda_runtime()
+    source = runtime.malloc(LINK_BYTES).value
+    exporter = exporter_of(link, name, LINK_SHAPE, "float32", policy)
     took = []
     done.put("open")
     while turns.get():
         before = now()
-        outcome = exporter.export(link.GpuFrame(source.data_ptr(), size, torch.cuda.current_stream().cuda_stream))
+        exporter.export(source, LINK_BYTES, 0)
         took.append(now() - before)
-        torch.cuda.synchronize()
-        done.put(outcome.name)
+        runtime.synchronize()
+        done.put("exported")
     exporter.close()
     done.put(took)
 
@@ -57,35 +61,52 @@ def answer(done):
 
 def measure_pinned(torch, rounds):
     """The floor of get_frame_numpy(): the same bytes from the GPU into pinned memory."""
-    source = torch.zeros(LINK_SHAPE, dtype=torch.float32, device=DEVICE)
-    target = torch.empty(LINK_SHAPE, dtype=torch.float32, pin_memory=True)
+    copy = copy_by_torch(torch) if torch else copy_by_driver()
     samples = []
     for _ in range(rounds + 10):
-        torch.cuda.synchronize()
         before = now()
-        target.copy_(source, non_blocking=True)
-        torch.cuda.current_stream().synchronize()
+        copy()
         samples.append(now() - before)
     return samples[10:]
 
 
-def take_frames(link, importer, method, rounds, turns, done, works):
+def copy_by_torch(torch):
+    source = torch.zeros(LINK_SHAPE, dtype=torch.float32, device=DEVICE)
+    target = torch.empty(LINK_SHAPE, dtype=torch.float32, pin_memory=True)
+
+    def copy():
+        target.copy_(source, non_blocking=True)
+        torch.cuda.current_stream().synchronize()
+    torch.cuda.synchronize()
+    return copy
+
+
+def copy_by_driver():
+    runtime = importlib.import_module("sluice.cuda_link").get_cuda_runtime()
+    source, target, stream = runtime.malloc(LINK_BYTES), runtime.malloc_host_alloc(LINK_BYTES), runtime.create_stream()
+
+    def copy():
+        runtime.memcpy_async(target, source, LINK_BYTES, 2, stream)
+        runtime.stream_synchronize(stream)
+    return copy
+
+
+def take_frames(importer, method, rounds, turns, done, works):
     """Samples of a call that finds a frame waiting."""
-    call, samples = getattr(importer, method), []
+    (call, frame_of), samples = importer.caller(method), []
     for number in range(-10, rounds):
         turns.put(1)
-        if answer(done) != "PUBLISHED":
-            raise RuntimeError("a frame was not exported")
+        answer(done)
         stay_awake(PAUSE)
         until = time.monotonic() + PATIENCE
         while True:
             before = now()
             result = call()
             after = now()
-            if result.outcome is link.ImportOutcome.NEW_FRAME or (works and number < 0):
+            if frame_of(result) is not None or (works and number < 0):
                 break
             if time.monotonic() > until:
-                raise RuntimeError(f"no frame came: {result.outcome}")
+                raise RuntimeError("no frame came")
         if number >= 0:
             samples.append(after - before)
         if works:
@@ -93,41 +114,49 @@ def take_frames(link, importer, method, rounds, turns, done, works):
     return samples
 
 
-def measure_link(context, package, label, rounds, pinned):
+def measure_link(context, package, label, rounds, pinned, has):
+    """Rows. `has`: which frameworks can be used here."""
     link = importlib.import_module(package)
+    ours, params = label == "sluice.cuda_link", {"way": label, "bytes": LINK_BYTES}
     rows = []
-    for number, (name, method, kind, policy, goal) in enumerate(LINK_CALLS):
-        if method.endswith("cupy") and not importlib.util.find_spec("cupy"):
+    for number, (name, method, kind, policy, goal, exporting, export_policy) in enumerate(LINK_CALLS):
+        if not has(NEEDS[method]) or (policy and not hasattr(link, "Importer")):
             continue
         note(f"{label}, {name}")
         channel, turns, done = f"bench_link_{os.getpid()}_{label[:1]}{number}", context.Queue(), context.Queue()
-        process = context.Process(target=export_frames, args=(package, channel, turns, done), daemon=True)
+        process = context.Process(target=export_frames, args=(package, channel, export_policy, turns, done), daemon=True)
         process.start()
+        importer = None
         try:
-            if answer(done) != "open":
-                raise RuntimeError("the exporter does not open")
-            with link.Importer.open(link.ImportSpec(channel), policy=link.ImportPolicy(**policy)) as importer:
-                samples = take_frames(link, importer, method, rounds, turns, done, bool(policy))
+            answer(done)
+            importer = importer_of(link, channel, policy)
+            samples = take_frames(importer, method, rounds, turns, done, bool(policy))
         finally:
+            if importer:
+                importer.close()
             turns.put(0)
         exported = answer(done)
         process.join(PATIENCE)
-        ours = label == "sluice.cuda_link"
         limit = pinned if kind == "copied" else None
         goal = (int(pinned / 0.97) if kind == "copied" and not policy else goal) if ours else None
-        rows.append(with_goal(row(f"py_gpu_link_{name}", {"way": label, "bytes": LINK_BYTES}, samples), limit, goal))
-        if number == 0:
-            rows.append(row("py_gpu_link_export_blocking", {"way": label, "bytes": LINK_BYTES}, exported[10:]))
+        rows.append(with_goal(row(f"py_gpu_link_{name}", params, samples), limit, goal))
+        if exporting:
+            rows.append(row(f"py_gpu_link_{exporting}", params, exported[10:]))
     return rows
 
 
 def links(torch, rounds, report):
-    context = importlib.import_module("torch.multiprocessing").get_context("spawn")
+    """`torch` None: without it, on what the driver sees."""
+    context = multiprocessing.get_context("spawn")
     pinned = measure_pinned(torch, rounds)
     report["rows"].append(row("py_gpu_floor_pinned_copy", {"bytes": LINK_BYTES}, pinned))
+
+    def has(name):
+        return importlib.util.find_spec(name) is not None and (torch is not None or name == "numpy")
+
     for package, label in (("sluice.cuda_link", "sluice.cuda_link"), ("cuda_link", "cuda-link")):
         try:
-            report["rows"] += measure_link(context, package, label, rounds, statistics.median(pinned))
+            report["rows"] += measure_link(context, package, label, rounds, statistics.median(pinned), has)
         except ImportError as error:
             report["missing"].append({"rows": label, "why": str(error)})
         except Exception as error:

@@ -6,11 +6,10 @@ import os
 import time
 import traceback
 
-from python_kit import DEVICE, PATIENCE, PAUSE, clock, note, stay_awake, with_goal
+from python_kit import DEVICE, NBYTES, PATIENCE, PAUSE, SHAPE, clock, note, stay_awake, with_goal
+from python_link_kit import exporter_of, importer_of
 from rows import row
 
-SHAPE = (1080, 1920, 4)  # uint8
-NBYTES = 1080 * 1920 * 4
 NAP = 0.002  # s: a CPU that has slept so long is slow at first, and so is what it finds in its caches
 
 
@@ -146,18 +145,14 @@ class CudaLink(Way):
         self.name = f"bench_gpu_{os.getpid()}_{number}"
 
     def sender(self, torch):
-        package = importlib.import_module("cuda_link")
-        self.exporter = package.CUDAIPCExporter(shm_name=self.name, height=SHAPE[0], width=SHAPE[1], channels=SHAPE[2], dtype="uint8")
-        if not self.exporter.initialize():
-            raise RuntimeError("cuda-link's exporter does not start")
+        self.exporter = exporter_of(importlib.import_module("cuda_link"), self.name, SHAPE, "uint8")
         super().sender(torch)
 
     def put(self):
-        self.exporter.export_frame(gpu_ptr=self.tensor.data_ptr(), size=NBYTES)
+        self.exporter.export(self.tensor.data_ptr(), NBYTES)
 
     def receiver(self, torch):
         from multiprocessing import shared_memory
-        package = importlib.import_module("cuda_link")
         until = time.monotonic() + PATIENCE
         while True:
             try:
@@ -168,7 +163,8 @@ class CudaLink(Way):
                     raise
                 time.sleep(0.01)
         time.sleep(0.5)  # the exporter has written its handles
-        self.importer = package.CUDAIPCImporter(shm_name=self.name, shape=SHAPE, dtype="uint8")
+        self.importer = importer_of(importlib.import_module("cuda_link"), self.name)
+        self.call, self.frame_of = self.importer.caller("get_frame")
         self.word = ctypes.c_uint32.from_buffer(self.segment.buf, self.NEWEST)
         self.seen = self.word.value
 
@@ -176,10 +172,13 @@ class CudaLink(Way):
         while self.word.value == self.seen:
             pass
         self.seen = self.word.value
-        return self.importer.get_frame()
+        frame = self.frame_of(self.call())
+        if frame is None:
+            raise RuntimeError("cuda-link gives no frame")
+        return frame
 
     def end(self):
-        self.exporter.cleanup()
+        self.exporter.close()
 
 
 class Word(Way):

@@ -1,21 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Measures the package on a GPU beside what else Python programs use: bench_gpu.py [--quick] > figures.json
+"""Measures the package on a GPU beside what else Python programs use: bench_gpu.py [--quick] [--cuda-link FOLDER] > figures.json
 
 Calls in one process, each beside the floor that the frameworks themselves have. Then, across two processes, how long it
 takes from just before a CUDA tensor is put to where the other process has a tensor that it can launch work on; the next one
 is put when the last one was taken. Each row says whether the receiver sleeps while it waits, or spins; whether the sender was
 awake before, or had slept; and whether the tensor was filled before, its kernel done, or is filled within what is measured.
-torch.multiprocessing is measured beside it, by the same steps, and cuda-link if its package is importable or --cuda-link names the folder that
-it lies in. At last calls of sluice.cuda_link, and of cuda-link where that has the same, beside the bare copy into pinned memory. One JSON object comes out, with the keys of `sluice bench`. Without a GPU that PyTorch sees it says why, and ends
-with status 77.
+torch.multiprocessing is measured beside it, by the same steps, and cuda-link if its package is importable or --cuda-link names the
+folder that it lies in: of 1.5 and later by Exporter and Importer, of before by its classes. At last calls of sluice.cuda_link, and of
+cuda-link where that has the same, beside the bare copy into pinned memory.
+
+One JSON object comes out, with the keys of `sluice bench`. Without PyTorch, or a GPU that it sees, only what needs none is measured:
+calls of sluice.cuda_link, on the GPU that the driver sees (SLUICE_CUDA_DRIVER may name the fake one). Without that, too, it says why, and
+ends with status 77. cuda-link loads NVIDIA's runtime by a name of its own, which this finds for it: python/tests/peer_runtime.py.
 """
 import argparse
 import contextlib
 import importlib
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,167 +26,17 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:] = [path for path in sys.path if pathlib.Path(path or ".").resolve() != HERE]  # the package that is installed
-sys.path.append(str(HERE.parent / "bench"))
-from python_kit import DEVICE, note, now, with_goal  # noqa: E402
+sys.path += [str(HERE.parent / "bench"), str(HERE / "tests")]
+from peer_runtime import package_folder, place  # noqa: E402
+from python_calls import calls  # noqa: E402
+from python_kit import note  # noqa: E402
 from python_links import links  # noqa: E402
-from python_ways import NBYTES, SHAPE, handoffs  # noqa: E402
-from rows import row, write  # noqa: E402
+from python_ways import handoffs  # noqa: E402
+from rows import write  # noqa: E402
 
 NO_GPU = 77
+PLACED = "SLUICE_BENCH_PLACED"  # the loader finds the runtime already
 
-
-# ---- calls in one process ----
-
-class Timer:
-    """Sets of samples by name; the clock's own time is taken off."""
-
-    def __init__(self, rounds):
-        self.rounds, self.warm_up, self.sets = rounds, max(50, rounds // 20), {}
-        self.own = statistics.median(-now() + now() for _ in range(1000))
-
-    def add(self, name, number, before, after):
-        if number >= 0:
-            self.sets.setdefault(name, []).append(max(0, after - before - self.own))
-
-    def turns(self):
-        return range(-self.warm_up, self.rounds)
-
-    def p50(self, name):
-        return statistics.median(self.sets[name])
-
-    def row(self, name, goal=None, limit=None, **params):
-        return with_goal(row(f"py_gpu_{name}", params, [int(each) for each in self.sets[name]]), limit, goal)
-
-
-def measure_floors(torch, timer):
-    """What the frameworks cost by themselves: names of the sets that were filled."""
-    try:
-        import cupy
-    except ImportError:
-        return []
-    array = cupy.zeros((64, 64), "f4")
-    target = cupy.zeros(64, "f4")
-    kernel = cupy.RawKernel("extern \"C\" __global__ void nothing(float *p) { if (!p) *p = 0; }", "nothing")
-
-    class Interface:
-        __cuda_array_interface__ = array.__cuda_array_interface__
-
-    interface = Interface()
-    for number in timer.turns():
-        t0 = now()
-        tensor = torch.from_dlpack(array)
-        t1 = now()
-        del tensor
-        t2 = now()
-        tensor = torch.as_tensor(interface, device=DEVICE)
-        t3 = now()
-        del tensor
-        t4 = now()
-        kernel((1,), (1,), (target,))
-        t5 = now()
-        timer.add("floor_from_dlpack", number, t0, t1)
-        timer.add("floor_as_tensor", number, t2, t3)
-        timer.add("floor_cupy_launch", number, t4, t5)
-        if number % 500 == 0:
-            torch.cuda.synchronize()  # the queue of launches is never full
-    return ["floor_from_dlpack", "floor_as_tensor", "floor_cupy_launch"]
-
-
-def measure_reader(timer, writer, reader):
-    """A frame waits, ready; then what one call of the reader's takes, and what giving the frame back takes."""
-    ways = {"next": None, "next_torch": lambda frame: frame.torch(), "next_view": lambda frame: frame.view()}
-    for name, use in ways.items():
-        for number in timer.turns():
-            with writer.frame(timeout=5):
-                pass
-            t0 = now()
-            frame = reader.next(timeout=5)
-            tensor = use and use(frame)
-            t1 = now()
-            del tensor
-            frame.release()
-            del frame
-            t2 = now()
-            timer.add(name, number, t0, t1)
-            timer.add(f"release_after_{name}", number, t1, t2)
-    with writer.frame(timeout=5):
-        pass
-    with reader.next(timeout=5) as frame:
-        for number in timer.turns():
-            t0 = now()
-            view = frame.view()
-            t1 = now()
-            tensor = frame.torch()
-            t2 = now()
-            timer.add("view", number, t0, t1)
-            timer.add("torch", number, t1, t2)
-            del tensor, view
-
-
-def measure_writer(torch, timer, writer, stream):
-    """with writer.frame(): nothing, committed by the CPU; behind a stream; and with a tensor of the slot."""
-    for number in timer.turns():
-        t0 = now()
-        with writer.frame(timeout=5):
-            pass
-        t1 = now()
-        with writer.frame(timeout=5, stream=stream):
-            pass
-        t2 = now()
-        with writer.frame(timeout=5) as frame:
-            frame.view()
-        t3 = now()
-        del frame
-        timer.add("writer_frame", number, t0, t1)
-        timer.add("writer_frame_stream", number, t1, t2)
-        timer.add("writer_frame_view", number, t2, t3)
-        if number % 100 == 0:
-            torch.cuda.synchronize()
-
-
-def measure_send(torch, timer, writer, tensor):
-    for number in timer.turns():
-        t0 = now()
-        writer.send(tensor)
-        t1 = now()
-        timer.add("send", number, t0, t1)
-        torch.cuda.synchronize()
-
-
-def calls(torch, rounds):
-    import sluice
-
-    timer = Timer(rounds)
-    note("calls")
-    floors = measure_floors(torch, timer)
-    with sluice.Writer("calls", shape=SHAPE, device=DEVICE) as writer:
-        with sluice.Reader("calls", hold=2) as reader:
-            measure_reader(timer, writer, reader)
-        measure_writer(torch, timer, writer, torch.cuda.default_stream())
-        few, calls_only = Timer(rounds // 10), Timer(rounds // 10)
-        source = torch.zeros(SHAPE, dtype=torch.uint8, device=DEVICE)
-        measure_send(torch, few, writer, source)
-    with sluice.Writer("calls-only", shape=SHAPE, device=DEVICE, graph=False) as writer:
-        measure_send(torch, calls_only, writer, source)
-    dlpack = timer.p50("floor_from_dlpack") if floors else None
-    return [
-        *(timer.row(name) for name in floors),
-        timer.row("next", goal=1000),
-        timer.row("next_torch", limit=dlpack, goal=dlpack + 1000 if dlpack else None),
-        timer.row("torch", limit=dlpack),
-        timer.row("next_view", goal=2000),
-        timer.row("view"),
-        timer.row("release_after_next"),
-        timer.row("release_after_next_torch"),
-        timer.row("writer_frame", goal=4000),
-        timer.row("writer_frame_stream", goal=4000),
-        timer.row("writer_frame_view", goal=4000),
-        few.row("send", goal=8000, bytes=NBYTES),
-        calls_only.row("send", goal=8000, bytes=NBYTES, graph=False),
-    ]
-
-
-# ---- all ----
 
 def versions():
     found = {}
@@ -199,30 +52,67 @@ def commit():
     return done.stdout.strip() or None
 
 
+def find_torch():
+    """PyTorch, if it sees a GPU; and what is missing without."""
+    try:
+        import torch
+        if torch.cuda.is_available():
+            return torch, []
+        why = "torch sees no GPU"
+    except ImportError as error:
+        why = str(error)
+    try:
+        importlib.import_module("sluice.cuda_link").get_cuda_runtime()
+    except RuntimeError as error:
+        note(f"nothing is measured: {why}; {error}")
+        sys.exit(NO_GPU)
+    return None, [{"rows": "py_gpu_*, but for py_gpu_link_* and py_gpu_floor_pinned_copy", "why": why}]
+
+
+def measure(options):
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # cuda-link prints which runtime it has loaded
+    began = time.monotonic()
+    torch, missing = find_torch()
+    report = {"missing": missing, "failed": [], "rows": []}
+    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
+        os.environ["SLUICE_DIR"] = folder
+        if torch:
+            report["rows"] += calls(torch, 500 if options.quick else 10_000)
+            handoffs(torch, 50 if options.quick else 500, report)
+        links(torch, 50 if options.quick else 500, report)
+    head = {"python": sys.version.split()[0], "packages": versions(), "commit": commit()}
+    if torch:
+        head["gpu"] = torch.cuda.get_device_name(0)
+    write({**head, "seconds": round(time.monotonic() - began, 1), **report}, out)
+    out.close()
+    return 1 if report["failed"] else 0
+
+
+def placed(link):
+    """The same again in a process whose loader finds the runtime: LD_LIBRARY_PATH counts from the start."""
+    with tempfile.TemporaryDirectory(prefix="sluice-bench-runtime-") as where:
+        found = place(link, where)
+        if not found:
+            note("cuda-link will find no CUDA runtime 12: there is none beside its package, of PyTorch's wheels, nor in /usr/local")
+        done = subprocess.run([sys.executable, *sys.argv], env={**os.environ, **found, PLACED: "1"})
+        return done.returncode
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few rounds: to see that it works")
     parser.add_argument("--cuda-link", metavar="FOLDER", help="where the package cuda_link lies")
     options = parser.parse_args()
-    if options.cuda_link:
-        sys.path.insert(0, options.cuda_link)
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (options.cuda_link, os.environ.get("PYTHONPATH"))))
-    try:
-        import torch
-        if not torch.cuda.is_available():
-            raise ImportError("torch sees no GPU")
-    except ImportError as error:
-        note(f"nothing is measured: {error}")
-        sys.exit(NO_GPU)
-    began, report = time.monotonic(), {"missing": [], "failed": [], "rows": []}
-    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
-        os.environ["SLUICE_DIR"] = folder
-        report["rows"] += calls(torch, 500 if options.quick else 10_000)
-        handoffs(torch, 50 if options.quick else 500, report)
-        links(torch, 50 if options.quick else 500, report)
-    head = {"python": sys.version.split()[0], "packages": versions(), "commit": commit(), "gpu": torch.cuda.get_device_name(0)}
-    write({**head, "seconds": round(time.monotonic() - began, 1), **report}, sys.stdout)
-    sys.exit(1 if report["failed"] else 0)
+    link = package_folder(options.cuda_link)
+    if options.cuda_link and not link:
+        parser.error(f"there is no package cuda_link in {options.cuda_link}")
+    if link and PLACED not in os.environ:
+        sys.exit(placed(link))
+    if link:
+        sys.path.insert(0, str(link))
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(link), os.environ.get("PYTHONPATH"))))
+    sys.exit(measure(options))
 
 
 if __name__ == "__main__":

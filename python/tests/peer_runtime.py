@@ -38,6 +38,15 @@ def with_its_name(folder, where):
     return found is not None
 
 
+def place(folder, where):
+    """The environment in which a process finds the runtime: NVIDIA's, from `where`, or, if a fake driver is used, what lies beside
+    that. Empty if there is neither."""
+    driver = os.environ.get("SLUICE_CUDA_DRIVER")
+    if driver and (pathlib.Path(driver).parent / NAME).exists():
+        return {"LD_LIBRARY_PATH": search_path(pathlib.Path(driver).parent)}
+    return {"LD_LIBRARY_PATH": search_path(where)} if with_its_name(folder, where) else {}
+
+
 def search_path(where):
     """LD_LIBRARY_PATH of a process that finds the runtime in `where`: it counts from the process's start."""
     return os.pathsep.join(filter(None, (str(where), os.environ.get("LD_LIBRARY_PATH"))))

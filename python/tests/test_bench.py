@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: MIT
+"""python/bench_gpu.py, as far as it needs no PyTorch: on the fake driver, where its times mean nothing."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from peer_runtime import is_of_classes, package_folder
+
+BENCH = pathlib.Path(__file__).resolve().parents[1] / "bench_gpu.py"
+OURS = {"get_frame_numpy", "get_frame_numpy_pipelined", "export"}
+
+
+@pytest.mark.limit(200)
+def test_calls_of_cuda_links_interface_are_measured(gpu):
+    if not gpu.fake:
+        pytest.skip("tools/gpu-check runs it on a GPU")
+    link = package_folder()
+    more = ["--cuda-link", str(link)] if link else []
+    done = subprocess.run([sys.executable, str(BENCH), "--quick", *more], capture_output=True, text=True, timeout=180,
+                          env={**os.environ, "CUDA_VISIBLE_DEVICES": "0"})
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    found = {(row["bench"].removeprefix("py_gpu_link_"), row["params"].get("way")) for row in figures["rows"]}
+    assert {(name, "sluice.cuda_link") for name in OURS} | {("py_gpu_floor_pinned_copy", None)} <= found
+    assert not figures["failed"] and all(row["n"] == 50 for row in figures["rows"])
+    theirs = {name for name, way in found if way == "cuda-link"}
+    missing = {each["rows"]: each["why"] for each in figures["missing"]}
+    if link:
+        assert theirs == OURS - ({"get_frame_numpy_pipelined"} if is_of_classes(link) else set()), missing
+    else:
+        assert not theirs and "cuda_link" in missing["cuda-link"]
+    assert any("py_gpu_*" in rows for rows in missing)  # those that need PyTorch and a GPU that it sees
+
+
+def test_without_a_gpu_it_says_so():
+    done = subprocess.run([sys.executable, str(BENCH)], capture_output=True, text=True, timeout=100,
+                          env={**os.environ, "SLUICE_CUDA_DRIVER": "/nowhere/libcuda.so", "CUDA_VISIBLE_DEVICES": ""})
+    assert done.returncode == 77 and "nothing is measured" in done.stderr and not done.stdout
