@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: MIT
 """The Python package in tools/gpu-check: built by Meson alone, tested by pytest on the machine's GPU, measured. No network."""
+import concurrent.futures
 import importlib.util
 import json
 import os
 import pathlib
 import sys
+import time
 import xml.etree.ElementTree as tree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TESTS = ROOT / "python/tests"
+ALONE = ("test_real_lives.py",)  # how much of the GPU's memory is free tells it what was left behind
+sys.path.append(str(TESTS))
+from peer_runtime import is_of_classes  # noqa: E402, F401
 NO_GPU = 77  # of bench_gpu.py
 
 
@@ -46,44 +51,69 @@ def as_tap(results):
     return "\n".join(lines) + "\n"
 
 
-def test(site, out, run, clip, have_gpu, cuda_link):
-    """(tap, status, seconds) of the tests of python/tests/gpu, and of those that have the fake driver where there is no GPU."""
+def pytest(site, out, run, results, limit, *arguments, **environment_more):
+    """(tap, status): one process of pytest. What it says without results is a failure by the name of these."""
+    file = out / f"{results}.xml"
+    file.unlink(missing_ok=True)
+    status, text, _ = run([sys.executable, "-X", "faulthandler", "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", ROOT, "-q", "-rs",
+                           "--durations=15", "--junitxml", file, *arguments], out / f"{results}.log", limit, SLUICE_TEST_GPU="1",
+                          **environment(site), **environment_more)
+    if file.exists() and status in (0, 1, 5):
+        return as_tap(file), 0
+    said = "".join(f"# {line}\n" for line in text.splitlines()[-8:])
+    return (as_tap(file) if file.exists() else "") + f"not ok 0 - {results}.(the_program)\n# exit status {status}\n{said}", 1
+
+
+def at_once(shares, jobs):
+    """(tap, status, seconds) of calls of pytest(), so many at a time."""
+    began = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(max_workers=max(1, shares)) as pool:
+        done = list(pool.map(lambda job: job(), jobs))
+    return "".join(tap for tap, _ in done), max((status for _, status in done), default=0), time.monotonic() - began
+
+
+def test(site, out, run, shares, clip, have_gpu, cuda_link, alone):
+    """(tap, status, seconds) of the tests of python/tests/gpu, and of those that have the fake driver where there is no GPU. Each file
+    is a process of its own, `shares` at a time, the largest first. `alone`: those that count the GPU's memory, and no others."""
     if not importlib.util.find_spec("pytest"):
         return "ok 1 - python.all # SKIP pytest is not installed\n", 0, 0
     if not have_gpu:
         return "ok 1 - python.all # SKIP no GPU that nvidia-smi knows\n", 0, 0
-    results = out / "python.xml"
-    results.unlink(missing_ok=True)
-    paths = [path for kind in ("streams*", "thread_streams", "gpu_*", "cuda_link_frames") for path in sorted(TESTS.glob(f"test_{kind}.py"))]
+    paths = [path for kind in ("streams*", "thread_streams", "gpu_*", "cuda_link_frames", "cuda_link_runtime")
+             for path in TESTS.glob(f"test_{kind}.py")]
     with_torch = importlib.util.find_spec("torch") is not None
-    paths += [TESTS / "gpu"] if with_torch else []
+    paths += (TESTS / "gpu").glob("test_*.py") if with_torch else []
+    paths = sorted((path for path in paths if (path.name in ALONE) == alone), key=lambda path: -path.stat().st_size)
     apart = ["-n", "1", "--max-worker-restart", "30"] if importlib.util.find_spec("xdist") else []  # a crash ends one test
     more = {"SLUICE_TEST_CLIP": str(clip.resolve())} if clip else {}
     if cuda_link:
         more["SLUICE_CUDA_LINK"] = str(cuda_link.resolve())
-    status, text, seconds = run([sys.executable, "-X", "faulthandler", "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", ROOT,
-                                 "-q", "-rs", "--durations=15", "--junitxml", results, *apart, *paths],
-                                out / "python.log", 400, SLUICE_TEST_GPU="1", **environment(site), **more)
-    tap = as_tap(results) if results.exists() else text
-    return tap if with_torch else f"{tap}ok 0 - python.gpu # SKIP torch is not installed\n", status, seconds
+
+    def job(path):
+        return lambda: pytest(site, out, run, f"python-{path.stem}", 400, *apart, path, **more)
+
+    tap, status, seconds = at_once(1 if alone else shares, [job(path) for path in paths])
+    return tap + ("" if with_torch else "ok 0 - python.gpu # SKIP torch is not installed\n"), status, seconds
 
 
-def against(site, out, run, cuda_link, runtime):
+def against(site, out, run, shares, cuda_link, runtime, number):
     """(tap, status, seconds) of Sluice against cuda-link's own package. `runtime` is the folder of tests/fake/runtime.c, where
-    NVIDIA's is not installed."""
-    results = out / "cuda-link.xml"
-    results.unlink(missing_ok=True)
-    together = ["-n", "4"] if importlib.util.find_spec("xdist") else []  # they start processes for most of their time
-    status, text, seconds = run([sys.executable, "-X", "faulthandler", "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", ROOT,
-                                 "-q", "-rs", "--durations=5", "--junitxml", results, *together, TESTS / "upstream"], out / "cuda-link.log", 400,
-                                SLUICE_TEST_GPU="1", SLUICE_CUDA_LINK=str(cuda_link.resolve()), SLUICE_FAKE_RUNTIME=str(runtime),
-                                **environment(site))
-    return as_tap(results) if results.exists() else text, status, seconds
+    NVIDIA's is not installed. Its tests start processes and wait for most of their time, so there may be more of them at once."""
+    more = {"SLUICE_CUDA_LINK": str(cuda_link.resolve()), "SLUICE_FAKE_RUNTIME": str(runtime)}
+    _, text, _ = run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", ROOT, "-q", "--collect-only", TESTS / "upstream"],
+                     out / "cuda-link-names.log", 60, SLUICE_TEST_GPU="1", **environment(site), **more)
+    names = [line for line in text.splitlines() if "::" in line and not line.startswith((" ", "E", "="))]
+    if not names:
+        return text, 1, 0
+    some = 2 * shares if shares > 1 else 1
+    return at_once(some, [lambda own=names[turn::some], turn=turn: pytest(site, out, run, f"cuda-link-{number}-{turn}", 400, *own, **more)
+                          for turn in range(some) if names[turn::some]])
 
 
 def measure(site, out, run, quick, cuda_link):
     """Rows, and what is missing and failed, to be added to the figures of bench/gpu/run."""
-    options = [*(["--quick"] if quick else []), *(["--cuda-link", cuda_link.resolve()] if cuda_link else [])]
+    newest = next((each for each in cuda_link if not is_of_classes(each)), next(iter(cuda_link), None))
+    options = [*(["--quick"] if quick else []), *(["--cuda-link", newest.resolve()] if newest else [])]
     figures = out / "python-bench.json"
     figures.unlink(missing_ok=True)
     command = f'exec "$@" >"{figures}"'  # its notes go to the log
