@@ -233,7 +233,7 @@ WAYS = [*((each, {}) for each in (SluiceSpins, Sluice, SluiceSendSpins, SluiceSe
         *((each, WITHIN) for each in (SluiceSpins, Sluice, TorchSimpleQueue, TorchQueue)),
         *((each, WOKEN) for each in (SluiceSpins, Sluice, TorchSimpleQueue, TorchQueue)),
         *((each, OWN) for each in (SluiceSpins, SluiceSendSpins)),
-        (SluiceFrame, {}), (CudaLink, {}), (Word, {}), (Word, OWN)]
+        (SluiceFrame, {}), (Word, {}), (Word, OWN), (CudaLink, {})]  # whose failure ends the others: it comes last
 
 
 def receive(ways, rounds, ready, results):
