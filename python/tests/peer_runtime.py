@@ -21,9 +21,10 @@ def is_of_classes(folder):
 
 
 def runtimes(folder):
-    """Where NVIDIA's runtime may be: beside cuda-link's package, or where PyTorch's wheels bring one. Of CUDA 12: what that
+    """Where NVIDIA's runtime may be: beside cuda-link's package, beside that folder for several packages, or where PyTorch's wheels bring one. Of CUDA 12: what that
     of 13 writes into structs is more than cuda-link 1.12.0 has room for, and its processes crash."""
     yield folder / "libcudart.so.12"
+    yield folder.parent / "libcudart.so.12"
     with contextlib.suppress(ImportError, ValueError):
         for place in importlib.util.find_spec("nvidia.cuda_runtime").submodule_search_locations:
             yield pathlib.Path(place) / "lib/libcudart.so.12"
