@@ -21,8 +21,9 @@ def is_of_classes(folder):
 
 
 def runtimes(folder):
-    """Where NVIDIA's runtime may be: beside cuda-link's package, beside that folder for several packages, or where PyTorch's wheels bring one. Of CUDA 12: what that
-    of 13 writes into structs is more than cuda-link 1.12.0 has room for, and its processes crash."""
+    """Where NVIDIA's runtime may be: beside cuda-link's package, beside that folder for several packages, or where PyTorch's
+    wheels bring one. Of CUDA 12: what that of 13 writes into structs is more than cuda-link 1.12.0 has room for, and its
+    processes crash."""
     yield folder / "libcudart.so.12"
     yield folder.parent / "libcudart.so.12"
     with contextlib.suppress(ImportError, ValueError):
