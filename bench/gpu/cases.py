@@ -85,7 +85,8 @@ def handoffs(mps):
     for busy, mask in BUSY.items():
         params = {"busy": busy, "mps": mps}
         cpu = job("handoff", busy=mask, **SMALL)
-        yield Case(params, cpu, cpu, (Out("gpu_handoff_cpu", "seen", "seen", over_limit(500)),))
+        yield Case(params, cpu, cpu, (Out("gpu_handoff_cpu", "seen", "seen", over_limit(500)),
+                                      Out("gpu_handoff_commit", "call", "call")))
         ahead = job("handoff", until=1, ahead=1, busy=mask, **SMALL)
         yield Case({**params, "word": "device"}, ahead, ahead + " in_device=1",
                    (Out("gpu_handoff_gpu", "seen", "seen", over_limit(700)),))

@@ -112,6 +112,13 @@ static int no_slot(struct sluice_writer *writer, uint64_t dropped)
                    writer->slot_count, writer->begun, working, holders[0] ? ": " : "", holders);
 }
 
+/* What commit stores in it. Readers of the frame before have that on their side, or one that waits for this frame has. */
+static void fetch_header(const struct sl_record *record)
+{
+    sl_fetch_to_store(record);
+    sl_fetch_to_store((const char *)record + 64);
+}
+
 static void fill_frame(struct sluice_writer *writer, uint32_t slot, int64_t now, struct sluice_frame *frame)
 {
     struct sl_record *record = writer->serve->ops->record(writer->serve, slot);
@@ -140,9 +147,7 @@ static void fill_frame(struct sluice_writer *writer, uint32_t slot, int64_t now,
                     [SL_FRAME_TOKEN] = mine->token,
                     [SL_FRAME_ENTRY] = slot, 0, 0, 0 },
     };
-    /* What commit stores there, readers of the frame before have on their side. */
-    sl_fetch_to_store(record);
-    sl_fetch_to_store((const char *)record + 64);
+    fetch_header(record);
     writer->begun++;
     SL_SPAN_BEGIN(WRITE, &mine->span, writer->name, 0);
 }
@@ -297,6 +302,9 @@ int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, 
         return sl_fail(SLUICE_E_LIMIT, "channel '%s': its sequences are used up; open it again", writer->name);
 
     uint32_t slot = (uint32_t)frame->opaque[SL_FRAME_ENTRY];
+    struct sl_record *record = serve->ops->record(serve, slot);
+    fetch_header(record); /* while the driver is called */
+    sl_fetch_to_store(&writer->ring.words.slot_seq[slot]);
     SL_KILL_POINT("before_ready");
     SL_STAGE_BEGIN(SIGNAL);
     if (!writer->flight.pages || stream.id == SLUICE_ON_CPU.id)
@@ -307,7 +315,6 @@ int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, 
         return not_signalled(writer, r);
     /* Not sooner, nor the time: the device is at work meanwhile. Nobody looks at these words before W8. */
     int64_t now = sl_os_now();
-    struct sl_record *record = serve->ops->record(serve, slot);
     record->sequence = sequence;
     record->capture_ns = frame->capture_ns;
     record->capture_clock = frame->capture_clock;

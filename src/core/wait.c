@@ -75,12 +75,14 @@ static enum spun spin(const struct sluice_reader *reader, int64_t deadline)
     uint64_t seen = 0, head, want = session ? sl_lease_want(&session->lease) : 0;
     uint32_t fresh = 0;
 
-    for (uint32_t i = 1; end != 0 && !must_look(reader); i++) {
+    for (uint32_t i = 1; end != 0; i++) {
         if (session && (head = sl_load(session->lease.words.head, relaxed)) != seen) {
             seen = head;
             fresh = sl_head_sequence(head) >= want ? FRESH : 0;
-            sl_lines_newest(session);
+            sl_lines_newest(session); /* first: they come together with what is looked at next */
         }
+        if (must_look(reader))
+            return NEWS;
         if (fresh > 0) {
             fresh--;
             if (sl_lines_watch(session) && look_at(session) >= 0)
@@ -91,7 +93,7 @@ static enum spun spin(const struct sluice_reader *reader, int64_t deadline)
         if (i % 32 == 0 && sl_os_now() >= end)
             return NOTHING;
     }
-    return end != 0 ? NEWS : NOTHING;
+    return NOTHING;
 }
 
 int64_t sl_wait_look_at(int64_t now, int64_t since, int64_t ready_after)
