@@ -15,7 +15,7 @@ struct program {
     pid_t pid;
     unsigned number;
     int status;      /* exit code; a signal's number negated */
-    char out[65536]; /* what it wrote, once it has ended */
+    char out[1 << 18]; /* what it wrote, once it has ended: also where others have many channels of cuda-link's protocol */
     char err[8192];
 };
 
