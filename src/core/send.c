@@ -225,7 +225,11 @@ int sluice_writer_send_frame(sluice_writer *handle, struct sluice_frame *header,
 int sluice_writer_send(sluice_writer *handle, const struct sluice_array *arrays, uint32_t count,
                        struct sluice_stream stream, struct sluice_ticket *ticket)
 {
-    struct sluice_frame header = { .sequence = 0 };
+    struct sluice_frame header; /* of it a send looks at this; to clear the rest would take time */
 
+    header.capture_ns = 0;
+    header.capture_clock = SLUICE_CLOCK_MONOTONIC;
+    header.meta = NULL;
+    header.meta_size = 0;
     return sluice_writer_send_frame(handle, &header, arrays, count, stream, ticket);
 }
