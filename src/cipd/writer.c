@@ -33,6 +33,7 @@ int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_fo
 
     if (r != 0 || (r = sl_cipd_pool_make(writer->name, writer->device, slots, metadata.bytes, handles, &pool)) != 0)
         return r;
+    sl_service_lock(); /* before the other, as `tend` has them */
     sl_mutex_lock(&writer->lock);
     r = sl_cipd_produce_begin(&writer->producer, slots, handles, &metadata);
     if (r == 0) {
@@ -44,6 +45,7 @@ int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_fo
         writer->generation++;
     }
     sl_mutex_unlock(&writer->lock);
+    sl_service_unlock();
     if (r != 0) {
         sl_cipd_bin_put(writer->bin, pool, 0);
         return r;

@@ -33,7 +33,8 @@ struct sl_cipd_producer {
  * Sluice's; SLUICE_E_PERMISSION, SLUICE_E_NO_MEMORY and so on. All with a sentence. */
 int sl_cipd_produce_open(struct sl_cipd_producer *producer, const char *name);
 
-/* Begins a session, at the first time and after every change of slots, memory or format. `handles`
+/* Under the service lock, so that no forked child keeps the lock of a segment that is made here.
+ * Begins a session, at the first time and after every change of slots, memory or format. `handles`
  * has `slots` entries: each with a memory handle, an event of zeros where it has none. Another number of
  * slots than the last session's, by whomever, goes to a new segment under the same name, and so does
  * whatever does not fit the one that is there; the old one is shut. Frames are counted on from the last session's, though the

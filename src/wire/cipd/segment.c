@@ -279,9 +279,7 @@ int sl_cipd_segment_make(struct sl_cipd_segment *made, const char *name)
 {
     struct sl_cipd_segment segment;
     name_it(&segment, name);
-    sl_service_lock();
     int result = make(&segment);
-    sl_service_unlock();
     if (result == SLUICE_AGAIN)
         return sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: /dev/shm/%s was taken away", name, segment.second);
     if (result == 0)

@@ -49,7 +49,8 @@ int sl_cipd_segment_own(struct sl_cipd_segment *segment, const char *name, bool 
 /* Gives a hidden one its names. SLUICE_E_EXISTS with a sentence: another program was quicker. Not hidden: 0. */
 int sl_cipd_segment_show(struct sl_cipd_segment *segment);
 
-/* Makes another one for a name that is owned, locked, zeroed, and without the public name yet. */
+/* Makes another one for a name that is owned, locked, zeroed, and without the public name yet. Under the service lock, for
+ * the same reason. */
 int sl_cipd_segment_make(struct sl_cipd_segment *made, const char *name);
 
 /* Gives it the public name, in one step in place of the one that has it. */
