@@ -53,7 +53,7 @@ static bool is_nearly_ready(struct sl_session *session)
     }
     int64_t until = sl_os_deadline(NEARLY);
     bool ready = false;
-    for (int turn = 1; !ready && (turn % 8 != 0 || sl_os_now() < until); turn++) {
+    for (int turn = 1; !ready && (turn % 4 != 0 || sl_os_now() < until); turn++) {
         (void)sl_lines_watch(session); /* of the newest frame, which may not be the one */
         ready = !sl_lease_is_ahead(&session->lease);
     }
