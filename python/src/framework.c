@@ -148,6 +148,15 @@ const struct dl_exchange *framework_exchange(struct state *state, PyTypeObject *
     return know(state, type).exchange;
 }
 
+const struct dl_exchange *framework_exchange_of(struct state *state, PyObject *object,
+                                                enum framework *framework)
+{
+    struct known_type known = know(state, Py_TYPE(object));
+
+    *framework = (enum framework)known.framework;
+    return known.exchange;
+}
+
 bool framework_torch_stream(struct state *state, PyObject *object)
 {
     return know(state, Py_TYPE(object)).torch_stream;

@@ -40,4 +40,8 @@ PyObject *framework_owner(struct state *state, int ordinal, uintptr_t native);
 /* The exchange table of a type, or NULL, without an exception. Remembered. */
 const struct dl_exchange *framework_exchange(struct state *state, PyTypeObject *type);
 
+/* The same of an object's type, and whose it is. */
+const struct dl_exchange *framework_exchange_of(struct state *state, PyObject *object,
+                                                enum framework *framework);
+
 #endif

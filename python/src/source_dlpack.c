@@ -153,11 +153,13 @@ static const char *name_gpu(struct source *source, int ordinal, char made[static
 static int exchange_stream(struct state *state, const struct dl_exchange *table, const char *device,
                            struct source *source)
 {
+    bool torch = source->framework == FRAMEWORK_TORCH;
     void *native = NULL;
 
-    if (source->framework != FRAMEWORK_OTHER)
+    /* PyTorch, which has a tensor on a GPU, is up there: its table says what it would be asked for. */
+    if (source->framework != FRAMEWORK_OTHER && !(torch && table->current_stream))
         return framework_current(state, source->framework, device, &source->stream);
-    source->lasting = true;
+    source->lasting = !torch;
     if (!table->current_stream)
         return 0;
     if (table->current_stream(DL_CUDA, source->ordinal, &native) != 0)
@@ -169,7 +171,8 @@ static int exchange_stream(struct state *state, const struct dl_exchange *table,
 int source_exchange(struct state *state, PyObject *object, const struct user *user,
                     struct source *source)
 {
-    const struct dl_exchange *table = framework_exchange(state, Py_TYPE(object));
+    enum framework framework;
+    const struct dl_exchange *table = framework_exchange_of(state, object, &framework);
     struct dl_tensor tensor;
     char device[DEVICE_NAME];
     PyObject *instead;
@@ -177,7 +180,7 @@ int source_exchange(struct state *state, PyObject *object, const struct user *us
 
     if (!table || !table->borrow)
         return 1;
-    source->framework = framework_of(state, object);
+    source->framework = framework;
     source->keeper = Py_NewRef(object);
     if (table->borrow(object, &tensor) != 0 || take_memory(state, &tensor, source) < 0)
         return -1;
