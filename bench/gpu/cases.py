@@ -78,7 +78,8 @@ def commits():
                        (Out("gpu_commit", "call", "call", goal and at_most(goal)), Out("gpu_begin", "begin", None)))
         if readers <= 16:
             yield Case({"readers": readers}, job("acquire", until=1, ahead=1, gated=1, readers=readers, **SMALL),
-                       job("calls", ops=1 + readers), (Out("gpu_commit_ahead", "commit", "call"),))
+                       job("calls", ops=1 + readers),
+                       (Out("gpu_commit_ahead", "commit", "call", at_most(2000) if readers == 16 else None),))
 
 
 def handoffs(mps):
