@@ -156,7 +156,7 @@ static int exchange_stream(struct state *state, const struct dl_exchange *table,
     bool torch = source->framework == FRAMEWORK_TORCH;
     void *native = NULL;
 
-    /* PyTorch, which has a tensor on a GPU, is up there: its table says what it would be asked for. */
+    /* PyTorch has a tensor on that GPU, so it is up: its table says what it would be asked for. */
     if (source->framework != FRAMEWORK_OTHER && !(torch && table->current_stream))
         return framework_current(state, source->framework, device, &source->stream);
     source->lasting = !torch;
