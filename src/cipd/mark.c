@@ -2,7 +2,8 @@
  *
  * What the writer had come to when a stream was done with a frame. The CPU that asks later, as a program does that has
  * copies under way, cannot tell any more: the slot may have been begun again since. So the stream copies the number by
- * which that is known, out of the segment, behind the program's work.
+ * which that is known, out of the segment, behind the program's work: by way of the GPU's memory, for a copy from host memory to
+ * host memory is done by the driver's CPU, which waits for the stream to come to it (measured).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,8 @@ struct sl_cipd_marks {
     void *segment;                   /* a mapping of its own, as streams may read from it when the reader has left */
     sl_word32 *notes;                /* a number each; 0: its stream has not come to it */
     uint64_t bytes;                  /* of both: a page */
-    uint64_t from;                   /* where the GPU sees the number */
+    const void *from;                /* the number, in the segment */
+    uint64_t between;                /* GPU memory: a number for each note, on its way there */
     struct {
         struct sl_cu_stream *stream;
         struct sl_cu_event *last; /* behind its last one */
@@ -44,6 +46,18 @@ static int map_pages(struct sl_cipd_marks *marks, const struct sl_cipd_segment *
     return r;
 }
 
+static int make_between(struct sl_cipd_marks *marks)
+{
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_enter(marks->context, SL_CUDA_RELAXED, &scope);
+
+    if (r != 0)
+        return r;
+    r = sl_cu(marks->context, MemAlloc, &marks->between, (size_t)marks->bytes);
+    sl_cuda_leave(&scope);
+    return r;
+}
+
 static int register_pages(struct sl_cipd_marks *marks, const struct sl_cipd_consumer *consumer)
 {
     unsigned char *at = marks->segment;
@@ -54,8 +68,8 @@ static int register_pages(struct sl_cipd_marks *marks, const struct sl_cipd_cons
         return r;
     if ((r = sl_cuda_register(marks->context, marks->notes, marks->bytes, true)) == 0) {
         marks->begun = consumer->extra != NULL;
-        r = sl_cuda_address(marks->context, marks->begun ? (void *)&extra->begun : (void *)sl_cipd_index_word(at), &marks->from);
-        if (r == 0)
+        marks->from = marks->begun ? (void *)&extra->begun : (void *)sl_cipd_index_word(at);
+        if ((r = make_between(marks)) == 0)
             return 0;
         (void)sl_cuda_unregister(marks->context, marks->notes);
     }
@@ -83,6 +97,7 @@ static void end(void *what)
             (void)sl_cu(marks->context, EventSynchronize, marks->streams[i].last);
             (void)sl_cu(marks->context, EventDestroy, marks->streams[i].last);
         }
+        (void)sl_cu(marks->context, MemFree, marks->between);
         sl_cuda_leave(&scope);
         (void)sl_cuda_unregister(marks->context, marks->notes);
         (void)sl_cuda_unregister(marks->context, marks->segment);
@@ -159,8 +174,10 @@ static int queue(struct sl_cipd_marks *marks, const char *name, uint32_t *note, 
         return r;
     *note = marks->next++ % marks->count;
     sl_store(&marks->notes[*note], 0, release);
-    r = sl_cu(marks->context, MemcpyDtoHAsync, &marks->notes[*note], marks->from, sizeof *marks->notes, place);
-    return r != 0 ? r : sl_cu(marks->context, EventRecord, last, place);
+    uint64_t between = marks->between + *note * sizeof *marks->notes;
+    if ((r = sl_cu(marks->context, MemcpyHtoDAsync, between, marks->from, sizeof *marks->notes, place)) == 0)
+        r = sl_cu(marks->context, MemcpyDtoHAsync, &marks->notes[*note], between, sizeof *marks->notes, place);
+    return r == 0 ? sl_cu(marks->context, EventRecord, last, place) : r;
 }
 
 /* With the reader's lock. */

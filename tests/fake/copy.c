@@ -31,10 +31,19 @@ static bool loose(uint64_t address)
     return !fake_range_at(address);
 }
 
-/* Pageable memory is copied while the caller waits, behind everything that is queued before. */
+/* Is it the host's, whether a GPU knows of it or not? */
+static bool of_host(uint64_t address)
+{
+    const struct fake_range *range = fake_range_at(address);
+
+    return !range || range->kind == FAKE_REGISTERED || range->kind == FAKE_PINNED;
+}
+
+/* Pageable memory is copied while the caller waits, behind everything that is queued before; so is any memory of the host's
+ * into other such memory (measured on an H200). */
 static int wait_for(struct sl_cu_stream *stream)
 {
-    fake_break_rule("of memory that is not pinned: that waits for the stream");
+    fake_break_rule("of memory that is not pinned, or from the host's to the host's: that waits for the stream");
     return stream->capture ? 0 : fake_wait(stream, stream->last_id);
 }
 
@@ -59,7 +68,7 @@ static int copy(struct op *op, bool to_host, bool from_host, struct sl_cu_stream
     code = check(op, to_host, from_host, stream->context->device);
     if (code == 0)
         code = fake_queue(stream, op);
-    if (code == 0 && (op->address_loose || op->target_loose))
+    if (code == 0 && (op->address_loose || op->target_loose || (of_host(op->address) && of_host(op->target))))
         code = wait_for(stream);
 done:
     pthread_mutex_unlock(&fake_lock);
