@@ -39,7 +39,7 @@ int sl_cipd_produce_open(struct sl_cipd_producer *producer, const char *name);
  * slots than the last session's, by whomever, goes to a new segment under the same name, and so does
  * whatever does not fit the one that is there; the old one is shut. Frames are counted on from the last session's, though the
  * segment says 0 until the first is published. On failure the old session goes on. SLUICE_E_INVALID: 0 or more than SL_CIPD_MAX_SLOTS,
- * a memory handle of zeros. */
+ * a memory handle of zeros; SLUICE_E_EXISTS: another writer was quicker to give a new segment the name. */
 int sl_cipd_produce_begin(struct sl_cipd_producer *producer, uint32_t slots,
                           const struct sl_cipd_handles *handles,
                           const struct sl_cipd_metadata *metadata);
