@@ -36,7 +36,7 @@ enum {
 
 static const struct args_option options[] = {
     [DEVICE] = { 'd', "device", "host|GPU", "where TO's frames lie; default: as FROM's" },
-    [FROM_DEVICE] = { 0, "from-device", "GPU", "the GPU of a cipd: FROM; default: as it says, or cuda:0" },
+    [FROM_DEVICE] = { 0, "from-device", "GPU", "the GPU of a cipd: FROM; default: its writer's, or cuda:0" },
     [UNDECLARED] = UNDECLARED_OPTION,
     [SLOTS] = { 0, "slots", "N", "slots of TO to start with; default 4, cipd: 3" },
     [WAIT] = { 'w', "wait", NULL, "wait for TO's slow in-order readers, drop nothing" },

@@ -22,9 +22,11 @@
  * promise what there is not (SLUICE_E_UNSUPPORTED). `wait_ns`: how long begin waits for the GPU to finish what it was
  * given for this slot before, and begin and send until one of the frames in the other slots is finished, which readers take
  * meanwhile: so no more than `slots` - 1 frames are under way (with one slot any number); 0: 1 s.
- * struct sluice_reader_params: `device` is the GPU that the writer uses (NULL: "cuda:0"; the wire does not tell); `hold` is 1 to 10. `mode` must be SLUICE_NEWEST, and depth, staged and uids must be 0, every 0
- * or 1: readers take the newest frame, as nothing keeps older ones. `writable`: 1 only leaves out the mark that
- * says read-only. `ahead` with a stream: see `ahead` below. `spin_ns` is for the next frame, as ever.
+ * struct sluice_reader_params: `device` is the GPU that frames are used on, best the one that the writer uses. The wire does not tell
+ * which that is; NULL: a reader that opens while there is a writer asks what Sluice's writers note, then the driver; else it is
+ * "cuda:0". `hold` is 1 to 10. `mode` must be SLUICE_NEWEST, and depth, staged and uids must be 0, every 0 or 1: readers
+ * take the newest frame, as nothing keeps older ones. `writable`: 1 only leaves out the mark that says read-only. `ahead` with
+ * a stream: see `ahead` below. `spin_ns` is for the next frame, as ever.
  *
  * Calls that differ:
  * - begin and send skip a frame while an activation barrier is up, and when wait_ns is over: SLUICE_NO_SLOT, and it counts

@@ -245,6 +245,7 @@ struct sl_cipd_reader {
     char nothing[SLUICE_CIPD_MAX_NAME + 64]; /* what acquire says when nothing has come, as it does most */
 
     /* the acquiring thread's */
+    char unopened[640]; /* why the handles of the session that there is could not be opened */
     struct sl_cipd_frame pending; /* the newest, if it was not taken; index 0: it was */
     int64_t pending_ns;           /* since when there is such a one, and none was taken */
     uint32_t oldest;              /* no frame older than this one is taken in this session; 0: not known yet */

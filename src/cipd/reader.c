@@ -96,6 +96,22 @@ static int open_link(struct sl_cipd_reader *reader)
     return 0;
 }
 
+/* Without anything of a GPU. */
+static int find_session(struct sl_cipd_reader *reader, int64_t now)
+{
+    int r = 0;
+
+    sl_mutex_lock(&reader->lock);
+    if (sl_exchange(&reader->retry, 0))
+        sl_cipd_consume_retry_now(&reader->consumer);
+    SL_STAGE_BEGIN(CONNECT);
+    if (!reader->consumer.session.layout.slots)
+        r = sl_cipd_consume_connect(&reader->consumer, now);
+    SL_STAGE_END(CONNECT);
+    sl_mutex_unlock(&reader->lock);
+    return r;
+}
+
 int sl_cipd_reader_connect(struct sl_cipd_reader *reader, int64_t now)
 {
     int r;
@@ -106,22 +122,14 @@ int sl_cipd_reader_connect(struct sl_cipd_reader *reader, int64_t now)
         return sl_fail(SLUICE_CLOSED, "channel 'cipd:%s': its session has ended, and this reader does not reconnect", reader->name);
     if ((r = sl_cuda_alive(reader->context)) != 0)
         return r;
-    sl_mutex_lock(&reader->lock);
-    if (sl_exchange(&reader->retry, 0))
-        sl_cipd_consume_retry_now(&reader->consumer);
-    SL_STAGE_BEGIN(CONNECT);
-    r = sl_cipd_consume_connect(&reader->consumer, now);
-    SL_STAGE_END(CONNECT);
-    sl_mutex_unlock(&reader->lock);
-    if (r != 0)
-        return r;
+    if ((r = find_session(reader, now)) != 0)
+        return reader->consumer.reason == SL_CIPD_REASON_HANDLES_FAILED ? sl_fail_text(r, reader->unopened) : r;
     r = open_link(reader);
     if (r != 0) {
-        char why[640];
-        snprintf(why, sizeof why, "%s", sluice_last_error());
+        snprintf(reader->unopened, sizeof reader->unopened, "%s", sluice_last_error());
         sl_cipd_reader_drop(reader, SL_CIPD_REASON_HANDLES_FAILED, false);
         /* A writer that has just ended, or begun anew, is no failure. */
-        return sl_fail_text(r == SLUICE_E_UNSUPPORTED ? SLUICE_NO_WRITER : r, why);
+        return sl_fail_text(r == SLUICE_E_UNSUPPORTED ? SLUICE_NO_WRITER : r, reader->unopened);
     }
     return 0;
 }
@@ -134,16 +142,16 @@ bool sl_cipd_is_gone(enum sl_cipd_reason reason)
            reason == SL_CIPD_REASON_DEAD;
 }
 
-static int wait_for_writer(struct sl_cipd_reader *reader)
+static int wait_for_writer(struct sl_cipd_reader *reader, int64_t began, int (*attempt)(struct sl_cipd_reader *, int64_t))
 {
     bool later = reader->params.open_timeout_ns == SLUICE_LATER;
-    int64_t patience = later ? 0 : reader->params.open_timeout_ns, began = sl_os_now();
-    int64_t absent_until = sl_os_deadline(patience);
+    int64_t patience = later ? 0 : reader->params.open_timeout_ns;
+    int64_t absent_until = sl_cipd_later(began, patience);
     int64_t settled_until = sl_cipd_later(began, patience > SETTLE_PATIENCE ? patience : SETTLE_PATIENCE);
 
     for (;;) {
         int64_t now = sl_os_now();
-        int r = sl_cipd_reader_connect(reader, now);
+        int r = attempt(reader, now);
         if (r <= 0 && r != SLUICE_E_FORMAT)
             return r;
         bool gone = sl_cipd_is_gone(reader->consumer.reason);
@@ -155,6 +163,28 @@ static int wait_for_writer(struct sl_cipd_reader *reader)
         }
         sl_os_sleep((next < until ? next : until) - now);
     }
+}
+
+/* Where nobody says which GPU: the one that the writer uses, if there is a writer. What is wrong with its handles is said
+ * when they are opened. */
+static int choose_device(struct sl_cipd_reader *reader, int64_t began)
+{
+    struct sl_cipd_consumer *consumer = &reader->consumer;
+    const struct sl_cipd_session *session = &consumer->session;
+    unsigned char uuid[SL_CIPD_GPU];
+    struct sl_cu_memory_handle handle;
+    char home[SL_CUDA_NAME];
+    int count, r = sl_cuda_count(&count);
+
+    if (r != 0 || count < 2)
+        return r;
+    if ((r = wait_for_writer(reader, began, find_session)) != 0 || !session->layout.slots)
+        return r;
+    bool told = consumer->extra && sl_cipd_extra_gpu(consumer->extra, session->version, uuid);
+    memcpy(&handle, session->handles[0].memory, sizeof handle);
+    if (sl_cuda_home(told ? uuid : NULL, &handle, home) == 0)
+        snprintf(reader->device, sizeof reader->device, "%s", home);
+    return 0;
 }
 
 static int check_device(const char *name, const char *device)
@@ -189,10 +219,13 @@ int sl_cipd_reader_open(const char *name, const struct sluice_reader_params *cal
     snprintf(reader->name, sizeof reader->name, "%s", name);
     snprintf(reader->device, sizeof reader->device, "%s", device);
     snprintf(reader->nothing, sizeof reader->nothing, "channel 'cipd:%s': no new frame came in time", name);
+    int64_t began = sl_os_now();
     r = sl_cipd_consume_init(&reader->consumer, name);
-    if (r == 0 && (r = sl_cuda_context_open(device, &reader->context)) == 0 && (r = sl_cipd_bin_make(&reader->bin)) == 0 &&
+    if (r == 0 && !caller->device)
+        r = choose_device(reader, began);
+    if (r == 0 && (r = sl_cuda_context_open(reader->device, &reader->context)) == 0 && (r = sl_cipd_bin_make(&reader->bin)) == 0 &&
         (cipd.ahead != SLUICE_CIPD_ON || cipd.copy || (r = sl_cipd_ahead_begin(reader)) == 0))
-        r = wait_for_writer(reader);
+        r = wait_for_writer(reader, began, sl_cipd_reader_connect);
     if (r != 0)
         sl_cipd_reader_close(reader);
     else

@@ -142,6 +142,7 @@ static int open_channel(struct sl_cipd_writer *writer, const struct sluice_forma
         (r = sl_cipd_produce_open(&writer->producer, writer->name)) != 0)
         return r;
     writer->open = true;
+    memcpy(writer->producer.gpu, writer->context->uuid, sizeof writer->producer.gpu);
     writer->producer.silent = writer->params.doorbell == SLUICE_CIPD_OFF;
     if ((r = begin_barriers(writer)) != 0 || (r = begin_copying(writer)) != 0 ||
         (r = sl_cipd_writer_session(writer, format, writer->slots)) != 0)

@@ -59,6 +59,16 @@ int sl_cuda_look(const char *name, struct sl_cuda_context *context);
 int sl_cuda_find(const char *name, int *device);
 int sl_cuda_identify(const char *name, unsigned char uuid[SL_CUDA_UUID]);
 
+/* How many GPUs this process sees, which are "cuda:0" and so on. Loads the driver, and makes no context. */
+int sl_cuda_count(int *count);
+
+#define SL_CUDA_NAME 16 /* "cuda:123" */
+
+/* The GPU that another program's memory lies on, by its number here: the one of this UUID (NULL: not known), else what
+ * the driver says of the handle. For that it is opened on one GPU after the other, which makes contexts. SLUICE_E_UNSUPPORTED
+ * if none can open it. */
+int sl_cuda_home(const unsigned char *uuid, const struct sl_cu_memory_handle *handle, char name[SL_CUDA_NAME]);
+
 /* Can the GPU `name` use memory of the GPU `home` where it lies? 0; SLUICE_E_UNSUPPORTED with what is in the way;
  * SLUICE_NOT_READY if the driver cannot be asked, for this process does not see `home`: then only trying tells.
  * Makes no context. */
@@ -207,6 +217,9 @@ int sl_cuda_ipc_make(const char *device, const char *name, size_t size, struct s
 /* Another's, or this process's own. SLUICE_E_UNSUPPORTED if it is not there any more, or is out of reach. */
 int sl_cuda_ipc_open(const char *device, const struct sl_cuda_share *share, struct sl_cuda_block **block);
 uint64_t sl_cuda_ipc_address(const struct sl_cuda_block *block);
+
+/* What this process has made or opened of that handle, on whatever GPU, once more; or NULL. */
+struct sl_cuda_block *sl_cuda_ipc_find(const struct sl_cu_memory_handle *handle);
 
 /* May wait for work in the context. */
 void sl_cuda_ipc_drop(struct sl_cuda_block *block);

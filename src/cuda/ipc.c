@@ -123,7 +123,8 @@ static int open_handle(struct sl_cuda_block *block, const struct sl_cu_memory_ha
         return r;
     return sl_fail(SLUICE_E_UNSUPPORTED,
                    "%s: the frames' memory cannot be opened (cuIpcOpenMemHandle said %s): their writer has ended, or "
-                   "is in another container, whose handles mean nothing here",
+                   "is in another container, whose handles mean nothing here, or they lie on another GPU, which this one "
+                   "does not reach",
                    context->name, sl_cuda_code_name(code));
 }
 
@@ -173,6 +174,20 @@ int sl_cuda_ipc_open(const char *device, const struct sl_cuda_share *share, stru
     }
     pthread_mutex_unlock(&lock);
     return r;
+}
+
+struct sl_cuda_block *sl_cuda_ipc_find(const struct sl_cu_memory_handle *handle)
+{
+    struct sl_cuda_share share = { .handle = *handle };
+
+    pthread_mutex_lock(&lock);
+    struct sl_cuda_block *block = blocks;
+    while (block && !is_it(block, &share))
+        block = block->next;
+    if (block)
+        block->users++;
+    pthread_mutex_unlock(&lock);
+    return block;
 }
 
 uint64_t sl_cuda_ipc_address(const struct sl_cuda_block *block)

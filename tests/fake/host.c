@@ -211,7 +211,7 @@ static int describe(const struct fake_range *range, uint64_t pointer, int attrib
         return 0;
     case SL_CU_POINTER_BUFFER_ID: *(unsigned long long *)value = range ? range->id : 0; return 0;
     case SL_CU_POINTER_IS_MANAGED: *(unsigned char *)value = range && range->managed; return 0;
-    case SL_CU_POINTER_ORDINAL: *(int *)value = range ? range->device : -2; return 0;
+    case SL_CU_POINTER_ORDINAL: *(int *)value = !range ? -2 : range->kind == FAKE_OPENED ? range->home : range->device; return 0;
     case SL_CU_POINTER_RANGE_START: *(uint64_t *)value = range ? range->address : 0; return 0;
     case SL_CU_POINTER_RANGE_SIZE: *(size_t *)value = range ? range->size : 0; return 0;
     case SL_CU_POINTER_MAPPED: *(unsigned char *)value = range != NULL; return 0;

@@ -134,6 +134,7 @@ struct fake_range {
     bool managed; /* the CPU's as well */
     unsigned char access[FAKE_GPUS];
     char *view; /* where the GPU sees it, if not here */
+    int home;   /* of what was opened: the GPU that it was allocated on, if this process sees that */
     int fd;     /* of what was allocated or opened; -1 */
     bool owned; /* by the library */
     struct fake_range *next;

@@ -89,6 +89,15 @@ static int check(const struct sl_cu_context *context, const struct address *addr
     return 0;
 }
 
+/* The number that this process has for a GPU; `mine` if it does not see it. */
+static int device_at(int place, int mine)
+{
+    for (int i = 0; fake_place(i) >= 0; i++)
+        if (fake_place(i) == place)
+            return i;
+    return mine;
+}
+
 /* Drivers differ in what a second opening does. */
 static void check_first(int fd)
 {
@@ -113,7 +122,9 @@ int fake_cuIpcOpenMemHandle(uint64_t *opened, struct sl_cu_memory_handle handle,
             code = SL_CU_INVALID_VALUE;
         } else {
             check_first(fd);
-            *opened = fake_range_map(FAKE_OPENED, fd, address.size, context)->address;
+            struct fake_range *range = fake_range_map(FAKE_OPENED, fd, address.size, context);
+            range->home = device_at(address.place, context->device);
+            *opened = range->address;
         }
     }
     pthread_mutex_unlock(&fake_lock);

@@ -38,6 +38,7 @@ static void tell(const struct sl_cipd_consumer *consumer, struct sluice_channel_
     if (!consumer->extra)
         return;
     info->pid = sl_load(&consumer->extra->pid, relaxed);
+    (void)sl_cipd_extra_gpu(consumer->extra, session->version, info->device_uuid);
     uint32_t index = (uint32_t)info->committed;
     if (index && sl_cipd_extra_time(consumer->extra, sl_cipd_index_slot(index, info->slots), index, &time))
         info->last_commit_ns = time;

@@ -8,6 +8,8 @@
  */
 #include "wire/cipd/extra.h"
 
+#include <string.h>
+
 #define END (SL_CIPD_EXTRA_AT + sizeof(struct sl_cipd_extra))
 
 _Static_assert(END <= SL_CIPD_SEGMENT, "it lies in a segment of ours");
@@ -24,17 +26,34 @@ bool sl_cipd_extra_live(const struct sl_cipd_extra *extra, uint64_t version)
            sl_load(&extra->version, acquire) == version;
 }
 
-void sl_cipd_extra_begin(struct sl_cipd_extra *extra, uint64_t version, uint32_t pid)
+void sl_cipd_extra_begin(struct sl_cipd_extra *extra, uint64_t version, uint32_t pid, const unsigned char gpu[SL_CIPD_GPU])
 {
+    uint32_t words[SL_CIPD_GPU / 4];
+
+    memcpy(words, gpu, sizeof words);
     sl_store(&extra->version, 0, release);
     sl_store(&extra->asleep, 0, relaxed);
     sl_store(&extra->begun, 0, relaxed);
     sl_store(&extra->finished, 0, relaxed);
     sl_store(&extra->pid, pid, relaxed);
+    for (size_t i = 0; i < SL_CIPD_GPU / 4; i++)
+        sl_store(&extra->gpu[i], words[i], relaxed);
     for (int i = 0; i < SL_CIPD_MAX_SLOTS; i++)
         sl_store(&extra->times[i].index, 0, relaxed);
     sl_store(&extra->magic, SL_CIPD_EXTRA_MAGIC, release);
     sl_store(&extra->version, version, release);
+}
+
+bool sl_cipd_extra_gpu(const struct sl_cipd_extra *extra, uint64_t version, unsigned char gpu[SL_CIPD_GPU])
+{
+    uint32_t words[SL_CIPD_GPU / 4], any = 0;
+
+    if (!sl_cipd_extra_live(extra, version))
+        return false;
+    for (size_t i = 0; i < SL_CIPD_GPU / 4; i++)
+        any |= words[i] = sl_load(&extra->gpu[i], acquire);
+    memcpy(gpu, words, sizeof words);
+    return any && sl_cipd_extra_live(extra, version);
 }
 
 void sl_cipd_extra_begun(struct sl_cipd_extra *extra, uint32_t index) { sl_store(&extra->begun, index, seq_cst); }

@@ -10,6 +10,7 @@
  *   a reader knows whether its own was touched, and needs not to suppose so of each frame that is the oldest.
  * - finished: the index of a frame that a reader took because it had seen it finished. The writer, who leaves one finished
  *   frame alone, needs not to ask its GPU for one then, which is what costs most of a send.
+ * - gpu: on which GPU the slots lie, as the handles do not say so.
  * - times: of each slot the index and the time, so that a reader knows whose time it is.
  */
 #ifndef SL_WIRE_CIPD_EXTRA_H
@@ -18,6 +19,7 @@
 #include "wire/cipd/layout.h"
 
 #define SL_CIPD_EXTRA_AT 2048
+#define SL_CIPD_GPU 16 /* bytes of a UUID */
 #define SL_CIPD_EXTRA_MAGIC UINT32_C(0x58554c53) /* "SLUX" */
 
 struct sl_cipd_extra {
@@ -27,7 +29,8 @@ struct sl_cipd_extra {
     sl_word32 pid;     /* 0x010 the writer's, for people */
     sl_word32 begun;   /* 0x014; 0: none yet */
     sl_word32 finished; /* 0x018; 0: none yet */
-    sl_word32 reserved[9];
+    sl_word32 gpu[4];  /* 0x01c its UUID; zeros: not told */
+    sl_word32 reserved[5];
     struct {
         sl_word32 index; /* 0: being stored */
         sl_word32 reserved;
@@ -42,7 +45,10 @@ struct sl_cipd_extra *sl_cipd_extra(unsigned char *at, uint64_t size);
 bool sl_cipd_extra_live(const struct sl_cipd_extra *extra, uint64_t version);
 
 /* Writer: begins it for a session, before the session's version is stored. */
-void sl_cipd_extra_begin(struct sl_cipd_extra *extra, uint64_t version, uint32_t pid);
+void sl_cipd_extra_begin(struct sl_cipd_extra *extra, uint64_t version, uint32_t pid, const unsigned char gpu[SL_CIPD_GPU]);
+
+/* Reader: which GPU that is; false if it is not told, or the session is over. */
+bool sl_cipd_extra_gpu(const struct sl_cipd_extra *extra, uint64_t version, unsigned char gpu[SL_CIPD_GPU]);
 
 /* Writer, before it touches the slot that the frame `index` will be in. */
 void sl_cipd_extra_begun(struct sl_cipd_extra *extra, uint32_t index);

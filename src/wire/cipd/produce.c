@@ -82,7 +82,8 @@ static bool fits(const struct sl_cipd_segment *segment, const struct sl_cipd_lay
 }
 
 static void write_session(struct sl_cipd_segment *segment, const struct sl_cipd_layout *layout, uint64_t version,
-                          const struct sl_cipd_handles *handles, const struct sl_cipd_metadata *metadata)
+                          const unsigned char gpu[SL_CIPD_GPU], const struct sl_cipd_handles *handles,
+                          const struct sl_cipd_metadata *metadata)
 {
     unsigned char *at = segment->at;
     struct sl_cipd_extra *extra = sl_cipd_extra(at, segment->size);
@@ -97,7 +98,7 @@ static void write_session(struct sl_cipd_segment *segment, const struct sl_cipd_
     sl_cipd_store_time(at, layout, 0.0);
     SL_KILL_POINT("cipd_begin");
     if (extra)
-        sl_cipd_extra_begin(extra, version, sl_os_pid());
+        sl_cipd_extra_begin(extra, version, sl_os_pid(), gpu);
     sl_cipd_store_version(at, version);
     wake(segment);
 }
@@ -121,7 +122,7 @@ static int begin_elsewhere(struct sl_cipd_producer *producer, const struct sl_ci
     int result = sl_cipd_segment_tend(old); /* is the name ours to give to another? */
     if (result < 0 || (result = sl_cipd_segment_make(&made, old->name)) != 0)
         return result;
-    write_session(&made, layout, version, handles, metadata);
+    write_session(&made, layout, version, producer->gpu, handles, metadata);
     if ((result = sl_cipd_segment_publish(&made)) != 0) {
         sl_cipd_segment_close(&made);
         return result;
@@ -152,7 +153,7 @@ int sl_cipd_produce_begin(struct sl_cipd_producer *producer, uint32_t slots,
         version = 1;
     int result = 0;
     if (segment->hidden || fits(segment, &layout)) {
-        write_session(segment, &layout, version, handles, metadata);
+        write_session(segment, &layout, version, producer->gpu, handles, metadata);
         result = sl_cipd_segment_show(segment); /* whole, or not at all */
     } else {
         result = begin_elsewhere(producer, &layout, version, handles, metadata);

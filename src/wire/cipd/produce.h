@@ -22,6 +22,7 @@ struct sl_cipd_producer {
     struct sl_cipd_layout layout; /* slots 0: no session of ours yet */
     struct sl_cipd_extra *extra;  /* NULL: the segment has no room for it */
     struct sl_cipd_metadata metadata;
+    unsigned char gpu[SL_CIPD_GPU]; /* the caller's: the UUID of the one that the memory lies on; zeros: not told */
     uint64_t version;             /* of our session */
     uint32_t index;               /* frames published in it, as they stand in the segment */
     bool shut;                    /* no session runs */

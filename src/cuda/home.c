@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which GPU another process's memory lies on, where nobody says so but its handle: whatever GPU can open it, the driver
+ * then tells of the pointer against which GPU it was allocated.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda/cuda.h"
+#include "util/result.h"
+
+int sl_cuda_count(int *count)
+{
+    int r = sl_cuda_load();
+    return r == 0 ? sl_cu(NULL, DeviceGetCount, count) : r;
+}
+
+static int find_gpu(const unsigned char *wanted, int count, int *ordinal)
+{
+    char name[SL_CUDA_NAME];
+    unsigned char uuid[SL_CUDA_UUID];
+
+    for (*ordinal = 0; *ordinal < count; ++*ordinal) {
+        snprintf(name, sizeof name, "cuda:%d", *ordinal);
+        if (sl_cuda_identify(name, uuid) == 0 && memcmp(uuid, wanted, sizeof uuid) == 0)
+            return 0;
+    }
+    return SLUICE_E_NOT_FOUND;
+}
+
+/* Where a GPU that does not own it has it mapped, some drivers may name that GPU: then it is as good as the owner. */
+static int ask(struct sl_cuda_block *block, int *ordinal)
+{
+    struct sl_cuda_context *context = sl_cuda_ipc_context(block);
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_enter(context, SL_CUDA_PLAIN, &scope);
+
+    if (r != 0)
+        return r;
+    r = sl_cu(context, PointerGetAttribute, ordinal, SL_CU_POINTER_ORDINAL, sl_cuda_ipc_address(block));
+    sl_cuda_leave(&scope);
+    return r;
+}
+
+static int open_anywhere(const struct sl_cu_memory_handle *handle, int count, struct sl_cuda_block **block, int *ordinal)
+{
+    struct sl_cuda_share share = { .handle = *handle };
+    char name[SL_CUDA_NAME];
+    int r = SLUICE_E_UNSUPPORTED;
+
+    for (int i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "cuda:%d", i);
+        if ((r = sl_cuda_ipc_open(name, &share, block)) == 0) {
+            *ordinal = i;
+            return 0;
+        }
+    }
+    return r;
+}
+
+int sl_cuda_home(const unsigned char *uuid, const struct sl_cu_memory_handle *handle, char name[SL_CUDA_NAME])
+{
+    struct sl_cuda_block *block;
+    int count, ordinal, told = -1;
+    int r = sl_cuda_count(&count);
+
+    if (r != 0)
+        return r;
+    if (!uuid || find_gpu(uuid, count, &ordinal) != 0) {
+        block = sl_cuda_ipc_find(handle);
+        if (block)
+            ordinal = sl_cuda_ipc_context(block)->device;
+        else if ((r = open_anywhere(handle, count, &block, &ordinal)) != 0)
+            return r;
+        if (ask(block, &told) == 0 && told >= 0 && told < count)
+            ordinal = told;
+        sl_cuda_ipc_drop(block);
+    }
+    snprintf(name, SL_CUDA_NAME, "cuda:%d", ordinal);
+    return 0;
+}
