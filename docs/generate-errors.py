@@ -30,9 +30,9 @@ RESULTS = {
     "E_INVALID": ("An argument is out of its range, a pointer is NULL, a stream is zero, a struct's `size` was never set.",
                   "Mend the call; the sentence names the argument. Start structs from their initialiser."),
     "E_HANDLE": ("What was passed is not a handle of this kind.", "Mend the call."),
-    "E_STALE": ("A handle or a frame was used after its end: closed, committed, cancelled or released already; or the "
-                "frame is another writer's or reader's.",
-                "Mend the order of calls."),
+    "E_STALE": ("A frame was used after its end: committed, cancelled or released already; or it is another writer's or "
+                "reader's. Or a stream or an event was used whose device was reset or closed.",
+                "Mend the order of calls. After a reset make streams and events anew."),
     "E_NAME": ("A channel's name is empty, too long, has a character that is not allowed, or an unknown scheme.",
                "1 to 64 letters, digits, `.`, `_`, `-`; not first a dot; not `.lock` or `.tmp` at the end."),
     "E_FORMAT": ("A format contradicts itself, or arrays do not match a channel's by name, data type or shape.",
@@ -84,6 +84,9 @@ RESULTS = {
                     "Create both with it."),
     "E_DRIVER": ("A device's driver reported a failure, or a kernel of this process crashed. Never on `host`.",
                  "The sentence has the driver's own words. See [gpu.md](gpu.md#when-a-kernel-crashes)."),
+    "E_CLOSED": ("A writer, reader, device or watch was used after the program had closed it, a stream or an event after it had "
+                 "destroyed it; or a reader was closed while a call waited in it.",
+                 "Mend the order of calls."),
     "E_CORRUPT": ("Stored data is damaged or cut short. No call of this release returns it.",
                   "For recordings see [recording.md](recording.md): the command says what is wrong in its own words."),
 }

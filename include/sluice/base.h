@@ -10,7 +10,8 @@
  * for a person is in sluice_last_error(), one a thread.
  *
  * Besides what is said at each call: one that takes a handle returns SLUICE_E_HANDLE for what is none,
- * SLUICE_E_STALE for one that has ended, and SLUICE_E_FORKED in a child made by fork(); each returns
+ * SLUICE_E_CLOSED for one that the program has closed or destroyed, SLUICE_E_STALE for one that ended with its device, and
+ * SLUICE_E_FORKED in a child made by fork(); each returns
  * SLUICE_E_INVALID for NULL where something must be.
  *
  * Comments in these headers close with the lines Owns:, Thread:, Blocks: and Returns: where they say
@@ -75,7 +76,8 @@ extern "C" {
     X(E_NOT_RECORDED, -22, "the event was never recorded") \
     X(E_NO_TIMING, -23, "the event was made without timing") \
     X(E_DRIVER, -24, "the device's driver failed") \
-    X(E_CORRUPT, -25, "the data is damaged")
+    X(E_CORRUPT, -25, "the data is damaged") \
+    X(E_CLOSED, -26, "used after it was closed")
 
 /* SLUICE_OK, SLUICE_TIMEOUT and so on. */
 enum sluice_result {

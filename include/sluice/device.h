@@ -6,7 +6,9 @@
  * written for a GPU runs unchanged, and mistakes with handles show without one.
  *
  * Handles are small values, never native pointers. The device owns the native objects; closing
- * or resetting it makes every handle of it stale, which later calls answer with SLUICE_E_STALE.
+ * or resetting it makes every handle of it stale, which later calls answer with SLUICE_E_STALE; one that was destroyed by
+ * itself they answer with SLUICE_E_CLOSED. (Many handles later, of one that was destroyed before its device was reset, it may be
+ * SLUICE_E_STALE, too.)
  * A zero handle is always an error, except where something is closed or destroyed. A call that
  * another thread is inside while its stream, event or device ends, ends well: what it uses goes
  * when it returns.
@@ -138,7 +140,7 @@ SLUICE_API int sluice_stream_synchronize(struct sluice_stream stream);
  * Thread: any.
  * Returns: 0; SLUICE_E_BUSY while it is some thread's current stream; SLUICE_E_CAPTURING while
  * it captures (a borrowed one may go); SLUICE_E_INVALID for a default stream and for
- * SLUICE_ON_CPU; SLUICE_E_STALE if it was destroyed already. */
+ * SLUICE_ON_CPU; SLUICE_E_CLOSED if it was destroyed already. */
 SLUICE_API int sluice_stream_destroy(struct sluice_stream *stream);
 
 /* The calling thread's current stream is the top of a stack, empty at first: then
@@ -147,7 +149,7 @@ SLUICE_API int sluice_stream_destroy(struct sluice_stream *stream);
  * its stack.
  * Thread: any, each its own stack of up to 64.
  * Returns: push: SLUICE_E_LIMIT when the stack is full; pop: SLUICE_E_INVALID if `stream` is not
- * the top; current: SLUICE_E_STALE if the top has ended. */
+ * the top; current: SLUICE_E_STALE if the top has ended with its device. */
 SLUICE_API int sluice_stream_push_current(struct sluice_stream stream);
 SLUICE_API int sluice_stream_pop_current(struct sluice_stream stream);
 SLUICE_API int sluice_stream_current(struct sluice_stream *stream);
@@ -209,7 +211,7 @@ SLUICE_API int sluice_event_elapsed(struct sluice_event start, struct sluice_eve
 
 /* Ends the handle; waits queued on it stay. Clears it; a zero handle is done already.
  * Thread: any.
- * Returns: 0; SLUICE_E_STALE if it was destroyed already. */
+ * Returns: 0; SLUICE_E_CLOSED if it was destroyed already. */
 SLUICE_API int sluice_event_destroy(struct sluice_event *event);
 
 /* ---- what GPUs there are, and what they can do ---- */

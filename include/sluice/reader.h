@@ -179,7 +179,7 @@ struct sluice_reader_stats {
  * Returns: 0; SLUICE_E_INVALID for a stats->size that was not set. */
 SLUICE_API int sluice_reader_stats(sluice_reader *reader, struct sluice_reader_stats *stats);
 
-/* Takes no more frames: acquire says SLUICE_E_STALE, and what is unread holds no writer up. Frames held
+/* Takes no more frames: acquire says SLUICE_E_CLOSED, and what is unread holds no writer up. Frames held
  * stay readable until they are released; close follows when the last one was.
  * Thread: one at a time on a reader. Blocks: never.
  * Returns: 0. */

@@ -6,6 +6,7 @@ from typing import Any, final
 from . import AccessError as AccessError
 from . import CaptureError as CaptureError
 from . import Closed as Closed
+from . import ClosedError as ClosedError
 from . import CorruptError as CorruptError
 from . import Error as Error
 from . import FormatError as FormatError

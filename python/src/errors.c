@@ -44,8 +44,11 @@ static PyObject *make(const struct state *state, int result, const struct rule *
     char full[64];
     PyObject *made = NULL, *bases, *fields = PyDict_New(), *number = PyLong_FromLong(result);
 
-    bases = rule && rule->base ? PyTuple_Pack(2, state->error, *rule->base)
-                               : PyTuple_Pack(1, state->error);
+    if (rule && rule->base)
+        bases = PyObject_IsSubclass(*rule->base, state->error) == 1 ? PyTuple_Pack(1, *rule->base)
+                                                                    : PyTuple_Pack(2, state->error, *rule->base);
+    else
+        bases = PyTuple_Pack(1, state->error);
     snprintf(full, sizeof full, "sluice.%s", name);
     if (bases && fields && number && PyDict_SetItemString(fields, "result", number) == 0)
         made = PyErr_NewExceptionWithDoc(full, sluice_result_text(result), bases, fields);
@@ -55,12 +58,11 @@ static PyObject *make(const struct state *state, int result, const struct rule *
     return made;
 }
 
-/* Kinds of StaleError: what has ended is a stream or an event, and by whom it was ended. */
-static PyObject *make_stale(PyObject *module, const struct state *state, const char *name,
-                            const char *text)
+/* Kinds of ClosedError and StaleError: what has ended is a stream or an event. */
+static PyObject *make_ended(PyObject *module, PyObject *kind, const char *name, const char *text)
 {
     char full[64];
-    PyObject *bases = PyTuple_Pack(2, state->errors[ERROR_E_STALE], PyExc_RuntimeError), *made;
+    PyObject *bases = PyTuple_Pack(2, kind, PyExc_RuntimeError), *made;
 
     snprintf(full, sizeof full, "sluice.%s", name);
     made = bases ? PyErr_NewExceptionWithDoc(full, text, bases, NULL) : NULL;
@@ -98,6 +100,7 @@ int errors_init(PyObject *module, struct state *state)
         { SLUICE_E_FORKED, NULL, &PyExc_RuntimeError },
         { SLUICE_E_BUSY, NULL, &PyExc_RuntimeError },
         { SLUICE_E_CAPTURING, "CaptureError", NULL },
+        { SLUICE_E_CLOSED, NULL, &state->errors[ERROR_E_STALE] }, /* also "used after its end" */
     };
     static const int results[] = {
 #define RESULT(name, number, text) SLUICE_##name,
@@ -123,12 +126,14 @@ int errors_init(PyObject *module, struct state *state)
         if (!state->errors[i] || PyModule_AddObjectRef(module, name, state->errors[i]) < 0)
             return -1;
     }
-    state->stream_closed = make_stale(module, state, "StreamClosedError",
-                                      "a stream was used after it was closed");
-    state->stale_handle = make_stale(module, state, "StaleHandleError",
-                                     "a stream or an event was used after its device was reset, or "
-                                     "an event after it was closed");
-    return state->stream_closed && state->stale_handle ? 0 : -1;
+    PyObject *closed = state->errors[ERROR_E_CLOSED], *stale = state->errors[ERROR_E_STALE];
+    state->stream_closed =
+        make_ended(module, closed, "StreamClosedError", "a stream was used after it was closed");
+    state->event_closed =
+        make_ended(module, closed, "EventClosedError", "an event was used after it was closed");
+    state->stale_handle = make_ended(module, stale, "StaleHandleError",
+                                     "a stream or an event was used after its device was reset");
+    return state->stream_closed && state->event_closed && state->stale_handle ? 0 : -1;
 }
 
 static PyObject *class_of(const struct state *state, int result)

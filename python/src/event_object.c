@@ -86,7 +86,7 @@ static int handle_of(PyObject *self, struct sluice_event *event)
     event->id = atomic_load(&object->handle);
     if (event->id != 0)
         return 0;
-    PyErr_Format(object->state->stale_handle, "%R was closed: make another one", self);
+    PyErr_Format(object->state->event_closed, "%R was closed: make another one", self);
     return -1;
 }
 

@@ -242,7 +242,7 @@ PyObject *link_numpy(PyObject *self, PyObject *Py_UNUSED(none))
     if ((channel = reader_keep_channel(&link->reader)))
         result = link->pipelined ? give_pipelined(link, channel) : give(link, channel);
     else
-        result = PyLong_FromLong(SLUICE_E_STALE);
+        result = PyLong_FromLong(SLUICE_E_CLOSED);
     channel_drop(channel);
     link_leave(link);
     return result;

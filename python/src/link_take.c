@@ -169,7 +169,7 @@ static int settle(struct link *link, int r)
         link->told = true;
         return first ? r : SLUICE_NO_WRITER;
     }
-    if (r >= 0 || r == SLUICE_E_LOST || r == SLUICE_E_STALE)
+    if (r >= 0 || r == SLUICE_E_LOST || r == SLUICE_E_CLOSED)
         return r;
     raise_result(link->reader.state, r);
     return LINK_RAISED;
@@ -298,7 +298,7 @@ PyObject *link_frame(PyObject *self, PyObject *const *args, Py_ssize_t count)
         return NULL;
     if (!(channel = reader_keep_channel(&link->reader))) {
         link_leave(link);
-        return PyLong_FromLong(SLUICE_E_STALE);
+        return PyLong_FromLong(SLUICE_E_CLOSED);
     }
     r = link_take(link, channel, framework, given, &lease);
     if (r == 0) {

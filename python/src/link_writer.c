@@ -189,7 +189,7 @@ static int publish(struct link_writer *link, uintptr_t address, PyObject *given)
     int r;
 
     if (!link->channel->writer)
-        return SLUICE_E_STALE;
+        return SLUICE_E_CLOSED;
     if (stream_for(link, given, &stream) < 0)
         return SLUICE_E_INVALID;
     link->array.data = (void *)address;
@@ -221,8 +221,8 @@ static PyObject *send(PyObject *self, PyObject *const *args, Py_ssize_t count)
     channel_leave(link->channel);
     if (PyErr_Occurred())
         return NULL;
-    if (r == SLUICE_E_STALE)
-        return raise_as(link->state, ERROR_E_STALE, "channel '%s': this exporter is closed",
+    if (r == SLUICE_E_CLOSED)
+        return raise_as(link->state, ERROR_E_CLOSED, "channel '%s': this exporter is closed",
                         link->channel->name);
     return r >= 0 || r == SLUICE_E_CAPTURING ? PyLong_FromLong(r) : raise_result(link->state, r);
 }
@@ -254,7 +254,7 @@ static PyObject *info_(PyObject *self, PyObject *Py_UNUSED(none))
     struct sluice_cipd_info info = { .size = sizeof info };
     struct sluice_writer_stats stats = { .size = sizeof stats };
     PyObject *made = NULL;
-    int r = SLUICE_E_STALE;
+    int r = SLUICE_E_CLOSED;
 
     if (channel_enter(link->state, link->channel) < 0)
         return NULL;
@@ -265,7 +265,7 @@ static PyObject *info_(PyObject *self, PyObject *Py_UNUSED(none))
         info.version = stats.session;
     }
     channel_leave(link->channel);
-    if (r == SLUICE_E_STALE)
+    if (r == SLUICE_E_CLOSED)
         Py_RETURN_NONE;
     made = r == 0 ? link_info(link->state, &info) : raise_result(link->state, r);
     return made;

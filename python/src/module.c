@@ -158,6 +158,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     for (size_t i = 0; i < ERROR_COUNT; i++)
         Py_VISIT(state->errors[i]);
     Py_VISIT(state->stream_closed);
+    Py_VISIT(state->event_closed);
     Py_VISIT(state->stale_handle);
     Py_VISIT(state->formats);
     Py_VISIT(state->coroutines);
@@ -199,6 +200,7 @@ static int clear(PyObject *module)
     for (size_t i = 0; i < ERROR_COUNT; i++)
         Py_CLEAR(state->errors[i]);
     Py_CLEAR(state->stream_closed);
+    Py_CLEAR(state->event_closed);
     Py_CLEAR(state->stale_handle);
     Py_CLEAR(state->read_only);
     Py_CLEAR(state->formats);

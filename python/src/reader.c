@@ -92,7 +92,7 @@ static PyObject *keep_last(struct reader *reader, PyObject *frame)
 static PyObject *iter(PyObject *self)
 {
     if (!((struct reader *)self)->channel)
-        return raise_as(((struct reader *)self)->state, ERROR_E_STALE, "this reader is closed");
+        return raise_as(((struct reader *)self)->state, ERROR_E_CLOSED, "this reader is closed");
     return Py_NewRef(self);
 }
 

@@ -27,7 +27,7 @@ struct channel *reader_channel(struct reader *reader)
     struct channel *channel = reader_keep_channel(reader);
 
     if (!channel)
-        raise_as(reader->state, ERROR_E_STALE, "this reader is closed");
+        raise_as(reader->state, ERROR_E_CLOSED, "this reader is closed");
     return channel;
 }
 
@@ -115,7 +115,7 @@ int reader_acquire(struct reader *reader, struct channel *channel, struct lease 
         if (!reader_may_come(r))
             return r;
         if (atomic_load(&channel->closed)) {
-            raise_as(reader->state, ERROR_E_STALE,
+            raise_as(reader->state, ERROR_E_CLOSED,
                      "channel '%s': the reader was closed while it waited", channel->name);
             return r;
         }

@@ -47,7 +47,7 @@ struct state {
     PyObject *dtypes[DTYPE_CODES][DTYPE_WIDTHS]; /* numpy's, by data type */
     bool debug;                                  /* SLUICE_DEBUG is set */
 
-    PyObject *stream_closed, *stale_handle; /* the two kinds of StaleError of streams and events */
+    PyObject *stream_closed, *event_closed, *stale_handle; /* of streams and events: kinds of ClosedError, StaleError */
     struct ground *ground;                  /* stream.c's */
     struct known_type known[KNOWN_TYPES];   /* framework.c's, as all that follows */
     unsigned known_count;

@@ -287,7 +287,7 @@ int stream_join(struct sluice_stream join, const struct stream *stream)
         return SLUICE_E_CAPTURING;
     if (r == 0)
         r = sluice_stream_wait_stream(join, other);
-    return r == SLUICE_E_STALE ? 0 : r;
+    return r == SLUICE_E_STALE || r == SLUICE_E_CLOSED ? 0 : r;
 }
 
 /* ---- closing ---- */

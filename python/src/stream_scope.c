@@ -66,7 +66,7 @@ static void finish(struct stream_object *object, struct stream *stream)
     int r;
 
     Py_BEGIN_ALLOW_THREADS r = sluice_stream_synchronize(stream_handle(stream));
-    Py_END_ALLOW_THREADS if (r != 0 && r != SLUICE_E_STALE) raise_handle(object->state, r);
+    Py_END_ALLOW_THREADS if (r != 0 && r != SLUICE_E_STALE && r != SLUICE_E_CLOSED) raise_handle(object->state, r);
     if (r == SLUICE_E_CAPTURING)
         return; /* it stays open, as it has to */
     if (!stream_close_later(stream)) {

@@ -21,7 +21,7 @@ struct channel *writer_enter(struct writer *writer)
     if (channel->writer)
         return channel;
     channel_leave(channel);
-    raise_as(writer->state, ERROR_E_STALE, "channel '%s': this writer is closed", channel->name);
+    raise_as(writer->state, ERROR_E_CLOSED, "channel '%s': this writer is closed", channel->name);
     return NULL;
 }
 

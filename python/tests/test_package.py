@@ -73,10 +73,12 @@ with sluice.Writer("plain", shape=(2, 3), dtype="uint16") as writer, sluice.Read
 def test_one_exception_a_result():
     results = [value for value in vars(sluice).values()
                if isinstance(value, type) and issubclass(value, sluice.Error) and value is not sluice.Error]
-    kinds = [sluice.StreamClosedError, sluice.StaleHandleError]  # of one of them
+    closed, kinds = sluice.ClosedError, [sluice.StreamClosedError, sluice.EventClosedError, sluice.StaleHandleError]
+    assert [issubclass(each, closed) for each in kinds] == [True, True, False]  # kinds of one of them
+    assert issubclass(closed, sluice.StaleError) and closed.result != sluice.StaleError.result
     assert all(issubclass(each, sluice.StaleError) and issubclass(each, RuntimeError) for each in kinds)
     of_results = [each for each in results if each not in kinds]
-    assert len({each.result for each in of_results}) == len(of_results) == 31
+    assert len({each.result for each in of_results}) == len(of_results) == 32
     for each in results:
         assert each.__module__ == "sluice" and each.__doc__ and not hasattr(builtins, each.__name__)
         assert str(each("text")) == "text"

@@ -36,10 +36,10 @@ def test_an_event_is_made_and_closed(device):
     assert event.closed and "closed" in repr(event)
     stream = sluice.Stream(device)
     for use in (event.record, event.wait, stream.wait, stream.record):
-        with pytest.raises(sluice.StaleHandleError, match="closed"):
+        with pytest.raises(sluice.EventClosedError, match="closed"):
             use(event if use in (stream.wait, stream.record) else stream)
     for use in (event.query, event.synchronize, event.__enter__):
-        with pytest.raises(sluice.StaleHandleError, match="closed"):
+        with pytest.raises(sluice.EventClosedError, match="closed"):
             use()
 
 

@@ -149,7 +149,7 @@ def test_an_address_that_comes_again_is_another_stream(gpu):
     news[-1].synchronize()
 
 
-@pytest.mark.parametrize("wrong", [3, True, "cuda:0", 1.5, [], object(), memoryview(b"")], ids=repr)
+@pytest.mark.parametrize("wrong", [3, True, "cuda:0", 1.5, [], object(), memoryview(b"")], ids=lambda each: type(each).__name__)
 def test_what_is_no_stream(device, wrong):
     stream = sluice.Stream(device)
     for use in (stream.wait, sluice.Event(device).record, sluice.Stream.wrap):

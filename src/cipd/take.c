@@ -411,7 +411,7 @@ static int attempt(struct sl_cipd_reader *reader, struct sl_cipd_held *held, str
     int r;
 
     if (sl_load(&reader->closing, acquire))
-        return sl_fail(SLUICE_E_STALE, "channel 'cipd:%s': the reader was closed meanwhile", reader->name);
+        return sl_fail(SLUICE_E_CLOSED, "channel 'cipd:%s': the reader was closed meanwhile", reader->name);
     if (!reader->link && (r = sl_cipd_reader_connect(reader, now)) != 0)
         return wait_for_session(reader, r, now, deadline, rung);
     if (is_to_be_opened_anew(reader)) {

@@ -252,7 +252,7 @@ static int acquire(struct sluice_reader *reader, struct sluice_stream stream, in
                 return r;
         }
         if (sl_load(&reader->closing, acquire))
-            return sl_fail(SLUICE_E_STALE, "channel '%s': the reader was closed meanwhile", reader->name);
+            return sl_fail(SLUICE_E_CLOSED, "channel '%s': the reader was closed meanwhile", reader->name);
         if (reader->session && sl_wait_evicted(reader->session) && !reader->session->told_evicted) {
             reader->session->told_evicted = true;
             return sl_fail(SLUICE_E_LOST,

@@ -87,7 +87,7 @@ int sluice_stream_push_current(struct sluice_stream handle)
     if (r == 0)
         r = watch_thread();
     if (r == 0 && !count(stream, true))
-        r = sl_object_stale(handle.id, SL_HANDLE_STREAM);
+        r = sl_object_ended(handle.id, SL_HANDLE_STREAM);
     if (r == 0)
         stack.ids[stack.depth++] = handle.id;
     sl_object_drop(&stream->object);
@@ -127,7 +127,7 @@ int sluice_stream_current(struct sluice_stream *handle)
     uint64_t top = stack.ids[stack.depth - 1];
     struct sl_object *object = sl_object_find(top, SL_HANDLE_STREAM);
     if (!object)
-        return sl_object_stale(top, SL_HANDLE_STREAM);
+        return sl_object_ended(top, SL_HANDLE_STREAM);
     sl_object_drop(object);
     handle->id = top;
     return 0;

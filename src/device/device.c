@@ -229,7 +229,7 @@ int sl_device_adopt(struct sl_object *object, uint64_t *only, uint64_t *id)
     sl_mutex_lock(&device->lock);
     if (!device->open) {
         uint64_t ended = atomic_load_explicit(&device->object.id, memory_order_relaxed);
-        r = sl_object_stale(ended, SL_HANDLE_DEVICE);
+        r = sl_object_ended(ended, SL_HANDLE_DEVICE);
     } else if (only && *only) {
         *id = *only;
     } else {
@@ -365,7 +365,7 @@ int sluice_device_close(struct sluice_device *handle)
             sl_object_drop(&device->object); /* the name's use */
             handle->id = 0;
         } else {
-            r = sl_object_stale(handle->id, SL_HANDLE_DEVICE);
+            r = sl_object_ended(handle->id, SL_HANDLE_DEVICE);
         }
     }
     sl_object_drop(&device->object);

@@ -125,7 +125,7 @@ const struct sl_device_ops *sl_device_kind(const char *name);
 const struct sl_device_ops *sl_device_of_kind(const char *kind);
 
 /* May `stream` order frames that live on a device of this kind (NULL: of any)? SLUICE_ON_CPU may.
- * 0; SLUICE_E_INVALID for no stream; SLUICE_E_HANDLE; SLUICE_E_STALE; SLUICE_E_WRONG_DEVICE. */
+ * 0; SLUICE_E_INVALID for no stream; SLUICE_E_HANDLE; SLUICE_E_CLOSED; SLUICE_E_STALE; SLUICE_E_WRONG_DEVICE. */
 int sl_stream_check_handle(struct sluice_stream stream, const struct sl_device_ops *kind);
 
 static inline int sl_stream_check(struct sluice_stream stream, const struct sl_device_ops *kind)

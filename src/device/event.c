@@ -192,7 +192,7 @@ int sluice_event_destroy(struct sluice_event *handle)
         handle->id = 0;
         sl_object_drop(&event->object); /* the name's use */
     } else {
-        r = sl_object_stale(name_of(event), SL_HANDLE_EVENT);
+        r = sl_object_ended(name_of(event), SL_HANDLE_EVENT);
     }
     sl_object_drop(&event->object);
     return r;

@@ -17,8 +17,8 @@
 static struct sl_object *pool[SL_HANDLE_EVENT + 1];
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* How the latest names ended: the name, with `how` in place of its kind. A name that others have
- * pushed out gets a sentence that leaves it open. */
+/* How the latest names ended: the name, with `how` in place of its kind. Of a name that others have pushed out the
+ * table of handles knows less. */
 #define ENDS 1024
 static _Atomic uint64_t ends[ENDS];
 #define END_SHIFT 56
@@ -82,28 +82,30 @@ bool sl_object_unname(struct sl_object *object, enum sl_end how)
 
     /* Noted first: whoever sees that the name has ended can say how. */
     atomic_store_explicit(end_of(id), end, memory_order_relaxed);
+    if (object->device && how != SL_END_DESTROYED)
+        sl_handle_note(id, object->kind);
     return sl_handle_end(id, object->kind) != NULL;
 }
 
-int sl_object_stale(uint64_t id, enum sl_handle_kind kind)
+int sl_object_ended(uint64_t id, enum sl_handle_kind kind)
 {
     const char *name = kind_names[kind];
     uint64_t end = atomic_load_explicit(end_of(id), memory_order_relaxed);
     enum sl_end how = SL_END_UNKNOWN;
     if ((end & END_NAME) == (id & END_NAME))
         how = (enum sl_end)(end >> END_SHIFT);
+    else if (sl_handle_noted(id, kind) == 0)
+        how = SL_END_DESTROYED;
 
-    if (how == SL_END_DESTROYED)
-        return sl_fail(SLUICE_E_STALE, "%s 0x%" PRIx64 " was destroyed; create another", name, id);
     if (kind != SL_HANDLE_STREAM && kind != SL_HANDLE_EVENT)
-        return sl_fail(SLUICE_E_STALE, "%s 0x%" PRIx64 " was closed; open it again", name, id);
+        return sl_fail(SLUICE_E_CLOSED, "%s 0x%" PRIx64 " was closed; open it again", name, id);
+    if (how == SL_END_DESTROYED)
+        return sl_fail(SLUICE_E_CLOSED, "%s 0x%" PRIx64 " was destroyed; create another", name, id);
     if (how == SL_END_RESET || how == SL_END_CLOSED)
         return sl_fail(SLUICE_E_STALE,
                        "%s 0x%" PRIx64 " has ended: its device was %s; create another", name, id,
                        how == SL_END_RESET ? "reset" : "closed");
-    return sl_fail(SLUICE_E_STALE,
-                   "%s 0x%" PRIx64 " has ended: destroyed, or its device was reset or closed", name,
-                   id);
+    return sl_fail(SLUICE_E_STALE, "%s 0x%" PRIx64 " has ended: its device was reset or closed, by now at least", name, id);
 }
 
 int sl_object_forked(void)
@@ -126,7 +128,7 @@ static int not_found(uint64_t id, enum sl_handle_kind kind, int why)
         return sl_fail(SLUICE_E_INVALID, "SLUICE_ON_CPU is no %s of a device; this call needs one",
                        name);
     if (why == SLUICE_E_STALE)
-        return sl_object_stale(id, kind);
+        return sl_object_ended(id, kind);
     return sl_fail(SLUICE_E_HANDLE, "0x%" PRIx64 " is not the handle of a %s", id, name);
 }
 

@@ -29,7 +29,7 @@ struct sl_object {
     struct sl_object *next, *previous;
 };
 
-/* How a name came to its end, for the sentence. */
+/* How a name came to its end: by itself, or with its device. */
 enum sl_end { SL_END_UNKNOWN, SL_END_DESTROYED, SL_END_RESET, SL_END_CLOSED };
 
 /* A zeroed object of `size` bytes with one use, which is the caller's; NULL if memory ran out. */
@@ -42,7 +42,7 @@ int sl_object_name(struct sl_object *object, uint64_t *id);
 bool sl_object_unname(struct sl_object *object, enum sl_end how);
 
 /* Looks a handle up and holds the object until sl_object_drop. SLUICE_E_INVALID for zero and for
- * SLUICE_ON_CPU as a stream, SLUICE_E_HANDLE, SLUICE_E_STALE with how it ended, SLUICE_E_FORKED. */
+ * SLUICE_ON_CPU as a stream, SLUICE_E_HANDLE, what sl_object_ended says, SLUICE_E_FORKED. */
 int sl_object_hold(uint64_t id, enum sl_handle_kind kind, struct sl_object **object);
 
 /* The same without a sentence: NULL if there is no such object. */
@@ -55,8 +55,9 @@ void sl_object_drop(struct sl_object *object);
  * whichever thread, which calls `finish` again. */
 void sl_object_put_off(struct sl_object *object);
 
-/* SLUICE_E_STALE, with the sentence that says how this name ended. */
-int sl_object_stale(uint64_t id, enum sl_handle_kind kind);
+/* How this name ended, with its sentence: SLUICE_E_CLOSED, the program ended it; SLUICE_E_STALE, its device was reset or
+ * closed. */
+int sl_object_ended(uint64_t id, enum sl_handle_kind kind);
 
 /* 0, or SLUICE_E_FORKED in a forked child. */
 int sl_object_forked(void);

@@ -356,7 +356,7 @@ static int end_stream(struct sl_stream *stream, uint64_t id)
                        "pop it there first",
                        id, stream->current);
     if (!sl_device_disown(&stream->object, SL_END_DESTROYED))
-        return sl_object_stale(id, SL_HANDLE_STREAM);
+        return sl_object_ended(id, SL_HANDLE_STREAM);
     return 0;
 }
 

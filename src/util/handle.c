@@ -32,6 +32,7 @@ struct entry {
     _Atomic uint64_t last; /* the newest handle ever given for this index */
     _Atomic(void *) object;
     _Atomic uint32_t next; /* in the free list */
+    _Atomic uint32_t noted; /* generation of the newest name that went with something else; 0: none */
 };
 
 static _Atomic(struct entry *) chunks[(SL_HANDLE_LAST_INDEX >> CHUNK_BITS) + 1];
@@ -154,6 +155,20 @@ void *sl_handle_get(uint64_t handle, enum sl_handle_kind kind, int *why)
     }
     *why = why_not(handle, entry);
     return NULL;
+}
+
+void sl_handle_note(uint64_t handle, enum sl_handle_kind kind)
+{
+    struct entry *entry = find(handle, kind);
+    if (entry)
+        sl_store(&entry->noted, generation_of(handle), relaxed); /* its end publishes it */
+}
+
+int sl_handle_noted(uint64_t handle, enum sl_handle_kind kind)
+{
+    struct entry *entry = find(handle, kind);
+    uint32_t noted = entry ? sl_load(&entry->noted, acquire) : 0;
+    return noted == generation_of(handle) ? 1 : noted < generation_of(handle) ? 0 : -1;
 }
 
 void *sl_handle_end(uint64_t handle, enum sl_handle_kind kind)

@@ -30,4 +30,9 @@ void *sl_handle_get(uint64_t handle, enum sl_handle_kind kind, int *why);
  * object back, the others NULL. */
 void *sl_handle_end(uint64_t handle, enum sl_handle_kind kind);
 
+/* Notes, before it ends, that a living name goes with something else's end. Asked of a name that has ended: 1 it went so;
+ * 0 it did not; -1 not known, for it was a name of this index before another one that went so. */
+void sl_handle_note(uint64_t handle, enum sl_handle_kind kind);
+int sl_handle_noted(uint64_t handle, enum sl_handle_kind kind);
+
 #endif

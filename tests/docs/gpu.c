@@ -218,11 +218,11 @@ TEST(gpu_doc_bad_streams)
     CHECK_OK(sluice_writer_begin(scene.writer, 0, &begun));
     CHECK_RESULT(sluice_writer_commit(scene.writer, &begun, zero), SLUICE_E_INVALID);
     CHECK_RESULT(sluice_writer_commit(scene.writer, &begun, foreign), SLUICE_E_WRONG_DEVICE);
-    CHECK_SAYS(sluice_writer_commit(scene.writer, &begun, gone), SLUICE_E_STALE, "was destroyed");
+    CHECK_SAYS(sluice_writer_commit(scene.writer, &begun, gone), SLUICE_E_CLOSED, "was destroyed");
     CHECK_OK(sluice_writer_commit(scene.writer, &begun, scene.stream)); /* begun all the while */
     CHECK_RESULT(sluice_reader_release(reader, &frame, zero), SLUICE_E_INVALID);
     CHECK_RESULT(sluice_reader_release(reader, &frame, foreign), SLUICE_E_WRONG_DEVICE);
-    CHECK_RESULT(sluice_reader_release(reader, &frame, gone), SLUICE_E_STALE);
+    CHECK_RESULT(sluice_reader_release(reader, &frame, gone), SLUICE_E_CLOSED);
     CHECK_SAYS(sluice_reader_release(reader, &frame, SLUICE_ON_CPU), SLUICE_E_INVALID, "release it on a stream");
     CHECK_OK(sluice_reader_release(reader, &frame, scene.stream)); /* held all the while */
     CHECK_SAYS(sluice_reader_release(reader, &frame, scene.stream), SLUICE_E_STALE,

@@ -47,7 +47,7 @@ TEST(a_point_in_a_stream)
     CHECK_OK(sluice_event_query(event));
     copy = event;
     CHECK_OK(sluice_event_destroy(&event));
-    CHECK_SAYS(sluice_event_query(copy), SLUICE_E_STALE, "was destroyed");
+    CHECK_SAYS(sluice_event_query(copy), SLUICE_E_CLOSED, "was destroyed");
     tear_down(&scene);
 }
 

@@ -285,8 +285,8 @@ TEST(streams_of_others)
     CHECK_RESULT(sluice_reader_fetch(scene.reader, &frame, &array, 1, foreign, NULL), SLUICE_E_INVALID);
     foreign = scene.stream;
     CHECK_OK(sluice_stream_destroy(&scene.stream));
-    CHECK_RESULT(sluice_writer_send(scene.writer, &array, 1, foreign, NULL), SLUICE_E_STALE);
-    CHECK_RESULT(sluice_reader_fetch(scene.reader, &frame, &array, 1, foreign, NULL), SLUICE_E_STALE);
+    CHECK_RESULT(sluice_writer_send(scene.writer, &array, 1, foreign, NULL), SLUICE_E_CLOSED);
+    CHECK_RESULT(sluice_reader_fetch(scene.reader, &frame, &array, 1, foreign, NULL), SLUICE_E_CLOSED);
     CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
     CHECK_OK(sluice_device_close(&host));
     memory_drop(&memory);

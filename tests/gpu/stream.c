@@ -274,7 +274,7 @@ TEST(an_address_used_again_revives_nothing)
         struct sluice_stream next;
         CHECK_OK(sluice_stream_create(scene.device, NULL, &next));
         again = gpu_native(next) == native;
-        CHECK_SAYS(sluice_stream_query(old), SLUICE_E_STALE, "was destroyed");
+        CHECK_SAYS(sluice_stream_query(old), SLUICE_E_CLOSED, "was destroyed");
     }
     CHECK_OK(sluice_device_close(&scene.device));
     gpu_end();

@@ -122,7 +122,7 @@ TEST(wrong_streams_and_wrong_words)
     CHECK_EQ(loose, 0);
     struct sluice_stream gone = stream;
     CHECK_OK(sluice_stream_destroy(&stream));
-    CHECK_RESULT(raise_word(&words, gone, words.word, 1), SLUICE_E_STALE);
+    CHECK_RESULT(raise_word(&words, gone, words.word, 1), SLUICE_E_CLOSED);
     CHECK_EQ(value_of(words.word), 0);
 
     struct sl_sync_pages *pages = NULL;

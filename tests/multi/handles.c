@@ -23,7 +23,7 @@ static struct sluice_array wrap(void *data, int64_t bytes)
 
 /* ---- too late ---- */
 
-TEST(a_closed_writer_is_stale_in_every_call)
+TEST(a_closed_writer_says_so_in_every_call)
 {
     sluice_writer *writer = kit_writer("cam", 4 * KIB), *copy = writer;
     struct sluice_format format = kit_format(8 * KIB);
@@ -37,26 +37,26 @@ TEST(a_closed_writer_is_stale_in_every_call)
     CHECK(writer == NULL);
     CHECK_OK(sluice_writer_close(&writer));
     array = wrap(data, sizeof data);
-    CHECK_SAYS(sluice_writer_begin(copy, 0, &frame), SLUICE_E_STALE, "closed");
-    CHECK_RESULT(sluice_writer_commit(copy, &begun, SLUICE_ON_CPU), SLUICE_E_STALE);
-    CHECK_RESULT(sluice_writer_cancel(copy, &begun, SLUICE_ON_CPU), SLUICE_E_STALE);
-    CHECK_RESULT(sluice_writer_send(copy, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_STALE);
-    CHECK_RESULT(sluice_writer_reformat(copy, &format), SLUICE_E_STALE);
-    CHECK_RESULT(sluice_writer_format(copy, &format), SLUICE_E_STALE);
-    CHECK_RESULT(sluice_writer_stats(copy, &stats), SLUICE_E_STALE);
+    CHECK_SAYS(sluice_writer_begin(copy, 0, &frame), SLUICE_E_CLOSED, "closed");
+    CHECK_RESULT(sluice_writer_commit(copy, &begun, SLUICE_ON_CPU), SLUICE_E_CLOSED);
+    CHECK_RESULT(sluice_writer_cancel(copy, &begun, SLUICE_ON_CPU), SLUICE_E_CLOSED);
+    CHECK_RESULT(sluice_writer_send(copy, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_CLOSED);
+    CHECK_RESULT(sluice_writer_reformat(copy, &format), SLUICE_E_CLOSED);
+    CHECK_RESULT(sluice_writer_format(copy, &format), SLUICE_E_CLOSED);
+    CHECK_RESULT(sluice_writer_stats(copy, &stats), SLUICE_E_CLOSED);
     CHECK_RESULT(sluice_frame_array(&begun, NULL, &array), SLUICE_E_STALE);
     CHECK_RESULT(sluice_frame_array_at(&begun, 0, &array), SLUICE_E_STALE);
     CHECK_RESULT(sluice_frame_reshape(&begun, NULL, 1, &(int64_t){ 1 }), SLUICE_E_STALE);
     CHECK_RESULT(sluice_frame_resize(&begun, NULL, 1, 1), SLUICE_E_STALE);
-    CHECK_RESULT(sluice_writer_close(&copy), SLUICE_E_STALE);
+    CHECK_RESULT(sluice_writer_close(&copy), SLUICE_E_CLOSED);
     /* The name is free, and a new writer is not mistaken for the old one. */
     writer = kit_writer("cam", 4 * KIB);
-    CHECK_RESULT(sluice_writer_begin(copy, 0, &frame), SLUICE_E_STALE);
+    CHECK_RESULT(sluice_writer_begin(copy, 0, &frame), SLUICE_E_CLOSED);
     CHECK_RESULT(sluice_writer_commit(writer, &begun, SLUICE_ON_CPU), SLUICE_E_STALE);
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-TEST(a_closed_reader_is_stale_in_every_call)
+TEST(a_closed_reader_says_so_in_every_call)
 {
     sluice_writer *writer = kit_writer("cam", 4 * KIB);
     sluice_reader *reader = kit_reader("cam", SLUICE_NEWEST), *copy = reader;
@@ -72,15 +72,15 @@ TEST(a_closed_reader_is_stale_in_every_call)
     CHECK(reader == NULL);
     CHECK_OK(sluice_reader_close(&reader));
     array = wrap(data, sizeof data);
-    CHECK_SAYS(sluice_reader_acquire(copy, SLUICE_ON_CPU, 0, &other), SLUICE_E_STALE, "closed");
-    CHECK_RESULT(sluice_reader_release(copy, &frame, SLUICE_ON_CPU), SLUICE_E_STALE);
-    CHECK_RESULT(sluice_reader_fetch(copy, &frame, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_STALE);
-    CHECK_RESULT(sluice_reader_format(copy, &format), SLUICE_E_STALE);
-    CHECK_RESULT(sluice_reader_fd(copy), SLUICE_E_STALE);
-    CHECK_RESULT(sluice_reader_stats(copy, &stats), SLUICE_E_STALE);
+    CHECK_SAYS(sluice_reader_acquire(copy, SLUICE_ON_CPU, 0, &other), SLUICE_E_CLOSED, "closed");
+    CHECK_RESULT(sluice_reader_release(copy, &frame, SLUICE_ON_CPU), SLUICE_E_CLOSED);
+    CHECK_RESULT(sluice_reader_fetch(copy, &frame, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_CLOSED);
+    CHECK_RESULT(sluice_reader_format(copy, &format), SLUICE_E_CLOSED);
+    CHECK_RESULT(sluice_reader_fd(copy), SLUICE_E_CLOSED);
+    CHECK_RESULT(sluice_reader_stats(copy, &stats), SLUICE_E_CLOSED);
     CHECK_RESULT(sluice_frame_array(&frame, NULL, &array), SLUICE_E_STALE);
     CHECK_RESULT(sluice_frame_inherit(&frame, &frame), SLUICE_E_STALE);
-    CHECK_RESULT(sluice_reader_close(&copy), SLUICE_E_STALE);
+    CHECK_RESULT(sluice_reader_close(&copy), SLUICE_E_CLOSED);
     /* Its lease is gone with it. */
     CHECK_SOON(kit_writer_stats(writer).readers == 0, 2);
     kit_commits(writer, 20);
@@ -88,7 +88,7 @@ TEST(a_closed_reader_is_stale_in_every_call)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-TEST(a_closed_watch_is_stale)
+TEST(a_closed_watch_says_so)
 {
     sluice_watch *watch, *copy;
 
@@ -96,9 +96,9 @@ TEST(a_closed_watch_is_stale)
     CHECK_OK(sluice_registry_watch_open(&watch, NULL));
     copy = watch;
     CHECK_OK(sluice_registry_watch_close(&watch));
-    CHECK_RESULT(sluice_registry_watch_next(copy, 0), SLUICE_E_STALE);
-    CHECK_RESULT(sluice_registry_watch_fd(copy), SLUICE_E_STALE);
-    CHECK_RESULT(sluice_registry_watch_close(&copy), SLUICE_E_STALE);
+    CHECK_RESULT(sluice_registry_watch_next(copy, 0), SLUICE_E_CLOSED);
+    CHECK_RESULT(sluice_registry_watch_fd(copy), SLUICE_E_CLOSED);
+    CHECK_RESULT(sluice_registry_watch_close(&copy), SLUICE_E_CLOSED);
 }
 
 /* ---- twice ---- */
@@ -303,10 +303,10 @@ TEST(a_forgotten_stream_publishes_nothing)
     old = stream;
     CHECK_OK(sluice_stream_destroy(&stream));
     CHECK_OK(sluice_writer_begin(writer, 0, &frame));
-    CHECK_RESULT(sluice_writer_commit(writer, &frame, old), SLUICE_E_STALE);
+    CHECK_RESULT(sluice_writer_commit(writer, &frame, old), SLUICE_E_CLOSED);
     kit_fill(&frame, 2);
     CHECK_OK(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU));
-    CHECK_RESULT(sluice_reader_acquire(reader, old, SLUICE_S, &frame), SLUICE_E_STALE);
+    CHECK_RESULT(sluice_reader_acquire(reader, old, SLUICE_S, &frame), SLUICE_E_CLOSED);
     CHECK_RESULT(sluice_reader_acquire(reader, (struct sluice_stream){ 0xabcdef }, 0, &frame), SLUICE_E_HANDLE);
     CHECK_EQ(kit_writer_stats(writer).committed, 2);
     CHECK_OK(sluice_device_close(&device));

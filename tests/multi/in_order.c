@@ -233,7 +233,7 @@ TEST(a_reader_that_stopped_holds_no_writer_up)
     frame = kit_take(reader);
     CHECK_RESULT(sluice_writer_begin(writer, 20 * SLUICE_MS, &more), SLUICE_NO_SLOT); /* 2 to 4 are unread */
     CHECK_OK(sluice_reader_stop(reader));
-    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &more), SLUICE_E_STALE, "");
+    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &more), SLUICE_E_CLOSED, "");
     int64_t began = test_now();
     for (uint64_t i = 5; i <= 100; i++) {
         CHECK_OK(sluice_writer_begin(writer, SLUICE_DEFAULT, &more));

@@ -184,7 +184,7 @@ TEST(close_ends_an_acquire_on_another_thread)
         CHECK_OK(sluice_reader_close(&mine));
         CHECK(mine == NULL);
         pthread_join(thread, NULL);
-        CHECK_EQ(waiter.result, SLUICE_E_STALE);
+        CHECK_EQ(waiter.result, SLUICE_E_CLOSED);
     }
     role_stop(&writer);
 }
@@ -280,9 +280,9 @@ TEST(close_while_one_thread_acquires_and_another_releases)
             test_nap(SLUICE_MS);
         CHECK_OK(sluice_reader_close(&mine));
         r = sluice_reader_release(waiter.reader, &frame, SLUICE_ON_CPU);
-        CHECK_EQ(r, SLUICE_E_STALE);
+        CHECK_EQ(r, SLUICE_E_CLOSED);
         pthread_join(thread, NULL);
-        CHECK_EQ(waiter.result, SLUICE_E_STALE);
+        CHECK_EQ(waiter.result, SLUICE_E_CLOSED);
         TELL(&writer, "run 20", "running");
     }
     TELL(&writer, "stop", "ran");

@@ -17,12 +17,12 @@ TEST(a_latecomer_finds_nobody)
     CHECK_OK(sluice_stream_create(device, NULL, &stream));
     CHECK_OK(sl_stream_hold(stream, &object));
     struct sluice_stream late = { sl_handle_new(SL_HANDLE_STREAM, object) };
-    CHECK_RESULT(sluice_stream_query(late), SLUICE_E_STALE); /* another's */
+    CHECK_RESULT(sluice_stream_query(late), SLUICE_E_CLOSED); /* another's */
     CHECK_EQ(object->object.uses, 2);
     sl_object_drop(&object->object);
     CHECK_OK(sluice_stream_query(stream));
     CHECK_OK(sluice_stream_destroy(&stream));
-    CHECK_RESULT(sluice_stream_query(late), SLUICE_E_STALE); /* nobody's */
+    CHECK_RESULT(sluice_stream_query(late), SLUICE_E_CLOSED); /* nobody's */
     CHECK_EQ(object->object.uses, 0);
     CHECK(sl_handle_end(late.id, SL_HANDLE_STREAM) == object);
     CHECK_OK(sluice_device_close(&device));
@@ -38,7 +38,7 @@ struct race {
 
 static bool fine_or_stale(int result)
 {
-    return result == 0 || result == SLUICE_E_STALE || result == SLUICE_E_NOT_RECORDED;
+    return result == 0 || result == SLUICE_E_CLOSED || result == SLUICE_E_STALE || result == SLUICE_E_NOT_RECORDED;
 }
 
 static void *use(void *shared)
@@ -70,7 +70,7 @@ static void *end(void *shared)
         struct sluice_stream stream = { race->stream };
         struct sluice_event event = { race->event };
         int r = sluice_stream_destroy(&stream);
-        CHECK(r == 0 || r == SLUICE_E_STALE || r == SLUICE_E_BUSY);
+        CHECK(fine_or_stale(r) || r == SLUICE_E_BUSY);
         race->ended += r == 0;
         CHECK(fine_or_stale(sluice_event_destroy(&event)));
     }
@@ -121,9 +121,9 @@ static void *close_it(void *shared)
     struct sluice_stream stream;
 
     int r = sluice_stream_create(mine, NULL, &stream);
-    CHECK(r == 0 || r == SLUICE_E_STALE);
+    CHECK(r == 0 || r == SLUICE_E_CLOSED);
     r = sluice_device_close(&mine);
-    CHECK(r == 0 || r == SLUICE_E_STALE);
+    CHECK(r == 0 || r == SLUICE_E_CLOSED);
     closing->won += r == 0;
     return NULL;
 }

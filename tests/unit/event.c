@@ -44,12 +44,12 @@ TEST(create_and_destroy)
     CHECK_EQ(event.id, 0);
     CHECK_OK(sluice_event_destroy(&event));
 
-    CHECK_SAYS(sluice_event_destroy(&copy), SLUICE_E_STALE, "was destroyed");
+    CHECK_SAYS(sluice_event_destroy(&copy), SLUICE_E_CLOSED, "was destroyed");
     CHECK_NE(copy.id, 0);
-    CHECK_RESULT(sluice_event_record(copy, scene.stream), SLUICE_E_STALE);
-    CHECK_RESULT(sluice_event_query(copy), SLUICE_E_STALE);
-    CHECK_RESULT(sluice_event_synchronize(copy), SLUICE_E_STALE);
-    CHECK_RESULT(sluice_stream_wait_event(scene.stream, copy), SLUICE_E_STALE);
+    CHECK_RESULT(sluice_event_record(copy, scene.stream), SLUICE_E_CLOSED);
+    CHECK_RESULT(sluice_event_query(copy), SLUICE_E_CLOSED);
+    CHECK_RESULT(sluice_event_synchronize(copy), SLUICE_E_CLOSED);
+    CHECK_RESULT(sluice_stream_wait_event(scene.stream, copy), SLUICE_E_CLOSED);
     tear_down(&scene);
 }
 

@@ -98,6 +98,24 @@ TEST(handle_is_stale_after_its_end)
     sl_handle_end(y, SL_HANDLE_WATCH);
 }
 
+TEST(handle_knows_whether_it_went_with_something_else)
+{
+    int a;
+    uint64_t x = sl_handle_new(SL_HANDLE_EVENT, &a);
+    sl_handle_end(x, SL_HANDLE_EVENT);
+    CHECK_EQ(sl_handle_noted(x, SL_HANDLE_EVENT), 0);
+    uint64_t y = sl_handle_new(SL_HANDLE_EVENT, &a); /* the same index */
+    sl_handle_note(y, SL_HANDLE_EVENT);
+    sl_handle_end(y, SL_HANDLE_EVENT);
+    CHECK_EQ(sl_handle_noted(y, SL_HANDLE_EVENT), 1);
+    CHECK_EQ(sl_handle_noted(x, SL_HANDLE_EVENT), -1);
+    uint64_t z = sl_handle_new(SL_HANDLE_EVENT, &a);
+    CHECK_EQ(z, y + 1);
+    sl_handle_end(z, SL_HANDLE_EVENT);
+    CHECK_EQ(sl_handle_noted(z, SL_HANDLE_EVENT), 0);
+    CHECK_EQ(sl_handle_noted(y, SL_HANDLE_EVENT), 1);
+}
+
 TEST(handle_many_at_once)
 {
     enum { MANY = 20000 };
@@ -236,12 +254,16 @@ static void *scarce_calloc(size_t count, size_t size)
 static uint64_t small_new(enum sl_handle_kind kind, void *object);
 static void *small_get(uint64_t handle, enum sl_handle_kind kind, int *why);
 static void *small_end(uint64_t handle, enum sl_handle_kind kind);
+static void small_note(uint64_t handle, enum sl_handle_kind kind) __attribute__((unused));
+static int small_noted(uint64_t handle, enum sl_handle_kind kind) __attribute__((unused));
 
 #define SL_HANDLE_LAST_INDEX 2000u
 #define SL_HANDLE_LAST_GENERATION 3u
 #define sl_handle_new small_new
 #define sl_handle_get small_get
 #define sl_handle_end small_end
+#define sl_handle_note small_note
+#define sl_handle_noted small_noted
 #define calloc scarce_calloc
 #include "util/handle.c"
 #undef calloc

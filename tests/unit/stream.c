@@ -33,14 +33,14 @@ TEST(create_and_destroy)
     CHECK_EQ(stream.id, 0);
     CHECK_OK(sluice_stream_destroy(&stream));
 
-    CHECK_SAYS(sluice_stream_destroy(&copy), SLUICE_E_STALE, "was destroyed");
+    CHECK_SAYS(sluice_stream_destroy(&copy), SLUICE_E_CLOSED, "was destroyed");
     CHECK_NE(copy.id, 0);
-    CHECK_SAYS(sluice_stream_query(copy), SLUICE_E_STALE, "was destroyed");
-    CHECK_RESULT(sluice_stream_synchronize(copy), SLUICE_E_STALE);
-    CHECK_RESULT(sluice_stream_native(copy, &native), SLUICE_E_STALE);
-    CHECK_RESULT(sluice_stream_push_current(copy), SLUICE_E_STALE);
+    CHECK_SAYS(sluice_stream_query(copy), SLUICE_E_CLOSED, "was destroyed");
+    CHECK_RESULT(sluice_stream_synchronize(copy), SLUICE_E_CLOSED);
+    CHECK_RESULT(sluice_stream_native(copy, &native), SLUICE_E_CLOSED);
+    CHECK_RESULT(sluice_stream_push_current(copy), SLUICE_E_CLOSED);
     CHECK_OK(sluice_device_close(&device));
-    CHECK_SAYS(sluice_stream_query(copy), SLUICE_E_STALE,
+    CHECK_SAYS(sluice_stream_query(copy), SLUICE_E_CLOSED,
                "was destroyed"); /* still that, not "closed" */
 }
 
@@ -212,7 +212,7 @@ TEST(reused_memory_does_not_revive_a_handle)
         CHECK_OK(sl_stream_hold(next, &object));
         CHECK(object == first); /* the same place, and still: */
         sl_object_drop(&object->object);
-        CHECK_RESULT(sluice_stream_query(old), SLUICE_E_STALE);
+        CHECK_RESULT(sluice_stream_query(old), SLUICE_E_CLOSED);
         CHECK_OK(sluice_stream_destroy(&next));
     }
     CHECK_OK(sluice_device_close(&device));
@@ -233,7 +233,7 @@ TEST(what_the_core_asks_of_a_stream)
     CHECK_SAYS(sl_stream_check(none, &sl_device_host), SLUICE_E_INVALID,
                "no stream given: pass SLUICE_ON_CPU");
     CHECK_SAYS(sl_stream_check(foreign, &sl_device_host), SLUICE_E_WRONG_DEVICE, "fake:0");
-    CHECK_RESULT(sl_stream_check(gone, &sl_device_host), SLUICE_E_STALE);
+    CHECK_RESULT(sl_stream_check(gone, &sl_device_host), SLUICE_E_CLOSED);
     CHECK_RESULT(sl_stream_check((struct sluice_stream){ device.id }, &sl_device_host),
                  SLUICE_E_HANDLE);
     CHECK_OK(sluice_device_close(&device));

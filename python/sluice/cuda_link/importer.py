@@ -39,7 +39,7 @@ NUMPY_AVAILABLE = _is_there("numpy")
 _TORCH, _CUPY = 1, 2
 _RENEWED = 100
 _CLOSED, _NO_WRITER = _sluice.Closed.result, _sluice.NoWriter.result
-_LOST, _STALE = _sluice.LostError.result, _sluice.StaleError.result
+_LOST, _ENDED = _sluice.LostError.result, _sluice.ClosedError.result
 
 _NO_FRAME: ImportResult[Any] = ImportResult(ImportOutcome.NO_FRAME)
 _SHUTDOWN: ImportResult[Any] = ImportResult(ImportOutcome.SHUTDOWN)
@@ -262,7 +262,7 @@ class Importer:
             return _TIMEOUT
         if code in (_CLOSED, _NO_WRITER):
             return self._alone(code)
-        return _RECONNECTING if code == _STALE else _NO_FRAME
+        return _RECONNECTING if code == _ENDED else _NO_FRAME
 
     def _alone(self, code: int) -> ImportResult[Any]:
         """No producer: one that has said so, or is not there."""
