@@ -21,8 +21,11 @@ void harness_id(const char *file, const char *label, char *id, size_t size);
 extern struct test_entry *harness_tests;
 extern struct role_entry *harness_roles;
 
-/* runner.c: runs the test in a process of its own and prints its TAP line. Returns false if it failed. */
-bool harness_run(const struct test_entry *entry, int number, bool verbose);
+#define HARNESS_JOBS 16
+
+/* runner.c: runs each test in a process of its own, up to `jobs` (HARNESS_JOBS at most) at a time, and prints its TAP lines as
+ * it ends. Returns how many failed. */
+int harness_run(const struct test_entry *const *tests, int count, int jobs, bool verbose);
 
 /* inside.c: runs the test in this process, then looks it over. `report` -1: nobody listens. */
 _Noreturn void harness_inside(const struct test_entry *entry, int report);

@@ -43,6 +43,15 @@ def main():
     judged.append(("a name that is none is not left out", chosen[2].returncode == 2))
     judged.append(("no folder is left", not left))
 
+    several = subprocess.run([program, "--jobs=9"], capture_output=True, text=True, timeout=100)
+    lines = re.findall(r"^(ok|not ok) (\d+) - (\S+)( # SKIP .+)?$", several.stdout, re.M)
+    judged.append(("several at a time come to the same",
+                   {name: (verdict, skip) for verdict, _, name, skip in lines} == seen and several.returncode == 1))
+    judged.append(("their numbers are in order", [int(line[1]) for line in lines] == list(range(1, len(names) + 1))))
+    refused = [subprocess.run([program, f"--jobs={jobs}", "pass_checks"], capture_output=True).returncode
+               for jobs in ("0", "-1", "x", "16", "1000")]
+    judged.append(("how many at a time is a number", refused == [2, 2, 2, 0, 0]))
+
     print(f"1..{len(judged)}")
     for number, (name, good) in enumerate(judged, 1):
         print(f"{'ok' if good else 'not ok'} {number} - {name}")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The main program of every test binary: picks tests and runs them one after the other.
+ * The main program of every test binary: picks tests and runs them, one after the other or some at a time.
  */
 #include <fnmatch.h>
 #include <libgen.h>
@@ -14,10 +14,11 @@ struct test_entry *harness_tests;
 struct role_entry *harness_roles;
 
 static const char usage[] =
-    "usage: %s [--list] [--verbose] [--no-fork] [PATTERN...]\n"
+    "usage: %s [--list] [--verbose] [--no-fork] [--jobs=N] [PATTERN...]\n"
     "  PATTERN    a test's name, its file, or FILE.NAME; * and ? stand for anything; !PATTERN leaves out\n"
     "  --list     prints the names\n"
     "  --verbose  shows what tests print, also when they pass\n"
+    "  --jobs=N   runs N tests at a time, those that may take long first; default SLUICE_TEST_JOBS, or 1\n"
     "  --no-fork  runs the one test named in this process, for a debugger: no time limit\n";
 
 void harness_id(const char *file, const char *label, char *id, size_t size)
@@ -85,22 +86,45 @@ static bool all_match(char **patterns, int count)
     return true;
 }
 
-static int run_all(char **patterns, int count, bool verbose)
+/* Behind those that may take as long, so that the order stays among these. */
+static void insert(const struct test_entry **tests, int count, const struct test_entry *entry, bool longest_first)
 {
-    int total = 0, number = 0, failed = 0;
+    int at = count;
+    for (; longest_first && at > 0 && tests[at - 1]->seconds < entry->seconds; at--)
+        tests[at] = tests[at - 1];
+    tests[at] = entry;
+}
+
+static int run_all(char **patterns, int count, int jobs, bool verbose)
+{
+    int total = 0, taken = 0;
     for (const struct test_entry *e = harness_tests; e; e = e->next)
         total += chosen(e, patterns, count);
-    if (!total) {
-        fprintf(stderr, "this binary has no tests\n");
+    const struct test_entry **tests = calloc((size_t)total + 1, sizeof *tests);
+    if (!total || !tests) {
+        fprintf(stderr, total ? "no memory\n" : "this binary has no tests\n");
+        free(tests);
         return 2;
     }
-    printf("TAP version 13\n1..%d\n", total);
     for (const struct test_entry *e = harness_tests; e; e = e->next)
         if (chosen(e, patterns, count))
-            failed += !harness_run(e, ++number, verbose);
+            insert(tests, taken++, e, jobs > 1);
+    printf("TAP version 13\n1..%d\n", total);
+    int failed = harness_run(tests, total, jobs, verbose);
     if (failed)
         printf("# %d of %d failed\n", failed, total);
+    free(tests);
     return failed ? 1 : 0;
+}
+
+/* 0: it is no number of jobs. */
+static int read_jobs(const char *text)
+{
+    char *end;
+    long jobs = text && *text ? strtol(text, &end, 10) : 1;
+    if (text && *text && *end)
+        return 0;
+    return jobs < 1 ? 0 : jobs > HARNESS_JOBS ? HARNESS_JOBS : (int)jobs;
 }
 
 static int list(char **patterns, int count)
@@ -142,6 +166,7 @@ static int inside(const char *name, int report)
 int main(int argc, char **argv)
 {
     bool listing = false, verbose = false, no_fork = false;
+    int jobs = read_jobs(getenv("SLUICE_TEST_JOBS"));
 
     if (argc >= 3 && !strcmp(argv[1], "--role"))
         return harness_role(argc - 2, argv + 2);
@@ -154,6 +179,8 @@ int main(int argc, char **argv)
             listing = true;
         } else if (!strcmp(argv[at], "--verbose")) {
             verbose = true;
+        } else if (!strncmp(argv[at], "--jobs=", 7)) {
+            jobs = read_jobs(argv[at] + 7);
         } else if (!strcmp(argv[at], "--no-fork")) {
             no_fork = true;
         } else {
@@ -164,7 +191,9 @@ int main(int argc, char **argv)
     }
     if (no_fork)
         return argc - at == 1 ? inside(argv[at], -1) : (fprintf(stderr, "--no-fork wants one name\n"), 2);
-    if (!all_match(argv + at, argc - at))
+    if (!jobs)
+        fprintf(stderr, "--jobs and SLUICE_TEST_JOBS take a number from 1\n");
+    if (!jobs || !all_match(argv + at, argc - at))
         return 2;
-    return listing ? list(argv + at, argc - at) : run_all(argv + at, argc - at, verbose);
+    return listing ? list(argv + at, argc - at) : run_all(argv + at, argc - at, jobs, verbose);
 }

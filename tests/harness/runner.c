@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The outside of a test's process: starts it, collects what it prints, ends it when its time is up.
+ * The outside of tests' processes: starts them, several at a time if asked to, collects what they print, ends them when
+ * their time is up.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +21,11 @@
 #define REPORT_FD 3
 
 struct run {
+    const struct test_entry *entry; /* NULL: none runs here */
+    char id[256], folder[512];
+    double seconds; /* it may take */
+    int64_t began;
+    bool started;
     pid_t pid;
     int output, report; /* our ends: what it prints, and what it reports */
     int status;
@@ -92,29 +98,23 @@ static void collect(struct run *run)
     }
 }
 
-/* Until the process ends or its time is up; what it started may live on and hold the pipe, so the end
- * of the pipe says nothing. */
-static void watch(struct run *run, double seconds)
+/* Has the process ended, or is its time up? What it started may live on and hold the pipe, so the end of the pipe says
+ * nothing. */
+static bool has_ended(struct run *run)
 {
-    int64_t until = test_now() + (int64_t)(seconds * 1e9);
-    int nap = 1;
-    for (;;) {
-        collect(run);
-        if (waitpid(run->pid, &run->status, WNOHANG) == run->pid)
-            break;
-        if (test_now() > until || interrupted) {
-            run->timed_out = true;
-            kill(-run->pid, SIGKILL);
-            waitpid(run->pid, &run->status, 0);
-            break;
-        }
-        struct pollfd fd = { .fd = run->output, .events = POLLIN };
-        if (poll(&fd, 1, nap) > 0 && !(fd.revents & POLLIN))
-            test_nap(1000000); /* it closed its output and still runs */
-        nap = nap < 16 ? nap * 2 : nap;
+    if (!run->started)
+        return true;
+    collect(run);
+    if (waitpid(run->pid, &run->status, WNOHANG) != run->pid) {
+        if (test_now() <= run->began + (int64_t)(run->seconds * 1e9) && !interrupted)
+            return false;
+        run->timed_out = true;
+        kill(-run->pid, SIGKILL);
+        waitpid(run->pid, &run->status, 0);
     }
     kill(-run->pid, SIGKILL); /* whatever it left behind */
     collect(run);
+    return true;
 }
 
 static void show(const struct run *run)
@@ -152,49 +152,89 @@ static bool why(const struct run *run, const char *report, double seconds, char 
     return true;
 }
 
-bool harness_run(const struct test_entry *entry, int number, bool verbose)
+/* Prints its lines. Returns false if it failed. */
+static bool finish(struct run *run, int number, bool verbose)
 {
-    char id[256], folder[512], report[1024] = "", reason[128];
-    double seconds = entry->seconds * test_slowness();
-    struct run run = { .text = calloc(1, MAX_OUTPUT + 1) };
+    char report[1024] = "", reason[128];
+    double took = (double)(test_now() - run->began) / 1e9;
 
-    harness_id(entry->file, entry->label, id, sizeof id);
-    if (!run.text || !harness_folder_make(folder, sizeof folder)) {
-        printf("not ok %d - %s\n# no memory or no temporary folder\n", number, id);
-        free(run.text);
-        return false;
-    }
-    setenv(HARNESS_FOLDER, folder, 1);
-
-    signal(SIGINT, interrupt);
-    signal(SIGTERM, interrupt);
-    int64_t began = test_now();
-    bool started = start(&run, id);
-    if (started) {
-        watch(&run, seconds);
-        if (read(run.report, report, sizeof report - 1) < 0)
+    if (run->started) {
+        if (read(run->report, report, sizeof report - 1) < 0)
             *report = 0;
-        close(run.output);
-        close(run.report);
+        close(run->output);
+        close(run->report);
     }
-    double took = (double)(test_now() - began) / 1e9;
-
-    bool failed = !started || why(&run, report, seconds, reason, sizeof reason);
+    bool failed = !run->started || why(run, report, run->seconds, reason, sizeof reason);
     if (failed)
-        printf("not ok %d - %s\n# %s\n", number, id, started ? reason : strerror(errno));
+        printf("not ok %d - %s\n# %s\n", number, run->id, run->started ? reason : "it could not be started");
     else if (strcmp(report, "done") != 0)
-        printf("ok %d - %s # SKIP %s\n", number, id, report);
+        printf("ok %d - %s # SKIP %s\n", number, run->id, report);
     else
-        printf("ok %d - %s\n", number, id);
+        printf("ok %d - %s\n", number, run->id);
     if (failed || verbose)
-        show(&run);
+        show(run);
     if (took > 1)
         printf("# %.1f s\n", took);
     fflush(stdout);
+    if (run->folder[0])
+        harness_folder_remove(run->folder);
+    free(run->text);
+    *run = (struct run){ .entry = NULL };
+    return !failed;
+}
 
-    harness_folder_remove(folder);
-    free(run.text);
+static void begin(struct run *run, const struct test_entry *entry)
+{
+    *run = (struct run){ .entry = entry, .seconds = entry->seconds * test_slowness(), .began = test_now() };
+    harness_id(entry->file, entry->label, run->id, sizeof run->id);
+    run->text = calloc(1, MAX_OUTPUT + 1);
+    if (!run->text || !harness_folder_make(run->folder, sizeof run->folder)) {
+        run->folder[0] = 0;
+        return;
+    }
+    setenv(HARNESS_FOLDER, run->folder, 1);
+    run->started = start(run, run->id);
+}
+
+/* Until one of them prints something, or it is time to look at them again. */
+static void nap(const struct run *runs, int jobs, int ms)
+{
+    struct pollfd fds[HARNESS_JOBS];
+    nfds_t count = 0;
+
+    for (int i = 0; i < jobs; i++)
+        if (runs[i].entry)
+            fds[count++] = (struct pollfd){ .fd = runs[i].output, .events = POLLIN };
+    int ready = poll(fds, count, ms);
+    bool data = false;
+    for (nfds_t i = 0; i < count; i++)
+        data = data || fds[i].revents & POLLIN;
+    if (ready > 0 && !data)
+        test_nap(1000000); /* one closed its output and still runs */
+}
+
+int harness_run(const struct test_entry *const *tests, int count, int jobs, bool verbose)
+{
+    struct run runs[HARNESS_JOBS] = { { .entry = NULL } };
+    int next = 0, number = 0, failed = 0, ms = 1;
+
+    signal(SIGINT, interrupt);
+    signal(SIGTERM, interrupt);
+    while (number < count && !(interrupted && number == next)) {
+        bool ended = false;
+        for (int i = 0; i < jobs; i++) {
+            if (!runs[i].entry && next < count && !interrupted)
+                begin(&runs[i], tests[next++]);
+            if (runs[i].entry && has_ended(&runs[i])) {
+                failed += !finish(&runs[i], ++number, verbose);
+                ended = true;
+            }
+        }
+        ms = ended ? 1 : ms < 16 ? ms * 2 : ms;
+        if (!ended)
+            nap(runs, jobs, ms);
+    }
     if (interrupted)
         _exit(128 + interrupted);
-    return !failed;
+    return failed;
 }

@@ -15,7 +15,7 @@ struct program {
     pid_t pid;
     unsigned number;
     int status;      /* exit code; a signal's number negated */
-    char out[1 << 18]; /* what it wrote, once it has ended: also where others have many channels of cuda-link's protocol */
+    char out[1 << 20]; /* what it wrote, once it has ended; `ls` says what all of the machine has in /dev/shm */
     char err[8192];
 };
 
