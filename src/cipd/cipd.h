@@ -277,6 +277,9 @@ int sl_cipd_reader_open(const char *name, const struct sluice_reader_params *par
 void sl_cipd_reader_close(void *state);
 void sl_cipd_reader_stop(void *state);
 int sl_cipd_reader_format(void *state, struct sluice_format *format);
+/* The reader that a handle names, held until its object is dropped. SLUICE_E_UNSUPPORTED for one of another kind of channel. */
+int sl_cipd_reader_hold(sluice_reader *handle, struct sl_object **object, struct sl_cipd_reader **reader);
+
 int sl_cipd_reader_device(void *state, char name[SL_DEVICE_NAME]);
 void sl_cipd_reader_stats(void *state, struct sluice_reader_stats *stats);
 

@@ -134,12 +134,10 @@ int sluice_cipd_reader_info(sluice_reader *handle, struct sluice_cipd_info *call
     struct sluice_cipd_info info = { .size = sizeof info };
     struct sl_cipd_reader *reader;
     struct sl_object *object;
-    void *state;
-    int r = sl_bare_reader_state(handle, &sl_bare_cipd, &object, &state);
+    int r = sl_cipd_reader_hold(handle, &object, &reader);
 
     if (r != 0)
         return r;
-    reader = state;
     snprintf(info.name, sizeof info.name, "%s", reader->name);
     sl_mutex_lock(&reader->lock);
     tell_reader(reader, &info);

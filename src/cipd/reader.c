@@ -344,16 +344,24 @@ void sl_cipd_reader_stats(void *state, struct sluice_reader_stats *stats)
     sl_mutex_unlock(&reader->lock);
 }
 
+int sl_cipd_reader_hold(sluice_reader *handle, struct sl_object **object, struct sl_cipd_reader **reader)
+{
+    void *state;
+    int r = sl_bare_reader_state(handle, &sl_bare_cipd, object, &state);
+
+    if (r == 0)
+        *reader = state;
+    return r;
+}
+
 int sluice_cipd_retry(sluice_reader *handle)
 {
     struct sl_cipd_reader *reader;
     struct sl_object *object;
-    void *state;
-    int r = sl_bare_reader_state(handle, &sl_bare_cipd, &object, &state);
+    int r = sl_cipd_reader_hold(handle, &object, &reader);
 
     if (r != 0)
         return r;
-    reader = state;
     sl_store(&reader->retry, 1, release);
     sl_add(&reader->bell, 1);
     sl_os_wake(&reader->bell, INT32_MAX);

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Readers of "cipd:" channels whose streams wait for frames.
+ */
+#include "gpu/cipd.h"
+#include "gpu/frames.h"
+
+/* A writer's side with its writer, what a reader is opened with, and a stream that is to wait. */
+struct ahead {
+    struct cipd_side side;
+    struct sluice_cipd_reader_params cipd;
+    struct sluice_reader_params params;
+    struct sluice_stream reading;
+};
+
+static struct ahead begin(void)
+{
+    struct ahead ahead = { .side = cipd_begin() };
+
+    ahead.params = cipd_reader_params(&ahead.cipd);
+    CHECK_OK(sluice_stream_create(ahead.side.device, NULL, &ahead.reading));
+    ahead.side.writer = cipd_writer(&ahead.side.format);
+    return ahead;
+}
+
+TEST(cipd_a_stream_may_wait_for_the_frame)
+{
+    struct ahead ahead = begin();
+    struct cipd_side *side = &ahead.side;
+    struct sluice_stream reading = ahead.reading;
+    struct sluice_frame frame;
+    sluice_reader *reader;
+
+    ahead.params.open_timeout_ns = ahead.cipd.wait_ns = SLUICE_FOREVER; /* which no sum goes beyond */
+    ahead.params.ahead = 1;
+    ahead.params.ahead_ns = 20 * SLUICE_S;
+    ahead.params.cipd = &ahead.cipd;
+    CHECK_OK(sluice_reader_open(&reader, &ahead.params));
+    uint64_t bad = gpu_memory(8);
+    CU(MemsetD8Async, bad, 0, 8, gpu_native(reading));
+    struct gpu_gate gate = gpu_gate_new();
+    for (uint32_t i = 1; i <= 4; i++) {
+        gpu_fill(gpu_native(side->stream), (uintptr_t)side->array.data, cipd_words(&side->format), i);
+        gpu_gate_close(&gate, gpu_native(side->stream));
+        CHECK_OK(sluice_writer_send(side->writer, &side->array, 1, side->stream, NULL));
+        CHECK_OK(sluice_reader_acquire(reader, reading, 0, &frame));
+        CHECK(frame.flags & SLUICE_FRAME_AHEAD);
+        gpu_compare(gpu_native(reading), channel_words(&frame), cipd_words(&side->format), i, bad);
+        CHECK_OK(sluice_reader_release(reader, &frame, reading)); /* its place is taken until the stream goes on */
+        CHECK_RESULT(sluice_stream_query(reading), SLUICE_NOT_READY);
+        CHECK_RESULT(sluice_reader_acquire(reader, reading, 0, &frame), SLUICE_E_LIMIT);
+        gpu_gate_open(&gate);
+        CHECK_OK(sluice_stream_synchronize(reading));
+        CHECK_OK(sluice_stream_synchronize(side->stream));
+        int r;
+        while ((r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame)) == SLUICE_E_LIMIT)
+            test_nap(SLUICE_MS);
+        CHECK_RESULT(r, SLUICE_TIMEOUT);
+    }
+    CHECK_EQ(frames_read(gpu_native(reading), bad), 0);
+    gpu_gate_end(&gate);
+    CHECK_OK(sluice_reader_close(&reader));
+    cipd_end(side);
+}
+
+TEST(cipd_a_stream_waits_no_longer_than_it_is_told)
+{
+    struct ahead ahead = begin();
+    struct cipd_side *side = &ahead.side;
+    struct sluice_stream reading = ahead.reading;
+    struct sluice_frame frame;
+    sluice_reader *reader;
+
+    ahead.cipd.ahead = SLUICE_CIPD_ON;
+    ahead.params.ahead_ns = 50 * SLUICE_MS;
+    ahead.params.hold = 4;
+    ahead.params.cipd = &ahead.cipd;
+    CHECK_OK(sluice_reader_open(&reader, &ahead.params));
+    struct gpu_gate gate = gpu_gate_new();
+    gpu_gate_close(&gate, gpu_native(side->stream));
+    CHECK_OK(sluice_writer_send(side->writer, &side->array, 1, side->stream, NULL));
+    CHECK_OK(sluice_reader_acquire(reader, reading, 0, &frame));
+    CHECK(frame.flags & SLUICE_FRAME_AHEAD);
+    CHECK_OK(sluice_stream_synchronize(reading));
+    CHECK_RESULT(sluice_reader_check(reader, &frame), SLUICE_E_LOST);
+    CHECK_RESULT(sluice_reader_release(reader, &frame, reading), SLUICE_E_LOST);
+    CHECK_EQ(cipd_info_of_reader(reader).timeouts, 1);
+    gpu_gate_open(&gate);
+    CHECK_OK(sluice_stream_synchronize(side->stream));
+    gpu_gate_end(&gate);
+    CHECK_OK(sluice_reader_close(&reader));
+    cipd_end(side);
+}
