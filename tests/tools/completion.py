@@ -129,11 +129,12 @@ def start(name, root, env, folder):
     if name == "bash":
         return Shell(["bash", "--noprofile", "--norc", "-i"], env, folder,
                      ["bind 'set bell-style none'", "bind 'set show-all-if-ambiguous on'",
+                      "bind 'set completion-query-items 0'",  # however many channels the machine has
                       "bind 'set enable-bracketed-paste off'", "bind 'set page-completions off'",
                       f"source '{scripts}/sluice.bash'"])
     if name == "zsh":
         return Shell(["zsh", "-f", "-i"], env, folder,
-                     ["unsetopt beep prompt_sp list_ambiguous", f"fpath=('{scripts}' $fpath)", "LISTMAX=1000; bindkey -e",
+                     ["unsetopt beep prompt_sp list_ambiguous", f"fpath=('{scripts}' $fpath)", "LISTMAX=100000; bindkey -e",
                       f"autoload -Uz compinit; compinit -u -d '{folder}/.zcompdump'"])
     return Fish(scripts / "sluice.fish", env, folder)
 
