@@ -33,7 +33,7 @@ def check_no_growth(one, first, times, room):
         one(number)
     gc.collect()
     after = rss(), descriptors(), threads()
-    assert after[1:] == before[1:]
+    assert all(now <= then for now, then in zip(after[1:], before[1:])), (before, after)  # tests before may still end
     assert after[0] - before[0] < room, f"{after[0] - before[0]} bytes more"
 
 

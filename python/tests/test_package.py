@@ -186,6 +186,7 @@ def test_the_extension_keeps_the_library_to_itself():
     assert [line.split()[-1] for line in done.stdout.splitlines()] == ["PyInit__sluice"]
 
 
+@pytest.mark.limit(300)
 def test_the_source_distribution_is_whole(tmp_path):
     root = pathlib.Path(__file__).parents[2]
     pytest.importorskip("mesonpy", reason="meson-python is not installed")
