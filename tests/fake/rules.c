@@ -86,13 +86,18 @@ TEST(copies_of_memory_that_is_not_pinned)
 {
     struct call call = enter();
     struct sl_cu_stream *stream = make_stream();
-    uint64_t *pinned = make_pinned(), *second = make_pinned(), loose = 7;
+    uint64_t *pinned = make_pinned(), *second = make_pinned(), loose = 7, gpus;
 
-    CHECK_EQ(sl_cuda.MemcpyAsync((uintptr_t)second, (uintptr_t)pinned, 8, stream), 0);
+    CHECK_EQ(sl_cuda.MemAlloc(&gpus, 8), 0);
+    CHECK_EQ(sl_cuda.MemcpyAsync(gpus, (uintptr_t)pinned, 8, stream), 0);
+    CHECK_EQ(sl_cuda.MemcpyAsync((uintptr_t)second, gpus, 8, stream), 0);
     CHECK(!fake_broken_rule());
-    CHECK_EQ(sl_cuda.MemcpyDtoHAsync(&loose, (uintptr_t)pinned, 8, stream), 0);
+    CHECK_EQ(sl_cuda.MemcpyDtoHAsync(&loose, gpus, 8, stream), 0);
     CHECK_EQ(loose, 0); /* it was waited for */
     CHECK_HAS(fake_broken_rule(), "cuMemcpyDtoHAsync: of memory that is not pinned");
+    CHECK_EQ(sl_cuda.MemcpyAsync((uintptr_t)second, (uintptr_t)pinned, 8, stream), 0);
+    CHECK_HAS(fake_broken_rule(), "or from the host's to the host's");
+    CHECK_EQ(sl_cuda.MemFree(gpus), 0);
     CHECK_EQ(sl_cuda.StreamDestroy(stream), 0);
     CHECK_EQ(sl_cuda.MemFreeHost(pinned), 0);
     CHECK_EQ(sl_cuda.MemFreeHost(second), 0);
