@@ -46,7 +46,14 @@ class Source:
             GPU.synchronize(self.stream)
 
 
-class Exporting:
+class OnGpu:
+    def settled(self):
+        """What was under way on the GPU has ended."""
+        GPU.call("CtxSynchronize")
+        return "settled"
+
+
+class Exporting(OnGpu):
     """export NAME HEIGHT WIDTH CHANNELS DTYPE SLOTS"""
 
     def __init__(self, name, height, width, channels, dtype, slots, policy="from_env"):
@@ -152,7 +159,7 @@ class Exporting11(Exporting):
         return "closed"
 
 
-class Importing:
+class Importing(OnGpu):
     """import NAME POLICY TIMEOUT_MS"""
 
     def __init__(self, name, policy="from_env", timeout_ms=5000, shape=None, dtype=None):
@@ -171,11 +178,6 @@ class Importing:
             if self.looks:
                 told.update(self.looked())
         return told
-
-    def settled(self):
-        """What was under way on the GPU has ended."""
-        GPU.call("CtxSynchronize")
-        return "settled"
 
     def begin(self, method, *arguments):
         """Calls it until there is a frame, and does not look at that."""
