@@ -8,6 +8,7 @@ import pathlib
 from child import children
 
 HERE = pathlib.Path(__file__).parent
+SHAPE = [4, 6, 4]  # of frames, unless a test asks for others
 SECONDS = 40  # for an answer
 
 
@@ -57,3 +58,13 @@ def a_link():
         yield Link(start, name)
     for path in pathlib.Path("/dev/shm").glob(f"{name}*"):
         path.unlink()
+
+
+def is_frame(told, value, **others):
+    assert told.get("outcome") == "NEW_FRAME" and told["value"] == value and told["whole"], told
+    assert {name: told[name] for name in others} == others
+    return told
+
+
+def says(told, outcome):
+    assert told.get("outcome") == outcome, told

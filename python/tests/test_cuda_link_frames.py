@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: MIT
 """sluice.cuda_link between processes: what each call says, and what is in the frames that it gives."""
-import pathlib
-import subprocess
-import sys
-
 import pytest
 
-from cuda_link_kit import a_link
+from cuda_link_kit import SHAPE, a_link, is_frame, says
 
-SHAPE = [4, 6, 4]
 STATS = {"initialized", "shm_name", "shape", "dtype", "device", "num_slots", "frame_count", "torch_available",
          "numpy_available", "dev_ptrs", "tensor_device", "wait_backend", "wait_spin_hits", "wait_sleep_hits", "avg_spin_us", "avg_sleep_us",
          "gpu_wait_active", "gpu_wait_latched_frame"}
@@ -20,16 +15,6 @@ EXPORT_STATS = {"initialized", "closed", "shm_name", "resolution", "dtype", "num
 def link(gpu):
     with a_link() as link:
         yield link
-
-
-def is_frame(told, value, **others):
-    assert told.get("outcome") == "NEW_FRAME" and told["value"] == value and told["whole"], told
-    assert {name: told[name] for name in others} == others
-    return told
-
-
-def says(told, outcome):
-    assert told.get("outcome") == outcome, told
 
 
 # ---- frames ----
@@ -325,108 +310,6 @@ def test_a_pipelined_copy_that_was_overtaken_is_not_given(link, monkeypatch):
             exporter.export(later)
 
 
-# ---- sessions ----
-
-def test_a_producer_that_is_not_there_yet(link):
-    importer = link.importer()
-    assert not importer.stats()["ready"]
-    for _ in range(3):
-        says(importer.get(), "RECONNECTING")
-    assert importer.retry() == "asked"
-    exporter = link.exporter()
-    exporter.export(1)
-    importer.retry()
-    is_frame(importer.until("get"), 1)
-
-
-def test_a_producer_that_shuts_and_comes_back_otherwise(link):
-    exporter, importer = link.exporter(), link.importer()
-    exporter.export(1)
-    before = is_frame(importer.until("get"), 1)
-    assert exporter.close() == "closed"
-    says(importer.get(), "SHUTDOWN")
-    says(importer.get(), "RECONNECTING")
-    exporter = link.exporter(8, 2, 2, dtype="float32", slots=2)
-    exporter.export(2)
-    told = is_frame(importer.until("get"), 2, shape=[8, 2, 2], dtype="torch.float32")
-    assert told["id"] != before["id"]
-    exporter.export(3)
-    is_frame(importer.until("numpy"), 3, shape=[8, 2, 2], dtype="float32")
-    exporter.export(4)
-    is_frame(importer.until("cupy"), 4, shape=[8, 2, 2])
-    assert importer.stats()["num_slots"] == 2
-
-
-@pytest.mark.parametrize("method", ["get", "numpy", "cupy"])
-def test_a_producer_that_is_killed_and_started_anew(link, method):
-    """The first call that sees the new one says RECONNECTING; no frame is lost for it, none of the old session comes."""
-    exporter, importer = link.exporter(), link.importer()
-    exporter.export(1)
-    before = is_frame(importer.until(method), 1)
-    exporter.kill()
-    assert importer.ask(method)["outcome"] in ("NO_FRAME", "RECONNECTING")  # whether its death was seen yet
-    exporter = link.exporter()
-    exporter.export(2)
-    told = is_frame(importer.until(method), 2)
-    assert set(told["before"]) <= {"RECONNECTING", "NO_FRAME"}
-    assert method == "numpy" or told["id"] != before["id"]
-    assert importer.stats()["reconnects"] <= 1
-
-
-def test_another_session_is_told_once_and_its_frame_is_not_lost(link):
-    """Where nothing was seen between the two."""
-    exporter, importer = link.exporter(), link.importer()
-    exporter.export(1)
-    is_frame(importer.until("get"), 1)
-    for value in (2, 3):
-        exporter.kill()
-        exporter = link.exporter(2, 2 + value, 1)
-        exporter.export(value)
-        told = is_frame(importer.until("get"), value, shape=[2, 2 + value, 1])
-        assert told["before"].count("RECONNECTING") == 1 and set(told["before"]) <= {"RECONNECTING", "NO_FRAME"}
-
-
-def test_without_reconnecting_it_ends_with_its_producer(link):
-    refused = link.importer
-    exporter = link.exporter()
-    importer = refused("for_testing")
-    exporter.export(1)
-    is_frame(importer.until("get"), 1)
-    exporter.close()
-    says(importer.get(), "SHUTDOWN")
-    for _ in range(2):
-        says(importer.get(), "RECONNECTING")
-    assert not importer.stats()["ready"] and importer.stats()["frame_count"] == 1
-
-
-def test_without_a_producer_and_without_reconnecting_there_is_no_importer(link, run):
-    out = run(f"""
-import sluice.cuda_link as cuda_link
-try:
-    cuda_link.Importer.open(cuda_link.ImportSpec({link.name!r}), policy=cuda_link.ImportPolicy.for_testing())
-except FileNotFoundError as error:
-    print("no file")
-""")
-    assert out == "no file\n"
-
-
-def test_the_end_is_the_end(link):
-    exporter, importer = link.exporter(), link.importer()
-    exporter.export(1)
-    is_frame(importer.until("get"), 1)
-    assert importer.close() == exporter.close() == "closed"
-    says(importer.get(), "RECONNECTING")
-    assert exporter.export(1) == "FAILED"
-    assert importer.stats()["frame_count"] == 1 and exporter.stats()["closed"]
-
-
-def test_frames_are_what_the_channel_says_not_what_the_program_expects(link):
-    exporter = link.exporter()
-    importer = link.importer(shape=[512, 512, 4], dtype="float32")
-    exporter.export(1)
-    is_frame(importer.until("numpy"), 1, shape=SHAPE, dtype="uint8")
-
-
 # ---- what else other programs have a say in ----
 
 def test_the_activation_barrier_skips_frames(link):
@@ -610,57 +493,3 @@ def test_an_importer_reads_what_a_writer_of_sluices_writes(link, gpu):
         for bad in ({"policy": "wait"}, {"slots": 11}, {"writable": True}, {"uids": [0]}):
             with pytest.raises(sluice.Error):
                 sluice.Writer(f"cipd:{link.name}-2", shape=tuple(SHAPE), device="cuda:0", **bad)
-
-
-# ---- segments that are none ----
-
-ALIENS = """
-import os, pathlib, sys, time
-import sluice.cuda_link as cuda_link
-
-name, path = sys.argv[1], pathlib.Path("/dev/shm", sys.argv[1])
-layout = cuda_link.SHMLayout(3)
-
-
-def segment(kind, bits, size, slots=3):
-    bytes_ = cuda_link.SHMLayout(slots).build_buffer()
-    bytes_[20:20 + 384] = bytes([1]) * 384
-    cuda_link.Metadata(4, 4, 4, kind, bits, 0, size).pack_into(bytes_, layout)
-    cuda_link.publish_frame(bytes_, layout, 1, 1.0)
-    return bytes_
-
-
-for text, expected in [(b"x" * 500, ValueError), (segment(1, 32, 256), ValueError), (segment(1, 8, 256), RuntimeError),
-                       (segment(1, 8, 64), RuntimeError), (segment(1, 8, 64, 11), ValueError),
-                       (layout.build_buffer(), RuntimeError)]:
-    path.write_bytes(bytes(text))
-    with cuda_link.Importer.open(cuda_link.ImportSpec(name)) as importer:
-        for _ in range(3):
-            assert importer.get_frame_numpy().outcome is cuda_link.ImportOutcome.RECONNECTING
-        assert not importer.is_ready()
-    try:
-        cuda_link.Importer.open(cuda_link.ImportSpec(name), policy=cuda_link.ImportPolicy.for_testing())
-    except expected as error:
-        assert isinstance(error, cuda_link.CudaLinkError), error
-    else:
-        raise SystemExit(f"it opened {bytes(text)[:30]}")
-path.unlink()
-print("done")
-"""
-
-
-def test_what_is_no_segment_is_not_read(link):
-    done = subprocess.run([sys.executable, "-c", ALIENS, link.name], capture_output=True, text=True, timeout=50)
-    assert done.stdout == "done\n", done.stderr
-
-
-def test_an_importer_gets_over_a_segment_that_is_none(link):
-    path = pathlib.Path("/dev/shm", link.name)
-    path.write_bytes(b"x" * 500)
-    importer = link.importer()
-    says(importer.get(), "RECONNECTING")
-    path.unlink()
-    exporter = link.exporter()
-    exporter.export(1)
-    importer.retry()
-    is_frame(importer.until("get"), 1)
