@@ -81,7 +81,7 @@ static void *commit_later(void *shared)
 
     gpu_use(0);
     nanosleep(&(struct timespec){ .tv_nsec = 100 * SLUICE_MS }, NULL);
-    channel_commit(late->scene->writer, late->scene->writing, SPIN, late->value);
+    channel_commit(late->scene->writer, late->scene->writing, 0, late->value);
     cu.CtxSetCurrent(NULL);
     return NULL;
 }
@@ -92,6 +92,7 @@ static void wait_then_go_ahead(int64_t spin_ns)
     struct scene scene = channel_scene();
     struct sluice_reader_params params = channel_reader_params(2);
     struct late_commit late = { &scene, 7 };
+    struct gpu_gate gate = gpu_gate_new();
     struct sluice_frame frame;
     sluice_reader *reader;
     pthread_t thread;
@@ -100,13 +101,16 @@ static void wait_then_go_ahead(int64_t spin_ns)
     params.spin_ns = spin_ns;
     CHECK_OK(sluice_reader_open(&reader, &params));
     greet(&scene, reader);
+    gpu_gate_close(&gate, gpu_native(scene.writing));
     CHECK(pthread_create(&thread, NULL, commit_later, &late) == 0);
     CHECK_OK(sluice_reader_acquire(reader, scene.reading, 5 * SLUICE_S, &frame));
     CHECK(frame.flags & SLUICE_FRAME_AHEAD);
     CHECK(pthread_join(thread, NULL) == 0);
+    gpu_gate_open(&gate);
     channel_check(&frame, scene.reading, late.value);
     CHECK_OK(sluice_reader_release(reader, &frame, scene.reading));
     CHECK_OK(sluice_stream_synchronize(scene.reading));
+    gpu_gate_end(&gate);
     CHECK_OK(sluice_reader_close(&reader));
     channel_end(&scene);
 }
