@@ -11,7 +11,8 @@ import xml.etree.ElementTree as tree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TESTS = ROOT / "python/tests"
-ALONE = ("test_real_lives.py",)  # how much of the GPU's memory is free tells it what was left behind
+ALONE = ("test_real_lives.py",  # how much of the GPU's memory is free tells it what was left behind
+         "test_real_examples.py")  # they play in real time
 sys.path.append(str(TESTS))
 from peer_runtime import is_of_classes  # noqa: E402, F401
 NO_GPU = 77  # of bench_gpu.py

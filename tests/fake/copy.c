@@ -75,40 +75,42 @@ done:
     return code;
 }
 
-static struct op row(uint64_t to, uint64_t from, size_t size)
+static struct op row(uint64_t to, uint64_t from, size_t size, int to_type, int from_type)
 {
     return (struct op){ .address = to,
                         .target = from,
                         .size = size,
                         .rows = 1,
                         .address_pitch = size,
-                        .target_pitch = size };
+                        .target_pitch = size,
+                        .to_type = to_type,
+                        .from_type = from_type };
 }
 
 int fake_cuMemcpyHtoDAsync(uint64_t to, const void *from, size_t size, struct sl_cu_stream *stream)
 {
-    struct op op = row(to, (uintptr_t)from, size);
+    struct op op = row(to, (uintptr_t)from, size, SL_CU_MEMORY_DEVICE, SL_CU_MEMORY_HOST);
 
     return copy(&op, false, true, stream);
 }
 
 int fake_cuMemcpyDtoHAsync(void *to, uint64_t from, size_t size, struct sl_cu_stream *stream)
 {
-    struct op op = row((uintptr_t)to, from, size);
+    struct op op = row((uintptr_t)to, from, size, SL_CU_MEMORY_HOST, SL_CU_MEMORY_DEVICE);
 
     return copy(&op, true, false, stream);
 }
 
 int fake_cuMemcpyDtoDAsync(uint64_t to, uint64_t from, size_t size, struct sl_cu_stream *stream)
 {
-    struct op op = row(to, from, size);
+    struct op op = row(to, from, size, SL_CU_MEMORY_DEVICE, SL_CU_MEMORY_DEVICE);
 
     return copy(&op, false, false, stream);
 }
 
 int fake_cuMemcpyAsync(uint64_t to, uint64_t from, size_t size, struct sl_cu_stream *stream)
 {
-    struct op op = row(to, from, size);
+    struct op op = row(to, from, size, SL_CU_MEMORY_UNIFIED, SL_CU_MEMORY_UNIFIED);
 
     return copy(&op, true, true, stream);
 }
@@ -117,7 +119,7 @@ int fake_cuMemcpyPeerAsync(uint64_t to, struct sl_cu_context *to_context, uint64
                            struct sl_cu_context *from_context, size_t size,
                            struct sl_cu_stream *stream)
 {
-    struct op op = row(to, from, size);
+    struct op op = row(to, from, size, SL_CU_MEMORY_DEVICE, SL_CU_MEMORY_DEVICE);
 
     if (!to_context || !from_context)
         return SL_CU_INVALID_CONTEXT;
@@ -141,7 +143,8 @@ int fake_cuMemcpy2DAsync(const struct sl_cu_copy_2d *c, struct sl_cu_stream *str
     size_t to_pitch = c->to_pitch ? c->to_pitch : c->width;
     size_t from_pitch = c->from_pitch ? c->from_pitch : c->width;
     struct op op = {
-        .size = c->width, .rows = c->height, .address_pitch = to_pitch, .target_pitch = from_pitch
+        .size = c->width, .rows = c->height, .address_pitch = to_pitch, .target_pitch = from_pitch,
+        .to_type = c->to_type, .from_type = c->from_type
     };
     bool to_host, from_host;
 
@@ -154,13 +157,15 @@ int fake_cuMemcpy2DAsync(const struct sl_cu_copy_2d *c, struct sl_cu_stream *str
     return copy(&op, to_host, from_host, stream);
 }
 
+static bool of_gpu(int type) { return type == SL_CU_MEMORY_DEVICE || type == SL_CU_MEMORY_UNIFIED; }
+
 /* Between two places of GPU memory, in rows; layers nobody uses here. */
 int fake_copy_3d(const struct sl_cu_copy_3d *c, int device, struct op *op)
 {
     size_t to_pitch = c->to_pitch ? c->to_pitch : c->width;
     size_t from_pitch = c->from_pitch ? c->from_pitch : c->width;
 
-    if (c->to_type != SL_CU_MEMORY_DEVICE || c->from_type != SL_CU_MEMORY_DEVICE || c->depth != 1 || c->height == 0 ||
+    if (!of_gpu(c->to_type) || !of_gpu(c->from_type) || c->depth != 1 || c->height == 0 ||
         c->width == 0 || c->to_x || c->to_y || c->to_z || c->from_x || c->from_y || c->from_z || c->width > to_pitch ||
         c->width > from_pitch)
         return SL_CU_INVALID_VALUE;
@@ -169,7 +174,9 @@ int fake_copy_3d(const struct sl_cu_copy_3d *c, int device, struct op *op)
                        .size = c->width,
                        .rows = c->height,
                        .address_pitch = to_pitch,
-                       .target_pitch = from_pitch };
+                       .target_pitch = from_pitch,
+                       .to_type = c->to_type,
+                       .from_type = c->from_type };
     return check(op, false, false, device);
 }
 

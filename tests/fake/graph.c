@@ -7,6 +7,7 @@
 #include "fake/inside.h"
 
 struct sl_cu_node {
+    struct sl_cu_graph *graph;
     size_t first, count; /* of the graph's work */
     bool batch;
     struct sl_cu_node *next;
@@ -99,7 +100,7 @@ static struct sl_cu_node *new_node(struct sl_cu_graph *graph, size_t first, size
 
     if (!node)
         abort();
-    *node = (struct sl_cu_node){ .first = first, .count = count, .batch = batch, .next = graph->nodes };
+    *node = (struct sl_cu_node){ .graph = graph, .first = first, .count = count, .batch = batch, .next = graph->nodes };
     return graph->nodes = node;
 }
 
@@ -281,8 +282,8 @@ static int replace(struct sl_cu_exec *exec, const struct sl_cu_node *node, const
     for (size_t i = 0; i < node->first; i++)
         op = op->next;
     for (; from; from = from->next, op = op->next) {
-        if (op->kind != from->kind)
-            return SL_CU_INVALID_VALUE;
+        if (op->kind != from->kind || op->to_type != from->to_type || op->from_type != from->from_type)
+            return SL_CU_INVALID_VALUE; /* kinds of memory, too: measured on an H200 */
         struct op *next = op->next;
         *op = *from;
         op->next = next;
@@ -308,6 +309,33 @@ int fake_cuGraphExecBatchMemOpNodeSetParams(struct sl_cu_exec *exec, struct sl_c
     drop(&work);
     pthread_mutex_unlock(&fake_lock);
     return code;
+}
+
+/* Of a row. */
+int fake_cuGraphMemcpyNodeGetParams(struct sl_cu_node *node, struct sl_cu_copy_3d *copy)
+{
+    pthread_mutex_lock(&fake_lock);
+    const struct op *op = node->graph->work.first;
+    for (size_t i = 0; i < node->first; i++)
+        op = op->next;
+    bool known = !node->batch && op->kind == OP_COPY && op->rows == 1;
+    if (known) {
+        *copy = (struct sl_cu_copy_3d){ .from_type = op->from_type,
+                                        .to_type = op->to_type,
+                                        .width = op->size,
+                                        .height = 1,
+                                        .depth = 1 };
+        if (op->from_type == SL_CU_MEMORY_HOST)
+            copy->from_host = (void *)(uintptr_t)op->target;
+        else
+            copy->from_device = op->target;
+        if (op->to_type == SL_CU_MEMORY_HOST)
+            copy->to_host = (void *)(uintptr_t)op->address;
+        else
+            copy->to_device = op->address;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return known ? SL_CU_OK : SL_CU_INVALID_VALUE;
 }
 
 int fake_cuGraphExecMemcpyNodeSetParams(struct sl_cu_exec *exec, struct sl_cu_node *node,

@@ -59,6 +59,7 @@ struct op {
     uint64_t address, value, size, target;
     uint64_t rows, address_pitch, target_pitch; /* of a copy, of `size` bytes from `target`; of edges */
     bool address_loose, target_loose;           /* memory of the host that no GPU knows of */
+    int to_type, from_type;                     /* of a copy: what kinds of memory its call named */
     const struct sl_cu_context *to, *from;      /* of a copy between two; NULL: the stream's */
     bool exact;                                 /* a hold: until the word is just this */
     void (*function)(void *data);

@@ -166,7 +166,7 @@ TEST_TIMEOUT(cipd_copies_are_never_torn, 60)
 
 /* ---- sessions ---- */
 
-TEST(cipd_readers_follow_a_writer_that_closes_and_comes_again)
+TEST_TIMEOUT(cipd_readers_follow_a_writer_that_closes_and_comes_again, 60)
 {
     struct cipd_side side = cipd_begin();
     struct child writer = cipd_start_writer("3");

@@ -23,12 +23,20 @@ static int without(const char *guard, const char *file, const char *role, const 
     return status;
 }
 
-/* Is it so that the role passes with the guard, and fails without? */
-static void needs(const char *guard, const char *where, const char *what)
+/* Is it so that the role passes with the guard, and fails without? Where a GPU's driver itself refuses what would break
+ * something, as another process's event inside a capture, it passes without: that is noted, and `certain` is what a GPU shows. */
+static void needs(const char *guard, const char *where, const char *what, bool certain)
 {
     if (without("", "cipd_guarded.c", "cipd_guarded", where, what) != 0)
         FAIL("cipd, %s a capture, %s: it fails as it is", where, what);
-    if (without(guard, "cipd_guarded.c", "cipd_guarded", where, what) == 0)
+    bool needed = without(guard, "cipd_guarded.c", "cipd_guarded", where, what) != 0;
+    FILE *facts = gpu_facts();
+    if (facts) {
+        fprintf(facts, "{\"fact\": \"guard of cipd\", \"guard\": \"%s\", \"where\": \"%s\", \"act\": \"%s\", \"needed\": %s}\n",
+                guard, where, what, needed ? "true" : "false");
+        fclose(facts);
+    }
+    if (!needed && (certain || gpu_is_fake()))
         FAIL("cipd, %s a capture, %s: it passes without \"%s\"", where, what, guard);
 }
 
@@ -43,11 +51,11 @@ TEST_TIMEOUT(each_guard_of_cipd_is_needed, 480)
     gpu_begin();
     unsetenv("SLUICE_FAKE_FATAL"); /* what breaks no capture is no failure here, as on a GPU */
     for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
-        needs("capturing", "inside", inside[i]);
+        needs("capturing", "inside", inside[i], strcmp(inside[i], "send") == 0 || strcmp(inside[i], "fetch") == 0);
     for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
-        needs("exchange", "beside", beside[i]);
+        needs("exchange", "beside", beside[i], false);
     for (size_t i = 0; i < sizeof shut / sizeof *shut; i++)
-        needs("beside", "default", shut[i]);
+        needs("beside", "default", shut[i], false);
     gpu_end();
 }
 

@@ -24,6 +24,7 @@ enum { CAPTURE_GLOBAL = 0, CAPTURE_THREAD_LOCAL = 1, CAPTURE_RELAXED = 2 };
     X(StreamEndCapture, , (struct sl_cu_stream *stream, struct sl_cu_graph **graph), (stream, graph)) \
     X(GraphGetNodes, , (struct sl_cu_graph *graph, struct sl_cu_node **nodes, size_t *count), \
       (graph, nodes, count)) \
+    X(GraphMemcpyNodeGetParams, , (struct sl_cu_node *node, struct sl_cu_copy_3d *copy), (node, copy)) \
     X(GraphExecMemcpyNodeSetParams, , \
       (struct sl_cu_exec *exec, struct sl_cu_node *node, const struct sl_cu_copy_3d *copy, \
        struct sl_cu_context *context), \

@@ -21,9 +21,8 @@ from .cuda_runtime_types import (
 
 __all__ = ["CUDAGraphsMixin"]
 
-_DEVICE = 2  # CU_MEMORYTYPE_DEVICE
-_UNIFIED = 4
-_MEMORY_OF = {0: (_UNIFIED, _UNIFIED), 1: (_UNIFIED, _DEVICE), 2: (_DEVICE, _UNIFIED), 3: (_DEVICE, _DEVICE)}
+_HOST = 1  # CU_MEMORYTYPE_HOST
+_KINDS = range(4)  # of copies: cudaMemcpyKind
 
 
 class _Side(ctypes.Structure):
@@ -39,13 +38,9 @@ class _Copy(ctypes.Structure):
     _fields_ = [("source", _Side), ("target", _Side), ("width", c_size_t), ("rows", c_size_t), ("depth", c_size_t)]
 
 
-def _row(dst: Any, src: Any, count: int, kind: int) -> _Copy:
-    try:
-        source, target = _MEMORY_OF[int(kind)]
-    except KeyError:
-        raise ValueError(f"{kind} is no kind of copy: 0 to 3 are") from None
-    return _Copy(_Side(kind=source, device=address_of(src), pitch=count, height=1),
-                 _Side(kind=target, device=address_of(dst), pitch=count, height=1), count, 1, 1)
+def _point(side: _Side, address: int, count: int) -> None:
+    side.host, side.device = (address, 0) if side.kind == _HOST else (None, address)
+    side.pitch = count
 
 
 class CUDAGraphsMixin:
@@ -99,8 +94,15 @@ class CUDAGraphsMixin:
         return cudaMemcpy3DParms(None, cudaPos(), source, None, cudaPos(), target, cudaExtent(count, 1, 1), int(kind))
 
     def graph_exec_memcpy_node_set_params(self, graph_exec: Any, node: Any, dst: Any, src: Any, count: int, kind: int) -> None:
-        """Launches from now on copy this; of memory of the same kind and device."""
-        copy = _row(dst, src, count, kind)
+        """Launches from now on copy this; of memory of the same kind and device. How the node was captured says which call of the
+        driver's it came of, and only what that named may be named again: so the node is asked first."""
+        if int(kind) not in _KINDS:
+            raise ValueError(f"{kind} is no kind of copy: 0 to 3 are")
+        copy = _Copy()
+        self._call("cuGraphMemcpyNodeGetParams", c_void_p(address_of(node)), byref(copy))
+        _point(copy.source, address_of(src), count)
+        _point(copy.target, address_of(dst), count)
+        copy.width, copy.rows, copy.depth = count, 1, 1
         self._call("cuGraphExecMemcpyNodeSetParams", c_void_p(address_of(graph_exec)), c_void_p(address_of(node)), byref(copy),
                    self._context)
 
