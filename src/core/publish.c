@@ -194,6 +194,16 @@ void sl_publish_early(struct sluice_writer *writer)
     sl_mutex_unlock(&writer->serve->lock);
 }
 
+int sl_publish_failed(struct sluice_writer *writer, int result)
+{
+    char why[640];
+
+    snprintf(why, sizeof why, "%s", sluice_last_error());
+    if (check_device(writer, sl_os_now()) != 0)
+        (void)lose(writer, result);
+    return sl_fail_text(result, why);
+}
+
 int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sluice_frame *frame)
 {
     if (!frame)

@@ -186,7 +186,7 @@ static int send_frame(struct sluice_writer *writer, struct sluice_frame *header,
     sl_publish_early(writer);
     if ((!known && stream.id != SLUICE_ON_CPU.id && (r = writer->flight.sync->check(writer->flight.pages, stream)) != 0) ||
         (r = begin_job(writer, arrays, count, stream, known, indices, &job)) != 0)
-        return r;
+        return sl_publish_failed(writer, r);
     if ((known || (r = make_room(writer, arrays, count, indices)) == 0) &&
         (r = send_copies(writer, &job, header, arrays, indices, known, &frame)) == 0) {
         if (ticket)

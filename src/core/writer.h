@@ -105,6 +105,9 @@ void sl_publish_early(struct sluice_writer *writer);
 void sl_publish_prepare(struct sluice_writer *writer, struct sl_copy_job *job);
 
 int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sluice_frame *frame);
+
+/* A send failed before its begin: with `result`, which it returns. If the device is lost, so is what it worked on. */
+int sl_publish_failed(struct sluice_writer *writer, int result);
 /* `job`: a sender's, whose copies may wait for this; NULL: none. */
 int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream,
                       struct sl_copy_job *job);

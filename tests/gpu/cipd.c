@@ -31,16 +31,30 @@ void cipd_call(const char *given)
 }
 
 /* Segments and second names are files there; a barrier stays in any case, as it is a machine's. */
-void cipd_clean(void)
+static void clean(const char *part)
 {
     DIR *dir = opendir("/dev/shm");
     struct dirent *entry;
 
-    while (dir && !called && (entry = readdir(dir)))
-        if (strstr(entry->d_name, cipd_name() + strlen("cipd:")))
+    while (dir && (entry = readdir(dir)))
+        if (strstr(entry->d_name, part))
             CHECK(unlinkat(dirfd(dir), entry->d_name, 0) == 0 || errno == ENOENT);
     if (dir)
         CHECK(closedir(dir) == 0);
+}
+
+void cipd_clean(void)
+{
+    if (!called)
+        clean(cipd_name() + strlen("cipd:"));
+}
+
+void cipd_clean_after(pid_t pid)
+{
+    char part[48];
+
+    snprintf(part, sizeof part, "sluice-test->>%d ", (int)pid);
+    clean(part);
 }
 
 const char *cipd_barrier(void)

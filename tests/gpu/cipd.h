@@ -17,6 +17,7 @@ extern const struct sluice_dtype cipd_uint8, cipd_float32;
 const char *cipd_name(void);
 void cipd_call(const char *name); /* in a role */
 void cipd_clean(void); /* removes what killed processes have left under such names; in the test, when all have ended */
+void cipd_clean_after(pid_t pid); /* of a process with names of its own, which has ended */
 const char *cipd_barrier(void);   /* a private one, so that tests keep nobody else's frames back */
 
 struct sluice_format cipd_format(struct sluice_dtype dtype, uint32_t width, uint32_t height);

@@ -78,6 +78,36 @@ TEST_TIMEOUT(a_writer_whose_kernel_crashed_is_told_by_begin, 60)
     crash_and_be_told("begin 0");
 }
 
+/* One that only sends never begins a frame, and begin is what looks after frames of a device that is gone. */
+TEST_TIMEOUT(a_writer_whose_kernel_crashed_is_told_by_send, 60)
+{
+    struct sluice_reader_params params = channel_reader_params(1);
+    struct sluice_reader_stats stats = { .size = sizeof stats };
+    struct sluice_frame frame;
+    struct sluice_stream stream;
+    sluice_reader *reader;
+
+    gpu_begin();
+    gpu_use(0);
+    struct sluice_device device = gpu_open();
+    CHECK_OK(sluice_stream_create(device, NULL, &stream));
+    struct child writer = player_writer("");
+    PLAYER(&writer, "send", "committed 1");
+    params.mode = SLUICE_IN_ORDER;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    CHECK_OK(sluice_reader_acquire(reader, stream, 5 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_release(reader, &frame, stream));
+    uint64_t committed = strstr(player_ask(&writer, "crash"), "committed") != NULL;
+    committed += told(&writer, "send", "E_DRIVER");
+    CHECK_RESULT(sluice_reader_acquire(reader, stream, SLUICE_S / 5, &frame), SLUICE_TIMEOUT);
+    CHECK_OK(sluice_reader_stats(reader, &stats)); /* it has not closed yet */
+    CHECK_EQ(stats.lost, committed);
+    role_stop(&writer);
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_device_close(&device));
+    gpu_end();
+}
+
 /* It waits for a slot in vain, and not until the end of its time-out without an answer. */
 TEST_TIMEOUT(a_writer_that_waits_for_a_slot_is_told_of_a_crash, 60)
 {

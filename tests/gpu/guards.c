@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/cipd.h"
 #include "gpu/kit.h"
 
 /* What the role ends with on a driver that is blind to one guard. */
@@ -18,8 +19,10 @@ static int without(const char *guard, const char *file, const char *role, const 
     CHECK(setenv("SLUICE_BLIND_TO", guard, 1) == 0);
     CHECK(setenv("SLUICE_CUDA_DRIVER", GPU_BLIND, 1) == 0);
     struct child child = role_start_at(file, role, first, second, *guard ? "quiet" : "", NULL);
+    pid_t pid = child.pid;
     int status = child_wait(&child, 60);
     CHECK(setenv("SLUICE_CUDA_DRIVER", behind, 1) == 0);
+    cipd_clean_after(pid); /* who fails leaves its names */
     return status;
 }
 

@@ -192,10 +192,28 @@ static void commit(struct player *self, long ms, bool crashes)
     answer(text, r);
 }
 
+/* Memory of its own; of a GPU that has crashed none can be had, so it is asked for once before. */
+static void send_own(struct player *self)
+{
+    static uint64_t memory;
+    struct sluice_format format = channel_format(CHANNEL_WORDS);
+    struct sluice_array array = format.arrays[0];
+    char text[40];
+
+    memory = memory ? memory : gpu_memory(array.nbytes);
+    array.data = (void *)(uintptr_t)memory;
+    int r = sluice_writer_send(self->writer, &array, 1, self->stream, NULL);
+    self->committed += r == 0;
+    snprintf(text, sizeof text, "committed %llu", (unsigned long long)self->committed);
+    answer(text, r);
+}
+
 static void write_as_told(struct player *self, const char *verb, long number)
 {
     if (strcmp(verb, "commit") == 0) {
         commit(self, number, false);
+    } else if (strcmp(verb, "send") == 0) {
+        send_own(self);
     } else if (strcmp(verb, "crash") == 0) {
         commit(self, 0, true);
     } else if (strcmp(verb, "begin") == 0) {
