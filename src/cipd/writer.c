@@ -231,7 +231,7 @@ void sl_cipd_writer_close(void *state)
     }
     if (writer->open)
         sl_cipd_produce_close(&writer->producer);
-    if (left == 0 && !working) /* else it could wait for those */
+    if (!working) /* else it could wait for those; pools have holds of their own */
         sl_cuda_context_close(writer->context);
     sl_mutex_finish(&writer->lock);
     free(writer);
