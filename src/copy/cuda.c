@@ -307,15 +307,23 @@ static int record_event(struct sl_copy_job *job, struct sl_cu_event *event)
     return r == 0 ? sl_cu(gpu->context, EventRecord, event, place) : r;
 }
 
+/* What is held back, if anything is: by a graph, which may raise the words, or call by call. */
+static int launch_held(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count, bool *raised)
+{
+    *raised = false;
+    if (!job->held)
+        return 0;
+    int r = sl_graphs_launch(job, signals, count, raised);
+    if (r == 0)
+        job->touched = job->queued = job->by_graph = true;
+    return r == SLUICE_NOT_READY ? queue_held(job) : r;
+}
+
 static int cuda_record(struct sl_copy_job *job, struct sl_copy_fence *fence)
 {
-    bool raised = false;
-    int r = job->held ? sl_graphs_launch(job, NULL, 0, &raised) : 0;
+    bool raised;
+    int r = launch_held(job, NULL, 0, &raised);
 
-    if (r == 0 && job->held)
-        job->touched = job->queued = job->by_graph = true;
-    else if (r == SLUICE_NOT_READY)
-        r = queue_held(job);
     if (r == 0 && fence->event) /* a node of the graph would record it when it is run, and until then it says what it said before */
         r = record_event(job, fence->event);
     if (r == 0)
@@ -338,16 +346,9 @@ static int raise_words(struct sl_copy_job *job, const struct sl_signal *signals,
 
 static int cuda_launch(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count)
 {
-    bool raised = false;
-    int r = 0;
+    bool raised;
+    int r = launch_held(job, signals, count, &raised);
 
-    if (job->held) {
-        r = sl_graphs_launch(job, signals, count, &raised);
-        if (r == 0)
-            job->touched = job->queued = job->by_graph = true;
-        else if (r == SLUICE_NOT_READY)
-            r = queue_held(job);
-    }
     return r != 0 || raised ? r : raise_words(job, signals, count);
 }
 
