@@ -54,26 +54,25 @@ int sl_cipd_check(void *state, const struct sluice_frame *frame)
 
 int sluice_cipd_mark(sluice_reader *handle, const struct sluice_frame *frame, struct sluice_stream stream)
 {
+    struct sl_cipd_reader *reader;
     struct sl_object *object;
-    void *state;
-    int r = sl_bare_reader_state(handle, &sl_bare_cipd, &object, &state);
+    int r = sl_cipd_reader_hold(handle, &object, &reader);
 
     if (r != 0)
         return r;
-    r = frame ? sl_cipd_mark(state, frame, stream) : sl_fail(SLUICE_E_INVALID, "no frame to mark was given");
+    r = frame ? sl_cipd_mark(reader, frame, stream) : sl_fail(SLUICE_E_INVALID, "no frame to mark was given");
     sl_object_drop(object);
     return r;
 }
 
 int sluice_cipd_check_mark(sluice_reader *handle, const struct sluice_frame *frame)
 {
+    struct sl_cipd_reader *reader;
     struct sl_object *object;
-    void *state;
-    int r = sl_bare_reader_state(handle, &sl_bare_cipd, &object, &state);
+    int r = sl_cipd_reader_hold(handle, &object, &reader);
 
     if (r != 0)
         return r;
-    struct sl_cipd_reader *reader = state;
     struct sl_cipd_held *held = frame ? sl_cipd_find_held(reader, frame) : NULL;
     if (!frame)
         r = sl_fail(SLUICE_E_INVALID, "no frame to check was given");
