@@ -4,7 +4,6 @@
  * then tells of the pointer against which GPU it was allocated.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "cuda/cuda.h"
 #include "util/result.h"
@@ -15,17 +14,13 @@ int sl_cuda_count(int *count)
     return r == 0 ? sl_cu(NULL, DeviceGetCount, count) : r;
 }
 
-static int find_gpu(const unsigned char *wanted, int count, int *ordinal)
+static int find_gpu(const unsigned char *uuid, int *ordinal)
 {
-    char name[SL_CUDA_NAME];
-    unsigned char uuid[SL_CUDA_UUID];
+    char text[SL_CUDA_UUID_TEXT], name[sizeof "cuda:" + sizeof text];
 
-    for (*ordinal = 0; *ordinal < count; ++*ordinal) {
-        snprintf(name, sizeof name, "cuda:%d", *ordinal);
-        if (sl_cuda_identify(name, uuid) == 0 && memcmp(uuid, wanted, sizeof uuid) == 0)
-            return 0;
-    }
-    return SLUICE_E_NOT_FOUND;
+    sl_cuda_uuid_text(uuid, text);
+    snprintf(name, sizeof name, "cuda:%s", text);
+    return sl_cuda_find(name, ordinal);
 }
 
 /* Where a GPU that does not own it has it mapped, some drivers may name that GPU: then it is as good as the owner. */
@@ -66,7 +61,7 @@ int sl_cuda_home(const unsigned char *uuid, const struct sl_cu_memory_handle *ha
 
     if (r != 0)
         return r;
-    if (!uuid || find_gpu(uuid, count, &ordinal) != 0) {
+    if (!uuid || find_gpu(uuid, &ordinal) != 0) {
         block = sl_cuda_ipc_find(handle);
         if (block)
             ordinal = sl_cuda_ipc_context(block)->device;

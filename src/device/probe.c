@@ -17,9 +17,7 @@ static int start(int *count)
     int r = sl_object_forked();
     if (r == 0)
         r = sl_fork_install();
-    if (r == 0)
-        r = sl_cuda_load();
-    return r == 0 ? sl_cu(NULL, DeviceGetCount, count) : r;
+    return r == 0 ? sl_cuda_count(count) : r;
 }
 
 int sluice_device_count(uint32_t *count)
