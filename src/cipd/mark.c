@@ -227,11 +227,9 @@ int sl_cipd_mark(struct sl_cipd_reader *reader, const struct sluice_frame *frame
 bool sl_cipd_was_left(const struct sl_cipd_held *held)
 {
     const struct sl_cipd_marks *marks = held->link->marks;
-    uint32_t slots = held->link->pool->count;
 
     if (!held->mark || held->waits == SL_CIPD_CAME_NOT)
         return false;
     uint32_t come = sl_load(&marks->notes[held->mark - 1], acquire);
-    uint32_t most = marks->begun ? slots : slots > 1 ? slots - 1 : 1;
-    return come && sl_cipd_index_distance(held->frame.index, come, slots) < most;
+    return come && sl_cipd_index_left(held->frame.index, come, marks->begun, held->link->pool->count);
 }

@@ -160,11 +160,7 @@ bool sl_cipd_consume_whole(const struct sl_cipd_consumer *consumer, const struct
     }
     if (!index || version != session->version)
         return false;
-    if (writing)
-        return sl_cipd_index_distance(frame->index, writing, session->layout.slots) < session->layout.slots;
-    /* of a single slot it cannot be known that the next frame is being written: it counts once that is published */
-    uint32_t last = session->layout.slots > 1 ? session->layout.slots - 1 : 1;
-    return sl_cipd_index_distance(frame->index, index, session->layout.slots) < last;
+    return sl_cipd_index_left(frame->index, writing ? writing : index, writing != 0, session->layout.slots);
 }
 
 bool sl_cipd_consume_gone(const struct sl_cipd_consumer *consumer, const struct sl_cipd_frame *frame)

@@ -227,3 +227,10 @@ uint32_t sl_cipd_index_distance(uint32_t from, uint32_t to, uint32_t slots)
         return to - from;
     return UINT32_MAX - from + 1 + (to - again);
 }
+
+bool sl_cipd_index_left(uint32_t index, uint32_t come, bool begun, uint32_t slots)
+{
+    /* of a single slot it cannot be known that the next frame is being written: it counts once that is published */
+    uint32_t most = begun ? slots : slots > 1 ? slots - 1 : 1;
+    return sl_cipd_index_distance(index, come, slots) < most;
+}

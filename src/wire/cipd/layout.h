@@ -92,4 +92,8 @@ uint32_t sl_cipd_index_next(uint32_t index, uint32_t slots);
 /* Frames published from one index to a later one, also over the wrap. */
 uint32_t sl_cipd_index_distance(uint32_t from, uint32_t to, uint32_t slots);
 
+/* Is the slot of the frame `index` its own still, when the writer had come to `come`: what it has `begun`, as writers of
+ * Sluice's say, or else published? */
+bool sl_cipd_index_left(uint32_t index, uint32_t come, bool begun, uint32_t slots);
+
 #endif
