@@ -187,13 +187,9 @@ void cipd_end(struct cipd_side *side)
     gpu_end();
 }
 
-/* A writer that does what it is told: a number is sent in a frame of that number, "shut" closes, "begin" begins a
- * frame and leaves it. Arguments: the channel; slots. */
-ROLE(cipd_writer)
+struct cipd_side cipd_writer_role(int argc, char **argv)
 {
     struct sluice_cipd_writer_params cipd;
-    struct sluice_frame frame;
-    char *line;
 
     CHECK_EQ(argc, 3);
     cipd_call(argv[1]);
@@ -202,6 +198,17 @@ ROLE(cipd_writer)
     params.slots = (uint32_t)atoi(argv[2]);
     CHECK_OK(sluice_writer_open(&side.writer, &params));
     role_say("open");
+    return side;
+}
+
+/* A writer that does what it is told: a number is sent in a frame of that number, "shut" closes, "begin" begins a
+ * frame and leaves it. Arguments: the channel; slots. */
+ROLE(cipd_writer)
+{
+    struct sluice_frame frame;
+    char *line;
+
+    struct cipd_side side = cipd_writer_role(argc, argv);
     while ((line = role_line())) {
         if (strcmp(line, "shut") == 0)
             CHECK_OK(sluice_writer_close(&side.writer));

@@ -51,6 +51,9 @@ struct cipd_side {
 struct cipd_side cipd_begin(void);
 void cipd_end(struct cipd_side *side); /* closes the writer, too */
 
+/* In a role whose arguments are the channel and its slots: the writer is open, and said so. */
+struct cipd_side cipd_writer_role(int argc, char **argv);
+
 /* A writer in a process of its own, with so many slots, on its "cuda:0". A number that it is told is sent in a frame of that
  * number, "shut" closes, "begin" begins a frame and leaves it. */
 struct child cipd_start_writer(const char *slots);

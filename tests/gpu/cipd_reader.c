@@ -103,15 +103,7 @@ TEST(cipd_a_reader_of_one_slot_is_told_so) { overrun_with("1"); }
 /* A writer in a hurry, in another process: sends until its stdin ends. Arguments: the channel; slots. */
 ROLE(cipd_hurry)
 {
-    struct sluice_cipd_writer_params cipd;
-
-    CHECK_EQ(argc, 3);
-    cipd_call(argv[1]);
-    struct cipd_side side = cipd_begin();
-    struct sluice_writer_params params = cipd_writer_params(&cipd, &side.format);
-    params.slots = (uint32_t)atoi(argv[2]);
-    CHECK_OK(sluice_writer_open(&side.writer, &params));
-    role_say("open");
+    struct cipd_side side = cipd_writer_role(argc, argv);
     struct pollfd input = { .fd = 0, .events = POLLIN };
     for (uint32_t i = 1; poll(&input, 1, 0) == 0; i++) {
         CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i, NULL));

@@ -23,49 +23,76 @@ static uint64_t told(struct child *player, const char *line, const char *word)
 
 /* ---- the writer's side ---- */
 
-static void crash_and_be_told(const char *begin)
+/* A writer whose first frame is there, and a reader of each of its frames. */
+struct watched {
+    struct sluice_device device;
+    struct sluice_stream stream;
+    struct child writer;
+    sluice_reader *reader;
+};
+
+static struct watched watch(const char *first)
 {
     struct sluice_reader_params params = channel_reader_params(1);
-    struct sluice_reader_stats stats = { .size = sizeof stats };
-    struct sluice_frame frame;
-    struct sluice_stream stream;
-    sluice_reader *reader;
+    struct watched watched;
 
     gpu_begin();
     gpu_use(0);
-    struct sluice_device device = gpu_open();
-    CHECK_OK(sluice_stream_create(device, NULL, &stream));
-    struct child writer = player_writer("");
-    PLAYER(&writer, "commit 0", "committed 1");
+    watched.device = gpu_open();
+    CHECK_OK(sluice_stream_create(watched.device, NULL, &watched.stream));
+    watched.writer = player_writer("");
+    PLAYER(&watched.writer, first, "committed 1");
     params.mode = SLUICE_IN_ORDER;
-    CHECK_OK(sluice_reader_open(&reader, &params));
-    const char *said = player_ask(&writer, "crash");
+    CHECK_OK(sluice_reader_open(&watched.reader, &params));
+    return watched;
+}
+
+static uint64_t lost(const struct watched *watched)
+{
+    struct sluice_reader_stats stats = { .size = sizeof stats };
+
+    CHECK_OK(sluice_reader_stats(watched->reader, &stats));
+    return stats.lost;
+}
+
+static void end(struct watched *watched)
+{
+    role_stop(&watched->writer);
+    CHECK_OK(sluice_reader_close(&watched->reader));
+    CHECK_OK(sluice_device_close(&watched->device));
+    gpu_end();
+}
+
+static void crash_and_be_told(const char *begin)
+{
+    struct watched watched = watch("commit 0");
+    struct sluice_stream stream = watched.stream;
+    sluice_reader *reader = watched.reader;
+    struct sluice_frame frame;
+
+    const char *said = player_ask(&watched.writer, "crash");
     uint64_t committed = strstr(said, "committed 2") != NULL;
     if (!committed)
         CHECK_HAS(said, "E_DRIVER");
-    committed += told(&writer, begin, "E_DRIVER");
-    told(&writer, begin, "may only read");
+    committed += told(&watched.writer, begin, "E_DRIVER");
+    told(&watched.writer, begin, "may only read");
     CHECK_OK(sluice_reader_acquire(reader, stream, 5 * SLUICE_S, &frame));
     channel_check(&frame, stream, 1);
     CHECK_OK(sluice_reader_release(reader, &frame, stream));
     int64_t began = test_now();
     CHECK_RESULT(sluice_reader_acquire(reader, stream, SLUICE_S / 5, &frame), SLUICE_TIMEOUT);
     CHECK_LE(test_now() - began, SLUICE_S);
-    PLAYER(&writer, "close", "closed");
+    PLAYER(&watched.writer, "close", "closed");
     CHECK_RESULT(sluice_reader_acquire(reader, stream, 5 * SLUICE_S, &frame), SLUICE_CLOSED);
-    CHECK_OK(sluice_reader_stats(reader, &stats));
-    CHECK_EQ(stats.lost, committed);
-    role_stop(&writer);
+    CHECK_EQ(lost(&watched), committed);
+    role_stop(&watched.writer);
 
-    writer = player_writer("");
-    PLAYER(&writer, "commit 0", "committed 1");
+    watched.writer = player_writer("");
+    PLAYER(&watched.writer, "commit 0", "committed 1");
     CHECK_SOON(sluice_reader_acquire(reader, stream, SLUICE_S, &frame) == 0, 5);
     channel_check(&frame, stream, 1);
     CHECK_OK(sluice_reader_release(reader, &frame, stream));
-    role_stop(&writer);
-    CHECK_OK(sluice_reader_close(&reader));
-    CHECK_OK(sluice_device_close(&device));
-    gpu_end();
+    end(&watched);
 }
 
 TEST_TIMEOUT(a_writer_whose_kernel_crashed_is_told_by_commit, 60)
@@ -81,31 +108,18 @@ TEST_TIMEOUT(a_writer_whose_kernel_crashed_is_told_by_begin, 60)
 /* One that only sends never begins a frame, and begin is what looks after frames of a device that is gone. */
 TEST_TIMEOUT(a_writer_whose_kernel_crashed_is_told_by_send, 60)
 {
-    struct sluice_reader_params params = channel_reader_params(1);
-    struct sluice_reader_stats stats = { .size = sizeof stats };
+    struct watched watched = watch("send");
+    struct sluice_stream stream = watched.stream;
+    sluice_reader *reader = watched.reader;
     struct sluice_frame frame;
-    struct sluice_stream stream;
-    sluice_reader *reader;
 
-    gpu_begin();
-    gpu_use(0);
-    struct sluice_device device = gpu_open();
-    CHECK_OK(sluice_stream_create(device, NULL, &stream));
-    struct child writer = player_writer("");
-    PLAYER(&writer, "send", "committed 1");
-    params.mode = SLUICE_IN_ORDER;
-    CHECK_OK(sluice_reader_open(&reader, &params));
     CHECK_OK(sluice_reader_acquire(reader, stream, 5 * SLUICE_S, &frame));
     CHECK_OK(sluice_reader_release(reader, &frame, stream));
-    uint64_t committed = strstr(player_ask(&writer, "crash"), "committed") != NULL;
-    committed += told(&writer, "send", "E_DRIVER");
+    uint64_t committed = strstr(player_ask(&watched.writer, "crash"), "committed") != NULL;
+    committed += told(&watched.writer, "send", "E_DRIVER");
     CHECK_RESULT(sluice_reader_acquire(reader, stream, SLUICE_S / 5, &frame), SLUICE_TIMEOUT);
-    CHECK_OK(sluice_reader_stats(reader, &stats)); /* it has not closed yet */
-    CHECK_EQ(stats.lost, committed);
-    role_stop(&writer);
-    CHECK_OK(sluice_reader_close(&reader));
-    CHECK_OK(sluice_device_close(&device));
-    gpu_end();
+    CHECK_EQ(lost(&watched), committed); /* it has not closed yet */
+    end(&watched);
 }
 
 /* It waits for a slot in vain, and not until the end of its time-out without an answer. */
