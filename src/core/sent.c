@@ -41,9 +41,14 @@ int sl_sent_begin(const struct sl_sent *sent, struct sl_copier *copier, const st
     return sl_copy_begin(copier, job, stream);
 }
 
+static struct sl_copy_key key_of(const struct sl_sent *sent, const struct sluice_array *array, char *address)
+{
+    return (struct sl_copy_key){ sent->number, array->data, address };
+}
+
 bool sl_sent_again(const struct sl_sent *sent, const struct sluice_array *array, char *address, struct sl_copy_job *job)
 {
-    struct sl_copy_key key = { sent->number, array->data, address };
+    struct sl_copy_key key = key_of(sent, array, address);
 
     return sl_copy_again(job, &key);
 }
@@ -56,7 +61,7 @@ bool sl_sent_plan(const struct sl_sent *sent, const struct sluice_array *array, 
 
     if ((uintptr_t)to < (uintptr_t)first + sent->bytes && (uintptr_t)first < (uintptr_t)to + sent->to.nbytes)
         return false;
-    job->key = (struct sl_copy_key){ sent->number, from, address };
+    job->key = key_of(sent, array, address);
     copy->count = sent->copy.count;
     for (int i = 0; i < copy->count; i++) {
         const struct sl_copy_part *part = &sent->copy.parts[i];
