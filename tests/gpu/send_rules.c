@@ -118,7 +118,13 @@ static void *capture_later(void *data)
     return NULL;
 }
 
-/* Two of four slots are held, one has the newest frame, and one is written in place. */
+static void take_next(sluice_reader *reader, struct sluice_frame *frame)
+{
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_S, frame));
+}
+
+/* Two of four slots are held, one has the newest frame, and one is written in place. The reader had all frames before:
+ * so each that it takes is the one just sent, and no more than the newest is under way. */
 static void hold_slots(sluice_writer *writer, const struct sluice_array *array, struct late *late)
 {
     for (int i = 0; i < 9; i++) {
@@ -126,7 +132,7 @@ static void hold_slots(sluice_writer *writer, const struct sluice_array *array, 
         CHECK_OK(sluice_writer_send(writer, array, 1, late->scene->stream, NULL));
         if (i == 8)
             break;
-        CHECK_OK(sluice_reader_acquire(late->reader, SLUICE_ON_CPU, 10 * SLUICE_S, i < 6 ? &frame : &late->held[i - 6]));
+        take_next(late->reader, i < 6 ? &frame : &late->held[i - 6]);
         if (i < 6)
             CHECK_OK(sluice_reader_release(late->reader, &frame, SLUICE_ON_CPU));
     }
@@ -170,6 +176,8 @@ static void wait_and_capture(uint32_t no_graphs)
     CU(GraphDestroy, graph);
     CHECK_OK(sluice_reader_release(late.reader, &late.held[1], SLUICE_ON_CPU));
     CHECK_OK(sluice_writer_cancel(writer, &late.begun, SLUICE_ON_CPU));
+    take_next(late.reader, &late.held[0]); /* the one that was the newest */
+    CHECK_OK(sluice_reader_release(late.reader, &late.held[0], SLUICE_ON_CPU));
     hold_slots(writer, &array, &late); /* all four slots are there still */
     CHECK_OK(sluice_reader_close(&late.reader));
     CHECK_OK(sluice_writer_close(&writer));
