@@ -78,6 +78,7 @@ struct fake_machine {
     bool peers;                /* GPUs reach each other's memory; true */
     bool unseen;               /* memory of GPUs that CUDA_VISIBLE_DEVICES hides cannot be had; false */
     int64_t delay;             /* ns that each piece of work takes at least; 0 */
+    int64_t jitter;            /* ns that it takes at most beside, by chance; 0 */
     bool apart;                /* the CPU cannot touch a GPU's memory; false */
     int compute;               /* 90: capability 9.0 */
     int mps;                   /* 1: its work is shared by MPS; -1: it does not know what that is */

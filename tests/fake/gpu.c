@@ -179,6 +179,12 @@ static bool mark(const struct op *op)
     return true;
 }
 
+/* Mostly none, now and then all that may be: that changes the order of what two streams do. */
+static int64_t jitter(void)
+{
+    return fake_machine.jitter && rand() % 4 == 0 ? rand() % fake_machine.jitter : 0;
+}
+
 /* It begins when it is queued and what comes before it is done; then a spin takes its time, and all
  * that is work what the machine says beside. However late this thread looks, the times are right.
  */
@@ -188,7 +194,7 @@ static bool too_early(struct op *op, int64_t finished)
 
     if (op->end == 0)
         op->end = (op->queued > finished ? op->queued : finished) +
-                  (op->kind == OP_SPIN ? (int64_t)op->value : 0) + (takes ? fake_machine.delay : 0);
+                  (op->kind == OP_SPIN ? (int64_t)op->value : 0) + (takes ? fake_machine.delay + jitter() : 0);
     return fake_now() < op->end;
 }
 

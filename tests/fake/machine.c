@@ -79,6 +79,7 @@ __attribute__((constructor)) static void look_around(void)
     fake_machine.memory = (size_t)number("SLUICE_FAKE_MEMORY", (long long)fake_machine.memory >> 20)
                           << 20;
     fake_machine.delay = number("SLUICE_FAKE_DELAY", 0) * 1000;
+    fake_machine.jitter = number("SLUICE_FAKE_JITTER", 0) * 1000;
     fake_machine.apart = number("SLUICE_FAKE_APART", 0) != 0;
     fake_machine.compute = (int)number("SLUICE_FAKE_COMPUTE", fake_machine.compute);
     fake_machine.mps = (int)number("SLUICE_FAKE_MPS", 0);
