@@ -152,7 +152,8 @@ class Barrier(Segment):
         return fields[2]
 
     def held(self):
-        return self.get("I", 8) > 0 and time.monotonic_ns() - self.get("Q", 16) <= 5_000_000_000
+        """By the same clock. A busy machine may take over cuda-link's 5 s from one step of a test to the next."""
+        return self.get("I", 8) > 0 and 0 <= time.monotonic_ns() - self.get("Q", 16) <= 60_000_000_000
 
 
 def golden(name):
