@@ -91,7 +91,7 @@ static int find_slot(struct sluice_writer *writer, int64_t timeout_ns)
 {
     int slot = take(writer, timeout_ns > 0 ? SL_KEEP_ALL : SL_KEEP_DEPTH);
 
-    writer->took_long = slot < 0;
+    writer->took_long = writer->took_long || slot < 0;
     return slot < 0 ? make_free(writer, timeout_ns) : slot;
 }
 
@@ -180,10 +180,12 @@ static int not_signalled(struct sluice_writer *writer, int result)
 
 /* Work that should have ended long ago: is its device still there? A stream tells of a crash only whom it is
  * asked. */
-static int check_device(const struct sluice_writer *writer, int64_t now)
+static int check_device(struct sluice_writer *writer, int64_t now)
 {
-    if (writer->flight.idle && now - writer->last_commit_ns > LATE && sl_flight_count(&writer->ring) > 0)
+    if (writer->flight.idle && now - writer->last_commit_ns > LATE && sl_flight_count(&writer->ring) > 0) {
+        writer->took_long = true;
         return sl_flight_probe(&writer->flight);
+    }
     return writer->flight.sync->alive(writer->flight.pages);
 }
 
@@ -214,6 +216,7 @@ int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sl
         timeout_ns = writer->params.policy == SLUICE_WAIT ? writer->params.wait_ns : 0;
 
     int64_t now = sl_os_now();
+    writer->took_long = false;
     int slot, r = check_device(writer, now);
     if (r != 0)
         return lose(writer, r);

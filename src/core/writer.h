@@ -52,7 +52,7 @@ struct sluice_writer {
     uint64_t session;
     uint64_t next_token;
     uint32_t begun;
-    bool took_long;           /* the last begin: there was no free slot at once */
+    bool took_long;           /* the last begin: there was no free slot at once, or the driver was asked about the last stream */
     int likely;               /* the slot that the next send will probably take; -1: none */
     bool old_slots;           /* of older generations, to be retired */
     int64_t grow_again_ns;    /* after growing failed: not before */

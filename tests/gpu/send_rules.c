@@ -192,6 +192,51 @@ TEST(a_capture_that_begins_while_send_waits)
     wait_and_capture(1);
 }
 
+/* A frame that is late has the driver asked what became of it. That comes between the question whether the stream captures
+ * and the copy, which wants it asked again. */
+static void send_behind_a_gate(uint32_t no_graphs)
+{
+    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    struct scene scene = scene_bytes(4096);
+    struct memory memory = memory_make(OF_GPU, 4096);
+    struct sluice_array array = bytes_at(memory.at, 4096);
+    struct gpu_gate gate = gpu_gate_new();
+    struct sl_cu_stream *native = gpu_stream(SL_CU_STREAM_NON_BLOCKING); /* which may capture: it is not the library's */
+    struct sluice_stream stream;
+    sluice_writer *writer;
+    int64_t size = 4096;
+
+    CHECK_OK(sluice_stream_wrap(scene.device, (uintptr_t)native, NULL, NULL, &stream));
+    CHECK_OK(sluice_format_add_tensor(&format, "data", U8, 1, &size));
+    params.name = "late";
+    params.device = "cuda:0";
+    params.format = &format;
+    params.slots = 4;
+    params.no_graphs = no_graphs;
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    gpu_gate_close(&gate, native);
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(sluice_writer_send(writer, &array, 1, stream, NULL));
+        usleep(20000);
+    }
+    gpu_gate_open(&gate);
+    CHECK_OK(sluice_stream_synchronize(stream));
+    gpu_gate_end(&gate);
+    CHECK_OK(sluice_writer_close(&writer));
+    CHECK_OK(sluice_stream_destroy(&stream));
+    CU(StreamDestroy, native);
+    memory_drop(&memory);
+    scene_end(&scene);
+}
+
+TEST(a_stream_is_asked_again_behind_a_look_at_a_late_frame)
+{
+    gpu_begin();
+    send_behind_a_gate(1);
+    send_behind_a_gate(0);
+}
+
 /* ---- bad input ---- */
 
 TEST(memory_that_was_freed)
