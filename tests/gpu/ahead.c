@@ -153,8 +153,8 @@ static void pass_ready(struct scene *scene, sluice_reader *reader, uint32_t coun
         CHECK_OK(sluice_reader_acquire(reader, scene->reading, 0, &frame));
         CHECK_EQ(frame.flags & SLUICE_FRAME_AHEAD, 0);
         CHECK_OK(sluice_reader_release(reader, &frame, scene->reading));
+        CHECK_OK(sluice_stream_synchronize(scene->reading)); /* or it counts among those held */
     }
-    CHECK_OK(sluice_stream_synchronize(scene->reading));
 }
 
 /* A frame that is not ready when it is looked for: was it taken ahead? */
@@ -164,8 +164,10 @@ static bool take_late(struct scene *scene, struct gpu_gate *gate, sluice_reader 
     int r;
 
     channel_commit_behind(gate, scene->writer, scene->writing, value);
-    while ((r = sluice_reader_acquire(reader, scene->reading, 0, &frame)) == 0 && !(frame.flags & SLUICE_FRAME_AHEAD))
+    while ((r = sluice_reader_acquire(reader, scene->reading, 0, &frame)) == 0 && !(frame.flags & SLUICE_FRAME_AHEAD)) {
         CHECK_OK(sluice_reader_release(reader, &frame, scene->reading)); /* one before it */
+        CHECK_OK(sluice_stream_synchronize(scene->reading));
+    }
     gpu_gate_open_later(gate);
     if (r != 0) {
         CHECK_EQ(r, SLUICE_TIMEOUT);

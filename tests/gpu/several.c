@@ -21,6 +21,7 @@ TEST(a_reader_on_another_gpu_reads_the_slots_where_they_lie)
         CHECK_EQ(pair_info().held, 1);
         pair_check(&pair, &frame, i);
         pair_give_back(&pair, &frame);
+        CHECK_OK(sluice_stream_synchronize(pair.stream)); /* until then it counts as held */
     }
     pair_check_path("mapped by");
     CHECK_STR(pair_info().copy_reason, "");
