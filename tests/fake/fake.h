@@ -60,6 +60,7 @@ FAKE_API struct fake_things fake_things(void);
  *
  *     SLUICE_FAKE_GPUS=4       SLUICE_FAKE_VERSION=12020       SLUICE_FAKE_MEMORY=64 (MiB)
  *     SLUICE_FAKE_DELAY=500 (us)                               SLUICE_FAKE_APART=1
+ *     SLUICE_FAKE_JITTER=500 (us), by the chance of            SLUICE_FAKE_SEED=1; the harness chooses one
  *     SLUICE_FAKE_WITHOUT=memops,vmm,export,register,readonly,events,addresses,peers,unseen
  *     SLUICE_FAKE_FATAL=1: a broken rule ends the process
  *     SLUICE_FAKE_IS=integrated,mig,exclusive,prohibited       SLUICE_FAKE_COMPUTE=90
@@ -79,6 +80,7 @@ struct fake_machine {
     bool unseen;               /* memory of GPUs that CUDA_VISIBLE_DEVICES hides cannot be had; false */
     int64_t delay;             /* ns that each piece of work takes at least; 0 */
     int64_t jitter;            /* ns that it takes at most beside, by chance; 0 */
+    uint64_t seed;             /* of that chance */
     bool apart;                /* the CPU cannot touch a GPU's memory; false */
     int compute;               /* 90: capability 9.0 */
     int mps;                   /* 1: its work is shared by MPS; -1: it does not know what that is */

@@ -179,10 +179,19 @@ static bool mark(const struct op *op)
     return true;
 }
 
-/* Mostly none, now and then all that may be: that changes the order of what two streams do. */
+static uint64_t chance(void)
+{
+    uint64_t x = fake_machine.seed += 0x9e3779b97f4a7c15;
+
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+    x = (x ^ x >> 27) * 0x94d049bb133111eb;
+    return x ^ x >> 31;
+}
+
+/* Mostly none, now and then up to all that may be: that changes the order of what two streams do. */
 static int64_t jitter(void)
 {
-    return fake_machine.jitter && rand() % 4 == 0 ? rand() % fake_machine.jitter : 0;
+    return fake_machine.jitter && chance() % 4 == 0 ? (int64_t)(chance() % (uint64_t)fake_machine.jitter) : 0;
 }
 
 /* It begins when it is queued and what comes before it is done; then a spin takes its time, and all

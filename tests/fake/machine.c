@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "fake/inside.h"
 
@@ -68,6 +69,19 @@ void fake_log(const char *line)
     fclose(file);
 }
 
+/* The same whenever a program begins with the same arguments, so that a failure comes again; another one for each. */
+static uint64_t seed(void)
+{
+    uint64_t sum = (uint64_t)number("SLUICE_FAKE_SEED", getpid());
+    FILE *file = fopen("/proc/self/cmdline", "re");
+
+    for (int c; file && (c = getc(file)) != EOF;)
+        sum = (sum ^ (uint64_t)c) * 0x100000001b3;
+    if (file)
+        fclose(file);
+    return sum;
+}
+
 /* What a test asks for by the environment holds in all its processes. */
 __attribute__((constructor)) static void look_around(void)
 {
@@ -80,6 +94,7 @@ __attribute__((constructor)) static void look_around(void)
                           << 20;
     fake_machine.delay = number("SLUICE_FAKE_DELAY", 0) * 1000;
     fake_machine.jitter = number("SLUICE_FAKE_JITTER", 0) * 1000;
+    fake_machine.seed = fake_machine.jitter ? seed() : 0;
     fake_machine.apart = number("SLUICE_FAKE_APART", 0) != 0;
     fake_machine.compute = (int)number("SLUICE_FAKE_COMPUTE", fake_machine.compute);
     fake_machine.mps = (int)number("SLUICE_FAKE_MPS", 0);

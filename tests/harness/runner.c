@@ -152,6 +152,25 @@ static bool why(const struct run *run, const char *report, double seconds, char 
     return true;
 }
 
+/* The fake driver's work takes longer by chance (fake/fake.h): which, so that a failure comes again. */
+static void choose_chance(void)
+{
+    char seed[32];
+
+    if (!getenv("SLUICE_FAKE_JITTER"))
+        return;
+    snprintf(seed, sizeof seed, "%d", (int)(test_now() / 1000 % 1000000));
+    setenv("SLUICE_FAKE_SEED", seed, 0);
+}
+
+static void show_chance(void)
+{
+    const char *jitter = getenv("SLUICE_FAKE_JITTER");
+
+    if (jitter)
+        printf("# with SLUICE_FAKE_JITTER=%s SLUICE_FAKE_SEED=%s\n", jitter, getenv("SLUICE_FAKE_SEED"));
+}
+
 /* Prints its lines. Returns false if it failed. */
 static bool finish(struct run *run, int number, bool verbose)
 {
@@ -171,6 +190,8 @@ static bool finish(struct run *run, int number, bool verbose)
         printf("ok %d - %s # SKIP %s\n", number, run->id, report);
     else
         printf("ok %d - %s\n", number, run->id);
+    if (failed)
+        show_chance();
     if (failed || verbose)
         show(run);
     if (took > 1)
@@ -220,6 +241,7 @@ int harness_run(const struct test_entry *const *tests, int count, int jobs, bool
 
     signal(SIGINT, interrupt);
     signal(SIGTERM, interrupt);
+    choose_chance();
     while (number < count && !(interrupted && number == next)) {
         bool ended = false;
         for (int i = 0; i < jobs; i++) {
