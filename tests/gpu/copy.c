@@ -54,14 +54,18 @@ TEST(copies_in_their_order)
     uint64_t first = gpu_memory(BYTES), second = gpu_memory(BYTES);
     uint32_t *in = pinned(), *out = pinned();
 
+    struct gpu_gate gate = gpu_gate_new();
+
     number(in, 100);
-    gpu_spin(stream, SPIN);
+    gpu_gate_close(&gate, stream);
     CU(MemcpyHtoDAsync, first, in, BYTES, stream);
     CU(MemcpyDtoDAsync, second, first, BYTES, stream);
     CU(MemsetD8Async, first, 0, BYTES, stream);
     CU(MemcpyDtoHAsync, out, second, BYTES, stream);
     CHECK_EQ(cu.StreamQuery(stream), SL_CU_NOT_READY);
+    gpu_gate_open(&gate);
     CU(StreamSynchronize, stream);
+    gpu_gate_end(&gate);
     check_numbers(out, 100);
     CU(MemcpyAsync, second, first, BYTES, stream);
     CU(MemcpyAsync, (uintptr_t)out, second, BYTES, stream);

@@ -192,17 +192,22 @@ TEST(two_gpus_are_two)
 
     /* What one does the other can wait for. */
     gpu_use(1);
-    gpu_spin(gpu_native(other), 0);
-    gpu_spin(gpu_native(other), SPIN);
+    struct gpu_gate gate = gpu_gate_new();
+    gpu_gate_close(&gate, gpu_native(other));
     CHECK_OK(sluice_event_record(event, other));
     CHECK_OK(sluice_stream_wait_event(stream, event));
     CHECK_RESULT(sluice_stream_query(stream), SLUICE_NOT_READY);
+    gpu_gate_open_later(&gate);
     CHECK_OK(sluice_stream_synchronize(stream));
+    gpu_gate_opened(&gate);
     CHECK_OK(sluice_event_query(event));
-    gpu_spin(gpu_native(other), SPIN);
+    gpu_gate_close(&gate, gpu_native(other));
     CHECK_OK(sluice_stream_wait_stream(stream, other));
     CHECK_RESULT(sluice_stream_query(stream), SLUICE_NOT_READY);
-    CHECK_OK(sluice_device_close(&second));
+    gpu_gate_open_later(&gate);
+    CHECK_OK(sluice_device_close(&second)); /* waits for its work */
+    gpu_gate_opened(&gate);
+    gpu_gate_end(&gate);
     CHECK_OK(sluice_device_close(&first));
     gpu_end();
 }

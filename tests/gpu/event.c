@@ -33,17 +33,19 @@ static void tear_down(struct scene *scene)
 TEST(a_point_in_a_stream)
 {
     struct scene scene = set_up();
+    struct gpu_gate gate = gpu_gate_new();
     struct sluice_event event, copy;
 
     CHECK_OK(sluice_event_create(scene.device, 0, &event));
     CHECK_SAYS(sluice_event_query(event), SLUICE_E_NOT_RECORDED, "never recorded");
     CHECK_RESULT(sluice_event_synchronize(event), SLUICE_E_NOT_RECORDED);
-    int64_t began = test_now();
-    gpu_spin(scene.native, SPIN);
+    gpu_gate_close(&gate, scene.native);
     CHECK_OK(sluice_event_record(event, scene.stream));
     CHECK_SAYS(sluice_event_query(event), SLUICE_NOT_READY, "not been reached");
+    gpu_gate_open_later(&gate);
     CHECK_OK(sluice_event_synchronize(event));
-    CHECK_GE(test_now() - began, SPIN * 9 / 10);
+    gpu_gate_opened(&gate);
+    gpu_gate_end(&gate);
     CHECK_OK(sluice_event_query(event));
     copy = event;
     CHECK_OK(sluice_event_destroy(&event));
@@ -72,6 +74,7 @@ TEST(what_is_queued_behind_is_not_waited_for)
 TEST(times)
 {
     struct scene scene = set_up();
+    struct gpu_gate gate = gpu_gate_new();
     struct sluice_event start, stop, plain;
     double ms = -7;
 
@@ -82,11 +85,14 @@ TEST(times)
     int64_t began = test_now();
     CHECK_OK(sluice_event_record(start, scene.stream));
     gpu_spin(scene.native, SPIN);
+    gpu_gate_close(&gate, scene.native);
     CHECK_OK(sluice_event_record(stop, scene.stream));
     CHECK_OK(sluice_event_record(plain, scene.stream));
     CHECK_RESULT(sluice_event_elapsed(start, stop, &ms), SLUICE_NOT_READY);
     CHECK_NEAR(ms, -7, 0);
+    gpu_gate_open(&gate);
     CHECK_OK(sluice_event_synchronize(stop));
+    gpu_gate_end(&gate);
     double most = (double)(test_now() - began) / 1e6;
     CHECK_OK(sluice_event_elapsed(start, stop, &ms));
     CHECK(ms >= (double)SPIN / 1e6 * 0.9 && ms <= most * 1.01); /* no less than the work, no more than all of it took */
@@ -100,17 +106,21 @@ TEST(times)
 TEST(an_event_outlives_the_stream_that_it_is_in)
 {
     struct scene scene = set_up();
+    struct gpu_gate gate = gpu_gate_new();
     struct sluice_stream other;
     struct sluice_event event;
 
     CHECK_OK(sluice_stream_create(scene.device, NULL, &other));
     CHECK_OK(sluice_event_create(scene.device, 0, &event));
-    gpu_spin(gpu_native(other), SPIN);
+    gpu_gate_close(&gate, gpu_native(other));
     CHECK_OK(sluice_event_record(event, other));
     CHECK_OK(sluice_stream_destroy(&other));
     CHECK_OK(sluice_stream_wait_event(scene.stream, event));
     CHECK_OK(sluice_event_destroy(&event)); /* the wait stays */
     CHECK_RESULT(sluice_stream_query(scene.stream), SLUICE_NOT_READY);
+    gpu_gate_open_later(&gate);
     CHECK_OK(sluice_stream_synchronize(scene.stream));
+    gpu_gate_opened(&gate);
+    gpu_gate_end(&gate);
     tear_down(&scene);
 }

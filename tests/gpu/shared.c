@@ -114,7 +114,7 @@ static void read_handle(const char *text, struct sl_cu_event_handle *handle)
     }
 }
 
-/* Records its event behind 60 ms of work for each line that it gets. */
+/* For each line that it gets records its event behind a gate, which the next line opens. */
 ROLE(recorder)
 {
     struct sl_cu_event_handle handle;
@@ -126,14 +126,18 @@ ROLE(recorder)
     CU(EventCreate, &event, SL_CU_EVENT_INTERPROCESS | SL_CU_EVENT_DISABLE_TIMING);
     CU(IpcGetEventHandle, &handle, event);
     write_handle(&handle, text);
+    struct gpu_gate gate = gpu_gate_new();
     role_say("%s", text);
     while (role_line()) {
-        gpu_spin(stream, SPIN);
+        gpu_gate_close(&gate, stream);
         CU(EventRecord, event, stream);
         role_say("recorded");
+        role_line();
+        gpu_gate_open(&gate);
     }
     CU(EventDestroy, event);
     CU(StreamSynchronize, stream);
+    gpu_gate_end(&gate);
     tear_down(stream);
     return 0;
 }
@@ -154,6 +158,7 @@ TEST(an_event_of_another_process)
         CHECK_EQ(cu.EventQuery(event), SL_CU_NOT_READY);
         CU(StreamWaitEvent, stream, event, 0);
         CHECK_EQ(cu.StreamQuery(stream), SL_CU_NOT_READY);
+        child_send(&recorder, "open");
         CU(StreamSynchronize, stream);
         CU(EventQuery, event);
         CU(EventSynchronize, event);

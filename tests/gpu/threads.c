@@ -106,6 +106,7 @@ static void *wait_for(void *shared)
 TEST(a_thread_that_waits_holds_up_nobody)
 {
     struct waiter waiter = { .done = false };
+    struct gpu_gate gate;
     struct sluice_device device;
     struct sluice_stream stream;
     struct sluice_event event;
@@ -117,17 +118,18 @@ TEST(a_thread_that_waits_holds_up_nobody)
     CHECK_OK(sluice_stream_create(device, NULL, &waiter.stream));
     CHECK_OK(sluice_stream_create(device, NULL, &stream));
     CHECK_OK(sluice_event_create(device, 0, &event));
-    gpu_spin(gpu_native(waiter.stream), 0);
-    CHECK_OK(sluice_device_synchronize(device));
-    gpu_spin(gpu_native(waiter.stream), 6 * SPIN);
+    gate = gpu_gate_new();
+    gpu_gate_close(&gate, gpu_native(waiter.stream));
     CHECK(pthread_create(&thread, NULL, wait_for, &waiter) == 0);
-    test_nap(SPIN / 6);
+    test_nap(10 * SLUICE_MS); /* most often it waits by then */
     for (int i = 0; i < 200; i++) {
         CHECK_OK(sluice_event_record(event, stream));
         CHECK_OK(sluice_event_synchronize(event));
     }
     CHECK(!waiter.done);
+    gpu_gate_open(&gate);
     CHECK(pthread_join(thread, NULL) == 0);
+    gpu_gate_end(&gate);
     CHECK_OK(sluice_device_close(&device));
     gpu_end();
 }

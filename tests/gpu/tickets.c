@@ -23,26 +23,27 @@ TEST(the_copies_go_behind_the_streams_work)
     CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &target, 1, SLUICE_ON_CPU, NULL));
     CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
 
-    int64_t began = test_now();
-    gpu_spin(scene.native, SPIN);
+    struct gpu_gate gate = gpu_gate_new();
     gpu_fill(scene.native, (uintptr_t)from.at, 1024, 0x05050505);
-    CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, &sent));
-    CHECK_LE(test_now() - began, SOON);
+    gpu_gate_close(&gate, scene.native);
+    CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, &sent)); /* though the gate is closed */
     CHECK_RESULT(sluice_ticket_query(sent), SLUICE_NOT_READY);
     CHECK_RESULT(sluice_ticket_wait(sent, SLUICE_MS), SLUICE_TIMEOUT);
     CHECK_RESULT(sluice_reader_acquire(scene.reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
+    gpu_gate_open_later(&gate);
     CHECK_OK(sluice_ticket_wait(sent, 5 * SLUICE_S));
-    CHECK_GE(test_now() - began, SPIN * 9 / 10);
+    gpu_gate_opened(&gate);
     frame = scene_acquire(&scene);
 
-    began = test_now();
-    gpu_spin(scene.native, SPIN);
+    gpu_gate_close(&gate, scene.native);
     CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &target, 1, scene.stream, &fetched));
     CHECK_OK(sluice_reader_release(scene.reader, &frame, scene.stream));
-    CHECK_LE(test_now() - began, SOON);
     CHECK_RESULT(sluice_ticket_query(fetched), SLUICE_NOT_READY);
     CHECK_EQ(to.at[0], 0);
+    gpu_gate_open_later(&gate);
     CHECK_OK(sluice_ticket_wait(fetched, 5 * SLUICE_S));
+    gpu_gate_opened(&gate);
+    gpu_gate_end(&gate);
     CHECK_EQ(to.at[0], 5);
     CHECK_EQ(to.at[4095], 5);
     CHECK_OK(sluice_ticket_query(sent));
@@ -52,10 +53,11 @@ TEST(the_copies_go_behind_the_streams_work)
 }
 
 /* Who waits sleeps until about when others of its kind ended. That some came late, for work before them, must not make
- * those late that come at once. */
+ * those late that come at once: now and then one is in time, however busy the machine is. */
 TEST_TIMEOUT(a_copy_is_not_slept_through_though_others_took_long, 60)
 {
     struct sluice_ticket ticket;
+    int64_t took = INT64_MAX;
 
     gpu_begin();
     struct scene scene = scene_bytes(4096);
@@ -66,16 +68,19 @@ TEST_TIMEOUT(a_copy_is_not_slept_through_though_others_took_long, 60)
     CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, NULL));
     struct sluice_frame frame = scene_acquire(&scene);
 
-    for (int i = 0; i < 8; i++) {
-        gpu_spin(scene.native, SPIN);
+    for (int turn = 0; turn < 20 && took > SPIN / 20 + SOON; turn++) {
+        for (int i = 0; i < 8; i++) {
+            gpu_spin(scene.native, SPIN);
+            CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &target, 1, scene.stream, &ticket));
+            CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
+        }
+        int64_t began = test_now();
+        gpu_spin(scene.native, SPIN / 20); /* long enough that the wait begins before the end */
         CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &target, 1, scene.stream, &ticket));
         CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
+        took = test_now() - began;
     }
-    int64_t began = test_now();
-    gpu_spin(scene.native, SPIN / 20); /* long enough that the wait begins before the end */
-    CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &target, 1, scene.stream, &ticket));
-    CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
-    CHECK_LE(test_now() - began, SPIN / 20 + SOON);
+    CHECK_LE(took, SPIN / 20 + SOON);
     CHECK_OK(sluice_reader_release(scene.reader, &frame, scene.stream));
     memory_drop(&from);
     memory_drop(&to);
@@ -126,28 +131,30 @@ TEST(plain_memory_is_read_behind_the_streams_work)
 
     gpu_begin();
     struct scene scene = scene_bytes(4096);
+    struct gpu_gate gate = gpu_gate_new();
     struct memory memory = memory_make(PLAIN, 4096);
     struct sluice_array array = bytes_at(memory.at, 4096);
     char expected[4096];
 
     memset(memory.at, 1, 4096);
     memset(expected, 9, 4096);
-    gpu_spin(scene.native, SPIN);
+    gpu_gate_close(&gate, scene.native);
     CU(LaunchHostFunc, scene.native, fill_plain, memory.at);
-    int64_t began = test_now();
+    gpu_gate_open_later(&gate);
     CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, &ticket));
-    CHECK_GE(test_now() - began, SPIN / 2);
+    gpu_gate_opened(&gate);
     CHECK_OK(sluice_ticket_query(ticket)); /* it was read */
     memset(memory.at, 2, 4096);
     scene_check(&scene, expected, 4096);
 
     /* Who says that the CPU wrote it need not wait for anything. */
-    gpu_spin(scene.native, SPIN);
-    began = test_now();
+    gpu_gate_close(&gate, scene.native);
     CHECK_OK(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL));
-    CHECK_LE(test_now() - began, SOON);
+    gpu_gate_open(&gate);
     memset(expected, 2, 4096);
     scene_check(&scene, expected, 4096);
+    CHECK_OK(sluice_stream_synchronize(scene.stream));
+    gpu_gate_end(&gate);
     memory_drop(&memory);
     scene_end(&scene);
 }
@@ -279,10 +286,12 @@ TEST(fetch_without_a_ticket_waits)
     gpu_fill(scene.native, (uintptr_t)from.at, 1024, 0x06060606);
     CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, NULL));
     struct sluice_frame frame = scene_acquire(&scene);
-    gpu_spin(scene.native, SPIN);
-    int64_t began = test_now();
+    struct gpu_gate gate = gpu_gate_new();
+    gpu_gate_close(&gate, scene.native);
+    gpu_gate_open_later(&gate);
     CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &target, 1, scene.stream, NULL));
-    CHECK_GE(test_now() - began, SPIN / 2);
+    gpu_gate_opened(&gate);
+    gpu_gate_end(&gate);
     CHECK_EQ(to.at[4095], 6);
     CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
     memory_drop(&from);
@@ -311,18 +320,22 @@ TEST(a_frame_taken_ahead)
     CHECK_OK(sluice_reader_acquire(reader, reading, 5 * SLUICE_S, &frame));
     CHECK_OK(sluice_reader_release(reader, &frame, reading));
     CHECK_OK(sluice_stream_synchronize(reading));
+    struct gpu_gate gate = gpu_gate_new();
     for (int i = 1; i <= 4; i++) {
-        gpu_spin(scene.native, SPIN);
         gpu_fill(scene.native, (uintptr_t)from.at, 1024, (uint32_t)i * 0x01010101);
+        gpu_gate_close(&gate, scene.native);
         CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, NULL));
         CHECK_OK(sluice_reader_acquire(reader, reading, 0, &frame));
         CHECK(frame.flags & SLUICE_FRAME_AHEAD);
+        gpu_gate_open_later(&gate);
         CHECK_OK(sluice_reader_fetch(reader, &frame, &target, 1, i % 2 ? SLUICE_ON_CPU : reading, NULL));
+        gpu_gate_opened(&gate);
         CHECK_EQ(to.at[0], i);
         CHECK_EQ(to.at[4095], i);
         CHECK_OK(sluice_reader_release(reader, &frame, reading));
         CHECK_OK(sluice_stream_synchronize(reading));
     }
+    gpu_gate_end(&gate);
     CHECK_OK(sluice_reader_close(&reader));
     memory_drop(&from);
     memory_drop(&to);
@@ -407,14 +420,15 @@ struct filler {
 static void *send_often(void *shared)
 {
     struct filler *filler = shared;
+    struct sluice_ticket ticket;
 
     gpu_use(0);
     struct sl_cu_stream *native = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
     for (uint32_t i = 1; i <= 60; i++) {
         gpu_fill(native, filler->words, 1024, i * 0x01010101);
         CU(StreamSynchronize, native);
-        CHECK_OK(sluice_writer_send(filler->scene->writer, filler->array, 1, SLUICE_ON_CPU, NULL));
-        CHECK_OK(sluice_writer_wait(filler->scene->writer, 5 * SLUICE_S));
+        CHECK_OK(sluice_writer_send(filler->scene->writer, filler->array, 1, SLUICE_ON_CPU, &ticket));
+        CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
         test_nap(5 * SLUICE_MS);
     }
     CU(StreamDestroy, native);
