@@ -268,9 +268,10 @@ TEST(three_streams_of_a_process_wait_at_most)
     }
     CHECK_EQ(parked(), 3);
     CHECK_RESULT(sluice_reader_acquire(readers[3], streams[3], 0, &frames[3]), SLUICE_TIMEOUT);
+    CHECK_RESULT(sluice_reader_acquire(readers[3], streams[3], 20 * SLUICE_MS, &frames[3]), SLUICE_TIMEOUT); /* by the CPU */
+    CHECK_EQ(parked(), 3);
     gpu_gate_open_later(&gate);
-    CHECK_OK(sluice_reader_acquire(readers[3], streams[3], 5 * SLUICE_S, &frames[3])); /* by the CPU */
-    CHECK_EQ(frames[3].flags & SLUICE_FRAME_AHEAD, 0);
+    CHECK_OK(sluice_reader_acquire(readers[3], streams[3], 5 * SLUICE_S, &frames[3])); /* one of the three may have ended */
     gpu_gate_opened(&gate);
     for (int i = 0; i < 4; i++) {
         channel_check(&frames[i], streams[i], 9);

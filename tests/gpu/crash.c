@@ -81,7 +81,7 @@ static void crash_and_be_told(const char *begin)
     CHECK_OK(sluice_reader_release(reader, &frame, stream));
     int64_t began = test_now();
     CHECK_RESULT(sluice_reader_acquire(reader, stream, SLUICE_S / 5, &frame), SLUICE_TIMEOUT);
-    CHECK_LE(test_now() - began, SLUICE_S);
+    CHECK_LE(test_now() - began, 5 * SLUICE_S);
     PLAYER(&watched.writer, "close", "closed");
     CHECK_RESULT(sluice_reader_acquire(reader, stream, 5 * SLUICE_S, &frame), SLUICE_CLOSED);
     CHECK_EQ(lost(&watched), committed);
@@ -159,11 +159,11 @@ TEST_TIMEOUT(a_writer_whose_kernel_never_ends_is_told_and_can_close, 60)
     struct sluice_frame other;
     CHECK_OK(sluice_reader_release(reader, &frame, stream));
     CHECK_RESULT(sluice_reader_acquire(reader, stream, SLUICE_S / 5, &other), SLUICE_TIMEOUT);
-    CHECK_LE(test_now() - began, SLUICE_S);
+    CHECK_LE(test_now() - began, 5 * SLUICE_S);
     began = test_now();
     PLAYER(&writer, "close", "closed");
     CHECK_GE(test_now() - began, SLUICE_S);
-    CHECK_LE(test_now() - began, 4 * SLUICE_S);
+    CHECK_LE(test_now() - began, 10 * SLUICE_S);
     CHECK_RESULT(sluice_reader_acquire(reader, stream, SLUICE_S, &other), SLUICE_CLOSED);
     struct sluice_reader_stats stats = { .size = sizeof stats };
     CHECK_OK(sluice_reader_stats(reader, &stats));
@@ -190,7 +190,7 @@ TEST_TIMEOUT(a_writer_whose_kernel_never_ends_goes_on_when_readers_leave, 60)
     int64_t began = test_now();
     PLAYER(&writer, "begin 0", "begun");
     PLAYER(&writer, "begin 0", "begun");
-    CHECK_LE(test_now() - began, SLUICE_S);
+    CHECK_LE(test_now() - began, 5 * SLUICE_S);
     child_kill(&writer, SIGKILL);
     role_stop(&reader);
 }

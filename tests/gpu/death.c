@@ -82,6 +82,18 @@ TEST_TIMEOUT(a_killed_reader_gives_its_slots_back, 60)
     tear_down(&pair);
 }
 
+/* Until then one slot is free, and what one frame holds is held: however late this looks. */
+static void check_kept(sluice_writer *writer, int64_t until)
+{
+    for (;;) {
+        int slots = channel_free_slots(writer);
+        if (test_now() >= until)
+            return;
+        CHECK_EQ(slots, 1);
+        test_nap(20 * SLUICE_MS);
+    }
+}
+
 /* Its work is the MPS server's, of which its own end says nothing. */
 TEST_TIMEOUT(a_killed_reader_under_mps_keeps_its_slots_for_a_second, 60)
 {
@@ -95,13 +107,10 @@ TEST_TIMEOUT(a_killed_reader_under_mps_keeps_its_slots_for_a_second, 60)
     PLAYER(&reader, "take 5000", "took 1");
     PLAYER(&writer, "commit 0", "committed 2");
     PLAYER(&writer, "finish", "finished");
-    child_kill(&reader, SIGKILL);
     int64_t began = test_now();
-    while (test_now() - began < SLUICE_S * 9 / 10) {
-        PLAYER(&writer, "free", "1 free");
-        test_nap(20 * SLUICE_MS);
-    }
+    child_kill(&reader, SIGKILL);
     CHECK_SOON(strcmp(player_ask(&writer, "free"), "2 free") == 0, 5);
+    CHECK_GE(test_now() - began, SLUICE_S * 9 / 10);
     role_stop(&writer);
 }
 
@@ -126,16 +135,13 @@ TEST_TIMEOUT(a_forked_child_keeps_what_a_killed_readers_gpu_uses, 60)
     CHECK_OK(sluice_writer_commit(near, &frame, SLUICE_ON_CPU));
     CHECK_EQ(channel_free_slots(near), 1);
 
-    PLAYER(&pair.reader, "fork 1500", "forked");
     int64_t began = test_now();
+    PLAYER(&pair.reader, "fork 3000", "forked");
     child_kill(&pair.reader, SIGKILL);
-    CHECK_SOON(channel_free_slots(near) == 2, 1);
-    while (test_now() - began < SLUICE_S) {
-        CHECK_EQ(channel_free_slots(pair.writer), 1);
-        test_nap(20 * SLUICE_MS);
-    }
+    CHECK_SOON(channel_free_slots(near) == 2, 2);
+    check_kept(pair.writer, began + 3 * SLUICE_S);
     CHECK_SOON(channel_free_slots(pair.writer) == 2, 5);
-    CHECK_GE(test_now() - began, SLUICE_S * 17 / 10); /* the child's end, and the driver's after it */
+    CHECK_GE(test_now() - began, SLUICE_S * 32 / 10); /* the child's end, and the driver's after it */
     CHECK_OK(sluice_writer_close(&near));
     tear_down(&pair);
 }
@@ -146,12 +152,8 @@ TEST_TIMEOUT(a_reader_that_lost_its_connection_keeps_what_it_holds, 60)
     struct pair pair = set_up("order");
 
     PLAYER(&pair.reader, "cut", "cut 1");
-    int64_t began = test_now();
     CHECK_SOON(stats_of(pair.writer).readers == 2, 5); /* it has joined again, and its former self is there still */
-    while (test_now() - began < 3 * SLUICE_S / 2) {
-        CHECK_EQ(channel_free_slots(pair.writer), 1);
-        test_nap(20 * SLUICE_MS);
-    }
+    check_kept(pair.writer, test_now() + 3 * SLUICE_S / 2);
     PLAYER(&pair.reader, "release 100", "released");
     CHECK_SOON(stats_of(pair.writer).readers == 1, 5);
     channel_commit(pair.writer, pair.stream, 0, 3); /* would be kept unread for it, if it were not the newest */
@@ -224,8 +226,8 @@ TEST_TIMEOUT(a_reader_that_becomes_another_program_gives_its_slots_back, 60)
 {
     struct pair pair = set_up("");
 
-    PLAYER(&pair.reader, "exec", "exec");
     int64_t began = test_now();
+    PLAYER(&pair.reader, "exec", "exec");
     CHECK_SOON(channel_free_slots(pair.writer) == 2, 5);
     CHECK_GE(test_now() - began, SLUICE_S / 2);
     child_kill(&pair.reader, SIGKILL);
@@ -248,16 +250,12 @@ TEST_TIMEOUT(a_closed_reader_keeps_what_its_gpu_still_uses, 60)
 {
     struct pair pair = set_up("");
 
-    PLAYER(&pair.reader, "release 4000", "released");
     int64_t began = test_now();
+    PLAYER(&pair.reader, "release 6000", "released");
     PLAYER(&pair.reader, "close", "closed");
-    int64_t took = test_now() - began;
-    CHECK_GE(took, 3 * SLUICE_S / 2);
-    CHECK_LE(took, 3 * SLUICE_S + SLUICE_S / 2);
-    while (test_now() - began < 7 * SLUICE_S / 2) {
-        CHECK_EQ(channel_free_slots(pair.writer), 1);
-        test_nap(20 * SLUICE_MS);
-    }
+    CHECK_GE(test_now() - began, 3 * SLUICE_S / 2);
+    CHECK_LE(test_now() - began, 5 * SLUICE_S);
+    check_kept(pair.writer, began + 11 * SLUICE_S / 2);
     CHECK_SOON(channel_free_slots(pair.writer) == 2, 5);
     CHECK_SOON(stats_of(pair.writer).readers == 0, 5);
     role_stop(&pair.reader);
@@ -365,14 +363,14 @@ TEST_TIMEOUT(a_killed_writer_is_replaced_though_its_forked_child_lives, 60)
     struct sluice_frame frame = take(&all, 2);
 
     CHECK_OK(sluice_reader_release(all.reader, &frame, all.stream));
-    PLAYER(&all.writer, "fork 4000", "forked");
-    child_kill(&all.writer, SIGKILL);
     int64_t began = test_now();
+    PLAYER(&all.writer, "fork 20000", "forked");
+    child_kill(&all.writer, SIGKILL);
     all.writer = player_writer("");
     PLAYER(&all.writer, "commit 0", "committed 1");
     frame = take(&all, 1);
     CHECK(frame.flags & SLUICE_FRAME_NEW_SESSION);
-    CHECK_LE(test_now() - began, (int64_t)(4e9 * test_slowness()));
+    CHECK_LE(test_now() - began, 20 * SLUICE_S);
     CHECK_OK(sluice_reader_release(all.reader, &frame, all.stream));
     role_stop(&all.writer);
     disperse(&all);
@@ -394,7 +392,7 @@ TEST_TIMEOUT(a_stopped_writers_gpu_finishes_its_frames, 60)
     child_kill(&all.writer, SIGSTOP);
     int64_t began = test_now();
     CHECK_RESULT(sluice_reader_acquire(all.reader, all.stream, SLUICE_S / 2, &frame), SLUICE_TIMEOUT);
-    CHECK_LE(test_now() - began, SLUICE_S);
+    CHECK_LE(test_now() - began, 5 * SLUICE_S);
     child_kill(&all.writer, SIGCONT);
     PLAYER(&all.writer, "commit 0", "committed 4");
     frame = take(&all, 4);

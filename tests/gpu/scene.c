@@ -170,7 +170,7 @@ struct sluice_frame scene_acquire(struct scene *scene)
 
     CHECK_OK(sluice_writer_stats(scene->writer, &stats));
     for (;;) {
-        CHECK_OK(sluice_reader_acquire(scene->reader, SLUICE_ON_CPU, 5 * SLUICE_S, &frame));
+        CHECK_OK(sluice_reader_acquire(scene->reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
         if (frame.sequence == stats.committed)
             return frame;
         CHECK_OK(sluice_reader_release(scene->reader, &frame, SLUICE_ON_CPU));
