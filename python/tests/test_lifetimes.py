@@ -129,7 +129,7 @@ def test_an_array_outlives_frame_reader_and_writer():
 
 
 def test_a_closed_reader_holds_up_no_writer():
-    with sluice.Writer("cam", shape=4, slots=3, max_slots=3, policy="wait", wait=5) as writer:
+    with sluice.Writer("cam", shape=4, slots=3, max_slots=3, policy="wait", wait=30) as writer:
         reader = sluice.Reader("cam", mode="in_order", hold=1)
         writer.send(bytes(4))
         array = reader.next().numpy()
@@ -137,7 +137,7 @@ def test_a_closed_reader_holds_up_no_writer():
         started = time.monotonic()
         for _ in range(20):
             writer.send(b"abcd")
-        assert time.monotonic() - started < 4
+        assert time.monotonic() - started < 25
         assert array.tolist() == [0, 0, 0, 0]
 
 

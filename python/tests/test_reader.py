@@ -16,6 +16,13 @@ def channel():
         yield writer
 
 
+def wait_until(condition):
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.005)
+
+
 def commit(writer, count=1):
     for _ in range(count):
         writer.send(bytes([writer.stats().committed % 256] * 4))
@@ -69,7 +76,7 @@ def test_time_outs_are_in_seconds(channel):
         started = time.monotonic()
         with pytest.raises(TimeoutError) as caught:
             reader.next(timeout=timeout)
-        assert isinstance(caught.value, sluice.Timeout) and time.monotonic() - started < timeout + 0.2
+        assert isinstance(caught.value, sluice.Timeout) and timeout * 0.99 <= time.monotonic() - started < timeout + 5
     with pytest.raises(sluice.Timeout):
         reader.next(0)
 
@@ -88,7 +95,7 @@ def test_a_reader_may_come_first():
     started = time.monotonic()
     with pytest.raises(FileNotFoundError):
         sluice.Reader("cam", wait=0.2)
-    assert 0.2 <= time.monotonic() - started < 2
+    assert 0.2 <= time.monotonic() - started < 10
     reader = sluice.Reader("cam", wait=None)
     assert reader.format is None
     with pytest.raises(sluice.NoWriter):
@@ -219,8 +226,7 @@ def test_closing():
                      lambda: reader.format, lambda: reader.name):
             with pytest.raises(sluice.StaleError):
                 call()
-        time.sleep(0.05)
-        assert writer.stats().readers == 0
+        wait_until(lambda: writer.stats().readers == 0)
 
 
 def test_closing_ends_a_wait_on_another_thread(channel):
@@ -263,8 +269,7 @@ def test_wrong_options(channel, options):
         sluice.Reader("cam", **options)
     assert str(caught.value)
     gc.collect()
-    time.sleep(0.02)
-    assert channel.stats().readers == 0
+    wait_until(lambda: channel.stats().readers == 0)
 
 
 def test_wrong_calls(channel):

@@ -110,7 +110,7 @@ def test_waiting_is_in_seconds_and_counts_one_drop():
             started, dropped = time.monotonic(), writer.stats().dropped
             with pytest.raises(sluice.NoFreeSlot):
                 call()
-            assert 0.15 < time.monotonic() - started < 2
+            assert 0.15 < time.monotonic() - started < 10
             assert writer.stats().dropped == dropped + 1
         assert writer.try_frame() is None
         timer = threading.Timer(0.1, begun[0].cancel)
