@@ -101,7 +101,7 @@ TEST(a_folder_full_of_strange_names)
     sluice_writer *writer = kit_writer("cam", 4096);
     int64_t began = test_now();
     CHECK_OK(sluice_registry_list(NULL, entries, 4, &count));
-    CHECK_LE(test_now() - began, (int64_t)(2e9 * test_slowness()));
+    CHECK_LE(test_now() - began, (int64_t)(10e9 * test_slowness()));
     CHECK_EQ(count, 2000 + 1 + 1); /* "-" is a name */
     CHECK_STR(entries[1].name, "cam");
     CHECK_OK(sluice_writer_close(&writer));

@@ -203,11 +203,16 @@ TEST_TIMEOUT(who_holds_what_it_was_granted_is_not_evicted, 60)
         child_expect(&readers[i], "open", 10);
         TELL(&readers[i], "run", "running");
     }
-    TELL(&writer, "run 0", "running"); /* without a nap: it finds no slot all the time */
-    test_nap(test_scale(2000) * SLUICE_MS);
-    const char *answer = ask(&writer, "stop");
-    fprintf(stderr, "%s\n", answer);
-    CHECK(NUMBER(answer, "dropped") > 0);
+    const char *answer;
+    long long dropped = 0;
+    for (int turn = 0; turn < 10 && dropped == 0; turn++) { /* a busy machine may let the readers be in time */
+        TELL(&writer, "run 0", "running"); /* without a nap: it finds no slot all the time */
+        test_nap(test_scale(2000) * SLUICE_MS);
+        answer = ask(&writer, "stop");
+        fprintf(stderr, "%s\n", answer);
+        dropped = NUMBER(answer, "dropped");
+    }
+    CHECK_GE(dropped, 1);
     CHECK_EQ(honest_info("cam").evicted, 0);
     for (int i = 0; i < 4; i++) {
         answer = ask(&readers[i], "stop");

@@ -13,7 +13,7 @@
 #define NAP (150 * SLUICE_MS)
 #define MOST_FDS 300      /* of a reader: 256 memories that it has not mapped, and what passes by */
 #define MOST_MEMORY 16384 /* KiB */
-#define WORST (2 * SLUICE_S) /* an open may wait 1 s for an answer */
+#define WORST (5 * SLUICE_S) /* an open may wait 1 s for an answer, and for a machine that does much else */
 
 struct program {
     sluice_reader *good, *bad;
