@@ -17,7 +17,7 @@ static int wait_for_memory(struct sluice_reader *reader, uint32_t slot, uint64_t
 {
     int r;
 
-    while ((r = sl_take_frame(reader, slot, sequence, stream, frame)) == SLUICE_AGAIN) {
+    while ((r = sl_take_frame(reader, slot, sequence, stream, 0, frame)) == SLUICE_AGAIN) {
         if (sl_load(&reader->session->link->gone, acquire)) {
             reader->session->lease.given_up = sequence; /* it never will, by this link */
             return SLUICE_TIMEOUT;
@@ -77,7 +77,7 @@ static void ask_for_words(const struct sl_session *session)
 
 /* The slot of a frame that the stream waits for from now on, held; SL_LEASE_NONE if the CPU has to wait, or
  * *result says why not at all. */
-static int take_ahead(struct sluice_reader *reader, struct sluice_stream stream, uint64_t *sequence, int *result)
+static int take_ahead(struct sluice_reader *reader, const struct sl_stream *stream, int64_t now, uint64_t *sequence, int *result)
 {
     struct sl_session *session = reader->session;
     const struct sl_page *page = &session->link->page;
@@ -90,9 +90,9 @@ static int take_ahead(struct sluice_reader *reader, struct sluice_stream stream,
     bool may = from != 0 && *sequence >= from && !sl_load(&session->spoiled[slot], relaxed) &&
                sl_session_map(session, (uint32_t)slot, session->link->ops->link_record(session->link, (uint32_t)slot),
                               &memory) == 0 &&
-               sl_park_begin(reader, (uint32_t)slot, *sequence, stream);
+               sl_park_begin(reader, (uint32_t)slot, *sequence, stream, now);
     if (may) {
-        int r = session->sync->await(session->pages, stream, &page->own_ready[slot], *sequence);
+        int r = session->sync->await_held(session->pages, stream, &page->own_ready[slot], *sequence);
         if (r == 0)
             return slot;
         sl_park_cancel(reader, (uint32_t)slot, *sequence);
@@ -104,12 +104,18 @@ static int take_ahead(struct sluice_reader *reader, struct sluice_stream stream,
 
 static int try_ahead(struct sluice_reader *reader, struct sluice_stream stream, struct sluice_frame *frame)
 {
+    struct sl_stream *held;
     uint64_t sequence;
-    int r = 0, slot = take_ahead(reader, stream, &sequence, &r);
+    int64_t now = sl_os_now();
+    int slot, r = sl_stream_hold(stream, &held);
 
+    if (r != 0)
+        return r;
+    slot = take_ahead(reader, held, now, &sequence, &r);
+    sl_object_drop(&held->object);
     if (slot < 0)
         return r != 0 ? r : SLUICE_TIMEOUT;
-    r = sl_take_frame(reader, (uint32_t)slot, sequence, stream, frame);
+    r = sl_take_frame(reader, (uint32_t)slot, sequence, stream, now, frame);
     if (r == 0)
         frame->flags |= SLUICE_FRAME_AHEAD;
     else

@@ -30,6 +30,7 @@ static struct park {
     uint32_t behind_count;       /* BEHIND + 1: more than we know by name; every stream may be one */
 } parks[PARKS];
 static int top; /* entries from here on are free */
+static uint32_t waiting; /* entries that are not lost */
 
 static sl_word32 used; /* entries, for a quick look without the lock */
 
@@ -37,29 +38,27 @@ static void look(struct sl_watch *watch);
 
 static struct sl_watch watch = { .fd = -1, .timer = look };
 
-static uint32_t count_waiting(const struct sl_session *session)
+/* By so many more, or fewer. */
+static void count_waiting(struct sl_session *session, uint32_t change)
 {
-    uint32_t count = 0;
-
-    for (int i = 0; i < top; i++)
-        count += parks[i].reader && !parks[i].lost && (!session || parks[i].session == session);
-    return count;
+    waiting += change;
+    session->parked += change;
+    sl_store(session->link->page.parked, session->parked, relaxed);
 }
 
-static void set_count(const struct sl_session *session)
+static void count_used(uint32_t change)
 {
-    sl_store(session->link->page.parked, count_waiting(session), relaxed);
+    sl_store(&used, sl_load(&used, relaxed) + change, relaxed);
 }
 
 static void end(struct park *park)
 {
-    const struct sl_session *session = park->session;
-
     park->reader = NULL;
     while (top > 0 && !parks[top - 1].reader)
         top--;
-    sl_add(&used, (uint32_t)-1);
-    set_count(session);
+    count_used((uint32_t)-1);
+    if (!park->lost)
+        count_waiting(park->session, (uint32_t)-1);
 }
 
 static void lose(struct park *park)
@@ -71,7 +70,7 @@ static void lose(struct park *park)
     sl_store(&session->spoiled[park->slot], 1, relaxed);
     sl_store(&session->link->page.own_ready[park->slot], SL_POISON, seq_cst);
     sl_add(&park->reader->lost, 1);
-    set_count(session);
+    count_waiting(session, (uint32_t)-1);
     sl_log(SLUICE_LOG_WARN, "channel '%s': frame %llu was not finished in time: a stream that waited for it goes on without",
            park->reader->name, (unsigned long long)park->sequence);
 }
@@ -103,7 +102,7 @@ static void look_at_all(int64_t now)
 static void look(struct sl_watch *self)
 {
     look_at_all(sl_os_now());
-    if (count_waiting(NULL) > 0)
+    if (waiting > 0)
         sl_service_set_deadline(self, sl_os_deadline(LOOK));
     else
         sl_service_remove(self);
@@ -121,6 +120,14 @@ static struct park *free_park(void)
 }
 
 /* ---- what comes behind ---- */
+
+static struct point point_at(const struct sl_stream *stream)
+{
+    struct point point = { .handle = atomic_load_explicit(&stream->object.id, memory_order_relaxed) };
+
+    stream->object.device->ops->stream_place(stream, &point.place);
+    return point;
+}
 
 /* Without the service lock: whoever drops an object last, ends it. */
 static struct point point_of(uint64_t handle)
@@ -177,6 +184,17 @@ static void hand_on(uint64_t from, uint64_t to, bool anew)
 
 /* ---- begin, end ---- */
 
+/* Is that in the way of another one? Else the service thread looks at them soon enough: their words lie on lines that a GPU has
+ * written, which to fetch takes as long as most of acquire. */
+static bool in_the_way(const struct sl_session *session, uint32_t slot)
+{
+    bool same = false;
+
+    for (int i = 0; i < top; i++) /* the poison of one would be the other's */
+        same = same || (parks[i].reader && parks[i].session == session && parks[i].slot == slot);
+    return same || waiting >= SL_PARK_MOST;
+}
+
 /* The places in `behind` that do not count stay as they are. */
 static void fill(struct park *park, struct sluice_reader *reader, uint32_t slot, uint64_t sequence, const struct point *first)
 {
@@ -189,27 +207,28 @@ static void fill(struct park *park, struct sluice_reader *reader, uint32_t slot,
     park->behind_count = 1;
 }
 
-bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream)
+bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, const struct sl_stream *stream, int64_t now)
 {
-    struct point first = point_of(stream.id);
+    struct point first = point_at(stream);
+    int64_t most = reader->params.ahead_ns;
     bool begun = false;
 
     atomic_store_explicit(&sl_stream_hand_on, hand_on, memory_order_release);
     sl_service_lock();
-    int64_t now = sl_os_now(), most = reader->params.ahead_ns;
-    look_at_all(now);
+    if (in_the_way(reader->session, slot))
+        look_at_all(now);
     struct park *park = free_park();
-    if (park && count_waiting(NULL) < SL_PARK_MOST && (watch.added || sl_service_add(&watch) == 0)) {
+    if (park && waiting < SL_PARK_MOST && (watch.added || sl_service_add(&watch) == 0)) {
         if (park->reader)
             end(park);
         fill(park, reader, slot, sequence, &first);
         park->deadline = most > SLUICE_FOREVER - now ? SLUICE_FOREVER : now + most;
         if (top <= park - parks)
             top = (int)(park - parks) + 1;
-        sl_add(&used, 1);
-        set_count(reader->session);
+        count_used(1);
+        count_waiting(reader->session, 1);
         if (!watch.deadline)
-            sl_service_set_deadline(&watch, sl_os_deadline(LOOK));
+            sl_service_set_deadline(&watch, now + LOOK);
         begun = true;
     }
     sl_service_unlock();

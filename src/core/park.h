@@ -12,8 +12,8 @@
 
 #define SL_PARK_MOST 3 /* streams of a process; eight stop all others (measured) */
 
-/* Before the wait is queued. False if there is no room: then the CPU waits. */
-bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream);
+/* Before the wait is queued, on a stream that the caller holds. False if there is no room: then the CPU waits. */
+bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, const struct sl_stream *stream, int64_t now);
 
 /* It was not queued after all. */
 void sl_park_cancel(const struct sluice_reader *reader, uint32_t slot, uint64_t sequence);

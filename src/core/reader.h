@@ -47,6 +47,7 @@ struct sl_session {
     uint32_t park_at_once;   /* so many of the next are not looked at again before a stream waits for them, */
     uint32_t park_next;      /* as were before that */
     uint64_t refused;        /* the frame for which no stream may wait after all: the CPU does */
+    uint32_t parked;         /* streams that wait for its frames now; under the service lock */
     sl_word32 spoiled[SL_MAX_IDS]; /* slots whose own word was poisoned: they may not any more */
     sl_word ready_after;     /* a frame is ready so long after its commit, of late; ns */
     uint8_t after[SL_MAX_IDS]; /* in which slot the next frame was that this one took, of late, */

@@ -268,23 +268,29 @@ static int cuda_can_wait(const struct sl_sync_pages *pages)
     return 0;
 }
 
+static int cuda_await_held(const struct sl_sync_pages *pages, const struct sl_stream *stream, sl_word *word, uint64_t value)
+{
+    struct sl_cu_stream *place;
+    struct sl_cuda_scope scope;
+    uint64_t address;
+    int r = enter_outside_graphs(pages, stream, &place, &scope);
+    if (r != 0)
+        return r;
+    r = sl_cuda_address(pages->context, word, &address);
+    if (r == 0)
+        r = sl_cu(pages->context, StreamWaitValue64, place, address, value, SL_CU_WAIT_GEQ);
+    sl_cuda_leave(&scope);
+    return r;
+}
+
 static int cuda_await(const struct sl_sync_pages *pages, struct sluice_stream handle, sl_word *word,
                       uint64_t value)
 {
     struct sl_stream *stream;
-    uint64_t address;
     int r = hold(pages, handle, &stream);
     if (r != 0)
         return r;
-    struct sl_cu_stream *place;
-    struct sl_cuda_scope scope;
-    r = enter_outside_graphs(pages, stream, &place, &scope);
-    if (r == 0) {
-        r = sl_cuda_address(pages->context, word, &address);
-        if (r == 0)
-            r = sl_cu(pages->context, StreamWaitValue64, place, address, value, SL_CU_WAIT_GEQ);
-        sl_cuda_leave(&scope);
-    }
+    r = cuda_await_held(pages, stream, word, value);
     sl_object_drop(&stream->object);
     return r;
 }
@@ -304,5 +310,6 @@ const struct sl_sync_ops sl_sync_cuda = {
     .direct = cuda_direct,
     .can_wait = cuda_can_wait,
     .await = cuda_await,
+    .await_held = cuda_await_held,
     .settle = sl_settle,
 };

@@ -86,6 +86,12 @@ static void host_detach(struct sl_sync_pages *pages)
     (void)pages;
 }
 
+static int host_await_held(const struct sl_sync_pages *pages, const struct sl_stream *stream, sl_word *word, uint64_t value)
+{
+    (void)stream;
+    return host_await(pages, SLUICE_ON_CPU, word, value);
+}
+
 extern const struct sl_sync_ops sl_sync_host;
 const struct sl_sync_ops sl_sync_host = {
     .device = "host",
@@ -100,5 +106,6 @@ const struct sl_sync_ops sl_sync_host = {
     .direct = host_direct,
     .can_wait = host_can_wait,
     .await = host_await,
+    .await_held = host_await_held,
     .settle = sl_settle,
 };

@@ -66,6 +66,8 @@ struct sl_sync_ops {
      * of signal. A stream that waits holds up others of its process, and some calls of the driver: somebody
      * must raise the word, in the end the CPU. */
     int (*await)(const struct sl_sync_pages *pages, struct sluice_stream stream, sl_word *word, uint64_t value);
+    /* The same on a stream that the caller holds, which check did not refuse. */
+    int (*await_held)(const struct sl_sync_pages *pages, const struct sl_stream *stream, sl_word *word, uint64_t value);
     /* Once, before signalling work that the CPU did: makes streaming stores visible too. */
     void (*settle)(void);
 };

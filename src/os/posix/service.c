@@ -38,7 +38,7 @@ struct worker {
 #define MAKE_WAY_TIMES 400
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static sl_word32 wanted;           /* by so many threads */
+static sl_word32 wanted;           /* by so many threads that wait for it */
 static _Thread_local bool holding; /* this thread has the lock */
 static _Thread_local struct worker *self;
 
@@ -57,9 +57,11 @@ static void worker_finish(struct worker *w)
 
 void sl_service_lock(void)
 {
-    sl_add(&wanted, 1);
-    pthread_mutex_lock(&lock);
-    sl_add(&wanted, (uint32_t)-1);
+    if (pthread_mutex_trylock(&lock) != 0) {
+        sl_add(&wanted, 1);
+        pthread_mutex_lock(&lock);
+        sl_add(&wanted, (uint32_t)-1);
+    }
     holding = true;
 }
 
