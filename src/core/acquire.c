@@ -17,7 +17,7 @@ static int wait_for_memory(struct sluice_reader *reader, uint32_t slot, uint64_t
 {
     int r;
 
-    while ((r = sl_take_frame(reader, slot, sequence, stream, 0, frame)) == SLUICE_AGAIN) {
+    while ((r = sl_take_frame(reader, slot, sequence, stream, frame)) == SLUICE_AGAIN) {
         if (sl_load(&reader->session->link->gone, acquire)) {
             reader->session->lease.given_up = sequence; /* it never will, by this link */
             return SLUICE_TIMEOUT;
@@ -27,6 +27,7 @@ static int wait_for_memory(struct sluice_reader *reader, uint32_t slot, uint64_t
                            (unsigned long long)sequence);
         SL_STAGE_BEGIN(WAIT_FRAME);
         (void)sl_wait_for_news(reader, deadline, true);
+        reader->now = 0;
         SL_STAGE_END(WAIT_FRAME);
         sl_session_attend(reader);
     }
@@ -45,14 +46,17 @@ static int wait_for_memory(struct sluice_reader *reader, uint32_t slot, uint64_t
 /* A stream that waits goes on some microseconds after the frame is ready; work that is queued once the CPU has seen that
  * runs sooner, and no stream is parked. So the CPU looks for so long first; where that comes to nothing ever more
  * seldom. */
-static bool is_nearly_ready(struct sl_session *session)
+static bool is_nearly_ready(struct sluice_reader *reader)
 {
+    struct sl_session *session = reader->session;
+
     if (session->park_at_once > 0) {
         session->park_at_once--;
         return false;
     }
     int64_t until = sl_os_deadline(NEARLY);
     bool ready = false;
+    reader->now = 0;
     for (int turn = 1; !ready && (turn % 4 != 0 || sl_os_now() < until); turn++) {
         (void)sl_lines_watch(session); /* of the newest frame, which may not be the one */
         ready = !sl_lease_is_ahead(&session->lease);
@@ -77,7 +81,7 @@ static void ask_for_words(const struct sl_session *session)
 
 /* The slot of a frame that the stream waits for from now on, held; SL_LEASE_NONE if the CPU has to wait, or
  * *result says why not at all. */
-static int take_ahead(struct sluice_reader *reader, const struct sl_stream *stream, int64_t now, uint64_t *sequence, int *result)
+static int take_ahead(struct sluice_reader *reader, const struct sl_stream *stream, uint64_t *sequence, int *result)
 {
     struct sl_session *session = reader->session;
     const struct sl_page *page = &session->link->page;
@@ -90,7 +94,7 @@ static int take_ahead(struct sluice_reader *reader, const struct sl_stream *stre
     bool may = from != 0 && *sequence >= from && !sl_load(&session->spoiled[slot], relaxed) &&
                sl_session_map(session, (uint32_t)slot, session->link->ops->link_record(session->link, (uint32_t)slot),
                               &memory) == 0 &&
-               sl_park_begin(reader, (uint32_t)slot, *sequence, stream, now);
+               sl_park_begin(reader, (uint32_t)slot, *sequence, stream);
     if (may) {
         int r = session->sync->await_held(session->pages, stream, &page->own_ready[slot], *sequence);
         if (r == 0)
@@ -106,16 +110,17 @@ static int try_ahead(struct sluice_reader *reader, struct sluice_stream stream, 
 {
     struct sl_stream *held;
     uint64_t sequence;
-    int64_t now = sl_os_now();
     int slot, r = sl_stream_hold(stream, &held);
 
     if (r != 0)
         return r;
-    slot = take_ahead(reader, held, now, &sequence, &r);
+    if (!reader->now)
+        reader->now = sl_os_now();
+    slot = take_ahead(reader, held, &sequence, &r);
     sl_object_drop(&held->object);
     if (slot < 0)
         return r != 0 ? r : SLUICE_TIMEOUT;
-    r = sl_take_frame(reader, (uint32_t)slot, sequence, stream, now, frame);
+    r = sl_take_frame(reader, (uint32_t)slot, sequence, stream, frame);
     if (r == 0)
         frame->flags |= SLUICE_FRAME_AHEAD;
     else
@@ -140,7 +145,7 @@ static int try_take(struct sluice_reader *reader, struct sluice_stream stream, i
     sl_session_prune(reader);
     want = sl_lease_want(&session->lease);
     session->ahead_now = session->ahead && stream.id != SLUICE_ON_CPU.id;
-    if (session->ahead_now && sl_lease_is_ahead(&session->lease) && !is_nearly_ready(session)) {
+    if (session->ahead_now && sl_lease_is_ahead(&session->lease) && !is_nearly_ready(reader)) {
         ask_for_words(session);
         if ((r = try_ahead(reader, stream, frame)) != SLUICE_TIMEOUT)
             return r;
@@ -242,11 +247,15 @@ static int check_device(struct sluice_reader *reader, struct sluice_stream strea
 static int acquire(struct sluice_reader *reader, struct sluice_stream stream, int64_t timeout_ns,
                    struct sluice_frame *frame)
 {
-    int64_t deadline = 0; /* a first look; the clock is read only if there is need to wait */
+    int64_t deadline = 0; /* a first look */
     int r;
 
-    if (reader->session)
+    reader->now = 0;
+    if (reader->session) {
         sl_lines_early(reader->session);
+        if (timeout_ns > 0)
+            reader->now = sl_os_now(); /* while those lines come; who asks in a loop finds nothing mostly, and needs it not */
+    }
     for (;;) {
         sl_session_attend(reader);
         if ((r = check_device(reader, stream)) != 0 || (r = sl_park_tell(reader)) != 0)
@@ -256,6 +265,7 @@ static int acquire(struct sluice_reader *reader, struct sluice_stream stream, in
                 return too_many(reader);
             if ((r = wait_for_room(reader, timeout_ns)) != 0)
                 return r;
+            reader->now = 0;
         }
         if (sl_load(&reader->closing, acquire))
             return sl_fail(SLUICE_E_CLOSED, "channel '%s': the reader was closed meanwhile", reader->name);
@@ -267,12 +277,15 @@ static int acquire(struct sluice_reader *reader, struct sluice_stream stream, in
         }
         /* Asked first: what was published before the end is then seen by the look that follows. */
         bool over = !reader->session || sl_wait_over(reader->session);
-        if (over && sl_session_rejoin(reader))
+        if (over && sl_session_rejoin(reader)) {
+            reader->now = 0;
             continue;
+        }
         r = try_take(reader, stream, deadline, frame);
         if (r != SLUICE_TIMEOUT && r != SLUICE_AGAIN)
             return r;
         sl_release_settle(reader); /* it is in no hurry any more */
+        reader->now = 0;
         if (deadline == 0 && timeout_ns > 0)
             deadline = sl_os_deadline(timeout_ns);
         if (r == SLUICE_AGAIN) {

@@ -13,8 +13,8 @@
 /* A place for one frame more; NULL if as many are out as the reader may hold. */
 struct sl_held *sl_take_entry(struct sluice_reader *reader);
 
-/* A held slot becomes a frame, taken at `now`, or when it is (0); SLUICE_AGAIN while its memory has not come. */
-int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream, int64_t now,
+/* A held slot becomes a frame; SLUICE_AGAIN while its memory has not come. */
+int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
                   struct sluice_frame *frame);
 
 /* ---- wait.c ---- */

@@ -207,10 +207,10 @@ static void fill(struct park *park, struct sluice_reader *reader, uint32_t slot,
     park->behind_count = 1;
 }
 
-bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, const struct sl_stream *stream, int64_t now)
+bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, const struct sl_stream *stream)
 {
     struct point first = point_at(stream);
-    int64_t most = reader->params.ahead_ns;
+    int64_t now = reader->now, most = reader->params.ahead_ns;
     bool begun = false;
 
     atomic_store_explicit(&sl_stream_hand_on, hand_on, memory_order_release);
@@ -269,13 +269,11 @@ bool sl_park_was_lost(const struct sl_session *session, uint32_t slot, uint64_t 
     return lost;
 }
 
-int sl_park_tell(struct sluice_reader *reader)
+int sl_park_tell_lost(struct sluice_reader *reader)
 {
     char list[160] = "";
     size_t count = 0, at = 0;
 
-    if (sl_load(&reader->untold, relaxed) == 0)
-        return 0;
     sl_service_lock();
     for (int i = 0; i < top; i++) {
         if (parks[i].reader != reader || !parks[i].lost)

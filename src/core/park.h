@@ -12,8 +12,8 @@
 
 #define SL_PARK_MOST 3 /* streams of a process; eight stop all others (measured) */
 
-/* Before the wait is queued, on a stream that the caller holds. False if there is no room: then the CPU waits. */
-bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, const struct sl_stream *stream, int64_t now);
+/* Before the wait is queued, on a stream that the caller holds; reader->now is the time. False if there is no room: then the CPU waits. */
+bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, const struct sl_stream *stream);
 
 /* It was not queued after all. */
 void sl_park_cancel(const struct sluice_reader *reader, uint32_t slot, uint64_t sequence);
@@ -22,7 +22,11 @@ void sl_park_cancel(const struct sluice_reader *reader, uint32_t slot, uint64_t 
 bool sl_park_was_lost(const struct sl_session *session, uint32_t slot, uint64_t sequence);
 
 /* SLUICE_E_LOST with the sequences if frames were lost that nobody was told of; else 0. */
-int sl_park_tell(struct sluice_reader *reader);
+int sl_park_tell_lost(struct sluice_reader *reader);
+static inline int sl_park_tell(struct sluice_reader *reader)
+{
+    return sl_load(&reader->untold, relaxed) == 0 ? 0 : sl_park_tell_lost(reader);
+}
 
 /* Waits until no frame is waited for on this stream, nor on one that it comes behind by a wait that went through us
  * or by the rule for the default stream: what is published behind it must be whole (protocol 3.5). Waits that others

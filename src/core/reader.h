@@ -115,10 +115,11 @@ struct sluice_reader {
     struct sl_session *old;
     uint64_t last_session; /* of the last frame */
     uint64_t next_token;
+    int64_t now; /* in acquire: the time, if it was read already, and nothing was waited for since; else 0 */
     int64_t probed_ns; /* when the driver was asked last about a release that is late */
     uint32_t last_entry;          /* of `held`: taken last, */
     uint8_t entry_of[SL_MAX_IDS]; /* and for which slot */
-    int64_t settled_ns; /* when frames that are out were looked at last, by the coarse clock */
+    int64_t settled_ns; /* when frames that are out were looked at last for no other reason, by the coarse clock */
 
     struct sl_held held[SLUICE_MAX_SLOTS];
     struct sl_room *rooms; /* for copies, one an entry; NULL until there are any */

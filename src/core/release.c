@@ -147,7 +147,6 @@ void sl_release_settle(struct sluice_reader *reader)
 {
     int64_t now = 0;
 
-    reader->settled_ns = sl_os_now_coarse();
     if (sl_load(&reader->held_back, relaxed))
         (void)sl_exchange(&reader->held_back, 0); /* before they are looked at, not after */
     for (uint32_t i = 0; i < reader->params.hold; i++)
@@ -160,9 +159,13 @@ void sl_release_settle(struct sluice_reader *reader)
  * the rest of acquire. */
 void sl_release_settle_now_and_then(struct sluice_reader *reader)
 {
-    if (reader->old || sl_load(&reader->held_back, relaxed) || !sl_take_entry(reader) ||
-        sl_os_now_coarse() - reader->settled_ns >= OFTEN)
-        sl_release_settle(reader);
+    if (!reader->old && !sl_load(&reader->held_back, relaxed) && sl_take_entry(reader)) {
+        int64_t now = sl_os_now_coarse();
+        if (now - reader->settled_ns < OFTEN)
+            return;
+        reader->settled_ns = now;
+    }
+    sl_release_settle(reader);
 }
 
 static bool any(const struct sluice_reader *reader, uint64_t token)

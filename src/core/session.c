@@ -82,7 +82,8 @@ void sl_session_attend(struct sluice_reader *reader)
     if (sl_load(&reader->attention, relaxed) != 0)
         sl_store(&reader->attention, 0, seq_cst);
     sl_release_settle_now_and_then(reader);
-    sl_session_reap(reader, false);
+    if (reader->old)
+        sl_session_reap(reader, false);
 }
 
 /* Back in a session that dropped it: goes on behind the frame that it took last. */

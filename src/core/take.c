@@ -88,9 +88,10 @@ static void fill_frame(struct sluice_reader *reader, const struct sl_held *entry
 
 /* For statistics and observers. */
 static void count_frame(struct sluice_reader *reader, const struct sl_held *entry, const struct sluice_frame *frame,
-                        uint64_t token, int64_t now)
+                        uint64_t token)
 {
     struct sl_link *link = entry->session->link;
+    int64_t now = reader->now ? reader->now : sl_os_now();
     uint64_t latency = now > frame->commit_ns ? (uint64_t)now - (uint64_t)frame->commit_ns : 0;
 
     sl_store(&link->page.lease_ns[entry->slot], (uint64_t)now + (uint64_t)link->clock_offset_ns, relaxed);
@@ -116,7 +117,7 @@ static struct sl_held *take_entry_for(struct sluice_reader *reader, uint32_t slo
     return last;
 }
 
-int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream, int64_t now,
+int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
                   struct sluice_frame *frame)
 {
     struct sl_session *session = reader->session;
@@ -160,7 +161,7 @@ int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence
     SL_KILL_POINT("after_keep");
     uint64_t token = ++reader->next_token << 8 | (uint64_t)(entry - reader->held) | UINT64_C(1) << 63;
     fill_frame(reader, entry, &header, token, frame);
-    count_frame(reader, entry, frame, token, now ? now : sl_os_now());
+    count_frame(reader, entry, frame, token);
     SL_SPAN_BEGIN(READ, &entry->span, reader->name, sequence);
     if (entry->copied)
         sl_release_lease(session, slot);

@@ -136,7 +136,8 @@ static inline int sl_stream_check(struct sluice_stream stream, const struct sl_d
 /* The stream behind a handle, kept alive until sl_object_drop(&stream->object). */
 int sl_stream_hold(struct sluice_stream handle, struct sl_stream **stream);
 
-/* Is there a stream of this name, as far as is known without a hold on it? */
+/* Is there a stream of this name, as far as is known without a hold on it? For callers that hold something else, so
+ * that they know they are no forked child. */
 bool sl_stream_lives(struct sluice_stream handle);
 
 /* False, and nowhere, if there is no such stream. Sets no sentence. */

@@ -35,9 +35,7 @@ int sl_stream_hold(struct sluice_stream handle, struct sl_stream **stream)
 
 bool sl_stream_lives(struct sluice_stream handle)
 {
-    int why;
-
-    return !sl_os_forked() && sl_handle_get(handle.id, SL_HANDLE_STREAM, &why) != NULL;
+    return sl_handle_lives(handle.id, SL_HANDLE_STREAM);
 }
 
 void (*_Atomic sl_stream_hand_on)(uint64_t from, uint64_t to, bool anew);

@@ -157,6 +157,13 @@ void *sl_handle_get(uint64_t handle, enum sl_handle_kind kind, int *why)
     return NULL;
 }
 
+bool sl_handle_lives(uint64_t handle, enum sl_handle_kind kind)
+{
+    struct entry *entry = find(handle, kind);
+
+    return entry && sl_load(&entry->name, acquire) == handle;
+}
+
 void sl_handle_note(uint64_t handle, enum sl_handle_kind kind)
 {
     struct entry *entry = find(handle, kind);

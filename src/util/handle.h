@@ -7,6 +7,7 @@
 #ifndef SL_UTIL_HANDLE_H
 #define SL_UTIL_HANDLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum sl_handle_kind {
@@ -24,6 +25,9 @@ uint64_t sl_handle_new(enum sl_handle_kind kind, void *object);
 /* The object, or NULL with *why: SLUICE_E_INVALID for 0, SLUICE_E_HANDLE for another kind or what never
  * was one, SLUICE_E_STALE for one that ended. Lock-free, a few ns. Sets no sentence. */
 void *sl_handle_get(uint64_t handle, enum sl_handle_kind kind, int *why);
+
+/* Would it get one? */
+bool sl_handle_lives(uint64_t handle, enum sl_handle_kind kind);
 
 /* Ends the name: sl_handle_get says SLUICE_E_STALE from now on. The index is used again with the next
  * generation, and retired before generations wrap. Exactly one of several concurrent calls gets the
