@@ -78,7 +78,7 @@ def commits():
                        (Out("gpu_commit", "call", "call", goal and at_most(goal)), Out("gpu_begin", "begin", None)))
         if readers <= 16:
             yield Case({"readers": readers}, job("acquire", until=1, ahead=1, gated=1, readers=readers, **SMALL),
-                       job("calls", ops=1 + readers),
+                       job("crowd", ops=1 + readers, readers=readers),
                        (Out("gpu_commit_ahead", "commit", "call", at_most(2000) if readers == 16 else None),),
                        *((1, 4.0) if readers == 16 else ()))  # 17 processes share the GPU in turns: each round takes long
 

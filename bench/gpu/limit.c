@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * gpu-limit: what two processes can do at best with a GPU, the driver, and words and memory that
- * both have. No Sluice, nothing checked, one reader.
+ * both have. No Sluice, nothing checked, one reader, but where a call meets many.
  */
 #include <string.h>
 
@@ -55,13 +55,69 @@ static void settle(uint32_t round)
     CU(StreamSynchronize, stream);
 }
 
-static void calls(int index)
+static void begin_calls(void)
 {
-    (void)index;
     if (job->ops > WORDS - WORD_MORE)
         die("a batch has at most %d operations", WORDS - WORD_MORE);
     stream = gpu_stream();
+}
+
+static void calls(int index)
+{
+    (void)index;
+    begin_calls();
     call_costs("call", job->ahead ? wait_and_write : write_words, settle);
+    CU(StreamDestroy, stream);
+}
+
+/* The same call where other processes' streams wait for its words, one for each: they and the GPU's turns are in its way. */
+
+static void write_to_crowd(void)
+{
+    int64_t until = now_ns() + job->ns;
+    bool last = false;
+    for (uint32_t round = 1; !last; round++) {
+        last = is_last_round(round, until);
+        await_ready(round);
+        CU(StreamWaitValue64, stream, word_address(WORD_GATE), round, 0);
+        int64_t start = now_ns();
+        write_words(round);
+        int64_t end = now_ns();
+        if (round > WARM_UP)
+            sample("call", end - start);
+        atomic_store(&stage->lanes[0].got, round);
+        await_got(round);
+        atomic_store(word(WORD_GATE), round);
+        CU(StreamSynchronize, stream);
+    }
+}
+
+static void wait_in_crowd(int index)
+{
+    struct lane *lane = &stage->lanes[index];
+    bool last = false;
+    for (uint32_t round = 1; !last; round++) {
+        atomic_store(&lane->ready, round);
+        await(&stage->lanes[0].got, round);
+        CU(StreamWaitValue64, stream, word_address(WORD_MORE + index), round, 0);
+        CU(StreamWriteValue64, stream, word_address(WORD_MORE + MAX_READERS + index), round, 0);
+        last = atomic_load(&stage->last) == round;
+        atomic_store(&lane->got, round);
+        CU(StreamSynchronize, stream);
+    }
+}
+
+static void crowd(int index)
+{
+    begin_calls();
+    if (job->ops != 1 + job->readers || job->ops > WORDS - WORD_MORE - MAX_READERS)
+        die("each reader has a word of its own, and there are %d", WORDS - WORD_MORE - MAX_READERS - 1);
+    meet();
+    if (index == 0)
+        write_to_crowd();
+    else
+        wait_in_crowd(index);
+    meet();
     CU(StreamDestroy, stream);
 }
 
@@ -82,6 +138,7 @@ static const struct kind kinds[] = {
     { "handoff", limit_handoff, false },
     { "events", limit_events, false },
     { "calls", calls, true },
+    { "crowd", crowd, false },
     { "driver", limit_driver, true },
     { "fetch", limit_fetch, true },
     { "pipeline", limit_pipeline, true },
