@@ -15,6 +15,7 @@ static pthread_t gpu;
 static bool running, stopping, joining;
 static bool busy;   /* it works without the lock */
 static int pausing; /* so many want it not to */
+static bool waiting, under_way; /* there is work for which a turn is wanted; which has begun */
 
 static void set_up(void)
 {
@@ -194,17 +195,29 @@ static int64_t jitter(void)
     return fake_machine.jitter && chance() % 4 == 0 ? (int64_t)(chance() % (uint64_t)fake_machine.jitter) : 0;
 }
 
-/* It begins when it is queued and what comes before it is done; then a spin takes its time, and all
- * that is work what the machine says beside. However late this thread looks, the times are right.
- */
+/* Is it work, or does it wait for others? */
+static bool takes(const struct op *op)
+{
+    return op->kind != OP_HOLD && op->kind != OP_AFTER && op->kind != OP_HEAR;
+}
+
+static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* It begins when it is queued, what comes before it is done, and it is this process's turn; then a spin takes its time, and
+ * all that is work what the machine says beside. However late this thread looks, the times are right. */
 static bool too_early(struct op *op, int64_t finished)
 {
-    bool takes = op->kind != OP_HOLD && op->kind != OP_AFTER && op->kind != OP_HEAR;
-
+    if (takes(op) && !fake_turn_lasts()) {
+        waiting = true;
+        return true;
+    }
     if (op->end == 0)
-        op->end = (op->queued > finished ? op->queued : finished) +
-                  (op->kind == OP_SPIN ? (int64_t)op->value : 0) + (takes ? fake_machine.delay + jitter() : 0);
-    return fake_now() < op->end;
+        op->end = later(later(op->queued, finished), takes(op) ? fake_turn_since() : 0) +
+                  (op->kind == OP_SPIN ? (int64_t)op->value : 0) + (takes(op) ? fake_machine.delay + jitter() : 0);
+    bool early = fake_now() < op->end;
+    under_way |= early;
+    return early;
 }
 
 /* When was it done? Of most the time is known; others were done just now. */
@@ -282,30 +295,57 @@ static int64_t next_look(void)
     for (struct sl_cu_stream *s = fake_streams; s; s = s->next) {
         if (!s->work.first || s->context->error)
             continue;
-        int64_t at = when(s->work.first);
-        next = at < next ? at : next;
+        next = earlier(next, when(s->work.first));
     }
     return next;
+}
+
+/* What all streams can do now. True if that was anything. */
+static bool advance_all(void)
+{
+    bool any = false;
+
+    waiting = under_way = false;
+    for (struct sl_cu_stream *s = fake_streams; s; s = s->next)
+        any |= advance(s);
+    if (any)
+        pthread_cond_broadcast(&fake_changed);
+    return any;
+}
+
+/* This process's turn: what has begun has stood still since the last one. */
+static void take_turn(void)
+{
+    int64_t pause = fake_turn_take();
+
+    for (struct sl_cu_stream *s = fake_streams; s; s = s->next)
+        if (s->work.first && s->work.first->end && takes(s->work.first))
+            s->work.first->end += pause;
+}
+
+static void sleep_until(int64_t next)
+{
+    struct timespec until = { .tv_sec = next / 1000000000, .tv_nsec = next % 1000000000 };
+
+    if (next == INT64_MAX)
+        pthread_cond_wait(&fake_changed, &fake_lock);
+    else
+        pthread_cond_timedwait(&fake_changed, &fake_lock, &until);
 }
 
 static void *run(void *nothing)
 {
     pthread_mutex_lock(&fake_lock);
     while (!stopping) {
-        bool any = false;
-        for (struct sl_cu_stream *s = fake_streams; s; s = s->next)
-            any |= advance(s);
-        if (any) {
-            pthread_cond_broadcast(&fake_changed);
-            continue;
-        }
-        int64_t next = next_look();
-        struct timespec until = { .tv_sec = next / 1000000000, .tv_nsec = next % 1000000000 };
-        if (next == INT64_MAX)
-            pthread_cond_wait(&fake_changed, &fake_lock);
-        else
-            pthread_cond_timedwait(&fake_changed, &fake_lock, &until);
+        bool any = advance_all();
+        if (fake_turn_is_held() && (!fake_turn_lasts() || !(any || waiting || under_way)))
+            fake_turn_leave();
+        if ((waiting || under_way) && !fake_turn_is_held() && !fake_turn_lasts())
+            take_turn();
+        else if (!any)
+            sleep_until(earlier(next_look(), fake_turn_until()));
     }
+    fake_turns_end();
     pthread_mutex_unlock(&fake_lock);
     return nothing;
 }
@@ -318,6 +358,7 @@ void fake_gpu_start(void)
     if (running) /* another context lives */
         return;
     stopping = false;
+    fake_turns_begin();
     running = pthread_create(&gpu, NULL, run, NULL) == 0;
     if (!running)
         abort();

@@ -199,6 +199,15 @@ struct sl_cu_context *fake_thread_context(void);
 void fake_gpu_start(void);
 void fake_gpu_stop(void); /* with the lock, which it lets go meanwhile */
 
+/* Turns of processes, for the thread that does the work. Without slices a turn lasts for ever, and none is held. */
+void fake_turns_begin(void);
+void fake_turns_end(void);
+bool fake_turn_lasts(void); /* may it work? */
+bool fake_turn_is_held(void);
+int64_t fake_turn_since(void), fake_turn_until(void);
+int64_t fake_turn_take(void); /* waits for it without the lock. How long it was others' */
+void fake_turn_leave(void);
+
 /* Waits until the GPU touches no memory; it does not begin before the lock is let go. */
 void fake_pause(void);
 
