@@ -110,7 +110,8 @@ struct sluice_cipd_reader_params {
                               what Python programs mean, BGRA what TouchDesigner means. UNKNOWN: the array is no image */
     uint32_t pair;         /* enum sluice_cipd_pair */
     uint32_t copy;         /* 1: acquire copies the frame within the GPU, and looks whether it was whole then; the frame that
-                              it gives is the reader's own. Takes `hold` frames of memory */
+                              it gives is the reader's own. Takes `hold` frames of memory. Once the writer has
+                              overtaken a copy, the next are made in a turn of the GPU's (docs/cuda-link.md) */
     uint32_t reconnect;    /* enum sluice_cipd_switch; usual: on. Off: after SLUICE_CLOSED, or when the writer begins another
                               session, every acquire says SLUICE_CLOSED */
     uint32_t ahead;        /* enum sluice_cipd_switch; usual: as sluice_reader_params.ahead. An acquire on a stream gives a

@@ -2,8 +2,8 @@
  *
  * Inside "cipd:" channels: slots of GPU memory and events behind the bytes of wire/cipd/, as a bare channel of the core's
  * (core/bare.h). writer.c opens and closes, export.c has what happens for each frame; reader.c opens and follows sessions,
- * take.c takes frames, release.c gives them back, mark.c has streams note whether they are whole; spare.c leaves readers a
- * finished frame; pool.c makes slots and gets rid of them.
+ * take.c takes frames, copy.c copies them (turns.c: when in turns of the GPU's), release.c gives them back, mark.c has
+ * streams note whether they are whole; spare.c leaves readers a finished frame; pool.c makes slots and gets rid of them.
  *
  * All calls of the driver that may break a capture are made in the relaxed mode; what happens for each frame makes no
  * other call than a copy, the record of an event and its query, and those of the copier (copy/cuda.c).
@@ -187,6 +187,31 @@ void sl_cipd_spare_finished(struct sl_cipd_writer *writer);
 /* Is all that was given to the GPU for the next slot behind it for certain? */
 bool sl_cipd_spare_is_behind(const struct sl_cipd_writer *writer);
 
+/* ---- turns.c ---- */
+
+enum sl_cipd_way {
+    SL_CIPD_PLAIN,
+    SL_CIPD_KEPT, /* in a turn that was kept until the copy was queued */
+    SL_CIPD_LATE, /* in one that may have ended before */
+};
+
+struct sl_cipd_turns {
+    enum sl_cipd_way way; /* of the copy that is being made */
+    uint32_t pieces;      /* of work that keep a turn */
+    int64_t keep_ns;      /* for so long, if they can */
+    uint32_t left, next;  /* frames that are to be chosen in turns; the next time, 0: as at first */
+    uint32_t plain, next_plain; /* copies that may be overtaken before that; the next time, 0: as at first */
+};
+
+void sl_cipd_turns_begin(struct sl_cipd_turns *turns);
+
+/* The copy was queued too late, or has ended so long after its turn had come. */
+void sl_cipd_turns_late(struct sl_cipd_turns *turns);
+void sl_cipd_turns_learn(struct sl_cipd_turns *turns, int64_t took_ns);
+
+/* After each copy: was it whole, or overtaken by the writer? Also of a turn in which nothing could be chosen: false. */
+void sl_cipd_turns_judge(struct sl_cipd_turns *turns, bool whole);
+
 /* ---- the reader ---- */
 
 /* A session as a reader uses it. */
@@ -257,6 +282,7 @@ struct sl_cipd_reader {
     uint64_t untold;              /* frames missed, of which no frame has told yet */
     struct sl_cipd_ahead *ahead; /* NULL: streams do not wait */
     struct sl_cipd_copies *copies; /* of a reader whose frames are copies, from the first one on */
+    struct sl_cipd_turns turns;    /* in which they are chosen */
     bool shut;                    /* the session before was closed by its writer, and no other has come */
     bool over;                    /* reconnect is off, and the session has ended */
 
@@ -303,6 +329,11 @@ bool sl_cipd_copy_free(struct sl_cipd_reader *reader, uint32_t entry);
 /* Copies a slot whose event was seen, and waits for that. */
 int sl_cipd_copy(struct sl_cipd_reader *reader, uint32_t entry, const struct sl_cipd_slot *slot, uint64_t bytes,
                  uint64_t *address);
+
+/* Waits until this GPU works for this process, and has it go on doing so for a moment: a copy of `bytes` that is queued there
+ * meanwhile is made at once. Once there was a copy. Does the moment last? */
+int sl_cipd_turn(struct sl_cipd_reader *reader, uint32_t entry, uint64_t bytes);
+bool sl_cipd_turn_lasts(struct sl_cipd_reader *reader, uint32_t entry);
 
 /* What comes there next comes behind the stream's work. SLUICE_E_CAPTURING: nothing was done. */
 int sl_cipd_copy_release(struct sl_cipd_reader *reader, uint32_t entry, struct sluice_stream stream);

@@ -2,6 +2,13 @@
  *
  * Readers whose frames are copies: made within the GPU, on a stream of ours, and given out only if the writer had no
  * reason to touch the slot until the copy was done.
+ *
+ * A GPU that processes share without MPS works for one of them at a time. A copy that is queued during another's turn begins
+ * with the next of ours, and if that other one is a writer that never pauses, the frame is gone by then. So once a copy was
+ * overtaken, frames are chosen during turns of ours, which are kept that long by work of the kind that the copy is: pieces of
+ * the copy's memory are copied within it. The event behind the first tells that the turn has come, and the copy follows the
+ * last one. Too few of them, or a CPU that is late, cost a turn, no more: whether the copy is whole is judged as ever. Where
+ * that does not help, as the writer's work is done beside ours, copies are made without again.
  */
 #include <stdlib.h>
 
@@ -10,10 +17,11 @@
 
 #define PATIENCE (10 * SLUICE_S) /* with a copy */
 #define SPIN (200 * INT64_C(1000))
+#define TURN_SPIN (5 * SLUICE_MS) /* until a turn comes: it may be over sooner than a sleep */
 
 struct copy {
     uint64_t address, bytes;
-    struct sl_cu_event *done; /* of the copy, then of the release */
+    struct sl_cu_event *done; /* of the copy, then of the release; during a turn of the pieces that keep it */
     bool used;                /* it was recorded */
     bool working;             /* a copy was not waited for to its end */
 };
@@ -21,6 +29,8 @@ struct copy {
 struct sl_cipd_copies {
     struct sl_cuda_context *context; /* its own hold */
     struct sl_cu_stream *stream;
+    struct sl_cu_event *turn; /* ours has come; NULL until one was wanted */
+    int64_t since_ns;         /* it was seen that it had */
     struct copy copies[SLUICE_CIPD_MAX_SLOTS];
 };
 
@@ -40,18 +50,16 @@ static int make_copies(struct sl_cipd_reader *reader)
 
 /* ---- between enter (relaxed) and leave ---- */
 
-static int make(struct sl_cuda_context *context, struct sl_cipd_copies *copies)
+static int make_event(struct sl_cuda_context *context, struct sl_cu_event **event)
 {
-    return copies->stream ? 0 : sl_cu(context, StreamCreateWithPriority, &copies->stream, SL_CU_STREAM_NON_BLOCKING, 0);
+    return *event ? 0 : sl_cu(context, EventCreate, event, SL_CU_EVENT_DISABLE_TIMING);
 }
 
 static int make_room(struct sl_cipd_reader *reader, struct copy *copy, uint64_t bytes)
 {
     struct sl_cuda_context *context = reader->context;
-    int r = 0;
+    int r = make_event(context, &copy->done);
 
-    if (!copy->done)
-        r = sl_cu(context, EventCreate, &copy->done, SL_CU_EVENT_DISABLE_TIMING);
     if (r != 0 || copy->bytes >= bytes)
         return r;
     if (copy->address)
@@ -71,31 +79,77 @@ static int make_room(struct sl_cipd_reader *reader, struct copy *copy, uint64_t 
     return r;
 }
 
-static int queue(struct sl_cipd_reader *reader, struct copy *copy, uint64_t from, uint64_t bytes)
+static int make(struct sl_cipd_reader *reader, struct copy *copy, uint64_t bytes)
 {
-    struct sl_cuda_context *context = reader->context;
-    struct sl_cu_stream *stream = reader->copies->stream;
-    int r = copy->used ? sl_cu(context, StreamWaitEvent, stream, copy->done, 0) : 0; /* the release before */
+    struct sl_cipd_copies *copies = reader->copies;
+    int r = 0;
 
-    if (r == 0)
-        r = sl_cu(context, MemcpyDtoDAsync, copy->address, from, (size_t)bytes, stream);
-    if (r == 0)
-        r = sl_cu(context, EventRecord, copy->done, stream);
+    if (!copies->stream)
+        r = sl_cu(reader->context, StreamCreateWithPriority, &copies->stream, SL_CU_STREAM_NON_BLOCKING, 0);
+    return r == 0 ? make_room(reader, copy, bytes) : r;
+}
+
+/* Behind what was queued there before. */
+static int record(struct sl_cipd_reader *reader, struct copy *copy)
+{
+    int r = sl_cu(reader->context, EventRecord, copy->done, reader->copies->stream);
+
     copy->used = copy->used || r == 0;
     return r;
 }
 
-static int await(struct sl_cipd_reader *reader, struct copy *copy)
+static int follow_release(struct sl_cipd_reader *reader, struct copy *copy)
+{
+    return copy->used ? sl_cu(reader->context, StreamWaitEvent, reader->copies->stream, copy->done, 0) : 0;
+}
+
+/* Had the pieces ended before the copy was queued? The GPU may have gone to another process then. */
+static int look_whether_late(struct sl_cipd_reader *reader, struct copy *copy)
+{
+    int r = sl_cuda_event_look(reader->context, copy->done);
+
+    if (r == 0)
+        sl_cipd_turns_late(&reader->turns);
+    return r == SLUICE_NOT_READY ? 0 : r;
+}
+
+static int queue(struct sl_cipd_reader *reader, struct copy *copy, uint64_t from, uint64_t bytes)
+{
+    struct sl_cipd_copies *copies = reader->copies;
+    int r = follow_release(reader, copy);
+
+    if (r == 0)
+        r = sl_cu(reader->context, MemcpyDtoDAsync, copy->address, from, (size_t)bytes, copies->stream);
+    if (r == 0 && reader->turns.way == SL_CIPD_KEPT)
+        r = look_whether_late(reader, copy);
+    return r == 0 ? record(reader, copy) : r;
+}
+
+static int queue_pieces(struct sl_cipd_reader *reader, struct copy *copy, uint64_t bytes)
+{
+    struct sl_cipd_copies *copies = reader->copies;
+    uint64_t half = bytes / 2;
+    int r = follow_release(reader, copy);
+
+    for (uint32_t i = 0; i <= reader->turns.pieces && r == 0; i++) {
+        r = sl_cu(reader->context, MemcpyDtoDAsync, copy->address, copy->address + half, (size_t)half, copies->stream);
+        if (r == 0 && i == 0)
+            r = sl_cu(reader->context, EventRecord, copies->turn, copies->stream);
+    }
+    return r == 0 ? record(reader, copy) : r;
+}
+
+static int await(struct sl_cipd_reader *reader, struct sl_cu_event *event, int64_t spin)
 {
     int64_t began = sl_os_now(), now = began;
     int r;
 
-    while ((r = sl_cuda_event_look(reader->context, copy->done)) == SLUICE_NOT_READY) {
+    while ((r = sl_cuda_event_look(reader->context, event)) == SLUICE_NOT_READY) {
         now = sl_os_now();
         if (now - began > PATIENCE)
             return sl_fail(SLUICE_E_LOST, "channel 'cipd:%s': this GPU did not get to the copy of a frame within %d s", reader->name,
                            (int)(PATIENCE / SLUICE_S));
-        if (now - began < SPIN)
+        if (now - began < spin)
             sl_pause();
         else
             sl_os_sleep(SL_CIPD_LOOK);
@@ -128,15 +182,52 @@ int sl_cipd_copy(struct sl_cipd_reader *reader, uint32_t entry, const struct sl_
     struct copy *copy = &reader->copies->copies[entry];
     if ((r = sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope)) != 0)
         return r;
-    if ((r = make(reader->context, reader->copies)) == 0 && (r = make_room(reader, copy, bytes)) == 0 &&
-        (r = queue(reader, copy, slot->address, bytes)) == 0) {
-        r = await(reader, copy);
+    if ((r = make(reader, copy, bytes)) == 0 && (r = queue(reader, copy, slot->address, bytes)) == 0) {
+        r = await(reader, copy->done, SPIN);
         copy->working = r != 0;
     }
     sl_cuda_leave(&scope);
+    if (r != 0) {
+        reader->turns.way = SL_CIPD_PLAIN;
+        return r;
+    }
+    sl_cipd_turns_learn(&reader->turns, sl_os_now() - reader->copies->since_ns);
+    *address = copy->address;
+    return 0;
+}
+
+int sl_cipd_turn(struct sl_cipd_reader *reader, uint32_t entry, uint64_t bytes)
+{
+    struct sl_cipd_copies *copies = reader->copies;
+    struct copy *copy = &copies->copies[entry];
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope);
+
+    reader->turns.way = SL_CIPD_PLAIN;
+    if (r != 0)
+        return r;
+    if ((r = make(reader, copy, bytes)) == 0 && (r = make_event(reader->context, &copies->turn)) == 0 &&
+        (r = queue_pieces(reader, copy, bytes)) == 0) {
+        r = await(reader, copies->turn, TURN_SPIN);
+        copy->working = r != 0;
+    }
+    sl_cuda_leave(&scope);
+    copies->since_ns = sl_os_now();
     if (r == 0)
-        *address = copy->address;
+        reader->turns.way = SL_CIPD_KEPT;
     return r;
+}
+
+bool sl_cipd_turn_lasts(struct sl_cipd_reader *reader, uint32_t entry)
+{
+    const struct copy *copy = &reader->copies->copies[entry];
+    struct sl_cuda_scope scope;
+
+    if (sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope) != 0)
+        return false;
+    bool lasts = sl_cuda_event_look(reader->context, copy->done) == SLUICE_NOT_READY;
+    sl_cuda_leave(&scope);
+    return lasts;
 }
 
 int sl_cipd_copy_release(struct sl_cipd_reader *reader, uint32_t entry, struct sluice_stream handle)
@@ -183,6 +274,8 @@ static void end(void *what)
             if (copies->copies[i].done)
                 (void)sl_cu(context, EventDestroy, copies->copies[i].done);
         }
+        if (copies->turn)
+            (void)sl_cu(context, EventDestroy, copies->turn);
         if (copies->stream)
             (void)sl_cu(context, StreamDestroy, copies->stream);
         sl_cuda_leave(&scope);

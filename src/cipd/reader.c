@@ -216,6 +216,7 @@ int sl_cipd_reader_open(const char *name, const struct sluice_reader_params *cal
     reader->params.cipd = NULL;
     reader->cipd = cipd;
     reader->note = -1;
+    sl_cipd_turns_begin(&reader->turns);
     snprintf(reader->name, sizeof reader->name, "%s", name);
     snprintf(reader->device, sizeof reader->device, "%s", device);
     snprintf(reader->nothing, sizeof reader->nothing, "channel 'cipd:%s': no new frame came in time", name);

@@ -230,27 +230,61 @@ static void take(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const
     SL_SPAN_BEGIN(READ, &held->span, reader->name, frame->sequence);
 }
 
-/* The copy of a frame, if it is whole. */
-static int take_copy(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const struct sl_cipd_frame *found,
-                     int64_t deadline, struct sluice_frame *frame)
+/* While the GPU works for this process it does not for the writer, so what is chosen then is not overtaken. SLUICE_NOT_READY:
+ * nothing is there that can be chosen. */
+static int choose_in_turn(struct sl_cipd_reader *reader, uint32_t entry, struct sl_cipd_frame *found)
 {
-    uint64_t copy;
-    int r = sl_cipd_copy(reader, (uint32_t)(held - reader->held), slot_of(reader, found), reader->link->pool->bytes, &copy);
-    int64_t now = sl_os_now();
+    struct sl_cuda_scope scope;
+    int r = sl_cipd_turn(reader, entry, reader->link->pool->bytes);
 
-    if (r != 0)
-        return r;
-    if (sl_cipd_consume_whole(&reader->consumer, found)) {
-        take(reader, held, found, copy, now, frame);
-        return 0;
+    while (r == 0) {
+        if ((r = poll_segment(reader, sl_os_now())) != 0 ||
+            (r = sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope)) != 0)
+            return r;
+        r = look(reader, found);
+        sl_cuda_leave(&scope);
+        if (r != SLUICE_NOT_READY || !sl_cipd_turn_lasts(reader, entry))
+            return r;
+        r = 0;
     }
+    return r;
+}
+
+static int try_again(struct sl_cipd_reader *reader, int64_t now, int64_t deadline)
+{
     raise_by(&reader->repeated, 1);
-    pass(reader, found->index, now);
-    note_missed(reader, 1);
     if (now < deadline)
         return GO_ON;
     return sl_fail(SLUICE_AGAIN, "channel 'cipd:%s': the writer was faster than each copy of its frames: it needs more slots",
                    reader->name);
+}
+
+/* The copy of a frame, if it is whole. */
+static int take_copy(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sl_cipd_frame *found, int64_t deadline,
+                     struct sluice_frame *frame)
+{
+    uint32_t entry = (uint32_t)(held - reader->held);
+    uint64_t copy;
+    int r = reader->turns.left ? choose_in_turn(reader, entry, found) : 0;
+    bool chosen = r != SLUICE_NOT_READY;
+
+    if (r == 0)
+        r = sl_cipd_copy(reader, entry, slot_of(reader, found), reader->link->pool->bytes, &copy);
+    int64_t now = sl_os_now();
+    if (r != 0 && chosen)
+        return r;
+    bool whole = chosen && sl_cipd_consume_whole(&reader->consumer, found);
+    sl_cipd_turns_judge(&reader->turns, whole);
+    if (whole) {
+        take(reader, held, found, copy, now, frame);
+        return 0;
+    }
+    if (chosen) {
+        pass(reader, found->index, now);
+        note_missed(reader, 1);
+    }
+    reader->pending_ns = now; /* frames do get finished */
+    return try_again(reader, now, deadline);
 }
 
 /* The newest frame is not finished, though it has been looked at for a moment, and nothing older is there: the stream

@@ -3,6 +3,9 @@
  * Channels of cuda-link's protocol: what the way of a frame asks of the driver; and each call of the driver fails in its
  * turn, on the writer's side and on a reader's in another process.
  */
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +13,7 @@
 
 #include <sluice/sluice.h>
 
+#include "cipd/cipd.h"
 #include "device/device.h"
 #include "fake/fake.h"
 #include "harness/test.h"
@@ -198,6 +202,131 @@ TEST(cipd_the_calls_of_a_send) { send_calls(false, true); }
 TEST(cipd_the_calls_of_a_send_that_is_a_graph) { send_calls(true, true); }
 TEST(cipd_the_calls_of_a_send_that_nobody_reads) { send_calls(true, false); }
 
+/* ---- copies ---- */
+
+#define COPIED_IN_TURNS 4 /* after one that was overtaken */
+
+int test_cuStreamWaitValue64_v2(struct sl_cu_stream *stream, uint64_t address, uint64_t value, unsigned flags);
+int test_cuMemHostAlloc(void **memory, size_t size, unsigned flags);
+
+struct copying {
+    struct sluice_format format;
+    struct sluice_device device;
+    struct sluice_stream sending, releasing;
+    struct sluice_array array;
+    sluice_writer *writer;
+    sluice_reader *reader;
+    struct sluice_frame frame;
+    _Atomic uint64_t *gate;
+};
+
+static struct copying begin_copying(void)
+{
+    struct copying copying = { .writer = NULL };
+    struct sl_cu_context *context;
+    uint64_t address;
+    void *word;
+
+    fake_use();
+    copying.format = format_of();
+    CHECK_OK(sluice_device_open(&copying.device, "cuda:0"));
+    CHECK_EQ(test_cuDevicePrimaryCtxRetain(&context, 0), 0);
+    CHECK_EQ(test_cuCtxSetCurrent(context), 0);
+    CHECK_OK(sluice_stream_create(copying.device, NULL, &copying.sending));
+    CHECK_OK(sluice_stream_create(copying.device, NULL, &copying.releasing));
+    CHECK_EQ(test_cuMemAlloc_v2(&address, 512), 0);
+    CHECK_EQ(test_cuMemHostAlloc(&word, 8, 0), 0);
+    copying.gate = word;
+    CHECK_OK(sluice_array_wrap(&copying.array, NULL, (void *)(uintptr_t)address, copying.format.arrays[0].dtype, 3,
+                               copying.format.arrays[0].shape, NULL));
+    CHECK_OK(open_writer(&copying.writer, &copying.format, false));
+    CHECK_OK(open_reader(&copying.reader, true, 10 * SLUICE_S));
+    return copying;
+}
+
+static void end_copying(struct copying *copying)
+{
+    CHECK_OK(sluice_reader_close(&copying->reader));
+    CHECK_OK(sluice_writer_close(&copying->writer));
+    CHECK_OK(sluice_device_close(&copying->device));
+    CHECK_EQ(test_cuCtxSetCurrent(NULL), 0);
+    fake_end_contexts();
+}
+
+static void send_finished(struct copying *copying)
+{
+    CHECK_OK(sluice_writer_send(copying->writer, &copying->array, 1, copying->sending, NULL));
+    CHECK_OK(sluice_stream_synchronize(copying->sending));
+}
+
+/* A frame's way through the reader, the copies that it took. */
+static long take_copy(struct copying *copying)
+{
+    send_finished(copying);
+    fake_forget();
+    CHECK_OK(sluice_reader_acquire(copying->reader, SLUICE_ON_CPU, 10 * SLUICE_S, &copying->frame));
+    CHECK_OK(sluice_reader_release(copying->reader, &copying->frame, SLUICE_ON_CPU));
+    return fake_calls(FAKE_MemcpyDtoDAsync);
+}
+
+static void *acquire(void *shared)
+{
+    struct copying *copying = shared;
+
+    CHECK_OK(sluice_reader_acquire(copying->reader, SLUICE_ON_CPU, 20 * SLUICE_S, &copying->frame));
+    return NULL;
+}
+
+/* A copy waits for a stream of the reader's own, and meanwhile the writer comes round. */
+static void overtake(struct copying *copying)
+{
+    uintptr_t stream;
+    pthread_t thread;
+
+    send_finished(copying);
+    CHECK_OK(sluice_reader_acquire(copying->reader, SLUICE_ON_CPU, 10 * SLUICE_S, &copying->frame));
+    CHECK_OK(sluice_stream_native(copying->releasing, &stream));
+    CHECK_EQ(test_cuStreamWaitValue64_v2((struct sl_cu_stream *)stream, (uintptr_t)copying->gate, 1, SL_CU_WAIT_GEQ), 0);
+    CHECK_OK(sluice_reader_release(copying->reader, &copying->frame, copying->releasing));
+    fake_forget();
+    send_finished(copying);
+    CHECK(pthread_create(&thread, NULL, acquire, copying) == 0);
+    CHECK_SOON(fake_calls(FAKE_MemcpyDtoDAsync) > 0, 20);
+    send_finished(copying);
+    send_finished(copying);
+    uint64_t newest = copying->frame.sequence + 3;
+    atomic_store(copying->gate, 1);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK_EQ(copying->frame.sequence, newest);
+    CHECK_OK(sluice_reader_release(copying->reader, &copying->frame, SLUICE_ON_CPU));
+}
+
+static uint64_t overtaken(const struct copying *copying)
+{
+    struct sluice_reader_stats stats = { .size = sizeof stats };
+
+    CHECK_OK(sluice_reader_stats(copying->reader, &stats));
+    return stats.retries;
+}
+
+/* What keeps a turn of the GPU's is work that is done for nothing else: only once it is known to be needed. */
+TEST(cipd_a_copy_is_one_copy_unless_one_was_overtaken)
+{
+    struct copying copying = begin_copying();
+
+    for (int i = 0; i < FRAMES; i++)
+        CHECK_EQ(take_copy(&copying), 1);
+    CHECK_EQ(overtaken(&copying), 0);
+    overtake(&copying); /* that was the first of them */
+    CHECK_EQ(overtaken(&copying), 1);
+    for (int i = 1; i < COPIED_IN_TURNS; i++)
+        CHECK_GE(take_copy(&copying), 3);
+    for (int i = 0; i < FRAMES; i++)
+        CHECK_EQ(take_copy(&copying), 1);
+    CHECK_EQ(overtaken(&copying), 1);
+    end_copying(&copying);
+}
+
 /* ---- failing calls ---- */
 
 struct outcome {
@@ -263,6 +392,59 @@ static struct outcome read_all(bool copy)
     }
     good(o, sluice_reader_close(&reader));
     return outcome;
+}
+
+/* The next frame is chosen in a turn, as if one had been overtaken. */
+static void want_turn(sluice_reader *handle)
+{
+    struct sl_cipd_reader *reader;
+    struct sl_object *object;
+
+    CHECK_OK(sl_cipd_reader_hold(handle, &object, &reader));
+    reader->turns.left = 1;
+    sl_object_drop(object);
+}
+
+/* Copies of frames that keep coming. */
+static struct outcome read_in_turns(bool in_turns)
+{
+    struct outcome outcome = { .state = fake_thread_state() }, *o = &outcome;
+    struct sluice_frame frame;
+    sluice_reader *reader;
+
+    if (!good(o, open_reader(&reader, true, 0)))
+        return outcome;
+    for (int i = 0; i < 3; i++) {
+        if (!good(o, sluice_reader_acquire(reader, SLUICE_ON_CPU, 5 * SLUICE_S, &frame)))
+            continue;
+        good(o, sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+        if (in_turns)
+            want_turn(reader);
+    }
+    good(o, sluice_reader_close(&reader));
+    return outcome;
+}
+
+/* One that publishes until its stdin ends, at leisure. */
+ROLE(cipd_fake_camera)
+{
+    struct pollfd input = { .fd = 0, .events = POLLIN };
+    struct sluice_format format = format_of();
+    struct sluice_frame frame;
+    sluice_writer *writer;
+
+    CHECK_EQ(argc, 2);
+    snprintf(name, sizeof name, "%s", argv[1]);
+    fake_use();
+    CHECK_OK(open_writer(&writer, &format, false));
+    role_say("open");
+    while (poll(&input, 1, 2) == 0) {
+        CHECK_OK(sluice_writer_begin(writer, 20 * SLUICE_S, &frame));
+        CHECK_OK(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU));
+    }
+    CHECK_OK(sluice_writer_close(&writer));
+    fake_end_contexts();
+    return 0;
 }
 
 /* One that has published, and stays. */
@@ -380,5 +562,15 @@ TEST_TIMEOUT(cipd_each_call_of_a_reader_fails_in_turn, 300)
     child_expect(&child, "open", 20);
     fail_each(read_all, false);
     fail_each(read_all, true);
+    role_stop(&child);
+}
+
+TEST_TIMEOUT(cipd_each_call_of_a_turn_fails_in_turn, 300)
+{
+    TEST_KEEPS_FDS();
+    fake_use();
+    struct child child = role_start("cipd_fake_camera", channel(), NULL);
+    child_expect(&child, "open", 20);
+    fail_each(read_in_turns, true);
     role_stop(&child);
 }

@@ -54,7 +54,7 @@ void fake_turns_end(void)
     if (file >= 0)
         close(file); /* with the turn */
     file = -1;
-    slice = 0;
+    slice = left = 0;
     mine = false;
 }
 

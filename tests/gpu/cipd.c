@@ -196,6 +196,7 @@ struct cipd_side cipd_writer_role(int argc, char **argv)
     struct cipd_side side = cipd_begin();
     struct sluice_writer_params params = cipd_writer_params(&cipd, &side.format);
     params.slots = (uint32_t)atoi(argv[2]);
+    params.wait_ns = 20 * SLUICE_S; /* its GPU may be busy with others for long */
     CHECK_OK(sluice_writer_open(&side.writer, &params));
     role_say("open");
     return side;

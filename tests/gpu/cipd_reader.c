@@ -2,6 +2,7 @@
  *
  * Readers of "cipd:" channels: frames that are rewritten under them, sessions that come and go, peers that die.
  */
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -114,46 +115,100 @@ ROLE(cipd_hurry)
     return 0;
 }
 
-TEST_TIMEOUT(cipd_copies_are_never_torn, 60)
+/* How fast copies come is a fact about the GPU, and how its processes share it. */
+static void note_copies(sluice_reader *reader, uint32_t whole, int64_t began)
+{
+    struct sluice_reader_stats stats = { .size = sizeof stats };
+    FILE *facts = gpu_facts();
+
+    CHECK_OK(sluice_reader_stats(reader, &stats));
+    fprintf(facts, "{\"fact\": \"cipd copies\", \"whole\": %u, \"overtaken\": %llu, \"seconds\": %.2f}\n", whole,
+            (unsigned long long)stats.retries, (double)(test_now() - began) / 1e9);
+    CHECK(fclose(facts) == 0);
+}
+
+static uint32_t take_a_copy(sluice_reader *reader, struct cipd_side *side, struct sluice_stream stream,
+                            struct sluice_frame *frame)
+{
+    int r;
+
+    while ((r = sluice_reader_acquire(reader, stream, 10 * SLUICE_S, frame)) == SLUICE_AGAIN)
+        continue;
+    CHECK_OK(r);
+    uint32_t value = cipd_value(frame, gpu_native(side->stream));
+    CHECK_EQ(value, frame->sequence); /* and no later frame, either: the writer counts both alike */
+    return value;
+}
+
+static void take_copies(uint32_t frames)
 {
     struct cipd_side side = cipd_begin();
-    struct child writer = role_start("cipd_hurry", cipd_name(), "3", NULL);
     struct sluice_cipd_reader_params cipd;
     struct sluice_reader_params params = cipd_reader_params(&cipd);
     struct sluice_frame frame, first;
     struct sluice_array array;
     sluice_reader *reader;
-    uint32_t last = 0, got = 0;
+    uint32_t last = 0;
 
-    child_expect(&writer, "open", 20);
     cipd.copy = 1;
     params.hold = 2;
     CHECK_OK(sluice_reader_open(&reader, &params));
-    int r;
-    do
-        r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_S, &first);
-    while (r == SLUICE_AGAIN);
-    CHECK_OK(r);
-    uint32_t kept = cipd_value(&first, gpu_native(side.stream));
-    while (got < (uint32_t)(gpu_is_fake() ? 30 : test_scale(2000))) {
-        r = sluice_reader_acquire(reader, side.stream, 10 * SLUICE_S, &frame);
-        if (r == SLUICE_AGAIN)
-            continue;
-        CHECK_OK(r);
-        uint32_t value = cipd_value(&frame, gpu_native(side.stream));
+    uint32_t kept = take_a_copy(reader, &side, SLUICE_ON_CPU, &first);
+    int64_t began = test_now();
+    for (uint32_t i = 1; i <= frames; i++) {
+        uint32_t value = take_a_copy(reader, &side, side.stream, &frame);
         CHECK(value > last);
         CHECK_OK(sluice_frame_array(&frame, NULL, &array));
         CHECK_EQ(array.read_only, 0);
         gpu_fill(gpu_native(side.stream), (uintptr_t)array.data, cipd_words(&side.format), 0); /* it is the reader's own */
         last = value;
-        got++;
         CHECK_OK(sluice_reader_check(reader, &frame));
         CHECK_OK(sluice_reader_release(reader, &frame, side.stream));
+        if (i % 500 == 0 || i == frames)
+            note_copies(reader, i, began);
     }
     CHECK_EQ(cipd_value(&first, gpu_native(side.stream)), kept); /* held all the while */
     CHECK_OK(sluice_reader_release(reader, &first, SLUICE_ON_CPU));
-    role_stop(&writer);
     end(&side, reader);
+}
+
+TEST_TIMEOUT(cipd_copies_are_never_torn, 60)
+{
+    struct child writer = role_start("cipd_hurry", cipd_name(), "3", NULL);
+
+    child_expect(&writer, "open", 20);
+    take_copies(gpu_is_fake() ? 30 : (uint32_t)test_scale(2000));
+    role_stop(&writer);
+    cipd_clean();
+}
+
+/* Arguments: the channel; how many. */
+ROLE(cipd_copier)
+{
+    CHECK_EQ(argc, 3);
+    cipd_call(argv[1]);
+    take_copies((uint32_t)atoi(argv[2]));
+    return 0;
+}
+
+/* As on a GPU without MPS: while it works for the reader it does not for the writer, and the other way round. What the reader
+ * has chosen while it works for the writer is overwritten by the time that it is copied. */
+TEST_TIMEOUT(cipd_copies_come_where_processes_take_turns, 60)
+{
+    char slices[PATH_MAX + 16];
+
+    if (!gpu_is_fake())
+        SKIP("cipd_copies_are_never_torn tries it on a GPU");
+    snprintf(slices, sizeof slices, "30000:%s/turns", test_dir());
+    CHECK(setenv("SLUICE_FAKE_SLICES", slices, 1) == 0);
+    CHECK(setenv("SLUICE_FAKE_DELAY", "2000", 1) == 0); /* of three pieces of work for each frame: five in a slice */
+    struct child writer = role_start("cipd_hurry", cipd_name(), "3", NULL);
+    child_expect(&writer, "open", 20);
+    CHECK(setenv("SLUICE_FAKE_DELAY", "1000", 1) == 0);
+    struct child reader = role_start("cipd_copier", cipd_name(), "30", NULL);
+    CHECK_EQ(child_wait(&reader, 55), 0);
+    role_stop(&writer);
+    cipd_clean();
 }
 
 /* ---- sessions ---- */
