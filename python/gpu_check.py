@@ -1,20 +1,28 @@
 # SPDX-License-Identifier: MIT
 """The Python package in tools/gpu-check: built by Meson alone, tested by pytest on the machine's GPU, measured. No network."""
-import concurrent.futures
 import importlib.util
 import json
+import math
 import os
 import pathlib
 import sys
-import time
 import xml.etree.ElementTree as tree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TESTS = ROOT / "python/tests"
-ALONE = ("test_real_lives.py",  # how much of the GPU's memory is free tells it what was left behind
-         "test_real_examples.py")  # they play in real time
-sys.path.append(str(TESTS))
-from peer_runtime import is_of_classes  # noqa: E402, F401
+sys.path += [str(TESTS), str(ROOT / "tools")]
+from gpu_plan import Task  # noqa: E402
+from gpu_suite import Suite  # noqa: E402
+from peer_runtime import is_of_classes  # noqa: E402
+
+COUNTS = ("test_real_lives.py",)  # how much of the GPU's memory is free tells it what was left behind
+PLAYS = ("test_real_examples.py",)  # in real time
+# What needs no more than one GPU and takes long: where there are two, the second does that.
+ANYWHERE = ("test_cuda_link_frames.py", "test_real_cuda_link.py")
+TITLE, ALONE = "Python on the GPU", "Python, what is left behind"
+RANK, AGAINST = 1, 4  # behind the tests in C; behind all
+TAKES, AGAINST_TAKES = 15, 600  # s: a file that nobody knows, all tests against a package
+STARTS, SHARE = 4, 40  # s: what a process takes to begin; one that takes longer is dealt to several
 NO_GPU = 77  # of bench_gpu.py
 
 
@@ -53,63 +61,131 @@ def as_tap(results):
 
 
 def pytest(site, out, run, results, limit, *arguments, **environment_more):
-    """(tap, status): one process of pytest. What it says without results is a failure by the name of these."""
+    """(tap, status, seconds): one process of pytest. What it says without results is a failure by the name of these."""
     file = out / f"{results}.xml"
     file.unlink(missing_ok=True)
-    status, text, _ = run([sys.executable, "-X", "faulthandler", "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", ROOT, "-q", "-rs",
-                           "--durations=15", "--junitxml", file, *arguments], out / f"{results}.log", limit, SLUICE_TEST_GPU="1",
-                          **environment(site), **environment_more)
+    command = [sys.executable, "-X", "faulthandler", "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", ROOT, "-q", "-rs",
+               "--durations=15", "--junitxml", file, *arguments]
+    status, text, seconds = run(command, out / f"{results}.log", limit, SLUICE_TEST_GPU="1", **environment(site), **environment_more)
     if file.exists() and status in (0, 1, 5):
-        return as_tap(file), 0
+        return as_tap(file), 0, seconds
     lines = [line for line in text.splitlines() if "/pluggy/" not in line and "pytest/" not in line]  # of a crash: the test's
     said = "".join(f"# {line}\n" for line in lines[-8:])
-    return (as_tap(file) if file.exists() else "") + f"not ok 0 - {results}.(the_program)\n# exit status {status}\n{said}", 1
+    return (as_tap(file) if file.exists() else "") + f"not ok 0 - {results}.(the_program)\n# exit status {status}\n{said}", 1, seconds
 
 
-def at_once(shares, jobs):
-    """(tap, status, seconds) of calls of pytest(), so many at a time."""
-    began = time.monotonic()
-    with concurrent.futures.ThreadPoolExecutor(max_workers=max(1, shares)) as pool:
-        done = list(pool.map(lambda job: job(), jobs))
-    return "".join(tap for tap, _ in done), max((status for _, status in done), default=0), time.monotonic() - began
+def times_of(results):
+    """What each test took, by its file's name and its own."""
+    return {f"{case.get('classname').rpartition('.')[2]}.py::{case.get('name')}": float(case.get("time"))
+            for case in tree.parse(results).getroot().iter("testcase")} if results.exists() else {}
 
 
-def test(site, out, run, shares, clip, have_gpu, cuda_link, alone):
-    """(tap, status, seconds) of the tests of python/tests/gpu, and of those that have the fake driver where there is no GPU. Each file
-    is a process of its own, `shares` at a time, the largest first. `alone`: those that count the GPU's memory, and no others."""
-    if not importlib.util.find_spec("pytest"):
-        return "ok 1 - python.all # SKIP pytest is not installed\n", 0, 0
-    if not have_gpu:
-        return "ok 1 - python.all # SKIP no GPU that nvidia-smi knows\n", 0, 0
-    paths = [path for kind in ("streams*", "thread_streams", "gpu_*", "cuda_link_frames", "cuda_link_runtime")
-             for path in TESTS.glob(f"test_{kind}.py")]
-    with_torch = importlib.util.find_spec("torch") is not None
-    paths += (TESTS / "gpu").glob("test_*.py") if with_torch else []
-    paths = sorted((path for path in paths if (path.name in ALONE) == alone), key=lambda path: -path.stat().st_size)
-    apart = ["-n", "1", "--max-worker-restart", "30"] if importlib.util.find_spec("xdist") else []  # a crash ends one test
-    more = {"SLUICE_TEST_CLIP": str(clip.resolve())} if clip else {}
-    if cuda_link:
-        more["SLUICE_CUDA_LINK"] = str(cuda_link.resolve())
+class Tests:
+    """The tests of the package that lies in `site`; a text that says why there is none is a failure."""
 
-    def job(path):
-        return lambda: pytest(site, out, run, f"python-{path.stem}", 400, *apart, path, **more)
+    def __init__(self, site, out, run, options, gpus, times, parts):
+        self.site, self.out, self.run, self.options, self.gpus, self.parts = site, out, run, options, gpus, parts
+        self.times = times
+        self.last = {"CUDA_VISIBLE_DEVICES": gpus[-1]["uuid"]} if len(gpus) > 1 else {}
+        self.apart = ["-n", "1", "--max-worker-restart", "30"] if importlib.util.find_spec("xdist") else []  # a crash ends one test
+        self.known = out / "python-times.json"
 
-    tap, status, seconds = at_once(1 if alone else shares, [job(path) for path in paths])
-    return tap + ("" if with_torch else "ok 0 - python.gpu # SKIP torch is not installed\n"), status, seconds
+    def says(self, title, line):
+        """A task that has this to say."""
+        return [Task(title, 0, lambda: Suite(title, line, 0, 0), rank=RANK)]
 
+    def why_none(self):
+        """A line of TAP, or nothing."""
+        if isinstance(self.site, str):
+            return "not ok 1 - python.build\n" + "".join(f"# {line}\n" for line in self.site.splitlines())
+        why = "pytest is not installed" if not importlib.util.find_spec("pytest") else \
+            "no GPU that nvidia-smi knows" if not self.gpus else ""
+        return f"ok 1 - python.all # SKIP {why}\n" if why else ""
 
-def against(site, out, run, shares, cuda_link, runtime, number):
-    """(tap, status, seconds) of Sluice against cuda-link's own package. `runtime` is the folder of tests/fake/runtime.c, where
-    NVIDIA's is not installed. Its tests start processes and wait for most of their time, so there may be more of them at once."""
-    more = {"SLUICE_CUDA_LINK": str(cuda_link.resolve()), "SLUICE_FAKE_RUNTIME": str(runtime)}
-    _, text, _ = run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", ROOT, "-q", "--collect-only", TESTS / "upstream"],
-                     out / "cuda-link-names.log", 60, SLUICE_TEST_GPU="1", **environment(site), **more)
-    names = [line for line in text.splitlines() if "::" in line and not line.startswith((" ", "E", "="))]
-    if not names:
-        return text, 1, 0
-    some = 2 * shares if shares > 1 else 1
-    return at_once(some, [lambda own=names[turn::some], turn=turn: pytest(site, out, run, f"cuda-link-{number}-{turn}", 400, *own, **more)
-                          for turn in range(some) if names[turn::some]])
+    def files(self, wanted):
+        if not importlib.util.find_spec("torch"):
+            real = []
+        else:
+            real = (TESTS / "gpu").glob("test_*.py")
+        paths = [path for kind in ("streams*", "thread_streams", "gpu_*", "cuda_link_frames", "cuda_link_runtime")
+                 for path in TESTS.glob(f"test_{kind}.py")]
+        return sorted(path for path in [*paths, *real] if wanted(path.name))
+
+    def known(self, kind):
+        """What tests of a kind took before, by their names."""
+        return {key.removeprefix(f"{kind} "): value for key, value in self.times.items() if key.startswith(f"{kind} ")}
+
+    def shares(self, seconds, longest):
+        """[(seconds, "2/5" or "")] of what takes so long in one process: as many that none takes longer than it may."""
+        count = max(1, math.ceil(seconds / longest))
+        each = STARTS + seconds / count
+        return [(each, f"{number}/{count}" if count > 1 else "") for number in range(1, count + 1)]
+
+    def some(self, title, results, seconds, share, rank, kind, what, **environment_more):
+        """A task that is a process of pytest, with its share of the tests."""
+        def job():
+            known = self.out / f"times-{kind}.json"
+            more = {"SLUICE_TEST_SHARE": share, "SLUICE_TEST_TIMES": str(known)} if share else {}
+            tap, status, took = pytest(self.site, self.out, self.run, results, 400, *self.apart, what, **more, **environment_more)
+            suite = Suite(title, tap, status, took)
+            suite.times = {f"{kind} {name}": each for name, each in times_of(self.out / f"{results}.xml").items()}
+            return suite
+
+        return Task(title, seconds, job, (results,), rank)
+
+    def note_times(self, kind):
+        """For the processes that deal tests by them."""
+        (self.out / f"times-{kind}.json").write_text(json.dumps(self.known(kind)))
+
+    def of_files(self, title, paths):
+        known = self.known("python")
+        self.note_times("python")
+        more = {"SLUICE_TEST_CLIP": str(self.options.clip.resolve())} if self.options.clip else {}
+        newest = next((each for each in self.options.cuda_link if not is_of_classes(each)), None)
+        if newest:
+            more["SLUICE_CUDA_LINK"] = str(newest.resolve())
+        tasks = []
+        for path in paths:
+            here = self.last if path.name in ANYWHERE else {}
+            takes = sum(value for name, value in known.items() if name.startswith(f"{path.name}::")) or TAKES
+            for seconds, share in self.shares(takes, math.inf if path.name in PLAYS + COUNTS else SHARE):
+                results = f"python-{path.stem}{share and '-'}{share.partition('/')[0]}"
+                tasks.append(self.some(title, results, seconds, share, RANK, "python", path, **more, **here))
+        return tasks
+
+    # ---- the phases ----
+
+    def beside(self):
+        if "python-tests" not in self.parts:
+            return []
+        if self.why_none():
+            return self.says(TITLE, self.why_none())
+        without = [] if importlib.util.find_spec("torch") else self.says(TITLE, "ok 0 - python.gpu # SKIP torch is not installed\n")
+        return self.of_files(TITLE, self.files(lambda name: name not in PLAYS + COUNTS)) + without
+
+    def alone(self):
+        return self.of_files(ALONE, self.files(lambda name: name in COUNTS)) if "python-tests" in self.parts and not self.why_none() else []
+
+    def plays(self):
+        return self.of_files(TITLE, self.files(lambda name: name in PLAYS)) if "python-tests" in self.parts and not self.why_none() else []
+
+    def against(self, runtime):
+        """Sluice against packages of cuda-link, all of them side by side, for their programs have names of their own. `runtime` is
+        the folder of tests/fake/runtime.c, where NVIDIA's is not installed."""
+        if "cuda-link" not in self.parts or not self.options.cuda_link:
+            return []
+        if self.why_none():
+            return self.says("Python against cuda-link", self.why_none())
+        tasks = []
+        for number, link in enumerate(self.options.cuda_link):
+            old = is_of_classes(link)
+            title, kind = f"Python against cuda-link{' of before 1.5' if old else ''}", f"against{'-classes' if old else ''}"
+            self.note_times(kind)
+            for seconds, share in self.shares(sum(self.known(kind).values()) or AGAINST_TAKES, SHARE):
+                tasks.append(self.some(title, f"cuda-link-{number}-{share.partition('/')[0]}", seconds, share, AGAINST, kind, TESTS / "upstream",
+                                       SLUICE_CUDA_LINK=str(link.resolve()), SLUICE_FAKE_RUNTIME=str(runtime),
+                                       **(self.last if number % 2 else {})))
+        return tasks
 
 
 def measure(site, out, run, quick, cuda_link):

@@ -1,39 +1,98 @@
 # SPDX-License-Identifier: MIT
-"""What tools/gpu-check runs and keeps: suites of tests, several at a time, and the file of one run filled in by another."""
-import concurrent.futures
-import json
+"""What tools/gpu-check runs, and what comes of it: programs that have so long, and suites of tests."""
 import os
 import pathlib
 import re
+import signal
 import subprocess
+import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TAP_LINE = re.compile(r"^(ok|not ok) \d+ - (\S+)(?: # SKIP ?(.*))?$")
+OUT_OF_TIME = 124
+LOOK = 2  # s
 
 
-def run(command, log, limit, **environment):
-    """(status, output, seconds); 124 if it took too long. All it prints is in the log too."""
-    began = time.monotonic()
+class Clock:
+    """How long all of it may take; for ever, unless somebody says so."""
+
+    def __init__(self):
+        self.began, self.within = time.monotonic(), float("inf")
+
+    def left(self):
+        return self.within - (time.monotonic() - self.began)
+
+
+clock = Clock()
+lock = threading.Lock()  # of logs that several write, and of what runs
+running = set()
+
+
+def end_all():
+    """Before this program ends early: what it started ends, too."""
+    with lock:
+        for process in running:
+            kill(process)
+
+
+def kill(process):
     try:
-        done = subprocess.run([str(c) for c in command], cwd=ROOT, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, errors="replace", timeout=limit,
-                              env=dict(os.environ, **environment))
-        status, output = done.returncode, done.stdout
-    except subprocess.TimeoutExpired as late:
-        status, output = 124, (late.stdout or b"").decode(errors="replace") + "\nstopped: out of time\n"
-    except OSError as error:
-        status, output = 127, f"{error}\n"
-    log.write_text(output)
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def wait(process, limit, watch):
+    """124 if it took too long, which ended it; `watch` is called now and then meanwhile."""
+    until = time.monotonic() + min(limit, max(0, clock.left()))
+    while True:
+        left = until - time.monotonic()
+        try:
+            return process.wait(max(0, min(left, LOOK) if watch else left))
+        except subprocess.TimeoutExpired:
+            if left <= LOOK and time.monotonic() >= until:
+                kill(process)
+                process.wait()
+                return OUT_OF_TIME
+        watch()
+
+
+def run(command, log, limit, watch=None, append=False, **environment):
+    """(status, output, seconds); 124 if it took too long. All it prints is in the log, too, behind what is there if others
+    write to that."""
+    began = time.monotonic()
+    with tempfile.TemporaryFile() if append else log.open("w+b") as out:
+        try:
+            with lock:
+                process = subprocess.Popen([str(c) for c in command], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                                           env=dict(os.environ, **environment), process_group=0)
+                running.add(process)
+            status = wait(process, limit, watch)
+            with lock:
+                running.discard(process)
+        except OSError as error:
+            status = 127
+            out.write(f"{error}\n".encode())
+        if status == OUT_OF_TIME:
+            out.seek(0, os.SEEK_END)
+            out.write(b"\nstopped: out of time\n")
+        out.seek(0)
+        output = out.read().decode(errors="replace")
+    if append:
+        with lock, log.open("a") as file:
+            file.write(output)
     return status, output, time.monotonic() - began
 
 
 class Suite:
-    """What a test program said."""
+    """What a test program said. `seconds` is what its tests took, one after the other."""
 
     def __init__(self, title, output, status, seconds):
         self.title, self.seconds = title, seconds
-        self.passed, self.failed, self.skipped = [], {}, {}
+        self.passed, self.failed, self.skipped, self.times = [], {}, {}, {}
+        self.not_run = []  # names of tests, or of parts of it
         details = None
         for line in output.splitlines():
             result = TAP_LINE.match(line)
@@ -51,78 +110,34 @@ class Suite:
         if status not in (0, 1) or not (self.passed or self.skipped or self.failed):
             self.failed["(the program)"] = [f"exit status {status}"] + output.splitlines()[-8:]
 
+    def has_run(self):
+        return bool(self.passed or self.failed or self.skipped)
+
     def line(self):
-        return f"{self.title:34} {len(self.passed):4} passed {len(self.failed):3} failed " \
-               f"{len(self.skipped):3} skipped {self.seconds:6.1f} s"
+        words = f"{self.title:34} {len(self.passed):4} passed {len(self.failed):3} failed {len(self.skipped):3} skipped {self.seconds:6.1f} s"
+        return words + (f", {len(self.not_run)} NOT RUN" if self.not_run else "")
 
     def as_json(self, commit):
-        return {"title": self.title, "passed": len(self.passed), "failed": self.failed,
-                "skipped": self.skipped, "seconds": round(self.seconds, 1), "commit": commit}
+        more = {"not_run": len(self.not_run)} if self.not_run else {}
+        return {"title": self.title, "passed": len(self.passed), "failed": self.failed, "skipped": self.skipped, **more,
+                "seconds": round(self.seconds, 1), "commit": commit}
 
 
-def together(suites):
-    """The shares of one suite as one: it took as long as the longest."""
-    whole = suites[0]
-    for share in suites[1:]:
-        whole.passed += share.passed
-        for name, details in share.failed.items():
-            whole.failed[name if name not in whole.failed else f"{name} again"] = details
-        whole.skipped.update(share.skipped)
-        whole.seconds = max(whole.seconds, share.seconds)
-    return whole
+def nothing(title):
+    """A suite none of which has run yet."""
+    suite = Suite(title, "", 0, 0)
+    suite.failed = {}
+    return suite
 
 
-def deal(names, shares, family):
-    """As many lists, of about the same length: names of a family are in one, in their order."""
-    families = {}
-    for name in names:
-        families.setdefault(family(name), []).append(name)
-    dealt = [[] for _ in range(max(1, shares))]
-    for members in sorted(families.values(), key=len, reverse=True):
-        min(dealt, key=len).extend(members)
-    return [share for share in dealt if share]
-
-
-def side_by_side(*chains):
-    """The suites of chains of stages: those of one come one after the other, the chains run at the same time."""
-    with concurrent.futures.ThreadPoolExecutor(max_workers=max(1, len(chains))) as pool:
-        return [suite for suites in pool.map(lambda chain: [stage() for stage in chain], chains) for suite in suites]
-
-
-def one_after_the_other(*chains):
-    return [stage() for chain in chains for stage in chain]
-
-
-def commit_of(folder):
-    """What git says, None where the repository is not there."""
-    try:
-        done = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"], capture_output=True, text=True,
-                              cwd=folder)
-    except OSError:
-        return None
-    return done.stdout.strip() or None
-
-
-def kind_of(entry):
-    """Of a row, or of what is missing or has failed: whose figure it is."""
-    return "python" if entry.get("by") == "python" or entry.get("bench", "").startswith("py_") else "c"
-
-
-def fill_in(before, found, kinds):
-    """What this run has found in the place of what the run before has of the same name; the rest of that stays. `kinds` is
-    whose figures were taken: "c", "python"."""
-    titles = {suite["title"] for suite in found["suites"]}
-    merged = {**before, "suites": [each for each in before.get("suites", []) if each["title"] not in titles] + found["suites"]}
-    for key in ("facts", "gpus"):
-        merged[key] = found[key] or before.get(key, [])
-    for key in ("rows", "missing", "failed"):
-        merged[key] = [each for each in before.get(key, []) if kind_of(each) not in kinds] + found.get(key, [])
-    for key in ("machine", "commit", "bench_seconds") if "c" in kinds else ():
-        merged[key] = found.get(key)
-    if "python" in kinds:
-        merged["python"] = found.get("python")
-    return {**merged, "seconds": found["seconds"], "build_seconds": found["build_seconds"]}
-
-
-def read(path):
-    return json.loads(path.read_text()) if path else {}
+def add(whole, part):
+    """What came of a part of a suite is the suite's."""
+    whole.passed += part.passed
+    for name, details in part.failed.items():
+        while name in whole.failed:
+            name += " again"
+        whole.failed[name] = details
+    whole.skipped.update(part.skipped)
+    whole.times.update(part.times)
+    whole.not_run += part.not_run
+    whole.seconds += part.seconds

@@ -13,11 +13,17 @@ import pytest
 
 import gpu_kit
 from child import children
+from shares import keep_share
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "limit(seconds): how long this test may take")
     config.stash[NO_GPU] = gpu_kit.find()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    keep_share(config, items)
 
 
 def pytest_collection_finish():

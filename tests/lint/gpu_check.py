@@ -1,16 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""tools/gpu-check without a GPU: how tests are dealt, what their shares and a run in parts come to. usage: gpu_check.py ROOT"""
+"""tools/gpu-check without a GPU: how tests are dealt, what is left out when time is short, what parts of a run come to, and one
+that is cut. usage: gpu_check.py ROOT"""
+import json
 import pathlib
+import signal
+import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(sys.argv[1])
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "python")]
 import gpu_check as python  # noqa: E402
-from gpu_suite import Suite, deal, fill_in, run, side_by_side, together  # noqa: E402
+from gpu_plan import Phase, Task, look_ahead, play  # noqa: E402
+from gpu_results import Results, fill_in  # noqa: E402
+from gpu_suite import Suite, add, clock, nothing, run  # noqa: E402
+from gpu_tests import outputs  # noqa: E402
 from lint import Lint  # noqa: E402
+from shares import deal, short_name  # noqa: E402
 
 
 def differs(found, wanted):
@@ -22,36 +31,114 @@ def suite(title, *lines, status=0, seconds=1):
 
 
 def dealing():
-    names = [f"{family}.{number}" for family, count in (("a", 5), ("b", 2), ("c", 2)) for number in range(count)]
-    dealt = deal(names, 2, lambda name: name[0])
-    problems = differs(sorted(sum(dealt, [])), sorted(names)) + differs(sorted(map(len, dealt)), [4, 5])
-    problems += [f"{share}: parts of a family" for share in dealt if 0 < len([n for n in share if n[0] == "a"]) < 5]
-    return problems + differs(deal(names, 1, lambda name: name[0])[0][0], "a.0") + differs(deal([], 3, str), [])
+    """In shares that take about as long, each in its order; every test is in one."""
+    seconds = {"long": 9, **{f"short{number}": 1 for number in range(6)}, "half": 4}
+    names = ["short0", "long", "short1", "short2", "half", "short3", "short4", "short5"]
+    dealt = deal(names, 2, seconds.get)
+    problems = differs(sorted(sum(dealt, [])), sorted(names)) + differs([sum(map(seconds.get, share)) for share in dealt], [10, 9])
+    problems += differs([sorted(share, key=names.index) for share in dealt], dealt)
+    problems += differs(short_name("python/tests/test_a.py::test_b[x/y::z]"), "test_a.py::test_b[x/y::z]")
+    return problems + differs(deal(names, 1, seconds.get), [names]) + differs(deal([], 3, seconds.get), [[], [], []])
 
 
-def sharing():
-    """What fails in any of them fails, under a name of its own; they took as long as the longest."""
-    whole = together(side_by_side(*([lambda share=share: share] for share in (
-        suite("t", "ok 1 - a.x", "ok 2 - a.y # SKIP none", seconds=3), suite("t", "not ok 1 - b.z", "# why", status=1, seconds=9),
-        suite("t", "gone", status=139), suite("t", "gone", status=139)))))
+def task(title, seconds, rank=0, job=None):
+    return Task(title, seconds, job or (lambda: suite(title, f"ok 1 - {title}.x")), (f"{title}.x",), rank)
+
+
+def planning():
+    """The longest first, as that ends soonest; the most important first if not all of it fits."""
+    phase = Phase("p", 2, [task("a", 2), task("b", 1), task("c", 9, 1), task("d", 4, 1), task("e", 4)])
+    whole, short = look_ahead(phase), look_ahead(phase, 8)
+    problems = differs(([t.title for t in whole.begun], whole.left_out, whole.seconds), (["c", "d", "e", "a", "b"], [], 10))
+    problems += differs(([t.title for t in short.begun], [t.title for t in short.left_out], short.seconds), (["e", "a", "b", "d"], ["c"], 7))
+    return problems + differs(look_ahead(Phase("p", 3, [])).seconds, 0)
+
+
+def within_seconds():
+    """What did not fit, and what failed when the time was over, is not run, neither passed nor failed."""
+    results = Results(None, {}, "one", pathlib.Path("/none"))
+    results.write = lambda: None
+    with tempfile.TemporaryDirectory() as folder:
+        log = pathlib.Path(folder) / "log"
+        endless = task("endless", 0.1, 1, lambda: Suite("endless", *outputs(run(["sleep", "60"], log, 100))))
+        phase = Phase("p", 1, [task("long", 500), task("fits", 0.1), endless, task("late", 0.2, 2)])
+        results.expect(phase.tasks)
+        began, clock.within = time.monotonic(), time.monotonic() - clock.began + 1
+        play(phase, results.add)
+        clock.within = float("inf")
+    found = results.as_json(False)
+    problems = differs(results.not_run(), {"long": ["long.x"], "endless": ["endless.x"], "late": ["late.x"]})
+    problems += differs([(each["title"], each["passed"], each["failed"]) for each in found["suites"]], [("fits", 1, {})])
+    return problems + differs(found["not_run"], results.not_run()) + ([] if time.monotonic() - began < 50 else ["it was not ended"])
+
+
+CUT = """
+import pathlib, sys, time
+sys.path[:0] = sys.argv[2:]
+from gpu_plan import Phase, Task, play
+from gpu_results import Results, read
+from gpu_suite import Suite
+def job(title, seconds):
+    def done():
+        time.sleep(seconds)
+        return Suite(title, f"ok 1 - {title}.x\\n", 0, seconds)
+    return done
+file = pathlib.Path(sys.argv[1])
+before = {"suites": [{"title": each} for each in ("first", "last", "other")], "rows": [], "not_run": {"old": ["x"]}}
+results = Results(file, before, "two", pathlib.Path("/none"))
+phase = Phase("p", 2, [Task("first", 2, job("first", 0)), Task("first", 2, job("first", 99)), Task("last", 1, job("last", 99))])
+results.partly = {"c"}
+results.expect(phase.tasks)
+results.write()
+play(phase, results.add)
+"""
+
+
+def cutting():
+    """A run that is killed keeps what was done, in the place of what another run had of it, and says what is missing."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "results.json"
+        process = subprocess.Popen([sys.executable, "-c", CUT, file, ROOT / "tools"])
+        until = time.monotonic() + 60
+        while time.monotonic() < until and not (file.exists() and '"first.x"' not in file.read_text() and '"passed": 1' in file.read_text()):
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        found = json.loads(file.read_text())
+    first = {"title": "first", "passed": 1, "failed": {}, "skipped": {}, "seconds": 0, "commit": "two", "unfinished": True}
+    problems = differs(found["suites"], [{"title": "last"}, {"title": "other"}, first])
+    return problems + differs((found.get("unfinished"), found.get("not_run")), (["first", "last", "benches (c)"], None))
+
+
+def adding():
+    """What fails in any of them fails, under a name of its own; they took as long as all together."""
+    whole = nothing("t")
+    for part in (suite("t", "ok 1 - a.x", "ok 2 - a.y # SKIP none", seconds=3), suite("t", "not ok 1 - b.z", "# why", status=1, seconds=9),
+                 suite("t", "gone", status=139), suite("t", "gone", status=139), suite("t", "gone", status=139)):
+        add(whole, part)
     return differs((whole.passed, list(whole.failed), whole.skipped, whole.seconds),
-                   (["a.x"], ["b.z", "(the program)", "(the program) again"], {"a.y": "none"}, 9))
+                   (["a.x"], ["b.z", "(the program)", "(the program) again", "(the program) again again"], {"a.y": "none"}, 15))
 
 
 def filling_in():
     def entry(title, commit):
         return {"title": title, "commit": commit}
 
+    def row(bench, p50):
+        return {"bench": bench, "params": {}, "p50_ns": p50}
+
     before = {"suites": [entry("C", "one"), entry("Python", "one")], "facts": [1], "gpus": ["g"], "commit": "one", "machine": "m",
-              "rows": [{"bench": "gpu_send"}, {"bench": "py_gpu_send"}], "missing": [{"rows": "x"}, {"rows": "y", "by": "python"}],
+              "rows": [row("gpu_send", 1), row("gpu_far", 1), row("py_gpu_send", 1)], "missing": [{"rows": "x"}, {"rows": "y", "by": "python"}],
               "python": {"commit": "one"}}
-    later = {"suites": [entry("Python", "two")], "facts": [], "gpus": [], "rows": [{"bench": "py_gpu_new"}], "missing": [],
+    later = {"suites": [entry("Python", "two")], "facts": [], "gpus": [], "rows": [row("py_gpu_new", 2)], "missing": [],
              "failed": [], "python": {"commit": "two"}, "seconds": 5, "build_seconds": 1}
     merged = fill_in(before, later, {"python"})
     problems = differs(merged["suites"], [entry("C", "one"), entry("Python", "two")])
-    problems += differs(merged["rows"], [{"bench": "gpu_send"}, {"bench": "py_gpu_new"}]) + differs(merged["missing"], [{"rows": "x"}])
+    problems += differs(merged["rows"], [row("gpu_send", 1), row("gpu_far", 1), row("py_gpu_new", 2)]) + differs(merged["missing"], [{"rows": "x"}])
     problems += differs((merged["facts"], merged["gpus"], merged["commit"], merged["python"], merged["seconds"]),
                         ([1], ["g"], "one", {"commit": "two"}, 5))
+    partly = fill_in(before, {**later, "rows": [row("gpu_send", 2)], "python": None}, {"c"}, {"c"})
+    problems += differs(partly["rows"], [row("gpu_far", 1), row("py_gpu_send", 1), row("gpu_send", 2)])
     tests = fill_in(before, {**later, "rows": [], "facts": [2]}, set())
     return problems + differs((tests["rows"], tests["python"], tests["facts"]), (before["rows"], {"commit": "one"}, [2]))
 
@@ -60,12 +147,12 @@ def no_results():
     """A pytest that dies leaves a failure, not silence."""
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder)
-        tap, status, _ = python.at_once(2, [lambda: python.pytest(out, out, run, "none", 60, out / "no-such-test.py")])
+        tap, status, _ = python.pytest(out, out, run, "none", 60, out / "no-such-test.py")
     found = Suite("t", tap, status, 0)
     return differs(list(found.failed), ["none.(the_program)"])
 
 
 lint = Lint()
-for rule in (dealing, sharing, filling_in, no_results):
+for rule in (dealing, planning, within_seconds, cutting, adding, filling_in, no_results):
     lint.check(f"gpu-check: {rule.__name__.replace('_', ' ')}", rule())
 lint.finish()

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: MIT
+"""What tools/gpu-check does with the command and with NVIDIA's tools: doctor, the command's channels on a GPU, Nsight Systems,
+compute-sanitizer."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+
+from gpu_suite import Suite, run
+
+COMMANDS = "play, snap, bridge, demo, bench on the GPU"
+
+
+def machine():
+    """What GPUs there are, by nvidia-smi."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version,uuid,memory.total,compute_cap",
+             "--format=csv,noheader"]
+    try:
+        text = subprocess.run(query, capture_output=True, text=True, timeout=60).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    keys = ("name", "driver", "uuid", "memory", "compute")
+    return [dict(zip(keys, map(str.strip, line.split(",")))) for line in text.splitlines() if line.strip()]
+
+
+def doctor(folder, out):
+    """What `sluice doctor` says of the GPUs, each line of them as a test; doctor.log has all of it."""
+    run([folder / "tools/sluice", "doctor"], out / "doctor.log", 60)
+    status, text, seconds = run([folder / "tools/sluice", "doctor", "--json"], out / "doctor.json", 60)
+    try:
+        lines = [line for line in json.loads(text)["findings"] if line["device"]]
+    except (ValueError, KeyError):
+        lines = []
+    tap = "".join(f"{'not ok' if line['state'] == 'bad' else 'ok'} {number} - "
+                  f"{line['device']}.{line['topic'].replace(' ', '_')}\n# {line['text']}\n"
+                  for number, line in enumerate(lines, 1))
+    return Suite("sluice doctor, each GPU", tap or text, status if lines else 1, seconds)
+
+
+def snap(sluice, device, path, log, channels, pixels="nv12"):
+    """Plays the test picture on a device and snaps a frame of it; its bytes, none if that failed."""
+    path.unlink(missing_ok=True)
+    player = subprocess.Popen([sluice, "play", "test", "camera", "--pattern", "--size", "320x240", "--format", pixels,
+                               "--fps", "0.2", "--device", device], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              env=dict(os.environ, SLUICE_DIR=channels))
+    try:
+        run([sluice, "snap", "camera", path, "--timeout", "20"], log, 60, SLUICE_DIR=channels)
+    finally:
+        player.terminate()
+        said = player.communicate()[1]
+    with log.open("ab") as file:
+        file.write(said)
+    return path.read_bytes() if path.exists() else b""
+
+
+def bridge(sluice, out, channels):
+    """The test picture through cuda-link's protocol: host memory, its segment on the GPU, host memory again, by a process for
+    each step. A frame that comes out, and what the programs said."""
+    path, wire = out / "snap-bridge.npy", f"cipd:gpu-check-{os.getpid()}"
+    path.unlink(missing_ok=True)
+    lines = (["play", "test", "camera", "--pattern", "--size", "320x240", "--format", "bgra", "--fps", "0.05"],
+             ["bridge", "camera", wire, "--device", "cuda:0"], ["bridge", wire, "back", "--device", "host"])
+    environment = dict(os.environ, SLUICE_DIR=channels, CUDALINK_ACTIVATION_BARRIER="0")
+    running = [subprocess.Popen([sluice, *line], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
+               for line in lines]
+    try:
+        _, said, _ = run([sluice, "snap", "back", path, "--timeout", "30"], out / "snap-bridge.log", 60, SLUICE_DIR=channels)
+    finally:
+        for program in reversed(running):
+            program.terminate()
+        said += "".join(program.communicate()[1].decode(errors="replace") for program in running)
+    (out / "snap-bridge.log").write_text(said)
+    return path.read_bytes() if path.exists() else b"", said
+
+
+def tap_of(results):
+    """Of (name, whether it went well, what was said)."""
+    return "".join(f"{'ok' if well else 'not ok'} {number} - command.{name}\n"
+                   + "".join(f"# {line}\n" for line in text.splitlines()[-6:])
+                   for number, (name, well, text) in enumerate(results, 1))
+
+
+def frames(folder, out):
+    """The command on channels of a GPU: a frame that was played and snapped is the same as in host memory, also by way of
+    cuda-link's protocol."""
+    sluice, began = folder / "tools/sluice", time.monotonic()
+    with tempfile.TemporaryDirectory() as channels:
+        pictures = [snap(sluice, device, out / f"snap-{device[:4]}.npy", out / f"snap-{device[:4]}.log", channels)
+                    for device in ("host", "cuda:0")]
+        results = [("play_and_snap", len(pictures[0]) > 320 * 240 and pictures[0] == pictures[1],
+                    (out / "snap-cuda.log").read_text())]
+        through, said = bridge(sluice, out, channels)
+        plain = snap(sluice, "host", out / "snap-bgra.npy", out / "snap-bgra.log", channels, "bgra")
+        results.append(("bridge_through_cuda_link", len(plain) > 320 * 240 and plain == through, said))
+    return Suite(COMMANDS, tap_of(results), 0, time.monotonic() - began)
+
+
+def plays(folder, out, name, *arguments):
+    """The demo heals, the bench measures."""
+    with tempfile.TemporaryDirectory() as channels:
+        status, text, seconds = run([folder / "tools/sluice", name, *arguments, "--device", "cuda:0"], out / f"{name}.log", 120,
+                                    SLUICE_DIR=channels)
+    return Suite(COMMANDS, tap_of([(name, status == 0, text)]), 0, seconds)
+
+
+def find_nsys():
+    """Nsight Systems; NVIDIA's toolkit has it beside Nsight Compute, where no PATH leads."""
+    found = shutil.which("nsys")
+    return found or next((str(each) for each in sorted(pathlib.Path("/opt/nvidia").glob("*/*/*/*/nsys"))), None)
+
+
+def nsight(folder, out):
+    """docs/profiling.md: both processes of a channel in one report of Nsight Systems, with a range for each frame."""
+    title, sluice, began, nsys = "ranges in Nsight Systems", folder / "tools/sluice", time.monotonic(), find_nsys()
+    if not nsys:
+        return Suite(title, "ok 1 - nsight.ranges # SKIP there is no nsys here\n", 0, 0)
+    with tempfile.TemporaryDirectory() as channels:
+        both = (f"'{sluice}' play test camera --device cuda:0 --size 320x240 --frames 200 --quiet & "
+                f"'{sluice}' record camera '{channels}/take.slr' --frames 50 --timeout 30 --quiet; wait")
+        report = out / "both.nsys-rep"
+        run([nsys, "profile", "--trace=cuda,nvtx", "--force-overwrite=true", "-o", report, "sh", "-c", both],
+            out / "nsight.log", 90, SLUICE_DIR=channels, SLUICE_NVTX="1")
+        # The nsys beside Nsight Compute only collects: what it collected has the names, too.
+        collected = out / "both.qdstrm"
+        if collected.exists():
+            text = "\n".join(re.findall(r"[ -~]{4,}", collected.read_bytes().decode("latin-1")))
+            collected.unlink()
+        else:
+            _, text, _ = run([nsys, "stats", "--force-export=true", "--report", "nvtx_sum", "--format", "csv", report],
+                             out / "nsight-stats.log", 60)
+    wanted = ("write camera", "read camera", "fetch")
+    tap = "".join(f"{'ok' if each in text else 'not ok'} {number} - nsight.{each.replace(' ', '_')}\n"
+                  + "".join(f"# {line}\n" for line in text.splitlines()[-6:]) for number, each in enumerate(wanted, 1))
+    return Suite(title, tap, 0, time.monotonic() - began)
+
+
+def sanitize(folder, title, log, name, **environment):
+    """A test whose kernels and copies are right, under compute-sanitizer."""
+    command = ["compute-sanitizer", "--tool", "memcheck", "--target-processes", "all",
+               "--report-api-errors", "no", "--error-exitcode", "9", folder / "tests/gpu/gpu", name]
+    status, text, seconds = run(command, log, 200, append=True, SLUICE_TEST_GPU="1", SLUICE_TEST_SCALE="0.1", **environment)
+    suite = Suite(title, text, status if status != 9 else 1, seconds)
+    errors = [e for e in re.findall(r"ERROR SUMMARY: (\d+) error", text) if e != "0"]
+    if errors:
+        lines = [line for line in text.splitlines() if line.startswith("=========")][:8]
+        suite.failed[f"{name} (memory errors)"] = [f"{sum(map(int, errors))} errors", *lines]
+    return suite

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: MIT
+"""results.json of tools/gpu-check: written anew after each thing that was done, so that a run that is cut leaves what it has
+found; and the file of one run filled in by another."""
+import json
+import subprocess
+import threading
+import time
+
+from gpu_suite import add, nothing
+
+NOTED = 0.3  # s: a test that takes longer is known by its time
+
+
+def commit_of(folder):
+    """What git says, None where the repository is not there."""
+    try:
+        done = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"], capture_output=True, text=True,
+                              cwd=folder)
+    except OSError:
+        return None
+    return done.stdout.strip() or None
+
+
+def read(path):
+    return json.loads(path.read_text()) if path else {}
+
+
+def read_facts(path):
+    """One a line; the last one may be half written."""
+    facts = []
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            facts.append(json.loads(line))
+        except ValueError:
+            continue
+    return facts
+
+
+def kind_of(entry):
+    """Of a row, or of what is missing or has failed: whose figure it is."""
+    return "python" if entry.get("by") == "python" or entry.get("bench", "").startswith("py_") else "c"
+
+
+def same(row):
+    return row["bench"], json.dumps(row["params"], sort_keys=True)
+
+
+def fill_in(before, found, kinds, partly=frozenset()):
+    """What this run has found in the place of what the run before has of the same name; the rest of that stays. `kinds` is
+    whose figures were taken: "c", "python"; `partly`, whose of these were not all taken: other rows stay."""
+    titles = {suite["title"] for suite in found["suites"]}
+    merged = {**before, "suites": [each for each in before.get("suites", []) if each["title"] not in titles] + found["suites"]}
+    for key in ("facts", "gpus"):
+        merged[key] = found[key] or before.get(key, [])
+    rows = {same(row) for row in found.get("rows", [])}
+    for key in ("rows", "missing", "failed"):
+        stay = [each for each in before.get(key, []) if kind_of(each) not in kinds
+                or key == "rows" and kind_of(each) in partly and same(each) not in rows]
+        merged[key] = stay + found.get(key, [])
+    for key in ("machine", "commit", "bench_seconds") if "c" in kinds else ():
+        merged[key] = found.get(key)
+    if "python" in kinds:
+        merged["python"] = found.get("python")
+    merged["times"] = {**before.get("times", {}), **found.get("times", {})}
+    for key in ("unfinished", "not_run"):
+        merged.pop(key, None)
+        if found.get(key):
+            merged[key] = found[key]
+    return {**merged, "seconds": found["seconds"], "build_seconds": found["build_seconds"]}
+
+
+class Results:
+    """What was found so far. Any thread may add to it."""
+
+    def __init__(self, file, before, commit, facts):
+        self.file, self.before, self.commit, self.facts = file, before, commit, facts
+        self.suites, self.open, self.times = {}, {}, {}  # by title: what came, how many tasks are to come
+        self.figures, self.measured, self.partly, self.bench_not_run = {}, set(), set(), []
+        self.gpus, self.build_seconds, self.began = [], 0, time.monotonic()
+        self.lock = threading.RLock()
+
+    def expect(self, tasks):
+        for task in tasks:
+            self.suites.setdefault(task.title, nothing(task.title))
+            self.open[task.title] = self.open.get(task.title, 0) + 1
+
+    def add(self, task, suite):
+        with self.lock:
+            add(self.suites[task.title], suite)
+            self.open[task.title] -= 1
+            self.times.update({name: round(seconds, 1) for name, seconds in suite.times.items() if seconds >= NOTED})
+            self.write()
+
+    def measure(self, figures, kinds, partly):
+        """Figures of the benches, so far; whose, and whose of these are not all there."""
+        with self.lock:
+            self.figures, self.measured, self.partly = figures, set(kinds), set(partly)
+            self.write()
+
+    def not_run(self):
+        found = {title: suite.not_run for title, suite in self.suites.items() if suite.not_run}
+        return {**found, "benches": self.bench_not_run} if self.bench_not_run else found
+
+    def as_json(self, unfinished):
+        suites = [{**suite.as_json(self.commit), **({"unfinished": True} if self.open[suite.title] else {})}
+                  for suite in self.suites.values() if suite.has_run()]
+        left = {"not_run": self.not_run()} if self.not_run() else {}
+        figures = {key: value for key, value in self.figures.items() if key not in ("unfinished", "not_run")}
+        result = {**left, **figures, "gpus": self.gpus, "build_seconds": round(self.build_seconds, 1), "suites": suites,
+                  "facts": read_facts(self.facts), "times": self.times, "bench_seconds": self.figures.get("seconds"),
+                  "seconds": round(time.monotonic() - self.began, 1)}
+        if unfinished:
+            result = {"unfinished": [*(title for title, tasks in self.open.items() if tasks), *self.to_measure()], **result}
+        return fill_in(self.before, result, self.measured, self.partly) if self.before else result
+
+    def to_measure(self):
+        return [f"benches ({kind})" for kind in sorted(self.partly)]
+
+    def write(self, unfinished=True):
+        """Beside it, and then by its name: whoever stops us leaves a whole file, the one before or the one behind."""
+        with self.lock:
+            beside = self.file.with_suffix(".writing")
+            with beside.open("w") as out:
+                out.write(json.dumps(self.as_json(unfinished), indent=1) + "\n")
+            beside.replace(self.file)
