@@ -87,12 +87,12 @@ def look_at_plots(root, figures, folder):
 GPU_ROWS = ("gpu_handoff_cpu", "gpu_handoff_launch", "gpu_send", "gpu_acquire", "gpu_sleeping", "gpu_soak", "gpu_cipd_handoff_cpu")
 
 
-def gpu_run(root, build, folder, **environment):
+def gpu_run(root, build, folder, *more, **environment):
     """A look whether both programs do their jobs; on the tests' driver, which is no GPU."""
     output = folder / "gpu.json"
     output.unlink(missing_ok=True)
     only = [word for row in GPU_ROWS for word in ("--only", row)]
-    done = subprocess.run([root / "bench/gpu/run", "--build", build, "--quick", "--no-mps", "-o", output, *only],
+    done = subprocess.run([root / "bench/gpu/run", "--build", build, "--quick", "--no-mps", "-o", output, *more, *only],
                           capture_output=True, text=True, env=dict(os.environ, **environment))
     return done, json.loads(output.read_text()) if output.exists() else None
 
@@ -123,6 +123,9 @@ def look_at_both(root, build, folder, lint):
     done, figures = gpu_run(root, build, folder, SLUICE_CUDA_DRIVER=str(build / "tests/fake/libfakecuda.so"))
     lint.check("bench/gpu/run on the fake driver", look_at_gpu(done, figures))
     lint.check("tables of it", look_at_tables(root, folder / "gpu.json") if figures else ["nothing was measured"])
+    done, figures = gpu_run(root, build, folder, "--within", "0", SLUICE_CUDA_DRIVER=str(build / "tests/fake/libfakecuda.so"))
+    left = set(GPU_ROWS) - set((figures or {}).get("not_run", []))
+    lint.check("what it has no time for it names", [f"{left}: {done.stderr}"] if left or done.returncode or figures["rows"] else [])
     done, figures = gpu_run(root, build, folder, SLUICE_CUDA_DRIVER="/nowhere/libcuda.so")
     said = "there is no CUDA driver" in done.stderr
     lint.check("without a driver it says so", [] if done.returncode == 77 and said and not figures else [done.stderr])

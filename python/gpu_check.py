@@ -88,7 +88,6 @@ class Tests:
         self.times = times
         self.last = {"CUDA_VISIBLE_DEVICES": gpus[-1]["uuid"]} if len(gpus) > 1 else {}
         self.apart = ["-n", "1", "--max-worker-restart", "30"] if importlib.util.find_spec("xdist") else []  # a crash ends one test
-        self.known = out / "python-times.json"
 
     def says(self, title, line):
         """A task that has this to say."""

@@ -46,17 +46,18 @@ def kill(process):
 
 def wait(process, limit, watch):
     """124 if it took too long, which ended it; `watch` is called now and then meanwhile."""
-    until = time.monotonic() + min(limit, max(0, clock.left()))
+    until = time.monotonic() + min(limit, clock.left())
     while True:
-        left = until - time.monotonic()
         try:
-            return process.wait(max(0, min(left, LOOK) if watch else left))
+            return process.wait(max(0, min(until - time.monotonic(), LOOK)))
         except subprocess.TimeoutExpired:
-            if left <= LOOK and time.monotonic() >= until:
-                kill(process)
-                process.wait()
-                return OUT_OF_TIME
-        watch()
+            pass
+        if time.monotonic() >= until:
+            kill(process)
+            process.wait()
+            return OUT_OF_TIME
+        if watch:
+            watch()
 
 
 def run(command, log, limit, watch=None, append=False, **environment):

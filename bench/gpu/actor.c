@@ -146,7 +146,7 @@ bool sample(const char *name, int64_t number)
         snprintf(set->name, sizeof set->name, "%s", name);
         set->count = 0;
     }
-    if (set->count == SAMPLES)
+    if (set->count == job->most)
         return false;
     set->at[set->count++] = number;
     return true;

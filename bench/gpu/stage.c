@@ -149,7 +149,7 @@ static bool set_number(struct job *into, const char *name, int64_t number)
 static bool parse(char *line, struct job *into)
 {
     char *rest = NULL, *item = strtok_r(line, " \n", &rest);
-    *into = (struct job){ .readers = 1, .ops = 1, .group = 1, .width = 1920, .height = 1080 };
+    *into = (struct job){ .readers = 1, .ops = 1, .group = 1, .most = SAMPLES, .width = 1920, .height = 1080 };
     if (!item || strlen(item) >= sizeof into->name)
         return false;
     memcpy(into->name, item, strlen(item) + 1);
@@ -161,7 +161,8 @@ static bool parse(char *line, struct job *into)
         if (!set_number(into, item, strtoll(number, NULL, 10)))
             return false;
     }
-    return into->readers >= 0 && into->readers <= MAX_READERS && into->ops >= 1 && into->group >= 1;
+    return into->readers >= 0 && into->readers <= MAX_READERS && into->ops >= 1 && into->group >= 1 &&
+           into->most >= 1 && into->most <= SAMPLES;
 }
 
 static void reset(const struct job *next)

@@ -34,6 +34,7 @@ enum { NO_GRAPH, GRAPH_WITH_WORD, GRAPH_THEN_WORD /* bare */ };
 
 #define JOB_NUMBERS(X) \
     X(ns)        /* how long it may sample */ \
+    X(most)      /* samples of a set; SAMPLES */ \
     X(readers)   /* processes; 1 */ \
     X(ahead)     /* 1: readers wait on their GPU */ \
     X(until)     /* UNTIL_GPU: until a reader's stream has gone on */ \

@@ -46,5 +46,7 @@ def print_table(figures, out):
     for each in figures.get("missing", []):
         words = [f"{key} {said(value)}" for key, value in each.items() if key not in ("why", "rows", *HIDDEN)]
         print(f"missing: {', '.join([each['rows'], *words])}: {each['why']}", file=out)
+    if figures.get("not_run"):
+        print(f"NOT RUN, for lack of time: {', '.join(figures['not_run'])}", file=out)
     for each in figures.get("failed", []):
         print(f"FAILED {each['bench']}: {each['why']}", file=out)
