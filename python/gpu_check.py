@@ -21,7 +21,7 @@ PLAYS = ("test_real_examples.py",)  # in real time
 ANYWHERE = ("test_cuda_link_frames.py", "test_real_cuda_link.py")
 TITLE, ALONE = "Python on the GPU", "Python, what is left behind"
 RANK, AGAINST = 1, 4  # behind the tests in C; behind all
-TAKES, AGAINST_TAKES = 15, 600  # s: a file that nobody knows, all tests against a package
+TAKES, AGAINST_TAKES = 15, 1000  # s: a file that nobody knows, all tests against a package
 STARTS, SHARE = 4, 40  # s: what a process takes to begin; one that takes longer is dealt to several
 NO_GPU = 77  # of bench_gpu.py
 
@@ -87,6 +87,7 @@ class Tests:
         self.site, self.out, self.run, self.options, self.gpus, self.parts = site, out, run, options, gpus, parts
         self.times = times
         self.last = {"CUDA_VISIBLE_DEVICES": gpus[-1]["uuid"]} if len(gpus) > 1 else {}
+        self.driver = {"SLUICE_CUDA_DRIVER": os.environ.get("SLUICE_CUDA_DRIVER", "libcuda.so.1")}  # nobody need look for one
         self.apart = ["-n", "1", "--max-worker-restart", "30"] if importlib.util.find_spec("xdist") else []  # a crash ends one test
 
     def says(self, title, line):
@@ -122,10 +123,12 @@ class Tests:
 
     def some(self, title, results, seconds, share, rank, kind, what, **environment_more):
         """A task that is a process of pytest, with its share of the tests."""
+        apart = self.apart if kind == "python" else []  # others are processes of their own
+
         def job():
             known = self.out / f"times-{kind}.json"
             more = {"SLUICE_TEST_SHARE": share, "SLUICE_TEST_TIMES": str(known)} if share else {}
-            tap, status, took = pytest(self.site, self.out, self.run, results, 400, *self.apart, what, **more, **environment_more)
+            tap, status, took = pytest(self.site, self.out, self.run, results, 400, *apart, what, **self.driver, **more, **environment_more)
             suite = Suite(title, tap, status, took)
             suite.times = {f"{kind} {name}": each for name, each in times_of(self.out / f"{results}.xml").items()}
             return suite

@@ -55,6 +55,7 @@ def children(script, seconds):
     yield start
     for child in started:
         child.process.kill()
+    for child in started:  # a GPU's context takes its time to end: they do it together
         child.process.wait()
         child.process.stdin.close()
         child.process.stdout.close()

@@ -113,6 +113,10 @@ class Two:
         self.importer = self.peers.start(self.pair[1], role)
         return ask(self.importer, f"open {spec}")
 
+    def connect_again(self):
+        """An importer that was closed, in its process; the first one, too."""
+        return ask(self.importer, "open") if self.importer else self.connect()
+
     def send(self, number):
         assert ask(self.exporter, f"send {number}") == "PUBLISHED"
 

@@ -13,6 +13,7 @@ import gpu_kit
 from peer_picture import picture
 
 SOURCES = 12  # a frame's source must stay while it is copied
+APART = 512  # bytes: as the driver aligns memory
 
 
 class Export:
@@ -30,13 +31,13 @@ class Export:
     def open(self, _, spec, policy):
         """A second `open` without a `close` begins a session over the first one's, as a program that was started anew does."""
         self.exporters.append(self.make(spec, policy))
-        self.size, self.turn, self.sources = self.exporters[-1].data_size, 0, []
-        for _ in range(SOURCES):
-            address, memory = ctypes.c_uint64(), ctypes.c_void_p()
-            with self.gpu.relaxed():
-                self.gpu.call("MemAlloc", ctypes.byref(address), ctypes.c_size_t(self.size))
-                self.gpu.call("MemHostAlloc", ctypes.byref(memory), ctypes.c_size_t(self.size), 1)
-            self.sources.append((address.value, memory.value))
+        self.size, self.turn = self.exporters[-1].data_size, 0
+        stride = -(-self.size // APART) * APART
+        address, memory = ctypes.c_uint64(), ctypes.c_void_p()
+        with self.gpu.relaxed():  # one of each: a driver that many processes use takes long for pinned memory
+            self.gpu.call("MemAlloc", ctypes.byref(address), ctypes.c_size_t(SOURCES * stride))
+            self.gpu.call("MemHostAlloc", ctypes.byref(memory), ctypes.c_size_t(SOURCES * stride), 1)
+        self.sources = [(address.value + at, memory.value + at) for at in range(0, SOURCES * stride, stride)]
         return "open"
 
     def send(self, plain, *_):

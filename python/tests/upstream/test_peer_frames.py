@@ -13,7 +13,7 @@ def test_formats(two, dtype):
     for channels in (4, 1, 2, 3):
         height, width = 5 + channels, 7
         two.export(f"height={height} width={width} channels={channels} dtype={dtype}")
-        assert two.connect() == "ready"
+        assert two.connect_again() == "ready"
         two.send(3)
         assert two.take() == f"3 {dtype} {height}x{width}x{channels}"
         ask(two.importer, "close")
