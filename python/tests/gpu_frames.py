@@ -35,6 +35,13 @@ def publish(gpu, writer, value, stream=None):
     return taken.data
 
 
+def newest(writer, reader):
+    """The frame that was sent last: until it is ready, one before it is the newest that is."""
+    while (frame := reader.next(timeout=10)).sequence != writer.stats().committed:
+        frame.release()
+    return frame
+
+
 def wait_until(condition, seconds=5):
     end = time.monotonic() + seconds
     while not condition():

@@ -8,6 +8,7 @@ import pytest
 
 import sluice
 from gpu_arrays import CudaInterface, DLPack
+from gpu_frames import newest
 from gpu_pair import SHAPE, SIZE, got, gpu_count, memory, pair, pattern, put, torch  # noqa: F401
 
 numpy = pytest.importorskip("numpy", reason="NumPy is not installed")
@@ -214,7 +215,7 @@ def test_copy_to_a_tensor_is_queued_on_its_frameworks_stream(gpu, memory, pair, 
     gate.open()
     gpu.synchronize(stream)
     assert (got(gpu, target) == pattern()).all()  # its slot was not written meanwhile
-    assert (reader.next(timeout=10).numpy() == pattern(seed=2)).all()
+    assert (newest(writer, reader).numpy() == pattern(seed=2)).all()
 
 
 def test_copy_to_on_a_stream_that_is_named(gpu, memory, pair, torch):

@@ -270,25 +270,11 @@ static uint64_t frame_of_another(sluice_reader *reader, uint64_t session, uint32
     return frame.session;
 }
 
-/* What it has written so far, to "err" or "out"; valid until the next call. */
-static const char *so_far(const struct program *program, const char *kind)
-{
-    static char text[8192];
-    char name[64];
-    snprintf(name, sizeof name, "%s-%u.txt", kind, program->number);
-    FILE *file = fopen(in_dir(name), "rb");
-    size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    if (file)
-        fclose(file);
-    text[size] = 0;
-    return text;
-}
-
 static void source_dies(const char *device, const char *to)
 {
     static struct program player, p;
     sluice_start(&bridge, "bridge", "from", "to", "--device", to);
-    CHECK_SOON(strstr(so_far(&bridge, "err"), "waiting for 'from'."), 10);
+    CHECK_SOON(strstr(program_so_far(&bridge, "err"), "waiting for 'from'."), 10);
     sluice_reader *reader = open_reader_of("to");
     player_start(&player, "from", "--pattern", "--size", "64x48", "--device", device, "-q");
     uint64_t session = frame_of_another(reader, 0, 64);
@@ -302,12 +288,12 @@ static void source_dies(const char *device, const char *to)
 
     /* FROM's writer dies, and another one comes; it closes, and another one comes. */
     program_end(&player, SIGKILL);
-    CHECK_SOON(strstr(so_far(&bridge, "err"), "the writer of 'from' is gone"), 10);
+    CHECK_SOON(strstr(program_so_far(&bridge, "err"), "the writer of 'from' is gone"), 10);
     player_start(&player, "from", "--pattern", "--size", "32x16", "--device", device, "-q");
     CHECK_EQ(frame_of_another(reader, 0, 32), session); /* TO is the bridge's, and that lived on */
-    CHECK_SOON(strstr(so_far(&bridge, "err"), "'from' is back."), 10);
+    CHECK_SOON(strstr(program_so_far(&bridge, "err"), "'from' is back."), 10);
     CHECK_EQ(program_end(&player, SIGTERM), 0);
-    CHECK_SOON(strstr(so_far(&bridge, "err"), "'from' has closed; waiting"), 10);
+    CHECK_SOON(strstr(program_so_far(&bridge, "err"), "'from' has closed; waiting"), 10);
     player_start(&player, "from", "--pattern", "--size", "64x48", "--device", "host", "-q");
     CHECK_EQ(frame_of_another(reader, 0, 64), session);
 
@@ -417,7 +403,7 @@ TEST_TIMEOUT(bridge_counts_what_it_drops, 60)
 
 static unsigned missed_so_far(void)
 {
-    const char *at = so_far(&bridge, "out"), *next;
+    const char *at = program_so_far(&bridge, "out"), *next;
     unsigned missed = 0;
     while ((next = strstr(at, " fps, ")))
         at = next + 1;

@@ -117,6 +117,31 @@ int program_end(struct program *program, int signal_number)
     return program->status;
 }
 
+const char *program_so_far(const struct program *program, const char *kind)
+{
+    static char text[1 << 20];
+    FILE *file = fopen(output(program->number, kind), "rb");
+    size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
+
+    if (file)
+        fclose(file);
+    text[size] = 0;
+    return text;
+}
+
+bool has_taken(const char *channel, uint64_t frames)
+{
+    struct sluice_channel_info info = { .size = sizeof info };
+    struct sluice_reader_info readers[4];
+    bool has = false;
+
+    if (sluice_channel_info(channel, SLUICE_S, &info, readers, 4) != SLUICE_OK)
+        return false;
+    for (uint32_t i = 0; i < info.readers && i < 4; i++)
+        has = has || readers[i].taken >= frames;
+    return has;
+}
+
 static bool has_frames(const char *channel)
 {
     struct sluice_channel_info info = { .size = sizeof info };

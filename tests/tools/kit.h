@@ -28,6 +28,9 @@ void start_program(struct program *program, const char *const arguments[]);
 /* Sends a signal (0: none), waits for its end and takes in what it wrote. */
 int program_end(struct program *program, int signal_number);
 
+/* What it has written so far, to "err" or "out"; valid until the next call. */
+const char *program_so_far(const struct program *program, const char *kind);
+
 /* Both: returns the exit code. */
 #define sluice_run(program, ...) (sluice_start(program, __VA_ARGS__), program_end((program), 0))
 
@@ -35,6 +38,9 @@ int program_end(struct program *program, int signal_number);
 void start_player(struct program *program, const char *channel, const char *const more[]);
 #define player_start(program, channel, ...) \
     start_player((program), (channel), (const char *const[]){ __VA_ARGS__, NULL })
+
+/* Has a reader of the channel taken so many frames? */
+bool has_taken(const char *channel, uint64_t frames);
 
 /* Arguments of `sluice top`, and the same for a shell: all channels but those of cuda-link's protocol, which all of the
  * machine shares. */
