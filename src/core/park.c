@@ -32,7 +32,7 @@ static struct park {
 static int top; /* entries from here on are free */
 static uint32_t waiting; /* entries that are not lost */
 
-static sl_word32 used; /* entries, for a quick look without the lock */
+sl_word32 sl_park_used; /* entries */
 
 static void look(struct sl_watch *watch);
 
@@ -48,7 +48,7 @@ static void count_waiting(struct sl_session *session, uint32_t change)
 
 static void count_used(uint32_t change)
 {
-    sl_store(&used, sl_load(&used, relaxed) + change, relaxed);
+    sl_store(&sl_park_used, sl_load(&sl_park_used, relaxed) + change, relaxed);
 }
 
 static void end(struct park *park)
@@ -168,7 +168,7 @@ static void put_behind(struct park *park, const struct point *point)
 /* sl_stream_hand_on. */
 static void hand_on(uint64_t from, uint64_t to, bool anew)
 {
-    if (sl_load(&used, relaxed) == 0)
+    if (sl_load(&sl_park_used, relaxed) == 0)
         return;
     struct point source = point_of(from), target = point_of(to);
     sl_service_lock();
@@ -291,11 +291,11 @@ int sl_park_tell_lost(struct sluice_reader *reader)
                  : 0;
 }
 
-int sl_park_check(struct sluice_stream stream)
+int sl_park_check_all(struct sluice_stream stream)
 {
     int64_t wait = FIRST_WAIT;
 
-    while (stream.id != SLUICE_ON_CPU.id && sl_load(&used, relaxed) > 0) {
+    while (stream.id != SLUICE_ON_CPU.id && sl_load(&sl_park_used, relaxed) > 0) {
         struct point point = point_of(stream.id);
         bool waits = false, lost = false;
         sl_service_lock();

@@ -10,6 +10,9 @@
 
 #include "core/reader.h"
 
+/* Streams that wait, and lost frames that nobody was told of: for a quick look without the service lock. */
+extern sl_word32 sl_park_used;
+
 #define SL_PARK_MOST 3 /* streams of a process; eight stop all others (measured) */
 
 /* Before the wait is queued, on a stream that the caller holds; reader->now is the time. False if there is no room: then the CPU waits. */
@@ -31,7 +34,11 @@ static inline int sl_park_tell(struct sluice_reader *reader)
 /* Waits until no frame is waited for on this stream, nor on one that it comes behind by a wait that went through us
  * or by the rule for the default stream: what is published behind it must be whole (protocol 3.5). Waits that others
  * have queued we cannot know of. SLUICE_E_LOST if one was lost, until its reader has been told. */
-int sl_park_check(struct sluice_stream stream);
+int sl_park_check_all(struct sluice_stream stream);
+static inline int sl_park_check(struct sluice_stream stream)
+{
+    return sl_load(&sl_park_used, relaxed) == 0 ? 0 : sl_park_check_all(stream);
+}
 
 /* The session ends. Under the service lock. */
 void sl_park_forget(const struct sl_session *session);

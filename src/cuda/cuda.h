@@ -145,6 +145,14 @@ enum sl_cuda_capture {
 int sl_cuda_capture(struct sl_cuda_context *context, struct sl_cu_stream *stream,
                     enum sl_cuda_capture *state, uint64_t *id);
 
+/* True nearly always: then this is all that need be asked. Else sl_cuda_capture says what it is. */
+static inline bool sl_cuda_captures_nothing(struct sl_cu_stream *stream)
+{
+    int status = SL_CU_CAPTURE_STATUS_NONE;
+
+    return sl_cuda.StreamIsCapturing(stream, &status) == SL_CU_OK && status == SL_CU_CAPTURE_STATUS_NONE;
+}
+
 /* A stream of ours on which work comes behind all that the default stream was given so far, as on every
  * blocking stream, and in the order in which it was given. For words and copies: a call on the default stream itself breaks each capture of a blocking stream,
  * and one may begin at any moment, also between asking and calling. */

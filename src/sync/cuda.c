@@ -64,8 +64,16 @@ static void cuda_detach(struct sl_sync_pages *pages)
     free(pages);
 }
 
+static int queue_one(struct sl_cuda_context *context, struct sl_cu_stream *stream, const struct sl_signal *signal)
+{
+    uint64_t address;
+    int r = sl_cuda_address(context, signal->word, &address);
+
+    return r == 0 ? sl_cu(context, StreamWriteValue64, stream, address, signal->value, 0) : r;
+}
+
 /* Queues the writes, in one call of the driver. */
-static int queue(struct sl_cuda_context *context, struct sl_cu_stream *stream,
+static int queue_many(struct sl_cuda_context *context, struct sl_cu_stream *stream,
                  const struct sl_signal *signals, uint32_t count)
 {
     union sl_cu_mem_op operations[SL_SIGNALS];
@@ -77,13 +85,16 @@ static int queue(struct sl_cuda_context *context, struct sl_cu_stream *stream,
         int r = sl_cuda_address(context, signals[i].word, &address);
         if (r != 0)
             return r;
-        if (count == 1)
-            return sl_cu(context, StreamWriteValue64, stream, address, signals[0].value, 0);
         operations[i] = (union sl_cu_mem_op){ .write = { .operation = SL_CU_MEM_OP_WRITE_64,
                                                          .address = address,
                                                          .value = signals[i].value } };
     }
     return sl_cu(context, StreamBatchMemOp, stream, count, operations, 0);
+}
+
+static inline int queue(struct sl_cuda_context *context, struct sl_cu_stream *stream, const struct sl_signal *signals, uint32_t count)
+{
+    return count == 1 ? queue_one(context, stream, signals) : queue_many(context, stream, signals, count);
 }
 
 /* Where calls come behind the work on `stream` and disturb nobody's capture. */
@@ -94,6 +105,8 @@ static int find_place(struct sl_cuda_context *context, const struct sl_stream *s
     *place = (struct sl_cu_stream *)stream->native;
     if (*place == NULL || *place == SL_CU_LEGACY)
         return sl_cuda_beside(context, place);
+    if (sl_cuda_captures_nothing(*place))
+        return 0;
     int r = sl_cuda_capture(context, *place, &state, NULL);
     if (r == 0 && state != SL_CUDA_CAPTURE_NONE)
         r = sl_fail(SLUICE_E_CAPTURING,
