@@ -92,7 +92,7 @@ def print_plan(phases, seconds, out):
         outlook = look_ahead(phase, seconds - whole)
         whole += outlook.seconds
         print(f"{phase.title:34} {outlook.seconds:6.0f} s, {len(outlook.begun):3} parts, {phase.workers:2} at a time", file=out)
-        for title in dict.fromkeys(task.title for task in phase.tasks):
+        for title in dict.fromkeys(task.title for task in phase.tasks if task.title != phase.title):
             some = [task for task in outlook.begun if task.title == title]
             without = sum(task.title == title for task in outlook.left_out)
             print(f"  {title:32} {sum(task.seconds for task in some):6.0f} s in {len(some):3}"

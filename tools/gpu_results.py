@@ -75,6 +75,7 @@ class Results:
     def __init__(self, file, before, commit, facts):
         self.file, self.before, self.commit, self.facts = file, before, commit, facts
         self.suites, self.open, self.times = {}, {}, {}  # by title: what came, how many tasks are to come
+        self.unplanned = []  # parts of which nobody knows yet what they are
         self.figures, self.measured, self.partly, self.bench_not_run = {}, set(), set(), []
         self.gpus, self.build_seconds, self.began = [], 0, time.monotonic()
         self.lock = threading.RLock()
@@ -114,7 +115,7 @@ class Results:
         return fill_in(self.before, result, self.measured, self.partly) if self.before else result
 
     def to_measure(self):
-        return [f"benches ({kind})" for kind in sorted(self.partly)]
+        return [*self.unplanned] or [f"benches ({kind})" for kind in sorted(self.partly)]
 
     def write(self, unfinished=True):
         """Beside it, and then by its name: whoever stops us leaves a whole file, the one before or the one behind."""
