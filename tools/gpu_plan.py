@@ -13,6 +13,7 @@ import typing
 from gpu_suite import Suite, clock, nothing
 
 FOREVER = math.inf
+SPARE = 3  # rank: from here on a task leaves room for the phases that come later
 
 
 class Task(typing.NamedTuple):
@@ -37,7 +38,11 @@ class Outlook(typing.NamedTuple):
     seconds: float
 
 
-def look_ahead(phase, seconds=FOREVER):
+def room(task, seconds, later):
+    return seconds - (later if task.rank >= SPARE else 0)
+
+
+def look_ahead(phase, seconds=FOREVER, later=0):
     def order(task):
         return (0 if seconds == FOREVER else task.rank), -task.seconds
 
@@ -45,7 +50,7 @@ def look_ahead(phase, seconds=FOREVER):
     begun, left_out = [], []
     for task in sorted(phase.tasks, key=order):
         end = free[0] + task.seconds
-        if end > seconds:
+        if end > room(task, seconds, later):
             left_out.append(task)
             continue
         heapq.heapreplace(free, end)
@@ -59,9 +64,9 @@ def left_out(task):
     return suite
 
 
-def do(task):
+def do(task, later=0):
     """What came of it. A failure when time was over says nothing, and is not run."""
-    if clock.left() < task.seconds:
+    if room(task, clock.left(), later) < task.seconds:
         return left_out(task)
     try:
         suite = task.job()
@@ -75,21 +80,24 @@ def do(task):
     return suite
 
 
-def play(phase, keep):
-    """keep(task, suite) is called after each task, by any thread."""
-    outlook = look_ahead(phase, clock.left())
-    for task in outlook.left_out:
-        keep(task, left_out(task))
+def play(phase, keep, later=0):
+    """keep(task, suite) is called after each task, by any thread. `later` is how long later phases take. What seemed to have no room comes last: the rest may have been
+    faster than anybody knew."""
+    outlook = look_ahead(phase, clock.left(), later)
     with concurrent.futures.ThreadPoolExecutor(max_workers=max(1, phase.workers)) as pool:
-        for done in [pool.submit(lambda task=task: keep(task, do(task))) for task in outlook.begun]:
+        for done in [pool.submit(lambda task=task: keep(task, do(task, later))) for task in [*outlook.begun, *outlook.left_out]]:
             done.result()
+
+
+def time_of(phases):
+    return sum(look_ahead(phase).seconds for phase in phases)
 
 
 def print_plan(phases, seconds, out):
     """What will happen, before any of it does."""
     whole = 0
-    for phase in phases:
-        outlook = look_ahead(phase, seconds - whole)
+    for at, phase in enumerate(phases):
+        outlook = look_ahead(phase, seconds - whole, time_of(phases[at + 1:]))
         whole += outlook.seconds
         print(f"{phase.title:34} {outlook.seconds:6.0f} s, {len(outlook.begun):3} parts, {phase.workers:2} at a time", file=out)
         for title in dict.fromkeys(task.title for task in phase.tasks if task.title != phase.title):

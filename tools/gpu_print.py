@@ -5,6 +5,8 @@ import sys
 
 from table import print_table
 
+SOME = 8
+
 
 def print_facts(facts):
     """Which calls harm a capture, and what calls cost."""
@@ -50,8 +52,10 @@ def print_suites(suites):
 
 
 def print_not_run(not_run):
+    """The first names of each; results.json has all."""
     for title, names in not_run.items():
-        print(f"NOT RUN, {title}: {', '.join(names)}")
+        more = f" and {len(names) - SOME} more" if len(names) > SOME else ""
+        print(f"NOT RUN, {title}: {', '.join(names[:SOME])}{more}")
     if not_run:
         print()
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 import gpu_outside as outside
-from gpu_plan import Phase, Task
+from gpu_plan import SPARE, Phase, Task
 from gpu_suite import Suite, run
 
 TARGETS = ["tests/gpu/gpu", "tests/fake/fake", "tests/fake/libfakecuda.so", "tests/fake/libfakeshell.so",
@@ -32,7 +32,7 @@ SANITIZED = re.compile(r"^(memory\.(made|mapped)|sync\.|channel\.|send_fetch\.|(
                        r"|cipd_ahead\.cipd_a_stream_may|cipd_mark\.cipd_(a_copy_that_ended_in_time|copies_of_a_reader)"
                        r"|cipd_reader\.(two_readers|cipd_a_frame_of_a_session))")
 PATIENCE = "3"  # SLUICE_TEST_PATIENCE: what runs side by side takes as many times as long
-GPU, OUTSIDE, WITHOUT = 0, 2, 3  # ranks: on the GPU, what looks from outside, what needs none; Python's tests come between
+GPU, OUTSIDE, WITHOUT = 0, 2, SPARE  # ranks: on the GPU, what looks from outside, what needs none; Python's tests come between
 TAKES = {"gpu": 0.6, "fake-gpu": 0.3, "fake": 0.4, "sanitized": 3.0, "alone": 4.0}  # s: a test that nobody knows
 
 

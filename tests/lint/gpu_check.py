@@ -51,6 +51,8 @@ def planning():
     whole, short = look_ahead(phase), look_ahead(phase, 8)
     problems = differs(([t.title for t in whole.begun], whole.left_out, whole.seconds), (["c", "d", "e", "a", "b"], [], 10))
     problems += differs(([t.title for t in short.begun], [t.title for t in short.left_out], short.seconds), (["e", "a", "b", "d"], ["c"], 7))
+    spare = look_ahead(Phase("p", 1, [task("a", 2), task("b", 2, 3), task("c", 5)]), 12, later=4)
+    problems += differs([t.title for t in spare.left_out], ["b"])  # it would take what comes later its time
     return problems + differs(look_ahead(Phase("p", 3, [])).seconds, 0)
 
 
