@@ -42,6 +42,11 @@ double test_slowness(void)
     return times > 1 ? slowness * times : slowness;
 }
 
+double test_patience(void)
+{
+    return 3 * test_slowness();
+}
+
 long test_scale(long count)
 {
     const char *text = getenv("SLUICE_TEST_SCALE");

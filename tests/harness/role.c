@@ -153,7 +153,7 @@ void child_send(struct child *child, const char *line)
 const char *child_line_at(const char *file, int line, struct child *child, double seconds)
 {
     static char text[sizeof child->text];
-    int64_t until = test_now() + (int64_t)(seconds * test_slowness() * 1e9);
+    int64_t until = test_now() + (int64_t)(seconds * test_patience() * 1e9);
     bool more = true;
 
     for (;;) {
@@ -175,7 +175,7 @@ const char *child_line_at(const char *file, int line, struct child *child, doubl
             test_fail(file, line, "%s wrote a line that is too long", child->label);
         int64_t left = until - test_now();
         if (left < 0)
-            test_fail(file, line, "%s has not written a line in %g s", child->label, seconds * test_slowness());
+            test_fail(file, line, "%s has not written a line in %g s", child->label, seconds * test_patience());
         struct pollfd fd = { .fd = child->out, .events = POLLIN };
         if (child->out < 0 || poll(&fd, 1, (int)(left / 1000000) + 1) > 0)
             more = take(child);
@@ -200,10 +200,10 @@ bool child_ended(struct child *child)
 
 int child_wait_at(const char *file, int line, struct child *child, double seconds)
 {
-    int64_t until = test_now() + (int64_t)(seconds * test_slowness() * 1e9);
+    int64_t until = test_now() + (int64_t)(seconds * test_patience() * 1e9);
     while (!child_ended(child)) {
         if (test_now() > until)
-            test_fail(file, line, "%s has not ended in %g s", child->label, seconds * test_slowness());
+            test_fail(file, line, "%s has not ended in %g s", child->label, seconds * test_patience());
         test_nap(500000);
     }
     return child->status;

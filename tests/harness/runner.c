@@ -206,7 +206,7 @@ static bool finish(struct run *run, int number, bool verbose)
 
 static void begin(struct run *run, const struct test_entry *entry)
 {
-    *run = (struct run){ .entry = entry, .seconds = entry->seconds * test_slowness(), .began = test_now() };
+    *run = (struct run){ .entry = entry, .seconds = entry->seconds * test_patience(), .began = test_now() };
     harness_id(entry->file, entry->label, run->id, sizeof run->id);
     run->text = calloc(1, MAX_OUTPUT + 1);
     if (!run->text || !harness_folder_make(run->folder, sizeof run->folder)) {
