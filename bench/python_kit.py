@@ -12,8 +12,11 @@ now = time.perf_counter_ns
 clock = time.monotonic_ns  # the same in both processes
 
 
+began = time.monotonic()
+
+
 def note(text):
-    print(f"bench_gpu: {text}", file=sys.stderr, flush=True)
+    print(f"bench_gpu: {time.monotonic() - began:5.1f} s: {text}", file=sys.stderr, flush=True)
 
 
 def with_goal(each, limit=None, goal=None):
