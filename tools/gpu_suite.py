@@ -26,7 +26,7 @@ class Clock:
 
 
 clock = Clock()
-lock = threading.Lock()  # of logs that several write, and of what runs
+lock = threading.RLock()  # of logs that several write, and of what runs
 running = set()
 
 
