@@ -187,6 +187,10 @@ void sl_cipd_spare_finished(struct sl_cipd_writer *writer);
 /* Is all that was given to the GPU for the next slot behind it for certain? */
 bool sl_cipd_spare_is_behind(const struct sl_cipd_writer *writer);
 
+/* Are both so by what a reader says, if not by what the driver said? Then a begin finds a slot, unless the reader is wrong: begin
+ * asks for itself. */
+bool sl_cipd_spare_told_behind(const struct sl_cipd_writer *writer);
+
 /* ---- turns.c ---- */
 
 enum sl_cipd_way {

@@ -168,7 +168,7 @@ int sl_cipd_wait(void *state, int64_t timeout_ns)
 {
     struct sl_cipd_writer *writer = state;
 
-    return wait_slot(writer, timeout_ns, 0);
+    return sl_cipd_spare_told_behind(writer) ? 0 : wait_slot(writer, timeout_ns, 0);
 }
 
 static int check_begun(const struct sl_cipd_writer *writer, const struct sluice_frame *frame)

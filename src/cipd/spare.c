@@ -98,16 +98,25 @@ void sl_cipd_spare_finished(struct sl_cipd_writer *writer)
     writer->finished = sl_cipd_index_next(writer->producer.index, writer->pool->count);
 }
 
-bool sl_cipd_spare_is_behind(const struct sl_cipd_writer *writer)
+/* Was all that the next slot was given for put on a stream before the frame that is finished? */
+static bool is_behind(const struct sl_cipd_writer *writer, uint32_t finished)
 {
     const struct sl_cipd_slot *slot = slot_before(writer, 0);
 
     if (slot->fence.stream == 0)
         return true;
-    if (slot->frame == 0 || writer->finished == 0)
+    if (slot->frame == 0 || finished == 0)
         return false;
     for (uint32_t i = 1; i <= kept(writer); i++)
-        if (slot_before(writer, i)->frame == writer->finished)
+        if (slot_before(writer, i)->frame == finished)
             return slot_before(writer, i)->fence.stream == slot->fence.stream;
     return false;
+}
+
+bool sl_cipd_spare_is_behind(const struct sl_cipd_writer *writer) { return is_behind(writer, writer->finished); }
+
+bool sl_cipd_spare_told_behind(const struct sl_cipd_writer *writer)
+{
+    return sl_cipd_spare_told(writer) &&
+           (is_behind(writer, writer->finished) || is_behind(writer, sl_cipd_produce_finished(&writer->producer)));
 }

@@ -170,6 +170,8 @@ static void send_calls(bool graph, bool read)
         CHECK_OK(open_reader(&reader, false, 10 * SLUICE_S));
     for (int i = 0; i < FRAMES + 8; i++) {
         fake_forget();
+        if (read) /* a program may ask first whether that will wait */
+            CHECK_OK(sluice_writer_wait(writer, 0));
         CHECK_OK(sluice_writer_send(writer, &array, 1, stream, NULL));
         for (int f = 0; f < FAKE_FUNCTION_COUNT && i >= 8; f++)
             calls[f] += fake_calls((enum fake_function)f);
