@@ -22,6 +22,7 @@
 #include "wire/cipd/barrier.h"
 #include "wire/cipd/consume.h"
 #include "wire/cipd/format.h"
+#include "wire/cipd/names.h"
 #include "wire/cipd/produce.h"
 
 #define SL_CIPD_LOOK (50 * INT64_C(1000)) /* ns between looks at an event, once spinning has not helped */
@@ -138,6 +139,7 @@ struct sl_cipd_writer {
     struct sl_cipd_metadata metadata;
     uint32_t generation;
     struct sl_cipd_barrier checker, holder; /* counts of `checker` are the writer's thread's */
+    struct sl_cipd_watched watched; /* for `checker`, if that has its changes */
     bool checks, holds;
     struct sl_watch tender;
     int tended; /* what the last look at the segment said, if it failed */

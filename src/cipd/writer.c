@@ -114,6 +114,8 @@ static int begin_barriers(struct sl_cipd_writer *writer)
         if ((r = sl_cipd_barrier_init(&writer->checker, name)) != 0)
             return r;
         writer->checker.stale_ns = writer->params.barrier_stale_ns;
+        if (sl_cipd_names_join(&writer->watched, writer->checker.name))
+            writer->checker.changes = &writer->watched.changes;
     }
     if (!writer->params.holds_barrier)
         return 0;
@@ -202,6 +204,8 @@ static void end_barriers(struct sl_cipd_writer *writer)
         sl_cipd_barrier_finish(&writer->holder, sl_os_now());
     if (writer->params.barrier != SLUICE_CIPD_OFF && writer->checker.name[0])
         sl_cipd_barrier_finish(&writer->checker, sl_os_now());
+    if (writer->checker.changes)
+        sl_cipd_names_leave(&writer->watched);
 }
 
 /* Keeps the sentence that a failed open said. */

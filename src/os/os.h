@@ -113,6 +113,9 @@ bool sl_os_named_remove(const char *name, const struct sl_os_named *memory);
 /* Calls `each` for every name that begins so. Returns 0, or what `each` returned when not 0. */
 int sl_os_named_list(const char *prefix, int (*each)(void *context, const char *name), void *context);
 
+/* As sl_os_watch_open, for these names. */
+int sl_os_named_watch(int *fd);
+
 /* A lock on the memory behind a writable descriptor, which no other descriptor of it then gets; the
  * kernel drops it with the last copy of the descriptor. Programs that do not ask do not notice.
  * `shared`: together with others that share it. SLUICE_E_EXISTS, without a sentence, if it is taken. */
@@ -179,6 +182,9 @@ int sl_os_list(int dir, int (*each)(void *context, const char *name, uint32_t ui
 /* Watching a folder for names that come and go (inotify). */
 int sl_os_watch_open(const char *path, int *fd);
 bool sl_os_watch_drain(int fd); /* true if anything happened */
+
+/* The same, name by name; NULL: the kernel could not keep all, or the folder itself is gone. */
+void sl_os_watch_read(int fd, void (*each)(void *context, const char *name), void *context);
 
 /* ---- pass.c: messages with descriptors ---- */
 

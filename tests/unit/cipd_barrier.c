@@ -3,9 +3,11 @@
  * The activation barrier: who is held up, by whom, and for how long at most.
  */
 #include <pthread.h>
+#include <stdio.h>
 
 #include "cipd_kit.h"
 #include "wire/cipd/barrier.h"
+#include "wire/cipd/names.h"
 
 #define SECOND SLUICE_S
 
@@ -100,6 +102,93 @@ TEST(cipd_barrier_absent)
     sl_cipd_barrier_finish(&barrier, now);
     foreign_close(&foreign);
     foreign_close(&other);
+}
+
+TEST(cipd_barrier_is_looked_for_when_names_change)
+{
+    const char *name = cipd_name("told");
+    struct sl_cipd_barrier barrier = barrier_of(name);
+    int64_t now = 100 * SECOND;
+    sl_word changes = 0;
+    barrier.changes = &changes;
+    CHECK(!sl_cipd_barrier_check(&barrier, now));
+    struct foreign foreign = barrier_made(name, 1, now);
+    CHECK(!sl_cipd_barrier_check(&barrier, now + SECOND / 2)); /* nobody has told */
+    sl_add(&changes, 1);
+    CHECK(sl_cipd_barrier_check(&barrier, now + SECOND / 2));
+    CHECK_EQ(unlink(cipd_path(name)), 0);
+    struct foreign other = barrier_made(name, 0, now);
+    sl_add(&changes, 1);
+    CHECK(!sl_cipd_barrier_check(&barrier, now + SECOND / 2 + 1));
+    sl_cipd_barrier_finish(&barrier, now);
+    foreign_close(&foreign);
+    foreign_close(&other);
+}
+
+/* Who has made a name may fill it in only then, of which nobody tells. */
+TEST(cipd_barrier_is_looked_for_often_behind_a_change)
+{
+    const char *name = cipd_name("late");
+    struct sl_cipd_barrier barrier = barrier_of(name);
+    int64_t now = 100 * SECOND;
+    sl_word changes = 1;
+    barrier.changes = &changes;
+    CHECK(!sl_cipd_barrier_check(&barrier, now));
+    struct foreign foreign = barrier_made(name, 1, now);
+    CHECK(!sl_cipd_barrier_check(&barrier, now + SLUICE_MS));
+    CHECK(sl_cipd_barrier_check(&barrier, now + 10 * SLUICE_MS));
+    CHECK_EQ(unlink(cipd_path(name)), 0);
+    foreign_close(&foreign);
+    sl_cipd_barrier_finish(&barrier, now);
+}
+
+/* Not told, it is looked for all the same, now and then. */
+TEST(cipd_barrier_is_found_though_nobody_told)
+{
+    const char *name = cipd_name("untold");
+    struct sl_cipd_barrier barrier = barrier_of(name);
+    int64_t now = 100 * SECOND;
+    sl_word changes = 0;
+    barrier.changes = &changes;
+    CHECK(!sl_cipd_barrier_check(&barrier, now));
+    struct foreign foreign = barrier_made(name, 1, now);
+    CHECK(sl_cipd_barrier_check(&barrier, now + SECOND));
+    CHECK_EQ(unlink(cipd_path(name)), 0);
+    foreign_close(&foreign);
+    sl_cipd_barrier_finish(&barrier, now);
+}
+
+static bool tells_of(struct sl_cipd_watched *watched, const char *name)
+{
+    uint64_t before = sl_load(&watched->changes, acquire);
+    struct foreign foreign = barrier_made(name, 0, 0);
+    CHECK_SOON(sl_load(&watched->changes, acquire) != before, 20);
+    before = sl_load(&watched->changes, acquire);
+    CHECK_EQ(unlink(cipd_path(name)), 0);
+    foreign_close(&foreign);
+    CHECK_SOON(sl_load(&watched->changes, acquire) != before, 20);
+    return true;
+}
+
+TEST(cipd_names_tell_of_theirs)
+{
+    char one[80], other[80];
+    struct sl_cipd_watched first = { .changes = 0 }, second = { .changes = 0 };
+    snprintf(one, sizeof one, "%s", cipd_name("one"));
+    snprintf(other, sizeof other, "%s", cipd_name("other"));
+    CHECK(sl_cipd_names_join(&first, one));
+    CHECK(sl_cipd_names_join(&second, other));
+    for (int i = 0; i < 3; i++)
+        CHECK(tells_of(&first, one));
+    CHECK_EQ(sl_load(&second.changes, acquire), 0);
+    sl_cipd_names_leave(&first);
+    uint64_t before = sl_load(&first.changes, acquire);
+    CHECK(tells_of(&second, other));
+    CHECK_EQ(sl_load(&first.changes, acquire), before);
+    sl_cipd_names_leave(&second);
+    CHECK(sl_cipd_names_join(&first, one));
+    CHECK(tells_of(&first, one));
+    sl_cipd_names_leave(&first);
 }
 
 TEST(cipd_barrier_active_and_stale)

@@ -246,6 +246,8 @@ int sl_os_named_list(const char *prefix, int (*each)(void *context, const char *
     return result;
 }
 
+int sl_os_named_watch(int *fd) { return sl_os_watch_open(FOLDER, fd); }
+
 int sl_os_named_lock(int fd, bool shared)
 {
     struct flock lock = { .l_type = shared ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET };

@@ -12,6 +12,8 @@
 
 #define LOOK_ABSENT (10 * SLUICE_MS)
 #define LOOK_THERE (250 * SLUICE_MS)
+#define LOOK_TOLD SLUICE_S /* where the kernel tells of changes, */
+#define ALERT SLUICE_S     /* but for so long after one: who has made a name fills it in behind that */
 enum { ATTEMPTS = 100 };
 
 /* Its bytes: little-endian, and here even aligned. */
@@ -95,15 +97,29 @@ static bool stale(const struct sl_cipd_barrier *barrier, int64_t now)
 
 /* ---- checkers ---- */
 
+/* Has something come or gone since the last look? */
+static bool changed(struct sl_cipd_barrier *barrier, int64_t now)
+{
+    uint64_t changes = barrier->changes ? sl_load(barrier->changes, acquire) : barrier->seen;
+    if (changes == barrier->seen)
+        return false;
+    barrier->seen = changes;
+    barrier->alert_ns = now + ALERT;
+    return true;
+}
+
 static bool there(struct sl_cipd_barrier *barrier, int64_t now)
 {
-    if (now < barrier->look_ns)
+    if (!changed(barrier, now) && now < barrier->look_ns)
         return barrier->segment.at != NULL;
     if (barrier->segment.at && moved(barrier))
         detach(barrier);
     if (!barrier->segment.at)
         attach(barrier);
-    barrier->look_ns = now + (barrier->segment.at ? LOOK_THERE : LOOK_ABSENT);
+    if (barrier->changes && now >= barrier->alert_ns)
+        barrier->look_ns = now + LOOK_TOLD;
+    else
+        barrier->look_ns = now + (barrier->segment.at ? LOOK_THERE : LOOK_ABSENT);
     return barrier->segment.at != NULL;
 }
 

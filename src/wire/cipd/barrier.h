@@ -31,9 +31,12 @@ struct sl_cipd_barrier {
     int64_t stale_ns;
     uint32_t settle;                /* frames from the end of the set-up to the end of the hold */
     uint64_t skipped;               /* frames that `check` said to skip */
+    const sl_word *changes;         /* another one when names may have come or gone (names.h); NULL: nobody tells */
     /* private from here on */
     struct sl_cipd_segment segment;
     int64_t look_ns;                /* next look for the name */
+    int64_t alert_ns;               /* until then it is looked for often: something has come or gone */
+    uint64_t seen;                  /* of *changes */
     uint32_t left;                  /* frames until the hold ends; 0: not counting */
     bool held;                      /* our one is in the count */
     bool said;                      /* that the barrier is stale */
@@ -44,8 +47,8 @@ int sl_cipd_barrier_init(struct sl_cipd_barrier *barrier, const char *name);
 
 /* Checker, before each frame: must it be skipped? False if there is no barrier, nobody holds it, its stamp
  * is older than stale_ns, or it is something else. A skip is counted in the segment. A caller that skips calls
- * sl_cipd_produce_skip. Looks for the name each 10 ms at most while there is none, and each 250 ms
- * whether it still is the same. */
+ * sl_cipd_produce_skip. Looks for the name each 10 ms at most while there is none, and each 250 ms whether it still is the
+ * same; where `changes` tells, so only for a second from a change on, else each second. */
 bool sl_cipd_barrier_check(struct sl_cipd_barrier *barrier, int64_t now_ns);
 
 /* Holder, before it begins its set-up: makes the segment if need be, adds itself. A count that a holder left which
