@@ -49,6 +49,7 @@ void channel_drop(struct channel *channel)
     channel_drop_joins(channel);
     stream_drop(atomic_load(&channel->copies));
     views_free(channel->views);
+    free(atomic_load(&channel->spare));
     PyThread_free_lock(channel->lock);
     free(channel);
 }
@@ -139,9 +140,9 @@ void channel_let_go(struct channel *channel)
 
 struct lease *lease_new(struct channel *channel)
 {
-    struct lease *lease = malloc(sizeof *lease);
+    struct lease *lease = atomic_exchange(&channel->spare, NULL); /* what the last one had: it may be in a cache */
 
-    if (!lease) {
+    if (!lease && !(lease = malloc(sizeof *lease))) {
         PyErr_NoMemory();
         return NULL;
     }
@@ -179,10 +180,13 @@ int lease_pin(const struct state *state, struct lease *lease)
 
 void lease_discard(struct lease *lease)
 {
-    (void)sluice_pin_drop(&lease->pin);
+    struct channel *channel = lease->channel;
+
+    if (lease->pin)
+        (void)sluice_pin_drop(&lease->pin);
     lease_drop_streams(lease);
-    channel_drop(lease->channel);
-    free(lease);
+    free(atomic_exchange(&channel->spare, lease));
+    channel_drop(channel);
 }
 
 /* Leaves it to whoever has the lock, or has it next. */

@@ -27,6 +27,7 @@ struct channel {
     const struct opened *device;   /* where frames are used; NULL: host, or not known yet */
     uint64_t session;              /* a reader's, as of which that is known; 0: not yet */
     bool writable;                 /* its frames may be written */
+    _Atomic(struct lease *) spare; /* memory for the next lease; NULL: there is none */
     _Atomic(struct lease *) left;  /* leases that ended without a word while the lock was held */
     _Atomic(struct lease *) held;  /* and those that a capture keeps from ending; under the lock */
     _Atomic uint64_t joins[2];     /* streams of ours that wait for several; [1]: a blocking one */
