@@ -253,8 +253,6 @@ static PyObject *retry(PyObject *self, PyObject *Py_UNUSED(none))
 }
 
 static PyMethodDef methods[] = {
-    { "frame", METHOD(link_frame), METH_FASTCALL, NULL },
-    { "numpy", METHOD(link_numpy), METH_NOARGS, NULL },
     { "counts", METHOD(counts), METH_NOARGS, NULL },
     { "info", METHOD(info_), METH_NOARGS, NULL },
     { "retry", METHOD(retry), METH_NOARGS, NULL },
@@ -288,9 +286,8 @@ static PyType_Spec spec = {
 
 int link_types_init(PyObject *module, struct state *state)
 {
-    PyObject *type = PyType_FromModuleAndSpec(module, &spec, NULL);
-    int r = type ? PyModule_AddObjectRef(module, "_LinkReader", type) : -1;
-
-    Py_XDECREF(type);
-    return r < 0 ? r : link_writer_type_init(module, state);
+    state->link_reader = add_type(module, &spec);
+    if (!state->link_reader || link_writer_type_init(module, state) < 0)
+        return -1;
+    return link_call_types_init(module, state);
 }

@@ -59,6 +59,17 @@ struct link {
     int64_t latency_ns; /* of the frame given last: from its commit */
 };
 
+/* A program's side that writes. */
+struct link_writer {
+    PyObject_HEAD struct state *state;
+    struct channel *channel; /* its writer NULL once closed */
+    struct sluice_array array;
+    struct stream *marked; /* whose work makes the next frame, as the program said */
+    struct stream *usual;  /* the default one; NULL until it is named */
+    bool blocks;           /* send() returns when the GPU has made the copy */
+    bool settles;          /* so it does where no stream orders what comes behind it */
+};
+
 /* Takes a frame for work of this framework; FRAMEWORK_NONE: the CPU waits for it. `given`: the
  * stream that will use it, as the program names it, or NULL. 0 with *lease; a result of the library,
  * or LINK_RENEWED, without; -1000 with an exception. */
@@ -69,14 +80,19 @@ int link_take(struct link *link, struct channel *channel, enum framework framewo
 /* The program's next frame: the one before ends. */
 void link_hold(struct link *link, struct lease *lease);
 
-/* frame(kind, stream) */
-PyObject *link_frame(PyObject *self, PyObject *const *args, Py_ssize_t count);
+/* The newest frame as an array of its framework, in what `result` made of it; a stream may be `given` or NULL. `none`, or a
+ * number, as link_code has them, if there is none; NULL with an exception. */
+PyObject *link_show(struct link *link, enum framework framework, PyObject *given);
 
-/* numpy() */
-PyObject *link_numpy(PyObject *self, PyObject *none);
+/* The same in host memory. */
+PyObject *link_numpy(struct link *link);
 
 /* wait(ns): is there something to take, before the time is over? */
 PyObject *link_wait(PyObject *self, PyObject *ns);
+
+/* Publishes the frame at `address`, which the stream `given` makes (Py_None: see link_writer.c): 0; SLUICE_NO_SLOT;
+ * SLUICE_NOT_READY if the GPU is behind; SLUICE_E_CAPTURING; LINK_RAISED. */
+int link_send(struct link_writer *link, uintptr_t address, PyObject *given);
 
 /* A stream that a program names: an int is a native one. */
 struct stream *link_stream(struct state *state, PyObject *given, const char *device);
@@ -95,5 +111,6 @@ PyObject *link_info(const struct state *state, const struct sluice_cipd_info *in
 
 int link_types_init(PyObject *module, struct state *state);
 int link_writer_type_init(PyObject *module, struct state *state);
+int link_call_types_init(PyObject *module, struct state *state);
 
 #endif

@@ -231,9 +231,8 @@ static PyObject *give_pipelined(struct link *link, struct channel *channel)
     return result;
 }
 
-PyObject *link_numpy(PyObject *self, PyObject *Py_UNUSED(none))
+PyObject *link_numpy(struct link *link)
 {
-    struct link *link = (struct link *)self;
     struct channel *channel;
     PyObject *result;
 

@@ -279,22 +279,14 @@ static PyObject *show(struct link *link, struct lease *lease, enum framework fra
     return result;
 }
 
-PyObject *link_frame(PyObject *self, PyObject *const *args, Py_ssize_t count)
+PyObject *link_show(struct link *link, enum framework framework, PyObject *given)
 {
-    struct link *link = (struct link *)self;
     struct channel *channel;
     struct lease *lease;
-    PyObject *given, *result = NULL;
-    enum framework framework;
+    PyObject *result = NULL;
     int r;
 
-    if (count != 2) {
-        PyErr_SetString(PyExc_TypeError, "frame() takes a kind and a stream");
-        return NULL;
-    }
-    framework = PyLong_AsLong(args[0]) == FRAMEWORK_CUPY ? FRAMEWORK_CUPY : FRAMEWORK_TORCH;
-    given = args[1] == Py_None ? NULL : args[1];
-    if (PyErr_Occurred() || link_enter(link) < 0)
+    if (link_enter(link) < 0)
         return NULL;
     if (!(channel = reader_keep_channel(&link->reader))) {
         link_leave(link);

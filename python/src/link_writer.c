@@ -10,15 +10,6 @@
 
 #define PATIENCE (10 * SLUICE_S)
 
-struct link_writer {
-    PyObject_HEAD struct state *state;
-    struct channel *channel; /* its writer NULL once closed */
-    struct sluice_array array;
-    struct stream *marked; /* whose work makes the next frame, as the program said */
-    bool blocks;           /* send() returns when the GPU has made the copy */
-    bool settles;          /* so it does where no stream orders what comes behind it */
-};
-
 static PyObject *close_(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct link_writer *link = (struct link_writer *)self;
@@ -34,7 +25,8 @@ static PyObject *close_(PyObject *self, PyObject *Py_UNUSED(none))
     channel_leave(channel);
     channel_let_go(channel);
     stream_drop(link->marked);
-    link->marked = NULL;
+    stream_drop(link->usual);
+    link->marked = link->usual = NULL;
     Py_BEGIN_ALLOW_THREADS(void) sluice_writer_close(&writer);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
@@ -137,6 +129,25 @@ static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 
 /* ---- on which stream ---- */
 
+/* Most programs name the default one, which never ends: it is looked for once. Others live as long as the call, whoever owns
+ * them: nobody is asked. */
+static struct stream *named_stream(struct link_writer *link, PyObject *given)
+{
+    const char *device = link->channel->device->name;
+    size_t native;
+
+    if (!PyLong_Check(given))
+        return stream_of(link->state, given, device);
+    native = PyLong_AsSize_t(given);
+    if (native == (size_t)-1 && PyErr_Occurred())
+        return NULL;
+    if (native > 1)
+        return stream_view(link->state, native, device, NULL);
+    if (!link->usual)
+        link->usual = stream_view(link->state, 0, device, NULL);
+    return link->usual ? stream_keep(link->usual) : NULL;
+}
+
 /* The one that is named, else the one that the program marked, else that on which its framework works
  * now. What comes behind on it finds the copy made, so the memory may be written again. *out NULL:
  * none is known. -1 with an exception. */
@@ -146,7 +157,7 @@ static int stream_for(struct link_writer *link, PyObject *given, struct stream *
 
     *out = NULL;
     if (given != Py_None)
-        return (*out = link_stream(link->state, given, device->name)) ? 0 : -1;
+        return (*out = named_stream(link, given)) ? 0 : -1;
     if (link->marked) {
         *out = stream_keep(link->marked);
         return 0;
@@ -203,10 +214,30 @@ static int publish(struct link_writer *link, uintptr_t address, PyObject *given)
     return r;
 }
 
-/* send(address, stream): 0, SLUICE_NO_SLOT, SLUICE_NOT_READY if the GPU is behind, or SLUICE_E_CAPTURING */
+int link_send(struct link_writer *link, uintptr_t address, PyObject *given)
+{
+    int r;
+
+    if (channel_enter(link->state, link->channel) < 0)
+        return LINK_RAISED;
+    r = publish(link, address, given);
+    channel_leave(link->channel);
+    if (r >= 0)
+        return r;
+    if (PyErr_Occurred())
+        return LINK_RAISED;
+    if (r == SLUICE_E_CAPTURING)
+        return r;
+    if (r == SLUICE_E_CLOSED)
+        raise_as(link->state, ERROR_E_CLOSED, "channel '%s': this exporter is closed", link->channel->name);
+    else
+        raise_result(link->state, r);
+    return LINK_RAISED;
+}
+
+/* send(address, stream): as link_send */
 static PyObject *send(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
-    struct link_writer *link = (struct link_writer *)self;
     size_t address;
     int r;
 
@@ -215,16 +246,10 @@ static PyObject *send(PyObject *self, PyObject *const *args, Py_ssize_t count)
         return NULL;
     }
     address = PyLong_AsSize_t(args[0]);
-    if (PyErr_Occurred() || channel_enter(link->state, link->channel) < 0)
-        return NULL;
-    r = publish(link, address, args[1]);
-    channel_leave(link->channel);
     if (PyErr_Occurred())
         return NULL;
-    if (r == SLUICE_E_CLOSED)
-        return raise_as(link->state, ERROR_E_CLOSED, "channel '%s': this exporter is closed",
-                        link->channel->name);
-    return r >= 0 || r == SLUICE_E_CAPTURING ? PyLong_FromLong(r) : raise_result(link->state, r);
+    r = link_send((struct link_writer *)self, address, args[1]);
+    return r == LINK_RAISED ? NULL : PyLong_FromLong(r);
 }
 
 /* mark(stream): its work so far makes the next frame */
@@ -294,11 +319,8 @@ static PyType_Spec spec = {
     .slots = slots,
 };
 
-int link_writer_type_init(PyObject *module, struct state *Py_UNUSED(state))
+int link_writer_type_init(PyObject *module, struct state *state)
 {
-    PyObject *type = PyType_FromModuleAndSpec(module, &spec, NULL);
-    int r = type ? PyModule_AddObjectRef(module, "_LinkWriter", type) : -1;
-
-    Py_XDECREF(type);
-    return r;
+    state->link_writer = add_type(module, &spec);
+    return state->link_writer ? 0 : -1;
 }

@@ -174,6 +174,9 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->cuda_stream);
     Py_VISIT(state->device_index);
     Py_VISIT(state->parcel);
+    Py_VISIT(state->link_reader);
+    Py_VISIT(state->link_writer);
+    Py_VISIT(state->link_frame);
     for (size_t i = 0; i < 4; i++)
         Py_VISIT(state->from_dlpack[i]);
     return 0;
@@ -218,6 +221,9 @@ static int clear(PyObject *module)
     Py_CLEAR(state->cuda_stream);
     Py_CLEAR(state->device_index);
     Py_CLEAR(state->parcel);
+    Py_CLEAR(state->link_reader);
+    Py_CLEAR(state->link_writer);
+    Py_CLEAR(state->link_frame);
     for (size_t i = 0; i < 4; i++)
         Py_CLEAR(state->from_dlpack[i]);
     for (size_t i = 0; i < DTYPE_CODES * DTYPE_WIDTHS; i++)

@@ -59,6 +59,8 @@ struct state {
     PyObject *from_dlpack[4];     /* by enum framework */
     PyTypeObject *pinned, *fetch; /* what pinned memory, and a copy into it, is in Python */
     PyObject *copies;             /* sluice._copies, imported when needed */
+
+    PyTypeObject *link_reader, *link_writer, *link_frame; /* sluice.cuda_link's */
 };
 
 /* Of an object of one of our types; they are final, so the type is the one that we made. */

@@ -10,6 +10,7 @@ import pathlib
 import pickle
 import sys
 import time
+import types
 
 import pytest
 
@@ -165,6 +166,65 @@ def test_specs_and_policies_are_cuda_links():
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(each, dataclasses.fields(each)[0].name, None)
         assert pickle.loads(pickle.dumps(each)) == each and hash(each)
+
+
+def test_a_frame_to_export_is_a_frozen_record():
+    frame = cuda_link.GpuFrame(7, 8)
+    assert (frame.ptr, frame.size, frame.producer_stream) == (7, 8, None)
+    assert frame == cuda_link.GpuFrame(size=8, ptr=7) and hash(frame) == hash(cuda_link.GpuFrame(7, 8, producer_stream=None))
+    assert frame != cuda_link.GpuFrame(7, 8, 0) and frame != (7, 8, None)
+    assert repr(frame) == "GpuFrame(ptr=7, size=8, producer_stream=None)"
+    assert dataclasses.asdict(frame) == {"ptr": 7, "size": 8, "producer_stream": None}
+    assert dataclasses.replace(frame, producer_stream=9) == cuda_link.GpuFrame(7, 8, 9)
+    assert pickle.loads(pickle.dumps(frame)) == frame
+    assert [(field.name, field.default) for field in dataclasses.fields(frame)][1:] == [("size", dataclasses.MISSING), ("producer_stream", None)]
+    assert str(inspect.signature(cuda_link.GpuFrame)) == "(ptr, size, producer_stream=None)"
+    for name in ("ptr", "size", "producer_stream"):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(frame, name, 1)
+    for arguments in ((), (1,), (1, 2, 3, 4)):
+        with pytest.raises(TypeError):
+            cuda_link.GpuFrame(*arguments)
+    with pytest.raises(TypeError):
+        cuda_link.GpuFrame(1, 2, stream=3)
+
+    @dataclasses.dataclass(frozen=True)
+    class Named(cuda_link.GpuFrame):
+        name: str = ""
+
+    assert Named(1, 2, 3, "left").ptr == 1 and Named(1, 2, name="right").name == "right"
+
+
+def test_calls_for_frames_take_what_methods_take(gpu, caplog):
+    """They are written in C; what is unusual, and what is wrong, methods in Python see to."""
+    source = cuda_link.get_cuda_runtime().malloc(1024)
+    frame = cuda_link.GpuFrame(source.value, 1024, 0)
+    importer = cuda_link.Importer.open(cuda_link.ImportSpec("sluice:calls", timeout_ms=20_000))
+    with cuda_link.Exporter.open(cuda_link.FrameSpec("sluice:calls", 16, 16)) as exporter:
+        for call in (exporter.export, importer.get_frame, importer.get_frame_cupy):
+            for arguments, keywords in (((1, 2), {}), ((), {"none": 1}), ((1,), {"frame": 1, "stream": 1})):
+                with pytest.raises(TypeError):
+                    call(*arguments, **keywords)
+        with pytest.raises(TypeError, match="frame"):
+            exporter.export()
+        with pytest.raises(TypeError):
+            importer.get_frame_numpy(1)
+        assert exporter.frame_count == 0
+        assert exporter.export(frame) is exporter.export(frame=frame) is cuda_link.FrameOutcome.PUBLISHED
+        other = types.SimpleNamespace(ptr=source, size=1024, producer_stream=0)  # which is no GpuFrame, and its address no int
+        assert exporter.export(other) is cuda_link.FrameOutcome.PUBLISHED
+        assert exporter.export(cuda_link.GpuFrame(source, 1024, 0)) is cuda_link.FrameOutcome.PUBLISHED
+        assert exporter.export(cuda_link.GpuFrame(source.value, 1024)) is cuda_link.FrameOutcome.PUBLISHED
+        assert exporter.export(cuda_link.GpuFrame(source.value, 1024)) is cuda_link.FrameOutcome.PUBLISHED
+        assert [each.message for each in caplog.records if "no stream" in each.message][1:] == []  # it is said once
+        assert exporter.export(cuda_link.GpuFrame(source.value, -1, 0)) is cuda_link.FrameOutcome.FAILED
+        assert exporter.frame_count == 6 and exporter.get_stats()["failed"] == 1
+        while importer.frame_count == 0:
+            result = importer.get_frame_numpy()
+        assert result.outcome is cuda_link.ImportOutcome.NEW_FRAME and result.frame.shape == (16, 16, 4)
+    assert exporter.export(frame) is cuda_link.FrameOutcome.FAILED and exporter.frame_count == 6
+    importer.close()
+    assert importer.get_frame().outcome is importer.get_frame_numpy().outcome is cuda_link.ImportOutcome.RECONNECTING
 
 
 def test_outcomes_are_cuda_links():

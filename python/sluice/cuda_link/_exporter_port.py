@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, runtime_checkable
 
+from .. import _sluice
 from ._environment import env_bool, env_int, env_str
 
 
@@ -70,13 +71,20 @@ class ExportPolicy:
                    high_priority_stream=False)
 
 
-@dataclass(frozen=True)
-class GpuFrame:
+@dataclass(frozen=True, init=False)
+class GpuFrame(_sluice._LinkFrame):
     """A frame to export: where it lies, its bytes, and the native stream (0: the default one) whose work makes it."""
 
+    __slots__ = ()
     ptr: int
     size: int
     producer_stream: int | None = None
+
+    def __reduce__(self) -> tuple[type[GpuFrame], tuple[int, int, int | None]]:
+        return type(self), (self.ptr, self.size, self.producer_stream)
+
+
+delattr(GpuFrame, "producer_stream")  # what frames have there is in their base; the default is the field's
 
 
 class FrameOutcome(Enum):

@@ -28,7 +28,7 @@ _EVERY = 97  # frames between two lines of the log
 _ALIGNED = 2 << 20
 
 
-class Exporter:
+class Exporter(_sluice._LinkExporter):
     """Writes a channel: Exporter.open(FrameSpec("name", height, width)). One thread at a time."""
 
     def __init__(self, spec: FrameSpec, policy: ExportPolicy, settles: bool = False) -> None:
@@ -70,6 +70,13 @@ class Exporter:
         except _sluice.Error as error:
             raise_for(error)
         self._info = self._link.info() or {}
+        self._tell_usual()
+
+    def _tell_usual(self) -> None:
+        """Of which frames the call itself, export(), takes care, without us: those whose stream is known, or need not be. It is
+        written in C: python/src/link_calls.c."""
+        link = None if self._policy.export_profile else self._link
+        self._usually(link, self.data_size, FrameOutcome.PUBLISHED, self._armed or self._warned)
 
     # ---- frames ----
 
@@ -87,14 +94,12 @@ class Exporter:
             return
         except _sluice.Error as error:
             raise_for(error)
-        self._armed = True
+        if not self._armed:
+            self._armed = True
+            self._tell_usual()
 
-    def export(self, frame: GpuFrame) -> FrameOutcome:
-        """Publishes a frame: a copy on the GPU, which is queued; see docs/from-cuda-link.md for the stream.
-
-        SKIPPED_BARRIER while another program holds the activation barrier, SKIPPED_NOT_READY while the stream captures a graph
-        (nothing gets into that), or if the GPU has not finished one of the last frames within a second. FAILED if the size is not exactly the format's, or the driver fails; the log says why. With
-        strict_device or require_source_sync a ValueError for what these forbid."""
+    def _export(self, frame: GpuFrame) -> FrameOutcome:
+        """A frame that export() does not take care of."""
         policy = self._policy
         began = time.perf_counter() if policy.export_profile else 0.0
         if self._link is None or frame.size != self.data_size:
@@ -105,8 +110,8 @@ class Exporter:
             code = self._link.send(address_of(frame.ptr), frame.producer_stream)
         except _sluice.Error as error:
             return self._failed(error)
-        outcome = FrameOutcome.PUBLISHED if code == 0 else self._skipped(code)
-        self._counts[outcome] += 1
+        outcome = self._skipped(code) if code else FrameOutcome.PUBLISHED
+        self._counts[FrameOutcome.PUBLISHED] += outcome is FrameOutcome.PUBLISHED
         if policy.export_profile:
             self._profile(time.perf_counter() - began)
         return outcome
@@ -126,9 +131,10 @@ class Exporter:
         self._counts[FrameOutcome.FAILED] += 1
         return FrameOutcome.FAILED
 
-    @staticmethod
-    def _skipped(code: int) -> FrameOutcome:
-        return FrameOutcome.SKIPPED_BARRIER if code == _NO_SLOT else FrameOutcome.SKIPPED_NOT_READY
+    def _skipped(self, code: int) -> FrameOutcome:
+        outcome = FrameOutcome.SKIPPED_BARRIER if code == _NO_SLOT else FrameOutcome.SKIPPED_NOT_READY
+        self._counts[outcome] += 1
+        return outcome
 
     def _unordered(self) -> None:
         """Nobody has said which stream makes the frame."""
@@ -137,6 +143,7 @@ class Exporter:
                              "the policy has require_source_sync")
         if not self._warned:
             self._warned = True
+            self._tell_usual()
             logger.warning("channel '%s': frames name no stream: they are copied on the current one of PyTorch, or CuPy, and "
                            "where neither has any, at once", self._name)
 
@@ -151,7 +158,7 @@ class Exporter:
     @property
     def frame_count(self) -> int:
         """Frames published."""
-        return self._counts[FrameOutcome.PUBLISHED]
+        return self._counts[FrameOutcome.PUBLISHED] + self._published
 
     write_idx = frame_count
 
@@ -210,6 +217,7 @@ class Exporter:
             return
         self._info = link.info() or self._info
         self._link = None
+        self._tell_usual()
         link.close()
 
     def __enter__(self) -> Exporter:

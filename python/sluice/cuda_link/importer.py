@@ -36,7 +36,6 @@ TORCH_AVAILABLE = _is_there("torch")
 CUPY_AVAILABLE = _is_there("cupy")
 NUMPY_AVAILABLE = _is_there("numpy")
 
-_TORCH, _CUPY = 1, 2
 _RENEWED = 100
 _CLOSED, _NO_WRITER = _sluice.Closed.result, _sluice.NoWriter.result
 _LOST, _ENDED = _sluice.LostError.result, _sluice.ClosedError.result
@@ -138,7 +137,7 @@ class _Results:
                            spec.shm_name, shape, dtype, spec.shape, spec.dtype)
 
 
-class Importer:
+class Importer(_sluice._LinkImporter):
     """Reads a channel: Importer.open(ImportSpec("name")). One thread at a time."""
 
     def __init__(self, spec: ImportSpec, policy: ImportPolicy) -> None:
@@ -184,6 +183,7 @@ class Importer:
             self._again = time.monotonic() + _AGAIN
             return
         self._again = None
+        self._usually(self._link)
         if self._native:
             logger.info("channel '%s': frames are %s", self._name, "mapped, and may be written" if self._mapping == "writable"
                         else "copied, as its writer lets nobody write to them")
@@ -205,37 +205,10 @@ class Importer:
         self._mapping = "copied"
         return True
 
-    # ---- frames ----
+    # ---- frames: the calls for one are python/src/link_calls.c's, which calls these if it got none ----
 
-    def get_frame(self, stream: Any = None) -> ImportResult[Any]:
-        """The newest frame as a tensor of PyTorch on the GPU, not copied; it is this one until a call gives another.
-
-        With `stream` (PyTorch's, CuPy's, or a native one as an int) that stream waits for the frame, else the CPU does."""
-        try:
-            result = self._link.frame(_TORCH, stream)  # type: ignore[union-attr]
-        except Exception as error:
-            return self._failed(error, "torch", stream)
-        return result if result.__class__ is ImportResult else self._other(result)
-
-    def get_frame_cupy(self, stream: Any = None) -> ImportResult[Any]:
-        """The same as an array of CuPy. `stream`, or CuPy's current one, waits for the frame."""
-        try:
-            result = self._link.frame(_CUPY, stream)  # type: ignore[union-attr]
-        except Exception as error:
-            return self._failed(error, "cupy", stream)
-        return result if result.__class__ is ImportResult else self._other(result)
-
-    def get_frame_numpy(self) -> ImportResult[Any]:
-        """The newest frame in host memory, which the next call writes again. With d2h_pipelined the frame that the call
-        before began to copy: the first call says NO_FRAME."""
-        try:
-            result = self._link.numpy()  # type: ignore[union-attr]
-        except Exception as error:
-            return self._failed(error, "numpy", None)
-        return result if result.__class__ is ImportResult else self._other(result)
-
-    def _failed(self, error: Exception, framework: str, stream: Any) -> ImportResult[Any]:
-        if self._link is None:
+    def _failed(self, error: Exception | None, framework: str, stream: Any) -> ImportResult[Any]:
+        if self._link is None or error is None:
             if self._again is not None and time.monotonic() >= self._again:
                 self._open()
             return _RECONNECTING
@@ -416,6 +389,7 @@ class Importer:
             return
         self._counts()
         self._link = None
+        self._usually(None)
         link.close()
 
     def __enter__(self) -> Importer:

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What Exporter, Importer and GpuFrame of sluice.cuda_link are made on: the calls that programs make for each frame, as far as
+ * nothing is unusual. After a pause between two frames nothing of a program is in the caches, and what Python does for a frame
+ * is most of what must be fetched; so of a usual frame Python does nothing. What is unusual the methods of the classes in Python
+ * are called for: _export, _skipped and _failed of the one, _other and _failed of the other.
+ */
+#include "link.h"
+
+#include <stddef.h>
+#include <structmember.h>
+
+static void free_object(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+
+    release(self);
+    Py_DECREF(type);
+}
+
+/* The library's error that a call has raised, as an object, and nothing is raised any more. NULL: it is another one, and is
+ * still. */
+static PyObject *taken(const struct state *state)
+{
+    PyObject *kind, *value, *traceback;
+
+    if (!PyErr_ExceptionMatches(state->error))
+        return NULL;
+    PyErr_Fetch(&kind, &value, &traceback);
+    PyErr_NormalizeException(&kind, &value, &traceback);
+    if (traceback)
+        (void)PyException_SetTraceback(value, traceback);
+    Py_XDECREF(kind);
+    Py_XDECREF(traceback);
+    return value;
+}
+
+/* The single argument of a call. Borrowed; NULL with an exception if it is missing and `must` be there. */
+static PyObject *only(const char *function, const char *name, PyObject *const *args, Py_ssize_t count, PyObject *keywords, bool must)
+{
+    const char *const names[] = { name, NULL };
+    PyObject *value = NULL;
+
+    if (count == 1 && !keywords)
+        return args[0];
+    if (parse_fast(function, names, 1, args, count, keywords, &value) < 0)
+        return NULL;
+    if (!value && must)
+        PyErr_Format(PyExc_TypeError, "%s() needs its argument '%s'", function, name);
+    return value;
+}
+
+/* ---- a frame to export ---- */
+
+struct frame {
+    PyObject_HEAD PyObject *ptr, *size, *stream;
+};
+
+static int frame_init(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = { "ptr", "size", "producer_stream", NULL };
+    struct frame *frame = (struct frame *)self;
+    PyObject *ptr, *size, *stream = Py_None, *before[3] = { frame->ptr, frame->size, frame->stream };
+    Py_ssize_t count = PyTuple_Size(args);
+
+    if (!keywords && (count == 2 || count == 3)) { /* what the other way does, too, only longer */
+        ptr = PyTuple_GetItem(args, 0);
+        size = PyTuple_GetItem(args, 1);
+        stream = count == 3 ? PyTuple_GetItem(args, 2) : stream;
+    } else if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|O:GpuFrame", names, &ptr, &size, &stream)) {
+        return -1;
+    }
+    frame->ptr = Py_NewRef(ptr);
+    frame->size = Py_NewRef(size);
+    frame->stream = Py_NewRef(stream);
+    for (int i = 0; i < 3; i++)
+        Py_XDECREF(before[i]);
+    return 0;
+}
+
+static void frame_dealloc(PyObject *self)
+{
+    struct frame *frame = (struct frame *)self;
+
+    Py_XDECREF(frame->ptr);
+    Py_XDECREF(frame->size);
+    Py_XDECREF(frame->stream);
+    free_object(self);
+}
+
+static PyMemberDef frame_members[] = { /* the class in Python is frozen */
+    { "ptr", T_OBJECT_EX, offsetof(struct frame, ptr), 0, NULL },
+    { "size", T_OBJECT_EX, offsetof(struct frame, size), 0, NULL },
+    { "producer_stream", T_OBJECT_EX, offsetof(struct frame, stream), 0, NULL },
+    { NULL, 0, 0, 0, NULL },
+};
+
+static PyType_Slot frame_slots[] = {
+    SLOT(Py_tp_init, frame_init),
+    SLOT(Py_tp_dealloc, frame_dealloc),
+    { Py_tp_members, frame_members },
+    { Py_tp_doc, (void *)"_LinkFrame(ptr, size, producer_stream=None)\n--\n\nWhat sluice.cuda_link.GpuFrame is made on." },
+    { 0, NULL },
+};
+
+static PyType_Spec frame_spec = {
+    .name = "sluice._sluice._LinkFrame",
+    .basicsize = sizeof(struct frame),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = frame_slots,
+};
+
+/* ---- an exporter ---- */
+
+struct exporter {
+    PyObject_HEAD struct link_writer *link; /* NULL: each frame is unusual */
+    PyObject *outcome;                      /* of a frame that was published */
+    size_t bytes;                           /* of a frame */
+    bool unnamed;                           /* frames that name no stream are usual */
+    unsigned long long published;           /* by this call */
+};
+
+static bool usual(const struct exporter *exporter, PyObject *object, uintptr_t *address)
+{
+    const struct frame *frame = (const struct frame *)object;
+
+    if (!PyObject_TypeCheck(object, exporter->link->state->link_frame) || !frame->ptr || !PyLong_Check(frame->ptr) ||
+        !frame->size || !PyLong_Check(frame->size) || !frame->stream || (frame->stream == Py_None && !exporter->unnamed))
+        return false;
+    *address = PyLong_AsSize_t(frame->ptr);
+    if (PyLong_AsSize_t(frame->size) == exporter->bytes && !PyErr_Occurred())
+        return true;
+    PyErr_Clear();
+    return false;
+}
+
+/* Of what is not there any more, or of what a library said. */
+static PyObject *failed(PyObject *self, const struct state *state)
+{
+    PyObject *error = taken(state), *said;
+
+    if (!error)
+        return NULL;
+    said = PyObject_CallMethod(self, "_failed", "O", error);
+    Py_DECREF(error);
+    return said;
+}
+
+static PyObject *export(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    struct exporter *exporter = (struct exporter *)self;
+    PyObject *frame = only("export", "frame", args, count, keywords, true), *said;
+    struct link_writer *link = exporter->link;
+    uintptr_t address;
+    int r;
+
+    if (!frame)
+        return NULL;
+    if (!link || !usual(exporter, frame, &address))
+        return PyObject_CallMethod(self, "_export", "O", frame);
+    Py_INCREF((PyObject *)link);
+    r = link_send(link, address, ((struct frame *)frame)->stream);
+    if (r == 0) {
+        exporter->published++;
+        said = Py_NewRef(exporter->outcome);
+    } else {
+        said = r == LINK_RAISED ? failed(self, link->state) : PyObject_CallMethod(self, "_skipped", "i", r);
+    }
+    Py_DECREF((PyObject *)link);
+    return said;
+}
+
+/* _usually(link, bytes, outcome, unnamed); link None: never */
+static PyObject *export_usually(PyObject *self, PyObject *args)
+{
+    struct exporter *exporter = (struct exporter *)self;
+    PyObject *link, *outcome, *before[2] = { (PyObject *)exporter->link, exporter->outcome };
+    unsigned long long bytes;
+    int unnamed;
+
+    if (!PyArg_ParseTuple(args, "OKOp:_usually", &link, &bytes, &outcome, &unnamed))
+        return NULL;
+    if (link != Py_None) {
+        const struct state *state = PyType_GetModuleState(Py_TYPE(link));
+        if (!state || Py_TYPE(link) != state->link_writer)
+            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "%R writes no channel", link);
+    }
+    exporter->link = link == Py_None ? NULL : (struct link_writer *)Py_NewRef(link);
+    exporter->outcome = Py_NewRef(outcome);
+    exporter->bytes = (size_t)bytes;
+    exporter->unnamed = unnamed != 0;
+    Py_XDECREF(before[0]);
+    Py_XDECREF(before[1]);
+    Py_RETURN_NONE;
+}
+
+static PyObject *get_published(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromUnsignedLongLong(((struct exporter *)self)->published);
+}
+
+static void exporter_dealloc(PyObject *self)
+{
+    struct exporter *exporter = (struct exporter *)self;
+
+    Py_XDECREF((PyObject *)exporter->link);
+    Py_XDECREF(exporter->outcome);
+    free_object(self);
+}
+
+#define EXPORT_TEXT \
+    "export($self, frame)\n--\n\n" \
+    "Publishes a frame: a copy on the GPU, which is queued; see docs/from-cuda-link.md for the stream.\n\n" \
+    "SKIPPED_BARRIER while another program holds the activation barrier, SKIPPED_NOT_READY while the stream captures a graph\n" \
+    "(nothing gets into that), or if the GPU has not finished one of the last frames within a second. FAILED if the size is\n" \
+    "not exactly the format's, or the driver fails; the log says why. With strict_device or require_source_sync a ValueError\n" \
+    "for what these forbid."
+
+static PyMethodDef exporter_methods[] = {
+    { "export", METHOD(export), METH_FASTCALL | METH_KEYWORDS, EXPORT_TEXT },
+    { "_usually", METHOD(export_usually), METH_VARARGS, NULL },
+    { NULL, NULL, 0, NULL },
+};
+
+static PyGetSetDef exporter_fields[] = {
+    { "_published", get_published, NULL, NULL, NULL },
+    { NULL, NULL, NULL, NULL, NULL },
+};
+
+static PyType_Slot exporter_slots[] = {
+    SLOT(Py_tp_dealloc, exporter_dealloc),
+    { Py_tp_methods, exporter_methods },
+    { Py_tp_getset, exporter_fields },
+    { Py_tp_doc, (void *)"What sluice.cuda_link.Exporter is made on." },
+    { 0, NULL },
+};
+
+static PyType_Spec exporter_spec = {
+    .name = "sluice._sluice._LinkExporter",
+    .basicsize = sizeof(struct exporter),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = exporter_slots,
+};
+
+/* ---- an importer ---- */
+
+struct importer {
+    PyObject_HEAD struct link *link; /* NULL: it is closed, or not open yet */
+};
+
+/* What a call for a frame has found: a result, or a number. */
+static PyObject *found(struct importer *importer, const struct link *link, PyObject *result, const char *framework,
+                       PyObject *stream)
+{
+    PyObject *self = (PyObject *)importer, *said, *kind, *error, *traceback;
+
+    if (result && !PyLong_Check(result))
+        return result;
+    if (result) {
+        said = PyObject_CallMethod(self, "_other", "O", result);
+        Py_DECREF(result);
+        return said;
+    }
+    if (!link) /* it says so itself */
+        return PyObject_CallMethod(self, "_failed", "OsO", Py_None, framework, stream ? stream : Py_None);
+    PyErr_Fetch(&kind, &error, &traceback);
+    PyErr_NormalizeException(&kind, &error, &traceback);
+    if (traceback)
+        (void)PyException_SetTraceback(error, traceback);
+    said = PyObject_CallMethod(self, "_failed", "OsO", error, framework, stream ? stream : Py_None);
+    Py_XDECREF(kind);
+    Py_XDECREF(error);
+    Py_XDECREF(traceback);
+    return said;
+}
+
+static PyObject *get(PyObject *self, enum framework framework, const char *function, PyObject *const *args, Py_ssize_t count,
+                     PyObject *keywords)
+{
+    struct importer *importer = (struct importer *)self;
+    struct link *link = importer->link;
+    PyObject *stream = NULL, *result = NULL;
+
+    if ((count || keywords) && !(stream = only(function, "stream", args, count, keywords, false)) && PyErr_Occurred())
+        return NULL;
+    Py_XINCREF((PyObject *)link);
+    if (link)
+        result = link_show(link, framework, stream == Py_None ? NULL : stream);
+    result = found(importer, link, result, framework == FRAMEWORK_CUPY ? "cupy" : "torch", stream);
+    Py_XDECREF((PyObject *)link);
+    return result;
+}
+
+static PyObject *get_frame(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    return get(self, FRAMEWORK_TORCH, "get_frame", args, count, keywords);
+}
+
+static PyObject *get_frame_cupy(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    return get(self, FRAMEWORK_CUPY, "get_frame_cupy", args, count, keywords);
+}
+
+static PyObject *get_frame_numpy(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    struct importer *importer = (struct importer *)self;
+    struct link *link = importer->link;
+    PyObject *result = NULL;
+
+    Py_XINCREF((PyObject *)link);
+    if (link)
+        result = link_numpy(link);
+    result = found(importer, link, result, "numpy", NULL);
+    Py_XDECREF((PyObject *)link);
+    return result;
+}
+
+/* _usually(link), or None */
+static PyObject *import_usually(PyObject *self, PyObject *link)
+{
+    struct importer *importer = (struct importer *)self;
+    PyObject *before = (PyObject *)importer->link;
+
+    if (link != Py_None) {
+        const struct state *state = PyType_GetModuleState(Py_TYPE(link));
+        if (!state || Py_TYPE(link) != state->link_reader)
+            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "%R reads no channel", link);
+    }
+    importer->link = link == Py_None ? NULL : (struct link *)Py_NewRef(link);
+    Py_XDECREF(before);
+    Py_RETURN_NONE;
+}
+
+static void importer_dealloc(PyObject *self)
+{
+    Py_XDECREF((PyObject *)((struct importer *)self)->link);
+    free_object(self);
+}
+
+#define GET_TEXT \
+    "get_frame($self, stream=None)\n--\n\n" \
+    "The newest frame as a tensor of PyTorch on the GPU, not copied; it is this one until a call gives another.\n\n" \
+    "With `stream` (PyTorch's, CuPy's, or a native one as an int) that stream waits for the frame, else the CPU does."
+#define GET_CUPY_TEXT \
+    "get_frame_cupy($self, stream=None)\n--\n\n" \
+    "The same as an array of CuPy. `stream`, or CuPy's current one, waits for the frame."
+#define GET_NUMPY_TEXT \
+    "get_frame_numpy($self)\n--\n\n" \
+    "The newest frame in host memory, which the next call writes again. With d2h_pipelined the frame that the call\n" \
+    "before began to copy: the first call says NO_FRAME."
+
+static PyMethodDef importer_methods[] = {
+    { "get_frame", METHOD(get_frame), METH_FASTCALL | METH_KEYWORDS, GET_TEXT },
+    { "get_frame_cupy", METHOD(get_frame_cupy), METH_FASTCALL | METH_KEYWORDS, GET_CUPY_TEXT },
+    { "get_frame_numpy", METHOD(get_frame_numpy), METH_NOARGS, GET_NUMPY_TEXT },
+    { "_usually", METHOD(import_usually), METH_O, NULL },
+    { NULL, NULL, 0, NULL },
+};
+
+static PyType_Slot importer_slots[] = {
+    SLOT(Py_tp_dealloc, importer_dealloc),
+    { Py_tp_methods, importer_methods },
+    { Py_tp_doc, (void *)"What sluice.cuda_link.Importer is made on." },
+    { 0, NULL },
+};
+
+static PyType_Spec importer_spec = {
+    .name = "sluice._sluice._LinkImporter",
+    .basicsize = sizeof(struct importer),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = importer_slots,
+};
+
+/* ---- for the module ---- */
+
+static int add(PyObject *module, PyType_Spec *spec, PyTypeObject **kept)
+{
+    PyTypeObject *type = add_type(module, spec);
+
+    if (type && kept)
+        *kept = type;
+    else
+        Py_XDECREF((PyObject *)type);
+    return type ? 0 : -1;
+}
+
+int link_call_types_init(PyObject *module, struct state *state)
+{
+    int r = add(module, &frame_spec, &state->link_frame);
+
+    if (r == 0)
+        r = add(module, &exporter_spec, NULL);
+    return r < 0 ? r : add(module, &importer_spec, NULL);
+}
