@@ -16,25 +16,47 @@ from rows import row
 LINK_SHAPE = (1080, 1920, 4)  # float32: 31.6 MiB
 LINK_BYTES = LINK_SHAPE[0] * LINK_SHAPE[1] * LINK_SHAPE[2] * 4
 BLOCKS = {"export_sync": True}
-LINK_CALLS = [  # row, method, frames, the importer's policy, goal in ns; the row of what was exported meanwhile, that policy
-    ("get_frame", "get_frame", "few", {}, 3000, "export_blocking", BLOCKS),
-    ("get_frame_cupy", "get_frame_cupy", "few", {}, None, None, BLOCKS),
-    ("get_frame_numpy", "get_frame_numpy", "copied", {}, None, "export", None),
-    ("get_frame_numpy_pipelined", "get_frame_numpy", "copied", {"d2h_pipelined": True}, None, None, BLOCKS),
+LINK_CALLS = [  # row, method, frames, the importer's policy, goal in ns; the row of what was exported meanwhile, that policy; the pause
+    ("get_frame", "get_frame", "few", {}, 3000, "export_blocking", BLOCKS, None),
+    ("get_frame_cupy", "get_frame_cupy", "few", {}, None, None, BLOCKS, None),
+    ("get_frame_numpy", "get_frame_numpy", "copied", {}, None, "export", None, None),
+    ("get_frame_numpy_pipelined", "get_frame_numpy", "copied", {"d2h_pipelined": True}, None, None, BLOCKS, None),
+    ("get_frame_slept", "get_frame", "few", {}, None, None, BLOCKS, "slept"),
+    ("get_frame_washed", "get_frame", "few", {}, None, None, BLOCKS, "washed"),
+    ("get_frame_numpy_slept", "get_frame_numpy", "cold", {}, None, "export_slept", None, "slept"),
+    ("get_frame_numpy_washed", "get_frame_numpy", "cold", {}, None, "export_washed", None, "washed"),
 ]
+FRAME_TIME = 1 / 60  # s that a program sleeps between two frames
+WASH = 256 << 20  # bytes: more than the caches of a CPU hold
+MOST_PAUSES = 100
 NEEDS = {"get_frame": "torch", "get_frame_cupy": "cupy", "get_frame_numpy": "numpy"}
 WORK = 0.002  # s that a program of pipelined copies works on each frame
 
 
-def export_frames(package, name, policy, turns, done):
+def resting(pause):
+    """What a process does before each call: None: it stays awake; "slept": it sleeps for a frame's time, as a program of 60 frames a
+    second does; "washed": then nothing of it is in any cache, too, as where other programs work meanwhile."""
+    if pause is None:
+        return lambda: stay_awake(PAUSE)
+    if pause == "slept":
+        return lambda: time.sleep(FRAME_TIME)
+    wash = b"\1" * WASH  # written, so that it is memory
+
+    def rest():
+        time.sleep(FRAME_TIME)
+        assert wash.find(b"\0") < 0
+    return rest
+
+
+def export_frames(package, name, policy, pause, turns, done):
     """The other process: a frame whenever it is asked for one, ready before it says so."""
     try:
-        export_each(importlib.import_module(package), name, policy, turns, done)
+        export_each(importlib.import_module(package), name, policy, pause and resting(pause), turns, done)
     except Exception:
         done.put(RuntimeError(traceback.format_exc()[-1000:]))
 
 
-def export_each(link, name, policy, turns, done):
+def export_each(link, name, policy, rest, turns, done):
     os.environ["CUDALINK_EXPORT_SYNC"] = "1" if policy else "0"  # for the classes of before 1.5
     runtime = link.get_cuda_runtime()
     source = runtime.malloc(LINK_BYTES).value
@@ -42,6 +64,8 @@ def export_each(link, name, policy, turns, done):
     took = []
     done.put("open")
     while turns.get():
+        if rest:
+            rest()
         before = now()
         exporter.export(source, LINK_BYTES, 0)
         took.append(now() - before)
@@ -91,13 +115,13 @@ def copy_by_driver():
     return copy
 
 
-def take_frames(importer, method, rounds, turns, done, works):
+def take_frames(importer, method, rounds, turns, done, works, pause):
     """Samples of a call that finds a frame waiting."""
-    (call, frame_of), samples = importer.caller(method), []
+    (call, frame_of), samples, rest = importer.caller(method), [], resting(pause)
     for number in range(-10, rounds):
         turns.put(1)
         answer(done)
-        stay_awake(PAUSE)
+        rest()
         until = time.monotonic() + PATIENCE
         while True:
             before = now()
@@ -119,18 +143,20 @@ def measure_link(context, package, label, rounds, pinned, has):
     link = importlib.import_module(package)
     ours, params = label == "sluice.cuda_link", {"way": label, "bytes": LINK_BYTES}
     rows = []
-    for number, (name, method, kind, policy, goal, exporting, export_policy) in enumerate(LINK_CALLS):
+    for number, (name, method, kind, policy, goal, exporting, export_policy, pause) in enumerate(LINK_CALLS):
         if not has(NEEDS[method]) or (policy and not hasattr(link, "Importer")):
             continue
         note(f"{label}, {name}")
         channel, turns, done = f"bench_link_{os.getpid()}_{label[:1]}{number}", context.Queue(), context.Queue()
-        process = context.Process(target=export_frames, args=(package, channel, export_policy, turns, done), daemon=True)
+        process = context.Process(target=export_frames, args=(package, channel, export_policy, pause, turns, done),
+                                  daemon=True)
         process.start()
         importer = None
         try:
             answer(done)
             importer = importer_of(link, channel, policy)
-            samples = take_frames(importer, method, rounds, turns, done, bool(policy))
+            most = min(rounds, MOST_PAUSES) if pause else rounds
+            samples = take_frames(importer, method, most, turns, done, bool(policy), pause)
         finally:
             if importer:
                 importer.close()

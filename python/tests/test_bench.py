@@ -10,7 +10,8 @@ import pytest
 from peer_runtime import is_of_classes, package_folder
 
 BENCH = pathlib.Path(__file__).resolve().parents[1] / "bench_gpu.py"
-OURS = {"get_frame_numpy", "get_frame_numpy_pipelined", "export"}
+OURS = {"get_frame_numpy", "get_frame_numpy_pipelined", "export", "get_frame_numpy_slept", "export_slept", "get_frame_numpy_washed",
+        "export_washed"}
 
 
 @pytest.mark.limit(200)
