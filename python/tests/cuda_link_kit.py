@@ -53,7 +53,7 @@ class Link:
 @contextlib.contextmanager
 def a_link():
     """One for a test; nothing is left in shared memory."""
-    name = f"sluice-test-{os.getpid()}"
+    name = f"sluice-test-{os.getpid()}-link"  # and none of a process whose number begins with this one
     with children(HERE / "cuda_link_roles.py", SECONDS) as start:
         yield Link(start, name)
     for path in pathlib.Path("/dev/shm").glob(f"{name}*"):

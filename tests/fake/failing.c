@@ -255,7 +255,7 @@ static void fail_each(enum about about)
             fail_each_call((enum fake_function)f, calls[f], codes[c], about);
 }
 
-TEST_TIMEOUT(each_call_of_each_function_fails_in_turn, 120)
+TEST_TIMEOUT(each_call_of_each_function_fails_in_turn, 240)
 {
     fail_each(ALL);
 }

@@ -356,7 +356,7 @@ ROLE(channels)
     return 0;
 }
 
-TEST_TIMEOUT(abilities_that_the_driver_does_not_have, 120)
+TEST_TIMEOUT(abilities_that_the_driver_does_not_have, 240)
 {
     static const char *const missing[] = { "memops", "register", "readonly", "vmm", "export" };
 
