@@ -178,6 +178,7 @@ static void take_copies(uint32_t frames)
 
 TEST_TIMEOUT(cipd_copies_are_never_torn, 60)
 {
+    gpu_begin();
     struct child writer = role_start("cipd_hurry", cipd_name(), "3", NULL);
 
     child_expect(&writer, "open", 20);
