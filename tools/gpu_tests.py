@@ -31,7 +31,6 @@ SANITIZED = re.compile(r"^(memory\.(made|mapped)|sync\.|channel\.|send_fetch\.|(
                        r"|cipd_channel\.cipd_(frames_|formats|slot_counts|a_writer_is_read|sends_that_come|sends_on)"
                        r"|cipd_ahead\.cipd_a_stream_may|cipd_mark\.cipd_(a_copy_that_ended_in_time|copies_of_a_reader)"
                        r"|cipd_reader\.(two_readers|cipd_a_frame_of_a_session))")
-PATIENCE = "3"  # SLUICE_TEST_PATIENCE: what runs side by side takes as many times as long
 GPU, OUTSIDE, WITHOUT = 0, 2, SPARE  # ranks: on the GPU, what looks from outside, what needs none; Python's tests come between
 TAKES = {"gpu": 0.6, "fake-gpu": 0.3, "fake": 0.4, "sanitized": 3.0, "alone": 4.0}  # s: a test that nobody knows
 
@@ -58,7 +57,7 @@ class Tests:
         pathlib.Path(log).unlink(missing_ok=True)
 
         def job(name):
-            status, text, seconds = run([program, name], log, 320, append=True, SLUICE_TEST_PATIENCE=PATIENCE, **environment)
+            status, text, seconds = run([program, name], log, 320, append=True, **environment)
             return self.noted(kind, name, Suite(title, text, status, seconds))
 
         return [Task(title, self.times.get(f"{kind} {name}", TAKES[kind]), functools.partial(job, name), (name,), rank) for name in names]
@@ -89,7 +88,7 @@ class Tests:
             (self.out / log).unlink(missing_ok=True)
 
             def job(name, title=title, log=log, environment=environment):
-                suite = outside.sanitize(self.folder, title, self.out / log, name, SLUICE_TEST_PATIENCE=PATIENCE, **environment)
+                suite = outside.sanitize(self.folder, title, self.out / log, name, **environment)
                 return self.noted("sanitized", name, suite)
 
             usual = TAKES["sanitized"] if self.several or not both else TAKES["gpu"]  # most want two
@@ -116,14 +115,14 @@ class Tests:
         tasks += [self.whole("what docs/gpu.md says", "docs.tap", 8, GPU, 60, [self.folder / "tests/docs/docs-gpu"], SLUICE_TEST_GPU="1"),
                   self.whole("kill storm on the GPU", "storm.tap", 40, OUTSIDE, 250, [self.folder / "tests/storm/storm", "storm.*"],
                              SLUICE_TEST_GPU="1", SLUICE_STORM_DEVICE="cuda:0", SLUICE_STORM_KILLS="60",
-                             SLUICE_STORM_RECORD=str(self.out / "storm.json"), SLUICE_TEST_PATIENCE=PATIENCE)]
+                             SLUICE_STORM_RECORD=str(self.out / "storm.json"))]
         tasks += self.each("fake-gpu", "the same on the fake driver", self.program, self.names, WITHOUT,
                            SLUICE_CUDA_DRIVER=str(self.folder / "tests/fake/libfakecuda.so"))
         fake = self.folder / "tests/fake/fake"
         tasks += self.each("fake", "failing calls on the fake driver", fake, self.names_of(fake), WITHOUT)
         if self.gpus:
             tasks += [self.whole("between containers", "multi.tap", 10, OUTSIDE, 120, [self.folder / "tests/multi/multi", *CONTAINERS],
-                                 SLUICE_TEST_DEVICE="cuda:0", SLUICE_TEST_PATIENCE=PATIENCE),
+                                 SLUICE_TEST_DEVICE="cuda:0"),
                       Task(outside.COMMANDS, 20, lambda: outside.frames(self.folder, self.out), ("play_and_snap", "bridge"), OUTSIDE),
                       Task("ranges in Nsight Systems", 20, lambda: outside.nsight(self.folder, self.out), rank=OUTSIDE)]
             return tasks + (self.sanitized() if sanitizer else [])
