@@ -32,7 +32,7 @@ def find():
     if not os.environ.get("SLUICE_FAKE_DRIVER"):
         return "no GPU, and SLUICE_FAKE_DRIVER names no fake driver"
     os.environ["SLUICE_CUDA_DRIVER"] = os.environ["SLUICE_FAKE_DRIVER"]
-    os.environ["SLUICE_FAKE_FATAL"] = "1"
+    os.environ["SLUICE_FAKE_FATAL"] = os.environ.get("SLUICE_FAKE_FATAL", "1")
     return None
 
 

@@ -4,6 +4,7 @@
  * another process.
  */
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cipd/cipd.h"

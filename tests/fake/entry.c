@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fake/inside.h"
 
@@ -80,10 +81,16 @@ void fake_break_rule(const char *format, ...)
     va_start(list, format);
     vsnprintf(broken_rule + length, sizeof broken_rule - (size_t)length, format, list);
     va_end(list);
-    if (getenv("SLUICE_FAKE_FATAL")) {
-        fprintf(stderr, "the library broke a rule of the fake driver: %s\n", broken_rule);
-        abort();
+    const char *fatal = getenv("SLUICE_FAKE_FATAL");
+    if (!fatal)
+        return;
+    FILE *file = strchr(fatal, '/') ? fopen(fatal, "ae") : NULL;
+    fprintf(stderr, "the library broke a rule of the fake driver: %s\n", broken_rule);
+    if (file) {
+        fprintf(file, "process %d broke a rule of the fake driver: %s\n", (int)getpid(), broken_rule);
+        fclose(file);
     }
+    abort();
 }
 
 /* Before a call does anything. Not 0: it says that, and does nothing. */

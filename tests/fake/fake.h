@@ -64,7 +64,7 @@ FAKE_API struct fake_things fake_things(void);
  *     SLUICE_FAKE_SLICES=5000:FILE (us): all GPUs work for one process at a time of those that name this file, as a GPU does
  *     without MPS: for so long where another has work, else for as long as it has work itself. Read with the first context
  *     SLUICE_FAKE_WITHOUT=memops,vmm,export,register,readonly,events,addresses,peers,unseen
- *     SLUICE_FAKE_FATAL=1: a broken rule ends the process
+ *     SLUICE_FAKE_FATAL=1: a broken rule ends the process; a path: and is written there, as stderr may be lost with the process
  *     SLUICE_FAKE_IS=integrated,mig,exclusive,prohibited       SLUICE_FAKE_COMPUTE=90
  *     SLUICE_FAKE_MPS=1
  *     SLUICE_FAKE_LOG=FILE: it gets the line "loaded" from each process that loads the driver, and
