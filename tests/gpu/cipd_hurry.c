@@ -170,7 +170,7 @@ static void beside_another(uint32_t slots, bool found)
     struct gpu_gate gate;
     struct cipd_side side = gated(slots, 0, &gate);
     struct segment *segment = map_segment();
-    segment->version = 0;
+    segment->magic = 0;
     send(&side, 1);
     sluice_reader *reader = cipd_reader();
     struct sluice_stream reading;

@@ -33,12 +33,12 @@ static void send(struct copying *copying, uint32_t frames)
 static void disguise(void)
 {
     char path[128];
-    uint64_t none = 0;
+    uint32_t none = 0;
 
     snprintf(path, sizeof path, "/dev/shm/%s", cipd_name() + strlen("cipd:"));
     int fd = open(path, O_RDWR | O_CLOEXEC);
     CHECK_GE(fd, 0);
-    CHECK_EQ(pwrite(fd, &none, 8, 2048 + 8), 8);
+    CHECK_EQ(pwrite(fd, &none, sizeof none, 2048), sizeof none);
     CHECK(close(fd) == 0);
 }
 

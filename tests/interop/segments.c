@@ -197,6 +197,50 @@ TEST(a_copy_that_changed_meanwhile_is_none)
     foreign_close(&changing);
 }
 
+static struct sl_cipd_consumer *looking;
+static int looks;
+
+/* A writer of ours stands still there for longer than a copy must be the same. */
+static void look_meanwhile(const char *point)
+{
+    if (strcmp(point, "cipd_begin") != 0 && strcmp(point, "cipd_describe") != 0)
+        return;
+    for (int i = 0; i < 3; i++) {
+        sl_cipd_consume_retry_now(looking);
+        CHECK_EQ(sl_cipd_consume_connect(looking, test_now()), SLUICE_NO_WRITER);
+        CHECK_EQ(looking->reason, SL_CIPD_REASON_CHANGING);
+        test_nap(3 * SLUICE_MS);
+    }
+    looks++;
+}
+
+TEST(a_session_that_is_being_stored_is_none)
+{
+    const char *name = cipd_name("being stored");
+    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
+    struct sl_cipd_metadata wide = metadata_of(64, 32, 4), high = metadata_of(32, 64, 4);
+    struct sl_cipd_consumer consumer;
+
+    CHECK_OK(sl_cipd_consume_init(&consumer, name));
+    looking = &consumer;
+    CHECK_OK(sl_cipd_produce_open(&producer, name));
+    CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &wide));
+    sl_cipd_produce_publish(&producer, test_now());
+    sl_kill_point_hook = look_meanwhile;
+    CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &high));
+    CHECK_EQ(looks, 1);
+    sl_cipd_produce_publish(&producer, test_now());
+    CHECK_OK(sl_cipd_produce_describe(&producer, &wide)); /* and there is a frame */
+    CHECK_EQ(looks, 2);
+    sl_kill_point_hook = NULL;
+    sl_cipd_consume_retry_now(&consumer);
+    CHECK_OK(sl_cipd_consume_connect(&consumer, test_now()));
+    CHECK_EQ(consumer.session.version, producer.version);
+    CHECK(sl_cipd_same_metadata(&wide, &consumer.session.metadata));
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    sl_cipd_produce_close(&producer);
+}
+
 /* A writer of ours goes on where Python's has left, and the other way round. */
 TEST_TIMEOUT(writers_take_turns, 60)
 {

@@ -4,7 +4,7 @@
  *
  * Python's writers raise the version before they store handles and metadata, so an unchanged version does not prove a
  * copy. A frame does: the first is published behind all of that. Where there is none yet the copy must be
- * the same some time later.
+ * the same some time later. Writers of Sluice's say that they change it, however long that takes (extra.h).
  */
 #include <string.h>
 
@@ -103,6 +103,8 @@ static enum sl_cipd_reason look(const struct sl_cipd_segment *segment, struct sl
     SL_KILL_POINT("cipd_copied");
     if (sl_cipd_load_slots(at) != slots || sl_cipd_load_version(at) != copy->version)
         return SL_CIPD_REASON_CHANGING;
+    if (sl_cipd_load_shut(at, &copy->layout)) /* first, then the handles go */
+        return SL_CIPD_REASON_SHUT;
     *running = index && sl_cipd_load_index(at);
     return check_copy(copy);
 }
@@ -166,6 +168,8 @@ static enum sl_cipd_reason attempt(struct sl_cipd_consumer *consumer, int64_t no
     bool ours = !reason && extra && sl_cipd_extra_live(extra, copy.version);
     if (ours && !sl_cipd_segment_locked(segment))
         reason = SL_CIPD_REASON_DEAD;
+    else if (!reason && !ours && extra && sl_cipd_extra_changes(extra, copy.version) && sl_cipd_segment_locked(segment))
+        reason = SL_CIPD_REASON_CHANGING;
     else if (!reason && !running && !settled(consumer, &copy, &segment->memory, now))
         reason = SL_CIPD_REASON_UNSETTLED;
     if (reason) {

@@ -26,6 +26,20 @@ bool sl_cipd_extra_live(const struct sl_cipd_extra *extra, uint64_t version)
            sl_load(&extra->version, acquire) == version;
 }
 
+void sl_cipd_extra_change(struct sl_cipd_extra *extra)
+{
+    if (sl_load(&extra->magic, relaxed) == SL_CIPD_EXTRA_MAGIC)
+        sl_store(&extra->version, 0, release); /* whoever sees one of the stores that follow sees this one */
+}
+
+bool sl_cipd_extra_changes(const struct sl_cipd_extra *extra, uint64_t version)
+{
+    if (sl_load(&extra->magic, acquire) != SL_CIPD_EXTRA_MAGIC)
+        return false;
+    uint64_t there = sl_load(&extra->version, acquire);
+    return there == 0 || there == version + 1;
+}
+
 void sl_cipd_extra_begin(struct sl_cipd_extra *extra, uint64_t version, uint32_t pid, const unsigned char gpu[SL_CIPD_GPU])
 {
     uint32_t words[SL_CIPD_GPU / 4];

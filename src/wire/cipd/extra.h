@@ -25,7 +25,7 @@
 struct sl_cipd_extra {
     sl_word32 magic;   /* 0x000 stored last */
     sl_word32 asleep;  /* 0x004 */
-    sl_word version;   /* 0x008 the session that it is of; 0: none */
+    sl_word version;   /* 0x008 the session that it is of; 0: one is being stored */
     sl_word32 pid;     /* 0x010 the writer's, for people */
     sl_word32 begun;   /* 0x014; 0: none yet */
     sl_word32 finished; /* 0x018; 0: none yet */
@@ -43,6 +43,12 @@ struct sl_cipd_extra *sl_cipd_extra(unsigned char *at, uint64_t size);
 
 /* Does it speak of the session of this version? */
 bool sl_cipd_extra_live(const struct sl_cipd_extra *extra, uint64_t version);
+
+/* Writer, before it changes what a reader copies; until it begins a session or stores the version. */
+void sl_cipd_extra_change(struct sl_cipd_extra *extra);
+
+/* Reader, behind a copy of what this version said: has the writer begun to change that, if it lives? */
+bool sl_cipd_extra_changes(const struct sl_cipd_extra *extra, uint64_t version);
 
 /* Writer: begins it for a session, before the session's version is stored. */
 void sl_cipd_extra_begin(struct sl_cipd_extra *extra, uint64_t version, uint32_t pid, const unsigned char gpu[SL_CIPD_GPU]);

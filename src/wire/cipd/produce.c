@@ -88,6 +88,8 @@ static void write_session(struct sl_cipd_segment *segment, const struct sl_cipd_
     unsigned char *at = segment->at;
     struct sl_cipd_extra *extra = sl_cipd_extra(at, segment->size);
 
+    if (extra)
+        sl_cipd_extra_change(extra);
     sl_cipd_store_index(at, 0); /* no old index with the new layout */
     sl_cipd_store_shut(at, layout, 0);
     sl_cipd_store_magic(at, SL_CIPD_MAGIC);
@@ -178,7 +180,10 @@ int sl_cipd_produce_describe(struct sl_cipd_producer *producer, const struct sl_
                        "have %" PRIu32, producer->segment.name, metadata->bytes, producer->metadata.bytes);
     unsigned char *at = producer->segment.at;
     uint64_t version = producer->version + 1 ? producer->version + 1 : 1;
+    if (producer->extra)
+        sl_cipd_extra_change(producer->extra);
     sl_cipd_store_metadata(at, &producer->layout, metadata);
+    SL_KILL_POINT("cipd_describe");
     if (producer->extra)
         sl_store(&producer->extra->version, version, release);
     sl_cipd_store_version(at, version);
