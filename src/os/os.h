@@ -183,8 +183,9 @@ int sl_os_list(int dir, int (*each)(void *context, const char *name, uint32_t ui
 int sl_os_watch_open(const char *path, int *fd);
 bool sl_os_watch_drain(int fd); /* true if anything happened */
 
-/* The same, name by name; NULL: the kernel could not keep all, or the folder itself is gone. */
-void sl_os_watch_read(int fd, void (*each)(void *context, const char *name), void *context);
+/* Some of it, name by name; NULL: the kernel could not keep all, or the folder itself is gone. False if there is nothing: others
+ * may make names faster than they are read. */
+bool sl_os_watch_read(int fd, void (*each)(void *context, const char *name), void *context);
 
 /* ---- pass.c: messages with descriptors ---- */
 

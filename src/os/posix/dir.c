@@ -436,22 +436,20 @@ static void note_any(void *context, const char *name)
 bool sl_os_watch_drain(int fd)
 {
     bool any = false;
-    sl_os_watch_read(fd, note_any, &any);
+    while (sl_os_watch_read(fd, note_any, &any))
+        ;
     return any;
 }
 
-void sl_os_watch_read(int fd, void (*each)(void *context, const char *name), void *context)
+bool sl_os_watch_read(int fd, void (*each)(void *context, const char *name), void *context)
 {
     _Alignas(struct inotify_event) char events[4096];
     ssize_t got;
-    for (;;) {
-        SL_RETRY(got, read(fd, events, sizeof(events)));
-        if (got <= 0)
-            return;
-        for (ssize_t at = 0; at < got;) {
-            const struct inotify_event *event = (const struct inotify_event *)(const void *)(events + at);
-            each(context, event->len ? event->name : NULL);
-            at += (ssize_t)(sizeof(*event) + event->len);
-        }
+    SL_RETRY(got, read(fd, events, sizeof(events)));
+    for (ssize_t at = 0; at < got;) {
+        const struct inotify_event *event = (const struct inotify_event *)(const void *)(events + at);
+        each(context, event->len ? event->name : NULL);
+        at += (ssize_t)(sizeof(*event) + event->len);
     }
+    return got > 0;
 }

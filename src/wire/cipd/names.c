@@ -27,7 +27,7 @@ static void told(struct sl_watch *which, bool readable, bool hung_up)
 {
     (void)readable;
     (void)hung_up;
-    sl_os_watch_read(which->fd, count, NULL);
+    (void)sl_os_watch_read(which->fd, count, NULL); /* the rest later: this is under the service lock */
     sl_service_pause(which, true);
     sl_service_set_deadline(which, sl_os_deadline(QUIET));
 }
