@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "cipd/cipd.h"
+#include "device/device.h"
 #include "sync/sync.h"
 #include "util/result.h"
 
@@ -132,6 +133,18 @@ int sl_cipd_ahead_begin(struct sl_cipd_reader *reader)
     return r;
 }
 
+static int await(const struct sl_cipd_ahead *ahead, struct sluice_stream handle, sl_word *word, uint64_t value)
+{
+    struct sl_stream *stream;
+    int r = sl_sync_cuda.check(ahead->pages, handle);
+
+    if (r != 0 || (r = sl_stream_hold(handle, &stream)) != 0)
+        return r;
+    r = sl_sync_cuda.await(ahead->pages, stream, word, value);
+    sl_object_drop(&stream->object);
+    return r;
+}
+
 int sl_cipd_ahead_wait(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream)
 {
     struct sl_cipd_ahead *ahead = reader->ahead;
@@ -143,7 +156,7 @@ int sl_cipd_ahead_wait(struct sl_cipd_reader *reader, struct sl_cipd_held *held,
         return SLUICE_NO_SLOT;
     }
     uint64_t value = sl_load(word, relaxed) + 1;
-    if ((r = sl_sync_cuda.await(ahead->pages, stream, word, value)) != 0) {
+    if ((r = await(ahead, stream, word, value)) != 0) {
         sl_add(&parked, (uint32_t)-1);
         return r;
     }

@@ -96,7 +96,7 @@ static int take_ahead(struct sluice_reader *reader, const struct sl_stream *stre
                               &memory) == 0 &&
                sl_park_begin(reader, (uint32_t)slot, *sequence, stream);
     if (may) {
-        int r = session->sync->await_held(session->pages, stream, &page->own_ready[slot], *sequence);
+        int r = session->sync->await(session->pages, stream, &page->own_ready[slot], *sequence);
         if (r == 0)
             return slot;
         sl_park_cancel(reader, (uint32_t)slot, *sequence);

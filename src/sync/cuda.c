@@ -281,7 +281,7 @@ static int cuda_can_wait(const struct sl_sync_pages *pages)
     return 0;
 }
 
-static int cuda_await_held(const struct sl_sync_pages *pages, const struct sl_stream *stream, sl_word *word, uint64_t value)
+static int cuda_await(const struct sl_sync_pages *pages, const struct sl_stream *stream, sl_word *word, uint64_t value)
 {
     struct sl_cu_stream *place;
     struct sl_cuda_scope scope;
@@ -293,18 +293,6 @@ static int cuda_await_held(const struct sl_sync_pages *pages, const struct sl_st
     if (r == 0)
         r = sl_cu(pages->context, StreamWaitValue64, place, address, value, SL_CU_WAIT_GEQ);
     sl_cuda_leave(&scope);
-    return r;
-}
-
-static int cuda_await(const struct sl_sync_pages *pages, struct sluice_stream handle, sl_word *word,
-                      uint64_t value)
-{
-    struct sl_stream *stream;
-    int r = hold(pages, handle, &stream);
-    if (r != 0)
-        return r;
-    r = cuda_await_held(pages, stream, word, value);
-    sl_object_drop(&stream->object);
     return r;
 }
 
@@ -323,6 +311,5 @@ const struct sl_sync_ops sl_sync_cuda = {
     .direct = cuda_direct,
     .can_wait = cuda_can_wait,
     .await = cuda_await,
-    .await_held = cuda_await_held,
     .settle = sl_settle,
 };

@@ -60,8 +60,7 @@ static bool host_direct(const struct sl_sync_pages *pages)
     return false;
 }
 
-static int host_await(const struct sl_sync_pages *pages, struct sluice_stream stream, sl_word *word,
-                      uint64_t value)
+static int host_await(const struct sl_sync_pages *pages, const struct sl_stream *stream, sl_word *word, uint64_t value)
 {
     (void)pages;
     (void)stream;
@@ -86,12 +85,6 @@ static void host_detach(struct sl_sync_pages *pages)
     (void)pages;
 }
 
-static int host_await_held(const struct sl_sync_pages *pages, const struct sl_stream *stream, sl_word *word, uint64_t value)
-{
-    (void)stream;
-    return host_await(pages, SLUICE_ON_CPU, word, value);
-}
-
 extern const struct sl_sync_ops sl_sync_host;
 const struct sl_sync_ops sl_sync_host = {
     .device = "host",
@@ -106,6 +99,5 @@ const struct sl_sync_ops sl_sync_host = {
     .direct = host_direct,
     .can_wait = host_can_wait,
     .await = host_await,
-    .await_held = host_await_held,
     .settle = sl_settle,
 };

@@ -62,12 +62,10 @@ struct sl_sync_ops {
     bool (*direct)(const struct sl_sync_pages *pages);
     /* May streams wait for words of these pages? 0, or SLUICE_E_UNSUPPORTED with what forbids it. */
     int (*can_wait)(const struct sl_sync_pages *pages);
-    /* Lets `stream` wait until the word reaches `value` (sl_reached, but a poisoned one counts as well); results as
-     * of signal. A stream that waits holds up others of its process, and some calls of the driver: somebody
+    /* Lets `stream`, which the caller holds and check did not refuse, wait until the word reaches `value` (sl_reached, but a
+     * poisoned one counts as well); results as of signal. A stream that waits holds up others of its process, and some calls of the driver: somebody
      * must raise the word, in the end the CPU. */
-    int (*await)(const struct sl_sync_pages *pages, struct sluice_stream stream, sl_word *word, uint64_t value);
-    /* The same on a stream that the caller holds, which check did not refuse. */
-    int (*await_held)(const struct sl_sync_pages *pages, const struct sl_stream *stream, sl_word *word, uint64_t value);
+    int (*await)(const struct sl_sync_pages *pages, const struct sl_stream *stream, sl_word *word, uint64_t value);
     /* Once, before signalling work that the CPU did: makes streaming stores visible too. */
     void (*settle)(void);
 };
