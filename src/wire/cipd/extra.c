@@ -28,8 +28,7 @@ bool sl_cipd_extra_live(const struct sl_cipd_extra *extra, uint64_t version)
 
 void sl_cipd_extra_change(struct sl_cipd_extra *extra)
 {
-    if (sl_load(&extra->magic, relaxed) == SL_CIPD_EXTRA_MAGIC)
-        sl_store(&extra->version, 0, release); /* whoever sees one of the stores that follow sees this one */
+    sl_store(&extra->version, 0, release); /* whoever sees one of the stores that follow sees this one */
 }
 
 bool sl_cipd_extra_changes(const struct sl_cipd_extra *extra, uint64_t version)
@@ -45,7 +44,6 @@ void sl_cipd_extra_begin(struct sl_cipd_extra *extra, uint64_t version, uint32_t
     uint32_t words[SL_CIPD_GPU / 4];
 
     memcpy(words, gpu, sizeof words);
-    sl_store(&extra->version, 0, release);
     sl_store(&extra->asleep, 0, relaxed);
     sl_store(&extra->begun, 0, relaxed);
     sl_store(&extra->finished, 0, relaxed);

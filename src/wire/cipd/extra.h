@@ -50,7 +50,7 @@ void sl_cipd_extra_change(struct sl_cipd_extra *extra);
 /* Reader, behind a copy of what this version said: has the writer begun to change that, if it lives? */
 bool sl_cipd_extra_changes(const struct sl_cipd_extra *extra, uint64_t version);
 
-/* Writer: begins it for a session, before the session's version is stored. */
+/* Writer, behind sl_cipd_extra_change: begins it for a session, before the session's version is stored. */
 void sl_cipd_extra_begin(struct sl_cipd_extra *extra, uint64_t version, uint32_t pid, const unsigned char gpu[SL_CIPD_GPU]);
 
 /* Reader: which GPU that is; false if it is not told, or the session is over. */
