@@ -33,6 +33,10 @@ sluice_reader *cipd_reader(void);
 struct sluice_cipd_info cipd_info_of_writer(sluice_writer *writer);
 struct sluice_cipd_info cipd_info_of_reader(sluice_reader *reader);
 
+/* The segment's half that only Sluice's writers have goes (docs/cuda-link-wire.md): it is another program's then, as far as a
+ * reader knows. */
+void cipd_disguise(void);
+
 /* A program's own frame. */
 struct sluice_array cipd_array(uint64_t memory, const struct sluice_format *format);
 

@@ -2,18 +2,13 @@
  *
  * Readers of "cipd:" channels that name no GPU: which one they take, where the wire does not tell.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "gpu/cipd.h"
 #include "gpu/frames.h"
 #include "gpu/pair.h"
-
-#define OURS_AT 2048 /* what Sluice's writers add to a segment: docs/cuda-link-wire.md */
 
 /* A writer on the second GPU, which it calls the first one. */
 static struct child start_writer(void)
@@ -24,18 +19,6 @@ static struct child start_writer(void)
     struct child child = cipd_start_writer("3");
     unsetenv("CUDA_VISIBLE_DEVICES");
     return child;
-}
-
-/* From here on it looks like another program's. */
-static void forget_ours(void)
-{
-    static const char nothing[64];
-    char path[80];
-
-    snprintf(path, sizeof path, "/%s", cipd_name() + strlen("cipd:"));
-    int fd = shm_open(path, O_RDWR, 0);
-    CHECK_EQ(pwrite(fd, nothing, sizeof nothing, OURS_AT), sizeof nothing);
-    CHECK_EQ(close(fd), 0);
 }
 
 static sluice_reader *open_reader(const char *device)
@@ -111,7 +94,7 @@ static void read_from_another_program(bool open_already)
     gpu_begin_with(2);
     struct child writer = start_writer();
     sluice_reader *first = NULL;
-    forget_ours();
+    cipd_disguise();
     if (open_already)
         first = open_reader("cuda:1"); /* no driver is asked to open it twice */
     sluice_reader *reader = open_reader(NULL);
@@ -139,7 +122,7 @@ TEST(reader_takes_the_gpu_of_a_writer_in_its_own_process)
     gpu_begin_with(2);
     params.device = "cuda:1";
     CHECK_OK(sluice_writer_open(&writer, &params));
-    forget_ours();
+    cipd_disguise();
     sluice_reader *reader = open_reader(NULL);
     CHECK_STR(device_of(reader), "cuda:1");
     CHECK_OK(sluice_reader_close(&reader));
@@ -203,7 +186,7 @@ TEST(reader_takes_the_gpu_that_can_open_the_handles)
     if (!gpu_is_fake())
         SKIP("GPUs that are no peers are the fake driver's");
     struct child writer = start_writer();
-    forget_ours();
+    cipd_disguise();
     cipd_tell(&writer, "1");
     look_alone("", "OK: cuda:1");
     look_alone("cuda:0", "they lie on another GPU");

@@ -3,11 +3,8 @@
  * Copies of "cipd:" frames that are under way when the program goes on: whether they were whole is told by what the writer
  * had come to when they ended, not by when somebody asks.
  */
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "gpu/cipd.h"
 
@@ -29,19 +26,6 @@ static void send(struct copying *copying, uint32_t frames)
     }
 }
 
-/* The writer's own words go: it is another's then, as far as a reader knows. */
-static void disguise(void)
-{
-    char path[128];
-    uint32_t none = 0;
-
-    snprintf(path, sizeof path, "/dev/shm/%s", cipd_name() + strlen("cipd:"));
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    CHECK_GE(fd, 0);
-    CHECK_EQ(pwrite(fd, &none, sizeof none, 2048), sizeof none);
-    CHECK(close(fd) == 0);
-}
-
 static struct copying begin_with(uint32_t slots, bool disguised)
 {
     struct copying copying = { .side = cipd_begin() };
@@ -51,7 +35,7 @@ static struct copying begin_with(uint32_t slots, bool disguised)
     params.slots = slots;
     CHECK_OK(sluice_writer_open(&copying.side.writer, &params));
     if (disguised)
-        disguise();
+        cipd_disguise();
     send(&copying, 1);
     copying.reader = cipd_reader();
     CHECK_OK(sluice_stream_create(copying.side.device, NULL, &copying.stream));

@@ -104,58 +104,63 @@ TEST(cipd_barrier_absent)
     foreign_close(&other);
 }
 
+/* A checker that is told of changes, found nothing at `now`, and then there is a barrier that is held. */
+struct told {
+    const char *name;
+    int64_t now;
+    sl_word changes;
+    struct sl_cipd_barrier barrier;
+    struct foreign foreign;
+};
+
+static void told_begin(struct told *told, const char *name, uint64_t changes)
+{
+    *told = (struct told){ .name = cipd_name(name), .now = 100 * SECOND, .changes = changes };
+    told->barrier = barrier_of(told->name);
+    told->barrier.changes = &told->changes;
+    CHECK(!sl_cipd_barrier_check(&told->barrier, told->now));
+    told->foreign = barrier_made(told->name, 1, told->now);
+}
+
+static void told_end(struct told *told)
+{
+    CHECK_EQ(unlink(cipd_path(told->name)), 0);
+    sl_cipd_barrier_finish(&told->barrier, told->now);
+    foreign_close(&told->foreign);
+}
+
 TEST(cipd_barrier_is_looked_for_when_names_change)
 {
-    const char *name = cipd_name("told");
-    struct sl_cipd_barrier barrier = barrier_of(name);
-    int64_t now = 100 * SECOND;
-    sl_word changes = 0;
-    barrier.changes = &changes;
-    CHECK(!sl_cipd_barrier_check(&barrier, now));
-    struct foreign foreign = barrier_made(name, 1, now);
-    CHECK(!sl_cipd_barrier_check(&barrier, now + SECOND / 2)); /* nobody has told */
-    sl_add(&changes, 1);
-    CHECK(sl_cipd_barrier_check(&barrier, now + SECOND / 2));
-    CHECK_EQ(unlink(cipd_path(name)), 0);
-    struct foreign other = barrier_made(name, 0, now);
-    sl_add(&changes, 1);
-    CHECK(!sl_cipd_barrier_check(&barrier, now + SECOND / 2 + 1));
-    sl_cipd_barrier_finish(&barrier, now);
-    foreign_close(&foreign);
+    struct told told;
+    told_begin(&told, "told", 0);
+    CHECK(!sl_cipd_barrier_check(&told.barrier, told.now + SECOND / 2)); /* nobody has told */
+    sl_add(&told.changes, 1);
+    CHECK(sl_cipd_barrier_check(&told.barrier, told.now + SECOND / 2));
+    CHECK_EQ(unlink(cipd_path(told.name)), 0);
+    struct foreign other = barrier_made(told.name, 0, told.now);
+    sl_add(&told.changes, 1);
+    CHECK(!sl_cipd_barrier_check(&told.barrier, told.now + SECOND / 2 + 1));
+    told_end(&told);
     foreign_close(&other);
 }
 
 /* Who has made a name may fill it in only then, of which nobody tells. */
 TEST(cipd_barrier_is_looked_for_often_behind_a_change)
 {
-    const char *name = cipd_name("late");
-    struct sl_cipd_barrier barrier = barrier_of(name);
-    int64_t now = 100 * SECOND;
-    sl_word changes = 1;
-    barrier.changes = &changes;
-    CHECK(!sl_cipd_barrier_check(&barrier, now));
-    struct foreign foreign = barrier_made(name, 1, now);
-    CHECK(!sl_cipd_barrier_check(&barrier, now + SLUICE_MS));
-    CHECK(sl_cipd_barrier_check(&barrier, now + 10 * SLUICE_MS));
-    CHECK_EQ(unlink(cipd_path(name)), 0);
-    foreign_close(&foreign);
-    sl_cipd_barrier_finish(&barrier, now);
+    struct told told;
+    told_begin(&told, "late", 1);
+    CHECK(!sl_cipd_barrier_check(&told.barrier, told.now + SLUICE_MS));
+    CHECK(sl_cipd_barrier_check(&told.barrier, told.now + 10 * SLUICE_MS));
+    told_end(&told);
 }
 
 /* Not told, it is looked for all the same, now and then. */
 TEST(cipd_barrier_is_found_though_nobody_told)
 {
-    const char *name = cipd_name("untold");
-    struct sl_cipd_barrier barrier = barrier_of(name);
-    int64_t now = 100 * SECOND;
-    sl_word changes = 0;
-    barrier.changes = &changes;
-    CHECK(!sl_cipd_barrier_check(&barrier, now));
-    struct foreign foreign = barrier_made(name, 1, now);
-    CHECK(sl_cipd_barrier_check(&barrier, now + SECOND));
-    CHECK_EQ(unlink(cipd_path(name)), 0);
-    foreign_close(&foreign);
-    sl_cipd_barrier_finish(&barrier, now);
+    struct told told;
+    told_begin(&told, "untold", 0);
+    CHECK(sl_cipd_barrier_check(&told.barrier, told.now + SECOND));
+    told_end(&told);
 }
 
 static bool tells_of(struct sl_cipd_watched *watched, const char *name)
