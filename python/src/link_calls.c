@@ -19,13 +19,13 @@ static void free_object(PyObject *self)
     Py_DECREF(type);
 }
 
-/* The library's error that a call has raised, as an object, and nothing is raised any more. NULL: it is another one, and is
- * still. */
-static PyObject *taken(const struct state *state)
+/* The exception of this kind that a call has raised, as an object, and nothing is raised any more. NULL: it is another one, and
+ * is still. */
+static PyObject *taken(PyObject *wanted)
 {
     PyObject *kind, *value, *traceback;
 
-    if (!PyErr_ExceptionMatches(state->error))
+    if (!PyErr_ExceptionMatches(wanted))
         return NULL;
     PyErr_Fetch(&kind, &value, &traceback);
     PyErr_NormalizeException(&kind, &value, &traceback);
@@ -138,7 +138,7 @@ static bool usual(const struct exporter *exporter, PyObject *object, uintptr_t *
 /* Of what is not there any more, or of what a library said. */
 static PyObject *failed(PyObject *self, const struct state *state)
 {
-    PyObject *error = taken(state), *said;
+    PyObject *error = taken(state->error), *said;
 
     if (!error)
         return NULL;
@@ -253,7 +253,7 @@ struct importer {
 static PyObject *found(struct importer *importer, const struct link *link, PyObject *result, const char *framework,
                        PyObject *stream)
 {
-    PyObject *self = (PyObject *)importer, *said, *kind, *error, *traceback;
+    PyObject *self = (PyObject *)importer, *said, *error;
 
     if (result && !PyLong_Check(result))
         return result;
@@ -264,14 +264,10 @@ static PyObject *found(struct importer *importer, const struct link *link, PyObj
     }
     if (!link) /* it says so itself */
         return PyObject_CallMethod(self, "_failed", "OsO", Py_None, framework, stream ? stream : Py_None);
-    PyErr_Fetch(&kind, &error, &traceback);
-    PyErr_NormalizeException(&kind, &error, &traceback);
-    if (traceback)
-        (void)PyException_SetTraceback(error, traceback);
+    if (!(error = taken(PyExc_Exception)))
+        return NULL;
     said = PyObject_CallMethod(self, "_failed", "OsO", error, framework, stream ? stream : Py_None);
-    Py_XDECREF(kind);
-    Py_XDECREF(error);
-    Py_XDECREF(traceback);
+    Py_DECREF(error);
     return said;
 }
 
