@@ -185,7 +185,7 @@ void sl_session_reap(struct sluice_reader *reader, bool all);
 bool sl_wait_has_news(const struct sluice_reader *reader);
 
 /* When to look again whether a frame is ready that was seen coming at `since`, if frames are ready
- * `ready_after` their commit of late: shortly before that, then often, then ever less so. */
+ * `ready_after` their commit of late: a few times before that, as it may be wrong, then often, then ever less so. */
 int64_t sl_wait_look_at(int64_t now, int64_t since, int64_t ready_after);
 
 /* Takes in how long one took that was waited for. */

@@ -99,9 +99,10 @@ static enum spun spin(const struct sluice_reader *reader, int64_t deadline)
 int64_t sl_wait_look_at(int64_t now, int64_t since, int64_t ready_after)
 {
     int64_t due = since + ready_after - ready_after / 8;
+    int64_t again = now + (now - since > LOOK_SELDOM ? now - since : LOOK_SELDOM);
 
     if (now + SL_WAIT_LOOK < due)
-        return due;
+        return again < due ? again : due; /* one frame that took long says nothing of the next */
     int64_t late = (now - since - ready_after) / 8;
     if (late > LOOK_SELDOM)
         late = LOOK_SELDOM;
