@@ -253,7 +253,7 @@ struct sl_cipd_held {
     struct sluice_stream ahead_stream;
     struct sl_cipd_link *link;
     struct sl_cipd_frame frame;
-    int64_t taken_ns;
+    int64_t polled_ns; /* its writer had not shut by then */
     uint64_t address; /* of the slot, or of the copy */
     uint32_t mark;    /* the last one's note, from 1; 0: there is none */
     bool copied;
@@ -279,6 +279,7 @@ struct sl_cipd_reader {
     char unopened[640]; /* why the handles of the session that there is could not be opened */
     struct sl_cipd_frame pending; /* the newest, if it was not taken; index 0: it was */
     int64_t pending_ns;           /* since when there is such a one, and none was taken */
+    int64_t polled_ns;            /* when the segment was looked at last; no later than that */
     uint32_t oldest;              /* no frame older than this one is taken in this session; 0: not known yet */
     uint32_t counted;             /* frames count as missed from this one on; 0: none was seen yet */
     uint32_t tries, tried;        /* finished frames that were overtaken since one was taken; when so many were published */
@@ -367,6 +368,10 @@ int sl_cipd_reader_stream(struct sl_cipd_reader *reader, struct sluice_stream st
 
 /* The entry of a frame that is held; NULL with a sentence. */
 struct sl_cipd_held *sl_cipd_find_held(struct sl_cipd_reader *reader, const struct sluice_frame *frame);
+
+/* May the writer, which had not shut at `polled_ns`, have left this one alone until now, and its memory where it was? With the
+ * reader's lock, or on the thread that acquires. */
+bool sl_cipd_left_alone(const struct sl_cipd_reader *reader, const struct sl_cipd_frame *frame, int64_t polled_ns);
 
 /* A frame that was released and that nobody waits for any more; with the reader's lock. */
 void sl_cipd_held_end(struct sl_cipd_reader *reader, struct sl_cipd_held *held);

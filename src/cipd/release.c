@@ -20,18 +20,22 @@ struct sl_cipd_held *sl_cipd_find_held(struct sl_cipd_reader *reader, const stru
     return NULL;
 }
 
-/* May the writer have left it alone until now? With the reader's lock. */
-static bool is_whole(struct sl_cipd_reader *reader, const struct sl_cipd_held *held)
+bool sl_cipd_left_alone(const struct sl_cipd_reader *reader, const struct sl_cipd_frame *frame, int64_t polled_ns)
 {
     const struct sl_cipd_consumer *consumer = &reader->consumer;
 
+    return sl_cipd_consume_whole(consumer, frame) &&
+           (!sl_cipd_load_shut(consumer->segment.at, &consumer->session.layout) || sl_os_now() - polled_ns < GRACE);
+}
+
+/* May the writer have left it alone until now? With the reader's lock. */
+static bool is_whole(struct sl_cipd_reader *reader, const struct sl_cipd_held *held)
+{
     if (held->copied)
         return true;
     if (held->waits == SL_CIPD_CAME_NOT)
         return false;
-    if (held->link != reader->link || !sl_cipd_consume_whole(consumer, &held->frame))
-        return false;
-    return !sl_cipd_load_shut(consumer->segment.at, &consumer->session.layout) || sl_os_now() - held->taken_ns < GRACE;
+    return held->link == reader->link && sl_cipd_left_alone(reader, &held->frame, held->polled_ns);
 }
 
 static int say_lost(const struct sl_cipd_reader *reader)

@@ -55,6 +55,7 @@ static int poll_segment(struct sl_cipd_reader *reader, int64_t now)
     sl_mutex_lock(&reader->lock); /* others ask what it has seen */
     enum sl_cipd_poll what = sl_cipd_consume_poll(&reader->consumer, now, &frame);
     sl_mutex_unlock(&reader->lock);
+    reader->polled_ns = now;
     switch (what) {
     case SL_CIPD_NO_FRAME:
         return 0;
@@ -150,8 +151,7 @@ static int await_finished(struct sl_cipd_reader *reader, int64_t deadline, int64
 
     if (r != 0)
         return r;
-    while ((r = look(reader, found)) == SLUICE_NOT_READY) {
-        now = sl_os_now();
+    while ((r = look(reader, found)) == SLUICE_NOT_READY) { /* `now` is before it: what was finished by then it finds */
         if (now >= sl_cipd_later(reader->pending_ns, reader->cipd.wait_ns))
             r = SLUICE_E_LOST;
         else if (now >= deadline || sl_load(&reader->closing, acquire))
@@ -164,6 +164,7 @@ static int await_finished(struct sl_cipd_reader *reader, int64_t deadline, int64
             slept = true;
             sl_os_sleep(SL_CIPD_LOOK);
         }
+        now = sl_os_now();
         if ((r = poll_segment(reader, now)) != 0) /* others are newer by now */
             break;
     }
@@ -216,7 +217,7 @@ static void take(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const
 {
     held->link = reader->link;
     held->frame = *found;
-    held->taken_ns = now;
+    held->polled_ns = reader->polled_ns;
     held->address = copy ? copy : slot_of(reader, found)->address;
     held->copied = copy != 0;
     held->mark = 0;
@@ -273,7 +274,7 @@ static int take_copy(struct sl_cipd_reader *reader, struct sl_cipd_held *held, s
     int64_t now = sl_os_now();
     if (r != 0 && chosen)
         return r;
-    bool whole = chosen && sl_cipd_consume_whole(&reader->consumer, found);
+    bool whole = chosen && sl_cipd_left_alone(reader, found, reader->polled_ns);
     sl_cipd_turns_judge(&reader->turns, whole);
     if (whole) {
         take(reader, held, found, copy, now, frame);

@@ -20,6 +20,9 @@ static enum fake_function failing = FAKE_FUNCTION_COUNT;
 static long failing_in;
 static int failing_code;
 static bool failed;
+static enum fake_function behind = FAKE_FUNCTION_COUNT;
+static void (*what_is_behind)(void *data);
+static void *data_of_it;
 
 static const char *const names[] = {
 #define NAME(name, version, parameters, arguments) "cu" #name,
@@ -122,12 +125,29 @@ static int enter(enum fake_function function, bool library)
     return code;
 }
 
+/* Before the caller gets its answer. */
+static int leave(enum fake_function function, bool library, int code)
+{
+    void (*what)(void *data) = NULL;
+
+    pthread_mutex_lock(&fake_lock);
+    if (library && function == behind) {
+        what = what_is_behind;
+        behind = FAKE_FUNCTION_COUNT;
+    }
+    void *data = data_of_it;
+    pthread_mutex_unlock(&fake_lock);
+    if (what)
+        what(data);
+    return code;
+}
+
 #define DOOR(door, is_library, name, parameters, arguments) \
     FAKE_API int door parameters; \
     FAKE_API int door parameters \
     { \
         int said = enter(FAKE_##name, is_library); \
-        return said ? said : fake_cu##name arguments; \
+        return leave(FAKE_##name, is_library, said ? said : fake_cu##name arguments); \
     }
 #define BOTH(name, version, parameters, arguments) \
     DOOR(cu##name##version, true, name, parameters, arguments) \
@@ -171,6 +191,15 @@ bool fake_failed(void)
     bool result = failed;
     pthread_mutex_unlock(&fake_lock);
     return result;
+}
+
+void fake_behind(enum fake_function function, void (*what)(void *data), void *data)
+{
+    pthread_mutex_lock(&fake_lock);
+    behind = what ? function : FAKE_FUNCTION_COUNT;
+    what_is_behind = what;
+    data_of_it = data;
+    pthread_mutex_unlock(&fake_lock);
 }
 
 long fake_calls(enum fake_function function)

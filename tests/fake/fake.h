@@ -39,6 +39,9 @@ FAKE_API const char *fake_name(enum fake_function function); /* "cuStreamQuery" 
 FAKE_API void fake_fail(enum fake_function function, long nth, int code);
 FAKE_API bool fake_failed(void); /* did it come to that? Also ends it */
 
+/* Behind the library's next call of a function, when it has its answer: as if its thread stood still there. NULL: no more. */
+FAKE_API void fake_behind(enum fake_function function, void (*what)(void *data), void *data);
+
 /* How often the library called a function since the start or the last fake_forget. */
 FAKE_API long fake_calls(enum fake_function function);
 FAKE_API void fake_forget(void);

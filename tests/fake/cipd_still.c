@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A reader of a channel of cuda-link's protocol whose thread stands still at a bad moment: behind a look at a frame's event,
+ * while its GPU, and the writer, go on.
+ */
+#include <stdatomic.h>
+
+#include "fake/cipd.h"
+#include "fake/fake.h"
+#include "harness/test.h"
+
+#define WAIT  (50 * SLUICE_MS)
+#define TRIES 10 /* before it counts as lost: the machine may stand still before the look, too */
+#define GRACE (100 * SLUICE_MS) /* so long a writer that has shut keeps its memory */
+
+int test_cuDevicePrimaryCtxRetain(struct sl_cu_context **context, int device);
+int test_cuCtxSetCurrent(struct sl_cu_context *context);
+int test_cuMemAlloc_v2(uint64_t *address, size_t size);
+int test_cuMemHostAlloc(void **memory, size_t size, unsigned flags);
+int test_cuStreamWaitValue64_v2(struct sl_cu_stream *stream, uint64_t address, uint64_t value, unsigned flags);
+int test_cuStreamQuery(struct sl_cu_stream *stream);
+
+struct still {
+    struct sluice_device device;
+    struct sluice_stream sending;
+    struct sl_cu_stream *native;
+    _Atomic uint64_t *gate; /* `sending` waits for it */
+    struct sluice_array array;
+    sluice_writer *writer;
+    sluice_reader *reader;
+    uint64_t sent;
+};
+
+static void open_reader(struct still *still, bool copy)
+{
+    struct sluice_cipd_reader_params cipd = SLUICE_CIPD_READER_PARAMS_INIT;
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+
+    cipd.wait_ns = WAIT;
+    cipd.copy = copy;
+    params.name = cipd_channel();
+    params.device = "cuda:0";
+    params.open_timeout_ns = 10 * SLUICE_S;
+    params.cipd = &cipd;
+    CHECK_OK(sluice_reader_open(&still->reader, &params));
+}
+
+static struct still begin(bool copy)
+{
+    struct still still = { .writer = NULL };
+    struct sl_cu_context *context;
+    uint64_t address;
+    uintptr_t native;
+    void *word;
+
+    fake_use();
+    struct sluice_format format = cipd_format();
+    CHECK_OK(sluice_device_open(&still.device, "cuda:0"));
+    CHECK_EQ(test_cuDevicePrimaryCtxRetain(&context, 0), 0);
+    CHECK_EQ(test_cuCtxSetCurrent(context), 0);
+    CHECK_OK(sluice_stream_create(still.device, NULL, &still.sending));
+    CHECK_OK(sluice_stream_native(still.sending, &native));
+    still.native = (struct sl_cu_stream *)native;
+    CHECK_EQ(test_cuMemAlloc_v2(&address, 512), 0);
+    CHECK_EQ(test_cuMemHostAlloc(&word, 8, 0), 0);
+    still.gate = word;
+    CHECK_OK(sluice_array_wrap(&still.array, NULL, (void *)(uintptr_t)address, format.arrays[0].dtype, 3, format.arrays[0].shape,
+                               NULL));
+    CHECK_OK(cipd_open_writer(&still.writer, &format, false));
+    open_reader(&still, copy);
+    return still;
+}
+
+static void end(struct still *still)
+{
+    CHECK_OK(sluice_reader_close(&still->reader));
+    CHECK_OK(sluice_writer_close(&still->writer));
+    CHECK_OK(sluice_device_close(&still->device));
+    CHECK_EQ(test_cuCtxSetCurrent(NULL), 0);
+    fake_end_contexts();
+}
+
+static void send_behind_the_gate(struct still *still)
+{
+    CHECK_EQ(test_cuStreamWaitValue64_v2(still->native, (uintptr_t)still->gate, ++still->sent, SL_CU_WAIT_GEQ), 0);
+    CHECK_OK(sluice_writer_send(still->writer, &still->array, 1, still->sending, NULL));
+}
+
+static void finish_frame(struct still *still)
+{
+    atomic_store(still->gate, still->sent);
+    CHECK_SOON(test_cuStreamQuery(still->native) == 0, 20);
+}
+
+static void finish_and_outwait(void *still)
+{
+    finish_frame(still);
+    test_nap(WAIT);
+}
+
+/* What was finished when it was looked for is not lost, whenever the look before that was. */
+TEST(cipd_a_frame_that_was_finished_meanwhile_is_not_lost)
+{
+    struct still still = begin(false);
+    struct sluice_frame frame;
+    int r = SLUICE_E_LOST;
+
+    for (int i = 0; i < TRIES && r == SLUICE_E_LOST; i++) {
+        send_behind_the_gate(&still);
+        fake_behind(FAKE_EventQuery, finish_and_outwait, &still); /* when that has said that it is not finished */
+        r = sluice_reader_acquire(still.reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame);
+    }
+    CHECK_OK(r);
+    CHECK_OK(sluice_reader_release(still.reader, &frame, SLUICE_ON_CPU));
+    end(&still);
+}
+
+static void close_and_outwait(void *data)
+{
+    struct still *still = data;
+
+    CHECK_OK(sluice_writer_close(&still->writer));
+    test_nap(GRACE);
+}
+
+/* Its memory is the writer's no more when acquire returns. */
+TEST(cipd_a_frame_whose_writer_has_shut_meanwhile_is_not_whole)
+{
+    struct still still = begin(false);
+    struct sluice_frame frame;
+
+    send_behind_the_gate(&still);
+    finish_frame(&still);
+    fake_behind(FAKE_EventQuery, close_and_outwait, &still); /* when that has said that it is finished */
+    CHECK_OK(sluice_reader_acquire(still.reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
+    CHECK_RESULT(sluice_reader_check(still.reader, &frame), SLUICE_E_LOST);
+    CHECK_RESULT(sluice_reader_release(still.reader, &frame, SLUICE_ON_CPU), SLUICE_E_LOST);
+    end(&still);
+}
+
+/* What was copied out of memory that may have been another's by then is no frame. */
+TEST(cipd_a_copy_whose_writer_has_shut_meanwhile_is_none)
+{
+    struct still still = begin(true);
+    struct sluice_frame frame;
+
+    send_behind_the_gate(&still);
+    finish_frame(&still);
+    fake_behind(FAKE_EventQuery, close_and_outwait, &still);
+    CHECK_RESULT(sluice_reader_acquire(still.reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame), SLUICE_CLOSED);
+    end(&still);
+}
