@@ -230,17 +230,16 @@ struct sl_mem_shared *sl_staged_pin(const struct sluice_reader *reader, const st
 
 static int wait_for(const struct sluice_reader *reader, struct sl_memory *object)
 {
-    int64_t began = sl_os_now(), spin = reader->params.spin_ns < 0 ? 0 : SPIN;
+    int64_t began = sl_os_now(), waited = 0, spin = reader->params.spin_ns < 0 ? 0 : SPIN;
     int r;
 
-    while ((r = object->ops->copy_look(object)) == SLUICE_NOT_READY) {
-        int64_t waited = sl_os_now() - began;
-        if (waited >= PATIENCE)
-            return r;
+    /* The time is one before the look: this thread may have stood still since the last one. */
+    while ((r = object->ops->copy_look(object)) == SLUICE_NOT_READY && waited < PATIENCE) {
         if (waited < spin)
             sl_pause();
         else
             sl_os_sleep(LOOK);
+        waited = sl_os_now() - began;
     }
     return r;
 }

@@ -176,17 +176,19 @@ TEST(copies_of_larger_frames)
     pair_close(&pair);
 }
 
-/* The fake driver's machine, to make it slow between two frames. */
-static struct fake_machine *machine(void)
+/* One of the fake driver's strings. */
+static void *fake_string(const char *name)
 {
     void *library = dlopen(sl_cuda_library(), RTLD_NOW | RTLD_NOLOAD);
-    struct fake_machine *found;
 
     CHECK(library);
-    found = dlsym(library, "fake_machine");
+    void *found = dlsym(library, name);
     CHECK(found && dlclose(library) == 0);
     return found;
 }
+
+/* Its machine, to make it slow between two frames. */
+static struct fake_machine *machine(void) { return fake_string("fake_machine"); }
 
 TEST(a_copy_that_takes_too_long_is_given_up)
 {
@@ -220,6 +222,49 @@ TEST(a_copy_that_takes_too_long_is_given_up)
     pair_give_back(&pair, &frame);
     CHECK_OK(sluice_reader_stats(pair.reader, &stats));
     CHECK_EQ(stats.lost, 1);
+    pair_close(&pair);
+}
+
+/* What a test does behind a call of the driver's. */
+static void behind(enum fake_function function, void (*what)(void *data))
+{
+    void (*pull)(enum fake_function function, void (*what)(void *data), void *data);
+
+    *(void **)&pull = fake_string("fake_behind");
+    pull(function, what, NULL);
+}
+
+static void outwait(void *unused)
+{
+    (void)unused;
+    test_nap(5 * SLUICE_S / 2);
+}
+
+static void stand_still_at_the_next_look(void *unused)
+{
+    (void)unused;
+    behind(FAKE_StreamQuery, outwait);
+}
+
+/* Its reader's thread stands still behind a look at it. */
+TEST(a_copy_that_ends_meanwhile_is_not_given_up)
+{
+    struct sluice_frame frame;
+
+    pair_need_fake();
+    struct pair pair = pair_open(1, SLUICE_STAGED_ALWAYS, 0);
+    pair_commit(&pair, 0, 1); /* its place is made */
+    pair_take(&pair, &frame);
+    pair_give_back(&pair, &frame);
+    CHECK_OK(sluice_stream_synchronize(pair.stream));
+    pair_commit(&pair, 0, 2);
+    CHECK_OK(sluice_stream_synchronize(pair.scene.writing));
+    machine()->delay = SLUICE_S / 2; /* so that it is not over by the first look */
+    behind(FAKE_MemcpyDtoDAsync, stand_still_at_the_next_look);
+    pair_take(&pair, &frame);
+    machine()->delay = 0;
+    pair_check(&pair, &frame, 2);
+    pair_give_back(&pair, &frame);
     pair_close(&pair);
 }
 
