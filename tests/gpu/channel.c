@@ -32,7 +32,7 @@ struct sluice_reader_params channel_reader_params(uint32_t hold)
     test_dir();
     params.name = "cam";
     params.hold = hold;
-    params.open_timeout_ns = 10 * SLUICE_S;
+    params.open_timeout_ns = params.ahead_ns = 20 * SLUICE_S;
     return params;
 }
 
@@ -80,7 +80,7 @@ void channel_commit(sluice_writer *writer, struct sluice_stream stream, int64_t 
 {
     struct sluice_frame frame;
 
-    CHECK_OK(sluice_writer_begin(writer, 5 * SLUICE_S, &frame));
+    CHECK_OK(sluice_writer_begin(writer, 20 * SLUICE_S, &frame));
     if (ns)
         gpu_spin(gpu_native(stream), ns);
     gpu_fill(gpu_native(stream), channel_words(&frame), CHANNEL_WORDS, value);
@@ -91,7 +91,7 @@ void channel_commit_behind(struct gpu_gate *gate, sluice_writer *writer, struct 
 {
     struct sluice_frame frame;
 
-    CHECK_OK(sluice_writer_begin(writer, 5 * SLUICE_S, &frame));
+    CHECK_OK(sluice_writer_begin(writer, 20 * SLUICE_S, &frame));
     gpu_fill(gpu_native(stream), channel_words(&frame), CHANNEL_WORDS, value);
     gpu_gate_close(gate, gpu_native(stream)); /* behind the kernel: where it is launched first, that may wait for others */
     CHECK_OK(sluice_writer_commit(writer, &frame, stream));
@@ -166,7 +166,7 @@ static void commit_in(sluice_writer *writer, uint32_t slot)
     uint32_t last;
 
     do {
-        CHECK_OK(sluice_writer_begin(writer, 5 * SLUICE_S, &frame));
+        CHECK_OK(sluice_writer_begin(writer, 20 * SLUICE_S, &frame));
         last = frame.slot;
         CHECK_OK(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU));
     } while (last != slot);
@@ -181,7 +181,7 @@ TEST(a_slot_that_comes_again_at_once_is_held_once)
 
     for (int i = 0; i < 20; i++) {
         channel_commit(scene.writer, scene.writing, 0, 1);
-        CHECK_OK(sluice_reader_acquire(reader, scene.reading, 5 * SLUICE_S, &frame));
+        CHECK_OK(sluice_reader_acquire(reader, scene.reading, 20 * SLUICE_S, &frame));
         uint32_t slot = frame.slot;
         CHECK_OK(sluice_reader_release(reader, &frame, scene.reading));
         CHECK_OK(sluice_stream_synchronize(scene.reading));
@@ -213,7 +213,7 @@ ROLE(gpu_reader)
     sluice_reader *reader = channel_reader(2);
     role_say("open");
     while (frames-- > 0) {
-        CHECK_OK(sluice_reader_acquire(reader, stream, 10 * SLUICE_S, &frame));
+        CHECK_OK(sluice_reader_acquire(reader, stream, 20 * SLUICE_S, &frame));
         channel_check(&frame, stream, (uint32_t)frame.sequence);
         CHECK_OK(sluice_reader_release(reader, &frame, stream));
     }

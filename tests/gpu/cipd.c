@@ -88,6 +88,7 @@ struct sluice_writer_params cipd_writer_params(struct sluice_cipd_writer_params 
     params.name = cipd_name();
     params.device = "cuda:0";
     params.format = format;
+    params.wait_ns = 20 * SLUICE_S; /* its GPU may be busy with others for long */
     params.cipd = cipd;
     return params;
 }
@@ -97,9 +98,10 @@ struct sluice_reader_params cipd_reader_params(struct sluice_cipd_reader_params 
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
 
     *cipd = (struct sluice_cipd_reader_params)SLUICE_CIPD_READER_PARAMS_INIT;
+    cipd->wait_ns = cipd->stall_ns = 20 * SLUICE_S; /* however long the machine stands still */
     params.name = cipd_name();
     params.device = "cuda:0";
-    params.open_timeout_ns = 10 * SLUICE_S;
+    params.open_timeout_ns = params.ahead_ns = 20 * SLUICE_S;
     params.cipd = cipd;
     return params;
 }
@@ -212,7 +214,6 @@ struct cipd_side cipd_writer_role(int argc, char **argv)
     struct cipd_side side = cipd_begin();
     struct sluice_writer_params params = cipd_writer_params(&cipd, &side.format);
     params.slots = (uint32_t)atoi(argv[2]);
-    params.wait_ns = 20 * SLUICE_S; /* its GPU may be busy with others for long */
     CHECK_OK(sluice_writer_open(&side.writer, &params));
     role_say("open");
     return side;

@@ -22,22 +22,22 @@ static void live_so(struct cipd_side *side, uint32_t graph)
     for (uint32_t i = 1; i <= 8; i++) {
         CHECK_OK(sluice_writer_send(side->writer, &side->array, 1, i % 2 ? side->stream : SLUICE_ON_CPU, &ticket));
         CHECK_OK(sluice_ticket_wait(ticket, 10 * SLUICE_S));
-        CHECK_OK(sluice_reader_acquire(reader, i % 2 ? side->stream : SLUICE_ON_CPU, 10 * SLUICE_S, &frame));
+        CHECK_OK(sluice_reader_acquire(reader, i % 2 ? side->stream : SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
         CHECK_EQ(frame.sequence, i);
         CHECK_OK(sluice_reader_release(reader, &frame, i % 2 ? side->stream : SLUICE_ON_CPU));
     }
     CHECK_OK(sluice_writer_begin(side->writer, SLUICE_DEFAULT, &frame));
     CHECK_OK(sluice_writer_commit(side->writer, &frame, side->stream));
-    CHECK_OK(sluice_reader_acquire(reader, side->stream, 10 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, side->stream, 20 * SLUICE_S, &frame));
     CHECK_OK(sluice_reader_release(reader, &frame, side->stream));
     CHECK_OK(sluice_cipd_set_slots(side->writer, 2));
     CHECK_OK(sluice_writer_send(side->writer, &side->array, 1, side->stream, NULL));
-    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     CHECK_OK(sluice_reader_close(&reader));
     other.copy = 1;
     CHECK_OK(sluice_reader_open(&reader, &reading));
-    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     CHECK_OK(sluice_reader_release(reader, &frame, side->stream));
     CHECK_OK(sluice_reader_close(&reader));
     CHECK_OK(sluice_writer_close(&side->writer));
@@ -82,7 +82,7 @@ TEST(cipd_the_default_stream_is_left_alone_while_it_is_shut)
     capturer_begin(&capturer, CAPTURE_GLOBAL, 0);
     for (uint32_t i = 1; i <= 4; i++) {
         CHECK_OK(sluice_writer_send(side.writer, &side.array, 1, stream, NULL));
-        CHECK_OK(sluice_reader_acquire(reader, stream, 10 * SLUICE_S, &frame));
+        CHECK_OK(sluice_reader_acquire(reader, stream, 20 * SLUICE_S, &frame));
         CHECK_OK(sluice_reader_release(reader, &frame, stream));
     }
     capturer_end(&capturer);
@@ -107,8 +107,8 @@ TEST(cipd_a_stream_that_captures_is_refused)
     cipd.copy = 1;
     CHECK_OK(sluice_reader_open(&copier, &params));
     CHECK_OK(sluice_writer_send(side.writer, &side.array, 1, side.stream, NULL));
-    CHECK_OK(sluice_reader_acquire(reader, side.stream, 10 * SLUICE_S, &taken));
-    CHECK_OK(sluice_reader_acquire(copier, side.stream, 10 * SLUICE_S, &copied));
+    CHECK_OK(sluice_reader_acquire(reader, side.stream, 20 * SLUICE_S, &taken));
+    CHECK_OK(sluice_reader_acquire(copier, side.stream, 20 * SLUICE_S, &copied));
     CHECK_OK(sluice_stream_synchronize(side.stream));
     CU(StreamBeginCapture, native, CAPTURE_GLOBAL);
     CHECK_RESULT(sluice_writer_send(side.writer, &side.array, 1, side.stream, NULL), SLUICE_E_CAPTURING);

@@ -143,7 +143,7 @@ TEST(cipd_a_writer_is_read_in_its_own_process)
     sluice_reader *reader = cipd_reader();
     for (uint32_t i = 1; i <= 10; i++) {
         CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i, NULL));
-        CHECK_OK(sluice_reader_acquire(reader, side.stream, SLUICE_S * 10, &frame));
+        CHECK_OK(sluice_reader_acquire(reader, side.stream, 20 * SLUICE_S, &frame));
         CHECK_EQ(frame.sequence, i);
         CHECK_EQ(frame.slot, (i - 1) % 3);
         CHECK_EQ(frame.missed, 0);
@@ -190,7 +190,7 @@ TEST(cipd_formats_and_sizes_change_while_it_runs)
         CHECK_OK(sluice_writer_reformat(side.writer, &format));
         struct sluice_array array = cipd_array((uintptr_t)side.array.data, &format);
         CHECK_OK(cipd_send(side.writer, &array, side.stream, 7 * (i + 1), NULL));
-        CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S * 10, &frame));
+        CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
         CHECK_OK(sluice_frame_array(&frame, NULL, &seen));
         CHECK_EQ(seen.dtype.code, kinds[i].dtype.code);
         CHECK_EQ(seen.dtype.bits, kinds[i].dtype.bits);
@@ -206,7 +206,7 @@ TEST(cipd_formats_and_sizes_change_while_it_runs)
     format.arrays[0].shape[2] = 3;
     struct sluice_array array = cipd_array((uintptr_t)side.array.data, &format);
     CHECK_OK(cipd_send(side.writer, &array, side.stream, 99, NULL));
-    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S * 10, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     CHECK_OK(sluice_frame_array(&frame, NULL, &seen));
     CHECK_EQ(seen.shape[0], 8);
     CHECK_EQ(seen.shape[2], 3);
@@ -231,7 +231,7 @@ TEST(cipd_slot_counts_change_while_it_runs)
         test_nap(i == 2 ? 600 * SLUICE_MS : 0); /* the service thread tends it: the thread sanitizer sees both take their locks */
         for (uint32_t k = 1; k <= 12; k++) {
             CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i * 100 + k, NULL));
-            CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S * 10, &frame));
+            CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
             CHECK_EQ(frame.slot, (12 * i + k - 1) % counts[i]); /* frames are counted on */
             CHECK_EQ(cipd_value(&frame, gpu_native(side.stream)), i * 100 + k);
             CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
@@ -321,7 +321,7 @@ static void send_and_see(struct cipd_side *side, sluice_reader *reader, const st
     struct sluice_frame frame;
 
     CHECK_OK(cipd_send(side->writer, array, side->stream, value, NULL));
-    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S * 10, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     CHECK_EQ(cipd_value(&frame, gpu_native(side->stream)), value);
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
 }
@@ -382,7 +382,7 @@ TEST(cipd_sends_on_different_streams_are_in_order)
     gpu_gate_open(&gate);
     CHECK_OK(sluice_stream_synchronize(other));
     gpu_gate_end(&gate);
-    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     CHECK_EQ(cipd_value(&frame, gpu_native(side.stream)), 2);
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     CHECK_OK(sluice_reader_close(&reader));
@@ -402,7 +402,7 @@ TEST(cipd_frames_are_sent_from_and_fetched_into_plain_memory)
         words[i] = i * 0x01010101u;
     struct sluice_array from = cipd_array((uintptr_t)words, &format), to = cipd_array((uintptr_t)back, &format);
     CHECK_OK(sluice_writer_send(side.writer, &from, 1, SLUICE_ON_CPU, NULL));
-    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     CHECK_OK(sluice_reader_fetch(reader, &frame, &to, 1, SLUICE_ON_CPU, NULL));
     CHECK_MEM(words, back, sizeof words);
     /* Three frames later its slot is another's, and what was fetched may be anything. */
@@ -425,7 +425,7 @@ TEST(cipd_memory_of_a_slot_can_be_pinned)
     CHECK_OK(sluice_writer_begin(side.writer, 0, &frame));
     CHECK_OK(sluice_writer_pin(side.writer, &frame, &pin));
     CHECK_OK(sluice_writer_commit(side.writer, &frame, SLUICE_ON_CPU));
-    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S * 10, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     uint64_t at = channel_words(&frame);
     CHECK_OK(sluice_reader_pin(reader, &frame, &other));
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));

@@ -16,6 +16,7 @@ struct setting {
     struct sluice_stream stream; /* that the act is on */
     struct sluice_frame frame;   /* that was begun, or taken */
     struct gpu_gate gate;        /* behind which side.stream waits, if `shut` */
+    sluice_writer *answering;    /* a channel "answering": the service thread does that, and looks at what waits, too */
     bool shut;
     int expected; /* of what is given the stream */
 };
@@ -148,16 +149,28 @@ static void take_it_ahead(struct setting *on)
 
 static void stream_waits_for_it(struct setting *on)
 {
+    struct sluice_writer_params params = channel_writer_params();
+    struct sluice_format format = channel_format(1);
+
     frame_is_late(on);
     CHECK_OK(sluice_reader_acquire(on->reader, on->stream, 0, &on->frame));
     CHECK(on->frame.flags & SLUICE_FRAME_AHEAD);
+    params.name = "answering";
+    params.device = "host";
+    params.format = &format;
+    CHECK_OK(sluice_writer_open(&on->answering, &params));
 }
 
-/* The service thread, which looks for it. */
+/* The service thread, which looks for it, each time that it does something. */
 static void wait_a_moment(struct setting *on)
 {
+    struct sluice_channel_info info = { .size = sizeof info };
+
     (void)on;
-    test_nap(20 * SLUICE_MS);
+    for (int i = 0; i < 5; i++) {
+        test_nap(SLUICE_MS);
+        CHECK_OK(sluice_channel_info("answering", 20 * SLUICE_S, &info, NULL, 0));
+    }
 }
 
 static void nothing(struct setting *on) { (void)on; }
@@ -252,6 +265,8 @@ ROLE(cipd_guarded)
         gpu_gate_open(&on.gate);
     if (on.reader)
         CHECK_OK(sluice_reader_close(&on.reader));
+    if (on.answering)
+        CHECK_OK(sluice_writer_close(&on.answering));
     gpu_gate_end(&on.gate);
     cipd_end(&on.side);
     return 0;

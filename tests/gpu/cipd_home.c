@@ -162,7 +162,8 @@ ROLE(alone)
     gpu_begin();
     params.name = argv[1];
     params.device = argv[2][0] ? argv[2] : NULL;
-    params.open_timeout_ns = 50 * SLUICE_MS;
+    if (params.device) /* where there is nothing to be had */
+        params.open_timeout_ns = 50 * SLUICE_MS;
     int r = sluice_reader_open(&reader, &params);
     role_say("%s: %s", sluice_result_name(r), r ? sluice_last_error() : device_of(reader));
     if (r == 0)

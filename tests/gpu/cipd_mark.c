@@ -47,7 +47,7 @@ static struct copying begin_with(uint32_t slots, bool disguised)
 /* Takes the frame that is there, and queues a copy of it, and the mark. */
 static void copy(struct copying *copying, bool gated)
 {
-    CHECK_OK(sluice_reader_acquire(copying->reader, SLUICE_ON_CPU, 10 * SLUICE_S, &copying->frame));
+    CHECK_OK(sluice_reader_acquire(copying->reader, SLUICE_ON_CPU, 20 * SLUICE_S, &copying->frame));
     if (gated)
         gpu_gate_close(&copying->gate, gpu_native(copying->stream));
     CHECK_OK(sluice_reader_fetch(copying->reader, &copying->frame, &copying->array, 1, copying->stream, &copying->ticket));
@@ -117,7 +117,7 @@ TEST(cipd_a_mark_is_none_for_the_next_frame)
     copy(&copying, false);
     release(&copying);
     send(&copying, 1);
-    CHECK_OK(sluice_reader_acquire(copying.reader, SLUICE_ON_CPU, 10 * SLUICE_S, &copying.frame));
+    CHECK_OK(sluice_reader_acquire(copying.reader, SLUICE_ON_CPU, 20 * SLUICE_S, &copying.frame));
     CHECK_OK(sluice_cipd_check_mark(copying.reader, &copying.frame));
     send(&copying, 3);
     CHECK_RESULT(sluice_cipd_check_mark(copying.reader, &copying.frame), SLUICE_E_LOST);
@@ -131,7 +131,7 @@ TEST(cipd_a_reader_that_leaves_does_not_wait_for_its_marks)
 {
     struct copying copying = begin_with(3, false);
 
-    CHECK_OK(sluice_reader_acquire(copying.reader, SLUICE_ON_CPU, 10 * SLUICE_S, &copying.frame));
+    CHECK_OK(sluice_reader_acquire(copying.reader, SLUICE_ON_CPU, 20 * SLUICE_S, &copying.frame));
     gpu_gate_close(&copying.gate, gpu_native(copying.stream));
     CHECK_OK(sluice_cipd_mark(copying.reader, &copying.frame, copying.stream));
     release(&copying);
@@ -154,7 +154,7 @@ TEST(cipd_a_session_that_has_ended_has_no_marks_any_more)
     CHECK_RESULT(sluice_reader_acquire(copying.reader, SLUICE_ON_CPU, 0, &next), SLUICE_E_LIMIT); /* one is held */
     CHECK_OK(sluice_cipd_check_mark(copying.reader, &copying.frame));
     release(&copying);
-    CHECK_OK(sluice_reader_acquire(copying.reader, SLUICE_ON_CPU, 10 * SLUICE_S, &copying.frame));
+    CHECK_OK(sluice_reader_acquire(copying.reader, SLUICE_ON_CPU, 20 * SLUICE_S, &copying.frame));
     CHECK_OK(sluice_cipd_mark(copying.reader, &copying.frame, copying.stream));
     CHECK_OK(sluice_stream_synchronize(copying.stream));
     CHECK_OK(sluice_cipd_check_mark(copying.reader, &copying.frame));

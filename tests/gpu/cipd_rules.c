@@ -322,7 +322,7 @@ TEST(cipd_a_channel_can_be_looked_at_from_outside)
     int found = 0;
 
     CHECK_RESULT(sluice_cipd_look(cipd_name(), &info), SLUICE_E_NOT_FOUND);
-    CHECK_RESULT(sluice_channel_info(cipd_name(), SLUICE_DEFAULT, &channel, NULL, 0), SLUICE_E_NOT_FOUND);
+    CHECK_RESULT(sluice_channel_info(cipd_name(), 20 * SLUICE_S, &channel, NULL, 0), SLUICE_E_NOT_FOUND);
     cipd.order = SLUICE_CIPD_BGRA;
     CHECK_OK(sluice_writer_open(&side.writer, &params));
     struct sluice_array array = cipd_array((uintptr_t)side.array.data, &format);
@@ -339,7 +339,7 @@ TEST(cipd_a_channel_can_be_looked_at_from_outside)
     CHECK_EQ(info.index, 1);
     CHECK_EQ(info.by_sluice, 1);
     CHECK_STR(info.name, cipd_name() + 5);
-    CHECK_OK(sluice_channel_info(cipd_name(), SLUICE_DEFAULT, &channel, NULL, 0));
+    CHECK_OK(sluice_channel_info(cipd_name(), 20 * SLUICE_S, &channel, NULL, 0));
     CHECK_EQ(channel.slots, 3);
     CHECK_EQ(channel.memory, SLUICE_MEMORY_CUDA_IPC);
     CHECK_EQ(channel.writable, 1);
@@ -403,7 +403,7 @@ TEST(cipd_calls_know_channels_of_another_kind)
     CHECK_RESULT(sluice_cipd_set_slots(writer, 3), SLUICE_E_UNSUPPORTED);
     CHECK_RESULT(sluice_cipd_retry(reader), SLUICE_E_UNSUPPORTED);
     channel_commit(writer, side.stream, 0, 1);
-    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     CHECK_RESULT(sluice_cipd_mark(reader, &frame, side.stream), SLUICE_E_UNSUPPORTED);
     CHECK_RESULT(sluice_cipd_check_mark(reader, &frame), SLUICE_E_UNSUPPORTED);
     CHECK_OK(sluice_reader_check(reader, &frame)); /* of those: its lease holds it */

@@ -131,7 +131,7 @@ static void send_and_wait(const struct memory *memory)
     struct sluice_array array = array_of(memory);
 
     CHECK_OK(sluice_writer_send(costs.scene.writer, &array, 1, SLUICE_ON_CPU, &costs.ticket));
-    CHECK_OK(sluice_ticket_wait(costs.ticket, 5 * SLUICE_S));
+    CHECK_OK(sluice_ticket_wait(costs.ticket, 20 * SLUICE_S));
 }
 
 static void send_gpu(void)

@@ -9,6 +9,13 @@
 #include "gpu/channel.h"
 #include "gpu/players.h"
 
+/* The GPU has come to what crashes it; a writer that does not know yet gives its frames' slots away. */
+static void let_crash(struct child *writer)
+{
+    PLAYER(writer, "settle", "settled");
+    test_nap(SLUICE_S / 5); /* and the frame is late, which has the driver asked */
+}
+
 /* Asks until the answer has `word` in it: a GPU says what befell it in its own time. Returns how many frames
  * were committed until then. */
 static uint64_t told(struct child *player, const char *line, const char *word)
@@ -16,7 +23,6 @@ static uint64_t told(struct child *player, const char *line, const char *word)
     uint64_t committed = 0;
     const char *said = "";
 
-    test_nap(SLUICE_S / 5); /* else a writer that does not know yet gives its frames' slots away */
     CHECK_SOON((said = player_ask(player, line), committed += strstr(said, "committed") != NULL, strstr(said, word)), 5);
     return committed;
 }
@@ -74,16 +80,17 @@ static void crash_and_be_told(const char *begin)
     uint64_t committed = strstr(said, "committed 2") != NULL;
     if (!committed)
         CHECK_HAS(said, "E_DRIVER");
+    let_crash(&watched.writer);
     committed += told(&watched.writer, begin, "E_DRIVER");
     told(&watched.writer, begin, "may only read");
-    CHECK_OK(sluice_reader_acquire(reader, stream, 5 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, stream, 20 * SLUICE_S, &frame));
     channel_check(&frame, stream, 1);
     CHECK_OK(sluice_reader_release(reader, &frame, stream));
     int64_t began = test_now();
     CHECK_RESULT(sluice_reader_acquire(reader, stream, SLUICE_S / 5, &frame), SLUICE_TIMEOUT);
     CHECK_LE(test_now() - began, 5 * SLUICE_S);
     PLAYER(&watched.writer, "close", "closed");
-    CHECK_RESULT(sluice_reader_acquire(reader, stream, 5 * SLUICE_S, &frame), SLUICE_CLOSED);
+    CHECK_RESULT(sluice_reader_acquire(reader, stream, 20 * SLUICE_S, &frame), SLUICE_CLOSED);
     CHECK_EQ(lost(&watched), committed);
     role_stop(&watched.writer);
 
@@ -113,9 +120,10 @@ TEST_TIMEOUT(a_writer_whose_kernel_crashed_is_told_by_send, 60)
     sluice_reader *reader = watched.reader;
     struct sluice_frame frame;
 
-    CHECK_OK(sluice_reader_acquire(reader, stream, 5 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, stream, 20 * SLUICE_S, &frame));
     CHECK_OK(sluice_reader_release(reader, &frame, stream));
     uint64_t committed = strstr(player_ask(&watched.writer, "crash"), "committed") != NULL;
+    let_crash(&watched.writer);
     committed += told(&watched.writer, "send", "E_DRIVER");
     CHECK_RESULT(sluice_reader_acquire(reader, stream, SLUICE_S / 5, &frame), SLUICE_TIMEOUT);
     CHECK_EQ(lost(&watched), committed); /* it has not closed yet */
@@ -129,9 +137,10 @@ TEST_TIMEOUT(a_writer_that_waits_for_a_slot_is_told_of_a_crash, 60)
     struct child writer = player_writer("few");
     struct child reader = player_reader("");
     PLAYER(&writer, "commit 0", "committed 1");
-    PLAYER(&reader, "take 5000", "took 1");
+    PLAYER(&reader, "take 20000", "took 1");
     if (strstr(player_ask(&writer, "crash"), "committed"))
         player_ask(&writer, "commit -1");
+    let_crash(&writer);
     told(&writer, "begin 100", "may only read");
     PLAYER(&writer, "begin 0", "E_DRIVER");
     role_stop(&reader);
@@ -152,7 +161,7 @@ TEST_TIMEOUT(a_writer_whose_kernel_never_ends_is_told_and_can_close, 60)
     sluice_reader *reader = channel_reader(1);
     PLAYER(&writer, "commit 60000", "committed 2");
     PLAYER(&writer, "commit 0", "committed 3");
-    CHECK_OK(sluice_reader_acquire(reader, stream, SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, stream, 20 * SLUICE_S, &frame));
     CHECK_EQ(frame.sequence, 1);
     PLAYER(&writer, "begin 50", "2 not finished by the device");
     int64_t began = test_now();
@@ -164,7 +173,7 @@ TEST_TIMEOUT(a_writer_whose_kernel_never_ends_is_told_and_can_close, 60)
     PLAYER(&writer, "close", "closed");
     CHECK_GE(test_now() - began, SLUICE_S);
     CHECK_LE(test_now() - began, 10 * SLUICE_S);
-    CHECK_RESULT(sluice_reader_acquire(reader, stream, SLUICE_S, &other), SLUICE_CLOSED);
+    CHECK_RESULT(sluice_reader_acquire(reader, stream, 20 * SLUICE_S, &other), SLUICE_CLOSED);
     struct sluice_reader_stats stats = { .size = sizeof stats };
     CHECK_OK(sluice_reader_stats(reader, &stats));
     CHECK_EQ(stats.lost, 2);
@@ -182,7 +191,7 @@ TEST_TIMEOUT(a_writer_whose_kernel_never_ends_goes_on_when_readers_leave, 60)
     PLAYER(&writer, "commit 0", "committed 1");
     struct child reader = player_reader("ahead");
     PLAYER(&writer, "commit 0", "committed 2");
-    PLAYER(&reader, "take 5000", "took");
+    PLAYER(&reader, "take 20000", "took");
     PLAYER(&reader, "release 0", "released");
     PLAYER(&writer, "commit 60000", "committed 3");
     PLAYER(&reader, "close", "closed");
@@ -205,14 +214,14 @@ static void check_others(struct scene *scene, sluice_reader *other, uint32_t fro
 
     for (uint32_t i = from; i < from + 5; i++) {
         channel_commit(scene->writer, scene->writing, 0, i);
-        CHECK_OK(sluice_reader_acquire(other, scene->reading, 5 * SLUICE_S, &frame));
+        CHECK_OK(sluice_reader_acquire(other, scene->reading, 20 * SLUICE_S, &frame));
         CHECK_EQ(frame.sequence, i);
         channel_check(&frame, scene->reading, i);
         CHECK_OK(sluice_reader_release(other, &frame, scene->reading));
     }
     CHECK_OK(sluice_stream_synchronize(scene->reading));
-    CHECK_OK(sluice_writer_begin(scene->writer, 5 * SLUICE_S, &frames[0]));
-    CHECK_OK(sluice_writer_begin(scene->writer, 5 * SLUICE_S, &frames[1]));
+    CHECK_OK(sluice_writer_begin(scene->writer, 20 * SLUICE_S, &frames[0]));
+    CHECK_OK(sluice_writer_begin(scene->writer, 20 * SLUICE_S, &frames[1]));
     CHECK_OK(sluice_writer_cancel(scene->writer, &frames[0], SLUICE_ON_CPU));
     CHECK_OK(sluice_writer_cancel(scene->writer, &frames[1], SLUICE_ON_CPU));
 }
@@ -235,8 +244,8 @@ static void be_hit(const char *blow, const char *next, const char *word)
 
     channel_commit(scene.writer, scene.writing, 0, 1);
     struct child reader = player_reader("");
-    PLAYER(&reader, "take 5000", "took 1");
-    CHECK_OK(sluice_reader_acquire(other, scene.reading, 5 * SLUICE_S, &frame));
+    PLAYER(&reader, "take 20000", "took 1");
+    CHECK_OK(sluice_reader_acquire(other, scene.reading, 20 * SLUICE_S, &frame));
     CHECK_OK(sluice_reader_release(other, &frame, scene.reading));
     player_ask(&reader, blow);
     if (strcmp(next, "release 0") == 0)
@@ -308,8 +317,8 @@ static void outlive(bool close)
     struct sluice_array array;
 
     channel_commit(scene.writer, scene.writing, SPIN, 1);
-    CHECK_OK(sluice_reader_acquire(reader, scene.reading, 5 * SLUICE_S, &in));
-    CHECK_OK(sluice_writer_begin(scene.writer, SLUICE_S, &out));
+    CHECK_OK(sluice_reader_acquire(reader, scene.reading, 20 * SLUICE_S, &in));
+    CHECK_OK(sluice_writer_begin(scene.writer, 20 * SLUICE_S, &out));
     CHECK_OK(sluice_frame_array(&out, NULL, &array));
     gpu_fill(gpu_native(scene.writing), (uintptr_t)array.data, CHANNEL_WORDS, 2);
     end_streams(&scene, close);
@@ -324,7 +333,7 @@ static void outlive(bool close)
     CHECK_OK(sluice_writer_commit(scene.writer, &out, scene.writing));
     channel_check(&in, scene.reading, 1);
     CHECK_OK(sluice_reader_release(reader, &in, scene.reading));
-    CHECK_OK(sluice_reader_acquire(reader, scene.reading, 5 * SLUICE_S, &in));
+    CHECK_OK(sluice_reader_acquire(reader, scene.reading, 20 * SLUICE_S, &in));
     CHECK_EQ(in.sequence, 2);
     channel_check(&in, scene.reading, 2);
     CHECK_OK(sluice_reader_release(reader, &in, scene.reading));

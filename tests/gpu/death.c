@@ -33,7 +33,7 @@ static struct pair set_up(const char *options)
     channel_commit(pair.writer, pair.stream, 0, 1);
     CHECK_OK(sluice_stream_synchronize(pair.stream));
     pair.reader = player_reader(options);
-    PLAYER(&pair.reader, "take 5000", "took 1");
+    PLAYER(&pair.reader, "take 20000", "took 1");
     channel_commit(pair.writer, pair.stream, 0, 2);
     CHECK_OK(sluice_stream_synchronize(pair.stream));
     return pair;
@@ -104,7 +104,7 @@ TEST_TIMEOUT(a_killed_reader_under_mps_keeps_its_slots_for_a_second, 60)
     struct child writer = player_writer("few");
     PLAYER(&writer, "commit 0", "committed 1");
     struct child reader = player_reader("");
-    PLAYER(&reader, "take 5000", "took 1");
+    PLAYER(&reader, "take 20000", "took 1");
     PLAYER(&writer, "commit 0", "committed 2");
     PLAYER(&writer, "finish", "finished");
     int64_t began = test_now();
@@ -138,9 +138,8 @@ TEST_TIMEOUT(a_forked_child_keeps_what_a_killed_readers_gpu_uses, 60)
     int64_t began = test_now();
     PLAYER(&pair.reader, "fork 4000", "forked");
     child_kill(&pair.reader, SIGKILL);
-    CHECK_SOON(channel_free_slots(near) == 2, 2);
-    CHECK_EQ(channel_free_slots(pair.writer), 1); /* not only when these are */
-    check_kept(pair.writer, began + 4 * SLUICE_S);
+    CHECK_SOON(channel_free_slots(near) == 2, 5);
+    check_kept(pair.writer, began + 4 * SLUICE_S); /* not only when these are */
     CHECK_SOON(channel_free_slots(pair.writer) == 2, 5);
     CHECK_GE(test_now() - began, SLUICE_S * 42 / 10); /* the child's end, and the driver's after it */
     CHECK_OK(sluice_writer_close(&near));
@@ -158,14 +157,24 @@ TEST_TIMEOUT(a_reader_that_lost_its_connection_keeps_what_it_holds, 60)
     PLAYER(&pair.reader, "release 100", "released");
     CHECK_SOON(stats_of(pair.writer).readers == 1, 5);
     channel_commit(pair.writer, pair.stream, 0, 3); /* would be kept unread for it, if it were not the newest */
-    PLAYER(&pair.reader, "take 5000", "hung up on it"); /* once */
-    PLAYER(&pair.reader, "take 5000", "took 2");
+    PLAYER(&pair.reader, "take 20000", "hung up on it"); /* once */
+    PLAYER(&pair.reader, "take 20000", "took 2");
     PLAYER(&pair.reader, "release 0", "released");
-    PLAYER(&pair.reader, "take 5000", "took 3");
+    PLAYER(&pair.reader, "take 20000", "took 3");
     PLAYER(&pair.reader, "release 0", "released");
     CHECK_SOON(channel_free_slots(pair.writer) == 2, 5);
     role_stop(&pair.reader);
     tear_down(&pair);
+}
+
+/* No reader finds the channel while it is called so. */
+static void name_socket(const char *from, const char *to)
+{
+    char old[512], now[512];
+
+    snprintf(old, sizeof old, "%s/%s", test_dir(), from);
+    snprintf(now, sizeof now, "%s/%s", test_dir(), to);
+    CHECK_EQ(rename(old, now), 0);
 }
 
 /* What it had not read is kept for nobody. */
@@ -182,16 +191,18 @@ TEST_TIMEOUT(a_reader_that_lost_its_connection_holds_up_no_writer, 60)
     params.format = &format;
     params.slots = params.max_slots = 3;
     params.policy = SLUICE_WAIT;
-    params.wait_ns = 5 * SLUICE_S;
+    params.wait_ns = 20 * SLUICE_S;
     CHECK_OK(sluice_writer_open(&pair.writer, &params));
     channel_commit(pair.writer, pair.stream, 0, 1);
     pair.reader = player_reader("order");
-    PLAYER(&pair.reader, "take 5000", "took 1");
+    PLAYER(&pair.reader, "take 20000", "took 1");
     channel_commit(pair.writer, pair.stream, 0, 2);
+    name_socket("cam", "away"); /* else it joins again, if it is stopped late, and is waited for rightly */
     PLAYER(&pair.reader, "cut", "cut 1");
     child_kill(&pair.reader, SIGSTOP);
     for (uint32_t i = 3; i < 20; i++)
         channel_commit(pair.writer, pair.stream, 0, i);
+    name_socket("away", "cam");
     child_kill(&pair.reader, SIGKILL);
     tear_down(&pair);
 }
@@ -310,7 +321,7 @@ static struct sluice_frame take(struct audience *all, uint64_t sequence)
 {
     struct sluice_frame frame;
 
-    CHECK_OK(sluice_reader_acquire(all->reader, all->stream, 5 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(all->reader, all->stream, 20 * SLUICE_S, &frame));
     CHECK_EQ(frame.sequence, sequence);
     channel_check(&frame, all->stream, (uint32_t)sequence);
     return frame;

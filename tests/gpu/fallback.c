@@ -165,7 +165,7 @@ static void check_memory(uint32_t expected)
 {
     struct sluice_channel_info info = { .size = sizeof info };
 
-    CHECK_OK(sluice_channel_info("cam", SLUICE_DEFAULT, &info, NULL, 0));
+    CHECK_OK(sluice_channel_info("cam", 20 * SLUICE_S, &info, NULL, 0));
     CHECK_EQ(info.memory, expected);
 }
 
@@ -205,7 +205,7 @@ ROLE(two_readers)
     role_say("open");
     while (frames-- > 0) {
         for (int i = 0; i < 2; i++) {
-            CHECK_OK(sluice_reader_acquire(readers[i], stream, 10 * SLUICE_S, &frame));
+            CHECK_OK(sluice_reader_acquire(readers[i], stream, 20 * SLUICE_S, &frame));
             channel_check(&frame, stream, (uint32_t)frame.sequence);
             CHECK_OK(sluice_reader_release(readers[i], &frame, stream));
         }
@@ -306,7 +306,7 @@ TEST_TIMEOUT(readers_outlive_writers_whose_memory_ends, 60)
         if (!reader)
             reader = channel_reader(1);
         for (int i = 0; i < 5;) {
-            CHECK_OK(sluice_reader_acquire(reader, stream, 10 * SLUICE_S, &frame));
+            CHECK_OK(sluice_reader_acquire(reader, stream, 20 * SLUICE_S, &frame));
             if (frame.session != before) { /* what the dead one left is not looked at */
                 channel_check(&frame, stream, (uint32_t)frame.sequence);
                 i++;

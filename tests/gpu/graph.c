@@ -11,7 +11,7 @@
 
 #define SIZE  ((int64_t)300001)
 #define SLOTS 8 /* that a writer grows to */
-#define WAIT  (5 * SLUICE_S)
+#define WAIT  (20 * SLUICE_S)
 
 static struct scene begin(void)
 {
@@ -122,6 +122,7 @@ TEST_TIMEOUT(readers_that_wait_ahead_of_graphs, 60)
     CHECK_OK(sluice_stream_create(scene.device, NULL, &reading));
     params.name = "cam";
     params.ahead = 1;
+    params.ahead_ns = 20 * SLUICE_S;
     for (int life = 0; life < 3; life++) {
         CHECK_OK(sluice_reader_open(&ahead, &params));
         for (int i = 0; i < 2 * SLOTS; i++) {

@@ -70,9 +70,9 @@ static struct sluice_stream release_in_capture(struct stage *stage, int mode)
     struct sluice_frame frame;
 
     CHECK_OK(sluice_stream_wrap(stage->device, (uintptr_t)stage->theirs, let_go, stage, &stream));
-    CHECK_OK(sluice_writer_begin(stage->writer, 5 * SLUICE_S, &frame));
+    CHECK_OK(sluice_writer_begin(stage->writer, 20 * SLUICE_S, &frame));
     CHECK_OK(sluice_writer_commit(stage->writer, &frame, SLUICE_ON_CPU));
-    CHECK_OK(sluice_reader_acquire(stage->reader, stream, 5 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(stage->reader, stream, 20 * SLUICE_S, &frame));
     gpu_gate_close(&stage->gate, stage->theirs);
     CU(StreamBeginCapture, stage->theirs, mode);
     CHECK_OK(sluice_reader_release(stage->reader, &frame, stream));

@@ -75,7 +75,7 @@ void pair_check(struct pair *pair, const struct sluice_frame *frame, uint32_t va
 
 void pair_take(struct pair *pair, struct sluice_frame *frame)
 {
-    CHECK_OK(sluice_reader_acquire(pair->reader, pair->stream, 5 * SLUICE_S, frame));
+    CHECK_OK(sluice_reader_acquire(pair->reader, pair->stream, 20 * SLUICE_S, frame));
 }
 
 void pair_give_back(struct pair *pair, struct sluice_frame *frame)
@@ -89,7 +89,7 @@ struct sluice_reader_info pair_info(void)
     struct sluice_reader_info reader;
 
     /* One before may be leaving. */
-    CHECK_SOON((sluice_channel_info("cam", SLUICE_DEFAULT, &info, &reader, 1) == 0 && info.readers == 1), 10);
+    CHECK_SOON((sluice_channel_info("cam", 20 * SLUICE_S, &info, &reader, 1) == 0 && info.readers == 1), 10);
     return reader;
 }
 

@@ -117,6 +117,10 @@ static bool common(const struct player *self, const char *verb, long number)
     } else if (strcmp(verb, "finish") == 0) {
         CU(StreamSynchronize, gpu_native(self->stream));
         role_say("finished");
+    } else if (strcmp(verb, "settle") == 0) {
+        while (cu.StreamQuery(gpu_native(self->stream)) == SL_CU_NOT_READY)
+            test_nap(SLUICE_MS);
+        role_say("settled");
     } else if (strcmp(verb, "forget") == 0) {
         _exit(0);
     } else {
@@ -266,7 +270,7 @@ static void hold_near(struct player *self)
 
     params.name = "near";
     CHECK_OK(sluice_reader_open(&self->near, &params));
-    CHECK_OK(sluice_reader_acquire(self->near, SLUICE_ON_CPU, 5 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(self->near, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
 }
 
 ROLE(reads)

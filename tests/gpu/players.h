@@ -6,6 +6,7 @@
  * Both:   fork MS        a child that lives so long and does nothing
  *         reset          the primary context, as cudaDeviceReset does
  *         finish         waits for its stream
+ *         settle         the same, whatever becomes of that
  *         forget         ends at once, without closing anything
  * Reader: take MS        acquires for its stream and checks; "took SEQUENCE FLAGS", else result and sentence
  *         release MS     the frame taken last, behind a kernel that takes so long

@@ -28,16 +28,16 @@ TEST_TIMEOUT(bytes_of_every_kind, 60)
             memory_put(&memory, bytes);
             struct sluice_array array = bytes_at(memory.at, LARGE);
             CHECK_OK(sluice_writer_send(scene.writer, &array, 1, stream, &ticket));
-            CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
+            CHECK_OK(sluice_ticket_wait(ticket, 20 * SLUICE_S));
             CHECK_OK(sluice_ticket_query(ticket));
             scene_check(&scene, bytes, LARGE);
 
             CHECK_OK(sluice_writer_send(scene.writer, &array, 1, stream, &ticket));
             struct sluice_frame frame = scene_acquire(&scene);
-            CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
+            CHECK_OK(sluice_ticket_wait(ticket, 20 * SLUICE_S));
             memory_put(&memory, back); /* zeros */
             CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &array, 1, stream, &ticket));
-            CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
+            CHECK_OK(sluice_ticket_wait(ticket, 20 * SLUICE_S));
             memory_get(back, &memory);
             CHECK_MEM(back, bytes, LARGE);
             CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
@@ -277,7 +277,7 @@ TEST(several_arrays_and_an_empty_one)
     CHECK_OK(sluice_array_wrap(&arrays[1], "c", NULL, U8, 1, &none, NULL));
     CHECK_OK(sluice_array_wrap(&arrays[2], "a", gpus.at, U8, 1, &one, NULL));
     CHECK_OK(sluice_writer_send(scene.writer, arrays, 3, scene.stream, &ticket));
-    CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
+    CHECK_OK(sluice_ticket_wait(ticket, 20 * SLUICE_S));
     struct sluice_frame frame = scene_acquire(&scene);
     CHECK_OK(sluice_frame_array(&frame, "a", &slot));
     copy_out(got, slot.data, 4096);

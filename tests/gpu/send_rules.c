@@ -32,10 +32,10 @@ static struct sluice_device live(void)
         for (int i = 0; i < 3; i++) {
             struct sluice_stream stream = i == 0 ? SLUICE_ON_CPU : i == 1 ? scene.stream : standard;
             CHECK_OK(sluice_writer_send(scene.writer, &array, 1, stream, &ticket));
-            CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
+            CHECK_OK(sluice_ticket_wait(ticket, 20 * SLUICE_S));
             struct sluice_frame frame = scene_acquire(&scene);
             CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &array, 1, stream, &ticket));
-            CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
+            CHECK_OK(sluice_ticket_wait(ticket, 20 * SLUICE_S));
             CHECK_OK(sluice_reader_release(scene.reader, &frame, stream));
         }
         CU(ThreadExchangeStreamCaptureMode, &mode);
@@ -120,7 +120,7 @@ static void *capture_later(void *data)
 
 static void take_next(sluice_reader *reader, struct sluice_frame *frame)
 {
-    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_S, frame));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, frame));
 }
 
 /* Two of four slots are held, one has the newest frame, and one is written in place. The reader had all frames before:

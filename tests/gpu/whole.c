@@ -49,12 +49,12 @@ static void *keep_busy(void *shared)
 
     gpu_use(0);
     struct sl_cu_stream *stream = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
-    while (!load->stop) {
+    do {
         for (int i = 0; i < 8; i++)
             gpu_fill(stream, load->memory, LOAD_WORDS, (uint32_t)i);
         CU(StreamSynchronize, stream);
         load->done += 8;
-    }
+    } while (!load->stop);
     CU(StreamDestroy, stream);
     cu.CtxSetCurrent(NULL);
     return NULL;

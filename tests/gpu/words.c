@@ -163,30 +163,30 @@ TEST(words_that_are_none)
 
 /* ---- two processes ---- */
 
-/* Raises the words of the page behind its own work: word 0 from 1 on, for each line that it gets.
- */
+/* Raises the words of the page behind its own work: word 0 from 1 on, for each line that it gets. Arguments: the page; how
+ * long the work takes, in ns. */
 ROLE(raiser)
 {
     uint64_t value = 0;
 
-    CHECK(argc == 2);
+    CHECK(argc == 3);
     struct sl_cu_stream *stream = set_up();
     struct page page = page_of(atoi(argv[1]), false);
     role_say("ready");
     while (role_line()) {
-        gpu_spin(stream, 2000000);
+        gpu_spin(stream, atol(argv[2]));
         CU(StreamWriteValue64, stream, page.gpu, ++value, 0);
     }
     tear_down(stream, &page);
     return 0;
 }
 
-static struct child start_raiser(const struct page *page)
+static struct child start_raiser(const struct page *page, const char *ns)
 {
     char fd[16];
 
     snprintf(fd, sizeof fd, "%d", page->fd);
-    struct child raiser = role_start("raiser", fd, NULL);
+    struct child raiser = role_start("raiser", fd, ns, NULL);
     child_expect(&raiser, "ready", 20);
     return raiser;
 }
@@ -195,7 +195,7 @@ TEST(a_wait_is_released_by_the_gpu_work_of_another_process)
 {
     struct sl_cu_stream *stream = set_up();
     struct page page = page_new(true), answer = page_new(false);
-    struct child raiser = start_raiser(&page);
+    struct child raiser = start_raiser(&page, "2000000");
 
     for (uint64_t i = 1; i <= 20; i++) {
         CU(StreamWaitValue64, stream, page.gpu, i, SL_CU_WAIT_GEQ);
@@ -215,11 +215,11 @@ TEST(the_work_of_a_killed_process_does_not_come)
 {
     struct sl_cu_stream *stream = set_up();
     struct page page = page_new(true);
-    struct child raiser = start_raiser(&page);
+    struct child raiser = start_raiser(&page, "100000000");
 
     CU(StreamWaitValue64, stream, page.gpu, 1000, SL_CU_WAIT_GEQ);
     for (int i = 0; i < 100; i++)
-        child_send(&raiser, "raise"); /* 200 ms of work */
+        child_send(&raiser, "raise"); /* 10 s of work */
     CHECK_SOON(sl_load(page.word, acquire) >= 1, 10);
     child_kill(&raiser, SIGKILL);
     uint64_t reached = sl_load(page.word, acquire);
