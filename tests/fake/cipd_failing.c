@@ -45,7 +45,7 @@ static struct outcome write_all(bool block)
         return outcome;
     for (int i = 0; i < 3; i++) {
         if (good(o, sluice_writer_send(writer, &array, 1, SLUICE_ON_CPU, &ticket)))
-            good(o, sluice_ticket_wait(ticket, 5 * SLUICE_S));
+            good(o, sluice_ticket_wait(ticket, 20 * SLUICE_S));
         if (good(o, sluice_writer_begin(writer, SLUICE_DEFAULT, &frame)) &&
             !good(o, sluice_writer_commit(writer, &frame, SLUICE_ON_CPU)))
             (void)sluice_writer_cancel(writer, &frame, SLUICE_ON_CPU);
@@ -69,7 +69,7 @@ static struct outcome read_all(bool copy)
     CHECK_OK(sluice_array_wrap(&array, NULL, bytes, format.arrays[0].dtype, 3, format.arrays[0].shape, NULL));
     if (!good(o, cipd_open_reader(&reader, copy, 0)))
         return outcome;
-    if (good(o, sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &frame))) {
+    if (good(o, sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame))) {
         good(o, sluice_reader_fetch(reader, &frame, &array, 1, SLUICE_ON_CPU, NULL));
         good(o, sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     }
@@ -98,7 +98,7 @@ static struct outcome read_in_turns(bool in_turns)
     if (!good(o, cipd_open_reader(&reader, true, 0)))
         return outcome;
     for (int i = 0; i < 3; i++) {
-        if (!good(o, sluice_reader_acquire(reader, SLUICE_ON_CPU, 5 * SLUICE_S, &frame)))
+        if (!good(o, sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame)))
             continue;
         good(o, sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
         if (in_turns)
@@ -200,7 +200,7 @@ static void fail_call(enum fake_function function, long nth, int code, struct ou
         return;
     long left, most = may_leave(function) ? 6 : 0;
     int64_t began = test_now();
-    while ((left = sum(fake_things()) - sum(before)) > most && test_now() - began < 5 * SLUICE_S)
+    while ((left = sum(fake_things()) - sum(before)) > most && test_now() - began < 20 * SLUICE_S)
         test_nap(SLUICE_MS); /* memory goes on a thread of its own, for which close waits only so long */
     if (left < 0 || left > most)
         FAIL("%s failed in call %ld: %ld things are left", fake_name(function), nth, left);

@@ -41,6 +41,7 @@ int cipd_open_writer_so(sluice_writer **writer, const struct sluice_format *form
     params.device = "cuda:0";
     params.format = format;
     params.slots = 2;
+    params.wait_ns = 20 * SLUICE_S; /* however long the machine stands still */
     cipd.graph = graph ? SLUICE_CIPD_ON : SLUICE_CIPD_OFF;
     params.cipd = &cipd;
     return sluice_writer_open(writer, &params);
@@ -57,6 +58,7 @@ int cipd_open_reader(sluice_reader **reader, bool copy, int64_t timeout_ns)
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
 
     cipd.copy = copy;
+    cipd.wait_ns = 20 * SLUICE_S;
     params.name = cipd_channel();
     params.device = "cuda:0";
     params.open_timeout_ns = timeout_ns;

@@ -123,13 +123,13 @@ static void turn(struct scene *scene, int kind, struct sluice_stream stream, cha
     int r = sluice_writer_send(scene->writer, array, 1, stream, &ticket);
     note(r, sentence);
     if (r == 0)
-        note(sluice_ticket_wait(ticket, 5 * SLUICE_S), sentence);
+        note(sluice_ticket_wait(ticket, 20 * SLUICE_S), sentence);
     CHECK_OK(sluice_writer_stats(scene->writer, &stats));
     CHECK_EQ(stats.committed, before + (r == 0));
     if (r != 0)
         return;
     do { /* one that was left by a failure may be ready before this */
-        r = sluice_reader_acquire(scene->reader, stream, 5 * SLUICE_S, &frame);
+        r = sluice_reader_acquire(scene->reader, stream, 20 * SLUICE_S, &frame);
         note(r, sentence);
         if (r != 0)
             return;
@@ -138,7 +138,7 @@ static void turn(struct scene *scene, int kind, struct sluice_stream stream, cha
     r = sluice_reader_fetch(scene->reader, &frame, array, 1, stream, &ticket);
     note(r, sentence);
     if (r == 0)
-        note(sluice_ticket_wait(ticket, 5 * SLUICE_S), sentence);
+        note(sluice_ticket_wait(ticket, 20 * SLUICE_S), sentence);
     if (r == 0 && !sentence[0]) {
         CHECK_EQ(((char *)array->data)[0], value);
         CHECK_EQ(((char *)array->data)[SIZE - 1], value);
@@ -263,13 +263,14 @@ static long batches(void)
 
     ahead.name = "cam";
     ahead.ahead = 1;
+    ahead.ahead_ns = 20 * SLUICE_S;
     ahead.open_timeout_ns = 10 * SLUICE_S;
     CHECK_OK(sluice_reader_open(&reader, &ahead));
     fake_forget();
     for (int i = 0; i < 10; i++) {
-        CHECK_OK(sluice_writer_begin(scene.writer, 5 * SLUICE_S, &frame));
+        CHECK_OK(sluice_writer_begin(scene.writer, 20 * SLUICE_S, &frame));
         CHECK_OK(sluice_writer_commit(scene.writer, &frame, scene.stream));
-        CHECK_OK(sluice_reader_acquire(reader, scene.stream, 5 * SLUICE_S, &frame));
+        CHECK_OK(sluice_reader_acquire(reader, scene.stream, 20 * SLUICE_S, &frame));
         CHECK_OK(sluice_reader_release(reader, &frame, scene.stream));
     }
     long calls = fake_calls(FAKE_StreamBatchMemOp);
@@ -312,7 +313,7 @@ static void check_send(uint32_t graph)
     CHECK_EQ(fake_calls(FAKE_StreamIsCapturing), graph ? 2 : 4); /* before each call on the stream */
     CHECK_EQ(fake_calls(FAKE_PointerGetAttributes), 2);
     CHECK_EQ(fake_calls(FAKE_CtxPushCurrent), 2);
-    CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
+    CHECK_OK(sluice_ticket_wait(ticket, 20 * SLUICE_S));
     end(&scene);
 }
 
@@ -338,17 +339,17 @@ static void lose(uint32_t graph)
     }
     for (int i = 0; i < 6; i++) {
         CHECK_OK(sluice_writer_send(scene.writer, &scene.arrays[2], 1, scene.stream, &done[i]));
-        CHECK_OK(sluice_ticket_wait(done[i], 5 * SLUICE_S));
+        CHECK_OK(sluice_ticket_wait(done[i], 20 * SLUICE_S));
     }
     hold_up(&scene);
     CHECK_OK(sluice_writer_send(scene.writer, &scene.arrays[2], 1, scene.stream, &lost));
     CHECK_RESULT(sluice_ticket_query(lost), SLUICE_NOT_READY);
     fake_lose(0, SL_CU_ILLEGAL_ADDRESS);
-    CHECK_SAYS(sluice_ticket_wait(lost, 5 * SLUICE_S), SLUICE_E_DRIVER, "ILLEGAL_ADDRESS");
+    CHECK_SAYS(sluice_ticket_wait(lost, 20 * SLUICE_S), SLUICE_E_DRIVER, "ILLEGAL_ADDRESS");
     for (int kind = 0; kind < KINDS; kind++)
         CHECK_RESULT(sluice_writer_send(scene.writer, &scene.arrays[kind], 1, SLUICE_ON_CPU, NULL), SLUICE_E_DRIVER);
     CHECK_RESULT(sluice_writer_begin(scene.writer, 0, &frame), SLUICE_E_DRIVER); /* which says of the frame that it is lost */
-    CHECK_SAYS(sluice_ticket_wait(lost, 5 * SLUICE_S), SLUICE_E_DRIVER, "ILLEGAL_ADDRESS");
+    CHECK_SAYS(sluice_ticket_wait(lost, 20 * SLUICE_S), SLUICE_E_DRIVER, "ILLEGAL_ADDRESS");
     for (int i = 0; i < 6; i++) /* of those that were in its slot, too */
         CHECK_OK(sluice_ticket_query(done[i]));
     CHECK_OK(sluice_reader_close(&scene.reader));
@@ -385,12 +386,12 @@ TEST(a_frame_that_is_copied_in_part)
 
     memcpy(arrays[1].name, "more", 5);
     CHECK_OK(sluice_writer_send(scene.writer, arrays, 2, SLUICE_ON_CPU, NULL));
-    CHECK_OK(sluice_reader_acquire(scene.reader, SLUICE_ON_CPU, 5 * SLUICE_S, &frames[0]));
+    CHECK_OK(sluice_reader_acquire(scene.reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frames[0]));
     CHECK_OK(sluice_reader_release(scene.reader, &frames[0], SLUICE_ON_CPU));
     hold_up(&scene);
     fake_fail(FAKE_MemcpyAsync, 2, SL_CU_UNKNOWN);
-    CHECK(pthread_create(&thread, NULL, go_on_later, NULL) == 0);
     int64_t began = test_now();
+    CHECK(pthread_create(&thread, NULL, go_on_later, NULL) == 0);
     CHECK_SAYS(sluice_writer_send(scene.writer, arrays, 2, scene.stream, NULL), SLUICE_E_DRIVER, "cuMemcpyAsync");
     CHECK_GE(test_now() - began, SLUICE_S / 8);
     CHECK(fake_failed());
@@ -443,7 +444,7 @@ TEST(graphs_are_made_once)
     fake_forget();
     for (int i = 0; i < 30; i++) {
         CHECK_OK(sluice_writer_send(scene.writer, &scene.arrays[2], 1, scene.stream, &ticket));
-        CHECK_OK(sluice_ticket_wait(ticket, 5 * SLUICE_S));
+        CHECK_OK(sluice_ticket_wait(ticket, 20 * SLUICE_S));
     }
     CHECK_EQ(graph_sends(&scene), 30 + SLOTS);
     CHECK_EQ(fake_calls(FAKE_GraphLaunch), 30);
