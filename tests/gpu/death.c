@@ -220,6 +220,7 @@ TEST_TIMEOUT(a_process_that_hangs_up_with_frames_in_hand_is_let_in_no_more, 60)
     pair.reader = player_reader("many");
     for (uint32_t i = 1; i <= 8; i++) {
         CHECK_SOON(stats_of(pair.writer).readers == i, 5);
+        PLAYER(&pair.reader, "join", "joined");
         channel_commit(pair.writer, pair.stream, 0, i * 2 - 1);
         CHECK_SOON(strstr(player_ask(&pair.reader, "take 1000"), "took"), 5);
         channel_commit(pair.writer, pair.stream, 0, i * 2);

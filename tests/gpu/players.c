@@ -149,6 +149,22 @@ static void release(struct player *self, long ms)
     answer("released", sluice_reader_release(self->reader, &self->frame, self->stream));
 }
 
+/* acquire goes over to it, once the service thread has it; until then it may take what the one before sees still. */
+static void join(struct player *self)
+{
+    struct sluice_reader_stats stats = { .size = sizeof stats };
+    struct sluice_frame frame;
+
+    do {
+        if (sluice_reader_acquire(self->reader, self->stream, SLUICE_MS, &frame) == 0) {
+            CHECK_OK(sluice_reader_release(self->reader, &frame, self->stream));
+            CHECK_OK(sluice_stream_synchronize(self->stream));
+        }
+        CHECK_OK(sluice_reader_stats(self->reader, &stats));
+    } while (!stats.connected);
+    role_say("joined");
+}
+
 static void read_as_told(struct player *self, const char *verb, long number)
 {
     if (strcmp(verb, "take") == 0) {
@@ -160,6 +176,8 @@ static void read_as_told(struct player *self, const char *verb, long number)
         role_say("stored");
     } else if (strcmp(verb, "cut") == 0) {
         cut();
+    } else if (strcmp(verb, "join") == 0) {
+        join(self);
     } else if (strcmp(verb, "exec") == 0) {
         role_say("exec");
         fflush(stdout);

@@ -12,6 +12,7 @@
  *         release MS     the frame taken last, behind a kernel that takes so long
  *         store          lets a kernel store into that frame
  *         cut            its connection breaks, without its doing
+ *         join           has gone over to its next connection; holds no more than before
  *         exec           becomes another program, which sleeps
  *         lost, close
  * Writer: commit MS      behind such a kernel (-1: with no work at all); "committed SEQUENCE", else result
