@@ -120,7 +120,7 @@ int reader_acquire(struct reader *reader, struct channel *channel, struct lease 
             return r;
         }
     }
-    return r;
+    return again < 0 ? r : acquire_now(reader, channel, lease); /* the GIL may have come late, a frame before it */
 }
 
 /* The reader's device, as far as it is known; NULL if not. Before the first frame it may have a name

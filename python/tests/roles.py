@@ -37,6 +37,15 @@ def write(name, count, period="0"):
         hear()
 
 
+def write_when_told(name):
+    with sluice.Writer(name, shape=4) as writer:
+        say("open")
+        hear()
+        time.sleep(0.2)
+        writer.send(bytes(4))
+        hear()
+
+
 def write_for_ever(name):
     with sluice.Writer(name, shape=(256, 256)) as writer:
         say("open")

@@ -79,6 +79,19 @@ def test_cancellation_and_time_outs_lose_no_frame():
     asyncio.run(main())
 
 
+def test_a_loop_that_comes_late_gives_the_frame_that_did_not():
+    async def main():
+        with sluice.Writer("a", shape=4) as writer:
+            reader = sluice.Reader("a")
+            task = asyncio.create_task(reader.next_async(timeout=0.05))
+            await asyncio.sleep(0)
+            writer.send(bytes(4))
+            time.sleep(0.1)
+            assert (await task).sequence == 1
+
+    asyncio.run(main())
+
+
 def test_several_tasks_share_a_reader():
     async def main():
         with sluice.Writer("a", shape=4) as writer:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Several processes, some of which are killed; multiprocessing, subprocess, fork, threads."""
 import concurrent.futures
+import ctypes
 import multiprocessing
 import os
 import signal
@@ -340,6 +341,19 @@ def test_the_gil_is_free_while_waiting(wait):
                 break
         assert most > 10
         assert len(begun) == 3
+
+
+def test_a_thread_that_gets_the_gil_late_gives_the_frame_that_was_in_time(start):
+    writer = start("write_when_told", "cam")
+    writer.expect("open")
+    reader = sluice.Reader("cam", wait=20)
+    got = []
+    thread = threading.Thread(target=lambda: got.append(reader.next(timeout=3).sequence))
+    thread.start()
+    writer.write("go")
+    ctypes.PyDLL(None).sleep(4)  # and keeps the GIL
+    thread.join()
+    assert got == [1]
 
 
 def test_a_thread_that_waits_for_a_slot_lets_others_commit():
