@@ -193,8 +193,8 @@ class Importing(OnGpu):
         return look(self.last)
 
     def late(self, method):
-        """Calls it once, as soon as a frame was published; it may not be ready."""
-        while not self.importer._info()["index"]:
+        """Calls it once, as soon as another frame was published; it may not be ready."""
+        while self.importer._info()["index"] == self.importer.frame_count:
             time.sleep(0.001)
         return getattr(self, method)()
 
@@ -220,7 +220,7 @@ class Importing(OnGpu):
 
     def until(self, method, outcome="NEW_FRAME", *arguments):
         """Calls it until it says so; gives that, and what was said before."""
-        before, end = [], time.monotonic() + 15
+        before, end = [], time.monotonic() + 30
         while time.monotonic() < end:
             told = getattr(self, method)(*arguments)
             if told["outcome"] == outcome:

@@ -37,12 +37,12 @@ def publish(gpu, writer, value, stream=None):
 
 def newest(writer, reader):
     """The frame that was sent last: until it is ready, one before it is the newest that is."""
-    while (frame := reader.next(timeout=10)).sequence != writer.stats().committed:
+    while (frame := reader.next(timeout=20)).sequence != writer.stats().committed:
         frame.release()
     return frame
 
 
-def wait_until(condition, seconds=5):
+def wait_until(condition, seconds=20):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come to pass"

@@ -96,7 +96,7 @@ def read_for_ever(name):
 def hold(name):
     """Holds one frame's array until told."""
     reader = sluice.Reader(name, wait=10)
-    array = reader.next(timeout=10).numpy()
+    array = reader.next(timeout=20).numpy()
     say(f"holds {int(array.flat[0])}")
     hear()
     say(f"still {int(array.flat[0])}")
@@ -157,7 +157,7 @@ def hold_on_gpu(name):
     from dl import take
     with sluice.Reader(name, wait=10) as reader:
         say("open")
-        taken = take(reader.next(timeout=10), 1)
+        taken = take(reader.next(timeout=20), 1)
         say("holds")
         hear()
         taken.drop()

@@ -26,7 +26,7 @@ def takes_dlpack(dtype):
 def round_trip(array, name="rt"):
     with sluice.Writer.like(name, array) as writer, sluice.Reader(name) as reader:
         writer.send(array)
-        return reader.next(timeout=1)
+        return reader.next(timeout=20)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -104,7 +104,7 @@ def test_a_channel_takes_frames_of_any_shape(shapes):
         for number, shape in enumerate(shapes):
             array = np.full(shape, number, "u1")
             writer.send(array)
-            with reader.next(timeout=1) as frame:
+            with reader.next(timeout=20) as frame:
                 got = frame.numpy()
                 assert got.shape == shape and (got == number).all()
                 del got
@@ -141,7 +141,7 @@ def test_nonsense_raises_what_it_should(thing):
             writer.frame(meta=thing).cancel()
         except expected:
             pass
-        with writer.frame(timeout=1):
+        with writer.frame(timeout=20):
             pass
 
 

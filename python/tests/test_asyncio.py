@@ -25,7 +25,7 @@ def test_async_for_takes_frames_to_the_end():
                 while len(got) < value:  # it may be one behind: the writer waits for nobody
                     await asyncio.sleep(0.001)
             writer.close()
-            await asyncio.wait_for(task, 10)
+            await asyncio.wait_for(task, 20)
             assert got == [(value + 1, value) for value in range(30)]
 
     asyncio.run(main())
@@ -46,7 +46,7 @@ def test_waiting_leaves_the_loop_to_others():
                         writer.send(bytes(4))
 
             other = asyncio.create_task(tick())
-            frame = await reader.next_async(timeout=10)
+            frame = await reader.next_async(timeout=20)
             assert frame.sequence == 1 and ticks >= 20
             other.cancel()
 
@@ -68,7 +68,7 @@ def test_cancellation_and_time_outs_lose_no_frame():
             assert time.monotonic() - started < 10
             writer.send(bytes(4))
             assert (await reader.next_async()).sequence == 1
-            assert (await asyncio.wait_for(asyncio.gather(later(writer), reader.next_async()), 5))[1].sequence == 2
+            assert (await asyncio.wait_for(asyncio.gather(later(writer), reader.next_async()), 20))[1].sequence == 2
             from sluice import _asyncio
             assert _asyncio._waiting == {}
 
@@ -96,7 +96,7 @@ def test_several_tasks_share_a_reader():
     async def main():
         with sluice.Writer("a", shape=4) as writer:
             reader = sluice.Reader("a", mode="in_order", hold=4, depth=4)
-            tasks = [asyncio.create_task(reader.next_async(timeout=10)) for _ in range(3)]
+            tasks = [asyncio.create_task(reader.next_async(timeout=20)) for _ in range(3)]
             await asyncio.sleep(0.02)
             for _ in range(3):
                 writer.send(bytes(4))
@@ -117,7 +117,7 @@ def test_the_descriptor_stays_over_a_restart():
                 asyncio.get_running_loop().call_later(0.02, writer.send, bytes(4))
                 while True:
                     try:
-                        frame = await reader.next_async(timeout=10)
+                        frame = await reader.next_async(timeout=20)
                         break
                     except sluice.Closed:
                         await asyncio.sleep(0.01)

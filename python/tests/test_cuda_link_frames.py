@@ -71,7 +71,7 @@ def test_the_newest_frame_is_taken_and_the_others_count(link):
     is_frame(importer.until("get"), 1)
     for value in (2, 3, 4):
         exporter.export(value)
-    assert exporter.settled() == "settled"  # else an older one may be what is finished
+        assert exporter.settled() == "settled"  # else an older one may be what is finished
     is_frame(importer.until("get"), 4)
     assert importer.stats()["missed"] == 2
 
@@ -102,6 +102,7 @@ def test_the_cpu_waits_for_the_producers_gpu(link):
     assert importer.stats()["timeouts"] == 1
     exporter.open()
     assert exporter.export(6) == "PUBLISHED"
+    assert exporter.settled() == "settled"  # else it may be 5 that is finished
     is_frame(importer.until("get"), 6)
 
 
@@ -141,13 +142,16 @@ def test_adaptive_waits_change_once_frames_come_late(link):
     importer = link.importer('for_testing+{"torch_gpu_wait_adaptive":true,"gpu_wait_adaptive_window":4,'
                              '"gpu_wait_adaptive_sleep_pct":25,"wait_spin_us":1}')
     assert not importer.stats()["gpu_wait_active"]
-    importer.child.write("late get")
-    exporter.export(1, "gate")
-    exporter.child.write("open_later 0.2")
-    is_frame(importer.answer(), 1)
-    exporter.answer()
-    stats = importer.stats()
-    assert stats["gpu_wait_active"] and stats["gpu_wait_latched_frame"] == 1 and stats["wait_sleep_hits"] == 1
+    for value in range(1, 51):  # where the importer stands still it comes later than the frame
+        importer.child.write("late get")
+        exporter.export(value, "gate")
+        exporter.child.write("open_later 0.2")
+        is_frame(importer.answer(), value)
+        exporter.answer()
+        stats = importer.stats()
+        if stats["wait_sleep_hits"]:
+            break
+    assert stats["gpu_wait_active"] and stats["gpu_wait_latched_frame"] == value and stats["wait_sleep_hits"] == 1
     assert stats["avg_sleep_us"] > 1
 
 
@@ -219,12 +223,14 @@ def test_an_exporter_leaves_importers_a_finished_frame(link):
     exporter, importer = link.exporter(), link.importer()
     for value in (1, 2, 3):
         assert exporter.export(value, "done") == "PUBLISHED"
+        assert exporter.settled() == "settled"  # it waits for no more than a second
     exporter.shut_gate()
     for value in (4, 5):
         assert exporter.export(value, "queued") == "PUBLISHED"
     assert exporter.export(99, "queued") == "SKIPPED_NOT_READY"  # after a second
     assert exporter.stats()["skipped"] == 1
     exporter.open()
+    assert exporter.settled() == "settled"
     assert exporter.export(100, "queued") == "PUBLISHED"
     assert exporter.settled() == "settled"
     is_frame(importer.until("numpy"), 100)
@@ -278,7 +284,7 @@ def test_pipelined_calls_give_the_frame_before(link):
     says(importer.numpy(), "SHUTDOWN")
     exporter = link.exporter()
     exporter.export(50)
-    assert importer.until("numpy", "NO_FRAME")["outcome"] == "NO_FRAME"  # it begins anew: nothing of the old session
+    says(importer.fresh(), "NO_FRAME")  # it begins anew: nothing of the old session
     exporter.export(51)
     is_frame(importer.until("numpy"), 50)
 
@@ -292,7 +298,7 @@ def test_a_pipelined_copy_that_ended_in_time_is_whole(link):
         assert importer.settled() == "settled"
         for later in range(value + 1, value + 6):
             exporter.export(later)
-        assert exporter.settled() == "settled"
+            assert exporter.settled() == "settled"
         is_frame(importer.fresh(), value)
     assert importer.stats()["overruns"] == 0
 
@@ -308,6 +314,7 @@ def test_a_pipelined_copy_that_was_overtaken_is_not_given(link, monkeypatch):
         assert told["outcome"] == "NO_FRAME" or (told["whole"] and told["value"] % 4 == 1), told
         for later in range(value + 1, value + 4):
             exporter.export(later)
+            assert exporter.settled() == "settled"
 
 
 # ---- what else other programs have a say in ----
@@ -327,8 +334,8 @@ def test_the_activation_barrier_skips_frames(link):
 def test_the_doorbell(link):
     exporter = link.exporter()
     importer, deaf = link.importer('from_env+{"doorbell":true}'), link.importer()
-    told = deaf.doorbell(5000)
-    assert not told["rang"] and told["seconds"] < 2
+    told = deaf.doorbell(35_000)
+    assert not told["rang"] and told["seconds"] < 20
     told = importer.doorbell(30)
     assert not told["rang"] and told["seconds"] >= 0.02
     importer.child.write("doorbell 20000")
@@ -471,13 +478,13 @@ def test_a_reader_of_sluices_reads_what_an_exporter_exports(link):
     with sluice.Reader(f"cipd:{link.name}", wait=10) as reader:
         for value in range(1, 6):
             exporter.export(value)
-            with reader.next(timeout=10) as frame:
+            with reader.next(timeout=20) as frame:
                 assert frame.shape == tuple(SHAPE) and frame.dtype == "uint8" and frame.device == "cuda:0"
                 assert (frame.numpy() == value).all()
         assert reader.stats().taken == 5
         exporter.close()
         with pytest.raises(sluice.Closed):
-            reader.next(timeout=10)
+            reader.next(timeout=20)
 
 
 def test_an_importer_reads_what_a_writer_of_sluices_writes(link, gpu):

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: MIT
 """The examples run, and what the pages show stands in them."""
+import contextlib
 import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "python" / "examples").glob("*.py"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("from-*.md")), *sorted((ROOT / "docs").glob("python*.md"))]
-LAST = "frame 90"  # of writer.py 90: how soon a reader is there, and how often it runs, depends on the machine; this one it gets
+FRAMES = "240"  # for 4 s: how soon a reader is there, and how often it runs, depends on the machine; the last one it gets
+LAST = f"frame {FRAMES}"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
 
 
@@ -24,6 +27,25 @@ def start(example, *args, prefix=()):
     return subprocess.Popen([*prefix, sys.executable, str(ROOT / "python" / "examples" / example), *args],
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             env={**os.environ, "PYTHONWARNINGS": "error", "SLUICE_DEBUG": "1", "PYTHONUNBUFFERED": "1"})
+
+
+def is_looking(pid):
+    """Has it, or what it has started, Sluice's thread? A reader that waits for its writer has."""
+    tasks = list(pathlib.Path(f"/proc/{pid}/task").iterdir())
+    return any((task / "comm").read_text() == "sluice\n" for task in tasks) or any(
+        is_looking(child) for task in tasks for child in (task / "children").read_text().split())
+
+
+def start_reader(*command, **options):
+    """One that looks for its writer already: there is one for some seconds only."""
+    process = start(*command, **options)
+    until = time.monotonic() + 40
+    while process.poll() is None and time.monotonic() < until:
+        with contextlib.suppress(OSError):  # of a thread that has just ended
+            if is_looking(process.pid):
+                break
+        time.sleep(0.01)
+    return process
 
 
 def finish(process):
@@ -49,8 +71,8 @@ def test_there_are_pages_and_examples():
 def test_pairs(other):
     if other.startswith("opencv"):
         pytest.importorskip("cv2", reason="opencv-python-headless is not installed")
-    reading = start(other)
-    writing = start("writer.py", "90")
+    reading = start_reader(other)
+    writing = start("writer.py", FRAMES)
     assert finish(writing) == []
     shown = finish(reading)
     if other == "reader.py":
@@ -79,7 +101,7 @@ def test_streams_of_a_gpu(gpu):
 
 
 def test_the_readmes_two_programs():
-    reading, writing = start("hello.py", "read"), start("hello.py", "write")
+    reading, writing = start_reader("hello.py", "read"), start("hello.py", "write")
     assert finish(writing) == []
     shown = [line.split() for line in finish(reading)]
     assert shown[-1] == ["100", "99"] and all(int(sequence) == int(value) + 1 for sequence, value in shown)
@@ -89,7 +111,7 @@ def test_two_containers():
     own = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc", "--ipc", "--net"]
     if not shutil.which("unshare") or subprocess.run([*own, "true"], capture_output=True).returncode:
         pytest.skip("no namespaces here")
-    reading, writing = start("reader.py", prefix=own), start("writer.py", "90", prefix=own)
+    reading, writing = start_reader("reader.py", prefix=own), start("writer.py", FRAMES, prefix=own)
     finish(writing)
     assert finish(reading)[-1].startswith(LAST)
 

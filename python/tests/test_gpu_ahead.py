@@ -11,17 +11,17 @@ from gpu_frames import SIZE, publish, writer  # noqa: F401
 
 def test_ahead(gpu, writer):
     fills, looks, last = gpu.stream(), gpu.stream(), gpu.stream()
-    with sluice.Reader("cam", ahead=True) as reader:
+    with sluice.Reader("cam", ahead=True, ahead_timeout=60) as reader:
         with pytest.raises(ValueError, match="ahead=True.*stream"):
             reader.next(timeout=0)
         with sluice.Stream.from_handle(looks, gpu.device).use():
             publish(gpu, writer, 1)
-            reader.next(timeout=5).release()  # from here on the writer knows of it
+            reader.next(timeout=20).release()  # from here on the writer knows of it
             publish(gpu, writer, 2)
-            reader.next(timeout=5).release()
+            reader.next(timeout=20).release()
             gate = gpu.gate(fills)
             publish(gpu, writer, 3, fills)
-            frame = reader.next(timeout=5)
+            frame = reader.next(timeout=20)
             assert frame.sequence == 3 and not gpu.is_idle(looks)
             found = gpu.look(take(frame, last).data, SIZE, last)  # another stream waits as well
             assert not gpu.is_idle(last)
@@ -38,7 +38,7 @@ with sluice.Writer("cam", shape=64, device="cuda:0") as writer, sluice.Reader("c
     with sluice.Stream("cuda:0"):
         with writer.frame():
             pass
-        reader.next(timeout=5).release()
+        reader.next(timeout=20).release()
 """)
 
 
@@ -51,12 +51,12 @@ def test_what_is_made_of_a_lost_frame_is_not_published_behind_several_streams(gp
         stack.callback(gpu.open_gates)
         looks = sluice.Stream(gpu.device)
         publish(gpu, writer, 1)
-        reader.next(timeout=5, stream=looks).release()
+        reader.next(timeout=20, stream=looks).release()
         publish(gpu, writer, 2)
-        reader.next(timeout=5, stream=looks).release()
+        reader.next(timeout=20, stream=looks).release()
         gate = gpu.gate(fills)
         publish(gpu, writer, 3, fills)
-        frame = reader.next(timeout=5, stream=looks)
+        frame = reader.next(timeout=20, stream=looks)
         assert frame.sequence == 3 and not gpu.is_idle(looks.native)
         for other in others:  # the second one: Sluice waits for the default stream without an event
             out = made.frame(stream=looks)
@@ -80,10 +80,10 @@ def test_a_stream_waits_no_longer_than_its_reader_says(gpu, writer):
         for value in range(2):  # from then on the writer knows of them
             publish(gpu, writer, value)
             for reader, stream in zip(readers, streams):
-                reader.next(timeout=5, stream=stream).release()
+                reader.next(timeout=20, stream=stream).release()
         gate = gpu.gate(fills)
         publish(gpu, writer, 3, fills)
-        patient, hasty = [reader.next(timeout=5, stream=stream) for reader, stream in zip(readers, streams)]
+        patient, hasty = [reader.next(timeout=20, stream=stream) for reader, stream in zip(readers, streams)]
         assert patient.sequence == hasty.sequence == 3
         streams[1].synchronize()
         assert not streams[0].query()

@@ -14,7 +14,7 @@ def test_a_release_inside_a_capture(gpu, writer, reader):
     for count in (1, 2):
         publish(gpu, writer, 5)
         streams = [gpu.stream() for _ in range(count)]
-        frame = reader.next(timeout=5, stream=sluice.Stream.from_handle(streams[0], gpu.device))
+        frame = reader.next(timeout=20, stream=sluice.Stream.from_handle(streams[0], gpu.device))
         slot = frame.slot
         with gpu.capture(streams[0]) as graph:
             taken = [take(frame, stream) for stream in streams]
@@ -24,7 +24,7 @@ def test_a_release_inside_a_capture(gpu, writer, reader):
             assert slot not in free_slots(writer)
         assert graph.nodes() == 1
         publish(gpu, writer, 6)
-        with reader.next(timeout=5):
+        with reader.next(timeout=20):
             wait_until(lambda: slot in free_slots(writer))
         for _ in range(20):
             graph.replay(streams[0])
@@ -36,7 +36,7 @@ def test_a_reader_that_closes_inside_a_capture(gpu, writer, close):
     reader = sluice.Reader("cam")
     publish(gpu, writer, 5)
     first, second = gpu.stream(), gpu.stream()
-    frame = reader.next(timeout=5, stream=sluice.Stream.from_handle(first, gpu.device))
+    frame = reader.next(timeout=20, stream=sluice.Stream.from_handle(first, gpu.device))
     slot = frame.slot
     frame.used_on(sluice.Stream.from_handle(second, gpu.device))
     with gpu.capture(first) as graph:
@@ -70,7 +70,7 @@ def test_a_commit_inside_a_capture(gpu, writer, reader, count):
     assert graph.nodes() == 0
     gpu.fill(address, 12, SIZE, streams[-1])
     frame.commit()
-    assert gpu.read(take(reader.next(timeout=5), 1).data, SIZE) == bytes([12]) * SIZE
+    assert gpu.read(take(reader.next(timeout=20), 1).data, SIZE) == bytes([12]) * SIZE
 
 
 def test_a_frame_that_is_forgotten_inside_a_capture(gpu, writer):
@@ -109,7 +109,7 @@ def test_while_another_thread_captures_on_a_blocking_stream(gpu, writer, reader)
             with writer.frame(stream=default) as frame:
                 if number % 2:
                     frame.used_on(sluice.Stream.from_handle(other, gpu.device))
-            with reader.next(timeout=5, stream=default) as frame:
+            with reader.next(timeout=20, stream=default) as frame:
                 assert frame.sequence == number + 1
                 if number % 2:
                     frame.used_on(sluice.Stream.from_handle(other, gpu.device))

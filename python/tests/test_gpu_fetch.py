@@ -15,7 +15,7 @@ def test_fetch_gives_a_copy_and_leaves_the_loop_alone(gpu, pair, run):
         writer, reader = pair(reader={"hold": 1})
         for seed in range(4):
             writer.send(pattern(seed=seed))
-            frame = await reader.next_async(timeout=10)
+            frame = await reader.next_async(timeout=20)
             array = await frame.fetch()
             assert (array == pattern(seed=seed)).all() and array.flags.writeable
             frame.release()
@@ -27,7 +27,7 @@ def test_fetch_on_host():
     async def main():
         with sluice.Writer("h", shape=(300, 400)) as writer, sluice.Reader("h") as reader:
             writer.send(pattern((300, 400)))
-            frame = reader.next(timeout=10)
+            frame = reader.next(timeout=20)
             array = await frame.fetch()
             frame.release()
             assert (array == pattern((300, 400))).all() and array.flags.writeable
@@ -42,7 +42,7 @@ size = 1 << 20
 async def main():
     with sluice.Writer("a", shape=size, device={device!r}) as writer, sluice.Reader("a", hold=1) as reader:
         writer.send(numpy.full(size, 5, "uint8"))
-        frame = reader.next(timeout=10)
+        frame = reader.next(timeout=20)
         ticks = 0
 
         async def tick():
@@ -61,8 +61,15 @@ print("well")
 
 BODIES = {
     "the loop goes on": """
-        array = await frame.fetch()
-        assert (array == 5).all() and ticks >= 3, ticks""",
+        most = 0
+        for _ in range(50):  # this process may stand still for as long as the GPU takes
+            before = ticks
+            array = await frame.fetch()
+            assert (array == 5).all()
+            most = max(most, ticks - before)
+            if most >= 3:
+                break
+        assert most >= 3, most""",
     "frames may be released meanwhile": """
         task = asyncio.create_task(frame.fetch())
         await asyncio.sleep(0)
@@ -70,12 +77,13 @@ BODIES = {
         writer.send(numpy.full(size, 6, "uint8"))
         writer.send(numpy.full(size, 7, "uint8"))
         assert (await task == 5).all()
-        assert reader.next(timeout=10).numpy()[0] in (6, 7)""",
+        assert reader.next(timeout=20).numpy()[0] in (6, 7)""",
     "cancelled": """
         for _ in range(3):
-            task = asyncio.create_task(frame.fetch())
-            await asyncio.sleep(0.01)
-            task.cancel()
+            task = None
+            while not task or not task.cancel():  # it is over where this process stood still meanwhile
+                task = asyncio.create_task(frame.fetch())
+                await asyncio.sleep(0.01)
             try:
                 await task
                 assert False
@@ -83,7 +91,7 @@ BODIES = {
                 pass
         frame.release()
         writer.send(numpy.full(size, 6, "uint8"))
-        with reader.next(timeout=10) as frame:
+        with reader.next(timeout=20) as frame:
             arrays = [frame.numpy() for _ in range(3)]
             assert all((array == 6).all() for array in arrays)""",
     "the loop ends first": """

@@ -9,7 +9,7 @@ def test_what_a_killed_writer_left_unfinished_is_counted(gpu, start):
     with sluice.Reader("cam", mode="in_order", wait=10) as reader:
         child.write("go")
         child.expect("committed 0")
-        with reader.next(timeout=10) as frame:
+        with reader.next(timeout=20) as frame:
             assert frame.meta == b"whole" and reader.stats().lost == 0
         child.kill()
         with sluice.Writer("cam", shape=64, device=gpu.device) as writer:

@@ -142,7 +142,7 @@ def test_a_closed_reader_holds_up_no_writer():
 
 
 def test_a_dropped_reader_holds_up_no_writer():
-    with sluice.Writer("cam", shape=4, slots=3, max_slots=3, policy="wait", wait=5) as writer:
+    with sluice.Writer("cam", shape=4, slots=3, max_slots=3, policy="wait", wait=20) as writer:
         reader = sluice.Reader("cam", mode="in_order", hold=1)
         writer.send(bytes(4))
         array = reader.next().numpy()
@@ -250,7 +250,7 @@ def test_writer_outlived_by_its_frame():
 
 
 def wait_until(what):
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 20
     while not what():
         assert time.monotonic() < deadline
         time.sleep(0.005)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Several processes, some of which are killed; multiprocessing, subprocess, fork, threads."""
 import concurrent.futures
+import contextlib
 import ctypes
 import multiprocessing
 import os
@@ -29,7 +30,7 @@ def test_every_frame_in_order_and_whole(start):
 def test_newest_from_a_writer_that_does_not_wait(start):
     writer = start("write_for_ever", "cam")
     writer.expect("open")
-    with sluice.Reader("cam", wait=5) as reader:
+    with sluice.Reader("cam", wait=20) as reader:
         last = 0
         for frame, _ in zip(reader, range(2000)):
             assert frame.sequence > last
@@ -45,7 +46,7 @@ def test_a_killed_writer_leaves_its_frames_and_comes_back(start):
         writer = start("write_for_ever", "cam")
         writer.expect("open")
         while True:
-            frame = reader.next(timeout=10)
+            frame = reader.next(timeout=20)
             assert (frame.numpy() == int(frame.meta) % 251).all()
             if frame.new_session or not sessions:
                 break
@@ -55,10 +56,10 @@ def test_a_killed_writer_leaves_its_frames_and_comes_back(start):
         kept = [(number, array)]
         writer.kill()
         assert (array == number % 251).all()
-        with pytest.raises(TimeoutError) as caught:
-            for _ in range(100):
-                reader.next(timeout=0.2).release()
-        assert isinstance(caught.value, sluice.NoWriter)
+        with pytest.raises(sluice.NoWriter):
+            while True:  # its death may be seen later than its last frame
+                with contextlib.suppress(sluice.Timeout):
+                    reader.next(timeout=0.2).release()
         del frame, array
         kept.clear()
     assert len(set(sessions)) == 5 and kept == []
@@ -97,12 +98,12 @@ def test_killed_readers_cost_the_writer_nothing(start):
             until = time.monotonic() + 0.2
             while time.monotonic() < until:
                 count += 1
-                with writer.frame(timeout=5, meta=str(count).encode()) as frame:
+                with writer.frame(timeout=20, meta=str(count).encode()) as frame:
                     frame.numpy()[...] = count % 251
             for child in children:
                 assert child.process.poll() is None
                 child.kill()
-        until = time.monotonic() + 5
+        until = time.monotonic() + 20
         while writer.stats().readers and time.monotonic() < until:
             time.sleep(0.01)
         stats = writer.stats()
@@ -135,14 +136,14 @@ def spawned(name, answers):
 def test_multiprocessing(method):
     context = multiprocessing.get_context(method)
     answers = context.Queue()
-    with sluice.Writer("cam", shape=4, policy="wait", wait=20) as writer:
+    with sluice.Writer("cam", shape=4, dtype="int64", policy="wait", wait=20) as writer:
         process = context.Process(target=spawned, args=("cam", answers))
         process.start()
         assert answers.get(timeout=30) == "open"
-        for value in range(200):
-            if not process.is_alive():
-                break
-            writer.send(bytes([value] * 4))
+        value = 0
+        while answers.empty() and process.is_alive():  # however seldom it runs
+            value += 1
+            writer.send(np.full(4, value))
             time.sleep(0.002)
         got = answers.get(timeout=30)
         assert len(got) == 3 and got == sorted(got)
@@ -191,7 +192,7 @@ time.sleep(0.1)
 pid = os.fork()
 if pid == 0:
     try:
-        reader.next(timeout=1)
+        reader.next(timeout=20)
     except sluice.ForkedError:
         print("told", flush=True)
     os._exit(0)
@@ -216,7 +217,7 @@ def write():
 
 def told(queue):
     try:
-        sluice.Reader("forked", wait=5)
+        sluice.Reader("forked", wait=20)
     except sluice.ForkedError as error:
         queue.put(str(error))
 
@@ -242,7 +243,7 @@ def load(index):
         reader
     except NameError:
         reader = sluice.Reader("cam", wait=10)
-    with reader.next(timeout=10) as frame:
+    with reader.next(timeout=20) as frame:
         return os.getpid(), frame.copy()
 
 
@@ -278,7 +279,7 @@ def test_threads_share_one_reader():
         def read():
             try:
                 for _ in range(200):
-                    with reader.next(timeout=10) as frame:
+                    with reader.next(timeout=20) as frame:
                         got.append(frame.sequence)
             except BaseException as error:
                 errors.append(error)
@@ -301,7 +302,7 @@ def test_threads_share_one_writer():
         def write(value):
             try:
                 for _ in range(200):
-                    with writer.frame(timeout=10) as frame:
+                    with writer.frame(timeout=20) as frame:
                         frame.numpy()[:] = value
                     writer.send(np.full(64, value, "u1"))
             except BaseException as error:
@@ -365,7 +366,7 @@ def test_a_thread_that_waits_for_a_slot_lets_others_commit():
         time.sleep(0.1)
         for frame in begun:
             frame.commit()
-        thread.join(10)
+        thread.join(40)
         assert len(got) == 1 and writer.stats().dropped == 0
 
 
@@ -376,13 +377,13 @@ def test_ctrl_c_ends_a_wait(run, wait):
 import os, signal, sluice, threading, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs the tests may ignore it
 writer = sluice.Writer("cam", shape=4, slots=3, max_slots=3); reader = sluice.Reader("cam")
-threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
 started = time.monotonic()
 try:
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
     {wait}
 except KeyboardInterrupt:
-    print("interrupted", time.monotonic() - started < 2)
-""", timeout=30)
+    print("interrupted", time.monotonic() - started < 20)
+""", timeout=50)
     assert done == "interrupted True\n"
 
 
@@ -434,7 +435,7 @@ def test_signals_do_not_disturb():
         timers.append(threading.Timer(0.3, writer.send, (bytes(4),)))
         for timer in timers:
             timer.start()
-        assert reader.next(timeout=10).sequence == 1
+        assert reader.next(timeout=20).sequence == 1
         for timer in timers:
             timer.join()
         signal.signal(signal.SIGUSR1, before)

@@ -17,7 +17,7 @@ def channel():
 
 
 def wait_until(condition):
-    end = time.monotonic() + 10
+    end = time.monotonic() + 20
     while not condition():
         assert time.monotonic() < end, "it did not come to pass"
         time.sleep(0.005)
@@ -44,7 +44,7 @@ def test_in_order_gives_every_frame_within_its_depth(channel):
     assert [frame.sequence for _, frame in zip(range(3), reader)] == [1, 2, 3]
     commit(channel, 10)
     got = []
-    while (frame := reader.next(timeout=5) if reader.stats().lag else None):
+    while (frame := reader.next(timeout=20) if reader.stats().lag else None):
         got.append(frame.sequence)
         frame.release()
     assert got[-1] == 13 and got == sorted(got) and len(got) >= 3
@@ -53,7 +53,7 @@ def test_in_order_gives_every_frame_within_its_depth(channel):
 def test_every_third(channel):
     reader = sluice.Reader("cam", mode="in_order", every=3, depth=6)
     commit(channel, 6)
-    assert [reader.next(timeout=1).sequence, reader.next(timeout=1).sequence] == [1, 4]
+    assert [reader.next(timeout=20).sequence, reader.next(timeout=20).sequence] == [1, 4]
 
 
 def test_latest(channel):
@@ -104,7 +104,7 @@ def test_a_reader_may_come_first():
         while not writer.stats().readers:
             time.sleep(0.01)
         commit(writer)
-        assert reader.next(timeout=5).sequence == 1
+        assert reader.next(timeout=20).sequence == 1
         assert not reader.stats().connected or reader.stats().sessions == 1
 
 
@@ -112,7 +112,7 @@ def test_waits_for_a_writer():
     made = []
     timer = threading.Timer(0.2, lambda: made.append(sluice.Writer("cam", shape=4)))
     timer.start()
-    reader = sluice.Reader("cam", wait=10)
+    reader = sluice.Reader("cam", wait=20)
     timer.join()
     assert reader.format == {"data": sluice.Tensor((4,), "uint8")}
 
@@ -127,7 +127,7 @@ def test_a_new_session_is_told():
             commit(writer)
             while True:  # the writer may know of the reader before the reader knows of it
                 try:
-                    frame = reader.next(timeout=5)
+                    frame = reader.next(timeout=20)
                     break
                 except sluice.Closed:
                     time.sleep(0.01)
@@ -172,7 +172,7 @@ def test_out_of_leases_names_them(channel):
         held.append(reader.next().numpy())
     commit(channel)
     with pytest.raises(sluice.LimitError, match=r"2 frames already \(1, 2\)"):
-        reader.next(timeout=1)
+        reader.next(timeout=20)
     with pytest.raises(sluice.LimitError):
         next(reader)
     with pytest.raises(sluice.LimitError):
@@ -201,18 +201,18 @@ def test_fileno_is_readable_when_next_would_not_wait(channel):
         reader.next(timeout=0)
     assert select.select([reader], [], [], 0)[0] == []
     commit(channel)
-    assert select.select([reader], [], [], 5)[0] == [reader]
+    assert select.select([reader], [], [], 20)[0] == [reader]
     assert reader.next(timeout=0).sequence == 1
     assert select.select([fd], [], [], 0.05)[0] == []
     channel.close()
-    assert select.select([fd], [], [], 5)[0] == [fd]
+    assert select.select([fd], [], [], 20)[0] == [fd]
     with sluice.Writer("cam", shape=4) as writer:
         while not writer.stats().readers:
             time.sleep(0.01)
         with pytest.raises((sluice.Timeout, sluice.Closed)):
             reader.next(timeout=0)
         commit(writer)
-        assert select.select([fd], [], [], 5)[0] == [fd] and reader.fileno() == fd
+        assert select.select([fd], [], [], 20)[0] == [fd] and reader.fileno() == fd
 
 
 def test_closing():
@@ -235,7 +235,7 @@ def test_closing_ends_a_wait_on_another_thread(channel):
     started = time.monotonic()
     with pytest.raises(sluice.StaleError):
         reader.next()
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 20
 
 
 def test_eviction_is_told_once():
@@ -246,16 +246,16 @@ def test_eviction_is_told_once():
         view = frame.numpy()
         commit(writer)
         time.sleep(0.1)
-        begun = [writer.frame(timeout=1), writer.frame(timeout=1)]
+        begun = [writer.frame(timeout=20), writer.frame(timeout=20)]
         del view
         with pytest.raises(sluice.LostError):
             frame.release()
         assert writer.stats().evicted == 1
         with pytest.raises(sluice.LostError):
-            reader.next(timeout=1)
+            reader.next(timeout=20)
         for each in begun:
             each.commit()
-        assert reader.next(timeout=5).sequence == 4
+        assert reader.next(timeout=20).sequence == 4
 
 
 @pytest.mark.parametrize("options", [

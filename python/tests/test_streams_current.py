@@ -93,7 +93,7 @@ def test_a_thread_that_ends_inside_leaves_nothing(device):
     on_thread(lambda: stream.use().__enter__())
     with pytest.raises(sluice.InvalidError, match="not current on this thread"):
         stream.use().__exit__(None, None, None)
-    for _ in range(200):  # the thread is gone for Python a moment before it is for the system
+    for _ in range(2000):  # the thread is gone for Python a moment before it is for the system
         with contextlib.suppress(sluice.BusyError):
             stream.close()
             break

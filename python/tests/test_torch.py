@@ -47,10 +47,10 @@ def test_tensors_of_any_strides():
         assert writer.format == {"data": sluice.Tensor((4, 6), "float32")}
         for source in (values.T.contiguous().T, values.flip(0), values[:, :1].expand(4, 6), values[1:2, ::2].expand(4, 3)):
             writer.send(source)
-            with reader.next(timeout=1) as frame:
+            with reader.next(timeout=20) as frame:
                 assert torch.equal(frame.torch(), source)
         writer.send({"data": values})
-        assert torch.equal(reader.next(timeout=1).torch(), values)
+        assert torch.equal(reader.next(timeout=20).torch(), values)
 
 
 @pytest.mark.parametrize("name", ["uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bfloat16",
