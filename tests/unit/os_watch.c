@@ -252,6 +252,38 @@ TEST(service_deadline_moves)
     probe_end(probe);
 }
 
+static struct probe *late;
+
+/* Stands still until the other's deadline is over, to whom something comes before. */
+static void stand_still(struct sl_watch *watch, bool readable, bool hung_up)
+{
+    on_ready(watch, readable, hung_up);
+    sl_service_set_deadline(&late->watch, sl_os_deadline(5 * SLUICE_MS));
+    CHECK_EQ(send(late->peer, "in time", 7, 0), 7);
+    while (sl_os_now() <= late->watch.deadline)
+        test_nap(SLUICE_MS);
+}
+
+static void not_before_ready(struct sl_watch *watch)
+{
+    CHECK_EQ(sl_load(&((struct probe *)watch)->readable, relaxed), 1);
+    on_timer(watch);
+}
+
+TEST(service_sees_what_came_in_time_before_a_timer_says_that_nothing_did)
+{
+    struct probe *still = probe_new(SOCK_SEQPACKET);
+    late = probe_new(SOCK_SEQPACKET);
+    still->watch.ready = stand_still;
+    late->watch.timer = not_before_ready;
+    CHECK_OK(add(&still->watch));
+    CHECK_OK(add(&late->watch));
+    CHECK_EQ(send(still->peer, "x", 1, 0), 1);
+    CHECK_SOON(sl_load(&late->timed, acquire) == 1, 20);
+    probe_end(still);
+    probe_end(late);
+}
+
 static void again_at_once(struct sl_watch *watch)
 {
     struct probe *probe = (struct probe *)watch;

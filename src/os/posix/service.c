@@ -93,10 +93,11 @@ static void sleep_until(const struct worker *w, int64_t deadline)
     ppoll(&events, 1, deadline == SLUICE_FOREVER ? NULL : &left, NULL);
 }
 
-/* One round, however many of them ask to run again at once: others want the lock too. */
-static void run_timers(const struct worker *w)
+/* Those that were due when the descriptors were looked at: what came in time was seen before a timer says that nothing
+ * did, however long this thread stands still. One round, however many of them ask to run again at once: others want the
+ * lock too. */
+static void run_timers(const struct worker *w, int64_t now)
 {
-    int64_t now = sl_os_now();
     for (size_t left = timers.count; left && !w->stop && sl_timers_first(&timers) <= now; left--) {
         struct sl_watch *watch = timers.heap[0];
         sl_timers_remove(&timers, watch);
@@ -169,10 +170,11 @@ static void *run(void *context)
         make_way();
         sl_service_lock();
         w->until = INT64_MIN;
+        int64_t now = sl_os_now();
         if (!w->stop)
             run_events(w);
         if (!w->stop)
-            run_timers(w);
+            run_timers(w, now);
     }
     bool detached = w->detached;
     sl_service_unlock();
