@@ -8,7 +8,12 @@
 #include "util/result.h"
 #include "wire/native/native.h"
 
-#define CONNECT_AGAIN (5 * SLUICE_MS)
+#define ASK_AGAIN (5 * SLUICE_MS)
+
+static int hung_up(const char *name)
+{
+    return sl_fail(SLUICE_AGAIN, "the writer of channel '%s' hung up before it had answered", name);
+}
 
 static int next_message(int fd, const char *name, int64_t deadline, union sl_message *message)
 {
@@ -19,7 +24,7 @@ static int next_message(int fd, const char *name, int64_t deadline, union sl_mes
         if (r == 0 && message->header.type != SL_MSG_BYE)
             return 0;
         if (r == 0 || r == SLUICE_CLOSED)
-            return sl_fail(SLUICE_E_NOT_FOUND, "the writer of channel '%s' left", name);
+            return hung_up(name);
         if (r != SLUICE_AGAIN)
             return r;
         r = sl_os_wait_readable(fd, deadline);
@@ -39,9 +44,7 @@ static int ask(int fd, const char *name)
     sl_hello_fill(&hello.hello, SL_ROLE_OBSERVER);
     if ((r = sl_os_send(fd, &hello, hello.header.size, NULL, 0)) == 0)
         r = sl_os_send(fd, &query, query.header.size, NULL, 0);
-    if (r > 0)
-        r = sl_fail(SLUICE_E_NOT_FOUND, "the writer of channel '%s' left", name);
-    return r;
+    return r > 0 ? hung_up(name) : r;
 }
 
 static int take_channel(const union sl_message *message, const char *name, struct sluice_channel_info *info)
@@ -145,15 +148,17 @@ int sl_native_info(const char *name, int64_t timeout_ns, struct sluice_channel_i
 
     if (r != 0)
         return r;
-    /* SLUICE_AGAIN: its queue of connections is full. */
-    while ((r = sl_place_connect(&place, name, &fd)) == SLUICE_AGAIN && sl_os_now() < deadline)
-        sl_os_sleep(CONNECT_AGAIN);
-    if (r == SLUICE_AGAIN)
-        return SLUICE_TIMEOUT;
-    if (r != 0)
-        return r;
-    r = converse(fd, name, deadline, info, readers, capacity);
-    sl_os_hang_up(fd);
+    /* SLUICE_AGAIN: its queue of connections is full; or it hung up. That it does on guests who are slow, too: one that
+     * has left takes no other connection. */
+    for (;;) {
+        if ((r = sl_place_connect(&place, name, &fd)) == 0) {
+            r = converse(fd, name, deadline, info, readers, capacity);
+            sl_os_hang_up(fd);
+        }
+        if (r != SLUICE_AGAIN || sl_os_now() >= deadline)
+            break;
+        sl_os_sleep(ASK_AGAIN);
+    }
     snprintf(info->folder, sizeof info->folder, "%.*s", (int)sizeof info->folder - 1, place.folder);
-    return r;
+    return r == SLUICE_AGAIN ? SLUICE_TIMEOUT : r;
 }
