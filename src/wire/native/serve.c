@@ -66,15 +66,17 @@ static int claim_name(struct sl_native_serve *serve)
     char lock[SLUICE_MAX_NAME + 8];
     int64_t deadline = sl_os_deadline(LOCK_PATIENCE);
     uint32_t holder = 0;
+    bool last = false; /* after the time, for what became of it while this thread did not run */
     int r;
 
     snprintf(lock, sizeof lock, "%s.lock", serve->name);
     while ((r = try_lock(serve, lock, &holder)) == SLUICE_E_EXISTS) {
-        if (is_answered(serve, deadline) || sl_os_now() > deadline)
+        if (last || is_answered(serve, deadline))
             return sl_fail(SLUICE_E_EXISTS,
                            "channel '%s' in %s has a writer already (process %u): close it, or take another name",
                            serve->name, serve->place.folder, holder);
         serve->base.inherited = true;
+        last = sl_os_now() > deadline;
         sl_os_sleep(5 * SLUICE_MS);
     }
     SL_KILL_POINT("after_lock");
