@@ -13,8 +13,7 @@
 #include "fault/wrap.h"
 #include "harness/test.h"
 
-#define PATIENCE \
-    (4 * SLUICE_S) /* a reader that was refused for a moment tries again after 0.5 s at most */
+#define PATIENCE (20 * SLUICE_S) /* a reader that was refused for a moment tries again after 0.5 s at most */
 
 static void check_sentence(const struct outcome *outcome, const char *call, long nth)
 {

@@ -14,6 +14,7 @@
 #include "harness/test.h"
 
 #define PATIENCE (200 * SLUICE_MS) /* what fails here goes on failing */
+#define FOR_SURE (20 * SLUICE_S)  /* with what must go well: only a hang takes longer */
 
 static void limit(int resource, rlim_t value, struct rlimit *before)
 {
@@ -23,15 +24,15 @@ static void limit(int resource, rlim_t value, struct rlimit *before)
 }
 
 /* One life under a limit; true if it went well. */
-static bool live_under(int resource, rlim_t value, const struct possessions *before,
-                       const char *what)
+static bool live_under(int resource, rlim_t value, int64_t patience,
+                       const struct possessions *before, const char *what)
 {
     struct outcome outcome;
     struct rlimit free_limit;
     char when[256];
 
     limit(resource, value, &free_limit);
-    scenario_run(&outcome, PATIENCE);
+    scenario_run(&outcome, patience);
     CHECK_EQ(setrlimit((__rlimit_resource_t)resource, &free_limit), 0);
     if (outcome.step) {
         fprintf(stderr, "%s %llu: %s: %s: %s\n", what, (unsigned long long)value, outcome.step,
@@ -50,7 +51,7 @@ static struct possessions warm_up(void)
     struct outcome outcome;
 
     test_dir();
-    scenario_run(&outcome, 4 * SLUICE_S);
+    scenario_run(&outcome, FOR_SURE);
     if (outcome.step)
         FAIL("without a limit %s gave %s: %s", outcome.step, sluice_result_name(outcome.result),
              outcome.sentence);
@@ -62,10 +63,10 @@ TEST_TIMEOUT(few_descriptors, 120)
     struct possessions before = warm_up();
     rlim_t used = (rlim_t)before.of_system.fds, most = used + 60, value = used;
 
-    while (value < most && !live_under(RLIMIT_NOFILE, value, &before, "RLIMIT_NOFILE"))
+    while (value < most && !live_under(RLIMIT_NOFILE, value, PATIENCE, &before, "RLIMIT_NOFILE"))
         value++;
     CHECK_LE(value, most - 1);
-    CHECK(live_under(RLIMIT_NOFILE, most, &before, "RLIMIT_NOFILE"));
+    CHECK(live_under(RLIMIT_NOFILE, most, FOR_SURE, &before, "RLIMIT_NOFILE"));
 }
 
 TEST_TIMEOUT(small_files, 120)
@@ -76,14 +77,14 @@ TEST_TIMEOUT(small_files, 120)
 
     /* Memory objects count as files. */
     for (rlim_t value = 0; value < 200000; value += 20000)
-        live_under(RLIMIT_FSIZE, value, &before, "RLIMIT_FSIZE");
+        live_under(RLIMIT_FSIZE, value, PATIENCE, &before, "RLIMIT_FSIZE");
     limit(RLIMIT_FSIZE, 4096, &free_limit);
     scenario_run(&outcome, PATIENCE);
     CHECK_EQ(setrlimit(RLIMIT_FSIZE, &free_limit), 0);
     CHECK_STR(outcome.step, "writer_open");
     CHECK_EQ(outcome.result, SLUICE_E_NO_MEMORY);
     CHECK_HAS(outcome.sentence, "RLIMIT_FSIZE");
-    CHECK(live_under(RLIMIT_FSIZE, 64 << 20, &before, "RLIMIT_FSIZE"));
+    CHECK(live_under(RLIMIT_FSIZE, 64 << 20, FOR_SURE, &before, "RLIMIT_FSIZE"));
 }
 
 static rlim_t address_space(void)
@@ -104,8 +105,8 @@ TEST_TIMEOUT(little_address_space, 120)
     rlim_t used = address_space();
 
     for (rlim_t more = 0; more < 4 << 20; more += 48 << 10)
-        live_under(RLIMIT_AS, used + more, &before, "RLIMIT_AS");
-    CHECK(live_under(RLIMIT_AS, used + (256 << 20), &before, "RLIMIT_AS"));
+        live_under(RLIMIT_AS, used + more, PATIENCE, &before, "RLIMIT_AS");
+    CHECK(live_under(RLIMIT_AS, used + (256 << 20), FOR_SURE, &before, "RLIMIT_AS"));
 }
 
 /* ---- a full memory cgroup ---- */
