@@ -116,7 +116,7 @@ TEST(who_says_goodbye_and_dies_has_left)
         holders[i] = kit_start("reader", NULL);
         child_expect(&holders[i], "open", 10);
         TELL(&writer, "commit 1", "committed");
-        TELL(&holders[i], "hold 1000", "holds");
+        TELL(&holders[i], "hold 20000", "holds");
     }
     struct child leaver = role_start("leaver", NULL);
     child_expect(&leaver, "there", 10);

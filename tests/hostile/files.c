@@ -46,7 +46,7 @@ TEST(control_characters_in_a_readers_name_go_nowhere)
     sluice_writer *writer = kit_writer("cam", 4096);
     memcpy(hello.hello.program, ESCAPES, sizeof ESCAPES);
     CHECK(foe_go(&foe, ARRIVED, &hello));
-    CHECK_OK(sluice_channel_info("cam", SLUICE_DEFAULT, &info, readers, 1));
+    CHECK_OK(sluice_channel_info("cam", 20 * SLUICE_S, &info, readers, 1));
     CHECK_EQ(info.readers, 1);
     CHECK_HAS(readers[0].program, "gone"); /* it is this one */
     check_plain(readers[0].program);
@@ -201,7 +201,7 @@ static void check_folder_stays(const char *given)
     CHECK_EQ(setenv("SLUICE_DIR", other, 1), 0);
     CHECK_EQ(chdir("/"), 0);
     TELL(&next, "commit 1", "committed");
-    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 5 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     CHECK(frame.flags & SLUICE_FRAME_NEW_SESSION);
     kit_give(reader, &frame);
     CHECK_OK(sluice_reader_close(&reader));

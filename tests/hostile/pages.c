@@ -154,13 +154,16 @@ HOSTILE_READER(holds_every_slot, .evicted = 1)
 HOSTILE_READER(holds_every_slot_again_and_again, .evicted = 20, .drops = true)
 {
     int64_t since = 0;
+    int evicted = 0;
 
-    while (act_lasts(&since, 1000)) {
+    while (act_lasts(&since, 1000) || evicted < 20) {
         struct foe foe;
         int64_t joined = 0;
-        if (foe_go(&foe, ARRIVED, NULL))
+        if (foe_go(&foe, ARRIVED, NULL)) {
             while (!sl_load(&foe.page->evicted, acquire) && act_lasts(&joined, 200))
                 hold_all(&foe);
+            evicted += sl_load(&foe.page->evicted, acquire) != 0;
+        }
         foe_close(&foe);
     }
 }
@@ -179,10 +182,10 @@ static void hold_what_was_granted(int readers)
 
 HOSTILE_READER(never_releases, .evicted = 0, .starves = true) { hold_what_was_granted(8); }
 
-HOSTILE_READER(never_releases_and_is_evicted, .options = { "lease_ms=800" }, .evicted = 1, .drops = true)
+HOSTILE_READER(never_releases_and_is_evicted, .options = { "lease_ms=3000" }, .evicted = 1, .drops = true)
 {
     hold_what_was_granted(8);
-    test_nap(1500 * SLUICE_MS);
+    test_nap(3500 * SLUICE_MS);
 }
 
 /* An honest reader is never taken for one that overdraws: it takes and gives back as fast as it can, while
@@ -196,7 +199,7 @@ TEST_TIMEOUT(who_holds_what_it_was_granted_is_not_evicted, 60)
         holders[i] = kit_start("reader", NULL);
         child_expect(&holders[i], "open", 10);
         TELL(&writer, "commit 1", "committed");
-        TELL(&holders[i], "hold 1000", "holds");
+        TELL(&holders[i], "hold 20000", "holds");
     }
     for (int i = 0; i < 4; i++) {
         readers[i] = kit_start("reader", i % 2 ? "mode=1" : "mode=0", "hold=1", NULL);
@@ -288,7 +291,7 @@ ROLE(litterer)
 TEST(lease_words_of_nothing_do_not_keep_old_formats)
 {
     test_dir();
-    struct child writer = kit_start("writer", NULL), reader = kit_start("reader", "open_ms=3000", NULL);
+    struct child writer = kit_start("writer", NULL), reader = kit_start("reader", NULL);
     child_expect(&writer, "open", 10);
     child_expect(&reader, "open", 10);
     struct child litterer = role_start("litterer", NULL);
@@ -296,7 +299,7 @@ TEST(lease_words_of_nothing_do_not_keep_old_formats)
     for (int i = 0; i < 40; i++) {
         TELL(&writer, i % 2 ? "reformat 4096" : "reformat 8192", "generation");
         TELL(&writer, "commit 1", "committed");
-        TELL(&reader, "take 1000", "took");
+        TELL(&reader, "take 20000", "took");
     }
     struct sluice_channel_info info = honest_info("cam");
     CHECK_EQ(info.evicted, 1);
