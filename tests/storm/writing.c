@@ -171,7 +171,7 @@ static uint32_t begin_all(struct writing *writing)
 
 void writing_count_slots(struct writing *writing)
 {
-    int64_t until = test_now() + (int64_t)(2e9 * test_slowness());
+    int64_t until = test_now() + (int64_t)(8e9 * test_slowness());
 
     for (;;) {
         uint32_t begun = begin_all(writing);
