@@ -80,7 +80,7 @@ static void pass_frames(struct child *writer, struct child *reader)
         snprintf(line, sizeof line, "committed %d", i);
         TELL(writer, "commit 1", line);
         snprintf(line, sizeof line, "took %d missed 0", i);
-        TELL(reader, "take 2000", line);
+        TELL(reader, "take 20000", line);
     }
 }
 
@@ -96,7 +96,7 @@ TEST(frames_go_from_container_to_container)
     /* A new format and grown slots bring more memory. */
     TELL(&writer, "reformat 150000", "generation 2");
     TELL(&writer, "commit 1", "committed 51");
-    TELL(&reader, "hold 2000", "holds 51 missed 0 flags 2");
+    TELL(&reader, "hold 20000", "holds 51 missed 0 flags 2");
 
     /* The writer's death is noticed, the frame stays. */
     child_kill(&writer, SIGKILL);
@@ -106,7 +106,7 @@ TEST(frames_go_from_container_to_container)
     writer = start(apart, true, "kit_roles.writer", "bytes=100000", NULL);
     child_expect(&writer, "open", 10);
     TELL(&writer, "commit 1", "committed 1");
-    TELL(&reader, "take 5000", "took 1 missed 0 flags 3");
+    TELL(&reader, "take 20000", "took 1 missed 0 flags 3");
     TELL(&reader, "give", "gave 51");
     role_stop(&reader);
     role_stop(&writer);
@@ -122,9 +122,9 @@ TEST(a_reader_that_dies_in_its_container_is_noticed)
     child_expect(&a, "open", 10);
     child_expect(&b, "open", 10);
     TELL(&writer, "commit 1", "committed 1");
-    TELL(&a, "hold 2000", "holds 1 ");
+    TELL(&a, "hold 20000", "holds 1 ");
     TELL(&writer, "commit 1", "committed 2");
-    TELL(&b, "hold 2000", "holds 2 ");
+    TELL(&b, "hold 20000", "holds 2 ");
     TELL(&writer, "commit 1", "committed 3");
     TELL(&writer, "commit 1", "NO_SLOT");
     child_kill(&a, SIGKILL);
@@ -297,11 +297,12 @@ TEST(a_lease_is_as_old_as_it_is_where_the_clock_is_another)
     test_dir();
     need(later, false);
     params.slots = params.max_slots = 3;
-    params.lease_timeout_ns = 5 * SLUICE_S;
+    params.lease_timeout_ns = 20 * SLUICE_S;
     CHECK_OK(sluice_writer_open(&writer, &params));
     static const char *const earlier[] = { "--time", "--monotonic", "-" HOUR, NULL };
     for (int i = 0; i < 2; i++) {
         kit_commits(writer, 1);
+        int64_t began = test_now();
         struct child reader = start(i ? earlier : later, false, "kit_roles.reader", NULL, NULL);
         if (i && child_ended(&reader))
             break; /* the machine has not run for so long */
@@ -309,13 +310,15 @@ TEST(a_lease_is_as_old_as_it_is_where_the_clock_is_another)
         if (i && !said)
             break;
         CHECK_STR(said, "open");
-        test_nap(300 * SLUICE_MS); /* it has been there for longer than it holds anything */
-        TELL(&reader, "hold 1000", "holds");
-        test_nap(30 * SLUICE_MS);
-        CHECK_OK(sluice_channel_info("cam", SLUICE_DEFAULT, &info, &reader_info, 1));
+        int64_t off = test_now() - began; /* each told the other its time meanwhile: so wrong it may be at most */
+        test_nap(300 * SLUICE_MS + off);  /* it has been there for longer than it holds anything */
+        int64_t asked = test_now();
+        TELL(&reader, "hold 20000", "holds");
+        test_nap(30 * SLUICE_MS + off);
+        CHECK_OK(sluice_channel_info("cam", 20 * SLUICE_S, &info, &reader_info, 1));
         CHECK_EQ(reader_info.held, 1);
         CHECK_GE(reader_info.held_ns, 30 * SLUICE_MS);
-        CHECK_LE(reader_info.held_ns, 250 * SLUICE_MS);
+        CHECK_LE(reader_info.held_ns, test_now() - asked + off);
         /* Held for a moment only: nobody is evicted. */
         kit_commits(writer, 1);
         CHECK_OK(sluice_writer_begin(writer, 0, &frame));

@@ -45,7 +45,7 @@ ROLE(describer)
 
     role_say("ready");
     while (role_line()) {
-        CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 5 * SLUICE_S, &frame));
+        CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
         for (uint32_t k = 0; k < frame.array_count; k++) {
             CHECK_OK(sluice_frame_array_at(&frame, k, &array));
             describe(&array, text, sizeof text);
@@ -209,12 +209,12 @@ TEST(frames_of_an_old_format_stay_valid)
     child_expect(&holder, "open", 5);
 
     kit_commits(writer, 2);
-    TELL(&holder, "hold 1000", "holds 1 missed 0 flags 2 generation 1");
+    TELL(&holder, "hold 20000", "holds 1 missed 0 flags 2 generation 1");
     reformat(writer, 40 * KIB);
     kit_commits(writer, 1);
     /* Unread of the old, then the first of the new. */
-    TELL(&holder, "hold 1000", "holds 2 missed 0 flags 0 generation 1");
-    TELL(&holder, "hold 1000", "holds 3 missed 0 flags 2 generation 2");
+    TELL(&holder, "hold 20000", "holds 2 missed 0 flags 0 generation 1");
+    TELL(&holder, "hold 20000", "holds 3 missed 0 flags 2 generation 2");
     reformat(writer, 8 * KIB);
     kit_commits(writer, 100);
     TELL(&holder, "check", "whole 3");
@@ -225,7 +225,7 @@ TEST(frames_of_an_old_format_stay_valid)
     TELL(&holder, "give", "gave 3");
     for (int i = 0; i < 2; i++) {
         kit_commits(writer, 1);
-        CHECK_HAS(ask(&holder, "take 1000"), "generation 3");
+        CHECK_HAS(ask(&holder, "take 20000"), "generation 3");
     }
     CHECK_EQ(kit_writer_stats(writer).dropped, 0);
     CHECK_LE(process_mappings(holder.pid, "memfd:sluice-cam"), 2);
@@ -237,7 +237,7 @@ TEST(frames_of_an_old_format_stay_valid)
 TEST(a_new_format_loses_no_frame_under_a_waiting_writer)
 {
     test_dir();
-    struct child writer = kit_start("writer", "wait_ms=8000", NULL);
+    struct child writer = kit_start("writer", "wait_ms=20000", NULL);
     child_expect(&writer, "open", 5);
     sluice_reader *reader = kit_reader("cam", SLUICE_IN_ORDER);
     uint64_t next = 1;
@@ -250,7 +250,7 @@ TEST(a_new_format_loses_no_frame_under_a_waiting_writer)
     }
     for (int i = 0; i < 60; i++) {
         struct sluice_frame frame;
-        CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 5 * SLUICE_S, &frame));
+        CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
         CHECK_EQ(frame.sequence, next++);
         CHECK_EQ(frame.missed, 0);
         CHECK_EQ(frame.generation, i + 2);
@@ -283,7 +283,7 @@ TEST(what_outgrows_the_format_is_sent_in_a_new_one)
         int64_t shape = i % 4 == 3 ? 100 : i * KIB; /* smaller ones need none */
         CHECK_OK(sluice_array_wrap(&array, "data", data, u8, 1, &shape, NULL));
         CHECK_OK(sluice_writer_send(writer, &array, 1, SLUICE_ON_CPU, NULL));
-        CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &frame));
+        CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
         CHECK_OK(sluice_frame_array(&frame, NULL, &array));
         bool grew = i > 1 && i % 4 != 3;
         generation += grew;
@@ -319,7 +319,7 @@ TEST(send_to_a_slow_reader_loses_nothing_under_a_waiting_writer)
 
     test_dir();
     params.policy = SLUICE_WAIT;
-    params.wait_ns = 8 * SLUICE_S;
+    params.wait_ns = 20 * SLUICE_S;
     CHECK_OK(sluice_writer_open(&writer, &params));
     struct child reader = kit_start("reader", "mode=1", NULL);
     child_expect(&reader, "open", 5);
@@ -331,7 +331,7 @@ TEST(send_to_a_slow_reader_loses_nothing_under_a_waiting_writer)
         memcpy(data + shape - 8, &i, sizeof i);
         CHECK_OK(sluice_array_wrap(&array, NULL, data, u8, 1, &shape, NULL));
         if (i == 8)
-            child_send(&reader, "count 60 5000");
+            child_send(&reader, "count 60 20000");
         CHECK_OK(sluice_writer_send(writer, &array, 1, SLUICE_ON_CPU, NULL));
     }
     child_expect(&reader, "counted 60 first 1 last 60 missed 0", 5);

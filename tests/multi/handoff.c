@@ -41,6 +41,7 @@ TEST(frames_are_whole_from_acquire_to_release)
     TELL(&c, "run", "running");
     TELL(&writer, "run 0", "running");
     test_nap(test_scale(1500) * SLUICE_MS);
+    CHECK_SOON(kit_taken("cam", a.pid) >= 3 && kit_taken("cam", b.pid) >= 3 && kit_taken("cam", c.pid) >= 3, 10);
     CHECK_HAS(ask(&writer, "stop"), "ran ");
     check_ran(&a, 3);
     check_ran(&b, 3);
@@ -62,7 +63,7 @@ TEST(sixty_four_readers_on_sixty_four_slots)
     params.slots = params.max_slots = 64;
     CHECK_OK(sluice_writer_open(&writer, &params));
     for (int i = 0; i < 64; i++)
-        readers[i] = kit_start("reader", i % 2 ? "mode=1" : "mode=0", "open_ms=9000", NULL); /* a crowd */
+        readers[i] = kit_start("reader", i % 2 ? "mode=1" : "mode=0", NULL);
     for (int i = 0; i < 64; i++)
         child_expect(&readers[i], "open", 10);
     CHECK_EQ(kit_writer_stats(writer).readers, 64);
@@ -74,7 +75,7 @@ TEST(sixty_four_readers_on_sixty_four_slots)
     /* 62 different frames held at once, and still a slot for the next. */
     for (int i = 0; i < 62; i++) {
         kit_commits(writer, 1);
-        TELL(&readers[i], "hold 2000", "holds");
+        TELL(&readers[i], "hold 20000", "holds");
     }
     kit_commits(writer, 20);
     for (int i = 0; i < 62; i++) {
@@ -83,7 +84,7 @@ TEST(sixty_four_readers_on_sixty_four_slots)
     }
     kit_commits(writer, 1);
     for (int i = 0; i < 64; i++)
-        TELL(&readers[i], "take 2000", "took");
+        TELL(&readers[i], "take 20000", "took");
     CHECK_EQ(kit_writer_stats(writer).dropped, 0);
     for (int i = 0; i < 64; i++)
         child_send(&readers[i], "close");
@@ -124,18 +125,18 @@ TEST(channels_do_not_mix)
     child_expect(&a, "open", 5);
     child_expect(&b, "open", 5);
     kit_commits(left, 3);
-    TELL(&a, "take 1000", "took 3 ");
+    TELL(&a, "take 20000", "took 3 ");
     TELL(&b, "take 50", "TIMEOUT");
     kit_commits(right, 5);
-    TELL(&b, "take 1000", "took 5 ");
+    TELL(&b, "take 20000", "took 5 ");
     CHECK_OK(sluice_registry_list(NULL, entries, 4, &count));
     CHECK_EQ(count, 2);
     CHECK_STR(entries[0].name, "left");
     CHECK_STR(entries[1].name, "right");
     CHECK_OK(sluice_writer_close(&left));
-    TELL(&a, "take 1000", "CLOSED");
+    TELL(&a, "take 20000", "CLOSED");
     kit_commits(right, 1);
-    TELL(&b, "take 1000", "took 6 ");
+    TELL(&b, "take 20000", "took 6 ");
     CHECK_OK(sluice_writer_close(&right));
     role_stop(&a);
     role_stop(&b);
@@ -150,7 +151,7 @@ TEST(a_late_joiner_gets_the_newest_frame_at_once)
         struct child reader = kit_start("reader", mode ? "mode=1" : "mode=0", NULL);
         child_expect(&reader, "open", 5);
         /* Frames before it joined are not missed. */
-        TELL(&reader, "take 1000", "took 100 missed 0 ");
+        TELL(&reader, "take 20000", "took 100 missed 0 ");
         TELL(&reader, "take 30", "TIMEOUT");
         role_stop(&reader);
     }
@@ -243,7 +244,7 @@ ROLE(filter)
 
     role_say("ready");
     for (;;) {
-        int r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 5 * SLUICE_S, &in);
+        int r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &in);
         if (r == SLUICE_CLOSED)
             break;
         CHECK_OK(r);
@@ -385,7 +386,7 @@ TEST(a_writable_reader_changes_frames_in_place_where_the_writer_allows_it)
     CHECK_OK(sluice_frame_array(&frame, NULL, &array));
     CHECK_EQ(array.read_only, 1); /* this one did not ask */
     CHECK_EQ(kit_byte(&array, 1000), 42);
-    CHECK_OK(sluice_channel_info("cam", SLUICE_DEFAULT, &info, NULL, 0));
+    CHECK_OK(sluice_channel_info("cam", 20 * SLUICE_S, &info, NULL, 0));
     CHECK_EQ(info.writable, 1);
     child_send(&changer, "end");
     role_stop(&changer);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define BLOCK 4096
-#define PATIENCE (8 * SLUICE_S) /* for what must come: only a hang takes longer */
+#define PATIENCE (20 * SLUICE_S) /* for what must come: only a hang takes longer */
 
 /* ---- frames ---- */
 
@@ -234,6 +234,19 @@ struct sluice_reader_stats kit_reader_stats(sluice_reader *reader)
     struct sluice_reader_stats stats = { .size = sizeof stats };
     CHECK_OK(sluice_reader_stats(reader, &stats));
     return stats;
+}
+
+uint64_t kit_taken(const char *name, pid_t pid)
+{
+    struct sluice_channel_info info = { .size = sizeof info };
+    struct sluice_reader_info readers[SLUICE_MAX_READERS];
+    uint64_t taken = 0;
+
+    CHECK_OK(sluice_channel_info(name, PATIENCE, &info, readers, SLUICE_MAX_READERS));
+    for (uint32_t i = 0; i < info.readers; i++)
+        if ((pid_t)readers[i].pid == pid)
+            taken += readers[i].taken;
+    return taken;
 }
 
 /* ---- roles ---- */

@@ -73,6 +73,9 @@ int kit_try_read(const char *name);
 struct sluice_writer_stats kit_writer_stats(sluice_writer *writer);
 struct sluice_reader_stats kit_reader_stats(sluice_reader *reader);
 
+/* How many frames a process has taken as a reader of the channel's session of now, as the writer sees it. */
+uint64_t kit_taken(const char *name, pid_t pid);
+
 /* ---- roles ----
  *
  * kit_start("writer", "name=cam", "bytes=65536", ..., NULL); see kit_roles.c for the words. Each line sent

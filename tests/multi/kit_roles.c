@@ -14,7 +14,7 @@
  *   fork, clone    a child that only sleeps           "forked PID"
  *   close
  *
- * reader: name= mode= (1 in order) depth= hold= every= open_ms= (8000; -1 later) spin_ns=
+ * reader: name= mode= (1 in order) depth= hold= every= open_ms= (20000; -1 later) spin_ns=
  *   take MS        acquire, verify, release           "took SEQUENCE missed M flags F" or a result's name
  *   hold MS        acquire, verify and keep           the same with "holds"
  *   check          are all frames that it keeps whole? "whole N"
@@ -223,7 +223,7 @@ struct reading {
 static sluice_reader *open_reader(int argc, char **argv)
 {
     struct sluice_reader_params params = kit_reader_params(option(argc, argv, "name", "cam"));
-    long long open_ms = option_number(argc, argv, "open_ms", 8000);
+    long long open_ms = option_number(argc, argv, "open_ms", 20000);
     sluice_reader *reader = NULL;
 
     params.mode = (uint32_t)option_number(argc, argv, "mode", SLUICE_NEWEST);

@@ -168,14 +168,14 @@ TEST(long_paths_work)
     struct child reader = kit_start("reader", NULL);
     child_expect(&reader, "open", 5);
     kit_commits(writer, 1);
-    TELL(&reader, "take 1000", "took 1 ");
+    TELL(&reader, "take 20000", "took 1 ");
     struct sluice_registry_entry entry;
     struct sluice_channel_info info = { .size = sizeof info };
     size_t count;
     CHECK_OK(sluice_registry_list(NULL, &entry, 1, &count));
     CHECK_EQ(count, 1);
     CHECK_EQ(entry.live, 1);
-    CHECK_OK(sluice_channel_info("cam", SLUICE_DEFAULT, &info, NULL, 0));
+    CHECK_OK(sluice_channel_info("cam", 20 * SLUICE_S, &info, NULL, 0));
     CHECK_EQ(info.committed, 1);
     role_stop(&reader);
     CHECK_OK(sluice_writer_close(&writer));

@@ -4,26 +4,30 @@
  */
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "multi/kit.h"
 
 #define KIB 1024
-#define SOON (2 * SLUICE_S) /* "at once" on a machine that does much else */
+#define SOON (10 * SLUICE_S) /* "at once" on a machine that does much else */
 
 /* Two reader processes that hold a frame each, of a channel with 3 slots: nothing is free. */
-struct starved { struct child a, b; };
+struct starved {
+    struct child a, b;
+    int64_t began;
+};
 
 static struct starved starve(sluice_writer *writer)
 {
-    struct starved s = { .a = kit_start("reader", NULL) };
+    struct starved s = { .a = kit_start("reader", NULL), .began = test_now() };
     child_expect(&s.a, "open", 5);
     s.b = kit_start("reader", NULL);
     child_expect(&s.b, "open", 5);
     kit_commits(writer, 1);
-    TELL(&s.a, "hold 1000", "holds 1 ");
+    TELL(&s.a, "hold 20000", "holds 1 ");
     kit_commits(writer, 1);
-    TELL(&s.b, "hold 1000", "holds 2 ");
+    TELL(&s.b, "hold 20000", "holds 2 ");
     kit_commits(writer, 1);
     return s;
 }
@@ -36,13 +40,19 @@ static void feed(struct starved *s)
     role_stop(&s->b);
 }
 
-static void check_names_both(const struct starved *s)
+static void check_names(const struct starved *s, const struct child *holder)
 {
     char text[64];
-    snprintf(text, sizeof text, "(process %d) has held 1 for 0.", (int)s->a.pid);
+    snprintf(text, sizeof text, "(process %d) has held 1 for ", (int)holder->pid);
     CHECK_HAS(sluice_last_error(), text);
-    snprintf(text, sizeof text, "(process %d) has held 1 for 0.", (int)s->b.pid);
-    CHECK_HAS(sluice_last_error(), text);
+    double seconds = strtod(strstr(sluice_last_error(), text) + strlen(text), NULL);
+    CHECK(seconds >= 0 && seconds <= (double)(test_now() - s->began) / 1e9 + 0.001);
+}
+
+static void check_names_both(const struct starved *s)
+{
+    check_names(s, &s->a);
+    check_names(s, &s->b);
 }
 
 TEST(a_dropping_writer_is_told_at_once_who_holds_what)
@@ -61,7 +71,7 @@ TEST(a_dropping_writer_is_told_at_once_who_holds_what)
     }
     TELL(&s.a, "give", "gave 1");
     kit_commits(writer, 1);
-    TELL(&s.a, "take 1000", "took 4 missed 5 "); /* 2 passed over, 3 dropped */
+    TELL(&s.a, "take 20000", "took 4 missed 5 "); /* 2 passed over, 3 dropped */
     TELL(&s.b, "check", "whole 1");
     role_stop(&s.a);
     role_stop(&s.b);
@@ -77,15 +87,15 @@ static bool line_is_there(const struct child *child)
 TEST(a_waiting_writer_is_woken_by_a_release)
 {
     test_dir();
-    struct child writer = kit_start("writer", "slots=3", "max_slots=3", "wait_ms=8000", NULL);
+    struct child writer = kit_start("writer", "slots=3", "max_slots=3", "wait_ms=20000", NULL);
     child_expect(&writer, "open", 5);
     struct child a = kit_start("reader", NULL), b = kit_start("reader", NULL);
     child_expect(&a, "open", 5);
     child_expect(&b, "open", 5);
     TELL(&writer, "commit 1", "committed 1");
-    TELL(&a, "hold 1000", "holds 1 ");
+    TELL(&a, "hold 20000", "holds 1 ");
     TELL(&writer, "commit 1", "committed 2");
-    TELL(&b, "hold 1000", "holds 2 ");
+    TELL(&b, "hold 20000", "holds 2 ");
     TELL(&writer, "commit 1", "committed 3");
 
     child_send(&writer, "commit 1");
@@ -93,7 +103,7 @@ TEST(a_waiting_writer_is_woken_by_a_release)
     CHECK(!line_is_there(&writer)); /* it waits */
     int64_t began = test_now();
     TELL(&a, "give", "gave 1");
-    child_expect(&writer, "committed 4", 2);
+    child_expect(&writer, "committed 4", 5);
     CHECK_LE(test_now() - began, SOON);
     TELL(&b, "check", "whole 1");
     role_stop(&a);
@@ -119,7 +129,7 @@ TEST(a_waiting_writer_gives_up_in_time)
 
 TEST(a_time_out_of_begin_overrules_the_policy)
 {
-    for (int64_t wait_ns = 0; wait_ns <= 5 * SLUICE_S; wait_ns += 5 * SLUICE_S) {
+    for (int64_t wait_ns = 0; wait_ns <= 60 * SLUICE_S; wait_ns += 60 * SLUICE_S) {
         sluice_writer *writer = kit_open_writer(3, 3, wait_ns);
         struct starved s = starve(writer);
         struct sluice_frame frame;
@@ -152,12 +162,12 @@ TEST(a_writer_may_wait_without_giving_up_a_frame)
     CHECK_RESULT(sluice_writer_wait(writer, -1), SLUICE_E_INVALID);
     CHECK_EQ(kit_writer_stats(writer).dropped, 0);
     TELL(&s.a, "give", "gave 1");
-    CHECK_OK(sluice_writer_wait(writer, 5 * SLUICE_S));
+    CHECK_OK(sluice_writer_wait(writer, 20 * SLUICE_S));
     CHECK_OK(sluice_writer_wait(writer, 0)); /* it takes none */
     CHECK_OK(sluice_writer_begin(writer, 0, &frame));
     kit_fill(&frame, 4);
     CHECK_OK(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU));
-    TELL(&s.a, "take 1000", "took 4 missed 2 ");
+    TELL(&s.a, "take 20000", "took 4 missed 2 ");
     CHECK_EQ(kit_writer_stats(writer).cancelled, 0);
     TELL(&s.b, "check", "whole 1");
     role_stop(&s.a);

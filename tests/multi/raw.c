@@ -20,7 +20,7 @@ int raw_dial(const char *name)
 {
     struct sockaddr_un address = raw_address(name);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    struct timeval patience = { .tv_sec = 5 };
+    struct timeval patience = { .tv_sec = 20 };
 
     CHECK(fd >= 0);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
@@ -67,7 +67,9 @@ size_t raw_receive(int fd, union sl_message *message, int *fds, int *count)
     struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control };
     int got[RAW_FDS], n = 0;
 
-    ssize_t size = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
+    ssize_t size;
+    while ((size = recvmsg(fd, &header, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
+        ; /* with a time-out no call goes on by itself after a stop */
     if (size < 0 && errno == ECONNRESET)
         size = 0;
     CHECK(size >= 0);

@@ -14,7 +14,7 @@
 #include "multi/kit.h"
 
 #define KIB 1024
-#define SOON (2 * SLUICE_S)
+#define SOON (10 * SLUICE_S)
 
 static struct child start_writer(const char *a, const char *b)
 {
@@ -41,8 +41,8 @@ TEST(readers_find_a_killed_writers_successor)
     char session[32];
 
     TELL(&writer, "commit 3", "committed 3");
-    TELL(&newest, "take 1000", "took 3 missed 0 flags 2");
-    TELL(&recorder, "count 3 1000", "counted 3 first 1 last 3 missed 0");
+    TELL(&newest, "take 20000", "took 3 missed 0 flags 2");
+    TELL(&recorder, "count 3 20000", "counted 3 first 1 last 3 missed 0");
     snprintf(session, sizeof session, "%s", ask(&newest, "session"));
     child_kill(&writer, SIGKILL);
     TELL(&newest, "take 100", "NO_WRITER");
@@ -51,11 +51,11 @@ TEST(readers_find_a_killed_writers_successor)
 
     writer = start_writer(NULL, NULL);
     TELL(&writer, "commit 1", "committed 1");
-    TELL(&newest, "take 5000", "took 1 " ALL_NEW);
-    TELL(&recorder, "take 5000", "took 1 " ALL_NEW);
+    TELL(&newest, "take 20000", "took 1 " ALL_NEW);
+    TELL(&recorder, "take 20000", "took 1 " ALL_NEW);
     CHECK(strcmp(ask(&newest, "session"), session) != 0);
     TELL(&writer, "commit 1", "committed 2");
-    TELL(&newest, "take 1000", "took 2 missed 0 flags 0");
+    TELL(&newest, "take 20000", "took 2 missed 0 flags 0");
     CHECK_EQ(NUMBER(ask(&newest, "stats"), "sessions"), 2);
     role_stop(&newest);
     role_stop(&recorder);
@@ -68,19 +68,19 @@ TEST(frames_of_a_dead_session_stay_readable_while_they_are_held)
     struct child reader = start_reader("hold=2", NULL);
 
     TELL(&writer, "commit 1", "committed 1");
-    TELL(&reader, "hold 1000", "holds 1 ");
+    TELL(&reader, "hold 20000", "holds 1 ");
     child_kill(&writer, SIGKILL);
     TELL(&reader, "check", "whole 1");
     writer = start_writer(NULL, NULL);
     TELL(&writer, "commit 7", "committed 7");
-    TELL(&reader, "hold 5000", "holds 7 " ALL_NEW);
+    TELL(&reader, "hold 20000", "holds 7 " ALL_NEW);
     TELL(&writer, "commit 50", "committed 57");
     TELL(&reader, "check", "whole 2");
     TELL(&reader, "give", "gave 1");
     TELL(&reader, "check", "whole 1");
     TELL(&reader, "give", "gave 7");
     /* The old session has gone with its last frame. */
-    TELL(&reader, "take 1000", "took 57 ");
+    TELL(&reader, "take 20000", "took 57 ");
     CHECK_LE(process_mappings(reader.pid, "memfd:sluice-control"), 1);
     role_stop(&reader);
     role_stop(&writer);
@@ -95,9 +95,9 @@ TEST(ready_frames_of_a_killed_writer_are_given)
     TELL(&writer, "begin", "begun"); /* in flight: nobody will see it */
     child_kill(&writer, SIGKILL);
     CHECK_SOON(NUMBER(ask(&newest, "stats"), "connected") == 0, 2);
-    TELL(&newest, "take 1000", "took 4 ");
+    TELL(&newest, "take 20000", "took 4 ");
     TELL(&newest, "take 50", "NO_WRITER");
-    TELL(&recorder, "count 4 1000", "counted 4 first 1 last 4 missed 0");
+    TELL(&recorder, "count 4 20000", "counted 4 first 1 last 4 missed 0");
     TELL(&recorder, "take 50", "NO_WRITER");
     role_stop(&recorder);
     role_stop(&newest);
@@ -110,16 +110,16 @@ TEST(ready_frames_of_a_killed_writer_are_given_in_a_new_generation_too)
     struct child reader = start_reader(NULL, NULL);
 
     TELL(&writer, "commit 1", "committed 1");
-    TELL(&reader, "take 1000", "took 1 ");
+    TELL(&reader, "take 20000", "took 1 ");
     /* The writer's service thread has heard of the first memory's arrival before it answers this. */
     struct sluice_channel_info info = { .size = sizeof info };
-    CHECK_OK(sluice_channel_info("cam", 10 * SLUICE_S, &info, NULL, 0));
+    CHECK_OK(sluice_channel_info("cam", 20 * SLUICE_S, &info, NULL, 0));
     child_kill(&reader, SIGSTOP);
     TELL(&writer, "reformat 70000", "generation 2");
     TELL(&writer, "commit 1", "committed 2");
     child_kill(&writer, SIGKILL);
     child_kill(&reader, SIGCONT);
-    TELL(&reader, "take 1000", "took 2 missed 0 flags 2 generation 2");
+    TELL(&reader, "take 20000", "took 2 missed 0 flags 2 generation 2");
     role_stop(&reader);
 }
 
@@ -132,11 +132,11 @@ TEST(a_closed_channel_gives_what_is_unread_then_says_so_again_and_again)
     TELL(&writer, "begin", "begun"); /* cancelled by close */
     TELL(&writer, "close", "closed");
     for (int i = 0; i < 2; i++) {
-        TELL(&recorder, "count 3 1000", i ? "CLOSED after 0" : "counted 3 first 1 last 3 missed 0");
-        TELL(&newest, "take 1000", i ? "CLOSED" : "took 3 ");
+        TELL(&recorder, "count 3 20000", i ? "CLOSED after 0" : "counted 3 first 1 last 3 missed 0");
+        TELL(&newest, "take 20000", i ? "CLOSED" : "took 3 ");
         int64_t began = test_now();
-        TELL(&recorder, "take 5000", "CLOSED"); /* at once */
-        TELL(&newest, "take 5000", "CLOSED");
+        TELL(&recorder, "take 60000", "CLOSED"); /* at once */
+        TELL(&newest, "take 60000", "CLOSED");
         CHECK_LE(test_now() - began, SOON);
     }
     role_stop(&writer);
@@ -165,8 +165,8 @@ TEST(close_right_behind_a_frame_of_a_new_format_loses_nothing)
         CHECK_OK(sluice_writer_reformat(writer, &format));
         kit_commits(writer, 1);
         CHECK_OK(sluice_writer_close(&writer));
-        TELL(&reader, "count 3 1000", "counted 3 first 1 last 3 missed 0");
-        TELL(&reader, "take 1000", "CLOSED");
+        TELL(&reader, "count 3 20000", "counted 3 first 1 last 3 missed 0");
+        TELL(&reader, "take 20000", "CLOSED");
         role_stop(&reader);
     }
 }
@@ -174,7 +174,7 @@ TEST(close_right_behind_a_frame_of_a_new_format_loses_nothing)
 TEST(a_reader_may_be_opened_before_the_writer)
 {
     test_dir();
-    struct child patient = kit_start("reader", "open_ms=8000", NULL);
+    struct child patient = kit_start("reader", "open_ms=20000", NULL);
     struct child later = kit_start("reader", "open_ms=-1", NULL);
     child_expect(&later, "open", 2);
     TELL(&later, "take 50", "NO_WRITER");
@@ -192,8 +192,8 @@ TEST(a_reader_may_be_opened_before_the_writer)
     struct child writer = start_writer(NULL, NULL);
     child_expect(&patient, "open", 4);
     TELL(&writer, "commit 1", "committed 1");
-    TELL(&patient, "take 1000", "took 1 missed 0 flags 2");
-    TELL(&later, "take 4000", "took 1 missed 0 flags 2");
+    TELL(&patient, "take 20000", "took 1 missed 0 flags 2");
+    TELL(&later, "take 20000", "took 1 missed 0 flags 2");
     role_stop(&writer);
     role_stop(&patient);
     role_stop(&later);
@@ -216,7 +216,7 @@ TEST(a_second_writer_of_a_live_name_is_refused)
     }
     CHECK(second == NULL);
     TELL(&writer, "commit 1", "committed 1");
-    TELL(&reader, "take 1000", "took 1 ");
+    TELL(&reader, "take 20000", "took 1 ");
     struct child third = kit_start("writer", NULL);
     CHECK_HAS(child_line(&third, 5), "E_EXISTS");
     role_stop(&third);
@@ -297,9 +297,9 @@ static sluice_writer *starve(struct child *a, struct child *b)
     *a = start_reader(NULL, NULL);
     *b = start_reader(NULL, NULL);
     kit_commits(writer, 1);
-    TELL(a, "hold 1000", "holds 1 ");
+    TELL(a, "hold 20000", "holds 1 ");
     kit_commits(writer, 1);
-    TELL(b, "hold 1000", "holds 2 ");
+    TELL(b, "hold 20000", "holds 2 ");
     kit_commits(writer, 1);
     CHECK_RESULT(sluice_writer_begin(writer, 0, &frame), SLUICE_NO_SLOT);
     return writer;
@@ -329,7 +329,7 @@ TEST(a_waiting_writer_goes_on_when_the_holder_is_killed)
     struct sluice_frame frame;
 
     kill(a.pid, SIGKILL);
-    CHECK_OK(sluice_writer_begin(writer, 5 * SLUICE_S, &frame));
+    CHECK_OK(sluice_writer_begin(writer, 20 * SLUICE_S, &frame));
     CHECK_OK(sluice_writer_cancel(writer, &frame, SLUICE_ON_CPU));
     CHECK_EQ(child_wait(&a, 5), -SIGKILL);
     role_stop(&b);
@@ -388,13 +388,13 @@ TEST(a_killed_writers_forked_child_does_not_keep_the_name)
     TELL(&writer, "commit 2", "committed 2");
     pid_t child = (pid_t)NUMBER(ask(&writer, "fork"), "forked");
     TELL(&writer, "commit 1", "committed 3"); /* the parent goes on as before */
-    TELL(&reader, "take 1000", "took 3 ");
+    TELL(&reader, "take 20000", "took 3 ");
     child_kill(&writer, SIGKILL);
     CHECK_SOON(NUMBER(ask(&reader, "stats"), "connected") == 0, 2);
     TELL(&reader, "take 20", "NO_WRITER");
     sluice_writer *next = kit_writer("cam", 50000);
     kit_commits(next, 1);
-    TELL(&reader, "take 5000", "took 1 " ALL_NEW);
+    TELL(&reader, "take 20000", "took 1 " ALL_NEW);
     CHECK_EQ(kill(child, 0), 0);
     kill(child, SIGKILL);
     role_stop(&reader);
@@ -438,11 +438,14 @@ TEST(twenty_restarts_under_running_readers)
         struct child writer = start_writer(NULL, NULL);
         TELL(&writer, "run 100", "running");
         test_nap((30 + i * 7 % 40) * SLUICE_MS);
+        if (i % 10 == 0) /* they have met two of them at least */
+            CHECK_SOON(kit_taken("cam", newest.pid) > 0 && kit_taken("cam", recorder.pid) > 0, 10);
         child_kill(&writer, i % 3 ? SIGKILL : SIGTERM);
         CHECK(child_wait(&writer, 5) < 0);
     }
     struct child writer = start_writer(NULL, NULL);
     TELL(&writer, "run 500", "running");
+    CHECK_SOON(kit_taken("cam", newest.pid) > 0 && kit_taken("cam", recorder.pid) > 0, 10);
     test_nap(SLUICE_S);
     CHECK_HAS(ask(&writer, "stop"), "ran");
     for (int i = 0; i < 2; i++) {

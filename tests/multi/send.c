@@ -26,7 +26,7 @@ TEST(send_and_fetch_copy_a_programs_own_arrays)
     CHECK_OK(sluice_array_wrap(&array, NULL, from, u8, 1, &shape, NULL));
     CHECK_OK(sluice_writer_send(writer, &array, 1, SLUICE_ON_CPU, &ticket));
     CHECK_OK(sluice_ticket_wait(ticket, 0));
-    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     array.data = to;
     ticket.id = 0;
     CHECK_OK(sluice_reader_fetch(reader, &frame, &array, 1, SLUICE_ON_CPU, &ticket));
@@ -63,7 +63,7 @@ TEST(fetch_takes_the_arrays_that_it_is_asked_for)
     CHECK_SAYS(sluice_writer_send(writer, arrays, 2, SLUICE_ON_CPU, NULL), SLUICE_E_FORMAT,
                "2 arrays were given, a frame has 3");
     CHECK_OK(sluice_writer_send(writer, arrays, 3, SLUICE_ON_CPU, NULL));
-    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     for (int i = 2; i >= 0; i--) {
         arrays[i].data = got;
         CHECK_OK(sluice_reader_fetch(reader, &frame, &arrays[i], 1, SLUICE_ON_CPU, NULL));
@@ -98,7 +98,7 @@ TEST(send_takes_times_and_metadata_along)
     CHECK_EQ(header.sequence, 1);
     CHECK_EQ(header.generation, 1);
     CHECK_EQ(header.session, kit_writer_stats(writer).session);
-    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     CHECK_EQ(frame.capture_ns, 777);
     CHECK_EQ(frame.capture_clock, SLUICE_CLOCK_MEDIA);
     CHECK_EQ(frame.meta_size, 3);
