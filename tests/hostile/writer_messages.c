@@ -274,35 +274,38 @@ static void refuse(int connection, const union sl_message *hello, int n)
 HOSTILE_WRITER(refusals_for_no_reason, .refused = 0) { answer_each(80, refuse); }
 
 /* One memory after the other, each with its descriptor, far more than a channel has. */
-/* As many as it takes, until it hangs up. */
-static void send_memories(int connection)
+/* As many as it takes, until it hangs up. Returns how many these were. */
+static uint32_t send_memories(int connection)
 {
     union sl_message message = SL_MESSAGE(SL_MSG_MEMORY, memory), ack;
+    uint32_t n;
 
     message.memory.bytes = 4096;
     message.memory.kind = SL_MEM_HOST;
     message.memory.generation = 1;
     sl_format_to_wire(&message.memory.format, &fake.format);
-    for (uint32_t n = 2; n < 1000; n++) {
+    for (n = 2; n < 1000; n++) {
         int fd = fake_memory(4096, NULL, ALL_SEALS);
         message.memory.memory = n;
         bool sent = raw_send(connection, &message, message.header.size, &fd, 1);
         close(fd);
         if (!sent || raw_receive(connection, &ack, NULL, NULL) == 0)
-            return;
+            break;
     }
+    return n;
 }
 
 HOSTILE_WRITER(memories_without_end, .refused = 0)
 {
     fake_listen(&fake);
-    for (;;) {
+    for (int readers = 0;;) {
         int connection = fake_accept(&fake, 1000);
         if (connection < 0)
             continue;
         fake_answer(&fake, connection);
-        send_memories(connection);
-        act_done();
+        CHECK_LE(send_memories(connection), 300);
+        if (++readers == 8) /* some close before they have had enough */
+            act_done();
     }
 }
 
