@@ -203,6 +203,7 @@ ROLE(separate)
         sluice_reader *reader;
         params.uids = &other;
         params.uid_count = 1;
+        params.open_timeout_ns = 20 * SLUICE_S;
         CHECK_OK(sluice_reader_open(&reader, &params));
         struct sluice_frame frame = kit_take(reader);
         role_say("took %llu", (unsigned long long)frame.sequence);

@@ -353,6 +353,7 @@ ROLE(changer)
     sluice_reader *reader;
 
     params.writable = 1;
+    params.open_timeout_ns = 20 * SLUICE_S;
     CHECK_OK(sluice_reader_open(&reader, &params));
     frame = kit_take(reader);
     CHECK_OK(sluice_frame_array(&frame, NULL, &array));

@@ -44,6 +44,7 @@ TEST(depth_and_hold_over_what_the_channel_has_are_refused)
     struct sluice_reader_params params = kit_reader_params("cam");
     sluice_reader *reader = NULL;
 
+    params.open_timeout_ns = 20 * SLUICE_S;
     params.mode = SLUICE_IN_ORDER;
     params.hold = 7;
     CHECK_SAYS(sluice_reader_open(&reader, &params), SLUICE_E_LIMIT, "hold 7 is too much, 8 slots allow 6");

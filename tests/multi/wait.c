@@ -35,6 +35,7 @@ TEST(time_outs_hold_asleep_and_spinning)
         struct sluice_reader_params params = kit_reader_params("cam");
         sluice_reader *reader;
         params.spin_ns = spins[i];
+        params.open_timeout_ns = 20 * SLUICE_S;
         CHECK_OK(sluice_reader_open(&reader, &params));
         if (i > 0)
             (void)time_acquire(reader, 0, 0);
@@ -225,6 +226,7 @@ TEST(one_thread_acquires_and_another_releases)
     uint64_t last = 0;
 
     params.hold = 4;
+    params.open_timeout_ns = 20 * SLUICE_S;
     CHECK_OK(sluice_reader_open(&hand.reader, &params));
     pthread_create(&thread, NULL, release_all, &hand);
     TELL(&writer, "run 20", "running");
@@ -266,6 +268,7 @@ TEST(close_while_one_thread_acquires_and_another_releases)
         int r;
 
         params.hold = 3;
+        params.open_timeout_ns = 20 * SLUICE_S;
         params.mode = i % 2 ? SLUICE_IN_ORDER : SLUICE_NEWEST;
         CHECK_OK(sluice_reader_open(&waiter.reader, &params));
         sluice_reader *mine = waiter.reader;

@@ -12,6 +12,8 @@ static void check_open(struct fake *fake, int result, const char *word)
     struct sluice_reader_params params = kit_reader_params("cam");
     sluice_reader *reader = NULL;
 
+    if (result != SLUICE_TIMEOUT) /* and this process may stand still for longer than an answer is waited for */
+        params.open_timeout_ns = 20 * SLUICE_S;
     fake_start(fake);
     CHECK_SAYS(sluice_reader_open(&reader, &params), result, word);
     CHECK(reader == NULL);
@@ -178,6 +180,7 @@ TEST(a_memory_that_is_none_is_refused)
         struct sluice_reader_params params = kit_reader_params("cam");
         struct sluice_format format = { .size = sizeof format };
         sluice_reader *reader;
+        params.open_timeout_ns = 20 * SLUICE_S;
         fake_start(&fake);
         CHECK_OK(sluice_reader_open(&reader, &params));
         CHECK_OK(sluice_reader_format(reader, &format));
