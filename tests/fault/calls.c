@@ -101,6 +101,36 @@ TEST(attempts_need_no_new_thread)
     CHECK_OK(sluice_reader_close(&reader));
 }
 
+/* A writer hangs up on guests who are slow; that is no sign that there is none. */
+TEST(who_was_hung_up_on_says_hello_again)
+{
+    static const int errors[] = { EPIPE, EAGAIN };
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    struct sluice_dtype byte = { SLUICE_UINT, 8, 1 };
+    struct sluice_writer_params mine = SLUICE_WRITER_PARAMS_INIT;
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    struct sluice_channel_info info = { .size = sizeof info };
+    int64_t bytes = 4096;
+    sluice_writer *writer;
+    sluice_reader *reader;
+
+    test_dir();
+    CHECK_OK(sluice_format_add_tensor(&format, "data", byte, 1, &bytes));
+    params.name = mine.name = CHANNEL;
+    mine.format = &format;
+    CHECK_OK(sluice_writer_open(&writer, &mine));
+    for (int i = 0; i < 2; i++) {
+        fault_arm(FAULT_sendmsg, 1, errors[i]);
+        CHECK_OK(sluice_reader_open(&reader, &params));
+        CHECK(fault_disarm());
+        CHECK_OK(sluice_reader_close(&reader));
+        fault_arm(FAULT_sendmsg, 1, errors[i]);
+        CHECK_OK(sluice_channel_info(CHANNEL, 20 * SLUICE_S, &info, NULL, 0));
+        CHECK(fault_disarm());
+    }
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
 #define FAULT_TEST(name, ...) \
     TEST_TIMEOUT(name, 300) \
     { \

@@ -94,14 +94,18 @@ static void session_over(struct sl_native_join *join)
     join->params.changed(join->params.context, link);
 }
 
+static int hung_up(const struct sl_native_join *join)
+{
+    return sl_fail(SLUICE_AGAIN, "the writer of channel '%s' hung up before it said welcome", join->name);
+}
+
 static void connection_over(struct sl_native_join *join)
 {
     if (join->link) {
         session_over(join);
         return;
     }
-    sl_say("the writer of channel '%s' hung up before it said welcome", join->name);
-    attempt_failed(join, SLUICE_AGAIN);
+    attempt_failed(join, hung_up(join));
 }
 
 static void socket_ready(struct sl_watch *watch, bool readable, bool hung_up);
@@ -264,9 +268,8 @@ static int say_hello(struct sl_native_join *join)
     if (r < 0 && self >= 0) /* a writer that takes no descriptors has it from its kernel */
         r = sl_os_send(join->socket.fd, &message, hello->header.size, NULL, 0);
     sl_os_close(self);
-    if (r > 0)
-        r = sl_fail(SLUICE_E_NOT_FOUND, "the writer of channel '%s' is just leaving", join->name);
-    return r;
+    /* Also on one who was slow. Whether it has left says the next attempt. */
+    return r > 0 ? hung_up(join) : r;
 }
 
 static void attempt(struct sl_native_join *join)
