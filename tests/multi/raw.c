@@ -69,7 +69,7 @@ size_t raw_receive(int fd, union sl_message *message, int *fds, int *count)
 
     ssize_t size;
     while ((size = recvmsg(fd, &header, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
-        ; /* with a time-out no call goes on by itself after a stop */
+        ; /* with a time-out it does not go on by itself when its process was stopped */
     if (size < 0 && errno == ECONNRESET)
         size = 0;
     CHECK(size >= 0);
@@ -95,7 +95,12 @@ size_t raw_receive(int fd, union sl_message *message, int *fds, int *count)
 int fake_memory(uint64_t size, void **address, int seals)
 {
     int fd = memfd_create("fake", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    CHECK(fd >= 0 && posix_fallocate(fd, 0, (off_t)size) == 0);
+    int error;
+
+    CHECK(fd >= 0);
+    while ((error = posix_fallocate(fd, 0, (off_t)size)) == EINTR)
+        ; /* it was stopped, and goes on */
+    CHECK_EQ(error, 0);
     void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     CHECK(mapped != MAP_FAILED);
     CHECK_EQ(fcntl(fd, F_ADD_SEALS, seals), 0);
