@@ -194,9 +194,10 @@ TEST(cipd_connect_backs_off)
     CHECK_SAYS(sl_cipd_consume_connect(&consumer, now - 1), SLUICE_NO_WRITER, "no segment of that name");
     CHECK_OK(sl_cipd_consume_connect(&consumer, now));
     /* what the handles stand for cannot be opened: ever longer, until a frame comes */
+    int64_t before = test_now();
     sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_HANDLES_FAILED);
-    CHECK_GE(sl_cipd_consume_next_try(&consumer), test_now() + 400 * MS);
-    CHECK_SAYS(sl_cipd_consume_connect(&consumer, test_now()), SLUICE_NO_WRITER, "could not be opened");
+    CHECK_GE(sl_cipd_consume_next_try(&consumer), before + 400 * MS);
+    CHECK_SAYS(sl_cipd_consume_connect(&consumer, before), SLUICE_NO_WRITER, "could not be opened");
     sl_cipd_consume_retry_now(&consumer);
     CHECK_OK(sl_cipd_consume_connect(&consumer, test_now()));
     /* the writer has changed something: at once */

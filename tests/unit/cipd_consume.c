@@ -340,7 +340,7 @@ TEST(cipd_wait_for_python_glances)
     CHECK_OK(sl_cipd_consume_wait(&consumer, SLUICE_FOREVER));
     end(&consumer, &foreign);
     sl_cipd_consume_retry_now(&consumer);
-    CHECK_OK(sl_cipd_consume_wait(&consumer, test_now() + SLUICE_MS));
+    CHECK_OK(sl_cipd_consume_wait(&consumer, test_now() + 20 * SLUICE_S));
 }
 
 TEST(cipd_wait_says_that_it_sleeps)
@@ -351,12 +351,12 @@ TEST(cipd_wait_says_that_it_sleeps)
     struct sl_cipd_frame frame;
     CHECK_EQ(poll_now(&consumer, &frame), SL_CIPD_FRAME);
     CHECK(!sl_cipd_produce_watched(&producer));
-    CHECK_OK(sl_cipd_consume_wait(&consumer, test_now() + SLUICE_MS));
+    CHECK_OK(sl_cipd_consume_wait(&consumer, test_now() + 20 * SLUICE_S));
     CHECK(sl_cipd_produce_watched(&producer));
     sl_cipd_produce_publish(&producer, 1);
     CHECK(!sl_cipd_produce_watched(&producer)); /* and is woken no more than once */
     producer.silent = true;
-    CHECK_OK(sl_cipd_consume_wait(&consumer, test_now() + SLUICE_MS));
+    CHECK_OK(sl_cipd_consume_wait(&consumer, test_now() + 20 * SLUICE_S));
     sl_cipd_produce_publish(&producer, 1);
     end(&consumer, NULL);
     sl_cipd_produce_close(&producer);

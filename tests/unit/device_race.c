@@ -93,7 +93,7 @@ TEST(threads_race_destroy_against_use)
     for (int i = 0; i < 4; i++)
         CHECK(pthread_create(&threads[i], NULL, i < 2 ? use : end, &race) == 0);
     int64_t until = test_now() + SLUICE_S;
-    for (int i = 0; test_now() < until; i++) {
+    for (int i = 0; test_now() < until || race.ended == 0; i++) {
         if (i % 16 == 0)
             CHECK_OK(sluice_device_reset(race.device));
         CHECK_OK(sluice_stream_create(race.device, NULL, &stream));

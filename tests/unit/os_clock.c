@@ -23,10 +23,12 @@ TEST(clock_runs_forward)
 
 TEST(clock_coarse_is_late_by_ten_milliseconds_at_most)
 {
-    for (int i = 0; i < 1000; i++) {
+    int64_t until = sl_os_deadline(20 * SLUICE_S);
+    for (int in_time = 0; in_time < 1000;) {
         int64_t before = sl_os_now(), coarse = sl_os_now_coarse();
-        CHECK_GE(coarse, before - 11 * SLUICE_MS);
         CHECK_LE(coarse, sl_os_now());
+        CHECK_LE(before, until);
+        in_time += coarse >= before - 11 * SLUICE_MS; /* not while the CPU stands still that tells the kernel of time */
     }
 }
 
@@ -60,7 +62,7 @@ TEST(clock_sleeps_through_signals)
     sl_os_sleep(0);
     sl_os_sleep(-5);
     sl_os_sleep(INT64_MIN);
-    CHECK_LE(sl_os_now() - before, SLUICE_S);
+    CHECK_LE(sl_os_now() - before, 20 * SLUICE_S);
 }
 
 TEST(clock_random_numbers)
