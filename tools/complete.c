@@ -16,8 +16,8 @@
 #include "cipd.h"
 #include "describe.h"
 #include "ls.h"
+#include "term.h"
 
-#define ASK_TIME     (200 * SLUICE_MS) /* a person waits at the keyboard */
 #define MAX_CHANNELS 256
 #define WORD         64
 
@@ -44,6 +44,7 @@ static void offer_native_channels(const char *typed, const char *before)
 {
     static struct sluice_registry_entry entries[MAX_CHANNELS];
     size_t count = 0;
+    int64_t until = now_ns() + WRITER_PATIENCE; /* with all of them: a person waits at the keyboard */
     if (sluice_registry_list(NULL, entries, MAX_CHANNELS, &count) != SLUICE_OK)
         return;
     for (size_t i = 0; i < count && i < MAX_CHANNELS; i++) {
@@ -51,7 +52,7 @@ static void offer_native_channels(const char *typed, const char *before)
         char format[FORMAT_TEXT];
         const char *what = "its writer died";
         if (entries[i].live)
-            what = sluice_channel_info(entries[i].name, ASK_TIME, &info, NULL, 0) == SLUICE_OK
+            what = ask_channel(&entries[i], until, NULL, &info, NULL, 0) == SLUICE_OK
                        ? text_format(format, &info.format)
                        : "its writer does not answer";
         offer(typed, before, entries[i].name, what);
@@ -88,7 +89,7 @@ static void offer_arrays(const char *typed, const char *before, const char *chan
 {
     struct sluice_channel_info info = { .size = sizeof info };
     char text[FORMAT_TEXT];
-    if (!channel || sluice_channel_info(channel, ASK_TIME, &info, NULL, 0) != SLUICE_OK)
+    if (!channel || sluice_channel_info(channel, WRITER_PATIENCE, &info, NULL, 0) != SLUICE_OK)
         return;
     for (uint32_t i = 0; i < info.format.array_count; i++)
         offer(typed, before, info.format.arrays[i].name,

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "describe.h"
 #include "term.h"
 
 #define FAILURES_MAX 3
@@ -99,7 +100,7 @@ void team_stop(struct member *team)
 void tally_update(struct tally *tally)
 {
     struct sluice_channel_info info = { .size = sizeof info };
-    if (sluice_channel_info(tally->name, 200 * SLUICE_MS, &info, NULL, 0) != SLUICE_OK)
+    if (sluice_channel_info(tally->name, WRITER_PATIENCE, &info, NULL, 0) != SLUICE_OK)
         return;
     if (info.session != tally->session) {
         tally->past_committed += tally->committed;

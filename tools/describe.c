@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Formats in words and in JSON; opening readers.
+ * Formats in words and in JSON; asking writers, opening readers.
  */
 #include "describe.h"
 
@@ -10,6 +10,8 @@
 
 #include "args.h"
 #include "term.h"
+
+#define FIRST_ASK (250 * SLUICE_MS) /* a writer that is well answers sooner */
 
 char *text_array(char text[FORMAT_TEXT], const struct sluice_array *array)
 {
@@ -124,6 +126,31 @@ int list_channels(struct sluice_registry_entry **entries, size_t *count)
     }
 }
 
+bool is_stopped(uint32_t pid)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%u/stat", pid);
+    FILE *file = pid ? fopen(path, "re") : NULL;
+    if (!file)
+        return false;
+    size_t got = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[got] = 0;
+    const char *state = strrchr(text, ')'); /* behind the program's name, which may be anything */
+    return state && state[1] == ' ' && (state[2] == 'T' || state[2] == 't');
+}
+
+int ask_channel(const struct sluice_registry_entry *entry, int64_t until_ns, const atomic_bool *stop,
+                struct sluice_channel_info *info, struct sluice_reader_info *readers, uint32_t capacity)
+{
+    int result;
+    for (int64_t patience = FIRST_ASK;; patience *= 2) {
+        result = sluice_channel_info(entry->name, patience, info, readers, capacity);
+        if (result != SLUICE_TIMEOUT || now_ns() >= until_ns || is_stopped(entry->pid) || (stop && atomic_load(stop)))
+            return result;
+    }
+}
+
 static void json_image(struct json *json, const struct sluice_image *image)
 {
     static const char *const ranges[] = { "unknown", "limited", "full" };
@@ -199,15 +226,16 @@ void json_slots(struct json *json, const char *key, uint64_t slots)
 int open_reader(const char *command, const struct sluice_reader_params *params, int64_t timeout_ns,
                 sluice_reader **reader)
 {
-    int64_t end = now_ns() + timeout_ns;
+    int64_t end = now_ns() + timeout_ns, mute = now_ns() + WRITER_PATIENCE;
     struct sluice_reader_params slice = *params;
     for (;;) {
-        int64_t left = end - now_ns();
+        int64_t now = now_ns(), left = end - now;
         slice.open_timeout_ns = left < 0 ? 0 : left < SLUICE_S / 5 ? left : SLUICE_S / 5;
         int result = sluice_reader_open(reader, &slice);
         if (result == SLUICE_OK)
             return EXIT_DONE;
-        if (result != SLUICE_E_NOT_FOUND || left <= 0 || stop_asked())
+        bool again = result == SLUICE_E_NOT_FOUND ? left > 0 : result == SLUICE_TIMEOUT && (left > 0 || now < mute);
+        if (!again || stop_asked())
             return say_result(command, result, params->name);
         progress("waiting for the channel '%s'", params->name);
     }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Channels and formats in words, and readers that open with patience: what several commands share.
+ * Channels and formats in words, and channels that are asked and opened with patience: what several commands share.
  */
 #ifndef TOOLS_DESCRIBE_H
 #define TOOLS_DESCRIBE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -45,14 +46,25 @@ const char *channel_state(bool live, int result);
 /* All channels of the folder, by name; the caller frees them. Returns 0 or what the library says. */
 int list_channels(struct sluice_registry_entry **entries, size_t *count);
 
+/* How long a writer is waited for that is there and does not answer: it may be stopped, or its machine does much else. */
+#define WRITER_PATIENCE (3 * SLUICE_S)
+
+/* Is this process stopped, by a signal or a debugger? As far as we can see. */
+bool is_stopped(uint32_t pid);
+
+/* Asks the writer of a channel that is listed. For an answer it waits until `until_ns` or until `stop` (or NULL), for that
+ * of one that is_stopped() a moment. Returns what sluice_channel_info does. */
+int ask_channel(const struct sluice_registry_entry *entry, int64_t until_ns, const atomic_bool *stop,
+                struct sluice_channel_info *info, struct sluice_reader_info *readers, uint32_t capacity);
+
 /* One array of a format as an object. */
 void json_format(struct json *json, const struct sluice_format *format);
 
 /* A set of slots, a bit each, as an array of their numbers. */
 void json_slots(struct json *json, const char *key, uint64_t slots);
 
-/* Opens a reader, trying again for `timeout_ns` while there is no such channel, until a stop is
- * asked for. Says what is wrong; returns an exit code. */
+/* Opens a reader, trying again for `timeout_ns` while there is no such channel, and for WRITER_PATIENCE at least while its
+ * writer does not answer, until a stop is asked for. Says what is wrong; returns an exit code. */
 int open_reader(const char *command, const struct sluice_reader_params *params, int64_t timeout_ns,
                 sluice_reader **reader);
 

@@ -18,7 +18,7 @@ enum { JSON, TIMEOUT };
 
 static const struct args_option options[] = {
     [JSON] = { 'j', "json", NULL, "as JSON" },
-    [TIMEOUT] = { 't', "timeout", "S", "wait so long for an answer; default 1" },
+    [TIMEOUT] = { 't', "timeout", "S", "wait so long for an answer; default 3" },
     { 0 },
 };
 
@@ -206,7 +206,7 @@ static int run(const struct command *command, int argc, char **argv)
 {
     struct sluice_channel_info info = { .size = sizeof info };
     struct sluice_reader_info readers[SLUICE_MAX_READERS];
-    int64_t timeout = SLUICE_S;
+    int64_t timeout = WRITER_PATIENCE;
     bool json = false;
     struct args args;
     int option;

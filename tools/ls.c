@@ -15,7 +15,6 @@
 #include "ls.h"
 #include "term.h"
 
-#define ASK_TIME  (300 * SLUICE_MS)
 #define RATE_TIME (250 * SLUICE_MS)
 
 enum { JSON, ALL, RATE, WATCH };
@@ -51,19 +50,20 @@ static bool is_dead(const struct row *row)
     return strcmp(state_of(row), "dead") == 0;
 }
 
-static void ask(struct row *row)
+static void ask(struct row *row, int64_t until)
 {
     row->info = (struct sluice_channel_info){ .size = sizeof row->info };
     row->result = SLUICE_E_NOT_FOUND;
     row->rate = -1;
     if (row->entry.live)
-        row->result = sluice_channel_info(row->entry.name, ASK_TIME, &row->info, NULL, 0);
+        row->result = ask_channel(&row->entry, until, NULL, &row->info, NULL, 0);
 }
 
 static int gather(struct rows *rows)
 {
     struct sluice_registry_entry *entries;
     size_t count = 0;
+    int64_t until = now_ns() + WRITER_PATIENCE; /* with all of them */
     *rows = (struct rows){ 0 };
     int result = list_channels(&entries, &count);
     if (result)
@@ -74,7 +74,7 @@ static int gather(struct rows *rows)
     }
     for (size_t i = 0; i < rows->count; i++) {
         rows->list[i].entry = entries[i];
-        ask(&rows->list[i]);
+        ask(&rows->list[i], until);
     }
     free(entries);
     cipd_gather(&rows->cipd);
@@ -271,8 +271,8 @@ const struct command ls_command = {
     .arguments = "",
     .summary = "list the channels",
     .details =
-        "STATE is live; stuck: the writer is there but does not answer, it may be stopped; dead:\n"
-        "it was killed and its name is free to take; refused: it is another user's; version: it\n"
+        "STATE is live; stuck: the writer is there but does not answer for 3 s, it may be stopped;\n"
+        "dead: it was killed and its name is free to take; refused: it is another user's; version: it\n"
         "speaks another version of the wire. AGE is the time since the last frame. Looking costs\n"
         "a writer nothing per frame. Channels of cuda-link's protocol come behind, whoever writes\n"
         "them: running; stalled: no frame for 2 s; unfinished; shut.\n",

@@ -36,14 +36,14 @@ void record_measure(struct record *record)
     if (record->sink.fps > 0)
         return;
     record->sink.fps = RATE_UNKNOWN;
-    while (sluice_channel_info(record->channel, SLUICE_S, &before, NULL, 0) != SLUICE_OK) {
+    while (sluice_channel_info(record->channel, WRITER_PATIENCE, &before, NULL, 0) != SLUICE_OK) {
         if (now_ns() >= end || stop_asked())
             return;
         progress("waiting for the channel '%s'", record->channel);
         sleep_until(now_ns() + 50 * SLUICE_MS);
     }
     sleep_until(now_ns() + MEASURE_TIME);
-    if (sluice_channel_info(record->channel, SLUICE_S, &after, NULL, 0) != SLUICE_OK ||
+    if (sluice_channel_info(record->channel, WRITER_PATIENCE, &after, NULL, 0) != SLUICE_OK ||
         after.session != before.session || after.committed <= before.committed)
         return;
     double seconds = (double)(after.last_commit_ns - before.last_commit_ns) / 1e9;

@@ -15,7 +15,7 @@
 #include "describe.h"
 #include "term.h"
 
-#define ASK_TIME    (250 * SLUICE_MS)
+#define ASK_TIME    (250 * SLUICE_MS) /* of one that did not answer before */
 #define LONGEST_GAP (8 * SLUICE_S)
 #define MOST_ASKERS 8
 #define EACH_ASKS   4 /* channels at least, before there is another one beside it */
@@ -89,22 +89,7 @@ static void list(struct top *top)
 
 /* ---- the writers ---- */
 
-/* Is this process stopped, by a signal or a debugger? As far as we can see. */
-static bool is_stopped(uint32_t pid)
-{
-    char path[64], text[512];
-    snprintf(path, sizeof path, "/proc/%u/stat", pid);
-    FILE *file = pid ? fopen(path, "re") : NULL;
-    if (!file)
-        return false;
-    size_t got = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[got] = 0;
-    const char *state = strrchr(text, ')'); /* behind the program's name, which may be anything */
-    return state && state[1] == ' ' && (state[2] == 'T' || state[2] == 't');
-}
-
-static void ask(struct top *top, struct top_channel *channel)
+static void ask(struct top *top, struct top_channel *channel, const atomic_bool *stop)
 {
     struct sluice_reader_info readers[SLUICE_MAX_READERS];
     struct sluice_channel_info info = { .size = sizeof info };
@@ -120,7 +105,8 @@ static void ask(struct top *top, struct top_channel *channel)
     } else {
         if (is_cipd(channel->entry.name))
             result = ask_cipd_channel(channel->entry.name, ASK_TIME, &info, reason, sizeof reason);
-        else if ((result = sluice_channel_info(channel->entry.name, ASK_TIME, &info, readers, SLUICE_MAX_READERS)))
+        else if ((result = ask_channel(&channel->entry, now_ns() + (channel->silent ? ASK_TIME : WRITER_PATIENCE), stop,
+                                       &info, readers, SLUICE_MAX_READERS)))
             snprintf(reason, sizeof reason, "%s", sluice_last_error());
         int64_t gap = SLUICE_S << (channel->silent < 4 ? channel->silent : 4);
         channel->silent = result == SLUICE_TIMEOUT ? channel->silent + 1 : 0;
@@ -144,7 +130,7 @@ static void *ask_some(void *context)
     size_t i;
     /* The list stands still meanwhile. */
     while (!atomic_load(round->stop) && (i = atomic_fetch_add(&round->next, 1)) < round->top->count)
-        ask(round->top, round->top->list[i]);
+        ask(round->top, round->top->list[i], round->stop);
     return NULL;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "kit.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -114,6 +116,8 @@ int program_end(struct program *program, int signal_number)
     take(program->err, sizeof program->err, output(program->number, "err"));
     if (strstr(program->err, "Sanitizer"))
         FAIL("%s", program->err);
+    if (program->status)
+        fputs(program->err, stderr); /* it is shown if the test fails */
     return program->status;
 }
 
@@ -170,7 +174,7 @@ bool has_program(const char *name)
     return false;
 }
 
-void check_json(const char *text, const char *expression)
+bool json_says(const char *text, const char *expression)
 {
     char program[2048];
     FILE *file = fopen(in_dir("answer.json"), "wb");
@@ -186,6 +190,47 @@ void check_json(const char *text, const char *expression)
     int status;
     while (waitpid(pid, &status, 0) < 0)
         CHECK_EQ(errno, EINTR);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+void check_json(const char *text, const char *expression)
+{
+    if (!json_says(text, expression))
         FAIL("not so: %s\n%s", expression, text);
+}
+
+/* The id of the thread, 0 if there is none. */
+static pid_t service_thread(pid_t process)
+{
+    char path[300], name[32];
+    pid_t found = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)process);
+    DIR *dir = opendir(path);
+    CHECK(dir);
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        snprintf(path, sizeof path, "/proc/%d/task/%s/comm", (int)process, entry->d_name);
+        FILE *file = entry->d_name[0] == '.' || atoi(entry->d_name) == process ? NULL : fopen(path, "re");
+        if (file && fgets(name, sizeof name, file) && strcmp(name, "sluice\n") == 0)
+            found = atoi(entry->d_name);
+        if (file)
+            fclose(file);
+    }
+    closedir(dir);
+    return found;
+}
+
+pid_t hold_service_thread(const struct program *program)
+{
+    pid_t thread = 0;
+    CHECK_SOON((thread = service_thread(program->pid)) != 0, 20);
+    if (ptrace(PTRACE_SEIZE, thread, NULL, NULL) != 0)
+        SKIP("a child's thread may not be traced here: %s", strerror(errno));
+    CHECK_EQ(ptrace(PTRACE_INTERRUPT, thread, NULL, NULL), 0);
+    CHECK_EQ(waitpid(thread, NULL, __WALL), thread);
+    return thread;
+}
+
+void let_go(pid_t thread)
+{
+    CHECK_EQ(ptrace(PTRACE_DETACH, thread, NULL, NULL), 0);
 }

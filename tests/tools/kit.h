@@ -50,6 +50,14 @@ bool has_taken(const char *channel, uint64_t frames);
 /* Python reads it as JSON, and `expression` over it as `d` is true. */
 void check_json(const char *text, const char *expression);
 
+/* The same, true or false: for what is measured, which is any number while a thread stands still. */
+bool json_says(const char *text, const char *expression);
+
+/* The thread of a program's that answers for its channels stands still until it is let go; nobody sees that by its process.
+ * Skips the test where it may not be done. */
+pid_t hold_service_thread(const struct program *program);
+void let_go(pid_t thread);
+
 /* A path in the test's folder; four at a time. */
 const char *in_dir(const char *name);
 
