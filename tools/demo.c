@@ -21,6 +21,7 @@
 #include "term.h"
 
 #define START_TIME (20 * SLUICE_S) /* for the first frame, and for frames to come back */
+#define KILLS      2
 
 enum { CLIP, OUT, SECONDS, FPS, SIZE, DEVICE, FILTER_PATH };
 
@@ -141,11 +142,11 @@ static bool prepare(struct demo *demo)
  * those that show the last frame before a kill and the first one after it. */
 static void act(struct demo *demo, const struct sluice_array *image)
 {
-    static const int victims[2] = { PLAYER, FILTER };
+    static const int victims[KILLS] = { PLAYER, FILTER };
     int64_t at = demo->last_ns - demo->first_ns;
     if (demo->waiting)
         return;
-    if (demo->kills_done < 2 && at >= demo->length_ns * (demo->kills_done + 1) / 3) {
+    if (demo->kills_done < KILLS && at >= demo->length_ns * (demo->kills_done + 1) / (KILLS + 1)) {
         sheet_add(&demo->sheet, image, TILE_LAST_BEFORE, at, demo->index);
         tally_update(&demo->in);
         tally_update(&demo->result);
@@ -223,13 +224,18 @@ static bool fail(struct demo *demo, const char *why)
     return false;
 }
 
+/* Its time is over, and all that it shows has been shown: on a busy machine a program may be back later. */
+static bool is_over(const struct demo *demo)
+{
+    return demo->first_ns && now_ns() - demo->first_ns >= demo->length_ns && demo->kills_done == KILLS && !demo->waiting;
+}
+
 /* The main loop: frames first, then whoever has died. */
 static void watch(struct demo *demo)
 {
     int64_t quiet_since = now_ns(), asked = 0;
     bool going = true;
-    while (going && !stop_asked() &&
-           (!demo->first_ns || now_ns() - demo->first_ns < demo->length_ns)) {
+    while (going && !stop_asked() && !is_over(demo)) {
         struct sluice_frame frame;
         int result = sluice_reader_acquire(demo->reader, SLUICE_ON_CPU, 20 * SLUICE_MS, &frame);
         if (result == SLUICE_OK) {
@@ -277,11 +283,7 @@ static int report(struct demo *demo)
     printf("contact sheet  %s (red: the last frame before a kill, green: the first after)\n",
            demo->sheet_path);
     printf("latency        %s\n", demo->histogram_path);
-    const char *why = demo->failed           ? "see above"
-                      : stop_asked()         ? "it was interrupted"
-                      : demo->kills_done < 2 ? "the time was too short for the kills"
-                      : demo->waiting        ? "frames did not come back after a kill"
-                                             : NULL;
+    const char *why = demo->failed ? "see above" : stop_asked() ? "it was interrupted" : NULL;
     if (torn == 0 && !why) {
         printf("demo: ok, %" PRIu64 " frames, 0 torn\n", demo->seen);
         return EXIT_DONE;
