@@ -66,12 +66,12 @@ static bool read_frame(const char *channel, const char *path, char *said, size_t
     char *name = strdup(channel), *out = strdup(path);
     bool right = false;
     if (name && out) {
-        child_add(&line, "/proc/self/exe", "snap", name, out, "--timeout", "5", NULL);
+        child_add(&line, "/proc/self/exe", "snap", name, out, "--timeout", "10", NULL);
         int error = child_start(&child, line.list, CHILD_WORDS | CHILD_DIES);
         if (error) {
             snprintf(said, size, "no second process: %s", strerror(error));
         } else {
-            bool done = child_finish(&child, 20 * SLUICE_S);
+            bool done = child_finish(&child, 30 * SLUICE_S);
             child_last_words(&child, said, size);
             right = done && is_right(path);
             if (done && !right)
