@@ -158,7 +158,8 @@ bool stage_start_burners(struct stage *stage, const struct bench *bench);
 bool stage_play(struct stage *stage, const char *bench, int64_t patience_ns);
 void stage_close(struct stage *stage);
 
-/* For actors. */
+/* For actors. What must come they wait for as long as this, on machines that do much else. */
+#define ACTOR_PATIENCE (20 * SLUICE_S)
 _Noreturn void actor_fail(const char *what);         /* with the library's sentence */
 void actor_check(int result, const char *what);      /* fails if not 0 */
 void actor_say(atomic_uint *word, uint32_t value);   /* stores it and wakes who waits for it */

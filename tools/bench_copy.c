@@ -34,11 +34,11 @@ static bool is_to_go_on(const struct copy_job *job, int64_t until)
 static void send_once(struct copy_job *job, sluice_writer *writer, struct sluice_array *own)
 {
     struct sluice_ticket ticket;
-    actor_check(sluice_writer_wait(writer, SLUICE_S), "a slot");
+    actor_check(sluice_writer_wait(writer, ACTOR_PATIENCE), "a slot");
     int64_t start = now_ns();
     actor_check(sluice_writer_send(writer, own, 1, SLUICE_ON_CPU, &ticket), "send");
     if (actor_on_gpu())
-        actor_check(sluice_ticket_wait(ticket, SLUICE_S), "the copy");
+        actor_check(sluice_ticket_wait(ticket, ACTOR_PATIENCE), "the copy");
     samples_add(&job->samples, now_ns() - start);
 }
 
@@ -75,7 +75,7 @@ static void fetch_frames(struct copy_job *job, sluice_writer *writer, struct slu
     struct sluice_array slot;
     sluice_reader *reader = actor_reader("bench", SLUICE_NEWEST, 0, 0);
     actor_check(sluice_writer_send(writer, own, 1, SLUICE_ON_CPU, NULL), "send");
-    actor_check(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &frame), "acquire");
+    actor_check(sluice_reader_acquire(reader, SLUICE_ON_CPU, ACTOR_PATIENCE, &frame), "acquire");
     actor_check(sluice_frame_array(&frame, NULL, &slot), "the frame's array");
     int64_t until = now_ns() + job->time;
     if (!actor_on_gpu())

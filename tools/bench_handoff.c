@@ -106,7 +106,7 @@ static bool hand_off(struct handoff *job, sluice_writer *writer, uint32_t round)
     bool bare = is_bare(round);
     struct sluice_frame frame;
     if (!bare)
-        actor_check(sluice_writer_begin(writer, SLUICE_S, &frame), "begin");
+        actor_check(sluice_writer_begin(writer, ACTOR_PATIENCE, &frame), "begin");
     wait_before(&job->task);
     int64_t start = now_ns();
     if (bare)

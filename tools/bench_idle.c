@@ -85,6 +85,8 @@ static void look_on(void *shared, int index)
     sluice_writer *writer = actor_writer("bench", 64, 3);
     actor_say(&job->open, 1);
     actor_await(&job->joined, 1);
+    while (atomic_load(&job->bare_pid) == 0)
+        sleep_until(now_ns() + SLUICE_MS);
     sleep_until(now_ns() + SETTLE);
     int reader = atomic_load(&job->reader_pid), bare = atomic_load(&job->bare_pid);
     const struct {

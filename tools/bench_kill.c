@@ -63,7 +63,7 @@ static void hold_a_frame(void *shared, int index)
     actor_await(&job->open, 1);
     actor_await(&job->turn, me);
     sluice_reader *reader = actor_reader("bench", SLUICE_NEWEST, 0, 0);
-    actor_check(sluice_reader_acquire(reader, actor_stream(), SLUICE_S, &frame), "acquire");
+    actor_check(sluice_reader_acquire(reader, actor_stream(), ACTOR_PATIENCE, &frame), "acquire");
     atomic_store(&job->pids[index], getpid());
     actor_say(&job->ready, me);
     wait_for_death();
@@ -79,16 +79,16 @@ static void kill_readers(void *shared, int index)
     sluice_writer *writer = actor_writer("bench", BYTES, 3);
     actor_say(&job->open, 1);
     for (int i = 0; i < job->count; i++) {
-        actor_check(sluice_writer_begin(writer, SLUICE_S, &frame), "begin");
+        actor_check(sluice_writer_begin(writer, ACTOR_PATIENCE, &frame), "begin");
         actor_check(sluice_writer_commit(writer, &frame, actor_stream()), "commit");
         actor_say(&job->turn, (uint32_t)i + 1);
         actor_await(&job->ready, (uint32_t)i + 1);
-        actor_check(sluice_writer_begin(writer, SLUICE_S, &frame), "begin");
+        actor_check(sluice_writer_begin(writer, ACTOR_PATIENCE, &frame), "begin");
         actor_check(sluice_writer_commit(writer, &frame, actor_stream()), "commit");
-        actor_check(sluice_writer_begin(writer, SLUICE_S, &begun), "begin");
+        actor_check(sluice_writer_begin(writer, ACTOR_PATIENCE, &begun), "begin");
         int64_t start = now_ns();
         kill(atomic_load(&job->pids[i]), SIGKILL);
-        actor_check(sluice_writer_begin(writer, 10 * SLUICE_S, &freed),
+        actor_check(sluice_writer_begin(writer, ACTOR_PATIENCE, &freed),
                     "begin after the reader's death");
         samples_add(&job->samples, now_ns() - start);
         actor_check(sluice_writer_cancel(writer, &freed, actor_stream()), "cancel");
@@ -140,7 +140,7 @@ static void kill_writers(void *shared, int index)
         actor_await(&job->ready, (uint32_t)i + 1);
         if (!reader)
             reader = actor_reader("bench", SLUICE_NEWEST, 0, 0);
-        actor_check(sluice_reader_acquire(reader, actor_stream(), 10 * SLUICE_S, &frame), "acquire");
+        actor_check(sluice_reader_acquire(reader, actor_stream(), ACTOR_PATIENCE, &frame), "acquire");
         actor_check(sluice_reader_release(reader, &frame, actor_stream()), "release");
         int64_t start = now_ns();
         kill(atomic_load(&job->pids[i]), SIGKILL);

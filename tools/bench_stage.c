@@ -21,7 +21,7 @@
 
 #define SPINS_BEFORE_YIELD 20000
 #define JOIN_TIME          (10 * SLUICE_S)
-#define END_TIME           SLUICE_S
+#define END_TIME           (10 * SLUICE_S)
 
 /* Why an actor failed; shared. */
 static struct {
