@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -172,6 +173,12 @@ bool child_ended(struct child *child, int64_t timeout_ns)
     }
     child_listen(child);
     return true;
+}
+
+bool child_reads_no_more(const struct child *child)
+{
+    struct pollfd in = { .fd = child->in };
+    return child->in >= 0 && poll(&in, 1, 0) > 0 && in.revents & POLLERR;
 }
 
 void child_kill(struct child *child)

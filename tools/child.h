@@ -47,6 +47,9 @@ void child_listen(struct child *child);
 /* Reaps it if it has ended within `timeout_ns`. */
 bool child_ended(struct child *child, int64_t timeout_ns);
 
+/* Has it closed its end of the pipe that it is written to? Then it is about to end. */
+bool child_reads_no_more(const struct child *child);
+
 /* Closes the pipes and waits up to `timeout_ns` for its end, then kills it. Returns true if it
  * ended by itself with status 0. */
 bool child_finish(struct child *child, int64_t timeout_ns);

@@ -13,6 +13,7 @@
 #include "term.h"
 
 #define EVEN        "pad=ceil(iw/2)*2:ceil(ih/2)*2" /* 4:2:0 needs even sizes */
+#define END_TIME    (5 * SLUICE_S)                  /* of a player whose window was closed */
 #define FINISH_TIME (60 * SLUICE_S)                 /* the last frames have to be encoded */
 
 /* ffmpeg 5 cannot read half and single floats of RGBA; those go as RGBA of 8 bits. */
@@ -187,7 +188,8 @@ bool media_close(struct media_sink *sink, const char *command)
     char words[256];
     const char *program = sink->file ? "ffmpeg" : "ffplay";
     /* A window that still stands is closed; one that went by itself may have failed. */
-    bool stands = !sink->file && !child_ended(&sink->child, SLUICE_S / 10);
+    int64_t moment = child_reads_no_more(&sink->child) ? END_TIME : SLUICE_S / 10;
+    bool stands = !sink->file && !child_ended(&sink->child, moment);
     bool done = child_finish(&sink->child, sink->file ? FINISH_TIME : 2 * SLUICE_S) || stands;
     if (!done) {
         child_last_words(&sink->child, words, sizeof words);

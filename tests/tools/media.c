@@ -153,6 +153,9 @@ TEST(view_in_a_window)
     fake_program("ffplay", "echo there is no such screen >&2; exit 1");
     CHECK_EQ(sluice_run(&p, "view", "camera"), 1);
     CHECK_HAS(p.err, "ffplay failed: there is no such screen");
+    fake_program("ffplay", "exec <&-; sleep 0.5; echo it fell over >&2; exit 1"); /* in the middle, and takes its time */
+    CHECK_EQ(sluice_run(&p, "view", "camera"), 1);
+    CHECK_HAS(p.err, "ffplay failed: it fell over");
     fake_program("ffplay", "head -c 30000 >/dev/null"); /* somebody closes the window */
     CHECK_EQ(sluice_run(&p, "view", "camera"), 0);
     fake_program("ffplay", "cat >/dev/null");
