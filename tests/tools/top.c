@@ -248,6 +248,15 @@ TEST(patterns_of_names)
 
 /* ---- with writers and readers ---- */
 
+static const char *second_look(void)
+{
+    static struct program p;
+    CHECK_EQ(sluice_run(&p, "top", "--batch", "2", "--json", "--interval", "0.3", "--sort", "fps", NATIVE), 0);
+    char *second = strchr(p.out, '\n');
+    CHECK(second && second[1] == '{');
+    return second + 1;
+}
+
 TEST(once_says_what_goes_on)
 {
     static struct program p, player, reader;
@@ -258,29 +267,37 @@ TEST(once_says_what_goes_on)
     CHECK_HAS(p.out, "live");
     CHECK_HAS(p.out, "64x48 rgba");
     CHECK(!strstr(p.out, "other") && !strchr(p.out, '\033'));
-    CHECK_EQ(sluice_run(&p, "top", "--batch", "2", "--json", "--interval", "0.3", "--sort", "fps", NATIVE), 0);
-    char *second = strchr(p.out, '\n');
-    CHECK(second && second[1] == '{');
-    check_json(second + 1,
-               "[c['name'] for c in d['channels']] == ['camera', 'other'] and "
-               "50 < d['channels'][0]['fps'] < 200 and d['channels'][0]['readers'] == []");
+    CHECK_SOON(json_says(second_look(), "[c['name'] for c in d['channels']] == ['camera', 'other'] and "
+                                        "50 < d['channels'][0]['fps'] < 200 and d['channels'][0]['readers'] == []"), 20);
     /* Nobody noticed. */
     struct sluice_channel_info info = { .size = sizeof info };
-    CHECK_OK(sluice_channel_info("camera", SLUICE_S, &info, NULL, 0));
+    CHECK_OK(sluice_channel_info("camera", 20 * SLUICE_S, &info, NULL, 0));
     CHECK_EQ(info.refused + info.evicted + info.died + info.readers, 0);
     CHECK_EQ(program_end(&reader, SIGTERM), 0);
     CHECK_EQ(program_end(&player, SIGTERM), 0);
 }
 
+/* What it can have been at most, by clocks that are read around it. */
+struct most {
+    int64_t latency, latencies, lease;
+};
+
 /* Holds each frame for 20 ms. */
-static void hold_frames(sluice_reader *reader, int count)
+static struct most hold_frames(sluice_reader *reader, int count)
 {
+    struct most most = { 0 };
     struct sluice_frame frame;
     for (int i = 0; i < count; i++) {
-        CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 5 * SLUICE_S, &frame));
+        int64_t began = test_now();
+        CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
+        most.latency = test_now() - frame.commit_ns;
+        most.latencies += most.latency;
         test_nap(20000000);
         CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+        int64_t lease = test_now() - began;
+        most.lease = lease > most.lease ? lease : most.lease;
     }
+    return most;
 }
 
 TEST(leases_and_latencies_are_timed)
@@ -294,25 +311,24 @@ TEST(leases_and_latencies_are_timed)
     player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "30");
     params.name = "camera";
     CHECK_OK(sluice_reader_open(&reader, &params));
-    int64_t began = test_now();
-    hold_frames(reader, 5);
-    int64_t took = test_now() - began;
-    CHECK_OK(sluice_channel_info("camera", SLUICE_S, &info, readers, 4));
+    struct most most = hold_frames(reader, 5);
+    CHECK_OK(sluice_channel_info("camera", 20 * SLUICE_S, &info, readers, 4));
     CHECK_EQ(readers[0].taken, 5);
     CHECK_GE(readers[0].lease_mean_ns, 20 * SLUICE_MS);
-    CHECK_LE(readers[0].lease_mean_ns, took / 5);
+    CHECK_LE(readers[0].lease_mean_ns, most.lease);
     CHECK_GE(readers[0].latency_total_ns, readers[0].latency_max_ns);
-    CHECK_LE(readers[0].latency_total_ns, 5 * readers[0].latency_max_ns);
+    CHECK_LE(readers[0].latency_total_ns, most.latencies);
     CHECK_GE(readers[0].latency_max_ns, readers[0].latency_ns);
     CHECK_GE(readers[0].latency_ns, 1);
+    CHECK_LE(readers[0].latency_ns, most.latency);
     /* A long lease counts when it ends. */
-    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 5 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     test_nap(400000000);
     CHECK_EQ(sluice_run(&p, "top", "--once", "--json", "--interval", "0.1"), 0);
     check_json(p.out, "d['channels'][0]['leases'] == 1 and d['channels'][0]['oldest_ns'] > 4e8 and "
                       "len(d['channels'][0]['readers'][0]['slots']) == 1");
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
-    CHECK_OK(sluice_channel_info("camera", SLUICE_S, &info, readers, 4));
+    CHECK_OK(sluice_channel_info("camera", 20 * SLUICE_S, &info, readers, 4));
     CHECK_GE(readers[0].lease_mean_ns, 60 * SLUICE_MS);
     sluice_reader_close(&reader);
     CHECK_EQ(program_end(&player, SIGTERM), 0);
