@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "harness/test.h"
+#include "harness/harness.h"
 
 static int entries(pid_t pid, const char *folder)
 {
@@ -121,17 +121,21 @@ static void show_fds(void)
         closedir(dir);
 }
 
+static bool has_more(const struct belongings *now, const struct belongings *before)
+{
+    return now->fds > before->fds || now->mappings > before->mappings || now->threads > before->threads;
+}
+
 void belongings_check(const struct belongings *before, const char *when)
 {
+    int64_t until = test_now() + END_TIME;
     struct belongings now = belongings_now();
 
-    /* A joined thread takes a moment to go. */
-    for (int i = 0; i < 1000 && now.threads > before->threads; i++) {
+    while (has_more(&now, before) && test_now() < until) {
         test_nap(1000000);
         now = belongings_now();
     }
-    if (now.fds <= before->fds && now.mappings <= before->mappings &&
-        now.threads <= before->threads)
+    if (!has_more(&now, before))
         return;
     show_fds();
     count_mappings(getpid(), "memfd:sluice", stderr);

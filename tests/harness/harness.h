@@ -18,6 +18,9 @@
 /* A test's or role's full name, "ring.reuses_oldest_first": the file without its ending, then the label. */
 void harness_id(const char *file, const char *label, char *id, size_t size);
 
+/* For threads that are about to end, and to close what they have. */
+#define END_TIME (10 * INT64_C(1000000000))
+
 extern struct test_entry *harness_tests;
 extern struct role_entry *harness_roles;
 

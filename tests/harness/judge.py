@@ -17,7 +17,7 @@ def main():
     program = sys.argv[1]
     names = subprocess.run([program, "--list"], check=True, capture_output=True, text=True).stdout.split()
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([program], capture_output=True, text=True, timeout=100,
+        done = subprocess.run([program], capture_output=True, text=True, timeout=250,
                               env=dict(os.environ, TMPDIR=folder))
         left = sorted(p.name for p in pathlib.Path(folder).iterdir())
     seen = {m[2]: (m[1], m[3] or "") for m in
@@ -43,7 +43,7 @@ def main():
     judged.append(("a name that is none is not left out", chosen[2].returncode == 2))
     judged.append(("no folder is left", not left))
 
-    several = subprocess.run([program, "--jobs=9"], capture_output=True, text=True, timeout=100)
+    several = subprocess.run([program, "--jobs=9"], capture_output=True, text=True, timeout=250)
     lines = re.findall(r"^(ok|not ok) (\d+) - (\S+)( # SKIP .+)?$", several.stdout, re.M)
     judged.append(("several at a time come to the same",
                    {name: (verdict, skip) for verdict, _, name, skip in lines} == seen and several.returncode == 1))
