@@ -9,8 +9,8 @@
 #include "os/os.h"
 #include "util/result.h"
 
-/* 5 s, as a machine may have more to do than this; and 1 s for each GB */
-#define CLEAR_PATIENCE(size) (5 * SLUICE_S + (int64_t)(size))
+/* 20 s, as a machine may have more to do than this, and stand still; and 1 s for each GB */
+#define CLEAR_PATIENCE(size) (20 * SLUICE_S + (int64_t)(size))
 #define CLEAR_LOOK (SLUICE_MS / 50)
 
 /* Whatever a call that cleans up says: there is nobody to tell but the log. */
