@@ -11,7 +11,7 @@
 #define QUIET (2 * SLUICE_S)
 
 /* By what Sluice's writers note, or by the wire's own time, if that can be believed; 0: not known. */
-static int64_t last_frame(const struct sl_cipd_consumer *consumer, uint32_t index, bool by_sluice, int64_t now)
+static int64_t last_frame(const struct sl_cipd_consumer *consumer, uint32_t index, bool by_sluice)
 {
     const struct sl_cipd_layout *layout = &consumer->session.layout;
     int64_t time = 0;
@@ -21,14 +21,14 @@ static int64_t last_frame(const struct sl_cipd_consumer *consumer, uint32_t inde
     if (by_sluice && sl_cipd_extra_time(consumer->extra, sl_cipd_index_slot(index, layout->slots), index, &time))
         return time;
     double seconds = sl_cipd_load_time(consumer->segment.at, layout);
-    return isfinite(seconds) && seconds > 0 && seconds * 1e9 <= (double)now ? (int64_t)(seconds * 1e9) : 0;
+    return isfinite(seconds) && seconds > 0 && seconds * 1e9 <= (double)sl_os_now() ? (int64_t)(seconds * 1e9) : 0;
 }
 
 void sl_cipd_look_closer(const struct sl_cipd_consumer *consumer, struct sluice_cipd_info *info)
 {
     int64_t now = sl_os_now();
 
-    info->last_frame_ns = last_frame(consumer, info->index, info->by_sluice, now);
+    info->last_frame_ns = last_frame(consumer, info->index, info->by_sluice);
     if (info->last_frame_ns && now - info->last_frame_ns > QUIET) {
         info->state = SLUICE_CIPD_STALLED;
         snprintf(info->why, sizeof info->why, "no frame for %lld ms", (long long)((now - info->last_frame_ns) / SLUICE_MS));
