@@ -100,7 +100,10 @@ static int snap(sluice_reader *reader, const char *channel, const char *path, co
     struct mirror mirror = { 0 };
     struct sluice_frame frame;
     struct sluice_array array;
+    int64_t end = now_ns() + timeout, left = timeout;
     int result = sluice_reader_acquire(reader, SLUICE_ON_CPU, timeout, &frame);
+    while (result == SLUICE_E_LOST && (left = end - now_ns()) > 0) /* its GPU was late with it; the next one may do */
+        result = sluice_reader_acquire(reader, SLUICE_ON_CPU, left, &frame);
     if (result == SLUICE_TIMEOUT) {
         say_error("snap", "no frame came from '%s' in %.1f s.", channel, (double)timeout / 1e9);
         return EXIT_TIMED_OUT;
