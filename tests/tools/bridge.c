@@ -257,7 +257,7 @@ static uint64_t frame_of_another(sluice_reader *reader, uint64_t session, uint32
 {
     struct sluice_frame frame = { 0 };
     struct sluice_array array = { .ndim = 0 };
-    int64_t end = test_now() + (int64_t)(15 * test_slowness() * 1e9);
+    int64_t end = test_now() + (int64_t)(30 * test_slowness() * 1e9);
     do {
         CHECK_LE(test_now(), end);
         int result = sluice_reader_acquire(reader, SLUICE_ON_CPU, 100 * SLUICE_MS, &frame);
@@ -421,7 +421,7 @@ TEST_TIMEOUT(bridge_counts_what_it_missed, 60)
     sluice_reader *reader = open_reader_of("to");
     frame_of_another(reader, 0, 64);
     kill(bridge.pid, SIGSTOP);
-    CHECK_OK(sluice_channel_info("from", SLUICE_S, &info, NULL, 0));
+    CHECK_OK(sluice_channel_info("from", 20 * SLUICE_S, &info, NULL, 0));
     uint64_t before = info.committed;
     CHECK_SOON((sluice_channel_info("from", SLUICE_S, &info, NULL, 0), info.committed > before + 30), 20);
     kill(bridge.pid, SIGCONT);

@@ -96,14 +96,14 @@ static void send_frame(sluice_writer *writer, unsigned number)
  * while it was taking up a new format, may be gone. Compares each byte. */
 static struct sluice_array pass_frame(sluice_writer *writer, sluice_reader *reader, unsigned number)
 {
-    int64_t end = test_now() + (int64_t)(20 * test_slowness() * 1e9);
+    int64_t end = test_now() + (int64_t)(30 * test_slowness() * 1e9);
     for (;;) {
         struct sluice_frame frame;
         struct sluice_array array;
         CHECK_LE(test_now(), end);
         send_frame(writer, number);
         int result = sluice_reader_acquire(reader, SLUICE_ON_CPU, 200 * SLUICE_MS, &frame);
-        CHECK_GE(result, 0);
+        CHECK(result >= 0 || result == SLUICE_E_LOST); /* a frame that came late, for its GPU stood still */
         if (result)
             continue;
         captured = frame.capture_ns;
@@ -152,11 +152,11 @@ static void from_cipd(const char *device)
     CHECK_EQ(array.image.pixel_format, SLUICE_PIXEL_BGRA);
     CHECK_EQ(array.image.width, 32);
     unsigned timely = 0; /* with the wire's time, unless the frame was sent more than once */
-    for (unsigned i = 2; i < 8; i++) {
+    for (unsigned i = 2; i < 8 || !timely; i++) {
+        CHECK_LE(i, 100);
         pass_frame(writer, reader, i);
         timely += captured == look(first).last_frame_ns;
     }
-    CHECK_GE(timely, 1);
     CHECK_OK(sluice_writer_reformat(writer, &field));
     array = pass_frame(writer, reader, 8);
     CHECK_EQ(array.image.pixel_format, 0);
@@ -229,8 +229,7 @@ static void to_cipd(const char *device)
     /* What this wire cannot say is told once, and dropped. */
     struct sluice_format nv12 = image(SLUICE_PIXEL_NV12, 32), bayer = image(SLUICE_PIXEL_BAYER_RGGB8, 32);
     CHECK_OK(sluice_writer_reformat(writer, &nv12));
-    for (unsigned i = 0; i < 3; i++)
-        send_frame(writer, 10 + i);
+    CHECK_SOON((send_frame(writer, 10), strstr(program_so_far(&bridge, "err"), "Its frames are dropped")), 20);
     CHECK_OK(sluice_writer_reformat(writer, &bayer)); /* bytes in rows that would mean something else */
     for (unsigned i = 0; i < 3; i++)
         send_frame(writer, 13 + i);
@@ -264,7 +263,7 @@ TEST_TIMEOUT(bridge_takes_one_array_of_several, 90)
     sluice_writer *writer = open_writer("from", "host", &format, 0);
     sluice_start(&bridge, "bridge", "from", second);
     sluice_reader *reader = open_reader_of(second);
-    int64_t end = test_now() + (int64_t)(20 * test_slowness() * 1e9);
+    int64_t end = test_now() + (int64_t)(30 * test_slowness() * 1e9);
     int result;
     do {
         CHECK_LE(test_now(), end);
@@ -321,11 +320,11 @@ static void wait_for_width(sluice_reader *reader, uint32_t width)
 {
     struct sluice_frame frame;
     struct sluice_array array = { .ndim = 0 };
-    int64_t end = test_now() + (int64_t)(20 * test_slowness() * 1e9);
+    int64_t end = test_now() + (int64_t)(30 * test_slowness() * 1e9);
     do {
         CHECK_LE(test_now(), end);
         int result = sluice_reader_acquire(reader, SLUICE_ON_CPU, 100 * SLUICE_MS, &frame);
-        CHECK_GE(result, 0);
+        CHECK(result >= 0 || result == SLUICE_E_LOST);
         if (result)
             continue;
         CHECK_OK(sluice_frame_array_at(&frame, 0, &array));

@@ -57,8 +57,9 @@ TEST(info_of_readers)
     player_start(&player, "camera", "--pattern", "--size", "64x48");
     params.name = "camera";
     params.mode = SLUICE_IN_ORDER;
+    params.open_timeout_ns = 20 * SLUICE_S;
     CHECK_OK(sluice_reader_open(&reader, &params));
-    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     CHECK_EQ(sluice_run(&p, "info", "camera"), 0);
     CHECK_HAS(p.out, "in order");
     CHECK_HAS(p.out, "1 for ");

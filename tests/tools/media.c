@@ -94,7 +94,7 @@ TEST_TIMEOUT(killed_player_leaves_no_ffmpeg, 60)
     CHECK(ffmpeg > 0);
     CHECK_EQ(sluice_run(&p, "snap", "camera", in_dir("now.png")), 0);
     CHECK_EQ(program_end(&player, SIGKILL), -SIGKILL);
-    CHECK_SOON(is_gone(ffmpeg), 2);
+    CHECK_SOON(is_gone(ffmpeg), 10);
     player_start(&player, "camera", "--size", "64x48");
     ffmpeg = first_child(player.pid);
     CHECK_EQ(program_end(&player, SIGTERM), 0);

@@ -189,14 +189,33 @@ TEST_TIMEOUT(recording_round_trip_on_a_gpu, 40)
     CHECK_EQ(same_frames(in_dir("a.slr"), in_dir("d.slr"), true), 40);
 }
 
+/* From its first frame's time to its last one's. */
+static int64_t length_of(const char *path)
+{
+    static struct recording recording;
+    int64_t first = 0, last = 0;
+    FILE *file = fopen(path, "rb");
+    CHECK(file != NULL);
+    CHECK_EQ(recording_open(&recording, file), RECORDING_FORMAT);
+    for (enum recording_block next; (next = recording_next(&recording)) == RECORDING_FORMAT || next == RECORDING_FRAME;) {
+        if (next != RECORDING_FRAME)
+            continue;
+        last = recording.frame.commit_ns;
+        first = first ? first : last;
+    }
+    fclose(file);
+    return last - first;
+}
+
 TEST_TIMEOUT(recording_keeps_time, 40)
 {
     static struct program p;
     record_pattern(in_dir("a.slr"));
+    int64_t length = length_of(in_dir("a.slr")); /* 39 steps of 5 ms, unless the player stood still at the first */
+    CHECK_GE(length, 1);
     int64_t start = test_now();
     CHECK_EQ(sluice_run(&p, "play", in_dir("a.slr"), "camera"), 0);
-    int64_t natural = test_now() - start; /* 39 steps of 5 ms */
-    CHECK_GE(natural, 190000000);
+    CHECK_GE(test_now() - start, length - 5000000);
     start = test_now();
     CHECK_EQ(sluice_run(&p, "play", in_dir("a.slr"), "camera", "--fps", "20", "--frames", "11"), 0);
     CHECK_GE(test_now() - start, 500000000);
@@ -239,7 +258,7 @@ static void kill_the_writer(void)
 {
     static struct program player, recorder;
     struct recording_summary summary;
-    player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "20", "--device",
+    player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "5", "--device",
                  device);
     sluice_start(&recorder, "record", "camera", in_dir("a.slr"), "--frames", "40");
     CHECK_SOON(has_taken("camera", 3), 20);
@@ -287,7 +306,7 @@ TEST(record_ends_with_its_writer_or_its_time)
 {
     static struct program p, player;
     sluice_start(&p, "record", "camera", in_dir("a.slr"), "--timeout", "20");
-    sluice_start(&player, "play", "test", "camera", "--pattern", "--size", "64x48", "--fps", "50", "--frames", "25");
+    sluice_start(&player, "play", "test", "camera", "--pattern", "--size", "64x48", "--fps", "50", "--frames", "25", "--readers", "1");
     CHECK_EQ(program_end(&p, 0), 0);
     CHECK_HAS(p.out, "recorded ");
     CHECK_EQ(program_end(&player, 0), 0);

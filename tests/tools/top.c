@@ -310,6 +310,7 @@ TEST(leases_and_latencies_are_timed)
     sluice_reader *reader;
     player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "30");
     params.name = "camera";
+    params.open_timeout_ns = 20 * SLUICE_S;
     CHECK_OK(sluice_reader_open(&reader, &params));
     struct most most = hold_frames(reader, 5);
     CHECK_OK(sluice_channel_info("camera", 20 * SLUICE_S, &info, readers, 4));

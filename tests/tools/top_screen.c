@@ -172,8 +172,9 @@ TEST_TIMEOUT(screen_sorts_filters_and_opens, 120)
     player_start(&fast, "beta", "--pattern", "--size", "32x32", "--fps", "50");
     params.name = "beta";
     params.mode = SLUICE_IN_ORDER;
+    params.open_timeout_ns = PATIENCE * SLUICE_S;
     CHECK_OK(sluice_reader_open(&reader, &params));
-    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 5 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, PATIENCE * SLUICE_S, &frame));
     open_terminal(160, 24);
     start_top("--interval 0.2");
     wait_for("2 live");
