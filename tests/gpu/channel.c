@@ -186,11 +186,11 @@ TEST(a_slot_that_comes_again_at_once_is_held_once)
         CHECK_OK(sluice_reader_release(reader, &frame, scene.reading));
         CHECK_OK(sluice_stream_synchronize(scene.reading));
         commit_in(scene.writer, slot);
-        CHECK_OK(sluice_reader_acquire(reader, scene.reading, 0, &again));
+        CHECK_OK(sluice_reader_acquire(reader, scene.reading, 20 * SLUICE_S, &again));
         CHECK_EQ(again.slot, slot);
         channel_commit(scene.writer, scene.writing, 0, 2);
         CHECK_OK(sluice_stream_synchronize(scene.writing));
-        CHECK_OK(sluice_reader_acquire(reader, scene.reading, 0, &other));
+        CHECK_OK(sluice_reader_acquire(reader, scene.reading, 20 * SLUICE_S, &other));
         CHECK(other.slot != slot);
         CHECK_OK(sluice_reader_release(reader, &again, scene.reading));
         CHECK_OK(sluice_reader_release(reader, &other, scene.reading));

@@ -326,7 +326,7 @@ TEST(a_frame_taken_ahead)
         gpu_fill(scene.native, (uintptr_t)from.at, 1024, (uint32_t)i * 0x01010101);
         gpu_gate_close(&gate, scene.native);
         CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, NULL));
-        CHECK_OK(sluice_reader_acquire(reader, reading, 0, &frame));
+        CHECK_OK(sluice_reader_acquire(reader, reading, 20 * SLUICE_S, &frame));
         CHECK(frame.flags & SLUICE_FRAME_AHEAD);
         gpu_gate_open_later(&gate);
         CHECK_OK(sluice_reader_fetch(reader, &frame, &target, 1, i % 2 ? SLUICE_ON_CPU : reading, NULL));
