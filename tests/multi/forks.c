@@ -173,7 +173,7 @@ TEST(a_child_that_execs_uses_sluice_as_anybody)
     char command[8192];
 
     kit_commits(writer, 1);
-    snprintf(command, sizeof command, "echo 'take 1000' | '%s' --role kit_roles.reader name=cam | grep -q 'took 1 '",
+    snprintf(command, sizeof command, "echo 'take 20000' | '%s' --role kit_roles.reader name=cam | grep -q 'took 1 '",
              test_program());
     CHECK_EQ(system(command), 0);
     CHECK_OK(sluice_writer_close(&writer));

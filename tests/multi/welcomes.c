@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "multi/raw.h"
+#include "util/hooks.h"
 
 static void check_open(struct fake *fake, int result, const char *word)
 {
@@ -207,6 +208,34 @@ TEST(a_writer_that_says_nothing_is_not_waited_for)
     check_open(&fake, SLUICE_TIMEOUT, "does not answer");
     CHECK_GE(test_now() - began, 900 * SLUICE_MS);
     CHECK_LE(test_now() - began, 10 * SLUICE_S);
+}
+
+/* ---- whose clock it is ---- */
+
+static void stand_still(const char *point)
+{
+    if (strcmp(point, "after_hello") == 0)
+        test_nap(1500 * SLUICE_MS);
+}
+
+/* What the writer's clock said is old when it is read. */
+TEST(who_stood_still_behind_its_hello_has_the_writers_clock)
+{
+    test_dir();
+    struct child writer = kit_start("writer", NULL);
+    child_expect(&writer, "open", 5);
+    sl_kill_point_hook = stand_still;
+    sluice_reader *reader = kit_reader("cam", SLUICE_NEWEST);
+    sl_kill_point_hook = NULL;
+    CHECK_EQ(kit_reader_stats(reader).clock_offset_ns, 0);
+    int64_t before = test_now();
+    TELL(&writer, "commit 1", "committed 1");
+    struct sluice_frame frame = kit_take(reader);
+    CHECK_GE(frame.commit_ns, before);
+    CHECK_LE(frame.commit_ns, test_now());
+    kit_give(reader, &frame);
+    CHECK_OK(sluice_reader_close(&reader));
+    role_stop(&writer);
 }
 
 /* ---- opening while a writer comes ---- */

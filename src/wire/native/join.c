@@ -30,6 +30,7 @@ struct sl_native_join {
     struct sl_native_link *link;
     int64_t retry;
     bool greeted; /* hello is sent */
+    int64_t hello_ns;
 };
 
 #define JOIN_OF(watch, member) \
@@ -130,7 +131,7 @@ static int welcomed(struct sl_native_join *join, const struct sl_msg_welcome *we
 
     if (join->link)
         return sl_fail(SLUICE_E_PROTOCOL, "a second welcome");
-    if ((r = sl_native_link_open(welcome, fds, fd_count, &join->link)) != 0)
+    if ((r = sl_native_link_open(welcome, join->hello_ns, fds, fd_count, &join->link)) != 0)
         return r;
     if (join->link->base.memory_kind != SL_MEM_HOST)
         sl_os_keep_in_child(join->socket.fd); /* as the driver's own are kept (protocol 4.1) */
@@ -257,6 +258,7 @@ static int say_hello(struct sl_native_join *join)
     struct sl_msg_hello *hello = &message.hello;
 
     sl_hello_fill(hello, SL_ROLE_READER);
+    join->hello_ns = hello->clock_ns;
     hello->mode = join->reader.mode;
     hello->depth = join->reader.depth;
     hello->hold = join->reader.hold;

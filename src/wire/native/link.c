@@ -29,10 +29,16 @@ static void set_words(struct sl_native_link *link, uint32_t ids)
     link->base.page = sl_page_words(page);
 }
 
-static int64_t clock_offset(int64_t theirs)
+/* The writer looked at its clock between our hello and now, which are far apart where a process stood still meanwhile: that
+ * is no other clock. What they say may be any number. */
+static int64_t clock_offset(int64_t theirs, int64_t hello_ns)
 {
-    int64_t offset = (int64_t)((uint64_t)theirs - (uint64_t)sl_os_now()); /* it may be any number */
-    return offset > CLOCK_TOLERANCE || offset < -CLOCK_TOLERANCE ? offset : 0;
+    int64_t now = sl_os_now();
+    int64_t least = (int64_t)((uint64_t)theirs - (uint64_t)now), most = (int64_t)((uint64_t)theirs - (uint64_t)hello_ns);
+
+    if (least <= CLOCK_TOLERANCE && most >= -CLOCK_TOLERANCE)
+        return 0;
+    return (int64_t)((uint64_t)least + (uint64_t)(now - hello_ns) / 2);
 }
 
 static int map_pages(struct sl_native_link *link, const struct sl_msg_welcome *welcome, const int *fds)
@@ -62,7 +68,7 @@ static int map_pages(struct sl_native_link *link, const struct sl_msg_welcome *w
     return 0;
 }
 
-int sl_native_link_open(const struct sl_msg_welcome *welcome, int *fds, int fd_count, struct sl_native_link **out)
+int sl_native_link_open(const struct sl_msg_welcome *welcome, int64_t hello_ns, int *fds, int fd_count, struct sl_native_link **out)
 {
     struct sl_native_link *link = NULL;
     int r = sl_welcome_check(welcome);
@@ -81,7 +87,7 @@ int sl_native_link_open(const struct sl_msg_welcome *welcome, int *fds, int fd_c
     link->base.ops = &sl_wire_native;
     link->base.wake_fd = -1;
     link->base.session = welcome->session;
-    link->base.clock_offset_ns = clock_offset(welcome->clock_ns);
+    link->base.clock_offset_ns = clock_offset(welcome->clock_ns, hello_ns);
     link->base.depth = welcome->depth;
     link->base.writable = welcome->writable != 0;
     if ((r = map_pages(link, welcome, fds)) == 0 && (r = sl_os_close_in_child(fds[2])) == 0) {

@@ -170,7 +170,7 @@ struct sl_native_link {
 };
 
 /* Makes a link of a welcome and its descriptors, which it takes over in any case. */
-int sl_native_link_open(const struct sl_msg_welcome *welcome, int *fds, int fd_count, struct sl_native_link **link);
+int sl_native_link_open(const struct sl_msg_welcome *welcome, int64_t hello_ns, int *fds, int fd_count, struct sl_native_link **link);
 /* Adds what a MEMORY message brought; takes the descriptor over on success only. */
 int sl_native_link_add(struct sl_native_link *link, const struct sl_msg_memory *message, int fd);
 const struct sl_record *sl_native_link_record(struct sl_link *link, uint32_t slot);
