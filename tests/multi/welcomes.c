@@ -3,9 +3,11 @@
  * Writers that speak nonsense: what our readers say to a welcome or a memory that is none.
  */
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "multi/raw.h"
+#include "os/os.h"
 #include "util/hooks.h"
 
 static void check_open(struct fake *fake, int result, const char *word)
@@ -208,6 +210,96 @@ TEST(a_writer_that_says_nothing_is_not_waited_for)
     check_open(&fake, SLUICE_TIMEOUT, "does not answer");
     CHECK_GE(test_now() - began, 900 * SLUICE_MS);
     CHECK_LE(test_now() - began, 10 * SLUICE_S);
+}
+
+/* ---- the service thread stands still, and what it waited for comes meanwhile ---- */
+
+struct stillness {
+    struct sl_watch watch;
+    atomic_bool began;
+};
+
+static void nap_in_service(struct sl_watch *watch, bool readable, bool hung_up)
+{
+    struct stillness *stillness = (struct stillness *)watch; /* its first member */
+    uint64_t one;
+
+    (void)readable;
+    (void)hung_up;
+    CHECK_EQ(read(watch->fd, &one, sizeof one), sizeof one);
+    atomic_store(&stillness->began, true);
+    test_nap(1500 * SLUICE_MS);
+}
+
+/* For longer than an answer is waited for; returns when it does. */
+static void stand_still_from_now_on(struct stillness *stillness)
+{
+    *stillness = (struct stillness){ .watch = { .fd = eventfd(1, EFD_CLOEXEC), .ready = nap_in_service } };
+    sl_service_lock();
+    CHECK_EQ(sl_service_add(&stillness->watch), 0);
+    sl_service_unlock();
+    CHECK_SOON(atomic_load(&stillness->began), 10);
+}
+
+static void go_on(struct stillness *stillness)
+{
+    sl_service_lock();
+    sl_service_remove(&stillness->watch);
+    sl_service_unlock();
+    close(stillness->watch.fd);
+}
+
+struct patient {
+    sluice_reader *reader;
+    int result;
+};
+
+static void *open_without_patience(void *context)
+{
+    struct patient *patient = context;
+    struct sluice_reader_params params = kit_reader_params("cam");
+
+    patient->result = sluice_reader_open(&patient->reader, &params);
+    return NULL;
+}
+
+TEST(a_welcome_that_waits_in_the_socket_is_in_time)
+{
+    struct fake fake = { .how = 0 };
+    struct patient patient = { .reader = NULL };
+    struct stillness stillness;
+    pthread_t thread;
+
+    test_dir();
+    fake_listen(&fake);
+    CHECK_EQ(pthread_create(&thread, NULL, open_without_patience, &patient), 0);
+    int connection = fake_accept(&fake, 20000);
+    CHECK(connection >= 0);
+    stand_still_from_now_on(&stillness);
+    fake_answer(&fake, connection);
+    pthread_join(thread, NULL);
+    CHECK_OK(patient.result);
+    go_on(&stillness);
+    CHECK_OK(sluice_reader_close(&patient.reader));
+    close(connection);
+    close(fake.listener);
+}
+
+TEST(a_hello_that_waits_in_the_socket_is_in_time)
+{
+    sluice_writer *writer = kit_writer("cam", 8192);
+    union sl_message hello = raw_hello("late"), message;
+    struct stillness stillness;
+    int fd = raw_dial("cam");
+
+    test_nap(100 * SLUICE_MS); /* it is let in, and counts its second */
+    stand_still_from_now_on(&stillness);
+    CHECK(raw_send(fd, &hello, hello.header.size, NULL, 0));
+    CHECK_EQ(raw_receive(fd, &message, NULL, NULL), sizeof message.welcome);
+    CHECK_EQ(message.header.type, SL_MSG_WELCOME);
+    go_on(&stillness);
+    close(fd);
+    CHECK_OK(sluice_writer_close(&writer));
 }
 
 /* ---- whose clock it is ---- */

@@ -306,6 +306,9 @@ static void socket_timer(struct sl_watch *watch)
         attempt(join);
         return;
     }
+    socket_ready(watch, true, false); /* it may have answered while this thread did not run */
+    if (!join->greeted || join->link)
+        return;
     sl_say("the writer of channel '%s' does not answer: is it stopped?", join->name);
     attempt_failed(join, SLUICE_TIMEOUT);
 }

@@ -383,6 +383,9 @@ static void socket_timer(struct sl_watch *watch)
     struct sl_peer *peer = SL_PEER_OF(watch, socket);
 
     if (peer->state == SL_PEER_NEW) {
+        /* It may have spoken while this thread did not run. */
+        if (!sl_peer_read(peer, MESSAGES_A_TURN) || peer->state != SL_PEER_NEW)
+            return;
         peer->serve->base.refused++;
         sl_peer_close(peer, 0);
     } else if (peer->state == SL_PEER_OBSERVER) {
