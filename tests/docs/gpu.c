@@ -82,7 +82,7 @@ static struct sluice_frame take(sluice_reader *reader, struct sluice_stream stre
 {
     struct sluice_frame frame;
 
-    CHECK_OK(sluice_reader_acquire(reader, stream, 5 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, stream, 20 * SLUICE_S, &frame));
     CHECK_EQ(frame.sequence, sequence);
     return frame;
 }
@@ -92,24 +92,27 @@ static struct sluice_frame take(sluice_reader *reader, struct sluice_stream stre
 TEST(gpu_doc_a_reader_waits_for_its_own_work)
 {
     struct scene scene = set_up();
+    struct gpu_gate gate = gpu_gate_new();
     struct sluice_frame frame;
 
     for (uint32_t hold = 1; hold <= 2; hold++) {
         sluice_reader *reader = open_reader(SLUICE_IN_ORDER, hold);
         put(&scene, scene.stream, 0);
-        CHECK_OK(sluice_reader_acquire(reader, scene.other, 5 * SLUICE_S, &frame));
+        CHECK_OK(sluice_reader_acquire(reader, scene.other, 20 * SLUICE_S, &frame));
         put(&scene, scene.stream, 0);
         CHECK_OK(sluice_stream_synchronize(scene.stream));
-        gpu_spin(gpu_native(scene.other), SPIN);
+        gpu_gate_close(&gate, gpu_native(scene.other));
         CHECK_OK(sluice_reader_release(reader, &frame, scene.other));
         if (hold == 1)
             CHECK_SAYS(sluice_reader_acquire(reader, scene.other, 0, &frame), SLUICE_TIMEOUT,
                        "all 1 frames that this reader may hold are still being worked on");
         else
             CHECK_OK(sluice_reader_acquire(reader, scene.other, 0, &frame));
+        gpu_gate_open(&gate);
         CHECK_OK(sluice_stream_synchronize(scene.other));
         CHECK_OK(sluice_reader_close(&reader));
     }
+    gpu_gate_end(&gate);
     tear_down(&scene);
 }
 
@@ -163,13 +166,16 @@ TEST(gpu_doc_any_order)
 {
     struct scene scene = set_up();
     sluice_reader *newest = open_reader(SLUICE_NEWEST, 1), *in_order = open_reader(SLUICE_IN_ORDER, 1);
+    struct gpu_gate gate = gpu_gate_new();
     struct sluice_frame frame;
 
-    put(&scene, scene.stream, SPIN); /* 1 is late */
+    gpu_gate_close(&gate, gpu_native(scene.stream));
+    put(&scene, scene.stream, 0);    /* 1 is late */
     put(&scene, scene.other, 0);     /* 2 is not */
     frame = take(newest, scene.other, 2);
     CHECK_OK(sluice_reader_release(newest, &frame, scene.other));
     CHECK_RESULT(sluice_reader_acquire(in_order, scene.other, 0, &frame), SLUICE_TIMEOUT);
+    gpu_gate_open(&gate);
     frame = take(in_order, scene.other, 1);
     CHECK_OK(sluice_reader_release(in_order, &frame, scene.other));
     CHECK_OK(sluice_stream_synchronize(scene.stream));
@@ -178,6 +184,7 @@ TEST(gpu_doc_any_order)
     CHECK_OK(sluice_reader_release(in_order, &frame, scene.other));
     CHECK_OK(sluice_reader_close(&newest));
     CHECK_OK(sluice_reader_close(&in_order));
+    gpu_gate_end(&gate);
     tear_down(&scene);
 }
 
@@ -192,7 +199,7 @@ TEST(gpu_doc_the_descriptor_tells_of_ready_frames)
         CHECK_OK(sluice_reader_release(reader, &frame, scene.other));
     int64_t began = test_now();
     put(&scene, scene.stream, SPIN);
-    CHECK_EQ(poll(&poller, 1, 5000), 1);
+    CHECK_EQ(poll(&poller, 1, 20000), 1);
     CHECK_GE(test_now() - began, SPIN * 9 / 10);
     CHECK_OK(sluice_reader_acquire(reader, scene.other, 0, &frame));
     CHECK_OK(sluice_reader_release(reader, &frame, scene.other));
@@ -260,6 +267,7 @@ TEST(gpu_doc_a_reader_on_the_host)
 
     params.name = "camera";
     params.device = "host";
+    params.open_timeout_ns = 10 * SLUICE_S;
     CHECK_SAYS(sluice_reader_open(&reader, &params), SLUICE_E_WRONG_DEVICE, "leave the reader's device out");
     tear_down(&scene);
 }

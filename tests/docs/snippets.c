@@ -30,7 +30,7 @@ static sluice_reader *open_reader(struct sluice_reader_params params)
     sluice_reader *reader;
 
     params.name = "camera";
-    params.open_timeout_ns = 5 * SLUICE_S;
+    params.open_timeout_ns = 20 * SLUICE_S;
     CHECK_OK(sluice_reader_open(&reader, &params));
     return reader;
 }
@@ -49,7 +49,7 @@ static struct sluice_frame take(sluice_reader *reader)
 {
     struct sluice_frame frame;
 
-    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     return frame;
 }
 

@@ -224,14 +224,14 @@ TEST(fork_bare_child_leaves_the_parents_watches)
     sl_service_lock();
     CHECK_OK(sl_service_add(&watch));
     sl_service_unlock();
-    test_nap(5 * SLUICE_MS); /* the thread sleeps, so nobody has the lock */
+    sl_service_lock(); /* so nobody else has the lock */
     pid_t child = raw_fork();
     if (child == 0) {
-        sl_service_lock();
         sl_service_remove(&watch);
         sl_service_unlock();
         _exit(0);
     }
+    sl_service_unlock();
     check_child(child);
     CHECK_OK(sl_os_send(pair[1], "x", 1, NULL, 0));
     CHECK_SOON(sl_load(&rang, acquire) == 1, 5);
