@@ -50,13 +50,17 @@ class Iceoryx2(kit.Peer):
         gc.collect()
 
     def reader_open(self):
-        self.services()
+        self.failure = self.services().ListenerWaitError
         self.listener = self.event.listener_builder().create()
         self.subscriber = self.service.subscriber_builder().create()
 
     def take(self):
         while (sample := self.subscriber.receive()) is None:
-            self.listener.blocking_wait()
+            try:
+                self.listener.blocking_wait()
+            except self.failure as failure:
+                if "Interrupt" not in str(failure):  # a process that was stopped looks again
+                    raise
         self.sample = sample
         return sample.payload_ptr
 
