@@ -49,7 +49,8 @@ struct demo {
     int64_t first_ns, last_ns; /* the first and the last frame seen */
     uint64_t seen, index, filter_torn;
     int kills_done;
-    bool waiting; /* for frames to come back after a kill */
+    bool waiting;      /* for frames to come back after a kill */
+    int64_t killed_ns; /* when that was */
     bool failed;
 };
 
@@ -152,6 +153,7 @@ static void act(struct demo *demo, const struct sluice_array *image)
         tally_update(&demo->result);
         member_kill(&demo->team[victims[demo->kills_done++]]);
         demo->waiting = true;
+        demo->killed_ns = now_ns();
     } else if (demo->sheet.count < TILES && at >= demo->length_ns * demo->sheet.count / TILES) {
         sheet_add(&demo->sheet, image, TILE_PLAIN, at, demo->index);
     }
@@ -253,6 +255,8 @@ static void watch(struct demo *demo)
             going = fail(demo, "a program cannot be kept alive.");
         if (now_ns() - quiet_since > START_TIME)
             going = fail(demo, demo->first_ns ? "no frames come any more." : "no frame came.");
+        if (going && demo->waiting && now_ns() - demo->killed_ns > START_TIME)
+            going = fail(demo, "frames did not come back after a kill.");
         if (now_ns() - asked > SLUICE_S / 2) {
             tally_update(&demo->in);
             tally_update(&demo->result);
