@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 
 import pytest
 
@@ -30,6 +31,18 @@ def pytest_collection_finish():
     """Garbage is collected behind each test: not among what modules are made of, which takes longer than most tests."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """What a failed test held ends while its streams and its memory are still there, which fixtures end behind it."""
+    yield
+    error = call.excinfo and not item.config.option.usepdb and call.excinfo.value
+    if error and "gpu" in item.funcargs:
+        item.funcargs["gpu"].open_gates()
+    while error:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 NO_GPU = pytest.StashKey()
