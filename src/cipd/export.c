@@ -77,14 +77,15 @@ static int await_slot(struct sl_cipd_writer *writer, struct sl_cipd_slot *slot, 
     if ((r = sl_cuda_enter(writer->context, SL_CUDA_RELAXED, &scope)) != 0)
         return r;
     while ((r = sl_cuda_event_look(writer->context, slot->fence.event)) == SLUICE_NOT_READY) {
-        now = sl_os_now();
-        began = began ? began : now;
-        if (now >= sl_cipd_later(began, timeout_ns)) {
+        if (began == 0)
+            began = now = sl_os_now();
+        if (now >= sl_cipd_later(began, timeout_ns)) { /* `now` is before the look: this thread may have stood still since */
             r = SLUICE_TIMEOUT;
             break;
         }
         if (now - began >= SPIN) /* until then without a pause: to ask takes as long */
             sl_os_sleep(SL_CIPD_LOOK);
+        now = sl_os_now();
     }
     sl_cuda_leave(&scope);
     sl_store(&slot->wait_ns, (uint64_t)(now - began), relaxed);

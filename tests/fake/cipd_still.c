@@ -150,3 +150,27 @@ TEST(cipd_a_copy_whose_writer_has_shut_meanwhile_is_none)
     CHECK_RESULT(sluice_reader_acquire(still.reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame), SLUICE_CLOSED);
     end(&still);
 }
+
+static void finish_and_outwait_close(void *still)
+{
+    finish_frame(still);
+    test_nap(SLUICE_S); /* which it gives the work on its slots */
+}
+
+/* From its first look on it counts. */
+static void begin_to_wait(void *still) { fake_behind(FAKE_EventQuery, finish_and_outwait_close, still); }
+
+/* Nor does a writer leave behind what its GPU had done by then. */
+TEST(cipd_a_writer_that_closes_sees_what_was_finished_meanwhile)
+{
+    struct still still = begin(false);
+
+    CHECK_OK(sluice_reader_close(&still.reader));
+    send_behind_the_gate(&still);
+    fake_behind(FAKE_EventQuery, begin_to_wait, &still);
+    CHECK_OK(sluice_writer_close(&still.writer));
+    CHECK_OK(sluice_device_close(&still.device));
+    CHECK_EQ(fake_things().contexts, 0);
+    CHECK_EQ(test_cuCtxSetCurrent(NULL), 0);
+    fake_end_contexts();
+}
