@@ -318,7 +318,6 @@ TEST(who_stood_still_behind_its_hello_has_the_writers_clock)
     child_expect(&writer, "open", 5);
     sl_kill_point_hook = stand_still;
     sluice_reader *reader = kit_reader("cam", SLUICE_NEWEST);
-    sl_kill_point_hook = NULL;
     CHECK_EQ(kit_reader_stats(reader).clock_offset_ns, 0);
     int64_t before = test_now();
     TELL(&writer, "commit 1", "committed 1");
