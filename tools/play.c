@@ -13,6 +13,8 @@
 #include "recording.h"
 #include "term.h"
 
+#define SLICE (100 * SLUICE_MS) /* of waiting for a slot, so that a stop is seen */
+
 enum { LOOP, FPS, SIZE, FORMAT, DEVICE, SLOTS, WAIT, READERS, FRAMES, PATTERN, HASH, RETIME, QUIET };
 
 static const struct args_option options[] = {
@@ -56,9 +58,18 @@ int play_open(struct play *play, const struct sluice_format *format)
     return EXIT_DONE;
 }
 
+/* With --wait: a begin or a send that finds no slot would count as a frame that is dropped, and none is. */
+static void wait_for_slot(struct play *play)
+{
+    while (play->wait && !stop_asked() && sluice_writer_wait(play->writer, SLICE) == SLUICE_NO_SLOT)
+        continue;
+}
+
 int play_begin(struct play *play, struct sluice_frame *frame)
 {
     for (;;) {
+        if (!play->slate.away)
+            wait_for_slot(play);
         int result = slate_begin(&play->slate, frame);
         if (result != SLUICE_NO_SLOT)
             return result;
@@ -85,9 +96,11 @@ void play_pace(struct play *play, int64_t due_ns)
 int play_commit(struct play *play, struct sluice_frame *frame)
 {
     int result;
-    do
+    do {
+        if (play->slate.away)
+            wait_for_slot(play);
         result = slate_commit(&play->slate, frame);
-    while (result == SLUICE_NO_SLOT && play->wait && !stop_asked());
+    } while (result == SLUICE_NO_SLOT && play->wait && !stop_asked());
     if (result != SLUICE_OK && result != SLUICE_NO_SLOT)
         return say_result(play->command, result, NULL);
     play->committed += result == SLUICE_OK;

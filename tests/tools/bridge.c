@@ -228,6 +228,30 @@ TEST_TIMEOUT(bridge_of_frames_with_shapes_of_their_own, 60)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
+/* A bridge that waits for a slow reader tells it of no frame that was dropped. */
+TEST_TIMEOUT(bridge_that_waits_drops_nothing, 60)
+{
+    struct sluice_frame frame;
+    static struct program player;
+    player_start(&player, "from", "--pattern", "--size", "64x48", "--fps", "100", "-q");
+    sluice_start(&bridge, "bridge", "from", "to", "--wait");
+    sluice_reader *reader = open_reader_of("to");
+    int result;
+    for (int i = 0; i < 30; i++) {
+        if (i == 1)
+            test_nap(500 * SLUICE_MS);
+        while ((result = sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_S, &frame)) > 0)
+            CHECK(result == SLUICE_AGAIN || result == SLUICE_NO_WRITER || i == 0);
+        CHECK_RESULT(result, 0);
+        CHECK_EQ(frame.missed, 0);
+        CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+    }
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_EQ(program_end(&bridge, SIGINT), 0);
+    CHECK_HAS(bridge.out, ", dropped 0\n");
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+}
+
 TEST_TIMEOUT(bridge_of_one_array, 60)
 {
     struct sluice_format format;

@@ -225,6 +225,44 @@ TEST_TIMEOUT(recording_keeps_time, 40)
     CHECK_HAS(p.out, "played 100 frames");
 }
 
+/* A reader in order that takes its time: a player that waits for it drops nothing, and tells it of no frame that was. */
+static void wait_for_a_slow_reader(void)
+{
+    static struct program player;
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    struct sluice_frame frame;
+    sluice_reader *reader;
+    test_dir();
+    sluice_start(&player, "play", "test", "camera", "--pattern", "--size", "64x48", "--fps", "200", "--frames", "30",
+                 "--readers", "1", "--wait", "--device", device);
+    params.name = "camera";
+    params.mode = SLUICE_IN_ORDER;
+    params.open_timeout_ns = 20 * SLUICE_S;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    for (unsigned i = 1; i <= 30; i++) {
+        if (i <= 2)
+            test_nap(1300 * SLUICE_MS); /* longer than a begin waits */
+        CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
+        CHECK_EQ(frame.sequence, i);
+        CHECK_EQ(frame.missed, 0);
+        CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+    }
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_EQ(program_end(&player, 0), 0);
+    CHECK_HAS(player.out, "played 30 frames, dropped 0");
+}
+
+TEST(players_that_wait_drop_nothing)
+{
+    wait_for_a_slow_reader();
+}
+
+TEST(players_that_wait_drop_nothing_on_a_gpu)
+{
+    use_gpu();
+    wait_for_a_slow_reader();
+}
+
 static void cut_file(const char *from, const char *to, long less, long damage)
 {
     size_t size;
