@@ -40,14 +40,22 @@ static void offer(const char *typed, const char *before, const char *word, const
         printf("%s%s%s%s\n", before, word, what[0] ? "\t" : "", what);
 }
 
+static struct sluice_registry_entry entries[MAX_CHANNELS];
+
+/* Native ones; returns how many. */
+static size_t list_entries(void)
+{
+    size_t count = 0;
+    if (sluice_registry_list(NULL, entries, MAX_CHANNELS, &count) != SLUICE_OK)
+        return 0;
+    return count < MAX_CHANNELS ? count : MAX_CHANNELS;
+}
+
 static void offer_native_channels(const char *typed, const char *before)
 {
-    static struct sluice_registry_entry entries[MAX_CHANNELS];
-    size_t count = 0;
     int64_t until = now_ns() + WRITER_PATIENCE; /* with all of them: a person waits at the keyboard */
-    if (sluice_registry_list(NULL, entries, MAX_CHANNELS, &count) != SLUICE_OK)
-        return;
-    for (size_t i = 0; i < count && i < MAX_CHANNELS; i++) {
+    size_t count = list_entries();
+    for (size_t i = 0; i < count; i++) {
         struct sluice_channel_info info = { .size = sizeof info };
         char format[FORMAT_TEXT];
         const char *what = "its writer died";
@@ -85,11 +93,21 @@ static void offer_channels(const char *typed, const char *before)
     offer_cipd_channels(typed, before);
 }
 
+/* By the list, for a writer that is stopped is not waited for. */
+static int ask_by_name(const char *channel, struct sluice_channel_info *info)
+{
+    size_t count = list_entries();
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(entries[i].name, channel) == 0)
+            return ask_channel(&entries[i], now_ns() + WRITER_PATIENCE, NULL, info, NULL, 0);
+    return sluice_channel_info(channel, WRITER_PATIENCE, info, NULL, 0);
+}
+
 static void offer_arrays(const char *typed, const char *before, const char *channel)
 {
     struct sluice_channel_info info = { .size = sizeof info };
     char text[FORMAT_TEXT];
-    if (!channel || sluice_channel_info(channel, WRITER_PATIENCE, &info, NULL, 0) != SLUICE_OK)
+    if (!channel || ask_by_name(channel, &info) != SLUICE_OK)
         return;
     for (uint32_t i = 0; i < info.format.array_count; i++)
         offer(typed, before, info.format.arrays[i].name,
