@@ -91,8 +91,8 @@ bool sl_flight_wait(const struct sl_flight *flight, const struct sl_ring *ring, 
 {
     int64_t deadline = sl_os_deadline(timeout_ns), look = FIRST_LOOK;
 
-    while (sl_flight_count(ring) > 0) {
-        if (sl_os_now() >= deadline || sl_flight_probe(flight) != 0)
+    for (int64_t now = sl_os_now(); sl_flight_count(ring) > 0; now = sl_os_now()) {
+        if (now >= deadline || sl_flight_probe(flight) != 0) /* `now` is before the look: this thread may have stood still since */
             return false;
         sl_os_sleep(look);
         look = look * 2 < LAST_LOOK ? look * 2 : LAST_LOOK;

@@ -191,10 +191,11 @@ bool sl_release_drain(struct sluice_reader *reader)
     int64_t deadline = sl_os_deadline(DRAIN_PATIENCE), look = FIRST_LOOK;
 
     for (;;) {
+        int64_t now = sl_os_now(); /* before the look: this thread may stand still behind it */
         sl_release_settle(reader);
         if (!sl_release_queued(reader))
             return true;
-        if (sl_os_now() >= deadline)
+        if (now >= deadline)
             return false;
         sl_os_sleep(look);
         look = look * 2 < LAST_LOOK ? look * 2 : LAST_LOOK;
