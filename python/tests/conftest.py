@@ -60,14 +60,14 @@ def folder(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def time_limit(request):
-    """A wait that should end does: 60 s a test, or what a mark `limit` says."""
+    """A wait that should end does: 180 s a test, or what a mark `limit` says."""
     mark = request.node.get_closest_marker("limit")
 
     def over(*_):
         raise AssertionError("the test took too long")
 
     before = signal.signal(signal.SIGALRM, over)
-    signal.alarm(mark.args[0] if mark else 60)
+    signal.alarm(mark.args[0] if mark else 180)
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
@@ -105,7 +105,7 @@ def start():
 def run():
     """Runs a piece of Python in a process of its own; gives what it printed."""
 
-    def run(code, timeout=60, check=True, env=None):
+    def run(code, timeout=150, check=True, env=None):
         done = subprocess.run([sys.executable, "-X", "faulthandler", "-c", code], capture_output=True, text=True,
                               timeout=timeout, env={**os.environ, **(env or {})})
         if check:
