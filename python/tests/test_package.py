@@ -192,7 +192,8 @@ def test_the_source_distribution_is_whole(tmp_path):
     pytest.importorskip("mesonpy", reason="meson-python is not installed")
     if subprocess.run(["git", "-C", root, "cat-file", "-e", "HEAD:python/src/module.c"], capture_output=True).returncode:
         pytest.skip("not committed: a source distribution is made of what is")
-    code = f"import mesonpy; print(mesonpy.build_sdist({str(tmp_path)!r}))"
+    ours = {"setup-args": "-Dpython.allow_limited_api=false"} if sysconfig.get_config_var("Py_GIL_DISABLED") else {}
+    code = f"import mesonpy; print(mesonpy.build_sdist({str(tmp_path)!r}, {ours}))"
     subprocess.run([sys.executable, "-c", code], cwd=root, check=True, capture_output=True, timeout=100)
     names = tarfile.open(next(tmp_path.glob("*.tar.gz"))).getnames()
     have = {name.partition("/")[2] for name in names}
