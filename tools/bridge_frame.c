@@ -167,9 +167,8 @@ static int send(struct bridge *bridge, const struct sluice_frame *frame, const s
     struct sluice_ticket ticket = { 0 };
     int result;
     do {
-        /* A send that finds no slot would count as a frame that is dropped, and none is. */
-        while (bridge->wait && !stop_asked() && sluice_writer_wait(bridge->writer, SLICE) == SLUICE_NO_SLOT)
-            continue;
+        if (bridge->wait)
+            await_slot(bridge->writer);
         struct sluice_frame sent = { .capture_ns = frame->capture_ns,
                                      .capture_clock = frame->capture_clock,
                                      .meta = frame->meta,

@@ -12,6 +12,7 @@
 #include "term.h"
 
 #define FIRST_ASK (250 * SLUICE_MS) /* a writer that is well answers sooner */
+#define SLICE     (100 * SLUICE_MS) /* of waiting for a slot, so that a stop is seen */
 
 char *text_array(char text[FORMAT_TEXT], const struct sluice_array *array)
 {
@@ -239,6 +240,12 @@ int open_reader(const char *command, const struct sluice_reader_params *params, 
             return say_result(command, result, params->name);
         progress("waiting for the channel '%s'", params->name);
     }
+}
+
+void await_slot(sluice_writer *writer)
+{
+    while (!stop_asked() && sluice_writer_wait(writer, SLICE) == SLUICE_NO_SLOT)
+        continue;
 }
 
 int choose_array(const char *command, const struct sluice_frame *frame, const char *name,

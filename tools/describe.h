@@ -68,6 +68,9 @@ void json_slots(struct json *json, const char *key, uint64_t slots);
 int open_reader(const char *command, const struct sluice_reader_params *params, int64_t timeout_ns,
                 sluice_reader **reader);
 
+/* Waits for a slot, until a stop is asked for: a begin or a send that finds none would count as a frame that is dropped. */
+void await_slot(sluice_writer *writer);
+
 /* The array called `name`, or if that is NULL the first one that is an image, or the first. Says
  * what is wrong; returns an exit code. */
 int choose_array(const char *command, const struct sluice_frame *frame, const char *name,

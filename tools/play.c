@@ -9,11 +9,10 @@
 
 #include "args.h"
 #include "cipd.h"
+#include "describe.h"
 #include "hash.h"
 #include "recording.h"
 #include "term.h"
-
-#define SLICE (100 * SLUICE_MS) /* of waiting for a slot, so that a stop is seen */
 
 enum { LOOP, FPS, SIZE, FORMAT, DEVICE, SLOTS, WAIT, READERS, FRAMES, PATTERN, HASH, RETIME, QUIET };
 
@@ -58,18 +57,11 @@ int play_open(struct play *play, const struct sluice_format *format)
     return EXIT_DONE;
 }
 
-/* With --wait: a begin or a send that finds no slot would count as a frame that is dropped, and none is. */
-static void wait_for_slot(struct play *play)
-{
-    while (play->wait && !stop_asked() && sluice_writer_wait(play->writer, SLICE) == SLUICE_NO_SLOT)
-        continue;
-}
-
 int play_begin(struct play *play, struct sluice_frame *frame)
 {
     for (;;) {
-        if (!play->slate.away)
-            wait_for_slot(play);
+        if (play->wait && !play->slate.away)
+            await_slot(play->writer);
         int result = slate_begin(&play->slate, frame);
         if (result != SLUICE_NO_SLOT)
             return result;
@@ -97,8 +89,8 @@ int play_commit(struct play *play, struct sluice_frame *frame)
 {
     int result;
     do {
-        if (play->slate.away)
-            wait_for_slot(play);
+        if (play->wait && play->slate.away)
+            await_slot(play->writer);
         result = slate_commit(&play->slate, frame);
     } while (result == SLUICE_NO_SLOT && play->wait && !stop_asked());
     if (result != SLUICE_OK && result != SLUICE_NO_SLOT)
