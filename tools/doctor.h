@@ -13,6 +13,8 @@
 
 #include "json.h"
 
+#define DOCTOR_PATIENCE (10 * SLUICE_S) /* with a machine that does much else: for what a channel should do at once */
+
 enum finding_state {
     FINDING_WELL,
     FINDING_NOTE, /* something is not there, and channels work without it */

@@ -18,7 +18,6 @@
 
 #define FRAMES  500
 #define NUMBERS 4096
-#define PATIENCE (10 * SLUICE_S) /* with a machine that does much else */
 
 struct trial {
     sluice_writer *writer;
@@ -55,7 +54,7 @@ static bool open_both(struct trial *trial)
     if (result)
         return failed(trial, "opening a writer", result);
     from.name = name;
-    from.open_timeout_ns = PATIENCE;
+    from.open_timeout_ns = DOCTOR_PATIENCE;
     result = sluice_reader_open(&trial->reader, &from);
     return result ? failed(trial, "opening a reader", result) : true;
 }
@@ -82,7 +81,7 @@ static void *take_frames(void *user)
     struct sluice_frame frame;
     struct sluice_array array;
     int result;
-    while ((result = sluice_reader_acquire(trial->reader, SLUICE_ON_CPU, PATIENCE, &frame)) == 0) {
+    while ((result = sluice_reader_acquire(trial->reader, SLUICE_ON_CPU, DOCTOR_PATIENCE, &frame)) == 0) {
         int64_t latency = now_ns() - frame.commit_ns;
         bool whole = sluice_frame_array(&frame, NULL, &array) == SLUICE_OK;
         const uint32_t *numbers = array.data;
@@ -114,7 +113,7 @@ static void run_trial(struct trial *trial)
         snprintf(trial->said, sizeof trial->said, "the system has none left");
         return;
     }
-    int64_t until = now_ns() + PATIENCE;
+    int64_t until = now_ns() + DOCTOR_PATIENCE;
     for (uint32_t i = 0; (i < FRAMES || (trial->taken == 0 && now_ns() < until)) && send_frame(trial, i + 1); i++)
         sleep_until(now_ns() + SLUICE_MS / 2);
     sluice_writer_close(&trial->writer);

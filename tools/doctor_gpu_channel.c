@@ -15,7 +15,6 @@
 #define SENT    10  /* and with pixels: are they right? */
 #define NUMBERS (256 * 1024)
 #define BYTES   (NUMBERS * sizeof(uint32_t))
-#define PATIENCE (10 * SLUICE_S) /* with a machine that does much else */
 
 struct trial {
     const char *name; /* "cuda:0" */
@@ -49,7 +48,7 @@ static int open_channel(struct trial *trial)
     to.name = from.name = "doctor";
     to.device = from.device = trial->name;
     to.format = &format;
-    from.open_timeout_ns = PATIENCE;
+    from.open_timeout_ns = DOCTOR_PATIENCE;
     if (result == SLUICE_OK)
         result = sluice_writer_open(&trial->writer, &to);
     if (result == SLUICE_OK)
@@ -83,7 +82,7 @@ static uint32_t pixel(uint32_t number, uint32_t at)
 static int commit_frame(struct trial *trial, uint32_t number)
 {
     struct sluice_frame frame;
-    int result = sluice_writer_begin(trial->writer, PATIENCE, &frame);
+    int result = sluice_writer_begin(trial->writer, DOCTOR_PATIENCE, &frame);
     if (result)
         return result;
     memcpy(frame.meta, &number, sizeof number);
@@ -102,7 +101,7 @@ static int send_frame(struct trial *trial, uint32_t number)
     array.data = trial->sent;
     int result =
         sluice_writer_send_frame(trial->writer, &frame, &array, 1, trial->writing, &ticket);
-    return result ? result : sluice_ticket_wait(ticket, PATIENCE);
+    return result ? result : sluice_ticket_wait(ticket, DOCTOR_PATIENCE);
 }
 
 static int fetch_frame(struct trial *trial, const struct sluice_frame *frame, uint32_t number,
@@ -120,7 +119,7 @@ static int acquire_frame(struct trial *trial, uint32_t number, bool *right)
 {
     struct sluice_frame frame;
     uint32_t found = 0;
-    int result = sluice_reader_acquire(trial->reader, trial->reading, PATIENCE, &frame);
+    int result = sluice_reader_acquire(trial->reader, trial->reading, DOCTOR_PATIENCE, &frame);
     if (result)
         return result;
     if (number < FRAMES)
