@@ -16,7 +16,7 @@ from gpu_suite import Suite  # noqa: E402
 from peer_runtime import is_of_classes  # noqa: E402
 
 COUNTS = ("test_real_lives.py",)  # how much of the GPU's memory is free tells it what was left behind
-PLAYS = ("test_real_examples.py",)  # in real time
+PLAYS = ("test_real_examples.py",)  # in real time: two processes of it, beside the command's own
 # What needs no more than one GPU and takes long: where there are two, the second does that.
 ANYWHERE = ("test_cuda_link_frames.py", "test_real_cuda_link.py")
 TITLE, ALONE = "Python on the GPU", "Python, what is left behind"
@@ -150,7 +150,8 @@ class Tests:
         for path in paths:
             here = self.last if path.name in ANYWHERE else {}
             takes = sum(value for name, value in known.items() if name.startswith(f"{path.name}::")) or TAKES
-            for seconds, share in self.shares(takes, math.inf if path.name in PLAYS + COUNTS else SHARE):
+            longest = math.inf if path.name in COUNTS else takes / 2 if path.name in PLAYS else SHARE
+            for seconds, share in self.shares(takes, longest):
                 results = f"python-{path.stem}{share and '-'}{share.partition('/')[0]}"
                 tasks.append(self.some(title, results, seconds, share, RANK, "python", path, **more, **here))
         return tasks

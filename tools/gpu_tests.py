@@ -79,6 +79,11 @@ class Tests:
 
         return Task(title, self.times.get(title, seconds), job, rank=rank)
 
+    def plainly(self, title, name):
+        """Most that want two GPUs skip themselves where there is one: that takes no sanitizer, which needs seconds for it."""
+        status, text, seconds = run([self.program, name], self.out / "plainly.tap", 200, append=True, SLUICE_TEST_GPU="1")
+        return Suite(title, text, status, seconds)
+
     def sanitized(self):
         if not shutil.which("compute-sanitizer"):
             return []
@@ -87,8 +92,10 @@ class Tests:
                                               ("the same with several GPUs", "sanitizer-several.log", True, {})):
             (self.out / log).unlink(missing_ok=True)
 
-            def job(name, title=title, log=log, environment=environment):
-                suite = outside.sanitize(self.folder, title, self.out / log, name, **environment)
+            def job(name, title=title, log=log, environment=environment, at_first=both and not self.several):
+                suite = at_first and self.plainly(title, name)
+                if not suite or not suite.skipped:
+                    suite = outside.sanitize(self.folder, title, self.out / log, name, **environment)
                 return self.noted("sanitized", name, suite)
 
             usual = TAKES["sanitized"] if self.several or not both else TAKES["gpu"]  # most want two
@@ -104,7 +111,14 @@ class Tests:
                 self.whole("what calls cost on the GPU", "gpu-costs.tap", 4, GPU, 100,
                            [self.program, *filter(MEASURED.search, self.names)], **self.on_gpu)]
 
-    def beside(self, sanitizer):
+    def without_gpu(self):
+        """CI runs these, too."""
+        fake = self.folder / "tests/fake/fake"
+        return [*self.each("fake-gpu", "the same on the fake driver", self.program, self.names, WITHOUT,
+                           SLUICE_CUDA_DRIVER=str(self.folder / "tests/fake/libfakecuda.so")),
+                *self.each("fake", "failing calls on the fake driver", fake, self.names_of(fake), WITHOUT)]
+
+    def beside(self, sanitizer, long):
         """What may run beside anything but itself being measured."""
         def moves(name):
             return self.several and ANYWHERE.search(name)
@@ -116,10 +130,7 @@ class Tests:
                   self.whole("kill storm on the GPU", "storm.tap", 40, OUTSIDE, 250, [self.folder / "tests/storm/storm", "storm.*"],
                              SLUICE_TEST_GPU="1", SLUICE_STORM_DEVICE="cuda:0", SLUICE_STORM_KILLS="60",
                              SLUICE_STORM_RECORD=str(self.out / "storm.json"))]
-        tasks += self.each("fake-gpu", "the same on the fake driver", self.program, self.names, WITHOUT,
-                           SLUICE_CUDA_DRIVER=str(self.folder / "tests/fake/libfakecuda.so"))
-        fake = self.folder / "tests/fake/fake"
-        tasks += self.each("fake", "failing calls on the fake driver", fake, self.names_of(fake), WITHOUT)
+        tasks += self.without_gpu() if long or not self.gpus else []
         if self.gpus:
             tasks += [self.whole("between containers", "multi.tap", 10, OUTSIDE, 120, [self.folder / "tests/multi/multi", *CONTAINERS],
                                  SLUICE_TEST_DEVICE="cuda:0"),
@@ -157,7 +168,7 @@ def outputs(done):
 def phases(tests, python, options):
     """In the order in which they come: what is measured, what may run beside other things, what is alone. The benches follow."""
     every = [Phase("measured", 1, tests.measured() if tests else []),
-             Phase("side by side", options.shares, (tests.beside(not options.no_sanitizer) if tests else []) + python.beside()),
+             Phase("side by side", options.shares, (tests.beside(not options.no_sanitizer, options.long) if tests else []) + python.beside()),
              Phase("one after the other", 1, (tests.alone(options.long) if tests else []) + python.alone()),
-             Phase("in real time", 2, (tests.plays() if tests else []) + python.plays())]
+             Phase("in real time", 3, (tests.plays() if tests else []) + python.plays())]
     return [phase for phase in every if phase.tasks]

@@ -80,7 +80,7 @@ def commits():
             yield Case({"readers": readers}, job("acquire", until=1, ahead=1, gated=1, readers=readers, **SMALL),
                        job("crowd", ops=1 + readers, readers=readers),
                        (Out("gpu_commit_ahead", "commit", "call", at_most(2000) if readers == 16 else None),),
-                       *((1, 4.0) if readers == 16 else ()))  # 17 processes share the GPU in turns: each round takes long
+                       *((1, 2.5) if readers == 16 else ()))  # 17 processes share the GPU in turns: each round takes long
 
 
 def handoffs(mps):
