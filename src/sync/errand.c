@@ -11,11 +11,17 @@
 #include "os/os.h"
 #include "util/result.h"
 
-#define END_PATIENCE (10 * SLUICE_MS) /* a function that has raised its words returns at once */
+enum state {
+    IDLE,
+    TAKEN,   /* by whoever queues it, until it is called */
+    RUNNING, /* its words are being raised */
+    LEFT,    /* its pages ended before it was called: it raises nothing, and frees itself */
+    LOST,    /* so did its context: nobody knows whether it will be called, so it stays */
+};
 
 struct errand {
     struct errand *next; /* fixed once it is listed */
-    sl_word32 taken;     /* by whoever queues it, until it was run */
+    sl_word32 state;
     uint32_t count;
     struct sl_signal signals[SL_SIGNALS];
 };
@@ -30,18 +36,41 @@ int sl_errands_begin(struct sl_errands **errands)
     return *errands ? 0 : sl_fail(SLUICE_E_NO_MEMORY, "no memory for a list of words to raise");
 }
 
-/* Whoever sees the last word raised may be here before the function has returned. In a context that is lost
- * it is never called. */
-static bool is_back(const struct errand *errand, const struct sl_cuda_context *context)
+/* From one state to another, if it was in that. */
+static bool turn(struct errand *errand, uint32_t from, uint32_t to)
 {
-    int64_t deadline = sl_os_deadline(END_PATIENCE);
+    return atomic_compare_exchange_strong(&errand->state, &from, to);
+}
 
-    while (sl_load(&errand->taken, acquire)) {
-        if (sl_os_now() >= deadline)
-            return sl_load(&context->lost, relaxed) != 0;
+/* Whoever sees the last word raised may be here before the function has returned, which stores a few words: that takes as
+ * long as its thread stands still. */
+static void wait_for_return(struct errand *errand)
+{
+    while (sl_load(&errand->state, acquire) == RUNNING)
         sl_os_yield();
+}
+
+static void keep(struct errand *errand)
+{
+    static _Atomic(struct errand *) kept;
+
+    errand->next = sl_exchange(&kept, errand);
+}
+
+/* In a context that is lost a function is not called any more, unless that had begun. */
+static void let_go(struct errand *errand, const struct sl_cuda_context *context)
+{
+    bool lives = sl_cuda_alive(context) == 0;
+
+    if (turn(errand, TAKEN, lives ? LEFT : LOST)) {
+        if (!lives)
+            keep(errand);
+        else
+            sl_log(SLUICE_LOG_WARN, "%s: words that were to be raised are not, and pages end", context->name);
+        return;
     }
-    return true;
+    wait_for_return(errand);
+    free(errand);
 }
 
 void sl_errands_end(struct sl_errands *errands, const struct sl_cuda_context *context)
@@ -50,10 +79,7 @@ void sl_errands_end(struct sl_errands *errands, const struct sl_cuda_context *co
 
     while (errand) {
         struct errand *next = errand->next;
-        if (is_back(errand, context))
-            free(errand);
-        else
-            sl_log(SLUICE_LOG_WARN, "%s: words that were to be raised are not, and pages end", context->name);
+        let_go(errand, context);
         errand = next;
     }
     free(errands);
@@ -65,7 +91,7 @@ static struct errand *make(struct sl_errands *errands)
 
     if (!errand)
         return NULL;
-    errand->taken = 1;
+    errand->state = TAKEN;
     do
         errand->next = first;
     while (!atomic_compare_exchange_weak(&errands->list, &first, errand));
@@ -76,7 +102,7 @@ static struct errand *make(struct sl_errands *errands)
 static struct errand *take(struct sl_errands *errands)
 {
     for (struct errand *errand = sl_load(&errands->list, acquire); errand; errand = errand->next)
-        if (!sl_load(&errand->taken, relaxed) && sl_exchange(&errand->taken, 1) == 0)
+        if (sl_load(&errand->state, relaxed) == IDLE && turn(errand, IDLE, TAKEN))
             return errand;
     return make(errands);
 }
@@ -85,9 +111,14 @@ static void run(void *data)
 {
     struct errand *errand = data;
 
+    if (!turn(errand, TAKEN, RUNNING)) {
+        if (sl_load(&errand->state, acquire) == LEFT)
+            free(errand);
+        return;
+    }
     for (uint32_t i = 0; i < errand->count; i++)
         sl_store(errand->signals[i].word, errand->signals[i].value, release);
-    sl_store(&errand->taken, 0, release);
+    sl_store(&errand->state, IDLE, release);
 }
 
 int sl_errands_queue(struct sl_errands *errands, struct sl_cuda_context *context, struct sl_cu_stream *stream,
@@ -102,6 +133,6 @@ int sl_errands_queue(struct sl_errands *errands, struct sl_cuda_context *context
     errand->count = count;
     int r = sl_cu(context, LaunchHostFunc, stream, run, errand);
     if (r != 0)
-        sl_store(&errand->taken, 0, release);
+        sl_store(&errand->state, IDLE, release);
     return r;
 }
