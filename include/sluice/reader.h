@@ -150,6 +150,8 @@ SLUICE_API int sluice_reader_device(sluice_reader *reader, char *name, size_t si
 /* A descriptor that is readable when an acquire would not have to wait: a frame is there, or something
  * else to say (SLUICE_CLOSED once; then it waits for the next writer). One and the same for the reader's life, over reconnects; for poll, epoll, select. Do not
  * read from it; acquire until it says TIMEOUT, or poll again after each frame.
+ * It may be readable once with nothing there, as when the frame that a writer tells of was taken before it could tell:
+ * so acquire with a time-out of 0, and poll again when that says TIMEOUT.
  * Owns: the reader.
  * Thread: one at a time on a reader.
  * Returns: the descriptor; SLUICE_E_NO_DESCRIPTORS. */

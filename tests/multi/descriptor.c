@@ -4,12 +4,16 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include "multi/kit.h"
+#include "util/hooks.h"
 
 #define KIB 1024
 #define WAKE_MS 20000 /* a bound, not a measurement */
@@ -167,6 +171,57 @@ TEST(the_descriptor_tells_of_the_end)
     kit_commits(writer, 1);
     CHECK(readable(fd, WAKE_MS));
     CHECK_EQ(kit_take_all(reader, &end), 1);
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+/* ---- a writer that stands still before it tells of its frame ---- */
+
+static atomic_bool about_to_tell, go_on;
+
+static void stand_still(const char *point)
+{
+    if (strcmp(point, "before_byte") != 0)
+        return;
+    about_to_tell = true;
+    while (!go_on)
+        test_nap(SLUICE_MS);
+}
+
+static void *commit_one(void *writer)
+{
+    kit_commits(writer, 1);
+    return NULL;
+}
+
+/* Its reader has the frame already. So the descriptor is readable for nothing, until acquire has said so, and tells of the
+ * next frame as ever. */
+TEST(the_descriptor_is_readable_for_nothing_once)
+{
+    sluice_writer *writer = kit_writer("cam", 8 * KIB);
+    sluice_reader *reader = kit_reader("cam", SLUICE_NEWEST);
+    int end, fd = sluice_reader_fd(reader);
+    pthread_t thread;
+
+    CHECK_EQ(kit_take_all(reader, &end), 0);
+    sl_kill_point_hook = stand_still;
+    for (int i = 0; i < 10; i++) {
+        about_to_tell = go_on = false;
+        CHECK_EQ(pthread_create(&thread, NULL, commit_one, writer), 0);
+        CHECK_SOON(about_to_tell, 5);
+        CHECK_EQ(kit_take_all(reader, &end), 1);
+        CHECK_EQ(end, SLUICE_TIMEOUT);
+        CHECK(!readable(fd, 0));
+        go_on = true;
+        pthread_join(thread, NULL);
+        CHECK(kit_device() || readable(fd, WAKE_MS)); /* of frames on a GPU the service thread looks what there is */
+        CHECK_EQ(kit_take_all(reader, &end), 0);
+        CHECK_EQ(end, SLUICE_TIMEOUT);
+        CHECK(!readable(fd, 20));
+        kit_commits(writer, 1);
+        CHECK(readable(fd, WAKE_MS));
+        CHECK_EQ(kit_take_all(reader, &end), 1);
+    }
     CHECK_OK(sluice_reader_close(&reader));
     CHECK_OK(sluice_writer_close(&writer));
 }

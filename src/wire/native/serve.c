@@ -347,6 +347,7 @@ static void native_wake(struct sl_serve *base, uint64_t sequence)
         want = sl_load(reader->page.want_fd, seq_cst);
         if (want != 0 && sequence >= want) {
             sl_store(reader->page.want_fd, 0, relaxed);
+            SL_KILL_POINT("before_byte");
             (void)sl_os_send(reader->wake_fd, "", 1, NULL, 0);
         }
     }
