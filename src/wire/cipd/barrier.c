@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/hooks.h"
 #include "util/result.h"
 #include "wire/cipd/barrier.h"
 
@@ -14,7 +15,7 @@
 #define LOOK_THERE (250 * SLUICE_MS)
 #define LOOK_TOLD SLUICE_S /* where the kernel tells of changes, */
 #define ALERT SLUICE_S     /* but for so long after one: who has made a name fills it in behind that */
-enum { ATTEMPTS = 100 };
+enum { ENTERING = 1000, TENDING = 100 }; /* attempts, a millisecond apart: who makes it, or writes it, may stand still */
 
 /* Its bytes: little-endian, and here even aligned. */
 struct words {
@@ -182,17 +183,19 @@ static int make(struct sl_cipd_barrier *barrier)
     return result == SLUICE_E_EXISTS || result == SLUICE_E_NOT_FOUND ? SLUICE_AGAIN : result;
 }
 
-/* One that there is. Python clears the header before it writes it again. SLUICE_AGAIN: look again. */
-static int join(struct sl_cipd_barrier *barrier, int attempt)
+/* One that there is. Python clears the header before it writes it again. SLUICE_AGAIN: look again, of which there are `left`
+ * of `attempts`. */
+static int join(struct sl_cipd_barrier *barrier, int left, int attempts)
 {
     struct sl_cipd_segment *segment = &barrier->segment;
     struct words *words = words_of(barrier);
     uint32_t magic = sl_load(&words->magic, acquire);
-    if (magic == 0 && attempt < ATTEMPTS / 2)
-        return SLUICE_AGAIN;
-    if (magic == 0 && sl_cipd_zero(segment->at, SL_CIPD_BARRIER_BYTES)) { /* made, and never written */
+    SL_KILL_POINT("cipd_join");
+    if (magic == 0 && left < attempts / 2 && sl_cipd_zero(segment->at, SL_CIPD_BARRIER_BYTES)) { /* made, and never written */
         sl_store(&words->version, 1, relaxed);
         sl_store(&words->magic, SL_CIPD_BARRIER_MAGIC, release);
+    } else if (magic == 0 && left > 0) { /* it is being written */
+        return SLUICE_AGAIN;
     } else if (magic != SL_CIPD_BARRIER_MAGIC) {
         return sl_fail(SLUICE_E_PROTOCOL, "/dev/shm/%s is no activation barrier of cuda-link's: remove it", barrier->name);
     }
@@ -209,18 +212,21 @@ static int join(struct sl_cipd_barrier *barrier, int attempt)
     return 0;
 }
 
-static int open_or_make(struct sl_cipd_barrier *barrier)
+static int open_or_make(struct sl_cipd_barrier *barrier, int attempts)
 {
     int result = SLUICE_AGAIN;
-    for (int attempt = 0; result == SLUICE_AGAIN && attempt < ATTEMPTS; attempt++) {
-        if (attempt)
+    for (int left = attempts - 1; result == SLUICE_AGAIN && left >= 0; left--) {
+        if (left < attempts - 1)
             sl_os_sleep(SLUICE_MS);
+        SL_KILL_POINT("cipd_enter");
         if (barrier->segment.at && moved(barrier))
             detach(barrier);
         result = barrier->segment.at ? 0 : attach(barrier);
         if (result == SLUICE_E_NOT_FOUND)
             result = make(barrier);
-        else if (result == 0 && (result = join(barrier, attempt)) != 0)
+        else if (result == SLUICE_E_PROTOCOL && left > 0) /* too small: it may not have all its bytes yet */
+            result = SLUICE_AGAIN;
+        else if (result == 0 && (result = join(barrier, left, attempts)) != 0)
             detach(barrier);
     }
     if (result == SLUICE_AGAIN)
@@ -269,7 +275,7 @@ int sl_cipd_barrier_enter(struct sl_cipd_barrier *barrier, int64_t now_ns)
     barrier->left = 0;
     if (barrier->held)
         return 0;
-    int result = open_or_make(barrier);
+    int result = open_or_make(barrier, ENTERING);
     if (result)
         return result;
     snprintf(prefix, sizeof(prefix), ".%s.", barrier->name);
@@ -316,7 +322,7 @@ void sl_cipd_barrier_tend(struct sl_cipd_barrier *barrier)
     int64_t when = sl_os_now();
     subtract(barrier, when);
     detach(barrier);
-    barrier->held = open_or_make(barrier) == 0;
+    barrier->held = open_or_make(barrier, TENDING) == 0;
     if (barrier->held)
         add(barrier, when);
 }

@@ -52,7 +52,8 @@ int sl_cipd_barrier_init(struct sl_cipd_barrier *barrier, const char *name);
 bool sl_cipd_barrier_check(struct sl_cipd_barrier *barrier, int64_t now_ns);
 
 /* Holder, before it begins its set-up: makes the segment if need be, adds itself. A count that a holder left which
- * died (above 0, its stamp stale) begins at 0 again. A failure means only that nobody is held up. */
+ * died (above 0, its stamp stale) begins at 0 again. One that somebody else is just making, or writing, is waited for, a second
+ * at most. A failure means only that nobody is held up. */
 int sl_cipd_barrier_enter(struct sl_cipd_barrier *barrier, int64_t now_ns);
 
 /* Holder, behind its set-up: the hold ends `settle` published frames later (0: at once). */
