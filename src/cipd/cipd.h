@@ -168,6 +168,11 @@ int sl_cipd_commit(void *state, struct sluice_frame *frame, struct sluice_stream
 int sl_cipd_cancel(void *state, struct sluice_frame *frame, struct sluice_stream stream);
 int sl_cipd_send(void *state, struct sluice_frame *header, const struct sluice_array *arrays, uint32_t count,
                  struct sluice_stream stream, struct sluice_ticket *ticket);
+/* Looks, in the writer's context, until that says something else than SLUICE_NOT_READY, or the time is over, and says how
+ * long that took; not if the context cannot be entered. On the writer's thread. */
+typedef int sl_cipd_look(struct sl_cipd_writer *writer, const struct sl_cipd_slot *slot);
+int sl_cipd_await(struct sl_cipd_writer *writer, sl_cipd_look *look, const struct sl_cipd_slot *slot, int64_t timeout_ns,
+                  int64_t *waited_ns);
 /* Waits until the GPU has done all that it was given for slots; false if it takes longer. */
 bool sl_cipd_drain(struct sl_cipd_writer *writer, int64_t patience_ns);
 int sl_cipd_writer_pin(void *state, const struct sluice_frame *frame, sluice_pin **pin);

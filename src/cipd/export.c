@@ -65,30 +65,41 @@ static int check(struct sl_cipd_writer *writer)
     return check_barrier(writer);
 }
 
-/* Has the GPU done all that it was given for the slot? Waits for that: 0, or SLUICE_TIMEOUT without a sentence. */
-static int await_slot(struct sl_cipd_writer *writer, struct sl_cipd_slot *slot, int64_t timeout_ns)
+int sl_cipd_await(struct sl_cipd_writer *writer, sl_cipd_look *look, const struct sl_cipd_slot *slot, int64_t timeout_ns,
+                  int64_t *waited_ns)
 {
     int64_t began = 0, now = 0;
     struct sl_cuda_scope scope;
-    int r;
+    int r = sl_cuda_enter(writer->context, SL_CUDA_RELAXED, &scope);
 
-    if (slot->fence.stream == 0)
-        return 0;
-    if ((r = sl_cuda_enter(writer->context, SL_CUDA_RELAXED, &scope)) != 0)
+    if (r != 0)
         return r;
-    while ((r = sl_cuda_event_look(writer->context, slot->fence.event)) == SLUICE_NOT_READY) {
+    while ((r = look(writer, slot)) == SLUICE_NOT_READY) {
         if (began == 0)
             began = now = sl_os_now();
-        if (now >= sl_cipd_later(began, timeout_ns)) { /* `now` is before the look: this thread may have stood still since */
-            r = SLUICE_TIMEOUT;
+        if (now >= sl_cipd_later(began, timeout_ns)) /* `now` is before the look: this thread may have stood still since */
             break;
-        }
         if (now - began >= SPIN) /* until then without a pause: to ask takes as long */
             sl_os_sleep(SL_CIPD_LOOK);
         now = sl_os_now();
     }
     sl_cuda_leave(&scope);
-    sl_store(&slot->wait_ns, (uint64_t)(now - began), relaxed);
+    *waited_ns = now - began;
+    return r;
+}
+
+/* Has the GPU done all that it was given for the slot? */
+static int look(struct sl_cipd_writer *writer, const struct sl_cipd_slot *slot)
+{
+    return sl_cuda_event_look(writer->context, slot->fence.event);
+}
+
+static int await_slot(struct sl_cipd_writer *writer, struct sl_cipd_slot *slot, int64_t timeout_ns)
+{
+    int64_t waited_ns = 0;
+    int r = slot->fence.stream == 0 ? 0 : sl_cipd_await(writer, look, slot, timeout_ns, &waited_ns);
+
+    sl_store(&slot->wait_ns, (uint64_t)waited_ns, relaxed);
     return r;
 }
 
@@ -117,7 +128,7 @@ static int wait_slot(struct sl_cipd_writer *writer, int64_t timeout_ns, uint64_t
     sl_mutex_lock(&writer->lock);
     writer->waited_ns += sl_load(&slot->wait_ns, relaxed);
     sl_mutex_unlock(&writer->lock);
-    return r == SLUICE_TIMEOUT ? no_slot(writer, number, timeout_ns, dropped) : r;
+    return r == SLUICE_NOT_READY ? no_slot(writer, number, timeout_ns, dropped) : r;
 }
 
 static void fill_frame(struct sl_cipd_writer *writer, struct sluice_frame *frame)
@@ -232,7 +243,7 @@ static int record(struct sl_cipd_writer *writer, struct sl_copy_job *job)
     if (r != 0 || !writer->params.block)
         return r;
     r = await_slot(writer, slot, BLOCK_PATIENCE);
-    if (r == SLUICE_TIMEOUT)
+    if (r == SLUICE_NOT_READY)
         return sl_fail(SLUICE_TIMEOUT, "channel 'cipd:%s': the GPU did not finish the frame within %d s; it is not published",
                        writer->name, (int)(BLOCK_PATIENCE / SLUICE_S));
     if (r == 0)
@@ -459,7 +470,7 @@ bool sl_cipd_drain(struct sl_cipd_writer *writer, int64_t patience_ns)
 
     for (uint32_t i = 0; writer->pool && i < writer->pool->count && done; i++) {
         int64_t left = until - sl_os_now();
-        done = await_slot(writer, &writer->pool->slots[i], left > 0 ? left : 0) != SLUICE_TIMEOUT;
+        done = await_slot(writer, &writer->pool->slots[i], left > 0 ? left : 0) != SLUICE_NOT_READY;
     }
     return done;
 }

@@ -7,8 +7,6 @@
 #include "cipd/cipd.h"
 #include "util/result.h"
 
-#define SPIN (200 * INT64_C(1000))
-
 /* So many frames stay when the next one is written. */
 static uint32_t kept(const struct sl_cipd_writer *writer) { return writer->pool->count - 1; }
 
@@ -36,8 +34,9 @@ bool sl_cipd_spare_told(const struct sl_cipd_writer *writer)
 }
 
 /* 0: one of them is. The newest is asked first: if it is, the next sends need not ask. */
-static int look(struct sl_cipd_writer *writer)
+static int look(struct sl_cipd_writer *writer, const struct sl_cipd_slot *none)
 {
+    (void)none;
     uint32_t frames = kept(writer);
     int r = SLUICE_NOT_READY;
 
@@ -50,43 +49,24 @@ static int look(struct sl_cipd_writer *writer)
     return r;
 }
 
-static int await(struct sl_cipd_writer *writer, int64_t timeout_ns)
-{
-    int64_t began = sl_os_now(), now = began, deadline = sl_cipd_later(began, timeout_ns);
-    struct sl_cuda_scope scope;
-    int r = sl_cuda_enter(writer->context, SL_CUDA_RELAXED, &scope);
-
-    if (r != 0)
-        return r;
-    while ((r = look(writer)) == SLUICE_NOT_READY && (now = sl_os_now()) < deadline) {
-        if (now - began < SPIN)
-            sl_pause();
-        else
-            sl_os_sleep(SL_CIPD_LOOK);
-    }
-    sl_cuda_leave(&scope);
-    if (now != began) {
-        sl_mutex_lock(&writer->lock);
-        writer->waited_ns += (uint64_t)(now - began);
-        sl_mutex_unlock(&writer->lock);
-    }
-    return r;
-}
-
 int sl_cipd_spare(struct sl_cipd_writer *writer, int64_t timeout_ns, uint64_t dropped)
 {
+    int64_t waited_ns = 0;
     int r;
 
     if (is_known(writer))
         return 0;
     SL_STAGE_BEGIN(WAIT_SLOT);
-    r = await(writer, timeout_ns);
+    r = sl_cipd_await(writer, look, NULL, timeout_ns, &waited_ns);
     SL_STAGE_END(WAIT_SLOT);
+    if (waited_ns > 0 || r == SLUICE_NOT_READY) {
+        sl_mutex_lock(&writer->lock);
+        writer->waited_ns += (uint64_t)waited_ns;
+        writer->dropped += r == SLUICE_NOT_READY ? dropped : 0;
+        sl_mutex_unlock(&writer->lock);
+    }
     if (r != SLUICE_NOT_READY)
         return r;
-    sl_mutex_lock(&writer->lock);
-    writer->dropped += dropped;
-    sl_mutex_unlock(&writer->lock);
     return sl_fail(SLUICE_NO_SLOT,
                    "channel 'cipd:%s': after %lld ms its GPU has not finished any of the last %u frames, and the next one would "
                    "be written over the only finished one",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader of a channel of cuda-link's protocol whose thread stands still at a bad moment: behind a look at a frame's event,
- * while its GPU, and the writer, go on.
+ * A reader or writer of a channel of cuda-link's protocol whose thread stands still at a bad moment: behind a look at a
+ * frame's event, while its GPU, and the other side, go on.
  */
 #include <stdatomic.h>
 
@@ -112,6 +112,23 @@ TEST(cipd_a_frame_that_was_finished_meanwhile_is_not_lost)
     }
     CHECK_OK(r);
     CHECK_OK(sluice_reader_release(still.reader, &frame, SLUICE_ON_CPU));
+    end(&still);
+}
+
+/* Nor does a writer drop a frame for want of one that is finished. It has two slots, and the frame in the other one is finished
+ * when it looks again. */
+TEST(cipd_a_frame_that_was_finished_meanwhile_is_left_to_readers)
+{
+    struct still still = begin(false);
+    struct sluice_frame frame;
+
+    send_behind_the_gate(&still);
+    for (int i = 0; i < 5; i++) {
+        send_behind_the_gate(&still);
+        fake_behind(FAKE_EventQuery, finish_and_outwait, &still);
+        CHECK_OK(sluice_writer_begin(still.writer, WAIT, &frame));
+        CHECK_OK(sluice_writer_cancel(still.writer, &frame, SLUICE_ON_CPU));
+    }
     end(&still);
 }
 
