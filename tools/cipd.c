@@ -5,9 +5,7 @@
 #include "cipd.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "describe.h"
 #include "term.h"
@@ -50,42 +48,6 @@ int cipd_reader(const char *command, struct sluice_reader_params *params, struct
     params->mode = SLUICE_NEWEST;
     params->cipd = cipd;
     return EXIT_DONE;
-}
-
-struct growing {
-    struct sluice_registry_entry *entries;
-    size_t count;
-};
-
-static int add_channel(void *user, const char *name)
-{
-    struct growing *list = user;
-    if (strlen(name) + 5 > SLUICE_MAX_NAME)
-        return 0;
-    struct sluice_registry_entry *more = realloc(list->entries, (list->count + 1) * sizeof *more);
-    if (!more)
-        return 1;
-    list->entries = more;
-    more[list->count] = (struct sluice_registry_entry){ .live = 1, .uid = (uint32_t)getuid() };
-    snprintf(more[list->count].name, sizeof more->name, "cipd:%s", name);
-    list->count++;
-    return 0;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    const struct sluice_registry_entry *x = a, *y = b;
-    return strcmp(x->name, y->name);
-}
-
-void add_cipd_channels(struct sluice_registry_entry **entries, size_t *count)
-{
-    struct growing list = { .entries = *entries, .count = *count };
-    (void)sluice_cipd_list(add_channel, &list); /* what cannot be listed is not there for us */
-    if (list.count > *count)
-        qsort(list.entries, list.count, sizeof *list.entries, by_name);
-    *entries = list.entries;
-    *count = list.count;
 }
 
 int ask_cipd_channel(const char *name, int64_t timeout_ns, struct sluice_channel_info *info, char *reason, size_t size)

@@ -25,9 +25,6 @@ bool take_undeclared(const struct args *args, uint32_t *order);
 int cipd_reader(const char *command, struct sluice_reader_params *params, struct sluice_cipd_reader_params *cipd,
                 uint32_t undeclared);
 
-/* Adds those that are there, but for names that do not fit an entry, to a list that the caller frees; by name. */
-void add_cipd_channels(struct sluice_registry_entry **entries, size_t *count);
-
 /* As sluice_channel_info of "cipd:NAME", and SLUICE_NOT_READY for one that is not finished; where it is not 0 the
  * reason is said. */
 int ask_cipd_channel(const char *name, int64_t timeout_ns, struct sluice_channel_info *info, char *reason, size_t size);

@@ -60,7 +60,7 @@ static void offer_native_channels(const char *typed, const char *before)
         char format[FORMAT_TEXT];
         const char *what = "its writer died";
         if (entries[i].live)
-            what = ask_channel(&entries[i], until, NULL, &info, NULL, 0) == SLUICE_OK
+            what = ask_channel(entries[i].name, entries[i].pid, until, NULL, &info, NULL, 0) == SLUICE_OK
                        ? text_format(format, &info.format)
                        : "its writer does not answer";
         offer(typed, before, entries[i].name, what);
@@ -99,7 +99,7 @@ static int ask_by_name(const char *channel, struct sluice_channel_info *info)
     size_t count = list_entries();
     for (size_t i = 0; i < count; i++)
         if (strcmp(entries[i].name, channel) == 0)
-            return ask_channel(&entries[i], now_ns() + WRITER_PATIENCE, NULL, info, NULL, 0);
+            return ask_channel(entries[i].name, entries[i].pid, now_ns() + WRITER_PATIENCE, NULL, info, NULL, 0);
     return sluice_channel_info(channel, WRITER_PATIENCE, info, NULL, 0);
 }
 

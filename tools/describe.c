@@ -141,13 +141,13 @@ bool is_stopped(uint32_t pid)
     return state && state[1] == ' ' && (state[2] == 'T' || state[2] == 't');
 }
 
-int ask_channel(const struct sluice_registry_entry *entry, int64_t until_ns, const atomic_bool *stop,
+int ask_channel(const char *name, uint32_t pid, int64_t until_ns, const atomic_bool *stop,
                 struct sluice_channel_info *info, struct sluice_reader_info *readers, uint32_t capacity)
 {
     int result;
     for (int64_t patience = FIRST_ASK;; patience *= 2) {
-        result = sluice_channel_info(entry->name, patience, info, readers, capacity);
-        if (result != SLUICE_TIMEOUT || now_ns() >= until_ns || is_stopped(entry->pid) || (stop && atomic_load(stop)))
+        result = sluice_channel_info(name, patience, info, readers, capacity);
+        if (result != SLUICE_TIMEOUT || now_ns() >= until_ns || is_stopped(pid) || (stop && atomic_load(stop)))
             return result;
     }
 }

@@ -52,9 +52,9 @@ int list_channels(struct sluice_registry_entry **entries, size_t *count);
 /* Is this process stopped, by a signal or a debugger? As far as we can see. */
 bool is_stopped(uint32_t pid);
 
-/* Asks the writer of a channel that is listed. For an answer it waits until `until_ns` or until `stop` (or NULL), for that
+/* Asks the writer of a channel that is listed with this pid. For an answer it waits until `until_ns` or until `stop` (or NULL), for that
  * of one that is_stopped() a moment. Returns what sluice_channel_info does. */
-int ask_channel(const struct sluice_registry_entry *entry, int64_t until_ns, const atomic_bool *stop,
+int ask_channel(const char *name, uint32_t pid, int64_t until_ns, const atomic_bool *stop,
                 struct sluice_channel_info *info, struct sluice_reader_info *readers, uint32_t capacity);
 
 /* One array of a format as an object. */

@@ -56,7 +56,7 @@ static void ask(struct row *row, int64_t until)
     row->result = SLUICE_E_NOT_FOUND;
     row->rate = -1;
     if (row->entry.live)
-        row->result = ask_channel(&row->entry, until, NULL, &row->info, NULL, 0);
+        row->result = ask_channel(row->entry.name, row->entry.pid, until, NULL, &row->info, NULL, 0);
 }
 
 static int gather(struct rows *rows)

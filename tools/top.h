@@ -34,8 +34,15 @@ struct top_reader {
     uint64_t new_missed;
 };
 
+/* Of the folder, or one of cuda-link's, whose names may be longer. */
+struct top_entry {
+    char name[sizeof "cipd:" + SLUICE_CIPD_MAX_NAME];
+    bool live;
+    uint32_t uid, pid;
+};
+
 struct top_channel {
-    struct sluice_registry_entry entry;
+    struct top_entry entry;
     bool lived;    /* while we looked */
     bool answered; /* `info` is there: of its last answer */
     int result;    /* of asking last */
@@ -88,7 +95,7 @@ bool top_is_dead(const struct top_channel *channel);
 bool top_fits(const char *name, const char *pattern, bool anywhere);
 
 /* The names that there are now; those that are gone are forgotten. */
-bool top_list(struct top *top, const struct sluice_registry_entry *entries, size_t count);
+bool top_list(struct top *top, const struct top_entry *entries, size_t count);
 
 /* What a writer said: measures against the answer before. On a failure `info` is not looked at. */
 void top_answer(struct top_channel *channel, int result, const char *reason,
@@ -120,7 +127,7 @@ void top_json_gpus(struct json *json, const struct top *top);     /* the key "gp
 
 /* ---- columns and grids ---- */
 
-#define TOP_CELL 200
+#define TOP_CELL 280 /* bytes: a name is one, whatever is shown of it */
 struct top_cell {
     char text[TOP_CELL];
     double number; /* to sort by; columns of text are sorted by that */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cipd.h"
 #include "describe.h"
@@ -67,24 +68,53 @@ static bool list_folder(struct top *top)
     return true;
 }
 
+struct names {
+    struct top_entry *list;
+    size_t count;
+};
+
+static int add_name(struct names *names, struct top_entry entry)
+{
+    struct top_entry *more = realloc(names->list, (names->count + 1) * sizeof *more);
+    if (!more)
+        return 1;
+    names->list = more;
+    more[names->count++] = entry;
+    return 0;
+}
+
+static int add_cipd_name(void *names, const char *name)
+{
+    struct top_entry entry = { .live = true, .uid = (uint32_t)getuid() };
+    snprintf(entry.name, sizeof entry.name, "cipd:%s", name);
+    return add_name(names, entry);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct top_entry *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
 static void list(struct top *top)
 {
-    struct sluice_registry_entry *entries = NULL;
-    size_t count, size;
+    struct names names = { .list = NULL };
     if (!list_folder(top) && !top->cipd)
         return;
-    count = top->folder_count;
-    size = count * sizeof *entries;
-    if (count && !(entries = malloc(size)))
-        return;
-    if (count)
-        memcpy(entries, top->folder, size);
-    if (top->cipd) /* of which nothing tells when they come and go */
-        add_cipd_channels(&entries, &count);
+    for (size_t i = 0; i < top->folder_count; i++) {
+        const struct sluice_registry_entry *channel = &top->folder[i];
+        struct top_entry entry = { .live = channel->live, .uid = channel->uid, .pid = channel->pid };
+        snprintf(entry.name, sizeof entry.name, "%s", channel->name);
+        add_name(&names, entry);
+    }
+    if (top->cipd) /* of which nothing tells when they come and go; what cannot be listed is not there for us */
+        (void)sluice_cipd_list(add_cipd_name, &names);
+    if (names.count)
+        qsort(names.list, names.count, sizeof *names.list, by_name);
     pthread_mutex_lock(&top->lock);
-    top->listed = top->result == SLUICE_OK && top_list(top, entries, count);
+    top->listed = top->result == SLUICE_OK && top_list(top, names.list, names.count);
     pthread_mutex_unlock(&top->lock);
-    free(entries);
+    free(names.list);
 }
 
 /* ---- the writers ---- */
@@ -105,8 +135,9 @@ static void ask(struct top *top, struct top_channel *channel, const atomic_bool 
     } else {
         if (is_cipd(channel->entry.name))
             result = ask_cipd_channel(channel->entry.name, ASK_TIME, &info, reason, sizeof reason);
-        else if ((result = ask_channel(&channel->entry, now_ns() + (channel->silent ? ASK_TIME : WRITER_PATIENCE), stop,
-                                       &info, readers, SLUICE_MAX_READERS)))
+        else if ((result = ask_channel(channel->entry.name, channel->entry.pid,
+                                       now_ns() + (channel->silent ? ASK_TIME : WRITER_PATIENCE), stop, &info, readers,
+                                       SLUICE_MAX_READERS)))
             snprintf(reason, sizeof reason, "%s", sluice_last_error());
         int64_t gap = SLUICE_S << (channel->silent < 4 ? channel->silent : 4);
         channel->silent = result == SLUICE_TIMEOUT ? channel->silent + 1 : 0;

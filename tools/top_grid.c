@@ -108,8 +108,9 @@ static void measure(struct layout *layout, const struct top_table *table,
         for (size_t i = 0; table->columns[c].text && i < count; i++) {
             table->cell(sorted[i].row, c, &cell);
             width = text_width(cell.text);
-            if (width > MOST_TEXT && c > 0)
-                width = MOST_TEXT;
+            unsigned most = c == 0 ? SLUICE_MAX_NAME : MOST_TEXT; /* names of cuda-link's may be far longer */
+            if (width > most)
+                width = most;
             if (width > layout->width[c])
                 layout->width[c] = width;
         }

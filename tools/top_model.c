@@ -71,7 +71,7 @@ static struct top_channel *new_channel(void)
 }
 
 /* Both lists are sorted by name. */
-bool top_list(struct top *top, const struct sluice_registry_entry *entries, size_t count)
+bool top_list(struct top *top, const struct top_entry *entries, size_t count)
 {
     struct top_channel **list = calloc(count ? count : 1, sizeof(struct top_channel *));
     size_t kept = 0, old = 0;

@@ -33,10 +33,15 @@ static void begin(void)
     snprintf(name, sizeof name, "cipd:%s", bare);
 }
 
-static bool has_frames(void)
+static bool runs(const char *channel)
 {
     struct sluice_cipd_info info = { .size = sizeof info };
-    return sluice_cipd_look(name, &info) == SLUICE_OK && info.state == SLUICE_CIPD_RUNNING && info.index > 4;
+    return sluice_cipd_look(channel, &info) == SLUICE_OK && info.state == SLUICE_CIPD_RUNNING && info.index > 4;
+}
+
+static bool has_frames(void)
+{
+    return runs(name);
 }
 
 static void play(const char *format)
@@ -161,6 +166,24 @@ TEST(ls_and_top_list_cuda_links)
     check_json(p.out, expression);
     CHECK_EQ(sluice_run(&p, "top", "--once", "--json", "--interval", "0.1", NATIVE), 0);
     check_json(p.out, "d['channels'] == []");
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+}
+
+/* As long as a writer's may be. */
+TEST(top_lists_those_with_long_names)
+{
+    static struct program p;
+    char expression[512], longest[5 + 234 + 1];
+    begin();
+    snprintf(longest, sizeof longest, "cipd:%0234ld", (long)getpid());
+    sluice_start(&player, "play", "test", longest, "--pattern", "--size", "64x48", "--fps", "50", "--quiet");
+    CHECK_SOON(runs(longest), 10);
+    CHECK_EQ(sluice_run(&p, "top", "--once", "--json", "--interval", "0.2", longest), 0);
+    snprintf(expression, sizeof expression,
+             "[(c['name'], c['state'], c['fps'] > 1) for c in d['channels']] == [('%s', 'live', True)]", longest);
+    check_json(p.out, expression);
+    CHECK_EQ(sluice_run(&p, "top", "--once", "--interval", "0.1", longest), 0);
+    CHECK_HAS(p.out, longest);
     CHECK_EQ(program_end(&player, SIGTERM), 0);
 }
 

@@ -103,7 +103,7 @@ TEST(reader_of_an_older_release_says_its_last_latency)
 /* Channels that answered twice, with these frames a second. */
 static void fill_top(struct top *top, const char *const *names, const uint64_t *fps, size_t count)
 {
-    struct sluice_registry_entry entries[8] = { 0 };
+    struct top_entry entries[8] = { 0 };
     for (size_t i = 0; i < count; i++) {
         snprintf(entries[i].name, sizeof entries[i].name, "%s", names[i]);
         entries[i].live = 1;
@@ -153,7 +153,7 @@ TEST(rows_come_and_go_with_their_names)
     struct top top = { 0 };
     fill_top(&top, names, speeds, 4);
     const struct top_channel *last = top.list[3];
-    struct sluice_registry_entry entries[2] = { { .name = "c" }, { .name = "d", .live = 1 } };
+    struct top_entry entries[2] = { { .name = "c" }, { .name = "d", .live = 1 } };
     CHECK(top_list(&top, entries, 2));
     CHECK_EQ(top.count, 2);
     CHECK(top.list[1] == last && top.list[1]->answered); /* what was known of it stays */
@@ -189,6 +189,29 @@ TEST(table_fits_every_width)
             CHECK_LE(text_width(line), width);
     }
     CHECK_EQ(grid.at, 0);
+    canvas_free(&canvas);
+    top_free(&top);
+}
+
+/* Names of cuda-link's, which are longer than any of ours: the other columns stay. Two that begin alike are two rows. */
+TEST(long_names_are_cut_in_sight)
+{
+    struct top top = { 0 };
+    struct canvas canvas = { .utf8 = false };
+    struct top_grid grid = { .table = &top_channels, .selects = true, .at = 1 };
+    char long_names[2][240];
+    for (int i = 0; i < 2; i++)
+        snprintf(long_names[i], sizeof long_names[i], "cipd:%0232d-%d", 7, i);
+    fill_top(&top, (const char *[]){ long_names[0], long_names[1] }, speeds, 2);
+    draw_at(&canvas, &grid, &top, 250);
+    CHECK_HAS(canvas.bytes, "cipd:0000");
+    CHECK_HAS(canvas.bytes, "00~  ");
+    CHECK(!strstr(canvas.bytes, "7-0"));
+    CHECK_HAS(canvas.bytes, "WRITER");
+    CHECK_STR(grid.selected, long_names[1]);
+    CHECK_EQ(grid.at, 1);
+    draw_at(&canvas, &grid, &top, 250);
+    CHECK_EQ(grid.at, 1); /* found again by its whole name */
     canvas_free(&canvas);
     top_free(&top);
 }

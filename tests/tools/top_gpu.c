@@ -18,7 +18,7 @@
 /* Channels "a", "b", ..., each on the GPU with this byte in its UUID; 0: on host. */
 static void open_top(struct top *top, const unsigned char *bytes, size_t count)
 {
-    struct sluice_registry_entry entries[20] = { 0 };
+    struct top_entry entries[20] = { 0 };
     top_open(top, NULL, 0);
     for (size_t i = 0; i < count; i++) {
         entries[i].name[0] = (char)('a' + i);
