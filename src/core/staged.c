@@ -90,6 +90,8 @@ int sl_staged_choose(const struct sluice_reader *reader, struct sl_session *sess
         path = !session->near                                   ? SL_PATH_COPIED
                : reader->params.staged == SLUICE_STAGED_ALWAYS ? SL_PATH_COPIED_AS_ASKED
                                                                : SL_PATH_PEER;
+        if (!session->near)
+            sl_log(SLUICE_LOG_INFO, "channel '%s': frames are copied: %s", reader->name, sluice_last_error());
     }
     sl_store(&page->gpu[0], gpu[0], relaxed);
     sl_store(&page->gpu[1], gpu[1], relaxed);

@@ -34,8 +34,12 @@ int sl_mem_choose(const char *kind, const char *device, const struct sl_mem_ops 
         if (strcmp(kinds[i]->name, kind) != 0)
             continue;
         int r = kinds[i]->able(device);
-        if (r == 0)
+        if (r == 0) {
             *ops = kinds[i];
+            if (used)
+                sl_log(SLUICE_LOG_INFO, "slots on \"%s\" are opened by handles, so that readers can write to them: %s", device,
+                       missing);
+        }
         if (r != SLUICE_E_UNSUPPORTED)
             return r;
         if (used < sizeof missing)

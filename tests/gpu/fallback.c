@@ -321,6 +321,37 @@ TEST_TIMEOUT(readers_outlive_writers_whose_memory_ends, 60)
     gpu_end();
 }
 
+static char said[4096];
+
+static void note(void *user, enum sluice_log_level level, const char *text)
+{
+    (void)user;
+    (void)level;
+    size_t used = strlen(said);
+    snprintf(said + used, sizeof said - used, "%s\n", text);
+}
+
+/* What is used instead of what is missing is in the log. */
+TEST(the_log_says_which_way_is_taken)
+{
+    struct sluice_reader_params params = channel_reader_params(1);
+    sluice_reader *reader;
+
+    gpu_begin_with(2);
+    sluice_log_set(note, NULL, SLUICE_LOG_INFO);
+    switch_off("memops,vmm,graphs,peers");
+    struct scene scene = channel_scene();
+    CHECK_HAS(said, "a function for each commit and release");
+    CHECK_HAS(said, "opened by handles, so that readers can write");
+    params.device = "cuda:1";
+    params.staged = SLUICE_STAGED_IF_NEEDED;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    CHECK_HAS(said, "frames are copied");
+    CHECK_HAS(said, "\"peers\"");
+    CHECK_OK(sluice_reader_close(&reader));
+    channel_end(&scene);
+}
+
 TEST(where_nothing_works_the_sentence_says_what_is_missing)
 {
     struct sluice_writer_params params = channel_writer_params();
