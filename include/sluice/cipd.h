@@ -278,8 +278,17 @@ SLUICE_API int sluice_cipd_retry(sluice_reader *reader);
  * still reads when the program goes on, as with sluice_reader_fetch with a ticket: sluice_reader_check says whether a frame
  * is whole until now, sluice_cipd_check_mark whether it was so until its last mark, or is until now. Before the stream has come
  * to the mark that is the same. The frame is to be held from the mark to the check.
+ *
+ * What 0 of check_mark promises when the stream has come to the mark, whenever it is asked:
+ * - A writer of Sluice's had not begun the frame that comes into the same slot, nor another session, and had not freed the
+ *   slot's memory.
+ * - A writer of cuda-link's had not published the frame before that, nor begun another session, and had not closed; or it
+ *   had, and less than 100 ms have gone by since the acquire, or the mark, that saw it open still: so long it keeps its
+ *   memory. Asked later, a frame whose writer had closed by its mark counts as lost.
+ * - Of a writer that is killed neither tells when: its slots are the driver's, which may have taken them back by the mark.
  * Thread: any. Blocks: at the first mark of a session, while memory is registered.
- * Returns: 0; SLUICE_E_LOST (check_mark: the writer may have written to it before the mark; mark: another session has begun);
+ * Returns: 0; SLUICE_E_LOST (check_mark: the writer may have written to it, or freed it, before the mark; mark: another session
+ * has begun);
  * SLUICE_E_CAPTURING; SLUICE_E_INVALID for SLUICE_ON_CPU; SLUICE_E_LIMIT for marks of a session on more than 8 streams;
  * SLUICE_E_STALE; SLUICE_E_UNSUPPORTED for a channel of another kind, and
  * where GPUs cannot read host memory: then check_mark says what sluice_reader_check does. */

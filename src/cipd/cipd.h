@@ -25,6 +25,7 @@
 #include "wire/cipd/names.h"
 #include "wire/cipd/produce.h"
 
+#define SL_CIPD_GRACE (100 * SLUICE_MS) /* a writer that has shut keeps its memory for so long */
 #define SL_CIPD_LOOK (50 * INT64_C(1000)) /* ns between looks at an event, once spinning has not helped */
 
 extern const struct sl_bare_ops sl_bare_cipd;
@@ -258,7 +259,7 @@ struct sl_cipd_held {
     struct sluice_stream ahead_stream;
     struct sl_cipd_link *link;
     struct sl_cipd_frame frame;
-    int64_t polled_ns; /* its writer had not shut by then */
+    int64_t polled_ns; /* its writer had not shut by then; later marks raise it, with the reader's lock */
     uint64_t address; /* of the slot, or of the copy */
     uint32_t mark;    /* the last one's note, from 1; 0: there is none */
     bool copied;

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the writer had come to when a stream was done with a frame. The CPU that asks later, as a program does that has
- * copies under way, cannot tell any more: the slot may have been begun again since. So the stream copies the number by
- * which that is known, out of the segment, behind the program's work: by way of the GPU's memory, for a copy from host memory to
+ * copies under way, cannot tell any more: the slot may have been begun again since, or its memory freed. So the stream copies
+ * that out of the segment, behind the program's work: by way of the GPU's memory, for a copy from host memory to
  * host memory is done by the driver's CPU, which waits for the stream to come to it (measured).
+ *
+ * What is copied of each writer is enough to know that its memory was there when the work was done. Sluice's changes the
+ * version among its own words before it begins another session, and says before it frees that it has begun a frame out of
+ * reach. Of others it is the wire's: the flag, and behind it the version and the index. Who has neither closed nor begun
+ * another session keeps its memory; who has closed does so for a moment, of which only this CPU's clock tells.
  */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,19 +18,37 @@
 #include "util/result.h"
 
 #define STREAMS 8 /* of a session's marks */
+#define NOTES 1024
+
+/* What a stream notes. It need not come in one piece: as it is before, or in part, it says nothing. */
+struct note {
+    sl_word version;     /* 0 before */
+    sl_word32 something; /* what lies between these two, in either place */
+    sl_word32 come;      /* 0 before */
+    sl_word shut;        /* 1 before, of a writer that has only its flag to say so */
+};
+
+#define HEAD offsetof(struct note, shut) /* bytes of it that lie so in the segment */
+
+_Static_assert(offsetof(struct note, come) == offsetof(struct sl_cipd_extra, begun) - offsetof(struct sl_cipd_extra, version),
+               "it is what a writer of Sluice's stores, piece by piece");
+_Static_assert(offsetof(struct note, come) == SL_CIPD_INDEX_AT - SL_CIPD_VERSION_AT, "and what others do");
 
 struct sl_cipd_marks {
     struct sl_cuda_context *context; /* its own hold */
     void *segment;                   /* a mapping of its own, as streams may read from it when the reader has left */
-    sl_word32 *notes;                /* a number each; 0: its stream has not come to it */
-    uint64_t bytes;                  /* of both: a page */
-    const void *from;                /* the number, in the segment */
-    uint64_t between;                /* GPU memory: a number for each note, on its way there */
+    uint64_t bytes;                  /* of that: a page */
+    struct note *notes;
+    uint64_t notes_bytes;
+    uint64_t version;                /* of the session */
+    const void *from;                /* what is noted, in the segment */
+    const unsigned char *flag;       /* the same; NULL: it is not asked */
+    uint64_t between;                /* GPU memory: each note, on its way there */
     struct {
         struct sl_cu_stream *stream;
         struct sl_cu_event *last; /* behind its last one */
     } streams[STREAMS];
-    uint32_t count, next;
+    uint32_t next;
     bool begun; /* it is what the writer has begun, else what it has published */
 };
 
@@ -37,9 +61,9 @@ static int map_pages(struct sl_cipd_marks *marks, const struct sl_cipd_segment *
 
     if (r != 0)
         return r;
-    if ((r = sl_os_memory_create("marks", marks->bytes, &fd)) != 0)
+    if ((r = sl_os_memory_create("marks", marks->notes_bytes, &fd)) != 0)
         return r;
-    r = sl_os_map(fd, marks->bytes, true, &notes);
+    r = sl_os_map(fd, marks->notes_bytes, true, &notes);
     sl_os_close(fd);
     if (r == 0)
         marks->notes = notes;
@@ -53,22 +77,29 @@ static int make_between(struct sl_cipd_marks *marks)
 
     if (r != 0)
         return r;
-    r = sl_cu(marks->context, MemAlloc, &marks->between, (size_t)marks->bytes);
+    r = sl_cu(marks->context, MemAlloc, &marks->between, (size_t)marks->notes_bytes);
     sl_cuda_leave(&scope);
     return r;
 }
 
-static int register_pages(struct sl_cipd_marks *marks, const struct sl_cipd_consumer *consumer)
+static void find_words(struct sl_cipd_marks *marks, const struct sl_cipd_consumer *consumer)
 {
     unsigned char *at = marks->segment;
-    struct sl_cipd_extra *extra = sl_cipd_extra(at, marks->bytes);
+
+    marks->version = consumer->session.version;
+    marks->begun = consumer->extra != NULL;
+    marks->from = marks->begun ? (void *)&sl_cipd_extra(at, marks->bytes)->version : at + SL_CIPD_VERSION_AT;
+    marks->flag = marks->begun ? NULL : at + consumer->session.layout.shut;
+}
+
+static int register_pages(struct sl_cipd_marks *marks, const struct sl_cipd_consumer *consumer)
+{
     int r = sl_cuda_register(marks->context, marks->segment, marks->bytes, consumer->segment.writable);
 
     if (r != 0)
         return r;
-    if ((r = sl_cuda_register(marks->context, marks->notes, marks->bytes, true)) == 0) {
-        marks->begun = consumer->extra != NULL;
-        marks->from = marks->begun ? (void *)&extra->begun : (void *)sl_cipd_index_word(at);
+    if ((r = sl_cuda_register(marks->context, marks->notes, marks->notes_bytes, true)) == 0) {
+        find_words(marks, consumer);
         if ((r = make_between(marks)) == 0)
             return 0;
         (void)sl_cuda_unregister(marks->context, marks->notes);
@@ -80,7 +111,7 @@ static int register_pages(struct sl_cipd_marks *marks, const struct sl_cipd_cons
 static void unmap(struct sl_cipd_marks *marks)
 {
     if (marks->notes)
-        sl_os_unmap(marks->notes, marks->bytes);
+        sl_os_unmap(marks->notes, marks->notes_bytes);
     if (marks->segment)
         sl_os_unmap(marks->segment, marks->bytes);
     free(marks);
@@ -119,7 +150,7 @@ static int make(struct sl_cipd_reader *reader, struct sl_cipd_marks **out)
     if (!marks)
         return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for marks", reader->name);
     marks->bytes = sl_os_page_size();
-    marks->count = (uint32_t)(marks->bytes / sizeof *marks->notes);
+    marks->notes_bytes = (NOTES * sizeof *marks->notes + marks->bytes - 1) / marks->bytes * marks->bytes;
     int r = map_pages(marks, &reader->consumer.segment);
     if (r == 0 && (r = sl_cuda_context_open(reader->device, &marks->context)) == 0 &&
         (r = register_pages(marks, &reader->consumer)) != 0)
@@ -164,19 +195,33 @@ static int find_event(struct sl_cipd_marks *marks, const char *name, struct sl_c
     return r;
 }
 
+/* The flag first: a foreign writer that begins another session where it had shut one clears it behind its new version, or behind
+ * an index of 0. */
+static int queue_copies(const struct sl_cipd_marks *marks, uint32_t number, struct sl_cu_stream *place)
+{
+    uint64_t between = marks->between + number * sizeof(struct note);
+    size_t size = marks->flag ? HEAD + 1 : HEAD; /* little-endian: the rest of the word is 0 */
+    int r = marks->flag ? sl_cu(marks->context, MemcpyHtoDAsync, between + HEAD, marks->flag, 1, place) : 0;
+
+    if (r == 0)
+        r = sl_cu(marks->context, MemcpyHtoDAsync, between, marks->from, HEAD, place);
+    return r == 0 ? sl_cu(marks->context, MemcpyDtoHAsync, &marks->notes[number], between, size, place) : r;
+}
+
 /* Between enter and leave. */
-static int queue(struct sl_cipd_marks *marks, const char *name, uint32_t *note, struct sl_cu_stream *place)
+static int queue(struct sl_cipd_marks *marks, const char *name, uint32_t *number, struct sl_cu_stream *place)
 {
     struct sl_cu_event *last;
     int r = find_event(marks, name, place, &last);
 
     if (r != 0)
         return r;
-    *note = marks->next++ % marks->count;
-    sl_store(&marks->notes[*note], 0, release);
-    uint64_t between = marks->between + *note * sizeof *marks->notes;
-    if ((r = sl_cu(marks->context, MemcpyHtoDAsync, between, marks->from, sizeof *marks->notes, place)) == 0)
-        r = sl_cu(marks->context, MemcpyDtoHAsync, &marks->notes[*note], between, sizeof *marks->notes, place);
+    *number = marks->next++ % NOTES;
+    struct note *note = &marks->notes[*number];
+    sl_store(&note->version, 0, release);
+    sl_store(&note->come, 0, release);
+    sl_store(&note->shut, marks->flag != NULL, release);
+    r = queue_copies(marks, *number, place);
     return r == 0 ? sl_cu(marks->context, EventRecord, last, place) : r;
 }
 
@@ -192,6 +237,9 @@ static int mark(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const 
         return sl_fail(SLUICE_E_LOST, "channel 'cipd:%s': the session that the frame is of has ended", reader->name);
     if (!held->link->marks && (r = make(reader, &held->link->marks)) != 0)
         return r;
+    int64_t now = sl_os_now();
+    if (!sl_cipd_load_shut(reader->consumer.segment.at, &reader->consumer.session.layout))
+        held->polled_ns = now;
     if ((r = sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope)) != 0)
         return r;
     if ((r = find_place(reader, stream, &place)) == 0 && (r = queue(held->link->marks, reader->name, &note, place)) == 0)
@@ -230,6 +278,10 @@ bool sl_cipd_was_left(const struct sl_cipd_held *held)
 
     if (!held->mark || held->waits == SL_CIPD_CAME_NOT)
         return false;
-    uint32_t come = sl_load(&marks->notes[held->mark - 1], acquire);
-    return come && sl_cipd_index_left(held->frame.index, come, marks->begun, held->link->pool->count);
+    const struct note *note = &marks->notes[held->mark - 1];
+    uint32_t come = sl_load(&note->come, acquire);
+    if (come == 0 || sl_load(&note->version, acquire) != marks->version ||
+        (sl_load(&note->shut, acquire) && sl_os_now() - held->polled_ns >= SL_CIPD_GRACE))
+        return false;
+    return sl_cipd_index_left(held->frame.index, come, marks->begun, held->link->pool->count);
 }

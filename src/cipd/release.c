@@ -7,8 +7,6 @@
 #include "cipd/cipd.h"
 #include "util/result.h"
 
-#define GRACE (100 * SLUICE_MS) /* a writer that has shut keeps its memory for so long */
-
 struct sl_cipd_held *sl_cipd_find_held(struct sl_cipd_reader *reader, const struct sluice_frame *frame)
 {
     uint64_t index = frame->opaque[SL_FRAME_ENTRY], token = frame->opaque[SL_FRAME_TOKEN];
@@ -25,7 +23,7 @@ bool sl_cipd_left_alone(const struct sl_cipd_reader *reader, const struct sl_cip
     const struct sl_cipd_consumer *consumer = &reader->consumer;
 
     return sl_cipd_consume_whole(consumer, frame) &&
-           (!sl_cipd_load_shut(consumer->segment.at, &consumer->session.layout) || sl_os_now() - polled_ns < GRACE);
+           (!sl_cipd_load_shut(consumer->segment.at, &consumer->session.layout) || sl_os_now() - polled_ns < SL_CIPD_GRACE);
 }
 
 /* May the writer have left it alone until now? With the reader's lock. */

@@ -17,11 +17,11 @@
 /* ---- sessions ---- */
 
 /* What may hold old memory: the copier's graphs. */
-static void retire(struct sl_cipd_writer *writer, struct sl_cipd_pool *pool)
+static void retire(struct sl_cipd_writer *writer, struct sl_cipd_pool *pool, int64_t grace_ns)
 {
     for (uint32_t i = 0; pool && i < pool->count; i++)
         sl_copier_forget(&writer->copier, (void *)(uintptr_t)pool->slots[i].address, pool->bytes);
-    sl_cipd_bin_put(writer->bin, pool, writer->params.close_grace_ns);
+    sl_cipd_bin_put(writer->bin, pool, grace_ns);
 }
 
 int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_format *format, uint32_t slots)
@@ -54,7 +54,7 @@ int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_fo
     writer->record.array_count = 1;
     sl_geometry_from_array(&writer->record.arrays[0], &format->arrays[0]);
     writer->reshaped = false;
-    retire(writer, old);
+    retire(writer, old, writer->params.close_grace_ns);
     return 0;
 }
 
@@ -221,12 +221,16 @@ void sl_cipd_writer_close(void *state)
     if (writer->open)
         sl_cipd_produce_shut(&writer->producer);
     bool working = writer->context && sl_cuda_alive(writer->context) == 0 && !sl_cipd_drain(writer, CLOSE_PATIENCE);
-    retire(writer, writer->pool);
-    sl_copier_close(&writer->copier, working);
     end_barriers(writer);
+    if (writer->pool) {
+        sl_os_sleep(writer->params.close_grace_ns);
+        sl_cipd_produce_free(&writer->producer);
+    }
+    retire(writer, writer->pool, 0);
+    sl_copier_close(&writer->copier, working);
     uint32_t left = 0;
     if (writer->bin) {
-        left = sl_cipd_bin_wait(writer->bin, sl_cipd_later(FREE_PATIENCE, writer->params.close_grace_ns));
+        left = sl_cipd_bin_wait(writer->bin, FREE_PATIENCE);
         if (left)
             sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': the memory of %u sessions could not be given back in time: it goes when "
                    "that is possible, or the process ends",

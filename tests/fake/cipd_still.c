@@ -3,7 +3,12 @@
  * A reader or writer of a channel of cuda-link's protocol whose thread stands still at a bad moment: behind a look at a
  * frame's event, while its GPU, and the other side, go on.
  */
+#include <fcntl.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "fake/cipd.h"
 #include "fake/fake.h"
@@ -45,7 +50,20 @@ static void open_reader(struct still *still, bool copy)
     CHECK_OK(sluice_reader_open(&still->reader, &params));
 }
 
-static struct still begin(bool copy)
+/* As if its writer were another program's: what only Sluice's store goes (docs/cuda-link-wire.md). */
+static void disguise(void)
+{
+    static const char nothing[64];
+    char path[80];
+
+    snprintf(path, sizeof path, "/%s", cipd_channel() + strlen("cipd:"));
+    int fd = shm_open(path, O_RDWR, 0);
+    CHECK_GE(fd, 0);
+    CHECK_EQ(pwrite(fd, nothing, sizeof nothing, 2048), sizeof nothing);
+    CHECK_EQ(close(fd), 0);
+}
+
+static struct still begin_with(bool copy, bool disguised)
 {
     struct still still = { .writer = NULL };
     struct sl_cu_context *context;
@@ -67,9 +85,13 @@ static struct still begin(bool copy)
     CHECK_OK(sluice_array_wrap(&still.array, NULL, (void *)(uintptr_t)address, format.arrays[0].dtype, 3, format.arrays[0].shape,
                                NULL));
     CHECK_OK(cipd_open_writer(&still.writer, &format, false));
+    if (disguised)
+        disguise();
     open_reader(&still, copy);
     return still;
 }
+
+static struct still begin(bool copy) { return begin_with(copy, false); }
 
 static void end(struct still *still)
 {
@@ -143,7 +165,7 @@ static void close_and_outwait(void *data)
 /* Its memory is the writer's no more when acquire returns. */
 TEST(cipd_a_frame_whose_writer_has_shut_meanwhile_is_not_whole)
 {
-    struct still still = begin(false);
+    struct still still = begin_with(false, true);
     struct sluice_frame frame;
 
     send_behind_the_gate(&still);
@@ -155,10 +177,9 @@ TEST(cipd_a_frame_whose_writer_has_shut_meanwhile_is_not_whole)
     end(&still);
 }
 
-/* What was copied out of memory that may have been another's by then is no frame. */
-TEST(cipd_a_copy_whose_writer_has_shut_meanwhile_is_none)
+static void closed_meanwhile(bool copy, bool disguised)
 {
-    struct still still = begin(true);
+    struct still still = begin_with(copy, disguised);
     struct sluice_frame frame;
 
     send_behind_the_gate(&still);
@@ -167,6 +188,13 @@ TEST(cipd_a_copy_whose_writer_has_shut_meanwhile_is_none)
     CHECK_RESULT(sluice_reader_acquire(still.reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame), SLUICE_CLOSED);
     end(&still);
 }
+
+/* A writer of Sluice's says that it frees, so the frame is not even given. */
+TEST(cipd_a_frame_whose_writer_has_freed_meanwhile_is_none) { closed_meanwhile(false, false); }
+
+/* What was copied out of memory that may have been another's by then is no frame. */
+TEST(cipd_a_copy_whose_writer_has_shut_meanwhile_is_none) { closed_meanwhile(true, true); }
+TEST(cipd_a_copy_whose_writer_has_freed_meanwhile_is_none) { closed_meanwhile(true, false); }
 
 static void finish_and_outwait_close(void *still)
 {

@@ -154,6 +154,17 @@ void cipd_disguise(void)
     CHECK_EQ(close(fd), 0);
 }
 
+void cipd_raise_flag(uint32_t slots)
+{
+    char path[80];
+
+    snprintf(path, sizeof path, "/%s", cipd_name() + strlen("cipd:"));
+    int fd = shm_open(path, O_RDWR, 0);
+    CHECK_GE(fd, 0);
+    CHECK_EQ(pwrite(fd, "\1", 1, 20 + 128 * (off_t)slots), 1);
+    CHECK_EQ(close(fd), 0);
+}
+
 struct sluice_array cipd_array(uint64_t memory, const struct sluice_format *format)
 {
     const struct sluice_array *of = &format->arrays[0];
@@ -220,7 +231,8 @@ struct cipd_side cipd_writer_role(int argc, char **argv)
 }
 
 /* A writer that does what it is told: a number is sent in a frame of that number, "shut" closes, "begin" begins a
- * frame and leaves it. Arguments: the channel; slots. */
+ * frame and leaves it, "again" begins another session in the same segment, "slots" one of one slot more in another.
+ * Arguments: the channel; slots. */
 ROLE(cipd_writer)
 {
     struct sluice_frame frame;
@@ -232,6 +244,10 @@ ROLE(cipd_writer)
             CHECK_OK(sluice_writer_close(&side.writer));
         else if (strcmp(line, "begin") == 0)
             CHECK_OK(sluice_writer_begin(side.writer, SLUICE_DEFAULT, &frame));
+        else if (strcmp(line, "again") == 0)
+            CHECK_OK(sluice_writer_reformat(side.writer, &side.format));
+        else if (strcmp(line, "slots") == 0)
+            CHECK_OK(sluice_cipd_set_slots(side.writer, (uint32_t)atoi(argv[2]) + 1));
         else
             CHECK_OK(cipd_send(side.writer, &side.array, side.stream, (uint32_t)atoi(line), NULL));
         CHECK_OK(sluice_stream_synchronize(side.stream));

@@ -37,6 +37,9 @@ struct sluice_cipd_info cipd_info_of_reader(sluice_reader *reader);
  * reader knows. */
 void cipd_disguise(void);
 
+/* Says that the writer, which has so many slots, has closed; no more than that. */
+void cipd_raise_flag(uint32_t slots);
+
 /* A program's own frame. */
 struct sluice_array cipd_array(uint64_t memory, const struct sluice_format *format);
 
@@ -59,7 +62,8 @@ void cipd_end(struct cipd_side *side); /* closes the writer, too */
 struct cipd_side cipd_writer_role(int argc, char **argv);
 
 /* A writer in a process of its own, with so many slots, on its "cuda:0". A number that it is told is sent in a frame of that
- * number, "shut" closes, "begin" begins a frame and leaves it. */
+ * number, "shut" closes, "begin" begins a frame and leaves it, "again" begins another session in the same segment, "slots" one of
+ * one slot more in another. */
 struct child cipd_start_writer(const char *slots);
 void cipd_tell(struct child *child, const char *line);
 

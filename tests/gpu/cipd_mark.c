@@ -126,6 +126,94 @@ TEST(cipd_a_mark_is_none_for_the_next_frame)
     end(&copying);
 }
 
+/* ---- writers that end a session while a stream has yet to come to a mark ---- */
+
+#define GRACE (100 * SLUICE_MS) /* so long a writer that has closed keeps its memory */
+
+static struct child begin_beside(struct copying *copying, bool disguised)
+{
+    *copying = (struct copying){ .side = cipd_begin() };
+    struct child child = cipd_start_writer("3");
+
+    if (disguised)
+        cipd_disguise();
+    cipd_tell(&child, "1");
+    copying->reader = cipd_reader();
+    CHECK_OK(sluice_stream_create(copying->side.device, NULL, &copying->stream));
+    copying->array = cipd_array(gpu_memory(copying->side.format.arrays[0].nbytes), &copying->side.format);
+    copying->gate = gpu_gate_new();
+    return child;
+}
+
+static void end_beside(struct copying *copying, struct child *child)
+{
+    release(copying);
+    gpu_gate_end(&copying->gate);
+    CHECK_OK(sluice_reader_close(&copying->reader));
+    role_stop(child);
+    cipd_end(&copying->side);
+}
+
+/* Both before the copy has ended. `second`: NULL for none. Its memory is not the frame's any more then, or may not be. */
+static void ended_before(bool disguised, const char *first, const char *second)
+{
+    struct copying copying;
+    struct child child = begin_beside(&copying, disguised);
+
+    copy(&copying, true);
+    cipd_tell(&child, first);
+    if (second)
+        cipd_tell(&child, second);
+    gpu_gate_open(&copying.gate);
+    CHECK_OK(sluice_stream_synchronize(copying.stream));
+    test_nap(GRACE);
+    CHECK_RESULT(sluice_cipd_check_mark(copying.reader, &copying.frame), SLUICE_E_LOST);
+    end_beside(&copying, &child);
+}
+
+TEST(cipd_a_copy_that_ended_when_its_writer_had_freed_is_lost) { ended_before(false, "shut", NULL); }
+TEST(cipd_a_copy_that_ended_in_the_next_session_is_lost) { ended_before(false, "again", "2"); }
+TEST(cipd_a_copy_that_ended_with_other_slots_is_lost) { ended_before(false, "slots", "2"); }
+TEST(cipd_a_copy_of_another_writers_that_ended_when_it_had_freed_is_lost) { ended_before(true, "shut", NULL); }
+TEST(cipd_a_copy_of_another_writers_that_ended_in_the_next_session_is_lost) { ended_before(true, "again", "2"); }
+
+static void ended_later(bool disguised, const char *how)
+{
+    struct copying copying;
+    struct child child = begin_beside(&copying, disguised);
+
+    copy(&copying, false);
+    cipd_tell(&child, how);
+    test_nap(GRACE);
+    CHECK_OK(sluice_cipd_check_mark(copying.reader, &copying.frame));
+    end_beside(&copying, &child);
+}
+
+TEST(cipd_a_copy_that_ended_before_its_writer_closed_is_whole) { ended_later(false, "shut"); }
+TEST(cipd_a_copy_that_ended_before_the_next_session_is_whole) { ended_later(false, "again"); }
+TEST(cipd_a_copy_of_another_writers_that_ended_before_it_closed_is_whole) { ended_later(true, "shut"); }
+
+/* It closes while the copy is made: its memory is there still, for a moment. */
+static void closed_meanwhile(bool disguised, int later)
+{
+    struct copying copying = begin_with(3, disguised);
+    int64_t began = test_now();
+
+    copy(&copying, true);
+    cipd_raise_flag(3);
+    gpu_gate_open(&copying.gate);
+    CHECK_OK(sluice_stream_synchronize(copying.stream));
+    int r = sluice_cipd_check_mark(copying.reader, &copying.frame);
+    CHECK(r == 0 || test_now() - began >= GRACE);
+    test_nap(GRACE);
+    CHECK_RESULT(sluice_cipd_check_mark(copying.reader, &copying.frame), later);
+    release(&copying);
+    end(&copying);
+}
+
+TEST(cipd_a_copy_that_ended_while_its_writer_closed_is_whole) { closed_meanwhile(false, SLUICE_OK); } /* it says when it frees */
+TEST(cipd_a_copy_of_another_writers_that_ended_while_it_closed_is_whole_for_a_moment) { closed_meanwhile(true, SLUICE_E_LOST); }
+
 /* Streams that have yet to come to their marks hold up nobody. */
 TEST(cipd_a_reader_that_leaves_does_not_wait_for_its_marks)
 {

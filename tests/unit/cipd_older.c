@@ -118,6 +118,58 @@ TEST(cipd_gone_once_its_slots_event_is_another_frames)
     sl_cipd_produce_close(&producer);
 }
 
+static void whole_until_freed(uint32_t slots, uint32_t before)
+{
+    const char *name = cipd_name("freed");
+    struct sl_cipd_producer producer = producing(name, slots);
+    struct sl_cipd_consumer consumer = reading(name);
+    struct sl_cipd_frame frame;
+    producer.index = before;
+    publish(&producer, slots);
+    uint32_t first = sl_cipd_index_next(before, slots);
+    sl_cipd_consume_frame(&consumer, first, &frame);
+    sl_cipd_produce_free(&producer); /* not while it runs */
+    CHECK(sl_cipd_consume_whole(&consumer, &frame));
+    sl_cipd_produce_shut(&producer);
+    CHECK(sl_cipd_consume_whole(&consumer, &frame));
+    CHECK(!sl_cipd_consume_gone(&consumer, &frame));
+    sl_cipd_produce_free(&producer);
+    for (uint32_t i = 0, index = first; i < slots; i++, index = sl_cipd_index_next(index, slots)) {
+        sl_cipd_consume_frame(&consumer, index, &frame);
+        CHECK(!sl_cipd_consume_whole(&consumer, &frame));
+        CHECK(sl_cipd_consume_gone(&consumer, &frame));
+    }
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    sl_cipd_produce_close(&producer);
+}
+
+TEST(cipd_whole_until_its_writer_says_that_it_frees)
+{
+    static const uint32_t counts[] = { 1, 2, 3, 10 };
+    for (int i = 0; i < 4; i++) {
+        whole_until_freed(counts[i], 0);
+        whole_until_freed(counts[i], 77);
+        whole_until_freed(counts[i], UINT32_C(0xc0000000) - counts[i]); /* its last one would be 0, out of reach */
+        whole_until_freed(counts[i], UINT32_MAX - 1);
+    }
+}
+
+TEST(cipd_frames_are_not_whole_once_another_number_of_slots_is_used)
+{
+    const char *name = cipd_name("elsewhere");
+    struct sl_cipd_producer producer = producing(name, 3);
+    struct sl_cipd_metadata metadata = metadata_of(32, 64, 4);
+    struct sl_cipd_consumer consumer = reading(name);
+    struct sl_cipd_frame frame;
+    publish(&producer, 1);
+    sl_cipd_consume_frame(&consumer, 1, &frame);
+    CHECK(sl_cipd_consume_whole(&consumer, &frame));
+    CHECK_OK(sl_cipd_produce_begin(&producer, 4, golden_all(), &metadata));
+    CHECK(!sl_cipd_consume_whole(&consumer, &frame));
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    sl_cipd_produce_close(&producer);
+}
+
 /* What a reader has seen finished a writer of ours is told, until the next session; others have no place for it. */
 TEST(cipd_a_writer_of_ours_is_told_what_is_finished)
 {

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#define BEYOND (UINT32_C(1) << 30) /* frames: more than lie between two that are held, less than half of all */
 #define END (SL_CIPD_EXTRA_AT + sizeof(struct sl_cipd_extra))
 
 _Static_assert(END <= SL_CIPD_SEGMENT, "it lies in a segment of ours");
@@ -69,6 +70,13 @@ bool sl_cipd_extra_gpu(const struct sl_cipd_extra *extra, uint64_t version, unsi
 }
 
 void sl_cipd_extra_begun(struct sl_cipd_extra *extra, uint32_t index) { sl_store(&extra->begun, index, seq_cst); }
+
+void sl_cipd_extra_end(struct sl_cipd_extra *extra)
+{
+    uint32_t beyond = sl_load(&extra->begun, relaxed) + BEYOND;
+
+    sl_store(&extra->begun, beyond ? beyond : 1, seq_cst);
+}
 
 void sl_cipd_extra_finish(struct sl_cipd_extra *extra, uint32_t index) { sl_store(&extra->finished, index, relaxed); }
 

@@ -7,7 +7,8 @@
  * - asleep: a reader stores 1 before it sleeps on the write index, so that a publish makes no
  *   system call when nobody sleeps. A killed sleeper costs one call too many.
  * - begun: the index of the frame that the writer is writing, or wrote last: stored before it touches the slot, so that
- *   a reader knows whether its own was touched, and needs not to suppose so of each frame that is the oldest.
+ *   a reader knows whether its own was touched, and needs not to suppose so of each frame that is the oldest. Before the
+ *   slots' memory is freed, one that no frame of the session comes near: each of them counts as written over from then on.
  * - finished: the index of a frame that a reader took because it had seen it finished. The writer, who leaves one finished
  *   frame alone, needs not to ask its GPU for one then, which is what costs most of a send.
  * - gpu: on which GPU the slots lie, as the handles do not say so.
@@ -58,6 +59,9 @@ bool sl_cipd_extra_gpu(const struct sl_cipd_extra *extra, uint64_t version, unsi
 
 /* Writer, before it touches the slot that the frame `index` will be in. */
 void sl_cipd_extra_begun(struct sl_cipd_extra *extra, uint32_t index);
+
+/* Writer, before it frees the slots: no frame of the session is what it was any more. */
+void sl_cipd_extra_end(struct sl_cipd_extra *extra);
 
 /* Reader, of a frame that it has seen finished; and writer: the last one that a reader says so of, 0: none. */
 void sl_cipd_extra_finish(struct sl_cipd_extra *extra, uint32_t index);

@@ -11,9 +11,9 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire is little-en
 
 enum {
     MAGIC = 0,
-    VERSION = 4,
+    VERSION = SL_CIPD_VERSION_AT,
     SLOTS = 12,
-    INDEX = 16,
+    INDEX = SL_CIPD_INDEX_AT,
     SLOT = 2 * SL_CIPD_HANDLE, /* bytes of one slot's handles */
     METADATA = 20,
 };

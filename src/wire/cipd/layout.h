@@ -26,6 +26,8 @@
 #define SL_CIPD_MAX_SLOTS 10
 #define SL_CIPD_HANDLE 64     /* bytes of a memory's or an event's handle */
 #define SL_CIPD_HEADER 20     /* bytes before the first handle */
+#define SL_CIPD_VERSION_AT 4
+#define SL_CIPD_INDEX_AT 16
 #define SL_CIPD_SEGMENT 4096  /* bytes of the segments we make, whatever N is */
 
 /* Where the fields behind the handles lie. Exists only for a number of slots that was checked. */

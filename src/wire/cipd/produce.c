@@ -120,6 +120,7 @@ static int begin_elsewhere(struct sl_cipd_producer *producer, const struct sl_ci
                            const struct sl_cipd_handles *handles, const struct sl_cipd_metadata *metadata)
 {
     struct sl_cipd_segment *old = &producer->segment, made;
+    struct sl_cipd_extra *extra = sl_cipd_extra(old->at, old->size);
     struct sl_cipd_layout there;
     int result = sl_cipd_segment_tend(old); /* is the name ours to give to another? */
     if (result < 0 || (result = sl_cipd_segment_make(&made, old->name)) != 0)
@@ -131,6 +132,8 @@ static int begin_elsewhere(struct sl_cipd_producer *producer, const struct sl_ci
     }
     if (layout_there(old, &there))
         end_session(old, &there);
+    if (extra) /* now, though its memory is freed later: nothing can be stored there then */
+        sl_cipd_extra_end(extra);
     sl_cipd_segment_close(old);
     *old = made;
     return 0;
@@ -257,6 +260,12 @@ void sl_cipd_produce_shut(struct sl_cipd_producer *producer)
         return;
     producer->shut = true;
     end_session(&producer->segment, &producer->layout);
+}
+
+void sl_cipd_produce_free(struct sl_cipd_producer *producer)
+{
+    if (producer->shut && producer->extra)
+        sl_cipd_extra_end(producer->extra);
 }
 
 int sl_cipd_produce_tend(struct sl_cipd_producer *producer)

@@ -6,7 +6,8 @@
  *     open                    the name is ours; a session of another writer's in it stays as it was
  *     begin(slots, handles)   a session: build all of its resources before, free the last one's 100 ms later
  *     publish, publish, ...   each behind the record of its slot's event
- *     shut                    readers let go; then synchronise, wait 100 ms, free, and
+ *     shut                    readers let go; then synchronise, wait 100 ms,
+ *     free                    free the memory, and
  *     close
  *
  * One thread at a time. Only open, replace, tend and close make system calls, and publish if a reader sleeps.
@@ -73,6 +74,9 @@ bool sl_cipd_produce_watched(const struct sl_cipd_producer *producer);
 
 /* Ends the session: flag, wake, zero handles. Memory may be freed 100 ms later. Does nothing if none runs. */
 void sl_cipd_produce_shut(struct sl_cipd_producer *producer);
+
+/* Behind that, before it is freed: says so to readers of Sluice's, and to streams of theirs that have yet to come to a mark. */
+void sl_cipd_produce_free(struct sl_cipd_producer *producer);
 
 /* Now and then, at least once a second: gives the name back if it was taken away. 0 all is well; 1 it was
  * given back; SLUICE_E_EXISTS with a sentence: another program has put a segment of its own under our name, or has begun
