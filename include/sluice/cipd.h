@@ -29,6 +29,9 @@
  * a stream: see `ahead` below. `spin_ns` is for the next frame, as ever.
  *
  * Calls that differ:
+ * - sluice_writer_open takes the place of a writer of Sluice's that was killed at once, of another program's 1.5 s after its last
+ *   frame: until then it looks whether another comes (SLUICE_E_EXISTS), for such a program's death shows by nothing else.
+ *   One that is slower and lives is noticed when it publishes again: begin and send say SLUICE_E_EXISTS from then on;
  * - begin and send skip a frame while an activation barrier is up, and when wait_ns is over: SLUICE_NO_SLOT, and it counts
  *   as dropped;
  * - one frame at a time is begun: SLUICE_E_BUSY for a second one. It lies in the slot that is next;

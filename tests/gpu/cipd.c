@@ -142,28 +142,28 @@ struct sluice_cipd_info cipd_info_of_reader(sluice_reader *reader)
     return info;
 }
 
+/* As another program would, which knows the protocol alone. */
+static void store(long at, const void *bytes, size_t size)
+{
+    char path[80];
+
+    snprintf(path, sizeof path, "/%s", cipd_name() + strlen("cipd:"));
+    int fd = shm_open(path, O_RDWR, 0);
+    CHECK_GE(fd, 0);
+    CHECK_EQ(pwrite(fd, bytes, size, at), (ssize_t)size);
+    CHECK_EQ(close(fd), 0);
+}
+
 void cipd_disguise(void)
 {
     static const char nothing[64];
-    char path[80];
 
-    snprintf(path, sizeof path, "/%s", cipd_name() + strlen("cipd:"));
-    int fd = shm_open(path, O_RDWR, 0);
-    CHECK_GE(fd, 0);
-    CHECK_EQ(pwrite(fd, nothing, sizeof nothing, SL_CIPD_EXTRA_AT), sizeof nothing);
-    CHECK_EQ(close(fd), 0);
+    store(SL_CIPD_EXTRA_AT, nothing, sizeof nothing);
 }
 
-void cipd_raise_flag(uint32_t slots)
-{
-    char path[80];
+void cipd_raise_flag(uint32_t slots) { store(20 + 128 * (long)slots, "\1", 1); }
 
-    snprintf(path, sizeof path, "/%s", cipd_name() + strlen("cipd:"));
-    int fd = shm_open(path, O_RDWR, 0);
-    CHECK_GE(fd, 0);
-    CHECK_EQ(pwrite(fd, "\1", 1, 20 + 128 * (off_t)slots), 1);
-    CHECK_EQ(close(fd), 0);
-}
+void cipd_publish_as_another(uint32_t index) { store(SL_CIPD_INDEX_AT, &index, sizeof index); }
 
 struct sluice_array cipd_array(uint64_t memory, const struct sluice_format *format)
 {

@@ -37,6 +37,9 @@ struct sluice_cipd_info cipd_info_of_reader(sluice_reader *reader);
  * reader knows. */
 void cipd_disguise(void);
 
+/* A frame of another program's. */
+void cipd_publish_as_another(uint32_t index);
+
 /* Says that the writer, which has so many slots, has closed; no more than that. */
 void cipd_raise_flag(uint32_t slots);
 

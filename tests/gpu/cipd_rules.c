@@ -217,6 +217,22 @@ TEST(cipd_a_name_has_one_writer)
     cipd_end(&side);
 }
 
+/* Its frames are too rare for an open to see that it lives. */
+TEST(cipd_a_writer_is_told_of_another_program_in_its_segment)
+{
+    struct cipd_side side = cipd_begin();
+
+    side.writer = cipd_writer(&side.format);
+    CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 1, NULL));
+    cipd_publish_as_another(77);
+    CHECK_SOON(cipd_send(side.writer, &side.array, side.stream, 1, NULL) == SLUICE_E_EXISTS, 10);
+    CHECK_HAS(sluice_last_error(), "another program writes into the same segment");
+    CHECK_OK(sluice_writer_close(&side.writer));
+    side.writer = cipd_writer(&side.format);
+    CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 1, NULL));
+    cipd_end(&side);
+}
+
 /* ---- the barrier ---- */
 
 /* Raises it and stays. */

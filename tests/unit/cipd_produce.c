@@ -168,16 +168,16 @@ TEST(cipd_produce_replaces_what_makes_no_sense)
     }
 }
 
-static _Noreturn void publish_for_ever(const struct foreign *foreign)
+static _Noreturn void publish_for_ever(const struct foreign *foreign, int64_t pause)
 {
     for (uint32_t index = 10;; index++) {
         foreign_publish(foreign, index, (double)test_now() / 1e9);
-        test_nap(2000000);
+        test_nap(pause);
     }
 }
 
-/* A writer opens where another program publishes. False if it could: that program may have stood still meanwhile. */
-static bool refused_beside_another(const char *name)
+/* A writer opens where another program has just published. False if it could: that program may have stood still meanwhile. */
+static bool refused_beside_another(const char *name, int64_t pause)
 {
     struct foreign foreign = foreign_make(name, 433);
     struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
@@ -185,7 +185,7 @@ static bool refused_beside_another(const char *name)
     foreign_publish(&foreign, 9, (double)test_now() / 1e9);
     pid_t child = fork();
     if (child == 0)
-        publish_for_ever(&foreign);
+        publish_for_ever(&foreign, pause);
     CHECK_SOON(sl_cipd_load_index(foreign.at) > 9, 10);
     bool refused = sl_cipd_produce_open(&producer, name) == SLUICE_E_EXISTS;
     kill(child, SIGKILL);
@@ -205,8 +205,56 @@ static bool refused_beside_another(const char *name)
 TEST(cipd_produce_not_beside_another_program)
 {
     int tries = 0;
-    while (!refused_beside_another(cipd_name("busy")))
+    while (!refused_beside_another(cipd_name("busy"), 2 * SLUICE_MS))
         CHECK_LE(++tries, 10);
+}
+
+TEST(cipd_produce_not_beside_one_that_publishes_once_a_second)
+{
+    int tries = 0;
+    while (!refused_beside_another(cipd_name("slow"), SLUICE_S))
+        CHECK_LE(++tries, 10);
+}
+
+/* A frame of one that is slower still comes when its place is taken. */
+TEST(cipd_produce_notices_another_programs_frame)
+{
+    struct sl_cipd_producer producer = begun(cipd_name("rival"), 3);
+    struct sl_cipd_metadata metadata = metadata_of(64, 32, 4);
+    for (int i = 0; i < 7; i++) {
+        sl_cipd_produce_publish(&producer, 1);
+        CHECK_EQ(sl_cipd_produce_tend(&producer), 0);
+    }
+    sl_cipd_store_index(producer.segment.at, 0); /* Python is just storing it */
+    CHECK_EQ(sl_cipd_produce_tend(&producer), 0);
+    sl_cipd_produce_publish(&producer, 1);
+    CHECK_EQ(sl_cipd_produce_tend(&producer), 0);
+    sl_cipd_store_index(producer.segment.at, 40);
+    sl_cipd_produce_publish(&producer, 1); /* nothing of it is left */
+    CHECK_EQ(sl_cipd_load_index(producer.segment.at), 9);
+    CHECK_SAYS(sl_cipd_produce_tend(&producer), SLUICE_E_EXISTS, "same segment");
+    CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &metadata));
+    CHECK_EQ(sl_cipd_produce_tend(&producer), 0);
+    sl_cipd_produce_publish(&producer, 1);
+    CHECK_EQ(sl_cipd_produce_tend(&producer), 0);
+    sl_cipd_store_index(producer.segment.at, 40); /* and none of ours came behind it */
+    CHECK_SAYS(sl_cipd_produce_tend(&producer), SLUICE_E_EXISTS, "same segment");
+    sl_cipd_produce_close(&producer);
+}
+
+/* Its last frame may be young, old, or of a time that has not come. */
+TEST(cipd_produce_takes_over_what_a_killed_program_left)
+{
+    static const double ages[] = { 1.4, 2.0, -0.5, -5.0, 1e9 };
+    for (int i = 0; i < 5; i++) {
+        const char *name = cipd_name("killed");
+        struct foreign foreign = foreign_make(name, 433);
+        foreign_begin(&foreign, 3, 1);
+        foreign_publish(&foreign, 9, (double)test_now() / 1e9 - ages[i]);
+        struct sl_cipd_producer producer = opened(name);
+        sl_cipd_produce_close(&producer);
+        foreign_close(&foreign);
+    }
 }
 
 TEST(cipd_produce_refuses)

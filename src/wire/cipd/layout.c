@@ -127,6 +127,11 @@ void sl_cipd_store_index(unsigned char *at, uint32_t index)
     sl_store(word_at(at, INDEX), index, seq_cst);
 }
 
+uint32_t sl_cipd_swap_index(unsigned char *at, uint32_t index)
+{
+    return sl_exchange(word_at(at, INDEX), index);
+}
+
 const sl_word32 *sl_cipd_index_word(const unsigned char *at)
 {
     return const_word_at(at, INDEX);

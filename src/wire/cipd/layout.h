@@ -65,6 +65,7 @@ uint32_t sl_cipd_load_slots(const unsigned char *at);
 void sl_cipd_store_slots(unsigned char *at, uint32_t slots);
 uint32_t sl_cipd_load_index(const unsigned char *at); /* acquire */
 void sl_cipd_store_index(unsigned char *at, uint32_t index); /* release */
+uint32_t sl_cipd_swap_index(unsigned char *at, uint32_t index); /* the same, and what stood there: as fast */
 const sl_word32 *sl_cipd_index_word(const unsigned char *at); /* to sleep on */
 
 void sl_cipd_load_handles(const unsigned char *at, uint32_t slot, struct sl_cipd_handles *handles);

@@ -11,6 +11,9 @@
 #include "util/result.h"
 #include "wire/cipd/produce.h"
 
+#define ALIVE (1500 * SLUICE_MS) /* a writer that publishes one frame a second is not later than that */
+enum { ZEROS = 1000 };           /* loads until a zero counts as one */
+
 static void wake(const struct sl_cipd_segment *segment)
 {
     sl_os_wake(sl_cipd_index_word(segment->at), INT_MAX);
@@ -23,7 +26,18 @@ static bool layout_there(const struct sl_cipd_segment *segment, struct sl_cipd_l
            sl_cipd_layout(sl_cipd_load_slots(segment->at), layout) && layout->total <= segment->size;
 }
 
-/* Does another program publish here? Its writers take no lock, so they are watched for a moment; but one
+/* Until when a frame of this time says that its writer may live. 0: it is an old one's, or none. */
+static int64_t lives_until(const unsigned char *at, const struct sl_cipd_layout *layout)
+{
+    double now = (double)sl_os_now() / 1e9, time = 0.0;
+    for (int i = 0; i < ZEROS && time == 0.0; i++) /* Python may be just storing it */
+        time = sl_cipd_load_time(at, layout);
+    if (!(time > now - (double)ALIVE / 1e9 && time < now + 1.0))
+        return 0;
+    return (int64_t)((time < now ? time : now) * 1e9) + ALIVE;
+}
+
+/* Does another program publish here? Its writers take no lock, so they are watched until the next frame is overdue; but one
  * that has closed, or has published nothing lately, is not waited for. */
 static bool busy(const struct sl_cipd_segment *segment)
 {
@@ -34,19 +48,17 @@ static bool busy(const struct sl_cipd_segment *segment)
         return false;
     if (extra && sl_cipd_extra_live(extra, sl_cipd_load_version(at))) /* of Sluice's, and we have its lock */
         return false;
-    int64_t now = sl_os_now(), until = now + 100 * SLUICE_MS;
-    double age = (double)now / 1e9 - sl_cipd_load_time(at, &layout);
-    if (!(age > -1.0 && age < 1.0))
-        return false;
-    uint32_t first = sl_cipd_load_index(at), index;
-    do {
+    uint32_t first = sl_cipd_load_index(at);
+    int64_t until = lives_until(at, &layout), now = 0;
+    while (now < until) {
         sl_os_sleep(SLUICE_MS);
-        index = sl_cipd_load_index(at);
+        now = sl_os_now(); /* before the look: a frame that came by then is seen, however long this thread stands still */
+        uint32_t index = sl_cipd_load_index(at);
         if (first == 0) /* Python was just storing it */
             first = index;
         else if (index && index != first)
             return true;
-    } while (sl_os_now() < until);
+    }
     return false;
 }
 
@@ -173,6 +185,7 @@ int sl_cipd_produce_begin(struct sl_cipd_producer *producer, uint32_t slots,
     if (last)
         producer->index = last;
     producer->shut = false;
+    producer->rival = false;
     return 0;
 }
 
@@ -229,7 +242,9 @@ uint32_t sl_cipd_produce_publish(struct sl_cipd_producer *producer, int64_t time
     sl_cipd_store_time(at, &producer->layout, (double)time_ns / 1e9);
     sl_cipd_store_shut(at, &producer->layout, 0);
     SL_KILL_POINT("cipd_publish");
-    sl_cipd_store_index(at, index);
+    uint32_t there = sl_cipd_swap_index(at, index);
+    if (there && there != producer->index) /* 0: the session's first; or Python was just storing it */
+        producer->rival = true;
     if (extra && !producer->silent && sl_cipd_extra_after(extra, slept))
         wake(&producer->segment);
     producer->index = index;
@@ -274,7 +289,10 @@ int sl_cipd_produce_tend(struct sl_cipd_producer *producer)
     if (result < 0 || producer->shut)
         return result;
     uint64_t version = sl_cipd_load_version(producer->segment.at);
-    if (version && version != producer->version) /* 0: Python is just storing another */
+    uint32_t index = sl_cipd_load_index(producer->segment.at);
+    if (index && index != producer->index)
+        producer->rival = true;
+    if (producer->rival || (version && version != producer->version)) /* 0: Python is just storing another */
         return sl_fail(SLUICE_E_EXISTS, "cuda-link channel %s: another program writes into the same segment; one of "
                        "the two must have another name", producer->segment.name);
     return result;

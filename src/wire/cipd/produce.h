@@ -27,12 +27,13 @@ struct sl_cipd_producer {
     uint64_t version;             /* of our session */
     uint32_t index;               /* frames published in it, as they stand in the segment */
     bool shut;                    /* no session runs */
+    bool rival;                   /* another program has published a frame in our session */
     bool silent;                  /* the caller's: publish wakes nobody; they look by themselves, 20 times a second */
 };
 #define SL_CIPD_PRODUCER_INIT { .segment = SL_CIPD_SEGMENT_INIT }
 
-/* Finds or makes the segment and takes its lock. SLUICE_E_NAME; SLUICE_E_EXISTS: the name has a writer of
- * Sluice's; SLUICE_E_PERMISSION, SLUICE_E_NO_MEMORY and so on. All with a sentence. */
+/* Finds or makes the segment and takes its lock. Where another program published less than 1.5 s ago it is watched until that
+ * time is over. SLUICE_E_NAME; SLUICE_E_EXISTS: the name has a writer of Sluice's, or that program has published another frame; SLUICE_E_PERMISSION, SLUICE_E_NO_MEMORY and so on. All with a sentence. */
 int sl_cipd_produce_open(struct sl_cipd_producer *producer, const char *name);
 
 /* Under the service lock, so that no forked child keeps the lock of a segment that is made here.
@@ -80,7 +81,7 @@ void sl_cipd_produce_free(struct sl_cipd_producer *producer);
 
 /* Now and then, at least once a second: gives the name back if it was taken away. 0 all is well; 1 it was
  * given back; SLUICE_E_EXISTS with a sentence: another program has put a segment of its own under our name, or has begun
- * a session of its own in ours. */
+ * a session of its own in ours, or has published a frame there, as one does that was too slow for open to see that it lives. */
 int sl_cipd_produce_tend(struct sl_cipd_producer *producer);
 
 /* Shuts if need be, removes the name if it still is ours, unmaps. */
