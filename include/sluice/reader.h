@@ -52,7 +52,7 @@ struct sluice_reader_params {
     const uint32_t *uids;    /* other users whose writers are trusted */
     uint32_t uid_count;
     uint32_t ahead;          /* 1: acquire on a stream may give a frame that is committed and not ready: the
-                                stream then waits for it on the GPU (docs/streams.md: mostly slower, and at most
+                                stream then waits for it on the GPU (docs/gpu.md: mostly slower, and at most
                                 3 streams of a process at once). Means nothing on host */
     int64_t ahead_ns;        /* a stream waits no longer: then the frame is lost; 0: 2 s */
     uint32_t staged;         /* enum sluice_staged, for a `device` that is another GPU than the channel's */

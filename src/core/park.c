@@ -9,6 +9,7 @@
 #define GRACE (SLUICE_S / 4) /* a dead writer's GPU still works for so long (protocol 4.1) */
 #define FIRST_WAIT (SLUICE_MS / 50)
 #define LAST_WAIT SLUICE_MS
+#define PATIENCE (2 * SLUICE_S) /* of a reader that closes */
 #define PARKS 16 /* those that wait, and lost ones that nobody was told of */
 #define BEHIND 16
 
@@ -316,6 +317,35 @@ int sl_park_check_all(struct sluice_stream stream)
         wait = wait * 2 < LAST_WAIT ? wait * 2 : LAST_WAIT;
     }
     return 0;
+}
+
+/* Does a stream wait for a frame of this reader's? `no_longer`: it is let go. */
+static bool is_waited_for(struct sluice_reader *reader, bool no_longer)
+{
+    bool any = false;
+
+    sl_service_lock();
+    look_at_all(sl_os_now());
+    for (int i = 0; i < top; i++) {
+        if (parks[i].reader != reader || parks[i].lost)
+            continue;
+        if (no_longer)
+            lose(&parks[i]);
+        else
+            any = true;
+    }
+    sl_service_unlock();
+    return any;
+}
+
+void sl_park_drain(struct sluice_reader *reader)
+{
+    int64_t deadline = sl_os_deadline(PATIENCE), wait = FIRST_WAIT;
+
+    while (sl_load(&sl_park_used, relaxed) > 0 && is_waited_for(reader, sl_os_now() >= deadline)) {
+        sl_os_sleep(wait);
+        wait = wait * 2 < LAST_WAIT ? wait * 2 : LAST_WAIT;
+    }
 }
 
 void sl_park_forget(const struct sl_session *session)

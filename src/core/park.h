@@ -40,6 +40,11 @@ static inline int sl_park_check(struct sluice_stream stream)
     return sl_load(&sl_park_used, relaxed) == 0 ? 0 : sl_park_check_all(stream);
 }
 
+/* The reader closes: waits until no stream waits for a frame of its, 2 s at most; from there on they are let go, and the frames
+ * lost. Who unregistered their words before would wait for the streams, and nobody be left to let them go (protocol 3.6). With
+ * no lock held. */
+void sl_park_drain(struct sluice_reader *reader);
+
 /* The session ends. Under the service lock. */
 void sl_park_forget(const struct sl_session *session);
 

@@ -10,6 +10,7 @@
 #include "core/bare.h"
 #include "core/format.h"
 #include "core/params.h"
+#include "core/park.h"
 #include "util/result.h"
 
 #define DEFAULT_SPIN (SLUICE_MS / 100)
@@ -96,6 +97,7 @@ static void finish(struct sl_object *object)
 
     if (put_off(reader))
         return;
+    sl_park_drain(reader);
     /* While a release is queued, its slot is ours and its page in use (protocol 1.2). */
     bool done = sl_release_drain(reader);
 

@@ -469,32 +469,73 @@ ROLE(stuck_writer)
     return 0;
 }
 
-TEST_TIMEOUT(a_killed_writer_frees_the_streams_that_wait_for_it, 40)
-{
+/* A reader whose stream waits for a frame that never comes, of a writer in another process. */
+struct parked {
+    struct sluice_device device;
     struct sluice_stream stream;
+    struct child writer;
+    sluice_reader *reader;
     struct sluice_frame frame;
+};
+
+static struct parked park(int64_t ahead_ns)
+{
+    struct parked parked;
 
     gpu_begin();
     gpu_use(0);
     test_dir();
-    struct sluice_device device = gpu_open();
-    CHECK_OK(sluice_stream_create(device, NULL, &stream));
-    struct child child = role_start("stuck_writer", NULL);
-    child_expect(&child, "open", 20);
-    sluice_reader *reader = open_ahead(2, 50 * SLUICE_S);
-    CHECK_OK(sluice_reader_acquire(reader, stream, 20 * SLUICE_S, &frame));
-    CHECK_OK(sluice_reader_release(reader, &frame, stream));
-    child_send(&child, "go");
-    child_expect(&child, "stuck", 20);
-    CHECK_OK(sluice_reader_acquire(reader, stream, 20 * SLUICE_S, &frame));
-    CHECK_EQ(frame.sequence, 3);
-    CHECK(frame.flags & SLUICE_FRAME_AHEAD);
-    child_kill(&child, 9);
+    parked.device = gpu_open();
+    CHECK_OK(sluice_stream_create(parked.device, NULL, &parked.stream));
+    parked.writer = role_start("stuck_writer", NULL);
+    child_expect(&parked.writer, "open", 20);
+    parked.reader = open_ahead(2, ahead_ns);
+    CHECK_OK(sluice_reader_acquire(parked.reader, parked.stream, 20 * SLUICE_S, &parked.frame));
+    CHECK_OK(sluice_reader_release(parked.reader, &parked.frame, parked.stream));
+    child_send(&parked.writer, "go");
+    child_expect(&parked.writer, "stuck", 20);
+    CHECK_OK(sluice_reader_acquire(parked.reader, parked.stream, 20 * SLUICE_S, &parked.frame));
+    CHECK_EQ(parked.frame.sequence, 3);
+    CHECK(parked.frame.flags & SLUICE_FRAME_AHEAD);
+    return parked;
+}
+
+TEST_TIMEOUT(a_killed_writer_frees_the_streams_that_wait_for_it, 40)
+{
+    struct parked parked = park(50 * SLUICE_S);
+
+    child_kill(&parked.writer, 9);
     int64_t began = test_now();
-    CHECK_OK(sluice_stream_synchronize(stream));
+    CHECK_OK(sluice_stream_synchronize(parked.stream));
     CHECK_LE(test_now() - began, 20 * SLUICE_S); /* not until its deadline */
-    CHECK_RESULT(sluice_reader_release(reader, &frame, stream), SLUICE_E_LOST);
-    CHECK_OK(sluice_reader_close(&reader));
-    CHECK_OK(sluice_device_close(&device));
+    CHECK_RESULT(sluice_reader_release(parked.reader, &parked.frame, parked.stream), SLUICE_E_LOST);
+    CHECK_OK(sluice_reader_close(&parked.reader));
+    CHECK_OK(sluice_device_close(&parked.device));
     gpu_end();
+}
+
+/* Nor is the program kept in close, where the driver waits for such a stream, nor the memory. */
+static void leave(bool release)
+{
+    struct parked parked = park(1000 * SLUICE_S);
+
+    if (release)
+        CHECK_OK(sluice_reader_release(parked.reader, &parked.frame, parked.stream));
+    int64_t began = test_now();
+    CHECK_OK(sluice_reader_close(&parked.reader));
+    CHECK_OK(sluice_stream_synchronize(parked.stream));
+    CHECK_LE(test_now() - began, 20 * SLUICE_S);
+    child_kill(&parked.writer, 9);
+    CHECK_OK(sluice_device_close(&parked.device));
+    gpu_end();
+}
+
+TEST_TIMEOUT(a_reader_that_closes_frees_the_stream_that_waits_for_its_frame, 60)
+{
+    leave(false);
+}
+
+TEST_TIMEOUT(so_it_does_when_the_release_is_queued_behind_that, 60)
+{
+    leave(true);
 }
