@@ -52,6 +52,13 @@ int sl_cuda_read_without(unsigned *without)
     return r;
 }
 
+bool sl_cuda_calls_block(void)
+{
+    const char *text = getenv("CUDA_LAUNCH_BLOCKING");
+
+    return text && *text && strcmp(text, "0") != 0;
+}
+
 bool sl_cuda_does_without(const struct sl_cuda_context *context, const char *word)
 {
     for (size_t i = 0; i < SWITCHES; i++)

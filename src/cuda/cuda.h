@@ -87,6 +87,9 @@ bool sl_cuda_does_without(const struct sl_cuda_context *context, const char *wor
 /* Can this GPU do it, and is it not switched off? 0; SLUICE_E_UNSUPPORTED, naming `what` it cannot. */
 int sl_cuda_able(struct sl_cuda_context *context, enum sl_cu_attribute attribute, const char *what);
 
+/* Does CUDA_LAUNCH_BLOCKING make calls last until their work is done? One behind a wait would last as long. */
+bool sl_cuda_calls_block(void);
+
 /* NVIDIA's multi-process service (MPS). Under it a process's death says nothing of its GPU work, and
  * a stream that waits holds up others' too. */
 enum sl_cuda_mps {

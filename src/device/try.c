@@ -188,15 +188,6 @@ static int go_round(struct attempt *attempt, one_round *round, sl_word *word, vo
     return r == 0 ? left : r;
 }
 
-/* With CUDA_LAUNCH_BLOCKING a call may last until what is on the stream is done: it would wait for
- * a word that this thread is to write afterwards. */
-static bool calls_block(void)
-{
-    const char *text = getenv("CUDA_LAUNCH_BLOCKING");
-
-    return text && *text && strcmp(text, "0") != 0;
-}
-
 /* One memory, mapped here for writing and again as a reader has it. */
 static int try_words_in(struct attempt *attempt, int fd)
 {
@@ -207,7 +198,8 @@ static int try_words_in(struct attempt *attempt, int fd)
     if (r != 0)
         return r;
     r = go_round(attempt, write_word, writable, writable, true, &attempt->trial->word_ns);
-    if (r == 0 && attempt->can & SLUICE_CAN_REGISTER_READ_ONLY && !calls_block()) {
+    /* A call that lasts until what is on the stream is done would wait for a word that this thread is to write afterwards. */
+    if (r == 0 && attempt->can & SLUICE_CAN_REGISTER_READ_ONLY && !sl_cuda_calls_block()) {
         r = sl_os_map(fd, 2 * page, false, &read_only);
         if (r == 0) {
             /* Another page, as readers of another process have: registered once. */

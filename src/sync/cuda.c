@@ -262,7 +262,6 @@ static bool cuda_direct(const struct sl_sync_pages *pages)
  * stop more than itself (protocol, part 7). */
 static int cuda_can_wait(const struct sl_sync_pages *pages)
 {
-    const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
     int r = sl_cuda_able(pages->context, SL_CU_CAN_WAIT_64,
                          "wait for 64-bit words on a stream (cuStreamWaitValue64)");
     if (r == 0 && pages->errands) /* it says why */
@@ -272,8 +271,8 @@ static int cuda_can_wait(const struct sl_sync_pages *pages)
                     pages->context->name);
     if (r != 0)
         return r;
-    if (blocking && strcmp(blocking, "1") == 0)
-        return sl_fail(SLUICE_E_UNSUPPORTED, "%s: CUDA_LAUNCH_BLOCKING is 1: each launch would wait for the frame, too",
+    if (sl_cuda_calls_block())
+        return sl_fail(SLUICE_E_UNSUPPORTED, "%s: CUDA_LAUNCH_BLOCKING is set: each launch would wait for the frame, too",
                        pages->context->name);
     if (sl_cuda_mps(pages->context->device) == SL_CUDA_MPS_CLIENT)
         return sl_fail(SLUICE_E_UNSUPPORTED, "%s: its clients share the queues of an MPS server, and would wait, too",

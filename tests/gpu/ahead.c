@@ -208,6 +208,41 @@ TEST(words_are_raised_for_streams_that_have_a_use_for_them)
     channel_end(&scene);
 }
 
+static void count_refusals(void *count, enum sluice_log_level level, const char *text)
+{
+    (void)level;
+    *(int *)count += strstr(text, "no frame is taken ahead") && strstr(text, "CUDA_LAUNCH_BLOCKING");
+}
+
+/* Each launch behind a stream that waits would wait, too, on the thread that it is made on. (The driver has read the
+ * variable by now, and does as ever.) */
+static void launches_block(const char *value, bool so)
+{
+    struct scene scene = channel_scene();
+    struct gpu_gate gate = gpu_gate_new();
+    int refusals = 0;
+
+    CHECK(setenv("CUDA_LAUNCH_BLOCKING", value, 1) == 0);
+    sluice_log_set(count_refusals, &refusals, SLUICE_LOG_WARN);
+    sluice_reader *reader = open_ahead(2, 20 * SLUICE_S);
+    greet(&scene, reader);
+    for (uint32_t i = 1; i <= 3; i++)
+        CHECK_EQ(take_late(&scene, &gate, reader, i), !so);
+    CHECK_EQ(refusals, so); /* said once */
+    CHECK(unsetenv("CUDA_LAUNCH_BLOCKING") == 0);
+    gpu_gate_end(&gate);
+    CHECK_OK(sluice_reader_close(&reader));
+    sluice_log_set(NULL, NULL, SLUICE_LOG_WARN);
+    channel_end(&scene);
+}
+
+TEST(where_launches_block_no_stream_waits)
+{
+    launches_block("1", true);
+    launches_block("2", true); /* nobody says what that is */
+    launches_block("0", false);
+}
+
 TEST(no_stream_waits_beyond_its_deadline)
 {
     struct scene scene = channel_scene();
