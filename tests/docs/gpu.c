@@ -215,7 +215,9 @@ TEST(gpu_doc_bad_streams)
     sluice_reader *reader = open_reader(SLUICE_NEWEST, 1);
     struct sluice_device host;
     struct sluice_stream foreign, zero = { 0 }, gone = scene.other;
-    struct sluice_frame begun;
+    struct sluice_frame begun, other;
+    struct sluice_array array;
+    const char *what_to_pass = "pass SLUICE_ON_CPU if the CPU did the work, or the stream that does it";
 
     CHECK_OK(sluice_device_open(&host, "host"));
     CHECK_OK(sluice_stream_create(host, NULL, &foreign));
@@ -223,13 +225,18 @@ TEST(gpu_doc_bad_streams)
     put(&scene, scene.stream, 0);
     struct sluice_frame frame = take(reader, scene.stream, 1);
     CHECK_OK(sluice_writer_begin(scene.writer, 0, &begun));
-    CHECK_RESULT(sluice_writer_commit(scene.writer, &begun, zero), SLUICE_E_INVALID);
-    CHECK_RESULT(sluice_writer_commit(scene.writer, &begun, foreign), SLUICE_E_WRONG_DEVICE);
+    CHECK_SAYS(sluice_writer_commit(scene.writer, &begun, zero), SLUICE_E_INVALID, what_to_pass);
+    CHECK_SAYS(sluice_writer_cancel(scene.writer, &begun, zero), SLUICE_E_INVALID, what_to_pass);
+    CHECK_SAYS(sluice_writer_commit(scene.writer, &begun, foreign), SLUICE_E_WRONG_DEVICE, "is of device \"host\"");
     CHECK_SAYS(sluice_writer_commit(scene.writer, &begun, gone), SLUICE_E_CLOSED, "was destroyed");
     CHECK_OK(sluice_writer_commit(scene.writer, &begun, scene.stream)); /* begun all the while */
-    CHECK_RESULT(sluice_reader_release(reader, &frame, zero), SLUICE_E_INVALID);
-    CHECK_RESULT(sluice_reader_release(reader, &frame, foreign), SLUICE_E_WRONG_DEVICE);
-    CHECK_RESULT(sluice_reader_release(reader, &frame, gone), SLUICE_E_CLOSED);
+    CHECK_OK(sluice_frame_array(&frame, NULL, &array));
+    CHECK_SAYS(sluice_writer_send(scene.writer, &array, 1, zero, NULL), SLUICE_E_INVALID, what_to_pass);
+    CHECK_SAYS(sluice_reader_fetch(reader, &frame, &array, 1, zero, NULL), SLUICE_E_INVALID, what_to_pass);
+    CHECK_SAYS(sluice_reader_release(reader, &frame, zero), SLUICE_E_INVALID, what_to_pass);
+    CHECK_SAYS(sluice_reader_release(reader, &frame, foreign), SLUICE_E_WRONG_DEVICE, "the channel's frames live on");
+    CHECK_SAYS(sluice_reader_release(reader, &frame, gone), SLUICE_E_CLOSED, "was destroyed");
+    CHECK_SAYS(sluice_reader_acquire(reader, zero, 0, &other), SLUICE_E_INVALID, what_to_pass);
     CHECK_SAYS(sluice_reader_release(reader, &frame, SLUICE_ON_CPU), SLUICE_E_INVALID, "release it on a stream");
     CHECK_OK(sluice_reader_release(reader, &frame, scene.stream)); /* held all the while */
     CHECK_SAYS(sluice_reader_release(reader, &frame, scene.stream), SLUICE_E_STALE,
