@@ -12,7 +12,6 @@
 #include "util/result.h"
 
 #define LOOK (50 * INT64_C(1000)) /* ns between looks of the service thread */
-#define MOST 3 /* streams of a process that wait: more hold up all others (docs/gpu.md) */
 
 extern const struct sl_sync_ops sl_sync_cuda;
 
@@ -24,8 +23,6 @@ struct sl_cipd_ahead {
     struct sl_watch watch;
 };
 
-static sl_word32 parked; /* in this process */
-
 /* ---- the service thread ---- */
 
 /* The stream goes on. With the reader's lock. */
@@ -33,7 +30,7 @@ static void raise(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held, enum s
 {
     sl_store(&ahead->words[held - ahead->reader->held], held->ahead_value, release);
     held->waits = how;
-    sl_add(&parked, (uint32_t)-1);
+    sl_sync_unpark();
     if (sl_load(&held->token, relaxed) == SL_CIPD_RELEASED)
         sl_cipd_held_end(ahead->reader, held);
 }
@@ -151,13 +148,11 @@ int sl_cipd_ahead_wait(struct sl_cipd_reader *reader, struct sl_cipd_held *held,
     sl_word *word = &ahead->words[held - reader->held];
     int r;
 
-    if (sl_add(&parked, 1) >= MOST) {
-        sl_add(&parked, (uint32_t)-1);
+    if (!sl_sync_park())
         return SLUICE_NO_SLOT;
-    }
     uint64_t value = sl_load(word, relaxed) + 1;
     if ((r = await(ahead, stream, word, value)) != 0) {
-        sl_add(&parked, (uint32_t)-1);
+        sl_sync_unpark();
         return r;
     }
     held->ahead_value = value;

@@ -31,7 +31,7 @@ static struct park {
     uint32_t behind_count;       /* BEHIND + 1: more than we know by name; every stream may be one */
 } parks[PARKS];
 static int top; /* entries from here on are free */
-static uint32_t waiting; /* entries that are not lost */
+static uint32_t waiting; /* entries that are not lost: those have a place of sl_sync_park */
 
 sl_word32 sl_park_used; /* entries */
 
@@ -52,6 +52,12 @@ static void count_used(uint32_t change)
     sl_store(&sl_park_used, sl_load(&sl_park_used, relaxed) + change, relaxed);
 }
 
+static void go_on(const struct park *park)
+{
+    count_waiting(park->session, (uint32_t)-1);
+    sl_sync_unpark();
+}
+
 static void end(struct park *park)
 {
     park->reader = NULL;
@@ -59,7 +65,7 @@ static void end(struct park *park)
         top--;
     count_used((uint32_t)-1);
     if (!park->lost)
-        count_waiting(park->session, (uint32_t)-1);
+        go_on(park);
 }
 
 static void lose(struct park *park)
@@ -71,7 +77,7 @@ static void lose(struct park *park)
     sl_store(&session->spoiled[park->slot], 1, relaxed);
     sl_store(&session->link->page.own_ready[park->slot], SL_POISON, seq_cst);
     sl_add(&park->reader->lost, 1);
-    count_waiting(session, (uint32_t)-1);
+    go_on(park);
     sl_log(SLUICE_LOG_WARN, "channel '%s': frame %llu was not finished in time: a stream that waited for it goes on without",
            park->reader->name, (unsigned long long)park->sequence);
 }
@@ -193,7 +199,7 @@ static bool in_the_way(const struct sl_session *session, uint32_t slot)
 
     for (int i = 0; i < top; i++) /* the poison of one would be the other's */
         same = same || (parks[i].reader && parks[i].session == session && parks[i].slot == slot);
-    return same || waiting >= SL_PARK_MOST;
+    return same || !sl_sync_may_park();
 }
 
 /* The places in `behind` that do not count stay as they are. */
@@ -208,6 +214,17 @@ static void fill(struct park *park, struct sluice_reader *reader, uint32_t slot,
     park->behind_count = 1;
 }
 
+/* With somebody who looks at it. */
+static bool take_place(void)
+{
+    if (!sl_sync_park())
+        return false;
+    if (watch.added || sl_service_add(&watch) == 0)
+        return true;
+    sl_sync_unpark();
+    return false;
+}
+
 bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, const struct sl_stream *stream)
 {
     struct point first = point_at(stream);
@@ -219,7 +236,7 @@ bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequenc
     if (in_the_way(reader->session, slot))
         look_at_all(now);
     struct park *park = free_park();
-    if (park && waiting < SL_PARK_MOST && (watch.added || sl_service_add(&watch) == 0)) {
+    if (park && take_place()) {
         if (park->reader)
             end(park);
         fill(park, reader, slot, sequence, &first);

@@ -13,8 +13,6 @@
 /* Streams that wait, and lost frames that nobody was told of: for a quick look without the service lock. */
 extern sl_word32 sl_park_used;
 
-#define SL_PARK_MOST 3 /* streams of a process; eight stop all others (measured) */
-
 /* Before the wait is queued, on a stream that the caller holds; reader->now is the time. False if there is no room: then the CPU waits. */
 bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, const struct sl_stream *stream);
 

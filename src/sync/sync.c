@@ -10,6 +10,26 @@
 extern const struct sl_sync_ops sl_sync_host;
 extern const struct sl_sync_ops sl_sync_cuda;
 
+static sl_word32 parked;
+
+bool sl_sync_may_park(void)
+{
+    return sl_load(&parked, relaxed) < SL_PARKED_MOST;
+}
+
+bool sl_sync_park(void)
+{
+    if (sl_add(&parked, 1) < SL_PARKED_MOST)
+        return true;
+    sl_sync_unpark();
+    return false;
+}
+
+void sl_sync_unpark(void)
+{
+    sl_add(&parked, (uint32_t)-1);
+}
+
 static const struct sl_sync_ops *const kinds[] = { &sl_sync_host, &sl_sync_cuda };
 
 const struct sl_sync_ops *sl_sync_of_device(const char *device)

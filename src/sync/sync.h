@@ -78,6 +78,13 @@ static inline void sl_settle(void)
 #endif
 }
 
+/* Streams of a process that wait for frames, on channels of every kind, are so many at most; eight stop all others (measured).
+ * Before the wait is queued one takes a place, if there is one, and gives it back when it goes on. */
+#define SL_PARKED_MOST 3
+bool sl_sync_may_park(void);
+bool sl_sync_park(void);
+void sl_sync_unpark(void);
+
 /* By the name of a kind of device; NULL if there is none. */
 const struct sl_sync_ops *sl_sync_of_device(const char *device);
 

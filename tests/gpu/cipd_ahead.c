@@ -91,3 +91,60 @@ TEST(cipd_a_stream_waits_no_longer_than_it_is_told)
     CHECK_OK(sluice_reader_close(&reader));
     cipd_end(side);
 }
+
+/* On channels of Sluice's own and of cuda-link's protocol alike, three streams of a process wait at most. */
+TEST(cipd_streams_that_wait_count_with_those_on_other_channels)
+{
+    struct ahead ahead = begin();
+    struct cipd_side *side = &ahead.side;
+    struct sluice_reader_params params = channel_reader_params(1);
+    struct gpu_gate gate = gpu_gate_new(), other = gpu_gate_new();
+    struct sluice_stream writing, streams[3];
+    struct sluice_frame frames[3], frame;
+    sluice_reader *readers[3], *reader;
+
+    test_dir();
+    sluice_writer *writer = channel_writer();
+    CHECK_OK(sluice_stream_create(side->device, NULL, &writing));
+    params.ahead = ahead.params.ahead = 1;
+    params.ahead_ns = ahead.params.ahead_ns = 20 * SLUICE_S;
+    ahead.params.cipd = &ahead.cipd;
+    ahead.params.hold = 2;
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(sluice_stream_create(side->device, NULL, &streams[i]));
+        CHECK_OK(sluice_reader_open(&readers[i], &params));
+    }
+    for (int i = 0; i < 3; i++) { /* from here on the writer's frames are for them too */
+        channel_commit(writer, writing, 0, 0);
+        CHECK_OK(sluice_reader_acquire(readers[i], streams[i], 20 * SLUICE_S, &frame));
+        CHECK_OK(sluice_reader_release(readers[i], &frame, streams[i]));
+        CHECK_OK(sluice_stream_synchronize(streams[i]));
+    }
+    CHECK_OK(sluice_stream_synchronize(writing));
+    channel_commit_behind(&gate, writer, writing, 9);
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(sluice_reader_acquire(readers[i], streams[i], 20 * SLUICE_S, &frames[i]));
+        CHECK(frames[i].flags & SLUICE_FRAME_AHEAD);
+    }
+
+    CHECK_OK(sluice_reader_open(&reader, &ahead.params));
+    gpu_gate_close(&other, gpu_native(side->stream));
+    CHECK_OK(sluice_writer_send(side->writer, &side->array, 1, side->stream, NULL));
+    CHECK_RESULT(sluice_reader_acquire(reader, ahead.reading, 0, &frame), SLUICE_TIMEOUT);
+    gpu_gate_open(&gate);
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(sluice_stream_synchronize(streams[i]));
+        CHECK_OK(sluice_reader_release(readers[i], &frames[i], streams[i]));
+    }
+    CHECK_SOON(sluice_reader_acquire(reader, ahead.reading, 0, &frame) == 0, 5); /* their places are free */
+    CHECK(frame.flags & SLUICE_FRAME_AHEAD);
+    gpu_gate_open(&other);
+    CHECK_OK(sluice_reader_release(reader, &frame, ahead.reading));
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(sluice_reader_close(&readers[i]));
+    CHECK_OK(sluice_reader_close(&reader));
+    gpu_gate_end(&gate);
+    gpu_gate_end(&other);
+    CHECK_OK(sluice_writer_close(&writer));
+    cipd_end(side);
+}
