@@ -11,7 +11,12 @@
 #include "util/hooks.h"
 #include "util/result.h"
 
+#define END_PATIENCE (2 * SLUICE_S) /* for a driver that waits for what the program has on the GPU, at close */
+#define FIRST_LOOK (SLUICE_MS / 50)
+#define LAST_LOOK SLUICE_MS
 #define DRIVER_PATIENCE (250 * SLUICE_MS) /* the GPU of a writer that died may finish frames so long */
+
+static sl_word32 ending; /* sessions of this process that end on threads of their own */
 
 /* ---- on the service thread, under its lock ---- */
 
@@ -359,15 +364,16 @@ void sl_session_prune(struct sluice_reader *reader)
         session->oldest_memory = oldest;
 }
 
-/* The writer's part is over, or ours: nothing is added to its link any more. With no lock held. */
-static void session_free(struct sl_session *session)
+/* With no lock held, and nothing of the reader's. */
+static void session_free(void *argument)
 {
+    struct sl_session *session = argument;
     struct sl_link *link = session->link;
+    bool apart = session->pages != NULL;
 
     sl_service_lock();
     struct sl_link_memory *memories = link->memories;
     link->memories = NULL;
-    sl_park_forget(session);
     sl_service_unlock();
     free_memories(memories);
     sl_staged_close(session);
@@ -376,15 +382,50 @@ static void session_free(struct sl_session *session)
     link->ops->link_close(link);
     sl_service_unlock();
     free(session);
+    if (apart)
+        sl_add(&ending, (uint32_t)-1);
 }
 
-static void free_sessions(struct sl_session *session)
+/* The writer's part is over, or ours: nothing is added to its link any more. On a thread of its own where a driver is asked: that
+ * may wait for all that the program has on the GPU, and neither acquire nor close shall. True if it is. */
+static bool end_session(struct sl_session *session)
 {
+    bool apart = session->pages != NULL;
+
+    sl_service_lock();
+    sl_park_forget(session);
+    sl_service_unlock();
+    if (apart)
+        sl_add(&ending, 1);
+    if (!apart || sl_os_start_thread(session_free, session) != 0)
+        session_free(session);
+    return apart;
+}
+
+static bool end_sessions(struct sl_session *session)
+{
+    bool apart = false;
+
     while (session) {
         struct sl_session *next = session->next;
-        session_free(session);
+        apart = end_session(session) || apart;
         session = next;
     }
+    return apart;
+}
+
+/* False: the driver waits still. */
+static bool await_ends(void)
+{
+    int64_t deadline = sl_os_deadline(END_PATIENCE), look = FIRST_LOOK;
+
+    while (sl_load(&ending, acquire) > 0) {
+        if (sl_os_now() >= deadline)
+            return false;
+        sl_os_sleep(look);
+        look = look * 2 < LAST_LOOK ? look * 2 : LAST_LOOK;
+    }
+    return true;
 }
 
 /* Old sessions that hold nothing, taken off the list; all of them at the end. */
@@ -409,7 +450,7 @@ void sl_session_reap(struct sluice_reader *reader, bool all)
 {
     struct sl_session *last = NULL;
 
-    free_sessions(take_idle(reader, all)); /* only this thread changes the list */
+    bool apart = end_sessions(take_idle(reader, all)); /* only this thread changes the list */
     if (!all)
         return;
     sl_service_lock();
@@ -419,5 +460,8 @@ void sl_session_reap(struct sluice_reader *reader, bool all)
         reader->next->ops->link_close(reader->next);
     reader->next = NULL;
     sl_service_unlock();
-    free_sessions(last);
+    apart = end_sessions(last) || apart;
+    if (apart && !await_ends())
+        sl_log(SLUICE_LOG_WARN, "channel '%s': closed while the GPU has work of this program: what the reader had there stays until that ends",
+               reader->name);
 }

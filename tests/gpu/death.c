@@ -415,6 +415,48 @@ TEST_TIMEOUT(a_stopped_writers_gpu_finishes_its_frames, 60)
     disperse(&all);
 }
 
+/* To give a dead writer's session back the driver waits for all that the program has on the GPU: that is nothing to those who
+ * acquire and close meanwhile. */
+TEST_TIMEOUT(a_killed_writers_session_ends_beside_the_programs_own_work, 60)
+{
+    struct sluice_stream stream, busy;
+    struct sluice_frame frame;
+
+    gpu_begin();
+    gpu_use(0);
+    test_dir();
+    struct sluice_device device = gpu_open();
+    CHECK_OK(sluice_stream_create(device, NULL, &stream));
+    CHECK_OK(sluice_stream_create(device, NULL, &busy));
+    struct gpu_gate gate = gpu_gate_new();
+    struct child writer = player_writer("");
+    PLAYER(&writer, "commit 0", "committed 1");
+    sluice_reader *reader = channel_reader(1);
+    CHECK_OK(sluice_reader_acquire(reader, stream, 20 * SLUICE_S, &frame));
+    uint64_t session = frame.session;
+    CHECK_OK(sluice_reader_release(reader, &frame, stream));
+    CHECK_OK(sluice_stream_synchronize(stream));
+
+    gpu_gate_close(&gate, gpu_native(busy));
+    child_kill(&writer, SIGKILL);
+    writer = player_writer("");
+    PLAYER(&writer, "commit 0", "committed 1");
+    CHECK_SOON(sluice_reader_acquire(reader, stream, 50 * SLUICE_MS, &frame) == 0, 20);
+    CHECK_NE(frame.session, session);
+    CHECK_OK(sluice_reader_release(reader, &frame, stream));
+    CHECK_OK(sluice_stream_synchronize(stream));
+    int64_t began = test_now();
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_LE(test_now() - began, 20 * SLUICE_S);
+    CHECK_RESULT(sluice_stream_query(busy), SLUICE_NOT_READY);
+    gpu_gate_open(&gate);
+    CHECK_OK(sluice_stream_synchronize(busy));
+    gpu_gate_end(&gate);
+    role_stop(&writer);
+    CHECK_OK(sluice_device_close(&device));
+    gpu_end();
+}
+
 /* It is given back a little later than the name (protocol 4.4). */
 ROLE(takes_most_of_the_memory)
 {
