@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/follow.h"
 
+#include <stdlib.h>
+
+#include "os/os.h"
 #include "util/result.h"
 
 static struct sl_follower *find(struct sl_follow *follow, const struct sl_shared_page *page)
@@ -33,10 +36,36 @@ static void look_up(struct sl_follow *follow, struct sl_serve *serve)
     }
 }
 
-static void let_go(struct sl_follower *follower, const struct sl_flight *flight)
+static void let_go(struct sl_follower *follower, const struct sl_sync_ops *sync)
 {
-    flight->sync->detach(follower->pages);
+    sync->detach(follower->pages);
     sl_shared_page_drop(follower->page);
+}
+
+struct leaver {
+    struct sl_follower follower;
+    const struct sl_sync_ops *sync;
+};
+
+static void leave(void *argument)
+{
+    struct leaver *leaver = argument;
+
+    let_go(&leaver->follower, leaver->sync);
+    free(leaver);
+}
+
+/* The driver may wait for all that the program has on the GPU, and begin shall not: on a thread of its own. */
+static void let_go_apart(struct sl_follower *follower, const struct sl_sync_ops *sync)
+{
+    struct leaver *leaver = follower->pages ? malloc(sizeof *leaver) : NULL;
+
+    if (leaver)
+        *leaver = (struct leaver){ *follower, sync };
+    if (leaver && sl_os_start_thread(leave, leaver) == 0)
+        return;
+    free(leaver);
+    let_go(follower, sync);
 }
 
 void sl_follow_update(struct sl_follow *follow, struct sl_serve *serve, const struct sl_flight *flight,
@@ -60,7 +89,7 @@ void sl_follow_update(struct sl_follow *follow, struct sl_serve *serve, const st
         if (!follower->here && follower->pages && busy) {
             sl_store(&serve->ahead_changed, 1, relaxed); /* another time */
         } else if (!follower->here || r != 0) {
-            let_go(follower, flight);
+            let_go_apart(follower, flight->sync);
             continue;
         }
         follow->list[kept++] = *follower;
@@ -82,7 +111,7 @@ void sl_follow_ask(struct sl_follow *follow, uint64_t next)
 void sl_follow_end(struct sl_follow *follow, const struct sl_flight *flight)
 {
     for (uint32_t i = 0; i < follow->count; i++)
-        let_go(&follow->list[i], flight);
+        let_go(&follow->list[i], flight->sync);
     follow->count = 0;
 }
 

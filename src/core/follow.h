@@ -24,8 +24,9 @@ struct sl_follow {
     uint32_t count;
 };
 
-/* Takes in who came and lets go of who left. May ask a driver, so with no lock held. Letting go waits for all that the
- * device works on: not while it is `busy`, for that may never end. */
+/* Takes in who came and lets go of who left. May ask a driver, so with no lock held. The driver lets go
+ * of a page when all is done that the program has on the device, which a thread of its own waits for. While the device is
+ * `busy` with frames of this writer nobody is let go: their words are still to be raised. */
 void sl_follow_update(struct sl_follow *follow, struct sl_serve *serve, const struct sl_flight *flight,
                       const char *device, bool busy);
 

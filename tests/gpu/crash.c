@@ -204,6 +204,38 @@ TEST_TIMEOUT(a_writer_whose_kernel_never_ends_goes_on_when_readers_leave, 60)
     role_stop(&reader);
 }
 
+/* To undo that the driver waits for all that the program has on the GPU: that is nothing to begin. */
+TEST_TIMEOUT(a_writer_goes_on_beside_the_programs_own_work_when_readers_leave, 60)
+{
+    struct scene scene = channel_scene();
+    struct gpu_gate gate = gpu_gate_new();
+    struct sluice_stream busy;
+    struct sluice_frame frame;
+
+    CHECK_OK(sluice_stream_create(scene.device, NULL, &busy));
+    channel_commit(scene.writer, scene.writing, 0, 1);
+    struct child reader = player_reader("ahead");
+    channel_commit(scene.writer, scene.writing, 0, 2);
+    PLAYER(&reader, "take 20000", "took");
+    PLAYER(&reader, "release 0", "released");
+    channel_commit(scene.writer, scene.writing, 0, 3);
+    CHECK_OK(sluice_stream_synchronize(scene.writing));
+    gpu_gate_close(&gate, gpu_native(busy));
+    PLAYER(&reader, "close", "closed");
+    int64_t began = test_now();
+    for (int i = 0; i < 50; i++) {
+        CHECK_OK(sluice_writer_begin(scene.writer, 20 * SLUICE_S, &frame));
+        CHECK_OK(sluice_writer_cancel(scene.writer, &frame, SLUICE_ON_CPU));
+        test_nap(10 * SLUICE_MS);
+    }
+    CHECK_LE(test_now() - began, 20 * SLUICE_S);
+    gpu_gate_open(&gate);
+    CHECK_OK(sluice_stream_synchronize(busy));
+    gpu_gate_end(&gate);
+    role_stop(&reader);
+    channel_end(&scene);
+}
+
 /* ---- the reader's side ---- */
 
 /* It keeps nothing, and the writer and another reader go on. */
