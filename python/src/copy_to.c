@@ -101,8 +101,7 @@ static int before(struct targets *to, const struct launch *launch)
     }
     if (r == 0)
         return launch_before(to->state, launch, to->sources, to->count);
-    raise_result(to->state, r);
-    return -1;
+    return raise_copy(to->state, r);
 }
 
 static int copy(struct targets *to, const struct launch *launch)

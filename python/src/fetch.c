@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "frame.h"
+#include "launch.h"
 #include "pinned.h"
 
 #define PATIENCE (10 * SLUICE_S)
@@ -151,9 +152,7 @@ static int queue(struct state *state, struct copy *copy, const struct sluice_arr
     if (r == 0)
         r = sluice_reader_fetch(channel->reader, &copy->lease->frame, &copy->to, 1,
                                 stream_handle(stream), &copy->ticket);
-    Py_END_ALLOW_THREADS if (r == 0) return 0;
-    raise_result(state, r);
-    return -1;
+    Py_END_ALLOW_THREADS return r == 0 ? 0 : raise_copy(state, r);
 }
 
 static int wait(struct state *state, struct copy *copy)
@@ -184,8 +183,7 @@ static int copy_now(struct state *state, struct copy *copy, const struct sluice_
     Py_END_ALLOW_THREADS if (r == 0) return 0;
     if (r == SLUICE_TIMEOUT)
         copy->pinned = NULL; /* it may yet be written to: left behind */
-    raise_result(state, r);
-    return -1;
+    return raise_copy(state, r);
 }
 
 /* The copy is done: the array, whose base gives the memory back. */

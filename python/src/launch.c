@@ -74,6 +74,19 @@ int launch_choose(struct state *state, PyObject *given, const struct user *user,
 
 /* ---- before and behind ---- */
 
+int raise_copy(const struct state *state, int r)
+{
+    if (r == SLUICE_E_CAPTURING)
+        raise_as(
+            state, ERROR_E_CAPTURING,
+            "the copy would have to come behind work that is being captured into a graph, or is "
+            "to be queued on a stream that is: use another stream, or copy after the capture; "
+            "nothing was queued");
+    else
+        raise_result(state, r);
+    return -1;
+}
+
 int launch_before(struct state *state, const struct launch *launch, const struct source *sources,
                   uint32_t count)
 {
@@ -88,15 +101,7 @@ int launch_before(struct state *state, const struct launch *launch, const struct
         else if (of && !stream_same(of, launch->stream))
             r = stream_join(stream_handle(launch->stream), of); /* not into a graph */
     }
-    if (r == SLUICE_E_CAPTURING)
-        raise_as(
-            state, ERROR_E_CAPTURING,
-            "the copy would have to come behind work that is being captured into a graph, or is "
-            "to be queued on a stream that is: use another stream, or copy after the capture; "
-            "nothing was queued");
-    else if (r != 0)
-        raise_result(state, r);
-    return r == 0 ? 0 : -1;
+    return r == 0 ? 0 : raise_copy(state, r);
 }
 
 void launch_used(const struct launch *launch, struct lease *lease)

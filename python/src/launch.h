@@ -24,6 +24,10 @@ int launch_choose(struct state *state, PyObject *given, const struct user *user,
                   struct lease *frame, const struct source *sources, uint32_t count,
                   struct launch *launch);
 
+/* What kept a copy from coming behind what it must (copy_behind(), stream_join()): an exception, and
+ * -1. That a stream captures they found themselves, so the library has no words for it. */
+int raise_copy(const struct state *state, int r);
+
 /* What must come before. -1 with an exception, and nothing queued. */
 int launch_before(struct state *state, const struct launch *launch, const struct source *sources,
                   uint32_t count);

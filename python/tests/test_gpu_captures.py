@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Frames on a GPU while streams capture graphs."""
+import asyncio
 import gc
 
 import pytest
@@ -7,6 +8,14 @@ import pytest
 import sluice
 from dl import take
 from gpu_frames import SIZE, free_slots, publish, reader, wait_until, writer  # noqa: F401
+
+
+@pytest.fixture
+def run_fetch():
+    async def fetch(frame):
+        return await frame.fetch()
+
+    return lambda frame: asyncio.run(fetch(frame))
 
 
 def test_a_release_inside_a_capture(gpu, writer, reader):
@@ -98,6 +107,34 @@ def test_a_slot_that_cannot_be_waited_for_in_a_capture(gpu, writer):
             with pytest.raises(sluice.CaptureError, match="before the capture begins"):
                 frame.__dlpack__(stream=captures)
         assert graph.nodes() == 0
+
+
+@pytest.mark.parametrize("writable", [False, True])
+def test_copies_to_the_host_beside_a_capture(gpu, run_fetch, writable):
+    """They have streams of their own; only what the capturing stream may have written they would have to come behind."""
+    with (sluice.Writer("out", shape=SIZE, device=gpu.device, writable=writable) as writer,
+          sluice.Reader("out", writable=writable) as reader):
+        publish(gpu, writer, 5)
+        captures, other = gpu.stream(), gpu.stream()
+        frame = reader.next(timeout=20, stream=sluice.Stream.from_handle(captures, gpu.device))
+        copies = [frame.numpy, frame.copy, lambda: run_fetch(frame)]
+        target = bytearray(SIZE)
+        with gpu.capture(captures) as graph:
+            for copy in copies:
+                if writable:
+                    with pytest.raises(sluice.CaptureError, match="behind work that is being captured.*after the capture"):
+                        copy()
+                else:
+                    assert copy().tobytes() == bytes([5]) * SIZE
+            if writable:
+                with pytest.raises(sluice.CaptureError, match="behind work that is being captured"):
+                    frame.copy_to(target, stream=sluice.Stream.from_handle(other, gpu.device))
+            with pytest.raises(sluice.CaptureError, match="captur"):
+                frame.copy_to(target)
+        assert graph.nodes() == 0
+        assert all(copy().tobytes() == bytes([5]) * SIZE for copy in copies)
+        frame.copy_to(target)
+        assert target == bytes([5]) * SIZE
 
 
 def test_while_another_thread_captures_on_a_blocking_stream(gpu, writer, reader):
