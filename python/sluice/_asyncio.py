@@ -33,9 +33,9 @@ async def _readable(descriptor):
             loop.remove_reader(descriptor)
 
 
-async def _take(reader, iterates):
+async def _take(reader, iterates, stream=None):
     while True:
-        frame = reader._poll(iterates)
+        frame = reader._poll(iterates, stream)
         if frame is not None:
             return frame
         await _readable(reader.fileno())
@@ -49,17 +49,17 @@ async def step(reader, _):
         raise StopAsyncIteration from None
 
 
-async def next_async(reader, timeout):
-    """reader.next_async(timeout)"""
+async def next_async(reader, timeout, stream):
+    """reader.next_async(timeout, stream=stream)"""
     if timeout is None or timeout == math.inf:
-        return await _take(reader, False)
+        return await _take(reader, False, stream)
     try:
         async with asyncio.timeout(timeout):
-            return await _take(reader, False)
+            return await _take(reader, False, stream)
     except TimeoutError as error:
         if isinstance(error, Timeout):
             raise
-        if (frame := reader._poll(False)) is not None:  # the loop came late to both: the frame was in time
+        if (frame := reader._poll(False, stream)) is not None:  # the loop came late to both: the frame was in time
             return frame
         raise Timeout(f"channel '{reader.name}': no new frame came in time") from None
 

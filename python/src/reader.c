@@ -109,16 +109,18 @@ static PyObject *iter_next(PyObject *self)
     return keep_last(reader, frame);
 }
 
-/* For sluice._asyncio: a frame, or None if there is none now. Ends the frame of the step before. */
-static PyObject *poll(PyObject *self, PyObject *iterates)
+/* For sluice._asyncio, with whether it iterates, and a stream: a frame, or None if there is none now. Who iterates ends the
+ * frame of the step before. */
+static PyObject *poll(PyObject *self, PyObject *args)
 {
     struct reader *reader = (struct reader *)self;
-    bool keeps = iterates == Py_True;
-    int r;
+    PyObject *stream;
+    int keeps, r;
 
-    if (keeps && reader_release_last(reader) < 0)
+    if (!PyArg_ParseTuple(args, "pO", &keeps, &stream) ||
+        (keeps && reader_release_last(reader) < 0))
         return NULL;
-    PyObject *frame = reader_take(reader, 0, NULL, true, &r);
+    PyObject *frame = reader_take(reader, 0, stream == Py_None ? NULL : stream, true, &r);
     if (frame)
         return keeps ? keep_last(reader, frame) : frame;
     if (PyErr_Occurred())
@@ -147,12 +149,14 @@ static PyObject *anext(PyObject *self)
 static PyObject *next_async(PyObject *self, PyObject *const *args, Py_ssize_t count,
                             PyObject *keywords)
 {
-    static const char *const names[] = { "timeout", NULL };
-    PyObject *values[1];
+    static const char *const names[] = { "timeout", "stream", NULL };
+    struct reader *reader = (struct reader *)self;
+    PyObject *values[2], *module = imported(&reader->state->coroutines, "sluice._asyncio");
 
-    if (parse_fast("next_async", names, 1, args, count, keywords, values) < 0)
+    if (!module || parse_fast("next_async", names, 1, args, count, keywords, values) < 0)
         return NULL;
-    return coroutine((struct reader *)self, "next_async", values[0] ? values[0] : Py_None);
+    return PyObject_CallMethod(module, "next_async", "OOO", self, values[0] ? values[0] : Py_None,
+                               values[1] ? values[1] : Py_None);
 }
 
 static PyObject *fileno_(PyObject *self, PyObject *Py_UNUSED(none))
@@ -342,9 +346,10 @@ static PyMethodDef methods[] = {
       "The newest frame if there is one that was not yet taken; never waits. Raises Closed\n"
       "when the writer has closed the channel." },
     { "next_async", METHOD(next_async), METH_FASTCALL | METH_KEYWORDS,
-      "next_async(timeout=None) -> awaitable of Frame\n\n"
+      "next_async(timeout=None, *, stream=None) -> awaitable of Frame\n\n"
       "next() for coroutines, `timeout` in seconds. Raises what next() does; a wait that is\n"
-      "cancelled takes no frame." },
+      "cancelled takes no frame. Coroutines of a thread share its current stream: name yours by\n"
+      "`stream`." },
     { "fileno", METHOD(fileno_), METH_NOARGS,
       "fileno() -> int\n\n"
       "A descriptor that is readable when next() would not have to wait. It stays the same\n"
@@ -354,7 +359,7 @@ static PyMethodDef methods[] = {
       "close()\n\n"
       "Ends the reader. Frames and arrays that live stay readable, and hold their leases,\n"
       "until they die." },
-    { "_poll", METHOD(poll), METH_O, NULL },
+    { "_poll", METHOD(poll), METH_VARARGS, NULL },
     { "__enter__", METHOD(enter), METH_NOARGS, NULL },
     { "__exit__", METHOD(leave), METH_FASTCALL, NULL },
     { "__aenter__", METHOD(aenter), METH_NOARGS, NULL },

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Frames on a GPU that are taken before they are ready: streams wait for them."""
+import asyncio
 import contextlib
 
 import pytest
@@ -29,6 +30,27 @@ def test_ahead(gpu, writer):
             gpu.synchronize(last)
             assert bytes(found) == bytes([3]) * SIZE
             frame.release()
+
+
+def test_coroutines_take_frames_ahead(gpu, writer):
+    fills, looks = gpu.stream(), sluice.Stream(gpu.device)
+
+    async def main():
+        with sluice.Reader("cam", ahead=True, ahead_timeout=60) as reader:
+            with pytest.raises(ValueError, match="ahead=True.*stream"):
+                await reader.next_async(timeout=0)
+            for value in range(2):  # from then on the writer knows of it
+                publish(gpu, writer, value)
+                (await reader.next_async(timeout=20, stream=looks)).release()
+            gate = gpu.gate(fills)
+            publish(gpu, writer, 3, fills)
+            with await reader.next_async(timeout=20, stream=looks) as frame:
+                assert frame.sequence == 3 and not looks.query()
+                gate.open()
+                looks.synchronize()
+                assert gpu.read(take(frame, looks.native).data, SIZE) == bytes([3]) * SIZE
+
+    asyncio.run(main())
 
 
 def test_the_threads_stream_counts_for_the_first_frame_of_a_process(gpu, run):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Frames on a GPU: when they end, behind which streams; and what waits for what."""
+import asyncio
 import gc
 import threading
 import time
@@ -89,6 +90,34 @@ def test_the_threads_stream(gpu, writer, reader):
     publish(gpu, writer, 7)
     wait_until(lambda: slot in free_slots(writer))
     gate.open()
+
+
+def test_coroutines_name_their_streams(gpu, writer):
+    """Those of a thread share its current stream; one that is given comes before it, also where the frame comes later."""
+    entered, streams = sluice.Stream(gpu.device), [sluice.Stream(gpu.device) for _ in range(2)]
+
+    async def read(reader, stream):
+        frame = await reader.next_async(timeout=20, stream=stream)
+        gate = gpu.gate(stream.native)
+        frame.release()
+        return frame.slot, gate
+
+    async def main():
+        with sluice.Reader("cam") as first, sluice.Reader("cam") as second, entered.use():
+            tasks = [asyncio.create_task(read(*each)) for each in zip((first, second), streams)]
+            await asyncio.sleep(0.02)
+            publish(gpu, writer, 5)
+            (slot, one), (same, other) = await asyncio.gather(*tasks)
+            assert slot == same
+            gate = gpu.gate(entered.native)  # whose work they have nothing to do with
+            publish(gpu, writer, 6)
+            ends_only_then(writer, slot, [one, other])
+            gate.open()
+            for wrong in (5, "x"):
+                with pytest.raises(TypeError, match="stream"):
+                    await first.next_async(timeout=0, stream=wrong)
+
+    asyncio.run(main())
 
 
 def test_a_commit_waits_for_its_streams(gpu, writer, reader):
