@@ -91,16 +91,21 @@ def test_nothing_is_left_over(gpu):
     sluice.reset(gpu.device)
     before = things(gpu)
     kept = []
-    for turn in range(100):
-        streams = [sluice.Stream(gpu.device) for _ in range(20)]
+    for turn in range(100):  # 10,000 streams, and as many events, that end before, by and behind resets
+        streams = [sluice.Stream(gpu.device) for _ in range(100)]
         events = [stream.record() for stream in streams]
-        if turn % 3 == 0:
-            sluice.reset(gpu.device)
-        if turn % 3 == 1:
+        early, late = (streams[start::3] + events[start::3] for start in range(2))
+        late.append(sluice.Stream("host"))
+        for thing in early:
+            thing.close()
+        if turn % 2:
             sluice.reset("host")
-            _ = [thing.close() for thing in streams + events]
+        sluice.reset(gpu.device)
+        for thing in late:
+            thing.close()  # in silence
+        assert all(thing.closed for thing in early + late)
         kept = [*kept[-40:], *streams[:2], *events[:2]]
-    del kept, streams, events
+    del kept, streams, events, early, late, thing
     gc.collect()
     assert things(gpu) == before
 
