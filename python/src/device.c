@@ -150,6 +150,11 @@ const struct opened *device_open(struct state *state, const char *name)
     return NULL;
 }
 
+void device_was_reset(const struct opened *device)
+{
+    atomic_fetch_add(&all[device - all].resets, 1);
+}
+
 int device_of(struct state *state, const char *name, struct sluice_device *out)
 {
     const struct opened *found = device_open(state, name);

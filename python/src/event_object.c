@@ -369,8 +369,10 @@ PyObject *reset_device(PyObject *module, PyObject *args, PyObject *keywords)
     Py_BEGIN_ALLOW_THREADS native_forget(opened, false);
     r = sluice_device_reset(opened->device);
     Py_END_ALLOW_THREADS PyObject *none = r == 0 ? Py_NewRef(Py_None) : raise_result(state, r);
-    if (r != SLUICE_E_CAPTURING && r != SLUICE_E_FORKED)
-        native_forget(opened, true); /* also if the driver failed */
+    if (r != SLUICE_E_CAPTURING && r != SLUICE_E_FORKED) { /* also if the driver failed */
+        device_was_reset(opened);
+        native_forget(opened, true);
+    }
     return none;
 }
 

@@ -9,6 +9,7 @@
 
 #include "frame.h"
 #include "launch.h"
+#include "native.h"
 #include "pinned.h"
 
 #define PATIENCE (10 * SLUICE_S)
@@ -119,15 +120,32 @@ static int plan(struct copy *copy, struct array *array)
 
 /* ---- copying ---- */
 
+/* The channel's, unless a reset has ended it, or NULL. With the lock. */
+static struct stream *keep_copies(struct channel *channel)
+{
+    struct stream *stream = channel->copies;
+
+    return stream && !stream_stale(stream) ? stream_keep(stream) : NULL;
+}
+
 struct stream *copy_stream(struct state *state, struct channel *channel, const char *device)
 {
-    struct stream *stream = atomic_load(&channel->copies), *made;
+    struct stream *stream, *made, *old;
 
+    native_lock();
+    stream = keep_copies(channel);
+    native_unlock();
     if (stream || !(made = stream_make(state, device)))
         return stream;
-    if (atomic_compare_exchange_strong(&channel->copies, &stream, made))
-        return made;
-    stream_drop(made);
+    native_lock();
+    old = made;
+    if (!(stream = keep_copies(channel))) { /* or another thread was first */
+        old = channel->copies;
+        channel->copies = made;
+        stream = stream_keep(made);
+    }
+    native_unlock();
+    stream_drop(old);
     return stream;
 }
 
@@ -146,13 +164,16 @@ static int queue(struct state *state, struct copy *copy, const struct sluice_arr
     int r;
 
     copy->to.data = copy->pinned->memory;
-    if (!stream || lease_use(copy->lease, stream_keep(stream)) < 0)
+    if (!stream || lease_use(copy->lease, stream_keep(stream)) < 0) {
+        stream_drop(stream);
         return -1;
+    }
     Py_BEGIN_ALLOW_THREADS r = copy_behind(copy->lease, a, stream);
     if (r == 0)
         r = sluice_reader_fetch(channel->reader, &copy->lease->frame, &copy->to, 1,
                                 stream_handle(stream), &copy->ticket);
-    Py_END_ALLOW_THREADS return r == 0 ? 0 : raise_copy(state, r);
+    Py_END_ALLOW_THREADS stream_drop(stream);
+    return r == 0 ? 0 : raise_copy(state, r);
 }
 
 static int wait(struct state *state, struct copy *copy)
@@ -180,7 +201,9 @@ static int copy_now(struct state *state, struct copy *copy, const struct sluice_
     if (r == 0)
         r = sluice_reader_fetch(channel->reader, &copy->lease->frame, &copy->to, 1,
                                 stream ? stream_handle(stream) : SLUICE_ON_CPU, NULL);
-    Py_END_ALLOW_THREADS if (r == 0) return 0;
+    Py_END_ALLOW_THREADS stream_drop(stream);
+    if (r == 0)
+        return 0;
     if (r == SLUICE_TIMEOUT)
         copy->pinned = NULL; /* it may yet be written to: left behind */
     return raise_copy(state, r);

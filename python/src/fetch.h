@@ -16,7 +16,7 @@ PyObject *fetch_array(struct array *array);
 PyObject *fetch_begin(struct array *array);
 
 /* Of a channel: a stream of ours on which copies are queued that no other one is meant for.
- * Borrowed; NULL with an exception. */
+ * A new one behind a reset. A reference; NULL with an exception. */
 struct stream *copy_stream(struct state *state, struct channel *channel, const char *device);
 
 /* Makes `stream` wait for what may still be writing to an array of the frame: for nothing, if it is

@@ -20,29 +20,32 @@ static struct stream *of_sources(const struct user *user, const struct source *s
     return NULL;
 }
 
-static struct stream *named_of(struct lease *lease)
+/* The one that a frame was taken for; one of ours in its place if a reset has ended it. -1 with an exception. */
+static int of_frame(struct state *state, const struct user *user, struct lease *lease,
+                    struct launch *launch)
 {
-    return lease && lease->named ? stream_keep(lease->used[0]) : NULL;
+    if (launch->stream || !lease || !lease->named)
+        return 0;
+    launch->stream = stream_stale(lease->used[0])
+                         ? copy_stream(state, user->channel, user->device)
+                         : stream_keep(lease->used[0]);
+    return launch->stream ? 0 : -1;
 }
 
 static int choose(struct state *state, const struct user *user, struct lease *frame,
                   const struct source *sources, uint32_t count, struct launch *launch)
 {
-    if (stream_current(state, user->device, &launch->stream) < 0)
+    if (stream_at_work(state, user->device, &launch->stream) < 0)
         return -1;
     if (!launch->stream)
         launch->stream = of_sources(user, sources, count);
-    for (uint32_t i = 0; !launch->stream && i < count; i++)
-        launch->stream = named_of(sources[i].lease);
-    if (!launch->stream && launch->gpu) {
-        struct stream *copies = copy_stream(state, user->channel, user->device);
-        if (!copies)
+    for (uint32_t i = 0; i < count; i++)
+        if (of_frame(state, user, sources[i].lease, launch) < 0)
             return -1;
-        launch->stream = stream_keep(copies);
-    }
-    if (!launch->stream)
-        launch->stream = named_of(frame);
-    return 0;
+    if (!launch->stream && launch->gpu &&
+        !(launch->stream = copy_stream(state, user->channel, user->device)))
+        return -1;
+    return of_frame(state, user, frame, launch);
 }
 
 int launch_choose(struct state *state, PyObject *given, const struct user *user,

@@ -47,7 +47,7 @@ void channel_drop(struct channel *channel)
     (void)sluice_reader_close(&channel->reader);
     (void)sluice_writer_close(&channel->writer);
     channel_drop_joins(channel);
-    stream_drop(atomic_load(&channel->copies));
+    stream_drop(channel->copies);
     views_free(channel->views);
     free(atomic_load(&channel->spare));
     PyThread_free_lock(channel->lock);

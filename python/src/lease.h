@@ -31,7 +31,7 @@ struct channel {
     _Atomic(struct lease *) left;  /* leases that ended without a word while the lock was held */
     _Atomic(struct lease *) held;  /* and those that a capture keeps from ending; under the lock */
     _Atomic uint64_t joins[2];     /* streams of ours that wait for several; [1]: a blocking one */
-    _Atomic(struct stream *) copies; /* for copies ordered with nothing else (fetch.c) */
+    struct stream *copies; /* for copies ordered with nothing else (fetch.c); under native_lock */
     _Atomic(void *) as_tensor; /* what a reader's frame was taken by PyTorch from last; NULL: none */
     _Atomic int64_t lull;      /* ns that a reader's last wait took, about */
     _Atomic(struct views *) views; /* cached views of its slots (view.c) */

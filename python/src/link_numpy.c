@@ -163,19 +163,14 @@ static PyObject *give(struct link *link, struct channel *channel)
 
 /* ---- pipelined ---- */
 
-static int queue(struct link *link, struct channel *channel, struct lease *lease,
-                 struct landing *landing)
+static int queue_on(const struct stream *stream, struct link *link, struct channel *channel,
+                    struct lease *lease, struct landing *landing)
 {
-    struct state *state = link->reader.state;
-    struct stream *stream = copy_stream(state, channel, device_text(lease->device));
-    int r;
+    int r = sluice_reader_fetch(channel->reader, &lease->frame, &landing->to, 1,
+                                stream_handle(stream), &landing->ticket);
 
-    if (!stream || lease_use(lease, stream_keep(stream)) < 0)
-        return -1;
-    r = sluice_reader_fetch(channel->reader, &lease->frame, &landing->to, 1, stream_handle(stream),
-                            &landing->ticket);
     if (r != 0) {
-        raise_result(state, r);
+        raise_result(link->reader.state, r);
         return -1;
     }
     landing->lease = lease;
@@ -186,6 +181,18 @@ static int queue(struct link *link, struct channel *channel, struct lease *lease
         link->markless = r == SLUICE_E_UNSUPPORTED;
     }
     return 0;
+}
+
+static int queue(struct link *link, struct channel *channel, struct lease *lease,
+                 struct landing *landing)
+{
+    struct stream *stream = copy_stream(link->reader.state, channel, device_text(lease->device));
+    int r = stream ? lease_use(lease, stream_keep(stream)) : -1;
+
+    if (r == 0)
+        r = queue_on(stream, link, channel, lease, landing);
+    stream_drop(stream);
+    return r;
 }
 
 /* The copy queued by the call before. Its writer may have come round to the slot again since; whether that was while it

@@ -95,9 +95,14 @@ void native_end_left(void)
     }
 }
 
+bool native_stale(const struct native *native)
+{
+    return native->resets != atomic_load(&native->device->resets);
+}
+
 static bool is(const struct native *native, uintptr_t value, const struct opened *device)
 {
-    return native->value == value && native->device == device;
+    return native->value == value && native->device == device && !native_stale(native);
 }
 
 /* Under the lock: unless its last reference has just gone. */
@@ -162,6 +167,7 @@ struct native *native_new(const struct opened *device, uintptr_t value)
     native->references = 1;
     native->device = device;
     native->value = value;
+    native->resets = atomic_load(&device->resets);
     return native;
 }
 

@@ -13,6 +13,7 @@ struct native {
     struct sluice_stream handle;
     uintptr_t value;
     const struct opened *device;
+    unsigned resets;                /* of its device until it was made */
     bool ours;                      /* made by us: its last reference ends the stream itself */
     struct native *next, *previous; /* of ours */
     uint64_t used;                  /* by the table */
@@ -25,7 +26,10 @@ struct native *native_new(const struct opened *device, uintptr_t value);
 struct native *native_keep(struct native *native);
 void native_drop(struct native *native); /* needs no GIL */
 
-/* Ours or a foreign one, by its value; NULL if the table has none. */
+/* Was its handle ended by a reset of the device? A foreign stream itself was not. */
+bool native_stale(const struct native *native);
+
+/* Ours or a foreign one, by its value; NULL if the table has none, or one that is stale. */
 struct native *native_find(uintptr_t value, const struct opened *device);
 
 /* Makes a handle for a foreign one (0: the legacy default one). What the library said. */

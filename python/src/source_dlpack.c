@@ -230,12 +230,9 @@ static int consumer_stream(struct state *state, const struct user *user, struct 
     if (*number)
         return 0;
     source->lasting = true;
-    if (device_ordinal(user->device) == source->ordinal) {
-        struct stream *copies = copy_stream(state, user->channel, user->device);
-        source->stream = copies ? stream_keep(copies) : NULL;
-    } else {
-        source->stream = stream_of_native(state, 0, device);
-    }
+    source->stream = device_ordinal(user->device) == source->ordinal
+                         ? copy_stream(state, user->channel, user->device)
+                         : stream_of_native(state, 0, device);
     if (source->stream && stream_native(source->stream) == 0)
         *number = PyLong_FromLong(1);
     else if (source->stream)

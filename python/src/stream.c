@@ -6,6 +6,7 @@
 #include "stream.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "framework.h"
@@ -274,19 +275,39 @@ bool stream_direct(const struct stream *stream)
     return stream->thread == 0 || stream->thread == this_thread();
 }
 
-int stream_join(struct sluice_stream join, const struct stream *stream)
+static int join_to(struct sluice_stream join, struct sluice_stream other)
 {
     struct sluice_stream_info info = { .size = sizeof info };
+    int r = sluice_stream_info(other, &info);
+
+    if (r == 0 && info.capturing) /* waiting for it would take `join` into the graph */
+        return SLUICE_E_CAPTURING;
+    return r == 0 ? sluice_stream_wait_stream(join, other) : r;
+}
+
+/* A foreign stream whose handle a reset has ended has the same value still. */
+static int join_anew(struct sluice_stream join, const struct native *native)
+{
+    struct native *now;
+    int r;
+
+    if (native->ours || native_wrap(native->device, native->value, &now) != 0)
+        return 0;
+    r = join_to(join, now->handle);
+    native_drop(now);
+    return r;
+}
+
+int stream_join(struct sluice_stream join, const struct stream *stream)
+{
     struct sluice_stream other = stream->native->handle;
     int r =
         stream_direct(stream) ? 0 : sluice_stream_default(stream->native->device->device, &other);
 
     if (r == 0)
-        r = sluice_stream_info(other, &info);
-    if (r == 0 && info.capturing) /* waiting for it would take `join` into the graph */
-        return SLUICE_E_CAPTURING;
-    if (r == 0)
-        r = sluice_stream_wait_stream(join, other);
+        r = join_to(join, other);
+    if (r == SLUICE_E_STALE)
+        r = join_anew(join, stream->native);
     return r == SLUICE_E_STALE || r == SLUICE_E_CLOSED ? 0 : r;
 }
 
@@ -388,6 +409,24 @@ static void make_key(void)
     key_error = pthread_key_create(&key, drop_stack);
 }
 
+bool stream_stale(const struct stream *stream)
+{
+    return native_stale(stream->native);
+}
+
+int stream_fresh(const struct state *state, const struct stream *stream)
+{
+    char id[20];
+
+    if (!stream_stale(stream))
+        return 0;
+    snprintf(id, sizeof id, "0x%llx", (unsigned long long)stream->native->handle.id);
+    PyErr_Format(state->stale_handle,
+                 "stream %s of \"%s\" has ended: its device was reset; create another", id,
+                 stream_device(stream));
+    return -1;
+}
+
 int stream_push(const struct state *state, struct stream *stream)
 {
     if (stack.depth == DEPTH) {
@@ -447,4 +486,15 @@ int stream_current(struct state *state, const char *device, struct stream **out)
         return 0;
     }
     return 0;
+}
+
+int stream_at_work(struct state *state, const char *device, struct stream **out)
+{
+    if (stream_current(state, device, out) < 0)
+        return -1;
+    if (!*out || stream_fresh(state, *out) == 0)
+        return 0;
+    stream_drop(*out);
+    *out = NULL;
+    return -1;
 }

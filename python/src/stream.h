@@ -28,8 +28,12 @@ struct opened {
     char name[DEVICE_NAME]; /* "host", "cuda:0": never a UUID */
     int ordinal;            /* -1: host */
     struct sluice_device device;
+    _Atomic unsigned resets; /* how many there were: what was made before the last is stale */
 };
 const struct opened *device_open(struct state *state, const char *name);
+
+/* It was reset: counts that. */
+void device_was_reset(const struct opened *device);
 
 /* ---- streams (stream.c) ---- */
 
@@ -47,7 +51,7 @@ const char *stream_device(const struct stream *stream); /* "cuda:0", never a UUI
 bool stream_same(const struct stream *a, const struct stream *b);
 
 /* Of ours, or with __cuda_stream__, .cuda_stream or .ptr, which is kept alive. `device`: that of
- * the frame (NULL: any). A new reference; NULL with an exception. */
+ * the frame (NULL: any). A new reference; NULL with an exception, if it is stale too. */
 struct stream *stream_of(struct state *state, PyObject *object, const char *device);
 
 /* By its native value: 0 and 1 the legacy default one, 2 the thread's default one. */
@@ -56,6 +60,9 @@ struct stream *stream_of_native(struct state *state, uintptr_t native, const cha
 /* The thread's innermost Sluice stream of this device (NULL: of any) in *out, a new reference, or
  * NULL. -1 with an exception. */
 int stream_current(struct state *state, const char *device, struct stream **out);
+
+/* The same for work on frames: one that is stale is an exception. */
+int stream_at_work(struct state *state, const char *device, struct stream **out);
 
 /* A new one of ours, non-blocking. */
 struct stream *stream_make(struct state *state, const char *device);
@@ -68,7 +75,8 @@ bool stream_direct(const struct stream *stream);
 
 /* Makes `join`, a non-blocking stream of ours, wait for what `stream` was given so far. No GIL
  * needed. 0; SLUICE_E_CAPTURING, with nothing queued, if a graph is captured there: try again
- * later; else a failure. A stream that a reset has ended is waited for already. */
+ * later; else a failure. One of ours that a reset has ended is waited for already; others live on
+ * then, and may have been given more. */
 int stream_join(struct sluice_stream join, const struct stream *stream);
 
 /* Lets go of what dropped streams have kept alive in this interpreter. With the GIL. */
@@ -92,6 +100,11 @@ enum sluice_stream_kind stream_kind(const struct stream *stream);
 
 /* -1 with StreamClosedError if it was closed. */
 int stream_check(const struct state *state, const struct stream *stream);
+
+/* Was its device reset since? Its native stream is over then if it was ours. */
+bool stream_stale(const struct stream *stream);
+/* -1 with StaleHandleError if so. */
+int stream_fresh(const struct state *state, const struct stream *stream);
 
 /* Closes it: no new work by its name. Not while it is current on a thread: BusyError. Later: then
  * as soon as it is current nowhere any more; returns true if that is yet to come. */

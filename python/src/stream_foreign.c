@@ -186,7 +186,13 @@ struct stream *stream_of(struct state *state, PyObject *object, const char *devi
     if (device && !opened)
         return NULL;
     stream = stream_of_any(state, object, opened ? opened->name : "cuda:0");
-    if (!stream || !opened || strcmp(stream_device(stream), opened->name) == 0)
+    if (!stream)
+        return NULL;
+    if (stream_fresh(state, stream) < 0) {
+        stream_drop(stream);
+        return NULL;
+    }
+    if (!opened || strcmp(stream_device(stream), opened->name) == 0)
         return stream;
     raise_as(state, ERROR_E_WRONG_DEVICE,
              "%R is a stream of \"%s\", what it is to order is on \"%s\": give one of that, which "

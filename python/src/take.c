@@ -12,7 +12,7 @@ int take_stream(struct state *state, const char *device, PyObject *given, struct
     if (given && given != Py_None) {
         if (!(*out = stream_of(state, given, device)))
             return -1;
-    } else if (device && device_ordinal(device) >= 0 && stream_current(state, device, out) < 0) {
+    } else if (device && device_ordinal(device) >= 0 && stream_at_work(state, device, out) < 0) {
         return -1;
     }
     if (*out && device_ordinal(stream_device(*out)) < 0) { /* nothing is queued on host */
@@ -88,7 +88,7 @@ int take_unnamed(struct state *state, struct lease *lease)
 
     if (lease->named)
         return 0;
-    if (stream_current(state, lease->device->name, &stream) < 0)
+    if (stream_at_work(state, lease->device->name, &stream) < 0)
         return -1;
     if (stream)
         return use(state, lease, stream);
