@@ -8,6 +8,7 @@ import pytest
 import sluice
 from dl import take
 from gpu_frames import SIZE, free_slots, publish, reader, wait_until, writer  # noqa: F401
+from stream_kit import on_thread
 
 
 @pytest.fixture
@@ -135,6 +136,36 @@ def test_copies_to_the_host_beside_a_capture(gpu, run_fetch, writable):
         assert all(copy().tobytes() == bytes([5]) * SIZE for copy in copies)
         frame.copy_to(target)
         assert target == bytes([5]) * SIZE
+
+
+def test_another_thread_lives_a_whole_life_meanwhile(gpu, run_fetch):
+    """The specification's 35: slots are added, formats change, streams, events, frames, arrays and copies come and go."""
+    def live():
+        gpu.enter()
+        kept, own = [], sluice.Stream(gpu.device)
+        with sluice.Writer("life", shape=SIZE, device=gpu.device, slots=3, max_slots=8) as writer:
+            with sluice.Reader("life", hold=4) as reader:
+                for value in range(12):
+                    if value == 8:
+                        writer.reformat(shape=2 * SIZE)
+                    content = bytes([value]) * writer.format["data"].shape[0]
+                    writer.send(content)
+                    frame = reader.next(timeout=20, stream=own)
+                    assert frame.numpy().tobytes() == frame.copy().tobytes() == run_fetch(frame).tobytes() == content
+                    kept = [*kept[-2:], (frame, take(frame, own.native))]
+                    with sluice.Reader("life") as second, sluice.Stream(gpu.device) as stream:
+                        second.latest(stream=stream)
+                        stream.record().wait(own)
+                assert writer.stats().slots > 3 and writer.stats().dropped == 0
+            del frame
+            kept.clear()
+            gc.collect()
+
+    captures = gpu.stream()
+    with gpu.capture(captures) as graph:
+        on_thread(live)
+    assert graph.nodes() == 0
+    graph.replay(captures)
 
 
 def test_while_another_thread_captures_on_a_blocking_stream(gpu, writer, reader):

@@ -125,7 +125,8 @@ def test_so_it_does_while_another_thread_captures(ends):
 
 
 def test_streams_events_and_finalisers_break_no_capture():
-    """The specification's 35: streams, events, frames, arrays and readers come and go, and slots are added, meanwhile."""
+    """The specification's 35: streams, events, frames, arrays and readers come and go meanwhile. ../test_gpu_captures.py has
+    slots that are added, too."""
     with narrow_writer("n", max_slots=8) as writer, sluice.Reader("n") as reader:
         write(writer, 0)
         reader.next(timeout=5).torch()
