@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * The whole life of a channel beside another thread that captures graphs again and again: no capture is
- * ever broken, no node of ours gets into one, and the frames are right.
+ * The whole life of a channel, of Sluice's own and of cuda-link's protocol, beside another thread that captures graphs again
+ * and again: no capture is ever broken, no node of ours gets into one, and the frames are right.
  */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/cipd.h"
 #include "gpu/frames.h"
 
-#define WORDS 4096
+#define WORDS 4096 /* cipd: 32 x 32 pixels of four */
 #define FRAMES 1000
 #define CAPTURE_TIME (100 * 1000)
 #define CAPTURES 5 /* at least: their thread may stand still */
 
 /* The streams that frames are ordered on. */
 enum where { OWN, WRAPPED, PER_THREAD, LEGACY, WHERES };
+enum kind { NATIVE, CIPD };
 
 /* ---- the thread that captures ---- */
 
@@ -103,6 +105,7 @@ static void end(struct captures *captures)
 /* ---- the channel ---- */
 
 struct life {
+    enum kind kind;
     struct sluice_device device;
     struct sluice_stream stream;
     struct sl_cu_stream *native, *theirs;
@@ -129,10 +132,23 @@ static void unlock(const struct life *life)
         pthread_mutex_unlock(&life->captures->door);
 }
 
+static struct sluice_format format_of(const struct life *life)
+{
+    return life->kind == CIPD ? cipd_format(cipd_float32, (uint32_t)(life->words / 4 / 32), 32)
+                              : channel_format((int64_t)life->words);
+}
+
+static struct sluice_array array_at(const struct life *life, uintptr_t at)
+{
+    struct sluice_format format = format_of(life);
+
+    return life->kind == CIPD ? cipd_array(at, &format) : frames_array(at, (int64_t)life->words);
+}
+
 /* The program's memory is written over behind the copy that was queued before. */
 static void send_frame(struct life *life, uint32_t sequence)
 {
-    struct sluice_array array = frames_array(life->source, (int64_t)life->words);
+    struct sluice_array array = array_at(life, life->source);
 
     lock(life);
     gpu_fill(life->native, life->source, life->words, sequence);
@@ -158,7 +174,7 @@ static void write_frame(struct life *life, uint32_t sequence)
 
 static void fetch_frame(struct life *life, const struct sluice_frame *frame, uint32_t sequence)
 {
-    struct sluice_array array = frames_array((uintptr_t)life->fetched, (int64_t)life->words);
+    struct sluice_array array = array_at(life, (uintptr_t)life->fetched);
 
     CHECK_OK(sluice_reader_fetch(life->reader, frame, &array, 1, life->stream, NULL));
     for (uint64_t i = 0; i < life->words; i++)
@@ -195,19 +211,27 @@ static void open_stream(struct life *life, enum where where)
     life->native = gpu_native(life->stream);
 }
 
+static void open_channel(struct life *life)
+{
+    struct sluice_format format = format_of(life);
+
+    life->writer = life->kind == CIPD ? cipd_writer(&format) : frames_writer("cam", WORDS, 4);
+    life->reader = life->kind == CIPD ? cipd_reader() : frames_reader("cam", 2);
+}
+
 /* From open to close, with a change of format in the middle, all of it beside captures. Goes on until there were some. */
 static void live(struct life *life, enum where where, long frames, const struct captures *captures)
 {
-    struct sluice_format format = channel_format(2 * WORDS);
+    struct sluice_format format;
 
     open_stream(life, where);
     life->words = WORDS;
-    life->writer = frames_writer("cam", WORDS, 4);
-    life->reader = frames_reader("cam", 2);
+    open_channel(life);
     for (uint32_t sequence = 1; sequence <= frames || captures->whole + captures->broken < CAPTURES; sequence++) {
         if (sequence == frames / 2) {
-            CHECK_OK(sluice_writer_reformat(life->writer, &format));
             life->words *= 2;
+            format = format_of(life);
+            CHECK_OK(sluice_writer_reformat(life->writer, &format));
         }
         write_frame(life, sequence);
         read_frame(life, sequence);
@@ -218,9 +242,9 @@ static void live(struct life *life, enum where where, long frames, const struct 
         CHECK_OK(sluice_stream_destroy(&life->stream));
 }
 
-static struct life prepare(void)
+static struct life prepare(enum kind kind)
 {
-    struct life life = { 0 };
+    struct life life = { .kind = kind };
 
     gpu_begin();
     gpu_use(0);
@@ -236,12 +260,14 @@ static struct life prepare(void)
 static void finish(struct life *life)
 {
     CU(StreamDestroy, life->theirs);
+    if (life->kind == CIPD)
+        cipd_clean();
     gpu_end();
 }
 
-static void live_beside(enum where where, int mode, unsigned flags)
+static void live_beside(enum kind kind, enum where where, int mode, unsigned flags)
 {
-    struct life life = prepare();
+    struct life life = prepare(kind);
     struct captures captures;
 
     begin(&captures, mode, flags);
@@ -258,11 +284,11 @@ static void live_beside(enum where where, int mode, unsigned flags)
     finish(&life);
 }
 
-static void matrix(enum where where)
+static void matrix(enum kind kind, enum where where)
 {
     for (int mode = CAPTURE_GLOBAL; mode <= CAPTURE_RELAXED; mode++) {
-        live_beside(where, mode, SL_CU_STREAM_NON_BLOCKING);
-        live_beside(where, mode, 0);
+        live_beside(kind, where, mode, SL_CU_STREAM_NON_BLOCKING);
+        live_beside(kind, where, mode, 0);
     }
 }
 
@@ -271,27 +297,47 @@ ROLE(life_beside)
 {
     if (strcmp(argv[3], "quiet") == 0)
         CHECK(freopen("/dev/null", "w", stderr));
-    live_beside(strcmp(argv[1], "own") == 0 ? OWN : LEGACY, CAPTURE_GLOBAL,
+    live_beside(NATIVE, strcmp(argv[1], "own") == 0 ? OWN : LEGACY, CAPTURE_GLOBAL,
                 strcmp(argv[2], "blocking") == 0 ? 0 : SL_CU_STREAM_NON_BLOCKING);
     return 0;
 }
 
 TEST_TIMEOUT(a_channel_on_a_stream_of_ours_beside_captures, 120)
 {
-    matrix(OWN);
+    matrix(NATIVE, OWN);
 }
 
 TEST_TIMEOUT(a_channel_on_a_wrapped_stream_beside_captures, 120)
 {
-    matrix(WRAPPED);
+    matrix(NATIVE, WRAPPED);
 }
 
 TEST_TIMEOUT(a_channel_on_the_per_thread_stream_beside_captures, 120)
 {
-    matrix(PER_THREAD);
+    matrix(NATIVE, PER_THREAD);
 }
 
 TEST_TIMEOUT(a_channel_on_the_default_stream_beside_captures, 120)
 {
-    matrix(LEGACY);
+    matrix(NATIVE, LEGACY);
+}
+
+TEST_TIMEOUT(cipd_on_a_stream_of_ours_beside_captures, 120)
+{
+    matrix(CIPD, OWN);
+}
+
+TEST_TIMEOUT(cipd_on_a_wrapped_stream_beside_captures, 120)
+{
+    matrix(CIPD, WRAPPED);
+}
+
+TEST_TIMEOUT(cipd_on_the_per_thread_stream_beside_captures, 120)
+{
+    matrix(CIPD, PER_THREAD);
+}
+
+TEST_TIMEOUT(cipd_on_the_default_stream_beside_captures, 120)
+{
+    matrix(CIPD, LEGACY);
 }
