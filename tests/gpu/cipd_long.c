@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Two processes that send each other frames by "cipd:" channels, 1080p float32 one way and uint8 the other, while now the
- * one, now the other is killed and started again. Kernels look at every word of every frame: a word of a frame that was
- * said to be whole, and is another's, fails the test.
+ * one, now the other is killed and started again, and each goes on with other slots (2, 3, 10) and another height all the
+ * time. Kernels look at every word of every frame: a word of a frame that was said to be whole, and is another's, fails
+ * the test.
  *
  * SLUICE_CIPD_FRAMES says how many frames each must have seen; 10,000 on a GPU.
  */
@@ -19,11 +20,15 @@
 #define LEAST 24 /* frames: some between one kill and the next */
 #define KILLS 4  /* at least, however many frames come while the test stands still */
 
+static const uint32_t slot_counts[] = { 2, 3, 10 }, heights[] = { 1080, 720 };
+
 /* What the processes have done, over all their lives. */
 struct board {
     struct {
         atomic_ulong sent, taken, whole, lost, sessions;
         atomic_uint torn; /* words */
+        atomic_uint changes;      /* of what it sends, and lives of which each begins with one */
+        atomic_uint slots, sizes; /* that it has taken frames of: a bit for each of the above */
     } of[SIDES];
 };
 
@@ -31,9 +36,9 @@ static struct board *board(void) { return test_board(sizeof(struct board)); }
 
 static uint32_t scaled(uint32_t pixels) { return gpu_is_fake() ? pixels / 8 : pixels; }
 
-static struct sluice_format format_to(int side)
+static struct sluice_format format_to(int side, uint32_t height)
 {
-    return cipd_format(side == 0 ? cipd_float32 : cipd_uint8, scaled(1920), scaled(1080));
+    return cipd_format(side == 0 ? cipd_float32 : cipd_uint8, scaled(1920), scaled(height));
 }
 
 static const char *name_to(char *text, size_t size, const char *name, int side)
@@ -52,11 +57,34 @@ struct life {
     sluice_reader *reader;
     struct sluice_format format; /* of what it sends */
     struct sluice_array array;
+    uint64_t memory;
+    uint32_t slots;
     uint64_t bad; /* words, found by kernels */
     uint32_t found;
     uint32_t sent;
     uint32_t next; /* sequence; 0: not known before the first send */
 };
+
+/* What it sends from now on; by turns other slots and another height. */
+static void choose(struct life *life)
+{
+    uint32_t change = atomic_fetch_add(&board()->of[life->side].changes, 1);
+
+    life->slots = slot_counts[(change + 1) / 2 % 3];
+    life->format = format_to(!life->side, heights[change / 2 % 2]);
+    life->array = cipd_array(life->memory, &life->format);
+}
+
+static void change(struct life *life)
+{
+    uint32_t slots = life->slots;
+
+    choose(life);
+    if (life->slots != slots)
+        CHECK_OK(sluice_cipd_set_slots(life->writer, life->slots));
+    else
+        CHECK_OK(sluice_writer_reformat(life->writer, &life->format));
+}
 
 static void open_writer(struct life *life, const char *name)
 {
@@ -66,7 +94,7 @@ static void open_writer(struct life *life, const char *name)
     int r;
 
     params.name = name_to(text, sizeof text, name, !life->side);
-    params.slots = life->side ? 3 : 4;
+    params.slots = life->slots;
     params.no_graphs = !life->side;
     while ((r = sluice_writer_open(&life->writer, &params)) == SLUICE_E_EXISTS)
         test_nap(SLUICE_MS); /* the one before is just dying */
@@ -98,6 +126,23 @@ static void send_one(struct life *life)
     atomic_fetch_add(&board()->of[life->side].sent, 1);
     if (life->sent % 16 == 0)
         CHECK_OK(sluice_stream_synchronize(life->sending)); /* no further ahead of its GPU than that */
+    if (life->sent % (gpu_is_fake() ? 12 : 500) == 0)
+        change(life);
+}
+
+/* It has a frame with so many slots, of such a size. */
+static void note_format(struct life *life, const struct sluice_frame *frame)
+{
+    struct sluice_cipd_info info = cipd_info_of_reader(life->reader);
+    struct sluice_array array;
+
+    CHECK_OK(sluice_frame_array(frame, NULL, &array));
+    for (int i = 0; i < 3; i++)
+        if (info.slot_count == slot_counts[i])
+            atomic_fetch_or(&board()->of[life->side].slots, 1U << i);
+    for (int i = 0; i < 2; i++)
+        if (array.shape[0] == scaled(heights[i]))
+            atomic_fetch_or(&board()->of[life->side].sizes, 1U << i);
 }
 
 /* All of the frame must say its sequence, if it was whole until the kernel had seen it. */
@@ -129,8 +174,10 @@ static void read_one(struct life *life)
 
     if (r == 0) {
         atomic_fetch_add(&board()->of[life->side].taken, 1);
-        if (frame.flags & SLUICE_FRAME_NEW_FORMAT)
+        if (frame.flags & SLUICE_FRAME_NEW_FORMAT) {
             atomic_fetch_add(&board()->of[life->side].sessions, 1);
+            note_format(life, &frame);
+        }
         look_at(life, &frame);
     } else if (r != SLUICE_TIMEOUT && r != SLUICE_NO_WRITER && r != SLUICE_CLOSED && r != SLUICE_AGAIN && r != SLUICE_E_LOST) {
         CHECK_OK(r);
@@ -150,8 +197,8 @@ ROLE(cipd_side)
     CHECK_OK(sluice_stream_create(life.device, NULL, &life.sending));
     CHECK_OK(sluice_stream_create(life.device, NULL, &life.reading));
     frames_warm_up(gpu_native(life.reading));
-    life.format = format_to(!life.side);
-    life.array = cipd_array(gpu_memory(life.format.arrays[0].nbytes), &life.format);
+    life.memory = gpu_memory(format_to(!life.side, heights[0]).arrays[0].nbytes);
+    choose(&life);
     life.bad = gpu_memory(8);
     CU(MemsetD8Async, life.bad, 0, 8, gpu_native(life.reading));
     open_writer(&life, argv[1]);
@@ -193,6 +240,14 @@ static unsigned long least(void)
     return a < b ? a : b;
 }
 
+static bool had_all_formats(void)
+{
+    for (int i = 0; i < SIDES; i++)
+        if (board()->of[i].slots != 7 || board()->of[i].sizes != 3)
+            return false;
+    return true;
+}
+
 /* Until both have seen so many more, however slow they are; but they must get on. */
 static void let_run(struct child *children, unsigned long frames)
 {
@@ -220,9 +275,9 @@ TEST_TIMEOUT(cipd_long_both_ways_while_processes_are_killed, 900)
     gpu_begin();
     for (int i = 0; i < SIDES; i++)
         children[i] = start(i);
-    for (int round = 0; least() < wanted || kills < KILLS; round++) {
+    for (int round = 0; least() < wanted || kills < KILLS || !had_all_formats(); round++) {
         let_run(children, wanted / (gpu_is_fake() ? 8 : 16) + 1);
-        if (least() >= wanted && kills >= KILLS)
+        if (least() >= wanted && kills >= KILLS && had_all_formats())
             break;
         test_nap((round % 5) * SLUICE_MS);
         child_kill(&children[round % SIDES], SIGKILL);
@@ -236,9 +291,9 @@ TEST_TIMEOUT(cipd_long_both_ways_while_processes_are_killed, 900)
     for (int i = 0; i < SIDES; i++)
         fprintf(facts,
                 "{\"fact\": \"cipd\", \"copies\": %d, \"kills\": %lu, \"taken\": %lu, \"whole\": %lu, \"overrun\": %lu, "
-                "\"sessions\": %lu, \"torn_words\": %u}\n",
+                "\"sessions\": %lu, \"changes\": %u, \"torn_words\": %u}\n",
                 i, kills, (unsigned long)seen->of[i].taken, (unsigned long)seen->of[i].whole, (unsigned long)seen->of[i].lost,
-                (unsigned long)seen->of[i].sessions, (unsigned)seen->of[i].torn);
+                (unsigned long)seen->of[i].sessions, (unsigned)seen->of[!i].changes, (unsigned)seen->of[i].torn);
     CHECK(fclose(facts) == 0);
     for (int i = 0; i < SIDES; i++) {
         CHECK_EQ(seen->of[i].torn, 0);
