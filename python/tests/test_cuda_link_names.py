@@ -560,4 +560,5 @@ def test_theirs_is_as_it_was_when_this_was_written(run):
 def test_native_names():
     from sluice.cuda_link.importer import channel_of
     assert channel_of("cam") == channel_of("cipd:cam") == ("cipd:cam", False)
+    assert channel_of("/cam") == channel_of("//cam") == channel_of("cipd:/cam") == ("cipd:cam", False)
     assert channel_of("sluice:cam") == ("sluice:cam", True)

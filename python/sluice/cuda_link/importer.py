@@ -54,7 +54,7 @@ def channel_of(shm_name: str) -> tuple[str, bool]:
     """The channel's name for Sluice, and whether it is a native one."""
     if shm_name.startswith("sluice:"):
         return shm_name, True
-    return shm_name if shm_name.startswith("cipd:") else f"cipd:{shm_name}", False
+    return "cipd:" + shm_name.removeprefix("cipd:").lstrip("/"), False  # which shm_open() passes over, too
 
 
 def raise_for(error: _sluice.Error) -> NoReturn:
