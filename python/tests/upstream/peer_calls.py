@@ -20,6 +20,7 @@ class Export:
     def __init__(self, name):
         self.name, self.gpu, self.exporters, self.gate_now = name, gpu_kit.Gpu(), [], None
         self.stream = self.gpu.stream()
+        self.fill_size, self.fills = 0, []
 
     def make(self, spec, policy):
         policy = cuda_link.ExportPolicy(**policy) if policy else None
@@ -53,6 +54,25 @@ class Export:
             self.gpu.synchronize(self.stream)
         return said
 
+    def burst(self, plain, *_):
+        """Frames of the numbers from the first to the last, one right behind the other; each is full of its number."""
+        first, last = map(int, plain)
+        if len(self.fills) < last - first + 1 or self.fill_size != self.size:
+            self.fill_size, self.fills = self.size, [self.memory(self.size) for _ in range(last - first + 1)]
+        for number, address in enumerate(self.fills[:last - first + 1], first):
+            self.gpu.fill(address, number % 251, self.size, self.stream)
+            said = self.export(address, self.size)
+            if said != "PUBLISHED":
+                return said
+        self.gpu.call("CtxSynchronize")  # their memory is filled anew by the next
+        return "PUBLISHED"
+
+    def memory(self, size):
+        address = ctypes.c_uint64()
+        with self.gpu.relaxed():
+            self.gpu.call("MemAlloc", ctypes.byref(address), ctypes.c_size_t(size))
+        return address.value
+
     def wrong(self, plain, *_):
         return self.export(self.sources[0][0], int(plain[0]))
 
@@ -77,6 +97,14 @@ class Export:
         for exporter in reversed(self.exporters):
             exporter.close()
         return "closed"
+
+
+def bytes_of(frame):
+    """To be looked at by the CPU, or by a kernel of PyTorch's."""
+    if isinstance(frame, numpy.ndarray):
+        return frame.reshape(-1).view("uint8")
+    import torch
+    return frame.reshape(-1).view(torch.uint8)
 
 
 class Import:
@@ -112,6 +140,20 @@ class Import:
         found = numpy.frombuffer(frame.tobytes(), "uint8")
         whole = numpy.array_equal(found, picture(found.size, int(found[0])))
         return f"{int(found[0])} {frame.dtype} {'x'.join(map(str, frame.shape))}" if whole else "torn"
+
+    def watch(self, plain, *_):
+        """Takes frames until one of this number has come, and looks at each byte of each: how many there were."""
+        wanted, taken, end = int(plain[0]) % 251, 0, time.monotonic() + 30
+        while time.monotonic() < end:
+            outcome, frame = self.get()
+            if outcome == "NEW_FRAME":
+                found = bytes_of(frame)
+                value, taken = int(found[0]), taken + 1
+                if not bool((found == value).all()):
+                    return f"torn, of {value} and others, before {wanted}"
+                if value == wanted:
+                    return str(taken)
+        return f"nothing but {outcome} before {wanted}"
 
     def stats(self, *_):
         return json.dumps(self.importer.get_stats())
