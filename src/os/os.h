@@ -124,7 +124,15 @@ int sl_os_named_lock(int fd, bool shared);
 /* Has another descriptor of the memory the lock, shared or not? */
 bool sl_os_named_locked(int fd);
 
-/* ---- wake.c: sleeping on a word that others change ---- */
+/* ---- wake.c: sleeping on a word that others change ----
+ *
+ * Windows sleeps so within one process only (WaitOnAddress). Between processes cuda-link's doorbell is there for it,
+ * an event that resets itself, `Local\\cudalink_db_` and the segment's name, less than 260 characters: the writer makes
+ * it behind the segment, sets it behind each index, each version and the flag at the end, and closes it last. A reader
+ * opens it (SYNCHRONIZE), looks at the index before it waits and at everything after that, and waits for a moment at a
+ * time, for there may be none, and it wakes one waiter only. It says that a frame was published, never that a slot is
+ * ready.
+ */
 
 /* Sleeps while *word == value, until woken or `deadline` (sl_os_now's clock; SLUICE_FOREVER: none).
  * Returns 0 when the caller should look again (also without reason), SLUICE_TIMEOUT at the deadline.

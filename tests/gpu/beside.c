@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The whole life of a channel, of Sluice's own and of cuda-link's protocol, beside another thread that captures graphs again
- * and again: no capture is ever broken, no node of ours gets into one, and the frames are right.
+ * The whole life of a channel, of Sluice's own and of cuda-link's protocol, beside another thread that captures
+ * graphs again and again: no capture is ever broken, no node of ours gets into one, and the frames are right.
  */
 #include <pthread.h>
 #include <stdatomic.h>
