@@ -499,6 +499,23 @@ print("ours")
     assert run(f"import subprocess; subprocess.run({command!r}, check=True)") == "ours\n"
 
 
+def test_examples_of_theirs_find_what_they_take_from_the_console(tmp_path, run):
+    """They begin with that, and look for another cuda_link where it is missing."""
+    (tmp_path / "program.py").write_text("""
+from cuda_link._console import install_console_ctrl_handler, run_with_watchdog
+import threading
+done = []
+state = install_console_ctrl_handler("[receiver]", lambda: done.append(1), defer_close=True)
+print(state.stop_requested, state.shutdown_via)
+run_with_watchdog(lambda: done.append(2), 20, "importer.close()", "[receiver]")
+run_with_watchdog(threading.Event().wait, 0.01, "exporter.close()", "[sender]")
+print(done)
+""")
+    command = [sys.executable, "-m", "sluice.cuda_link", str(tmp_path / "program.py")]
+    assert run(f"import subprocess; subprocess.run({command!r}, check=True)").splitlines() == [
+        "False None", "[sender] exporter.close() takes longer than 0.01 s: it is left alone", "[2]"]
+
+
 def test_it_says_how_it_is_called(run):
     for arguments, status in ((["--help"], 0), ([], 2)):
         done = run(f"import sys, runpy; sys.argv = ['x', *{arguments}];"

@@ -71,7 +71,7 @@ __all__ = [
     "publish_frame",
 ]
 
-_MODULES = ("_exporter_port", "_importer_port", "activation_barrier", "cuda_ipc_exporter", "cuda_ipc_importer",
+_MODULES = ("_console", "_exporter_port", "_importer_port", "activation_barrier", "cuda_ipc_exporter", "cuda_ipc_importer",
             "cuda_graphs", "cuda_ipc_wrapper", "cuda_runtime_types", "debug_utils", "exporter", "importer", "nvml_observer",
             "shm_protocol")
 _ALIASES = {"_cuda_adapters": "cuda_ipc_wrapper", "_env": "_environment"}
