@@ -2,7 +2,11 @@
  *
  * "cipd:" channels: a writer's frames, as another process sees them and as its own does.
  */
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "gpu/cipd.h"
@@ -260,6 +264,46 @@ TEST(cipd_a_ticket_tells_when_the_program_may_change_its_memory)
     gpu_gate_open(&gate);
     CHECK_OK(sluice_ticket_wait(ticket, 10 * SLUICE_S));
     gpu_gate_end(&gate);
+    cipd_end(&side);
+}
+
+/* The segment says that slots have no events, as programs do that cannot make any: they wait for each frame. */
+static void take_events_away(uint32_t slots)
+{
+    static const char none[64];
+    char path[80];
+
+    snprintf(path, sizeof path, "/%s", cipd_name() + strlen("cipd:"));
+    int fd = shm_open(path, O_RDWR, 0);
+    CHECK_GE(fd, 0);
+    for (uint32_t i = 0; i < slots; i++)
+        CHECK_EQ(pwrite(fd, none, sizeof none, 84 + 128 * i), sizeof none);
+    CHECK_EQ(close(fd), 0);
+}
+
+TEST(cipd_slots_without_events_have_finished_frames)
+{
+    struct cipd_side side = cipd_begin();
+    struct sluice_cipd_writer_params cipd;
+    struct sluice_writer_params params = cipd_writer_params(&cipd, &side.format);
+    struct sluice_frame frame;
+
+    cipd.block = 1;
+    CHECK_OK(sluice_writer_open(&side.writer, &params));
+    take_events_away(3);
+    cipd_disguise();
+    sluice_reader *reader = cipd_reader();
+    for (uint32_t i = 1; i <= 7; i++) {
+        CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i, NULL));
+        struct sluice_stream on = i % 2 ? side.stream : SLUICE_ON_CPU;
+        CHECK_OK(sluice_reader_acquire(reader, on, 20 * SLUICE_S, &frame));
+        CHECK_EQ(cipd_value(&frame, gpu_native(side.stream)), i);
+        CHECK_OK(sluice_reader_release(reader, &frame, on));
+    }
+    struct sluice_cipd_info info = cipd_info_of_reader(reader);
+    for (uint32_t i = 0; i < 3; i++)
+        CHECK(info.slots[i].memory_open && !info.slots[i].event_open);
+    CHECK_OK(sluice_reader_close(&reader));
     cipd_end(&side);
 }
 
