@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Channels "cipd:NAME" by Sluice's own interface, with cuda-link's package on the other side."""
+import contextlib
 import ctypes
+import os
+import subprocess
+import sys
 import time
 
 import numpy
@@ -151,3 +155,35 @@ def test_many_frames_none_of_them_torn(peers, native):
         whole += 1
         assert numpy.array_equal(found, picture(found.size, int(found[0])))
     assert whole
+
+
+@contextlib.contextmanager
+def a_bridge(*arguments):
+    environment = {**os.environ, "CUDALINK_ACTIVATION_BARRIER": "0"}  # which is the machine's
+    bridge = subprocess.Popen([sys.executable, "-m", "sluice", "bridge", "--quiet", *arguments], env=environment)
+    yield
+    bridge.terminate()
+    assert bridge.wait(20) == 0
+
+
+def test_bridges(gpu, peers):
+    """From a program of cuda-link's to a channel of Sluice's in host memory, and from that to another program of cuda-link's."""
+    far = f"{peers.name}-far"
+    with (a_bridge(f"cipd:{peers.name}", "between", "--from-device", gpu.device),
+          a_bridge("between", f"cipd:{far}", "--device", gpu.device)):
+        exporter, importer = peers.start("cuda-link", "export"), peers.start("cuda-link", "import", far)
+        assert ask(exporter, "open height=16 width=16 num_slots=3") == "open"
+        assert ask(exporter, "send 1") == "PUBLISHED"
+        ask(importer, "open")
+        assert ask(importer, "take NO_FRAME RECONNECTING SHUTDOWN") == "1 uint8 16x16x4"
+        for turn, (size, dtype, killed) in enumerate((("8x32x4", "float32", False), ("24x8x4", "uint16", True), ("8x8x4", "uint8", False)), 1):
+            assert ask(exporter, "close") == "closed"
+            height, width, _ = size.split("x")
+            assert ask(exporter, f"open height={height} width={width} num_slots={turn + 1} dtype={dtype}") == "open"
+            for number in range(10 * turn, 10 * turn + 4):
+                assert ask(exporter, f"send {number}") == "PUBLISHED"
+                assert ask(importer, "take NO_FRAME RECONNECTING SHUTDOWN") == f"{number} {dtype} {size}"
+            if killed:
+                exporter.kill()
+                exporter = peers.start("cuda-link", "export")
+                assert ask(exporter, "open height=4 width=4") == "open"
