@@ -1,15 +1,27 @@
 # SPDX-License-Identifier: MIT
 """cuda-link's interface as the benches use it, of any release: sluice.cuda_link, cuda_link of 1.5 and later, and the classes of before."""
+from python_kit import PATIENCE
+
+LINK_SHAPE = (1080, 1920, 4)  # float32: 31.6 MiB
+LINK_BYTES = LINK_SHAPE[0] * LINK_SHAPE[1] * LINK_SHAPE[2] * 4
+
+
+def answer(queue):
+    """Of the other process."""
+    told = queue.get(timeout=PATIENCE)
+    if isinstance(told, Exception):
+        raise told
+    return told
 
 
 class _Exporter:
     def __init__(self, link, name, shape, dtype, policy):
-        self.link = link
+        self.frame, self.published = link.GpuFrame, link.FrameOutcome.PUBLISHED  # as programs import names
         self.exporter = link.Exporter.open(link.FrameSpec(name, *shape, dtype), policy=policy and link.ExportPolicy(**policy))
 
     def export(self, address, size, stream=0):
-        outcome = self.exporter.export(self.link.GpuFrame(address, size, stream))
-        if outcome is not self.link.FrameOutcome.PUBLISHED:
+        outcome = self.exporter.export(self.frame(address, size, stream))
+        if outcome is not self.published:
             raise RuntimeError(f"a frame was not exported: {outcome.name}")
 
     def close(self):

@@ -9,12 +9,11 @@ import statistics
 import time
 import traceback
 
+from python_exports import measure_exports
 from python_kit import DEVICE, PATIENCE, PAUSE, note, now, stay_awake, with_goal
-from python_link_kit import exporter_of, importer_of
+from python_link_kit import LINK_BYTES, LINK_SHAPE, answer, exporter_of, importer_of
 from rows import row
 
-LINK_SHAPE = (1080, 1920, 4)  # float32: 31.6 MiB
-LINK_BYTES = LINK_SHAPE[0] * LINK_SHAPE[1] * LINK_SHAPE[2] * 4
 BLOCKS = {"export_sync": True}
 LINK_CALLS = [  # row, method, frames, the importer's policy, goal in ns; the row of what was exported meanwhile, that policy; the pause
     ("get_frame", "get_frame", "few", {}, 3000, "export_blocking", BLOCKS, None),
@@ -73,14 +72,6 @@ def export_each(link, name, policy, rest, turns, done):
         done.put("exported")
     exporter.close()
     done.put(took)
-
-
-def answer(done):
-    """Of the other process."""
-    told = done.get(timeout=PATIENCE)
-    if isinstance(told, Exception):
-        raise told
-    return told
 
 
 def measure_pinned(torch, rounds):
@@ -183,6 +174,7 @@ def links(torch, rounds, report):
     for package, label in (("sluice.cuda_link", "sluice.cuda_link"), ("cuda_link", "cuda-link")):
         try:
             report["rows"] += measure_link(context, package, label, rounds, statistics.median(pinned), has)
+            report["rows"] += measure_exports(context, package, label, rounds)
         except ImportError as error:
             report["missing"].append({"rows": label, "why": str(error)})
         except Exception as error:

@@ -11,7 +11,8 @@ from peer_runtime import is_of_classes, package_folder
 
 BENCH = pathlib.Path(__file__).resolve().parents[1] / "bench_gpu.py"
 OURS = {"get_frame_numpy", "get_frame_numpy_pipelined", "export", "get_frame_numpy_slept", "export_slept", "get_frame_numpy_washed",
-        "export_washed"}
+        "export_washed", "export_awake"}
+STREAMS = {"default": True, "own": False}  # that frames are exported on, and whether a goal is set
 
 
 @pytest.mark.limit(200)
@@ -27,6 +28,9 @@ def test_calls_of_cuda_links_interface_are_measured(gpu):
     found = {(row["bench"].removeprefix("py_gpu_link_"), row["params"].get("way")) for row in figures["rows"]}
     assert {(name, "sluice.cuda_link") for name in OURS} | {("py_gpu_floor_pinned_copy", None)} <= found
     assert not figures["failed"] and all(row["n"] == 50 for row in figures["rows"])
+    awake = {row["params"]["stream"]: "goal_ns" in row for row in figures["rows"]
+             if row["bench"] == "py_gpu_link_export_awake" and row["params"]["way"] == "sluice.cuda_link"}
+    assert awake == STREAMS
     theirs = {name for name, way in found if way == "cuda-link"}
     missing = {each["rows"]: each["why"] for each in figures["missing"]}
     if link:
