@@ -6,9 +6,11 @@
 
 #include "view.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,18 +25,21 @@ void few_lock(_Atomic bool *busy, const struct channel *channel)
     }
 }
 
+bool channel_is_foreign(const char *name)
+{
+    return strncmp(name, "cipd:", 5) == 0;
+}
+
 struct channel *channel_new(const char *name)
 {
     struct channel *channel = calloc(1, sizeof *channel);
-    PyThread_type_lock lock = channel ? PyThread_allocate_lock() : NULL;
 
-    if (!lock) {
-        free(channel);
+    if (!channel) {
         PyErr_NoMemory();
         return NULL;
     }
     channel->references = 1;
-    channel->lock = lock;
+    (void)sem_init(&channel->lock, 0, 1);
     channel->process = (long)getpid();
     snprintf(channel->name, sizeof channel->name, "%s", name);
     return channel;
@@ -50,13 +55,19 @@ void channel_drop(struct channel *channel)
     stream_drop(channel->copies);
     views_free(channel->views);
     free(atomic_load(&channel->spare));
-    PyThread_free_lock(channel->lock);
+    (void)sem_destroy(&channel->lock);
     free(channel);
 }
 
 static bool try_lock(struct channel *channel)
 {
-    return PyThread_acquire_lock(channel->lock, NOWAIT_LOCK) != 0;
+    return sem_trywait(&channel->lock) == 0;
+}
+
+static void wait_lock(struct channel *channel)
+{
+    while (sem_wait(&channel->lock) != 0 && errno == EINTR)
+        ;
 }
 
 int channel_enter(const struct state *state, struct channel *channel)
@@ -72,7 +83,7 @@ int channel_enter(const struct state *state, struct channel *channel)
         return -1;
     }
     atomic_fetch_add(&channel->queue, 1);
-    Py_BEGIN_ALLOW_THREADS(void) PyThread_acquire_lock(channel->lock, WAIT_LOCK);
+    Py_BEGIN_ALLOW_THREADS wait_lock(channel);
     Py_END_ALLOW_THREADS atomic_fetch_sub(&channel->queue, 1);
     return 0;
 }
@@ -127,7 +138,7 @@ void channel_leave(struct channel *channel)
      */
     do {
         finish_left(channel);
-        PyThread_release_lock(channel->lock);
+        (void)sem_post(&channel->lock);
     } while (has_left(channel) && try_lock(channel));
 }
 

@@ -10,6 +10,8 @@
 #ifndef SLUICE_PYTHON_LEASE_H
 #define SLUICE_PYTHON_LEASE_H
 
+#include <semaphore.h>
+
 #include "state.h"
 #include "stream.h"
 
@@ -20,7 +22,7 @@ struct channel {
     _Atomic uint32_t references;
     _Atomic bool closed;     /* by its Python object */
     _Atomic uint32_t queue;  /* threads that wait for `lock` */
-    PyThread_type_lock lock; /* what the library allows to one thread at a time */
+    sem_t lock;              /* what the library allows to one thread at a time; Python's own asks a clock each time */
     long process;
     sluice_reader *reader; /* one of the two */
     sluice_writer *writer;
@@ -63,6 +65,9 @@ static inline void few_unlock(_Atomic bool *busy)
 {
     atomic_store_explicit(busy, false, memory_order_release);
 }
+
+/* Is it the name of a channel of cuda-link's protocol? */
+bool channel_is_foreign(const char *name);
 
 struct channel *channel_new(const char *name);
 void channel_drop(struct channel *channel);

@@ -5,7 +5,6 @@
 #include "link.h"
 
 #include <sluice/cipd.h>
-#include <string.h>
 
 #include "clock.h"
 #include "view.h"
@@ -117,7 +116,7 @@ static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     params.spin_ns = spin_ns > 0 ? spin_ns : -1;
     cipd.wait_spin_ns = params.spin_ns;
     cipd.wait_ns = timeout_ns;
-    if (strncmp(params.name, "cipd:", 5) == 0)
+    if (channel_is_foreign(params.name))
         params.cipd = &cipd;
     link->foreign = params.cipd != NULL;
     link->copies = !params.cipd && !writable;

@@ -256,11 +256,15 @@ static bool is_free(const struct link *link, const struct lease *lease)
 static PyObject *show(struct link *link, struct lease *lease, enum framework framework, bool given)
 {
     struct state *state = link->reader.state;
+    struct shown *shown = &link->shown[framework == FRAMEWORK_CUPY][lease->frame.slot % LINK_SLOTS];
     struct sluice_array a;
     PyObject *view, *result = NULL;
-    int r = sluice_frame_array(&lease->frame, NULL, &a);
+    bool told = given || is_free(link, lease);
+    int r;
 
-    if (r != 0)
+    if (told && link->foreign && shown->result) /* in a session a slot is always the same memory, of the same format */
+        return Py_NewRef(shown->result);
+    if ((r = sluice_frame_array(&lease->frame, NULL, &a)) != 0)
         return raise_result(state, r);
     if (link->copies || !lease->device) {
         PyObject *array = array_new(state, lease, &a);
@@ -269,11 +273,9 @@ static PyObject *show(struct link *link, struct lease *lease, enum framework fra
         if (view)
             result = PyObject_CallFunctionObjArgs(link->result, view, NULL);
     } else {
-        view = given || is_free(link, lease) ? view_made(state, lease, &a, framework)
-                                             : view_of(state, lease, &a, framework);
+        view = told ? view_made(state, lease, &a, framework) : view_of(state, lease, &a, framework);
         if (view)
-            result = result_of(link, view,
-                               &link->shown[framework == FRAMEWORK_CUPY][lease->frame.slot % LINK_SLOTS]);
+            result = result_of(link, view, shown);
     }
     Py_XDECREF(view);
     return result;

@@ -4,7 +4,6 @@
  * sluice/cuda_link/exporter.py makes them.
  */
 #include <sluice/cipd.h>
-#include <string.h>
 
 #include "link.h"
 
@@ -102,7 +101,7 @@ static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     choose(&cipd, block, graph, barrier, strict, priority, doorbell);
     cipd.barrier_stale_ns = stale_ns;
     params.no_graphs = !graph;
-    if (strncmp(params.name, "cipd:", 5) == 0) {
+    if (channel_is_foreign(params.name)) {
         params.cipd = &cipd;
     } else {
         params.writable = 1; /* as programs of cuda-link may write to what they read */

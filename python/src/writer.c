@@ -208,7 +208,7 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     writer->state = state;
     writer->channel = channel;
     /* Writers of cuda-link's protocol wait for their GPU, whatever the policy. */
-    bool waits = params.policy == SLUICE_WAIT || strncmp(params.name, "cipd:", 5) == 0;
+    bool waits = params.policy == SLUICE_WAIT || channel_is_foreign(params.name);
     writer->wait_ns = waits ? params.wait_ns : 0;
     channel->writable = true;
     Py_BEGIN_ALLOW_THREADS r = sluice_writer_open(&channel->writer, &params);

@@ -185,18 +185,22 @@ static void fill_frame(struct sl_cipd_reader *reader, struct sl_cipd_held *held,
     int64_t at = held->frame.time_ns;
     uint64_t latency = at && now > at ? (uint64_t)(now - at) : 0;
 
-    *frame = (struct sluice_frame){
+    *frame = (struct sluice_frame){ /* each field: a compiler that is not told of some clears all of it first, slowly */
         .sequence = held->frame.index,
         .session = link->session,
         .missed = reader->untold,
         .capture_ns = at,
         .commit_ns = at ? at : now,
+        .meta = NULL,
+        .meta_size = 0,
+        .capture_clock = SLUICE_CLOCK_MONOTONIC,
         .slot = held->frame.slot,
         .generation = link->generation,
         .array_count = 1,
+        .flags = 0,
         .opaque = { [SL_FRAME_OWNER] = atomic_load_explicit(&reader->object->id, memory_order_relaxed),
                     [SL_FRAME_TOKEN] = sl_load(&held->token, relaxed),
-                    [SL_FRAME_ENTRY] = (uint64_t)(held - reader->held) },
+                    [SL_FRAME_ENTRY] = (uint64_t)(held - reader->held), 0, 0, 0 },
     };
     if (reader->last_session != link->session) {
         frame->flags |= SLUICE_FRAME_NEW_FORMAT;
@@ -326,11 +330,10 @@ static int give_up(struct sl_cipd_reader *reader, int64_t now)
 }
 
 /* One is finished, or a stream shall wait for the newest: then it is taken (0, `ahead`). What await_finished says. */
-static int find(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream, int64_t deadline,
-                struct sl_cipd_frame *found, bool *ahead, struct sluice_frame *frame)
+static int find(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream, int64_t now,
+                int64_t deadline, struct sl_cipd_frame *found, bool *ahead, struct sluice_frame *frame)
 {
     bool may = reader->ahead && stream.id != SLUICE_ON_CPU.id;
-    int64_t now = sl_os_now();
     int r = await_finished(reader, may ? now + NEARLY : deadline, &now, found);
 
     *ahead = false;
@@ -342,14 +345,14 @@ static int find(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct
 }
 
 /* With a pending frame. */
-static int take_pending(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream, int64_t deadline,
-                        struct sluice_frame *frame)
+static int take_pending(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream, int64_t now,
+                        int64_t deadline, struct sluice_frame *frame)
 {
     struct sl_cipd_frame found;
     bool ahead;
 
     SL_STAGE_BEGIN(WAIT_DEVICE);
-    int r = find(reader, held, stream, deadline, &found, &ahead, frame);
+    int r = find(reader, held, stream, now, deadline, &found, &ahead, frame);
     SL_STAGE_END(WAIT_DEVICE);
     if (r == SLUICE_E_LOST && reader->link)
         return give_up(reader, sl_os_now());
@@ -447,8 +450,11 @@ static int attempt(struct sl_cipd_reader *reader, struct sl_cipd_held *held, str
 
     if (sl_load(&reader->closing, acquire))
         return sl_fail(SLUICE_E_CLOSED, "channel 'cipd:%s': the reader was closed meanwhile", reader->name);
-    if (!reader->link && (r = sl_cipd_reader_connect(reader, now)) != 0)
-        return wait_for_session(reader, r, now, deadline, rung);
+    if (!reader->link) {
+        if ((r = sl_cipd_reader_connect(reader, now)) != 0)
+            return wait_for_session(reader, r, now, deadline, rung);
+        now = sl_os_now(); /* that took long */
+    }
     if (is_to_be_opened_anew(reader)) {
         sl_cipd_reader_drop(reader, SL_CIPD_REASON_CHANGING, true);
         return GO_ON;
@@ -457,7 +463,7 @@ static int attempt(struct sl_cipd_reader *reader, struct sl_cipd_held *held, str
         return r;
     if (reader->pending.index == 0)
         return (r = wait_for_frame(reader, deadline, spin)) != 0 ? r : GO_ON;
-    return take_pending(reader, held, stream, deadline, frame);
+    return take_pending(reader, held, stream, now, deadline, frame);
 }
 
 int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame)

@@ -135,6 +135,25 @@ TEST(cipd_golden_is_loaded)
     CHECK_EQ(sl_cipd_index_next_slot(42, 3), 0);
 }
 
+TEST(cipd_each_byte_that_stands_counts)
+{
+    struct sl_cipd_layout layout;
+    unsigned char *at = page();
+    memcpy(at, golden, sizeof(golden));
+    CHECK(sl_cipd_layout(3, &layout));
+    for (uint32_t i = 0; i < sizeof(golden); i++) {
+        at[i] ^= 0x10;
+        for (uint32_t slot = 0; slot < 3; slot++) {
+            uint32_t first = SL_CIPD_HEADER + 2 * SL_CIPD_HANDLE * slot;
+            bool its = i >= first && i < first + 2 * SL_CIPD_HANDLE;
+            CHECK_EQ(sl_cipd_handles_stand(at, slot, &golden_all()[slot]), !its);
+        }
+        bool its = i >= layout.metadata && i < layout.time;
+        CHECK_EQ(sl_cipd_metadata_stands(at, &layout, &golden_metadata), !its);
+        at[i] ^= 0x10;
+    }
+}
+
 TEST(cipd_golden_of_two_slots)
 {
     static const unsigned char footer[] = {

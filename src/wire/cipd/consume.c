@@ -6,8 +6,6 @@
  * Python's writers raise the version before they touch anything else. What Python stores is zero for
  * a moment first, so no zero here means that something has begun anew.
  */
-#include <string.h>
-
 #include "wire/cipd/consume.h"
 
 #define SILENCE (250 * SLUICE_MS) /* without a frame, until it is asked what became of the segment */
@@ -23,12 +21,9 @@ enum { ZEROS = 1000 };            /* loads until a zero counts as one */
 static bool replaced(const struct sl_cipd_consumer *consumer, uint32_t slot)
 {
     const struct sl_cipd_session *session = &consumer->session;
-    struct sl_cipd_handles handles;
-    struct sl_cipd_metadata metadata;
-    sl_cipd_load_handles(consumer->segment.at, slot, &handles);
-    sl_cipd_load_metadata(consumer->segment.at, &session->layout, &metadata);
-    return memcmp(&handles, &session->handles[slot], sizeof(handles)) != 0 ||
-           !sl_cipd_same_metadata(&metadata, &session->metadata);
+    const unsigned char *at = consumer->segment.at;
+    return !sl_cipd_handles_stand(at, slot, &session->handles[slot]) ||
+           !sl_cipd_metadata_stands(at, &session->layout, &session->metadata);
 }
 
 /* Its time: of writers of Sluice's it is known whose it is. Of others it is the newest frame's, which is this

@@ -85,6 +85,20 @@ static void store_bytes(unsigned char *at, size_t offset, const unsigned char *f
         sl_store(&to[i], from[i], release);
 }
 
+/* Is it what stands there? Some of it may be older than the rest, as when it is loaded. */
+static bool stands(const unsigned char *at, size_t offset, const unsigned char *from, size_t size)
+{
+    uint64_t other = 0, wide;
+    size_t i = 0;
+    for (; i + 8 <= size; i += 8) {
+        memcpy(&wide, from + i, 8);
+        other |= sl_load_wide(at + offset + i) ^ wide;
+    }
+    for (; i < size; i++)
+        other |= sl_load((const byte *)(at + offset + i), acquire) ^ from[i];
+    return other == 0;
+}
+
 /* ---- the header ---- */
 
 uint32_t sl_cipd_load_magic(const unsigned char *at)
@@ -146,6 +160,13 @@ void sl_cipd_load_handles(const unsigned char *at, uint32_t slot, struct sl_cipd
     load_words(at, offset + SL_CIPD_HANDLE, handles->event, SL_CIPD_HANDLE);
 }
 
+bool sl_cipd_handles_stand(const unsigned char *at, uint32_t slot, const struct sl_cipd_handles *handles)
+{
+    size_t offset = SL_CIPD_HEADER + (size_t)SLOT * slot;
+    return stands(at, offset, handles->memory, SL_CIPD_HANDLE) &&
+           stands(at, offset + SL_CIPD_HANDLE, handles->event, SL_CIPD_HANDLE);
+}
+
 void sl_cipd_store_handles(unsigned char *at, uint32_t slot, const struct sl_cipd_handles *handles)
 {
     size_t offset = SL_CIPD_HEADER + (size_t)SLOT * slot;
@@ -179,10 +200,8 @@ void sl_cipd_load_metadata(const unsigned char *at, const struct sl_cipd_layout 
     memcpy(&metadata->bytes, raw + 16, 4);
 }
 
-void sl_cipd_store_metadata(unsigned char *at, const struct sl_cipd_layout *layout,
-                            const struct sl_cipd_metadata *metadata)
+static void pack(const struct sl_cipd_metadata *metadata, unsigned char raw[METADATA])
 {
-    unsigned char raw[METADATA];
     memcpy(raw, &metadata->width, 4);
     memcpy(raw + 4, &metadata->height, 4);
     memcpy(raw + 8, &metadata->components, 4);
@@ -190,6 +209,21 @@ void sl_cipd_store_metadata(unsigned char *at, const struct sl_cipd_layout *layo
     raw[13] = metadata->bits;
     memcpy(raw + 14, &metadata->flags, 2);
     memcpy(raw + 16, &metadata->bytes, 4);
+}
+
+bool sl_cipd_metadata_stands(const unsigned char *at, const struct sl_cipd_layout *layout,
+                             const struct sl_cipd_metadata *metadata)
+{
+    unsigned char raw[METADATA];
+    pack(metadata, raw);
+    return stands(at, layout->metadata, raw, METADATA);
+}
+
+void sl_cipd_store_metadata(unsigned char *at, const struct sl_cipd_layout *layout,
+                            const struct sl_cipd_metadata *metadata)
+{
+    unsigned char raw[METADATA];
+    pack(metadata, raw);
     store_bytes(at, layout->metadata, raw, sizeof(raw));
 }
 

@@ -68,13 +68,17 @@ void sl_cipd_store_index(unsigned char *at, uint32_t index); /* release */
 uint32_t sl_cipd_swap_index(unsigned char *at, uint32_t index); /* the same, and what stood there: as fast */
 const sl_word32 *sl_cipd_index_word(const unsigned char *at); /* to sleep on */
 
+/* What stands there, and whether it is this. */
 void sl_cipd_load_handles(const unsigned char *at, uint32_t slot, struct sl_cipd_handles *handles);
+bool sl_cipd_handles_stand(const unsigned char *at, uint32_t slot, const struct sl_cipd_handles *handles);
 void sl_cipd_store_handles(unsigned char *at, uint32_t slot, const struct sl_cipd_handles *handles);
 
 uint8_t sl_cipd_load_shut(const unsigned char *at, const struct sl_cipd_layout *layout); /* acquire */
 void sl_cipd_store_shut(unsigned char *at, const struct sl_cipd_layout *layout, uint8_t shut); /* release */
 void sl_cipd_load_metadata(const unsigned char *at, const struct sl_cipd_layout *layout,
                            struct sl_cipd_metadata *metadata);
+bool sl_cipd_metadata_stands(const unsigned char *at, const struct sl_cipd_layout *layout,
+                             const struct sl_cipd_metadata *metadata);
 void sl_cipd_store_metadata(unsigned char *at, const struct sl_cipd_layout *layout,
                             const struct sl_cipd_metadata *metadata);
 double sl_cipd_load_time(const unsigned char *at, const struct sl_cipd_layout *layout);
