@@ -91,7 +91,7 @@ TEST(cipd_the_default_stream_is_left_alone_while_it_is_shut)
     cipd_end(&side);
 }
 
-TEST(cipd_a_stream_that_captures_is_refused)
+static void refuse(int mode)
 {
     struct cipd_side side = cipd_begin();
     struct sl_cu_stream *native = gpu_native(side.stream);
@@ -110,7 +110,7 @@ TEST(cipd_a_stream_that_captures_is_refused)
     CHECK_OK(sluice_reader_acquire(reader, side.stream, 20 * SLUICE_S, &taken));
     CHECK_OK(sluice_reader_acquire(copier, side.stream, 20 * SLUICE_S, &copied));
     CHECK_OK(sluice_stream_synchronize(side.stream));
-    CU(StreamBeginCapture, native, CAPTURE_GLOBAL);
+    CU(StreamBeginCapture, native, mode);
     CHECK_RESULT(sluice_writer_send(side.writer, &side.array, 1, side.stream, NULL), SLUICE_E_CAPTURING);
     CHECK_OK(sluice_writer_begin(side.writer, SLUICE_DEFAULT, &frame));
     CHECK_RESULT(sluice_writer_commit(side.writer, &frame, side.stream), SLUICE_E_CAPTURING);
@@ -126,4 +126,10 @@ TEST(cipd_a_stream_that_captures_is_refused)
     CHECK_OK(sluice_reader_close(&reader));
     CHECK_OK(sluice_reader_close(&copier));
     cipd_end(&side);
+}
+
+TEST(cipd_a_stream_that_captures_is_refused)
+{
+    for (int mode = CAPTURE_GLOBAL; mode <= CAPTURE_RELAXED; mode++)
+        refuse(mode);
 }
