@@ -15,6 +15,8 @@
 #define DEFAULT_SLOTS 4
 #define LEAST_SLOTS 3 /* the newest frame, one being written, one being read */
 #define CLOSE_PATIENCE (2 * SLUICE_S) /* for frames in flight */
+#define FIRST_LOOK (SLUICE_MS / 50)
+#define LAST_LOOK SLUICE_MS
 #define HEIR_PATIENCE SLUICE_S /* for the memory of a writer that is just dying (protocol 4.4) */
 #define HEIR_LOOK (20 * SLUICE_MS)
 #define LEAST_PARAMS offsetof(struct sluice_writer_params, slots)
@@ -115,11 +117,53 @@ static void describe(void *context, struct sluice_channel_info *info)
     info->format = writer->format;
 }
 
+static void give_back(struct sluice_writer *writer)
+{
+    sl_copier_close(&writer->copier, false);
+    sl_follow_end(&writer->follow, &writer->flight);
+    sl_flight_end(&writer->flight);
+    if (writer->serve)
+        writer->serve->ops->destroy(writer->serve);
+    writer->serve = NULL;
+    sl_generation_destroy(writer);
+}
+
+static void give_back_apart(void *argument)
+{
+    struct sluice_writer *writer = argument;
+
+    give_back(writer);
+    sl_store(&writer->given_back, 1, release);
+    sl_object_drop(&writer->object);
+}
+
+/* The driver may wait for all that the program has on the GPU, without end: on a thread of its own, and close looks at it for a
+ * while only. */
+static void give_back_soon(struct sluice_writer *writer)
+{
+    int64_t deadline = sl_os_deadline(CLOSE_PATIENCE), look = FIRST_LOOK;
+
+    sl_object_put_off(&writer->object);
+    if (sl_os_start_thread(give_back_apart, writer) != 0)
+        give_back_apart(writer);
+    while (!sl_load(&writer->given_back, acquire)) {
+        if (sl_os_now() >= deadline) {
+            sl_log(SLUICE_LOG_WARN, "channel '%s': closed while the GPU has work of this program: its memory stays until that ends",
+                   writer->name);
+            return;
+        }
+        sl_os_sleep(look);
+        look = look * 2 < LAST_LOOK ? look * 2 : LAST_LOOK;
+    }
+}
+
 /* The last one out of the object ends the channel. */
 static void finish(struct sl_object *object)
 {
     struct sluice_writer *writer = (struct sluice_writer *)object;
 
+    if (sl_load(&writer->given_back, acquire))
+        return;
     /* What the device still works on cannot be unmapped. Readers get it if it is ready soon. */
     bool done = sl_flight_wait(&writer->flight, &writer->ring, CLOSE_PATIENCE);
     uint32_t lost = done ? 0 : sl_flight_lose(&writer->ring);
@@ -131,17 +175,14 @@ static void finish(struct sl_object *object)
         writer->serve->ops->close(writer->serve);
     sl_trace_close();
     bool working = (!done || writer->flight.stuck) && writer->flight.sync->alive(writer->flight.pages) == 0;
-    sl_copier_close(&writer->copier, working);
     if (working) {
+        sl_copier_close(&writer->copier, true);
         sl_log(SLUICE_LOG_WARN, "channel '%s': its memory stays until the process ends", writer->name);
-        return;
+    } else if (writer->flight.pages) {
+        give_back_soon(writer);
+    } else {
+        give_back(writer);
     }
-    sl_follow_end(&writer->follow, &writer->flight);
-    sl_flight_end(&writer->flight);
-    if (writer->serve)
-        writer->serve->ops->destroy(writer->serve);
-    writer->serve = NULL;
-    sl_generation_destroy(writer);
 }
 
 /* What a killed writer of this name had comes back when the kernel is done with it, a little after its name. */

@@ -44,6 +44,7 @@ struct sluice_writer {
     char device_name[SL_DEVICE_NAME];
     const struct sl_mem_ops *mem;
     struct sl_flight flight;
+    sl_word32 given_back; /* at its end: what it had on its device is no more */
     struct sl_follow follow;
     struct sl_copier copier; /* of send, from its first call on */
     struct sl_sent sent;

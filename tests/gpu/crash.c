@@ -236,6 +236,30 @@ TEST_TIMEOUT(a_writer_goes_on_beside_the_programs_own_work_when_readers_leave, 6
     channel_end(&scene);
 }
 
+/* Nor to close, after a moment; what the writer had there is given back later. */
+TEST_TIMEOUT(a_writer_closes_beside_the_programs_own_work, 60)
+{
+    struct scene scene = channel_scene();
+    struct gpu_gate gate = gpu_gate_new();
+    struct sluice_stream busy;
+
+    CHECK_OK(sluice_stream_create(scene.device, NULL, &busy));
+    channel_commit(scene.writer, scene.writing, 0, 1);
+    CHECK_OK(sluice_stream_synchronize(scene.writing));
+    gpu_gate_close(&gate, gpu_native(busy));
+    int64_t began = test_now();
+    CHECK_OK(sluice_writer_close(&scene.writer));
+    CHECK_LE(test_now() - began, 20 * SLUICE_S);
+    CHECK_RESULT(sluice_stream_query(busy), SLUICE_NOT_READY);
+    scene.writer = channel_writer(); /* the name is free */
+    channel_commit(scene.writer, scene.writing, 0, 1);
+    CHECK_OK(sluice_stream_synchronize(scene.writing));
+    gpu_gate_open(&gate);
+    CHECK_OK(sluice_stream_synchronize(busy));
+    gpu_gate_end(&gate);
+    channel_end(&scene);
+}
+
 /* ---- the reader's side ---- */
 
 /* It keeps nothing, and the writer and another reader go on. */
