@@ -139,9 +139,9 @@ static int hold(const struct sl_sync_pages *pages, struct sluice_stream handle,
                 struct sl_stream **stream)
 {
     struct sl_stream *held;
-    if (handle.id == 0) /* it says what to pass */
-        return sl_stream_check_handle(handle, &sl_device_cuda);
     int r = sl_stream_hold(handle, &held);
+    if (handle.id == 0)
+        (void)sl_stream_check_handle(handle, &sl_device_cuda); /* it says what to pass */
     if (r != 0)
         return r;
     if (held->object.device->ops != &sl_device_cuda)
