@@ -76,6 +76,20 @@ def test_another_session_is_told_once_and_its_frame_is_not_lost(link):
         assert told["before"].count("RECONNECTING") == 1 and set(told["before"]) <= {"RECONNECTING", "NO_FRAME"}
 
 
+@pytest.mark.parametrize("method", ["get", "cupy"])
+def test_what_was_made_of_slots_ends_with_their_session(link, method):
+    """Each slot was given before, and nothing was seen between the two sessions."""
+    exporter, importer = link.exporter(slots=2), link.importer()
+    for value in (1, 2):
+        exporter.export(value)
+        is_frame(importer.until(method), value)
+    exporter.kill()
+    exporter = link.exporter(2, 5, 1, slots=2)
+    for value in (3, 4):
+        exporter.export(value)
+        is_frame(importer.until(method), value, shape=[2, 5, 1])
+
+
 def test_without_reconnecting_it_ends_with_its_producer(link):
     refused = link.importer
     exporter = link.exporter()
