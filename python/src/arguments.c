@@ -84,6 +84,15 @@ PyObject *keep_first(PyObject **kept, PyObject *made)
     return there;
 }
 
+PyObject *known_attribute(PyObject *object, PyObject **kept, const char *text)
+{
+    PyObject *name = kept_now(kept);
+
+    if (!name && (name = PyUnicode_InternFromString(text)))
+        name = keep_first(kept, name);
+    return name ? PyObject_GetAttr(object, name) : NULL;
+}
+
 PyObject *imported(PyObject **kept, const char *name)
 {
     PyObject *module = kept_now(kept);

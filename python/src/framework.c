@@ -204,6 +204,15 @@ static int torch_is_up(struct state *state)
     return up;
 }
 
+static PyObject *call_for(PyObject *ask, int ordinal)
+{
+    PyObject *number = PyLong_FromLong(ordinal);
+    PyObject *answer = number ? PyObject_CallFunctionObjArgs(ask, number, NULL) : NULL;
+
+    Py_XDECREF(number);
+    return answer;
+}
+
 static int torch_stream(struct state *state, int ordinal, uintptr_t *native)
 {
     int up = torch_is_up(state);
@@ -221,11 +230,11 @@ static int torch_stream(struct state *state, int ordinal, uintptr_t *native)
         return 1;
     }
     if ((ask = kept_loaded(&state->torch_raw, "torch._C", "_cuda_getCurrentRawStream")))
-        return told(PyObject_CallFunction(ask, "i", ordinal), native);
+        return told(call_for(ask, ordinal), native);
     if (!(ask = kept_loaded(&state->torch_current, "torch.cuda", "current_stream")))
         return 0;
-    PyObject *stream = PyObject_CallFunction(ask, "i", ordinal);
-    PyObject *number = stream ? PyObject_GetAttrString(stream, "cuda_stream") : NULL;
+    PyObject *stream = call_for(ask, ordinal);
+    PyObject *number = stream ? known_attribute(stream, &state->cuda_stream, "cuda_stream") : NULL;
     Py_XDECREF(stream);
     return told(number, native);
 }
@@ -235,7 +244,7 @@ static PyObject *cupy_stream(struct state *state, int ordinal)
 {
     PyObject *ask = kept_loaded(&state->cupy_current, "cupy.cuda", "get_current_stream");
 
-    return ask ? PyObject_CallFunction(ask, "i", ordinal) : NULL;
+    return ask ? call_for(ask, ordinal) : NULL;
 }
 
 static int cupy_current(struct state *state, int ordinal, uintptr_t *native, PyObject **stream)
@@ -244,7 +253,7 @@ static int cupy_current(struct state *state, int ordinal, uintptr_t *native, PyO
 
     if (!(*stream = cupy_stream(state, ordinal)))
         return PyErr_Occurred() ? -1 : 0;
-    r = told(PyObject_GetAttrString(*stream, "ptr"), native);
+    r = told(known_attribute(*stream, &state->ptr, "ptr"), native);
     if (r < 0)
         Py_CLEAR(*stream);
     return r;

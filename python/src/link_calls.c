@@ -57,6 +57,12 @@ struct frame {
     PyObject_HEAD PyObject *ptr, *size, *stream;
 };
 
+/* What it is given is for its init, or a subclass's. */
+static PyObject *frame_new(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(keywords))
+{
+    return PyType_GenericAlloc(type, 0);
+}
+
 static int frame_init(PyObject *self, PyObject *args, PyObject *keywords)
 {
     static char *names[] = { "ptr", "size", "producer_stream", NULL };
@@ -97,6 +103,7 @@ static PyMemberDef frame_members[] = { /* the class in Python is frozen */
 };
 
 static PyType_Slot frame_slots[] = {
+    SLOT(Py_tp_new, frame_new),
     SLOT(Py_tp_init, frame_init),
     SLOT(Py_tp_dealloc, frame_dealloc),
     { Py_tp_members, frame_members },
@@ -125,11 +132,11 @@ static bool usual(const struct exporter *exporter, PyObject *object, uintptr_t *
 {
     const struct frame *frame = (const struct frame *)object;
 
-    if (!PyObject_TypeCheck(object, exporter->link->state->link_frame) || !frame->ptr || !PyLong_Check(frame->ptr) ||
-        !frame->size || !PyLong_Check(frame->size) || !frame->stream || (frame->stream == Py_None && !exporter->unnamed))
+    if (!PyObject_TypeCheck(object, exporter->link->state->link_frame) || !frame->ptr || !frame->size || !frame->stream ||
+        (frame->stream == Py_None && !exporter->unnamed))
         return false;
-    *address = PyLong_AsSize_t(frame->ptr);
-    if (PyLong_AsSize_t(frame->size) == exporter->bytes && !PyErr_Occurred())
+    *address = PyLong_AsSize_t(frame->ptr); /* raises for what is no int */
+    if (*address != (size_t)-1 && PyLong_AsSize_t(frame->size) == exporter->bytes)
         return true;
     PyErr_Clear();
     return false;

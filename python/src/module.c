@@ -43,6 +43,7 @@ static PyObject *forget(PyObject *module, PyObject *Py_UNUSED(none))
     Py_CLEAR(state->cupy_current);
     Py_CLEAR(state->cuda_stream);
     Py_CLEAR(state->device_index);
+    Py_CLEAR(state->ptr);
     for (size_t i = 0; i < sizeof state->from_dlpack / sizeof state->from_dlpack[0]; i++)
         Py_CLEAR(state->from_dlpack[i]);
     state->torch_up = false;
@@ -173,6 +174,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->cupy_current);
     Py_VISIT(state->cuda_stream);
     Py_VISIT(state->device_index);
+    Py_VISIT(state->ptr);
     Py_VISIT(state->parcel);
     Py_VISIT(state->link_reader);
     Py_VISIT(state->link_writer);
@@ -220,6 +222,7 @@ static int clear(PyObject *module)
     Py_CLEAR(state->cupy_current);
     Py_CLEAR(state->cuda_stream);
     Py_CLEAR(state->device_index);
+    Py_CLEAR(state->ptr);
     Py_CLEAR(state->parcel);
     Py_CLEAR(state->link_reader);
     Py_CLEAR(state->link_writer);

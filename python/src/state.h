@@ -53,7 +53,7 @@ struct state {
     unsigned known_count;
     bool torch_up;
     PyObject *torch_tensor, *torch_raw, *torch_current, *cupy_current;
-    PyObject *cuda_stream, *device_index; /* names that are asked for often; stream_foreign.c's */
+    PyObject *cuda_stream, *device_index, *ptr; /* names that are asked for often */
 
     PyTypeObject *parcel;         /* take.c's, as what follows */
     PyObject *from_dlpack[4];     /* by enum framework */
@@ -127,6 +127,9 @@ PyObject *imported(PyObject **kept, const char *name);
  * first: then that one's stays, and `made` is dropped. Both give a borrowed reference. */
 PyObject *kept_now(PyObject **kept);
 PyObject *keep_first(PyObject **kept, PyObject *made);
+
+/* An attribute, by its name, which is made once and kept. A new reference. */
+PyObject *known_attribute(PyObject *object, PyObject **kept, const char *text);
 
 /* ---- each type's own file ---- */
 

@@ -109,16 +109,6 @@ static int named_ordinal(PyObject *object)
     return ordinal >= 0 && ordinal < 1000 ? (int)ordinal : -1;
 }
 
-/* An attribute, by its name, which is made once. */
-static PyObject *known_attribute(PyObject *object, PyObject **kept, const char *text)
-{
-    PyObject *name = kept_now(kept);
-
-    if (!name && (name = PyUnicode_InternFromString(text)))
-        name = keep_first(kept, name);
-    return name ? PyObject_GetAttr(object, name) : NULL;
-}
-
 /* One of PyTorch's, on each frame perhaps: what is to be asked is known, and nothing of it ends. */
 static struct stream *of_torch(struct state *state, PyObject *object, const char *device)
 {

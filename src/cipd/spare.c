@@ -12,9 +12,9 @@ static uint32_t kept(const struct sl_cipd_writer *writer) { return writer->pool-
 
 static struct sl_cipd_slot *slot_before(const struct sl_cipd_writer *writer, uint32_t frames)
 {
-    uint32_t slots = writer->pool->count;
+    uint32_t next = sl_cipd_produce_slot(&writer->producer);
 
-    return &writer->pool->slots[(sl_cipd_produce_slot(&writer->producer) + slots - frames) % slots];
+    return &writer->pool->slots[next >= frames ? next - frames : next + writer->pool->count - frames];
 }
 
 static bool stays(const struct sl_cipd_writer *writer, uint32_t frame)

@@ -186,6 +186,7 @@ TEST(cipd_poll_over_the_wrap)
         struct sl_cipd_producer producer = producing(name, counts[i]);
         struct sl_cipd_frame frame;
         producer.index = UINT32_MAX - 2;
+        producer.slot = sl_cipd_index_next_slot(producer.index, counts[i]);
         sl_cipd_produce_publish(&producer, 1);
         struct sl_cipd_consumer consumer = reading(name);
         CHECK_EQ(poll_now(&consumer, &frame), SL_CIPD_FRAME);

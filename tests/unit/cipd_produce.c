@@ -351,7 +351,7 @@ TEST(cipd_produce_wraps)
     for (int i = 0; i < 5; i++) {
         struct sl_cipd_producer producer = begun(cipd_name("wrap"), counts[i]);
         producer.index = UINT32_MAX - 2;
-        uint32_t slot = sl_cipd_produce_slot(&producer);
+        uint32_t slot = producer.slot = sl_cipd_index_next_slot(producer.index, counts[i]);
         for (int frame = 0; frame < 30; frame++) {
             uint32_t index = sl_cipd_produce_publish(&producer, 1);
             CHECK_NE(index, 0);

@@ -184,6 +184,7 @@ int sl_cipd_produce_begin(struct sl_cipd_producer *producer, uint32_t slots,
     /* cuda-link's importers keep the number that they saw last: the new session's first frame must not have it */
     if (last)
         producer->index = last;
+    producer->slot = sl_cipd_index_next_slot(producer->index, slots);
     producer->shut = false;
     producer->rival = false;
     return 0;
@@ -211,18 +212,13 @@ int sl_cipd_produce_describe(struct sl_cipd_producer *producer, const struct sl_
 
 /* ---- frames ---- */
 
-uint32_t sl_cipd_produce_slot(const struct sl_cipd_producer *producer)
-{
-    return sl_cipd_index_next_slot(producer->index, producer->layout.slots);
-}
-
 /* Not those that a reader looks at until there is a frame: they would be taken away again. */
 void sl_cipd_produce_early(const struct sl_cipd_producer *producer)
 {
     if (!producer->extra)
         return;
     sl_fetch_to_store(&producer->extra->begun);
-    sl_fetch_to_store(&producer->extra->times[sl_cipd_produce_slot(producer)]);
+    sl_fetch_to_store(&producer->extra->times[producer->slot]);
 }
 
 void sl_cipd_produce_write(struct sl_cipd_producer *producer)
@@ -235,10 +231,9 @@ uint32_t sl_cipd_produce_publish(struct sl_cipd_producer *producer, int64_t time
 {
     unsigned char *at = producer->segment.at;
     struct sl_cipd_extra *extra = producer->extra;
-    uint32_t slot = sl_cipd_produce_slot(producer);
     uint32_t index = sl_cipd_index_next(producer->index, producer->layout.slots);
 
-    bool slept = extra && sl_cipd_extra_before(extra, slot, index, time_ns);
+    bool slept = extra && sl_cipd_extra_before(extra, producer->slot, index, time_ns);
     sl_cipd_store_time(at, &producer->layout, (double)time_ns / 1e9);
     sl_cipd_store_shut(at, &producer->layout, 0);
     SL_KILL_POINT("cipd_publish");
@@ -248,6 +243,8 @@ uint32_t sl_cipd_produce_publish(struct sl_cipd_producer *producer, int64_t time
     if (extra && !producer->silent && sl_cipd_extra_after(extra, slept))
         wake(&producer->segment);
     producer->index = index;
+    if (++producer->slot == producer->layout.slots)
+        producer->slot = 0;
     return index;
 }
 

@@ -26,6 +26,7 @@ struct sl_cipd_producer {
     unsigned char gpu[SL_CIPD_GPU]; /* the caller's: the UUID of the one that the memory lies on; zeros: not told */
     uint64_t version;             /* of our session */
     uint32_t index;               /* frames published in it, as they stand in the segment */
+    uint32_t slot;                /* that the next one goes to: each frame asks often, and a division takes long */
     bool shut;                    /* no session runs */
     bool rival;                   /* another program has published a frame in our session */
     bool silent;                  /* the caller's: publish wakes nobody; they look by themselves, 20 times a second */
@@ -52,7 +53,10 @@ int sl_cipd_produce_begin(struct sl_cipd_producer *producer, uint32_t slots,
 int sl_cipd_produce_describe(struct sl_cipd_producer *producer, const struct sl_cipd_metadata *metadata);
 
 /* The slot that the next frame goes to. */
-uint32_t sl_cipd_produce_slot(const struct sl_cipd_producer *producer);
+static inline uint32_t sl_cipd_produce_slot(const struct sl_cipd_producer *producer)
+{
+    return producer->slot;
+}
 
 /* A write will follow: its lines are fetched meanwhile. */
 void sl_cipd_produce_early(const struct sl_cipd_producer *producer);
