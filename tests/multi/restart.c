@@ -79,9 +79,9 @@ TEST(frames_of_a_dead_session_stay_readable_while_they_are_held)
     TELL(&reader, "give", "gave 1");
     TELL(&reader, "check", "whole 1");
     TELL(&reader, "give", "gave 7");
-    /* The old session has gone with its last frame. */
+    /* The old session goes with its last frame: on a GPU channel by a thread of its own. */
     TELL(&reader, "take 20000", "took 57 ");
-    CHECK_LE(process_mappings(reader.pid, "memfd:sluice-control"), 1);
+    CHECK_SOON(process_mappings(reader.pid, "memfd:sluice-control") <= 1, 10);
     role_stop(&reader);
     role_stop(&writer);
 }
@@ -456,8 +456,8 @@ TEST(twenty_restarts_under_running_readers)
         CHECK_EQ(NUMBER(answer, "lost"), 0);
     }
     /* Nothing of old sessions stays. */
-    CHECK_LE(process_mappings(newest.pid, "memfd:sluice-control"), 2);
-    CHECK_LE(process_fds(newest.pid), 16);
+    CHECK_SOON(process_mappings(newest.pid, "memfd:sluice-control") <= 2, 10);
+    CHECK_SOON(process_fds(newest.pid) <= 16, 10);
     role_stop(&writer);
     role_stop(&newest);
     role_stop(&recorder);
