@@ -47,8 +47,9 @@ struct sluice_reader_params {
     uint32_t every;          /* take each n-th frame; 0: 1 */
     uint32_t writable;       /* 1: frames may be changed in place, if the writer allows it */
     int64_t open_timeout_ns; /* how long open waits for a writer; 0: not; or SLUICE_LATER */
-    int64_t spin_ns;         /* acquire spins so long before it sleeps; 0: 10 us; -1: never spins;
-                                SLUICE_FOREVER: never sleeps */
+    int64_t spin_ns;         /* acquire spins so long before it sleeps; 0: 10 us; -1: it sleeps at once;
+                                SLUICE_FOREVER: never sleeps. A frame on a GPU that is committed, and due by
+                                experience, is watched for up to 30 us all the same (docs/gpu.md) */
     const uint32_t *uids;    /* other users whose writers are trusted */
     uint32_t uid_count;
     uint32_t ahead;          /* 1: acquire on a stream may give a frame that is committed and not ready: the

@@ -23,7 +23,7 @@
 #define SPIN         (20 * INT64_C(1000))
 #define SHORTEST_NAP (5 * INT64_C(1000))
 #define LONGEST_NAP  (SLUICE_MS / 2)
-#define SLEEP_ERROR  (60 * INT64_C(1000)) /* a sleep ends so much late */
+#define SLEEP_ERROR  (20 * INT64_C(1000)) /* a nap ends so much late */
 #define ASK          (50 * SLUICE_MS) /* between questions whether it can still be done */
 #define MOST_EXPECTED (4 * SLUICE_S)
 
@@ -290,7 +290,7 @@ static void nap(struct sl_desk *desk, struct wait *wait, int64_t now)
     }
     if (now >= wait->spin_until)
         until = now + (length < SHORTEST_NAP ? SHORTEST_NAP : length > LONGEST_NAP ? LONGEST_NAP : length);
-    (void)sl_os_wait(&desk->closing, 0, until < wait->deadline ? until : wait->deadline);
+    (void)sl_os_nap(&desk->closing, 0, until < wait->deadline ? until : wait->deadline);
 }
 
 int sl_desk_wait(struct sl_desk *desk, const struct sl_mark *mark, int64_t spin_ns, int64_t timeout_ns)

@@ -166,11 +166,12 @@ static int try_take(struct sluice_reader *reader, struct sluice_stream stream, i
     }
     if (slot < 0)
         return SLUICE_TIMEOUT;
+    int64_t found = session->soon == want ? sl_os_now() : 0; /* before its memory is waited for, or copied */
     r = wait_for_memory(reader, (uint32_t)slot, sequence, stream, deadline, frame);
     if (r != 0)
         sl_lease_end(&session->lease, (uint32_t)slot);
     else if (session->pages)
-        sl_wait_taken(session, want, sl_load(&reader->latency_ns, relaxed));
+        sl_wait_taken(session, found, frame->commit_ns, sl_load(&reader->latency_ns, relaxed));
     if (r == SLUICE_E_PROTOCOL && sl_load(session->link->page.evicted, seq_cst))
         r = sl_fail(SLUICE_AGAIN, "channel '%s': the writer is evicting this reader", reader->name); /* no damage */
     return r;
@@ -223,7 +224,7 @@ static int wait_for_room(struct sluice_reader *reader, int64_t timeout_ns)
         if (now < end)
             sl_pause();
         else
-            sl_os_sleep(SL_WAIT_LOOK);
+            (void)sl_os_nap(&reader->closing, 0, now + SL_DUE_LOOK);
         sl_release_settle(reader);
         now = sl_os_now();
     }

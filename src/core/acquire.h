@@ -17,9 +17,13 @@ struct sl_held *sl_take_entry(struct sluice_reader *reader);
 int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
                   struct sluice_frame *frame);
 
-/* ---- wait.c ---- */
+/* The writer's times may be any numbers. */
+static inline int64_t sl_take_time(const struct sl_link *link, int64_t theirs)
+{
+    return (int64_t)((uint64_t)theirs - (uint64_t)link->clock_offset_ns);
+}
 
-#define SL_WAIT_LOOK (SLUICE_MS / 20) /* whoever looks often looks so often */
+/* ---- wait.c ---- */
 
 static inline bool sl_wait_evicted(const struct sl_session *session)
 {
@@ -38,8 +42,9 @@ int64_t sl_wait_spins_until(const struct sluice_reader *reader, int64_t deadline
  * ready while it was looked at, and is to be taken at once. */
 bool sl_wait_for_news(struct sluice_reader *reader, int64_t deadline, bool arriving);
 
-/* How long frames take from commit to ready, of late: by what was waited for, and by what was there sooner. */
-void sl_wait_taken(struct sl_session *session, uint64_t want, uint64_t latency);
+/* Learns how long frames take from commit to ready: by one that was waited for, and found ready at `found`, or by one that was
+ * there at once (0). */
+void sl_wait_taken(struct sl_session *session, int64_t found, int64_t commit_ns, uint64_t latency);
 
 /* ---- lines.c ---- */
 

@@ -15,6 +15,26 @@
 
 #define READER_OF(member) ((struct sluice_reader *)((char *)(member) - offsetof(struct sluice_reader, watch)))
 
+#define SHORT (SL_DUE_WATCH / 2) /* of a frame that is due: this thread watches nothing, others need it, and its timers are exact */
+#define SHORT_LOOKS 2
+
+static int64_t look_again_at(struct sluice_reader *reader, uint64_t want, int64_t now)
+{
+    struct sl_session *session = reader->session;
+
+    if (reader->watch_soon != want) {
+        reader->watch_soon = want;
+        reader->watch_soon_ns = sl_wait_since(session, want, now);
+        reader->watch_short = 0;
+    }
+    reader->watch_unready_ns = now;
+    struct sl_due_step step = sl_due_step(&session->due, now, reader->watch_soon_ns, reader->watch_short == SHORT_LOOKS);
+    if (!step.watch)
+        return step.until;
+    reader->watch_short++;
+    return now + SHORT;
+}
+
 /* On the service thread, under its lock; the session stays while its watch is added. */
 static void look(struct sl_watch *watch)
 {
@@ -29,15 +49,10 @@ static void look(struct sl_watch *watch)
         found = sl_lease_look(&session->link->words, reader->params.mode, want);
     }
     if (found == SL_LEASE_SOON) {
-        if (reader->watch_soon != want) {
-            reader->watch_soon = want;
-            reader->watch_soon_ns = now;
-        }
-        int64_t ready_after = (int64_t)sl_load(&session->ready_after, relaxed);
-        sl_service_set_deadline(watch, sl_wait_look_at(now, reader->watch_soon_ns, ready_after));
+        sl_service_set_deadline(watch, look_again_at(reader, want, now));
     } else if (found != SL_LEASE_NONE) {
         if (reader->watch_soon == want)
-            sl_wait_learn(session, now - reader->watch_soon_ns);
+            sl_due_learn(&session->due, reader->watch_unready_ns - reader->watch_soon_ns, now - reader->watch_soon_ns);
         sl_os_note_set(reader->note);
     }
 }

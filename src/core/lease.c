@@ -199,6 +199,13 @@ int sl_lease_look(const struct sl_words *words, uint32_t mode, uint64_t want)
     return s;
 }
 
+int sl_lease_first(const struct sl_words *words, uint64_t want)
+{
+    uint64_t q = 0;
+
+    return first_from(words, want, &q);
+}
+
 uint32_t sl_lease_unfinished(const struct sl_words *words, uint64_t want)
 {
     uint32_t count = 0;

@@ -52,6 +52,9 @@ uint64_t sl_lease_want(const struct sl_lease *lease);
  * else there is something to take. Holds nothing. */
 int sl_lease_look(const struct sl_words *words, uint32_t mode, uint64_t want);
 
+/* The slot of the first frame from `want` on that is committed, which is ready or not. Negative if none is found. */
+int sl_lease_first(const struct sl_words *words, uint64_t want);
+
 /* Frames from `want` on that are committed and were never finished: when nobody will any more. */
 uint32_t sl_lease_unfinished(const struct sl_words *words, uint64_t want);
 

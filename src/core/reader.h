@@ -13,6 +13,7 @@
 #include <sluice/reader.h>
 
 #include "copy/copy.h"
+#include "core/due.h"
 #include "core/lease.h"
 #include "core/timing.h"
 #include "device/device.h"
@@ -49,11 +50,13 @@ struct sl_session {
     uint64_t refused;        /* the frame for which no stream may wait after all: the CPU does */
     uint32_t parked;         /* streams that wait for its frames now; under the service lock */
     sl_word32 spoiled[SL_MAX_IDS]; /* slots whose own word was poisoned: they may not any more */
-    sl_word ready_after;     /* a frame is ready so long after its commit, of late; ns */
+    struct sl_due due;       /* when its frames are ready */
     uint8_t after[SL_MAX_IDS]; /* in which slot the next frame was that this one took, of late, */
     uint8_t at;              /* and in which the last one */
-    uint64_t soon;           /* the frame that acquire saw coming */
-    int64_t soon_ns;         /* and since when */
+    uint64_t soon;           /* the frame that acquire saw coming, from which on it takes any, */
+    int64_t soon_ns;         /* when the first such was committed, */
+    int64_t unready_ns;      /* when it was looked at last, and was not ready, */
+    bool soon_watched;       /* and whether it was watched */
     bool told_evicted, told_closed; /* acquire has said so */
     int64_t over_ns;         /* when acquire saw first that the writer is gone */
     struct sl_slot_map maps[SL_MAX_IDS];
@@ -132,8 +135,10 @@ struct sluice_reader {
     int gate, note; /* the descriptor that programs poll, and ours in it; -1 until asked for */
     struct sl_watch watch; /* looks whether frames are ready, where commit does not say so */
     sl_word watch_want;    /* from which on */
-    uint64_t watch_soon;   /* the service thread's: it saw this one coming, and since when */
-    int64_t watch_soon_ns;
+    /* The service thread's: it saw this one coming, as acquire does. */
+    uint64_t watch_soon;
+    int64_t watch_soon_ns, watch_unready_ns;
+    uint32_t watch_short; /* looks at it that came one soon after the other */
 
     sl_word32 untold; /* lost frames that acquire has to tell of */
     sl_word taken, missed, lost, retries, sessions, latency_ns; /* statistics, relaxed */
@@ -184,12 +189,8 @@ void sl_session_reap(struct sluice_reader *reader, bool all);
 /* Would acquire have something to say at once? */
 bool sl_wait_has_news(const struct sluice_reader *reader);
 
-/* When to look again whether a frame is ready that was seen coming at `since`, if frames are ready
- * `ready_after` their commit of late: a few times before that, as it may be wrong, then often, then ever less so. */
-int64_t sl_wait_look_at(int64_t now, int64_t since, int64_t ready_after);
-
-/* Takes in how long one took that was waited for. */
-void sl_wait_learn(struct sl_session *session, int64_t ready_after);
+/* When the frame was committed that comes next of those from `want` on; `now` if that does not show. */
+int64_t sl_wait_since(const struct sl_session *session, uint64_t want, int64_t now);
 
 /* ---- release.c ---- */
 

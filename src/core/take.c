@@ -46,12 +46,6 @@ static uint64_t count_missed(struct sl_session *session, uint64_t dropped)
     return missed;
 }
 
-/* The writer's times may be any numbers. */
-static int64_t our_time(const struct sl_link *link, int64_t theirs)
-{
-    return (int64_t)((uint64_t)theirs - (uint64_t)link->clock_offset_ns);
-}
-
 static void fill_frame(struct sluice_reader *reader, const struct sl_held *entry, const struct sl_record *record,
                        uint64_t token, struct sluice_frame *frame)
 {
@@ -63,7 +57,7 @@ static void fill_frame(struct sluice_reader *reader, const struct sl_held *entry
         .session = link->session,
         .missed = count_missed(session, record->dropped),
         .capture_ns = record->capture_ns,
-        .commit_ns = our_time(link, record->commit_ns),
+        .commit_ns = sl_take_time(link, record->commit_ns),
         .meta_size = record->meta_size,
         .capture_clock = record->capture_clock,
         /* Only a writer writes through it; readers map it read-only. */
@@ -77,7 +71,7 @@ static void fill_frame(struct sluice_reader *reader, const struct sl_held *entry
                     [SL_FRAME_ENTRY] = (uint64_t)(entry - reader->held), 0, 0, 0 },
     };
     if (frame->capture_clock == SLUICE_CLOCK_MONOTONIC)
-        frame->capture_ns = our_time(link, frame->capture_ns);
+        frame->capture_ns = sl_take_time(link, frame->capture_ns);
     if (reader->last_session != 0 && reader->last_session != link->session)
         frame->flags |= SLUICE_FRAME_NEW_SESSION;
     if (session->generation != frame->generation)

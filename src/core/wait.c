@@ -5,8 +5,6 @@
  */
 #include "core/acquire.h"
 
-#define LOOK_SELDOM SLUICE_MS
-
 static bool called(const struct sluice_reader *reader)
 {
     return sl_load(&reader->attention, seq_cst) || sl_load(&reader->closing, seq_cst);
@@ -96,51 +94,73 @@ static enum spun spin(const struct sluice_reader *reader, int64_t deadline)
     return NOTHING;
 }
 
-int64_t sl_wait_look_at(int64_t now, int64_t since, int64_t ready_after)
+/* Not under a lease: nobody writes to the header of a frame that is not ready, but if it gets ready now this may be another's. It
+ * is a guess, and no worse for that. */
+int64_t sl_wait_since(const struct sl_session *session, uint64_t want, int64_t now)
 {
-    int64_t due = since + ready_after - ready_after / 8;
-    int64_t again = now + (now - since > LOOK_SELDOM ? now - since : LOOK_SELDOM);
+    struct sl_link *link = session->link;
+    int slot = sl_lease_first(&link->words, want);
 
-    if (now + SL_WAIT_LOOK < due)
-        return again < due ? again : due; /* one frame that took long says nothing of the next */
-    int64_t late = (now - since - ready_after) / 8;
-    if (late > LOOK_SELDOM)
-        late = LOOK_SELDOM;
-    return now + (late > SL_WAIT_LOOK ? late : SL_WAIT_LOOK);
+    if (slot < 0)
+        return now;
+    const struct sl_record *record = link->ops->link_record(link, (uint32_t)slot);
+    int64_t at = sl_take_time(link, (int64_t)sl_load_wide(&record->commit_ns));
+    return at > 0 && at < now ? at : now;
+}
+
+/* No nap is short enough. True if it is ready, and is to be taken at once. */
+static bool watch(const struct sluice_reader *reader, int64_t until)
+{
+    struct sl_session *session = reader->session;
+
+    for (int64_t now = session->unready_ns; now < until;) {
+        if (sl_lines_watch(session) && look_at(session) >= 0)
+            return true;
+        if (must_look(reader))
+            break;
+        session->unready_ns = now; /* read before the looks */
+        now = sl_os_now();
+    }
+    return false;
 }
 
 /* A GPU wakes nobody when it is done: looks again and again, seldom at first (protocol 3.8). */
-static void wait_for_device(struct sluice_reader *reader, int64_t deadline)
+static bool wait_for_device(struct sluice_reader *reader, int64_t deadline)
 {
     struct sl_session *session = reader->session;
     uint64_t want = sl_lease_want(&session->lease);
     uint32_t rung = sl_load(session->link->page.bell, acquire);
     int64_t now = sl_os_now();
+    bool ready = false;
 
     if (session->soon != want) {
         session->soon = want;
-        session->soon_ns = now;
+        session->soon_ns = sl_wait_since(session, want, now);
+        session->soon_watched = false;
     }
-    int64_t until = sl_wait_look_at(now, session->soon_ns, (int64_t)sl_load(&session->ready_after, relaxed));
     SL_STAGE_BEGIN(WAIT_DEVICE);
-    if (is_coming(reader) && !called(reader))
-        (void)sl_os_wait(session->link->page.bell, rung, until < deadline ? until : deadline);
+    if (is_coming(reader) && !called(reader)) {
+        struct sl_due_step step = sl_due_step(&session->due, now, session->soon_ns, session->soon_watched);
+        int64_t until = step.until < deadline ? step.until : deadline;
+        session->unready_ns = now;
+        session->soon_watched |= step.watch;
+        if (step.watch)
+            ready = watch(reader, until);
+        else
+            (void)sl_os_nap(session->link->page.bell, rung, until);
+    }
     SL_STAGE_END(WAIT_DEVICE);
+    return ready;
 }
 
-void sl_wait_learn(struct sl_session *session, int64_t ready_after)
+void sl_wait_taken(struct sl_session *session, int64_t found, int64_t commit_ns, uint64_t latency)
 {
-    int64_t before = (int64_t)sl_load(&session->ready_after, relaxed);
-
-    sl_store(&session->ready_after, (uint64_t)(before ? before + (ready_after - before) / 4 : ready_after), relaxed);
-}
-
-void sl_wait_taken(struct sl_session *session, uint64_t want, uint64_t latency)
-{
-    if (session->soon == want)
-        sl_wait_learn(session, (int64_t)latency);
-    else if (latency < sl_load(&session->ready_after, relaxed))
-        sl_store(&session->ready_after, latency, relaxed);
+    if (commit_ns <= 0) /* no time of ours */
+        return;
+    int64_t ready = found ? found - commit_ns : (int64_t)latency;
+    int64_t unready = found ? session->unready_ns - commit_ns : 0;
+    if (unready > 0 || ready < (int64_t)sl_load(&session->due.after, relaxed))
+        sl_due_learn(&session->due, unready > 0 ? unready : 0, ready > 0 ? ready : 0);
 }
 
 bool sl_wait_for_news(struct sluice_reader *reader, int64_t deadline, bool arriving)
@@ -153,10 +173,8 @@ bool sl_wait_for_news(struct sluice_reader *reader, int64_t deadline, bool arriv
         enum spun spun = spin(reader, deadline);
         if (spun != NOTHING || must_look(reader))
             return spun == READY;
-        if (is_coming(reader)) {
-            wait_for_device(reader, deadline);
-            return false;
-        }
+        if (is_coming(reader))
+            return wait_for_device(reader, deadline);
     }
     uint32_t rung = sl_load(bell, acquire);
     if (live && !arriving)

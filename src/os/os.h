@@ -139,6 +139,10 @@ bool sl_os_named_locked(int fd);
  * Works across processes, and on a read-only mapping. Sets no sentence. */
 int sl_os_wait(const sl_word32 *word, uint32_t value, int64_t deadline);
 
+/* The same for who looks again at about `until`, and who may wake a little before that: at other deadlines the kernel lets a
+ * thread sleep on for as long as it pleases within the thread's timer slack, which is 50 us unless the program has set it. */
+int sl_os_nap(const sl_word32 *word, uint32_t value, int64_t until);
+
 /* Wakes up to `count` sleepers. */
 void sl_os_wake(const sl_word32 *word, int count);
 

@@ -234,6 +234,11 @@ int sl_os_wait(const sl_word32 *word, uint32_t value, int64_t deadline)
     return 0;
 }
 
+int sl_os_nap(const sl_word32 *word, uint32_t value, int64_t until)
+{
+    return sl_os_wait(word, value, until);
+}
+
 void sl_os_wake(const sl_word32 *word, int count)
 {
     (void)word;

@@ -130,6 +130,22 @@ TEST(lease_newest_takes_the_newest_that_is_ready)
     CHECK_EQ(lease.skipped, 1);
 }
 
+/* Whatever the mode: of frames that a GPU works on the first is ready first. */
+TEST(lease_finds_the_first_that_is_committed)
+{
+    struct words w;
+    words_open(&w, 4);
+    struct sl_words words = words_of(&w);
+
+    CHECK_LE(sl_lease_first(&words, 1), -1);
+    words_commit(&w, 1);
+    words_commit(&w, 2);
+    words_commit(&w, 3);
+    CHECK_EQ(words.slot_seq[sl_lease_first(&words, 1)], 1);
+    CHECK_EQ(words.slot_seq[sl_lease_first(&words, 2)], 2);
+    CHECK_LE(sl_lease_first(&words, 4), -1);
+}
+
 TEST(lease_backs_off_when_the_writer_was_faster)
 {
     struct words w;

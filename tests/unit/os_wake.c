@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/time.h>
 
 #include "os/os.h"
@@ -102,6 +103,27 @@ TEST(wake_signals_only_make_it_look_again)
     sigaction(SIGALRM, &action, NULL);
     setitimer(ITIMER_REAL, &often, NULL);
     CHECK_EQ(sl_os_wait(&word, 5, SLUICE_FOREVER), 0);
+}
+
+/* A program's own setting is neither changed nor taken at its word: with a slack of milliseconds a nap would be none. */
+TEST(wake_nap_lasts_about_as_long_as_asked)
+{
+    static const unsigned long slacks[] = { 50 * 1000, 1, 1000, 4 * SLUICE_MS };
+    sl_word32 word = 5;
+
+    CHECK_EQ(sl_os_nap(&word, 4, SLUICE_FOREVER), 0);
+    for (size_t i = 0; i < sizeof slacks / sizeof slacks[0]; i++) {
+        CHECK_EQ(prctl(PR_SET_TIMERSLACK, slacks[i]), 0);
+        int before = prctl(PR_GET_TIMERSLACK);
+        for (int64_t length = -SLUICE_MS; length <= 5 * SLUICE_MS; length += SLUICE_MS) {
+            int64_t start = sl_os_now();
+            CHECK_EQ(sl_os_nap(&word, 5, start + length), SLUICE_TIMEOUT);
+            CHECK_GE(sl_os_now() - start, length - SLUICE_MS / 10);
+        }
+        CHECK_EQ(prctl(PR_GET_TIMERSLACK), before);
+    }
+    CHECK_EQ(sl_os_nap(&word, 5, 1), SLUICE_TIMEOUT);
+    CHECK_EQ(sl_os_nap(&word, 5, INT64_MIN), SLUICE_TIMEOUT);
 }
 
 /* The sleeper has the word on a page that it may only read. */

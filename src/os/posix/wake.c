@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <linux/futex.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +25,17 @@ int sl_os_wait(const sl_word32 *word, uint32_t value, int64_t deadline)
                           FUTEX_BITSET_MATCH_ANY);
     /* EINTR and EAGAIN: look again */
     return result < 0 && errno == ETIMEDOUT ? SLUICE_TIMEOUT : 0;
+}
+
+#define MOST_SLACK (100 * 1000) /* who has more means to be woken seldom */
+
+int sl_os_nap(const sl_word32 *word, uint32_t value, int64_t until)
+{
+    int slack = prctl(PR_GET_TIMERSLACK); /* of this thread; it stays as it is */
+
+    if (slack > MOST_SLACK)
+        slack = MOST_SLACK;
+    return sl_os_wait(word, value, slack > 0 && until > slack ? until - slack : until);
 }
 
 void sl_os_wake(const sl_word32 *word, int count)

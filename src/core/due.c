@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/due.h"
+
+#define ON_THE_WAY (SLUICE_MS / 4)
+#define SELDOM SLUICE_MS
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+struct sl_due_step sl_due_step(const struct sl_due *due, int64_t now, int64_t since, bool watched)
+{
+    int64_t after = (int64_t)sl_load(&due->after, relaxed), off = (int64_t)sl_load(&due->off, relaxed);
+    int64_t at = since + after, from = at - SL_DUE_WATCH - least(2 * off, after / 8);
+    int64_t late = least((now - at) / 8, SELDOM);
+
+    if (now < from) /* one frame that took long says nothing of the next: it is looked for on the way */
+        return (struct sl_due_step){ least(from, now + most(now - since, ON_THE_WAY)), false };
+    if (!watched && off <= SL_DUE_WATCH)
+        return (struct sl_due_step){ now + SL_DUE_WATCH + most(0, least(at - now - SL_DUE_WATCH / 2, SL_DUE_WATCH / 2)), true };
+    return (struct sl_due_step){ now + most(late, SL_DUE_LOOK), false };
+}
+
+/* When it got ready, between two looks. Where that may have been as expected it counts as a little sooner: who finds frames
+ * ready on waking, time and again, does not see by how much too late that is. */
+static int64_t ready_at(int64_t expected, int64_t unready, int64_t ready)
+{
+    int64_t part = least((ready - unready) / 2, SL_DUE_WATCH);
+
+    return expected == 0 || unready >= expected ? unready + part : least(expected, ready) - part;
+}
+
+void sl_due_learn(struct sl_due *due, int64_t unready, int64_t ready)
+{
+    int64_t after = (int64_t)sl_load(&due->after, relaxed), off = (int64_t)sl_load(&due->off, relaxed);
+    int64_t took = most(ready_at(after, unready, ready), 1);
+    int64_t wrong = most(most(unready - after, after - ready), 0);
+
+    if (after == 0 || took < after / 2) { /* what was expected was no experience */
+        after = took;
+        wrong = 0;
+    } else { /* a machine that stood still says little of the GPU */
+        wrong = least(wrong, most(after / 2, 4 * SL_DUE_WATCH));
+        after += (least(took, 2 * after + 2 * SL_DUE_LOOK) - after) / 4;
+    }
+    sl_store(&due->after, (uint64_t)after, relaxed);
+    sl_store(&due->off, (uint64_t)(off + (wrong - off) / 4), relaxed);
+}

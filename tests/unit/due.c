@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * When a reader looks for a frame that a GPU works on, whether it sleeps or watches until then, and what it learns. The time
+ * is made up here.
+ */
+#include "core/due.h"
+#include "harness/test.h"
+
+#define US INT64_C(1000)
+#define SINCE (7 * SLUICE_S)
+
+static struct sl_due due_after(int64_t after, int64_t off)
+{
+    return (struct sl_due){ .after = (uint64_t)after, .off = (uint64_t)off };
+}
+
+/* How a reader comes to a frame. */
+struct way {
+    int64_t found, watched; /* after its commit; and for how long in all */
+    int looks, watches;
+};
+
+/* A frame that is ready `took` after its commit. The reader looks at it `first` after that, and wakes from a nap `late`. */
+static struct way go(const struct sl_due *due, int64_t took, int64_t first, int64_t late)
+{
+    struct way way = { .found = first, .looks = 1 };
+
+    for (; way.found < took; way.looks++) {
+        int64_t now = SINCE + way.found;
+        struct sl_due_step step = sl_due_step(due, now, SINCE, way.watches > 0);
+        CHECK(step.until > now);
+        int64_t until = step.until - SINCE;
+        if (step.watch)
+            until = took < until ? took : until;
+        way.watches += step.watch;
+        way.watched += step.watch ? until - way.found : 0;
+        way.found = step.watch ? until : until + late;
+    }
+    return way;
+}
+
+/* The same, and learns. */
+static struct way pass(struct sl_due *due, int64_t took, int64_t first, int64_t late)
+{
+    int64_t unready = 0, found = first;
+    bool watched = false;
+    struct way way = go(due, took, first, late);
+
+    while (found < took) {
+        struct sl_due_step step = sl_due_step(due, SINCE + found, SINCE, watched);
+        int64_t until = step.until - SINCE;
+        unready = step.watch && until >= took ? took - 1 : found;
+        found = !step.watch ? until + late : until < took ? until : took;
+        watched |= step.watch;
+    }
+    CHECK_EQ(found, way.found);
+    if (unready > 0 || found < (int64_t)sl_load(&due->after, relaxed))
+        sl_due_learn(due, unready, found);
+    return way;
+}
+
+/* ---- when ---- */
+
+/* A machine that stood still makes one frame take long, and the next ones are ready as soon as ever. */
+TEST(due_finds_a_frame_that_comes_sooner_than_expected)
+{
+    static const int64_t expected[] = { 0, 10 * US, SLUICE_MS, 16 * SLUICE_MS, SLUICE_S, 100 * SLUICE_S };
+
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
+        for (int64_t took = US; took < 10 * SLUICE_S; took = took * 5 / 4)
+            for (int64_t off = 0; off <= expected[i]; off += expected[i] / 2 + 1) {
+                struct sl_due due = due_after(expected[i], off);
+                CHECK_LE(go(&due, took, 0, 0).found, 2 * took + SLUICE_MS / 3);
+            }
+}
+
+/* Who sleeps is woken seldom, and often only where a frame is due. */
+TEST(due_looks_seldom_before_a_frame_is_due)
+{
+    struct sl_due due = due_after(16 * SLUICE_MS, SLUICE_S);
+    struct way way = go(&due, 16 * SLUICE_MS * 7 / 8 - SL_DUE_WATCH, 0, 0);
+    CHECK_LE(way.found, 16 * SLUICE_MS * 7 / 8);
+    CHECK_LE(way.looks, 8);
+    way = go(&due, 16 * SLUICE_MS, 0, 0);
+    CHECK_LE(way.found, 16 * SLUICE_MS + SLUICE_MS / 10);
+    CHECK_LE(way.looks, 8 + 41);
+    due = due_after(SLUICE_S, 0);
+    CHECK_LE(go(&due, SLUICE_S - SL_DUE_WATCH, 0, 0).looks, 14);
+    due = due_after(SLUICE_MS, 0); /* a frame that may never come */
+    CHECK_LE(go(&due, 2 * SLUICE_S, 0, 0).looks, 2200);
+}
+
+/* ---- watching ---- */
+
+TEST(due_watches_once_what_is_due_and_sleeps_until_then)
+{
+    struct sl_due due = due_after(200 * US, 0);
+    struct sl_due_step step = sl_due_step(&due, SINCE + 30 * US, SINCE, false);
+
+    CHECK(!step.watch);
+    CHECK_EQ(step.until, SINCE + 200 * US - SL_DUE_WATCH);
+    step = sl_due_step(&due, step.until, SINCE, false);
+    CHECK(step.watch);
+    CHECK_EQ(step.until, SINCE + 200 * US + SL_DUE_WATCH / 2);
+    step = sl_due_step(&due, step.until, SINCE, true);
+    CHECK(!step.watch);
+    CHECK_EQ(step.until, SINCE + 200 * US + SL_DUE_WATCH / 2 + SL_DUE_LOOK);
+    due = due_after(200 * US, SL_DUE_WATCH + 1); /* frames are not ready when they are due */
+    CHECK(!sl_due_step(&due, SINCE + 200 * US, SINCE, false).watch);
+}
+
+TEST(due_watches_no_longer_than_it_says)
+{
+    for (int64_t after = 0; after < 4 * SLUICE_MS; after = after * 9 / 8 + US)
+        for (int64_t off = 0; off <= SL_DUE_WATCH; off += SL_DUE_WATCH / 4)
+            for (int64_t took = US; took < 8 * SLUICE_MS; took = took * 9 / 8 + US) {
+                struct sl_due due = due_after(after, off);
+                struct way way = go(&due, took, 5 * US, 15 * US);
+                CHECK_LE(way.watches, 1);
+                CHECK_LE(way.watched, SL_DUE_WATCH * 3 / 2);
+            }
+}
+
+/* ---- learning ---- */
+
+/* Whatever it believed before, and however late it wakes: as with the frames that come at such times. */
+TEST(due_learns_when_frames_are_ready)
+{
+    static const int64_t takes[] = { 22, 25, 35, 60, 100, 300, 1000, 3000, 16000 }, before[] = { 0, 10, 700, 250000 };
+
+    for (size_t i = 0; i < sizeof takes / sizeof *takes; i++)
+        for (size_t k = 0; k < sizeof before / sizeof *before; k++)
+            for (int64_t late = 0; late <= 30 * US; late += 10 * US) {
+                struct sl_due due = due_after(before[k] * US, before[k] * US / 8);
+                int64_t took = takes[i] * US, lateness = 0, watched = 0;
+                for (int n = 0; n < 200; n++)
+                    (void)pass(&due, took, 20 * US, late);
+                for (int n = 0; n < 16; n++) {
+                    struct way way = pass(&due, took, 20 * US, late);
+                    lateness += way.found - took;
+                    watched += way.watched;
+                }
+                CHECK_LE(lateness / 16, 10 * US);
+                CHECK_LE(watched / 16, SL_DUE_WATCH * 5 / 4);
+            }
+}
+
+TEST(due_learns_at_once_that_frames_take_much_less)
+{
+    struct sl_due due = due_after(SLUICE_S, 0);
+
+    (void)pass(&due, 100 * US, 20 * US, 15 * US);
+    CHECK_LE(pass(&due, 100 * US, 20 * US, 15 * US).found, 300 * US);
+    CHECK_LE((int64_t)sl_load(&due.after, relaxed), 300 * US);
+}
+
+/* Frames that come at any time are not waited for awake. */
+TEST(due_does_not_watch_where_frames_come_at_any_time)
+{
+    struct sl_due due = { 0 };
+    uint64_t chance = 1;
+    int watches = 0;
+
+    for (int n = 0; n < 1000; n++) {
+        chance = chance * UINT64_C(6364136223846793005) + 1442695040888963407;
+        watches += pass(&due, 30 * US + (int64_t)(chance >> 33) % (2 * SLUICE_MS), 20 * US, 15 * US).watches;
+    }
+    CHECK_LE(watches, 50);
+}
+
+/* As after a change of what the GPU does: a few are watched in vain. */
+TEST(due_stops_watching_where_frames_take_longer_from_now_on)
+{
+    struct sl_due due = { 0 };
+    int64_t watched = 0;
+
+    for (int n = 0; n < 20; n++)
+        (void)pass(&due, 25 * US, 20 * US, 15 * US);
+    for (int n = 0; n < 40; n++) {
+        struct way way = pass(&due, 3 * SLUICE_MS, 20 * US, 15 * US);
+        watched += way.found < 3 * SLUICE_MS + US ? 0 : way.watched; /* in vain */
+        if (n >= 25)
+            CHECK_LE(way.found, 3 * SLUICE_MS + 250 * US);
+    }
+    CHECK_LE(watched, 12 * SL_DUE_WATCH);
+}
+
+TEST(due_forgets_a_machine_that_stood_still)
+{
+    static const int64_t takes[] = { 25, 100, 3000 };
+
+    for (size_t i = 0; i < sizeof takes / sizeof *takes; i++) {
+        struct sl_due due = { 0 };
+        int64_t took = takes[i] * US;
+        for (int n = 0; n < 60; n++)
+            (void)pass(&due, took, 20 * US, 15 * US);
+        (void)pass(&due, SLUICE_S, 20 * US, 15 * US);
+        int64_t late = pass(&due, took, 20 * US, 15 * US).found - took;
+        CHECK_LE(late, took / 2 + 50 * US);
+        for (int n = 0; n < 40; n++)
+            late = pass(&due, took, 20 * US, 15 * US).found - took;
+        CHECK_LE(late, 20 * US);
+    }
+}
+
+TEST(due_learns_from_any_times_without_harm)
+{
+    static const int64_t times[] = { 0, 1, US, SLUICE_MS, SLUICE_S, INT64_MAX / 16 };
+    enum { COUNT = sizeof times / sizeof *times };
+
+    for (int i = 0; i < COUNT; i++)
+        for (int k = 0; k < COUNT; k++)
+            for (int n = 0; n < COUNT; n++) {
+                struct sl_due due = due_after(times[i], times[k]);
+                sl_due_learn(&due, times[n] / 2, times[n]);
+                CHECK_GE((int64_t)sl_load(&due.after, relaxed), 1);
+                CHECK_GE((int64_t)sl_load(&due.off, relaxed), 0);
+                CHECK(sl_due_step(&due, SINCE, SINCE, false).until > SINCE);
+            }
+}
