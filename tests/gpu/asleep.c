@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A reader asleep learns how long the GPU works on a frame beyond its commit, in acquire and for its descriptor.
+ */
+#include <poll.h>
+
+#include "core/reader.h"
+#include "gpu/channel.h"
+
+#define ROUNDS 50 /* one is enough, unless this thread stands still for a moment in each */
+
+static int64_t learnt(sluice_reader *handle)
+{
+    struct sluice_reader *reader;
+
+    CHECK_OK(sl_reader_hold(handle, &reader));
+    int64_t after = reader->session ? (int64_t)sl_load(&reader->session->due.after, relaxed) : 0;
+    sl_object_drop(&reader->object);
+    return after;
+}
+
+static int wait_in_acquire(sluice_reader *reader, struct sluice_frame *frame)
+{
+    return sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, frame);
+}
+
+static int wait_in_poll(sluice_reader *reader, struct sluice_frame *frame)
+{
+    struct pollfd readable = { .fd = sluice_reader_fd(reader), .events = POLLIN };
+    int r;
+
+    CHECK(readable.fd >= 0);
+    while ((r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, frame)) == SLUICE_TIMEOUT)
+        CHECK_EQ(poll(&readable, 1, 20000), 1);
+    return r;
+}
+
+/* The estimate counts from commit, and is never more than what a frame was seen to take. */
+static void learn(int (*wait)(sluice_reader *reader, struct sluice_frame *frame))
+{
+    struct scene scene = channel_scene();
+    struct sluice_reader_params params = channel_reader_params(1);
+    struct gpu_gate gate = gpu_gate_new();
+    struct sluice_frame frame;
+    sluice_reader *reader;
+    int64_t longest = 0;
+
+    params.spin_ns = -1;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    for (uint32_t i = 1; i <= ROUNDS && learnt(reader) == 0; i++) {
+        channel_commit_behind(&gate, scene.writer, scene.writing, i);
+        gpu_gate_open_later(&gate);
+        CHECK_OK(wait(reader, &frame));
+        int64_t took = sl_os_now() - frame.commit_ns;
+        longest = took > longest ? took : longest;
+        channel_check(&frame, scene.reading, i);
+        gpu_gate_opened(&gate);
+        CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+    }
+    CHECK_GE(learnt(reader), 1);
+    CHECK_LE(learnt(reader), longest);
+    gpu_gate_end(&gate);
+    CHECK_OK(sluice_reader_close(&reader));
+    channel_end(&scene);
+}
+
+TEST(who_sleeps_in_acquire_learns_when_frames_are_ready)
+{
+    learn(wait_in_acquire);
+}
+
+TEST(who_sleeps_in_poll_learns_when_frames_are_ready)
+{
+    learn(wait_in_poll);
+}
