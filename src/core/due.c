@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/due.h"
 
-#define ON_THE_WAY (SLUICE_MS / 4)
 #define SELDOM SLUICE_MS
+#define LESS_SELDOM (SLUICE_MS / 4) /* where it was wrong of late */
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -11,10 +11,10 @@ struct sl_due_step sl_due_step(const struct sl_due *due, int64_t now, int64_t si
 {
     int64_t after = (int64_t)sl_load(&due->after, relaxed), off = (int64_t)sl_load(&due->off, relaxed);
     int64_t at = since + after, from = at - SL_DUE_WATCH - least(2 * off, after / 8);
-    int64_t late = least((now - at) / 8, SELDOM);
+    int64_t late = least((now - at) / 8, SELDOM), apart = off <= SL_DUE_WATCH ? SELDOM : LESS_SELDOM;
 
     if (now < from) /* one frame that took long says nothing of the next: it is looked for on the way */
-        return (struct sl_due_step){ least(from, now + most(now - since, ON_THE_WAY)), false };
+        return (struct sl_due_step){ least(from, now + most(now - since, apart)), false };
     if (!watched && off <= SL_DUE_WATCH)
         return (struct sl_due_step){ now + SL_DUE_WATCH + most(0, least(at - now - SL_DUE_WATCH / 2, SL_DUE_WATCH / 2)), true };
     return (struct sl_due_step){ now + most(late, SL_DUE_LOOK), false };
@@ -33,15 +33,13 @@ void sl_due_learn(struct sl_due *due, int64_t unready, int64_t ready)
 {
     int64_t after = (int64_t)sl_load(&due->after, relaxed), off = (int64_t)sl_load(&due->off, relaxed);
     int64_t took = most(ready_at(after, unready, ready), 1);
-    int64_t wrong = most(most(unready - after, after - ready), 0);
+    int64_t wrong = after == 0 ? 0 : most(most(unready - after, after - ready), 0);
 
-    if (after == 0 || took < after / 2) { /* what was expected was no experience */
-        after = took;
-        wrong = 0;
-    } else { /* a machine that stood still says little of the GPU */
-        wrong = least(wrong, most(after / 2, 4 * SL_DUE_WATCH));
+    if (after == 0 || took < after / 2)
+        after = took; /* what was expected was no experience */
+    else /* a machine that stood still says little of the GPU */
         after += (least(took, 2 * after + 2 * SL_DUE_LOOK) - after) / 4;
-    }
+    wrong = least(wrong, most(after / 2, 4 * SL_DUE_WATCH));
     sl_store(&due->after, (uint64_t)after, relaxed);
     sl_store(&due->off, (uint64_t)(off + (wrong - off) / 4), relaxed);
 }
