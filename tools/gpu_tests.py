@@ -126,7 +126,7 @@ class Tests:
         names = [name for name in self.names if not MEASURED.search(name) and not ALONE.search(name)]
         tasks = self.each("gpu", "on the GPU", self.program, [name for name in names if not moves(name)], GPU, **self.on_gpu)
         tasks += self.each("gpu", "on the last GPU alone", self.program, filter(moves, names), GPU, **self.on_gpu, **self.last)
-        tasks += [self.whole("what docs/gpu.md says", "docs.tap", 8, GPU, 60, [self.folder / "tests/docs/docs-gpu"], SLUICE_TEST_GPU="1"),
+        tasks += [self.whole("what docs/gpu.md says", "docs.tap", 20, GPU, 250, [self.folder / "tests/docs/docs-gpu"], SLUICE_TEST_GPU="1"),
                   self.whole("kill storm on the GPU", "storm.tap", 40, OUTSIDE, 250, [self.folder / "tests/storm/storm", "storm.*"],
                              SLUICE_TEST_GPU="1", SLUICE_STORM_DEVICE="cuda:0", SLUICE_STORM_KILLS="60",
                              SLUICE_STORM_RECORD=str(self.out / "storm.json"))]

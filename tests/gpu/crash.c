@@ -236,7 +236,8 @@ TEST_TIMEOUT(a_writer_goes_on_beside_the_programs_own_work_when_readers_leave, 6
     channel_end(&scene);
 }
 
-/* Nor to close, after a moment; what the writer had there is given back later. */
+/* Nor to close, after a moment; what the writer had there is given back later. Until then NVIDIA's driver may keep other calls of
+ * this program waiting, too: nothing is asked of it before the work is over. */
 TEST_TIMEOUT(a_writer_closes_beside_the_programs_own_work, 60)
 {
     struct scene scene = channel_scene();
@@ -250,12 +251,11 @@ TEST_TIMEOUT(a_writer_closes_beside_the_programs_own_work, 60)
     int64_t began = test_now();
     CHECK_OK(sluice_writer_close(&scene.writer));
     CHECK_LE(test_now() - began, 20 * SLUICE_S);
-    CHECK_RESULT(sluice_stream_query(busy), SLUICE_NOT_READY);
+    gpu_gate_open(&gate);
+    CHECK_OK(sluice_stream_synchronize(busy));
     scene.writer = channel_writer(); /* the name is free */
     channel_commit(scene.writer, scene.writing, 0, 1);
     CHECK_OK(sluice_stream_synchronize(scene.writing));
-    gpu_gate_open(&gate);
-    CHECK_OK(sluice_stream_synchronize(busy));
     gpu_gate_end(&gate);
     channel_end(&scene);
 }
