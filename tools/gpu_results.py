@@ -59,6 +59,8 @@ def fill_in(before, found, kinds, partly=frozenset()):
         merged[key] = stay + found.get(key, [])
     for key in ("machine", "commit", "bench_seconds") if "c" in kinds else ():
         merged[key] = found.get(key)
+    if "c" in kinds and "c" not in partly:
+        merged.pop("rows_commit", None)  # where tests were run again later: these rows are of this run
     if "python" in kinds:
         merged["python"] = found.get("python")
     merged["times"] = {**before.get("times", {}), **found.get("times", {})}
