@@ -198,6 +198,10 @@ int sl_cuda_memory_make(struct sl_cuda_context *context, const char *name, size_
  * descriptor stays the caller's. */
 int sl_cuda_memory_take(struct sl_cuda_context *context, int fd, uint64_t *handle);
 
+/* An import of a peer's memory came to `result`. If that may be because the peer's driver, of version `theirs` (0: not
+ * known), is another than this process's, the sentence names both. Returns `result`. `context` may be NULL. */
+int sl_cuda_mixed(const struct sl_cuda_context *context, uint32_t theirs, int result);
+
 /* Maps it here. It lives as long as one mapping or descriptor, in whichever process, so the handle
  * may be released by then. */
 int sl_cuda_memory_map(struct sl_cuda_context *context, uint64_t handle, size_t size, bool writable,

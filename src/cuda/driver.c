@@ -10,6 +10,7 @@
 
 #include "cuda/cuda.h"
 #include "os/os.h"
+#include "util/atomic.h"
 #include "util/result.h"
 
 #define STARTS_WITH 16 /* descriptors, of which the driver takes some for each GPU; it does not say that it lacks them */
@@ -18,6 +19,7 @@ struct sl_cuda_driver sl_cuda;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool loaded;
+static sl_word32 loaded_version;
 
 static const struct {
     const char *symbol;
@@ -118,6 +120,7 @@ static int load(void)
         sl_os_dl_close(library); /* nothing of it has run but the question for its version */
         return r;
     }
+    sl_store(&loaded_version, (uint32_t)version, relaxed);
     return start(); /* from here on the library stays: it may have threads */
 }
 
@@ -128,4 +131,9 @@ int sl_cuda_load(void)
     loaded = r == 0;
     pthread_mutex_unlock(&lock);
     return r;
+}
+
+uint32_t sl_cuda_version(void)
+{
+    return sl_load(&loaded_version, relaxed);
 }

@@ -400,6 +400,9 @@ extern struct sl_cuda_driver sl_cuda;
  * SLUICE_E_UNSUPPORTED with the reason and the mend: no driver, too old, no GPU, ...; SLUICE_E_NO_DESCRIPTORS. */
 int sl_cuda_load(void);
 
+/* Of the driver that is loaded: 13000 is one for CUDA 13.0. 0: none is. Loads none. */
+uint32_t sl_cuda_version(void);
+
 /* Where the driver is looked for: SLUICE_CUDA_DRIVER, else libcuda.so.1. */
 const char *sl_cuda_library(void);
 

@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 
 #include "cuda/cuda.h"
 #include "os/os.h"
@@ -127,6 +128,23 @@ int sl_cuda_memory_take(struct sl_cuda_context *context, int fd, uint64_t *handl
             "the peer sent a descriptor that is not GPU memory where that was announced");
     return sl_cu(context, MemImportFromShareableHandle, handle, (void *)(intptr_t)fd,
                  SL_CU_HANDLE_POSIX_FD);
+}
+
+/* NVIDIA does not promise that memory goes from one version of libcuda to another, as one for forward compatibility and the
+ * system's own are. Memory that lacks and peers that lie are not of that kind. */
+int sl_cuda_mixed(const struct sl_cuda_context *context, uint32_t theirs, int result)
+{
+    uint32_t ours = sl_cuda_version();
+    char said[400];
+
+    if ((result != SLUICE_E_DRIVER && result != SLUICE_E_UNSUPPORTED && result != SLUICE_E_PERMISSION) || !theirs ||
+        theirs == ours || (context && sl_load(&context->lost, relaxed)))
+        return result;
+    snprintf(said, sizeof said, "%s", sluice_last_error());
+    return sl_fail(result,
+                   "%s; the memory was made with a driver for CUDA %u.%u, and this process has one for %u.%u (%.100s): let both "
+                   "load the same",
+                   said, theirs / 1000, theirs % 1000 / 10, ours / 1000, ours % 1000 / 10, sl_cuda_library());
 }
 
 int sl_cuda_memory_map(struct sl_cuda_context *context, uint64_t handle, size_t size, bool writable,

@@ -64,7 +64,7 @@ int sl_cuda_reach(const char *name, const char *home)
 int sl_cuda_unreached(struct sl_cuda_context *context, const char *home, int result)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    char said[256], own[SL_CUDA_UUID_TEXT];
+    char said[512], own[SL_CUDA_UUID_TEXT];
     int device;
 
     if ((result != SLUICE_E_DRIVER && result != SLUICE_E_UNSUPPORTED) || sl_load(&context->lost, relaxed))

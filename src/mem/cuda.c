@@ -123,7 +123,7 @@ static int map(struct sl_memory *memory, bool writable)
                        (unsigned long long)memory->size, unit);
     r = sl_cuda_memory_take(context, memory->fd, &handle);
     if (r != 0)
-        return r;
+        return sl_cuda_mixed(context, memory->driver, r);
     r = sl_cuda_memory_map(context, handle, (size_t)memory->size, writable, &address);
     sl_cuda_memory_release(context, handle);
     if (r == 0)
@@ -196,4 +196,5 @@ const struct sl_mem_ops sl_mem_cuda = {
     .reach = sl_cuda_reach,
     .copy_begin = cuda_copy_begin,
     .copy_look = cuda_copy_look,
+    .driver = sl_cuda_version,
 };

@@ -105,7 +105,7 @@ static int ipc_map(struct sl_memory *memory, bool writable)
     (void)writable; /* a handle gives all or nothing */
     int r = read_note(memory, &note);
     if (r == 0)
-        r = sl_cuda_ipc_open(memory->device, &note.share, &block);
+        r = sl_cuda_mixed(NULL, memory->driver, sl_cuda_ipc_open(memory->device, &note.share, &block));
     if (r != 0)
         return r;
     memory->state = block;
@@ -149,4 +149,5 @@ const struct sl_mem_ops sl_mem_cuda_ipc = {
     .reach = sl_cuda_reach,
     .copy_begin = ipc_copy_begin,
     .copy_look = ipc_copy_look,
+    .driver = sl_cuda_version,
 };

@@ -25,6 +25,11 @@ const struct sl_mem_ops *sl_mem_of_kind(uint32_t kind)
     return NULL;
 }
 
+uint32_t sl_mem_driver(const struct sl_mem_ops *ops)
+{
+    return ops->driver ? ops->driver() : 0;
+}
+
 int sl_mem_choose(const char *kind, const char *device, const struct sl_mem_ops **ops)
 {
     char missing[400] = "";

@@ -20,6 +20,7 @@ struct sl_memory {
     const char *device; /* where it shall lie or be mapped, e.g. "cuda:0"; not for `host` */
     const char *home;   /* the device that it lies on, where that is another one; NULL: it is the same */
     void *state;        /* the kind's own */
+    uint32_t driver;    /* of an imported one: version of its maker's driver (sl_mem_driver); 0: not known */
     int fd;             /* what is handed to others; -1 once a reader has mapped it */
     uint64_t size;      /* bytes */
     void *address;      /* where it is mapped here, for that device; NULL: not yet */
@@ -49,6 +50,7 @@ struct sl_mem_ops {
      * else than SLUICE_NOT_READY both must stay. One thread at a time copies to a memory. */
     int (*copy_begin)(struct sl_memory *to, const struct sl_memory *from, uint64_t offset, uint64_t size);
     int (*copy_look)(struct sl_memory *to);
+    uint32_t (*driver)(void); /* sl_mem_driver; NULL: it needs none */
 };
 
 /* Begins the struct of a memory that lives until its last user has dropped it: whoever mapped it, and pins. */
@@ -58,6 +60,10 @@ struct sl_mem_shared {
 };
 
 void sl_mem_drop(struct sl_mem_shared *shared);
+
+/* The version of the driver that this process has loaded for such memory, as it counts (13000: CUDA 13.0); 0: none yet, or it
+ * needs none. Calls no driver. */
+uint32_t sl_mem_driver(const struct sl_mem_ops *ops);
 
 /* By kind; NULL if there is none. */
 const struct sl_mem_ops *sl_mem_of_kind(uint32_t kind);

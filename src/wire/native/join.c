@@ -164,6 +164,7 @@ static int memory_came(struct sl_native_join *join, const struct sl_msg_memory *
     fds[0] = -1;
     union sl_message ack = SL_MESSAGE(SL_MSG_ACK, ack);
     ack.ack.memory = message->memory;
+    ack.ack.driver = sl_mem_driver(sl_mem_of_kind(message->kind));
     SL_KILL_POINT("before_ack");
     r = sl_os_send(join->socket.fd, &ack, ack.header.size, NULL, 0);
     join->params.changed(join->params.context, &join->link->base);

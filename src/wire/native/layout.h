@@ -243,14 +243,14 @@ struct sl_msg_memory {
     uint32_t memory, generation;
     uint64_t bytes;
     uint32_t kind; /* SL_MEM_ */
-    uint32_t reserved;
+    uint32_t driver; /* version of the writer's driver of GPUs (sl_mem_driver); 0: none, or an older release */
     struct sl_wire_format format;
 };
 
 struct sl_msg_ack {
     struct sl_msg_header header;
     uint32_t memory;
-    uint32_t reserved;
+    uint32_t driver; /* the same, of the reader, if it has loaded one so far */
 };
 
 struct sl_msg_bye {

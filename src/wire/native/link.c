@@ -151,6 +151,7 @@ int sl_native_link_add(struct sl_native_link *link, const struct sl_msg_memory *
     memory->memory = message->memory;
     memory->generation = message->generation;
     memory->object.fd = -1;
+    memory->object.driver = message->driver;
     memory->object.ops = sl_mem_of_kind(message->kind);
     if ((r = sl_format_from_wire(&memory->format, &message->format)) != 0 ||
         (r = memory->object.ops->import(&memory->object, fd, message->bytes, link->base.writable)) != 0) {

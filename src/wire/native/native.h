@@ -99,6 +99,7 @@ struct sl_peer {
     uint32_t next_memory;  /* number from which memories are still to be sent */
     uint32_t unacknowledged;
     bool arrived;          /* it has acknowledged a memory */
+    bool mixed;            /* it was said that its driver is another */
     bool deaf;             /* it takes no messages any more */
     bool ended;            /* its process has */
     int64_t left_ns;       /* since when its end of the wake socket is closed; 0: it is open */

@@ -270,6 +270,7 @@ static int send_memory(struct sl_peer *peer, const struct sl_announce *announce)
     message.memory.generation = announce->generation;
     message.memory.bytes = announce->object->size;
     message.memory.kind = announce->object->ops->kind;
+    message.memory.driver = sl_mem_driver(announce->object->ops);
     sl_format_to_wire(&message.memory.format, announce->format);
     return sl_os_send(peer->socket.fd, &message, message.header.size, &announce->object->fd, 1);
 }
@@ -312,6 +313,19 @@ static void send_rest(struct sl_peer *peer)
 
 /* ---- receiving ---- */
 
+/* For whoever wonders why the reader takes no memory of this writer's: what it says of that may be read by nobody. */
+static void compare_drivers(struct sl_peer *peer, uint32_t theirs)
+{
+    const struct sl_native_serve *serve = peer->serve;
+    uint32_t ours = sl_mem_driver(sl_mem_of_kind(serve->control->memory_kind));
+
+    if (!ours || !theirs || ours == theirs || peer->mixed)
+        return;
+    peer->mixed = true;
+    sl_log(SLUICE_LOG_INFO, "channel '%s': the reader in process %u has a driver for CUDA %u.%u, its writer one for %u.%u",
+           serve->name, peer->identity.pid, theirs / 1000, theirs % 1000 / 10, ours / 1000, ours % 1000 / 10);
+}
+
 /* Returns false when the peer is gone. */
 static bool handle(struct sl_peer *peer, const union sl_message *message, int *fds, int fd_count)
 {
@@ -323,6 +337,7 @@ static bool handle(struct sl_peer *peer, const union sl_message *message, int *f
             break;
         peer->unacknowledged = 0;
         peer->arrived = true;
+        compare_drivers(peer, message->ack.driver);
         sl_peer_pump(peer);
         return true;
     case SL_MSG_QUERY:
