@@ -98,7 +98,8 @@ static void examine_wsl(struct report *report)
         find(report, "WSL2", FINDING_NOTE, "",
              "the driver is that of Windows: memory as a descriptor, registered memory and queued "
              "words may be missing (see each GPU), and work is handed over in batches, so that "
-             "frames come later; not measured. Channels in host memory work as on Linux");
+             "frames come later, though each commit and release asks for it (cuStreamQuery); "
+             "not measured. Channels in host memory work as on Linux");
 }
 
 static void examine_given(struct report *report)

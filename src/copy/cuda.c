@@ -304,7 +304,9 @@ static int record_event(struct sl_copy_job *job, struct sl_cu_event *event)
     struct sl_cu_stream *place;
     int r = sl_copy_place(job, &place);
 
-    return r == 0 ? sl_cu(gpu->context, EventRecord, event, place) : r;
+    if (r == 0 && (r = sl_cu(gpu->context, EventRecord, event, place)) == 0)
+        sl_cuda_hand_over(gpu->context, place);
+    return r;
 }
 
 /* What is held back, if anything is: by a graph, which may raise the words, or call by call. */

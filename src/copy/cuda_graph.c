@@ -336,6 +336,8 @@ static int launch(struct sl_copy_job *job, struct entry *entry, const struct sl_
         r = set_words(gpu, entry, signals);
     if (r == 0)
         r = sl_cu(gpu->context, GraphLaunch, entry->exec, place);
+    if (r == 0 && entry->work.words)
+        sl_cuda_hand_over(gpu->context, place);
     return r == 0 ? 0 : give_up(gpu);
 }
 

@@ -20,6 +20,7 @@ static const struct {
     { "ipc", { SL_CU_CAN_SHARE_EVENTS, SL_CU_CAN_SHARE_EVENTS } },
     { "peers", { 0, 0 } }, /* a matter of two GPUs (peer.c) */
     { "graphs", { 0, 0 } }, /* of the driver's (copy/cuda_graph.c): it has them */
+    { "prompt", { 0, 0 } }, /* of the driver's (batch.c): it hands work over at once */
 };
 #define SWITCHES (sizeof switches / sizeof *switches)
 
@@ -33,7 +34,7 @@ static int read_word(const char *word, size_t length, unsigned *without)
     }
     return sl_fail(SLUICE_E_INVALID,
                    "SLUICE_WITHOUT has \"%.*s\", which is nothing that can be switched off: \"memops\", \"vmm\", "
-                   "\"register\", \"readonly\", \"ipc\", \"peers\" and \"graphs\" are, with commas between them",
+                   "\"register\", \"readonly\", \"ipc\", \"peers\", \"graphs\" and \"prompt\" are, with commas between them",
                    (int)(length < 40 ? length : 40), word);
 }
 

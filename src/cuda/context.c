@@ -178,6 +178,8 @@ int sl_cuda_context_open(const char *name, struct sl_cuda_context **out)
     int r = sl_cuda_look(name, context);
     if (r == 0)
         r = look_up(context);
+    if (r == 0)
+        context->gathers = sl_cuda_gathers(context);
     if (r != 0)
         free(context);
     else

@@ -42,6 +42,7 @@ struct sl_cuda_context {
     char name[64];       /* as it was opened, for sentences */
     unsigned without;    /* abilities that are switched off, a bit each (ability.c) */
     bool same_addresses; /* it sees registered host memory where the CPU does */
+    bool gathers;        /* its driver hands work over in batches: see sl_cuda_hand_over */
     _Atomic int lost;    /* what the driver said when the context had died; 0: it lives */
     _Atomic(struct sl_cu_stream *) beside; /* see sl_cuda_beside; NULL: not asked for yet */
     struct sl_cu_stream *copies; /* see sl_cuda_copy_begin; NULL: not asked for yet */
@@ -80,7 +81,7 @@ int sl_cuda_unreached(struct sl_cuda_context *context, const char *home, int res
 void sl_cuda_uuid_text(const unsigned char *uuid, char text[SL_CUDA_UUID_TEXT]);
 
 /* What SLUICE_WITHOUT switches off in this process: a list of "memops", "vmm", "register", "readonly", "ipc",
- * "peers", "graphs". SLUICE_E_INVALID for another word. */
+ * "peers", "graphs", "prompt". SLUICE_E_INVALID for another word. */
 int sl_cuda_read_without(unsigned *without);
 bool sl_cuda_does_without(const struct sl_cuda_context *context, const char *word);
 
@@ -161,6 +162,19 @@ static inline bool sl_cuda_captures_nothing(struct sl_cu_stream *stream)
  * and one may begin at any moment, also between asking and calling. */
 int sl_cuda_beside(struct sl_cuda_context *context, struct sl_cu_stream **stream);
 void sl_cuda_leave_beside(struct sl_cuda_context *context); /* before the context is closed */
+
+/* Does this context's driver keep work in its hands until more comes or somebody asks? On WSL2, and where SLUICE_WITHOUT has
+ * "prompt". What the system is, is looked up once a process. */
+bool sl_cuda_gathers(const struct sl_cuda_context *context);
+
+/* Behind a signal that was queued on `stream`, which find_place or the like gave: has such a driver hand it over. Inside
+ * sl_cuda_enter, in any mode. */
+void sl_cuda_ask_for_it(struct sl_cuda_context *context, struct sl_cu_stream *stream);
+static inline void sl_cuda_hand_over(struct sl_cuda_context *context, struct sl_cu_stream *stream)
+{
+    if (context->gathers)
+        sl_cuda_ask_for_it(context, stream);
+}
 
 /* Makes pages of host memory known to the GPU, which may write them only if `writable`. Whole
  * pages; unregister before unmapping them. Unregistering waits for streams that are held up

@@ -304,6 +304,9 @@ uint32_t sl_os_uid(void);
 /* The program's short name ("python3"). */
 void sl_os_program(char *name, size_t size);
 
+/* Does Windows lie below (WSL2)? Looks into the system's files, which begin at `root`: "". */
+bool sl_os_wsl(const char *root);
+
 /* Is there memory at `address` that this process may read? True where the system does not tell. */
 bool sl_os_readable(const void *address);
 

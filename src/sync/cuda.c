@@ -92,9 +92,17 @@ static int queue_many(struct sl_cuda_context *context, struct sl_cu_stream *stre
     return sl_cu(context, StreamBatchMemOp, stream, count, operations, 0);
 }
 
-static inline int queue(struct sl_cuda_context *context, struct sl_cu_stream *stream, const struct sl_signal *signals, uint32_t count)
+static inline int queue(const struct sl_sync_pages *pages, struct sl_cu_stream *stream,
+                        const struct sl_signal *signals, uint32_t count)
 {
-    return count == 1 ? queue_one(context, stream, signals) : queue_many(context, stream, signals, count);
+    struct sl_cuda_context *context = pages->context;
+    int r = pages->errands ? sl_errands_queue(pages->errands, context, stream, signals, count)
+            : count == 1   ? queue_one(context, stream, signals)
+                           : queue_many(context, stream, signals, count);
+
+    if (r == 0)
+        sl_cuda_hand_over(context, stream);
+    return r;
 }
 
 /* Where calls come behind the work on `stream` and disturb nobody's capture. */
@@ -218,10 +226,8 @@ static int cuda_signal_held(const struct sl_sync_pages *pages, const struct sl_s
     int r = enter_outside_graphs(pages, stream, &place, &scope);
     if (r != 0)
         return r;
-    if (count > 0 && pages->errands)
-        r = sl_errands_queue(pages->errands, pages->context, place, signals, count);
-    else if (count > 0)
-        r = queue(pages->context, place, signals, count);
+    if (count > 0)
+        r = queue(pages, place, signals, count);
     sl_cuda_leave(&scope);
     return r;
 }
@@ -234,7 +240,7 @@ static int cuda_signal_inside(const struct sl_sync_pages *pages, const struct sl
     if (pages->errands) /* in another mode */
         return cuda_signal_held(pages, stream, signals, count);
     int r = find_place(pages->context, stream, &place);
-    return r == 0 && count > 0 ? queue(pages->context, place, signals, count) : r;
+    return r == 0 && count > 0 ? queue(pages, place, signals, count) : r;
 }
 
 static int cuda_signal(const struct sl_sync_pages *pages, struct sluice_stream handle,

@@ -10,6 +10,7 @@
 
 #include "fake/cipd.h"
 #include "fake/fake.h"
+#include "fake/gathers.h"
 #include "harness/test.h"
 
 #define FRAMES 50
@@ -25,7 +26,7 @@ static bool waits(const char *function)
 {
     return strstr(function, "Synchronize") || strstr(function, "WaitValue") || strstr(function, "Alloc") ||
            strstr(function, "Register") || strstr(function, "Create") || strstr(function, "Destroy") || strstr(function, "Map") ||
-           strstr(function, "Free") || strstr(function, "Ipc") || strstr(function, "StreamQuery");
+           strstr(function, "Free") || strstr(function, "Ipc") || (strstr(function, "StreamQuery") && !gathers());
 }
 
 TEST(cipd_a_frame_asks_little_of_the_driver)
@@ -129,6 +130,11 @@ static void send_calls(bool graph, bool read)
         expected[FAKE_CtxGetId] += FRAMES;
         expected[FAKE_ThreadExchangeStreamCaptureMode] = 2 * FRAMES;
     }
+    if (gathers()) {
+        expected[FAKE_StreamQuery] = FRAMES;
+        expected[FAKE_StreamIsCapturing] += FRAMES;
+        expected[FAKE_ThreadExchangeStreamCaptureMode] += 2 * FRAMES;
+    }
     for (int f = 0; f < FAKE_FUNCTION_COUNT; f++)
         if (calls[f] != expected[f])
             FAIL("%s was called %ld times for %d frames, not %ld", fake_name((enum fake_function)f), calls[f], FRAMES, expected[f]);
@@ -143,6 +149,12 @@ static void send_calls(bool graph, bool read)
 TEST(cipd_the_calls_of_a_send) { send_calls(false, true); }
 TEST(cipd_the_calls_of_a_send_that_is_a_graph) { send_calls(true, true); }
 TEST(cipd_the_calls_of_a_send_that_nobody_reads) { send_calls(true, false); }
+
+TEST(cipd_a_driver_that_gathers_work_is_asked_behind_each_send)
+{
+    CHECK(setenv("SLUICE_WITHOUT", "prompt", 1) == 0);
+    send_calls(false, true);
+}
 
 /* ---- copies ---- */
 

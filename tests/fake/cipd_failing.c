@@ -10,6 +10,7 @@
 #include "cipd/cipd.h"
 #include "fake/cipd.h"
 #include "fake/fake.h"
+#include "fake/gathers.h"
 #include "harness/belongings.h"
 #include "harness/test.h"
 
@@ -187,7 +188,7 @@ static bool may_leave(enum fake_function function)
 static bool has_another_way(enum fake_function function)
 {
     return function == FAKE_StreamWriteValue64 || function == FAKE_IpcOpenMemHandle || function == FAKE_IpcOpenEventHandle ||
-           strncmp(fake_name(function), "cuGraph", 7) == 0;
+           (function == FAKE_StreamQuery && gathers()) || strncmp(fake_name(function), "cuGraph", 7) == 0;
 }
 
 static void fail_call(enum fake_function function, long nth, int code, struct outcome (*run)(bool), bool way)

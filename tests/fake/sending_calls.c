@@ -2,6 +2,7 @@
  *
  * What send and fetch ask of the driver: no more than they must.
  */
+#include "fake/gathers.h"
 #include "fake/sending.h"
 #include "harness/test.h"
 
@@ -81,7 +82,7 @@ static void check_send(uint32_t graph)
     CHECK_EQ(fake_calls(FAKE_MemcpyAsync), graph ? 0 : 2);
     CHECK_EQ(fake_calls(FAKE_StreamWriteValue64), graph ? 0 : 2);
     CHECK_EQ(fake_calls(FAKE_StreamBatchMemOp), 0);
-    CHECK_EQ(fake_calls(FAKE_StreamIsCapturing), graph ? 2 : 4); /* before each call on the stream */
+    CHECK_EQ(fake_calls(FAKE_StreamIsCapturing), (graph ? 2 : 4) + (gathers() ? 2 : 0)); /* before each call on the stream */
     CHECK_EQ(fake_calls(FAKE_PointerGetAttributes), 2);
     CHECK_EQ(fake_calls(FAKE_CtxPushCurrent), 2);
     CHECK_OK(sluice_ticket_wait(ticket, 20 * SLUICE_S));

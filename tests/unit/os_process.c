@@ -26,6 +26,34 @@ TEST(process_ourselves)
     CHECK_EQ(strlen(small), 3);
 }
 
+static void put_file(const char *root, const char *folder, const char *name, const char *text)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/%s", root, folder);
+    CHECK(mkdir(path, 0700) == 0);
+    snprintf(path, sizeof path, "%s/%s/%s", root, folder, name);
+    FILE *file = fopen(path, "we");
+    CHECK(file && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+TEST(process_on_wsl)
+{
+    char root[400];
+
+    snprintf(root, sizeof root, "%s/by-name", test_dir());
+    CHECK(mkdir(root, 0700) == 0);
+    CHECK(!sl_os_wsl(root));
+    put_file(root, "proc", "version", "Linux version 5.15.167.4-Microsoft-standard-WSL2\n");
+    CHECK(sl_os_wsl(root));
+    snprintf(root, sizeof root, "%s/by-device", test_dir());
+    CHECK(mkdir(root, 0700) == 0);
+    put_file(root, "proc", "version", "Linux version 6.8.0-generic\n");
+    CHECK(!sl_os_wsl(root));
+    put_file(root, "dev", "dxg", "");
+    CHECK(sl_os_wsl(root));
+}
+
 TEST(process_peer_identity)
 {
     int pair[2];

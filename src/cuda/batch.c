@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A driver that gathers work and hands it to the GPU in batches, as that of Windows below WSL2 may: a word that nothing follows
+ * could stay in its hands, and a peer waits for it.
+ */
+#include <pthread.h>
+
+#include "cuda/cuda.h"
+#include "os/os.h"
+
+static bool on_wsl;
+
+static void look(void)
+{
+    on_wsl = sl_os_wsl("");
+}
+
+bool sl_cuda_gathers(const struct sl_cuda_context *context)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, look);
+    return on_wsl || sl_cuda_does_without(context, "prompt");
+}
+
+/* The signal is queued, so nothing fails any more; of a context that died the next call tells. */
+void sl_cuda_ask_for_it(struct sl_cuda_context *context, struct sl_cu_stream *stream)
+{
+    struct sl_cuda_scope scope;
+
+    if (sl_cuda_relax(context, &scope) != 0)
+        return;
+    if (sl_cuda_captures_nothing(stream)) { /* somebody may have begun to since */
+        int code = sl_cuda.StreamQuery(stream);
+        if (code != SL_CU_NOT_READY)
+            (void)sl_cuda_said(context, code, "cuStreamQuery");
+    }
+    sl_cuda_leave(&scope);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Is this Linux a guest of Windows (WSL2), whose GPU drivers work below?
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "os/os.h"
+
+/* The kernel calls itself "...-microsoft-standard-WSL2", unless its owner has built one. */
+static bool built_for_it(const char *root)
+{
+    char path[512], line[256] = "";
+
+    snprintf(path, sizeof path, "%s/proc/version", root);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    bool read = fgets(line, sizeof line, file) != NULL;
+    fclose(file);
+    return read && strcasestr(line, "microsoft");
+}
+
+bool sl_os_wsl(const char *root)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/dev/dxg", root);
+    return access(path, F_OK) == 0 || built_for_it(root);
+}
