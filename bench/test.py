@@ -13,6 +13,8 @@ import tempfile
 import xml.etree.ElementTree as tree
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests/lint"))
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "gpu"))
+import cases  # noqa: E402
 from lint import Lint  # noqa: E402
 
 RANKS = ("p50_ns", "p95_ns", "p99_ns", "p999_ns")
@@ -108,8 +110,20 @@ def look_at_gpu(done, figures):
             problems.append(f"{row}: no limit, or no goal")
         if row["bench"] == "gpu_send" and row["params"].get("graph") and row["graph_percent"] < 50:
             problems.append(f"{row}: few of its sends were graphs")
-        if row["bench"] == "gpu_soak" and not (row["taken"] > 0 and row["taken_ahead"] > 0 and row["fd_growth"] == 0):
-            problems.append(f"{row}: readers took nothing, or descriptors grew")
+        if row["bench"] == "gpu_soak":
+            problems += look_at_soak(row)
+    return problems
+
+
+def look_at_soak(row):
+    problems = []
+    if not (row["taken"] > 0 and row["taken_ahead"] > 0 and row["fd_growth"] == 0):
+        problems.append(f"{row}: readers took nothing, or descriptors grew")
+    if not {*cases.MOST_GROWTH, "flat"} <= row.keys() or row["flat"] != cases.is_flat(row):  # too short to be judged
+        problems.append(f"{row}: does not say what grew, or whether too much did")
+    for key, most in cases.MOST_GROWTH.items():
+        if not cases.is_flat(dict(cases.MOST_GROWTH, **{key: most - 4096})) or cases.is_flat(dict(cases.MOST_GROWTH, **{key: most + 1})):
+            problems.append(f"a soak whose {key} is {most + 1} is flat, or one below it is not")
     return problems
 
 

@@ -248,6 +248,15 @@ def far():
         yield Case(frame_params(size, kind), line + " staged=1", line, (Out("gpu_far_acquire", "call", "call"),))
 
 
+# What a soak may grow by between its first tenth and its end. A process may touch some pages for the first time that late;
+# a byte lost with each frame would be some MiB in a minute. All that a GPU's memory is taken for is made in the first tenth.
+MOST_GROWTH = {"fd_growth": 0, "memory_growth_bytes": 1 << 20, "gpu_memory_growth_bytes": 0}
+
+
+def is_flat(row):
+    return all(row[key] <= most for key, most in MOST_GROWTH.items())
+
+
 def soak(seconds):
     return Case({"seconds": seconds, "readers": 2}, job("soak", readers=2, **FULL), None,
                 (Out("gpu_soak", "frame", None),), 1, seconds)

@@ -9,43 +9,43 @@
 
 #include "channel.h"
 
-enum { RSS_EARLY, RSS_LATE, FDS_EARLY, FDS_LATE, FRAMES, LANE_VALUES };
+enum { MEMORY_EARLY, MEMORY_LATE, FDS_EARLY, FDS_LATE, FRAMES, LANE_VALUES };
 #define POINTS 4000 /* samples over the whole time */
 
 static struct sluice_frame frame;
 
-static int64_t resident_kib(void)
+static int64_t resident(void)
 {
     long pages = 0;
     FILE *file = fopen("/proc/self/statm", "r");
     if (!file || fscanf(file, "%*d %ld", &pages) != 1)
-        pages = 0;
-    if (file)
-        fclose(file);
-    return (int64_t)pages * sysconf(_SC_PAGESIZE) / 1024;
+        die("/proc/self/statm does not say what memory there is");
+    fclose(file);
+    return (int64_t)pages * sysconf(_SC_PAGESIZE);
 }
 
 static int64_t descriptors(void)
 {
     int64_t count = 0;
     DIR *folder = opendir("/proc/self/fd");
-    while (folder && readdir(folder))
+    if (!folder)
+        die("/proc/self/fd cannot be read");
+    while (readdir(folder))
         count++;
-    if (folder)
-        closedir(folder);
+    closedir(folder);
     return count;
 }
 
-static int64_t gpu_free_kib(void)
+static int64_t gpu_free(void)
 {
     size_t left, total;
     CU(MemGetInfo, &left, &total);
-    return (int64_t)(left / 1024);
+    return (int64_t)left;
 }
 
 static void note(int index, bool late)
 {
-    stage->lanes[index].values[late ? RSS_LATE : RSS_EARLY] = resident_kib();
+    stage->lanes[index].values[late ? MEMORY_LATE : MEMORY_EARLY] = resident();
     stage->lanes[index].values[late ? FDS_LATE : FDS_EARLY] = descriptors();
 }
 
@@ -72,15 +72,15 @@ static void write_frames(void)
 {
     int64_t start = now_ns();
     int64_t frames = write_for(start + job->ns / 10);
-    int64_t gpu_early = gpu_free_kib();
     note(0, false);
+    int64_t gpu_early = gpu_free();
     atomic_store(&stage->lanes[0].ready, 1);
     frames += write_for(start + job->ns);
     note(0, true);
-    int64_t gpu_late = gpu_free_kib();
+    int64_t gpu_late = gpu_free();
     atomic_store(&stage->last, 1);
     value("frames", frames);
-    value("gpu_growth_kib", gpu_early - gpu_late);
+    value("gpu_memory_growth_bytes", gpu_early - gpu_late);
 }
 
 static void read_frames(int index)
@@ -128,7 +128,7 @@ void sluice_soak(int index)
         read_frames(index);
     meet();
     if (index == 0) {
-        value("rss_growth_kib", largest(RSS_EARLY, RSS_LATE));
+        value("memory_growth_bytes", largest(MEMORY_EARLY, MEMORY_LATE));
         value("fd_growth", largest(FDS_EARLY, FDS_LATE));
         for (int i = 1; i < stage->actors && i < 4; i++)
             value(i == 1   ? "taken"

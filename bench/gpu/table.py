@@ -25,7 +25,7 @@ def params_of(row):
     more = {key: value for key, value in row.items()
             if key not in ("bench", "params", "n", "limit_p50_ns", "goal_ns", "met", *RANKS)}
     words = [f"{key} {said(value)}" for key, value in row["params"].items() if key not in HIDDEN and value is not False]
-    words += [f"[{key} {value}]" for key, value in more.items()]
+    words += [f"[{key} {said(value)}]" for key, value in more.items()]
     return ", ".join(words)
 
 
@@ -43,6 +43,9 @@ def print_table(figures, out):
               "" if goal is None else "yes" if row["met"] else "NO"], out)
     goals = [row for row in figures["rows"] if "met" in row]
     print(f"\n{sum(row['met'] for row in goals)} of {len(goals)} goals met, {len(figures['rows'])} rows", file=out)
+    for row in figures["rows"]:
+        if not row.get("flat", True):
+            print(f"NOT FLAT: {row['bench']} grew in {row['params']['seconds']} s", file=out)
     for each in figures.get("missing", []):
         words = [f"{key} {said(value)}" for key, value in each.items() if key not in ("why", "rows", *HIDDEN)]
         print(f"missing: {', '.join([each['rows'], *words])}: {each['why']}", file=out)
