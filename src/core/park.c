@@ -23,9 +23,10 @@ struct point {
 static struct park {
     struct sluice_reader *reader; /* NULL: free */
     struct sl_session *session;
-    uint64_t sequence;
+    uint64_t sequence; /* 0: of a lost one, somebody was told */
     int64_t deadline;
     uint32_t slot;
+    uint32_t more; /* lost frames of the session that have no entry of their own any more */
     bool lost, told_gone;
     struct point behind[BEHIND]; /* the stream that waits, and what was made to wait for that */
     uint32_t behind_count;       /* BEHIND + 1: more than we know by name; every stream may be one */
@@ -66,6 +67,12 @@ static void end(struct park *park)
     count_used((uint32_t)-1);
     if (!park->lost)
         go_on(park);
+}
+
+/* How many frames its reader is to be told of. */
+static uint32_t losses(const struct park *park)
+{
+    return park->more + (park->sequence != 0);
 }
 
 static void lose(struct park *park)
@@ -115,17 +122,6 @@ static void look(struct sl_watch *self)
         sl_service_remove(self);
 }
 
-static struct park *free_park(void)
-{
-    for (int i = 0; i < PARKS; i++)
-        if (!parks[i].reader)
-            return &parks[i];
-    for (int i = 0; i < PARKS; i++)
-        if (parks[i].lost) /* so many, and nobody asks */
-            return &parks[i];
-    return NULL;
-}
-
 /* ---- what comes behind ---- */
 
 static struct point point_at(const struct sl_stream *stream)
@@ -172,6 +168,32 @@ static void put_behind(struct park *park, const struct point *point)
         park->behind_count++;
 }
 
+/* Two lost frames of a session share the entry of the first. What comes behind either one stays unpublished, and both are told of;
+ * the number of the second is not. */
+static struct park *join(struct park *first, struct park *second)
+{
+    first->more += losses(second);
+    for (uint32_t i = 0; i < second->behind_count && i < BEHIND; i++)
+        if (!is_behind(first, &second->behind[i]))
+            put_behind(first, &second->behind[i]);
+    if (second->behind_count > BEHIND)
+        first->behind_count = BEHIND + 1;
+    end(second);
+    return second;
+}
+
+static struct park *free_park(void)
+{
+    for (int i = 0; i < PARKS; i++)
+        if (!parks[i].reader)
+            return &parks[i];
+    for (int i = 0; i < PARKS; i++) /* so many lost ones, and nobody asks */
+        for (int j = i + 1; parks[i].lost && j < PARKS; j++)
+            if (parks[j].lost && parks[j].session == parks[i].session)
+                return join(&parks[i], &parks[j]);
+    return NULL;
+}
+
 /* sl_stream_hand_on. */
 static void hand_on(uint64_t from, uint64_t to, bool anew)
 {
@@ -209,6 +231,7 @@ static void fill(struct park *park, struct sluice_reader *reader, uint32_t slot,
     park->session = reader->session;
     park->sequence = sequence;
     park->slot = slot;
+    park->more = 0;
     park->lost = park->told_gone = false;
     park->behind[0] = *first;
     park->behind_count = 1;
@@ -237,8 +260,6 @@ bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequenc
         look_at_all(now);
     struct park *park = free_park();
     if (park && take_place()) {
-        if (park->reader)
-            end(park);
         fill(park, reader, slot, sequence, &first);
         park->deadline = most > SLUICE_FOREVER - now ? SLUICE_FOREVER : now + most;
         if (top <= park - parks)
@@ -272,8 +293,19 @@ void sl_park_cancel(const struct sluice_reader *reader, uint32_t slot, uint64_t 
 
 static void tell(struct park *park)
 {
-    sl_add(&park->reader->untold, (uint32_t)-1);
+    sl_add(&park->reader->untold, -losses(park));
     end(park);
+}
+
+/* Of its own frame alone. */
+static void tell_one(struct park *park)
+{
+    if (park->more == 0) {
+        tell(park);
+    } else {
+        sl_add(&park->reader->untold, (uint32_t)-1);
+        park->sequence = 0;
+    }
 }
 
 bool sl_park_was_lost(const struct sl_session *session, uint32_t slot, uint64_t sequence)
@@ -282,31 +314,34 @@ bool sl_park_was_lost(const struct sl_session *session, uint32_t slot, uint64_t 
     struct park *park = find(session, slot, sequence);
     bool lost = park && park->lost;
     if (lost)
-        tell(park);
+        tell_one(park);
     sl_service_unlock();
     return lost;
 }
 
 int sl_park_tell_lost(struct sluice_reader *reader)
 {
-    char list[160] = "";
-    size_t count = 0, at = 0;
+    char list[160] = "", rest[32] = "";
+    uint32_t count = 0, named = 0;
+    size_t at = 0;
 
     sl_service_lock();
     for (int i = 0; i < top; i++) {
         if (parks[i].reader != reader || !parks[i].lost)
             continue;
-        if (at < sizeof list - 24)
-            at += (size_t)snprintf(list + at, sizeof list - at, "%s%llu", count ? ", " : "",
+        if (parks[i].sequence != 0 && at < sizeof list - 24)
+            at += (size_t)snprintf(list + at, sizeof list - at, named++ ? ", %llu" : "frame %llu",
                                    (unsigned long long)parks[i].sequence);
+        count += losses(&parks[i]);
         tell(&parks[i]);
-        count++;
     }
     sl_service_unlock();
-    return count ? sl_fail(SLUICE_E_LOST,
-                           "channel '%s': its writer did not finish frame %s: what was queued on it read something else",
-                           reader->name, list)
-                 : 0;
+    if (count == 0)
+        return 0;
+    if (count > named)
+        (void)snprintf(rest, sizeof rest, named ? " and %u more" : "%u frames", count - named);
+    return sl_fail(SLUICE_E_LOST, "channel '%s': its writer did not finish %s%s: what was queued on it read something else",
+                   reader->name, list, rest);
 }
 
 int sl_park_check_all(struct sluice_stream stream)

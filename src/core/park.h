@@ -13,7 +13,8 @@
 /* Streams that wait, and lost frames that nobody was told of: for a quick look without the service lock. */
 extern sl_word32 sl_park_used;
 
-/* Before the wait is queued, on a stream that the caller holds; reader->now is the time. False if there is no room: then the CPU waits. */
+/* Before the wait is queued, on a stream that the caller holds; reader->now is the time. False if there is no room,
+ * which lost frames of many readers take up until these are told: then the CPU waits. */
 bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, const struct sl_stream *stream);
 
 /* It was not queued after all. */
@@ -22,7 +23,8 @@ void sl_park_cancel(const struct sluice_reader *reader, uint32_t slot, uint64_t 
 /* Was this frame lost while a stream waited for it? Says so once. */
 bool sl_park_was_lost(const struct sl_session *session, uint32_t slot, uint64_t sequence);
 
-/* SLUICE_E_LOST with the sequences if frames were lost that nobody was told of; else 0. */
+/* SLUICE_E_LOST with the sequences if frames were lost that nobody was told of; else 0. Where they are many, it says of some only
+ * how many they are. */
 int sl_park_tell_lost(struct sluice_reader *reader);
 static inline int sl_park_tell(struct sluice_reader *reader)
 {
