@@ -119,8 +119,9 @@ struct sluice_cipd_reader_params {
                               session, every acquire says SLUICE_CLOSED */
     uint32_t ahead;        /* enum sluice_cipd_switch; usual: as sluice_reader_params.ahead. An acquire on a stream gives a
                               frame that is not ready, SLUICE_FRAME_AHEAD, if none is that it has not taken: the stream waits for a word that the library
-                              raises when the event is seen, or after ahead_ns, so it never waits for ever. At most 3 at
-                              once; else, and with `copy`, the CPU waits */
+                              raises when the event is seen, or after ahead_ns, so it never waits for ever. Then the frame is
+                              lost: release says so, and until it has, or the next acquire, nothing behind it is published.
+                              At most 3 at once; else, and with `copy`, the CPU waits */
     int64_t wait_spin_ns;  /* the CPU asks for a frame's event so long without a pause, then now and then; 0: 200 us; -1:
                               never without a pause */
     int64_t wait_ns;       /* a frame that is not finished so long after it was seen is lost; 0: 5 s */

@@ -95,9 +95,10 @@ SLUICE_API int sluice_writer_wait(sluice_writer *writer, int64_t timeout_ns);
 
 /* Publishes the frame behind the work queued on `stream` (SLUICE_ON_CPU: at once). On 0 the frame has
  * ended, its sequence is filled in.
- * Thread: one at a time on a writer. Blocks: never.
+ * Thread: one at a time on a writer. Blocks: while `stream` waits for a frame that was taken ahead.
  * Returns: 0; SLUICE_E_INVALID for a zero stream (the frame stays begun); SLUICE_E_STALE for a frame
- * that is not begun, or another writer's; SLUICE_E_CAPTURING (it stays begun). */
+ * that is not begun, or another writer's; SLUICE_E_CAPTURING (it stays begun); SLUICE_E_LOST if a frame that
+ * `stream` waited for was lost, and its reader has not been told (it stays begun). */
 SLUICE_API int sluice_writer_commit(sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream);
 
 /* Gives the slot back unpublished, once the work queued on `stream` has ended.

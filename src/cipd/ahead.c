@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "cipd/cipd.h"
+#include "core/behind.h"
 #include "device/device.h"
 #include "sync/sync.h"
 #include "util/result.h"
@@ -21,17 +22,27 @@ struct sl_cipd_ahead {
     uint64_t bytes;
     struct sl_sync_pages *pages;
     struct sl_watch watch;
+    uint64_t number;  /* of the last wait; the acquiring thread's */
+    sl_word32 untold; /* 1: of frames that were released, some have not come; those are the `owner` of what is behind them */
 };
 
 /* ---- the service thread ---- */
 
-/* The stream goes on. With the reader's lock. */
+/* The stream goes on. With the service lock, and the reader's. */
 static void raise(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held, enum sl_cipd_wait how)
 {
+    bool released = sl_load(&held->token, relaxed) == SL_CIPD_RELEASED;
+
+    if (how == SL_CIPD_CAME)
+        sl_behind_end(ahead, held->ahead_number);
+    else
+        sl_behind_lose(ahead, held->ahead_number, released ? (void *)&ahead->untold : ahead);
+    if (how != SL_CIPD_CAME && released)
+        sl_store(&ahead->untold, 1, relaxed);
     sl_store(&ahead->words[held - ahead->reader->held], held->ahead_value, release);
     held->waits = how;
     sl_sync_unpark();
-    if (sl_load(&held->token, relaxed) == SL_CIPD_RELEASED)
+    if (released)
         sl_cipd_held_end(ahead->reader, held);
 }
 
@@ -130,14 +141,36 @@ int sl_cipd_ahead_begin(struct sl_cipd_reader *reader)
     return r;
 }
 
-static int await(const struct sl_cipd_ahead *ahead, struct sluice_stream handle, sl_word *word, uint64_t value)
+void sl_cipd_ahead_told(struct sl_cipd_ahead *ahead, uint64_t number)
+{
+    sl_service_lock();
+    sl_behind_end(ahead, number);
+    sl_service_unlock();
+}
+
+void sl_cipd_ahead_goes_on(struct sl_cipd_reader *reader)
+{
+    struct sl_cipd_ahead *ahead = reader->ahead;
+
+    if (!ahead || sl_load(&ahead->untold, relaxed) == 0)
+        return;
+    sl_service_lock();
+    sl_store(&ahead->untold, 0, relaxed);
+    sl_behind_end_all(&ahead->untold);
+    sl_service_unlock();
+}
+
+static int await(struct sl_cipd_ahead *ahead, struct sluice_stream handle, sl_word *word, uint64_t value)
 {
     struct sl_stream *stream;
     int r = sl_sync_cuda.check(ahead->pages, handle);
 
     if (r != 0 || (r = sl_stream_hold(handle, &stream)) != 0)
         return r;
-    r = sl_sync_cuda.await(ahead->pages, stream, word, value);
+    if (!sl_behind_begin(ahead, ++ahead->number, stream))
+        r = SLUICE_NO_SLOT;
+    else if ((r = sl_sync_cuda.await(ahead->pages, stream, word, value)) != 0)
+        sl_cipd_ahead_told(ahead, ahead->number);
     sl_object_drop(&stream->object);
     return r;
 }
@@ -156,15 +189,18 @@ int sl_cipd_ahead_wait(struct sl_cipd_reader *reader, struct sl_cipd_held *held,
         return r;
     }
     held->ahead_value = value;
+    held->ahead_number = ahead->number;
     held->ahead_until = sl_os_deadline(reader->params.ahead_ns);
     held->ahead_stream = stream;
-    held->waits = SL_CIPD_WAITS;
     return 0;
 }
 
-void sl_cipd_ahead_watch(struct sl_cipd_reader *reader)
+void sl_cipd_ahead_watch(struct sl_cipd_reader *reader, struct sl_cipd_held *held)
 {
     sl_service_lock();
+    sl_mutex_lock(&reader->lock);
+    held->waits = SL_CIPD_WAITS;
+    sl_mutex_unlock(&reader->lock);
     sl_service_set_deadline(&reader->ahead->watch, sl_os_now());
     sl_service_unlock();
 }
@@ -178,12 +214,14 @@ void sl_cipd_ahead_end(struct sl_cipd_reader *reader)
         return;
     sl_service_lock();
     sl_service_remove(&ahead->watch);
-    sl_service_unlock();
     sl_mutex_lock(&reader->lock);
     for (uint32_t i = 0; i < reader->params.hold; i++)
         if (reader->held[i].waits == SL_CIPD_WAITS)
             raise(ahead, &reader->held[i], SL_CIPD_CAME_NOT);
     sl_mutex_unlock(&reader->lock);
+    sl_behind_end_all(ahead);
+    sl_behind_end_all(&ahead->untold);
+    sl_service_unlock();
     destroy(ahead);
     reader->ahead = NULL;
 }

@@ -254,7 +254,7 @@ enum sl_cipd_wait {
 struct sl_cipd_held {
     sl_word token; /* 0: free */
     enum sl_cipd_wait waits; /* with what follows: the reader's lock */
-    uint64_t ahead_value;
+    uint64_t ahead_value, ahead_number;
     int64_t ahead_until;
     struct sluice_stream ahead_stream;
     struct sl_cipd_link *link;
@@ -358,10 +358,15 @@ void sl_cipd_copies_end(struct sl_cipd_reader *reader);
 int sl_cipd_ahead_begin(struct sl_cipd_reader *reader);
 void sl_cipd_ahead_end(struct sl_cipd_reader *reader);
 
-/* Lets the stream wait for the frame that `held` is to be of; with the reader's lock. SLUICE_NO_SLOT without a sentence if
- * too many wait. Then, without it, somebody must look: watch. */
+/* Lets the stream wait for the frame that `held` is to be of; with no lock held. SLUICE_NO_SLOT without a sentence if
+ * too many wait. Once `held` has its frame somebody must look: watch. */
 int sl_cipd_ahead_wait(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream);
-void sl_cipd_ahead_watch(struct sl_cipd_reader *reader);
+void sl_cipd_ahead_watch(struct sl_cipd_reader *reader, struct sl_cipd_held *held);
+
+/* What is queued behind that wait may be published again: its frame has not come, and the program knows; or the program asks for
+ * the next one, which is as much for frames that it had released before they were lost. With no lock held. */
+void sl_cipd_ahead_told(struct sl_cipd_ahead *ahead, uint64_t number);
+void sl_cipd_ahead_goes_on(struct sl_cipd_reader *reader);
 
 /* ---- take.c ---- */
 

@@ -135,6 +135,7 @@ int sl_cipd_release(void *state, struct sluice_frame *frame, struct sluice_strea
     sl_mutex_lock(&reader->lock);
     bool mine = sl_load(&held->token, relaxed) == token; /* of several threads that release it one comes through */
     bool whole = mine && is_whole(reader, held);
+    uint64_t lost = mine && held->waits == SL_CIPD_CAME_NOT ? held->ahead_number : 0;
     if (mine) {
         SL_SPAN_END(READ, &held->span);
         if (held->waits == SL_CIPD_WAITS)
@@ -149,6 +150,8 @@ int sl_cipd_release(void *state, struct sluice_frame *frame, struct sluice_strea
     frame->meta = NULL;
     if (whole)
         return 0;
+    if (lost)
+        sl_cipd_ahead_told(reader->ahead, lost);
     sl_add(&reader->overruns, 1);
     return say_lost(reader);
 }

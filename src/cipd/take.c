@@ -299,14 +299,13 @@ static int take_ahead(struct sl_cipd_reader *reader, struct sl_cipd_held *held, 
 {
     struct sl_cipd_frame newest = reader->pending;
 
-    sl_mutex_lock(&reader->lock);
     int r = sl_cipd_ahead_wait(reader, held, stream);
-    sl_mutex_unlock(&reader->lock);
+
     if (r != 0)
         return r == SLUICE_NO_SLOT ? GO_ON : r;
     take(reader, held, &newest, 0, now, frame);
     frame->flags |= SLUICE_FRAME_AHEAD;
-    sl_cipd_ahead_watch(reader);
+    sl_cipd_ahead_watch(reader, held);
     return 0;
 }
 
@@ -476,6 +475,7 @@ int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns
 
     if ((r = sl_cuda_alive(reader->context)) != 0 || (r = sl_cipd_reader_stream(reader, stream)) != 0)
         return r;
+    sl_cipd_ahead_goes_on(reader);
     if (!held)
         return too_many(reader);
     if (reader->shut) /* what it says then, it says at once: so it looks at once, too */

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "core/behind.h"
 #include "util/result.h"
 
 #define LOOK (5 * SLUICE_MS)
@@ -21,7 +22,8 @@ struct point {
 
 /* Under the service lock. */
 static struct park {
-    struct sluice_reader *reader; /* NULL: free */
+    const void *owner; /* NULL: free; its session, or as a bare channel calls itself */
+    struct sluice_reader *reader; /* NULL: of a bare channel, which looks after the stream; then no more than what comes behind */
     struct sl_session *session;
     uint64_t sequence; /* 0: of a lost one, somebody was told */
     int64_t deadline;
@@ -61,11 +63,14 @@ static void go_on(const struct park *park)
 
 static void end(struct park *park)
 {
+    bool waits = park->reader && !park->lost;
+
+    park->owner = NULL;
     park->reader = NULL;
-    while (top > 0 && !parks[top - 1].reader)
+    while (top > 0 && !parks[top - 1].owner)
         top--;
     count_used((uint32_t)-1);
-    if (!park->lost)
+    if (waits)
         go_on(park);
 }
 
@@ -143,7 +148,7 @@ static struct point point_of(uint64_t handle)
 
 static bool is_behind(const struct park *park, const struct point *point)
 {
-    if (!park->reader)
+    if (!park->owner)
         return false;
     if (park->behind_count > BEHIND)
         return true;
@@ -185,11 +190,11 @@ static struct park *join(struct park *first, struct park *second)
 static struct park *free_park(void)
 {
     for (int i = 0; i < PARKS; i++)
-        if (!parks[i].reader)
+        if (!parks[i].owner)
             return &parks[i];
     for (int i = 0; i < PARKS; i++) /* so many lost ones, and nobody asks */
-        for (int j = i + 1; parks[i].lost && j < PARKS; j++)
-            if (parks[j].lost && parks[j].session == parks[i].session)
+        for (int j = i + 1; parks[i].reader && parks[i].lost && j < PARKS; j++)
+            if (parks[j].reader && parks[j].lost && parks[j].session == parks[i].session)
                 return join(&parks[i], &parks[j]);
     return NULL;
 }
@@ -225,12 +230,13 @@ static bool in_the_way(const struct sl_session *session, uint32_t slot)
 }
 
 /* The places in `behind` that do not count stay as they are. */
-static void fill(struct park *park, struct sluice_reader *reader, uint32_t slot, uint64_t sequence, const struct point *first)
+static void fill(struct park *park, const void *owner, uint64_t sequence, const struct point *first)
 {
-    park->reader = reader;
-    park->session = reader->session;
+    if (top <= park - parks)
+        top = (int)(park - parks) + 1;
+    count_used(1);
+    park->owner = owner;
     park->sequence = sequence;
-    park->slot = slot;
     park->more = 0;
     park->lost = park->told_gone = false;
     park->behind[0] = *first;
@@ -260,11 +266,11 @@ bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequenc
         look_at_all(now);
     struct park *park = free_park();
     if (park && take_place()) {
-        fill(park, reader, slot, sequence, &first);
+        fill(park, reader->session, sequence, &first);
+        park->reader = reader;
+        park->session = reader->session;
+        park->slot = slot;
         park->deadline = most > SLUICE_FOREVER - now ? SLUICE_FOREVER : now + most;
-        if (top <= park - parks)
-            top = (int)(park - parks) + 1;
-        count_used(1);
         count_waiting(reader->session, 1);
         if (!watch.deadline)
             sl_service_set_deadline(&watch, now + LOOK);
@@ -410,4 +416,52 @@ void sl_park_forget(const struct sl_session *session)
         else
             end(&parks[i]);
     }
+}
+
+/* ---- behind.h ---- */
+
+bool sl_behind_begin(const void *owner, uint64_t number, const struct sl_stream *stream)
+{
+    struct point first = point_at(stream);
+
+    atomic_store_explicit(&sl_stream_hand_on, hand_on, memory_order_release);
+    sl_service_lock();
+    struct park *park = free_park();
+    if (park)
+        fill(park, owner, number, &first);
+    sl_service_unlock();
+    return park != NULL;
+}
+
+static struct park *of_bare(const void *owner, uint64_t number)
+{
+    for (int i = 0; i < top; i++)
+        if (parks[i].owner == owner && parks[i].sequence == number)
+            return &parks[i];
+    return NULL;
+}
+
+void sl_behind_lose(const void *owner, uint64_t number, const void *then)
+{
+    struct park *park = of_bare(owner, number);
+
+    if (!park)
+        return;
+    park->lost = true;
+    park->owner = then;
+}
+
+void sl_behind_end(const void *owner, uint64_t number)
+{
+    struct park *park = of_bare(owner, number);
+
+    if (park)
+        end(park);
+}
+
+void sl_behind_end_all(const void *owner)
+{
+    for (int i = 0; i < top; i++)
+        if (parks[i].owner == owner)
+            end(&parks[i]);
 }

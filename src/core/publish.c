@@ -466,7 +466,10 @@ int sluice_writer_commit(sluice_writer *handle, struct sluice_frame *frame, stru
     if (r != 0)
         return r;
     SL_STAGE_BEGIN(COMMIT);
-    r = writer->bare ? writer->bare->commit(writer->state, frame, stream) : sl_publish_commit(writer, frame, stream, NULL);
+    if (!writer->bare)
+        r = sl_publish_commit(writer, frame, stream, NULL);
+    else if ((r = sl_park_check(stream)) == 0)
+        r = writer->bare->commit(writer->state, frame, stream);
     SL_STAGE_END(COMMIT);
     sl_writer_leave(writer);
     return r;

@@ -8,6 +8,7 @@
 #include "core/arrays.h"
 #include "core/bare.h"
 #include "core/format.h"
+#include "core/park.h"
 #include "core/view.h"
 #include "core/writer.h"
 #include "util/result.h"
@@ -213,7 +214,7 @@ int sluice_writer_send_frame(sluice_writer *handle, struct sluice_frame *header,
         return r;
     SL_STAGE_BEGIN(SEND);
     if (header && writer->bare)
-        r = writer->bare->send(writer->state, header, arrays, count, stream, ticket);
+        r = (r = sl_park_check(stream)) != 0 ? r : writer->bare->send(writer->state, header, arrays, count, stream, ticket);
     else
         r = header ? send_frame(writer, header, arrays, count, stream, ticket)
                    : sl_fail(SLUICE_E_INVALID, "channel '%s': no frame was given", writer->name);

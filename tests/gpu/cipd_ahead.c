@@ -92,6 +92,55 @@ TEST(cipd_a_stream_waits_no_longer_than_it_is_told)
     cipd_end(side);
 }
 
+/* Neither on a channel of Sluice's own, nor on one of cuda-link's protocol. */
+TEST(cipd_what_is_made_of_a_lost_frame_is_not_published)
+{
+    struct ahead ahead = begin();
+    struct cipd_side *side = &ahead.side;
+    struct gpu_gate gate = gpu_gate_new();
+    struct sluice_frame in, out;
+    struct sluice_stream behind, apart;
+    sluice_reader *reader;
+
+    test_dir();
+    sluice_writer *second = channel_writer();
+    CHECK_OK(sluice_stream_create(side->device, NULL, &behind));
+    CHECK_OK(sluice_stream_create(side->device, NULL, &apart));
+    ahead.params.ahead = 1;
+    ahead.params.ahead_ns = (int64_t)(SLUICE_S / 2 * test_slowness());
+    ahead.params.cipd = &ahead.cipd;
+    CHECK_OK(sluice_reader_open(&reader, &ahead.params));
+    for (int released = 0; released < 2; released++) {
+        gpu_gate_close(&gate, gpu_native(side->stream));
+        CHECK_OK(sluice_writer_send(side->writer, &side->array, 1, side->stream, NULL));
+        CHECK_OK(sluice_reader_acquire(reader, ahead.reading, 0, &in));
+        CHECK(in.flags & SLUICE_FRAME_AHEAD);
+        CHECK_OK(sluice_stream_wait_stream(behind, ahead.reading));
+        int r = released ? sluice_reader_release(reader, &in, ahead.reading) : 0;
+        CHECK(r == 0 || r == SLUICE_E_LOST);
+        if (r != 0) /* a machine that stood still has let the deadline pass */
+            break;
+        CHECK_OK(sluice_writer_begin(second, 20 * SLUICE_S, &out));
+        CHECK_OK(sluice_writer_commit(second, &out, apart));
+        CHECK_OK(sluice_writer_begin(second, 20 * SLUICE_S, &out));
+        CHECK_SAYS(sluice_writer_commit(second, &out, ahead.reading), SLUICE_E_LOST, "not whole");
+        CHECK_SAYS(sluice_writer_commit(second, &out, behind), SLUICE_E_LOST, "not whole");
+        CHECK_SAYS(sluice_writer_send(side->writer, &side->array, 1, behind, NULL), SLUICE_E_LOST, "not whole");
+        gpu_gate_open(&gate);
+        CHECK_OK(sluice_stream_synchronize(side->stream));
+        if (released) /* it asks for the next one */
+            CHECK_RESULT(sluice_reader_acquire(reader, ahead.reading, 0, &in), SLUICE_TIMEOUT);
+        else
+            CHECK_RESULT(sluice_reader_release(reader, &in, ahead.reading), SLUICE_E_LOST);
+        CHECK_OK(sluice_writer_commit(second, &out, behind));
+    }
+    gpu_gate_open(&gate);
+    CHECK_OK(sluice_reader_close(&reader));
+    gpu_gate_end(&gate);
+    CHECK_OK(sluice_writer_close(&second));
+    cipd_end(side);
+}
+
 /* On channels of Sluice's own and of cuda-link's protocol alike, three streams of a process wait at most. */
 TEST(cipd_streams_that_wait_count_with_those_on_other_channels)
 {
