@@ -98,7 +98,7 @@ TEST(cipd_what_is_made_of_a_lost_frame_is_not_published)
     struct ahead ahead = begin();
     struct cipd_side *side = &ahead.side;
     struct gpu_gate gate = gpu_gate_new();
-    struct sluice_frame in, out;
+    struct sluice_frame in, out, next;
     struct sluice_stream behind, apart;
     sluice_reader *reader;
 
@@ -126,6 +126,9 @@ TEST(cipd_what_is_made_of_a_lost_frame_is_not_published)
         CHECK_SAYS(sluice_writer_commit(second, &out, ahead.reading), SLUICE_E_LOST, "not whole");
         CHECK_SAYS(sluice_writer_commit(second, &out, behind), SLUICE_E_LOST, "not whole");
         CHECK_SAYS(sluice_writer_send(side->writer, &side->array, 1, behind, NULL), SLUICE_E_LOST, "not whole");
+        CHECK_OK(sluice_writer_begin(side->writer, 0, &next));
+        CHECK_SAYS(sluice_writer_commit(side->writer, &next, behind), SLUICE_E_LOST, "not whole");
+        CHECK_OK(sluice_writer_cancel(side->writer, &next, SLUICE_ON_CPU));
         gpu_gate_open(&gate);
         CHECK_OK(sluice_stream_synchronize(side->stream));
         if (released) /* it asks for the next one */
