@@ -28,6 +28,17 @@ def measured(device):
         return start.elapsed(stop)   # milliseconds
 
 
+def several_ways(device):
+    stream = sluice.Stream(device)
+    with sluice.parallel(stream) as ways:
+        with ways.branch() as left:  # behind what `stream` was given so far
+            work(5, left)
+        with ways.branch() as right: # beside `left`
+            work(6, right)
+    work(7, stream)                  # behind both
+    stream.synchronize()
+
+
 def with_pytorch():
     import torch
 
@@ -51,5 +62,6 @@ if __name__ == "__main__":
     device = sys.argv[1] if len(sys.argv) > 1 else "host"
     in_order(device)
     assert measured(device) >= 0
+    several_ways(device)
     if device == "cuda:0" and has_pytorch():
         assert float(with_pytorch().mean()) == 1

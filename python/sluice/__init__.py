@@ -12,7 +12,8 @@ NumPy is needed by numpy() and copy() only, and imported then.
 """
 from . import _sluice
 from ._formats import Colour, Image, Tensor
+from ._parallel import parallel
 from ._sluice import *  # noqa: F403
 from ._sluice import __version__
 
-__all__ = sorted({name for name in vars(_sluice) if not name.startswith("_")} | {"Colour", "Image", "Tensor"})
+__all__ = sorted({name for name in vars(_sluice) if not name.startswith("_")} | {"Colour", "Image", "Tensor", "parallel"})
