@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "os/os.h"
+#include "core/apart.h"
 #include "util/result.h"
 
 static struct sl_follower *find(struct sl_follow *follow, const struct sl_shared_page *page)
@@ -60,12 +60,12 @@ static void let_go_apart(struct sl_follower *follower, const struct sl_sync_ops 
 {
     struct leaver *leaver = follower->pages ? malloc(sizeof *leaver) : NULL;
 
-    if (leaver)
-        *leaver = (struct leaver){ *follower, sync };
-    if (leaver && sl_os_start_thread(leave, leaver) == 0)
+    if (!leaver) {
+        let_go(follower, sync);
         return;
-    free(leaver);
-    let_go(follower, sync);
+    }
+    *leaver = (struct leaver){ *follower, sync };
+    sl_apart(leave, leaver);
 }
 
 void sl_follow_update(struct sl_follow *follow, struct sl_serve *serve, const struct sl_flight *flight,

@@ -6,14 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/apart.h"
 #include "core/park.h"
 #include "core/reader.h"
 #include "util/hooks.h"
 #include "util/result.h"
 
-#define END_PATIENCE (2 * SLUICE_S) /* for a driver that waits for what the program has on the GPU, at close */
-#define FIRST_LOOK (SLUICE_MS / 50)
-#define LAST_LOOK SLUICE_MS
 #define DRIVER_PATIENCE (250 * SLUICE_MS) /* the GPU of a writer that died may finish frames so long */
 
 static sl_word32 ending; /* sessions of this process that end on threads of their own */
@@ -395,10 +393,12 @@ static bool end_session(struct sl_session *session)
     sl_service_lock();
     sl_park_forget(session);
     sl_service_unlock();
-    if (apart)
+    if (apart) {
         sl_add(&ending, 1);
-    if (!apart || sl_os_start_thread(session_free, session) != 0)
+        sl_apart(session_free, session);
+    } else {
         session_free(session);
+    }
     return apart;
 }
 
@@ -412,20 +412,6 @@ static bool end_sessions(struct sl_session *session)
         session = next;
     }
     return apart;
-}
-
-/* False: the driver waits still. */
-static bool await_ends(void)
-{
-    int64_t deadline = sl_os_deadline(END_PATIENCE), look = FIRST_LOOK;
-
-    while (sl_load(&ending, acquire) > 0) {
-        if (sl_os_now() >= deadline)
-            return false;
-        sl_os_sleep(look);
-        look = look * 2 < LAST_LOOK ? look * 2 : LAST_LOOK;
-    }
-    return true;
 }
 
 /* Old sessions that hold nothing, taken off the list; all of them at the end. */
@@ -461,7 +447,6 @@ void sl_session_reap(struct sluice_reader *reader, bool all)
     reader->next = NULL;
     sl_service_unlock();
     apart = end_sessions(last) || apart;
-    if (apart && !await_ends())
-        sl_log(SLUICE_LOG_WARN, "channel '%s': closed while the GPU has work of this program: what the reader had there stays until that ends",
-               reader->name);
+    if (apart)
+        sl_apart_await(&ending, 0, reader->name);
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/apart.h"
 #include "core/bare.h"
 #include "core/format.h"
 #include "core/params.h"
@@ -15,8 +16,6 @@
 #define DEFAULT_SLOTS 4
 #define LEAST_SLOTS 3 /* the newest frame, one being written, one being read */
 #define CLOSE_PATIENCE (2 * SLUICE_S) /* for frames in flight */
-#define FIRST_LOOK (SLUICE_MS / 50)
-#define LAST_LOOK SLUICE_MS
 #define HEIR_PATIENCE SLUICE_S /* for the memory of a writer that is just dying (protocol 4.4) */
 #define HEIR_LOOK (20 * SLUICE_MS)
 #define LEAST_PARAMS offsetof(struct sluice_writer_params, slots)
@@ -137,26 +136,6 @@ static void give_back_apart(void *argument)
     sl_object_drop(&writer->object);
 }
 
-/* The driver may wait for all that the program has on the GPU, without end: on a thread of its own, and close looks at it for a
- * while only. */
-static void give_back_soon(struct sluice_writer *writer)
-{
-    int64_t deadline = sl_os_deadline(CLOSE_PATIENCE), look = FIRST_LOOK;
-
-    sl_object_put_off(&writer->object);
-    if (sl_os_start_thread(give_back_apart, writer) != 0)
-        give_back_apart(writer);
-    while (!sl_load(&writer->given_back, acquire)) {
-        if (sl_os_now() >= deadline) {
-            sl_log(SLUICE_LOG_WARN, "channel '%s': closed while the GPU has work of this program: its memory stays until that ends",
-                   writer->name);
-            return;
-        }
-        sl_os_sleep(look);
-        look = look * 2 < LAST_LOOK ? look * 2 : LAST_LOOK;
-    }
-}
-
 /* The last one out of the object ends the channel. */
 static void finish(struct sl_object *object)
 {
@@ -179,7 +158,9 @@ static void finish(struct sl_object *object)
         sl_copier_close(&writer->copier, true);
         sl_log(SLUICE_LOG_WARN, "channel '%s': its memory stays until the process ends", writer->name);
     } else if (writer->flight.pages) {
-        give_back_soon(writer);
+        sl_object_put_off(&writer->object);
+        sl_apart(give_back_apart, writer);
+        sl_apart_await(&writer->given_back, 1, writer->name);
     } else {
         give_back(writer);
     }
