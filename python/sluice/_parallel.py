@@ -1,21 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Work of a stream that goes several ways at once, and comes together again."""
+import contextlib
+
 from ._sluice import Stream, current_stream
-
-
-class _Branch:
-    """A way of its own: the stream of it is this thread's current one until it is left."""
-
-    def __init__(self, ways):
-        self.ways = ways
-
-    def __enter__(self):
-        stream = self.ways.fork()
-        self.use = stream.use()
-        return self.use.__enter__()
-
-    def __exit__(self, *failed):
-        return self.use.__exit__(*failed)
 
 
 class _Parallel:
@@ -32,16 +19,16 @@ class _Parallel:
         self.began = self.stream.record()
         return self
 
+    @contextlib.contextmanager
     def branch(self):
-        return _Branch(self)
-
-    def fork(self):
+        """A stream of its own, this thread's current one until the branch is left."""
         if self.began is None or self.began.closed:
             raise RuntimeError("a branch is entered inside its parallel(): with parallel(stream) as ways, ways.branch():")
         stream = Stream(self.stream.device)
         stream.wait(self.began)
         self.streams.append(stream)
-        return stream
+        with stream.use():
+            yield stream
 
     def __exit__(self, kind, error, trace):
         failure = None
