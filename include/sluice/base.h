@@ -6,16 +6,16 @@
  *     0         done
  *     positive  not now: nothing is wrong, try again or do something else
  *     negative  a failure
- * so `if (r < 0)` always means trouble. Outputs are written only when a call returns 0. The sentence
- * for a person is in sluice_last_error(), one a thread.
+ * so `if (r < 0)` always means a failure. Outputs are written only when a call returns 0. The message
+ * for a person is in sluice_last_error(), one for each thread.
  *
- * Besides what is said at each call: one that takes a handle returns SLUICE_E_HANDLE for what is none,
+ * Besides the results listed at each call, one that takes a handle returns SLUICE_E_HANDLE for a value that is no handle,
  * SLUICE_E_CLOSED for one that the program has closed or destroyed, SLUICE_E_STALE for one that ended with its device, and
- * SLUICE_E_FORKED in a child made by fork(); each returns
- * SLUICE_E_INVALID for NULL where something must be.
+ * SLUICE_E_FORKED in a child made by fork(); each returns SLUICE_E_INVALID for NULL where a pointer is required. Calls
+ * that close or destroy accept NULL, or a zero handle, and return 0.
  *
- * Comments in these headers close with the lines Owns:, Thread:, Blocks: and Returns: where they say
- * something. "Thread: any" means that the call may be made from any thread at any time;
+ * Comments in these headers end with the lines Owns:, Thread:, Blocks: and Returns:, as far as they apply.
+ * "Thread: any" means that the call may be made from any thread at any time;
  * "Thread: one at a time" that calls on one object must not overlap.
  */
 #ifndef SLUICE_BASE_H
@@ -89,9 +89,9 @@ enum sluice_result {
 /* Times are nanoseconds in int64_t. As a time-out, 0 means do not wait. */
 #define SLUICE_MS INT64_C(1000000)
 #define SLUICE_S INT64_C(1000000000)
-/* As a time-out: what the policy says (see each call). */
+/* As a time-out: the default of the call, or what the writer's policy says (see each call). */
 #define SLUICE_DEFAULT INT64_C(-1)
-/* As a time-out: no end. Only a program that wants this can get it. */
+/* As a time-out: wait for ever. No default is this long. */
 #define SLUICE_FOREVER INT64_MAX
 
 /* The short text of a result, e.g. "no such channel". Never NULL.
@@ -102,21 +102,21 @@ SLUICE_API const char *sluice_result_text(int result);
  * Thread: any. */
 SLUICE_API const char *sluice_result_name(int result);
 
-/* The sentence about the last call on this thread that did not return 0: what, which, and the mend.
+/* The message of the last call on this thread that did not return 0: what failed, on what, and what to do about it.
  * Empty if there was none. Valid until the next call on this thread.
- * Thread: any, each its own. */
+ * Thread: any; each has its own. */
 SLUICE_API const char *sluice_last_error(void);
 
-/* The release that runs, e.g. "0.1.0", and the API version it was built with (SLUICE_API_VERSION of
- * its headers). Compare the latter with your own to see whether a call exists.
+/* The release of the library that is loaded, e.g. "0.1.0", and its API version (SLUICE_API_VERSION of the headers it
+ * was built with). Compare the latter with your own to find out whether a call exists.
  * Thread: any. */
 SLUICE_API const char *sluice_version(void);
 SLUICE_API int sluice_api_version(void);
 
-/* How bad, or how chatty, a message is. */
+/* The severity of a message. */
 enum sluice_log_level {
     SLUICE_LOG_ERROR = 0, /* something was lost or refused */
-    SLUICE_LOG_WARN = 1,  /* something is odd */
+    SLUICE_LOG_WARN = 1,  /* something unexpected, which Sluice can handle */
     SLUICE_LOG_INFO = 2,  /* connections come and go */
     SLUICE_LOG_DEBUG = 3,
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * What a frame holds: 1 to 16 named arrays, each with a data type, a shape, strides and an offset in
- * the slot; an array may be an image, with a pixel format and up to 4 planes.
+ * the slot. An array may be an image, with a pixel format and up to 4 planes.
  *
- * A channel's format gives capacities. Each frame carries its own shapes within them.
+ * A channel's format gives the capacities. Each frame carries its own shapes within them.
  */
 #ifndef SLUICE_FORMAT_H
 #define SLUICE_FORMAT_H
@@ -17,7 +17,7 @@ extern "C" {
 #define SLUICE_MAX_ARRAYS 16
 #define SLUICE_MAX_DIMS 8
 #define SLUICE_MAX_PLANES 4
-#define SLUICE_ARRAY_NAME 32 /* bytes, with the closing NUL */
+#define SLUICE_ARRAY_NAME 32 /* bytes, including the terminating NUL */
 
 /* Data types have DLPack's layout and codes (dlpack.h 1.1, DLDataType), so that one can be copied into
  * the other as it is. `bits` is the size of one lane. */
@@ -40,12 +40,12 @@ enum sluice_dtype_code {
 
 struct sluice_dtype {
     uint8_t code;   /* enum sluice_dtype_code */
-    uint8_t bits;   /* of one lane: a whole number of bytes */
+    uint8_t bits;   /* of one lane; a multiple of 8 */
     uint16_t lanes; /* 1 unless the element is a vector */
 };
 
-/* Pixel formats: names as FFmpeg and DRM people use them, the bytes in memory in the order named
- * (RGBA is R first). The number is part of the wire; docs/formats.md shows every layout.
+/* Pixel formats, named as in FFmpeg and DRM: bytes lie in memory in the order of the name
+ * (RGBA: R first). The number is part of the wire; docs/formats.md shows every layout.
  * X(name, number, text) - the text is FFmpeg's name where it has one. */
 #define SLUICE_PIXEL_FORMATS(X) \
     X(RGBA, 1, "rgba") \
@@ -80,8 +80,8 @@ enum sluice_pixel_format {
 };
 #define SLUICE_PIXEL_I420 SLUICE_PIXEL_YUV420P
 
-/* Colour as ITU-T H.273 numbers it (the numbers that FFmpeg's AVColorPrimaries and so on carry too).
- * 0 in any of them means unknown here; H.273's own 0 (identity) for `matrix` is SLUICE_MATRIX_RGB. */
+/* Colour, with the numbers of ITU-T H.273 (also used by FFmpeg's AVColorPrimaries and so on).
+ * Here 0 in any field means unknown; H.273's own 0 (identity) for `matrix` is SLUICE_MATRIX_RGB. */
 struct sluice_colour {
     uint8_t primaries; /* 1 BT.709, 9 BT.2020, 12 Display P3, ... */
     uint8_t transfer;  /* 1 BT.709, 8 linear, 13 sRGB, 16 PQ, 18 HLG, ... */
@@ -95,7 +95,7 @@ enum sluice_alpha { SLUICE_ALPHA_UNKNOWN = 0, SLUICE_ALPHA_STRAIGHT = 1, SLUICE_
                     SLUICE_ALPHA_OPAQUE = 3 };
 
 struct sluice_plane {
-    uint64_t offset; /* bytes, from the array's own first byte */
+    uint64_t offset; /* bytes, from the array's first byte */
     uint64_t pitch;  /* bytes from one row to the next */
 };
 
@@ -111,16 +111,16 @@ struct sluice_image {
     uint8_t reserved[2];
 };
 
-/* One array: in a format its capacity, in a frame what it holds. */
+/* One array: its capacity in a format, its contents in a frame. */
 struct sluice_array {
     char name[SLUICE_ARRAY_NAME];  /* unique in the frame; letters, digits, '_', '.', '-' */
     void *data;                    /* first byte; NULL in a format */
-    uint64_t offset;               /* of the first byte in the slot */
+    uint64_t offset;               /* of the first byte, from the start of the slot */
     uint64_t nbytes;               /* from the first byte to the end of the last element */
     struct sluice_dtype dtype;
     int32_t ndim;                  /* 0 to 8 */
     int64_t shape[SLUICE_MAX_DIMS];
-    int64_t strides[SLUICE_MAX_DIMS]; /* BYTES, as NumPy has them; all 0 in a format: filled in */
+    int64_t strides[SLUICE_MAX_DIMS]; /* in BYTES, as in NumPy; all 0 in a format: filled in */
     struct sluice_image image;     /* pixel_format 0: not an image */
     uint32_t read_only;            /* 1: data must not be written */
     uint32_t reserved[3];
@@ -129,10 +129,10 @@ struct sluice_array {
 struct sluice_format {
     uint32_t size; /* sizeof(struct sluice_format); set by SLUICE_FORMAT_INIT */
     uint32_t array_count;
-    uint32_t pitch_align; /* bytes that rows of images are aligned to, a power of two up to 65,536;
-                             0 or 1: tight */
+    uint32_t pitch_align; /* alignment of image rows in bytes, a power of two up to 65,536;
+                             0 or 1: no padding */
     uint32_t reserved;
-    uint64_t slot_bytes; /* filled in by the library: bytes a slot takes */
+    uint64_t slot_bytes; /* size of a slot; filled in by the library */
     struct sluice_array arrays[SLUICE_MAX_ARRAYS];
 };
 
@@ -157,38 +157,38 @@ extern "C" {
 SLUICE_API int sluice_format_add_tensor(struct sluice_format *format, const char *name,
                                         struct sluice_dtype dtype, int ndim, const int64_t *shape);
 
-/* Adds an image; planes and pitches follow from `pixel_format` and format->pitch_align. The array's
- * shape becomes what NumPy and OpenCV users expect: (H, W, C) for packed formats, (H, W) for gray and
+/* Adds an image; its planes and pitches follow from `pixel_format` and format->pitch_align. The array's
+ * shape is what NumPy and OpenCV users expect: (H, W, C) for packed formats, (H, W) for gray and
  * Bayer, (H, W, 2) for YUYV and UYVY, (H*3/2, W) for NV12, YUV420P and P010, (3*H, W) for YUV444P.
- * Where no shape describes the memory (YUV420P with padded rows, planes placed by hand) it has one
- * dimension over all of it, and only `planes` tell where things are.
+ * Where no shape describes the memory (YUV420P with padded rows, planes placed by hand) the array has one
+ * dimension over all its bytes, and only `planes` describes the layout.
  * Thread: one at a time on a format.
- * Returns: 0; SLUICE_E_FORMAT for a bad name, a size of 0, over 65,536, or odd where chroma is halved. */
+ * Returns: 0; SLUICE_E_FORMAT for a bad name, or a width or height of 0, over 65,536, or odd where chroma is halved. */
 SLUICE_API int sluice_format_add_image(struct sluice_format *format, const char *name,
                                        enum sluice_pixel_format pixel_format, uint32_t width,
                                        uint32_t height);
 
 /* Checks a format and fills in what follows from it: strides, planes, offsets, nbytes, slot_bytes.
- * The add calls and writer_open do it themselves; call it after changing fields by hand.
+ * The add functions and writer_open do this themselves; call it after changing fields by hand.
  * Thread: one at a time on a format.
- * Returns: 0; SLUICE_E_FORMAT with a sentence that names the array and what is wrong with it. */
+ * Returns: 0; SLUICE_E_FORMAT, with a message that names the array and what is wrong with it. */
 SLUICE_API int sluice_format_complete(struct sluice_format *format);
 
-/* Finds an array by name in a format. Returns its index, or SLUICE_E_NOT_FOUND with a sentence that
+/* Finds an array by name in a format. Returns its index, or SLUICE_E_NOT_FOUND with a message that
  * lists the names.
  * Thread: any. */
 SLUICE_API int sluice_format_find(const struct sluice_format *format, const char *name);
 
-/* The name of a pixel format ("rgba"), or "none"; and back: 0 if there is none of that name (FFmpeg's
- * names, those of the enum in any case, and "i420").
+/* The name of a pixel format ("rgba"), or "none"; and the opposite: the format with that name, or 0 if there is none.
+ * It accepts FFmpeg's names, the enum's names in upper or lower case, and "i420".
  * Thread: any. */
 SLUICE_API const char *sluice_pixel_format_name(uint32_t pixel_format);
 SLUICE_API uint32_t sluice_pixel_format_find(const char *name);
 
-#define SLUICE_DTYPE_TEXT 24 /* bytes that hold any data type's text, with the closing NUL */
+#define SLUICE_DTYPE_TEXT 24 /* bytes, enough for any data type's text and its terminating NUL */
 
-/* Writes a data type as NumPy people write it ("uint8", "float16", "bfloat16", "float8_e4m3fn",
- * "float32x4") into `text`, and reads it back.
+/* Writes a data type into `text` as NumPy does ("uint8", "float16", "bfloat16", "float8_e4m3fn",
+ * "float32x4"), and parses such a text.
  * Thread: any.
  * Returns: 0; SLUICE_E_FORMAT; SLUICE_E_INVALID for NULL or a `size` that is too small. */
 SLUICE_API int sluice_dtype_format(struct sluice_dtype dtype, char *text, size_t size);
@@ -197,22 +197,22 @@ SLUICE_API int sluice_dtype_parse(const char *text, struct sluice_dtype *dtype);
 /* Bytes of one element; 0 for a data type that does not exist. Thread: any. */
 SLUICE_API uint32_t sluice_dtype_size(struct sluice_dtype dtype);
 
-/* Fills `array` for memory that the program has: a tensor whose first element is at `data`, ready for
- * sluice_writer_send or sluice_array_copy. `strides` are in bytes and taken as they are, 0 and negative
- * ones too; NULL: C order without gaps. `name` may be NULL. For an image of its own a program takes the
- * array of a format with that image, and sets `data`.
+/* Fills in `array` to describe the program's own memory: a tensor whose first element is at `data`, ready for
+ * sluice_writer_send or sluice_array_copy. `strides` are in bytes and used as given, including 0 and negative
+ * ones; NULL: C order without gaps. `name` may be NULL. To describe an image, copy the array from a format that
+ * has that image, and set `data`.
  * Thread: any.
  * Returns: 0; SLUICE_E_FORMAT. */
 SLUICE_API int sluice_array_wrap(struct sluice_array *array, const char *name, void *data,
                                  struct sluice_dtype dtype, int ndim, const int64_t *shape,
                                  const int64_t *strides);
 
-/* Copies `from` into `to`, both in host memory: same data type and shape, any strides; two images (same
- * pixel format and size) plane by plane, whatever their pitches.
+/* Copies `from` to `to`, both in host memory. They must have the same data type and shape; strides may differ.
+ * Two images of the same pixel format and size are copied plane by plane, whatever their pitches.
  * Thread: any.
- * Returns: 0; SLUICE_E_FORMAT if types, shapes or row orders differ; SLUICE_E_INVALID for no data, an
- * array with fewer bytes than its shape takes, a `to` that is read-only or whose elements overlap, or
- * two arrays that share memory. */
+ * Returns: 0; SLUICE_E_FORMAT if types, shapes or row orders differ; SLUICE_E_INVALID if there is no data, an
+ * array has fewer bytes than its shape takes, `to` is read-only or its elements overlap, or the two arrays
+ * share memory. */
 SLUICE_API int sluice_array_copy(const struct sluice_array *to, const struct sluice_array *from);
 
 #ifdef __cplusplus

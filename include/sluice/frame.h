@@ -15,7 +15,7 @@ extern "C" {
 
 #define SLUICE_MAX_META 4096 /* bytes of metadata a frame */
 
-/* Which clock capture_ns is of. */
+/* The clock that capture_ns was read from. */
 enum sluice_clock {
     SLUICE_CLOCK_MONOTONIC = 0, /* CLOCK_MONOTONIC of the writer's machine; the default */
     SLUICE_CLOCK_REALTIME = 1,
@@ -34,17 +34,18 @@ enum sluice_frame_flags {
 struct sluice_frame {
     uint64_t sequence;      /* 1, 2, 3... in the order of commits; 0 in a writer's frame until commit */
     uint64_t session;       /* one life of a writer; random, never 0 */
-    uint64_t missed;        /* reader: frames this reader did not get since the one before: those the
+    uint64_t missed;        /* reader: frames this reader did not get since its last one: those the
                                writer dropped and those overwritten before they were taken */
     int64_t capture_ns;     /* when the content was captured; the writer may set it until commit.
-                               begin sets it to now */
+                               begin sets it to now. A negative time of SLUICE_CLOCK_MONOTONIC is
+                               read as 0 */
     int64_t commit_ns;      /* reader: when the writer committed it, CLOCK_MONOTONIC of this process */
     void *meta;             /* metadata: meta_size bytes; a writer may write up to SLUICE_MAX_META here
                                and set meta_size until commit; a reader may only read */
     uint32_t meta_size;
     uint32_t capture_clock; /* enum sluice_clock */
-    uint32_t slot;          /* number of the slot; its memory stays where it is for a generation. Of a reader that
-                               has copies (enum sluice_staged): of its memory for copies, 0 to hold - 1 */
+    uint32_t slot;          /* number of the slot; its address does not change within a generation. For a reader that
+                               gets copies (enum sluice_staged): number of its own buffer, 0 to hold - 1 */
     uint32_t generation;    /* 1, 2... in a session; changes with the format */
     uint32_t array_count;
     uint32_t flags;         /* enum sluice_frame_flags */
@@ -63,16 +64,16 @@ SLUICE_API int sluice_frame_array(const struct sluice_frame *frame, const char *
  * Returns: as sluice_frame_array. */
 SLUICE_API int sluice_frame_array_at(const struct sluice_frame *frame, uint32_t index, struct sluice_array *array);
 
-/* Copies the name of the device that the frame's arrays lie on, with its end: "host", or a GPU's as
- * sluice_device_open takes it; 64 bytes are always enough. On "host" the CPU may use array->data; what lies on a
- * GPU it gets by sluice_reader_fetch.
+/* Copies the name of the device that the frame's arrays are on, with the closing NUL: "host", or a GPU's as
+ * sluice_device_open takes it; 64 bytes are always enough. On "host" the CPU may access array->data; from a
+ * GPU it copies with sluice_reader_fetch.
  * Thread: any, while the frame is held.
  * Returns: 0; SLUICE_E_STALE for a frame that has ended; SLUICE_E_LIMIT if `size` is too small. */
 SLUICE_API int sluice_frame_device(const struct sluice_frame *frame, char *name, size_t size);
 
-/* Writer, between begin and commit: gives this frame's array another shape of the same data type and
- * number of dimensions, tight rows, within its capacity in bytes. For an image pass its new width and
- * height by sluice_frame_resize instead. The next begin starts from the format's shapes again.
+/* Writer, between begin and commit: gives this frame's array another shape, with the same data type and
+ * number of dimensions, without padding, within its capacity in bytes. For an image pass its new width and
+ * height to sluice_frame_resize instead. The next begin starts from the format's shapes again.
  * Thread: the writer's.
  * Returns: 0; SLUICE_E_CAPACITY (cancel, sluice_writer_reformat, begin again); SLUICE_E_FORMAT. */
 SLUICE_API int sluice_frame_reshape(struct sluice_frame *frame, const char *name, int ndim, const int64_t *shape);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which channels there are, and what goes on in one. Observers hold no lease and cost a writer nothing
+ * Which channels exist, and what state they are in. Observers hold no lease and cost a writer nothing
  * per frame: its service thread answers them.
  */
 #ifndef SLUICE_REGISTRY_H
@@ -14,21 +14,21 @@
 extern "C" {
 #endif
 
-/* The folder that channels of this process live in: SLUICE_DIR, else $XDG_RUNTIME_DIR/sluice, else
+/* The folder of this process's channels: SLUICE_DIR, else $XDG_RUNTIME_DIR/sluice, else
  * /tmp/sluice-UID. Never NULL; valid until the next call on this thread.
  * Thread: any. */
 SLUICE_API const char *sluice_registry_folder(void);
 
 struct sluice_registry_entry {
     char name[SLUICE_MAX_NAME + 1];
-    uint8_t live; /* 1: a writer listens; 0: it died, the name is free to take */
+    uint8_t live; /* 1: there is a writer; 0: it died, and the name is free */
     uint8_t reserved[6];
     uint32_t uid; /* owner of the socket */
     uint32_t pid; /* of the writer as it saw itself; 0 if not known */
 };
 
 /* Lists the channels of a folder (NULL: the one above), sorted by name. Up to `capacity` entries are
- * written; *count says how many there are. Removes nothing.
+ * written; *count is the number of channels. Removes nothing.
  * Thread: any. Blocks: briefly, for connecting.
  * Returns: 0 (also for a folder that does not exist: no channels); SLUICE_E_PERMISSION. */
 SLUICE_API int sluice_registry_list(const char *folder, struct sluice_registry_entry *entries, size_t capacity,
@@ -36,7 +36,7 @@ SLUICE_API int sluice_registry_list(const char *folder, struct sluice_registry_e
 
 typedef struct sluice_watch sluice_watch;
 
-/* Watches a folder (NULL: the default one, which is made if it is missing) for channels that come and go.
+/* Watches a folder (NULL: the default one, which is created if it is missing) for channels that appear and disappear.
  * Owns: the caller, until sluice_registry_watch_close.
  * Thread: any.
  * Returns: 0; SLUICE_E_NOT_FOUND, SLUICE_E_PERMISSION for the folder; SLUICE_E_NO_DESCRIPTORS;
@@ -55,7 +55,7 @@ SLUICE_API int sluice_registry_watch_fd(sluice_watch *watch);
  * Returns: 0: list again; SLUICE_TIMEOUT. */
 SLUICE_API int sluice_registry_watch_next(sluice_watch *watch, int64_t timeout_ns);
 
-/* Ends the watch. Clears the handle; NULL is done already.
+/* Ends the watch. Clears the handle.
  * Thread: one at a time on a watch.
  * Returns: 0. */
 SLUICE_API int sluice_registry_watch_close(sluice_watch **watch);
@@ -76,21 +76,21 @@ struct sluice_reader_info {
     char path[32];         /* how frames reach it: "mapped"; on another GPU "mapped by GPU-..." or
                               "copied to GPU-...", with the beginning of that GPU's UUID */
     char copy_reason[96];  /* why anything is copied; empty: nothing is */
-    uint64_t latency_total_ns; /* commit to acquire, of all frames taken together: what it grew by between two
-                                  looks, over what `taken` grew by, is the average */
-    uint64_t latency_max_ns;   /* the longest of the last one to two seconds in which frames were taken */
+    uint64_t latency_total_ns; /* commit to acquire, the sum over all frames taken: its increase between two
+                                  queries, divided by the increase of `taken`, is the average */
+    uint64_t latency_max_ns;   /* the longest in the last one to two seconds in which frames were taken */
     uint64_t lease_mean_ns;    /* acquire to release, of the last few leases; at most one in 10 ms is timed */
     uint32_t ahead;            /* 1: it may take frames ahead of their readiness, by a wait on its GPU */
-    uint32_t parked;           /* streams of its that wait so now */
+    uint32_t parked;           /* how many of its streams wait like that now */
 };
 
 /* How a channel's frames are shared. */
 enum sluice_memory {
     SLUICE_MEMORY_UNKNOWN = 0,
     SLUICE_MEMORY_HOST = 1,
-    SLUICE_MEMORY_CUDA = 2,     /* a GPU's, handed over as descriptors and mapped read-only */
-    SLUICE_MEMORY_CUDA_IPC = 3, /* a GPU's, opened by handles: readers' work could write to it, and it ends with
-                                   its writer */
+    SLUICE_MEMORY_CUDA = 2,     /* on a GPU, passed as descriptors and mapped read-only */
+    SLUICE_MEMORY_CUDA_IPC = 3, /* on a GPU, opened by CUDA IPC handles: readers' kernels could write to it, and it ends
+                                   with its writer */
 };
 
 struct sluice_channel_info {
@@ -103,7 +103,7 @@ struct sluice_channel_info {
     char device[32];         /* where its frames are, as its writer calls it: "host", "cuda:0" */
     uint64_t session;
     uint32_t generation, slots, max_slots, policy, readers, max_readers;
-    uint32_t writable;     /* 1: readers may write; nobody is protected from them */
+    uint32_t writable;     /* 1: readers may ask for writable frames; nothing protects others from these */
     uint32_t memory;       /* enum sluice_memory */
     uint64_t committed, dropped, stolen, bytes, evicted, died, refused;
     int64_t opened_ns, last_commit_ns, now_ns; /* CLOCK_MONOTONIC of the writer's machine */

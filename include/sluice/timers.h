@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Timers: where the time of this process's calls goes, stage by stage. They are off, and cost one load
+ * Timers: how long the stages of this process's calls take. They are off, and then cost one load
  * and a branch a stage, until SLUICE_TIMERS=1 in the environment or sluice_timers_set turns them on. With
  * the variable they are also printed to stderr when the process closes its last writer or reader.
  */
@@ -15,7 +15,7 @@ extern "C" {
 
 #define SLUICE_TIMER_BUCKETS 32
 
-/* One stage: what took how long, of all channels of the process together. */
+/* One stage, summed over all channels of the process. */
 struct sluice_timer {
     char name[16]; /* "begin", "wait_slot", ... */
     char what[64]; /* a few words about it */
@@ -36,9 +36,9 @@ SLUICE_API int sluice_timers_set(int on);
  * Returns: 0. */
 SLUICE_API int sluice_timers_clear(void);
 
-/* Reads them. Up to `capacity` are written (NULL and 0 for none), in an order that stays; *count says how
- * many there are, those of stages that never came among them. While others count on, the numbers of a
- * stage may be of slightly different moments.
+/* Reads them. Up to `capacity` are written (NULL and 0 for none), always in the same order; *count is
+ * their number, including stages that never ran. While other threads go on, the numbers of one
+ * stage may be from slightly different moments.
  * Thread: any, also in a signal handler.
  * Returns: 0. */
 SLUICE_API int sluice_timers(struct sluice_timer *timers, size_t capacity, size_t *count);

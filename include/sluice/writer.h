@@ -20,8 +20,8 @@ extern "C" {
 
 /* What begin does when every slot is taken (and no more may be made). */
 enum sluice_policy {
-    SLUICE_DROP = 0, /* says SLUICE_NO_SLOT: the program drops this frame. The default */
-    SLUICE_WAIT = 1, /* waits for a reader, up to wait_ns, then says SLUICE_NO_SLOT */
+    SLUICE_DROP = 0, /* returns SLUICE_NO_SLOT: the program drops this frame. The default */
+    SLUICE_WAIT = 1, /* waits for a reader, up to wait_ns, then returns SLUICE_NO_SLOT */
 };
 
 struct sluice_cipd_writer_params;
@@ -35,8 +35,8 @@ struct sluice_writer_params {
     uint32_t slots;                     /* to start with; 0: 4. 3 to 64 */
     uint32_t max_slots;                 /* grows up to this before policy applies; 0: twice `slots` */
     int64_t wait_ns;                    /* SLUICE_WAIT: how long; 0: 1 s */
-    int64_t lease_timeout_ns;           /* evict a reader that holds a frame longer and starves the
-                                           writer; 0: never */
+    int64_t lease_timeout_ns;           /* evict a reader that holds a frame longer, when the
+                                           writer needs its slot; 0: never */
     uint32_t readers;                   /* places for readers; 0: 64 */
     uint32_t writable;                  /* 1: readers may ask for writable frames; nobody is then
                                            protected from them, and info says so */
@@ -44,10 +44,10 @@ struct sluice_writer_params {
     uint32_t uid_count;
     uint32_t gid_count;
     const uint32_t *gids;               /* groups whose members may read; needs SLUICE_DIR */
-    uint32_t no_graphs;                 /* 1: no send is a graph of the driver's, as those of GPU memory that come
-                                           again are else; see sluice_writer_send. Nothing on `host` */
+    uint32_t no_graphs;                 /* 1: repeated sends of GPU memory do not use CUDA graphs; see sluice_writer_send.
+                                           No effect on `host` */
     uint32_t reserved;                  /* 0 */
-    const struct sluice_cipd_writer_params *cipd; /* of "cipd:NAME" (sluice/cipd.h); NULL: as usual. Copied */
+    const struct sluice_cipd_writer_params *cipd; /* for "cipd:NAME" (sluice/cipd.h); NULL: defaults. Copied */
 };
 
 #ifdef __cplusplus
@@ -64,41 +64,41 @@ extern "C" {
 #define SLUICE_WRITER_PARAMS_INIT { .size = (uint32_t)sizeof(struct sluice_writer_params) }
 #endif
 
-/* Tells when a copy made by send or fetch is done: the program's arrays may then be used again. It stays
- * good until its writer or reader closes. */
+/* Tells when a copy made by send or fetch is done, so that the program may use its arrays again. It is
+ * valid until its writer or reader closes. */
 struct sluice_ticket { uint64_t id; };
 
 typedef struct sluice_writer sluice_writer;
 typedef struct sluice_pin sluice_pin;
 
-/* Opens a channel for writing. A name whose writer was killed is taken over at once, with nothing to
- * clean.
+/* Opens a channel for writing. A name whose writer was killed can be opened again at once; nothing needs
+ * to be cleaned up.
  * Owns: the caller, until sluice_writer_close.
- * Thread: any. Blocks: up to 1 s if the name's last owner is just dying.
+ * Thread: any. Blocks: up to 1 s if the name's last owner is dying at that moment.
  * Returns: 0; SLUICE_E_NAME, SLUICE_E_FORMAT, SLUICE_E_INVALID for bad parameters; SLUICE_E_EXISTS if
- * a live writer has the name; SLUICE_E_PERMISSION for the folder; SLUICE_E_NO_MEMORY (how much was
- * asked); SLUICE_E_NO_DESCRIPTORS; SLUICE_E_UNSUPPORTED for a device that is not there. */
+ * a live writer has the name; SLUICE_E_PERMISSION for the folder; SLUICE_E_NO_MEMORY (the message says how much was
+ * asked for); SLUICE_E_NO_DESCRIPTORS; SLUICE_E_UNSUPPORTED for a device that is not there. */
 SLUICE_API int sluice_writer_open(sluice_writer **writer, const struct sluice_writer_params *params);
 
-/* Lends a free slot. `timeout_ns`: SLUICE_DEFAULT does what the policy says; otherwise waits so long,
- * whatever the policy. Several frames may be begun at once, up to the slots there are.
+/* Lends a free slot. `timeout_ns`: SLUICE_DEFAULT does what the policy says; any other value waits that long,
+ * whatever the policy. Several frames may be begun at once, as far as there are slots.
  * Thread: one at a time on a writer. Blocks: as said.
- * Returns: 0; SLUICE_NO_SLOT with a sentence that names who holds what for how long: the frame counts
+ * Returns: 0; SLUICE_NO_SLOT, with a message that says who holds which slots for how long: the frame counts
  * as dropped. */
 SLUICE_API int sluice_writer_begin(sluice_writer *writer, int64_t timeout_ns, struct sluice_frame *frame);
 
-/* Waits until a begin would find a slot, and takes none: for programs that want to look at something else
- * between one wait and the next. Counts no frame as dropped.
+/* Waits until begin would find a free slot, but takes none: for programs that check for something else
+ * between short waits. Counts no frame as dropped.
  * Thread: one at a time on a writer. Blocks: up to timeout_ns.
- * Returns: 0; SLUICE_NO_SLOT with begin's sentence. */
+ * Returns: 0; SLUICE_NO_SLOT with begin's message. */
 SLUICE_API int sluice_writer_wait(sluice_writer *writer, int64_t timeout_ns);
 
 /* Publishes the frame behind the work queued on `stream` (SLUICE_ON_CPU: at once). On 0 the frame has
- * ended, its sequence is filled in.
+ * ended, and its sequence is filled in.
  * Thread: one at a time on a writer. Blocks: while `stream` waits for a frame that was taken ahead.
  * Returns: 0; SLUICE_E_INVALID for a zero stream (the frame stays begun); SLUICE_E_STALE for a frame
  * that is not begun, or another writer's; SLUICE_E_CAPTURING (it stays begun); SLUICE_E_LOST if a frame that
- * `stream` waited for was lost, and its reader has not been told (it stays begun). */
+ * `stream` waited for was lost, and this was not reported to its reader yet (it stays begun). */
 SLUICE_API int sluice_writer_commit(sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream);
 
 /* Gives the slot back unpublished, once the work queued on `stream` has ended.
@@ -106,39 +106,38 @@ SLUICE_API int sluice_writer_commit(sluice_writer *writer, struct sluice_frame *
  * Returns: as commit. */
 SLUICE_API int sluice_writer_cancel(sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream);
 
-/* Keeps the memory of a begun frame mapped until the pin is dropped, whatever becomes of the frame and of
- * the writer: for languages whose arrays may outlive both. What is read there once the frame has ended
- * is anybody's.
- * Owns: the caller, until sluice_pin_drop, which clears it; NULL is done already.
- * Thread: pin: one at a time on a writer; drop: any. Blocks: never; the last drop of memory on a GPU as long as
- * unmapping it takes.
+/* Keeps the memory of a begun frame mapped until the pin is dropped, also when the frame and the writer
+ * have ended: for languages whose arrays may outlive both. Its content is undefined once the frame has ended.
+ * Owns: the caller, until sluice_pin_drop, which clears it.
+ * Thread: pin: one at a time on a writer; drop: any. Blocks: never, except that the last drop on a GPU takes as long as
+ * unmapping the memory.
  * Returns: 0; SLUICE_E_STALE as commit. */
 SLUICE_API int sluice_writer_pin(sluice_writer *writer, const struct sluice_frame *frame, sluice_pin **pin);
 SLUICE_API int sluice_pin_drop(sluice_pin **pin);
 
-/* Copies arrays that the program has into a slot and publishes it: begin, copy, commit. `arrays` are
- * matched by name (a single unnamed array is the channel's first one); each must be there. A shape that
- * outgrows the format makes a new generation.
+/* Copies the program's own arrays into a slot and publishes it: begin, copy, commit. `arrays` are
+ * matched by name (a single unnamed array is the channel's first one); all of the channel's arrays must be given. A shape
+ * that exceeds the format's capacity makes a new generation.
  *
- * On `host` all is done on return. On a GPU the arrays may lie anywhere: on it, on another GPU, in managed,
- * pinned or plain memory. The copies are queued behind the work on `stream` (SLUICE_ON_CPU: the arrays are
- * ready now, and a stream of the library's own is used), and the frame is published behind them. They
- * may be changed once the ticket says so, or behind the work on `stream`; `ticket` may be NULL. Plain
- * memory can be changed when the call returns; with a stream the call waits for that first.
+ * On `host` all is done on return. On a GPU the arrays may be anywhere: on that GPU, on another one, in managed,
+ * pinned or pageable memory. The copies are queued behind the work on `stream` (SLUICE_ON_CPU: the arrays are
+ * ready now, and a stream of the library's own is used), and the frame is published behind them. The arrays
+ * may be changed once the ticket is done, or by work queued behind on `stream`; `ticket` may be NULL. Pageable
+ * memory may be changed when the call returns; if a stream is given, the call waits for it first.
  *
- * Copies from memory of the writer's GPU that come again (the same arrays, into the same slot) are queued as one graph of
- * the driver's, with what says that the frame is ready: that takes less time. All that is said here holds for it. The
- * graph is made by its nodes: Sluice captures no stream, with it or without (the writer's `no_graphs`).
- * Thread: one at a time on a writer. Blocks: as begin with SLUICE_DEFAULT; for plain memory also while it is
+ * Repeated copies from memory of the writer's GPU (the same arrays, into the same slot) are queued as one CUDA
+ * graph, together with the write that makes the frame ready, which is faster. Everything said here holds for it, too. The
+ * graph is built node by node: Sluice never captures a stream. The writer's `no_graphs` switches this off.
+ * Thread: one at a time on a writer. Blocks: as begin with SLUICE_DEFAULT; for pageable memory also while it is
  * copied, and up to 10 s for the stream.
  * Returns: as begin and commit; SLUICE_E_FORMAT if names or types do not match the channel's;
  * SLUICE_E_INVALID for memory that was freed or ends too soon; SLUICE_E_WRONG_DEVICE for a stream of another GPU;
- * SLUICE_E_CAPTURING; SLUICE_E_UNSUPPORTED for strides that would take too many copies; SLUICE_TIMEOUT if the
- * stream was too busy for plain memory. Unless it is 0 nothing was published. */
+ * SLUICE_E_CAPTURING; SLUICE_E_UNSUPPORTED for strides that would take too many copies; SLUICE_TIMEOUT if
+ * pageable memory had to wait for the stream too long. Unless it is 0, nothing was published. */
 SLUICE_API int sluice_writer_send(sluice_writer *writer, const struct sluice_array *arrays, uint32_t count,
                                   struct sluice_stream stream, struct sluice_ticket *ticket);
 
-/* The same with times and metadata: takes capture_ns (0 on SLUICE_CLOCK_MONOTONIC: now), capture_clock, meta
+/* The same with time and metadata: takes capture_ns (0 on SLUICE_CLOCK_MONOTONIC: now), capture_clock, meta
  * and meta_size from `frame`, and fills in its sequence, session, times, slot and generation. The frame is neither begun nor
  * committed by this; everything else in it is ignored.
  * Thread: one at a time on a writer. Blocks: as begin with SLUICE_DEFAULT.
@@ -149,9 +148,9 @@ SLUICE_API int sluice_writer_send_frame(sluice_writer *writer, struct sluice_fra
 
 /* Changes the format: a new generation of slots. Frames of the old one stay valid until released; frames
  * that are begun must be committed or cancelled first.
- * Thread: one at a time on a writer. Blocks: while memory is made.
- * Returns: 0; SLUICE_E_BUSY with frames begun, or while readers hold frames of too many formats before
- * (a waiting writer waits for them first); SLUICE_E_FORMAT, SLUICE_E_NO_MEMORY: the old stays. */
+ * Thread: one at a time on a writer. Blocks: while memory is allocated.
+ * Returns: 0; SLUICE_E_BUSY with frames begun, or while readers still hold frames of too many earlier formats
+ * (a waiting writer waits for them first); SLUICE_E_FORMAT, SLUICE_E_NO_MEMORY: the old format stays. */
 SLUICE_API int sluice_writer_reformat(sluice_writer *writer, const struct sluice_format *format);
 
 /* The channel's format as it is now, completed. Set format->size first.
@@ -166,7 +165,7 @@ struct sluice_writer_stats {
     uint64_t committed;     /* frames */
     uint64_t dropped;       /* frames that found no slot */
     uint64_t cancelled;
-    uint64_t stolen;        /* unread frames that readers behind by their depth lost */
+    uint64_t stolen;        /* unread frames overwritten because a reader in order was more than its depth behind */
     uint64_t bytes;         /* committed */
     uint64_t copied_bytes;  /* by send */
     uint64_t waited_ns;     /* in begin */
@@ -174,25 +173,25 @@ struct sluice_writer_stats {
     uint32_t generation;
     uint64_t evicted;       /* readers */
     uint64_t readers_total; /* that ever joined */
-    uint64_t readers_died;  /* that left without a word */
-    uint64_t refused;       /* connections: permission, versions, nonsense, no place */
-    uint64_t graph_sends;   /* of the frames that were sent: launched as a graph */
+    uint64_t readers_died;  /* that were killed or crashed */
+    uint64_t refused;       /* connections: no permission, wrong version, invalid messages, no place */
+    uint64_t graph_sends;   /* sends that were launched as a graph */
 };
-/* Says what the writer has committed and dropped, and what became of its readers. Set stats->size first.
+/* How many frames the writer has committed and dropped, and what happened to its readers. Set stats->size first.
  * Thread: any.
  * Returns: 0; SLUICE_E_INVALID for a stats->size that was not set. */
 SLUICE_API int sluice_writer_stats(sluice_writer *writer, struct sluice_writer_stats *stats);
 
-/* Ends the channel: readers get what they have not read, then SLUICE_CLOSED. Frames still begun are
- * cancelled. Clears the handle; NULL is done already.
+/* Ends the channel: readers get the frames that they have not read, then SLUICE_CLOSED. Frames still begun are
+ * cancelled. Clears the handle.
  * Thread: one at a time on a writer.
  * Returns: 0. */
 SLUICE_API int sluice_writer_close(sluice_writer **writer);
 
-/* Waits until the copy is done. Makes no call of a driver.
+/* Waits until the copy is done. Makes no driver call.
  * Thread: any. Blocks: up to timeout_ns.
  * Returns: 0; SLUICE_TIMEOUT; SLUICE_E_STALE once its writer or reader has closed; SLUICE_E_DRIVER if the device
- * was lost; SLUICE_E_HANDLE for a zero ticket and for what is none. */
+ * was lost; SLUICE_E_HANDLE for a value that is no ticket, zero too. */
 SLUICE_API int sluice_ticket_wait(struct sluice_ticket ticket, int64_t timeout_ns);
 
 /* Is the copy done?

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frames that are taken ahead of their readiness: the program's stream waits for a word of ours, which the service thread
- * raises when it has seen the slot's event, or when that has taken too long. So no stream waits for a writer that may
- * be dead for longer than ahead_ns; one that waited for the event itself could not be released by anybody.
+ * Frames that are taken before they are ready: the program's stream waits for a word of the library, which a thread
+ * raises when the slot's event is done, or the service thread when that takes too long. So a stream waits no longer than ahead_ns
+ * even if the writer is dead; a stream that waited for the event itself could not be released.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "cipd/cipd.h"
@@ -12,7 +14,11 @@
 #include "sync/sync.h"
 #include "util/result.h"
 
-#define LOOK (50 * INT64_C(1000)) /* ns between looks of the service thread */
+#define LOOK (50 * INT64_C(1000)) /* ns between queries of events */
+#define LATER (5 * SLUICE_MS)     /* between checks for frames that are too late */
+#define PATIENCE (2 * SLUICE_S)   /* how long close waits if the driver blocks the thread */
+
+enum { LOOKS, ENDED, ABANDONED /* it ends the reader when it comes back */ };
 
 extern const struct sl_sync_ops sl_sync_cuda;
 
@@ -23,12 +29,24 @@ struct sl_cipd_ahead {
     struct sl_sync_pages *pages;
     struct sl_watch watch;
     uint64_t number;  /* of the last wait; the acquiring thread's */
-    sl_word32 untold; /* 1: of frames that were released, some have not come; those are the `owner` of what is behind them */
+    sl_word32 bell;   /* a futex: there is something to look at, or no more */
+    sl_word32 ends, thread;
+    sl_word32 untold; /* how many frames were lost after their release; its address is the `owner` of work behind them */
+    uint32_t lost[SLUICE_CIPD_MAX_SLOTS]; /* their indices; the service lock. No more frames are waited for than are held */
 };
 
 /* ---- the service thread ---- */
 
-/* The stream goes on. With the service lock, and the reader's. */
+/* The program has released the frame, so acquire reports its loss. */
+static void note_lost(struct sl_cipd_ahead *ahead, const struct sl_cipd_held *held)
+{
+    uint32_t count = sl_load(&ahead->untold, relaxed);
+
+    ahead->lost[count] = held->frame.index;
+    sl_store(&ahead->untold, count + 1, relaxed);
+}
+
+/* Lets the stream continue. With the service lock, and the reader's. */
 static void raise(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held, enum sl_cipd_wait how)
 {
     bool released = sl_load(&held->token, relaxed) == SL_CIPD_RELEASED;
@@ -38,7 +56,7 @@ static void raise(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held, enum s
     else
         sl_behind_lose(ahead, held->ahead_number, released ? (void *)&ahead->untold : ahead);
     if (how != SL_CIPD_CAME && released)
-        sl_store(&ahead->untold, 1, relaxed);
+        note_lost(ahead, held);
     sl_store(&ahead->words[held - ahead->reader->held], held->ahead_value, release);
     held->waits = how;
     sl_sync_unpark();
@@ -46,45 +64,100 @@ static void raise(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held, enum s
         sl_cipd_held_end(ahead->reader, held);
 }
 
-static bool look_at(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held, int64_t now)
+static void lose(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held)
 {
-    struct sl_cipd_reader *reader = ahead->reader;
-    const struct sl_cipd_slot *slot = &held->link->pool->slots[held->frame.slot];
-    int r = sl_cuda_event_look(reader->context, sl_cuda_signal_event(slot->signal));
+    sl_word *timeouts = &ahead->reader->timeouts;
 
-    if (r == SLUICE_NOT_READY && now < held->ahead_until && held->link == reader->link &&
-        !sl_cipd_consume_gone(&reader->consumer, &held->frame))
-        return true;
-    if (r != 0)
-        sl_store(&reader->timeouts, sl_load(&reader->timeouts, relaxed) + 1, relaxed);
-    raise(ahead, held, r == 0 ? SL_CIPD_CAME : SL_CIPD_CAME_NOT);
-    return false;
+    sl_store(timeouts, sl_load(timeouts, relaxed) + 1, relaxed);
+    raise(ahead, held, SL_CIPD_CAME_NOT);
 }
 
+/* Only the driver can tell whether the frame has come. This thread does not call it, as it may be blocked until this very stream
+ * continues (protocol 3.6). */
 static void look(struct sl_watch *watch)
 {
     struct sl_cipd_ahead *ahead = (struct sl_cipd_ahead *)((char *)watch - offsetof(struct sl_cipd_ahead, watch));
     struct sl_cipd_reader *reader = ahead->reader;
-    struct sl_cuda_scope scope;
     bool more = false;
 
     sl_mutex_lock(&reader->lock);
-    bool lost = sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope) != 0;
     int64_t now = sl_os_now();
     for (uint32_t i = 0; i < reader->params.hold; i++) {
         struct sl_cipd_held *held = &reader->held[i];
         if (held->waits != SL_CIPD_WAITS)
             continue;
-        if (lost)
-            raise(ahead, held, SL_CIPD_CAME_NOT);
+        if (now >= held->ahead_until || held->link != reader->link || sl_cipd_consume_gone(&reader->consumer, &held->frame))
+            lose(ahead, held);
         else
-            more = look_at(ahead, held, now) || more;
+            more = true;
     }
-    if (!lost)
-        sl_cuda_leave(&scope);
     sl_mutex_unlock(&reader->lock);
     if (more)
-        sl_service_set_deadline(watch, sl_os_deadline(LOOK));
+        sl_service_set_deadline(watch, sl_os_deadline(LATER));
+}
+
+/* ---- the thread that asks the driver ---- */
+
+/* Without a lock: the driver may block. */
+static int ask(struct sl_cipd_reader *reader, struct sl_cu_event *event)
+{
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope);
+
+    if (r != 0)
+        return r;
+    r = sl_cuda_event_look(reader->context, event);
+    sl_cuda_leave(&scope);
+    return r;
+}
+
+/* True if it is to be looked at again. */
+static bool look_at(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held)
+{
+    struct sl_cipd_reader *reader = ahead->reader;
+
+    sl_mutex_lock(&reader->lock);
+    struct sl_cipd_link *link = held->waits == SL_CIPD_WAITS ? held->link : NULL;
+    uint64_t number = held->ahead_number;
+    if (link)
+        link->users++; /* the event is kept while it is queried */
+    const struct sl_cuda_signal *signal = link ? link->pool->slots[held->frame.slot].signal : NULL;
+    sl_mutex_unlock(&reader->lock);
+    if (!link)
+        return false;
+    int r = ask(reader, sl_cuda_signal_event(signal));
+    sl_service_lock();
+    sl_mutex_lock(&reader->lock);
+    bool waits = held->waits == SL_CIPD_WAITS && held->ahead_number == number;
+    if (waits && r == 0)
+        raise(ahead, held, SL_CIPD_CAME);
+    else if (waits && r != SLUICE_NOT_READY)
+        lose(ahead, held);
+    sl_cipd_link_drop(reader, link);
+    sl_mutex_unlock(&reader->lock);
+    sl_service_unlock();
+    return waits && r == SLUICE_NOT_READY;
+}
+
+static void look_on(void *argument)
+{
+    struct sl_cipd_ahead *ahead = argument;
+    struct sl_cipd_reader *reader = ahead->reader;
+    uint32_t rung, looks = LOOKS;
+
+    while (rung = sl_load(&ahead->bell, acquire), sl_load(&ahead->ends, acquire) == 0) {
+        bool more = false;
+        for (uint32_t i = 0; i < reader->params.hold && sl_load(&ahead->ends, relaxed) == 0; i++)
+            more = look_at(ahead, &reader->held[i]) || more;
+        if (more)
+            (void)sl_os_nap(&ahead->bell, rung, sl_os_now() + LOOK);
+        else
+            (void)sl_os_wait(&ahead->bell, rung, SLUICE_FOREVER);
+    }
+    if (atomic_compare_exchange_strong(&ahead->thread, &looks, ENDED))
+        sl_os_wake(&ahead->thread, INT32_MAX);
+    else
+        sl_cipd_reader_end(reader);
 }
 
 /* ---- the acquiring thread ---- */
@@ -107,8 +180,11 @@ static int equip(struct sl_cipd_ahead *ahead, const char *device)
     return r == 0 ? sl_sync_cuda.can_wait(ahead->pages) : r;
 }
 
-static void destroy(struct sl_cipd_ahead *ahead)
+/* May wait for the program's GPU work. */
+static void destroy(void *argument)
 {
+    struct sl_cipd_ahead *ahead = argument;
+
     sl_sync_cuda.detach(ahead->pages);
     if (ahead->words)
         sl_os_unmap(ahead->words, ahead->bytes);
@@ -134,6 +210,11 @@ int sl_cipd_ahead_begin(struct sl_cipd_reader *reader)
     sl_service_lock();
     r = sl_service_add(&ahead->watch);
     sl_service_unlock();
+    if (r == 0 && (r = sl_os_start_thread(look_on, ahead)) != 0) {
+        sl_service_lock();
+        sl_service_remove(&ahead->watch);
+        sl_service_unlock();
+    }
     if (r != 0)
         destroy(ahead);
     else
@@ -148,16 +229,25 @@ void sl_cipd_ahead_told(struct sl_cipd_ahead *ahead, uint64_t number)
     sl_service_unlock();
 }
 
-void sl_cipd_ahead_goes_on(struct sl_cipd_reader *reader)
+int sl_cipd_ahead_tell(struct sl_cipd_reader *reader)
 {
     struct sl_cipd_ahead *ahead = reader->ahead;
+    char list[SLUICE_CIPD_MAX_SLOTS * 12] = "";
+    size_t length = 0;
 
     if (!ahead || sl_load(&ahead->untold, relaxed) == 0)
-        return;
+        return 0;
     sl_service_lock();
+    uint32_t count = sl_load(&ahead->untold, relaxed);
+    for (uint32_t i = 0; i < count; i++)
+        length += (size_t)snprintf(list + length, sizeof list - length, "%s%" PRIu32, i ? ", " : "", ahead->lost[i]);
     sl_store(&ahead->untold, 0, relaxed);
     sl_behind_end_all(&ahead->untold);
     sl_service_unlock();
+    return sl_fail(SLUICE_E_LOST,
+                   "channel 'cipd:%s': the writer's GPU did not finish frame %s, which was released before that was known: what "
+                   "came behind it on its stream has read something else",
+                   reader->name, list);
 }
 
 static int await(struct sl_cipd_ahead *ahead, struct sluice_stream handle, sl_word *word, uint64_t value)
@@ -197,21 +287,27 @@ int sl_cipd_ahead_wait(struct sl_cipd_reader *reader, struct sl_cipd_held *held,
 
 void sl_cipd_ahead_watch(struct sl_cipd_reader *reader, struct sl_cipd_held *held)
 {
+    int64_t soon = sl_os_deadline(LATER);
+
     sl_service_lock();
     sl_mutex_lock(&reader->lock);
     held->waits = SL_CIPD_WAITS;
     sl_mutex_unlock(&reader->lock);
-    sl_service_set_deadline(&reader->ahead->watch, sl_os_now());
+    sl_service_set_deadline(&reader->ahead->watch, held->ahead_until < soon ? held->ahead_until : soon);
     sl_service_unlock();
+    sl_add(&reader->ahead->bell, 1);
+    sl_os_wake(&reader->ahead->bell, INT32_MAX);
 }
 
-/* The streams go on, though their frames may never come. */
-void sl_cipd_ahead_end(struct sl_cipd_reader *reader)
+void sl_cipd_ahead_stop(struct sl_cipd_reader *reader)
 {
     struct sl_cipd_ahead *ahead = reader->ahead;
 
     if (!ahead)
         return;
+    sl_store(&ahead->ends, 1, release);
+    sl_add(&ahead->bell, 1);
+    sl_os_wake(&ahead->bell, INT32_MAX);
     sl_service_lock();
     sl_service_remove(&ahead->watch);
     sl_mutex_lock(&reader->lock);
@@ -222,6 +318,26 @@ void sl_cipd_ahead_end(struct sl_cipd_reader *reader)
     sl_behind_end_all(ahead);
     sl_behind_end_all(&ahead->untold);
     sl_service_unlock();
-    destroy(ahead);
+}
+
+bool sl_cipd_ahead_leave(struct sl_cipd_reader *reader)
+{
+    struct sl_cipd_ahead *ahead = reader->ahead;
+    int64_t now = sl_os_now(), deadline = sl_os_deadline(PATIENCE);
+    uint32_t looks = LOOKS;
+
+    if (!ahead)
+        return true;
+    while (sl_load(&ahead->thread, acquire) == LOOKS && now < deadline) {
+        (void)sl_os_wait(&ahead->thread, LOOKS, deadline);
+        now = sl_os_now();
+    }
+    return !atomic_compare_exchange_strong(&ahead->thread, &looks, ABANDONED);
+}
+
+void sl_cipd_ahead_end(struct sl_cipd_reader *reader)
+{
+    if (reader->ahead)
+        sl_cipd_bin_run(reader->bin, destroy, reader->ahead, 0);
     reader->ahead = NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What stands in the segment of the activation barrier, for people.
+ * The contents of the activation barrier's segment, for display.
  */
 #include <sluice/cipd.h>
 

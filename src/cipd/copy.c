@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Readers whose frames are copies: made within the GPU, on a stream of ours, and given out only if the writer had no
- * reason to touch the slot until the copy was done.
+ * Readers whose frames are copies: made within the GPU, on a stream of the library, and given to the program only if the
+ * writer cannot have touched the slot before the copy was done.
  *
- * A GPU that processes share without MPS works for one of them at a time. A copy that is queued during another's turn begins
- * with the next of ours, and if that other one is a writer that never pauses, the frame is gone by then. So once a copy was
- * overtaken, frames are chosen during turns of ours, which are kept that long by work of the kind that the copy is: pieces of
- * the copy's memory are copied within it. The event behind the first tells that the turn has come, and the copy follows the
- * last one. Too few of them, or a CPU that is late, cost a turn, no more: whether the copy is whole is judged as ever. Where
- * that does not help, as the writer's work is done beside ours, copies are made without again.
+ * Without MPS a GPU is time-sliced between processes; a time slice is called a turn here. A copy that is queued during another
+ * process's turn begins with our next one, and if that process is a writer that never pauses, the frame is overwritten by then.
+ * So once a copy was overtaken, frames are chosen while our turn runs. To make the turn last that long, a few dummy copies are
+ * queued first, within the memory of the copy. The event behind the first of them tells that our turn has come, and the real
+ * copy follows the last one. If there are too few of them, or the CPU is late, a turn is lost, no more: whether the copy is whole
+ * is checked in any case. If turns do not help, because the writer's work runs concurrently with ours, copies are made without.
  */
 #include <stdlib.h>
 
@@ -17,20 +17,20 @@
 
 #define PATIENCE (10 * SLUICE_S) /* with a copy */
 #define SPIN (200 * INT64_C(1000))
-#define TURN_SPIN (5 * SLUICE_MS) /* until a turn comes: it may be over sooner than a sleep */
+#define TURN_SPIN (5 * SLUICE_MS) /* until a turn begins: it may be shorter than a sleep */
 
 struct copy {
     uint64_t address, bytes;
-    struct sl_cu_event *done; /* of the copy, then of the release; during a turn of the pieces that keep it */
+    struct sl_cu_event *done; /* event after the copy, later after the release; during a turn, after the pieces that keep it */
     bool used;                /* it was recorded */
-    bool working;             /* a copy was not waited for to its end */
+    bool working;             /* a copy may still be running */
 };
 
 struct sl_cipd_copies {
-    struct sl_cuda_context *context; /* its own hold */
+    struct sl_cuda_context *context; /* its own reference */
     struct sl_cu_stream *stream;
-    struct sl_cu_event *turn; /* ours has come; NULL until one was wanted */
-    int64_t since_ns;         /* it was seen that it had */
+    struct sl_cu_event *turn; /* recorded when our turn has begun; NULL until the first turn */
+    int64_t since_ns;         /* when the turn was seen to have begun */
     struct copy copies[SLUICE_CIPD_MAX_SLOTS];
 };
 
@@ -63,7 +63,7 @@ static int make_room(struct sl_cipd_reader *reader, struct copy *copy, uint64_t 
     if (r != 0 || copy->bytes >= bytes)
         return r;
     if (copy->address)
-        r = sl_cu(context, MemFree, copy->address); /* waits for what uses it */
+        r = sl_cu(context, MemFree, copy->address); /* waits for work that uses it */
     copy->address = copy->bytes = 0;
     copy->used = false;
     if (r != 0)
@@ -89,7 +89,7 @@ static int make(struct sl_cipd_reader *reader, struct copy *copy, uint64_t bytes
     return r == 0 ? make_room(reader, copy, bytes) : r;
 }
 
-/* Behind what was queued there before. */
+/* Records the event after the work queued before. */
 static int record(struct sl_cipd_reader *reader, struct copy *copy)
 {
     int r = sl_cu(reader->context, EventRecord, copy->done, reader->copies->stream);
@@ -103,7 +103,7 @@ static int follow_release(struct sl_cipd_reader *reader, struct copy *copy)
     return copy->used ? sl_cu(reader->context, StreamWaitEvent, reader->copies->stream, copy->done, 0) : 0;
 }
 
-/* Had the pieces ended before the copy was queued? The GPU may have gone to another process then. */
+/* Were the pieces done before the copy was queued? Then the GPU may have switched to another process. */
 static int look_whether_late(struct sl_cipd_reader *reader, struct copy *copy)
 {
     int r = sl_cuda_event_look(reader->context, copy->done);
@@ -260,14 +260,14 @@ int sl_cipd_copy_release(struct sl_cipd_reader *reader, uint32_t entry, struct s
     return r;
 }
 
-/* On a thread that may wait for work. */
+/* On a thread that may wait for GPU work. */
 static void end(void *what)
 {
     struct sl_cipd_copies *copies = what;
     struct sl_cuda_context *context = copies->context;
     struct sl_cuda_scope scope;
 
-    if (sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) == 0) { /* else they went with the context */
+    if (sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) == 0) { /* else they were freed with the context */
         for (uint32_t i = 0; i < SLUICE_CIPD_MAX_SLOTS; i++) {
             if (copies->copies[i].address)
                 (void)sl_cu(context, MemFree, copies->copies[i].address);

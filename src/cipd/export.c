@@ -2,9 +2,9 @@
  *
  * What a writer does for each frame: begin, commit, cancel, send.
  *
- * The slot is always the next one of the wire's. Work on it is ordered by its event: sends wait for that on their
- * stream, begin on the CPU, as the program may use any stream. An event is recorded behind the work, then the frame is
- * published; readers wait for the event. One finished frame is left to them: spare.c.
+ * The protocol uses the slots in turn. Work on a slot is ordered by its event: send makes its stream wait for it, begin waits on
+ * the CPU, as the program may then use any stream. The event is recorded behind the work, then the frame is
+ * published; readers wait for the event. One finished frame is always left for them: spare.c.
  */
 #include <string.h>
 
@@ -30,7 +30,7 @@ static void count(struct sl_cipd_writer *writer, uint64_t *what)
     sl_mutex_unlock(&writer->lock);
 }
 
-/* A frame that a failure kept back. */
+/* A frame that was not published because of a failure. */
 static int failed(struct sl_cipd_writer *writer, int result)
 {
     if (result < 0 || result == SLUICE_TIMEOUT)
@@ -77,9 +77,9 @@ int sl_cipd_await(struct sl_cipd_writer *writer, sl_cipd_look *look, const struc
     while ((r = look(writer, slot)) == SLUICE_NOT_READY) {
         if (began == 0)
             began = now = sl_os_now();
-        if (now >= sl_cipd_later(began, timeout_ns)) /* `now` is before the look: this thread may have stood still since */
+        if (now >= sl_cipd_later(began, timeout_ns)) /* `now` is from before the look: this thread may have been suspended since */
             break;
-        if (now - began >= SPIN) /* until then without a pause: to ask takes as long */
+        if (now - began >= SPIN) /* until then without a pause, as a query takes long enough */
             sl_os_sleep(SL_CIPD_LOOK);
         now = sl_os_now();
     }
@@ -88,7 +88,7 @@ int sl_cipd_await(struct sl_cipd_writer *writer, sl_cipd_look *look, const struc
     return r;
 }
 
-/* Has the GPU done all that it was given for the slot? */
+/* Has the GPU done all work queued for the slot? */
 static int look(struct sl_cipd_writer *writer, const struct sl_cipd_slot *slot)
 {
     return sl_cuda_event_look(writer->context, slot->fence.event);
@@ -204,7 +204,7 @@ static void end_frame(struct sl_cipd_writer *writer, struct sluice_frame *frame)
     frame->meta = NULL;
 }
 
-/* The next frame has been given to the GPU, and its event was recorded. `sent`: the job of a send; NULL: it was in place. */
+/* The next frame's work is queued, and its event recorded. `sent`: the job of a send; NULL: it was written in place. */
 static void publish(struct sl_cipd_writer *writer, struct sluice_frame *frame, const struct sl_copy_job *sent)
 {
     struct sl_cipd_slot *slot = next_slot(writer, &frame->slot);
@@ -230,7 +230,7 @@ static void publish(struct sl_cipd_writer *writer, struct sluice_frame *frame, c
     frame->commit_ns = now;
 }
 
-/* Behind the work of the job: the event, and with `block` its end. */
+/* Records the event after the job's work; with `block` also waits for it. */
 static int record(struct sl_cipd_writer *writer, struct sl_copy_job *job)
 {
     uint32_t number;
@@ -251,7 +251,7 @@ static int record(struct sl_cipd_writer *writer, struct sl_copy_job *job)
     return r;
 }
 
-/* Of a frame that was written in place. */
+/* For a frame that was written in place. */
 static int begin_job(struct sl_cipd_writer *writer, struct sluice_stream stream, struct sl_copy_job *job)
 {
     job->wanted = false;
@@ -286,7 +286,7 @@ int sl_cipd_commit(void *state, struct sluice_frame *frame, struct sluice_stream
     return 0;
 }
 
-/* What is queued on the slot must end before somebody gets it. */
+/* Work queued on the slot must be done before the slot is reused. */
 int sl_cipd_cancel(void *state, struct sluice_frame *frame, struct sluice_stream stream)
 {
     struct sl_cipd_writer *writer = state;
@@ -311,39 +311,7 @@ int sl_cipd_cancel(void *state, struct sluice_frame *frame, struct sluice_stream
 
 /* ---- send ---- */
 
-static bool same_shape(const struct sluice_array *a, const struct sluice_array *b)
-{
-    uint32_t one[3], other[3];
-
-    return sl_cipd_shape(a, one) && sl_cipd_shape(b, other) && memcmp(one, other, sizeof one) == 0;
-}
-
-/* Of another size the wire has another session. */
-static int make_room(struct sl_cipd_writer *writer, const struct sluice_array *array)
-{
-    const struct sluice_array *mine = &writer->format.arrays[0];
-    struct sluice_format format = SLUICE_FORMAT_INIT;
-    int r;
-
-    if (!sl_dtype_equal(array->dtype, mine->dtype))
-        return sl_fail(SLUICE_E_FORMAT, "channel 'cipd:%s': array '%s' has another data type than the channel: "
-                       "sluice_writer_reformat changes that",
-                       writer->name, array->name);
-    if (same_shape(array, mine))
-        return 0;
-    if (mine->image.pixel_format)
-        r = sluice_format_add_image(&format, mine->name, (enum sluice_pixel_format)mine->image.pixel_format,
-                                    (uint32_t)array->shape[1], (uint32_t)array->shape[0]);
-    else
-        r = sluice_format_add_tensor(&format, mine->name, array->dtype, array->ndim, array->shape);
-    if (r == 0 && (r = sluice_format_complete(&format)) == 0)
-        r = sl_cipd_reformat(writer, &format);
-    if (r == 0 && !same_shape(array, &writer->format.arrays[0]))
-        r = sl_fail(SLUICE_E_FORMAT, "channel 'cipd:%s': array '%s' is no frame of this channel", writer->name, array->name);
-    return r;
-}
-
-/* The slot as an array that the program's can be copied into. */
+/* The slot as an array into which the program's can be copied. */
 static int slot_array(struct sl_cipd_writer *writer, const struct sluice_array *from, struct sluice_array *to)
 {
     uint32_t number;
@@ -391,7 +359,7 @@ static int copy(struct sl_cipd_writer *writer, struct sl_copy_job *job, const st
     return again ? 0 : sl_copy_queue(job, 0, &what);
 }
 
-/* Of what was queued nothing is published, and the program may free its memory. */
+/* Publishes nothing, and waits for the queued work, so that the program may free its memory. */
 static int take_back(struct sl_cipd_writer *writer, struct sl_copy_job *job, int result)
 {
     char why[640];
@@ -425,14 +393,14 @@ static int send_one(struct sl_cipd_writer *writer, struct sluice_frame *header, 
     return 0;
 }
 
-/* With an array that is not known. */
+/* For an array that differs from the last send's. */
 static int begin_send(struct sl_cipd_writer *writer, const struct sluice_array *arrays, uint32_t number,
                       struct sluice_stream stream, struct sl_copy_job *job)
 {
     uint32_t index;
     int r = sl_arrays_match(&writer->format, writer->name, arrays, number, true, &index);
 
-    if (r == 0 && (r = make_room(writer, &arrays[0])) == 0)
+    if (r == 0 && (r = sl_cipd_make_room(writer, &arrays[0])) == 0)
         r = sl_arrays_begin(&writer->copier, SL_COPY_SEND, arrays, number, stream, job);
     return r;
 }

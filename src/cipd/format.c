@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Formats of programs and those of the wire.
+ * Converts between formats of programs and formats of the wire.
  */
 #include <string.h>
 
@@ -25,7 +25,7 @@ bool sl_cipd_shape(const struct sluice_array *array, uint32_t shape[3])
     return true;
 }
 
-/* Is it no image, or one whose pixels are components side by side? Nobody who reads this wire could know any other. */
+/* Is it a plain array, or an image with interleaved components? This wire cannot express any other layout. */
 static bool is_plain(uint32_t pixel_format)
 {
     switch (pixel_format) {
@@ -45,7 +45,7 @@ static bool is_plain(uint32_t pixel_format)
     }
 }
 
-/* What an image is to the wire: a dense array. */
+/* An image as it is on the wire: a dense array. */
 static bool is_dense(const struct sluice_array *array)
 {
     int64_t strides[SLUICE_MAX_DIMS];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What goes on in a channel of cuda-link's: as its writer sees it, a reader, or whoever looks at the segment.
+ * The state of a cuda-link channel, as seen by its writer, a reader, or an observer of the segment.
  */
 #include <stdio.h>
 #include <string.h>

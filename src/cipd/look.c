@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a look at a segment tells beside its format: when its last frame came, whether it has gone quiet, which handles
- * its slots have.
+ * What an observer can tell from a segment besides its format: when its last frame came, whether the writer has stalled, which
+ * handles its slots have.
  */
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #define QUIET (2 * SLUICE_S)
 
-/* By what Sluice's writers note, or by the wire's own time, if that can be believed; 0: not known. */
+/* From the times that Sluice's writers store, or from the wire's own time if that is plausible; 0: not known. */
 static int64_t last_frame(const struct sl_cipd_consumer *consumer, uint32_t index, bool by_sluice)
 {
     const struct sl_cipd_layout *layout = &consumer->session.layout;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the writer had come to when a stream was done with a frame. The CPU that asks later, as a program does that has
- * copies under way, cannot tell any more: the slot may have been begun again since, or its memory freed. So the stream copies
- * that out of the segment, behind the program's work: by way of the GPU's memory, for a copy from host memory to
- * host memory is done by the driver's CPU, which waits for the stream to come to it (measured).
+ * Marks record how far the writer had come when a stream was done with a frame. If the CPU looked later, as in a program with
+ * copies in flight, it would be too late: the slot may have been begun again since, or its memory freed. So the stream copies
+ * the writer's state out of the segment, behind the program's work. The copy goes through GPU memory, because the driver makes a
+ * copy from host memory to host memory on the CPU, and blocks until the stream reaches it (measured).
  *
- * What is copied of each writer is enough to know that its memory was there when the work was done. Sluice's changes the
- * version among its own words before it begins another session, and says before it frees that it has begun a frame out of
- * reach. Of others it is the wire's: the flag, and behind it the version and the index. Who has neither closed nor begun
- * another session keeps its memory; who has closed does so for a moment, of which only this CPU's clock tells.
+ * The copied state shows whether the writer's memory still existed when the work was done. Sluice's writers change the version
+ * among their private words before they begin another session, and before they free memory they announce a frame with an
+ * index that is out of reach. For other writers the flag is copied, and after it the version and the index. A writer that has
+ * neither closed nor begun another session keeps its memory; one that has closed keeps it for a moment, which only this CPU's
+ * clock can measure.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -20,36 +21,36 @@
 #define STREAMS 8 /* of a session's marks */
 #define NOTES 1024
 
-/* What a stream notes. It need not come in one piece: as it is before, or in part, it says nothing. */
+/* What a stream records. It need not arrive at once: before it is complete it reads as "not known". */
 struct note {
-    sl_word version;     /* 0 before */
-    sl_word32 something; /* what lies between these two, in either place */
-    sl_word32 come;      /* 0 before */
-    sl_word shut;        /* 1 before, of a writer that has only its flag to say so */
+    sl_word version;     /* initially 0 */
+    sl_word32 something; /* the bytes between these two, in both layouts */
+    sl_word32 come;      /* initially 0 */
+    sl_word shut;        /* initially 1 for a writer that has only its flag */
 };
 
-#define HEAD offsetof(struct note, shut) /* bytes of it that lie so in the segment */
+#define HEAD offsetof(struct note, shut) /* bytes that have the same layout in the segment */
 
 _Static_assert(offsetof(struct note, come) == offsetof(struct sl_cipd_extra, begun) - offsetof(struct sl_cipd_extra, version),
                "it is what a writer of Sluice's stores, piece by piece");
 _Static_assert(offsetof(struct note, come) == SL_CIPD_INDEX_AT - SL_CIPD_VERSION_AT, "and what others do");
 
 struct sl_cipd_marks {
-    struct sl_cuda_context *context; /* its own hold */
-    void *segment;                   /* a mapping of its own, as streams may read from it when the reader has left */
+    struct sl_cuda_context *context; /* its own reference */
+    void *segment;                   /* its own mapping, as streams may read from it after the reader has left */
     uint64_t bytes;                  /* of that: a page */
     struct note *notes;
     uint64_t notes_bytes;
     uint64_t version;                /* of the session */
-    const void *from;                /* what is noted, in the segment */
-    const unsigned char *flag;       /* the same; NULL: it is not asked */
-    uint64_t between;                /* GPU memory: each note, on its way there */
+    const void *from;                /* the copied bytes, in the segment */
+    const unsigned char *flag;       /* the flag in the segment; NULL: it is not copied */
+    uint64_t between;                /* GPU memory through which each note is copied */
     struct {
         struct sl_cu_stream *stream;
-        struct sl_cu_event *last; /* behind its last one */
+        struct sl_cu_event *last; /* after its last mark */
     } streams[STREAMS];
     uint32_t next;
-    bool begun; /* it is what the writer has begun, else what it has published */
+    bool begun; /* `come` is the frame that the writer has begun, else the last one that it has published */
 };
 
 /* ---- making and ending ---- */
@@ -117,13 +118,13 @@ static void unmap(struct sl_cipd_marks *marks)
     free(marks);
 }
 
-/* On a thread that may wait: for streams that have yet to come to their marks. */
+/* On a thread that may wait for streams to reach their marks. */
 static void end(void *what)
 {
     struct sl_cipd_marks *marks = what;
     struct sl_cuda_scope scope;
 
-    if (sl_cuda_enter(marks->context, SL_CUDA_RELAXED, &scope) == 0) { /* else all went with the context */
+    if (sl_cuda_enter(marks->context, SL_CUDA_RELAXED, &scope) == 0) { /* else all were freed with the context */
         for (int i = 0; i < STREAMS && marks->streams[i].last; i++) {
             (void)sl_cu(marks->context, EventSynchronize, marks->streams[i].last);
             (void)sl_cu(marks->context, EventDestroy, marks->streams[i].last);
@@ -195,8 +196,8 @@ static int find_event(struct sl_cipd_marks *marks, const char *name, struct sl_c
     return r;
 }
 
-/* The flag first: a foreign writer that begins another session where it had shut one clears it behind its new version, or behind
- * an index of 0. */
+/* Copies the flag first: another program's writer that begins a session after it shut one clears the flag only after it has
+ * stored its new version, or an index of 0. */
 static int queue_copies(const struct sl_cipd_marks *marks, uint32_t number, struct sl_cu_stream *place)
 {
     uint64_t between = marks->between + number * sizeof(struct note);

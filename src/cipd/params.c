@@ -9,7 +9,6 @@
 #include "util/result.h"
 
 #define DEFAULT_SLOTS 3
-#define DEFAULT_WAIT SLUICE_S
 #define DEFAULT_GRACE (100 * SLUICE_MS)
 #define DEFAULT_SPIN (200 * INT64_C(1000))
 #define DEFAULT_READY (5 * SLUICE_S)

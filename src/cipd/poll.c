@@ -4,9 +4,9 @@
  */
 #include "cipd/cipd.h"
 
-#define WATCH SLUICE_MS /* between looks for news */
+#define WATCH SLUICE_MS /* between checks for news */
 
-/* Would acquire have something to say? With the reader's lock. */
+/* Would acquire have something to report? With the reader's lock. */
 static bool has_news(const struct sl_cipd_reader *reader)
 {
     const struct sl_cipd_consumer *consumer = &reader->consumer;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Slots: memory and events that other processes open by their handles; and their end.
+ * Slots: memory and events that other processes open by their handles; and how they are freed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "cipd/cipd.h"
 #include "util/result.h"
 
-#define UNIT (UINT64_C(2) << 20) /* a handle gives away the whole piece that the driver made, so none is shared */
+#define UNIT (UINT64_C(2) << 20) /* a handle shares the driver's whole allocation, so each slot has its own */
 
 /* ---- making and opening ---- */
 
@@ -101,7 +101,7 @@ static int open_slot(struct sl_cipd_pool *pool, const char *device, struct sl_ci
 
     memcpy(&share.handle, handles->memory, sizeof share.handle);
     memcpy(&handle, handles->event, sizeof handle);
-    int r = sl_cuda_ipc_open(device, &share, &slot->block);
+    int r = sl_cuda_ipc_open(device, &share, pool->bytes, &slot->block);
     if (r != 0) {
         slot->block = NULL;
         return r;
@@ -239,6 +239,7 @@ int sl_cipd_pin(struct sl_cipd_slot *slot, sluice_pin **pin)
     pinned->block = slot->block;
     sl_cuda_ipc_keep(slot->block);
     sl_store(&pinned->shared.users, 1, relaxed);
+    pinned->shared.apart = true;
     pinned->shared.end = unpin;
     *pin = (sluice_pin *)&pinned->shared;
     return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Opening a reader of cuda-link's protocol; its sessions as they come and go; closing it.
+ * Opens and closes a reader of cuda-link's protocol, and follows its sessions.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "util/result.h"
 
 #define CLOSE_PATIENCE (500 * SLUICE_MS) /* with imports that are given back */
-#define SETTLE_PATIENCE SLUICE_S /* with a writer that fills its segment in */
+#define SETTLE_PATIENCE SLUICE_S /* how long to wait for a writer that is filling in its segment */
 #define DEFAULT_DEVICE "cuda:0"
 
 /* ---- sessions ---- */
@@ -50,8 +50,8 @@ static bool holds_frames(const struct sl_cipd_reader *reader)
     return false;
 }
 
-/* Is any of it open here? By this reader's frames of the session before, then, as far as it is asked: what another reader of
- * this process has open is what it reads now. */
+/* Does this process have any of these handles open? The caller only asks if this reader's frames of the last session may have
+ * them open; another reader of this process has the current memory open. */
 static bool is_doubtful(const struct sl_cipd_session *session)
 {
     for (uint32_t i = 0; i < session->layout.slots; i++) {
@@ -72,7 +72,7 @@ static int open_link(struct sl_cipd_reader *reader)
     if (!link)
         return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for a session", reader->name);
     if ((r = sl_cipd_format_as(&session->format, &reader->cipd, &link->format)) == 0) {
-        /* A handle that is open cannot be opened again. */
+        /* A handle cannot be opened twice in one process. */
         bool closing = sl_cipd_bin_wait(reader->bin, CLOSE_PATIENCE) != 0;
         link->doubtful = (closing || holds_frames(reader)) && is_doubtful(session);
         r = sl_cipd_pool_open(reader->name, reader->device, session, &link->pool);
@@ -96,7 +96,7 @@ static int open_link(struct sl_cipd_reader *reader)
     return 0;
 }
 
-/* Without anything of a GPU. */
+/* Without GPU resources. */
 static int find_session(struct sl_cipd_reader *reader, int64_t now)
 {
     int r = 0;
@@ -128,8 +128,8 @@ int sl_cipd_reader_connect(struct sl_cipd_reader *reader, int64_t now)
     if (r != 0) {
         snprintf(reader->unopened, sizeof reader->unopened, "%s", sluice_last_error());
         sl_cipd_reader_drop(reader, SL_CIPD_REASON_HANDLES_FAILED, false);
-        /* A writer that has just ended, or begun anew, is no failure. */
-        return sl_fail_text(r == SLUICE_E_UNSUPPORTED ? SLUICE_NO_WRITER : r, reader->unopened);
+        /* Not a failure if the writer has just ended or begun a new session: handles and format may be of two sessions then. */
+        return sl_fail_text(r == SLUICE_E_UNSUPPORTED || r == SLUICE_E_PROTOCOL ? SLUICE_NO_WRITER : r, reader->unopened);
     }
     return 0;
 }
@@ -165,7 +165,7 @@ static int wait_for_writer(struct sl_cipd_reader *reader, int64_t began, int (*a
     }
 }
 
-/* Where nobody says which GPU: the one that the writer uses, if there is a writer. What is wrong with its handles is said
+/* If no GPU was requested: the one that the writer uses, if there is a writer. Errors of its handles are reported
  * when they are opened. */
 static int choose_device(struct sl_cipd_reader *reader, int64_t began)
 {
@@ -254,14 +254,26 @@ void sl_cipd_reader_close(void *state)
     sl_service_lock();
     sl_service_remove(&reader->watch);
     sl_service_unlock();
-    sl_cipd_ahead_end(reader);
+    sl_cipd_ahead_stop(reader);
+    sl_mutex_lock(&reader->lock); /* the thread that watches waiting streams may still use it */
     for (uint32_t i = 0; i < SLUICE_CIPD_MAX_SLOTS; i++) {
         struct sl_cipd_held *held = &reader->held[i];
         if (sl_load(&held->token, relaxed))
             sl_cipd_link_drop(reader, held->link);
         SL_SPAN_END(READ, &held->span);
     }
+    sl_mutex_unlock(&reader->lock);
     sl_cipd_reader_drop(reader, SL_CIPD_REASON_NOT_TRIED, false);
+    if (sl_cipd_ahead_leave(reader))
+        sl_cipd_reader_end(reader);
+    else
+        sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': closed while the driver keeps a look at a frame waiting: it ends behind that", reader->name);
+    sl_fail_text(0, why);
+}
+
+void sl_cipd_reader_end(struct sl_cipd_reader *reader)
+{
+    sl_cipd_ahead_end(reader);
     if (reader->bin) {
         sl_cipd_copies_end(reader);
         if (sl_cipd_bin_wait(reader->bin, CLOSE_PATIENCE) != 0)
@@ -273,7 +285,6 @@ void sl_cipd_reader_close(void *state)
     sl_cuda_context_close(reader->context);
     sl_mutex_finish(&reader->lock);
     free(reader);
-    sl_fail_text(0, why);
 }
 
 /* ---- format, stats ---- */
@@ -300,8 +311,8 @@ int sl_cipd_reader_device(void *state, char name[SL_DEVICE_NAME])
     return 0;
 }
 
-/* Frames of this session that are there and were not taken. Before the first it is known only that there are some. With the
- * lock. */
+/* How many frames of this session are available and were not taken. Before the first one it is only known that there are some.
+ * With the lock. */
 static uint64_t lag_of(const struct sl_cipd_reader *reader)
 {
     const struct sl_cipd_consumer *consumer = &reader->consumer;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a reader does with a frame that it holds: it asks whether the writer has left it alone, looks at it, gives it back.
+ * What a reader does with a frame that it holds: check whether the writer has overwritten it, view it, release it.
  */
 #include <string.h>
 
@@ -26,7 +26,7 @@ bool sl_cipd_left_alone(const struct sl_cipd_reader *reader, const struct sl_cip
            (!sl_cipd_load_shut(consumer->segment.at, &consumer->session.layout) || sl_os_now() - polled_ns < SL_CIPD_GRACE);
 }
 
-/* May the writer have left it alone until now? With the reader's lock. */
+/* Has the writer had no reason so far to overwrite it? With the reader's lock. */
 static bool is_whole(struct sl_cipd_reader *reader, const struct sl_cipd_held *held)
 {
     if (held->copied)
@@ -96,7 +96,7 @@ int sl_cipd_reader_stream(struct sl_cipd_reader *reader, struct sluice_stream ha
 
     if (handle.id == SLUICE_ON_CPU.id)
         return 0;
-    /* Nearly always the same as the last time. A name never gets another stream. */
+    /* Nearly always the same stream as the last time. A handle never refers to another stream. */
     if (handle.id == sl_load(&reader->known_stream, relaxed) && sl_stream_lives(handle))
         return 0;
     int r = sl_stream_check(handle, &sl_device_cuda);
@@ -133,13 +133,13 @@ int sl_cipd_release(void *state, struct sluice_frame *frame, struct sluice_strea
         (held->copied && (r = sl_cipd_copy_release(reader, (uint32_t)(held - reader->held), stream)) != 0))
         return r;
     sl_mutex_lock(&reader->lock);
-    bool mine = sl_load(&held->token, relaxed) == token; /* of several threads that release it one comes through */
+    bool mine = sl_load(&held->token, relaxed) == token; /* if several threads release it, only one succeeds */
     bool whole = mine && is_whole(reader, held);
     uint64_t lost = mine && held->waits == SL_CIPD_CAME_NOT ? held->ahead_number : 0;
     if (mine) {
         SL_SPAN_END(READ, &held->span);
         if (held->waits == SL_CIPD_WAITS)
-            sl_store(&held->token, SL_CIPD_RELEASED, release); /* its slot's event is asked for still */
+            sl_store(&held->token, SL_CIPD_RELEASED, release); /* its slot's event is still being queried */
         else
             sl_cipd_held_end(reader, held);
     }

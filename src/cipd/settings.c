@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * cuda-link's environment variables, for programs and people.
+ * cuda-link's environment variables, for programs and for display.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +13,14 @@
 
 static uint32_t as_switch(bool on) { return on ? SLUICE_CIPD_ON : SLUICE_CIPD_OFF; }
 
+#define HOLDS_END (offsetof(struct sluice_cipd_writer_params, holds_barrier) + sizeof(uint32_t))
+
+/* Whether a writer holds the barrier is only set by its parameters, not by a variable. */
+static uint32_t holds(const struct sluice_cipd_writer_params *writer, const struct sl_cipd_settings *settings)
+{
+    return writer && writer->size >= HOLDS_END && settings->barrier_hold ? writer->holds_barrier : 0;
+}
+
 int sluice_cipd_environment(struct sluice_cipd_writer_params *writer, struct sluice_cipd_reader_params *reader)
 {
     const struct sl_cipd_settings *settings = sl_cipd_settings();
@@ -22,8 +30,9 @@ int sluice_cipd_environment(struct sluice_cipd_writer_params *writer, struct slu
 
     mine.block = settings->export_sync;
     mine.graph = as_switch(settings->use_graphs);
-    mine.barrier = as_switch(settings->barrier_check);
-    mine.settle_frames = settings->barrier_settle;
+    mine.barrier = as_switch(settings->barrier_check && settings->barrier_stale_ns > 0); /* at once stale is never up */
+    mine.holds_barrier = holds(writer, settings);
+    mine.settle_frames = settings->barrier_settle ? settings->barrier_settle : UINT32_MAX;
     mine.strict_device = settings->strict_device;
     mine.priority = as_switch(settings->high_priority);
     mine.doorbell = SLUICE_CIPD_ON;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a writer leaves to readers: one finished frame. A slot's event is recorded anew for each frame, so beside a writer
- * that is ahead of its GPU by as many frames as there are slots no event is ever seen done, and nobody gets a frame. So
- * before a slot is written to, one of the frames in the others must be finished. A single slot leaves nothing.
+ * A writer always leaves one finished frame for readers. A slot's event is recorded again for each frame. If a writer were
+ * ahead of its GPU by as many frames as there are slots, readers would never see an event done, and get no frame. So
+ * before a slot is written to, one of the frames in the other slots must be finished. With a single slot that is impossible.
  */
 #include "cipd/cipd.h"
 #include "util/result.h"
 
-/* So many frames stay when the next one is written. */
+/* How many frames stay when the next one is written. */
 static uint32_t kept(const struct sl_cipd_writer *writer) { return writer->pool->count - 1; }
 
 static struct sl_cipd_slot *slot_before(const struct sl_cipd_writer *writer, uint32_t frames)
@@ -22,7 +22,7 @@ static bool stays(const struct sl_cipd_writer *writer, uint32_t frame)
     return frame && sl_cipd_index_distance(frame, writer->producer.index, writer->pool->count) < kept(writer);
 }
 
-/* Is it known that one of them is finished, or is nothing lost by the next? */
+/* Is it known that one of them is finished, or does the next frame overwrite none? */
 static bool is_known(const struct sl_cipd_writer *writer)
 {
     return slot_before(writer, 0)->frame == 0 || kept(writer) == 0 || stays(writer, writer->finished);
@@ -33,7 +33,7 @@ bool sl_cipd_spare_told(const struct sl_cipd_writer *writer)
     return is_known(writer) || stays(writer, sl_cipd_produce_finished(&writer->producer));
 }
 
-/* 0: one of them is. The newest is asked first: if it is, the next sends need not ask. */
+/* 0: one of them is finished. Queries the newest first: if that is finished, the next sends need no query. */
 static int look(struct sl_cipd_writer *writer, const struct sl_cipd_slot *none)
 {
     (void)none;
@@ -78,7 +78,7 @@ void sl_cipd_spare_finished(struct sl_cipd_writer *writer)
     writer->finished = sl_cipd_index_next(writer->producer.index, writer->pool->count);
 }
 
-/* Was all that the next slot was given for put on a stream before the frame that is finished? */
+/* Was all work for the next slot queued on the same stream, before the frame that is finished? */
 static bool is_behind(const struct sl_cipd_writer *writer, uint32_t finished)
 {
     const struct sl_cipd_slot *slot = slot_before(writer, 0);

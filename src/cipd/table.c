@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * "cipd:" as the core sees it.
+ * The table of functions by which the core calls "cipd:" channels.
  */
 #include "cipd/cipd.h"
 

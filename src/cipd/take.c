@@ -2,21 +2,22 @@
  *
  * A reader's acquire: it looks for a frame, waits for it and takes it.
  *
- * A frame that was published is one whose event was recorded, and a slot's event speaks of the frame that was recorded in
- * it last. acquire asks for events from the CPU, in the relaxed mode, so that nobody's capture minds: the newest frame's
- * first, then those of older frames that were not taken, for a writer in a hurry may never let the newest be seen
- * finished. A frame whose event was seen counts if its slot was not begun again until then: else the event may be another's.
+ * A writer records a slot's event before it publishes the frame, so the event stands for the last frame in that slot.
+ * acquire queries events from the CPU, in the relaxed capture mode, so that no capture is invalidated: first the newest
+ * frame's, then those of older frames that were not taken, as a fast writer may overwrite every newest frame before it is seen
+ * finished. A frame whose event is done is taken only if its slot was not begun again until then: else the event may be that
+ * of a later frame.
  */
 #include <string.h>
 
 #include "cipd/cipd.h"
 #include "util/result.h"
 
-#define TRIES 4 /* frames that were finished, and overtaken, before one is given all the same */
-#define NEARLY (5 * INT64_C(1000)) /* ns for which the CPU looks before a stream waits: it goes on that much later */
-#define LATE 16 /* attempts that follow each other behind the deadline, for sessions that come and go */
+#define TRIES 4 /* finished frames that may be overtaken before one is returned anyway */
+#define NEARLY (5 * INT64_C(1000)) /* ns for which the CPU polls before a stream waits, as a stream continues that much later */
+#define LATE 16 /* consecutive attempts after the deadline, for sessions that begin and end */
 
-enum { GO_ON = 1000 }; /* try again: no result of Sluice's */
+enum { GO_ON = 1000 }; /* try again; not a sluice_result */
 
 static void raise_by(sl_word *word, uint64_t by) { sl_store(word, sl_load(word, relaxed) + by, relaxed); }
 
@@ -28,7 +29,7 @@ static void note_missed(struct sl_cipd_reader *reader, uint32_t missed)
     raise_by(&reader->dropped, missed);
 }
 
-/* Frames that count as missed if this one is taken. */
+/* How many frames count as missed if this one is taken. */
 static uint32_t before(const struct sl_cipd_reader *reader, uint32_t index)
 {
     uint32_t frames = sl_cipd_index_distance(reader->counted, index, reader->link->pool->count);
@@ -36,7 +37,7 @@ static uint32_t before(const struct sl_cipd_reader *reader, uint32_t index)
     return frames < UINT32_MAX / 2 ? frames : 0; /* a smaller index may mean anything */
 }
 
-/* This one is taken, or will not be: no older one is, either. */
+/* This frame is taken, or given up: no older one will be taken, either. */
 static void pass(struct sl_cipd_reader *reader, uint32_t index, int64_t now)
 {
     note_missed(reader, before(reader, index));
@@ -47,12 +48,12 @@ static void pass(struct sl_cipd_reader *reader, uint32_t index, int64_t now)
         reader->pending.index = 0;
 }
 
-/* 0: reader->pending is the newest one there is, or there is none. */
+/* 0: reader->pending is the newest frame, or there is none. */
 static int poll_segment(struct sl_cipd_reader *reader, int64_t now)
 {
     struct sl_cipd_frame frame;
 
-    sl_mutex_lock(&reader->lock); /* others ask what it has seen */
+    sl_mutex_lock(&reader->lock); /* other threads read the consumer */
     enum sl_cipd_poll what = sl_cipd_consume_poll(&reader->consumer, now, &frame);
     sl_mutex_unlock(&reader->lock);
     reader->polled_ns = now;
@@ -89,7 +90,7 @@ static struct sl_cipd_slot *slot_of(const struct sl_cipd_reader *reader, const s
     return &reader->link->pool->slots[frame->slot];
 }
 
-/* How many may be taken, the newest one included. Where the index begins anew it is the newest alone. */
+/* How many frames may be taken, including the newest. If the index has wrapped, only the newest. */
 static uint32_t reach(const struct sl_cipd_reader *reader)
 {
     uint32_t slots = reader->link->pool->count, newest = reader->pending.index;
@@ -98,7 +99,7 @@ static uint32_t reach(const struct sl_cipd_reader *reader)
     return frames < slots ? frames : slots;
 }
 
-/* 0: `found` is the newest frame whose event says that it is finished. SLUICE_NOT_READY: none is. */
+/* 0: `found` is the newest frame that is finished according to its slot's event. SLUICE_NOT_READY: none is. */
 static int look_back(struct sl_cipd_reader *reader, struct sl_cipd_frame *found)
 {
     uint32_t frames = reach(reader);
@@ -114,8 +115,8 @@ static int look_back(struct sl_cipd_reader *reader, struct sl_cipd_frame *found)
     return r;
 }
 
-/* It is finished, and its slot may have been begun again. Is it to be given all the same? Copies of it are not; with one
- * slot it may be so at any time; else once a few were overtaken so. */
+/* The frame is finished, but its slot may have been begun again. Should it be returned anyway? Never as a copy; with one
+ * slot always, as this may happen at any time; else after a few frames were overtaken like this. */
 static bool is_good_enough(struct sl_cipd_reader *reader, const struct sl_cipd_frame *found)
 {
     if (reader->cipd.copy)
@@ -130,7 +131,7 @@ static bool is_good_enough(struct sl_cipd_reader *reader, const struct sl_cipd_f
     return reader->tries > TRIES;
 }
 
-/* 0 with `found`; SLUICE_NOT_READY; what poll_segment says; a failure. */
+/* 0 with `found`; SLUICE_NOT_READY; a failure. */
 static int look(struct sl_cipd_reader *reader, struct sl_cipd_frame *found)
 {
     int r = look_back(reader, found);
@@ -140,8 +141,8 @@ static int look(struct sl_cipd_reader *reader, struct sl_cipd_frame *found)
     return SLUICE_NOT_READY;
 }
 
-/* Until one is finished, or the deadline: 0; SLUICE_TIMEOUT; SLUICE_E_LOST if it takes too long altogether; what
- * poll_segment says. */
+/* Waits until a frame is finished, or until the deadline: 0; SLUICE_TIMEOUT; SLUICE_E_LOST after wait_ns in total; the
+ * result of poll_segment. */
 static int await_finished(struct sl_cipd_reader *reader, int64_t deadline, int64_t *clock, struct sl_cipd_frame *found)
 {
     int64_t began = *clock, now = began, spin = sl_cipd_later(began, reader->cipd.wait_spin_ns);
@@ -151,7 +152,7 @@ static int await_finished(struct sl_cipd_reader *reader, int64_t deadline, int64
 
     if (r != 0)
         return r;
-    while ((r = look(reader, found)) == SLUICE_NOT_READY) { /* `now` is before it: what was finished by then it finds */
+    while ((r = look(reader, found)) == SLUICE_NOT_READY) { /* `now` is from before the look */
         if (now >= sl_cipd_later(reader->pending_ns, reader->cipd.wait_ns))
             r = SLUICE_E_LOST;
         else if (now >= deadline || sl_load(&reader->closing, acquire))
@@ -185,7 +186,7 @@ static void fill_frame(struct sl_cipd_reader *reader, struct sl_cipd_held *held,
     int64_t at = held->frame.time_ns;
     uint64_t latency = at && now > at ? (uint64_t)(now - at) : 0;
 
-    *frame = (struct sluice_frame){ /* each field: a compiler that is not told of some clears all of it first, slowly */
+    *frame = (struct sluice_frame){ /* all members: if some are left out, compilers clear the whole struct first, which is slow */
         .sequence = held->frame.index,
         .session = link->session,
         .missed = reader->untold,
@@ -215,7 +216,7 @@ static void fill_frame(struct sl_cipd_reader *reader, struct sl_cipd_held *held,
     raise_by(&reader->latency_total_ns, latency);
 }
 
-/* `copy`: where it lies now; 0: where it was. */
+/* `copy`: the address of its copy; 0: it was not copied. */
 static void take(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const struct sl_cipd_frame *found, uint64_t copy,
                  int64_t now, struct sluice_frame *frame)
 {
@@ -235,8 +236,8 @@ static void take(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const
     SL_SPAN_BEGIN(READ, &held->span, reader->name, frame->sequence);
 }
 
-/* While the GPU works for this process it does not for the writer, so what is chosen then is not overtaken. SLUICE_NOT_READY:
- * nothing is there that can be chosen. */
+/* While the GPU runs this process's work it does not run the writer's, so a frame chosen then is not overtaken.
+ * SLUICE_NOT_READY: there is no frame to choose. */
 static int choose_in_turn(struct sl_cipd_reader *reader, uint32_t entry, struct sl_cipd_frame *found)
 {
     struct sl_cuda_scope scope;
@@ -264,7 +265,7 @@ static int try_again(struct sl_cipd_reader *reader, int64_t now, int64_t deadlin
                    reader->name);
 }
 
-/* The copy of a frame, if it is whole. */
+/* Copies a frame, and takes the copy if it is whole. */
 static int take_copy(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sl_cipd_frame *found, int64_t deadline,
                      struct sluice_frame *frame)
 {
@@ -292,8 +293,8 @@ static int take_copy(struct sl_cipd_reader *reader, struct sl_cipd_held *held, s
     return try_again(reader, now, deadline);
 }
 
-/* The newest frame is not finished, though it has been looked at for a moment, and nothing older is there: the stream
- * shall wait for it. 0 if it is taken so; GO_ON: it is not. */
+/* The newest frame was still not finished after a moment of polling, and there is no older one: queues a wait for it on the
+ * stream. 0 if it was taken like this; GO_ON: it was not. */
 static int take_ahead(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream, int64_t now,
                       struct sluice_frame *frame)
 {
@@ -309,7 +310,7 @@ static int take_ahead(struct sl_cipd_reader *reader, struct sl_cipd_held *held, 
     return 0;
 }
 
-/* None that was published was seen finished in all that time. */
+/* No published frame was seen finished in all that time. */
 static int give_up(struct sl_cipd_reader *reader, int64_t now)
 {
     long long ms = reader->cipd.wait_ns / SLUICE_MS;
@@ -328,7 +329,7 @@ static int give_up(struct sl_cipd_reader *reader, int64_t now)
                    reader->name, ms);
 }
 
-/* One is finished, or a stream shall wait for the newest: then it is taken (0, `ahead`). What await_finished says. */
+/* Finds a finished frame, or takes the newest, for which the stream waits (0, `ahead`). Else the result of await_finished. */
 static int find(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream, int64_t now,
                 int64_t deadline, struct sl_cipd_frame *found, bool *ahead, struct sluice_frame *frame)
 {
@@ -363,7 +364,7 @@ static int take_pending(struct sl_cipd_reader *reader, struct sl_cipd_held *held
         take(reader, held, &found, 0, sl_os_now(), frame);
     else if ((r = take_copy(reader, held, &found, deadline, frame)) != 0)
         return r;
-    sl_cipd_consume_finished(&reader->consumer, found.index); /* last: the line is the writer's, and is waited for */
+    sl_cipd_consume_finished(&reader->consumer, found.index); /* last, as the store waits for a cache line that the writer has */
     return 0;
 }
 
@@ -411,7 +412,7 @@ static int wait_for_session(struct sl_cipd_reader *reader, int result, int64_t n
     return GO_ON;
 }
 
-/* Until a frame is there: 0, SLUICE_TIMEOUT, ... */
+/* Waits until there is a frame: 0, SLUICE_TIMEOUT, ... */
 static int wait_for_frame(struct sl_cipd_reader *reader, int64_t deadline, int64_t *spin)
 {
     int64_t now = sl_os_now();
@@ -430,7 +431,7 @@ static int wait_for_frame(struct sl_cipd_reader *reader, int64_t deadline, int64
     return 0;
 }
 
-/* Frames of the session before are all released, so its memory can be opened for certain. */
+/* Are all frames of the last session released, so that the memory of this one can be opened with certainty? */
 static bool is_to_be_opened_anew(const struct sl_cipd_reader *reader)
 {
     if (!reader->link->doubtful)
@@ -473,12 +474,12 @@ int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns
     uint32_t late = 0;
     int r;
 
-    if ((r = sl_cuda_alive(reader->context)) != 0 || (r = sl_cipd_reader_stream(reader, stream)) != 0)
+    if ((r = sl_cuda_alive(reader->context)) != 0 || (r = sl_cipd_reader_stream(reader, stream)) != 0 ||
+        (r = sl_cipd_ahead_tell(reader)) != 0)
         return r;
-    sl_cipd_ahead_goes_on(reader);
     if (!held)
         return too_many(reader);
-    if (reader->shut) /* what it says then, it says at once: so it looks at once, too */
+    if (reader->shut) /* it reports that at once, so it also looks for a new session at once */
         sl_store(&reader->retry, 1, release);
     while ((r = attempt(reader, held, stream, now, deadline, &spin, frame)) == GO_ON) {
         now = sl_os_now();

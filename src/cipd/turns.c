@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * When a reader chooses what it copies during turns of the GPU's (copy.c says what they are), and how much work is to keep one:
- * counts and times alone.
+ * Decides when a reader makes its copies within its own time slice on the GPU, called a turn (copy.c explains turns), and how
+ * much work it queues to keep the turn: counts and times only.
  *
- * A writer that pauses overtakes no copy, and no turn is waited for. After a copy that was overtaken the next few frames are
- * chosen in turns; then it is tried without, and if that is overtaken again, for twice as many. Where a copy that was made
- * in a turn is overtaken, turns are of no use: the writer's work is done beside ours. Then it is tried without them for longer
- * and longer.
+ * A writer that pauses overwrites no frame during a copy, and no turns are needed. After a copy that was overtaken (its slot was
+ * overwritten meanwhile) the next few frames are copied in turns; then one is copied without, and if that is overtaken again,
+ * twice as many are copied in turns. If a copy in a turn is overtaken, turns are of no use: the writer's work runs
+ * concurrently with ours. Then copies are made without turns for longer and longer.
  */
 #include "cipd/cipd.h"
 
@@ -33,7 +33,7 @@ void sl_cipd_turns_learn(struct sl_cipd_turns *turns, int64_t took_ns)
     if (turns->way != SL_CIPD_KEPT)
         return;
     turns->pieces = clamp(turns->keep_ns * (turns->pieces + 2) / (took_ns > 0 ? took_ns : 1));
-    turns->keep_ns -= (turns->keep_ns - KEEP) / 16; /* one CPU that was late does not make all turns long */
+    turns->keep_ns -= (turns->keep_ns - KEEP) / 16; /* a single late CPU does not make all turns long */
 }
 
 /* Twice as many the next time. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Opening a writer of cuda-link's protocol, its sessions, closing it.
+ * Opens and closes a writer of cuda-link's protocol, and begins its sessions.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,12 +11,12 @@
 #include "util/result.h"
 
 #define TEND (500 * SLUICE_MS)
-#define CLOSE_PATIENCE SLUICE_S /* with work on its slots */
-#define FREE_PATIENCE (500 * SLUICE_MS) /* with memory that is given back at close */
+#define CLOSE_PATIENCE SLUICE_S /* how long to wait for work on its slots */
+#define FREE_PATIENCE (500 * SLUICE_MS) /* how long close waits for memory to be freed */
 
 /* ---- sessions ---- */
 
-/* What may hold old memory: the copier's graphs. */
+/* Frees a pool after `grace_ns`, and at once the copier's graphs that copy into it. */
 static void retire(struct sl_cipd_writer *writer, struct sl_cipd_pool *pool, int64_t grace_ns)
 {
     for (uint32_t i = 0; pool && i < pool->count; i++)
@@ -208,7 +208,7 @@ static void end_barriers(struct sl_cipd_writer *writer)
         sl_cipd_names_leave(&writer->watched);
 }
 
-/* Keeps the sentence that a failed open said. */
+/* Keeps the error message of a failed open. */
 void sl_cipd_writer_close(void *state)
 {
     struct sl_cipd_writer *writer = state;
@@ -239,7 +239,7 @@ void sl_cipd_writer_close(void *state)
     }
     if (writer->open)
         sl_cipd_produce_close(&writer->producer);
-    if (!working) /* else it could wait for those; pools have holds of their own */
+    if (!working) /* else it could wait for those; pools have their own references */
         sl_cuda_context_close(writer->context);
     sl_mutex_finish(&writer->lock);
     free(writer);
@@ -256,6 +256,37 @@ int sl_cipd_reformat(void *state, const struct sluice_format *format)
         return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun: commit or cancel it before the format changes",
                        writer->name);
     return sl_cipd_writer_session(writer, format, writer->slots);
+}
+
+static bool same_shape(const struct sluice_array *a, const struct sluice_array *b)
+{
+    uint32_t one[3], other[3];
+
+    return sl_cipd_shape(a, one) && sl_cipd_shape(b, other) && memcmp(one, other, sizeof one) == 0;
+}
+
+int sl_cipd_make_room(struct sl_cipd_writer *writer, const struct sluice_array *array)
+{
+    const struct sluice_array *mine = &writer->format.arrays[0];
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    int r;
+
+    if (!sl_dtype_equal(array->dtype, mine->dtype))
+        return sl_fail(SLUICE_E_FORMAT, "channel 'cipd:%s': array '%s' has another data type than the channel: "
+                       "sluice_writer_reformat changes that",
+                       writer->name, array->name);
+    if (same_shape(array, mine))
+        return 0;
+    if (mine->image.pixel_format)
+        r = sluice_format_add_image(&format, mine->name, (enum sluice_pixel_format)mine->image.pixel_format,
+                                    (uint32_t)array->shape[1], (uint32_t)array->shape[0]);
+    else
+        r = sluice_format_add_tensor(&format, mine->name, array->dtype, array->ndim, array->shape);
+    if (r == 0 && (r = sluice_format_complete(&format)) == 0)
+        r = sl_cipd_reformat(writer, &format);
+    if (r == 0 && !same_shape(array, &writer->format.arrays[0]))
+        r = sl_fail(SLUICE_E_FORMAT, "channel 'cipd:%s': array '%s' is no frame of this channel", writer->name, array->name);
+    return r;
 }
 
 int sluice_cipd_set_slots(sluice_writer *handle, uint32_t slots)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Copies between a program's arrays and slots. Where slots lie decides who copies: the CPU, or a
+ * Copies between a program's arrays and slots. The slots' device decides what copies: the CPU, or a
  * GPU's streams. A kind is one table; copy.c is the only file that lists them.
  *
  * A copier belongs to one writer or reader. A job is one send or fetch through it:
- *     begin    looks at the program's arrays and at its stream, and waits for nothing but them
- *     queue    for each array; it copies at once, queues the copy on job->stream, or holds it back
- *     launch   queues what was held back, and raises the words of the frame behind all of it
- *     ticket   what the caller waits by; or `finish`, which waits. Neither fails to be one: what it
- *              takes was set aside at begin, if it was `wanted` then
+ *     begin    examines the program's arrays and its stream
+ *     queue    for each array: copies at once, queues the copy on job->stream, or defers it to launch
+ *     launch   queues the deferred copies, and behind them the words that make the frame ready
+ *     ticket   what the caller waits with; or `finish`, which waits. Neither can fail for lack of resources: if the job was
+ *              `wanted`, begin has reserved them
  *     end      always, after a begin that succeeded
- * Between queue and ticket a sender commits its frame on job->stream, behind the copies; by launch, if there is one.
+ * Between queue and ticket a sender commits its frame on job->stream, behind the copies; with launch, if the kind has one.
  */
 #ifndef SL_COPY_H
 #define SL_COPY_H
@@ -51,16 +51,16 @@ struct sl_copy {
 
 /* ---- part.c ---- */
 
-/* Repeats the part as a whole. Where that continues what is there on both sides, it becomes one. */
+/* Repeats the whole part. If the repetitions are adjacent on both sides, they are merged into one run. */
 void sl_part_repeat(struct sl_copy_part *part, int64_t count, int64_t to, int64_t from);
 
 uint64_t sl_part_bytes(const struct sl_copy_part *part);
 
-/* The two halves of a copy by way of `middle`, where its bytes lie side by side. */
+/* The two halves of a copy through the buffer `middle`, in which its bytes are contiguous. */
 void sl_part_halve(const struct sl_copy_part *part, char *middle, struct sl_copy_part *in,
                    struct sl_copy_part *out);
 
-/* Calls `piece` for pieces of at most `room` bytes that are the part together, until one fails. */
+/* Cuts the part into pieces of at most `room` bytes, and calls `piece` for each until one fails. */
 int sl_part_each(const struct sl_copy_part *part, uint64_t room,
                  int (*piece)(void *user, const struct sl_copy_part *part), void *user);
 
@@ -69,109 +69,109 @@ void sl_part_run(const struct sl_copy_part *part);
 
 /* ---- who copies ---- */
 
-/* What stands for one piece of queued work (ticket.c). */
+/* How to tell that one piece of queued work is done (ticket.c): the word has reached the value. */
 struct sl_mark {
     uint64_t id; /* of its ticket */
     sl_word *word;
-    uint64_t value; /* the word has it when the work is done */
-    const sl_word *holder; /* of a slot's `ready`: which frame has the slot, for the loss of a later one says nothing of
-                              this; NULL: the word is never poisoned */
+    uint64_t value;
+    const sl_word *holder; /* if the word is a slot's `ready`, that slot's slot_seq: a poisoned word means that this work was
+                              lost only if the frame in the slot is still the same; NULL: the word is never poisoned */
 };
 
 enum sl_copy_way { SL_COPY_SEND, SL_COPY_FETCH };
 
-/* The program's side of one array: what it touches, whatever its strides. */
+/* The program's side of one array: the memory that it touches, whatever its strides. */
 struct sl_copy_side {
-    const char *name; /* of the array, for sentences */
+    const char *name; /* of the array, for messages */
     const void *first;
     uint64_t bytes;
-    int place;     /* the kind's own, as is what follows */
+    int place;     /* this and what follows are the kind's own */
     void *context;
     unsigned long long buffer;
 };
 
-/* Which copies a send comes to, for a sender that knows: those of its plan, from one array into one slot. No two plans of a
- * copier have the same number; 0 is none. */
+/* Identifies the copies of a repeated send: a plan, applied to one array and one slot. No two plans of a
+ * copier have the same number; 0 is no plan. */
 struct sl_copy_key {
     uint64_t plan;
     const void *from;
     void *to;
 };
 
-/* An event of the device's driver that stands for the last work on some memory: copies into it come behind. */
+/* A driver event behind the last work on some memory: copies into that memory must wait for it. */
 struct sl_cu_event;
 struct sl_copy_fence {
-    struct sl_cu_event *event; /* NULL: there is none, and the CPU sees to the order */
-    uint64_t stream;           /* it was recorded on last; 0: on none yet */
+    struct sl_cu_event *event; /* NULL: none; the CPU keeps the order */
+    uint64_t stream;           /* on which it was recorded last; 0: never recorded */
 };
 
 struct sl_copier {
     const struct sl_copy_ops *ops;
     const char *device;  /* "cuda:0" */
-    const char *channel; /* for sentences */
-    bool graph;          /* sends that come again may be graphs of the driver's */
-    bool hurried;        /* our own stream has the highest priority */
+    const char *channel; /* for messages */
+    bool graph;          /* repeated sends may become CUDA graphs */
+    bool hurried;        /* the library's own stream has the highest priority */
     void *state;         /* the kind's own */
 };
 
 struct sl_copy_job {
     struct sl_copier *copier;
     enum sl_copy_way way;
-    bool wanted;                 /* a ticket will be asked for that no word of a launch tells, or finish be called though
-                                    nothing failed */
-    bool prompt;                 /* the first queue follows begin at once: nothing in between waits */
+    bool wanted;                 /* the caller will ask for a ticket that needs a word of its own, or will call finish also
+                                    without a failure */
+    bool prompt;                 /* the first queue follows begin without a wait in between */
     struct sluice_stream stream; /* on which the copies are queued */
     void *state;                 /* the kind's own, as are `scope`, `asked`, `mark` and `raised` */
     struct {
         bool pushed, exchanged;
         int mode;
     } scope;
-    bool asked;                  /* about the stream's capture, for the next call on it */
-    bool held;                   /* copies wait for the launch */
-    bool by_graph;               /* which was that of a graph */
-    bool touched;                /* something on the stream may use the slot, */
-    bool queued;                 /* and the program's memory */
-    uint64_t bytes;              /* of the latter, copied by a device */
+    bool asked;                  /* the stream's capture state was queried, and holds for the next call on it */
+    bool held;                   /* copies are deferred to launch */
+    bool by_graph;               /* launch has launched a graph */
+    bool touched;                /* work on the stream may use the slot */
+    bool queued;                 /* work on the stream may use the program's memory */
+    uint64_t bytes;              /* of that memory, copied by a device */
     struct sl_mark mark;
     bool raised;
-    struct sl_copy_key key;      /* of what is queued; no plan: it has none */
+    struct sl_copy_key key;      /* of what is queued; plan 0: none */
     uint32_t count;
     struct sl_copy_side sides[SLUICE_MAX_ARRAYS];
 };
 
 struct sl_copy_ops {
     const char *kind; /* "host" */
-    bool looks;       /* at job->sides; else they need not be filled in */
+    bool looks;       /* it needs job->sides; else they need not be filled in */
     int (*open)(struct sl_copier *copier);
-    /* Waits a while for copies under way; `working`: that is vain, the device is busy with something that
+    /* Waits a while for copies in flight, unless `working` says that the device is busy with something that
      * does not end. Its tickets are stale from now on. */
     void (*close)(struct sl_copier *copier, bool working);
 
     int (*begin)(struct sl_copy_job *job, struct sluice_stream stream);
-    /* Before queue: true if what the key stands for is held back now, so that nothing need be queued. NULL: never. */
+    /* Before queue: true if the copies of this key are known, and now deferred to launch, so that nothing need be queued. NULL:
+     * never. */
     bool (*again)(struct sl_copy_job *job, const struct sl_copy_key *key);
     int (*queue)(struct sl_copy_job *job, uint32_t side, const struct sl_copy *copy);
     int (*launch)(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count); /* NULL: sl_sync_ops do it */
-    /* Words that a launch will probably raise next: its graph, if there is one, is made ready for them. NULL: none is. */
+    /* Words that the next launch will probably raise: updates its graph for them in advance, if there is one. May be NULL. */
     void (*prepare)(struct sl_copier *copier, const struct sl_signal *signals, uint32_t count);
     void (*ticket)(struct sl_copy_job *job, const struct sl_mark *told, struct sluice_ticket *ticket);
     int (*finish)(struct sl_copy_job *job);
-    /* For slots that others wait for by events, instead of words. `follow` before the first queue: the stream waits for the
-     * fence, unless that is its own. `record` behind the last, instead of launch: queues what was held back, and records the
-     * event; with a fence that has none it records nothing. NULL where there are no such events. */
+    /* For slots whose readers wait for events instead of words. `follow`, before the first queue: the stream waits for the
+     * fence, unless it was recorded on this stream. `record`, after the last, instead of launch: queues the deferred copies, and
+     * records the fence's event, if it has one. NULL for kinds without events. */
     int (*follow)(struct sl_copy_job *job, const struct sl_copy_fence *fence);
     int (*record)(struct sl_copy_job *job, struct sl_copy_fence *fence);
-    /* Does all of the program's memory lie on this device? After begin. */
+    /* Is all of the program's memory on this device? After begin. */
     bool (*near)(const struct sl_copy_job *job);
     void (*end)(struct sl_copy_job *job);
-    /* Memory of slots ends into which nothing is copied any more. */
+    /* The memory of slots is about to be freed; nothing is copied into it any more. */
     void (*forget)(struct sl_copier *copier, const void *to, uint64_t bytes);
 };
 
-/* A copier for slots on `device`; the strings stay the caller's. On the caller's thread: it may wait
- * for a driver. */
+/* A copier for slots on `device`; the strings stay the caller's. May wait for the driver. */
 int sl_copier_open(struct sl_copier *copier, const char *device, const char *channel, bool graph);
-/* The same with copier->graph and ->hurried as they stand. */
+/* The same with copier->graph and ->hurried set by the caller. */
 int sl_copier_open_so(struct sl_copier *copier, const char *device, const char *channel);
 void sl_copier_close(struct sl_copier *copier, bool working);
 void sl_copier_forget(struct sl_copier *copier, const void *to, uint64_t bytes);
@@ -179,19 +179,19 @@ void sl_copier_forget(struct sl_copier *copier, const void *to, uint64_t bytes);
 /* With job->way, ->wanted, ->prompt, ->count and the sides' first three words filled in. SLUICE_E_INVALID for memory
  * that is not there, SLUICE_E_CAPTURING, SLUICE_E_WRONG_DEVICE, ...: nothing was done. */
 int sl_copy_begin(struct sl_copier *copier, struct sl_copy_job *job, struct sluice_stream stream);
-/* Are these copies, all of the job's, held back as they were before? Else they are to be queued; with job->key they may be
- * known the next time. */
+/* Are these, which are all copies of the job, known from an earlier send, and deferred to launch now? Else queue them; with
+ * job->key set they may be known the next time. */
 bool sl_copy_again(struct sl_copy_job *job, const struct sl_copy_key *key);
 int sl_copy_queue(struct sl_copy_job *job, uint32_t side, const struct sl_copy *copy);
-/* Time has passed since begin, though the job is prompt: somebody may capture on the stream now. */
+/* Time has passed since begin though the job is prompt: the stream's capture state must be queried again. */
 void sl_copy_late(struct sl_copy_job *job);
-/* Is there a launch? Then nobody else raises the words. */
+/* Does the kind have a launch? Then that raises the words. */
 bool sl_copy_launches(const struct sl_copy_job *job);
-/* As the signal of sl_sync_ops, behind all that was queued and held back. */
+/* As `signal` of sl_sync_ops, behind all queued and deferred copies. */
 int sl_copy_launch(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count);
 void sl_copy_prepare(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count); /* before end */
-/* `told`: a word that a launch raised, and what it has since then, which tell when the copies are done; it stays as long
- * as the copier. NULL: there is none. */
+/* `told`: a word that launch has queued, behind the copies, and its value: the ticket can use it. It lives as long
+ * as the copier. NULL: none. */
 void sl_copy_ticket(struct sl_copy_job *job, const struct sl_mark *told, struct sluice_ticket *ticket);
 int sl_copy_finish(struct sl_copy_job *job);
 int sl_copy_follow(struct sl_copy_job *job, const struct sl_copy_fence *fence);
@@ -204,44 +204,43 @@ extern const struct sl_copy_ops sl_copy_cuda;
 
 /* ---- ticket.c ---- */
 
-/* Of a copy that was done when its call returned. */
+/* The ticket of a copy that was done when its call returned. */
 #define SL_TICKET_DONE UINT64_C(1)
 
-/* Gives out tickets for work that raises a word when it is done; each has a number, and if need be a word, of its own for
- * as long as it is under way, for streams finish in any order. */
+/* Issues tickets for work that raises a word when it is done. While in flight each has a number of its own, and if need be a word
+ * of its own, as streams finish in any order. */
 struct sl_desk;
 
 #define SL_DESK_WORDS 256 /* that many can be under way at once */
 
-/* `words` are SL_DESK_WORDS zeros. `alive` is asked now and then while somebody waits: a failure is
- * what the waiting ends with. */
+/* `words` are SL_DESK_WORDS zeros. `alive` is called now and then while somebody waits; if it fails, the wait ends with its
+ * result. */
 int sl_desk_open(sl_word *words, int (*alive)(void *user), void *user, struct sl_desk **desk);
 
-/* Its tickets are stale from now on; returns when nobody is inside any more. */
+/* Its tickets are stale from now on; returns when no thread is in a call on it any more. */
 void sl_desk_close(struct sl_desk *desk);
 
-/* The next one, and a word of the desk's. Any thread. SLUICE_E_BUSY if all are under way. */
+/* The next ticket, with one of the desk's words. Any thread. SLUICE_E_BUSY if all are in flight. */
 int sl_desk_issue(struct sl_desk *desk, struct sl_mark *mark);
 
-/* The next one, for a word of the caller's that is to reach mark->value, and stays until the desk is closed. False if all
- * are under way. */
+/* The next ticket, for a word of the caller's that will reach mark->value, and lives until the desk is closed. False if all
+ * are in flight. */
 bool sl_desk_stand(struct sl_desk *desk, struct sl_mark *mark);
 
-/* For work that nothing will tell the end of: it ended like this (0: well). */
+/* For work that will raise no word: it has ended, with this result. */
 void sl_desk_settle(struct sl_desk *desk, const struct sl_mark *mark, int result);
 
-/* It is the end of a copy of so many bytes, which is queued now: by what others took the desk knows when to
- * expect it, and whoever waits for it is awake then. */
+/* The mark is behind a copy of so many bytes, which is queued now: from earlier copies the desk estimates when it
+ * will be done, and a thread that waits for it is awake then. */
 void sl_desk_expect(struct sl_desk *desk, const struct sl_mark *mark, uint64_t bytes);
 
-/* 0, SLUICE_TIMEOUT without a sentence, or how it failed. Stays awake for so long at least, and whenever the end is
- * expected. */
+/* 0, SLUICE_TIMEOUT without a message, or how it failed. Spins for at least `spin_ns`, and around the estimated end. */
 int sl_desk_wait(struct sl_desk *desk, const struct sl_mark *mark, int64_t spin_ns, int64_t timeout_ns);
 
-/* Waits until nothing is under way. */
+/* Waits until nothing is in flight. */
 int sl_desk_drain(struct sl_desk *desk, int64_t timeout_ns);
 
-/* By a ticket's number, for the public calls. */
+/* The public calls, by a ticket's number. */
 int sl_ticket_wait(uint64_t id, int64_t timeout_ns);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Copies by a GPU: queued on the program's stream, or on one of ours if it names none.
+ * Copies by a GPU: queued on the program's stream, or on one of the library's if it names none.
  *
- * Behind the copies the stream raises a word of ours, and whoever waits for them looks at that: no
- * call of the driver, so nobody's capture minds.
+ * Behind the copies the stream raises a word of the library's, and waiting for them is polling that word: no
+ * driver call, so no capture is affected.
  */
 #include "copy/cuda.h"
 
@@ -69,9 +69,11 @@ static int open_words(struct sl_copy_gpu *gpu)
     return r;
 }
 
-static void shut_down(struct sl_copy_gpu *gpu)
+/* Its copier may be gone by then. */
+static void give_back(void *argument)
 {
-    sl_desk_close(gpu->desk);
+    struct sl_copy_gpu *gpu = argument;
+
     sl_copy_stages_free(gpu);
     sl_graphs_end(gpu);
     sl_sync_cuda.detach(gpu->pages);
@@ -84,6 +86,13 @@ static void shut_down(struct sl_copy_gpu *gpu)
     sl_mutex_finish(&gpu->known_lock);
     sl_mutex_finish(&gpu->stage_lock);
     free(gpu);
+}
+
+/* The driver may wait for all that the program has on the GPU, and whoever closes a copier shall not. */
+static void shut_down(struct sl_copy_gpu *gpu)
+{
+    sl_desk_close(gpu->desk);
+    sl_apart(give_back, gpu);
 }
 
 static int cuda_open(struct sl_copier *copier)

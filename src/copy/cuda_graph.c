@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sends that come again, as graphs of the driver's: the copies and the words that are raised behind them are
- * one launch instead of a call each. Graphs are made node by node; nothing is captured, on any stream.
+ * Repeated sends as CUDA graphs: the copies, and the words that are raised behind them, are
+ * one launch instead of one driver call each. Graphs are built node by node; no stream is captured.
  *
- * A graph is for the very same copies, from the same buffer into the same slot. It is made when they come for
- * the second time, and kept: so memory that comes only once costs no more than being looked up.
+ * A graph is for exactly the same copies, from the same buffer into the same slot. It is made when they are sent for
+ * the second time, and kept: so memory that is sent only once costs no more than a lookup.
  */
 #include <stddef.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where a program's memory lies. The driver is asked once for each pointer; after that only for the
- * number of the buffer that it is in. Such a number is never given twice, so what was found out holds
- * as long as the number does: memory that was freed has none, and what came to its place has another.
+ * Where a program's memory is. The driver is asked for all of a pointer's attributes once; after that only for its
+ * buffer ID. The driver never reuses an ID, so the attributes are valid as long as the ID is the same: memory that was freed
+ * has none, and new memory at the same address has another.
  */
 #include <stdio.h>
 #include <string.h>

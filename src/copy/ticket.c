@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tickets: what tells when a queued copy is done. The stream raises a word behind it, so looking at
- * a ticket is looking at a word: no call of a driver, safe while anybody captures, on any thread. A
- * frame that is sent has such a word, which says that it is ready; what else is copied has one of the desk's.
+ * Tickets tell when a queued copy is done. The stream raises a word behind the copy, so querying
+ * a ticket is reading a word: no driver call, safe during captures, on any thread. For a sent frame that is the word
+ * that makes it ready; other copies get a word from a desk, which issues the tickets.
  *
- * A ticket is a number: which desk gave it out (12 bits, from 1), which of its numbers (8), and a
+ * A ticket is a number: the desk that issued it (12 bits, from 1), its index there (8), and a
  * serial (44) that no other ticket of this process has. A desk that was closed and is used again
- * begins with a higher serial, so old tickets are known for what they are.
+ * begins with a higher serial, so old tickets are recognised.
  */
 #include <inttypes.h>
 #include <stdlib.h>

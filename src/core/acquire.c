@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader's acquire: takes a frame, now or ahead of its readiness, or goes over to another session, or waits.
+ * A reader's acquire: takes a frame, possibly before it is ready, or switches to another session, or waits.
  */
 #include <stdio.h>
 
@@ -11,7 +11,7 @@
 
 #define RETRIES_BEFORE_YIELD 64 /* protocol 1.14 */
 
-/* The slot is held, its memory is on the way: waits for it within the caller's time (protocol 2.4). */
+/* The slot is held, but its memory has not arrived: waits for it within the caller's timeout (protocol 2.4). */
 static int wait_for_memory(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
                            int64_t deadline, struct sluice_frame *frame)
 {
@@ -43,9 +43,9 @@ static int wait_for_memory(struct sluice_reader *reader, uint32_t slot, uint64_t
 #define NEARLY (5 * INT64_C(1000)) /* ns that a wait on the GPU costs beyond the readiness of what it waits for */
 #define SELDOM 64 /* frames */
 
-/* A stream that waits goes on some microseconds after the frame is ready; work that is queued once the CPU has seen that
- * runs sooner, and no stream is parked. So the CPU looks for so long first; where that comes to nothing ever more
- * seldom. */
+/* A waiting stream continues some microseconds after the frame is ready. Work queued once the CPU has seen the frame ready
+ * runs sooner, and no stream waits. So the CPU polls that long first; the more often it polls in vain, the less often it
+ * does. */
 static bool is_nearly_ready(struct sluice_reader *reader)
 {
     struct sl_session *session = reader->session;
@@ -58,7 +58,7 @@ static bool is_nearly_ready(struct sluice_reader *reader)
     bool ready = false;
     reader->now = 0;
     for (int turn = 1; !ready && (turn % 4 != 0 || sl_os_now() < until); turn++) {
-        (void)sl_lines_watch(session); /* of the newest frame, which may not be the one */
+        (void)sl_lines_watch(session); /* watches the newest frame, which may be another one */
         ready = !sl_lease_is_ahead(&session->lease);
     }
     session->park_next = ready ? 0 : session->park_next < SELDOM / 2 ? session->park_next * 2 + 1 : SELDOM;
@@ -66,21 +66,21 @@ static bool is_nearly_ready(struct sluice_reader *reader)
     return ready;
 }
 
-#define A_FEW 8 /* frames, beside those for which the CPU will not look first */
+#define A_FEW 8 /* frames, besides those for which the CPU will not poll first */
 
-/* A frame is late: the writer raises words that streams can wait for only for as many frames as are asked for. Those to come
- * may be, too. Between two that this reader takes there may be many. */
+/* A frame is late, and the next ones may be, too. The writer raises words that streams can wait for only for as many frames as
+ * readers request. Between two frames that this reader takes there may be many others. */
 static void ask_for_words(const struct sl_session *session)
 {
     uint64_t head = sl_head_sequence(sl_load(session->lease.words.head, relaxed)), last = session->lease.last;
     uint64_t ahead = (session->park_next + A_FEW) * (last != 0 && head > last ? head - last : 1);
 
-    if (sl_load(session->link->page.own_to, relaxed) < head + ahead / 2) /* not each time: it is on a line that the writer reads */
+    if (sl_load(session->link->page.own_to, relaxed) < head + ahead / 2) /* not each time: the writer reads this cache line */
         sl_store(session->link->page.own_to, head + ahead, relaxed);
 }
 
-/* The slot of a frame that the stream waits for from now on, held; SL_LEASE_NONE if the CPU has to wait, or
- * *result says why not at all. */
+/* Takes a slot and queues a wait on the stream for its frame; SL_LEASE_NONE if the CPU has to wait, or
+ * with a failure in *result. */
 static int take_ahead(struct sluice_reader *reader, const struct sl_stream *stream, uint64_t *sequence, int *result)
 {
     struct sl_session *session = reader->session;
@@ -124,13 +124,13 @@ static int try_ahead(struct sluice_reader *reader, struct sluice_stream stream, 
     if (r == 0)
         frame->flags |= SLUICE_FRAME_AHEAD;
     else
-        sl_lease_end(&reader->session->lease, (uint32_t)slot); /* the stream waits in vain, and harms nobody */
+        sl_lease_end(&reader->session->lease, (uint32_t)slot); /* the queued wait is useless but harmless */
     return r;
 }
 
 /* ---- acquire ---- */
 
-/* 0, SLUICE_TIMEOUT when there is nothing to take, or why it could not be. */
+/* 0, SLUICE_TIMEOUT if there is no frame to take, or a failure. */
 static int try_take(struct sluice_reader *reader, struct sluice_stream stream, int64_t deadline,
                     struct sluice_frame *frame)
 {
@@ -138,7 +138,7 @@ static int try_take(struct sluice_reader *reader, struct sluice_stream stream, i
     uint64_t sequence = 0, want;
     int slot, r, retries = 0;
 
-    /* A writer that lives on does not look at the leases of a reader that it evicted. */
+    /* A live writer ignores the leases of a reader that it has evicted. */
     if (!session || sl_wait_evicted(session))
         return SLUICE_TIMEOUT;
     sl_lines_newest(session);
@@ -166,7 +166,7 @@ static int try_take(struct sluice_reader *reader, struct sluice_stream stream, i
     }
     if (slot < 0)
         return SLUICE_TIMEOUT;
-    int64_t found = session->soon == want ? sl_os_now() : 0; /* before its memory is waited for, or copied */
+    int64_t found = session->awaited == want ? sl_os_now() : 0; /* before its memory is waited for, or copied */
     r = wait_for_memory(reader, (uint32_t)slot, sequence, stream, deadline, frame);
     if (r != 0)
         sl_lease_end(&session->lease, (uint32_t)slot);
@@ -177,7 +177,7 @@ static int try_take(struct sluice_reader *reader, struct sluice_stream stream, i
     return r;
 }
 
-/* With what the last attempt to find a writer said, if it failed. */
+/* With the message of the last attempt to find a writer, if it failed. */
 static int no_session(const struct sluice_reader *reader, int result, const char *why)
 {
     char text[sizeof reader->join->text];
@@ -201,14 +201,14 @@ static int too_many(const struct sluice_reader *reader)
     size_t used = 0;
 
     for (uint32_t i = 0; i < SLUICE_MAX_SLOTS && used < sizeof list - 24; i++)
-        if (sl_load(&reader->held[i].token, acquire) > SL_HELD_BACK)
+        if (sl_load(&reader->held[i].token, acquire) > SL_HELD_DEFERRED)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%llu", used ? ", " : "",
                                      (unsigned long long)reader->held[i].sequence);
     return sl_fail(SLUICE_E_LIMIT, "channel '%s': this reader holds %u frames already (%s): release one, or open it with a larger hold",
                    reader->name, reader->params.hold, list);
 }
 
-/* Some of what it holds is released already, behind work: waits for that. */
+/* Some of the frames that it holds have a queued release: waits for one of them. */
 static int wait_for_room(struct sluice_reader *reader, int64_t timeout_ns)
 {
     int64_t now = sl_os_now(), deadline = sl_os_deadline(timeout_ns), end = sl_wait_spins_until(reader, deadline);
@@ -245,38 +245,64 @@ static int check_device(struct sluice_reader *reader, struct sluice_stream strea
     return r;
 }
 
+/* May a frame be taken? 0, or what acquire returns. */
+static int may_take(struct sluice_reader *reader, struct sluice_stream stream, int64_t timeout_ns)
+{
+    int r;
+
+    if ((r = check_device(reader, stream)) != 0 || (r = sl_park_tell(reader)) != 0)
+        return r;
+    if (!sl_take_entry(reader)) {
+        if (!sl_release_queued(reader))
+            return too_many(reader);
+        if ((r = wait_for_room(reader, timeout_ns)) != 0)
+            return r;
+        reader->now = 0;
+    }
+    if (sl_load(&reader->closing, acquire))
+        return sl_fail(SLUICE_E_CLOSED, "channel '%s': the reader was closed meanwhile", reader->name);
+    if (reader->session && sl_wait_evicted(reader->session) && !reader->session->told_evicted) {
+        reader->session->told_evicted = true;
+        return sl_fail(SLUICE_E_LOST, "channel '%s': the writer evicted this reader, which held a frame too long or hung up on it",
+                       reader->name);
+    }
+    return 0;
+}
+
+/* The session is over, and has no frame that can be taken. SLUICE_AGAIN: there may be one now; SLUICE_TIMEOUT: no other writer is
+ * there yet; else what acquire returns. */
+static int go_on(struct sluice_reader *reader)
+{
+    int r;
+
+    if (sl_session_give_up(reader) || (r = sl_session_switch(reader)) == 0)
+        return SLUICE_AGAIN;
+    if (r < 0)
+        return r;
+    if (reader->session && sl_load(reader->session->link->closed, acquire)) {
+        reader->session->told_closed = true;
+        return no_session(reader, SLUICE_CLOSED, "was closed by its writer");
+    }
+    return SLUICE_TIMEOUT;
+}
+
 static int acquire(struct sluice_reader *reader, struct sluice_stream stream, int64_t timeout_ns,
                    struct sluice_frame *frame)
 {
-    int64_t deadline = 0; /* a first look */
+    int64_t deadline = 0; /* the first attempt does not wait */
     int r;
 
     reader->now = 0;
     if (reader->session) {
         sl_lines_early(reader->session);
         if (timeout_ns > 0)
-            reader->now = sl_os_now(); /* while those lines come; who asks in a loop finds nothing mostly, and needs it not */
+            reader->now = sl_os_now(); /* during the prefetch; a caller that polls mostly finds no frame, and needs no time */
     }
     for (;;) {
         sl_session_attend(reader);
-        if ((r = check_device(reader, stream)) != 0 || (r = sl_park_tell(reader)) != 0)
+        if ((r = may_take(reader, stream, timeout_ns)) != 0)
             return r;
-        if (!sl_take_entry(reader)) {
-            if (!sl_release_queued(reader))
-                return too_many(reader);
-            if ((r = wait_for_room(reader, timeout_ns)) != 0)
-                return r;
-            reader->now = 0;
-        }
-        if (sl_load(&reader->closing, acquire))
-            return sl_fail(SLUICE_E_CLOSED, "channel '%s': the reader was closed meanwhile", reader->name);
-        if (reader->session && sl_wait_evicted(reader->session) && !reader->session->told_evicted) {
-            reader->session->told_evicted = true;
-            return sl_fail(SLUICE_E_LOST,
-                           "channel '%s': the writer evicted this reader, which held a frame too long or hung up on it",
-                           reader->name);
-        }
-        /* Asked first: what was published before the end is then seen by the look that follows. */
+        /* Before the attempt: then that sees all frames that were published before the end of the session. */
         bool over = !reader->session || sl_wait_over(reader->session);
         if (over && sl_session_rejoin(reader)) {
             reader->now = 0;
@@ -285,7 +311,7 @@ static int acquire(struct sluice_reader *reader, struct sluice_stream stream, in
         r = try_take(reader, stream, deadline, frame);
         if (r != SLUICE_TIMEOUT && r != SLUICE_AGAIN)
             return r;
-        sl_release_settle(reader); /* it is in no hurry any more */
+        sl_release_settle(reader); /* there is time for it, as no frame can be taken */
         reader->now = 0;
         if (deadline == 0 && timeout_ns > 0)
             deadline = sl_os_deadline(timeout_ns);
@@ -294,30 +320,22 @@ static int acquire(struct sluice_reader *reader, struct sluice_stream stream, in
                 return r;
             continue;
         }
-        if (over) {
-            if (sl_session_give_up(reader))
-                continue;
-            if ((r = sl_session_switch(reader)) == 0)
-                continue;
-            if (r < 0)
-                return r;
-            if (reader->session && sl_load(reader->session->link->closed, acquire)) {
-                reader->session->told_closed = true;
-                return no_session(reader, SLUICE_CLOSED, "was closed by its writer");
-            }
-        }
+        if (over && (r = go_on(reader)) == SLUICE_AGAIN)
+            continue;
+        if (r != SLUICE_TIMEOUT)
+            return r;
         if (timeout_ns == 0 || sl_os_now() >= deadline)
             return nothing_came(reader);
         SL_STAGE_BEGIN(WAIT_FRAME);
         bool ready = sl_wait_for_news(reader, deadline, false);
         SL_STAGE_END(WAIT_FRAME);
-        /* What comes first above has been looked at a moment ago, and will be if it cannot be taken. */
+        /* The checks above were made a moment ago, and are repeated if no frame can be taken. */
         if (ready && (r = try_take(reader, stream, deadline, frame)) != SLUICE_TIMEOUT && r != SLUICE_AGAIN)
             return r;
     }
 }
 
-/* Debug builds find a second thread in acquire (protocol 2.6). */
+/* Debug builds detect a second thread in acquire (protocol 2.6). */
 static bool enter(struct sluice_reader *reader)
 {
 #ifndef NDEBUG

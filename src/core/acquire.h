@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Inside acquire: acquire.c decides what comes next, take.c makes a frame of a slot, wait.c waits; lines.c has what they
- * will look at fetched before.
+ * Inside acquire: acquire.c decides what comes next, take.c makes a frame of a slot, wait.c waits; lines.c prefetches the
+ * cache lines that they will read.
  */
 #ifndef SL_CORE_ACQUIRE_H
 #define SL_CORE_ACQUIRE_H
@@ -10,17 +10,18 @@
 
 /* ---- take.c ---- */
 
-/* A place for one frame more; NULL if as many are out as the reader may hold. */
+/* A free entry for one more frame; NULL if the reader holds as many as it may. */
 struct sl_held *sl_take_entry(struct sluice_reader *reader);
 
-/* A held slot becomes a frame; SLUICE_AGAIN while its memory has not come. */
+/* Makes a frame of a leased slot; SLUICE_AGAIN while its memory has not arrived. */
 int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
                   struct sluice_frame *frame);
 
-/* The writer's times may be any numbers. */
+/* A time of the writer's by our clock. It may be any number; the result is never negative. */
 static inline int64_t sl_take_time(const struct sl_link *link, int64_t theirs)
 {
-    return (int64_t)((uint64_t)theirs - (uint64_t)link->clock_offset_ns);
+    int64_t ours = (int64_t)((uint64_t)theirs - (uint64_t)link->clock_offset_ns);
+    return ours > 0 ? ours : 0;
 }
 
 /* ---- wait.c ---- */
@@ -35,26 +36,26 @@ static inline bool sl_wait_over(const struct sl_session *session)
     return sl_load(&session->link->gone, acquire) || sl_load(session->link->closed, acquire) || sl_wait_evicted(session);
 }
 
-/* When a wait that has begun now sleeps; 0: it does not spin at all. */
+/* Until when a wait that begins now spins before it sleeps; 0: it does not spin at all. */
 int64_t sl_wait_spins_until(const struct sluice_reader *reader, int64_t deadline);
 
-/* Sleeps until there is something to look at. `arriving`: a frame is there whose memory has not come yet. True: a frame got
- * ready while it was looked at, and is to be taken at once. */
+/* Waits until acquire should look again. `arriving`: there is a frame whose memory has not arrived yet. True: a frame became
+ * ready while it was polled; take it at once. */
 bool sl_wait_for_news(struct sluice_reader *reader, int64_t deadline, bool arriving);
 
-/* Learns how long frames take from commit to ready: by one that was waited for, and found ready at `found`, or by one that was
- * there at once (0). */
+/* Learns how long frames take from commit to ready, from a frame that was waited for and found ready at `found`, or one that
+ * was ready at the first look (0). */
 void sl_wait_taken(struct sl_session *session, int64_t found, int64_t commit_ns, uint64_t latency);
 
 /* ---- lines.c ---- */
 
-/* As soon as acquire begins, before it is known which slot comes: mostly the one that came the last time round. */
+/* At the beginning of acquire, before the next slot is known: prefetches for the slot that followed the last time. */
 void sl_lines_early(const struct sl_session *session);
 
-/* Of the newest frame. */
+/* Prefetches for the newest frame. */
 void sl_lines_newest(const struct sl_session *session);
 
-/* Looks whether the newest frame gets ready, for about as long as a pause of the CPU takes, which would see that late. */
+/* Polls whether the newest frame becomes ready, for about as long as a pause instruction takes, which would notice it later. */
 bool sl_lines_watch(const struct sl_session *session);
 
 #endif

@@ -76,8 +76,8 @@ int sluice_array_wrap(struct sluice_array *array, const char *name, void *data,
     return SLUICE_OK;
 }
 
-/* The order of the dimensions means nothing to a copy: the smallest steps in `to` go innermost, and
- * dimensions that continue each other on both sides become one. */
+/* The order of the dimensions does not matter to a copy: the smallest steps in `to` become innermost, and
+ * dimensions that are contiguous on both sides are merged. */
 static void plan_tensor(const struct sluice_array *to, const struct sluice_array *from,
                         struct sl_copy_part *part)
 {
@@ -99,7 +99,7 @@ static void plan_tensor(const struct sluice_array *to, const struct sluice_array
         sl_part_repeat(part, sorted[i].count, sorted[i].to, sorted[i].from);
 }
 
-/* Do both arrays' bytes lie apart? The same memory in the same layout is no copy at all. */
+/* Are both arrays' bytes disjoint? The same memory in the same layout needs no copy. */
 static int check_apart(const struct sluice_array *to, uint64_t to_bytes,
                        const struct sluice_array *from, uint64_t below, uint64_t above,
                        bool same_layout, bool *done)
@@ -156,7 +156,7 @@ static int check_tensor(const struct sluice_array *to, const struct sluice_array
     return SLUICE_OK;
 }
 
-/* The end of an image's planes, within what the array says to have. */
+/* The end of an image's planes, which must be within the array's nbytes. */
 static int check_image(const struct sluice_array *array, const char *role, uint64_t *nbytes)
 {
     int r = sl_image_check(SLUICE_E_INVALID, array->name, &array->image);
@@ -187,7 +187,7 @@ static int check_same_image(const struct sluice_array *to, const struct sluice_a
     return SLUICE_OK;
 }
 
-/* Row by row, so that what lies between the rows stays as it is. */
+/* Row by row, so that the bytes between rows stay as they are. */
 static void plan_plane(const struct sluice_array *to, const struct sluice_array *from, uint32_t i,
                        struct sl_copy_part *part)
 {
@@ -264,13 +264,13 @@ int sl_array_span(const struct sluice_array *array, const void **first, uint64_t
     uint64_t below = 0, above = 0;
     int r = SLUICE_OK;
 
-    if (!image) /* of those the planes count */
+    if (!image) /* for images the planes count */
         r = sl_shape_check(SLUICE_E_FORMAT, array->name, array->ndim, array->shape);
     if (r == SLUICE_OK && sl_shape_valid(array->ndim, array->shape))
         r = find_span(SLUICE_E_INVALID, array, &below, &above);
     if (image && above < array->nbytes)
         above = array->nbytes;
-    *first = array->data ? (const char *)array->data - below : NULL; /* an empty one may be nowhere */
+    *first = array->data ? (const char *)array->data - below : NULL; /* an empty array may have no address */
     *bytes = below + above;
     return r;
 }

@@ -17,33 +17,33 @@ int sl_arrays_begin(struct sl_copier *copier, enum sl_copy_way way, const struct
 
 /* ---- sent.c ---- */
 
-/* What a send of one array came to: the next that is described alike comes to the same, wherever it lies. */
+/* The plan of the last send of one array: the next array with the same description can use it, whatever its address. */
 struct sl_sent {
-    uint32_t generation; /* 0: there was none */
+    uint32_t generation; /* 0: there is no plan */
     uint32_t index;      /* in the format */
     struct sluice_array given, to;
-    uint64_t below, bytes; /* that it touches, before its first element and in all */
-    uint64_t number;       /* of what is remembered: others have others */
+    uint64_t below, bytes; /* bytes that the array touches: before its first element, and in all */
+    uint64_t number;       /* of the plan: never reused */
     struct sl_copy copy;
 };
 
-/* Are these one array that is described as the last one was, in the same generation? */
+/* Is this one array, with the same description as the last one, in the same generation? */
 bool sl_sent_is_known(const struct sl_sent *sent, uint32_t generation, const struct sluice_array *arrays, uint32_t count);
 
-/* The job was begun for `array` alone, and `copy` takes it to `to`. A copy of nothing, for the array lay in the slot
- * already, is not remembered: the next one like it may lie elsewhere. */
+/* Remembers the plan: the job was begun for `array` alone, and `copy` takes it to `to`. An empty copy, because the array was
+ * in the slot already, is not remembered: the next array may be elsewhere. */
 void sl_sent_remember(struct sl_sent *sent, uint32_t generation, uint32_t index, const struct sluice_array *array,
                       const struct sl_copy_job *job, const struct sluice_array *to, const struct sl_copy *copy);
 
-/* Begins the job of an array that is known. */
+/* Begins the job of an array for which sl_sent_is_known. */
 int sl_sent_begin(const struct sl_sent *sent, struct sl_copier *copier, const struct sluice_array *array,
                   struct sluice_stream stream, struct sl_copy_job *job);
 
-/* Is that copy held back as it was before? Else: */
+/* Is this array's copy known to the copier, and deferred to launch now? If not: */
 bool sl_sent_again(const struct sl_sent *sent, const struct sluice_array *array, char *address, struct sl_copy_job *job);
 
-/* Its copy into the slot at `address`, which the job's key then stands for. False if it shares memory with that, which is
- * looked at more closely. */
+/* Its copy into the slot at `address`, by the plan; sets the job's key. False if the array and the slot share memory: then
+ * the caller makes a new plan. */
 bool sl_sent_plan(const struct sl_sent *sent, const struct sluice_array *array, char *address, struct sl_copy_job *job,
                   struct sl_copy *copy);
 

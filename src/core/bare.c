@@ -32,6 +32,7 @@ static void finish_writer(struct sl_object *object)
     if (writer->state)
         writer->bare->writer_close(writer->state);
     writer->state = NULL;
+    sl_apart_await(writer->name);
     sl_trace_close();
 }
 
@@ -105,6 +106,7 @@ static void finish_reader(struct sl_object *object)
     if (reader->state)
         reader->bare->reader_close(reader->state);
     reader->state = NULL;
+    sl_apart_await(reader->name);
     sl_trace_close();
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bare channels: those of a wire that has neither ring nor leases, so that nothing of the core's own machinery fits
- * them. The public calls hand over to such a channel's table; handles, frames of arrays, fetch and tickets are the
- * core's. bare.c is the only file that lists them.
+ * Bare channels: those of a wire that has neither ring nor leases, so that the core's protocol does not apply.
+ * The public calls go straight to the table of such a channel; it uses the core's handles, views of frames, fetch and
+ * tickets. bare.c is the only file that lists them.
  */
 #ifndef SL_CORE_BARE_H
 #define SL_CORE_BARE_H
@@ -14,13 +14,14 @@
 #include "device/device.h"
 #include "wire/wire.h"
 
-/* `state` is the channel's own. Results and sentences are those that the public calls promise; what the core has checked
- * is said at each. A writer's calls come from one thread at a time, but stats and view; a reader's from any, but acquire. */
+/* `state` is the channel's own. Results and messages are those that the public calls promise; what the core has checked
+ * is said at each. A writer's calls come from one thread at a time, except stats and view; a reader's from any thread,
+ * except acquire. */
 struct sl_bare_ops {
     const char *scheme;
 
-    /* `params` are the caller's, loaded; `object` is the handle's: its id is the owner of frames. Strings and structs
-     * that they point to do not outlive the call. */
+    /* `params` are the caller's, loaded; strings and structs that they point to do not outlive the call. `object` is the
+     * handle's; its id is stored in frames as their owner. */
     int (*writer_open)(const char *name, const struct sluice_writer_params *params, struct sl_object *object, void **state);
     void (*writer_close)(void *state);
     int (*begin)(void *state, int64_t timeout_ns, struct sluice_frame *frame);
@@ -38,7 +39,7 @@ struct sl_bare_ops {
 
     int (*reader_open)(const char *name, const struct sluice_reader_params *params, struct sl_object *object, void **state);
     void (*reader_close)(void *state);
-    /* A frame is there, and the time-out is 0 or more. */
+    /* `frame` is not NULL, and the time-out is 0 or more. */
     int (*acquire)(void *state, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame);
     int (*release)(void *state, struct sluice_frame *frame, struct sluice_stream stream);
     int (*check)(void *state, const struct sluice_frame *frame);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Data types: which exist, their size, and their text as NumPy people write it.
+ * Data types: which ones exist, their size, and their text as in NumPy.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,12 +10,12 @@
 
 #define MAX_LANES 64
 
-/* A kind of element: its name, with the bits behind it if there is more than one width. */
+/* A kind of element: its name, followed by the bits if there is more than one width. */
 struct kind {
     const char *name;
     uint16_t widths; /* those that exist: their sum in bits, each a power of two */
     uint8_t code;
-    bool named; /* the name says the width already */
+    bool named; /* the name includes the width */
 };
 
 static const struct kind kinds[] = {
@@ -84,7 +84,7 @@ int sluice_dtype_format(struct sluice_dtype dtype, char *text, size_t size)
     return SLUICE_OK;
 }
 
-/* Reads 1 to 3 digits without a leading zero; *text moves behind them. */
+/* Reads 1 to 3 digits without a leading zero, and advances *text past them. */
 static bool read_number(const char **text, unsigned *number)
 {
     const char *digit = *text;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Fetch: a frame's arrays into a program's own. And tickets, which send gives out, too.
+ * Fetch: copies a frame's arrays into the program's own. Also tickets, which send returns, too.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static int new_copier(struct sluice_reader *reader, const char *device, struct s
     return 0;
 }
 
-/* It stays until the reader ends, and with it its tickets. */
+/* It lives until the reader ends, and so do its tickets. */
 static int copier_for(struct sluice_reader *reader, const char *device, struct sl_copier **copier)
 {
     int r = 0;
@@ -67,7 +67,7 @@ void sl_fetch_end(struct sluice_reader *reader, bool working)
     sl_mutex_finish(&reader->copier_lock);
 }
 
-/* After a failure no copy goes on behind the caller's back. */
+/* After a failure no copy may still run when the call returns. */
 static int give_up(struct sl_copy_job *job, int result)
 {
     char why[640];
@@ -78,7 +78,7 @@ static int give_up(struct sl_copy_job *job, int result)
     return sl_fail_text(result, why);
 }
 
-/* Without a ticket or a stream the caller knows by the return that it is done. */
+/* Without a ticket or a stream the copy is done when the call returns. */
 static int fetch_copies(const struct sl_view *view, struct sl_copy_job *job, const struct sluice_array *arrays,
                         const uint32_t *indices, struct sluice_ticket *ticket, bool wait)
 {

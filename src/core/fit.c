@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a frame looks like within the capacities of its channel, and the format in which it would
- * fit.
+ * The geometry of a frame within the capacities of its channel, and the format in which a larger array
+ * fits.
  */
 #include <inttypes.h>
 #include <stdio.h>

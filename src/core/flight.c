@@ -2,7 +2,6 @@
 #include "core/flight.h"
 
 #include "os/os.h"
-#include "util/result.h"
 
 #define FIRST_LOOK (SLUICE_MS / 20)
 #define LAST_LOOK SLUICE_MS
@@ -92,7 +91,7 @@ bool sl_flight_wait(const struct sl_flight *flight, const struct sl_ring *ring, 
     int64_t deadline = sl_os_deadline(timeout_ns), look = FIRST_LOOK;
 
     for (int64_t now = sl_os_now(); sl_flight_count(ring) > 0; now = sl_os_now()) {
-        if (now >= deadline || sl_flight_probe(flight) != 0) /* `now` is before the look: this thread may have stood still since */
+        if (now >= deadline || sl_flight_probe(flight) != 0) /* `now` is from before: this thread may have been suspended */
             return false;
         sl_os_sleep(look);
         look = look * 2 < LAST_LOOK ? look * 2 : LAST_LOOK;
@@ -108,7 +107,7 @@ uint32_t sl_flight_lose(struct sl_ring *ring)
         uint64_t sequence = ring->slots[s].sequence, was = sl_load(&ring->words.ready[s], acquire);
         if (sequence == 0 || was == SL_POISON || sl_reached(was, sequence))
             continue;
-        /* Unless it arrives at this very moment: then it is whole. */
+        /* Unless it becomes ready at this very moment: then it is whole. */
         lost += atomic_compare_exchange_strong(&ring->words.ready[s], &was, SL_POISON);
     }
     return lost;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a writer's device still works on: frames that are committed and not ready, and slots that were
- * given up with work under way. On `host` there is never any.
+ * What a writer's device still works on: frames that are committed but not ready, and cancelled slots with queued work. On `host`
+ * there is never any.
  */
 #ifndef SL_CORE_FLIGHT_H
 #define SL_CORE_FLIGHT_H
@@ -11,15 +11,15 @@
 
 struct sl_flight {
     const struct sl_sync_ops *sync;
-    struct sl_sync_pages *pages; /* the channel's words, as the device knows them */
-    sl_word *idle;               /* [ids] raised behind work on a slot that was given up; NULL on host */
+    struct sl_sync_pages *pages; /* the channel's words, registered with the device */
+    sl_word *idle;               /* [ids] raised behind the work on a cancelled slot; NULL on host */
     struct sl_sync_pages *idle_pages;
     uint64_t idle_bytes;
-    struct sluice_stream last;   /* whose work was waited for last */
-    bool stuck;                  /* something on the device did not end that was waited for: no call may wait for all */
+    struct sluice_stream last;   /* the last one that work was signalled on */
+    bool stuck;                  /* work on the device did not end in time: no call may wait for all of it */
 };
 
-/* Makes the words at `address` known to the device. */
+/* Registers the words at `address` with the device. */
 int sl_flight_begin(struct sl_flight *flight, const char *device, void *address, uint64_t size);
 
 /* Before the words are unmapped; with no lock held, and only once nothing is in flight. */
@@ -29,20 +29,19 @@ void sl_flight_end(struct sl_flight *flight);
 int sl_flight_signal(struct sl_flight *flight, struct sluice_stream stream, const struct sl_signal *signals,
                      uint32_t count);
 
-/* The slot may be taken again once the work queued on `stream` so far has ended. */
+/* Cancel: the slot may be taken again once the work queued on `stream` so far has ended. */
 int sl_flight_give_up(struct sl_flight *flight, struct sl_ring *ring, uint32_t slot, struct sluice_stream stream);
 
-/* 0 while the device goes on with what is in flight; else SLUICE_E_DRIVER with what ended it. Asks the
- * driver. */
+/* 0 while the device goes on with what is in flight; else SLUICE_E_DRIVER with the reason. Calls the driver. */
 int sl_flight_probe(const struct sl_flight *flight);
 
 /* Slots that the device still works on. */
 uint32_t sl_flight_count(const struct sl_ring *ring);
 
-/* Waits until it does not, or for so long. True if nothing is in flight any more. */
+/* Waits until there are none, up to `timeout_ns`. True if nothing is in flight any more. */
 bool sl_flight_wait(const struct sl_flight *flight, const struct sl_ring *ring, int64_t timeout_ns);
 
-/* Frames in flight will never be ready: tells readers so (protocol 3.3). Returns how many. */
+/* Frames in flight will never be ready: poisons their words, so that readers know (protocol 3.3). Returns how many. */
 uint32_t sl_flight_lose(struct sl_ring *ring);
 
 #endif

@@ -1,10 +1,54 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/follow.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-#include "core/apart.h"
+#include "device/device.h"
+#include "os/os.h"
 #include "util/result.h"
+
+/* ---- pages that are registered with the device ---- */
+
+struct newcomer {
+    struct sl_shared_page *page; /* held */
+    const struct sl_sync_ops *sync;
+    char device[SL_DEVICE_NAME];
+};
+
+static void get_to_know(void *argument)
+{
+    struct newcomer *newcomer = argument;
+    struct sl_shared_page *page = newcomer->page;
+    int r = newcomer->sync->attach(newcomer->device, page->address, page->bytes, true, &page->known);
+
+    if (r == 0)
+        page->forget = newcomer->sync->detach;
+    else
+        sl_log(SLUICE_LOG_WARN, "a reader cannot take frames ahead: %s", sluice_last_error());
+    sl_store(&page->state, r == 0 ? SL_PAGE_KNOWN : SL_PAGE_REFUSED, release);
+    sl_shared_page_drop(page);
+    free(newcomer);
+}
+
+void sl_follow_joined(struct sl_shared_page *page, const struct sl_sync_ops *sync, const char *device)
+{
+    struct newcomer *newcomer = malloc(sizeof *newcomer);
+
+    if (newcomer) {
+        *newcomer = (struct newcomer){ .page = page, .sync = sync };
+        snprintf(newcomer->device, sizeof newcomer->device, "%s", device);
+        sl_add(&page->users, 1);
+        if (sl_apart_begin(get_to_know, newcomer))
+            return;
+        sl_add(&page->users, (uint32_t)-1);
+        free(newcomer);
+    }
+    sl_store(&page->state, SL_PAGE_REFUSED, relaxed);
+    sl_log(SLUICE_LOG_WARN, "a reader cannot take frames ahead: no thread can be had to tell the device of it");
+}
+
+/* ---- the list ---- */
 
 static struct sl_follower *find(struct sl_follow *follow, const struct sl_shared_page *page)
 {
@@ -14,8 +58,8 @@ static struct sl_follower *find(struct sl_follow *follow, const struct sl_shared
     return NULL;
 }
 
-/* Those in the table, their pages held. Under the channel lock. Readers that left keep their places in the list
- * until they are let go: when it is full, newcomers wait for the next time. */
+/* Lists the readers in the table whose pages are registered with the device, with a reference to each page. Under the channel
+ * lock. Readers that left stay in the list until their pages are dropped: if it is full, new ones wait for the next time. */
 static void look_up(struct sl_follow *follow, struct sl_serve *serve)
 {
     for (uint32_t i = 0; i < follow->count; i++)
@@ -23,11 +67,12 @@ static void look_up(struct sl_follow *follow, struct sl_serve *serve)
     for (uint32_t i = 0; i < serve->reader_count; i++) {
         struct sl_shared_page *page = serve->readers[i].shared;
         struct sl_follower *known = find(follow, page);
-        if (!serve->readers[i].ahead)
+        uint32_t state = sl_load(&page->state, acquire);
+        if (!serve->readers[i].ahead || state == SL_PAGE_REFUSED)
             continue;
         if (known) {
             known->here = true;
-        } else if (follow->count < SLUICE_MAX_READERS) {
+        } else if (state == SL_PAGE_KNOWN && follow->count < SLUICE_MAX_READERS) {
             sl_add(&page->users, 1);
             follow->list[follow->count++] = (struct sl_follower){ .page = page, .here = true };
         } else {
@@ -36,60 +81,20 @@ static void look_up(struct sl_follow *follow, struct sl_serve *serve)
     }
 }
 
-static void let_go(struct sl_follower *follower, const struct sl_sync_ops *sync)
-{
-    sync->detach(follower->pages);
-    sl_shared_page_drop(follower->page);
-}
-
-struct leaver {
-    struct sl_follower follower;
-    const struct sl_sync_ops *sync;
-};
-
-static void leave(void *argument)
-{
-    struct leaver *leaver = argument;
-
-    let_go(&leaver->follower, leaver->sync);
-    free(leaver);
-}
-
-/* The driver may wait for all that the program has on the GPU, and begin shall not: on a thread of its own. */
-static void let_go_apart(struct sl_follower *follower, const struct sl_sync_ops *sync)
-{
-    struct leaver *leaver = follower->pages ? malloc(sizeof *leaver) : NULL;
-
-    if (!leaver) {
-        let_go(follower, sync);
-        return;
-    }
-    *leaver = (struct leaver){ *follower, sync };
-    sl_apart(leave, leaver);
-}
-
-void sl_follow_update(struct sl_follow *follow, struct sl_serve *serve, const struct sl_flight *flight,
-                      const char *device, bool busy)
+void sl_follow_update(struct sl_follow *follow, struct sl_serve *serve, bool busy)
 {
     uint32_t kept = 0;
 
     sl_store(&serve->ahead_changed, 0, relaxed);
-    if (serve->lingers_ns > 0)
-        return; /* under MPS, where no stream waits ahead: words for that would only take time */
     sl_mutex_lock(&serve->lock);
     look_up(follow, serve);
     sl_mutex_unlock(&serve->lock);
     for (uint32_t i = 0; i < follow->count; i++) {
         struct sl_follower *follower = &follow->list[i];
-        int r = 0;
-        if (follower->here && !follower->pages)
-            r = flight->sync->attach(device, follower->page->address, follower->page->bytes, true, &follower->pages);
-        if (r != 0)
-            sl_log(SLUICE_LOG_WARN, "a reader cannot take frames ahead: %s", sluice_last_error());
-        if (!follower->here && follower->pages && busy) {
+        if (!follower->here && busy) {
             sl_store(&serve->ahead_changed, 1, relaxed); /* another time */
-        } else if (!follower->here || r != 0) {
-            let_go_apart(follower, flight->sync);
+        } else if (!follower->here) {
+            sl_shared_page_drop(follower->page);
             continue;
         }
         follow->list[kept++] = *follower;
@@ -108,10 +113,10 @@ void sl_follow_ask(struct sl_follow *follow, uint64_t next)
     }
 }
 
-void sl_follow_end(struct sl_follow *follow, const struct sl_flight *flight)
+void sl_follow_end(struct sl_follow *follow)
 {
     for (uint32_t i = 0; i < follow->count; i++)
-        let_go(&follow->list[i], flight->sync);
+        sl_shared_page_drop(follow->list[i].page);
     follow->count = 0;
 }
 

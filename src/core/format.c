@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Formats: adding arrays, the check of the whole, where arrays lie in a slot.
+ * Formats: adding arrays, checking the whole format, placing arrays in a slot.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -8,13 +8,13 @@
 #include "core/format.h"
 #include "util/result.h"
 
-/* Version 1 of the struct: callers' are never smaller. Later fields come behind the arrays. */
+/* The size in version 1: a caller's struct is never smaller. Later versions add fields after the arrays. */
 #define FORMAT_SIZE_1 \
     (offsetof(struct sluice_format, arrays) + SLUICE_MAX_ARRAYS * sizeof(struct sluice_array))
-#define FORMAT_SIZE_MAX (UINT32_C(1) << 20) /* no later version can be that large: not a size */
+#define FORMAT_SIZE_MAX (UINT32_C(1) << 20) /* no later version can be that large: it is not a size */
 #define PITCH_ALIGN_MAX 65536
 
-/* How many bytes of a caller's struct are known to both; 0 if its size is nonsense. */
+/* How many bytes of a caller's struct both sides know; 0 if its size is invalid. */
 static size_t known_bytes(const struct sluice_format *format)
 {
     if (format->size < FORMAT_SIZE_1 || format->size > FORMAT_SIZE_MAX || format->size % 8)
@@ -84,8 +84,8 @@ static bool any_plane(const struct sluice_image *image)
     return any;
 }
 
-/* Planes that are given must keep the format's pitch_align too: it may have been set after they
- * were. */
+/* Planes set by the caller must respect the format's pitch_align, too, which may have been set after
+ * them. */
 static int check_pitches(const struct sluice_array *array, uint32_t pitch_align)
 {
     for (uint32_t i = 0; pitch_align && i < array->image.plane_count; i++) {
@@ -191,7 +191,7 @@ static int complete_array(struct sluice_format *format, uint32_t index)
     return SLUICE_OK;
 }
 
-/* Arrays lie in their order, each at the next multiple of 512, unless an offset is given. */
+/* Arrays are placed in order, each at the next multiple of 512, unless an offset is given. */
 static int place_arrays(struct sluice_format *format)
 {
     uint64_t end = 0;
@@ -227,7 +227,7 @@ static int place_arrays(struct sluice_format *format)
     return SLUICE_OK;
 }
 
-/* Works on a copy of ours, so that a caller's format changes as a whole or not at all. */
+/* Works on a private copy, so that a caller's format changes as a whole or not at all. */
 static int complete_format(struct sluice_format *format)
 {
     if (format->array_count < 1 || format->array_count > SLUICE_MAX_ARRAYS) {
@@ -294,7 +294,7 @@ int sluice_format_complete(struct sluice_format *format)
     return sl_format_check(format);
 }
 
-/* Adds `array`, of which the name is yet to come, to a format. */
+/* Adds `array`, whose name is not set yet, to a format. */
 static int add_array(struct sluice_format *format, const char *name,
                      const struct sluice_array *array)
 {

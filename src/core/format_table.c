@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One row per pixel format, nothing else. docs/formats.md shows the same for people;
- * tests/unit/image.c holds every row against numbers worked out by hand.
+ * One row for each pixel format, nothing else. docs/formats.md shows the same for users;
+ * tests/unit/image.c compares every row with numbers calculated by hand.
  */
 #include "core/format.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a frame holds: its arrays, whichever side holds it.
+ * A frame's arrays, for both the writer and the reader.
  */
 #include <stdio.h>
 #include <string.h>

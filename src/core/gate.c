@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The descriptor that a program polls instead of waiting in acquire: an epoll descriptor over the wake
- * socket of the session that is read now, and a note of our own for everything else. It stays the same
+ * socket of the current session, and an eventfd of our own (the note) for everything else. It stays the same
  * while sessions come and go.
  */
 #include "core/bare.h"
@@ -15,27 +15,27 @@
 
 #define READER_OF(member) ((struct sluice_reader *)((char *)(member) - offsetof(struct sluice_reader, watch)))
 
-#define SHORT (SL_DUE_WATCH / 2) /* of a frame that is due: this thread watches nothing, others need it, and its timers are exact */
+#define SHORT (SL_DUE_WATCH / 2) /* for a frame that is due: this thread must not spin, and its timers are exact */
 #define SHORT_LOOKS 2
 
 static int64_t look_again_at(struct sluice_reader *reader, uint64_t want, int64_t now)
 {
     struct sl_session *session = reader->session;
 
-    if (reader->watch_soon != want) {
-        reader->watch_soon = want;
-        reader->watch_soon_ns = sl_wait_since(session, want, now);
+    if (reader->watch_awaited != want) {
+        reader->watch_awaited = want;
+        reader->watch_since_ns = sl_wait_since(session, want, now);
         reader->watch_short = 0;
     }
     reader->watch_unready_ns = now;
-    struct sl_due_step step = sl_due_step(&session->due, now, reader->watch_soon_ns, reader->watch_short == SHORT_LOOKS);
+    struct sl_due_step step = sl_due_step(&session->due, now, reader->watch_since_ns, reader->watch_short == SHORT_LOOKS);
     if (!step.watch)
         return step.until;
     reader->watch_short++;
     return now + SHORT;
 }
 
-/* On the service thread, under its lock; the session stays while its watch is added. */
+/* On the service thread, under its lock; the session stays alive while its watch is added. */
 static void look(struct sl_watch *watch)
 {
     struct sluice_reader *reader = READER_OF(watch);
@@ -44,15 +44,15 @@ static void look(struct sl_watch *watch)
     int64_t now = sl_os_now();
     int found = sl_lease_look(&session->link->words, reader->params.mode, want);
 
-    if (found == SL_LEASE_NONE) { /* somebody else's news, or taken meanwhile: the next commit tells us */
+    if (found == SL_LEASE_NONE) { /* not for us, or taken meanwhile: the next commit will wake us */
         sl_store(session->link->page.want_fd, want, seq_cst);
         found = sl_lease_look(&session->link->words, reader->params.mode, want);
     }
     if (found == SL_LEASE_SOON) {
         sl_service_set_deadline(watch, look_again_at(reader, want, now));
     } else if (found != SL_LEASE_NONE) {
-        if (reader->watch_soon == want)
-            sl_due_learn(&session->due, reader->watch_unready_ns - reader->watch_soon_ns, now - reader->watch_soon_ns);
+        if (reader->watch_awaited == want)
+            sl_due_learn(&session->due, reader->watch_unready_ns - reader->watch_since_ns, now - reader->watch_since_ns);
         sl_os_note_set(reader->note);
     }
 }
@@ -92,12 +92,12 @@ void sl_gate_settle(struct sluice_reader *reader)
     sl_os_note_clear(reader->note);
     if (session && sl_load(&session->link->gone, acquire)) {
         sl_service_lock();
-        sl_gate_leave(reader, session); /* its socket would be readable for ever */
+        sl_gate_leave(reader, session); /* otherwise its socket would stay readable */
         sl_service_unlock();
     } else if (session) {
         settle_session(reader, session);
     }
-    /* What came before the flag was up is told by the note, what comes after it by the socket. */
+    /* The note reports frames from before the flag was set, the socket those from after it. */
     if (sl_wait_has_news(reader))
         sl_os_note_set(reader->note);
 }

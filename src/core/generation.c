@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A generation's slots: made together in one memory, grown one by one, retired when their format is
- * history and their last reader has let go.
+ * A generation's slots: made together in one memory, added one by one, retired when their format has been
+ * replaced and no reader uses them any more.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 #define GROW_PATIENCE SLUICE_S /* after there was no memory to grow */
 
-#define LEAST_IDS 2            /* to begin a generation with: the newest frame, and one being written */
+#define LEAST_IDS 2            /* least slots to begin a generation with: for the newest frame, and one being written */
 
 static uint32_t free_ids(const struct sluice_writer *writer)
 {
@@ -51,8 +51,11 @@ static int make_memory(struct sluice_writer *writer, const struct sluice_format 
     memory->object.device = writer->device_name;
     memory->shared.users = 1;
     memory->shared.end = free_memory;
+    memory->shared.apart = writer->mem->kind != SL_MEM_HOST;
     SL_STAGE_BEGIN(MAKE_SLOTS);
     r = writer->mem->create(&memory->object, name, size, writer->params.writable != 0);
+    if (r == SLUICE_E_NO_MEMORY && memory->shared.apart && sl_apart_settle()) /* earlier generations' memory was being freed */
+        r = writer->mem->create(&memory->object, name, size, writer->params.writable != 0);
     SL_STAGE_END(MAKE_SLOTS);
     if (r != 0) {
         writer->flight.stuck = writer->flight.stuck || r == SLUICE_TIMEOUT;
@@ -65,7 +68,7 @@ static int make_memory(struct sluice_writer *writer, const struct sluice_format 
     return 0;
 }
 
-/* Writes what every frame of the slot's life has in common into its record. */
+/* Writes the part of its record that all frames in this slot share. */
 static void prepare_record(struct sluice_writer *writer, uint32_t slot, const struct sl_writer_memory *memory,
                            uint64_t offset, const struct sluice_format *format)
 {
@@ -79,7 +82,7 @@ static void prepare_record(struct sluice_writer *writer, uint32_t slot, const st
         sl_geometry_from_array(&record->arrays[i], &format->arrays[i]);
 }
 
-/* Gives each slot of a memory a number. Under the channel lock; there are enough. */
+/* Gives each slot of a memory a number. Under the channel lock; there must be enough free ones. */
 static void number_slots(struct sluice_writer *writer, struct sl_writer_memory *memory,
                          const struct sluice_format *format)
 {
@@ -123,8 +126,8 @@ static bool have_ids(struct sluice_writer *writer, int *out)
     return *out >= LEAST_IDS;
 }
 
-/* Numbers for a new generation. Where frames of formats before it have them all, policy decides, as in
- * begin: a waiting writer waits for its readers, a dropping one takes the oldest unread frames. */
+/* Finds slot numbers for a new generation. If frames of earlier formats use them all, the policy decides, as in
+ * begin: a waiting writer waits for its readers, a dropping one takes the slots of the oldest unread frames. */
 static uint32_t make_ids(struct sluice_writer *writer)
 {
     int ids;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Shapes and strides: the tight ones, the check of others, and the check of a frame's geometry that
+ * Shapes and strides: strides without gaps, the check of others, and the check of a frame's geometry that
  * came from another process.
  */
 #include <inttypes.h>
@@ -50,7 +50,7 @@ int sl_shape_check(int result, const char *name, int ndim, const int64_t *shape)
     return SLUICE_OK;
 }
 
-/* An extent of 0 counts as 1 for the strides, so that those of an empty array make sense too. */
+/* An extent of 0 counts as 1 for the strides, so that an empty array has valid strides, too. */
 bool sl_strides_tight(uint32_t element, int ndim, const int64_t *shape, int64_t *strides,
                       uint64_t *nbytes)
 {
@@ -102,7 +102,7 @@ int sl_strides_check(int result, const char *name, uint32_t element, int ndim, c
                            name, d, shape[d], strides[d], strides_mend(result));
         }
     }
-    /* each dimension must step over all that the ones with smaller strides take together */
+    /* each stride must be at least the extent in bytes of all dimensions with smaller strides */
     int order[SLUICE_MAX_DIMS], count = sort_dims(ndim, shape, strides, order);
     uint64_t span = element;
     for (int i = 0; i < count; i++) {
@@ -146,7 +146,7 @@ int sl_align_check(int result, const char *name, const struct sluice_array *arra
     return SLUICE_OK;
 }
 
-/* Derives what an image's array must look like and holds the record against it. */
+/* Derives the array that an image must have, and compares the record with it. */
 static int check_image(const char *name, const struct sluice_array *geometry, uint64_t *nbytes)
 {
     const struct sluice_image *image = &geometry->image;
@@ -209,7 +209,7 @@ int sl_format_geometry_check(const struct sluice_array *capacity,
                        " bytes, its shape %" PRIu64,
                        name, geometry->nbytes, nbytes);
     }
-    /* capacities were checked when the generation came: their sum does not overflow */
+    /* capacities were checked when the generation arrived: their sum does not overflow */
     uint64_t end = capacity->offset + capacity->nbytes;
     if (geometry->offset < capacity->offset || geometry->offset > end ||
         nbytes > end - geometry->offset || end > slot_bytes) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Images: the names of pixel formats, how planes are laid out and checked, and the array (shape,
- * strides) as which NumPy people see them.
+ * Images: the names of pixel formats, the layout and the checks of planes, and an image as an array (shape,
+ * strides) in NumPy's sense.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -22,8 +22,8 @@ static const struct pixel_name pixel_names[] = {
 };
 #define PIXEL_COUNT (sizeof pixel_names / sizeof pixel_names[0])
 
-/* Other names in use: I420 is another name of a layout, the rest is FFmpeg's habit of leaving out
- * "le". */
+/* Other common names: I420 is another name for a layout, and the rest omit "le", as is usual with
+ * FFmpeg. */
 static const struct pixel_name pixel_aliases[] = {
     { "i420", "I420", SLUICE_PIXEL_YUV420P },
     { "rgbaf16", "RGBAF16", SLUICE_PIXEL_RGBA_F16 },
@@ -130,8 +130,8 @@ static uint64_t row_count(const struct sl_plane_rule *plane, const struct sluice
     return image->height >> plane->log2_h;
 }
 
-/* The first plane's pitch decides the others': a plane of half as many bytes a row has half of it,
- * as most programs that know one pitch per image expect. So it is aligned until all of them are. */
+/* The first plane's pitch determines the others: a plane with half as many bytes in a row has half the pitch,
+ * as most programs with one pitch per image expect. So it is increased until all pitches are aligned. */
 void sl_image_layout(struct sluice_image *image, uint32_t pitch_align)
 {
     const struct sl_pixel_rule *rule = sl_pixel_rule(image->pixel_format);
@@ -150,7 +150,7 @@ void sl_image_layout(struct sluice_image *image, uint32_t pitch_align)
     }
 }
 
-/* Where a plane ends. Nothing overflows: a pitch is at most 2^46, and there are at most 2^16 rows.
+/* The end of a plane. Nothing overflows: a pitch is at most 2^46, and there are at most 2^16 rows.
  */
 static uint64_t plane_end(const struct sl_plane_rule *plane, const struct sluice_image *image,
                           uint32_t i)
@@ -165,7 +165,7 @@ static const char *planes_mend(int result)
                                      : "";
 }
 
-/* Does plane `i` have room for its rows, within a slot? *end: where it ends. */
+/* Do the rows of plane `i` fit into it, and into a slot? *end: the plane's end. */
 static int check_plane(int result, const char *name, const struct sluice_image *image, uint32_t i,
                        uint64_t *end)
 {
@@ -235,7 +235,7 @@ int sl_image_align_check(int result, const char *name, const struct sluice_image
     return SLUICE_OK;
 }
 
-/* Do all planes, one behind the other, make one sheet of rows of the first plane's width? */
+/* Do all planes together, one after the other, form one array of rows with the first plane's width? */
 static bool is_sheet(const struct sl_pixel_rule *rule, const struct sluice_image *image)
 {
     uint64_t row = row_bytes(&rule->planes[0], image), pitch = image->planes[0].pitch, next = 0;

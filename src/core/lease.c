@@ -4,7 +4,7 @@
 #include "sync/sync.h"
 #include "util/hooks.h"
 
-/* What slot_seq says of a slot, as a sequence; 0 while there is no frame to take. */
+/* A slot's sequence according to slot_seq; 0 while there is no frame to take. */
 static uint64_t frame_in(const struct sl_words *words, uint32_t slot)
 {
     uint64_t sequence = sl_load(&words->slot_seq[slot], acquire);
@@ -21,13 +21,13 @@ static bool is_lost(const struct sl_words *words, uint32_t slot)
     return sl_load(&words->ready[slot], acquire) == SL_POISON;
 }
 
-/* The words come from another process: a slot number it made up must not lead us out of them. */
+/* The words come from another process: an invalid slot number must not cause an access beyond them. */
 static bool head_sane(const struct sl_words *words, uint64_t head)
 {
     return sl_head_slot(head) < words->ids;
 }
 
-/* R1: the newest frame that is ready. The head nearly always; behind it only while a GPU finishes it. */
+/* R1: the newest frame that is ready. Nearly always the head; an older one only while a GPU works on the head. */
 static int newest_ready(const struct sl_words *words, uint64_t want, uint64_t *sequence)
 {
     uint64_t head = sl_load(words->head, seq_cst);
@@ -42,7 +42,7 @@ static int newest_ready(const struct sl_words *words, uint64_t want, uint64_t *s
     }
     if (!is_lost(words, sl_head_slot(head)))
         best = SL_LEASE_SOON;
-    if (q == want) /* whatever lies behind it is not wanted any more */
+    if (q == want) /* older frames are not wanted any more */
         return best;
     for (uint32_t s = 0; s < words->ids; s++) {
         q = frame_in(words, s);
@@ -54,9 +54,9 @@ static int newest_ready(const struct sl_words *words, uint64_t want, uint64_t *s
     return best;
 }
 
-/* I1: the first frame at or behind the cursor. One that is kept for us is found in one pass; under a
- * dropping writer those before it may be gone. The pass is no snapshot: of what is committed during it a
- * frame may be overlooked and a later one found, so nothing above the head that we began with counts. */
+/* I1: the first frame at or after the cursor. One that is kept for us is found in one pass; with a
+ * dropping writer earlier ones may be gone. The pass is not a snapshot: it may miss a frame that is committed
+ * during it and find a later one, so frames after the head at its start do not count. */
 static int first_from(const struct sl_words *words, uint64_t want, uint64_t *sequence)
 {
     uint64_t head = sl_load(words->head, seq_cst), top = sl_head_sequence(head);
@@ -73,7 +73,7 @@ static int first_from(const struct sl_words *words, uint64_t want, uint64_t *seq
                 break;
         }
     }
-    return best < 0 ? SL_LEASE_RETRY : best; /* all overwritten since we looked at head: there are newer ones */
+    return best < 0 ? SL_LEASE_RETRY : best; /* all were overwritten since head was loaded: there are newer ones */
 }
 
 static int next_ready(struct sl_lease *lease, uint64_t want, uint64_t *sequence)
@@ -84,7 +84,7 @@ static int next_ready(struct sl_lease *lease, uint64_t want, uint64_t *sequence)
         return s;
     if (!is_lost(&lease->words, (uint32_t)s) && !lease->over)
         return SL_LEASE_SOON;
-    lease->lost += !lease->over; /* else they are counted together */
+    lease->lost += !lease->over; /* otherwise they count together */
     lease->given_up = *sequence;
     return SL_LEASE_RETRY;
 }
@@ -99,8 +99,8 @@ static int hold(struct sl_lease *lease, int s, uint64_t q)
         return s;
     sl_store(&lease->page.lease[s], 0, release); /* R4 */
     lease->retries++;
-    /* Beyond our depth, or it would not have been marked. Whoever else holds it may make the writer
-     * mark and restore it again and again: we go on behind it. */
+    /* It was beyond our depth, or it would not have been marked. If another reader holds it, the writer may
+     * mark and restore it again and again: so we go on after it. */
     if (lease->mode == SLUICE_IN_ORDER)
         lease->given_up = q;
     return SL_LEASE_RETRY;
@@ -191,7 +191,7 @@ uint64_t sl_lease_want(const struct sl_lease *lease)
 int sl_lease_look(const struct sl_words *words, uint32_t mode, uint64_t want)
 {
     uint64_t q = 0;
-    /* Both load head SC, as the store of `want` before it is: else we and the writer might miss the other's word. */
+    /* Both load head seq_cst, like the store of `want` before it: else we and the writer might miss each other's store. */
     int s = mode == SLUICE_IN_ORDER ? first_from(words, want, &q) : newest_ready(words, want, &q);
 
     if (s >= 0 && mode == SLUICE_IN_ORDER && !is_ready(words, (uint32_t)s, q) && !is_lost(words, (uint32_t)s))

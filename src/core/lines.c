@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the steps of taking a frame look at one after the other lies on lines that another core, or a GPU, has written:
- * fetched together they cost as much as one.
+ * The steps of taking a frame read cache lines that another core, or a GPU, has written. Prefetched together they cost about as
+ * much as one of them.
  */
 #include "core/acquire.h"
 
@@ -20,7 +20,7 @@ static void fetch(const struct sl_session *session, uint32_t slot)
 void sl_lines_early(const struct sl_session *session)
 {
     __builtin_prefetch((const void *)session->lease.words.head);
-    fetch(session, session->after[session->at]);
+    fetch(session, session->taken_after[session->last_slot]);
     if (session->lease.mode == SLUICE_IN_ORDER)
         sl_fetch_to_store(session->lease.page.cursor);
 }
@@ -34,7 +34,7 @@ void sl_lines_newest(const struct sl_session *session)
         fetch(session, slot);
 }
 
-#define WATCH 128 /* looks: more, and news of another kind would be seen late; fewer, and the next call's way would be most of it */
+#define WATCH 128 /* polls in one call: with more, other events would be noticed late; with fewer, calling it would be most of the cost */
 
 bool sl_lines_watch(const struct sl_session *session)
 {

@@ -7,42 +7,42 @@
 #include "util/result.h"
 
 #define LOOK (5 * SLUICE_MS)
-#define GRACE (SLUICE_S / 4) /* a dead writer's GPU still works for so long (protocol 4.1) */
+#define GRACE (SLUICE_S / 4) /* how long a dead writer's GPU may still work (protocol 4.1) */
 #define FIRST_WAIT (SLUICE_MS / 50)
 #define LAST_WAIT SLUICE_MS
-#define PATIENCE (2 * SLUICE_S) /* of a reader that closes */
-#define PARKS 16 /* those that wait, and lost ones that nobody was told of */
+#define PATIENCE (2 * SLUICE_S) /* how long the close of a reader waits */
+#define PARKS 16 /* waiting streams, and lost frames that were not reported yet */
 #define BEHIND 16
 
 /* A stream or an event. */
 struct point {
     uint64_t handle;
-    struct sl_stream_place place; /* of a stream; handles of one place are the same to us */
+    struct sl_stream_place place; /* of a stream; handles with the same place count as one */
 };
 
 /* Under the service lock. */
 static struct park {
-    const void *owner; /* NULL: free; its session, or as a bare channel calls itself */
-    struct sluice_reader *reader; /* NULL: of a bare channel, which looks after the stream; then no more than what comes behind */
+    const void *owner; /* the session, or a bare channel's own pointer; NULL: the entry is free */
+    struct sluice_reader *reader; /* NULL: of a bare channel, which watches the stream itself: only `behind` is used here */
     struct sl_session *session;
-    uint64_t sequence; /* 0: of a lost one, somebody was told */
+    uint64_t sequence; /* 0: lost, and already reported */
     int64_t deadline;
     uint32_t slot;
-    uint32_t more; /* lost frames of the session that have no entry of their own any more */
+    uint32_t more; /* lost frames of the session that were merged into this entry */
     bool lost, told_gone;
-    struct point behind[BEHIND]; /* the stream that waits, and what was made to wait for that */
-    uint32_t behind_count;       /* BEHIND + 1: more than we know by name; every stream may be one */
+    struct point behind[BEHIND]; /* the waiting stream, and what was made to wait for it */
+    uint32_t behind_count;       /* BEHIND + 1: too many to list; any stream may be among them */
 } parks[PARKS];
 static int top; /* entries from here on are free */
-static uint32_t waiting; /* entries that are not lost: those have a place of sl_sync_park */
+static uint32_t waiting; /* entries that are not lost: each holds a place of sl_sync_park */
 
-sl_word32 sl_park_used; /* entries */
+sl_word32 sl_park_used; /* number of entries in use */
 
 static void look(struct sl_watch *watch);
 
 static struct sl_watch watch = { .fd = -1, .timer = look };
 
-/* By so many more, or fewer. */
+/* Adds `change`, which may be -1 as unsigned. */
 static void count_waiting(struct sl_session *session, uint32_t change)
 {
     waiting += change;
@@ -74,7 +74,7 @@ static void end(struct park *park)
         go_on(park);
 }
 
-/* How many frames its reader is to be told of. */
+/* How many lost frames must be reported to its reader. */
 static uint32_t losses(const struct park *park)
 {
     return park->more + (park->sequence != 0);
@@ -84,7 +84,7 @@ static void lose(struct park *park)
 {
     struct sl_session *session = park->session;
 
-    park->lost = true; /* first: whoever sees the poison finds it noted, and that there is something to be told */
+    park->lost = true; /* before the poison: whoever sees that also sees this, and that a loss must be reported */
     sl_add(&park->reader->untold, 1);
     sl_store(&session->spoiled[park->slot], 1, relaxed);
     sl_store(&session->link->page.own_ready[park->slot], SL_POISON, seq_cst);
@@ -137,7 +137,7 @@ static struct point point_at(const struct sl_stream *stream)
     return point;
 }
 
-/* Without the service lock: whoever drops an object last, ends it. */
+/* Without the service lock, as dropping the last reference to an object ends it. */
 static struct point point_of(uint64_t handle)
 {
     struct point point = { .handle = handle };
@@ -173,8 +173,8 @@ static void put_behind(struct park *park, const struct point *point)
         park->behind_count++;
 }
 
-/* Two lost frames of a session share the entry of the first. What comes behind either one stays unpublished, and both are told of;
- * the number of the second is not. */
+/* Merges the entries of two lost frames of a session. Work that comes after either one stays unpublished, and both are reported,
+ * but not the number of the second. */
 static struct park *join(struct park *first, struct park *second)
 {
     first->more += losses(second);
@@ -192,14 +192,14 @@ static struct park *free_park(void)
     for (int i = 0; i < PARKS; i++)
         if (!parks[i].owner)
             return &parks[i];
-    for (int i = 0; i < PARKS; i++) /* so many lost ones, and nobody asks */
+    for (int i = 0; i < PARKS; i++) /* too many lost frames that no acquire has reported */
         for (int j = i + 1; parks[i].reader && parks[i].lost && j < PARKS; j++)
             if (parks[j].reader && parks[j].lost && parks[j].session == parks[i].session)
                 return join(&parks[i], &parks[j]);
     return NULL;
 }
 
-/* sl_stream_hand_on. */
+/* The function that sl_stream_hand_on points to. */
 static void hand_on(uint64_t from, uint64_t to, bool anew)
 {
     if (sl_load(&sl_park_used, relaxed) == 0)
@@ -218,18 +218,18 @@ static void hand_on(uint64_t from, uint64_t to, bool anew)
 
 /* ---- begin, end ---- */
 
-/* Is that in the way of another one? Else the service thread looks at them soon enough: their words lie on lines that a GPU has
- * written, which to fetch takes as long as most of acquire. */
+/* Does an existing entry prevent a new one? If not, the service thread checks them soon enough: their words are on cache lines
+ * that a GPU has written, and fetching those takes as long as most of acquire. */
 static bool in_the_way(const struct sl_session *session, uint32_t slot)
 {
     bool same = false;
 
-    for (int i = 0; i < top; i++) /* the poison of one would be the other's */
+    for (int i = 0; i < top; i++) /* they would share the word to be poisoned */
         same = same || (parks[i].reader && parks[i].session == session && parks[i].slot == slot);
     return same || !sl_sync_may_park();
 }
 
-/* The places in `behind` that do not count stay as they are. */
+/* Unused places in `behind` stay as they are. */
 static void fill(struct park *park, const void *owner, uint64_t sequence, const struct point *first)
 {
     if (top <= park - parks)
@@ -243,7 +243,7 @@ static void fill(struct park *park, const void *owner, uint64_t sequence, const 
     park->behind_count = 1;
 }
 
-/* With somebody who looks at it. */
+/* Takes a place of sl_sync_park, and sees to it that the service thread checks the entries. */
 static bool take_place(void)
 {
     if (!sl_sync_park())
@@ -303,7 +303,7 @@ static void tell(struct park *park)
     end(park);
 }
 
-/* Of its own frame alone. */
+/* For its own frame only. */
 static void tell_one(struct park *park)
 {
     if (park->more == 0) {
@@ -377,7 +377,7 @@ int sl_park_check_all(struct sluice_stream stream)
     return 0;
 }
 
-/* Does a stream wait for a frame of this reader's? `no_longer`: it is let go. */
+/* Does a stream wait for a frame of this reader? `no_longer`: lets it continue. */
 static bool is_waited_for(struct sluice_reader *reader, bool no_longer)
 {
     bool any = false;

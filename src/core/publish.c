@@ -12,12 +12,12 @@
 #include "util/hooks.h"
 #include "util/result.h"
 
-/* A slot may come free without anybody telling us (a queued release, a store that passed our flag):
- * a waiting begin looks again after this long, doubling (protocol 3.9). */
+/* A slot may become free without a wake (a queued release, a store that raced with our flag):
+ * a waiting begin looks again after this time, which doubles (protocol 3.9). */
 #define FIRST_LOOK (SLUICE_MS / 20)
 #define LAST_LOOK SLUICE_MS
 
-#define LATE (5 * SLUICE_MS) /* a frame of which the driver is asked what became of it */
+#define LATE (5 * SLUICE_MS) /* a frame so late that the driver is queried about it */
 
 /* ---- begin ---- */
 
@@ -66,8 +66,8 @@ static bool take_kept(struct sluice_writer *writer, int *slot)
     return *slot >= 0;
 }
 
-/* None is free. In the order of what it costs others: a new slot, a reader that holds too long, an
- * unread frame of a reader that is behind, time. */
+/* No slot is free. Tries, in order of the cost to others: to add a slot, to evict a reader that holds one too long, to take
+ * an unread frame from a slow reader, to wait. */
 static int make_free(struct sluice_writer *writer, int64_t timeout_ns)
 {
     bool waits = timeout_ns > 0;
@@ -95,7 +95,7 @@ static int find_slot(struct sluice_writer *writer, int64_t timeout_ns)
     return slot < 0 ? make_free(writer, timeout_ns) : slot;
 }
 
-/* `dropped`: 1 if a frame is given up for it. */
+/* `dropped`: 1 if this counts as a dropped frame. */
 static int no_slot(struct sluice_writer *writer, uint64_t dropped)
 {
     char holders[640], working[48] = "";
@@ -112,7 +112,7 @@ static int no_slot(struct sluice_writer *writer, uint64_t dropped)
                    writer->slot_count, writer->begun, working, holders[0] ? ": " : "", holders);
 }
 
-/* What commit stores in it. Readers of the frame before have that on their side, or one that waits for this frame has. */
+/* Prefetches what commit stores to. These cache lines are with readers of the last frame, or one that waits for this frame. */
 static void fetch_header(const struct sl_record *record)
 {
     sl_fetch_to_store(record);
@@ -152,7 +152,7 @@ static void fill_frame(struct sluice_writer *writer, uint32_t slot, int64_t now,
     SL_SPAN_BEGIN(WRITE, &mine->span, writer->name, 0);
 }
 
-/* The device is lost, and with it whatever it worked on: readers must not wait for that (protocol 3.3). */
+/* The device is lost, and with it the frames it worked on: readers must not wait for them (protocol 3.3). */
 static int lose(struct sluice_writer *writer, int result)
 {
     uint32_t lost = sl_flight_lose(&writer->ring);
@@ -166,20 +166,20 @@ static int lose(struct sluice_writer *writer, int result)
     return result;
 }
 
-/* May frames be ordered behind this stream? Where it is to write a word, that says it. */
+/* May frames be ordered after this stream's work? If the stream must write a word, that call checks it. */
 static int check_stream(const struct sluice_writer *writer, struct sluice_stream stream)
 {
     return stream.id == SLUICE_ON_CPU.id || writer->flight.pages ? 0 : writer->flight.sync->check(writer->flight.pages, stream);
 }
 
-/* Why words could not be raised. */
+/* After a failure to raise words: is the device lost? */
 static int not_signalled(struct sluice_writer *writer, int result)
 {
     return writer->flight.sync->alive(writer->flight.pages) != 0 ? lose(writer, result) : result;
 }
 
-/* Work that should have ended long ago: is its device still there? A stream tells of a crash only whom it is
- * asked. */
+/* For work that should have ended long ago: is its device still usable? A stream reports a crash only when it is
+ * queried. */
 static int check_device(struct sluice_writer *writer, int64_t now)
 {
     if (writer->flight.idle && now - writer->last_commit_ns > LATE && sl_flight_count(&writer->ring) > 0) {
@@ -221,8 +221,7 @@ int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sl
     if (r != 0)
         return lose(writer, r);
     if (writer->flight.pages && sl_load(&writer->serve->ahead_changed, relaxed))
-        sl_follow_update(&writer->follow, writer->serve, &writer->flight, writer->device_name,
-                         sl_flight_count(&writer->ring) > 0);
+        sl_follow_update(&writer->follow, writer->serve, sl_flight_count(&writer->ring) > 0);
     sl_follow_ask(&writer->follow, writer->ring.head_sequence + 1);
     slot = find_slot(writer, timeout_ns);
     if (writer->took_long)
@@ -252,7 +251,7 @@ static int check_begun(struct sluice_writer *writer, const struct sluice_frame *
     return 0;
 }
 
-/* The caller's struct names a frame no more. */
+/* Invalidates the caller's struct. */
 static void end_frame(struct sluice_writer *writer, struct sluice_frame *frame)
 {
     SL_SPAN_END(WRITE, &writer->slots[frame->opaque[SL_FRAME_ENTRY]].span);
@@ -270,7 +269,7 @@ static uint64_t frame_bytes(const struct sl_record *record)
     return bytes;
 }
 
-/* What is raised when the frame is ready. */
+/* The words that are raised when the frame is ready. */
 static uint32_t words_of(const struct sluice_writer *writer, uint32_t slot, uint64_t sequence, struct sl_signal *signals)
 {
     signals[0] = (struct sl_signal){ &writer->ring.words.ready[slot], sequence };
@@ -316,7 +315,7 @@ int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, 
 
     uint32_t slot = (uint32_t)frame->opaque[SL_FRAME_ENTRY];
     struct sl_record *record = serve->ops->record(serve, slot);
-    fetch_header(record); /* while the driver is called */
+    fetch_header(record); /* in parallel with the driver call */
     sl_fetch_to_store(&writer->ring.words.slot_seq[slot]);
     SL_KILL_POINT("before_ready");
     SL_STAGE_BEGIN(SIGNAL);
@@ -326,7 +325,7 @@ int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, 
     SL_STAGE_END(SIGNAL);
     if (r != 0)
         return not_signalled(writer, r);
-    /* Not sooner, nor the time: the device is at work meanwhile. Nobody looks at these words before W8. */
+    /* After the driver call, so that the device works meanwhile; the time, too. Nobody reads these words before W8. */
     int64_t now = sl_os_now();
     record->sequence = sequence;
     record->capture_ns = frame->capture_ns;

@@ -15,7 +15,7 @@
 
 #define DEFAULT_SPIN (SLUICE_MS / 100)
 #define DEFAULT_AHEAD (2 * SLUICE_S)
-#define FIRST_ATTEMPT SLUICE_S /* even SLUICE_LATER waits for the first answer, if somebody is there */
+#define FIRST_ATTEMPT SLUICE_S /* even SLUICE_LATER waits for the first answer, if there is a writer */
 #define LEAST_PARAMS offsetof(struct sluice_reader_params, depth)
 
 int sl_reader_hold(sluice_reader *handle, struct sluice_reader **reader)
@@ -69,16 +69,16 @@ static void outlast_captures(void *argument)
     do {
         sl_os_sleep(SLUICE_MS);
         sl_release_settle(reader);
-    } while (sl_release_held_back(reader));
+    } while (sl_release_deferred(reader));
     sl_object_drop(&reader->object);
 }
 
-/* Releases are held back while a stream captures, and it may be this very thread that will end that: it must
- * not wait here. True if the end of the reader is put off. */
+/* Releases are deferred while a stream captures, and this thread may be the one that will end the capture, so it must
+ * not wait here. True if the end of the reader is deferred, too. */
 static bool put_off(struct sluice_reader *reader)
 {
     sl_release_settle(reader);
-    if (!sl_release_held_back(reader))
+    if (!sl_release_deferred(reader))
         return false;
     sl_object_put_off(&reader->object);
     if (sl_os_start_thread(outlast_captures, reader) == 0)
@@ -90,7 +90,7 @@ static bool put_off(struct sluice_reader *reader)
     return true;
 }
 
-/* The last one out of the object ends the reader. */
+/* Dropping the last reference to the object ends the reader. */
 static void finish(struct sl_object *object)
 {
     struct sluice_reader *reader = (struct sluice_reader *)object;
@@ -98,9 +98,10 @@ static void finish(struct sl_object *object)
     if (put_off(reader))
         return;
     sl_park_drain(reader);
-    /* While a release is queued, its slot is ours and its page in use (protocol 1.2). */
+    /* While a release is queued, we still hold the slot, and the page is in use (protocol 1.2). */
     bool done = sl_release_drain(reader);
 
+    bool device = reader->session && reader->session->pages;
     sl_fetch_end(reader, !done);
     sl_service_lock();
     if (reader->session)
@@ -112,6 +113,8 @@ static void finish(struct sl_object *object)
     if (done) {
         sl_session_reap(reader, true);
         sl_staged_end(reader);
+        if (device)
+            sl_apart_await(reader->name);
     } else {
         sl_log(SLUICE_LOG_WARN, "channel '%s': closed with releases queued behind work that does not end: their memory stays until the process ends",
                reader->name);
@@ -134,8 +137,8 @@ static bool has_format(const struct sluice_reader *reader)
     return reader->session && sl_load(&reader->session->link->memory_count, acquire) > 0;
 }
 
-/* What the attempts to connect have said so far: 0 nothing, or a writer is being asked; else the last failure,
- * with its sentence. */
+/* The result of the attempts to connect so far: 0 if there is none, or an answer is pending; else the last failure,
+ * with its message. */
 static int attempts_said(struct sluice_reader *reader, int64_t *answer_by)
 {
     char text[sizeof reader->join->text];
@@ -149,7 +152,7 @@ static int attempts_said(struct sluice_reader *reader, int64_t *answer_by)
     return result ? sl_fail_text(result, text) : 0;
 }
 
-/* Ends the attempts, unless one has met a writer meanwhile: to that writer we may be a reader by now, which it
+/* Ends the attempts, unless one has reached a writer meanwhile, for which we may already be a reader that it
  * sends frames to. */
 static bool give_up(struct sluice_reader *reader, int64_t now)
 {
@@ -184,7 +187,7 @@ static int wait_for_writer(struct sluice_reader *reader)
             return r;
         if (absent && later)
             return 0;
-        /* Somebody who hung up, or has too many callers, may be in a better mood presently. */
+        /* A writer that hung up, or whose queue of connections is full, may answer later. */
         int64_t answer = answer_by ? answer_by : r == 0 || r == SLUICE_AGAIN ? answer_until : 0;
         if (answer > until)
             until = answer;
@@ -267,6 +270,10 @@ int sluice_reader_open(sluice_reader **out, const struct sluice_reader_params *c
     }
     reader->params.name = reader->name;
     reader->params.uids = NULL;
+    sl_service_lock();
+    reader->opened = true;
+    (void)sl_prepare_begin(reader); /* one that came just now */
+    sl_service_unlock();
     *out = (sluice_reader *)(uintptr_t)handle;
     return 0;
 }
@@ -303,7 +310,8 @@ int sluice_reader_close(sluice_reader **handle)
             *handle = NULL;
         return r;
     }
-    stop(reader); /* rings an acquire on another thread, too */
+    stop(reader); /* also wakes an acquire on another thread */
+    sl_prepare_settle(reader);
     if (sl_object_unname(&reader->object, SL_END_CLOSED))
         sl_object_drop(&reader->object);
     sl_object_drop(&reader->object);
@@ -366,7 +374,7 @@ out:
     return r;
 }
 
-/* Slots that lie in memory of the generation announced last. Under the service lock. */
+/* Counts the slots in memory of the last generation announced. Under the service lock. */
 static uint32_t count_slots(const struct sl_link *link)
 {
     uint32_t slots = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which channels there are, and what goes on in them.
+ * Which channels exist, and their state.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static int add_entry(void *context, const char *name, uint32_t uid)
     const struct sl_wire_ops *wire;
     const char *plain;
 
-    /* Sockets that are no channels may lie there too; a file's name has no scheme. */
+    /* The folder may also have sockets that are not channels; a file's name has no scheme. */
     if (sl_wire_of(name, &wire, &plain) != 0 || plain != name)
         return 0;
     if (listing->count == listing->room) {
@@ -57,8 +57,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct sluice_registry_entry *)a)->name, ((const struct sluice_registry_entry *)b)->name);
 }
 
-/* Refused means dead; a full queue is somebody's. Nothing is removed (protocol 5.8). False for a socket of
- * some other program. */
+/* A refused connection means that the writer is dead; a full queue, that it is alive. Removes nothing (protocol 5.8). False for
+ * a socket of some other program. */
 static bool probe(int dir, const char *path, struct sluice_registry_entry *entry)
 {
     struct sl_peer_identity peer;
@@ -151,7 +151,7 @@ int sluice_registry_watch_open(sluice_watch **out, const char *folder)
         return sl_fail(SLUICE_E_INVALID, "no place for the watch's handle was given");
     if ((r = sl_object_forked()) != 0)
         return r;
-    /* A folder that is not there cannot be watched: make it. */
+    /* A folder that does not exist cannot be watched: make it. */
     if ((r = open_folder(&folder, path, sizeof path, true, &dir)) != 0)
         return r;
     sl_os_close(dir);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader's frame while it is out, and its release.
+ * A reader's frame while the program holds it, and its release.
  */
 #include <string.h>
 
@@ -11,27 +11,27 @@
 #include "util/hooks.h"
 #include "util/result.h"
 
-#define DRAIN_PATIENCE (2 * SLUICE_S) /* for releases that are queued, at close */
-#define LATE (20 * SLUICE_MS) /* a release of which the driver is asked what became of it */
-#define OFTEN (5 * SLUICE_MS) /* enough for frames that are out to be looked at, if room for others is left */
+#define DRAIN_PATIENCE (2 * SLUICE_S) /* how long close waits for queued releases */
+#define LATE (20 * SLUICE_MS) /* a release so late that the driver is queried about it */
+#define OFTEN (5 * SLUICE_MS) /* between checks of held frames, if there is room for others */
 #define FIRST_LOOK (SLUICE_MS / 20)
 #define LAST_LOOK SLUICE_MS
 
-/* The entry of a frame that is out, or NULL with a sentence. */
+/* The entry of a frame that is held, or NULL with a message. */
 static struct sl_held *find_entry(struct sluice_reader *reader, const struct sluice_frame *frame)
 {
     uint64_t index = frame->opaque[SL_FRAME_ENTRY], token = frame->opaque[SL_FRAME_TOKEN];
 
     if (frame->opaque[SL_FRAME_OWNER] == atomic_load_explicit(&reader->object.id, memory_order_relaxed) &&
-        index < SLUICE_MAX_SLOTS && token > SL_HELD_BACK &&
+        index < SLUICE_MAX_SLOTS && token > SL_HELD_DEFERRED &&
         sl_load(&reader->held[index].token, acquire) == token)
         return &reader->held[index];
     sl_say("channel '%s': this frame was released already, or is not this reader's", reader->name);
     return NULL;
 }
 
-/* What follows for an entry whose frame is given back, as its token. The last thing stored: its memory, and
- * an old session, may be gone from there on. */
+/* The functions below return the next token of an entry whose frame is released. It is stored last: from then on its memory,
+ * and an old session, may be freed. */
 
 void sl_release_lease(struct sl_session *session, uint32_t slot)
 {
@@ -44,7 +44,7 @@ void sl_release_lease(struct sl_session *session, uint32_t slot)
         (void)sl_os_send(link->wake_fd, "", 1, NULL, 0);
 }
 
-/* At once: the CPU has nothing to wait for, or nothing is left that would end. */
+/* Ends it at once: no work uses the frame, or the work was lost with the device. */
 static uint64_t end_now(const struct sl_held *entry)
 {
     if (entry->copied)
@@ -54,7 +54,7 @@ static uint64_t end_now(const struct sl_held *entry)
     return 0;
 }
 
-/* What follows if the word that ends it could not be raised. */
+/* After a failure to queue the write of the word that ends it. */
 static uint64_t not_queued(struct sluice_reader *reader, const struct sl_held *entry)
 {
     const struct sl_session *session = entry->session;
@@ -65,15 +65,15 @@ static uint64_t not_queued(struct sluice_reader *reader, const struct sl_held *e
     return end_now(entry);
 }
 
-/* A release that was held back; its stream is held since. If that takes nothing any more, there is no order left to
+/* A deferred release; it has a reference to its stream. If the stream accepts no work any more, there is no order left to
  * keep. */
-static bool try_again(struct sl_after *back)
+static bool try_again(struct sl_after *deferred)
 {
-    struct sl_held *entry = (struct sl_held *)((char *)back - offsetof(struct sl_held, back));
+    struct sl_held *entry = (struct sl_held *)((char *)deferred - offsetof(struct sl_held, deferred));
     const struct sl_session *session = entry->session;
     struct sl_signal none = { entry->word, 0 };
     uint64_t next = SL_HELD_QUEUED;
-    int r = session->sync->signal_held(session->pages, back->stream, &none, 1);
+    int r = session->sync->signal_held(session->pages, deferred->stream, &none, 1);
 
     if (r == SLUICE_E_CAPTURING || r == SLUICE_E_NO_MEMORY)
         return false;
@@ -83,19 +83,19 @@ static bool try_again(struct sl_after *back)
     return true;
 }
 
-/* Nothing of it ends before the capture has, and what the stream was given: the stream must not end sooner. */
-static uint64_t hold_back(struct sluice_reader *reader, struct sl_held *entry, struct sluice_stream stream, int *result)
+/* Defers it until the capture has ended. The stream must live until then, and until its work is done. */
+static uint64_t defer(struct sluice_reader *reader, struct sl_held *entry, struct sluice_stream stream, int *result)
 {
-    *result = sl_stream_hold(stream, &entry->back.stream);
+    *result = sl_stream_hold(stream, &entry->deferred.stream);
     if (*result != 0)
         return SL_HELD_ENDING;
     entry->reader = reader;
-    entry->back.run = try_again;
-    return SL_HELD_BACK;
+    entry->deferred.run = try_again;
+    return SL_HELD_DEFERRED;
 }
 
-/* Behind the work on `stream`, by one queued write (R6); held back while a capture is in the way (protocol
- * 3.14). SL_HELD_ENDING if that fails, with *result why. */
+/* Ends it after the work on `stream`, by one queued write (R6); deferred while a capture prevents that (protocol
+ * 3.14). SL_HELD_ENDING if that fails, with the failure in *result. */
 static uint64_t end_behind(struct sluice_reader *reader, struct sl_held *entry, struct sluice_stream stream,
                            int *result)
 {
@@ -108,11 +108,11 @@ static uint64_t end_behind(struct sluice_reader *reader, struct sl_held *entry, 
     SL_KILL_POINT("after_release");
     if (*result == 0)
         return SL_HELD_QUEUED;
-    return *result == SLUICE_E_CAPTURING ? hold_back(reader, entry, stream, result) : not_queued(reader, entry);
+    return *result == SLUICE_E_CAPTURING ? defer(reader, entry, stream, result) : not_queued(reader, entry);
 }
 
-/* Is the work still under way that uses the frame? A kernel that crashed takes a queued release with it, and
- * the driver tells only whom it is asked. */
+/* Is the work that uses the frame still running? If a kernel crashed, a queued release never runs, and
+ * the driver reports that only when it is queried. */
 static int check_work(struct sluice_reader *reader, const struct sl_held *entry, struct sluice_stream stream, int64_t *now)
 {
     const struct sl_session *session = entry->session;
@@ -131,15 +131,15 @@ static void settle_entry(struct sluice_reader *reader, struct sl_held *entry, in
 {
     uint64_t token = sl_load(&entry->token, acquire);
 
-    if (token == SL_HELD_BACK) {
-        sl_after_try(&entry->back);
+    if (token == SL_HELD_DEFERRED) {
+        sl_after_try(&entry->deferred);
     } else if (token == SL_HELD_QUEUED) {
         if (sl_load(entry->word, acquire) == 0 && !sl_staged_busy(reader, entry))
             sl_store(&entry->token, 0, release);
         else if (check_work(reader, entry, entry->stream, now) != 0)
             sl_store(&entry->token, end_now(entry), release);
-    } else if (token > SL_HELD_BACK && entry->on_stream) {
-        (void)check_work(reader, entry, entry->taken_for, now); /* what it says of a death is told by acquire */
+    } else if (token > SL_HELD_DEFERRED && entry->on_stream) {
+        (void)check_work(reader, entry, entry->taken_for, now); /* acquire reports a lost device */
     }
 }
 
@@ -147,19 +147,19 @@ void sl_release_settle(struct sluice_reader *reader)
 {
     int64_t now = 0;
 
-    if (sl_load(&reader->held_back, relaxed))
-        (void)sl_exchange(&reader->held_back, 0); /* before they are looked at, not after */
+    if (sl_load(&reader->may_be_deferred, relaxed))
+        (void)sl_exchange(&reader->may_be_deferred, 0); /* before the entries are checked, not after */
     for (uint32_t i = 0; i < reader->params.hold; i++)
         settle_entry(reader, &reader->held[i], &now);
-    if (sl_release_held_back(reader))
-        sl_store(&reader->held_back, 1, relaxed);
+    if (sl_release_deferred(reader))
+        sl_store(&reader->may_be_deferred, 1, relaxed);
 }
 
-/* The words of queued releases lie on lines that a GPU writes: to look at them all for each frame would cost more than
+/* The words of queued releases are on cache lines that a GPU writes: checking all of them for each frame would cost more than
  * the rest of acquire. */
 void sl_release_settle_now_and_then(struct sluice_reader *reader)
 {
-    if (!reader->old && !sl_load(&reader->held_back, relaxed) && sl_take_entry(reader)) {
+    if (!reader->old && !sl_load(&reader->may_be_deferred, relaxed) && sl_take_entry(reader)) {
         int64_t now = sl_os_now_coarse();
         if (now - reader->settled_ns < OFTEN)
             return;
@@ -178,12 +178,12 @@ static bool any(const struct sluice_reader *reader, uint64_t token)
 
 bool sl_release_queued(const struct sluice_reader *reader)
 {
-    return any(reader, SL_HELD_QUEUED) || any(reader, SL_HELD_BACK);
+    return any(reader, SL_HELD_QUEUED) || any(reader, SL_HELD_DEFERRED);
 }
 
-bool sl_release_held_back(const struct sluice_reader *reader)
+bool sl_release_deferred(const struct sluice_reader *reader)
 {
-    return any(reader, SL_HELD_BACK);
+    return any(reader, SL_HELD_DEFERRED);
 }
 
 bool sl_release_drain(struct sluice_reader *reader)
@@ -191,7 +191,7 @@ bool sl_release_drain(struct sluice_reader *reader)
     int64_t deadline = sl_os_deadline(DRAIN_PATIENCE), look = FIRST_LOOK;
 
     for (;;) {
-        int64_t now = sl_os_now(); /* before the look: this thread may stand still behind it */
+        int64_t now = sl_os_now(); /* before the look: this thread may be suspended after it */
         sl_release_settle(reader);
         if (!sl_release_queued(reader))
             return true;
@@ -202,12 +202,12 @@ bool sl_release_drain(struct sluice_reader *reader)
     }
 }
 
-/* May the frame be released so? */
+/* May the frame be released on this stream? */
 static int check_stream(const struct sluice_reader *reader, const struct sl_held *entry, struct sluice_stream stream)
 {
     const struct sl_session *session = entry->session;
 
-    if (stream.id != SLUICE_ON_CPU.id) /* where it is to write a word, that says it */
+    if (stream.id != SLUICE_ON_CPU.id) /* if the stream must write a word, that call checks it */
         return session->pages ? 0 : session->sync->check(session->pages, stream);
     if (entry->on_stream) /* protocol 1.15 */
         return sl_fail(SLUICE_E_INVALID,
@@ -226,7 +226,7 @@ static int release_frame(struct sluice_reader *reader, struct sluice_frame *fram
         return SLUICE_E_STALE;
     if ((r = check_stream(reader, entry, stream)) != 0)
         return r;
-    /* Of several threads that release the same frame one comes through. */
+    /* If several threads release the same frame, only one succeeds. */
     if (!atomic_compare_exchange_strong_explicit(&entry->token, &expected, SL_HELD_ENDING, memory_order_acq_rel,
                                                  memory_order_relaxed))
         return sl_fail(SLUICE_E_STALE, "channel '%s': this frame was released already", reader->name);
@@ -246,9 +246,9 @@ static int release_frame(struct sluice_reader *reader, struct sluice_frame *fram
     memset(frame->opaque, 0, sizeof frame->opaque);
     frame->meta = NULL;
     sl_store(&entry->token, next, release);
-    if (next == SL_HELD_BACK) {
-        sl_store(&reader->held_back, 1, release);
-        sl_after_begin(&entry->back);
+    if (next == SL_HELD_DEFERRED) {
+        sl_store(&reader->may_be_deferred, 1, release);
+        sl_after_begin(&entry->deferred);
     }
     if (lost)
         return sl_fail(SLUICE_E_LOST, "channel '%s': the writer took this frame back while it was read: it may not have been whole",
@@ -297,7 +297,7 @@ int sluice_reader_check(sluice_reader *handle, const struct sluice_frame *frame)
     return r;
 }
 
-/* Taken ahead, and not ready yet? */
+/* Was it taken before it was ready, and is it not ready yet? */
 static bool is_coming(const struct sl_held *entry)
 {
     return entry->on_stream && !entry->copied &&

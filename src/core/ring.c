@@ -6,8 +6,8 @@
 #include "sync/sync.h"
 #include "util/hooks.h"
 
-/* Does an in-order reader still need the frame `old`? A cursor only grows, so this may be asked before
- * the mark (it must be: asked after it, the reader would meet the mark on a frame that it may rely on). */
+/* Does an in-order reader still need the frame `old`? A cursor only grows, so this may be checked before
+ * the mark. It must be: otherwise the reader could see the mark on a frame that it may rely on. */
 static bool kept_unread(const struct sl_ring *ring, const struct sl_reader_slot *reader, uint64_t old,
                         enum sl_keep keep)
 {
@@ -135,7 +135,7 @@ bool sl_ring_retire(struct sl_ring *ring, uint32_t slot, const struct sl_reader_
         return false;
     sl_store(&ring->words.slot_seq[slot], SL_MARK, seq_cst);
     SL_KILL_POINT("after_retire_mark");
-    /* The number goes to another memory: any word that is set for it, stale ones too, must be gone. */
+    /* The slot number is moved to another memory: no lease word may be set for it, not even a stale one. */
     for (uint32_t i = 0; i < count; i++) {
         if (sl_load(&readers[i].page.lease[slot], seq_cst) != 0) {
             sl_store(&ring->words.slot_seq[slot], old, release);

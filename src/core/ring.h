@@ -17,22 +17,22 @@ enum sl_slot_state {
 };
 
 struct sl_ring_slot {
-    uint64_t sequence; /* of its frame; 0: none. Private twin of slot_seq */
-    uint64_t given_up; /* what `idle` must reach: the device still works on frames that were given up */
+    uint64_t sequence; /* of its frame; 0: none. Private copy of slot_seq */
+    uint64_t given_up; /* what `idle` must reach before the device is done with cancelled frames */
     uint32_t memory;
     uint8_t state;     /* enum sl_slot_state */
 };
 
 struct sl_ring {
     struct sl_words words;
-    const sl_word *idle;    /* [ids] raised behind work that was given up; NULL: there is none */
-    uint64_t head_sequence; /* private twin of head */
+    const sl_word *idle;    /* [ids] raised behind the work of cancelled frames; NULL on host */
+    uint64_t head_sequence; /* private copy of head */
     uint32_t head_slot;
     uint32_t used;          /* numbers from here on never belonged to a memory */
     struct sl_ring_slot slots[SL_MAX_IDS];
 };
 
-/* How much in-order readers can keep from the writer. */
+/* Which frames of in-order readers the writer must not overwrite. */
 enum sl_keep {
     SL_KEEP_ALL,    /* a waiting writer: whatever they have not read */
     SL_KEEP_DEPTH,  /* a dropping writer: the newest `depth` frames of what they have not read */
@@ -48,17 +48,17 @@ int sl_ring_take(struct sl_ring *ring, const struct sl_reader_slot *readers, uin
 /* The slot that will most likely be taken next; -1: none is idle. */
 int sl_ring_next(const struct sl_ring *ring);
 
-/* Has its words fetched (-1: none's): other cores and the device have written them. */
+/* Prefetches its words (-1: none): other cores and the device have written them. */
 void sl_ring_early(const struct sl_ring *ring, int slot, const struct sl_reader_slot *readers, uint32_t count);
 
-/* Is work on this slot still under way? Of its last frame, or of one that was given up. Also of a frame that
- * is lost: nobody knows when that ends. */
+/* Is work on this slot still in flight, of its last frame or a cancelled one? Also true for a frame that
+ * is lost: nobody knows when its work ends. */
 bool sl_ring_works(const struct sl_ring *ring, uint32_t slot);
 
 /* W8 and W9, after `ready` was raised behind the work (W7). */
 void sl_ring_publish(struct sl_ring *ring, uint32_t slot, uint64_t sequence);
 
-/* Gives a begun slot back empty: what was in it is gone (protocol 1.4). */
+/* Returns a begun slot, now empty: the frame before is gone (protocol 1.4). */
 void sl_ring_cancel(struct sl_ring *ring, uint32_t slot);
 
 /* Frees an old slot's number if no reader's word for it is set and no in-order reader needs its frame;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Send: a program's own arrays into a slot.
+ * Send: copies a program's own arrays into a slot.
  */
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static int make_room(struct sluice_writer *writer, const struct sluice_array *ar
 
 /* ---- from begin to commit ---- */
 
-/* Where the array goes, and how. The record is written only if it does not say so yet: others read it. */
+/* Plans where and how the array is copied. The record is only written if it must change, as others read it. */
 static int plan(struct sluice_writer *writer, const struct sl_view *view, const struct sl_copy_job *job,
                 const struct sluice_array *array, uint32_t index, struct sluice_array *to, struct sl_copy *copy)
 {
@@ -95,8 +95,8 @@ static void take_header(struct sluice_frame *frame, const struct sluice_frame *h
         memcpy(frame->meta, header->meta, header->meta_size);
 }
 
-/* Nothing of it is published. What is queued on the slot ends before anybody gets it, and before the program
- * hears of the failure: it may free its arrays then. */
+/* Publishes nothing. Waits for the work queued on the slot before the slot is reused, and before the failure is returned,
+ * after which the program may free its arrays. */
 static int take_back(struct sluice_writer *writer, struct sluice_frame *frame, struct sl_copy_job *job, int result)
 {
     char why[640];
@@ -136,12 +136,14 @@ static int send_copies(struct sluice_writer *writer, struct sl_copy_job *job, st
     return 0;
 }
 
+/* At the first send, which waits for the driver to make a stream and to register a page of words. Before that it is not known
+ * whether this writer will send; most that write in place never do. Fetch has its own copier for the same reason. */
 static int open_copier(struct sluice_writer *writer)
 {
     return sl_copier_open(&writer->copier, writer->device_name, writer->name, !writer->params.no_graphs);
 }
 
-/* Begins the job; what is known need not be looked at. */
+/* Begins the job; for a known send the checks are skipped. */
 static int begin_job(struct sluice_writer *writer, const struct sluice_array *arrays, uint32_t count,
                      struct sluice_stream stream, bool known, uint32_t *indices, struct sl_copy_job *job)
 {
@@ -157,8 +159,8 @@ static int begin_job(struct sluice_writer *writer, const struct sluice_array *ar
     return sl_arrays_begin(&writer->copier, SL_COPY_SEND, arrays, count, stream, job);
 }
 
-/* What tells that the copies of the frame are done: the word that says that it is ready. It stays with the control page,
- * and so does what says which frame is in the slot. */
+/* The frame's ready word tells when its copies are done. It lives as long as the control page, as does slot_seq, which
+ * tells which frame is in the slot. */
 static void give_ticket(struct sluice_writer *writer, const struct sluice_frame *frame, struct sl_copy_job *job,
                         struct sluice_ticket *ticket)
 {
@@ -226,7 +228,7 @@ int sluice_writer_send_frame(sluice_writer *handle, struct sluice_frame *header,
 int sluice_writer_send(sluice_writer *handle, const struct sluice_array *arrays, uint32_t count,
                        struct sluice_stream stream, struct sluice_ticket *ticket)
 {
-    struct sluice_frame header; /* of it a send looks at this; to clear the rest would take time */
+    struct sluice_frame header; /* a send reads only the members set below; clearing the rest would take time */
 
     header.capture_ns = 0;
     header.capture_clock = SLUICE_CLOCK_MONOTONIC;

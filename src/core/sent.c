@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sends that come again: what was found out of the last one.
+ * Repeated sends: what was found out about the last one is reused.
  */
 #include "core/arrays.h"
 

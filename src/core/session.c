@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader follows its channel's writers: links come from the service thread, the acquiring thread
- * goes over to them when the old session has nothing left to give.
+ * A reader follows its channel's writers: links come from the service thread, and the acquiring thread
+ * switches to them when no frame is left in the old session.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/apart.h"
 #include "core/park.h"
 #include "core/reader.h"
 #include "util/hooks.h"
 #include "util/result.h"
 
-#define DRIVER_PATIENCE (250 * SLUICE_MS) /* the GPU of a writer that died may finish frames so long */
-
-static sl_word32 ending; /* sessions of this process that end on threads of their own */
+#define DRIVER_PATIENCE (250 * SLUICE_MS) /* how long a dead writer's GPU may still finish frames */
 
 /* ---- on the service thread, under its lock ---- */
 
-/* Wakes whoever sleeps in a call. */
+/* Wakes all threads that sleep in a call. */
 static void wake(struct sluice_reader *reader)
 {
     sl_add(&reader->bell, 1);
@@ -30,7 +27,7 @@ static void wake(struct sluice_reader *reader)
     }
 }
 
-static void ring(struct sluice_reader *reader)
+void sl_session_ring(struct sluice_reader *reader)
 {
     sl_store(&reader->attention, 1, seq_cst);
     wake(reader);
@@ -38,7 +35,7 @@ static void ring(struct sluice_reader *reader)
         sl_os_note_set(reader->note);
 }
 
-/* Nothing is unread to a reader that takes no more. */
+/* For a reader that takes no more frames: marks all as read. */
 static void read_all(struct sl_link *link)
 {
     if (link)
@@ -50,8 +47,10 @@ void sl_session_stop(struct sluice_reader *reader)
     sl_store(&reader->closing, 1, seq_cst);
     sl_service_lock();
     read_all(reader->next);
+    read_all(reader->preparing);
+    read_all(reader->prepared ? reader->prepared->link : NULL);
     read_all(reader->session ? reader->session->link : NULL);
-    ring(reader);
+    sl_session_ring(reader);
     sl_service_unlock();
 }
 
@@ -62,18 +61,19 @@ void sl_session_linked(void *context, struct sl_link *link)
     if (sl_load(&reader->closing, acquire))
         read_all(link);
 
-    /* One that came and went before anybody used it. */
+    /* The previous link, if it was not used yet. */
     if (reader->next)
         reader->next->ops->link_close(reader->next);
     reader->next = link;
-    ring(reader);
+    if (!sl_prepare_begin(reader))
+        sl_session_ring(reader);
 }
 
 void sl_session_changed(void *context, struct sl_link *link)
 {
-    /* An attempt that failed is no news to acquire, and to whoever polls. */
+    /* A failed attempt is not reported to acquire, nor to a program that polls. */
     if (link)
-        ring(context);
+        sl_session_ring(context);
     else
         wake(context);
 }
@@ -89,7 +89,7 @@ void sl_session_attend(struct sluice_reader *reader)
         sl_session_reap(reader, false);
 }
 
-/* Back in a session that dropped it: goes on behind the frame that it took last. */
+/* Rejoins a session that had dropped this reader: continues after the frame that it took last. */
 static void continue_session(struct sl_session *session, const struct sl_session *before)
 {
     struct sl_lease *lease = &session->lease;
@@ -105,64 +105,7 @@ static void continue_session(struct sl_session *session, const struct sl_session
         lease->skipped = first - want;
 }
 
-/* Where frames of this link are used here, and the page's words made known to that device. */
-static int equip(struct sluice_reader *reader, struct sl_session *session)
-{
-    struct sl_link *link = session->link;
-    const char *kind = sl_mem_of_kind(link->memory_kind)->name;
-    const struct sl_device_ops *device = sl_device_of_kind(kind);
-
-    device->name_of(link->uuid, session->home);
-    snprintf(session->device, sizeof session->device, "%s", reader->device[0] ? reader->device : session->home);
-    if (sl_device_kind(session->device) != device)
-        return sl_fail(SLUICE_E_WRONG_DEVICE,
-                       "channel '%s' has its frames on '%s', not on '%s': leave the reader's device out, and copy frames with "
-                       "sluice_reader_fetch if need be",
-                       reader->name, session->home, reader->device);
-    int r = sl_staged_choose(reader, session);
-    if (r != 0)
-        return r;
-    session->sync = sl_sync_of_device(kind);
-    r = session->sync->attach(session->device, link->pages, link->page_bytes, true, &session->pages);
-    if (r != 0 && device != sl_device_kind("host"))
-        return sl_fail(r, "channel '%s' has its frames on a GPU, and '%s' cannot be used for them: %s", reader->name,
-                       session->device, sluice_last_error());
-    if (r == 0 && (r = sl_staged_open(reader, session)) != 0)
-        session->sync->detach(session->pages);
-    if (r == 0 && session->pages && reader->params.ahead && !session->staged) {
-        session->ahead = session->sync->can_wait(session->pages) == 0;
-        if (!session->ahead)
-            sl_log(SLUICE_LOG_WARN, "channel '%s': no frame is taken ahead, the CPU waits: %s", reader->name,
-                   sluice_last_error());
-    }
-    return r;
-}
-
-static int session_new(struct sluice_reader *reader, struct sl_link *link, struct sl_session **out)
-{
-    struct sl_session *session = calloc(1, sizeof *session);
-    int r;
-
-    if (!session)
-        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for a session", reader->name);
-    session->link = link;
-    session->lease = (struct sl_lease){
-        .words = link->words,
-        .page = link->page,
-        .mode = reader->params.mode,
-        .every = reader->params.every,
-    };
-    if ((r = equip(reader, session)) != 0) {
-        free(session);
-        return r;
-    }
-    if (reader->session && reader->session->link->session == link->session)
-        continue_session(session, reader->session);
-    *out = session;
-    return 0;
-}
-
-/* The link came, but nothing can be done with it: perhaps the next time. */
+/* No session could be made from the link: keeps it for the next attempt. */
 static void put_back(struct sluice_reader *reader, struct sl_link *link)
 {
     sl_service_lock();
@@ -173,7 +116,7 @@ static void put_back(struct sluice_reader *reader, struct sl_link *link)
     sl_service_unlock();
 }
 
-/* What the session's writer left unfinished. */
+/* Counts and gives up the frames that the session's writer left unfinished. */
 static uint32_t lose_rest(const struct sluice_reader *reader, struct sl_session *session)
 {
     uint32_t lost = session->lease.over ? 0 : sl_lease_unfinished(&session->lease.words, sl_lease_want(&session->lease));
@@ -185,24 +128,40 @@ static uint32_t lose_rest(const struct sluice_reader *reader, struct sl_session 
     return lost;
 }
 
-int sl_session_switch(struct sluice_reader *reader)
+/* The next session, prepared; by this thread while the reader is being opened, or if the other thread failed. */
+static int take_next(struct sluice_reader *reader, struct sl_session **session)
 {
-    struct sl_session *session, *old;
-    int r;
+    struct sl_link *link = NULL;
 
     sl_service_lock();
-    struct sl_link *link = reader->next;
-    reader->next = NULL;
+    *session = reader->prepared;
+    reader->prepared = NULL;
+    if (!*session && !reader->prepares) {
+        link = reader->next;
+        reader->next = NULL;
+    }
     sl_service_unlock();
+    if (*session)
+        return 0;
     if (!link)
         return SLUICE_NO_WRITER;
-    if ((r = session_new(reader, link, &session)) != 0) { /* may ask a driver: no lock is held */
+    int r = sl_prepare(reader, link, session);
+    if (r != 0)
         put_back(reader, link);
+    return r;
+}
+
+int sl_session_switch(struct sluice_reader *reader)
+{
+    struct sl_session *session, *old = reader->session;
+    int r = take_next(reader, &session);
+
+    if (r != 0)
         return r;
-    }
+    if (old && old->link->session == session->link->session)
+        continue_session(session, old);
     SL_KILL_POINT("before_switch");
     sl_service_lock();
-    old = reader->session;
     reader->session = session;
     if (old) {
         sl_gate_leave(reader, old);
@@ -226,8 +185,9 @@ bool sl_session_rejoin(struct sluice_reader *reader)
     if (!session || !sl_load(&session->link->gone, acquire))
         return false;
     sl_service_lock();
-    if (reader->next && reader->next->session == session->link->session)
-        again = sl_lease_want(&session->lease) >= sl_load(reader->next->page.cursor, acquire);
+    const struct sl_link *next = reader->prepared ? reader->prepared->link : reader->prepares ? NULL : reader->next;
+    if (next && next->session == session->link->session)
+        again = sl_lease_want(&session->lease) >= sl_load(next->page.cursor, acquire);
     sl_service_unlock();
     return again && sl_session_switch(reader) == 0;
 }
@@ -250,7 +210,7 @@ bool sl_session_give_up(struct sluice_reader *reader)
         return false;
     if (session->over_ns == 0)
         session->over_ns = now;
-    /* Its device may go on for a moment (protocol 4.1); one that closed has waited for it. */
+    /* Its device may work on for a moment (protocol 4.1); a writer that closed has waited for that. */
     if (!sl_load(session->link->closed, acquire) && now - session->over_ns < DRIVER_PATIENCE)
         return false;
     uint32_t lost = lose_rest(reader, session);
@@ -258,7 +218,7 @@ bool sl_session_give_up(struct sluice_reader *reader)
     return lost > 0;
 }
 
-/* Held while the caller maps it: the service thread takes away what nobody holds and nobody has mapped. */
+/* Marks the memory as held while the caller maps it: the service thread removes memory that is neither held nor mapped. */
 static struct sl_link_memory *find_memory(struct sl_session *session, uint32_t number)
 {
     struct sl_link_memory *memory;
@@ -292,6 +252,7 @@ int sl_session_map(struct sl_session *session, uint32_t slot, const struct sl_re
         SL_STAGE_BEGIN(MAP);
         r = memory->object.ops->map(&memory->object, session->link->writable);
         SL_STAGE_END(MAP);
+        memory->shared.apart = r == 0 && session->pages;
     }
     sl_store(&memory->held, 0, release);
     if (r != 0)
@@ -301,7 +262,7 @@ int sl_session_map(struct sl_session *session, uint32_t slot, const struct sl_re
     return 0;
 }
 
-/* Does a frame that is out lie in this session, in this memory (NULL: in any)? On the acquiring thread. */
+/* Is a held frame in this session, in this memory (NULL: in any)? On the acquiring thread. */
 static bool is_out(const struct sluice_reader *reader, const struct sl_session *session,
                    const struct sl_link_memory *memory)
 {
@@ -321,7 +282,7 @@ static void forget_maps(struct sl_session *session, const struct sl_link_memory 
             session->maps[s] = (struct sl_slot_map){ .number = 0 };
 }
 
-/* With no lock held: unmapping may ask a driver. */
+/* With no lock held: unmapping may call a driver. */
 static void free_memories(struct sl_link_memory *memory)
 {
     while (memory) {
@@ -362,12 +323,11 @@ void sl_session_prune(struct sluice_reader *reader)
         session->oldest_memory = oldest;
 }
 
-/* With no lock held, and nothing of the reader's. */
+/* With no lock held, and without access to the reader. */
 static void session_free(void *argument)
 {
     struct sl_session *session = argument;
     struct sl_link *link = session->link;
-    bool apart = session->pages != NULL;
 
     sl_service_lock();
     struct sl_link_memory *memories = link->memories;
@@ -380,41 +340,33 @@ static void session_free(void *argument)
     link->ops->link_close(link);
     sl_service_unlock();
     free(session);
-    if (apart)
-        sl_add(&ending, (uint32_t)-1);
 }
 
-/* The writer's part is over, or ours: nothing is added to its link any more. On a thread of its own where a driver is asked: that
- * may wait for all that the program has on the GPU, and neither acquire nor close shall. True if it is. */
-static bool end_session(struct sl_session *session)
+/* Frees a session that the writer or this reader has ended: nothing is added to its link any more. With a device it runs on its
+ * own thread, as the driver may wait for all of the program's GPU work, for which neither acquire nor close must wait. */
+void sl_session_end(struct sl_session *session)
 {
-    bool apart = session->pages != NULL;
-
+    if (!session)
+        return;
     sl_service_lock();
     sl_park_forget(session);
     sl_service_unlock();
-    if (apart) {
-        sl_add(&ending, 1);
+    if (session->pages)
         sl_apart(session_free, session);
-    } else {
+    else
         session_free(session);
-    }
-    return apart;
 }
 
-static bool end_sessions(struct sl_session *session)
+static void end_sessions(struct sl_session *session)
 {
-    bool apart = false;
-
     while (session) {
         struct sl_session *next = session->next;
-        apart = end_session(session) || apart;
+        sl_session_end(session);
         session = next;
     }
-    return apart;
 }
 
-/* Old sessions that hold nothing, taken off the list; all of them at the end. */
+/* Removes old sessions without held frames from the list, or all of them, and returns them. */
 static struct sl_session *take_idle(struct sluice_reader *reader, bool all)
 {
     struct sl_session *idle = NULL;
@@ -434,19 +386,19 @@ static struct sl_session *take_idle(struct sluice_reader *reader, bool all)
 
 void sl_session_reap(struct sluice_reader *reader, bool all)
 {
-    struct sl_session *last = NULL;
+    struct sl_session *last, *prepared;
 
-    bool apart = end_sessions(take_idle(reader, all)); /* only this thread changes the list */
+    end_sessions(take_idle(reader, all)); /* only this thread changes the list */
     if (!all)
         return;
     sl_service_lock();
     last = reader->session;
-    reader->session = NULL;
+    prepared = reader->prepared;
+    reader->session = reader->prepared = NULL;
     if (reader->next)
         reader->next->ops->link_close(reader->next);
     reader->next = NULL;
     sl_service_unlock();
-    apart = end_sessions(last) || apart;
-    if (apart)
-        sl_apart_await(&ending, 0, reader->name);
+    sl_session_end(last);
+    sl_session_end(prepared);
 }

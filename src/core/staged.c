@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * How frames get to a reader's device: mapped where they lie, or copied to a GPU that cannot reach them.
+ * How frames reach a reader's device: mapped where they are, or copied to a GPU that cannot access them.
  *
- * A copy is waited for in acquire, on a stream of ours, so that nothing is queued on a stream of the program's
- * and the lease is over by then. The frame that is given is the copy, header and metadata included; what ends it
- * is a word of its own, as the lease is for frames in place.
+ * The copy runs on a stream of the library, so that nothing is queued on the program's streams. acquire waits for it
+ * and then ends the lease. The program gets the copy, with a copy of header and metadata. Each copy has a word that replaces
+ * the lease word: releasing the frame stores 0 there.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -15,32 +15,31 @@
 #include "util/result.h"
 
 #define PATIENCE (2 * SLUICE_S) /* for one copy */
-#define SPIN (SLUICE_MS / 2)    /* over NVLink a frame takes 0.1 ms: no sleep is short enough */
-#define LOOK (SLUICE_MS / 50)
+#define SPIN (SLUICE_MS / 2)    /* over NVLink a frame takes 0.1 ms: too short for a sleep */
 
-/* Of copies; lives until its room has done with it, and all pins. */
+/* Memory for copies; lives until its room and all pins have dropped it. */
 struct copy_memory {
     struct sl_mem_shared shared;
     struct sl_memory object;
 };
 
-/* Where the frame of one entry is copied to, in whatever session: as an entry has but one, work that comes again finds
- * what it takes in the same place. */
+/* The buffer to which the frames of one entry are copied, in all sessions. As an entry has only one, repeated work (such as a
+ * CUDA graph) finds its frames at the same address. */
 struct sl_room {
     struct copy_memory *memory; /* NULL: none yet */
     struct sl_record record;
     char meta[SLUICE_MAX_META];
 };
 
-/* Of one session. */
+/* For one session. */
 struct sl_staged {
-    struct sl_memory page;       /* of words, one for each entry: 0, or the copy is out */
-    struct sl_sync_pages *pages; /* the same, as the device knows them */
+    struct sl_memory page;       /* of words, one for each entry; not 0: the program holds the copy */
+    struct sl_sync_pages *pages; /* the same, as registered with the device */
 };
 
 /* ---- mapped or copied ---- */
 
-/* For readers that leave the device to the channel. */
+/* For readers that use the channel's device. */
 static const char *hint(const struct sluice_reader *reader)
 {
     uint32_t count = 0;
@@ -59,7 +58,7 @@ static int identify(const struct sluice_reader *reader, const struct sl_session 
     return r;
 }
 
-/* What the driver says against mapping; with a mend that fits what is visible here. */
+/* The driver's reason against mapping, with a remedy that depends on the GPUs that this process sees. */
 static int refuse(const struct sluice_reader *reader, int result)
 {
     return sl_fail(result, "channel '%s': %s. Use the channel's own GPU (leave the reader's device out), or let frames be copied "
@@ -113,7 +112,7 @@ static sl_word *words_of(const struct sl_staged *staged)
     return staged->page.address;
 }
 
-int sl_staged_open(struct sluice_reader *reader, struct sl_session *session)
+int sl_staged_open(const struct sluice_reader *reader, struct sl_session *session)
 {
     uint64_t bytes = sl_os_page_size();
     int r;
@@ -122,12 +121,8 @@ int sl_staged_open(struct sluice_reader *reader, struct sl_session *session)
         return 0;
     static_assert(SLUICE_MAX_SLOTS * sizeof(sl_word) <= 4096, "the words take one page");
     struct sl_staged *staged = calloc(1, sizeof *staged);
-    if (!reader->rooms)
-        reader->rooms = calloc(reader->params.hold, sizeof *reader->rooms);
-    if (!staged || !reader->rooms) {
-        free(staged);
+    if (!staged)
         return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for copies of frames", reader->name);
-    }
     staged->page.ops = sl_mem_of_kind(SL_MEM_HOST);
     staged->page.fd = -1;
     r = staged->page.ops->create(&staged->page, "sluice-staged", bytes, true);
@@ -179,20 +174,28 @@ static bool fits(const struct sl_room *room, const struct sl_mem_ops *ops, uint6
     return room->memory && room->memory->object.ops == ops && room->memory->object.size >= bytes;
 }
 
-/* Frames of this generation fit into it from here on. */
-static int make_room(const struct sluice_reader *reader, const struct sl_held *entry, struct sl_room *room)
+static struct sl_room *room_of(const struct sluice_reader *reader, const struct sl_held *entry)
+{
+    return &reader->rooms[entry - reader->held];
+}
+
+/* Makes the entry's buffer large enough for frames of this generation. */
+static int make_room(struct sluice_reader *reader, const struct sl_held *entry)
 {
     const struct sl_mem_ops *ops = sl_mem_of_kind(entry->session->link->memory_kind);
     uint64_t bytes = entry->memory->format.slot_bytes;
     char name[SLUICE_MAX_NAME + 32];
     struct copy_memory *memory;
 
+    if (!reader->rooms && !(reader->rooms = calloc(reader->params.hold, sizeof *reader->rooms)))
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for copies of frames", reader->name);
+    struct sl_room *room = room_of(reader, entry);
     if (fits(room, ops, bytes))
         return 0;
     leave_memory(room);
     if (!(memory = calloc(1, sizeof *memory)))
         return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for copies of frames", reader->name);
-    memory->shared = (struct sl_mem_shared){ .users = 1, .end = free_memory };
+    memory->shared = (struct sl_mem_shared){ .users = 1, .apart = true, .end = free_memory };
     memory->object = (struct sl_memory){ .ops = ops, .fd = -1, .device = entry->session->device };
     snprintf(name, sizeof name, "copies of channel '%s'", reader->name);
     int r = ops->create(&memory->object, name, bytes, false);
@@ -208,11 +211,6 @@ static int make_room(const struct sluice_reader *reader, const struct sl_held *e
 }
 
 /* ---- one copy ---- */
-
-static struct sl_room *room_of(const struct sluice_reader *reader, const struct sl_held *entry)
-{
-    return &reader->rooms[entry - reader->held];
-}
 
 bool sl_staged_busy(const struct sluice_reader *reader, const struct sl_held *entry)
 {
@@ -230,23 +228,34 @@ struct sl_mem_shared *sl_staged_pin(const struct sluice_reader *reader, const st
     return shared;
 }
 
-static int wait_for(const struct sluice_reader *reader, struct sl_memory *object)
+/* The end of a copy wakes nobody. A reader that does not spin sleeps until it is due: copies take about the same time each. */
+static int wait_for(struct sluice_reader *reader, struct sl_memory *object)
 {
-    int64_t began = sl_os_now(), waited = 0, spin = reader->params.spin_ns < 0 ? 0 : SPIN;
+    int64_t began = sl_os_now(), now = began, unready = 0, spin_until = began + (reader->params.spin_ns < 0 ? 0 : SPIN);
+    bool watched = false;
     int r;
 
-    /* The time is one before the look: this thread may have stood still since the last one. */
-    while ((r = object->ops->copy_look(object)) == SLUICE_NOT_READY && waited < PATIENCE) {
-        if (waited < spin)
+    /* The time is from before the look: this thread may have been suspended since the last one. */
+    while ((r = object->ops->copy_look(object)) == SLUICE_NOT_READY && now - began < PATIENCE) {
+        unready = now - began;
+        if (now < spin_until) {
             sl_pause();
-        else
-            sl_os_sleep(LOOK);
-        waited = sl_os_now() - began;
+        } else {
+            struct sl_due_step step = sl_due_step(&reader->copy_due, now, began, watched);
+            watched |= step.watch;
+            if (step.watch)
+                spin_until = step.until;
+            else
+                (void)sl_os_nap(&reader->closing, 0, step.until);
+        }
+        now = sl_os_now();
     }
+    if (r == 0)
+        sl_due_learn(&reader->copy_due, unready, now - began);
     return r;
 }
 
-/* It goes on: until it ends, the slot's memory and the room are in use, whoever gets the slot. */
+/* The copy goes on: until it ends, the slot's memory and the room are in use, even if the slot is reused. */
 static int lose(struct sluice_reader *reader, struct sl_held *entry)
 {
     entry->session->lease.given_up = entry->sequence;
@@ -257,7 +266,7 @@ static int lose(struct sluice_reader *reader, struct sl_held *entry)
                    reader->name, (unsigned long long)entry->sequence, entry->session->device, (int)(PATIENCE / SLUICE_S));
 }
 
-/* Its header and metadata, which the writer changes when the lease is over. */
+/* Copies the header and metadata, which the writer may change once the lease has ended. */
 static void copy_header(struct sl_held *entry, struct sl_room *room)
 {
     memcpy(&room->record, entry->record, sizeof room->record);
@@ -271,10 +280,10 @@ int sl_staged_copy(struct sluice_reader *reader, struct sl_held *entry)
     const struct sl_memory *from = &entry->memory->object;
     uint64_t offset = (uint64_t)(entry->address - (char *)from->address);
     const struct sl_link *link = entry->session->link;
-    struct sl_room *room = room_of(reader, entry);
-    int r = make_room(reader, entry, room);
+    int r = make_room(reader, entry);
 
     if (r == 0) {
+        struct sl_room *room = room_of(reader, entry);
         struct sl_memory *to = &room->memory->object;
         copy_header(entry, room);
         entry->copied = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A slot that a reader holds becomes a frame of its caller's.
+ * Makes a frame for the caller from a slot that the reader has leased.
  */
 #include <string.h>
 
@@ -34,7 +34,7 @@ static int check_record(const struct sluice_reader *reader, const struct sl_reco
     return 0;
 }
 
-/* Frames that this reader did not get since the one before. */
+/* How many frames this reader has missed since the last one that it took. */
 static uint64_t count_missed(struct sl_session *session, uint64_t dropped)
 {
     uint64_t missed = session->lease.skipped - session->skipped;
@@ -52,7 +52,7 @@ static void fill_frame(struct sluice_reader *reader, const struct sl_held *entry
     struct sl_session *session = entry->session;
     struct sl_link *link = session->link;
 
-    *frame = (struct sluice_frame){ /* each field: a compiler that is not told of some clears all of it first, slowly */
+    *frame = (struct sluice_frame){ /* all members: if some are left out, compilers clear the whole struct first, which is slow */
         .sequence = entry->sequence,
         .session = link->session,
         .missed = count_missed(session, record->dropped),
@@ -60,7 +60,7 @@ static void fill_frame(struct sluice_reader *reader, const struct sl_held *entry
         .commit_ns = sl_take_time(link, record->commit_ns),
         .meta_size = record->meta_size,
         .capture_clock = record->capture_clock,
-        /* Only a writer writes through it; readers map it read-only. */
+        /* Only a writer stores through this pointer; readers map the memory read-only. */
         .meta = (void *)(uintptr_t)entry->meta,
         .slot = entry->copied ? (uint32_t)(entry - reader->held) : entry->slot,
         .generation = record->generation,
@@ -99,8 +99,8 @@ static void count_frame(struct sluice_reader *reader, const struct sl_held *entr
     sl_timing_taken(&reader->timing, &link->page, now, latency, token);
 }
 
-/* An entry whose release is queued, of the same slot, was not looked at since: that release has come to pass, or the
- * writer would not have used the slot again. There is one at most, which had the slot last. */
+/* If an entry of the same slot still has a queued release, nobody has checked it since. That release is done, or the
+ * writer would not have reused the slot. There is at most one, the entry that last had the slot. */
 static struct sl_held *take_entry_for(struct sluice_reader *reader, uint32_t slot, const sl_word *lease)
 {
     struct sl_held *last = &reader->held[reader->entry_of[slot]];
@@ -122,7 +122,7 @@ int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence
 
     if ((r = sl_session_map(session, slot, record, &memory)) != 0)
         return r;
-    struct sl_record header; /* copied once, then checked, then used; its arrays when they are asked for */
+    struct sl_record header; /* copied once, then checked, then used; its arrays only when requested */
     memcpy(&header, record, offsetof(struct sl_record, arrays));
     if ((r = check_record(reader, &header, memory, sequence)) != 0)
         return r;
@@ -139,7 +139,7 @@ int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence
         .on_stream = session->pages && stream.id != SLUICE_ON_CPU.id,
         .taken_for = stream,
         .stream = { 0 },
-        .back = { NULL, NULL, NULL, false },
+        .deferred = { NULL, NULL, NULL, false },
         .reader = NULL,
         .sequence = sequence,
         .span = { 0, 0 },
@@ -150,8 +150,8 @@ int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence
     sl_lease_keep(&session->lease, sequence);
     reader->last_entry = (uint32_t)(entry - reader->held);
     reader->entry_of[slot] = (uint8_t)reader->last_entry;
-    session->after[session->at] = (uint8_t)slot;
-    session->at = (uint8_t)slot;
+    session->taken_after[session->last_slot] = (uint8_t)slot;
+    session->last_slot = (uint8_t)slot;
     SL_KILL_POINT("after_keep");
     uint64_t token = ++reader->next_token << 8 | (uint64_t)(entry - reader->held) | UINT64_C(1) << 63;
     fill_frame(reader, entry, &header, token, frame);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader waits for a frame: it spins, then sleeps until the writer rings, or looks from time to time whether a
- * GPU is done, which rings for nobody.
+ * A reader waits for a frame: it spins, then sleeps until the writer wakes it. For a frame in flight on a GPU, which cannot wake
+ * it, it polls.
  */
 #include "core/acquire.h"
 
@@ -30,7 +30,7 @@ bool sl_wait_has_news(const struct sluice_reader *reader)
            (sl_load(session->link->closed, acquire) && !session->told_closed);
 }
 
-/* Is a frame committed that its writer's device still works on? */
+/* Is there a committed frame that its writer's device still works on? */
 static bool is_coming(const struct sluice_reader *reader)
 {
     const struct sl_session *session = reader->session;
@@ -38,14 +38,14 @@ static bool is_coming(const struct sluice_reader *reader)
     return session && session->pages && !session->lease.over && !sl_wait_evicted(session) && look_at(session) == SL_LEASE_SOON;
 }
 
-/* Is a frame committed that the stream could wait for? */
+/* Is there a committed frame that the stream could wait for? */
 static bool may_go_ahead(const struct sl_session *session)
 {
     return session && session->ahead_now && !sl_wait_evicted(session) && sl_lease_is_ahead(&session->lease) &&
            session->refused != sl_lease_want(&session->lease);
 }
 
-/* Before a sleep, and in the spin. What a session that is gone has left, acquire has tried to take already. */
+/* Checked before a sleep, and while spinning. acquire has already tried to take the remaining frames of an ended session. */
 static bool must_look(const struct sluice_reader *reader)
 {
     bool gone = reader->session && sl_load(&reader->session->link->gone, acquire);
@@ -60,12 +60,12 @@ int64_t sl_wait_spins_until(const struct sluice_reader *reader, int64_t deadline
     return end < deadline ? end : deadline;
 }
 
-#define FRESH 160 /* turns of a spin, some 20 us: so long a frame that was committed is watched */
+#define FRESH 160 /* iterations of the spin, some 20 us: how long a committed frame is watched */
 
-enum spun { NOTHING, NEWS, READY /* a frame, which was watched */ };
+enum spun { NOTHING, NEWS, READY /* the watched frame */ };
 
-/* Until there is something to look at, or the time is over. What is known of a frame that is committed, and not ready, is
- * fetched meanwhile. */
+/* Spins until there is news, or until the deadline. Meanwhile it prefetches the data of a frame that is committed but not
+ * ready. */
 static enum spun spin(const struct sluice_reader *reader, int64_t deadline)
 {
     const struct sl_session *session = reader->session;
@@ -77,7 +77,7 @@ static enum spun spin(const struct sluice_reader *reader, int64_t deadline)
         if (session && (head = sl_load(session->lease.words.head, relaxed)) != seen) {
             seen = head;
             fresh = sl_head_sequence(head) >= want ? FRESH : 0;
-            sl_lines_newest(session); /* first: they come together with what is looked at next */
+            sl_lines_newest(session); /* first, so that these lines arrive together with those that are read next */
         }
         if (must_look(reader))
             return NEWS;
@@ -94,8 +94,8 @@ static enum spun spin(const struct sluice_reader *reader, int64_t deadline)
     return NOTHING;
 }
 
-/* Not under a lease: nobody writes to the header of a frame that is not ready, but if it gets ready now this may be another's. It
- * is a guess, and no worse for that. */
+/* Reads a header without a lease: nobody writes to that of a frame that is not ready, but if it becomes ready now the header may
+ * soon be another frame's. That is harmless, as the time is only used as a guess. */
 int64_t sl_wait_since(const struct sl_session *session, uint64_t want, int64_t now)
 {
     struct sl_link *link = session->link;
@@ -108,23 +108,23 @@ int64_t sl_wait_since(const struct sl_session *session, uint64_t want, int64_t n
     return at > 0 && at < now ? at : now;
 }
 
-/* No nap is short enough. True if it is ready, and is to be taken at once. */
+/* Watches the frame instead of a nap, which would be too long. True if it is ready, and should be taken at once. */
 static bool watch(const struct sluice_reader *reader, int64_t until)
 {
     struct sl_session *session = reader->session;
 
-    for (int64_t now = session->unready_ns; now < until;) {
+    for (int64_t now = session->awaited_unready_ns; now < until;) {
         if (sl_lines_watch(session) && look_at(session) >= 0)
             return true;
         if (must_look(reader))
             break;
-        session->unready_ns = now; /* read before the looks */
+        session->awaited_unready_ns = now; /* read before the looks */
         now = sl_os_now();
     }
     return false;
 }
 
-/* A GPU wakes nobody when it is done: looks again and again, seldom at first (protocol 3.8). */
+/* A GPU wakes nobody when it is done: polls, rarely at first (protocol 3.8). */
 static bool wait_for_device(struct sluice_reader *reader, int64_t deadline)
 {
     struct sl_session *session = reader->session;
@@ -133,17 +133,17 @@ static bool wait_for_device(struct sluice_reader *reader, int64_t deadline)
     int64_t now = sl_os_now();
     bool ready = false;
 
-    if (session->soon != want) {
-        session->soon = want;
-        session->soon_ns = sl_wait_since(session, want, now);
-        session->soon_watched = false;
+    if (session->awaited != want) {
+        session->awaited = want;
+        session->awaited_since_ns = sl_wait_since(session, want, now);
+        session->awaited_watched = false;
     }
     SL_STAGE_BEGIN(WAIT_DEVICE);
     if (is_coming(reader) && !called(reader)) {
-        struct sl_due_step step = sl_due_step(&session->due, now, session->soon_ns, session->soon_watched);
+        struct sl_due_step step = sl_due_step(&session->due, now, session->awaited_since_ns, session->awaited_watched);
         int64_t until = step.until < deadline ? step.until : deadline;
-        session->unready_ns = now;
-        session->soon_watched |= step.watch;
+        session->awaited_unready_ns = now;
+        session->awaited_watched |= step.watch;
         if (step.watch)
             ready = watch(reader, until);
         else
@@ -155,10 +155,10 @@ static bool wait_for_device(struct sluice_reader *reader, int64_t deadline)
 
 void sl_wait_taken(struct sl_session *session, int64_t found, int64_t commit_ns, uint64_t latency)
 {
-    if (commit_ns <= 0) /* no time of ours */
+    if (commit_ns <= 0) /* not a valid time */
         return;
     int64_t ready = found ? found - commit_ns : (int64_t)latency;
-    int64_t unready = found ? session->unready_ns - commit_ns : 0;
+    int64_t unready = found ? session->awaited_unready_ns - commit_ns : 0;
     if (unready > 0 || ready < (int64_t)sl_load(&session->due.after, relaxed))
         sl_due_learn(&session->due, unready > 0 ? unready : 0, ready > 0 ? ready : 0);
 }

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/apart.h"
 #include "core/bare.h"
 #include "core/format.h"
 #include "core/params.h"
@@ -16,7 +15,7 @@
 #define DEFAULT_SLOTS 4
 #define LEAST_SLOTS 3 /* the newest frame, one being written, one being read */
 #define CLOSE_PATIENCE (2 * SLUICE_S) /* for frames in flight */
-#define HEIR_PATIENCE SLUICE_S /* for the memory of a writer that is just dying (protocol 4.4) */
+#define HEIR_PATIENCE SLUICE_S /* how long to wait for the memory of a writer that has just died (protocol 4.4) */
 #define HEIR_LOOK (20 * SLUICE_MS)
 #define LEAST_PARAMS offsetof(struct sluice_writer_params, slots)
 
@@ -116,10 +115,20 @@ static void describe(void *context, struct sluice_channel_info *info)
     info->format = writer->format;
 }
 
+static void joined_ahead(void *context, struct sl_shared_page *page)
+{
+    const struct sluice_writer *writer = context;
+
+    if (writer->flight.pages && writer->serve->lingers_ns == 0)
+        sl_follow_joined(page, writer->flight.sync, writer->device_name);
+    else /* or under MPS, where no stream waits ahead: raising words for that would only cost time */
+        sl_store(&page->state, SL_PAGE_REFUSED, relaxed);
+}
+
 static void give_back(struct sluice_writer *writer)
 {
     sl_copier_close(&writer->copier, false);
-    sl_follow_end(&writer->follow, &writer->flight);
+    sl_follow_end(&writer->follow);
     sl_flight_end(&writer->flight);
     if (writer->serve)
         writer->serve->ops->destroy(writer->serve);
@@ -132,18 +141,16 @@ static void give_back_apart(void *argument)
     struct sluice_writer *writer = argument;
 
     give_back(writer);
-    sl_store(&writer->given_back, 1, release);
+    writer->object.finish = NULL;
     sl_object_drop(&writer->object);
 }
 
-/* The last one out of the object ends the channel. */
+/* Dropping the last reference to the object ends the channel. */
 static void finish(struct sl_object *object)
 {
     struct sluice_writer *writer = (struct sluice_writer *)object;
 
-    if (sl_load(&writer->given_back, acquire))
-        return;
-    /* What the device still works on cannot be unmapped. Readers get it if it is ready soon. */
+    /* Memory that the device still works on cannot be unmapped. Readers get its frames if they are ready soon. */
     bool done = sl_flight_wait(&writer->flight, &writer->ring, CLOSE_PATIENCE);
     uint32_t lost = done ? 0 : sl_flight_lose(&writer->ring);
 
@@ -160,13 +167,13 @@ static void finish(struct sl_object *object)
     } else if (writer->flight.pages) {
         sl_object_put_off(&writer->object);
         sl_apart(give_back_apart, writer);
-        sl_apart_await(&writer->given_back, 1, writer->name);
+        sl_apart_await(writer->name);
     } else {
         give_back(writer);
     }
 }
 
-/* What a killed writer of this name had comes back when the kernel is done with it, a little after its name. */
+/* The kernel frees the memory of a killed writer of this name a little after its name becomes free. */
 static int make_slots(struct sluice_writer *writer)
 {
     int64_t deadline = sl_os_deadline(HEIR_PATIENCE);
@@ -195,6 +202,7 @@ static int open_channel(struct sluice_writer *writer, const struct sl_wire_ops *
         .session = writer->session,
         .ids = ids < SL_MAX_IDS ? ids : SL_MAX_IDS,
         .describe = describe,
+        .joined_ahead = joined_ahead,
         .context = writer,
     };
     int r = wire->serve(&params, &writer->serve);

@@ -36,15 +36,14 @@ struct sl_writer_slot {
 
 struct sluice_writer {
     struct sl_object object;
-    const struct sl_bare_ops *bare; /* of a bare channel: the rest is not used then, but its name; else NULL */
-    void *state;                    /* that one's own */
+    const struct sl_bare_ops *bare; /* of a bare channel: then only `state` and name are used; else NULL */
+    void *state;                    /* the bare channel's own */
     struct sluice_writer_params params; /* complete */
     char name[SLUICE_MAX_NAME + 1];
     struct sl_serve *serve;
     char device_name[SL_DEVICE_NAME];
     const struct sl_mem_ops *mem;
     struct sl_flight flight;
-    sl_word32 given_back; /* at its end: what it had on its device is no more */
     struct sl_follow follow;
     struct sl_copier copier; /* of send, from its first call on */
     struct sl_sent sent;
@@ -53,10 +52,10 @@ struct sluice_writer {
     uint64_t session;
     uint64_t next_token;
     uint32_t begun;
-    bool took_long;           /* the last begin: there was no free slot at once, or the driver was asked about the last stream */
+    bool took_long;           /* the last begin found no free slot at once, or called the driver */
     int likely;               /* the slot that the next send will probably take; -1: none */
     bool old_slots;           /* of older generations, to be retired */
-    int64_t grow_again_ns;    /* after growing failed: not before */
+    int64_t grow_again_ns;    /* after growing failed: do not try again before */
 
     /* Below: under serve->lock where another thread may look (describe, stats). */
     struct sluice_format format;
@@ -96,20 +95,20 @@ void sl_generation_destroy(struct sluice_writer *writer);
 
 /* ---- publish.c, for send.c and generation.c ---- */
 
-/* Looks at `enough` until it says so or the time is up, whenever a slot may have come free. */
+/* Calls `enough` whenever a slot may have become free, until it returns true or the time is up. */
 bool sl_publish_wait(struct sluice_writer *writer, int64_t timeout_ns, bool (*enough)(struct sluice_writer *, int *),
                      int *out);
 
-/* A send begins: what its begin will look at first is fetched meanwhile. */
+/* A send begins: prefetches what its begin will read first. */
 void sl_publish_early(struct sluice_writer *writer);
-/* A send is under way: what the next one will need is made ready meanwhile, of the job's copier, too. */
+/* A send is queued: prepares the next one while the GPU works, also in the job's copier. */
 void sl_publish_prepare(struct sluice_writer *writer, struct sl_copy_job *job);
 
 int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sluice_frame *frame);
 
-/* A send failed before its begin: with `result`, which it returns. If the device is lost, so is what it worked on. */
+/* A send failed before its begin, with `result`, which this returns. If the device is lost, frames in flight are lost, too. */
 int sl_publish_failed(struct sluice_writer *writer, int result);
-/* `job`: a sender's, whose copies may wait for this; NULL: none. */
+/* `job`: a send's, with copies that may be deferred to this; NULL: none. */
 int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream,
                       struct sl_copy_job *job);
 int sl_publish_cancel(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream);

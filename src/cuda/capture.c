@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Is somebody capturing a graph on this stream? And the way around the one that is shut by that.
+ * Is this stream being captured into a graph? And a stream to use instead of the default stream, while a capture on a blocking
+ * stream makes that one unusable.
  */
 #include "cuda/cuda.h"
 

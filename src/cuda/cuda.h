@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the layers above ask of a CUDA GPU beside the driver's own functions: its primary context
- * around calls, failures as sentences, and whether a stream captures a graph.
+ * What the layers above use of a CUDA GPU besides the driver's own functions: its primary context
+ * around calls, failures as messages, and whether a stream captures a graph.
  *
- * Rules that every call of the driver follows, so that it disturbs nobody in this process:
- * - it is made between sl_cuda_enter and sl_cuda_leave, which leave the caller's current context
- * and capture mode as they were;
- * - what may break a capture of another thread (create, destroy, query, synchronize, allocate, map,
- *   register) is made in the relaxed mode; record, wait and write, copies, launches of graphs and what is asked about
- *   pointers are not of that kind (measured, driver 580);
- * - before a call on a stream, sl_cuda_capture has been asked about it, for anybody may capture on
- *   it; of the default stream that does not suffice, see sl_cuda_beside. Only its context and its priority may be asked at any time; its flags may not: that breaks
- *   the capture (measured, driver 580).
+ * Rules that every driver call follows, so that it affects nothing else in this process:
+ * - it is made between sl_cuda_enter and sl_cuda_leave, which restore the caller's current context
+ *   and capture mode;
+ * - calls that may invalidate a capture of another thread (create, destroy, query, synchronize, allocate, map,
+ *   register) are made in the relaxed mode. Recording, waiting, writing words, copies, graph launches and queries about
+ *   pointers do not (measured, driver 580);
+ * - before a call on a stream, its capture state is queried with sl_cuda_capture, as anybody may capture on
+ *   it. For the default stream that is not enough, see sl_cuda_beside. Only a stream's context and priority may be queried
+ *   at any time; querying its flags invalidates a capture (measured, driver 580).
  */
 #ifndef SL_CUDA_CUDA_H
 #define SL_CUDA_CUDA_H
@@ -22,12 +22,12 @@
 #include "util/result.h"
 
 /* CUDA 12.0, driver 525.60.13: the first whose stream memory operations work without an option of
- * the kernel module and in 64 bits throughout (the _v2 functions), and which gives a context an id.
- * All else that is used here is older: file descriptors for memory 10.2, asking a stream whether it
+ * the kernel module and in 64 bits throughout (the _v2 functions), and which has context IDs.
+ * All else that is used here is older: file descriptors for memory 10.2, querying whether a stream
  * captures 10.0, read-only registration 11.1, UUIDs of MIG instances 11.4. */
 #define SL_CUDA_OLDEST 12000
 
-/* 5.0: such a driver runs no older GPU. What else one must be able to do is asked of each. */
+/* 5.0: such a driver supports no older GPU. All other abilities are queried for each GPU. */
 #define SL_CUDA_LEAST_COMPUTE 50
 
 #define SL_CUDA_UUID      16
@@ -37,13 +37,13 @@
 struct sl_cuda_context {
     int device;
     struct sl_cu_context *handle;
-    unsigned long long id; /* of this life of the context: a reset by somebody begins another */
+    unsigned long long id; /* the driver's context ID; after somebody's reset the context has another */
     unsigned char uuid[SL_CUDA_UUID];
-    char name[64];       /* as it was opened, for sentences */
+    char name[64];       /* as it was opened, for messages */
     unsigned without;    /* abilities that are switched off, a bit each (ability.c) */
-    bool same_addresses; /* it sees registered host memory where the CPU does */
-    bool gathers;        /* its driver hands work over in batches: see sl_cuda_hand_over */
-    _Atomic int lost;    /* what the driver said when the context had died; 0: it lives */
+    bool same_addresses; /* registered host memory has the same address on the GPU */
+    bool gathers;        /* its driver submits work in batches: see sl_cuda_hand_over */
+    _Atomic int lost;    /* the driver's code when the context died; 0: it lives */
     _Atomic(struct sl_cu_stream *) beside; /* see sl_cuda_beside; NULL: not asked for yet */
     struct sl_cu_stream *copies; /* see sl_cuda_copy_begin; NULL: not asked for yet */
 };
@@ -52,11 +52,11 @@ struct sl_cuda_context {
 int sl_cuda_context_open(const char *name, struct sl_cuda_context **context);
 void sl_cuda_context_close(struct sl_cuda_context *context);
 
-/* Fills in what can be known of a GPU without a context, for the questions that end in _able. */
+/* Fills in what is known about a GPU without a context, for the functions that end in _able. */
 int sl_cuda_look(const char *name, struct sl_cuda_context *context);
 
-/* The driver's number of the GPU that goes by this name here, and its UUID. Make no context; the first one
- * loads no driver either. */
+/* The driver's number of the GPU with this name in this process, and its UUID. Neither makes a context; the first
+ * does not load the driver either. */
 int sl_cuda_find(const char *name, int *device);
 int sl_cuda_identify(const char *name, unsigned char uuid[SL_CUDA_UUID]);
 
@@ -65,17 +65,17 @@ int sl_cuda_count(int *count);
 
 #define SL_CUDA_NAME 16 /* "cuda:123" */
 
-/* The GPU that another program's memory lies on, by its number here: the one of this UUID (NULL: not known), else what
- * the driver says of the handle. For that it is opened on one GPU after the other, which makes contexts. SLUICE_E_UNSUPPORTED
- * if none can open it. */
+/* The name, in this process, of the GPU that another program's memory is on: the one with this UUID (NULL: not known), else
+ * what the driver says about the handle. For that it is opened on one GPU after the other, which makes contexts.
+ * SLUICE_E_UNSUPPORTED if none can open it. */
 int sl_cuda_home(const unsigned char *uuid, const struct sl_cu_memory_handle *handle, char name[SL_CUDA_NAME]);
 
-/* Can the GPU `name` use memory of the GPU `home` where it lies? 0; SLUICE_E_UNSUPPORTED with what is in the way;
- * SLUICE_NOT_READY if the driver cannot be asked, for this process does not see `home`: then only trying tells.
+/* Can the GPU `name` access memory of the GPU `home` directly? 0; SLUICE_E_UNSUPPORTED with the reason;
+ * SLUICE_NOT_READY if the driver cannot tell, because this process does not see `home`: then only mapping it tells.
  * Makes no context. */
 int sl_cuda_reach(const char *name, const char *home);
 
-/* What trying came to, with both GPUs in its sentence. */
+/* The result of trying, with both GPUs in its message. */
 int sl_cuda_unreached(struct sl_cuda_context *context, const char *home, int result);
 
 void sl_cuda_uuid_text(const unsigned char *uuid, char text[SL_CUDA_UUID_TEXT]);
@@ -85,18 +85,18 @@ void sl_cuda_uuid_text(const unsigned char *uuid, char text[SL_CUDA_UUID_TEXT]);
 int sl_cuda_read_without(unsigned *without);
 bool sl_cuda_does_without(const struct sl_cuda_context *context, const char *word);
 
-/* Can this GPU do it, and is it not switched off? 0; SLUICE_E_UNSUPPORTED, naming `what` it cannot. */
+/* Has this GPU the attribute, and is it not switched off? 0; SLUICE_E_UNSUPPORTED, saying `what` it cannot do. */
 int sl_cuda_able(struct sl_cuda_context *context, enum sl_cu_attribute attribute, const char *what);
 
-/* Does CUDA_LAUNCH_BLOCKING make calls last until their work is done? One behind a wait would last as long. */
+/* Does CUDA_LAUNCH_BLOCKING make calls block until their work is done? Then a call behind a wait blocks as long as that. */
 bool sl_cuda_calls_block(void);
 
-/* NVIDIA's multi-process service (MPS). Under it a process's death says nothing of its GPU work, and
- * a stream that waits holds up others' too. */
+/* NVIDIA's multi-process service (MPS). Under it GPU work may go on after its process died, and
+ * a stream that waits may block streams of other processes. */
 enum sl_cuda_mps {
     SL_CUDA_MPS_NONE,
-    SL_CUDA_MPS_DAEMON, /* it runs, but this process works without it */
-    SL_CUDA_MPS_CLIENT, /* this process works through it */
+    SL_CUDA_MPS_DAEMON, /* it runs, but this process is not a client */
+    SL_CUDA_MPS_CLIENT, /* this process is a client */
 };
 enum sl_cuda_mps sl_cuda_mps(int device);
 
@@ -113,17 +113,17 @@ int sl_cuda_enter(struct sl_cuda_context *context, enum sl_cuda_mode mode,
                   struct sl_cuda_scope *scope);
 void sl_cuda_leave(const struct sl_cuda_scope *scope);
 
-/* Inside a plain scope: makes the mode relaxed for a few calls that need it. Its own leave before the other's. */
+/* Inside a plain scope: makes the mode relaxed for a few calls that need it. Leave this scope before the outer one. */
 int sl_cuda_relax(struct sl_cuda_context *context, struct sl_cuda_scope *scope);
 
-/* 0 while the context lives, as far as is known; else SLUICE_E_DRIVER with what ended it. Asks nobody. */
+/* 0 while the context lives, as far as is known; else SLUICE_E_DRIVER with the reason. Makes no driver call. */
 int sl_cuda_alive(const struct sl_cuda_context *context);
 
-/* Notes that the driver said so of this life of the context: it is lost for all who have it open. */
+/* Marks the context as lost, for all that have it open, because the driver returned this code. */
 void sl_cuda_lose(struct sl_cuda_context *context, int code);
 
-/* What the driver answered to `function`, as a sluice_result with its sentence; 0 for 0. Notes in
- * the context (NULL: none) when the answer means that it is lost. */
+/* The code that `function` returned, as a sluice_result with its message; 0 for 0. Marks
+ * the context (NULL: none) as lost if the code means that. */
 SL_RARE int sl_cuda_failed(struct sl_cuda_context *context, int code, const char *function);
 static inline int sl_cuda_said(struct sl_cuda_context *context, int code, const char *function)
 {
@@ -133,23 +133,23 @@ static inline int sl_cuda_said(struct sl_cuda_context *context, int code, const 
 /* Calls a function of the driver: r = sl_cu(context, StreamQuery, stream). */
 #define sl_cu(context, name, ...) sl_cuda_said((context), sl_cuda.name(__VA_ARGS__), "cu" #name)
 
-/* The driver's name for a code, and what it means and how to mend it. */
+/* The driver's name for a code; and what it means, and what to do. */
 const char *sl_cuda_code_name(int code);
 const char *sl_cuda_code_mend(int code);
 
-/* The state of a stream, and in `id` which capture it takes part in (0: none; NULL: not asked).
- * Harmless at any time. */
+/* The capture state of a stream, and in `id` the capture that it takes part in (0: none; NULL: not wanted).
+ * Allowed at any time. */
 enum sl_cuda_capture {
     SL_CUDA_CAPTURE_NONE,
     SL_CUDA_CAPTURE_ACTIVE,
-    SL_CUDA_CAPTURE_BROKEN, /* it captured, something invalidated that, and it was not ended yet */
-    SL_CUDA_CAPTURE_SHUT,   /* the default stream, while a blocking stream captures: whoever calls
-                               it breaks that capture */
+    SL_CUDA_CAPTURE_BROKEN, /* its capture was invalidated, and has not been ended yet */
+    SL_CUDA_CAPTURE_SHUT,   /* the default stream, while a blocking stream captures: using it
+                               invalidates that capture */
 };
 int sl_cuda_capture(struct sl_cuda_context *context, struct sl_cu_stream *stream,
                     enum sl_cuda_capture *state, uint64_t *id);
 
-/* True nearly always: then this is all that need be asked. Else sl_cuda_capture says what it is. */
+/* A quick check, nearly always true. If false, sl_cuda_capture tells the state. */
 static inline bool sl_cuda_captures_nothing(struct sl_cu_stream *stream)
 {
     int status = SL_CU_CAPTURE_STATUS_NONE;
@@ -157,18 +157,17 @@ static inline bool sl_cuda_captures_nothing(struct sl_cu_stream *stream)
     return sl_cuda.StreamIsCapturing(stream, &status) == SL_CU_OK && status == SL_CU_CAPTURE_STATUS_NONE;
 }
 
-/* A stream of ours on which work comes behind all that the default stream was given so far, as on every
- * blocking stream, and in the order in which it was given. For words and copies: a call on the default stream itself breaks each capture of a blocking stream,
- * and one may begin at any moment, also between asking and calling. */
+/* A blocking stream of the library's own, to be used instead of the default stream: as on every blocking stream, its work runs
+ * behind all earlier work of the default stream. For words and copies: a call on the default stream itself invalidates every
+ * capture of a blocking stream, and one may begin at any moment, also between the query and the call. */
 int sl_cuda_beside(struct sl_cuda_context *context, struct sl_cu_stream **stream);
 void sl_cuda_leave_beside(struct sl_cuda_context *context); /* before the context is closed */
 
-/* Does this context's driver keep work in its hands until more comes or somebody asks? On WSL2, and where SLUICE_WITHOUT has
- * "prompt". What the system is, is looked up once a process. */
+/* Does this context's driver batch work until more comes or it is queried? On WSL2, and if SLUICE_WITHOUT has
+ * "prompt". The system is determined once a process. */
 bool sl_cuda_gathers(const struct sl_cuda_context *context);
 
-/* Behind a signal that was queued on `stream`, which find_place or the like gave: has such a driver hand it over. Inside
- * sl_cuda_enter, in any mode. */
+/* After a signal was queued on `stream`: makes such a driver submit it. Inside sl_cuda_enter, in any mode. */
 void sl_cuda_ask_for_it(struct sl_cuda_context *context, struct sl_cu_stream *stream);
 static inline void sl_cuda_hand_over(struct sl_cuda_context *context, struct sl_cu_stream *stream)
 {
@@ -176,14 +175,13 @@ static inline void sl_cuda_hand_over(struct sl_cuda_context *context, struct sl_
         sl_cuda_ask_for_it(context, stream);
 }
 
-/* Makes pages of host memory known to the GPU, which may write them only if `writable`. Whole
- * pages; unregister before unmapping them. Unregistering waits for streams that are held up
- * anywhere in the context: on a caller's thread, with no lock held, and not at the process's exit.
- */
+/* Registers whole pages of host memory with the GPU, which may write them only if `writable`.
+ * Unregister them before they are unmapped. That waits for all blocked streams
+ * of the context: not under a lock, and not at the process's exit. */
 int sl_cuda_register(struct sl_cuda_context *context, void *address, uint64_t size, bool writable);
 int sl_cuda_unregister(struct sl_cuda_context *context, void *address);
 
-/* Where the GPU sees a word that lies in registered pages. */
+/* The GPU's address of a word in registered pages. */
 int sl_cuda_ask_address(struct sl_cuda_context *context, void *host, uint64_t *device);
 static inline int sl_cuda_address(struct sl_cuda_context *context, void *host, uint64_t *device)
 {
@@ -198,56 +196,57 @@ static inline int sl_cuda_address(struct sl_cuda_context *context, void *host, u
 /* 0 if there can be such memory on this GPU. */
 int sl_cuda_memory_able(struct sl_cuda_context *context);
 
-/* SLUICE_E_NO_MEMORY in figures. */
+/* SLUICE_E_NO_MEMORY, with the sizes in its message. */
 int sl_cuda_too_much(struct sl_cuda_context *context, const char *name, size_t size);
 
 /* Sizes are multiples of this. */
 int sl_cuda_memory_unit(struct sl_cuda_context *context, size_t *unit);
 
-/* Memory of the GPU and the descriptor that stands for it. `name` is for sentences. */
+/* Allocates memory of the GPU, and exports it as a descriptor. `name` is for messages. */
 int sl_cuda_memory_make(struct sl_cuda_context *context, const char *name, size_t size,
                         uint64_t *handle, int *fd);
 
-/* The memory behind a descriptor of another process; SLUICE_E_PROTOCOL if it is none. The
- * descriptor stays the caller's. */
+/* Imports the memory of another process's descriptor; SLUICE_E_PROTOCOL if it is not a descriptor of memory. It
+ * stays the caller's. */
 int sl_cuda_memory_take(struct sl_cuda_context *context, int fd, uint64_t *handle);
 
-/* An import of a peer's memory came to `result`. If that may be because the peer's driver, of version `theirs` (0: not
- * known), is another than this process's, the sentence names both. Returns `result`. `context` may be NULL. */
+/* After an import of a peer's memory, with its `result`, which this returns. If the import may have failed because the peer's
+ * driver version, `theirs` (0: not known), differs from this process's, adds both to the message. `context` may be NULL. */
 int sl_cuda_mixed(const struct sl_cuda_context *context, uint32_t theirs, int result);
 
-/* Maps it here. It lives as long as one mapping or descriptor, in whichever process, so the handle
- * may be released by then. */
+/* Maps it. The memory lives as long as any mapping or descriptor of it, in any process, so the handle
+ * may be released after this. */
 int sl_cuda_memory_map(struct sl_cuda_context *context, uint64_t handle, size_t size, bool writable,
                        uint64_t *address);
 void sl_cuda_memory_unmap(struct sl_cuda_context *context, uint64_t address, size_t size);
 void sl_cuda_memory_release(struct sl_cuda_context *context, uint64_t handle);
 
-/* Fills it with zeros, and waits for that, on a stream of its own. SLUICE_TIMEOUT if it does not come to pass
- * because something else does not end: then the memory must stay. */
+/* Fills it with zeros on a stream of its own, and waits for that. SLUICE_TIMEOUT if other work on the GPU does not
+ * end: then the memory must not be freed. */
 int sl_cuda_memory_clear(struct sl_cuda_context *context, uint64_t address, size_t size);
 
-/* ---- the same by handles instead of descriptors, where that cannot be had ---- */
+/* ---- the same by CUDA IPC handles, where memory cannot be exported as descriptors ---- */
 
 struct sl_cuda_block;
 
-/* What is told to others of a block. */
+/* What other processes need to open a block. */
 struct sl_cuda_share {
-    uint64_t token[2]; /* random; zeros: not told, the handle alone says which it is */
+    uint64_t token[2]; /* random, identifies the block; zeros: not known, the handle alone identifies it */
     struct sl_cu_memory_handle handle;
 };
 
 int sl_cuda_ipc_able(struct sl_cuda_context *context);
 
-/* Makes one, filled with zeros; it ends with the last who drops it, and with this process. */
+/* Makes one, filled with zeros; it ends when its last user drops it, or this process ends. */
 int sl_cuda_ipc_make(const char *device, const char *name, size_t size, struct sl_cuda_share *share,
                      struct sl_cuda_block **block);
 
-/* Another's, or this process's own. SLUICE_E_UNSUPPORTED if it is not there any more, or is out of reach. */
-int sl_cuda_ipc_open(const char *device, const struct sl_cuda_share *share, struct sl_cuda_block **block);
+/* Another's, or this process's own. SLUICE_E_UNSUPPORTED if it is not there any more, or is out of reach; SLUICE_E_PROTOCOL if
+ * it is known to have fewer bytes. */
+int sl_cuda_ipc_open(const char *device, const struct sl_cuda_share *share, uint64_t bytes, struct sl_cuda_block **block);
 uint64_t sl_cuda_ipc_address(const struct sl_cuda_block *block);
 
-/* What this process has made or opened of that handle, on whatever GPU, once more; or NULL. */
+/* A block with this handle that this process has made or opened, on any GPU, with one more reference; or NULL. */
 struct sl_cuda_block *sl_cuda_ipc_find(const struct sl_cu_memory_handle *handle);
 
 /* May wait for work in the context. */
@@ -255,11 +254,11 @@ void sl_cuda_ipc_drop(struct sl_cuda_block *block);
 
 struct sl_cuda_context *sl_cuda_ipc_context(struct sl_cuda_block *block);
 
-/* Once more; each is dropped. */
+/* Takes one more reference, to be dropped. */
 void sl_cuda_ipc_keep(struct sl_cuda_block *block);
 
-/* Is another's memory open here by this handle? A maker that frees and makes memory may give it the handle of the
- * one before. */
+/* Is memory of another process open here by this handle? A process that frees memory and allocates again may get the same handle
+ * again. */
 bool sl_cuda_ipc_listed(const struct sl_cu_memory_handle *handle);
 
 /* ---- events that other processes open by handles of 64 bytes ---- */
@@ -275,18 +274,17 @@ int sl_cuda_signal_open(struct sl_cuda_context *context, const struct sl_cu_even
                         struct sl_cuda_signal **signal);
 struct sl_cu_event *sl_cuda_signal_event(const struct sl_cuda_signal *signal);
 
-/* NULL is done already. Enters the context itself. */
+/* Does nothing for NULL. Enters the context itself. */
 void sl_cuda_signal_drop(struct sl_cuda_context *context, struct sl_cuda_signal *signal);
 
-/* Has the work behind which it was recorded last ended? 0, SLUICE_NOT_READY without a sentence, or a failure. Between
- * enter (relaxed) and leave. */
+/* Queries an event: 0, SLUICE_NOT_READY without a message, or a failure. Between enter (relaxed) and leave. */
 int sl_cuda_event_look(struct sl_cuda_context *context, struct sl_cu_event *event);
 
 /* ---- copies between two GPUs ---- */
 
-/* Copies into memory of the GPU `to`, on a stream of ours that knows no capture, from memory that `from` sees: by way of
- * the host if the two are no peers. Both memories must stay until the look has said 0, or a failure; then the work has
- * ended. SLUICE_NOT_READY until then. Of one context one thread at a time copies. */
+/* Copies into memory of the GPU `to`, on a stream of the library's own, from memory that `from` can access: through
+ * the host if the two are not peers. Both memories must stay until sl_cuda_copy_look returns 0 or a failure; then the work has
+ * ended. SLUICE_NOT_READY until then. One thread at a time may copy in a context. */
 int sl_cuda_copy_begin(struct sl_cuda_context *to, uint64_t address, const struct sl_cuda_context *from, uint64_t source,
                        size_t size);
 int sl_cuda_copy_look(struct sl_cuda_context *to);

@@ -4,7 +4,6 @@
  */
 #include "cuda/cuda.h"
 
-#include "util/atomic.h"
 #include "util/result.h"
 
 /* Of a lost context no call will succeed again. */

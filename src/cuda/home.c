@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which GPU another process's memory lies on, where nobody says so but its handle: whatever GPU can open it, the driver
- * then tells of the pointer against which GPU it was allocated.
+ * Finds out which GPU another process's memory is on, from its handle alone: opens it on any GPU that can, and asks the driver
+ * for the pointer's device.
  */
 #include <stdio.h>
 
 #include "cuda/cuda.h"
-#include "util/result.h"
 
 int sl_cuda_count(int *count)
 {
@@ -45,7 +44,7 @@ static int open_anywhere(const struct sl_cu_memory_handle *handle, int count, st
 
     for (int i = 0; i < count; i++) {
         snprintf(name, sizeof name, "cuda:%d", i);
-        if ((r = sl_cuda_ipc_open(name, &share, block)) == 0) {
+        if ((r = sl_cuda_ipc_open(name, &share, 0, block)) == 0) {
             *ordinal = i;
             return 0;
         }

@@ -6,6 +6,7 @@
  * A handle cannot be opened where it was made, nor twice in one process. So the memories that this process
  * has made or opened are listed, and those who want one that is there share it.
  */
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +18,17 @@
 struct sl_cuda_block {
     struct sl_cuda_block *next;
     struct sl_cuda_context *context;
-    uint64_t token[2], address;
+    uint64_t token[2], address, bytes;
     struct sl_cu_memory_handle handle;
-    uint32_t users;
+    uint32_t users; /* 0: it is being closed */
     bool made; /* here */
 };
 
 static struct sl_cuda_block *blocks;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while one is opened or closed, too */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while one is opened, too */
+static sl_word32 closed; /* so many; a futex */
+
+#define CLOSE_PATIENCE (2 * SLUICE_S)
 
 int sl_cuda_ipc_able(struct sl_cuda_context *context)
 {
@@ -100,6 +104,7 @@ int sl_cuda_ipc_make(const char *device, const char *name, size_t size, struct s
     if (r != 0)
         return r;
     (*block)->made = true;
+    (*block)->bytes = size;
     r = make(*block, name, size, &share->handle);
     share->token[0] = sl_os_random();
     share->token[1] = sl_os_random();
@@ -107,6 +112,18 @@ int sl_cuda_ipc_make(const char *device, const char *name, size_t size, struct s
     r = finish(*block, &scope, share, r);
     pthread_mutex_unlock(&lock);
     return r;
+}
+
+/* From its address on. What the peer says of that may be anything; where the driver does not tell, it is believed. */
+static uint64_t bytes_of(uint64_t address)
+{
+    uint64_t start = 0;
+    size_t size = 0;
+
+    if (sl_cuda.PointerGetAttribute(&start, SL_CU_POINTER_RANGE_START, address) != SL_CU_OK ||
+        sl_cuda.PointerGetAttribute(&size, SL_CU_POINTER_RANGE_SIZE, address) != SL_CU_OK)
+        return UINT64_MAX;
+    return address >= start && address - start < size ? size - (address - start) : UINT64_MAX;
 }
 
 static int open_handle(struct sl_cuda_block *block, const struct sl_cu_memory_handle *handle)
@@ -119,6 +136,8 @@ static int open_handle(struct sl_cuda_block *block, const struct sl_cu_memory_ha
     if (code == SL_CU_INVALID_CONTEXT) /* that of the handle's maker is meant, not ours */
         code = SL_CU_INVALID_VALUE;
     r = sl_cuda_said(context, code, "cuIpcOpenMemHandle");
+    if (r == 0)
+        block->bytes = bytes_of(block->address);
     if (r == 0 || r == SLUICE_E_NO_MEMORY || sl_cuda_alive(context) != 0)
         return r;
     return sl_fail(SLUICE_E_UNSUPPORTED,
@@ -156,7 +175,27 @@ static int share_block(struct sl_cuda_block *block, int device, const char *name
     return 0;
 }
 
-int sl_cuda_ipc_open(const char *device, const struct sl_cuda_share *share, struct sl_cuda_block **block)
+/* With the lock, which it lets go meanwhile. What is open must be closed before it is opened anew, and that may wait for work of
+ * this program. */
+static int find_open(const char *device, const struct sl_cuda_share *share, int ordinal, struct sl_cuda_block **block)
+{
+    int64_t now = sl_os_now(), deadline = sl_os_deadline(CLOSE_PATIENCE);
+
+    while ((*block = find(share, ordinal)) && (*block)->users == 0) {
+        uint32_t seen = sl_load(&closed, acquire);
+        if (now >= deadline)
+            return sl_fail(SLUICE_E_UNSUPPORTED,
+                           "\"%s\": the frames' memory was open here before, and is not closed yet: the driver waits for work of this "
+                           "program with that", device);
+        pthread_mutex_unlock(&lock);
+        (void)sl_os_wait(&closed, seen, deadline);
+        pthread_mutex_lock(&lock);
+        now = sl_os_now();
+    }
+    return 0;
+}
+
+int sl_cuda_ipc_open(const char *device, const struct sl_cuda_share *share, uint64_t bytes, struct sl_cuda_block **block)
 {
     struct sl_cuda_context wanted;
     struct sl_cuda_scope scope;
@@ -164,7 +203,11 @@ int sl_cuda_ipc_open(const char *device, const struct sl_cuda_share *share, stru
     if (r != 0)
         return r;
     pthread_mutex_lock(&lock);
-    *block = find(share, wanted.device);
+    r = find_open(device, share, wanted.device, block);
+    if (r != 0) {
+        pthread_mutex_unlock(&lock);
+        return r;
+    }
     if (*block) {
         r = share_block(*block, wanted.device, device);
     } else {
@@ -173,6 +216,11 @@ int sl_cuda_ipc_open(const char *device, const struct sl_cuda_share *share, stru
             r = finish(*block, &scope, share, open_handle(*block, &share->handle));
     }
     pthread_mutex_unlock(&lock);
+    uint64_t there = r == 0 ? (*block)->bytes : bytes;
+    if (there < bytes) {
+        sl_cuda_ipc_drop(*block);
+        r = sl_fail(SLUICE_E_PROTOCOL, "the peer announced %" PRIu64 " bytes of GPU memory, and its handle is of %" PRIu64, bytes, there);
+    }
     return r;
 }
 
@@ -182,7 +230,7 @@ struct sl_cuda_block *sl_cuda_ipc_find(const struct sl_cu_memory_handle *handle)
 
     pthread_mutex_lock(&lock);
     struct sl_cuda_block *block = blocks;
-    while (block && !is_it(block, &share))
+    while (block && (!is_it(block, &share) || block->users == 0))
         block = block->next;
     if (block)
         block->users++;
@@ -233,24 +281,33 @@ static void end(struct sl_cuda_block *block)
     sl_cuda_leave(&scope);
 }
 
-void sl_cuda_ipc_drop(struct sl_cuda_block *block)
+/* With the lock. */
+static void unlist(struct sl_cuda_block *block)
 {
     struct sl_cuda_block **at = &blocks;
 
+    while (*at != block)
+        at = &(*at)->next;
+    *at = block->next;
+}
+
+void sl_cuda_ipc_drop(struct sl_cuda_block *block)
+{
     pthread_mutex_lock(&lock);
     bool last = --block->users == 0;
-    if (last) {
-        while (*at != block)
-            at = &(*at)->next;
-        *at = block->next;
-        if (!block->made) /* opened anew it must be closed before */
-            end(block);
-    }
+    if (last && block->made)
+        unlist(block);
     pthread_mutex_unlock(&lock);
     if (!last)
         return;
-    if (block->made)
-        end(block);
+    end(block); /* without the lock: others open theirs, and look what is open, while the driver waits */
+    if (!block->made) {
+        pthread_mutex_lock(&lock);
+        unlist(block);
+        sl_add(&closed, 1);
+        pthread_mutex_unlock(&lock);
+        sl_os_wake(&closed, INT32_MAX);
+    }
     sl_cuda_context_close(block->context);
     free(block);
 }

@@ -13,6 +13,7 @@
 /* 20 s, as a machine may have more to do than this, and stand still; and 1 s for each GB */
 #define CLEAR_PATIENCE(size) (20 * SLUICE_S + (int64_t)(size))
 #define CLEAR_LOOK (SLUICE_MS / 50)
+#define MOST_FAILURES 3
 
 /* Whatever a call that cleans up says: there is nobody to tell but the log. */
 static void tidy(struct sl_cuda_context *context, int code, const char *function)
@@ -187,16 +188,21 @@ void sl_cuda_memory_release(struct sl_cuda_context *context, uint64_t handle)
 static int wait_for(struct sl_cuda_context *context, struct sl_cu_stream *stream, size_t size)
 {
     int64_t deadline = sl_os_deadline(CLEAR_PATIENCE(size));
-    int code;
+    int code, failures = 0;
 
-    while ((code = sl_cuda.StreamQuery(stream)) == SL_CU_NOT_READY) {
+    while ((code = sl_cuda.StreamQuery(stream)) != SL_CU_OK) {
+        int r = code == SL_CU_NOT_READY ? 0 : sl_cuda_said(context, code, "cuStreamQuery");
+        if (r != 0 && sl_cuda_alive(context) != 0)
+            return r;
+        if (r != 0 && ++failures > MOST_FAILURES) /* it may be at work still: what it clears must stay where it is */
+            return SLUICE_TIMEOUT;
         if (sl_os_now() >= deadline)
             return sl_fail(SLUICE_TIMEOUT,
                            "%s: %zu bytes were not cleared in %.1f s: work that was queued before does not end",
                            context->name, size, (double)CLEAR_PATIENCE(size) / 1e9);
         sl_os_sleep(CLEAR_LOOK);
     }
-    return sl_cuda_said(context, code, "cuStreamQuery");
+    return 0;
 }
 
 int sl_cuda_memory_clear(struct sl_cuda_context *context, uint64_t address, size_t size)

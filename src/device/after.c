@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What waits until streams capture no more. Its stream lives on for it: the name may end meanwhile, the native
- * stream is asked about its capture, and takes what comes behind its work.
+ * Actions that are deferred until a stream captures no more. They keep the stream object alive, also after its handle has
+ * ended: they query its capture state, and then queue on the native stream.
  */
 #include <pthread.h>
 

@@ -13,13 +13,13 @@ static struct sl_cuda_context *context_of(const struct sl_event *event)
 int sl_cuda_event_create(struct sl_event *event)
 {
     struct sl_cuda_context *context = context_of(event);
+    unsigned flags = (event->timing ? 0u : SL_CU_EVENT_DISABLE_TIMING) | (event->sleep ? SL_CU_EVENT_BLOCKING_SYNC : 0u);
     struct sl_cu_event *native;
     struct sl_cuda_scope scope;
     int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
     if (r != 0)
         return r;
-    r = sl_cu(context, EventCreate, &native,
-              event->timing ? 0u : (unsigned)SL_CU_EVENT_DISABLE_TIMING);
+    r = sl_cu(context, EventCreate, &native, flags);
     if (r == 0)
         event->native = (uintptr_t)native;
     sl_cuda_leave(&scope);

@@ -86,15 +86,17 @@ int sl_cuda_stream_default(struct sl_stream *stream)
     return 0;
 }
 
-void sl_cuda_stream_destroy(struct sl_stream *stream)
+static struct sl_cu_event *event_of(uint64_t word)
+{
+    return (struct sl_cu_event *)(uintptr_t)word;
+}
+
+static void destroy_own(struct sl_stream *stream)
 {
     struct sl_cuda_context *context = context_of(stream);
     enum sl_cuda_capture state = SL_CUDA_CAPTURE_ACTIVE;
-    struct sl_cuda_scope scope;
-
-    if (stream->kind != SLUICE_STREAM_OWNED || sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) != 0)
-        return; /* not ours, or gone with the context */
     int r = sl_cuda_capture(context, sl_cuda_stream_of(stream), &state, NULL);
+
     if (r == 0 && state == SL_CUDA_CAPTURE_NONE)
         r = sl_cu(context, StreamDestroy, sl_cuda_stream_of(stream));
     else if (r == 0)
@@ -102,6 +104,20 @@ void sl_cuda_stream_destroy(struct sl_stream *stream)
                context->name);
     if (r != 0)
         sl_log(SLUICE_LOG_WARN, "a stream was left behind: %s", sluice_last_error());
+}
+
+void sl_cuda_stream_destroy(struct sl_stream *stream)
+{
+    struct sl_cu_event *mark = event_of(sl_load(&stream->mark, acquire));
+    bool own = stream->kind == SLUICE_STREAM_OWNED;
+    struct sl_cuda_scope scope;
+
+    if ((!own && !mark) || sl_cuda_enter(context_of(stream), SL_CUDA_RELAXED, &scope) != 0)
+        return; /* not ours, or gone with the context */
+    if (mark)
+        sl_cuda.EventDestroy(mark);
+    if (own)
+        destroy_own(stream);
     sl_cuda_leave(&scope);
 }
 
@@ -226,34 +242,41 @@ int sl_cuda_stream_wait_event(struct sl_stream *stream, struct sl_event *event)
     return r;
 }
 
-/* Marks what is queued on `other` in an event of its context. */
+/* Waits that were queued on it stay. What was recorded in a capture is not used again. */
+static void unmark(struct sl_stream *other, struct sl_cu_event *event, uint64_t part)
+{
+    struct sl_cuda_scope scope;
+
+    if (part == 0)
+        event = event_of(sl_exchange(&other->mark, (uintptr_t)event)); /* another thread's, if there is one */
+    if (event && sl_cuda_enter(context_of(other), SL_CUDA_RELAXED, &scope) == 0) {
+        sl_cuda.EventDestroy(event);
+        sl_cuda_leave(&scope);
+    }
+}
+
+/* Marks what is queued on `other` in an event of its context: that of the last time, if no thread is using it. */
 static int mark(struct sl_stream *other, struct sl_cu_event **event, uint64_t *part)
 {
     struct sl_cuda_context *context = context_of(other);
     struct sl_cuda_scope scope;
-    int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
+    int r;
+
+    *event = event_of(sl_exchange(&other->mark, 0));
+    *part = 0;
+    r = sl_cuda_enter(context, *event ? SL_CUDA_PLAIN : SL_CUDA_RELAXED, &scope);
     if (r != 0)
-        return r;
-    r = sl_cu(context, EventCreate, event, SL_CU_EVENT_DISABLE_TIMING);
-    if (r == 0) {
+        return r; /* the event has gone with the context */
+    if (!*event)
+        r = sl_cu(context, EventCreate, event, SL_CU_EVENT_DISABLE_TIMING);
+    if (r == 0)
         r = sl_cuda_stream_part(other, part);
-        if (r == 0)
-            r = sl_cu(context, EventRecord, *event, sl_cuda_stream_of(other));
-        if (r != 0)
-            sl_cuda.EventDestroy(*event);
-    }
+    if (r == 0)
+        r = sl_cu(context, EventRecord, *event, sl_cuda_stream_of(other));
     sl_cuda_leave(&scope);
+    if (r != 0 && *event)
+        unmark(other, *event, *part);
     return r;
-}
-
-static void unmark(struct sl_stream *other, struct sl_cu_event *event)
-{
-    struct sl_cuda_scope scope;
-
-    if (sl_cuda_enter(context_of(other), SL_CUDA_RELAXED, &scope) == 0) {
-        sl_cuda.EventDestroy(event); /* waits that were queued on it stay */
-        sl_cuda_leave(&scope);
-    }
 }
 
 int sl_cuda_stream_wait_stream(struct sl_stream *stream, struct sl_stream *other)
@@ -274,6 +297,6 @@ int sl_cuda_stream_wait_stream(struct sl_stream *stream, struct sl_stream *other
             r = sl_cu(context, StreamWaitEvent, sl_cuda_stream_of(stream), event, 0);
         sl_cuda_leave(&scope);
     }
-    unmark(other, event);
+    unmark(other, event, others);
     return r;
 }

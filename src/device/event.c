@@ -32,7 +32,7 @@ int sl_event_recorded(struct sl_event *event)
     if (atomic_load_explicit(&event->recorded, memory_order_acquire))
         return 0;
     return sl_fail(SLUICE_E_NOT_RECORDED,
-                   "event 0x%" PRIx64 " was never recorded; call sluice_event_record first",
+                   "event 0x%" PRIx64 " was never recorded; record it on a stream first (sluice_event_record)",
                    name_of(event));
 }
 
@@ -49,10 +49,10 @@ int sluice_event_create(struct sluice_device device, uint32_t flags, struct slui
     if (!handle)
         return sl_fail(SLUICE_E_INVALID,
                        "sluice_event_create: no place for the handle (event is NULL)");
-    if (flags & ~(uint32_t)SLUICE_EVENT_TIMING)
+    if (flags & ~(uint32_t)(SLUICE_EVENT_TIMING | SLUICE_EVENT_SLEEP))
         return sl_fail(SLUICE_E_INVALID,
-                       "sluice_event_create: flags are 0x%" PRIx32 "; they are 0 or "
-                       "SLUICE_EVENT_TIMING",
+                       "sluice_event_create: flags are 0x%" PRIx32 "; there are SLUICE_EVENT_TIMING and "
+                       "SLUICE_EVENT_SLEEP",
                        flags);
     void *object;
     int r = sl_device_object(device, SL_HANDLE_EVENT, sizeof(struct sl_event), &object);
@@ -60,6 +60,7 @@ int sluice_event_create(struct sluice_device device, uint32_t flags, struct slui
         return r;
     struct sl_event *event = object;
     event->timing = (flags & SLUICE_EVENT_TIMING) != 0;
+    event->sleep = (flags & SLUICE_EVENT_SLEEP) != 0;
     r = ops_of(event)->event_create(event);
     if (r != 0) {
         sl_object_drop(&event->object);
@@ -77,10 +78,10 @@ static int same_device(struct sl_event *event, struct sl_object *other, const ch
     if (event->object.device == other->device)
         return 0;
     return sl_fail(SLUICE_E_WRONG_DEVICE,
-                   "event 0x%" PRIx64 " and %s 0x%" PRIx64 " are of two devices (two opens of "
-                   "\"%s\" are two as well); create the event on the other's device",
-                   name_of(event), what, atomic_load_explicit(&other->id, memory_order_relaxed),
-                   event->object.device->name);
+                   "event 0x%" PRIx64 " is of \"%s\", and %s 0x%" PRIx64 " is of \"%s\": two devices, as "
+                   "each open is one; create the event on the other's device",
+                   name_of(event), event->object.device->name, what,
+                   atomic_load_explicit(&other->id, memory_order_relaxed), other->device->name);
 }
 
 int sluice_event_record(struct sluice_event handle, struct sluice_stream stream_handle)
@@ -137,8 +138,8 @@ static int measurable(struct sl_event *event)
 {
     if (!event->timing)
         return sl_fail(SLUICE_E_NO_TIMING,
-                       "event 0x%" PRIx64 " was made without timing; create it with "
-                       "SLUICE_EVENT_TIMING",
+                       "event 0x%" PRIx64 " was made without timing; create one that takes times "
+                       "(SLUICE_EVENT_TIMING; in Python, timing=True)",
                        name_of(event));
     int r = sl_event_recorded(event);
     if (r == 0)

@@ -3,7 +3,6 @@
  * Memory of a GPU, handed to others as a descriptor. The driver lets nobody fix what a peer may do
  * with it: readers map it read-only of their own accord.
  */
-#include <stdlib.h>
 
 #include "cuda/cuda.h"
 #include "mem/mem.h"

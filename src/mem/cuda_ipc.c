@@ -105,7 +105,7 @@ static int ipc_map(struct sl_memory *memory, bool writable)
     (void)writable; /* a handle gives all or nothing */
     int r = read_note(memory, &note);
     if (r == 0)
-        r = sl_cuda_mixed(NULL, memory->driver, sl_cuda_ipc_open(memory->device, &note.share, &block));
+        r = sl_cuda_mixed(NULL, memory->driver, sl_cuda_ipc_open(memory->device, &note.share, memory->size, &block));
     if (r != 0)
         return r;
     memory->state = block;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "os/os.h"
 #include "util/result.h"
 
 extern const struct sl_mem_ops sl_mem_host;
@@ -53,8 +54,19 @@ int sl_mem_choose(const char *kind, const char *device, const struct sl_mem_ops 
     return sl_fail(SLUICE_E_UNSUPPORTED, "frames cannot lie on \"%s\", but in host memory they can: %s", device, missing);
 }
 
+static void end(void *argument)
+{
+    struct sl_mem_shared *shared = argument;
+
+    shared->end(shared);
+}
+
 void sl_mem_drop(struct sl_mem_shared *shared)
 {
-    if (sl_add(&shared->users, (uint32_t)-1) == 1)
-        shared->end(shared);
+    if (sl_add(&shared->users, (uint32_t)-1) != 1)
+        return;
+    if (shared->apart)
+        sl_apart(end, shared);
+    else
+        end(shared);
 }

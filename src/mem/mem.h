@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where slots lie: memory that one process makes and others map. A kind of memory is one file with one
- * table; mem.c is the only file that knows them all.
+ * The memory of slots, which one process makes and others map. Each kind of memory is one file with one
+ * table of functions; mem.c is the only file that lists all kinds.
  */
 #ifndef SL_MEM_H
 #define SL_MEM_H
@@ -17,58 +17,59 @@
 
 struct sl_memory {
     const struct sl_mem_ops *ops;
-    const char *device; /* where it shall lie or be mapped, e.g. "cuda:0"; not for `host` */
-    const char *home;   /* the device that it lies on, where that is another one; NULL: it is the same */
-    void *state;        /* the kind's own */
-    uint32_t driver;    /* of an imported one: version of its maker's driver (sl_mem_driver); 0: not known */
-    int fd;             /* what is handed to others; -1 once a reader has mapped it */
+    const char *device; /* on which it is made or for which it is mapped, e.g. "cuda:0"; not for `host` */
+    const char *home;   /* the device that it lies on, if that is another one; NULL: it is `device` */
+    void *state;        /* private to the kind */
+    uint32_t driver;    /* if imported: its maker's driver version (sl_mem_driver); 0: not known */
+    int fd;             /* which is sent to other processes; -1 once a reader has mapped it */
     uint64_t size;      /* bytes */
-    void *address;      /* where it is mapped here, for that device; NULL: not yet */
+    void *address;      /* where it is mapped in this process, for `device`; NULL: not yet */
 };
 
 struct sl_mem_ops {
-    const char *name;   /* the kind of device: "host"; several kinds of memory may have the same */
+    const char *name;   /* the kind of device, e.g. "host"; several kinds of memory may share it */
     uint32_t kind;      /* SL_MEM_ */
     uint64_t alignment; /* sizes are multiples of it */
-    /* Can it be made on `device`, such as "cuda:0"? 0, or SLUICE_E_UNSUPPORTED with what is missing. */
+    /* Can it be made on `device`, such as "cuda:0"? 0, or SLUICE_E_UNSUPPORTED, saying what is missing. */
     int (*able)(const char *device);
-    /* Makes zeroed memory of memory->size bytes, which may be more than was asked for, mapped for writing
-     * here; others may map it for reading, or for writing too if `writable`. */
+    /* Makes zeroed memory of at least `size` bytes (memory->size says how many), mapped for writing in this
+     * process; others may map it for reading, and for writing too if `writable`. */
     int (*create)(struct sl_memory *memory, const char *name, uint64_t size, bool writable);
-    /* Checks what came from another process and takes over memory->fd; maps nothing. On failure the
-     * fd is still the caller's. */
+    /* Checks a descriptor that came from another process and takes ownership of it, as memory->fd; maps nothing. On
+     * failure the caller still owns the fd. */
     int (*import)(struct sl_memory *memory, int fd, uint64_t size, bool writable);
-    /* Maps an imported one. On the caller's thread: mapping may need a driver. SLUICE_E_UNSUPPORTED if it
-     * cannot be had, or not any more. */
+    /* Maps imported memory. On the caller's thread: mapping may need a driver. SLUICE_E_UNSUPPORTED if it
+     * cannot be mapped, or not any more. */
     int (*map)(struct sl_memory *memory, bool writable);
-    /* Unmaps and closes; everything may be missing. */
+    /* Unmaps and closes; accepts a memory that is only partly made. */
     void (*destroy)(struct sl_memory *memory);
-    /* Can memory of the device `home` be mapped for another one of this kind? 0; SLUICE_E_UNSUPPORTED with what is in
-     * the way; SLUICE_NOT_READY: only `map` will tell. These three are NULL where there is but one device. */
+    /* Can memory on the device `home` be mapped for `device`? 0; SLUICE_E_UNSUPPORTED with the reason;
+     * SLUICE_NOT_READY: only `map` will tell. These three are NULL for a kind with only one device. */
     int (*reach)(const char *device, const char *home);
-    /* Begins to copy `size` bytes at `offset` of mapped memory to where the other one begins. Until the look says something
-     * else than SLUICE_NOT_READY both must stay. One thread at a time copies to a memory. */
+    /* Begins to copy `size` bytes at `offset` of mapped memory to the start of `to`. Both must stay mapped until
+     * copy_look returns something other than SLUICE_NOT_READY. One thread at a time copies to a memory. */
     int (*copy_begin)(struct sl_memory *to, const struct sl_memory *from, uint64_t offset, uint64_t size);
     int (*copy_look)(struct sl_memory *to);
-    uint32_t (*driver)(void); /* sl_mem_driver; NULL: it needs none */
+    uint32_t (*driver)(void); /* sl_mem_driver; NULL: it needs no driver */
 };
 
-/* Begins the struct of a memory that lives until its last user has dropped it: whoever mapped it, and pins. */
+/* The first member of a memory that is reference-counted, by whoever mapped it and by pins. */
 struct sl_mem_shared {
     sl_word32 users;
+    bool apart; /* `end` may wait for GPU work, so it runs on another thread than the one that drops it last */
     void (*end)(struct sl_mem_shared *shared); /* unmaps and frees it */
 };
 
 void sl_mem_drop(struct sl_mem_shared *shared);
 
-/* The version of the driver that this process has loaded for such memory, as it counts (13000: CUDA 13.0); 0: none yet, or it
+/* The version of the driver that this process has loaded for such memory (13000: CUDA 13.0); 0: none yet, or it
  * needs none. Calls no driver. */
 uint32_t sl_mem_driver(const struct sl_mem_ops *ops);
 
-/* By kind; NULL if there is none. */
+/* The table for SL_MEM_ number `kind`; NULL if there is none. */
 const struct sl_mem_ops *sl_mem_of_kind(uint32_t kind);
 
-/* The best kind that can be made on `device`, of a kind of devices ("host"). */
+/* Chooses the best kind of memory that can be made on `device`; `kind` is its kind of device ("host"). */
 int sl_mem_choose(const char *kind, const char *device, const struct sl_mem_ops **ops);
 
 #endif

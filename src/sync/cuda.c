@@ -7,6 +7,7 @@
 
 #include "cuda/cuda.h"
 #include "device/device.h"
+#include "os/os.h"
 #include "sync/errand.h"
 #include "sync/sync.h"
 #include "util/result.h"
@@ -56,10 +57,13 @@ static void cuda_detach(struct sl_sync_pages *pages)
 {
     if (!pages)
         return;
-    if (pages->errands)
+    if (pages->errands) {
         sl_errands_end(pages->errands, pages->context);
-    else if (sl_cuda_unregister(pages->context, pages->address) != 0)
+    } else if (sl_cuda_unregister(pages->context, pages->address) != 0) {
+        if (sl_cuda_alive(pages->context) == 0) /* else they went with the context */
+            sl_os_keep_mapped(pages->address);
         sl_log(SLUICE_LOG_WARN, "pages stay registered: %s", sluice_last_error());
+    }
     sl_cuda_context_close(pages->context);
     free(pages);
 }

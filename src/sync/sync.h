@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How a word of a timeline is raised behind work: at once on `host`, by a queued write on a GPU. A kind
+ * How a word of a timeline is raised in stream order: at once on `host`, by a queued write on a GPU. A kind
  * is one file with one table; sync.c is the only file that knows them all.
  */
 #ifndef SL_SYNC_H
@@ -18,7 +18,7 @@ struct sl_signal {
     uint64_t value;
 };
 
-/* At most so many at once: readers of one channel, each with a word of its own, and the channel's. */
+/* How many there may be in one call: the channel's own word, and one for each reader. */
 #define SL_SIGNALS 66
 
 /* Pages of words that streams of one device may raise. */
@@ -27,50 +27,46 @@ struct sl_stream;
 
 struct sl_sync_ops {
     const char *device; /* the kind: "host" */
-    /* Before words in these whole pages are signalled, on a thread that may wait for a driver;
-     * `device` is which one, such as "cuda:0". Detach before the pages are unmapped: it may have to
-     * wait for streams that are held up, so with no lock held, and not at the process's exit. */
+    /* Registers these whole pages with `device`, such as "cuda:0", before words in them are signalled; on a thread that
+     * may wait for the driver. Detach before the pages are unmapped: it may have to
+     * wait for streams that are blocked, so with no lock held, and not at the process's exit. */
     int (*attach)(const char *device, void *address, uint64_t size, bool writable,
                   struct sl_sync_pages **pages);
     void (*detach)(struct sl_sync_pages *pages);
-    /* 0 while streams can be waited for; else SLUICE_E_DRIVER with what ended that: work that was queued
-     * has ended too, and raises nothing any more. */
+    /* 0 while the device works; else SLUICE_E_DRIVER with the reason: then queued work is lost, too, and raises no words. */
     int (*alive)(const struct sl_sync_pages *pages);
-    /* The same after a look at the driver, which tells of a death only whom it is asked: whether work queued
-     * on `stream` goes on. For work that is late: a look takes a microsecond. */
+    /* The same, after asking the driver about `stream`: it reports a dead context only when it is called. For work that is
+     * late, as the call takes a microsecond. */
     int (*probe)(const struct sl_sync_pages *pages, struct sluice_stream stream);
-    /* So long after its end a process's work may still be under way, though its connections and its pidfd say
-     * otherwise; ns. */
+    /* How long a process's work on the device may still run after its connections and its pidfd have shown its death; ns. */
     int64_t (*lingers)(const struct sl_sync_pages *pages);
     /* May `stream` raise words of these pages? SLUICE_ON_CPU may. As sl_stream_check. */
     int (*check)(const struct sl_sync_pages *pages, struct sluice_stream stream);
-    /* Stores values into words that others wait on, behind the work queued on `stream`: everything
-     * written before is visible to whoever sees them. In their order; all or none. SLUICE_E_CAPTURING if
-     * the stream captures a graph, which would take them in. `pages` are those of the device, also if the
-     * words lie in others of it. */
+    /* Stores values into words that others wait for, behind the work queued on `stream`: whoever sees them also sees
+     * everything that this work has written. In this order; all or none. SLUICE_E_CAPTURING if the stream captures, as they
+     * would become part of the graph. `pages` name the device; the words may also be in other pages attached to it. */
     int (*signal)(const struct sl_sync_pages *pages, struct sluice_stream stream,
                   const struct sl_signal *signals, uint32_t count);
-    /* The same on a stream that the caller holds (sl_stream_hold), which signal did not refuse for what it is: its name
-     * may have ended. */
+    /* The same on a stream that the caller holds (sl_stream_hold) and that signal or check has accepted before: its handle
+     * may have ended since. */
     int (*signal_held)(const struct sl_sync_pages *pages, const struct sl_stream *stream,
                        const struct sl_signal *signals, uint32_t count);
-    /* The same for a caller that has entered the device's context (sl_cuda_enter). NULL: there is none to enter. */
+    /* The same for a caller that has entered the device's context (sl_cuda_enter). NULL: this kind has no contexts. */
     int (*signal_inside)(const struct sl_sync_pages *pages, const struct sl_stream *stream,
                          const struct sl_signal *signals, uint32_t count);
-    /* Does the device raise words of these pages by itself, with no thread of the CPU's? Then a graph of its
-     * driver may, too. */
+    /* Does the device raise words of these pages by itself, without a CPU thread? Then a CUDA graph can, too. */
     bool (*direct)(const struct sl_sync_pages *pages);
-    /* May streams wait for words of these pages? 0, or SLUICE_E_UNSUPPORTED with what forbids it. */
+    /* Can streams wait for words of these pages? 0, or SLUICE_E_UNSUPPORTED with the reason. */
     int (*can_wait)(const struct sl_sync_pages *pages);
-    /* Lets `stream`, which the caller holds and check did not refuse, wait until the word reaches `value` (sl_reached, but a
-     * poisoned one counts as well); results as of signal. A stream that waits holds up others of its process, and some calls of the driver: somebody
-     * must raise the word, in the end the CPU. */
+    /* Makes `stream`, which the caller holds and check has accepted, wait until the word reaches `value` (sl_reached, or it is
+     * poisoned); results as of signal. A stream that waits may block other streams of its process, and some driver calls:
+     * somebody must raise the word in the end, the CPU if nobody else. */
     int (*await)(const struct sl_sync_pages *pages, const struct sl_stream *stream, sl_word *word, uint64_t value);
-    /* Once, before signalling work that the CPU did: makes streaming stores visible too. */
+    /* Once, before signalling work that the CPU did: makes non-temporal stores visible, too. */
     void (*settle)(void);
 };
 
-/* Streaming stores are not ordered by a release store on x86 (protocol rule 1.13). */
+/* Non-temporal stores are not ordered by a release store on x86 (protocol rule 1.13). */
 static inline void sl_settle(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -78,17 +74,17 @@ static inline void sl_settle(void)
 #endif
 }
 
-/* Streams of a process that wait for frames, on channels of every kind, are so many at most; eight stop all others (measured).
- * Before the wait is queued one takes a place, if there is one, and gives it back when it goes on. */
+/* How many streams of a process may wait for frames at once, on channels of every kind; eight block all others (measured).
+ * A caller takes a place before it queues the wait, if there is one, and returns it when the stream goes on. */
 #define SL_PARKED_MOST 3
 bool sl_sync_may_park(void);
 bool sl_sync_park(void);
 void sl_sync_unpark(void);
 
-/* By the name of a kind of device; NULL if there is none. */
+/* By the name of a kind of device; NULL for an unknown one. */
 const struct sl_sync_ops *sl_sync_of_device(const char *device);
 
-/* What a frame whose writer will never finish it holds in `ready`. */
+/* The value of `ready` for a frame that its writer will never finish. */
 #define SL_POISON (UINT64_C(1) << 62)
 
 /* Has a timeline reached `value`? Compared as a GPU compares, cyclically; a poisoned word has not. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What Sluice tells of itself: timers of its stages, and ranges for NVIDIA's tools. Both hang on one word
- * of bits; while it is 0 a stage costs a relaxed load and a branch that is always the same.
+ * Tracing: timers for Sluice's stages, and NVTX ranges for NVIDIA's tools. One word of bits enables both;
+ * while it is 0 a stage costs a relaxed load and a well-predicted branch.
  *
- *     SL_STAGE_BEGIN(SIGNAL);        work on one thread; stages may lie in others. Every BEGIN has one END
- *     ... no return in between ...   on its way.
+ *     SL_STAGE_BEGIN(SIGNAL);        work on one thread; stages may be nested. Every BEGIN is followed by
+ *     ... no return in between ...   exactly one END.
  *     SL_STAGE_END(SIGNAL);
  *
  *     SL_SPAN_BEGIN(READ, &entry->span, name, sequence);   from one call to another: may overlap others
@@ -18,8 +18,8 @@
 
 #include "util/atomic.h"
 
-/* Name, what it is called, from which level of SLUICE_NVTX it is a range, its colour (ARGB), what it is.
- * What lies in one call is shown inside that call's range. */
+/* Name, text, the level of SLUICE_NVTX from which it is a range, its colour (ARGB), description.
+ * Stages within a call are shown inside that call's range. */
 #define SL_STAGES(X) \
     X(WRITE, "write", 1, 0xff2e7d32, "begin to commit or cancel: the program writes") \
     X(SEND, "send", 1, 0xff6a1b9a, "send") \
@@ -51,11 +51,11 @@ enum sl_stage {
 
 #define SL_TRACE_TIMERS 1u
 #define SL_TRACE_FRAMES 2u /* ranges of level 1 */
-#define SL_TRACE_INSIDE 4u /* and of level 2 */
+#define SL_TRACE_INSIDE 4u /* ranges of level 2 */
 
 #if defined(__GNUC__)
 #define SL_TRACE_RARELY(x) __builtin_expect((x) != 0, 0)
-#define SL_TRACE_HIDDEN __attribute__((visibility("hidden"))) /* so that it is read without a detour */
+#define SL_TRACE_HIDDEN __attribute__((visibility("hidden"))) /* so that it is read without the GOT */
 #else
 #define SL_TRACE_RARELY(x) (x)
 #define SL_TRACE_HIDDEN
@@ -72,9 +72,9 @@ extern SL_TRACE_HIDDEN sl_word32 sl_trace_bits;
             sl_trace_end(SL_STAGE_##stage, sl_since_##stage); \
     } while (0)
 
-/* Part of what it is about; zero at first, and of one thread at a time. */
+/* A member of the object whose span it times; initially zero, used by one thread at a time. */
 struct sl_span {
-    int64_t since_ns; /* 0: it did not begin, or nobody wanted to know */
+    int64_t since_ns; /* 0: it has not begun, or tracing was off */
     uint64_t range;
 };
 
@@ -90,13 +90,13 @@ struct sl_span {
             sl_trace_span_end(SL_STAGE_##stage, (span)); \
     } while (0)
 
-/* A writer or a reader begins, and ends: the first one asks the environment, the last one prints. */
+/* A writer or a reader is opened, and closed: the first open reads the environment, the last close prints. */
 void sl_trace_open(void);
 void sl_trace_close(void);
 
 /* ---- what the macros call ---- */
 
-int64_t sl_trace_begin(enum sl_stage stage); /* the time; never 0 */
+int64_t sl_trace_begin(enum sl_stage stage); /* returns the time; never 0 */
 void sl_trace_end(enum sl_stage stage, int64_t since_ns);
 void sl_trace_span_begin(enum sl_stage stage, struct sl_span *span, const char *name, uint64_t sequence);
 void sl_trace_span_end(enum sl_stage stage, struct sl_span *span);
@@ -108,14 +108,14 @@ void sl_timers_print(void); /* to stderr; nothing if nothing was timed */
 
 /* ---- nvtx.c ---- */
 
-/* Looks for a tool. False if there is none that takes ranges; the log says why. Once. */
+/* Looks for a tool, once. False if there is none that accepts ranges; the log says why. */
 bool sl_nvtx_load(void);
 
-/* Ranges on this thread lie in one another. */
+/* Nested ranges of this thread. */
 void sl_nvtx_push(const char *name, uint32_t colour);
 void sl_nvtx_pop(void);
 
-/* Ranges of their own. A payload of 0 is none. */
+/* Ranges that may overlap others and end on another thread. A payload of 0 means none. */
 uint64_t sl_nvtx_start(const char *name, uint32_t colour, uint64_t payload);
 void sl_nvtx_stop(uint64_t range);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The only door to words that other processes (or a GPU) read and write. docs/memory-order.md says for
- * each shared word who stores it, who loads it, and why with this order.
+ * All accesses to words that other processes (or a GPU) read and write go through here. docs/memory-order.md says
+ * for each shared word who stores it, who loads it, and why with this memory order.
  *
- * With SL_MODEL the same names go to tests/model's scheduler, which explores every interleaving.
+ * With SL_MODEL the same names call the scheduler of tests/model, which explores every interleaving.
  */
 #ifndef SL_UTIL_ATOMIC_H
 #define SL_UTIL_ATOMIC_H
@@ -37,8 +37,8 @@ uint64_t sl_model_exchange(void *word, int bytes, uint64_t value);
 
 #endif
 
-/* 64 bits at any address within one line of the cache, as wires of other projects place them: whole where the CPU
- * can do that (x86), else in bytes, of which some may be older. The load acquires, the store releases. */
+/* 64 bits at any address within one cache line, as placed by wires of other projects: one atomic access where the CPU
+ * supports it (x86), else byte by byte, so that some bytes may be older. The load is an acquire, the store a release. */
 static inline uint64_t sl_load_wide(const void *at)
 {
     uint64_t value = 0;
@@ -63,8 +63,8 @@ static inline void sl_store_wide(void *at, uint64_t value)
 #endif
 }
 
-/* What was read of plain memory before this was read before what is loaded behind it. (Not by atomic_thread_fence, of which
- * the thread sanitizer knows nothing.) */
+/* Orders reads of plain memory before it with loads after it. (Not an atomic_thread_fence, which ThreadSanitizer does not
+ * support.) */
 static inline void sl_after_reads(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -76,9 +76,9 @@ static inline void sl_after_reads(void)
 #endif
 }
 
-/* Has the line of a word brought here to be stored to, taken from others who have it, while something else is done: a store with
- * a fence, or one behind it, would wait for that. (The compiler's own takes it for reading, unless told that the CPU can do
- * both; all of 64 bits can, or do nothing.) */
+/* Prefetches the cache line of a word for writing, so that a later store with a fence, or before one, need not wait until
+ * other CPUs have given up the line. (The compiler's builtin prefetches for reading unless told that the CPU has prefetchw;
+ * all 64-bit x86 CPUs have it, or treat it as a no-op.) */
 static inline void sl_fetch_to_store(const void *at)
 {
 #if defined(__x86_64__)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Arithmetic that says when it overflows. Each returns 1 if it fits, 0 if it does not.
+ * Arithmetic with overflow checks. Each function returns 1 if the result fits, else 0.
  */
 #ifndef SL_UTIL_CHECKED_H
 #define SL_UTIL_CHECKED_H

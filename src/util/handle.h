@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Handles are names in a table with a generation, not pointers: one that outlived its object is an
- * error, never a crash. A handle is 64 bits: kind (8), index (24), generation (32); 0 and 1 are never
+ * Handles are indices into a table, with a generation, not pointers: the use of one whose object has ended is an
+ * error, never a crash. A handle has 64 bits: kind (8), index (24), generation (32); 0 and 1 are never
  * handles.
  */
 #ifndef SL_UTIL_HANDLE_H
@@ -19,23 +19,23 @@ enum sl_handle_kind {
     SL_HANDLE_EVENT,
 };
 
-/* A new name for `object`; 0 if memory or indices (2^24) ran out. Thread: any. */
+/* A new handle for `object`; 0 if memory or indices (2^24) ran out. Thread: any. */
 uint64_t sl_handle_new(enum sl_handle_kind kind, void *object);
 
-/* The object, or NULL with *why: SLUICE_E_INVALID for 0, SLUICE_E_HANDLE for another kind or what never
- * was one, SLUICE_E_STALE for one that ended. Lock-free, a few ns. Sets no sentence. */
+/* The object, or NULL with *why: SLUICE_E_INVALID for 0, SLUICE_E_HANDLE for one of another kind or a value that never
+ * was a handle, SLUICE_E_STALE for one that has ended. Lock-free, a few ns. Sets no error message. */
 void *sl_handle_get(uint64_t handle, enum sl_handle_kind kind, int *why);
 
-/* Would it get one? */
+/* Would sl_handle_get return an object? */
 bool sl_handle_lives(uint64_t handle, enum sl_handle_kind kind);
 
-/* Ends the name: sl_handle_get says SLUICE_E_STALE from now on. The index is used again with the next
+/* Ends the handle: sl_handle_get returns SLUICE_E_STALE from now on. The index is reused with the next
  * generation, and retired before generations wrap. Exactly one of several concurrent calls gets the
  * object back, the others NULL. */
 void *sl_handle_end(uint64_t handle, enum sl_handle_kind kind);
 
-/* Notes, before it ends, that a living name goes with something else's end. Asked of a name that has ended: 1 it went so;
- * 0 it did not; -1 not known, for it was a name of this index before another one that went so. */
+/* note: records, before a live handle ends, that it ends because something else did. noted, of a handle that has ended: 1: it
+ * was noted; 0: it was not; -1: not known, as it is older than a handle with the same index that was noted. */
 void sl_handle_note(uint64_t handle, enum sl_handle_kind kind);
 int sl_handle_noted(uint64_t handle, enum sl_handle_kind kind);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Named points in begin, commit, acquire and release at which a test may end the process. Compiled in
- * only with SL_TEST_HOOKS.
+ * Named points in begin, commit, acquire and release at which a test may kill the process. Only compiled in
+ * with SL_TEST_HOOKS.
  */
 #ifndef SL_UTIL_HOOKS_H
 #define SL_UTIL_HOOKS_H

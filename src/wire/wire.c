@@ -116,10 +116,23 @@ int sl_wire_of(const char *channel, const struct sl_wire_ops **ops, const char *
     return 0;
 }
 
+static void end_page(void *argument)
+{
+    struct sl_shared_page *page = argument;
+
+    if (page->forget)
+        page->forget(page->known);
+    sl_os_unmap(page->address, page->bytes);
+    free(page);
+}
+
+/* The service thread may be the last one, and asks no driver (protocol 3.6). */
 void sl_shared_page_drop(struct sl_shared_page *page)
 {
     if (!page || sl_add(&page->users, (uint32_t)-1) != 1)
         return;
-    sl_os_unmap(page->address, page->bytes);
-    free(page);
+    if (!page->forget)
+        end_page(page);
+    else if (!sl_apart_begin(end_page, page))
+        sl_log(SLUICE_LOG_WARN, "the page of a reader that left stays mapped: no thread can be had to undo that");
 }

@@ -16,7 +16,7 @@
 #include "os/os.h"
 #include "util/atomic.h"
 
-/* Slot numbers of a session: those of this generation and of older ones that are still read. */
+/* Slot numbers of a session: of the slots of this generation, and of older generations that are still read. */
 #define SL_MAX_IDS 128
 
 /* ---- shared words ---- */
@@ -39,10 +39,10 @@ static inline uint32_t sl_head_slot(uint64_t head) { return (uint32_t)(head & 0x
 
 /* How frames get to a reader. */
 enum sl_path {
-    SL_PATH_MAPPED,          /* on the device that they lie on */
-    SL_PATH_PEER,            /* mapped for another GPU */
-    SL_PATH_COPIED,          /* to another GPU, which cannot map them */
-    SL_PATH_COPIED_AS_ASKED, /* which could */
+    SL_PATH_MAPPED,          /* mapped, on the channel's device */
+    SL_PATH_PEER,            /* mapped, for another GPU */
+    SL_PATH_COPIED,          /* copied, to another GPU that cannot map them */
+    SL_PATH_COPIED_AS_ASKED, /* copied, to another GPU that could map them (SLUICE_STAGED_ALWAYS) */
 };
 
 /* One reader's own page, shared between that reader and the writer alone. */
@@ -50,15 +50,15 @@ struct sl_page {
     sl_word *lease;    /* [ids] sequence held, or 0; stored by the reader */
     sl_word *lease_ns; /* [ids] since when, by the writer's clock */
     sl_word *cursor;   /* in order: the first sequence still needed; stored by the reader */
-    sl_word *want;     /* sleeping until this sequence comes; 0: awake. Cleared by the writer */
+    sl_word *want;     /* the reader sleeps until this sequence is published; 0: awake. Cleared by the writer */
     sl_word *want_fd;  /* the same for the wake socket */
     sl_word32 *bell;   /* futex: rung by the writer and by the reader's own service thread */
-    sl_word32 *evicted; /* 1: the writer lives on and looks at this reader's leases no more */
-    /* For a reader that waits ahead on its GPU: what it waits on, raised by the writer's GPU for frames from
-     * `own_from` on (0: for none), which it stores before it publishes them. Only the reader may poison it. */
+    sl_word32 *evicted; /* 1: the writer lives, but ignores this reader's leases from now on */
+    /* For a reader whose streams wait ahead: the words that they wait for. The writer's GPU raises them for frames from
+     * `own_from` on (0: for none); the writer stores that before it publishes them. Only the reader may poison them. */
     sl_word *own_ready; /* [ids] */
     sl_word *own_from;
-    sl_word *own_to;    /* up to which frame it has a use for that; stored by the reader */
+    sl_word *own_to;    /* the last frame for which the reader wants that; stored by the reader */
     sl_word *parked;    /* streams that wait now; for observers, stored by the reader */
     sl_word *path;      /* enum sl_path; for observers, stored by the reader */
     sl_word *gpu;       /* [2] the UUID of the GPU on which it uses them; zeros: host */
@@ -66,7 +66,7 @@ struct sl_page {
     sl_word *taken, *missed, *last, *latency_ns, *latency_total_ns, *latency_max_ns, *lease_mean_ns;
 };
 
-/* What a frame's header says of one array; the rest is in the generation's format. */
+/* What a frame's header says about one array; the rest is in the generation's format. */
 struct sl_geometry {
     uint64_t offset, nbytes;
     int32_t ndim;
@@ -76,7 +76,7 @@ struct sl_geometry {
     struct sluice_plane planes[SLUICE_MAX_PLANES];
 };
 
-/* Copies one into the other's fields; nothing is checked. */
+/* Copies the fields that both have; checks nothing. */
 void sl_geometry_from_array(struct sl_geometry *geometry, const struct sluice_array *array);
 void sl_geometry_to_array(const struct sl_geometry *geometry, struct sluice_array *array);
 
@@ -100,12 +100,19 @@ struct sl_record {
 
 /* ---- the writer's side ---- */
 
-/* A reader's page as the writer has it: mapped while it is connected, and while the writer's device knows it. */
+/* A reader's page in the writer: mapped while the reader is connected, and while the writer uses it. If the reader waits ahead
+ * on its GPU the core registers the page with the writer's device (SL_PAGE_KNOWN); its last user undoes that before it
+ * is unmapped. */
+enum { SL_PAGE_UNKNOWN, SL_PAGE_KNOWN, SL_PAGE_REFUSED };
+struct sl_sync_pages;
 struct sl_shared_page {
     struct sl_page words;
     void *address;
     uint64_t bytes;
     sl_word32 users;
+    sl_word32 state; /* SL_PAGE_; stored last */
+    struct sl_sync_pages *known;                  /* as the device knows it */
+    void (*forget)(struct sl_sync_pages *known);  /* may wait for work of the program's; NULL: it is not known */
 };
 void sl_shared_page_drop(struct sl_shared_page *page);
 
@@ -132,6 +139,9 @@ struct sl_serve_params {
     uint32_t ids;
     /* Under the service lock and the channel lock. Fills in what only the writer's core knows. */
     void (*describe)(void *context, struct sluice_channel_info *info);
+    /* Under the service lock: a reader that waits ahead has joined. It is told so when the state of its page is known, or a moment
+     * later. */
+    void (*joined_ahead)(void *context, struct sl_shared_page *page);
     void *context;
 };
 
@@ -148,10 +158,10 @@ struct sl_serve {
     sl_mutex lock;
     struct sl_reader_slot readers[SLUICE_MAX_READERS]; /* the table, under `lock` */
     uint32_t reader_count;
-    sl_word32 ahead_changed; /* readers that wait ahead came or left */
+    sl_word32 ahead_changed; /* readers that wait ahead came or left, or their pages are known now */
     uint64_t readers_total, readers_died, evicted, refused;
-    int64_t lingers_ns; /* so long after its end a reader's work may be under way; set before there is any */
-    bool inherited; /* the name's last writer did not close it: what it had may be on its way back still */
+    int64_t lingers_ns; /* how long a dead reader's GPU work may still run; set before there are readers */
+    bool inherited; /* the name's last writer died: its memory may not have been freed by the system yet */
 };
 
 /* A generation's memory object, to be announced before a frame in it is published. */
@@ -200,7 +210,7 @@ struct sl_link {
     sl_word32 memory_count;   /* raised by the service thread when one was added */
 };
 
-/* A reader's standing wish to be connected: looks for the channel's writer again and again. */
+/* A reader's standing request to be connected: looks for the channel's writer again and again. */
 struct sl_join_params {
     const char *name;
     const struct sluice_reader_params *reader; /* complete */
@@ -212,41 +222,41 @@ struct sl_join_params {
 
 struct sl_join {
     const struct sl_wire_ops *ops;
-    int result;          /* what the last attempt said: 0, E_NOT_FOUND, E_PERMISSION, E_VERSION, ... */
+    int result;          /* of the last attempt: 0, E_NOT_FOUND, E_PERMISSION, E_VERSION, ... */
     uint32_t attempts;   /* that have ended */
-    char text[512];      /* its sentence */
-    int64_t answer_by;   /* a writer has our hello, and may count us among its readers: so long it may take for all that
-                            opening needs; 0: no writer has it */
+    char text[512];      /* the message of `result` */
+    int64_t answer_by;   /* a writer has received our hello, and may count us among its readers: until when the handshake may
+                            take; 0: no writer has received it */
 };
 
-/* Has the writer given this memory back? It is in use while a slot lies in it, or none does yet: numbers
- * grow, so that is over once a slot lies in a later one. */
+/* Has the writer freed this memory? It is in use while a slot is in it, or before one is: numbers
+ * grow, so it is no longer needed once a slot is in a later one. */
 bool sl_link_forgot(const struct sl_link *link, uint32_t memory);
 
 /* ---- the table ---- */
 
 struct sl_wire_ops {
     const char *scheme;
-    bool bare; /* its channels are bare (core/bare.h): of this table it has what this paragraph says, and info */
-    int (*check_name)(const char *name); /* SLUICE_E_NAME with a sentence; NULL: the usual rules */
+    bool bare; /* its channels have a table of their own (core/bare.h): of this one only check_name and info are used */
+    int (*check_name)(const char *name); /* SLUICE_E_NAME with a message; NULL: the usual rules */
 
-    /* Claims the name, makes the control page, starts to answer. */
+    /* Claims the name, makes the control page, and begins to answer connections. */
     int (*serve)(const struct sl_serve_params *params, struct sl_serve **serve);
     struct sl_record *(*record)(struct sl_serve *serve, uint32_t slot);
     void *(*meta)(struct sl_serve *serve, uint32_t slot);
-    /* Hands a memory to the readers that are there and to those that come. The object must live until
+    /* Sends a memory to all readers, also to those that join later. The object must live until
      * forget. Takes the service lock. */
     int (*announce)(struct sl_serve *serve, const struct sl_announce *announce);
     void (*forget)(struct sl_serve *serve, uint32_t memory);
-    /* After a frame was published, under the channel lock: wakes who sleeps for it. */
+    /* After a frame was published, under the channel lock: wakes the readers that sleep until it comes. */
     void (*wake)(struct sl_serve *serve, uint64_t sequence);
     void (*totals)(struct sl_serve *serve, const struct sl_totals *totals);
-    /* Writes who holds what for how long; under the channel lock. */
+    /* Writes as text which readers hold which slots, for how long; under the channel lock. */
     void (*holders)(struct sl_serve *serve, char *text, size_t size);
-    /* Takes the place of readers that hold more than they were granted, and of those that hold a lease longer
-     * than this (0: as long as they like). Returns how many. On the writer's thread. */
+    /* Evicts readers that hold more frames than they were granted, and those that have held a lease for longer
+     * than this (0: no limit). Returns how many. On the writer's thread. */
     uint32_t (*evict)(struct sl_serve *serve, int64_t lease_timeout_ns);
-    /* Says goodbye and gives the name back; then what is left is freed, which unmaps the words. */
+    /* Tells readers of the end, and releases the name. `destroy` then frees the rest, which unmaps the words. */
     void (*close)(struct sl_serve *serve);
     void (*destroy)(struct sl_serve *serve);
 
@@ -262,8 +272,8 @@ struct sl_wire_ops {
                 struct sluice_reader_info *readers, uint32_t capacity);
 };
 
-/* The wire of a channel name with or without a scheme; *name is what follows it. SLUICE_E_NAME says
- * what is wrong with a name. */
+/* The wire of a channel's name, by its scheme if it has one; *name is what follows the scheme. SLUICE_E_NAME, with a
+ * message, for an invalid name. */
 int sl_wire_of(const char *channel, const struct sl_wire_ops **ops, const char **name);
 
 #endif

@@ -223,11 +223,13 @@ int sl_os_lock(int dir, const char *name, int *fd, uint32_t *holder)
     int lock, result;
     SL_RETRY(lock, openat(dir, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
     if (lock < 0)
-        return sl_fail_errno(errno, "the lock file %s", name);
+        return errno == EACCES
+                   ? sl_fail(SLUICE_E_PERMISSION, "this user may not write the lock file %s: take another name, or a folder of one's own: SLUICE_DIR", name)
+                   : sl_fail_errno(errno, "the lock file %s", name);
     struct stat status;
-    if (fstat(lock, &status) < 0 || !S_ISREG(status.st_mode)) {
+    if (fstat(lock, &status) < 0 || !S_ISREG(status.st_mode) || status.st_nlink > 1) { /* it is written to */
         sl_os_close(lock);
-        return sl_fail(SLUICE_E_PERMISSION, "the lock file %s is not a file: remove it", name);
+        return sl_fail(SLUICE_E_PERMISSION, "the lock file %s is not a file of this one name: remove it", name);
     }
     SL_RETRY(result, flock(lock, LOCK_EX | LOCK_NB));
     if (result < 0) {
@@ -240,9 +242,17 @@ int sl_os_lock(int dir, const char *name, int *fd, uint32_t *holder)
         sl_os_close(lock);
         return result;
     }
+    *holder = read_pid(lock);
     write_pid(lock, status.st_size);
     *fd = lock;
     return 0;
+}
+
+void sl_os_lock_forget(int fd)
+{
+    int result;
+    SL_RETRY(result, ftruncate(fd, 0));
+    (void)result;
 }
 
 /* ---- sockets ---- */
@@ -335,6 +345,9 @@ static int connect_failed(int error, const char *path, const char *name, bool *s
     case ECONNREFUSED:
         *stale = true;
         return sl_fail(SLUICE_E_NOT_FOUND, "nobody listens at %s in %s", name, path);
+    case EACCES:
+        return sl_fail(SLUICE_E_PERMISSION, "this user may not connect to %s in %s: its writer names others by its options 'uids' and 'gids', "
+                       "and the folder lets them pass with chmod 711", name, path);
     case EPROTOTYPE:
         return sl_fail(SLUICE_E_PROTOCOL, "%s in %s is a socket of some other program", name, path);
     default:
@@ -393,6 +406,8 @@ int sl_os_list(int dir, int (*each)(void *context, const char *name, uint32_t ui
 {
     int fd;
     SL_RETRY(fd, openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (fd < 0 && errno == EACCES)
+        return sl_fail(SLUICE_E_PERMISSION, "this user may not list the folder of channels: its owner lets others by chmod 755");
     if (fd < 0)
         return sl_fail_errno(errno, "listing the folder of channels");
     DIR *entries = fdopendir(fd);

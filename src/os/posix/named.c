@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -13,9 +14,12 @@
 #include <unistd.h>
 
 #include "os/posix/posix.h"
+#include "util/hooks.h"
 #include "util/result.h"
 
 #define FOLDER "/dev/shm"
+#define LEASE (100 * INT64_C(1000)) /* ns between attempts to open what another process asks about */
+#define LEASES 1000
 
 struct path {
     char text[sizeof(FOLDER) + 1 + SL_OS_NAMED];
@@ -60,16 +64,36 @@ int sl_os_named_look(const char *name, struct sl_os_named *about)
     return 0;
 }
 
+static int no_memory(const struct path *path)
+{
+    return sl_fail(SLUICE_E_PERMISSION, "%s is no shared memory: remove it", path->text);
+}
+
 /* Whoever may write a file may also cut it, and who reads it then dies; so it is not a stranger's. */
 static int check_kind(const struct path *path, const struct stat *status)
 {
     uid_t user = geteuid();
     if (!S_ISREG(status->st_mode))
-        return sl_fail(SLUICE_E_PERMISSION, "%s is no shared memory: remove it", path->text);
+        return no_memory(path);
     if (user != 0 && status->st_uid != user && status->st_uid != 0)
         return sl_fail(SLUICE_E_PERMISSION, "%s belongs to user %u: both sides must run as the same user",
                        path->text, (unsigned)status->st_uid);
     return 0;
+}
+
+/* While sl_os_named_alone asks, in whichever process, there is no opening it: a moment. */
+static int open_file(const struct path *path, int flags)
+{
+    int opened = -1;
+    for (int i = 0; i < LEASES; i++) {
+        SL_RETRY(opened, open(path->text, flags));
+        if (opened >= 0 || errno != EWOULDBLOCK)
+            break;
+        SL_KILL_POINT("named_leased");
+        sl_os_sleep(LEASE);
+        errno = EWOULDBLOCK;
+    }
+    return opened;
 }
 
 int sl_os_named_open(const char *name, bool writable, int *fd, struct sl_os_named *about)
@@ -79,10 +103,11 @@ int sl_os_named_open(const char *name, bool writable, int *fd, struct sl_os_name
     int opened, result = path_of(name, &path);
     if (result)
         return result;
-    int flags = (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-    SL_RETRY(opened, open(path.text, flags));
+    opened = open_file(&path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (opened < 0 && errno == ENOENT)
         return SLUICE_E_NOT_FOUND;
+    if (opened < 0 && (errno == ELOOP || errno == EISDIR))
+        return no_memory(&path);
     if (opened < 0)
         return sl_fail_errno(errno, "opening %s", path.text);
     if (fstat(opened, &status) < 0)
@@ -96,6 +121,13 @@ int sl_os_named_open(const char *name, bool writable, int *fd, struct sl_os_name
     fill_in(&status, about);
     *fd = opened;
     return 0;
+}
+
+bool sl_os_named_read(int fd, void *bytes, size_t size)
+{
+    ssize_t got;
+    SL_RETRY(got, pread(fd, bytes, size, 0));
+    return got == (ssize_t)size;
 }
 
 /* With all its pages; the signal that going over a limit raises would kill by default. */
@@ -207,20 +239,17 @@ int sl_os_named_link(const char *from, const char *to)
 }
 
 /* A rename takes the old name along, so it is done to a third one. */
-int sl_os_named_move(const char *from, const char *to)
+int sl_os_named_move(const char *from, const char *third, const char *to)
 {
-    struct path new, third;
-    char name[40];
+    struct path old, new;
     int result;
-    if ((result = path_of(to, &new)) != 0)
+    if ((result = path_of(to, &new)) != 0 || (result = path_of(third, &old)) != 0 ||
+        (result = sl_os_named_link(from, third)) != 0)
         return result;
-    snprintf(name, sizeof(name), ".named-%016" PRIx64, sl_os_random());
-    if ((result = sl_os_named_link(from, name)) != 0)
-        return result;
-    path_of(name, &third);
-    if (rename(third.text, new.text) < 0)
+    SL_KILL_POINT("named_move");
+    if (rename(old.text, new.text) < 0)
         result = sl_fail_errno(errno, "naming shared memory %s", new.text);
-    unlink(third.text); /* it is gone, unless both were names of one memory already */
+    unlink(old.text); /* it is gone, unless both were names of one memory already */
     return result;
 }
 
@@ -264,4 +293,16 @@ bool sl_os_named_locked(int fd)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
     return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+/* The kernel gives a lease for writing to whoever alone has the file open to write. Who opens it before it is given back, at
+ * once, has us told by a signal: by one that does nothing where nobody waits for it. */
+int sl_os_named_alone(int fd)
+{
+    if (fcntl(fd, F_SETSIG, SIGURG) < 0)
+        return SLUICE_E_UNSUPPORTED;
+    if (fcntl(fd, F_SETLEASE, F_WRLCK) < 0)
+        return errno == EAGAIN ? 0 : SLUICE_E_UNSUPPORTED;
+    fcntl(fd, F_SETLEASE, F_UNLCK);
+    return 1;
 }

@@ -2,7 +2,6 @@
  *
  * The plain mutex, and the plain thread.
  */
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "util/hooks.h"
@@ -74,9 +73,17 @@ static int map(struct sl_cipd_barrier *barrier)
     return result;
 }
 
-static int attach(struct sl_cipd_barrier *barrier)
+static int open_it(struct sl_cipd_barrier *barrier)
 {
     int result = sl_os_named_open(barrier->name, true, &barrier->segment.fd, &barrier->segment.memory);
+    if (result == 0 && (result = sl_cipd_segment_check_owner(barrier->name, &barrier->segment.memory)) != 0)
+        detach(barrier);
+    return result;
+}
+
+static int attach(struct sl_cipd_barrier *barrier)
+{
+    int result = open_it(barrier);
     return result ? result : map(barrier);
 }
 
@@ -212,6 +219,18 @@ static int join(struct sl_cipd_barrier *barrier, int left, int attempts)
     return 0;
 }
 
+/* One that has no bytes is being made, or was left so by a program that was killed. */
+static int attach_or_drop(struct sl_cipd_barrier *barrier, int left, int attempts)
+{
+    int result = open_it(barrier);
+    if (result == 0 && barrier->segment.memory.size == 0 && left > 0) {
+        result = sl_cipd_segment_drop_empty(&barrier->segment, barrier->name, left < attempts / 2);
+        detach(barrier);
+        return result;
+    }
+    return result ? result : map(barrier);
+}
+
 static int open_or_make(struct sl_cipd_barrier *barrier, int attempts)
 {
     int result = SLUICE_AGAIN;
@@ -221,7 +240,7 @@ static int open_or_make(struct sl_cipd_barrier *barrier, int attempts)
         SL_KILL_POINT("cipd_enter");
         if (barrier->segment.at && moved(barrier))
             detach(barrier);
-        result = barrier->segment.at ? 0 : attach(barrier);
+        result = barrier->segment.at ? 0 : attach_or_drop(barrier, left, attempts);
         if (result == SLUICE_E_NOT_FOUND)
             result = make(barrier);
         else if (result == SLUICE_E_PROTOCOL && left > 0) /* too small: it may not have all its bytes yet */

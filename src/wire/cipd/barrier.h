@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The activation barrier: 64 bytes under one name for the machine, by which a sender that is just being
- * set up asks all others to skip their frames. Holders raise a count, checkers look at it.
+ * The activation barrier: 64 bytes of shared memory with one name for the whole machine, by which a sender that is being
+ * set up asks all others to skip their frames. Holders increment a count, checkers read it.
  *
- * Python rewrites all 64 bytes at each change, so a change of ours may be undone; nothing here trusts the
- * count for longer than the stamp beside it is fresh. Only the count (8) and the skips (24) are changed
+ * Python rewrites all 64 bytes at each change, so it may undo a change of ours. Therefore the count is ignored
+ * once the timestamp beside it is stale. Only the count (offset 8) and the skips (24) are changed
  * in place.
  *
  * One thread at a time for each object.
@@ -30,48 +30,48 @@ struct sl_cipd_barrier {
     char name[SL_CIPD_NAME + 1];
     int64_t stale_ns;
     uint32_t settle;                /* frames from the end of the set-up to the end of the hold */
-    uint64_t skipped;               /* frames that `check` said to skip */
-    const sl_word *changes;         /* another one when names may have come or gone (names.h); NULL: nobody tells */
+    uint64_t skipped;               /* frames that sl_cipd_barrier_check said to skip */
+    const sl_word *changes;         /* changes when names may have been added or removed (names.h); NULL: no such notice */
     /* private from here on */
     struct sl_cipd_segment segment;
-    int64_t look_ns;                /* next look for the name */
-    int64_t alert_ns;               /* until then it is looked for often: something has come or gone */
-    uint64_t seen;                  /* of *changes */
+    int64_t look_ns;                /* when to look for the name next */
+    int64_t alert_ns;               /* until then it looks often, as a name was added or removed */
+    uint64_t seen;                  /* the last value of *changes */
     uint32_t left;                  /* frames until the hold ends; 0: not counting */
-    bool held;                      /* our one is in the count */
-    bool said;                      /* that the barrier is stale */
+    bool held;                      /* the count includes us */
+    bool said;                      /* a stale barrier was logged */
 };
 
-/* `name` NULL: the machine's own (tests have one of theirs). SLUICE_E_NAME. */
+/* `name` NULL: the machine's own (tests use their own). SLUICE_E_NAME. */
 int sl_cipd_barrier_init(struct sl_cipd_barrier *barrier, const char *name);
 
-/* Checker, before each frame: must it be skipped? False if there is no barrier, nobody holds it, its stamp
- * is older than stale_ns, or it is something else. A skip is counted in the segment. A caller that skips calls
- * sl_cipd_produce_skip. Looks for the name each 10 ms at most while there is none, and each 250 ms whether it still is the
- * same; where `changes` tells, so only for a second from a change on, else each second. */
+/* Checker, before each frame: must it be skipped? False if there is no barrier, nobody holds it, its timestamp
+ * is older than stale_ns, or it is something else. Counts a skip in the segment. A caller that skips calls
+ * sl_cipd_produce_skip. Looks for the name at most every 10 ms while there is none, and every 250 ms whether it still is the
+ * same; with `changes` it does so only for a second after a change, else every second. */
 bool sl_cipd_barrier_check(struct sl_cipd_barrier *barrier, int64_t now_ns);
 
-/* Holder, before it begins its set-up: makes the segment if need be, adds itself. A count that a holder left which
- * died (above 0, its stamp stale) begins at 0 again. One that somebody else is just making, or writing, is waited for, a second
- * at most. A failure means only that nobody is held up. */
+/* Holder, before its set-up: makes the segment if need be, and adds itself to the count. A count left by a holder that
+ * died (above 0, stale timestamp) is reset to 0 first. Waits up to a second if another process is making or writing
+ * the barrier. A failure only means that senders do not pause. */
 int sl_cipd_barrier_enter(struct sl_cipd_barrier *barrier, int64_t now_ns);
 
-/* Holder, behind its set-up: the hold ends `settle` published frames later (0: at once). */
+/* Holder, after its set-up: the hold ends `settle` published frames later (0: at once). */
 void sl_cipd_barrier_settle(struct sl_cipd_barrier *barrier, int64_t now_ns);
 
-/* Holder, behind each frame that it published. */
+/* Holder, after each frame that it published. */
 void sl_cipd_barrier_published(struct sl_cipd_barrier *barrier, int64_t now_ns);
 
-/* Holder: takes itself off the count, which stays at 0 if it is 0. Does nothing if not held. */
+/* Holder: removes itself from the count, which never goes below 0. Does nothing if not held. */
 void sl_cipd_barrier_leave(struct sl_cipd_barrier *barrier, int64_t now_ns);
 
-/* Holder, now and then while it holds: gives the name back if it was taken away. */
+/* Holder, periodically while it holds: restores the name if it was removed. */
 void sl_cipd_barrier_tend(struct sl_cipd_barrier *barrier);
 
-/* Leaves if need be, unmaps. The segment stays: it is the machine's. */
+/* Leaves if need be, and unmaps. The segment stays: it is the machine's. */
 void sl_cipd_barrier_finish(struct sl_cipd_barrier *barrier, int64_t now_ns);
 
-/* What stands there; SLUICE_E_NOT_FOUND if nothing does. For people. */
+/* The barrier's contents, for display; SLUICE_E_NOT_FOUND if there is none. */
 int sl_cipd_barrier_look(const char *name, struct sl_cipd_barrier_state *state);
 
 #endif

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "util/result.h"
 #include "wire/cipd/consume.h"
 #include "wire/wire.h"
 

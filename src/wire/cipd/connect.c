@@ -18,18 +18,12 @@
 
 static const struct {
     int result;
-    bool fatal;
     const char *text;
 } reasons[] = {
-#define REASON_ROW(name, result, fatal, text) { result, fatal, text },
+#define REASON_ROW(name, result, text) { result, text },
     SL_CIPD_REASONS(REASON_ROW)
 #undef REASON_ROW
 };
-
-bool sl_cipd_reason_fatal(enum sl_cipd_reason reason)
-{
-    return reasons[reason].fatal;
-}
 
 const char *sl_cipd_reason_text(enum sl_cipd_reason reason)
 {

@@ -103,7 +103,7 @@ bool sl_cipd_extra_time(const struct sl_cipd_extra *extra, uint32_t slot, uint32
     if (sl_load(&extra->times[slot].index, acquire) != index)
         return false;
     uint64_t time = sl_load(&extra->times[slot].time_ns, acquire);
-    if (sl_load(&extra->times[slot].index, acquire) != index)
+    if (sl_load(&extra->times[slot].index, acquire) != index || time > INT64_MAX)
         return false;
     *time_ns = (int64_t)time;
     return true;

@@ -190,26 +190,6 @@ int sl_cipd_produce_begin(struct sl_cipd_producer *producer, uint32_t slots,
     return 0;
 }
 
-int sl_cipd_produce_describe(struct sl_cipd_producer *producer, const struct sl_cipd_metadata *metadata)
-{
-    if (producer->shut || metadata->bytes != producer->metadata.bytes)
-        return sl_fail(SLUICE_E_INVALID, "cuda-link channel %s: frames of %" PRIu32 " bytes take a new session, the slots "
-                       "have %" PRIu32, producer->segment.name, metadata->bytes, producer->metadata.bytes);
-    unsigned char *at = producer->segment.at;
-    uint64_t version = producer->version + 1 ? producer->version + 1 : 1;
-    if (producer->extra)
-        sl_cipd_extra_change(producer->extra);
-    sl_cipd_store_metadata(at, &producer->layout, metadata);
-    SL_KILL_POINT("cipd_describe");
-    if (producer->extra)
-        sl_store(&producer->extra->version, version, release);
-    sl_cipd_store_version(at, version);
-    wake(&producer->segment);
-    producer->metadata = *metadata;
-    producer->version = version;
-    return 0;
-}
-
 /* ---- frames ---- */
 
 /* Not those that a reader looks at until there is a frame: they would be taken away again. */
@@ -257,11 +237,6 @@ void sl_cipd_produce_skip(struct sl_cipd_producer *producer)
 {
     if (!producer->shut)
         sl_cipd_store_shut(producer->segment.at, &producer->layout, 0);
-}
-
-bool sl_cipd_produce_watched(const struct sl_cipd_producer *producer)
-{
-    return producer->extra && sl_load(&producer->extra->asleep, relaxed) != 0;
 }
 
 /* ---- the end, and what is done now and then ---- */

@@ -11,10 +11,7 @@
 #include "util/result.h"
 #include "wire/cipd/segment.h"
 
-enum {
-    ATTEMPTS = 100,  /* names that come and go while we look; a millisecond each */
-    MOST_LOOKS = 256 /* of one sweep, at other channels' second names */
-};
+#define ATTEMPTS 100 /* names that come and go while we look; a millisecond each */
 
 int sl_cipd_segment_check_name(const char *name, size_t most)
 {
@@ -31,9 +28,22 @@ int sl_cipd_segment_check_name(const char *name, size_t most)
     return 0;
 }
 
-static bool same(const struct sl_os_named *a, const struct sl_os_named *b)
+/* Whose memory it is can cut it short, which kills who has it mapped, and reads the handles. */
+int sl_cipd_segment_check_owner(const char *name, const struct sl_os_named *memory)
 {
-    return a->inode == b->inode && a->device == b->device;
+    if (memory->owner == sl_os_uid() || memory->owner == 0)
+        return 0;
+    return sl_fail(SLUICE_E_PERMISSION, "/dev/shm/%s belongs to user %" PRIu32 ": both sides must run as the same user", name,
+                   memory->owner);
+}
+
+/* Between its making and its first size whoever makes it has it open: what nobody has open was left so. */
+int sl_cipd_segment_drop_empty(const struct sl_cipd_segment *segment, const char *name, bool late)
+{
+    int alone = sl_os_named_alone(segment->fd);
+    if (alone == 1 || (alone < 0 && late))
+        sl_os_named_remove(name, &segment->memory);
+    return SLUICE_AGAIN;
 }
 
 static int map(struct sl_cipd_segment *segment, int fd)
@@ -65,7 +75,7 @@ static int map_apart(struct sl_cipd_segment *segment, const char *name)
     int fd, result = sl_os_named_open(name, true, &fd, &memory);
     if (result)
         return result == SLUICE_E_NOT_FOUND ? SLUICE_AGAIN : result;
-    result = same(&memory, &segment->memory) ? map(segment, fd) : SLUICE_AGAIN;
+    result = sl_cipd_segment_same(&memory, &segment->memory) ? map(segment, fd) : SLUICE_AGAIN;
     sl_os_close(fd);
     return result;
 }
@@ -82,119 +92,6 @@ static void name_it(struct sl_cipd_segment *segment, const char *name)
 {
     *segment = (struct sl_cipd_segment)SL_CIPD_SEGMENT_INIT;
     snprintf(segment->name, sizeof(segment->name), "%s", name);
-}
-
-/* ---- second names ---- */
-
-static void new_second(struct sl_cipd_segment *segment)
-{
-    snprintf(segment->second, sizeof(segment->second), ".%.*s.%" PRIu32 ".%08" PRIx32, SL_CIPD_WRITER_NAME,
-             segment->name, sl_os_pid(), (uint32_t)sl_os_random());
-}
-
-bool sl_cipd_segment_is_second(const char *name, const char *second)
-{
-    size_t length = strlen(name);
-    if (second[0] != '.' || strncmp(second + 1, name, length) || second[1 + length] != '.')
-        return false;
-    const char *rest = second + length + 2;
-    size_t pid = strspn(rest, "0123456789");
-    return pid && rest[pid] == '.' && strlen(rest + pid + 1) == 8 &&
-           strspn(rest + pid + 1, "0123456789abcdef") == 8;
-}
-
-struct search {
-    const struct sl_cipd_segment *own; /* to sweep beside; NULL: looking for a live one */
-    const char *name;
-    char *found;
-};
-
-static int look_at_second(void *context, const char *name)
-{
-    struct search *search = context;
-    struct sl_os_named memory;
-    int fd, stop = 0;
-    if (!sl_cipd_segment_is_second(search->name, name) || sl_os_named_open(name, true, &fd, &memory))
-        return 0;
-    bool locked = sl_os_named_locked(fd);
-    if (search->found && locked) {
-        snprintf(search->found, SL_CIPD_NAME + 1, "%s", name);
-        stop = 1;
-    } else if (search->own && strcmp(name, search->own->second)) {
-        /* On our own memory the only lock is ours: whoever gave it this name is gone. */
-        if (same(&memory, &search->own->memory) || !locked)
-            sl_os_named_remove(name, &memory);
-    }
-    sl_os_close(fd);
-    return stop;
-}
-
-static int search_seconds(struct search *search)
-{
-    char prefix[SL_CIPD_NAME + 3];
-    snprintf(prefix, sizeof(prefix), ".%s.", search->name);
-    return sl_os_named_list(prefix, look_at_second, search);
-}
-
-bool sl_cipd_segment_find_second(const char *name, char second[SL_CIPD_NAME + 1])
-{
-    struct search search = { .name = name, .found = second };
-    return search_seconds(&search) == 1;
-}
-
-static bool is_segment(int fd, const struct sl_os_named *memory)
-{
-    void *at;
-    if (memory->size < SL_CIPD_HEADER || sl_os_map(fd, SL_CIPD_HEADER, false, &at))
-        return false;
-    bool found = sl_cipd_load_magic(at) == SL_CIPD_MAGIC;
-    sl_os_unmap(at, SL_CIPD_HEADER);
-    return found;
-}
-
-static bool is_second_of_any(const char *second)
-{
-    char name[SL_CIPD_NAME + 1];
-    size_t length = strlen(second);
-    for (int dots = 0; length && dots < 2;)
-        dots += second[--length] == '.';
-    if (length < 2 || length > SL_CIPD_NAME || second[1] == '.')
-        return false;
-    snprintf(name, sizeof(name), "%.*s", (int)length - 1, second + 1);
-    return sl_cipd_segment_is_second(name, second);
-}
-
-struct sweep {
-    bool remove;
-    uint32_t looks, left;
-};
-
-/* A writer that lives has its lock before there is a magic number, and no second name is given twice. So one with the
- * number and without the lock is a dead writer's, whoever has its pid by now. */
-static int sweep_one(void *context, const char *name)
-{
-    struct sweep *sweep = context;
-    struct sl_os_named memory;
-    int fd;
-    if (!is_second_of_any(name) || sl_os_named_look(name, &memory) || memory.owner != sl_os_uid() ||
-        sl_os_named_open(name, true, &fd, &memory))
-        return 0;
-    if (memory.owner == sl_os_uid() && is_segment(fd, &memory) && !sl_os_named_locked(fd)) {
-        sweep->left++;
-        if (sweep->remove)
-            sl_os_named_remove(name, &memory);
-    }
-    sl_os_close(fd);
-    return ++sweep->looks == MOST_LOOKS;
-}
-
-int sl_cipd_segment_sweep(bool remove, uint32_t *left)
-{
-    struct sweep sweep = { .remove = remove };
-    int result = sl_os_named_list(".", sweep_one, &sweep);
-    if (result >= 0)
-        *left = sweep.left;
-    return result < 0 ? result : 0;
 }
 
 /* ---- readers ---- */
@@ -257,7 +154,7 @@ static int make_named(struct sl_cipd_segment *segment)
 {
     int result;
     do {
-        new_second(segment);
+        sl_cipd_segment_make_second(segment->name, segment->second);
         result = sl_os_named_make(segment->second, SL_CIPD_SEGMENT, &segment->fd, &segment->memory);
     } while (result == SLUICE_E_EXISTS);
     if (result == 0 && ((result = keep_lock(segment)) != 0 || (result = map_apart(segment, segment->second)) != 0)) {
@@ -292,7 +189,7 @@ static int give_second(struct sl_cipd_segment *segment)
 {
     int result;
     do {
-        new_second(segment);
+        sl_cipd_segment_make_second(segment->name, segment->second);
         result = sl_os_named_give(segment->fd, segment->second);
     } while (result == SLUICE_E_EXISTS);
     if (result)
@@ -302,11 +199,15 @@ static int give_second(struct sl_cipd_segment *segment)
 
 int sl_cipd_segment_publish(struct sl_cipd_segment *made)
 {
+    char third[SL_CIPD_NAME + 1];
     int result = made->hidden ? give_second(made) : 0;
     if (result)
         return result;
     made->hidden = false;
-    result = sl_os_named_move(made->second, made->name);
+    do {
+        sl_cipd_segment_make_second(made->name, third); /* of the same form, so that it is swept if we are killed now */
+        result = sl_os_named_move(made->second, third, made->name);
+    } while (result == SLUICE_E_EXISTS);
     if (result == SLUICE_E_NOT_FOUND)
         return sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: /dev/shm/%s was taken away", made->name, made->second);
     return result;
@@ -373,15 +274,12 @@ static int own_found(struct sl_cipd_segment *segment, int attempt)
     int result = keep_lock(segment);
     if (result == SLUICE_E_EXISTS)
         result = taken(segment->name);
-    if (result == 0 && (sl_os_named_look(segment->name, &now) || !same(&now, &segment->memory)))
+    if (result == 0 && (sl_os_named_look(segment->name, &now) || !sl_cipd_segment_same(&now, &segment->memory)))
         result = SLUICE_AGAIN;
-    if (result == 0 && segment->memory.size == 0) {
-        if (attempt > ATTEMPTS / 2) /* whoever made it will not go on */
-            sl_os_named_remove(segment->name, &segment->memory);
-        result = SLUICE_AGAIN;
-    }
+    if (result == 0 && segment->memory.size == 0)
+        result = sl_cipd_segment_drop_empty(segment, segment->name, attempt > ATTEMPTS / 2);
     if (result == 0 && (result = map_apart(segment, segment->name)) == 0 && (result = check_old(segment)) == 0) {
-        new_second(segment);
+        sl_cipd_segment_make_second(segment->name, segment->second);
         result = sl_os_named_link(segment->name, segment->second);
         if (result == SLUICE_E_EXISTS || result == SLUICE_E_NOT_FOUND)
             result = SLUICE_AGAIN;
@@ -396,7 +294,9 @@ static int own_once(struct sl_cipd_segment *segment, int attempt, bool *fresh)
     segment->writable = true;
     int result = sl_os_named_open(segment->name, true, &segment->fd, &segment->memory);
     *fresh = result == SLUICE_E_NOT_FOUND;
-    if (result == 0)
+    if (result == 0 && (result = sl_cipd_segment_check_owner(segment->name, &segment->memory)) != 0)
+        unmap(segment);
+    else if (result == 0)
         return own_found(segment, attempt);
     return *fresh ? own_new(segment) : result;
 }
@@ -416,13 +316,15 @@ int sl_cipd_segment_own(struct sl_cipd_segment *segment, const char *name, bool 
         result = own_once(&made, attempt, fresh);
         sl_service_unlock();
     }
+    if (result == SLUICE_AGAIN && made.memory.inode && made.memory.size == 0)
+        return sl_fail(SLUICE_E_EXISTS, "cuda-link channel %s: another program is just making /dev/shm/%s, and has given it no bytes "
+                       "yet: is it stopped?", name, name);
     if (result == SLUICE_AGAIN)
         return sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: /dev/shm/%s comes and goes all the time", name, name);
     if (result)
         return result;
-    struct search search = { .name = name, .own = &made };
     uint32_t left;
-    search_seconds(&search);
+    sl_cipd_segment_sweep_own(&made);
     (void)sl_cipd_segment_sweep(true, &left);
     *segment = made;
     return 0;
@@ -445,7 +347,7 @@ int sl_cipd_segment_tend(struct sl_cipd_segment *segment)
     }
     if (result)
         return result;
-    if (same(&now, &segment->memory))
+    if (sl_cipd_segment_same(&now, &segment->memory))
         return 0;
     return sl_fail(SLUICE_E_EXISTS, "cuda-link channel %s: another program has put a segment of its own under this name; "
                    "readers that come now do not get ours", segment->name);
@@ -458,7 +360,7 @@ enum sl_cipd_fate sl_cipd_segment_fate(const struct sl_cipd_segment *segment)
     struct sl_os_named now;
     int result = sl_os_named_look(segment->name, &now);
     if (result == 0)
-        return same(&now, &segment->memory) ? SL_CIPD_HERE : SL_CIPD_REPLACED;
+        return sl_cipd_segment_same(&now, &segment->memory) ? SL_CIPD_HERE : SL_CIPD_REPLACED;
     if (result != SLUICE_E_NOT_FOUND || sl_os_named_locked(segment->fd))
         return SL_CIPD_HERE;
     return SL_CIPD_ORPHAN;
@@ -484,27 +386,4 @@ void sl_cipd_segment_leave(struct sl_cipd_segment *segment)
     sl_os_named_remove(segment->second, &segment->memory);
     segment->second[0] = 0;
     unmap(segment);
-}
-
-struct listing {
-    int (*each)(void *context, const char *name);
-    void *context;
-};
-
-static int list_one(void *context, const char *name)
-{
-    struct listing *listing = context;
-    struct sl_os_named memory;
-    int fd;
-    if (sl_cipd_segment_check_name(name, SL_CIPD_NAME) || sl_os_named_open(name, false, &fd, &memory))
-        return 0;
-    bool ours = is_segment(fd, &memory);
-    sl_os_close(fd);
-    return ours ? listing->each(listing->context, name) : 0;
-}
-
-int sl_cipd_segment_list(int (*each)(void *context, const char *name), void *context)
-{
-    struct listing listing = { .each = each, .context = context };
-    return sl_os_named_list("", list_one, &listing);
 }

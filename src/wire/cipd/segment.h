@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * A CIPD segment's life: its names, its sizes, who may write it.
+ * The lifetime of a CIPD segment: its names, its sizes, who may write to it.
  *
- * Python's resource tracker takes the name of a segment away when any process that had attached it
- * ends, though its writer goes on. So each segment of ours has a second name, ".NAME.PID.RANDOM", from
- * which sl_cipd_segment_tend gives the first one back. A lock of the kernel's says that the writer lives; it
- * tells which second names are left behind, whatever became of the pid. On Windows a name
- * lives with its handles, and none of this is needed (os.h, named.c).
+ * Python's resource tracker removes the name of a segment when any process that attached to it
+ * ends, even if its writer goes on. So each segment of ours has a second name, ".NAME.PID.RANDOM", from
+ * which sl_cipd_segment_tend restores the first. A kernel lock shows that the writer is alive, so that second
+ * names of dead writers are recognized even if the pid is in use again. On Windows a name
+ * lives as long as its handles, and none of this is needed (os.h, named.c).
  */
 #ifndef SL_WIRE_CIPD_SEGMENT_H
 #define SL_WIRE_CIPD_SEGMENT_H
@@ -15,7 +15,7 @@
 #include "wire/cipd/layout.h"
 
 #define SL_CIPD_NAME 255 /* bytes of the longest name that can be attached */
-/* A writer's, whose second name must fit too: two dots more, a pid, a dot, 8 digits. */
+/* The longest name of a writer, whose second name must fit too: two dots, a pid, a dot and 8 digits more. */
 #define SL_CIPD_WRITER_NAME (SL_CIPD_NAME - 21)
 
 struct sl_cipd_segment {
@@ -24,72 +24,94 @@ struct sl_cipd_segment {
     int fd;                        /* -1: closed */
     unsigned char *at;             /* NULL: not mapped */
     uint64_t size;                 /* bytes that are mapped */
-    struct sl_os_named memory;     /* which one it is */
+    struct sl_os_named memory;     /* which memory it is */
     bool writable;
-    bool hidden; /* an owner's: nobody can find it yet, and it goes with its owner */
+    bool hidden; /* owned, but without a name yet: it is freed if its owner dies */
 };
 #define SL_CIPD_SEGMENT_INIT { .fd = -1 }
 
-/* May it be a segment's name? SLUICE_E_NAME with a sentence if not: it is empty, has a '/', begins with a
- * dot, has bytes that are not printable ASCII, or is longer than `most`. Spaces and '>' are fine. */
+/* Is `name` a valid segment name? SLUICE_E_NAME with a message if not: it is empty, has a '/', begins with a
+ * dot, has bytes that are not printable ASCII, or is longer than `most`. Spaces and '>' are allowed. */
 int sl_cipd_segment_check_name(const char *name, size_t most);
 
-/* Attaches to what there is, as a reader: mapped as large as it is, SL_CIPD_SEGMENT at most. With `writable`
- * also to store in our private words, if the file lets us. SLUICE_E_NOT_FOUND and SLUICE_E_PERMISSION; SLUICE_NO_WRITER if it
- * is too small for a header now. All with a sentence. */
+/* May this user publish in this memory of that name? SLUICE_E_PERMISSION if it is another user's, also for
+ * root. */
+int sl_cipd_segment_check_owner(const char *name, const struct sl_os_named *memory);
+
+/* Of a memory without bytes, which is open for writing: takes its name away if whoever made it is dead. Where the system cannot
+ * tell, it is taken for dead when it is `late`. SLUICE_AGAIN. */
+int sl_cipd_segment_drop_empty(const struct sl_cipd_segment *segment, const char *name, bool late);
+
+/* Attaches to an existing segment, as a reader, and maps all of it, up to SL_CIPD_SEGMENT. With `writable` (if the file's mode
+ * allows) it can store to Sluice's private words. SLUICE_E_NOT_FOUND and SLUICE_E_PERMISSION; SLUICE_NO_WRITER if it
+ * is too small for a header now. All with a message. */
 int sl_cipd_segment_attach(struct sl_cipd_segment *segment, const char *name);
 
-/* Makes it the writer's: locks what there is, whoever left it, or else makes a new one. *fresh: all of it is
- * zero, and where the system can it is hidden: `show` is to follow, once there is a session in it.
- * SLUICE_E_EXISTS: a writer of Sluice's has it. Sweeps second names that dead writers left, also those of
+/* Takes ownership for a writer: locks the existing segment, whoever left it, or makes a new one. *fresh: all of it is
+ * zero, and it is hidden if the system can do that: call `show` once there is a session in it.
+ * SLUICE_E_EXISTS: a writer of Sluice's has it. Removes second names that dead writers left, also those of
  * other channels.
- * Takes the service lock for a moment, so that no forked child keeps our lock. */
+ * Takes the service lock briefly, so that no forked child keeps our lock. */
 int sl_cipd_segment_own(struct sl_cipd_segment *segment, const char *name, bool *fresh);
 
-/* Gives a hidden one its names. SLUICE_E_EXISTS with a sentence: another program was quicker. Not hidden: 0. */
+/* Gives a hidden segment its names. SLUICE_E_EXISTS with a message: another program was faster. Not hidden: 0. */
 int sl_cipd_segment_show(struct sl_cipd_segment *segment);
 
-/* Makes another one for a name that is owned, locked, zeroed, and without the public name yet. Under the service lock, for
+/* Makes another segment for a name that is owned: locked, zeroed, and without the public name yet. Under the service lock, for
  * the same reason. */
 int sl_cipd_segment_make(struct sl_cipd_segment *made, const char *name);
 
-/* Gives it the public name, in one step in place of the one that has it. */
+/* Gives it the public name, atomically replacing the segment that has it. */
 int sl_cipd_segment_publish(struct sl_cipd_segment *made);
 
-/* Writer, now and then (a system call or two): is the name still ours? If it was taken away it is given
- * back: 1. If another memory has it: SLUICE_E_EXISTS with a sentence, and nothing is done. Else 0. */
+/* Writer, periodically (a system call or two): is the name still ours? If it was removed it is
+ * restored: 1. If another memory has it: SLUICE_E_EXISTS with a message, and nothing is done. Else 0. */
 int sl_cipd_segment_tend(struct sl_cipd_segment *segment);
 
-/* Has `second` the form of a second name of `name`: ".NAME.", digits, a dot, 8 digits of base 16? */
-bool sl_cipd_segment_is_second(const char *name, const char *second);
-
-/* How many second names of this user's dead writers there are, of whatever channel; with `remove` they are taken away.
- * Looks at a few hundred of them at most. Where nothing can be hidden, a writer that died before its first session left no
- * magic number, and its second name to the next writer of its own name. */
-int sl_cipd_segment_sweep(bool remove, uint32_t *left);
-
-/* Finds the second name of a segment whose writer lives and whose public name was taken away. */
-bool sl_cipd_segment_find_second(const char *name, char second[SL_CIPD_NAME + 1]);
-
-/* What has become of a reader's segment. Reader, when no frame has come for a while (system calls). */
+/* The state of a reader's segment. Reader, when no frame has come for a while (system calls). */
 enum sl_cipd_fate {
-    SL_CIPD_HERE,     /* the name still is this memory's, or nobody can tell */
-    SL_CIPD_REPLACED, /* the name is another memory's: connect anew */
-    SL_CIPD_ORPHAN,   /* the name is gone, and no writer of ours is there to give it back */
+    SL_CIPD_HERE,     /* the name still refers to this memory, or that is not known */
+    SL_CIPD_REPLACED, /* the name refers to other memory: connect again */
+    SL_CIPD_ORPHAN,   /* the name is gone, and no writer of Sluice's is alive to restore it */
 };
 enum sl_cipd_fate sl_cipd_segment_fate(const struct sl_cipd_segment *segment);
 
-/* Is a writer of Sluice's alive that has this segment? (Others take no lock.) */
+/* Is a writer of Sluice's alive that owns this segment? (Others take no lock.) */
 bool sl_cipd_segment_locked(const struct sl_cipd_segment *segment);
 
-/* Unmaps and closes. An owner's: takes both names away first, the public one if it still is ours. */
+/* Unmaps and closes. If owned, removes both names first, the public one only if it still is ours. */
 void sl_cipd_segment_close(struct sl_cipd_segment *segment);
 
-/* An owner's: closes it as if it had never been owned; the public name stays. */
+/* Closes an owned segment as if it had never been owned; the public name stays. */
 void sl_cipd_segment_leave(struct sl_cipd_segment *segment);
 
-/* Calls `each` with the name of every segment that has the magic number of CIPD. Returns 0, or what `each`
- * returned when not 0. */
+/* ---- second.c ---- */
+
+/* Are they the same memory, whatever the names? */
+static inline bool sl_cipd_segment_same(const struct sl_os_named *a, const struct sl_os_named *b)
+{
+    return a->inode == b->inode && a->device == b->device;
+}
+
+/* Generates a new second name. */
+void sl_cipd_segment_make_second(const char *name, char second[SL_CIPD_NAME + 1]);
+
+/* Removes the second names that dead writers of this name have left; `own` is the segment of the live one. */
+void sl_cipd_segment_sweep_own(const struct sl_cipd_segment *own);
+
+/* Does `second` have the form of a second name of `name`: ".NAME.", digits, a dot, 8 hexadecimal digits? */
+bool sl_cipd_segment_is_second(const char *name, const char *second);
+
+/* Counts the second names that this user's dead writers of all channels have left; with `remove` it removes them.
+ * Checks a few hundred of them at most. Where segments cannot be hidden, a writer that died before its first session left no
+ * magic number; its second name is removed by the next writer of the same name. */
+int sl_cipd_segment_sweep(bool remove, uint32_t *left);
+
+/* Finds the second name of a segment whose writer is alive and whose public name was removed. */
+bool sl_cipd_segment_find_second(const char *name, char second[SL_CIPD_NAME + 1]);
+
+/* Calls `each` with the name of every segment that has the magic number of CIPD. Returns 0, or the first result of `each` that
+ * is not 0. */
 int sl_cipd_segment_list(int (*each)(void *context, const char *name), void *context);
 
 #endif

@@ -29,14 +29,14 @@ const struct sl_cipd_variable sl_cipd_variables[] = {
     { "CUDALINK_ACTIVATION_BARRIER", "1", YES, "frames are skipped while a sender is being set up" },
     { "CUDALINK_TD_ACTIVATION_BARRIER", "1", YES, "a writer that shall hold the barrier does" },
     { "CUDALINK_BARRIER_STALE_NS", "5000000000", YES, "a barrier untouched for so long does not count" },
-    { "CUDALINK_TD_BARRIER_SETTLE_FRAMES", "30", YES, "published frames until a holder drops the barrier" },
+    { "CUDALINK_TD_BARRIER_SETTLE_FRAMES", "30", YES, "published frames until a holder drops the barrier; 0: until it closes" },
     { "CUDALINK_TD_PERSIST_STREAM", "1", TD, "of the sender in TouchDesigner" },
     { "CUDALINK_TD_INIT_PACE", "0", TD, "of the sender in TouchDesigner" },
     { "CUDALINK_TD_INIT_CLEAR_STICKY", "", TD, "of the sender in TouchDesigner, until 1.0" },
     { "CUDALINK_STICKY_ERROR_CHECK", "1", PY, "of sluice.cuda_link's CUDARuntimeAPI alone; the result of every call of the driver is looked at" },
     { "CUDALINK_WAIT_SPIN_US", "200", YES, "a frame's event is asked for so long without a pause" },
     { "CUDALINK_WAIT_BACKEND", "auto", NO, "there is one way to wait, in C" },
-    { "CUDALINK_DOORBELL", "0", YES, "sleeping readers are woken, where both sides are Sluice's" },
+    { "CUDALINK_DOORBELL", "0", PY, "in sluice.cuda_link wait_for_doorbell() waits; writers of Sluice's always wake who sleeps" },
     { "CUDALINK_TORCH_GPU_WAIT", "0", YES, "the reader's stream waits for a frame, not its CPU" },
     { "CUDALINK_TORCH_GPU_WAIT_ADAPTIVE", "0", PY, "sluice.cuda_link goes over to waiting on the GPU by itself" },
     { "CUDALINK_GPU_WAIT_ADAPTIVE_WINDOW", "120", PY, "how many frames decide on that" },
@@ -64,11 +64,6 @@ const struct sl_cipd_variable sl_cipd_variables[] = {
     { "CUDALINK_NO_PAUSE", "", TD, "of the script that builds cuda-link's package" },
     { NULL, NULL, NO, NULL },
 };
-
-const char *sl_cipd_use_text(enum sl_cipd_use use)
-{
-    return use == YES ? "honoured" : use == PY ? "in Python" : use == NO ? "no effect here" : "TouchDesigner's side";
-}
 
 /* ---- values ---- */
 
@@ -125,7 +120,6 @@ void sl_cipd_settings_read(struct sl_cipd_settings *settings, lookup *get)
         .barrier_stale_ns = number(get, "CUDALINK_BARRIER_STALE_NS", 0, INT64_MAX),
         .barrier_settle = (uint32_t)number(get, "CUDALINK_TD_BARRIER_SETTLE_FRAMES", 0, INT32_MAX),
         .wait_spin_ns = number(get, "CUDALINK_WAIT_SPIN_US", 0, INT64_MAX / 1000) * 1000,
-        .doorbell = truth(get, "CUDALINK_DOORBELL"),
         .gpu_wait = truth(get, "CUDALINK_TORCH_GPU_WAIT"),
         .reconnect = truth(get, "CUDALINK_IMPORT_RECONNECT"),
     };

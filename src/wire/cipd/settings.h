@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The environment variables of cuda-link, under their names, with its defaults and its rules: a switch is on
- * by "1" alone, and what is no number means the default. docs/cuda-link.md has the table for users.
+ * The environment variables of cuda-link, with the same names, defaults and rules: only "1" turns a switch
+ * on, and a value that is not a number means the default. docs/cuda-link.md has the table for users.
  */
 #ifndef SL_WIRE_CIPD_SETTINGS_H
 #define SL_WIRE_CIPD_SETTINGS_H
@@ -12,44 +12,40 @@
 /* What Sluice makes of a variable. */
 enum sl_cipd_use {
     SL_CIPD_HONOURED,
-    SL_CIPD_NO_EFFECT,    /* Sluice has nothing that it would change; `note` says why */
-    SL_CIPD_TOUCHDESIGNER, /* of programs of cuda-link's own, inside or around TouchDesigner */
-    SL_CIPD_IN_PYTHON,     /* by the package's module sluice.cuda_link alone */
+    SL_CIPD_NO_EFFECT,    /* it changes nothing in Sluice; `note` says why */
+    SL_CIPD_TOUCHDESIGNER, /* only for cuda-link's own programs in and around TouchDesigner */
+    SL_CIPD_IN_PYTHON,     /* honoured only by the Python module sluice.cuda_link */
 };
 
 struct sl_cipd_variable {
     const char *name;
-    const char *standard; /* its value if not set, as text; "" for none */
+    const char *standard; /* its default, as text; "" for none */
     enum sl_cipd_use use;
     const char *note; /* what it does here, or why it does nothing: one clause */
 };
 
-/* All of them, the last one's name NULL. */
+/* All variables; the name of the last entry is NULL. */
 extern const struct sl_cipd_variable sl_cipd_variables[];
 
-/* "honoured", "no effect here", "TouchDesigner's side", "in Python". */
-const char *sl_cipd_use_text(enum sl_cipd_use use);
-
-/* Those that are honoured. */
+/* The values of the variables that are honoured. */
 struct sl_cipd_settings {
     bool export_sync;         /* CUDALINK_EXPORT_SYNC: a publish waits for its copy */
     bool use_graphs;          /* CUDALINK_USE_GRAPHS */
     bool strict_device;       /* CUDALINK_STRICT_DEVICE */
     bool high_priority;       /* CUDALINK_LIB_STREAM_PRIO: not "normal" */
     bool barrier_check;       /* CUDALINK_ACTIVATION_BARRIER */
-    bool barrier_hold;        /* CUDALINK_TD_ACTIVATION_BARRIER, for writers that are to hold it */
+    bool barrier_hold;        /* CUDALINK_TD_ACTIVATION_BARRIER, for writers that hold the barrier */
     int64_t barrier_stale_ns; /* CUDALINK_BARRIER_STALE_NS */
     uint32_t barrier_settle;  /* CUDALINK_TD_BARRIER_SETTLE_FRAMES */
     int64_t wait_spin_ns;     /* CUDALINK_WAIT_SPIN_US */
-    bool doorbell;            /* CUDALINK_DOORBELL */
     bool gpu_wait;            /* CUDALINK_TORCH_GPU_WAIT */
     bool reconnect;           /* CUDALINK_IMPORT_RECONNECT */
 };
 
-/* Read from the environment at the first call, the same ever after. Any thread. */
+/* The settings, read from the environment at the first call only. Any thread. */
 const struct sl_cipd_settings *sl_cipd_settings(void);
 
-/* What `get` (as getenv) says, read now: for tests. */
+/* Reads the settings now, by `get`, which is like getenv: for tests. */
 void sl_cipd_settings_read(struct sl_cipd_settings *settings, const char *(*get)(const char *name));
 
 #endif

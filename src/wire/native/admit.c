@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who may read a channel, and with what; and who gives way when others come.
+ * Who may read a channel, and with which parameters; and which connections are closed to make room for others.
  */
 #include "util/result.h"
 #include "wire/native/native.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Readers that hold more frames than they asked for at their hello. The library's own never do: whoever
+ * Readers that hold more frames than they asked for in their hello. The library never lets a reader do that: one that
  * does has broken the protocol.
  */
 #include "wire/native/native.h"

@@ -57,6 +57,8 @@ static int take_channel(const union sl_message *message, const char *name, struc
     if (message->header.type != SL_MSG_CHANNEL || from->readers > SLUICE_MAX_READERS)
         return sl_fail(SLUICE_E_PROTOCOL, "the writer of channel '%s' sent a message of type %u", name,
                        message->header.type);
+    if (from->opened_ns < 0 || from->last_commit_ns < 0 || from->now_ns < 0) /* programs subtract them */
+        return sl_fail(SLUICE_E_PROTOCOL, "the writer of channel '%s' sent times that cannot be", name);
     if ((r = sl_format_from_wire(&info->format, &from->format)) != 0)
         return r;
     snprintf(info->name, sizeof info->name, "%s", name);

@@ -246,8 +246,9 @@ static int check_writer(struct sl_native_join *join, int fd)
     if (!sl_os_peer_allowed(fd, &writer, join->uids, join->reader.uid_count, NULL, 0)) {
         sl_os_close(writer.pidfd);
         return sl_fail(SLUICE_E_PERMISSION,
-                       "the writer of channel '%s' is user %u, whom this reader does not trust: its option 'uids'",
-                       join->name, writer.uid);
+                       "the writer of channel '%s' is user %u, whom this reader does not trust%s: its option 'uids'",
+                       join->name, writer.uid,
+                       writer.uid == sl_os_uid() ? ", for several users may show as this number (the overflow uid)" : "");
     }
     join->process.fd = writer.pidfd;
     return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The native wire, byte by byte: the two pages that processes share and the messages on the socket.
- * docs/wire.md says the same in prose; a change of any byte here is a new wire version. Everything is
+ * The native wire, byte by byte: the two pages that processes share, and the messages on the socket.
+ * docs/wire.md describes the same in prose. Any change of the bytes is a new wire version. Everything is
  * little-endian and naturally aligned.
  */
 #ifndef SL_NATIVE_LAYOUT_H
@@ -15,8 +15,8 @@
 
 #define SL_NATIVE_MAGIC UINT64_C(0x31454349554c5305) /* 05 "SLUICE1" */
 
-/* Feature bits, in hello and welcome: a peer that needs one (required) which the other does not know is
- * refused. None is defined in version 1. */
+/* Feature bits, in hello and welcome: a peer is refused if it requires one that the other does not
+ * know. Version 1 defines none. */
 #define SL_NATIVE_FEATURES UINT64_C(0)
 
 /* ---- the control page: stored by the writer, mapped read-only by readers ---- */
@@ -30,12 +30,12 @@ struct sl_control {
     uint64_t session;
     uint32_t ids;            /* slot numbers */
     uint32_t record_stride;  /* bytes from one record to the next */
-    uint32_t meta_offset;    /* of the metadata in a record's stride */
+    uint32_t meta_offset;    /* of the metadata, from the start of the record */
     uint32_t meta_capacity;
     uint32_t memory_kind;    /* SL_MEM_ */
     uint32_t writer_pid;
     uint64_t features;
-    uint8_t device_uuid[16]; /* of the GPU that slots lie on; zeros: host memory */
+    uint8_t device_uuid[16]; /* of the GPU that the slots are on; zeros: host memory */
     uint8_t pad0[0x100 - 0x50];
 
     /* 0x100: timeline of frames; a cache line of its own */
@@ -44,19 +44,19 @@ struct sl_control {
 
     /* 0x140 */
     sl_word32 closed;        /* 1: no more frames will come */
-    sl_word32 waiting;       /* 1: begin waits for a slot: a release sends a wake */
-    sl_word32 oldest_memory; /* memories below it are never used again */
+    sl_word32 waiting;       /* 1: begin waits for a slot, so a release must wake the writer */
+    sl_word32 oldest_memory; /* memories with lower numbers are never used again */
     uint8_t pad2[52];
 
     /* 0x180: totals, for observers that map the page; relaxed */
     sl_word committed, dropped, stolen, bytes;
     uint8_t pad3[32];
 
-    /* 0x1c0: reserved: a sequence counter that kernels in a graph raise, and its head */
+    /* 0x1c0: reserved: a sequence counter that kernels in a graph increment, and its head */
     sl_word graph_counter, graph_head;
     uint8_t pad4[48];
 
-    /* 0x200: the memory that each slot number belongs to now; 0: none */
+    /* 0x200: the memory to which each slot number belongs now; 0: none */
     sl_word32 slot_memory[SL_MAX_IDS];
 
     /* 0x400 */
@@ -81,7 +81,7 @@ static_assert(offsetof(struct sl_control, ready) == 0x800, "layout");
 static_assert(offsetof(struct sl_control, mirror_ready) == 0xc00, "layout");
 static_assert(sizeof(struct sl_control) == 0x1000, "layout");
 
-/* A record (struct sl_record) and its metadata take one stride. */
+/* A record (struct sl_record) and its metadata occupy one stride. */
 #define SL_NATIVE_META_OFFSET 4096
 #define SL_NATIVE_STRIDE (SL_NATIVE_META_OFFSET + SLUICE_MAX_META)
 
@@ -101,7 +101,7 @@ static inline uint64_t sl_native_control_size(uint32_t ids, uint64_t page)
     return (size + page - 1) / page * page;
 }
 
-/* ---- a reader's own page: one a connection, made by the writer, never used again ---- */
+/* ---- a reader's own page: one for each connection, made by the writer, never reused ---- */
 
 struct sl_reader_page {
     /* 0x000: constant */
@@ -118,24 +118,24 @@ struct sl_reader_page {
     sl_word want, want_fd;
     uint8_t pad2[48];
 
-    /* 0x0c0: stored by the reader (first value by the writer) */
+    /* 0x0c0: stored by the reader (initial value by the writer) */
     sl_word cursor;
     uint8_t pad3[56];
 
     /* 0x100: for observers; stored by the reader, relaxed */
     sl_word taken, missed, last, latency_ns, latency_total_ns, latency_max_ns, lease_mean_ns;
     uint8_t pad4[8];
-    /* 0x140: stored by the writer: for which frames it raises own_ready, from this one on; 0: for none */
+    /* 0x140: stored by the writer: it raises own_ready for frames from this one on; 0: for none */
     sl_word own_from;
     uint8_t pad5[56];
 
-    /* 0x180: stored by the reader, for observers: streams that wait on own_ready now */
+    /* 0x180: stored by the reader, for observers: number of streams that wait on own_ready now */
     sl_word parked;
-    /* 0x188: the same: how frames get to the reader (enum sl_path), and the UUID of its GPU */
+    /* 0x188: the same: how frames reach the reader (enum sl_path), and the UUID of its GPU */
     sl_word path, gpu[2];
     uint8_t pad6[32];
 
-    /* 0x1c0: stored by the reader (first value by the writer): up to which frame it has a use for own_ready */
+    /* 0x1c0: stored by the reader (initial value by the writer): the last frame for which it needs own_ready */
     sl_word own_to;
     uint8_t pad7[0x400 - 0x1c8];
 
@@ -143,8 +143,8 @@ struct sl_reader_page {
     sl_word lease[SL_MAX_IDS];
     /* 0x800 */
     sl_word lease_ns[SL_MAX_IDS];
-    /* 0xc00: ready words of its own for a reader that waits ahead on its GPU: raised by the writer's GPU,
-     * poisoned by the reader alone. Behind them room, reserved */
+    /* 0xc00: private ready words of a reader that waits ahead on its GPU: raised by the writer's GPU,
+     * poisoned only by the reader. own_lost is reserved */
     sl_word own_ready[SL_MAX_IDS];
     sl_word own_lost[SL_MAX_IDS];
     /* 0x1400 */
@@ -173,9 +173,9 @@ enum sl_message_type {
     SL_MSG_HELLO = 1,   /* client -> writer, first; may carry the client's pidfd */
     SL_MSG_WELCOME = 2, /* writer -> reader; fds: control page, reader's page, wake socket */
     SL_MSG_REFUSE = 3,  /* writer -> client, last */
-    SL_MSG_MEMORY = 4,  /* writer -> reader; fd: the memory. The next one follows its ACK */
+    SL_MSG_MEMORY = 4,  /* writer -> reader; fd: the memory. The next one is sent after its ACK */
     SL_MSG_ACK = 5,     /* reader -> writer: a memory arrived */
-    SL_MSG_BYE = 6,     /* either, last */
+    SL_MSG_BYE = 6,     /* in either direction, last */
     SL_MSG_QUERY = 7,   /* observer -> writer */
     SL_MSG_CHANNEL = 8, /* writer -> observer */
     SL_MSG_READER = 9,  /* writer -> observer, as many as CHANNEL says */
@@ -243,14 +243,14 @@ struct sl_msg_memory {
     uint32_t memory, generation;
     uint64_t bytes;
     uint32_t kind; /* SL_MEM_ */
-    uint32_t driver; /* version of the writer's driver of GPUs (sl_mem_driver); 0: none, or an older release */
+    uint32_t driver; /* version of the writer's GPU driver (sl_mem_driver); 0: none, or an older release of Sluice */
     struct sl_wire_format format;
 };
 
 struct sl_msg_ack {
     struct sl_msg_header header;
     uint32_t memory;
-    uint32_t driver; /* the same, of the reader, if it has loaded one so far */
+    uint32_t driver; /* the same for the reader, if it has loaded one so far */
 };
 
 struct sl_msg_bye {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The native wire's own structs: the writer's side (serve.c, peer.c), the reader's (join.c, link.c),
- * observers (info.c), and where channels are found (place.c).
+ * Internals of the native wire: the writer's side (serve.c, peer.c), the reader's side (join.c, link.c),
+ * observers (info.c), and the folder of channels (place.c).
  */
 #ifndef SL_NATIVE_H
 #define SL_NATIVE_H
@@ -16,22 +16,22 @@ struct sl_place {
     char folder[256];
     bool ours; /* one of the standard folders */
     int dir;
-    char others[SL_OTHER_FOLDERS][256]; /* standard folders that it is not */
+    char others[SL_OTHER_FOLDERS][256]; /* the other standard folders */
     int other_count;
 };
 
-/* The folder that this process's channels live in; asks the environment. */
+/* Finds the folder of this process's channels; reads the environment. */
 int sl_place_find(struct sl_place *place);
 
 /* The same, and opens it. */
 int sl_place_open(struct sl_place *place, bool create, bool others);
 void sl_place_close(struct sl_place *place);
 
-/* Connects to a channel in a place that was found; SLUICE_E_NOT_FOUND names the folder, and any other in
- * which it lives. */
+/* Connects to a channel in a place that was found; SLUICE_E_NOT_FOUND names the folder, and any other one that
+ * has the channel. */
 int sl_place_connect(const struct sl_place *place, const char *name, int *fd);
 
-/* The words of a reader's page, as both sides see them. */
+/* The words of a reader's page, for both sides. */
 static inline struct sl_page sl_page_words(struct sl_reader_page *page)
 {
     return (struct sl_page){
@@ -45,7 +45,7 @@ static inline struct sl_page sl_page_words(struct sl_reader_page *page)
     };
 }
 
-/* A slot's record in a control page; its metadata lies SL_NATIVE_META_OFFSET behind. */
+/* A slot's record in a control page; its metadata is at offset SL_NATIVE_META_OFFSET from it. */
 static inline char *sl_record_address(struct sl_control *control, uint32_t slot)
 {
     return (char *)control + sizeof *control + (size_t)slot * SL_NATIVE_STRIDE;
@@ -58,14 +58,14 @@ struct sl_native_memory {
     struct sluice_format format;
 };
 
-#define SL_MAX_MEMORIES 256 /* alive at once: one a generation and one a grown slot */
-#define SL_MAX_GUESTS 32    /* connections that are no readers: observers, and those that have not said hello */
+#define SL_MAX_MEMORIES 256 /* at the same time: one for each generation and each added slot */
+#define SL_MAX_GUESTS 32    /* connections that are not readers: observers, and those that have not sent HELLO */
 
 struct sl_native_serve {
     struct sl_serve base;
     char name[SLUICE_MAX_NAME + 1];
     char device[32];
-    struct sl_serve_params params; /* pointers in it: `writer` is the copy below, `name`, `device`, `uuid` not used */
+    struct sl_serve_params params; /* its `writer` points to the copy below; `name`, `device`, `uuid` are not used */
     struct sluice_writer_params writer;
     uint32_t *uids, *gids;
     struct sl_place place;
@@ -78,7 +78,7 @@ struct sl_native_serve {
     struct sl_native_memory *memories[SL_MAX_MEMORIES]; /* by number, ascending; under the service lock */
     uint32_t memory_count;
     struct sl_peer *peers; /* all connections; under the service lock */
-    uint32_t guests;       /* those that are no readers */
+    uint32_t guests;       /* how many of them are not readers */
 };
 
 enum sl_peer_state { SL_PEER_NEW, SL_PEER_WELCOME, SL_PEER_LIVE, SL_PEER_OBSERVER, SL_PEER_HUNG_UP };
@@ -92,47 +92,47 @@ struct sl_peer {
     struct sl_peer_identity identity;
     struct sl_msg_hello hello;
     struct sl_reader_page *page;
-    struct sl_shared_page *shared; /* which that is */
+    struct sl_shared_page *shared; /* the memory of `page` */
     int page_fd, wake_end; /* until the welcome is sent */
     uint32_t place;        /* in the table; SLUICE_MAX_READERS: not in it */
     uint32_t depth;
-    uint32_t next_memory;  /* number from which memories are still to be sent */
+    uint32_t next_memory;  /* the lowest number of the memories still to be sent */
     uint32_t unacknowledged;
     bool arrived;          /* it has acknowledged a memory */
-    bool mixed;            /* it was said that its driver is another */
-    bool deaf;             /* it takes no messages any more */
-    bool ended;            /* its process has */
-    int64_t left_ns;       /* since when its end of the wake socket is closed; 0: it is open */
+    bool mixed;            /* that its driver version differs was logged */
+    bool deaf;             /* it accepts no messages any more */
+    bool ended;            /* its process has ended */
+    int64_t left_ns;       /* when its end of the wake socket was closed; 0: it is open */
     int64_t joined_ns;
-    /* When each lease was seen first, for readers that do not tell; under the channel lock. */
+    /* When each lease was first seen, for readers that do not report it; under the channel lock. */
     struct { uint64_t sequence; int64_t since_ns; } seen[SL_MAX_IDS];
 };
 
 #define SL_PEER_OF(watch, member) ((struct sl_peer *)((char *)(watch) - offsetof(struct sl_peer, member)))
 
 int sl_peer_open(struct sl_native_serve *serve, int fd);
-#define SL_LAST_MESSAGES (2 * SL_MAX_MEMORIES) /* of one that is gone: more than a sane one has sent */
+#define SL_LAST_MESSAGES (2 * SL_MAX_MEMORIES) /* read from a peer that is gone: more than a correct one has sent */
 
-/* Takes what it sent. Returns false when the peer is gone, or its connection. */
+/* Reads up to `most` of its messages. Returns false when the peer or its connection is gone. */
 bool sl_peer_read(struct sl_peer *peer, int most);
 void sl_peer_log_departure(const struct sl_peer *peer, const char *how);
-/* Its hello: may it come in, and is there room for what it asks? (admit.c) */
+/* Checks its HELLO: is it allowed, and is there room for what it requests? (admit.c) */
 int sl_peer_check(const struct sl_peer *peer);
 uint32_t sl_peer_grant_depth(const struct sl_peer *peer);
 static inline bool sl_peer_is_reader(const struct sl_peer *peer)
 {
     return peer->hello.role == SL_ROLE_READER && peer->page;
 }
-/* Closes a connection that is no reader, so that there is room for another (admit.c). */
+/* Closes a connection that is not a reader, to make room for another (admit.c). */
 void sl_peer_drop_a_guest(struct sl_native_serve *serve);
 
 /* death.c */
-/* Its connection has ended: the peer goes, now or later. */
+/* Its connection has ended: the peer is removed, now or later. */
 void sl_peer_hung_up(struct sl_peer *peer);
 void sl_peer_died(struct sl_peer *peer, const char *how);
-/* May its leases lapse though nobody knows that its work has ended? On a GPU only if it has none. */
+/* May its leases be ended although its work may not be done? For GPU memory only if it has no leases. */
 bool sl_peer_may_lapse(struct sl_peer *peer);
-/* Connections of its process that have ended, and are still in the table. */
+/* How many connections of its process have ended but are still in the table. */
 uint32_t sl_peers_hung_up(const struct sl_peer *peer);
 struct sl_watch sl_peer_process_watch(void);
 
@@ -140,22 +140,22 @@ struct sl_watch sl_peer_process_watch(void);
 static inline bool sl_table_has(const struct sl_peer *peer) { return peer->place < SLUICE_MAX_READERS; }
 void sl_table_enter(struct sl_peer *peer);
 void sl_table_leave(struct sl_peer *peer);
-/* What it has not read is not kept for it any more; what it holds is. */
+/* Frames that it has not read are not kept for it any more; those that it holds are. */
 void sl_table_keep_nothing(struct sl_peer *peer);
 
-/* Sends what may be sent now. */
+/* Sends the messages that may be sent now. */
 void sl_peer_pump(struct sl_peer *peer);
-/* Takes it out of the table and frees it. `reason`: 0, or enum sl_bye to say first. */
+/* Removes it from the table and frees it. `reason`: enum sl_bye to send first; 0: none. */
 void sl_peer_close(struct sl_peer *peer, uint32_t reason);
 /* Answers an observer (status.c). */
 int sl_status_send(struct sl_native_serve *serve, int fd);
 /* Frames committed after the one this reader took last. */
 uint64_t sl_peer_lag(const struct sl_peer *peer);
-/* Does it hold more than it was granted? By all lease words that are set, whatever they say. On the
+/* Does it hold more than it was granted? Counts all lease words that are not 0, whatever their value. On the
  * writer's own thread, under the channel lock (hold.c). */
 bool sl_peer_overdraws(const struct sl_peer *peer);
-/* Leases: count, bits for the first 64 slots, age of the oldest; that of a word left behind counts too,
- * since it keeps a slot's number. Under the channel lock. */
+/* Its leases: their number, bits for the first 64 slots, age of the oldest. Stale lease words count too,
+ * since they keep a slot number in use. Under the channel lock. */
 uint32_t sl_peer_held(struct sl_peer *peer, uint64_t *slots, int64_t *age_ns);
 
 extern const struct sl_wire_ops sl_wire_native;
@@ -170,9 +170,9 @@ struct sl_native_link {
     uint32_t last_memory;
 };
 
-/* Makes a link of a welcome and its descriptors, which it takes over in any case. */
+/* Makes a link from a WELCOME and its descriptors, which it owns from now on, even on failure. */
 int sl_native_link_open(const struct sl_msg_welcome *welcome, int64_t hello_ns, int *fds, int fd_count, struct sl_native_link **link);
-/* Adds what a MEMORY message brought; takes the descriptor over on success only. */
+/* Adds the memory of a MEMORY message; owns the descriptor only on success. */
 int sl_native_link_add(struct sl_native_link *link, const struct sl_msg_memory *message, int fd);
 const struct sl_record *sl_native_link_record(struct sl_link *link, uint32_t slot);
 const void *sl_native_link_meta(struct sl_link *link, uint32_t slot);

@@ -14,6 +14,8 @@
 #define ARRIVAL_PATIENCE SLUICE_S        /* to take the first memory, once places are short */
 #define OBSERVER_PATIENCE (10 * SLUICE_S) /* between two queries */
 #define SEND_AGAIN (5 * SLUICE_MS)       /* when there was no room */
+#define PAGE_PATIENCE (SLUICE_S / 2)     /* with a driver that gets to know a page; a reader waits 1 s for its welcome */
+#define PAGE_LOOK (SLUICE_MS / 5)
 #define MESSAGES_A_TURN 8                /* one peer may not keep the thread from the others */
 
 void sl_peer_log_departure(const struct sl_peer *peer, const char *how)
@@ -172,6 +174,8 @@ static int admit_reader(struct sl_peer *peer)
     peer->joined_ns = sl_os_now();
     peer->state = SL_PEER_WELCOME;
     sl_table_enter(peer); /* before its descriptors are sent */
+    if (peer->hello.ahead)
+        peer->serve->params.joined_ahead(peer->serve->params.context, peer->shared);
     SL_KILL_POINT("before_welcome");
     sl_log(SLUICE_LOG_INFO, "channel '%s': reader '%s' (process %u) joins", peer->serve->name, peer->hello.program,
            peer->identity.pid);
@@ -275,10 +279,21 @@ static int send_memory(struct sl_peer *peer, const struct sl_announce *announce)
     return sl_os_send(peer->socket.fd, &message, message.header.size, &announce->object->fd, 1);
 }
 
+/* Who is welcome may wait ahead from the next frame on, so that is made ready first (core/follow.h). */
+static bool is_made_ready(const struct sl_peer *peer)
+{
+    return peer->hello.ahead && sl_load(&peer->shared->state, relaxed) == SL_PAGE_UNKNOWN &&
+           sl_os_now() - peer->joined_ns < PAGE_PATIENCE;
+}
+
 void sl_peer_pump(struct sl_peer *peer)
 {
     int r = 0;
 
+    if (peer->state == SL_PEER_WELCOME && is_made_ready(peer)) {
+        sl_service_set_deadline(&peer->socket, sl_os_deadline(PAGE_LOOK));
+        return;
+    }
     if (peer->state == SL_PEER_WELCOME) {
         if ((r = send_welcome(peer)) == 0) {
             peer->state = SL_PEER_LIVE;

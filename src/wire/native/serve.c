@@ -29,17 +29,26 @@ static int copy_ids(const uint32_t *from, uint32_t count, uint32_t **to)
 }
 
 /* Does anybody answer under this name? A process that was killed still takes connections while it dies. */
-static bool is_answered(const struct sl_native_serve *serve, int64_t deadline)
+static bool is_answered(const struct sl_native_serve *serve, int64_t deadline, uint32_t *pid)
 {
     struct sluice_channel_info info;
     int64_t now = sl_os_now();
     int r = sl_native_info(serve->name, deadline > now ? deadline - now : 0, &info, NULL, 0);
 
+    if (r == 0)
+        *pid = info.pid;
     return r == 0 || r == SLUICE_E_VERSION || r == SLUICE_E_PERMISSION;
 }
 
-/* Some other program's socket is not replaced. */
-static int check_no_stranger(struct sl_native_serve *serve)
+static int taken(const struct sl_native_serve *serve, uint32_t pid)
+{
+    return sl_fail(SLUICE_E_EXISTS,
+                   "channel '%s' in %s has a writer already (process %u%s): close it, or take another name",
+                   serve->name, serve->place.folder, pid, pid == sl_os_pid() ? ", this one" : "");
+}
+
+/* Does anybody take connections? Some other program's socket is not replaced. */
+static int look_for_socket(struct sl_native_serve *serve, bool *there)
 {
     bool stale = false;
     int fd, r = sl_os_connect(serve->place.dir, serve->place.folder, serve->name, &fd, &stale);
@@ -47,7 +56,27 @@ static int check_no_stranger(struct sl_native_serve *serve)
     if (r == 0)
         sl_os_close(fd);
     serve->base.inherited = serve->base.inherited || (r == SLUICE_E_NOT_FOUND && stale);
+    *there = r == 0 || r == SLUICE_AGAIN;
     return r == SLUICE_E_PROTOCOL ? r : 0;
+}
+
+/* The lock is ours. Whoever had it before is gone; but if nobody had, there may be a writer whose lock file was taken away: what
+ * cleans folders up sees that sockets are in use, and not that locks are. */
+static int check_socket(struct sl_native_serve *serve, int64_t deadline, bool fresh)
+{
+    uint32_t pid = 0;
+    bool there, last = false;
+    int r;
+
+    while ((r = look_for_socket(serve, &there)) == 0 && there && fresh) {
+        if (last || is_answered(serve, deadline, &pid)) {
+            sl_os_lock_forget(serve->lock_fd);
+            return taken(serve, pid);
+        }
+        last = sl_os_now() > deadline;
+        sl_os_sleep(5 * SLUICE_MS);
+    }
+    return r;
 }
 
 /* Under the service lock, so that a fork finds the descriptor known. */
@@ -71,16 +100,14 @@ static int claim_name(struct sl_native_serve *serve)
 
     snprintf(lock, sizeof lock, "%s.lock", serve->name);
     while ((r = try_lock(serve, lock, &holder)) == SLUICE_E_EXISTS) {
-        if (last || is_answered(serve, deadline))
-            return sl_fail(SLUICE_E_EXISTS,
-                           "channel '%s' in %s has a writer already (process %u): close it, or take another name",
-                           serve->name, serve->place.folder, holder);
+        if (last || is_answered(serve, deadline, &holder))
+            return taken(serve, holder);
         serve->base.inherited = true;
         last = sl_os_now() > deadline;
         sl_os_sleep(5 * SLUICE_MS);
     }
     SL_KILL_POINT("after_lock");
-    return r != 0 ? r : check_no_stranger(serve);
+    return r != 0 ? r : check_socket(serve, deadline, holder == 0);
 }
 
 /* A writer that was killed while it made its socket leaves NAME.tmp behind. Whoever has the name's lock may
@@ -102,6 +129,7 @@ static int sweep_one(void *context, const char *file, uint32_t uid)
     if (sl_os_lock(serve->place.dir, lock, &fd, &holder) != 0)
         return 0;
     sl_os_remove(serve->place.dir, file);
+    sl_os_lock_forget(fd);
     sl_os_close(fd);
     return 0;
 }

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Makes a session from a new link. The driver calls for that (a context, and registering the page of words with the device)
+ * run on a thread of their own once the reader is open, so that acquire does not wait for the driver (protocol 6.2).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/reader.h"
+#include "util/result.h"
+
+/* Chooses the device on which frames of this link are used, and registers the page of words with it. */
+static int equip(const struct sluice_reader *reader, struct sl_session *session)
+{
+    struct sl_link *link = session->link;
+    const char *kind = sl_mem_of_kind(link->memory_kind)->name;
+    const struct sl_device_ops *device = sl_device_of_kind(kind);
+
+    device->name_of(link->uuid, session->home);
+    snprintf(session->device, sizeof session->device, "%s", reader->device[0] ? reader->device : session->home);
+    if (sl_device_kind(session->device) != device)
+        return sl_fail(SLUICE_E_WRONG_DEVICE,
+                       "channel '%s' has its frames on '%s', not on '%s': leave the reader's device out, and copy frames with "
+                       "sluice_reader_fetch if need be",
+                       reader->name, session->home, reader->device);
+    int r = sl_staged_choose(reader, session);
+    if (r != 0)
+        return r;
+    session->sync = sl_sync_of_device(kind);
+    r = session->sync->attach(session->device, link->pages, link->page_bytes, true, &session->pages);
+    if (r != 0 && device != sl_device_kind("host"))
+        return sl_fail(r, "channel '%s' has its frames on a GPU, and '%s' cannot be used for them: %s", reader->name,
+                       session->device, sluice_last_error());
+    if (r == 0 && (r = sl_staged_open(reader, session)) != 0)
+        session->sync->detach(session->pages);
+    if (r == 0 && session->pages && reader->params.ahead && !session->staged) {
+        session->ahead = session->sync->can_wait(session->pages) == 0;
+        if (!session->ahead)
+            sl_log(SLUICE_LOG_WARN, "channel '%s': no frame is taken ahead, the CPU waits: %s", reader->name,
+                   sluice_last_error());
+    }
+    return r;
+}
+
+int sl_prepare(const struct sluice_reader *reader, struct sl_link *link, struct sl_session **out)
+{
+    struct sl_session *session = calloc(1, sizeof *session);
+    int r;
+
+    if (!session)
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for a session", reader->name);
+    session->link = link;
+    session->lease = (struct sl_lease){
+        .words = link->words,
+        .page = link->page,
+        .mode = reader->params.mode,
+        .every = reader->params.every,
+    };
+    if ((r = equip(reader, session)) != 0)
+        free(session);
+    else
+        *out = session;
+    return r;
+}
+
+/* ---- the thread ---- */
+
+/* The newest link; NULL: there is nothing to do, and the thread ends. */
+static struct sl_link *take(struct sluice_reader *reader)
+{
+    sl_service_lock();
+    struct sl_link *link = sl_load(&reader->closing, relaxed) || reader->unfit ? NULL : reader->next;
+    if (link) {
+        reader->next = NULL;
+        reader->preparing = link;
+    } else {
+        reader->prepares = false;
+        sl_session_ring(reader);
+    }
+    sl_service_unlock();
+    return link;
+}
+
+/* A link is `unfit` if no session can be made from it: acquire tries again, and reports why. */
+static void give(struct sluice_reader *reader, struct sl_link *link, struct sl_session *session)
+{
+    sl_service_lock();
+    struct sl_session *unused = session ? reader->prepared : NULL;
+    if (session) {
+        reader->prepared = session;
+        sl_session_ring(reader);
+    } else if (reader->next) {
+        link->ops->link_close(link); /* a later one has come meanwhile */
+    } else {
+        reader->next = link;
+        reader->unfit = true;
+    }
+    reader->preparing = NULL;
+    sl_service_unlock();
+    sl_session_end(unused);
+}
+
+static void prepare(void *argument)
+{
+    struct sluice_reader *reader = argument;
+    struct sl_session *session;
+    struct sl_link *link;
+
+    while ((link = take(reader)) != NULL)
+        give(reader, link, sl_prepare(reader, link, &session) == 0 ? session : NULL);
+    sl_object_drop(&reader->object);
+}
+
+bool sl_prepare_begin(struct sluice_reader *reader)
+{
+    if (!reader->next || !reader->opened || sl_load(&reader->closing, relaxed) || reader->next->memory_kind == SL_MEM_HOST)
+        return false;
+    reader->unfit = false;
+    if (reader->prepares)
+        return true;
+    sl_add(&reader->object.uses, 1); /* its handle is valid: close sets `closing` under this lock before it ends the handle */
+    reader->prepares = sl_apart_begin(prepare, reader);
+    if (!reader->prepares)
+        sl_add(&reader->object.uses, (uint32_t)-1);
+    return reader->prepares;
+}
+
+void sl_prepare_settle(struct sluice_reader *reader)
+{
+    sl_service_lock();
+    bool prepares = reader->prepares;
+    sl_service_unlock();
+    if (prepares)
+        sl_apart_await(reader->name);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Ends that no call may wait for. The same for all systems.
+ *
+ * They are counted for the whole process: a driver that waits, waits for all that the program has on a GPU, so whoever waits for one
+ * of them waits for the same work.
+ */
+#include <stdlib.h>
+
+#include "os/os.h"
+#include "util/result.h"
+
+#define PATIENCE (2 * SLUICE_S)
+#define FIRST_LOOK (SLUICE_MS / 50)
+#define LAST_LOOK SLUICE_MS
+
+struct job {
+    void (*function)(void *argument);
+    void *argument;
+};
+
+static sl_word32 running;
+static _Thread_local bool apart; /* this thread is one of them */
+
+static void run(void *argument)
+{
+    struct job job = *(struct job *)argument;
+
+    free(argument);
+    apart = true;
+    job.function(job.argument);
+    sl_add(&running, (uint32_t)-1);
+}
+
+bool sl_apart_begin(void (*function)(void *argument), void *argument)
+{
+    struct job *job = malloc(sizeof *job);
+
+    if (!job)
+        return false;
+    *job = (struct job){ function, argument };
+    sl_add(&running, 1);
+    if (sl_os_start_thread(run, job) == 0)
+        return true;
+    sl_add(&running, (uint32_t)-1);
+    free(job);
+    return false;
+}
+
+void sl_apart(void (*function)(void *argument), void *argument)
+{
+    if (apart || !sl_apart_begin(function, argument))
+        function(argument);
+}
+
+static bool await(void)
+{
+    int64_t now = sl_os_now(), deadline = sl_os_deadline(PATIENCE), look = FIRST_LOOK;
+    uint32_t own = apart;
+
+    while (sl_load(&running, acquire) > own) {
+        if (now >= deadline) /* `now` is before the look: this thread may have stood still since */
+            return false;
+        sl_os_sleep(look);
+        look = look * 2 < LAST_LOOK ? look * 2 : LAST_LOOK;
+        now = sl_os_now();
+    }
+    return true;
+}
+
+bool sl_apart_settle(void) { return sl_load(&running, acquire) > (uint32_t)apart && await(); }
+
+void sl_apart_await(const char *channel)
+{
+    if (!await())
+        sl_log(SLUICE_LOG_WARN, "channel '%s': closed while the GPU has work of this program: its memory there stays until that ends",
+               channel);
+}
