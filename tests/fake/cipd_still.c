@@ -219,3 +219,66 @@ TEST(cipd_a_writer_that_closes_sees_what_was_finished_meanwhile)
     CHECK_EQ(test_cuCtxSetCurrent(NULL), 0);
     fake_end_contexts();
 }
+
+/* ---- a look that does not come back ---- */
+
+struct hung {
+    _Atomic int reached, go;
+};
+
+static void hang(void *data)
+{
+    struct hung *hung = data;
+
+    atomic_store(&hung->reached, 1);
+    while (!atomic_load(&hung->go))
+        test_nap(SLUICE_MS);
+}
+
+static void open_ahead(struct still *still)
+{
+    struct sluice_cipd_reader_params cipd = SLUICE_CIPD_READER_PARAMS_INIT;
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+
+    CHECK_OK(sluice_reader_close(&still->reader));
+    cipd.wait_ns = 20 * SLUICE_S;
+    params.name = cipd_channel();
+    params.device = "cuda:0";
+    params.ahead = 1;
+    params.ahead_ns = SLUICE_S / 2;
+    params.open_timeout_ns = 10 * SLUICE_S;
+    params.cipd = &cipd;
+    CHECK_OK(sluice_reader_open(&still->reader, &params));
+}
+
+/* As a driver does that waits for the stream, for another thread of the program's: the stream goes on at its deadline all the same,
+ * other channels of the process are what they were, and the reader closes. */
+TEST_TIMEOUT(cipd_a_stream_goes_on_though_the_driver_does_not_answer, 60)
+{
+    struct still still = begin(false);
+    struct hung hung = { 0, 0 };
+    struct sluice_stream reading;
+    struct sluice_frame frame;
+    uintptr_t native;
+
+    open_ahead(&still);
+    CHECK_OK(sluice_stream_create(still.device, NULL, &reading));
+    CHECK_OK(sluice_stream_native(reading, &native));
+    send_behind_the_gate(&still);
+    CHECK_OK(sluice_reader_acquire(still.reader, reading, 20 * SLUICE_S, &frame));
+    CHECK(frame.flags & SLUICE_FRAME_AHEAD);
+    fake_behind(FAKE_EventQuery, hang, &hung);
+    CHECK_SOON(atomic_load(&hung.reached), 20);
+    CHECK_SOON(test_cuStreamQuery((struct sl_cu_stream *)native) == 0, 20);
+    CHECK_RESULT(sluice_reader_release(still.reader, &frame, reading), SLUICE_E_LOST);
+    int64_t began = test_now();
+    CHECK_OK(sluice_reader_close(&still.reader));
+    CHECK_LE(test_now() - began, 20 * SLUICE_S);
+    finish_frame(&still);
+    CHECK_OK(sluice_writer_close(&still.writer));
+    atomic_store(&hung.go, 1);
+    CHECK_OK(sluice_device_close(&still.device));
+    CHECK_SOON(fake_things().contexts == 0 && fake_things().registrations == 0, 20);
+    CHECK_EQ(test_cuCtxSetCurrent(NULL), 0);
+    fake_end_contexts();
+}

@@ -213,6 +213,33 @@ TEST(a_reader_that_waits_for_nothing_ahead_costs_no_words)
     end(&scene);
 }
 
+/* Streams that wait for one another keep the event that they are waited for by. */
+TEST(streams_that_wait_for_streams_make_no_events)
+{
+    for (enum where where = OWN; where <= DEFAULT; where++) {
+        struct scene scene = begin(where);
+        struct sluice_stream other;
+        long calls = 0;
+        CHECK_OK(sluice_stream_create(scene.device, NULL, &other));
+        CHECK_OK(sluice_stream_wait_stream(other, scene.stream));
+        CHECK_OK(sluice_stream_wait_stream(scene.stream, other));
+        fake_forget();
+        for (int i = 0; i < FRAMES; i++) {
+            CHECK_OK(sluice_stream_wait_stream(other, scene.stream));
+            CHECK_OK(sluice_stream_wait_stream(scene.stream, other));
+        }
+        for (int f = 0; f < FAKE_FUNCTION_COUNT; f++)
+            calls += fake_calls((enum fake_function)f);
+        CHECK_EQ(fake_calls(FAKE_EventCreate) + fake_calls(FAKE_EventDestroy), 0);
+        CHECK_EQ(fake_calls(FAKE_EventRecord), 2 * FRAMES);
+        CHECK_EQ(fake_calls(FAKE_StreamWaitEvent), 2 * FRAMES);
+        CHECK(calls <= 2 * FRAMES * 6);
+        CHECK_OK(sluice_stream_destroy(&other));
+        CHECK_EQ(fake_calls(FAKE_EventDestroy), 1);
+        end(&scene);
+    }
+}
+
 TEST(frames_wait_for_no_gpu)
 {
     for (enum where where = OWN; where <= DEFAULT; where++)

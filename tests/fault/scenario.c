@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "fault/scenario.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,8 +8,6 @@
 
 #include "fault/wrap.h"
 #include "harness/test.h"
-
-#define HELD 2
 
 struct life {
     struct outcome *outcome;

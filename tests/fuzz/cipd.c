@@ -18,6 +18,7 @@ struct stage {
     const char *name, *path;
     unsigned char *at; /* the file as another program has it mapped */
     size_t size;
+    int lock; /* a writer's of Sluice's that lives; -1: there is none */
     struct sl_cipd_consumer consumer;
     struct sl_cipd_frame frame;
     int64_t now;
@@ -164,6 +165,28 @@ static void write_over(struct stage *stage, uint32_t slots)
     REQUIRE(access(stage->path, F_OK) != 0);
 }
 
+/* Half of what is shared is believed only if a writer of Sluice's lives. */
+static void come_alive(struct stage *stage)
+{
+    struct sl_cipd_extra *extra = sl_cipd_extra(stage->at, stage->size);
+    static const unsigned char gpu[SL_CIPD_GPU];
+    if (extra && stage->size >= SL_CIPD_HEADER) {
+        uint32_t index = sl_cipd_load_index(stage->at), slots = sl_cipd_load_slots(stage->at);
+        sl_cipd_extra_begin(extra, sl_cipd_load_version(stage->at), 1, gpu);
+        for (uint32_t i = 0; slots <= SL_CIPD_MAX_SLOTS && i < slots && i < index; i++)
+            (void)sl_cipd_extra_before(extra, sl_cipd_index_slot(index - i, slots), index - i, stage->now);
+    }
+    if (stage->lock < 0 && (stage->lock = open(stage->path, O_RDWR | O_CLOEXEC)) >= 0)
+        REQUIRE(sl_os_named_lock(stage->lock, false) == 0);
+}
+
+static void die(struct stage *stage)
+{
+    if (stage->lock >= 0)
+        close(stage->lock);
+    stage->lock = -1;
+}
+
 static void act(struct stage *stage, struct input *input)
 {
     uint8_t kind = take_byte(input);
@@ -184,7 +207,11 @@ static void act(struct stage *stage, struct input *input)
         break;
     case 5: connect_once(stage); break;
     case 6:
-        if (kind == 6)
+        if (kind == 14)
+            come_alive(stage);
+        else if (kind == 22)
+            die(stage);
+        else if (kind == 6)
             write_over(stage, 1 + take_byte(input) % SL_CIPD_MAX_SLOTS);
         break;
     default: look(stage); break;
@@ -194,7 +221,7 @@ static void act(struct stage *stage, struct input *input)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input input = { data, size };
-    struct stage stage = { .now = 1000 * SLUICE_S };
+    struct stage stage = { .lock = -1, .now = 1000 * SLUICE_S };
     int next = next_fd();
     stage.name = name_of(&stage.path);
     set(&stage, &input);
@@ -204,6 +231,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int i = 0; i < MOST_ACTS && input.left; i++)
         act(&stage, &input);
     sl_cipd_consume_drop(&stage.consumer, SL_CIPD_REASON_NOT_TRIED);
+    die(&stage);
     munmap(stage.at, stage.size);
     unlink(stage.path);
     REQUIRE(next_fd() == next);

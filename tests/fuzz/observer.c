@@ -79,6 +79,7 @@ static void check(const struct sluice_channel_info *info, const struct sluice_re
 {
     sound_format(&info->format);
     REQUIRE(strcmp(info->name, "o") == 0 && info->readers <= SLUICE_MAX_READERS);
+    REQUIRE(info->opened_ns >= 0 && info->last_commit_ns >= 0 && info->now_ns >= 0);
     REQUIRE(memchr(info->program, 0, sizeof info->program) && memchr(info->device, 0, sizeof info->device));
     for (uint32_t i = 0; i < info->readers && i < capacity; i++) {
         REQUIRE(memchr(readers[i].program, 0, sizeof readers[i].program));

@@ -4,10 +4,6 @@
  */
 #include "fuzz.h"
 
-#include <errno.h>
-#include <math.h>
-#include <stdarg.h>
-
 #include "../../tools/media.h"
 #include "../../tools/term.h"
 

@@ -287,6 +287,7 @@ static void acquire(struct input *input)
     held[i] = r == 0;
     if (r != 0)
         return;
+    REQUIRE(frames[i].commit_ns >= 0);
     REQUIRE(frames[i].meta_size <= SLUICE_MAX_META && frames[i].array_count <= SLUICE_MAX_ARRAYS);
     touch(frames[i].meta, frames[i].meta_size);
 }

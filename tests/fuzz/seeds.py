@@ -324,6 +324,11 @@ save("cipd", "taken-over-other-slots", segment(2, OVER, 5, LOOK, size=2))
 save("cipd", "raw", u8(0, 0) + struct.pack("<IQII", 0x43495044, 1, 3, 1) + b"\x55" * 300)
 save("cipd", "old", u8(0, 0) + struct.pack("<IQII", 0x43495043, 1, 3, 1) + b"\x55" * 300)
 
+ALIVE, DEAD = 14, 22
+AGAIN = (PATCH, 1, 4, 0, 0, 9, LOOK, ALIVE, RETRY)
+save("cipd", "alive", segment(3, *AGAIN, LOOK, WHOLE, INDEX, 10, LOOK, DEAD, LATER, 200, LOOK, size=1))
+save("cipd", "alive-other-times", segment(3, *AGAIN, PATCH, 1, *struct.pack("<H", 2048 + 64 + 32 + 15), 0, 128, LOOK, size=1))
+
 CHANGE, WAIT, ENTER, LEAVE, SETTLE, PUBLISHED, TEND, SEE = range(8)
 save("barrier", "held", u8(9, ENTER, SEE, SETTLE, *[PUBLISHED] * 28, LEAVE))
 save("barrier", "stale", u8(9, WAIT, 200, ENTER, TEND, LEAVE))

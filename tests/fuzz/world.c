@@ -17,7 +17,6 @@
 
 #include "fuzz.h"
 #include "os/posix/posix.h"
-#include "util/result.h"
 
 #define MOST_WATCHES 1024
 #define TICK 1000      /* the clock moves when it is looked at */

@@ -161,6 +161,13 @@ void cipd_disguise(void)
     store(SL_CIPD_EXTRA_AT, nothing, sizeof nothing);
 }
 
+void cipd_announce(uint32_t slots, uint32_t width, uint32_t height)
+{
+    uint32_t metadata[5] = { width, height, 4, 1 | 8 << 8, width * height * 4 };
+
+    store(21 + 128 * (long)slots, metadata, sizeof metadata);
+}
+
 void cipd_raise_flag(uint32_t slots) { store(20 + 128 * (long)slots, "\1", 1); }
 
 void cipd_publish_as_another(uint32_t index) { store(SL_CIPD_INDEX_AT, &index, sizeof index); }

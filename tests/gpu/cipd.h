@@ -40,6 +40,9 @@ void cipd_disguise(void);
 /* A frame of another program's. */
 void cipd_publish_as_another(uint32_t index);
 
+/* Other metadata, as another program's writer stores it: frames of four bytes a pixel. */
+void cipd_announce(uint32_t slots, uint32_t width, uint32_t height);
+
 /* Says that the writer, which has so many slots, has closed; no more than that. */
 void cipd_raise_flag(uint32_t slots);
 

@@ -2,6 +2,8 @@
  *
  * Readers of "cipd:" channels whose streams wait for frames.
  */
+#include <stdio.h>
+
 #include "gpu/cipd.h"
 #include "gpu/frames.h"
 
@@ -100,6 +102,8 @@ TEST(cipd_what_is_made_of_a_lost_frame_is_not_published)
     struct gpu_gate gate = gpu_gate_new();
     struct sluice_frame in, out, next;
     struct sluice_stream behind, apart;
+    uint64_t sequence;
+    char number[64];
     sluice_reader *reader;
 
     test_dir();
@@ -115,6 +119,7 @@ TEST(cipd_what_is_made_of_a_lost_frame_is_not_published)
         CHECK_OK(sluice_writer_send(side->writer, &side->array, 1, side->stream, NULL));
         CHECK_OK(sluice_reader_acquire(reader, ahead.reading, 0, &in));
         CHECK(in.flags & SLUICE_FRAME_AHEAD);
+        sequence = in.sequence;
         CHECK_OK(sluice_stream_wait_stream(behind, ahead.reading));
         int r = released ? sluice_reader_release(reader, &in, ahead.reading) : 0;
         CHECK(r == 0 || r == SLUICE_E_LOST);
@@ -131,10 +136,13 @@ TEST(cipd_what_is_made_of_a_lost_frame_is_not_published)
         CHECK_OK(sluice_writer_cancel(side->writer, &next, SLUICE_ON_CPU));
         gpu_gate_open(&gate);
         CHECK_OK(sluice_stream_synchronize(side->stream));
-        if (released) /* it asks for the next one */
+        if (released) { /* it is told when it asks for the next one, once */
+            snprintf(number, sizeof number, "frame %u, which was released", (unsigned)sequence);
+            CHECK_SAYS(sluice_reader_acquire(reader, ahead.reading, 0, &in), SLUICE_E_LOST, number);
             CHECK_RESULT(sluice_reader_acquire(reader, ahead.reading, 0, &in), SLUICE_TIMEOUT);
-        else
+        } else {
             CHECK_RESULT(sluice_reader_release(reader, &in, ahead.reading), SLUICE_E_LOST);
+        }
         CHECK_OK(sluice_writer_commit(second, &out, behind));
     }
     gpu_gate_open(&gate);

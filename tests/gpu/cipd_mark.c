@@ -3,7 +3,6 @@
  * Copies of "cipd:" frames that are under way when the program goes on: whether they were whole is told by what the writer
  * had come to when they ended, not by when somebody asks.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "gpu/cipd.h"

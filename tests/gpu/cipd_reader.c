@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "gpu/cipd.h"
-#include "gpu/frames.h"
 
 static void take(sluice_reader *reader, struct cipd_side *side, uint32_t value, struct sluice_frame *frame)
 {

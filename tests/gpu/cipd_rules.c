@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "gpu/cipd.h"
@@ -274,6 +276,30 @@ static bool skips(sluice_writer *writer)
     return r == SLUICE_NO_SLOT;
 }
 
+/* What the writer says of its frames may be anything; how much memory there is, the driver knows. */
+TEST(cipd_frames_that_are_larger_than_their_memory_are_refused)
+{
+    struct cipd_side side = cipd_begin();
+    struct child writer = cipd_start_writer("3");
+    struct sluice_cipd_reader_params cipd;
+    struct sluice_reader_params params = cipd_reader_params(&cipd);
+    sluice_reader *reader = cipd_reader(), *another;
+    struct sluice_frame frame;
+
+    cipd_tell(&writer, "1");
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+    cipd_announce(3, 2048, 1024);
+    cipd_tell(&writer, "2");
+    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 100 * SLUICE_MS, &frame), SLUICE_NO_WRITER,
+               "announced 8388608 bytes of GPU memory, and its handle is of 2097152");
+    params.open_timeout_ns = 0;
+    CHECK_SAYS(sluice_reader_open(&another, &params), SLUICE_TIMEOUT, "announced 8388608 bytes of GPU memory");
+    CHECK_OK(sluice_reader_close(&reader));
+    role_stop(&writer);
+    cipd_end(&side);
+}
+
 TEST(cipd_frames_are_skipped_while_a_barrier_is_up)
 {
     struct cipd_side side = cipd_begin();
@@ -440,6 +466,84 @@ TEST(cipd_calls_know_channels_of_another_kind)
     CHECK_EQ(reading.wait_spin_ns, 200000);
     CHECK_OK(sluice_cipd_environment(NULL, NULL));
     cipd_end(&side);
+}
+
+struct settings {
+    struct sluice_cipd_writer_params writing;
+    struct sluice_cipd_reader_params reading;
+};
+
+/* What a process of its own says: they are read once. */
+static struct settings settings_with(const char *variable, const char *value)
+{
+    struct settings *said = mmap(NULL, sizeof *said, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), found;
+    int status;
+
+    CHECK(said != MAP_FAILED);
+    pid_t child = fork();
+    if (child == 0) {
+        said->writing = (struct sluice_cipd_writer_params)SLUICE_CIPD_WRITER_PARAMS_INIT;
+        said->reading = (struct sluice_cipd_reader_params)SLUICE_CIPD_READER_PARAMS_INIT;
+        said->writing.holds_barrier = 1;
+        bool set = !variable || setenv(variable, value, 1) == 0;
+        _exit(!set || sluice_cipd_environment(&said->writing, &said->reading) != 0);
+    }
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(status, 0);
+    found = *said;
+    munmap(said, sizeof *said);
+    return found;
+}
+
+static const char *another(const char *value)
+{
+    return strcmp(value, "0") == 0 ? "1" : strcmp(value, "1") == 0 ? "0" : strcmp(value, "high") == 0 ? "normal" : "7";
+}
+
+/* What is said to be honoured changes something. */
+TEST(cipd_settings_that_are_honoured_are)
+{
+    struct sluice_cipd_variable variables[64];
+    struct settings usual = settings_with(NULL, NULL);
+    size_t count, honoured = 0;
+
+    CHECK_OK(sluice_cipd_variables(variables, 64, &count));
+    CHECK_LE(count, 64);
+    for (size_t i = 0; i < count; i++) {
+        struct settings other = settings_with(variables[i].name, another(variables[i].usual));
+        bool changed = memcmp(&usual, &other, sizeof usual) != 0;
+        honoured += changed;
+        if (changed != (variables[i].used == SLUICE_CIPD_USED))
+            CHECK_STR(variables[i].name, "what it is said to be");
+    }
+    CHECK_GE(honoured, 10);
+}
+
+/* A process reads them once. */
+TEST(cipd_settings_of_the_barrier_may_be_zero)
+{
+    struct sluice_cipd_writer_params writing = SLUICE_CIPD_WRITER_PARAMS_INIT;
+
+    CHECK_EQ(setenv("CUDALINK_BARRIER_STALE_NS", "0", 1), 0);
+    CHECK_EQ(setenv("CUDALINK_TD_BARRIER_SETTLE_FRAMES", "0", 1), 0);
+    CHECK_EQ(setenv("CUDALINK_TD_ACTIVATION_BARRIER", "0", 1), 0);
+    writing.holds_barrier = 1;
+    CHECK_OK(sluice_cipd_environment(&writing, NULL));
+    CHECK_EQ(writing.barrier, SLUICE_CIPD_OFF); /* none is so fresh that it counts */
+    CHECK_EQ(writing.settle_frames, UINT32_MAX); /* as with cuda-link: until it closes */
+    CHECK_EQ(writing.holds_barrier, 0);
+}
+
+TEST(cipd_a_writer_that_holds_the_barrier_does_unless_the_environment_forbids_it)
+{
+    struct sluice_cipd_writer_params writing = SLUICE_CIPD_WRITER_PARAMS_INIT;
+
+    CHECK_OK(sluice_cipd_environment(&writing, NULL));
+    CHECK_EQ(writing.holds_barrier, 0);
+    writing.holds_barrier = 1;
+    CHECK_OK(sluice_cipd_environment(&writing, NULL));
+    CHECK_EQ(writing.holds_barrier, 1);
+    CHECK_EQ(writing.barrier, SLUICE_CIPD_ON);
 }
 
 TEST(cipd_a_channel_without_frames_counts_as_stalled)

@@ -3,29 +3,12 @@
  * What Sluice builds on: copies of all kinds, what the driver says of a pointer, and functions of
  * the host's in a stream.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "gpu/kit.h"
 
 #define COUNT 1024
 #define BYTES (COUNT * 4)
-
-static struct sl_cu_stream *set_up(int devices)
-{
-    gpu_begin_with(devices);
-    gpu_use(0);
-    struct sl_cu_stream *stream = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
-    gpu_spin(stream, 0); /* the first launch takes longer */
-    CU(StreamSynchronize, stream);
-    return stream;
-}
-
-static void tear_down(struct sl_cu_stream *stream)
-{
-    CU(StreamDestroy, stream);
-    gpu_end();
-}
 
 static uint32_t *pinned(void)
 {
@@ -50,7 +33,7 @@ static void check_numbers(const uint32_t *words, uint32_t first)
 
 TEST(copies_in_their_order)
 {
-    struct sl_cu_stream *stream = set_up(1);
+    struct sl_cu_stream *stream = gpu_begin_on_stream(1);
     uint64_t first = gpu_memory(BYTES), second = gpu_memory(BYTES);
     uint32_t *in = pinned(), *out = pinned();
 
@@ -73,13 +56,13 @@ TEST(copies_in_their_order)
     CHECK_EQ(out[0] + out[COUNT - 1], 0);
     CU(MemFreeHost, in);
     CU(MemFreeHost, out);
-    tear_down(stream);
+    gpu_end_on_stream(stream);
 }
 
 /* Of 32 by 16 words, the middle 8 by 4, into rows of another pitch. */
 TEST(copies_of_a_window)
 {
-    struct sl_cu_stream *stream = set_up(1);
+    struct sl_cu_stream *stream = gpu_begin_on_stream(1);
     uint64_t memory = gpu_memory(BYTES);
     uint32_t *in = pinned(), *out = pinned();
     struct sl_cu_copy_2d copy = { .from_x = 12 * 4,
@@ -107,12 +90,12 @@ TEST(copies_of_a_window)
     }
     CU(MemFreeHost, in);
     CU(MemFreeHost, out);
-    tear_down(stream);
+    gpu_end_on_stream(stream);
 }
 
 TEST(copies_that_leave_the_memory_are_refused)
 {
-    struct sl_cu_stream *stream = set_up(1);
+    struct sl_cu_stream *stream = gpu_begin_on_stream(1);
     uint64_t memory = gpu_memory(BYTES);
     uint32_t *out = pinned();
 
@@ -121,7 +104,7 @@ TEST(copies_that_leave_the_memory_are_refused)
     CU(MemcpyDtoHAsync, out, memory, BYTES, stream); /* and nothing is broken */
     CU(StreamSynchronize, stream);
     CU(MemFreeHost, out);
-    tear_down(stream);
+    gpu_end_on_stream(stream);
 }
 
 /* ---- pointers ---- */
@@ -151,7 +134,7 @@ static struct about ask(uint64_t pointer)
 
 TEST(what_is_behind_a_pointer)
 {
-    struct sl_cu_stream *stream = set_up(1);
+    struct sl_cu_stream *stream = gpu_begin_on_stream(1);
     uint32_t *host = pinned();
     uint64_t memory, again;
     int loose;
@@ -179,12 +162,12 @@ TEST(what_is_behind_a_pointer)
         CU(MemFree, again);
     }
     CU(MemFreeHost, host);
-    tear_down(stream);
+    gpu_end_on_stream(stream);
 }
 
 TEST(copies_between_gpus)
 {
-    struct sl_cu_stream *stream = set_up(2);
+    struct sl_cu_stream *stream = gpu_begin_on_stream(2);
     struct sl_cu_context *here = gpu_use(0), *there = gpu_use(1);
     uint64_t far;
     uint32_t *in = pinned(), *out = pinned();
@@ -206,7 +189,7 @@ TEST(copies_between_gpus)
     CU(MemFreeHost, out);
     CU(MemFree, far);
     gpu_use(0);
-    tear_down(stream);
+    gpu_end_on_stream(stream);
 }
 
 /* ---- functions of the host's ---- */
@@ -220,7 +203,7 @@ static void note(void *open)
 
 TEST(a_function_is_called_behind_the_work)
 {
-    struct sl_cu_stream *stream = set_up(1);
+    struct sl_cu_stream *stream = gpu_begin_on_stream(1);
     int open = 0;
 
     gate = gpu_gate_new();
@@ -231,5 +214,5 @@ TEST(a_function_is_called_behind_the_work)
     CU(StreamSynchronize, stream);
     CHECK_EQ(open, 1);
     gpu_gate_end(&gate);
-    tear_down(stream);
+    gpu_end_on_stream(stream);
 }

@@ -53,6 +53,70 @@ TEST(a_point_in_a_stream)
     tear_down(&scene);
 }
 
+#define SPENT (2 * SLUICE_MS) /* of a CPU: by somebody who does not sleep */
+
+struct waiter {
+    clockid_t clock; /* of its thread's CPU */
+    int64_t began;
+    struct gpu_gate gate;
+};
+
+static int64_t cpu_of(clockid_t clock)
+{
+    struct timespec now;
+
+    CHECK(clock_gettime(clock, &now) == 0);
+    return now.tv_sec * SLUICE_S + now.tv_nsec;
+}
+
+static void *open_when_spent(void *shared)
+{
+    struct waiter *waiter = shared;
+
+    while (cpu_of(waiter->clock) - waiter->began < SPENT)
+        test_nap(SLUICE_MS);
+    gpu_gate_open(&waiter->gate);
+    return NULL;
+}
+
+/* What the CPU did for the calling thread while it waited for an event: it is reached in a moment, or when it did enough. */
+static int64_t wait_with(struct scene *scene, uint32_t flags)
+{
+    struct waiter waiter = { .gate = gpu_gate_new() };
+    struct sluice_event event;
+    pthread_t thread;
+
+    CHECK_OK(sluice_event_create(scene->device, flags, &event));
+    gpu_gate_close(&waiter.gate, scene->native);
+    CHECK_OK(sluice_event_record(event, scene->stream));
+    CHECK(pthread_getcpuclockid(pthread_self(), &waiter.clock) == 0);
+    waiter.began = cpu_of(waiter.clock);
+    if (flags & SLUICE_EVENT_SLEEP)
+        gpu_gate_open_later(&waiter.gate);
+    else
+        CHECK(pthread_create(&thread, NULL, open_when_spent, &waiter) == 0);
+    CHECK_OK(sluice_event_synchronize(event));
+    int64_t took = cpu_of(waiter.clock) - waiter.began;
+    if (flags & SLUICE_EVENT_SLEEP)
+        gpu_gate_opened(&waiter.gate);
+    else
+        CHECK(pthread_join(thread, NULL) == 0);
+    gpu_gate_end(&waiter.gate);
+    CHECK_OK(sluice_event_destroy(&event));
+    return took;
+}
+
+TEST(who_waits_for_an_event_may_sleep)
+{
+    struct scene scene = set_up();
+
+    (void)wait_with(&scene, SLUICE_EVENT_SLEEP); /* what is made once is made now */
+    CHECK(wait_with(&scene, SLUICE_EVENT_SLEEP) < SPENT);
+    CHECK(wait_with(&scene, SLUICE_EVENT_SLEEP | SLUICE_EVENT_TIMING) < SPENT);
+    CHECK(wait_with(&scene, 0) >= SPENT); /* else the above shows nothing: it would never end */
+    tear_down(&scene);
+}
+
 TEST(what_is_queued_behind_is_not_waited_for)
 {
     struct scene scene = set_up();

@@ -76,8 +76,18 @@ void gpu_begin(void)
     gpu_begin_with(1);
 }
 
+/* Who runs all tests knows how many there are, and each need not start the driver to find too few. */
+static void skip_without(int devices)
+{
+    const char *told = getenv("SLUICE_TEST_GPU");
+
+    if (told && atoi(told) > 0 && atoi(told) < devices)
+        SKIP("it takes %d GPUs, here is %d", devices, atoi(told));
+}
+
 void gpu_begin_with(int devices)
 {
+    skip_without(devices);
     if (sl_cuda_load() != 0) {
         if (getenv("SLUICE_CUDA_DRIVER") || getenv("SLUICE_TEST_GPU"))
             FAIL("there must be a driver: %s", sluice_last_error());
@@ -130,6 +140,22 @@ struct sl_cu_stream *gpu_stream(unsigned flags)
 
     CU(StreamCreateWithPriority, &stream, flags, 0);
     return stream;
+}
+
+struct sl_cu_stream *gpu_begin_on_stream(int devices)
+{
+    gpu_begin_with(devices);
+    gpu_use(0);
+    struct sl_cu_stream *stream = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
+    gpu_spin(stream, 0); /* the first launch takes longer */
+    CU(StreamSynchronize, stream);
+    return stream;
+}
+
+void gpu_end_on_stream(struct sl_cu_stream *stream)
+{
+    CU(StreamDestroy, stream);
+    gpu_end();
 }
 
 struct sluice_device gpu_open(void)

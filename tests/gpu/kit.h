@@ -46,6 +46,10 @@ void gpu_end(void);
 /* A stream as another library would make it. */
 struct sl_cu_stream *gpu_stream(unsigned flags);
 
+/* All of the above for a test of one stream on GPU 0, whose kernels are loaded. */
+struct sl_cu_stream *gpu_begin_on_stream(int devices);
+void gpu_end_on_stream(struct sl_cu_stream *stream);
+
 /* Opens "cuda:0". */
 struct sluice_device gpu_open(void);
 struct sl_cu_stream *gpu_native(struct sluice_stream stream);

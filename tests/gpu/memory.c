@@ -15,7 +15,7 @@
 #include "mem/mem.h"
 #include "os/os.h"
 
-extern const struct sl_mem_ops sl_mem_cuda;
+extern const struct sl_mem_ops sl_mem_cuda, sl_mem_cuda_ipc;
 
 #define UNIT  (UINT64_C(2) << 20)
 #define WORDS (UNIT / 4)
@@ -209,4 +209,39 @@ TEST(more_than_there_is)
     CHECK_RESULT(sl_mem_cuda.create(&memory, "camera", UNIT, false), SLUICE_E_UNSUPPORTED);
     memory.device = NULL;
     CHECK_RESULT(sl_mem_cuda.create(&memory, "camera", UNIT, false), SLUICE_E_INVALID);
+}
+
+/* The page that a handle travels in says how much memory it is of, and may lie as its writer's announcement may. */
+static int fd_of_a_page_that_says(const struct sl_memory *memory, uint64_t bytes)
+{
+    uint64_t size = sl_os_page_size();
+    void *theirs, *page;
+    int fd;
+
+    CHECK_OK(sl_os_map(memory->fd, size, false, &theirs));
+    CHECK_OK(sl_os_memory_create("test", size, &fd));
+    CHECK_OK(sl_os_map(fd, size, true, &page));
+    memcpy(page, theirs, size);
+    memcpy((char *)page + 8, &bytes, sizeof bytes);
+    sl_os_unmap(theirs, size);
+    sl_os_unmap(page, size);
+    CHECK_OK(sl_os_memory_seal(fd, true));
+    return fd;
+}
+
+TEST(handles_of_less_than_was_announced_are_refused)
+{
+    gpu_begin();
+    struct sl_memory memory = { .ops = &sl_mem_cuda_ipc, .device = "cuda:0", .fd = -1 };
+    struct sl_memory whole = memory, more = memory;
+
+    CHECK_OK(sl_mem_cuda_ipc.create(&memory, "test", 2 * UNIT, false));
+    CHECK_OK(sl_mem_cuda_ipc.import(&whole, fd_of_a_page_that_says(&memory, 2 * UNIT), 2 * UNIT, false));
+    CHECK_OK(sl_mem_cuda_ipc.map(&whole, false));
+    CHECK_OK(sl_mem_cuda_ipc.import(&more, fd_of_a_page_that_says(&memory, 4 * UNIT), 4 * UNIT, false));
+    CHECK_SAYS(sl_mem_cuda_ipc.map(&more, false), SLUICE_E_PROTOCOL, "its handle is of 4194304");
+    sl_mem_cuda_ipc.destroy(&more);
+    sl_mem_cuda_ipc.destroy(&whole);
+    sl_mem_cuda_ipc.destroy(&memory);
+    gpu_end();
 }

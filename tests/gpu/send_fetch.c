@@ -294,3 +294,61 @@ TEST(several_arrays_and_an_empty_one)
     free(other);
     scene_end(&scene);
 }
+
+/* ---- memory of other allocators ---- */
+
+#define PIECE ((size_t)2 << 20)
+
+static void map_piece(uint64_t *address, uint64_t wish)
+{
+    struct sl_cu_allocation what = { .type = SL_CU_ALLOCATION_PINNED, .location = { SL_CU_LOCATION_DEVICE, 0 } };
+    struct sl_cu_access who = { .location = what.location, .flags = SL_CU_ACCESS_READ_WRITE };
+    uint64_t handle;
+
+    CU(MemCreate, &handle, PIECE, &what, 0);
+    CU(MemAddressReserve, address, PIECE, 0, wish, 0);
+    CU(MemMap, *address, PIECE, 0, handle, 0);
+    CU(MemRelease, handle);
+    CU(MemSetAccess, *address, PIECE, &who, 1);
+}
+
+static void unmap_piece(uint64_t address)
+{
+    CU(MemUnmap, address, PIECE);
+    CU(MemAddressFree, address, PIECE);
+}
+
+/* As PyTorch's expandable segments are: mapped into an address, of no context, and in pieces where the driver lays one
+ * behind the other (the fake one does not). */
+TEST(memory_that_is_mapped)
+{
+    uint64_t first, second;
+
+    gpu_begin();
+    gpu_use(0);
+    map_piece(&first, 0);
+    map_piece(&second, first + PIECE);
+    size_t size = (second == first + PIECE ? 2 : 1) * PIECE - 4096;
+    struct scene scene = scene_bytes((int64_t)size);
+    char *bytes = pattern(size, 5), *got = calloc(1, size);
+    struct memory memory = { .kind = OF_GPU, .at = (char *)(uintptr_t)first + 4096, .size = size };
+    memory_put(&memory, bytes);
+    struct sluice_array array = bytes_at(memory.at, (int64_t)size);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(sluice_writer_send(scene.writer, &array, 1, i ? scene.stream : SLUICE_ON_CPU, NULL));
+        scene_check(&scene, bytes, size);
+    }
+    CHECK_OK(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL));
+    struct sluice_frame frame = scene_acquire(&scene);
+    memory_put(&memory, got);
+    CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &array, 1, SLUICE_ON_CPU, NULL));
+    memory_get(got, &memory);
+    CHECK_MEM(got, bytes, size);
+    CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+    unmap_piece(first);
+    CHECK_SAYS(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_INVALID, "freed since");
+    unmap_piece(second);
+    free(bytes);
+    free(got);
+    scene_end(&scene);
+}

@@ -17,22 +17,6 @@ extern const struct sl_mem_ops sl_mem_cuda;
 #define UNIT  (UINT64_C(2) << 20)
 #define WORDS (UNIT / 4)
 
-static struct sl_cu_stream *set_up(void)
-{
-    gpu_begin();
-    gpu_use(0);
-    struct sl_cu_stream *stream = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
-    gpu_spin(stream, 0); /* the first launch takes longer */
-    CU(StreamSynchronize, stream);
-    return stream;
-}
-
-static void tear_down(struct sl_cu_stream *stream)
-{
-    CU(StreamDestroy, stream);
-    gpu_end();
-}
-
 /* ---- memory ---- */
 
 /* Says for each value that it gets how many words of the memory are another one. */
@@ -42,7 +26,7 @@ ROLE(looker)
     char *line;
 
     CHECK(argc == 2);
-    struct sl_cu_stream *stream = set_up();
+    struct sl_cu_stream *stream = gpu_begin_on_stream(1);
     CHECK_OK(sl_mem_cuda.import(&memory, atoi(argv[1]), UNIT, false));
     CHECK_OK(sl_mem_cuda.map(&memory, false));
     role_say("mapped");
@@ -50,7 +34,7 @@ ROLE(looker)
         role_say("%llu", (unsigned long long)gpu_differ(stream, (uintptr_t)memory.address, WORDS,
                                                         (uint32_t)atoi(line)));
     sl_mem_cuda.destroy(&memory);
-    tear_down(stream);
+    gpu_end_on_stream(stream);
     return 0;
 }
 
@@ -75,7 +59,7 @@ static void check_all(struct sl_cu_stream *stream, const struct sl_memory *memor
 
 TEST(several_processes_map_one_memory)
 {
-    struct sl_cu_stream *stream = set_up();
+    struct sl_cu_stream *stream = gpu_begin_on_stream(1);
     struct sl_memory memory = { .ops = &sl_mem_cuda, .device = "cuda:0", .fd = -1 };
     struct child lookers[LOOKERS];
     char text[16];
@@ -93,7 +77,7 @@ TEST(several_processes_map_one_memory)
     for (int i = 1; i < LOOKERS; i++)
         role_stop(&lookers[i]);
     sl_mem_cuda.destroy(&memory);
-    tear_down(stream);
+    gpu_end_on_stream(stream);
 }
 
 /* ---- events ---- */
@@ -122,7 +106,7 @@ ROLE(recorder)
     char text[129];
 
     CHECK(argc == 1);
-    struct sl_cu_stream *stream = set_up();
+    struct sl_cu_stream *stream = gpu_begin_on_stream(1);
     CU(EventCreate, &event, SL_CU_EVENT_INTERPROCESS | SL_CU_EVENT_DISABLE_TIMING);
     CU(IpcGetEventHandle, &handle, event);
     write_handle(&handle, text);
@@ -138,13 +122,13 @@ ROLE(recorder)
     CU(EventDestroy, event);
     CU(StreamSynchronize, stream);
     gpu_gate_end(&gate);
-    tear_down(stream);
+    gpu_end_on_stream(stream);
     return 0;
 }
 
 TEST(an_event_of_another_process)
 {
-    struct sl_cu_stream *stream = set_up();
+    struct sl_cu_stream *stream = gpu_begin_on_stream(1);
     struct sl_cu_event_handle handle;
     struct sl_cu_event *event;
 
@@ -165,13 +149,13 @@ TEST(an_event_of_another_process)
     }
     CU(EventDestroy, event);
     role_stop(&recorder);
-    tear_down(stream);
+    gpu_end_on_stream(stream);
 }
 
 TEST(events_that_cannot_be_shared)
 {
     struct sl_cu_event_handle handle;
-    struct sl_cu_stream *stream = set_up();
+    struct sl_cu_stream *stream = gpu_begin_on_stream(1);
     struct sl_cu_event *event;
 
     CHECK_NE(cu.EventCreate(&event, SL_CU_EVENT_INTERPROCESS), 0); /* it could be timed */
@@ -180,5 +164,5 @@ TEST(events_that_cannot_be_shared)
     CU(EventDestroy, event);
     memset(&handle, 0, sizeof handle);
     CHECK_NE(cu.IpcOpenEventHandle(&event, handle), 0);
-    tear_down(stream);
+    gpu_end_on_stream(stream);
 }

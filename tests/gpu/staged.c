@@ -3,6 +3,7 @@
  * Readers on another GPU than the channel's that have copies of frames there.
  */
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cuda/cuda.h"
@@ -268,6 +269,47 @@ TEST(a_copy_that_ends_meanwhile_is_not_given_up)
     machine()->delay = 0;
     pair_check(&pair, &frame, 2);
     pair_give_back(&pair, &frame);
+    pair_close(&pair);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    long left = *(const long *)a, right = *(const long *)b;
+
+    return (left > right) - (left < right);
+}
+
+/* Who does not spin sleeps while a copy is under way, as long as they take of late. To look every 20 us would be 1,000 times,
+ * to look whenever the kernel wakes it 270. */
+TEST(who_does_not_spin_looks_at_a_copy_when_it_is_due)
+{
+    struct sluice_reader_params params = channel_reader_params(1);
+    struct sluice_frame frame;
+    long (*calls)(enum fake_function function);
+    long looks[21];
+
+    pair_need_fake();
+    struct pair pair = pair_open(1, SLUICE_STAGED_ALWAYS, 0);
+    *(void **)&calls = fake_string("fake_calls");
+    CHECK_OK(sluice_reader_close(&pair.reader));
+    params.device = "cuda:1";
+    params.staged = SLUICE_STAGED_ALWAYS;
+    params.spin_ns = -1;
+    CHECK_OK(sluice_reader_open(&pair.reader, &params));
+    for (uint32_t i = 0; i < 21; i++) {
+        pair_commit(&pair, 0, i + 1);
+        CHECK_OK(sluice_stream_synchronize(pair.scene.writing));
+        machine()->delay = 20 * SLUICE_MS;
+        long before = calls(FAKE_StreamQuery);
+        pair_take(&pair, &frame);
+        looks[i] = calls(FAKE_StreamQuery) - before;
+        machine()->delay = 0;
+        pair_check(&pair, &frame, i + 1);
+        pair_give_back(&pair, &frame);
+        CHECK_OK(sluice_stream_synchronize(pair.stream));
+    }
+    qsort(looks, 21, sizeof looks[0], by_number);
+    CHECK_LE(looks[10], 120);
     pair_close(&pair);
 }
 

@@ -3,7 +3,6 @@
  * Words that a stream raises behind its work.
  */
 #include <string.h>
-#include <sys/mman.h>
 
 #include "gpu/kit.h"
 #include "os/os.h"

@@ -55,16 +55,6 @@ static void page_end(struct page *page)
     close(page->fd);
 }
 
-static struct sl_cu_stream *set_up(void)
-{
-    gpu_begin();
-    gpu_use(0);
-    struct sl_cu_stream *stream = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
-    gpu_spin(stream, 0); /* the first launch takes longer */
-    CU(StreamSynchronize, stream);
-    return stream;
-}
-
 static void tear_down(struct sl_cu_stream *stream, struct page *page)
 {
     CU(StreamSynchronize, stream);
@@ -82,7 +72,7 @@ static void check_stands(struct sl_cu_stream *stream)
 
 static void wait_is_released(bool read_only)
 {
-    struct sl_cu_stream *stream = set_up();
+    struct sl_cu_stream *stream = gpu_begin_on_stream(1);
     struct page page = page_new(read_only), answer = page_new(false);
 
     for (uint64_t i = 1; i <= 3; i++) {
@@ -111,7 +101,7 @@ TEST(a_wait_on_a_page_that_may_only_be_read_too)
 /* Greater or equal in a circle, as POISON relies on it. */
 TEST(waits_compare_in_a_circle)
 {
-    struct sl_cu_stream *stream = set_up();
+    struct sl_cu_stream *stream = gpu_begin_on_stream(1);
     struct page page = page_new(false);
 
     sl_store(page.word, UINT64_MAX, release);
@@ -127,7 +117,7 @@ TEST(waits_compare_in_a_circle)
 
 TEST(waits_and_writes_in_one_batch)
 {
-    struct sl_cu_stream *first = set_up(), *second = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
+    struct sl_cu_stream *first = gpu_begin_on_stream(1), *second = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
     struct page page = page_new(false);
     union sl_cu_mem_op ops[] = {
         { .write = { SL_CU_MEM_OP_WRITE_64, page.gpu + 8, 1, 0, 0 } },
@@ -149,7 +139,7 @@ TEST(waits_and_writes_in_one_batch)
 
 TEST(words_that_are_none)
 {
-    struct sl_cu_stream *stream = set_up();
+    struct sl_cu_stream *stream = gpu_begin_on_stream(1);
     struct page page = page_new(true);
     uint64_t loose = 0;
 
@@ -170,7 +160,7 @@ ROLE(raiser)
     uint64_t value = 0;
 
     CHECK(argc == 3);
-    struct sl_cu_stream *stream = set_up();
+    struct sl_cu_stream *stream = gpu_begin_on_stream(1);
     struct page page = page_of(atoi(argv[1]), false);
     role_say("ready");
     while (role_line()) {
@@ -193,7 +183,7 @@ static struct child start_raiser(const struct page *page, const char *ns)
 
 TEST(a_wait_is_released_by_the_gpu_work_of_another_process)
 {
-    struct sl_cu_stream *stream = set_up();
+    struct sl_cu_stream *stream = gpu_begin_on_stream(1);
     struct page page = page_new(true), answer = page_new(false);
     struct child raiser = start_raiser(&page, "2000000");
 
@@ -213,7 +203,7 @@ TEST(a_wait_is_released_by_the_gpu_work_of_another_process)
 /* Its work dies with it; who waits for that is released by a CPU. */
 TEST(the_work_of_a_killed_process_does_not_come)
 {
-    struct sl_cu_stream *stream = set_up();
+    struct sl_cu_stream *stream = gpu_begin_on_stream(1);
     struct page page = page_new(true);
     struct child raiser = start_raiser(&page, "100000000");
 

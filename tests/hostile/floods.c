@@ -2,7 +2,6 @@
  *
  * Hostile readers that come in crowds, ask without end, and never take what they are sent.
  */
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "hostile/foe.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>

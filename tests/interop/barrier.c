@@ -95,16 +95,25 @@ static void make_slowly(const char *point)
     }
 }
 
+/* As Python, which keeps it open from the beginning. */
+static int make_without_bytes(const char *name)
+{
+    int fd = open(cipd_path(name), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    CHECK_GE(fd, 0);
+    return fd;
+}
+
 /* Between the name and its bytes, and between these and what stands in them. */
 TEST(a_barrier_that_is_made_slowly_is_one)
 {
     slow = cipd_name("made slowly");
-    foreign_make(slow, 0);
+    int fd = make_without_bytes(slow);
     still = 200;
     sl_kill_point_hook = make_slowly;
     CHECK_OK(enter_and_leave());
     CHECK_GE(entries, 2 * still);
     foreign_close(&written);
+    close(fd);
 }
 
 /* Python writes all of it anew at each change. */
@@ -127,9 +136,11 @@ TEST(a_barrier_that_is_written_while_it_is_looked_at_is_one)
     foreign_close(&written);
 }
 
-TEST(a_barrier_without_bytes_is_none)
+TEST(a_barrier_whose_maker_never_gives_it_bytes_is_none)
 {
     slow = cipd_name("no bytes");
-    foreign_make(slow, 0);
+    int fd = make_without_bytes(slow);
     CHECK_SAYS(enter_and_leave(), SLUICE_E_PROTOCOL, "has 0 bytes");
+    CHECK(cipd_there(slow));
+    close(fd);
 }

@@ -125,6 +125,43 @@ TEST(writers_that_are_killed_before_their_first_session_leave_nothing)
     CHECK(!cipd_there(name));
 }
 
+static const char *changing;
+static int names;
+
+static void count_names(const char *point)
+{
+    if (strcmp(point, "named_move") == 0)
+        names = cipd_seconds(changing);
+}
+
+/* A segment that takes the place of another has one name more for a moment: of the form that is swept if its writer dies then. */
+TEST(writers_that_are_killed_while_slots_change_leave_nothing_that_stays)
+{
+    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
+    struct sl_cipd_metadata metadata = metadata_of(64, 32, 4);
+    changing = cipd_name("changing");
+    CHECK_OK(sl_cipd_produce_open(&producer, changing));
+    CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &metadata));
+    sl_kill_point_hook = count_names;
+    CHECK_OK(sl_cipd_produce_begin(&producer, 2, golden_all(), &metadata));
+    CHECK_EQ(names, 3); /* the old one's, and two of the new one's */
+    CHECK_EQ(cipd_seconds(changing), 1);
+    sl_cipd_produce_close(&producer);
+    struct child child = writer(changing, 1, 3);
+    say(&child, "begin");
+    child_kill(&child, SIGKILL);
+    child = writer(changing, 2, 2);
+    say(&child, "die at named_move");
+    child_send(&child, "begin");
+    CHECK_EQ(child_wait(&child, 20), -SIGKILL);
+    child = writer(changing, 3, 2);
+    CHECK_EQ(cipd_seconds(changing), 1);
+    say(&child, "begin");
+    role_stop(&child);
+    CHECK_EQ(cipd_seconds(changing), 0);
+    CHECK(!cipd_there(changing));
+}
+
 /* Of two that begin at once one is told. */
 TEST(writers_that_begin_together)
 {
@@ -200,9 +237,9 @@ TEST(a_killed_sleeper_is_forgotten)
     sl_cipd_produce_publish(&producer, test_now());
     struct child sleeper = role_start("interop_sleeper", name, NULL);
     child_expect(&sleeper, "asleep", 20);
-    CHECK_SOON(sl_cipd_produce_watched(&producer), 10);
+    CHECK_SOON(somebody_sleeps(&producer), 10);
     child_kill(&sleeper, SIGKILL);
     sl_cipd_produce_publish(&producer, test_now());
-    CHECK(!sl_cipd_produce_watched(&producer));
+    CHECK(!somebody_sleeps(&producer));
     sl_cipd_produce_close(&producer);
 }

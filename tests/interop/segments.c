@@ -203,7 +203,7 @@ static int looks;
 /* A writer of ours stands still there for longer than a copy must be the same. */
 static void look_meanwhile(const char *point)
 {
-    if (strcmp(point, "cipd_begin") != 0 && strcmp(point, "cipd_describe") != 0)
+    if (strcmp(point, "cipd_begin") != 0)
         return;
     for (int i = 0; i < 3; i++) {
         sl_cipd_consume_retry_now(looking);
@@ -229,14 +229,12 @@ TEST(a_session_that_is_being_stored_is_none)
     sl_kill_point_hook = look_meanwhile;
     CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &high));
     CHECK_EQ(looks, 1);
-    sl_cipd_produce_publish(&producer, test_now());
-    CHECK_OK(sl_cipd_produce_describe(&producer, &wide)); /* and there is a frame */
-    CHECK_EQ(looks, 2);
     sl_kill_point_hook = NULL;
+    sl_cipd_produce_publish(&producer, test_now());
     sl_cipd_consume_retry_now(&consumer);
     CHECK_OK(sl_cipd_consume_connect(&consumer, test_now()));
     CHECK_EQ(consumer.session.version, producer.version);
-    CHECK(sl_cipd_same_metadata(&wide, &consumer.session.metadata));
+    CHECK(sl_cipd_same_metadata(&high, &consumer.session.metadata));
     sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
     sl_cipd_produce_close(&producer);
 }
@@ -269,4 +267,29 @@ TEST_TIMEOUT(writers_take_turns, 60)
         }
     }
     follower_end(&follower);
+}
+
+static int leased;
+
+static void give_lease_back(const char *point)
+{
+    if (strcmp(point, "named_leased") == 0)
+        CHECK_EQ(fcntl(leased, F_SETLEASE, F_UNLCK), 0);
+}
+
+/* While another process asks who has it open. */
+TEST(a_segment_that_is_just_asked_about_opens)
+{
+    const char *name = cipd_name("asked");
+    struct sl_cipd_segment segment = SL_CIPD_SEGMENT_INIT;
+    struct foreign foreign = foreign_make(name, 433);
+    foreign_close(&foreign);
+    leased = open(cipd_path(name), O_RDWR | O_CLOEXEC);
+    CHECK_EQ(fcntl(leased, F_SETSIG, SIGURG), 0); /* as sl_os_named_alone does, which ends nobody therefore */
+    CHECK_EQ(fcntl(leased, F_SETLEASE, F_WRLCK), 0);
+    sl_kill_point_hook = give_lease_back;
+    CHECK_OK(sl_cipd_segment_attach(&segment, name));
+    sl_kill_point_hook = NULL;
+    close(leased);
+    sl_cipd_segment_close(&segment);
 }

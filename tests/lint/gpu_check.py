@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: MIT
 """tools/gpu-check without a GPU: how tests are dealt, what is left out when time is short, what parts of a run come to, and one
 that is cut. usage: gpu_check.py ROOT"""
+import io
 import json
+import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -12,8 +15,11 @@ import time
 
 ROOT = pathlib.Path(sys.argv[1])
 sys.dont_write_bytecode = True
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "python")]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "python"), str(ROOT / "bench/gpu")]
+import goals  # noqa: E402
 import gpu_check as python  # noqa: E402
+import gpu_lists  # noqa: E402
+from gpu_mps import Service, phase_of  # noqa: E402
 from gpu_plan import Phase, Task, look_ahead, play  # noqa: E402
 from gpu_results import Results, fill_in  # noqa: E402
 from gpu_suite import Suite, add, clock, nothing, run  # noqa: E402
@@ -154,7 +160,97 @@ def no_results():
     return differs(list(found.failed), ["none.(the_program)"])
 
 
+def goals_and_misses():
+    """Each row with a goal counts for one line of the table, and each miss has a line."""
+    figures = {"rows": [row for name in ("", "-x2") for row in json.loads((ROOT / f"bench/results/gpu-h200{name}.json").read_text())["rows"]]}
+    counted = [id(row) for goal in (*goals.CHANNELS, *goals.CUDA_LINK, *goals.PYTHON) for row in goals.rows_of(figures, goal.bench, goal.all)]
+    problems = [f"{row['bench']} {row['params']} counts {counted.count(id(row))} times" for row in figures["rows"]
+                if "met" in row and counted.count(id(row)) != 1]
+    said = io.StringIO()
+    goals.print_goals(figures, said)
+    lines = [line for line in said.getvalue().splitlines() if line.startswith("MISSED ")]
+    problems += differs(len(lines), sum(not row.get("met", True) for row in figures["rows"]))
+    row = {"bench": "gpu_commit", "params": {"readers": 1, "ahead": False}, "p50_ns": 1200, "limit_p50_ns": 1100, "goal_ns": 1000, "met": False}
+    problems += differs(goals.missed_by(row), "missed by 200 ns, 20 %")
+    return problems + differs(goals.a_miss(row), "MISSED gpu_commit (readers 1): 1.2 us, goal 1 us; the bare limit is 1.1 us, over the goal by itself")
+
+
+def ending():
+    """What is ended for lack of time may end what it has started; what does not listen is killed."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = pathlib.Path(folder) / "log"
+        polite, said, _ = run(["sh", "-c", "trap 'echo bye; exit' TERM; sleep 60 & wait"], log, 1)
+        deaf, _, seconds = run(["sh", "-c", "trap '' TERM; sleep 60; sleep 60"], log, 1)
+    return differs((polite, deaf, "bye" in said), (124, 124, True)) + ([] if seconds < 50 else ["it was not killed"])
+
+
+CONTROL = """#!/bin/sh
+file=$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid
+if [ "$1" = -d ]; then sleep 600 >/dev/null 2>&1 & echo $! >$file; exit; fi
+read command
+[ $command = quit ] && [ -z "$DEAF" ] && kill $(cat $file) && rm $file
+"""
+DOCTOR = """#!/bin/sh
+echo '{"gpus": [{"mps": "client"}]}'
+"""
+
+
+def is_over(pid):
+    """Perhaps nobody has waited for it."""
+    stat = pathlib.Path(f"/proc/{pid}/stat")
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def under_mps():
+    """Each test is a client of a service in a folder of its own; of another one behind a test that failed. None is left, even of one
+    that does not listen. Where there is none each test says so."""
+    seen, before = [], os.environ["PATH"]
+
+    def sees(well):
+        def job(environment):
+            folder = pathlib.Path(environment["CUDA_MPS_PIPE_DIRECTORY"])
+            seen.append((folder, int((folder / "nvidia-cuda-mps-control.pid").read_text())))
+            return suite("", f"{'ok' if well else 'not ok'} 1 - m.x")
+        return Task("", 1, job, ("m.x",))
+
+    def found(service, *tasks):
+        results = []
+        with service:
+            play(phase_of("t", 1, service, tasks, True), lambda _, found: results.append(found))
+        return results
+
+    with tempfile.TemporaryDirectory() as folder:
+        service = Service(pathlib.Path(folder) / "sluice", pathlib.Path(folder) / "log")
+        problems = []
+        try:
+            os.environ["PATH"] = folder
+            problems += differs([each.skipped for each in found(service, sees(True))], [{"m.x": "there is no nvidia-cuda-mps-control here"}])
+            os.environ["PATH"] = f"{folder}:{before}"
+            for name, text in (("nvidia-cuda-mps-control", CONTROL), ("sluice", DOCTOR)):
+                (pathlib.Path(folder) / name).write_text(text)
+                (pathlib.Path(folder) / name).chmod(0o755)
+            problems += differs([list(each.failed) for each in found(service, sees(True), sees(False), sees(True))], [[], ["m.x"], []])
+            os.environ["DEAF"] = "1"
+            found(service, sees(True))
+        finally:
+            os.environ["PATH"] = before
+            os.environ.pop("DEAF", None)
+    problems += differs([seen[at][0] == seen[0][0] for at in range(4)], [True, True, False, False])
+    problems += [f"{folder} is left" for folder, _ in seen if folder.exists()]
+    return problems + [f"{pid} is left" for _, pid in seen if not is_over(pid)]
+
+
+def lists():
+    """Of which tests cannot be had where, each line is about tests that there are."""
+    names = {f"{file.stem}.{name}" for file in (ROOT / "tests/gpu").glob("*.c") for name in re.findall(r"^TEST(?:_TIMEOUT)?\((\w+)", file.read_text(), re.M)}
+    patterns = [f"^{part.lstrip('^')}" for pattern, _ in (*gpu_lists.NOT_SANITIZED, *gpu_lists.NOT_UNDER_MPS) for part in pattern.split("|^")]
+    problems = [f"no test is {pattern}" for pattern in patterns if not any(re.search(pattern, name) for name in names)]
+    problems += [] if gpu_lists.CONTROL in names else [f"there is no {gpu_lists.CONTROL}"]
+    whys = [gpu_lists.why_not(gpu_lists.CONTROL, reasons) is None for reasons in (gpu_lists.NOT_SANITIZED, gpu_lists.NOT_UNDER_MPS)]
+    return problems + differs((whys, gpu_lists.why_not("channel.x", gpu_lists.NOT_SANITIZED)), ([False, False], None))
+
+
 lint = Lint()
-for rule in (dealing, planning, within_seconds, cutting, adding, filling_in, no_results):
+for rule in (dealing, planning, within_seconds, cutting, adding, filling_in, ending, under_mps, lists, goals_and_misses, no_results):
     lint.check(f"gpu-check: {rule.__name__.replace('_', ' ')}", rule())
 lint.finish()

@@ -4,7 +4,6 @@
  * and a sentence each time, nothing leaked.
  */
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>

@@ -2,7 +2,6 @@
  *
  * Where channels are found: names and folders.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

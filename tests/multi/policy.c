@@ -9,7 +9,6 @@
 
 #include "multi/kit.h"
 
-#define KIB 1024
 #define SOON (10 * SLUICE_S) /* "at once" on a machine that does much else */
 
 /* Two reader processes that hold a frame each, of a channel with 3 slots: nothing is free. */

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -264,6 +263,31 @@ TEST(a_lock_that_nobody_answers_for_is_waited_for_a_second)
     close(lock);
     CHECK_OK(sluice_writer_open(&writer, &params));
     CHECK_OK(sluice_writer_close(&writer));
+}
+
+/* What cleans folders up may take it: it was last changed when the channel was opened. */
+TEST(a_writer_whose_lock_was_taken_away_keeps_its_name)
+{
+    struct child writer = start_writer(NULL, NULL), reader = start_reader(NULL, NULL);
+    struct sluice_format format = kit_format(4 * KIB);
+    struct sluice_writer_params params = kit_writer_params("cam", &format);
+    sluice_writer *second = NULL;
+    char path[600], text[64];
+
+    snprintf(text, sizeof text, "has a writer already (process %d)", (int)writer.pid);
+    snprintf(path, sizeof path, "%s/cam.lock", test_dir());
+    CHECK_EQ(unlink(path), 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_SAYS(sluice_writer_open(&second, &params), SLUICE_E_EXISTS, text);
+    child_kill(&writer, SIGSTOP);
+    CHECK_SAYS(sluice_writer_open(&second, &params), SLUICE_E_EXISTS, "has a writer already");
+    child_kill(&writer, SIGCONT);
+    TELL(&writer, "commit 1", "committed 1");
+    TELL(&reader, "take 20000", "took 1 missed 0 flags 2");
+    child_kill(&writer, SIGKILL);
+    CHECK_OK(sluice_writer_open(&second, &params));
+    CHECK_OK(sluice_writer_close(&second));
+    role_stop(&reader);
 }
 
 TEST(nothing_is_left_behind_but_the_lock)

@@ -470,13 +470,15 @@ TEST(an_observer_who_was_hung_up_on_asks_again)
 {
     struct asking asking = { .info = { .size = sizeof asking.info } };
     struct fake fake = { .how = 0 };
+    char path[600];
     pthread_t thread;
 
-    test_dir();
+    snprintf(path, sizeof path, "%s/cam", test_dir());
     fake_listen(&fake);
     CHECK_EQ(pthread_create(&thread, NULL, ask_it, &asking), 0);
     int connection = fake_accept(&fake, 20000);
     CHECK(connection >= 0);
+    CHECK_EQ(unlink(path), 0);
     sluice_writer *writer = kit_writer("cam", 8192); /* its name from now on */
     close(connection);
     close(fake.listener);

@@ -81,8 +81,10 @@ static void play_chain(struct part *part)
     reads.seat = &(struct seat){ .beat = 0 }; /* the board counts what it writes */
     writing_open(&writing);
     while (weather(part) != END) {
-        if (!reading.reader)
+        if (!reading.reader) {
             reading_open(&reading, SLUICE_LATER);
+            board_beat(part->seat);
+        }
         if (reading_take(&reading, 50 * SLUICE_MS)) {
             writing_frame(&writing, &reading);
             if (part_chance(part, 200))

@@ -4,7 +4,6 @@
  * over.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "harness/test.h"
 #include "storm/part.h"

@@ -164,6 +164,28 @@ TEST(view_in_a_window)
     CHECK_EQ(program_end(&player, SIGTERM), 0);
 }
 
+TEST(play_ended_before_it_knows_its_file)
+{
+    static struct program p;
+    fake_program("ffmpeg", "exit 0");
+    fake_program("ffprobe", "touch \"$0.asked\"; exec sleep 60");
+    fclose(fopen(in_dir("a.mp4"), "wb"));
+    sluice_start(&p, "play", in_dir("a.mp4"), "camera");
+    CHECK_SOON(access(in_dir("ffprobe.asked"), F_OK) == 0, 20);
+    CHECK_EQ(program_end(&p, SIGINT), 0);
+    CHECK_STR(p.err, "");
+}
+
+TEST(recording_to_a_name_without_an_ending)
+{
+    static struct program p, player;
+    NEEDS_FFMPEG();
+    player_start(&player, "camera", "--pattern", "--size", "64x48");
+    CHECK_EQ(sluice_run(&p, "record", "camera", in_dir("take"), "--frames", "1", "--fps", "30"), 1);
+    CHECK_HAS(p.err, "take .mp4,");
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+}
+
 TEST(files_that_are_no_video)
 {
     static struct program p;
@@ -196,7 +218,7 @@ TEST(recording_what_is_no_image)
     CHECK_EQ(sluice_run(&p, "record", "numbers", in_dir("x.mp4"), "--fps", "5"), 1);
     CHECK_HAS(p.err, "float32[3,4], which is no image");
     CHECK_EQ(sluice_run(&p, "snap", "numbers", in_dir("x.png")), 1);
-    CHECK_HAS(p.err, "is no image");
+    CHECK_HAS(p.err, "is no image; "); /* and nothing of bytes without an order */
     CHECK(access(in_dir("x.png"), F_OK) != 0);
     CHECK_EQ(sluice_run(&p, "snap", "numbers", in_dir("x.npy")), 0);
     CHECK_EQ(sluice_run(&p, "view", "numbers", "--ascii"), 1);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "tools/recording.h"
@@ -225,6 +226,27 @@ TEST_TIMEOUT(recording_keeps_time, 40)
     CHECK_HAS(p.out, "played 100 frames");
 }
 
+/* What they come to is looked at by the sanitizers. */
+TEST(recording_whose_times_are_any_numbers)
+{
+    static const int64_t times[] = { INT64_MAX, INT64_MIN, 0, INT64_MIN, INT64_MAX, -5 };
+    static struct program p;
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    uint8_t pixels[4 * 2] = { 0 };
+    CHECK_OK(sluice_format_add_image(&format, "image", SLUICE_PIXEL_GRAY8, 4, 2));
+    FILE *file = fopen(in_dir("odd.slr"), "wb");
+    CHECK(file && recording_create(file, "camera") && recording_put_format(file, &format));
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        struct sluice_frame frame = { .sequence = i + 1, .commit_ns = times[i], .generation = 1, .array_count = 1 };
+        struct sluice_array array = format.arrays[0];
+        array.data = pixels;
+        CHECK(recording_put_frame(file, &frame, &array));
+    }
+    CHECK(recording_put_end(file, sizeof times / sizeof times[0], 0) && fclose(file) == 0);
+    CHECK_EQ(sluice_run(&p, "play", in_dir("odd.slr"), "camera"), 0);
+    CHECK_HAS(p.out, "played 6 frames");
+}
+
 /* A reader in order that takes its time: a player that waits for it drops nothing, and tells it of no frame that was. */
 static void wait_for_a_slow_reader(void)
 {
@@ -338,6 +360,35 @@ TEST(recording_onto_a_full_disk)
     CHECK_EQ(sluice_run(&p, "record", "camera", "/no/folder/a.slr"), 1);
     CHECK_HAS(p.err, "/no/folder/a.slr");
     CHECK_EQ(program_end(&player, SIGTERM), 0);
+}
+
+TEST(recording_up_to_the_largest_file)
+{
+    static struct program p, player;
+    player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "200");
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 300 << 10, 300 << 10 }), 0); /* its signal kills, if it is left to */
+    CHECK_EQ(sluice_run(&p, "record", "camera", in_dir("a.slr")), 1);
+    CHECK_HAS(p.err, "takes no more: File too large. It keeps the ");
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+}
+
+TEST(record_ended_before_the_first_frame)
+{
+    static struct program p;
+    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    struct sluice_channel_info info = { .size = sizeof(info) };
+    sluice_writer *writer;
+    test_dir();
+    CHECK_OK(sluice_format_add_image(&format, "image", SLUICE_PIXEL_GRAY8, 4, 4));
+    params.name = "quiet";
+    params.format = &format;
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    sluice_start(&p, "record", "quiet", in_dir("a.mp4"), "--fps", "5");
+    CHECK_SOON(sluice_channel_info("quiet", SLUICE_S, &info, NULL, 0) == SLUICE_OK && info.readers == 1, 20);
+    CHECK_EQ(program_end(&p, SIGINT), 0); /* who asks it to end is not told that time is over */
+    CHECK_STR(p.err, "");
+    CHECK_OK(sluice_writer_close(&writer));
 }
 
 TEST(record_ends_with_its_writer_or_its_time)

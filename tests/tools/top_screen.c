@@ -213,6 +213,38 @@ TEST_TIMEOUT(screen_sorts_filters_and_opens, 120)
     CHECK_EQ(program_end(&fast, SIGTERM), 0);
 }
 
+/* The screen's words, whatever lines they stand in. */
+static bool says(const char *words)
+{
+    static char text[65536];
+    size_t used = 0;
+    for (const char *at = screen(); *at && used + 1 < sizeof text; at++)
+        if (!strchr(" \n", *at) || (used && text[used - 1] != ' '))
+            text[used++] = *at == '\n' ? ' ' : *at;
+    text[used] = 0;
+    return strstr(text, words) != NULL;
+}
+
+TEST_TIMEOUT(screen_help_is_whole_however_narrow, 120)
+{
+    static const unsigned widths[] = { 80, 40 };
+    test_dir();
+    open_terminal(100, 60);
+    start_top("--interval 0.2");
+    wait_for("no channels");
+    type("'?'");
+    wait_for("keys");
+    for (int i = 0; i < 2; i++) {
+        tmux("resize-window -x %u -y 60", widths[i]);
+        CHECK_SOON(says("reverses the order / shows only names with this in them, or like this: cam*; Esc shows all again a shows"),
+                   PATIENCE);
+        CHECK_SOON(says("up, down, pages, Home, End choose a channel, or scroll its readers Enter opens"), PATIENCE);
+    }
+    type("x q");
+    wait_for("ready$"); /* the narrower terminal keeps no more of what was before */
+    child_kill(&server, SIGKILL);
+}
+
 TEST_TIMEOUT(screen_shows_what_happens_to_writers, 120)
 {
     static struct program victim, again, stuck;

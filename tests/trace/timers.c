@@ -3,7 +3,6 @@
  * Timers: what they count, who may read them, and that they are off.
  */
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <sluice/timers.h>

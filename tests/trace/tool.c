@@ -5,7 +5,6 @@
  * Its view of NVTX is its own, so that a mistake in the library's shows.
  */
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -260,6 +260,25 @@ TEST(cipd_barrier_made_and_never_written)
     foreign_close(&foreign);
 }
 
+/* Whoever made it was killed before it had its bytes. */
+TEST(cipd_barrier_left_without_bytes)
+{
+    const char *name = cipd_name("left empty");
+    foreign_make(name, 0);
+    struct sl_cipd_barrier barrier = barrier_of(name), checker = barrier_of(name);
+    CHECK(!sl_cipd_barrier_check(&checker, SECOND));
+    CHECK_OK(sl_cipd_barrier_enter(&barrier, 2 * SECOND));
+    CHECK(sl_cipd_barrier_check(&checker, 2 * SECOND));
+    struct foreign foreign = foreign_attach(name);
+    CHECK_EQ(foreign.size, 64);
+    CHECK_EQ(word(&foreign, 0), SL_CIPD_BARRIER_MAGIC);
+    CHECK_EQ(word(&foreign, 8), 1);
+    sl_cipd_barrier_finish(&barrier, SECOND);
+    sl_cipd_barrier_finish(&checker, SECOND);
+    CHECK_EQ(cipd_seconds(name), 0);
+    foreign_close(&foreign);
+}
+
 TEST(cipd_barrier_holds_until_it_has_settled)
 {
     const char *name = cipd_name("settle");

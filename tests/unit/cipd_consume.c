@@ -351,11 +351,11 @@ TEST(cipd_wait_says_that_it_sleeps)
     struct sl_cipd_consumer consumer = reading(name);
     struct sl_cipd_frame frame;
     CHECK_EQ(poll_now(&consumer, &frame), SL_CIPD_FRAME);
-    CHECK(!sl_cipd_produce_watched(&producer));
+    CHECK(!somebody_sleeps(&producer));
     CHECK_OK(sl_cipd_consume_wait(&consumer, test_now() + 20 * SLUICE_S));
-    CHECK(sl_cipd_produce_watched(&producer));
+    CHECK(somebody_sleeps(&producer));
     sl_cipd_produce_publish(&producer, 1);
-    CHECK(!sl_cipd_produce_watched(&producer)); /* and is woken no more than once */
+    CHECK(!somebody_sleeps(&producer)); /* and is woken no more than once */
     producer.silent = true;
     CHECK_OK(sl_cipd_consume_wait(&consumer, test_now() + 20 * SLUICE_S));
     sl_cipd_produce_publish(&producer, 1);
@@ -425,7 +425,7 @@ TEST_TIMEOUT(cipd_wait_is_woken, 60)
         while (sl_load(&pair.seen, seq_cst) != frame)
             sched_yield();
         if (frame % 4 == 0)
-            while (!sl_cipd_produce_watched(&pair.producer) && test_now() - start < 50 * SLUICE_S)
+            while (!somebody_sleeps(&pair.producer) && test_now() - start < 50 * SLUICE_S)
                 sched_yield();
     }
     sl_cipd_produce_shut(&pair.producer);

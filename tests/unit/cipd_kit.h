@@ -191,4 +191,10 @@ static inline void foreign_publish(const struct foreign *foreign, uint32_t index
     sl_cipd_store_index(foreign->at, index);
 }
 
+/* Does a reader of this writer's sleep? */
+static inline bool somebody_sleeps(const struct sl_cipd_producer *producer)
+{
+    return producer->extra && sl_load(&producer->extra->asleep, relaxed) != 0;
+}
+
 #endif

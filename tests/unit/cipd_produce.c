@@ -24,7 +24,7 @@ TEST(cipd_produce_open_stores_nothing)
     const char *name = cipd_name("open");
     struct sl_cipd_producer producer = opened(name);
     CHECK(sl_cipd_zero(producer.segment.at, SL_CIPD_SEGMENT));
-    CHECK(!sl_cipd_produce_watched(&producer));
+    CHECK(!somebody_sleeps(&producer));
     sl_cipd_produce_skip(&producer);
     sl_cipd_produce_shut(&producer);
     CHECK_EQ(sl_cipd_produce_tend(&producer), 0);
@@ -269,29 +269,6 @@ TEST(cipd_produce_refuses)
     CHECK_SAYS(sl_cipd_produce_begin(&producer, 3, handles, &metadata), SLUICE_E_INVALID, "slot 1");
     CHECK_EQ(sl_cipd_load_version(producer.segment.at), 1); /* the old session goes on */
     CHECK_EQ(sl_cipd_produce_publish(&producer, 1), 1);
-    sl_cipd_produce_close(&producer);
-}
-
-TEST(cipd_produce_describe)
-{
-    struct sl_cipd_producer producer = begun(cipd_name("describe"), 3);
-    struct sl_cipd_metadata metadata = metadata_of(32, 64, 4), there;
-    const unsigned char *at = producer.segment.at;
-    struct sl_cipd_handles handles;
-    sl_cipd_produce_publish(&producer, 1);
-    CHECK_OK(sl_cipd_produce_describe(&producer, &metadata));
-    CHECK_EQ(sl_cipd_load_version(at), 2);
-    CHECK_EQ(sl_cipd_load_index(at), 1); /* it goes on */
-    CHECK(sl_cipd_extra_live(producer.extra, 2));
-    sl_cipd_load_metadata(at, &producer.layout, &there);
-    CHECK(sl_cipd_same_metadata(&there, &metadata));
-    sl_cipd_load_handles(at, 1, &handles);
-    CHECK_MEM(&handles, &golden_all()[1], sizeof(handles));
-    metadata = metadata_of(32, 64, 3);
-    CHECK_SAYS(sl_cipd_produce_describe(&producer, &metadata), SLUICE_E_INVALID, "6144 bytes");
-    CHECK_EQ(sl_cipd_load_version(at), 2);
-    sl_cipd_produce_shut(&producer);
-    CHECK_EQ(sl_cipd_produce_describe(&producer, &there), SLUICE_E_INVALID);
     sl_cipd_produce_close(&producer);
 }
 

@@ -266,11 +266,40 @@ TEST(cipd_own_touches_nobody_elses_memory)
     foreign_close(&foreign);
 }
 
-TEST(cipd_own_gives_up_on_an_empty_one)
+/* As Python makes one: it has it open from then on. */
+ROLE(cipd_maker)
+{
+    int fd = open(cipd_path(argv[1]), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    (void)argc;
+    CHECK(fd >= 0);
+    role_say("made");
+    role_line();
+    CHECK_EQ(ftruncate(fd, 433), 0);
+    role_say("sized");
+    role_line();
+    return 0;
+}
+
+/* However long its maker stands still; but one that is dead has left it. */
+TEST(cipd_own_leaves_an_empty_one_to_its_maker)
 {
     const char *name = cipd_name("empty");
-    foreign_make(name, 0);
-    struct sl_cipd_segment segment = owned(name); /* whoever made it went away before it had a size */
+    struct child maker = role_start("cipd_maker", name, NULL);
+    struct sl_cipd_segment segment = SL_CIPD_SEGMENT_INIT;
+    bool fresh;
+    child_expect(&maker, "made", 10);
+    ino_t inode = cipd_inode(name);
+    CHECK_SAYS(sl_cipd_segment_own(&segment, name, &fresh), SLUICE_E_EXISTS, "is it stopped?");
+    CHECK_EQ(cipd_inode(name), inode);
+    child_send(&maker, "go on");
+    child_expect(&maker, "sized", 10);
+    CHECK_EQ(cipd_inode(name), inode);
+    child_kill(&maker, SIGKILL);
+    CHECK_EQ(unlink(cipd_path(name)), 0);
+    maker = role_start("cipd_maker", name, NULL);
+    child_expect(&maker, "made", 10);
+    child_kill(&maker, SIGKILL);
+    segment = owned(name);
     CHECK_EQ(segment.size, SL_CIPD_SEGMENT);
     sl_cipd_segment_close(&segment);
 }

@@ -222,7 +222,7 @@ TEST(nothing_wrong_reaches_the_kind)
     CHECK_RESULT(sluice_event_synchronize(event), SLUICE_E_NOT_RECORDED);
     CHECK_RESULT(sluice_event_elapsed(event, plain, &ms), SLUICE_E_NOT_RECORDED);
     CHECK_RESULT(sluice_event_elapsed(plain, event, &ms), SLUICE_E_NO_TIMING);
-    CHECK_RESULT(sluice_event_create(device, 2, &plain), SLUICE_E_INVALID);
+    CHECK_RESULT(sluice_event_create(device, 4, &plain), SLUICE_E_INVALID);
     CHECK_RESULT(sluice_stream_create(device, &params, &gone), SLUICE_E_INVALID);
     fake.capturing = true;
     CHECK_RESULT(sluice_stream_query(stream), SLUICE_E_CAPTURING);

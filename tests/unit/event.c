@@ -58,7 +58,7 @@ TEST(handles_and_flags_that_are_none)
     struct scene scene = set_up();
     struct sluice_event event = { 42 }, junk = { 99 };
 
-    CHECK_SAYS(sluice_event_create(scene.device, 2, &event), SLUICE_E_INVALID, "0x2");
+    CHECK_SAYS(sluice_event_create(scene.device, 4, &event), SLUICE_E_INVALID, "0x4");
     CHECK_RESULT(sluice_event_create(scene.device, 0, NULL), SLUICE_E_INVALID);
     CHECK_EQ(event.id, 42);
     CHECK_SAYS(sluice_event_query(none), SLUICE_E_INVALID, "zero handle: no event");
@@ -135,7 +135,7 @@ TEST(two_devices)
 
     CHECK_OK(sluice_event_create(scene.device, SLUICE_EVENT_TIMING, &event));
     CHECK_OK(sluice_event_create(other.device, SLUICE_EVENT_TIMING, &foreign));
-    CHECK_SAYS(sluice_event_record(event, other.stream), SLUICE_E_WRONG_DEVICE, "two devices");
+    CHECK_SAYS(sluice_event_record(event, other.stream), SLUICE_E_WRONG_DEVICE, "is of \"host\": two devices");
     CHECK_RESULT(sluice_event_query(event), SLUICE_E_NOT_RECORDED);
     CHECK_OK(sluice_event_record(event, scene.stream));
     CHECK_OK(sluice_event_record(foreign, other.stream));

@@ -10,7 +10,6 @@
 
 #include "harness/test.h"
 #include "util/atomic.h"
-#include "util/result.h"
 
 TEST(handle_names_its_object)
 {

@@ -237,9 +237,9 @@ TEST(dir_that_we_may_only_pass_through)
         CHECK_EQ(setresuid(4001, 4001, 4001), 0);
         CHECK_OK(sl_os_folder_open(path, false, look, &dir));
         CHECK_OK(sl_os_connect(dir, path, "cam", &fd, &stale));
-        CHECK_RESULT(sl_os_list(dir, NULL, NULL), SLUICE_E_PERMISSION);
+        CHECK_SAYS(sl_os_list(dir, NULL, NULL), SLUICE_E_PERMISSION, "chmod 755");
         uint32_t holder;
-        CHECK_RESULT(sl_os_lock(dir, "mine.lock", &fd, &holder), SLUICE_E_PERMISSION);
+        CHECK_SAYS(sl_os_lock(dir, "mine.lock", &fd, &holder), SLUICE_E_PERMISSION, "SLUICE_DIR");
         CHECK_RESULT(sl_os_listen(dir, path, "mine", "my.tmp", 0600, -1, &fd), SLUICE_E_PERMISSION);
     });
     sl_os_close(listener);

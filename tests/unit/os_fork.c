@@ -12,7 +12,6 @@
 #include "os/os.h"
 #include "os/posix/posix.h"
 #include "os_kit.h"
-#include "util/result.h"
 
 /* A child without what the C library does around a fork. */
 static pid_t raw_fork(void)

@@ -66,7 +66,8 @@ TEST(named_names_have_no_slash_and_255_bytes)
     CHECK_SAYS(sl_os_named_open("a/b", true, &fd, &about), SLUICE_E_NAME, "slash");
     CHECK_SAYS(sl_os_named_look("", &about), SLUICE_E_NAME, "slash");
     CHECK_SAYS(sl_os_named_link("/a", "b"), SLUICE_E_NAME, "slash");
-    CHECK_SAYS(sl_os_named_move("a", "b/"), SLUICE_E_NAME, "slash");
+    CHECK_SAYS(sl_os_named_move("a", "c", "b/"), SLUICE_E_NAME, "slash");
+    CHECK_SAYS(sl_os_named_move("a", "c/", "b"), SLUICE_E_NAME, "slash");
     CHECK(!sl_os_named_remove("../shm", &about));
 }
 
@@ -93,16 +94,16 @@ TEST(named_move_replaces_in_one_step)
     const char *name = cipd_name("public"), *second = cipd_name("new");
     struct sl_os_named old, new, now;
     int one = made(name, &old), two = made(second, &new);
-    CHECK_OK(sl_os_named_move(second, name));
+    CHECK_OK(sl_os_named_move(second, cipd_name("third"), name));
     CHECK_OK(sl_os_named_look(name, &now));
     CHECK_EQ(now.inode, new.inode);
     CHECK_EQ(now.links, 2);
     CHECK_OK(sl_os_named_about(one, &now));
     CHECK_EQ(now.links, 0);
-    CHECK_OK(sl_os_named_move(second, name)); /* it is already: no third name stays */
+    CHECK_OK(sl_os_named_move(second, cipd_name("third"), name)); /* it is already: no third name stays */
     CHECK_OK(sl_os_named_look(name, &now));
     CHECK_EQ(now.links, 2);
-    CHECK_EQ(sl_os_named_move(cipd_name("none"), name), SLUICE_E_NOT_FOUND);
+    CHECK_EQ(sl_os_named_move(cipd_name("none"), cipd_name("third"), name), SLUICE_E_NOT_FOUND);
     sl_os_close(one);
     sl_os_close(two);
 }
@@ -128,13 +129,14 @@ TEST(named_open_refuses_what_is_no_memory)
     struct sl_os_named about;
     int fd;
     CHECK_EQ(mkdir(cipd_path(name), 0700), 0);
-    CHECK(sl_os_named_open(name, false, &fd, &about) < 0);
+    for (int writable = 0; writable < 2; writable++)
+        CHECK_SAYS(sl_os_named_open(name, writable, &fd, &about), SLUICE_E_PERMISSION, "no shared memory: remove it");
     CHECK_EQ(rmdir(cipd_path(name)), 0);
     CHECK_EQ(mkfifo(cipd_path(name), 0600), 0);
     CHECK_SAYS(sl_os_named_open(name, false, &fd, &about), SLUICE_E_PERMISSION, "no shared memory");
     CHECK_EQ(unlink(cipd_path(name)), 0);
     CHECK_EQ(symlink("/etc/passwd", cipd_path(name)), 0);
-    CHECK(sl_os_named_open(name, false, &fd, &about) < 0);
+    CHECK_SAYS(sl_os_named_open(name, false, &fd, &about), SLUICE_E_PERMISSION, "no shared memory: remove it");
     CHECK_EQ(unlink(cipd_path(name)), 0);
 }
 
@@ -218,4 +220,20 @@ TEST(named_list_by_how_it_begins)
     seen = 0;
     CHECK_OK(sl_os_named_list("cipd-test.none", count, &seen));
     CHECK_EQ(seen, 0);
+}
+
+TEST(named_alone_tells_who_has_it_open)
+{
+    const char *name = cipd_name("alone");
+    struct sl_os_named about;
+    int fd = made(name, &about), other;
+    CHECK_EQ(sl_os_named_alone(fd), 1);
+    CHECK_OK(sl_os_named_open(name, true, &other, &about));
+    CHECK_EQ(sl_os_named_alone(fd), 0);
+    CHECK_EQ(sl_os_named_alone(other), 0);
+    sl_os_close(other);
+    CHECK_EQ(sl_os_named_alone(fd), 1);
+    CHECK_EQ(sl_os_named_alone(-1), SLUICE_E_UNSUPPORTED);
+    sl_os_close(fd);
+    CHECK(sl_os_named_remove(name, &about));
 }

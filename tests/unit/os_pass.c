@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 
 #include "os/os.h"
 #include "os_kit.h"

@@ -164,7 +164,7 @@ TEST(writers_many_in_one_process)
         params.name = name;
         params.format = &format;
         CHECK_OK(sluice_writer_open(&writers[i], &params));
-        CHECK_RESULT(sluice_writer_open(&writers[i], &params), SLUICE_E_EXISTS);
+        CHECK_SAYS(sluice_writer_open(&writers[i], &params), SLUICE_E_EXISTS, ", this one)");
     }
     for (int i = 0; i < 20; i++)
         CHECK_OK(sluice_writer_close(&writers[i]));

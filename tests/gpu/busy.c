@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Programs with other work on the GPU that does not end for now. A driver that is asked to give something back may wait for all of
+ * it; who closes, changes a format, or takes a frame of the next one, does not.
+ */
+#include <stdlib.h>
+
+#include "gpu/cipd.h"
+
+/* The work. */
+struct busy {
+    struct sluice_device device;
+    struct sluice_stream stream;
+    struct gpu_gate gate;
+};
+
+static struct busy begin(const char *device)
+{
+    struct busy busy = { .gate = gpu_gate_new() };
+
+    CHECK_OK(sluice_device_open(&busy.device, device));
+    CHECK_OK(sluice_stream_create(busy.device, NULL, &busy.stream));
+    return busy;
+}
+
+static void work(struct busy *busy) { gpu_gate_close(&busy->gate, gpu_native(busy->stream)); }
+
+/* Nothing has waited for it. */
+static void end(struct busy *busy)
+{
+    CHECK_RESULT(sluice_stream_query(busy->stream), SLUICE_NOT_READY);
+    gpu_gate_open(&busy->gate);
+    CHECK_OK(sluice_stream_synchronize(busy->stream));
+    gpu_gate_end(&busy->gate);
+}
+
+static void without(const char *words) { CHECK(setenv("SLUICE_WITHOUT", words, 1) == 0); }
+
+/* ---- a channel of Sluice's own ---- */
+
+/* Each line is another format, of so many times the words, and two frames of it. */
+ROLE(busy_writer)
+{
+    struct sluice_format format = channel_format(CHANNEL_WORDS);
+    struct sluice_writer_params params = channel_writer_params();
+    struct sluice_stream stream;
+    sluice_writer *writer;
+    uint32_t value = 0;
+    const char *line;
+
+    if (argc > 1)
+        without(argv[1]);
+    gpu_begin();
+    gpu_use(0);
+    struct sluice_device device = gpu_open();
+    CHECK_OK(sluice_stream_create(device, NULL, &stream));
+    params.format = &format;
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    channel_commit(writer, stream, 0, ++value);
+    CHECK_OK(sluice_stream_synchronize(stream));
+    role_say("open");
+    while ((line = role_line())) {
+        format = channel_format(atol(line) * CHANNEL_WORDS);
+        CHECK_OK(sluice_writer_reformat(writer, &format));
+        for (int i = 0; i < 2; i++) /* the second one takes no slot of the old format */
+            channel_commit(writer, stream, 0, ++value);
+        CHECK_OK(sluice_stream_synchronize(stream));
+        role_say("committed");
+    }
+    CHECK_OK(sluice_writer_close(&writer));
+    CHECK_OK(sluice_device_close(&device));
+    gpu_end();
+    return 0;
+}
+
+static struct child start_writer(const char *lacks)
+{
+    struct child writer = role_start("busy_writer", lacks, NULL);
+
+    child_expect(&writer, "open", 20);
+    return writer;
+}
+
+static void fetch(sluice_reader *reader, const struct sluice_frame *frame, uint32_t value)
+{
+    uint32_t *words = calloc(CHANNEL_WORDS, sizeof *words);
+    struct sluice_array array;
+
+    CHECK_OK(sluice_frame_array(frame, NULL, &array));
+    array.data = words;
+    array.read_only = 0;
+    CHECK_OK(sluice_reader_fetch(reader, frame, &array, 1, SLUICE_ON_CPU, NULL));
+    CHECK_EQ(words[CHANNEL_WORDS - 1], value);
+    free(words);
+}
+
+static void take(sluice_reader *reader, bool fetches)
+{
+    struct sluice_frame frame;
+
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
+    if (fetches)
+        fetch(reader, &frame, (uint32_t)frame.sequence);
+    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+}
+
+/* With what it has fetched by: pinned memory, and words. */
+TEST_TIMEOUT(busy_a_reader_that_has_fetched_closes, 60)
+{
+    gpu_begin();
+    gpu_use(0);
+    test_dir();
+    struct busy busy = begin("cuda:0");
+    struct child writer = start_writer(NULL);
+    sluice_reader *reader = channel_reader(1);
+
+    take(reader, true);
+    work(&busy);
+    int64_t began = test_now();
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_LE(test_now() - began, 20 * SLUICE_S);
+    end(&busy);
+    role_stop(&writer);
+    CHECK_OK(sluice_device_close(&busy.device));
+    gpu_end();
+}
+
+/* Memory that is freed, not unmapped, as it is shared by handles. */
+static void reader_of_formats(const char *device, uint32_t staged, const char *lacks)
+{
+    struct sluice_reader_params params = channel_reader_params(1);
+    sluice_reader *reader;
+
+    struct child writer = start_writer(lacks);
+    gpu_use(atoi(device + sizeof "cuda:" - 1));
+    struct busy busy = begin(device);
+    params.device = device;
+    params.staged = staged;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    take(reader, false);
+    work(&busy);
+    for (int i = 0; i < 3; i++) {
+        child_send(&writer, i == 0 ? "2" : i == 1 ? "3" : "4");
+        child_expect(&writer, "committed", 20);
+        take(reader, false);
+    }
+    CHECK_OK(sluice_reader_close(&reader));
+    end(&busy);
+    role_stop(&writer);
+    CHECK_OK(sluice_device_close(&busy.device));
+    gpu_end();
+}
+
+TEST_TIMEOUT(busy_a_reader_takes_frames_of_another_format, 60)
+{
+    without("vmm");
+    gpu_begin();
+    test_dir();
+    reader_of_formats("cuda:0", 0, "vmm");
+}
+
+TEST_TIMEOUT(busy_a_reader_of_copies_takes_frames_of_another_format, 60)
+{
+    without("vmm,peers");
+    gpu_begin_with(2);
+    test_dir();
+    reader_of_formats("cuda:1", SLUICE_STAGED_IF_NEEDED, "vmm,peers");
+}
+
+TEST_TIMEOUT(busy_a_writer_goes_on_with_another_format, 60)
+{
+    struct sluice_format larger = channel_format(4 * CHANNEL_WORDS);
+
+    without("vmm");
+    struct scene scene = channel_scene();
+    struct busy busy = begin("cuda:0");
+    channel_commit(scene.writer, scene.writing, 0, 1);
+    CHECK_OK(sluice_stream_synchronize(scene.writing));
+    CHECK_OK(sluice_writer_reformat(scene.writer, &larger));
+    channel_commit(scene.writer, scene.writing, 0, 2);
+    CHECK_OK(sluice_stream_synchronize(scene.writing));
+    work(&busy);
+    for (uint32_t i = 3; i < 6; i++) { /* whose begin retires what is left of the old one */
+        channel_commit(scene.writer, scene.writing, 0, i);
+        CHECK_OK(sluice_stream_synchronize(scene.writing));
+    }
+    end(&busy);
+    CHECK_OK(sluice_device_close(&busy.device));
+    channel_end(&scene);
+}
+
+/* ---- one of cuda-link's ---- */
+
+TEST_TIMEOUT(busy_cipd_a_reader_that_waits_ahead_closes, 60)
+{
+    struct sluice_cipd_reader_params cipd;
+    struct sluice_reader_params params;
+    struct cipd_side side = cipd_begin();
+    struct busy busy = begin("cuda:0");
+    struct sluice_frame frame;
+    sluice_reader *reader;
+    uint32_t *words = calloc(CIPD_WIDTH * CIPD_HEIGHT * 4, sizeof *words);
+
+    params = cipd_reader_params(&cipd);
+    params.ahead = 1;
+    side.writer = cipd_writer(&side.format);
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 1, NULL));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
+    struct sluice_array to = cipd_array((uintptr_t)words, &side.format);
+    CHECK_OK(sluice_reader_fetch(reader, &frame, &to, 1, SLUICE_ON_CPU, NULL));
+    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+    work(&busy);
+    int64_t began = test_now();
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_LE(test_now() - began, 20 * SLUICE_S);
+    end(&busy);
+    free(words);
+    CHECK_OK(sluice_device_close(&busy.device));
+    cipd_end(&side);
+}
+
+TEST_TIMEOUT(busy_cipd_a_writer_that_has_sent_closes, 60)
+{
+    struct cipd_side side = cipd_begin();
+    struct busy busy = begin("cuda:0");
+    uint32_t *words = calloc(CIPD_WIDTH * CIPD_HEIGHT * 4, sizeof *words);
+
+    side.writer = cipd_writer(&side.format);
+    struct sluice_array from = cipd_array((uintptr_t)words, &side.format); /* by way of pinned memory */
+    CHECK_OK(sluice_writer_send(side.writer, &from, 1, SLUICE_ON_CPU, NULL));
+    work(&busy);
+    int64_t began = test_now();
+    CHECK_OK(sluice_writer_close(&side.writer));
+    CHECK_LE(test_now() - began, 20 * SLUICE_S);
+    end(&busy);
+    free(words);
+    CHECK_OK(sluice_device_close(&busy.device));
+    cipd_end(&side);
+}
+
+/* The reader gives the session before back, and looks whether any of its memory is open still. */
+TEST_TIMEOUT(busy_cipd_a_reader_goes_over_to_the_next_session, 60)
+{
+    gpu_begin();
+    gpu_use(0);
+    struct child writer = cipd_start_writer("3");
+    struct busy busy = begin("cuda:0");
+    struct sluice_reader_stats stats = { .size = sizeof stats };
+    sluice_reader *reader = cipd_reader();
+    struct sluice_frame frame;
+
+    cipd_tell(&writer, "1");
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+    work(&busy);
+    for (int i = 0; i < 2; i++) {
+        cipd_tell(&writer, i ? "again" : "slots");
+        cipd_tell(&writer, i ? "3" : "2");
+        CHECK_SOON(sluice_reader_acquire(reader, SLUICE_ON_CPU, 50 * SLUICE_MS, &frame) == 0, 20);
+        CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+    }
+    CHECK_OK(sluice_reader_stats(reader, &stats));
+    CHECK_EQ(stats.sessions, 3);
+    CHECK_OK(sluice_reader_close(&reader));
+    end(&busy);
+    role_stop(&writer);
+    CHECK_OK(sluice_device_close(&busy.device));
+    gpu_end();
+    cipd_clean();
+}
