@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Measures the package on a GPU beside what else Python programs use: bench_gpu.py [--quick] [--cuda-link FOLDER] > figures.json
+"""Measures the package on a GPU beside what else Python programs use: bench_gpu.py [--quick] [--cuda-link FOLDER] [-o figures.json]
 
 Calls in one process, each beside the floor that the frameworks themselves have. Then, across two processes, how long it
 takes from just before a CUDA tensor is put to where the other process has a tensor that it can launch work on; the next one
@@ -10,7 +10,7 @@ torch.multiprocessing is measured beside it, by the same steps, and cuda-link if
 folder that it lies in: of 1.5 and later by Exporter and Importer, of before by its classes. At last calls of sluice.cuda_link, and of
 cuda-link where that has the same, beside the bare copy into pinned memory.
 
-One JSON object comes out, with the keys of `sluice bench`. Without PyTorch, or a GPU that it sees, only what needs none is measured:
+One JSON object comes out, with the keys of `sluice bench`; the file of -o has it all the time, as far as it has come. Without PyTorch, or a GPU that it sees, only what needs none is measured:
 calls of sluice.cuda_link, on the GPU that the driver sees (SLUICE_CUDA_DRIVER may name the fake one). Without that, too, it says why, and
 ends with status 77. cuda-link loads NVIDIA's runtime by a name of its own, which this finds for it: python/tests/peer_runtime.py.
 """
@@ -29,7 +29,7 @@ sys.path[:] = [path for path in sys.path if pathlib.Path(path or ".").resolve() 
 sys.path += [str(HERE.parent / "bench"), str(HERE / "tests")]
 from peer_runtime import package_folder, place  # noqa: E402
 from python_calls import calls  # noqa: E402
-from python_kit import note  # noqa: E402
+from python_kit import at_notes, note  # noqa: E402
 from python_links import links  # noqa: E402
 from python_ways import handoffs  # noqa: E402
 from rows import write  # noqa: E402
@@ -71,20 +71,34 @@ def find_torch():
 
 def measure(options):
     out = os.fdopen(os.dup(1), "w")
+    output = options.output and pathlib.Path(options.output)
     os.dup2(2, 1)  # cuda-link prints which runtime it has loaded
     began = time.monotonic()
     torch, missing = find_torch()
     report = {"missing": missing, "failed": [], "rows": []}
+    head = {"python": sys.version.split()[0], "packages": versions(), "commit": commit()}
+
+    def keep(**more):
+        """Whole at any time, whoever ends this."""
+        beside = output.with_suffix(".writing")
+        with beside.open("w") as file:
+            write({**more, **head, "seconds": round(time.monotonic() - began, 1), **report}, file)
+        beside.replace(output)
+
+    if output:
+        at_notes.append(lambda: keep(unfinished=True))
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         os.environ["SLUICE_DIR"] = folder
         if torch:
             report["rows"] += calls(torch, 500 if options.quick else 10_000)
             handoffs(torch, 50 if options.quick else 500, report)
         links(torch, 50 if options.quick else 500, report)
-    head = {"python": sys.version.split()[0], "packages": versions(), "commit": commit()}
     if torch:
         head["gpu"] = torch.cuda.get_device_name(0)
-    write({**head, "seconds": round(time.monotonic() - began, 1), **report}, out)
+    if output:
+        keep()
+    else:
+        write({**head, "seconds": round(time.monotonic() - began, 1), **report}, out)
     out.close()
     return 1 if report["failed"] else 0
 
@@ -103,6 +117,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few rounds: to see that it works")
     parser.add_argument("--cuda-link", metavar="FOLDER", help="where the package cuda_link lies")
+    parser.add_argument("-o", "--output", metavar="FILE", help="where the JSON goes, instead of standard output")
     options = parser.parse_args()
     link = package_folder(options.cuda_link)
     if options.cuda_link and not link:

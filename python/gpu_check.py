@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The Python package in tools/gpu-check: built by Meson alone, tested by pytest on the machine's GPU, measured. No network."""
+import contextlib
 import importlib.util
 import json
 import math
@@ -34,7 +35,7 @@ def build(folder, out, jobs, run):
         steps.insert(0, ["meson", "setup", folder, "--buildtype=release", "--prefix=/sluice", "-Dpython.platlibdir=lib/python",
                          "-Dpython=enabled", "-Dtests=disabled", "-Dexamples=disabled", "-Dfuzz=disabled"])
     for step in steps:
-        status, text, _ = run(step, out / f"python-{'-'.join(step[:1 + (step[0] == 'meson')])}.log", 240)
+        status, text, _ = run(step, out / f"python-{'-'.join(step[:1 + (step[0] == 'meson')])}.log", 600)
         if status:
             return f"{' '.join(map(str, step[:3]))}: {text[-2000:]}"
     return folder / "site/sluice/lib/python"
@@ -191,19 +192,25 @@ class Tests:
         return tasks
 
 
-def measure(site, out, run, quick, cuda_link):
-    """Rows, and what is missing and failed, to be added to the figures of bench/gpu/run."""
+def measure(site, out, run, quick, cuda_link, keep):
+    """Rows, and what is missing and failed, to be added to the figures of bench/gpu/run. keep() gets what there is so far, now and then."""
     newest = next((each for each in cuda_link if not is_of_classes(each)), next(iter(cuda_link), None))
-    options = [*(["--quick"] if quick else []), *(["--cuda-link", newest.resolve()] if newest else [])]
     figures = out / "python-bench.json"
+    options = ["-o", figures, *(["--quick"] if quick else []), *(["--cuda-link", newest.resolve()] if newest else [])]
     figures.unlink(missing_ok=True)
-    command = f'exec "$@" >"{figures}"'  # its notes go to the log
-    status, text, _ = run(["sh", "-c", command, "sh", sys.executable, ROOT / "python/bench_gpu.py", *options],
-                          out / "python-bench.log", 150, **environment(site))
-    try:
-        return json.loads(figures.read_text())
-    except (OSError, ValueError):
+
+    def found():
+        with contextlib.suppress(OSError, ValueError):
+            return json.loads(figures.read_text())
+        return {"rows": [], "missing": [], "failed": [], "unfinished": True}
+
+    status, text, _ = run([sys.executable, ROOT / "python/bench_gpu.py", *options], out / "python-bench.log", 150,
+                          lambda: keep(found()), **environment(site))
+    figures = found()
+    if figures.pop("unfinished", False):
         why = (text.strip() or f"exit status {status}").splitlines()[-1]
-        left = {"rows": "py_gpu_*", "why": why}
-        return {"rows": [], "missing": [left], "failed": []} if status == NO_GPU else \
-            {"rows": [], "missing": [], "failed": [{"bench": "python/bench_gpu.py", "params": {}, "why": why}]}
+        if status == NO_GPU:
+            figures["missing"].append({"rows": "py_gpu_*", "why": why})
+        else:
+            figures["failed"].append({"bench": "python/bench_gpu.py", "params": {}, "why": why})
+    return figures

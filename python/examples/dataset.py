@@ -3,9 +3,9 @@
 import sluice
 
 try:
-    from torch.utils.data import IterableDataset
+    from torch.utils.data import IterableDataset, get_worker_info
 except ImportError:
-    IterableDataset = object
+    IterableDataset, get_worker_info = object, lambda: None
 
 
 class Frames(IterableDataset):
@@ -19,6 +19,20 @@ class Frames(IterableDataset):
         with sluice.Reader(self.channel, mode="in_order", wait=10) as reader:
             for _, frame in zip(range(self.count), reader):
                 yield frame.copy()             # batches are made later: they need arrays of their own
+
+
+class Share(Frames):
+    """The same for workers that share the work: each leaves out what is another's, which copies nothing."""
+
+    def __iter__(self):
+        info = get_worker_info()
+        worker, workers = (info.id, info.num_workers) if info else (0, 1)
+        with sluice.Reader(self.channel, mode="in_order", wait=10) as reader:
+            for frame in reader:
+                if frame.sequence % workers == worker:
+                    yield frame.copy()
+                if frame.sequence >= self.count:
+                    break
 
 
 def main():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`python -m sluice`: the command that the package carries."""
+"""`python -m sluice`: runs the command that the package contains."""
 import os
 import sys
 

@@ -6,7 +6,7 @@ import math
 
 from ._sluice import Closed, Timeout
 
-# (loop, descriptor): futures of those who wait for it
+# (loop, descriptor): the futures of the tasks that wait for it
 _waiting: dict = {}
 
 
@@ -59,7 +59,7 @@ async def next_async(reader, timeout, stream):
     except TimeoutError as error:
         if isinstance(error, Timeout):
             raise
-        if (frame := reader._poll(False, stream)) is not None:  # the loop came late to both: the frame was in time
+        if (frame := reader._poll(False, stream)) is not None:  # the loop handled both late: the frame was in time
             return frame
         raise Timeout(f"channel '{reader.name}': no new frame came in time") from None
 
@@ -80,9 +80,9 @@ _threads = None
 
 
 def _wait_in_thread(wait, wake):
-    """Calls wait() on a thread, then wake(error or None) there."""
+    """Calls wait(), then wake(error or None), on another thread."""
     global _threads
-    if _threads is None:  # of its own: others may keep the loop's executor busy for as long as they like
+    if _threads is None:  # Sluice's own: other code may keep the loop's executor busy for any time
         _threads = concurrent.futures.ThreadPoolExecutor(16, "sluice-fetch")
 
     def work():
@@ -106,8 +106,8 @@ def _settle(future, error):
 
 
 async def fetch(copy):
-    """frame.fetch() from a GPU; `copy` is under way. Who cancels this leaves it to the thread, which keeps
-    its memory, and the frame, until it is done."""
+    """frame.fetch() from a GPU; `copy` is under way. If this is cancelled, the thread keeps the copy's memory,
+    and the frame, until the copy is done."""
     if not copy.done:
         loop = asyncio.get_running_loop()
         future = loop.create_future()
@@ -124,7 +124,7 @@ async def fetch(copy):
 
 
 async def fetch_host(array):
-    """The same in host memory. What is large is copied beside the loop."""
+    """The same in host memory. Large arrays are copied on another thread."""
     if array.nbytes <= 65536:
         return array.copy()
     return await asyncio.get_running_loop().run_in_executor(None, array.copy)

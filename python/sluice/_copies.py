@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What frameworks do better, or alone: copies of arrays that lie in memory in many pieces, and between host
-memory and a GPU where the channel is in host memory."""
+"""Copies that frameworks do better, or that only they can do: copies of non-contiguous arrays, and copies between host
+memory and a GPU for channels in host memory."""
 import sys
 
 from ._sluice import Stream, UnsupportedError, current_stream
@@ -16,7 +16,7 @@ def _root(array):
 
 
 def to_host(array, channel):
-    """An array on a GPU, for a channel in host memory."""
+    """Copies an array from a GPU, for a channel in host memory."""
     if _is_torch(array):
         return array.detach().resolve_conj().resolve_neg().cpu()
     if hasattr(array, "get"):  # CuPy
@@ -29,7 +29,7 @@ def to_host(array, channel):
 
 
 def plain(array, torch, lazy):
-    """The same elements in one piece."""
+    """Returns a contiguous array of the same elements."""
     if not torch:
         import cupy
         return cupy.ascontiguousarray(array)
@@ -40,7 +40,7 @@ def plain(array, torch, lazy):
 
 
 def copy_in(target, array, stream):
-    """An array of a frame into a target that frameworks copy into better, or alone."""
+    """Copies an array of a frame to a target by means of the target's framework."""
     if stream is None:
         stream = current_stream(array.device)
     elif not isinstance(stream, Stream):

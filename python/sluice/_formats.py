@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What people write for formats, and what the extension reads."""
+"""Converts formats as programs write them to what the extension reads."""
 import collections.abc
 from collections import namedtuple
 
@@ -21,13 +21,15 @@ Image.__doc__ = """An image of a format: pixel_format is "bgr24", "rgb24", "nv12
 
 
 def dtype_name(dtype):
-    """"float32" of "float32", numpy.float32, numpy.dtype("f4"), torch.float32, float."""
+    """Returns a name such as "float32" for "float32", numpy.float32, numpy.dtype("f4"), torch.float32 or float."""
     if isinstance(dtype, str):
         name = dtype
     elif isinstance(dtype, type):
         name = PYTHON_TYPES.get(dtype.__name__, dtype.__name__)
     else:
         name = getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")
+        if not getattr(dtype, "isnative", True):
+            name = dtype.str  # ">f4": not the native byte order, which the name omits
     return name
 
 
@@ -36,7 +38,7 @@ def image_of(pixel_format, width, height, colour, row_order, alpha):
 
 
 def _of_array(array):
-    """What an array of a frame is; an image stays one."""
+    """Returns the Image or Tensor that describes an array of a frame."""
     if array.pixel_format is None:
         return Tensor(*reversed(_sluice._describe(array)))
     return Image(array.pixel_format, array.width, array.height, Colour(*array.colour), array.row_order, array.alpha)
@@ -61,7 +63,7 @@ def _entry(name, what):
     if isinstance(what, Image):
         return (name, what.pixel_format, what.width, what.height, tuple(what.colour),
                 _index(ROW_ORDERS, what.row_order, "row_order"), _index(ALPHAS, what.alpha, "alpha"))
-    if isinstance(what, tuple):  # a Tensor, or one without its name
+    if isinstance(what, tuple):  # a Tensor, or a plain (shape, dtype)
         if len(what) != 2:
             raise TypeError(f"array {name!r}: give Tensor(shape, dtype), Image(...), or an array, not {what!r}")
         return name, dtype_name(what[1]), _sizes(what[0])
@@ -70,7 +72,7 @@ def _entry(name, what):
 
 
 def entries(what, shape, dtype):
-    """The list of tuples that the extension reads."""
+    """Returns the list of tuples that the extension reads."""
     if what is None:
         if shape is None:
             raise TypeError("a format is needed: an Image, a Tensor, {name: one of these}, or shape= and dtype=")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Streams for other libraries. `keeper` keeps the native stream alive as long as it is kept."""
+"""Streams for other libraries. `keeper` keeps the native stream alive while it is referenced."""
 
 
 def stream_to_torch(stream, ordinal, keeper):
@@ -7,7 +7,7 @@ def stream_to_torch(stream, ordinal, keeper):
         raise _host(stream, "PyTorch")
     import torch
 
-    if not stream.native:  # ExternalStream(0) would be another stream than the default one
+    if not stream.native:  # ExternalStream(0) would not be the default stream
         external = getattr(torch.cuda, "get_stream_from_external", None)
         return external(0, ordinal) if external else torch.cuda.default_stream(ordinal)
     made = torch.cuda.ExternalStream(stream.native, device=ordinal)
@@ -22,8 +22,8 @@ def stream_to_cupy(stream, ordinal, keeper):
 
     if not stream.native:
         return cupy.cuda.Stream.null
-    # Not Stream.from_external: as CuPy 14 reads, its streams end the native one with themselves, though it is ours.
-    # And past the constructor of ExternalStream, which is there to warn that the class goes.
+    # Not Stream.from_external: by the source of CuPy 14 such a stream destroys the native one, which is Sluice's.
+    # ExternalStream's own constructor is bypassed: it only warns that the class is deprecated.
     external = cupy.cuda.ExternalStream
     made = external.__new__(external)
     base = external.__mro__[1]

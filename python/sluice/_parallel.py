@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Work of a stream that goes several ways at once, and comes together again."""
+"""Forks a stream's work to several streams, and joins them."""
 import contextlib
 
-from ._sluice import Stream, current_stream
+from ._sluice import CaptureError, Stream, current_stream
 
 
 class _Parallel:
@@ -21,7 +21,7 @@ class _Parallel:
 
     @contextlib.contextmanager
     def branch(self):
-        """A stream of its own, this thread's current one until the branch is left."""
+        """Enters a new stream, which is this thread's current one until the branch is left."""
         if self.began is None or self.began.closed:
             raise RuntimeError("a branch is entered inside its parallel(): with parallel(stream) as ways, ways.branch():")
         stream = Stream(self.stream.device)
@@ -35,14 +35,16 @@ class _Parallel:
         for stream in self.streams:
             try:
                 self.stream.wait(stream)
-                stream.close()
-            except Exception as one:  # the others are joined all the same
+                with contextlib.suppress(CaptureError):  # still part of the graph: it is closed after the capture
+                    stream.close()
+            except Exception as one:  # the others are joined nevertheless
                 failure = failure or one
+        self.streams.clear()
         self.began.close()
         if failure is not None and error is None:
             raise failure
         if failure is not None:
-            failure.__context__ = None  # it is the body's that is seen
+            failure.__context__ = None  # the body's error is the one that is raised
             while error.__context__ is not None:
                 error = error.__context__
             error.__context__ = failure
@@ -50,7 +52,7 @@ class _Parallel:
 
 
 def parallel(stream=None):
-    """Work that goes several ways at once: each `with ways.branch():` is on a stream of its own, behind what `stream` was given
-    before, and what `stream` is given afterwards comes behind all of them, whatever the body raised. The CPU waits for nothing.
-    `stream`: this thread's current one if None; TypeError without one."""
+    """Runs work in parallel branches: each `with ways.branch():` has its own stream, ordered after the work queued on `stream`
+    before, and work queued on `stream` afterwards is ordered after all branches, whatever the body raised. The CPU does not wait.
+    `stream`: this thread's current one if None; TypeError if there is none."""
     return _Parallel(stream)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The extension; what it has is exported by the package."""
+"""The extension; the package exports its names."""
 from collections.abc import Callable
 from typing import Any, final
 
@@ -33,8 +33,8 @@ def _forget() -> None: ...
 
 @final
 class _LinkReader:
-    """Of sluice.cuda_link. Calls for a frame give what `result` made of it, `none`, or a number: a result of the library, or
-    100 once for a new session or format."""
+    """Used by sluice.cuda_link. Calls for a frame return what `result` made of it, `none`, or a number: a result of the library,
+    or 100 once for a new session or format."""
     def __new__(cls, name: str, device: str | None, result: Callable[[Any], Any], none: object, later: bool, timeout_ns: int,
                 spin_ns: int, writable: bool, pageable: bool, pipelined: bool, gpu_wait: bool, window: int,
                 threshold: int) -> _LinkReader: ...
@@ -52,7 +52,7 @@ class _LinkReader:
 
 @final
 class _LinkWriter:
-    """Of sluice.cuda_link."""
+    """Used by sluice.cuda_link."""
     def __new__(cls, name: str, device: str, shape: tuple[int, int, int], dtype: str, slots: int, flags: int, block: bool,
                 graph: bool, barrier: bool, stale_ns: int, strict: bool, priority: bool, doorbell: bool,
                 settles: bool, barrier_name: str) -> _LinkWriter: ...
@@ -63,7 +63,7 @@ class _LinkWriter:
 
 @disjoint_base
 class _LinkFrame:
-    """What sluice.cuda_link.GpuFrame is made on."""
+    """The base of sluice.cuda_link.GpuFrame."""
     ptr: int
     size: int
     producer_stream: int | None
@@ -71,7 +71,7 @@ class _LinkFrame:
 
 @disjoint_base
 class _LinkExporter:
-    """What sluice.cuda_link.Exporter is made on."""
+    """The base of sluice.cuda_link.Exporter."""
     @property
     def _published(self) -> int: ...
     def export(self, frame: GpuFrame) -> FrameOutcome: ...
@@ -79,7 +79,7 @@ class _LinkExporter:
 
 @disjoint_base
 class _LinkImporter:
-    """What sluice.cuda_link.Importer is made on."""
+    """The base of sluice.cuda_link.Importer."""
     def get_frame(self, stream: Any = None) -> ImportResult[Any]: ...
     def get_frame_cupy(self, stream: Any = None) -> ImportResult[Any]: ...
     def get_frame_numpy(self) -> ImportResult[Any]: ...

@@ -3,7 +3,6 @@
  * What callers pass, as the library wants it.
  */
 #include <math.h>
-#include <string.h>
 
 #include "state.h"
 

@@ -127,7 +127,7 @@ PyObject *array_strides(const struct array *array)
     return sizes_tuple(sizes, array->ndim);
 }
 
-PyObject *array_pixel_format(PyObject *self)
+static PyObject *array_pixel_format(PyObject *self)
 {
     uint32_t pixel_format = ((struct array *)self)->a.image.pixel_format;
 

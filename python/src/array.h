@@ -27,7 +27,6 @@ PyObject *array_new(struct state *state, struct lease *lease, const struct sluic
 PyObject *array_shape(const struct array *array);
 PyObject *array_strides(const struct array *array);
 PyObject *array_planes(PyObject *array);
-PyObject *array_pixel_format(PyObject *array);
 
 /* Is the array stale (its writer's frame was committed)? Then raises. */
 int array_check(struct array *array);
@@ -70,8 +69,5 @@ PyObject *dlpack_capsule(struct lease *lease, const struct sluice_array *a, bool
 
 PyObject *dlpack_export(struct array *array, PyObject *const *args, Py_ssize_t count,
                         PyObject *keywords);
-
-/* Fills `array` from another library's capsule, which must stay alive. */
-int dlpack_import(const struct state *state, PyObject *capsule, struct sluice_array *array);
 
 #endif

@@ -18,7 +18,7 @@ struct event_object {
 
 /* ---- making and closing ---- */
 
-PyObject *event_new(struct state *state, const char *device, bool timing)
+PyObject *event_new(struct state *state, const char *device, uint32_t flags)
 {
     allocfunc allocate = (allocfunc)PyType_GetSlot(state->event, Py_tp_alloc);
     const struct opened *opened = device_open(state, device);
@@ -30,9 +30,8 @@ PyObject *event_new(struct state *state, const char *device, bool timing)
         return NULL;
     object->state = state;
     object->device = opened->name;
-    object->timing = timing;
-    Py_BEGIN_ALLOW_THREADS r =
-        sluice_event_create(opened->device, timing ? SLUICE_EVENT_TIMING : 0, &event);
+    object->timing = (flags & SLUICE_EVENT_TIMING) != 0;
+    Py_BEGIN_ALLOW_THREADS r = sluice_event_create(opened->device, flags, &event);
     Py_END_ALLOW_THREADS object->id = event.id;
     atomic_store(&object->handle, event.id);
     if (r == 0)
@@ -43,13 +42,14 @@ PyObject *event_new(struct state *state, const char *device, bool timing)
 
 static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = { "device", "timing", NULL };
+    static char *names[] = { "device", "timing", "sleep", NULL };
     const char *device = "cuda:0";
-    int timing = 0;
+    int timing = 0, sleep = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|sp:Event", names, &device, &timing))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|spp:Event", names, &device, &timing, &sleep))
         return NULL;
-    return event_new(PyType_GetModuleState(type), device, timing);
+    return event_new(PyType_GetModuleState(type), device,
+                     (timing ? SLUICE_EVENT_TIMING : 0u) | (sleep ? SLUICE_EVENT_SLEEP : 0u));
 }
 
 /* Neither waits nor breaks anybody's capture; after a reset there is nothing to do. */
@@ -319,9 +319,10 @@ static PyType_Slot slots[] = {
     SLOT(Py_tp_methods, methods),
     SLOT(Py_tp_getset, fields),
     SLOT(Py_tp_members, members),
-    { Py_tp_doc, (void *)"Event(device=\"cuda:0\", timing=False)\n\n"
+    { Py_tp_doc, (void *)"Event(device=\"cuda:0\", timing=False, sleep=False)\n\n"
                          "A marker in a stream: other streams can wait for it, the CPU can ask or "
-                         "wait, and two of\nthem made with `timing` measure the time between.\n\n"
+                         "wait, and two of\nthem made with `timing` measure the time between. "
+                         "`sleep`: synchronize() takes no CPU while\nit waits, and is done a little later.\n\n"
                          "Raises UnsupportedError where there is no such device." },
     { 0, NULL },
 };

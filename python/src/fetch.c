@@ -262,7 +262,9 @@ static int start(struct fetch *fetch)
     return r;
 }
 
-PyObject *fetch_begin(struct array *array)
+/* A copy that has begun, for sluice._asyncio: it is queued, unless its memory has to be allocated first.
+ * The frame's lease ends behind the copy; the memory stays until the copy is done. */
+static PyObject *fetch_begin(struct array *array)
 {
     struct state *state = array->state;
     struct fetch *fetch = PyObject_New(struct fetch, state->fetch);

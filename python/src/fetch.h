@@ -11,10 +11,6 @@
 /* A NumPy array of its own, once the copy is done. */
 PyObject *fetch_array(struct array *array);
 
-/* The same under way, for sluice._asyncio: queued, unless it takes memory that is yet to be made.
- * The frame ends behind the copy, and the memory stays until that is done. */
-PyObject *fetch_begin(struct array *array);
-
 /* Of a channel: a stream of ours on which copies are queued that no other one is meant for.
  * A new one behind a reset. A reference; NULL with an exception. */
 struct stream *copy_stream(struct state *state, struct channel *channel, const char *device);

@@ -10,6 +10,7 @@
 struct frame {
     PyObject_HEAD struct state *state;
     struct lease *lease;         /* NULL once the frame has ended */
+    struct lease *past;          /* looked on at after release(), while others have it; or NULL */
     const struct opened *device; /* NULL: host */
     struct sluice_frame header;  /* as it began; its numbers outlive the lease */
     PyObject *views;             /* a list of memoryviews to end with the frame; NULL: none */
@@ -95,7 +96,8 @@ PyObject *frame_device(PyObject *self, void *closure);
         { "used_on", METHOD(frame_used_on), METH_VARARGS, \
           "used_on(*streams)\n\n" \
       "Work on these streams uses the frame, too: its end, by release, commit, cancel or the\n" \
-      "last reference, comes behind what they were given by then. On host nothing." }, \
+      "last reference, comes behind what they were given by then. Behind release() it may be\n" \
+      "said as long as an array made from the frame lives. On host nothing." }, \
         { "__array__", METHOD(frame_array), METH_VARARGS | METH_KEYWORDS, \
           "what NumPy asks for: numpy() on host; a TypeError on a GPU" }, \
         { "keys", METHOD(frame_keys), METH_NOARGS, "keys() -> tuple of the arrays' names" }, \

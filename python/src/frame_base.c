@@ -19,6 +19,7 @@ PyObject *frame_new(struct state *state, PyTypeObject *type, struct lease *lease
     }
     frame->state = state;
     frame->lease = lease;
+    frame->past = NULL;
     frame->device = lease->device;
     frame->header = lease->frame;
     frame->views = NULL;
@@ -32,10 +33,19 @@ void frame_dealloc(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
 
     (void)lease_drop(frame->lease);
+    lease_look_away(frame->past);
     Py_XDECREF(frame->views);
     free(frame->unwritten);
     PyObject_Free(self);
     Py_DECREF(type);
+}
+
+static struct lease *said_to_have_ended(const struct frame *frame)
+{
+    raise_as(frame->state, ERROR_E_STALE, "frame %llu has ended: it was %s",
+             (unsigned long long)frame->header.sequence,
+             Py_TYPE((PyObject *)frame) == frame->state->frame ? "released" : "committed or cancelled");
+    return NULL;
 }
 
 struct lease *frame_lease(struct frame *frame)
@@ -45,12 +55,18 @@ struct lease *frame_lease(struct frame *frame)
     GUARD(frame)
     lease = frame->lease ? lease_keep(frame->lease) : NULL;
     UNGUARD()
-    if (!lease)
-        raise_as(frame->state, ERROR_E_STALE, "frame %llu has ended: it was %s",
-                 (unsigned long long)frame->header.sequence,
-                 Py_TYPE((PyObject *)frame) == frame->state->frame ? "released"
-                                                                   : "committed or cancelled");
-    return lease;
+    return lease ? lease : said_to_have_ended(frame);
+}
+
+/* After release(), too, as long as an array has it. */
+static struct lease *lease_in_use(struct frame *frame)
+{
+    struct lease *lease;
+
+    GUARD(frame)
+    lease = frame->lease ? lease_keep(frame->lease) : lease_find(frame->past);
+    UNGUARD()
+    return lease ? lease : said_to_have_ended(frame);
 }
 
 /* A memoryview from which others were made cannot end: they keep the lease, as arrays do. */
@@ -87,8 +103,16 @@ struct lease *frame_end(struct frame *frame)
 
 int frame_release(struct frame *frame)
 {
-    int r = lease_drop(frame_end(frame));
+    struct lease *lease = frame_end(frame);
+    bool looks_on = lease && lease_look_on(lease);
+    int r;
 
+    if (looks_on) {
+        GUARD(frame)
+        frame->past = lease;
+        UNGUARD()
+    }
+    r = lease_drop(lease);
     if (r != SLUICE_E_LOST)
         return 0;
     raise_result(frame->state, r);
@@ -267,7 +291,7 @@ PyObject *frame_jax(PyObject *self, PyObject *const *args, Py_ssize_t count, PyO
 PyObject *frame_used_on(PyObject *self, PyObject *streams)
 {
     struct frame *frame = (struct frame *)self;
-    struct lease *lease = frame_lease(frame);
+    struct lease *lease = lease_in_use(frame);
     int r = lease ? 0 : -1;
 
     for (Py_ssize_t i = 0, n = PyTuple_Size(streams); r == 0 && i < n; i++)

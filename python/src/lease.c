@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 void few_lock(_Atomic bool *busy, const struct channel *channel)
@@ -157,7 +156,7 @@ struct lease *lease_new(struct channel *channel)
         PyErr_NoMemory();
         return NULL;
     }
-    lease->references = 1;
+    lease->references = lease->seen = 1;
     lease->ended = false;
     lease->pin = NULL;
     lease->device = channel->device;
@@ -196,8 +195,35 @@ void lease_discard(struct lease *lease)
     if (lease->pin)
         (void)sluice_pin_drop(&lease->pin);
     lease_drop_streams(lease);
-    free(atomic_exchange(&channel->spare, lease));
+    if (atomic_load(&lease->seen) == 1) /* nobody can begin to look by now */
+        free(atomic_exchange(&channel->spare, lease));
+    else
+        lease_look_away(lease);
     channel_drop(channel);
+}
+
+bool lease_look_on(struct lease *lease)
+{
+    if (atomic_load(&lease->references) == 1)
+        return false;
+    atomic_fetch_add(&lease->seen, 1);
+    return true;
+}
+
+void lease_look_away(struct lease *lease)
+{
+    if (lease && atomic_fetch_sub(&lease->seen, 1) == 1)
+        free(lease);
+}
+
+struct lease *lease_find(struct lease *lease)
+{
+    uint32_t references = lease ? atomic_load(&lease->references) : 0;
+
+    while (references > 0)
+        if (atomic_compare_exchange_weak(&lease->references, &references, references + 1))
+            return lease;
+    return NULL;
 }
 
 /* Leaves it to whoever has the lock, or has it next. */

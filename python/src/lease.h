@@ -44,6 +44,7 @@ struct channel {
 
 struct lease {
     _Atomic uint32_t references;
+    _Atomic uint32_t seen; /* keeps the memory: one for all references, one for who looks on */
     _Atomic bool ended; /* writer: committed or cancelled; its arrays are stale */
     struct channel *channel;
     struct lease *next; /* in channel->left */
@@ -91,6 +92,14 @@ static inline struct lease *lease_keep(struct lease *lease)
 /* The last one ends it: a reader's frame is released, a writer's that is still begun cancelled.
  * Returns the result of that, 0 for any but the last. Never blocks; needs no GIL. */
 int lease_drop(struct lease *lease);
+
+/* After its release a frame looks on: what works with its arrays may go to further streams. With a reference; false if
+ * that is the only one, so that the lease ends with it. */
+bool lease_look_on(struct lease *lease);
+void lease_look_away(struct lease *lease);
+
+/* For who looks on: a reference; NULL once the lease has ended. */
+struct lease *lease_find(struct lease *lease);
 
 /* Before the first array of a writer's frame is made. -1 with an exception. */
 int lease_pin(const struct state *state, struct lease *lease);

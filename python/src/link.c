@@ -6,7 +6,6 @@
 
 #include <sluice/cipd.h>
 
-#include "clock.h"
 #include "view.h"
 
 /* ---- letting go ---- */
@@ -142,12 +141,12 @@ static PyObject *counts(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct link *link = (struct link *)self;
 
-    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsLsOsK}", "frames", link->frames, "missed", link->missed,
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsLsOsKsO}", "frames", link->frames, "missed", link->missed,
                          "overruns", link->overruns, "timeouts", link->timeouts, "renewals",
                          link->renewals, "spin_hits", link->spin_hits, "sleep_hits", link->sleep_hits,
                          "spun_ns", link->spun_ns, "slept_ns", link->slept_ns, "latency_ns",
                          (long long)link->latency_ns, "gpu_wait", link->gpu_wait ? Py_True : Py_False,
-                         "latched", link->latched);
+                         "latched", link->latched, "pinned", link->pinned ? Py_True : Py_False);
 }
 
 static PyObject *get_frames(PyObject *self, void *Py_UNUSED(closure))

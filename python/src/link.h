@@ -37,6 +37,7 @@ struct link {
     bool foreign;         /* its channel is of cuda-link's protocol */
     bool copies;          /* frames are given as copies: their memory must not be written */
     bool pageable;        /* numpy() may do without pinned memory */
+    bool pinned;          /* what it copied into last is */
     bool pipelined;
     bool gpu_wait;        /* torch: the current stream waits, not the CPU */
     bool told;            /* that what the program had is no more */

@@ -6,7 +6,6 @@
  */
 #include <string.h>
 
-#include "clock.h"
 #include "fetch.h"
 #include "link.h"
 #include "pinned.h"
@@ -46,7 +45,8 @@ static PyObject *memory_for(struct link *link, const char *device, uint64_t byte
     struct pinned *pinned = NULL;
     PyObject *plain;
 
-    if (pinned_take(state, device, bytes, true, &pinned) == 0) {
+    link->pinned = pinned_take(state, device, bytes, true, &pinned) == 0;
+    if (link->pinned) {
         *memory = pinned->memory;
         return pinned_object(state, pinned, bytes);
     }

@@ -3,11 +3,15 @@
  * sluice._sluice._LinkWriter: memory that a program has on a GPU, published by one call.
  * sluice/cuda_link/exporter.py makes them.
  */
+#include <string.h>
+
 #include <sluice/cipd.h>
 
 #include "link.h"
 
 #define PATIENCE (10 * SLUICE_S)
+
+enum { WIRE_BFLOAT16 = 1, WIRE_MONO_ALPHA = 2, WIRE_BGRA = 4 };
 
 static PyObject *close_(PyObject *self, PyObject *Py_UNUSED(none))
 {
@@ -59,6 +63,15 @@ static void choose(struct sluice_cipd_writer_params *cipd, int block, int graph,
     cipd->doorbell = doorbell ? SLUICE_CIPD_ON : SLUICE_CIPD_OFF;
 }
 
+/* The wire's flags as a program ors them in: three of them have names of their own in C. */
+static void choose_flags(struct sluice_cipd_writer_params *cipd, const char *dtype)
+{
+    if (cipd->flags & WIRE_BGRA)
+        cipd->order = SLUICE_CIPD_BGRA;
+    cipd->mono_alpha = (cipd->flags & WIRE_MONO_ALPHA) != 0;
+    cipd->flags &= ~(uint32_t)(WIRE_BGRA | WIRE_MONO_ALPHA | (strcmp(dtype, "bfloat16") == 0 ? WIRE_BFLOAT16 : 0));
+}
+
 static int open_writer(struct link_writer *link, struct sluice_writer_params *params,
                        const int64_t *shape, const char *dtype)
 {
@@ -99,6 +112,7 @@ static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *keywords)
                                      &strict, &priority, &doorbell, &settles, &cipd.barrier_name))
         return NULL;
     choose(&cipd, block, graph, barrier, strict, priority, doorbell);
+    choose_flags(&cipd, dtype);
     cipd.barrier_stale_ns = stale_ns;
     params.no_graphs = !graph;
     if (channel_is_foreign(params.name)) {

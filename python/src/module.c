@@ -138,49 +138,58 @@ static int execute(PyObject *module)
     return PyModule_AddStringConstant(module, "__version__", sluice_version());
 }
 
+/* Every object that the state refers to. (ground is not an object; it has streams_clear.) */
+#define EACH_OBJECT(ONE) \
+    do { \
+        ONE(state->array); \
+        ONE(state->frame); \
+        ONE(state->writer_frame); \
+        ONE(state->reader); \
+        ONE(state->writer); \
+        ONE(state->stream); \
+        ONE(state->stream_scope); \
+        ONE(state->event); \
+        ONE(state->pinned); \
+        ONE(state->fetch); \
+        ONE(state->copies); \
+        ONE(state->reader_stats); \
+        ONE(state->writer_stats); \
+        ONE(state->error); \
+        for (size_t i = 0; i < ERROR_COUNT; i++) \
+            ONE(state->errors[i]); \
+        ONE(state->stream_closed); \
+        ONE(state->event_closed); \
+        ONE(state->stale_handle); \
+        ONE(state->read_only); \
+        ONE(state->formats); \
+        ONE(state->coroutines); \
+        ONE(state->interop); \
+        ONE(state->ndarray); \
+        ONE(state->dtype); \
+        for (size_t i = 0; i < DTYPE_CODES * DTYPE_WIDTHS; i++) \
+            ONE(state->dtypes[i / DTYPE_WIDTHS][i % DTYPE_WIDTHS]); \
+        for (size_t i = 0; i < state->known_count; i++) \
+            ONE(state->known[i].type); \
+        ONE(state->torch_tensor); \
+        ONE(state->torch_raw); \
+        ONE(state->torch_current); \
+        ONE(state->cupy_current); \
+        ONE(state->cuda_stream); \
+        ONE(state->device_index); \
+        ONE(state->ptr); \
+        ONE(state->parcel); \
+        ONE(state->link_reader); \
+        ONE(state->link_writer); \
+        ONE(state->link_frame); \
+        for (size_t i = 0; i < sizeof state->from_dlpack / sizeof state->from_dlpack[0]; i++) \
+            ONE(state->from_dlpack[i]); \
+    } while (0)
+
 static int traverse(PyObject *module, visitproc visit, void *arg)
 {
     struct state *state = PyModule_GetState(module);
 
-    Py_VISIT(state->array);
-    Py_VISIT(state->frame);
-    Py_VISIT(state->writer_frame);
-    Py_VISIT(state->reader);
-    Py_VISIT(state->writer);
-    Py_VISIT(state->stream);
-    Py_VISIT(state->stream_scope);
-    Py_VISIT(state->event);
-    Py_VISIT(state->pinned);
-    Py_VISIT(state->fetch);
-    Py_VISIT(state->copies);
-    Py_VISIT(state->reader_stats);
-    Py_VISIT(state->writer_stats);
-    Py_VISIT(state->error);
-    for (size_t i = 0; i < ERROR_COUNT; i++)
-        Py_VISIT(state->errors[i]);
-    Py_VISIT(state->stream_closed);
-    Py_VISIT(state->event_closed);
-    Py_VISIT(state->stale_handle);
-    Py_VISIT(state->formats);
-    Py_VISIT(state->coroutines);
-    Py_VISIT(state->interop);
-    Py_VISIT(state->ndarray);
-    Py_VISIT(state->dtype);
-    for (size_t i = 0; i < state->known_count; i++)
-        Py_VISIT(state->known[i].type);
-    Py_VISIT(state->torch_tensor);
-    Py_VISIT(state->torch_raw);
-    Py_VISIT(state->torch_current);
-    Py_VISIT(state->cupy_current);
-    Py_VISIT(state->cuda_stream);
-    Py_VISIT(state->device_index);
-    Py_VISIT(state->ptr);
-    Py_VISIT(state->parcel);
-    Py_VISIT(state->link_reader);
-    Py_VISIT(state->link_writer);
-    Py_VISIT(state->link_frame);
-    for (size_t i = 0; i < 4; i++)
-        Py_VISIT(state->from_dlpack[i]);
+    EACH_OBJECT(Py_VISIT);
     return 0;
 }
 
@@ -188,49 +197,9 @@ static int clear(PyObject *module)
 {
     struct state *state = PyModule_GetState(module);
 
-    Py_CLEAR(state->array);
-    Py_CLEAR(state->frame);
-    Py_CLEAR(state->writer_frame);
-    Py_CLEAR(state->reader);
-    Py_CLEAR(state->writer);
-    Py_CLEAR(state->stream);
-    Py_CLEAR(state->stream_scope);
-    Py_CLEAR(state->event);
-    Py_CLEAR(state->pinned);
-    Py_CLEAR(state->fetch);
-    Py_CLEAR(state->copies);
-    Py_CLEAR(state->reader_stats);
-    Py_CLEAR(state->writer_stats);
-    Py_CLEAR(state->error);
-    for (size_t i = 0; i < ERROR_COUNT; i++)
-        Py_CLEAR(state->errors[i]);
-    Py_CLEAR(state->stream_closed);
-    Py_CLEAR(state->event_closed);
-    Py_CLEAR(state->stale_handle);
-    Py_CLEAR(state->read_only);
-    Py_CLEAR(state->formats);
-    Py_CLEAR(state->coroutines);
-    Py_CLEAR(state->interop);
-    Py_CLEAR(state->ndarray);
-    Py_CLEAR(state->dtype);
     streams_clear(state);
-    for (; state->known_count > 0; state->known_count--)
-        Py_CLEAR(state->known[state->known_count - 1].type);
-    Py_CLEAR(state->torch_tensor);
-    Py_CLEAR(state->torch_raw);
-    Py_CLEAR(state->torch_current);
-    Py_CLEAR(state->cupy_current);
-    Py_CLEAR(state->cuda_stream);
-    Py_CLEAR(state->device_index);
-    Py_CLEAR(state->ptr);
-    Py_CLEAR(state->parcel);
-    Py_CLEAR(state->link_reader);
-    Py_CLEAR(state->link_writer);
-    Py_CLEAR(state->link_frame);
-    for (size_t i = 0; i < 4; i++)
-        Py_CLEAR(state->from_dlpack[i]);
-    for (size_t i = 0; i < DTYPE_CODES * DTYPE_WIDTHS; i++)
-        Py_CLEAR(state->dtypes[i / DTYPE_WIDTHS][i % DTYPE_WIDTHS]);
+    EACH_OBJECT(Py_CLEAR);
+    state->known_count = 0;
     return 0;
 }
 

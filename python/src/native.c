@@ -39,7 +39,7 @@ void native_init(void)
     (void)pthread_once(&once, watch_forks);
 }
 
-struct native *native_keep(struct native *native)
+static struct native *native_keep(struct native *native)
 {
     atomic_fetch_add_explicit(&native->references, 1, memory_order_relaxed);
     return native;
@@ -98,6 +98,14 @@ void native_end_left(void)
 bool native_stale(const struct native *native)
 {
     return native->resets != atomic_load(&native->device->resets);
+}
+
+/* The table forgets foreign ones that were not looked for lately, so that there may be two of one. */
+bool native_same(const struct native *a, const struct native *b)
+{
+    bool by_value = a->device->ordinal >= 0 || (!a->ours && !b->ours);
+
+    return a == b || (by_value && a->value == b->value && a->device == b->device && a->resets == b->resets);
 }
 
 static bool is(const struct native *native, uintptr_t value, const struct opened *device)

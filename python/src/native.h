@@ -23,11 +23,13 @@ void native_init(void);
 
 /* One with a single reference and no handle yet; NULL without memory. */
 struct native *native_new(const struct opened *device, uintptr_t value);
-struct native *native_keep(struct native *native);
 void native_drop(struct native *native); /* needs no GIL */
 
 /* Was its handle ended by a reset of the device? A foreign stream itself was not. */
 bool native_stale(const struct native *native);
+
+/* Do both stand for one native stream? What was made before a reset does not for what came after it. */
+bool native_same(const struct native *a, const struct native *b);
 
 /* Ours or a foreign one, by its value; NULL if the table has none, or one that is stale. */
 struct native *native_find(uintptr_t value, const struct opened *device);

@@ -30,7 +30,9 @@ struct stream {
     PyObject *owner;       /* whose stream it is, kept alive; or NULL */
     struct ground *ground; /* if there is one */
     struct stream *next;   /* in ground->dropped */
-    uint64_t thread;       /* that named the native stream 2 */
+    _Atomic uint64_t identity; /* of a borrowed one 0 until it is asked for: frames name streams often */
+    uint64_t thread; /* that named the native stream 2 */
+    bool at_once;    /* its `with` waits for nothing */
     _Atomic bool closed;
     /* under native_lock */
     unsigned current; /* on how many places of threads' stacks */
@@ -160,6 +162,7 @@ static struct stream *new_stream(struct state *state, struct native *native,
     stream->references = 1;
     stream->kind = kind;
     stream->native = native;
+    stream->identity = kind == SLUICE_STREAM_BORROWED ? 0 : native->handle.id;
     stream->thread = native->value == PER_THREAD ? this_thread() : 0;
     if (owner)
         stream_own(state, stream, owner);
@@ -203,9 +206,28 @@ enum sluice_stream_kind stream_kind(const struct stream *stream)
     return stream->kind;
 }
 
+uint64_t stream_identity(struct stream *stream)
+{
+    static _Atomic uint64_t last; /* handles are larger numbers: the two do not meet */
+    uint64_t known = atomic_load(&stream->identity), made;
+
+    if (known)
+        return known;
+    made = atomic_fetch_add(&last, 1) + 1;
+    return atomic_compare_exchange_strong(&stream->identity, &known, made) ? made : known;
+}
+
+int stream_visit(const struct state *state, const struct stream *stream, visitproc visit, void *arg)
+{
+    /* Whoever else counts it is nobody that the collector knows; another interpreter's owner is none of its things. */
+    if (stream && stream->ground == state->ground && atomic_load(&stream->references) == 1)
+        Py_VISIT(stream->owner);
+    return 0;
+}
+
 bool stream_same(const struct stream *a, const struct stream *b)
 {
-    return a->native == b->native && a->thread == b->thread;
+    return native_same(a->native, b->native) && a->thread == b->thread;
 }
 
 struct stream *stream_view(struct state *state, uintptr_t native, const char *device,
@@ -313,6 +335,16 @@ int stream_join(struct sluice_stream join, const struct stream *stream)
 
 /* ---- closing ---- */
 
+#define WORDS (DEVICE_NAME + 40)
+
+/* As the library's sentences have it. */
+static const char *words(const struct stream *stream, char text[WORDS])
+{
+    snprintf(text, WORDS, "stream 0x%llx of \"%s\"", (unsigned long long)stream->native->handle.id,
+             stream_device(stream));
+    return text;
+}
+
 bool stream_closed(const struct stream *stream)
 {
     return atomic_load(&stream->closed);
@@ -320,17 +352,19 @@ bool stream_closed(const struct stream *stream)
 
 int stream_check(const struct state *state, const struct stream *stream)
 {
+    char text[WORDS];
+
     if (!stream_closed(stream))
         return 0;
     PyErr_Format(state->stream_closed,
-                 "this stream of \"%s\" was closed: work goes to a stream that is open; make "
-                 "another one",
-                 stream_device(stream));
+                 "%s was closed: work goes to a stream that is open; make another one",
+                 words(stream, text));
     return -1;
 }
 
 int stream_close(const struct state *state, struct stream *stream)
 {
+    char text[WORDS];
     unsigned current;
 
     native_lock();
@@ -341,9 +375,9 @@ int stream_close(const struct state *state, struct stream *stream)
     if (current == 0)
         return 0;
     raise_as(state, ERROR_E_BUSY,
-             "this stream is a current stream (%u times, on this thread or another): leave its "
-             "`with` first, which closes it",
-             current);
+             "%s is a current stream (%u times, on this thread or another): leave its `with` "
+             "first, which closes it",
+             words(stream, text), current);
     return -1;
 }
 
@@ -358,6 +392,16 @@ bool stream_close_later(struct stream *stream)
         atomic_store(&stream->closed, true);
     native_unlock();
     return later;
+}
+
+void stream_leave_at_once(struct stream *stream)
+{
+    stream->at_once = true;
+}
+
+bool stream_leaves_at_once(const struct stream *stream)
+{
+    return stream->at_once;
 }
 
 unsigned stream_entered(struct stream *stream, int change)
@@ -416,14 +460,12 @@ bool stream_stale(const struct stream *stream)
 
 int stream_fresh(const struct state *state, const struct stream *stream)
 {
-    char id[20];
+    char text[WORDS];
 
     if (!stream_stale(stream))
         return 0;
-    snprintf(id, sizeof id, "0x%llx", (unsigned long long)stream->native->handle.id);
-    PyErr_Format(state->stale_handle,
-                 "stream %s of \"%s\" has ended: its device was reset; create another", id,
-                 stream_device(stream));
+    PyErr_Format(state->stale_handle, "%s has ended: its device was reset; create another",
+                 words(stream, text));
     return -1;
 }
 
@@ -454,14 +496,14 @@ int stream_push(const struct state *state, struct stream *stream)
 int stream_pop(const struct state *state, struct stream *stream)
 {
     unsigned at = stack.depth;
+    char text[WORDS];
 
     while (at > 0 && stack.at[at - 1] != stream)
         at--;
     if (at == 0) {
         raise_as(state, ERROR_E_INVALID,
-                 "this stream of \"%s\" is not current on this thread: it is left on the thread "
-                 "that entered it",
-                 stream_device(stream));
+                 "%s is not current on this thread: it is left on the thread that entered it",
+                 words(stream, text));
         return -1;
     }
     stack.depth--;

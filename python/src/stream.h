@@ -48,6 +48,8 @@ void stream_drop(struct stream *stream);
 struct sluice_stream stream_handle(const struct stream *stream);
 uintptr_t stream_native(const struct stream *stream); /* 0: the legacy default one; 2: see below */
 const char *stream_device(const struct stream *stream); /* "cuda:0", never a UUID */
+
+/* Do they stand for the same native stream? Two names of one may. */
 bool stream_same(const struct stream *a, const struct stream *b);
 
 /* Of ours, or with __cuda_stream__, .cuda_stream or .ptr, which is kept alive. `device`: that of
@@ -98,6 +100,12 @@ struct stream *stream_create(struct state *state, const char *device,
                              const struct sluice_stream_params *params);
 enum sluice_stream_kind stream_kind(const struct stream *stream);
 
+/* What it is known by for ever: no two have the same, but all names of a device's default one. */
+uint64_t stream_identity(struct stream *stream);
+
+/* For the collector of cycles: visits what it keeps alive, if `stream` is the last that counts it. */
+int stream_visit(const struct state *state, const struct stream *stream, visitproc visit, void *arg);
+
 /* -1 with StreamClosedError if it was closed. */
 int stream_check(const struct state *state, const struct stream *stream);
 
@@ -118,5 +126,9 @@ int stream_push(const struct state *state, struct stream *stream);
 /* Counts its own `with`s, as against use(), by 1 or -1. How many there are then. */
 unsigned stream_entered(struct stream *stream, int change);
 int stream_pop(const struct state *state, struct stream *stream);
+
+/* Whether the outermost of its own `with`s waits for its work when it is left; so it does until told otherwise. */
+void stream_leave_at_once(struct stream *stream);
+bool stream_leaves_at_once(const struct stream *stream);
 
 #endif

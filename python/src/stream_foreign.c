@@ -178,10 +178,6 @@ struct stream *stream_of(struct state *state, PyObject *object, const char *devi
     stream = stream_of_any(state, object, opened ? opened->name : "cuda:0");
     if (!stream)
         return NULL;
-    if (stream_fresh(state, stream) < 0) {
-        stream_drop(stream);
-        return NULL;
-    }
     if (!opened || strcmp(stream_device(stream), opened->name) == 0)
         return stream;
     raise_as(state, ERROR_E_WRONG_DEVICE,

@@ -30,6 +30,7 @@ PyObject *stream_object(struct state *state, struct stream *stream)
     object->state = state;
     object->stream = stream;
     object->id = stream_handle(stream).id;
+    object->identity = stream_identity(stream);
     object->device = stream_device(stream);
     object->kind = stream_kind(stream);
     return (PyObject *)object;
@@ -46,18 +47,34 @@ void stream_let_go(struct stream_object *object)
     stream_drop(stream);
 }
 
+static int traverse(PyObject *self, visitproc visit, void *arg)
+{
+    struct stream_object *object = (struct stream_object *)self;
+
+    Py_VISIT((PyObject *)Py_TYPE(self));
+    return stream_visit(object->state, object->stream, visit, arg);
+}
+
+/* A stream that is kept alive and keeps ours. */
+static int clear(PyObject *self)
+{
+    stream_let_go((struct stream_object *)self);
+    return 0;
+}
+
 static void dealloc(PyObject *self)
 {
     struct stream_object *object = (struct stream_object *)self;
     struct state *state = object->state;
     PyTypeObject *type = Py_TYPE(self);
 
+    PyObject_GC_UnTrack(self);
     if (object->weak)
         PyObject_ClearWeakRefs(self);
     stream_drop(object->stream);
     if (state && state->ground)
         stream_settle(state);
-    PyObject_Free(self);
+    PyObject_GC_Del(self);
     Py_DECREF(type);
 }
 
@@ -71,7 +88,8 @@ static struct stream *keep(struct stream_object *object)
     return stream;
 }
 
-struct stream *stream_object_keep(PyObject *self)
+/* A new reference; NULL with StreamClosedError. */
+static struct stream *stream_object_keep(PyObject *self)
 {
     struct stream_object *object = (struct stream_object *)self;
     struct stream *stream = keep(object);
@@ -90,13 +108,15 @@ struct stream *stream_object_use(PyObject *self)
     struct stream_object *object = (struct stream_object *)self;
     struct stream *stream = stream_object_keep(self);
 
-    if (!stream || stream_direct(stream))
+    if (!stream)
+        return NULL;
+    if (!stream_direct(stream))
+        raise_as(object->state, ERROR_E_INVALID,
+                 "%R is the default stream of the thread that named it, and nobody else can use "
+                 "it: name this thread's, or make a stream",
+                 self);
+    else if (stream_fresh(object->state, stream) == 0)
         return stream;
-    raise_as(
-        object->state, ERROR_E_INVALID,
-        "%R is the default stream of the thread that named it, and nobody else can use it: name "
-        "this thread's, or make a stream",
-        self);
     stream_drop(stream);
     return NULL;
 }
@@ -114,18 +134,22 @@ static PyObject *done(struct stream_object *object, struct stream *stream, int r
 
 static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = { "device", "priority", "blocking", NULL };
+    static char *names[] = { "device", "priority", "blocking", "sync_on_exit", NULL };
     struct state *state = PyType_GetModuleState(type);
     struct sluice_stream_params params = { .size = sizeof params };
     const char *device = "cuda:0";
-    int priority = 0, blocking = 0;
+    int priority = 0, blocking = 0, sync_on_exit = 1;
+    struct stream *stream;
 
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|s$ip:Stream", names, &device, &priority,
-                                     &blocking))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|s$ipp:Stream", names, &device, &priority,
+                                     &blocking, &sync_on_exit))
         return NULL;
     params.priority = priority;
     params.blocking = blocking != 0;
-    return stream_object(state, stream_create(state, device, &params));
+    stream = stream_create(state, device, &params);
+    if (stream && !sync_on_exit)
+        stream_leave_at_once(stream);
+    return stream_object(state, stream);
 }
 
 static PyObject *make_default(PyObject *type, PyObject *args, PyObject *keywords)
@@ -205,15 +229,14 @@ static PyObject *record(PyObject *self, PyObject *args, PyObject *keywords)
     }
     if (!(stream = stream_object_use(self)))
         return NULL;
-    event = event == Py_None ? event_new(object->state, object->device, false) : Py_NewRef(event);
+    event = event == Py_None ? event_new(object->state, object->device, 0) : Py_NewRef(event);
     if (event && event_record(event, stream) < 0)
         Py_CLEAR(event);
     stream_drop(stream);
     return event;
 }
 
-/* Of ours: one that captures has to stay, until the capture has ended. */
-static int may_close(const struct stream_object *object, const struct stream *stream)
+int stream_object_may_close(const struct stream_object *object, const struct stream *stream)
 {
     struct sluice_stream_info info = { .size = sizeof info };
 
@@ -233,7 +256,7 @@ static PyObject *close_stream(PyObject *self, PyObject *Py_UNUSED(none))
 
     if (!stream)
         Py_RETURN_NONE;
-    if (may_close(object, stream) < 0 || stream_close(object->state, stream) < 0) {
+    if (stream_object_may_close(object, stream) < 0 || stream_close(object->state, stream) < 0) {
         stream_drop(stream);
         return NULL;
     }
@@ -288,20 +311,26 @@ static PyMethodDef cuda_stream_method = {
 
 enum field { NATIVE, DEVICE, CLOSED_FIELD, IS_DEFAULT, IS_EXTERNAL, CUDA_STREAM };
 
+/* By whichever of its names. */
+static bool is_closed(struct stream_object *object, bool *stale)
+{
+    struct stream *stream = keep(object);
+    bool closed = !stream || stream_closed(stream);
+
+    *stale = !closed && stream_stale(stream);
+    stream_drop(stream);
+    return closed;
+}
+
 static PyObject *get(PyObject *self, void *field)
 {
     struct stream_object *object = (struct stream_object *)self;
-    struct stream *stream;
-    bool closed;
+    bool stale;
 
     switch ((enum field)(intptr_t)field) {
     case NATIVE: return native_of(self);
     case DEVICE: return PyUnicode_FromString(object->device);
-    case CLOSED_FIELD:
-        stream = keep(object);
-        closed = !stream || stream_closed(stream);
-        stream_drop(stream);
-        return PyBool_FromLong(closed);
+    case CLOSED_FIELD: return PyBool_FromLong(is_closed(object, &stale));
     case IS_DEFAULT: return PyBool_FromLong(object->kind == SLUICE_STREAM_DEFAULT);
     case IS_EXTERNAL: return PyBool_FromLong(object->kind == SLUICE_STREAM_BORROWED);
     case CUDA_STREAM:
@@ -317,12 +346,15 @@ static PyObject *get(PyObject *self, void *field)
 static PyObject *repr(PyObject *self)
 {
     static const char *const kinds[] = { "stream", "external stream", "default stream" };
-    const struct stream_object *object = (const struct stream_object *)self;
+    struct stream_object *object = (struct stream_object *)self;
     char id[24]; /* as the library's sentences have it */
+    bool stale, closed = is_closed(object, &stale);
 
     PyOS_snprintf(id, sizeof id, "0x%llx", (unsigned long long)object->id);
-    return PyUnicode_FromFormat("<sluice.Stream: %s %s of %s%s>", kinds[object->kind], id,
-                                object->device, object->stream ? "" : ", closed");
+    return PyUnicode_FromFormat("<sluice.Stream: %s %s of %s%s>", kinds[object->kind], id, object->device,
+                                closed  ? ", closed"
+                                : stale ? ", which was reset"
+                                        : "");
 }
 
 static PyObject *compare(PyObject *a, PyObject *b, int how)
@@ -331,13 +363,30 @@ static PyObject *compare(PyObject *a, PyObject *b, int how)
 
     if (Py_TYPE(a) != Py_TYPE(b) || (how != Py_EQ && how != Py_NE))
         return Py_NewRef(Py_NotImplemented);
-    same = ((struct stream_object *)a)->id == ((struct stream_object *)b)->id;
+    same = ((struct stream_object *)a)->identity == ((struct stream_object *)b)->identity;
     return PyBool_FromLong(same == (how == Py_EQ));
 }
 
 static Py_hash_t hash(PyObject *self)
 {
-    return (Py_hash_t)(((struct stream_object *)self)->id & (uint64_t)(PY_SSIZE_T_MAX >> 1));
+    return (Py_hash_t)(((struct stream_object *)self)->identity & (uint64_t)(PY_SSIZE_T_MAX >> 1));
+}
+
+static PyObject *same_native(PyObject *self, PyObject *other)
+{
+    struct stream_object *object = (struct stream_object *)self;
+    struct state *state = object->state;
+    struct stream *stream = stream_object_keep(self), *others = NULL;
+    PyObject *answer = NULL;
+
+    if (stream)
+        others = Py_TYPE(other) == state->stream ? stream_object_keep(other)
+                                                 : stream_of_any(state, other, object->device);
+    if (others && stream_fresh(state, stream) == 0 && stream_fresh(state, others) == 0)
+        answer = PyBool_FromLong(stream_same(stream, others));
+    stream_drop(others);
+    stream_drop(stream);
+    return answer;
 }
 
 static PyObject *no_pickle(PyObject *self, PyObject *Py_UNUSED(none))
@@ -392,6 +441,11 @@ static PyMethodDef methods[] = {
       "end.\n"
       "One of another library, or a default one, is only let go of. Again does nothing. Raises\n"
       "BusyError while it is a thread's current stream, CaptureError while it captures a graph." },
+    { "same_native", METHOD(same_native), METH_O,
+      "same_native(other, /) -> bool\n\n"
+      "Whether `other`, a Stream or a stream of another library, stands for the same native stream.\n"
+      "== asks for less than that: two names of one, each with an end of its own, are not equal.\n"
+      "Raises StreamClosedError, StaleHandleError, TypeError for what is no stream." },
     { "to_torch", METHOD(stream_to_torch), METH_NOARGS,
       "to_torch() -> torch.cuda.Stream\n\n"
       "The same stream for PyTorch. It keeps the native stream alive, also when this is closed." },
@@ -423,15 +477,19 @@ static PyMemberDef members[] = {
 static PyType_Slot slots[] = {
     SLOT(Py_tp_new, make),
     SLOT(Py_tp_dealloc, dealloc),
+    SLOT(Py_tp_traverse, traverse),
+    SLOT(Py_tp_clear, clear),
     SLOT(Py_tp_repr, repr),
     SLOT(Py_tp_hash, hash),
     SLOT(Py_tp_richcompare, compare),
     SLOT(Py_tp_methods, methods),
     SLOT(Py_tp_getset, fields),
     SLOT(Py_tp_members, members),
-    { Py_tp_doc, (void *)"Stream(device=\"cuda:0\", *, priority=0, blocking=False)\n\n"
+    { Py_tp_doc, (void *)"Stream(device=\"cuda:0\", *, priority=0, blocking=False, "
+                         "sync_on_exit=True)\n\n"
                          "A device's ordered queue of work, made by Sluice. `priority`: lower is "
-                         "sooner.\n`blocking`: ordered with the device's default stream.\n\n"
+                         "sooner.\n`blocking`: ordered with the device's default stream. "
+                         "`sync_on_exit`: False: leaving\n`with` closes it and waits for nothing.\n\n"
                          "`with Stream() as s:` makes it this thread's current stream, on which "
                          "Sluice puts what is\n"
                          "given no other; leaving it waits for its work and closes it. A stream of "
@@ -444,7 +502,7 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {
     .name = "sluice.Stream",
     .basicsize = sizeof(struct stream_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = slots,
 };
 

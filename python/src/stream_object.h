@@ -11,8 +11,8 @@ struct stream_object {
     PyObject_HEAD struct state *state;
     struct stream *stream; /* NULL once closed */
     PyObject *weak;
-    uint64_t
-        id; /* the handle's, which names one stream for ever; what follows outlives the end too */
+    uint64_t id;       /* the handle's, for sentences; what follows outlives the end too */
+    uint64_t identity; /* what == is about */
     const char *device;
     enum sluice_stream_kind kind;
 };
@@ -21,10 +21,11 @@ struct stream_object {
  */
 PyObject *stream_object(struct state *state, struct stream *stream);
 
-/* Its stream, a new reference; NULL with StreamClosedError. */
-struct stream *stream_object_keep(PyObject *object);
+/* One of ours that captures has to stay until the capture has ended: -1 with CaptureError. */
+int stream_object_may_close(const struct stream_object *object, const struct stream *stream);
 
-/* The same for a call that works on the stream now: not on another thread's default one. */
+/* Its stream, for a call that works on it now: a new reference. NULL with StreamClosedError or StaleHandleError, or if it
+ * is another thread's default stream. */
 struct stream *stream_object_use(PyObject *object);
 
 /* As stream_of, but where nothing else says of what device a foreign stream is, it is `device`; of
@@ -45,7 +46,7 @@ PyObject *raise_handle(const struct state *state, int result);
 PyObject *leave_with(PyObject *error);
 
 /* sluice.Event's, by a stream's record() and wait(). */
-PyObject *event_new(struct state *state, const char *device, bool timing);
+PyObject *event_new(struct state *state, const char *device, uint32_t flags);
 int event_record(PyObject *event, struct stream *stream);
 int event_wait(PyObject *event, struct stream *stream);
 

@@ -60,15 +60,23 @@ PyObject *stream_enter(PyObject *self)
     return r < 0 ? NULL : Py_NewRef(self);
 }
 
-/* The outermost `with` of one of ours: waits, then closes. A reset has waited already. */
-static void finish(struct stream_object *object, struct stream *stream)
+/* False: it captures, and stays open, as it has to. A reset has waited already. */
+static bool wait_for(struct stream_object *object, struct stream *stream)
 {
     int r;
 
+    if (stream_leaves_at_once(stream))
+        return stream_object_may_close(object, stream) == 0;
     Py_BEGIN_ALLOW_THREADS r = sluice_stream_synchronize(stream_handle(stream));
     Py_END_ALLOW_THREADS if (r != 0 && r != SLUICE_E_STALE && r != SLUICE_E_CLOSED) raise_handle(object->state, r);
-    if (r == SLUICE_E_CAPTURING)
-        return; /* it stays open, as it has to */
+    return r != SLUICE_E_CAPTURING;
+}
+
+/* The outermost `with` of one of ours: waits, then closes. */
+static void finish(struct stream_object *object, struct stream *stream)
+{
+    if (!wait_for(object, stream))
+        return;
     if (!stream_close_later(stream)) {
         stream_let_go(object);
     } else if (!PyErr_Occurred()) {

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fetch.h"
 #include "frame.h"
 #include "launch.h"
 

@@ -4,6 +4,7 @@
 SLUICE_CUDA_LINK names the folder of cuda-link's own package: a role that begins with "theirs:" is that, any other is
 Sluice's. There PyTorch and CuPy are stand-ins, which are there at once; tests/gpu has the real ones.
 """
+import ctypes
 import dataclasses
 import json
 import os
@@ -46,7 +47,30 @@ class Source:
             GPU.synchronize(self.stream)
 
 
+def plain(thing):
+    """Of something that is inside of cuda-link's objects what can be told."""
+    if isinstance(thing, list):
+        return [plain(each) for each in thing]
+    if hasattr(thing, "buf"):
+        return {"name": thing.name, "bytes": bytes(thing.buf).hex(), "size": thing.size}
+    if isinstance(thing, ctypes.Structure):
+        return bytes(thing).hex()
+    if isinstance(thing, cuda_link.CUDARuntimeAPI):
+        return {"device": thing.get_device()}
+    return look(thing) if hasattr(thing, "shape") else getattr(thing, "value", thing)
+
+
 class OnGpu:
+    def inside(self, *names):
+        """Attributes, by name; of one that is not there, what the error says."""
+        told = {}
+        for name in names:
+            try:
+                told[name] = plain(getattr(getattr(self, "importer", None) or self.exporter, name))
+            except AttributeError as error:
+                told[name] = f"AttributeError: {error}"
+        return told
+
     def settled(self):
         """What was under way on the GPU has ended."""
         GPU.call("CtxSynchronize")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """PyTorch and CuPy where neither is: as much of them as sluice.cuda_link asks for, on the driver of gpu_kit.py."""
+import contextlib
 import sys
 import types
 
@@ -29,6 +30,23 @@ class Array(Tensor):
         self.__dict__["dtype"] = value
 
 
+class Shown:
+    """What a framework makes of memory that says where it is by the CUDA array interface."""
+    NAMES = {"|u1": "uint8", "<u2": "uint16", "<f4": "float32", "<f2": "float16", "|i1": "int8", "<i2": "int16"}
+
+    def __init__(self, what):
+        about = what.__cuda_array_interface__
+        (self.data, read_only), self.shape, self.dtype = about["data"], about["shape"], self.NAMES[about["typestr"]]
+        assert not read_only and about["strides"] is None
+        self.nbytes = int(about["typestr"][2:])
+        for size in self.shape:
+            self.nbytes *= size
+
+    def view(self, dtype):
+        self.dtype = dtype
+        return self
+
+
 class Stream:
     """CuPy's current one."""
     ptr = 0
@@ -42,10 +60,14 @@ def install():
     torch.Tensor = Tensor
     Tensor.__module__ = "torch"
     torch.from_dlpack = Tensor
+    torch.as_tensor = lambda what, device: Shown(what)
+    torch.bfloat16 = "bfloat16"
     cupy = types.ModuleType("cupy")
     cupy.ndarray, Array.__module__ = Array, "cupy"
     cupy.from_dlpack = lambda parcel: Array(parcel.__dlpack__())
+    cupy.asarray = Shown
     cupy.cuda = types.ModuleType("cupy.cuda")
+    cupy.cuda.Device = lambda number: contextlib.nullcontext()
     stream = Stream()
     cupy.cuda.get_current_stream = lambda device=None: stream
     cupy.current = stream

@@ -62,6 +62,15 @@ def test_types_that_numpy_has_not():
             writer.frame().numpy()
 
 
+@pytest.mark.parametrize("dtype", [">f4", ">i2", ">c8", ">U2"])
+def test_foreign_byte_orders_are_refused(dtype):
+    """Also as the type of a format: bytes that are copied into its slots would be taken for numbers of this machine."""
+    for form in (dict(format=np.zeros(3, dtype)), dict(format=sluice.Tensor((3,), np.dtype(dtype))), dict(shape=3, dtype=np.dtype(dtype))):
+        with pytest.raises(sluice.FormatError):
+            sluice.Writer("w", **form)
+    assert sluice.channels() == []
+
+
 def test_vectors_have_one_dimension_more():
     with sluice.Writer("v", shape=(5,), dtype="float32x4") as writer, sluice.Reader("v") as reader:
         with writer.frame() as frame:
@@ -100,13 +109,14 @@ def test_a_channel_takes_frames_of_any_shape(shapes):
 
 
 @hypothesis.settings(max_examples=100, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
-@hypothesis.given(meta=st.binary(max_size=4096), capture=st.integers(-2**63, 2**63 - 1))
-def test_metadata_and_times_come_as_they_went(meta, capture):
+@hypothesis.given(meta=st.binary(max_size=4096), capture=st.integers(-2**63, 2**63 - 1), clock=st.sampled_from([0, 1, 3, 255]))
+def test_metadata_and_times_come_as_they_went(meta, capture, clock):
     with sluice.Writer("meta", shape=1) as writer, sluice.Reader("meta") as reader:
-        with writer.frame(meta=meta, capture_ns=capture):
-            pass
+        with writer.frame(meta=meta, capture_ns=capture) as begun:
+            begun.capture_clock = clock
         frame = reader.next()
-        assert frame.meta == meta and frame.capture_ns == capture
+        assert frame.meta == meta and frame.capture_clock == clock
+        assert frame.capture_ns == (max(capture, 0) if clock == 0 else capture)  # this machine's clock is never negative
 
 
 @hypothesis.settings(max_examples=200, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))

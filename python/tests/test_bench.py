@@ -16,18 +16,23 @@ STREAMS = {"default": True, "own": False}  # that frames are exported on, and wh
 
 
 @pytest.mark.limit(200)
-def test_calls_of_cuda_links_interface_are_measured(gpu):
+def test_calls_of_cuda_links_interface_are_measured(gpu, tmp_path):
     if not gpu.fake:
         pytest.skip("tools/gpu-check runs it on a GPU")
     link = package_folder()
     more = ["--cuda-link", str(link)] if link else []
-    done = subprocess.run([sys.executable, str(BENCH), "--quick", *more], capture_output=True, text=True, timeout=180,
-                          env={**os.environ, "CUDA_VISIBLE_DEVICES": "0"})
-    assert done.returncode == 0, done.stderr
-    figures = json.loads(done.stdout)
+    file = tmp_path / "figures.json"
+    so_far = []
+    process = subprocess.Popen([sys.executable, str(BENCH), "--quick", "-o", str(file), *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": "0"})
+    for line in process.stderr:  # at each step the file has what was before
+        so_far += [json.loads(file.read_text())] if file.exists() else []
+    assert process.wait(180) == 0 and not process.stdout.read()
+    figures = json.loads(file.read_text())
+    assert so_far[0]["unfinished"] and len(so_far[0]["rows"]) < len(figures["rows"]) and "unfinished" not in figures
     found = {(row["bench"].removeprefix("py_gpu_link_"), row["params"].get("way")) for row in figures["rows"]}
     assert {(name, "sluice.cuda_link") for name in OURS} | {("py_gpu_floor_pinned_copy", None)} <= found
-    assert not figures["failed"] and all(row["n"] == 50 for row in figures["rows"])
+    assert not figures["failed"] and all(row["n"] in (40, 50) for row in figures["rows"])  # fewer where they sleep
     awake = {row["params"]["stream"]: "goal_ns" in row for row in figures["rows"]
              if row["bench"] == "py_gpu_link_export_awake" and row["params"]["way"] == "sluice.cuda_link"}
     assert awake == STREAMS

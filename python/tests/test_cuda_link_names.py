@@ -385,6 +385,24 @@ def test_the_activation_barrier(barrier):
         each.close()
 
 
+def test_a_barrier_that_is_somebody_elses(barrier, tmp_path):
+    path, target = pathlib.Path(f"/dev/shm/{barrier.SHM_NAME}"), tmp_path / "precious"
+    target.write_bytes(b"precious")
+    path.symlink_to(target)
+    for create in (False, True):
+        with pytest.raises(OSError, match="symbolic links"):
+            barrier.open_or_create(create=create)
+    assert target.read_bytes() == b"precious"
+    path.unlink()
+    if os.geteuid() != 0:
+        pytest.skip("only root may open what is another user's")
+    barrier.open_or_create(create=True).close()
+    os.chown(path, 65532, -1)
+    for create in (False, True):
+        with pytest.raises(PermissionError, match="belongs to user 65532"):
+            barrier.open_or_create(create=create)
+
+
 def test_both_sides_of_the_barrier(barrier, monkeypatch):
     said, outcomes = [], barrier.CheckerOutcome
     checker = barrier.CheckerBarrier(True, barrier.STALE_NS)
@@ -458,6 +476,23 @@ if __name__ == "__main__":
 
 def test_install(run):
     assert run("import sluice.cuda_link; sluice.cuda_link.install(); sluice.cuda_link.install()\n" + SAYS) == ""
+
+
+@pytest.mark.parametrize("statement", [
+    "import cuda_link._env as found", "import cuda_link.importer as found",
+    "import streams._compat.cuda_ipc as found", "import streams._compat.cuda_ipc; found = streams._compat.cuda_ipc",
+    "from streams._compat import cuda_ipc as found", "import streams._compat.cuda_ipc.importer as found",
+    "import streams._compat.cuda_ipc._cuda_adapters as found",
+])
+def test_each_way_to_import_it(tmp_path, run, statement):
+    """Also where nobody has imported the package that the copy is in."""
+    copy = tmp_path / "streams" / "_compat" / "cuda_ipc"
+    copy.mkdir(parents=True)
+    (copy / "__init__.py").write_text("raise ImportError('this is the copy')\n")
+    out = run(f"import sys, sluice.cuda_link as link; sys.path.insert(0, {str(tmp_path)!r}); spec = link.__spec__\n"
+              f"link.install(); link.install('streams._compat.cuda_ipc'); link.install('streams._compat.cuda_ipc')\n{statement}\n"
+              "assert link.__spec__ is spec and found.__spec__.name == found.__name__\nprint(found.__name__)")
+    assert out.startswith("sluice.cuda_link")
 
 
 def test_install_does_not_take_the_place_of_another(run):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The examples run, and what the pages show stands in them."""
+import concurrent.futures
 import contextlib
 import os
 import pathlib
@@ -7,9 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
+import types
 
+import numpy as np
 import pytest
+
+import sluice
 
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "python" / "examples").glob("*.py"))
@@ -94,6 +100,28 @@ def test_single_programs(example, expected):
     if example.startswith("opencv"):
         pytest.importorskip("cv2", reason="opencv-python-headless is not installed")
     assert finish(start(example)) == expected
+
+
+def test_workers_share_the_work(monkeypatch):
+    """What the page's data set gives two workers: each frame to one of them."""
+    monkeypatch.syspath_prepend(ROOT / "python" / "examples")
+    import dataset
+    own = threading.local()
+    monkeypatch.setattr(dataset, "get_worker_info", lambda: types.SimpleNamespace(id=own.number, num_workers=2))
+
+    def work(number):
+        own.number = number
+        return [int(array[0]) for array in dataset.Share("shared-work", 8)]
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        workers = [pool.submit(work, number) for number in range(2)]
+        with sluice.Writer("shared-work", shape=(1,), policy="wait", wait=20) as writer:
+            until = time.monotonic() + 40
+            while writer.stats().readers < 2 and time.monotonic() < until:
+                time.sleep(0.01)
+            for number in range(1, 9):
+                writer.send(np.array([number], "u1"))
+            assert [worker.result() for worker in workers] == [[2, 4, 6, 8], [1, 3, 5, 7]]
 
 
 def test_streams_of_a_gpu(gpu):

@@ -73,6 +73,30 @@ def test_used_on(gpu, writer, reader):
     ends_only_then(writer, slot, gates)
 
 
+def test_used_on_behind_release(gpu, writer, reader):
+    """A tensor has the frame still."""
+    publish(gpu, writer, 5)
+    first, second = sluice.Stream(gpu.device), sluice.Stream(gpu.device)
+    with reader.next(timeout=20, stream=first) as frame:
+        slot, taken = frame.slot, take(frame, first.native)
+    assert frame.released
+    with pytest.raises(TypeError):
+        frame.used_on(3)
+    frame.used_on(second)
+    gates = [gpu.gate(first.native), gpu.gate(second.native)]
+    taken.drop()
+    with pytest.raises(sluice.StaleError, match="was released"):
+        frame.used_on(second)
+    publish(gpu, writer, 6)
+    ends_only_then(writer, slot, gates)
+    for turn in range(3):  # who looks on sees no other frame
+        publish(gpu, writer, turn)
+        other = reader.next(timeout=20)
+        with pytest.raises(sluice.StaleError):
+            frame.used_on(second)
+        other.release()
+
+
 def test_the_threads_stream(gpu, writer, reader):
     """Entered: it is the frame's. One that was given comes before it."""
     publish(gpu, writer, 5)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Frames on a GPU: where they lie, on which streams they may be used, deaths and leaks."""
+import os
+
 import pytest
 
 import sluice
@@ -57,6 +59,12 @@ def test_on_host_nothing_is_of_a_gpu(gpu):
                 call()
         with pytest.raises(ValueError, match="memoryview"):
             frame.view(kind="torch")
+        array = frame[0]
+        frame.release()
+        frame.used_on(sluice.Stream("host"))
+        del array
+        with pytest.raises(sluice.StaleError, match="was released"):
+            frame.used_on(sluice.Stream("host"))
 
 
 def test_the_cuda_array_interface(gpu, writer, reader):
@@ -232,4 +240,5 @@ def test_nothing_leaks(gpu, writer, reader, scale):
         turn(number)
     gpu.synchronize(streams[0])
     assert things() == before
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < memory + 4096  # KiB
+    if "libasan" not in os.environ.get("LD_PRELOAD", ""):  # which keeps what was freed: it grows by design
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < memory + 4096  # KiB

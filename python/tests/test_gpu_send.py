@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Copies into frames on a GPU, from arrays of all kinds."""
 import asyncio
+import contextlib
 import gc
 import threading
 import time
@@ -9,6 +10,7 @@ import pytest
 
 import sluice
 from gpu_arrays import CPU, MANAGED, CudaInterface, DLPack, Memory
+from gpu_kit import LEGACY
 from gpu_pair import SHAPE, SIZE, got, gpu_count, memory, pair, pattern, put, torch  # noqa: F401
 
 numpy = pytest.importorskip("numpy", reason="NumPy is not installed")
@@ -144,6 +146,25 @@ def test_send_of_other_memory(gpu, memory, pair):
     assert (reader.next(timeout=20).numpy() == pattern(seed=3)).all()
     with pytest.raises(sluice.UnsupportedError, match="another kind"):
         writer.send(DLPack(memory(), SHAPE, device=10))
+
+
+@pytest.mark.parametrize("way", ["none is named", "named", "entered"])
+def test_host_memory_goes_past_a_busy_default_stream(gpu, pair, way):
+    """Or this would never end."""
+    writer, reader = pair(shape=64)
+    stream = sluice.Stream(gpu.device)
+    given = {"stream": stream} if way == "named" else {}
+    data = numpy.arange(64, dtype="u1")
+    data.flags.writeable = False
+    gate = gpu.gate(LEGACY)
+    with stream.use() if way == "entered" else contextlib.nullcontext():
+        writer.send(data, **given)
+        with reader.next(timeout=20) as frame:
+            out = numpy.zeros(64, "u1")
+            assert (frame.numpy() == data).all()
+            frame.copy_to(out, **given)
+    assert (out == data).all()
+    gate.open()
 
 
 def test_pinned_memory_may_be_changed_when_send_returns(pair):

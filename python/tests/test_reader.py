@@ -56,6 +56,14 @@ def test_every_third(channel):
     assert [reader.next(timeout=20).sequence, reader.next(timeout=20).sequence] == [1, 4]
 
 
+def test_every_shares_no_work(channel):
+    """Two readers that take every other frame take the same ones: docs/python-multiprocessing.md has how work is shared."""
+    readers = [sluice.Reader("cam", mode="in_order", every=2, depth=6) for _ in range(2)]
+    commit(channel, 4)
+    for reader in readers:
+        assert [reader.next(timeout=20).sequence, reader.next(timeout=20).sequence] == [1, 3]
+
+
 def test_latest(channel):
     for mode in ("newest", "in_order"):
         reader = sluice.Reader("cam", mode=mode)

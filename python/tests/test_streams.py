@@ -29,7 +29,7 @@ def test_a_stream_is_made_and_closed(device):
 
 
 def test_an_event_is_made_and_closed(device):
-    event = sluice.Event(device, timing=True)
+    event = sluice.Event(device, timing=True, sleep=True)
     assert event.device == device and event.timing and not event.closed
     event.close()
     event.close()
@@ -127,6 +127,33 @@ def test_the_cpu_waits_for_a_stream(gpu):
     stream.synchronize()
     assert time.monotonic() - started > 0.1
     assert stream.query() and event.query()
+
+
+def test_an_event_may_be_slept_for(gpu):
+    """Without a CPU that asks again and again, as the driver does it else (the fake one for 3 ms)."""
+    clock, spent = time.pthread_getcpuclockid(threading.get_ident()), 0.002
+
+    def took(sleep, **how):
+        with sluice.Stream(gpu.device, sync_on_exit=False) as stream, sluice.Event(gpu.device, sleep=sleep, **how) as event:
+            gate = gpu.gate(stream.native)
+            event.record()
+
+            def open_when_spent():
+                while time.clock_gettime(clock) - began < spent:
+                    time.sleep(0.001)
+                gate.open()
+
+            opener = threading.Timer(0.1, gate.open) if sleep else threading.Thread(target=open_when_spent)
+            began = time.clock_gettime(clock)
+            opener.start()
+            if sleep:  # to start a thread takes time, too
+                began = time.clock_gettime(clock)
+            event.synchronize()
+            return time.clock_gettime(clock) - began
+
+    took(True)
+    assert took(True) < spent and took(True, timing=True) < spent
+    assert took(False) >= spent  # or this would never end
 
 
 def test_on_the_host_nothing_is_ever_waited_for():
@@ -271,6 +298,18 @@ def test_close_does_not_wait_and_with_does(gpu):
         started = time.monotonic()
         threading.Timer(0.2, gate.open).start()
     assert time.monotonic() - started > 0.1 and mark.query()
+
+
+def test_a_with_that_waits_for_nothing(gpu):
+    with sluice.Stream(gpu.device, sync_on_exit=False) as stream:
+        gate = gpu.gate(stream.native)
+        mark = stream.record()
+        with stream, stream.use(), sluice.current_stream():
+            pass
+        assert not stream.closed  # the outermost one closes
+    assert stream.closed and not mark.query() and sluice.current_stream() is None
+    gate.open()
+    mark.synchronize()  # what was queued has run
 
 
 # ---- threads, contexts, captures ----

@@ -145,9 +145,10 @@ def test_too_many_withs(device):
     assert sluice.current_stream() is None
 
 
-def test_a_wait_that_fails_joins_what_the_body_raised(gpu):
+@pytest.mark.parametrize("sync", [True, False])
+def test_an_end_that_fails_joins_what_the_body_raised(gpu, sync):
     with pytest.raises(KeyError) as raised:
-        with sluice.Stream(gpu.device) as stream:
+        with sluice.Stream(gpu.device, sync_on_exit=sync) as stream:
             gpu.call("StreamBeginCapture", ctypes.c_void_p(stream.native), gpu_kit.THREAD_LOCAL)
             raise KeyError("body")
     assert isinstance(raised.value.__context__, sluice.CaptureError)

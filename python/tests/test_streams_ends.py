@@ -34,6 +34,26 @@ def test_a_closed_stream_is_refused(device):
             make()
 
 
+def test_sentences_name_what_they_are_about(device):
+    """By the handle, which the library's sentences have, too."""
+    stream = sluice.Stream(device)
+    name = repr(stream).split()[2]
+    with stream:
+        known = sluice.current_stream()
+        with pytest.raises(sluice.BusyError, match=f"{name} of \"{device}\" is a current stream .1 times"):
+            stream.close()
+    assert repr(known) == repr(stream) and "closed" in repr(known)
+    with pytest.raises(sluice.StreamClosedError, match=f"{name} of \"{device}\" was closed"):
+        known.synchronize()
+    stream = sluice.Stream(device)
+    name = repr(stream).split()[2]
+    with pytest.raises(sluice.InvalidError, match=f"{name} of \"{device}\" is not current on this thread"):
+        stream.use().__exit__(None, None, None)
+    sluice.reset(device)
+    with pytest.raises(sluice.StaleHandleError, match=f"{name} of \"{device}\" has ended"):
+        stream.synchronize()
+
+
 def test_nothing_goes_to_the_default_stream_instead(gpu):
     if not gpu.fake:
         pytest.skip("the fake driver counts what it is asked")
@@ -55,7 +75,9 @@ def test_after_a_reset_all_is_stale(device):
     stream, event, default = sluice.Stream(device), sluice.Event(device), sluice.Stream.default(device)
     event.record(stream)
     uses = uses_of(stream, event, device)
+    uses |= {"enter": stream.__enter__, "use": stream.use().__enter__, "to_torch": stream.to_torch, "to_cupy": stream.to_cupy}
     sluice.reset(device)
+    assert "reset" in repr(stream) and "reset" in repr(default) and "reset" not in repr(sluice.Stream(device))
     for name, use in uses.items():
         with pytest.raises(sluice.StaleHandleError, match="reset"):
             use()
@@ -150,7 +172,7 @@ def test_an_address_that_comes_again_is_another_stream(gpu):
         pytest.skip("the driver did not give that address again")
     with pytest.raises(sluice.StreamClosedError):
         old.synchronize()
-    assert news[-1] != old and sluice.Stream.from_handle(native) == news[-1]
+    assert news[-1] != old and news[-1].same_native(sluice.Stream.from_handle(native))
     news[-1].synchronize()
 
 

@@ -107,21 +107,78 @@ def test_an_owner_is_let_go_of_on_whatever_thread(gpu):
     assert known() is None
 
 
-def test_wrapping_is_by_value(gpu):
+def test_several_names_of_one_native_stream(gpu):
     native = gpu.stream()
     a, b = sluice.Stream.wrap(Foreign(native)), sluice.Stream.from_handle(native, gpu.device)
-    assert a == b and hash(a) == hash(b)
+    assert a != b and len({a, b}) == 2 and a.same_native(b) and a.same_native(Foreign(native))
+    with a:
+        assert sluice.current_stream() == a != b
     a.close()
     b.synchronize()  # each name has an end of its own
+    for use in (lambda: a.same_native(b), lambda: b.same_native(a)):
+        with pytest.raises(sluice.StreamClosedError):
+            use()
     ours = sluice.Stream(gpu.device)
-    assert sluice.Stream.wrap(ours) is ours
+    assert sluice.Stream.wrap(ours) is ours and not ours.same_native(b) and not ours.same_native(Foreign(native))
     seen = sluice.Stream.wrap(Foreign(ours.native))
-    assert seen == ours and seen.is_external
+    assert seen != ours and seen.same_native(ours) and ours.same_native(seen) and seen.is_external
     ours.close()
     seen.synchronize()  # it keeps the native stream
     for zero in (0, 1):
         default = sluice.Stream.wrap(Foreign(zero))
         assert default.is_default and default.native == 0 and default == sluice.Stream.default(gpu.device)
+        assert default.same_native(sluice.Stream.default(gpu.device)) and not default.same_native(seen)
+
+
+def test_more_streams_than_are_found_by_their_address(gpu):
+    """Of what was not used lately there is another name then, of the same stream."""
+    natives = [gpu.stream() for _ in range(70)]
+    names = [sluice.Stream.wrap(Foreign(native)) for native in natives]
+    assert all(name.same_native(Foreign(native)) for name, native in zip(names, natives))
+    assert not any(names[0].same_native(name) for name in names[1:])
+    with sluice.Stream.default(gpu.device) as default:
+        assert default.same_native(Foreign(0))
+
+
+def test_which_native_stream(device):
+    a, b = sluice.Stream(device), sluice.Stream(device)
+    assert a.same_native(a) and not a.same_native(b)
+    assert sluice.Stream.default(device).same_native(sluice.Stream.default(device))
+    assert not a.same_native(sluice.Stream.default(device)) and not a.same_native(sluice.Stream.default("host"))
+    with a.use():
+        assert a.same_native(sluice.current_stream())
+    for wrong in (3, None, "cuda:0", object()):
+        with pytest.raises(TypeError, match="no stream"):
+            a.same_native(wrong)
+    b.close()
+    with pytest.raises(sluice.StreamClosedError):
+        a.same_native(b)
+    b = sluice.Stream(device)
+    sluice.reset(device)
+    for use in (lambda: a.same_native(b), lambda: b.same_native(sluice.Stream(device)),
+                lambda: sluice.Stream(device).same_native(b)):
+        with pytest.raises(sluice.StaleHandleError, match="reset"):
+            use()
+
+
+def test_threads_have_a_default_stream_each(gpu):
+    mine, again = sluice.Stream.from_handle(2, gpu.device), sluice.Stream.from_handle(2, gpu.device)
+    theirs = on_thread(lambda: sluice.Stream.from_handle(2, gpu.device))
+    assert mine.same_native(again) and not mine.same_native(theirs) and mine.native == theirs.native == 2
+
+
+def test_a_stream_that_keeps_its_own_name(gpu):
+    """As a class does that has both."""
+    theirs = Foreign(gpu.stream())
+    theirs.ours = sluice.Stream.wrap(theirs)
+    known = weakref.ref(theirs)
+    with theirs.ours.use():
+        del theirs
+        gc.collect()
+        assert known() is not None  # it is the current one
+        sluice.current_stream().synchronize()
+    gc.collect()
+    assert known() is None
 
 
 def test_memory_is_no_stream(gpu):
@@ -159,13 +216,22 @@ def test_of_another_device(gpu):
         sluice.Stream.wrap(other, device="cuda:0")
     theirs = TorchLike(other.native)
     theirs.device_index = 1
-    assert sluice.Stream.wrap(theirs) == sluice.Stream.from_handle(other.native, "cuda:1") == other
+    assert sluice.Stream.wrap(theirs).same_native(sluice.Stream.from_handle(other.native, "cuda:1"))
+    assert other.same_native(theirs) and not sluice.Stream("cuda:0").same_native(theirs)
     event = sluice.Event("cuda:0")
     with pytest.raises(sluice.WrongDeviceError):
         event.record(other)
     stream = sluice.Stream("cuda:0")
     stream.wait(other)  # between GPUs streams do wait
+    stream.wait(other.record())
     stream.synchronize()
+    events = [sluice.Event(name, timing=True) for name in ("cuda:0", "cuda:1")]
+    for one, on in zip(events, (stream, other)):
+        one.record(on)
+        one.synchronize()
+    for one, two in (events, events[::-1]):
+        with pytest.raises(sluice.WrongDeviceError, match="two devices"):
+            one.elapsed(two)
 
 
 def test_the_default_stream_of_a_thread(gpu):
@@ -294,4 +360,4 @@ def test_cuda_core(gpu):
     stream = sluice.Stream(gpu.device)
     theirs = gpu0.create_stream(stream)
     assert int(theirs.handle) == stream.native
-    assert sluice.Stream.wrap(theirs) == stream
+    assert sluice.Stream.wrap(theirs).same_native(stream) and stream.same_native(theirs)

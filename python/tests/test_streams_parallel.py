@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT
 """sluice.parallel(): branches of a stream's work, side by side, and what comes behind all of them."""
+import ctypes
+import gc
+
 import pytest
 
 import sluice
-from stream_kit import TorchLike, device, on_thread  # noqa: F401
+from stream_kit import TorchLike, device, on_thread, things  # noqa: F401
 
 
 def test_branches_are_streams_of_their_own(device):
@@ -101,3 +104,26 @@ def test_joining_that_fails(device):
         stream.close()
         raise KeyError
     assert isinstance(caught.value.__context__, sluice.StreamClosedError)
+
+
+def test_in_a_capture_it_becomes_a_part_of_the_graph(gpu):
+    gc.collect()
+    sluice.reset(gpu.device)
+    before = things(gpu) if gpu.fake else None
+    word = gpu.word()
+    address = gpu.device_pointer(word).value
+    stream = sluice.Stream(gpu.device)
+    with gpu.capture(stream.native) as graph:
+        with sluice.parallel(stream) as ways:
+            for number in (1, 2):
+                with ways.branch() as one:
+                    gpu.fill(address + number, number, 1, one.native)
+        gpu.fill(address, 3, 1, stream.native)
+    assert graph.nodes() == 3 and word.value == 0
+    graph.replay(gpu.stream())
+    assert ctypes.string_at(ctypes.addressof(word), 4) == bytes([3, 1, 2, 0])
+    stream.close()
+    del one, ways
+    gc.collect()
+    sluice.Stream("host").close()  # a call, by which all is gone
+    assert before is None or things(gpu) == before

@@ -72,6 +72,8 @@ def streams(foreign: object) -> None:
         assert_type(used, sluice.Stream)
     assert_type(sluice.current_stream("host"), sluice.Stream | None)
     sluice.Stream.wrap(stream, device="cuda:0").close()
+    assert_type(sluice.Stream(sync_on_exit=False).same_native(stream), bool)
+    stream.same_native(3)  # type: ignore[arg-type]
     stream.wait(3)  # type: ignore[arg-type]
     stream.native = 3  # type: ignore[misc]
     sluice.reset("cuda:0")

@@ -12,11 +12,14 @@
         use(result.frame)
 
 A program that says `import cuda_link` runs unchanged by `python -m sluice.cuda_link program.py`, or after install().
-docs/from-cuda-link.md tells what is other, and better.
+docs/from-cuda-link.md describes what differs, and what is better.
 """
 import importlib
+import importlib.abc
+import importlib.machinery
 import pathlib
 import sys
+import types
 
 from ._exporter_port import CudaPort, ExportPolicy, FrameOutcome, FrameSpec, GpuFrame
 from ._importer_port import ImporterCudaPort, ImportOutcome, ImportPolicy, ImportResult, ImportSpec
@@ -30,7 +33,7 @@ from .importer import CUPY_AVAILABLE, NUMPY_AVAILABLE, TORCH_AVAILABLE, Format, 
 from .nvml_observer import NVML_AVAILABLE, NVMLObserver
 from .shm_protocol import AcquireResult, DtypeCodec, Metadata, SHMLayout, SlotState, acquire_slot, publish_frame
 
-__version__ = "1.12.0"  # of cuda-link: whose names these are
+__version__ = "1.12.0"  # the version of cuda-link whose names these are
 
 __all__ = [
     "AcquireResult",
@@ -78,16 +81,40 @@ _ALIASES = {"_cuda_adapters": "cuda_ipc_wrapper", "_env": "_environment"}
 STAND_IN = str(pathlib.Path(__file__).parent / "stand_in")  # a folder in which the package cuda_link is this one
 
 
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds modules by their alias names. Python first imports the parent packages of such a name, and sets the module there."""
+
+    def __init__(self) -> None:
+        self.modules: dict[str, str] = {}
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        return importlib.machinery.ModuleSpec(name, self) if name in self.modules else None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        module = importlib.import_module(self.modules[spec.name])
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__spec__ = module.__spec__.loader_state  # the module keeps the spec that it was executed by
+
+
+_finder = _Finder()
+
+
 def install(name: str = "cuda_link") -> None:
-    """From now on importing `name`, and modules of it, gives this module, here and in processes that multiprocessing starts; a
-    name other than cuda_link (a copy in another package) here alone. RuntimeError if another was imported already."""
+    """From now on importing `name`, or a submodule of it, returns this module, here and in processes that multiprocessing starts;
+    for a name other than cuda_link (a copy in another package) only here. RuntimeError if another module was imported already."""
     here, there = sys.modules[__name__], sys.modules.get(name)
     if there is not None and there is not here and STAND_IN not in str(getattr(there, "__path__", "")):
         raise RuntimeError(f"{name} was imported already, from {getattr(there, '__file__', '?')}: call install() before that")
     if name == "cuda_link" and STAND_IN not in sys.path:
-        sys.path.insert(0, STAND_IN)  # which multiprocessing hands on
-    sys.modules[name] = here
-    for each in _MODULES:
-        sys.modules[f"{name}.{each}"] = importlib.import_module(f"{__name__}.{each}")
-    for alias, each in _ALIASES.items():
-        sys.modules[f"{name}.{alias}"] = importlib.import_module(f"{__name__}.{each}")
+        sys.path.insert(0, STAND_IN)  # multiprocessing passes sys.path on
+    if "." not in name:
+        sys.modules[name] = here  # replaces the stand-in, which may be the caller
+    _finder.modules[name] = __name__
+    _finder.modules |= {f"{name}.{each}": f"{__name__}.{each}" for each in _MODULES}
+    _finder.modules |= {f"{name}.{alias}": f"{__name__}.{each}" for alias, each in _ALIASES.items()}
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What an Exporter is given, and says."""
+"""The arguments and results of an Exporter."""
 from __future__ import annotations
 
 from ctypes import c_void_p
@@ -13,7 +13,7 @@ from ._environment import env_bool, env_int, env_str
 
 @dataclass(frozen=True)
 class FrameSpec:
-    """A channel to write: its name and what its frames are. "sluice:NAME" is a native channel.
+    """A channel to write: its name and the format of its frames. "sluice:NAME" is a native channel.
 
     `extra_flags` are or-ed into the wire's flags: 2 says that two components are mono and alpha, 4 that four bytes are B, G,
     R and A."""
@@ -30,7 +30,7 @@ class FrameSpec:
 
 @dataclass(frozen=True)
 class ExportPolicy:
-    """How an Exporter works. The environment is read by from_env() alone, never for a frame."""
+    """How an Exporter works. Only from_env() reads the environment, never a call for a frame."""
 
     export_sync: bool = False
     use_graphs: bool = True
@@ -45,7 +45,7 @@ class ExportPolicy:
 
     @classmethod
     def from_env(cls) -> ExportPolicy:
-        """As the CUDALINK_* variables say now."""
+        """From the current values of the CUDALINK_* variables."""
         return cls(
             export_sync=env_bool("CUDALINK_EXPORT_SYNC", default=False),
             use_graphs=env_bool("CUDALINK_USE_GRAPHS", default=True),
@@ -66,14 +66,14 @@ class ExportPolicy:
 
     @classmethod
     def for_testing(cls) -> ExportPolicy:
-        """Nothing that other programs of the machine have a say in."""
+        """Without anything that depends on other programs of the machine."""
         return cls(use_graphs=False, flush_probe=False, barrier_enabled=False, barrier_stale_ns=0,
                    high_priority_stream=False)
 
 
 @dataclass(frozen=True, init=False)
 class GpuFrame(_sluice._LinkFrame):
-    """A frame to export: where it lies, its bytes, and the native stream (0: the default one) whose work makes it."""
+    """A frame to export: its address, its size in bytes, and the native stream (0: the default one) that produces it."""
 
     __slots__ = ()
     ptr: int
@@ -88,7 +88,7 @@ delattr(GpuFrame, "producer_stream")  # what frames have there is in their base;
 
 
 class FrameOutcome(Enum):
-    """What became of a frame that was exported."""
+    """The outcome of exporting a frame."""
 
     PUBLISHED = 1
     SKIPPED_BARRIER = 2
@@ -98,7 +98,7 @@ class FrameOutcome(Enum):
 
 @runtime_checkable
 class CudaPort(Protocol):
-    """What programs call on the object that they get from get_cuda_runtime(). Sluice works on the GPU by itself."""
+    """The calls of the object that get_cuda_runtime() returns. Sluice itself does not use it."""
 
     def get_device(self) -> int: ...
 

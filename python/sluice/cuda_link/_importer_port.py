@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What an Importer is given, and says."""
+"""The arguments and results of an Importer."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ImportSpec:
-    """A channel to read. "sluice:NAME" is a native one. Of `shape` and `dtype` the channel itself knows best: where it says
-    something else, that holds, and a warning is logged."""
+    """A channel to read. "sluice:NAME" is a native one. If the channel has another `shape` or `dtype`,
+    the channel's are used, and a warning is logged."""
 
     shm_name: str
     device: int = 0
@@ -28,7 +28,7 @@ class ImportSpec:
 
 @dataclass(frozen=True)
 class ImportPolicy:
-    """How an Importer works. The environment is read by from_env() alone, never for a frame."""
+    """How an Importer works. Only from_env() reads the environment, never a call for a frame."""
 
     wait_spin_us: int = 200
     d2h_num_streams: int = 1
@@ -48,7 +48,7 @@ class ImportPolicy:
 
     @classmethod
     def from_env(cls) -> ImportPolicy:
-        """As the CUDALINK_* variables say now."""
+        """From the current values of the CUDALINK_* variables."""
         return cls(
             wait_spin_us=env_int("CUDALINK_WAIT_SPIN_US", default=200),
             d2h_num_streams=max(1, env_int("CUDALINK_D2H_STREAMS", default=1)),
@@ -72,12 +72,12 @@ class ImportPolicy:
 
     @classmethod
     def for_testing(cls) -> ImportPolicy:
-        """Does not spin, does not wait for a producer that is not there."""
+        """Does not spin, and does not wait for a missing producer."""
         return cls(wait_spin_us=0, allow_pageable_fallback=True, reconnect_enabled=False, wait_backend="python")
 
 
 class ImportOutcome(Enum):
-    """What a call for a frame found."""
+    """The outcome of a call for a frame."""
 
     NEW_FRAME = 1
     NO_FRAME = 2

@@ -31,9 +31,12 @@ class Segment:
     """The bytes, in `buf`. Unlike multiprocessing's it is not taken away when a process ends that only looked."""
 
     def __init__(self, path: str, create: bool) -> None:
-        descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | (os.O_CREAT if create else 0), 0o600)
         try:
-            if os.fstat(descriptor).st_size < SHM_SIZE:
+            status = os.fstat(descriptor)
+            if status.st_uid not in (os.geteuid(), 0):  # who could cut it short, which kills whoever has it mapped
+                raise PermissionError(f"{path} belongs to user {status.st_uid}: both sides must run as the same user")
+            if status.st_size < SHM_SIZE:
                 if not create:
                     raise FileNotFoundError(f"{path} is not finished")
                 os.ftruncate(descriptor, SHM_SIZE)

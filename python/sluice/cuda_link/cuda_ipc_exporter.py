@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ._exporter_port import ExportPolicy, FrameOutcome, FrameSpec, GpuFrame
+from ._inside import NO_SOURCE_EVENT, UNTIMED, NotHere, Segment
 from .cuda_ipc_wrapper import (
     CUDART_GRAPHS_MIN_VERSION,
     CUDAGraph_t,
@@ -99,9 +100,46 @@ class CUDAIPCExporter:
     def write_idx(self) -> int:
         return self._exporter.frame_count
 
+    def _of_slots(self, found: list[Any]) -> list[Any]:
+        return found or [None] * self.num_slots
+
     @property
-    def dev_ptrs(self) -> list[c_void_p]:
-        return self._exporter.dev_ptrs
+    def dev_ptrs(self) -> list[c_void_p | None]:
+        """Where the slots lie; None for each while it is not open, as what follows."""
+        return self._of_slots(self._exporter.dev_ptrs)
+
+    @property
+    def ipc_handles(self) -> list[Any]:
+        return self._of_slots(self._exporter.ipc_handles)
+
+    @property
+    def ipc_event_handles(self) -> list[Any]:
+        return self._of_slots(self._exporter.ipc_event_handles)
+
+    @property
+    def shm_handle(self) -> Segment | None:
+        """The channel's segment, to be looked at."""
+        return self._exporter.shm_handle
+
+    @property
+    def cuda(self) -> CUDARuntimeAPI | None:
+        """The runtime for its device; None while it is not open."""
+        return get_cuda_runtime(self.device) if self.is_ready() else None
+
+    @property
+    def total_export_us(self) -> float:
+        """Microseconds in export_frame(), with debug or CUDALINK_EXPORT_PROFILE=1."""
+        return self._exporter._total * 1e6
+
+    ipc_events = NotHere("events are for readers; CUDALINK_EXPORT_SYNC=1 has export_frame() wait for the GPU")
+    source_sync_event = NotHere(NO_SOURCE_EVENT)
+    total_memcpy_us = NotHere(UNTIMED)
+    total_stream_wait_us = NotHere(UNTIMED)
+    total_record_event_us = NotHere(UNTIMED)
+    total_shm_write_us = NotHere(UNTIMED)
+    total_sync_us = NotHere(UNTIMED)
+    total_sticky_check_us = NotHere(UNTIMED)
+    total_flush_probe_us = NotHere(UNTIMED)
 
     def attach_nvml_observer(self, observer: NVMLObserver) -> None:
         self._exporter.attach_nvml_observer(observer)

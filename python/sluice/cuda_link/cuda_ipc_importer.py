@@ -9,8 +9,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ._importer_port import ImportOutcome, ImportPolicy, ImportResult, ImportSpec
+from ._inside import UNTIMED, NotHere, Segment, Session
 from .cuda_ipc_wrapper import CUDARuntimeAPI, cudaIpcEventHandle_t, cudaIpcMemHandle_t, get_cuda_runtime
-from .importer import CUPY_AVAILABLE, NUMPY_AVAILABLE, TORCH_AVAILABLE, Importer
+from .importer import CUPY_AVAILABLE, NUMPY_AVAILABLE, TORCH_AVAILABLE, Importer, channel_of
 from .shm_protocol import (
     MAGIC_OFFSET,
     MAGIC_SIZE,
@@ -50,9 +51,9 @@ class CUDAIPCImporter:
         self.shm_name, self.debug, self.timeout_ms, self.device = shm_name, debug, timeout_ms, device
         self._hints = shape, dtype
         self._importer: Importer | None = None
-        self._count, self._latency = 0, 0.0
+        self._ended: Importer | None = None  # the one before, for its counts
+        self._session = Session(channel_of(shm_name)[0], device)
         self._nvml: NVMLObserver | None = None
-        self._stats: dict[str, Any] = {}
         self._initialize()
 
     def _initialize(self) -> bool:
@@ -111,10 +112,8 @@ class CUDAIPCImporter:
     def cleanup(self) -> None:
         """Ends it; twice is as once."""
         if self._importer is not None:
-            self._count, self._latency = self._importer.frame_count, self._importer.last_latency
             self._importer.close()
-            self._stats = self._importer.get_stats()
-            self._importer = None
+            self._ended, self._importer = self._importer, None
 
     close = cleanup
 
@@ -137,19 +136,94 @@ class CUDAIPCImporter:
     def num_slots(self) -> int:
         return int(self.get_stats().get("num_slots", 0))
 
+    def _count(self, what: str) -> Any:
+        counts = self._importer or self._ended
+        return 0 if counts is None else getattr(counts, what)
+
     @property
     def frame_count(self) -> int:
-        return self._count if self._importer is None else self._importer.frame_count
+        """As of an Importer; so is what follows."""
+        return int(self._count("frame_count"))
 
     @property
     def last_latency(self) -> float:
         """Milliseconds."""
-        return self._latency if self._importer is None else self._importer.last_latency
+        return float(self._count("last_latency"))
+
+    @property
+    def wait_spin_hits(self) -> int:
+        return int(self._count("wait_spin_hits"))
+
+    @property
+    def wait_sleep_hits(self) -> int:
+        return int(self._count("wait_sleep_hits"))
+
+    @property
+    def total_wait_spin_us(self) -> float:
+        return float(self._count("total_wait_spin_us"))
+
+    @property
+    def total_wait_sleep_us(self) -> float:
+        return float(self._count("total_wait_sleep_us"))
+
+    @property
+    def total_wait_event_time(self) -> float:
+        return float(self._count("total_wait_event_time"))
+
+    @property
+    def total_get_frame_time(self) -> float:
+        return float(self._count("total_get_frame_time"))
+
+    total_shm_read_us = NotHere(UNTIMED)
+
+    # ---- the session that is open ----
+
+    def _now(self) -> dict[str, Any]:
+        info = {} if self._importer is None else self._importer._info()
+        return info if info.get("state") in (2, 3) else {}
+
+    @property
+    def cuda(self) -> CUDARuntimeAPI | None:
+        """The runtime for its device; None while it is not open."""
+        return None if self._importer is None else get_cuda_runtime(self.device)
+
+    @property
+    def shm_handle(self) -> Segment | None:
+        """The channel's segment, to be looked at; None without a session."""
+        return self._session.segment(self._now())
+
+    @property
+    def ipc_version(self) -> int:
+        """The wire's number of the session; 0 without one."""
+        return int(self._now().get("version", 0))
+
+    @property
+    def ipc_handles(self) -> list[Any]:
+        """By which its memory was opened."""
+        return self._session.memory_handles(self._now())
 
     @property
     def dev_ptrs(self) -> list[c_void_p]:
-        info = {} if self._importer is None else self._importer._info()
-        return [c_void_p(each) for each in info.get("addresses", ())]
+        """Where it lies here."""
+        return [c_void_p(each) for each in self._now().get("addresses", ())]
+
+    @property
+    def tensors(self) -> list[Any]:
+        """A tensor of PyTorch for each slot, until the session ends: what is in there, finished or not. get_frame() waits, and
+        knows which slot is to be read."""
+        return self._session.arrays(self._now(), "torch")
+
+    @property
+    def cupy_arrays(self) -> list[Any]:
+        """The same for CuPy."""
+        return self._session.arrays(self._now(), "cupy")
+
+    @property
+    def pinned_memory_available(self) -> bool:
+        """Whether get_frame_numpy() copies into pinned memory; False before the first."""
+        return bool(self._count("_pinned"))
+
+    ipc_events = NotHere("get_frame() and the like wait for a slot's event, and say which slot it is")
 
     def attach_nvml_observer(self, observer: NVMLObserver) -> None:
         self._nvml = observer
@@ -158,7 +232,8 @@ class CUDAIPCImporter:
 
     def get_stats(self) -> dict[str, Any]:
         """As Importer.get_stats()."""
-        return self._importer.get_stats() if self._importer is not None else {**self._stats, "initialized": False}
+        importer = self._importer or self._ended
+        return {"initialized": False} if importer is None else importer.get_stats()
 
     stats = get_stats
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from ctypes import byref, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any
 
+from ._inside import NotHere
 from ._missing import __getattr__  # noqa: F401  cuda-link's _cuda_adapters is this module, too
 from .cuda_graphs import CUDAGraphsMixin
 from .cuda_runtime_types import (
@@ -70,6 +71,8 @@ def _driver() -> ctypes.CDLL:
 
 class CUDARuntimeAPI(CUDAGraphsMixin):
     """What cuda-link's class of this name does. Failures raise CudaIpcError, a RuntimeError."""
+
+    cudart = NotHere("it calls the driver, not the CUDA runtime: its methods do what is called through that, and load no library")
 
     def __init__(self, device: int = 0) -> None:
         self.device = device
@@ -364,7 +367,14 @@ def get_cuda_runtime(device: int = 0) -> CUDARuntimeAPI:
 
 
 class CTypesCUDAAdapter(CUDARuntimeAPI):
-    """The same by the name that cuda-link 1.5 and later has for it."""
+    """The same by the name that cuda-link 1.5 and later has for it: of a CUDARuntimeAPI, or a device."""
+
+    def __init__(self, api: CUDARuntimeAPI | int = 0) -> None:
+        if not isinstance(api, CUDARuntimeAPI):
+            super().__init__(api)
+            return
+        super().__init__(api.device)
+        self._captured = api._captured
 
     @classmethod
     def for_device(cls, device: int = 0) -> CTypesCUDAAdapter:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Exporter: memory that a program has on a GPU, published frame by frame."""
+"""Exporter: publishes frames from GPU memory of the program."""
 from __future__ import annotations
 
 import logging
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _sluice
 from . import activation_barrier
 from ._exporter_port import CudaPort, ExportPolicy, FrameOutcome, FrameSpec, GpuFrame
+from ._inside import NO_SOURCE_EVENT, NotHere, Segment, Session
 from .cuda_runtime_types import address_of
 from .importer import channel_of, raise_for
 from .shm_protocol import DtypeCodec
@@ -24,6 +25,7 @@ logger = logging.getLogger("cuda_link.exporter")
 
 _NO_SLOT, _CAPTURING = _sluice.NoFreeSlot.result, _sluice.CaptureError.result
 _MOST_SLOTS = 10
+_LONGEST = (1 << 63) - 1  # ns
 _EVERY = 97  # frames between two lines of the log
 _ALIGNED = 2 << 20
 
@@ -41,6 +43,7 @@ class Exporter(_sluice._LinkExporter):
         self._settles = settles
         self._link: _sluice._LinkWriter | None = None
         self._info: dict[str, Any] = {}
+        self._session = Session(self._name, spec.device)
         self._armed = self._warned = False
         self._nvml: NVMLObserver | None = None
         self._sends, self._total = 0.0, 0.0
@@ -53,8 +56,8 @@ class Exporter(_sluice._LinkExporter):
     @classmethod
     def open(cls, spec: FrameSpec, *, policy: ExportPolicy | None = None, cuda: CudaPort | None = None,
              barrier: object = None) -> Exporter:
-        """Opens it; raises, and leaves nothing behind, if it cannot. `cuda` and `barrier` are not used: Sluice asks the driver
-        and the barrier itself."""
+        """Opens the channel; on failure raises and leaves nothing behind. `cuda` and `barrier` are not used: Sluice uses the
+        driver and the barrier itself."""
         self = cls(spec, ExportPolicy.from_env() if policy is None else policy)
         self._open()
         return self
@@ -64,8 +67,9 @@ class Exporter(_sluice._LinkExporter):
         try:
             self._link = _sluice._LinkWriter(
                 self._name, f"cuda:{spec.device}", (spec.height, spec.width, spec.channels), spec.dtype, slots=spec.num_slots,
-                flags=spec.extra_flags, block=policy.export_sync, graph=policy.use_graphs, barrier=policy.barrier_enabled,
-                stale_ns=policy.barrier_stale_ns, strict=policy.strict_device, priority=policy.high_priority_stream,
+                flags=spec.extra_flags, block=policy.export_sync, graph=policy.use_graphs,
+                barrier=policy.barrier_enabled and policy.barrier_stale_ns > 0,  # a barrier stale at once is never up
+                stale_ns=min(max(0, policy.barrier_stale_ns), _LONGEST), strict=policy.strict_device, priority=policy.high_priority_stream,
                 doorbell=True, settles=self._settles, barrier_name=activation_barrier.SHM_NAME)
         except _sluice.Error as error:
             raise_for(error)
@@ -73,7 +77,7 @@ class Exporter(_sluice._LinkExporter):
         self._tell_usual()
 
     def _tell_usual(self) -> None:
-        """Of which frames the call itself, export(), takes care, without us: those whose stream is known, or need not be. It is
+        """Which frames export() itself handles, without calling Python: those whose stream is known, or need not be known. It is
         written in C: python/src/link_calls.c."""
         link = None if self._policy.export_profile else self._link
         self._usually(link, self.data_size, FrameOutcome.PUBLISHED, self._armed or self._warned)
@@ -81,8 +85,8 @@ class Exporter(_sluice._LinkExporter):
     # ---- frames ----
 
     def record_source_sync(self, producer_stream_handle: int) -> None:
-        """The next frame comes behind the work that this native stream (0: the default one) was given, and what that is given
-        after the export comes behind the copy."""
+        """Orders the next frame after the work queued on this native stream (0: the default one), and work queued on it after
+        the export after the copy."""
         if self._link is None:
             return
         try:
@@ -99,7 +103,7 @@ class Exporter(_sluice._LinkExporter):
             self._tell_usual()
 
     def _export(self, frame: GpuFrame) -> FrameOutcome:
-        """A frame that export() does not take care of."""
+        """Exports a frame that export() does not handle itself."""
         policy = self._policy
         began = time.perf_counter() if policy.export_profile else 0.0
         if self._link is None or frame.size != self.data_size:
@@ -137,7 +141,7 @@ class Exporter(_sluice._LinkExporter):
         return outcome
 
     def _unordered(self) -> None:
-        """Nobody has said which stream makes the frame."""
+        """Exports a frame whose producing stream is not known."""
         if self._policy.require_source_sync:
             raise ValueError(f"channel '{self._name}': give GpuFrame(producer_stream=...), or call record_source_sync() first: "
                              "the policy has require_source_sync")
@@ -153,7 +157,7 @@ class Exporter(_sluice._LinkExporter):
         if count % _EVERY == 0:
             logger.debug("frame %d [PROFILE] total=%.1fus", count, self._total / count * 1e6)
 
-    # ---- looking ----
+    # ---- inspection ----
 
     @property
     def frame_count(self) -> int:
@@ -164,21 +168,42 @@ class Exporter(_sluice._LinkExporter):
 
     @property
     def dev_ptrs(self) -> list[c_void_p]:
-        """Where the slots lie."""
+        """The addresses of the slots."""
         if self._link is None:
             return []
         return [c_void_p(each) for each in self._info.get("addresses", ())]
+
+    def _now(self) -> dict[str, Any]:
+        return {} if self._link is None else self._link.info() or {}
+
+    @property
+    def shm_handle(self) -> Segment | None:
+        """The channel's segment, to be read only; None once it is closed."""
+        return self._session.segment(self._now())
+
+    @property
+    def ipc_handles(self) -> list[Any]:
+        """The handles by which other processes open the slots' memory."""
+        return self._session.memory_handles(self._now())
+
+    @property
+    def ipc_event_handles(self) -> list[Any]:
+        """The handles of the events recorded after the slots' contents."""
+        return self._session.event_handles(self._now())
+
+    ipc_events = NotHere("events are for readers; ExportPolicy(export_sync=True) has export() wait for the GPU")
+    source_sync_event = NotHere(NO_SOURCE_EVENT)
 
     def is_ready(self) -> bool:
         """Whether it is open."""
         return self._link is not None
 
     def attach_nvml_observer(self, observer: NVMLObserver) -> None:
-        """get_stats() has what it sees, too."""
+        """Attaches an observer, whose figures get_stats() then includes."""
         self._nvml = observer
 
     def get_stats(self) -> dict[str, Any]:
-        """cuda-link's keys, and: skipped, failed, graph_frames, version."""
+        """cuda-link's keys, and also: skipped, failed, graph_frames, version."""
         spec = self._spec
         info = (self._link.info() if self._link is not None else None) or self._info
         average = self._total / max(1, sum(self._counts.values())) * 1e6
@@ -211,7 +236,7 @@ class Exporter(_sluice._LinkExporter):
     # ---- the end ----
 
     def close(self) -> None:
-        """Tells readers, lets them go, and frees the memory; twice is as once."""
+        """Notifies readers, disconnects them, and frees the memory; a second call does nothing."""
         link = self._link
         if link is None:
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Importer: frames of a channel, as PyTorch's tensors, CuPy's or NumPy's arrays."""
+"""Importer: frames of a channel as PyTorch tensors, or as CuPy or NumPy arrays."""
 from __future__ import annotations
 
 import importlib.util
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from .. import _sluice
 from ._connection import IPCConnection
 from ._importer_port import ImporterCudaPort, ImportOutcome, ImportPolicy, ImportResult, ImportSpec
+from ._inside import UNTIMED, NotHere
 from .cuda_runtime_types import CudaIpcError, CudaLinkError, ProtocolError
 from .shm_protocol import DtypeCodec, Metadata, SHMLayout
 
@@ -25,7 +26,7 @@ logger = logging.getLogger("cuda_link.importer")
 
 
 def _is_there(name: str) -> bool:
-    """Without importing it: PyTorch takes seconds."""
+    """Does not import the module: PyTorch takes seconds."""
     try:
         return name in sys.modules and sys.modules[name] is not None or importlib.util.find_spec(name) is not None
     except (ImportError, ValueError):
@@ -45,8 +46,8 @@ _SHUTDOWN: ImportResult[Any] = ImportResult(ImportOutcome.SHUTDOWN)
 _RECONNECTING: ImportResult[Any] = ImportResult(ImportOutcome.RECONNECTING)
 _TIMEOUT: ImportResult[Any] = ImportResult(ImportOutcome.TIMEOUT)
 _EVERY = 97  # frames between two lines of the log
-_AGAIN = 0.25  # s between attempts to open what is no channel
-_BEGINS = (1, 2, 3)  # states of a segment in which another session begins, or has
+_AGAIN = 0.25  # s between attempts to open something that is not a channel
+_BEGINS = (1, 2, 3)  # states of a segment in which another session begins or has begun
 _UNREADABLE = (_sluice.ProtocolError, _sluice.FormatError, _sluice.VersionError, _sluice.CorruptError, _sluice.AccessError)
 
 
@@ -54,11 +55,11 @@ def channel_of(shm_name: str) -> tuple[str, bool]:
     """The channel's name for Sluice, and whether it is a native one."""
     if shm_name.startswith("sluice:"):
         return shm_name, True
-    return "cipd:" + shm_name.removeprefix("cipd:").lstrip("/"), False  # which shm_open() passes over, too
+    return "cipd:" + shm_name.removeprefix("cipd:").lstrip("/"), False  # shm_open() skips these, too
 
 
 def raise_for(error: _sluice.Error) -> NoReturn:
-    """What cuda-link raises: a RuntimeError, and what else it is of."""
+    """Raises the error that cuda-link raises: a RuntimeError, or the built-in exception of that kind."""
     if isinstance(error, (_sluice.ProtocolError, _sluice.FormatError, _sluice.VersionError, _sluice.CorruptError)):
         raise ProtocolError(str(error)) from error
     if isinstance(error, (FileNotFoundError, PermissionError, FileExistsError, ValueError)):
@@ -68,7 +69,7 @@ def raise_for(error: _sluice.Error) -> NoReturn:
 
 @dataclass(frozen=True)
 class Format:
-    """What frames are. The dtype of NumPy is None where it has none."""
+    """The format of frames. NumPy's dtype is None if NumPy has none."""
 
     width: int
     height: int
@@ -83,27 +84,27 @@ class Format:
 
     @classmethod
     def from_metadata(cls, md: Metadata) -> Format:
-        """Of what a segment says; ValueError if that makes no sense."""
+        """From a segment's metadata; ValueError if that makes no sense."""
         dtype = DtypeCodec.decode(md.format_kind, md.bits_per_comp, md.flags)
         return cls(md.width, md.height, md.num_comps, md.format_kind, md.bits_per_comp, md.flags, dtype,
                    (md.height, md.width, md.num_comps), _numpy_dtype(dtype), md.expected_size)
 
     @classmethod
     def from_shm(cls, shm_buf: bytearray | memoryview, num_slots: int) -> Format | None:
-        """Of a segment; None if nothing is said there yet."""
+        """From a segment; None if it has no format yet."""
         metadata = Metadata.read_from(shm_buf, SHMLayout(num_slots))
         return cls.from_metadata(metadata) if metadata.width and metadata.height and metadata.num_comps else None
 
     @classmethod
     def from_overrides(cls, shape: tuple[int, int, int], dtype_str: str) -> Format:
-        """Of a shape and a data type's name."""
+        """From a shape and a data type's name."""
         kind, bits, flags = DtypeCodec.encode(dtype_str)
         height, width, components = shape
         return cls(width, height, components, kind, bits, flags, dtype_str, (height, width, components),
                    _numpy_dtype(dtype_str), height * width * components * bits // 8)
 
     def layout_differs_from(self, other: Format) -> bool:
-        """Whether shape or data type are others."""
+        """Whether shape or data type differ."""
         return self.shape != other.shape or self.dtype_str != other.dtype_str
 
 
@@ -118,8 +119,13 @@ def _numpy_dtype(name: str) -> Any:
         return None
 
 
+def _nanoseconds(ms: float) -> int:
+    """Converts a time-out, which is limited to about a hundred years; longer ones, such as infinity, become that."""
+    return int(min(ms, 3e12) * 1e6)
+
+
 class _Results:
-    """Makes results of arrays, once for each slot of a session; says so if they are not what the program expects."""
+    """Makes results from arrays, once for each slot of a session; warns if they are not what the program expects."""
 
     def __init__(self, spec: ImportSpec) -> None:
         self.spec, self.told = spec, False
@@ -151,12 +157,12 @@ class Importer(_sluice._LinkImporter):
         self._nvml: NVMLObserver | None = None
         self._waits = False
         self._profile = (0, 0.0)
-        self._again: float | None = None  # when it is to be opened again
+        self._again: float | None = None  # when to try to open it again
 
     @classmethod
     def open(cls, spec: ImportSpec, *, policy: ImportPolicy | None = None, cuda: ImporterCudaPort | None = None) -> Importer:
-        """Opens it. Without a producer it waits for one at each call, unless the policy says not to reconnect: then it
-        raises FileNotFoundError. `cuda` is not used: Sluice asks the driver itself."""
+        """Opens the channel. Without a producer it waits for one at each call, unless the policy says not to reconnect: then it
+        raises FileNotFoundError. `cuda` is not used: Sluice uses the driver itself."""
         self = cls(spec, ImportPolicy.from_env() if policy is None else policy)
         self._open()
         if self._policy.debug:
@@ -170,7 +176,7 @@ class Importer(_sluice._LinkImporter):
         try:
             self._link = _sluice._LinkReader(
                 self._name, device, result=self._results, none=_NO_FRAME, later=policy.reconnect_enabled,
-                timeout_ns=max(1, int(spec.timeout_ms * 1e6)), spin_ns=policy.wait_spin_us * 1000,
+                timeout_ns=max(1, _nanoseconds(spec.timeout_ms)), spin_ns=policy.wait_spin_us * 1000,
                 writable=self._mapping != "copied", pageable=policy.allow_pageable_fallback, pipelined=policy.d2h_pipelined,
                 gpu_wait=policy.torch_gpu_wait, window=max(0, window),
                 threshold=max(1, -(-window * policy.gpu_wait_adaptive_sleep_pct // 100)))
@@ -189,7 +195,7 @@ class Importer(_sluice._LinkImporter):
                         else "copied, as its writer lets nobody write to them")
 
     def _is_to_wait(self, error: _sluice.Error) -> bool:
-        """What others have put in the channel's place is no reason to end a program that waits for a producer."""
+        """Something else at the channel's place must not end a program that waits for a producer."""
         if not self._policy.reconnect_enabled or not isinstance(error, _UNREADABLE):
             return False
         if not self._waits:
@@ -198,14 +204,14 @@ class Importer(_sluice._LinkImporter):
         return True
 
     def _copy_instead(self, error: _sluice.Error) -> bool:
-        """The writer of a native channel does not want its frames written: then the program gets copies."""
+        """The writer of a native channel does not allow writes to its frames: the program gets copies."""
         refused = isinstance(error, (_sluice.AccessError, _sluice.UnsupportedError, _sluice.InvalidError))
         if self._mapping != "writable" or not refused:
             return False
         self._mapping = "copied"
         return True
 
-    # ---- frames: the calls for one are python/src/link_calls.c's, which calls these if it got none ----
+    # ---- frames: python/src/link_calls.c has the calls for a frame, and calls these if it got none ----
 
     def _failed(self, error: Exception | None, framework: str, stream: Any) -> ImportResult[Any]:
         if self._link is None or error is None:
@@ -238,7 +244,7 @@ class Importer(_sluice._LinkImporter):
         return _RECONNECTING if code == _ENDED else _NO_FRAME
 
     def _alone(self, code: int) -> ImportResult[Any]:
-        """No producer: one that has said so, or is not there."""
+        """There is no producer: it has closed the channel, or is not there."""
         self._results.told = False
         if not self._policy.reconnect_enabled:
             if code == _NO_WRITER and self._info().get("state") in _BEGINS:
@@ -254,17 +260,17 @@ class Importer(_sluice._LinkImporter):
         return _RECONNECTING
 
     def wait_for_doorbell(self, timeout_ms: float) -> bool:
-        """Sleeps until there is a frame, for so long at most; False at once unless the policy has `doorbell`. Producers of
-        Sluice's ring; others are looked at each millisecond."""
+        """Sleeps until there is a frame or the time-out passes; False at once unless the policy has `doorbell`. Sluice's
+        producers wake it; others are polled every millisecond."""
         if not self._policy.doorbell or self._link is None:
             return False
         try:
-            return self._link.wait(max(0, int(timeout_ms * 1e6)))
+            return self._link.wait(max(0, _nanoseconds(timeout_ms)))
         except _sluice.Error as error:
             raise_for(error)
 
     def request_immediate_reconnect(self) -> None:
-        """The next call looks for a producer, however short a time ago one did."""
+        """Makes the next call look for a producer, even if one did so just before."""
         if self._link is not None:
             self._link.retry()
         elif self._again is not None:
@@ -295,32 +301,65 @@ class Importer(_sluice._LinkImporter):
                      stats["frame_count"], kind, total / count * 1e6, self.last_latency,
                      100 * int(stats["wait_spin_hits"]) / hits, stats["avg_spin_us"], stats["avg_sleep_us"])
 
-    # ---- looking ----
+    # ---- inspection ----
 
     @property
     def frame_count(self) -> int:
-        """Frames given."""
+        """Frames returned."""
         return self._last["frames"] if self._link is None else self._link.frames
 
     @property
     def last_latency(self) -> float:
-        """Milliseconds from the publishing of the frame given last until it was taken."""
+        """Milliseconds between the publication of the last frame returned and its acquisition."""
         return (self._last["latency_ns"] if self._link is None else self._link.latency_ns) / 1e6
 
     @property
+    def wait_spin_hits(self) -> int:
+        """The number of waits for a frame's event that ended within `wait_spin_us`."""
+        return int(self._counts()["spin_hits"])
+
+    @property
+    def wait_sleep_hits(self) -> int:
+        """The number of waits that took longer."""
+        return int(self._counts()["sleep_hits"])
+
+    @property
+    def total_wait_spin_us(self) -> float:
+        """Microseconds in the waits that ended within `wait_spin_us`."""
+        return float(self._counts()["spun_ns"]) / 1000
+
+    @property
+    def total_wait_sleep_us(self) -> float:
+        """Microseconds in the longer waits."""
+        return float(self._counts()["slept_ns"]) / 1000
+
+    @property
+    def total_wait_event_time(self) -> float:
+        """Microseconds in all waits."""
+        return self.total_wait_spin_us + self.total_wait_sleep_us
+
+    @property
+    def total_get_frame_time(self) -> float:
+        """Microseconds in calls that returned a frame, with the policy's `debug`."""
+        return self._profile[1] * 1e6
+
+    total_shm_read_us = NotHere(UNTIMED)
+    from_connection = NotHere("an importer connects by itself, and to nothing else: Importer.open(ImportSpec(name))")
+
+    @property
     def wait_backend_name(self) -> str:
-        """"native": the wait is the library's own."""
+        """"native": the library itself waits."""
         return "native"
 
     def is_ready(self) -> bool:
-        """Whether a producer is there, and its memory open."""
+        """Whether there is a producer and its memory is open."""
         info = self._info()
         addresses = info.get("addresses", ())
         return info.get("state") in (2, 3) and (self._native or (bool(addresses) and all(addresses)))
 
     @property
     def connection(self) -> IPCConnection | None:
-        """The session that is open; None without one, and of a native channel. cuda-link has it to itself."""
+        """The open session; None without one, and for a native channel. Internal in cuda-link."""
         info = self._info()
         if self._native or info.get("state") not in (2, 3):
             return None
@@ -331,11 +370,11 @@ class Importer(_sluice._LinkImporter):
         return {} if self._link is None else self._link.info()
 
     def attach_nvml_observer(self, observer: NVMLObserver) -> None:
-        """get_stats() has what it sees, too."""
+        """Attaches an observer, whose figures get_stats() then includes."""
         self._nvml = observer
 
     def get_stats(self) -> dict[str, Any]:
-        """cuda-link's keys, and: mapping ("imported"; of native channels "writable" or "copied"), missed, overruns, timeouts,
+        """cuda-link's keys, and: mapping ("imported"; for native channels "writable" or "copied"), missed, overruns, timeouts,
         reconnects, last_latency_ms, producer."""
         info, counts = self._info(), self._counts()
         spins, sleeps = counts["spin_hits"], counts["sleep_hits"]
@@ -373,16 +412,20 @@ class Importer(_sluice._LinkImporter):
 
     stats = get_stats
 
+    @property
+    def _pinned(self) -> bool:
+        return bool(self._counts()["pinned"])
+
     def _counts(self) -> dict[str, Any]:
         if self._link is not None:
             self._last = self._link.counts()
         return {**dict.fromkeys(("frames", "missed", "overruns", "timeouts", "renewals", "spin_hits", "sleep_hits", "spun_ns",
-                                 "slept_ns", "latency_ns", "gpu_wait", "latched"), 0), **self._last}
+                                 "slept_ns", "latency_ns", "gpu_wait", "latched", "pinned"), 0), **self._last}
 
     # ---- the end ----
 
     def close(self) -> None:
-        """Ends it; twice is as once. Tensors that the program has keep their memory for as long as the producer does."""
+        """Closes it; a second call does nothing. Tensors of the program stay valid as long as the producer keeps the memory."""
         link = self._link
         self._again = None
         if link is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""NVMLObserver: what NVIDIA's management library says of a GPU, by the driver's own libnvidia-ml; no package is needed."""
+"""NVMLObserver: figures of a GPU from NVIDIA's management library, the driver's libnvidia-ml; no package is needed."""
 from __future__ import annotations
 
 import ctypes
@@ -41,7 +41,7 @@ NVML_AVAILABLE = _nvml is not None
 
 
 class NVMLObserver:
-    """Looks when it is asked; has no thread. `enabled` None: as CUDALINK_NVML says."""
+    """Reads figures on request; has no thread. `enabled` None: CUDALINK_NVML decides."""
 
     def __init__(self, device: int = 0, enabled: bool | None = None) -> None:
         self.device = device
@@ -49,7 +49,7 @@ class NVMLObserver:
         self._handle: c_void_p | None = None
 
     def start(self) -> bool:
-        """Whether it can look."""
+        """Whether it can read figures."""
         library, handle = _nvml, c_void_p()
         if self._handle is not None:
             return True
@@ -58,7 +58,7 @@ class NVMLObserver:
         code = library.nvmlDeviceGetHandleByIndex_v2(c_uint(self.device), byref(handle))
         if code:
             logger.warning("NVML has no GPU %d: error %d", self.device, code)
-            library.nvmlShutdown()  # NVML counts
+            library.nvmlShutdown()  # NVML counts initializations
             return False
         self._handle = handle
         return True
@@ -76,7 +76,7 @@ class NVMLObserver:
         return value
 
     def snapshot(self) -> dict[str, Any]:
-        """What the GPU has to say; {"nvml_available": False} if it was not started."""
+        """The GPU's figures; {"nvml_available": False} if it was not started."""
         if self._handle is None:
             return {"nvml_available": False}
         found: dict[str, Any] = {"nvml_available": True}
@@ -89,7 +89,7 @@ class NVMLObserver:
         try:
             found.update(read())
         except (OSError, AttributeError):
-            pass  # not every GPU says all
+            pass  # not every GPU has all figures
 
     def _use(self) -> dict[str, Any]:
         use = self._number("nvmlDeviceGetUtilizationRates", kind=_Pair)

@@ -145,6 +145,25 @@ def test_streams_events_and_finalisers_break_no_capture():
         assert other.done > 5
 
 
+def test_parallel_inside_a_capture_is_replayed():
+    """The specification's 32, as PyTorch captures: the branches are branches of the graph."""
+    source = torch.zeros(1 << 20, dtype=torch.int32, device=DEVICE)
+    halves = [torch.zeros_like(source) for _ in range(2)]
+    total = torch.zeros_like(source)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        with sluice.parallel(torch.cuda.current_stream()) as ways:
+            for number, half in enumerate(halves, 2):
+                with ways.branch() as branch, torch.cuda.stream(branch.to_torch()):
+                    half.copy_(source).mul_(number)
+        total.copy_(halves[0]).add_(halves[1])
+    for number in (1, 2, 3):
+        source.fill_(number)
+        graph.replay()
+        assert (total == number * 5).all()
+
+
 def test_frames_dropped_inside_a_capture_leave_nothing_in_the_graph():
     with narrow_writer("n", slots=4, max_slots=4) as writer, sluice.Reader("n", hold=2) as reader:
         out = torch.zeros((SIDE, SIDE), dtype=torch.int32, device=DEVICE)

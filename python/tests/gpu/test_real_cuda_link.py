@@ -56,6 +56,14 @@ def until(method, outcome=ImportOutcome.NEW_FRAME, **keywords):
         time.sleep(0.0005)
 
 
+def until_there(method):
+    end = time.monotonic() + SECONDS
+    while (frame := method()) is None:
+        assert time.monotonic() < end
+        time.sleep(0.0005)
+    return frame
+
+
 def is_full(array, value):
     assert bool((array == value).all()), array
 
@@ -99,6 +107,24 @@ def test_tensors_of_pytorch(link, kind, kinds):
         frame = until(imports.get_frame)
         assert tuple(frame.shape) == (8, 8, 1) and frame.dtype is torch.float32
         is_full(frame, 0)
+
+
+@pytest.mark.limit(120)
+@pytest.mark.parametrize("dtype", ["uint8", "bfloat16"])
+def test_the_tensors_inside_are_the_slots(link, cupy, dtype):
+    """By the class of cuda-link 1.1, whose programs look at the slots themselves."""
+    exporter = link.exporter(*SHAPE, dtype=dtype)
+    exporter.export(0)
+    with cuda_link.CUDAIPCImporter(link.name) as imports:
+        frame = until_there(imports.get_frame)
+        tensors = imports.tensors
+        assert [each.data_ptr() for each in tensors] == [each.value for each in imports.dev_ptrs]
+        assert all(each.dtype is frame.dtype and tuple(each.shape) == SHAPE and each.is_cuda for each in tensors)
+        assert frame.data_ptr() == tensors[0].data_ptr()
+        is_full(tensors[0], 0)
+        if dtype == "uint8":
+            assert [each.data.ptr for each in imports.cupy_arrays] == [each.value for each in imports.dev_ptrs]
+            is_full(imports.cupy_arrays[0], 0)
 
 
 @pytest.mark.limit(120)

@@ -81,7 +81,8 @@ def test_so_it_does_on_the_default_stream(narrow):
     read_late(narrow, lambda frame: frame.torch(), torch.cuda.default_stream())
 
 
-def test_used_on_names_a_stream_that_nobody_could_know_of(narrow):
+@pytest.mark.parametrize("released", [False, True])
+def test_used_on_names_a_stream_that_nobody_could_know_of(narrow, released):
     """The tensor was taken on the default stream, and is read on another by a kernel that comes late."""
     writer, reader = narrow
     side = torch.cuda.Stream()
@@ -93,6 +94,8 @@ def test_used_on_names_a_stream_that_nobody_could_know_of(narrow):
         with torch.cuda.stream(side):
             spin(1)
             sums.append(tensor.sum(dtype=torch.int64))
+        if released:  # the tensor has the frame still
+            frame.release()
         frame.used_on(side)
         expected.append(number * SIDE * SIDE)
         del tensor, frame

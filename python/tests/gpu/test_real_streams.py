@@ -254,6 +254,14 @@ def test_30_what_is_waited_for():
         with on(stream):
             spin(200)
     assert time.perf_counter() - began >= 0.18  # leaving with waits
+    began = time.perf_counter()
+    with sluice.Stream(DEVICE, sync_on_exit=False) as stream:
+        with on(stream):
+            spin(200)
+        mark = stream.record()
+    assert time.perf_counter() - began < 0.1 and stream.closed  # unless it is told not to
+    mark.synchronize()
+    assert time.perf_counter() - began >= 0.18
 
 
 def test_34_a_graph_that_reads_and_writes_slots():
@@ -278,7 +286,10 @@ def test_40_to_torch_and_back(stream):
     assert theirs.cuda_stream == stream.native and stream.__cuda_stream__() == (0, stream.native)
     again = sluice.Stream.wrap(theirs)
     assert again.native == stream.native and again.is_external
+    assert again != stream and again.same_native(stream) and stream.same_native(theirs)
+    assert not stream.same_native(torch.cuda.current_stream()) and not again.same_native(torch.cuda.Stream())
     default = sluice.Stream.default(DEVICE)
+    assert default.same_native(torch.cuda.default_stream())
     assert default.to_torch().cuda_stream == 0  # ExternalStream(0) would be one of PyTorch's pool
     assert sluice.Stream.wrap(torch.cuda.default_stream()).native == 0
 

@@ -57,7 +57,7 @@ def members(kind):
         return {each.name: each.value for each in kind}
     found = {"(itself)": signature(kind)}
     for name in dir(kind):
-        if not name.startswith("_"):
+        if not name.startswith("_") and hasattr(kind, name):
             member = getattr(kind, name)
             found[name] = signature(member) if callable(member) else "property" if isinstance(member, property) else "value"
     return found
@@ -83,6 +83,34 @@ def interface():
                 continue
             said[f"{inner}.{name}"] = (members(thing) if inspect.isclass(thing) else signature(thing) if callable(thing)
                                        else thing if isinstance(thing, (int, str)) else None)
+    return said
+
+
+def objects():
+    """One of each class that a program has, not open."""
+    made = {}
+    if hasattr(cuda_link, "CUDAIPCExporter"):
+        made["CUDAIPCExporter"] = cuda_link.CUDAIPCExporter("nobody", 4, 6)
+    made["CUDAIPCImporter"] = cuda_link.CUDAIPCImporter("nobody")
+    if hasattr(cuda_link, "Exporter"):
+        driver = () if cuda_link.__name__ != "cuda_link" else (None,)
+        made["Exporter"] = cuda_link.Exporter(cuda_link.FrameSpec("nobody", 4, 6), cuda_link.ExportPolicy(), *driver)
+        made["Importer"] = cuda_link.Importer(cuda_link.ImportSpec("nobody"), cuda_link.ImportPolicy(), *driver)
+    return made
+
+
+def inside(*names):
+    """The names of what they have inside, as JSON; or, of `CLASS.NAME`s, what is said where there is no such."""
+    made = objects()
+    if not names:
+        return [f"{kind}.{name}" for kind, thing in made.items() for name in vars(thing) if not name.startswith("_")]
+    said = {}
+    for each in names:
+        kind, _, name = each.partition(".")
+        try:
+            said[each] = repr(getattr(made[kind], name))
+        except AttributeError as error:
+            said[each] = f"AttributeError: {error}"
     return said
 
 
@@ -114,8 +142,8 @@ def wire():
 
 
 def main(role, *arguments):
-    if role in ("interface", "wire"):
-        say(json.dumps(globals()[role]()))
+    if role in ("interface", "wire", "inside"):
+        say(json.dumps(globals()[role](*arguments)))
         return
     peer = peer_calls.ROLES[role](*arguments)
     say("here")

@@ -10,8 +10,8 @@ import pytest
 from conftest import CLASSES, DTYPES, HERE
 
 
-def ask_for(folders, kind, what):
-    done = subprocess.run([sys.executable, str(HERE / "peer.py"), str(folders[kind]), what], capture_output=True, text=True, timeout=60)
+def ask_for(folders, kind, what, *more):
+    done = subprocess.run([sys.executable, str(HERE / "peer.py"), str(folders[kind]), what, *more], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -52,6 +52,15 @@ def test_names_and_signatures(interfaces):
         theirs = json.loads(json.dumps(theirs).replace("cudalink_output_ipc", "cudalink_ipc_TD>>Python"))
     missing = [each for name, thing in theirs.items() for each in differences(name, thing, ours.get(name, "missing"))]
     assert not missing, "\n".join(missing)
+
+
+def test_what_objects_have_inside(folders):
+    """Each attribute is there, or it is said why not."""
+    names = ask_for(folders, "cuda-link", "inside")
+    assert any(name.endswith("Exporter.shm_handle") for name in names) and len(names) > 20
+    told = ask_for(folders, "sluice", "inside", *names)
+    unknown = [name for name in names if "AttributeError" in told[name] and " has no " + name.partition(".")[2] + ": " not in told[name]]
+    assert not unknown, unknown
 
 
 def test_the_wire(folders):
