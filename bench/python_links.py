@@ -27,7 +27,7 @@ LINK_CALLS = [  # row, method, frames, the importer's policy, goal in ns; the ro
 ]
 FRAME_TIME = 1 / 60  # s that a program sleeps between two frames
 WASH = 256 << 20  # bytes: more than the caches of a CPU hold
-MOST_PAUSES = 100
+MOST_PAUSES = 40  # of such a call: each takes a tenth of a second
 NEEDS = {"get_frame": "torch", "get_frame_cupy": "cupy", "get_frame_numpy": "numpy"}
 WORK = 0.002  # s that a program of pipelined copies works on each frame
 

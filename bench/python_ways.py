@@ -137,15 +137,15 @@ class TorchSimpleQueue(TorchQueue):
 
 class CudaLink(Way):
     """cuda-link: a copy into a ring of buffers. The receiver spins on the number of the newest, then takes the frame."""
-    way, wait, ours = "cuda-link", "spinning", False
+    way, wait, ours, package = "cuda-link", "spinning", False, "cuda_link"
     NEWEST = 16  # where the segment has that number
 
     def open(self, context, number):
-        importlib.import_module("cuda_link")
+        importlib.import_module(self.package)
         self.name = f"bench_gpu_{os.getpid()}_{number}"
 
     def sender(self, torch):
-        self.exporter = exporter_of(importlib.import_module("cuda_link"), self.name, SHAPE, "uint8")
+        self.exporter = exporter_of(importlib.import_module(self.package), self.name, SHAPE, "uint8")
         super().sender(torch)
 
     def put(self):
@@ -163,7 +163,7 @@ class CudaLink(Way):
                     raise
                 time.sleep(0.01)
         time.sleep(0.5)  # the exporter has written its handles
-        self.importer = importer_of(importlib.import_module("cuda_link"), self.name)
+        self.importer = importer_of(importlib.import_module(self.package), self.name)
         self.call, self.frame_of = self.importer.caller("get_frame")
         self.word = ctypes.c_uint32.from_buffer(self.segment.buf, self.NEWEST)
         self.seen = self.word.value
@@ -179,6 +179,11 @@ class CudaLink(Way):
 
     def end(self):
         self.exporter.close()
+
+
+class SluiceLink(CudaLink):
+    """The same program, which imports Sluice by that interface."""
+    way, ours, package = "sluice.cuda_link", True, "sluice.cuda_link"
 
 
 class Word(Way):
@@ -228,12 +233,30 @@ class Word(Way):
         self.call("cuMemHostUnregister", self.page)
 
 
+class WordWakes(Word):
+    """The same for a receiver that sleeps: a semaphore wakes it, and then it looks at the word. The least of what sleeps."""
+    wait = "asleep"
+
+    def open(self, context, number):
+        super().open(context, number)
+        self.bell = context.Semaphore(0)
+
+    def put(self):
+        super().put()
+        self.bell.release()
+
+    def get(self):
+        if not self.bell.acquire(timeout=PATIENCE):
+            raise RuntimeError("nobody rings")
+        return super().get()
+
+
 WITHIN, WOKEN, OWN = {"fill": "within"}, {"sender": "woken"}, {"own": True}
 WAYS = [*((each, {}) for each in (SluiceSpins, Sluice, SluiceSendSpins, SluiceSend, TorchSimpleQueue, TorchQueue)),
         *((each, WITHIN) for each in (SluiceSpins, Sluice, TorchSimpleQueue, TorchQueue)),
         *((each, WOKEN) for each in (SluiceSpins, Sluice, TorchSimpleQueue, TorchQueue)),
         *((each, OWN) for each in (SluiceSpins, SluiceSendSpins)),
-        (SluiceFrame, {}), (Word, {}), (Word, OWN), (CudaLink, {})]  # whose failure ends the others: it comes last
+        (SluiceFrame, {}), (Word, {}), (WordWakes, {}), (Word, OWN), (SluiceLink, {}), (CudaLink, {})]  # whose failure ends the others: it comes last
 
 
 def receive(ways, rounds, ready, results):

@@ -232,8 +232,9 @@ int bridge_hand_on(struct bridge *bridge, const struct sluice_frame *frame)
     if (result)
         return say_result(bridge->command, result, NULL);
     bridge->frames++;
-    if (frame->commit_ns) { /* cuda-link's protocol may not say */
-        bridge->delay_ns += now_ns() - frame->commit_ns;
+    int64_t now = now_ns();
+    if (frame->commit_ns > 0 && frame->commit_ns <= now) { /* cuda-link's protocol may not say; and it is FROM's word */
+        bridge->delay_ns += now - frame->commit_ns;
         bridge->delays++;
     }
     return EXIT_DONE;

@@ -107,18 +107,12 @@ void canvas_put(struct canvas *canvas, unsigned style, const char *format, ...)
     put_clean(canvas, style, text);
 }
 
-void canvas_to(struct canvas *canvas, unsigned column)
-{
-    if (column > canvas->column)
-        canvas_put(canvas, STYLE_PLAIN, "%*s", (int)(column - canvas->column), "");
-}
-
 void canvas_line(struct canvas *canvas)
 {
     if (canvas->row >= canvas->height)
         return;
-    if (canvas->base & STYLE_REVERSE)
-        canvas_to(canvas, canvas->width);
+    if (canvas->base & STYLE_REVERSE && canvas->column < canvas->width)
+        canvas_put(canvas, STYLE_PLAIN, "%*s", (int)(canvas->width - canvas->column), "");
     if (canvas->escapes && canvas->column < canvas->width)
         add_text(canvas, "\033[K");
     canvas->base = STYLE_PLAIN;

@@ -38,9 +38,6 @@ void canvas_free(struct canvas *canvas);
 void canvas_put(struct canvas *canvas, unsigned style, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Blanks up to a column. */
-void canvas_to(struct canvas *canvas, unsigned column);
-
 /* Ends the line. Lines below the last one are not there. */
 void canvas_line(struct canvas *canvas);
 

@@ -141,7 +141,8 @@ int child_start(struct child *child, char *const argv[], unsigned flags)
     return error;
 }
 
-void child_listen(struct child *child)
+/* Takes in what it has written to stderr so far. Never blocks. */
+static void child_listen(struct child *child)
 {
     char text[512];
     ssize_t got;
@@ -223,6 +224,11 @@ const char *child_last_words(struct child *child, char *text, size_t size)
             text[used++] = child->words[i];
     text[used] = 0;
     return text;
+}
+
+bool child_said(const struct child *child, const char *text)
+{
+    return memmem(child->words, child->words_size, text, strlen(text)) != NULL;
 }
 
 bool child_find(const char *program, char *path, size_t size)

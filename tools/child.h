@@ -41,9 +41,6 @@ void child_add(struct child_line *line, ...) __attribute__((sentinel));
 /* Returns 0, or an errno: ENOENT if there is no such program. */
 int child_start(struct child *child, char *const argv[], unsigned flags);
 
-/* Takes in what it wrote to stderr so far. Never blocks. */
-void child_listen(struct child *child);
-
 /* Reaps it if it has ended within `timeout_ns`. */
 bool child_ended(struct child *child, int64_t timeout_ns);
 
@@ -59,6 +56,9 @@ void child_kill(struct child *child);
 
 /* The last line of what it wrote to stderr, without control characters; "" if there was none. */
 const char *child_last_words(struct child *child, char *text, size_t size);
+
+/* Is this among what it wrote to stderr? After child_last_words. */
+bool child_said(const struct child *child, const char *text);
 
 /* Is there a program of this name in PATH? Its path goes to `path` if that is not NULL. */
 bool child_find(const char *program, char *path, size_t size);

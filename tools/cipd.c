@@ -25,6 +25,15 @@ bool take_undeclared(const struct args *args, uint32_t *order)
     return *order != SLUICE_CIPD_UNKNOWN;
 }
 
+void say_no_image(const char *command, const char *channel, const struct sluice_array *array, const char *instead)
+{
+    char text[FORMAT_TEXT];
+    bool four = is_cipd(channel) && array->ndim == 3 && array->shape[2] == 4 && array->dtype.code == SLUICE_UINT &&
+                array->dtype.bits == 8;
+    say_error(command, "'%s' holds %s, which is no image%s; %s.", channel, text_array(text, array),
+              four ? " until you say what its four bytes are, by --undeclared rgba or bgra" : "", instead);
+}
+
 int cipd_reader(const char *command, struct sluice_reader_params *params, struct sluice_cipd_reader_params *cipd,
                 uint32_t undeclared)
 {

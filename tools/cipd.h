@@ -35,6 +35,9 @@ const char *cipd_state_name(uint32_t state);
 /* Four uint8, of which the order matters? */
 bool cipd_has_order(const struct sluice_cipd_info *info);
 
+/* Says that the array cannot be shown, and what to do `instead`; of four bytes without an order that they may be given one. */
+void say_no_image(const char *command, const char *channel, const struct sluice_array *array, const char *instead);
+
 /* "1920x1080x4 uint8 bgra"; `text` has FORMAT_TEXT bytes. */
 char *cipd_text_frame(char *text, const struct sluice_cipd_info *info);
 

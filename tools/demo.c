@@ -85,10 +85,10 @@ static const char *choose_device(void)
     return "cuda:0";
 }
 
-/* The filter stands beside this program in the build folder, or where it was installed. */
+/* The filter stands beside this program's folder in the build folder, or where it was installed. */
 static bool find_filter(struct demo *demo)
 {
-    static const char *const places[] = { "/../examples/example-", "/example-" };
+    static const char *const places[] = { "/../examples/example-", "/" LIBEXEC "/example-" };
     char *slash = strrchr(demo->program, '/');
     for (size_t i = 0; slash && !demo->filter[0] && i < 2; i++) {
         snprintf(demo->filter, sizeof demo->filter, "%.*s%s%s", (int)(slash - demo->program),
@@ -99,7 +99,7 @@ static bool find_filter(struct demo *demo)
     if (demo->filter[0] && access(demo->filter, X_OK) == 0)
         return true;
     say_error("demo",
-              "the filter program is not here; build the examples, or name it by --filter.");
+              "the filter program is not here: run 'make demo' in the source tree, or name it by --filter.");
     return false;
 }
 

@@ -27,7 +27,7 @@ static void examine_program(struct report *report, const char *name, const char 
         find(report, name, FINDING_NOTE, "apt install ffmpeg", "not installed; %s", use);
 }
 
-void examine_programs(struct report *report)
+static void examine_programs(struct report *report)
 {
     examine_program(report, "ffmpeg",
                     "'play' has its own test picture only, 'record' writes .slr only");

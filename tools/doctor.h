@@ -69,7 +69,6 @@ void report_text(const struct report *report, bool works);
 void report_json(const struct report *report, bool works);
 
 void examine_system(struct report *report);   /* kernel, limits, memory, folder */
-void examine_programs(struct report *report); /* ffmpeg */
 void examine_channel(struct report *report);  /* frames there and back */
 
 void examine_cipd(struct report *report);     /* what is there of cuda-link's protocol */

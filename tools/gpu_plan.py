@@ -5,6 +5,7 @@ A phase is over before the next one begins. Its tasks begin with those that take
 take so long only (--within), the most important begin first, and what would not end in time is left out by name.
 """
 import concurrent.futures
+import contextlib
 import heapq
 import math
 import traceback
@@ -13,7 +14,7 @@ import typing
 from gpu_suite import Suite, clock, nothing
 
 FOREVER = math.inf
-SPARE = 3  # rank: from here on a task leaves room for the phases that come later
+SPARE = 2  # rank: from here on a task leaves room for the phases that come later
 
 
 class Task(typing.NamedTuple):
@@ -29,6 +30,7 @@ class Phase(typing.NamedTuple):
     title: str
     workers: int  # tasks at a time
     tasks: list[Task]
+    around: typing.Callable = contextlib.nullcontext  # what there is while it goes on
 
 
 class Outlook(typing.NamedTuple):

@@ -3,6 +3,7 @@
 import collections
 import sys
 
+from goals import print_goals
 from table import print_table
 
 SOME = 8
@@ -78,3 +79,7 @@ def print_all(results, phases, seconds):
     for title, took in phases:
         print(f"{title:34} {took:41.1f} s")
     print(f"{'all':34} {seconds:41.1f} s", flush=True)
+    if results.figures.get("rows"):
+        print()
+        print_goals(results.figures, sys.stdout)
+        sys.stdout.flush()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What tools/gpu-check runs, and what comes of it: programs that have so long, and suites of tests."""
+import contextlib
 import os
 import pathlib
 import re
@@ -13,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TAP_LINE = re.compile(r"^(ok|not ok) \d+ - (\S+)(?: # SKIP ?(.*))?$")
 OUT_OF_TIME = 124
 LOOK = 2  # s
+GRACE, GONE = 3, 20  # s: to end by itself; for the kernel to end it, which a GPU that hangs may hold up for ever
 
 
 class Clock:
@@ -28,20 +30,27 @@ class Clock:
 clock = Clock()
 lock = threading.RLock()  # of logs that several write, and of what runs
 running = set()
+clean_up = []  # what else is to be done when this ends early
 
 
 def end_all():
     """Before this program ends early: what it started ends, too."""
     with lock:
-        for process in running:
-            kill(process)
+        end(running)
+        for each in [*clean_up]:
+            each()
 
 
-def kill(process):
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+def end(processes):
+    """With all that they have started: asked first, for some have started a service that would stay."""
+    until = time.monotonic() + GRACE
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+        for process in processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0, until - time.monotonic()) if number == signal.SIGTERM else GONE)
 
 
 def wait(process, limit, watch):
@@ -53,8 +62,7 @@ def wait(process, limit, watch):
         except subprocess.TimeoutExpired:
             pass
         if time.monotonic() >= until:
-            kill(process)
-            process.wait()
+            end([process])
             return OUT_OF_TIME
         if watch:
             watch()

@@ -2,45 +2,35 @@
 """The tests in C that tools/gpu-check runs, as tasks: each test of a program is one, and can run beside any other."""
 import functools
 import pathlib
-import re
-import shutil
 import subprocess
 
 import gpu_outside as outside
+from gpu_lists import (ALONE, ANYWHERE, CONTAINERS, CONTROL, KILLS, MEASURED, NOT_SANITIZED, NOT_UNDER_MPS, SANITIZED, TOGETHER,
+                       why_not)
+from gpu_mps import Service, phase_of
 from gpu_plan import SPARE, Phase, Task
 from gpu_suite import Suite, run
 
 TARGETS = ["tests/gpu/gpu", "tests/fake/fake", "tests/fake/libfakecuda.so", "tests/fake/libfakeshell.so",
            "tests/fake/cudart64_12.dll", "tests/storm/storm", "tests/multi/multi", "tests/docs/docs-gpu", "tests/unit/unit",
            "tools/sluice", "examples/example-filter", "examples/example-gpu-filter"]
-# What must be alone to be measured, and what needs no more than one GPU: where there are two, the second does that
-# while the first does the rest.
-MEASURED = re.compile(r"^(costs|copy_costs|facts)\.")
-ANYWHERE = re.compile(r"^(ahead|channel|crash|death|fallback|guards|held_back|inside|shared|words"
-                      r"|cipd_(ahead|capture|channel|hurry|long|mark|reader|rules))\.")
-TOGETHER = re.compile(r"^(several|staged|copy)\.")  # needs more than one, as far as it is sanitized
-# What takes most of the memory, and what tells how long a death takes.
-ALONE = re.compile(r"^death\.(a_writer_of_most_of_the_memory|a_killed_reader_gives_its_slots|a_killed_writers_ready_frames)")
-# Not those with a process that is no user, to whom the driver is shut, or with a channel in the test's own process,
-# where the driver's threads stay.
-CONTAINERS = [f"containers.{name}*" for name in ("frames", "a_reader", "between", "different", "times", "nobody_looks")]
-# What compute-sanitizer looks at: kernels and copies on memory and words that are shared. (Not the tests that
-# break a context on purpose.)
-SANITIZED = re.compile(r"^(memory\.(made|mapped)|sync\.|channel\.|send_fetch\.|(several|staged)\.|copy\.copies_(in|of|between)"
-                       r"|ahead\.(the_stream|a_frame_that|three)|graph\.(frames|rows|formats)|whole\."
-                       r"|cipd_channel\.cipd_(frames_|formats|slot_counts|a_writer_is_read|sends_that_come|sends_on)"
-                       r"|cipd_ahead\.cipd_a_stream_may|cipd_mark\.cipd_(a_copy_that_ended_in_time|copies_of_a_reader)"
-                       r"|cipd_reader\.(two_readers|cipd_a_frame_of_a_session))")
-GPU, OUTSIDE, WITHOUT = 0, 2, SPARE  # ranks: on the GPU, what looks from outside, what needs none; Python's tests come between
-TAKES = {"gpu": 0.6, "fake-gpu": 0.3, "fake": 0.4, "sanitized": 3.0, "alone": 4.0}  # s: a test that nobody knows
+GPU, OUTSIDE, WITHOUT = 0, SPARE, SPARE + 1  # ranks: on the GPU, what looks from outside, what needs none; Python's tests come between
+MEMCHECK = "compute-sanitizer memcheck"
+TAKES = {"gpu": 4.0, "fake-gpu": 0.3, "fake": 0.4, "sanitized": 5.0, "alone": 4.0, "mps": 2.0}  # s: a test that nobody knows
+MPS_LIMIT, MPS_SCALE = 90, "0.25"  # s, for a server that hangs holds up each test; of how long the long ones are
+
+
+def says(title, lines):
+    """A task that has this to say."""
+    return Task(title, 0, lambda: Suite(title, "\n".join(lines) + "\n", 0, 0))
 
 
 class Tests:
-    """The tests of what was built in a folder."""
+    """The tests of what was built in a folder; `parts` of them."""
 
-    def __init__(self, folder, out, facts, gpus, times):
-        self.folder, self.out, self.times = folder, out, times
-        self.on_gpu = {"SLUICE_TEST_GPU": "1", "SLUICE_GPU_FACTS": str(facts)}
+    def __init__(self, folder, out, facts, gpus, times, parts):
+        self.folder, self.out, self.times, self.parts = folder, out, times, parts
+        self.on_gpu = {"SLUICE_TEST_GPU": str(len(gpus) or 1), "SLUICE_GPU_FACTS": str(facts)}
         self.gpus, self.several = gpus, len(gpus) > 1
         self.last = {"CUDA_VISIBLE_DEVICES": gpus[-1]["uuid"]} if self.several else {}
         self.program = folder / "tests/gpu/gpu"
@@ -81,32 +71,50 @@ class Tests:
 
     def plainly(self, title, name):
         """Most that want two GPUs skip themselves where there is one: that takes no sanitizer, which needs seconds for it."""
-        status, text, seconds = run([self.program, name], self.out / "plainly.tap", 200, append=True, SLUICE_TEST_GPU="1")
-        return Suite(title, text, status, seconds)
+        return Suite(title, *outputs(run([self.program, name], self.out / "plainly.tap", 200, append=True, **self.on_gpu)))
 
-    def sanitized(self):
-        if not shutil.which("compute-sanitizer"):
-            return []
-        tasks = []
-        for title, log, both, environment in (("compute-sanitizer memcheck", "sanitizer.log", False, self.last),
-                                              ("the same with several GPUs", "sanitizer-several.log", True, {})):
-            (self.out / log).unlink(missing_ok=True)
+    def memchecked(self, title, log, names, rank, plainly=False, **environment):
+        (self.out / log).unlink(missing_ok=True)
 
-            def job(name, title=title, log=log, environment=environment, at_first=both and not self.several):
-                suite = at_first and self.plainly(title, name)
-                if not suite or not suite.skipped:
-                    suite = outside.sanitize(self.folder, title, self.out / log, name, **environment)
-                return self.noted("sanitized", name, suite)
+        def job(name):
+            suite = plainly and self.plainly(title, name)
+            if not suite or not suite.skipped:
+                suite = outside.sanitize(self.folder, title, self.out / log, name, SLUICE_TEST_GPU=self.on_gpu["SLUICE_TEST_GPU"], **environment)
+            return self.noted("sanitized", name, suite)
 
-            usual = TAKES["sanitized"] if self.several or not both else TAKES["gpu"]  # most want two
-            tasks += [Task(title, self.times.get(f"sanitized {name}", usual), functools.partial(job, name), (name,), OUTSIDE)
-                      for name in self.names if SANITIZED.search(name) and bool(TOGETHER.search(name)) == both]
+        usual = TAKES["gpu" if plainly else "sanitized"]
+        return [Task(title, self.times.get(f"sanitized {name}", usual), functools.partial(job, name), (name,), rank) for name in names]
+
+    def sanitized(self, all_of_them):
+        """What is about memory that is shared; and all others that can be looked at, with the reason why some cannot."""
+        if not outside.find_sanitizer():
+            return [says(MEMCHECK, ["ok 1 - memcheck.all # SKIP there is no compute-sanitizer here"])]
+        chosen = [name for name in self.names if SANITIZED.search(name)]
+        tasks = [Task(MEMCHECK, 8, lambda: outside.control(self.folder, MEMCHECK, self.out / "sanitizer-control.log", CONTROL, **self.last),
+                      ("memcheck.finds_what_a_kernel_breaks",), OUTSIDE)]
+        tasks += self.memchecked(MEMCHECK, "sanitizer.log", [name for name in chosen if not TOGETHER.search(name)], OUTSIDE, **self.last)
+        tasks += self.memchecked("the same with several GPUs", "sanitizer-several.log", filter(TOGETHER.search, chosen), OUTSIDE, not self.several)
+        if all_of_them:
+            others = [(name, why_not(name, NOT_SANITIZED)) for name in self.names if name not in chosen]
+            title = "compute-sanitizer, all other tests"
+            tasks += self.memchecked(title, "sanitizer-others.log", [name for name, why in others if not why], WITHOUT, **self.last)
+            tasks.append(says(title, [f"ok 1 - {name} # SKIP {why}" for name, why in others if why]))
         return tasks
+
+    def as_client(self, name):
+        """A task of gpu_mps: a test under MPS."""
+        def job(environment):
+            done = run([self.program, name], self.out / "mps.tap", MPS_LIMIT, append=True, SLUICE_TEST_SCALE=MPS_SCALE, **self.on_gpu, **environment)
+            return self.noted("mps", name, Suite("", *outputs(done)))
+
+        return Task("", self.times.get(f"mps {name}", TAKES["mps"]), job, (name,), GPU)
 
     # ---- the phases ----
 
     def measured(self):
         """What calls cost: with nothing beside."""
+        if "c-tests" not in self.parts:
+            return []
         return [Task("sluice doctor, each GPU", 3, lambda: outside.doctor(self.folder, self.out)),
                 self.whole("what calls cost on the GPU", "gpu-costs.tap", 4, GPU, 100,
                            [self.program, *filter(MEASURED.search, self.names)], **self.on_gpu)]
@@ -120,27 +128,39 @@ class Tests:
 
     def beside(self, sanitizer, long):
         """What may run beside anything but itself being measured."""
+        tasks = self.on_the_gpu(long) if "c-tests" in self.parts else []
+        if self.gpus and ("c-tests" in self.parts and sanitizer or "sanitizer" in self.parts):
+            tasks += self.sanitized("sanitizer" in self.parts)
+        return tasks
+
+    def on_the_gpu(self, long):
         def moves(name):
             return self.several and ANYWHERE.search(name)
 
         names = [name for name in self.names if not MEASURED.search(name) and not ALONE.search(name)]
         tasks = self.each("gpu", "on the GPU", self.program, [name for name in names if not moves(name)], GPU, **self.on_gpu)
         tasks += self.each("gpu", "on the last GPU alone", self.program, filter(moves, names), GPU, **self.on_gpu, **self.last)
+        storm, in_it = self.storm("storm.json")
         tasks += [self.whole("what docs/gpu.md says", "docs.tap", 20, GPU, 250, [self.folder / "tests/docs/docs-gpu"], SLUICE_TEST_GPU="1"),
-                  self.whole("kill storm on the GPU", "storm.tap", 40, OUTSIDE, 250, [self.folder / "tests/storm/storm", "storm.*"],
-                             SLUICE_TEST_GPU="1", SLUICE_STORM_DEVICE="cuda:0", SLUICE_STORM_KILLS="60",
-                             SLUICE_STORM_RECORD=str(self.out / "storm.json"))]
+                  self.whole("kill storm on the GPU", "storm.tap", 40, OUTSIDE, 250, storm, **in_it)]
         tasks += self.without_gpu() if long or not self.gpus else []
-        if self.gpus:
-            tasks += [self.whole("between containers", "multi.tap", 10, OUTSIDE, 120, [self.folder / "tests/multi/multi", *CONTAINERS],
-                                 SLUICE_TEST_DEVICE="cuda:0"),
-                      Task(outside.COMMANDS, 20, lambda: outside.frames(self.folder, self.out), ("play_and_snap", "bridge"), OUTSIDE),
-                      Task("ranges in Nsight Systems", 20, lambda: outside.nsight(self.folder, self.out), rank=OUTSIDE)]
-            return tasks + (self.sanitized() if sanitizer else [])
-        return [*tasks, Task(outside.COMMANDS, 0, lambda: Suite(outside.COMMANDS, "ok 1 - command.all # SKIP no GPU that nvidia-smi knows\n", 0, 0))]
+        if not self.gpus:
+            return [*tasks, says(outside.COMMANDS, ["ok 1 - command.all # SKIP no GPU that nvidia-smi knows"])]
+        return [*tasks,
+                self.whole("between containers", "multi.tap", 10, OUTSIDE, 120, [self.folder / "tests/multi/multi", *CONTAINERS],
+                           SLUICE_TEST_DEVICE="cuda:0"),
+                Task(outside.COMMANDS, 20, lambda: outside.frames(self.folder, self.out), ("play_and_snap", "bridge"), OUTSIDE),
+                Task("ranges in Nsight Systems", 20, lambda: outside.nsight(self.folder, self.out), rank=OUTSIDE)]
+
+    def storm(self, record):
+        """The program and its environment."""
+        return [self.folder / "tests/storm/storm", "storm.*"], {
+            "SLUICE_TEST_GPU": "1", "SLUICE_STORM_DEVICE": "cuda:0", "SLUICE_STORM_KILLS": "60", "SLUICE_STORM_RECORD": str(self.out / record)}
 
     def alone(self, long):
         """What has the GPU's memory to itself, or all of its time."""
+        if "c-tests" not in self.parts:
+            return []
         tasks = self.each("alone", "with the GPU to itself", self.program, filter(ALONE.search, self.names), GPU, **self.on_gpu)
         if long:
             tasks.append(self.whole("a minute at full speed", "whole.tap", 75, GPU, 120, [self.program, "whole.*"],
@@ -149,14 +169,29 @@ class Tests:
 
     def plays(self):
         """What plays in real time, while nothing is loaded."""
-        def job():
-            suite = outside.plays(self.folder, self.out, "demo", "--seconds", "12", "--out", self.out / "demo")
-            more = outside.plays(self.folder, self.out, "bench", "--quick")
-            suite.passed, suite.seconds = suite.passed + more.passed, suite.seconds + more.seconds
-            suite.failed.update(more.failed)
-            return suite
+        def task(name, seconds, *arguments):
+            return Task(outside.COMMANDS, seconds, lambda: outside.plays(self.folder, self.out, name, *arguments), (name,))
 
-        return [Task(outside.COMMANDS, 20, job, ("demo", "bench"))] if self.gpus else []
+        if not self.gpus or "c-tests" not in self.parts:
+            return []
+        return [task("demo", 12, "--seconds", "12", "--out", self.out / "demo"), task("bench", 8, "--quick")]
+
+    def under_mps(self, workers):
+        """Phases: what kills no process, side by side; and what does, one after the other. Behind all else: a server that hangs
+        may hold up the GPU."""
+        if "mps" not in self.parts or not self.gpus:
+            return []
+        (self.out / "mps.tap").unlink(missing_ok=True)
+        names = [(name, why_not(name, NOT_UNDER_MPS)) for name in self.names]
+        kills = [self.as_client(name) for name, why in names if not why and KILLS.search(name)]
+        storm, in_it = self.storm("storm-mps.json")
+        kills.append(Task("", 40, lambda environment: Suite("", *outputs(run(storm, self.out / "storm-mps.tap", 250, **environment, **in_it))),
+                          ("storm.kill_storm",), OUTSIDE))
+        service = Service(self.folder / "tools/sluice", self.out / "mps-doctor.log")
+        phases = [phase_of("under MPS", min(workers, 6), service, [self.as_client(name) for name, why in names if not why and not KILLS.search(name)], False),
+                  phase_of("killed under MPS", 1, service, kills, True)]
+        phases[0].tasks.append(says("under MPS", [f"ok 1 - {name} # SKIP {why}" for name, why in names if why]))
+        return phases
 
 
 def outputs(done):
@@ -170,5 +205,16 @@ def phases(tests, python, options):
     every = [Phase("measured", 1, tests.measured() if tests else []),
              Phase("side by side", options.shares, (tests.beside(not options.no_sanitizer, options.long) if tests else []) + python.beside()),
              Phase("one after the other", 1, (tests.alone(options.long) if tests else []) + python.alone()),
-             Phase("in real time", 3, (tests.plays() if tests else []) + python.plays())]
+             Phase("in real time", 4, (tests.plays() if tests else []) + python.plays())]
     return [phase for phase in every if phase.tasks]
+
+
+def last_phases(tests, python, options):
+    """Behind the benches."""
+    every = [*(tests.under_mps(options.shares) if tests else []), Phase("against cuda-link", options.shares, python.against(tests_runtime(options)))]
+    return [phase for phase in every if phase.tasks]
+
+
+def tests_runtime(options):
+    """The folder of tests/fake/runtime.c."""
+    return options.build.resolve() / "tests/fake"

@@ -10,7 +10,7 @@
 
 #include "args.h"
 #include "cipd.h"
-#include "describe.h"
+#include "json.h"
 #include "term.h"
 
 #define FLAG_BFLOAT16   0x0001
@@ -69,12 +69,9 @@ static void print_slots(const struct sluice_cipd_info *info)
     }
 }
 
-static void print_cipd(const struct sluice_cipd_info *info)
+static void print_session(const struct sluice_cipd_info *info)
 {
     char a[TERM_TEXT], b[TERM_TEXT];
-    printf("%scipd:%s%s  %s\n", colour(COLOUR_BOLD), info->name, colour(COLOUR_PLAIN), cipd_state_name(info->state));
-    if (info->why[0])
-        printf("%sstate      %s%s\n", colour(COLOUR_YELLOW), info->why, colour(COLOUR_PLAIN));
     printf("segment    /dev/shm/%s, %u bytes; cuda-link's protocol\n", info->name, info->segment_bytes);
     if (info->by_sluice && info->writer_pid)
         printf("writer     Sluice, process %u\n", info->writer_pid);
@@ -84,11 +81,20 @@ static void print_cipd(const struct sluice_cipd_info *info)
     if (info->last_frame_ns)
         printf(", the last %s ago", text_duration(a, now_ns() - info->last_frame_ns));
     printf("\n");
-    if (info->slot_count) {
-        print_frame(info);
-        printf("slots      %u, %s each at least\n", info->slot_count, text_bytes(b, info->frame_bytes));
-        print_slots(info);
-    }
+    print_frame(info);
+    printf("slots      %u, %s each at least\n", info->slot_count, text_bytes(b, info->frame_bytes));
+    print_slots(info);
+}
+
+static void print_cipd(const struct sluice_cipd_info *info)
+{
+    printf("%scipd:%s%s  %s\n", colour(COLOUR_BOLD), info->name, colour(COLOUR_PLAIN), cipd_state_name(info->state));
+    if (info->why[0])
+        printf("%sstate      %s%s\n", colour(COLOUR_YELLOW), info->why, colour(COLOUR_PLAIN));
+    if (info->slot_count)
+        print_session(info);
+    else
+        printf("segment    /dev/shm/%s\n", info->name); /* nothing in it could be read */
     printf("readers    not known: they tell the writer nothing\n"
            "%scannot be  leases: a frame may be rewritten while it is read; waiting for readers; read-only mappings: readers' "
            "GPU work could change frames, and they end with their writer%s\n",

@@ -3,6 +3,7 @@
  * The command `sluice`: a table of commands. It uses the public headers alone, so each command is
  * an example of them too.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,7 @@ static int flush_output(int code)
 
 int main(int argc, char **argv)
 {
+    signal(SIGXFSZ, SIG_IGN); /* a file that may grow no more is said, as a full disk is */
     if (argc < 2) {
         print_help(stderr);
         return EXIT_USAGE;

@@ -97,7 +97,7 @@ static bool run_ffprobe(const struct media_source *source, const char *input, st
         return say_start_error(command, "ffprobe", error);
     size_t size = child_read(&child, answer, sizeof answer - 1);
     answer[size] = 0;
-    if (!child_finish(&child, PROBE_TIME)) {
+    if (!child_finish(&child, stop_asked() ? 0 : PROBE_TIME)) {
         if (!stop_asked())
             say_error(command, "ffprobe cannot read %s: %s", source->path,
                       child_last_words(&child, words, sizeof words));

@@ -193,7 +193,10 @@ bool media_close(struct media_sink *sink, const char *command)
     bool done = child_finish(&sink->child, sink->file ? FINISH_TIME : 2 * SLUICE_S) || stands;
     if (!done) {
         child_last_words(&sink->child, words, sizeof words);
-        if (words[0])
+        if (sink->file && child_said(&sink->child, "suitable output format")) /* its last words only call that invalid */
+            say_error(command, "ffmpeg makes no file that ends as %s does; take .mp4, .mkv or .webm, or .slr for a Sluice recording.",
+                      sink->file);
+        else if (words[0])
             say_error(command, "%s failed: %s", program, words);
         else
             say_error(command, "%s ended with a failure.", program);

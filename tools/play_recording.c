@@ -107,7 +107,8 @@ static enum recording_block take_array(struct play *play, struct replay *replay,
 static void set_due(struct play *play, struct replay *replay)
 {
     const struct recording_frame *recorded = &replay->recording.frame;
-    int64_t step = replay->frames ? recorded->commit_ns - replay->last_ns : replay->step_ns;
+    /* Times of a file may be any numbers. */
+    int64_t step = replay->frames ? (int64_t)((uint64_t)recorded->commit_ns - (uint64_t)replay->last_ns) : replay->step_ns;
     /* A recording over two boots may jump; whatever it says, no pause is longer than a minute. */
     if (step < 0 || step > 60 * SLUICE_S)
         step = 0;

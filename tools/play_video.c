@@ -159,6 +159,8 @@ int play_video(struct play *play)
     struct sluice_format format = SLUICE_FORMAT_INIT;
     bool end = false;
     int code = choose_source(play, &video);
+    if (code == EXIT_FAILED && stop_asked())
+        return EXIT_DONE; /* asked to end while the file was looked at */
     if (code == EXIT_DONE)
         code = open_channel(play, &video.source);
     if (code != EXIT_DONE)

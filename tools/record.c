@@ -145,7 +145,7 @@ static int finish(struct record *record, int code)
             printf(", in %u files", record->segment);
         printf("\n");
     }
-    if (code == EXIT_DONE && record->frames == 0) {
+    if (code == EXIT_DONE && record->frames == 0 && !stop_asked()) {
         say_error(record->command, "no frame came from '%s'.", record->channel);
         return EXIT_TIMED_OUT;
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "args.h"
+#include "cipd.h"
 #include "describe.h"
 #include "record.h"
 #include "term.h"
@@ -90,9 +91,7 @@ int record_video(struct record *record, const struct sluice_frame *frame)
         return code;
     mirror_point(&record->mirror, &image);
     if (!image.image.pixel_format) {
-        char text[FORMAT_TEXT];
-        say_error(record->command, "'%s' holds %s, which is no image; record it to a .slr file.",
-                  record->channel, text_array(text, &image));
+        say_no_image(record->command, record->channel, &image, "record it to a .slr file");
         return EXIT_FAILED;
     }
     if (!record->segment || !media_fits(&record->sink, &image))

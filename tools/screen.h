@@ -27,7 +27,6 @@ void screen_show(const struct canvas *canvas);
 enum key {
     KEY_NONE = 0,
     /* 32 to 126: what was typed */
-    KEY_TAB = 9,
     KEY_ENTER = 13,
     KEY_ESCAPE = 27,
     KEY_BACKSPACE = 127,

@@ -29,13 +29,12 @@ static const struct args_option options[] = {
     { 0 },
 };
 
-static bool write_png(const char *path, FILE *out, const struct sluice_array *array)
+static bool write_png(const char *path, const char *channel, FILE *out, const struct sluice_array *array)
 {
     struct pixels pixels;
     struct png png;
     if (!pixels_open(&pixels, array)) {
-        say_error("snap", "the array '%s' is no image; write it as .npy instead of %s.",
-                  array->name, path);
+        say_no_image("snap", channel, array, "a name that ends in .npy takes it");
         return false;
     }
     uint8_t *row = malloc((size_t)pixels.width * pixels.channels * (pixels.bits / 8));
@@ -70,7 +69,7 @@ static bool write_npy(const char *path, FILE *out, const struct sluice_array *ar
     return true;
 }
 
-static int write_file(const char *path, const struct sluice_array *array)
+static int write_file(const char *path, const char *channel, const struct sluice_array *array)
 {
     struct stat status;
     bool standard = strcmp(path, "-") == 0;
@@ -81,7 +80,7 @@ static int write_file(const char *path, const struct sluice_array *array)
         say_error("snap", "%s cannot be written: %s.", path, strerror(errno));
         return EXIT_FAILED;
     }
-    bool done = png ? write_png(path, out, array) : write_npy(path, out, array);
+    bool done = png ? write_png(path, channel, out, array) : write_npy(path, out, array);
     if (standard)
         return done ? EXIT_DONE : EXIT_FAILED;
     bool plain = fstat(fileno(out), &status) == 0 && S_ISREG(status.st_mode);
@@ -115,7 +114,7 @@ static int snap(sluice_reader *reader, const char *channel, const char *path, co
         code = say_result("snap", result, NULL);
     mirror_point(&mirror, &array);
     if (code == EXIT_DONE)
-        code = write_file(path, &array);
+        code = write_file(path, channel, &array);
     mirror_close(&mirror);
     result = sluice_reader_release(reader, &frame, SLUICE_ON_CPU);
     if (result && code == EXIT_DONE)

@@ -177,36 +177,67 @@ struct page {
     unsigned until;
 };
 
-static void put_help(struct page *page, unsigned style, const char *left, const char *right)
+/* `left` has so much room; the first `length` bytes of `right` stand behind it. */
+static void put_line(struct page *page, unsigned style, const char *left, unsigned room, const char *right, size_t length)
 {
     if (page->count++ < page->first || page->canvas->row >= page->until)
         return;
-    if (right) {
-        canvas_put(page->canvas, STYLE_BOLD, "  %-26s", left);
-        canvas_put(page->canvas, style, " %s", right);
-    } else {
-        canvas_put(page->canvas, style, "%s", left);
-    }
+    canvas_put(page->canvas, room ? STYLE_BOLD : style, "%-*s", (int)room, left);
+    canvas_put(page->canvas, style, "%.*s", (int)length, right);
     canvas_line(page->canvas);
+}
+
+/* How much of the text goes into a line, up to the end of a word. */
+static size_t fit(const char *text, size_t room)
+{
+    size_t length = strlen(text), end = room;
+    if (length <= room)
+        return length;
+    while (end && text[end] != ' ')
+        end--;
+    return end ? end : room;
+}
+
+/* A text that is longer than the line goes on below; in a narrow window all of it stands below. */
+static void put_help(struct page *page, const char *left, const char *right)
+{
+    unsigned width = page->canvas->width, indent = width < 60 ? 6 : 29;
+    char key[64];
+    snprintf(key, sizeof key, "  %s", left);
+    if (strlen(key) >= indent) {
+        put_line(page, STYLE_PLAIN, key, indent, "", 0);
+        key[0] = 0;
+    }
+    do {
+        size_t length = fit(right, width > indent ? width - indent : 1);
+        put_line(page, STYLE_PLAIN, key, indent, right, length);
+        key[0] = 0;
+        right += length + strspn(right + length, " ");
+    } while (*right);
+}
+
+static void put_title(struct page *page, unsigned style, const char *title)
+{
+    put_line(page, style, title, 0, "", 0);
 }
 
 static void put_columns(struct page *page, const char *title, const struct top_table *table)
 {
-    put_help(page, STYLE_PLAIN, "", NULL);
-    put_help(page, STYLE_REVERSE, title, NULL);
+    put_title(page, STYLE_PLAIN, "");
+    put_title(page, STYLE_REVERSE, title);
     for (size_t i = 0; i < table->count; i++)
-        put_help(page, STYLE_PLAIN, table->columns[i].title, table->columns[i].help);
+        put_help(page, table->columns[i].title, table->columns[i].help);
 }
 
 size_t top_draw_help(struct canvas *canvas, size_t first, unsigned until)
 {
     struct page page = { .canvas = canvas, .first = first, .until = until };
-    put_help(&page, STYLE_REVERSE, "keys", NULL);
+    put_title(&page, STYLE_REVERSE, "keys");
     for (size_t i = 0; i < KEY_COUNT; i++)
-        put_help(&page, STYLE_PLAIN, keys[i][0], keys[i][1]);
+        put_help(&page, keys[i][0], keys[i][1]);
     put_columns(&page, "columns: channels", &top_channels);
     put_columns(&page, "columns: readers of one channel", &top_readers);
-    put_help(&page, STYLE_PLAIN, "", NULL);
-    put_help(&page, STYLE_DIM, "looking holds no lease and costs a writer nothing per frame", NULL);
+    put_title(&page, STYLE_PLAIN, "");
+    put_title(&page, STYLE_DIM, "looking holds no lease and costs a writer nothing per frame");
     return page.count;
 }

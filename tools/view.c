@@ -84,9 +84,7 @@ static int show(struct view *view, sluice_reader *reader, const struct sluice_fr
         return code;
     mirror_point(&view->mirror, &image);
     if (!pixels_open(&pixels, &image)) {
-        char text[FORMAT_TEXT];
-        say_error("view", "'%s' holds %s, which is no image; 'snap' writes it as .npy.",
-                  view->channel, text_array(text, &image));
+        say_no_image("view", view->channel, &image, "'snap' writes it as .npy");
         return EXIT_FAILED;
     }
     if (view->ascii) {

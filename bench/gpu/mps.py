@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: MIT
 """NVIDIA's multi-process service, for a while and for nobody else: its pipes lie in a folder of our own."""
+import contextlib
 import os
+import pathlib
 import shutil
+import signal
 import subprocess
 import time
 
 CONTROL = "nvidia-cuda-mps-control"
+PID_FILE = f"{CONTROL}.pid"
 
 
 class Unavailable(Exception):
@@ -17,8 +21,8 @@ class Mps:
 
     def __init__(self, folder):
         self.folder = folder
-        self.environment = dict(os.environ, CUDA_MPS_PIPE_DIRECTORY=str(folder / "pipe"),
-                                CUDA_MPS_LOG_DIRECTORY=str(folder / "log"))
+        self.settings = {"CUDA_MPS_PIPE_DIRECTORY": str(folder / "pipe"), "CUDA_MPS_LOG_DIRECTORY": str(folder / "log")}
+        self.environment = {**os.environ, **self.settings}
 
     def ask(self, command, limit=20):
         try:
@@ -50,6 +54,23 @@ class Mps:
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         return lines[-1] if lines else "no word of it"
 
+    def ended(self, limit):
+        """It takes this file away when it ends; its socket stays."""
+        until = time.monotonic() + limit
+        while time.monotonic() < until and (self.folder / "pipe" / PID_FILE).exists():
+            time.sleep(0.1)
+        return not (self.folder / "pipe" / PID_FILE).exists()
+
+    def kill(self):
+        """It, and its server, which a client that hangs may keep."""
+        with contextlib.suppress(OSError, ValueError):
+            pid = int((self.folder / "pipe" / PID_FILE).read_text())
+            children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            for each in (*map(int, children), pid):
+                os.kill(each, signal.SIGKILL)
+
     def __exit__(self, *_):
-        self.ask("quit")
+        self.ask("quit", 5)
+        if not self.ended(5):
+            self.kill()
         time.sleep(0.5)  # its server leaves the GPU

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT
+"""The goals that Sluice has on a GPU, and the rows that show whether it meets them: what bench/document puts first, and
+tools/gpu-check last. A goal's first row is the one it was set for; the others are the same by other sizes, under load, under MPS."""
+import typing
+
+from table import duration, said
+
+PLAIN = {"busy": "none", "mps": False}
+FULL = {"size": "1080p", "type": "float32"}
+AWAKE = {"fill": "before", "sender": "awake"}
+
+
+class Goal(typing.NamedTuple):
+    what: str
+    bench: str
+    first: dict  # params of the row that the goal was set for
+    all: dict  # and of all rows that count
+
+
+def only(what, bench, **params):
+    return Goal(what, bench, params, params)
+
+
+CHANNELS = (
+    only("commit in place, CPU", "gpu_commit", readers=1, ahead=False),
+    only("- 16 readers", "gpu_commit", readers=16, ahead=False),
+    only("- 16 readers, all ahead, at rest", "gpu_commit", readers=16, ahead=True),
+    only("- 16 readers that all take it ahead", "gpu_commit_ahead", readers=16),
+    Goal("commit until another process's CPU sees it ready", "gpu_handoff_cpu", PLAIN, {}),
+    Goal("commit until another process's stream is let go, ahead", "gpu_handoff_gpu", {**PLAIN, "word": "device"}, {}),
+    Goal("send 1080p RGBA float32 until it is seen ready", "gpu_send", {**PLAIN, **FULL, "from": "device", "graph": None}, {"graph": None}),
+    Goal("- beside the bare graph", "gpu_send", {**PLAIN, **FULL, "from": "device", "graph": True}, {"graph": True}),
+    Goal("- call by call", "gpu_send", {**PLAIN, **FULL, "from": "device", "graph": False}, {"graph": False}),
+    Goal("acquire, a frame is ready, CPU", "gpu_acquire", {"mode": "newest"}, {}),
+    Goal("acquire and release on a stream, CPU", "gpu_acquire_release", {"mode": "newest", "ahead": False}, {"ahead": False}),
+    only("- ahead", "gpu_acquire_release", mode="newest", ahead=True),
+    Goal("fetch 1080p RGBA float32 into pinned memory", "gpu_fetch", FULL, {}),
+    Goal("- beside the CPU's work on each frame, one turn", "gpu_fetch_pipelined", {}, {}),
+    Goal("a copy of 1080p float32 out of another GPU's slot", "gpu_far_copy", FULL, {}),
+    only("a CPU reader asleep in acquire until it is awake", "gpu_sleeping", **{"in": "acquire"}),
+    only("- asleep in poll", "gpu_sleeping", **{"in": "poll"}),
+)
+# Without a goal: what the driver alone takes for the same, where the limit that a goal knows is of less.
+BESIDE = {
+    "commit until another process's stream is let go, ahead": (
+        only("- bare: a wait that is queued once the word is on its way", "gpu_limit_order", word="device", words=None, gives=None),
+        only("- bare: in host memory, where a CPU could free who waits", "gpu_limit_handoff_gpu", **PLAIN)),
+    "- ahead": (only("- bare: the wait and the write in two calls", "gpu_limit_acquire_release", ahead=True),),
+    "- by send": (only("- bare: a word by the driver, the receiver spins", "py_gpu_put_to_usable", way="a word by the driver", wait="spinning", stream=None),
+                  only("- bare: and is woken", "py_gpu_put_to_usable", way="a word by the driver", wait="asleep")),
+}
+CUDA_LINK = (
+    only("cuda-link: an asynchronous send of 1080p float32, CPU", "gpu_cipd_send_call", **FULL, graph=False, blocking=False),
+    only("- as a graph", "gpu_cipd_send_call", **FULL, graph=True, blocking=False),
+    Goal("cuda-link: send until a reader knows that it is ready", "gpu_cipd_send", {**FULL, "graph": False, "blocking": False}, {}),
+    Goal("cuda-link: the same in place", "gpu_cipd_handoff_cpu", {}, {}),
+)
+PYTHON = (
+    only("Python: next(), a frame waits", "py_gpu_next"),
+    only("- and frame.torch()", "py_gpu_next_torch"),
+    only("- and frame.view()", "py_gpu_next_view"),
+    Goal("Python: with writer.frame()", "py_gpu_writer_frame", {}, {}),
+    only("- behind a stream", "py_gpu_writer_frame_stream"),
+    only("- and frame.view()", "py_gpu_writer_frame_view"),
+    Goal("Python: send(tensor)", "py_gpu_send", {"graph": None}, {}),
+    Goal("Python: from put to a usable tensor, in place", "py_gpu_put_to_usable", {**AWAKE, "way": "sluice, in place", "stream": None},
+         {"way": "sluice, in place"}),
+    Goal("- by send", "py_gpu_put_to_usable", {**AWAKE, "way": "sluice, send", "stream": None}, {"way": "sluice, send"}),
+    only("sluice.cuda_link: export, asynchronous, of a program that is awake", "py_gpu_link_export_awake", way="sluice.cuda_link", stream="default"),
+    only("- get_frame", "py_gpu_link_get_frame", way="sluice.cuda_link"),
+    only("- get_frame_numpy", "py_gpu_link_get_frame_numpy", way="sluice.cuda_link"),
+    only("- get_frame_numpy, pipelined: the call", "py_gpu_link_get_frame_numpy_pipelined", way="sluice.cuda_link"),
+)
+
+
+def rows_of(figures, bench, params):
+    """None stands for a param that the row has not."""
+    return [row for row in figures.get("rows", ()) if row["bench"] == bench and all(row["params"].get(key) == value for key, value in params.items())]
+
+
+def find(figures, bench, **params):
+    """The first row of a bench with these params; {} if it was not measured."""
+    return next(iter(rows_of(figures, bench, params)), {})
+
+
+def missed_by(row):
+    over = row["p50_ns"] - row["goal_ns"]
+    return f"missed by {duration(over)}, {100 * over / row['goal_ns']:.0f} %" if over > 0 else "missed: the CPU is too busy"
+
+
+def params_of(row):
+    """In which a row differs from others of its goal."""
+    return ", ".join(f"{key} {said(value)}" for key, value in row["params"].items() if key == "graph" or key != "bytes" and value is not False)
+
+
+def a_miss(row):
+    """In one line."""
+    limit = row.get("limit_p50_ns")
+    bare = "" if limit is None else f"; the bare limit is {duration(limit)}" + (", over the goal by itself" if limit > row["goal_ns"] else "")
+    return f"MISSED {row['bench']} ({params_of(row)}): {duration(row['p50_ns'])}, goal {duration(row['goal_ns'])}{bare}"
+
+
+def verdict(row, judged):
+    word = "not measured" if not row else "" if "met" not in row else "met" if row["met"] else missed_by(row)
+    more = f"of {len(judged)} such rows {sum(each['met'] for each in judged)} met" if len(judged) > 1 else ""
+    return "; ".join(filter(None, (word, more)))
+
+
+def print_goals(figures, out):
+    """Each goal beside the row that it was set for, and how many of all its rows meet it; then a line for each miss."""
+    def line(what, row, word):
+        times = (duration(row.get(key)) for key in ("p50_ns", "limit_p50_ns", "goal_ns"))
+        print("{:66}{:>9} {:>9} {:>9}  {}".format(what, *times, word).rstrip(), file=out)
+
+    misses = []
+    print(f"{'goal':66}{'p50':>9} {'bare':>9} {'goal':>9}", file=out)
+    for goal in (*CHANNELS, *CUDA_LINK, *PYTHON):
+        row = find(figures, goal.bench, **goal.first)
+        judged = [each for each in rows_of(figures, goal.bench, goal.all) if "met" in each]
+        line(goal.what, row, verdict(row, judged))
+        for bare in BESIDE.get(goal.what, ()):
+            found = find(figures, bare.bench, **bare.first)
+            line(bare.what, {"limit_p50_ns": found.get("p50_ns")}, "")
+        misses += [a_miss(each) for each in judged if not each["met"]]
+    for row in rows_of(figures, "gpu_soak", {}):
+        print(f"{row['params']['seconds']} s at full rate: {'flat' if row.get('flat') else 'NOT FLAT'}", file=out)
+    print(*([""] if misses else []), *misses, sep="\n", end="\n" * bool(misses), file=out)
