@@ -28,9 +28,8 @@ SKELETON = """\
 {description}
 .Sh OPTIONS
 .Sh EXIT STATUS
-As
-.Xr sluice 1
-says.
+See
+.Xr sluice 1 .
 .Sh EXAMPLES
 .Sh SEE ALSO
 .Xr sluice 1
