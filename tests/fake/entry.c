@@ -74,6 +74,21 @@ static const bool unsafe[FAKE_FUNCTION_COUNT] = {
     [FAKE_IpcCloseMemHandle] = true,
 };
 
+/* What waits while another thread is in a call that frees memory (cuMemFree, cuMemFreeHost, cuMemHostUnregister,
+ * cuIpcCloseMemHandle) and waits for the GPU there. Seen on an H200 with driver 580.159; others, such as stream
+ * queries, cuStreamWriteValue64, cuStreamWaitEvent and cuIpcOpenMemHandle, go on. */
+static const bool held_up[FAKE_FUNCTION_COUNT] = {
+    [FAKE_StreamCreateWithPriority] = true,
+    [FAKE_EventCreate] = true,
+    [FAKE_EventRecord] = true,
+    [FAKE_IpcOpenEventHandle] = true,
+    [FAKE_LaunchKernel] = true,
+    [FAKE_MemAlloc] = true,
+    [FAKE_MemHostRegister] = true,
+    [FAKE_MemsetD8Async] = true,
+    [FAKE_MemcpyAsync] = true,
+};
+
 void fake_break_rule(const char *format, ...)
 {
     va_list list;
@@ -118,6 +133,9 @@ static int enter(enum fake_function function, bool library)
             code = failing_code;
         }
     }
+    struct sl_cu_context *context = held_up[function] ? fake_thread_context() : NULL;
+    while (code == 0 && context && context->freeing > 0)
+        pthread_cond_wait(&fake_changed, &fake_lock);
     if (code == 0 && unsafe[function] && fake_thread.mode != SL_CU_CAPTURE_MODE_RELAXED &&
         fake_break_captures())
         code = SL_CU_CAPTURE_UNSUPPORTED;

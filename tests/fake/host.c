@@ -126,7 +126,7 @@ int fake_cuMemHostUnregister(void *address)
     struct sl_cu_context *context = fake_current(&code);
     if (!context)
         goto done;
-    code = fake_wait_all(context); /* as a GPU does */
+    code = fake_wait_to_free(context);
     if (code)
         goto done;
     struct fake_range *range = fake_range_at(at);

@@ -32,6 +32,7 @@ struct sl_cu_context {
     int device, primary, holds;
     bool alive;
     int error; /* sticky */
+    int freeing; /* threads in a call that frees, and waits for the work before it */
     unsigned long long id;
     struct sl_cu_stream *legacy;
     struct sl_cu_context *next;
@@ -191,6 +192,8 @@ int fake_wait(struct sl_cu_stream *stream, uint64_t id);
 
 /* Waits for all that is queued in a context. */
 int fake_wait_all(struct sl_cu_context *context);
+/* As NVIDIA's driver does: others launch, copy and record nothing meanwhile. */
+int fake_wait_to_free(struct sl_cu_context *context);
 
 /* The thread's current context, whatever its state; NULL: none. */
 struct sl_cu_context *fake_thread_context(void);

@@ -423,7 +423,7 @@ int fake_free(enum fake_range_kind kind, uint64_t address)
     pthread_mutex_lock(&fake_lock);
     struct sl_cu_context *context = fake_current(&code);
     if (context)
-        code = fake_wait_all(context); /* as a GPU does */
+        code = fake_wait_to_free(context);
     struct fake_range *range = fake_range_at(address);
     if (code == 0 && (!range || range->kind != kind || range->address != address))
         code = SL_CU_INVALID_VALUE;

@@ -203,6 +203,15 @@ int fake_wait_all(struct sl_cu_context *context)
     return code;
 }
 
+int fake_wait_to_free(struct sl_cu_context *context)
+{
+    context->freeing++;
+    int code = fake_wait_all(context);
+    context->freeing--;
+    pthread_cond_broadcast(&fake_changed);
+    return code;
+}
+
 /* ---- the functions ---- */
 
 int fake_cuStreamCreateWithPriority(struct sl_cu_stream **stream, unsigned flags, int priority)
