@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Actions that are deferred until a stream captures no more. They keep the stream object alive, also after its handle has
- * ended: they query its capture state, and then queue on the native stream.
+ * Actions that are deferred until a stream no longer captures. Each keeps its stream object alive,
+ * also after the stream's handle has ended, as it queries the capture state and then queues work on
+ * the native stream.
  */
 #include <pthread.h>
 
@@ -9,7 +10,7 @@
 #include "util/atomic.h"
 
 static struct sl_after *waiting;
-static sl_word32 count; /* for a quick look without the lock */
+static sl_word32 count; /* for a quick check without the lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void list(struct sl_after *after)
@@ -31,7 +32,8 @@ static void unlist(struct sl_after *after)
     sl_add(&count, (uint32_t)-1);
 }
 
-/* With the lock. Off the list first: who is done may be waiting for something else at once. */
+/* Called with the lock held. Taken off the list first: once `run` is done, its owner may list it
+ * again for another stream. */
 static bool try_one(struct sl_after *after)
 {
     unlist(after);
@@ -59,10 +61,10 @@ void sl_after_try(struct sl_after *after)
     }
     pthread_mutex_unlock(&lock);
     if (done)
-        sl_object_drop(&done->object); /* may call its owner */
+        sl_object_drop(&done->object); /* may call the release callback of a wrapped stream */
 }
 
-/* One of those that wait for this stream gets its turn; true if it is done. */
+/* Runs one action that is deferred for this stream; true if it is done. */
 static bool try_any(const struct sl_stream *stream)
 {
     bool done = false;

@@ -37,7 +37,7 @@ static void cuda_close(struct sl_device *device)
     sl_cuda_context_close(device->state);
 }
 
-/* The device's streams, each held. */
+/* The device's streams, with a reference to each. */
 static int hold_streams(struct sl_device *device, struct sl_stream ***streams, size_t *count)
 {
     struct sl_object *object;
@@ -51,7 +51,7 @@ static int hold_streams(struct sl_device *device, struct sl_stream ***streams, s
     for (object = device->objects; object && *streams; object = object->next) {
         if (object->kind != SL_HANDLE_STREAM)
             continue;
-        sl_add(&object->uses, 1); /* listed: it has a use, its name's */
+        sl_add(&object->uses, 1); /* a listed object has at least one reference, its handle's */
         (*streams)[(*count)++] = (struct sl_stream *)object;
     }
     sl_mutex_unlock(&device->lock);
@@ -60,9 +60,9 @@ static int hold_streams(struct sl_device *device, struct sl_stream ***streams, s
     return 0;
 }
 
-/* The default stream, and with it all blocking streams of the context, whoever made them. If a
- * capture keeps it shut there is nothing to be done about it, and nothing of this device's on it.
- */
+/* Waits for the default stream, and so for all blocking streams of the context, whoever created
+ * them. If a capture makes the default stream unusable, this device has no work on it, and there is
+ * nothing to wait for. */
 static int wait_default(struct sl_cuda_context *context)
 {
     enum sl_cuda_capture state;
@@ -77,8 +77,8 @@ static int wait_default(struct sl_cuda_context *context)
     return r;
 }
 
-/* Stream by stream: waiting for the context at once would break every capture in it, those of other
- * libraries too, of which nobody can know. */
+/* Stream by stream: synchronizing the context would invalidate every capture in it, also those of
+ * other libraries, which nobody can list. */
 static int cuda_synchronize(struct sl_device *device)
 {
     struct sl_stream **streams;
@@ -94,7 +94,7 @@ static int cuda_synchronize(struct sl_device *device)
     return r == 0 ? wait_default(device->state) : r;
 }
 
-/* It ends with the context, so it keeps that. */
+/* The memory is freed with the context, so it holds a reference to the context. */
 static int cuda_host_alloc(struct sl_device *device, size_t size, void **memory, void **keeper)
 {
     struct sl_cuda_context *context;
@@ -122,7 +122,7 @@ static int cuda_host_free(void *memory, void *keeper)
     if (r == 0) {
         r = sl_cu(keeper, MemFreeHost, memory);
         sl_cuda_leave(&scope);
-    } /* else it went with the context */
+    } /* otherwise the memory was freed with the context */
     sl_cuda_context_close(keeper);
     return r;
 }

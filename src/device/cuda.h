@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Inside the CUDA kind of device: what its files give each other.
+ * Internals of the CUDA kind of device, shared by the files that implement it.
  */
 #ifndef SL_DEVICE_CUDA_H
 #define SL_DEVICE_CUDA_H
@@ -23,14 +23,15 @@ static inline struct sl_cu_event *sl_cuda_event_of(const struct sl_event *event)
     return (struct sl_cu_event *)event->native;
 }
 
-/* Is it the default stream, by whichever of its names? */
+/* Is this the default stream, by any of its handles? */
 static inline bool sl_cuda_is_legacy(const struct sl_stream *stream)
 {
     return sl_cuda_stream_of(stream) == NULL || sl_cuda_stream_of(stream) == SL_CU_LEGACY;
 }
 
 /* Which capture does the stream take part in (0: none)? SLUICE_E_CAPTURING if nothing can be queued
- * on it: its capture is broken, or another's keeps it shut. Inside sl_cuda_enter. */
+ * on it: its capture was invalidated, or another stream's capture prohibits its use. Inside
+ * sl_cuda_enter. */
 int sl_cuda_stream_part(struct sl_stream *stream, uint64_t *capture);
 
 int sl_cuda_stream_create(struct sl_stream *stream);

@@ -32,7 +32,7 @@ void sl_cuda_event_destroy(struct sl_event *event)
     struct sl_cuda_scope scope;
 
     if (sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) != 0)
-        return; /* it went with the context */
+        return; /* destroyed with the context */
     if (sl_cu(context, EventDestroy, sl_cuda_event_of(event)) != 0)
         sl_log(SLUICE_LOG_WARN, "an event was left behind: %s", sluice_last_error());
     sl_cuda_leave(&scope);
@@ -55,8 +55,8 @@ int sl_cuda_event_record(struct sl_event *event, struct sl_stream *stream)
     return r;
 }
 
-/* An event recorded in a capture marks a place in a graph, no moment. To ask the driver about it
- * would break the capture. */
+/* An event recorded in a capture is a node of a graph, not a point in time. Querying it would
+ * invalidate the capture. */
 static int moment(struct sl_event *event)
 {
     if (sl_load(&event->capture, acquire) == 0)

@@ -23,7 +23,7 @@ int sl_cuda_stream_create(struct sl_stream *stream)
     r = sl_cu(context, StreamCreateWithPriority, &native,
               stream->blocking ? 0u : (unsigned)SL_CU_STREAM_NON_BLOCKING, (int)stream->priority);
     if (r == 0) {
-        int obeyed = stream->priority; /* the driver has a few, and takes the nearest */
+        int obeyed = stream->priority; /* the driver supports a few priorities, and clamps to the nearest */
         r = sl_cu(context, StreamGetPriority, native, &obeyed);
         stream->priority = obeyed;
         stream->native = (uintptr_t)native;
@@ -34,13 +34,13 @@ int sl_cuda_stream_create(struct sl_stream *stream)
     return r;
 }
 
-/* Of a stream with an address: is it of our context, and what is it like? */
+/* For a stream with an address: does it belong to our context, and what are its properties? */
 static int look_at(struct sl_stream *stream, struct sl_cu_stream *native)
 {
     struct sl_cuda_context *context = context_of(stream);
     struct sl_cu_context *owner = NULL;
     enum sl_cuda_capture state;
-    unsigned flags = 0; /* blocking, which waits for more, is what we take a stream for that we cannot ask */
+    unsigned flags = 0; /* if the flags cannot be queried, assume a blocking stream, which orders more */
     int priority = 0;
 
     int r = sl_cu(context, StreamGetCtx, native, &owner);
@@ -70,7 +70,7 @@ int sl_cuda_stream_wrap(struct sl_stream *stream, uintptr_t native)
     stream->native = native;
     stream->blocking = true;
     if (native <= (uintptr_t)SL_CU_PER_THREAD)
-        return 0; /* a name; in our context it is ours */
+        return 0; /* one of the special handles: in our context it is ours */
     int r = sl_cuda_enter(context_of(stream), SL_CUDA_PLAIN, &scope);
     if (r != 0)
         return r;
@@ -113,7 +113,7 @@ void sl_cuda_stream_destroy(struct sl_stream *stream)
     struct sl_cuda_scope scope;
 
     if ((!own && !mark) || sl_cuda_enter(context_of(stream), SL_CUDA_RELAXED, &scope) != 0)
-        return; /* not ours, or gone with the context */
+        return; /* not owned, or destroyed with the context */
     if (mark)
         sl_cuda.EventDestroy(mark);
     if (own)
@@ -137,7 +137,7 @@ enum sl_capture sl_cuda_stream_capture(struct sl_stream *stream)
     struct sl_cuda_scope scope;
 
     if (sl_cuda_enter(context, SL_CUDA_PLAIN, &scope) != 0)
-        return SL_CAPTURE_NONE; /* in a context that is lost nothing captures */
+        return SL_CAPTURE_NONE; /* nothing captures in a lost context */
     int r = sl_cuda_capture(context, sl_cuda_stream_of(stream), &state, NULL);
     sl_cuda_leave(&scope);
     if (r != 0 || state == SL_CUDA_CAPTURE_NONE)
@@ -162,7 +162,8 @@ int sl_cuda_stream_part(struct sl_stream *stream, uint64_t *capture)
 
 /* ---- waiting ---- */
 
-/* Callers have asked before, and said it better; this is for what has changed since. */
+/* Callers have checked this before, with better messages; this catches a capture that has begun
+ * since. */
 static int check_apart(struct sl_stream *stream)
 {
     uint64_t part;
@@ -205,8 +206,8 @@ int sl_cuda_stream_synchronize(struct sl_stream *stream)
     return r;
 }
 
-/* May `stream`, which takes part in capture `part` (0: none), wait for what belongs to capture
- * `other`? The driver would refuse what may not be, and break the captures too. */
+/* May `stream`, which takes part in capture `part` (0: none), wait for work that belongs to capture
+ * `other`? If not, the driver would refuse the wait and invalidate the captures, too. */
 static int may_wait(struct sl_stream *stream, uint64_t part, uint64_t other)
 {
     if (part != 0 && other == 0)
@@ -242,20 +243,22 @@ int sl_cuda_stream_wait_event(struct sl_stream *stream, struct sl_event *event)
     return r;
 }
 
-/* Waits that were queued on it stay. What was recorded in a capture is not used again. */
+/* Waits that were queued for the event remain valid. An event that was recorded in a capture is not
+ * reused. */
 static void unmark(struct sl_stream *other, struct sl_cu_event *event, uint64_t part)
 {
     struct sl_cuda_scope scope;
 
     if (part == 0)
-        event = event_of(sl_exchange(&other->mark, (uintptr_t)event)); /* another thread's, if there is one */
+        event = event_of(sl_exchange(&other->mark, (uintptr_t)event)); /* NULL unless another thread has put one back */
     if (event && sl_cuda_enter(context_of(other), SL_CUDA_RELAXED, &scope) == 0) {
         sl_cuda.EventDestroy(event);
         sl_cuda_leave(&scope);
     }
 }
 
-/* Marks what is queued on `other` in an event of its context: that of the last time, if no thread is using it. */
+/* Records an event of the context behind what is queued on `other`: the event of the last time,
+ * unless another thread is using it. */
 static int mark(struct sl_stream *other, struct sl_cu_event **event, uint64_t *part)
 {
     struct sl_cuda_context *context = context_of(other);
@@ -266,7 +269,7 @@ static int mark(struct sl_stream *other, struct sl_cu_event **event, uint64_t *p
     *part = 0;
     r = sl_cuda_enter(context, *event ? SL_CUDA_PLAIN : SL_CUDA_RELAXED, &scope);
     if (r != 0)
-        return r; /* the event has gone with the context */
+        return r; /* the event was destroyed with the context */
     if (!*event)
         r = sl_cu(context, EventCreate, event, SL_CU_EVENT_DISABLE_TIMING);
     if (r == 0)

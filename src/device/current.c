@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Each thread's stack of current streams. It holds names, not streams: what is on it may end by a
- * reset of its device, and can be popped all the same.
+ * Each thread's stack of current streams. It holds handles, not references: a reset of the device
+ * may end a stream on the stack, which can be popped all the same.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -18,13 +18,14 @@ struct stack {
 
 static _Thread_local struct stack stack;
 
-/* A thread that ends with streams on its stack must not leave them busy for ever: the key's
- * destructor drops them. It is set on a thread's first push. */
+/* A thread that ends with streams on its stack must not leave them marked as in use for ever: the
+ * key's destructor drops them. The key is set on a thread's first push. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static int key_error;
 
-/* Counts a stream on or off a stack. False if its name has ended: there is nothing to count. */
+/* Counts a stream as pushed or popped. False if its handle has ended: then there is nothing to
+ * count. */
 static bool count(struct sl_stream *stream, bool on)
 {
     struct sl_device *device = stream->object.device;

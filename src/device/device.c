@@ -24,7 +24,7 @@ static bool is_hex(char c)
     return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* Does `text` look like `pattern`, where an x stands for a hexadecimal digit? */
+/* Does `text` match `pattern`, where an x stands for a hexadecimal digit? */
 static bool looks_like(const char *text, const char *pattern)
 {
     for (; *pattern; text++, pattern++) {
@@ -34,8 +34,8 @@ static bool looks_like(const char *text, const char *pattern)
     return *text == '\0';
 }
 
-/* "cuda:0" or "cuda:UUID", with or without the "GPU-" or, for a part of one, the "MIG-" that the
- * driver's tools print in front. */
+/* "cuda:0" or "cuda:UUID", with or without the prefix "GPU-" or, for a MIG instance, "MIG-", as the
+ * driver's tools print it. */
 static bool is_cuda(const char *name)
 {
     if (strncmp(name, "cuda:", 5) != 0)
@@ -135,7 +135,7 @@ int sl_device_open_as(const struct sl_device_ops *ops, const char *name,
     if (!device)
         return SLUICE_E_NO_MEMORY;
 
-    size_t length = strlen(name); /* is_name saw to it that it fits */
+    size_t length = strlen(name); /* is_name has checked that it fits */
     memcpy(device->name, name, length < SL_DEVICE_NAME ? length : SL_DEVICE_NAME - 1);
     device->ops = ops;
     device->open = true;
@@ -194,7 +194,7 @@ int sl_device_object(struct sluice_device handle, enum sl_handle_kind kind, size
         sl_object_drop(&device->object);
         return SLUICE_E_NO_MEMORY;
     }
-    object->device = device; /* with the hold from above */
+    object->device = device; /* with the reference taken above */
     *result = object;
     return 0;
 }
@@ -285,7 +285,7 @@ int sluice_device_synchronize(struct sluice_device handle)
     return r;
 }
 
-/* Ends the names of all objects, then the objects as far as nobody is inside. */
+/* Ends the handles of all objects, and destroys those that no thread uses. */
 static void end_objects(struct sl_device *device, enum sl_end how)
 {
     struct sl_object *ended = NULL;
@@ -318,13 +318,14 @@ int sluice_device_reset(struct sluice_device handle)
     r = none_capturing(device, "its device cannot be reset");
     if (r == 0) {
         r = device->ops->synchronize(device);
-        end_objects(device, SL_END_RESET); /* also when the driver failed: then all the more */
+        end_objects(device, SL_END_RESET); /* also, and especially, if the driver call failed */
     }
     sl_object_drop(&device->object);
     return r;
 }
 
-/* Ends the device's own name, so that nothing new is adopted. False if another thread did. */
+/* Ends the device's own handle, so that no new object is adopted. False if another thread has done
+ * so. */
 static bool shut(struct sl_device *device)
 {
     sl_mutex_lock(&device->lock);
@@ -342,7 +343,7 @@ void sl_device_drop(struct sluice_device handle)
         return;
     if (shut(device)) {
         end_objects(device, SL_END_CLOSED);
-        sl_object_drop(&device->object); /* the name's use */
+        sl_object_drop(&device->object); /* the handle's reference */
     }
     sl_object_drop(&device->object);
 }
@@ -362,7 +363,7 @@ int sluice_device_close(struct sluice_device *handle)
         r = device->ops->synchronize(device);
         if (shut(device)) {
             end_objects(device, SL_END_CLOSED);
-            sl_object_drop(&device->object); /* the name's use */
+            sl_object_drop(&device->object); /* the handle's reference */
             handle->id = 0;
         } else {
             r = sl_object_ended(handle->id, SL_HANDLE_DEVICE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Events: points in a stream, that others wait for or measure between.
+ * Events: points in a stream that other streams wait for, or measure the time between.
  */
 #include <inttypes.h>
 
@@ -71,8 +71,8 @@ int sluice_event_create(struct sluice_device device, uint32_t flags, struct slui
     return sl_device_adopt(&event->object, NULL, &handle->id);
 }
 
-/* An event is recorded on streams of its own device only, also where one piece of hardware was
- * opened twice: whoever closes one device must not end what the other still uses. */
+/* An event is recorded only on streams of its own device, also if the same GPU was opened twice:
+ * closing one device must not end what the other still uses. */
 static int same_device(struct sl_event *event, struct sl_object *other, const char *what)
 {
     if (event->object.device == other->device)
@@ -191,7 +191,7 @@ int sluice_event_destroy(struct sluice_event *handle)
     sl_mutex_unlock(&device->lock);
     if (ended) {
         handle->id = 0;
-        sl_object_drop(&event->object); /* the name's use */
+        sl_object_drop(&event->object); /* the handle's reference */
     } else {
         r = sl_object_ended(name_of(event), SL_HANDLE_EVENT);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The `host` device: work is done when a call returns, so there is never anything to wait for. An
- * event keeps the time it was recorded.
+ * event stores the time at which it was recorded.
  */
 #include <stdio.h>
 #include <stdlib.h>

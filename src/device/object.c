@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Names, holders and ends of what handles stand for.
+ * Handles, references and the end of objects.
  */
 #include "device/object.h"
 
@@ -17,8 +17,8 @@
 static struct sl_object *pool[SL_HANDLE_EVENT + 1];
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* How the latest names ended: the name, with `how` in place of its kind. Of a name that others have pushed out the
- * table of handles knows less. */
+/* How the most recent handles ended: the handle, with `how` in place of its kind. For a handle
+ * whose entry was overwritten, only the table of handles remains, which knows less. */
 #define ENDS 1024
 static _Atomic uint64_t ends[ENDS];
 #define END_SHIFT 56
@@ -53,7 +53,7 @@ struct sl_object *sl_object_new(enum sl_handle_kind kind, size_t size)
             return NULL;
         }
     } else {
-        /* All but the two words that latecomers may be reading. */
+        /* All but the two words that another thread with an old handle may be reading. */
         size_t start = offsetof(struct sl_object, kind);
         memset((char *)object + start, 0, size - start);
         atomic_store_explicit(&object->id, 0, memory_order_relaxed);
@@ -69,7 +69,7 @@ int sl_object_name(struct sl_object *object, uint64_t *id)
     if (name == 0)
         return sl_fail(SLUICE_E_NO_MEMORY, "no memory for the handle of a %s",
                        kind_names[object->kind]);
-    /* Release: whoever finds the id finds the fields filled in. */
+    /* Release: a thread that reads the id sees the fields filled in. */
     atomic_store_explicit(&object->id, name, memory_order_release);
     *id = name;
     return 0;
@@ -80,7 +80,7 @@ bool sl_object_unname(struct sl_object *object, enum sl_end how)
     uint64_t id = atomic_load_explicit(&object->id, memory_order_relaxed);
     uint64_t end = (id & END_NAME) | ((uint64_t)how << END_SHIFT);
 
-    /* Noted first: whoever sees that the name has ended can say how. */
+    /* Stored first: a thread that finds the handle ended can look up how. */
     atomic_store_explicit(end_of(id), end, memory_order_relaxed);
     if (object->device && how != SL_END_DESTROYED)
         sl_handle_note(id, object->kind);
@@ -132,7 +132,7 @@ static int not_found(uint64_t id, enum sl_handle_kind kind, int why)
     return sl_fail(SLUICE_E_HANDLE, "0x%" PRIx64 " is not the handle of a %s", id, name);
 }
 
-/* The object with one more use, or NULL and *why. */
+/* The object with one more reference, or NULL and *why. */
 static struct sl_object *find(uint64_t id, enum sl_handle_kind kind, int *why)
 {
     struct sl_object *object = sl_handle_get(id, kind, why);
@@ -147,7 +147,7 @@ static struct sl_object *find(uint64_t id, enum sl_handle_kind kind, int *why)
     } while (!atomic_compare_exchange_weak_explicit(&object->uses, &uses, uses + 1,
                                                     memory_order_acquire, memory_order_relaxed));
     if (atomic_load_explicit(&object->id, memory_order_acquire) != id) {
-        /* It ended, and its memory became another's, between the two steps above. */
+        /* Between the two steps above the object has ended, and its memory was reused for another. */
         sl_object_drop(object);
         return NULL;
     }
@@ -173,8 +173,10 @@ int sl_object_hold(uint64_t id, enum sl_handle_kind kind, struct sl_object **obj
 
 void sl_object_put_off(struct sl_object *object)
 {
-    atomic_store_explicit(&object->id, 0, memory_order_relaxed); /* latecomers hold nothing without a name */
-    atomic_store_explicit(&object->uses, 2, memory_order_release); /* and one of the drop that we are in */
+    /* With an id of 0 no thread that has an old handle can take a reference. Of the two references one
+     * is for the later sl_object_drop, and one for the drop in progress. */
+    atomic_store_explicit(&object->id, 0, memory_order_relaxed);
+    atomic_store_explicit(&object->uses, 2, memory_order_release);
 }
 
 void sl_object_drop(struct sl_object *object)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Host memory that a device copies at full speed. It is not an object of the device: it stays until it
- * is freed, so that no close takes it away from under somebody.
+ * Host memory that a device copies at full speed. It is not an object of the device: it stays valid
+ * until it is freed, whatever is closed meanwhile.
  */
 #include <pthread.h>
 #include <stdlib.h>

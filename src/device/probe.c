@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What GPUs there are and what they can do, by their attributes alone: no context is made.
+ * Which GPUs there are and what they can do, from their attributes alone: no context is made.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "device/device.h"
 #include "util/result.h"
 
-#define LARGEST_STRUCT 65536 /* a size above is one that was never set */
+#define LARGEST_STRUCT 65536 /* a larger size was never set */
 #define PEERS          64
 
 static int start(int *count)
@@ -45,7 +45,7 @@ static int find(uint32_t index, int *device)
     return sl_cu(NULL, DeviceGet, device, (int)index);
 }
 
-/* An attribute that a driver does not know is one that the GPU has not. */
+/* A driver that does not know an attribute is taken to lack the ability. */
 static int attribute(int device, enum sl_cu_attribute which)
 {
     int value = 0;
@@ -70,7 +70,7 @@ static uint32_t abilities(int device)
     uint32_t can = 0;
 
     if (sl_cuda_read_without(&context.without) != 0)
-        return 0; /* nothing can be opened then, which says why */
+        return 0; /* then every open fails, with the reason */
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (sl_cuda_able(&context, table[i].attribute, "") == 0)
             can |= table[i].ability;
@@ -84,7 +84,7 @@ static uint32_t traits(int device, const char *model)
 
     if (attribute(device, SL_CU_INTEGRATED))
         is |= SLUICE_IS_INTEGRATED;
-    if (strstr(model, " MIG ")) /* no attribute says so; the name does: "... MIG 1g.10gb" */
+    if (strstr(model, " MIG ")) /* there is no attribute for it, but the name has it: "... MIG 1g.10gb" */
         is |= SLUICE_IS_MIG;
     if (mode == SL_CU_COMPUTE_EXCLUSIVE_PROCESS)
         is |= SLUICE_IS_EXCLUSIVE;
@@ -93,7 +93,8 @@ static uint32_t traits(int device, const char *model)
     return is;
 }
 
-/* Which GPUs' memory it reads where it lies; one that cannot be asked about counts as none. */
+/* The GPUs whose memory it can access directly; one that cannot be queried counts as not
+ * accessible. */
 static uint64_t peers(int device)
 {
     uint64_t set = 0;
@@ -127,7 +128,7 @@ static int describe(int device, struct sluice_device_report *report)
     if (r != 0)
         return r;
     if (sl_cuda.DeviceGetPCIBusId(report->pci, sizeof report->pci, device) != SL_CU_OK)
-        report->pci[0] = '\0'; /* an integrated GPU need not have one */
+        report->pci[0] = '\0'; /* an integrated GPU may have none */
     report->driver = (uint32_t)version;
     report->driver_min = SL_CUDA_OLDEST;
     report->compute_min = SL_CUDA_LEAST_COMPUTE;
@@ -145,7 +146,8 @@ static int describe(int device, struct sluice_device_report *report)
     return 0;
 }
 
-/* Copies out as much as the caller has room for; what it knows and we do not, reads as 0. */
+/* Copies as much as the caller's struct has room for; members of a newer caller that are unknown
+ * here become 0. */
 static void hand_out(void *to, uint32_t room, const void *from, size_t size)
 {
     memset(to, 0, room);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streams: made, borrowed or the device's default; waits between them; their end.
+ * Streams: created, wrapped, or the device's default; waits between them; destruction.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "util/handle.h"
 #include "util/result.h"
 
-/* A struct of a caller with another idea of its size is refused beyond this: it was never set. */
+/* A caller's struct larger than this is refused: its size was never set. */
 #define LARGEST_STRUCT 4096
 
 static uint64_t name_of(const struct sl_stream *stream)
@@ -114,7 +114,7 @@ static void finish_stream(struct sl_object *object)
 
     ops_of(stream)->stream_destroy(stream);
     sl_device_count(SL_HANDLE_STREAM, -1);
-    if (stream->release && name_of(stream) != 0) /* without a name, wrapping has failed */
+    if (stream->release && name_of(stream) != 0) /* without a handle, wrapping has failed */
         stream->release(stream->user);
 }
 
@@ -131,7 +131,7 @@ static int new_stream(struct sluice_device device, enum sluice_stream_kind kind,
     return r;
 }
 
-/* Takes a stream that its kind has made (`made` is what it said) to its handle. */
+/* Gives a handle to a stream that its kind has created; `made` is the kind's result. */
 static int adopt(struct sl_stream *stream, int made, struct sluice_stream *handle)
 {
     struct sl_device *device = stream->object.device;
@@ -255,7 +255,7 @@ int sluice_stream_info(struct sluice_stream handle, struct sluice_stream_info *i
         .capturing = ops_of(stream)->stream_capture(stream) == SL_CAPTURE_ACTIVE,
         .device = { atomic_load_explicit(&stream->object.device->object.id, memory_order_relaxed) },
     };
-    memset(info, 0, mine.size); /* what a newer caller knows and we do not, reads as 0 */
+    memset(info, 0, mine.size); /* members that only a newer caller knows become 0 */
     memcpy(info, &mine, mine.size < sizeof mine ? mine.size : sizeof mine);
     sl_object_drop(&stream->object);
     return 0;
@@ -263,7 +263,8 @@ int sluice_stream_info(struct sluice_stream handle, struct sluice_stream_info *i
 
 /* ---- waiting ---- */
 
-/* Waits go between devices of one kind. Between kinds nobody but the CPU could wait. */
+/* Streams wait for each other only on devices of one kind. Between two kinds only the CPU could
+ * wait. */
 static int same_kind(struct sl_stream *stream, struct sl_object *other, const char *what)
 {
     if (other->device->ops == ops_of(stream))
@@ -344,7 +345,7 @@ int sluice_stream_synchronize(struct sluice_stream handle)
 
 /* ---- its end ---- */
 
-/* Under the device's lock: may the stream end now? Then its name does. */
+/* Called with the device's lock held: ends the stream's handle, if the stream may end now. */
 static int end_stream(struct sl_stream *stream, uint64_t id)
 {
     if (stream->object.listed && stream->current > 0)
@@ -382,7 +383,7 @@ int sluice_stream_destroy(struct sluice_stream *handle)
     if (r == 0) {
         handle->id = 0;
         sl_after_ending(stream);
-        sl_object_drop(&stream->object); /* the name's use */
+        sl_object_drop(&stream->object); /* the handle's reference */
     }
     sl_object_drop(&stream->object);
     return r;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A GPU tries what channels are made of: memory that others map, and words.
+ * Tries on a GPU what channels need: memory that other processes can map, and words in shared
+ * memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +14,13 @@
 
 #define FRAME    ((uint64_t)8 << 20)
 #define ROUNDS   51
-#define PATIENCE (5 * SLUICE_S) /* what others do on the GPU may be in the way for a while */
+#define PATIENCE (5 * SLUICE_S) /* other work on the GPU may delay the trial */
 
 struct attempt {
     struct sl_cuda_context *context;
-    struct sl_cu_stream *stream; /* our own: nobody captures on it */
+    struct sl_cu_stream *stream; /* our own, so nobody captures on it */
     uint32_t can;
-    bool stuck; /* the stream waits, or may: what would wait for it is left as it is */
+    bool stuck; /* the stream may be blocked: what could not be freed without waiting for it is kept */
     struct sluice_device_trial *trial;
 };
 
@@ -39,7 +40,7 @@ static int check_frame(struct attempt *attempt, const unsigned char *frame, size
                                 attempt->context->name, size, wrong);
 }
 
-/* Fills memory by one mapping and copies it back by the other. */
+/* Fills the memory through one mapping and copies it back through the other. */
 static int copy_frame(struct attempt *attempt, uint64_t writable, uint64_t read_only, size_t size)
 {
     unsigned char value = (unsigned char)(sl_os_random() % 255 + 1);
@@ -62,7 +63,7 @@ static int copy_frame(struct attempt *attempt, uint64_t writable, uint64_t read_
     return r;
 }
 
-/* The memory behind a descriptor, mapped read-only as a reader does. */
+/* Imports memory from a descriptor, and maps it read-only as a reader does. */
 static int take_frame(struct attempt *attempt, uint64_t writable, int fd, size_t size,
                       int64_t began)
 {
@@ -121,7 +122,7 @@ static int64_t median(int64_t times[ROUNDS])
     return times[ROUNDS / 2];
 }
 
-/* The GPU writes a word, the CPU sees it. */
+/* The GPU writes a word, and the CPU polls it. */
 static int write_word(struct attempt *attempt, sl_word *word, uint64_t address, uint64_t value,
                       int64_t *time)
 {
@@ -141,7 +142,7 @@ static int write_word(struct attempt *attempt, sl_word *word, uint64_t address, 
     return r;
 }
 
-/* The CPU writes a word, a stream of the GPU that waits for it goes on. */
+/* The CPU writes a word that a stream of the GPU waits for. */
 static int wait_word(struct attempt *attempt, sl_word *word, uint64_t address, uint64_t value,
                      int64_t *time)
 {
@@ -167,7 +168,7 @@ static int wait_word(struct attempt *attempt, sl_word *word, uint64_t address, u
 typedef int one_round(struct attempt *attempt, sl_word *word, uint64_t address, uint64_t value,
                       int64_t *time);
 
-/* Round after round on a word that the GPU has at `registered` and the CPU at `word`. */
+/* Repeated rounds on a word that the GPU accesses at `registered` and the CPU at `word`. */
 static int go_round(struct attempt *attempt, one_round *round, sl_word *word, void *registered,
                     bool writable, int64_t *p50)
 {
@@ -188,7 +189,7 @@ static int go_round(struct attempt *attempt, one_round *round, sl_word *word, vo
     return r == 0 ? left : r;
 }
 
-/* One memory, mapped here for writing and again as a reader has it. */
+/* The same memory, mapped for writing and again read-only, as a reader maps it. */
 static int try_words_in(struct attempt *attempt, int fd)
 {
     size_t page = sl_os_page_size();
@@ -198,11 +199,12 @@ static int try_words_in(struct attempt *attempt, int fd)
     if (r != 0)
         return r;
     r = go_round(attempt, write_word, writable, writable, true, &attempt->trial->word_ns);
-    /* A call that lasts until what is on the stream is done would wait for a word that this thread is to write afterwards. */
+    /* If calls block until the stream's work is done (CUDA_LAUNCH_BLOCKING), the wait would block
+     * on a word that this thread writes only afterwards. */
     if (r == 0 && attempt->can & SLUICE_CAN_REGISTER_READ_ONLY && !sl_cuda_calls_block()) {
         r = sl_os_map(fd, 2 * page, false, &read_only);
         if (r == 0) {
-            /* Another page, as readers of another process have: registered once. */
+            /* A page of its own, registered once, as in a reader's process. */
             r = go_round(attempt, wait_word, (sl_word *)((char *)writable + page),
                          (char *)read_only + page, false, &attempt->trial->wait_ns);
             if (!attempt->stuck)
@@ -263,12 +265,12 @@ static int try_on_stream(struct attempt *attempt)
     if (r != 0)
         return r;
     r = try_each(attempt);
-    /* What its end says adds nothing: a stream that failed has said so. */
+    /* Its result adds nothing: a stream that failed has reported that before. */
     sl_cuda.StreamDestroy(attempt->stream);
     return r;
 }
 
-/* The last that was left as it was, since ending it could take as long as the stream waits. */
+/* The last context that was not closed, as closing it could block for as long as the stream waits. */
 static struct sl_cuda_context *_Atomic left_behind;
 
 int sl_device_try(const char *name, uint32_t can, struct sluice_device_trial *trial)
