@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a GPU can do, less what SLUICE_WITHOUT switches off: so that every fallback can be had, and tested,
- * on a GPU that needs none.
+ * What a GPU can do, less what SLUICE_WITHOUT switches off, so that every fallback can be used and
+ * tested on a GPU that needs none.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +18,9 @@ static const struct {
     { "register", { SL_CU_CAN_REGISTER_HOST, SL_CU_CAN_REGISTER_READ_ONLY } },
     { "readonly", { SL_CU_CAN_REGISTER_READ_ONLY, SL_CU_CAN_REGISTER_READ_ONLY } },
     { "ipc", { SL_CU_CAN_SHARE_EVENTS, SL_CU_CAN_SHARE_EVENTS } },
-    { "peers", { 0, 0 } }, /* a matter of two GPUs (peer.c) */
-    { "graphs", { 0, 0 } }, /* of the driver's (copy/cuda_graph.c): it has them */
-    { "prompt", { 0, 0 } }, /* of the driver's (batch.c): it hands work over at once */
+    { "peers", { 0, 0 } }, /* concerns two GPUs (peer.c) */
+    { "graphs", { 0, 0 } }, /* a feature of the driver (copy/cuda_graph.c) that it always has */
+    { "prompt", { 0, 0 } }, /* a behaviour of the driver (batch.c): it submits work at once */
 };
 #define SWITCHES (sizeof switches / sizeof *switches)
 
@@ -68,7 +68,7 @@ bool sl_cuda_does_without(const struct sl_cuda_context *context, const char *wor
     return false;
 }
 
-/* The word that switched it off; NULL: none did. */
+/* The word that switched it off; NULL if none did. */
 static const char *switched_off(const struct sl_cuda_context *context, enum sl_cu_attribute attribute)
 {
     for (size_t i = 0; i < SWITCHES; i++)

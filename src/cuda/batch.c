@@ -23,14 +23,14 @@ bool sl_cuda_gathers(const struct sl_cuda_context *context)
     return on_wsl || sl_cuda_does_without(context, "prompt");
 }
 
-/* The signal is queued, so nothing fails any more; of a context that died the next call tells. */
+/* The signal is queued, so errors are ignored here; if the context died, the next call reports it. */
 void sl_cuda_ask_for_it(struct sl_cuda_context *context, struct sl_cu_stream *stream)
 {
     struct sl_cuda_scope scope;
 
     if (sl_cuda_relax(context, &scope) != 0)
         return;
-    if (sl_cuda_captures_nothing(stream)) { /* somebody may have begun to since */
+    if (sl_cuda_captures_nothing(stream)) { /* a capture may have begun since */
         int code = sl_cuda.StreamQuery(stream);
         if (code != SL_CU_NOT_READY)
             (void)sl_cuda_said(context, code, "cuStreamQuery");

@@ -35,21 +35,21 @@ int sl_cuda_capture(struct sl_cuda_context *context, struct sl_cu_stream *stream
     return sl_cu(context, StreamGetCaptureInfo, stream, &status, id, NULL, NULL, NULL);
 }
 
-/* One for each GPU, whoever has its context open how often: work on two such streams would come behind the
- * default stream's, but in no order of its own. */
+/* One for each GPU, however often its context is open: the work of two such streams would run
+ * behind the default stream's, but without an order between the two. */
 static struct {
-    unsigned long long life; /* of the context that it is in */
+    unsigned long long life; /* ID of the context that the stream belongs to */
     struct sl_cu_stream *stream;
     unsigned users;
 } besides[64];
 static pthread_mutex_t besides_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* With the lock. */
+/* Called with the lock held. */
 static int join_beside(struct sl_cuda_context *context, size_t at)
 {
     int r = 0;
 
-    if (besides[at].life != context->id) { /* what is there went with its context */
+    if (besides[at].life != context->id) { /* the old stream was destroyed with its context */
         besides[at].life = context->id;
         besides[at].stream = NULL;
         besides[at].users = 0;
@@ -84,7 +84,7 @@ int sl_cuda_beside(struct sl_cuda_context *context, struct sl_cu_stream **stream
     return r;
 }
 
-/* What is queued on it still runs. */
+/* Work that is queued on it still runs. */
 void sl_cuda_leave_beside(struct sl_cuda_context *context)
 {
     size_t at = (size_t)context->device % (sizeof besides / sizeof *besides);
@@ -100,7 +100,7 @@ void sl_cuda_leave_beside(struct sl_cuda_context *context)
     }
     pthread_mutex_unlock(&besides_lock);
     if (!last || sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) != 0)
-        return; /* another has it still, or it went with the context */
+        return; /* still in use elsewhere, or destroyed with the context */
     sl_cuda.StreamDestroy(last);
     sl_cuda_leave(&scope);
 }

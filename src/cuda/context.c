@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A GPU's primary context: kept while a device is open, and current around each call.
+ * A GPU's primary context: retained while a device is open, and current during each call.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static int digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Reads the 32 digits of a UUID, with "GPU-" or "MIG-" or without. */
+/* Reads the 32 digits of a UUID, with or without the prefix "GPU-" or "MIG-". */
 static bool read_uuid(const char *text, unsigned char *uuid)
 {
     int digits = 0;
@@ -48,7 +48,7 @@ static bool read_uuid(const char *text, unsigned char *uuid)
     return digits == 2 * SL_CUDA_UUID;
 }
 
-/* SLUICE_E_UNSUPPORTED, saying which GPUs this process sees instead. */
+/* SLUICE_E_UNSUPPORTED, with the GPUs that this process does see in the message. */
 static int not_there(const char *name, int count)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
@@ -116,7 +116,7 @@ int sl_cuda_identify(const char *name, unsigned char uuid[SL_CUDA_UUID])
 
 /* ---- opening ---- */
 
-/* The context is made, and ends, in the relaxed mode, too: that allocates and frees. */
+/* The context is also created and released in the relaxed mode, as that allocates and frees memory. */
 static int hold(struct sl_cuda_context *context)
 {
     int mode = SL_CU_CAPTURE_MODE_RELAXED;
@@ -128,13 +128,13 @@ static int hold(struct sl_cuda_context *context)
     return r;
 }
 
-/* Also of a lost context, and of one that somebody has reset: our hold on it counts still. */
+/* Also for a lost context, and for one that was reset: our reference to it still counts. */
 static void let_go(struct sl_cuda_context *context)
 {
     int mode = SL_CU_CAPTURE_MODE_RELAXED;
 
     if (sl_cuda.ThreadExchangeStreamCaptureMode(&mode) != SL_CU_OK)
-        return; /* rather than break somebody's capture the context stays */
+        return; /* leaks the reference rather than invalidate a capture */
     sl_cuda.DevicePrimaryCtxRelease(context->device);
     sl_cuda.ThreadExchangeStreamCaptureMode(&mode);
 }
@@ -187,13 +187,13 @@ int sl_cuda_context_open(const char *name, struct sl_cuda_context **out)
     return r;
 }
 
-/* What is queued on it still runs. */
+/* Work that is queued on it still runs. */
 static void end_copies(struct sl_cuda_context *context)
 {
     struct sl_cuda_scope scope;
 
     if (!context->copies || sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) != 0)
-        return; /* it went with the context */
+        return; /* destroyed with the context */
     sl_cuda.StreamDestroy(context->copies);
     sl_cuda_leave(&scope);
 }
@@ -210,8 +210,8 @@ void sl_cuda_context_close(struct sl_cuda_context *context)
 
 /* ---- around calls ---- */
 
-/* The last life of a GPU's context that ended badly: whoever has that context open has lost it, too,
- * though another met the failure. */
+/* For each GPU the last context ID whose context was lost: it is lost for everybody who has it
+ * open, also if another caller saw the failure. */
 static struct {
     sl_word life;
     _Atomic int code;
@@ -241,7 +241,8 @@ int sl_cuda_alive(const struct sl_cuda_context *context)
                    context->name, sl_cuda_code_name(code), code, sl_cuda_code_mend(code));
 }
 
-/* Is it the current one already, and still the context that was opened? Usually: then this is all that is asked. */
+/* Is it already current, and still the context that was opened? Usually true, and then nothing else
+ * is queried. */
 static bool is_current(const struct sl_cuda_context *context)
 {
     unsigned long long id;
@@ -249,8 +250,8 @@ static bool is_current(const struct sl_cuda_context *context)
     return sl_cuda.CtxGetId(NULL, &id) == SL_CU_OK && id == context->id;
 }
 
-/* Is it still the context that was opened? After a reset the same address may be another, in which
- * none of our streams and events exist. */
+/* Is it still the context that was opened? After a reset a new context may have the same address,
+ * in which none of our streams and events exist. */
 static int check_life(struct sl_cuda_context *context)
 {
     unsigned long long id;
@@ -261,7 +262,7 @@ static int check_life(struct sl_cuda_context *context)
     return r;
 }
 
-/* A caller's context that has died counts as another. */
+/* The caller's own context is saved even if it has died. */
 static int make_current(struct sl_cuda_context *context, struct sl_cuda_scope *scope)
 {
     int r = check_life(context);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finding and starting the driver.
+ * Loads and initialises the driver.
  */
 #include "cuda/driver.h"
 
@@ -13,7 +13,9 @@
 #include "util/atomic.h"
 #include "util/result.h"
 
-#define STARTS_WITH 16 /* descriptors, of which the driver takes some for each GPU; it does not say that it lacks them */
+/* File descriptors: the driver needs some for each GPU, and its error code does not say that they
+ * ran out. */
+#define STARTS_WITH 16
 
 struct sl_cuda_driver sl_cuda;
 
@@ -38,7 +40,7 @@ const char *sl_cuda_library(void)
     return path && *path ? path : "libcuda.so.1";
 }
 
-/* Data and function pointers are of one size wherever there is a dlsym. */
+/* Data and function pointers have the same size on every system with dlsym. */
 static void **place(size_t i)
 {
     return (void **)((char *)&sl_cuda + functions[i].offset);
@@ -96,7 +98,7 @@ static int start(void)
                        "cuInit said %s (%d): CUDA_VISIBLE_DEVICES is \"%.80s\", which hides every "
                        "GPU or names none that is there; unset it",
                        sl_cuda_code_name(code), code, visible);
-    /* Whatever it is, there are no GPUs for us here. */
+    /* Whatever the reason, this process can use no GPU. */
     sl_cuda_said(NULL, code, "cuInit");
     return SLUICE_E_UNSUPPORTED;
 }
@@ -117,11 +119,11 @@ static int load(void)
     if (r == 0)
         r = find_functions(library, version);
     if (r != 0) {
-        sl_os_dl_close(library); /* nothing of it has run but the question for its version */
+        sl_os_dl_close(library); /* no code of the library has run, except the query of its version */
         return r;
     }
     sl_store(&loaded_version, (uint32_t)version, relaxed);
-    return start(); /* from here on the library stays: it may have threads */
+    return start(); /* from here on the library stays loaded: it may have started threads */
 }
 
 int sl_cuda_load(void)

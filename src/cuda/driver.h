@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * NVIDIA's CUDA driver as we use it: loaded at run time, never linked, and without a header of
- * NVIDIA's. This is the one place that names its functions; types and numbers are those of its
- * binary interface. The fake driver of the tests is made from the same table.
+ * NVIDIA's CUDA driver API as used here: loaded at run time, never linked, and without NVIDIA's
+ * headers. This is the only file that names its functions; types and numbers follow its binary
+ * interface. The fake driver of the tests is generated from the same table.
  */
 #ifndef SL_CUDA_DRIVER_H
 #define SL_CUDA_DRIVER_H
@@ -14,14 +14,14 @@ struct sl_cu_context; /* CUcontext and so on point to these */
 struct sl_cu_stream;
 struct sl_cu_event;
 struct sl_cu_graph;
-struct sl_cu_node; /* CUgraphNode: one of a graph that is no exec */
+struct sl_cu_node; /* CUgraphNode: a node of a graph that is not instantiated */
 struct sl_cu_exec; /* CUgraphExec: a graph that can be launched */
 struct sl_cu_module;
 struct sl_cu_function;
 
 /* CUdevice is an int, CUresult an int, CUdeviceptr and CUmemGenericAllocationHandle a uint64_t. */
 
-/* The streams that have a name instead of an address. 0 is the first of them, too. */
+/* The streams that have special handles instead of addresses. 0 is the legacy default stream, too. */
 #define SL_CU_LEGACY     ((struct sl_cu_stream *)1)
 #define SL_CU_PER_THREAD ((struct sl_cu_stream *)2)
 
@@ -79,7 +79,7 @@ enum {
     SL_CU_STREAM_NON_BLOCKING = 1,
     SL_CU_EVENT_BLOCKING_SYNC = 1,
     SL_CU_EVENT_DISABLE_TIMING = 2,
-    SL_CU_EVENT_INTERPROCESS = 4, /* only together with the one above */
+    SL_CU_EVENT_INTERPROCESS = 4, /* requires SL_CU_EVENT_DISABLE_TIMING */
     SL_CU_CAPTURE_MODE_RELAXED = 2,
     SL_CU_CAPTURE_STATUS_NONE = 0,
     SL_CU_CAPTURE_STATUS_ACTIVE = 1,
@@ -100,7 +100,7 @@ enum {
     SL_CU_MEMORY_HOST = 1, /* CUmemorytype */
     SL_CU_MEMORY_DEVICE = 2,
     SL_CU_MEMORY_UNIFIED = 4,
-    SL_CU_COMPUTE_DEFAULT = 0, /* what SL_CU_COMPUTE_MODE says */
+    SL_CU_COMPUTE_DEFAULT = 0, /* value of SL_CU_COMPUTE_MODE */
     SL_CU_COMPUTE_PROHIBITED = 2,
     SL_CU_COMPUTE_EXCLUSIVE_PROCESS = 3,
 };
@@ -125,14 +125,14 @@ enum sl_cu_attribute {
     SL_CU_CAN_SHARE_EVENTS = 125, /* and memory, by handles of 64 bytes */
 };
 
-/* CUpointer_attribute: what PointerGetAttributes is asked for, and what it stores. A value that it
- * does not know of a pointer it leaves 0. */
+/* CUpointer_attribute: the attributes that PointerGetAttributes can query, and the types it stores.
+ * It stores 0 for an attribute that a pointer does not have. */
 enum sl_cu_pointer_attribute {
     SL_CU_POINTER_CONTEXT = 1,      /* struct sl_cu_context *; NULL for memory mapped by MemMap */
-    SL_CU_POINTER_MEMORY_TYPE = 2,  /* unsigned; 0: the driver knows nothing of it */
-    SL_CU_POINTER_DEVICE = 3,       /* uint64_t: where GPUs see it */
-    SL_CU_POINTER_HOST = 4,         /* void *: where the CPU sees it */
-    SL_CU_POINTER_BUFFER_ID = 7,    /* unsigned long long: never given again in this process */
+    SL_CU_POINTER_MEMORY_TYPE = 2,  /* unsigned; 0: the driver does not know the pointer */
+    SL_CU_POINTER_DEVICE = 3,       /* uint64_t: the address on GPUs */
+    SL_CU_POINTER_HOST = 4,         /* void *: the address on the CPU */
+    SL_CU_POINTER_BUFFER_ID = 7,    /* unsigned long long: never reused in this process */
     SL_CU_POINTER_IS_MANAGED = 8,   /* unsigned char (bool) */
     SL_CU_POINTER_ORDINAL = 9,      /* int; -2: none */
     SL_CU_POINTER_RANGE_START = 11, /* uint64_t */
@@ -159,7 +159,7 @@ struct sl_cu_access { /* CUmemAccessDesc */
     int flags;
 };
 
-/* CUstreamBatchMemOpParams, of which we use the 64-bit write and wait: of one shape. */
+/* CUstreamBatchMemOpParams, of which we use the 64-bit write and wait: both have the same layout. */
 union sl_cu_mem_op {
     struct sl_cu_mem_op_value {
         int operation;
@@ -170,7 +170,7 @@ union sl_cu_mem_op {
     uint64_t room[6];
 };
 
-/* CUDA_MEMCPY2D: of each side a place and a pitch; the types are SL_CU_MEMORY_... */
+/* CUDA_MEMCPY2D: a place and a pitch for each side; the types are SL_CU_MEMORY_... */
 struct sl_cu_copy_2d {
     size_t from_x, from_y;
     int from_type;
@@ -204,7 +204,7 @@ struct sl_cu_copy_3d {
     size_t width, height, depth;
 };
 
-struct sl_cu_batch { /* CUDA_BATCH_MEM_OP_NODE_PARAMS: what StreamBatchMemOp takes, as a node */
+struct sl_cu_batch { /* CUDA_BATCH_MEM_OP_NODE_PARAMS: the arguments of StreamBatchMemOp, as a graph node */
     struct sl_cu_context *context;
     unsigned count;
     union sl_cu_mem_op *operations;
@@ -219,9 +219,10 @@ struct sl_cu_memory_handle { /* CUipcMemHandle */
     char bytes[64];
 };
 
-/* X(name without its cu, version of its symbol, parameters, arguments). A function that changed
- * over the years has a version in its symbol, the plain name being the oldest; here are the newest
- * that CUDA 12.0 has. None knows of "per-thread default streams": 0 is the legacy one. */
+/* X(name without the prefix cu, version suffix of its symbol, parameters, arguments). A function
+ * that has changed over the years has a version in its symbol; the plain name is the oldest. These
+ * are the newest that CUDA 12.0 has. None is a "per-thread default stream" variant: 0 is the legacy
+ * default stream. */
 #define SL_CUDA_FUNCTIONS(X) \
     X(Init, , (unsigned flags), (flags)) \
     X(DriverGetVersion, , (int *version), (version)) \
@@ -301,13 +302,13 @@ struct sl_cu_memory_handle { /* CUipcMemHandle */
     X(MemHostUnregister, , (void *address), (address)) \
     X(MemHostGetDevicePointer, _v2, (uint64_t *device, void *host, unsigned flags), \
       (device, host, flags)) \
-    /* What a GPU is. */ \
+    /* Properties of a GPU. */ \
     X(DeviceGetName, , (char *name, int size, int device), (name, size, device)) \
     X(DeviceTotalMem, _v2, (size_t *total, int device), (total, device)) \
     X(DeviceGetPCIBusId, , (char *text, int size, int device), (text, size, device)) \
     X(DeviceCanAccessPeer, , (int *can, int device, int peer), (can, device, peer)) \
     X(CtxEnablePeerAccess, , (struct sl_cu_context *peer, unsigned flags), (peer, flags)) \
-    /* Waiting ahead, and what tells streams apart for good. */ \
+    /* Waits in streams, and unique IDs of streams. */ \
     X(StreamWaitValue64, _v2, \
       (struct sl_cu_stream *stream, uint64_t address, uint64_t value, unsigned flags), \
       (stream, address, value, flags)) \
@@ -315,7 +316,7 @@ struct sl_cu_memory_handle { /* CUipcMemHandle */
     X(LaunchHostFunc, , \
       (struct sl_cu_stream *stream, void (*function)(void *data), void *data), \
       (stream, function, data)) \
-    /* Copies, and what is behind a pointer. */ \
+    /* Copies, and queries about pointers. */ \
     X(MemcpyHtoDAsync, _v2, \
       (uint64_t to, const void *from, size_t size, struct sl_cu_stream *stream), \
       (to, from, size, stream)) \
@@ -344,7 +345,7 @@ struct sl_cu_memory_handle { /* CUipcMemHandle */
       (handle, event)) \
     X(IpcOpenEventHandle, , (struct sl_cu_event **event, struct sl_cu_event_handle handle), \
       (event, handle)) \
-    /* Memory that other processes may open, if it cannot be exported as a descriptor. */ \
+    /* Memory that other processes may open, where it cannot be exported as a descriptor. */ \
     X(MemAlloc, _v2, (uint64_t *address, size_t size), (address, size)) \
     X(MemFree, _v2, (uint64_t address), (address)) \
     X(IpcGetMemHandle, , (struct sl_cu_memory_handle *handle, uint64_t address), \
@@ -353,7 +354,7 @@ struct sl_cu_memory_handle { /* CUipcMemHandle */
       (uint64_t *address, struct sl_cu_memory_handle handle, unsigned flags), \
       (address, handle, flags)) \
     X(IpcCloseMemHandle, , (uint64_t address), (address)) \
-    /* Kernels, and graphs of our own: made node by node. There is no function here that begins a capture. */ \
+    /* Kernels, and graphs built node by node. No function here begins a capture. */ \
     X(ModuleLoadData, , (struct sl_cu_module **module, const void *image), (module, image)) \
     X(ModuleUnload, , (struct sl_cu_module *module), (module)) \
     X(ModuleGetFunction, , \
@@ -389,17 +390,17 @@ struct sl_cuda_driver {
 #undef SL_CUDA_MEMBER
 };
 
-/* The functions, once sl_cuda_load has returned 0; they stay for the life of the process. */
+/* Valid once sl_cuda_load has returned 0, for the life of the process. */
 extern struct sl_cuda_driver sl_cuda;
 
-/* Finds and starts the driver. Asked again after a failure, it tries again.
- * SLUICE_E_UNSUPPORTED with the reason and the mend: no driver, too old, no GPU, ...; SLUICE_E_NO_DESCRIPTORS. */
+/* Loads and initialises the driver. After a failure the next call tries again. SLUICE_E_UNSUPPORTED
+ * with the reason and the remedy: no driver, too old, no GPU, ...; SLUICE_E_NO_DESCRIPTORS. */
 int sl_cuda_load(void);
 
-/* Of the driver that is loaded: 13000 is one for CUDA 13.0. 0: none is. Loads none. */
+/* Version of the loaded driver: 13000 for CUDA 13.0; 0 if none is loaded. Does not load it. */
 uint32_t sl_cuda_version(void);
 
-/* Where the driver is looked for: SLUICE_CUDA_DRIVER, else libcuda.so.1. */
+/* The driver's file: SLUICE_CUDA_DRIVER, else libcuda.so.1. */
 const char *sl_cuda_library(void);
 
 #endif

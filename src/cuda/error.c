@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the driver's answers mean to us, in a result and in words.
+ * Maps the driver's error codes to results and messages.
  */
 #include "cuda/cuda.h"
 
 #include "util/result.h"
 
-/* Of a lost context no call will succeed again. */
+/* In a lost context no call will succeed again. */
 static const struct meaning {
     int code, result;
     bool lost;

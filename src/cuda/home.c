@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds out which GPU another process's memory is on, from its handle alone: opens it on any GPU that can, and asks the driver
- * for the pointer's device.
+ * Finds out which GPU another process's memory is on, from its handle alone: opens it on any GPU
+ * that can, and asks the driver for the pointer's device.
  */
 #include <stdio.h>
 
@@ -22,7 +22,8 @@ static int find_gpu(const unsigned char *uuid, int *ordinal)
     return sl_cuda_find(name, ordinal);
 }
 
-/* Where a GPU that does not own it has it mapped, some drivers may name that GPU: then it is as good as the owner. */
+/* For memory of another GPU some drivers may report the GPU that has it mapped: that one serves as
+ * well as the owner. */
 static int ask(struct sl_cuda_block *block, int *ordinal)
 {
     struct sl_cuda_context *context = sl_cuda_ipc_context(block);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory of the GPU that other processes open by a handle of 64 bytes: the older way, for systems that
- * cannot export memory as a descriptor. Whoever opens it may write to it, and it ends with its maker.
+ * GPU memory that other processes open by a handle of 64 bytes: the older method, for systems that
+ * cannot export memory as a descriptor. Whoever opens it may write to it, and it ends with the
+ * process that made it.
  *
- * A handle cannot be opened where it was made, nor twice in one process. So the memories that this process
- * has made or opened are listed, and those who want one that is there share it.
+ * A handle cannot be opened in the process that made it, nor twice in one process. So all blocks
+ * that this process has made or opened are listed, and further users share them.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -21,12 +22,12 @@ struct sl_cuda_block {
     uint64_t token[2], address, bytes;
     struct sl_cu_memory_handle handle;
     uint32_t users; /* 0: it is being closed */
-    bool made; /* here */
+    bool made; /* by this process */
 };
 
 static struct sl_cuda_block *blocks;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while one is opened, too */
-static sl_word32 closed; /* so many; a futex */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* also held while one is opened */
+static sl_word32 closed; /* number of blocks closed so far; a futex */
 
 #define CLOSE_PATIENCE (2 * SLUICE_S)
 
@@ -35,7 +36,7 @@ int sl_cuda_ipc_able(struct sl_cuda_context *context)
     return sl_cuda_able(context, SL_CU_CAN_SHARE_EVENTS, "hand memory to others as a handle (cuIpcGetMemHandle)");
 }
 
-/* A block that is not listed yet, and its device, entered. */
+/* An unlisted block with its context, entered. */
 static int begin(const char *device, struct sl_cuda_block **block, struct sl_cuda_scope *scope)
 {
     struct sl_cuda_block *made = calloc(1, sizeof *made);
@@ -52,7 +53,7 @@ static int begin(const char *device, struct sl_cuda_block **block, struct sl_cud
     return r;
 }
 
-/* Listed, if it was made or opened well. */
+/* Lists the block if making or opening it succeeded. */
 static int finish(struct sl_cuda_block *block, const struct sl_cuda_scope *scope, const struct sl_cuda_share *share,
                   int result)
 {
@@ -91,7 +92,7 @@ static int make(struct sl_cuda_block *block, const char *name, size_t size, stru
     r = sl_cu(context, IpcGetMemHandle, handle, block->address);
     if (r == 0)
         r = sl_cuda_memory_clear(context, block->address, size);
-    if (r != 0 && r != SLUICE_TIMEOUT) /* work on it does not end: it stays */
+    if (r != 0 && r != SLUICE_TIMEOUT) /* work on it does not end, so it cannot be freed */
         tidy(context, sl_cuda.MemFree(block->address), "cuMemFree");
     return r;
 }
@@ -114,7 +115,8 @@ int sl_cuda_ipc_make(const char *device, const char *name, size_t size, struct s
     return r;
 }
 
-/* From its address on. What the peer says of that may be anything; where the driver does not tell, it is believed. */
+/* The bytes from this address on. A peer's claim is not trusted, unless the driver does not know
+ * the size. */
 static uint64_t bytes_of(uint64_t address)
 {
     uint64_t start = 0;
@@ -133,7 +135,7 @@ static int open_handle(struct sl_cuda_block *block, const struct sl_cu_memory_ha
     if (r != 0)
         return r;
     int code = sl_cuda.IpcOpenMemHandle(&block->address, *handle, SL_CU_IPC_ENABLE_PEERS);
-    if (code == SL_CU_INVALID_CONTEXT) /* that of the handle's maker is meant, not ours */
+    if (code == SL_CU_INVALID_CONTEXT) /* concerns the context of the process that made the handle, not ours */
         code = SL_CU_INVALID_VALUE;
     r = sl_cuda_said(context, code, "cuIpcOpenMemHandle");
     if (r == 0)
@@ -147,7 +149,7 @@ static int open_handle(struct sl_cuda_block *block, const struct sl_cu_memory_ha
                    context->name, sl_cuda_code_name(code));
 }
 
-/* Other programs' memories have no token. */
+/* Memory of programs that do not use this library has no token. */
 static bool is_it(const struct sl_cuda_block *block, const struct sl_cuda_share *share)
 {
     if (share->token[0] || share->token[1])
@@ -175,8 +177,8 @@ static int share_block(struct sl_cuda_block *block, int device, const char *name
     return 0;
 }
 
-/* With the lock, which it lets go meanwhile. What is open must be closed before it is opened anew, and that may wait for work of
- * this program. */
+/* Called with the lock held, which it releases while it waits. A block that is being closed must be
+ * closed before it can be opened again, and the driver may wait for this program's work with that. */
 static int find_open(const char *device, const struct sl_cuda_share *share, int ordinal, struct sl_cuda_block **block)
 {
     int64_t now = sl_os_now(), deadline = sl_os_deadline(CLOSE_PATIENCE);
@@ -267,7 +269,7 @@ void sl_cuda_ipc_keep(struct sl_cuda_block *block)
     pthread_mutex_unlock(&lock);
 }
 
-/* With the context it went, if that is lost. */
+/* If the context is lost, the memory went with it. */
 static void end(struct sl_cuda_block *block)
 {
     struct sl_cuda_scope scope;
@@ -281,7 +283,7 @@ static void end(struct sl_cuda_block *block)
     sl_cuda_leave(&scope);
 }
 
-/* With the lock. */
+/* Called with the lock held. */
 static void unlist(struct sl_cuda_block *block)
 {
     struct sl_cuda_block **at = &blocks;
@@ -300,7 +302,9 @@ void sl_cuda_ipc_drop(struct sl_cuda_block *block)
     pthread_mutex_unlock(&lock);
     if (!last)
         return;
-    end(block); /* without the lock: others open theirs, and look what is open, while the driver waits */
+    /* Without the lock: the driver may wait, and other threads must be able to open and look up
+     * blocks meanwhile. */
+    end(block);
     if (!block->made) {
         pthread_mutex_lock(&lock);
         unlist(block);

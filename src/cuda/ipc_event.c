@@ -2,8 +2,8 @@
  *
  * Events that other processes open by a handle of 64 bytes.
  *
- * As memory's, such a handle cannot be opened where it was made; so the events that this process has made are listed,
- * and who opens one of those shares it.
+ * As with memory, such a handle cannot be opened in the process that made it, so the events that
+ * this process has made are listed, and opening one of those shares it.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "util/result.h"
 
 struct sl_cuda_signal {
-    struct sl_cuda_signal *next; /* of those that were made here */
+    struct sl_cuda_signal *next; /* in the list of those made here */
     struct sl_cu_event *event;
     struct sl_cu_event_handle handle;
     int device;
@@ -66,7 +66,7 @@ int sl_cuda_signal_make(struct sl_cuda_context *context, struct sl_cu_event_hand
     return 0;
 }
 
-/* Held once more, if it was made here. */
+/* One that was made here, with one more reference; NULL if there is none. */
 static struct sl_cuda_signal *find(const struct sl_cuda_context *context, const struct sl_cu_event_handle *handle)
 {
     pthread_mutex_lock(&lock);
@@ -125,7 +125,7 @@ void sl_cuda_signal_drop(struct sl_cuda_context *context, struct sl_cuda_signal 
     pthread_mutex_unlock(&lock);
     if (!last)
         return;
-    if (sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) == 0) { /* else it went with the context */
+    if (sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) == 0) { /* else destroyed with the context */
         (void)sl_cuda.EventDestroy(signal->event);
         sl_cuda_leave(&scope);
     }

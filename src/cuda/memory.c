@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * GPU memory that other processes can map: made, exported, taken, mapped.
+ * GPU memory that other processes can map: allocate, export, import, map.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -10,12 +10,12 @@
 #include "os/os.h"
 #include "util/result.h"
 
-/* 20 s, as a machine may have more to do than this, and stand still; and 1 s for each GB */
+/* 20 s, as the machine may be busy or suspended for a while, and 1 s for each GB */
 #define CLEAR_PATIENCE(size) (20 * SLUICE_S + (int64_t)(size))
 #define CLEAR_LOOK (SLUICE_MS / 50)
 #define MOST_FAILURES 3
 
-/* Whatever a call that cleans up says: there is nobody to tell but the log. */
+/* Cleanup has no caller that could handle a failure, so it is only logged. */
 static void tidy(struct sl_cuda_context *context, int code, const char *function)
 {
     if (code != SL_CU_OK && sl_cuda_said(context, code, function) != 0)
@@ -87,7 +87,8 @@ int sl_cuda_memory_make(struct sl_cuda_context *context, const char *name, size_
     return 0;
 }
 
-/* What a descriptor of memory is on this system: seen on one of our own, once a process. */
+/* What kind of file a memory descriptor is on this system, determined once a process from one of
+ * our own. */
 static int genuine_kind(struct sl_cuda_context *context, struct sl_os_kind *kind)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -121,7 +122,7 @@ int sl_cuda_memory_take(struct sl_cuda_context *context, int fd, uint64_t *handl
         r = sl_os_kind_of(fd, &kind);
     if (r != 0)
         return r;
-    /* The driver gives it orders that would mean something else to another kind of file. */
+    /* The driver would send it ioctls that mean something else to another kind of file. */
     if (kind.file_system != genuine.file_system || kind.type != genuine.type ||
         kind.driver != genuine.driver)
         return sl_fail(
@@ -131,8 +132,9 @@ int sl_cuda_memory_take(struct sl_cuda_context *context, int fd, uint64_t *handl
                  SL_CU_HANDLE_POSIX_FD);
 }
 
-/* NVIDIA does not promise that memory goes from one version of libcuda to another, as one for forward compatibility and the
- * system's own are. Memory that lacks and peers that lie are not of that kind. */
+/* NVIDIA does not promise that memory can be shared between different versions of libcuda, e.g. one
+ * for forward compatibility and the system's own. Lack of memory and invalid data from a peer have
+ * other reasons. */
 int sl_cuda_mixed(const struct sl_cuda_context *context, uint32_t theirs, int result)
 {
     uint32_t ours = sl_cuda_version();
@@ -184,7 +186,7 @@ void sl_cuda_memory_release(struct sl_cuda_context *context, uint64_t handle)
     tidy(context, sl_cuda.MemRelease(handle), "cuMemRelease");
 }
 
-/* A stream that is stuck can hold up others. */
+/* A stream that is blocked can block others, too, so this wait is bounded. */
 static int wait_for(struct sl_cuda_context *context, struct sl_cu_stream *stream, size_t size)
 {
     int64_t deadline = sl_os_deadline(CLEAR_PATIENCE(size));
@@ -194,7 +196,8 @@ static int wait_for(struct sl_cuda_context *context, struct sl_cu_stream *stream
         int r = code == SL_CU_NOT_READY ? 0 : sl_cuda_said(context, code, "cuStreamQuery");
         if (r != 0 && sl_cuda_alive(context) != 0)
             return r;
-        if (r != 0 && ++failures > MOST_FAILURES) /* it may be at work still: what it clears must stay where it is */
+        /* The GPU may still be clearing the memory, which must then not be freed. */
+        if (r != 0 && ++failures > MOST_FAILURES)
             return SLUICE_TIMEOUT;
         if (sl_os_now() >= deadline)
             return sl_fail(SLUICE_TIMEOUT,

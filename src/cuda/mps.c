@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * NVIDIA's multi-process service: does it run, and does this process work through it?
+ * NVIDIA's multi-process service (MPS): is it running, and is this process its client?
  */
 #include <errno.h>
 #include <signal.h>
@@ -9,8 +9,9 @@
 
 #include "cuda/cuda.h"
 
-/* Is the daemon there, where this process's driver looks for it? It removes this file when it ends,
- * its socket it leaves. One in another PID namespace looks dead; then the driver knows better. */
+/* Is the daemon running, where this process's driver looks for it? When it ends it removes this
+ * file, but not its socket. A daemon in another PID namespace seems dead; then the driver knows
+ * better. */
 static bool daemon_runs(void)
 {
     const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
@@ -31,8 +32,8 @@ static bool daemon_runs(void)
 enum sl_cuda_mps sl_cuda_mps(int device)
 {
     int shared = 0;
-    /* Drivers for CUDA 12.0 do not know the question. With them every process works through the
-     * daemon that runs when it starts its driver. */
+    /* Drivers for CUDA 12.0 do not know the attribute. With them every process is a client of the
+     * daemon that is running when it initialises its driver. */
     int code = sl_cuda.DeviceGetAttribute(&shared, SL_CU_MPS_ENABLED, device);
 
     if (code == SL_CU_OK && shared)

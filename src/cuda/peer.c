@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two GPUs: whether one reaches the other's memory, and copies where it does not.
+ * Two GPUs: whether one can access the other's memory directly, and copies where it cannot.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +10,9 @@
 #include "util/atomic.h"
 #include "util/result.h"
 
-#define NAME 64 /* of a GPU, as NVIDIA calls it */
+#define NAME 64 /* a GPU's model name */
 
-/* A GPU as a sentence names it. */
+/* A GPU as messages name it. */
 struct gpu {
     struct sl_cuda_context looked;
     char uuid[SL_CUDA_UUID_TEXT], name[NAME];
@@ -31,7 +31,7 @@ static int look_up(const char *name, struct gpu *gpu)
     return r;
 }
 
-/* The driver tells that it is so, and not why. */
+/* The driver reports only that there is no access, not why. */
 static const char *why_not(const struct gpu *one, const struct gpu *other)
 {
     if (sl_cuda_does_without(&one->looked, "peers"))
@@ -50,7 +50,9 @@ int sl_cuda_reach(const char *name, const char *home)
     if (r != 0)
         return r;
     r = look_up(home, &owner);
-    if (r == SLUICE_E_UNSUPPORTED) /* hidden; the driver says nothing of it, and may map its memory all the same */
+    /* Hidden from this process: it cannot be queried, but its memory may be mappable all the
+     * same. */
+    if (r == SLUICE_E_UNSUPPORTED)
         return SLUICE_NOT_READY;
     if (r == 0)
         r = sl_cu(NULL, DeviceCanAccessPeer, &can, reader.looked.device, owner.looked.device);
@@ -60,7 +62,7 @@ int sl_cuda_reach(const char *name, const char *home)
     return r;
 }
 
-/* Also of a GPU that this process does not see. */
+/* `home` may also be a GPU that this process does not see. */
 int sl_cuda_unreached(struct sl_cuda_context *context, const char *home, int result)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Host memory that a GPU reads and writes: the pages of words that writer and readers share.
+ * Host memory that a GPU reads and writes: the pages with the words that writer and readers share.
  */
 #include <inttypes.h>
 
@@ -37,7 +37,7 @@ int sl_cuda_unregister(struct sl_cuda_context *context, void *address)
     struct sl_cuda_scope scope;
     int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
     if (r != 0)
-        return r; /* with the context the registration went */
+        return r; /* the registration ended with the context */
     r = sl_cu(context, MemHostUnregister, address);
     sl_cuda_leave(&scope);
     return r;
