@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kinds of copiers there are.
+ * The list of copier kinds.
  */
 #include "copy/copy.h"
 

@@ -2,8 +2,8 @@
  *
  * Copies by a GPU: queued on the program's stream, or on one of the library's if it names none.
  *
- * Behind the copies the stream raises a word of the library's, and waiting for them is polling that word: no
- * driver call, so no capture is affected.
+ * Behind the copies the stream raises a word of the library's. Waiting for the copies means polling
+ * that word, without a driver call, so no capture is affected.
  */
 #include "copy/cuda.h"
 
@@ -12,8 +12,8 @@
 
 #include "util/result.h"
 
-#define LAST_PATIENCE (2 * SLUICE_S) /* with copies under way when we close */
-#define HIGHEST (-100) /* the driver takes the highest that it has */
+#define LAST_PATIENCE (2 * SLUICE_S) /* for copies in flight at close */
+#define HIGHEST (-100) /* the driver clamps it to its highest priority */
 
 static struct sl_copy_gpu *gpu_of(const struct sl_copy_job *job)
 {
@@ -69,7 +69,7 @@ static int open_words(struct sl_copy_gpu *gpu)
     return r;
 }
 
-/* Its copier may be gone by then. */
+/* The copier may have been freed by then. */
 static void give_back(void *argument)
 {
     struct sl_copy_gpu *gpu = argument;
@@ -88,7 +88,8 @@ static void give_back(void *argument)
     free(gpu);
 }
 
-/* The driver may wait for all that the program has on the GPU, and whoever closes a copier shall not. */
+/* On a thread of its own: the driver may wait for all work that the program has on the GPU, but
+ * closing a copier must not. */
 static void shut_down(struct sl_copy_gpu *gpu)
 {
     sl_desk_close(gpu->desk);
@@ -117,7 +118,8 @@ static int cuda_open(struct sl_copier *copier)
     return 0;
 }
 
-/* What a stream that never ends still uses is left behind: to free it would be to wait for that. */
+/* Memory that is still used by a stream that never ends is leaked, since freeing it would wait for
+ * the stream. */
 static void cuda_close(struct sl_copier *copier, bool working)
 {
     struct sl_copy_gpu *gpu = copier->state;
@@ -155,7 +157,8 @@ int sl_copy_place(struct sl_copy_job *job, struct sl_cu_stream **place)
     return r;
 }
 
-/* Asks, unless begin's answer holds still: before it is noted that something is queued. */
+/* Queries the stream's capture state, unless begin's answer still holds. Called before the job is
+ * marked as having queued work. */
 static int ask(struct sl_copy_job *job)
 {
     struct sl_cu_stream *place;
@@ -165,8 +168,9 @@ static int ask(struct sl_copy_job *job)
     return r;
 }
 
-/* From begin to end the job is in the context. Whatever comes between is quick, or on another GPU's behalf; and most of it
- * breaks no capture in any mode (cuda/cuda.h), so that a frame needs no other: the rest relaxes it. */
+/* The job stays in the context from begin to end. The calls in between are quick, or concern
+ * another GPU; and most of them invalidate no capture in any mode (cuda/cuda.h), so a frame needs
+ * no relaxed mode: the few that do enter it themselves. */
 static int enter(struct sl_copy_job *job)
 {
     struct sl_cuda_scope scope;
@@ -185,7 +189,7 @@ static void leave(const struct sl_copy_job *job)
     sl_cuda_leave(&scope);
 }
 
-/* May the stream be used, and where does the program's memory lie? */
+/* May the stream be used, and what kind of memory is the program's? */
 static int look(struct sl_copy_job *job)
 {
     struct sl_cu_stream *place;
@@ -211,7 +215,8 @@ static int begin_inside(struct sl_copy_job *job, struct sl_stream *stream)
     return r;
 }
 
-/* Is it one of this GPU? Nearly always it is the same as the last time, and a name never gets another stream. */
+/* Does the stream belong to this GPU? Nearly always it is the same as the last time, and a handle
+ * never refers to another stream later. */
 static int check_stream(struct sl_copy_gpu *gpu, struct sluice_stream stream)
 {
     if (stream.id == sl_load(&gpu->checked, relaxed))
@@ -247,7 +252,7 @@ static bool cuda_again(struct sl_copy_job *job, const struct sl_copy_key *key)
     return job->held;
 }
 
-/* Most arrays are one piece of memory that the device sees. */
+/* A short path for the most common array: one piece of memory that the device can access. */
 static int queue_run(struct sl_copy_job *job, const struct sl_copy_side *side, const struct sl_copy_part *part)
 {
     int r = ask(job);
@@ -271,7 +276,7 @@ static int cuda_queue(struct sl_copy_job *job, uint32_t i, const struct sl_copy 
         staged = staged || (side->place == SL_PLACE_PINNED && sl_copy_is_fine(&copy->parts[p]));
     if (staged) {
         job->touched = true;
-        job->asked = false; /* it waits */
+        job->asked = false; /* the staged copy waits */
         return sl_copy_staged(job, side, copy);
     }
     for (int p = 0; p < copy->count; p++)
@@ -318,7 +323,8 @@ static int record_event(struct sl_copy_job *job, struct sl_cu_event *event)
     return r;
 }
 
-/* What is held back, if anything is: by a graph, which may raise the words, or call by call. */
+/* Launches the held copies, if there are any: as a graph, which may raise the words, too, or one by
+ * one. */
 static int launch_held(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count, bool *raised)
 {
     *raised = false;
@@ -335,7 +341,9 @@ static int cuda_record(struct sl_copy_job *job, struct sl_copy_fence *fence)
     bool raised;
     int r = launch_held(job, NULL, 0, &raised);
 
-    if (r == 0 && fence->event) /* a node of the graph would record it when it is run, and until then it says what it said before */
+    /* Not as a node of the graph: that would record it only when the graph runs, and until then the
+     * event would refer to its previous record. */
+    if (r == 0 && fence->event)
         r = record_event(job, fence->event);
     if (r == 0)
         fence->stream = job->stream.id;
@@ -397,7 +405,7 @@ int sl_copy_wait(struct sl_copy_gpu *gpu, const struct sl_mark *mark, int64_t sp
     return r;
 }
 
-/* Behind what is queued. False if it was not wanted, and all are taken. */
+/* Raises the mark behind the queued work. False if begin reserved none and all are in flight. */
 static bool raise_mark(struct sl_copy_job *job)
 {
     if (job->raised)
@@ -417,7 +425,8 @@ static int finish_stream(const struct sl_copy_job *job)
     return ended < 0 ? ended : 0;
 }
 
-/* If all numbers are taken, which takes more work under way than frames can be, it is a ticket of what is done. */
+/* If all tickets are in flight, which takes more copies than there can be frames, it waits, and
+ * returns the ticket of a copy that is done. */
 static void cuda_ticket(struct sl_copy_job *job, const struct sl_mark *told, struct sluice_ticket *ticket)
 {
     struct sl_mark mark = told ? *told : (struct sl_mark){ .word = NULL };
@@ -447,7 +456,7 @@ static void cuda_end(struct sl_copy_job *job)
     struct sl_stream *stream = job->state;
 
     if (job->mark.value && !job->raised)
-        sl_desk_settle(gpu_of(job)->desk, &job->mark, 0); /* nobody got it */
+        sl_desk_settle(gpu_of(job)->desk, &job->mark, 0); /* no ticket for it was returned */
     leave(job);
     sl_object_drop(&stream->object);
 }

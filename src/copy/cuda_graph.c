@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Repeated sends as CUDA graphs: the copies, and the words that are raised behind them, are
- * one launch instead of one driver call each. Graphs are built node by node; no stream is captured.
+ * Repeated sends as CUDA graphs: the copies, and the words that are raised behind them, are one
+ * launch instead of one driver call each. Graphs are built node by node; no stream is captured.
  *
- * A graph is for exactly the same copies, from the same buffer into the same slot. It is made when they are sent for
- * the second time, and kept: so memory that is sent only once costs no more than a lookup.
+ * A graph is for exactly the same copies, from the same buffer into the same slot. It is made when
+ * they are sent for the second time, and kept, so memory that is sent only once costs no more than
+ * a lookup.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -13,53 +14,55 @@
 #include "copy/cuda.h"
 #include "util/result.h"
 
-#define GRAPHS      32   /* sources times slots, for most programs */
+#define GRAPHS      32   /* sources times slots; enough for most programs */
 #define MOST_COPIES 4    /* in one graph */
 #define UNUSED      1024 /* sends after which a graph makes room for another */
 
-/* `rows` of `run` bytes each. */
+/* `rows` rows of `run` bytes each. */
 struct copy {
     uint64_t to, from, buffer;
     uint64_t run, rows;
     int64_t to_pitch, from_pitch;
 };
 
-/* Compared as bytes, as many copies as there are. */
+/* Compared bytewise, with as many copies as are in use. */
 struct work {
     uint64_t count, words;
     struct copy copies[MOST_COPIES];
 };
 
 struct entry {
-    uint64_t used; /* in which turn, last; 0: it is free */
-    struct sl_cu_exec *exec; /* NULL: the work came once */
-    struct sl_copy_key key;  /* what stood for the work last */
+    uint64_t used; /* the turn of its last use; 0: free */
+    struct sl_cu_exec *exec; /* NULL: this work was sent only once */
+    struct sl_copy_key key;  /* the key of the last send of this work */
     struct work work;
     struct sl_cu_graph *graph;
-    struct sl_cu_node *batch; /* of it, which raises the words */
-    bool set;                 /* the next launch raises these: */
+    struct sl_cu_node *batch; /* the graph's node that raises the words */
+    bool set;                 /* these are already set for the next launch: */
     struct sl_signal signals[SL_SIGNALS];
 };
 
 struct sl_graphs {
-    bool words; /* are raised by graphs; else behind them */
-    bool off;   /* the driver refused one */
+    bool words; /* graphs raise the words; else they are raised behind the graph */
+    bool off;   /* the driver failed to make a graph */
     uint64_t turn;
     struct entry entries[GRAPHS];
     uint32_t filled; /* entries from here on were never used */
-    uint32_t next;   /* the one behind the last that came again: slots come in turn, and so do their graphs */
-    struct work held; /* what waits for the launch, */
-    const struct sl_copy_side *sides[MOST_COPIES]; /* and whose the copies are; */
-    struct entry *again;                           /* or the graph for it. NULL: it is above */
+    /* The entry after the last one launched again: slots are used in turn, and so are their graphs. */
+    uint32_t next;
+    struct work held; /* the copies held for launch, */
+    const struct sl_copy_side *sides[MOST_COPIES]; /* the program's side of each, */
+    /* Or the entry whose graph to launch; NULL: `held` applies. */
+    struct entry *again;
 };
 
-/* Inside sl_cuda_enter, as all that calls the driver here. */
+/* Inside sl_cuda_enter, as is every function here that calls the driver. */
 static void drop(struct sl_copy_gpu *gpu, struct entry *entry)
 {
     struct sl_cuda_scope scope;
 
     if (entry->graph && sl_cuda_relax(gpu->context, &scope) == 0) {
-        if (entry->exec) /* one that is under way ends first: the driver sees to that */
+        if (entry->exec) /* the driver lets a graph that is running complete first */
             (void)sl_cu(gpu->context, GraphExecDestroy, entry->exec);
         (void)sl_cu(gpu->context, GraphDestroy, entry->graph);
         sl_cuda_leave(&scope);
@@ -91,7 +94,7 @@ void sl_graphs_forget(struct sl_copy_gpu *gpu, const void *to, uint64_t bytes)
     struct sl_cuda_scope scope;
 
     if (!gpu->graphs || sl_cuda_enter(gpu->context, SL_CUDA_PLAIN, &scope) != 0)
-        return; /* none, or gone with the context */
+        return; /* none, or destroyed with the context */
     for (int i = 0; i < GRAPHS; i++)
         if (is_there(&gpu->graphs->entries[i], (uintptr_t)to, bytes))
             drop(gpu, &gpu->graphs->entries[i]);
@@ -120,7 +123,7 @@ void sl_graphs_clear(struct sl_copy_gpu *gpu)
     gpu->graphs->again = NULL;
 }
 
-/* Of a steady stream of frames each is the next in turn, so one look tells. */
+/* In a steady sequence of frames each entry is the next in turn, so one comparison is enough. */
 bool sl_graphs_again(struct sl_copy_job *job, const struct sl_copy_key *key)
 {
     struct sl_copy_gpu *gpu = job->copier->state;
@@ -177,7 +180,7 @@ bool sl_graphs_hold(struct sl_copy_gpu *gpu, const struct sl_copy_side *side, co
     return true;
 }
 
-/* What the graph is there for, copy by copy. */
+/* Restores the held copies from the entry whose graph was to be launched. */
 static void spell_out(const struct sl_copy_job *job, struct sl_graphs *graphs)
 {
     memcpy(&graphs->held, &graphs->again->work, size_of(&graphs->again->work));
@@ -214,8 +217,8 @@ static struct entry *find(struct sl_graphs *graphs, const struct work *work)
     return NULL;
 }
 
-/* Remembers that the work came: in a free place, or in that of what came once and the longest ago; a graph gives
- * way only if nobody has had a use for it for long. */
+/* Records that the work was sent: in a free entry, or in the least recently used one; an entry with
+ * a graph is replaced only if it was unused for UNUSED turns. */
 static void note(struct sl_copy_gpu *gpu, const struct work *work)
 {
     struct sl_graphs *graphs = gpu->graphs;
@@ -239,7 +242,7 @@ static void note(struct sl_copy_gpu *gpu, const struct work *work)
 
 /* ---- the graph ---- */
 
-/* Each waits for the one before, so that the words wait for all of them. */
+/* Each copy depends on the one before, so that the words depend on all of them. */
 static int add_copies(struct sl_copy_gpu *gpu, struct entry *entry, struct sl_cu_node **last)
 {
     int r = 0;
@@ -294,7 +297,7 @@ static bool raises(const struct entry *entry, const struct sl_signal *signals)
     return entry->set && memcmp(entry->signals, signals, (size_t)entry->work.words * sizeof *signals) == 0;
 }
 
-/* Of a graph that is there only the words are new: their values, and which readers they are of. */
+/* In an existing graph only the words change: their values, and which readers they belong to. */
 static int set_words(struct sl_copy_gpu *gpu, struct entry *entry, const struct sl_signal *signals)
 {
     union sl_cu_mem_op operations[SL_SIGNALS];
@@ -312,7 +315,8 @@ static int set_words(struct sl_copy_gpu *gpu, struct entry *entry, const struct 
     sl_cuda_leave(&scope);
     if (r != 0 || !words.count)
         return r;
-    entry->set = gpu->context->same_addresses; /* else a page where another lay before is elsewhere for the device */
+    /* Else a page mapped at the address of an earlier one may have another address on the device. */
+    entry->set = gpu->context->same_addresses;
     memcpy(entry->signals, signals, words.count * sizeof *signals);
     return 0;
 }
@@ -358,7 +362,8 @@ void sl_graphs_prepare(struct sl_copy_gpu *gpu, const struct sl_signal *signals,
     }
 }
 
-/* The graph for what is held back, or its place. NULL: it has come for the first time. */
+/* The entry with the graph for the held copies, or one to make it in. NULL if they are sent for the
+ * first time. */
 static struct entry *look_up(struct sl_copy_job *job, struct sl_graphs *graphs, uint64_t words)
 {
     struct entry *entry = graphs->again;

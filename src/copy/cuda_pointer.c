@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where a program's memory is. The driver is asked for all of a pointer's attributes once; after that only for its
- * buffer ID. The driver never reuses an ID, so the attributes are valid as long as the ID is the same: memory that was freed
- * has none, and new memory at the same address has another.
+ * What kind of memory a program's pointer refers to. All attributes of a pointer are queried once,
+ * after that only its buffer ID. The driver never reuses an ID, so the attributes are valid as long
+ * as the ID is the same: freed memory has none, and new memory at the same address has another.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,11 +10,11 @@
 #include "copy/cuda.h"
 #include "util/result.h"
 
-#define MOST_PIECES 4096 /* mappings side by side that are one array's memory */
+#define MOST_PIECES 4096 /* adjacent mappings that make up one array's memory */
 
 struct facts {
-    unsigned type;    /* 0: the driver knows nothing of it */
-    unsigned managed; /* the driver writes a byte, or four */
+    unsigned type;    /* 0: unknown to the driver */
+    unsigned managed; /* the driver writes one byte, or four */
     int ordinal;
     unsigned long long buffer;
     uint64_t start;
@@ -41,7 +41,7 @@ static int ask(struct sl_copy_gpu *gpu, uint64_t pointer, struct facts *facts)
                  values, pointer);
 }
 
-/* 0 for memory that the driver does not know. */
+/* 0 for memory unknown to the driver. */
 static int ask_buffer(struct sl_copy_gpu *gpu, uint64_t pointer, unsigned long long *buffer)
 {
     int attribute = SL_CU_POINTER_BUFFER_ID;
@@ -74,7 +74,7 @@ static void remember(struct sl_copy_gpu *gpu, const struct sl_copy_side *side,
 
 /* ---- finding out ---- */
 
-/* Where what the driver knows of it without a gap ends. */
+/* The end of the contiguous range, without gaps, that the driver knows. */
 static int find_end(struct sl_copy_gpu *gpu, const struct sl_copy_side *side,
                     const struct facts *first, uint64_t *end)
 {
@@ -82,7 +82,7 @@ static int find_end(struct sl_copy_gpu *gpu, const struct sl_copy_side *side,
     struct facts facts = *first;
     int r = 0;
 
-    *end = facts.size ? facts.start + facts.size : wanted; /* some memory has no range */
+    *end = facts.size ? facts.start + facts.size : wanted; /* some kinds of memory have no range */
     for (int i = 0; i < MOST_PIECES && r == 0 && *end < wanted; i++) {
         r = ask(gpu, *end, &facts);
         if (r != 0 || facts.type != first->type || facts.ordinal != first->ordinal || !facts.size)
@@ -102,7 +102,8 @@ static int not_there(struct sl_copy_gpu *gpu, const struct sl_copy_side *side)
                                    : "was freed");
 }
 
-/* Nothing that the driver knows. Freed GPU memory is of that kind, and the CPU would die of it. */
+/* Memory unknown to the driver. Freed GPU memory is of this kind, too, and accessing that on the
+ * CPU would crash. */
 static int look_on_host(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
 {
     const char *first = side->first;
@@ -113,16 +114,16 @@ static int look_on_host(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
     return 0;
 }
 
-/* The context that another GPU's memory is copied in. The primary one of that GPU is kept; from now on
- * copies go straight from one to the other, where they can. If not, the driver takes them through
- * host memory. */
+/* The context in which to copy another GPU's memory. That GPU's primary context is retained, and
+ * from now on copies go directly between the two, if they are peers. If not, the driver stages them
+ * through host memory. */
 static int peer_context(struct sl_copy_gpu *gpu, const struct facts *facts,
                         struct sl_cu_context **context)
 {
     char name[16];
 
     if (facts->context && facts->ordinal == gpu->context->device) {
-        *context = facts->context; /* of this very GPU */
+        *context = facts->context; /* the memory is on this very GPU */
         return 0;
     }
     if (facts->ordinal < 0 || facts->ordinal >= SL_PEERS)
@@ -170,7 +171,7 @@ static int find_out(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
     bool whole = end >= address_of(side->first) + side->bytes;
     bool host = facts.type == SL_CU_MEMORY_HOST && !facts.managed;
     if (facts.type == 0 || (host && !whole))
-        return look_on_host(gpu, side); /* pinned in part is not pinned */
+        return look_on_host(gpu, side); /* memory that is pinned only in part counts as pageable */
     if (!whole)
         return sl_fail(SLUICE_E_INVALID,
                        "channel '%s': array '%.31s': it says %llu bytes at %p, but its memory ends "
@@ -186,7 +187,7 @@ static int find_out(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
     return r;
 }
 
-/* What is known of it, or found out now. */
+/* The known place, or determines it now. */
 static int place(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
 {
     struct sl_known *known = find(gpu, side);
@@ -201,7 +202,7 @@ static int place(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
 int sl_copy_look(const struct sl_copy_job *job, struct sl_copy_side *side)
 {
     struct sl_copy_gpu *gpu = job->copier->state;
-    bool alone = job->way == SL_COPY_SEND; /* of one thread at a time */
+    bool alone = job->way == SL_COPY_SEND; /* only one thread at a time sends */
     unsigned long long buffer;
 
     side->place = SL_PLACE_PAGEABLE;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * A part of a copy as calls of the driver: one for memory in one piece, one for rows, and for more
- * dimensions one each time.
+ * Queues a part of a copy by driver calls: one for contiguous memory, one for rows, and one for
+ * each step of a further dimension.
  */
 #include "copy/cuda.h"
 #include "util/result.h"
 
 #define LARGEST_PITCH INT32_MAX
-#define MOST_COPIES   16384 /* queued for one part */
-#define FINE          64    /* bytes of a run below which a copy engine crawls through host memory */
+#define MOST_COPIES   16384 /* driver calls for one part */
+#define FINE          64    /* bytes of a run below which a copy engine is very slow in host memory */
 
 /* ---- one call ---- */
 
-/* What the driver does to get to another GPU's memory, it does in the relaxed mode. */
+/* The driver call that prepares access to another GPU's memory is made in the relaxed mode. */
 static int copy_peer(struct sl_copy_job *job, const struct sl_copy_side *side, char *to,
                      const char *from, uint64_t bytes, struct sl_cu_stream *place)
 {
@@ -71,7 +71,7 @@ static bool is_pitch(int64_t stride, uint64_t run)
     return stride >= 0 && (uint64_t)stride >= run && stride <= LARGEST_PITCH;
 }
 
-/* Are the innermost steps rows that one call can copy? */
+/* Do the innermost steps form rows that one 2D copy can handle? */
 static bool has_rows(const struct sl_copy_side *side, const struct sl_copy_part *part)
 {
     return part->depth > 0 && side->place != SL_PLACE_PEER &&

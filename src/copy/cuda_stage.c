@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory that the GPU cannot copy from goes by way of two pinned buffers: while it copies one, the
- * CPU copies the other.
+ * Memory that the GPU cannot access is copied through two pinned buffers: while the GPU copies one,
+ * the CPU copies the other.
  */
 #include <string.h>
 
 #include "copy/cuda.h"
 #include "util/result.h"
 
-#define STAGE_SPIN (140 * INT64_C(1000)) /* it is filled or emptied sooner */
+#define STAGE_SPIN (140 * INT64_C(1000)) /* filling or emptying a stage takes less */
 
 struct staging {
     struct sl_copy_job *job;
     struct sl_copy_gpu *gpu;
 };
 
-/* What is copied between a stage and the slot: the stage is the program's side of it. */
+/* The stage as the program's side of a copy between stage and slot. */
 static const struct sl_copy_side stage_side = { .name = "", .place = SL_PLACE_PINNED };
 
 static int make_stages(struct sl_copy_gpu *gpu)
@@ -44,7 +44,7 @@ void sl_copy_stages_free(struct sl_copy_gpu *gpu)
 
     for (int i = 0; i < SL_STAGES; i++) {
         if (!gpu->stages[i].memory || sl_cuda_enter(gpu->context, SL_CUDA_RELAXED, &scope) != 0)
-            continue; /* none, or gone with the context */
+            continue; /* none, or freed with the context */
         if (sl_cu(gpu->context, MemFreeHost, gpu->stages[i].memory) != 0)
             sl_log(SLUICE_LOG_WARN, "a buffer for copies was left behind: %s", sluice_last_error());
         sl_cuda_leave(&scope);
@@ -53,7 +53,7 @@ void sl_copy_stages_free(struct sl_copy_gpu *gpu)
 
 /* ---- one stage ---- */
 
-/* Queues the copy between stage and slot, and says when the stage is free again. */
+/* Queues the copy between stage and slot, and the mark that tells when the stage is free again. */
 static int queue(struct staging *staging, struct sl_stage *stage, const struct sl_copy_part *part)
 {
     struct sl_copy_gpu *gpu = staging->gpu;
@@ -68,21 +68,21 @@ static int queue(struct staging *staging, struct sl_stage *stage, const struct s
         r = sl_copy_queue_part(staging->job, &stage_side, part);
         sl_cuda_leave(&scope);
     }
-    /* Also when it failed: some of it may be queued. */
+    /* Also if queueing failed, as a part of the copy may be queued. */
     int raised = sl_copy_raise(staging->job, &mark);
     stage->mark = mark;
     if (raised != 0)
-        stage->memory = NULL; /* nothing will tell when it is free: it is left behind */
+        stage->memory = NULL; /* it can never be known to be free, so it is leaked */
     return r != 0 ? r : raised;
 }
 
-/* Waits until the GPU is done with it; what came in goes out. */
+/* Waits until the GPU is done with the stage, and copies received data out. */
 static int empty(struct sl_copy_gpu *gpu, struct sl_stage *stage)
 {
     int r = stage->mark.value ? sl_copy_wait(gpu, &stage->mark, STAGE_SPIN) : 0;
 
     if (r == SLUICE_TIMEOUT)
-        return r; /* it is in use still */
+        return r; /* still in use */
     stage->mark.value = 0;
     if (r == 0 && stage->full)
         sl_part_run(&stage->out);
@@ -112,7 +112,7 @@ static int piece(void *user, const struct sl_copy_part *part)
 
 /* ---- all of it ---- */
 
-/* The program's stream may be what fills the memory that the CPU reads here. */
+/* Work on the program's stream may still be writing the memory that the CPU reads here. */
 static int catch_up(struct sl_copy_job *job, struct sl_copy_gpu *gpu)
 {
     struct sl_mark mark;
@@ -125,7 +125,7 @@ static int catch_up(struct sl_copy_job *job, struct sl_copy_gpu *gpu)
     return r == 0 ? sl_copy_wait(gpu, &mark, 0) : r;
 }
 
-/* The oldest first. Nothing is written into the program's memory after a failure. */
+/* In order of age. After a failure nothing more is written to the program's memory. */
 static int drain(struct sl_copy_gpu *gpu, int r)
 {
     for (int i = 0; i < SL_STAGES; i++) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The CPU copies, and is done when a call returns.
+ * Copies by the CPU, which are done when the call returns.
  */
 #include <string.h>
 
 #include "copy/copy.h"
 #include "device/device.h"
 
-/* A copy of a size that the compiler knows is a load and a store. */
+/* With a size known at compile time, a copy is a load and a store. */
 #define COPY_STEPS(bytes) \
     for (int64_t i = 0; i < step->count; i++) { \
         memcpy(to + i * step->to, from + i * step->from, (bytes)); \

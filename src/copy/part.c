@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Copies as runs of bytes: joined, cut into pieces, led by way of a buffer.
+ * Copies as runs of bytes: merging them, cutting them into pieces, and splitting a copy through a
+ * buffer.
  */
 #include "copy/copy.h"
 
@@ -66,7 +67,7 @@ static int each_of_run(const struct sl_copy_part *part, uint64_t room,
     return r;
 }
 
-/* Cuts along the outermost dimension, and what is still too large further in. */
+/* Cuts along the outermost dimension first, and cuts what is still too large along the next. */
 int sl_part_each(const struct sl_copy_part *part, uint64_t room,
                  int (*piece)(void *, const struct sl_copy_part *), void *user)
 {

@@ -23,32 +23,32 @@
 #define SPIN         (20 * INT64_C(1000))
 #define SHORTEST_NAP (5 * INT64_C(1000))
 #define LONGEST_NAP  (SLUICE_MS / 2)
-#define SLEEP_ERROR  (20 * INT64_C(1000)) /* a nap ends so much late */
-#define ASK          (50 * SLUICE_MS) /* between questions whether it can still be done */
+#define SLEEP_ERROR  (20 * INT64_C(1000)) /* how late a sleep ends */
+#define ASK          (50 * SLUICE_MS) /* interval of checks whether the work can still complete */
 #define MOST_EXPECTED (4 * SLUICE_S)
 
 struct sl_desk {
-    sl_word32 uses;    /* 0: free; else its owner and whoever is inside */
-    sl_word32 closing; /* also before it is open */
+    sl_word32 uses;    /* 0: free; else references: the owner's and those of threads inside a call */
+    sl_word32 closing; /* also set until the desk is open */
     uint32_t index;
-    uint64_t first; /* serials up to here were others' */
+    uint64_t first; /* serials up to here belong to earlier users of the desk */
     sl_word *words;
     int (*alive)(void *user);
     void *user;
 
-    sl_word ns_per_mib; /* that copies took of late; 0: none was waited for */
-    sl_word begun[SL_DESK_WORDS]; /* of a copy: when, */
-    sl_word mibs[SL_DESK_WORDS];  /* and how much of it there is, rounded up; 0: not said */
+    sl_word ns_per_mib; /* measured for recent copies; 0: not measured yet */
+    sl_word begun[SL_DESK_WORDS]; /* for each copy: when it was queued, */
+    sl_word mibs[SL_DESK_WORDS];  /* and its size, rounded up; 0: unknown */
 
-    sl_mutex lock; /* what follows */
+    sl_mutex lock; /* guards the members below */
     uint32_t next;
-    uint64_t serials[SL_DESK_WORDS];   /* given out last for this number, */
-    struct sl_mark marks[SL_DESK_WORDS]; /* and for what; without a word: for nothing yet */
-    sl_word failed[SL_DESK_WORDS];     /* serial that ended badly, */
-    sl_word32 results[SL_DESK_WORDS];  /* and how */
+    uint64_t serials[SL_DESK_WORDS];   /* the last serial issued at this index, */
+    struct sl_mark marks[SL_DESK_WORDS]; /* and its mark; without a word: not in use yet */
+    sl_word failed[SL_DESK_WORDS];     /* the last serial that failed, */
+    sl_word32 results[SL_DESK_WORDS];  /* and its result */
 };
 
-/* Made once, used again, never given back: so a ticket of any age can be looked up safely. */
+/* Allocated once, reused, and never freed, so a ticket of any age can be looked up safely. */
 static _Atomic(struct sl_desk *) desks[DESKS];
 static sl_word last_serial;
 
@@ -71,7 +71,7 @@ static struct sl_desk *new_desk(uint32_t index)
     return NULL;
 }
 
-/* A free one, with one use, closed still. */
+/* A free desk with one reference, still closed. */
 static struct sl_desk *take_desk(void)
 {
     for (uint32_t i = 0; i < DESKS; i++) {
@@ -129,7 +129,7 @@ void sl_desk_close(struct sl_desk *desk)
 
 /* ---- giving out ---- */
 
-/* A slot's word may be poisoned by the loss of a later frame. */
+/* A slot's word may be poisoned because a later frame was lost. */
 static bool reached(const struct sl_mark *mark)
 {
     uint64_t word = sl_load(mark->word, acquire);
@@ -149,7 +149,7 @@ static uint64_t serial_of(const struct sl_mark *mark)
     return mark->id & ((UINT64_C(1) << SERIAL_BITS) - 1);
 }
 
-/* The next number whose work has ended, with the lock; -1: there is none. */
+/* The next index whose work has ended; -1 if there is none. Called with the lock held. */
 static int find_free(const struct sl_desk *desk)
 {
     for (uint32_t tries = 0; tries < SL_DESK_WORDS; tries++) {
@@ -160,7 +160,7 @@ static int find_free(const struct sl_desk *desk)
     return -1;
 }
 
-/* For a word of somebody else's; or, if `mark` has none, of the desk's own. */
+/* Issues a ticket for a word of the caller's, or, if `mark` has none, for one of the desk's. */
 static bool give_out(struct sl_desk *desk, struct sl_mark *mark)
 {
     sl_mutex_lock(&desk->lock);
@@ -227,14 +227,14 @@ void sl_desk_expect(struct sl_desk *desk, const struct sl_mark *mark, uint64_t b
     sl_store(&desk->mibs[at], (bytes >> 20) + 1, relaxed);
 }
 
-/* When a wait began, and from when to when it is worth a spin. A sleep ends late by more than a short
+/* When a wait began, and the interval in which spinning pays, as a sleep ends later than a short
  * copy takes. */
 struct wait {
     int64_t start, spin_from, spin_until, deadline;
     bool slept;
 };
 
-/* How far off the end of a copy may be that takes so long: more of a short one. */
+/* How far the end of a copy may be from its estimate: relatively more for a short one. */
 static int64_t error_of(int64_t expected_ns)
 {
     int64_t quarter = expected_ns / 4, eighth = expected_ns / 8;
@@ -260,8 +260,9 @@ static struct wait begin_wait(const struct sl_desk *desk, uint32_t at, int64_t s
     return wait;
 }
 
-/* What a MiB takes, after one more copy was waited for: a little more or less; but much less if it was over when the
- * waiting thread woke, which then cannot say since when. One that came late, behind other work, is no measure. */
+/* Updates the time for a MiB after a wait: by a little up or down, but by much down if the copy was
+ * over when the thread woke, as then nobody knows since when. A copy that ended late because of
+ * other work is not counted. */
 static void learn(struct sl_desk *desk, uint32_t at, bool over)
 {
     uint64_t mibs = sl_load(&desk->mibs[at], relaxed), before = sl_load(&desk->ns_per_mib, relaxed);
@@ -277,7 +278,7 @@ static void learn(struct sl_desk *desk, uint32_t at, bool over)
     sl_store(&desk->ns_per_mib, next, relaxed);
 }
 
-/* Later it looks ever less often. */
+/* Sleeps, longer each time the estimate has passed. */
 static void nap(struct sl_desk *desk, struct wait *wait, int64_t now)
 {
     int64_t length = (now - wait->start) / 8;
@@ -335,14 +336,14 @@ static int no_ticket(void)
     return sl_fail(SLUICE_E_HANDLE, "not a ticket of send or fetch");
 }
 
-/* Its number may have been given out again since: then its work had ended. */
+/* The index may have been issued again since: then the work has ended. */
 static int look_up(struct sl_desk *desk, uint64_t id, struct sl_mark *mark)
 {
     *mark = (struct sl_mark){ .id = id };
     uint32_t at = number_of(mark);
     uint64_t serial = serial_of(mark);
 
-    mark->word = &desk->words[at]; /* has reached 0 */
+    mark->word = &desk->words[at]; /* a word at 0, so it counts as reached */
     sl_mutex_lock(&desk->lock);
     uint64_t last = desk->serials[at];
     if (last == serial)
@@ -351,7 +352,7 @@ static int look_up(struct sl_desk *desk, uint64_t id, struct sl_mark *mark)
     return last < serial ? no_ticket() : 0;
 }
 
-/* Holds the desk that gave it out. */
+/* Takes a reference to the desk that issued the ticket. */
 static int enter(uint64_t id, struct sl_desk **out, struct sl_mark *mark)
 {
     uint32_t index = (uint32_t)(id >> (WORD_BITS + SERIAL_BITS));
