@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory of a GPU, handed to others as a descriptor. The driver lets nobody fix what a peer may do
- * with it: readers map it read-only of their own accord.
+ * GPU memory that is shared as a descriptor. The driver cannot restrict a peer's access, so readers
+ * map it read-only by convention.
  */
 
 #include "cuda/cuda.h"
@@ -18,13 +18,13 @@ static int cuda_able(const char *device)
     return r == 0 ? sl_cuda_memory_able(&context) : r;
 }
 
-/* What a mapped memory holds on to. */
+/* The context that a mapped memory holds a reference to. */
 static struct sl_cuda_context *context_of(const struct sl_memory *memory)
 {
     return memory->state;
 }
 
-/* Opens the device that memory->device names, and enters it. */
+/* Opens the device that memory->device names, and enters its context. */
 static int open_device(struct sl_memory *memory, struct sl_cuda_scope *scope)
 {
     struct sl_cuda_context *context;
@@ -65,7 +65,7 @@ static int make(struct sl_memory *memory, const char *name, uint64_t size)
     if (r != 0)
         return r;
     r = sl_cuda_memory_map(context, handle, (size_t)size, true, &address);
-    sl_cuda_memory_release(context, handle); /* descriptor and mapping keep it */
+    sl_cuda_memory_release(context, handle); /* the descriptor and the mapping keep the memory */
     if (r == 0) {
         r = sl_cuda_memory_clear(context, address, (size_t)size);
         if (r != 0 && r != SLUICE_TIMEOUT)
@@ -99,7 +99,7 @@ static int cuda_create(struct sl_memory *memory, const char *name, uint64_t size
 
 static int cuda_import(struct sl_memory *memory, int fd, uint64_t size, bool writable)
 {
-    /* Only the driver can tell what it is, and it is not asked on the thread that this runs on. */
+    /* Only the driver can check what the descriptor is, and it must not be called on this thread. */
     (void)writable;
     memory->fd = fd;
     memory->size = size;
@@ -130,7 +130,7 @@ static int map(struct sl_memory *memory, bool writable)
     return r;
 }
 
-/* Until the mapping exists nobody knows for sure whether another GPU's memory can be had. */
+/* Whether another GPU's memory can be accessed is certain only once it is mapped. */
 static int map_here(struct sl_memory *memory, bool writable)
 {
     int r = map(memory, writable);
@@ -163,7 +163,7 @@ static void cuda_destroy(struct sl_memory *memory)
     if (context && sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) == 0) {
         sl_cuda_memory_unmap(context, (uintptr_t)memory->address, (size_t)memory->size);
         sl_cuda_leave(&scope);
-    } /* else it went with the context */
+    } /* otherwise it was unmapped with the context */
     sl_cuda_context_close(context);
     sl_os_close(memory->fd);
     memory->state = NULL;
@@ -186,7 +186,7 @@ extern const struct sl_mem_ops sl_mem_cuda;
 const struct sl_mem_ops sl_mem_cuda = {
     .name = "cuda",
     .kind = SL_MEM_CUDA,
-    .alignment = UINT64_C(2) << 20, /* what GPUs want so far; `create` asks */
+    .alignment = UINT64_C(2) << 20, /* what GPUs have required so far; `create` queries it */
     .able = cuda_able,
     .create = cuda_create,
     .import = cuda_import,

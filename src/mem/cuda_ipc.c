@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory of a GPU that is opened by a handle (cuda/cuda.h): readers could write to it, and it ends with its
- * writer. The handle travels in a small sealed memory, which is the descriptor.
+ * GPU memory that is opened by a handle (cuda/cuda.h): readers could write to it, and it ends with
+ * its writer. The handle is sent in a small sealed memfd, which is the descriptor.
  */
 #include <string.h>
 
@@ -11,7 +11,8 @@
 #include "util/checked.h"
 #include "util/result.h"
 
-#define UNIT (UINT64_C(2) << 20) /* smaller ones would share a piece of the driver's, and show what is beside */
+/* Smaller blocks would share an allocation of the driver's with others, and expose these, too. */
+#define UNIT (UINT64_C(2) << 20)
 #define MAGIC UINT64_C(0x31637069756c73) /* "sluipc1" */
 
 struct note {
@@ -81,7 +82,7 @@ static int ipc_import(struct sl_memory *memory, int fd, uint64_t size, bool writ
     return 0;
 }
 
-/* Copied once, then checked: it is sealed, but its writer has a mapping of its own. */
+/* Copied once, then checked: it is sealed, but its writer may have kept a writable mapping. */
 static int read_note(const struct sl_memory *memory, struct note *note)
 {
     uint64_t size = sl_os_page_size();
@@ -102,7 +103,7 @@ static int ipc_map(struct sl_memory *memory, bool writable)
     struct sl_cuda_block *block;
     struct note note;
 
-    (void)writable; /* a handle gives all or nothing */
+    (void)writable; /* a handle always gives full access */
     int r = read_note(memory, &note);
     if (r == 0)
         r = sl_cuda_mixed(NULL, memory->driver, sl_cuda_ipc_open(memory->device, &note.share, memory->size, &block));

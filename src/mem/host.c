@@ -20,7 +20,7 @@ static int host_create(struct sl_memory *memory, const char *name, uint64_t size
         return r;
     if ((r = sl_os_map(fd, size, true, &address)) != 0)
         goto err_fd;
-    /* Sealed after our own mapping was made: it stays writable, no other ever is. */
+    /* Sealed after our own mapping was made: that one stays writable, and no other can become so. */
     if ((r = sl_os_memory_seal(fd, !writable)) != 0)
         goto err_map;
     memory->fd = fd;
@@ -37,7 +37,8 @@ err_fd:
 
 static int host_import(struct sl_memory *memory, int fd, uint64_t size, bool writable)
 {
-    /* Whether others may write is the writer's choice; that it cannot shrink under us is not. */
+    /* Whether other processes may write is the writer's choice, but the seal must ensure that it
+     * cannot shrink while it is mapped. */
     (void)writable;
     int r = sl_os_memory_check(fd, size, false);
     if (r != 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kinds of memory there are.
+ * The list of memory kinds.
  */
 #include "mem/mem.h"
 
@@ -15,7 +15,7 @@ extern const struct sl_mem_ops sl_mem_host;
 extern const struct sl_mem_ops sl_mem_cuda;
 extern const struct sl_mem_ops sl_mem_cuda_ipc;
 
-/* Of one device, the better one comes first. */
+/* Among the kinds for one device, the better one comes first. */
 static const struct sl_mem_ops *const kinds[] = { &sl_mem_host, &sl_mem_cuda, &sl_mem_cuda_ipc };
 
 const struct sl_mem_ops *sl_mem_of_kind(uint32_t kind)
