@@ -14,12 +14,13 @@
 
 struct sl_sync_pages {
     struct sl_cuda_context *context;
-    void *address;              /* registered; NULL where that, or writing words, cannot be done: */
-    struct sl_errands *errands; /* then the words are raised by these */
-    sl_word checked;            /* the stream that was found to be of this GPU last */
+    /* Registered; NULL if it cannot be registered, or streams cannot write words: */
+    void *address;
+    struct sl_errands *errands; /* then these raise the words */
+    sl_word checked;            /* the last stream that was found to belong to this GPU */
 };
 
-/* How words of these pages will be raised. */
+/* Chooses how words of these pages will be raised. */
 static int equip(struct sl_sync_pages *pages, void *address, uint64_t size, bool writable)
 {
     int r = sl_cuda_able(pages->context, SL_CU_CAN_WRITE_64, "write 64-bit words from a stream (cuStreamWriteValue64)");
@@ -60,7 +61,7 @@ static void cuda_detach(struct sl_sync_pages *pages)
     if (pages->errands) {
         sl_errands_end(pages->errands, pages->context);
     } else if (sl_cuda_unregister(pages->context, pages->address) != 0) {
-        if (sl_cuda_alive(pages->context) == 0) /* else they went with the context */
+        if (sl_cuda_alive(pages->context) == 0) /* else the registration ended with the context */
             sl_os_keep_mapped(pages->address);
         sl_log(SLUICE_LOG_WARN, "pages stay registered: %s", sluice_last_error());
     }
@@ -76,7 +77,7 @@ static int queue_one(struct sl_cuda_context *context, struct sl_cu_stream *strea
     return r == 0 ? sl_cu(context, StreamWriteValue64, stream, address, signal->value, 0) : r;
 }
 
-/* Queues the writes, in one call of the driver. */
+/* Queues the writes in one driver call. */
 static int queue_many(struct sl_cuda_context *context, struct sl_cu_stream *stream,
                  const struct sl_signal *signals, uint32_t count)
 {
@@ -109,7 +110,7 @@ static inline int queue(const struct sl_sync_pages *pages, struct sl_cu_stream *
     return r;
 }
 
-/* Where calls come behind the work on `stream` and disturb nobody's capture. */
+/* The stream on which to queue calls behind the work on `stream` without invalidating a capture. */
 static int find_place(struct sl_cuda_context *context, const struct sl_stream *stream, struct sl_cu_stream **place)
 {
     enum sl_cuda_capture state;
@@ -128,7 +129,8 @@ static int find_place(struct sl_cuda_context *context, const struct sl_stream *s
     return r;
 }
 
-/* Enters the context for a call behind the work on `stream`, unless a graph would take it in. */
+/* Enters the context for a call behind the work on `stream`; fails if the stream captures, as the
+ * call would become part of the graph. */
 static int enter_outside_graphs(const struct sl_sync_pages *pages, const struct sl_stream *stream,
                                 struct sl_cu_stream **place, struct sl_cuda_scope *scope)
 {
@@ -146,14 +148,14 @@ static int cuda_alive(const struct sl_sync_pages *pages)
     return sl_cuda_alive(pages->context);
 }
 
-/* The stream, held, if it is one of the pages' own GPU. */
+/* A reference to the stream, if it belongs to the pages' own GPU. */
 static int hold(const struct sl_sync_pages *pages, struct sluice_stream handle,
                 struct sl_stream **stream)
 {
     struct sl_stream *held;
     int r = sl_stream_hold(handle, &held);
     if (handle.id == 0)
-        (void)sl_stream_check_handle(handle, &sl_device_cuda); /* it says what to pass */
+        (void)sl_stream_check_handle(handle, &sl_device_cuda); /* sets the error message */
     if (r != 0)
         return r;
     if (held->object.device->ops != &sl_device_cuda)
@@ -170,8 +172,8 @@ static int hold(const struct sl_sync_pages *pages, struct sluice_stream handle,
     return r;
 }
 
-/* Asks about the context, and about the stream if nobody's capture is in the way. What that says of a death
- * is noted. */
+/* Queries the context, and the stream unless a capture forbids it. If that shows that the context
+ * has died, it is marked as lost. */
 static void look_at(struct sl_cuda_context *context, const struct sl_stream *stream)
 {
     struct sl_cu_stream *place;
@@ -192,14 +194,15 @@ static int cuda_probe(const struct sl_sync_pages *pages, struct sluice_stream ha
     struct sl_stream *stream = NULL;
 
     if (handle.id && handle.id != SLUICE_ON_CPU.id && hold(pages, handle, &stream) != 0)
-        stream = NULL; /* it has ended, and its work with it */
+        stream = NULL; /* the stream has ended, and its work with it */
     look_at(pages->context, stream);
     if (stream)
         sl_object_drop(&stream->object);
     return sl_cuda_alive(pages->context);
 }
 
-/* What a client of MPS queued is the server's, of which its process's end says nothing (protocol, part 7). */
+/* Work queued by a client of MPS is the server's: it may outlive the client's process (protocol,
+ * part 7). */
 static int64_t cuda_lingers(const struct sl_sync_pages *pages)
 {
     return sl_cuda_mps(pages->context->device) == SL_CUDA_MPS_CLIENT ? SLUICE_S : 0;
@@ -211,7 +214,7 @@ static int cuda_check(const struct sl_sync_pages *pages, struct sluice_stream ha
 
     if (handle.id == SLUICE_ON_CPU.id)
         return 0;
-    /* Nearly always the same as the last time. A name never gets another stream. */
+    /* Nearly always the same as the last time, and a handle never refers to another stream later. */
     if (handle.id == sl_load(&pages->checked, relaxed) && sl_stream_lives(handle))
         return 0;
     int r = hold(pages, handle, &stream);
@@ -241,7 +244,7 @@ static int cuda_signal_inside(const struct sl_sync_pages *pages, const struct sl
 {
     struct sl_cu_stream *place;
 
-    if (pages->errands) /* in another mode */
+    if (pages->errands) /* they need another mode */
         return cuda_signal_held(pages, stream, signals, count);
     int r = find_place(pages->context, stream, &place);
     return r == 0 && count > 0 ? queue(pages, place, signals, count) : r;
@@ -270,13 +273,13 @@ static bool cuda_direct(const struct sl_sync_pages *pages)
     return !pages->errands;
 }
 
-/* Where a launch waits for its work, or clients of MPS share one server's queues, a stream that waits would
- * stop more than itself (protocol, part 7). */
+/* Where a launch blocks until its work is done, or clients of MPS share one server's queues, a
+ * blocked stream would block more than itself (protocol, part 7). */
 static int cuda_can_wait(const struct sl_sync_pages *pages)
 {
     int r = sl_cuda_able(pages->context, SL_CU_CAN_WAIT_64,
                          "wait for 64-bit words on a stream (cuStreamWaitValue64)");
-    if (r == 0 && pages->errands) /* it says why */
+    if (r == 0 && pages->errands) /* its message has the reason */
         r = sl_cuda_able(pages->context, SL_CU_CAN_REGISTER_HOST, "wait for words of host memory (cuMemHostRegister)");
     if (r == 0 && pages->errands)
         r = sl_fail(SLUICE_E_UNSUPPORTED, "%s: the driver takes no host memory, so no stream can wait for a word there",

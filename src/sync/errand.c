@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See errand.h. The function runs on a thread of the driver's, where it must not call the driver: it only
- * stores, and memory for it is made before it is queued.
+ * See errand.h. The function runs on a thread of the driver's, where driver calls are not allowed:
+ * it only stores to memory that was allocated before it was queued.
  */
 #include "sync/errand.h"
 
@@ -13,14 +13,14 @@
 
 enum state {
     IDLE,
-    TAKEN,   /* by whoever queues it, until it is called */
+    TAKEN,   /* by the thread that queues it, until the function is called */
     RUNNING, /* its words are being raised */
-    LEFT,    /* its pages ended before it was called: it raises nothing, and frees itself */
-    LOST,    /* so did its context: nobody knows whether it will be called, so it stays */
+    LEFT,    /* its pages were detached before the call: it raises nothing, and frees itself */
+    LOST,    /* its context was lost, too: it may still be called, so it is leaked */
 };
 
 struct errand {
-    struct errand *next; /* fixed once it is listed */
+    struct errand *next; /* constant once it is listed */
     sl_word32 state;
     uint32_t count;
     struct sl_signal signals[SL_SIGNALS];
@@ -36,14 +36,14 @@ int sl_errands_begin(struct sl_errands **errands)
     return *errands ? 0 : sl_fail(SLUICE_E_NO_MEMORY, "no memory for a list of words to raise");
 }
 
-/* From one state to another, if it was in that. */
+/* Changes the state from one to another; false if it was not in the first. */
 static bool turn(struct errand *errand, uint32_t from, uint32_t to)
 {
     return atomic_compare_exchange_strong(&errand->state, &from, to);
 }
 
-/* Whoever sees the last word raised may be here before the function has returned, which stores a few words: that takes as
- * long as its thread stands still. */
+/* A thread that sees the last word raised may get here before the function has returned. Only a few
+ * stores remain, so this lasts no longer than the function's thread is preempted. */
 static void wait_for_return(struct errand *errand)
 {
     while (sl_load(&errand->state, acquire) == RUNNING)
@@ -57,7 +57,7 @@ static void keep(struct errand *errand)
     errand->next = sl_exchange(&kept, errand);
 }
 
-/* In a context that is lost a function is not called any more, unless that had begun. */
+/* In a lost context a function that has not begun is never called. */
 static void let_go(struct errand *errand, const struct sl_cuda_context *context)
 {
     bool lives = sl_cuda_alive(context) == 0;
@@ -98,7 +98,7 @@ static struct errand *make(struct sl_errands *errands)
     return errand;
 }
 
-/* One that is not under way. */
+/* One that is not in flight. */
 static struct errand *take(struct sl_errands *errands)
 {
     for (struct errand *errand = sl_load(&errands->list, acquire); errand; errand = errand->next)

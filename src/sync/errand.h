@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Words raised by a function that a stream calls: where streams cannot write words themselves, or the
- * driver cannot be told of the memory that they lie in.
+ * Words raised by a function that a stream calls: for streams that cannot write words themselves,
+ * and for memory that cannot be registered with the driver.
  */
 #ifndef SL_SYNC_ERRAND_H
 #define SL_SYNC_ERRAND_H
@@ -9,11 +9,11 @@
 #include "cuda/cuda.h"
 #include "sync/sync.h"
 
-struct sl_errands; /* those of some pages; it grows to the most that were ever under way at once */
+struct sl_errands; /* those of some pages; their number grows to the most that were ever in flight at once */
 
 int sl_errands_begin(struct sl_errands **errands);
 
-/* Only once no word is to be raised any more, or the context is lost. */
+/* Only when no word is to be raised any more, or the context is lost. */
 void sl_errands_end(struct sl_errands *errands, const struct sl_cuda_context *context);
 
 /* Queues one call for all the words. Inside sl_cuda_enter, on a stream that captures nothing. */

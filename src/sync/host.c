@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * On `host` the work is done when commit or release is called, so a word is simply stored.
+ * On `host` the work is done when commit or release is called, so raising a word is a plain store.
  */
 #include "device/device.h"
 #include "sync/sync.h"
@@ -53,7 +53,7 @@ static int host_can_wait(const struct sl_sync_pages *pages)
     return 0;
 }
 
-/* Whatever the CPU did is done. */
+/* The CPU's work is always done by now. */
 static bool host_direct(const struct sl_sync_pages *pages)
 {
     (void)pages;

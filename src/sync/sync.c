@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kinds of synchronisation there are.
+ * The list of synchronisation kinds.
  */
 #include "sync/sync.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How a word of a timeline is raised in stream order: at once on `host`, by a queued write on a GPU. A kind
- * is one file with one table; sync.c is the only file that knows them all.
+ * Raises words of a timeline in stream order: at once on `host`, by a queued write on a GPU. Each
+ * kind is one file with one table; sync.c is the only file that lists all kinds.
  */
 #ifndef SL_SYNC_H
 #define SL_SYNC_H
@@ -21,7 +21,7 @@ struct sl_signal {
 /* How many there may be in one call: the channel's own word, and one for each reader. */
 #define SL_SIGNALS 66
 
-/* Pages of words that streams of one device may raise. */
+/* A mapping of pages with words that streams of one device may raise. */
 struct sl_sync_pages;
 struct sl_stream;
 
@@ -62,7 +62,8 @@ struct sl_sync_ops {
      * poisoned); results as of signal. A stream that waits may block other streams of its process, and some driver calls:
      * somebody must raise the word in the end, the CPU if nobody else. */
     int (*await)(const struct sl_sync_pages *pages, const struct sl_stream *stream, sl_word *word, uint64_t value);
-    /* Once, before signalling work that the CPU did: makes non-temporal stores visible, too. */
+    /* To be called once before signalling work that the CPU did: makes non-temporal stores visible,
+     * too. */
     void (*settle)(void);
 };
 
