@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ranges for NVIDIA's tools, without anything of NVIDIA's: a tool that starts a program names a library of
- * its own in NVTX_INJECTION64_PATH. Whoever has ranges to tell loads it and calls its
- * InitializeInjectionNvtx2 with a function that hands out tables; the tool asks for the tables of those
- * modules of NVTX 3 that it knows, and stores its functions in them. What it leaves empty is not called.
+ * NVTX ranges for NVIDIA's tools, without NVIDIA's headers: a tool that starts a program names its
+ * library in NVTX_INJECTION64_PATH. The program loads it and calls its InitializeInjectionNvtx2
+ * with a function that returns tables; the tool requests the tables of the NVTX 3 modules that it
+ * knows, and stores its functions in them. Slots that it leaves empty are not called.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,18 +15,18 @@
 
 #define NVTX_VERSION 3 /* of the structs below */
 
-/* Tables that getExportTable is asked for. */
+/* Tables that a tool requests from getExportTable. */
 #define TABLE_CALLBACKS 1
 #define TABLE_VERSION   3
 
-/* Modules: how many functions each has, with number 0, which is none. We call those of domains alone; the
- * others are there for tools that fill in all they have. */
+/* Modules, with their number of functions, including number 0, which is unused. We call only those
+ * of the domain module; the others exist for tools that fill in all that they have. */
 #define MODULE_DOMAINS 5
 static const unsigned sizes[] = { 0, 16, 9, 15, 7, 16, 7 };
 #define MODULES (sizeof sizes / sizeof *sizes)
 #define LARGEST 16
 
-/* Functions of the module for domains. */
+/* Functions of the domain module. */
 #define RANGE_START   2
 #define RANGE_END     3
 #define RANGE_PUSH    4
@@ -63,9 +63,9 @@ struct attributes {
 _Static_assert(sizeof(struct attributes) == 48, "as tools take it");
 
 static function slots[MODULES][LARGEST];
-static function *places[MODULES][LARGEST + 1]; /* where each slot is; behind the last: NULL */
+static function *places[MODULES][LARGEST + 1]; /* the address of each slot, and a NULL behind the last */
 
-/* The tool's. A domain is an address that it made up. */
+/* The tool's functions. A domain is an opaque pointer of the tool's. */
 static void *(*create)(const char *name);
 static int (*push)(void *domain, const struct attributes *attributes);
 static int (*pop)(void *domain);
@@ -103,13 +103,13 @@ static const void *export_table(uint32_t id)
 
 /* ---- finding the tool ---- */
 
-/* Function pointers of all kinds are of one size wherever there is a dlsym. */
+/* Function pointers have the same size as others on every system with dlsym. */
 static void take(void *to, unsigned number)
 {
     memcpy(to, &slots[MODULE_DOMAINS][number], sizeof(function));
 }
 
-/* The tool has started: what does it take? */
+/* The tool is initialised: which functions does it provide? */
 static bool take_functions(const char *path)
 {
     take(&create, DOMAIN_CREATE);
@@ -129,7 +129,7 @@ static bool take_functions(const char *path)
     return true;
 }
 
-/* A tool that is missing is no failure of the call that looked for it: the thread's sentence stays. */
+/* A missing tool is no failure of the caller, so the thread's error message is preserved. */
 static void *open_library(const char *path)
 {
     char before[1024];
@@ -161,7 +161,7 @@ bool sl_nvtx_load(void)
         sl_os_dl_close(library);
         return false;
     }
-    /* From here on it stays loaded, also if it does not want to: it may have threads. */
+    /* From here on it stays loaded, even if it failed, as it may have started threads. */
     if (initialize(export_table) == 0) {
         sl_log(SLUICE_LOG_WARN, "NVTX: the tool %s did not start; there are no ranges", path);
         return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How often, how long: counted by any thread without a lock, read by any.
+ * Counters and times: updated by any thread without a lock, and read by any.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "trace/trace.h"
 #include "util/result.h"
 
-/* A cache line's worth apart: two threads in two stages do not slow one another. */
+/* Separate cache lines, so that threads in different stages do not slow each other down. */
 struct counters {
     _Alignas(64) sl_word count;
     sl_word total, longest;
@@ -95,7 +95,7 @@ int sluice_timers(struct sluice_timer *timers, size_t capacity, size_t *count)
 
 /* ---- printing ---- */
 
-/* "12.3 us", always as wide. */
+/* "12.3 us", always of the same width. */
 static const char *time_text(char text[16], double ns)
 {
     static const char *const units[] = { "ns", "us", "ms", "s " };
@@ -109,7 +109,7 @@ static const char *time_text(char text[16], double ns)
     return text;
 }
 
-/* Where the bucket with the frame of this rank ends. */
+/* The upper bound of the bucket that has the frame of this rank. */
 static double bound(const struct sluice_timer *timer, double part)
 {
     uint64_t seen = 0;

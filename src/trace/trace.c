@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The switch, and what a stage does while something is on.
+ * Switches tracing on and off, and what a stage does while it is on.
  */
 #include "trace/trace.h"
 
@@ -26,7 +26,7 @@ static const struct {
 };
 
 static pthread_once_t asked = PTHREAD_ONCE_INIT;
-static bool prints; /* SLUICE_TIMERS said so */
+static bool prints; /* SLUICE_TIMERS requests the output */
 static sl_word32 channels;
 
 /* ---- the switch ---- */
@@ -88,10 +88,10 @@ int64_t sl_trace_begin(enum sl_stage stage)
 {
     if (sl_load(&sl_trace_bits, relaxed) & stages[stage].bit)
         sl_nvtx_push(stages[stage].name, stages[stage].colour);
-    return sl_os_now() | 1; /* never 0, and a nanosecond does not matter */
+    return sl_os_now() | 1; /* never 0; one nanosecond does not matter */
 }
 
-/* Bits of ranges are set before the first stage and stay: what was pushed is popped. */
+/* The bits of ranges are set before the first stage and never cleared, so each push has its pop. */
 void sl_trace_end(enum sl_stage stage, int64_t since_ns)
 {
     uint32_t bits = sl_load(&sl_trace_bits, relaxed);

@@ -55,7 +55,7 @@ enum sl_stage {
 
 #if defined(__GNUC__)
 #define SL_TRACE_RARELY(x) __builtin_expect((x) != 0, 0)
-#define SL_TRACE_HIDDEN __attribute__((visibility("hidden"))) /* so that it is read without the GOT */
+#define SL_TRACE_HIDDEN __attribute__((visibility("hidden"))) /* allows access without the GOT */
 #else
 #define SL_TRACE_RARELY(x) (x)
 #define SL_TRACE_HIDDEN
