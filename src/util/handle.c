@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table of handles: chunks that are made when needed and never freed, so that a lookup needs no
- * lock and may be given any 64 bits. There is no lock at all, so none can be lost in a fork.
+ * The table of handles: chunks that are allocated on demand and never freed, so that a lookup needs
+ * no lock and is safe for any 64-bit value. There are no locks at all, so none can be left locked
+ * in a forked child.
  */
 #include "util/handle.h"
 
@@ -16,7 +17,7 @@
 #define CHUNK_BITS 10
 #define CHUNK_ENTRIES (1u << CHUNK_BITS)
 
-/* A test makes these small, to see the ends. */
+/* A test sets these to small values to reach the limits. */
 #ifndef SL_HANDLE_LAST_INDEX
 #define SL_HANDLE_LAST_INDEX ((1u << INDEX_BITS) - 1)
 #endif
@@ -24,20 +25,21 @@
 #define SL_HANDLE_LAST_GENERATION UINT32_MAX
 #endif
 
-/* An entry belongs to whoever took its index from the free list or from `used`, until its name is
- * stored; then to whoever takes the name back. `object` is stored with release after the name
- * before it was cleared, so who reads a later object also sees that the name is no longer his. */
+/* An entry belongs to the thread that took its index from the free list or from `used`, until its
+ * name is stored; then to the thread that takes the name back. `object` is stored with release
+ * after the previous name was cleared, so a thread that reads a newer object also sees that its
+ * name has ended. */
 struct entry {
-    _Atomic uint64_t name; /* the living handle, or 0 */
-    _Atomic uint64_t last; /* the newest handle ever given for this index */
+    _Atomic uint64_t name; /* the live handle, or 0 */
+    _Atomic uint64_t last; /* the newest handle ever issued for this index */
     _Atomic(void *) object;
     _Atomic uint32_t next; /* in the free list */
-    _Atomic uint32_t noted; /* generation of the newest name that went with something else; 0: none */
+    _Atomic uint32_t noted; /* generation of the newest handle that ended with another object; 0: none */
 };
 
 static _Atomic(struct entry *) chunks[(SL_HANDLE_LAST_INDEX >> CHUNK_BITS) + 1];
-static _Atomic uint32_t used;      /* the highest index ever given; index 0 never is */
-static _Atomic uint64_t free_list; /* first index, above it a counter against reuse in between */
+static _Atomic uint32_t used;      /* the highest index ever issued; index 0 never is */
+static _Atomic uint64_t free_list; /* first index, and in the upper bits a counter against ABA */
 
 static uint32_t index_of(uint64_t handle)
 {
@@ -62,7 +64,7 @@ static struct entry *find(uint64_t handle, enum sl_handle_kind kind)
     return handle >> 56 == (uint64_t)kind ? entry_at(index_of(handle)) : NULL;
 }
 
-/* Of an index that was given once: its chunk is there. */
+/* For an index that was issued before: its chunk exists. */
 static struct entry *entry_known(uint32_t index)
 {
     return &sl_load(&chunks[index >> CHUNK_BITS], acquire)[index & (CHUNK_ENTRIES - 1)];
@@ -102,7 +104,7 @@ static int make_chunk(uint32_t index)
     if (!fresh)
         return 0;
     if (!atomic_compare_exchange_strong(&chunks[index >> CHUNK_BITS], &there, fresh))
-        free(fresh); /* another thread was first */
+        free(fresh); /* another thread has installed one */
     return 1;
 }
 
@@ -168,7 +170,7 @@ void sl_handle_note(uint64_t handle, enum sl_handle_kind kind)
 {
     struct entry *entry = find(handle, kind);
     if (entry)
-        sl_store(&entry->noted, generation_of(handle), relaxed); /* its end publishes it */
+        sl_store(&entry->noted, generation_of(handle), relaxed); /* published by the end of the handle */
 }
 
 int sl_handle_noted(uint64_t handle, enum sl_handle_kind kind)

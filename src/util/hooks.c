@@ -4,5 +4,5 @@
 #ifdef SL_TEST_HOOKS
 void (*sl_kill_point_hook)(const char *name);
 #else
-typedef int sl_hooks_are_off; /* ISO C wants a declaration */
+typedef int sl_hooks_are_off; /* ISO C requires a declaration in every file */
 #endif

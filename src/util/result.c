@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The sentence of the last failure of each thread, the texts of results, versions, and the log.
+ * Each thread's last error message, the texts of results, versions, and the log.
  */
 #include "util/result.h"
 
@@ -56,7 +56,7 @@ const char *sluice_result_name(int result)
 
 void sl_say(const char *format, ...)
 {
-    char text[SENTENCE]; /* the old sentence may be among the arguments */
+    char text[SENTENCE]; /* the old message may be among the arguments */
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
@@ -97,7 +97,7 @@ int sl_fail_errno(int error, const char *format, ...)
              : error == ENFILE ? " (of the whole system: fs.file-max, not RLIMIT_NOFILE)"
                                : "");
 
-    /* A beginning that is too long is cut, the reason never is. */
+    /* If it is too long, the first part is cut, never the reason. */
     char text[SENTENCE];
     size_t room = sizeof(text) - strlen(end);
     va_list arguments;
@@ -112,14 +112,14 @@ int sl_fail_errno(int error, const char *format, ...)
 
 enum { NOBODY = -1, UNKNOWN = -2 };
 
-/* `turn` is odd while the other three change; readers look again. No mutex, so that a child forked
- * at a bad moment cannot hang in a log call. */
+/* A seqlock: `turn` is odd while the other three change, and readers retry. No mutex, as a child
+ * that is forked at a bad moment could hang in a log call. */
 static sl_word32 turn;
-static _Atomic int listening = UNKNOWN; /* up to this level somebody listens */
+static _Atomic int listening = UNKNOWN; /* the highest level that has a listener */
 static _Atomic(sluice_log_callback) sink;
 static _Atomic(void *) sink_user;
 
-/* SLUICE_DEBUG: unset or empty says nothing, 0 to 3 is a level, anything else means warnings. */
+/* SLUICE_DEBUG: unset or empty disables the log, 0 to 3 is a level, anything else means warnings. */
 static int default_level(void)
 {
     const char *value = getenv("SLUICE_DEBUG");
@@ -155,8 +155,8 @@ int sl_log_on(enum sluice_log_level level)
     return (int)level <= upto;
 }
 
-/* Callback and user that belong together. False if they change for so long that whoever changes
- * them is not there (a forked child). */
+/* A consistent pair of callback and user. False if they keep changing for so long that the thread
+ * that changes them must be gone (a forked child). */
 static bool read_sink(sluice_log_callback *callback, void **user)
 {
     for (int i = 0; i < 100000; i++) {
