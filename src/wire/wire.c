@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The wires there are, and which names are channel names.
+ * The list of wires, and which names are channel names.
  */
 #include "wire/wire.h"
 
@@ -54,7 +54,7 @@ bool sl_link_forgot(const struct sl_link *link, uint32_t memory)
     }
     if (memory >= newest)
         return false;
-    /* It had its slots before the newest had any, so those that are left show now. */
+    /* It had its slots before any newer memory had, so slots that it still has are visible now. */
     for (uint32_t s = 0; s < link->words.ids; s++)
         if (sl_load(&link->words.slot_memory[s], acquire) == memory)
             return false;
@@ -126,7 +126,7 @@ static void end_page(void *argument)
     free(page);
 }
 
-/* The service thread may be the last one, and asks no driver (protocol 3.6). */
+/* The service thread may drop the last reference, and must not call a driver (protocol 3.6). */
 void sl_shared_page_drop(struct sl_shared_page *page)
 {
     if (!page || sl_add(&page->users, (uint32_t)-1) != 1)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the core asks of a wire: the bytes in shared memory and the messages that bring two processes
- * together. A wire is one folder with one table; wire.c is the only file that knows them all.
+ * The core's interface to a wire: the bytes in shared memory, and the messages that connect two
+ * processes. A wire is one folder with one table; wire.c is the only file that lists them all.
  *
- * The core sees the shared words through pointers (struct sl_words, struct sl_page) and never where a
- * wire puts them.
+ * The core accesses the shared words through pointers (struct sl_words, struct sl_page), and does
+ * not know where a wire puts them.
  */
 #ifndef SL_WIRE_H
 #define SL_WIRE_H

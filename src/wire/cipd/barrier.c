@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The activation barrier: the memory of one name, and its two words that count.
+ * The activation barrier: a segment with one name for the whole machine, and the count of its
+ * holders and skips.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,11 +13,14 @@
 
 #define LOOK_ABSENT (10 * SLUICE_MS)
 #define LOOK_THERE (250 * SLUICE_MS)
-#define LOOK_TOLD SLUICE_S /* where the kernel tells of changes, */
-#define ALERT SLUICE_S     /* but for so long after one: who has made a name fills it in behind that */
-enum { ENTERING = 1000, TENDING = 100 }; /* attempts, a millisecond apart: who makes it, or writes it, may stand still */
+#define LOOK_TOLD SLUICE_S /* if the kernel notifies of changes, */
+/* But for this long after a change it looks often: a process that adds a name fills in the memory
+ * later. */
+#define ALERT SLUICE_S
+/* Attempts, a millisecond apart, as the process that makes or writes it may be suspended. */
+enum { ENTERING = 1000, TENDING = 100 };
 
-/* Its bytes: little-endian, and here even aligned. */
+/* The layout: little-endian, and here even aligned. */
 struct words {
     sl_word32 magic, version, count, padding;
     sl_word change_ns;
@@ -55,7 +59,7 @@ static void detach(struct sl_cipd_barrier *barrier)
     *segment = (struct sl_cipd_segment)SL_CIPD_SEGMENT_INIT;
 }
 
-/* Maps a memory that is open. */
+/* Maps a segment that is open. */
 static int map(struct sl_cipd_barrier *barrier)
 {
     struct sl_cipd_segment *segment = &barrier->segment;
@@ -87,7 +91,8 @@ static int attach(struct sl_cipd_barrier *barrier)
     return result ? result : map(barrier);
 }
 
-/* Is the name still that memory's? If it was taken away from it, both go on: its other users have it too. */
+/* Does the name refer to other memory now? If the name was only removed, this one stays in use, as
+ * its other users still have it, too. */
 static bool moved(const struct sl_cipd_barrier *barrier)
 {
     const struct sl_os_named *memory = &barrier->segment.memory;
@@ -96,7 +101,8 @@ static bool moved(const struct sl_cipd_barrier *barrier)
            (now.inode != memory->inode || now.device != memory->device);
 }
 
-/* Stamps a little in the future are of now; far ones are as wrong as old ones. */
+/* Timestamps slightly in the future count as current; those far in the future are as stale as old
+ * ones. */
 static bool stale(const struct sl_cipd_barrier *barrier, int64_t now)
 {
     int64_t age = (int64_t)((uint64_t)now - sl_load(&words_of(barrier)->change_ns, acquire));
@@ -105,7 +111,7 @@ static bool stale(const struct sl_cipd_barrier *barrier, int64_t now)
 
 /* ---- checkers ---- */
 
-/* Has something come or gone since the last look? */
+/* May names have been added or removed since the last check? */
 static bool changed(struct sl_cipd_barrier *barrier, int64_t now)
 {
     uint64_t changes = barrier->changes ? sl_load(barrier->changes, acquire) : barrier->seen;
@@ -167,7 +173,8 @@ static void stamp(struct sl_cipd_barrier *barrier, int64_t now)
     sl_store(&words->pid, sl_os_pid(), release);
 }
 
-/* A new one, with its header, before anybody can see it. SLUICE_AGAIN: there is one by now. */
+/* Makes one with its header complete before anybody can see it. SLUICE_AGAIN: another process has
+ * made one meanwhile. */
 static int make(struct sl_cipd_barrier *barrier)
 {
     struct sl_cipd_segment *segment = &barrier->segment;
@@ -190,15 +197,15 @@ static int make(struct sl_cipd_barrier *barrier)
     return result == SLUICE_E_EXISTS || result == SLUICE_E_NOT_FOUND ? SLUICE_AGAIN : result;
 }
 
-/* One that there is. Python clears the header before it writes it again. SLUICE_AGAIN: look again, of which there are `left`
- * of `attempts`. */
+/* Joins an existing one. Python clears the header before it rewrites it. SLUICE_AGAIN: try again;
+ * `left` of `attempts` attempts remain. */
 static int join(struct sl_cipd_barrier *barrier, int left, int attempts)
 {
     struct sl_cipd_segment *segment = &barrier->segment;
     struct words *words = words_of(barrier);
     uint32_t magic = sl_load(&words->magic, acquire);
     SL_KILL_POINT("cipd_join");
-    if (magic == 0 && left < attempts / 2 && sl_cipd_zero(segment->at, SL_CIPD_BARRIER_BYTES)) { /* made, and never written */
+    if (magic == 0 && left < attempts / 2 && sl_cipd_zero(segment->at, SL_CIPD_BARRIER_BYTES)) { /* made, but never written */
         sl_store(&words->version, 1, relaxed);
         sl_store(&words->magic, SL_CIPD_BARRIER_MAGIC, release);
     } else if (magic == 0 && left > 0) { /* it is being written */
@@ -214,12 +221,13 @@ static int join(struct sl_cipd_barrier *barrier, int left, int attempts)
         segment->second[0] = 0;
         return result == SLUICE_E_NOT_FOUND || result == SLUICE_E_EXISTS ? SLUICE_AGAIN : result;
     }
-    /* Somebody who locks all of it is none of ours; then the second name is not kept from being swept. */
+    /* If a program that is not ours holds an exclusive lock, the second name is not protected from
+     * being swept. */
     (void)sl_os_named_lock(segment->fd, true);
     return 0;
 }
 
-/* One that has no bytes is being made, or was left so by a program that was killed. */
+/* One without any bytes is just being made, or was left by a program that was killed. */
 static int attach_or_drop(struct sl_cipd_barrier *barrier, int left, int attempts)
 {
     int result = open_it(barrier);
@@ -243,7 +251,7 @@ static int open_or_make(struct sl_cipd_barrier *barrier, int attempts)
         result = barrier->segment.at ? 0 : attach_or_drop(barrier, left, attempts);
         if (result == SLUICE_E_NOT_FOUND)
             result = make(barrier);
-        else if (result == SLUICE_E_PROTOCOL && left > 0) /* too small: it may not have all its bytes yet */
+        else if (result == SLUICE_E_PROTOCOL && left > 0) /* too small: its size may not be complete yet */
             result = SLUICE_AGAIN;
         else if (result == 0 && (result = join(barrier, left, attempts)) != 0)
             detach(barrier);
@@ -253,7 +261,7 @@ static int open_or_make(struct sl_cipd_barrier *barrier, int attempts)
     return result;
 }
 
-/* What holders that died have left: their second names, if nobody holds the barrier now. */
+/* Removes the second names of dead holders, if nobody holds the barrier now. */
 static int sweep(void *context, const char *name)
 {
     const struct sl_cipd_barrier *barrier = context;
@@ -268,7 +276,7 @@ static int sweep(void *context, const char *name)
     return 0;
 }
 
-/* Adds to the count; what a dead holder left there is not counted on. */
+/* Increments the count; a count left by a dead holder is reset first. */
 static void add(struct sl_cipd_barrier *barrier, int64_t now)
 {
     sl_word32 *count = &words_of(barrier)->count;
@@ -337,7 +345,8 @@ void sl_cipd_barrier_tend(struct sl_cipd_barrier *barrier)
         (void)sl_os_named_link(barrier->segment.second, barrier->name);
     if (!moved(barrier))
         return;
-    /* Somebody made another: those that come now look there. */
+    /* Another process has made a new segment, which processes that open the barrier from now on
+     * use. */
     int64_t when = sl_os_now();
     subtract(barrier, when);
     detach(barrier);

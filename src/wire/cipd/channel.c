@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The row of "cipd:" among the wires: its names, and what can be seen of a channel from outside. Its writers and readers
- * are src/cipd's, for they are nothing without a GPU.
+ * The entry of "cipd:" in the table of wires: its names, and what can be seen of a channel from
+ * outside. Its writers and readers are in src/cipd, as they need a GPU.
  */
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static void tell(const struct sl_cipd_consumer *consumer, struct sluice_channel_
         info->last_commit_ns = time;
 }
 
-/* Readers are unknown, so there are none to tell of. */
+/* Readers are not registered anywhere, so none are reported. */
 static int info_of(const char *name, int64_t timeout_ns, struct sluice_channel_info *info, struct sluice_reader_info *readers,
                    uint32_t capacity)
 {

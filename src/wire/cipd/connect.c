@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * How a reader gets a session: a copy of the segment that is whole and checked, or the reason why not.
+ * How a reader gets a session: a consistent and checked copy of the segment, or the reason why
+ * there is none.
  *
- * Python's writers raise the version before they store handles and metadata, so an unchanged version does not prove a
- * copy. A frame does: the first is published behind all of that. Where there is none yet the copy must be
- * the same some time later. Writers of Sluice's say that they change it, however long that takes (extra.h).
+ * Python's writers store a new version before they store handles and metadata, so an unchanged
+ * version does not prove that a copy is consistent. A frame does: the first is published after all
+ * of them. If there is no frame yet, the copy must be unchanged some time later. Sluice's writers
+ * announce that they are changing the data, however long that takes (extra.h).
  */
 #include <string.h>
 
@@ -12,7 +14,7 @@
 #include "util/result.h"
 #include "wire/cipd/consume.h"
 
-#define SETTLED (2 * SLUICE_MS) /* between two looks at a segment without frames */
+#define SETTLED (2 * SLUICE_MS) /* between two copies of a segment without frames */
 #define SHORTEST (5 * SLUICE_MS)
 #define LONGEST (500 * SLUICE_MS)
 
@@ -58,7 +60,7 @@ static enum sl_cipd_reason check_magic(uint32_t magic)
     }
 }
 
-/* The copy is ours from here on. */
+/* From here on only our copy is read. */
 static enum sl_cipd_reason check_copy(struct sl_cipd_session *copy)
 {
     static const enum sl_cipd_reason faults[] = {
@@ -70,11 +72,12 @@ static enum sl_cipd_reason check_copy(struct sl_cipd_session *copy)
     for (uint32_t slot = 0; slot < copy->layout.slots; slot++)
         if (sl_cipd_zero(copy->handles[slot].memory, SL_CIPD_HANDLE))
             return SL_CIPD_REASON_NO_HANDLES;
-    (void)sl_cipd_format_decode(&copy->metadata, &copy->format); /* it has a better sentence than we */
+    /* For its error message, which is more detailed than ours. */
+    (void)sl_cipd_format_decode(&copy->metadata, &copy->format);
     return faults[sl_cipd_format_fault(&copy->metadata)];
 }
 
-/* Copies what there is. *running: it has a frame. */
+/* Copies the segment. *running: it has a frame. */
 static enum sl_cipd_reason look(const struct sl_cipd_segment *segment, struct sl_cipd_session *copy, bool *running)
 {
     const unsigned char *at = segment->at;
@@ -97,7 +100,8 @@ static enum sl_cipd_reason look(const struct sl_cipd_segment *segment, struct sl
     SL_KILL_POINT("cipd_copied");
     if (sl_cipd_load_slots(at) != slots || sl_cipd_load_version(at) != copy->version)
         return SL_CIPD_REASON_CHANGING;
-    if (sl_cipd_load_shut(at, &copy->layout)) /* first, then the handles go */
+    /* Loaded first, as the flag is set before the handles are cleared. */
+    if (sl_cipd_load_shut(at, &copy->layout))
         return SL_CIPD_REASON_SHUT;
     *running = index && sl_cipd_load_index(at);
     return check_copy(copy);
@@ -110,7 +114,7 @@ static bool same_copy(const struct sl_cipd_session *a, const struct sl_cipd_sess
            sl_cipd_same_metadata(&a->metadata, &b->metadata);
 }
 
-/* Is the copy the same as the one of some time ago? Else it is kept, to be looked at again. */
+/* Is the copy equal to the one made some time ago? If not, it is kept for the next comparison. */
 static bool settled(struct sl_cipd_consumer *consumer, const struct sl_cipd_session *copy,
                     const struct sl_os_named *memory, int64_t now)
 {
@@ -182,7 +186,7 @@ static int say(const struct sl_cipd_consumer *consumer)
                             reasons[consumer->reason].text) : 0;
 }
 
-/* Was a sentence set that says more than the reason's own? */
+/* Was an error message set that is more detailed than the reason's own text? */
 static bool said_more(enum sl_cipd_reason reason)
 {
     return reason == SL_CIPD_REASON_ABSENT || reason == SL_CIPD_REASON_REFUSED || reason == SL_CIPD_REASON_FAILED ||

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader's look at its segment, frame after frame. How it connects is connect.c.
+ * How a reader polls its segment, frame after frame. Connecting is in connect.c.
  *
- * The order of the looks is the writer's, backwards: it clears the flag before it raises the index, and
- * Python's writers raise the version before they touch anything else. What Python stores is zero for
- * a moment first, so no zero here means that something has begun anew.
+ * Loads are in the opposite order of the writer's stores: it clears the flag before it stores the
+ * index, and Python's writers store the version before anything else. A field that Python stores is
+ * briefly 0, so only a value other than 0 shows that a new session has begun.
  */
 #include "wire/cipd/consume.h"
 
-#define SILENCE (250 * SLUICE_MS) /* without a frame, until it is asked what became of the segment */
-#define SLICE (50 * SLUICE_MS)    /* the longest sleep in one wait */
-#define GLANCE SLUICE_MS          /* between two looks at a writer who wakes nobody */
-#define OLDEST 10                 /* seconds: no time of a frame is believed to be older */
-enum { ZEROS = 1000 };            /* loads until a zero counts as one */
+#define SILENCE (250 * SLUICE_MS) /* time without a frame after which the state of the segment is checked */
+#define SLICE (50 * SLUICE_MS)    /* longest sleep of one wait */
+#define GLANCE SLUICE_MS          /* interval of checks for a writer that wakes nobody */
+#define OLDEST 10                 /* seconds: an older time of a frame is not believed */
+enum { ZEROS = 1000 };            /* loads until a zero is believed */
 
 /* ---- frames ---- */
 
-/* Is the slot still what was opened? Writers that raise the version first let a reader connect to
- * handles which they are about to replace. */
+/* Does the slot still have the handles that were opened? With writers that store the version first,
+ * a reader may have connected to handles which are about to be replaced. */
 static bool replaced(const struct sl_cipd_consumer *consumer, uint32_t slot)
 {
     const struct sl_cipd_session *session = &consumer->session;
@@ -26,8 +26,9 @@ static bool replaced(const struct sl_cipd_consumer *consumer, uint32_t slot)
            !sl_cipd_metadata_stands(at, &session->layout, &session->metadata);
 }
 
-/* Its time: of writers of Sluice's it is known whose it is. Of others it is the newest frame's, which is this
- * one unless the index has moved; half of a newer one is told by its size. */
+/* The frame's time. Sluice's writers store it for each slot with its index. Others store only that
+ * of the newest frame, which is this one unless the index has changed; a torn read is recognised by
+ * an implausible value. */
 static int64_t time_of(const struct sl_cipd_consumer *consumer, uint32_t index, uint32_t slot)
 {
     const unsigned char *at = consumer->segment.at;
@@ -47,10 +48,11 @@ static uint32_t missed_before(const struct sl_cipd_consumer *consumer, uint32_t 
     if (last == 0)
         return 0;
     uint32_t frames = sl_cipd_index_distance(last, index, slots);
-    return frames && frames < UINT32_MAX / 2 ? frames - 1 : 0; /* a smaller index may mean anything */
+    /* A smaller index says nothing about missed frames. */
+    return frames && frames < UINT32_MAX / 2 ? frames - 1 : 0;
 }
 
-/* Nothing new: is there still somebody? */
+/* Nothing new: is the writer still alive? */
 static enum sl_cipd_poll quiet(struct sl_cipd_consumer *consumer, int64_t now)
 {
     if (now - consumer->frame_ns < SILENCE || now < consumer->look_ns)
@@ -125,7 +127,7 @@ void sl_cipd_consume_frame(const struct sl_cipd_consumer *consumer, uint32_t ind
     *frame = (struct sl_cipd_frame){ .index = index, .slot = slot, .time_ns = time_of(consumer, index, slot) };
 }
 
-/* Of a writer of Sluice's it is known which frame it has begun. 0: of another. */
+/* The frame that the writer, if it is one of Sluice's, has begun; 0 for other writers. */
 static uint32_t begun(const struct sl_cipd_consumer *consumer)
 {
     return consumer->extra ? sl_load(&consumer->extra->begun, acquire) : 0;
@@ -145,7 +147,7 @@ bool sl_cipd_consume_whole(const struct sl_cipd_consumer *consumer, const struct
     uint32_t index = 0;
     if (!session->layout.slots)
         return false;
-    sl_after_reads(); /* of the frame */
+    sl_after_reads(); /* the program's reads of the frame */
     uint32_t writing = begun(consumer);
     for (int i = 0; i < ZEROS && !(index && version); i++) {
         if (i)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * The private half of our own segments.
+ * The private half of segments that Sluice made.
  *
- * Falling asleep and publishing meet as in docs/memory-order.md: the reader stores `asleep`, then looks at
- * the index; the writer stores the index, then looks at `asleep`. The writer clears the flag before it
- * stores the index, so that whoever sets it again for the next frame keeps it.
+ * Falling asleep and publishing are ordered as in docs/memory-order.md: the reader stores `asleep`,
+ * then loads the index; the writer stores the index, then loads `asleep`. The writer clears the
+ * flag before it stores the index, so a reader that sets it for the next frame does not lose it.
  */
 #include "wire/cipd/extra.h"
 
 #include <string.h>
 
-#define BEYOND (UINT32_C(1) << 30) /* frames: more than lie between two that are held, less than half of all */
+/* Frames: more than can be between two frames that are held, but less than half of the index range. */
+#define BEYOND (UINT32_C(1) << 30)
 #define END (SL_CIPD_EXTRA_AT + sizeof(struct sl_cipd_extra))
 
 _Static_assert(END <= SL_CIPD_SEGMENT, "it lies in a segment of ours");
@@ -29,7 +30,7 @@ bool sl_cipd_extra_live(const struct sl_cipd_extra *extra, uint64_t version)
 
 void sl_cipd_extra_change(struct sl_cipd_extra *extra)
 {
-    sl_store(&extra->version, 0, release); /* whoever sees one of the stores that follow sees this one */
+    sl_store(&extra->version, 0, release); /* readers that see one of the following stores see this one, too */
 }
 
 bool sl_cipd_extra_changes(const struct sl_cipd_extra *extra, uint64_t version)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Data types by kind, bits and one flag, as the CUDA runtime numbers kinds. What others take for float32
- * when they do not know it is an error here.
+ * Data types by kind, bits and one flag, with the CUDA runtime's numbers for kinds. Types that
+ * other programs treat as float32 because they do not know them are errors here.
  */
 #include <inttypes.h>
 
@@ -47,10 +47,10 @@ const char *sl_cipd_format_dtype_name(struct sluice_dtype dtype)
     return type ? type->name : NULL;
 }
 
-/* 0 if it does not fit the field. */
+/* 0 if it does not fit in the field. */
 static uint32_t frame_bytes(uint32_t width, uint32_t height, uint32_t components, uint32_t bits)
 {
-    uint64_t pixels = (uint64_t)width * height; /* 64 bits at most */
+    uint64_t pixels = (uint64_t)width * height; /* cannot overflow 64 bits */
     uint64_t each = (uint64_t)components * (bits / 8);
     if (!pixels || !each || pixels > UINT32_MAX || each > UINT32_MAX || pixels * each > UINT32_MAX)
         return 0;
@@ -96,7 +96,7 @@ int sl_cipd_format_encode(const struct sl_cipd_format *format, struct sl_cipd_me
     return 0;
 }
 
-/* Reserved flags say that somebody set flags, and did not set this one. */
+/* If reserved flags are set, the writer does set flags, and has deliberately not set this one. */
 static enum sl_cipd_order order_of(const struct type *type, const struct sl_cipd_metadata *metadata)
 {
     if (type->dtype.code != SLUICE_UINT || type->bits != 8 || metadata->components != 4)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The bytes of a segment. What others may be changing meanwhile is loaded and stored in words and bytes,
- * atomically: a reader checks afterwards whether what it has is of one session.
+ * The layout of a segment. Data that other processes may be changing is loaded and stored
+ * atomically, by words and bytes: a reader checks afterwards whether all of it belongs to one
+ * session.
  */
 #include <string.h>
 
@@ -52,7 +53,7 @@ static const sl_word32 *const_word_at(const unsigned char *at, size_t offset)
     return (const sl_word32 *)(const void *)(at + offset);
 }
 
-/* Acquire, so that a version which is loaded behind them is not older. */
+/* Acquire, so that a version loaded afterwards is not older. */
 static void load_words(const unsigned char *at, size_t offset, unsigned char *to, size_t size)
 {
     for (size_t i = 0; i < size; i += 4) {
@@ -61,7 +62,7 @@ static void load_words(const unsigned char *at, size_t offset, unsigned char *to
     }
 }
 
-/* Release, so that who sees one of them sees the index 0 that was stored before. */
+/* Release, so that a reader that sees one of them also sees the index 0 that was stored before. */
 static void store_words(unsigned char *at, size_t offset, const unsigned char *from, size_t size)
 {
     for (size_t i = 0; i < size; i += 4) {
@@ -85,7 +86,7 @@ static void store_bytes(unsigned char *at, size_t offset, const unsigned char *f
         sl_store(&to[i], from[i], release);
 }
 
-/* Is it what stands there? Some of it may be older than the rest, as when it is loaded. */
+/* Does the segment have these bytes there? They may be of different ages, as with load_words. */
 static bool stands(const unsigned char *at, size_t offset, const unsigned char *from, size_t size)
 {
     uint64_t other = 0, wide;
@@ -261,7 +262,7 @@ uint32_t sl_cipd_index_next(uint32_t index, uint32_t slots)
 
 uint32_t sl_cipd_index_distance(uint32_t from, uint32_t to, uint32_t slots)
 {
-    uint32_t again = UINT32_MAX % slots + 1; /* what follows the last one */
+    uint32_t again = UINT32_MAX % slots + 1; /* the index after UINT32_MAX */
     if (to >= from || to < again)
         return to - from;
     return UINT32_MAX - from + 1 + (to - again);
@@ -269,7 +270,8 @@ uint32_t sl_cipd_index_distance(uint32_t from, uint32_t to, uint32_t slots)
 
 bool sl_cipd_index_left(uint32_t index, uint32_t come, bool begun, uint32_t slots)
 {
-    /* of a single slot it cannot be known that the next frame is being written: it counts once that is published */
+    /* ^ With a single slot a reader cannot know that the next frame is being written until it is
+     * published. */
     uint32_t most = begun ? slots : slots > 1 ? slots - 1 : 1;
     return sl_cipd_index_distance(index, come, slots) < most;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The service thread is told of all names in the folder of shared memory, which others may make and remove as often as they
- * like: once it was woken it listens no more for a while.
+ * The service thread is notified of all names in the folder of shared memory, which other programs
+ * may add and remove as often as they like: so after each notification it does not listen for a
+ * while.
  */
 #include "wire/cipd/names.h"
 
@@ -12,7 +13,7 @@
 
 #define QUIET (10 * SLUICE_MS)
 
-static struct sl_watch watch; /* with what follows: the service lock */
+static struct sl_watch watch; /* this and `first`: guarded by the service lock */
 static struct sl_cipd_watched *first;
 
 static void count(void *context, const char *name)
@@ -27,7 +28,7 @@ static void told(struct sl_watch *which, bool readable, bool hung_up)
 {
     (void)readable;
     (void)hung_up;
-    (void)sl_os_watch_read(which->fd, count, NULL); /* the rest later: this is under the service lock */
+    (void)sl_os_watch_read(which->fd, count, NULL); /* not all at once, as this runs under the service lock */
     sl_service_pause(which, true);
     sl_service_set_deadline(which, sl_os_deadline(QUIET));
 }
@@ -71,7 +72,7 @@ void sl_cipd_names_leave(struct sl_cipd_watched *watched)
     *at = watched->next;
     if (!first) {
         sl_service_remove(&watch);
-        if (!sl_os_forked()) /* there it is closed already */
+        if (!sl_os_forked()) /* in a forked child it is already closed */
             sl_os_close(watch.fd);
     }
     sl_service_unlock();

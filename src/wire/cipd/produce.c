@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a writer stores. A session is built first and committed last, by its version; whoever looks
- * before sees the old version with an index of 0, which is no frame.
+ * What a writer stores. A session is built first and committed last, by its version; a reader that
+ * looks earlier sees the old version with an index of 0, which is no frame.
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -11,34 +11,37 @@
 #include "util/result.h"
 #include "wire/cipd/produce.h"
 
-#define ALIVE (1500 * SLUICE_MS) /* a writer that publishes one frame a second is not later than that */
-enum { ZEROS = 1000 };           /* loads until a zero counts as one */
+#define ALIVE (1500 * SLUICE_MS) /* a writer that publishes one frame a second is not late by then */
+enum { ZEROS = 1000 };           /* loads until a zero is believed */
 
 static void wake(const struct sl_cipd_segment *segment)
 {
     sl_os_wake(sl_cipd_index_word(segment->at), INT_MAX);
 }
 
-/* The layout that stands there, whoever wrote it; false: none that can be, or not all of it. */
+/* The layout found in the segment, whoever wrote it; false if there is none that is valid and
+ * complete. */
 static bool layout_there(const struct sl_cipd_segment *segment, struct sl_cipd_layout *layout)
 {
     return sl_cipd_load_magic(segment->at) == SL_CIPD_MAGIC &&
            sl_cipd_layout(sl_cipd_load_slots(segment->at), layout) && layout->total <= segment->size;
 }
 
-/* Until when a frame of this time says that its writer may live. 0: it is an old one's, or none. */
+/* Until when a frame with this timestamp means that its writer may be alive. 0: the frame is too
+ * old, or there is none. */
 static int64_t lives_until(const unsigned char *at, const struct sl_cipd_layout *layout)
 {
     double now = (double)sl_os_now() / 1e9, time = 0.0;
-    for (int i = 0; i < ZEROS && time == 0.0; i++) /* Python may be just storing it */
+    for (int i = 0; i < ZEROS && time == 0.0; i++) /* 0 may be a store of Python's in progress */
         time = sl_cipd_load_time(at, layout);
     if (!(time > now - (double)ALIVE / 1e9 && time < now + 1.0))
         return 0;
     return (int64_t)((time < now ? time : now) * 1e9) + ALIVE;
 }
 
-/* Does another program publish here? Its writers take no lock, so they are watched until the next frame is overdue; but one
- * that has closed, or has published nothing lately, is not waited for. */
+/* Does another program publish here? Other programs' writers take no lock, so the segment is
+ * watched until the next frame is overdue; but not if they have shut it, or have not published
+ * recently. */
 static bool busy(const struct sl_cipd_segment *segment)
 {
     struct sl_cipd_layout layout;
@@ -46,15 +49,17 @@ static bool busy(const struct sl_cipd_segment *segment)
     const struct sl_cipd_extra *extra = sl_cipd_extra(segment->at, segment->size);
     if (!layout_there(segment, &layout) || sl_cipd_load_shut(at, &layout))
         return false;
-    if (extra && sl_cipd_extra_live(extra, sl_cipd_load_version(at))) /* of Sluice's, and we have its lock */
+    if (extra && sl_cipd_extra_live(extra, sl_cipd_load_version(at))) /* Sluice's own, and we hold its lock */
         return false;
     uint32_t first = sl_cipd_load_index(at);
     int64_t until = lives_until(at, &layout), now = 0;
     while (now < until) {
         sl_os_sleep(SLUICE_MS);
-        now = sl_os_now(); /* before the look: a frame that came by then is seen, however long this thread stands still */
+        /* Before the load: then a frame published until that time is seen, even if this thread is
+         * suspended in between. */
+        now = sl_os_now();
         uint32_t index = sl_cipd_load_index(at);
-        if (first == 0) /* Python was just storing it */
+        if (first == 0) /* a store of Python's was in progress */
             first = index;
         else if (index && index != first)
             return true;
@@ -80,8 +85,9 @@ int sl_cipd_produce_open(struct sl_cipd_producer *producer, const char *name)
 
 /* ---- sessions ---- */
 
-/* Can a session of so many slots go where another one was? A footer never moves within a segment: readers
- * of the old one would look for its flag among the handles of the new one. */
+/* Can a session with this number of slots replace another in the same segment? A footer must not
+ * move within a segment: readers of the old session would look for its flag among the handles of
+ * the new one. */
 static bool fits(const struct sl_cipd_segment *segment, const struct sl_cipd_layout *layout)
 {
     struct sl_cipd_layout there;
@@ -117,7 +123,7 @@ static void write_session(struct sl_cipd_segment *segment, const struct sl_cipd_
     wake(segment);
 }
 
-/* Says that a session has ended, whoever's it was. */
+/* Marks a session as ended, whoever began it. */
 static void end_session(struct sl_cipd_segment *segment, const struct sl_cipd_layout *layout)
 {
     static const struct sl_cipd_handles none;
@@ -127,14 +133,14 @@ static void end_session(struct sl_cipd_segment *segment, const struct sl_cipd_la
         sl_cipd_store_handles(segment->at, slot, &none);
 }
 
-/* Its readers look for the name again when they see the flag, and find a whole session there. */
+/* When its readers see the flag they look up the name again, and find a complete session there. */
 static int begin_elsewhere(struct sl_cipd_producer *producer, const struct sl_cipd_layout *layout, uint64_t version,
                            const struct sl_cipd_handles *handles, const struct sl_cipd_metadata *metadata)
 {
     struct sl_cipd_segment *old = &producer->segment, made;
     struct sl_cipd_extra *extra = sl_cipd_extra(old->at, old->size);
     struct sl_cipd_layout there;
-    int result = sl_cipd_segment_tend(old); /* is the name ours to give to another? */
+    int result = sl_cipd_segment_tend(old); /* is the name still ours, so that it can be moved? */
     if (result < 0 || (result = sl_cipd_segment_make(&made, old->name)) != 0)
         return result;
     write_session(&made, layout, version, producer->gpu, handles, metadata);
@@ -144,7 +150,8 @@ static int begin_elsewhere(struct sl_cipd_producer *producer, const struct sl_ci
     }
     if (layout_there(old, &there))
         end_session(old, &there);
-    if (extra) /* now, though its memory is freed later: nothing can be stored there then */
+    /* Now, although its memory is freed later, as this segment is unmapped by then. */
+    if (extra)
         sl_cipd_extra_end(extra);
     sl_cipd_segment_close(old);
     *old = made;
@@ -171,7 +178,7 @@ int sl_cipd_produce_begin(struct sl_cipd_producer *producer, uint32_t slots,
     int result = 0;
     if (segment->hidden || fits(segment, &layout)) {
         write_session(segment, &layout, version, producer->gpu, handles, metadata);
-        result = sl_cipd_segment_show(segment); /* whole, or not at all */
+        result = sl_cipd_segment_show(segment); /* atomically: complete or not at all */
     } else {
         result = begin_elsewhere(producer, &layout, version, handles, metadata);
     }
@@ -181,7 +188,8 @@ int sl_cipd_produce_begin(struct sl_cipd_producer *producer, uint32_t slots,
     producer->metadata = *metadata;
     producer->version = version;
     producer->extra = sl_cipd_extra(segment->at, segment->size);
-    /* cuda-link's importers keep the number that they saw last: the new session's first frame must not have it */
+    /* cuda-link's importers remember the last index, which the new session's first frame must not
+     * have */
     if (last)
         producer->index = last;
     producer->slot = sl_cipd_index_next_slot(producer->index, slots);
@@ -192,7 +200,7 @@ int sl_cipd_produce_begin(struct sl_cipd_producer *producer, uint32_t slots,
 
 /* ---- frames ---- */
 
-/* Not those that a reader looks at until there is a frame: they would be taken away again. */
+/* Not the lines that readers poll until there is a frame: those would be taken away again. */
 void sl_cipd_produce_early(const struct sl_cipd_producer *producer)
 {
     if (!producer->extra)
@@ -218,7 +226,8 @@ uint32_t sl_cipd_produce_publish(struct sl_cipd_producer *producer, int64_t time
     sl_cipd_store_shut(at, &producer->layout, 0);
     SL_KILL_POINT("cipd_publish");
     uint32_t there = sl_cipd_swap_index(at, index);
-    if (there && there != producer->index) /* 0: the session's first; or Python was just storing it */
+    /* 0: the first frame of the session, or a store of Python's in progress. */
+    if (there && there != producer->index)
         producer->rival = true;
     if (extra && !producer->silent && sl_cipd_extra_after(extra, slept))
         wake(&producer->segment);
@@ -264,7 +273,7 @@ int sl_cipd_produce_tend(struct sl_cipd_producer *producer)
     uint32_t index = sl_cipd_load_index(producer->segment.at);
     if (index && index != producer->index)
         producer->rival = true;
-    if (producer->rival || (version && version != producer->version)) /* 0: Python is just storing another */
+    if (producer->rival || (version && version != producer->version)) /* 0: a store of Python's in progress */
         return sl_fail(SLUICE_E_EXISTS, "cuda-link channel %s: another program writes into the same segment; one of "
                        "the two must have another name", producer->segment.name);
     return result;

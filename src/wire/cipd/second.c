@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The names of segments in the folder of shared memory: second names, of which dead writers' are found and removed, and the list
- * of all segments.
+ * Names of segments in the folder of shared memory: finding and removing second names of dead
+ * writers, and listing all segments.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "wire/cipd/segment.h"
 
-#define MOST_LOOKS 256 /* of one sweep, at other channels' second names */
+#define MOST_LOOKS 256 /* at other channels' second names in one sweep */
 
 void sl_cipd_segment_make_second(const char *name, char second[SL_CIPD_NAME + 1])
 {
@@ -29,7 +29,7 @@ bool sl_cipd_segment_is_second(const char *name, const char *second)
 }
 
 struct search {
-    const struct sl_cipd_segment *own; /* to sweep beside; NULL: looking for a live one */
+    const struct sl_cipd_segment *own; /* the segment whose names to sweep; NULL: looking for a live one */
     const char *name;
     char *found;
 };
@@ -46,7 +46,7 @@ static int look_at_second(void *context, const char *name)
         snprintf(search->found, SL_CIPD_NAME + 1, "%s", name);
         stop = 1;
     } else if (search->own && strcmp(name, search->own->second)) {
-        /* On our own memory the only lock is ours: whoever gave it this name is gone. */
+        /* On our own memory the only lock is ours, so the process that made this name is dead. */
         if (sl_cipd_segment_same(&memory, &search->own->memory) || !locked)
             sl_os_named_remove(name, &memory);
     }
@@ -73,7 +73,8 @@ void sl_cipd_segment_sweep_own(const struct sl_cipd_segment *own)
     search_seconds(&search);
 }
 
-/* Read, not mapped: root looks at everybody's, and whose it is may cut it short meanwhile. */
+/* Reads the file instead of mapping it: root examines everybody's segments, and an owner may
+ * truncate one meanwhile. */
 static bool is_segment(int fd)
 {
     _Alignas(4) unsigned char head[SL_CIPD_HEADER];
@@ -97,8 +98,9 @@ struct sweep {
     uint32_t looks, left;
 };
 
-/* A writer that lives has its lock before there is a magic number, and no second name is given twice. So one with the
- * number and without the lock is a dead writer's, whoever has its pid by now. */
+/* A live writer has its lock before it stores the magic number, and no second name is used twice.
+ * So a segment with the number and without the lock is a dead writer's, even if its pid is in use
+ * again. */
 static int sweep_one(void *context, const char *name)
 {
     struct sweep *sweep = context;

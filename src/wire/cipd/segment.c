@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A segment's names. Who holds the kernel's lock on its memory is its writer; that is asked of the memory,
- * not of a name or a pid, so it does not matter who took which name away.
+ * A segment's names. Whoever holds the kernel's lock on its memory is its writer. The lock is on
+ * the memory, not on a name or pid, so it does not matter who has removed which name.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "util/result.h"
 #include "wire/cipd/segment.h"
 
-#define ATTEMPTS 100 /* names that come and go while we look; a millisecond each */
+#define ATTEMPTS 100 /* a millisecond each, while names are added and removed */
 
 int sl_cipd_segment_check_name(const char *name, size_t most)
 {
@@ -28,7 +28,8 @@ int sl_cipd_segment_check_name(const char *name, size_t most)
     return 0;
 }
 
-/* Whose memory it is can cut it short, which kills who has it mapped, and reads the handles. */
+/* The owner of the memory can truncate it, which kills processes that have it mapped, and can read
+ * the handles. */
 int sl_cipd_segment_check_owner(const char *name, const struct sl_os_named *memory)
 {
     if (memory->owner == sl_os_uid() || memory->owner == 0)
@@ -37,7 +38,8 @@ int sl_cipd_segment_check_owner(const char *name, const struct sl_os_named *memo
                    memory->owner);
 }
 
-/* Between its making and its first size whoever makes it has it open: what nobody has open was left so. */
+/* A process that makes a segment has it open until it has its size, so an empty one that nobody has
+ * open was left behind. */
 int sl_cipd_segment_drop_empty(const struct sl_cipd_segment *segment, const char *name, bool late)
 {
     int alone = sl_os_named_alone(segment->fd);
@@ -56,8 +58,8 @@ static int map(struct sl_cipd_segment *segment, int fd)
     return result;
 }
 
-/* A writer's: by a descriptor of its own. A mapping that a forked child keeps also keeps the lock of the
- * descriptor that it was made by. */
+/* Opens and maps a writer's segment by a descriptor of its own. A mapping that a forked child keeps
+ * also keeps the lock of the descriptor it was made from. */
 static int map_hidden(struct sl_cipd_segment *segment)
 {
     int fd, result = sl_os_named_again(segment->fd, &fd);
@@ -68,7 +70,7 @@ static int map_hidden(struct sl_cipd_segment *segment)
     return result;
 }
 
-/* The same by a name. SLUICE_AGAIN: it is another memory's by now. */
+/* The same by name. SLUICE_AGAIN: the name refers to other memory by now. */
 static int map_apart(struct sl_cipd_segment *segment, const char *name)
 {
     struct sl_os_named memory;
@@ -133,14 +135,14 @@ int sl_cipd_segment_attach(struct sl_cipd_segment *segment, const char *name)
 
 /* ---- writers ---- */
 
-/* Under the service lock, which a fork takes: no child keeps a descriptor that has the lock. */
+/* Under the service lock, which a fork takes, so that no child keeps a descriptor with the lock. */
 static int keep_lock(struct sl_cipd_segment *segment)
 {
     int result = sl_os_close_in_child(segment->fd);
     return result ? result : sl_os_named_lock(segment->fd, false);
 }
 
-/* SLUICE_E_UNSUPPORTED: this system cannot. */
+/* SLUICE_E_UNSUPPORTED if the system cannot do this. */
 static int make_hidden(struct sl_cipd_segment *segment)
 {
     int result = sl_os_named_make_hidden(SL_CIPD_SEGMENT, &segment->fd, &segment->memory);
@@ -164,7 +166,7 @@ static int make_named(struct sl_cipd_segment *segment)
     return result;
 }
 
-/* A writer that is killed in it before there is a session shall leave nothing. */
+/* If a writer is killed here, before there is a session, nothing must be left behind. */
 static int make(struct sl_cipd_segment *segment)
 {
     segment->writable = true;
@@ -184,7 +186,8 @@ int sl_cipd_segment_make(struct sl_cipd_segment *made, const char *name)
     return result;
 }
 
-/* The second name, by which a killed writer's is found and swept: it has a session by now. */
+/* Adds the second name, by which a killed writer's segment is found and swept: it has a session by
+ * now. */
 static int give_second(struct sl_cipd_segment *segment)
 {
     int result;
@@ -205,7 +208,8 @@ int sl_cipd_segment_publish(struct sl_cipd_segment *made)
         return result;
     made->hidden = false;
     do {
-        sl_cipd_segment_make_second(made->name, third); /* of the same form, so that it is swept if we are killed now */
+        /* Of the same form, so that it is swept if this process is killed now. */
+        sl_cipd_segment_make_second(made->name, third);
         result = sl_os_named_move(made->second, third, made->name);
     } while (result == SLUICE_E_EXISTS);
     if (result == SLUICE_E_NOT_FOUND)
@@ -218,12 +222,12 @@ static int taken(const char *name)
     return sl_fail(SLUICE_E_EXISTS, "cuda-link channel %s has a writer already", name);
 }
 
-/* A new one for a name that there is not. SLUICE_AGAIN: there is by now. */
+/* Makes a segment for a name that does not exist. SLUICE_AGAIN: it exists by now. */
 static int own_new(struct sl_cipd_segment *segment)
 {
     char second[SL_CIPD_NAME + 1];
     if (sl_cipd_segment_find_second(segment->name, second)) {
-        sl_os_named_link(second, segment->name); /* it will be glad */
+        sl_os_named_link(second, segment->name); /* gives the other writer back its public name */
         return taken(segment->name);
     }
     int result = make(segment);
@@ -234,11 +238,11 @@ static int own_new(struct sl_cipd_segment *segment)
         return 0;
     sl_os_named_remove(segment->second, &segment->memory);
     unmap(segment);
-    /* Another writer was quicker, or took our second name for one left behind before it was locked. */
+    /* Another writer was faster, or has swept our second name before it was locked. */
     return result == SLUICE_E_EXISTS || result == SLUICE_E_NOT_FOUND ? SLUICE_AGAIN : result;
 }
 
-/* The public name first: memory whose only name was taken away again cannot be given another. */
+/* The public name first: once memory has lost its only name, it cannot be given another. */
 int sl_cipd_segment_show(struct sl_cipd_segment *segment)
 {
     if (!segment->hidden)
@@ -255,7 +259,7 @@ int sl_cipd_segment_show(struct sl_cipd_segment *segment)
     return result;
 }
 
-/* May it become ours? Nobody's memory but a segment, or one that was never filled in, is touched. */
+/* May we take it over? Only a segment, or one that was never filled in, is touched. */
 static int check_old(const struct sl_cipd_segment *segment)
 {
     uint32_t magic = segment->size < SL_CIPD_HEADER ? 1 : sl_cipd_load_magic(segment->at);
@@ -266,8 +270,8 @@ static int check_old(const struct sl_cipd_segment *segment)
                    segment->name);
 }
 
-/* One that there is. SLUICE_AGAIN: the name is another memory's by now, or is free, or the memory has no
- * bytes yet. */
+/* Takes over an existing one. SLUICE_AGAIN: the name refers to other memory by now, or is free, or
+ * the memory has no bytes yet. */
 static int own_found(struct sl_cipd_segment *segment, int attempt)
 {
     struct sl_os_named now;

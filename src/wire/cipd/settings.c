@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * cuda-link's environment variables: which there are, and what is made of each.
+ * cuda-link's environment variables: which there are, and how each value is interpreted.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -83,7 +83,7 @@ static bool truth(lookup *get, const char *name)
     return !strcmp(text ? text : variable(name)->standard, "1");
 }
 
-/* As Python's int() takes it, but for underscores: with space around it, and a sign. */
+/* Accepts what Python's int() does, except underscores: surrounding space and a sign are allowed. */
 static bool whole_number(const char *text, int64_t *number)
 {
     char *end;
@@ -97,7 +97,7 @@ static bool whole_number(const char *text, int64_t *number)
     return true;
 }
 
-/* What is out of bounds is taken for garbage, too. */
+/* A value out of range counts as invalid, too. */
 static int64_t number(lookup *get, const char *name, int64_t least, int64_t most)
 {
     const char *text = get(name);

@@ -5,7 +5,7 @@
 #include "util/result.h"
 #include "wire/native/native.h"
 
-#define MOST_LEFT 8 /* connections that a process has lost while its GPU goes on with their frames */
+#define MOST_LEFT 8 /* connections that a process has closed while its GPU still works on their frames */
 
 static uint32_t places_of_user(const struct sl_native_serve *serve, uint32_t uid)
 {
@@ -16,7 +16,7 @@ static uint32_t places_of_user(const struct sl_native_serve *serve, uint32_t uid
     return places;
 }
 
-/* The process that has most places; a reader of it. */
+/* The process that has the most places in the table; a reader of it. */
 static const struct sl_peer *most_places(const struct sl_native_serve *serve, uint32_t *most)
 {
     const struct sl_peer *found = NULL;
@@ -48,14 +48,15 @@ static int check_places(const struct sl_peer *peer)
         return sl_fail(SLUICE_E_LIMIT,
                        "channel '%s': process %u has hung up %d times while its GPU still used frames of this channel: let that end, or start it again",
                        serve->name, peer->identity.pid, MOST_LEFT);
-    /* Where others may connect, none of them may keep everybody else out (protocol 5.5). */
+    /* Where other users may connect, none of them may keep all others out (protocol 5.5). */
     if (uid != sl_os_uid() && places_of_user(serve, uid) * 2 >= places)
         return sl_fail(SLUICE_E_LIMIT, "channel '%s': user %u has half of its %u places for readers already",
                        serve->name, uid, places);
     return 0;
 }
 
-/* That one reader may hold, or have unread: the newest one and one being written are not its. */
+/* How many frames one reader may hold, or have unread: all but the newest one and the one being
+ * written. */
 static uint32_t most_frames(const struct sluice_writer_params *writer)
 {
     return writer->max_slots - 2;
@@ -128,8 +129,8 @@ static uint32_t guests_like(const struct sl_peer *peer)
     return of_user << 16 | of_process;
 }
 
-/* Who connects and says nothing keeps nobody else out (protocol 5.5): the user with the most guests loses
- * one, of his processes the one with the most, and of those the oldest. */
+/* A peer that connects and sends nothing must not keep others out (protocol 5.5): the user with the
+ * most guests loses one, of that user's processes the one with the most, and of those the oldest. */
 void sl_peer_drop_a_guest(struct sl_native_serve *serve)
 {
     struct sl_peer *victim = NULL;

@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: MIT
  *
- * When a reader that did not say goodbye is dead, so that its leases lapse (protocol 4.1). Runs on the
- * service thread, under its lock.
+ * Decides when a reader that has not sent a goodbye is dead, so that its leases lapse (protocol
+ * 4.1). Runs on the service thread, under its lock.
  *
- * Where frames lie in host memory it reads no more once its process has ended, or a while after it hung
- * up. On a GPU its work goes on: after the hang-up, until the driver has ended it, which is before the
- * process has; after the process's end if a forked child has the driver's descriptors, and then the
- * connection's too, so that the hang-up comes last. A reader that only lost its connection goes on as
- * well: its place stays until it has let go of its frames.
+ * If frames are in host memory, the reader reads no more once its process has ended, or some time
+ * after it hung up. On a GPU its work continues: after a hang-up until the driver has ended it,
+ * which is before the process has ended; after the end of the process if a forked child has the
+ * driver's descriptors, and then the connection's, too, so that the hang-up comes last. A live
+ * reader that only lost its connection continues as well: its place stays until it has released its
+ * frames.
  */
 #include "util/result.h"
 #include "wire/native/native.h"
 
-#define HANG_UP_PATIENCE SLUICE_S          /* a hang-up alone means death after this */
-#define DRIVER_PATIENCE (250 * SLUICE_MS)  /* a GPU may write so long after a hang-up that came last */
-#define LOOK_AGAIN (20 * SLUICE_MS)        /* have its leases ended? */
-#define MOST_HUNG_UP 2                     /* connections of one process that are waited for so long */
+#define HANG_UP_PATIENCE SLUICE_S          /* a hang-up alone counts as death after this */
+#define DRIVER_PATIENCE (250 * SLUICE_MS)  /* a GPU may write for so long after a hang-up that came last */
+#define LOOK_AGAIN (20 * SLUICE_MS)        /* interval of checks whether its leases have ended */
+#define MOST_HUNG_UP 2                     /* connections of one process that are given this patience */
 
 static bool on_gpu(const struct sl_peer *peer)
 {
     return peer->serve->control->memory_kind != SL_MEM_HOST;
 }
 
-/* Frames that it still has, or its GPU. */
+/* Number of frames that it, or its GPU, still holds. */
 static uint32_t held(struct sl_peer *peer)
 {
     uint64_t slots;
     int64_t age;
 
-    sl_mutex_lock(&peer->serve->base.lock); /* begin marks slots under it */
+    sl_mutex_lock(&peer->serve->base.lock); /* taken because begin marks slots under it */
     uint32_t count = sl_peer_held(peer, &slots, &age);
     sl_mutex_unlock(&peer->serve->base.lock);
     return count;
@@ -56,13 +57,14 @@ uint32_t sl_peers_hung_up(const struct sl_peer *peer)
     return count;
 }
 
-/* Who joins, takes a lease and hangs up, again and again, holds few slots by that. */
+/* A reader that joins, takes a lease and hangs up again and again can hold only a few slots by
+ * that. */
 static bool hangs_up_often(struct sl_peer *peer)
 {
     return sl_peers_hung_up(peer) >= MOST_HUNG_UP && sl_peer_may_lapse(peer);
 }
 
-/* Its connection has ended; in the table it stays. */
+/* Its connection has ended, but it stays in the table. */
 static void cut(struct sl_peer *peer)
 {
     peer->state = SL_PEER_HUNG_UP;
@@ -71,7 +73,7 @@ static void cut(struct sl_peer *peer)
     peer->socket.fd = -1;
 }
 
-/* From here on its leases count, but no frame is kept that it has not taken. */
+/* From here on its leases count, but frames that it has not taken are not kept for it. */
 static void linger(struct sl_peer *peer, int64_t patience)
 {
     uint32_t count = held(peer);
@@ -108,10 +110,10 @@ void sl_peer_hung_up(struct sl_peer *peer)
         linger(peer, peer->serve->base.lingers_ns ? peer->serve->base.lingers_ns : DRIVER_PATIENCE);
     else if (on_gpu(peer))
         linger(peer, HANG_UP_PATIENCE);
-    else /* still alive as far as we can tell: wait for its pidfd */
+    else /* it seems to be alive: wait for its pidfd */
         sl_service_set_deadline(&peer->process, sl_os_deadline(HANG_UP_PATIENCE));
     if (ended)
-        sl_service_pause(&peer->process, true); /* it stays readable */
+        sl_service_pause(&peer->process, true); /* else it would be reported for ever, as it stays readable */
     peer->ended = ended;
 }
 
@@ -120,7 +122,7 @@ static void process_ready(struct sl_watch *watch, bool readable, bool hung_up_to
     struct sl_peer *peer = SL_PEER_OF(watch, process);
 
     (void)hung_up_too;
-    /* It may have said goodbye before it died (protocol 5.11). */
+    /* It may have sent a goodbye before it died (protocol 5.11). */
     if (!readable || !sl_peer_read(peer, SL_LAST_MESSAGES))
         return;
     bool gone = peer->state == SL_PEER_HUNG_UP;
@@ -133,7 +135,8 @@ static void process_ready(struct sl_watch *watch, bool readable, bool hung_up_to
     linger(peer, gone ? peer->serve->base.lingers_ns : LOOK_AGAIN);
 }
 
-/* It lives, and hung up a while ago. Has it become another program, which ends its work on the GPU? */
+/* It is alive, and hung up some time ago. Has it executed another program, which ends its work on
+ * the GPU? */
 static bool has_left(const struct sl_peer *peer)
 {
     return peer->left_ns && sl_os_now() - peer->left_ns >= HANG_UP_PATIENCE;

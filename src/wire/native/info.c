@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * An observer's side: asks a channel's writer, on the caller's thread.
+ * The observer's side: queries a channel's writer, on the caller's thread.
  */
 #include <stdio.h>
 #include <string.h>
@@ -57,7 +57,8 @@ static int take_channel(const union sl_message *message, const char *name, struc
     if (message->header.type != SL_MSG_CHANNEL || from->readers > SLUICE_MAX_READERS)
         return sl_fail(SLUICE_E_PROTOCOL, "the writer of channel '%s' sent a message of type %u", name,
                        message->header.type);
-    if (from->opened_ns < 0 || from->last_commit_ns < 0 || from->now_ns < 0) /* programs subtract them */
+    /* Programs compute differences of them. */
+    if (from->opened_ns < 0 || from->last_commit_ns < 0 || from->now_ns < 0)
         return sl_fail(SLUICE_E_PROTOCOL, "the writer of channel '%s' sent times that cannot be", name);
     if ((r = sl_format_from_wire(&info->format, &from->format)) != 0)
         return r;
@@ -150,8 +151,8 @@ int sl_native_info(const char *name, int64_t timeout_ns, struct sluice_channel_i
 
     if (r != 0)
         return r;
-    /* SLUICE_AGAIN: its queue of connections is full; or it hung up. That it does on guests who are slow, too: one that
-     * has left takes no other connection. */
+    /* SLUICE_AGAIN if its queue of connections is full, or it hung up. It also hangs up on guests
+     * that are slow; a writer that is gone accepts no further connection. */
     for (;;) {
         if ((r = sl_place_connect(&place, name, &fd)) == 0) {
             r = converse(fd, name, deadline, info, readers, capacity);

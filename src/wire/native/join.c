@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader's standing wish to be connected: looks for the writer, says hello, takes what comes, and
- * begins again when the writer is gone. Runs on the service thread, under its lock.
+ * A reader's standing request to be connected: looks for the writer, sends HELLO, receives
+ * messages, and starts again when the writer is gone. Runs on the service thread, under its lock.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +12,11 @@
 #include "util/result.h"
 #include "wire/native/native.h"
 
-#define FIRST_RETRY (20 * SLUICE_MS) /* doubles up to the last (protocol 5.15) */
+#define FIRST_RETRY (20 * SLUICE_MS) /* doubled up to LAST_RETRY (protocol 5.15) */
 #define LAST_RETRY (500 * SLUICE_MS)
 #define WELCOME_PATIENCE SLUICE_S
-#define LATE SLUICE_S /* this thread may be, on a busy machine: its timer ends what nobody answers */
+/* How late this thread may be on a busy machine, as its timer ends an attempt without an answer. */
+#define LATE SLUICE_S
 #define MESSAGES_A_TURN 8
 
 struct sl_native_join {
@@ -23,13 +24,13 @@ struct sl_native_join {
     struct sl_join_params params;
     struct sluice_reader_params reader;
     uint32_t *uids;
-    struct sl_place place; /* as the environment was when it was opened */
+    struct sl_place place; /* from the environment at the time when it was opened */
     char name[SLUICE_MAX_NAME + 1];
-    struct sl_watch socket;  /* and the timer of attempts */
+    struct sl_watch socket;  /* also has the timer of attempts */
     struct sl_watch process; /* the writer's pidfd */
     struct sl_native_link *link;
     int64_t retry;
-    bool greeted; /* hello is sent */
+    bool greeted; /* HELLO was sent */
     int64_t hello_ns;
 };
 
@@ -68,7 +69,7 @@ static void try_later(struct sl_native_join *join)
         sl_log(SLUICE_LOG_ERROR, "channel '%s': cannot try again: %s", join->name, sluice_last_error());
 }
 
-/* With the sentence that is this thread's last one. */
+/* With this thread's last error message. */
 static void note_failure(struct sl_native_join *join, int result)
 {
     join->base.result = result;
@@ -83,7 +84,7 @@ static void attempt_failed(struct sl_native_join *join, int result)
     join->params.changed(join->params.context, NULL);
 }
 
-/* The session is over, or our part in it. */
+/* The session has ended, or our connection to it. */
 static void session_over(struct sl_native_join *join)
 {
     struct sl_link *link = &join->link->base;
@@ -118,7 +119,7 @@ static void process_ready(struct sl_watch *watch, bool readable, bool hung_up)
     (void)hung_up;
     if (!readable)
         return;
-    socket_ready(&join->socket, true, true); /* what it sent last is still there (protocol 5.11) */
+    socket_ready(&join->socket, true, true); /* what it sent last can still be read (protocol 5.11) */
     if (watch->fd >= 0)
         connection_over(join);
 }
@@ -134,7 +135,7 @@ static int welcomed(struct sl_native_join *join, const struct sl_msg_welcome *we
     if ((r = sl_native_link_open(welcome, join->hello_ns, fds, fd_count, &join->link)) != 0)
         return r;
     if (join->link->base.memory_kind != SL_MEM_HOST)
-        sl_os_keep_in_child(join->socket.fd); /* as the driver's own are kept (protocol 4.1) */
+        sl_os_keep_in_child(join->socket.fd); /* as the driver's own descriptors are kept (protocol 4.1) */
     if (join->process.fd < 0 && fd_count > 3 && sl_os_pidfd_valid(fds[3])) {
         join->process.fd = fds[3];
         fds[3] = -1;
@@ -142,7 +143,7 @@ static int welcomed(struct sl_native_join *join, const struct sl_msg_welcome *we
     if (join->process.fd >= 0)
         (void)sl_service_add(&join->process);
     sl_service_set_deadline(&join->socket, 0);
-    join->base.answer_by -= LATE; /* no timer any more; its first memory is mostly there */
+    join->base.answer_by -= LATE; /* no timer from here on; usually its first memory has arrived, too */
     join->base.result = 0;
     join->retry = FIRST_RETRY;
     if (join->link->base.clock_offset_ns)
@@ -168,12 +169,13 @@ static int memory_came(struct sl_native_join *join, const struct sl_msg_memory *
     SL_KILL_POINT("before_ack");
     r = sl_os_send(join->socket.fd, &ack, ack.header.size, NULL, 0);
     join->params.changed(join->params.context, &join->link->base);
-    /* Without it the writer would never send another: better to join anew. A hang-up tells of itself. */
+    /* Without this answer the writer would never send another memory, so joining anew is better. A
+     * hang-up is detected elsewhere. */
     return r == SLUICE_AGAIN ? sl_fail(SLUICE_E_SYSTEM, "no room to acknowledge memory %u", message->memory)
            : r == SLUICE_CLOSED ? 0 : r;
 }
 
-/* Returns 0, SLUICE_CLOSED when the connection has been dealt with, or a failure. */
+/* Returns 0, SLUICE_CLOSED if the connection has ended, or a failure. */
 static int handle(struct sl_native_join *join, const union sl_message *message, int *fds, int fd_count)
 {
     switch (message->header.type) {
@@ -269,10 +271,10 @@ static int say_hello(struct sl_native_join *join)
     hello->ahead = join->reader.ahead;
     int self = join->process.fd < 0 ? sl_os_self_pidfd() : -1;
     int r = sl_os_send(join->socket.fd, &message, hello->header.size, &self, self >= 0 ? 1 : 0);
-    if (r < 0 && self >= 0) /* a writer that takes no descriptors has it from its kernel */
+    if (r < 0 && self >= 0) /* a writer that accepts no descriptors gets it from its kernel */
         r = sl_os_send(join->socket.fd, &message, hello->header.size, NULL, 0);
     sl_os_close(self);
-    /* Also on one who was slow. Whether it has left says the next attempt. */
+    /* A writer also hangs up on readers that are slow. The next attempt shows whether it is gone. */
     return r > 0 ? hung_up(join) : r;
 }
 
@@ -282,7 +284,7 @@ static void attempt(struct sl_native_join *join)
     int fd, r = sl_place_connect(&join->place, join->name, &fd);
 
     sl_service_remove(&join->socket);
-    if (r == SLUICE_AGAIN) /* a full queue: others get in, so may we */
+    if (r == SLUICE_AGAIN) /* the queue is full, so the writer is alive: retry soon */
         join->retry = FIRST_RETRY;
     if (r == 0) {
         join->socket.fd = fd;
@@ -308,7 +310,7 @@ static void socket_timer(struct sl_watch *watch)
         attempt(join);
         return;
     }
-    socket_ready(watch, true, false); /* it may have answered while this thread did not run */
+    socket_ready(watch, true, false); /* the answer may have arrived before this thread ran */
     if (!join->greeted || join->link)
         return;
     sl_say("the writer of channel '%s' does not answer: is it stopped?", join->name);
@@ -329,7 +331,8 @@ int sl_native_join(const struct sl_join_params *params, struct sl_join **out)
     join->process = (struct sl_watch){ .fd = -1, .ready = process_ready };
     snprintf(join->name, sizeof join->name, "%s", params->name);
     int r = sl_place_find(&join->place);
-    /* Kept for all attempts: one that could not start the thread again would be the last. */
+    /* A reference for all attempts: if the thread stopped in between and could not be started
+     * again, there would be no further attempt. */
     if (r != 0 || (r = sl_service_hold()) != 0) {
         free(join);
         return r;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader's link to one session: the control page, its own page, the memories.
+ * A reader's link to one session: the control page, its own page, and the memories.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,10 @@
 #include "util/result.h"
 #include "wire/native/native.h"
 
-#define CLOCK_TOLERANCE SLUICE_S /* clocks of other time namespaces differ by more (protocol 5.14) */
-#define MAX_LINK_MEMORIES 256    /* each has a descriptor; a sane writer has announced fewer and forgotten the rest */
+/* Clocks of different time namespaces differ by more (protocol 5.14). */
+#define CLOCK_TOLERANCE SLUICE_S
+/* Each has a descriptor; a correct writer has announced fewer, not counting those it has freed. */
+#define MAX_LINK_MEMORIES 256
 
 static void set_words(struct sl_native_link *link, uint32_t ids)
 {
@@ -29,8 +31,8 @@ static void set_words(struct sl_native_link *link, uint32_t ids)
     link->base.page = sl_page_words(page);
 }
 
-/* The writer looked at its clock between our hello and now, which are far apart where a process stood still meanwhile: that
- * is no other clock. What they say may be any number. */
+/* The writer read its clock between our HELLO and now. The two may be far apart if a process was
+ * suspended in between, which does not mean another clock. The value is untrusted. */
 static int64_t clock_offset(int64_t theirs, int64_t hello_ns)
 {
     int64_t now = sl_os_now();
@@ -113,8 +115,8 @@ static void free_memory(struct sl_mem_shared *shared)
     free(memory);
 }
 
-/* A reader that does something else for long must not gather what the writer has given back. What it has
- * mapped it gives back itself. */
+/* A reader that takes no frames for a long time must not accumulate descriptors of memories that
+ * the writer has freed. Memories that it has mapped it frees itself. */
 static void forget_unused(struct sl_native_link *link)
 {
     for (struct sl_link_memory **at = &link->base.memories; *at;) {

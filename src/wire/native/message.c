@@ -31,7 +31,8 @@ static size_t size_of(uint32_t type)
     }
 }
 
-/* Strings end up in terminals and logs: what would steer those (also as U+0080 to U+009F in UTF-8) goes. */
+/* Strings end up in terminals and logs, so control characters (also U+0080 to U+009F in UTF-8) are
+ * removed. */
 static void close_string(char *text, size_t size)
 {
     text[size - 1] = '\0';
@@ -143,7 +144,8 @@ int sl_control_check(const struct sl_control *control, const struct sl_msg_welco
 
     if (control->magic != SL_NATIVE_MAGIC || control->session != welcome->session)
         return sl_fail(SLUICE_E_PROTOCOL, "the control page is not of this session");
-    /* One page serves readers of all versions: its layout may be older than what was agreed on. */
+    /* One control page serves readers of all versions: its layout may be older than the agreed
+     * version. */
     uint32_t layout = control->version;
     if (layout < SLUICE_WIRE_VERSION_MIN || layout > SLUICE_WIRE_VERSION_MAX)
         return sl_fail(SLUICE_E_VERSION, "the control page has the layout of wire version %u; this release reads %d to %d",

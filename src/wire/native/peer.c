@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * One connection to a writer, from accept to departure. Runs on the service thread, under its lock.
+ * One connection to a writer, from accept to the end. Runs on the service thread, under its lock.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,13 +10,13 @@
 #include "util/result.h"
 #include "wire/native/native.h"
 
-#define HELLO_PATIENCE SLUICE_S          /* to say hello after connecting */
-#define ARRIVAL_PATIENCE SLUICE_S        /* to take the first memory, once places are short */
+#define HELLO_PATIENCE SLUICE_S          /* for HELLO after connecting */
+#define ARRIVAL_PATIENCE SLUICE_S        /* for the first memory's ACK, once places are short */
 #define OBSERVER_PATIENCE (10 * SLUICE_S) /* between two queries */
-#define SEND_AGAIN (5 * SLUICE_MS)       /* when there was no room */
-#define PAGE_PATIENCE (SLUICE_S / 2)     /* with a driver that gets to know a page; a reader waits 1 s for its welcome */
+#define SEND_AGAIN (5 * SLUICE_MS)       /* if the socket's buffer was full */
+#define PAGE_PATIENCE (SLUICE_S / 2)     /* for a driver to register a page; a reader waits 1 s for its WELCOME */
 #define PAGE_LOOK (SLUICE_MS / 5)
-#define MESSAGES_A_TURN 8                /* one peer may not keep the thread from the others */
+#define MESSAGES_A_TURN 8                /* so that one peer cannot keep the thread from others */
 
 void sl_peer_log_departure(const struct sl_peer *peer, const char *how)
 {
@@ -42,7 +42,8 @@ void sl_peer_close(struct sl_peer *peer, uint32_t reason)
     if (!sl_peer_is_reader(peer))
         serve->guests--;
     if (sl_table_has(peer)) {
-        /* Before its slots are given away: if it lives, its release can tell, and it takes no more. */
+        /* Before its slots are reused: if the reader is alive, its release can report this, and it
+         * takes no further frames. */
         if (reason != SL_BYE_CLOSED)
             sl_store(&peer->page->evicted, 1, seq_cst);
         sl_add(&peer->page->bell, 1);
@@ -69,7 +70,7 @@ void sl_peer_close(struct sl_peer *peer, uint32_t reason)
     free(peer);
 }
 
-/* A release while begin waits (protocol 3.9). */
+/* A release while begin waits for a slot (protocol 3.9). */
 static void wake_ready(struct sl_watch *watch, bool readable, bool hung_up_too)
 {
     struct sl_peer *peer = SL_PEER_OF(watch, wake);
@@ -84,7 +85,8 @@ static void wake_ready(struct sl_watch *watch, bool readable, bool hung_up_too)
 
 /* ---- beginning ---- */
 
-/* Tells the client why and ends the connection. The sentence is this thread's last one. */
+/* Sends the client the reason and ends the connection. The text is this thread's last error
+ * message. */
 static void refuse(struct sl_peer *peer, int result)
 {
     union sl_message message = SL_MESSAGE(SL_MSG_REFUSE, refuse);
@@ -100,7 +102,7 @@ static void refuse(struct sl_peer *peer, int result)
     sl_peer_close(peer, 0);
 }
 
-/* A page of its own, made by us, that cannot be shrunk under us (protocol 1.7, 5.12). */
+/* Makes the reader's page here, so that the reader cannot shrink it (protocol 1.7, 5.12). */
 static int make_page(struct sl_peer *peer)
 {
     int ends[2], r;
@@ -136,8 +138,9 @@ static int make_page(struct sl_peer *peer)
     return sl_service_add(&peer->wake);
 }
 
-/* When places are short: who hung up need not be waited for, and who never took its first memory, stopped
- * or mute, keeps no place that somebody else asks for. */
+/* If places are short: peers that have hung up are removed without further waiting, and a reader
+ * that never accepted its first memory, because it is stopped or silent, loses its place to a
+ * newcomer. */
 static bool make_room(struct sl_native_serve *serve)
 {
     struct sl_peer *gone = NULL, *mute = NULL;
@@ -167,7 +170,8 @@ static int admit_reader(struct sl_peer *peer)
         return r;
     if (peer->process.fd >= 0 && (r = sl_service_add(&peer->process)) != 0)
         return r;
-    /* A forked child has the GPU's descriptors too: both ends of the connection tell of the same end (4.1). */
+    /* A forked child has the GPU's descriptors, too, so it must keep this end of the connection,
+     * like the other end (4.1). */
     if (peer->serve->control->memory_kind != SL_MEM_HOST)
         sl_os_keep_in_child(peer->socket.fd);
     peer->depth = sl_peer_grant_depth(peer);
@@ -183,8 +187,8 @@ static int admit_reader(struct sl_peer *peer)
     return 0;
 }
 
-/* Who hung up keeps no place until its turn to be read comes: the newcomer's may come first. True if that
- * freed any. */
+/* Peers that have hung up must not keep their places until they are read, as the newcomer's HELLO
+ * may be read first. True if any place became free. */
 static bool read_departures(struct sl_native_serve *serve)
 {
     uint32_t before = serve->base.reader_count;
@@ -198,7 +202,7 @@ static bool read_departures(struct sl_native_serve *serve)
     return serve->base.reader_count < before;
 }
 
-/* Returns false when the peer is gone. */
+/* Returns false if the peer was freed. */
 static bool hello(struct sl_peer *peer, const union sl_message *message, int *fds, int fd_count)
 {
     sl_service_set_deadline(&peer->socket, 0);
@@ -279,7 +283,8 @@ static int send_memory(struct sl_peer *peer, const struct sl_announce *announce)
     return sl_os_send(peer->socket.fd, &message, message.header.size, &announce->object->fd, 1);
 }
 
-/* Who is welcome may wait ahead from the next frame on, so that is made ready first (core/follow.h). */
+/* A reader that waits ahead may do so from the frame after its WELCOME on, so its page is
+ * registered first (core/follow.h). */
 static bool is_made_ready(const struct sl_peer *peer)
 {
     return peer->hello.ahead && sl_load(&peer->shared->state, relaxed) == SL_PAGE_UNKNOWN &&
@@ -302,7 +307,7 @@ void sl_peer_pump(struct sl_peer *peer)
             peer->page_fd = peer->wake_end = -1;
         }
     }
-    /* One unacknowledged descriptor at most (protocol 5.3). */
+    /* At most one unacknowledged descriptor (protocol 5.3). */
     const struct sl_native_memory *memory;
     if (r == 0 && peer->state == SL_PEER_LIVE && peer->unacknowledged == 0 && (memory = memory_to_send(peer))) {
         SL_KILL_POINT("before_memory");
@@ -311,13 +316,15 @@ void sl_peer_pump(struct sl_peer *peer)
             peer->next_memory = memory->announce.memory + 1;
         }
     }
-    /* Who shut one half of its socket does not hang up; out of memory and the like may pass. */
+    /* A peer that has shut down half of its socket has not hung up; other failures, such as lack of
+     * memory, may pass. */
     peer->deaf = r == SLUICE_CLOSED;
     if (r != 0)
         sl_service_set_deadline(&peer->socket, sl_os_deadline(r < 0 ? SEND_AGAIN * 20 : SEND_AGAIN));
 }
 
-/* Memories that still wait for their turn: unread frames may lie in them, and this writer closes. */
+/* Sends the memories that are still waiting to be sent: unread frames may be in them, and this
+ * writer is closing. */
 static void send_rest(struct sl_peer *peer)
 {
     const struct sl_native_memory *memory;
@@ -328,7 +335,8 @@ static void send_rest(struct sl_peer *peer)
 
 /* ---- receiving ---- */
 
-/* For whoever wonders why the reader takes no memory of this writer's: what it says of that may be read by nobody. */
+/* Logged for the case that the reader cannot open this writer's memory: nobody may read its own
+ * log. */
 static void compare_drivers(struct sl_peer *peer, uint32_t theirs)
 {
     const struct sl_native_serve *serve = peer->serve;
@@ -341,7 +349,7 @@ static void compare_drivers(struct sl_peer *peer, uint32_t theirs)
            serve->name, peer->identity.pid, theirs / 1000, theirs % 1000 / 10, ours / 1000, ours % 1000 / 10);
 }
 
-/* Returns false when the peer is gone. */
+/* Returns false if the peer was freed. */
 static bool handle(struct sl_peer *peer, const union sl_message *message, int *fds, int fd_count)
 {
     if (peer->state == SL_PEER_NEW)
@@ -358,7 +366,7 @@ static bool handle(struct sl_peer *peer, const union sl_message *message, int *f
     case SL_MSG_QUERY:
         if (peer->state != SL_PEER_OBSERVER)
             break;
-        if (sl_status_send(peer->serve, peer->socket.fd) != 0) { /* it left, or does not read */
+        if (sl_status_send(peer->serve, peer->socket.fd) != 0) { /* it has left, or does not read */
             sl_peer_close(peer, 0);
             return false;
         }
@@ -413,7 +421,7 @@ static void socket_timer(struct sl_watch *watch)
     struct sl_peer *peer = SL_PEER_OF(watch, socket);
 
     if (peer->state == SL_PEER_NEW) {
-        /* It may have spoken while this thread did not run. */
+        /* Its HELLO may have arrived before this thread ran. */
         if (!sl_peer_read(peer, MESSAGES_A_TURN) || peer->state != SL_PEER_NEW)
             return;
         peer->serve->base.refused++;
@@ -455,7 +463,7 @@ int sl_peer_open(struct sl_native_serve *serve, int fd)
     peer->next = serve->peers;
     serve->peers = peer;
     serve->guests++;
-    socket_ready(&peer->socket, true, false); /* its hello is mostly there already */
+    socket_ready(&peer->socket, true, false); /* usually its HELLO has already arrived */
     return 0;
 
 err_pidfd:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where channels live. Asked once for each writer, reader and question: the environment may change.
+ * The folder of channels. Determined once for each writer, reader and query, as the environment may
+ * change.
  */
 #include "util/result.h"
 #include "wire/native/native.h"
@@ -33,8 +34,8 @@ void sl_place_close(struct sl_place *place)
     place->dir = -1;
 }
 
-/* Is a writer of this name alive in another standard folder? People start one program with
- * XDG_RUNTIME_DIR and the other without. NULL if not. */
+/* Is there a live writer of this name in another standard folder? It happens that one program is
+ * started with XDG_RUNTIME_DIR and the other without. NULL if not. */
 static const char *find_elsewhere(const struct sl_place *place, const char *name)
 {
     struct sl_folder_options options = { .create = false };

@@ -10,10 +10,10 @@
 #include "util/result.h"
 #include "wire/native/native.h"
 
-#define ACCEPTS_A_TURN 16 /* who connects without end does not keep the thread from the others */
-#define GONE_A_TURN 256   /* as little time: the whole queue, and those that come while it is emptied */
-#define ACCEPT_AGAIN (100 * SLUICE_MS) /* after descriptors ran out */
-#define TEMPORARY ".tmp"  /* the name's end while the socket is made */
+#define ACCEPTS_A_TURN 16 /* endless connections must not keep the thread from other work */
+#define GONE_A_TURN 256   /* takes no longer: the whole queue, and those that arrive while it is emptied */
+#define ACCEPT_AGAIN (100 * SLUICE_MS) /* after file descriptors ran out */
+#define TEMPORARY ".tmp"  /* suffix of the name while the socket is made */
 #define LOCK_PATIENCE SLUICE_S /* for a previous owner that is just dying (protocol 4.4) */
 
 static int copy_ids(const uint32_t *from, uint32_t count, uint32_t **to)
@@ -28,7 +28,7 @@ static int copy_ids(const uint32_t *from, uint32_t count, uint32_t **to)
     return 0;
 }
 
-/* Does anybody answer under this name? A process that was killed still takes connections while it dies. */
+/* Does anybody answer under this name? A process that was killed still accepts connections while it dies. */
 static bool is_answered(const struct sl_native_serve *serve, int64_t deadline, uint32_t *pid)
 {
     struct sluice_channel_info info;
@@ -47,7 +47,7 @@ static int taken(const struct sl_native_serve *serve, uint32_t pid)
                    serve->name, serve->place.folder, pid, pid == sl_os_pid() ? ", this one" : "");
 }
 
-/* Does anybody take connections? Some other program's socket is not replaced. */
+/* Does anybody accept connections? Another program's socket is not replaced. */
 static int look_for_socket(struct sl_native_serve *serve, bool *there)
 {
     bool stale = false;
@@ -60,8 +60,8 @@ static int look_for_socket(struct sl_native_serve *serve, bool *there)
     return r == SLUICE_E_PROTOCOL ? r : 0;
 }
 
-/* The lock is ours. Whoever had it before is gone; but if nobody had, there may be a writer whose lock file was taken away: what
- * cleans folders up sees that sockets are in use, and not that locks are. */
+/* The lock is ours. Its previous holder is gone; but if it had none, there may be a writer whose lock file was removed:
+ * programs that clean up folders notice sockets in use, but not locks. */
 static int check_socket(struct sl_native_serve *serve, int64_t deadline, bool fresh)
 {
     uint32_t pid = 0;
@@ -79,7 +79,7 @@ static int check_socket(struct sl_native_serve *serve, int64_t deadline, bool fr
     return r;
 }
 
-/* Under the service lock, so that a fork finds the descriptor known. */
+/* Under the service lock, so that a forked child closes the descriptor. */
 static int try_lock(struct sl_native_serve *serve, const char *lock, uint32_t *holder)
 {
     sl_service_lock();
@@ -95,7 +95,8 @@ static int claim_name(struct sl_native_serve *serve)
     char lock[SLUICE_MAX_NAME + 8];
     int64_t deadline = sl_os_deadline(LOCK_PATIENCE);
     uint32_t holder = 0;
-    bool last = false; /* after the time, for what became of it while this thread did not run */
+    /* One more attempt after the deadline, as the lock may have become free while this thread did not run. */
+    bool last = false;
     int r;
 
     snprintf(lock, sizeof lock, "%s.lock", serve->name);
@@ -110,8 +111,8 @@ static int claim_name(struct sl_native_serve *serve)
     return r != 0 ? r : check_socket(serve, deadline, holder == 0);
 }
 
-/* A writer that was killed while it made its socket leaves NAME.tmp behind. Whoever has the name's lock may
- * take it away. */
+/* A writer that was killed while it made its socket leaves NAME.tmp behind. The holder of the name's lock may remove
+ * it. */
 static int sweep_one(void *context, const char *file, uint32_t uid)
 {
     const struct sl_native_serve *serve = context;
@@ -134,7 +135,7 @@ static int sweep_one(void *context, const char *file, uint32_t uid)
     return 0;
 }
 
-/* Under the service lock: a fork must not take the locks along. */
+/* Under the service lock, so that a forked child does not keep the locks. */
 static void sweep(struct sl_native_serve *serve)
 {
     sl_service_lock();
@@ -185,8 +186,8 @@ static int make_control(struct sl_native_serve *serve)
     return sl_os_memory_seal(serve->control_fd, true);
 }
 
-/* Who hung up while it waited costs next to nothing: a crowd that comes and goes would else fill the queue
- * faster than it is emptied, and keep everybody else out. *gone: so many of them. */
+/* Peers that have hung up in the queue are discarded cheaply: otherwise a crowd that connects and leaves could fill the
+ * queue faster than it is emptied, and keep others out. *gone: how many were discarded. */
 static int accept_one(int listener, int *fd, int *gone)
 {
     int r;
@@ -212,7 +213,8 @@ static void listener_ready(struct sl_watch *watch, bool readable, bool hung_up)
             serve->base.refused++;
         }
     }
-    if (r < 0) { /* out of descriptors: whoever waits stays in the queue, and would wake us for ever */
+    /* Out of descriptors: the waiting peers stay in the queue, and would wake this thread for ever. */
+    if (r < 0) {
         sl_log(SLUICE_LOG_ERROR, "channel '%s': cannot let readers in: %s", serve->name, sluice_last_error());
         sl_service_pause(watch, true);
         sl_service_set_deadline(watch, sl_os_deadline(ACCEPT_AGAIN));
@@ -221,7 +223,7 @@ static void listener_ready(struct sl_watch *watch, bool readable, bool hung_up)
 
 static void listener_timer(struct sl_watch *watch) { sl_service_pause(watch, false); }
 
-/* Under the service lock, so that a fork finds the descriptor known. */
+/* Under the service lock, so that a forked child closes the descriptor. */
 static int listen_for_readers(struct sl_native_serve *serve)
 {
     char temporary[SLUICE_MAX_NAME + 8];
@@ -230,7 +232,7 @@ static int listen_for_readers(struct sl_native_serve *serve)
     int64_t group = -1;
     int r;
 
-    /* The file's mode lets peers reach us; their credentials decide. */
+    /* The file's mode lets peers connect; their credentials decide. */
     if (writer->gid_count == 1 && writer->uid_count == 0) {
         mode = 0660;
         group = writer->gids[0];
@@ -354,7 +356,7 @@ static int native_announce(struct sl_serve *base, const struct sl_announce *anno
     serve->memories[serve->memory_count++] = memory;
     for (struct sl_peer *peer = serve->peers; peer; peer = peer->next)
         sl_peer_pump(peer);
-    /* Nobody gets in before there is a format to tell of. */
+    /* Readers can connect only once there is a format to send. */
     int r = serve->listener.fd < 0 ? listen_for_readers(serve) : 0;
     sl_service_unlock();
     if (r != 0)
@@ -461,7 +463,7 @@ static void native_close(struct sl_serve *base)
     sl_store(&serve->control->closed, 1, seq_cst);
     sl_service_lock();
     sl_service_remove(&serve->listener);
-    /* The name goes first: who is told goodbye looks for a new writer at once. */
+    /* The name is removed first: a reader that receives the goodbye looks for a new writer at once. */
     if (serve->listener.fd >= 0)
         sl_os_remove(serve->place.dir, serve->name);
     sl_os_close(serve->listener.fd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a writer tells observers. On the service thread, under its lock; nothing here costs begin or
- * commit anything.
+ * What a writer reports to observers. On the service thread, under its lock; this costs begin and
+ * commit nothing.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,13 +16,13 @@ static uint64_t newest(const struct sl_native_serve *serve)
 uint64_t sl_peer_lag(const struct sl_peer *peer)
 {
     uint64_t head = newest(peer->serve);
-    /* The reader may have written anything here. */
+    /* The reader may have written any value here. */
     uint64_t read = peer->hello.mode == SLUICE_IN_ORDER ? sl_load(&peer->page->cursor, relaxed) - 1
                                                         : sl_load(&peer->page->last, relaxed);
     return read < head ? head - read : 0;
 }
 
-/* How long a lease lasts: since the reader says, but no less than since we first saw it. */
+/* The age of a lease: as the reader reports it, but at least since we first saw it. */
 static int64_t lease_age(struct sl_peer *peer, uint32_t slot, uint64_t lease, int64_t now)
 {
     int64_t said = (int64_t)((uint64_t)now - sl_load(&peer->page->lease_ns[slot], relaxed));
@@ -61,7 +61,7 @@ uint32_t sl_peer_held(struct sl_peer *peer, uint64_t *slots, int64_t *age_ns)
     return held;
 }
 
-/* The beginning of a GPU's UUID tells it apart. A page may say anything. */
+/* The first digits of a GPU's UUID identify it. The page's contents are untrusted. */
 static void say_path(const struct sl_reader_page *page, struct sl_msg_reader *reader)
 {
     uint64_t path = sl_load(&page->path, relaxed), gpu = sl_load(&page->gpu[0], relaxed);
@@ -137,11 +137,11 @@ static void fill_channel(struct sl_native_serve *serve, struct sl_msg_channel *c
     channel->opened_ns = serve->opened_ns;
     channel->last_commit_ns = info.last_commit_ns;
     channel->now_ns = sl_os_now();
-    /* The first generation is announced before the writer has it. */
+    /* The first generation is announced before it is in the writer's own data. */
     sl_format_to_wire(&channel->format, info.generation ? &info.format : &serve->memories[0]->format);
 }
 
-/* An observer that does not drain its socket is not waited for. */
+/* An observer that does not read its socket is not waited for. */
 int sl_status_send(struct sl_native_serve *serve, int fd)
 {
     union sl_message message = SL_MESSAGE(SL_MSG_CHANNEL, channel);

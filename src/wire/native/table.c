@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table of readers that begin and commit look at. Changed on the service thread, under the channel
- * lock that they hold while they look.
+ * The table of readers that begin and commit use. Changed on the service thread, under the channel
+ * lock, which they hold while they use it.
  */
 #include "wire/native/native.h"
 
@@ -11,7 +11,8 @@ void sl_table_enter(struct sl_peer *peer)
     struct sl_reader_page *page = peer->page;
 
     sl_mutex_lock(&serve->lock);
-    /* The cursor is set under the lock that begin holds while it chooses: no frame is lost between. */
+    /* The cursor is set under the lock that begin holds while it chooses a slot, so no frame is
+     * lost in between. */
     uint64_t head = sl_head_sequence(sl_load(serve->words.head, acquire));
     sl_store(&page->cursor, head ? head : 1, relaxed);
     sl_store(&page->own_to, peer->hello.ahead ? head + SL_OWN_AT_FIRST : 0, relaxed);
