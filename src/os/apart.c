@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ends that no call may wait for. The same for all systems.
+ * Cleanup that no call may wait for, on threads of its own. The same for all systems.
  *
- * They are counted for the whole process: a driver that waits, waits for all that the program has on a GPU, so whoever waits for one
- * of them waits for the same work.
+ * The threads are counted for the whole process: a driver that blocks waits for all work that the
+ * program has on a GPU, so waiting for any of them means waiting for the same work.
  */
 #include <stdlib.h>
 
@@ -20,7 +20,7 @@ struct job {
 };
 
 static sl_word32 running;
-static _Thread_local bool apart; /* this thread is one of them */
+static _Thread_local bool apart; /* this is one of these threads */
 
 static void run(void *argument)
 {
@@ -59,7 +59,7 @@ static bool await(void)
     uint32_t own = apart;
 
     while (sl_load(&running, acquire) > own) {
-        if (now >= deadline) /* `now` is before the look: this thread may have stood still since */
+        if (now >= deadline) /* `now` is from before the check: this thread may have been suspended since */
             return false;
         sl_os_sleep(look);
         look = look * 2 < LAST_LOOK ? look * 2 : LAST_LOOK;

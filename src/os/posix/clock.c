@@ -54,7 +54,7 @@ void sl_os_sleep(int64_t ns)
         continue;
 }
 
-/* Where the kernel gives no random numbers: not secret, but hardly twice the same. */
+/* If the kernel provides no random numbers: not secret, but hardly ever the same twice. */
 static uint64_t mixed(void)
 {
     static sl_word count;

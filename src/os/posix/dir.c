@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The folder that channels live in: which it is, whether it can be trusted, its locks and sockets.
+ * The folder of channels: which one it is, whether it can be trusted, and its locks and sockets.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -24,7 +24,7 @@ enum { BACKLOG = 128 };
 
 /* ---- which folder ---- */
 
-/* $XDG_RUNTIME_DIR, if it is what it should be: sudo and su leave that of somebody else behind. */
+/* $XDG_RUNTIME_DIR, if it belongs to this user: after sudo and su it may be another's. */
 static const char *runtime_folder(void)
 {
     const char *path = secure_getenv("XDG_RUNTIME_DIR");
@@ -45,7 +45,8 @@ int sl_os_folder_name(char *path, size_t size, bool *ours)
     const char *given = given_folder(), *runtime = runtime_folder();
     char found[4096], here[4096];
     int length;
-    if (given && *given != '/' && getcwd(here, sizeof(here))) /* whatever becomes of our own folder */
+    /* Absolute, as the working directory may change. */
+    if (given && *given != '/' && getcwd(here, sizeof(here)))
         length = snprintf(found, sizeof(found), "%s/%s", strcmp(here, "/") ? here : "", given);
     else if (given)
         length = snprintf(found, sizeof(found), "%s", given);
@@ -62,7 +63,7 @@ int sl_os_folder_name(char *path, size_t size, bool *ours)
     return 0;
 }
 
-/* The standard places, in the order in which they are looked for. False: there is no k-th. */
+/* The standard folders, in the order in which they are searched. False: there is no k-th. */
 static bool standard_folder(int k, char *path, size_t size, bool *real)
 {
     const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
@@ -147,7 +148,7 @@ static int open_folder(const char *path, int flags)
     int fd;
     flags |= O_DIRECTORY | O_CLOEXEC;
     SL_RETRY(fd, open(path, O_RDONLY | flags));
-    if (fd < 0 && errno == EACCES) /* one that we may pass through but not list */
+    if (fd < 0 && errno == EACCES) /* a folder that can be searched but not listed */
         SL_RETRY(fd, open(path, O_PATH | flags));
     return fd;
 }
@@ -177,7 +178,7 @@ int sl_os_folder_open(const char *path, bool ours, struct sl_folder_options opti
     if (fd < 0)
         return open_failed(path, ours);
     if (made)
-        fchmod(fd, mode); /* whatever the umask was; the check below tells */
+        fchmod(fd, mode); /* whatever the umask was; checked below */
     struct stat status;
     int result = 0;
     if (fstat(fd, &status) < 0)
@@ -203,14 +204,14 @@ static uint32_t read_pid(int fd)
     return pid <= INT32_MAX ? (uint32_t)pid : 0;
 }
 
-/* For people and for messages only: the lock holds without it. Cut only what is longer: a cut waits for
- * the disk, where the folder is on one. */
+/* The pid is only for messages and people: the lock works without it. The file is truncated only if
+ * it is longer than the text, as truncating may wait for the disk. */
 static void write_pid(int fd, int64_t size)
 {
     char text[16];
     int length = snprintf(text, sizeof(text), "%u\n", sl_os_pid());
     ssize_t result;
-    struct rlimit limit; /* going over this one raises a signal that kills by default */
+    struct rlimit limit; /* exceeding it raises a signal that kills by default */
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < sizeof(text))
         return;
     SL_RETRY(result, pwrite(fd, text, (size_t)length, 0));
@@ -227,7 +228,8 @@ int sl_os_lock(int dir, const char *name, int *fd, uint32_t *holder)
                    ? sl_fail(SLUICE_E_PERMISSION, "this user may not write the lock file %s: take another name, or a folder of one's own: SLUICE_DIR", name)
                    : sl_fail_errno(errno, "the lock file %s", name);
     struct stat status;
-    if (fstat(lock, &status) < 0 || !S_ISREG(status.st_mode) || status.st_nlink > 1) { /* it is written to */
+    /* A file that is written to must be a plain one. */
+    if (fstat(lock, &status) < 0 || !S_ISREG(status.st_mode) || status.st_nlink > 1) {
         sl_os_close(lock);
         return sl_fail(SLUICE_E_PERMISSION, "the lock file %s is not a file of this one name: remove it", name);
     }
@@ -257,7 +259,8 @@ void sl_os_lock_forget(int fd)
 
 /* ---- sockets ---- */
 
-/* A socket's name has room for 107 bytes; a longer one goes by the folder's descriptor. */
+/* A socket's address has room for 107 bytes; a longer path is opened through the folder's
+ * descriptor. */
 static int address_of(struct sockaddr_un *address, int dir, const char *path, const char *name)
 {
     memset(address, 0, sizeof(*address));
@@ -283,7 +286,7 @@ static int new_socket(int *fd)
 static int bind_and_listen(int fd, int dir, const struct sockaddr_un *address,
                            const char *temporary, unsigned mode, int64_t group)
 {
-    unlinkat(dir, temporary, 0); /* left by one that was killed; the lock is ours */
+    unlinkat(dir, temporary, 0); /* left by a killed process; the lock is ours */
     if (bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0)
         return sl_fail_errno(errno, "making the socket %s", address->sun_path);
     if (group >= 0 && fchownat(dir, temporary, (uid_t)-1, (gid_t)group, AT_SYMLINK_NOFOLLOW) < 0)
@@ -291,14 +294,16 @@ static int bind_and_listen(int fd, int dir, const struct sockaddr_un *address,
                              (long long)group);
     if (fchmodat(dir, temporary, (mode_t)mode, 0) < 0)
         return sl_fail_errno(errno, "giving the socket %s mode %04o", address->sun_path, mode);
-    /* Readers send their pidfd only where the kernel has none for us; and such a kernel cannot do this. */
+    /* Readers send their pidfd only on kernels that cannot provide it, and those do not support
+     * this option. */
     sl_os_take_no_descriptors(fd);
     if (listen(fd, BACKLOG) < 0)
         return sl_fail_errno(errno, "listening on %s", address->sun_path);
     return 0;
 }
 
-/* A socket of that name is one that nobody listens to any more; anything else is somebody's. */
+/* A socket of that name may be replaced, as nobody listens on it any more; anything else is not
+ * ours. */
 static int check_replaceable(int dir, const char *path, const char *name)
 {
     struct stat status;
@@ -313,7 +318,7 @@ int sl_os_listen(int dir, const char *path, const char *name, const char *tempor
 {
     struct sockaddr_un address;
     int made = -1;
-    int result = address_of(&address, dir, path, name); /* others must be able to connect to it */
+    int result = address_of(&address, dir, path, name); /* other users must be able to connect */
     if (!result)
         result = address_of(&address, dir, path, temporary);
     if (!result)
@@ -395,7 +400,7 @@ static int list_entries(DIR *entries, int (*each)(void *context, const char *nam
             continue;
         if (fstatat(dirfd(entries), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0 ||
             !S_ISSOCK(status.st_mode))
-            continue; /* gone in the meantime, or no socket */
+            continue; /* removed meanwhile, or no socket */
         int result = each(context, entry->d_name, status.st_uid);
         if (result)
             return result;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Libraries that may be there or not.
+ * Libraries that may be missing.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -9,7 +9,8 @@
 #include "os/os.h"
 #include "util/result.h"
 
-/* dlopen says only by words what went wrong: does opening a file that is always there go wrong, too? */
+/* dlopen reports its reason only as text. So it is tested whether opening a file that always exists
+ * fails, too. */
 static int no_descriptors(const char *name)
 {
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);

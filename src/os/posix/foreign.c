@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Descriptors that a driver made.
+ * Descriptors made by a driver.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Forks without exec: the child is told, and does not keep what it must not.
+ * Forks without exec: the child is detected, and loses the descriptors that it must not keep.
  *
- * A fork copies the descriptors first and the memory later, while other threads run. So that a
- * child never has a descriptor without its entry, entries change under a lock that a fork takes.
+ * A fork copies the descriptors first and the memory later, while other threads run. Therefore
+ * entries change only under a lock that a fork takes, so that a child never has a descriptor
+ * without its entry.
  */
 #include <pthread.h>
 #include <sys/mman.h>
@@ -17,15 +18,15 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-enum { DESCRIPTORS = 1 << 20 }; /* the kernel's own limit unless somebody raised it */
+enum { DESCRIPTORS = 1 << 20 }; /* the kernel's default limit */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static sl_word entries[DESCRIPTORS / 64]; /* one bit a descriptor */
+static sl_word entries[DESCRIPTORS / 64]; /* one bit for each descriptor */
 static int highest = -1;
 static bool installed;
 
-/* 1 in the process that installed it, 0 in its forked children: the kernel wipes the page. Where it
- * cannot, `owner` says whose it is. */
+/* 1 in the process that installed it, 0 in its forked children, as the kernel wipes the page. If
+ * the kernel cannot do that, `owner` has the pid. */
 static _Atomic(_Atomic unsigned char *) mark;
 static pid_t owner;
 
@@ -51,7 +52,8 @@ static void after_fork_in_parent(void)
     sl_service_after_fork(false);
 }
 
-/* Nothing but close(): no other thread is here, and whatever it held is held for ever. */
+/* Only calls close(): there are no other threads in the child, and locks that they held stay locked
+ * for ever. */
 static void after_fork_in_child(void)
 {
     sl_store(sl_load(&mark, relaxed), 0, relaxed);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Descriptors that a program polls: epoll and eventfd.
+ * Descriptors that programs poll: epoll and eventfd.
  */
 #include <errno.h>
 #include <poll.h>

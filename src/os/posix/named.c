@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Shared memory under a name: what shm_open opens, with what it cannot do: second names.
+ * Named shared memory: what shm_open opens, and second names, which it does not support.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "util/result.h"
 
 #define FOLDER "/dev/shm"
-#define LEASE (100 * INT64_C(1000)) /* ns between attempts to open what another process asks about */
+#define LEASE (100 * INT64_C(1000)) /* ns between attempts to open a file that another process has leased */
 #define LEASES 1000
 
 struct path {
@@ -69,7 +69,8 @@ static int no_memory(const struct path *path)
     return sl_fail(SLUICE_E_PERMISSION, "%s is no shared memory: remove it", path->text);
 }
 
-/* Whoever may write a file may also cut it, and who reads it then dies; so it is not a stranger's. */
+/* Anybody who can write to a file can also truncate it, which kills processes that have it mapped;
+ * so another user's file is not opened. */
 static int check_kind(const struct path *path, const struct stat *status)
 {
     uid_t user = geteuid();
@@ -81,7 +82,7 @@ static int check_kind(const struct path *path, const struct stat *status)
     return 0;
 }
 
-/* While sl_os_named_alone asks, in whichever process, there is no opening it: a moment. */
+/* While any process is in sl_os_named_alone, which takes a moment, the file cannot be opened. */
 static int open_file(const struct path *path, int flags)
 {
     int opened = -1;
@@ -130,7 +131,7 @@ bool sl_os_named_read(int fd, void *bytes, size_t size)
     return got == (ssize_t)size;
 }
 
-/* With all its pages; the signal that going over a limit raises would kill by default. */
+/* Allocates all pages; the signal that exceeding the limit raises would kill by default. */
 static int fill(int fd, uint64_t size)
 {
     struct rlimit limit;
@@ -169,7 +170,7 @@ int sl_os_named_make(const char *name, uint64_t size, int *fd, struct sl_os_name
 
 /* ---- without a name ---- */
 
-/* Where the kernel has a name for each open file. */
+/* The kernel's path of an open file. */
 struct own_path {
     char text[40];
 };
@@ -238,7 +239,7 @@ int sl_os_named_link(const char *from, const char *to)
     return sl_fail_errno(errno, "naming shared memory %s", new.text);
 }
 
-/* A rename takes the old name along, so it is done to a third one. */
+/* A rename removes the old name, so a third name is made and renamed. */
 int sl_os_named_move(const char *from, const char *third, const char *to)
 {
     struct path old, new;
@@ -249,7 +250,7 @@ int sl_os_named_move(const char *from, const char *third, const char *to)
     SL_KILL_POINT("named_move");
     if (rename(old.text, new.text) < 0)
         result = sl_fail_errno(errno, "naming shared memory %s", new.text);
-    unlink(old.text); /* it is gone, unless both were names of one memory already */
+    unlink(old.text); /* normally gone; it remains if both were names of the same memory already */
     return result;
 }
 
@@ -295,8 +296,9 @@ bool sl_os_named_locked(int fd)
     return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-/* The kernel gives a lease for writing to whoever alone has the file open to write. Who opens it before it is given back, at
- * once, has us told by a signal: by one that does nothing where nobody waits for it. */
+/* The kernel grants a write lease only if this is the only open writable descriptor. If another
+ * process opens the file before the lease is given back, which is at once, the kernel sends a
+ * signal: SIGURG, which is ignored by default. */
 int sl_os_named_alone(int fd)
 {
     if (fcntl(fd, F_SETSIG, SIGURG) < 0)

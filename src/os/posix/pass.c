@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Messages and descriptors between processes, over sockets that keep message boundaries.
+ * Messages and descriptors between processes, over sockets that preserve message boundaries.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,8 +14,8 @@
 #include "os/posix/posix.h"
 #include "util/result.h"
 
-/* The kernel passes no more in one message (SCM_MAX_FD). With room for all of them, a cut-off list
- * has one meaning: no descriptors were left here. */
+/* The most that the kernel passes in one message (SCM_MAX_FD). With room for all of them a
+ * truncated list can only mean that this process has no descriptors left. */
 enum { MOST_FDS = 253 };
 
 #ifndef SO_PASSRIGHTS
@@ -50,7 +50,7 @@ int sl_os_send(int fd, const void *message, size_t size, const int *fds, int fd_
     switch (errno) {
     case EAGAIN:
     case ENOBUFS:
-    case ETOOMANYREFS: /* descriptors of this user that others have not taken yet */
+    case ETOOMANYREFS: /* too many of this user's descriptors are in flight */
         return SLUICE_AGAIN;
     case EPIPE:
     case ECONNRESET:
@@ -62,7 +62,7 @@ int sl_os_send(int fd, const void *message, size_t size, const int *fds, int fd_
     }
 }
 
-/* A TCP socket may have been told to linger, for hours, in whoever closes it last. */
+/* A TCP socket may have SO_LINGER set, which can block its last close for hours. */
 void sl_os_discard(const int *fds, int count)
 {
     struct linger none = { 0 };
@@ -103,16 +103,17 @@ static int cut_off(void)
                    (unsigned long long)limit.rlim_cur);
 }
 
-/* One message as it comes, with all its descriptors. */
+/* One received message with all its descriptors. */
 struct parcel {
-    ssize_t size; /* 0: the end, or an empty one; -1: errno says why not */
+    ssize_t size; /* 0: the end, or an empty message; -1: see errno */
     bool certified; /* it came with its sender's credentials */
-    int flags;    /* recvmsg's */
+    int flags;    /* those of recvmsg */
     int count;
     int fds[MOST_FDS];
 };
 
-/* A reset is reported before what the peer sent ahead of it, and once only: after it, read on. */
+/* A connection reset is reported before messages that the peer sent earlier, and only once, so read
+ * again after it. */
 static void receive(int fd, void *bytes, size_t capacity, struct parcel *parcel)
 {
     union {
@@ -155,7 +156,7 @@ int sl_os_receive(int fd, void *message, size_t capacity, size_t *size, int *fds
         result = sl_fail(SLUICE_E_PROTOCOL, "the peer sent %d descriptors in one message",
                          parcel.count);
     else if (!parcel.size)
-        result = SLUICE_CLOSED; /* nobody sends an empty message */
+        result = SLUICE_CLOSED; /* no correct peer sends an empty message */
     if (result) {
         sl_os_discard(parcel.fds, parcel.count);
         return result;
@@ -223,7 +224,7 @@ bool sl_os_drain(int fd)
     bool any = false;
     char bytes[64];
     struct parcel parcel;
-    for (int i = 0; i < 1000; i++) { /* a peer that never stops shall not keep us here */
+    for (int i = 0; i < 1000; i++) { /* limited, as a peer may send without end */
         receive(fd, bytes, sizeof(bytes), &parcel);
         sl_os_discard(parcel.fds, parcel.count);
         if (parcel.size <= 0)
@@ -233,7 +234,7 @@ bool sl_os_drain(int fd)
     return any;
 }
 
-/* Could descriptors lie in its queue? */
+/* Could its queue hold descriptors? */
 static bool takes_descriptors(int fd)
 {
     int takes = 1;
@@ -253,8 +254,8 @@ void sl_os_hang_up(int fd)
     struct parcel parcel;
     char byte;
     if (fd >= 0 && takes_descriptors(fd)) {
-        /* Nothing comes behind what is read here. An empty message looks like the end, but every message
-         * has credentials. */
+        /* Nothing can arrive after what is read here. An empty message looks like the end, but
+         * every message has credentials. */
         (void)shutdown(fd, SHUT_RD);
         (void)setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes));
         do {

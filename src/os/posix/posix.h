@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the files of this folder share with each other, and with nobody else.
+ * Internals shared by the files of this folder only.
  */
 #ifndef SL_OS_POSIX_H
 #define SL_OS_POSIX_H
@@ -10,7 +10,7 @@
 
 #include "os/os.h"
 
-/* Makes a call again for as long as a signal interrupts it. */
+/* Repeats a call for as long as a signal interrupts it. */
 #define SL_RETRY(result, call) \
     do { \
         (result) = (call); \
@@ -22,14 +22,14 @@ struct timespec sl_timespec(int64_t ns);
 
 /* ---- fork.c ---- */
 
-/* From now on forks are noticed. SLUICE_E_FORKED in a forked child. */
+/* From now on forks are detected. SLUICE_E_FORKED in a forked child. */
 
-/* Closes a descriptor and its fork entry, as one step for a fork in another thread. */
+/* Closes a descriptor and its fork entry, atomically with respect to a fork in another thread. */
 void sl_fork_close(int fd);
 
 /* ---- room.c ---- */
 
-/* Bytes of memory that can still be had; UINT64_MAX if nobody says. */
+/* Bytes of memory that can still be allocated; UINT64_MAX if not known. */
 uint64_t sl_memory_room(void);
 
 /* ---- service.c: called around a fork ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who is at the other end, may it be trusted, does it live.
+ * The peer process: its identity, whether it may be trusted, whether it is alive.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
 #endif
-#define ID_IS_PIDFD ((idtype_t)3) /* P_PIDFD, which older headers lack */
+#define ID_IS_PIDFD ((idtype_t)3) /* P_PIDFD, which is missing in older headers */
 
 int sl_os_peer(int fd, struct sl_peer_identity *peer)
 {
@@ -39,7 +39,7 @@ int sl_os_peer(int fd, struct sl_peer_identity *peer)
     if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) < 0) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
             return sl_fail_errno(errno, "getting a descriptor of the peer's process");
-        pidfd = -1; /* an older kernel, or it has died already */
+        pidfd = -1; /* an older kernel, or it is dead already */
     }
     *peer = (struct sl_peer_identity){
         .pid = (uint32_t)who.pid, .uid = who.uid, .gid = who.gid, .pidfd = pidfd
@@ -69,13 +69,13 @@ static bool contains(const uint32_t *list, uint32_t count, uint32_t value)
     return false;
 }
 
-/* The peer's other groups, if the kernel tells. */
+/* The peer's supplementary groups, if the kernel reports them. */
 static bool in_other_groups(int fd, const uint32_t *gids, uint32_t gid_count)
 {
     gid_t few[64], *groups = few;
     socklen_t size = sizeof(few);
     int result = getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &size);
-    if (result < 0 && errno == ERANGE) { /* `size` says how much it takes */
+    if (result < 0 && errno == ERANGE) { /* `size` has the required size */
         groups = malloc(size);
         if (!groups)
             return false;
@@ -110,7 +110,7 @@ int sl_os_self_pidfd(void)
 
 bool sl_os_pidfd_valid(int fd)
 {
-    /* It need not be our child: then the answer is ECHILD. Anything but a pidfd gives EBADF. */
+    /* It need not be our child: in that case the error is ECHILD. Anything but a pidfd gives EBADF. */
     siginfo_t info;
     int result;
     if (fd < 0)
@@ -145,7 +145,7 @@ void sl_os_program(char *name, size_t size)
     snprintf(name, size, "%s", program && *program ? program : "?");
 }
 
-/* The kernel reads it for us, and says if it cannot. */
+/* The kernel copies from it, and fails if it cannot. */
 bool sl_os_readable(const void *address)
 {
     char byte;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How much memory there still is: on the machine, and in the control groups that this process is in
- * (a container's limit is one). Asking the kernel for more does not fail: it kills somebody.
+ * How much memory is left: on the machine, and in this process's control groups (a container's
+ * limit is one). Allocating more than that does not fail: the kernel kills a process.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 enum { PATH = 512, LINE = 256 };
 
-/* Up to two values of a file of lines "NAME VALUE". False unless all were found. */
+/* Up to two values from a file of lines "NAME VALUE". False unless all were found. */
 static bool read_values(const char *path, const char *const *names, uint64_t *values, int count)
 {
     FILE *file = fopen(path, "re");
@@ -44,7 +44,7 @@ static bool read_number(const char *folder, const char *name, uint64_t *number)
 
 struct version {
     const char *root, *limit, *usage;
-    const char *caches[2]; /* given back before anybody is killed */
+    const char *caches[2]; /* memory that the kernel reclaims before it kills */
 };
 
 static const struct version versions[] = {
@@ -65,8 +65,8 @@ static uint64_t room_of(const struct version *version, const char *folder)
     return limit > usage ? limit - usage : 0;
 }
 
-/* The group's own room, and that of all above it. `path` is as the process sees it: in a container
- * often just "/". */
+/* What is left for the group and all its ancestors. `path` is as this process sees it: in a
+ * container often just "/". */
 static uint64_t room_up_from(const struct version *version, const char *path)
 {
     char folder[PATH];
@@ -89,7 +89,8 @@ static uint64_t room_of_groups(void)
     FILE *file = fopen("/proc/self/cgroup", "re");
     uint64_t least = UINT64_MAX;
     char line[PATH];
-    while (file && fgets(line, sizeof(line), file)) { /* NUMBER:KINDS:PATH; 0 and no kinds: version 2 */
+    /* NUMBER:CONTROLLERS:PATH; 0 and no controllers: version 2. */
+    while (file && fgets(line, sizeof(line), file)) {
         line[strcspn(line, "\n")] = '\0';
         char *kinds = strchr(line, ':'), *path = kinds ? strchr(kinds + 1, ':') : NULL;
         if (!path)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The service thread: sleeps on one epoll, runs the watches' callbacks under the service lock.
+ * The service thread: sleeps on one epoll, and runs the watches' callbacks under the service lock.
  *
- * A worker is one life of the thread, with an epoll of its own. Whoever removes its last user marks
- * it to stop and joins it when leaving the lock, so that nothing of it is left by then.
+ * A worker is one run of the thread, with its own epoll. The thread that removes its last user
+ * tells it to stop, and joins it after unlocking, so that nothing of it is left when that call
+ * returns.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -26,25 +27,26 @@ enum { BATCH = 64, STACK = 256 * 1024 };
 struct worker {
     pthread_t thread;
     int epoll, kick;
-    bool stop;     /* nobody uses it any more */
-    bool detached; /* stopped by one of its own callbacks */
-    int64_t until; /* sleeps until then; INT64_MIN while it is awake */
+    bool stop;     /* it has no users any more */
+    bool detached; /* stopped from one of its own callbacks */
+    int64_t until; /* wake time; INT64_MIN while it is awake */
     struct epoll_event batch[BATCH];
-    int batched; /* how many of them are being worked through */
+    int batched; /* number of events being processed */
     struct worker *next;
 };
 
-#define MAKE_WAY (50 * INT64_C(1000)) /* how long the thread stands back for others, and how often */
+/* For how long, and how often at most, the thread lets others take the lock. */
+#define MAKE_WAY (50 * INT64_C(1000))
 #define MAKE_WAY_TIMES 400
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static sl_word32 wanted;           /* by so many threads that wait for it */
+static sl_word32 wanted;           /* number of threads that wait for the lock */
 static _Thread_local bool holding; /* this thread has the lock */
 static _Thread_local struct worker *self;
 
-/* All under the lock. */
+/* Guarded by the lock. */
 static struct worker *worker;  /* NULL: not running */
-static struct worker *stopped; /* to be joined by whoever has the lock now */
+static struct worker *stopped; /* to be joined by the thread that has the lock now */
 static struct sl_timers timers;
 static size_t watches, holds;
 
@@ -71,7 +73,7 @@ void sl_service_unlock(void)
     stopped = NULL;
     holding = false;
     pthread_mutex_unlock(&lock);
-    /* These run no callback any more, so none of them waits for anything that we may hold. */
+    /* These run no callbacks any more, so they cannot wait for a lock that the caller may hold. */
     while (ended) {
         struct worker *next = ended->next;
         pthread_join(ended->thread, NULL);
@@ -93,9 +95,10 @@ static void sleep_until(const struct worker *w, int64_t deadline)
     ppoll(&events, 1, deadline == SLUICE_FOREVER ? NULL : &left, NULL);
 }
 
-/* Those that were due when the descriptors were looked at: what came in time was seen before a timer says that nothing
- * did, however long this thread stands still. One round, however many of them ask to run again at once: others want the
- * lock too. */
+/* Runs the timers that were due at `now`, which is before the descriptors were polled: data that
+ * came in time is handled before a timer reports its absence, even if this thread was suspended in
+ * between. One round only, however many timers are due again at once, as other threads want the
+ * lock, too. */
 static void run_timers(const struct worker *w, int64_t now)
 {
     for (size_t left = timers.count; left && !w->stop && sl_timers_first(&timers) <= now; left--) {
@@ -106,8 +109,8 @@ static void run_timers(const struct worker *w, int64_t now)
     }
 }
 
-/* The lock is not fair: peers that keep this thread busy would keep all others from it, who have to be
- * woken first. */
+/* The mutex is not fair: peers that keep this thread busy would otherwise keep the lock from all
+ * other threads, which have to be woken first. */
 static void make_way(void)
 {
     for (int i = 0; i < MAKE_WAY_TIMES && sl_load(&wanted, relaxed); i++)
@@ -126,8 +129,8 @@ static void report(struct sl_watch *watch, uint32_t events)
     bool readable = events & EPOLLIN;
     bool hung_up = events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP);
     if (hung_up) {
-        /* A socket counts as readable for ever after: ask what is there. What cannot say how much
-         * it has left (a pidfd) has said all that it will. */
+        /* After a hang-up a socket is always readable, so query how much it has. A descriptor that
+         * cannot tell (a pidfd) has nothing more to report. */
         int left = 0;
         bool counted = ioctl(watch->fd, FIONREAD, &left) == 0;
         if (counted && !left)
@@ -149,7 +152,7 @@ static void run_events(struct worker *w)
         uint64_t kicks;
         if (who == w)
             (void)!read(w->kick, &kicks, sizeof(kicks));
-        else if (who) /* not removed by a callback before it */
+        else if (who) /* unless an earlier callback has removed it */
             report(who, w->batch[i].events);
     }
     w->batched = 0;
@@ -160,7 +163,7 @@ static void *run(void *context)
     struct worker *w = context;
     self = w;
     prctl(PR_SET_NAME, "sluice");
-    prctl(PR_SET_TIMERSLACK, 1000ul); /* else a timer of 50 us takes 100 */
+    prctl(PR_SET_TIMERSLACK, 1000ul); /* with the default slack a timer of 50 us takes 100 */
     sl_service_lock();
     while (!w->stop) {
         w->until = sl_timers_first(&timers);
@@ -194,7 +197,7 @@ static int start_thread(struct worker *w)
         return error;
     pthread_attr_setstacksize(&small, STACK);
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the thread inherits it */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* inherited by the new thread */
     error = pthread_create(&w->thread, &small, run, w);
     if (error == EINVAL) /* programs with much thread-local data need a larger stack */
         error = pthread_create(&w->thread, NULL, run, w);
@@ -249,7 +252,7 @@ static void stop_if_unused(void)
     if (watches || holds)
         return;
     sl_timers_finish(&timers);
-    if (!worker || sl_os_forked()) /* a forked child has the record, not the thread */
+    if (!worker || sl_os_forked()) /* a forked child has the record, but not the thread */
         return;
     kick();
     worker->stop = true;
@@ -316,7 +319,8 @@ void sl_service_remove(struct sl_watch *watch)
 {
     if (!watch->added)
         return;
-    if (watch->fd >= 0 && !sl_os_forked()) /* a child shares the epoll: leave it as it is */
+    /* A child shares the epoll with its parent, and must not change it. */
+    if (watch->fd >= 0 && !sl_os_forked())
         mute(watch);
     for (int i = 0; worker && i < worker->batched; i++)
         if (worker->batch[i].data.ptr == watch)
@@ -364,7 +368,7 @@ static _Thread_local bool held_before;
 
 void sl_service_before_fork(void)
 {
-    held_before = holding; /* a callback may fork, if it must */
+    held_before = holding; /* a callback may fork */
     if (!held_before)
         sl_service_lock();
 }
@@ -372,7 +376,7 @@ void sl_service_before_fork(void)
 void sl_service_after_fork(bool child)
 {
     if (child && worker)
-        worker->epoll = worker->kick = -1; /* closed by now, and its thread is not here */
+        worker->epoll = worker->kick = -1; /* already closed, and the thread does not exist here */
     if (child)
         stopped = NULL;
     if (!held_before)

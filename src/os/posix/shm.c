@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory objects: memfds with all their pages there and sealed against another size, so that no
- * later access to them can fail.
+ * Memory objects: memfds that have all pages allocated and a sealed size, so that no later access
+ * to them can fail.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +26,8 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-/* Pages are asked for in steps: the kernel gives up a whole step when a signal comes, and a program
- * with a profiling timer would never get through a large one. */
+/* Pages are allocated in steps: when a signal arrives the kernel abandons the whole call, so a
+ * program with a profiling timer would never complete a large one. */
 #define STEP (UINT64_C(2) << 20)
 
 size_t sl_os_page_size(void)
@@ -41,7 +41,7 @@ static int check_size(const char *name, uint64_t size)
         return sl_fail(SLUICE_E_INVALID,
                        "memory for %s: %" PRIu64 " bytes are not whole pages of %zu", name, size,
                        sl_os_page_size());
-    struct rlimit limit; /* going over this one raises a signal that kills by default */
+    struct rlimit limit; /* exceeding it raises a signal that kills by default */
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
         size > limit.rlim_cur)
         return sl_fail(SLUICE_E_NO_MEMORY,
@@ -75,7 +75,7 @@ int sl_os_memory_create(const char *name, uint64_t size, int *fd)
     int result = check_size(name, size);
     if (result)
         return result;
-    char shown[200]; /* the kernel takes up to 249 bytes */
+    char shown[200]; /* the kernel accepts up to 249 bytes */
     snprintf(shown, sizeof(shown), "%s", name);
     unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
     int made = memfd_create(shown, flags | MFD_NOEXEC_SEAL);
@@ -104,8 +104,8 @@ int sl_os_memory_seal(int fd, bool read_only)
     return sl_fail_errno(errno, "sealing memory (descriptor %d)", fd);
 }
 
-/* What a descriptor is that cannot be a memory object. Without asking whoever serves the file: on FUSE
- * that may be the peer itself, who need not answer. */
+/* The kind of a descriptor that cannot be a memory object. Does not call into its file system: with
+ * FUSE that may be the peer itself, which need not answer. */
 static const char *kind_of(int fd)
 {
     struct statx status = { .stx_mode = 0 };
@@ -121,7 +121,8 @@ static const char *kind_of(int fd)
     }
 }
 
-/* Nor may it be taken away, or be made only when we touch it: at our cost, or to our death. */
+/* The pages must not be removable, nor be allocated only at our access: that could fail, and kill
+ * the process. */
 static int check_pages(int fd, const struct stat *status)
 {
     struct statfs system;
@@ -138,7 +139,7 @@ static int check_pages(int fd, const struct stat *status)
 
 int sl_os_memory_check(int fd, uint64_t size, bool read_only)
 {
-    /* Seals first: they only ever grow, and once these two are there the size stays. */
+    /* Seals first: they cannot be removed, and once these two are set the size is fixed. */
     int seals = fcntl(fd, F_GET_SEALS);
     struct stat status;
     if (seals < 0 && errno == EBADF)
@@ -173,7 +174,7 @@ int sl_os_map(int fd, uint64_t size, bool writable, void **address)
     return 0;
 }
 
-#define KEPT 64 /* there is hardly ever one */
+#define KEPT 64 /* usually none is */
 static _Atomic(void *) kept[KEPT];
 static sl_word32 kept_count;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The plain mutex, and the plain thread.
+ * Mutexes and threads.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -61,7 +61,7 @@ int sl_os_start_thread(void (*function)(void *argument), void *argument)
         return sl_fail(SLUICE_E_NO_MEMORY, "no memory for a thread");
     *errand = (struct errand){ function, argument };
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the thread inherits it */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* inherited by the new thread */
     int error = pthread_create(&thread, NULL, run, errand);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {

@@ -35,7 +35,7 @@ static void put(struct sl_timers *timers, size_t at, struct sl_watch *watch)
     watch->place = at + 1;
 }
 
-/* `watch` belongs at `at` or above it. */
+/* Moves `watch` up from `at` to its place. */
 static void rise(struct sl_timers *timers, size_t at, struct sl_watch *watch)
 {
     while (at && timers->heap[(at - 1) / 2]->deadline > watch->deadline) {
@@ -45,7 +45,7 @@ static void rise(struct sl_timers *timers, size_t at, struct sl_watch *watch)
     put(timers, at, watch);
 }
 
-/* `watch` belongs at `at` or below it. */
+/* Moves `watch` down from `at` to its place. */
 static void sink(struct sl_timers *timers, size_t at, struct sl_watch *watch)
 {
     for (;;) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sleeping on a shared word: futexes of the kind that other processes see.
+ * Sleeps on shared words: futexes that work across processes.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -17,21 +17,21 @@ int sl_os_wait(const sl_word32 *word, uint32_t value, int64_t deadline)
 {
     if (sl_load(word, seq_cst) != value)
         return 0;
-    if (deadline <= 0) /* the clock starts above 0, and the kernel refuses less */
+    if (deadline <= 0) /* the clock is always above 0, and the kernel refuses earlier times */
         return SLUICE_TIMEOUT;
-    /* SLUICE_FOREVER needs no case of its own: it is in 292 years. */
+    /* SLUICE_FOREVER needs no special case: it is 292 years away. */
     struct timespec until = sl_timespec(deadline);
     long result = syscall(SYS_futex, word, FUTEX_WAIT_BITSET, value, &until, NULL,
                           FUTEX_BITSET_MATCH_ANY);
-    /* EINTR and EAGAIN: look again */
+    /* EINTR and EAGAIN: the caller checks again */
     return result < 0 && errno == ETIMEDOUT ? SLUICE_TIMEOUT : 0;
 }
 
-#define MOST_SLACK (100 * 1000) /* who has more means to be woken seldom */
+#define MOST_SLACK (100 * 1000) /* a thread with more slack wants to be woken rarely */
 
 int sl_os_nap(const sl_word32 *word, uint32_t value, int64_t until)
 {
-    int slack = prctl(PR_GET_TIMERSLACK); /* of this thread; it stays as it is */
+    int slack = prctl(PR_GET_TIMERSLACK); /* of this thread; it is not changed */
 
     if (slack > MOST_SLACK)
         slack = MOST_SLACK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Is this Linux a guest of Windows (WSL2), whose GPU drivers work below?
+ * Does this Linux run under Windows (WSL2), with Windows' GPU drivers below?
  */
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #include "os/os.h"
 
-/* The kernel calls itself "...-microsoft-standard-WSL2", unless its owner has built one. */
+/* The kernel's version has "...-microsoft-standard-WSL2", except for custom builds. */
 static bool built_for_it(const char *root)
 {
     char path[512], line[256] = "";
