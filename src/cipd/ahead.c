@@ -18,7 +18,7 @@
 #define LATER (5 * SLUICE_MS)     /* between checks for frames that are too late */
 #define PATIENCE (2 * SLUICE_S)   /* how long close waits if the driver blocks the thread */
 
-enum { LOOKS, ENDED, ABANDONED /* it ends the reader when it comes back */ };
+enum { LOOKS, ENDED, ABANDONED /* when it returns, it frees the reader */ };
 
 extern const struct sl_sync_ops sl_sync_cuda;
 
@@ -29,7 +29,7 @@ struct sl_cipd_ahead {
     struct sl_sync_pages *pages;
     struct sl_watch watch;
     uint64_t number;  /* of the last wait; the acquiring thread's */
-    sl_word32 bell;   /* a futex: there is something to look at, or no more */
+    sl_word32 bell;   /* a futex: changed when there is something to check, or when to end */
     sl_word32 ends, thread;
     sl_word32 untold; /* how many frames were lost after their release; its address is the `owner` of work behind them */
     uint32_t lost[SLUICE_CIPD_MAX_SLOTS]; /* their indices; the service lock. No more frames are waited for than are held */
@@ -72,8 +72,8 @@ static void lose(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held)
     raise(ahead, held, SL_CIPD_CAME_NOT);
 }
 
-/* Only the driver can tell whether the frame has come. This thread does not call it, as it may be blocked until this very stream
- * continues (protocol 3.6). */
+/* Only the driver can tell whether the frame is finished. This thread does not call it, as that may
+ * block until this very stream continues (protocol 3.6). */
 static void look(struct sl_watch *watch)
 {
     struct sl_cipd_ahead *ahead = (struct sl_cipd_ahead *)((char *)watch - offsetof(struct sl_cipd_ahead, watch));
@@ -111,7 +111,7 @@ static int ask(struct sl_cipd_reader *reader, struct sl_cu_event *event)
     return r;
 }
 
-/* True if it is to be looked at again. */
+/* True if it must be checked again. */
 static bool look_at(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held)
 {
     struct sl_cipd_reader *reader = ahead->reader;

@@ -144,7 +144,8 @@ static int await(struct sl_cipd_reader *reader, struct sl_cu_event *event, int64
     int64_t began = sl_os_now(), now = began;
     int r;
 
-    while ((r = sl_cuda_event_look(reader->context, event)) == SLUICE_NOT_READY) { /* `now` is before the look */
+    /* `now` is from before the query. */
+    while ((r = sl_cuda_event_look(reader->context, event)) == SLUICE_NOT_READY) {
         if (now - began > PATIENCE)
             return sl_fail(SLUICE_E_LOST, "channel 'cipd:%s': this GPU did not get to the copy of a frame within %d s", reader->name,
                            (int)(PATIENCE / SLUICE_S));

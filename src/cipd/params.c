@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which parameters a "cipd:" channel honours, and what it says to those that it cannot.
+ * Which parameters a "cipd:" channel honours, and the errors for those that it cannot.
  */
 #include <string.h>
 

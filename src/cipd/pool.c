@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Slots: memory and events that other processes open by their handles; and how they are freed.
+ * Slots: memory and events that other processes open by their handles, and how they are freed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -141,15 +141,15 @@ int sl_cipd_pool_open(const char *channel, const char *device, const struct sl_c
 /* ---- the end ---- */
 
 struct sl_cipd_bin {
-    sl_word32 users; /* its owner, and each piece in it */
-    sl_word32 count; /* pieces; a futex */
+    sl_word32 users; /* references: its owner's, and one for each piece in it */
+    sl_word32 count; /* number of pieces; a futex */
 };
 
 struct piece {
     struct sl_cipd_bin *bin;
     void (*end)(void *what);
     void *what;
-    int64_t at; /* when */
+    int64_t at; /* when to free it */
 };
 
 int sl_cipd_bin_make(struct sl_cipd_bin **bin)
@@ -192,7 +192,7 @@ void sl_cipd_bin_put(struct sl_cipd_bin *bin, struct sl_cipd_pool *pool, int64_t
 void sl_cipd_bin_run(struct sl_cipd_bin *bin, void (*end_it)(void *what), void *what, int64_t grace_ns)
 {
     struct piece *piece = calloc(1, sizeof *piece);
-    if (!piece) { /* rather than under its readers */
+    if (!piece) { /* leaked rather than freed while readers use it */
         sl_log(SLUICE_LOG_WARN, "memory of a GPU stays until the process ends: none is left for giving it back");
         return;
     }

@@ -10,7 +10,7 @@
 #include "core/format.h"
 #include "util/result.h"
 
-#define CLOSE_PATIENCE (500 * SLUICE_MS) /* with imports that are given back */
+#define CLOSE_PATIENCE (500 * SLUICE_MS) /* for other sessions' handles to be closed */
 #define SETTLE_PATIENCE SLUICE_S /* how long to wait for a writer that is filling in its segment */
 #define DEFAULT_DEVICE "cuda:0"
 

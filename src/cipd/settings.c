@@ -30,7 +30,8 @@ int sluice_cipd_environment(struct sluice_cipd_writer_params *writer, struct slu
 
     mine.block = settings->export_sync;
     mine.graph = as_switch(settings->use_graphs);
-    mine.barrier = as_switch(settings->barrier_check && settings->barrier_stale_ns > 0); /* at once stale is never up */
+    /* With a limit of 0 every timestamp would be stale, so the barrier would never be up. */
+    mine.barrier = as_switch(settings->barrier_check && settings->barrier_stale_ns > 0);
     mine.holds_barrier = holds(writer, settings);
     mine.settle_frames = settings->barrier_settle ? settings->barrier_settle : UINT32_MAX;
     mine.strict_device = settings->strict_device;

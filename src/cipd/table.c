@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table of functions by which the core calls "cipd:" channels.
+ * The function table by which the core calls "cipd:" channels.
  */
 #include "cipd/cipd.h"
 

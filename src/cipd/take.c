@@ -152,7 +152,7 @@ static int await_finished(struct sl_cipd_reader *reader, int64_t deadline, int64
 
     if (r != 0)
         return r;
-    while ((r = look(reader, found)) == SLUICE_NOT_READY) { /* `now` is from before the look */
+    while ((r = look(reader, found)) == SLUICE_NOT_READY) { /* `now` is from before the query */
         if (now >= sl_cipd_later(reader->pending_ns, reader->cipd.wait_ns))
             r = SLUICE_E_LOST;
         else if (now >= deadline || sl_load(&reader->closing, acquire))
@@ -166,7 +166,7 @@ static int await_finished(struct sl_cipd_reader *reader, int64_t deadline, int64
             sl_os_sleep(SL_CIPD_LOOK);
         }
         now = sl_os_now();
-        if ((r = poll_segment(reader, now)) != 0) /* others are newer by now */
+        if ((r = poll_segment(reader, now)) != 0) /* newer ones may exist by now */
             break;
     }
     sl_cuda_leave(&scope);
@@ -453,7 +453,7 @@ static int attempt(struct sl_cipd_reader *reader, struct sl_cipd_held *held, str
     if (!reader->link) {
         if ((r = sl_cipd_reader_connect(reader, now)) != 0)
             return wait_for_session(reader, r, now, deadline, rung);
-        now = sl_os_now(); /* that took long */
+        now = sl_os_now(); /* opening took long */
     }
     if (is_to_be_opened_anew(reader)) {
         sl_cipd_reader_drop(reader, SL_CIPD_REASON_CHANGING, true);

@@ -15,7 +15,7 @@
 #define KEEP (100 * INT64_C(1000)) /* ns that the CPU may take to choose a frame and queue its copy */
 #define MOST_KEEP SLUICE_MS
 #define FIRST 4    /* frames in turns */
-#define MOST 64    /* of them, and of overtaken copies */
+#define MOST 64    /* the limit for both frames in turns and overtaken copies */
 
 void sl_cipd_turns_begin(struct sl_cipd_turns *turns) { *turns = (struct sl_cipd_turns){ .pieces = PIECES, .keep_ns = KEEP }; }
 
@@ -33,7 +33,8 @@ void sl_cipd_turns_learn(struct sl_cipd_turns *turns, int64_t took_ns)
     if (turns->way != SL_CIPD_KEPT)
         return;
     turns->pieces = clamp(turns->keep_ns * (turns->pieces + 2) / (took_ns > 0 ? took_ns : 1));
-    turns->keep_ns -= (turns->keep_ns - KEEP) / 16; /* a single late CPU does not make all turns long */
+    /* So that a single delay of the CPU does not make all turns long. */
+    turns->keep_ns -= (turns->keep_ns - KEEP) / 16;
 }
 
 /* Twice as many the next time. */

@@ -33,7 +33,7 @@ int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_fo
 
     if (r != 0 || (r = sl_cipd_pool_make(writer->name, writer->device, slots, metadata.bytes, handles, &pool)) != 0)
         return r;
-    sl_service_lock(); /* before the other, as `tend` has them */
+    sl_service_lock(); /* locked first, as in `tend` */
     sl_mutex_lock(&writer->lock);
     r = sl_cipd_produce_begin(&writer->producer, slots, handles, &metadata);
     if (r == 0) {
@@ -123,7 +123,7 @@ static int begin_barriers(struct sl_cipd_writer *writer)
         return r;
     writer->holder.settle = writer->params.settle_frames;
     writer->holds = true;
-    writer->checks = false; /* it would wait for itself */
+    writer->checks = false; /* else it would skip its frames because of its own hold */
     if (sl_cipd_barrier_enter(&writer->holder, sl_os_now()) != 0)
         sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': the barrier stays down: %s", writer->name, sluice_last_error());
     return 0;
@@ -239,7 +239,7 @@ void sl_cipd_writer_close(void *state)
     }
     if (writer->open)
         sl_cipd_produce_close(&writer->producer);
-    if (!working) /* else it could wait for those; pools have their own references */
+    if (!working) /* otherwise freeing could wait for that work; pools have references of their own */
         sl_cuda_context_close(writer->context);
     sl_mutex_finish(&writer->lock);
     free(writer);
