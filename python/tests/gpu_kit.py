@@ -36,6 +36,12 @@ def find():
     return None
 
 
+class Things(ctypes.Structure):
+    """What there is now in the fake driver: struct fake_things of tests/fake/fake.h."""
+    _fields_ = [(name, ctypes.c_long) for name in ("contexts", "streams", "events", "handles", "reservations", "mappings",
+                                                   "registrations", "pinned", "modules", "graphs", "allocations")]
+
+
 class Gate:
     """A stream stands still until it is opened."""
 
@@ -79,6 +85,12 @@ class Gpu:
         self.call("ThreadExchangeStreamCaptureMode", ctypes.byref(mode))
         yield
         self.call("ThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+
+    def things(self):
+        """Counts, by name, that may yet fall: much ends on threads of its own, so compare them by comes_to()."""
+        self.library.fake_things.restype = Things
+        now = self.library.fake_things()
+        return {name: getattr(now, name) for name, _ in Things._fields_}
 
     # ---- streams ----
 

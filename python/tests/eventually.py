@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: MIT
+"""What becomes true, but not when: threads, other processes and the GPU take as long as a busy machine lets them."""
+import time
+
+SECONDS = 60  # for what is there at once on an idle machine
+
+
+def wait_until(condition, seconds=SECONDS):
+    """Fails a test in which it does not come to pass."""
+    assert comes_to(lambda: bool(condition()), True, seconds), "it did not come to pass"
+
+
+def comes_to(read, wanted, seconds=SECONDS):
+    """read() once it is `wanted`; else what it was when the time was over."""
+    end = time.monotonic() + seconds
+    while True:
+        late, found = time.monotonic() > end, read()  # looks once more if this process stood still meanwhile
+        if found == wanted or late:
+            return found
+        time.sleep(0.002)
