@@ -15,7 +15,8 @@ def edges(picture):
 
 
 def main():
-    reader, count = sluice.Reader("camera", wait=30), 0
+    reader = sluice.Reader("camera", wait=30, hold=4)    # JAX may still be at work on frames that the loop has dropped
+    count = 0
     size = reader.format["image"]
     with sluice.Writer("edges", sluice.Image("gray", size.width, size.height), device="cuda:0") as writer:
         for frame in reader:
