@@ -78,8 +78,8 @@ static int add_items(struct targets *to, PyObject *mapping)
         count = -1;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *item = PyList_GetItem(items, i);
-        if (add(to, PyTuple_GetItem(item, 0), PyTuple_GetItem(item, 1)) < 0)
+        PyObject *name, *array;
+        if (mapping_item(items, i, &name, &array) < 0 || add(to, name, array) < 0)
             count = -1;
     }
     Py_XDECREF(items);

@@ -184,3 +184,16 @@ bool is_mapping(PyObject *object)
     return PyDict_Check(object) || (!PyObject_CheckBuffer(object) && PyMapping_Check(object) &&
                                     PyObject_HasAttrString(object, "items"));
 }
+
+int mapping_item(PyObject *items, Py_ssize_t i, PyObject **name, PyObject **array)
+{
+    PyObject *item = PyList_GetItem(items, i);
+
+    if (!item || !PyTuple_Check(item) || PyTuple_Size(item) != 2) {
+        PyErr_Format(PyExc_TypeError, "items() of a mapping of names to arrays gave %R: it must give pairs, as tuples", item);
+        return -1;
+    }
+    *name = PyTuple_GetItem(item, 0);
+    *array = PyTuple_GetItem(item, 1);
+    return 0;
+}

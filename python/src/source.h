@@ -37,6 +37,9 @@ void source_close(struct source *source);
 /* Names and arrays? Arrays (PyTorch's) may look like mappings too, but have no items(). */
 bool is_mapping(PyObject *object);
 
+/* One of the items that a mapping gave, borrowed. -1 with a TypeError if it is no pair: any class may have an items(). */
+int mapping_item(PyObject *items, Py_ssize_t i, PyObject **name, PyObject **array);
+
 /* describe(array) -> (dtype text, shape) */
 PyObject *source_describe(struct state *state, PyObject *object);
 

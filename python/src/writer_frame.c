@@ -308,14 +308,14 @@ static int set(PyObject *self, PyObject *value, void *field)
         return -1;
     if (!field) {
         r = set_meta(&lease->frame, value);
+    } else if ((enum field)(intptr_t)field == CAPTURE_CLOCK) {
+        r = parse_u32(value, &lease->frame.capture_clock) ? 0 : -1;
     } else {
         long long number = PyLong_AsLongLong(value);
         if (number == -1 && PyErr_Occurred())
             r = -1;
-        else if ((enum field)(intptr_t)field == CAPTURE_NS)
-            lease->frame.capture_ns = number;
         else
-            lease->frame.capture_clock = (uint32_t)number;
+            lease->frame.capture_ns = number;
     }
     (void)lease_drop(lease);
     return r;

@@ -83,8 +83,9 @@ static int open_parcel(struct writer *writer, PyObject *object, struct parcel *p
         count = -1;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *item = PyList_GetItem(items, i);
-        if (add_source(writer, parcel, PyTuple_GetItem(item, 0), PyTuple_GetItem(item, 1)) < 0)
+        PyObject *name, *array;
+        if (mapping_item(items, i, &name, &array) < 0 ||
+            add_source(writer, parcel, name, array) < 0)
             count = -1;
     }
     Py_XDECREF(items);

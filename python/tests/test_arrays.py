@@ -144,6 +144,33 @@ def test_nonsense_raises_what_it_should(thing):
             pass
 
 
+class Odd:
+    """A mapping, as far as its methods tell, whose items are what they are."""
+
+    def __init__(self, *items):
+        self.list = items
+
+    def __getitem__(self, name):
+        raise KeyError(name)
+
+    def items(self):
+        return self.list
+
+
+def test_mappings_whose_items_are_no_pairs():
+    array = np.arange(4, dtype="u1")
+    with sluice.Writer("odd", shape=4) as writer, sluice.Reader("odd") as reader:
+        assert writer.send(Odd(("data", array))) == 1
+        with reader.next(timeout=20) as frame:
+            for wrong in (1, None, (), ("data",), ("data", array, 0), ["data", array], "xy"):
+                for call in (writer.send, frame.copy_to):
+                    with pytest.raises(TypeError, match="must give pairs"):
+                        call(Odd(wrong))
+            frame.copy_to(Odd((0, got := np.zeros(4, "u1"))))
+            assert (got == array).all()
+        assert writer.stats().committed == 1
+
+
 def test_buffers_of_every_flag():
     frame = round_trip(np.arange(6, dtype="u2").reshape(2, 3))
     view = memoryview(frame)

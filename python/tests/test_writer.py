@@ -265,6 +265,11 @@ def test_metadata_and_times():
         with pytest.raises(TypeError):
             second.frame(like=b"")
         assert writer.stats().cancelled == 1
+        with second.frame() as frame:
+            for wrong, error in ((-1, ValueError), (2**32, ValueError), (2**64, OverflowError), ("1", TypeError)):
+                with pytest.raises(error):
+                    frame.capture_clock = wrong
+            assert frame.capture_clock == 0
 
 
 def test_stale_arrays_never_touch_freed_memory():
