@@ -183,8 +183,8 @@ struct sluice_reader_stats {
  * Returns: 0; SLUICE_E_INVALID for a stats->size that was not set. */
 SLUICE_API int sluice_reader_stats(sluice_reader *reader, struct sluice_reader_stats *stats);
 
-/* Takes no more frames: acquire returns SLUICE_E_CLOSED, and unread frames no longer hold up the writer. Held frames
- * stay readable until they are released; call close after the last one.
+/* Takes no more frames: acquire returns SLUICE_E_CLOSED, its descriptor is readable, and unread frames no longer hold up the
+ * writer. Held frames stay readable until they are released; call close after the last one.
  * Thread: one at a time on a reader. Blocks: never.
  * Returns: 0. */
 SLUICE_API int sluice_reader_stop(sluice_reader *reader);

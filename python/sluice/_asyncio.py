@@ -38,7 +38,9 @@ async def _take(reader, iterates, stream=None):
         frame = reader._poll(iterates, stream)
         if frame is not None:
             return frame
-        await _readable(reader.fileno())
+        descriptor, keeper = reader._descriptor()  # open as long as `keeper` is kept: close() wakes who waits
+        await _readable(descriptor)
+        del keeper
 
 
 async def step(reader, _):

@@ -159,22 +159,52 @@ static PyObject *next_async(PyObject *self, PyObject *const *args, Py_ssize_t co
                                values[1] ? values[1] : Py_None);
 }
 
+/* -1 with an exception. */
+static int descriptor_of(struct reader *reader, struct channel *channel)
+{
+    int r;
+
+    if (channel_enter(reader->state, channel) < 0)
+        return -1;
+    r = sluice_reader_fd(channel->reader);
+    channel_leave(channel);
+    if (r < 0)
+        raise_result(reader->state, r);
+    return r < 0 ? -1 : r;
+}
+
 static PyObject *fileno_(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct reader *reader = (struct reader *)self;
     struct channel *channel = reader_channel(reader);
-    int r;
+    int descriptor = channel ? descriptor_of(reader, channel) : -1;
 
-    if (!channel)
-        return NULL;
-    if (channel_enter(reader->state, channel) < 0) {
+    channel_drop(channel);
+    return descriptor < 0 ? NULL : PyLong_FromLong(descriptor);
+}
+
+static void drop_keeper(PyObject *capsule)
+{
+    struct channel *channel = PyCapsule_GetPointer(capsule, "sluice.channel");
+
+    Py_BEGIN_ALLOW_THREADS channel_drop(channel);
+    Py_END_ALLOW_THREADS
+}
+
+/* For sluice._asyncio: the descriptor, and what keeps it open. A loop that waits for one that was closed is never woken, nor by
+ * another reader's that gets the same number. close() makes it readable. */
+static PyObject *descriptor(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    struct reader *reader = (struct reader *)self;
+    struct channel *channel = reader_channel(reader);
+    int descriptor = channel ? descriptor_of(reader, channel) : -1;
+    PyObject *keeper = descriptor < 0 ? NULL : PyCapsule_New(channel, "sluice.channel", drop_keeper);
+
+    if (!keeper) {
         channel_drop(channel);
         return NULL;
     }
-    r = sluice_reader_fd(channel->reader);
-    channel_leave(channel);
-    channel_drop(channel);
-    return r >= 0 ? PyLong_FromLong(r) : raise_result(reader->state, r);
+    return Py_BuildValue("(iN)", descriptor, keeper);
 }
 
 /* ---- methods ---- */
@@ -360,6 +390,7 @@ static PyMethodDef methods[] = {
       "Ends the reader. Frames and arrays that live stay readable, and hold their leases,\n"
       "until they die." },
     { "_poll", METHOD(poll), METH_VARARGS, NULL },
+    { "_descriptor", METHOD(descriptor), METH_NOARGS, NULL },
     { "__enter__", METHOD(enter), METH_NOARGS, NULL },
     { "__exit__", METHOD(leave), METH_FASTCALL, NULL },
     { "__aenter__", METHOD(aenter), METH_NOARGS, NULL },

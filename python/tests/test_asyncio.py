@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 import asyncio
+import os
 import time
 
 import pytest
@@ -123,5 +124,46 @@ def test_the_descriptor_stays_over_a_restart():
                         await asyncio.sleep(0.01)
                 assert frame.new_session == (session == 1) and reader.fileno() == fd
                 frame.release()
+
+    asyncio.run(main())
+
+
+def test_a_reader_that_is_closed_wakes_who_waits():
+    async def main():
+        async def iterate(reader):
+            async for _frame in reader:
+                pass
+
+        for wait in (lambda reader: reader.next_async(), iterate):
+            with sluice.Writer("a", shape=4) as writer:
+                reader = sluice.Reader("a")
+                task = asyncio.create_task(wait(reader))
+                await asyncio.sleep(0.02)
+                descriptor = reader.fileno()
+                reader.close()
+                other = sluice.Reader("a")  # which gets the same descriptor as soon as that is free
+                late = asyncio.create_task(other.next_async(timeout=20))
+                with pytest.raises(sluice.ClosedError):
+                    await asyncio.wait_for(task, 20)
+                writer.send(bytes(4))
+                assert (await late).sequence == 1
+                other.close()
+                with pytest.raises(OSError):  # nothing keeps it open any more
+                    os.fstat(descriptor)
+                from sluice import _asyncio
+                assert _asyncio._waiting == {}
+
+    asyncio.run(main())
+
+
+def test_a_reader_that_another_thread_closes_wakes_who_waits():
+    async def main():
+        with sluice.Writer("a", shape=4):
+            reader = sluice.Reader("a")
+            task = asyncio.create_task(reader.next_async())
+            await asyncio.sleep(0.02)
+            await asyncio.to_thread(reader.close)
+            with pytest.raises(sluice.ClosedError):
+                await asyncio.wait_for(task, 20)
 
     asyncio.run(main())

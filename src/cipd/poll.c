@@ -11,6 +11,8 @@ static bool has_news(const struct sl_cipd_reader *reader)
 {
     const struct sl_cipd_consumer *consumer = &reader->consumer;
 
+    if (sl_load(&reader->closing, acquire))
+        return true;
     if (!reader->link)
         return sl_os_now() >= sl_cipd_consume_next_try(consumer);
     uint32_t index = sl_cipd_load_index(consumer->segment.at);

@@ -243,6 +243,8 @@ void sl_cipd_reader_stop(void *state)
     sl_store(&reader->closing, 1, release);
     sl_add(&reader->bell, 1);
     sl_os_wake(&reader->bell, INT32_MAX);
+    if (reader->note >= 0)
+        sl_os_note_set(reader->note);
 }
 
 void sl_cipd_reader_close(void *state)

@@ -500,3 +500,21 @@ TEST(cipd_a_reader_can_be_polled)
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_CLOSED);
     end(&side, reader);
 }
+
+TEST(cipd_a_reader_that_stops_wakes_who_polls)
+{
+    struct cipd_side side = cipd_begin();
+    struct sluice_frame frame;
+
+    side.writer = cipd_writer(&side.format);
+    sluice_reader *reader = cipd_reader();
+    int fd = sluice_reader_fd(reader);
+    CHECK_GE(fd, 0);
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
+    CHECK(!readable(fd, 20));
+    CHECK_OK(sluice_reader_stop(reader));
+    CHECK(readable(fd, 20000));
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_E_CLOSED);
+    CHECK(readable(fd, 20000)); /* it would say so again */
+    end(&side, reader);
+}

@@ -258,3 +258,20 @@ TEST(epoll_by_edges_misses_no_frame)
     CHECK_OK(sluice_reader_close(&reader));
     role_stop(&writer);
 }
+
+TEST(a_reader_that_stops_wakes_who_polls)
+{
+    test_dir();
+    sluice_writer *writer = kit_open_writer(0, 0, 0);
+    sluice_reader *reader = kit_open_reader(SLUICE_NEWEST, 0, 0, 0);
+    struct sluice_frame frame;
+    int fd = sluice_reader_fd(reader);
+
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
+    CHECK(!readable(fd, 20));
+    CHECK_OK(sluice_reader_stop(reader));
+    CHECK(readable(fd, WAKE_MS));
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_E_CLOSED);
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&writer));
+}
