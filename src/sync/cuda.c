@@ -148,6 +148,20 @@ static int cuda_alive(const struct sl_sync_pages *pages)
     return sl_cuda_alive(pages->context);
 }
 
+/* Fails if `context` is another incarnation of the GPU's context than the pages' (somebody reset the GPU) and has ended: its native
+ * stream is gone then. If the pages' context is the one that ended, the next call in it fails. */
+static int check_life(const struct sl_sync_pages *pages, struct sl_cuda_context *context)
+{
+    struct sl_cuda_scope scope;
+
+    if (context->id == pages->context->id)
+        return 0;
+    int r = sl_cuda_enter(context, SL_CUDA_PLAIN, &scope);
+    if (r == 0)
+        sl_cuda_leave(&scope);
+    return r;
+}
+
 /* A reference to the stream, if it belongs to the pages' own GPU. */
 static int hold(const struct sl_sync_pages *pages, struct sluice_stream handle,
                 struct sl_stream **stream)
@@ -158,13 +172,16 @@ static int hold(const struct sl_sync_pages *pages, struct sluice_stream handle,
         (void)sl_stream_check_handle(handle, &sl_device_cuda); /* sets the error message */
     if (r != 0)
         return r;
-    if (held->object.device->ops != &sl_device_cuda)
+    struct sl_device *device = held->object.device;
+    if (device->ops != &sl_device_cuda)
         r = sl_stream_check_handle(handle, &sl_device_cuda);
-    else if (((struct sl_cuda_context *)held->object.device->state)->device != pages->context->device)
+    else if (((struct sl_cuda_context *)device->state)->device != pages->context->device)
         r = sl_fail(SLUICE_E_WRONG_DEVICE,
                     "the stream is one of \"%s\", the frame is used on \"%s\": use a stream of that "
                     "GPU, and let it wait for the other",
-                    held->object.device->name, pages->context->name);
+                    device->name, pages->context->name);
+    else
+        r = check_life(pages, device->state);
     if (r != 0)
         sl_object_drop(&held->object);
     else

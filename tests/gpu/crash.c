@@ -400,3 +400,39 @@ static void outlive(bool close)
 TEST(channels_outlive_a_reset_of_their_device) { outlive(false); }
 
 TEST(channels_outlive_their_devices_handle) { outlive(true); }
+
+/* ---- streams from before somebody's reset of the GPU ---- */
+
+/* Native streams end with their context, whoever holds handles of them; and a new context may give their addresses away again. */
+TEST(streams_of_before_a_reset_are_refused_after_it)
+{
+    static uint32_t fetched[CHANNEL_WORDS];
+    struct scene old = channel_scene();
+    struct sluice_frame in, out;
+    struct sluice_ticket ticket;
+    struct sluice_array array;
+    struct sl_cu_context *again;
+
+    TEST_KEEPS_FDS();
+    CHECK_OK(sluice_writer_close(&old.writer));
+    CU(DevicePrimaryCtxReset, 0);
+    CU(DevicePrimaryCtxRetain, &again, 0);
+    CU(CtxSetCurrent, again);
+    struct scene now = channel_scene();
+    sluice_reader *reader = channel_reader(1);
+    channel_commit(now.writer, now.writing, 0, 1);
+    CHECK_OK(sluice_reader_acquire(reader, now.reading, 20 * SLUICE_S, &in));
+    CHECK_OK(sluice_writer_begin(now.writer, 20 * SLUICE_S, &out));
+    CHECK_OK(sluice_frame_array(&in, NULL, &array));
+    array.data = fetched;
+    CHECK_SAYS(sluice_writer_commit(now.writer, &out, old.writing), SLUICE_E_DRIVER, "has reset the GPU");
+    CHECK_SAYS(sluice_writer_cancel(now.writer, &out, old.writing), SLUICE_E_DRIVER, "has reset the GPU");
+    CHECK_SAYS(sluice_reader_fetch(reader, &in, &array, 1, old.reading, &ticket), SLUICE_E_DRIVER, "has reset the GPU");
+    CHECK_SAYS(sluice_reader_release(reader, &in, old.reading), SLUICE_E_DRIVER, "has reset the GPU");
+    CHECK_OK(sluice_writer_commit(now.writer, &out, now.writing)); /* the new ones live */
+    CHECK_OK(sluice_reader_release(reader, &in, now.reading));
+    CHECK_RESULT(sluice_device_close(&old.device), SLUICE_E_DRIVER);
+    CHECK_OK(sluice_reader_close(&reader));
+    CU(DevicePrimaryCtxRelease, 0);
+    channel_end(&now);
+}
