@@ -26,6 +26,7 @@ static const struct meaning {
     { SL_CU_NO_DEVICE, SLUICE_E_UNSUPPORTED, false,
       "there is no GPU that this process may use; see whether nvidia-smi lists one" },
     { SL_CU_INVALID_DEVICE, SLUICE_E_UNSUPPORTED, false, "there is no such GPU" },
+    { SL_CU_NOT_LICENSED, SLUICE_E_UNSUPPORTED, false, "this virtual GPU has no licence for CUDA; see nvidia-smi -q" },
     { SL_CU_INVALID_CONTEXT, SLUICE_E_DRIVER, true,
       "the device's context is gone: something in this process has reset the GPU; open the device "
       "again" },
@@ -34,7 +35,10 @@ static const struct meaning {
     { SL_CU_NVLINK_UNCORRECTABLE, SLUICE_E_DRIVER, true,
       "a link between GPUs failed; start the program again, and look at nvidia-smi nvlink -e" },
     { SL_CU_CONTAINED, SLUICE_E_DRIVER, true,
-      "the GPU's memory is damaged and this program had to be stopped on it; start it again" },
+      "a kernel of this program used memory of another GPU that it may not, or the GPU is damaged, and this program was stopped "
+      "on it; mend the kernel, look at nvidia-smi -q, and start the program again" },
+    { SL_CU_OPERATING_SYSTEM, SLUICE_E_DRIVER, false,
+      "a system call of the driver failed; does the process lack descriptors or memory that it may lock, or its container rights?" },
     { SL_CU_ILLEGAL_ADDRESS, SLUICE_E_DRIVER, true,
       "a kernel of this program touched memory that is not there, or stored into a frame that it "
       "may only read; the GPU's context is dead: mend the kernel and start the program again" },
@@ -63,6 +67,8 @@ static const struct meaning {
       "a kernel of this program is broken; mend it and start the program again" },
     { SL_CU_LAUNCH_FAILED, SLUICE_E_DRIVER, true,
       "a kernel of this program crashed; mend it and start the program again" },
+    { SL_CU_TENSOR_MEMORY_LEAK, SLUICE_E_DRIVER, true,
+      "a kernel of this program ended without giving its tensor memory back; mend it and start the program again" },
     { SL_CU_NOT_PERMITTED, SLUICE_E_PERMISSION, false, "the driver does not permit this" },
     { SL_CU_NOT_SUPPORTED, SLUICE_E_UNSUPPORTED, false, "this GPU or system cannot do it" },
     { SL_CU_SYSTEM_NOT_READY, SLUICE_E_UNSUPPORTED, false,
@@ -80,6 +86,9 @@ static const struct meaning {
       "the MPS server is not ready; try again" },
     { SL_CU_MPS_MAX_CLIENTS, SLUICE_E_UNSUPPORTED, false,
       "the MPS server has all the clients that it can have; end one" },
+    { SL_CU_MPS_MAX_CONNECTIONS, SLUICE_E_UNSUPPORTED, false,
+      "the MPS server has all the connections to the GPU that it can have; end a client, or set "
+      "CUDA_DEVICE_MAX_CONNECTIONS lower" },
     { SL_CU_MPS_CLIENT_TERMINATED, SLUICE_E_DRIVER, true,
       "the MPS server has ended this client; start the program again" },
     { SL_CU_CAPTURE_UNSUPPORTED, SLUICE_E_CAPTURING, false,
@@ -100,6 +109,8 @@ static const struct meaning {
       "the event was last recorded in a capture, so no moment belongs to it; record it again" },
     { SL_CU_CAPTURE_WRONG_THREAD, SLUICE_E_CAPTURING, false,
       "the capture was begun by another thread" },
+    { SL_CU_EXTERNAL_DEVICE, SLUICE_E_DRIVER, true,
+      "a device that the GPU waited for reported an error; start the program again" },
 };
 
 static const struct meaning *meaning_of(int code)
@@ -127,9 +138,24 @@ const char *sl_cuda_code_mend(int code)
     return meaning_of(code)->mend;
 }
 
+/* Two codes speak of a context, and not of which: it may be that of a stream or of memory which the program passed, and which
+ * has ended before. */
+static bool lives_on(const struct sl_cuda_context *context, int code)
+{
+    unsigned long long id;
+
+    return (code == SL_CU_INVALID_CONTEXT || code == SL_CU_CONTEXT_IS_DESTROYED) && context->id != 0 &&
+           sl_cuda.CtxGetId(context->handle, &id) == SL_CU_OK && id == context->id;
+}
+
 int sl_cuda_failed(struct sl_cuda_context *context, int code, const char *function)
 {
+    static const struct meaning others = { 0, SLUICE_E_DRIVER, false,
+                                           "a stream, an event or memory that was passed is of a context that has ended" };
     const struct meaning *meaning = meaning_of(code);
+
+    if (context && meaning->lost && lives_on(context, code))
+        meaning = &others;
     if (context && meaning->lost)
         sl_cuda_lose(context, code);
     return sl_fail(meaning->result, "%s%s%s said %s (%d): %s", context ? context->name : "",

@@ -135,8 +135,6 @@ static int open_handle(struct sl_cuda_block *block, const struct sl_cu_memory_ha
     if (r != 0)
         return r;
     int code = sl_cuda.IpcOpenMemHandle(&block->address, *handle, SL_CU_IPC_ENABLE_PEERS);
-    if (code == SL_CU_INVALID_CONTEXT) /* concerns the context of the process that made the handle, not ours */
-        code = SL_CU_INVALID_VALUE;
     r = sl_cuda_said(context, code, "cuIpcOpenMemHandle");
     if (r == 0)
         block->bytes = bytes_of(block->address);

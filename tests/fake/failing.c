@@ -312,6 +312,49 @@ TEST_TIMEOUT(a_context_lost_at_any_moment, 120)
     }
 }
 
+/* What the driver says of a context may be about that of a stream which a program passed. */
+TEST(a_context_of_somebody_elses_that_has_ended)
+{
+    static const int codes[] = { SL_CU_INVALID_CONTEXT, SL_CU_CONTEXT_IS_DESTROYED };
+    struct sluice_device device;
+    struct sluice_stream stream, wrapped;
+    uintptr_t native;
+
+    fake_use();
+    CHECK_OK(sluice_device_open(&device, "cuda:0"));
+    CHECK_OK(sluice_stream_create(device, NULL, &stream));
+    CHECK_OK(sluice_stream_native(stream, &native));
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        fake_fail(FAKE_StreamGetCtx, 1, codes[i]);
+        CHECK_SAYS(sluice_stream_wrap(device, native, NULL, NULL, &wrapped), SLUICE_E_DRIVER, "is of a context that has ended");
+        CHECK(fake_failed());
+        CHECK_OK(sluice_stream_synchronize(stream)); /* ours has not */
+    }
+    CHECK_OK(sluice_device_close(&device));
+}
+
+/* After these, NVIDIA's documentation says, the process must be started again. */
+TEST(failures_after_which_a_context_is_of_no_use)
+{
+    static const int codes[] = { SL_CU_CONTAINED,          SL_CU_LAUNCH_FAILED,         SL_CU_TENSOR_MEMORY_LEAK,
+                                 SL_CU_EXTERNAL_DEVICE, SL_CU_MPS_CLIENT_TERMINATED, SL_CU_MISALIGNED_ADDRESS };
+    struct sluice_device device;
+    struct sluice_stream stream;
+
+    TEST_KEEPS_FDS();
+    fake_use();
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        CHECK_OK(sluice_device_open(&device, "cuda:0"));
+        CHECK_OK(sluice_stream_create(device, NULL, &stream));
+        fake_fail(FAKE_StreamQuery, 1, codes[i]);
+        CHECK_SAYS(sluice_stream_query(stream), SLUICE_E_DRIVER, "start");
+        CHECK(fake_failed());
+        CHECK_SAYS(sluice_stream_query(stream), SLUICE_E_DRIVER, "is lost since");
+        CHECK_RESULT(sluice_device_close(&device), SLUICE_E_DRIVER);
+        fake_end_contexts(); /* else it is lost for whoever opens it next */
+    }
+}
+
 /* Memory that cannot be shared so is not begun. */
 TEST(memory_that_gpus_cannot_share)
 {
