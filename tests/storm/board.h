@@ -20,10 +20,14 @@ enum weather {
     END,       /* everybody closes and leaves */
 };
 
+enum { RECENT = 64 };
+
 struct seat {
     _Atomic uint64_t beat;    /* raised whenever a call came back */
     _Atomic uint64_t doing;   /* the call it is in: up to 8 letters */
     _Atomic uint64_t frames;  /* taken, or committed */
+    _Atomic uint64_t commits; /* a writer's */
+    _Atomic int64_t commit_ns[RECENT]; /* when they were, by their number */
     _Atomic uint64_t session; /* of the frame taken last; a writer's own */
     _Atomic uint64_t stolen; /* a writer's: unread frames that it took back from readers in order */
     _Atomic uint64_t checked; /* frames looked at, since the storm began */
@@ -40,6 +44,12 @@ struct board {
 /* "begin", "acquire"...: what this seat does from now on. */
 void board_doing(struct seat *seat, const char *what);
 void board_beat(struct seat *seat);
+
+/* A writer has committed a frame. */
+void board_commit(struct seat *seat);
+
+/* When the first of the commits behind the `before`th was, or INT64_MAX for none. Of many only the latest are known. */
+int64_t board_first_commit(const struct seat *seat, uint64_t before);
 
 /* Has this weather held since `change`? */
 bool board_still(const struct board *board, enum weather weather, uint32_t change);

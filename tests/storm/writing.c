@@ -87,6 +87,7 @@ static void committed(struct writing *writing, uint64_t sequence)
     CHECK_EQ(sequence, writing->last + 1);
     writing->last++;
     atomic_fetch_add(&writing->part->seat->frames, 1);
+    board_commit(writing->part->seat);
 }
 
 static void fill_and_commit(struct writing *writing, struct sluice_frame *frame,
