@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "cuda/driver.h"
 #include "fake/fake.h"
@@ -207,6 +208,27 @@ TEST(memory_that_is_unmapped_too_soon)
     CHECK(!fake_broken_rule());
     CHECK_EQ(sl_cuda.MemHostUnregister(page), 0);
     CHECK_HAS(fake_broken_rule(), "cuMemHostUnregister: unmapped before it was unregistered");
+    CHECK_EQ(munmap(page, 4096), 0);
+    leave(&call);
+}
+
+/* The driver needs none to register memory, nor to know whether it is mapped still. */
+TEST(memory_that_is_registered_without_descriptors)
+{
+    struct call call = enter();
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct rlimit limit;
+
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, limit.rlim_max }), 0);
+    CHECK_EQ(sl_cuda.MemHostRegister(page, 4096, SL_CU_HOST_PORTABLE), 0);
+    CHECK_EQ(sl_cuda.MemHostUnregister(page), 0);
+    CHECK(!fake_broken_rule());
+    CHECK_EQ(sl_cuda.MemHostRegister(page, 4096, SL_CU_HOST_PORTABLE), 0);
+    CHECK(mmap(page, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == page);
+    CHECK_EQ(sl_cuda.MemHostUnregister(page), 0);
+    CHECK_HAS(fake_broken_rule(), "cuMemHostUnregister: unmapped before it was unregistered");
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
     CHECK_EQ(munmap(page, 4096), 0);
     leave(&call);
 }
