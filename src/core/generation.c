@@ -53,9 +53,7 @@ static int make_memory(struct sluice_writer *writer, const struct sluice_format 
     memory->shared.end = free_memory;
     memory->shared.apart = writer->mem->kind != SL_MEM_HOST;
     SL_STAGE_BEGIN(MAKE_SLOTS);
-    r = writer->mem->create(&memory->object, name, size, writer->params.writable != 0);
-    if (r == SLUICE_E_NO_MEMORY && memory->shared.apart && sl_apart_settle()) /* earlier generations' memory was being freed */
-        r = writer->mem->create(&memory->object, name, size, writer->params.writable != 0);
+    r = sl_mem_create(&memory->object, name, size, writer->params.writable != 0);
     SL_STAGE_END(MAKE_SLOTS);
     if (r != 0) {
         writer->flight.stuck = writer->flight.stuck || r == SLUICE_TIMEOUT;

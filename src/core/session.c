@@ -249,6 +249,8 @@ int sl_session_map(struct sl_session *session, uint32_t slot, const struct sl_re
     memory->object.device = session->near ? session->device : session->home;
     memory->object.home = session->foreign && session->near ? session->home : NULL;
     if (!memory->object.address) {
+        if (session->pages)
+            sl_apart_await_room(); /* else what earlier generations had would pile up */
         SL_STAGE_BEGIN(MAP);
         r = memory->object.ops->map(&memory->object, session->link->writable);
         SL_STAGE_END(MAP);

@@ -198,7 +198,7 @@ static int make_room(struct sluice_reader *reader, const struct sl_held *entry)
     memory->shared = (struct sl_mem_shared){ .users = 1, .apart = true, .end = free_memory };
     memory->object = (struct sl_memory){ .ops = ops, .fd = -1, .device = entry->session->device };
     snprintf(name, sizeof name, "copies of channel '%s'", reader->name);
-    int r = ops->create(&memory->object, name, bytes, false);
+    int r = sl_mem_create(&memory->object, name, bytes, false);
     if (r != 0) {
         free(memory);
         return r;

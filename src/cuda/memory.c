@@ -61,6 +61,14 @@ int sl_cuda_too_much(struct sl_cuda_context *context, const char *name, size_t s
         name, size, context->name, left, total);
 }
 
+/* Memory is handed on as a descriptor; what the driver says if none is left is not documented. */
+static int without_descriptors(const char *name, int result)
+{
+    return sl_os_descriptors_left(1) == 0 ? result
+                                          : sl_fail(SLUICE_E_NO_DESCRIPTORS, "memory for %s: no file descriptor is left for it: %s",
+                                                    name, sluice_last_error());
+}
+
 int sl_cuda_memory_make(struct sl_cuda_context *context, const char *name, size_t size,
                         uint64_t *handle, int *fd)
 {
@@ -73,8 +81,10 @@ int sl_cuda_memory_make(struct sl_cuda_context *context, const char *name, size_
         return sl_cuda_too_much(context, name, size);
     int r = sl_cuda_said(context, code, "cuMemCreate");
     if (r != 0)
-        return r;
+        return r == SLUICE_E_DRIVER ? without_descriptors(name, r) : r;
     r = sl_cu(context, MemExportToShareableHandle, &exported, made, SL_CU_HANDLE_POSIX_FD, 0);
+    if (r == SLUICE_E_DRIVER)
+        r = without_descriptors(name, r);
     if (r == 0)
         r = sl_os_keep(exported);
     if (r != 0) {

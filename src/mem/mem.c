@@ -70,3 +70,15 @@ void sl_mem_drop(struct sl_mem_shared *shared)
     else
         end(shared);
 }
+
+int sl_mem_create(struct sl_memory *memory, const char *name, uint64_t size, bool writable)
+{
+    bool apart = memory->ops->kind != SL_MEM_HOST;
+
+    if (apart)
+        sl_apart_await_room();
+    int r = memory->ops->create(memory, name, size, writable);
+    if ((r == SLUICE_E_NO_MEMORY || r == SLUICE_E_NO_DESCRIPTORS) && apart && sl_apart_settle())
+        r = memory->ops->create(memory, name, size, writable);
+    return r;
+}

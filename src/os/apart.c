@@ -11,6 +11,7 @@
 #include "util/result.h"
 
 #define PATIENCE (2 * SLUICE_S)
+#define MOST 16 /* of these threads, for who is about to bring more: what is not freed yet must not pile up */
 #define FIRST_LOOK (SLUICE_MS / 50)
 #define LAST_LOOK SLUICE_MS
 
@@ -47,18 +48,13 @@ bool sl_apart_begin(void (*function)(void *argument), void *argument)
     return false;
 }
 
-void sl_apart(void (*function)(void *argument), void *argument)
-{
-    if (apart || !sl_apart_begin(function, argument))
-        function(argument);
-}
+uint32_t sl_apart_count(void) { return sl_load(&running, acquire) - (uint32_t)apart; }
 
-static bool await(void)
+static bool await(uint32_t most)
 {
     int64_t now = sl_os_now(), deadline = sl_os_deadline(PATIENCE), look = FIRST_LOOK;
-    uint32_t own = apart;
 
-    while (sl_load(&running, acquire) > own) {
+    while (sl_apart_count() > most) {
         if (now >= deadline) /* `now` is from before the check: this thread may have been suspended since */
             return false;
         sl_os_sleep(look);
@@ -68,11 +64,19 @@ static bool await(void)
     return true;
 }
 
-bool sl_apart_settle(void) { return sl_load(&running, acquire) > (uint32_t)apart && await(); }
+void sl_apart(void (*function)(void *argument), void *argument)
+{
+    if (apart || !sl_apart_begin(function, argument))
+        function(argument);
+}
+
+void sl_apart_await_room(void) { (void)await(MOST - 1); }
+
+bool sl_apart_settle(void) { return sl_apart_count() > 0 && await(0); }
 
 void sl_apart_await(const char *channel)
 {
-    if (!await())
+    if (!await(0))
         sl_log(SLUICE_LOG_WARN, "channel '%s': closed while the GPU has work of this program: its memory there stays until that ends",
                channel);
 }

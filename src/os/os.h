@@ -370,6 +370,12 @@ void sl_apart(void (*function)(void *argument), void *argument);
 /* The same for callers that cannot run it themselves: false if no thread can be made. */
 bool sl_apart_begin(void (*function)(void *argument), void *argument);
 
+/* How many of these threads run, besides this one. */
+uint32_t sl_apart_count(void);
+
+/* Before something is made that will be freed so: waits up to 2 s while 16 of these threads run. */
+void sl_apart_await_room(void);
+
 /* Waits up to 2 s until none of these threads runs, except this one. True if there were any, and none runs now. */
 bool sl_apart_settle(void);
 

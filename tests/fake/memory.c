@@ -112,10 +112,14 @@ int fake_cuMemCreate(uint64_t *handle, size_t size, const struct sl_cu_allocatio
     if (code == 0) {
         snprintf(name, sizeof name, NAME "%d", fake_place(what->location.id));
         int fd = memfd_create(name, MFD_CLOEXEC);
-        if (fd < 0 || ftruncate(fd, (off_t)size))
+        if (fd >= 0 && ftruncate(fd, (off_t)size))
             abort();
-        *handle = (uintptr_t)add(fd, what->location.id, size);
-        used[what->location.id] += size;
+        if (fd >= 0) {
+            *handle = (uintptr_t)add(fd, what->location.id, size);
+            used[what->location.id] += size;
+        } else {
+            code = SL_CU_OPERATING_SYSTEM; /* out of descriptors */
+        }
     }
     pthread_mutex_unlock(&fake_lock);
     return code;

@@ -2,20 +2,31 @@
  *
  * Writers whose GPU has no memory left for a moment, or is slow to hand it out.
  */
+#include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <sluice/sluice.h>
 
 #include "fake/fake.h"
 #include "harness/test.h"
+#include "os/os.h"
+
+static struct sluice_format format_of(int64_t bytes)
+{
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+
+    CHECK_OK(sluice_format_add_tensor(&format, "data", (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 1, &bytes));
+    return format;
+}
 
 static int open_on(const char *device, sluice_writer **writer)
 {
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
-    struct sluice_format format = SLUICE_FORMAT_INIT;
+    struct sluice_format format = format_of(64);
 
     test_dir();
-    CHECK_OK(sluice_format_add_tensor(&format, "data", (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 1, &(int64_t){ 64 }));
     params.name = "cam";
     params.device = device;
     params.format = &format;
@@ -91,4 +102,150 @@ TEST(slots_that_are_never_cleared_hold_up_nobody_for_ever)
     struct child child = role_start("opens_on_a_busy_gpu", NULL);
 
     CHECK_EQ(child_wait(&child, 60), 0);
+}
+
+/* ---- what is being freed on other threads ---- */
+
+#define PATIENCE (2 * SLUICE_S)
+#define MOST 16
+
+/* Threads that stand for those, until `gone`: from then on the process may have descriptors, too. */
+struct freeing {
+    sl_word32 gone;
+    struct rlimit descriptors;
+    pthread_t thread;
+};
+
+static void stay(void *gone)
+{
+    while (!sl_load((sl_word32 *)gone, acquire))
+        test_nap(SLUICE_MS);
+}
+
+static void *go_later(void *shared)
+{
+    struct freeing *freeing = shared;
+
+    test_nap(200 * SLUICE_MS);
+    CHECK(setrlimit(RLIMIT_NOFILE, &freeing->descriptors) == 0);
+    sl_store(&freeing->gone, 1, release);
+    return NULL;
+}
+
+static void begin(struct freeing *freeing, int threads)
+{
+    sl_store(&freeing->gone, 0, relaxed);
+    CHECK(getrlimit(RLIMIT_NOFILE, &freeing->descriptors) == 0);
+    while (threads-- > 0)
+        CHECK(sl_apart_begin(stay, &freeing->gone));
+    CHECK(pthread_create(&freeing->thread, NULL, go_later, freeing) == 0);
+}
+
+static void end(struct freeing *freeing)
+{
+    CHECK(pthread_join(freeing->thread, NULL) == 0);
+    CHECK_SOON(sl_apart_count() == 0, 20);
+}
+
+/* It was waited for; or the machine stood still for so long that it was given up. */
+#define CHECK_WAITED(freeing, began) CHECK(sl_load(&(freeing)->gone, acquire) || test_now() - (began) >= PATIENCE)
+
+TEST(memory_that_is_being_freed_is_waited_for)
+{
+    struct sluice_format format = format_of(100000);
+    struct freeing freeing;
+    sluice_writer *writer;
+
+    fake_use();
+    CHECK_OK(open_on("cuda:0", &writer));
+    begin(&freeing, 1);
+    fake_fail(FAKE_MemCreate, 1, SL_CU_OUT_OF_MEMORY);
+    int64_t began = test_now();
+    int r = sluice_writer_reformat(writer, &format);
+    CHECK_WAITED(&freeing, began);
+    CHECK(r == 0 || test_now() - began >= PATIENCE);
+    CHECK(fake_failed());
+    end(&freeing);
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+/* No more descriptors than are open, and some. */
+static void leave_descriptors(int some)
+{
+    struct rlimit limit;
+    int next = dup(STDERR_FILENO);
+
+    CHECK(next >= 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    close(next);
+    limit.rlim_cur = (rlim_t)(next + some);
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+}
+
+TEST(so_are_its_descriptors)
+{
+    struct freeing freeing;
+    sluice_writer *writer;
+
+    fake_use();
+    for (int some = 0; some < 2; some++) { /* what the driver makes memory with, and what it hands on */
+        struct sluice_format format = format_of(100000);
+        struct rlimit limit;
+        CHECK_OK(open_on("cuda:0", &writer));
+        CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+        leave_descriptors(some);
+        CHECK_SAYS(sluice_writer_reformat(writer, &format), SLUICE_E_NO_DESCRIPTORS, "RLIMIT_NOFILE");
+        CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+        begin(&freeing, 1);
+        leave_descriptors(some);
+        int64_t began = test_now();
+        int r = sluice_writer_reformat(writer, &format);
+        CHECK_WAITED(&freeing, began);
+        CHECK(r == 0 || test_now() - began >= PATIENCE);
+        end(&freeing);
+        CHECK_OK(sluice_writer_close(&writer));
+    }
+}
+
+static void pass(sluice_writer *writer, sluice_reader *reader)
+{
+    struct sluice_frame frame;
+
+    CHECK_OK(sluice_writer_begin(writer, 0, &frame));
+    CHECK_OK(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU));
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+}
+
+/* Whoever is about to add to it waits, which ends; whoever has no part in it does not. */
+TEST(what_is_being_freed_does_not_pile_up)
+{
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    struct sluice_format format = format_of(100000);
+    struct freeing freeing;
+    struct sluice_frame frame;
+    sluice_writer *writer;
+    sluice_reader *reader;
+
+    fake_use();
+    CHECK_OK(open_on("cuda:0", &writer));
+    params.name = "cam";
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    pass(writer, reader);
+
+    begin(&freeing, MOST);
+    int64_t began = test_now();
+    CHECK_OK(sluice_writer_reformat(writer, &format));
+    CHECK_WAITED(&freeing, began);
+    end(&freeing);
+
+    CHECK_OK(sluice_writer_begin(writer, 0, &frame));
+    CHECK_OK(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU));
+    begin(&freeing, MOST);
+    began = test_now();
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
+    CHECK_WAITED(&freeing, began);
+    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+    end(&freeing);
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&writer));
 }
