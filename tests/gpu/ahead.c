@@ -19,6 +19,7 @@ static sluice_reader *open_ahead(uint32_t hold, int64_t ahead_ns)
     params.ahead = 1;
     params.ahead_ns = ahead_ns;
     CHECK_OK(sluice_reader_open(&reader, &params));
+    gpu_settle();
     return reader;
 }
 
@@ -101,6 +102,7 @@ static void wait_then_go_ahead(int64_t spin_ns)
     params.ahead_ns = 20 * SLUICE_S;
     params.spin_ns = spin_ns;
     CHECK_OK(sluice_reader_open(&reader, &params));
+    gpu_settle();
     greet(&scene, reader);
     gpu_gate_close(&gate, gpu_native(scene.writing));
     CHECK(pthread_create(&thread, NULL, commit_later, &late) == 0);
@@ -497,6 +499,7 @@ ROLE(stuck_writer)
     channel_commit(writer, stream, 0, 1);
     role_say("open");
     role_line();
+    gpu_settle(); /* the reader is there */
     channel_commit(writer, stream, 0, 2);
     channel_commit(writer, stream, 60 * SLUICE_S, 3);
     role_say("stuck");

@@ -174,6 +174,7 @@ TEST(cipd_streams_that_wait_count_with_those_on_other_channels)
         CHECK_OK(sluice_stream_create(side->device, NULL, &streams[i]));
         CHECK_OK(sluice_reader_open(&readers[i], &params));
     }
+    gpu_settle();
     for (int i = 0; i < 3; i++) { /* from here on the writer's frames are for them too */
         channel_commit(writer, writing, 0, 0);
         CHECK_OK(sluice_reader_acquire(readers[i], streams[i], 20 * SLUICE_S, &frame));

@@ -180,8 +180,10 @@ static void check_processes(uint32_t memory)
     struct child child = role_start("two_readers", "100", NULL);
     child_expect(&child, "open", 20);
     while (!child_ended(&child)) {
-        if (++value % 40 == 0)
+        if (++value % 40 == 0) {
+            gpu_settle(); /* the GPU is a small one */
             CHECK_OK(sluice_writer_reformat(scene.writer, &format));
+        }
         channel_commit(scene.writer, scene.writing, 0, value);
         test_nap(100000);
     }

@@ -125,6 +125,7 @@ TEST_TIMEOUT(readers_that_wait_ahead_of_graphs, 60)
     params.ahead_ns = 20 * SLUICE_S;
     for (int life = 0; life < 3; life++) {
         CHECK_OK(sluice_reader_open(&ahead, &params));
+        gpu_settle();
         for (int i = 0; i < 2 * SLOTS; i++) {
             gpu_fill(scene.native, (uintptr_t)memory.at, memory.size / 4, ++value);
             CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, NULL));

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "harness/harness.h"
+#include "os/os.h"
 
 struct gpu_driver cu;
 
@@ -173,6 +174,8 @@ struct sl_cu_stream *gpu_native(struct sluice_stream stream)
     CHECK_OK(sluice_stream_native(stream, &native));
     return (struct sl_cu_stream *)native;
 }
+
+void gpu_settle(void) { CHECK_SOON(sl_apart_count() == 0, 20); }
 
 FILE *gpu_facts(void)
 {

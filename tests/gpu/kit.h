@@ -58,6 +58,11 @@ struct sl_cu_stream *gpu_native(struct sluice_stream stream);
  * any (tools/gpu-check reads it). */
 FILE *gpu_facts(void);
 
+/* Waits until none of the library's own threads is about to free something in this process, or to make a reader's page known to
+ * the GPU. A close waits for that, but not for ever; nothing else does. To be called before what they free is counted, and
+ * before frames are to be taken ahead of their writer. */
+void gpu_settle(void);
+
 /* Work. Kernels are loaded on first use of a context. Their text is the benches', too. */
 extern const char gpu_kernels[];
 void gpu_spin(struct sl_cu_stream *stream, int64_t ns);

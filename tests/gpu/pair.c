@@ -49,6 +49,7 @@ struct pair pair_open(uint32_t hold, uint32_t staged, uint32_t ahead)
     params.staged = staged;
     params.ahead = ahead;
     CHECK_OK(sluice_reader_open(&pair.reader, &params));
+    gpu_settle();
     CHECK_OK(sluice_device_open(&pair.device, "cuda:1"));
     CHECK_OK(sluice_stream_create(pair.device, NULL, &pair.stream));
     return pair;

@@ -226,9 +226,11 @@ TEST(tickets_of_what_has_ended)
         CHECK(r == 0 || r == SLUICE_E_HANDLE || r == SLUICE_E_STALE);
     }
     CHECK_OK(sluice_reader_close(&scene.reader));
+    gpu_settle();
     CHECK_SAYS(sluice_ticket_wait(fetched, SLUICE_S), SLUICE_E_STALE, "has been closed");
     CHECK_OK(sluice_ticket_query(sent));
     CHECK_OK(sluice_writer_close(&scene.writer));
+    gpu_settle();
     CHECK_SAYS(sluice_ticket_query(sent), SLUICE_E_STALE, "has been closed");
     CHECK_OK(sluice_device_close(&scene.device));
 
@@ -317,6 +319,7 @@ TEST(a_frame_taken_ahead)
     params.ahead = 1;
     params.open_timeout_ns = params.ahead_ns = 20 * SLUICE_S;
     CHECK_OK(sluice_reader_open(&reader, &params));
+    gpu_settle();
     CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, NULL)); /* from now on the writer knows of it */
     CHECK_OK(sluice_reader_acquire(reader, reading, 20 * SLUICE_S, &frame));
     CHECK_OK(sluice_reader_release(reader, &frame, reading));

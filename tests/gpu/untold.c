@@ -100,6 +100,7 @@ TEST_TIMEOUT(of_many_lost_frames_all_are_told, 60)
     params.depth = SHARE + 1;
     for (int i = 0; i < READERS; i++)
         CHECK_OK(sluice_reader_open(&idle[i].reader, &params));
+    gpu_settle();
     channel_commit(scene.writer, scene.writing, 0, 0);
     for (int i = 0; i < READERS; i++) {
         CHECK_OK(sluice_reader_acquire(idle[i].reader, scene.reading, 20 * SLUICE_S, &frame));
