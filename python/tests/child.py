@@ -6,6 +6,8 @@ import subprocess
 import sys
 import threading
 
+from eventually import STARTS
+
 
 class Child:
     """Another Python that runs a function of `script`; lines go in and out."""
@@ -37,9 +39,9 @@ class Child:
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(20)
+        self.process.wait(STARTS)
 
-    def wait(self, seconds=20):
+    def wait(self, seconds=STARTS):
         return self.process.wait(seconds)
 
 

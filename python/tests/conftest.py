@@ -14,6 +14,7 @@ import pytest
 
 import gpu_kit
 from child import children
+from eventually import STARTS
 from shares import keep_share
 
 
@@ -47,6 +48,7 @@ def pytest_runtest_makereport(item, call):
 
 NO_GPU = pytest.StashKey()
 HERE = pathlib.Path(__file__).parent
+LIMIT = 600  # s
 
 
 @pytest.fixture(autouse=True)
@@ -60,14 +62,14 @@ def folder(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def time_limit(request):
-    """A wait that should end does: 180 s a test, or what a mark `limit` says."""
+    """A wait that should end does: LIMIT a test, or what a mark `limit` says. Only a hang takes as long, on any machine."""
     mark = request.node.get_closest_marker("limit")
 
     def over(*_):
         raise AssertionError("the test took too long")
 
     before = signal.signal(signal.SIGALRM, over)
-    signal.alarm(mark.args[0] if mark else 180)
+    signal.alarm(mark.args[0] if mark else LIMIT)
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
@@ -97,7 +99,7 @@ def scale():
 
 @pytest.fixture
 def start():
-    with children(HERE / "roles.py", 20) as start:
+    with children(HERE / "roles.py", STARTS) as start:
         yield start
 
 
@@ -105,7 +107,7 @@ def start():
 def run():
     """Runs a piece of Python in a process of its own; gives what it printed."""
 
-    def run(code, timeout=150, check=True, env=None):
+    def run(code, timeout=LIMIT - 100, check=True, env=None):
         done = subprocess.run([sys.executable, "-X", "faulthandler", "-c", code], capture_output=True, text=True,
                               timeout=timeout, env={**os.environ, **(env or {})})
         if check:

@@ -6,10 +6,10 @@ import os
 import pathlib
 
 from child import children
+from eventually import STARTS
 
 HERE = pathlib.Path(__file__).parent
 SHAPE = [4, 6, 4]  # of frames, unless a test asks for others
-SECONDS = 40  # for an answer
 
 
 class Program:
@@ -43,7 +43,7 @@ class Link:
         arguments = [name or self.name, *(sizes or (4, 6, 4)), dtype, slots]
         return Program(self.start(kind, *arguments, *([] if "11" in kind else [policy])))
 
-    def importer(self, policy="from_env", timeout_ms=5000, kind="import", name=None, **hints):
+    def importer(self, policy="from_env", timeout_ms=60_000, kind="import", name=None, **hints):
         arguments = [name or self.name, *([] if "11" in kind else [policy]), timeout_ms]
         if hints:
             arguments += [json.dumps(hints["shape"]).replace(" ", ""), hints["dtype"]]
@@ -54,7 +54,7 @@ class Link:
 def a_link():
     """One for a test; nothing is left in shared memory."""
     name = f"sluice-test-{os.getpid()}-link"  # and none of a process whose number begins with this one
-    with children(HERE / "cuda_link_roles.py", SECONDS) as start:
+    with children(HERE / "cuda_link_roles.py", STARTS) as start:
         yield Link(start, name)
     for path in pathlib.Path("/dev/shm").glob(f"{name}*"):
         path.unlink()

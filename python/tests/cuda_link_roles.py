@@ -12,6 +12,7 @@ import sys
 import time
 
 import gpu_kit
+from eventually import SECONDS
 
 gpu_kit.find()
 GPU = gpu_kit.Gpu()
@@ -244,7 +245,7 @@ class Importing(OnGpu):
 
     def until(self, method, outcome="NEW_FRAME", *arguments):
         """Calls it until it says so; gives that, and what was said before."""
-        before, end = [], time.monotonic() + 30
+        before, end = [], time.monotonic() + SECONDS
         while time.monotonic() < end:
             told = getattr(self, method)(*arguments)
             if told["outcome"] == outcome:
@@ -274,7 +275,7 @@ class Importing(OnGpu):
 
     def whole(self):
         """Copies, until there were some of each kind: how many were given, were not of one value, and were tried again."""
-        end, frames, torn, again = time.monotonic() + 20, 0, 0, 0
+        end, frames, torn, again = time.monotonic() + SECONDS, 0, 0, 0
         while time.monotonic() < end and (frames < 100 or not again):
             frame = self.importer.get_frame_numpy().frame
             if frame is not None:

@@ -3,6 +3,7 @@
 import time
 
 SECONDS = 60  # for what is there at once on an idle machine
+STARTS = 200  # for what another process has to start for: Python and its packages take a busy machine half a minute
 
 
 def wait_until(condition, seconds=SECONDS):

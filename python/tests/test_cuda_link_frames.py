@@ -107,7 +107,7 @@ def test_the_cpu_waits_for_the_producers_gpu(link):
 
 
 def test_a_stream_waits_and_the_cpu_does_not(link):
-    exporter, importer = link.exporter(), link.importer(timeout_ms=20_000)
+    exporter, importer = link.exporter(), link.importer()
     exporter.export(5, "gate")
     for method in ("get own", "cupy own"):
         importer.child.write(f"begin {method}")
@@ -129,7 +129,7 @@ def test_what_is_no_stream_is_said_to_be_none(link):
 
 def test_torch_gpu_wait_uses_the_current_stream(link):
     exporter = link.exporter()
-    importer = link.importer('from_env+{"torch_gpu_wait":true}', timeout_ms=20_000)
+    importer = link.importer('from_env+{"torch_gpu_wait":true}')
     exporter.export(9, "gate")
     importer.child.write("begin get")
     assert importer.answer()["outcome"] == "NEW_FRAME"
@@ -179,7 +179,7 @@ def test_the_memory_may_be_written_again_behind_the_copy(link, how):
 def test_copies_are_whole_or_not_given(link):
     """A producer that waits for nobody; each of its frames is of one value."""
     exporter, importer = link.exporter(512, 512, 4, slots=1), link.importer()
-    exporter.child.write("flood 60")
+    exporter.child.write("flood 120")
     told = importer.whole()
     assert told["frames"] > 0 and told["torn"] == 0 and told["overruns"] > 0, told
     exporter.kill()
@@ -320,7 +320,7 @@ def test_a_pipelined_copy_that_was_overtaken_is_not_given(link, monkeypatch):
 # ---- what else other programs have a say in ----
 
 def test_the_activation_barrier_skips_frames(link):
-    exporter, importer = link.exporter(), link.importer()
+    exporter, importer = link.exporter(policy=f'from_env+{{"barrier_stale_ns":{10**13}}}'), link.importer()
     assert exporter.hold_barrier("up")["count"] == 1
     assert exporter.export(1) == exporter.export(2) == "SKIPPED_BARRIER"
     says(importer.get(), "NO_FRAME")
@@ -334,16 +334,15 @@ def test_the_activation_barrier_skips_frames(link):
 def test_the_doorbell(link):
     exporter = link.exporter()
     importer, deaf = link.importer('from_env+{"doorbell":true}'), link.importer()
-    told = deaf.doorbell(35_000)
-    assert not told["rang"] and told["seconds"] < 20
+    assert not deaf.doorbell(9_999_000)["rang"]  # or this would never end
     told = importer.doorbell(30)
     assert not told["rang"] and told["seconds"] >= 0.02
-    importer.child.write("doorbell 20000")
+    importer.child.write("doorbell 60000")
     exporter.export(1)
     assert importer.answer()["rang"]
     is_frame(importer.until("get"), 1)
     exporter.export(2)
-    assert importer.doorbell(20000)["rang"]  # it is there already
+    assert importer.doorbell(60000)["rang"]  # it is there already
 
 
 def test_two_importers_do_not_mind_each_other(link):
@@ -475,16 +474,16 @@ def test_native_channels_in_host_memory(link):
 def test_a_reader_of_sluices_reads_what_an_exporter_exports(link):
     import sluice
     exporter = link.exporter()
-    with sluice.Reader(f"cipd:{link.name}", wait=10) as reader:
+    with sluice.Reader(f"cipd:{link.name}", wait=60) as reader:
         for value in range(1, 6):
             exporter.export(value)
-            with reader.next(timeout=20) as frame:
+            with reader.next(timeout=60) as frame:
                 assert frame.shape == tuple(SHAPE) and frame.dtype == "uint8" and frame.device == "cuda:0"
                 assert (frame.numpy() == value).all()
         assert reader.stats().taken == 5
         exporter.close()
         with pytest.raises(sluice.Closed):
-            reader.next(timeout=20)
+            reader.next(timeout=60)
 
 
 def test_an_importer_reads_what_a_writer_of_sluices_writes(link, gpu):

@@ -8,6 +8,7 @@ import pytest
 
 import child
 from cuda_link_kit import a_link
+from eventually import STARTS
 
 HERE = pathlib.Path(__file__).parent
 BEGIN = f"""
@@ -54,7 +55,7 @@ class Output:
 
 IMPORTS = """
 from cuda_link import Importer, ImportSpec, ImportOutcome
-importer = Importer.open(ImportSpec(shm_name=NAME, shape=(4, 6, 4), dtype="uint8", timeout_ms=5000.0))
+importer = Importer.open(ImportSpec(shm_name=NAME, shape=(4, 6, 4), dtype="uint8", timeout_ms=60000.0))
 result = importer.get_frame()
 if result.outcome is ImportOutcome.NEW_FRAME:
     tensor = result.frame
@@ -82,7 +83,7 @@ importer.close()
 
 IMPORTS_1_1 = """
 from cuda_link import CUDAIPCImporter
-importer = CUDAIPCImporter(shm_name=NAME, shape=(4, 6, 4), dtype="uint8", debug=False, timeout_ms=5000.0)
+importer = CUDAIPCImporter(shm_name=NAME, shape=(4, 6, 4), dtype="uint8", debug=False, timeout_ms=60000.0)
 if importer.is_ready():
     tensor = importer.get_frame()
     seen(tensor)
@@ -106,7 +107,7 @@ importer.cleanup()
 
 WAITS = """
 from cuda_link import Importer, ImportSpec, ImportOutcome
-importer = Importer.open(ImportSpec(shm_name=NAME, timeout_ms=10000.0))
+importer = Importer.open(ImportSpec(shm_name=NAME, timeout_ms=60000.0))
 tell(importer.get_frame_numpy().outcome.name)
 while True:
     result = importer.get_frame_numpy()
@@ -160,7 +161,7 @@ def link(gpu):
 def program(link, tmp_path):
     """Starts one of the above."""
     path = tmp_path / "program.py"
-    with child.children(path, 40) as start:
+    with child.children(path, STARTS) as start:
         def run(text):
             path.write_text(BEGIN + text)
             return start("program", link.name)
@@ -175,10 +176,12 @@ def told(program):
 def test_frames_are_imported(link, program, text):
     exporter = link.exporter()
     exporter.export(1)
+    assert exporter.settled() == "settled"
     runs = program(text)
     for value, kind in enumerate(("torch", "numpy", "cupy"), 1):
         assert told(runs) == [kind, [4, 6, 4], [value]]
         exporter.export(value + 1)
+        assert exporter.settled() == "settled"  # else the frame before may be what is finished
         runs.write("")
     assert told(runs) == ["torch", [4, 6, 4], [4]]
     assert runs.wait() == 0

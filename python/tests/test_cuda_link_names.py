@@ -199,7 +199,7 @@ def test_calls_for_frames_take_what_methods_take(gpu, caplog):
     """They are written in C; what is unusual, and what is wrong, methods in Python see to."""
     source = cuda_link.get_cuda_runtime().malloc(1024)
     frame = cuda_link.GpuFrame(source.value, 1024, 0)
-    importer = cuda_link.Importer.open(cuda_link.ImportSpec("sluice:calls", timeout_ms=20_000))
+    importer = cuda_link.Importer.open(cuda_link.ImportSpec("sluice:calls", timeout_ms=60_000))
     with cuda_link.Exporter.open(cuda_link.FrameSpec("sluice:calls", 16, 16)) as exporter:
         for call in (exporter.export, importer.get_frame, importer.get_frame_cupy):
             for arguments, keywords in (((1, 2), {}), ((), {"none": 1}), ((1,), {"frame": 1, "stream": 1})):
@@ -372,12 +372,12 @@ def barrier(monkeypatch):
 def test_the_activation_barrier(barrier):
     with pytest.raises(FileNotFoundError):
         barrier.open_or_create(create=False)
-    holder = barrier.open_or_create(create=True)
+    holder, began = barrier.open_or_create(create=True), time.monotonic_ns()
     assert bytes(holder.buf[:8]) == b"\xaa\xba\xa1\xcd\x01\0\0\0"
     assert barrier.increment(holder, 77) == 1 and barrier.increment(holder, 77) == 2
     other = barrier.open_or_create(create=False)
     count, changed, skips = barrier.read_state(other)
-    assert (count, skips) == (2, 0) and time.monotonic_ns() - changed < 10_000_000_000
+    assert (count, skips) == (2, 0) and began <= changed <= time.monotonic_ns()
     barrier.bump_skip(other)
     assert barrier.decrement(other, 78) == 1 and barrier.read_state(holder)[2] == 1
     assert barrier.decrement(other, 78) == barrier.decrement(other, 78) == 0
@@ -405,6 +405,8 @@ def test_a_barrier_that_is_somebody_elses(barrier, tmp_path):
 
 def test_both_sides_of_the_barrier(barrier, monkeypatch):
     said, outcomes = [], barrier.CheckerOutcome
+    now = time.monotonic_ns()
+    monkeypatch.setattr(barrier.time, "monotonic_ns", lambda: now)  # it stands still: what is held is not stale
     checker = barrier.CheckerBarrier(True, barrier.STALE_NS)
     assert [each.name for each in outcomes] == ["DISABLED", "NO_SKIP", "SKIP_ACTIVE", "SKIP_STALE", "SHM_ABSENT"]
     assert checker.evaluate() is outcomes.SHM_ABSENT and not checker.shm.is_attached
@@ -418,7 +420,6 @@ def test_both_sides_of_the_barrier(barrier, monkeypatch):
     assert len(said) == 2
     assert not holder.held and checker.evaluate() is outcomes.NO_SKIP
     holder.acquire(5, log_fn=lambda text, force: None)
-    now = time.monotonic_ns()
     monkeypatch.setattr(barrier.time, "monotonic_ns", lambda: now + barrier.STALE_NS + 10**9)
     assert checker.evaluate() is outcomes.SKIP_STALE and not checker.should_skip_publish()
     holder.force_release(5, log_fn=lambda text, force: None)
@@ -463,12 +464,13 @@ def child(queue):
 if __name__ == "__main__":
     assert sys.argv[1:] == ["one", "--two"], sys.argv
     assert os.path.basename(__file__) == "program.py" and __import__("beside").VALUE == 5
-    context = multiprocessing.get_context("spawn")
-    queue = context.Queue()
-    process = context.Process(target=child, args=(queue,))
-    process.start()
-    print(queue.get(timeout=30))
-    process.join()
+    for method in ("spawn", "forkserver"):
+        context = multiprocessing.get_context(method)
+        queue = context.Queue()
+        process = context.Process(target=child, args=(queue,))
+        process.start()
+        print(queue.get(timeout=200))
+        process.join()
     sys.stdout.flush()
     subprocess.run([sys.executable, "-c", "import cuda_link; print(cuda_link.__name__)"], check=True)
 """
@@ -507,7 +509,7 @@ def test_an_unedited_program_runs(tmp_path, run):
     (tmp_path / "program.py").write_text(SPAWNS)
     (tmp_path / "beside.py").write_text("VALUE = 5\n")
     code = "import subprocess, sys; subprocess.run([sys.executable, '-m', 'sluice.cuda_link', *{!r}], check=True)"
-    assert run(code.format([str(tmp_path / "program.py"), "one", "--two"])) == "sluice.cuda_link\n" * 2
+    assert run(code.format([str(tmp_path / "program.py"), "one", "--two"])) == "sluice.cuda_link\n" * 3
 
 
 def test_an_unedited_module_runs(tmp_path, run):
@@ -542,7 +544,7 @@ import threading
 done = []
 state = install_console_ctrl_handler("[receiver]", lambda: done.append(1), defer_close=True)
 print(state.stop_requested, state.shutdown_via)
-run_with_watchdog(lambda: done.append(2), 20, "importer.close()", "[receiver]")
+run_with_watchdog(lambda: done.append(2), 60, "importer.close()", "[receiver]")
 run_with_watchdog(threading.Event().wait, 0.01, "exporter.close()", "[sender]")
 print(done)
 """)

@@ -9,13 +9,13 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 import types
 
 import numpy as np
 import pytest
 
 import sluice
+from eventually import wait_until
 
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "python" / "examples").glob("*.py"))
@@ -29,9 +29,9 @@ def squeezed(text):
     return "\n".join(line.strip() for line in text.splitlines() if line.strip())
 
 
-def start(example, *args, prefix=()):
-    return subprocess.Popen([*prefix, sys.executable, str(ROOT / "python" / "examples" / example), *args],
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+def start(example, *args, prefix=(), before=()):
+    return subprocess.Popen([*prefix, sys.executable, *before, str(ROOT / "python" / "examples" / example), *args],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             env={**os.environ, "PYTHONWARNINGS": "error", "SLUICE_DEBUG": "1", "PYTHONUNBUFFERED": "1"})
 
 
@@ -42,20 +42,35 @@ def is_looking(pid):
         is_looking(child) for task in tasks for child in (task / "children").read_text().split())
 
 
-def start_reader(*command, **options):
-    """One that looks for its writer already: there is one for some seconds only."""
-    process = start(*command, **options)
-    until = time.monotonic() + 40
-    while process.poll() is None and time.monotonic() < until:
+LOADED = """
+import runpy, sys
+import numpy, sluice
+print("loaded", flush=True)
+sys.stdin.readline()
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def start_pair(reader, writer, prefix=()):
+    """A reader that looks for its writer already, and a writer that is there at once then: they have some seconds only, of which
+    beginning takes a busy machine too many."""
+    writing = start(*writer, prefix=prefix, before=("-c", LOADED))
+    assert writing.stdout.readline() == "loaded\n"
+    reading = start(*reader, prefix=prefix)
+
+    def looks():
         with contextlib.suppress(OSError):  # of a thread that has just ended
-            if is_looking(process.pid):
-                break
-        time.sleep(0.01)
-    return process
+            return reading.poll() is not None or is_looking(reading.pid)
+
+    wait_until(looks)
+    writing.stdin.write("\n")
+    writing.stdin.flush()
+    return reading, writing
 
 
 def finish(process):
-    out, err = process.communicate(timeout=150)
+    out, err = process.communicate(timeout=500)
     assert process.returncode == 0 and "Error" not in err, err
     return out.splitlines()
 
@@ -77,8 +92,7 @@ def test_there_are_pages_and_examples():
 def test_pairs(other):
     if other.startswith("opencv"):
         pytest.importorskip("cv2", reason="opencv-python-headless is not installed")
-    reading = start_reader(other)
-    writing = start("writer.py", FRAMES)
+    reading, writing = start_pair([other], ["writer.py", FRAMES])
     assert finish(writing) == []
     shown = finish(reading)
     if other == "reader.py":
@@ -115,10 +129,8 @@ def test_workers_share_the_work(monkeypatch):
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         workers = [pool.submit(work, number) for number in range(2)]
-        with sluice.Writer("shared-work", shape=(1,), policy="wait", wait=20) as writer:
-            until = time.monotonic() + 40
-            while writer.stats().readers < 2 and time.monotonic() < until:
-                time.sleep(0.01)
+        with sluice.Writer("shared-work", shape=(1,), policy="wait", wait=60) as writer:
+            wait_until(lambda: writer.stats().readers == 2)
             for number in range(1, 9):
                 writer.send(np.array([number], "u1"))
             assert [worker.result() for worker in workers] == [[2, 4, 6, 8], [1, 3, 5, 7]]
@@ -129,7 +141,7 @@ def test_streams_of_a_gpu(gpu):
 
 
 def test_the_readmes_two_programs():
-    reading, writing = start_reader("hello.py", "read"), start("hello.py", "write")
+    reading, writing = start_pair(["hello.py", "read"], ["hello.py", "write"])
     assert finish(writing) == []
     shown = [line.split() for line in finish(reading)]
     assert shown[-1] == ["100", "99"] and all(int(sequence) == int(value) + 1 for sequence, value in shown)
@@ -139,7 +151,7 @@ def test_two_containers():
     own = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc", "--ipc", "--net"]
     if not shutil.which("unshare") or subprocess.run([*own, "true"], capture_output=True).returncode:
         pytest.skip("no namespaces here")
-    reading, writing = start_reader("reader.py", prefix=own), start("writer.py", FRAMES, prefix=own)
+    reading, writing = start_pair(["reader.py"], ["writer.py", FRAMES], prefix=own)
     finish(writing)
     assert finish(reading)[-1].startswith(LAST)
 
@@ -152,7 +164,7 @@ def test_copies(request, on):
 
 def test_a_program_of_cuda_links(gpu):
     path = ROOT / "python" / "examples" / "cuda_link_pair.py"
-    done = subprocess.run([sys.executable, "-m", "sluice.cuda_link", str(path)], capture_output=True, text=True, timeout=150)
+    done = subprocess.run([sys.executable, "-m", "sluice.cuda_link", str(path)], capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [f"(64, 96, 4) full of {number} to {number}" for number in range(5)]
 

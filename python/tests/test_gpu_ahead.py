@@ -17,12 +17,12 @@ def test_ahead(gpu, writer):
             reader.next(timeout=0)
         with sluice.Stream.from_handle(looks, gpu.device).use():
             publish(gpu, writer, 1)
-            reader.next(timeout=20).release()  # from here on the writer knows of it
+            reader.next(timeout=60).release()  # from here on the writer knows of it
             publish(gpu, writer, 2)
-            reader.next(timeout=20).release()
+            reader.next(timeout=60).release()
             gate = gpu.gate(fills)
             publish(gpu, writer, 3, fills)
-            frame = reader.next(timeout=20)
+            frame = reader.next(timeout=60)
             assert frame.sequence == 3 and not gpu.is_idle(looks)
             found = gpu.look(take(frame, last).data, SIZE, last)  # another stream waits as well
             assert not gpu.is_idle(last)
@@ -41,10 +41,10 @@ def test_coroutines_take_frames_ahead(gpu, writer):
                 await reader.next_async(timeout=0)
             for value in range(2):  # from then on the writer knows of it
                 publish(gpu, writer, value)
-                (await reader.next_async(timeout=20, stream=looks)).release()
+                (await reader.next_async(timeout=60, stream=looks)).release()
             gate = gpu.gate(fills)
             publish(gpu, writer, 3, fills)
-            with await reader.next_async(timeout=20, stream=looks) as frame:
+            with await reader.next_async(timeout=60, stream=looks) as frame:
                 assert frame.sequence == 3 and not looks.query()
                 gate.open()
                 looks.synchronize()
@@ -60,7 +60,7 @@ with sluice.Writer("cam", shape=64, device="cuda:0") as writer, sluice.Reader("c
     with sluice.Stream("cuda:0"):
         with writer.frame():
             pass
-        reader.next(timeout=20).release()
+        reader.next(timeout=60).release()
 """)
 
 
@@ -73,12 +73,12 @@ def test_what_is_made_of_a_lost_frame_is_not_published_behind_several_streams(gp
         stack.callback(gpu.open_gates)
         looks = sluice.Stream(gpu.device)
         publish(gpu, writer, 1)
-        reader.next(timeout=20, stream=looks).release()
+        reader.next(timeout=60, stream=looks).release()
         publish(gpu, writer, 2)
-        reader.next(timeout=20, stream=looks).release()
+        reader.next(timeout=60, stream=looks).release()
         gate = gpu.gate(fills)
         publish(gpu, writer, 3, fills)
-        frame = reader.next(timeout=20, stream=looks)
+        frame = reader.next(timeout=60, stream=looks)
         assert frame.sequence == 3 and not gpu.is_idle(looks.native)
         for other in others:  # the second one: Sluice waits for the default stream without an event
             out = made.frame(stream=looks)
@@ -102,10 +102,10 @@ def test_a_stream_waits_no_longer_than_its_reader_says(gpu, writer):
         for value in range(2):  # from then on the writer knows of them
             publish(gpu, writer, value)
             for reader, stream in zip(readers, streams):
-                reader.next(timeout=20, stream=stream).release()
+                reader.next(timeout=60, stream=stream).release()
         gate = gpu.gate(fills)
         publish(gpu, writer, 3, fills)
-        patient, hasty = [reader.next(timeout=20, stream=stream) for reader, stream in zip(readers, streams)]
+        patient, hasty = [reader.next(timeout=60, stream=stream) for reader, stream in zip(readers, streams)]
         assert patient.sequence == hasty.sequence == 3
         streams[1].synchronize()
         assert not streams[0].query()

@@ -24,7 +24,7 @@ def test_any_shape_strides_and_type(gpu, data):
     array = any_array(data)
     with sluice.Writer.like("any", array, device=gpu.device) as writer, sluice.Reader("any") as reader:
         writer.send(array)
-        with reader.next(timeout=20, stream=sluice.Stream.default(gpu.device)) as frame:
+        with reader.next(timeout=60, stream=sluice.Stream.default(gpu.device)) as frame:
             target = numpy.zeros_like(array)
             frame.copy_to(target)
             for found in (frame.numpy(), frame.copy(), asyncio.run(fetch(frame)), target):

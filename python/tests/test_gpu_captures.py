@@ -24,7 +24,7 @@ def test_a_release_inside_a_capture(gpu, writer, reader):
     for count in (1, 2):
         publish(gpu, writer, 5)
         streams = [gpu.stream() for _ in range(count)]
-        frame = reader.next(timeout=20, stream=sluice.Stream.from_handle(streams[0], gpu.device))
+        frame = reader.next(timeout=60, stream=sluice.Stream.from_handle(streams[0], gpu.device))
         slot = frame.slot
         with gpu.capture(streams[0]) as graph:
             taken = [take(frame, stream) for stream in streams]
@@ -34,7 +34,7 @@ def test_a_release_inside_a_capture(gpu, writer, reader):
             assert slot not in free_slots(writer)
         assert graph.nodes() == 1
         publish(gpu, writer, 6)
-        with reader.next(timeout=20):
+        with reader.next(timeout=60):
             wait_until(lambda: slot in free_slots(writer))
         for _ in range(20):
             graph.replay(streams[0])
@@ -46,7 +46,7 @@ def test_a_reader_that_closes_inside_a_capture(gpu, writer, close):
     reader = sluice.Reader("cam")
     publish(gpu, writer, 5)
     first, second = gpu.stream(), gpu.stream()
-    frame = reader.next(timeout=20, stream=sluice.Stream.from_handle(first, gpu.device))
+    frame = reader.next(timeout=60, stream=sluice.Stream.from_handle(first, gpu.device))
     slot = frame.slot
     frame.used_on(sluice.Stream.from_handle(second, gpu.device))
     with gpu.capture(first) as graph:
@@ -80,7 +80,7 @@ def test_a_commit_inside_a_capture(gpu, writer, reader, count):
     assert graph.nodes() == 0
     gpu.fill(address, 12, SIZE, streams[-1])
     frame.commit()
-    assert gpu.read(take(reader.next(timeout=20), 1).data, SIZE) == bytes([12]) * SIZE
+    assert gpu.read(take(reader.next(timeout=60), 1).data, SIZE) == bytes([12]) * SIZE
 
 
 def test_a_frame_that_is_forgotten_inside_a_capture(gpu, writer):
@@ -117,7 +117,7 @@ def test_copies_to_the_host_beside_a_capture(gpu, run_fetch, writable):
           sluice.Reader("out", writable=writable) as reader):
         publish(gpu, writer, 5)
         captures, other = gpu.stream(), gpu.stream()
-        frame = reader.next(timeout=20, stream=sluice.Stream.from_handle(captures, gpu.device))
+        frame = reader.next(timeout=60, stream=sluice.Stream.from_handle(captures, gpu.device))
         copies = [frame.numpy, frame.copy, lambda: run_fetch(frame)]
         target = bytearray(SIZE)
         with gpu.capture(captures) as graph:
@@ -150,7 +150,7 @@ def test_another_thread_lives_a_whole_life_meanwhile(gpu, run_fetch):
                         writer.reformat(shape=2 * SIZE)
                     content = bytes([value]) * writer.format["data"].shape[0]
                     writer.send(content)
-                    frame = reader.next(timeout=20, stream=own)
+                    frame = reader.next(timeout=60, stream=own)
                     assert frame.numpy().tobytes() == frame.copy().tobytes() == run_fetch(frame).tobytes() == content
                     kept = [*kept[-2:], (frame, take(frame, own.native))]
                     with sluice.Reader("life") as second, sluice.Stream(gpu.device) as stream:
@@ -177,7 +177,7 @@ def test_while_another_thread_captures_on_a_blocking_stream(gpu, writer, reader)
             with writer.frame(stream=default) as frame:
                 if number % 2:
                     frame.used_on(sluice.Stream.from_handle(other, gpu.device))
-            with reader.next(timeout=20, stream=default) as frame:
+            with reader.next(timeout=60, stream=default) as frame:
                 assert frame.sequence == number + 1
                 if number % 2:
                     frame.used_on(sluice.Stream.from_handle(other, gpu.device))

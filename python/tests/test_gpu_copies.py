@@ -2,7 +2,6 @@
 """Copies out of frames on a GPU, and from channel to channel."""
 import gc
 import threading
-import time
 
 import pytest
 
@@ -19,7 +18,7 @@ numpy = pytest.importorskip("numpy", reason="NumPy is not installed")
 def test_numpy_is_a_copy_of_its_own(pair):
     writer, reader = pair()
     writer.send(pattern())
-    frame = reader.next(timeout=20)
+    frame = reader.next(timeout=60)
     one, other, copy = frame.numpy(), frame.numpy(), frame.copy()
     for each in (one, other, copy, frame[0].numpy(), frame[0].copy()):
         assert (each == pattern()).all() and each.flags.writeable and each.flags.c_contiguous
@@ -41,7 +40,7 @@ def test_a_copy_holds_no_lease(pair):
     copies = []
     for seed in range(5):
         writer.send(pattern(seed=seed))
-        with reader.next(timeout=20) as frame:
+        with reader.next(timeout=60) as frame:
             copies.append(frame.numpy())
     assert all((copy == pattern(seed=seed)).all() for seed, copy in enumerate(copies))
 
@@ -49,7 +48,7 @@ def test_a_copy_holds_no_lease(pair):
 def test_pinned_memory_comes_back_and_is_given_out_again(pair):
     writer, reader = pair()
     writer.send(pattern())
-    frame = reader.next(timeout=20)
+    frame = reader.next(timeout=60)
     frame.numpy()
     before = sluice._sluice._pinned()
     array = frame.numpy()
@@ -67,7 +66,7 @@ def test_pinned_memory_comes_back_and_is_given_out_again(pair):
 def test_the_pool_keeps_a_bounded_number(pair):
     writer, reader = pair()
     writer.send(pattern())
-    frame = reader.next(timeout=20)
+    frame = reader.next(timeout=60)
     arrays = [frame.numpy() for _ in range(50)]
     assert len({array.ctypes.data for array in arrays}) == 50
     assert all((array == pattern()).all() for array in arrays)
@@ -80,7 +79,7 @@ def test_arrays_by_name(pair):
                            "one": sluice.Tensor((), "int32")})
     sent = {"image": pattern((4, 4, 3)), "depth": pattern((4, 4), "float32"), "one": numpy.array(42, "int32")}
     writer.send(sent)
-    frame = reader.next(timeout=20)
+    frame = reader.next(timeout=60)
     for name, array in sent.items():
         assert (frame.numpy(name) == array).all() and frame[name].numpy().dtype == array.dtype
         assert (frame[name].copy() == array).all() and frame[name].copy().shape == array.shape
@@ -92,7 +91,7 @@ def test_arrays_without_elements(pair):
     writer, reader = pair(shape=(4, 3), dtype="float32")
     with writer.frame() as frame:
         frame.reshape((0, 3))
-    array = reader.next(timeout=20).numpy()
+    array = reader.next(timeout=60).numpy()
     assert array.shape == (0, 3) and array.dtype == "float32"
 
 
@@ -106,9 +105,9 @@ def test_images_and_their_planes(gpu, pair, pixel_format, align):
     with host.frame() as frame:
         array = frame.numpy()
         array[...] = pattern(array.shape, array.dtype, seed=3)
-    there = host_reader.next(timeout=20)
+    there = host_reader.next(timeout=60)
     writer.send(there)
-    frame = reader.next(timeout=20)
+    frame = reader.next(timeout=60)
     assert frame.device == gpu.device and frame.pixel_format == pixel_format
     for one, other in zip((there, *there.planes), (frame, *frame.planes), strict=True):
         expected, copy = one.copy(), other.copy()
@@ -131,7 +130,7 @@ def test_a_slot_that_is_being_written_is_not_copied_out(pair):
 def test_a_writable_frame_is_copied_behind_what_writes_to_it(gpu, pair):
     writer, reader = pair(shape=SHAPE, writable=True, reader={"writable": True})
     writer.send(pattern())
-    frame = reader.next(timeout=20)
+    frame = reader.next(timeout=60)
     stream = gpu.stream()
     gate = gpu.gate(stream)
     gpu.fill(frame[0].address, 9, SIZE, stream)
@@ -146,7 +145,7 @@ def test_copy_to_host_memory(pair):
     writer, reader = pair({"a": sluice.Tensor(SHAPE, "uint8"), "b": sluice.Tensor((5,), "float32")})
     sent = {"a": pattern(), "b": pattern((5,), "float32")}
     writer.send(sent)
-    frame = reader.next(timeout=20)
+    frame = reader.next(timeout=60)
     array = numpy.zeros(SHAPE, "uint8")
     assert frame.copy_to(array) is None
     assert (array == sent["a"]).all()
@@ -163,7 +162,7 @@ def test_copy_to_host_memory(pair):
 def test_copy_to_on_host():
     with sluice.Writer("h", shape=SHAPE) as writer, sluice.Reader("h") as reader:
         writer.send(pattern())
-        frame = reader.next(timeout=20)
+        frame = reader.next(timeout=60)
         array = numpy.zeros(SHAPE, "uint8")
         frame.copy_to(array, stream=None)
         assert (array == pattern()).all()
@@ -172,7 +171,7 @@ def test_copy_to_on_host():
 def test_copy_to_refuses(gpu, memory, pair):
     writer, reader = pair()
     writer.send(pattern())
-    frame = reader.next(timeout=20)
+    frame = reader.next(timeout=60)
     frozen = numpy.zeros(SHAPE, "uint8")
     frozen.flags.writeable = False
     for target in (frozen, bytes(SIZE)):
@@ -203,10 +202,8 @@ def test_copy_to_a_tensor_is_queued_on_its_frameworks_stream(gpu, memory, pair, 
     stream = torch.current[0] = gpu.stream()
     target = memory(numpy.zeros(SHAPE, "uint8"))
     gate = gpu.gate(stream)
-    frame = reader.next(timeout=20)
-    start = time.monotonic()
-    frame.copy_to(torch.Tensor(target, SHAPE))
-    assert time.monotonic() - start < 5
+    frame = reader.next(timeout=60)
+    frame.copy_to(torch.Tensor(target, SHAPE))  # or this would never end
     frame.release()
     del frame
     assert not got(gpu, target).any()
@@ -222,7 +219,7 @@ def test_copy_to_on_a_stream_that_is_named(gpu, memory, pair, torch):
     """It comes behind the tensor's own stream, and that behind it."""
     writer, reader = pair()
     writer.send(pattern())
-    frame = reader.next(timeout=20)
+    frame = reader.next(timeout=60)
     for way in ("stream", "with"):
         current = torch.current[0] = gpu.stream()
         target = memory(numpy.zeros(SHAPE, "uint8"))
@@ -244,7 +241,7 @@ def test_copy_to_on_a_stream_that_is_named(gpu, memory, pair, torch):
 def test_copy_to_other_libraries_arrays_on_a_gpu(gpu, memory, pair):
     writer, reader = pair()
     writer.send(pattern())
-    frame = reader.next(timeout=20)
+    frame = reader.next(timeout=60)
     target = memory(numpy.zeros(SHAPE, "uint8"))
     frame.copy_to(DLPack(target, SHAPE))
     assert (got(gpu, target) == pattern()).all()
@@ -260,7 +257,7 @@ def test_copy_to_another_gpu(gpu, memory, pair):
     writer, reader = pair()
     writer.send(pattern())
     target = memory(ordinal=1)
-    reader.next(timeout=20).copy_to(DLPack(target, SHAPE))
+    reader.next(timeout=60).copy_to(DLPack(target, SHAPE))
     assert (got(gpu, target) == pattern()).all()
 
 
@@ -269,8 +266,8 @@ def test_copy_to_a_slot_of_another_channel(gpu, pair):
     other, read = pair(name="b")
     writer.send(pattern())
     with other.frame() as slot:
-        reader.next(timeout=20).copy_to(slot[0])
-    assert (read.next(timeout=20).numpy() == pattern()).all()
+        reader.next(timeout=60).copy_to(slot[0])
+    assert (read.next(timeout=60).numpy() == pattern()).all()
 
 
 def test_copy_to_targets_that_frameworks_copy_into_better(gpu, memory, pair, torch):
@@ -278,7 +275,7 @@ def test_copy_to_targets_that_frameworks_copy_into_better(gpu, memory, pair, tor
     writer, reader = pair()
     torch.current[0] = gpu.stream()
     writer.send(torch.Tensor(memory(pattern()), SHAPE))
-    frame = reader.next(timeout=20)
+    frame = reader.next(timeout=60)
     target = torch.Tensor(memory(), SHAPE, strides=(1, 6, 48))
     frame.copy_to(target)
     frame.copy_to(target, frame.keys()[0])
@@ -286,7 +283,7 @@ def test_copy_to_targets_that_frameworks_copy_into_better(gpu, memory, pair, tor
 
     writer, reader = pair(name="h", device="host", shape=SHAPE)
     writer.send(pattern())
-    frame = reader.next(timeout=20)
+    frame = reader.next(timeout=60)
     target = torch.Tensor(memory(), SHAPE)
     frame.copy_to(target)
     assert target.called == [(frame[0].address, torch.current[0])]
@@ -305,10 +302,10 @@ def test_frames_are_sent_on(gpu, pair, ways):
     for seed in range(12):  # more than there are slots
         sent = {"image": pattern((12, 16), seed=seed), "depth": pattern((3,), "float32", seed)}
         writer.send(sent, meta=b"%d" % seed)
-        frame = reader.next(timeout=20)
+        frame = reader.next(timeout=60)
         other.send(frame, like=frame)
         frame.release()
-        with read.next(timeout=20) as there:
+        with read.next(timeout=60) as there:
             assert there.meta == b"%d" % seed and there.pixel_format == "nv12"
             assert all((there.copy(name) == sent[name]).all() for name in sent)
 
@@ -319,27 +316,27 @@ def test_a_frame_that_is_sent_on_ends_behind_the_copy(gpu, pair, torch):
     writer.send(pattern())
     stream = gpu.stream()
     gate = gpu.gate(stream)
-    frame = reader.next(timeout=20)
+    frame = reader.next(timeout=60)
     other.send(frame, stream=sluice.Stream.from_handle(stream, gpu.device))
     frame.release()
     for seed in range(1, 9):
         writer.send(pattern(seed=seed))
     gate.open()
-    assert (read.next(timeout=20).numpy() == pattern()).all()
+    assert (read.next(timeout=60).numpy() == pattern()).all()
 
 
 def test_tensors_are_sent_to_channels_in_host_memory(gpu, memory, pair, torch):
     writer, reader = pair(device="host", shape=SHAPE)
     torch.Tensor.cpu = lambda self: got(gpu, self.memory)
     writer.send(torch.Tensor(memory(pattern()), SHAPE))
-    assert (reader.next(timeout=20).copy() == pattern()).all()
+    assert (reader.next(timeout=60).copy() == pattern()).all()
 
     class Cupy(DLPack):
         def get(self):
             return got(gpu, self.memory)
 
     writer.send(Cupy(memory(pattern(seed=2)), SHAPE))
-    assert (reader.next(timeout=20).copy() == pattern(seed=2)).all()
+    assert (reader.next(timeout=60).copy() == pattern(seed=2)).all()
     for other in (DLPack, CudaInterface):
         with pytest.raises(sluice.UnsupportedError, match="in host memory"):
             writer.send(other(memory(), SHAPE))

@@ -17,7 +17,7 @@ from gpu_kit import LEGACY
 def test_a_lease_ends_behind_its_stream(gpu, writer, reader, end):
     publish(gpu, writer, 5)
     stream = gpu.stream()
-    frame = reader.next(timeout=20)
+    frame = reader.next(timeout=60)
     slot = frame.slot
     taken = take(frame, stream)
     gate = gpu.gate(stream)
@@ -48,7 +48,7 @@ def test_a_lease_ends_behind_all_its_streams(gpu, writer, reader, how):
     publish(gpu, writer, 5)
     count = {"two": 2, "with the default": 1, "five": 5}[how]
     streams = [gpu.stream() for _ in range(count)] + ([LEGACY] if how == "with the default" else [])
-    frame = reader.next(timeout=20, stream=sluice.Stream.from_handle(streams[0], gpu.device))
+    frame = reader.next(timeout=60, stream=sluice.Stream.from_handle(streams[0], gpu.device))
     for stream in streams[1:]:
         taken = take(frame, stream or 1)
         taken = take(frame, stream or 1)  # once is enough
@@ -63,7 +63,7 @@ def test_a_lease_ends_behind_all_its_streams(gpu, writer, reader, how):
 def test_used_on(gpu, writer, reader):
     publish(gpu, writer, 5)
     first, second = sluice.Stream(gpu.device), sluice.Stream(gpu.device)
-    with reader.next(timeout=20) as frame:
+    with reader.next(timeout=60) as frame:
         slot = frame.slot
         frame.used_on(first, second)
         gates = [gpu.gate(first.native), gpu.gate(second.native)]
@@ -77,7 +77,7 @@ def test_used_on_behind_release(gpu, writer, reader):
     """A tensor has the frame still."""
     publish(gpu, writer, 5)
     first, second = sluice.Stream(gpu.device), sluice.Stream(gpu.device)
-    with reader.next(timeout=20, stream=first) as frame:
+    with reader.next(timeout=60, stream=first) as frame:
         slot, taken = frame.slot, take(frame, first.native)
     assert frame.released
     with pytest.raises(TypeError):
@@ -91,7 +91,7 @@ def test_used_on_behind_release(gpu, writer, reader):
     ends_only_then(writer, slot, gates)
     for turn in range(3):  # who looks on sees no other frame
         publish(gpu, writer, turn)
-        other = reader.next(timeout=20)
+        other = reader.next(timeout=60)
         with pytest.raises(sluice.StaleError):
             frame.used_on(second)
         other.release()
@@ -102,13 +102,13 @@ def test_the_threads_stream(gpu, writer, reader):
     publish(gpu, writer, 5)
     given, entered = sluice.Stream(gpu.device), sluice.Stream(gpu.device)
     with entered.use():
-        frame = reader.next(timeout=20)
+        frame = reader.next(timeout=60)
     slot, gate = frame.slot, gpu.gate(entered.native)
     frame.release()
     publish(gpu, writer, 6)
     ends_only_then(writer, slot, [gate])
     with entered.use():
-        frame = reader.next(timeout=20, stream=given)
+        frame = reader.next(timeout=60, stream=given)
     slot, gate = frame.slot, gpu.gate(entered.native)
     frame.release()
     publish(gpu, writer, 7)
@@ -121,7 +121,7 @@ def test_coroutines_name_their_streams(gpu, writer):
     entered, streams = sluice.Stream(gpu.device), [sluice.Stream(gpu.device) for _ in range(2)]
 
     async def read(reader, stream):
-        frame = await reader.next_async(timeout=20, stream=stream)
+        frame = await reader.next_async(timeout=60, stream=stream)
         gate = gpu.gate(stream.native)
         frame.release()
         return frame.slot, gate
@@ -155,7 +155,7 @@ def test_a_commit_waits_for_its_streams(gpu, writer, reader):
         time.sleep(0.02)
         assert reader.latest() is None
         gate.open()
-    frame = reader.next(timeout=20)
+    frame = reader.next(timeout=60)
     assert gpu.read(take(frame, 1).data, SIZE) == bytes([8]) * SIZE
 
 
@@ -190,7 +190,7 @@ def test_a_consumer_waits_for_what_writes(gpu, writer):
 def test_a_ready_frame_is_not_waited_for(gpu, writer, reader):
     publish(gpu, writer, 5)
     busy, other = gpu.stream(), gpu.stream()
-    frame = reader.next(timeout=20, stream=sluice.Stream.from_handle(busy, gpu.device))
+    frame = reader.next(timeout=60, stream=sluice.Stream.from_handle(busy, gpu.device))
     gate = gpu.gate(busy)
     found = gpu.look(take(frame, other).data, 8, other)
     gpu.synchronize(other)
@@ -209,7 +209,7 @@ def test_dropped_anywhere(gpu, writer, reader):
 
     for number in range(50):
         publish(gpu, writer, number)
-        frame = reader.next(timeout=20, stream=handle)
+        frame = reader.next(timeout=60, stream=handle)
         taken = [take(frame, stream) for _ in range(4)] + [take(frame, 1)]
         frame.release()
         threads = [threading.Thread(target=drop, args=(taken[i::2],)) for i in range(2)]
@@ -226,9 +226,9 @@ def test_arrays_outlive_all(gpu):
     publish(gpu, writer, 42)
     with writer.frame() as begun:
         stale = take(begun, 1)
-    frame = reader.next(timeout=20)
+    frame = reader.next(timeout=60)
     while frame.sequence == 0:
-        frame = reader.next(timeout=20)
+        frame = reader.next(timeout=60)
     taken = take(frame, 1)
     address = stale.data
     reader.close()
@@ -243,15 +243,15 @@ def test_arrays_outlive_all(gpu):
 def test_a_reset_ends_the_work_not_the_frame(gpu, writer, reader):
     publish(gpu, writer, 1)
     one, two = sluice.Stream(gpu.device), sluice.Stream(gpu.device)
-    frames = [reader.next(timeout=20, stream=one)]
+    frames = [reader.next(timeout=60, stream=one)]
     publish(gpu, writer, 2)
-    frames.append(reader.next(timeout=20, stream=one))
+    frames.append(reader.next(timeout=60, stream=one))
     frames[1].used_on(two)
     slots = {frame.slot for frame in frames}
     sluice.reset(gpu.device)
     for frame in frames:
         frame.release()
     publish(gpu, writer, 3)
-    reader.next(timeout=20).release()
+    reader.next(timeout=60).release()
     wait_until(lambda: slots <= free_slots(writer) | {3})
     wait_until(lambda: reader.stats().held == 0)

@@ -15,7 +15,7 @@ def test_fetch_gives_a_copy_and_leaves_the_loop_alone(gpu, pair, run):
         writer, reader = pair(reader={"hold": 1})
         for seed in range(4):
             writer.send(pattern(seed=seed))
-            frame = await reader.next_async(timeout=20)
+            frame = await reader.next_async(timeout=60)
             array = await frame.fetch()
             assert (array == pattern(seed=seed)).all() and array.flags.writeable
             frame.release()
@@ -27,7 +27,7 @@ def test_fetch_on_host():
     async def main():
         with sluice.Writer("h", shape=(300, 400)) as writer, sluice.Reader("h") as reader:
             writer.send(pattern((300, 400)))
-            frame = reader.next(timeout=20)
+            frame = reader.next(timeout=60)
             array = await frame.fetch()
             frame.release()
             assert (array == pattern((300, 400))).all() and array.flags.writeable
@@ -42,7 +42,7 @@ size = 1 << 20
 async def main():
     with sluice.Writer("a", shape=size, device={device!r}) as writer, sluice.Reader("a", hold=1) as reader:
         writer.send(numpy.full(size, 5, "uint8"))
-        frame = reader.next(timeout=20)
+        frame = reader.next(timeout=60)
         ticks = 0
 
         async def tick():
@@ -61,15 +61,12 @@ print("well")
 
 BODIES = {
     "the loop goes on": """
-        most = 0
-        for _ in range(50):  # this process may stand still for as long as the GPU takes
+        passed = 0
+        while passed < 3:  # ever, or this would never end: this process may stand still for as long as the GPU takes
             before = ticks
             array = await frame.fetch()
             assert (array == 5).all()
-            most = max(most, ticks - before)
-            if most >= 3:
-                break
-        assert most >= 3, most""",
+            passed = ticks - before""",
     "frames may be released meanwhile": """
         task = asyncio.create_task(frame.fetch())
         await asyncio.sleep(0)
@@ -77,7 +74,7 @@ BODIES = {
         writer.send(numpy.full(size, 6, "uint8"))
         writer.send(numpy.full(size, 7, "uint8"))
         assert (await task == 5).all()
-        assert reader.next(timeout=20).numpy()[0] in (6, 7)""",
+        assert reader.next(timeout=60).numpy()[0] in (6, 7)""",
     "cancelled": """
         for _ in range(3):
             task = None
@@ -93,7 +90,7 @@ BODIES = {
         writer.send(numpy.full(size, 6, "uint8"))
         while True:
             try:
-                frame = reader.next(timeout=20)
+                frame = reader.next(timeout=60)
                 break
             except sluice.LimitError:  # the thread of one that was cancelled has not come to its copy yet
                 await asyncio.sleep(0.01)

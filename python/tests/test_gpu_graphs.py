@@ -19,7 +19,7 @@ def test_sends_that_come_again(gpu, options):
                 gpu.fill(memory.address, value, SIZE, stream)
                 writer.send(array, stream=sluice.Stream.from_handle(stream))
                 gpu.fill(memory.address, 255, SIZE, stream)  # behind the copy
-                with reader.next(timeout=20) as frame:
+                with reader.next(timeout=60) as frame:
                     assert gpu.read(frame[0].address, SIZE) == bytes([value]) * SIZE
         launched = writer.stats().graph_sends
     gpu.synchronize(stream)
@@ -34,7 +34,7 @@ def test_memory_that_comes_once_makes_no_graph(gpu):
             for value, memory in enumerate(memories):
                 gpu.fill(memory.address, value, SIZE, 0)
                 writer.send(CudaInterface(memory, (SIZE,), stream=1))
-                with reader.next(timeout=20) as frame:
+                with reader.next(timeout=60) as frame:
                     assert gpu.read(frame[0].address, SIZE) == bytes([value]) * SIZE
         assert writer.stats().graph_sends == 0
     gpu.synchronize(0)

@@ -9,6 +9,7 @@ import pytest
 
 import sluice
 from dl import take
+from eventually import STARTS
 from gpu_frames import SIZE, publish
 from test_processes import FORKS
 
@@ -73,7 +74,7 @@ def test_threads_share_one_writer_and_one_reader(gpu):
 
 def spawned(folder, answers):
     os.environ["SLUICE_DIR"] = folder  # a server that forks may have another test's
-    with sluice.Reader("cam", mode="in_order", wait=30) as reader:
+    with sluice.Reader("cam", mode="in_order", wait=60) as reader:
         answers.put("open")
         answers.put([(frame.device, int(frame.numpy()[-1])) for _, frame in zip(range(3), reader)])
 
@@ -85,11 +86,11 @@ def test_multiprocessing(gpu, folder, method):
     with sluice.Writer("cam", shape=SIZE, device=gpu.device, policy="wait", wait=60) as writer:
         process = context.Process(target=spawned, args=(folder, answers))
         process.start()
-        assert answers.get(timeout=60) == "open"
+        assert answers.get(timeout=STARTS) == "open"
         for value in range(3):
             publish(gpu, writer, value)
-        assert answers.get(timeout=60) == [(gpu.device, value) for value in range(3)]
-        process.join(60)
+        assert answers.get(timeout=STARTS) == [(gpu.device, value) for value in range(3)]
+        process.join(STARTS)
         assert process.exitcode == 0
 
 
@@ -128,25 +129,24 @@ print("parent goes on")
 
 # ---- signals, the end ----
 
-@pytest.mark.parametrize("wait", ["reader.next()", "next(reader)", "[writer.frame(timeout=60) for _ in range(9)]",
+@pytest.mark.parametrize("wait", ["reader.next()", "next(reader)", "[writer.frame(timeout=9999) for _ in range(9)]",
                                   "asyncio.run(reader.next_async())"])
 def test_ctrl_c_ends_a_wait(gpu, run, wait):
     """Where a frame is committed, too, and the GPU is not done with it."""
     out = run(KIT + f"""
-import asyncio, os, signal, sluice, threading, time
+import asyncio, os, signal, sluice, threading
 signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs the tests may ignore it
 writer = sluice.Writer("cam", shape=4, device="cuda:0", slots=3, max_slots=3); reader = sluice.Reader("cam")
 stream = gpu.stream(); gate = gpu.gate(stream)
 writer.frame(stream=sluice.Stream.from_handle(stream, "cuda:0")).commit()
-started = time.monotonic()
 try:
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
     {wait}
 except KeyboardInterrupt:
-    print("interrupted", time.monotonic() - started < 20)
+    print("interrupted")
 gate.open()
 """)
-    assert out == "interrupted True\n"
+    assert out == "interrupted\n"
 
 
 @pytest.mark.parametrize("end", ["", "sys.exit(0)", "del reader", "gc.disable()", "raise SystemExit", "keep.append(keep)"])
@@ -160,7 +160,7 @@ reader, other, ahead = (sluice.Reader("cam", hold=3, ahead=each) for each in (Fa
 writer.send(np.ones((64, 64), "u1"))
 entered, late = sluice.Stream("cuda:0"), sluice.Stream("cuda:0")
 entered.__enter__()
-frame = reader.next(timeout=20); array = frame.numpy(); capsule = frame.__dlpack__(stream=1)
+frame = reader.next(timeout=60); array = frame.numpy(); capsule = frame.__dlpack__(stream=1)
 taken = take(frame, entered.native); interface = frame.__cuda_array_interface__
 begun = writer.frame(); mine = take(begun, 1); event = entered.record()
 gate = gpu.gate(late.native)
@@ -191,7 +191,7 @@ with (sluice.Writer("inner", shape=4, device="cuda:0") as writer, sluice.Reader(
       sluice.Stream("cuda:0") as stream):
     with writer.frame():
         pass
-    with reader.next(timeout=20) as frame:
+    with reader.next(timeout=60) as frame:
         assert frame.device == "cuda:0" and stream.query()
 '''
 with sluice.Writer("outer", shape=4, device="cuda:0") as writer:

@@ -16,7 +16,7 @@ numpy = pytest.importorskip("numpy", reason="NumPy is not installed")
 def test_frames_take_no_stream_that_a_reset_has_ended(gpu, writer, reader, how):
     """Else work on another library's stream, which lives on, would be published before it is done."""
     publish(gpu, writer, 5)
-    frame = reader.next(timeout=20)
+    frame = reader.next(timeout=60)
     stream = sluice.Stream.wrap(Foreign(gpu.stream())) if how == "wrapped" else sluice.Stream(gpu.device)
     given = {} if how == "entered" else {"stream": stream}
     target = bytearray(SIZE)
@@ -50,7 +50,7 @@ def test_other_libraries_streams_work_on_behind_a_reset(gpu, writer, reader, end
     streams = [gpu.stream() for _ in range(count)]
     if end == "release":
         publish(gpu, writer, 5)
-    frame = reader.next(timeout=20) if end == "release" else writer.frame(stream=Foreign(streams[0]))
+    frame = reader.next(timeout=60) if end == "release" else writer.frame(stream=Foreign(streams[0]))
     slot, taken = frame.slot, [take(frame, stream) for stream in streams]
     sluice.reset(gpu.device)
     gates = [gpu.gate(stream) for stream in streams]
@@ -65,7 +65,7 @@ def test_other_libraries_streams_work_on_behind_a_reset(gpu, writer, reader, end
     for gate in gates:
         assert reader.latest() is None
         gate.open()
-    with reader.next(timeout=20) as frame:
+    with reader.next(timeout=60) as frame:
         assert gpu.read(take(frame, 1).data, SIZE) == bytes([6]) * SIZE
 
 
@@ -87,12 +87,12 @@ def test_copies_go_on_behind_a_reset(gpu, writable):
             for copy in (lambda frame: frame.numpy(), lambda frame: frame.copy(), lambda frame: asyncio.run(fetch(frame)), copy_to):
                 writer.send(numpy.full(SIZE, value, "u1"))
                 for stream in (None, given):
-                    with reader.next(timeout=20, stream=stream) as frame:
+                    with reader.next(timeout=60, stream=stream) as frame:
                         assert (copy(frame) == value).all()
                     if stream is None:
                         writer.send(numpy.full(SIZE, value, "u1"))
             writer.send(numpy.full(SIZE, value, "u1"))
-            frame = reader.next(timeout=20, stream=given)
+            frame = reader.next(timeout=60, stream=given)
             sluice.reset(gpu.device)
             with frame:
                 assert (copy_to(frame) == value).all()  # the stream that it was taken for is gone

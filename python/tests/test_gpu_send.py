@@ -4,11 +4,11 @@ import asyncio
 import contextlib
 import gc
 import threading
-import time
 
 import pytest
 
 import sluice
+from eventually import wait_until
 from gpu_arrays import CPU, MANAGED, CudaInterface, DLPack, Memory
 from gpu_kit import LEGACY
 from gpu_pair import SHAPE, SIZE, got, gpu_count, memory, pair, pattern, put, torch  # noqa: F401
@@ -26,14 +26,12 @@ def test_send_is_queued_on_the_frameworks_current_stream(gpu, memory, pair, torc
     gate = gpu.gate(stream)
     gpu.fill(source.address, 7, SIZE, stream)
     tensor = torch.Tensor(source, SHAPE, grad=True)
-    start = time.monotonic()
-    assert writer.send(tensor) == 1
-    assert time.monotonic() - start < 5
+    assert writer.send(tensor) == 1  # or this would never end
     gpu.fill(source.address, 8, SIZE, stream)  # behind the copy
     with pytest.raises(sluice.Timeout):
         reader.next(timeout=0.05)
     gate.open()
-    assert (reader.next(timeout=20).numpy() == 7).all()
+    assert (reader.next(timeout=60).numpy() == 7).all()
     if not torch.exchange:
         assert tensor.called == ["detach"]  # which has what it was asked
 
@@ -43,7 +41,7 @@ def test_send_without_a_framework_in_the_default_streams_place(gpu, memory, pair
     writer, reader = pair()
     assert torch.current == {}
     writer.send(torch.Tensor(memory(pattern()), SHAPE))
-    assert (reader.next(timeout=20).numpy() == pattern()).all()
+    assert (reader.next(timeout=60).numpy() == pattern()).all()
 
 
 @pytest.mark.parametrize("way", ["stream", "with"])
@@ -67,7 +65,7 @@ def test_send_on_a_stream_that_is_named(gpu, memory, pair, torch, way):
     with pytest.raises(sluice.Timeout):
         reader.next(timeout=0.05)
     before.open()
-    assert (reader.next(timeout=20).numpy() == 7).all()
+    assert (reader.next(timeout=60).numpy() == 7).all()
 
 
 def test_send_of_other_libraries_arrays_waits_for_them_by_dlpack(gpu, memory, pair):
@@ -87,9 +85,8 @@ def test_send_of_other_libraries_arrays_waits_for_them_by_dlpack(gpu, memory, pa
         reader.next(timeout=0.05)
     assert array.deleted == 0
     array.gate.open()
-    assert (reader.next(timeout=20).numpy() == 5).all()
-    writer.send(pattern())
-    assert array.deleted == 1
+    assert (reader.next(timeout=60).numpy() == 5).all()
+    wait_until(lambda: writer.send(pattern()) and reader.next(timeout=60).release() is None and array.deleted == 1)
 
 
 def test_what_a_copy_reads_goes_with_the_writer_at_the_latest(gpu, memory, pair):
@@ -125,11 +122,11 @@ def test_send_by_the_cuda_array_interface_honours_its_stream(gpu, memory, pair):
     with pytest.raises(sluice.Timeout):
         reader.next(timeout=0.05)
     gate.open()
-    assert (reader.next(timeout=20).numpy() == 6).all()
+    assert (reader.next(timeout=60).numpy() == 6).all()
     for ready in (None, 1):
         put(gpu, source, pattern())
         writer.send(CudaInterface(source, SHAPE, stream=ready))
-        assert (reader.next(timeout=20).numpy() == pattern()).all()
+        assert (reader.next(timeout=60).numpy() == pattern()).all()
     with pytest.raises(TypeError, match="stream"):
         writer.send(CudaInterface(source, SHAPE, stream=0))
 
@@ -138,12 +135,12 @@ def test_send_of_other_memory(gpu, memory, pair):
     writer, reader = pair()
     managed = DLPack(memory(pattern(seed=1), managed=True), SHAPE, device=MANAGED)
     writer.send(managed)
-    assert (reader.next(timeout=20).numpy() == pattern(seed=1)).all()
+    assert (reader.next(timeout=60).numpy() == pattern(seed=1)).all()
     if gpu_count(gpu) > 1:
         writer.send(DLPack(memory(pattern(seed=2), ordinal=1), SHAPE))
-        assert (reader.next(timeout=20).numpy() == pattern(seed=2)).all()
+        assert (reader.next(timeout=60).numpy() == pattern(seed=2)).all()
     writer.send(DLPack(memory(pattern(seed=3)), SHAPE, offset=0))
-    assert (reader.next(timeout=20).numpy() == pattern(seed=3)).all()
+    assert (reader.next(timeout=60).numpy() == pattern(seed=3)).all()
     with pytest.raises(sluice.UnsupportedError, match="another kind"):
         writer.send(DLPack(memory(), SHAPE, device=10))
 
@@ -159,7 +156,7 @@ def test_host_memory_goes_past_a_busy_default_stream(gpu, pair, way):
     gate = gpu.gate(LEGACY)
     with stream.use() if way == "entered" else contextlib.nullcontext():
         writer.send(data, **given)
-        with reader.next(timeout=20) as frame:
+        with reader.next(timeout=60) as frame:
             out = numpy.zeros(64, "u1")
             assert (frame.numpy() == data).all()
             frame.copy_to(out, **given)
@@ -170,12 +167,12 @@ def test_host_memory_goes_past_a_busy_default_stream(gpu, pair, way):
 def test_pinned_memory_may_be_changed_when_send_returns(pair):
     writer, reader = pair(shape=1 << 20)
     writer.send(numpy.zeros(1 << 20, "uint8"))
-    pinned = reader.next(timeout=20).numpy()
+    pinned = reader.next(timeout=60).numpy()
     for value in range(1, 20):
         pinned[:] = value
         writer.send(pinned)
         pinned[:] = 255
-        assert (reader.next(timeout=20).numpy() == value).all()
+        assert (reader.next(timeout=60).numpy() == value).all()
 
 
 @pytest.mark.parametrize("shape", [(), (0, 4), (1,)], ids=str)
@@ -185,7 +182,7 @@ def test_send_of_few_elements(gpu, memory, pair, torch, shape):
     source = memory(value if value.size else None)
     for tensor in (torch.Tensor(source, shape, "float32"), DLPack(source, shape, "float32")):
         writer.send(tensor)
-        array = reader.next(timeout=20).numpy()
+        array = reader.next(timeout=60).numpy()
         assert array.shape == shape and (array == value).all()
 
 
@@ -196,15 +193,15 @@ def test_send_of_arrays_in_many_pieces(gpu, memory, pair, torch):
     tensor = torch.Tensor(memory(pattern()), (8, 6, 4), strides=(4, 32, 1))
     torch.Tensor.packed = lambda self: torch.Tensor(packed, (8, 6, 4))
     writer.send(tensor)
-    assert (reader.next(timeout=20).numpy() == pattern((8, 6, 4), seed=5)).all()
+    assert (reader.next(timeout=60).numpy() == pattern((8, 6, 4), seed=5)).all()
 
     writer, reader = pair(name="rows", shape=(4, 256))
     source = memory(pattern((4, 300)), size=1200)
     torch.Tensor.packed = None
     writer.send(torch.Tensor(source, (4, 256), strides=(300, 1)))
-    assert (reader.next(timeout=20).numpy() == pattern((4, 300))[:, :256]).all()
+    assert (reader.next(timeout=60).numpy() == pattern((4, 300))[:, :256]).all()
     writer.send(DLPack(source, (4, 256), strides=(300, 1)))
-    assert (reader.next(timeout=20).numpy() == pattern((4, 300))[:, :256]).all()
+    assert (reader.next(timeout=60).numpy() == pattern((4, 300))[:, :256]).all()
 
     writer, reader = pair(name="dust", shape=(130, 130, 130))
     with pytest.raises(sluice.UnsupportedError, match="pieces"):
@@ -221,7 +218,7 @@ def test_what_memory_does_not_tell_of_tensors(gpu, memory, pair, torch):
     torch.Tensor.packed = lambda self: called.append(self.called) or self
     writer.send(tensor)
     assert called and not called[0] == []
-    assert reader.next(timeout=20).numpy().shape == (4,)
+    assert reader.next(timeout=60).numpy().shape == (4,)
 
 
 def test_arrays_by_name_from_everywhere(gpu, memory, pair, torch):
@@ -229,7 +226,7 @@ def test_arrays_by_name_from_everywhere(gpu, memory, pair, torch):
     torch.current[0] = gpu.stream()
     writer.send({"a": pattern(seed=1), "b": torch.Tensor(memory(pattern(seed=2)), SHAPE),
                  "c": DLPack(memory(pattern(seed=3)), SHAPE), "d": CudaInterface(memory(pattern(seed=4)), SHAPE)})
-    frame = reader.next(timeout=20)
+    frame = reader.next(timeout=60)
     assert all((frame.numpy(name) == pattern(seed=seed + 1)).all() for seed, name in enumerate("abcd"))
 
 
@@ -247,7 +244,7 @@ def test_a_stream_that_captures_is_refused_before_anything_is_queued(gpu, memory
     source, target = memory(pattern()), memory(numpy.zeros(SHAPE, "uint8"))
     named = sluice.Stream.from_handle(stream, gpu.device)
     writer.send(pattern(seed=1))
-    frame = reader.next(timeout=20)
+    frame = reader.next(timeout=60)
     with gpu.capture(stream) as graph:
         for send in (lambda: writer.send(torch.Tensor(source, SHAPE)), lambda: writer.send(pattern(), stream=named),
                      lambda: writer.send(DLPack(source, SHAPE), stream=named),
@@ -261,7 +258,7 @@ def test_a_stream_that_captures_is_refused_before_anything_is_queued(gpu, memory
     assert writer.stats().committed == 1 and not got(gpu, target).any()
     frame.release()
     writer.send(torch.Tensor(source, SHAPE))
-    assert (reader.next(timeout=20).numpy() == pattern()).all()
+    assert (reader.next(timeout=60).numpy() == pattern()).all()
 
 
 def test_copies_break_no_capture_elsewhere(gpu, memory, pair, torch):
@@ -275,16 +272,16 @@ def test_copies_break_no_capture_elsewhere(gpu, memory, pair, torch):
         gpu.enter()
         with gpu.capture(other) as graph:
             begun.set()
-            done.wait(30)
+            done.wait()
         graphs.append(graph)
 
     thread = threading.Thread(target=capture)
     thread.start()
-    begun.wait(10)
+    begun.wait()
     try:
         writer, reader = pair(shape=SHAPE)
         writer.send(torch.Tensor(source, SHAPE))
-        frame = reader.next(timeout=20)
+        frame = reader.next(timeout=60)
         arrays = [frame.numpy() for _ in range(20)]  # more than the pool keeps
         frame.copy_to(torch.Tensor(target, SHAPE))
         arrays.append(asyncio.run(fetched(frame)))
@@ -343,4 +340,4 @@ def test_other_devices_memory_on_a_host_channel_is_plain_memory(gpu, memory):
         array = DLPack(memory(), (SIZE,), device=CPU)
         array.memory = type("Host", (), {"address": data.ctypes.data, "ordinal": 0})
         writer.send(array)
-        assert (reader.next(timeout=20).numpy() == data).all() and array.asked == [None]
+        assert (reader.next(timeout=60).numpy() == data).all() and array.asked == [None]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import sluice
+from eventually import SECONDS
 
 
 def rss():
@@ -26,7 +27,7 @@ def threads():
 
 def open_now(most=None):
     """Descriptors and threads. What ends, ends a little later: waits for no more than `most`, if it is given."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + SECONDS
     while True:
         now = descriptors(), threads()
         if most is None or all(map(int.__le__, now, most)) or time.monotonic() > end:
@@ -34,21 +35,32 @@ def open_now(most=None):
         time.sleep(0.02)
 
 
-def check_no_growth(one, first, times, room):
-    """one(number) `first` times, then `times` more: no descriptor and no thread more, less than `room` bytes."""
-    for number in range(first):
-        one(number)
+def growth(one, times):
+    """Descriptors, threads and bytes that there are more when one(number) was called so often."""
     gc.collect()
-    before = rss(), open_now()
+    memory, before = rss(), open_now()
     for number in range(times):
         one(number)
     gc.collect()
-    after = rss(), open_now(most=before[1])
-    assert all(map(int.__le__, after[1], before[1])), (before, after)
-    assert after[0] - before[0] < room, f"{after[0] - before[0]} bytes more"
+    return *map(int.__sub__, open_now(most=before), before), rss() - memory
 
 
-@pytest.mark.limit(600)
+def check_no_growth(one, first, times, room):
+    """one(number) `first` times, then `times` more: no descriptor and no thread more, less than `room` bytes. A leak grows each
+    time; what malloc keeps for as many threads as ever met does once, on a busy machine later."""
+    for number in range(first):
+        one(number)
+    grown = []
+    while not grown or (len(grown) < 3 and not is_none(grown[-1], room)):
+        grown.append(growth(one, times))
+    assert is_none(grown[-1], room), grown
+
+
+def is_none(grown, room):
+    return grown[0] <= 0 and grown[1] <= 0 and grown[2] < room
+
+
+@pytest.mark.limit(1800)
 def test_a_million_frames(scale):
     frames = int(1_000_000 * scale)
     with sluice.Writer("leak", {"image": sluice.Image("bgr24", 32, 16), "boxes": ((10, 4), "float32")}) as writer:
@@ -66,7 +78,7 @@ def test_a_million_frames(scale):
                         frame.reshape((2, 4), "boxes")
                     if kind == 2:
                         frame.numpy()[0, 0] = 1
-            frame = reader.next(timeout=20)
+            frame = reader.next(timeout=60)
             if kind == 3:
                 array = np.from_dlpack(frame)
             elif kind == 4:
@@ -82,7 +94,7 @@ def test_a_million_frames(scale):
             assert array is not None
 
         check_no_growth(one, 20_000, frames, 1 << 20)
-        assert reader.stats().held == 0 and reader.stats().taken == frames + 20_000
+        assert reader.stats().held == 0 and reader.stats().taken == writer.stats().committed
         assert writer.stats().dropped == 0
 
 
@@ -108,7 +120,7 @@ def test_openings_leak_nothing(scale):
             if number % 2:
                 reader.fileno()
             writer.send(np.zeros((64, 64), "u1"))
-            array = reader.next(timeout=20).numpy()
+            array = reader.next(timeout=60).numpy()
             if number % 3:
                 reader.close()
             assert array[0, 0] == 0
@@ -124,7 +136,7 @@ def test_generations_leak_nothing(scale):
             writer.reformat(shape=(64 + number % 5, 64))
             with writer.frame() as frame:
                 array = frame.numpy()
-            got = reader.next(timeout=20).numpy()
+            got = reader.next(timeout=60).numpy()
             assert got.shape == array.shape
 
         check_no_growth(one, 50, int(500 * scale), 2 << 20)
@@ -157,7 +169,7 @@ def test_frames_that_threads_forget_are_cancelled():
         stop.set()
         for worker in workers:
             worker.join()
-        begun = [writer.frame(timeout=20) for _ in range(15)]  # all but the newest frame's
+        begun = [writer.frame(timeout=60) for _ in range(15)]  # all but the newest frame's
         assert len(begun) == 15
 
 
@@ -177,7 +189,7 @@ policies = [cuda_link.ImportPolicy(d2h_pipelined=pipelined, debug=debug) for pip
 
 def one(number):
     exporter = cuda_link.Exporter.open(cuda_link.FrameSpec("sluice:leak", 16, 16, num_slots=4))
-    importer = cuda_link.Importer.open(cuda_link.ImportSpec("sluice:leak", timeout_ms=20_000), policy=policies[number % 4])
+    importer = cuda_link.Importer.open(cuda_link.ImportSpec("sluice:leak", timeout_ms=60_000), policy=policies[number % 4])
     kept = []
     for method in ("get_frame", "get_frame_cupy", "get_frame_numpy", "get_frame_numpy", "get_frame"):
         assert exporter.export(cuda_link.GpuFrame(source.value, 1024, 0)).name == "PUBLISHED"
@@ -198,6 +210,6 @@ check_no_growth(one, 60, {times}, 2 << 20)
 """
 
 
-@pytest.mark.limit(300)
+@pytest.mark.limit(900)
 def test_importers_and_exporters_leak_nothing(gpu, run, scale):
-    run(LINKS.format(tests=os.path.dirname(__file__), times=int(240 * scale)), timeout=280)
+    run(LINKS.format(tests=os.path.dirname(__file__), times=int(240 * scale)), timeout=800)

@@ -17,6 +17,7 @@ import zipfile
 import pytest
 
 import sluice
+from eventually import SECONDS
 
 PACKAGE = pathlib.Path(sluice.__file__).parent
 
@@ -25,12 +26,12 @@ def test_the_command_comes_with_it():
     script = shutil.which("sluice")
     assert script and pathlib.Path(script).read_bytes().startswith(b"#!")  # the package's own, not the system's
     for command in ([sys.executable, "-m", "sluice"], [script]):
-        done = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=SECONDS)
         assert done.returncode == 0 and sluice.__version__ in done.stdout
     with sluice.Writer("seen", shape=4):
-        done = subprocess.run([sys.executable, "-m", "sluice", "ls"], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([sys.executable, "-m", "sluice", "ls"], capture_output=True, text=True, timeout=SECONDS)
         assert "seen" in done.stdout
-    assert subprocess.run([sys.executable, "-m", "sluice", "nonsense"], capture_output=True, timeout=20).returncode != 0
+    assert subprocess.run([sys.executable, "-m", "sluice", "nonsense"], capture_output=True, timeout=SECONDS).returncode != 0
 
 
 def test_one_version():
@@ -39,16 +40,20 @@ def test_one_version():
 
 
 def test_import_is_quick_and_needs_nothing(run):
-    took = [float(run("""
+    took = [tuple(map(float, run("""
 import sys, time
 before = set(sys.modules)  # the interpreter's own start may bring some
 started = time.process_time()
 import sluice
-print((time.process_time() - started) * 1000)
+took = time.process_time() - started
 brought = set(sys.modules) - before
 assert not {"numpy", "asyncio", "typing", "torch"} & brought, brought
-""")) for _ in range(5)]
-    assert min(took) < 20, took  # of the processor, and the least: others may be busy
+started = time.process_time()
+import asyncio
+print(took * 1000, (time.process_time() - started) * 1000)
+""").split())) for _ in range(5)]
+    ours, asyncios = map(min, zip(*took))  # ms of the processor, and the least: others may be busy
+    assert ours < asyncios / 2, took  # which is 20 ms where asyncio takes 40
 
 
 def test_without_numpy(run):
@@ -141,7 +146,7 @@ def test_extras_of_the_frameworks():
     assert {"numpy", "opencv", "torch", "ml-dtypes"} <= set(extras)
 
 
-@pytest.mark.limit(200)
+@pytest.mark.limit(900)
 def test_stubs_are_complete_and_strict(tmp_path):
     pytest.importorskip("mypy")
     assert (PACKAGE / "py.typed").exists()
@@ -154,7 +159,7 @@ def test_stubs_are_complete_and_strict(tmp_path):
     for command in (["mypy.stubtest", "sluice", "--ignore-missing-stub", "--mypy-config-file", str(config)],
                     ["mypy", "--strict", str(pathlib.Path(__file__).parent / "typing_usage.py")]):
         done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, cwd=tmp_path,
-                              env=environment, timeout=300)
+                              env=environment, timeout=400)
         assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -186,7 +191,6 @@ def test_the_extension_keeps_the_library_to_itself():
     assert [line.split()[-1] for line in done.stdout.splitlines()] == ["PyInit__sluice"]
 
 
-@pytest.mark.limit(300)
 def test_the_source_distribution_is_whole(tmp_path):
     root = pathlib.Path(__file__).parents[2]
     pytest.importorskip("mesonpy", reason="meson-python is not installed")
@@ -194,7 +198,7 @@ def test_the_source_distribution_is_whole(tmp_path):
         pytest.skip("not committed: a source distribution is made of what is")
     ours = {"setup-args": "-Dpython.allow_limited_api=false"} if sysconfig.get_config_var("Py_GIL_DISABLED") else {}
     code = f"import mesonpy; print(mesonpy.build_sdist({str(tmp_path)!r}, {ours}))"
-    subprocess.run([sys.executable, "-c", code], cwd=root, check=True, capture_output=True, timeout=100)
+    subprocess.run([sys.executable, "-c", code], cwd=root, check=True, capture_output=True, timeout=500)
     names = tarfile.open(next(tmp_path.glob("*.tar.gz"))).getnames()
     have = {name.partition("/")[2] for name in names}
     need = subprocess.run(["git", "-C", root, "ls-tree", "-r", "--name-only", "HEAD", "include", "src", "tools", "python",

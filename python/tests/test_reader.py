@@ -8,19 +8,13 @@ import numpy as np
 import pytest
 
 import sluice
+from eventually import SECONDS, wait_until
 
 
 @pytest.fixture
 def channel():
     with sluice.Writer("cam", shape=4) as writer:
         yield writer
-
-
-def wait_until(condition):
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.005)
 
 
 def commit(writer, count=1):
@@ -44,7 +38,7 @@ def test_in_order_gives_every_frame_within_its_depth(channel):
     assert [frame.sequence for _, frame in zip(range(3), reader)] == [1, 2, 3]
     commit(channel, 10)
     got = []
-    while (frame := reader.next(timeout=20) if reader.stats().lag else None):
+    while (frame := reader.next(timeout=60) if reader.stats().lag else None):
         got.append(frame.sequence)
         frame.release()
     assert got[-1] == 13 and got == sorted(got) and len(got) >= 3
@@ -53,7 +47,7 @@ def test_in_order_gives_every_frame_within_its_depth(channel):
 def test_every_third(channel):
     reader = sluice.Reader("cam", mode="in_order", every=3, depth=6)
     commit(channel, 6)
-    assert [reader.next(timeout=20).sequence, reader.next(timeout=20).sequence] == [1, 4]
+    assert [reader.next(timeout=60).sequence, reader.next(timeout=60).sequence] == [1, 4]
 
 
 def test_every_shares_no_work(channel):
@@ -61,7 +55,7 @@ def test_every_shares_no_work(channel):
     readers = [sluice.Reader("cam", mode="in_order", every=2, depth=6) for _ in range(2)]
     commit(channel, 4)
     for reader in readers:
-        assert [reader.next(timeout=20).sequence, reader.next(timeout=20).sequence] == [1, 3]
+        assert [reader.next(timeout=60).sequence, reader.next(timeout=60).sequence] == [1, 3]
 
 
 def test_latest(channel):
@@ -84,7 +78,7 @@ def test_time_outs_are_in_seconds(channel):
         started = time.monotonic()
         with pytest.raises(TimeoutError) as caught:
             reader.next(timeout=timeout)
-        assert isinstance(caught.value, sluice.Timeout) and timeout * 0.99 <= time.monotonic() - started < timeout + 5
+        assert isinstance(caught.value, sluice.Timeout) and timeout * 0.99 <= time.monotonic() - started < timeout + SECONDS
     with pytest.raises(sluice.Timeout):
         reader.next(0)
 
@@ -103,7 +97,7 @@ def test_a_reader_may_come_first():
     started = time.monotonic()
     with pytest.raises(FileNotFoundError):
         sluice.Reader("cam", wait=0.2)
-    assert 0.2 <= time.monotonic() - started < 10
+    assert 0.2 <= time.monotonic() - started < SECONDS
     reader = sluice.Reader("cam", wait=None)
     assert reader.format is None
     with pytest.raises(sluice.NoWriter):
@@ -112,7 +106,7 @@ def test_a_reader_may_come_first():
         while not writer.stats().readers:
             time.sleep(0.01)
         commit(writer)
-        assert reader.next(timeout=20).sequence == 1
+        assert reader.next(timeout=60).sequence == 1
         assert not reader.stats().connected or reader.stats().sessions == 1
 
 
@@ -120,7 +114,7 @@ def test_waits_for_a_writer():
     made = []
     timer = threading.Timer(0.2, lambda: made.append(sluice.Writer("cam", shape=4)))
     timer.start()
-    reader = sluice.Reader("cam", wait=20)
+    reader = sluice.Reader("cam", wait=60)
     timer.join()
     assert reader.format == {"data": sluice.Tensor((4,), "uint8")}
 
@@ -135,7 +129,7 @@ def test_a_new_session_is_told():
             commit(writer)
             while True:  # the writer may know of the reader before the reader knows of it
                 try:
-                    frame = reader.next(timeout=20)
+                    frame = reader.next(timeout=60)
                     break
                 except sluice.Closed:
                     time.sleep(0.01)
@@ -180,7 +174,7 @@ def test_out_of_leases_names_them(channel):
         held.append(reader.next().numpy())
     commit(channel)
     with pytest.raises(sluice.LimitError, match=r"2 frames already \(1, 2\)"):
-        reader.next(timeout=20)
+        reader.next(timeout=60)
     with pytest.raises(sluice.LimitError):
         next(reader)
     with pytest.raises(sluice.LimitError):
@@ -240,10 +234,8 @@ def test_closing():
 def test_closing_ends_a_wait_on_another_thread(channel):
     reader = sluice.Reader("cam")
     threading.Timer(0.1, reader.close).start()
-    started = time.monotonic()
     with pytest.raises(sluice.StaleError):
-        reader.next()
-    assert time.monotonic() - started < 20
+        reader.next()  # or this would never end
 
 
 def test_eviction_is_told_once():
@@ -254,16 +246,16 @@ def test_eviction_is_told_once():
         view = frame.numpy()
         commit(writer)
         time.sleep(0.1)
-        begun = [writer.frame(timeout=20), writer.frame(timeout=20)]
+        begun = [writer.frame(timeout=60), writer.frame(timeout=60)]
         del view
         with pytest.raises(sluice.LostError):
             frame.release()
         assert writer.stats().evicted == 1
         with pytest.raises(sluice.LostError):
-            reader.next(timeout=20)
+            reader.next(timeout=60)
         for each in begun:
             each.commit()
-        assert reader.next(timeout=20).sequence == 4
+        assert reader.next(timeout=60).sequence == 4
 
 
 @pytest.mark.parametrize("options", [

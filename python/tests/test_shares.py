@@ -6,8 +6,6 @@ import pathlib
 import subprocess
 import sys
 
-import pytest
-
 HERE = pathlib.Path(__file__).parent
 
 
@@ -19,7 +17,6 @@ def collected(**environment):
     return [line.rpartition("/")[2] for line in done.stdout.splitlines() if "::" in line]
 
 
-@pytest.mark.limit(300)
 def test_each_test_is_in_one_share(tmp_path):
     every = collected()
     times = tmp_path / "times.json"

@@ -13,7 +13,8 @@ import pytest
 
 import gpu_kit
 import sluice
-from stream_kit import Foreign, device, on_thread, things  # noqa: F401
+from eventually import wait_until
+from stream_kit import Foreign, come_to_no_more, device, on_thread, things  # noqa: F401
 
 
 # ---- what they are ----
@@ -151,8 +152,8 @@ def test_an_event_may_be_slept_for(gpu):
             event.synchronize()
             return time.clock_gettime(clock) - began
 
-    took(True)
-    assert took(True) < spent and took(True, timing=True) < spent
+    wait_until(lambda: took(True) < spent)  # a machine that is busy with others may take more of it for the same
+    wait_until(lambda: took(True, timing=True) < spent)
     assert took(False) >= spent  # or this would never end
 
 
@@ -388,8 +389,9 @@ def test_one_of_ours_that_captures_when_it_is_dropped_ends_later(gpu):
     stream = sluice.Stream(gpu.device)
     native = stream.native
     with gpu.capture(native):
+        there = things(gpu)[0]
         del stream
         gc.collect()
-        assert things(gpu)[0] == before[0] + 1
+        assert things(gpu)[0] == there
     sluice.Stream("host").close()
-    assert things(gpu) == before
+    come_to_no_more(gpu, before)

@@ -3,12 +3,12 @@
 import contextlib
 import ctypes
 import threading
-import time
 
 import pytest
 
 import gpu_kit
 import sluice
+from eventually import wait_until
 from stream_kit import device, on_thread  # noqa: F401
 
 
@@ -93,12 +93,13 @@ def test_a_thread_that_ends_inside_leaves_nothing(device):
     on_thread(lambda: stream.use().__enter__())
     with pytest.raises(sluice.InvalidError, match="not current on this thread"):
         stream.use().__exit__(None, None, None)
-    for _ in range(2000):  # the thread is gone for Python a moment before it is for the system
+
+    def closes():
         with contextlib.suppress(sluice.BusyError):
             stream.close()
-            break
-        time.sleep(0.01)
-    assert stream.closed
+        return stream.closed
+
+    wait_until(closes)  # the thread is gone for Python a moment before it is for the system
 
 
 def test_a_current_stream_cannot_be_closed(device):

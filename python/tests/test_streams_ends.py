@@ -8,7 +8,7 @@ import pytest
 
 import gpu_kit
 import sluice
-from stream_kit import Foreign, device, things  # noqa: F401
+from stream_kit import Foreign, come_to_no_more, device, things  # noqa: F401
 
 
 def uses_of(stream, event, device):
@@ -129,7 +129,7 @@ def test_nothing_is_left_over(gpu):
         kept = [*kept[-40:], *streams[:2], *events[:2]]
     del kept, streams, events, early, late, thing
     gc.collect()
-    assert things(gpu) == before
+    come_to_no_more(gpu, before)
 
 
 def test_finalisers_run_anywhere(gpu):
@@ -152,7 +152,7 @@ def test_finalisers_run_anywhere(gpu):
         for thread in threads:
             thread.join()
     sluice.Stream("host").close()  # a call, by which all is gone
-    assert before is None or things(gpu) == before
+    assert before is None or come_to_no_more(gpu, before) is None
 
 
 def test_an_address_that_comes_again_is_another_stream(gpu):

@@ -40,7 +40,7 @@ class Taker(threading.Thread):
 @pytest.mark.parametrize("also", ["alone", "with another stream", "and another thread's"])
 def test_a_frame_ends_behind_the_stream_of_the_thread_that_took_it(gpu, writer, reader, also):  # noqa: F811
     publish(gpu, writer, 5)
-    frame = reader.next(timeout=20)
+    frame = reader.next(timeout=60)
     slot = frame.slot
     with Taker(gpu, frame) as taker:
         gates = []
@@ -60,7 +60,7 @@ def test_a_frame_ends_behind_the_stream_of_the_thread_that_took_it(gpu, writer, 
 
 def test_on_its_own_thread_it_is_as_any_other(gpu, writer, reader):  # noqa: F811
     publish(gpu, writer, 5)
-    frame = reader.next(timeout=20)
+    frame = reader.next(timeout=60)
     slot = frame.slot
     taken = take(frame, PER_THREAD)
     gate = gpu.gate(PER_THREAD)
