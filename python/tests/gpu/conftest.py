@@ -9,6 +9,7 @@ import sys
 import needs
 import pytest
 from child import children
+from eventually import STARTS
 
 HERE = pathlib.Path(__file__).parent
 
@@ -71,5 +72,5 @@ def two_gpus():
 
 @pytest.fixture
 def role():
-    with children(HERE / "gpu_roles.py", 40) as start:
+    with children(HERE / "gpu_roles.py", STARTS) as start:
         yield start

@@ -27,7 +27,7 @@ def write_for_ever(name, device):
 
 
 def read_for_ever(name):
-    with sluice.Reader(name, wait=20) as reader:
+    with sluice.Reader(name, wait=60) as reader:
         say("open")
         for frame in reader:
             if not (frame.numpy() == int(frame.meta)).all():
@@ -37,8 +37,8 @@ def read_for_ever(name):
 
 def hold_two(name):
     """Takes two frames and keeps them."""
-    reader = sluice.Reader(name, wait=20, hold=2)
-    kept = [reader.next(timeout=20) for _ in range(2)]
+    reader = sluice.Reader(name, wait=60, hold=2)
+    kept = [reader.next(timeout=60) for _ in range(2)]
     say("holds", len(kept))
     sys.stdin.readline()
 
@@ -47,8 +47,8 @@ def store_into_a_frame(name):
     """As a program does that does not know that a reader's frames are for reading only."""
     import torch
 
-    reader = sluice.Reader(name, wait=20)
-    frame = reader.next(timeout=20)
+    reader = sluice.Reader(name, wait=60)
+    frame = reader.next(timeout=60)
     copied = frame.torch(copy=True).fill_(1)
     say("copied", int(copied.sum()))
     frame.torch().fill_(1)
@@ -60,7 +60,7 @@ def store_into_a_frame(name):
     try:
         frame.release()
         for _ in range(3):
-            reader.next(timeout=5)
+            reader.next(timeout=60)
         say("Sluice noticed nothing")
     except sluice.Error as error:
         say(type(error).__name__, str(error).replace("\n", " "))
@@ -70,7 +70,7 @@ def store_into_a_frame(name):
 def watch(name, path):
     """Reads to the end; says how many frames there were, and leaves the last one in a file."""
     count = 0
-    with sluice.Reader(name, wait=40) as reader:
+    with sluice.Reader(name, wait=60) as reader:
         for frame in reader:
             count += 1
             last = frame.numpy()
@@ -84,7 +84,7 @@ def read_sums(name, count):
     import torch
 
     sums = []
-    with sluice.Reader(name, mode="in_order", wait=20) as reader:
+    with sluice.Reader(name, mode="in_order", wait=60) as reader:
         say("open")
         for _, frame in zip(range(int(count)), reader):
             tensor = frame.torch()

@@ -88,14 +88,14 @@ def run_model(ends, model, kept, numbers):
     """The loop as a user would write it, on the default stream; no call in it waits for the GPU."""
     camera, frames, results, seen = ends
     for index in numbers:
-        with camera.frame(timeout=5) as out:
+        with camera.frame(timeout=60) as out:
             fill(out, index)
-        with frames.next(timeout=5) as frame:
+        with frames.next(timeout=60) as frame:
             model.preprocess(frame.torch())
         model.graph.replay()
-        with results.frame(timeout=5) as out:
+        with results.frame(timeout=60) as out:
             out.torch().copy_(model.output[0, 0])
-        with seen.next(timeout=5) as frame:
+        with seen.next(timeout=60) as frame:
             kept[index].copy_(frame.torch())
 
 
@@ -120,7 +120,7 @@ def test_so_it_does_while_another_thread_captures(ends):
     torch.cuda.synchronize()
     with Capturing() as other:
         run_model(ends, model, kept, range(5, 300))
-    assert other.done > 5
+        assert eventually(lambda: other.done > 5 or other.errors)
     check_model(model, kept)
 
 
@@ -129,7 +129,7 @@ def test_streams_events_and_finalisers_break_no_capture():
     slots that are added, too."""
     with narrow_writer("n", max_slots=8) as writer, sluice.Reader("n") as reader:
         write(writer, 0)
-        reader.next(timeout=5).torch()
+        reader.next(timeout=60).torch()
         torch.cuda.synchronize()
         with Capturing() as other:
             for number in range(1, 60):
@@ -140,9 +140,9 @@ def test_streams_events_and_finalisers_break_no_capture():
                     streams[0].wait(event)
                 with sluice.Reader("n", hold=1) as second:
                     write(writer, number)
-                    kept = [reader.next(timeout=5).torch(), second.next(timeout=5)]
+                    kept = [reader.next(timeout=60).torch(), second.next(timeout=60)]
                 del streams, events, stream, event, kept
-        assert other.done > 5
+            assert eventually(lambda: other.done > 5 or other.errors)
 
 
 def test_parallel_inside_a_capture_is_replayed():
@@ -168,7 +168,7 @@ def test_frames_dropped_inside_a_capture_leave_nothing_in_the_graph():
     with narrow_writer("n", slots=4, max_slots=4) as writer, sluice.Reader("n", hold=2) as reader:
         out = torch.zeros((SIDE, SIDE), dtype=torch.int32, device=DEVICE)
         write(writer, 7)
-        first = reader.next(timeout=5)
+        first = reader.next(timeout=60)
         view = first.view()
         graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize()
@@ -179,7 +179,7 @@ def test_frames_dropped_inside_a_capture_leave_nothing_in_the_graph():
             first.release()
         del first
         write(writer, 8)
-        second = reader.next(timeout=5)  # and the release that was held back is done
+        second = reader.next(timeout=60)  # and the release that was held back is done
         assert eventually(lambda: held(reader) == 1)
         kept = second.torch()
         for number in range(100):
@@ -188,7 +188,7 @@ def test_frames_dropped_inside_a_capture_leave_nothing_in_the_graph():
         torch.cuda.synchronize()
         assert reader.stats().held == 1 and (kept == 8).all() and view.shape == out.shape
         del second, kept
-        assert int(reader.next(timeout=5).meta) == 199
+        assert int(reader.next(timeout=60).meta) == 199
         assert writer.stats().dropped == 0
 
 
@@ -198,7 +198,7 @@ def test_frames_that_die_inside_a_capture_without_a_word():
         out = torch.zeros((SIDE, SIDE), dtype=torch.int32, device=DEVICE)
         for number in range(20):
             write(writer, number)
-            frame = reader.next(timeout=5)
+            frame = reader.next(timeout=60)
             torch.cuda.synchronize()
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
@@ -207,7 +207,7 @@ def test_frames_that_die_inside_a_capture_without_a_word():
             for _ in range(5):
                 graph.replay()
             write(writer, number)
-            assert (reader.next(timeout=5).torch() == number).all()
+            assert (reader.next(timeout=60).torch() == number).all()
         assert eventually(lambda: held(reader) == 0)
 
 
@@ -215,7 +215,7 @@ def test_frames_that_die_inside_a_capture_without_a_word():
 def test_what_a_capture_cannot_have_is_refused_and_harms_nothing(end):
     with narrow_writer("n") as writer, sluice.Reader("n") as reader:
         source = torch.zeros((SIDE, SIDE), dtype=torch.int32, device=DEVICE)
-        frame = writer.frame(timeout=5) if end != "send" else None
+        frame = writer.frame(timeout=60) if end != "send" else None
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
@@ -235,13 +235,13 @@ def test_what_a_capture_cannot_have_is_refused_and_harms_nothing(end):
         else:
             frame.cancel()
             write(writer, 1)
-        assert (reader.next(timeout=5).torch() == 1).all()
+        assert (reader.next(timeout=60).torch() == 1).all()
 
 
 def test_fetching_inside_a_capture_is_refused():
     with narrow_writer("n") as writer, sluice.Reader("n") as reader:
         write(writer, 5)
-        frame = reader.next(timeout=5)
+        frame = reader.next(timeout=60)
         target = torch.zeros((SIDE, SIDE), dtype=torch.int32, device=DEVICE)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
@@ -307,7 +307,7 @@ def test_one_graph_a_slot_writes_too():
         kept = []
         for index in range(50):
             number.fill_(index)
-            frame = writer.frame(timeout=5)
+            frame = writer.frame(timeout=60)
             key = frame.generation, frame.slot
             if key not in graphs:
                 view = frame.view()
@@ -319,7 +319,7 @@ def test_one_graph_a_slot_writes_too():
             spin(0.5)
             graphs[key].replay()
             frame.commit()
-            kept.append(reader.next(timeout=5).torch().sum(dtype=torch.int64))
+            kept.append(reader.next(timeout=60).torch().sum(dtype=torch.int64))
         assert [int(each) for each in kept] == [index * SIDE * SIDE for index in range(50)]
 
 
@@ -328,11 +328,11 @@ def test_views_work_without_used_on():
     with narrow_writer("n") as writer, sluice.Reader("n") as reader:
         sums = []
         for index in range(50):
-            with writer.frame(timeout=5) as out:
+            with writer.frame(timeout=60) as out:
                 view = out.view()
                 spin(0.5)
                 view.fill_(index)
-            with reader.next(timeout=5) as frame:
+            with reader.next(timeout=60) as frame:
                 view = frame.view()
                 spin(0.5)
                 sums.append(view.sum(dtype=torch.int64))

@@ -21,7 +21,7 @@ import sluice
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 ROLES = pathlib.Path(__file__).parent / "gpu_roles.py"
 NAMESPACES = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc", "--ipc", "--net"]
-FEW, FRAMES, PATIENCE = 5, 240, 100
+FEW, FRAMES, PATIENCE = 5, 240, 500
 TEST_PICTURE = ["test", "--pattern", "--size", "320x240", "--format", "rgb24", "--frames", str(FRAMES)]
 
 
@@ -73,7 +73,7 @@ def finish(process):
 def end_of(writing):
     """Ctrl-C: what is open is closed, and its readers come to their end."""
     writing.send_signal(signal.SIGINT)
-    writing.communicate(timeout=30)
+    writing.communicate(timeout=PATIENCE)
 
 
 def lines_of(reading, count=FEW):
@@ -244,10 +244,9 @@ def scenes(request):
         yield {scene: pool.submit(scene) for scene in SCENES if scene in wanted}
 
 
-@pytest.mark.limit(150)
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
 def test_example(scene, scenes):
-    scenes[scene].result(PATIENCE)
+    scenes[scene].result()
 
 
 def test_every_example_for_gpus_is_run_by_a_test():

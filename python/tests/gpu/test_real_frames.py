@@ -7,7 +7,7 @@ import pytest
 
 import sluice
 from needs import torch
-from work import DEVICE, eventually, held, narrow_writer, spin, write
+from work import DEVICE, eventually, held, narrow_writer, shown, spin, write
 
 SHAPE = (48, 64)
 
@@ -25,7 +25,7 @@ def pair():
 @pytest.fixture
 def frame(pair):
     pair[0].send(values())
-    yield pair[1].next(timeout=5)
+    yield pair[1].next(timeout=60)
 
 
 # ---- no copies ----
@@ -69,7 +69,7 @@ def test_pointers_stay_for_a_generation(pair):
         with writer.frame() as out:
             out.torch().fill_(number)
             assert 0 <= out.slot
-        frame = reader.next(timeout=5)
+        frame = reader.next(timeout=60)
         assert 0 <= frame.slot < reader.slots
         seen.setdefault((frame.generation, frame.slot), set()).add(frame.torch().data_ptr())
         frame.release()
@@ -84,14 +84,14 @@ def test_a_slot_that_is_written_is_the_one_that_is_read(pair, cupy):
         torch.cuda.synchronize()
         out.cupy()[2] = 5
         assert out.torch().data_ptr() == out.cupy().data.ptr == out[0].address
-    got = reader.next(timeout=5).torch()[:3, 0].tolist()
+    got = reader.next(timeout=60).torch()[:3, 0].tolist()
     assert got == [3, 4, 5]
 
 
 def test_jax_fills_a_slot_by_send(pair, jax):
     writer, reader = pair
     writer.send(jax.numpy.full(SHAPE, 7, "float32") * 2)
-    assert (reader.next(timeout=5).torch() == 14).all()
+    assert (reader.next(timeout=60).torch() == 14).all()
 
 
 @pytest.mark.parametrize("name", ["uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bfloat16",
@@ -101,7 +101,7 @@ def test_every_data_type(name):
     source = torch.ones(8, dtype=kind, device=DEVICE)
     with sluice.Writer("t", shape=(8,), dtype=kind, device=DEVICE) as writer, sluice.Reader("t") as reader:
         writer.send(source)
-        frame = reader.next(timeout=5)
+        frame = reader.next(timeout=60)
         assert frame.dtype == name and frame.torch().dtype == kind and torch.equal(frame.torch(), source)
 
 
@@ -154,7 +154,7 @@ def test_a_writable_reader_may_write():
     with sluice.Writer("w", shape=SHAPE, dtype="float32", device=DEVICE, writable=True) as writer:
         with sluice.Reader("w", writable=True) as reader:
             writer.send(values())
-            tensor = reader.next(timeout=5).torch()
+            tensor = reader.next(timeout=60).torch()
             tensor.mul_(2)
             torch.cuda.synchronize()
             assert torch.equal(tensor, values() * 2)
@@ -181,7 +181,7 @@ def test_pinned_buffers_come_back_to_their_pool(pair):
     """What numpy() gives is used again when nobody has it: a hundred thousand of them take no more memory than three."""
     writer, reader = pair
     writer.send(values())
-    frame = reader.next(timeout=5)
+    frame = reader.next(timeout=60)
     addresses = {frame.numpy().ctypes.data for _ in range(50)}
     assert len(addresses) <= 3
 
@@ -198,7 +198,7 @@ def test_fetch_lets_the_loop_go_on(pair):
 
     async def main():
         ticking = asyncio.create_task(tick())
-        frame = await reader.next_async(timeout=5)
+        frame = await reader.next_async(timeout=60)
         arrays = await asyncio.gather(frame.fetch(), frame.fetch("data"))
         ticking.cancel()
         return arrays
@@ -227,11 +227,15 @@ def test_copy_to_is_behind_what_the_stream_does(frame):
     side = torch.cuda.Stream()
     target = torch.zeros(SHAPE, device=DEVICE)
     torch.cuda.synchronize()
-    with torch.cuda.stream(side):
-        spin(30)
-        target.zero_()
-        frame.copy_to(target)
-        assert not side.query()
+
+    def attempt():
+        with torch.cuda.stream(side):
+            spin(30)
+            target.zero_()
+            frame.copy_to(target)
+            return not side.query()
+
+    assert shown(attempt)
     side.synchronize()
     assert torch.equal(target, values())
 
@@ -244,7 +248,7 @@ def test_send_takes_tensors_of_any_strides(pair):
     for source in (values(), values().T.contiguous().T, wide[:, ::2], wide[:, 64:], values().flip(0),
                    values()[:, :1].expand(SHAPE), values()[1:3, ::2]):
         writer.send(source)
-        frame = reader.next(timeout=5)
+        frame = reader.next(timeout=60)
         assert torch.equal(frame.torch(), source), source.stride()
         frame.release()
 
@@ -261,7 +265,7 @@ def test_send_takes_what_any_framework_has(pair, cupy, jax):
                    device_array, cupy.asfortranarray(device_array), Interface(), jax.numpy.asarray(expected),
                    {"data": values()}):
         writer.send(source)
-        frame = reader.next(timeout=5)
+        frame = reader.next(timeout=60)
         assert (frame.numpy() == expected).all(), type(source)
         frame.release()
 
@@ -269,7 +273,7 @@ def test_send_takes_what_any_framework_has(pair, cupy, jax):
 def test_a_frame_that_was_read_is_sent_on(pair, frame):
     with sluice.Writer.like("on", frame, device=DEVICE) as second, sluice.Reader("on") as reader:
         second.send(frame)
-        assert torch.equal(reader.next(timeout=5).torch(), values())
+        assert torch.equal(reader.next(timeout=60).torch(), values())
 
 
 def test_a_tensor_may_be_overwritten_once_it_is_sent(pair):
@@ -279,7 +283,7 @@ def test_a_tensor_may_be_overwritten_once_it_is_sent(pair):
         tensor.fill_(number)
         writer.send(tensor)
         tensor.fill_(-1)
-        frame = reader.next(timeout=5)
+        frame = reader.next(timeout=60)
         assert (frame.torch() == number).all(), number
         frame.release()
 
@@ -291,7 +295,7 @@ def test_view_is_one_tensor_a_slot_and_holds_no_lease(pair):
     seen = {}
     for number in range(30):
         writer.send(values() + number)
-        frame = reader.next(timeout=5)
+        frame = reader.next(timeout=60)
         view = frame.view()
         assert torch.equal(view, values() + number) and view.data_ptr() == frame[0].address
         assert seen.setdefault((frame.generation, frame.slot), view) is view
@@ -302,7 +306,7 @@ def test_view_is_one_tensor_a_slot_and_holds_no_lease(pair):
 def test_view_as_cupys(pair, cupy):
     writer, reader = pair
     writer.send(values())
-    frame = reader.next(timeout=5)
+    frame = reader.next(timeout=60)
     view = frame.view(kind="cupy")
     assert isinstance(view, cupy.ndarray) and view.data.ptr == frame[0].address
 
@@ -311,13 +315,13 @@ def test_views_of_an_old_generation_stay_mapped(pair):
     """A graph that was captured on one may be replayed still: it reads old pixels, and kills no context."""
     writer, reader = pair
     writer.send(values())
-    frame = reader.next(timeout=5)
+    frame = reader.next(timeout=60)
     view, old = frame.view(), frame.generation
     frame.release()
     writer.reformat(shape=(256, 256), dtype="float32")
     with writer.frame() as out:
         out.torch().zero_()
-    second = reader.next(timeout=5)
+    second = reader.next(timeout=60)
     assert second.generation != old and second.shape == (256, 256)
     view.sum().item()  # would be an illegal address
     torch.cuda.synchronize()
@@ -333,7 +337,7 @@ def test_arrays_by_name_with_shapes_of_their_own():
                 out.reshape((count, 4), "boxes")
                 out.torch("boxes").fill_(count)
                 out.torch("view").fill_(9)
-            frame = reader.next(timeout=5)
+            frame = reader.next(timeout=60)
             boxes = frame.torch("boxes")
             assert boxes.shape == (count, 4) and (boxes == count).all() and (frame["view"].torch() == 9).all()
             del boxes
@@ -346,7 +350,7 @@ def test_nv12_has_planes():
             luma, chroma = (plane.torch() for plane in out.planes)
             luma.fill_(200)
             chroma.fill_(100)
-        luma, chroma = (plane.torch() for plane in reader.next(timeout=5).planes)
+        luma, chroma = (plane.torch() for plane in reader.next(timeout=60).planes)
         assert (luma == 200).all() and (chroma == 100).all() and chroma.shape == (24, 32, 2)
 
 
@@ -361,7 +365,7 @@ def test_ahead_needs_a_stream(pair):
     with sluice.Reader("f", ahead=True) as reader:
         pair[0].send(values())
         with pytest.raises((sluice.InvalidError, ValueError), match="stream"):
-            reader.next(timeout=5)
+            reader.next(timeout=60)
 
 
 def test_a_full_channel_says_so():
@@ -369,9 +373,9 @@ def test_a_full_channel_says_so():
         kept = []
         for number in range(2):
             write(writer, number)
-            kept.append(reader.next(timeout=5).torch())
+            kept.append(reader.next(timeout=60).torch())
         write(writer, 2)
-        begun = writer.frame(timeout=5)
+        begun = writer.frame(timeout=60)
         with pytest.raises(sluice.NoFreeSlot):
             writer.frame()
         begun.cancel()

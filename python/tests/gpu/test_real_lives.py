@@ -23,19 +23,26 @@ def counted():
 
 
 def check_no_growth(one, first, times, room=2 << 20, gpu_room=4 << 20):
+    """A leak grows each time; what malloc and the driver keep for more that is under way at once does once."""
+    most = (0, 0, gpu_room - 1, room - 1)
     for number in range(first):
         one(number)
+    grown = growth(one, times)
+    for _ in range(2):
+        if any(map(int.__gt__, grown, most)):
+            grown = growth(one, times)
+    assert not any(map(int.__gt__, grown, most)), f"{grown}: descriptors, threads, bytes of the GPU and of memory more"
+
+
+def growth(one, times):
     before, resident = counted(), memory()
     for number in range(times):
         one(number)
-    after = counted()
-    grown = memory() - resident
-    assert after[:2] == before[:2]
-    assert before[2] - after[2] < gpu_room, f"{before[2] - after[2]} bytes of the GPU"
-    assert grown < room, f"{grown} bytes more"
+    eventually(lambda: all(map(int.__le__, counted()[:2], before)))  # what ends, ends a little later
+    more = [int.__sub__(*each) for each in zip(counted(), before)]
+    return more[0], more[1], -more[2], memory() - resident
 
 
-@pytest.mark.limit(120)
 def test_a_hundred_thousand_frames(scale):
     with sluice.Writer("leak", shape=(32, 32), dtype="float32", device=DEVICE) as writer:
         with sluice.Reader("leak", hold=3) as reader:
@@ -49,12 +56,12 @@ def test_a_hundred_thousand_frames(scale):
                 elif kind == 1:
                     writer.send(source.T)
                 else:
-                    with writer.frame(timeout=5) as out:
+                    with writer.frame(timeout=60) as out:
                         if kind == 2:
                             out.torch().zero_()
                         elif kind == 3:
                             out.view().zero_()
-                frame = reader.next(timeout=5)
+                frame = reader.next(timeout=60)
                 if kind == 4:
                     keep = torch.from_dlpack(frame)
                 elif kind == 5:
@@ -87,9 +94,9 @@ def test_openings_leave_nothing(scale):
     def one(number):
         with sluice.Writer("leak", shape=(64, 64), device=DEVICE) as writer, sluice.Reader("leak") as reader:
             with sluice.Stream(DEVICE) as stream:
-                with writer.frame(timeout=5, stream=stream) as out:
+                with writer.frame(timeout=60, stream=stream) as out:
                     out.torch()
-                frame = reader.next(timeout=5)
+                frame = reader.next(timeout=60)
                 frame.view()
                 assert number % 2 or frame.torch() is not None
 
@@ -100,9 +107,9 @@ def test_generations_leave_nothing(scale):
     with sluice.Writer("leak", shape=(64, 64), device=DEVICE) as writer, sluice.Reader("leak") as reader:
         def one(number):
             writer.reformat(shape=(64 + number % 5, 64))
-            with writer.frame(timeout=5) as out:
+            with writer.frame(timeout=60) as out:
                 shape = out.torch().shape
-            frame = reader.next(timeout=5)
+            frame = reader.next(timeout=60)
             assert frame.torch().shape == shape and frame.view().shape == shape
 
         check_no_growth(one, 15, int(100 * scale))
@@ -114,7 +121,7 @@ def test_what_fails_leaves_nothing():
 
         def one(_):
             for call in (lambda: writer.send(wrong), lambda: writer.try_frame(stream=5), lambda: reader.next(timeout=0),
-                         lambda: writer.send(object()), lambda: writer.frame(timeout=5)["nope"],
+                         lambda: writer.send(object()), lambda: writer.frame(timeout=60)["nope"],
                          lambda: sluice.Stream("cuda:99"), lambda: sluice.Reader("none")):
                 with pytest.raises((sluice.Error, TypeError, KeyError, ValueError)):
                     call()
@@ -127,9 +134,9 @@ def test_a_killed_writers_reader_goes_on(role):
     for _ in range(3):
         writer = role("write_for_ever", "cam", DEVICE)
         assert writer.read() == "open"
-        reader = reader or sluice.Reader("cam", wait=20, hold=4)
+        reader = reader or sluice.Reader("cam", wait=60, hold=4)
         while True:
-            frame = reader.next(timeout=20)
+            frame = reader.next(timeout=60)
             if frame.session not in sessions:
                 break
         sessions.add(frame.session)
@@ -152,7 +159,7 @@ def test_killed_readers_cost_the_writer_nothing(role):
         def send():
             nonlocal number
             number += 1
-            with writer.frame(timeout=5, meta=b"%d" % number) as frame:
+            with writer.frame(timeout=60, meta=b"%d" % number) as frame:
                 frame.torch().fill_(number)
 
         assert [reader.read() for reader in readers[:2]] == ["open"] * 2
@@ -167,8 +174,8 @@ def test_killed_readers_cost_the_writer_nothing(role):
             reader.kill()
             for _ in range(50):
                 send()
-        assert eventually(lambda: writer.stats().readers == 0, 10)
-        assert writer.stats().readers_died == 3
+        assert eventually(lambda: writer.stats().readers == 0)
+        assert eventually(lambda: writer.stats().readers_died == 3)
         with sluice.Reader("cam") as reader:
             send()
             assert (take(reader, number).torch() == number).all()
@@ -178,20 +185,20 @@ def test_a_store_into_a_frame_ends_that_process_alone(role):
     """PyTorch knows of no read-only memory. The next message of Sluice's names what it was; nobody else notices."""
     with narrow_writer("cam") as writer, sluice.Reader("cam") as reader:
         child = role("store_into_a_frame", "cam")
-        assert eventually(lambda: writer.stats().readers == 2, 30)
+        assert eventually(lambda: writer.stats().readers == 2)
         write(writer, 7)
         assert child.read() == f"copied {512 * 512}"
         assert "Error" in child.read()
         words = child.read()
         assert words.startswith("DriverError") and "only read" in words, words
-        child.process.wait(30)
+        child.wait()
         for number in range(20):
             write(writer, number)
             assert (take(reader, number).torch() == number).all()
 
 
 def test_another_process_reads_the_same_memory(role):
-    with sluice.Writer("cam", shape=(256, 256), dtype="int32", device=DEVICE, policy="wait", wait=20) as writer:
+    with sluice.Writer("cam", shape=(256, 256), dtype="int32", device=DEVICE, policy="wait", wait=60) as writer:
         child = role("read_sums", "cam", 20)
         assert child.read() == "open"
         for number in range(20):

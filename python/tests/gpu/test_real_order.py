@@ -3,13 +3,12 @@
 and a writer that has no other slot than that one. No host synchronisation in the loops but where values are compared."""
 import gc
 import threading
-import time
 
 import pytest
 
 import sluice
 from needs import torch
-from work import DEVICE, SIDE, flood, narrow_writer, spin, take, write
+from work import DEVICE, SIDE, flood, narrow_writer, shown, spin, take, write
 
 RUNS = 200
 
@@ -57,7 +56,7 @@ def test_without_a_lease_the_same_kernel_reads_what_came_later(narrow):
         view = frame.view()
         frame.release()
         with torch.cuda.stream(side):
-            spin(1)
+            spin(20)  # long enough for a CPU that is busy
             sums.append(view.sum(dtype=torch.int64))
         flood(writer, -number)
     torch.cuda.synchronize()
@@ -165,10 +164,10 @@ def test_a_writers_frame_is_published_behind_its_work(narrow):
     side = torch.cuda.Stream()
     sums, expected = [], []
     for number in range(1, RUNS + 1):
-        with torch.cuda.stream(side), writer.frame(timeout=5) as out:
+        with torch.cuda.stream(side), writer.frame(timeout=60) as out:
             spin(1)
             out.torch().fill_(number)
-        frame = reader.next(timeout=5)
+        frame = reader.next(timeout=60)
         sums.append(frame.torch().sum(dtype=torch.int64))
         expected.append(number * SIDE * SIDE)
         frame.release()
@@ -180,34 +179,36 @@ def test_the_cpu_waits_for_nothing_when_it_writes():
         write(writer, 0)
         torch.cuda.synchronize()
         side = torch.cuda.Stream()
-        began = time.perf_counter()
-        with torch.cuda.stream(side), writer.frame(timeout=5) as out:
-            spin(100)
-            out.torch().fill_(1)
-        took = time.perf_counter() - began
-        assert not side.query() and took < 0.05, took
-        side.synchronize()
+
+        def attempt():
+            with torch.cuda.stream(side), writer.frame(timeout=60) as out:
+                spin(100)
+                out.torch().fill_(1)
+            busy = not side.query()
+            side.synchronize()
+            return busy
+
+        assert shown(attempt)
 
 
 def test_a_frame_taken_ahead_goes_to_other_streams_through_dlpack():
     """The specification's 40: a slow producer, a reader that does not wait, torch.from_dlpack on a side stream."""
     with narrow_writer("n", slots=4, max_slots=4) as writer, sluice.Reader("n", ahead=True, hold=2) as reader:
         making, taking, using = (torch.cuda.Stream() for _ in range(3))
-        sums, expected, waits = [], [], []
+        sums, expected, early = [], [], 0
         for number in range(1, RUNS + 1):
-            with torch.cuda.stream(making), writer.frame(timeout=5, meta=b"%d" % number) as out:
+            with torch.cuda.stream(making), writer.frame(timeout=60, meta=b"%d" % number) as out:
                 spin(2)
                 out.torch().fill_(number)
             frame = take(reader, number, stream=taking)
-            began = time.perf_counter()
             with torch.cuda.stream(using):
                 tensor = torch.from_dlpack(frame)
-                waits.append(time.perf_counter() - began)
+                early += not making.query()
                 sums.append(tensor.sum(dtype=torch.int64))
             expected.append(number * SIDE * SIDE)
             del tensor, frame
         check(sums, expected)
-        assert sorted(waits)[len(waits) // 2] < 0.0002, "from_dlpack waited for the GPU"
+        assert early >= RUNS // 2, "from_dlpack waited for the GPU"
 
 
 def test_send_is_behind_the_stream_that_made_the_tensor(narrow):
@@ -222,7 +223,7 @@ def test_send_is_behind_the_stream_that_made_the_tensor(narrow):
             source.fill_(number)
             writer.send(source)
             source.fill_(-1)
-        frame = reader.next(timeout=5)
+        frame = reader.next(timeout=60)
         sums.append(frame.torch().sum(dtype=torch.int64))
         expected.append(number * SIDE * SIDE)
         frame.release()
@@ -236,15 +237,15 @@ def test_a_cancelled_frame_is_free_behind_its_work(narrow):
     sums, expected = [], []
     for number in range(1, 51):
         with torch.cuda.stream(side):
-            out = writer.frame(timeout=5)
+            out = writer.frame(timeout=60)
             tensor = out.torch()
             spin(1)
             tensor.fill_(-1)
             out.cancel()
             del tensor
-        with writer.frame(timeout=5) as out:
+        with writer.frame(timeout=60) as out:
             out.torch().fill_(number)
-        frame = reader.next(timeout=5)
+        frame = reader.next(timeout=60)
         sums.append(frame.torch().sum(dtype=torch.int64))
         expected.append(number * SIDE * SIDE)
         frame.release()
@@ -259,14 +260,14 @@ def test_memory_that_is_used_again_while_a_kernel_reads_it():
         sums, expected = [], []
         for number in range(1, 501):
             write(writer, number)
-            with reader.next(timeout=5) as frame, torch.cuda.stream(side):
+            with reader.next(timeout=60) as frame, torch.cuda.stream(side):
                 tensor = frame.torch()
                 torch.cuda._sleep(100_000)
                 sums.append(tensor.sum(dtype=torch.int64))
                 del tensor
-            with writer.frame(timeout=5) as out:
+            with writer.frame(timeout=60) as out:
                 out.torch().fill_(-number)
-            frame = reader.next(timeout=5)
+            frame = reader.next(timeout=60)
             sums.append(frame.torch().sum(dtype=torch.int64))
             frame.release()
             expected += [number * 64 * 64, -number * 64 * 64]
@@ -284,7 +285,7 @@ def test_eight_threads_on_eight_streams():
             for number in range(300):
                 with torch.cuda.stream(stream):
                     write(writer, 1000 * which + number)
-                    with reader.next(timeout=10) as frame:
+                    with reader.next(timeout=60) as frame:
                         sums.append(frame.torch().sum(dtype=torch.int64))
             stream.synchronize()
             wrong.extend((which, number, int(each)) for number, each in enumerate(sums)

@@ -14,7 +14,7 @@ def test_frames_are_read_over_the_link_or_the_error_says_why():
         try:
             with sluice.Reader("n", device="cuda:1") as reader:
                 write(writer, 5)
-                frame = reader.next(timeout=5)
+                frame = reader.next(timeout=60)
                 tensor = frame.torch()
                 assert reader.device == frame.device == "cuda:1"
         except sluice.UnsupportedError as error:
@@ -31,7 +31,7 @@ def test_copies(staged):
         side = torch.cuda.Stream(device=1)
         for number in range(100):
             write(writer, number)
-            frame = reader.next(timeout=5)
+            frame = reader.next(timeout=60)
             with torch.cuda.device(1), torch.cuda.stream(side):
                 tensor = frame.torch()
                 spin(0.2)
@@ -46,7 +46,7 @@ def test_send_takes_a_tensor_of_another_gpu():
         source = torch.full((SIDE, SIDE), 9, dtype=torch.int32, device="cuda:1")
         torch.cuda.synchronize(1)
         writer.send(source)
-        assert (reader.next(timeout=5).torch() == 9).all()
+        assert (reader.next(timeout=60).torch() == 9).all()
 
 
 def test_a_writer_on_the_second_gpu():
@@ -54,7 +54,7 @@ def test_a_writer_on_the_second_gpu():
         assert writer.device == reader.device == "cuda:1"
         with torch.cuda.device(1):
             write(writer, 3)
-            assert (reader.next(timeout=5).torch() == 3).all()
+            assert (reader.next(timeout=60).torch() == 3).all()
 
 
 def test_staged_has_three_values():

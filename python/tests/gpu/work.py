@@ -4,6 +4,7 @@ import functools
 import time
 
 import sluice
+from eventually import SECONDS
 from needs import torch
 
 DEVICE = "cuda:0"
@@ -37,7 +38,7 @@ def narrow_writer(name, **options):
 
 def write(writer, number):
     """One frame full of a number, on PyTorch's current stream."""
-    with writer.frame(timeout=5, meta=b"%d" % number) as frame:
+    with writer.frame(timeout=60, meta=b"%d" % number) as frame:
         frame.torch().fill_(number)
 
 
@@ -52,10 +53,10 @@ def flood(writer, number, times=4):
 
 def take(reader, number, **options):
     """That frame; those before it, of a flood, are given back. A framework may let go of frames a little late, as JAX does."""
-    until = time.monotonic() + 5
+    until = time.monotonic() + SECONDS
     while True:
         try:
-            frame = reader.next(timeout=5, **options)
+            frame = reader.next(timeout=60, **options)
         except sluice.LimitError:
             if time.monotonic() > until:
                 raise
@@ -66,7 +67,7 @@ def take(reader, number, **options):
         frame.release()
 
 
-def eventually(condition, seconds=5):
+def eventually(condition, seconds=SECONDS):
     """What the GPU, or another process, does in its own time."""
     until = time.monotonic() + seconds
     while not condition():
@@ -74,6 +75,11 @@ def eventually(condition, seconds=5):
             return False
         time.sleep(0.001)
     return True
+
+
+def shown(attempt, times=20):
+    """True as soon as attempt() is: for what a CPU must be quick for to see it, beside work of a GPU that ends."""
+    return any(attempt() for _ in range(times))
 
 
 def held(reader):
