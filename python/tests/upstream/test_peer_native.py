@@ -55,12 +55,12 @@ def test_a_reader_of_sluices(peers, native, dtype):
     with native(sluice.Reader) as reader:
         for number in range(1, 6):
             assert ask(exporter, f"send {number}") == "PUBLISHED"
-            with reader.next(timeout=10) as frame:
+            with reader.next(timeout=60) as frame:
                 assert frame.shape == (9, 7, 3) and frame.dtype == dtype and number_of(frame) == number
         assert reader.latest() is None
         assert ask(exporter, "close") == "closed"
         with pytest.raises(sluice.Closed):
-            reader.next(timeout=10)
+            reader.next(timeout=60)
 
 
 def test_a_reader_of_sluices_over_restarts(peers, native):
@@ -73,7 +73,7 @@ def test_a_reader_of_sluices_over_restarts(peers, native):
         end = time.monotonic() + 20
         while True:
             try:
-                frame = reader.next(timeout=10)
+                frame = reader.next(timeout=60)
                 break
             except (sluice.Closed, sluice.NoWriter, sluice.LostError):
                 assert time.monotonic() < end
@@ -104,13 +104,13 @@ def test_a_frame_that_the_gpu_has_not_made_is_waited_for(gpu, peers, native):
     assert ask(exporter, "open height=32 width=32 policy.export_sync=false") == "open"
     reader = native(sluice.Reader)
     assert ask(exporter, "send 1") == "PUBLISHED"
-    with reader.next(timeout=10) as frame:
+    with reader.next(timeout=60) as frame:
         assert number_of(frame) == 1
     assert ask(exporter, "gate") == "shut" and ask(exporter, "send 2") == "PUBLISHED"
     with pytest.raises(sluice.Timeout):
         reader.next(timeout=0.3)
     assert ask(exporter, "pass") == "open"
-    with reader.next(timeout=10) as frame:
+    with reader.next(timeout=60) as frame:
         assert number_of(frame) == 2
 
 
@@ -126,7 +126,7 @@ def test_order(peers, native):
         frame = None
         while frame is None:
             try:
-                frame = reader.next(timeout=10)
+                frame = reader.next(timeout=60)
             except sluice.Closed:
                 pass
         with frame:

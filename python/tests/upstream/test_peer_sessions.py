@@ -13,7 +13,7 @@ from conftest import Two, ask, has_classes
 WAITING = "NO_FRAME RECONNECTING SHUTDOWN"
 
 
-def wait_until(condition, seconds=15):
+def wait_until(condition, seconds=60):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come to pass"
@@ -200,7 +200,7 @@ segment.close()
 os.unlink("/dev/shm/cudalink_activation_barrier")
 print(said, file=sys.stderr)
 """
-    done = subprocess.run(own_names([sys.executable, "-c", code]), capture_output=True, text=True, timeout=50)
+    done = subprocess.run(own_names([sys.executable, "-c", code]), capture_output=True, text=True, timeout=500)
     if "unshare" in done.stderr or "mount:" in done.stderr:
         pytest.skip("this user may not have a /dev/shm of its own")
     expected = ["PUBLISHED", 1, "SKIPPED_BARRIER", "SKIPPED_BARRIER", 1, 2, 0, "PUBLISHED", 2, "SKIPPED_BARRIER", "PUBLISHED", 3]
