@@ -14,7 +14,7 @@ import pytest
 
 import gpu_kit
 from child import children
-from eventually import STARTS
+from eventually import STARTS, wait_until
 from shares import keep_share
 
 
@@ -57,7 +57,12 @@ def folder(monkeypatch):
     monkeypatch.setenv("SLUICE_DIR", path)
     yield path
     gc.collect()  # readers that a traceback keeps would join the next test's channels
-    shutil.rmtree(path)
+
+    def gone():
+        shutil.rmtree(path, ignore_errors=True)  # what ends on a thread of its own takes files away meanwhile
+        return not os.path.exists(path)
+
+    wait_until(gone)
 
 
 @pytest.fixture(autouse=True)

@@ -72,6 +72,7 @@ def test_the_importer_of_1_1_has_what_it_opened(link):
                        "cupy_arrays": []}
     exporter = link.exporter()
     exporter.export(7)
+    assert exporter.settled() == "settled"
     importer = link.importer(kind="import11")
     told = importer.inside("cuda", "shm_handle", "ipc_version", "ipc_handles", "dev_ptrs", "tensors", "cupy_arrays")
     written = exporter.inside("shm_handle", "ipc_handles")
@@ -95,7 +96,9 @@ def test_the_importer_of_1_1_has_what_it_opened(link):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "uint16", "int8", "int16", "bfloat16"])
 def test_the_slots_are_arrays_of_each_type(link, dtype):
-    link.exporter(dtype=dtype).export(3)
+    exporter = link.exporter(dtype=dtype)
+    exporter.export(3)
+    assert exporter.settled() == "settled"
     told = link.importer(kind="import11").inside("tensors", "cupy_arrays")
     assert told["tensors"][0]["dtype"] == dtype and told["tensors"][0]["value"] == 3
     assert told["cupy_arrays"][0] is None if dtype == "bfloat16" else told["cupy_arrays"][0]["dtype"] == dtype

@@ -203,18 +203,18 @@ def test_fileno_is_readable_when_next_would_not_wait(channel):
         reader.next(timeout=0)
     assert select.select([reader], [], [], 0)[0] == []
     commit(channel)
-    assert select.select([reader], [], [], 20)[0] == [reader]
+    assert select.select([reader], [], [], SECONDS)[0] == [reader]
     assert reader.next(timeout=0).sequence == 1
     assert select.select([fd], [], [], 0.05)[0] == []
     channel.close()
-    assert select.select([fd], [], [], 20)[0] == [fd]
+    assert select.select([fd], [], [], SECONDS)[0] == [fd]
     with sluice.Writer("cam", shape=4) as writer:
         while not writer.stats().readers:
             time.sleep(0.01)
         with pytest.raises((sluice.Timeout, sluice.Closed)):
             reader.next(timeout=0)
         commit(writer)
-        assert select.select([fd], [], [], 20)[0] == [fd] and reader.fileno() == fd
+        assert select.select([fd], [], [], SECONDS)[0] == [fd] and reader.fileno() == fd
 
 
 def test_closing():
