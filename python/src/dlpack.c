@@ -27,7 +27,7 @@ struct export
 
 static void export_free(struct export *export)
 {
-    (void)lease_drop(export->lease);
+    lease_drop_anywhere(export->lease);
     (void)sluice_pin_drop(&export->pin);
     free(export->copy);
     free(export);

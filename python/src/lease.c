@@ -7,6 +7,7 @@
 #include "view.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,12 @@ void few_lock(_Atomic bool *busy, const struct channel *channel)
             return;
         (void)sched_yield();
     }
+}
+
+static struct channel *channel_keep(struct channel *channel)
+{
+    atomic_fetch_add_explicit(&channel->references, 1, memory_order_relaxed);
+    return channel;
 }
 
 bool channel_is_foreign(const char *name)
@@ -44,10 +51,15 @@ struct channel *channel_new(const char *name)
     return channel;
 }
 
-void channel_drop(struct channel *channel)
+/* Was that the last reference? */
+static bool channel_leaves(struct channel *channel)
 {
-    if (!channel || atomic_fetch_sub_explicit(&channel->references, 1, memory_order_acq_rel) != 1)
-        return;
+    return channel && atomic_fetch_sub_explicit(&channel->references, 1, memory_order_acq_rel) == 1;
+}
+
+/* May wait for its GPU, and for the driver to free memory. Calls nothing of Python's. */
+static void channel_end(struct channel *channel)
+{
     (void)sluice_reader_close(&channel->reader);
     (void)sluice_writer_close(&channel->writer);
     channel_drop_joins(channel);
@@ -56,6 +68,39 @@ void channel_drop(struct channel *channel)
     free(atomic_load(&channel->spare));
     (void)sem_destroy(&channel->lock);
     free(channel);
+}
+
+void channel_drop(struct channel *channel)
+{
+    if (!channel_leaves(channel))
+        return;
+    Py_BEGIN_ALLOW_THREADS channel_end(channel);
+    Py_END_ALLOW_THREADS
+}
+
+static void *end_apart(void *channel)
+{
+    channel_end(channel);
+    return NULL;
+}
+
+/* Whether the caller has the GIL is not known, so that it cannot be let go: another thread waits. At the end of the
+ * interpreter, which nobody else runs in, the caller does, as the process may be gone before the thread has begun. */
+static void channel_drop_anywhere(struct channel *channel)
+{
+    pthread_attr_t apart;
+    pthread_t thread;
+    bool begun = false;
+
+    if (!channel_leaves(channel))
+        return;
+    if (Py_IsInitialized() && pthread_attr_init(&apart) == 0) {
+        (void)pthread_attr_setdetachstate(&apart, PTHREAD_CREATE_DETACHED);
+        begun = pthread_create(&thread, &apart, end_apart, channel) == 0;
+        (void)pthread_attr_destroy(&apart);
+    }
+    if (!begun)
+        channel_end(channel);
 }
 
 static bool try_lock(struct channel *channel)
@@ -87,6 +132,29 @@ int channel_enter(const struct state *state, struct channel *channel)
     return 0;
 }
 
+/* All but its reference to the channel. */
+static void discard(struct lease *lease)
+{
+    struct channel *channel = lease->channel;
+
+    if (lease->pin)
+        (void)sluice_pin_drop(&lease->pin);
+    lease_drop_streams(lease);
+    if (atomic_load(&lease->seen) == 1) /* nobody can begin to look by now */
+        free(atomic_exchange(&channel->spare, lease));
+    else
+        lease_look_away(lease);
+}
+
+/* While the caller keeps the channel: this is never its end. */
+static void discard_kept(struct lease *lease)
+{
+    struct channel *channel = lease->channel;
+
+    discard(lease);
+    (void)channel_leaves(channel);
+}
+
 /* Ends a lease that nobody has any more. False: a capture is in the way, and it may wait. */
 static bool finish(struct channel *channel, struct lease *lease, bool last)
 {
@@ -98,7 +166,7 @@ static bool finish(struct channel *channel, struct lease *lease, bool last)
         r = lease_cancel(lease); /* at last the end of the writer does */
     if (r == SLUICE_E_CAPTURING && !last)
         return false;
-    lease_discard(lease); /* never the channel's end: the caller keeps it */
+    discard_kept(lease);
     return true;
 }
 
@@ -192,13 +260,7 @@ void lease_discard(struct lease *lease)
 {
     struct channel *channel = lease->channel;
 
-    if (lease->pin)
-        (void)sluice_pin_drop(&lease->pin);
-    lease_drop_streams(lease);
-    if (atomic_load(&lease->seen) == 1) /* nobody can begin to look by now */
-        free(atomic_exchange(&channel->spare, lease));
-    else
-        lease_look_away(lease);
+    discard(lease);
     channel_drop(channel);
 }
 
@@ -246,7 +308,7 @@ static int cancel(struct channel *channel, struct lease *lease)
         return 0;
     }
     if ((r = lease_cancel(lease)) != SLUICE_E_CAPTURING) {
-        lease_discard(lease);
+        discard_kept(lease);
     } else { /* behind what else was left, so that it is tried again with the next call */
         lease->next = atomic_load(&channel->held);
         atomic_store(&channel->held, lease);
@@ -263,25 +325,46 @@ static int release(struct channel *channel, struct lease *lease)
     if (r == SLUICE_E_CAPTURING)
         leave(channel, lease);
     else
-        lease_discard(lease);
+        discard_kept(lease);
     return r;
+}
+
+/* Needs no GIL. The caller keeps the channel. */
+static int drop(struct channel *channel, struct lease *lease)
+{
+    if (channel->reader)
+        return release(channel, lease);
+    if (!atomic_load(&lease->ended))
+        return cancel(channel, lease);
+    discard_kept(lease);
+    return 0;
+}
+
+static bool lease_leaves(struct lease *lease)
+{
+    return lease && atomic_fetch_sub_explicit(&lease->references, 1, memory_order_acq_rel) == 1;
 }
 
 int lease_drop(struct lease *lease)
 {
     struct channel *channel;
-    int r = 0;
+    int r;
 
-    if (!lease || atomic_fetch_sub_explicit(&lease->references, 1, memory_order_acq_rel) != 1)
+    if (!lease_leaves(lease))
         return 0;
-    channel = lease->channel;
-    if (!channel->reader && atomic_load(&lease->ended)) {
-        lease_discard(lease);
-        return 0;
-    }
-    atomic_fetch_add_explicit(&channel->references, 1,
-                              memory_order_relaxed); /* the lease's own may go below */
-    r = channel->reader ? release(channel, lease) : cancel(channel, lease);
+    channel = channel_keep(lease->channel);
+    r = drop(channel, lease);
     channel_drop(channel);
     return r;
+}
+
+void lease_drop_anywhere(struct lease *lease)
+{
+    struct channel *channel;
+
+    if (!lease_leaves(lease))
+        return;
+    channel = channel_keep(lease->channel);
+    (void)drop(channel, lease);
+    channel_drop_anywhere(channel);
 }

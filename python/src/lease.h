@@ -2,7 +2,8 @@
  *
  * Who keeps what alive, without Python: a channel (the library's reader or writer) lives until its
  * Python object and its last lease are gone, a lease until its frame and the last array of it are.
- * Counts are atomic, so any thread may drop one at any time, with or without the GIL.
+ * Counts are atomic, so any thread may drop one at any time. The end of a channel may wait for its
+ * GPU: nobody has the GIL meanwhile.
  *
  * On a GPU a lease knows the streams whose work may still use the frame when the CPU has done with
  * it, and ends behind all of them (lease_end.c).
@@ -71,6 +72,8 @@ static inline void few_unlock(_Atomic bool *busy)
 bool channel_is_foreign(const char *name);
 
 struct channel *channel_new(const char *name);
+
+/* With the GIL, which it lets go of if the channel ends. */
 void channel_drop(struct channel *channel);
 
 /* Its Python object has ended: what a capture has kept from ending waits no longer. Once. */
@@ -90,8 +93,11 @@ static inline struct lease *lease_keep(struct lease *lease)
 }
 
 /* The last one ends it: a reader's frame is released, a writer's that is still begun cancelled.
- * Returns the result of that, 0 for any but the last. Never blocks; needs no GIL. */
+ * Returns the result of that, 0 for any but the last. With the GIL, as channel_drop. */
 int lease_drop(struct lease *lease);
+
+/* The same for who may have the GIL or not, and does not know. */
+void lease_drop_anywhere(struct lease *lease);
 
 /* After its release a frame looks on: what works with its arrays may go to further streams. With a reference; false if
  * that is the only one, so that the lease ends with it. */

@@ -187,8 +187,7 @@ static void drop_keeper(PyObject *capsule)
 {
     struct channel *channel = PyCapsule_GetPointer(capsule, "sluice.channel");
 
-    Py_BEGIN_ALLOW_THREADS channel_drop(channel);
-    Py_END_ALLOW_THREADS
+    channel_drop(channel);
 }
 
 /* For sluice._asyncio: the descriptor, and what keeps it open. A loop that waits for one that was closed is never woken, nor by

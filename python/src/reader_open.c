@@ -145,6 +145,6 @@ int reader_close(struct reader *reader)
         channel_leave(channel);
     }
     views_clear(channel);
-    Py_BEGIN_ALLOW_THREADS channel_drop(channel);
-    Py_END_ALLOW_THREADS return r;
+    channel_drop(channel);
+    return r;
 }
