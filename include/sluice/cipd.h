@@ -43,7 +43,8 @@
  * - acquire returns SLUICE_CLOSED when the writer has shut the channel, until another comes; SLUICE_NO_WRITER when there is
  *   no segment, or the writer is known to be dead; SLUICE_E_LOST for a frame that was published but is not finished within
  *   the reader's `wait_ns`, and once for frames that were taken ahead, released, and lost then; SLUICE_AGAIN
- *   if a copy was torn each time it was tried. It follows new sessions by itself;
+ *   if a copy was torn each time it was tried, or if the time was over while the driver waited for work of this program,
+ *   to close the memory of the session before. It follows new sessions by itself;
  * - frame->flags has SLUICE_FRAME_NEW_SESSION whenever the wire's version has changed: all arrays have new addresses then.
  */
 #ifndef SLUICE_CIPD_H

@@ -48,6 +48,7 @@ struct channel *channel_new(const char *name)
     (void)sem_init(&channel->lock, 0, 1);
     channel->process = (long)getpid();
     snprintf(channel->name, sizeof channel->name, "%s", name);
+    channel->foreign = channel->unsettled = channel_is_foreign(name);
     return channel;
 }
 

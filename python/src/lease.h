@@ -30,6 +30,8 @@ struct channel {
     const struct opened *device;   /* where frames are used; NULL: host, or not known yet */
     uint64_t session;              /* a reader's, as of which that is known; 0: not yet */
     bool writable;                 /* its frames may be written */
+    bool foreign;                  /* of cuda-link's protocol */
+    bool unsettled;                /* and its next acquire may open a session, which takes time */
     _Atomic(struct lease *) spare; /* memory for the next lease; NULL: there is none */
     _Atomic(struct lease *) left;  /* leases that ended without a word while the lock was held */
     _Atomic(struct lease *) held;  /* and those that a capture keeps from ending; under the lock */

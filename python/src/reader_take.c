@@ -61,17 +61,10 @@ static struct sluice_stream stream_for(const struct lease *lease)
     return lease->used_count ? stream_handle(lease->used[0]) : SLUICE_ON_CPU;
 }
 
-static int acquire_now(struct reader *reader, struct channel *channel, struct lease *lease)
+/* After an acquire, with the channel entered. */
+static void note_session(struct channel *channel, int r)
 {
-    int r;
-
-    if (channel_enter(reader->state, channel) < 0)
-        return SLUICE_E_FORKED; /* the exception is set */
-    r = sluice_reader_acquire(channel->reader, stream_for(lease), 0, &lease->frame);
-    if (r == 0)
-        r = place(reader, channel, lease);
-    channel_leave(channel);
-    return r;
+    channel->unsettled = channel->foreign && r != 0 && r != SLUICE_TIMEOUT && r != SLUICE_E_LIMIT;
 }
 
 static int acquire_wait(struct reader *reader, struct channel *channel, struct lease *lease,
@@ -80,10 +73,29 @@ static int acquire_wait(struct reader *reader, struct channel *channel, struct l
     int r;
 
     if (channel_enter(reader->state, channel) < 0)
-        return SLUICE_E_FORKED;
+        return SLUICE_E_FORKED; /* the exception is set */
     Py_BEGIN_ALLOW_THREADS r =
         sluice_reader_acquire(channel->reader, stream_for(lease), timeout_ns, &lease->frame);
-    Py_END_ALLOW_THREADS if (r == 0) r = place(reader, channel, lease);
+    Py_END_ALLOW_THREADS note_session(channel, r);
+    if (r == 0)
+        r = place(reader, channel, lease);
+    channel_leave(channel);
+    return r;
+}
+
+/* Mostly it takes less time than letting go of the GIL. */
+static int acquire_now(struct reader *reader, struct channel *channel, struct lease *lease)
+{
+    int r;
+
+    if (channel->unsettled)
+        return acquire_wait(reader, channel, lease, 0);
+    if (channel_enter(reader->state, channel) < 0)
+        return SLUICE_E_FORKED;
+    r = sluice_reader_acquire(channel->reader, stream_for(lease), 0, &lease->frame);
+    note_session(channel, r);
+    if (r == 0)
+        r = place(reader, channel, lease);
     channel_leave(channel);
     return r;
 }

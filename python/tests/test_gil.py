@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Other threads run while a channel ends, whose GPU is waited for: by close(), and by the last reference."""
+"""Other threads run while a channel ends, whose GPU is waited for: by close(), and by the last reference. And while a
+reader goes over to another session."""
 import contextlib
 import ctypes
 import os
+import pathlib
 import threading
 import time
 
@@ -17,8 +19,8 @@ SHAPE = (4, 6, 4)
 
 
 @contextlib.contextmanager
-def others_run():
-    """What is done takes a while, and another thread does not stand still for half of it."""
+def longest_pause():
+    """Gives a list of one: how long another thread stood still, at most."""
     over, longest = threading.Event(), [0.0]
 
     def tick():
@@ -30,13 +32,20 @@ def others_run():
 
     thread = threading.Thread(target=tick)
     thread.start()
-    began = time.monotonic()
     try:
-        yield
-        took = time.monotonic() - began
+        yield longest
     finally:
         over.set()
         thread.join()
+
+
+@contextlib.contextmanager
+def others_run():
+    """What is done takes a while, and another thread does not stand still for half of it."""
+    with longest_pause() as longest:
+        began = time.monotonic()
+        yield
+        took = time.monotonic() - began
     assert took > 0.3, "it waited for nothing, so that this shows nothing"
     assert longest[0] < took / 2
 
@@ -117,3 +126,56 @@ def test_an_exporter(gpu, busy, end):
         if end == "close":
             exporter.close()
         del exporter
+
+
+ANOTHER_SESSION = """
+import contextlib, gc, sys, threading, time
+sys.path.insert(0, {here!r})
+import gpu_kit
+gpu_kit.find()
+gpu = gpu_kit.Gpu()
+import sluice, sluice.cuda_link as cuda_link
+from cuda_link_kit import a_link
+from gpu_frames import wait_until
+from test_gil import longest_pause
+
+with a_link() as link:
+    exporter = link.exporter()
+    if {how!r} == "get_frame_numpy":
+        reader = cuda_link.Importer.open(cuda_link.ImportSpec(link.name))
+    else:
+        reader = sluice.Reader("cipd:" + link.name, wait=20)
+
+    def poll():
+        if {how!r} == "get_frame_numpy":
+            return reader.get_frame_numpy().outcome is cuda_link.ImportOutcome.NEW_FRAME
+        with contextlib.suppress(sluice.Timeout, sluice.NoWriter, sluice.Again, sluice.Closed):
+            return (reader.latest() if {how!r} == "latest" else reader.next(timeout=0)) is not None
+
+    exporter.export(1)
+    wait_until(poll)
+    stream = gpu.stream()
+    gpu.gate(stream)
+    exporter.kill()
+    exporter = link.exporter()
+    exporter.export(2)
+    with longest_pause() as longest:
+        threading.Timer(1.5, gpu.open_gates).start()
+        began = before = time.monotonic()
+        taken = poll()
+        first = time.monotonic() - before
+        while not taken and time.monotonic() < began + 30:
+            time.sleep(0.001)
+            taken = poll()
+    assert taken and time.monotonic() > began + 1, "the driver did not wait"
+    assert longest[0] < 0.3, longest
+    assert first < 0.3, first
+    reader.close()
+    gpu.close()
+"""
+
+
+@pytest.mark.parametrize("how", ["next", "latest", "get_frame_numpy"])
+def test_another_session(gpu, run, how):
+    """The driver closes the memory of the one before when the program's work has ended, and holds up what opens another."""
+    run(ANOTHER_SESSION.format(here=str(pathlib.Path(__file__).parent), how=how), timeout=60)

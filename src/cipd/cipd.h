@@ -288,6 +288,7 @@ struct sl_cipd_reader {
     char unopened[640]; /* why the handles of the current session could not be opened */
     struct sl_cipd_frame pending; /* the newest frame, if it was not taken; index 0: it was */
     int64_t pending_ns;           /* since when a frame is pending and none was taken */
+    int64_t until;                /* how long the call may take that is under way */
     int64_t polled_ns;            /* when the segment was last polled, or slightly before */
     uint32_t oldest;              /* no frame older than this one is taken in this session; 0: not known yet */
     uint32_t counted;             /* frames count as missed from this one on; 0: none was seen yet */
@@ -307,6 +308,7 @@ struct sl_cipd_reader {
     uint32_t last_index; /* of the frame that was last taken in this session; 0: none */
     struct sl_cipd_held held[SLUICE_CIPD_MAX_SLOTS];
     uint32_t generation;
+    int64_t close_until; /* how long the last session's handles are waited for; 0: they are not */
     int note; /* the descriptor that programs poll; -1 until requested */
     struct sl_watch watch;
 

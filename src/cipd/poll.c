@@ -13,8 +13,11 @@ static bool has_news(const struct sl_cipd_reader *reader)
 
     if (sl_load(&reader->closing, acquire))
         return true;
-    if (!reader->link)
-        return sl_os_now() >= sl_cipd_consume_next_try(consumer);
+    if (!reader->link) {
+        int64_t now = sl_os_now();
+        bool closing = now < reader->close_until && sl_cipd_bin_count(reader->bin) != 0;
+        return now >= sl_cipd_consume_next_try(consumer) && !closing;
+    }
     uint32_t index = sl_cipd_load_index(consumer->segment.at);
     return (index && index != consumer->index) || sl_cipd_load_version(consumer->segment.at) != consumer->session.version ||
            sl_cipd_load_shut(consumer->segment.at, &consumer->session.layout);

@@ -11,6 +11,7 @@
 #include "util/result.h"
 
 #define CLOSE_PATIENCE (500 * SLUICE_MS) /* for other sessions' handles to be closed */
+#define CLOSE_MOMENT   (2 * SLUICE_MS) /* also in a call that is not to wait: mostly they are closed by then */
 #define SETTLE_PATIENCE SLUICE_S /* how long to wait for a writer that is filling in its segment */
 #define DEFAULT_DEVICE "cuda:0"
 
@@ -63,17 +64,45 @@ static bool is_doubtful(const struct sl_cipd_session *session)
     return false;
 }
 
+static void set_close_until(struct sl_cipd_reader *reader, int64_t until)
+{
+    sl_mutex_lock(&reader->lock);
+    reader->close_until = until;
+    sl_mutex_unlock(&reader->lock);
+}
+
+/* A handle cannot be opened twice in one process, so those of the last session are closed first. The driver waits for this
+ * program's work with that, and the call for the driver, as long as the caller lets it: SLUICE_AGAIN leaves the rest to the next
+ * one. 0 with `closing`: not even in CLOSE_PATIENCE. */
+static int await_closed(struct sl_cipd_reader *reader, bool *closing)
+{
+    int64_t now = sl_os_now(), until = reader->until;
+
+    if (reader->close_until == 0) {
+        set_close_until(reader, now + CLOSE_PATIENCE);
+        until = until > now + CLOSE_MOMENT ? until : now + CLOSE_MOMENT;
+    }
+    until = until < reader->close_until ? until : reader->close_until;
+    *closing = sl_cipd_bin_wait(reader->bin, until > now ? until - now : 0) != 0;
+    if (*closing && sl_os_now() < reader->close_until)
+        return sl_fail(SLUICE_AGAIN,
+                       "channel 'cipd:%s': its writer has begun anew, and the memory from before is not closed here yet: the driver "
+                       "waits for work of this program",
+                       reader->name);
+    set_close_until(reader, 0);
+    return 0;
+}
+
 static int open_link(struct sl_cipd_reader *reader)
 {
     const struct sl_cipd_session *session = &reader->consumer.session;
     struct sl_cipd_link *link = calloc(1, sizeof *link);
+    bool closing;
     int r;
 
     if (!link)
         return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for a session", reader->name);
-    if ((r = sl_cipd_format_as(&session->format, &reader->cipd, &link->format)) == 0) {
-        /* A handle cannot be opened twice in one process. */
-        bool closing = sl_cipd_bin_wait(reader->bin, CLOSE_PATIENCE) != 0;
+    if ((r = sl_cipd_format_as(&session->format, &reader->cipd, &link->format)) == 0 && (r = await_closed(reader, &closing)) == 0) {
         link->doubtful = (closing || holds_frames(reader)) && is_doubtful(session);
         r = sl_cipd_pool_open(reader->name, reader->device, session, &link->pool);
     }
@@ -125,6 +154,8 @@ int sl_cipd_reader_connect(struct sl_cipd_reader *reader, int64_t now)
     if ((r = find_session(reader, now)) != 0)
         return reader->consumer.reason == SL_CIPD_REASON_HANDLES_FAILED ? sl_fail_text(r, reader->unopened) : r;
     r = open_link(reader);
+    if (r == SLUICE_AGAIN)
+        return r;
     if (r != 0) {
         snprintf(reader->unopened, sizeof reader->unopened, "%s", sluice_last_error());
         sl_cipd_reader_drop(reader, SL_CIPD_REASON_HANDLES_FAILED, false);
@@ -149,6 +180,7 @@ static int wait_for_writer(struct sl_cipd_reader *reader, int64_t began, int (*a
     int64_t absent_until = sl_cipd_later(began, patience);
     int64_t settled_until = sl_cipd_later(began, patience > SETTLE_PATIENCE ? patience : SETTLE_PATIENCE);
 
+    reader->until = settled_until;
     for (;;) {
         int64_t now = sl_os_now();
         int r = attempt(reader, now);

@@ -479,6 +479,7 @@ int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns
         return r;
     if (!held)
         return too_many(reader);
+    reader->until = deadline;
     if (reader->shut) /* it reports that at once, so it also looks for a new session at once */
         sl_store(&reader->retry, 1, release);
     while ((r = attempt(reader, held, stream, now, deadline, &spin, frame)) == GO_ON) {
