@@ -67,6 +67,15 @@ int sl_part_each(const struct sl_copy_part *part, uint64_t room,
 /* Copies on the CPU, now. */
 void sl_part_run(const struct sl_copy_part *part);
 
+/* ---- reach.c ---- */
+
+/* May the CPU access these bytes of a program's? False for a GPU's. */
+bool sl_copy_reachable(const void *first, uint64_t bytes);
+
+/* The same for all sides of a job; SLUICE_E_INVALID. */
+struct sl_copy_job;
+int sl_copy_check_sides(const struct sl_copy_job *job);
+
 /* ---- who copies ---- */
 
 /* How to tell that one piece of queued work is done (ticket.c): the word has reached the value. */

@@ -62,8 +62,10 @@ static void host_close(struct sl_copier *copier, bool working)
 
 static int host_begin(struct sl_copy_job *job, struct sluice_stream stream)
 {
+    int r = sl_stream_check(stream, &sl_device_host);
+
     job->stream = stream;
-    return sl_stream_check(stream, &sl_device_host);
+    return r == 0 ? sl_copy_check_sides(job) : r;
 }
 
 static int host_queue(struct sl_copy_job *job, uint32_t side, const struct sl_copy *copy)
@@ -95,6 +97,7 @@ static void host_end(struct sl_copy_job *job)
 
 const struct sl_copy_ops sl_copy_host = {
     .kind = "host",
+    .looks = true,
     .open = host_open,
     .close = host_close,
     .begin = host_begin,

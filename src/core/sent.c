@@ -23,7 +23,7 @@ void sl_sent_remember(struct sl_sent *sent, uint32_t generation, uint32_t index,
 {
     const struct sl_copy_side *side = &job->sides[0];
 
-    if (job->count != 1 || !job->copier->ops->looks || copy->count == 0)
+    if (job->count != 1 || !job->copier->ops->again || copy->count == 0)
         return;
     *sent = (struct sl_sent){ .generation = generation, .index = index, .given = *array, .to = *to,
                               .below = (uint64_t)((const char *)array->data - (const char *)side->first),

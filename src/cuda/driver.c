@@ -135,6 +135,20 @@ int sl_cuda_load(void)
     return r;
 }
 
+bool sl_cuda_present(void)
+{
+    static sl_word here, count; /* so many libraries had been loaded, and the driver was not among them */
+    uint64_t now;
+
+    if (sl_load(&here, relaxed))
+        return true;
+    if ((now = sl_os_dl_count()) == sl_load(&count, relaxed))
+        return false;
+    bool found = sl_os_dl_loaded(sl_cuda_library());
+    sl_store(found ? &here : &count, found ? 1 : now, relaxed);
+    return found;
+}
+
 uint32_t sl_cuda_version(void)
 {
     return sl_load(&loaded_version, relaxed);

@@ -7,6 +7,7 @@
 #ifndef SL_CUDA_DRIVER_H
 #define SL_CUDA_DRIVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -401,6 +402,9 @@ extern struct sl_cuda_driver sl_cuda;
 /* Loads and initialises the driver. After a failure the next call tries again. SLUICE_E_UNSUPPORTED
  * with the reason and the remedy: no driver, too old, no GPU, ...; SLUICE_E_NO_DESCRIPTORS. */
 int sl_cuda_load(void);
+
+/* Has this process loaded the driver, be it for another library? Does not load it. Cheap. */
+bool sl_cuda_present(void);
 
 /* Version of the loaded driver: 13000 for CUDA 13.0; 0 if none is loaded. Does not load it. */
 uint32_t sl_cuda_version(void);

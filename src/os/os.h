@@ -434,4 +434,10 @@ int sl_os_dl_open(const char *name, void **library);
 void *sl_os_dl_symbol(void *library, const char *name);
 void sl_os_dl_close(void *library);
 
+/* Has this process loaded a library of that name or path? Does not load it. */
+bool sl_os_dl_loaded(const char *name);
+
+/* How many libraries this process has loaded so far, those included that it unloaded. Cheap. */
+uint64_t sl_os_dl_count(void);
+
 #endif

@@ -20,3 +20,19 @@ TEST(dl_says_what_is_missing)
     CHECK_SAYS(sl_os_dl_open("libno-such-library.so.9", &library), SLUICE_E_UNSUPPORTED, "libno-such-library.so.9");
     sl_os_dl_close(NULL);
 }
+
+TEST(dl_knows_what_is_loaded)
+{
+    void *library;
+
+    CHECK(sl_os_dl_loaded("libc.so.6"));
+    CHECK(!sl_os_dl_loaded("libno-such-library.so.9"));
+    CHECK(!sl_os_dl_loaded("libutil.so.1"));
+    uint64_t before = sl_os_dl_count();
+    CHECK_EQ(sl_os_dl_count(), before);
+    CHECK_OK(sl_os_dl_open("libutil.so.1", &library)); /* glibc's empty one: nothing else loads it */
+    CHECK(sl_os_dl_count() > before);
+    CHECK(sl_os_dl_loaded("libutil.so.1"));
+    sl_os_dl_close(library);
+    CHECK(!sl_os_dl_loaded("libutil.so.1"));
+}

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 
 #include "os/os.h"
 #include "util/result.h"
@@ -40,4 +41,27 @@ void sl_os_dl_close(void *library)
 {
     if (library)
         dlclose(library);
+}
+
+bool sl_os_dl_loaded(const char *name)
+{
+    void *library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+
+    sl_os_dl_close(library); /* a reference of its own */
+    return library != NULL;
+}
+
+static int take_count(struct dl_phdr_info *info, size_t size, void *count)
+{
+    (void)size;
+    *(uint64_t *)count = info->dlpi_adds;
+    return 1; /* the first library's is every library's */
+}
+
+uint64_t sl_os_dl_count(void)
+{
+    uint64_t count = 0;
+
+    (void)dl_iterate_phdr(take_count, &count);
+    return count;
 }
