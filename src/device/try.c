@@ -24,6 +24,22 @@ struct attempt {
     struct sluice_device_trial *trial;
 };
 
+/* Polls until the stream has done its work: synchronizing it has no time limit. */
+static int finish(struct attempt *attempt, const char *what)
+{
+    int64_t began = sl_os_now();
+    int code;
+
+    while ((code = sl_cuda.StreamQuery(attempt->stream)) == SL_CU_NOT_READY) {
+        if (sl_os_now() - began < PATIENCE)
+            continue;
+        attempt->stuck = true;
+        return sl_fail(SLUICE_E_DRIVER, "%s: %s within %lld s; is the GPU taken up by another program?", attempt->context->name, what,
+                       (long long)(PATIENCE / SLUICE_S));
+    }
+    return sl_cuda_said(attempt->context, code, "cuStreamQuery");
+}
+
 /* ---- memory ---- */
 
 static int check_frame(struct attempt *attempt, const unsigned char *frame, size_t size,
@@ -54,12 +70,13 @@ static int copy_frame(struct attempt *attempt, uint64_t writable, uint64_t read_
     if (r == 0)
         r = sl_cu(attempt->context, MemcpyDtoHAsync, frame, read_only, size, attempt->stream);
     if (r == 0)
-        r = sl_cu(attempt->context, StreamSynchronize, attempt->stream);
+        r = finish(attempt, "a frame that was filled and copied did not come back");
     if (r == 0)
         attempt->trial->copy_ns = sl_os_now() - began;
     if (r == 0)
         r = check_frame(attempt, frame, size, value);
-    sl_cuda.MemFreeHost(frame);
+    if (!attempt->stuck)
+        sl_cuda.MemFreeHost(frame);
     return r;
 }
 
@@ -78,7 +95,8 @@ static int take_frame(struct attempt *attempt, uint64_t writable, int fd, size_t
         return r;
     attempt->trial->memory_ns = sl_os_now() - began;
     r = copy_frame(attempt, writable, read_only, size);
-    sl_cuda_memory_unmap(attempt->context, read_only, size);
+    if (!attempt->stuck)
+        sl_cuda_memory_unmap(attempt->context, read_only, size);
     return r;
 }
 
@@ -101,7 +119,8 @@ static int try_memory(struct attempt *attempt)
     sl_cuda_memory_release(attempt->context, handle);
     if (r == 0) {
         r = take_frame(attempt, writable, fd, (size_t)size, began);
-        sl_cuda_memory_unmap(attempt->context, writable, (size_t)size);
+        if (!attempt->stuck)
+            sl_cuda_memory_unmap(attempt->context, writable, (size_t)size);
     }
     sl_os_close(fd);
     return r;
@@ -152,17 +171,9 @@ static int wait_word(struct attempt *attempt, sl_word *word, uint64_t address, u
         return r;
     int64_t began = sl_os_now();
     sl_store(word, value, release);
-    int code;
-    while ((code = sl_cuda.StreamQuery(attempt->stream)) == SL_CU_NOT_READY) {
-        if (sl_os_now() - began < PATIENCE)
-            continue;
-        attempt->stuck = true;
-        return sl_fail(SLUICE_E_DRIVER,
-                       "%s: a stream that waits for a word of the CPU did not go on within %lld s",
-                       attempt->context->name, (long long)(PATIENCE / SLUICE_S));
-    }
+    r = finish(attempt, "a stream that waits for a word of the CPU did not go on");
     *time = sl_os_now() - began;
-    return sl_cuda_said(attempt->context, code, "cuStreamQuery");
+    return r;
 }
 
 typedef int one_round(struct attempt *attempt, sl_word *word, uint64_t address, uint64_t value,

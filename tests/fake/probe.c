@@ -317,6 +317,22 @@ TEST(a_frame_that_does_not_come_back)
     CHECK_EQ(left(), 0);
 }
 
+TEST(a_frame_that_takes_too_long)
+{
+    struct sluice_device_trial trial = { .size = sizeof trial };
+
+    TEST_KEEPS_FDS(); /* of the memory that the GPU works on still */
+    begin();
+    fake_machine.delay = 6 * SLUICE_S; /* of each piece of work: two are done one after the other */
+    int64_t began = test_now();
+    CHECK_SAYS(sluice_device_try(0, &trial), SLUICE_E_DRIVER, "did not come back within 5 s");
+    CHECK(test_now() - began < 9 * SLUICE_S);
+    CHECK_EQ(trial.did, 0);
+    CHECK_NE(left(), 0);
+    CHECK(!fake_broken_rule());
+    fake_end_contexts();
+}
+
 TEST(a_word_that_does_not_come)
 {
     struct sluice_device_trial trial = { .size = sizeof trial };
