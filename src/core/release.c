@@ -216,6 +216,13 @@ static int check_stream(const struct sluice_reader *reader, const struct sl_held
     return 0;
 }
 
+/* Behind the program's reads of the frame. */
+static bool is_evicted(const struct sl_link *link)
+{
+    sl_after_reads();
+    return sl_load(link->page.evicted, seq_cst) != 0;
+}
+
 static int release_frame(struct sluice_reader *reader, struct sluice_frame *frame, struct sluice_stream stream)
 {
     struct sl_held *entry = find_entry(reader, frame);
@@ -238,7 +245,7 @@ static int release_frame(struct sluice_reader *reader, struct sluice_frame *fram
         sl_store(&entry->token, token, release);
         return r;
     }
-    bool lost = r == 0 && !entry->copied && sl_load(link->page.evicted, seq_cst) != 0;
+    bool lost = r == 0 && !entry->copied && is_evicted(link);
     bool unfinished = entry->on_stream && sl_load(&reader->untold, acquire) != 0 &&
                       sl_park_was_lost(entry->session, entry->slot, entry->sequence);
     sl_timing_released(&reader->timing, &link->page, token);
@@ -291,7 +298,7 @@ int sluice_reader_check(sluice_reader *handle, const struct sluice_frame *frame)
         r = reader->bare->check(reader->state, frame);
     else if (!(entry = find_entry(reader, frame)))
         r = SLUICE_E_STALE;
-    else if (!entry->copied && sl_load(entry->session->link->page.evicted, seq_cst) != 0)
+    else if (!entry->copied && is_evicted(entry->session->link))
         r = sl_fail(SLUICE_E_LOST, "channel '%s': the writer took this frame back while it was read", reader->name);
     sl_object_drop(&reader->object);
     return r;

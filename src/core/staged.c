@@ -295,6 +295,7 @@ int sl_staged_copy(struct sluice_reader *reader, struct sl_held *entry)
     }
     if (r == SLUICE_NOT_READY)
         return lose(reader, entry);
+    sl_after_reads(); /* of the header, and the GPU's */
     if (r == 0 && sl_load(link->page.evicted, seq_cst) != 0)
         r = sl_fail(SLUICE_AGAIN, "channel '%s': the writer is evicting this reader", reader->name);
     if (r == 0)
