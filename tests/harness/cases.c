@@ -133,6 +133,14 @@ TEST(pass_role_has_its_tests_folder)
     child_expect(&role, both, 1);
 }
 
+TEST(pass_board_is_mapped_once)
+{
+    char *board = test_board(8);
+    for (int i = 0; i < 100000; i++)
+        CHECK_EQ(test_board(8), board);
+    CHECK_EQ(*board, 0);
+}
+
 TEST(pass_role_is_killed)
 {
     struct child killed = role_start("endless", NULL);
