@@ -19,6 +19,7 @@
 #define SIDES 2
 #define LEAST 24 /* frames: some between one kill and the next */
 #define KILLS 4  /* at least, however many frames come while the test stands still */
+#define PATIENCE (20 * SLUICE_MS) /* of a reader: a new frame is there when both processes have had their turn on the GPU */
 
 static const uint32_t slot_counts[] = { 2, 3, 10 }, heights[] = { 1080, 720 };
 
@@ -145,18 +146,27 @@ static void note_format(struct life *life, const struct sluice_frame *frame)
             atomic_fetch_or(&board()->of[life->side].sizes, 1U << i);
 }
 
-/* All of the frame must say its sequence, if it was whole until the kernel had seen it. */
-static void look_at(struct life *life, struct sluice_frame *frame)
+/* How many words of a frame are not `value`, as a kernel sees it. */
+static uint32_t count_others(struct life *life, const struct sluice_array *array, uint32_t value)
 {
     struct sl_cu_stream *stream = gpu_native(life->reading);
+
+    gpu_compare(stream, (uintptr_t)array->data, array->nbytes / 4, value, life->bad);
+    uint32_t found = frames_read(stream, life->bad), others = found - life->found;
+    life->found = found;
+    return others;
+}
+
+/* All of the frame must say its sequence, or 0 if it is the first of a life, if it was whole until the kernel had seen it. Nearly
+ * all say the former, so the CPU waits once: where processes take turns on the GPU each wait is long. */
+static void look_at(struct life *life, struct sluice_frame *frame)
+{
     struct sluice_array array;
-    uint32_t first;
 
     CHECK_OK(sluice_frame_array(frame, NULL, &array));
-    first = frames_read(stream, (uintptr_t)array.data);
-    gpu_compare(stream, (uintptr_t)array.data, array.nbytes / 4, first ? (uint32_t)frame->sequence : 0, life->bad);
-    uint32_t found = frames_read(stream, life->bad), torn = found - life->found;
-    life->found = found;
+    uint32_t torn = count_others(life, &array, (uint32_t)frame->sequence);
+    if (torn == array.nbytes / 4)
+        torn = count_others(life, &array, 0);
     int r = sluice_reader_release(life->reader, frame, SLUICE_ON_CPU);
     atomic_fetch_add(r == 0 ? &board()->of[life->side].whole : &board()->of[life->side].lost, 1);
     if (r != 0) {
@@ -170,7 +180,7 @@ static void look_at(struct life *life, struct sluice_frame *frame)
 static void read_one(struct life *life)
 {
     struct sluice_frame frame;
-    int r = sluice_reader_acquire(life->reader, life->reading, SLUICE_MS / 2, &frame);
+    int r = sluice_reader_acquire(life->reader, life->reading, PATIENCE, &frame);
 
     if (r == 0) {
         atomic_fetch_add(&board()->of[life->side].taken, 1);
@@ -184,7 +194,7 @@ static void read_one(struct life *life)
     }
 }
 
-/* Arguments: the channels; which side it is. Until it is killed. */
+/* Arguments: the channels; which side it is. Once told to, and until it is killed. */
 ROLE(cipd_side)
 {
     struct life life = { .side = atoi(argv[2]) };
@@ -198,9 +208,11 @@ ROLE(cipd_side)
     CHECK_OK(sluice_stream_create(life.device, NULL, &life.reading));
     frames_warm_up(gpu_native(life.reading));
     life.memory = gpu_memory(format_to(!life.side, heights[0]).arrays[0].nbytes);
-    choose(&life);
     life.bad = gpu_memory(8);
     CU(MemsetD8Async, life.bad, 0, 8, gpu_native(life.reading));
+    role_say("ready");
+    CHECK(role_line());
+    choose(&life);
     open_writer(&life, argv[1]);
     open_reader(&life, argv[1]);
     role_say("up");
@@ -219,9 +231,15 @@ static struct child start(int side)
     char number[4];
 
     snprintf(number, sizeof number, "%d", side);
-    struct child child = role_start("cipd_side", cipd_name(), number, NULL);
-    child_expect(&child, "up", 60);
-    return child;
+    return role_start("cipd_side", cipd_name(), number, NULL);
+}
+
+/* Its GPU's context, which takes long to make, is there already. */
+static void let_begin(struct child *child)
+{
+    child_expect(child, "ready", 60);
+    child_send(child, "begin");
+    child_expect(child, "up", 60);
 }
 
 static unsigned long frames_wanted(void)
@@ -275,13 +293,17 @@ TEST_TIMEOUT(cipd_long_both_ways_while_processes_are_killed, 900)
     gpu_begin();
     for (int i = 0; i < SIDES; i++)
         children[i] = start(i);
+    for (int i = 0; i < SIDES; i++)
+        let_begin(&children[i]);
     for (int round = 0; least() < wanted || kills < KILLS || !had_all_formats(); round++) {
+        struct child next = start(round % SIDES);
         let_run(children, wanted / (gpu_is_fake() ? 8 : 16) + 1);
         if (least() >= wanted && kills >= KILLS && had_all_formats())
             break;
         test_nap((round % 5) * SLUICE_MS);
         child_kill(&children[round % SIDES], SIGKILL);
-        children[round % SIDES] = start(round % SIDES);
+        let_begin(&next);
+        children[round % SIDES] = next;
         kills++;
     }
     for (int i = 0; i < SIDES; i++)
