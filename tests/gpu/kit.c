@@ -14,6 +14,7 @@
 #include "os/os.h"
 
 struct gpu_driver cu;
+void (*gpu_warm_up)(void);
 
 static void *library;
 static int device_count;
@@ -98,10 +99,13 @@ void gpu_begin_with(int devices)
     CU(DeviceGetCount, &device_count);
     if (device_count < devices)
         SKIP("it takes %d GPUs, here is %d", devices, device_count);
-    if (gpu_is_fake())
+    if (gpu_is_fake()) {
         CHECK(atexit(look_for_broken_rules) == 0);
-    else
-        TEST_KEEPS_FDS(); /* the driver's own come and go; ours are counted with the fake one */
+        return;
+    }
+    TEST_KEEPS_FDS(); /* the driver's own come and go; ours are counted with the fake one */
+    if (gpu_warm_up && !contexts[0])
+        gpu_warm_up();
 }
 
 void gpu_check(const char *file, int line, const char *function, int code)

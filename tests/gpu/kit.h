@@ -30,6 +30,9 @@ void gpu_begin(void);
 /* The same for those that need more of them. */
 void gpu_begin_with(int devices);
 
+/* What they do once there are enough GPUs, the fake driver's not counted (warm.c); NULL in programs without that. */
+extern void (*gpu_warm_up)(void);
+
 /* Is there a driver? Then `cu` has its functions. */
 bool gpu_load(void);
 bool gpu_is_fake(void);

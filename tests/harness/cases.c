@@ -66,6 +66,20 @@ TEST(fail_leaves_thread)
     pthread_detach(thread);
 }
 
+TEST(pass_begins_late)
+{
+    pthread_t thread;
+    CHECK(dup(0) > 0);
+    CHECK_EQ(pthread_create(&thread, NULL, pausing, NULL), 0);
+    TEST_BEGINS_HERE();
+}
+
+TEST(fail_leaves_what_comes_behind_its_beginning)
+{
+    TEST_BEGINS_HERE();
+    CHECK(dup(0) > 0);
+}
+
 TEST(fail_crashes) { raise(SIGSEGV); }
 TEST(fail_exits_early) { exit(0); }
 TEST(fail_exits_as_if_skipped) { _exit(77); }

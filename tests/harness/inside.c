@@ -27,7 +27,8 @@
 #define MAX_FDS 1024
 
 static int report_fd = -1;
-static bool keeps_fds;
+static bool keeps_fds, fds_before[MAX_FDS];
+static int threads_before;
 static char own_folder[512]; /* made here, because no runner made one */
 
 double test_slowness(void)
@@ -133,6 +134,12 @@ static int threads(void)
     return count;
 }
 
+void test_begins_here(void)
+{
+    threads_before = threads();
+    open_fds(fds_before);
+}
+
 static bool left_open(const bool *before, const bool *after)
 {
     bool left = false;
@@ -197,7 +204,6 @@ static void *nothing(void *argument)
 void harness_inside(const struct test_entry *entry, int report_to)
 {
     char runtime[600];
-    bool before[MAX_FDS];
     pthread_t thread;
 
     report_fd = report_to;
@@ -216,14 +222,13 @@ void harness_inside(const struct test_entry *entry, int report_to)
     /* A sanitizer may start a thread of its own with our first: it counts as there before. */
     if (!pthread_create(&thread, NULL, nothing, NULL))
         pthread_join(thread, NULL);
-    int threads_before = threads();
-    open_fds(before);
+    test_begins_here();
 
     entry->run();
 
     harness_end_children();
     bool good = check_threads(threads_before);
-    good = (keeps_fds || check_fds(before)) && good;
+    good = (keeps_fds || check_fds(fds_before)) && good;
     if (*own_folder)
         harness_folder_remove(own_folder);
     if (good)

@@ -42,6 +42,9 @@
 /* In a test: it may end with descriptors that it did not begin with, or without some that it did. */
 #define TEST_KEEPS_FDS() test_keeps_fds()
 
+/* In a test: what its process has now counts as there before it. */
+#define TEST_BEGINS_HERE() test_begins_here()
+
 /* In a test: ends it, neither passed nor failed; printf's arguments. */
 #define SKIP(...) test_skip(__VA_ARGS__)
 
@@ -203,6 +206,7 @@ struct role_entry {
 void test_register(struct test_entry *entry);
 void role_register(struct role_entry *entry);
 void test_keeps_fds(void);
+void test_begins_here(void);
 _Noreturn void test_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void test_fail(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
