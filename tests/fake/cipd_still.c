@@ -12,6 +12,7 @@
 
 #include "fake/cipd.h"
 #include "fake/fake.h"
+#include "gpu/kit.h"
 #include "harness/test.h"
 
 #define WAIT  (50 * SLUICE_MS)
@@ -215,6 +216,7 @@ TEST(cipd_a_writer_that_closes_sees_what_was_finished_meanwhile)
     fake_behind(FAKE_EventQuery, begin_to_wait, &still);
     CHECK_OK(sluice_writer_close(&still.writer));
     CHECK_OK(sluice_device_close(&still.device));
+    gpu_settle();
     CHECK_EQ(fake_things().contexts, 0);
     CHECK_EQ(test_cuCtxSetCurrent(NULL), 0);
     fake_end_contexts();

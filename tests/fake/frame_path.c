@@ -10,6 +10,7 @@
 
 #include "fake/fake.h"
 #include "fake/gathers.h"
+#include "gpu/kit.h"
 #include "harness/test.h"
 
 #define FRAMES 100
@@ -85,6 +86,7 @@ static void end(struct scene *scene)
     CHECK_OK(sluice_writer_close(&scene->writer));
     CHECK_OK(sluice_device_close(&scene->device));
     CHECK_EQ(test_cuCtxSetCurrent(NULL), 0);
+    gpu_settle();
     fake_end_contexts();
 }
 
@@ -200,6 +202,7 @@ TEST(a_reader_that_waits_for_nothing_ahead_costs_no_words)
     reading.ahead = 1;
     reading.open_timeout_ns = 10 * SLUICE_S;
     CHECK_OK(sluice_reader_open(&scene.reader, &reading));
+    gpu_settle();
     fake_forget();
     pass_frames(&scene, 2, false);
     CHECK_EQ(fake_calls(FAKE_StreamBatchMemOp), 2); /* who comes might */

@@ -4,6 +4,7 @@
  */
 #include "fake/gathers.h"
 #include "fake/sending.h"
+#include "gpu/kit.h"
 #include "harness/test.h"
 
 /* A steady stream of frames from the same memory: the driver is asked where that is once; then only
@@ -38,6 +39,7 @@ static long batches(void)
     ahead.ahead_ns = 20 * SLUICE_S;
     ahead.open_timeout_ns = 10 * SLUICE_S;
     CHECK_OK(sluice_reader_open(&reader, &ahead));
+    gpu_settle();
     fake_forget();
     for (int i = 0; i < 10; i++) {
         CHECK_OK(sluice_writer_begin(sending.writer, 20 * SLUICE_S, &frame));

@@ -3,6 +3,7 @@
  * Sends that are graphs of the driver's: the writer has SLOTS slots and sends the GPU's memory.
  */
 #include "fake/sending.h"
+#include "gpu/kit.h"
 #include "harness/test.h"
 
 #define SLOTS 3
@@ -56,6 +57,7 @@ TEST(graphs_are_made_once)
     CHECK_EQ(fake_calls(FAKE_StreamWriteValue64), 0);
     CHECK_EQ(fake_calls(FAKE_StreamBatchMemOp), 0);
     CHECK_OK(sluice_writer_close(&sending.writer));
+    gpu_settle();
     CHECK_EQ(fake_things().graphs, 0);
     sending_end(&sending);
 }
@@ -105,6 +107,7 @@ TEST_TIMEOUT(each_call_of_a_graph_fails_in_turn, 120)
             CHECK_EQ(fake_calls(FAKE_GraphLaunch), 0);
             CHECK_EQ(fake_calls(FAKE_MemcpyAsync), 8 * SLOTS); /* there and back */
             CHECK_OK(sluice_writer_close(&sending.writer));
+            gpu_settle();
             CHECK_EQ(fake_things().graphs, 0);
             CHECK(!fake_broken_rule());
             sending_end(&sending);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/kit.h"
 #include "harness/test.h"
 
 int test_cuDevicePrimaryCtxRetain(struct sl_cu_context **context, int device);
@@ -63,6 +64,7 @@ void sending_end(struct sending *sending)
     CHECK_OK(sluice_writer_close(&sending->writer));
     CHECK_OK(sluice_device_close(&sending->device));
     free(sending->arrays[0].data);
+    gpu_settle();
     fake_end_contexts();
 }
 

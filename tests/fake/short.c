@@ -10,6 +10,7 @@
 #include <sluice/sluice.h>
 
 #include "fake/fake.h"
+#include "gpu/kit.h"
 #include "harness/test.h"
 #include "os/os.h"
 
@@ -144,7 +145,7 @@ static void begin(struct freeing *freeing, int threads)
 static void end(struct freeing *freeing)
 {
     CHECK(pthread_join(freeing->thread, NULL) == 0);
-    CHECK_SOON(sl_apart_count() == 0, 20);
+    gpu_settle();
 }
 
 /* It was waited for; or the machine stood still for so long that it was given up. */
@@ -203,6 +204,7 @@ TEST(so_are_its_descriptors)
         CHECK(r == 0 || test_now() - began >= PATIENCE);
         end(&freeing);
         CHECK_OK(sluice_writer_close(&writer));
+        gpu_settle();
     }
 }
 
