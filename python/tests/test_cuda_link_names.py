@@ -515,7 +515,8 @@ def test_an_unedited_program_runs(tmp_path, run):
 def test_an_unedited_module_runs(tmp_path, run):
     (tmp_path / "module_of_theirs.py").write_text(SAYS + "print(__name__, sys.argv[1:])\n")
     command = [sys.executable, "-m", "sluice.cuda_link", "-m", "module_of_theirs", "a"]
-    out = run(f"import subprocess; subprocess.run({command!r}, check=True)", env={"PYTHONPATH": str(tmp_path)})
+    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))  # which may have the package itself
+    out = run(f"import subprocess; subprocess.run({command!r}, check=True)", env={"PYTHONPATH": path})
     assert out == "__main__ ['a']\n"
 
 
