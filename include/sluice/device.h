@@ -95,6 +95,7 @@ SLUICE_API int sluice_stream_create(struct sluice_device device,
  * `release(user)` is called once, when the handle has ended, no thread is in a call with it and
  * no reader's release waits for the end of a capture on it; until then its owner must be kept alive. It
  * may be NULL, and may call Sluice. It is not called if wrapping fails. Wrapping one native stream twice gives two handles.
+ * A handle of CU_STREAM_PER_THREAD (2) is, in each call, the default stream of the calling thread.
  * Owns: the handle is the caller's, the native stream stays its owner's.
  * Thread: any.
  * Returns: 0; SLUICE_E_WRONG_DEVICE if the stream is another device's. */

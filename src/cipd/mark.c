@@ -46,7 +46,7 @@ struct sl_cipd_marks {
     const unsigned char *flag;       /* the flag in the segment; NULL: it is not copied */
     uint64_t between;                /* GPU memory through which each note is copied */
     struct {
-        struct sl_cu_stream *stream;
+        uint64_t line;            /* sl_stream_line */
         struct sl_cu_event *last; /* after its last mark */
     } streams[STREAMS];
     uint32_t next;
@@ -181,17 +181,17 @@ static int find_place(struct sl_cipd_reader *reader, const struct sl_stream *str
     return r;
 }
 
-static int find_event(struct sl_cipd_marks *marks, const char *name, struct sl_cu_stream *place, struct sl_cu_event **event)
+static int find_event(struct sl_cipd_marks *marks, const char *name, uint64_t line, struct sl_cu_event **event)
 {
     int i = 0, r = 0;
 
-    while (i < STREAMS && marks->streams[i].last && marks->streams[i].stream != place)
+    while (i < STREAMS && marks->streams[i].last && marks->streams[i].line != line)
         i++;
     if (i == STREAMS)
         return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': frames of a session are marked on %d streams at most", name, STREAMS);
     if (!marks->streams[i].last)
         r = sl_cu(marks->context, EventCreate, &marks->streams[i].last, SL_CU_EVENT_DISABLE_TIMING);
-    marks->streams[i].stream = place;
+    marks->streams[i].line = line;
     *event = marks->streams[i].last;
     return r;
 }
@@ -210,10 +210,10 @@ static int queue_copies(const struct sl_cipd_marks *marks, uint32_t number, stru
 }
 
 /* Between enter and leave. */
-static int queue(struct sl_cipd_marks *marks, const char *name, uint32_t *number, struct sl_cu_stream *place)
+static int queue(struct sl_cipd_marks *marks, const char *name, uint64_t line, uint32_t *number, struct sl_cu_stream *place)
 {
     struct sl_cu_event *last;
-    int r = find_event(marks, name, place, &last);
+    int r = find_event(marks, name, line, &last);
 
     if (r != 0)
         return r;
@@ -243,7 +243,8 @@ static int mark(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const 
         held->polled_ns = now;
     if ((r = sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope)) != 0)
         return r;
-    if ((r = find_place(reader, stream, &place)) == 0 && (r = queue(held->link->marks, reader->name, &note, place)) == 0)
+    if ((r = find_place(reader, stream, &place)) == 0 && 
+        (r = queue(held->link->marks, reader->name, sl_stream_line(stream), &note, place)) == 0)
         held->mark = note + 1;
     sl_cuda_leave(&scope);
     return r;

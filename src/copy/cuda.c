@@ -306,7 +306,7 @@ static int cuda_follow(struct sl_copy_job *job, const struct sl_copy_fence *fenc
     struct sl_copy_gpu *gpu = gpu_of(job);
     struct sl_cu_stream *place;
 
-    if (!fence->event || fence->stream == 0 || fence->stream == job->stream.id)
+    if (!fence->event || fence->stream == 0 || fence->stream == sl_stream_line(job->state))
         return 0;
     int r = sl_copy_place(job, &place);
     return r == 0 ? sl_cu(gpu->context, StreamWaitEvent, place, fence->event, 0) : r;
@@ -346,7 +346,7 @@ static int cuda_record(struct sl_copy_job *job, struct sl_copy_fence *fence)
     if (r == 0 && fence->event)
         r = record_event(job, fence->event);
     if (r == 0)
-        fence->stream = job->stream.id;
+        fence->stream = sl_stream_line(job->state);
     return r;
 }
 

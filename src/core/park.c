@@ -146,6 +146,12 @@ static struct point point_of(uint64_t handle)
     return point;
 }
 
+/* A handle of CU_STREAM_PER_THREAD is another stream on each thread. */
+static bool is_same(const struct point *a, const struct point *b)
+{
+    return a->handle == b->handle && a->place.thread == b->place.thread;
+}
+
 static bool is_behind(const struct park *park, const struct point *point)
 {
     if (!park->owner)
@@ -153,7 +159,7 @@ static bool is_behind(const struct park *park, const struct point *point)
     if (park->behind_count > BEHIND)
         return true;
     for (uint32_t i = 0; i < park->behind_count; i++)
-        if (park->behind[i].handle == point->handle || sl_stream_ordered(&park->behind[i].place, &point->place))
+        if (is_same(&park->behind[i], point) || sl_stream_ordered(&park->behind[i].place, &point->place))
             return true;
     return false;
 }

@@ -73,7 +73,7 @@ static bool try_again(struct sl_after *deferred)
     const struct sl_session *session = entry->session;
     struct sl_signal none = { entry->word, 0 };
     uint64_t next = SL_HELD_QUEUED;
-    int r = session->sync->signal_held(session->pages, deferred->stream, &none, 1);
+    int r = session->sync->signal_held(session->pages, deferred->stream, deferred->thread, &none, 1);
 
     if (r == SLUICE_E_CAPTURING || r == SLUICE_E_NO_MEMORY)
         return false;
@@ -86,10 +86,14 @@ static bool try_again(struct sl_after *deferred)
 /* Defers it until the capture has ended. The stream must live until then, and until its work is done. */
 static uint64_t defer(struct sluice_reader *reader, struct sl_held *entry, struct sluice_stream stream, int *result)
 {
+    struct sl_stream_place place;
+
+    (void)sl_stream_place(stream, &place);
     *result = sl_stream_hold(stream, &entry->deferred.stream);
     if (*result != 0)
         return SL_HELD_ENDING;
     entry->reader = reader;
+    entry->deferred.thread = place.thread;
     entry->deferred.run = try_again;
     return SL_HELD_DEFERRED;
 }

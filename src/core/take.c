@@ -139,7 +139,7 @@ int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence
         .on_stream = session->pages && stream.id != SLUICE_ON_CPU.id,
         .taken_for = stream,
         .stream = { 0 },
-        .deferred = { NULL, NULL, NULL, false },
+        .deferred = { .run = NULL },
         .reader = NULL,
         .sequence = sequence,
         .span = { 0, 0 },

@@ -125,6 +125,7 @@ void sl_cuda_stream_place(const struct sl_stream *stream, struct sl_stream_place
 {
     place->context = context_of(stream)->handle;
     place->native = sl_cuda_is_legacy(stream) ? 0 : stream->native;
+    place->thread = sl_cuda_stream_of(stream) == SL_CU_PER_THREAD ? sl_os_thread_number() : 0;
     place->blocking = stream->blocking;
 }
 

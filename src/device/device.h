@@ -66,6 +66,7 @@ enum sl_capture {
 struct sl_stream_place {
     const void *context; /* set by the kind; NULL: nothing is queued there */
     uintptr_t native;    /* 0: the context's default stream, whatever its handle */
+    uint64_t thread;     /* the thread whose default stream it is (CU_STREAM_PER_THREAD): the calling one; 0: no thread's */
     bool blocking;
 };
 
@@ -144,6 +145,10 @@ bool sl_stream_lives(struct sluice_stream handle);
 /* False, and a place where nothing is queued, if there is no such stream. Sets no error message. */
 bool sl_stream_place(struct sluice_stream stream, struct sl_stream_place *place);
 
+/* A number of the native stream on which the calling thread's work with this object is queued: the same number, the same
+ * stream. It is the handle, except for each thread's default stream, of which a handle has many. */
+uint64_t sl_stream_line(const struct sl_stream *stream);
+
 /* Does work queued on one run after work queued earlier on the other, without an explicit wait? */
 bool sl_stream_ordered(const struct sl_stream_place *a, const struct sl_stream_place *b);
 
@@ -157,6 +162,7 @@ extern void (*_Atomic sl_stream_hand_on)(uint64_t from, uint64_t to, bool anew);
 struct sl_after {
     struct sl_after *next;
     struct sl_stream *stream; /* a reference, dropped when `run` is done */
+    uint64_t thread;          /* for the owner: the stream's, as in sl_stream_place; `run` may be on another */
     bool (*run)(struct sl_after *after);
     bool listed;
 };

@@ -61,11 +61,19 @@ bool sl_stream_place(struct sluice_stream handle, struct sl_stream_place *place)
     return true;
 }
 
+uint64_t sl_stream_line(const struct sl_stream *stream)
+{
+    struct sl_stream_place place = { .thread = 0 };
+
+    ops_of(stream)->stream_place(stream, &place);
+    return place.thread ? UINT64_C(1) << 63 | place.thread : name_of(stream); /* no handle has this bit */
+}
+
 bool sl_stream_ordered(const struct sl_stream_place *a, const struct sl_stream_place *b)
 {
     if (!a->context || a->context != b->context)
         return false;
-    return a->native == b->native || (a->blocking && b->blocking && (a->native == 0 || b->native == 0));
+    return (a->native == b->native && a->thread == b->thread) || (a->blocking && b->blocking && (a->native == 0 || b->native == 0));
 }
 
 int sl_stream_check_handle(struct sluice_stream handle, const struct sl_device_ops *kind)

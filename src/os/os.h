@@ -355,6 +355,9 @@ void sl_mutex_finish(sl_mutex *mutex);
 void sl_mutex_lock(sl_mutex *mutex);
 void sl_mutex_unlock(sl_mutex *mutex);
 
+/* A number of the calling thread, which no other thread of this process has or will have; never 0. */
+uint64_t sl_os_thread_number(void);
+
 /* Runs the function on a new, detached thread that blocks all signals. SLUICE_E_SYSTEM if none can be
  * made. */
 int sl_os_start_thread(void (*function)(void *argument), void *argument);

@@ -110,14 +110,17 @@ static inline int queue(const struct sl_sync_pages *pages, struct sl_cu_stream *
     return r;
 }
 
-/* The stream on which to queue calls behind the work on `stream` without invalidating a capture. */
-static int find_place(struct sl_cuda_context *context, const struct sl_stream *stream, struct sl_cu_stream **place)
+/* The stream on which to queue calls behind the work that `thread` queued on `stream`, without invalidating a capture. */
+static int find_place(struct sl_cuda_context *context, const struct sl_stream *stream, uint64_t thread,
+                      struct sl_cu_stream **place)
 {
     enum sl_cuda_capture state;
 
     *place = (struct sl_cu_stream *)stream->native;
     if (*place == NULL || *place == SL_CU_LEGACY)
         return sl_cuda_beside(context, place);
+    if (*place == SL_CU_PER_THREAD && thread != sl_os_thread_number())
+        *place = SL_CU_LEGACY; /* this thread has no name for the other's, but the default stream waits for all blocking ones */
     if (sl_cuda_captures_nothing(*place))
         return 0;
     int r = sl_cuda_capture(context, *place, &state, NULL);
@@ -131,13 +134,13 @@ static int find_place(struct sl_cuda_context *context, const struct sl_stream *s
 
 /* Enters the context for a call behind the work on `stream`; fails if the stream captures, as the
  * call would become part of the graph. */
-static int enter_outside_graphs(const struct sl_sync_pages *pages, const struct sl_stream *stream,
+static int enter_outside_graphs(const struct sl_sync_pages *pages, const struct sl_stream *stream, uint64_t thread,
                                 struct sl_cu_stream **place, struct sl_cuda_scope *scope)
 {
     int r = sl_cuda_enter(pages->context, pages->errands ? SL_CUDA_RELAXED : SL_CUDA_PLAIN, scope);
     if (r != 0)
         return r;
-    r = find_place(pages->context, stream, place);
+    r = find_place(pages->context, stream, thread, place);
     if (r != 0)
         sl_cuda_leave(scope);
     return r;
@@ -198,7 +201,8 @@ static void look_at(struct sl_cuda_context *context, const struct sl_stream *str
     int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
     if (r != 0)
         return;
-    if (stream && find_place(context, stream, &place) == 0) {
+    /* Instead of a thread's default stream, which may be another thread's: any stream tells. */
+    if (stream && find_place(context, stream, 0, &place) == 0 && (place != SL_CU_LEGACY || sl_cuda_beside(context, &place) == 0)) {
         int code = sl_cuda.StreamQuery(place);
         if (code != SL_CU_NOT_READY)
             (void)sl_cuda_said(context, code, "cuStreamQuery");
@@ -242,12 +246,12 @@ static int cuda_check(const struct sl_sync_pages *pages, struct sluice_stream ha
     return r;
 }
 
-static int cuda_signal_held(const struct sl_sync_pages *pages, const struct sl_stream *stream,
+static int cuda_signal_held(const struct sl_sync_pages *pages, const struct sl_stream *stream, uint64_t thread,
                             const struct sl_signal *signals, uint32_t count)
 {
     struct sl_cu_stream *place;
     struct sl_cuda_scope scope;
-    int r = enter_outside_graphs(pages, stream, &place, &scope);
+    int r = enter_outside_graphs(pages, stream, thread, &place, &scope);
     if (r != 0)
         return r;
     if (count > 0)
@@ -262,8 +266,8 @@ static int cuda_signal_inside(const struct sl_sync_pages *pages, const struct sl
     struct sl_cu_stream *place;
 
     if (pages->errands) /* they need another mode */
-        return cuda_signal_held(pages, stream, signals, count);
-    int r = find_place(pages->context, stream, &place);
+        return cuda_signal_held(pages, stream, sl_os_thread_number(), signals, count);
+    int r = find_place(pages->context, stream, sl_os_thread_number(), &place);
     return r == 0 && count > 0 ? queue(pages, place, signals, count) : r;
 }
 
@@ -280,7 +284,7 @@ static int cuda_signal(const struct sl_sync_pages *pages, struct sluice_stream h
     int r = hold(pages, handle, &stream);
     if (r != 0)
         return r;
-    r = cuda_signal_held(pages, stream, signals, count);
+    r = cuda_signal_held(pages, stream, sl_os_thread_number(), signals, count);
     sl_object_drop(&stream->object);
     return r;
 }
@@ -317,7 +321,7 @@ static int cuda_await(const struct sl_sync_pages *pages, const struct sl_stream 
     struct sl_cu_stream *place;
     struct sl_cuda_scope scope;
     uint64_t address;
-    int r = enter_outside_graphs(pages, stream, &place, &scope);
+    int r = enter_outside_graphs(pages, stream, sl_os_thread_number(), &place, &scope);
     if (r != 0)
         return r;
     r = sl_cuda_address(pages->context, word, &address);

@@ -40,10 +40,11 @@ static int host_signal(const struct sl_sync_pages *pages, struct sluice_stream s
     return 0;
 }
 
-static int host_signal_held(const struct sl_sync_pages *pages, const struct sl_stream *stream,
+static int host_signal_held(const struct sl_sync_pages *pages, const struct sl_stream *stream, uint64_t thread,
                             const struct sl_signal *signals, uint32_t count)
 {
     (void)stream;
+    (void)thread;
     return host_signal(pages, SLUICE_ON_CPU, signals, count);
 }
 
