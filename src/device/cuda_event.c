@@ -101,9 +101,12 @@ int sl_cuda_event_elapsed(struct sl_event *start, struct sl_event *stop, double 
     int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
     if (r != 0)
         return r;
-    r = sl_cu(context, EventElapsedTime, &passed, sl_cuda_event_of(start), sl_cuda_event_of(stop));
+    int code = sl_cuda.EventElapsedTime(&passed, sl_cuda_event_of(start), sl_cuda_event_of(stop));
+    sl_cuda_leave(&scope);
+    if (code == SL_CU_NOT_READY) /* another thread has recorded one of them since they were queried */
+        return SLUICE_NOT_READY;
+    r = sl_cuda_said(context, code, "cuEventElapsedTime");
     if (r == 0)
         *milliseconds = passed;
-    sl_cuda_leave(&scope);
     return r;
 }

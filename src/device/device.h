@@ -112,7 +112,7 @@ struct sl_device_ops {
     int (*event_record)(struct sl_event *event, struct sl_stream *stream);
     int (*event_query)(struct sl_event *event); /* 0 or SLUICE_NOT_READY */
     int (*event_synchronize)(struct sl_event *event);
-    int (*event_elapsed)(struct sl_event *start, struct sl_event *stop, double *milliseconds);
+    int (*event_elapsed)(struct sl_event *start, struct sl_event *stop, double *milliseconds); /* 0 or SLUICE_NOT_READY */
 };
 
 extern const struct sl_device_ops sl_device_host;

@@ -141,11 +141,33 @@ static int measurable(struct sl_event *event)
                        "event 0x%" PRIx64 " was made without timing; create one that takes times "
                        "(SLUICE_EVENT_TIMING; in Python, timing=True)",
                        name_of(event));
-    int r = sl_event_recorded(event);
-    if (r == 0)
-        r = ops_of(event)->event_query(event);
+    return sl_event_recorded(event);
+}
+
+static int reached(struct sl_event *event)
+{
+    int r = ops_of(event)->event_query(event);
+
     if (r == SLUICE_NOT_READY)
         sl_say("event 0x%" PRIx64 " has not been reached yet", name_of(event));
+    return r;
+}
+
+/* What no waiting can mend comes first. */
+static int tell_time(struct sl_event *start, struct sl_event *stop, double *milliseconds)
+{
+    int r = same_device(start, &stop->object, "event");
+
+    if (r == 0)
+        r = measurable(start);
+    if (r == 0)
+        r = measurable(stop);
+    if (r == 0)
+        r = reached(start);
+    if (r == 0)
+        r = reached(stop);
+    if (r == 0 && (r = ops_of(start)->event_elapsed(start, stop, milliseconds)) == SLUICE_NOT_READY)
+        sl_say("one of the events was recorded again meanwhile, and has not been reached yet");
     return r;
 }
 
@@ -162,13 +184,7 @@ int sluice_event_elapsed(struct sluice_event start_handle, struct sluice_event s
         return r;
     r = sl_event_hold(stop_handle, &stop);
     if (r == 0) {
-        r = same_device(start, &stop->object, "event");
-        if (r == 0)
-            r = measurable(start);
-        if (r == 0)
-            r = measurable(stop);
-        if (r == 0)
-            r = ops_of(start)->event_elapsed(start, stop, milliseconds);
+        r = tell_time(start, stop, milliseconds);
         sl_object_drop(&stop->object);
     }
     sl_object_drop(&start->object);

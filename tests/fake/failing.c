@@ -334,6 +334,29 @@ TEST(a_context_of_somebody_elses_that_has_ended)
 }
 
 /* After these, NVIDIA's documentation says, the process must be started again. */
+/* Another thread records an event anew between the question whether it is reached and the one for the time. */
+TEST(an_event_that_is_recorded_again_while_it_is_measured)
+{
+    struct sluice_device device;
+    struct sluice_event event;
+    struct sluice_stream stream;
+    double ms = -7;
+
+    fake_use();
+    CHECK_OK(sluice_device_open(&device, "cuda:0"));
+    CHECK_OK(sluice_stream_create(device, NULL, &stream));
+    CHECK_OK(sluice_event_create(device, SLUICE_EVENT_TIMING, &event));
+    CHECK_OK(sluice_event_record(event, stream));
+    CHECK_OK(sluice_event_synchronize(event));
+    fake_fail(FAKE_EventElapsedTime, 1, SL_CU_NOT_READY);
+    CHECK_SAYS(sluice_event_elapsed(event, event, &ms), SLUICE_NOT_READY, "recorded again");
+    CHECK(fake_failed());
+    CHECK_NEAR(ms, -7, 0);
+    CHECK_OK(sluice_event_elapsed(event, event, &ms));
+    CHECK_OK(sluice_device_close(&device));
+    CHECK(!fake_broken_rule());
+}
+
 TEST(failures_after_which_a_context_is_of_no_use)
 {
     static const int codes[] = { SL_CU_CONTAINED,          SL_CU_LAUNCH_FAILED,         SL_CU_TENSOR_MEMORY_LEAK,

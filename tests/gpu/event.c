@@ -167,6 +167,49 @@ TEST(times)
     tear_down(&scene);
 }
 
+/* What no waiting can mend is told before what it can, whichever of the two events it is. */
+TEST(each_reason_against_a_time_has_its_status)
+{
+    struct scene scene = set_up();
+    struct gpu_gate gate = gpu_gate_new();
+    struct sluice_device other_device = gpu_open(); /* the same GPU, opened again */
+    struct sluice_event late, done, never, plain, other;
+    double ms = -7;
+
+    CHECK_OK(sluice_event_create(scene.device, SLUICE_EVENT_TIMING, &late));
+    CHECK_OK(sluice_event_create(scene.device, SLUICE_EVENT_TIMING, &done));
+    CHECK_OK(sluice_event_create(scene.device, SLUICE_EVENT_TIMING, &never));
+    CHECK_OK(sluice_event_create(scene.device, 0, &plain));
+    CHECK_OK(sluice_event_create(other_device, SLUICE_EVENT_TIMING, &other));
+    CHECK_OK(sluice_event_record(done, scene.stream));
+    CHECK_OK(sluice_event_record(plain, scene.stream));
+    CHECK_OK(sluice_event_synchronize(plain));
+    gpu_gate_close(&gate, scene.native);
+    CHECK_OK(sluice_event_record(late, scene.stream));
+    const struct {
+        struct sluice_event with;
+        int result;
+        const char *says;
+    } cases[] = {
+        { done, SLUICE_NOT_READY, "has not been reached yet" },
+        { never, SLUICE_E_NOT_RECORDED, "never recorded" },
+        { plain, SLUICE_E_NO_TIMING, "made without timing" },
+        { other, SLUICE_E_WRONG_DEVICE, "two devices" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK_SAYS(sluice_event_elapsed(late, cases[i].with, &ms), cases[i].result, cases[i].says);
+        CHECK_SAYS(sluice_event_elapsed(cases[i].with, late, &ms), cases[i].result, cases[i].says);
+    }
+    CHECK_NEAR(ms, -7, 0);
+    gpu_gate_open(&gate);
+    CHECK_OK(sluice_stream_synchronize(scene.stream));
+    gpu_gate_end(&gate);
+    CHECK_OK(sluice_event_elapsed(done, late, &ms));
+    CHECK(ms >= 0);
+    CHECK_OK(sluice_device_close(&other_device));
+    tear_down(&scene);
+}
+
 TEST(an_event_outlives_the_stream_that_it_is_in)
 {
     struct scene scene = set_up();
