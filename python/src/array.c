@@ -276,28 +276,38 @@ static PyObject *array_get_cuda_interface(PyObject *self, void *Py_UNUSED(closur
 
 static PyMethodDef methods[] = {
     { "numpy", METHOD(method_numpy), METH_FASTCALL | METH_KEYWORDS,
-      "numpy(pixel_format=None) -> numpy.ndarray\n\n"
+      "numpy($self, pixel_format=None)\n--\n\n"
+      "-> numpy.ndarray\n\n"
       "The array in place: nothing is copied. Read-only for readers. The lease lasts as\n"
       "long as it, or anything made from it, lives. `pixel_format` names what it must be\n"
       "(\"bgr24\"): FormatError if not.\n\n"
       "On a GPU it is a copy in pinned memory, writable and its own, and waits for that:\n"
       "see frame.fetch() for event loops." },
     { "copy", METHOD(method_copy), METH_NOARGS,
-      "copy() -> numpy.ndarray\n\nA writable copy of its own; from a GPU as numpy()." },
-    { "torch", METHOD(method_torch), METH_FASTCALL | METH_KEYWORDS, "torch(copy=False) -> torch.Tensor\n\n" TORCH_WARNS
+      "copy($self)\n--\n\n"
+      "-> numpy.ndarray\n\n"
+      "A writable copy of its own; from a GPU as numpy()." },
+    { "torch", METHOD(method_torch), METH_FASTCALL | METH_KEYWORDS,
+      "torch($self, copy=False)\n--\n\n"
+      "-> torch.Tensor\n\n" TORCH_WARNS
       "The array in place." TAKEN_BY("PyTorch") },
     { "cupy", METHOD(method_cupy), METH_FASTCALL | METH_KEYWORDS,
-      "cupy(copy=False) -> cupy.ndarray\n\n"
+      "cupy($self, copy=False)\n--\n\n"
+      "-> cupy.ndarray\n\n"
       "The array in place, on a GPU. CuPy has no read-only arrays: see torch()." TAKEN_BY("CuPy") },
     { "jax", METHOD(method_jax), METH_NOARGS,
-      "jax() -> jax.Array\n\n"
+      "jax($self)\n--\n\n"
+      "-> jax.Array\n\n"
       "The array, in place where JAX can, else its copy." TAKEN_BY("JAX") },
     { "__array__", METHOD(array_for_numpy), METH_VARARGS | METH_KEYWORDS,
+      "__array__($self, dtype=None, copy=None)\n--\n\n"
       "what NumPy asks for: numpy() on host; a TypeError on a GPU" },
     { "__dlpack__", METHOD(method_dlpack), METH_FASTCALL | METH_KEYWORDS,
-      "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None) -> capsule" },
+      "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
+      "-> capsule" },
     { "__dlpack_device__", METHOD(method_dlpack_device), METH_NOARGS,
-      "__dlpack_device__() -> (1, 0): the CPU; (2, N): the GPU \"cuda:N\"" },
+      "__dlpack_device__($self)\n--\n\n"
+      "-> (1, 0): the CPU; (2, N): the GPU \"cuda:N\"" },
     { NULL, NULL, 0, NULL },
 };
 

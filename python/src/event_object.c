@@ -266,34 +266,32 @@ static PyObject *no_pickle(PyObject *self, PyObject *Py_UNUSED(none))
 
 static PyMethodDef methods[] = {
     { "record", METHOD(record), METH_VARARGS | METH_KEYWORDS,
-      "record(stream=None)\n\n"
-      "Marks the point behind the work that a stream was given so far (None: this thread's "
-      "current\n"
-      "Sluice stream; TypeError if it has none). Again moves the mark; waits that were queued "
-      "before\n"
+      "record($self, stream=None)\n--\n\n"
+      "Marks the point behind the work that a stream was given so far (None: this thread's current\n"
+      "Sluice stream; TypeError if it has none). Again moves the mark; waits that were queued before\n"
       "keep the old one. Raises WrongDeviceError." },
     { "wait", METHOD(wait_for), METH_VARARGS | METH_KEYWORDS,
-      "wait(stream=None)\n\n"
-      "What a stream is given from now on waits for the mark. The CPU does not wait: "
-      "synchronize()\n"
+      "wait($self, stream=None)\n--\n\n"
+      "What a stream is given from now on waits for the mark. The CPU does not wait: synchronize()\n"
       "does. Raises NotRecordedError, WrongDeviceError, CaptureError." },
     { "query", METHOD(query), METH_NOARGS,
-      "query() -> bool: whether the mark has been reached. Raises NotRecordedError, "
-      "CaptureError." },
+      "query($self)\n--\n\n"
+      "-> bool: whether the mark has been reached. Raises NotRecordedError, CaptureError." },
     { "synchronize", METHOD(synchronize), METH_NOARGS,
-      "synchronize()\n\n"
-      "Waits until the mark has been reached; other threads run meanwhile. Raises "
-      "NotRecordedError,\n"
+      "synchronize($self)\n--\n\n"
+      "Waits until the mark has been reached; other threads run meanwhile. Raises NotRecordedError,\n"
       "CaptureError." },
     { "elapsed", METHOD(elapsed), METH_O,
-      "elapsed(stop, /) -> float\n\n"
+      "elapsed($self, stop, /)\n--\n\n"
+      "-> float\n\n"
       "Milliseconds from this mark to that of `stop`, by the device's clock. Raises NotReady,\n"
       "NotRecordedError, NoTimingError, WrongDeviceError." },
     { "close", METHOD(close_event), METH_NOARGS,
-      "close()\n\nEnds it; waits that were queued stay. Again does nothing." },
-    { "__enter__", METHOD(enter), METH_NOARGS, NULL },
-    { "__exit__", METHOD(leave), METH_FASTCALL, NULL },
-    { "__reduce__", METHOD(no_pickle), METH_NOARGS, NULL },
+      "close($self)\n--\n\n"
+      "Ends it; waits that were queued stay. Again does nothing." },
+    { "__enter__", METHOD(enter), METH_NOARGS, "__enter__($self)\n--\n\n" },
+    { "__exit__", METHOD(leave), METH_FASTCALL, "__exit__($self, kind, error, traceback, /)\n--\n\n" },
+    { "__reduce__", METHOD(no_pickle), METH_NOARGS, "__reduce__($self)\n--\n\n" },
     { NULL, NULL, 0, NULL },
 };
 
@@ -319,7 +317,7 @@ static PyType_Slot slots[] = {
     SLOT(Py_tp_methods, methods),
     SLOT(Py_tp_getset, fields),
     SLOT(Py_tp_members, members),
-    { Py_tp_doc, (void *)"Event(device=\"cuda:0\", timing=False, sleep=False)\n\n"
+    { Py_tp_doc, (void *)"Event(device=\"cuda:0\", timing=False, sleep=False)\n--\n\n"
                          "A marker in a stream: other streams can wait for it, the CPU can ask or "
                          "wait, and two of\nthem made with `timing` measure the time between. "
                          "`sleep`: synchronize() takes no CPU while\nit waits, and is done a little later.\n\n"

@@ -361,8 +361,12 @@ PyObject *frame_fetch(PyObject *self, PyObject *const *args, Py_ssize_t count, P
 }
 
 static PyMethodDef methods[] = {
-    { "wait", METHOD(fetch_wait), METH_NOARGS, "wait(): until the copy is done" },
-    { "result", METHOD(fetch_result), METH_NOARGS, "result() -> numpy.ndarray, once, after that" },
+    { "wait", METHOD(fetch_wait), METH_NOARGS,
+      "wait($self)\n--\n\n"
+      ": until the copy is done" },
+    { "result", METHOD(fetch_result), METH_NOARGS,
+      "result($self)\n--\n\n"
+      "-> numpy.ndarray, once, after that" },
     { NULL, NULL, 0, NULL },
 };
 

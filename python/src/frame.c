@@ -87,12 +87,13 @@ static PyObject *repr(PyObject *self)
 static PyMethodDef methods[] = {
     FRAME_METHODS,
     { "fetch", METHOD(frame_fetch), METH_FASTCALL | METH_KEYWORDS,
-      "fetch(name=None) -> awaitable numpy.ndarray\n\n"
+      "fetch($self, name=None)\n--\n\n"
+      "-> awaitable numpy.ndarray\n\n"
       "A writable copy of an array, as copy(), while the event loop goes on: the copy is\n"
       "queued by this call. The frame may be released meanwhile, and who waits may be\n"
       "cancelled." },
     { "copy_to", METHOD(frame_copy_to), METH_FASTCALL | METH_KEYWORDS,
-      "copy_to(target, name=None, *, stream=None)\n\n"
+      "copy_to($self, target, name=None, *, stream=None)\n--\n\n"
       "Copies an array, or several (a mapping of names to targets), into memory that the\n"
       "program has: NumPy's, PyTorch's, CuPy's, or anybody's with a buffer, DLPack or an array\n"
       "interface. In host memory it is done on return. On a GPU it is queued: on `stream`, the\n"
@@ -100,13 +101,13 @@ static PyMethodDef methods[] = {
       "ordered with in any case. The frame ends behind it.\n\n"
       "Raises CaptureError if such a stream captures a graph: nothing was queued." },
     { "release", METHOD(release), METH_NOARGS,
-      "release()\n\n"
+      "release($self)\n--\n\n"
       "Ends the lease: at once, or, if arrays made from the frame live, with the last of\n"
       "them. The frame itself cannot be used any more. Again does nothing.\n\n"
       "Raises LostError if the writer took the frame back while it was read." },
-    { "__enter__", METHOD(enter), METH_NOARGS, NULL },
-    { "__exit__", METHOD(leave), METH_FASTCALL, NULL },
-    { "__reduce__", METHOD(no_pickle), METH_NOARGS, NULL },
+    { "__enter__", METHOD(enter), METH_NOARGS, "__enter__($self)\n--\n\n" },
+    { "__exit__", METHOD(leave), METH_FASTCALL, "__exit__($self, kind, error, traceback, /)\n--\n\n" },
+    { "__reduce__", METHOD(no_pickle), METH_NOARGS, "__reduce__($self)\n--\n\n" },
     { NULL, NULL, 0, NULL },
 };
 

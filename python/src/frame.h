@@ -70,42 +70,53 @@ PyObject *frame_device(PyObject *self, void *closure);
 
 #define FRAME_METHODS \
     { "numpy", METHOD(frame_numpy), METH_FASTCALL | METH_KEYWORDS, \
-      "numpy(name=None, pixel_format=None) -> numpy.ndarray\n\n" \
+      "numpy($self, name=None, pixel_format=None)\n--\n\n" \
+      "-> numpy.ndarray\n\n" \
       "An array of the frame in place (the first one, or `name`): nothing is copied. On a GPU\n" \
       "it is a copy in pinned memory. See Array.numpy." }, \
         { "view", METHOD(frame_view), METH_FASTCALL | METH_KEYWORDS, \
-          "view(name=None, *, kind=None) -> memoryview | torch.Tensor | cupy.ndarray\n\n" \
-      "The cheaper form, valid until the frame ends. On host a memoryview, which raises\n" \
-      "ValueError after that. On a GPU a tensor of PyTorch (kind=\"cupy\": an array of CuPy), made\n" \
-      "once for each slot, array and shape of a generation: it holds no lease, and it keeps the\n" \
-      "slot's memory mapped while it lives, so that a CUDA graph captured with it may be\n" \
-      "replayed. After the frame's end it shows whatever is in the slot." }, \
+          "view($self, name=None, *, kind=None)\n--\n\n" \
+          "-> memoryview | torch.Tensor | cupy.ndarray\n\n" \
+          "The cheaper form, valid until the frame ends. On host a memoryview, which raises\n" \
+          "ValueError after that. On a GPU a tensor of PyTorch (kind=\"cupy\": an array of CuPy), made\n" \
+          "once for each slot, array and shape of a generation: it holds no lease, and it keeps the\n" \
+          "slot's memory mapped while it lives, so that a CUDA graph captured with it may be\n" \
+          "replayed. After the frame's end it shows whatever is in the slot." }, \
         { "copy", METHOD(frame_copy), METH_FASTCALL | METH_KEYWORDS, \
-          "copy(name=None) -> numpy.ndarray\n\n" \
-      "A writable copy of an array, which needs no lease." }, \
+          "copy($self, name=None)\n--\n\n" \
+          "-> numpy.ndarray\n\n" \
+          "A writable copy of an array, which needs no lease." }, \
         { "torch", METHOD(frame_torch), METH_FASTCALL | METH_KEYWORDS, \
-          "torch(name=None, copy=False) -> torch.Tensor\n\n" TORCH_WARNS \
+          "torch($self, name=None, copy=False)\n--\n\n" \
+          "-> torch.Tensor\n\n" TORCH_WARNS \
       "An array of the frame in place." TAKEN_BY("PyTorch") }, \
         { "cupy", METHOD(frame_cupy), METH_FASTCALL | METH_KEYWORDS, \
-          "cupy(name=None, copy=False) -> cupy.ndarray\n\n" \
-      "An array of the frame in place, on a GPU. CuPy has no read-only arrays: see torch()." \
+          "cupy($self, name=None, copy=False)\n--\n\n" \
+          "-> cupy.ndarray\n\n" \
+          "An array of the frame in place, on a GPU. CuPy has no read-only arrays: see torch()." \
           TAKEN_BY("CuPy") }, \
         { "jax", METHOD(frame_jax), METH_FASTCALL | METH_KEYWORDS, \
-          "jax(name=None) -> jax.Array\n\n" \
-      "An array of the frame, in place where JAX can, else its copy." TAKEN_BY("JAX") }, \
+          "jax($self, name=None)\n--\n\n" \
+          "-> jax.Array\n\n" \
+          "An array of the frame, in place where JAX can, else its copy." TAKEN_BY("JAX") }, \
         { "used_on", METHOD(frame_used_on), METH_VARARGS, \
-          "used_on(*streams)\n\n" \
-      "Work on these streams uses the frame, too: its end, by release, commit, cancel or the\n" \
-      "last reference, comes behind what they were given by then. Behind release() it may be\n" \
-      "said as long as an array made from the frame lives. On host nothing." }, \
+          "used_on($self, *streams)\n--\n\n" \
+          "Work on these streams uses the frame, too: its end, by release, commit, cancel or the\n" \
+          "last reference, comes behind what they were given by then. Behind release() it may be\n" \
+          "said as long as an array made from the frame lives. On host nothing." }, \
         { "__array__", METHOD(frame_array), METH_VARARGS | METH_KEYWORDS, \
+          "__array__($self, dtype=None, copy=None)\n--\n\n" \
           "what NumPy asks for: numpy() on host; a TypeError on a GPU" }, \
-        { "keys", METHOD(frame_keys), METH_NOARGS, "keys() -> tuple of the arrays' names" }, \
+        { "keys", METHOD(frame_keys), METH_NOARGS, \
+      "keys($self)\n--\n\n" \
+      "-> tuple of the arrays' names" }, \
         { "__dlpack__", METHOD(frame_dlpack), METH_FASTCALL | METH_KEYWORDS, \
+          "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n" \
           "of the first array" }, \
     { \
         "__dlpack_device__", METHOD(frame_dlpack_device), METH_NOARGS, \
-            "__dlpack_device__() -> (1, 0): the CPU; (2, N): the GPU \"cuda:N\"" \
+            "__dlpack_device__($self)\n--\n\n" \
+            "-> (1, 0): the CPU; (2, N): the GPU \"cuda:N\"" \
     }
 
 #define FRAME_FIELD(name, what, text) FIELD_BY(frame_field, name, what, text)

@@ -99,22 +99,25 @@ static PyMethodDef methods[] = {
     { "_pinned", METHOD(pinned), METH_NOARGS, NULL },
     { "_forget", METHOD(forget), METH_NOARGS, NULL },
     { "pixel_formats", METHOD(pixel_formats), METH_NOARGS,
-      "pixel_formats() -> tuple of the names of all pixel formats" },
+      "pixel_formats($module)\n--\n\n"
+      "-> tuple of the names of all pixel formats" },
     { "channels", METHOD(channels), METH_VARARGS,
-      "channels(folder=None, /) -> list of str\n\n"
+      "channels($module, folder=None, /)\n--\n\n"
+      "-> list of str\n\n"
       "The channels of a folder (None: this process's own) that have a writer. Raises AccessError for\n"
       "a folder that cannot be read." },
     { "current_stream", METHOD(current_stream), METH_VARARGS | METH_KEYWORDS,
-      "current_stream(device=None) -> Stream or None\n\n"
+      "current_stream($module, device=None)\n--\n\n"
+      "-> Stream or None\n\n"
       "This thread's current stream: of the `with` that was entered last, of this device (None: of\n"
       "any). None where no `with` has one." },
     { "reset", METHOD(reset_device), METH_VARARGS | METH_KEYWORDS,
-      "reset(device)\n\n"
+      "reset($module, device)\n--\n\n"
       "Waits for the work of all Streams of a device, then ends them and its Events: their use raises\n"
       "StaleHandleError. Streams of other libraries are let go of. Channels and frames stay. Raises\n"
       "CaptureError, with nothing done, while a stream of it captures a graph." },
     { "synchronize", METHOD(synchronize_device), METH_VARARGS | METH_KEYWORDS,
-      "synchronize(device)\n\n"
+      "synchronize($module, device)\n--\n\n"
       "Waits for the work queued so far on all Streams of a device, on streams of other libraries that\n"
       "Sluice was given, and on its default stream. Raises CaptureError while one of them captures a\n"
       "graph." },

@@ -360,7 +360,8 @@ static PyObject *no_pickle(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(none))
 
 static PyMethodDef methods[] = {
     { "next", METHOD(next), METH_FASTCALL | METH_KEYWORDS,
-      "next(timeout=None, *, stream=None) -> Frame\n\n"
+      "next($self, timeout=None, *, stream=None)\n--\n\n"
+      "-> Frame\n\n"
       "The next frame: the newest one not yet taken, or the next in order. `timeout` in\n"
       "seconds; None waits for ever, also while the channel has no writer. `stream`: on a GPU,\n"
       "the one that will use the frame, of Sluice or another library; if it is None, the\n"
@@ -371,30 +372,35 @@ static PyMethodDef methods[] = {
       "the reader holds as many frames as `hold` allows, with their numbers; LostError once\n"
       "after the writer evicted this reader." },
     { "latest", METHOD(latest), METH_FASTCALL | METH_KEYWORDS,
-      "latest(*, stream=None) -> Frame | None\n\n"
+      "latest($self, *, stream=None)\n--\n\n"
+      "-> Frame | None\n\n"
       "The newest frame if there is one that was not yet taken; never waits. Raises Closed\n"
       "when the writer has closed the channel." },
     { "next_async", METHOD(next_async), METH_FASTCALL | METH_KEYWORDS,
-      "next_async(timeout=None, *, stream=None) -> awaitable of Frame\n\n"
+      "next_async($self, timeout=None, *, stream=None)\n--\n\n"
+      "-> awaitable of Frame\n\n"
       "next() for coroutines, `timeout` in seconds. Raises what next() does; a wait that is\n"
       "cancelled takes no frame. Coroutines of a thread share its current stream: name yours by\n"
       "`stream`." },
     { "fileno", METHOD(fileno_), METH_NOARGS,
-      "fileno() -> int\n\n"
+      "fileno($self)\n--\n\n"
+      "-> int\n\n"
       "A descriptor that is readable when next() would not have to wait. It stays the same\n"
       "over restarts of the writer. For select, poll, event loops; do not read from it." },
-    { "stats", METHOD(stats), METH_NOARGS, "stats() -> ReaderStats" },
+    { "stats", METHOD(stats), METH_NOARGS,
+      "stats($self)\n--\n\n"
+      "-> ReaderStats" },
     { "close", METHOD(close_), METH_NOARGS,
-      "close()\n\n"
+      "close($self)\n--\n\n"
       "Ends the reader. Frames and arrays that live stay readable, and hold their leases,\n"
       "until they die." },
     { "_poll", METHOD(poll), METH_VARARGS, NULL },
     { "_descriptor", METHOD(descriptor), METH_NOARGS, NULL },
-    { "__enter__", METHOD(enter), METH_NOARGS, NULL },
-    { "__exit__", METHOD(leave), METH_FASTCALL, NULL },
-    { "__aenter__", METHOD(aenter), METH_NOARGS, NULL },
-    { "__aexit__", METHOD(aleave), METH_VARARGS, NULL },
-    { "__reduce__", METHOD(no_pickle), METH_NOARGS, NULL },
+    { "__enter__", METHOD(enter), METH_NOARGS, "__enter__($self)\n--\n\n" },
+    { "__exit__", METHOD(leave), METH_FASTCALL, "__exit__($self, kind, error, traceback, /)\n--\n\n" },
+    { "__aenter__", METHOD(aenter), METH_NOARGS, "__aenter__($self)\n--\n\n" },
+    { "__aexit__", METHOD(aleave), METH_VARARGS, "__aexit__($self, kind, error, traceback, /)\n--\n\n" },
+    { "__reduce__", METHOD(no_pickle), METH_NOARGS, "__reduce__($self)\n--\n\n" },
     { NULL, NULL, 0, NULL },
 };
 
@@ -430,7 +436,7 @@ static PyType_Slot slots[] = {
       (void
            *)"Reader(name, *, mode=\"newest\", depth=0, hold=None, every=1, writable=False, "
              "wait=0, spin=None,\n"
-      "       uids=(), device=None, ahead=False, ahead_timeout=None, staged=\"never\")\n\n"
+      "       uids=(), device=None, ahead=False, ahead_timeout=None, staged=\"never\")\n--\n\n"
       "Reads a channel. for frame in reader: takes frames until the writer closes the channel, "
       "and goes on\n"
       "when a writer that died comes back; it releases each frame itself.\n\n"

@@ -304,7 +304,8 @@ static PyObject *cuda_stream(PyObject *self, PyObject *Py_UNUSED(none))
 
 static PyMethodDef cuda_stream_method = {
     "__cuda_stream__", METHOD(cuda_stream), METH_NOARGS,
-    "__cuda_stream__() -> (0, native stream), by which other libraries use it"
+    "__cuda_stream__($self)\n--\n\n"
+    "-> (0, native stream), by which other libraries use it"
 };
 
 /* ---- what it is ---- */
@@ -398,63 +399,66 @@ static PyObject *no_pickle(PyObject *self, PyObject *Py_UNUSED(none))
 
 static PyMethodDef methods[] = {
     { "default", METHOD(make_default), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
-      "default(device=\"cuda:0\") -> Stream\n\n"
+      "default($type, device=\"cuda:0\")\n--\n\n"
+      "-> Stream\n\n"
       "The device's default stream: CUDA's legacy one, native 0, on which PyTorch and CuPy work\n"
       "unless told otherwise." },
     { "from_handle", METHOD(stream_from_handle), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
-      "from_handle(handle, device=\"cuda:0\", owner=None) -> Stream\n\n"
+      "from_handle($type, handle, device=\"cuda:0\", owner=None)\n--\n\n"
+      "-> Stream\n\n"
       "A native stream by its address (a CUstream as an int; 0 and 1: the default one, 2: this\n"
-      "thread's default one), which somebody else made and will end. `owner` is kept alive as "
-      "long\n"
+      "thread's default one), which somebody else made and will end. `owner` is kept alive as long\n"
       "as a frame or a Stream needs it. Raises WrongDeviceError if it is another device's." },
     { "wrap", METHOD(stream_wrap), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
-      "wrap(stream, device=None) -> Stream\n\n"
-      "A stream of PyTorch, CuPy, cuda.core or any library whose streams have __cuda_stream__. It "
-      "is\n"
+      "wrap($type, stream, device=None)\n--\n\n"
+      "-> Stream\n\n"
+      "A stream of PyTorch, CuPy, cuda.core or any library whose streams have __cuda_stream__. It is\n"
       "kept alive, and never ended by Sluice. `device`: of which it must be (None: what it says\n"
-      "itself, else \"cuda:0\"). Raises TypeError for what is no stream, WrongDeviceError for one "
-      "of\n"
+      "itself, else \"cuda:0\"). Raises TypeError for what is no stream, WrongDeviceError for one of\n"
       "another device." },
     { "use", METHOD(stream_use), METH_NOARGS,
-      "use() -> context manager\n\n"
+      "use($self)\n--\n\n"
+      "-> context manager\n\n"
       "Within `with stream.use():` it is this thread's current stream; nothing is waited for or\n"
       "closed behind that. May be entered again and again, on any thread." },
     { "wait", METHOD(wait_for), METH_O,
-      "wait(other, /)\n\n"
-      "What is queued from now on waits for `other`: an Event, as it was recorded last, or all "
-      "that a\n"
+      "wait($self, other, /)\n--\n\n"
+      "What is queued from now on waits for `other`: an Event, as it was recorded last, or all that a\n"
       "stream (of ours or of another library) was given so far. The CPU does not wait. Raises\n"
       "NotRecordedError, WrongDeviceError between a GPU and \"host\", CaptureError." },
     { "query", METHOD(query), METH_NOARGS,
-      "query() -> bool: whether all work queued so far is done. Raises CaptureError." },
+      "query($self)\n--\n\n"
+      "-> bool: whether all work queued so far is done. Raises CaptureError." },
     { "synchronize", METHOD(synchronize), METH_NOARGS,
-      "synchronize()\n\n"
-      "Waits until all work queued so far is done; other threads run meanwhile. Raises "
-      "CaptureError\n"
+      "synchronize($self)\n--\n\n"
+      "Waits until all work queued so far is done; other threads run meanwhile. Raises CaptureError\n"
       "while the stream captures a graph." },
     { "record", METHOD(record), METH_VARARGS | METH_KEYWORDS,
-      "record(event=None) -> Event\n\n"
+      "record($self, event=None)\n--\n\n"
+      "-> Event\n\n"
       "Marks the point behind the work queued so far, in `event` or a new one." },
     { "close", METHOD(close_stream), METH_NOARGS,
-      "close()\n\n"
-      "Ends it at once: queued work still runs, and frames that it works on keep it until they "
-      "end.\n"
+      "close($self)\n--\n\n"
+      "Ends it at once: queued work still runs, and frames that it works on keep it until they end.\n"
       "One of another library, or a default one, is only let go of. Again does nothing. Raises\n"
       "BusyError while it is a thread's current stream, CaptureError while it captures a graph." },
     { "same_native", METHOD(same_native), METH_O,
-      "same_native(other, /) -> bool\n\n"
+      "same_native($self, other, /)\n--\n\n"
+      "-> bool\n\n"
       "Whether `other`, a Stream or a stream of another library, stands for the same native stream.\n"
       "== asks for less than that: two names of one, each with an end of its own, are not equal.\n"
       "Raises StreamClosedError, StaleHandleError, TypeError for what is no stream." },
     { "to_torch", METHOD(stream_to_torch), METH_NOARGS,
-      "to_torch() -> torch.cuda.Stream\n\n"
+      "to_torch($self)\n--\n\n"
+      "-> torch.cuda.Stream\n\n"
       "The same stream for PyTorch. It keeps the native stream alive, also when this is closed." },
     { "to_cupy", METHOD(stream_to_cupy), METH_NOARGS,
-      "to_cupy() -> cupy.cuda.Stream\n\n"
+      "to_cupy($self)\n--\n\n"
+      "-> cupy.cuda.Stream\n\n"
       "The same stream for CuPy. It keeps the native stream alive, also when this is closed." },
-    { "__enter__", METHOD(enter), METH_NOARGS, NULL },
-    { "__exit__", METHOD(leave), METH_FASTCALL, NULL },
-    { "__reduce__", METHOD(no_pickle), METH_NOARGS, NULL },
+    { "__enter__", METHOD(enter), METH_NOARGS, "__enter__($self)\n--\n\n" },
+    { "__exit__", METHOD(leave), METH_FASTCALL, "__exit__($self, kind, error, traceback, /)\n--\n\n" },
+    { "__reduce__", METHOD(no_pickle), METH_NOARGS, "__reduce__($self)\n--\n\n" },
     { NULL, NULL, 0, NULL },
 };
 
@@ -486,7 +490,7 @@ static PyType_Slot slots[] = {
     SLOT(Py_tp_getset, fields),
     SLOT(Py_tp_members, members),
     { Py_tp_doc, (void *)"Stream(device=\"cuda:0\", *, priority=0, blocking=False, "
-                         "sync_on_exit=True)\n\n"
+                         "sync_on_exit=True)\n--\n\n"
                          "A device's ordered queue of work, made by Sluice. `priority`: lower is "
                          "sooner.\n`blocking`: ordered with the device's default stream. "
                          "`sync_on_exit`: False: leaving\n`with` closes it and waits for nothing.\n\n"

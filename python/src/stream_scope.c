@@ -165,8 +165,8 @@ static PyObject *leave(PyObject *self, PyObject *const *args, Py_ssize_t count)
 }
 
 static PyMethodDef methods[] = {
-    { "__enter__", METHOD(enter), METH_NOARGS, NULL },
-    { "__exit__", METHOD(leave), METH_FASTCALL, NULL },
+    { "__enter__", METHOD(enter), METH_NOARGS, "__enter__($self)\n--\n\n" },
+    { "__exit__", METHOD(leave), METH_FASTCALL, "__exit__($self, kind, error, traceback, /)\n--\n\n" },
     { NULL, NULL, 0, NULL },
 };
 

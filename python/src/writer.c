@@ -221,21 +221,33 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     return NULL;
 }
 
-/* like(name, array, **options) -> Writer */
+/* The argument at this place or of this name, which is taken out of `options`: a new reference, or NULL. */
+static PyObject *take_argument(PyObject *args, Py_ssize_t place, PyObject *options, const char *name)
+{
+    PyObject *value = place < PyTuple_Size(args) ? PyTuple_GetItem(args, place) : PyDict_GetItemString(options, name);
+
+    Py_XINCREF(value);
+    if (value && place >= PyTuple_Size(args) && PyDict_DelItemString(options, name) < 0)
+        Py_CLEAR(value);
+    return value;
+}
+
 static PyObject *like(PyObject *type, PyObject *args, PyObject *keywords)
 {
-    PyObject *name, *array, *short_args, *made;
+    PyObject *options = keywords ? PyDict_Copy(keywords) : PyDict_New();
+    PyObject *name = options ? take_argument(args, 0, options, "name") : NULL;
+    PyObject *array = options ? take_argument(args, 1, options, "array") : NULL;
+    PyObject *short_args = NULL, *made = NULL;
 
-    if (PyTuple_Size(args) != 2) {
-        PyErr_SetString(
-            PyExc_TypeError,
-            "like() takes the channel's name and an array, or a mapping of names to arrays");
-        return NULL;
-    }
-    name = PyTuple_GetItem(args, 0);
-    array = PyTuple_GetItem(args, 1);
-    short_args = PyTuple_Pack(2, name, array);
-    made = short_args ? PyObject_Call(type, short_args, keywords) : NULL;
+    if (name && array && PyTuple_Size(args) <= 2)
+        short_args = PyTuple_Pack(2, name, array);
+    else if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_TypeError, "like() takes the channel's name and an array, or a mapping of names to arrays");
+    if (short_args)
+        made = PyObject_Call(type, short_args, options);
+    Py_XDECREF(options);
+    Py_XDECREF(name);
+    Py_XDECREF(array);
     Py_XDECREF(short_args);
     return made;
 }
@@ -370,8 +382,8 @@ static PyObject *no_pickle(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(none))
 
 static PyMethodDef methods[] = {
     { "frame", METHOD(frame), METH_FASTCALL | METH_KEYWORDS,
-      "frame(timeout=None, *, meta=None, like=None, capture_ns=None, stream=None) ->\n"
-      "WriterFrame\n\n"
+      "frame($self, timeout=None, *, meta=None, like=None, capture_ns=None, stream=None)\n--\n\n"
+      "-> WriterFrame\n\n"
       "Lends a free slot, for `with`: leaving commits it, an exception cancels it.\n"
       "`timeout` in seconds; None does what the policy says. `meta`: bytes for readers, up\n"
       "to 4,096. `like`: a Frame whose times and metadata are taken over. `capture_ns`:\n"
@@ -380,12 +392,12 @@ static PyMethodDef methods[] = {
       "Raises NoFreeSlot, which names who holds what, if there is none in time: the frame\n"
       "counts as dropped." },
     { "try_frame", METHOD(try_frame), METH_FASTCALL | METH_KEYWORDS,
-      "try_frame(*, meta=None, like=None, capture_ns=None, stream=None) -> WriterFrame |\n"
-      "None\n\n"
+      "try_frame($self, *, meta=None, like=None, capture_ns=None, stream=None)\n--\n\n"
+      "-> WriterFrame | None\n\n"
       "The same, and None instead of NoFreeSlot; never waits." },
     { "send", METHOD(writer_send), METH_FASTCALL | METH_KEYWORDS,
-      "send(array, *, meta=None, like=None, capture_ns=None, pixel_format=None,\n"
-      "stream=None) -> int\n\n"
+      "send($self, array, *, meta=None, like=None, capture_ns=None, pixel_format=None, stream=None)\n--\n\n"
+      "-> int\n\n"
       "Copies an array, or {name: array}, into a slot and commits it; gives its sequence.\n"
       "Arrays are anything with the buffer protocol, DLPack or an array interface, of any\n"
       "strides. A shape that outgrows the format makes a new generation. `pixel_format`\n"
@@ -393,20 +405,24 @@ static PyMethodDef methods[] = {
       "Raises NoFreeSlot; FormatError for another data type; TypeError for what is no\n"
       "array." },
     { "like", METHOD(like), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
-      "like(name, array, **options) -> Writer\n\n"
+      "like($type, name, array, *, device=\"host\", policy=\"drop\", wait=1.0, slots=0, max_slots=0, readers=0, writable=False, "
+      "lease_timeout=None, pitch_align=0, uids=(), gids=(), graph=True)\n--\n\n"
+      "-> Writer\n\n"
       "A writer for arrays (or {name: array}) of that shape and data type." },
     { "reformat", METHOD(reformat), METH_VARARGS | METH_KEYWORDS,
-      "reformat(format=None, *, shape=None, dtype=None, pitch_align=0)\n\n"
+      "reformat($self, format=None, *, shape=None, dtype=None, pitch_align=0)\n--\n\n"
       "Changes the format: a new generation of slots. Raises BusyError while frames are\n"
       "begun." },
-    { "stats", METHOD(stats), METH_NOARGS, "stats() -> WriterStats" },
+    { "stats", METHOD(stats), METH_NOARGS,
+      "stats($self)\n--\n\n"
+      "-> WriterStats" },
     { "close", METHOD(close_), METH_NOARGS,
-      "close()\n\n"
+      "close($self)\n--\n\n"
       "Ends the channel: readers get what they have not read, then Closed. Frames still\n"
       "begun are cancelled." },
-    { "__enter__", METHOD(enter), METH_NOARGS, NULL },
-    { "__exit__", METHOD(leave), METH_VARARGS, NULL },
-    { "__reduce__", METHOD(no_pickle), METH_NOARGS, NULL },
+    { "__enter__", METHOD(enter), METH_NOARGS, "__enter__($self)\n--\n\n" },
+    { "__exit__", METHOD(leave), METH_VARARGS, "__exit__($self, kind, error, traceback, /)\n--\n\n" },
+    { "__reduce__", METHOD(no_pickle), METH_NOARGS, "__reduce__($self)\n--\n\n" },
     { NULL, NULL, 0, NULL },
 };
 
@@ -429,7 +445,7 @@ static PyType_Slot slots[] = {
               "policy=\"drop\", wait=1.0, slots=0,\n"
       "       max_slots=0, readers=0, writable=False, lease_timeout=None, pitch_align=0, "
       "uids=(), gids=(),\n"
-      "       graph=True)\n\n"
+      "       graph=True)\n--\n\n"
       "Opens a channel for writing. A name whose writer was killed is taken over at once.\n\n"
       "format         Image(...), Tensor(shape, dtype), an array to be like, or {name: one of "
       "these} for frames of\n"

@@ -334,7 +334,7 @@ static PyObject *repr(PyObject *self)
 static PyMethodDef methods[] = {
     FRAME_METHODS,
     { "commit", METHOD(commit), METH_NOARGS,
-      "commit()\n\n"
+      "commit($self)\n--\n\n"
       "Publishes the frame; leaving `with` does it. Arrays made from it are stale from then\n"
       "on: Python cannot take them away, but writing to them writes to what readers see.\n\n"
       "On a GPU readers get it behind the work on the streams that used it (see torch(),\n"
@@ -345,17 +345,19 @@ static PyMethodDef methods[] = {
       "CaptureError while one of its streams captures a graph: nothing was queued, the frame\n"
       "stays begun, and can be committed when the capture has ended." },
     { "cancel", METHOD(cancel), METH_NOARGS,
-      "cancel()\n\nGives the slot back unpublished; an exception in `with` does it. Raises\n"
+      "cancel($self)\n--\n\n"
+      "Gives the slot back unpublished; an exception in `with` does it. Raises\n"
       "CaptureError as commit()." },
     { "reshape", METHOD(reshape), METH_VARARGS | METH_KEYWORDS,
-      "reshape(shape, name=None)\n\n"
+      "reshape($self, shape, name=None)\n--\n\n"
       "Gives an array of this frame another shape of as many dimensions, before numpy() is\n"
       "called.\n\n"
       "Raises CapacityError if it has more bytes than the channel's format." },
     { "resize", METHOD(resize), METH_VARARGS | METH_KEYWORDS,
-      "resize(width, height, name=None)\n\nThe same for an image, in pixels." },
-    { "__enter__", METHOD(enter), METH_NOARGS, NULL },
-    { "__exit__", METHOD(leave), METH_FASTCALL, NULL },
+      "resize($self, width, height, name=None)\n--\n\n"
+      "The same for an image, in pixels." },
+    { "__enter__", METHOD(enter), METH_NOARGS, "__enter__($self)\n--\n\n" },
+    { "__exit__", METHOD(leave), METH_FASTCALL, "__exit__($self, kind, error, traceback, /)\n--\n\n" },
     { NULL, NULL, 0, NULL },
 };
 

@@ -48,6 +48,11 @@ def test_formats_that_writers_take():
 
 
 def test_like_takes_shape_and_type_of_an_array():
+    for more in ({}, {"array": 1}, {"name": "l"}):
+        with pytest.raises(TypeError, match="the channel's name and an array"):
+            sluice.Writer.like(**more)
+    with sluice.Writer.like(name="l", array=np.zeros(3)) as writer:
+        assert writer.name == "l"
     with sluice.Writer.like("l", np.zeros((3, 5), "f2"), policy="wait") as writer:
         assert writer.format == {"data": sluice.Tensor((3, 5), "float16")}
     with sluice.Writer.like("l", {"a": np.zeros(3), "b": array.array("i", [1, 2])}) as writer:

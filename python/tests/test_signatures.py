@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""help() and inspect.signature() know the arguments of all that the extension exports: those of the stubs."""
+import ast
+import inspect
+import pathlib
+import pydoc
+
+import pytest
+
+import sluice
+
+STUBS = pathlib.Path(sluice.__file__).with_name("__init__.pyi")
+TREE = ast.parse(STUBS.read_text())
+CLASSES = {each.name: each for each in TREE.body if isinstance(each, ast.ClassDef)}
+KINDS = {inspect.Parameter.POSITIONAL_ONLY: "posonlyargs", inspect.Parameter.POSITIONAL_OR_KEYWORD: "args",
+         inspect.Parameter.VAR_POSITIONAL: "vararg", inspect.Parameter.KEYWORD_ONLY: "kwonlyargs",
+         inspect.Parameter.VAR_KEYWORD: "kwarg"}
+NOT_OURS = {"__reduce__"}  # of the stats, which are Python's own kind of tuple
+
+
+def is_ours(thing):
+    return inspect.isbuiltin(thing) or inspect.ismethoddescriptor(thing)
+
+
+def every_callable():
+    """Functions, types that are called, and methods: (name, the thing, its name in the stubs)."""
+    for name in sorted(set(dir(sluice)) - {"annotations"}):
+        thing = getattr(sluice, name)
+        if name.startswith("_"):
+            continue
+        if inspect.isbuiltin(thing):
+            yield name, thing
+        if not isinstance(thing, type) or issubclass(thing, Exception) or inspect.isfunction(thing.__init__):
+            continue
+        if "__new__" in vars(thing) and not issubclass(thing, tuple):
+            yield name, thing
+        for method in sorted(vars(thing)):
+            own = inspect.getattr_static(thing, method)
+            listed = own.__class__.__name__ in ("method_descriptor", "classmethod_descriptor")
+            if listed and (not method.startswith("_") or method.endswith("__")) and not (
+                    issubclass(thing, tuple) and method in NOT_OURS):
+                yield f"{name}.{method}", getattr(thing, method)
+
+
+EVERY = dict(every_callable())
+
+
+def parameters(function):
+    """(name, kind, whether it has a default), as inspect has them."""
+    return [(each.name, KINDS[each.kind], each.default is not each.empty) for each in inspect.signature(function).parameters.values()]
+
+
+def in_stubs(function):
+    """The same of a function in the stubs."""
+    given, found = function.args, []
+    plain = [(each, "posonlyargs") for each in given.posonlyargs] + [(each, "args") for each in given.args]
+    for i, (each, kind) in enumerate(plain):
+        found.append((each.arg, kind, i >= len(plain) - len(given.defaults)))
+    if given.vararg:
+        found.append((given.vararg.arg, "vararg", False))
+    found += [(each.arg, "kwonlyargs", default is not None) for each, default in zip(given.kwonlyargs, given.kw_defaults)]
+    if given.kwarg:
+        found.append((given.kwarg.arg, "kwarg", False))
+    return found
+
+
+def stub_of(name):
+    """All its overloads, without self and cls; none if the stubs do not have it, as dunders of protocols."""
+    owner, _, method = name.rpartition(".")
+    if name in CLASSES:
+        owner, method = name, "__init__"
+    bodies = [TREE.body] if not owner else []
+    while owner:
+        bodies.append(CLASSES[owner].body)
+        base = next((each.id for each in CLASSES[owner].bases if isinstance(each, ast.Name) and each.id in CLASSES), None)
+        owner = base
+    for body in bodies:
+        found = [each for each in body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each.name == method]
+        if not found and method == "__init__":
+            found = [each for each in body if isinstance(each, ast.FunctionDef) and each.name == "__new__"]
+        if found:
+            return [in_stubs(each)[bool("." in name or name in CLASSES):] for each in found]
+    return []
+
+
+def test_there_are_many():
+    assert len(EVERY) > 90 and {"Writer", "Reader.next", "Stream.from_handle", "channels", "Frame.__array__"} <= set(EVERY)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_it_has_a_signature(name):
+    thing = EVERY[name]
+    found = parameters(thing)
+    if not isinstance(thing, type) and found and found[0][0] == "self":
+        found = found[1:]
+    overloads = stub_of(name)
+    names = [[each[0] for each in stub] for stub in overloads]
+    if name.rpartition(".")[2].startswith("__"):
+        return
+    assert overloads, f"the stubs have no {name}"
+    assert any([each[0] for each in found] == each for each in names), (found, names)
+    if len(overloads) == 1:
+        assert found == overloads[0]
+
+
+def test_help_shows_it():
+    text = pydoc.plain(pydoc.render_doc(sluice.Reader))
+    assert "next(self, /, timeout=None, *, stream=None)" in text and "next(timeout=None" not in text and "\n--\n" not in text
