@@ -174,6 +174,38 @@ TEST_TIMEOUT(a_reader_that_lost_its_connection_keeps_what_it_holds, 60)
     tear_down(&pair);
 }
 
+/* A place is short, and the one that has it only lost its connection: what it holds is worth more than a newcomer's wish. */
+TEST_TIMEOUT(a_newcomer_gets_no_place_whose_frames_are_in_use, 60)
+{
+    struct sluice_writer_params params = channel_writer_params();
+    struct sluice_format format = channel_format(CHANNEL_WORDS);
+    struct pair pair;
+
+    gpu_begin();
+    gpu_use(0);
+    pair.device = gpu_open();
+    CHECK_OK(sluice_stream_create(pair.device, NULL, &pair.stream));
+    params.format = &format;
+    params.slots = params.max_slots = 3;
+    params.readers = 1;
+    CHECK_OK(sluice_writer_open(&pair.writer, &params));
+    channel_commit(pair.writer, pair.stream, 0, 1);
+    CHECK_OK(sluice_stream_synchronize(pair.stream));
+    pair.reader = player_reader("");
+    PLAYER(&pair.reader, "take 20000", "took 1");
+    channel_commit(pair.writer, pair.stream, 0, 2);
+    CHECK_OK(sluice_stream_synchronize(pair.stream));
+    PLAYER(&pair.reader, "cut", "cut 1");
+    CHECK_SOON(stats_of(pair.writer).refused > 0, 5); /* it asks for a second place at once */
+    check_kept(pair.writer, test_now() + SLUICE_S);
+    CHECK_EQ(stats_of(pair.writer).readers, 1);
+    CHECK_EQ(stats_of(pair.writer).readers_died, 0);
+    PLAYER(&pair.reader, "release 0", "released");
+    CHECK_SOON(channel_free_slots(pair.writer) == 2, 5);
+    child_kill(&pair.reader, SIGKILL);
+    tear_down(&pair);
+}
+
 /* No reader finds the channel while it is called so. */
 static void name_socket(const char *from, const char *to)
 {
