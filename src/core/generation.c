@@ -150,6 +150,8 @@ int sl_generation_make(struct sluice_writer *writer, const struct sluice_format 
 
     if (slots < LEAST_IDS) {
         char holders[512];
+        if ((r = writer->flight.sync->alive(writer->flight.pages)) != 0)
+            return r; /* that is why nothing came free */
         sl_mutex_lock(&writer->serve->lock);
         writer->serve->ops->holders(writer->serve, holders, sizeof holders);
         sl_mutex_unlock(&writer->serve->lock);

@@ -35,17 +35,26 @@ static int take(struct sluice_writer *writer, enum sl_keep keep)
     return slot;
 }
 
+/* Does a wait end because the device is lost? Its slots' work will never be done then, and nothing can be begun in them. */
+static bool is_lost(const struct sluice_writer *writer, int64_t now, int64_t *asked)
+{
+    if (!writer->flight.idle || now - *asked < LATE)
+        return false;
+    *asked = now;
+    return sl_flight_probe(&writer->flight) != 0;
+}
+
 bool sl_publish_wait(struct sluice_writer *writer, int64_t timeout_ns, bool (*enough)(struct sluice_writer *, int *),
                      int *out)
 {
     struct sl_serve *serve = writer->serve;
-    int64_t start = sl_os_now(), now = start, deadline = sl_os_deadline(timeout_ns), look = FIRST_LOOK;
+    int64_t start = sl_os_now(), now = start, deadline = sl_os_deadline(timeout_ns), look = FIRST_LOOK, asked = now;
     bool found;
 
     sl_store(serve->waiting, 1, seq_cst);
     for (;;) {
         uint32_t freed = sl_load(&serve->freed, acquire);
-        if ((found = enough(writer, out)) || now >= deadline)
+        if ((found = enough(writer, out)) || now >= deadline || is_lost(writer, now, &asked))
             break;
         serve->ops->evict(serve, writer->params.lease_timeout_ns);
         int64_t until = now + look;
@@ -418,7 +427,7 @@ int sluice_writer_wait(sluice_writer *handle, int64_t timeout_ns)
     } else if (writer->bare) {
         r = writer->bare->wait(writer->state, timeout_ns);
     } else if ((slot = find_slot(writer, timeout_ns > 0 ? timeout_ns : 1)) < 0) {
-        r = no_slot(writer, 0);
+        r = (r = check_device(writer, sl_os_now())) != 0 ? lose(writer, r) : no_slot(writer, 0);
     } else {
         sl_mutex_lock(&writer->serve->lock);
         sl_ring_cancel(&writer->ring, (uint32_t)slot);

@@ -192,7 +192,7 @@ static int hold(const struct sl_sync_pages *pages, struct sluice_stream handle,
     return r;
 }
 
-/* Queries the context, and the stream unless a capture forbids it. If that shows that the context
+/* Queries the stream, or another one of the context. If that shows that the context
  * has died, it is marked as lost. */
 static void look_at(struct sl_cuda_context *context, const struct sl_stream *stream)
 {
@@ -201,8 +201,10 @@ static void look_at(struct sl_cuda_context *context, const struct sl_stream *str
     int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
     if (r != 0)
         return;
-    /* Instead of a thread's default stream, which may be another thread's: any stream tells. */
-    if (stream && find_place(context, stream, 0, &place) == 0 && (place != SL_CU_LEGACY || sl_cuda_beside(context, &place) == 0)) {
+    /* A stream of ours tells as well, where there is none, or that must not be queried, or is another thread's default stream. */
+    if (!stream || find_place(context, stream, 0, &place) != 0 || place == SL_CU_LEGACY)
+        r = sl_cuda_beside(context, &place);
+    if (r == 0) {
         int code = sl_cuda.StreamQuery(place);
         if (code != SL_CU_NOT_READY)
             (void)sl_cuda_said(context, code, "cuStreamQuery");

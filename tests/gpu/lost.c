@@ -3,20 +3,21 @@
  * Contexts that die: somebody resets the GPU, a kernel crashes. Every call says so, nothing
  * crashes, and all can be closed.
  */
+#include <pthread.h>
 #include <string.h>
 
 #include "device/device.h"
-#include "gpu/kit.h"
+#include "gpu/channel.h"
 
-struct scene {
+struct stage {
     struct sluice_device device;
     struct sluice_stream stream, standard;
     struct sluice_event event;
 };
 
-static struct scene set_up(void)
+static struct stage set_up(void)
 {
-    struct scene scene;
+    struct stage scene;
 
     gpu_begin();
     gpu_use(0);
@@ -29,7 +30,7 @@ static struct scene set_up(void)
     return scene;
 }
 
-static void check_lost(struct scene *scene, const char *word)
+static void check_lost(struct stage *scene, const char *word)
 {
     struct sluice_stream stream = { 42 };
     struct sluice_event event = { 42 };
@@ -64,7 +65,7 @@ static void check_lost(struct scene *scene, const char *word)
 
 TEST(somebody_resets_the_gpu)
 {
-    struct scene scene = set_up();
+    struct stage scene = set_up();
     struct sluice_stream stream;
 
     TEST_KEEPS_FDS();
@@ -83,7 +84,7 @@ TEST(somebody_resets_the_gpu)
  */
 TEST(somebody_resets_the_gpu_and_uses_it_again)
 {
-    struct scene scene = set_up();
+    struct stage scene = set_up();
     struct sl_cu_context *again;
 
     TEST_KEEPS_FDS();
@@ -98,7 +99,7 @@ TEST(somebody_resets_the_gpu_and_uses_it_again)
 
 TEST(a_kernel_crashes)
 {
-    struct scene scene = set_up();
+    struct stage scene = set_up();
 
     TEST_KEEPS_FDS();
     gpu_store(gpu_native(scene.stream), 0x10, 1);
@@ -109,3 +110,57 @@ TEST(a_kernel_crashes)
     if (gpu_is_fake())
         gpu_end();
 }
+
+/* ---- a writer that waits meanwhile ---- */
+
+static void *crash_in_a_moment(void *stream)
+{
+    test_nap(100 * SLUICE_MS);
+    gpu_use(0);
+    gpu_store(stream, 0x10, 1);
+    return NULL;
+}
+
+/* All three slots are in use, and none of them by the work that crashes: only the driver can tell. */
+static void wait_for_a_slot(int (*wait)(sluice_writer *writer, struct sluice_frame *frame))
+{
+    struct sluice_stream stream;
+    struct sluice_frame frames[4];
+    pthread_t thread;
+
+    gpu_begin();
+    gpu_use(0);
+    TEST_KEEPS_FDS();
+    struct sluice_device device = gpu_open();
+    CHECK_OK(sluice_stream_create(device, NULL, &stream));
+    gpu_spin(gpu_native(stream), 0);
+    CHECK_OK(sluice_stream_synchronize(stream));
+    sluice_writer *writer = channel_writer_of(3);
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(sluice_writer_begin(writer, 20 * SLUICE_S, &frames[i]));
+    int64_t began = test_now();
+    CHECK(pthread_create(&thread, NULL, crash_in_a_moment, gpu_native(stream)) == 0);
+    CHECK_SAYS(wait(writer, &frames[3]), SLUICE_E_DRIVER, "ILLEGAL_ADDRESS");
+    CHECK(test_now() - began < 15 * SLUICE_S); /* of 20 s, or of ever */
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK_RESULT(sluice_writer_begin(writer, 0, &frames[3]), SLUICE_E_DRIVER);
+    (void)sluice_writer_close(&writer);
+    (void)sluice_device_close(&device);
+    if (gpu_is_fake())
+        gpu_end();
+}
+
+static int begin(sluice_writer *writer, struct sluice_frame *frame)
+{
+    return sluice_writer_begin(writer, SLUICE_FOREVER, frame);
+}
+
+static int only_wait(sluice_writer *writer, struct sluice_frame *frame)
+{
+    (void)frame;
+    return sluice_writer_wait(writer, 20 * SLUICE_S);
+}
+
+TEST_TIMEOUT(begin_ends_when_the_gpu_is_lost, 60) { wait_for_a_slot(begin); }
+
+TEST_TIMEOUT(a_wait_for_a_slot_ends_when_the_gpu_is_lost, 60) { wait_for_a_slot(only_wait); }
