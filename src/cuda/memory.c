@@ -187,8 +187,11 @@ int sl_cuda_memory_map(struct sl_cuda_context *context, uint64_t handle, size_t 
 
 void sl_cuda_memory_unmap(struct sl_cuda_context *context, uint64_t address, size_t size)
 {
-    tidy(context, sl_cuda.MemUnmap(address, size), "cuMemUnmap");
-    tidy(context, sl_cuda.MemAddressFree(address, size), "cuMemAddressFree");
+    int code = sl_cuda.MemUnmap(address, size);
+
+    tidy(context, code, "cuMemUnmap");
+    if (code == SL_CU_OK) /* else the memory is there still */
+        tidy(context, sl_cuda.MemAddressFree(address, size), "cuMemAddressFree");
 }
 
 void sl_cuda_memory_release(struct sl_cuda_context *context, uint64_t handle)

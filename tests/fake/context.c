@@ -219,6 +219,12 @@ struct sl_cu_context *fake_current(int *code)
     return *code ? NULL : context;
 }
 
+void fake_check_context(const struct sl_cu_context *own, const struct sl_cu_context *current)
+{
+    if (own != current)
+        fake_break_rule("in another context than its own");
+}
+
 int fake_cuCtxSynchronize(void)
 {
     int code;

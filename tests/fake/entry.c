@@ -243,6 +243,13 @@ const char *fake_broken_rule(void)
     return rule;
 }
 
+void fake_forget_rule(void)
+{
+    pthread_mutex_lock(&fake_lock);
+    broken_rule[0] = 0;
+    pthread_mutex_unlock(&fake_lock);
+}
+
 unsigned long long fake_thread_state(void)
 {
     unsigned long long state = (unsigned long long)fake_thread.mode;

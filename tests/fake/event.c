@@ -89,8 +89,10 @@ int fake_cuEventRecord(struct sl_cu_event *event, struct sl_cu_stream *handle)
 
     pthread_mutex_lock(&fake_lock);
     struct sl_cu_stream *stream = fake_stream(handle, false, &code);
-    if (stream && fake_event_usable(event, &code) && event->context != stream->context)
+    if (stream && fake_event_usable(event, &code) && event->context != stream->context) {
+        fake_break_rule("of an event of another context than the stream's");
         code = SL_CU_INVALID_HANDLE;
+    }
     if (code == 0) {
         event->recorded = true;
         event->stream = stream;

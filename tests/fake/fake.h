@@ -6,8 +6,9 @@
  * for NVIDIA's driver alone; nothing of ours is faked.
  *
  * It is also stricter than a GPU. Each call of the library is looked at: work must not go to a
- * stream that was not asked about its capture before, and what may break another thread's capture
- * must be called in the relaxed mode. Tests call it under names that begin with test_ (gpu/kit.h
+ * stream that was not asked about its capture before, what may break another thread's capture
+ * must be called in the relaxed mode, nothing is used or freed that has ended, and the current context is that of what is
+ * worked on. Tests call it under names that begin with test_ (gpu/kit.h
  * does so), by which they may do as they like.
  *
  * These are the strings by which a test pulls it.
@@ -48,6 +49,7 @@ FAKE_API void fake_forget(void);
 
 /* The first rule that the library broke, as a sentence; NULL if none. */
 FAKE_API const char *fake_broken_rule(void);
+FAKE_API void fake_forget_rule(void); /* the next one is the first again */
 
 /* What the calling thread's contexts and mode are, in one number that is the same when they are. */
 FAKE_API unsigned long long fake_thread_state(void);

@@ -145,9 +145,11 @@ int fake_cuMemHostUnregister(void *address)
         goto done;
     struct fake_range *range = fake_range_at(at);
     if (!range || range->kind != FAKE_REGISTERED || range->address != at) {
+        fake_break_rule("of memory that is not registered, or not any more");
         code = SL_CU_NOT_REGISTERED;
         goto done;
     }
+    fake_check_context(range->context, context);
     if (!look(at, range->size, &writable))
         fake_break_rule("unmapped before it was unregistered");
     fake_pause();

@@ -169,6 +169,9 @@ void fake_break_rule(const char *format, ...) __attribute__((format(printf, 1, 2
 /* The current context if it can work; else NULL and *code. */
 struct sl_cu_context *fake_current(int *code);
 
+/* Nothing of a context's may be worked on or ended while another one is current. */
+void fake_check_context(const struct sl_cu_context *own, const struct sl_cu_context *current);
+
 /* The stream behind a handle, for work on it or, `looking`, to see what it is. NULL and *code if it
  * is none, or, unless only looked at, if it is the default stream and shut. */
 struct sl_cu_stream *fake_stream(struct sl_cu_stream *handle, bool looking, int *code);

@@ -239,6 +239,8 @@ int fake_cuMemAddressFree(uint64_t address, size_t size)
         fake_range_end(range);
         fake_living.reservations--;
         code = SL_CU_OK;
+    } else {
+        fake_break_rule(range ? "of addresses where memory is mapped still" : "of addresses that are not reserved, or not any more");
     }
     pthread_mutex_unlock(&fake_lock);
     return code;
@@ -289,6 +291,8 @@ int fake_cuMemUnmap(uint64_t address, size_t size)
         range->memory = NULL;
         fake_living.mappings--;
         code = SL_CU_OK;
+    } else {
+        fake_break_rule("of memory that is not mapped there, or not any more");
     }
     pthread_mutex_unlock(&fake_lock);
     return code;
@@ -429,9 +433,12 @@ int fake_free(enum fake_range_kind kind, uint64_t address)
     if (context)
         code = fake_wait_to_free(context);
     struct fake_range *range = fake_range_at(address);
-    if (code == 0 && (!range || range->kind != kind || range->address != address))
+    if (code == 0 && (!range || range->kind != kind || range->address != address)) {
+        fake_break_rule("of memory that is not there, or not any more");
         code = SL_CU_INVALID_VALUE;
+    }
     if (code == 0) {
+        fake_check_context(range->context, context);
         fake_pause();
         free_range(range);
     }

@@ -83,6 +83,94 @@ TEST(work_on_a_stream_that_was_not_asked_about)
     leave(&call);
 }
 
+/* One rule for each call that uses something when it has ended: the second free of everything. */
+static void end_twice(int what)
+{
+    struct call call = enter();
+    struct sl_cu_stream *stream = make_stream();
+    struct sl_cu_allocation allocation = { .type = SL_CU_ALLOCATION_PINNED, .location = { SL_CU_LOCATION_DEVICE, 0 } };
+    struct sl_cu_event *event;
+    uint64_t *pinned = make_pinned(), gpus, handle, reserved;
+    size_t unit = fake_machine.unit;
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    CHECK(page != MAP_FAILED);
+    CHECK_EQ(sl_cuda.EventCreate(&event, 0), 0);
+    CHECK_EQ(sl_cuda.MemAlloc(&gpus, 8), 0);
+    CHECK_EQ(sl_cuda.MemHostRegister(page, 4096, 0), 0);
+    CHECK_EQ(sl_cuda.MemCreate(&handle, unit, &allocation, 0), 0);
+    CHECK_EQ(sl_cuda.MemAddressReserve(&reserved, unit, 0, 0, 0), 0);
+    CHECK_EQ(sl_cuda.MemMap(reserved, unit, 0, handle, 0), 0);
+    CHECK(what != 8 || sl_cuda.MemAddressFree(reserved, unit) != 0);
+    for (int twice = 0; twice < 2; twice++) {
+        if (twice == 1 && what != 8)
+            CHECK(!fake_broken_rule());
+#define TWICE(number, call) CHECK(twice == 0 ? (call) == 0 : what != (number) || (call) != 0)
+        TWICE(0, sl_cuda.StreamDestroy(stream));
+        TWICE(1, sl_cuda.EventDestroy(event));
+        TWICE(2, sl_cuda.MemFree(gpus));
+        TWICE(3, sl_cuda.MemFreeHost(pinned));
+        TWICE(4, sl_cuda.MemHostUnregister(page));
+        TWICE(5, sl_cuda.MemUnmap(reserved, unit));
+        TWICE(6, sl_cuda.MemAddressFree(reserved, unit));
+        TWICE(7, sl_cuda.MemRelease(handle));
+#undef TWICE
+    }
+    munmap(page, 4096);
+    leave(&call);
+}
+
+TEST(what_has_ended)
+{
+    static const char *const rules[] = {
+        "cuStreamDestroy: on a stream that is none, or not any more", "cuEventDestroy: on an event that is none, or not any more",
+        "cuMemFree: of memory that is not there, or not any more",    "cuMemFreeHost: of memory that is not there, or not any more",
+        "cuMemHostUnregister: of memory that is not registered",      "cuMemUnmap: of memory that is not mapped there",
+        "cuMemAddressFree: of addresses that are not reserved",       "cuMemRelease: on a handle of memory that is none",
+        "cuMemAddressFree: of addresses where memory is mapped still",
+    };
+
+    for (int i = 0; i < (int)(sizeof rules / sizeof *rules); i++) {
+        end_twice(i);
+        CHECK_HAS(fake_broken_rule(), rules[i]);
+        fake_forget_rule();
+    }
+}
+
+TEST(what_is_another_contexts)
+{
+    struct call call = enter(), other = { .context = NULL };
+    struct sl_cu_stream *stream = make_stream();
+    struct sl_cu_event *event, *theirs;
+    uint64_t *pinned = make_pinned(), gpus;
+
+    CHECK_EQ(sl_cuda.EventCreate(&event, 0), 0);
+    CHECK_EQ(sl_cuda.MemAlloc(&gpus, 8), 0);
+    CHECK_EQ(sl_cuda.DevicePrimaryCtxRetain(&other.context, 1), 0);
+    CHECK_EQ(sl_cuda.CtxPushCurrent(other.context), 0);
+    CHECK_EQ(sl_cuda.EventCreate(&theirs, 0), 0);
+    CHECK(!fake_broken_rule());
+    CHECK_EQ(sl_cuda.StreamQuery(stream), 0);
+    CHECK_HAS(fake_broken_rule(), "cuStreamQuery: in another context than its own");
+    fake_forget_rule();
+    CHECK_EQ(sl_cuda.MemFree(gpus), 0);
+    CHECK_HAS(fake_broken_rule(), "cuMemFree: in another context than its own");
+    fake_forget_rule();
+    CHECK_EQ(sl_cuda.MemFreeHost(pinned), 0);
+    CHECK_HAS(fake_broken_rule(), "cuMemFreeHost: in another context than its own");
+    fake_forget_rule();
+    CHECK_EQ(sl_cuda.CtxPopCurrent(&other.context), 0);
+    CHECK_NE(sl_cuda.EventRecord(theirs, stream), 0);
+    CHECK_HAS(fake_broken_rule(), "cuEventRecord: of an event of another context than the stream's");
+    fake_forget_rule();
+    CHECK_EQ(sl_cuda.EventDestroy(theirs), 0);
+    CHECK_EQ(sl_cuda.EventDestroy(event), 0);
+    CHECK_EQ(sl_cuda.StreamDestroy(stream), 0);
+    CHECK_EQ(sl_cuda.DevicePrimaryCtxRelease(1), 0);
+    CHECK(!fake_broken_rule());
+    leave(&call);
+}
+
 TEST(copies_of_memory_that_is_not_pinned)
 {
     struct call call = enter();

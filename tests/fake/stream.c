@@ -105,6 +105,7 @@ struct sl_cu_stream *fake_stream(struct sl_cu_stream *handle, bool looking, int 
     if (looking)
         return *code ? NULL : stream;
     check_asked(stream);
+    fake_check_context(stream->context, current);
     if (*code == 0 && is_default(stream) && break_blocking(stream->context, true)) {
         fake_break_rule("on the default stream while a blocking stream captures");
         *code = SL_CU_CAPTURE_IMPLICIT;
