@@ -14,6 +14,7 @@ class Child:
 
     def __init__(self, script, seconds, role, *args):
         self.seconds = seconds  # that read() waits
+        self.asked = self.answered = 0  # lines
         self.process = subprocess.Popen([sys.executable, "-X", "faulthandler", str(script), role, *map(str, args)],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
 
@@ -26,6 +27,7 @@ class Child:
             self.process.kill()
             thread.join()
             raise AssertionError(f"nothing came in {seconds} s")
+        self.answered += 1
         return line[0].strip()
 
     def expect(self, text, seconds=None):
@@ -34,6 +36,7 @@ class Child:
         return line
 
     def write(self, text):
+        self.asked += 1
         self.process.stdin.write(text + "\n")
         self.process.stdin.flush()
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """For tests of sluice.cuda_link: programs on both sides of a channel, each a process."""
+import atexit
 import contextlib
 import json
 import os
 import pathlib
 
-from child import children
+from child import Child
 from eventually import STARTS
 
 HERE = pathlib.Path(__file__).parent
@@ -29,6 +30,10 @@ class Program:
     def __getattr__(self, name):
         return lambda *arguments: self.ask(name, *arguments)
 
+    def export_whole(self, value):
+        """A frame that is finished; else an older one may be what is newest of those that are."""
+        assert self.export(value) == "PUBLISHED" and self.settled() == "settled"
+
     def kill(self):
         self.child.kill()
 
@@ -50,12 +55,67 @@ class Link:
         return Program(self.start(kind, *arguments))
 
 
+class Actors:
+    """Processes that are one program after the other, test for test: a GPU's context takes longer to make than most tests. Who was
+    killed, has a question left, or cannot put away what it had, acts in no other test; nor does who has read other settings."""
+
+    def __init__(self):
+        self.resting, self.acting = [], []
+        atexit.register(self.end, self.resting)
+
+    @staticmethod
+    def settings():
+        return {name: value for name, value in os.environ.items() if name not in ("SLUICE_DIR", "PYTEST_CURRENT_TEST")}
+
+    def start(self, role, *arguments):
+        settings = self.settings()
+        actor = next((each for each in self.resting if each.settings == settings and not role.startswith("theirs:")), None)
+        if actor:
+            self.resting.remove(actor)
+            actor.write("become " + json.dumps([os.environ["SLUICE_DIR"], role, *map(str, arguments)]))
+        else:
+            actor = Child(HERE / "cuda_link_roles.py", STARTS, role, *arguments)
+            actor.asked, actor.settings, actor.again = 1, settings, not role.startswith("theirs:")
+        self.acting.append(actor)
+        return actor
+
+    def rest(self):
+        """All of them, behind a test."""
+        able = [each for each in self.acting if each.again and each.process.poll() is None and each.asked == each.answered]
+        for actor in able:
+            actor.write("rest")
+        rested = [actor for actor in able if self.has_rested(actor)]
+        self.end([actor for actor in self.acting if actor not in rested])
+        self.resting += rested
+        self.acting = []
+
+    @staticmethod
+    def has_rested(actor):
+        with contextlib.suppress(AssertionError, ValueError):
+            return json.loads(actor.read()) == "resting"
+        return False
+
+    @staticmethod
+    def end(actors):
+        for actor in actors:
+            actor.process.kill()
+        for actor in actors:  # a GPU's context takes its time to end: they do it together
+            actor.process.wait()
+            actor.process.stdin.close()
+            actor.process.stdout.close()
+
+
+actors = Actors()
+
+
 @contextlib.contextmanager
 def a_link():
     """One for a test; nothing is left in shared memory."""
     name = f"sluice-test-{os.getpid()}-link"  # and none of a process whose number begins with this one
-    with children(HERE / "cuda_link_roles.py", STARTS) as start:
-        yield Link(start, name)
+    try:
+        yield Link(actors.start, name)
+    finally:
+        actors.rest()
     for path in pathlib.Path("/dev/shm").glob(f"{name}*"):
         path.unlink()
 

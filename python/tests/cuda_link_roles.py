@@ -3,9 +3,11 @@
 
 SLUICE_CUDA_LINK names the folder of cuda-link's own package: a role that begins with "theirs:" is that, any other is
 Sluice's. There PyTorch and CuPy are stand-ins, which are there at once; tests/gpu has the real ones.
+By `rest` a program puts away what it has, by `become [FOLDER OF CHANNELS, ROLE, ARGUMENT...]` the process is another one.
 """
 import ctypes
 import dataclasses
+import gc
 import json
 import os
 import sys
@@ -25,7 +27,6 @@ else:
     stand_ins.install()
     import sluice.cuda_link as cuda_link
     from sluice.cuda_link import activation_barrier
-    activation_barrier.SHM_NAME = f"{sys.argv[2]}-barrier"  # the machine's own is everybody's
 
 
 def policy_of(kind, text):
@@ -62,6 +63,15 @@ def plain(thing):
 
 
 class OnGpu:
+    source = None
+
+    def rest(self):
+        GPU.open_gates()
+        self.close()
+        GPU.clear()
+        if self.source:
+            self.source.cuda.free(self.source.pointer)
+
     def inside(self, *names):
         """Attributes, by name; of one that is not there, what the error says."""
         told = {}
@@ -338,17 +348,39 @@ def look(array):
 
 
 ROLES = {"export": Exporting, "export11": Exporting11, "import": Importing, "import11": Importing11}
+role = None
+
+
+def become(kind, name, *arguments):
+    global role
+    if "stand_ins" in sys.modules:
+        activation_barrier.SHM_NAME = f"{name}-barrier"  # the machine's own is everybody's
+        sys.modules["torch"].stream = sys.modules["cupy"].current.ptr = 0
+    role = ROLES[kind](name, *arguments)
+    return "ready"
+
+
+def obey(name, line):
+    global role
+    if name == "become":
+        os.environ["SLUICE_DIR"], *arguments = json.loads(line)
+        return become(*arguments)
+    if name == "rest":
+        role.rest()
+        role = None
+        gc.collect()
+        return "resting"
+    return getattr(role, name)(*line.split())
 
 
 def main():
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # cuda-link's own package prints there, too
-    role = ROLES[ROLE](*sys.argv[2:])
-    print(json.dumps("ready"), file=answers, flush=True)
+    print(json.dumps(become(ROLE, *sys.argv[2:])), file=answers, flush=True)
     for line in sys.stdin:
-        name, *arguments = line.split()
+        name, _, line = line.strip().partition(" ")
         try:
-            answer = getattr(role, name)(*arguments)
+            answer = obey(name, line)
         except Exception as error:
             answer = {"error": type(error).__name__, "text": str(error)}
         print(json.dumps(answer, default=str), file=answers, flush=True)

@@ -53,6 +53,9 @@ class Gate:
         self.word.value = 1
 
 
+held = set()  # ordinals: a real GPU's context outlives its test, for the next one would take long to make
+
+
 class Gpu:
     def __init__(self, ordinal=0):
         self.ordinal, self.device = ordinal, f"cuda:{ordinal}"
@@ -64,6 +67,9 @@ class Gpu:
         self.call("Init", 0)
         with self.relaxed():
             self.call("DevicePrimaryCtxRetain", ctypes.byref(self.context), ordinal)
+            if not self.fake and ordinal not in held:
+                self.call("DevicePrimaryCtxRetain", ctypes.byref(self.context), ordinal)
+                held.add(ordinal)
             self.enter()
 
     def enter(self):
@@ -167,7 +173,8 @@ class Gpu:
         for gate in self.gates:
             gate.open()
 
-    def close(self):
+    def clear(self):
+        """Of streams and of words there are none any more."""
         self.open_gates()
         with self.relaxed():
             for stream in self.streams:
@@ -175,6 +182,11 @@ class Gpu:
                 self.call("StreamDestroy", ctypes.c_void_p(stream))
             for word in self.words:
                 self.call("MemFreeHost", ctypes.c_void_p(word))
+        self.streams, self.gates, self.words = [], [], []
+
+    def close(self):
+        self.clear()
+        with self.relaxed():
             self.call("DevicePrimaryCtxRelease", self.ordinal)
             self.call("CtxSetCurrent", None)
 

@@ -70,8 +70,7 @@ def test_the_newest_frame_is_taken_and_the_others_count(link):
     exporter.export(1)
     is_frame(importer.until("get"), 1)
     for value in (2, 3, 4):
-        exporter.export(value)
-        assert exporter.settled() == "settled"  # else an older one may be what is finished
+        exporter.export_whole(value)
     is_frame(importer.until("get"), 4)
     assert importer.stats()["missed"] == 2
 
@@ -101,8 +100,7 @@ def test_the_cpu_waits_for_the_producers_gpu(link):
     assert set(told["before"]) <= {"NO_FRAME"}, told
     assert importer.stats()["timeouts"] == 1
     exporter.open()
-    assert exporter.export(6) == "PUBLISHED"
-    assert exporter.settled() == "settled"  # else it may be 5 that is finished
+    exporter.export_whole(6)
     is_frame(importer.until("get"), 6)
 
 
@@ -222,8 +220,7 @@ def test_a_blocking_exporter_waits_for_its_gpu(link):
 def test_an_exporter_leaves_importers_a_finished_frame(link):
     exporter, importer = link.exporter(), link.importer()
     for value in (1, 2, 3):
-        assert exporter.export(value, "done") == "PUBLISHED"
-        assert exporter.settled() == "settled"  # it waits for no more than a second
+        exporter.export_whole(value)  # it waits for no more than a second
     exporter.shut_gate()
     for value in (4, 5):
         assert exporter.export(value, "queued") == "PUBLISHED"
@@ -297,24 +294,25 @@ def test_a_pipelined_copy_that_ended_in_time_is_whole(link):
     for value in (1, 6, 11):
         assert importer.settled() == "settled"
         for later in range(value + 1, value + 6):
-            exporter.export(later)
-            assert exporter.settled() == "settled"
+            exporter.export_whole(later)
         is_frame(importer.fresh(), value)
     assert importer.stats()["overruns"] == 0
 
 
-def test_a_pipelined_copy_that_was_overtaken_is_not_given(link, monkeypatch):
-    exporter = link.exporter()
+def test_a_pipelined_copy_that_was_overtaken_is_not_given(link, gpu, monkeypatch):
+    exporter, lost = link.exporter(), 0
     monkeypatch.setenv("SLUICE_FAKE_DELAY", "100000")  # for each piece of the importer's work
     importer = link.importer('from_env+{"d2h_pipelined":true}')
     for value in range(1, 20, 4):
-        exporter.export(value)
+        exporter.export_whole(value)
         told = importer.fresh()
-        # A frame is given if this machine was so slow that it was copied before the next ones came; the third is in its slot.
+        # A frame is given if it was copied before the next ones came; the third is in its slot.
         assert told["outcome"] == "NO_FRAME" or (told["whole"] and told["value"] % 4 == 1), told
+        lost += value > 1 and told["outcome"] == "NO_FRAME"
         for later in range(value + 1, value + 4):
-            exporter.export(later)
-            assert exporter.settled() == "settled"
+            exporter.export_whole(later)
+    if not lost and not gpu.fake:
+        pytest.skip("this GPU has copied each frame before the next ones came: none was overtaken")
 
 
 # ---- what else other programs have a say in ----

@@ -6,13 +6,37 @@ import sys
 
 import pytest
 
-from cuda_link_kit import SHAPE, a_link, is_frame, says
+from cuda_link_kit import SHAPE, a_link, actors, is_frame, says
 
 
 @pytest.fixture
 def link(gpu):
     with a_link() as link:
         yield link
+
+
+# ---- the tests' own programs ----
+
+def test_programs_act_in_several_tests_unless_they_were_killed_or_know_other_settings(gpu, monkeypatch):
+    def resting():
+        return {actor.process.pid for actor in actors.resting}
+
+    with a_link() as link:
+        link.exporter(), link.importer()
+    there = resting()
+    assert len(there) >= 2
+    with a_link() as link:
+        exporter, importer, flooding = link.exporter(), link.importer(), link.importer(name=link.name + "-2")
+        assert {exporter.child.process.pid, importer.child.process.pid} <= there
+        exporter.export(1)
+        is_frame(importer.until("get"), 1)
+        exporter.kill()
+        flooding.child.write("doorbell 20000")
+    assert importer.child.process.pid in resting()
+    assert not {exporter.child.process.pid, flooding.child.process.pid} & resting()
+    monkeypatch.setenv("CUDALINK_LIB_STRICT_DEVICE", "0")
+    with a_link() as link:
+        assert link.importer().child.process.pid not in there
 
 
 # ---- sessions ----
