@@ -17,7 +17,7 @@ from gpu_suite import Suite  # noqa: E402
 from peer_runtime import is_of_classes  # noqa: E402
 
 COUNTS = ("test_real_lives.py",)  # how much of the GPU's memory is free tells it what was left behind
-PLAYS = ("test_real_examples.py",)  # in real time: two processes of it, beside the command's own
+PLAYS = ("test_real_examples.py",)  # in real time: two processes of it, beside the command's own; all it does is to start programs
 # What needs no more than one GPU and takes long: where there are two, the second does that.
 ANYWHERE = ("test_cuda_link_frames.py", "test_real_cuda_link.py")
 TITLE, ALONE = "Python on the GPU", "Python, what is left behind"
@@ -124,11 +124,12 @@ class Tests:
 
     def some(self, title, results, seconds, share, rank, kind, what, **environment_more):
         """A task that is a process of pytest, with its share of the tests."""
-        apart = self.apart if kind == "python" else []  # others are processes of their own
+        apart = self.apart if kind == "python" and pathlib.Path(what).name not in PLAYS else []  # others are processes of their own
 
         def job():
             known = self.out / f"times-{kind}.json"
             more = {"SLUICE_TEST_SHARE": share, "SLUICE_TEST_TIMES": str(known)} if share else {}
+            more |= {"SLUICE_TEST_APART": "1"} if apart else {}
             tap, status, took = pytest(self.site, self.out, self.run, results, 400, *apart, what, **self.driver, **more, **environment_more)
             suite = Suite(title, tap, status, took)
             suite.times = {f"{kind} {name}": each for name, each in times_of(self.out / f"{results}.xml").items()}

@@ -9,6 +9,8 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else JAX take
 
 
 def find_missing():
+    if "SLUICE_TEST_APART" in os.environ and "PYTEST_XDIST_WORKER" not in os.environ:
+        return "tests run in another process"  # and this one, which only starts that, need not wait for PyTorch
     if os.environ.get("SLUICE_CUDA_DRIVER", "libcuda.so.1") != "libcuda.so.1":
         return "the driver is one that PyTorch does not use"
     try:
