@@ -28,6 +28,7 @@ LINK_CALLS = [  # row, method, frames, the importer's policy, goal in ns; the ro
 FRAME_TIME = 1 / 60  # s that a program sleeps between two frames
 WASH = 256 << 20  # bytes: more than the caches of a CPU hold
 MOST_PAUSES = 40  # of such a call: each takes a tenth of a second
+WARM = 10  # calls that are not counted, and not paused before
 NEEDS = {"get_frame": "torch", "get_frame_cupy": "cupy", "get_frame_numpy": "numpy"}
 WORK = 0.002  # s that a program of pipelined copies works on each frame
 
@@ -63,7 +64,7 @@ def export_each(link, name, policy, rest, turns, done):
     took = []
     done.put("open")
     while turns.get():
-        if rest:
+        if rest and len(took) >= WARM:
             rest()
         before = now()
         exporter.export(source, LINK_BYTES, 0)
@@ -108,11 +109,11 @@ def copy_by_driver():
 
 def take_frames(importer, method, rounds, turns, done, works, pause):
     """Samples of a call that finds a frame waiting."""
-    (call, frame_of), samples, rest = importer.caller(method), [], resting(pause)
-    for number in range(-10, rounds):
+    (call, frame_of), samples, rest, awake = importer.caller(method), [], resting(pause), resting(None)
+    for number in range(-WARM, rounds):
         turns.put(1)
         answer(done)
-        rest()
+        rest() if number >= 0 else awake()
         until = time.monotonic() + PATIENCE
         while True:
             before = now()
@@ -158,7 +159,7 @@ def measure_link(context, package, label, rounds, pinned, has):
         goal = (int(pinned / 0.97) if kind == "copied" and not policy else goal) if ours else None
         rows.append(with_goal(row(f"py_gpu_link_{name}", params, samples), limit, goal))
         if exporting:
-            rows.append(row(f"py_gpu_link_{exporting}", params, exported[10:]))
+            rows.append(row(f"py_gpu_link_{exporting}", params, exported[WARM:]))
     return rows
 
 

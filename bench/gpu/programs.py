@@ -46,11 +46,15 @@ class Program:
             raise Failed(f"{self.path.name}: {line}: {answer['error']}")
         return answer["sets"], answer["values"]
 
+    def end(self):
+        """Its processes end with it: stop() waits for them."""
+        if self.process:
+            self.process.stdin.close()
+
     def stop(self):
-        """Its processes end with it."""
         if not self.process:
             return
-        self.process.stdin.close()
+        self.end()
         try:
             self.process.wait(10)
         except subprocess.TimeoutExpired:

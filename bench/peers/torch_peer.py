@@ -6,6 +6,7 @@
 The arguments and the output are those of kit.h, but the frame lies on the GPU, so bench/gpu/run has the row. The queue
 is a SimpleQueue, which has no thread of its own between put and get. The reader has the frame when get() has returned
 (`taken`) and its GPU's work on it has ended (`read`); it answers, and only then the writer makes the next one.
+Where BENCH_WAITS is set, it imports PyTorch, and begins when there is a line of stdin.
 copy: the frame is copied into a tensor of its own; in-place: it was made there, and the tensor is used again.
 """
 import mmap
@@ -85,6 +86,8 @@ def main():
         import torch.multiprocessing as multiprocessing
     except ImportError as error:
         missing(str(error))
+    if os.environ.get("BENCH_WAITS") and not sys.stdin.readline():
+        return
     stage, done = mmap.mmap(-1, mmap.PAGESIZE), os.eventfd(0)
     queue = multiprocessing.get_context("fork").SimpleQueue()
     kit.both((write, read), float(seconds), torch, queue, stage, done, int(size), way == "in-place", float(seconds))
