@@ -243,7 +243,7 @@ static int mark(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const 
         held->polled_ns = now;
     if ((r = sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope)) != 0)
         return r;
-    if ((r = find_place(reader, stream, &place)) == 0 && 
+    if ((r = find_place(reader, stream, &place)) == 0 &&
         (r = queue(held->link->marks, reader->name, sl_stream_line(stream), &note, place)) == 0)
         held->mark = note + 1;
     sl_cuda_leave(&scope);
