@@ -69,7 +69,7 @@ TEST_TIMEOUT(a_copy_is_not_slept_through_though_others_took_long, 60)
     CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, NULL));
     struct sluice_frame frame = scene_acquire(&scene);
 
-    for (int turn = 0; turn < 20 && took > SPIN / 20 + SOON; turn++) {
+    for (int turn = 0; turn < 60 && took > SPIN / 20 + SOON; turn++) {
         for (int i = 0; i < 8; i++) {
             gpu_spin(scene.native, SPIN);
             CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &target, 1, scene.stream, &ticket));
