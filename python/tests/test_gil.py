@@ -39,46 +39,52 @@ def longest_pause():
         thread.join()
 
 
-@contextlib.contextmanager
-def others_run():
-    """What is done takes a while, and another thread does not stand still for half of it."""
+def shown(attempt):
+    """True as soon as attempt() is: a machine that is busy may let any thread stand still, but not in each of them."""
+    return any(attempt() for _ in range(10))
+
+
+def others_run(what):
+    """Does it, which takes a while; says whether another thread did not stand still for half of that."""
     with longest_pause() as longest:
         began = time.monotonic()
-        yield
+        what()
         took = time.monotonic() - began
     assert took > 0.3, "it waited for nothing, so that this shows nothing"
-    assert longest[0] < took / 2
+    return longest[0] < took / 2
 
 
 @pytest.fixture
 def busy(gpu):
-    """A stream whose work does not end before the test does, once its gate was made."""
-    stream = gpu.stream()
-    yield sluice.Stream.from_handle(stream, gpu.device)
+    """Gives streams whose work does not end before the test does, once their gates were made."""
+    yield lambda: sluice.Stream.from_handle(gpu.stream(), gpu.device)
     gpu.open_gates()
 
 
 @pytest.mark.parametrize("kind", ["native", "cipd"])
 @pytest.mark.parametrize("end", ["close", "del"])
 def test_a_writer(gpu, busy, kind, end):
-    writer = sluice.Writer("cam" if kind == "native" else f"cipd:{NAME}", shape=SHAPE, device=gpu.device)
-    with writer.frame(stream=busy):
-        gpu.gate(busy.native)
-    with others_run():
-        if end == "close":
-            writer.close()
-        del writer
+    def attempt():
+        stream = busy()
+        writers = [sluice.Writer("cam" if kind == "native" else f"cipd:{NAME}", shape=SHAPE, device=gpu.device)]
+        with writers[0].frame(stream=stream):
+            gpu.gate(stream.native)
+        there = others_run(writers[0].close if end == "close" else writers.clear)
+        gpu.open_gates()
+        return there
+
+    assert shown(attempt)
 
 
-@pytest.fixture
-def held(gpu, busy):
+@contextlib.contextmanager
+def held(gpu, stream):
     """A reader, and a frame that work uses which does not end."""
     with sluice.Writer("cam", shape=SHAPE, device=gpu.device) as writer:
-        with writer.frame(stream=busy):
+        with writer.frame(stream=stream):
             pass
         reader = sluice.Reader("cam")
-        frame = reader.next(timeout=20, stream=busy)
-        gpu.gate(busy.native)
+        frame = reader.next(timeout=60, stream=stream)
+        gpu.gate(stream.native)
         things = [reader, frame]
         del reader, frame
         yield things
@@ -86,46 +92,54 @@ def held(gpu, busy):
 
 
 @pytest.mark.parametrize("end", ["close", "del", "frame", "array"])
-def test_a_reader(held, end):
-    reader, frame = held
-    held.clear()
-    array = frame[0] if end == "array" else None
-    if end not in ("frame", "array"):
-        frame.release()
-        del frame
-    with others_run():
-        if end == "close":
-            reader.close()
-        del reader
-        if end in ("frame", "array"):
-            del frame
-        del array
+def test_a_reader(gpu, busy, end):
+    def attempt():
+        with held(gpu, busy()) as things:
+            if end == "array":
+                things.append(things[1][0])
+            elif end != "frame":
+                things.pop().release()
+
+            def finish():
+                if end == "close":
+                    things[0].close()
+                while things:
+                    things.pop(0)
+
+            return others_run(finish)
+
+    assert shown(attempt)
 
 
-def test_a_reader_that_a_tensor_keeps(held, busy):
+def test_a_reader_that_a_tensor_keeps(gpu, busy):
     """A deleter is not told whether its caller has the GIL, as this one does: it waits for nothing."""
-    reader, frame = held
-    held.clear()
-    taken = take(frame, busy.native)
-    del frame, reader
-    deleter = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(ctypes.cast(taken.managed.deleter, ctypes.c_void_p).value)
-    address, taken.address = taken.address, None
-    began = time.monotonic()
-    deleter(address)
-    assert time.monotonic() - began < 0.3
+    def attempt():
+        stream = busy()
+        with held(gpu, stream) as things:
+            taken = take(things[1], stream.native)
+            things.clear()
+            deleter = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(ctypes.cast(taken.managed.deleter, ctypes.c_void_p).value)
+            address, taken.address = taken.address, None
+            began = time.monotonic()
+            deleter(address)
+            return time.monotonic() - began < 0.3
+
+    assert shown(attempt)
 
 
 @pytest.mark.parametrize("end", ["close", "del"])
 def test_an_exporter(gpu, busy, end):
-    exporter = cuda_link.Exporter.open(cuda_link.FrameSpec(NAME, *SHAPE[:2]))
-    gpu.gate(busy.native)
-    memory = gpu.word()
-    frame = cuda_link.GpuFrame(gpu.device_pointer(memory).value, exporter.data_size, busy.native)
-    assert exporter.export(frame) is cuda_link.FrameOutcome.PUBLISHED
-    with others_run():
-        if end == "close":
-            exporter.close()
-        del exporter
+    def attempt():
+        stream = busy()
+        exporters = [cuda_link.Exporter.open(cuda_link.FrameSpec(NAME, *SHAPE[:2]))]
+        gpu.gate(stream.native)
+        frame = cuda_link.GpuFrame(gpu.device_pointer(gpu.word()).value, exporters[0].data_size, stream.native)
+        assert exporters[0].export(frame) is cuda_link.FrameOutcome.PUBLISHED
+        there = others_run(exporters[0].close if end == "close" else exporters.clear)
+        gpu.open_gates()
+        return there
+
+    assert shown(attempt)
 
 
 ANOTHER_SESSION = """
@@ -137,14 +151,14 @@ gpu = gpu_kit.Gpu()
 import sluice, sluice.cuda_link as cuda_link
 from cuda_link_kit import a_link
 from gpu_frames import wait_until
-from test_gil import longest_pause
+from test_gil import longest_pause, shown
 
-with a_link() as link:
+def attempt(link):
     exporter = link.exporter()
     if {how!r} == "get_frame_numpy":
         reader = cuda_link.Importer.open(cuda_link.ImportSpec(link.name))
     else:
-        reader = sluice.Reader("cipd:" + link.name, wait=20)
+        reader = sluice.Reader("cipd:" + link.name, wait=60)
 
     def poll():
         if {how!r} == "get_frame_numpy":
@@ -164,18 +178,26 @@ with a_link() as link:
         began = before = time.monotonic()
         taken = poll()
         first = time.monotonic() - before
-        while not taken and time.monotonic() < began + 30:
+        while not taken and time.monotonic() < began + 60:
             time.sleep(0.001)
             taken = poll()
     assert taken and time.monotonic() > began + 1, "the driver did not wait"
-    assert longest[0] < 0.3, longest
-    assert first < 0.3, first
     reader.close()
-    gpu.close()
+    exporter.kill()
+    told.append((longest, first))
+    return longest[0] < 0.3 and first < 0.3
+
+def attempt_it():
+    with a_link() as link:
+        return attempt(link)
+
+told = []
+assert shown(attempt_it), told
+gpu.close()
 """
 
 
 @pytest.mark.parametrize("how", ["next", "latest", "get_frame_numpy"])
 def test_another_session(gpu, run, how):
     """The driver closes the memory of the one before when the program's work has ended, and holds up what opens another."""
-    run(ANOTHER_SESSION.format(here=str(pathlib.Path(__file__).parent), how=how), timeout=60)
+    run(ANOTHER_SESSION.format(here=str(pathlib.Path(__file__).parent), how=how))
