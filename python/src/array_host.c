@@ -125,9 +125,10 @@ PyObject *array_interface(PyObject *self)
     }
     if (array_check(array) < 0)
         return NULL;
-    if (!array->format)
-        return raise_as(array->state, ERROR_E_UNSUPPORTED,
-                        "the array interface has no such data type: use DLPack");
+    if (!array->format) { /* as if it had none: NumPy then asks __array__(), which has ml_dtypes */
+        PyErr_SetString(PyExc_AttributeError, "__array_interface__ has no such data type: use numpy() or DLPack");
+        return NULL;
+    }
     return array_interface_dict(array, array->a.read_only != 0);
 }
 
@@ -161,12 +162,34 @@ PyObject *array_copy(PyObject *self)
     return made;
 }
 
+/* NumPy believes __array__() that it did as `copy` says: True is a copy, False none, None one if need be. Takes over `made`. */
+static PyObject *as_asked(PyObject *made, PyObject *dtype, PyObject *copy)
+{
+    PyObject *cast = Py_NewRef(made), *owned;
+
+    if (dtype != Py_None) {
+        Py_DECREF(cast);
+        cast = PyObject_CallMethod(made, "astype", "OssOO", dtype, "K", "unsafe", Py_True, Py_False);
+    }
+    if (cast && cast != made && copy == Py_False) {
+        PyErr_SetString(PyExc_ValueError, "a frame's array in another data type is a copy, which copy=False forbids");
+        Py_CLEAR(cast);
+    }
+    if (cast == made && copy == Py_True) {
+        owned = PyObject_CallMethod(cast, "copy", NULL);
+        Py_DECREF(cast);
+        cast = owned;
+    }
+    Py_DECREF(made);
+    return cast;
+}
+
 /* Without it NumPy would take an array that the CPU cannot reach for an object of no dimensions. */
 PyObject *array_for_numpy(PyObject *self, PyObject *args, PyObject *keywords)
 {
     static char *names[] = { "dtype", "copy", NULL };
     struct array *array = (struct array *)self;
-    PyObject *dtype = Py_None, *copy = Py_None, *made, *cast;
+    PyObject *dtype = Py_None, *copy = Py_None, *made;
 
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "|OO:__array__", names, &dtype, &copy))
         return NULL;
@@ -177,9 +200,5 @@ PyObject *array_for_numpy(PyObject *self, PyObject *args, PyObject *keywords)
         return NULL;
     }
     made = array_numpy(self, NULL);
-    if (!made || dtype == Py_None)
-        return made;
-    cast = PyObject_CallMethod(made, "astype", "O", dtype);
-    Py_DECREF(made);
-    return cast;
+    return made ? as_asked(made, dtype, copy) : NULL;
 }

@@ -143,9 +143,8 @@ PyObject *dtype_numpy(struct state *state, struct sluice_dtype dtype)
         made = from_ml_dtypes(state->dtype, text);
     if (!made) {
         PyErr_Clear();
-        return raise_as(
-            state, ERROR_E_UNSUPPORTED,
-            "NumPy has no data type %s: install ml_dtypes, or take the array through DLPack", text);
+        return raise_as(state, ERROR_E_UNSUPPORTED, "NumPy has no data type %s: %stake the array through DLPack", text,
+                        dtype.bits <= 16 ? "install ml_dtypes, or " : "");
     }
     return keep_first(kept, made);
 }

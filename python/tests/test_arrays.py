@@ -17,6 +17,9 @@ ML_DTYPES = ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3b11fnuz", "
              "float8_e3m4", "float8_e4m3", "float8_e8m0fnu"]
 
 
+NUMPY_2 = int(np.__version__.partition(".")[0]) > 1
+
+
 def takes_dlpack(dtype):
     """NumPy before 1.25 knows DLPack without bool."""
     return dtype != "bool" or tuple(int(part) for part in np.__version__.split(".")[:2]) >= (1, 25)
@@ -52,14 +55,47 @@ def test_types_of_ml_dtypes(dtype):
     assert got.dtype == values.dtype and (got == values).all() and got.__array_interface__["data"][0] == frame[0].address
     with pytest.raises(BufferError):
         memoryview(frame)
-    with pytest.raises(sluice.UnsupportedError):
+    with pytest.raises(AttributeError, match="DLPack"):  # so that others look for another way
         frame.__array_interface__
+    for thing in (frame, frame[0]):
+        got = np.asarray(thing)
+        assert got.dtype == values.dtype and (got == values).all() and got.__array_interface__["data"][0] == frame[0].address
+        for own in (np.array(thing), np.array(thing, dtype="f4")):
+            assert own.flags.writeable and (own == values.astype(own.dtype)).all()
+        if NUMPY_2:
+            with pytest.raises(ValueError, match="copy"):
+                np.array(thing, dtype="f4", copy=False)
+
+
+NO_ML_DTYPES = """
+import sys
+sys.modules["ml_dtypes"] = None
+import numpy as np, sluice
+for dtype in {types}:
+    with sluice.Writer("w", shape=3, dtype=dtype) as writer, sluice.Reader("w") as reader:
+        with writer.frame():
+            pass
+        frame = reader.next(timeout=20)
+        for call in (lambda: np.asarray(frame), lambda: np.array(frame[0]), frame.numpy, frame.copy):
+            try:
+                call()
+            except sluice.UnsupportedError as error:
+                assert dtype in str(error) and "install ml_dtypes" in str(error) and "DLPack" in str(error), error
+            else:
+                raise AssertionError(dtype)
+"""
+
+
+def test_without_ml_dtypes_it_is_said_what_to_install(run):
+    run(NO_ML_DTYPES.format(types=ML_DTYPES))
 
 
 def test_types_that_numpy_has_not():
     with sluice.Writer("w", shape=3, dtype="int128") as writer:
-        with pytest.raises(sluice.UnsupportedError, match="int128"):
-            writer.frame().numpy()
+        frame = writer.frame()
+        for call in (frame.numpy, lambda: np.asarray(frame)):
+            with pytest.raises(sluice.UnsupportedError, match="int128: take the array through DLPack"):
+                call()
 
 
 @pytest.mark.parametrize("dtype", [">f4", ">i2", ">c8", ">U2"])
