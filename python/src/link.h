@@ -98,6 +98,9 @@ int link_send(struct link_writer *link, uintptr_t address, PyObject *given);
 /* A stream that a program names: an int is a native one. */
 struct stream *link_stream(struct state *state, PyObject *given, const char *device);
 
+/* The number of a native stream. -1 with an exception. */
+int link_native(PyObject *given, size_t *native);
+
 /* Lets go of all that was made of a session. */
 void link_forget(struct link *link);
 void link_forget_landings(struct link *link);

@@ -25,14 +25,23 @@ void link_leave(struct link *link)
 
 /* ---- streams ---- */
 
+int link_native(PyObject *given, size_t *native)
+{
+    *native = PyLong_AsSize_t(given);
+    if (*native != (size_t)-1 || !PyErr_Occurred())
+        return 0;
+    PyErr_Clear();
+    PyErr_Format(PyExc_ValueError, "%R is no stream: a native one is a number of 64 bits, 0 for the default one", given);
+    return -1;
+}
+
 struct stream *link_stream(struct state *state, PyObject *given, const char *device)
 {
     size_t native;
 
     if (!PyLong_Check(given))
         return stream_of(state, given, device);
-    native = PyLong_AsSize_t(given);
-    return PyErr_Occurred() ? NULL : stream_of_native(state, native, device);
+    return link_native(given, &native) < 0 ? NULL : stream_of_native(state, native, device);
 }
 
 /* The device on which frames are used, as far as it is known; NULL if not, and for host. */

@@ -151,8 +151,7 @@ static struct stream *named_stream(struct link_writer *link, PyObject *given)
 
     if (!PyLong_Check(given))
         return stream_of(link->state, given, device);
-    native = PyLong_AsSize_t(given);
-    if (native == (size_t)-1 && PyErr_Occurred())
+    if (link_native(given, &native) < 0)
         return NULL;
     if (native > 1)
         return stream_view(link->state, native, device, NULL);

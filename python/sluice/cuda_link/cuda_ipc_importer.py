@@ -8,6 +8,7 @@ from ctypes import c_void_p
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from . import _check
 from ._importer_port import ImportOutcome, ImportPolicy, ImportResult, ImportSpec
 from ._inside import UNTIMED, NotHere, Segment, Session
 from .cuda_ipc_wrapper import CUDARuntimeAPI, cudaIpcEventHandle_t, cudaIpcMemHandle_t, get_cuda_runtime
@@ -49,6 +50,7 @@ class CUDAIPCImporter:
     def __init__(self, shm_name: str = "cudalink_ipc_TD>>Python", shape: tuple[int, int, int] | None = None,
                  dtype: str | None = None, debug: bool = False, timeout_ms: float = 5000.0, device: int = 0) -> None:
         self.shm_name, self.debug, self.timeout_ms, self.device = shm_name, debug, timeout_ms, device
+        _check.import_spec(ImportSpec(shm_name, device, shape, dtype, timeout_ms))
         self._hints = shape, dtype
         self._importer: Importer | None = None
         self._ended: Importer | None = None  # the one before, for its counts

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from ctypes import c_void_p
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .. import _sluice
-from . import activation_barrier
+from . import _check, activation_barrier
 from ._exporter_port import CudaPort, ExportPolicy, FrameOutcome, FrameSpec, GpuFrame
 from ._inside import NO_SOURCE_EVENT, NotHere, Segment, Session
-from .cuda_runtime_types import address_of
 from .importer import channel_of, raise_for
 from .shm_protocol import DtypeCodec
 
@@ -24,7 +24,6 @@ __all__ = ["Exporter"]
 logger = logging.getLogger("cuda_link.exporter")
 
 _NO_SLOT, _CAPTURING = _sluice.NoFreeSlot.result, _sluice.CaptureError.result
-_MOST_SLOTS = 10
 _LONGEST = (1 << 63) - 1  # ns
 _EVERY = 97  # frames between two lines of the log
 _ALIGNED = 2 << 20
@@ -34,10 +33,10 @@ class Exporter(_sluice._LinkExporter):
     """Writes a channel: Exporter.open(FrameSpec("name", height, width)). One thread at a time."""
 
     def __init__(self, spec: FrameSpec, policy: ExportPolicy, settles: bool = False) -> None:
-        if spec.dtype not in DtypeCodec.supported():
-            raise ValueError(f"there is no dtype {spec.dtype!r}: it must be one of {', '.join(DtypeCodec.supported())}")
-        if not 0 < spec.num_slots <= _MOST_SLOTS:
-            raise ValueError(f"num_slots is {spec.num_slots}: it must be 1 to {_MOST_SLOTS}")
+        _check.of_kind("spec", spec, FrameSpec, "num_slots")
+        _check.of_kind("policy", policy, ExportPolicy, "export_sync")
+        _check.frame_spec(spec)
+        _check.export_policy(policy)
         self._spec, self._policy = spec, policy
         self._name, self._native = channel_of(spec.shm_name)
         self._settles = settles
@@ -90,7 +89,7 @@ class Exporter(_sluice._LinkExporter):
         if self._link is None:
             return
         try:
-            self._link.mark(address_of(producer_stream_handle))
+            self._link.mark(_check.address("producer_stream_handle", producer_stream_handle, "the native stream"))
         except _sluice.WrongDeviceError as error:
             if self._policy.strict_device:
                 raise ValueError(str(error)) from error
@@ -106,12 +105,16 @@ class Exporter(_sluice._LinkExporter):
         """Exports a frame that export() does not handle itself."""
         policy = self._policy
         began = time.perf_counter() if policy.export_profile else 0.0
+        _check.of_kind("frame", frame, GpuFrame, "producer_stream")
+        address = _check.address("ptr", frame.ptr, "the address on the GPU")
+        if frame.size != self.data_size:
+            _check.whole("size", frame.size, -sys.maxsize)
         if self._link is None or frame.size != self.data_size:
             return self._refused(frame)
         if frame.producer_stream is None and not self._armed:
             self._unordered()
         try:
-            code = self._link.send(address_of(frame.ptr), frame.producer_stream)
+            code = self._link.send(address, frame.producer_stream)
         except _sluice.Error as error:
             return self._failed(error)
         outcome = self._skipped(code) if code else FrameOutcome.PUBLISHED

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .. import _sluice
+from . import _check
 from ._connection import IPCConnection
 from ._importer_port import ImporterCudaPort, ImportOutcome, ImportPolicy, ImportResult, ImportSpec
 from ._inside import UNTIMED, NotHere
@@ -53,7 +54,7 @@ _UNREADABLE = (_sluice.ProtocolError, _sluice.FormatError, _sluice.VersionError,
 
 def channel_of(shm_name: str) -> tuple[str, bool]:
     """The channel's name for Sluice, and whether it is a native one."""
-    if shm_name.startswith("sluice:"):
+    if _check.text("shm_name", shm_name).startswith("sluice:"):
         return shm_name, True
     return "cipd:" + shm_name.removeprefix("cipd:").lstrip("/"), False  # shm_open() skips these, too
 
@@ -147,6 +148,10 @@ class Importer(_sluice._LinkImporter):
     """Reads a channel: Importer.open(ImportSpec("name")). One thread at a time."""
 
     def __init__(self, spec: ImportSpec, policy: ImportPolicy) -> None:
+        _check.of_kind("spec", spec, ImportSpec, "timeout_ms")
+        _check.of_kind("policy", policy, ImportPolicy, "wait_spin_us")
+        _check.import_spec(spec)
+        _check.import_policy(policy)
         self._spec, self._policy = spec, policy
         self._name, self._native = channel_of(spec.shm_name)
         self._mapping = "writable" if self._native else "imported"
@@ -176,7 +181,7 @@ class Importer(_sluice._LinkImporter):
         try:
             self._link = _sluice._LinkReader(
                 self._name, device, result=self._results, none=_NO_FRAME, later=policy.reconnect_enabled,
-                timeout_ns=max(1, _nanoseconds(spec.timeout_ms)), spin_ns=policy.wait_spin_us * 1000,
+                timeout_ns=max(1, _nanoseconds(float(spec.timeout_ms))), spin_ns=policy.wait_spin_us * 1000,
                 writable=self._mapping != "copied", pageable=policy.allow_pageable_fallback, pipelined=policy.d2h_pipelined,
                 gpu_wait=policy.torch_gpu_wait, window=max(0, window),
                 threshold=max(1, -(-window * policy.gpu_wait_adaptive_sleep_pct // 100)))
@@ -262,10 +267,11 @@ class Importer(_sluice._LinkImporter):
     def wait_for_doorbell(self, timeout_ms: float) -> bool:
         """Sleeps until there is a frame or the time-out passes; False at once unless the policy has `doorbell`. Sluice's
         producers wake it; others are polled every millisecond."""
+        milliseconds = _check.milliseconds("timeout_ms", timeout_ms)
         if not self._policy.doorbell or self._link is None:
             return False
         try:
-            return self._link.wait(max(0, _nanoseconds(timeout_ms)))
+            return self._link.wait(max(0, _nanoseconds(milliseconds)))
         except _sluice.Error as error:
             raise_for(error)
 
