@@ -255,7 +255,8 @@ int sl_cipd_reformat(void *state, const struct sluice_format *format)
     if (writer->token)
         return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun: commit or cancel it before the format changes",
                        writer->name);
-    return sl_cipd_writer_session(writer, format, writer->slots);
+    int r = sl_cipd_writer_session(writer, format, writer->slots);
+    return r < 0 ? sl_format_refused(r, format) : r;
 }
 
 static bool same_shape(const struct sluice_array *a, const struct sluice_array *b)

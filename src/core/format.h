@@ -80,6 +80,9 @@ void sl_image_view(struct sluice_array *array);
 bool sl_image_size(const struct sl_pixel_rule *rule, int ndim, const int64_t *shape,
                    uint32_t *width, uint32_t *height);
 
+/* refused.c: puts a complete format that the channel cannot have before the message, which says why. Returns `result`. */
+int sl_format_refused(int result, const struct sluice_format *format);
+
 /* geometry.c */
 
 #define SL_DESCRIPTION 224 /* bytes, enough for 8 dimensions */

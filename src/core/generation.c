@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/format.h"
 #include "core/writer.h"
 #include "util/checked.h"
 #include "util/hooks.h"
@@ -142,7 +143,7 @@ static uint32_t make_ids(struct sluice_writer *writer)
     return free_ids(writer);
 }
 
-int sl_generation_make(struct sluice_writer *writer, const struct sluice_format *format)
+static int make(struct sluice_writer *writer, const struct sluice_format *format)
 {
     struct sl_writer_memory *memory;
     uint32_t ids = make_ids(writer), slots = writer->params.slots < ids ? writer->params.slots : ids;
@@ -179,6 +180,13 @@ int sl_generation_make(struct sluice_writer *writer, const struct sluice_format 
     writer->slot_count = slots;
     sl_mutex_unlock(&writer->serve->lock);
     return 0;
+}
+
+int sl_generation_make(struct sluice_writer *writer, const struct sluice_format *format)
+{
+    int r = make(writer, format);
+
+    return r < 0 ? sl_format_refused(r, format) : r;
 }
 
 int sl_generation_grow(struct sluice_writer *writer)

@@ -120,6 +120,19 @@ TEST(cipd_a_reader_refuses_what_its_protocol_cannot_promise)
     cipd_end(&side);
 }
 
+TEST(cipd_a_format_that_cannot_be_is_named)
+{
+    struct cipd_side side = cipd_begin();
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    int64_t shape[3] = { 1 << 16, 1 << 16, 4 };
+
+    side.writer = cipd_writer(&side.format);
+    CHECK_OK(sluice_format_add_tensor(&format, "frame", (struct sluice_dtype){ SLUICE_FLOAT, 32, 1 }, 3, shape));
+    CHECK_RESULT(sluice_writer_reformat(side.writer, &format), SLUICE_E_FORMAT);
+    CHECK_HAS(sluice_last_error(), "there can be no frames of 'frame' float32 (65536, 65536, 4): ");
+    cipd_end(&side);
+}
+
 TEST(cipd_a_frame_has_the_channels_shape)
 {
     struct cipd_side side = cipd_begin();

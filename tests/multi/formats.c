@@ -376,6 +376,13 @@ TEST(a_format_that_cannot_be_leaves_the_old_one)
 
     kit_commits(writer, 1);
     CHECK_SAYS(sluice_writer_reformat(writer, &format), SLUICE_E_NO_MEMORY, "bytes were asked for");
+    CHECK_HAS(sluice_last_error(), "there can be no frames of 'data' uint8 (17592186044416): ");
+    struct sluice_format two = SLUICE_FORMAT_INIT;
+    int64_t shape[] = { INT64_C(1) << 21, INT64_C(1) << 22 };
+    CHECK_OK(sluice_format_add_image(&two, "picture", SLUICE_PIXEL_NV12, 1 << 16, 1 << 16));
+    CHECK_OK(sluice_format_add_tensor(&two, "depth", (struct sluice_dtype){ SLUICE_FLOAT, 32, 1 }, 2, shape));
+    CHECK_RESULT(sluice_writer_reformat(writer, &two), SLUICE_E_NO_MEMORY);
+    CHECK_HAS(sluice_last_error(), "there can be no frames of 'picture' nv12 of 65536 x 65536 and 1 more: ");
     CHECK_RESULT(sluice_writer_reformat(writer, &empty), SLUICE_E_FORMAT);
     format = kit_format(8);
     format.arrays[0].dtype.bits = 7;
