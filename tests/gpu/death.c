@@ -174,6 +174,56 @@ TEST_TIMEOUT(a_reader_that_lost_its_connection_keeps_what_it_holds, 60)
     tear_down(&pair);
 }
 
+/* It waits in acquire, for a frame that is not ready or does not exist, when it stands still: wherever that is, the writer and
+ * another reader have their frames as before, and its end gives back what it held. */
+static void stop_while_it_acquires(const char *options)
+{
+    struct sluice_frame frame;
+    struct pair pair;
+    uint32_t value = 0; /* the same as the frame's sequence, as the player wants it */
+
+    gpu_begin();
+    gpu_use(0);
+    pair.device = gpu_open();
+    CHECK_OK(sluice_stream_create(pair.device, NULL, &pair.stream));
+    pair.writer = channel_writer_of(4);
+    sluice_reader *other = channel_reader(1);
+    for (uint32_t turn = 0; turn < 6; turn++) {
+        struct gpu_gate gate = gpu_gate_new();
+        pair.reader = player_reader(options);
+        channel_commit(pair.writer, pair.stream, 0, ++value);
+        PLAYER(&pair.reader, "take 20000", "took");
+        PLAYER(&pair.reader, "release 0", "released");
+        child_send(&pair.reader, "take 20000");
+        if (turn % 3 == 1)
+            test_nap(5 * SLUICE_MS); /* it may sleep now */
+        if (turn % 3 == 2)
+            channel_commit_behind(&gate, pair.writer, pair.stream, ++value);
+        child_kill(&pair.reader, SIGSTOP);
+        if (turn % 3 == 2)
+            gpu_gate_open(&gate);
+        CHECK_OK(sluice_stream_synchronize(pair.stream));
+        for (int i = 0; i < 20; i++) {
+            channel_commit(pair.writer, pair.stream, 0, ++value);
+            CHECK_OK(sluice_stream_synchronize(pair.stream)); /* it is the newest that is ready */
+            CHECK_OK(sluice_reader_acquire(other, pair.stream, 5 * SLUICE_S, &frame));
+            channel_check(&frame, pair.stream, value);
+            CHECK_OK(sluice_reader_release(other, &frame, pair.stream));
+        }
+        CHECK_OK(sluice_stream_synchronize(pair.stream));
+        CHECK_GE(channel_free_slots(pair.writer), 2); /* of four, without the newest and the one that it may hold */
+        child_kill(&pair.reader, SIGKILL);
+        CHECK_SOON(channel_free_slots(pair.writer) == 3, 5);
+        gpu_gate_end(&gate);
+    }
+    CHECK_OK(sluice_reader_close(&other));
+    tear_down(&pair);
+}
+
+TEST_TIMEOUT(a_reader_stopped_while_it_acquires_harms_nobody, 120) { stop_while_it_acquires(""); }
+
+TEST_TIMEOUT(a_reader_stopped_while_its_stream_waits_harms_nobody, 120) { stop_while_it_acquires("ahead"); }
+
 /* A place is short, and the one that has it only lost its connection: what it holds is worth more than a newcomer's wish. */
 TEST_TIMEOUT(a_newcomer_gets_no_place_whose_frames_are_in_use, 60)
 {
