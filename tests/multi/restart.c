@@ -30,6 +30,13 @@ static struct child start_reader(const char *a, const char *b)
     return reader;
 }
 
+/* Its writer was killed, of which it may hear a little later. */
+static void expect_no_writer(struct child *reader, const char *take)
+{
+    CHECK_SOON(NUMBER(ask(reader, "stats"), "connected") == 0, 2);
+    TELL(reader, take, "NO_WRITER");
+}
+
 /* A frame of a session that is new to the reader, and of a generation that is. */
 #define ALL_NEW "missed 0 flags 3"
 
@@ -44,9 +51,8 @@ TEST(readers_find_a_killed_writers_successor)
     TELL(&recorder, "count 3 20000", "counted 3 first 1 last 3 missed 0");
     snprintf(session, sizeof session, "%s", ask(&newest, "session"));
     child_kill(&writer, SIGKILL);
-    TELL(&newest, "take 100", "NO_WRITER");
-    TELL(&recorder, "take 100", "NO_WRITER");
-    CHECK_EQ(NUMBER(ask(&newest, "stats"), "connected"), 0);
+    expect_no_writer(&newest, "take 100");
+    expect_no_writer(&recorder, "take 100");
 
     writer = start_writer(NULL, NULL);
     TELL(&writer, "commit 1", "committed 1");
@@ -95,9 +101,9 @@ TEST(ready_frames_of_a_killed_writer_are_given)
     child_kill(&writer, SIGKILL);
     CHECK_SOON(NUMBER(ask(&newest, "stats"), "connected") == 0, 2);
     TELL(&newest, "take 20000", "took 4 ");
-    TELL(&newest, "take 50", "NO_WRITER");
+    expect_no_writer(&newest, "take 50");
     TELL(&recorder, "count 4 20000", "counted 4 first 1 last 4 missed 0");
-    TELL(&recorder, "take 50", "NO_WRITER");
+    expect_no_writer(&recorder, "take 50");
     role_stop(&recorder);
     role_stop(&newest);
 }
@@ -414,8 +420,7 @@ TEST(a_killed_writers_forked_child_does_not_keep_the_name)
     TELL(&writer, "commit 1", "committed 3"); /* the parent goes on as before */
     TELL(&reader, "take 20000", "took 3 ");
     child_kill(&writer, SIGKILL);
-    CHECK_SOON(NUMBER(ask(&reader, "stats"), "connected") == 0, 2);
-    TELL(&reader, "take 20", "NO_WRITER");
+    expect_no_writer(&reader, "take 20");
     sluice_writer *next = kit_writer("cam", 50000);
     kit_commits(next, 1);
     TELL(&reader, "take 20000", "took 1 " ALL_NEW);
