@@ -27,7 +27,7 @@ void belongings_check(const struct belongings *before, const char *when);
  * alone. */
 void folder_check(bool ended);
 
-/* Nothing of Sluice's ever lies in /dev/shm. */
+/* Nothing of Sluice's ever lies in /dev/shm. (What some other program left there before this one started is not looked at.) */
 void shm_check(void);
 
 /* Any process's; -1 if it cannot be looked at. Mappings are those whose line contains `text`. */
