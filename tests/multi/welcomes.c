@@ -506,3 +506,28 @@ TEST(a_refusal_is_passed_on)
     fake = (struct fake){ .spoil = refuse_oddly, .how = 5 }; /* no failure is none */
     check_open(&fake, SLUICE_E_PROTOCOL, "rrrr");
 }
+
+/* ---- and where writer and reader are of one process, of one such thread ---- */
+
+static _Atomic int64_t nap_ns;
+
+static void nap_behind_hello(const char *point)
+{
+    if (strcmp(point, "after_hello") == 0)
+        test_nap(atomic_exchange(&nap_ns, 0));
+}
+
+TEST(a_writer_beside_its_reader_answers_when_their_thread_runs_again)
+{
+    sluice_writer *writer = kit_writer("cam", 8192);
+
+    sl_kill_point_hook = nap_behind_hello;
+    for (int i = 0; i < 2; i++) { /* its timer is over, and all the time that the opening has */
+        atomic_store(&nap_ns, i ? 2500 * SLUICE_MS : 1500 * SLUICE_MS);
+        sluice_reader *reader = kit_newest(0);
+        CHECK_EQ(atomic_load(&nap_ns), 0);
+        CHECK_OK(sluice_reader_close(&reader));
+    }
+    sl_kill_point_hook = NULL;
+    CHECK_OK(sluice_writer_close(&writer));
+}

@@ -15,8 +15,10 @@
 #define FIRST_RETRY (20 * SLUICE_MS) /* doubled up to LAST_RETRY (protocol 5.15) */
 #define LAST_RETRY (500 * SLUICE_MS)
 #define WELCOME_PATIENCE SLUICE_S
-/* How late this thread may be on a busy machine, as its timer ends an attempt without an answer. */
-#define LATE SLUICE_S
+/* How late this thread may be on a busy machine, as its timer ends an attempt without an answer. A timer that is OVERDUE says more of
+ * this thread, by which a writer of this process answers, too, than of the writer. */
+#define LATE (10 * SLUICE_S)
+#define OVERDUE (100 * SLUICE_MS)
 #define MESSAGES_A_TURN 8
 
 struct sl_native_join {
@@ -31,7 +33,7 @@ struct sl_native_join {
     struct sl_native_link *link;
     int64_t retry;
     bool greeted; /* HELLO was sent */
-    int64_t hello_ns;
+    int64_t hello_ns, answer_due;
 };
 
 #define JOIN_OF(watch, member) \
@@ -278,6 +280,13 @@ static int say_hello(struct sl_native_join *join)
     return r > 0 ? hung_up(join) : r;
 }
 
+static void expect_answer(struct sl_native_join *join)
+{
+    join->answer_due = sl_os_deadline(WELCOME_PATIENCE);
+    join->base.answer_by = join->answer_due + LATE;
+    sl_service_set_deadline(&join->socket, join->answer_due);
+}
+
 static void attempt(struct sl_native_join *join)
 {
     SL_STAGE_BEGIN(CONNECT);
@@ -290,10 +299,9 @@ static void attempt(struct sl_native_join *join)
         join->socket.fd = fd;
         if ((r = sl_os_close_in_child(fd)) == 0 && (r = check_writer(join, fd)) == 0 &&
             (r = say_hello(join)) == 0) {
-            SL_KILL_POINT("after_hello");
             join->greeted = true;
-            join->socket.deadline = sl_os_deadline(WELCOME_PATIENCE);
-            join->base.answer_by = sl_os_deadline(WELCOME_PATIENCE + LATE);
+            expect_answer(join);
+            SL_KILL_POINT("after_hello");
             r = sl_service_add(&join->socket);
         }
     }
@@ -313,6 +321,10 @@ static void socket_timer(struct sl_watch *watch)
     socket_ready(watch, true, false); /* the answer may have arrived before this thread ran */
     if (!join->greeted || join->link)
         return;
+    if (sl_os_now() - join->answer_due > OVERDUE) {
+        expect_answer(join);
+        return;
+    }
     sl_say("the writer of channel '%s' does not answer: is it stopped?", join->name);
     attempt_failed(join, SLUICE_TIMEOUT);
 }
