@@ -257,9 +257,26 @@ static int start(struct fetch *fetch)
 
     fetch->queued = r == 0;
     Py_CLEAR(fetch->array);
+    if (r == 0 && fetch->copy.lease->channel->foreign) /* there nobody keeps the writer from a frame: settle() looks */
+        return 0;
     (void)lease_drop(fetch->copy.lease);
     fetch->copy.lease = NULL;
     return r;
+}
+
+/* The copy is done: was the frame whole until then? */
+static int settle(struct fetch *fetch)
+{
+    struct lease *lease = fetch->copy.lease;
+    int r = 0;
+
+    if (lease && lease->channel->foreign)
+        r = sluice_reader_check(lease->channel->reader, &lease->frame);
+    if (r != 0)
+        raise_result(fetch->state, r);
+    (void)lease_drop(lease);
+    fetch->copy.lease = NULL;
+    return r == 0 ? 0 : -1;
 }
 
 /* A copy that has begun, for sluice._asyncio: it is queued, unless its memory has to be allocated first.
@@ -283,6 +300,10 @@ static PyObject *fetch_begin(struct array *array)
     }
     fetch->done = !copy->bytes || (fetch->queued && copy->bytes <= SMALL &&
                                    sluice_ticket_wait(copy->ticket, SOON) == 0);
+    if (fetch->done && settle(fetch) < 0) {
+        Py_DECREF((PyObject *)fetch);
+        return NULL;
+    }
     return (PyObject *)fetch;
 }
 
@@ -296,7 +317,7 @@ static PyObject *fetch_wait(PyObject *self, PyObject *Py_UNUSED(none))
         (pinned_take(fetch->state, copy->device, copy->bytes, true, &copy->pinned) < 0 ||
          start(fetch) < 0))
         return NULL;
-    if (!fetch->done && wait(fetch->state, copy) < 0)
+    if (!fetch->done && (wait(fetch->state, copy) < 0 || settle(fetch) < 0))
         return NULL;
     fetch->done = true;
     Py_RETURN_NONE;
