@@ -206,6 +206,12 @@ static int refuse(struct bridge *bridge, int result)
     return EXIT_DONE;
 }
 
+/* The frame was its writer's again before it was copied, or its session has ended: the next one may be whole. */
+static bool is_lost(int result)
+{
+    return result == SLUICE_E_LOST || result == SLUICE_E_STALE || result == SLUICE_AGAIN;
+}
+
 int bridge_hand_on(struct bridge *bridge, const struct sluice_frame *frame)
 {
     struct load load;
@@ -213,6 +219,8 @@ int bridge_hand_on(struct bridge *bridge, const struct sluice_frame *frame)
     int result = sluice_frame_device(frame, device, sizeof device);
     if (result)
         return say_result(bridge->command, result, NULL);
+    if (bridge->frames && bridge->array && (result = sluice_frame_array(frame, bridge->array, &load.arrays[0])) != 0)
+        return refuse(bridge, result);
     int code = choose(bridge, frame, &load);
     if (code != EXIT_DONE)
         return code;
@@ -227,6 +235,11 @@ int bridge_hand_on(struct bridge *bridge, const struct sluice_frame *frame)
         result = copy(bridge, frame, &load, device);
     if (result == SLUICE_NO_SLOT || result == SLUICE_E_BUSY) {
         bridge->dropped++;
+        return EXIT_DONE;
+    }
+    if (is_lost(result)) {
+        bridge->lost++;
+        bridge_tell(bridge, "%s Going on.", sluice_last_error());
         return EXIT_DONE;
     }
     if (result)

@@ -274,6 +274,30 @@ TEST_TIMEOUT(bridge_of_one_array, 60)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
+TEST_TIMEOUT(bridge_goes_on_where_its_array_comes_back, 60)
+{
+    struct sluice_format format, other = SLUICE_FORMAT_INIT;
+    struct sluice_array array;
+    two_arrays(&format, SLUICE_PIXEL_GRAY8, WIDTH);
+    CHECK_OK(sluice_format_add_image(&other, "image", SLUICE_PIXEL_GRAY8, WIDTH, 24));
+    sluice_writer *writer = open_writer("host", &format);
+    sluice_start(&bridge, "bridge", "from", "to", "--wait", "--array", "place");
+    CHECK_SOON(is_read("from"), 10);
+    sluice_reader *reader = open_reader_of("to");
+    send_frame(writer, 1);
+    check_frame(reader, "host", 1, 1, &array);
+    CHECK_OK(sluice_writer_reformat(writer, &other));
+    CHECK_SOON((send_frame(writer, 2), strstr(program_so_far(&bridge, "err"), "Its frames are dropped")), 20);
+    CHECK_OK(sluice_writer_reformat(writer, &format));
+    send_frame(writer, 3);
+    check_frame(reader, "host", 3, 1, &array);
+    CHECK_STR(array.name, "place");
+    CHECK_EQ(program_end(&bridge, SIGINT), 0);
+    CHECK_HAS(bridge.err, "'place'");
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
 /* ---- who comes and goes ---- */
 
 /* Waits for a frame of another session than `session`, or any if that is 0; returns its session. */
