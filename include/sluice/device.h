@@ -98,7 +98,7 @@ SLUICE_API int sluice_stream_create(struct sluice_device device,
  * A handle of CU_STREAM_PER_THREAD (2) is, in each call, the default stream of the calling thread.
  * Owns: the handle is the caller's, the native stream stays its owner's.
  * Thread: any.
- * Returns: 0; SLUICE_E_WRONG_DEVICE if the stream is another device's. */
+ * Returns: 0; SLUICE_E_WRONG_DEVICE if the stream is another device's; SLUICE_E_INVALID where no stream can be. */
 SLUICE_API int sluice_stream_wrap(struct sluice_device device, uintptr_t native,
                                   void (*release)(void *user), void *user,
                                   struct sluice_stream *stream);

@@ -71,6 +71,10 @@ int sl_cuda_stream_wrap(struct sl_stream *stream, uintptr_t native)
     stream->blocking = true;
     if (native <= (uintptr_t)SL_CU_PER_THREAD)
         return 0; /* one of the special handles: in our context it is ours */
+    if (!sl_os_readable((const void *)native)) /* the driver would look there, and crash */
+        return sl_fail(SLUICE_E_INVALID,
+                       "there is no stream at %p: pass a CUstream (in PyTorch: stream.cuda_stream) that has not been destroyed",
+                       (void *)native);
     int r = sl_cuda_enter(context_of(stream), SL_CUDA_PLAIN, &scope);
     if (r != 0)
         return r;

@@ -286,6 +286,22 @@ TEST(streams_of_another_context_are_refused)
     tear_down(&scene);
 }
 
+/* The driver takes a stream's handle for an address. */
+TEST(addresses_where_there_is_no_stream_are_refused)
+{
+    static const uintptr_t natives[] = { 3, 7, 4096, UINTPTR_MAX, UINTPTR_MAX / 2 + 1 };
+    struct scene scene = set_up();
+    struct sluice_stream wrapped = { 42 };
+    int released = 0;
+
+    for (size_t i = 0; i < sizeof natives / sizeof *natives; i++)
+        CHECK_SAYS(sluice_stream_wrap(scene.device, natives[i], count_release, &released, &wrapped), SLUICE_E_INVALID,
+                   "there is no stream at 0x");
+    CHECK_EQ(wrapped.id, 42);
+    CHECK_EQ(released, 0);
+    tear_down(&scene);
+}
+
 /* The driver gives a destroyed stream's address to another one; our handle is not fooled. */
 TEST(an_address_used_again_revives_nothing)
 {
