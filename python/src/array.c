@@ -289,7 +289,7 @@ static PyMethodDef methods[] = {
       "A writable copy of its own; from a GPU as numpy()." },
     { "torch", METHOD(method_torch), METH_FASTCALL | METH_KEYWORDS,
       "torch($self, copy=False)\n--\n\n"
-      "-> torch.Tensor\n\n" TORCH_WARNS
+      TORCH_WARNS "-> torch.Tensor\n\n"
       "The array in place." TAKEN_BY("PyTorch") },
     { "cupy", METHOD(method_cupy), METH_FASTCALL | METH_KEYWORDS,
       "cupy($self, copy=False)\n--\n\n"

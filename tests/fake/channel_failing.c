@@ -10,6 +10,7 @@
 #include <sluice/sluice.h>
 
 #include "fake/fake.h"
+#include "gpu/kit.h"
 #include "harness/test.h"
 
 #define BYTES (64 * 1024)
@@ -96,6 +97,8 @@ static bool write_frame(struct life *life, bool gated)
     if (!good(life, sluice_writer_begin(life->writer, 20 * SLUICE_S, &frame)))
         return false;
     CHECK_OK(sluice_writer_stats(life->writer, &stats));
+    if (gated)
+        gpu_settle(); /* memory that is freed meanwhile would wait for the gate, and the work behind it for that */
     enter(life, 0);
     if (gated)
         CHECK_EQ(test_cuStreamWaitValue64_v2(native(life->writing), (uintptr_t)life->gate, ++life->gates, SL_CU_WAIT_GEQ), 0);

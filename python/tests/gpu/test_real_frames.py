@@ -161,8 +161,8 @@ def test_a_writable_reader_may_write():
 
 
 def test_torchs_first_line_says_what_writing_does():
-    signature, first = sluice.Frame.torch.__doc__.strip().split("\n\n")[:2]
-    assert signature.startswith("torch(") and "read-only" in first and "context" in first
+    first = sluice.Frame.torch.__doc__.splitlines()[0]
+    assert "read-only" in first and "context" in first
 
 
 # ---- copies on the host ----
