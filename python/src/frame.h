@@ -88,7 +88,7 @@ PyObject *frame_device(PyObject *self, void *closure);
           "A writable copy of an array, which needs no lease." }, \
         { "torch", METHOD(frame_torch), METH_FASTCALL | METH_KEYWORDS, \
           "torch($self, name=None, copy=False)\n--\n\n" \
-          "-> torch.Tensor\n\n" TORCH_WARNS \
+          TORCH_WARNS "-> torch.Tensor\n\n" \
       "An array of the frame in place." TAKEN_BY("PyTorch") }, \
         { "cupy", METHOD(frame_cupy), METH_FASTCALL | METH_KEYWORDS, \
           "cupy($self, name=None, copy=False)\n--\n\n" \

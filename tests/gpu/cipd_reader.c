@@ -143,7 +143,8 @@ static uint32_t take_a_copy(sluice_reader *reader, struct cipd_side *side, struc
     return value;
 }
 
-static void take_copies(uint32_t frames)
+/* Its writer, if this process has started one, is stopped before the channel's names are taken away. */
+static void take_copies(struct child *writer, uint32_t frames)
 {
     struct cipd_side side = cipd_begin();
     struct sluice_cipd_reader_params cipd;
@@ -172,6 +173,8 @@ static void take_copies(uint32_t frames)
     }
     CHECK_EQ(cipd_value(&first, gpu_native(side.stream)), kept); /* held all the while */
     CHECK_OK(sluice_reader_release(reader, &first, SLUICE_ON_CPU));
+    if (writer)
+        role_stop(writer);
     end(&side, reader);
 }
 
@@ -181,9 +184,7 @@ TEST_TIMEOUT(cipd_copies_are_never_torn, 60)
     struct child writer = role_start("cipd_hurry", cipd_name(), "3", NULL);
 
     child_expect(&writer, "open", 20);
-    take_copies(gpu_is_fake() ? 30 : (uint32_t)test_scale(2000));
-    role_stop(&writer);
-    cipd_clean();
+    take_copies(&writer, gpu_is_fake() ? 30 : (uint32_t)test_scale(2000));
 }
 
 /* Arguments: the channel; how many. */
@@ -191,7 +192,7 @@ ROLE(cipd_copier)
 {
     CHECK_EQ(argc, 3);
     cipd_call(argv[1]);
-    take_copies((uint32_t)atoi(argv[2]));
+    take_copies(NULL, (uint32_t)atoi(argv[2]));
     return 0;
 }
 

@@ -68,13 +68,14 @@ def store_into_a_frame(name):
 
 
 def watch(name, path):
-    """Reads to the end; says how many frames there were, and leaves the last one in a file."""
+    """Reads to the end; says a line for each frame, and how many there were, and leaves the last one in a file."""
     count = 0
     with sluice.Reader(name, wait=60) as reader:
         for frame in reader:
             count += 1
             last = frame.numpy()
             capture = frame.capture_ns
+            say("a frame")
     np.save(path, last)
     say(count, *last.shape, capture > 0)
 
