@@ -109,6 +109,8 @@ class Results:
                   for suite in self.suites.values() if suite.has_run()]
         left = {"not_run": self.not_run()} if self.not_run() else {}
         figures = {key: value for key, value in self.figures.items() if key not in ("unfinished", "not_run")}
+        if self.commit and "commit" in figures:  # the library was built where git may have said another
+            figures["commit"] = self.commit
         result = {**left, **figures, "gpus": self.gpus, "build_seconds": round(self.build_seconds, 1), "suites": suites,
                   "facts": read_facts(self.facts), "times": self.times, "bench_seconds": self.figures.get("seconds"),
                   "seconds": round(time.monotonic() - self.began, 1)}
