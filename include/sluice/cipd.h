@@ -8,7 +8,8 @@
  * nothing, so such a channel cannot keep some promises of other channels:
  * - there are no leases: the writer always takes the oldest slot, and may rewrite a frame while a reader looks at it.
  *   sluice_reader_check and release return SLUICE_E_LOST when that may have happened; with `copy` a reader
- *   gets copies that are known to be whole;
+ *   gets copies that are known to be whole, except from a writer of another program's that has a single slot: it begins the
+ *   next frame in it before it says so, and nobody can tell;
  * - the writer waits for no reader, and does not know how many there are;
  * - readers' kernels could write to slots, and slots end with their writer.
  *
