@@ -4,6 +4,7 @@
  */
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "multi/raw.h"
@@ -210,6 +211,28 @@ TEST(a_writer_that_says_nothing_is_not_waited_for)
     check_open(&fake, SLUICE_TIMEOUT, "does not answer");
     CHECK_GE(test_now() - began, 900 * SLUICE_MS);
     CHECK_LE(test_now() - began, 10 * SLUICE_S);
+}
+
+/* The writer may have let it in meanwhile, and would count a reader that died. */
+TEST(a_reader_that_gives_up_takes_its_leave)
+{
+    struct sluice_reader_params params = kit_reader_params("cam");
+    struct fake fake = { .how = 0 };
+    sluice_reader *reader = NULL;
+    union sl_message message;
+
+    test_dir();
+    fake_listen(&fake);
+    params.open_timeout_ns = 0;
+    CHECK_SAYS(sluice_reader_open(&reader, &params), SLUICE_TIMEOUT, "does not answer");
+    int connection = fake_accept(&fake, 20000);
+    CHECK_GE(recv(connection, &message, sizeof message, MSG_DONTWAIT), (ssize_t)sizeof message.header);
+    CHECK_EQ(message.header.type, SL_MSG_HELLO);
+    CHECK_GE(recv(connection, &message, sizeof message, MSG_DONTWAIT), (ssize_t)sizeof message.header);
+    CHECK_EQ(message.header.type, SL_MSG_BYE);
+    CHECK_EQ(message.bye.reason, SL_BYE_LEFT);
+    close(connection);
+    close(fake.listener);
 }
 
 /* ---- the service thread stands still, and what it waited for comes meanwhile ---- */

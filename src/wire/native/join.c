@@ -310,6 +310,15 @@ static void attempt(struct sl_native_join *join)
         attempt_failed(join, r);
 }
 
+/* Else the writer, which may have welcomed it by now, would count a reader that died. */
+static void say_goodbye(const struct sl_native_join *join)
+{
+    union sl_message bye = SL_MESSAGE(SL_MSG_BYE, bye);
+
+    bye.bye.reason = SL_BYE_LEFT;
+    (void)sl_os_send(join->socket.fd, &bye, bye.header.size, NULL, 0);
+}
+
 static void socket_timer(struct sl_watch *watch)
 {
     struct sl_native_join *join = JOIN_OF(watch, socket);
@@ -325,6 +334,7 @@ static void socket_timer(struct sl_watch *watch)
         expect_answer(join);
         return;
     }
+    say_goodbye(join);
     sl_say("the writer of channel '%s' does not answer: is it stopped?", join->name);
     attempt_failed(join, SLUICE_TIMEOUT);
 }
@@ -367,14 +377,11 @@ void sl_native_join_close(struct sl_join *base, bool goodbye)
 {
     struct sl_native_join *join = (struct sl_native_join *)base;
 
-    if (join->link) {
-        union sl_message bye = SL_MESSAGE(SL_MSG_BYE, bye);
-        bye.bye.reason = SL_BYE_LEFT;
-        SL_KILL_POINT("before_bye");
-        if (goodbye)
-            (void)sl_os_send(join->socket.fd, &bye, bye.header.size, NULL, 0);
+    SL_KILL_POINT("before_bye");
+    if (join->greeted && goodbye)
+        say_goodbye(join);
+    if (join->link)
         sl_store(&join->link->base.gone, 1, seq_cst);
-    }
     drop_connection(join);
     sl_service_drop();
     free(join->uids);
