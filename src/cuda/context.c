@@ -241,13 +241,24 @@ int sl_cuda_alive(const struct sl_cuda_context *context)
                    context->name, sl_cuda_code_name(code), code, sl_cuda_code_mend(code));
 }
 
-/* Is it already current, and still the context that was opened? Usually true, and then nothing else
- * is queried. */
-static bool is_current(const struct sl_cuda_context *context)
-{
-    unsigned long long id;
+/* This thread had no current context when it was last asked for. */
+static _Thread_local bool bare;
 
-    return sl_cuda.CtxGetId(NULL, &id) == SL_CU_OK && id == context->id;
+/* Is it already current, and still the context that was opened? Usually true, and then nothing else is queried. A thread without
+ * a current context is asked for that first: a call that fails takes NVIDIA's driver more than a microsecond. */
+static int find_current(struct sl_cuda_context *context, bool *is)
+{
+    struct sl_cu_context *current = NULL;
+    unsigned long long id;
+    int r = bare ? sl_cu(context, CtxGetCurrent, &current) : 0;
+
+    *is = false;
+    if (r != 0 || (bare && !current))
+        return r;
+    int code = sl_cuda.CtxGetId(NULL, &id);
+    bare = code == SL_CU_INVALID_CONTEXT;
+    *is = code == SL_CU_OK && id == context->id;
+    return 0;
 }
 
 /* Is it still the context that was opened? After a reset a new context may have the same address,
@@ -285,8 +296,11 @@ int sl_cuda_enter(struct sl_cuda_context *context, enum sl_cuda_mode mode,
                   struct sl_cuda_scope *scope)
 {
     *scope = (struct sl_cuda_scope){ .mode = SL_CU_CAPTURE_MODE_RELAXED };
+    bool current;
     int r = sl_cuda_alive(context);
-    if (r == 0 && !is_current(context))
+    if (r == 0)
+        r = find_current(context, &current);
+    if (r == 0 && !current)
         r = make_current(context, scope);
     if (r == 0 && mode == SL_CUDA_RELAXED && (r = relax(context, scope)) != 0)
         sl_cuda_leave(scope);

@@ -240,6 +240,7 @@ struct sl_cu_memory_handle { /* CUipcMemHandle */
     X(DevicePrimaryCtxRetain, , (struct sl_cu_context **context, int device), (context, device)) \
     X(DevicePrimaryCtxRelease, _v2, (int device), (device)) \
     X(CtxGetId, , (struct sl_cu_context *context, unsigned long long *id), (context, id)) \
+    X(CtxGetCurrent, , (struct sl_cu_context **context), (context)) \
     X(CtxPushCurrent, _v2, (struct sl_cu_context *context), (context)) \
     X(CtxPopCurrent, _v2, (struct sl_cu_context **context), (context)) \
     X(ThreadExchangeStreamCaptureMode, , (int *mode), (mode)) \

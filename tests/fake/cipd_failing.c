@@ -175,6 +175,7 @@ static bool may_leave(enum fake_function function)
     case FAKE_MemFreeHost:
     case FAKE_IpcCloseMemHandle:
     case FAKE_DevicePrimaryCtxRelease:
+    case FAKE_CtxGetCurrent:
     case FAKE_CtxGetId:
     case FAKE_CtxPushCurrent:
     case FAKE_ThreadExchangeStreamCaptureMode:

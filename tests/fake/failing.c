@@ -183,6 +183,7 @@ static bool frees(enum fake_function function)
     case FAKE_MemHostUnregister:
     case FAKE_MemFree:
     case FAKE_DevicePrimaryCtxRelease:
+    case FAKE_CtxGetCurrent:
     case FAKE_CtxGetId:
     case FAKE_CtxPushCurrent:
     case FAKE_ThreadExchangeStreamCaptureMode:

@@ -17,6 +17,7 @@
 #define BYTES  4096
 
 int test_cuDevicePrimaryCtxRetain(struct sl_cu_context **context, int device);
+int test_cuCtxGetCurrent(struct sl_cu_context **context);
 int test_cuCtxSetCurrent(struct sl_cu_context *context);
 int test_cuStreamCreateWithPriority(struct sl_cu_stream **stream, unsigned flags, int priority);
 int test_cuStreamSynchronize(struct sl_cu_stream *stream);
@@ -241,6 +242,31 @@ TEST(streams_that_wait_for_streams_make_no_events)
         CHECK_EQ(fake_calls(FAKE_EventDestroy), 1);
         end(&scene);
     }
+}
+
+/* That which fails takes NVIDIA's driver a microsecond, so a thread that never has a context asks for nothing that fails. */
+TEST(a_thread_without_a_context_is_known)
+{
+    struct scene scene = begin(OWN);
+    struct sluice_frame frame;
+    struct sl_cu_context *context;
+
+    CHECK_EQ(test_cuCtxGetCurrent(&context), 0);
+    for (int with = 0; with < 4; with++) { /* a context comes and goes */
+        CHECK_EQ(test_cuCtxSetCurrent(with % 2 ? context : NULL), 0);
+        for (int i = 0; i < 3; i++) {
+            CHECK_OK(sluice_writer_begin(scene.writer, 0, &frame));
+            fake_forget();
+            CHECK_OK(sluice_writer_commit(scene.writer, &frame, scene.stream));
+            if (i == 0)
+                continue;
+            CHECK_EQ(fake_calls(FAKE_CtxGetId), 1); /* of the current one, or of ours */
+            CHECK_EQ(fake_calls(FAKE_CtxGetCurrent), with % 2 ? 0 : 1);
+            CHECK_EQ(fake_calls(FAKE_CtxPushCurrent), with % 2 ? 0 : 1);
+        }
+    }
+    CHECK_EQ(test_cuCtxSetCurrent(context), 0);
+    end(&scene);
 }
 
 TEST(frames_wait_for_no_gpu)

@@ -34,6 +34,12 @@ static void cost_id(void)
     CU(CtxGetId, costs.context, &id);
 }
 
+static void cost_no_id(void)
+{
+    unsigned long long id;
+    CHECK_EQ(cu.CtxGetId(NULL, &id), SL_CU_INVALID_CONTEXT);
+}
+
 static void cost_push_pop(void)
 {
     struct sl_cu_context *now;
@@ -185,6 +191,8 @@ TEST_TIMEOUT(what_the_calls_cost, 60)
     measure("event query, context current", cost_event_query, file);
     measure("stream query, context current", cost_stream_query, file);
     cu.CtxSetCurrent(NULL);
+    measure("cuCtxGetCurrent, none current", cost_current, file);
+    measure("cuCtxGetId, none current: it fails", cost_no_id, file);
     measure("signal, context not current", cost_signal, file);
     measure("event record, context not current", cost_record, file);
     gpu_use(0);

@@ -17,7 +17,6 @@ enum { CAPTURE_GLOBAL = 0, CAPTURE_THREAD_LOCAL = 1, CAPTURE_RELAXED = 2 };
     X(CtxCreate, _v2, (struct sl_cu_context **context, unsigned flags, int device), \
       (context, flags, device)) \
     X(CtxDestroy, _v2, (struct sl_cu_context *context), (context)) \
-    X(CtxGetCurrent, , (struct sl_cu_context **context), (context)) \
     X(CtxSetCurrent, , (struct sl_cu_context *context), (context)) \
     X(CtxSynchronize, , (void), ()) \
     X(StreamBeginCapture, _v2, (struct sl_cu_stream *stream, int mode), (stream, mode)) \
