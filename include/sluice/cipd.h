@@ -8,8 +8,8 @@
  * nothing, so such a channel cannot keep some promises of other channels:
  * - there are no leases: the writer always takes the oldest slot, and may rewrite a frame while a reader looks at it.
  *   sluice_reader_check and release return SLUICE_E_LOST when that may have happened; with `copy` a reader
- *   gets copies that are known to be whole, except from a writer of another program's that has a single slot: it begins the
- *   next frame in it before it says so, and nobody can tell;
+ *   gets copies that are known to be whole. From another program's writer with a single slot it gets none
+ *   (SLUICE_E_UNSUPPORTED): such a writer begins the next frame in it before it says so;
  * - the writer waits for no reader, and does not know how many there are;
  * - readers' kernels could write to slots, and slots end with their writer.
  *
@@ -46,6 +46,9 @@
  *   the reader's `wait_ns`, and once for frames that were taken ahead, released, and lost then; SLUICE_AGAIN
  *   if a copy was torn each time it was tried, or if the time was over while the driver waited for work of this program,
  *   to close the memory of the session before. It follows new sessions by itself;
+ * - sluice_reader_open and acquire return SLUICE_E_FORMAT for a session whose format is none that is known, and
+ *   SLUICE_E_UNSUPPORTED for one of which no copy can be known to be whole (`copy`), if the writer has not begun another
+ *   session when the time is over; open waits for that for 1 s at least;
  * - frame->flags has SLUICE_FRAME_NEW_SESSION whenever the wire's version has changed: all arrays have new addresses then.
  */
 #ifndef SLUICE_CIPD_H

@@ -333,6 +333,10 @@ int sl_cipd_reader_connect(struct sl_cipd_reader *reader, int64_t now);
 /* Does this reason mean that there is no writer? Otherwise one is filling in the segment, or its contents are invalid. */
 bool sl_cipd_is_gone(enum sl_cipd_reason reason);
 
+/* Does this result of connect say that the session is one that the reader cannot use? The writer may be about to begin another,
+ * so it is not returned at once. */
+bool sl_cipd_is_refusal(int result);
+
 /* Leaves the session. `again`: tries at once to connect to another. */
 void sl_cipd_reader_drop(struct sl_cipd_reader *reader, enum sl_cipd_reason reason, bool again);
 

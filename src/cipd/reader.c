@@ -173,6 +173,8 @@ bool sl_cipd_is_gone(enum sl_cipd_reason reason)
            reason == SL_CIPD_REASON_DEAD;
 }
 
+bool sl_cipd_is_refusal(int result) { return result == SLUICE_E_FORMAT || result == SLUICE_E_UNSUPPORTED; }
+
 static int wait_for_writer(struct sl_cipd_reader *reader, int64_t began, int (*attempt)(struct sl_cipd_reader *, int64_t))
 {
     bool later = reader->params.open_timeout_ns == SLUICE_LATER;
@@ -184,14 +186,14 @@ static int wait_for_writer(struct sl_cipd_reader *reader, int64_t began, int (*a
     for (;;) {
         int64_t now = sl_os_now();
         int r = attempt(reader, now);
-        if (r <= 0 && r != SLUICE_E_FORMAT)
+        if (r <= 0 && !sl_cipd_is_refusal(r))
             return r;
         bool gone = sl_cipd_is_gone(reader->consumer.reason);
         int64_t until = gone ? absent_until : settled_until, next = sl_cipd_consume_next_try(&reader->consumer);
         if (now >= until || (gone && later)) {
             if (later)
                 return 0;
-            return sl_fail_text(r == SLUICE_E_FORMAT ? r : gone ? SLUICE_E_NOT_FOUND : SLUICE_TIMEOUT, sluice_last_error());
+            return sl_fail_text(sl_cipd_is_refusal(r) ? r : gone ? SLUICE_E_NOT_FOUND : SLUICE_TIMEOUT, sluice_last_error());
         }
         sl_os_sleep((next < until ? next : until) - now);
     }
@@ -254,6 +256,7 @@ int sl_cipd_reader_open(const char *name, const struct sluice_reader_params *cal
     snprintf(reader->nothing, sizeof reader->nothing, "channel 'cipd:%s': no new frame came in time", name);
     int64_t began = sl_os_now();
     r = sl_cipd_consume_init(&reader->consumer, name);
+    reader->consumer.copies = cipd.copy;
     if (r == 0 && !caller->device)
         r = choose_device(reader, began);
     if (r == 0 && (r = sl_cuda_context_open(reader->device, &reader->context)) == 0 && (r = sl_cipd_bin_make(&reader->bin)) == 0 &&

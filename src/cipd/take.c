@@ -400,7 +400,7 @@ static int wait_for_session(struct sl_cipd_reader *reader, int result, int64_t n
 {
     int64_t next = sl_cipd_consume_next_try(&reader->consumer);
 
-    if (result < 0 && result != SLUICE_E_FORMAT && result != SLUICE_E_PERMISSION)
+    if (result < 0 && !sl_cipd_is_refusal(result) && result != SLUICE_E_PERMISSION)
         return result;
     if (reader->shut && result == SLUICE_NO_WRITER && sl_cipd_is_gone(reader->consumer.reason))
         result = sl_fail(SLUICE_CLOSED, "channel 'cipd:%s' was closed by its writer", reader->name);

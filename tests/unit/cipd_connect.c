@@ -135,6 +135,44 @@ TEST(cipd_connect_checks_what_is_there)
     foreign_close(&foreign);
 }
 
+/* Such a writer writes the next frame where the last one is, and does not say when. */
+TEST(cipd_connect_for_copies_takes_two_slots)
+{
+    const char *name = cipd_name("copies"), *ours = cipd_name("copies of ours");
+    struct foreign foreign = foreign_make(name, 433);
+    struct sl_cipd_consumer consumer = reader_of(name), plain = reader_of(name);
+    foreign_begin(&foreign, 1, 5);
+    foreign_publish(&foreign, 4, 1.0);
+    consumer.copies = true;
+    check_reason(&consumer, SL_CIPD_REASON_ONE_SLOT, SLUICE_E_UNSUPPORTED, "two slots");
+    CHECK_OK(try(&plain));
+    sl_cipd_consume_drop(&plain, SL_CIPD_REASON_NOT_TRIED);
+    foreign_begin(&foreign, 2, 6);
+    check_reason(&consumer, SL_CIPD_REASON_UNSETTLED, SLUICE_NO_WRITER, "no frame yet");
+    foreign_publish(&foreign, 5, 1.0);
+    CHECK_OK(try(&consumer));
+    CHECK_EQ(consumer.session.layout.slots, 2);
+    foreign_begin(&foreign, 1, 7);
+    foreign_publish(&foreign, 6, 1.0);
+    struct sl_cipd_frame frame;
+    CHECK_EQ(sl_cipd_consume_poll(&consumer, test_now(), &frame), SL_CIPD_CHANGED);
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_CHANGING);
+    check_reason(&consumer, SL_CIPD_REASON_ONE_SLOT, SLUICE_E_UNSUPPORTED, "two slots");
+    foreign_close(&foreign);
+
+    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
+    struct sl_cipd_metadata metadata = metadata_of(64, 32, 4);
+    consumer = reader_of(ours);
+    consumer.copies = true;
+    CHECK_OK(sl_cipd_produce_open(&producer, ours));
+    CHECK_OK(sl_cipd_produce_begin(&producer, 1, golden_all(), &metadata));
+    sl_cipd_produce_publish(&producer, 1);
+    CHECK_OK(try(&consumer));
+    CHECK(consumer.extra);
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    sl_cipd_produce_close(&producer);
+}
+
 TEST(cipd_connect_reasons_have_a_text)
 {
     CHECK_STR(sl_cipd_reason_text(SL_CIPD_REASON_DEAD), "the writer has died");

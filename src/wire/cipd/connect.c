@@ -170,6 +170,8 @@ static enum sl_cipd_reason attempt(struct sl_cipd_consumer *consumer, int64_t no
         reason = SL_CIPD_REASON_CHANGING;
     else if (!reason && !running && !settled(consumer, &copy, &segment->memory, now))
         reason = SL_CIPD_REASON_UNSETTLED;
+    else if (!reason && !ours && consumer->copies && copy.layout.slots == 1)
+        reason = SL_CIPD_REASON_ONE_SLOT;
     if (reason) {
         detach(consumer);
         return reason;

@@ -37,6 +37,9 @@
     X(DEAD, SLUICE_NO_WRITER, "the writer has died") \
     X(HANDLES_FAILED, SLUICE_NO_WRITER, "what the handles stand for could not be opened") \
     X(BAD_FORMAT, SLUICE_E_FORMAT, "the format is none that is known") \
+    X(ONE_SLOT, SLUICE_E_UNSUPPORTED, \
+      "the writer has a single slot and does not say when it begins the next frame in it, so no copy can be known to be whole: " \
+      "give it two slots or more, or read without copies") \
     X(OLD_MAGIC, SLUICE_E_VERSION, "the writer speaks the protocol of cuda-link 0.9") \
     X(ALIEN, SLUICE_E_PROTOCOL, "it is no segment of this protocol") \
     X(TOO_MANY_SLOTS, SLUICE_E_PROTOCOL, "it announces more slots than the protocol has")
@@ -60,6 +63,8 @@ struct sl_cipd_session {
 struct sl_cipd_consumer {
     struct sl_cipd_segment segment; /* at is NULL: not attached */
     struct sl_cipd_session session; /* layout.slots 0: not connected */
+    bool copies;                    /* set by the caller: it copies frames, and no session is taken in which a copy cannot be known
+                                     * to be whole (ONE_SLOT) */
     enum sl_cipd_reason reason;     /* why it is not connected */
     uint32_t index;                 /* of the last frame that poll reported; 0: none in this session */
     bool orphan; /* the segment has lost its name: its writer has most likely died */
