@@ -230,6 +230,15 @@ static const char *bare(const char *name)
     return strncmp(name, "sluice:", 7) == 0 ? name + 7 : name;
 }
 
+/* Is it known to be written? A Sluice writer lives if its session counts, and another program's shows that it does by its frames.
+ * Of the rest the library says more when TO opens: it watches a segment whose writer may live before it takes it over. */
+static bool is_written(const struct sluice_cipd_info *info)
+{
+    if (info->by_sluice)
+        return info->state == SLUICE_CIPD_RUNNING || info->state == SLUICE_CIPD_STALLED;
+    return info->state == SLUICE_CIPD_RUNNING && info->index && info->last_frame_ns;
+}
+
 /* Two writers of one segment would overwrite each other in silence. */
 static int check_cipd(const struct bridge *bridge)
 {
@@ -237,7 +246,7 @@ static int check_cipd(const struct bridge *bridge)
     int result = sluice_cipd_look(bridge->to, &info);
     if (result == SLUICE_E_NAME || result == SLUICE_E_INVALID)
         return say_result(bridge->command, result, NULL);
-    if (result == SLUICE_OK && info.state == SLUICE_CIPD_RUNNING) {
+    if (result == SLUICE_OK && is_written(&info)) {
         say_error(bridge->command, "'%s' has a writer already: end it, or choose another TO.", bridge->to);
         return EXIT_FAILED;
     }
