@@ -5,8 +5,8 @@ import pathlib
 import subprocess
 
 import gpu_outside as outside
-from gpu_lists import (ALONE, ANYWHERE, CONTAINERS, CONTROL, KILLS, MEASURED, NOT_SANITIZED, NOT_UNDER_MPS, SANITIZED, TOGETHER,
-                       why_not)
+from gpu_lists import (ALONE, ANYWHERE, BETWEEN, BETWEEN_LONG, CONTAINERS, CONTROL, KILLS, MEASURED, NOT_SANITIZED, NOT_UNDER_MPS,
+                       SANITIZED, TOGETHER, why_not)
 from gpu_mps import Service, phase_of
 from gpu_plan import SPARE, Phase, Task
 from gpu_suite import Suite, run
@@ -16,7 +16,7 @@ TARGETS = ["tests/gpu/gpu", "tests/fake/fake", "tests/fake/libfakecuda.so", "tes
            "tools/sluice", "examples/example-filter", "examples/example-gpu-filter"]
 GPU, OUTSIDE, WITHOUT = 0, SPARE, SPARE + 1  # ranks: on the GPU, what looks from outside, what needs none; Python's tests come between
 MEMCHECK = "compute-sanitizer memcheck"
-TAKES = {"gpu": 4.0, "fake-gpu": 0.3, "fake": 0.4, "sanitized": 5.0, "alone": 4.0, "mps": 2.0}  # s: a test that nobody knows
+TAKES = {"gpu": 4.0, "between": 8.0, "fake-gpu": 0.3, "fake": 0.4, "sanitized": 5.0, "alone": 4.0, "mps": 2.0}  # s: a test that nobody knows
 MPS_LIMIT, MPS_SCALE = 90, "0.25"  # s, for a server that hangs holds up each test; of how long the long ones are
 
 
@@ -146,11 +146,17 @@ class Tests:
         tasks += self.without_gpu() if long or not self.gpus else []
         if not self.gpus:
             return [*tasks, says(outside.COMMANDS, ["ok 1 - command.all # SKIP no GPU that nvidia-smi knows"])]
-        return [*tasks,
+        return [*tasks, *self.between(long),
                 self.whole("between containers", "multi.tap", 10, OUTSIDE, 120, [self.folder / "tests/multi/multi", *CONTAINERS],
                            SLUICE_TEST_DEVICE="cuda:0"),
                 Task(outside.COMMANDS, 20, lambda: outside.frames(self.folder, self.out), ("play_and_snap", "bridge"), OUTSIDE),
                 Task("ranges in Nsight Systems", 20, lambda: outside.nsight(self.folder, self.out), rank=OUTSIDE)]
+
+    def between(self, long):
+        """Tests of several processes, with channels on the GPU."""
+        program = self.folder / "tests/multi/multi"
+        names = [name for name in self.names_of(program) if BETWEEN.search(name) or long and BETWEEN_LONG.search(name)]
+        return self.each("between", "between processes", program, names, GPU, SLUICE_TEST_DEVICE="cuda:0")
 
     def storm(self, record):
         """The program and its environment."""

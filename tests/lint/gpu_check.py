@@ -242,9 +242,12 @@ def under_mps():
 
 def lists():
     """Of which tests cannot be had where, each line is about tests that there are."""
-    names = {f"{file.stem}.{name}" for file in (ROOT / "tests/gpu").glob("*.c") for name in re.findall(r"^TEST(?:_TIMEOUT)?\((\w+)", file.read_text(), re.M)}
+    names, several = ({f"{file.stem}.{name}" for file in (ROOT / folder).glob("*.c") for name in re.findall(r"^TEST(?:_TIMEOUT)?\((\w+)", file.read_text(), re.M)}
+                      for folder in ("tests/gpu", "tests/multi"))
     patterns = [f"^{part.lstrip('^')}" for pattern, _ in (*gpu_lists.NOT_SANITIZED, *gpu_lists.NOT_UNDER_MPS) for part in pattern.split("|^")]
     problems = [f"no test is {pattern}" for pattern in patterns if not any(re.search(pattern, name) for name in names)]
+    files = [name for pattern in (gpu_lists.BETWEEN, gpu_lists.BETWEEN_LONG) for name in re.search(r"\((.*?)\)", pattern.pattern)[1].split("|")]
+    problems += [f"tests/multi has no {file}" for file in files if not any(name.startswith(f"{file}.") for name in several)]
     problems += [] if gpu_lists.CONTROL in names else [f"there is no {gpu_lists.CONTROL}"]
     whys = [gpu_lists.why_not(gpu_lists.CONTROL, reasons) is None for reasons in (gpu_lists.NOT_SANITIZED, gpu_lists.NOT_UNDER_MPS)]
     return problems + differs((whys, gpu_lists.why_not("channel.x", gpu_lists.NOT_SANITIZED)), ([False, False], None))

@@ -289,7 +289,7 @@ TEST(a_forgotten_stream_publishes_nothing)
     static char data[4 * KIB];
     struct sluice_array array = wrap(data, sizeof data);
 
-    CHECK_OK(sluice_device_open(&device, "host"));
+    CHECK_OK(sluice_device_open(&device, kit_device() ? kit_device() : "host"));
     CHECK_OK(sluice_stream_create(device, NULL, &stream));
     CHECK_OK(sluice_writer_begin(writer, 0, &frame));
     kit_fill(&frame, 1);

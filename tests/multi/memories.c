@@ -32,7 +32,7 @@ TEST(memory_of_old_formats_is_given_back)
 
     kit_commits(writer, 1);
     TELL(&reader, "take 20000", "took 1 ");
-    int fds = process_fds(getpid()), maps = process_mappings(getpid(), "memfd:");
+    int fds = process_fds(getpid()), maps = process_mappings(getpid(), "memfd:"), theirs = process_fds(reader.pid);
     for (int i = 0; i < MANY; i++) {
         char line[64];
         reformat(writer, 4096 * (1 + i % 3));
@@ -43,7 +43,7 @@ TEST(memory_of_old_formats_is_given_back)
     CHECK_LE(process_fds(getpid()), fds + 2);
     CHECK_LE(process_mappings(getpid(), "memfd:"), maps + 2);
     CHECK_LE(process_mappings(reader.pid, "memfd:sluice-cam"), 3);
-    CHECK_LE(process_fds(reader.pid), 20);
+    CHECK_SOON(process_fds(reader.pid) <= theirs + 2, 2); /* a GPU's driver has many of its own */
     role_stop(&reader);
     CHECK_OK(sluice_writer_close(&writer));
 }
@@ -57,8 +57,9 @@ TEST(a_reader_that_does_not_look_for_long_keeps_nothing)
 
     kit_commits(writer, 1);
     TELL(&reader, "take 20000", "took 1 ");
+    int fds = process_fds(reader.pid);
     change_often(writer);
-    CHECK_SOON(process_fds(reader.pid) <= 20, 2);
+    CHECK_SOON(process_fds(reader.pid) <= fds + 2, 2);
     TELL(&reader, "take 20000", "took 601 missed 599 flags 2 generation 601");
     CHECK_LE(process_mappings(reader.pid, "memfd:sluice-cam"), 3);
     CHECK_EQ(NUMBER(ask(&reader, "stats"), "sessions"), 1);
@@ -78,6 +79,7 @@ TEST(a_frame_held_for_long_keeps_only_its_own_memory)
     kit_commits(writer, 1);
     TELL(&reader, "hold 20000", "holds 1 ");
     TELL(&idle, "hold 20000", "holds 1 ");
+    int fds = process_fds(reader.pid), idle_fds = process_fds(idle.pid);
     for (int i = 0; i < MANY; i++) {
         char line[64];
         reformat(writer, 4096 * (1 + i % 3));
@@ -87,8 +89,8 @@ TEST(a_frame_held_for_long_keeps_only_its_own_memory)
     }
     CHECK_LE(process_mappings(getpid(), "memfd:sluice-cam"), 4);
     CHECK_LE(process_mappings(reader.pid, "memfd:sluice-cam"), 8);
-    CHECK_LE(process_fds(reader.pid), 25);
-    CHECK_SOON(process_fds(idle.pid) <= 25, 2);
+    CHECK_SOON(process_fds(reader.pid) <= fds + 4, 2);
+    CHECK_SOON(process_fds(idle.pid) <= idle_fds + 4, 2);
     TELL(&reader, "check", "whole 1");
     TELL(&reader, "give", "gave 1");
     TELL(&idle, "check", "whole 1");

