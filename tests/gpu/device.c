@@ -3,6 +3,7 @@
  * A GPU as a device: found by ordinal and UUID, its context shared, reset and close.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cuda/cuda.h"
@@ -52,6 +53,39 @@ TEST(gpus_that_are_not_there)
     CHECK_SAYS(sluice_device_open(&device, "cuda:00000000-0000-0000-0000-000000000000"),
                SLUICE_E_UNSUPPORTED, "no such GPU");
     CHECK_EQ(device.id, 42);
+}
+
+/* Says what it was told. */
+ROLE(sees_no_gpu)
+{
+    struct sluice_device device = { 42 };
+
+    CHECK_RESULT(sluice_device_open(&device, "cuda:0"), SLUICE_E_UNSUPPORTED);
+    CHECK_EQ(device.id, 42);
+    role_say("%s", sluice_last_error());
+    return 0;
+}
+
+TEST(gpus_that_are_hidden)
+{
+    static const char *const hide[] = { "", "-1", "GPU-00000000-0000-0000-0000-000000000000" };
+    char told[160];
+
+    gpu_begin();
+    const char *before = getenv("CUDA_VISIBLE_DEVICES");
+    char *kept = before ? strdup(before) : NULL;
+    for (int i = 0; i < 3; i++) {
+        snprintf(told, sizeof told, "CUDA_VISIBLE_DEVICES is \"%s\", which hides every GPU", hide[i]);
+        CHECK(setenv("CUDA_VISIBLE_DEVICES", hide[i], 1) == 0);
+        struct child child = role_start("sees_no_gpu", NULL);
+        CHECK_HAS(child_line(&child, 20), told);
+        CHECK_EQ(child_wait(&child, 20), 0);
+    }
+    if (kept)
+        CHECK(setenv("CUDA_VISIBLE_DEVICES", kept, 1) == 0);
+    else
+        unsetenv("CUDA_VISIBLE_DEVICES");
+    free(kept);
 }
 
 TEST(its_context_is_the_one_that_all_share)
