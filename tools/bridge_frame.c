@@ -11,8 +11,8 @@
 #include "describe.h"
 #include "term.h"
 
-#define PATIENCE (10 * SLUICE_S)  /* for the GPU to copy a frame */
-#define SLICE    (100 * SLUICE_MS) /* of waiting for a slot, so that a stop is seen */
+#define PATIENCE (10 * SLUICE_S)  /* with the GPU that copies a frame, until it is said that it does not */
+#define SLICE    (100 * SLUICE_MS) /* of waiting for a slot or a copy, so that a stop is seen */
 
 /* The arrays of one frame that go on: all, the one that was asked for, or the one that the protocol has room for. */
 struct load {
@@ -161,6 +161,21 @@ static int follow_format(struct bridge *bridge, const struct sluice_frame *frame
 
 /* ---- frames ---- */
 
+/* The frame is FROM's until it has been copied. TO has it by then, so that it is not given up while its GPU stands still.
+ * SLUICE_TIMEOUT: the bridge is to end before that. */
+static int await_copy(const struct bridge *bridge, struct sluice_ticket ticket)
+{
+    int64_t told_ns = now_ns() + PATIENCE;
+    int result;
+    while ((result = sluice_ticket_wait(ticket, SLICE)) == SLUICE_TIMEOUT && !stop_asked() && now_ns() < bridge->end_ns) {
+        if (now_ns() < told_ns)
+            continue;
+        bridge_tell(bridge, "%s has not copied a frame for %d s; waiting for it.", bridge->on, (int)(PATIENCE / SLUICE_S));
+        told_ns = INT64_MAX;
+    }
+    return result;
+}
+
 /* Sends the frame with its times and metadata. Returns 0, or SLUICE_NO_SLOT if it was dropped. */
 static int send(struct bridge *bridge, const struct sluice_frame *frame, const struct load *load)
 {
@@ -175,10 +190,7 @@ static int send(struct bridge *bridge, const struct sluice_frame *frame, const s
                                      .meta_size = frame->meta_size };
         result = sluice_writer_send_frame(bridge->writer, &sent, load->arrays, load->count, SLUICE_ON_CPU, &ticket);
     } while (result == SLUICE_NO_SLOT && bridge->wait && !stop_asked());
-    /* The frame is FROM's until it has been copied. */
-    if (result == SLUICE_OK && ticket.id)
-        result = sluice_ticket_wait(ticket, PATIENCE);
-    return result;
+    return result == SLUICE_OK && ticket.id ? await_copy(bridge, ticket) : result;
 }
 
 static int copy(struct bridge *bridge, const struct sluice_frame *frame, struct load *load, const char *device)
@@ -206,10 +218,11 @@ static int refuse(struct bridge *bridge, int result)
     return EXIT_DONE;
 }
 
-/* The frame was its writer's again before it was copied, or its session has ended: the next one may be whole. */
+/* The frame was its writer's again before it was copied, its session has ended, or no GPU has copied it in time: the next one
+ * may be whole. */
 static bool is_lost(int result)
 {
-    return result == SLUICE_E_LOST || result == SLUICE_E_STALE || result == SLUICE_AGAIN;
+    return result == SLUICE_E_LOST || result == SLUICE_E_STALE || result == SLUICE_AGAIN || result == SLUICE_TIMEOUT;
 }
 
 int bridge_hand_on(struct bridge *bridge, const struct sluice_frame *frame)
@@ -239,7 +252,8 @@ int bridge_hand_on(struct bridge *bridge, const struct sluice_frame *frame)
     }
     if (is_lost(result)) {
         bridge->lost++;
-        bridge_tell(bridge, "%s Going on.", sluice_last_error());
+        if (!stop_asked())
+            bridge_tell(bridge, "%s Going on.", sluice_last_error());
         return EXIT_DONE;
     }
     if (result)
