@@ -314,16 +314,27 @@ TEST(cipd_a_blocking_writer_publishes_what_is_finished)
     struct sluice_writer_params params = cipd_writer_params(&cipd, &side.format);
     struct sluice_frame frame;
     struct sluice_ticket ticket;
+    struct sluice_cipd_info info;
+    int64_t waited = 0;
 
     cipd.block = 1;
     CHECK_OK(sluice_writer_open(&side.writer, &params));
     sluice_reader *reader = cipd_reader();
-    for (uint32_t i = 1; i <= 5; i++) {
+    for (uint32_t i = 1; i <= 5 || waited == 0; i++) { /* the gate may be open before a busy machine lets it wait */
         struct gpu_gate gate = gpu_gate_new();
+        CHECK_LE(i, 30);
+        info = cipd_info_of_writer(side.writer);
+        for (uint32_t slot = i - 1; slot < info.slot_count; slot++)
+            CHECK_EQ(info.slots[slot].last_wait_ns, 0); /* nothing was in it yet */
         gpu_gate_close(&gate, gpu_native(side.stream));
         gpu_gate_open_later(&gate);
+        int64_t began = test_now();
         CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i, &ticket));
+        int64_t took = test_now() - began;
         gpu_gate_opened(&gate);
+        info = cipd_info_of_writer(side.writer);
+        waited += info.slots[(i - 1) % info.slot_count].last_wait_ns;
+        CHECK_LE(info.slots[(i - 1) % info.slot_count].last_wait_ns, took);
         CHECK_OK(sluice_ticket_query(ticket));
         CHECK_OK(sluice_stream_query(side.stream));
         gpu_gate_end(&gate);
