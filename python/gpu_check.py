@@ -23,6 +23,7 @@ ANYWHERE = ("test_cuda_link_frames.py", "test_real_cuda_link.py")
 TITLE, ALONE = "Python on the GPU", "Python, what is left behind"
 RANK, AGAINST = 1, 4  # behind the tests in C; behind all
 TAKES, AGAINST_TAKES = 15, 1000  # s: a file that nobody knows, all tests against a package
+AGAINST_FRAMES = "10000"  # each way, in each of the long tests
 STARTS, SHARE = 4, 40  # s: what a process takes to begin; one that takes longer is dealt to several
 NO_GPU = 77  # of bench_gpu.py
 
@@ -130,7 +131,8 @@ class Tests:
             known = self.out / f"times-{kind}.json"
             more = {"SLUICE_TEST_SHARE": share, "SLUICE_TEST_TIMES": str(known)} if share else {}
             more |= {"SLUICE_TEST_APART": "1"} if apart else {}
-            tap, status, took = pytest(self.site, self.out, self.run, results, 400, *apart, what, **self.driver, **more, **environment_more)
+            limit = 1000 if kind.startswith("against") else 400
+            tap, status, took = pytest(self.site, self.out, self.run, results, limit, *apart, what, **self.driver, **more, **environment_more)
             suite = Suite(title, tap, status, took)
             suite.times = {f"{kind} {name}": each for name, each in times_of(self.out / f"{results}.xml").items()}
             return suite
@@ -189,6 +191,7 @@ class Tests:
             for seconds, share in self.shares(sum(self.known(kind).values()) or AGAINST_TAKES, SHARE):
                 tasks.append(self.some(title, f"cuda-link-{number}-{share.partition('/')[0]}", seconds, share, AGAINST, kind, TESTS / "upstream",
                                        SLUICE_CUDA_LINK=str(link.resolve()), SLUICE_FAKE_RUNTIME=str(runtime),
+                                       SLUICE_CIPD_FRAMES=os.environ.get("SLUICE_CIPD_FRAMES") or AGAINST_FRAMES,
                                        **(self.last if number % 2 else {})))
         return tasks
 

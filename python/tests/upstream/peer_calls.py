@@ -3,6 +3,7 @@
 CUDAIPCExporter and CUDAIPCImporter. Answers are the same, as far as both know the thing."""
 import ctypes
 import json
+import mmap
 import os
 import time
 
@@ -172,6 +173,31 @@ class Tensors(Import):
         return result.outcome.name, result.frame
 
 
+class Publish:
+    """Publishes what lies in the slots of somebody's segment, again and again, by cuda-link's own function."""
+
+    def __init__(self, name):
+        self.path = f"/dev/shm/{name}"
+
+    def open(self, *_):
+        try:
+            from cuda_link import shm_protocol
+        except ImportError:
+            return "this cuda-link has no module for the wire"
+        with open(self.path, "r+b") as file:
+            self.segment = mmap.mmap(file.fileno(), 0)
+        self.wire, slots = shm_protocol, int.from_bytes(self.segment[12:16], "little")
+        self.layout = shm_protocol.SHMLayout(slots)
+        return "open"
+
+    def publish(self, plain, *_):
+        first, last = map(int, plain)
+        with memoryview(self.segment) as bytes_of_it:
+            for number in range(first, last + 1):
+                self.wire.publish_frame(bytes_of_it, self.layout, number, 1.0)
+        return "PUBLISHED"
+
+
 # ---- the classes of before 1.5 ----
 
 VARIABLES = {"export_sync": "EXPORT_SYNC", "use_graphs": "USE_GRAPHS", "flush_probe": "EXPORT_FLUSH_PROBE",
@@ -244,5 +270,6 @@ class ClassTensors(ClassImport):
         return self.importer.get_frame()
 
 
-ROLES = {"export": Export, "import": Import, "tensors": Tensors, "class-export": ClassExport, "class-import": ClassImport,
+ROLES = {"export": Export, "import": Import, "tensors": Tensors, "publish": Publish,
+         "class-publish": Publish, "class-export": ClassExport, "class-import": ClassImport,
          "class-tensors": ClassTensors}
