@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, SupportsIndex, final, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Protocol, SupportsIndex, TypedDict, final, overload
 
 if TYPE_CHECKING:
     import numpy
@@ -131,6 +131,7 @@ def parallel(stream: _StreamLike | None = None) -> _Parallel: ...
 def current_stream(device: str | None = None) -> Stream | None: ...
 def reset(device: str) -> None: ...
 def synchronize(device: str) -> None: ...
+def cipd_look(name: str) -> CipdInfo: ...
 def channels(folder: str | None = None, /) -> list[str]: ...
 def pixel_formats() -> tuple[str, ...]: ...
 
@@ -257,63 +258,111 @@ class WriterFrame(_Frame):
 
 @final
 class ReaderStats(tuple[int, ...]):
-    @property
-    def connected(self) -> bool: ...
-    @property
-    def session(self) -> int: ...
-    @property
-    def taken(self) -> int: ...
-    @property
-    def missed(self) -> int: ...
-    @property
-    def retries(self) -> int: ...
-    @property
-    def sessions(self) -> int: ...
-    @property
-    def held(self) -> int: ...
-    @property
-    def depth(self) -> int: ...
-    @property
-    def lag(self) -> int: ...
-    @property
-    def latency_ns(self) -> int: ...
-    @property
-    def lost(self) -> int: ...
+    connected: Final[bool]
+    session: Final[int]
+    taken: Final[int]
+    missed: Final[int]
+    retries: Final[int]
+    sessions: Final[int]
+    held: Final[int]
+    depth: Final[int]
+    lag: Final[int]
+    latency_ns: Final[int]
+    lost: Final[int]
 
 @final
 class WriterStats(tuple[int, ...]):
-    @property
-    def readers(self) -> int: ...
-    @property
-    def session(self) -> int: ...
-    @property
-    def committed(self) -> int: ...
-    @property
-    def dropped(self) -> int: ...
-    @property
-    def cancelled(self) -> int: ...
-    @property
-    def stolen(self) -> int: ...
-    @property
-    def bytes(self) -> int: ...
-    @property
-    def copied_bytes(self) -> int: ...
-    @property
-    def waited_ns(self) -> int: ...
-    @property
-    def slots(self) -> int: ...
-    @property
-    def generation(self) -> int: ...
-    @property
-    def evicted(self) -> int: ...
-    @property
-    def readers_total(self) -> int: ...
-    @property
-    def readers_died(self) -> int: ...
-    @property
-    def refused(self) -> int: ...
-    @property
-    def graph_sends(self) -> int: ...
+    readers: Final[int]
+    session: Final[int]
+    committed: Final[int]
+    dropped: Final[int]
+    cancelled: Final[int]
+    stolen: Final[int]
+    bytes: Final[int]
+    copied_bytes: Final[int]
+    waited_ns: Final[int]
+    slots: Final[int]
+    generation: Final[int]
+    evicted: Final[int]
+    readers_total: Final[int]
+    readers_died: Final[int]
+    refused: Final[int]
+    graph_sends: Final[int]
+
+class _CipdReader(TypedDict, total=False):
+    undeclared: Literal["unknown", "rgba", "bgra"] | None
+    pair: Literal["as_flagged", "mono_alpha", "red_green"] | None
+    copy: bool | None
+    reconnect: bool | None
+    ahead: bool | None
+    wait_spin_ns: int | None
+    wait_ns: int | None
+    stall_ns: int | None
+
+class _CipdWriter(TypedDict, total=False):
+    block: bool | None
+    graph: bool | None
+    order: Literal["unknown", "rgba", "bgra"] | None
+    mono_alpha: bool | None
+    flags: int | None
+    barrier: bool | None
+    holds_barrier: bool | None
+    settle_frames: int | None
+    strict_device: bool | None
+    priority: bool | None
+    doorbell: bool | None
+    barrier_stale_ns: int | None
+    barrier_name: str | None
+    close_grace_ns: int | None
+
+@final
+class CipdSlot(tuple[Any, ...]):
+    memory_open: Final[bool]
+    event_open: Final[bool]
+    frames: Final[int]
+    last_wait_ns: Final[int]
+    address: Final[int]
+
+@final
+class CipdInfo(tuple[Any, ...]):
+    state: Final[Literal["absent", "unfinished", "running", "stalled", "shut"]]
+    name: Final[str]
+    why: Final[str]
+    version: Final[int]
+    index: Final[int]  # type: ignore[assignment]
+    slot_count: Final[int]
+    width: Final[int]
+    height: Final[int]
+    components: Final[int]
+    flags: Final[int]
+    dtype: Final[str | None]
+    frame_bytes: Final[int]
+    order: Final[Literal["unknown", "rgba", "bgra"]]
+    order_declared: Final[bool]
+    mono_alpha: Final[bool]
+    writer_pid: Final[int]
+    segment_bytes: Final[int]
+    by_sluice: Final[bool]
+    last_frame_ns: Final[int]
+    published: Final[int]
+    published_bytes: Final[int]
+    barrier_skips: Final[int]
+    failed: Final[int]
+    graph_frames: Final[int]
+    relinked: Final[int]
+    holds_barrier: Final[bool]
+    left_behind: Final[int]
+    taken: Final[int]
+    no_frame: Final[int]
+    timeouts: Final[int]
+    reconnects: Final[int]
+    overruns: Final[int]
+    repeated: Final[int]
+    dropped: Final[int]
+    spin_hits: Final[int]
+    latency_ns: Final[int]
+    latency_total_ns: Final[int]
+    slots: Final[tuple[CipdSlot, ...]]
 
 @final
 class Reader:
@@ -321,7 +370,7 @@ class Reader:
                 hold: int | None = None, every: int = 1, writable: bool = False, wait: _Seconds | None = 0,
                 spin: _Seconds | None = None, uids: Sequence[int] = (), device: str | None = None,
                 ahead: bool = False, ahead_timeout: _Seconds | None = None,
-                staged: Literal["never", "if_needed", "always"] = "never") -> Reader: ...
+                staged: Literal["never", "if_needed", "always"] = "never", cipd: _CipdReader | None = None) -> Reader: ...
     @property
     def name(self) -> str: ...
     @property
@@ -339,6 +388,7 @@ class Reader:
     def next_async(self, timeout: _Seconds | None = None, *, stream: _StreamLike | None = None) -> Awaitable[Frame]: ...
     def fileno(self) -> int: ...
     def stats(self) -> ReaderStats: ...
+    def cipd_info(self) -> CipdInfo: ...
     def close(self) -> None: ...
     def __iter__(self) -> Reader: ...
     def __next__(self) -> Frame: ...
@@ -357,12 +407,14 @@ class Writer:
                 dtype: _DType = None, device: str = "host", policy: Literal["drop", "wait"] = "drop",
                 wait: _Seconds | None = 1.0, slots: int = 0, max_slots: int = 0, readers: int = 0,
                 writable: bool = False, lease_timeout: _Seconds | None = None, pitch_align: int = 0,
-                uids: Sequence[int] = (), gids: Sequence[int] = (), graph: bool = True) -> Writer: ...
+                uids: Sequence[int] = (), gids: Sequence[int] = (), graph: bool = True,
+                cipd: _CipdWriter | None = None) -> Writer: ...
     @classmethod
     def like(cls, name: str, array: _ArrayLike | Mapping[str, _ArrayLike], *, device: str = "host",
              policy: Literal["drop", "wait"] = "drop", wait: _Seconds | None = 1.0, slots: int = 0, max_slots: int = 0,
              readers: int = 0, writable: bool = False, lease_timeout: _Seconds | None = None, pitch_align: int = 0,
-             uids: Sequence[int] = (), gids: Sequence[int] = (), graph: bool = True) -> Writer: ...
+             uids: Sequence[int] = (), gids: Sequence[int] = (), graph: bool = True,
+             cipd: _CipdWriter | None = None) -> Writer: ...
     @property
     def name(self) -> str: ...
     @property
@@ -381,6 +433,7 @@ class Writer:
     def reformat(self, format: _Format | None = None, *, shape: int | Sequence[int] | None = None, dtype: _DType = None,
                  pitch_align: int = 0) -> None: ...
     def stats(self) -> WriterStats: ...
+    def cipd_info(self) -> CipdInfo: ...
     def close(self) -> None: ...
     def __enter__(self) -> Writer: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,

@@ -31,6 +31,7 @@ struct channel {
     uint64_t session;              /* a reader's, as of which that is known; 0: not yet */
     bool writable;                 /* its frames may be written */
     bool foreign;                  /* of cuda-link's protocol */
+    bool slow;                     /* acquire or commit waits for the GPU, as the program wants it: see Reader(cipd=...) */
     bool unsettled;                /* and its next acquire may open a session, which takes time */
     _Atomic(struct lease *) spare; /* memory for the next lease; NULL: there is none */
     _Atomic(struct lease *) left;  /* leases that ended without a word while the lock was held */

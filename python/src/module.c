@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "cipd.h"
 #include "link.h"
 #include "pinned.h"
 #include "source.h"
@@ -106,6 +107,11 @@ static PyMethodDef methods[] = {
       "-> list of str\n\n"
       "The channels of a folder (None: this process's own) that have a writer. Raises AccessError for\n"
       "a folder that cannot be read." },
+    { "cipd_look", METHOD(cipd_look), METH_VARARGS | METH_KEYWORDS,
+      "cipd_look($module, name)\n--\n\n"
+      "-> CipdInfo\n\n"
+      "The same as a reader's cipd_info(), from the segment alone, without a GPU: \"cipd:NAME\" or NAME. Raises\n"
+      "NotFoundError, AccessError, ChannelNameError." },
     { "current_stream", METHOD(current_stream), METH_VARARGS | METH_KEYWORDS,
       "current_stream($module, device=None)\n--\n\n"
       "-> Stream or None\n\n"
@@ -133,7 +139,7 @@ static int execute(PyObject *module)
     if (errors_init(module, state) < 0 || streams_init(state) < 0 || take_init(module, state) < 0 || array_type_init(module, state) < 0 ||
         frame_type_init(module, state) < 0 || writer_frame_type_init(module, state) < 0 ||
         reader_type_init(module, state) < 0 || writer_type_init(module, state) < 0 ||
-        stats_types_init(module, state) < 0 || stream_type_init(module, state) < 0 ||
+        stats_types_init(module, state) < 0 || cipd_types_init(module, state) < 0 || stream_type_init(module, state) < 0 ||
         stream_scope_type_init(module, state) < 0 || event_type_init(module, state) < 0 ||
         pinned_type_init(module, state) < 0 || fetch_type_init(module, state) < 0 ||
         link_types_init(module, state) < 0)
@@ -157,6 +163,8 @@ static int execute(PyObject *module)
         ONE(state->copies); \
         ONE(state->reader_stats); \
         ONE(state->writer_stats); \
+        ONE(state->cipd_info); \
+        ONE(state->cipd_slot); \
         ONE(state->error); \
         for (size_t i = 0; i < ERROR_COUNT; i++) \
             ONE(state->errors[i]); \

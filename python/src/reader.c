@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "cipd.h"
 #include "frame.h"
 #include "source.h"
 #include "view.h"
@@ -390,6 +391,10 @@ static PyMethodDef methods[] = {
     { "stats", METHOD(stats), METH_NOARGS,
       "stats($self)\n--\n\n"
       "-> ReaderStats" },
+    { "cipd_info", METHOD(cipd_reader_info), METH_NOARGS,
+      "cipd_info($self)\n--\n\n"
+      "-> CipdInfo\n\n"
+      "What is known of a \"cipd:\" channel. Raises UnsupportedError on others." },
     { "close", METHOD(close_), METH_NOARGS,
       "close($self)\n--\n\n"
       "Ends the reader. Frames and arrays that live stay readable, and hold their leases,\n"
@@ -436,7 +441,7 @@ static PyType_Slot slots[] = {
       (void
            *)"Reader(name, *, mode=\"newest\", depth=0, hold=None, every=1, writable=False, "
              "wait=0, spin=None,\n"
-      "       uids=(), device=None, ahead=False, ahead_timeout=None, staged=\"never\")\n--\n\n"
+      "       uids=(), device=None, ahead=False, ahead_timeout=None, staged=\"never\", cipd=None)\n--\n\n"
       "Reads a channel. for frame in reader: takes frames until the writer closes the channel, "
       "and goes on\n"
       "when a writer that died comes back; it releases each frame itself.\n\n"
@@ -458,7 +463,9 @@ static PyType_Slot slots[] = {
       "           seconds that a stream waits for such a frame; then it is lost. None: 2\n"
       "staged     for a GPU that is not the channel's: \"never\" copy frames to it, \"if_needed\" as it "
       "cannot reach\n"
-      "           them, or \"always\"\n\n"
+      "           them, or \"always\"\n"
+      "cipd       for a channel \"cipd:NAME\": a mapping with the names of C's struct sluice_cipd_reader_params; "
+      "docs/cuda-link.md\n\n"
       "Raises NotFoundError (a FileNotFoundError), AccessError (a PermissionError), "
       "VersionError, LimitError,\n"
       "ChannelNameError. Several threads may share one: each gets frames of its own." },

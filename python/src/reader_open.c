@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "cipd.h"
 #include "clock.h"
 #include "view.h"
 
@@ -71,19 +72,21 @@ int reader_open(struct channel *channel, struct sluice_reader_params *params, in
 PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     static char *names[] = { "name", "mode", "depth",  "hold",  "every",         "writable", "wait",
-                             "spin", "uids", "device", "ahead", "ahead_timeout", "staged",   NULL };
+                             "spin", "uids", "device", "ahead", "ahead_timeout", "staged",   "cipd",  NULL };
     struct state *state = PyType_GetModuleState(type);
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
     const char *mode = "newest", *staged = "never";
-    PyObject *hold = Py_None, *wait = NULL, *spin = Py_None, *uids = NULL, *ahead_timeout = NULL;
+    PyObject *hold = Py_None, *wait = NULL, *spin = Py_None, *uids = NULL, *ahead_timeout = NULL,
+             *cipd = Py_None, *texts = NULL;
+    struct sluice_cipd_reader_params cipd_params = SLUICE_CIPD_READER_PARAMS_INIT;
     uint32_t ids[MAX_IDS];
     int64_t wait_ns = 0;
     int writable = 0, ahead = 0, r;
 
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|$sO&OO&pOOOzpOs:Reader", names,
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|$sO&OO&pOOOzpOsO:Reader", names,
                                      &params.name, &mode, parse_u32, &params.depth, &hold,
                                      parse_u32, &params.every, &writable, &wait, &spin, &uids,
-                                     &params.device, &ahead, &ahead_timeout, &staged))
+                                     &params.device, &ahead, &ahead_timeout, &staged, &cipd))
         return NULL;
     if (parse_mode(mode, &params.mode) < 0 || parse_staged(staged, &params.staged) < 0 ||
         parse_ids(uids, ids, &params.uid_count) < 0 ||
@@ -96,6 +99,12 @@ PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     params.uids = ids;
     params.writable = writable != 0;
     params.ahead = ahead != 0;
+    if (cipd != Py_None) {
+        if (cipd_reader_params(cipd, &cipd_params, &texts) < 0)
+            return NULL;
+        Py_DECREF(texts); /* none of them is a text */
+        params.cipd = &cipd_params;
+    }
     params.hold = 2; /* `frame = reader.next()` in a loop has two for a moment */
     if (hold != Py_None && !parse_u32(hold, &params.hold))
         return NULL;
@@ -108,7 +117,8 @@ PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     }
     reader->state = state;
     reader->channel = channel;
-    reader->ahead = ahead != 0;
+    reader->ahead = cipd_params.ahead ? cipd_params.ahead == SLUICE_CIPD_ON : ahead != 0;
+    channel->slow = cipd_params.copy != 0;
     channel->writable = writable != 0;
     reader->in_order = params.mode == SLUICE_IN_ORDER;
     r = reader_open(channel, &params, wait_ns);

@@ -88,7 +88,7 @@ static int acquire_now(struct reader *reader, struct channel *channel, struct le
 {
     int r;
 
-    if (channel->unsettled)
+    if (channel->unsettled || channel->slow)
         return acquire_wait(reader, channel, lease, 0);
     if (channel_enter(reader->state, channel) < 0)
         return SLUICE_E_FORKED;

@@ -37,7 +37,7 @@ struct known_type {
 struct state {
     PyTypeObject *array, *frame, *writer_frame, *reader, *writer;
     PyTypeObject *stream, *stream_scope, *event;
-    PyTypeObject *reader_stats, *writer_stats;
+    PyTypeObject *reader_stats, *writer_stats, *cipd_info, *cipd_slot;
     PyObject *error;                /* the base of all exceptions */
     PyObject *errors[ERROR_COUNT];  /* by enum error_index; OK has none */
     PyObject *read_only;            /* the BufferError's text; made once, raised often */

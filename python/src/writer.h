@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Inside sluice.Writer: writer.c opens, closes and lends slots, writer_send.c copies into them.
+ * Inside sluice.Writer: writer_open.c opens, writer.c closes and lends slots, writer_send.c copies into them.
  */
 #ifndef SLUICE_PYTHON_WRITER_H
 #define SLUICE_PYTHON_WRITER_H
@@ -13,6 +13,11 @@ struct writer {
     int64_t wait_ns;   /* policy "wait": how long frame() and send() wait; 0: policy "drop" */
     struct kept *kept; /* arrays that copies under way read (writer_send.c); under the channel's lock */
 };
+
+PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *keywords);
+
+/* Writer.like() */
+PyObject *writer_like(PyObject *type, PyObject *args, PyObject *keywords);
 
 /* The channel, entered; NULL with an exception. It cannot go while its Python object is in use. */
 struct channel *writer_enter(struct writer *writer);

@@ -147,7 +147,12 @@ static PyObject *end(struct frame *frame, struct lease *lease, bool commit, bool
         (void)lease_drop(lease);
         return NULL;
     }
-    r = commit ? lease_commit(lease) : lease_cancel(lease);
+    if (commit && channel->slow) {
+        Py_BEGIN_ALLOW_THREADS r = lease_commit(lease);
+        Py_END_ALLOW_THREADS
+    } else {
+        r = commit ? lease_commit(lease) : lease_cancel(lease);
+    }
     channel_leave(channel);
     if (r == SLUICE_E_CAPTURING) {
         if (!PyErr_Occurred())

@@ -76,6 +76,37 @@ def test_a_writer(gpu, busy, kind, end):
     assert shown(attempt)
 
 
+COPIES = """
+import sys
+sys.path.insert(0, {here!r})
+import gpu_kit
+gpu_kit.find()
+import numpy, sluice
+from test_gil import NAME, SHAPE, others_run, shown
+
+writer = sluice.Writer(f"cipd:{{NAME}}", shape=SHAPE, device="cuda:0", cipd={{"block": True}})
+with writer, sluice.Reader(f"cipd:{{NAME}}", cipd={{"copy": True}}) as reader:
+    def take():
+        while not (frame := reader.latest()):
+            pass
+        frame.release()
+
+    def attempt():
+        writer.send(numpy.zeros(SHAPE, numpy.uint8))
+        return others_run(take)
+
+    attempt()  # a first frame, with all that a session needs
+    assert shown(attempt)
+"""
+
+
+def test_a_reader_that_copies(gpu, run):
+    """Each copy takes this GPU half a second, which next() and latest() wait for."""
+    if not gpu.fake:
+        pytest.skip("a GPU copies a small frame at once")
+    run(COPIES.format(here=str(pathlib.Path(__file__).parent)), env={"SLUICE_FAKE_DELAY": "500000"})
+
+
 @contextlib.contextmanager
 def held(gpu, stream):
     """A reader, and a frame that work uses which does not end."""

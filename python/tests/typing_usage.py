@@ -26,6 +26,16 @@ def write(image: numpy.typing.NDArray[numpy.uint8]) -> None:
     sluice.Writer("x", policy="never")  # type: ignore[call-overload,arg-type,unused-ignore]
 
 
+def cuda_links(name: str) -> None:
+    with sluice.Reader(name, cipd={"undeclared": "bgra", "copy": True, "stall_ns": -1}) as reader:
+        assert_type(reader.cipd_info().slots[0].last_wait_ns, int)
+    with sluice.Writer(name, shape=3, cipd={"block": True, "barrier_name": None}) as writer:
+        assert_type(writer.cipd_info(), sluice.CipdInfo)
+    sluice.Reader(name, cipd={"undeclared": "argb"})  # type: ignore[arg-type,typeddict-item,unused-ignore]
+    sluice.Reader(name, cipd={"block": True})  # type: ignore[arg-type,typeddict-unknown-key,unused-ignore]
+    sluice.cipd_look(name).index = 3  # type: ignore[misc]
+
+
 def read() -> int:
     total = 0
     with sluice.Reader("camera", mode="in_order", wait=None, ahead=True, ahead_timeout=0.5) as reader:
