@@ -68,7 +68,7 @@ struct link_writer {
     struct stream *marked; /* whose work makes the next frame, as the program said */
     struct stream *usual;  /* the default one; NULL until it is named */
     bool blocks;           /* send() returns when the GPU has made the copy */
-    bool settles;          /* so it does where no stream orders what comes behind it */
+    bool settles;          /* so it does where no stream was named */
 };
 
 /* Takes a frame for work of this framework; FRAMEWORK_NONE: the CPU waits for it. `given`: the

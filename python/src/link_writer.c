@@ -179,10 +179,12 @@ static int stream_for(struct link_writer *link, PyObject *given, struct stream *
     return *out ? 0 : framework_current(link->state, FRAMEWORK_CUPY, device->name, out);
 }
 
-static int send_now(struct link_writer *link, struct stream *stream)
+/* Of a stream that nobody `named` it is not known whether the memory is written again behind it: whoever wants to be sure waits for
+ * the copy. */
+static int send_now(struct link_writer *link, struct stream *stream, bool named)
 {
     struct sluice_stream handle = stream ? stream_handle(stream) : SLUICE_ON_CPU;
-    bool settles = link->settles && !stream;
+    bool settles = link->settles && !named;
     struct sluice_ticket ticket;
     int r;
 
@@ -208,6 +210,7 @@ static int wait_for_gpu(struct link_writer *link)
 /* With the channel entered. */
 static int publish(struct link_writer *link, uintptr_t address, PyObject *given)
 {
+    bool named = given != Py_None || link->marked;
     struct stream *stream = NULL;
     int r;
 
@@ -217,7 +220,7 @@ static int publish(struct link_writer *link, uintptr_t address, PyObject *given)
         return SLUICE_E_INVALID;
     link->array.data = (void *)address;
     r = wait_for_gpu(link);
-    r = r == SLUICE_NO_SLOT ? SLUICE_NOT_READY : r != 0 ? r : send_now(link, stream);
+    r = r == SLUICE_NO_SLOT ? SLUICE_NOT_READY : r != 0 ? r : send_now(link, stream, named);
     if (r == 0) {
         stream_drop(link->marked);
         link->marked = NULL;

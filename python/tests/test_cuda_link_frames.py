@@ -372,6 +372,20 @@ def test_the_classes_of_1_1(link, kinds):
     assert importer.close() == "closed" and importer.stats()["frame_count"] == 4
 
 
+@pytest.mark.parametrize("variable, how, waits", [
+    (None, "recorded", False), (None, "guessed", True), ("1", "recorded", True), ("1", "guessed", True),
+    ("0", "recorded", False), ("0", "guessed", False)])
+def test_the_exporter_of_1_1_waits_where_no_stream_was_named(link, monkeypatch, variable, how, waits):
+    """As cuda-link 1.1 always does, so that the memory may be written again on any stream."""
+    monkeypatch.delenv("CUDALINK_EXPORT_SYNC", raising=False)
+    if variable:
+        monkeypatch.setenv("CUDALINK_EXPORT_SYNC", variable)
+    exporter, importer = link.exporter(kind="export11"), link.importer()
+    assert exporter.reuse(7, how) is waits
+    if waits or how == "recorded":
+        is_frame(importer.until("numpy"), 7)
+
+
 def test_the_importer_of_1_1_follows_another_session_at_once(link):
     exporter, importer = link.exporter(), None
     importer = link.importer(kind="import11")

@@ -48,9 +48,9 @@ logger = logging.getLogger("cuda_link.cuda_ipc_exporter")
 
 
 class CUDAIPCExporter:
-    """Writes a channel: initialize(), then export_frame() for each frame. cuda-link 1.1 waits for each copy. This one does so
-    only where no stream of the program is known, or with CUDALINK_EXPORT_SYNC=1; else what the program's stream is given next
-    comes behind the copy, so that the memory may be written again just the same."""
+    """Writes a channel: initialize(), then export_frame() for each frame. cuda-link 1.1 waits for each copy. This one does so, too,
+    unless record_source_sync() names the stream: what that is given next comes behind the copy, so that the memory may be written
+    again just the same. CUDALINK_EXPORT_SYNC=1 waits for each, CUDALINK_EXPORT_SYNC=0 for none."""
 
     def __init__(self, shm_name: str, height: int, width: int, channels: int = 4, dtype: str = "uint8", num_slots: int = 2,
                  debug: bool = False, device: int = 0) -> None:
