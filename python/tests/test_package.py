@@ -102,6 +102,28 @@ def test_the_table_of_the_header_and_ours_are_one():
                              if isinstance(value, type) and issubclass(value, sluice.Error) and value is not sluice.Error}
 
 
+RESULTS = re.findall(r'^    X\((\w+), (-?\d+), "(.*?)"\)', (pathlib.Path(__file__).parents[2] / "include" / "sluice" / "base.h").read_text(), re.M)
+OTHER_NAMES = {"NO_SLOT": "NoFreeSlot", "E_NAME": "ChannelNameError", "E_PERMISSION": "AccessError", "E_SYSTEM": "SystemCallError",
+               "E_CAPTURING": "CaptureError"}  # where the result's own would be a built-in's, or Python has a word for it
+
+
+@pytest.mark.parametrize("name, number, text", [pytest.param(*each, id=each[0]) for each in RESULTS if each[0] != "OK"])
+def test_each_result_has_its_exception(name, number, text):
+    """By the name that follows from the result's, with its number and text, in the stubs and in the page."""
+    derived = "".join(word.capitalize() for word in name.removeprefix("E_").split("_")) + "Error" * name.startswith("E_")
+    called = OTHER_NAMES.get(name, derived)
+    kind = getattr(sluice, called)
+    assert (kind.__name__, kind.result, kind.__doc__) == (called, int(number), text)
+    stubs = ast.parse((PACKAGE / "__init__.pyi").read_text())
+    bases = next(node.bases for node in stubs.body if isinstance(node, ast.ClassDef) and node.name == called)
+    assert [base.id for base in bases] == [base.__name__ for base in kind.__bases__]
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "python.md").read_text()
+    row = next((line for line in page.splitlines() if line.startswith("| ") and f"`{called}`" in line.split("|")[1]), None)
+    assert row, f"docs/python.md has no row for {called}"
+    for base in kind.__bases__:
+        assert base is sluice.Error or f"`{base.__name__}`" in row, base
+
+
 def test_everything_has_words():
     told = {}
     for name in sluice.__all__:
