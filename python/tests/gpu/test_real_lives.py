@@ -129,6 +129,34 @@ def test_what_fails_leaves_nothing():
         check_no_growth(one, 50, 300)
 
 
+def test_27_ten_thousand_streams_in_a_hundred_resets():
+    """The specification's 27. Of those that were closed before a reset, by it and behind it nothing is left, with resets of the
+    host's between. Other libraries' streams go on."""
+    theirs = torch.cuda.Stream()
+
+    def turn(number):
+        streams, host = [sluice.Stream(DEVICE) for _ in range(100)], sluice.Stream("host")
+        events = [stream.record() for stream in streams]
+        for thing in streams[::3] + events[::3]:
+            thing.close()
+        if number % 2:
+            sluice.reset("host")
+            with pytest.raises(sluice.StaleHandleError):
+                host.synchronize()
+        sluice.reset(DEVICE)
+        for use in (streams[1].synchronize, streams[1].record, streams[1].__cuda_stream__, events[1].query,
+                    lambda: events[1].wait(theirs)):
+            with pytest.raises(sluice.StaleHandleError):
+                use()
+        for thing in streams + events:
+            thing.close()  # in silence
+        assert all(thing.closed for thing in streams + events)
+
+    check_no_growth(turn, 10, 100)
+    with torch.cuda.stream(theirs):
+        assert int(torch.ones(8, device=DEVICE).sum()) == 8
+
+
 def test_a_killed_writers_reader_goes_on(role):
     reader, kept, sessions = None, [], set()
     for _ in range(3):

@@ -8,7 +8,7 @@ import pytest
 
 import sluice
 from needs import torch
-from work import DEVICE, SIDE, flood, narrow_writer, shown, spin, take, write
+from work import DEVICE, SIDE, begin_in, flood, narrow_writer, shown, spin, take, write
 
 RUNS = 200
 
@@ -270,17 +270,6 @@ def read_slowly(narrow, number, side, milliseconds):
     return slot, own, total, read
 
 
-def begin_again(writer, number, slot, own):
-    """The frame that the writer begins in that very slot. One other slot has the newest frame, and the third is begun as well:
-    nothing else is left to begin in."""
-    write(writer, -1)
-    begun = [writer.frame(timeout=60, meta=b"%d" % number) for _ in range(2)]
-    again = begun.pop([out.slot for out in begun].index(slot))
-    begun.pop().cancel()
-    assert again.view() is own and again[0].address == own.data_ptr()
-    return again
-
-
 def test_memory_that_is_used_again_while_a_kernel_reads_it(narrow):
     """The specification's 39, 500 runs: a slot is given back while a slow kernel reads it, and the writer fills that same slot
     anew; both the kernel's sum and the new frame are right. The CPU knows that it had to wait for the kernel."""
@@ -290,7 +279,8 @@ def test_memory_that_is_used_again_while_a_kernel_reads_it(narrow):
     for number in range(2, 502):
         slot, own, total, read = read_slowly(narrow, number, side, 3)
         busy += not read.query()
-        with begin_again(writer, -number, slot, own) as out:
+        with begin_in(slot, writer, -number) as out:  # three slots: the other two have the newest frame, and one that is begun
+            assert out.view() is own and out[0].address == own.data_ptr()
             assert read.query(), f"run {number}: the slot was begun while its reader's kernel ran"
             out.torch().fill_(-number)
         frame = take(reader, -number)

@@ -67,6 +67,19 @@ def take(reader, number, **options):
         frame.release()
 
 
+def begin_in(slot, writer, number):
+    """A frame that the writer begins in that very slot, when it is free: a frame in another one is the newest from here on."""
+    newest, others = slot, []
+    while newest == slot:
+        with writer.frame(timeout=60, meta=b"-1") as out:
+            newest = out.slot
+    while (out := writer.frame(timeout=60, meta=b"%d" % number)).slot != slot:
+        others.append(out)
+    for other in others:
+        other.cancel()
+    return out
+
+
 def eventually(condition, seconds=SECONDS):
     """What the GPU, or another process, does in its own time."""
     until = time.monotonic() + seconds
