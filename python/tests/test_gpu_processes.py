@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Channels on a GPU among threads, processes and signals, and at an interpreter's end: test_processes.py has the same on host."""
+import asyncio
+import ctypes
 import multiprocessing
 import os
 import pathlib
@@ -37,6 +39,37 @@ def on_threads(count, work):
     for thread in threads:
         thread.join()
     assert errors == []
+
+
+def test_a_thread_without_a_context_moves_whole_frames(gpu):
+    """The specification's 22, with frames: it has no context afterwards either."""
+    content = bytes(range(256)) * (SIZE // 256)
+
+    async def fetch(frame):
+        return await frame.fetch()
+
+    def current():
+        context = ctypes.c_void_p()
+        gpu.call("CtxGetCurrent", ctypes.byref(context))
+        return context.value
+
+    def work(_):
+        target = bytearray(SIZE)
+        assert current() is None
+        with sluice.Writer("cam", shape=SIZE, device=gpu.device) as writer, sluice.Reader("cam") as reader:
+            with writer.frame() as begun:
+                begun.used_on(sluice.Stream.default(gpu.device))
+                begun.cancel()
+            writer.send(content)
+            with sluice.Stream(gpu.device) as stream, reader.next(timeout=60, stream=stream) as frame:
+                take(frame, stream.native).drop()
+                frame.copy_to(target)
+                found = [frame.numpy().tobytes(), frame.copy().tobytes(), asyncio.run(fetch(frame)).tobytes(), bytes(target)]
+                assert current() is None
+        assert found == [content] * 4 and current() is None
+
+    assert current()
+    on_threads(1, work)
 
 
 def test_threads_share_one_writer_and_one_reader(gpu):

@@ -4,8 +4,9 @@
  * holds up another.
  */
 #include <pthread.h>
+#include <stdlib.h>
 
-#include "gpu/kit.h"
+#include "gpu/channel.h"
 
 /* All calls once. */
 static void live(struct sluice_device device)
@@ -66,6 +67,65 @@ TEST(a_thread_needs_no_context)
     CHECK(pthread_join(thread, NULL) == 0);
     live(device);
     CHECK(current() == NULL);
+    CHECK_OK(sluice_device_close(&device));
+}
+
+static void move_frames(struct sluice_stream stream)
+{
+    const int64_t words = CHANNEL_WORDS;
+    uint32_t *in = calloc(CHANNEL_WORDS, 4), *out = calloc(CHANNEL_WORDS, 4);
+    sluice_writer *writer = channel_writer();
+    sluice_reader *reader = channel_reader(1);
+    struct sluice_array from, to;
+    struct sluice_ticket ticket = { 0 };
+    struct sluice_frame frame;
+
+    for (uint32_t i = 0; i < CHANNEL_WORDS; i++)
+        in[i] = i * 2654435761u;
+    CHECK_OK(sluice_array_wrap(&from, "data", in, (struct sluice_dtype){ SLUICE_UINT, 32, 1 }, 1, &words, NULL));
+    CHECK_OK(sluice_array_wrap(&to, "data", out, (struct sluice_dtype){ SLUICE_UINT, 32, 1 }, 1, &words, NULL));
+    CHECK_OK(sluice_writer_send(writer, &from, 1, stream, &ticket));
+    CHECK_OK(sluice_ticket_wait(ticket, 20 * SLUICE_S));
+    CHECK(current() == NULL);
+    CHECK_OK(sluice_reader_acquire(reader, stream, 20 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_fetch(reader, &frame, &to, 1, stream, &ticket));
+    CHECK_OK(sluice_ticket_wait(ticket, 20 * SLUICE_S));
+    CHECK_MEM(out, in, CHANNEL_WORDS * 4);
+    CHECK_OK(sluice_reader_release(reader, &frame, stream));
+    CHECK_OK(sluice_writer_begin(writer, 20 * SLUICE_S, &frame));
+    CHECK_OK(sluice_writer_cancel(writer, &frame, stream));
+    CHECK(current() == NULL);
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&writer));
+    CHECK(current() == NULL);
+    free(in);
+    free(out);
+}
+
+static void *frames_without_context(void *shared)
+{
+    struct sluice_device device = *(struct sluice_device *)shared;
+    struct sluice_stream stream;
+
+    CHECK(current() == NULL);
+    move_frames(SLUICE_ON_CPU);
+    CHECK_OK(sluice_stream_create(device, NULL, &stream));
+    move_frames(stream);
+    CHECK_OK(sluice_stream_destroy(&stream));
+    CHECK(current() == NULL);
+    return NULL;
+}
+
+/* The specification's test 22, with frames. */
+TEST(a_thread_needs_no_context_to_write_and_read_frames)
+{
+    struct sluice_device device;
+    pthread_t thread;
+
+    gpu_begin();
+    device = gpu_open();
+    CHECK(pthread_create(&thread, NULL, frames_without_context, &device) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
     CHECK_OK(sluice_device_close(&device));
 }
 
