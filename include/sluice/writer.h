@@ -141,7 +141,8 @@ SLUICE_API int sluice_writer_send(sluice_writer *writer, const struct sluice_arr
  * and meta_size from `frame`, and fills in its sequence, session, times, slot and generation. The frame is neither begun nor
  * committed by this; everything else in it is ignored.
  * Thread: one at a time on a writer. Blocks: as begin with SLUICE_DEFAULT.
- * Returns: as send; SLUICE_E_LIMIT for more metadata than SLUICE_MAX_META. */
+ * Returns: as send; SLUICE_E_LIMIT for more metadata than SLUICE_MAX_META; SLUICE_E_INVALID for metadata that the CPU cannot access,
+ * as a GPU's memory. */
 SLUICE_API int sluice_writer_send_frame(sluice_writer *writer, struct sluice_frame *frame,
                                         const struct sluice_array *arrays, uint32_t count,
                                         struct sluice_stream stream, struct sluice_ticket *ticket);

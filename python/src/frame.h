@@ -143,6 +143,9 @@ PyObject *frame_device(PyObject *self, void *closure);
 
 /* ---- writer_frame.c ---- */
 
+/* Copies `meta`, bytes or something like them, into a frame that is being written. -1 with an exception (meta.c). */
+int meta_set(const struct state *state, struct sluice_frame *frame, PyObject *meta);
+
 /* Fills in what frame(meta=, like=, capture_ns=) were given; each may be NULL or None. */
 int header_fill(struct state *state, struct sluice_frame *frame, PyObject *meta, PyObject *like,
                 PyObject *capture_ns);

@@ -71,24 +71,6 @@ PyObject *writer_frame_new(struct state *state, struct lease *lease)
 
 /* ---- metadata ---- */
 
-static int set_meta(struct sluice_frame *frame, PyObject *meta)
-{
-    Py_buffer buffer;
-
-    if (PyObject_GetBuffer(meta, &buffer, PyBUF_SIMPLE) < 0)
-        return -1;
-    if (buffer.len > SLUICE_MAX_META) {
-        PyErr_Format(PyExc_ValueError, "%zd bytes of metadata: %d at most", buffer.len,
-                     SLUICE_MAX_META);
-        PyBuffer_Release(&buffer);
-        return -1;
-    }
-    memcpy(frame->meta, buffer.buf, (size_t)buffer.len);
-    frame->meta_size = (uint32_t)buffer.len;
-    PyBuffer_Release(&buffer);
-    return 0;
-}
-
 static int inherit(struct state *state, struct sluice_frame *frame, PyObject *like)
 {
     if (!Py_IS_TYPE(like, state->frame)) {
@@ -114,7 +96,7 @@ int header_fill(struct state *state, struct sluice_frame *frame, PyObject *meta,
 {
     if (like && like != Py_None && inherit(state, frame, like) < 0)
         return -1;
-    if (meta && meta != Py_None && set_meta(frame, meta) < 0)
+    if (meta && meta != Py_None && meta_set(state, frame, meta) < 0)
         return -1;
     if (!capture_ns || capture_ns == Py_None)
         return 0;
@@ -312,7 +294,7 @@ static int set(PyObject *self, PyObject *value, void *field)
     if (!lease)
         return -1;
     if (!field) {
-        r = set_meta(&lease->frame, value);
+        r = meta_set(frame->state, &lease->frame, value);
     } else if ((enum field)(intptr_t)field == CAPTURE_CLOCK) {
         r = parse_u32(value, &lease->frame.capture_clock) ? 0 : -1;
     } else {

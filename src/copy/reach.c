@@ -6,11 +6,15 @@
 #include "cuda/cuda.h"
 #include "util/result.h"
 
+#define LEAST_PAGE 4096
+
 bool sl_copy_reachable(const void *first, uint64_t bytes)
 {
+    const char *last = (const char *)first + bytes - 1;
+
     if (bytes == 0 || !sl_cuda_present())
         return true; /* without a driver no GPU's memory has an address here */
-    return sl_os_readable(first) && sl_os_readable((const char *)first + bytes - 1);
+    return sl_os_readable(first) && (((uintptr_t)first ^ (uintptr_t)last) < LEAST_PAGE || sl_os_readable(last));
 }
 
 int sl_copy_check_sides(const struct sl_copy_job *job)

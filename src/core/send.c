@@ -184,6 +184,11 @@ static int send_frame(struct sluice_writer *writer, struct sluice_frame *header,
     if (header->meta_size > SLUICE_MAX_META || (header->meta_size > 0 && !header->meta))
         return sl_fail(SLUICE_E_LIMIT, "channel '%s': %u bytes of metadata%s, %d fit", writer->name, header->meta_size,
                        header->meta ? "" : " at NULL", SLUICE_MAX_META);
+    if (!sl_copy_reachable(header->meta, header->meta_size))
+        return sl_fail(SLUICE_E_INVALID,
+                       "channel '%s': the CPU cannot access the %u bytes of metadata at %p: they are a GPU's, or were freed; copy "
+                       "them to host memory first",
+                       writer->name, header->meta_size, header->meta);
     job.wanted = false; /* see give_ticket */
     job.prompt = true;
     sl_publish_early(writer);

@@ -55,7 +55,10 @@ static void refused(struct scene *scene, const struct sluice_array *array, const
     char bytes[BYTES] = { 0 };
     struct sluice_array own = bytes_at(bytes, BYTES);
     struct sluice_ticket ticket = { 42 };
+    struct sluice_frame header = { .meta = array->data, .meta_size = 16 };
 
+    CHECK_SAYS(sluice_writer_send_frame(scene->writer, &header, &own, 1, SLUICE_ON_CPU, NULL), SLUICE_E_INVALID,
+               "channel 'cam': the CPU cannot access the 16 bytes of metadata");
     CHECK_SAYS(sluice_writer_send(scene->writer, array, 1, SLUICE_ON_CPU, &ticket), SLUICE_E_INVALID, "a GPU's, or were freed");
     CHECK_HAS(sluice_last_error(), "channel 'cam': array 'data'");
     CHECK_HAS(sluice_last_error(), "tensor.cpu()");
