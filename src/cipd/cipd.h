@@ -52,17 +52,20 @@ struct sl_cipd_pool {
     struct sl_cipd_slot slots[SL_CIPD_MAX_SLOTS];
 };
 
-/* Makes slots, with the handles to be published. SLUICE_E_NO_MEMORY, SLUICE_E_UNSUPPORTED, ...; then nothing is left behind. */
-int sl_cipd_pool_make(const char *channel, const char *device, uint32_t count, uint64_t bytes,
+struct sl_cipd_bin;
+
+/* Makes slots, with the handles to be published. SLUICE_E_NO_MEMORY, SLUICE_E_UNSUPPORTED, ...; then those that were made are in
+ * the bin. */
+int sl_cipd_pool_make(struct sl_cipd_bin *bin, const char *channel, const char *device, uint32_t count, uint64_t bytes,
                       struct sl_cipd_handles handles[SL_CIPD_MAX_SLOTS], struct sl_cipd_pool **pool);
 
-/* Opens the slots of another program's session. */
-int sl_cipd_pool_open(const char *channel, const char *device, const struct sl_cipd_session *session,
+/* Opens the slots of another program's session; as pool_make. */
+int sl_cipd_pool_open(struct sl_cipd_bin *bin, const char *channel, const char *device, const struct sl_cipd_session *session,
                       struct sl_cipd_pool **pool);
 
-/* Pools to be freed. Freeing and closing may wait for GPU work that does not end, so a thread does it. */
-struct sl_cipd_bin;
-int sl_cipd_bin_make(struct sl_cipd_bin **bin);
+/* Pools to be freed. Freeing and closing may wait for GPU work that does not end, so a thread does it; where
+ * none can be started, the caller does, and the log says so. */
+int sl_cipd_bin_make(const char *channel, struct sl_cipd_bin **bin);
 
 /* Frees a pool after `grace_ns`; does nothing for NULL. */
 void sl_cipd_bin_put(struct sl_cipd_bin *bin, struct sl_cipd_pool *pool, int64_t grace_ns);

@@ -2,6 +2,7 @@
  *
  * Slots: memory and events that other processes open by their handles, and how they are freed.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +45,16 @@ static int new_pool(const char *channel, const char *device, uint32_t count, uin
     return 0;
 }
 
+/* What was made of it may be freed no sooner than other work on the GPU ends. */
+static int give_up(struct sl_cipd_bin *bin, struct sl_cipd_pool *pool, int result)
+{
+    char why[640];
+
+    snprintf(why, sizeof why, "%s", sluice_last_error());
+    sl_cipd_bin_put(bin, pool, 0);
+    return sl_fail_text(result, why);
+}
+
 static int make_signal(struct sl_cipd_pool *pool, struct sl_cipd_slot *slot, struct sl_cipd_handles *handles)
 {
     struct sl_cu_event_handle handle;
@@ -61,7 +72,7 @@ static int make_signal(struct sl_cipd_pool *pool, struct sl_cipd_slot *slot, str
     return 0;
 }
 
-int sl_cipd_pool_make(const char *channel, const char *device, uint32_t count, uint64_t bytes,
+int sl_cipd_pool_make(struct sl_cipd_bin *bin, const char *channel, const char *device, uint32_t count, uint64_t bytes,
                       struct sl_cipd_handles handles[SL_CIPD_MAX_SLOTS], struct sl_cipd_pool **out)
 {
     uint64_t size = (bytes + UNIT - 1) / UNIT * UNIT;
@@ -86,10 +97,9 @@ int sl_cipd_pool_make(const char *channel, const char *device, uint32_t count, u
     }
     SL_STAGE_END(MAKE_SLOTS);
     if (r != 0)
-        end(pool);
-    else
-        *out = pool;
-    return r;
+        return give_up(bin, pool, r);
+    *out = pool;
+    return 0;
 }
 
 static int open_slot(struct sl_cipd_pool *pool, const char *device, struct sl_cipd_slot *slot,
@@ -119,7 +129,7 @@ static int open_slot(struct sl_cipd_pool *pool, const char *device, struct sl_ci
     return r;
 }
 
-int sl_cipd_pool_open(const char *channel, const char *device, const struct sl_cipd_session *session,
+int sl_cipd_pool_open(struct sl_cipd_bin *bin, const char *channel, const char *device, const struct sl_cipd_session *session,
                       struct sl_cipd_pool **out)
 {
     struct sl_cipd_pool *pool;
@@ -132,10 +142,9 @@ int sl_cipd_pool_open(const char *channel, const char *device, const struct sl_c
         r = open_slot(pool, device, &pool->slots[i], &session->handles[i]);
     SL_STAGE_END(MAP);
     if (r != 0)
-        end(pool);
-    else
-        *out = pool;
-    return r;
+        return give_up(bin, pool, r);
+    *out = pool;
+    return 0;
 }
 
 /* ---- the end ---- */
@@ -143,6 +152,7 @@ int sl_cipd_pool_open(const char *channel, const char *device, const struct sl_c
 struct sl_cipd_bin {
     sl_word32 users; /* references: its owner's, and one for each piece in it */
     sl_word32 count; /* number of pieces; a futex */
+    char channel[SLUICE_CIPD_MAX_NAME + 1];
 };
 
 struct piece {
@@ -152,12 +162,13 @@ struct piece {
     int64_t at; /* when to free it */
 };
 
-int sl_cipd_bin_make(struct sl_cipd_bin **bin)
+int sl_cipd_bin_make(const char *channel, struct sl_cipd_bin **bin)
 {
     *bin = calloc(1, sizeof **bin);
     if (!*bin)
-        return sl_fail(SLUICE_E_NO_MEMORY, "no memory for the slots that are given back");
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for the slots that are given back", channel);
     sl_store(&(*bin)->users, 1, relaxed);
+    snprintf((*bin)->channel, sizeof (*bin)->channel, "%s", channel);
     return 0;
 }
 
@@ -193,14 +204,18 @@ void sl_cipd_bin_run(struct sl_cipd_bin *bin, void (*end_it)(void *what), void *
 {
     struct piece *piece = calloc(1, sizeof *piece);
     if (!piece) { /* leaked rather than freed while readers use it */
-        sl_log(SLUICE_LOG_WARN, "memory of a GPU stays until the process ends: none is left for giving it back");
+        sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': memory of its GPU stays until the process ends: the CPU has none for freeing it",
+               bin->channel);
         return;
     }
     *piece = (struct piece){ .bin = bin, .end = end_it, .what = what, .at = grace_ns > 0 ? sl_os_deadline(grace_ns) : 0 };
     sl_add(&bin->users, 1);
     sl_add(&bin->count, 1);
-    if (sl_os_start_thread(empty, piece) != 0)
-        empty(piece);
+    if (sl_os_start_thread(empty, piece) == 0)
+        return;
+    sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': memory of its GPU is freed by the thread that uses the channel, which may wait: %s",
+           bin->channel, sluice_last_error());
+    empty(piece);
 }
 
 uint32_t sl_cipd_bin_count(const struct sl_cipd_bin *bin) { return sl_load(&bin->count, acquire); }

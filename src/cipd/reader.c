@@ -104,7 +104,7 @@ static int open_link(struct sl_cipd_reader *reader)
         return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for a session", reader->name);
     if ((r = sl_cipd_format_as(&session->format, &reader->cipd, &link->format)) == 0 && (r = await_closed(reader, &closing)) == 0) {
         link->doubtful = (closing || holds_frames(reader)) && is_doubtful(session);
-        r = sl_cipd_pool_open(reader->name, reader->device, session, &link->pool);
+        r = sl_cipd_pool_open(reader->bin, reader->name, reader->device, session, &link->pool);
     }
     if (r != 0) {
         free(link);
@@ -259,7 +259,7 @@ int sl_cipd_reader_open(const char *name, const struct sluice_reader_params *cal
     reader->consumer.copies = cipd.copy;
     if (r == 0 && !caller->device)
         r = choose_device(reader, began);
-    if (r == 0 && (r = sl_cuda_context_open(reader->device, &reader->context)) == 0 && (r = sl_cipd_bin_make(&reader->bin)) == 0 &&
+    if (r == 0 && (r = sl_cuda_context_open(reader->device, &reader->context)) == 0 && (r = sl_cipd_bin_make(name, &reader->bin)) == 0 &&
         (cipd.ahead != SLUICE_CIPD_ON || cipd.copy || (r = sl_cipd_ahead_begin(reader)) == 0))
         r = wait_for_writer(reader, began, sl_cipd_reader_connect);
     if (r != 0)

@@ -31,8 +31,13 @@ int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_fo
     struct sl_cipd_pool *pool, *old = writer->pool;
     int r = sl_cipd_format_of(writer->name, format, &writer->params, &metadata);
 
-    if (r != 0 || (r = sl_cipd_pool_make(writer->name, writer->device, slots, metadata.bytes, handles, &pool)) != 0)
+    if (r != 0)
         return r;
+    r = sl_cipd_pool_make(writer->bin, writer->name, writer->device, slots, metadata.bytes, handles, &pool);
+    if (r != 0) {
+        (void)sl_cipd_bin_wait(writer->bin, FREE_PATIENCE); /* so that a smaller session finds room */
+        return r;
+    }
     sl_service_lock(); /* locked first, as in `tend` */
     sl_mutex_lock(&writer->lock);
     r = sl_cipd_produce_begin(&writer->producer, slots, handles, &metadata);
@@ -140,7 +145,7 @@ static int open_channel(struct sl_cipd_writer *writer, const struct sluice_forma
 {
     int r = sl_cuda_context_open(writer->device, &writer->context);
 
-    if (r != 0 || (r = sl_cipd_bin_make(&writer->bin)) != 0 ||
+    if (r != 0 || (r = sl_cipd_bin_make(writer->name, &writer->bin)) != 0 ||
         (r = sl_cipd_produce_open(&writer->producer, writer->name)) != 0)
         return r;
     writer->open = true;

@@ -92,7 +92,10 @@ static int make(struct sl_cuda_block *block, const char *name, size_t size, stru
     r = sl_cu(context, IpcGetMemHandle, handle, block->address);
     if (r == 0)
         r = sl_cuda_memory_clear(context, block->address, size);
-    if (r != 0 && r != SLUICE_TIMEOUT) /* work on it does not end, so it cannot be freed */
+    if (r == SLUICE_TIMEOUT)
+        sl_log(SLUICE_LOG_WARN, "'%s': %zu bytes of memory of %s stay until the process ends, as work on them does not end", name,
+               size, context->name);
+    else if (r != 0)
         tidy(context, sl_cuda.MemFree(block->address), "cuMemFree");
     return r;
 }

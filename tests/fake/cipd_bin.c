@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Slots of channels of cuda-link's protocol that are given back while the GPU works, and where no thread can be started for
+ * that.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fake/cipd.h"
+#include "fake/fake.h"
+#include "gpu/kit.h"
+#include "harness/test.h"
+
+int test_cuDevicePrimaryCtxRetain(struct sl_cu_context **context, int device);
+int test_cuCtxSetCurrent(struct sl_cu_context *context);
+int test_cuMemHostAlloc(void **memory, size_t size, unsigned flags);
+int test_cuStreamCreateWithPriority(struct sl_cu_stream **stream, unsigned flags, int priority);
+int test_cuStreamWaitValue64_v2(struct sl_cu_stream *stream, uint64_t address, uint64_t value, unsigned flags);
+
+static char said[4096]; /* what was logged */
+
+static void note(void *user, enum sluice_log_level level, const char *text)
+{
+    size_t length = strlen(said);
+
+    (void)user, (void)level;
+    snprintf(said + length, sizeof said - length, "%s\n", text);
+}
+
+static sluice_writer *begin(void)
+{
+    struct sluice_format format = cipd_format();
+    sluice_writer *writer;
+
+    fake_use();
+    sluice_log_set(note, NULL, SLUICE_LOG_WARN);
+    CHECK_OK(cipd_open_writer(&writer, &format, false));
+    return writer;
+}
+
+static void end(sluice_writer *writer)
+{
+    CHECK_OK(sluice_writer_close(&writer));
+    fake_end_contexts();
+}
+
+/* Freeing memory waits for all work on the GPU: the call that failed does not. */
+TEST(cipd_slots_that_were_made_in_vain_are_freed_by_another_thread)
+{
+    sluice_writer *writer = begin();
+    struct sl_cu_context *context;
+    struct sl_cu_stream *stream;
+    struct fake_things before = fake_things();
+    void *word;
+
+    CHECK_EQ(test_cuDevicePrimaryCtxRetain(&context, 0), 0);
+    CHECK_EQ(test_cuCtxSetCurrent(context), 0);
+    CHECK_EQ(test_cuMemHostAlloc(&word, 8, 0), 0);
+    CHECK_EQ(test_cuStreamCreateWithPriority(&stream, SL_CU_STREAM_NON_BLOCKING, 0), 0);
+    _Atomic uint64_t *gate = word;
+    CHECK_EQ(test_cuStreamWaitValue64_v2(stream, (uintptr_t)word, 1, SL_CU_WAIT_GEQ), 0);
+    fake_fail(FAKE_MemAlloc, 2, SL_CU_OUT_OF_MEMORY);
+    CHECK_RESULT(sluice_cipd_set_slots(writer, 3), SLUICE_E_NO_MEMORY);
+    CHECK(fake_failed());
+    struct sluice_cipd_info info = { .size = sizeof info };
+    CHECK_OK(sluice_cipd_writer_info(writer, &info));
+    CHECK_EQ(info.slot_count, 2);
+    CHECK_EQ(info.left_behind, 1);
+    atomic_store(gate, 1);
+    CHECK_SOON((CHECK_OK(sluice_cipd_writer_info(writer, &info)), info.left_behind == 0), 20);
+    CHECK_EQ(fake_things().allocations, before.allocations);
+    CHECK_STR(said, "");
+    CHECK_EQ(test_cuCtxSetCurrent(NULL), 0);
+    end(writer);
+}
+
+ROLE(cipd_opens_on_a_busy_gpu)
+{
+    struct sluice_format format = cipd_format();
+    struct sluice_device device;
+    sluice_writer *writer;
+
+    CHECK_EQ(argc, 2);
+    cipd_call(argv[1]);
+    fake_use();
+    sluice_log_set(note, NULL, SLUICE_LOG_WARN);
+    CHECK_OK(sluice_device_open(&device, "cuda:0"));
+    fake_machine.delay = 40 * SLUICE_S;
+    CHECK_SAYS(cipd_open_writer(&writer, &format, false), SLUICE_TIMEOUT, "does not end");
+    fake_machine.delay = 0;
+    CHECK_HAS(said, cipd_channel() + strlen("cipd:"));
+    CHECK_HAS(said, "stay until the process ends");
+    CHECK_OK(sluice_device_close(&device));
+    return 0;
+}
+
+/* What cannot be freed at all is named, too; in a process of its own, as it stays. */
+TEST(cipd_a_slot_that_cannot_be_freed_is_named)
+{
+    struct child child = role_start("cipd_opens_on_a_busy_gpu", cipd_channel(), NULL);
+
+    CHECK_EQ(child_wait(&child, 60), 0);
+}
+
+/* No stack is that large, so no thread starts from now on. */
+static void forbid_threads(bool forbid)
+{
+    pthread_attr_t attributes;
+    static size_t usual;
+
+    CHECK_EQ(pthread_getattr_default_np(&attributes), 0);
+    if (forbid)
+        CHECK_EQ(pthread_attr_getstacksize(&attributes, &usual), 0);
+    CHECK_EQ(pthread_attr_setstacksize(&attributes, forbid ? (size_t)1 << 47 : usual), 0);
+    CHECK_EQ(pthread_setattr_default_np(&attributes), 0);
+    CHECK_EQ(pthread_attr_destroy(&attributes), 0);
+}
+
+TEST(cipd_slots_that_no_thread_frees_are_freed_and_named)
+{
+    sluice_writer *writer = begin();
+    struct fake_things before = fake_things();
+    struct sluice_format format = cipd_format();
+
+    forbid_threads(true);
+    CHECK_OK(sluice_writer_reformat(writer, &format));
+    forbid_threads(false);
+    CHECK_HAS(said, cipd_channel());
+    CHECK_HAS(said, "freed by the thread that uses the channel");
+    CHECK_EQ(fake_things().allocations, before.allocations);
+    end(writer);
+}
