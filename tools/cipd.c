@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Readers of channels of cuda-link's protocol.
+ * Readers and writers of channels of cuda-link's protocol.
  */
 #include "cipd.h"
 
@@ -57,6 +57,37 @@ int cipd_reader(const char *command, struct sluice_reader_params *params, struct
     params->mode = SLUICE_NEWEST;
     params->cipd = cipd;
     return EXIT_DONE;
+}
+
+int cipd_writer(const char *command, struct sluice_writer_params *params, struct sluice_cipd_writer_params *cipd)
+{
+    if (!is_cipd(params->name))
+        return EXIT_DONE;
+    *cipd = (struct sluice_cipd_writer_params)SLUICE_CIPD_WRITER_PARAMS_INIT;
+    int result = sluice_cipd_environment(cipd, NULL);
+    params->cipd = cipd;
+    return result ? say_result(command, result, NULL) : EXIT_DONE;
+}
+
+/* The others that the library honours are about readers that do not copy or do not reconnect, and senders that hold the
+ * barrier: no command is one. */
+const char *cipd_honoured_by(const char *variable)
+{
+    static const struct {
+        const char *variable, *commands;
+    } all[] = {
+        { "CUDALINK_EXPORT_SYNC", "play bridge" },
+        { "CUDALINK_USE_GRAPHS", "play bridge" },
+        { "CUDALINK_STRICT_DEVICE", "bridge" },
+        { "CUDALINK_LIB_STREAM_PRIO", "play bridge" },
+        { "CUDALINK_ACTIVATION_BARRIER", "play bridge" },
+        { "CUDALINK_BARRIER_STALE_NS", "play bridge" },
+        { "CUDALINK_WAIT_SPIN_US", "bridge record snap view" },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(all[i].variable, variable) == 0)
+            return all[i].commands;
+    return "";
 }
 
 int ask_cipd_channel(const char *name, int64_t timeout_ns, struct sluice_channel_info *info, char *reason, size_t size)

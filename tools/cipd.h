@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What commands that read channels do for those of cuda-link's protocol.
+ * What commands that read or write channels do for those of cuda-link's protocol.
  */
 #ifndef TOOLS_CIPD_H
 #define TOOLS_CIPD_H
@@ -24,6 +24,13 @@ bool take_undeclared(const struct args *args, uint32_t *order);
  * only looks at `undeclared` (enum sluice_cipd_order). Says what is wrong; returns an exit code. */
 int cipd_reader(const char *command, struct sluice_reader_params *params, struct sluice_cipd_reader_params *cipd,
                 uint32_t undeclared);
+
+/* If params->name is one's: what cuda-link's environment variables say. params->cipd then is `cipd`, which must stay until the
+ * writer was opened. Says what is wrong; returns an exit code. */
+int cipd_writer(const char *command, struct sluice_writer_params *params, struct sluice_cipd_writer_params *cipd);
+
+/* The commands that honour one of cuda-link's environment variables, as "play bridge"; "" for none. */
+const char *cipd_honoured_by(const char *variable);
 
 /* As sluice_channel_info of "cipd:NAME", and SLUICE_NOT_READY for one that is not finished; where it is not 0 the
  * reason is said. */

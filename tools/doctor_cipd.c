@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cipd.h"
 #include "term.h"
 
 /* ---- the environment ---- */
@@ -31,10 +32,11 @@ static void examine_variable(struct report *report, const struct sluice_cipd_var
 {
     bool heeded = variable->used == SLUICE_CIPD_USED || variable->used == SLUICE_CIPD_IN_PYTHON;
     char mend[256] = "";
+    const char *commands = cipd_honoured_by(variable->name);
     if (!heeded)
         snprintf(mend, sizeof mend, "unset %s, unless a program of cuda-link's needs it", variable->name);
-    find(report, "cuda-link", heeded ? FINDING_WELL : FINDING_NOTE, mend, "%s is \"%s\": %s", variable->name,
-         variable->value, variable->what);
+    find(report, "cuda-link", heeded ? FINDING_WELL : FINDING_NOTE, mend, "%s is \"%s\": %s%s%s", variable->name,
+         variable->value, variable->what, *commands ? "; sluice " : variable->used == SLUICE_CIPD_USED ? "; no command" : "", commands);
 }
 
 static void examine_variables(struct report *report)
@@ -60,6 +62,7 @@ void json_cipd(struct json *json)
         json_pair_string(json, "default", all[i].usual);
         json_pair_string(json, "here", uses[all[i].used < 4 ? all[i].used : 0]);
         json_pair_string(json, "what", all[i].what);
+        json_pair_string(json, "commands", cipd_honoured_by(all[i].name));
         json_close(json);
     }
     json_close_array(json);

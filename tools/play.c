@@ -36,11 +36,16 @@ static const struct args_option options[] = {
 int play_open(struct play *play, const struct sluice_format *format)
 {
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+    struct sluice_cipd_writer_params cipd;
     params.name = play->channel;
     params.device = play->device;
     params.format = format;
     params.slots = play->slots;
     params.policy = play->wait ? SLUICE_WAIT : SLUICE_DROP;
+    int code = cipd_writer(play->command, &params, &cipd);
+    if (code != EXIT_DONE)
+        return code;
+    cipd.strict_device = 0; /* frames are made by the CPU */
     int result = sluice_writer_open(&play->writer, &params);
     if (result == SLUICE_OK)
         result = slate_open(&play->slate, play->writer, play->device);

@@ -268,6 +268,37 @@ TEST(snap_and_record_of_cuda_links)
     CHECK_EQ(program_end(&player, SIGTERM), 0);
 }
 
+/* The player's GPU takes long for each frame, so one that is published when it is sent is seen before it is finished. */
+TEST_TIMEOUT(play_does_what_variables_say, 60)
+{
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    struct sluice_frame frame;
+    sluice_reader *reader;
+    begin();
+    params.name = name;
+    params.device = "cuda:0";
+    params.open_timeout_ns = SLUICE_LATER;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    setenv("CUDALINK_EXPORT_SYNC", "1", 1);
+    setenv("CUDALINK_STRICT_DEVICE", "1", 1); /* is not for frames that the CPU makes */
+    setenv("SLUICE_FAKE_DELAY", "100000", 1);
+    sluice_start(&player, "play", "test", name, "--pattern", "--size", "64x48", "--fps", "2", "--quiet");
+    int64_t end = test_now() + (int64_t)(20 * test_slowness() * 1e9);
+    for (int frames = 0; frames < 3;) {
+        CHECK_LE(test_now(), end);
+        int result = sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame);
+        if (result > 0 && strstr(sluice_last_error(), "not finished"))
+            FAIL("a frame was published before it was finished");
+        if (result > 0)
+            continue;
+        CHECK_RESULT(result, 0);
+        frames++;
+        (void)sluice_reader_release(reader, &frame, SLUICE_ON_CPU);
+    }
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_EQ(program_end(&player, SIGTERM), 0);
+}
+
 /* ---- the doctor ---- */
 
 TEST(doctor_says_what_variables_do)
@@ -280,6 +311,7 @@ TEST(doctor_says_what_variables_do)
     setenv("CUDALINK_D2H_PIPELINED", "1", 1);
     CHECK_EQ(sluice_run(&p, "doctor", "--quick"), 0);
     CHECK_HAS(p.out, "ok    cuda-link    CUDALINK_EXPORT_SYNC is \"1\": ");
+    CHECK_HAS(p.out, "; sluice play bridge");
     CHECK_HAS(p.out, "note  cuda-link    CUDALINK_D2H_STREAMS is \"4\": ");
     CHECK_HAS(p.out, "unset CUDALINK_D2H_STREAMS");
     CHECK_HAS(p.out, "CUDALINK_TD_PERSIST_STREAM is \"0\": ");
