@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "fake/inside.h"
@@ -111,6 +112,15 @@ void fake_break_rule(const char *format, ...)
     abort();
 }
 
+/* The library's own thread for its sockets and deadlines lets streams go on that wait in vain (protocol 3.6): it must not
+ * come to wait for them itself, as many calls do. */
+static bool on_service_thread(void)
+{
+    char name[16] = "";
+
+    return prctl(PR_GET_NAME, name) == 0 && strcmp(name, "sluice") == 0;
+}
+
 /* Before a call does anything. Not 0: it says that, and does nothing. */
 static int enter(enum fake_function function, bool library)
 {
@@ -125,6 +135,8 @@ static int enter(enum fake_function function, bool library)
     }
     if (library) {
         calls[function]++;
+        if (on_service_thread())
+            fake_break_rule("called on the service thread");
         if (unsafe[function] && fake_thread.mode != SL_CU_CAPTURE_MODE_RELAXED)
             fake_break_rule("called outside of the relaxed mode");
         if (function == failing && --failing_in == 0) {

@@ -2,8 +2,10 @@
  *
  * The fake driver's rules: what it is there to find, it finds. Here the test is the library.
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include "cuda/driver.h"
@@ -283,6 +285,30 @@ TEST(calls_by_what_the_gpu_calls)
     CHECK_EQ(said, SL_CU_NOT_PERMITTED);
     CHECK_HAS(fake_broken_rule(), "cuCtxGetId: called by a function that the GPU calls");
     CHECK_EQ(sl_cuda.StreamDestroy(stream), 0);
+    leave(&call);
+}
+
+/* That is known by its name. */
+static void *call_on_service_thread(void *name)
+{
+    int count;
+
+    CHECK_EQ(prctl(PR_SET_NAME, name), 0);
+    CHECK_EQ(sl_cuda.DeviceGetCount(&count), 0);
+    return NULL;
+}
+
+TEST(calls_on_the_service_thread)
+{
+    struct call call = enter();
+    pthread_t thread;
+
+    CHECK(pthread_create(&thread, NULL, call_on_service_thread, "sluice errand") == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(!fake_broken_rule());
+    CHECK(pthread_create(&thread, NULL, call_on_service_thread, "sluice") == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK_HAS(fake_broken_rule(), "cuDeviceGetCount: called on the service thread");
     leave(&call);
 }
 

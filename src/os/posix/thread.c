@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 #include "os/os.h"
 #include "util/result.h"
@@ -57,6 +58,7 @@ static void *run(void *given)
     struct errand errand = *(struct errand *)given;
 
     free(given);
+    prctl(PR_SET_NAME, "sluice errand"); /* not that of the thread which starts it */
     errand.function(errand.argument);
     return NULL;
 }
