@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Long runs and sudden ends on a GPU: nothing grows, and who is killed takes nobody along."""
+import asyncio
 import gc
 import os
+import threading
 
 import numpy as np
 import pytest
@@ -90,6 +92,115 @@ def test_a_hundred_thousand_frames(scale):
             assert eventually(lambda: held(reader) == 0) and writer.stats().dropped == 0
 
 
+@pytest.fixture
+def leak():
+    """A channel of which nothing is left when its test is over."""
+    with sluice.Writer("leak", shape=(32, 32), dtype="float32", device=DEVICE, max_slots=8) as writer:
+        with sluice.Reader("leak", hold=3) as reader:
+            yield writer, reader
+            assert eventually(lambda: held(reader) == 0) and writer.stats().dropped == 0
+
+
+def test_a_hundred_thousand_arrays_that_are_sent(leak, scale):
+    """Of NumPy's, in pageable and pinned memory; tensors, contiguous and not, on the GPU and the host."""
+    writer, reader = leak
+    plain, tensor = np.ones((32, 32), "f4"), torch.ones((32, 64), device=DEVICE)
+    pinned = torch.ones((32, 32)).pin_memory()
+    sources = [plain, tensor[:, :32].contiguous(), plain.T, tensor[:, ::2], pinned.numpy(), tensor[:, 32:], pinned,
+               {"data": tensor[:, :32].T}]
+    side = torch.cuda.Stream()
+
+    def one(number):
+        writer.send(sources[number % 8], stream=side if number % 5 == 0 else None)
+        with reader.next(timeout=60) as frame:
+            assert frame.sequence
+
+    check_no_growth(one, 5000, int(100_000 * scale))
+
+
+def test_twenty_thousand_fetches(leak, scale):
+    """Awaited; awaited behind the frame's end; two at once; and some that are cancelled."""
+    writer, reader = leak
+    source, loop = np.ones((32, 32), "f4"), asyncio.new_event_loop()
+
+    async def fetch(number):
+        writer.send(source)
+        frame = await reader.next_async(timeout=60)
+        if number % 4 == 0:
+            await asyncio.gather(frame.fetch(), frame.fetch("data"))
+        elif number % 4 == 1:
+            task = asyncio.ensure_future(frame.fetch())
+            await asyncio.sleep(0)
+            frame.release()
+            await task
+        elif number % 16 == 2:
+            task = asyncio.ensure_future(frame.fetch())
+            await asyncio.sleep(0)
+            task.cancel()
+        else:
+            await frame.fetch()
+
+    try:
+        check_no_growth(lambda number: loop.run_until_complete(fetch(number)), 2000, int(20_000 * scale))
+    finally:
+        loop.close()
+
+
+def test_a_hundred_thousand_frames_of_cupys(leak, cupy, scale):
+    writer, reader = leak
+    source, side = cupy.ones((32, 32), "f4"), cupy.cuda.Stream(non_blocking=True)
+
+    def one(number):
+        kind = number % 8
+        if kind == 0:
+            writer.send(source)
+        elif kind == 1:
+            writer.send(source.T)
+        else:
+            with writer.frame(timeout=60) as out:
+                array = out.cupy() if kind % 2 else out.view(kind="cupy")
+                array.fill(number)
+        frame = reader.next(timeout=60)
+        if kind == 2:
+            keep = cupy.from_dlpack(frame)
+        elif kind == 3:
+            keep = cupy.asarray(frame)
+        elif kind == 4:
+            keep = frame.view(kind="cupy")
+        elif kind == 5:
+            with side:
+                keep = frame.cupy()
+        elif kind == 6:
+            keep = frame.cupy(copy=True)
+        elif kind == 7:
+            keep = frame.copy_to(source)
+        else:
+            keep = frame.cupy()
+        if kind % 2:
+            frame.release()
+        del frame, keep
+
+    check_no_growth(one, 5000, int(100_000 * scale))
+    side.synchronize()
+
+
+def test_five_thousand_frames_of_jaxs(leak, jax, scale):
+    """JAX takes some ten times as long for each: so not a hundred thousand."""
+    writer, reader = leak
+    total = jax.jit(lambda array: array.sum())
+    source = jax.numpy.ones((32, 32), "float32")
+
+    def one(number):
+        writer.send(source, meta=b"%d" % number)
+        frame = take(reader, number)
+        array = frame.jax() if number % 2 else jax.dlpack.from_dlpack(frame)
+        if number % 3:
+            frame.release()
+        total(array).block_until_ready()
+
+    check_no_growth(one, 2000, int(5000 * scale))
+
+
 def test_openings_leave_nothing(scale):
     def one(number):
         with sluice.Writer("leak", shape=(64, 64), device=DEVICE) as writer, sluice.Reader("leak") as reader:
@@ -127,6 +238,38 @@ def test_what_fails_leaves_nothing():
                     call()
 
         check_no_growth(one, 50, 300)
+
+
+def test_25_finalisers_on_other_threads_while_kernels_are_launched():
+    """The specification's 25: streams, events and frames end on four threads; nothing fails, and nothing is left."""
+    data = torch.zeros(16, device=DEVICE)
+    errors = []
+    with sluice.Writer("leak", shape=(32, 32), device=DEVICE, policy="wait", wait=60) as writer, sluice.Reader("leak", hold=3) as reader:
+        def drop(left):
+            try:
+                while left:
+                    left.pop()
+            except BaseException as error:
+                errors.append(error)
+
+        def one(number):
+            streams = [sluice.Stream(DEVICE) for _ in range(40)]
+            left = [*streams, *(stream.record() for stream in streams), *(sluice.Stream.wrap(stream.to_torch()) for stream in streams[:8])]
+            with writer.frame(meta=b"%d" % number) as out:
+                left.append(out.torch().zero_())
+            left.append(take(reader, number, stream=streams[0]))
+            del streams
+            threads = [threading.Thread(target=drop, args=(left[which::4],)) for which in range(4)]
+            left.clear()
+            for thread in threads:
+                thread.start()
+            while any(thread.is_alive() for thread in threads):
+                data.add_(1)
+            for thread in threads:
+                thread.join()
+
+        check_no_growth(one, 20, 250)
+        assert not errors and eventually(lambda: held(reader) == 0)
 
 
 def test_27_ten_thousand_streams_in_a_hundred_resets():
