@@ -28,7 +28,7 @@ SANITIZED = re.compile(r"^(memory\.(made|mapped)|sync\.|channel\.|send_fetch\.|s
 
 # Kernels and copies that store where they may not.
 BREAKS = (r"^crash\.(a_writer_whose_kernel_crashed|a_writer_that_waits_for_a_slot_is_told_of_a_crash|a_reader_whose_kernel_stored"
-          r"|a_reader_that_only_acquires)|^lost\.a_kernel_crashes|^memory\.(a_kernel_that_stores|it_outlives)")
+          r"|a_reader_that_only_acquires)|^lost\.(a_kernel_crashes|begin_ends|a_wait_for_a_slot_ends)|^memory\.(a_kernel_that_stores|it_outlives)")
 NOT_SANITIZED = (
     (MEASURED.pattern, "it measures what calls cost, and would measure the tool"),
     (BREAKS, "what it does on purpose is what the tool looks for"),
