@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The table of cuda-link's environment variables says what the library says. usage: settings.py ROOT SLUICE
+"""The tables of cuda-link's settings say what the library says. usage: settings.py ROOT SLUICE
 
-Name, default, whether it is honoured and why not, row by row, as `sluice doctor --json` has them from the library.
+Name, default, whether it is honoured and why not, row by row, as `sluice doctor --json` has them from the library. What cuda-link's component,
+operators and Spout bridge can be told, and show, is on the page for TouchDesigner's users, with names that the library has.
 """
 import json
 import os
@@ -16,6 +17,25 @@ from lint import Lint
 
 ROW = re.compile(r"^\| `(CUDALINK_\w+)` \| (?:`([^`]*)`|–) \| ([^|]*?) \| (.*?) \|$", re.M)
 COMMANDS = re.compile(r"^\| `(CUDALINK_\w+)` \| ((?:`\w+`(?:, )?)+) \| [^|]* \|$", re.M)
+
+SHOWN = """Active Mode Ipcmemname Numslots Cudadevice Debug Status Built-In Framewaitms
+    frames cook_us copy_us begin_us end_us write_idx read_slot num_slots event_wait_us gpu_copy_us noframe_count version_changed_count
+    rescued_count graph_hits graph_builds ipc_version status last_error last_error_frame init_note
+    --dir --ipc --spout --width --height --fmt --device Restart Direction Spoutname Ipcname Pythonexe"""
+MEMBERS = "## What the operators show"
+
+
+def for_touchdesigner(root, lint):
+    page = (root / "docs/touchdesigner.md").read_text()
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    first = " ".join(row[0] for row in rows)
+    gone = [word for word in SHOWN.split() if not re.search(rf"[ `]{re.escape(word)}[ ,`]", first + " ")]
+    lint.check("docs/touchdesigner.md has each parameter, option and info channel of cuda-link's", gone)
+    table = page[page.index(MEMBERS):].split("\n## ")[0] if MEMBERS in page else ""
+    header = "".join((root / "include/sluice" / name).read_text() for name in ("cipd.h", "base.h", "frame.h"))
+    named = {word for row in table.splitlines() for word in re.findall(r"`([a-z_]+)`", row.split(" | ")[-1])}
+    odd = [word for word in sorted(named) if not re.search(rf"\b{word}\b", header) and word not in {"send_copy", "fetch_copy", "acquire"}]
+    lint.check("what it names there is in the headers", odd if named else ["it names nothing"])
 
 
 def library(sluice):
@@ -36,6 +56,7 @@ def main():
     wanted = [(v["name"], v["commands"].split()) for v in known if v["commands"]]
     lint.check("the page has the commands that honour each, as the doctor knows them",
                [] if commands == wanted else [f"the page has {commands}, the doctor {wanted}"])
+    for_touchdesigner(root, lint)
     lint.check("there are some of each kind", [] if {"honoured", "in Python", "no effect here", "TouchDesigner's side"} ==
                {row[2] for row in own} else ["there are not"])
     lint.finish()
