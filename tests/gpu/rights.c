@@ -83,3 +83,75 @@ TEST(a_frame_from_before_the_writer_knew_is_waited_for_on_the_cpu)
     CHECK_OK(sluice_reader_close(&reader));
     channel_end(&scene);
 }
+
+/* A frame behind a closed gate, in a slot that is known. */
+static struct sluice_frame commit_late(struct scene *scene, struct gpu_gate *gate, uint32_t value)
+{
+    struct sluice_frame frame;
+
+    CHECK_OK(sluice_writer_begin(scene->writer, 20 * SLUICE_S, &frame));
+    gpu_gate_close(gate, gpu_native(scene->writing));
+    gpu_fill(gpu_native(scene->writing), channel_words(&frame), CHANNEL_WORDS, value);
+    CHECK_OK(sluice_writer_commit(scene->writer, &frame, scene->writing));
+    return frame;
+}
+
+static void poison(sluice_reader *handle, uint32_t slot)
+{
+    struct sluice_reader *reader;
+
+    CHECK_OK(sl_reader_hold(handle, &reader));
+    sl_store(&reader->session->link->page.own_ready[slot], SL_POISON, seq_cst);
+    sl_object_drop(&reader->object);
+}
+
+/* At its deadline a wait is ended by a value that ends every later wait for that word, too. The writer's GPU replaces it, unless
+ * it was there just before: then the next frame in this slot would seem to be ready. */
+TEST(a_word_that_was_poisoned_is_waited_for_no_more)
+{
+    struct scene scene = channel_scene();
+    struct gpu_gate gate = gpu_gate_new();
+    struct sluice_reader_params params = channel_reader_params(1);
+    struct sluice_frame frame, late;
+    sluice_reader *reader;
+    int again = 0, ahead = 0;
+
+    CHECK_OK(sluice_writer_close(&scene.writer));
+    scene.writer = channel_writer_of(3);
+    params.ahead = 1;
+    params.ahead_ns = DEADLINE;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    gpu_settle();
+    channel_commit(scene.writer, scene.writing, 0, 1);
+    CHECK_OK(sluice_reader_acquire(reader, scene.reading, 20 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_release(reader, &frame, scene.reading));
+    CHECK_OK(sluice_stream_synchronize(scene.reading));
+
+    (void)commit_late(&scene, &gate, 2);
+    CHECK_OK(sluice_reader_acquire(reader, scene.reading, 20 * SLUICE_S, &frame));
+    CHECK(frame.flags & SLUICE_FRAME_AHEAD);
+    uint32_t slot = frame.slot;
+    CHECK_OK(sluice_stream_synchronize(scene.reading)); /* though the gate is closed */
+    CHECK_RESULT(sluice_reader_release(reader, &frame, scene.reading), SLUICE_E_LOST);
+    gpu_gate_open(&gate);
+    CHECK_OK(sluice_stream_synchronize(scene.writing));
+    poison(reader, slot); /* as if the deadline had come at the last moment */
+    for (uint32_t value = 3; again < 2; value++) {
+        late = commit_late(&scene, &gate, value);
+        int r = sluice_reader_acquire(reader, scene.reading, 0, &frame);
+        again += late.slot == slot;
+        if (late.slot == slot)
+            CHECK_EQ(r, SLUICE_TIMEOUT);
+        ahead += r == 0;
+        gpu_gate_open(&gate);
+        if (r != 0)
+            CHECK_OK(sluice_reader_acquire(reader, scene.reading, 20 * SLUICE_S, &frame));
+        channel_check(&frame, scene.reading, value);
+        CHECK_OK(sluice_reader_release(reader, &frame, scene.reading));
+        CHECK_OK(sluice_stream_synchronize(scene.reading));
+    }
+    CHECK_GE(ahead, 1); /* in other slots streams wait as before */
+    gpu_gate_end(&gate);
+    CHECK_OK(sluice_reader_close(&reader));
+    channel_end(&scene);
+}
