@@ -134,6 +134,7 @@ struct sluice_writer_params kit_writer_params(const char *name, const struct slu
 struct sluice_reader_params kit_reader_params(const char *name)
 {
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    (void)kit_device(); /* it warms the driver up */
     params.name = name;
     return params;
 }

@@ -463,12 +463,14 @@ TEST(twenty_restarts_under_running_readers)
     child_expect(&recorder, "open", 5);
     TELL(&newest, "run", "running");
     TELL(&recorder, "run", "running");
+    int fds = 0;
     for (int i = 0; i < 20; i++) {
         struct child writer = start_writer(NULL, NULL);
         TELL(&writer, "run 100", "running");
         test_nap((30 + i * 7 % 40) * SLUICE_MS);
         if (i % 10 == 0) /* they have met two of them at least */
             CHECK_SOON(kit_taken("cam", newest.pid) > 0 && kit_taken("cam", recorder.pid) > 0, 10);
+        fds = i ? fds : process_fds(newest.pid); /* a GPU's driver has many of its own */
         child_kill(&writer, i % 3 ? SIGKILL : SIGTERM);
         CHECK(child_wait(&writer, 5) < 0);
     }
@@ -486,7 +488,7 @@ TEST(twenty_restarts_under_running_readers)
     }
     /* Nothing of old sessions stays. */
     CHECK_SOON(process_mappings(newest.pid, "memfd:sluice-control") <= 2, 10);
-    CHECK_SOON(process_fds(newest.pid) <= 16, 10);
+    CHECK_SOON(process_fds(newest.pid) <= fds + 4, 10);
     role_stop(&writer);
     role_stop(&newest);
     role_stop(&recorder);
