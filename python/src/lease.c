@@ -79,29 +79,33 @@ void channel_drop(struct channel *channel)
     Py_END_ALLOW_THREADS
 }
 
+/* Whether the caller has the GIL is not known, so that it cannot be let go: another thread waits. At the end of the
+ * interpreter, which nobody else runs in, the caller does, as the process may be gone before the thread has begun. */
+static void wait_apart(void *(*what)(void *), void *argument)
+{
+    pthread_attr_t apart;
+    pthread_t thread;
+    bool begun = false;
+
+    if (Py_IsInitialized() && pthread_attr_init(&apart) == 0) {
+        (void)pthread_attr_setdetachstate(&apart, PTHREAD_CREATE_DETACHED);
+        begun = pthread_create(&thread, &apart, what, argument) == 0;
+        (void)pthread_attr_destroy(&apart);
+    }
+    if (!begun)
+        (void)what(argument);
+}
+
 static void *end_apart(void *channel)
 {
     channel_end(channel);
     return NULL;
 }
 
-/* Whether the caller has the GIL is not known, so that it cannot be let go: another thread waits. At the end of the
- * interpreter, which nobody else runs in, the caller does, as the process may be gone before the thread has begun. */
 static void channel_drop_anywhere(struct channel *channel)
 {
-    pthread_attr_t apart;
-    pthread_t thread;
-    bool begun = false;
-
-    if (!channel_leaves(channel))
-        return;
-    if (Py_IsInitialized() && pthread_attr_init(&apart) == 0) {
-        (void)pthread_attr_setdetachstate(&apart, PTHREAD_CREATE_DETACHED);
-        begun = pthread_create(&thread, &apart, end_apart, channel) == 0;
-        (void)pthread_attr_destroy(&apart);
-    }
-    if (!begun)
-        channel_end(channel);
+    if (channel_leaves(channel))
+        wait_apart(end_apart, channel);
 }
 
 static bool try_lock(struct channel *channel)
@@ -156,28 +160,52 @@ static void discard_kept(struct lease *lease)
     (void)channel_leaves(channel);
 }
 
-/* Ends a lease that nobody has any more. False: a capture is in the way, and it may wait. */
-static bool finish(struct channel *channel, struct lease *lease, bool last)
+/* With the lease's reference to the channel, which may be the last. */
+static void *release_apart(void *argument)
 {
-    int r;
+    struct lease *lease = argument;
+    struct channel *channel = lease->channel;
 
-    if (channel->reader)
-        r = last ? lease_release_at_last(lease) : lease_release(lease);
-    else
-        r = lease_cancel(lease); /* at last the end of the writer does */
+    (void)lease_release_at_last(lease);
+    discard(lease);
+    if (channel_leaves(channel))
+        channel_end(channel);
+    return NULL;
+}
+
+/* A reader's lease whose end a capture was in the way of, and nobody else will look at. */
+static void release_at_last(struct lease *lease, bool waits)
+{
+    if (waits) {
+        (void)lease_release_at_last(lease);
+        discard_kept(lease);
+    } else {
+        wait_apart(release_apart, lease);
+    }
+}
+
+/* Ends a lease that nobody has any more. False: a capture is in the way, and it may wait. Who `waits` has not the GIL. */
+static bool finish(struct channel *channel, struct lease *lease, bool last, bool waits)
+{
+    /* at last the end of a writer does */
+    int r = channel->reader ? lease_release(lease) : lease_cancel(lease);
+
     if (r == SLUICE_E_CAPTURING && !last)
         return false;
-    discard_kept(lease);
+    if (r == SLUICE_E_CAPTURING && channel->reader)
+        release_at_last(lease, waits);
+    else
+        discard_kept(lease);
     return true;
 }
 
-static void finish_all(struct channel *channel, struct lease *lease)
+static void finish_all(struct channel *channel, struct lease *lease, bool waits)
 {
     bool last = atomic_load(&channel->closed);
 
     while (lease) {
         struct lease *next = lease->next;
-        if (!finish(channel, lease, last)) {
+        if (!finish(channel, lease, last, waits)) {
             lease->next = atomic_load(&channel->held);
             atomic_store(&channel->held, lease);
         }
@@ -186,12 +214,12 @@ static void finish_all(struct channel *channel, struct lease *lease)
 }
 
 /* With the lock. */
-static void finish_left(struct channel *channel)
+static void finish_left(struct channel *channel, bool waits)
 {
     if (atomic_load_explicit(&channel->held, memory_order_relaxed))
-        finish_all(channel, atomic_exchange(&channel->held, NULL));
+        finish_all(channel, atomic_exchange(&channel->held, NULL), waits);
     if (atomic_load_explicit(&channel->left, memory_order_relaxed))
-        finish_all(channel, atomic_exchange(&channel->left, NULL));
+        finish_all(channel, atomic_exchange(&channel->left, NULL), waits);
 }
 
 static bool has_left(struct channel *channel)
@@ -200,21 +228,32 @@ static bool has_left(struct channel *channel)
            (atomic_load(&channel->closed) && atomic_load(&channel->held));
 }
 
-void channel_leave(struct channel *channel)
+static void leave_channel(struct channel *channel, bool waits)
 {
     /* What came while we had the lock; and what came after we looked, if nobody else has it by now.
      */
     do {
-        finish_left(channel);
+        finish_left(channel, waits);
         (void)sem_post(&channel->lock);
     } while (has_left(channel) && try_lock(channel));
+}
+
+void channel_leave(struct channel *channel)
+{
+    leave_channel(channel, false);
+}
+
+void channel_leave_at_last(struct channel *channel)
+{
+    Py_BEGIN_ALLOW_THREADS leave_channel(channel, true);
+    Py_END_ALLOW_THREADS
 }
 
 void channel_let_go(struct channel *channel)
 {
     atomic_store(&channel->closed, true);
     if (has_left(channel) && try_lock(channel))
-        channel_leave(channel);
+        channel_leave_at_last(channel);
 }
 
 struct lease *lease_new(struct channel *channel)
@@ -321,7 +360,7 @@ static int cancel(struct channel *channel, struct lease *lease)
 /* A reader's. Mostly it takes no lock: any thread may release at any time. */
 static int release(struct channel *channel, struct lease *lease)
 {
-    int r = atomic_load(&channel->closed) ? lease_release_at_last(lease) : lease_release(lease);
+    int r = lease_release(lease);
 
     if (r == SLUICE_E_CAPTURING)
         leave(channel, lease);

@@ -79,12 +79,16 @@ struct channel *channel_new(const char *name);
 /* With the GIL, which it lets go of if the channel ends. */
 void channel_drop(struct channel *channel);
 
-/* Its Python object has ended: what a capture has kept from ending waits no longer. Once. */
+/* Its Python object has ended: what a capture has kept from ending waits no longer. Once. With the GIL, which it may let go of. */
 void channel_let_go(struct channel *channel);
 
 /* Only one thread at a time between the two. -1 with an exception in a forked child. */
 int channel_enter(const struct state *state, struct channel *channel);
 void channel_leave(struct channel *channel);
+
+/* The same, of one that its Python object has closed: what a capture has kept from ending is waited for. With the GIL, which it
+ * lets go of. */
+void channel_leave_at_last(struct channel *channel);
 
 /* A lease on nothing yet; NULL with an exception. */
 struct lease *lease_new(struct channel *channel);
@@ -152,7 +156,7 @@ int lease_commit(struct lease *lease);
 int lease_cancel(struct lease *lease);
 int lease_release(struct lease *lease);
 
-/* Release at the end of a channel: where a capture is in the way of a part, waits for the rest. */
+/* Release at the end of a channel: where a capture is in the way of a part, waits for the rest; so not with the GIL. */
 int lease_release_at_last(struct lease *lease);
 
 void lease_drop_streams(struct lease *lease);

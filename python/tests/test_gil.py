@@ -158,6 +158,58 @@ def test_a_reader_that_a_tensor_keeps(gpu, busy):
     assert shown(attempt)
 
 
+INSIDE_A_CAPTURE = """
+import sys, threading, time
+sys.path.insert(0, {here!r})
+import gpu_kit
+gpu_kit.find()
+gpu = gpu_kit.Gpu()
+import sluice
+from dl import take
+from test_gil import SHAPE, others_run, shown
+from gpu_frames import free_slots, wait_until
+
+def attempt():
+    captures, stands = gpu.stream(), gpu.stream()
+    with sluice.Writer("cam", shape=SHAPE, device=gpu.device) as writer:
+        with writer.frame():
+            pass
+        reader = sluice.Reader("cam")
+        frame = reader.next(timeout=60, stream=sluice.Stream.from_handle(captures, gpu.device))
+        frame.used_on(sluice.Stream.from_handle(stands, gpu.device))
+        slot, things = frame.slot, [reader, frame, *([take(frame, captures)] if {end!r} == "tensor" else [])]
+        gpu.gate(stands)
+        threading.Timer(0.6, gpu.open_gates).start()
+        with gpu.capture(captures) as graph:
+            if {end!r} in ("close", "del"):
+                frame.release()
+            del reader, frame
+
+            def finish():
+                if {end!r} != "del":
+                    things[0].close()
+                things.clear()
+
+            began = time.monotonic()
+            there = others_run(finish) if {end!r} in ("close", "del") else finish() is None and time.monotonic() - began < 0.3
+        assert graph.nodes() == 0
+        with writer.frame():  # the newest one stays for readers to come
+            pass
+        wait_until(lambda: slot in free_slots(writer))
+    return there
+
+assert shown(attempt)
+gpu.close()
+"""
+
+
+@pytest.mark.parametrize("end", ["close", "del", "frame", "tensor"])
+def test_a_reader_whose_stream_captures(gpu, run, end):
+    """The frame was used on another stream, too, which has not finished: that is waited for, as the capture cannot. Whoever has the
+    last reference to the frame does not wait."""
+    run(INSIDE_A_CAPTURE.format(here=str(pathlib.Path(__file__).parent), end=end))
+
+
 @pytest.mark.parametrize("end", ["close", "del"])
 def test_an_exporter(gpu, busy, end):
     def attempt():
