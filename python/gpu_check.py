@@ -19,7 +19,7 @@ from peer_runtime import is_of_classes  # noqa: E402
 COUNTS = ("test_real_lives.py",)  # how much of the GPU's memory is free tells it what was left behind
 PLAYS = ("test_real_examples.py",)  # in real time: two processes of it, beside the command's own; all it does is to start programs
 # What needs no more than one GPU and takes long: where there are two, the second does that.
-ANYWHERE = ("test_cuda_link_frames.py", "test_real_cuda_link.py")
+ANYWHERE = ("test_cuda_link_frames.py", "test_cuda_link_waits.py", "test_real_cuda_link.py")
 TITLE, ALONE = "Python on the GPU", "Python, what is left behind"
 RANK, AGAINST = 1, 4  # behind the tests in C; behind all
 TAKES, AGAINST_TAKES = 15, 1000  # s: a file that nobody knows, all tests against a package
