@@ -30,6 +30,21 @@ def test_withs_restore_what_was_before(device):
     assert a.closed and sluice.current_stream() is None
 
 
+def test_a_call_that_fails_leaves_what_is_current(device):
+    outer, inner, closed = (sluice.Stream(device) for _ in range(3))
+    closed.close()
+    with sluice.Writer("current", shape=4, device=device) as writer, outer:
+        with inner.use():
+            for call, error in ((lambda: inner.wait(5), TypeError), (lambda: writer.send(object(), stream=inner), TypeError),
+                                (lambda: writer.try_frame(stream=closed), sluice.StreamClosedError), (closed.__enter__, sluice.StreamClosedError),
+                                (lambda: sluice.Event(device).wait(), sluice.NotRecordedError)):
+                with pytest.raises(error):
+                    call()
+                assert sluice.current_stream() == inner
+        assert sluice.current_stream() == outer
+    assert sluice.current_stream() is None
+
+
 def test_use_neither_waits_nor_closes(device):
     stream = sluice.Stream(device)
     use = stream.use()

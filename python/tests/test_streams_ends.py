@@ -196,8 +196,9 @@ def test_a_stream_that_says_nonsense(gpu, said, error):
         def __cuda_stream__(self):
             return said
 
-    with pytest.raises(error):
+    with pytest.raises(error) as caught:
         sluice.Stream.wrap(Bad())
+    assert caught.type is error
 
 
 def test_a_stream_that_fails_to_say(gpu):

@@ -256,23 +256,36 @@ def test_fetching_inside_a_capture_is_refused():
 
 
 def test_calls_on_a_capturing_stream_say_so():
-    """The specification's 31: before any call of the driver, and the capture ends with a graph."""
-    stream = sluice.Stream(DEVICE)
-    event = sluice.Event(DEVICE)
-    tensor = torch.zeros(64, device=DEVICE)
-    torch.cuda.synchronize()
+    """The specification's 31: before any call of the driver, and the capture ends with a graph. What needs no work on that stream is
+    done: a slot is begun, a stream is made."""
+    stream, event = sluice.Stream(DEVICE), sluice.Event(DEVICE)
+    tensor, here = torch.zeros(64, device=DEVICE), torch.zeros((SIDE, SIDE), dtype=torch.int32).numpy()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.stream(stream.to_torch()):
-        graph.capture_begin(capture_error_mode="global")
-        tensor.add_(1)
-        for call in (stream.synchronize, stream.query, lambda: sluice.synchronize(DEVICE), lambda: sluice.reset(DEVICE)):
-            with pytest.raises(sluice.CaptureError):
-                call()
-        stream.record(event)  # takes part in the graph, which gets no node by it
-        graph.capture_end()
-    graph.replay()
-    torch.cuda.synchronize()
-    assert (tensor == 1).all()
+    with narrow_writer("n") as writer, sluice.Reader("n") as reader:
+        write(writer, 5)
+        frame = reader.next(timeout=60)
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream.to_torch()):
+            graph.capture_begin(capture_error_mode="global")
+            tensor.add_(1)
+            stream.record(event)  # takes part in the graph, which gets no node by it
+            for call in (stream.synchronize, stream.query, stream.close, event.synchronize, event.query,
+                         lambda: sluice.synchronize(DEVICE), lambda: sluice.reset(DEVICE),
+                         lambda: writer.send(here, stream=stream), lambda: frame.copy_to(here, stream=stream)):
+                with pytest.raises(sluice.CaptureError):
+                    call()
+            begun = writer.frame(stream=stream)
+            for call in (begun.commit, begun.cancel):
+                with pytest.raises(sluice.CaptureError):
+                    call()
+            sluice.Stream(DEVICE).close()
+            graph.capture_end()
+        graph.replay()
+        torch.cuda.synchronize()
+        assert (tensor == 1).all() and not here.any() and writer.stats().committed == 1
+        begun.cancel()
+        frame.copy_to(here, stream=stream)
+        assert (here == 5).all()
 
 
 def test_one_graph_a_slot():

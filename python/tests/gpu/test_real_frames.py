@@ -167,9 +167,14 @@ def test_torchs_first_line_says_what_writing_does():
 
 # ---- copies on the host ----
 
-def test_numpy_is_a_copy_of_ones_own(frame):
+async def fetched(frame):
+    return await frame.fetch()
+
+
+def test_numpy_is_a_copy_of_ones_own_in_pinned_memory(frame):
     first, second = frame.numpy(), frame.numpy()
     assert first.ctypes.data != second.ctypes.data and first.flags.writeable
+    assert torch.from_numpy(first).is_pinned() and torch.from_numpy(asyncio.run(fetched(frame))).is_pinned()
     first[0, 0] = -1
     expected = values().cpu().numpy()
     assert (second == expected).all() and (frame.copy() == expected).all()

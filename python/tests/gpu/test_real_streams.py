@@ -135,12 +135,14 @@ def test_9_bad_protocols(tuple_, error):
         def __cuda_stream__(self):
             return tuple_
 
+    closed = sluice.Stream(DEVICE)
+    closed.close()
     with narrow_writer("n") as writer:
-        with pytest.raises(error):
-            writer.try_frame(stream=Bad())
-        for wrong in (5, "0", object()):
-            with pytest.raises(TypeError):
+        for wrong, expected in ((Bad(), error), (5, TypeError), ("0", TypeError), (object(), TypeError), (closed, sluice.StreamClosedError)):
+            with pytest.raises(expected) as caught:
                 writer.try_frame(stream=wrong)
+            assert caught.type is expected
+        writer.try_frame(stream=None).cancel()  # as if it were not given
 
 
 def test_20_a_thread_that_waits_keeps_nobody(stream):
