@@ -146,25 +146,35 @@ def test_9_bad_protocols(tuple_, error):
 
 
 def test_20_a_thread_that_waits_keeps_nobody(stream):
+    """Neither from the GIL nor from a lock: kernels are launched, marks are set, and frames written and read meanwhile."""
     other = sluice.Stream(DEVICE)
     value = torch.zeros(16, device=DEVICE)
-    with on(other):
-        value.add_(1)
-
-    def attempt():
-        with on(stream):
-            spin(1000)
-        thread = threading.Thread(target=stream.synchronize)
-        thread.start()
-        time.sleep(0.05)
-        with on(other):
-            for _ in range(1000):
+    with narrow_writer("n") as writer, sluice.Reader("n") as reader:
+        def work(times):
+            for number in range(times):
                 value.add_(1)
-        waits = thread.is_alive()
-        thread.join()
-        return waits
+                if number % 10 == 0:
+                    other.record().close()
+                    write(writer, number)
+                    with take(reader, number) as frame:
+                        frame.torch().sum()
 
-    assert shown(attempt)
+        with on(other):
+            work(1)
+
+        def attempt():
+            with on(stream):
+                spin(1000)
+            thread = threading.Thread(target=stream.synchronize)
+            thread.start()
+            time.sleep(0.05)
+            with on(other):
+                work(1000)
+            waits = thread.is_alive()
+            thread.join()
+            return waits
+
+        assert shown(attempt)
 
 
 def current_context():
