@@ -28,7 +28,8 @@ SANITIZED = re.compile(r"^(memory\.(made|mapped)|sync\.|channel\.|send_fetch\.|s
 
 # Kernels and copies that store where they may not.
 BREAKS = (r"^crash\.(a_writer_whose_kernel_crashed|a_writer_that_waits_for_a_slot_is_told_of_a_crash|a_reader_whose_kernel_stored"
-          r"|a_reader_that_only_acquires)|^lost\.(a_kernel_crashes|begin_ends|a_wait_for_a_slot_ends)|^memory\.(a_kernel_that_stores|it_outlives)")
+          r"|a_reader_that_only_acquires)|^lost\.(a_kernel_crashes|begin_ends|a_wait_for_a_slot_ends)|^ahead\.a_writer_whose_kernel_crashed"
+          r"|^memory\.(a_kernel_that_stores|it_outlives)")
 NOT_SANITIZED = (
     (MEASURED.pattern, "it measures what calls cost, and would measure the tool"),
     (BREAKS, "what it does on purpose is what the tool looks for"),
@@ -42,7 +43,7 @@ KILLS = re.compile(r"^(death|crash|cipd_long)\.|killed")  # in no other test's w
 NOT_UNDER_MPS = (
     (MEASURED.pattern, "it measures what calls cost: the benches do, under MPS, too"),
     (BREAKS, "under MPS a fault ends the work of all clients"),
-    (r"^ahead\.(?!a_frame_that_is_ready)|^cipd_ahead\.|^several\.a_stream_of_another_gpu_waits|^tickets\.a_frame_taken_ahead"
+    (r"^ahead\.(?!a_frame_that_is_ready|under_mps)|^cipd_ahead\.|^several\.a_stream_of_another_gpu_waits|^tickets\.a_frame_taken_ahead"
      r"|^untold\.of_many_lost_frames|^guards\.each_guard_of_cipd", "under MPS nothing is taken ahead"),
 )
 

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "gpu/channel.h"
+#include "gpu/frames.h"
 
 #define DEADLINE ((int64_t)(SLUICE_S * test_slowness())) /* for streams that wait in vain */
 
@@ -210,10 +211,21 @@ TEST(words_are_raised_for_streams_that_have_a_use_for_them)
     channel_end(&scene);
 }
 
-static void count_refusals(void *count, enum sluice_log_level level, const char *text)
+static int refusals; /* that were logged, with this reason */
+static const char *refused_for;
+
+static void count_refusals(void *unused, enum sluice_log_level level, const char *text)
 {
+    (void)unused;
     (void)level;
-    *(int *)count += strstr(text, "no frame is taken ahead") && strstr(text, "CUDA_LAUNCH_BLOCKING");
+    refusals += strstr(text, "no frame is taken ahead") && strstr(text, refused_for);
+}
+
+static void begin_to_count(const char *reason)
+{
+    refusals = 0;
+    refused_for = reason;
+    sluice_log_set(count_refusals, NULL, SLUICE_LOG_WARN);
 }
 
 /* Each launch behind a stream that waits would wait, too, on the thread that it is made on. (The driver has read the
@@ -222,10 +234,9 @@ static void launches_block(const char *value, bool so)
 {
     struct scene scene = channel_scene();
     struct gpu_gate gate = gpu_gate_new();
-    int refusals = 0;
 
     CHECK(setenv("CUDA_LAUNCH_BLOCKING", value, 1) == 0);
-    sluice_log_set(count_refusals, &refusals, SLUICE_LOG_WARN);
+    begin_to_count("CUDA_LAUNCH_BLOCKING");
     sluice_reader *reader = open_ahead(2, 20 * SLUICE_S);
     greet(&scene, reader);
     for (uint32_t i = 1; i <= 3; i++)
@@ -243,6 +254,29 @@ TEST(where_launches_block_no_stream_waits)
     launches_block("1", true);
     launches_block("2", true); /* nobody says what that is */
     launches_block("0", false);
+}
+
+/* Clients share the queues of one server (protocol, part 7). */
+TEST(under_mps_no_stream_waits)
+{
+    int clients = 0;
+
+    CHECK(setenv("SLUICE_FAKE_MPS", "1", 1) == 0);
+    gpu_begin();
+    if (!gpu_is_fake() && (cu.DeviceGetAttribute(&clients, SL_CU_MPS_ENABLED, 0) != 0 || !clients))
+        SKIP("this process does not work through an MPS server, and cannot choose to");
+    struct scene scene = channel_scene();
+    struct gpu_gate gate = gpu_gate_new();
+    begin_to_count("MPS server");
+    sluice_reader *reader = open_ahead(2, 20 * SLUICE_S);
+    greet(&scene, reader);
+    for (uint32_t i = 1; i <= 3; i++)
+        CHECK(!take_late(&scene, &gate, reader, i));
+    CHECK_EQ(refusals, 1);
+    gpu_gate_end(&gate);
+    CHECK_OK(sluice_reader_close(&reader));
+    sluice_log_set(NULL, NULL, SLUICE_LOG_WARN);
+    channel_end(&scene);
 }
 
 TEST(no_stream_waits_beyond_its_deadline)
@@ -487,7 +521,17 @@ TEST(a_capturing_stream_is_not_made_to_wait)
     channel_end(&scene);
 }
 
-/* A writer that commits a frame which will never be ready, and waits to be killed. */
+static bool is_told(sluice_writer *writer)
+{
+    struct sluice_frame frame;
+    int r = sluice_writer_begin(writer, 0, &frame);
+
+    if (r == 0)
+        CHECK_OK(sluice_writer_cancel(writer, &frame, SLUICE_ON_CPU));
+    return r == SLUICE_E_DRIVER;
+}
+
+/* A writer that commits a frame which will never be ready, and waits to be killed, or for its kernel to crash. */
 ROLE(stuck_writer)
 {
     gpu_begin();
@@ -503,7 +547,13 @@ ROLE(stuck_writer)
     channel_commit(writer, stream, 0, 2);
     channel_commit(writer, stream, 60 * SLUICE_S, 3);
     role_say("stuck");
-    role_line();
+    const char *line = role_line();
+    if (line && strcmp(line, "crash") == 0) {
+        gpu_store(gpu_stream(SL_CU_STREAM_NON_BLOCKING), 0x10, 1);
+        CHECK_SOON(is_told(writer), 20);
+        role_say("told");
+        role_line();
+    }
     return 0;
 }
 
@@ -550,6 +600,58 @@ TEST_TIMEOUT(a_killed_writer_frees_the_streams_that_wait_for_it, 40)
     CHECK_OK(sluice_reader_close(&parked.reader));
     CHECK_OK(sluice_device_close(&parked.device));
     gpu_end();
+}
+
+/* It lives on, and says itself that its frames are lost. */
+TEST_TIMEOUT(a_writer_whose_kernel_crashed_frees_the_streams_that_wait_for_it, 60)
+{
+    struct parked parked = park(50 * SLUICE_S);
+
+    int64_t began = test_now();
+    child_send(&parked.writer, "crash");
+    child_expect(&parked.writer, "told", 30);
+    CHECK_OK(sluice_stream_synchronize(parked.stream));
+    CHECK_LE(test_now() - began, 40 * SLUICE_S);
+    CHECK_RESULT(sluice_reader_release(parked.reader, &parked.frame, parked.stream), SLUICE_E_LOST);
+    CHECK_OK(sluice_reader_close(&parked.reader));
+    child_kill(&parked.writer, 9);
+    CHECK_OK(sluice_device_close(&parked.device));
+    gpu_end();
+}
+
+/* A frame that comes within two seconds is not lost by a close: how many words its reader's stream saw that were none of its. */
+static uint64_t close_before_it_comes(void)
+{
+    struct scene scene = channel_scene();
+    struct gpu_gate gate = gpu_gate_new();
+    sluice_reader *reader = open_ahead(1, 1000 * SLUICE_S);
+    uint64_t bad = gpu_memory(4);
+    struct sluice_frame frame;
+
+    greet(&scene, reader);
+    CU(MemsetD8Async, bad, 0, 4, gpu_native(scene.reading));
+    channel_commit_behind(&gate, scene.writer, scene.writing, 7);
+    CHECK_OK(sluice_reader_acquire(reader, scene.reading, 20 * SLUICE_S, &frame));
+    CHECK(frame.flags & SLUICE_FRAME_AHEAD);
+    gpu_compare(gpu_native(scene.reading), channel_words(&frame), CHANNEL_WORDS, 7, bad);
+    gpu_gate_open_later(&gate);
+    CHECK_OK(sluice_reader_close(&reader)); /* with the frame in hand: for releases it waits anyway */
+    CHECK_OK(sluice_stream_synchronize(scene.reading));
+    CHECK_OK(sluice_stream_synchronize(scene.writing));
+    gpu_gate_opened(&gate);
+    uint64_t count = frames_read(gpu_native(scene.reading), bad);
+    gpu_gate_end(&gate);
+    channel_end(&scene);
+    return count;
+}
+
+TEST_TIMEOUT(a_reader_that_closes_waits_for_a_frame_that_comes, 60)
+{
+    uint64_t wrong = 1;
+
+    for (int turn = 0; turn < 5 && wrong; turn++) /* a machine may stand still for longer than that */
+        wrong = close_before_it_comes();
+    CHECK_EQ(wrong, 0);
 }
 
 /* Nor is the program kept in close, where the driver waits for such a stream, nor the memory. */
