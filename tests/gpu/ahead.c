@@ -618,39 +618,6 @@ TEST_TIMEOUT(a_writer_whose_kernel_crashed_frees_the_streams_that_wait_for_it, 6
     gpu_end();
 }
 
-/* Is the stream let go only when the frame has come? */
-static bool close_before_it_comes(void)
-{
-    struct scene scene = channel_scene();
-    struct gpu_gate gate = gpu_gate_new();
-    sluice_reader *reader = open_ahead(1, 1000 * SLUICE_S);
-    struct sluice_frame frame;
-
-    greet(&scene, reader);
-    channel_commit_behind(&gate, scene.writer, scene.writing, 7);
-    CHECK_OK(sluice_reader_acquire(reader, scene.reading, 20 * SLUICE_S, &frame));
-    CHECK(frame.flags & SLUICE_FRAME_AHEAD);
-    gpu_gate_open_later(&gate);
-    CHECK_OK(sluice_reader_close(&reader)); /* with the frame in hand: a release would be waited for before that */
-    CHECK_OK(sluice_stream_synchronize(scene.reading));
-    bool came = gate.open;
-    CHECK_OK(sluice_stream_synchronize(scene.writing));
-    gpu_gate_opened(&gate);
-    gpu_gate_end(&gate);
-    channel_end(&scene);
-    return came;
-}
-
-/* A frame that comes within two seconds is not lost by a close. */
-TEST_TIMEOUT(a_reader_that_closes_waits_for_a_frame_that_comes, 60)
-{
-    bool came = false;
-
-    for (int turn = 0; turn < 5 && !came; turn++) /* a machine may stand still for longer than that */
-        came = close_before_it_comes();
-    CHECK(came);
-}
-
 /* Nor is the program kept in close, where the driver waits for such a stream, nor the memory. */
 static void leave(bool release)
 {
