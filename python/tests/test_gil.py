@@ -179,7 +179,7 @@ def attempt():
         frame.used_on(sluice.Stream.from_handle(stands, gpu.device))
         slot, things = frame.slot, [reader, frame, *([take(frame, captures)] if {end!r} == "tensor" else [])]
         gpu.gate(stands)
-        threading.Timer(0.6, gpu.open_gates).start()
+        threading.Timer(1.5, gpu.open_gates).start()
         with gpu.capture(captures) as graph:
             if {end!r} in ("close", "del"):
                 frame.release()
