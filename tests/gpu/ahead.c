@@ -530,29 +530,54 @@ static bool is_told(sluice_writer *writer)
     return r == SLUICE_E_DRIVER;
 }
 
-/* A writer that commits a frame which will never be ready, and waits to be killed, or for its kernel to crash. */
-ROLE(stuck_writer)
+/* Commits two frames, the second when the reader is there. */
+static sluice_writer *first_frames(struct sluice_stream *stream)
 {
     gpu_begin();
     gpu_use(0);
     struct sluice_device device = gpu_open();
-    struct sluice_stream stream;
-    CHECK_OK(sluice_stream_create(device, NULL, &stream));
+    CHECK_OK(sluice_stream_create(device, NULL, stream));
     sluice_writer *writer = channel_writer();
-    channel_commit(writer, stream, 0, 1);
+    channel_commit(writer, *stream, 0, 1);
     role_say("open");
     role_line();
-    gpu_settle(); /* the reader is there */
-    channel_commit(writer, stream, 0, 2);
+    gpu_settle();
+    channel_commit(writer, *stream, 0, 2);
+    return writer;
+}
+
+/* A writer that commits a frame which will never be ready, and waits to be killed. */
+ROLE(stuck_writer)
+{
+    struct sluice_stream stream;
+    sluice_writer *writer = first_frames(&stream);
+
     channel_commit(writer, stream, 60 * SLUICE_S, 3);
     role_say("stuck");
-    const char *line = role_line();
-    if (line && strcmp(line, "crash") == 0) {
-        gpu_store(gpu_stream(SL_CU_STREAM_NON_BLOCKING), 0x10, 1);
-        CHECK_SOON(is_told(writer), 20);
-        role_say("told");
-        role_line();
-    }
+    role_line();
+    return 0;
+}
+
+/* A writer whose kernel crashes when it may run. */
+ROLE(crashing_writer)
+{
+    struct sluice_stream stream;
+    struct sluice_frame frame;
+    sluice_writer *writer = first_frames(&stream);
+    struct gpu_gate gate = gpu_gate_new();
+
+    gpu_store(gpu_native(stream), gpu_memory(8), 1); /* what is launched first may wait for others */
+    CHECK_OK(sluice_stream_synchronize(stream));
+    CHECK_OK(sluice_writer_begin(writer, 20 * SLUICE_S, &frame));
+    gpu_gate_close(&gate, gpu_native(stream));
+    gpu_store(gpu_native(stream), 0x10, 1);
+    CHECK_OK(sluice_writer_commit(writer, &frame, stream));
+    role_say("stuck");
+    role_line();
+    gpu_gate_open(&gate);
+    CHECK_SOON(is_told(writer), 20);
+    role_say("told");
+    role_line();
     return 0;
 }
 
@@ -565,7 +590,7 @@ struct parked {
     struct sluice_frame frame;
 };
 
-static struct parked park(int64_t ahead_ns)
+static struct parked park(const char *writer, int64_t ahead_ns)
 {
     struct parked parked;
 
@@ -574,7 +599,7 @@ static struct parked park(int64_t ahead_ns)
     test_dir();
     parked.device = gpu_open();
     CHECK_OK(sluice_stream_create(parked.device, NULL, &parked.stream));
-    parked.writer = role_start("stuck_writer", NULL);
+    parked.writer = role_start(writer, NULL);
     child_expect(&parked.writer, "open", 20);
     parked.reader = open_ahead(2, ahead_ns);
     CHECK_OK(sluice_reader_acquire(parked.reader, parked.stream, 20 * SLUICE_S, &parked.frame));
@@ -589,7 +614,7 @@ static struct parked park(int64_t ahead_ns)
 
 TEST_TIMEOUT(a_killed_writer_frees_the_streams_that_wait_for_it, 40)
 {
-    struct parked parked = park(50 * SLUICE_S);
+    struct parked parked = park("stuck_writer", 50 * SLUICE_S);
 
     child_kill(&parked.writer, 9);
     int64_t began = test_now();
@@ -604,7 +629,7 @@ TEST_TIMEOUT(a_killed_writer_frees_the_streams_that_wait_for_it, 40)
 /* It lives on, and says itself that its frames are lost. */
 TEST_TIMEOUT(a_writer_whose_kernel_crashed_frees_the_streams_that_wait_for_it, 60)
 {
-    struct parked parked = park(50 * SLUICE_S);
+    struct parked parked = park("crashing_writer", 50 * SLUICE_S);
 
     int64_t began = test_now();
     child_send(&parked.writer, "crash");
@@ -621,7 +646,7 @@ TEST_TIMEOUT(a_writer_whose_kernel_crashed_frees_the_streams_that_wait_for_it, 6
 /* Nor is the program kept in close, where the driver waits for such a stream, nor the memory. */
 static void leave(bool release)
 {
-    struct parked parked = park(1000 * SLUICE_S);
+    struct parked parked = park("stuck_writer", 1000 * SLUICE_S);
 
     if (release)
         CHECK_OK(sluice_reader_release(parked.reader, &parked.frame, parked.stream));
