@@ -14,9 +14,9 @@ ALONE = re.compile(r"^death\.(a_writer_of_most_of_the_memory|a_killed_reader_giv
 # Not those with a process that is no user, to whom the driver is shut, or with a channel in the test's own process,
 # where the driver's threads stay.
 CONTAINERS = [f"containers.{name}*" for name in ("frames", "a_reader", "between", "different", "times", "nobody_looks")]
-# Of tests/multi, with channels on a GPU. In any run: what counts descriptors and mappings while readers are stopped and formats
-# change, for NVIDIA's driver has some of its own. With --long also what does not need a process for each of many readers.
-BETWEEN = re.compile(r"^(memories\.a_reader|stopped\.)")
+# Of tests/multi, with channels on a GPU. In any run: what counts descriptors and mappings while processes are stopped, of which
+# NVIDIA's driver has some of its own. With --long also what does not need a process for each of many readers.
+BETWEEN = re.compile(r"^(stopped)\.")
 BETWEEN_LONG = re.compile(r"^(memories|descriptor|formats|handles|handoff|in_order|policy|restart|send|wait)\.(?!sixty_four)")
 
 # What compute-sanitizer looks at in any run: kernels and copies on memory and words that are shared.

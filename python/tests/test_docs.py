@@ -38,7 +38,7 @@ def start(example, *args, prefix=(), before=()):
 def is_looking(pid):
     """Has it, or what it has started, Sluice's thread? A reader that waits for its writer has."""
     tasks = list(pathlib.Path(f"/proc/{pid}/task").iterdir())
-    return any((task / "comm").read_text() == "sluice\n" for task in tasks) or any(
+    return any((task / "comm").read_text() == "sluice service\n" for task in tasks) or any(
         is_looking(child) for task in tasks for child in (task / "children").read_text().split())
 
 

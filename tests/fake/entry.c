@@ -118,7 +118,7 @@ static bool on_service_thread(void)
 {
     char name[16] = "";
 
-    return prctl(PR_GET_NAME, name) == 0 && strcmp(name, "sluice") == 0;
+    return prctl(PR_GET_NAME, name) == 0 && strcmp(name, "sluice service") == 0;
 }
 
 /* Before a call does anything. Not 0: it says that, and does nothing. */

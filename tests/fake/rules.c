@@ -306,7 +306,7 @@ TEST(calls_on_the_service_thread)
     CHECK(pthread_create(&thread, NULL, call_on_service_thread, "sluice errand") == 0);
     CHECK(pthread_join(thread, NULL) == 0);
     CHECK(!fake_broken_rule());
-    CHECK(pthread_create(&thread, NULL, call_on_service_thread, "sluice") == 0);
+    CHECK(pthread_create(&thread, NULL, call_on_service_thread, "sluice service") == 0);
     CHECK(pthread_join(thread, NULL) == 0);
     CHECK_HAS(fake_broken_rule(), "cuDeviceGetCount: called on the service thread");
     leave(&call);

@@ -186,6 +186,7 @@ TEST(whoever_looks_without_descriptors_is_told_so)
     size_t count;
 
     test_dir();
+    (void)kit_device(); /* it loads the driver */
     struct child writer = start("writer", NULL, NULL);
     int fds = process_fds(getpid());
     take_descriptors(getpid());

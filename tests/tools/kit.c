@@ -210,7 +210,7 @@ static pid_t service_thread(pid_t process)
     for (struct dirent *entry; (entry = readdir(dir));) {
         snprintf(path, sizeof path, "/proc/%d/task/%s/comm", (int)process, entry->d_name);
         FILE *file = entry->d_name[0] == '.' || atoi(entry->d_name) == process ? NULL : fopen(path, "re");
-        if (file && fgets(name, sizeof name, file) && strcmp(name, "sluice\n") == 0)
+        if (file && fgets(name, sizeof name, file) && strcmp(name, "sluice service\n") == 0)
             found = atoi(entry->d_name);
         if (file)
             fclose(file);

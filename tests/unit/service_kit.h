@@ -20,7 +20,7 @@ static inline int service_thread(void)
         char path[300], name[32] = "";
         snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
         FILE *file = entry->d_name[0] == '.' ? NULL : fopen(path, "re");
-        if (file && fgets(name, sizeof(name), file) && !strcmp(name, "sluice\n"))
+        if (file && fgets(name, sizeof(name), file) && !strcmp(name, "sluice service\n"))
             found = atoi(entry->d_name);
         if (file)
             fclose(file);

@@ -162,7 +162,7 @@ static void *run(void *context)
 {
     struct worker *w = context;
     self = w;
-    prctl(PR_SET_NAME, "sluice");
+    prctl(PR_SET_NAME, "sluice service");
     prctl(PR_SET_TIMERSLACK, 1000ul); /* with the default slack a timer of 50 us takes 100 */
     sl_service_lock();
     while (!w->stop) {
