@@ -10,10 +10,9 @@
 
 bool sl_copy_reachable(const void *first, uint64_t bytes)
 {
-    const char *last = (const char *)first + bytes - 1;
-
     if (bytes == 0 || !sl_cuda_present())
         return true; /* without a driver no GPU's memory has an address here */
+    const char *last = (const char *)first + bytes - 1;
     return sl_os_readable(first) && (((uintptr_t)first ^ (uintptr_t)last) < LEAST_PAGE || sl_os_readable(last));
 }
 

@@ -6,13 +6,14 @@
 #include "kit.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <threads.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sluice/sluice.h>
@@ -141,30 +142,30 @@ TEST(bridge_takes_over_frames_of_no_time)
 
 static atomic_bool ended;
 
-static int publish(void *segment)
+static void *publish(void *segment)
 {
     unsigned char *at = segment;
     for (uint32_t index = 8; !ended; index++) {
         struct timespec pause = { .tv_nsec = 5000000 };
         put_time(at, (double)test_now() / 1e9);
         put(at + 16, index, 4);
-        thrd_sleep(&pause, NULL);
+        nanosleep(&pause, NULL);
     }
-    return 0;
+    return NULL;
 }
 
 TEST(bridge_refuses_a_segment_that_another_program_writes)
 {
-    thrd_t thread;
+    pthread_t thread;
     char path[80];
     begin();
     unsigned char *at = make_segment(7);
     put_time(at, (double)test_now() / 1e9);
-    CHECK_EQ(thrd_create(&thread, publish, at), thrd_success);
+    CHECK_EQ(pthread_create(&thread, NULL, publish, at), 0);
     CHECK_EQ(sluice_run(&bridge, "bridge", "from", to, "--seconds", "1"), 1);
     CHECK_HAS(bridge.err, "has a writer already");
     ended = true;
-    CHECK_EQ(thrd_join(thread, NULL), thrd_success);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
     CHECK_EQ(look().version, VERSION);
     snprintf(path, sizeof path, "/%s", to + strlen("cipd:"));
     CHECK_EQ(shm_unlink(path), 0);
