@@ -125,12 +125,13 @@ def test_other_channels_have_none_of_it():
 
 # ---- what they do ----
 
-def test_info_of_both_sides(write):
+def test_info_of_both_sides(gpu, write):
     writer, began = write(), time.monotonic_ns()
     with sluice.Reader(NAME, cipd=types.MappingProxyType({"undeclared": "rgba"})) as reader:
         send(writer, 1)
         reader.next(timeout=60).release()
         send(writer, 2, 3)
+        gpu.call("CtxSynchronize")  # else the frame before may be what is finished
         with reader.next(timeout=60):
             found = reader.cipd_info()
         assert found.name == CHANNEL and found.state == "running" and found.why == "" and found.index == 3
