@@ -27,12 +27,12 @@ static struct sl_cu_stream *stream_of(const struct sl_copy_job *job)
 
 /* ---- open and close ---- */
 
+/* Only a lost device ends a wait: a call that fails says nothing about copies that are queued already. */
 static int alive(void *user)
 {
-    struct sl_copy_gpu *gpu = user;
-    int r = sluice_stream_query(gpu->stream);
+    const struct sl_copy_gpu *gpu = user;
 
-    return r < 0 ? r : 0;
+    return sl_sync_cuda.probe(gpu->pages, gpu->stream);
 }
 
 static int open_stream(struct sl_copy_gpu *gpu)

@@ -136,6 +136,28 @@ static void *go_on_later(void *nothing)
     return nothing;
 }
 
+/* Whoever waits asks the driver now and then whether the GPU is lost. That this fails does not mean that the copy has ended. */
+TEST(a_wait_outlives_a_call_that_fails)
+{
+    static const enum fake_function functions[] = { FAKE_StreamQuery, FAKE_CtxGetCurrent, FAKE_CtxPushCurrent };
+    struct sending sending = sending_begin();
+    struct sluice_ticket ticket;
+    char sentence[1024];
+
+    sending_turn(&sending, 1, sending.stream, 1, sentence);
+    CHECK_STR(sentence, "");
+    hold_up(&sending);
+    CHECK_OK(sluice_writer_send(sending.writer, &sending.arrays[1], 1, sending.stream, &ticket));
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        fake_fail(functions[i], 1, SL_CU_INVALID_VALUE);
+        CHECK_RESULT(sluice_ticket_wait(ticket, SLUICE_S / 5), SLUICE_TIMEOUT);
+        CHECK(fake_failed());
+    }
+    go_on[0] = 1;
+    CHECK_OK(sluice_ticket_wait(ticket, 20 * SLUICE_S));
+    sending_end(&sending);
+}
+
 /* One of two copies is queued when it comes to a failure: who hears of that may free the memory, so it is over. */
 TEST(a_frame_that_is_copied_in_part)
 {
