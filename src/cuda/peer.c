@@ -105,14 +105,16 @@ int sl_cuda_copy_begin(struct sl_cuda_context *to, uint64_t address, const struc
     return r;
 }
 
+/* A call that fails says nothing about a copy that is queued already, unless it shows that the GPU is lost. */
 int sl_cuda_copy_look(struct sl_cuda_context *to)
 {
     struct sl_cuda_scope scope;
     int r = sl_cuda_enter(to, SL_CUDA_RELAXED, &scope);
-    if (r != 0)
-        return r;
-    int code = to->copies ? sl_cuda.StreamQuery(to->copies) : SL_CU_OK;
-    r = code == SL_CU_NOT_READY ? SLUICE_NOT_READY : sl_cuda_said(to, code, "cuStreamQuery");
-    sl_cuda_leave(&scope);
-    return r;
+
+    if (r == 0) {
+        int code = to->copies ? sl_cuda.StreamQuery(to->copies) : SL_CU_OK;
+        r = code == SL_CU_NOT_READY ? SLUICE_NOT_READY : sl_cuda_said(to, code, "cuStreamQuery");
+        sl_cuda_leave(&scope);
+    }
+    return r < 0 && sl_cuda_alive(to) == 0 ? SLUICE_NOT_READY : r;
 }

@@ -158,6 +158,32 @@ TEST(a_wait_outlives_a_call_that_fails)
     sending_end(&sending);
 }
 
+/* The same for a reader that has copies of frames. */
+TEST(a_readers_copy_outlives_a_call_that_fails)
+{
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    struct sending sending = sending_begin();
+    struct sluice_frame frame;
+    sluice_reader *reader;
+
+    params.name = "cam";
+    params.device = "cuda:1";
+    params.staged = SLUICE_STAGED_ALWAYS;
+    params.open_timeout_ns = 10 * SLUICE_S;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(sluice_writer_send(sending.writer, &sending.arrays[2], 1, sending.stream, NULL));
+        CHECK_OK(sluice_stream_synchronize(sending.stream));
+        if (i == 1)
+            fake_fail(FAKE_StreamQuery, 1, SL_CU_INVALID_VALUE);
+        CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
+        CHECK_EQ(fake_failed(), i == 1);
+        CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+    }
+    CHECK_OK(sluice_reader_close(&reader));
+    sending_end(&sending);
+}
+
 /* One of two copies is queued when it comes to a failure: who hears of that may free the memory, so it is over. */
 TEST(a_frame_that_is_copied_in_part)
 {
