@@ -145,9 +145,9 @@ def test_9_bad_protocols(tuple_, error):
         writer.try_frame(stream=None).cancel()  # as if it were not given
 
 
-def test_20_a_thread_that_waits_keeps_nobody(stream):
+def test_20_a_thread_that_waits_keeps_nobody():
     """Neither from the GIL nor from a lock: kernels are launched, marks are set, and frames written and read meanwhile."""
-    other = sluice.Stream(DEVICE)
+    stream, other = sluice.Stream(DEVICE), sluice.Stream(DEVICE)  # neither is the thread's, which frames would be behind
     value = torch.zeros(16, device=DEVICE)
     with narrow_writer("n") as writer, sluice.Reader("n") as reader:
         def work(times):
