@@ -152,17 +152,20 @@ def sends():
 
 
 def acquires():
+    """In a process that has waited for another one's frames, as the bare calls are too. Without a goal: the bare write alone, again
+    and again in one process, which has all that it takes in its caches; and the wait and the write in two calls."""
     both = over_limit(400)
-    yield Case({"mode": "newest", "ahead": False}, job("acquire", until=1, **SMALL), job("calls"),
+    yield Case({"mode": "newest", "ahead": False}, job("acquire", until=1, **SMALL), job("answers"),
                (Out("gpu_acquire", "acquire", None, at_most(300)), Out("gpu_acquire_release", "both", "call", both)), OFTEN)
     yield Case({"mode": "in order", "ahead": False, "batch": 16},
-               job("acquire", until=1, in_order=1, group=16, **SMALL), job("calls", group=16),
+               job("acquire", until=1, in_order=1, group=16, **SMALL), job("answers", group=16),
                (Out("gpu_acquire", "acquire", None, at_most(300)), Out("gpu_acquire_release", "both", "call", both)), OFTEN)
     yield Case({"mode": "newest", "ahead": True}, job("acquire", until=1, ahead=1, gated=1, **SMALL),
-               job("calls", ahead=1, gated=1),
+               job("answers", ahead=1, gated=1),
                (Out("gpu_acquire_release", "both", "call", over_limit(500)),), OFTEN)
-    yield Case({"mode": "newest", "ahead": True, "calls": 2}, None, job("calls", ahead=1, gated=1, apart=1),
-               (Out("gpu_limit_acquire_release", None, "call"),), OFTEN)
+    for params, line in (({"ahead": True, "calls": 2}, job("answers", ahead=1, gated=1, apart=1)),
+                         ({"ahead": False, "processes": 1}, job("calls"))):
+        yield Case({"mode": "newest", **params}, None, line, (Out("gpu_limit_acquire_release", None, "call"),), OFTEN)
 
 
 def fetches():

@@ -45,9 +45,15 @@ BESIDE = {
     "commit until another process's stream is let go, ahead": (
         only("- bare: a wait that is queued once the word is on its way", "gpu_limit_order", word="device", words=None, gives=None),
         only("- bare: in host memory, where a CPU could free who waits", "gpu_limit_handoff_gpu", **PLAIN)),
+    "acquire and release on a stream, CPU": (
+        only("- bare: again and again in one process", "gpu_limit_acquire_release", ahead=False, processes=1),),
     "- ahead": (only("- bare: the wait and the write in two calls", "gpu_limit_acquire_release", ahead=True),),
-    "- by send": (only("- bare: a word by the driver, the receiver spins", "py_gpu_put_to_usable", way="a word by the driver", wait="spinning", stream=None),
-                  only("- bare: and is woken", "py_gpu_put_to_usable", way="a word by the driver", wait="asleep")),
+    "Python: from put to a usable tensor, in place": (
+        only("- bare: a word by the driver, the receiver spins", "py_gpu_put_to_usable", way="a word by the driver", wait="spinning", stream=None),
+        only("- bare: and is woken", "py_gpu_put_to_usable", way="a word by the driver", wait="asleep")),
+    "- by send": (
+        only("- bare: a copy and a word, the receiver spins", "py_gpu_put_to_usable", way="a copy and a word by the driver", wait="spinning"),
+        only("- bare: and is woken", "py_gpu_put_to_usable", way="a copy and a word by the driver", wait="asleep")),
 }
 CUDA_LINK = (
     only("cuda-link: an asynchronous send of 1080p float32, CPU", "gpu_cipd_send_call", **FULL, graph=False, blocking=False),

@@ -30,24 +30,6 @@ static void write_words(uint32_t round)
     CU(StreamBatchMemOp, stream, (unsigned)count, ops, 0);
 }
 
-/* What a reader that waits on its GPU must do; its work comes between the two, so that it needs a call for each. */
-static void wait_and_write(uint32_t round)
-{
-    union cu_mem_op ops[2] = { 0 };
-    if (job->apart) {
-        CU(StreamWaitValue64, stream, word_address(WORD_GATE), job->gated ? round : 0, 0);
-        CU(StreamWriteValue64, stream, word_address(WORD_READY), round, 0);
-        return;
-    }
-    ops[0].op.operation = CU_WAIT_64;
-    ops[0].op.address = word_address(WORD_GATE);
-    ops[0].op.value = job->gated ? round : 0;
-    ops[1].op.operation = CU_WRITE_64;
-    ops[1].op.address = word_address(WORD_READY);
-    ops[1].op.value = round;
-    CU(StreamBatchMemOp, stream, 2, ops, 0);
-}
-
 static void settle(uint32_t round)
 {
     atomic_store(word(WORD_GATE), round);
@@ -66,45 +48,26 @@ static void calls(int index)
 {
     (void)index;
     begin_calls();
-    call_costs("call", job->ahead ? wait_and_write : write_words, settle);
+    call_costs("call", write_words, settle);
     CU(StreamDestroy, stream);
 }
 
 /* The same call where other processes' streams wait for its words, one for each: they and the GPU's turns are in its way. */
 
-static void write_to_crowd(void)
+static void write_to_crowd(uint32_t turn)
 {
-    int64_t until = now_ns() + job->ns;
-    bool last = false;
-    for (uint32_t round = 1; !last; round++) {
-        last = is_last_round(round, until);
-        await_ready(round);
-        CU(StreamWaitValue64, stream, word_address(WORD_GATE), round, 0);
-        int64_t start = now_ns();
-        write_words(round);
-        int64_t end = now_ns();
-        if (round > WARM_UP)
-            sample("call", end - start);
-        atomic_store(&stage->lanes[0].got, round);
-        await_got(round);
-        atomic_store(word(WORD_GATE), round);
-        CU(StreamSynchronize, stream);
-    }
+    CU(StreamWaitValue64, stream, word_address(WORD_GATE), turn, 0);
+    int64_t start = now_ns();
+    write_words(turn);
+    int64_t end = now_ns();
+    if (turn > WARM_UP)
+        sample("call", end - start);
 }
 
-static void wait_in_crowd(int index)
+static void wait_in_crowd(uint32_t turn, int index)
 {
-    struct lane *lane = &stage->lanes[index];
-    bool last = false;
-    for (uint32_t round = 1; !last; round++) {
-        atomic_store(&lane->ready, round);
-        await(&stage->lanes[0].got, round);
-        CU(StreamWaitValue64, stream, word_address(WORD_MORE + index), round, 0);
-        CU(StreamWriteValue64, stream, word_address(WORD_MORE + MAX_READERS + index), round, 0);
-        last = atomic_load(&stage->last) == round;
-        atomic_store(&lane->got, round);
-        CU(StreamSynchronize, stream);
-    }
+    CU(StreamWaitValue64, stream, word_address(WORD_MORE + index), turn, 0);
+    CU(StreamWriteValue64, stream, word_address(WORD_MORE + MAX_READERS + index), turn, 0);
 }
 
 static void crowd(int index)
@@ -112,12 +75,66 @@ static void crowd(int index)
     begin_calls();
     if (job->ops != 1 + job->readers || job->ops > WORDS - WORD_MORE - MAX_READERS)
         die("each reader has a word of its own, and there are %d", WORDS - WORD_MORE - MAX_READERS - 1);
-    meet();
-    if (index == 0)
-        write_to_crowd();
-    else
-        wait_in_crowd(index);
-    meet();
+    turns(&(struct turns){ .put = write_to_crowd, .take = wait_in_crowd, .stream = stream }, index);
+    CU(StreamDestroy, stream);
+}
+
+/* ---- what a reader's calls cost its CPU, in a process that has waited for another one's frames: job->group of them are there ---- */
+
+static uint64_t number_of(uint32_t turn, int64_t i)
+{
+    return (uint64_t)((turn - 1) * job->group + i + 1);
+}
+
+static void hand_over(uint32_t turn)
+{
+    if (job->gated)
+        CU(StreamWaitValue64, stream, word_address(WORD_GATE), turn, 0);
+    for (int64_t i = 0; i < job->group; i++)
+        CU(StreamWriteValue64, stream, word_address(WORD_READY), number_of(turn, i), 0);
+    if (!job->gated)
+        CU(StreamSynchronize, stream);
+}
+
+/* What a reader that waits on its GPU must do; its work comes between the two, so that it needs a call for each (job->apart). */
+static void wait_and_write(uint64_t number)
+{
+    union cu_mem_op ops[2] = { 0 };
+    if (job->apart) {
+        CU(StreamWaitValue64, stream, word_address(WORD_READY), number, 0);
+        CU(StreamWriteValue64, stream, word_address(WORD_ANSWER), number, 0);
+        return;
+    }
+    ops[0].op.operation = CU_WAIT_64;
+    ops[0].op.address = word_address(WORD_READY);
+    ops[0].op.value = number;
+    ops[1].op.operation = CU_WRITE_64;
+    ops[1].op.address = word_address(WORD_ANSWER);
+    ops[1].op.value = number;
+    CU(StreamBatchMemOp, stream, 2, ops, 0);
+}
+
+static void write_answer(uint64_t number)
+{
+    CU(StreamWriteValue64, stream, word_address(WORD_ANSWER), number, 0);
+}
+
+static void answer(uint32_t turn, int index)
+{
+    if (!job->gated)
+        await_word(word(WORD_READY), number_of(turn, job->group - 1));
+    int64_t start = now_ns();
+    for (int64_t i = 0; i < job->group; i++)
+        (job->ahead ? wait_and_write : write_answer)(number_of(turn, i));
+    int64_t end = now_ns();
+    if (index == 1 && turn > WARM_UP)
+        sample("call", (end - start) / job->group);
+}
+
+static void answers(int index)
+{
+    stream = gpu_stream();
+    turns(&(struct turns){ .put = hand_over, .take = answer, .stream = stream }, index);
     CU(StreamDestroy, stream);
 }
 
@@ -139,6 +156,7 @@ static const struct kind kinds[] = {
     { "events", limit_events, false },
     { "calls", calls, true },
     { "crowd", crowd, false },
+    { "answers", answers, false },
     { "driver", limit_driver, true },
     { "fetch", limit_fetch, true },
     { "pipeline", limit_pipeline, true },

@@ -90,6 +90,45 @@ void rounds(const struct way *way, int index)
         way->reader_close();
 }
 
+static void write_turns(const struct turns *how)
+{
+    int64_t until = now_ns() + job->ns;
+    bool last = false;
+    for (uint32_t turn = 1; !last; turn++) {
+        last = is_last_round(turn, until);
+        await_ready(turn);
+        how->put(turn);
+        atomic_store(&stage->lanes[0].got, turn);
+        await_got(turn);
+        atomic_store(word(WORD_GATE), turn);
+        CU(StreamSynchronize, how->stream);
+    }
+}
+
+static void read_turns(const struct turns *how, int index)
+{
+    struct lane *lane = &stage->lanes[index];
+    bool last = false;
+    for (uint32_t turn = 1; !last; turn++) {
+        atomic_store(&lane->ready, turn);
+        await(&stage->lanes[0].got, turn);
+        how->take(turn, index);
+        last = atomic_load(&stage->last) == turn;
+        atomic_store(&lane->got, turn);
+        CU(StreamSynchronize, how->stream);
+    }
+}
+
+void turns(const struct turns *how, int index)
+{
+    meet();
+    if (index == 0)
+        write_turns(how);
+    else
+        read_turns(how, index);
+    meet();
+}
+
 void call_costs(const char *set, void (*call)(uint32_t round), void (*settle)(uint32_t round))
 {
     int64_t until = INT64_MAX;

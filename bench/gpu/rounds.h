@@ -8,6 +8,8 @@
 
 #include "stage.h"
 
+struct cu_stream;
+
 struct way {
     /* The writer. `prepare` is not timed; `hand` is the call that hands the frame over. */
     void (*writer_open)(void);
@@ -31,6 +33,15 @@ enum { WORD_READY = 0, WORD_ANSWER = 1, WORD_GATE = 2, WORD_OWN = 3, WORD_MORE =
 
 /* Is the time over? The last round is announced before it is handed over, in stage->last. */
 bool is_last_round(uint32_t round, int64_t until);
+
+/* Turns of a writer that hands over, and of readers that take it when its CPU says so: what each of them times is its own matter.
+ * The writer's work up to a wait for WORD_GATE ends once all have taken it. `stream` is each process's own, and empty behind a turn. */
+struct turns {
+    void (*put)(uint32_t turn);
+    void (*take)(uint32_t turn, int index);
+    struct cu_stream *stream;
+};
+void turns(const struct turns *how, int index);
 
 /* One call of the writer's, again and again: how long it keeps the CPU. `call` is timed in groups
  * of job->group; `settle` comes after each group. */

@@ -7,7 +7,6 @@
 #define MOST 32
 
 static struct sluice_frame frames[MOST];
-static uint32_t turn;
 
 /* ---- begin and commit; the readers are there and do nothing ---- */
 
@@ -70,7 +69,7 @@ static void take_apart(int count, bool timed)
     for (int i = 0; i < count; i++)
         release(i);
     int64_t end = now_ns();
-    if (timed && turn > WARM_UP) {
+    if (timed) {
         sample("acquire", (middle - start) / count);
         sample("release", (end - middle) / count);
     }
@@ -84,57 +83,30 @@ static void take_together(int count, bool timed)
         release(i);
     }
     int64_t end = now_ns();
-    if (timed && turn > WARM_UP)
+    if (timed)
         sample("both", (end - start) / count);
 }
 
-static void put_frames(int count)
+static void take_group(uint32_t turn, int index)
+{
+    (turn % 2 ? take_apart : take_together)((int)job->group, index == 1 && turn > WARM_UP);
+}
+
+static void put_group(uint32_t turn)
 {
     int64_t commits = 0;
     if (job->gated)
         CU(StreamWaitValue64, native, word_address(WORD_GATE), turn, 0);
-    for (int i = 0; i < count; i++) {
+    for (int64_t i = 0; i < job->group; i++) {
         check(sluice_writer_begin(writer, SLUICE_DEFAULT, &frames[0]), "begin");
         int64_t start = now_ns();
         check(sluice_writer_commit(writer, &frames[0], stream), "commit");
         commits += now_ns() - start;
     }
     if (turn > WARM_UP)
-        sample("commit", commits / count);
+        sample("commit", commits / job->group);
     if (!job->gated)
         CU(StreamSynchronize, native);
-}
-
-static void write_groups(int count)
-{
-    int64_t until = now_ns() + job->ns;
-    bool last = false;
-    for (turn = 1; !last; turn++) {
-        last = is_last_round(turn, until);
-        await_ready(turn);
-        put_frames(count);
-        atomic_store(&stage->lanes[0].got, turn);
-        await_got(turn);
-        atomic_store(word(WORD_GATE), turn);
-        CU(StreamSynchronize, native);
-    }
-}
-
-static void read_groups(int count, int index)
-{
-    struct lane *lane = &stage->lanes[index];
-    bool last = false;
-    for (turn = 1; !last; turn++) {
-        atomic_store(&lane->ready, turn);
-        await(&stage->lanes[0].got, turn);
-        if (turn % 2)
-            take_apart(count, index == 1);
-        else
-            take_together(count, index == 1);
-        last = atomic_load(&stage->last) == turn;
-        atomic_store(&lane->got, turn);
-        CU(StreamSynchronize, native);
-    }
 }
 
 void sluice_acquire(int index)
@@ -146,11 +118,6 @@ void sluice_acquire(int index)
         channel_write((uint32_t)count + CHANNEL_SLOTS);
     else
         channel_read((uint32_t)count, job->ahead);
-    meet();
-    if (index == 0)
-        write_groups(count);
-    else
-        read_groups(count, index);
-    meet();
+    turns(&(struct turns){ .put = put_group, .take = take_group, .stream = native }, index);
     channel_close();
 }
