@@ -294,14 +294,16 @@ static int take_copy(struct sl_cipd_reader *reader, struct sl_cipd_held *held, s
 }
 
 /* The newest frame was still not finished after a moment of polling, and there is no older one: queues a wait for it on the
- * stream. 0 if it was taken like this; GO_ON: it was not. */
+ * stream. 0 if it was taken like this; GO_ON: it was not, or its slot has no event that could be waited for: such a frame is
+ * finished, and only was not seen whole. */
 static int take_ahead(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream, int64_t now,
                       struct sluice_frame *frame)
 {
     struct sl_cipd_frame newest = reader->pending;
 
+    if (!slot_of(reader, &newest)->signal)
+        return GO_ON;
     int r = sl_cipd_ahead_wait(reader, held, stream);
-
     if (r != 0)
         return r == SLUICE_NO_SLOT ? GO_ON : r;
     take(reader, held, &newest, 0, now, frame);

@@ -40,7 +40,9 @@ int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_fo
     }
     sl_service_lock(); /* locked first, as in `tend` */
     sl_mutex_lock(&writer->lock);
-    r = sl_cipd_produce_begin(&writer->producer, slots, handles, &metadata);
+    r = old ? sl_cipd_produce_tend(&writer->producer) : 0; /* is the segment still ours? */
+    if (r >= 0)
+        r = sl_cipd_produce_begin(&writer->producer, slots, handles, &metadata);
     if (r == 0) {
         writer->pool = pool;
         writer->finished = 0;

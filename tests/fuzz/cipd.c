@@ -172,6 +172,7 @@ static void come_alive(struct stage *stage)
     static const unsigned char gpu[SL_CIPD_GPU];
     if (extra && stage->size >= SL_CIPD_HEADER) {
         uint32_t index = sl_cipd_load_index(stage->at), slots = sl_cipd_load_slots(stage->at);
+        sl_cipd_extra_change(extra);
         sl_cipd_extra_begin(extra, sl_cipd_load_version(stage->at), 1, gpu);
         for (uint32_t i = 0; slots <= SL_CIPD_MAX_SLOTS && i < slots && i < index; i++)
             (void)sl_cipd_extra_before(extra, sl_cipd_index_slot(index - i, slots), index - i, stage->now);

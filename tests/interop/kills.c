@@ -55,19 +55,23 @@ static void say(struct child *child, const char *line)
 
 TEST_TIMEOUT(writers_of_ours_are_killed, 120)
 {
-    static const char *const ends[] = { "open", "cipd_begin", "begin", "cipd_publish", "publish", "again" };
+    static const char *const ends[] = { "open", "cipd_begin", "cipd_version", "begin", "cipd_publish", "publish", "again" };
     const char *name = cipd_name("killed");
     struct follower follower;
+    char line[40];
     follower_init(&follower, name);
-    for (uint32_t round = 0; round < 12; round++) {
-        const char *end = ends[round % 6];
+    for (uint32_t round = 0; round < 14; round++) {
+        const char *end = ends[round % 7];
         uint32_t session = 100 + 2 * round, slots = round % 4 == 3 ? 2 : 3;
         struct child child = writer(name, session, slots);
-        if (!strcmp(end, "cipd_begin"))
-            say(&child, "die at cipd_begin");
-        if (!strcmp(end, "cipd_begin") || strcmp(end, "open"))
+        bool half = !strcmp(end, "cipd_begin") || !strcmp(end, "cipd_version");
+        if (half) {
+            snprintf(line, sizeof line, "die at %s", end);
+            say(&child, line);
+        }
+        if (strcmp(end, "open"))
             child_send(&child, "begin");
-        if (!strcmp(end, "cipd_begin")) {
+        if (half) {
             CHECK_EQ(child_wait(&child, 20), -SIGKILL);
         } else if (strcmp(end, "open")) {
             child_expect(&child, "done", 20);

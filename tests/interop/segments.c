@@ -203,7 +203,7 @@ static int looks;
 /* A writer of ours stands still there for longer than a copy must be the same. */
 static void look_meanwhile(const char *point)
 {
-    if (strcmp(point, "cipd_begin") != 0)
+    if (strcmp(point, "cipd_begin") != 0 && strcmp(point, "cipd_version") != 0)
         return;
     for (int i = 0; i < 3; i++) {
         sl_cipd_consume_retry_now(looking);
@@ -228,7 +228,7 @@ TEST(a_session_that_is_being_stored_is_none)
     sl_cipd_produce_publish(&producer, test_now());
     sl_kill_point_hook = look_meanwhile;
     CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &high));
-    CHECK_EQ(looks, 1);
+    CHECK_EQ(looks, 2);
     sl_kill_point_hook = NULL;
     sl_cipd_produce_publish(&producer, test_now());
     sl_cipd_consume_retry_now(&consumer);
@@ -237,6 +237,44 @@ TEST(a_session_that_is_being_stored_is_none)
     CHECK(sl_cipd_same_metadata(&high, &consumer.session.metadata));
     sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
     sl_cipd_produce_close(&producer);
+}
+
+static struct foreign left;
+static unsigned char bytes[SL_CIPD_SEGMENT];
+
+static void keep_bytes(const char *point)
+{
+    if (strcmp(point, "cipd_version") == 0)
+        memcpy(bytes, left.at, sizeof bytes);
+}
+
+/* A writer of ours dies while it stores a session's versions, and the next program's session in that segment has the same one. */
+TEST(the_version_of_a_session_that_was_not_begun_is_free)
+{
+    const char *name = cipd_name("half begun");
+    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
+    struct sl_cipd_metadata metadata = metadata_of(64, 32, 4);
+    struct sl_cipd_consumer consumer;
+
+    CHECK_OK(sl_cipd_produce_open(&producer, name));
+    CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &metadata));
+    left = foreign_attach(name);
+    sl_kill_point_hook = keep_bytes;
+    CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &metadata));
+    sl_kill_point_hook = NULL;
+    memcpy(left.at, bytes, sizeof bytes); /* what it leaves if it dies there */
+    sl_cipd_segment_leave(&producer.segment);
+    CHECK_OK(sl_cipd_consume_init(&consumer, name));
+    for (uint64_t version = sl_cipd_load_version(left.at); version < 5; version++) {
+        foreign_begin(&left, 3, version + 1);
+        foreign_publish(&left, 1, 1.0);
+        sl_cipd_consume_retry_now(&consumer);
+        CHECK_OK(sl_cipd_consume_connect(&consumer, test_now()));
+        CHECK(!consumer.extra);
+        sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    }
+    foreign_close(&left);
+    CHECK_EQ(unlink(cipd_path(name)), 0);
 }
 
 /* A writer of ours goes on where Python's has left, and the other way round. */

@@ -251,9 +251,40 @@ TEST(cipd_produce_takes_over_what_a_killed_program_left)
         struct foreign foreign = foreign_make(name, 433);
         foreign_begin(&foreign, 3, 1);
         foreign_publish(&foreign, 9, (double)test_now() / 1e9 - ages[i]);
+        unsigned char before[433];
+        memcpy(before, foreign.at, sizeof before);
         struct sl_cipd_producer producer = opened(name);
-        sl_cipd_produce_close(&producer);
+        sl_cipd_produce_close(&producer); /* without a session of ours: that program may live after all */
+        CHECK(cipd_there(name));
+        CHECK_MEM(foreign.at, before, sizeof before);
+        CHECK_EQ(cipd_seconds(name), 0);
         foreign_close(&foreign);
+        CHECK_EQ(unlink(cipd_path(name)), 0);
+    }
+}
+
+/* It takes no lock. Who is told of it closes, or changes the slots: neither may end that session. */
+TEST(cipd_produce_leaves_a_session_that_another_program_has_begun)
+{
+    for (int again = 0; again < 2; again++) {
+        const char *name = cipd_name("taken");
+        struct sl_cipd_producer producer = begun(name, 3);
+        unsigned char before[SL_CIPD_SEGMENT];
+
+        sl_cipd_produce_publish(&producer, 1);
+        struct foreign foreign = foreign_attach(name);
+        foreign_begin(&foreign, 2, 2);
+        foreign_publish(&foreign, 1, (double)test_now() / 1e9);
+        memcpy(before, foreign.at, sizeof before);
+        CHECK_SAYS(sl_cipd_produce_tend(&producer), SLUICE_E_EXISTS, "same segment");
+        if (again)
+            sl_cipd_produce_shut(&producer);
+        sl_cipd_produce_close(&producer);
+        CHECK(cipd_there(name));
+        CHECK_MEM(foreign.at, before, sizeof before);
+        CHECK_EQ(cipd_seconds(name), 0);
+        foreign_close(&foreign);
+        CHECK_EQ(unlink(cipd_path(name)), 0);
     }
 }
 

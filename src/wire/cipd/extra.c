@@ -31,6 +31,7 @@ bool sl_cipd_extra_live(const struct sl_cipd_extra *extra, uint64_t version)
 void sl_cipd_extra_change(struct sl_cipd_extra *extra)
 {
     sl_store(&extra->version, 0, release); /* readers that see one of the following stores see this one, too */
+    sl_store(&extra->magic, SL_CIPD_EXTRA_MAGIC, release);
 }
 
 bool sl_cipd_extra_changes(const struct sl_cipd_extra *extra, uint64_t version)
@@ -54,7 +55,6 @@ void sl_cipd_extra_begin(struct sl_cipd_extra *extra, uint64_t version, uint32_t
         sl_store(&extra->gpu[i], words[i], relaxed);
     for (int i = 0; i < SL_CIPD_MAX_SLOTS; i++)
         sl_store(&extra->times[i].index, 0, relaxed);
-    sl_store(&extra->magic, SL_CIPD_EXTRA_MAGIC, release);
     sl_store(&extra->version, version, release);
 }
 

@@ -24,7 +24,7 @@
 #define SL_CIPD_EXTRA_MAGIC UINT32_C(0x58554c53) /* "SLUX" */
 
 struct sl_cipd_extra {
-    sl_word32 magic;   /* 0x000 stored last */
+    sl_word32 magic;   /* 0x000 stored behind a version of 0 */
     sl_word32 asleep;  /* 0x004 */
     sl_word version;   /* 0x008 the session's; 0: a session is being stored */
     sl_word32 pid;     /* 0x010 the writer's, for display */
@@ -45,13 +45,13 @@ struct sl_cipd_extra *sl_cipd_extra(unsigned char *at, uint64_t size);
 /* Is it valid for the session of this version? */
 bool sl_cipd_extra_live(const struct sl_cipd_extra *extra, uint64_t version);
 
-/* Writer, before it changes data that readers copy; in effect until it begins a session or stores the version. */
+/* Writer, before it changes data that readers copy; in effect until it begins a session. */
 void sl_cipd_extra_change(struct sl_cipd_extra *extra);
 
 /* Reader, after it copied the data of this version: has the writer, if it lives, begun to change that data? */
 bool sl_cipd_extra_changes(const struct sl_cipd_extra *extra, uint64_t version);
 
-/* Writer, after sl_cipd_extra_change: initializes it for a session, before the session's version is stored. */
+/* Writer, after sl_cipd_extra_change: initializes it for a session, whose version was just stored. */
 void sl_cipd_extra_begin(struct sl_cipd_extra *extra, uint64_t version, uint32_t pid, const unsigned char gpu[SL_CIPD_GPU]);
 
 /* Reader: the slots' GPU; false if it is not known, or the session is over. */

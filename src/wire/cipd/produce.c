@@ -67,6 +67,15 @@ static bool busy(const struct sl_cipd_segment *segment)
     return false;
 }
 
+/* Is what is there another program's, and not what a killed writer of ours has left? */
+static bool is_others(const struct sl_cipd_segment *segment)
+{
+    const struct sl_cipd_extra *extra = sl_cipd_extra(segment->at, segment->size);
+    uint64_t version = sl_cipd_load_version(segment->at);
+
+    return !extra || !(sl_cipd_extra_live(extra, version) || sl_cipd_extra_changes(extra, version));
+}
+
 int sl_cipd_produce_open(struct sl_cipd_producer *producer, const char *name)
 {
     struct sl_cipd_producer made = SL_CIPD_PRODUCER_INIT;
@@ -78,6 +87,7 @@ int sl_cipd_produce_open(struct sl_cipd_producer *producer, const char *name)
         sl_cipd_segment_leave(&made.segment);
         return sl_fail(SLUICE_E_EXISTS, "cuda-link channel %s: another program is writing frames to it", name);
     }
+    made.others = !fresh && is_others(&made.segment);
     made.shut = true;
     *producer = made;
     return 0;
@@ -117,9 +127,12 @@ static void write_session(struct sl_cipd_segment *segment, const struct sl_cipd_
     sl_cipd_store_metadata(at, layout, metadata);
     sl_cipd_store_time(at, layout, 0.0);
     SL_KILL_POINT("cipd_begin");
+    sl_cipd_store_version(at, version);
+    SL_KILL_POINT("cipd_version");
+    /* Last: a writer that dies before has a session like another program's, and leaves nothing private that would count as the
+     * next version's. */
     if (extra)
         sl_cipd_extra_begin(extra, version, sl_os_pid(), gpu);
-    sl_cipd_store_version(at, version);
     wake(segment);
 }
 
@@ -195,6 +208,7 @@ int sl_cipd_produce_begin(struct sl_cipd_producer *producer, uint32_t slots,
     producer->slot = sl_cipd_index_next_slot(producer->index, slots);
     producer->shut = false;
     producer->rival = false;
+    producer->others = false;
     return 0;
 }
 
@@ -250,12 +264,23 @@ void sl_cipd_produce_skip(struct sl_cipd_producer *producer)
 
 /* ---- the end, and what is done now and then ---- */
 
+/* Has another program begun a session in our segment? */
+static bool is_taken(const struct sl_cipd_producer *producer)
+{
+    uint64_t version = sl_cipd_load_version(producer->segment.at);
+
+    for (int i = 0; i < ZEROS && !version; i++) /* 0 may be a store of Python's in progress */
+        version = sl_cipd_load_version(producer->segment.at);
+    return producer->layout.slots && version && version != producer->version;
+}
+
 void sl_cipd_produce_shut(struct sl_cipd_producer *producer)
 {
     if (producer->shut)
         return;
     producer->shut = true;
-    end_session(&producer->segment, &producer->layout);
+    if (!is_taken(producer))
+        end_session(&producer->segment, &producer->layout);
 }
 
 void sl_cipd_produce_free(struct sl_cipd_producer *producer)
@@ -284,6 +309,9 @@ void sl_cipd_produce_close(struct sl_cipd_producer *producer)
     if (producer->segment.fd < 0)
         return;
     sl_cipd_produce_shut(producer);
-    sl_cipd_segment_close(&producer->segment);
+    if (producer->others || is_taken(producer))
+        sl_cipd_segment_leave(&producer->segment);
+    else
+        sl_cipd_segment_close(&producer->segment);
     producer->extra = NULL;
 }

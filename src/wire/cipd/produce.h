@@ -27,6 +27,7 @@ struct sl_cipd_producer {
     uint64_t version;             /* of our session */
     uint32_t index;               /* the write index, as in the segment */
     uint32_t slot;                /* of the next frame; stored because it is used often and a division is slow */
+    bool others;                  /* what open found there is another program's; until our first session */
     bool shut;                    /* no session runs */
     bool rival;                   /* another program has published a frame in our session */
     bool silent;                  /* set by the caller: publish wakes nobody; sleeping readers check 20 times a second */
@@ -71,7 +72,8 @@ uint32_t sl_cipd_produce_finished(const struct sl_cipd_producer *producer);
 /* A frame is skipped because of the activation barrier: only shows that the writer is alive. */
 void sl_cipd_produce_skip(struct sl_cipd_producer *producer);
 
-/* Ends the session: sets the flag, wakes, clears the handles. Memory may be freed 100 ms later. Does nothing if none runs. */
+/* Ends the session: sets the flag, wakes, clears the handles. Memory may be freed 100 ms later. Does nothing if none runs; and
+ * nothing to the segment if another program has begun a session in it since. */
 void sl_cipd_produce_shut(struct sl_cipd_producer *producer);
 
 /* After that, before the memory is freed: tells Sluice's readers, and their streams that have not reached a mark yet. */
@@ -82,7 +84,8 @@ void sl_cipd_produce_free(struct sl_cipd_producer *producer);
  * a session in ours, or has published a frame in it, because it was too slow for open to notice that it lives. */
 int sl_cipd_produce_tend(struct sl_cipd_producer *producer);
 
-/* Shuts if need be, removes the name if it still is ours, and unmaps. */
+/* Shuts if need be, removes the name if it still is ours, and unmaps. The name stays if another program's session is in the
+ * segment: one begun since, or the one that was there where none was begun. */
 void sl_cipd_produce_close(struct sl_cipd_producer *producer);
 
 #endif
