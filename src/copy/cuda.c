@@ -275,7 +275,6 @@ static int cuda_queue(struct sl_copy_job *job, uint32_t i, const struct sl_copy 
     for (int p = 0; p < copy->count; p++)
         staged = staged || (side->place == SL_PLACE_PINNED && sl_copy_is_fine(&copy->parts[p]));
     if (staged) {
-        job->touched = true;
         job->asked = false; /* the staged copy waits */
         return sl_copy_staged(job, side, copy);
     }

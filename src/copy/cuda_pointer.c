@@ -3,6 +3,7 @@
  * What kind of memory a program's pointer refers to. All attributes of a pointer are queried once,
  * after that only its buffer ID. The driver never reuses an ID, so the attributes are valid as long
  * as the ID is the same: freed memory has none, and new memory at the same address has another.
+ * Memory that several adjacent buffers make up is looked at anew each time.
  */
 #include <stdio.h>
 #include <string.h>
@@ -182,7 +183,11 @@ static int find_out(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
         side->place = SL_PLACE_PINNED;
     else
         r = look_on_gpu(gpu, side, &facts);
-    if (r == 0 && facts.buffer)
+    /* The ID says nothing of the pieces behind the first one: those are looked at each time. */
+    bool one = !facts.size || facts.start + facts.size >= address_of(side->first) + side->bytes;
+    if (!one)
+        side->buffer = 0;
+    else if (r == 0 && facts.buffer)
         remember(gpu, side, facts.buffer);
     return r;
 }

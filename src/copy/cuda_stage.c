@@ -58,11 +58,13 @@ static int queue(struct staging *staging, struct sl_stage *stage, const struct s
 {
     struct sl_copy_gpu *gpu = staging->gpu;
     struct sl_cuda_scope scope;
+    struct sl_cu_stream *place;
     struct sl_mark mark;
 
-    int r = sl_desk_issue(gpu->desk, &mark);
-    if (r != 0)
+    int r = sl_copy_place(staging->job, &place); /* which captures? then nothing is queued that the stage must be kept for */
+    if (r != 0 || (r = sl_desk_issue(gpu->desk, &mark)) != 0)
         return r;
+    staging->job->touched = true;
     r = sl_cuda_enter(gpu->context, SL_CUDA_RELAXED, &scope);
     if (r == 0) {
         r = sl_copy_queue_part(staging->job, &stage_side, part);

@@ -226,6 +226,7 @@ int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sl
 
     int64_t now = sl_os_now();
     writer->took_long = false;
+    sl_withdraw_settle(writer);
     int slot, r = check_device(writer, now);
     if (r != 0)
         return lose(writer, r);
@@ -260,14 +261,28 @@ static int check_begun(struct sluice_writer *writer, const struct sluice_frame *
     return 0;
 }
 
-/* Invalidates the caller's struct. */
-static void end_frame(struct sluice_writer *writer, struct sluice_frame *frame)
+static void end_slot(struct sluice_writer *writer, uint64_t slot)
 {
-    SL_SPAN_END(WRITE, &writer->slots[frame->opaque[SL_FRAME_ENTRY]].span);
-    writer->slots[frame->opaque[SL_FRAME_ENTRY]].token = 0;
+    SL_SPAN_END(WRITE, &writer->slots[slot].span);
+    writer->slots[slot].token = 0;
     writer->begun--;
+}
+
+static void invalidate(struct sluice_frame *frame)
+{
     memset(frame->opaque, 0, sizeof frame->opaque);
     frame->meta = NULL;
+}
+
+int sl_publish_none_begun(struct sluice_writer *writer, const char *why)
+{
+    sl_withdraw_settle(writer);
+    if (writer->begun == 0)
+        return 0;
+    if (writer->withdrawn > 0)
+        return sl_fail(SLUICE_E_BUSY, "channel '%s': copies of a failed send may still use a slot, until its stream no longer captures a "
+                       "graph: %s", writer->name, why);
+    return sl_fail(SLUICE_E_BUSY, "channel '%s': %u frames are begun: %s", writer->name, writer->begun, why);
 }
 
 static uint64_t frame_bytes(const struct sl_record *record)
@@ -358,8 +373,18 @@ int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, 
     SL_STAGE_END(WAKE);
     frame->sequence = sequence;
     frame->commit_ns = now;
-    end_frame(writer, frame);
+    end_slot(writer, slot);
+    invalidate(frame);
     return 0;
+}
+
+void sl_publish_cancelled(struct sluice_writer *writer, uint32_t slot)
+{
+    sl_mutex_lock(&writer->serve->lock);
+    sl_ring_cancel(&writer->ring, slot);
+    writer->cancelled++;
+    sl_mutex_unlock(&writer->serve->lock);
+    end_slot(writer, slot);
 }
 
 int sl_publish_cancel(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream)
@@ -371,11 +396,8 @@ int sl_publish_cancel(struct sluice_writer *writer, struct sluice_frame *frame, 
     uint32_t slot = (uint32_t)frame->opaque[SL_FRAME_ENTRY];
     if ((r = sl_flight_give_up(&writer->flight, &writer->ring, slot, stream)) != 0)
         return not_signalled(writer, r);
-    sl_mutex_lock(&writer->serve->lock);
-    sl_ring_cancel(&writer->ring, slot);
-    writer->cancelled++;
-    sl_mutex_unlock(&writer->serve->lock);
-    end_frame(writer, frame);
+    sl_publish_cancelled(writer, slot);
+    invalidate(frame);
     return 0;
 }
 

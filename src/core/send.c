@@ -13,6 +13,8 @@
 #include "core/writer.h"
 #include "util/result.h"
 
+#define CAPTURE_PATIENCE (10 * SLUICE_S)
+
 /* A new generation if an array outgrows this one. */
 static int make_room(struct sluice_writer *writer, const struct sluice_array *arrays, uint32_t count,
                      const uint32_t *indices)
@@ -30,9 +32,8 @@ static int make_room(struct sluice_writer *writer, const struct sluice_array *ar
     }
     if (!grows)
         return 0;
-    if (writer->begun > 0)
-        return sl_fail(SLUICE_E_BUSY, "channel '%s': an array outgrows the format while %u frames are begun",
-                       writer->name, writer->begun);
+    if ((r = sl_publish_none_begun(writer, "an array outgrows the format, which cannot change before")) != 0)
+        return r;
     return sl_generation_make(writer, &format);
 }
 
@@ -96,17 +97,23 @@ static void take_header(struct sluice_frame *frame, const struct sluice_frame *h
 }
 
 /* Publishes nothing. Waits for the work queued on the slot before the slot is reused, and before the failure is returned,
- * after which the program may free its arrays. */
+ * after which the program may free its arrays. A stream that has begun to capture meanwhile cannot be waited for before the capture
+ * ends. */
 static int take_back(struct sluice_writer *writer, struct sluice_frame *frame, struct sl_copy_job *job, int result)
 {
     char why[640];
 
     snprintf(why, sizeof why, "%s", sluice_last_error());
-    if (sl_publish_cancel(writer, frame, job->touched ? job->stream : SLUICE_ON_CPU) != 0)
+    int r = sl_publish_cancel(writer, frame, job->touched ? job->stream : SLUICE_ON_CPU);
+    bool captures = r == SLUICE_E_CAPTURING && (r = sl_withdraw(writer, frame->slot, job->stream)) == 0;
+    if (r != 0)
         sl_log(SLUICE_LOG_WARN, "channel '%s': slot %u stays out of use: %s", writer->name, frame->slot,
                sluice_last_error());
-    if (job->queued)
+    if (job->queued && !captures)
         (void)sl_copy_finish(job);
+    else if (job->queued && !sl_withdraw_wait(writer, frame->slot, CAPTURE_PATIENCE))
+        sl_log(SLUICE_LOG_WARN, "channel '%s': a send failed, and copies that it had queued may still read its arrays: its stream "
+               "captures a graph since, and does not tell", writer->name);
     return sl_fail_text(result, why);
 }
 

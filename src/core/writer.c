@@ -151,7 +151,7 @@ static void finish(struct sl_object *object)
     struct sluice_writer *writer = (struct sluice_writer *)object;
 
     /* Memory that the device still works on cannot be unmapped. Readers get its frames if they are ready soon. */
-    bool done = sl_flight_wait(&writer->flight, &writer->ring, CLOSE_PATIENCE);
+    bool done = sl_withdraw_end(writer, CLOSE_PATIENCE) && sl_flight_wait(&writer->flight, &writer->ring, CLOSE_PATIENCE);
     uint32_t lost = done ? 0 : sl_flight_lose(&writer->ring);
 
     if (lost)
@@ -300,9 +300,8 @@ int sluice_writer_reformat(sluice_writer *handle, const struct sluice_format *ca
     if (r != 0)
         return r;
     r = sl_format_load(&format, caller);
-    if (r == 0 && writer->begun > 0)
-        r = sl_fail(SLUICE_E_BUSY, "channel '%s': %u frames are begun: commit or cancel them before the format changes",
-                    writer->name, writer->begun);
+    if (r == 0)
+        r = sl_publish_none_begun(writer, "commit or cancel them before the format changes");
     if (r == 0)
         r = writer->bare ? writer->bare->reformat(writer->state, &format) : sl_generation_make(writer, &format);
     sl_writer_leave(writer);

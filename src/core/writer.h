@@ -27,11 +27,19 @@ struct sl_writer_memory {
     struct sl_memory object;
 };
 
+/* A slot whose send failed in a capture: withdraw.c. */
+struct sl_withdrawn {
+    struct sl_after after;
+    struct sluice_writer *writer;
+    sl_word32 state;
+};
+
 struct sl_writer_slot {
     char *address;
     uint64_t token; /* of the frame begun in it; 0: none */
     bool reshaped;  /* its record's geometry is not the format's */
     struct sl_span span; /* from begin to commit or cancel */
+    struct sl_withdrawn withdrawn;
 };
 
 struct sluice_writer {
@@ -52,6 +60,7 @@ struct sluice_writer {
     uint64_t session;
     uint64_t next_token;
     uint32_t begun;
+    uint32_t withdrawn; /* of these, those that withdraw.c has */
     bool took_long;           /* the last begin found no free slot at once, or called the driver */
     int likely;               /* the slot that the next send will probably take; -1: none */
     bool old_slots;           /* of older generations, to be retired */
@@ -112,5 +121,24 @@ int sl_publish_failed(struct sluice_writer *writer, int result);
 int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream,
                       struct sl_copy_job *job);
 int sl_publish_cancel(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream);
+/* The slot's frame is cancelled; whoever works on it has queued, or never will queue, the word that says so. */
+void sl_publish_cancelled(struct sluice_writer *writer, uint32_t slot);
+
+/* 0, or SLUICE_E_BUSY if frames are begun, with a message that ends with `why`. */
+int sl_publish_none_begun(struct sluice_writer *writer, const char *why);
+
+/* ---- withdraw.c ---- */
+
+/* The frame begun in the slot cannot be cancelled, as `stream` captures: that is done once it no longer does. */
+int sl_withdraw(struct sluice_writer *writer, uint32_t slot, struct sluice_stream stream);
+
+/* Cancels those whose streams no longer capture. */
+void sl_withdraw_settle(struct sluice_writer *writer);
+
+/* Waits until the slot's was cancelled, and its work is done. False: not in time. */
+bool sl_withdraw_wait(struct sluice_writer *writer, uint32_t slot, int64_t timeout_ns);
+
+/* When the writer ends. False: not all could be cancelled, and work may still use their slots. */
+bool sl_withdraw_end(struct sluice_writer *writer, int64_t timeout_ns);
 
 #endif

@@ -64,6 +64,17 @@ void sl_after_try(struct sl_after *after)
         sl_object_drop(&done->object); /* may call the release callback of a wrapped stream */
 }
 
+void sl_after_cancel(struct sl_after *after)
+{
+    pthread_mutex_lock(&lock);
+    bool listed = after->listed;
+    if (listed)
+        unlist(after);
+    pthread_mutex_unlock(&lock);
+    if (listed)
+        sl_object_drop(&after->stream->object);
+}
+
 /* Runs one action that is deferred for this stream; true if it is done. */
 static bool try_any(const struct sl_stream *stream)
 {

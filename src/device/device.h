@@ -149,7 +149,8 @@ bool sl_stream_place(struct sluice_stream stream, struct sl_stream_place *place)
  * stream. It is the handle, except for each thread's default stream, of which a handle has many. */
 uint64_t sl_stream_line(const struct sl_stream *stream);
 
-/* Does work queued on one run after work queued earlier on the other, without an explicit wait? */
+/* May work queued on one come after work queued earlier on the other, without a wait that Sluice knows of? So it is with any two
+ * blocking streams: what the program itself launches on the default stream comes behind all of one's, and before all of the other's. */
 bool sl_stream_ordered(const struct sl_stream_place *a, const struct sl_stream_place *b);
 
 /* Called, if set, before a wait or a record is queued that makes whatever comes after `to` also come after `from`.
@@ -171,6 +172,9 @@ void sl_after_begin(struct sl_after *after);
 
 /* Calls `run`, unless it is done. */
 void sl_after_try(struct sl_after *after);
+
+/* `run` is not called any more. */
+void sl_after_cancel(struct sl_after *after);
 
 /* ---- between the files of this layer, and for tests ---- */
 

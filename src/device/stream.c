@@ -73,7 +73,7 @@ bool sl_stream_ordered(const struct sl_stream_place *a, const struct sl_stream_p
 {
     if (!a->context || a->context != b->context)
         return false;
-    return (a->native == b->native && a->thread == b->thread) || (a->blocking && b->blocking && (a->native == 0 || b->native == 0));
+    return (a->native == b->native && a->thread == b->thread) || (a->blocking && b->blocking);
 }
 
 int sl_stream_check_handle(struct sluice_stream handle, const struct sl_device_ops *kind)

@@ -52,11 +52,13 @@ void *fake_see(int device, uint64_t address, size_t size, bool writing)
 {
     struct fake_range *range = fake_range_at(address);
 
-    if (!range || size > range->size - (address - range->address) ||
-        (range->kind == FAKE_RESERVED && !range->memory) ||
-        !(range->access[device] & (writing ? 2 : 1)))
+    if (!range || (range->kind == FAKE_RESERVED && !range->memory) || !(range->access[device] & (writing ? 2 : 1)))
         return NULL;
-    return range->view ? range->view + (address - range->address) : (void *)(uintptr_t)address;
+    char *at = range->view ? range->view + (address - range->address) : (char *)(uintptr_t)address;
+    size_t here = range->size - (address - range->address);
+    if (size > here && fake_see(device, address + here, size - here, writing) != at + here)
+        return NULL; /* it ends, or goes on elsewhere */
+    return at;
 }
 
 /* ---- host memory ---- */

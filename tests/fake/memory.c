@@ -204,10 +204,10 @@ int fake_cuMemAddressReserve(uint64_t *address, size_t size, size_t alignment, u
                              unsigned long long flags)
 {
     (void)alignment;
-    (void)wish;
     if (flags || !size || size % fake_machine.unit)
         return SL_CU_INVALID_VALUE;
-    void *at = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *wanted = fake_machine.apart ? NULL : (void *)(uintptr_t)wish; /* apart, what is adjacent there is not so in the fake GPU */
+    void *at = mmap(wanted, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED)
         return SL_CU_OUT_OF_MEMORY;
     pthread_mutex_lock(&fake_lock);

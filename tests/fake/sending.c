@@ -4,10 +4,12 @@
  * fails is said, nothing of it is published, and the next one works.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fake/sending.h"
+#include "gpu/kit.h"
 #include "harness/test.h"
 
 int test_cuDevicePrimaryCtxRetain(struct sl_cu_context **context, int device);
@@ -182,6 +184,60 @@ TEST(a_readers_copy_outlives_a_call_that_fails)
     }
     CHECK_OK(sluice_reader_close(&reader));
     sending_end(&sending);
+}
+
+static struct sl_cu_stream *capturing;
+static _Atomic bool has_ended;
+
+static void *capture_for_a_while(void *nothing)
+{
+    struct sl_cu_graph *graph;
+
+    test_nap(SLUICE_S / 2); /* the send has begun, and waits for a stage */
+    gpu_use(0);
+    CU(StreamBeginCapture, capturing, SL_CU_CAPTURE_MODE_RELAXED);
+    test_nap(SLUICE_S / 2);
+    atomic_store(&has_ended, true);
+    CU(StreamEndCapture, capturing, &graph);
+    CU(GraphDestroy, graph);
+    return nothing;
+}
+
+/* The GPU works on two of a frame's three pieces when the stream begins to capture. Nobody can say when it has done them before the
+ * capture ends, which the writer's close waits for. */
+TEST(a_send_that_is_half_queued_when_a_capture_begins)
+{
+    struct sending sending = sending_begin();
+    struct sluice_writer_stats stats = { .size = sizeof stats };
+    uint64_t cancelled = 0;
+    bool waits = false;
+    uintptr_t native;
+    pthread_t thread;
+
+    gpu_begin();
+    CHECK_OK(sluice_stream_native(sending.stream, &native));
+    capturing = (struct sl_cu_stream *)native;
+    for (int i = 0; i < 20 && !waits; i++) { /* this machine may come to the capture too early or too late */
+        fake_machine.delay = 300 * SLUICE_MS;
+        atomic_store(&has_ended, false);
+        CHECK(pthread_create(&thread, NULL, capture_for_a_while, NULL) == 0);
+        int r = sluice_writer_send(sending.writer, &sending.arrays[0], 1, sending.stream, NULL);
+        fake_machine.delay = 0;
+        uint64_t before = cancelled;
+        CHECK_OK(sluice_writer_stats(sending.writer, &stats));
+        cancelled = stats.cancelled;
+        waits = r == SLUICE_E_CAPTURING && cancelled == before;
+        if (!waits)
+            CHECK(pthread_join(thread, NULL) == 0);
+    }
+    CHECK(waits);
+    CHECK_OK(sluice_reader_close(&sending.reader));
+    CHECK_OK(sluice_writer_close(&sending.writer));
+    CHECK(atomic_load(&has_ended));
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK_OK(sluice_device_close(&sending.device));
+    free(sending.arrays[0].data);
+    fake_end_contexts();
 }
 
 /* One of two copies is queued when it comes to a failure: who hears of that may free the memory, so it is over. */

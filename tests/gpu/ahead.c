@@ -404,7 +404,7 @@ TEST(what_is_made_of_a_lost_frame_is_not_published)
 }
 
 /* Ways by which work on `behind` comes behind `first`. */
-enum way { BY_STREAM, BY_EVENT, BY_THREE, BY_DEFAULT, BY_NAME, WAYS };
+enum way { BY_STREAM, BY_EVENT, BY_THREE, BY_DEFAULT, BY_LAUNCH, BY_NAME, WAYS };
 
 static struct sluice_stream put_behind(struct scene *scene, enum way way, struct sluice_stream streams[3],
                                        struct sluice_event event)
@@ -428,6 +428,9 @@ static struct sluice_stream put_behind(struct scene *scene, enum way way, struct
         CHECK_OK(sluice_stream_default(scene->device, &stream));
         CHECK_OK(sluice_stream_wait_stream(stream, scene->reading));
         return streams[0];
+    case BY_LAUNCH: /* the program's own work on the default stream is between two blocking ones, and Sluice sees nothing of it */
+        CU(MemsetD8Async, gpu_memory(8), 0, 8, NULL);
+        return streams[0];
     default:
         CHECK_OK(sluice_stream_native(scene->reading, &native));
         CHECK_OK(sluice_stream_wrap(scene->device, native, NULL, NULL, &stream));
@@ -444,8 +447,8 @@ static void check_way(enum way way)
     sluice_reader *reader = open_ahead(2, DEADLINE);
     struct sluice_writer_params params = channel_writer_params();
     struct sluice_format format = channel_format(CHANNEL_WORDS);
-    struct sluice_stream_params blocking = { .size = sizeof blocking, .blocking = way == BY_DEFAULT };
-    struct sluice_stream streams[3], behind, apart;
+    struct sluice_stream_params blocking = { .size = sizeof blocking, .blocking = way == BY_DEFAULT || way == BY_LAUNCH };
+    struct sluice_stream streams[3], behind, apart, reading = scene.reading;
     struct sluice_event event;
     struct sluice_frame in, out;
     sluice_writer *second;
@@ -455,12 +458,14 @@ static void check_way(enum way way)
     CHECK_OK(sluice_writer_open(&second, &params));
     for (int i = 0; i < 3; i++)
         CHECK_OK(sluice_stream_create(scene.device, &blocking, &streams[i]));
+    if (way == BY_LAUNCH)
+        reading = streams[1];
     CHECK_OK(sluice_stream_create(scene.device, NULL, &apart));
     CHECK_OK(sluice_event_create(scene.device, 0, &event));
     greet(&scene, reader);
 
     channel_commit_behind(&gate, scene.writer, scene.writing, 1);
-    CHECK_OK(sluice_reader_acquire(reader, scene.reading, 20 * SLUICE_S, &in));
+    CHECK_OK(sluice_reader_acquire(reader, reading, 20 * SLUICE_S, &in));
     CHECK(in.flags & SLUICE_FRAME_AHEAD);
     behind = put_behind(&scene, way, streams, event);
     CHECK_OK(sluice_writer_begin(second, 20 * SLUICE_S, &out)); /* who waits for nothing is not held up */
@@ -470,7 +475,7 @@ static void check_way(enum way way)
     CHECK_OK(sluice_writer_begin(second, 20 * SLUICE_S, &out));
     CHECK_SAYS(sluice_writer_commit(second, &out, behind), SLUICE_E_LOST, "not whole");
     CHECK_OK(sluice_writer_cancel(second, &out, behind));
-    CHECK_RESULT(sluice_reader_release(reader, &in, scene.reading), SLUICE_E_LOST);
+    CHECK_RESULT(sluice_reader_release(reader, &in, reading), SLUICE_E_LOST);
     CHECK_OK(sluice_writer_begin(second, 20 * SLUICE_S, &out)); /* told: it goes on */
     CHECK_OK(sluice_writer_commit(second, &out, behind));
     gpu_gate_open(&gate);

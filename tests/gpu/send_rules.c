@@ -192,6 +192,85 @@ TEST(a_capture_that_begins_while_send_waits)
     wait_and_capture(1);
 }
 
+/* A send of two arrays is behind a gate, for the CPU reads the second one. In a moment its stream captures, and the gate opens. */
+struct overtaken {
+    struct gpu_gate gate;
+    struct sl_cu_stream *native;
+    int64_t ends_after; /* ns from then on, the capture does */
+    size_t nodes;
+};
+
+static void *overtake(void *data)
+{
+    struct overtaken *overtaken = data;
+    struct sl_cu_graph *graph;
+
+    usleep(50000);
+    gpu_use(0);
+    CU(StreamBeginCapture, overtaken->native, CAPTURE_RELAXED);
+    gpu_gate_open(&overtaken->gate);
+    test_nap(overtaken->ends_after);
+    CU(StreamEndCapture, overtaken->native, &graph);
+    CU(GraphGetNodes, graph, NULL, &overtaken->nodes);
+    CU(GraphDestroy, graph);
+    return NULL;
+}
+
+/* The first array is of this kind of memory, the second one plain. */
+static void overtaken_send(enum kind kind)
+{
+    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+    struct sluice_format format = SLUICE_FORMAT_INIT, other = SLUICE_FORMAT_INIT;
+    struct scene scene = scene_bytes(4096);
+    struct memory memory[2] = { memory_make(kind, 4096), memory_make(PLAIN, 4096) };
+    struct sluice_array arrays[2];
+    struct overtaken overtaken = { .gate = gpu_gate_new(), .native = gpu_stream(SL_CU_STREAM_NON_BLOCKING),
+                                   .ends_after = SLUICE_S / 5 };
+    struct sluice_stream stream;
+    sluice_writer *writer;
+    pthread_t thread;
+    int64_t size = 4096;
+
+    CHECK_OK(sluice_stream_wrap(scene.device, (uintptr_t)overtaken.native, NULL, NULL, &stream));
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(sluice_format_add_tensor(&format, i ? "second" : "first", U8, 1, &size));
+        CHECK_OK(sluice_array_wrap(&arrays[i], i ? "second" : "first", memory[i].at, U8, 1, &size, NULL));
+    }
+    CHECK_OK(sluice_format_add_tensor(&other, "other", U8, 1, &size));
+    params.name = "overtaken";
+    params.device = "cuda:0";
+    params.format = &format;
+    params.slots = params.max_slots = 3;
+    params.no_graphs = 1; /* the first copy is queued at once */
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    for (int i = 0; i < 5; i++) { /* more often than there are slots */
+        gpu_gate_close(&overtaken.gate, overtaken.native);
+        CHECK(pthread_create(&thread, NULL, overtake, &overtaken) == 0);
+        CHECK_SAYS(sluice_writer_send(writer, arrays, 2, stream, NULL), SLUICE_E_CAPTURING, "graph");
+        if (kind != PLAIN) /* a copy was queued, so the send has waited until its end could be known */
+            CHECK_OK(sluice_stream_query(stream));
+        CHECK(pthread_join(thread, NULL) == 0);
+        CHECK_EQ(overtaken.nodes, 0);
+        CHECK_OK(sluice_writer_send(writer, arrays, 2, stream, NULL));
+        CHECK_OK(sluice_stream_synchronize(stream));
+    }
+    CHECK_OK(sluice_writer_reformat(writer, &other)); /* nothing is begun any more */
+    CHECK_OK(sluice_writer_close(&writer));
+    gpu_gate_end(&overtaken.gate);
+    CHECK_OK(sluice_stream_destroy(&stream));
+    CU(StreamDestroy, overtaken.native);
+    memory_drop(&memory[0]);
+    memory_drop(&memory[1]);
+    scene_end(&scene);
+}
+
+TEST(a_capture_that_begins_while_send_copies)
+{
+    gpu_begin();
+    overtaken_send(OF_GPU);
+    overtaken_send(PLAIN);
+}
+
 /* A frame that is late has the driver asked what became of it. That comes between the question whether the stream captures
  * and the copy, which wants it asked again. */
 static void send_behind_a_gate(uint32_t no_graphs)
