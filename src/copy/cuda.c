@@ -32,7 +32,7 @@ static int alive(void *user)
 {
     const struct sl_copy_gpu *gpu = user;
 
-    return sl_sync_cuda.probe(gpu->pages, gpu->stream);
+    return sl_sync_cuda.probe(gpu->pages);
 }
 
 static int open_stream(struct sl_copy_gpu *gpu)

@@ -53,7 +53,6 @@ void sl_flight_end(struct sl_flight *flight)
 int sl_flight_signal(struct sl_flight *flight, struct sluice_stream stream, const struct sl_signal *signals,
                      uint32_t count)
 {
-    flight->last = stream;
     return flight->sync->signal(flight->pages, stream, signals, count);
 }
 
@@ -74,7 +73,7 @@ int sl_flight_give_up(struct sl_flight *flight, struct sl_ring *ring, uint32_t s
 
 int sl_flight_probe(const struct sl_flight *flight)
 {
-    return flight->sync->probe(flight->pages, flight->last);
+    return flight->sync->probe(flight->pages);
 }
 
 uint32_t sl_flight_count(const struct sl_ring *ring)

@@ -15,7 +15,6 @@ struct sl_flight {
     sl_word *idle;               /* [ids] raised behind the work on a cancelled slot; NULL on host */
     struct sl_sync_pages *idle_pages;
     uint64_t idle_bytes;
-    struct sluice_stream last;   /* the last one that work was signalled on */
     bool stuck;                  /* work on the device did not end in time: no call may wait for all of it */
 };
 

@@ -308,7 +308,6 @@ static int raise_ready(struct sluice_writer *writer, uint32_t slot, uint64_t seq
 
     if (!job || !sl_copy_launches(job))
         return sl_flight_signal(&writer->flight, stream, signals, count);
-    writer->flight.last = stream;
     return sl_copy_launch(job, signals, count);
 }
 

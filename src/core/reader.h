@@ -84,7 +84,6 @@ struct sl_held {
     uint32_t slot;
     bool on_stream;              /* acquired for work on a stream: */
     struct sluice_stream taken_for; /* this one */
-    struct sluice_stream stream; /* on which its release is queued */
     struct sl_after deferred;    /* its deferred release, with that one's stream */
     struct sluice_reader *reader; /* for `deferred` */
     uint64_t sequence;

@@ -106,7 +106,6 @@ static uint64_t end_behind(struct sluice_reader *reader, struct sl_held *entry, 
     const struct sl_session *session = entry->session;
     struct sl_signal none = { entry->word, 0 };
 
-    entry->stream = stream;
     SL_KILL_POINT("before_release");
     *result = session->sync->signal(session->pages, stream, &none, 1);
     SL_KILL_POINT("after_release");
@@ -117,7 +116,7 @@ static uint64_t end_behind(struct sluice_reader *reader, struct sl_held *entry, 
 
 /* Is the work that uses the frame still running? If a kernel crashed, a queued release never runs, and
  * the driver reports that only when it is queried. */
-static int check_work(struct sluice_reader *reader, const struct sl_held *entry, struct sluice_stream stream, int64_t *now)
+static int check_work(struct sluice_reader *reader, const struct sl_held *entry, int64_t *now)
 {
     const struct sl_session *session = entry->session;
     const struct sl_link *link = session->link;
@@ -128,7 +127,7 @@ static int check_work(struct sluice_reader *reader, const struct sl_held *entry,
     if (*now - reader->probed_ns < LATE || (int64_t)((uint64_t)*now - taken) < LATE)
         return session->sync->alive(session->pages);
     reader->probed_ns = *now;
-    return session->sync->probe(session->pages, stream);
+    return session->sync->probe(session->pages);
 }
 
 static void settle_entry(struct sluice_reader *reader, struct sl_held *entry, int64_t *now)
@@ -140,10 +139,10 @@ static void settle_entry(struct sluice_reader *reader, struct sl_held *entry, in
     } else if (token == SL_HELD_QUEUED) {
         if (sl_load(entry->word, acquire) == 0 && !sl_staged_busy(reader, entry))
             sl_store(&entry->token, 0, release);
-        else if (check_work(reader, entry, entry->stream, now) != 0)
+        else if (check_work(reader, entry, now) != 0)
             sl_store(&entry->token, end_now(entry), release);
     } else if (token > SL_HELD_DEFERRED && entry->on_stream) {
-        (void)check_work(reader, entry, entry->taken_for, now); /* acquire reports a lost device */
+        (void)check_work(reader, entry, now); /* acquire reports a lost device */
     }
 }
 

@@ -138,7 +138,6 @@ int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence
         .slot = slot,
         .on_stream = session->pages && stream.id != SLUICE_ON_CPU.id,
         .taken_for = stream,
-        .stream = { 0 },
         .deferred = { .run = NULL },
         .reader = NULL,
         .sequence = sequence,

@@ -150,7 +150,8 @@ bool sl_stream_place(struct sluice_stream stream, struct sl_stream_place *place)
 uint64_t sl_stream_line(const struct sl_stream *stream);
 
 /* May work queued on one come after work queued earlier on the other, without a wait that Sluice knows of? So it is with any two
- * blocking streams: what the program itself launches on the default stream comes behind all of one's, and before all of the other's. */
+ * blocking streams: what the program itself launches on the default stream comes behind all of one's, and before all of the other's.
+ * Not so with the default streams of two threads: who has these does not usually launch anything on the one of all threads. */
 bool sl_stream_ordered(const struct sl_stream_place *a, const struct sl_stream_place *b);
 
 /* Called, if set, before a wait or a record is queued that makes whatever comes after `to` also come after `from`.

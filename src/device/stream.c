@@ -73,7 +73,9 @@ bool sl_stream_ordered(const struct sl_stream_place *a, const struct sl_stream_p
 {
     if (!a->context || a->context != b->context)
         return false;
-    return (a->native == b->native && a->thread == b->thread) || (a->blocking && b->blocking);
+    if (a->native == b->native)
+        return a->thread == b->thread;
+    return a->blocking && b->blocking;
 }
 
 int sl_stream_check_handle(struct sluice_stream handle, const struct sl_device_ops *kind)

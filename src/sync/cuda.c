@@ -192,35 +192,20 @@ static int hold(const struct sl_sync_pages *pages, struct sluice_stream handle,
     return r;
 }
 
-/* Queries the stream, or another one of the context. If that shows that the context
- * has died, it is marked as lost. */
-static void look_at(struct sl_cuda_context *context, const struct sl_stream *stream)
+/* Any stream of the context tells whether that has died. If so, it is marked as lost. */
+static int cuda_probe(const struct sl_sync_pages *pages)
 {
-    struct sl_cu_stream *place;
+    struct sl_cu_stream *beside;
     struct sl_cuda_scope scope;
-    int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
-    if (r != 0)
-        return;
-    /* A stream of ours tells as well, where there is none, or that must not be queried, or is another thread's default stream. */
-    if (!stream || find_place(context, stream, 0, &place) != 0 || place == SL_CU_LEGACY)
-        r = sl_cuda_beside(context, &place);
-    if (r == 0) {
-        int code = sl_cuda.StreamQuery(place);
-        if (code != SL_CU_NOT_READY)
-            (void)sl_cuda_said(context, code, "cuStreamQuery");
+
+    if (sl_cuda_enter(pages->context, SL_CUDA_RELAXED, &scope) == 0) {
+        if (sl_cuda_beside(pages->context, &beside) == 0) {
+            int code = sl_cuda.StreamQuery(beside);
+            if (code != SL_CU_NOT_READY)
+                (void)sl_cuda_said(pages->context, code, "cuStreamQuery");
+        }
+        sl_cuda_leave(&scope);
     }
-    sl_cuda_leave(&scope);
-}
-
-static int cuda_probe(const struct sl_sync_pages *pages, struct sluice_stream handle)
-{
-    struct sl_stream *stream = NULL;
-
-    if (handle.id && handle.id != SLUICE_ON_CPU.id && hold(pages, handle, &stream) != 0)
-        stream = NULL; /* the stream has ended, and its work with it */
-    look_at(pages->context, stream);
-    if (stream)
-        sl_object_drop(&stream->object);
     return sl_cuda_alive(pages->context);
 }
 

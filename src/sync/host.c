@@ -11,10 +11,9 @@ static int host_alive(const struct sl_sync_pages *pages)
     return 0;
 }
 
-static int host_probe(const struct sl_sync_pages *pages, struct sluice_stream stream)
+static int host_probe(const struct sl_sync_pages *pages)
 {
     (void)pages;
-    (void)stream;
     return 0;
 }
 

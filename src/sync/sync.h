@@ -35,9 +35,9 @@ struct sl_sync_ops {
     void (*detach)(struct sl_sync_pages *pages);
     /* 0 while the device works; else SLUICE_E_DRIVER with the reason: then queued work is lost, too, and raises no words. */
     int (*alive)(const struct sl_sync_pages *pages);
-    /* The same, after asking the driver about `stream`: it reports a dead context only when it is called. For work that is
-     * late, as the call takes a microsecond. */
-    int (*probe)(const struct sl_sync_pages *pages, struct sluice_stream stream);
+    /* The same, after asking the driver, which reports a dead context only when it is called: about a stream of Sluice's own, as a
+     * program's may begin to capture just then. For work that is late, as the call takes a microsecond. */
+    int (*probe)(const struct sl_sync_pages *pages);
     /* How long a process's work on the device may still run after its connections and its pidfd have shown its death; ns. */
     int64_t (*lingers)(const struct sl_sync_pages *pages);
     /* May `stream` raise words of these pages? SLUICE_ON_CPU may. As sl_stream_check. */

@@ -494,3 +494,42 @@ TEST(memory_of_another_context)
     free(bytes);
     scene_end(&scene);
 }
+
+/* Nor of anything else that is the program's: its stream might begin to capture between a question about that and the look. Here it
+ * is gone. */
+TEST(a_late_frame_has_no_stream_of_the_programs_asked)
+{
+    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    struct gpu_gate gate;
+    struct sluice_frame frame;
+    struct sluice_stream stream;
+    sluice_writer *writer;
+    int64_t size = 4096;
+
+    gpu_begin();
+    struct scene scene = scene_bytes(4096);
+    struct sl_cu_stream *native = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
+    gate = gpu_gate_new();
+    CHECK_OK(sluice_stream_wrap(scene.device, (uintptr_t)native, NULL, NULL, &stream));
+    CHECK_OK(sluice_format_add_tensor(&format, "data", U8, 1, &size));
+    params.name = "gone";
+    params.device = "cuda:0";
+    params.format = &format;
+    params.slots = params.max_slots = 3;
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    gpu_gate_close(&gate, native);
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(sluice_writer_begin(writer, 0, &frame));
+        CHECK_OK(sluice_writer_commit(writer, &frame, stream));
+    }
+    CU(StreamDestroy, native); /* which ends when its work is done */
+    CHECK_RESULT(sluice_writer_begin(writer, SLUICE_S / 10, &frame), SLUICE_NO_SLOT); /* looks 20 times */
+    gpu_gate_open(&gate);
+    CHECK_OK(sluice_writer_begin(writer, 20 * SLUICE_S, &frame));
+    CHECK_OK(sluice_writer_cancel(writer, &frame, SLUICE_ON_CPU));
+    gpu_gate_end(&gate);
+    CHECK_OK(sluice_writer_close(&writer));
+    CHECK_OK(sluice_stream_destroy(&stream));
+    scene_end(&scene);
+}
