@@ -308,6 +308,21 @@ def test_view_is_one_tensor_a_slot_and_holds_no_lease(pair):
     assert eventually(lambda: held(reader) == 0)  # though all views live
 
 
+def test_memory_of_a_pool_that_streams_allocate_from(pair, cupy):
+    """By cudaMallocAsync: RMM's is such memory, and CuPy's and PyTorch's where they are told so."""
+    writer, reader = pair
+    with cupy.cuda.using_allocator(cupy.cuda.MemoryAsyncPool().malloc):
+        for number in range(5):  # what was freed may come again
+            array = cupy.full(SHAPE, number, "float32")
+            writer.send(array)
+            with reader.next(timeout=60) as frame:
+                assert (frame.torch() == number).all()
+                back = cupy.empty(SHAPE, "float32")
+                frame.copy_to(back)
+                assert (back.get() == number).all()
+            del array, back
+
+
 def test_view_as_cupys(pair, cupy):
     writer, reader = pair
     writer.send(values())
