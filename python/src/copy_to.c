@@ -32,11 +32,27 @@ static int refuse(const struct targets *to, PyObject *object)
     return -1;
 }
 
+/* On the frame's GPU, and on the target's. */
+static int may_copy(const struct targets *to)
+{
+    const struct source *source = &to->sources[to->count];
+    int ordinal = device_ordinal(to->user.device);
+    char made[DEVICE_NAME];
+
+    if (ordinal >= 0 &&
+        launch_by_framework(to->state, source->framework, to->user.device, to->given) < 0)
+        return -1;
+    if (source->ordinal < 0 || source->ordinal == ordinal)
+        return 0;
+    return launch_by_framework(to->state, source->framework,
+                               device_numbered(source->ordinal, made), NULL);
+}
+
 /* Its framework copies it from an array of the frame, which it takes as it takes any. */
 static int by_framework(struct targets *to, PyObject *name, PyObject *object)
 {
     PyObject *module = imported(&to->state->copies, "sluice._copies"), *done = NULL;
-    PyObject *array = module ? array_of_frame(to->state, to->lease, name) : NULL;
+    PyObject *array = module && may_copy(to) == 0 ? array_of_frame(to->state, to->lease, name) : NULL;
 
     if (array)
         done = PyObject_CallMethod(module, "copy_in", "OOO", object, array,
@@ -52,8 +68,8 @@ static int add(struct targets *to, PyObject *name, PyObject *object)
 
     if (source_open(to->state, object, &to->user, source) < 0)
         return -1;
-    bool refused =
-        source->read_only || (source->framework == FRAMEWORK_JAX && source->ordinal >= 0);
+    bool refused = source->read_only ||
+                   (source->framework == FRAMEWORK_JAX && source->ordinal >= 0 && !source->odd);
     if (refused || source->odd) {
         int r = refused ? refuse(to, object) : by_framework(to, name, object);
         source_close(source);

@@ -90,6 +90,39 @@ int raise_copy(const struct state *state, int r)
     return -1;
 }
 
+/* One that a capture elsewhere has shut takes no work either. */
+static int refuse_captured(const struct state *state, const struct stream *stream)
+{
+    bool captured = stream && sluice_stream_query(stream_handle(stream)) == SLUICE_E_CAPTURING;
+
+    return captured ? raise_copy(state, SLUICE_E_CAPTURING) : 0;
+}
+
+int launch_by_framework(struct state *state, enum framework framework, const char *device, PyObject *given)
+{
+    struct stream *stream = NULL;
+    int r = 0;
+
+    if (given && given != Py_None)
+        r = (stream = stream_of(state, given, NULL)) ? 0 : -1;
+    else
+        r = stream_current(state, device, &stream);
+    if (r == 0)
+        r = refuse_captured(state, stream);
+    stream_drop(stream);
+    if (r < 0)
+        return -1;
+    if (framework_current(state, framework, device, &stream) < 0) {
+        if (!PyErr_ExceptionMatches(state->error))
+            return -1;
+        PyErr_Clear(); /* a GPU that only the framework can have: then nothing of ours is captured there */
+        return 0;
+    }
+    r = refuse_captured(state, stream);
+    stream_drop(stream);
+    return r;
+}
+
 int launch_before(struct state *state, const struct launch *launch, const struct source *sources,
                   uint32_t count)
 {

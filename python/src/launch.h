@@ -28,6 +28,10 @@ int launch_choose(struct state *state, PyObject *given, const struct user *user,
  * -1. That a stream captures they found themselves, so the library has no words for it. */
 int raise_copy(const struct state *state, int r);
 
+/* A framework is to copy by itself: on `given` (the argument `stream`, or NULL: on the thread's Sluice stream), and on
+ * its own current stream of `device`. -1 with an exception if a graph is captured on one of them: it would take the copy in. */
+int launch_by_framework(struct state *state, enum framework framework, const char *device, PyObject *given);
+
 /* What must come before. -1 with an exception, and nothing queued. */
 int launch_before(struct state *state, const struct launch *launch, const struct source *sources,
                   uint32_t count);

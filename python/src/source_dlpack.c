@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "fetch.h"
+#include "launch.h"
 #include "source.h"
 
 static bool on_gpu(struct dl_device device)
@@ -61,8 +62,16 @@ static int take_capsule(const struct state *state, PyObject *capsule, struct sou
 
 /* ---- what a framework does for us ---- */
 
+/* On the GPU `ordinal`, if it is one. */
+static int may_copy(struct state *state, enum framework framework, int ordinal)
+{
+    char made[DEVICE_NAME];
+
+    return ordinal < 0 ? 0 : launch_by_framework(state, framework, device_numbered(ordinal, made), NULL);
+}
+
 /* For a channel in host memory: NumPy's, of which it makes one. */
-static int open_on_host(struct state *state, PyObject *object, const struct user *user,
+static int open_on_host(struct state *state, PyObject *object, int ordinal, const struct user *user,
                         struct source *source)
 {
     PyObject *module = imported(&state->copies, "sluice._copies"), *copy = NULL;
@@ -70,10 +79,11 @@ static int open_on_host(struct state *state, PyObject *object, const struct user
 
     if (user->writes) {
         source->odd = true; /* its framework can */
+        source->ordinal = ordinal;
         source->keeper = Py_NewRef(object);
         return 0;
     }
-    if (module)
+    if (module && may_copy(state, source->framework, ordinal) == 0)
         copy = PyObject_CallMethod(module, "to_host", "Os", object, user->channel->name);
     if (copy)
         r = source_open(state, copy, user, source);
@@ -105,31 +115,32 @@ static int is_lazy(PyObject *object, struct sluice_dtype dtype)
 
 /* An array of the same elements that lies in memory as it should. A new reference. */
 static PyObject *made_plain(struct state *state, PyObject *object, enum framework framework,
-                            bool lazy)
+                            int ordinal, bool lazy)
 {
     PyObject *module = imported(&state->copies, "sluice._copies");
 
-    return module ? PyObject_CallMethod(module, "plain", "OOO", object,
-                                        framework == FRAMEWORK_TORCH ? Py_True : Py_False,
-                                        lazy ? Py_True : Py_False)
-                  : NULL;
+    return module && may_copy(state, framework, ordinal) == 0
+               ? PyObject_CallMethod(module, "plain", "OOO", object,
+                                     framework == FRAMEWORK_TORCH ? Py_True : Py_False,
+                                     lazy ? Py_True : Py_False)
+               : NULL;
 }
 
-/* 1: `source` is to be opened anew with *instead. */
+/* `ordinal`: of its GPU, or -1. 1: `source` is to be opened anew with *instead. */
 static int look_at(struct state *state, PyObject *object, const struct user *user,
-                   struct source *source, bool gpu, PyObject **instead)
+                   struct source *source, int ordinal, PyObject **instead)
 {
     enum framework framework = source->framework;
     int lazy = framework == FRAMEWORK_TORCH ? is_lazy(object, source->array.dtype) : 0;
 
     bool knows = framework == FRAMEWORK_TORCH || framework == FRAMEWORK_CUPY;
-    if (lazy <= 0 && (lazy < 0 || !gpu || !knows || source_is_plain(&source->array)))
+    if (lazy <= 0 && (lazy < 0 || ordinal < 0 || !knows || source_is_plain(&source->array)))
         return lazy;
     if (user->writes) {
         source->odd = true;
         return 0;
     }
-    *instead = made_plain(state, object, framework, lazy);
+    *instead = made_plain(state, object, framework, ordinal, lazy);
     return *instead ? 1 : -1;
 }
 
@@ -189,9 +200,9 @@ int source_exchange(struct state *state, PyObject *object, const struct user *us
         return 0;
     if (gpu && device_ordinal(user->device) < 0) {
         Py_CLEAR(source->keeper);
-        return open_on_host(state, object, user, source);
+        return open_on_host(state, object, tensor.device.id, user, source);
     }
-    r = look_at(state, object, user, source, gpu, &instead);
+    r = look_at(state, object, user, source, gpu ? tensor.device.id : -1, &instead);
     if (r != 0)
         return r < 0 ? -1 : open_instead(state, instead, user, source);
     if (!gpu)
@@ -285,7 +296,7 @@ static int open_capsule(struct state *state, PyObject *object, const struct user
         return -1;
     bool gpu = on_gpu(where);
     if (gpu && user->channel && device_ordinal(user->device) < 0)
-        return open_on_host(state, object, user, source);
+        return open_on_host(state, object, where.id, user, source);
     if (gpu) {
         if (consumer_stream(state, user, source, name_gpu(source, where.id, device), &stream) < 0)
             return -1;
@@ -296,8 +307,28 @@ static int open_capsule(struct state *state, PyObject *object, const struct user
         return -1;
     if (!user->channel)
         return 0;
-    r = look_at(state, object, user, source, gpu, &instead);
+    r = look_at(state, object, user, source, gpu ? where.id : -1, &instead);
     return r <= 0 ? r : open_instead(state, instead, user, source);
+}
+
+/* A tensor whose elements are yet to be negated, or conjugated, has no capsule. */
+static int open_lazy(struct state *state, PyObject *object, const struct user *user,
+                     struct source *source)
+{
+    struct dl_device where = { DL_CPU, 0 };
+    PyObject *plain;
+
+    if (read_device(object, &where) < 0)
+        return -1;
+    int ordinal = on_gpu(where) ? where.id : -1;
+    if (user->writes) {
+        source->odd = true;
+        source->ordinal = ordinal;
+        source->keeper = Py_NewRef(object);
+        return 0;
+    }
+    plain = made_plain(state, object, FRAMEWORK_TORCH, ordinal, true);
+    return plain ? open_instead(state, plain, user, source) : -1;
 }
 
 int source_dlpack(struct state *state, PyObject *object, const struct user *user,
@@ -314,17 +345,8 @@ int source_dlpack(struct state *state, PyObject *object, const struct user *user
     if ((lazy = ask(object, "is_conj")) ==
         0) /* before it is asked for a capsule: it refuses then */
         lazy = ask(object, "is_neg");
-    if (lazy < 0)
-        return -1;
-    if (lazy && user->writes) {
-        source->odd = true;
-        source->keeper = Py_NewRef(object);
-        return 0;
-    }
-    if (lazy)
-        return (detached = made_plain(state, object, FRAMEWORK_TORCH, true))
-                   ? open_instead(state, detached, user, source)
-                   : -1;
+    if (lazy != 0)
+        return lazy < 0 ? -1 : open_lazy(state, object, user, source);
     detached = PyObject_CallMethod(object, "detach",
                                    NULL); /* else it refuses where gradients are wanted */
     r = detached ? open_capsule(state, detached, user, source) : -1;

@@ -261,6 +261,62 @@ def test_a_stream_that_captures_is_refused_before_anything_is_queued(gpu, memory
     assert (reader.next(timeout=60).numpy() == pattern()).all()
 
 
+@pytest.mark.parametrize("torch", [True, False], ids=["exchange_table", "capsule"], indirect=True)
+@pytest.mark.parametrize("captures", ["framework", "thread", "given"])
+def test_what_a_framework_would_copy_is_refused_before_it_is_asked(gpu, memory, pair, torch, captures):
+    """Tensors in many pieces, tensors whose elements are yet to be negated, and channels in host memory: what PyTorch queued for them
+    would be in the program's graph, or break its capture."""
+    stream = gpu.stream()
+    torch.current[0] = stream if captures == "framework" else gpu.stream()
+    named = sluice.Stream.from_handle(stream, gpu.device)
+    given = {"stream": named} if captures == "given" else {}
+    pieces, asked = {"shape": (8, 6, 4), "strides": (4, 32, 1)}, []
+    writer, reader = pair(shape=(8, 6, 4), dtype="float32")
+    host, host_reader = pair(name="h", device="host", shape=(8, 6, 4), dtype="float32")
+    source = memory(size=4 * SIZE)
+
+    def work(of, made):
+        """A kernel of PyTorch's."""
+        asked.append(of)
+        gpu.fill(source.address, 3, 4 * SIZE, torch.current[0])
+        return made
+
+    torch.Tensor.packed = lambda self: work(self, torch.Tensor(source, (8, 6, 4), "float32"))
+    torch.Tensor.resolve_neg = lambda self: work(self, self.like("resolve_neg", negative=False))
+    torch.Tensor.copy_ = lambda self, other: work(self, self)
+    torch.Tensor.cpu = lambda self: work(self, numpy.zeros((8, 6, 4), "float32"))
+    odd, lazy = torch.Tensor(source, dtype="float32", **pieces), torch.Tensor(source, (8, 6, 4), "float32")
+    lazy.negative = True
+    writer.send(pattern((8, 6, 4), "float32"))
+    host.send(pattern((8, 6, 4), "float32"))
+    frame, here = reader.next(timeout=60), host_reader.next(timeout=60)
+    calls = [lambda: frame.copy_to(odd, **given), lambda: frame.copy_to(lazy, **given)]
+    if captures != "given":
+        calls += [lambda: writer.send(odd), lambda: writer.send(lazy), lambda: host.send(odd), lambda: host.send(lazy),
+                  lambda: here.copy_to(odd), lambda: here.copy_to(lazy)]
+    with gpu.capture(stream) as graph:
+        with named.use() if captures == "thread" else contextlib.nullcontext():
+            for call in calls:
+                with pytest.raises(sluice.CaptureError, match="nothing was queued"):
+                    call()
+    assert graph.nodes() == 0 and not asked
+    assert writer.stats().committed == host.stats().committed == 1
+    for call in calls[2:]:
+        call()
+    assert bool(asked) == (captures != "given")
+
+
+def test_a_default_stream_that_a_capture_has_shut_takes_no_frameworks_copy(gpu, memory, pair, torch):
+    writer, _ = pair(shape=(8, 6, 4))
+    odd, asked = torch.Tensor(memory(), (8, 6, 4), strides=(4, 32, 1)), []
+    torch.Tensor.packed = lambda self: asked.append(self)
+    assert torch.current == {}
+    with gpu.capture(gpu.stream(blocking=True)) as graph:
+        with pytest.raises(sluice.CaptureError, match="nothing was queued"):
+            writer.send(odd)
+    assert graph.nodes() == 0 and not asked
+
+
 def test_copies_break_no_capture_elsewhere(gpu, memory, pair, torch):
     torch.current[0] = gpu.stream()
     source, target = memory(pattern(seed=4)), memory()

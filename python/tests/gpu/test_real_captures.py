@@ -238,6 +238,33 @@ def test_what_a_capture_cannot_have_is_refused_and_harms_nothing(end):
         assert (reader.next(timeout=60).torch() == 1).all()
 
 
+def test_what_pytorch_would_copy_is_refused_before_it_is_asked():
+    """Tensors in many pieces, tensors whose elements are yet to be negated, and channels in host memory: nothing is in the graph."""
+    with (narrow_writer("n", dtype="float32") as writer, sluice.Reader("n") as reader,
+          sluice.Writer("h", shape=(SIDE, SIDE), dtype="float32") as host, sluice.Reader("h") as here):
+        odd = torch.ones((SIDE, 2 * SIDE), device=DEVICE)[:, ::2]
+        lazy = torch.zeros((SIDE, SIDE), dtype=torch.complex64, device=DEVICE).conj().imag
+        assert lazy.is_neg() and not odd.is_contiguous()
+        write(writer, 5)
+        host.send(torch.full((SIDE, SIDE), 7.0))
+        frames = [reader.next(timeout=60), here.next(timeout=60)]
+        calls = [lambda to=to, frame=frame: frame.copy_to(to) for frame in frames for to in (odd, lazy)]
+        calls += [lambda of=of, to=to: to.send(of) for of in (odd, lazy) for to in (writer, host)]
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with pytest.warns(UserWarning, match="CUDA Graph is empty"), torch.cuda.graph(graph):
+            for call in calls:
+                with pytest.raises(sluice.CaptureError, match="nothing was queued"):
+                    call()
+        assert (odd == 1).all() and (lazy == 0).all()
+        for call in calls:
+            call()
+        assert (odd == 7).all() and (lazy == 7).all()  # as the last frame was one in host memory
+        for frame in frames:
+            frame.release()
+        assert (reader.next(timeout=60).torch() == 7).all() and (here.next(timeout=60).numpy() == 7).all()
+
+
 def test_fetching_inside_a_capture_is_refused():
     with narrow_writer("n") as writer, sluice.Reader("n") as reader:
         write(writer, 5)
