@@ -120,10 +120,20 @@ static int before(struct targets *to, const struct launch *launch)
     return raise_copy(to->state, r);
 }
 
+/* It may yet be written to: left behind, unless it is of a frame, which ends behind the copy. */
+static void leave_behind(struct source *source)
+{
+    if (source->lease)
+        return;
+    source->keeper = NULL;
+    source->buffer.obj = NULL;
+}
+
 static int copy(struct targets *to, const struct launch *launch)
 {
     struct channel *channel = to->lease->channel;
     struct sluice_ticket ticket = { 0 };
+    bool queued;
     int r;
 
     if (before(to, launch) < 0)
@@ -131,18 +141,19 @@ static int copy(struct targets *to, const struct launch *launch)
     Py_BEGIN_ALLOW_THREADS r =
         sluice_reader_fetch(channel->reader, &to->lease->frame, to->arrays, to->count,
                             launch_handle(launch), launch->stream ? &ticket : NULL);
-    if (r == 0 && launch->stream &&
+    queued = r == 0;
+    if (queued && launch->stream &&
         (launch_after(launch, to->sources, to->count) != 0 || launch->host || launch->lasting))
         r = sluice_ticket_wait(ticket, PATIENCE);
-    Py_END_ALLOW_THREADS if (r != 0)
-    {
-        raise_result(to->state, r);
-        return -1;
-    }
-    launch_used(launch, to->lease);
-    for (uint32_t i = 0; i < to->count; i++)
+    Py_END_ALLOW_THREADS if (queued)
+        launch_used(launch, to->lease);
+    for (uint32_t i = 0; queued && i < to->count; i++)
         launch_used(launch, to->sources[i].lease);
-    return 0;
+    for (uint32_t i = 0; r == SLUICE_TIMEOUT && i < to->count; i++)
+        leave_behind(&to->sources[i]);
+    if (r != 0)
+        raise_result(to->state, r);
+    return r == 0 ? 0 : -1;
 }
 
 static int copy_all(struct targets *to, PyObject *target, PyObject *name)

@@ -7,7 +7,7 @@ import pytest
 
 import sluice
 from gpu_arrays import CudaInterface, DLPack
-from gpu_frames import newest
+from gpu_frames import ends_only_then, newest
 from gpu_pair import SHAPE, SIZE, got, gpu_count, memory, pair, pattern, put, torch  # noqa: F401
 
 numpy = pytest.importorskip("numpy", reason="NumPy is not installed")
@@ -249,6 +249,23 @@ def test_copy_to_other_libraries_arrays_on_a_gpu(gpu, memory, pair):
     put(gpu, target, numpy.zeros(SHAPE, "uint8"))
     frame.copy_to(CudaInterface(target, SHAPE, stream=stream))
     assert (got(gpu, target) == pattern()).all()
+
+
+def test_copy_to_that_gives_up_while_the_copy_is_queued(gpu, memory, pair):
+    """The frame ends behind the copy all the same, and its target stays."""
+    writer, reader = pair(shape=SHAPE, slots=3, max_slots=3)
+    writer.send(pattern())
+    stream, target = gpu.stream(), memory(numpy.zeros(SHAPE, "uint8"))
+    gate = gpu.gate(stream)
+    array = DLPack(target, SHAPE)
+    with reader.next(timeout=60) as frame:
+        slot = frame.slot
+        with pytest.raises(sluice.Timeout, match="under way"):
+            frame.copy_to(array, stream=sluice.Stream.from_handle(stream, gpu.device))
+    writer.send(pattern(seed=1))  # so that the slot does not have the newest frame
+    ends_only_then(writer, slot, [gate])
+    gpu.synchronize(stream)
+    assert array.deleted == 0 and (got(gpu, target) == pattern()).all()
 
 
 def test_copy_to_another_gpu(gpu, memory, pair):
