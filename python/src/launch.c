@@ -20,15 +20,27 @@ static struct stream *of_sources(const struct user *user, const struct source *s
     return NULL;
 }
 
+struct stream *lease_first(struct lease *lease)
+{
+    struct stream *first;
+
+    few_lock(&lease->busy, lease->channel);
+    first = stream_keep(lease->used[0]);
+    few_unlock(&lease->busy);
+    return first;
+}
+
 /* The one that a frame was taken for; one of ours in its place if a reset has ended it. -1 with an exception. */
 static int of_frame(struct state *state, const struct user *user, struct lease *lease,
                     struct launch *launch)
 {
     if (launch->stream || !lease || !lease->named)
         return 0;
-    launch->stream = stream_stale(lease->used[0])
-                         ? copy_stream(state, user->channel, user->device)
-                         : stream_keep(lease->used[0]);
+    launch->stream = lease_first(lease);
+    if (stream_stale(launch->stream)) {
+        stream_drop(launch->stream);
+        launch->stream = copy_stream(state, user->channel, user->device);
+    }
     return launch->stream ? 0 : -1;
 }
 

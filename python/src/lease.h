@@ -159,6 +159,9 @@ int lease_release(struct lease *lease);
 /* Release at the end of a channel: where a capture is in the way of a part, waits for the rest; so not with the GIL. */
 int lease_release_at_last(struct lease *lease);
 
+/* The first of its streams, kept; it has one (launch.c). Others may be added meanwhile. */
+struct stream *lease_first(struct lease *lease);
+
 void lease_drop_streams(struct lease *lease);
 void channel_drop_joins(struct channel *channel);
 

@@ -72,6 +72,30 @@ def test_a_thread_without_a_context_moves_whole_frames(gpu):
     on_threads(1, work)
 
 
+def test_a_frame_is_copied_on_its_stream_while_others_are_named(gpu):
+    """The place of a frame's streams moves as they become more: without a GIL, while the first of them is looked up."""
+    streams = [sluice.Stream(gpu.device) for _ in range(40)]
+    target = bytearray(SIZE)
+
+    def work(number):
+        if number == 0:
+            while not named.is_set():
+                frame.copy_to(target)
+            return
+        for stream in streams[1:]:
+            frame.used_on(stream)
+        named.set()
+
+    with sluice.Writer("cam", shape=SIZE, device=gpu.device) as writer, sluice.Reader("cam") as reader:
+        for value in range(1, 21):
+            writer.send(bytes([value]) * SIZE)
+            named = threading.Event()
+            with reader.next(timeout=60, stream=streams[0]) as frame:
+                on_threads(2, work)
+                frame.copy_to(target)
+            assert target == bytes([value]) * SIZE
+
+
 def test_threads_share_one_writer_and_one_reader(gpu):
     """Each works on a stream of its own. Frames are whole, and each goes to one reader."""
     count, each, got = 4, 50, []
