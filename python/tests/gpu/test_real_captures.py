@@ -316,8 +316,9 @@ def test_calls_on_a_capturing_stream_say_so():
 
 
 def test_one_graph_a_slot():
-    """As docs/python-cuda-graphs.md says: view() is the same memory for a slot of a generation."""
-    graphs = {}
+    """As docs/python-cuda-graphs.md says: view() is the same memory for a slot of a generation. The replay comes late, and the
+    writer is on a stream that does not wait for it."""
+    graphs, floods = {}, torch.cuda.Stream()
     with narrow_writer("n", slots=4, max_slots=4) as writer, sluice.Reader("n") as reader:
         out = torch.zeros((SIDE, SIDE), dtype=torch.int32, device=DEVICE)
         kept = torch.zeros(100, dtype=torch.int64, device=DEVICE)
@@ -332,22 +333,25 @@ def test_one_graph_a_slot():
                 with torch.cuda.graph(graphs[key]):
                     out.copy_(view * 2)
             frame.used_on(torch.cuda.current_stream())
+            spin(1)
             graphs[key].replay()
             frame.release()
-            flood(writer, -1, times=1)
+            with torch.cuda.stream(floods):
+                flood(writer, -1)
             kept[number] = out.sum(dtype=torch.int64)
         assert 1 < len(graphs) <= reader.slots
         assert kept.tolist() == [number * 2 * SIDE * SIDE for number in range(100)]
 
 
 def test_one_graph_a_slot_writes_too():
-    graphs = {}
+    """The replay comes late, and the frame is read on a stream that does not wait for it."""
+    graphs, reads = {}, torch.cuda.Stream()
     with narrow_writer("n", slots=4, max_slots=4) as writer, sluice.Reader("n") as reader:
         number = torch.zeros((), dtype=torch.int32, device=DEVICE)
         kept = []
         for index in range(50):
             number.fill_(index)
-            frame = writer.frame(timeout=60)
+            frame = writer.frame(timeout=60, meta=b"%d" % index)
             key = frame.generation, frame.slot
             if key not in graphs:
                 view = frame.view()
@@ -359,21 +363,29 @@ def test_one_graph_a_slot_writes_too():
             spin(0.5)
             graphs[key].replay()
             frame.commit()
-            kept.append(reader.next(timeout=60).torch().sum(dtype=torch.int64))
+            with torch.cuda.stream(reads):
+                kept.append(take(reader, index).torch().sum(dtype=torch.int64))
+        torch.cuda.synchronize()
         assert [int(each) for each in kept] == [index * SIDE * SIDE for index in range(50)]
 
 
 def test_views_work_without_used_on():
-    """view() takes the current stream as every other way does: a replay behind it is waited for."""
+    """view() takes the current stream as every other way does: what is queued there, as a replay is, is waited for. The frame is
+    read at once, and once more late, and the writer goes on meanwhile: each on a stream that does not wait for the others."""
     with narrow_writer("n") as writer, sluice.Reader("n") as reader:
+        fills, reads, floods = (torch.cuda.Stream() for _ in range(3))
         sums = []
-        for index in range(50):
-            with writer.frame(timeout=60) as out:
+        for index in range(1, 51):
+            with torch.cuda.stream(fills), writer.frame(timeout=60, meta=b"%d" % index) as out:
                 view = out.view()
-                spin(0.5)
+                spin(1)
                 view.fill_(index)
-            with reader.next(timeout=60) as frame:
+            with torch.cuda.stream(reads), take(reader, index) as frame:
                 view = frame.view()
-                spin(0.5)
                 sums.append(view.sum(dtype=torch.int64))
-        assert [int(each) for each in sums] == [index * SIDE * SIDE for index in range(50)]
+                spin(1)
+                sums.append(view.sum(dtype=torch.int64))
+            with torch.cuda.stream(floods):
+                flood(writer, -index)
+        torch.cuda.synchronize()
+        assert [int(each) for each in sums] == [index * SIDE * SIDE for index in range(1, 51) for _ in range(2)]

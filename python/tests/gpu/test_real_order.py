@@ -27,8 +27,9 @@ def check(sums, expected):
     assert len(sums) == len(expected) and not wrong, wrong[:5]
 
 
-def read_late(narrow, make, side):
-    """A slow kernel on `side`, then a sum of the frame; the last reference goes while the kernel runs."""
+def read_late(narrow, make, side, floods=None):
+    """A slow kernel on `side`, then a sum of the frame; the last reference goes while the kernel runs. The writer is on `floods`,
+    or on the default stream: either way on one that does not wait for `side`."""
     writer, reader = narrow
     sums, expected = [], []
     for number in range(1, RUNS + 1):
@@ -41,7 +42,8 @@ def read_late(narrow, make, side):
         expected.append(number * SIDE * SIDE)
         del tensor, frame
         gc.collect(0)
-        flood(writer, -number)
+        with torch.cuda.stream(floods):  # None: as it is
+            flood(writer, -number)
     check(sums, expected)
 
 
@@ -77,7 +79,7 @@ def test_so_it_does_through_the_array_interface(narrow):
 
 
 def test_so_it_does_on_the_default_stream(narrow):
-    read_late(narrow, lambda frame: frame.torch(), torch.cuda.default_stream())
+    read_late(narrow, lambda frame: frame.torch(), torch.cuda.default_stream(), floods=torch.cuda.Stream())
 
 
 @pytest.mark.parametrize("released", [False, True])
@@ -139,22 +141,23 @@ def test_the_stream_that_next_was_given(narrow):
 
 
 def test_the_threads_sluice_stream(narrow):
+    """As with next(stream=...); the writer is outside, on a stream that waits for neither this one nor PyTorch's."""
     writer, reader = narrow
+    stream, floods = sluice.Stream(DEVICE), torch.cuda.Stream()
+    side = stream.to_torch()
     sums, expected = [], []
-    with sluice.Stream(DEVICE) as stream:
-        side = stream.to_torch()
-        for number in range(1, 51):
-            with torch.cuda.stream(side):
-                write(writer, number)
+    for number in range(1, 51):
+        write(writer, number)
+        with stream.use():  # which nothing waits for when it is left
             frame = take(reader, number)
+            tensor = frame.torch()
             with torch.cuda.stream(side):
-                tensor = frame.torch()
                 spin(1)
                 sums.append(tensor.sum(dtype=torch.int64))
-            expected.append(number * SIDE * SIDE)
-            del tensor, frame
-            with torch.cuda.stream(side):
-                flood(writer, -number)
+        expected.append(number * SIDE * SIDE)
+        del tensor, frame
+        with torch.cuda.stream(floods):
+            flood(writer, -number)
     check(sums, expected)
 
 
