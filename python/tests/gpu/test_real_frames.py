@@ -191,26 +191,48 @@ def test_pinned_buffers_come_back_to_their_pool(pair):
     assert len(addresses) <= 3
 
 
-def test_fetch_lets_the_loop_go_on(pair):
+def test_fetches_go_side_by_side(pair):
     writer, reader = pair
     writer.send(values())
-    ticks = []
-
-    async def tick():
-        while True:
-            ticks.append(1)
-            await asyncio.sleep(0)
 
     async def main():
-        ticking = asyncio.create_task(tick())
         frame = await reader.next_async(timeout=60)
-        arrays = await asyncio.gather(frame.fetch(), frame.fetch("data"))
-        ticking.cancel()
-        return arrays
+        return await asyncio.gather(frame.fetch(), frame.fetch("data"))
 
     for array in asyncio.run(main()):
         assert (array == values().cpu().numpy()).all()
-    assert ticks
+
+
+def test_fetch_lets_the_loop_go_on():
+    """The loop turns many times between the beginning and the end of one copy, which takes milliseconds."""
+    shape = (64 << 20,)  # 256 MiB
+    source = torch.arange(shape[0], dtype=torch.int32, device=DEVICE)
+    expected, ticks = source.cpu().numpy(), 0
+
+    async def tick():
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    async def fetch(reader):
+        frame = await reader.next_async(timeout=60)
+        ticking = asyncio.create_task(tick())
+        await asyncio.sleep(0)
+        before = ticks
+        array = await frame.fetch()
+        during = ticks - before
+        ticking.cancel()
+        return array, during
+
+    def attempt():
+        writer.send(source)
+        array, during = asyncio.run(fetch(reader))
+        assert (array == expected).all()
+        return during >= 20
+
+    with narrow_writer("big", shape=shape) as writer, sluice.Reader("big", hold=2) as reader:
+        assert shown(attempt), "the loop stood still while a frame was copied"
 
 
 def test_copy_to_memory_of_any_kind(frame, cupy):
