@@ -253,22 +253,26 @@ def test_30_what_is_waited_for():
     spin(200)
     default.synchronize()
     assert time.perf_counter() - began >= 0.18
-
+    for stream in (default, sluice.Stream(DEVICE)):  # one at a time: the device's synchronize() is to wait for each
+        began = time.perf_counter()
+        with on(stream):
+            spin(200)
+        sluice.synchronize(DEVICE)
+        assert time.perf_counter() - began >= 0.18
 
     def closing():
         began = time.perf_counter()
-        streams = [sluice.Stream(DEVICE) for _ in range(2)]
-        for stream in streams:
-            with on(stream):
-                spin(200)
-        mark = streams[0].record()
-        streams[0].close()
+        stream = sluice.Stream(DEVICE)
+        with on(stream):
+            spin(200)
+        mark = stream.record()
+        stream.close()
         busy = not mark.query()
         sluice.synchronize(DEVICE)
         assert time.perf_counter() - began >= 0.18
         return busy
 
-    assert shown(closing)  # which waits for nothing
+    assert shown(closing)  # which waits for nothing, and is waited for
     began = time.perf_counter()
     with sluice.Stream(DEVICE) as stream:
         with on(stream):
