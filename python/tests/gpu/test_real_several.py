@@ -42,10 +42,14 @@ def test_copies(staged):
 
 
 def test_send_takes_a_tensor_of_another_gpu():
+    """Behind that GPU's stream, on which a slow kernel comes before the content, and before what comes next there."""
     with narrow_writer("n") as writer, sluice.Reader("n") as reader:
-        source = torch.full((SIDE, SIDE), 9, dtype=torch.int32, device="cuda:1")
-        torch.cuda.synchronize(1)
+        source = torch.zeros((SIDE, SIDE), dtype=torch.int32, device="cuda:1")
+        with torch.cuda.device(1):
+            spin(50)
+        source.fill_(9)
         writer.send(source)
+        source.fill_(-1)
         assert (reader.next(timeout=60).torch() == 9).all()
 
 
