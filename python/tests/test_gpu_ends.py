@@ -4,6 +4,7 @@ import asyncio
 import gc
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -41,6 +42,29 @@ def test_a_lease_ends_behind_its_stream(gpu, writer, reader, end):
     ends_only_then(writer, slot, [gate])
     gpu.synchronize(stream)
     assert bytes(found) == bytes([5]) * SIZE
+
+
+def test_cycles_are_collected(gpu, writer, reader):
+    """With a frame, its array and what took that over: the lease ends, behind its stream."""
+    class Holder:
+        pass
+
+    publish(gpu, writer, 5)
+    stream = gpu.stream()
+    gc.collect()  # and no more by itself soon
+    holder = Holder()
+    holder.me, holder.frame = holder, reader.next(timeout=60, stream=sluice.Stream.from_handle(stream, gpu.device))
+    holder.array, holder.taken = holder.frame[0], take(holder.frame, stream)
+    slot, gone = holder.frame.slot, weakref.ref(holder)
+    gate = gpu.gate(stream)
+    del holder
+    assert gone() is not None and reader.stats().held == 1
+    gc.collect()
+    assert gone() is None
+    publish(gpu, writer, 6)
+    ends_only_then(writer, slot, [gate])
+    reader.next(timeout=60).release()
+    wait_until(lambda: reader.latest() is None and reader.stats().held == 0)
 
 
 @pytest.mark.parametrize("how", ["two", "with the default", "five"])
