@@ -103,10 +103,10 @@ static bool moved(const struct sl_cipd_barrier *barrier)
 
 /* Timestamps slightly in the future count as current; those far in the future are as stale as old
  * ones. */
-static bool stale(const struct sl_cipd_barrier *barrier, int64_t now)
+static bool is_stale(uint64_t stamp, int64_t now, int64_t limit)
 {
-    int64_t age = (int64_t)((uint64_t)now - sl_load(&words_of(barrier)->change_ns, acquire));
-    return age > barrier->stale_ns || age < -barrier->stale_ns;
+    int64_t age = (int64_t)((uint64_t)now - stamp);
+    return age > limit || age < -limit;
 }
 
 /* ---- checkers ---- */
@@ -145,7 +145,7 @@ bool sl_cipd_barrier_check(struct sl_cipd_barrier *barrier, int64_t now_ns)
     if (sl_load(&words->magic, acquire) != SL_CIPD_BARRIER_MAGIC || sl_load(&words->version, acquire) != 1 ||
         sl_load(&words->count, acquire) == 0)
         return false;
-    if (stale(barrier, now_ns)) {
+    if (is_stale(sl_load(&words->change_ns, acquire), now_ns, barrier->stale_ns)) {
         if (!barrier->said)
             sl_log(SLUICE_LOG_WARN, "the activation barrier (/dev/shm/%s) is held by nobody who lives: ignored",
                    barrier->name);
@@ -276,15 +276,32 @@ static int sweep(void *context, const char *name)
     return 0;
 }
 
-/* Increments the count; a count left by a dead holder is reset first. */
+/* Makes the stamp current before the holder is counted, so a count that includes a holder which has just entered never
+ * has a stale stamp beside it. Of several holders that find it stale one alone replaces it: it gets the count that dead ones
+ * have left, loaded before that, which no other one has added to. For all others the stamp is current: they get 0. */
+static uint32_t renew(struct sl_cipd_barrier *barrier, int64_t now)
+{
+    struct words *words = words_of(barrier);
+    uint64_t before = sl_load(&words->change_ns, acquire);
+    uint32_t left;
+    do {
+        left = is_stale(before, now, barrier->stale_ns) ? sl_load(&words->count, acquire) : 0;
+        SL_KILL_POINT("cipd_renew");
+    } while (!atomic_compare_exchange_weak(&words->change_ns, &before, (uint64_t)now));
+    SL_KILL_POINT("cipd_renewed");
+    return left;
+}
+
+/* Increments the count, less what dead holders have left of it. A count that is smaller than that was reset meanwhile, by
+ * Python say: it counts others that hold. */
 static void add(struct sl_cipd_barrier *barrier, int64_t now)
 {
     sl_word32 *count = &words_of(barrier)->count;
-    uint32_t before = sl_load(count, acquire), after;
+    uint32_t left = renew(barrier, now), before = sl_load(count, acquire), others;
     do {
-        after = before == UINT32_MAX || (before && stale(barrier, now)) ? 1 : before + 1;
-    } while (!atomic_compare_exchange_weak(count, &before, after));
-    stamp(barrier, now);
+        others = before >= left ? before - left : before;
+    } while (!atomic_compare_exchange_weak(count, &before, others == UINT32_MAX ? 1 : others + 1));
+    sl_store(&words_of(barrier)->pid, sl_os_pid(), release);
 }
 
 static void subtract(struct sl_cipd_barrier *barrier, int64_t now)

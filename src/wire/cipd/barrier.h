@@ -51,8 +51,8 @@ int sl_cipd_barrier_init(struct sl_cipd_barrier *barrier, const char *name);
  * same; with `changes` it does so only for a second after a change, else every second. */
 bool sl_cipd_barrier_check(struct sl_cipd_barrier *barrier, int64_t now_ns);
 
-/* Holder, before its set-up: makes the segment if need be, and adds itself to the count. A count left by a holder that
- * died (above 0, stale timestamp) is reset to 0 first. Waits up to a second if another process is making or writing
+/* Holder, before its set-up: makes the segment if need be, and adds itself to the count. What holders that died have left
+ * of it (above 0, stale timestamp) is subtracted by one of those who enter then. Waits up to a second if another process is making or writing
  * the barrier. A failure only means that senders do not pause. */
 int sl_cipd_barrier_enter(struct sl_cipd_barrier *barrier, int64_t now_ns);
 
