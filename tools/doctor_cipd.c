@@ -112,7 +112,7 @@ void examine_barrier(struct report *report, const char *name)
              sluice_last_error());
         return;
     }
-    text_duration(age, info.age_ns);
+    text_duration(age, info.age_ns < 0 ? -info.age_ns : info.age_ns);
     snprintf(mend, sizeof mend, "if nobody is setting up a sender: rm /dev/shm/%.200s", info.name);
     if (!info.known)
         find(report, "barrier", FINDING_NOTE, mend,
@@ -125,9 +125,9 @@ void examine_barrier(struct report *report, const char *name)
              info.skips == 1 ? "" : "s");
     else if (info.stale)
         find(report, "barrier", FINDING_NOTE, mend,
-             "cuda-link's activation barrier was left up by %u sender%s, last touched %s ago by process %u: it is "
+             "cuda-link's activation barrier was left up by %u sender%s, last touched %s %s by process %u: it is "
              "stale and not heeded, until one more sender is set up",
-             info.count, info.count == 1 ? "" : "s", age, info.pid);
+             info.count, info.count == 1 ? "" : "s", age, info.age_ns < 0 ? "in the future" : "ago", info.pid);
     else
         find(report, "barrier", FINDING_NOTE, mend,
              "cuda-link's activation barrier is up: %u sender%s being set up, last touched %s ago by process %u; until "

@@ -316,10 +316,10 @@ struct sluice_cipd_barrier_info {
     uint32_t known;   /* 1: it is a barrier; 0: something else has its name, and Sluice ignores it */
     char name[SLUICE_CIPD_MAX_NAME + 1];
     uint32_t count;   /* senders that hold it up now */
-    uint32_t stale;   /* 1: it was not updated for so long that it is ignored */
+    uint32_t stale;   /* 1: it was not updated for so long that it is ignored, or its time is as far in the future */
     uint32_t skips;   /* frames skipped because of it */
     uint32_t pid;     /* of the process that changed it last */
-    int64_t age_ns;   /* since then */
+    int64_t age_ns;   /* since then; below 0: its time is so far in the future */
     uint64_t reserved[4];
 };
 

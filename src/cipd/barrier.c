@@ -29,12 +29,13 @@ int sluice_cipd_barrier_look(const char *name, int64_t stale_ns, struct sluice_c
     snprintf(info.name, sizeof info.name, "%s", name ? name : SL_CIPD_BARRIER_NAME);
     info.known = state.magic == SL_CIPD_BARRIER_MAGIC && state.version == 1;
     if (info.known) {
-        int64_t age = (int64_t)((uint64_t)sl_os_now() - state.change_ns);
+        int64_t now = sl_os_now(), age = (int64_t)((uint64_t)now - state.change_ns);
         info.count = state.count;
         info.skips = state.skips;
         info.pid = state.pid;
-        info.age_ns = age < 0 ? 0 : age;
-        info.stale = info.count > 0 && info.age_ns > (stale_ns ? stale_ns : SL_CIPD_BARRIER_STALE);
+        bool stale = sl_cipd_barrier_stale(state.change_ns, now, stale_ns ? stale_ns : SL_CIPD_BARRIER_STALE);
+        info.age_ns = age < 0 && !stale ? 0 : age < -INT64_MAX ? -INT64_MAX : age;
+        info.stale = info.count > 0 && stale;
     }
     return sl_params_store(caller, &info, sizeof info, LEAST, "struct sluice_cipd_barrier_info");
 }

@@ -376,6 +376,11 @@ TEST(doctor_says_how_the_barrier_is)
     CHECK_HAS(finding->mend, "rm /dev/shm/");
     finding = barrier(0xCDA1BAAA, 1, 30 * SLUICE_S);
     CHECK_HAS(finding->text, "left up by 1 sender, last touched 30.0 s ago by process 4242: it is stale");
+    finding = barrier(0xCDA1BAAA, 1, -1000 * SLUICE_S); /* which those who check ignore, too */
+    CHECK_HAS(finding->text, "left up by 1 sender, last touched ");
+    CHECK_HAS(finding->text, " in the future by process 4242: it is stale");
+    finding = barrier(0xCDA1BAAA, 1, -4 * SLUICE_S);
+    CHECK_HAS(finding->text, "is up: 1 sender is being set up");
     finding = barrier(0x12345678, 1, SLUICE_S);
     CHECK_HAS(finding->text, "is no activation barrier");
 }

@@ -101,12 +101,10 @@ static bool moved(const struct sl_cipd_barrier *barrier)
            (now.inode != memory->inode || now.device != memory->device);
 }
 
-/* Timestamps slightly in the future count as current; those far in the future are as stale as old
- * ones. */
-static bool is_stale(uint64_t stamp, int64_t now, int64_t limit)
+bool sl_cipd_barrier_stale(uint64_t change_ns, int64_t now_ns, int64_t limit_ns)
 {
-    int64_t age = (int64_t)((uint64_t)now - stamp);
-    return age > limit || age < -limit;
+    int64_t age = (int64_t)((uint64_t)now_ns - change_ns);
+    return age > limit_ns || age < -limit_ns;
 }
 
 /* ---- checkers ---- */
@@ -145,7 +143,7 @@ bool sl_cipd_barrier_check(struct sl_cipd_barrier *barrier, int64_t now_ns)
     if (sl_load(&words->magic, acquire) != SL_CIPD_BARRIER_MAGIC || sl_load(&words->version, acquire) != 1 ||
         sl_load(&words->count, acquire) == 0)
         return false;
-    if (is_stale(sl_load(&words->change_ns, acquire), now_ns, barrier->stale_ns)) {
+    if (sl_cipd_barrier_stale(sl_load(&words->change_ns, acquire), now_ns, barrier->stale_ns)) {
         if (!barrier->said)
             sl_log(SLUICE_LOG_WARN, "the activation barrier (/dev/shm/%s) is held by nobody who lives: ignored",
                    barrier->name);
@@ -285,7 +283,7 @@ static uint32_t renew(struct sl_cipd_barrier *barrier, int64_t now)
     uint64_t before = sl_load(&words->change_ns, acquire);
     uint32_t left;
     do {
-        left = is_stale(before, now, barrier->stale_ns) ? sl_load(&words->count, acquire) : 0;
+        left = sl_cipd_barrier_stale(before, now, barrier->stale_ns) ? sl_load(&words->count, acquire) : 0;
         SL_KILL_POINT("cipd_renew");
     } while (!atomic_compare_exchange_weak(&words->change_ns, &before, (uint64_t)now));
     SL_KILL_POINT("cipd_renewed");

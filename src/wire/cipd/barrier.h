@@ -71,6 +71,10 @@ void sl_cipd_barrier_tend(struct sl_cipd_barrier *barrier);
 /* Leaves if need be, and unmaps. The segment stays: it is the machine's. */
 void sl_cipd_barrier_finish(struct sl_cipd_barrier *barrier, int64_t now_ns);
 
+/* Is a barrier with this time stamp ignored? Stamps slightly in the future count as current; those far in the future are as
+ * stale as old ones. */
+bool sl_cipd_barrier_stale(uint64_t change_ns, int64_t now_ns, int64_t limit_ns);
+
 /* The barrier's contents, for display; SLUICE_E_NOT_FOUND if there is none. */
 int sl_cipd_barrier_look(const char *name, struct sl_cipd_barrier_state *state);
 
