@@ -81,9 +81,17 @@ static void tell_state(struct bridge *bridge, int result, int *told)
         bridge_tell(bridge, "the writer of '%s' is gone; waiting for the next one.", from);
     else if (result == SLUICE_NO_WRITER)
         bridge_tell(bridge, "waiting for '%s'.", from);
+    else if (result < 0)
+        bridge_tell(bridge, "'%s' cannot be read: %s; waiting for it to change.", from, sluice_last_error());
     else if (result == SLUICE_OK && bridge->sessions > 1 && *told != SLUICE_OK)
         bridge_tell(bridge, "'%s' is back.", from);
     *told = result;
+}
+
+/* Can its frames not be read as they are now, while the next session of a "cipd:" channel may be another? */
+static bool is_unreadable(const struct bridge *bridge, int result)
+{
+    return bridge->from_cipd && (result == SLUICE_E_UNSUPPORTED || result == SLUICE_E_FORMAT);
 }
 
 static int take_frame(struct bridge *bridge, struct sluice_frame *frame)
@@ -165,10 +173,10 @@ static int relay(struct bridge *bridge)
         } else if (result == SLUICE_E_LOST) {
             bridge->lost++;
             bridge_tell(bridge, "%s Going on.", sluice_last_error());
-        } else if (result < 0) {
+        } else if (result < 0 && !is_unreadable(bridge, result)) {
             code = say_result(bridge->command, result, bridge->from);
         }
-        if (result >= 0)
+        if (result >= 0 || is_unreadable(bridge, result))
             tell_state(bridge, result, &told);
         if (result == SLUICE_CLOSED && bridge->once)
             break;

@@ -4,10 +4,12 @@
  */
 #include "kit.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <sluice/sluice.h>
@@ -378,6 +380,79 @@ TEST_TIMEOUT(bridge_outlives_both_ends_of_cuda_links, 120)
     CHECK_OK(sluice_reader_close(&reader));
     CHECK_EQ(program_end(&player, SIGTERM), 0);
 }
+
+/* ---- another program's session, which the bridge cannot read: docs/cuda-link-wire.md ---- */
+
+static void put(unsigned char *at, uint64_t value, size_t size)
+{
+    memcpy(at, &value, size);
+}
+
+/* Its segment, with a frame of four components of this kind and size. */
+static void make_segment(uint32_t slots, uint32_t kind, uint32_t bits)
+{
+    char path[80];
+    unsigned char bytes[4096] = { 0 }, *metadata = bytes + 21 + 128 * slots;
+    double now = (double)test_now() / 1e9;
+    snprintf(path, sizeof path, "/%s", first + strlen("cipd:"));
+    put(bytes, 0x43495044, 4);
+    put(bytes + 4, 1000, 8);
+    put(bytes + 12, slots, 4);
+    put(bytes + 16, 7, 4);
+    memset(bytes + 20, 7, 128 * slots);
+    put(metadata, 16, 4);
+    put(metadata + 4, 8, 4);
+    put(metadata + 8, 4, 4);
+    put(metadata + 12, kind | bits << 8, 4);
+    put(metadata + 16, 16 * 8 * bits / 2, 4);
+    memcpy(metadata + 20, &now, sizeof now);
+    (void)shm_unlink(path);
+    int fd = shm_open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+    CHECK_GE(fd, 0);
+    CHECK_EQ(write(fd, bytes, 49 + 128 * slots), 49 + 128 * (long)slots);
+    close(fd);
+}
+
+static void remove_segment(void)
+{
+    CHECK_EQ(shm_unlink(first + strlen("cipd:")), 0);
+}
+
+static unsigned count_of(const char *text, const char *what)
+{
+    unsigned count = 0;
+    for (; (text = strstr(text, what)); text++)
+        count++;
+    return count;
+}
+
+/* Twice: it says so each time, once, and goes on with the writer that comes next. */
+static void outlive_session(uint32_t slots, uint32_t kind, const char *why)
+{
+    struct sluice_format bgra = image(SLUICE_PIXEL_BGRA, 32);
+    begin();
+    sluice_writer *writer = open_writer(first, "cuda:0", &bgra, 0);
+    sluice_start(&bridge, "bridge", first, "to");
+    sluice_reader *reader = open_reader_of("to");
+    pass_frame(writer, reader, 1);
+    for (unsigned i = 2; i < 4; i++) {
+        CHECK_OK(sluice_writer_close(&writer));
+        make_segment(slots, kind, 8);
+        CHECK_SOON(count_of(so_far(&bridge), why) == i - 1, 20);
+        test_nap(500 * SLUICE_MS); /* in which it could say it once more */
+        remove_segment();
+        writer = open_writer(first, "cuda:0", &bgra, 0);
+        pass_frame(writer, reader, i);
+    }
+    end_bridge();
+    CHECK_EQ(count_of(bridge.err, why), 2);
+    CHECK_EQ(count_of(bridge.err, "'to' is open"), 1);
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+TEST_TIMEOUT(bridge_outlives_a_session_of_one_slot, 90) { outlive_session(1, 1, "the writer has a single slot"); }
+TEST_TIMEOUT(bridge_outlives_a_session_of_an_unknown_data_type, 90) { outlive_session(3, 7, "none that is known"); }
 
 TEST(bridge_says_what_cuda_links_channels_cannot)
 {
