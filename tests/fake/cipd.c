@@ -4,6 +4,7 @@
  */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <sluice/sluice.h>
@@ -149,6 +150,59 @@ static void send_calls(bool graph, bool read)
 TEST(cipd_the_calls_of_a_send) { send_calls(false, true); }
 TEST(cipd_the_calls_of_a_send_that_is_a_graph) { send_calls(true, true); }
 TEST(cipd_the_calls_of_a_send_that_nobody_reads) { send_calls(true, false); }
+
+/* ---- the writer's own stream ---- */
+
+/* How many streams of the highest priority a writer with these parameters has. */
+static long urgent_streams_of(const struct sluice_cipd_writer_params *cipd)
+{
+    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+    struct sluice_format format = cipd_format();
+    sluice_writer *writer;
+
+    fake_use();
+    params.name = cipd_channel();
+    params.device = "cuda:0";
+    params.format = &format;
+    params.cipd = cipd;
+    CHECK_EQ(fake_urgent_streams(), 0);
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    CHECK_GE(fake_things().streams, 1);
+    long count = fake_urgent_streams();
+    CHECK_OK(sluice_writer_close(&writer));
+    CHECK_SOON(fake_things().contexts == 0, 20);
+    return count;
+}
+
+TEST(cipd_a_writers_own_stream_has_the_highest_priority_unless_it_is_off)
+{
+    struct sluice_cipd_writer_params cipd = SLUICE_CIPD_WRITER_PARAMS_INIT;
+
+    cipd.barrier = SLUICE_CIPD_OFF;
+    CHECK_EQ(urgent_streams_of(&cipd), 1);
+    cipd.priority = SLUICE_CIPD_ON;
+    CHECK_EQ(urgent_streams_of(&cipd), 1);
+    cipd.priority = SLUICE_CIPD_OFF;
+    CHECK_EQ(urgent_streams_of(&cipd), 0);
+    fake_end_contexts();
+}
+
+/* A process reads the variable once. */
+static void with_variable(const char *value, long urgent)
+{
+    struct sluice_cipd_writer_params cipd = SLUICE_CIPD_WRITER_PARAMS_INIT;
+
+    CHECK(setenv("CUDALINK_LIB_STREAM_PRIO", value, 1) == 0);
+    CHECK_OK(sluice_cipd_environment(&cipd, NULL));
+    cipd.barrier = SLUICE_CIPD_OFF;
+    CHECK_EQ(urgent_streams_of(&cipd), urgent);
+    fake_end_contexts();
+}
+
+TEST(cipd_a_writers_own_stream_is_high_if_the_variable_says_so) { with_variable("high", 1); }
+TEST(cipd_a_writers_own_stream_is_normal_if_the_variable_says_so) { with_variable("normal", 0); }
+
+/* ---- drivers that gather work ---- */
 
 TEST(cipd_a_driver_that_gathers_work_is_asked_behind_each_send)
 {

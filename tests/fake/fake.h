@@ -61,6 +61,9 @@ struct fake_things {
 };
 FAKE_API struct fake_things fake_things(void);
 
+/* How many of those streams have the highest priority. */
+FAKE_API long fake_urgent_streams(void);
+
 /* The machine. Before the first call. The environment says the same to all processes of a test:
  *
  *     SLUICE_FAKE_GPUS=4       SLUICE_FAKE_VERSION=12020       SLUICE_FAKE_MEMORY=64 (MiB)

@@ -6,6 +6,8 @@
 
 #include "fake/inside.h"
 
+#define HIGHEST (-5) /* priority; the lowest is 0 */
+
 struct sl_cu_stream *fake_streams;
 
 struct sl_cu_stream *fake_stream_new(struct sl_cu_context *context, unsigned flags, int priority)
@@ -222,7 +224,7 @@ int fake_cuStreamCreateWithPriority(struct sl_cu_stream **stream, unsigned flags
     pthread_mutex_lock(&fake_lock);
     struct sl_cu_context *context = fake_current(&code);
     if (context) {
-        *stream = fake_stream_new(context, flags, priority > 0 ? 0 : priority < -5 ? -5 : priority);
+        *stream = fake_stream_new(context, flags, priority > 0 ? 0 : priority < HIGHEST ? HIGHEST : priority);
         (*stream)->owned = fake_thread.library;
         fake_living.streams += fake_thread.library;
     }
@@ -279,6 +281,17 @@ int fake_cuStreamGetFlags(struct sl_cu_stream *handle, unsigned *flags)
         *flags = stream->flags;
     pthread_mutex_unlock(&fake_lock);
     return code;
+}
+
+long fake_urgent_streams(void)
+{
+    long count = 0;
+
+    pthread_mutex_lock(&fake_lock);
+    for (const struct sl_cu_stream *stream = fake_streams; stream; stream = stream->next)
+        count += stream->owned && !stream->ended && stream->priority == HIGHEST;
+    pthread_mutex_unlock(&fake_lock);
+    return count;
 }
 
 int fake_cuStreamGetPriority(struct sl_cu_stream *handle, int *priority)
