@@ -170,6 +170,15 @@ void cipd_announce(uint32_t slots, uint32_t width, uint32_t height)
 
 void cipd_raise_flag(uint32_t slots) { store(20 + 128 * (long)slots, "\1", 1); }
 
+void cipd_begin_as_another(void)
+{
+    struct sluice_cipd_info info = { .size = sizeof info };
+
+    CHECK_OK(sluice_cipd_look(cipd_name(), &info));
+    info.version++;
+    store(SL_CIPD_VERSION_AT, &info.version, sizeof info.version);
+}
+
 void cipd_publish_as_another(uint32_t index) { store(SL_CIPD_INDEX_AT, &index, sizeof index); }
 
 struct sluice_array cipd_array(uint64_t memory, const struct sluice_format *format)

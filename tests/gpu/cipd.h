@@ -37,6 +37,9 @@ struct sluice_cipd_info cipd_info_of_reader(sluice_reader *reader);
  * reader knows. */
 void cipd_disguise(void);
 
+/* A session of another program's, with the same handles: one version more. */
+void cipd_begin_as_another(void);
+
 /* A frame of another program's. */
 void cipd_publish_as_another(uint32_t index);
 

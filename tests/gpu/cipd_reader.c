@@ -323,6 +323,57 @@ TEST(cipd_a_frame_of_a_session_before_is_known_as_such)
     end(&side, reader);
 }
 
+static uintptr_t address_of(const struct sluice_frame *frame)
+{
+    struct sluice_array array;
+
+    CHECK_OK(sluice_frame_array(frame, NULL, &array));
+    return (uintptr_t)array.data;
+}
+
+/* Each slot's memory says its number, and is left as it is. */
+TEST(cipd_a_session_with_the_same_handles_is_read_from_the_same_memory)
+{
+    struct cipd_side side = cipd_begin();
+    struct child writer = cipd_start_writer("3");
+    struct sluice_cipd_reader_params cipd;
+    struct sluice_reader_params params = cipd_reader_params(&cipd);
+    struct sluice_frame old, frame;
+    sluice_reader *reader;
+
+    params.hold = 2;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    cipd_tell(&writer, "1");
+    take_and_release(reader, &side, 1);
+    cipd_tell(&writer, "2");
+    take(reader, &side, 2, &frame);
+    uintptr_t second = address_of(&frame);
+    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+    cipd_tell(&writer, "3");
+    take(reader, &side, 3, &old);
+    CHECK_OK(sluice_reader_check(reader, &old));
+    cipd_begin_as_another();
+    CHECK_RESULT(sluice_reader_check(reader, &old), SLUICE_E_LOST);
+    cipd_publish_as_another(5);
+    take(reader, &side, 2, &frame);
+    CHECK_NE(frame.session, old.session);
+    CHECK_EQ(address_of(&frame), second); /* as the driver opens a handle once in a process */
+    CHECK_EQ(cipd_info_of_reader(reader).reconnects, 1);
+    CHECK_RESULT(sluice_reader_check(reader, &old), SLUICE_E_LOST);
+    CHECK_EQ(cipd_value(&old, gpu_native(side.stream)), 3); /* its memory is there until it is released, */
+    CHECK_RESULT(sluice_reader_release(reader, &old, SLUICE_ON_CPU), SLUICE_E_LOST);
+    CHECK_EQ(cipd_value(&frame, gpu_native(side.stream)), 2); /* and the other one's still is */
+    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+    cipd_publish_as_another(6);
+    take_and_release(reader, &side, 3);
+    CHECK_GE(cipd_info_of_reader(reader).reconnects, 2); /* nothing is held: it was opened anew, as the handles might be others' */
+    cipd_begin_as_another();
+    cipd_publish_as_another(7);
+    take_and_release(reader, &side, 1);
+    role_stop(&writer);
+    end(&side, reader);
+}
+
 TEST(cipd_a_reader_may_not_reconnect)
 {
     struct cipd_side side = cipd_begin();
