@@ -142,14 +142,21 @@ struct sluice_cipd_info cipd_info_of_reader(sluice_reader *reader)
     return info;
 }
 
-/* As another program would, which knows the protocol alone. */
-static void store(long at, const void *bytes, size_t size)
+static int open_segment(void)
 {
     char path[80];
 
     snprintf(path, sizeof path, "/%s", cipd_name() + strlen("cipd:"));
     int fd = shm_open(path, O_RDWR, 0);
     CHECK_GE(fd, 0);
+    return fd;
+}
+
+/* As another program would, which knows the protocol alone. */
+static void store(long at, const void *bytes, size_t size)
+{
+    int fd = open_segment();
+
     CHECK_EQ(pwrite(fd, bytes, size, at), (ssize_t)size);
     CHECK_EQ(close(fd), 0);
 }
@@ -170,12 +177,24 @@ void cipd_announce(uint32_t slots, uint32_t width, uint32_t height)
 
 void cipd_raise_flag(uint32_t slots) { store(20 + 128 * (long)slots, "\1", 1); }
 
-void cipd_begin_as_another(void)
+void cipd_load_segment(unsigned char bytes[CIPD_SEGMENT])
+{
+    int fd = open_segment();
+
+    CHECK_EQ(pread(fd, bytes, CIPD_SEGMENT, 0), CIPD_SEGMENT);
+    CHECK_EQ(close(fd), 0);
+}
+
+void cipd_begin_as_another(bool same_handles)
 {
     struct sluice_cipd_info info = { .size = sizeof info };
+    unsigned char handles[128 * SLUICE_CIPD_MAX_SLOTS];
 
     CHECK_OK(sluice_cipd_look(cipd_name(), &info));
     info.version++;
+    memset(handles, 7, sizeof handles);
+    if (!same_handles)
+        store(20, handles, 128 * (size_t)info.slot_count);
     store(SL_CIPD_VERSION_AT, &info.version, sizeof info.version);
 }
 

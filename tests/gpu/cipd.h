@@ -37,8 +37,12 @@ struct sluice_cipd_info cipd_info_of_reader(sluice_reader *reader);
  * reader knows. */
 void cipd_disguise(void);
 
-/* A session of another program's, with the same handles: one version more. */
-void cipd_begin_as_another(void);
+/* A session of another program's: one version more, with the same handles or with others. */
+void cipd_begin_as_another(bool same_handles);
+
+/* The bytes of the segment that has the name. */
+#define CIPD_SEGMENT 4096
+void cipd_load_segment(unsigned char bytes[CIPD_SEGMENT]);
 
 /* A frame of another program's. */
 void cipd_publish_as_another(uint32_t index);

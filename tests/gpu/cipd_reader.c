@@ -352,7 +352,7 @@ TEST(cipd_a_session_with_the_same_handles_is_read_from_the_same_memory)
     cipd_tell(&writer, "3");
     take(reader, &side, 3, &old);
     CHECK_OK(sluice_reader_check(reader, &old));
-    cipd_begin_as_another();
+    cipd_begin_as_another(true);
     CHECK_RESULT(sluice_reader_check(reader, &old), SLUICE_E_LOST);
     cipd_publish_as_another(5);
     take(reader, &side, 2, &frame);
@@ -367,7 +367,7 @@ TEST(cipd_a_session_with_the_same_handles_is_read_from_the_same_memory)
     cipd_publish_as_another(6);
     take_and_release(reader, &side, 3);
     CHECK_GE(cipd_info_of_reader(reader).reconnects, 2); /* nothing is held: it was opened anew, as the handles might be others' */
-    cipd_begin_as_another();
+    cipd_begin_as_another(true);
     cipd_publish_as_another(7);
     take_and_release(reader, &side, 1);
     role_stop(&writer);

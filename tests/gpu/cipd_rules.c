@@ -248,6 +248,32 @@ TEST(cipd_a_writer_is_told_of_another_program_in_its_segment)
     cipd_end(&side);
 }
 
+/* Nothing is sent in between, by which the writer could have been told. */
+static void leave_another_alone(bool same_handles)
+{
+    struct cipd_side side = cipd_begin();
+    struct sluice_format other = cipd_format(cipd_uint8, 32, 16);
+    unsigned char before[CIPD_SEGMENT], after[CIPD_SEGMENT];
+
+    side.writer = cipd_writer(&side.format);
+    CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 1, NULL));
+    CHECK_OK(sluice_stream_synchronize(side.stream));
+    cipd_begin_as_another(same_handles);
+    cipd_load_segment(before);
+    CHECK_SAYS(sluice_writer_reformat(side.writer, &other), SLUICE_E_EXISTS, "another program");
+    CHECK_SAYS(sluice_cipd_set_slots(side.writer, 2), SLUICE_E_EXISTS, "another program");
+    CHECK_SAYS(sluice_writer_reformat(side.writer, &side.format), SLUICE_E_EXISTS, "another program");
+    cipd_load_segment(after);
+    CHECK_MEM(after, before, sizeof before);
+    CHECK_OK(sluice_writer_close(&side.writer));
+    cipd_load_segment(after);
+    CHECK_MEM(after, before, 2048); /* the rest is not the protocol's: there the writer says that its memory is gone */
+    cipd_end(&side);
+}
+
+TEST(cipd_a_writer_begins_no_session_over_another_programs) { leave_another_alone(false); }
+TEST(cipd_a_writer_begins_no_session_over_another_programs_with_its_handles) { leave_another_alone(true); }
+
 /* ---- the barrier ---- */
 
 /* Raises it and stays. */
