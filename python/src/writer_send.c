@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "frame.h"
 #include "launch.h"
 
-#define PATIENCE (10 * SLUICE_S) /* with copies out of host memory */
+#define PATIENCE (10 * SLUICE_S) /* with what copies read, at the end of the writer */
 
 struct parcel {
     struct user user;
@@ -176,30 +177,54 @@ static struct kept *take_done(struct writer *writer)
     return done;
 }
 
-/* With the channel entered; makes no object. */
+/* With the channel entered; makes no object. Whose memory is a buffer's is done with it when send()
+ * returns, unless that is `early`. */
 static void keep(struct writer *writer, struct parcel *parcel, struct kept *kept,
-                 struct sluice_ticket ticket)
+                 struct sluice_ticket ticket, bool early)
 {
     kept->ticket = ticket;
-    for (uint32_t i = 0; i < parcel->count; i++)
-        if (parcel->sources[i].keeper)
-            kept->objects[kept->count++] = Py_NewRef(parcel->sources[i].keeper);
+    for (uint32_t i = 0; i < parcel->count; i++) {
+        const struct source *source = &parcel->sources[i];
+        PyObject *object = source->keeper ? source->keeper : early ? source->buffer.obj : NULL;
+        if (object)
+            kept->objects[kept->count++] = Py_NewRef(object);
+    }
     kept->next = writer->kept;
     writer->kept = kept;
 }
 
 /* ---- sending ---- */
 
+/* The frame is published, and the GPU has yet to read what the program may change when send()
+ * returns: waits for that, in slices. The channel is entered, and is on return. What the library
+ * said, with an exception if a signal ended the wait. */
+static int wait_until_read(struct writer *writer, struct sluice_ticket ticket)
+{
+    struct channel *channel = writer->channel;
+    struct patience patience = patience_new(SLUICE_FOREVER);
+    int r, again;
+
+    for (;;) {
+        Py_BEGIN_ALLOW_THREADS r = sluice_ticket_wait(ticket, patience.slice);
+        Py_END_ALLOW_THREADS if (r != SLUICE_TIMEOUT) return r;
+        channel_leave(channel);
+        again = patience_next(&patience, channel);
+        if (channel_enter(writer->state, channel) < 0 || again < 0)
+            return r;
+    }
+}
+
 /* Queues what comes before, the copies, and what comes behind. With the channel entered. */
 static int send_on_gpu(struct writer *writer, struct parcel *parcel, struct sluice_frame *header)
 {
     struct launch *launch = &parcel->launch;
     bool lasting = launch->lasting, asks = launch->host || lasting || launch->edges;
-    struct kept *kept = lasting ? calloc(1, sizeof *kept) : NULL;
+    bool waits = launch->host; /* pinned memory is read when the GPU comes to it */
+    struct kept *kept = asks ? calloc(1, sizeof *kept) : NULL;
     struct sluice_ticket ticket = { 0 };
-    int r, late = 0;
+    int r, waited = 0;
 
-    if (lasting && !kept) {
+    if (asks && !kept) {
         PyErr_NoMemory();
         return SLUICE_E_NO_MEMORY;
     }
@@ -210,17 +235,19 @@ static int send_on_gpu(struct writer *writer, struct parcel *parcel, struct slui
     Py_BEGIN_ALLOW_THREADS r =
         sluice_writer_send_frame(writer->channel->writer, header, parcel->arrays, parcel->count,
                                  launch_handle(launch), asks ? &ticket : NULL);
-    if (r == 0)
-        late = launch_after(launch, parcel->sources, parcel->count);
-    if (r == 0 && (launch->host || late != 0)) /* pinned memory is read when the GPU comes to it */
-        (void)sluice_ticket_wait(ticket, PATIENCE);
+    if (r == 0 && launch_after(launch, parcel->sources, parcel->count) != 0)
+        waits = true;
+    if (r == 0 && waits)
+        waited = sluice_ticket_wait(ticket, SLICE);
     Py_END_ALLOW_THREADS for (uint32_t i = 0; r == 0 && i < parcel->count; i++)
         launch_used(launch, parcel->sources[i].lease);
-    if (r == 0 && lasting)
-        keep(writer, parcel, kept, ticket);
+    if (waited == SLUICE_TIMEOUT)
+        waited = wait_until_read(writer, ticket);
+    if (r == 0 && (lasting || waited == SLUICE_TIMEOUT))
+        keep(writer, parcel, kept, ticket, waited == SLUICE_TIMEOUT);
     else
         free(kept);
-    return r;
+    return r == 0 ? waited : r;
 }
 
 static int send_on_host(struct writer *writer, struct parcel *parcel, struct sluice_frame *header)

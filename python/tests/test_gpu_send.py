@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import pathlib
 import threading
 
 import pytest
@@ -173,6 +174,60 @@ def test_pinned_memory_may_be_changed_when_send_returns(pair):
         writer.send(pinned)
         pinned[:] = 255
         assert (reader.next(timeout=60).numpy() == value).all()
+
+
+def test_send_returns_when_pinned_memory_was_read_however_late_that_is(gpu, pair):
+    """The stream is busy for longer than the library waits for anything that may be stuck."""
+    writer, reader = pair(shape=1 << 20)
+    writer.send(numpy.zeros(1 << 20, "uint8"))
+    pinned = reader.next(timeout=60).numpy()
+    stream = gpu.stream()
+    gate = gpu.gate(stream)
+    pinned[:] = 5
+
+    def send():
+        writer.send(pinned, stream=sluice.Stream.from_handle(stream, gpu.device))
+        pinned[:] = 255
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    thread.join(11)
+    waits = thread.is_alive()
+    gate.open()
+    thread.join()
+    assert waits and (reader.next(timeout=60).numpy() == 5).all()
+
+
+def test_ctrl_c_ends_the_wait_for_pinned_memory(gpu, run):
+    """Its frame is published all the same, with what was sent: the memory is not given out again before it was read."""
+    out = run(f"""
+import sys; sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})
+import gpu_kit; gpu_kit.find(); gpu = gpu_kit.Gpu()
+import gc, os, signal, sluice, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs the tests may ignore it
+size = 1 << 20
+with sluice.Writer("cam", shape=size, device="cuda:0") as writer, sluice.Reader("cam", mode="in_order") as reader:
+    writer.send(bytes(size))
+    frame = reader.next(timeout=60)
+    pinned = frame.numpy()
+    pinned[:] = 5
+    stream = gpu.stream(); gate = gpu.gate(stream)
+    committed = threading.Thread(target=lambda: [None for _ in iter(lambda: writer.stats().committed, 2)])
+    interrupts = threading.Thread(target=lambda: (committed.join(), os.kill(os.getpid(), signal.SIGINT)))
+    committed.start(); interrupts.start()
+    try:
+        writer.send(pinned, stream=sluice.Stream.from_handle(stream, "cuda:0"))
+    except KeyboardInterrupt:
+        print("interrupted")
+    del pinned
+    gc.collect()
+    others = [frame.numpy() for _ in range(8)]
+    for other in others:
+        other[:] = 255
+    gate.open()
+    print((reader.next(timeout=60).numpy() == 5).all())
+""")
+    assert out == "interrupted\nTrue\n"
 
 
 @pytest.mark.parametrize("shape", [(), (0, 4), (1,)], ids=str)
