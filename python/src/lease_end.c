@@ -172,7 +172,11 @@ static int wait_for(struct lease *lease, struct sluice_stream stream, const stru
     if (!is_legacy(other))
         return stream_join(stream, other);
     r = join_of(lease, BLOCKING, false, &join);
-    return r == 0 ? sluice_stream_wait_stream(stream, join) : r;
+    if (r == 0)
+        r = sluice_stream_wait_stream(stream, join);
+    if (r == SLUICE_E_STALE && (r = join_of(lease, BLOCKING, true, &join)) == 0)
+        r = sluice_stream_wait_stream(stream, join); /* a reset of the device had ended the other */
+    return r;
 }
 
 int lease_wait_for(struct lease *lease, const struct stream *stream)
@@ -199,7 +203,7 @@ int lease_join(struct lease *lease, uintptr_t *native)
 
     if (r == 0 && count == 1)
         *native = stream_native(all[0]);
-    else if (r == 0 && (r = join_all(lease, all, count, false, NULL, &join)) == 0)
+    else if (r == 0 && (r = join_all(lease, all, count, true, NULL, &join)) == 0)
         r = sluice_stream_native(join, native);
     drop_list(all, few, count);
     return r;
@@ -285,7 +289,7 @@ int lease_release_at_last(struct lease *lease)
         if (sluice_stream_info(stream_handle(all[i]), &info) == 0 && info.capturing)
             captures = all[i];
     if (captures) { /* the library holds the release back until the capture has ended */
-        if (join_all(lease, all, count, false, captures, &join) == 0)
+        if (join_all(lease, all, count, true, captures, &join) == 0)
             (void)sluice_stream_synchronize(join);
         r = call_release(lease, stream_handle(captures));
     }

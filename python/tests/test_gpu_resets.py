@@ -7,6 +7,7 @@ import pytest
 import sluice
 from dl import take
 from gpu_frames import SIZE, ends_only_then, free_slots, publish, reader, wait_until, writer  # noqa: F401
+from gpu_kit import LEGACY
 from stream_kit import Foreign
 
 numpy = pytest.importorskip("numpy", reason="NumPy is not installed")
@@ -67,6 +68,28 @@ def test_other_libraries_streams_work_on_behind_a_reset(gpu, writer, reader, end
         gate.open()
     with reader.next(timeout=60) as frame:
         assert gpu.read(take(frame, 1).data, SIZE) == bytes([6]) * SIZE
+
+
+@pytest.mark.parametrize("which", ["the default one, then another", "another, then the default one", "two others"])
+def test_frames_are_taken_on_several_streams_behind_a_reset(gpu, writer, reader, which):
+    """Sluice's own streams, on which they wait for each other, were ended by it as well."""
+    for value in range(3):
+        streams = [gpu.stream(), gpu.stream() if which == "two others" else LEGACY]
+        if which == "the default one, then another":
+            streams.reverse()
+        gates = []
+        with writer.frame(stream=sluice.Stream.from_handle(streams[0], gpu.device)) as frame:
+            taken = take(frame, streams[0] or 1)
+            gates.append(gpu.gate(streams[0]))
+            gpu.fill(taken.data, value, SIZE, streams[0])
+            found = gpu.look(take(frame, streams[1] or 1).data, SIZE, streams[1])
+            assert (frame.__cuda_array_interface__["stream"] or 1) not in streams
+        assert reader.latest() is None
+        gates[0].open()
+        with reader.next(timeout=60):
+            gpu.synchronize(streams[1])
+            assert bytes(found) == bytes([value]) * SIZE
+        sluice.reset(gpu.device)
 
 
 @pytest.mark.parametrize("writable", [False, True])
