@@ -193,6 +193,13 @@ int lease_wait_for(struct lease *lease, const struct stream *stream)
     return r;
 }
 
+/* May others queue work behind it by its native value? Not behind another thread's default stream, nor behind one that a reset
+ * has ended. */
+static bool has_name(const struct stream *stream)
+{
+    return stream_direct(stream) && !stream_stale(stream);
+}
+
 int lease_join(struct lease *lease, uintptr_t *native)
 {
     struct sluice_stream join;
@@ -201,7 +208,7 @@ int lease_join(struct lease *lease, uintptr_t *native)
     struct stream **all = list(lease, few, &count);
     int r = all ? 0 : SLUICE_E_NO_MEMORY;
 
-    if (r == 0 && count == 1)
+    if (r == 0 && count == 1 && has_name(all[0]))
         *native = stream_native(all[0]);
     else if (r == 0 && (r = join_all(lease, all, count, true, NULL, &join)) == 0)
         r = sluice_stream_native(join, native);

@@ -92,6 +92,26 @@ def test_frames_are_taken_on_several_streams_behind_a_reset(gpu, writer, reader,
         sluice.reset(gpu.device)
 
 
+@pytest.mark.parametrize("whose", ["ours", "another library's"])
+def test_the_cuda_array_interface_names_no_stream_that_a_reset_has_ended(gpu, writer, whose):
+    """One of ours is gone, and its address may be another's; another library's was given more since, for which a stream of the
+    channel's waits."""
+    native = gpu.stream()
+    stream = sluice.Stream(gpu.device) if whose == "ours" else sluice.Stream.from_handle(native, gpu.device)
+    frame = writer.frame(stream=stream)
+    ended = stream.native
+    assert frame.__cuda_array_interface__["stream"] == ended
+    sluice.reset(gpu.device)
+    gate, others = gpu.gate(native), []
+    while len(others) < 64 and ended not in (native, *others):
+        others.append(gpu.stream())
+    named = frame.__cuda_array_interface__["stream"]
+    assert named != ended and gpu.is_idle(named) == (whose == "ours")
+    gate.open()
+    gpu.synchronize(named)
+    frame.cancel()
+
+
 @pytest.mark.parametrize("writable", [False, True])
 def test_copies_go_on_behind_a_reset(gpu, writable):
     """Their streams were ended by it as well."""

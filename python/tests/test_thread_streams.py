@@ -58,6 +58,18 @@ def test_a_frame_ends_behind_the_stream_of_the_thread_that_took_it(gpu, writer, 
         ends_only_then(writer, slot, [*gates, taker.gate])
 
 
+def test_the_cuda_array_interface_names_no_other_threads_stream(gpu, writer):  # noqa: F811
+    """2 is another stream here: it names one that waits for that thread's."""
+    frame = writer.frame()
+    with Taker(gpu, frame) as taker, sluice.Stream(gpu.device).use():
+        named = frame.__cuda_array_interface__["stream"]
+        assert named != PER_THREAD and not gpu.is_idle(named)
+        taker.gate.open()
+        gpu.synchronize(named)
+        taker.taken.drop()
+    frame.cancel()
+
+
 def test_on_its_own_thread_it_is_as_any_other(gpu, writer, reader):  # noqa: F811
     publish(gpu, writer, 5)
     frame = reader.next(timeout=60)
