@@ -117,6 +117,22 @@ static void put_back(struct frame *frame, struct lease *lease)
     UNGUARD()
 }
 
+/* It could not be committed: it is cancelled at once, so that arrays made from it are stale. While a
+ * capture is in the way it stays theirs, and ends with the last of them. The exception is set. */
+static void give_up(const struct state *state, struct lease *lease)
+{
+    struct channel *channel = lease->channel;
+    PyObject *type, *value, *traceback;
+
+    PyErr_Fetch(&type, &value, &traceback);
+    if (channel_enter(state, channel) == 0) {
+        if (lease_cancel(lease) == 0 || !channel->writer) /* the end of the writer has cancelled it */
+            atomic_store_explicit(&lease->ended, true, memory_order_relaxed);
+        channel_leave(channel);
+    }
+    PyErr_Restore(type, value, traceback);
+}
+
 /* Takes `lease` over; puts it back if a capture is in the way and it `may_stay`. */
 static PyObject *end(struct frame *frame, struct lease *lease, bool commit, bool may_stay)
 {
@@ -152,6 +168,8 @@ static PyObject *end(struct frame *frame, struct lease *lease, bool commit, bool
     frame->header.commit_ns = lease->frame.commit_ns;
     if (r != 0 && !PyErr_Occurred())
         raise_result(frame->state, r);
+    if (r != 0 && commit)
+        give_up(frame->state, lease);
     (void)lease_drop(lease);
     if (PyErr_Occurred())
         return NULL;

@@ -83,9 +83,12 @@ def test_what_is_made_of_a_lost_frame_is_not_published_behind_several_streams(gp
         for other in others:  # the second one: Sluice waits for the default stream without an event
             out = made.frame(stream=looks)
             out.used_on(other)
+            array, cancelled = out[0], made.stats().cancelled
             with pytest.raises(sluice.LostError, match="not whole"):
                 out.commit()
-            assert out.ended
+            assert out.ended and made.stats().cancelled == cancelled + 1  # though an array of it lives
+            with pytest.raises(BufferError, match="cancelled"):
+                take(array, 1)
         assert made.stats().committed == 0 and made.stats().cancelled == 2
         gate.open()
         with pytest.raises(sluice.LostError):
