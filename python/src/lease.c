@@ -63,8 +63,7 @@ static void channel_end(struct channel *channel)
 {
     (void)sluice_reader_close(&channel->reader);
     (void)sluice_writer_close(&channel->writer);
-    channel_drop_joins(channel);
-    stream_drop(channel->copies);
+    channel_drop_helpers(channel);
     views_free(channel->views);
     free(atomic_load(&channel->spare));
     (void)sem_destroy(&channel->lock);

@@ -19,6 +19,14 @@
 struct lease;
 struct views;
 
+/* Streams of ours for a channel's frames on one device: its next writer may be on another one. */
+struct helpers {
+    const struct opened *device;
+    struct helpers *next;
+    _Atomic uint64_t joins[2]; /* that wait for several; [1]: a blocking one */
+    struct stream *copies;     /* for copies ordered with nothing else (fetch.c); under native_lock */
+};
+
 struct channel {
     _Atomic uint32_t references;
     _Atomic bool closed;     /* by its Python object */
@@ -36,8 +44,7 @@ struct channel {
     _Atomic(struct lease *) spare; /* memory for the next lease; NULL: there is none */
     _Atomic(struct lease *) left;  /* leases that ended without a word while the lock was held */
     _Atomic(struct lease *) held;  /* and those that a capture keeps from ending; under the lock */
-    _Atomic uint64_t joins[2];     /* streams of ours that wait for several; [1]: a blocking one */
-    struct stream *copies; /* for copies ordered with nothing else (fetch.c); under native_lock */
+    _Atomic(struct helpers *) helpers; /* they stay until its end */
     _Atomic(void *) as_tensor; /* what a reader's frame was taken by PyTorch from last; NULL: none */
     _Atomic int64_t lull;      /* ns that a reader's last wait took, about */
     _Atomic(struct views *) views; /* cached views of its slots (view.c) */
@@ -163,7 +170,10 @@ int lease_release_at_last(struct lease *lease);
 struct stream *lease_first(struct lease *lease);
 
 void lease_drop_streams(struct lease *lease);
-void channel_drop_joins(struct channel *channel);
+
+/* Made when first needed; NULL without memory. Any thread. */
+struct helpers *channel_helpers(struct channel *channel, const struct opened *device);
+void channel_drop_helpers(struct channel *channel);
 
 /* Says that a capture is in the way of commit() or cancel(), in one sentence. */
 PyObject *raise_capturing(const struct state *state, const struct lease *lease, const char *what);

@@ -107,29 +107,66 @@ static void drop_list(struct stream **all, struct stream *few[LEASE_STREAMS], ui
         free(all);
 }
 
+/* ---- streams of ours ---- */
+
+static struct helpers *find_helpers(struct helpers *list, const struct opened *device)
+{
+    while (list && list->device != device)
+        list = list->next;
+    return list;
+}
+
+struct helpers *channel_helpers(struct channel *channel, const struct opened *device)
+{
+    struct helpers *first = atomic_load(&channel->helpers), *found = find_helpers(first, device), *made;
+
+    if (found || !(made = calloc(1, sizeof *made)))
+        return found;
+    made->device = device;
+    do { /* unless another thread was first */
+        if ((found = find_helpers(first, device))) {
+            free(made);
+            return found;
+        }
+        made->next = first;
+    } while (!atomic_compare_exchange_weak(&channel->helpers, &first, made));
+    return made;
+}
+
+void channel_drop_helpers(struct channel *channel)
+{
+    struct helpers *next;
+
+    for (struct helpers *helpers = atomic_load(&channel->helpers); helpers; helpers = next) {
+        for (int i = 0; i < 2; i++) {
+            struct sluice_stream join = { atomic_load(&helpers->joins[i]) };
+            (void)sluice_stream_destroy(&join);
+        }
+        stream_drop(helpers->copies);
+        next = helpers->next;
+        free(helpers);
+    }
+}
+
 /* ---- joins ---- */
 
 enum { PLAIN, BLOCKING };
-
-void channel_drop_joins(struct channel *channel)
-{
-    for (int i = 0; i < 2; i++) {
-        struct sluice_stream join = { atomic_load(&channel->joins[i]) };
-        (void)sluice_stream_destroy(&join);
-    }
-}
 
 /* The channel's stream for it, made when first needed. `fresh`: not the one there is, which a reset
  * of the device has ended. */
 static int join_of(struct lease *lease, int kind, bool fresh, struct sluice_stream *out)
 {
     struct sluice_stream_params params = { .size = sizeof params, .blocking = kind == BLOCKING };
-    _Atomic uint64_t *place = &lease->channel->joins[kind];
+    struct helpers *helpers = channel_helpers(lease->channel, lease->device);
     struct sluice_stream_info info = { .size = sizeof info };
-    uint64_t there = atomic_load(place);
+    _Atomic uint64_t *place;
+    uint64_t there;
     int r;
 
-    out->id = there;
+    if (!helpers)
+        return SLUICE_E_NO_MEMORY;
+    place = &helpers->joins[kind];
+    out->id = there = atomic_load(place);
     if (there && !(fresh && sluice_stream_info(*out, &info) != 0))
         return 0;
     if ((r = sluice_stream_create(lease->device->device, &params, out)) != 0)

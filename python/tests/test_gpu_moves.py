@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""A reader whose channel comes back on another GPU, or in host memory: it goes on, and holds no frame for ever."""
+import asyncio
+import contextlib
+
+import pytest
+
+import sluice
+from gpu_frames import SIZE, wait_until
+from gpu_pair import gpu_count
+
+numpy = pytest.importorskip("numpy", reason="NumPy is not installed")
+
+
+@pytest.fixture
+def moving(gpu):
+    """A reader, and what gives its channel another writer, with a frame that is full of a value."""
+    if gpu_count(gpu) < 2:
+        pytest.skip("one GPU")
+    with contextlib.ExitStack() as stack:
+        writers = contextlib.ExitStack()
+        stack.enter_context(writers)
+        reader = stack.enter_context(sluice.Reader("cam", wait=None, hold=2))
+        stack.callback(gpu.open_gates)
+
+        def move(device, value):
+            writers.close()
+            writer = writers.enter_context(sluice.Writer("cam", shape=SIZE, device=device))
+            writer.send(bytes([value]) * SIZE)
+            return writer
+
+        yield reader, move
+
+
+def following(reader, **given):
+    """The next frame, also behind the end of a writer."""
+    found = []
+
+    def take_one():
+        with contextlib.suppress(sluice.Closed):
+            found.append(reader.latest(**given))
+        return found and found[-1]
+
+    wait_until(take_one)
+    return found[-1]
+
+
+def holds_none(reader):
+    """A release that is queued counts until the next call for a frame."""
+    while frame := reader.latest():
+        frame.release()
+    return reader.stats().held == 0
+
+
+async def fetched(frame):
+    return await frame.fetch()
+
+
+def test_frames_end_behind_several_streams_of_either_gpu(moving):
+    """Sluice's own stream that waits for them is one of their GPU."""
+    reader, move = moving
+    for value, device in enumerate(["cuda:0", "cuda:1", "cuda:0", "cuda:1"]):
+        writer = move(device, value)
+        for number in range(5):  # more than it may hold
+            if number:
+                writer.send(bytes(SIZE))
+            frame = following(reader)
+            assert frame.device == device
+            frame.used_on(sluice.Stream(device), sluice.Stream.default(device), sluice.Stream(device))
+            frame.release()
+        wait_until(lambda: holds_none(reader))
+
+
+def test_frames_of_either_gpu_are_held_at_once(moving):
+    reader, move = moving
+    move("cuda:0", 1)
+    first = following(reader)
+    first.used_on(sluice.Stream("cuda:0"), sluice.Stream("cuda:0"))
+    move("cuda:1", 2)
+    second = following(reader)
+    second.used_on(sluice.Stream("cuda:1"), sluice.Stream("cuda:1"))
+    assert [frame.device for frame in (first, second)] == ["cuda:0", "cuda:1"]
+    for frame, value in ((first, 1), (second, 2), (first, 1)):
+        assert (asyncio.run(fetched(frame)) == value).all()
+    second.release()
+    first.release()
+    wait_until(lambda: holds_none(reader))
+
+
+def test_copies_out_of_either_gpu(moving):
+    reader, move = moving
+    target = numpy.zeros(SIZE, "u1")
+    for value, device in enumerate(["cuda:0", "cuda:1", "cuda:0", "cuda:1"]):
+        move(device, value)
+        with following(reader) as frame:
+            assert frame.device == device
+            assert (asyncio.run(fetched(frame)) == value).all() and (frame.numpy() == value).all()
+            frame.copy_to(target)
+            assert (target == value).all()
+        wait_until(lambda: holds_none(reader))
