@@ -178,6 +178,45 @@ static int name_stream(struct reader *reader, struct channel *channel, struct le
     return -1;
 }
 
+/* The stream in the lease is of another device than the session, which is a new one: what is known of
+ * the last one's device is forgotten. May the thread have another stream for this one, or none? */
+static bool choose_again(struct reader *reader, struct channel *channel, struct lease *lease)
+{
+    char name[DEVICE_NAME];
+    const char *device;
+
+    if (PyErr_Occurred() || lease->used_count == 0 || channel_enter(reader->state, channel) < 0)
+        return false;
+    channel->session = 0;
+    channel_leave(channel);
+    device = device_now(reader, channel, name);
+    if (!device || device_ordinal(device) == device_ordinal(stream_device(lease->used[0])))
+        return false;
+    lease_drop_streams(lease);
+    lease->named = false;
+    return true;
+}
+
+/* On the stream that next() was given, or the thread's. What the library said, maybe with an exception. */
+static int acquire(struct reader *reader, struct channel *channel, struct lease *lease,
+                   int64_t timeout_ns, PyObject *given)
+{
+    bool ends = timeout_ns > 0 && timeout_ns != SLUICE_FOREVER;
+    int64_t deadline = ends ? patience_new(timeout_ns).deadline : 0;
+    bool again = false;
+    int r;
+
+    do {
+        if (again && ends && (timeout_ns = deadline - clock_now()) < 0)
+            timeout_ns = 0;
+        if (name_stream(reader, channel, lease, given) < 0)
+            return SLUICE_E_STALE;
+        r = reader_acquire(reader, channel, lease, timeout_ns);
+        again = r == SLUICE_E_WRONG_DEVICE && choose_again(reader, channel, lease);
+    } while (again && (!given || given == Py_None));
+    return r;
+}
+
 PyObject *reader_take(struct reader *reader, int64_t timeout_ns, PyObject *stream, bool quiet,
                       int *result)
 {
@@ -187,8 +226,7 @@ PyObject *reader_take(struct reader *reader, int64_t timeout_ns, PyObject *strea
 
     *result = SLUICE_E_STALE;
     if (lease) {
-        if (name_stream(reader, channel, lease, stream) == 0)
-            *result = reader_acquire(reader, channel, lease, timeout_ns);
+        *result = acquire(reader, channel, lease, timeout_ns, stream);
         if (*result == 0) {
             frame = frame_new(reader->state, reader->state->frame, lease);
         } else {

@@ -87,6 +87,35 @@ def test_frames_of_either_gpu_are_held_at_once(moving):
     wait_until(lambda: holds_none(reader))
 
 
+@pytest.mark.parametrize("way", ["entered", "entered within the other", "given"])
+@pytest.mark.parametrize("device", ["cuda:1", "host"])
+def test_the_stream_of_the_thread_is_one_of_the_frames_device(moving, way, device):
+    """There is another one, or none, for the frames of the next writer. What was given is not left out."""
+    reader, move = moving
+    other, later = sluice.Stream("cuda:0"), sluice.Stream(device)
+    given = {"stream": other} if way == "given" else {}
+    with contextlib.ExitStack() as stack:
+        if way == "entered within the other":
+            stack.enter_context(later.use())
+        if way != "given":
+            stack.enter_context(other.use())
+        move("cuda:0", 1)
+        following(reader, **given).release()
+        move(device, 2)
+        if way == "given":
+            with pytest.raises(sluice.WrongDeviceError):
+                following(reader, **given)
+            with pytest.raises(sluice.WrongDeviceError):
+                reader.next(timeout=60, **given)
+            given = {"stream": later}
+        with following(reader, **given) as frame:
+            assert frame.device == device and (frame.numpy() == 2).all()
+            if device != "host":  # it tells for which streams the frame was taken
+                with contextlib.nullcontext() if way != "entered" else pytest.raises(ValueError, match="on which stream"):
+                    assert frame.__cuda_array_interface__["stream"] is None
+        wait_until(lambda: holds_none(reader))
+
+
 def test_copies_out_of_either_gpu(moving):
     reader, move = moving
     target = numpy.zeros(SIZE, "u1")
