@@ -104,7 +104,9 @@ static PyMethodDef methods[] = {
       "release($self)\n--\n\n"
       "Ends the lease: at once, or, if arrays made from the frame live, with the last of\n"
       "them. The frame itself cannot be used any more. Again does nothing.\n\n"
-      "Raises LostError if the writer took the frame back while it was read." },
+      "Raises LostError if the writer took the frame back while it was read; what is wrong if the\n"
+      "driver cannot queue the end behind the work on the frame's streams: then it ends once that\n"
+      "is done." },
     { "__enter__", METHOD(enter), METH_NOARGS, "__enter__($self)\n--\n\n" },
     { "__exit__", METHOD(leave), METH_FASTCALL, "__exit__($self, kind, error, traceback, /)\n--\n\n" },
     { "__reduce__", METHOD(no_pickle), METH_NOARGS, "__reduce__($self)\n--\n\n" },

@@ -26,7 +26,8 @@ struct lease *frame_lease(struct frame *frame);
 /* Takes the lease away from the frame and ends its memoryviews; NULL if it has ended already. */
 struct lease *frame_end(struct frame *frame);
 
-/* Ends a reader's frame. -1 with an exception if it was taken back while it was read. */
+/* Ends a reader's frame. -1 with an exception if it was taken back while it was read, or its end failed: then it comes once
+ * the work on its streams is done. */
 int frame_release(struct frame *frame);
 
 void frame_dealloc(PyObject *self);

@@ -113,7 +113,7 @@ int frame_release(struct frame *frame)
         UNGUARD()
     }
     r = lease_drop(lease);
-    if (r != SLUICE_E_LOST)
+    if (r == 0 || r == SLUICE_E_CAPTURING || r == SLUICE_E_FORKED) /* put off; or the lease is the parent's */
         return 0;
     raise_result(frame->state, r);
     return -1;

@@ -172,7 +172,7 @@ static void *release_apart(void *argument)
     return NULL;
 }
 
-/* A reader's lease whose end a capture was in the way of, and nobody else will look at. */
+/* A reader's lease whose end could not be queued, and nobody else will look at. */
 static void release_at_last(struct lease *lease, bool waits)
 {
     if (waits) {
@@ -183,15 +183,23 @@ static void release_at_last(struct lease *lease, bool waits)
     }
 }
 
-/* Ends a lease that nobody has any more. False: a capture is in the way, and it may wait. Who `waits` has not the GIL. */
+/* After an end that gave `r`: is there something left to end? */
+static bool is_left(const struct lease *lease, int r)
+{
+    return r != 0 && r != SLUICE_E_FORKED && lease->device && lease_goes_on(lease);
+}
+
+/* Ends a lease that nobody has any more. False: a capture is in the way, or a writer's end failed, and
+ * it may wait. Who `waits` has not the GIL. */
 static bool finish(struct channel *channel, struct lease *lease, bool last, bool waits)
 {
     /* at last the end of a writer does */
     int r = channel->reader ? lease_release(lease) : lease_cancel(lease);
+    bool left = is_left(lease, r);
 
-    if (r == SLUICE_E_CAPTURING && !last)
+    if (left && !last && (r == SLUICE_E_CAPTURING || !channel->reader))
         return false;
-    if (r == SLUICE_E_CAPTURING && channel->reader)
+    if (left && channel->reader)
         release_at_last(lease, waits);
     else
         discard_kept(lease);
@@ -340,13 +348,14 @@ static void leave(struct channel *channel, struct lease *lease)
 /* A begun frame that nobody has any more. */
 static int cancel(struct channel *channel, struct lease *lease)
 {
-    int r = SLUICE_E_CAPTURING;
+    int r;
 
     if (!try_lock(channel)) {
         leave(channel, lease);
         return 0;
     }
-    if ((r = lease_cancel(lease)) != SLUICE_E_CAPTURING) {
+    r = lease_cancel(lease);
+    if (!channel->writer || !is_left(lease, r)) {
         discard_kept(lease);
     } else { /* behind what else was left, so that it is tried again with the next call */
         lease->next = atomic_load(&channel->held);
@@ -363,6 +372,8 @@ static int release(struct channel *channel, struct lease *lease)
 
     if (r == SLUICE_E_CAPTURING)
         leave(channel, lease);
+    else if (is_left(lease, r))
+        release_at_last(lease, false);
     else
         discard_kept(lease);
     return r;

@@ -163,11 +163,15 @@ int lease_commit(struct lease *lease);
 int lease_cancel(struct lease *lease);
 int lease_release(struct lease *lease);
 
-/* Release at the end of a channel: where a capture is in the way of a part, waits for the rest; so not with the GIL. */
+/* Release at the end of a channel, or after a failure: where a capture is in the way of a part, waits for the rest, and where it
+ * cannot be queued, for all; so not with the GIL. */
 int lease_release_at_last(struct lease *lease);
 
 /* The first of its streams, kept; it has one (launch.c). Others may be added meanwhile. */
 struct stream *lease_first(struct lease *lease);
+
+/* Has the frame not ended yet? So it is after an end that could not be queued. */
+bool lease_goes_on(const struct lease *lease);
 
 void lease_drop_streams(struct lease *lease);
 

@@ -317,17 +317,54 @@ int lease_release(struct lease *lease)
     return end_by(lease, call_release);
 }
 
-int lease_release_at_last(struct lease *lease)
+bool lease_goes_on(const struct lease *lease)
+{
+    for (size_t i = 0; i < sizeof lease->frame.opaque / sizeof lease->frame.opaque[0]; i++)
+        if (lease->frame.opaque[i]) /* the library clears it with the frame's end */
+            return true;
+    return false;
+}
+
+/* The stream at that place, kept; NULL behind the last one. */
+static struct stream *stream_at(struct lease *lease, uint32_t i)
+{
+    struct stream *stream;
+
+    few_lock(&lease->busy, lease->channel);
+    stream = i < lease->used_count ? stream_keep(lease->used[i]) : NULL;
+    few_unlock(&lease->busy);
+    return stream;
+}
+
+/* Its release could not be queued behind the streams: waits for their work instead. */
+static int release_when_done(struct lease *lease)
+{
+    struct sluice_stream any;
+    struct stream *stream;
+    int r = 0;
+
+    for (uint32_t i = 0; r != SLUICE_E_CAPTURING && (stream = stream_at(lease, i)); i++) {
+        r = stream_finish(stream);
+        stream_drop(stream);
+    }
+    if (r == SLUICE_E_CAPTURING)
+        return r;
+    r = call_release(lease, SLUICE_ON_CPU);
+    if (r == SLUICE_E_INVALID && sluice_stream_default(lease->device->device, &any) == 0)
+        r = call_release(lease, any); /* it was taken for a stream, so it must be released on one */
+    return r;
+}
+
+/* A capture is in the way on one of its streams. */
+static int release_captured(struct lease *lease)
 {
     struct sluice_stream_info info = { .size = sizeof info };
     struct stream *captures = NULL;
     struct sluice_stream join;
     struct stream *few[LEASE_STREAMS], **all;
     uint32_t count = 0;
-    int r = lease_release(lease);
+    int r = SLUICE_E_CAPTURING;
 
-    if (r != SLUICE_E_CAPTURING)
-        return r;
     all = list(lease, few, &count);
     for (uint32_t i = 0; all && i < count && !captures; i++)
         if (sluice_stream_info(stream_handle(all[i]), &info) == 0 && info.capturing)
@@ -339,6 +376,15 @@ int lease_release_at_last(struct lease *lease)
     }
     drop_list(all, few, count);
     return r;
+}
+
+int lease_release_at_last(struct lease *lease)
+{
+    int r = lease_release(lease);
+
+    if (r == SLUICE_E_CAPTURING)
+        r = release_captured(lease);
+    return r != 0 && lease->device && lease_goes_on(lease) ? release_when_done(lease) : r;
 }
 
 PyObject *raise_capturing(const struct state *state, const struct lease *lease, const char *what)

@@ -333,6 +333,22 @@ int stream_join(struct sluice_stream join, const struct stream *stream)
     return r == SLUICE_E_STALE || r == SLUICE_E_CLOSED ? 0 : r;
 }
 
+int stream_finish(const struct stream *stream)
+{
+    const struct native *native = stream->native;
+    struct sluice_stream other = native->handle;
+    struct native *now;
+    int r = stream_direct(stream) ? 0 : sluice_stream_default(native->device->device, &other);
+
+    if (r == 0)
+        r = sluice_stream_synchronize(other);
+    if (r == SLUICE_E_STALE && !native->ours && native_wrap(native->device, native->value, &now) == 0) {
+        r = sluice_stream_synchronize(now->handle);
+        native_drop(now);
+    }
+    return r == SLUICE_E_STALE || r == SLUICE_E_CLOSED ? 0 : r;
+}
+
 /* ---- closing ---- */
 
 #define WORDS (DEVICE_NAME + 40)

@@ -81,6 +81,9 @@ bool stream_direct(const struct stream *stream);
  * then, and may have been given more. */
 int stream_join(struct sluice_stream join, const struct stream *stream);
 
+/* The CPU waits for it; so not with the GIL. 0, SLUICE_E_CAPTURING, or another failure. */
+int stream_finish(const struct stream *stream);
+
 /* Lets go of what dropped streams have kept alive in this interpreter. With the GIL. */
 void stream_settle(struct state *state);
 

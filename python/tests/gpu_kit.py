@@ -98,6 +98,13 @@ class Gpu:
         now = self.library.fake_things()
         return {name: getattr(now, name) for name, _ in Things._fields_}
 
+    def fail(self, name, code, nth=1):
+        """The library's nth call of a function from now on says `code`, by the fake driver."""
+        self.library.fake_name.restype, number = ctypes.c_char_p, 0
+        while self.library.fake_name(number) != b"cu" + name.encode():
+            number += 1
+        self.library.fake_fail(number, ctypes.c_long(nth), code)
+
     # ---- streams ----
 
     def stream(self, blocking=False):

@@ -13,6 +13,8 @@ from dl import take
 from gpu_frames import SIZE, ends_only_then, free_slots, publish, reader, wait_until, writer  # noqa: F401
 from gpu_kit import LEGACY
 
+OUT_OF_MEMORY = 2  # as the driver has it
+
 
 @pytest.mark.parametrize("end", ["release", "with", "del", "array", "thread"])
 def test_a_lease_ends_behind_its_stream(gpu, writer, reader, end):
@@ -82,6 +84,43 @@ def test_a_lease_ends_behind_all_its_streams(gpu, writer, reader, how):
     frame.release()
     publish(gpu, writer, 6)
     ends_only_then(writer, slot, gates)
+
+
+@pytest.mark.parametrize("way", ["taken for a stream", "not", "array"])
+def test_an_end_that_cannot_be_queued_comes_when_the_work_is_done(gpu, writer, reader, way):
+    """The driver has no stream for it that waits for all of them; release() says so."""
+    if not gpu.fake:
+        pytest.skip("no call of a GPU's driver can be made to fail")
+    streams = [gpu.stream(), gpu.stream()]
+    handles = [sluice.Stream.from_handle(stream, gpu.device) for stream in streams]
+    publish(gpu, writer, 5)
+    frame = reader.next(timeout=60, stream=handles[0] if way == "taken for a stream" else None)
+    slot = frame.slot
+    frame.used_on(*handles)
+    gates = [gpu.gate(stream) for stream in streams]
+    taken = take(frame, streams[0]) if way == "array" else None
+    gpu.fail("StreamCreateWithPriority", OUT_OF_MEMORY)
+    if taken:
+        frame.release()
+        taken.drop()
+    else:
+        with pytest.raises(MemoryError):
+            frame.release()
+    assert gpu.library.fake_failed()
+    publish(gpu, writer, 6)
+    ends_only_then(writer, slot, gates)
+    reader.next(timeout=60).release()
+
+
+def test_a_frame_whose_cancel_fails_is_cancelled_all_the_same(gpu, writer):
+    if not gpu.fake:
+        pytest.skip("no call of a GPU's driver can be made to fail")
+    frame = writer.frame()
+    frame.used_on(sluice.Stream(gpu.device), sluice.Stream(gpu.device))
+    gpu.fail("StreamCreateWithPriority", OUT_OF_MEMORY)
+    del frame
+    assert gpu.library.fake_failed()
+    wait_until(lambda: len(free_slots(writer)) == 4)
 
 
 def test_used_on(gpu, writer, reader):
