@@ -34,6 +34,7 @@ static void cuda_name_of(const unsigned char uuid[SL_DEVICE_UUID], char name[SL_
 
 static void cuda_close(struct sl_device *device)
 {
+    sl_cuda_leaving_end(device);
     sl_cuda_context_close(device->state);
 }
 
@@ -91,6 +92,8 @@ static int cuda_synchronize(struct sl_device *device)
         sl_object_drop(&streams[i]->object);
     }
     free(streams);
+    if (r == 0)
+        r = sl_cuda_leaving_synchronize(device);
     return r == 0 ? wait_default(device->state) : r;
 }
 

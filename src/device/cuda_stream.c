@@ -102,7 +102,7 @@ static void destroy_own(struct sl_stream *stream)
     int r = sl_cuda_capture(context, sl_cuda_stream_of(stream), &state, NULL);
 
     if (r == 0 && state == SL_CUDA_CAPTURE_NONE)
-        r = sl_cu(context, StreamDestroy, sl_cuda_stream_of(stream));
+        r = sl_cuda_leaving_add(stream->object.device, sl_cuda_stream_of(stream));
     else if (r == 0)
         sl_log(SLUICE_LOG_WARN, "%s: a stream that captures a graph was left behind",
                context->name);

@@ -33,6 +33,7 @@ struct sl_device {
     bool open;
     struct sl_object *objects; /* its streams and events: a handle ends exactly when its object leaves the list */
     uint64_t default_stream;   /* its handle; 0 until first requested */
+    struct sl_leaving *leaving; /* the kind's: streams whose handles have ended, and whose work has not */
 };
 
 struct sl_stream {

@@ -2,6 +2,7 @@
  *
  * A GPU as a device: found by ordinal and UUID, its context shared, reset and close.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,6 +183,43 @@ TEST(synchronize_waits_for_all_streams)
     CHECK_OK(sluice_device_close(&device));
     CHECK_GE(test_now() - began, SPIN * 9 / 10);
     CU(StreamDestroy, theirs);
+    gpu_end();
+}
+
+static void *synchronize_or_not(void *device)
+{
+    if (device)
+        CHECK_OK(sluice_device_synchronize(*(struct sluice_device *)device));
+    return NULL;
+}
+
+/* Also for those that are destroyed with work, whoever waits beside, and how many there are; by close and reset, too. */
+TEST(synchronize_waits_for_streams_that_were_destroyed)
+{
+    struct sluice_device device;
+    struct sluice_stream streams[3];
+    pthread_t beside;
+
+    gpu_begin();
+    gpu_use(0);
+    device = gpu_open();
+    for (int way = 0; way < 4; way++) {
+        int64_t began = 0;
+        for (int i = 0; i < 3; i++) {
+            CHECK_OK(sluice_stream_create(device, NULL, &streams[i]));
+            gpu_spin(gpu_native(streams[i]), 0); /* the first launch takes longer */
+        }
+        CHECK_OK(sluice_device_synchronize(device));
+        began = test_now();
+        gpu_spin(gpu_native(streams[1]), SPIN);
+        for (int i = 0; i < 3; i++)
+            CHECK_OK(sluice_stream_destroy(&streams[i]));
+        CHECK(pthread_create(&beside, NULL, synchronize_or_not, way < 2 ? &device : NULL) == 0);
+        CHECK_OK(way < 2 ? sluice_device_synchronize(device) : way == 2 ? sluice_device_reset(device) : sluice_device_close(&device));
+        CHECK_GE(test_now() - began, SPIN * 9 / 10);
+        CHECK(pthread_join(beside, NULL) == 0);
+        CHECK_GE(test_now() - began, SPIN * 9 / 10);
+    }
     gpu_end();
 }
 
