@@ -14,7 +14,7 @@ import time
 
 from gpu_suite import OUT_OF_TIME, Suite, run
 
-COMMANDS = "play, snap, bridge, demo, bench on the GPU"
+COMMANDS = "play, snap, bridge, top, demo, bench on the GPU"
 
 
 def machine():
@@ -89,6 +89,27 @@ def bridge(sluice, out, channels):
     return path.read_bytes() if path.exists() else b"", said
 
 
+def top(sluice, out, channels):
+    """Are the GPU's figures in `top`, by NVIDIA's library, those of nvidia-smi? And what was said."""
+    environment = dict(os.environ, SLUICE_DIR=channels)
+    player = subprocess.Popen([sluice, "play", "test", "camera", "--pattern", "--size", "320x240", "--device", "cuda:0"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
+    try:
+        run([sluice, "snap", "camera", out / "snap-top.npy", "--timeout", "20"], out / "snap-top.log", 60, SLUICE_DIR=channels)
+        _, said, _ = run([sluice, "top", "--once", "--json", "--interval", "0.2"], out / "top.json", 60, SLUICE_DIR=channels)
+    finally:
+        more = said_by([player]).decode(errors="replace")
+    try:
+        found, = json.loads(said)["gpus"]
+        gpu = next(each for each in machine() if each["uuid"] == found["uuid"])
+    except (ValueError, KeyError, StopIteration) as error:
+        return False, f"{error!r}: {said[-500:]}{more}"
+    size = int(gpu["memory"].split()[0]) << 20
+    wrong = [f"{key} is {found.get(key)}" for key, least in (("memory_total", 0.95), ("memory_used", 0))
+             if not least < (found.get(key) or -1) / size < 1.05]
+    return not wrong, "\n".join([*wrong, said[-500:] + more])
+
+
 def tap_of(results):
     """Of (name, whether it went well, what was said)."""
     return "".join(f"{'ok' if well else 'not ok'} {number} - command.{name}\n"
@@ -108,6 +129,7 @@ def frames(folder, out):
         through, said = bridge(sluice, out, channels)
         plain = snap(sluice, "host", out / "snap-bgra.npy", out / "snap-bgra.log", channels, "bgra")
         results.append(("bridge_through_cuda_link", len(plain) > 320 * 240 and plain == through, said))
+        results.append(("top", *top(sluice, out, channels)))
     return Suite(COMMANDS, tap_of(results), 0, time.monotonic() - began)
 
 

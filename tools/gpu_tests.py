@@ -149,7 +149,7 @@ class Tests:
         return [*tasks, *self.between(long),
                 self.whole("between containers", "multi.tap", 10, OUTSIDE, 120, [self.folder / "tests/multi/multi", *CONTAINERS],
                            SLUICE_TEST_DEVICE="cuda:0"),
-                Task(outside.COMMANDS, 20, lambda: outside.frames(self.folder, self.out), ("play_and_snap", "bridge"), OUTSIDE),
+                Task(outside.COMMANDS, 20, lambda: outside.frames(self.folder, self.out), ("play_and_snap", "bridge", "top"), OUTSIDE),
                 Task("ranges in Nsight Systems", 20, lambda: outside.nsight(self.folder, self.out), rank=OUTSIDE)]
 
     def between(self, long):
