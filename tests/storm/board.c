@@ -23,20 +23,20 @@ void board_beat(struct seat *seat)
     atomic_fetch_add_explicit(&seat->beat, 1, memory_order_relaxed);
 }
 
-void board_commit(struct seat *seat)
+void board_ready(struct seat *seat)
 {
-    uint64_t number = atomic_load(&seat->commits);
+    uint64_t number = atomic_load(&seat->ready);
 
-    atomic_store(&seat->commit_ns[number % RECENT], test_now());
-    atomic_store(&seat->commits, number + 1);
+    atomic_store(&seat->ready_ns[number % RECENT], test_now());
+    atomic_store(&seat->ready, number + 1);
 }
 
-int64_t board_first_commit(const struct seat *seat, uint64_t before)
+int64_t board_first_ready(const struct seat *seat, uint64_t before)
 {
-    uint64_t commits = atomic_load(&seat->commits);
-    uint64_t first = commits - before < RECENT ? before : commits - RECENT + 1;
+    uint64_t ready = atomic_load(&seat->ready);
+    uint64_t first = ready - before < RECENT ? before : ready - RECENT + 1;
 
-    return commits == before ? INT64_MAX : atomic_load(&seat->commit_ns[first % RECENT]);
+    return ready == before ? INT64_MAX : atomic_load(&seat->ready_ns[first % RECENT]);
 }
 
 bool board_still(const struct board *board, enum weather weather, uint32_t change)

@@ -26,8 +26,8 @@ struct seat {
     _Atomic uint64_t beat;    /* raised whenever a call came back */
     _Atomic uint64_t doing;   /* the call it is in: up to 8 letters */
     _Atomic uint64_t frames;  /* taken, or committed */
-    _Atomic uint64_t commits; /* a writer's */
-    _Atomic int64_t commit_ns[RECENT]; /* when they were, by their number */
+    _Atomic uint64_t ready; /* a writer's frames, which a GPU may make long after their commit */
+    _Atomic int64_t ready_ns[RECENT]; /* when they were, by their number */
     _Atomic uint64_t session; /* of the frame taken last; a writer's own */
     _Atomic uint64_t stolen; /* a writer's: unread frames that it took back from readers in order */
     _Atomic uint64_t checked; /* frames looked at, since the storm began */
@@ -45,11 +45,11 @@ struct board {
 void board_doing(struct seat *seat, const char *what);
 void board_beat(struct seat *seat);
 
-/* A writer has committed a frame. */
-void board_commit(struct seat *seat);
+/* A frame that a writer has committed is ready. One thread at a time. */
+void board_ready(struct seat *seat);
 
-/* When the first of the commits behind the `before`th was, or INT64_MAX for none. Of many only the latest are known. */
-int64_t board_first_commit(const struct seat *seat, uint64_t before);
+/* When the first of the frames behind the `before`th was ready, or INT64_MAX for none. Of many only the latest are known. */
+int64_t board_first_ready(const struct seat *seat, uint64_t before);
 
 /* Has this weather held since `change`? */
 bool board_still(const struct board *board, enum weather weather, uint32_t change);

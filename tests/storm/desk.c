@@ -129,6 +129,14 @@ void desk_fill(struct desk *desk, struct sluice_frame *frame, const struct label
     dawdle(desk);
 }
 
+void desk_behind(struct desk *desk, void (*function)(void *data), void *data)
+{
+    if (desk_is_gpu())
+        CU(LaunchHostFunc, gpu_native(desk->stream), function, data);
+    else
+        function(data);
+}
+
 void desk_look_at(struct desk *desk, const struct sluice_frame *frame, struct content *content)
 {
     content_find(frame, content);

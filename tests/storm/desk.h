@@ -38,6 +38,9 @@ void desk_close(struct desk *desk);
 /* Shapes a frame that is begun, and fills it. Its metadata only where `meta`. */
 void desk_fill(struct desk *desk, struct sluice_frame *frame, const struct label *label, bool meta);
 
+/* Calls it when the work queued so far is done: on a thread of the driver's, in order. */
+void desk_behind(struct desk *desk, void (*function)(void *data), void *data);
+
 /* A look at a held frame, in two steps: release may be queued in between. */
 void desk_look_at(struct desk *desk, const struct sluice_frame *frame, struct content *content);
 bool desk_check(struct desk *desk, const struct sluice_frame *frame, const struct content *content,

@@ -10,7 +10,7 @@
 #include "storm/part.h"
 
 #define LONG_WAIT    (3 * SLUICE_S / 2)
-#define MANY_COMMITS 50
+#define MANY 50
 
 void reading_open(struct reading *reading, int64_t timeout_ns)
 {
@@ -92,7 +92,7 @@ static void check_lost(const struct reading *reading)
     while (atomic_load(&writer->session) == reading->session &&
            atomic_load(&writer->stolen) < reading->lost) {
         if (test_now() > until) {
-            if (atomic_load(&writer->beat) - beat > MANY_COMMITS)
+            if (atomic_load(&writer->beat) - beat > MANY)
                 FAIL("channel %s: %llu frames of session %016llx are lost, the writer has taken "
                      "%llu back",
                      reading->channel, (unsigned long long)reading->lost,
@@ -201,21 +201,20 @@ static int poll_and_acquire(struct reading *reading, int64_t timeout_ns, struct 
     return r;
 }
 
-/* In fair weather nobody may sleep to the end of their time when a frame came well before it. Who was woken in time, however
+/* In fair weather nobody may sleep to the end of their time when a frame was ready well before it. Who was woken in time, however
  * late that was, waited for the driver, whose calls stand in one line for all processes. A real GPU may have been busy. */
 static void check_wake(const struct reading *reading, const struct seat *writer, uint64_t before, int64_t start,
                        int64_t timeout_ns)
 {
     int64_t took = test_now() - start;
-    uint64_t commits = atomic_load(&writer->commits) - before;
+    uint64_t ready = atomic_load(&writer->ready) - before;
     /* What is counted first may have been taken before: a frame is there before its commit returns. */
-    uint64_t enough = desk_is_slow() ? MANY_COMMITS : 1 + (reading->every ? reading->every : 1);
+    uint64_t enough = desk_is_slow() ? MANY : 1 + (reading->every ? reading->every : 1);
 
-    if (took < timeout_ns || commits < enough ||
-        board_first_commit(writer, before + enough - 1) > start + timeout_ns / 2)
+    if (took < timeout_ns || ready < enough || board_first_ready(writer, before + enough - 1) > start + timeout_ns / 2)
         return;
-    FAIL("channel %s: slept for %.3f s while %llu frames were committed", reading->channel,
-         (double)took / 1e9, (unsigned long long)commits);
+    FAIL("channel %s: slept for %.3f s while %llu frames were ready", reading->channel, (double)took / 1e9,
+         (unsigned long long)ready);
 }
 
 bool reading_take(struct reading *reading, int64_t timeout_ns)
@@ -228,7 +227,7 @@ bool reading_take(struct reading *reading, int64_t timeout_ns)
         reading_give_back(reading, (uint32_t)part_random(part, reading->held_count));
     struct sluice_frame *frame = &reading->held[reading->held_count];
     uint32_t change = atomic_load(&board->change);
-    uint64_t before = atomic_load(&writer->commits);
+    uint64_t before = atomic_load(&writer->ready);
     bool connected = reading->session != 0; /* in order: what was committed before that is not its own */
     int64_t start = test_now();
     board_doing(part->seat, reading->poll ? "poll" : "acquire");

@@ -82,12 +82,17 @@ static struct label next_label(const struct writing *writing)
                            .rows = writing->rows };
 }
 
+static void ready(void *seat)
+{
+    board_ready(seat);
+}
+
 static void committed(struct writing *writing, uint64_t sequence)
 {
     CHECK_EQ(sequence, writing->last + 1);
     writing->last++;
     atomic_fetch_add(&writing->part->seat->frames, 1);
-    board_commit(writing->part->seat);
+    desk_behind(writing->part->desk, ready, writing->part->seat);
 }
 
 static void fill_and_commit(struct writing *writing, struct sluice_frame *frame,
