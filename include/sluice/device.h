@@ -45,8 +45,8 @@ SLUICE_API int sluice_device_open(struct sluice_device *device, const char *name
 SLUICE_API int sluice_device_name(struct sluice_device device, char *name, size_t size);
 
 /* Waits for the work queued so far on the device's streams, wrapped ones too, on streams of its own that
- * were destroyed since, and on its default stream. It does not wait for other libraries' non-blocking streams that were not wrapped, as that could
- * invalidate a capture.
+ * were destroyed since, and on its default stream. It does not wait for other libraries' non-blocking
+ * streams that were not wrapped, as that could invalidate a capture.
  * Thread: any. Blocks: until it is done.
  * Returns: 0; SLUICE_E_CAPTURING while a stream of it captures. */
 SLUICE_API int sluice_device_synchronize(struct sluice_device device);

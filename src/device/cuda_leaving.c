@@ -32,11 +32,13 @@ static struct sl_leaving *take_idle(struct sl_device *device)
     return idle;
 }
 
-static void destroy_all(struct sl_leaving *leaving)
+/* Not `there`: they were destroyed with their context. */
+static void end_all(struct sl_leaving *leaving, bool there)
 {
     while (leaving) {
         struct sl_leaving *next = leaving->next;
-        sl_cuda.StreamDestroy(leaving->stream);
+        if (there)
+            sl_cuda.StreamDestroy(leaving->stream);
         free(leaving);
         leaving = next;
     }
@@ -55,7 +57,7 @@ int sl_cuda_leaving_add(struct sl_device *device, struct sl_cu_stream *stream)
         device->leaving = leaving;
     }
     sl_mutex_unlock(&device->lock);
-    destroy_all(idle);
+    end_all(idle, true);
     return leaving ? 0 : sl_cu(device->state, StreamDestroy, stream);
 }
 
@@ -86,7 +88,7 @@ int sl_cuda_leaving_synchronize(struct sl_device *device)
     sl_mutex_lock(&device->lock);
     struct sl_leaving *idle = take_idle(device);
     sl_mutex_unlock(&device->lock);
-    destroy_all(idle);
+    end_all(idle, true);
     sl_cuda_leave(&scope);
     return r;
 }
@@ -96,13 +98,8 @@ void sl_cuda_leaving_end(struct sl_device *device)
     struct sl_cuda_scope scope;
     bool entered = sl_cuda_enter(device->state, SL_CUDA_RELAXED, &scope) == 0;
 
-    while (device->leaving) {
-        struct sl_leaving *leaving = device->leaving;
-        device->leaving = leaving->next;
-        if (entered) /* else it was destroyed with the context */
-            sl_cuda.StreamDestroy(leaving->stream);
-        free(leaving);
-    }
+    end_all(device->leaving, entered);
+    device->leaving = NULL;
     if (entered)
         sl_cuda_leave(&scope);
 }

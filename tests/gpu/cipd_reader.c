@@ -295,17 +295,25 @@ TEST(cipd_a_killed_reader_is_nothing_to_the_writer)
     cipd_end(&side);
 }
 
-TEST(cipd_a_frame_of_a_session_before_is_known_as_such)
+/* It holds two frames at once. */
+static sluice_reader *reader_of_two(void)
 {
-    struct cipd_side side = cipd_begin();
-    struct child writer = cipd_start_writer("3");
     struct sluice_cipd_reader_params cipd;
     struct sluice_reader_params params = cipd_reader_params(&cipd);
-    struct sluice_frame old, frame;
     sluice_reader *reader;
 
     params.hold = 2;
     CHECK_OK(sluice_reader_open(&reader, &params));
+    return reader;
+}
+
+TEST(cipd_a_frame_of_a_session_before_is_known_as_such)
+{
+    struct cipd_side side = cipd_begin();
+    struct child writer = cipd_start_writer("3");
+    struct sluice_frame old, frame;
+    sluice_reader *reader = reader_of_two();
+
     cipd_tell(&writer, "1");
     take(reader, &side, 1, &old);
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
@@ -336,13 +344,9 @@ TEST(cipd_a_session_with_the_same_handles_is_read_from_the_same_memory)
 {
     struct cipd_side side = cipd_begin();
     struct child writer = cipd_start_writer("3");
-    struct sluice_cipd_reader_params cipd;
-    struct sluice_reader_params params = cipd_reader_params(&cipd);
     struct sluice_frame old, frame;
-    sluice_reader *reader;
+    sluice_reader *reader = reader_of_two();
 
-    params.hold = 2;
-    CHECK_OK(sluice_reader_open(&reader, &params));
     cipd_tell(&writer, "1");
     take_and_release(reader, &side, 1);
     cipd_tell(&writer, "2");

@@ -242,6 +242,16 @@ TEST(cipd_produce_notices_another_programs_frame)
     sl_cipd_produce_close(&producer);
 }
 
+/* A closed writer has left another program's segment under its name, with the same bytes, and nothing of its own. */
+static void check_left(const char *name, struct foreign *foreign, const unsigned char *before)
+{
+    CHECK(cipd_there(name));
+    CHECK_MEM(foreign->at, before, foreign->size);
+    CHECK_EQ(cipd_seconds(name), 0);
+    foreign_close(foreign);
+    CHECK_EQ(unlink(cipd_path(name)), 0);
+}
+
 /* Its last frame may be young, old, or of a time that has not come. */
 TEST(cipd_produce_takes_over_what_a_killed_program_left)
 {
@@ -255,11 +265,7 @@ TEST(cipd_produce_takes_over_what_a_killed_program_left)
         memcpy(before, foreign.at, sizeof before);
         struct sl_cipd_producer producer = opened(name);
         sl_cipd_produce_close(&producer); /* without a session of ours: that program may live after all */
-        CHECK(cipd_there(name));
-        CHECK_MEM(foreign.at, before, sizeof before);
-        CHECK_EQ(cipd_seconds(name), 0);
-        foreign_close(&foreign);
-        CHECK_EQ(unlink(cipd_path(name)), 0);
+        check_left(name, &foreign, before);
     }
 }
 
@@ -280,11 +286,7 @@ TEST(cipd_produce_leaves_a_session_that_another_program_has_begun)
         if (again)
             sl_cipd_produce_shut(&producer);
         sl_cipd_produce_close(&producer);
-        CHECK(cipd_there(name));
-        CHECK_MEM(foreign.at, before, sizeof before);
-        CHECK_EQ(cipd_seconds(name), 0);
-        foreign_close(&foreign);
-        CHECK_EQ(unlink(cipd_path(name)), 0);
+        check_left(name, &foreign, before);
     }
 }
 
