@@ -85,8 +85,8 @@ struct sl_cu_stream {
     unsigned flags;
     int priority;
     bool owned, ended; /* made by the library; destroyed */
-    bool asked;        /* about its capture, */
-    pthread_t asker;   /* by this thread, since it was last used */
+    pthread_t askers[16]; /* the threads that asked about its capture and have not used it since, the last one last */
+    unsigned asked;       /* how many they are */
     unsigned long long thread; /* whose default stream it is; 0: no thread's */
     struct work work;
     uint64_t last_id, done_id;

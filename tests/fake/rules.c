@@ -69,6 +69,42 @@ TEST(calls_that_break_captures)
     leave(&call);
 }
 
+static void *use_default_stream(void *event)
+{
+    struct call call = enter();
+    int status;
+
+    CHECK_EQ(sl_cuda.StreamIsCapturing(NULL, &status), 0);
+    CHECK_EQ(sl_cuda.EventRecord(event, NULL), 0);
+    leave(&call);
+    return NULL;
+}
+
+/* What another thread asks and does meanwhile is its own. */
+TEST(work_on_a_stream_that_two_threads_asked_about)
+{
+    struct call call = enter();
+    struct sl_cu_event *event;
+    pthread_t beside;
+    int status;
+
+    CHECK_EQ(sl_cuda.EventCreate(&event, 0), 0);
+    CHECK_EQ(sl_cuda.StreamIsCapturing(NULL, &status), 0);
+    CHECK(pthread_create(&beside, NULL, use_default_stream, event) == 0);
+    CHECK(pthread_join(beside, NULL) == 0);
+    CHECK_EQ(sl_cuda.EventRecord(event, NULL), 0);
+    CHECK(!fake_broken_rule());
+    CHECK_EQ(sl_cuda.StreamIsCapturing(NULL, &status), 0);
+    CHECK_EQ(sl_cuda.EventRecord(event, NULL), 0);
+    CHECK(pthread_create(&beside, NULL, use_default_stream, event) == 0);
+    CHECK(pthread_join(beside, NULL) == 0);
+    CHECK(!fake_broken_rule());
+    CHECK_EQ(sl_cuda.EventRecord(event, NULL), 0); /* it was the other one that asked */
+    CHECK_HAS(fake_broken_rule(), "cuEventRecord: on a stream of somebody else's");
+    CHECK_EQ(sl_cuda.EventDestroy(event), 0);
+    leave(&call);
+}
+
 TEST(work_on_a_stream_that_was_not_asked_about)
 {
     struct call call = enter();

@@ -3,6 +3,7 @@
  * Streams, and queueing work on them.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "fake/inside.h"
 
@@ -64,12 +65,35 @@ static bool break_blocking(struct sl_cu_context *context, bool really)
     return any;
 }
 
-/* The library must have asked about the capture of a stream that is not its own. */
+/* Takes the calling thread off those that asked about the stream's capture; false if it did not ask. */
+static bool take_asker(struct sl_cu_stream *stream)
+{
+    for (unsigned i = 0; i < stream->asked; i++) {
+        if (!pthread_equal(stream->askers[i], pthread_self()))
+            continue;
+        stream->asked--;
+        memmove(&stream->askers[i], &stream->askers[i + 1], (stream->asked - i) * sizeof stream->askers[0]);
+        return true;
+    }
+    return false;
+}
+
+/* Of too many, who asked first is forgotten. */
+static void add_asker(struct sl_cu_stream *stream)
+{
+    const unsigned most = sizeof stream->askers / sizeof stream->askers[0];
+
+    take_asker(stream);
+    if (stream->asked == most)
+        memmove(&stream->askers[0], &stream->askers[1], --stream->asked * sizeof stream->askers[0]);
+    stream->askers[stream->asked++] = pthread_self();
+}
+
+/* The library must have asked about the capture of a stream that is not its own, in the thread that uses it. */
 static void check_asked(struct sl_cu_stream *stream)
 {
-    if (!stream->owned && !(stream->asked && pthread_equal(stream->asker, pthread_self())))
+    if (!take_asker(stream) && !stream->owned)
         fake_break_rule("on a stream of somebody else's that was not asked about its capture");
-    stream->asked = false;
 }
 
 /* The calling thread's default stream, which is a blocking one. */
@@ -313,8 +337,7 @@ int fake_cuStreamIsCapturing(struct sl_cu_stream *handle, int *status)
     pthread_mutex_lock(&fake_lock);
     struct sl_cu_stream *stream = fake_stream(handle, true, &code);
     if (stream) {
-        stream->asked = true;
-        stream->asker = pthread_self();
+        add_asker(stream);
         *status = !stream->capture          ? SL_CU_CAPTURE_STATUS_NONE
                   : stream->capture->broken ? SL_CU_CAPTURE_STATUS_INVALIDATED
                                             : SL_CU_CAPTURE_STATUS_ACTIVE;
