@@ -183,9 +183,8 @@ static bool is_legacy(const struct stream *stream)
     return stream_native(stream) == 0;
 }
 
-/* A stream of ours behind all of them. `skip` is not waited for. */
-static int join_all(struct lease *lease, struct stream **all, uint32_t count, bool fresh,
-                    const struct stream *skip, struct sluice_stream *out)
+/* A stream of ours behind all of them. */
+static int join_all(struct lease *lease, struct stream **all, uint32_t count, bool fresh, struct sluice_stream *out)
 {
     int kind = PLAIN, r;
 
@@ -195,7 +194,7 @@ static int join_all(struct lease *lease, struct stream **all, uint32_t count, bo
     if ((r = join_of(lease, kind, fresh, out)) != 0)
         return r;
     for (uint32_t i = 0; r == 0 && i < count; i++)
-        if (all[i] != skip && !is_legacy(all[i]))
+        if (!is_legacy(all[i]))
             r = stream_join(*out, all[i]);
     return r;
 }
@@ -247,7 +246,7 @@ int lease_join(struct lease *lease, uintptr_t *native)
 
     if (r == 0 && count == 1 && has_name(all[0]))
         *native = stream_native(all[0]);
-    else if (r == 0 && (r = join_all(lease, all, count, true, NULL, &join)) == 0)
+    else if (r == 0 && (r = join_all(lease, all, count, true, &join)) == 0)
         r = sluice_stream_native(join, native);
     drop_list(all, few, count);
     return r;
@@ -280,7 +279,7 @@ static int end_behind(struct lease *lease, struct stream **all, uint32_t count, 
 
     if (count == 1 && stream_direct(all[0]) && !fresh)
         return end(lease, stream_handle(all[0]));
-    r = join_all(lease, all, count, fresh, NULL, &join);
+    r = join_all(lease, all, count, fresh, &join);
     return r == 0 ? end(lease, join) : r;
 }
 
@@ -336,45 +335,41 @@ static struct stream *stream_at(struct lease *lease, uint32_t i)
     return stream;
 }
 
-/* Its release could not be queued behind the streams: waits for their work instead. */
-static int release_when_done(struct lease *lease)
+/* The blocking stream stands for the default one, which may be shut. */
+static int finish(struct lease *lease, const struct stream *stream)
 {
-    struct sluice_stream any;
-    struct stream *stream;
-    int r = 0;
+    struct sluice_stream join;
 
-    for (uint32_t i = 0; r != SLUICE_E_CAPTURING && (stream = stream_at(lease, i)); i++) {
-        r = stream_finish(stream);
-        stream_drop(stream);
-    }
-    if (r == SLUICE_E_CAPTURING)
-        return r;
-    r = call_release(lease, SLUICE_ON_CPU);
-    if (r == SLUICE_E_INVALID && sluice_stream_default(lease->device->device, &any) == 0)
-        r = call_release(lease, any); /* it was taken for a stream, so it must be released on one */
-    return r;
+    if (is_legacy(stream) && join_of(lease, BLOCKING, true, &join) == 0)
+        return sluice_stream_synchronize(join);
+    return stream_finish(stream);
 }
 
-/* A capture is in the way on one of its streams. */
-static int release_captured(struct lease *lease)
+/* The first one that captures, kept, when the work of all others is done. */
+static struct stream *finish_others(struct lease *lease)
 {
-    struct sluice_stream_info info = { .size = sizeof info };
-    struct stream *captures = NULL;
-    struct sluice_stream join;
-    struct stream *few[LEASE_STREAMS], **all;
-    uint32_t count = 0;
-    int r = SLUICE_E_CAPTURING;
+    struct stream *stream, *captures = NULL;
 
-    all = list(lease, few, &count);
-    for (uint32_t i = 0; all && i < count && !captures; i++)
-        if (sluice_stream_info(stream_handle(all[i]), &info) == 0 && info.capturing)
-            captures = all[i];
-    if (captures) { /* the library holds the release back until the capture has ended */
-        if (join_all(lease, all, count, true, captures, &join) == 0)
-            (void)sluice_stream_synchronize(join);
-        r = call_release(lease, stream_handle(captures));
+    for (uint32_t i = 0; (stream = stream_at(lease, i)); i++) {
+        if (finish(lease, stream) == SLUICE_E_CAPTURING && !captures)
+            captures = stream;
+        else
+            stream_drop(stream);
     }
-    drop_list(all, few, count);
+    return captures;
+}
+
+/* Where one captures, the library holds the release back until the capture has ended. */
+static int release_when_done(struct lease *lease)
+{
+    struct stream *captures = finish_others(lease);
+    struct sluice_stream any;
+    int r = call_release(lease, captures ? stream_handle(captures) : SLUICE_ON_CPU);
+
+    if (r == SLUICE_E_INVALID && !captures && sluice_stream_default(lease->device->device, &any) == 0)
+        r = call_release(lease, any); /* it was taken for a stream, so it must be released on one */
+    if (captures)
+        stream_drop(captures);
     return r;
 }
 
@@ -382,8 +377,6 @@ int lease_release_at_last(struct lease *lease)
 {
     int r = lease_release(lease);
 
-    if (r == SLUICE_E_CAPTURING)
-        r = release_captured(lease);
     return r != 0 && lease->device && lease_goes_on(lease) ? release_when_done(lease) : r;
 }
 

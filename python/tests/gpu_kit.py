@@ -10,6 +10,7 @@ import sys
 
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
 LEGACY = 0
+OUT_OF_MEMORY = 2  # as the driver has it
 
 VERSIONS = {name: "_v2" for name in ("DevicePrimaryCtxRelease", "StreamDestroy", "StreamWriteValue64",
                                      "StreamWaitValue64", "MemcpyHtoDAsync", "MemcpyDtoHAsync", "MemcpyDtoDAsync",
@@ -99,7 +100,7 @@ class Gpu:
         return {name: getattr(now, name) for name, _ in Things._fields_}
 
     def fail(self, name, code, nth=1):
-        """The library's nth call of a function from now on says `code`, by the fake driver."""
+        """The library's nth call of a function from now on says `code`, by the fake driver; 0: each, until fake_failed()."""
         self.library.fake_name.restype, number = ctypes.c_char_p, 0
         while self.library.fake_name(number) != b"cu" + name.encode():
             number += 1

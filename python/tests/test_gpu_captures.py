@@ -2,12 +2,14 @@
 """Frames on a GPU while streams capture graphs."""
 import asyncio
 import gc
+import time
 
 import pytest
 
 import sluice
 from dl import take
 from gpu_frames import SIZE, free_slots, publish, reader, wait_until, writer  # noqa: F401
+from gpu_kit import OUT_OF_MEMORY
 from stream_kit import on_thread
 
 
@@ -39,6 +41,33 @@ def test_a_release_inside_a_capture(gpu, writer, reader):
         for _ in range(20):
             graph.replay(streams[0])
         wait_until(lambda: reader.latest() is None and reader.stats().held == 0)
+
+
+def test_a_release_that_fails_inside_a_capture(gpu, writer, reader):
+    """The driver has no stream that waits for both; it comes behind the work of the one, when the capture on the other has ended."""
+    if not gpu.fake:
+        pytest.skip("no call of a GPU's driver can be made to fail")
+    publish(gpu, writer, 5)
+    busy, captures = gpu.stream(), gpu.stream()
+    frame = reader.next(timeout=60)
+    slot = frame.slot
+    taken = [take(frame, stream) for stream in (busy, captures)]
+    gate = gpu.gate(busy)
+    with gpu.capture(captures) as graph:
+        gpu.fail("StreamCreateWithPriority", OUT_OF_MEMORY, 0)
+        frame.release()
+        taken.clear()
+        time.sleep(0.05)
+        assert gpu.library.fake_failed()
+        publish(gpu, writer, 6)
+        assert slot not in free_slots(writer)
+        gate.open()
+        time.sleep(0.05)
+        assert slot not in free_slots(writer)
+    assert graph.nodes() == 0
+    with reader.next(timeout=60):
+        wait_until(lambda: slot in free_slots(writer))
+    wait_until(lambda: reader.latest() is None and reader.stats().held == 0)
 
 
 @pytest.mark.parametrize("close", ["close", "del"])

@@ -11,9 +11,7 @@ import pytest
 import sluice
 from dl import take
 from gpu_frames import SIZE, ends_only_then, free_slots, publish, reader, wait_until, writer  # noqa: F401
-from gpu_kit import LEGACY
-
-OUT_OF_MEMORY = 2  # as the driver has it
+from gpu_kit import LEGACY, OUT_OF_MEMORY
 
 
 @pytest.mark.parametrize("end", ["release", "with", "del", "array", "thread"])

@@ -19,6 +19,7 @@ static char broken_rule[300];
 static long calls[FAKE_FUNCTION_COUNT];
 static enum fake_function failing = FAKE_FUNCTION_COUNT;
 static long failing_in;
+static bool all_fail; /* each call does, from the first one on */
 static int failing_code;
 static bool failed;
 static enum fake_function behind = FAKE_FUNCTION_COUNT;
@@ -139,8 +140,8 @@ static int enter(enum fake_function function, bool library)
             fake_break_rule("called on the service thread");
         if (unsafe[function] && fake_thread.mode != SL_CU_CAPTURE_MODE_RELAXED)
             fake_break_rule("called outside of the relaxed mode");
-        if (function == failing && --failing_in == 0) {
-            failing = FAKE_FUNCTION_COUNT;
+        if (function == failing && (all_fail || --failing_in == 0)) {
+            failing = all_fail ? failing : FAKE_FUNCTION_COUNT;
             failed = true;
             code = failing_code;
         }
@@ -209,6 +210,7 @@ void fake_fail(enum fake_function function, long nth, int code)
     pthread_mutex_lock(&fake_lock);
     failing = function;
     failing_in = nth;
+    all_fail = nth == 0;
     failing_code = code;
     failed = false;
     pthread_mutex_unlock(&fake_lock);

@@ -35,8 +35,7 @@ FAKE_API void fake_use(void);
 
 FAKE_API const char *fake_name(enum fake_function function); /* "cuStreamQuery" */
 
-/* The library's `nth` call of a function from now on (1: the next) says `code`, and does nothing.
- */
+/* The library's `nth` call of a function from now on (1: the next; 0: each, until fake_failed) says `code`, and does nothing. */
 FAKE_API void fake_fail(enum fake_function function, long nth, int code);
 FAKE_API bool fake_failed(void); /* did it come to that? Also ends it */
 
