@@ -131,6 +131,7 @@ struct sl_cipd_writer {
     uint64_t session;
     struct sl_record record;
     bool reshaped;
+    bool spoilt; /* work that nobody waits for may yet write to the pool */
     uint64_t token, next_token; /* of the frame that is begun; 0: none */
     struct sl_span span;
     uint32_t finished; /* the newest frame of the session that is known to be finished; 0: none */
@@ -154,6 +155,9 @@ struct sl_cipd_writer {
 
 /* Begins a session with this format and `slots` slots, and discards the slots of the last one. */
 int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_format *format, uint32_t slots);
+
+/* To be called if `spoilt`: the same session with other slots. */
+int sl_cipd_writer_renew(struct sl_cipd_writer *writer);
 
 /* To be called if `troubled`: 0, or the failure of the last check of the segment, such as that another program has taken it
  * over, so that nobody sees our frames. */

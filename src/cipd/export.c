@@ -6,6 +6,7 @@
  * the CPU, as the program may then use any stream. The event is recorded behind the work, then the frame is
  * published; readers wait for the event. One finished frame is always left for them: spare.c.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "cipd/cipd.h"
@@ -60,6 +61,8 @@ static int check(struct sl_cipd_writer *writer)
 
     if (r == 0 && sl_load(&writer->troubled, acquire))
         r = sl_cipd_writer_trouble(writer);
+    if (r == 0 && writer->spoilt)
+        r = sl_cipd_writer_renew(writer);
     if (r != 0)
         return failed(writer, r);
     return check_barrier(writer);
@@ -360,16 +363,16 @@ static int copy(struct sl_cipd_writer *writer, struct sl_copy_job *job, const st
     return again ? 0 : sl_copy_queue(job, 0, &what);
 }
 
-/* Publishes nothing, and waits for the queued work, so that the program may free its memory. */
+/* Publishes nothing, and waits for the queued work, so that the program may free its memory, and the slot can be used again. Slots
+ * whose work may go on never are. */
 static int take_back(struct sl_cipd_writer *writer, struct sl_copy_job *job, int result)
 {
     char why[640];
-    size_t length = strlen(sluice_last_error());
 
-    memcpy(why, sluice_last_error(), length < sizeof why ? length + 1 : sizeof why);
-    why[sizeof why - 1] = '\0';
-    if (job->queued)
-        (void)sl_copy_finish(job);
+    snprintf(why, sizeof why, "%s", sluice_last_error());
+    job->queued = job->touched; /* what comes by way of stages uses the slot alone, and is waited for here, too */
+    if (sl_copy_finish(job) != 0)
+        writer->spoilt = true;
     return failed(writer, sl_fail_text(result, why));
 }
 
@@ -414,13 +417,13 @@ int sl_cipd_send(void *state, struct sluice_frame *header, const struct sluice_a
     int r;
 
     sl_cipd_produce_early(&writer->producer);
-    bool known = sl_sent_is_known(&writer->sent, writer->generation, arrays, number);
     if (writer->token)
         return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun: commit or cancel it before a send", writer->name);
     if ((r = check(writer)) != 0)
         return r;
     if (!sl_cipd_spare_told(writer) && (r = sl_cipd_spare(writer, writer->wait_ns, 1)) != 0)
         return failed(writer, r);
+    bool known = sl_sent_is_known(&writer->sent, writer->generation, arrays, number);
     job.wanted = ticket && !writer->params.block;
     job.prompt = true;
     r = known ? sl_sent_begin(&writer->sent, &writer->copier, arrays, stream, &job)

@@ -45,6 +45,7 @@ int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_fo
         r = sl_cipd_produce_begin(&writer->producer, slots, handles, &metadata);
     if (r == 0) {
         writer->pool = pool;
+        writer->spoilt = false;
         writer->finished = 0;
         writer->slots = slots;
         writer->format = *format;
@@ -264,6 +265,13 @@ int sl_cipd_reformat(void *state, const struct sluice_format *format)
                        writer->name);
     int r = sl_cipd_writer_session(writer, format, writer->slots);
     return r < 0 ? sl_format_refused(r, format) : r;
+}
+
+int sl_cipd_writer_renew(struct sl_cipd_writer *writer)
+{
+    struct sluice_format format = writer->format;
+
+    return sl_cipd_writer_session(writer, &format, writer->slots);
 }
 
 static bool same_shape(const struct sluice_array *a, const struct sluice_array *b)

@@ -13,6 +13,7 @@
 #include "util/result.h"
 
 #define LAST_PATIENCE (2 * SLUICE_S) /* for copies in flight at close */
+#define CAPTURE_LOOK (SLUICE_MS / 2)
 #define HIGHEST (-100) /* the driver clamps it to its highest priority */
 
 static struct sl_copy_gpu *gpu_of(const struct sl_copy_job *job)
@@ -380,12 +381,17 @@ static void cuda_forget(struct sl_copier *copier, const void *to, uint64_t bytes
     sl_graphs_forget(copier->state, to, bytes);
 }
 
-int sl_copy_raise(struct sl_copy_job *job, const struct sl_mark *mark)
+int sl_copy_raise(struct sl_copy_job *job, const struct sl_mark *mark, int64_t patience_ns)
 {
     struct sl_copy_gpu *gpu = gpu_of(job);
     struct sl_signal signal = { mark->word, mark->value };
+    int r = raise_words(job, &signal, 1);
 
-    if (raise_words(job, &signal, 1) == 0)
+    for (int64_t deadline = sl_os_deadline(patience_ns); r == SLUICE_E_CAPTURING && sl_os_now() < deadline;) {
+        sl_os_sleep(CAPTURE_LOOK);
+        r = raise_words(job, &signal, 1);
+    }
+    if (r == 0)
         return 0;
     int ended = sluice_stream_synchronize(job->stream);
     sl_desk_settle(gpu->desk, mark, ended);
@@ -412,7 +418,7 @@ static bool raise_mark(struct sl_copy_job *job)
     if (!job->mark.value && sl_desk_issue(gpu_of(job)->desk, &job->mark) != 0)
         return false;
     sl_desk_expect(gpu_of(job)->desk, &job->mark, job->bytes);
-    (void)sl_copy_raise(job, &job->mark);
+    (void)sl_copy_raise(job, &job->mark, SL_COPY_PATIENCE);
     job->raised = true;
     return true;
 }

@@ -75,9 +75,10 @@ struct sl_copy_gpu {
  * that captures a graph. Before each driver call, inside sl_cuda_enter; begin's answer is used for a prompt job's first call. */
 int sl_copy_place(struct sl_copy_job *job, struct sl_cu_stream **place);
 
-/* Queues the raise of a mark on the job's stream. If that fails it waits for the stream, and settles
- * the mark with the result. */
-int sl_copy_raise(struct sl_copy_job *job, const struct sl_mark *mark);
+/* Queues the raise of a mark on the job's stream. If that captures since, and so does not tell when copies that were queued
+ * before have ended, it waits for the capture's end for up to `patience_ns`. If the raise fails it waits for the stream, and
+ * settles the mark with the result. */
+int sl_copy_raise(struct sl_copy_job *job, const struct sl_mark *mark, int64_t patience_ns);
 
 /* sl_desk_wait for up to SL_COPY_PATIENCE; sets an error message for SLUICE_TIMEOUT. */
 int sl_copy_wait(struct sl_copy_gpu *gpu, const struct sl_mark *mark, int64_t spin_ns);

@@ -71,7 +71,7 @@ static int queue(struct staging *staging, struct sl_stage *stage, const struct s
         sl_cuda_leave(&scope);
     }
     /* Also if queueing failed, as a part of the copy may be queued. */
-    int raised = sl_copy_raise(staging->job, &mark);
+    int raised = sl_copy_raise(staging->job, &mark, SL_COPY_PATIENCE);
     stage->mark = mark;
     if (raised != 0)
         stage->memory = NULL; /* it can never be known to be free, so it is leaked */
@@ -123,7 +123,7 @@ static int catch_up(struct sl_copy_job *job, struct sl_copy_gpu *gpu)
         return 0;
     int r = sl_desk_issue(gpu->desk, &mark);
     if (r == 0)
-        r = sl_copy_raise(job, &mark);
+        r = sl_copy_raise(job, &mark, 0);
     return r == 0 ? sl_copy_wait(gpu, &mark, 0) : r;
 }
 
