@@ -6,11 +6,12 @@ import re
 # What must be alone to be measured, and what needs no more than one GPU: where there are two, the second does that
 # while the first does the rest.
 MEASURED = re.compile(r"^(costs|copy_costs|facts)\.")
-ANYWHERE = re.compile(r"^(ahead|channel|crash|death|fallback|guards|held_back|inside|shared|words"
-                      r"|cipd_(ahead|capture|channel|hurry|long|mark|reader|rules))\.")
+ANYWHERE = re.compile(r"^(ahead|ahead_lost|channel|crash|death_reader|death_writer|fallback|guards|held_back|inside|shared|words"
+                      r"|cipd_(ahead|capture|channel|eventless|hurry|info|long|mark|others|reader|rules|send|sessions))\.")
 TOGETHER = re.compile(r"^(several|staged|copy)\.")  # needs more than one, as far as it is sanitized
 # What takes most of the memory, and what tells how long a death takes.
-ALONE = re.compile(r"^death\.(a_writer_of_most_of_the_memory|a_killed_reader_gives_its_slots|a_killed_writers_ready_frames)")
+ALONE = re.compile(r"^death_writer\.(a_writer_of_most_of_the_memory|a_killed_writers_ready_frames)"
+                   r"|^death_reader\.a_killed_reader_gives_its_slots")
 # Not those with a process that is no user, to whom the driver is shut, or with a channel in the test's own process,
 # where the driver's threads stay.
 CONTAINERS = [f"containers.{name}*" for name in ("frames", "a_reader", "between", "different", "times", "nobody_looks")]
@@ -22,33 +23,33 @@ BETWEEN_LONG = re.compile(r"^(memories|descriptor|formats|handles|handoff|in_ord
 # What compute-sanitizer looks at in any run: kernels and copies on memory and words that are shared.
 SANITIZED = re.compile(r"^(memory\.(made|mapped)|sync\.|channel\.|send_fetch\.|several\.|staged\.(?!what_may_not_be_asked)|copy\.copies_(in|of|between)"
                        r"|ahead\.(the_stream|a_frame_that|three)|graph\.(frames|rows|formats)|whole\."
-                       r"|cipd_channel\.cipd_(frames_|formats|slot_counts|a_writer_is_read|sends_that_come|sends_on)"
+                       r"|cipd_channel\.cipd_(frames_|formats|slot_counts|a_writer_is_read)|cipd_send\.cipd_(frames_|sends_that_come|sends_on)"
                        r"|cipd_ahead\.cipd_a_stream_may|cipd_mark\.cipd_(a_copy_that_ended_in_time|copies_of_a_reader)"
-                       r"|cipd_reader\.(two_readers|cipd_a_frame_of_a_session))")
+                       r"|cipd_reader\.two_readers|cipd_sessions\.cipd_a_frame_of_a_session)")
 
 # Kernels and copies that store where they may not.
 BREAKS = (r"^crash\.(a_writer_whose_kernel_crashed|a_writer_that_waits_for_a_slot_is_told_of_a_crash|a_reader_whose_kernel_stored"
-          r"|a_reader_that_only_acquires)|^lost\.(a_kernel_crashes|begin_ends|a_wait_for_a_slot_ends)|^ahead\.a_writer_whose_kernel_crashed"
+          r"|a_reader_that_only_acquires)|^lost\.(a_kernel_crashes|begin_ends|a_wait_for_a_slot_ends)|^ahead_lost\.a_writer_whose_kernel_crashed"
           r"|^memory\.(a_kernel_that_stores|it_outlives)")
 NOT_SANITIZED = (
     (MEASURED.pattern, "it measures what calls cost, and would measure the tool"),
     (BREAKS, "what it does on purpose is what the tool looks for"),
     (r"^guards\.", "its roles break captures on purpose, one process after the other; beside, inside and cipd_capture are looked at"),
-    (r"^death\.a_writer_of_most_of_the_memory", "it takes the memory that the tool needs"),
+    (r"^death_writer\.a_writer_of_most_of_the_memory", "it takes the memory that the tool needs"),
 )
 # The tool must find something in this one, in a process that the test has started, or it sees nothing anywhere.
 CONTROL = "crash.a_writer_whose_kernel_crashed_is_told_by_commit"
 
-KILLS = re.compile(r"^(death|crash|cipd_long)\.|killed")  # in no other test's way: that a client dies may disturb others
+KILLS = re.compile(r"^(death_reader|death_writer|crash|cipd_long)\.|killed")  # in no other test's way: that a client dies may disturb others
 NOT_UNDER_MPS = (
     (MEASURED.pattern, "it measures what calls cost: the benches do, under MPS, too"),
     (BREAKS, "under MPS a fault ends the work of all clients"),
-    (r"^ahead\.(?!a_frame_that_is_ready|under_mps)|^cipd_ahead\.|^several\.a_stream_of_another_gpu_waits|^tickets\.a_frame_taken_ahead"
+    (r"^ahead\.(?!a_frame_that_is_ready|under_mps)|^ahead_lost\.|^cipd_ahead\.|^several\.a_stream_of_another_gpu_waits|^tickets\.a_frame_taken_ahead"
      r"|^untold\.of_many_lost_frames|^guards\.each_guard_of_cipd|^per_thread\.another_threads_stream_is_not"
      r"|^rights\.(a_word_that_was_poisoned|a_frame_from_before)", "under MPS nothing is taken ahead"),
     (r"^sync\.a_graph_takes_in_no_signal", "under MPS streams share queues: one that stands at a gate holds up another"),
     # Seen on an H100: CUDA_ERROR_ILLEGAL_ADDRESS in the processes that live on.
-    (r"^death\.(a_killed_reader_gives|a_reader_that_leaves_in_a_hurry|a_killed_writers_ready)|^words\.the_work_of_a_killed"
+    (r"^death_reader\.(a_killed_reader_gives|a_reader_that_leaves_in_a_hurry)|^death_writer\.a_killed_writers_ready|^words\.the_work_of_a_killed"
      r"|^crash\.a_writer_whose_kernel_never_ends", "under MPS who is killed while the GPU works for it takes other clients' contexts along"),
 )
 

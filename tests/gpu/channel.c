@@ -68,6 +68,18 @@ sluice_reader *channel_reader(uint32_t hold)
     return reader;
 }
 
+sluice_reader *channel_reader_ahead(uint32_t hold, int64_t ahead_ns)
+{
+    struct sluice_reader_params params = channel_reader_params(hold);
+    sluice_reader *reader;
+
+    params.ahead = 1;
+    params.ahead_ns = ahead_ns;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    gpu_settle();
+    return reader;
+}
+
 uint64_t channel_words(const struct sluice_frame *frame)
 {
     struct sluice_array array;
@@ -134,6 +146,16 @@ void channel_end(struct scene *scene)
     CHECK_OK(sluice_writer_close(&scene->writer));
     CHECK_OK(sluice_device_close(&scene->device));
     gpu_end();
+}
+
+void channel_greet(struct scene *scene, sluice_reader *reader)
+{
+    struct sluice_frame frame;
+
+    channel_commit(scene->writer, scene->writing, 0, 0);
+    CHECK_OK(sluice_reader_acquire(reader, scene->reading, 20 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_release(reader, &frame, scene->reading));
+    CHECK_OK(sluice_stream_synchronize(scene->reading));
 }
 
 TEST(a_frame_is_acquired_when_the_gpu_has_finished_it)

@@ -17,6 +17,7 @@ struct sluice_reader_params channel_reader_params(uint32_t hold);
 sluice_writer *channel_writer(void);
 sluice_writer *channel_writer_of(uint32_t slots); /* that never grows */
 sluice_reader *channel_reader(uint32_t hold);
+sluice_reader *channel_reader_ahead(uint32_t hold, int64_t ahead_ns);
 
 /* Where the words of a frame are. */
 uint64_t channel_words(const struct sluice_frame *frame);
@@ -41,5 +42,8 @@ struct scene {
 };
 struct scene channel_scene(void);
 void channel_end(struct scene *scene);
+
+/* The writer's begin takes note of who waits ahead: from here on its frames are for them too. */
+void channel_greet(struct scene *scene, sluice_reader *reader);
 
 #endif

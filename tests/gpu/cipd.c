@@ -251,6 +251,26 @@ void cipd_end(struct cipd_side *side)
     gpu_end();
 }
 
+void cipd_end_reader(struct cipd_side *side, sluice_reader *reader)
+{
+    CHECK_OK(sluice_reader_close(&reader));
+    cipd_end(side);
+}
+
+void cipd_take(sluice_reader *reader, struct cipd_side *side, uint32_t value, struct sluice_frame *frame)
+{
+    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, frame));
+    CHECK_EQ(cipd_value(frame, gpu_native(side->stream)), value);
+}
+
+void cipd_take_and_release(sluice_reader *reader, struct cipd_side *side, uint32_t value)
+{
+    struct sluice_frame frame;
+
+    cipd_take(reader, side, value, &frame);
+    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+}
+
 struct cipd_side cipd_writer_role(int argc, char **argv)
 {
     struct sluice_cipd_writer_params cipd;
@@ -304,4 +324,60 @@ void cipd_tell(struct child *child, const char *line)
 {
     child_send(child, line);
     child_expect(child, "done", 20);
+}
+
+/* Arguments: the channel; the last frame's number. Says each frame's number once it has looked at all of it. */
+ROLE(cipd_reader)
+{
+    struct sluice_frame frame;
+    uint32_t value = 0, last = (uint32_t)atoi(argv[2]);
+
+    CHECK_EQ(argc, 3);
+    gpu_begin();
+    gpu_use(0);
+    cipd_call(argv[1]);
+    sluice_reader *reader = cipd_reader();
+    struct sl_cu_stream *stream = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
+    role_say("ready");
+    while (value < last) {
+        CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
+        uint32_t now = cipd_value(&frame, stream);
+        CHECK(now > value);
+        value = now;
+        CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+        role_say("%u", value);
+    }
+    CHECK_OK(sluice_reader_close(&reader));
+    CU(StreamDestroy, stream);
+    gpu_end();
+    return 0;
+}
+
+struct child cipd_start_reader(const char *last)
+{
+    struct child child = role_start("cipd_reader", cipd_name(), last, NULL);
+
+    child_expect(&child, "ready", 20);
+    return child;
+}
+
+void cipd_expect(struct child *child, uint32_t number)
+{
+    char text[16];
+
+    snprintf(text, sizeof text, "%u", number);
+    child_expect(child, text, 20);
+}
+
+void cipd_send_to_another(struct cipd_side *side, uint32_t frames)
+{
+    char last[16];
+
+    snprintf(last, sizeof last, "%u", frames);
+    struct child child = cipd_start_reader(last);
+    for (uint32_t i = 1; i <= frames; i++) {
+        CHECK_OK(cipd_send(side->writer, &side->array, side->stream, i, NULL));
+        cipd_expect(&child, i);
+    }
+    CHECK_EQ(child_wait(&child, 20), 0);
 }

@@ -70,6 +70,11 @@ struct cipd_side {
 };
 struct cipd_side cipd_begin(void);
 void cipd_end(struct cipd_side *side); /* closes the writer, too */
+void cipd_end_reader(struct cipd_side *side, sluice_reader *reader); /* and this reader */
+
+/* The next frame, of that number. */
+void cipd_take(sluice_reader *reader, struct cipd_side *side, uint32_t value, struct sluice_frame *frame);
+void cipd_take_and_release(sluice_reader *reader, struct cipd_side *side, uint32_t value);
 
 /* In a role whose arguments are the channel and its slots: the writer is open, and said so. */
 struct cipd_side cipd_writer_role(int argc, char **argv);
@@ -79,6 +84,14 @@ struct cipd_side cipd_writer_role(int argc, char **argv);
  * one slot more in another. */
 struct child cipd_start_writer(const char *slots);
 void cipd_tell(struct child *child, const char *line);
+
+/* A reader in a process of its own, until the frame of the number `last`. It says each frame's number once it has looked at all of
+ * it. */
+struct child cipd_start_reader(const char *last);
+void cipd_expect(struct child *child, uint32_t number);
+
+/* So many frames by turns, each looked at by such a reader before the next. */
+void cipd_send_to_another(struct cipd_side *side, uint32_t frames);
 
 /* The number that all words of the frame say; looks at each of them. A torn frame fails the test. */
 uint32_t cipd_value(const struct sluice_frame *frame, struct sl_cu_stream *stream);

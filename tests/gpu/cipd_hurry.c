@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writers of "cipd:" channels that are ahead of their GPU: one finished frame stays, and readers find it.
+ * Writers of "cipd:" channels that are ahead of their GPU: one finished frame stays, and readers find it; nor does their end wait for
+ * it for ever.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -351,3 +352,33 @@ static void starve(const char *slots, bool ahead)
 TEST_TIMEOUT(cipd_a_reader_does_not_starve_beside_a_writer_in_a_hurry, 60) { starve("3", false); }
 TEST_TIMEOUT(cipd_a_reader_of_two_slots_does_not_starve_either, 60) { starve("2", false); }
 TEST_TIMEOUT(cipd_a_reader_whose_stream_waits_does_not_starve_either, 60) { starve("3", true); }
+
+/* ---- the end ---- */
+
+/* What it leaves behind then goes with its process. */
+ROLE(cipd_closes_in_the_middle)
+{
+    CHECK_EQ(argc, 2);
+    cipd_call(argv[1]);
+    struct cipd_side side = cipd_begin();
+    side.writer = cipd_writer(&side.format);
+    struct gpu_gate gate = gpu_gate_new();
+    gpu_gate_close(&gate, gpu_native(side.stream));
+    CHECK_OK(sluice_writer_send(side.writer, &side.array, 1, side.stream, NULL));
+    int64_t began = test_now();
+    CHECK_OK(sluice_writer_close(&side.writer));
+    CHECK_LE(test_now() - began, (int64_t)(10e9 * test_slowness()));
+    gpu_gate_open(&gate);
+    CHECK_OK(sluice_stream_synchronize(side.stream));
+    role_say("closed");
+    _exit(0);
+}
+
+/* What the GPU works on still does not hold up the end for long, and is not freed under it. */
+TEST_TIMEOUT(cipd_close_does_not_wait_for_ever, 60)
+{
+    gpu_begin();
+    struct child child = role_start("cipd_closes_in_the_middle", cipd_name(), NULL);
+    child_expect(&child, "closed", 50);
+    CHECK_EQ(child_wait(&child, 20), 0);
+}

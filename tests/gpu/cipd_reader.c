@@ -1,34 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Readers of "cipd:" channels: frames that are rewritten under them, sessions that come and go, peers that die.
+ * Readers of "cipd:" channels: frames that are rewritten under them, frames that are late, and the descriptor.
  */
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "gpu/cipd.h"
-
-static void take(sluice_reader *reader, struct cipd_side *side, uint32_t value, struct sluice_frame *frame)
-{
-    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, frame));
-    CHECK_EQ(cipd_value(frame, gpu_native(side->stream)), value);
-}
-
-static void take_and_release(sluice_reader *reader, struct cipd_side *side, uint32_t value)
-{
-    struct sluice_frame frame;
-
-    take(reader, side, value, &frame);
-    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
-}
-
-static void end(struct cipd_side *side, sluice_reader *reader)
-{
-    CHECK_OK(sluice_reader_close(&reader));
-    cipd_end(side);
-}
 
 /* The writer ends, and another comes, while the first reader holds a frame. */
 static void take_over(struct child *writer, sluice_reader *first, sluice_reader *second, struct cipd_side *side)
@@ -36,15 +14,15 @@ static void take_over(struct child *writer, sluice_reader *first, sluice_reader 
     struct sluice_frame frame;
 
     cipd_tell(writer, "3");
-    take(first, side, 3, &frame);
+    cipd_take(first, side, 3, &frame);
     cipd_tell(writer, "shut");
     role_stop(writer);
     *writer = cipd_start_writer("3");
     cipd_tell(writer, "4");
-    take_and_release(second, side, 4);
+    cipd_take_and_release(second, side, 4);
     int r = sluice_reader_release(first, &frame, SLUICE_ON_CPU);
     CHECK(r == 0 || r == SLUICE_E_LOST); /* its memory is gone, or was it */
-    take_and_release(first, side, 4);
+    cipd_take_and_release(first, side, 4);
     cipd_tell(writer, "4");
 }
 
@@ -58,16 +36,16 @@ TEST(two_readers_in_one_process_take_turns)
 
     for (uint32_t i = 1; i <= 6; i++) {
         cipd_tell(&writer, i % 2 ? "1" : "2");
-        take(first, &side, 2 - i % 2, &frame);
-        take_and_release(second, &side, 2 - i % 2);
+        cipd_take(first, &side, 2 - i % 2, &frame);
+        cipd_take_and_release(second, &side, 2 - i % 2);
         CHECK_OK(sluice_reader_release(first, &frame, SLUICE_ON_CPU));
     }
     CHECK_EQ(cipd_info_of_reader(first).reconnects + cipd_info_of_reader(second).reconnects, 0);
     take_over(&writer, first, second, &side);
     CHECK_OK(sluice_reader_close(&first));
-    take_and_release(second, &side, 4);
+    cipd_take_and_release(second, &side, 4);
     role_stop(&writer);
-    end(&side, second);
+    cipd_end_reader(&side, second);
 }
 
 /* ---- frames that are rewritten ---- */
@@ -81,7 +59,7 @@ static void overrun_with(const char *slots)
     int spare = atoi(slots) - 1;
 
     cipd_tell(&writer, "1");
-    take(reader, &side, 1, &frame);
+    cipd_take(reader, &side, 1, &frame);
     for (int i = 0; i < spare; i++) {
         cipd_tell(&writer, "2");
         CHECK_OK(sluice_reader_check(reader, &frame)); /* its slot's turn has not come */
@@ -93,7 +71,7 @@ static void overrun_with(const char *slots)
     CHECK_EQ(cipd_info_of_reader(reader).overruns, 1);
     CHECK_RESULT(sluice_reader_check(reader, &frame), SLUICE_E_STALE);
     role_stop(&writer);
-    end(&side, reader);
+    cipd_end_reader(&side, reader);
 }
 
 TEST(cipd_a_reader_is_told_when_its_frame_may_be_rewritten) { overrun_with("3"); }
@@ -175,7 +153,7 @@ static void take_copies(struct child *writer, uint32_t frames)
     CHECK_OK(sluice_reader_release(reader, &first, SLUICE_ON_CPU));
     if (writer)
         role_stop(writer);
-    end(&side, reader);
+    cipd_end_reader(&side, reader);
 }
 
 TEST_TIMEOUT(cipd_copies_are_never_torn, 60)
@@ -216,218 +194,6 @@ TEST_TIMEOUT(cipd_copies_come_where_processes_take_turns, 60)
     cipd_clean();
 }
 
-/* ---- sessions ---- */
-
-TEST_TIMEOUT(cipd_readers_follow_a_writer_that_closes_and_comes_again, 60)
-{
-    struct cipd_side side = cipd_begin();
-    struct child writer = cipd_start_writer("3");
-    sluice_reader *reader = cipd_reader();
-    struct sluice_frame frame;
-
-    cipd_tell(&writer, "1");
-    take_and_release(reader, &side, 1);
-    cipd_tell(&writer, "shut");
-    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_CLOSED);
-    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_MS, &frame), SLUICE_CLOSED);
-    CHECK_EQ(cipd_info_of_reader(reader).slots[0].memory_open, 0);
-    role_stop(&writer);
-    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_MS, &frame), SLUICE_CLOSED); /* until another comes */
-    CHECK_EQ(cipd_info_of_reader(reader).state, SLUICE_CIPD_ABSENT);
-    writer = cipd_start_writer("2");
-    cipd_tell(&writer, "5");
-    take(reader, &side, 5, &frame);
-    CHECK(frame.flags & SLUICE_FRAME_NEW_SESSION);
-    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
-    struct sluice_cipd_info info = cipd_info_of_reader(reader);
-    CHECK_EQ(info.reconnects, 1);
-    CHECK_EQ(info.slot_count, 2);
-    CHECK_EQ(info.state, SLUICE_CIPD_RUNNING);
-    role_stop(&writer);
-    end(&side, reader);
-}
-
-TEST_TIMEOUT(cipd_readers_follow_a_writer_that_is_killed, 60)
-{
-    struct cipd_side side = cipd_begin();
-    sluice_reader *reader = NULL;
-    struct sluice_frame frame;
-
-    for (uint32_t round = 0; round < 4; round++) {
-        struct child writer = cipd_start_writer(round % 2 ? "2" : "3");
-        if (!reader)
-            reader = cipd_reader();
-        for (uint32_t i = 1; i <= 5; i++) {
-            char text[8];
-            snprintf(text, sizeof text, "%u", i);
-            cipd_tell(&writer, text);
-            take_and_release(reader, &side, i);
-        }
-        child_kill(&writer, SIGKILL);
-        int r;
-        int64_t until = test_now() + (int64_t)(20e9 * test_slowness());
-        while ((r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 50 * SLUICE_MS, &frame)) == SLUICE_TIMEOUT)
-            CHECK(test_now() < until);
-        CHECK_RESULT(r, SLUICE_NO_WRITER); /* of Sluice's writers it is known */
-    }
-    CHECK_EQ(cipd_info_of_reader(reader).reconnects, 3);
-    end(&side, reader);
-    /* What the last one left is swept by the next. */
-    side = cipd_begin();
-    side.writer = cipd_writer(&side.format);
-    cipd_end(&side);
-}
-
-TEST(cipd_a_killed_reader_is_nothing_to_the_writer)
-{
-    struct cipd_side side = cipd_begin();
-
-    side.writer = cipd_writer(&side.format);
-    for (int i = 0; i < 3; i++) {
-        struct child reader = role_start_at("cipd_channel.c", "cipd_reader", cipd_name(), "1000000", NULL);
-        child_expect(&reader, "ready", 20);
-        for (uint32_t k = 1; k <= 4; k++)
-            CHECK_OK(cipd_send(side.writer, &side.array, side.stream, (uint32_t)i * 10 + k, NULL));
-        child_kill(&reader, SIGKILL);
-    }
-    CHECK_EQ(cipd_info_of_writer(side.writer).published, 12);
-    CHECK_EQ(cipd_info_of_writer(side.writer).failed, 0);
-    cipd_end(&side);
-}
-
-/* It holds two frames at once. */
-static sluice_reader *reader_of_two(void)
-{
-    struct sluice_cipd_reader_params cipd;
-    struct sluice_reader_params params = cipd_reader_params(&cipd);
-    sluice_reader *reader;
-
-    params.hold = 2;
-    CHECK_OK(sluice_reader_open(&reader, &params));
-    return reader;
-}
-
-TEST(cipd_a_frame_of_a_session_before_is_known_as_such)
-{
-    struct cipd_side side = cipd_begin();
-    struct child writer = cipd_start_writer("3");
-    struct sluice_frame old, frame;
-    sluice_reader *reader = reader_of_two();
-
-    cipd_tell(&writer, "1");
-    take(reader, &side, 1, &old);
-    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
-    cipd_tell(&writer, "shut");
-    role_stop(&writer);
-    writer = cipd_start_writer("3");
-    cipd_tell(&writer, "2");
-    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
-    CHECK_EQ(cipd_value(&frame, gpu_native(side.stream)), 2);
-    CHECK_NE(frame.session, old.session);
-    CHECK_RESULT(sluice_reader_check(reader, &old), SLUICE_E_LOST);
-    CHECK_RESULT(sluice_reader_release(reader, &old, SLUICE_ON_CPU), SLUICE_E_LOST);
-    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
-    role_stop(&writer);
-    end(&side, reader);
-}
-
-static uintptr_t address_of(const struct sluice_frame *frame)
-{
-    struct sluice_array array;
-
-    CHECK_OK(sluice_frame_array(frame, NULL, &array));
-    return (uintptr_t)array.data;
-}
-
-/* Each slot's memory says its number, and is left as it is. */
-TEST(cipd_a_session_with_the_same_handles_is_read_from_the_same_memory)
-{
-    struct cipd_side side = cipd_begin();
-    struct child writer = cipd_start_writer("3");
-    struct sluice_frame old, frame;
-    sluice_reader *reader = reader_of_two();
-
-    cipd_tell(&writer, "1");
-    take_and_release(reader, &side, 1);
-    cipd_tell(&writer, "2");
-    take(reader, &side, 2, &frame);
-    uintptr_t second = address_of(&frame);
-    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
-    cipd_tell(&writer, "3");
-    take(reader, &side, 3, &old);
-    CHECK_OK(sluice_reader_check(reader, &old));
-    cipd_begin_as_another(true);
-    CHECK_RESULT(sluice_reader_check(reader, &old), SLUICE_E_LOST);
-    cipd_publish_as_another(5);
-    take(reader, &side, 2, &frame);
-    CHECK_NE(frame.session, old.session);
-    CHECK_EQ(address_of(&frame), second); /* as the driver opens a handle once in a process */
-    CHECK_EQ(cipd_info_of_reader(reader).reconnects, 1);
-    CHECK_RESULT(sluice_reader_check(reader, &old), SLUICE_E_LOST);
-    CHECK_EQ(cipd_value(&old, gpu_native(side.stream)), 3); /* its memory is there until it is released, */
-    CHECK_RESULT(sluice_reader_release(reader, &old, SLUICE_ON_CPU), SLUICE_E_LOST);
-    CHECK_EQ(cipd_value(&frame, gpu_native(side.stream)), 2); /* and the other one's still is */
-    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
-    cipd_publish_as_another(6);
-    take_and_release(reader, &side, 3);
-    CHECK_GE(cipd_info_of_reader(reader).reconnects, 2); /* nothing is held: it was opened anew, as the handles might be others' */
-    cipd_begin_as_another(true);
-    cipd_publish_as_another(7);
-    take_and_release(reader, &side, 1);
-    role_stop(&writer);
-    end(&side, reader);
-}
-
-TEST(cipd_a_reader_may_not_reconnect)
-{
-    struct cipd_side side = cipd_begin();
-    struct child writer = cipd_start_writer("3");
-    struct sluice_cipd_reader_params cipd;
-    struct sluice_reader_params params = cipd_reader_params(&cipd);
-    struct sluice_frame frame;
-    sluice_reader *reader;
-
-    cipd.reconnect = SLUICE_CIPD_OFF;
-    CHECK_OK(sluice_reader_open(&reader, &params));
-    cipd_tell(&writer, "1");
-    take_and_release(reader, &side, 1);
-    cipd_tell(&writer, "shut");
-    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_CLOSED);
-    role_stop(&writer);
-    writer = cipd_start_writer("3");
-    cipd_tell(&writer, "2");
-    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S / 2, &frame), SLUICE_CLOSED);
-    role_stop(&writer);
-    end(&side, reader);
-}
-
-TEST(cipd_open_waits_for_a_writer_as_it_is_told)
-{
-    struct cipd_side side = cipd_begin();
-    struct sluice_cipd_reader_params cipd;
-    struct sluice_reader_params params = cipd_reader_params(&cipd);
-    struct sluice_frame frame;
-    sluice_reader *reader;
-
-    params.open_timeout_ns = 0;
-    CHECK_RESULT(sluice_reader_open(&reader, &params), SLUICE_E_NOT_FOUND);
-    params.open_timeout_ns = SLUICE_LATER;
-    CHECK_OK(sluice_reader_open(&reader, &params));
-    struct sluice_format format = SLUICE_FORMAT_INIT;
-    CHECK_RESULT(sluice_reader_format(reader, &format), SLUICE_NO_WRITER);
-    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_MS, &frame), SLUICE_NO_WRITER);
-    side.writer = cipd_writer(&side.format);
-    CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 1, NULL));
-    CHECK_OK(sluice_cipd_retry(reader));
-    take_and_release(reader, &side, 1);
-    CHECK_OK(sluice_reader_format(reader, &format));
-    CHECK_EQ(format.arrays[0].shape[1], CIPD_WIDTH);
-    char device[64];
-    CHECK_OK(sluice_reader_device(reader, device, sizeof device));
-    CHECK_STR(device, "cuda:0");
-    end(&side, reader);
-}
-
 /* ---- frames that are late ---- */
 
 TEST(cipd_acquire_waits_for_the_frame_to_be_finished)
@@ -447,7 +213,7 @@ TEST(cipd_acquire_waits_for_the_frame_to_be_finished)
         CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT, "not finished");
         CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 5 * SLUICE_MS, &frame), SLUICE_TIMEOUT, "not finished");
         gpu_gate_open_later(&gate);
-        take_and_release(reader, &side, 3);
+        cipd_take_and_release(reader, &side, 3);
         gpu_gate_opened(&gate);
         info = cipd_info_of_reader(reader);
         waited = (uint64_t)info.slots[turns % info.slot_count].last_wait_ns;
@@ -456,7 +222,7 @@ TEST(cipd_acquire_waits_for_the_frame_to_be_finished)
     }
     gpu_gate_end(&gate);
     CHECK_GE(waited, 1);
-    end(&side, reader);
+    cipd_end_reader(&side, reader);
 }
 
 TEST(cipd_a_frame_that_is_never_finished_is_lost)
@@ -479,11 +245,11 @@ TEST(cipd_a_frame_that_is_never_finished_is_lost)
     gpu_gate_open(&gate);
     CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 4, NULL));
     CHECK_OK(sluice_stream_synchronize(side.stream)); /* before wait_ns begins, so that this one is never late */
-    take(reader, &side, 4, &frame);
+    cipd_take(reader, &side, 4, &frame);
     CHECK_EQ(frame.missed, 1);
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     gpu_gate_end(&gate);
-    end(&side, reader);
+    cipd_end_reader(&side, reader);
 }
 
 static uint64_t lag(sluice_reader *reader)
@@ -504,13 +270,13 @@ TEST(cipd_frames_that_were_not_taken_are_counted)
     CHECK_EQ(lag(reader), 0);
     CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 1, NULL));
     CHECK_EQ(lag(reader), 1);
-    take_and_release(reader, &side, 1);
+    cipd_take_and_release(reader, &side, 1);
     for (uint32_t i = 2; i <= 6; i++) {
         CHECK_EQ(lag(reader), i - 2);
         CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i, NULL));
     }
     CHECK_OK(sluice_stream_synchronize(side.stream)); /* else an older one may be what is finished */
-    take(reader, &side, 6, &frame);
+    cipd_take(reader, &side, 6, &frame);
     CHECK_EQ(frame.missed, 4);
     CHECK_EQ(frame.sequence, 6);
     CHECK_EQ(lag(reader), 0);
@@ -520,7 +286,7 @@ TEST(cipd_frames_that_were_not_taken_are_counted)
     CHECK_GE(cipd_info_of_reader(reader).latency_ns, 1);
     CHECK_OK(sluice_cipd_set_slots(side.writer, 2)); /* another session: of the one before none is to come */
     CHECK_EQ(lag(reader), 0);
-    end(&side, reader);
+    cipd_end_reader(&side, reader);
 }
 
 /* ---- the descriptor ---- */
@@ -547,14 +313,14 @@ TEST(cipd_a_reader_can_be_polled)
     for (uint32_t i = 1; i <= 3; i++) {
         CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i, NULL));
         CHECK(readable(fd, 20000));
-        take_and_release(reader, &side, i);
+        cipd_take_and_release(reader, &side, i);
         CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
         CHECK(!readable(fd, 20));
     }
     CHECK_OK(sluice_writer_close(&side.writer));
     CHECK(readable(fd, 20000));
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_CLOSED);
-    end(&side, reader);
+    cipd_end_reader(&side, reader);
 }
 
 TEST(cipd_a_reader_that_stops_wakes_who_polls)
@@ -572,5 +338,5 @@ TEST(cipd_a_reader_that_stops_wakes_who_polls)
     CHECK(readable(fd, 20000));
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_E_CLOSED);
     CHECK(readable(fd, 20000)); /* it would say so again */
-    end(&side, reader);
+    cipd_end_reader(&side, reader);
 }

@@ -31,21 +31,6 @@ static int open_copier(sluice_reader **reader, int64_t timeout_ns)
     return sluice_reader_open(reader, &params);
 }
 
-static void take(sluice_reader *reader, struct cipd_side *side, uint32_t value)
-{
-    struct sluice_frame frame;
-
-    CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
-    CHECK_EQ(cipd_value(&frame, gpu_native(side->stream)), value);
-    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
-}
-
-static void end(struct cipd_side *side, sluice_reader *reader)
-{
-    CHECK_OK(sluice_reader_close(&reader));
-    cipd_end(side);
-}
-
 /* It writes the next frame while a copy of the last is made, and its index still is that one's. */
 TEST(cipd_copies_out_of_another_writers_single_slot_are_refused)
 {
@@ -56,8 +41,8 @@ TEST(cipd_copies_out_of_another_writers_single_slot_are_refused)
     cipd_disguise();
     CHECK_SAYS(open_copier(&reader, 0), SLUICE_E_UNSUPPORTED, "two slots or more, or read without copies");
     reader = cipd_reader(); /* frames themselves are taken as before: they may be rewritten at any time */
-    take(reader, &side, 1);
-    end(&side, reader);
+    cipd_take_and_release(reader, &side, 1);
+    cipd_end_reader(&side, reader);
 }
 
 TEST(cipd_copies_out_of_a_single_slot_of_ours_are_whole)
@@ -68,15 +53,15 @@ TEST(cipd_copies_out_of_a_single_slot_of_ours_are_whole)
 
     send(&side, 1);
     CHECK_OK(open_copier(&reader, 20 * SLUICE_S));
-    take(reader, &side, 1);
+    cipd_take_and_release(reader, &side, 1);
     send(&side, 2);
     CHECK_OK(sluice_writer_begin(side.writer, SLUICE_DEFAULT, &begun));
     gpu_fill(gpu_native(side.stream), channel_words(&begun), cipd_words(&side.format) / 2, 3);
     CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT, "not finished"); /* half of it is 3 */
     gpu_fill(gpu_native(side.stream), channel_words(&begun), cipd_words(&side.format), 3);
     CHECK_OK(sluice_writer_commit(side.writer, &begun, side.stream));
-    take(reader, &side, 3);
-    end(&side, reader);
+    cipd_take_and_release(reader, &side, 3);
+    cipd_end_reader(&side, reader);
 }
 
 /* Its writer gets fewer slots while it is read, and more again. */
@@ -91,7 +76,7 @@ TEST(cipd_copies_are_refused_while_another_writer_has_a_single_slot)
     send(&side, 1);
     cipd_disguise();
     CHECK_OK(open_copier(&reader, 0));
-    take(reader, &side, 1);
+    cipd_take_and_release(reader, &side, 1);
     CHECK_OK(sluice_cipd_set_slots(side.writer, 1));
     send(&side, 2);
     cipd_disguise();
@@ -103,8 +88,8 @@ TEST(cipd_copies_are_refused_while_another_writer_has_a_single_slot)
     send(&side, 3);
     cipd_disguise();
     CHECK_OK(sluice_cipd_retry(reader));
-    take(reader, &side, 3);
-    end(&side, reader);
+    cipd_take_and_release(reader, &side, 3);
+    cipd_end_reader(&side, reader);
 }
 
 /* One that waits for its writer anyway opens, and says so then. */
@@ -118,5 +103,5 @@ TEST(cipd_a_reader_of_copies_may_be_there_before_a_single_slot)
     cipd_disguise();
     CHECK_OK(open_copier(&reader, SLUICE_LATER));
     CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_E_UNSUPPORTED, "two slots or more");
-    end(&side, reader);
+    cipd_end_reader(&side, reader);
 }

@@ -159,7 +159,7 @@ TEST_TIMEOUT(a_writer_whose_kernel_never_ends_is_told_and_can_close, 60)
     struct child writer = player_writer("few");
     PLAYER(&writer, "commit 0", "committed 1");
     sluice_reader *reader = channel_reader(1);
-    PLAYER(&writer, "commit 60000", "committed 2");
+    PLAYER(&writer, "commit " PLAYER_ENDLESS, "committed 2");
     PLAYER(&writer, "commit 0", "committed 3");
     CHECK_OK(sluice_reader_acquire(reader, stream, 20 * SLUICE_S, &frame));
     CHECK_EQ(frame.sequence, 1);
@@ -193,7 +193,7 @@ TEST_TIMEOUT(a_writer_whose_kernel_never_ends_goes_on_when_readers_leave, 60)
     PLAYER(&writer, "commit 0", "committed 2");
     PLAYER(&reader, "take 20000", "took");
     PLAYER(&reader, "release 0", "released");
-    PLAYER(&writer, "commit 60000", "committed 3");
+    PLAYER(&writer, "commit " PLAYER_ENDLESS, "committed 3");
     PLAYER(&reader, "close", "closed");
     test_nap(SLUICE_S / 10);
     int64_t began = test_now();

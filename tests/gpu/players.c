@@ -44,6 +44,14 @@ void player_tell(const char *file, int at, struct child *player, const char *lin
         test_fail(file, at, "told '%s' it said '%s', not '%s'", line, said, answer);
 }
 
+void player_note(const char *what, int64_t ns)
+{
+    FILE *facts = gpu_facts();
+
+    fprintf(facts, "{\"fact\":\"death\",\"what\":\"%s\",\"ms\":%.1f}\n", what, (double)ns / 1e6);
+    CHECK(fclose(facts) == 0);
+}
+
 /* ---- what each of them can do ---- */
 
 struct player {

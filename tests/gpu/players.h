@@ -32,11 +32,16 @@
 struct child player_reader(const char *options);
 struct child player_writer(const char *options);
 
+#define PLAYER_ENDLESS "60000" /* MS: of work that a death comes before */
+
 /* Sends a line, gives the answer. */
 const char *player_ask(struct child *player, const char *line);
 
 /* The same; the answer must have this in it. */
 #define PLAYER(player, line, answer) player_tell(__FILE__, __LINE__, (player), (line), (answer))
 void player_tell(const char *file, int at, struct child *player, const char *line, const char *answer);
+
+/* A fact: how long something took behind a death. */
+void player_note(const char *what, int64_t ns);
 
 #endif
