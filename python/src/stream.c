@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streams: counted names of native streams, what they keep alive in Python, and each thread's stack
- * of current ones.
+ * Streams: counted names of native streams, and what they keep alive in Python.
  */
 #include "stream.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -201,6 +199,11 @@ const char *stream_device(const struct stream *stream)
     return stream->native->device->name;
 }
 
+int stream_ordinal(const struct stream *stream)
+{
+    return stream->native->device->ordinal;
+}
+
 enum sluice_stream_kind stream_kind(const struct stream *stream)
 {
     return stream->kind;
@@ -351,12 +354,9 @@ int stream_finish(const struct stream *stream)
 
 /* ---- closing ---- */
 
-#define WORDS (DEVICE_NAME + 40)
-
-/* As the library's sentences have it. */
-static const char *words(const struct stream *stream, char text[WORDS])
+const char *stream_words(const struct stream *stream, char text[STREAM_WORDS])
 {
-    snprintf(text, WORDS, "stream 0x%llx of \"%s\"", (unsigned long long)stream->native->handle.id,
+    snprintf(text, STREAM_WORDS, "stream 0x%llx of \"%s\"", (unsigned long long)stream->native->handle.id,
              stream_device(stream));
     return text;
 }
@@ -368,19 +368,19 @@ bool stream_closed(const struct stream *stream)
 
 int stream_check(const struct state *state, const struct stream *stream)
 {
-    char text[WORDS];
+    char text[STREAM_WORDS];
 
     if (!stream_closed(stream))
         return 0;
     PyErr_Format(state->stream_closed,
                  "%s was closed: work goes to a stream that is open; make another one",
-                 words(stream, text));
+                 stream_words(stream, text));
     return -1;
 }
 
 int stream_close(const struct state *state, struct stream *stream)
 {
-    char text[WORDS];
+    char text[STREAM_WORDS];
     unsigned current;
 
     native_lock();
@@ -393,7 +393,7 @@ int stream_close(const struct state *state, struct stream *stream)
     raise_as(state, ERROR_E_BUSY,
              "%s is a current stream (%u times, on this thread or another): leave its `with` "
              "first, which closes it",
-             words(stream, text), current);
+             stream_words(stream, text), current);
     return -1;
 }
 
@@ -430,43 +430,19 @@ unsigned stream_entered(struct stream *stream, int change)
     return now;
 }
 
-/* ---- each thread's current streams ---- */
+void stream_on_stack(struct stream *stream)
+{
+    native_lock();
+    stream->current++;
+    native_unlock();
+}
 
-#define DEPTH 64
-
-struct stack {
-    unsigned depth;
-    bool watched;
-    struct stream *at[DEPTH];
-};
-
-static _Thread_local struct stack stack;
-static pthread_key_t key;
-static pthread_once_t key_once = PTHREAD_ONCE_INIT;
-static int key_error;
-
-/* Takes one off what counts it. */
-static void leave(struct stream *stream)
+void stream_off_stack(struct stream *stream)
 {
     native_lock();
     if (--stream->current == 0 && stream->closing)
         atomic_store(&stream->closed, true);
     native_unlock();
-    stream_drop(stream);
-}
-
-/* A thread that ends drops its stack. */
-static void drop_stack(void *of)
-{
-    struct stack *ending = of;
-
-    while (ending->depth > 0)
-        leave(ending->at[--ending->depth]);
-}
-
-static void make_key(void)
-{
-    key_error = pthread_key_create(&key, drop_stack);
 }
 
 bool stream_stale(const struct stream *stream)
@@ -476,83 +452,11 @@ bool stream_stale(const struct stream *stream)
 
 int stream_fresh(const struct state *state, const struct stream *stream)
 {
-    char text[WORDS];
+    char text[STREAM_WORDS];
 
     if (!stream_stale(stream))
         return 0;
     PyErr_Format(state->stale_handle, "%s has ended: its device was reset; create another",
-                 words(stream, text));
-    return -1;
-}
-
-int stream_push(const struct state *state, struct stream *stream)
-{
-    if (stack.depth == DEPTH) {
-        raise_as(
-            state, ERROR_E_LIMIT,
-            "this thread has %d current streams, the most there can be: is an __exit__ missing?",
-            DEPTH);
-        return -1;
-    }
-    if (!stack.watched) {
-        (void)pthread_once(&key_once, make_key);
-        if (key_error != 0 || pthread_setspecific(key, &stack) != 0) {
-            PyErr_NoMemory();
-            return -1;
-        }
-        stack.watched = true;
-    }
-    native_lock();
-    stream->current++;
-    native_unlock();
-    stack.at[stack.depth++] = stream_keep(stream);
-    return 0;
-}
-
-int stream_pop(const struct state *state, struct stream *stream)
-{
-    unsigned at = stack.depth;
-    char text[WORDS];
-
-    while (at > 0 && stack.at[at - 1] != stream)
-        at--;
-    if (at == 0) {
-        raise_as(state, ERROR_E_INVALID,
-                 "%s is not current on this thread: it is left on the thread that entered it",
-                 words(stream, text));
-        return -1;
-    }
-    stack.depth--;
-    for (unsigned i = at - 1; i < stack.depth; i++)
-        stack.at[i] = stack.at[i + 1];
-    leave(stream);
-    return 0;
-}
-
-int stream_current(struct state *state, const char *device, struct stream **out)
-{
-    int ordinal = device ? device_ordinal(device) : 0;
-
-    *out = NULL;
-    for (unsigned i = stack.depth; i > 0; i--) {
-        struct stream *stream = stack.at[i - 1];
-        if (device && stream->native->device->ordinal != ordinal)
-            continue;
-        if (stream_check(state, stream) < 0)
-            return -1;
-        *out = stream_keep(stream);
-        return 0;
-    }
-    return 0;
-}
-
-int stream_at_work(struct state *state, const char *device, struct stream **out)
-{
-    if (stream_current(state, device, out) < 0)
-        return -1;
-    if (!*out || stream_fresh(state, *out) == 0)
-        return 0;
-    stream_drop(*out);
-    *out = NULL;
+                 stream_words(stream, text));
     return -1;
 }

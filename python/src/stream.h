@@ -35,7 +35,7 @@ const struct opened *device_open(struct state *state, const char *name);
 /* It was reset: counts that. */
 void device_was_reset(const struct opened *device);
 
-/* ---- streams (stream.c) ---- */
+/* ---- streams (stream.c; current ones: stream_current.c) ---- */
 
 struct stream;
 
@@ -102,6 +102,11 @@ struct stream *stream_view(struct state *state, uintptr_t native, const char *de
 struct stream *stream_create(struct state *state, const char *device,
                              const struct sluice_stream_params *params);
 enum sluice_stream_kind stream_kind(const struct stream *stream);
+int stream_ordinal(const struct stream *stream); /* of its device */
+
+/* As the library's sentences have it. */
+#define STREAM_WORDS (DEVICE_NAME + 40)
+const char *stream_words(const struct stream *stream, char text[STREAM_WORDS]);
 
 /* What it is known by for ever: no two have the same, but all names of a device's default one. */
 uint64_t stream_identity(struct stream *stream);
@@ -123,12 +128,17 @@ int stream_close(const struct state *state, struct stream *stream);
 bool stream_close_later(struct stream *stream);
 bool stream_closed(const struct stream *stream);
 
-/* The thread's stack of current streams. Pop takes the topmost `stream` off, wherever it is: what
- * was entered since stays. -1 with an exception. */
+/* It is current on one more place; on one less, and closed if it was to be as soon as there is none. */
+void stream_on_stack(struct stream *stream);
+void stream_off_stack(struct stream *stream);
+
+/* The thread's stack of current streams (stream_current.c). Pop takes the topmost `stream` off,
+ * wherever it is: what was entered since stays. -1 with an exception. */
 int stream_push(const struct state *state, struct stream *stream);
+int stream_pop(const struct state *state, struct stream *stream);
+
 /* Counts its own `with`s, as against use(), by 1 or -1. How many there are then. */
 unsigned stream_entered(struct stream *stream, int change);
-int stream_pop(const struct state *state, struct stream *stream);
 
 /* Whether the outermost of its own `with`s waits for its work when it is left; so it does until told otherwise. */
 void stream_leave_at_once(struct stream *stream);

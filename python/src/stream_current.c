@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Each thread's stack of current streams.
+ */
+#include "stream.h"
+
+#include <pthread.h>
+
+#define DEPTH 64
+
+struct stack {
+    unsigned depth;
+    bool watched;
+    struct stream *at[DEPTH];
+};
+
+static _Thread_local struct stack stack;
+static pthread_key_t key;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static int key_error;
+
+/* Takes one off what counts it. */
+static void leave(struct stream *stream)
+{
+    stream_off_stack(stream);
+    stream_drop(stream);
+}
+
+/* A thread that ends drops its stack. */
+static void drop_stack(void *of)
+{
+    struct stack *ending = of;
+
+    while (ending->depth > 0)
+        leave(ending->at[--ending->depth]);
+}
+
+static void make_key(void)
+{
+    key_error = pthread_key_create(&key, drop_stack);
+}
+
+int stream_push(const struct state *state, struct stream *stream)
+{
+    if (stack.depth == DEPTH) {
+        raise_as(
+            state, ERROR_E_LIMIT,
+            "this thread has %d current streams, the most there can be: is an __exit__ missing?",
+            DEPTH);
+        return -1;
+    }
+    if (!stack.watched) {
+        (void)pthread_once(&key_once, make_key);
+        if (key_error != 0 || pthread_setspecific(key, &stack) != 0) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        stack.watched = true;
+    }
+    stream_on_stack(stream);
+    stack.at[stack.depth++] = stream_keep(stream);
+    return 0;
+}
+
+int stream_pop(const struct state *state, struct stream *stream)
+{
+    unsigned at = stack.depth;
+    char text[STREAM_WORDS];
+
+    while (at > 0 && stack.at[at - 1] != stream)
+        at--;
+    if (at == 0) {
+        raise_as(state, ERROR_E_INVALID,
+                 "%s is not current on this thread: it is left on the thread that entered it",
+                 stream_words(stream, text));
+        return -1;
+    }
+    stack.depth--;
+    for (unsigned i = at - 1; i < stack.depth; i++)
+        stack.at[i] = stack.at[i + 1];
+    leave(stream);
+    return 0;
+}
+
+int stream_current(struct state *state, const char *device, struct stream **out)
+{
+    int ordinal = device ? device_ordinal(device) : 0;
+
+    *out = NULL;
+    for (unsigned i = stack.depth; i > 0; i--) {
+        struct stream *stream = stack.at[i - 1];
+        if (device && stream_ordinal(stream) != ordinal)
+            continue;
+        if (stream_check(state, stream) < 0)
+            return -1;
+        *out = stream_keep(stream);
+        return 0;
+    }
+    return 0;
+}
+
+int stream_at_work(struct state *state, const char *device, struct stream **out)
+{
+    if (stream_current(state, device, out) < 0)
+        return -1;
+    if (!*out || stream_fresh(state, *out) == 0)
+        return 0;
+    stream_drop(*out);
+    *out = NULL;
+    return -1;
+}
