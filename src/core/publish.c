@@ -12,114 +12,7 @@
 #include "util/hooks.h"
 #include "util/result.h"
 
-/* A slot may become free without a wake (a queued release, a store that raced with our flag):
- * a waiting begin looks again after this time, which doubles (protocol 3.9). */
-#define FIRST_LOOK (SLUICE_MS / 20)
-#define LAST_LOOK SLUICE_MS
-
-#define LATE (5 * SLUICE_MS) /* a frame so late that the driver is queried about it */
-
 /* ---- begin ---- */
-
-static int take(struct sluice_writer *writer, enum sl_keep keep)
-{
-    struct sl_serve *serve = writer->serve;
-    bool stolen = false;
-
-    if (writer->old_slots)
-        sl_generation_retire(writer, keep);
-    sl_mutex_lock(&serve->lock);
-    int slot = sl_ring_take(&writer->ring, serve->readers, serve->reader_count, keep, &stolen);
-    writer->totals.stolen += stolen;
-    sl_mutex_unlock(&serve->lock);
-    return slot;
-}
-
-/* Does a wait end because the device is lost? Its slots' work will never be done then, and nothing can be begun in them. */
-static bool is_lost(const struct sluice_writer *writer, int64_t now, int64_t *asked)
-{
-    if (!writer->flight.idle || now - *asked < LATE)
-        return false;
-    *asked = now;
-    return sl_flight_probe(&writer->flight) != 0;
-}
-
-bool sl_publish_wait(struct sluice_writer *writer, int64_t timeout_ns, bool (*enough)(struct sluice_writer *, int *),
-                     int *out)
-{
-    struct sl_serve *serve = writer->serve;
-    int64_t start = sl_os_now(), now = start, deadline = sl_os_deadline(timeout_ns), look = FIRST_LOOK, asked = now;
-    bool found;
-
-    sl_store(serve->waiting, 1, seq_cst);
-    for (;;) {
-        uint32_t freed = sl_load(&serve->freed, acquire);
-        if ((found = enough(writer, out)) || now >= deadline || is_lost(writer, now, &asked))
-            break;
-        serve->ops->evict(serve, writer->params.lease_timeout_ns);
-        int64_t until = now + look;
-        (void)sl_os_wait(&serve->freed, freed, until < deadline ? until : deadline);
-        look = look * 2 < LAST_LOOK ? look * 2 : LAST_LOOK;
-        now = sl_os_now();
-    }
-    sl_store(serve->waiting, 0, relaxed);
-    sl_mutex_lock(&serve->lock);
-    writer->waited_ns += (uint64_t)(now - start);
-    sl_mutex_unlock(&serve->lock);
-    return found;
-}
-
-static bool take_kept(struct sluice_writer *writer, int *slot)
-{
-    *slot = take(writer, SL_KEEP_ALL);
-    return *slot >= 0;
-}
-
-/* No slot is free. Tries, in order of the cost to others: to add a slot, to evict a reader that holds one too long, to take
- * an unread frame from a slow reader, to wait. */
-static int make_free(struct sluice_writer *writer, int64_t timeout_ns)
-{
-    bool waits = timeout_ns > 0;
-    int slot = sl_generation_grow(writer) == 0 ? take(writer, waits ? SL_KEEP_ALL : SL_KEEP_DEPTH) : -1;
-
-    if (slot >= 0)
-        return slot;
-    if (waits) {
-        SL_STAGE_BEGIN(WAIT_SLOT);
-        (void)sl_publish_wait(writer, timeout_ns, take_kept, &slot);
-        SL_STAGE_END(WAIT_SLOT);
-        return slot;
-    }
-    if (writer->serve->ops->evict(writer->serve, writer->params.lease_timeout_ns) > 0 &&
-        (slot = take(writer, SL_KEEP_DEPTH)) >= 0)
-        return slot;
-    return take(writer, SL_KEEP_LEASED);
-}
-
-static int find_slot(struct sluice_writer *writer, int64_t timeout_ns)
-{
-    int slot = take(writer, timeout_ns > 0 ? SL_KEEP_ALL : SL_KEEP_DEPTH);
-
-    writer->took_long = writer->took_long || slot < 0;
-    return slot < 0 ? make_free(writer, timeout_ns) : slot;
-}
-
-/* `dropped`: 1 if this counts as a dropped frame. */
-static int no_slot(struct sluice_writer *writer, uint64_t dropped)
-{
-    char holders[640], working[48] = "";
-    uint32_t count = sl_flight_count(&writer->ring);
-
-    sl_mutex_lock(&writer->serve->lock);
-    writer->totals.dropped += dropped;
-    writer->serve->ops->totals(writer->serve, &writer->totals);
-    writer->serve->ops->holders(writer->serve, holders, sizeof holders);
-    sl_mutex_unlock(&writer->serve->lock);
-    if (writer->flight.idle && count > 0)
-        snprintf(working, sizeof working, ", %u not finished by the device", count);
-    return sl_fail(SLUICE_NO_SLOT, "channel '%s': none of its %u slots is free (%u being written%s)%s%s", writer->name,
-                   writer->slot_count, writer->begun, working, holders[0] ? ": " : "", holders);
-}
 
 /* Prefetches what commit stores to. These cache lines are with readers of the last frame, or one that waits for this frame. */
 static void fetch_header(const struct sl_record *record)
@@ -191,7 +84,7 @@ static int not_signalled(struct sluice_writer *writer, int result)
  * queried. */
 static int check_device(struct sluice_writer *writer, int64_t now)
 {
-    if (writer->flight.idle && now - writer->last_commit_ns > LATE && sl_flight_count(&writer->ring) > 0) {
+    if (writer->flight.idle && now - writer->last_commit_ns > SL_LATE && sl_flight_count(&writer->ring) > 0) {
         writer->took_long = true;
         return sl_flight_probe(&writer->flight);
     }
@@ -233,11 +126,11 @@ int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sl
     if (writer->flight.pages && sl_load(&writer->serve->ahead_changed, relaxed))
         sl_follow_update(&writer->follow, writer->serve, sl_flight_count(&writer->ring) > 0);
     sl_follow_ask(&writer->follow, writer->ring.head_sequence + 1);
-    slot = find_slot(writer, timeout_ns);
+    slot = sl_free_slot_find(writer, timeout_ns);
     if (writer->took_long)
         now = sl_os_now();
     if (slot < 0)
-        return (r = check_device(writer, now)) != 0 ? lose(writer, r) : no_slot(writer, 1);
+        return (r = check_device(writer, now)) != 0 ? lose(writer, r) : sl_free_slot_none(writer, 1);
     fill_frame(writer, (uint32_t)slot, now, frame);
     SL_KILL_POINT("after_begin");
     return 0;
@@ -447,8 +340,8 @@ int sluice_writer_wait(sluice_writer *handle, int64_t timeout_ns)
         r = sl_fail(SLUICE_E_INVALID, "channel '%s': a time-out of %lld ns", writer->name, (long long)timeout_ns);
     } else if (writer->bare) {
         r = writer->bare->wait(writer->state, timeout_ns);
-    } else if ((slot = find_slot(writer, timeout_ns > 0 ? timeout_ns : 1)) < 0) {
-        r = (r = check_device(writer, sl_os_now())) != 0 ? lose(writer, r) : no_slot(writer, 0);
+    } else if ((slot = sl_free_slot_find(writer, timeout_ns > 0 ? timeout_ns : 1)) < 0) {
+        r = (r = check_device(writer, sl_os_now())) != 0 ? lose(writer, r) : sl_free_slot_none(writer, 0);
     } else {
         sl_mutex_lock(&writer->serve->lock);
         sl_ring_cancel(&writer->ring, (uint32_t)slot);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Inside a writer: writer.c opens and closes, publish.c has begin, commit and cancel, generation.c the
- * memory behind them.
+ * Inside a writer: writer.c opens and closes, publish.c has begin, commit and cancel, free_slot.c finds the slot for them,
+ * generation.c the memory behind them.
  */
 #ifndef SL_CORE_WRITER_H
 #define SL_CORE_WRITER_H
@@ -102,11 +102,22 @@ struct sl_mem_shared *sl_generation_pin(struct sluice_writer *writer, uint32_t s
 /* Gives all memory back: when the writer ends. */
 void sl_generation_destroy(struct sluice_writer *writer);
 
-/* ---- publish.c, for send.c and generation.c ---- */
+/* ---- free_slot.c ---- */
+
+/* A frame so late that the driver is queried about it. */
+#define SL_LATE (5 * SLUICE_MS)
+
+/* Takes a slot, if need be once one has become free; -1: none has. */
+int sl_free_slot_find(struct sluice_writer *writer, int64_t timeout_ns);
+
+/* There was none: SLUICE_NO_SLOT, and why. `dropped`: 1 if this counts as a dropped frame. */
+int sl_free_slot_none(struct sluice_writer *writer, uint64_t dropped);
 
 /* Calls `enough` whenever a slot may have become free, until it returns true or the time is up. */
-bool sl_publish_wait(struct sluice_writer *writer, int64_t timeout_ns, bool (*enough)(struct sluice_writer *, int *),
-                     int *out);
+bool sl_free_slot_wait(struct sluice_writer *writer, int64_t timeout_ns, bool (*enough)(struct sluice_writer *, int *),
+                       int *out);
+
+/* ---- publish.c ---- */
 
 /* A send begins: prefetches what its begin will read first. */
 void sl_publish_early(struct sluice_writer *writer);
