@@ -129,7 +129,7 @@ SLUICE_API int sluice_reader_pin(sluice_reader *reader, const struct sluice_fram
  * are queued behind the work on the stream, and the ticket tells when they are done; release the frame on that
  * stream, or after that. With SLUICE_ON_CPU, without a ticket, or into pageable memory the call waits.
  * Thread: any, while the frame is held. Blocks: as said, up to 10 s.
- * Returns: 0; SLUICE_E_FORMAT; SLUICE_E_STALE; SLUICE_E_INVALID for memory that was freed or ends too soon;
+ * Returns: 0; SLUICE_E_FORMAT, and none is copied; SLUICE_E_STALE; SLUICE_E_INVALID for memory that was freed or ends too soon;
  * SLUICE_E_WRONG_DEVICE, SLUICE_E_CAPTURING, SLUICE_E_UNSUPPORTED as send; SLUICE_TIMEOUT if the GPU did not
  * finish the copies in that time. */
 SLUICE_API int sluice_reader_fetch(sluice_reader *reader, const struct sluice_frame *frame,

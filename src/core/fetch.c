@@ -78,16 +78,25 @@ static int give_up(struct sl_copy_job *job, int result)
     return sl_fail_text(result, why);
 }
 
+static int plan(const struct sl_view *view, const struct sluice_array *to, uint32_t index, struct sl_copy *copy)
+{
+    struct sluice_array from;
+    int r = sl_view_array(view, index, &from);
+
+    return r == 0 ? sl_array_plan(to, &from, copy) : r;
+}
+
 /* Without a ticket or a stream the copy is done when the call returns. */
 static int fetch_copies(const struct sl_view *view, struct sl_copy_job *job, const struct sluice_array *arrays,
                         const uint32_t *indices, struct sluice_ticket *ticket, bool wait)
 {
-    struct sluice_array from;
     struct sl_copy copy;
     int r = 0;
 
+    for (uint32_t i = 1; i < job->count && r == 0; i++) /* none is copied if one cannot be */
+        r = plan(view, &arrays[i], indices[i], &copy);
     for (uint32_t i = 0; i < job->count && r == 0; i++)
-        if ((r = sl_view_array(view, indices[i], &from)) == 0 && (r = sl_array_plan(&arrays[i], &from, &copy)) == 0)
+        if ((r = plan(view, &arrays[i], indices[i], &copy)) == 0)
             r = sl_copy_queue(job, i, &copy);
     if (r != 0)
         return give_up(job, r);

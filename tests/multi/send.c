@@ -76,6 +76,10 @@ TEST(fetch_takes_the_arrays_that_it_is_asked_for)
     CHECK_MEM(got, data[0], KIB);
     CHECK_RESULT(sluice_reader_fetch(reader, &frame, &arrays[1], 2, SLUICE_ON_CPU, NULL), SLUICE_E_FORMAT);
     CHECK_RESULT(sluice_reader_fetch(reader, &frame, arrays, 0, SLUICE_ON_CPU, NULL), SLUICE_E_FORMAT);
+    arrays[0].data = memset(got, 'z', KIB); /* where one cannot be copied, none is */
+    arrays[1].shape[0] = KIB / 2;
+    CHECK_SAYS(sluice_reader_fetch(reader, &frame, arrays, 2, SLUICE_ON_CPU, NULL), SLUICE_E_FORMAT, "only the same");
+    CHECK_EQ(got[0], 'z');
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     CHECK_OK(sluice_reader_close(&reader));
     CHECK_OK(sluice_writer_close(&writer));
