@@ -3,7 +3,7 @@
 memory and a GPU for channels in host memory."""
 import sys
 
-from ._sluice import Stream, UnsupportedError, current_stream
+from ._sluice import FormatError, Stream, UnsupportedError, current_stream
 
 
 def _is_torch(array):
@@ -28,15 +28,22 @@ def to_host(array, channel):
                            "copy it there first")
 
 
-def plain(array, torch, lazy):
+def plain(array, torch):
     """Returns a contiguous array of the same elements."""
     if not torch:
         import cupy
         return cupy.ascontiguousarray(array)
-    array = array.detach()
-    if lazy:
-        array = array.resolve_conj().resolve_neg()
-    return array.contiguous()
+    return array.detach().resolve_conj().resolve_neg().contiguous()
+
+
+def may_copy_in(target, array):
+    """Raises what can be said against copy_in() before anything is copied."""
+    if not _is_torch(target) and _root(target) != "cupy":
+        raise UnsupportedError(f"the frame is on \"{array.device}\", and {type(target)} is not: copy_to() goes there with "
+                               "PyTorch and CuPy only")
+    if tuple(target.shape) != array.shape:
+        raise FormatError(f"array '{array.name}' has the shape {array.shape}, the target {tuple(target.shape)}: only the "
+                          "same can be copied")
 
 
 def copy_in(target, array, stream):
@@ -47,11 +54,8 @@ def copy_in(target, array, stream):
         stream = Stream.wrap(stream)
     if _is_torch(target):
         _copy_torch(target, array, stream)
-    elif _root(target) == "cupy":
-        _copy_cupy(target, array, stream)
     else:
-        raise UnsupportedError(f"the frame is on \"{array.device}\", and {type(target)} is not: copy_to() goes there "
-                               "with PyTorch and CuPy only")
+        _copy_cupy(target, array, stream)
 
 
 def _copy_torch(target, array, stream):

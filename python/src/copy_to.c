@@ -14,16 +14,23 @@ struct targets {
     struct state *state;
     struct lease *lease;
     struct user user;
-    PyObject *given; /* the argument `stream` */
+    PyObject *given;     /* the argument `stream` */
+    struct source frame; /* what is copied from, as far as a copy has to come behind it */
     struct source sources[SLUICE_MAX_ARRAYS];
     struct sluice_array arrays[SLUICE_MAX_ARRAYS];
     uint32_t count;
+    /* Those that their frameworks copy, each from an array of the frame, which they take as they take any. */
+    struct odd {
+        struct source source;
+        PyObject *from;
+    } odd[SLUICE_MAX_ARRAYS];
+    uint32_t odd_count;
 };
 
-static int refuse(const struct targets *to, PyObject *object)
-{
-    const struct source *source = &to->sources[to->count];
+/* ---- what is to be copied, and may be ---- */
 
+static int refuse(const struct source *source, PyObject *object)
+{
     if (source->framework == FRAMEWORK_JAX)
         PyErr_Format(PyExc_TypeError, "arrays of JAX do not change: take one by frame.jax()");
     else
@@ -33,54 +40,48 @@ static int refuse(const struct targets *to, PyObject *object)
 }
 
 /* On the frame's GPU, and on the target's. */
-static int may_copy(const struct targets *to)
+static int may_copy(const struct targets *to, const struct odd *odd)
 {
-    const struct source *source = &to->sources[to->count];
-    int ordinal = device_ordinal(to->user.device);
-    char made[DEVICE_NAME];
+    const struct source *source = &odd->source;
 
-    if (ordinal >= 0 &&
-        launch_by_framework(to->state, source->framework, to->user.device, to->given) < 0)
+    if (launch_by_framework(to->state, source->framework, device_ordinal(to->user.device), to->given) < 0 ||
+        launch_by_framework(to->state, source->framework, source->ordinal, NULL) < 0)
         return -1;
-    if (source->ordinal < 0 || source->ordinal == ordinal)
-        return 0;
-    return launch_by_framework(to->state, source->framework,
-                               device_numbered(source->ordinal, made), NULL);
+    return launch_behind(to->state, NULL, &to->frame, 1);
 }
 
-/* Its framework copies it from an array of the frame, which it takes as it takes any. */
-static int by_framework(struct targets *to, PyObject *name, PyObject *object)
+static int add_odd(struct targets *to, const struct source *source, const struct sluice_array *of)
 {
-    PyObject *module = imported(&to->state->copies, "sluice._copies"), *done = NULL;
-    PyObject *array = module && may_copy(to) == 0 ? array_of_frame(to->state, to->lease, name) : NULL;
+    PyObject *module = imported(&to->state->copies, "sluice._copies"), *fits = NULL;
+    struct odd *odd = &to->odd[to->odd_count++];
 
-    if (array)
-        done = PyObject_CallMethod(module, "copy_in", "OOO", object, array,
-                                   to->given ? to->given : Py_None);
-    Py_XDECREF(array);
-    Py_XDECREF(done);
-    return done ? 0 : -1;
+    odd->source = *source;
+    odd->from = module ? array_new(to->state, to->lease, of) : NULL;
+    if (odd->from)
+        fits = PyObject_CallMethod(module, "may_copy_in", "OO", odd->source.keeper, odd->from);
+    Py_XDECREF(fits);
+    return fits ? may_copy(to, odd) : -1;
 }
 
 static int add(struct targets *to, PyObject *name, PyObject *object)
 {
     struct source *source = &to->sources[to->count];
+    struct sluice_array of;
 
     if (source_open(to->state, object, &to->user, source) < 0)
         return -1;
-    bool refused = source->read_only ||
-                   (source->framework == FRAMEWORK_JAX && source->ordinal >= 0 && !source->odd);
-    if (refused || source->odd) {
-        int r = refused ? refuse(to, object) : by_framework(to, name, object);
-        source_close(source);
-        return r;
+    if (source->read_only || (source->framework == FRAMEWORK_JAX && source->ordinal >= 0)) {
+        refuse(source, object);
+    } else if (array_find(to->state, to->lease, name, &of) == 0) {
+        to->frame.array = of; /* of all arrays of a frame the same is true */
+        if (source->odd)
+            return add_odd(to, source, &of);
+        to->arrays[to->count] = source->array;
+        memcpy(to->arrays[to->count++].name, of.name, sizeof of.name);
+        return 0;
     }
-    struct sluice_array *array = &to->arrays[to->count++], of;
-    *array = source->array;
-    if (array_find(to->state, to->lease, name, &of) < 0)
-        return -1;
-    memcpy(array->name, of.name, sizeof of.name);
-    return 0;
+    source_close(source);
+    return -1;
 }
 
 static int add_items(struct targets *to, PyObject *mapping)
@@ -102,22 +103,20 @@ static int add_items(struct targets *to, PyObject *mapping)
     return count < 0 ? -1 : 0;
 }
 
+/* ---- copying ---- */
+
 /* Behind what writes to the frame, and to the targets. */
 static int before(struct targets *to, const struct launch *launch)
 {
-    int r = 0;
+    const struct stream *stream = launch->stream;
 
-    if (!launch->stream)
+    if (!stream)
         return 0;
-    for (uint32_t i = 0; i < to->count && r == 0; i++) {
-        struct sluice_array from;
-        r = sluice_frame_array(&to->lease->frame, to->arrays[i].name, &from);
-        if (r == 0 && (r = copy_behind(to->lease, &from, launch->stream)) == 0 && !from.read_only)
-            break; /* which was for all of them */
-    }
-    if (r == 0)
-        return launch_before(to->state, launch, to->sources, to->count);
-    return raise_copy(to->state, r);
+    if (launch_behind(to->state, stream, &to->frame, 1) < 0 ||
+        launch_behind(to->state, stream, to->sources, to->count) < 0 ||
+        launch_before(to->state, launch, &to->frame, 1) < 0)
+        return -1;
+    return launch_before(to->state, launch, to->sources, to->count);
 }
 
 /* It may yet be written to: left behind, unless it is of a frame, which ends behind the copy. */
@@ -156,9 +155,34 @@ static int copy(struct targets *to, const struct launch *launch)
     return r == 0 ? 0 : -1;
 }
 
-static int copy_all(struct targets *to, PyObject *target, PyObject *name)
+/* All in one go, if any. */
+static int copy_own(struct targets *to)
 {
     struct launch launch = { .stream = NULL };
+    int r = to->count == 0 ? 0
+                           : launch_choose(to->state, to->given, &to->user, to->lease, to->sources,
+                                           to->count, &launch);
+
+    if (r == 0 && to->count > 0)
+        r = copy(to, &launch);
+    launch_end(&launch);
+    return r;
+}
+
+static int copy_odd(struct targets *to, const struct odd *odd)
+{
+    PyObject *module = imported(&to->state->copies, "sluice._copies"), *done = NULL;
+
+    if (module)
+        done = PyObject_CallMethod(module, "copy_in", "OOO", odd->source.keeper, odd->from,
+                                   to->given ? to->given : Py_None);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
+/* Those of frameworks last, which were looked at: all others are copied, or none. */
+static int copy_all(struct targets *to, PyObject *target, PyObject *name)
+{
     bool several = is_mapping(target);
     int r = -1;
 
@@ -166,13 +190,16 @@ static int copy_all(struct targets *to, PyObject *target, PyObject *name)
         PyErr_SetString(PyExc_TypeError, "copy_to() takes a mapping of names, or a name, not both");
     else
         r = several ? add_items(to, target) : add(to, name, target);
-    if (r == 0 && to->count > 0 &&
-        (r = launch_choose(to->state, to->given, &to->user, to->lease, to->sources, to->count,
-                           &launch)) == 0)
-        r = copy(to, &launch);
-    launch_end(&launch);
+    if (r == 0)
+        r = copy_own(to);
+    for (uint32_t i = 0; i < to->odd_count && r == 0; i++)
+        r = copy_odd(to, &to->odd[i]);
     for (uint32_t i = 0; i < to->count; i++)
         source_close(&to->sources[i]);
+    for (uint32_t i = 0; i < to->odd_count; i++) {
+        source_close(&to->odd[i].source);
+        Py_XDECREF(to->odd[i].from);
+    }
     return r;
 }
 
@@ -194,7 +221,9 @@ PyObject *frame_copy_to(PyObject *self, PyObject *const *args, Py_ssize_t count,
     if (!(to.lease = frame_lease(frame)))
         return NULL;
     to.state = frame->state;
-    to.count = 0;
+    to.count = to.odd_count = 0;
+    to.frame.lease = to.lease;
+    to.frame.stream = NULL;
     to.user = (struct user){ to.lease->channel, device_text(to.lease->device), true };
     to.given = values[2];
     r = copy_all(&to, values[0], values[1]);

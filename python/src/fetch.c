@@ -153,11 +153,19 @@ struct stream *copy_stream(struct state *state, struct channel *channel, const c
     return stream;
 }
 
+static bool is_written(const struct lease *lease, const struct sluice_array *a)
+{
+    return !a->read_only || (lease->frame.flags & SLUICE_FRAME_AHEAD);
+}
+
 int copy_behind(struct lease *lease, const struct sluice_array *a, const struct stream *stream)
 {
-    bool written = !a->read_only || (lease->frame.flags & SLUICE_FRAME_AHEAD);
+    return is_written(lease, a) ? lease_wait_for(lease, stream) : 0;
+}
 
-    return written ? lease_wait_for(lease, stream) : 0;
+bool copy_captured(struct lease *lease, const struct sluice_array *a)
+{
+    return is_written(lease, a) && lease_captured(lease);
 }
 
 /* With memory in hand: queues the copy. */

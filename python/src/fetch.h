@@ -19,4 +19,7 @@ struct stream *copy_stream(struct state *state, struct channel *channel, const c
  * a reader's, ready, and nobody may write to it. What the library said. */
 int copy_behind(struct lease *lease, const struct sluice_array *a, const struct stream *stream);
 
+/* Would that say SLUICE_E_CAPTURING of every stream? */
+bool copy_captured(struct lease *lease, const struct sluice_array *a);
+
 #endif

@@ -87,7 +87,7 @@ int launch_choose(struct state *state, PyObject *given, const struct user *user,
     return 0;
 }
 
-/* ---- before and behind ---- */
+/* ---- may it be? ---- */
 
 int raise_copy(const struct state *state, int r)
 {
@@ -103,37 +103,64 @@ int raise_copy(const struct state *state, int r)
 }
 
 /* One that a capture elsewhere has shut takes no work either. */
-static int refuse_captured(const struct state *state, const struct stream *stream)
+int launch_on(const struct state *state, const struct stream *stream)
 {
     bool captured = stream && sluice_stream_query(stream_handle(stream)) == SLUICE_E_CAPTURING;
 
     return captured ? raise_copy(state, SLUICE_E_CAPTURING) : 0;
 }
 
-int launch_by_framework(struct state *state, enum framework framework, const char *device, PyObject *given)
+int launch_on_current(struct state *state, enum framework framework, int ordinal)
 {
+    char made[DEVICE_NAME];
     struct stream *stream = NULL;
-    int r = 0;
+    int r;
 
-    if (given && given != Py_None)
-        r = (stream = stream_of(state, given, NULL)) ? 0 : -1;
-    else
-        r = stream_current(state, device, &stream);
-    if (r == 0)
-        r = refuse_captured(state, stream);
-    stream_drop(stream);
-    if (r < 0)
-        return -1;
-    if (framework_current(state, framework, device, &stream) < 0) {
+    if (ordinal < 0)
+        return 0;
+    if (framework_current(state, framework, device_numbered(ordinal, made), &stream) < 0) {
         if (!PyErr_ExceptionMatches(state->error))
             return -1;
         PyErr_Clear(); /* a GPU that only the framework can have: then nothing of ours is captured there */
         return 0;
     }
-    r = refuse_captured(state, stream);
+    r = launch_on(state, stream);
     stream_drop(stream);
     return r;
 }
+
+int launch_by_framework(struct state *state, enum framework framework, int ordinal, PyObject *given)
+{
+    char made[DEVICE_NAME];
+    struct stream *stream = NULL;
+    int r;
+
+    if (ordinal < 0)
+        return 0;
+    if (given && given != Py_None)
+        r = (stream = stream_of(state, given, NULL)) ? 0 : -1;
+    else
+        r = stream_current(state, device_numbered(ordinal, made), &stream);
+    if (r == 0)
+        r = launch_on(state, stream);
+    stream_drop(stream);
+    return r < 0 ? -1 : launch_on_current(state, framework, ordinal);
+}
+
+int launch_behind(const struct state *state, const struct stream *stream, const struct source *sources,
+                  uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct stream *of = sources[i].stream;
+        if (sources[i].lease && copy_captured(sources[i].lease, &sources[i].array))
+            return raise_copy(state, SLUICE_E_CAPTURING);
+        if (of && !(stream && stream_same(of, stream)) && launch_on(state, of) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- before and behind ---- */
 
 int launch_before(struct state *state, const struct launch *launch, const struct source *sources,
                   uint32_t count)

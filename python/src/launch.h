@@ -28,11 +28,24 @@ int launch_choose(struct state *state, PyObject *given, const struct user *user,
  * -1. That a stream captures they found themselves, so the library has no words for it. */
 int raise_copy(const struct state *state, int r);
 
-/* A framework is to copy by itself: on `given` (the argument `stream`, or NULL: on the thread's Sluice stream), and on
- * its own current stream of `device`. -1 with an exception if a graph is captured on one of them: it would take the copy in. */
-int launch_by_framework(struct state *state, enum framework framework, const char *device, PyObject *given);
+/* ---- may it be? each -1 with an exception if a graph is captured there ---- */
 
-/* What must come before. -1 with an exception, and nothing queued. */
+/* On `stream`, or NULL. The library asks the same of the one that it copies on. */
+int launch_on(const struct state *state, const struct stream *stream);
+
+/* By a framework itself, on its own current stream of the GPU `ordinal`; on -1, the host, nothing is queued. */
+int launch_on_current(struct state *state, enum framework framework, int ordinal);
+
+/* The same; and on `given` (the argument `stream`, or NULL: on the thread's Sluice stream of that GPU). */
+int launch_by_framework(struct state *state, enum framework framework, int ordinal, PyObject *given);
+
+/* On `stream` (NULL: any other), behind what works on all of these. */
+int launch_behind(const struct state *state, const struct stream *stream, const struct source *sources,
+                  uint32_t count);
+
+/* ---- it is ---- */
+
+/* What must come before, where launch_behind() had nothing against it. -1 with an exception. */
 int launch_before(struct state *state, const struct launch *launch, const struct source *sources,
                   uint32_t count);
 

@@ -150,7 +150,11 @@ int lease_use_named(struct lease *lease, struct stream *stream);
 /* Has it this native stream already? Not asked of 2, which is another one on each thread. */
 bool lease_uses(struct lease *lease, uintptr_t native);
 
-/* Makes `stream` wait for all work so far of the lease's own streams. What the library said. */
+/* Is a graph captured on one of the lease's own streams? */
+bool lease_captured(struct lease *lease);
+
+/* Makes `stream` wait for all work so far of the lease's own streams. What the library said; nothing is queued if that is
+ * SLUICE_E_CAPTURING. */
 int lease_wait_for(struct lease *lease, const struct stream *stream);
 
 /* A native stream behind all work so far of the lease's own streams. What the library said. */

@@ -215,6 +215,27 @@ static int wait_for(struct lease *lease, struct sluice_stream stream, const stru
     return r;
 }
 
+/* But `stream`. The default one has one that stands for it. */
+static bool one_captures(struct stream **all, uint32_t count, const struct stream *stream)
+{
+    bool captures = false;
+
+    for (uint32_t i = 0; i < count && !captures; i++)
+        captures = !is_legacy(all[i]) && !(stream && stream_same(all[i], stream)) && stream_captures(all[i]);
+    return captures;
+}
+
+bool lease_captured(struct lease *lease)
+{
+    struct stream *few[LEASE_STREAMS];
+    uint32_t count;
+    struct stream **all = list(lease, few, &count);
+    bool captures = all && one_captures(all, count, NULL);
+
+    drop_list(all, few, count);
+    return captures;
+}
+
 int lease_wait_for(struct lease *lease, const struct stream *stream)
 {
     struct stream *few[LEASE_STREAMS];
@@ -222,6 +243,8 @@ int lease_wait_for(struct lease *lease, const struct stream *stream)
     struct stream **all = list(lease, few, &count);
     int r = count && !all ? SLUICE_E_NO_MEMORY : 0;
 
+    if (r == 0 && count > 1 && one_captures(all, count, stream)) /* or it would wait for those before that one */
+        r = SLUICE_E_CAPTURING;
     for (uint32_t i = 0; r == 0 && i < count; i++)
         if (!stream_same(all[i], stream))
             r = wait_for(lease, stream_handle(stream), all[i]);

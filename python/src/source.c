@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "fetch.h"
+#include "launch.h"
 
 #define SHORTEST_ROW 256 /* bytes: copies of shorter ones are slow */
 
@@ -169,8 +170,12 @@ PyObject *source_describe(struct state *state, PyObject *object)
 
     if (source_open(state, object, &nobody, &source) < 0)
         return NULL;
-    PyObject *dtype = dtype_text(state, source.array.dtype);
-    PyObject *shape = sizes_tuple(source.array.shape, source.array.ndim), *made = NULL;
+    PyObject *dtype = NULL, *shape = NULL, *made = NULL;
+    if (!source.odd || (launch_by_framework(state, source.framework, source.ordinal, NULL) == 0 &&
+                        source_make_plain(state, &nobody, &source) == 0)) {
+        dtype = dtype_text(state, source.array.dtype);
+        shape = sizes_tuple(source.array.shape, source.array.ndim);
+    }
     if (dtype && shape)
         made = PyTuple_Pack(2, dtype, shape);
     Py_XDECREF(dtype);

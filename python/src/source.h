@@ -19,7 +19,7 @@ struct source {
     enum framework framework;
     bool lasting; /* no stream orders its end: kept until the copy is done */
     bool read_only;
-    bool odd; /* to be written, and better by its framework */
+    bool odd; /* its framework's to copy, which does it better or is the only one that can: `keeper` is the array */
 };
 
 /* For whom: a channel, and where its frames are. Without a channel an array is only described. */
@@ -29,10 +29,14 @@ struct user {
     bool writes; /* into the array */
 };
 
-/* Raises TypeError, BufferError or one of ours. */
+/* Raises TypeError, BufferError or one of ours. Nothing is copied: what is odd is left as it is. */
 int source_open(struct state *state, PyObject *object, const struct user *user,
                 struct source *source);
 void source_close(struct source *source);
+
+/* Has the framework of an odd one, which is to be read, make an array that the library can copy, and opens that in its
+ * place: when nothing else can be refused (launch.h). -1 with an exception. */
+int source_make_plain(struct state *state, const struct user *user, struct source *source);
 
 /* Names and arrays? Arrays (PyTorch's) may look like mappings too, but have no items(). */
 bool is_mapping(PyObject *object);

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "fetch.h"
-#include "launch.h"
 #include "source.h"
 
 static bool on_gpu(struct dl_device device)
@@ -62,33 +61,16 @@ static int take_capsule(const struct state *state, PyObject *capsule, struct sou
 
 /* ---- what a framework does for us ---- */
 
-/* On the GPU `ordinal`, if it is one. */
-static int may_copy(struct state *state, enum framework framework, int ordinal)
+static int leave_to_framework(struct source *source, PyObject *object, int ordinal)
 {
-    char made[DEVICE_NAME];
+    PyObject *before = source->keeper;
 
-    return ordinal < 0 ? 0 : launch_by_framework(state, framework, device_numbered(ordinal, made), NULL);
-}
-
-/* For a channel in host memory: NumPy's, of which it makes one. */
-static int open_on_host(struct state *state, PyObject *object, int ordinal, const struct user *user,
-                        struct source *source)
-{
-    PyObject *module = imported(&state->copies, "sluice._copies"), *copy = NULL;
-    int r = -1;
-
-    if (user->writes) {
-        source->odd = true; /* its framework can */
-        source->ordinal = ordinal;
-        source->keeper = Py_NewRef(object);
-        return 0;
-    }
-    if (module && may_copy(state, source->framework, ordinal) == 0)
-        copy = PyObject_CallMethod(module, "to_host", "Os", object, user->channel->name);
-    if (copy)
-        r = source_open(state, copy, user, source);
-    Py_XDECREF(copy);
-    return r;
+    memset(&source->array, 0, sizeof source->array); /* nobody has looked at each */
+    source->odd = true;
+    source->ordinal = ordinal;
+    source->keeper = Py_NewRef(object);
+    Py_XDECREF(before);
+    return 0;
 }
 
 static int ask(PyObject *object, const char *method)
@@ -113,22 +95,8 @@ static int is_lazy(PyObject *object, struct sluice_dtype dtype)
     return lazy;
 }
 
-/* An array of the same elements that lies in memory as it should. A new reference. */
-static PyObject *made_plain(struct state *state, PyObject *object, enum framework framework,
-                            int ordinal, bool lazy)
-{
-    PyObject *module = imported(&state->copies, "sluice._copies");
-
-    return module && may_copy(state, framework, ordinal) == 0
-               ? PyObject_CallMethod(module, "plain", "OOO", object,
-                                     framework == FRAMEWORK_TORCH ? Py_True : Py_False,
-                                     lazy ? Py_True : Py_False)
-               : NULL;
-}
-
-/* `ordinal`: of its GPU, or -1. 1: `source` is to be opened anew with *instead. */
-static int look_at(struct state *state, PyObject *object, const struct user *user,
-                   struct source *source, int ordinal, PyObject **instead)
+/* `ordinal`: of its GPU, or -1. */
+static int look_at(PyObject *object, struct source *source, int ordinal)
 {
     enum framework framework = source->framework;
     int lazy = framework == FRAMEWORK_TORCH ? is_lazy(object, source->array.dtype) : 0;
@@ -136,20 +104,32 @@ static int look_at(struct state *state, PyObject *object, const struct user *use
     bool knows = framework == FRAMEWORK_TORCH || framework == FRAMEWORK_CUPY;
     if (lazy <= 0 && (lazy < 0 || ordinal < 0 || !knows || source_is_plain(&source->array)))
         return lazy;
-    if (user->writes) {
-        source->odd = true;
-        return 0;
-    }
-    *instead = made_plain(state, object, framework, ordinal, lazy);
-    return *instead ? 1 : -1;
+    return leave_to_framework(source, object, ordinal);
 }
 
-static int open_instead(struct state *state, PyObject *instead, const struct user *user,
-                        struct source *source)
+/* An array of the same elements: NumPy's, of which it makes one, for a channel in host memory; else one that lies in memory as it
+ * should. A new reference. */
+static PyObject *copy_by_framework(struct state *state, const struct user *user, const struct source *source)
 {
+    PyObject *module = imported(&state->copies, "sluice._copies");
+
+    if (!module)
+        return NULL;
+    if (user->channel && source->ordinal >= 0 && device_ordinal(user->device) < 0)
+        return PyObject_CallMethod(module, "to_host", "Os", source->keeper, user->channel->name);
+    return PyObject_CallMethod(module, "plain", "OO", source->keeper,
+                               source->framework == FRAMEWORK_TORCH ? Py_True : Py_False);
+}
+
+int source_make_plain(struct state *state, const struct user *user, struct source *source)
+{
+    PyObject *copy = copy_by_framework(state, user, source);
+    int r = -1;
+
     source_close(source);
-    int r = source_open(state, instead, user, source);
-    Py_DECREF(instead);
+    if (copy)
+        r = source_open(state, copy, user, source);
+    Py_XDECREF(copy);
     return r;
 }
 
@@ -186,8 +166,6 @@ int source_exchange(struct state *state, PyObject *object, const struct user *us
     const struct dl_exchange *table = framework_exchange_of(state, object, &framework);
     struct dl_tensor tensor;
     char device[DEVICE_NAME];
-    PyObject *instead;
-    int r;
 
     if (!table || !table->borrow)
         return 1;
@@ -198,13 +176,10 @@ int source_exchange(struct state *state, PyObject *object, const struct user *us
     bool gpu = on_gpu(tensor.device);
     if (!user->channel)
         return 0;
-    if (gpu && device_ordinal(user->device) < 0) {
-        Py_CLEAR(source->keeper);
-        return open_on_host(state, object, tensor.device.id, user, source);
-    }
-    r = look_at(state, object, user, source, gpu ? tensor.device.id : -1, &instead);
-    if (r != 0)
-        return r < 0 ? -1 : open_instead(state, instead, user, source);
+    if (gpu && device_ordinal(user->device) < 0)
+        return leave_to_framework(source, object, tensor.device.id);
+    if (look_at(object, source, gpu ? tensor.device.id : -1) < 0)
+        return -1;
     if (!gpu)
         return 0;
     return exchange_stream(state, table, name_gpu(source, tensor.device.id, device), source);
@@ -241,12 +216,8 @@ static int consumer_stream(struct state *state, const struct user *user, struct 
     if (*number)
         return 0;
     source->lasting = true;
-    source->stream = device_ordinal(user->device) == source->ordinal
-                         ? copy_stream(state, user->channel, user->device)
-                         : stream_of_native(state, 0, device);
-    if (source->stream && stream_native(source->stream) == 0)
-        *number = PyLong_FromLong(1);
-    else if (source->stream)
+    source->stream = copy_stream(state, user->channel, device);
+    if (source->stream)
         *number = PyLong_FromUnsignedLongLong(stream_native(source->stream));
     return *number ? 0 : -1;
 }
@@ -289,14 +260,13 @@ static int open_capsule(struct state *state, PyObject *object, const struct user
 {
     struct dl_device where = { DL_CPU, 0 };
     char device[DEVICE_NAME];
-    PyObject *stream = NULL, *instead;
-    int r;
+    PyObject *stream = NULL;
 
     if (has(object, "__dlpack_device__") && read_device(object, &where) < 0)
         return -1;
     bool gpu = on_gpu(where);
     if (gpu && user->channel && device_ordinal(user->device) < 0)
-        return open_on_host(state, object, where.id, user, source);
+        return leave_to_framework(source, object, where.id);
     if (gpu) {
         if (consumer_stream(state, user, source, name_gpu(source, where.id, device), &stream) < 0)
             return -1;
@@ -307,28 +277,17 @@ static int open_capsule(struct state *state, PyObject *object, const struct user
         return -1;
     if (!user->channel)
         return 0;
-    r = look_at(state, object, user, source, gpu ? where.id : -1, &instead);
-    return r <= 0 ? r : open_instead(state, instead, user, source);
+    return look_at(object, source, gpu ? where.id : -1);
 }
 
 /* A tensor whose elements are yet to be negated, or conjugated, has no capsule. */
-static int open_lazy(struct state *state, PyObject *object, const struct user *user,
-                     struct source *source)
+static int open_lazy(PyObject *object, struct source *source)
 {
     struct dl_device where = { DL_CPU, 0 };
-    PyObject *plain;
 
     if (read_device(object, &where) < 0)
         return -1;
-    int ordinal = on_gpu(where) ? where.id : -1;
-    if (user->writes) {
-        source->odd = true;
-        source->ordinal = ordinal;
-        source->keeper = Py_NewRef(object);
-        return 0;
-    }
-    plain = made_plain(state, object, FRAMEWORK_TORCH, ordinal, true);
-    return plain ? open_instead(state, plain, user, source) : -1;
+    return leave_to_framework(source, object, on_gpu(where) ? where.id : -1);
 }
 
 int source_dlpack(struct state *state, PyObject *object, const struct user *user,
@@ -346,7 +305,7 @@ int source_dlpack(struct state *state, PyObject *object, const struct user *user
         0) /* before it is asked for a capsule: it refuses then */
         lazy = ask(object, "is_neg");
     if (lazy != 0)
-        return lazy < 0 ? -1 : open_lazy(state, object, user, source);
+        return lazy < 0 ? -1 : open_lazy(object, source);
     detached = PyObject_CallMethod(object, "detach",
                                    NULL); /* else it refuses where gradients are wanted */
     r = detached ? open_capsule(state, detached, user, source) : -1;

@@ -300,13 +300,24 @@ bool stream_direct(const struct stream *stream)
     return stream->thread == 0 || stream->thread == this_thread();
 }
 
-static int join_to(struct sluice_stream join, struct sluice_stream other)
+/* 0, SLUICE_E_CAPTURING, or a failure. */
+static int look_at(struct sluice_stream stream)
 {
     struct sluice_stream_info info = { .size = sizeof info };
-    int r = sluice_stream_info(other, &info);
+    int r = sluice_stream_info(stream, &info);
 
-    if (r == 0 && info.capturing) /* waiting for it would take `join` into the graph */
-        return SLUICE_E_CAPTURING;
+    return r == 0 && info.capturing ? SLUICE_E_CAPTURING : r;
+}
+
+bool stream_captures(const struct stream *stream)
+{
+    return stream_direct(stream) && look_at(stream->native->handle) == SLUICE_E_CAPTURING;
+}
+
+static int join_to(struct sluice_stream join, struct sluice_stream other)
+{
+    int r = look_at(other); /* waiting for one that captures would take `join` into the graph */
+
     return r == 0 ? sluice_stream_wait_stream(join, other) : r;
 }
 

@@ -75,6 +75,9 @@ struct stream *stream_make(struct state *state, const char *device);
  * thread's: so such a stream takes part by stream_join only. */
 bool stream_direct(const struct stream *stream);
 
+/* Is a graph captured on it? Not known of another thread's default stream. No GIL needed. */
+bool stream_captures(const struct stream *stream);
+
 /* Makes `join`, a non-blocking stream of ours, wait for what `stream` was given so far. No GIL
  * needed. 0; SLUICE_E_CAPTURING, with nothing queued, if a graph is captured there: try again
  * later; else a failure. One of ours that a reset has ended is waited for already; others live on

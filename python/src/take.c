@@ -4,6 +4,8 @@
  */
 #include "take.h"
 
+#include "launch.h"
+
 /* ---- on which stream ---- */
 
 int take_stream(struct state *state, const char *device, PyObject *given, struct stream **out)
@@ -261,10 +263,13 @@ static PyObject *copy_of(PyObject *made, enum framework framework)
 PyObject *take_first(struct state *state, struct lease *lease, const struct sluice_array *a,
                      enum framework framework, bool copy)
 {
-    PyObject *made = lease_pin(state, lease) == 0 && take_by(state, lease, framework) == 0
-                         ? take_form(state, lease, a, framework, NULL)
-                         : NULL;
+    PyObject *made;
 
+    if (copy && launch_on_current(state, framework, lease->device->ordinal) < 0)
+        return NULL;
+    made = lease_pin(state, lease) == 0 && take_by(state, lease, framework) == 0
+               ? take_form(state, lease, a, framework, NULL)
+               : NULL;
     if (made && framework == FRAMEWORK_TORCH && lease->channel->reader)
         atomic_store_explicit(&lease->channel->as_tensor, a->data, memory_order_relaxed);
     return copy ? copy_of(made, framework) : made;
@@ -308,6 +313,9 @@ PyObject *take_array(struct array *array, enum framework framework, bool copy)
         return raise_as(array->state, ERROR_E_UNSUPPORTED,
                         "this array is in host memory, where CuPy has none: "
                         "cupy.asarray(frame.numpy()) copies it to a GPU");
+    if (copy && array->lease->device &&
+        launch_on_current(array->state, framework, array->lease->device->ordinal) < 0)
+        return NULL;
     made = call(from_dlpack(array->state, framework), (PyObject *)array);
     return copy ? copy_of(made, framework) : made;
 }

@@ -93,6 +93,62 @@ static int open_parcel(struct writer *writer, PyObject *object, struct parcel *p
     return count < 0 ? -1 : 0;
 }
 
+/* ---- before it is sent ---- */
+
+static int choose(struct writer *writer, struct parcel *parcel, PyObject *given)
+{
+    return launch_choose(writer->state, given, &parcel->user, NULL, parcel->sources, parcel->count, &parcel->launch);
+}
+
+/* May frameworks copy those that are theirs to copy? Asked once all are known, before one is copied. */
+static int may_copy(struct writer *writer, struct parcel *parcel)
+{
+    struct state *state = writer->state;
+
+    if (launch_on(state, parcel->launch.stream) < 0 ||
+        launch_behind(state, parcel->launch.stream, parcel->sources, parcel->count) < 0)
+        return -1;
+    for (uint32_t i = 0; i < parcel->count; i++) {
+        const struct source *source = &parcel->sources[i];
+        if (source->odd && launch_by_framework(state, source->framework, source->ordinal, NULL) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int make_plain(struct writer *writer, struct parcel *parcel, uint32_t i)
+{
+    struct source *source = &parcel->sources[i];
+    char name[SLUICE_ARRAY_NAME];
+
+    if (source_make_plain(writer->state, &parcel->user, source) < 0)
+        return -1;
+    memcpy(name, parcel->arrays[i].name, sizeof name);
+    parcel->arrays[i] = source->array;
+    memcpy(parcel->arrays[i].name, name, sizeof name);
+    return 0;
+}
+
+/* On which stream, and everything such that the library can copy it. */
+static int prepare(struct writer *writer, struct parcel *parcel, PyObject *given)
+{
+    bool odd = false;
+
+    if (choose(writer, parcel, given) < 0)
+        return -1;
+    for (uint32_t i = 0; i < parcel->count; i++)
+        odd = odd || parcel->sources[i].odd;
+    if (!odd)
+        return 0;
+    if (may_copy(writer, parcel) < 0)
+        return -1;
+    launch_end(&parcel->launch);
+    for (uint32_t i = 0; i < parcel->count; i++)
+        if (parcel->sources[i].odd && make_plain(writer, parcel, i) < 0)
+            return -1;
+    return choose(writer, parcel, given);
+}
+
 static int check_pixel_format(struct writer *writer, struct channel *channel,
                               const char *pixel_format)
 {
@@ -228,7 +284,8 @@ static int send_on_gpu(struct writer *writer, struct parcel *parcel, struct slui
         PyErr_NoMemory();
         return SLUICE_E_NO_MEMORY;
     }
-    if (launch_before(writer->state, launch, parcel->sources, parcel->count) < 0) {
+    if (launch_behind(writer->state, launch->stream, parcel->sources, parcel->count) < 0 ||
+        launch_before(writer->state, launch, parcel->sources, parcel->count) < 0) {
         free(kept);
         return SLUICE_E_CAPTURING;
     }
@@ -325,8 +382,7 @@ PyObject *writer_send(PyObject *self, PyObject *const *args, Py_ssize_t count, P
     parcel.user = (struct user){ writer->channel, device_text(writer->channel->device), false };
     if (header_fill(writer->state, &header, values[1], values[2], values[3]) == 0 &&
         open_parcel(writer, values[0], &parcel) == 0 &&
-        launch_choose(writer->state, values[5], &parcel.user, NULL, parcel.sources, parcel.count,
-                      &parcel.launch) == 0)
+        prepare(writer, &parcel, values[5]) == 0)
         r = send_parcel(writer, &parcel, &header, pixel_format);
     launch_end(&parcel.launch);
     for (uint32_t i = 0; i < parcel.count; i++)

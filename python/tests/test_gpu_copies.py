@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+import gpu_arrays
 import sluice
 from gpu_arrays import CudaInterface, DLPack
 from gpu_frames import ends_only_then, newest
@@ -306,6 +307,72 @@ def test_copy_to_targets_that_frameworks_copy_into_better(gpu, memory, pair, tor
     assert target.called == [(frame[0].address, torch.current[0])]
     with pytest.raises(sluice.UnsupportedError, match="PyTorch and CuPy only"):
         frame.copy_to(DLPack(memory(), SHAPE))
+
+
+# What is the matter with the second of two targets, and what copy_to() says then.
+AGAINST = {"captures": (sluice.CaptureError, "captur"), "read-only": (BufferError, "read-only"), "jax": (TypeError, "JAX"),
+           "shape": (sluice.FormatError, "only the same"), "odd shape": (sluice.FormatError, "only the same"),
+           "name": (KeyError, "none"), "no array": (TypeError, "no array")}
+
+
+@pytest.mark.parametrize("first", ["odd", "plain"])
+@pytest.mark.parametrize("against", AGAINST)
+def test_a_mapping_that_is_refused_is_not_begun(gpu, memory, pair, torch, against, first):
+    """Neither is copied into that could be, a tensor in many pieces nor one in one; and none is kept."""
+    writer, reader = pair({name: sluice.Tensor(SHAPE, "uint8") for name in "ab"})
+    writer.send({"a": pattern(), "b": pattern(seed=1)})
+    frame = reader.next(timeout=60)
+    torch.current[0], captures = gpu.stream(), gpu.stream()
+    whole = DLPack(memory(numpy.zeros(SHAPE, "uint8")), SHAPE)
+    odd = torch.Tensor(memory(), SHAPE, strides=(1, 6, 48))
+    jax = type("Array", (DLPack,), {"__module__": "jaxlib.stand_in"})
+    other = {"captures": lambda: CudaInterface(memory(), SHAPE, stream=captures), "read-only": lambda: bytes(SIZE),
+             "jax": lambda: jax(memory(), SHAPE), "shape": lambda: DLPack(memory(), (2, 2)),
+             "odd shape": lambda: torch.Tensor(memory(), (8, 6, 4), strides=(4, 32, 1)), "name": lambda: DLPack(memory(), SHAPE),
+             "no array": lambda: 5}[against]()
+    target = {"a": odd if first == "odd" else whole, "none" if against == "name" else "b": other}
+    error, match = AGAINST[against]
+    with gpu.capture(captures) as graph:
+        with pytest.raises(error, match=match):
+            frame.copy_to(target)
+    assert graph.nodes() == 0 and odd.called == [] and not got(gpu, whole.memory).any()
+    assert all(each.deleted == len(each.asked) for each in (whole, other) if isinstance(each, DLPack))
+    frame.copy_to({"a": whole, "b": odd})
+    assert odd.called == [(frame["b"].address, torch.current[0])] and (got(gpu, whole.memory) == pattern()).all()
+
+
+@pytest.mark.parametrize("captures", ["the frame's", "given", "framework"])
+def test_odd_targets_are_looked_at_before_others_are_copied(gpu, memory, pair, torch, captures):
+    """What a tensor in many pieces would come behind captures, and what the other would does not."""
+    writer, reader = pair({name: sluice.Tensor(SHAPE, "uint8") for name in "ab"}, writable=True,
+                          reader={"writable": captures == "the frame's"})
+    writer.send({"a": pattern(), "b": pattern(seed=1)})
+    stream = gpu.stream()
+    named = sluice.Stream.from_handle(stream, gpu.device)
+    torch.current[0] = stream if captures == "framework" else gpu.stream()
+    frame = reader.next(timeout=60, stream=named if captures == "the frame's" else None)
+    whole, odd = memory(numpy.zeros(SHAPE, "uint8")), torch.Tensor(memory(), SHAPE, strides=(1, 6, 48))
+    with gpu.capture(stream) as graph:
+        for target in ({"a": odd}, {"b": odd, "a": DLPack(whole, SHAPE)}, {"a": DLPack(whole, SHAPE), "b": odd}):
+            with pytest.raises(sluice.CaptureError, match="nothing was queued"):
+                frame.copy_to(target, stream=named if captures == "given" else None)
+    assert graph.nodes() == 0 and odd.called == [] and not got(gpu, whole).any()
+
+
+def test_a_copy_by_a_framework_is_refused_while_its_stream_captures(gpu, pair, torch, monkeypatch):
+    """torch(copy=True): it would be in the program's graph, and the tensor empty until that is replayed."""
+    cloned = []
+    monkeypatch.setattr(gpu_arrays.Taken, "clone", lambda self: cloned.append(self.address) or "a copy", raising=False)
+    writer, reader = pair()
+    writer.send(pattern())
+    frame = reader.next(timeout=60)
+    stream = torch.current[0] = gpu.stream()
+    with gpu.capture(stream) as graph:
+        for copy in (frame.torch, frame[0].torch):
+            with pytest.raises(sluice.CaptureError, match="nothing was queued"):
+                copy(copy=True)
+    assert graph.nodes() == 0 and cloned == []
+    assert frame.torch(copy=True) == frame[0].torch(copy=True) == "a copy" and cloned == [frame[0].address] * 2
 
 
 # ---- frames from channel to channel ----

@@ -272,6 +272,40 @@ def test_what_pytorch_would_copy_is_refused_before_it_is_asked():
         assert (reader.next(timeout=60).torch() == 7).all() and (here.next(timeout=60).numpy() == 7).all()
 
 
+def allocations():
+    return torch.cuda.memory_stats()["allocation.all.allocated"]
+
+
+def test_a_stream_that_is_named_and_captures_has_nothing_made_whole():
+    """PyTorch works on another stream, on which a copy was made before the stream was looked at. That of a mapping, too, whose other
+    array would have to come behind a capture."""
+    with (sluice.Writer("n", {name: sluice.Tensor((SIDE, SIDE), "float32") for name in "ab"}, device=DEVICE) as writer,
+          sluice.Reader("n") as reader):
+        odd = torch.ones((SIDE, 2 * SIDE), device=DEVICE)[:, ::2]
+        other = torch.full((SIDE, SIDE), 2.0, device=DEVICE)
+        named, graph, tensor = torch.cuda.Stream(), torch.cuda.CUDAGraph(), torch.zeros(64, device=DEVICE)
+        writer.send({"a": odd, "b": other}, stream=named)
+        frame = reader.next(timeout=60)
+        torch.cuda.synchronize()
+        with torch.cuda.stream(named):
+            graph.capture_begin(capture_error_mode="global")
+            tensor.add_(1)
+        before = allocations()
+        for call in (lambda: writer.send({"a": odd, "b": other}, stream=named), lambda: frame.copy_to({"b": other, "a": odd}, stream=named)):
+            with pytest.raises(sluice.CaptureError, match="nothing was queued"):
+                call()
+        assert allocations() == before
+        with torch.cuda.stream(named):
+            graph.capture_end()
+        odd.fill_(3)
+        with pytest.raises(BufferError, match="read-only"):
+            frame.copy_to({"a": odd, "b": bytes(4 * SIDE * SIDE)})
+        graph.replay()
+        assert (tensor == 1).all() and (odd == 3).all() and (other == 2).all()
+        frame.copy_to({"b": other, "a": odd}, stream=named)
+        assert (odd == 1).all() and (other == 2).all() and writer.stats().committed == 1
+
+
 def test_fetching_inside_a_capture_is_refused():
     with narrow_writer("n") as writer, sluice.Reader("n") as reader:
         write(writer, 5)
@@ -281,8 +315,9 @@ def test_fetching_inside_a_capture_is_refused():
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             target.add_(1)
-            with pytest.raises(sluice.CaptureError):
-                frame.copy_to(target)
+            for call in (lambda: frame.copy_to(target), lambda: frame.torch(copy=True)):
+                with pytest.raises(sluice.CaptureError):
+                    call()
         graph.replay()
         assert (target == 1).all()
         frame.copy_to(target)
