@@ -139,6 +139,21 @@ def test_a_slot_that_cannot_be_waited_for_in_a_capture(gpu, writer):
         assert graph.nodes() == 0
 
 
+def test_a_slot_that_one_of_two_captures_has_is_not_waited_for(gpu, writer):
+    """Not for the other either, which could be."""
+    slow, captures, takes = (gpu.stream() for _ in range(3))
+    frame = writer.frame(stream=sluice.Stream.from_handle(slow, gpu.device))
+    frame.used_on(sluice.Stream.from_handle(captures, gpu.device))
+    gate = gpu.gate(slow)
+    with gpu.capture(captures) as graph:
+        with pytest.raises(sluice.CaptureError, match="before the capture begins"):
+            frame.__dlpack__(stream=takes)
+        assert gpu.is_idle(takes)
+    gate.open()
+    assert graph.nodes() == 0
+    frame.cancel()
+
+
 @pytest.mark.parametrize("writable", [False, True])
 def test_copies_to_the_host_beside_a_capture(gpu, run_fetch, writable):
     """They have streams of their own; only what the capturing stream may have written they would have to come behind."""
