@@ -108,12 +108,9 @@ static int add_items(struct targets *to, PyObject *mapping)
 /* Behind what writes to the frame, and to the targets. */
 static int before(struct targets *to, const struct launch *launch)
 {
-    const struct stream *stream = launch->stream;
-
-    if (!stream)
+    if (!launch->stream)
         return 0;
-    if (launch_behind(to->state, stream, &to->frame, 1) < 0 ||
-        launch_behind(to->state, stream, to->sources, to->count) < 0 ||
+    if (launch_behind(to->state, launch->stream, to->sources, to->count) < 0 ||
         launch_before(to->state, launch, &to->frame, 1) < 0)
         return -1;
     return launch_before(to->state, launch, to->sources, to->count);
