@@ -89,12 +89,16 @@ SLUICE_API int sluice_reader_open(sluice_reader **reader, const struct sluice_re
 
 /* Takes the next frame that is ready: the newest one not yet taken, or the next in order. Waits up to
  * `timeout_ns` for it (SLUICE_DEFAULT: 1 s). `stream` is where the frame will be used: on `host`
- * SLUICE_ON_CPU or a host stream.
+ * SLUICE_ON_CPU or a host stream. A writer may come back on another device, and a reader without a `device` of its own follows
+ * it: then a stream of the new device is right once no frame of the last writer is left.
  * Thread: one at a time on a reader. Blocks: as said; never on a dead, stopped or stuck writer beyond it.
  * Returns: 0; SLUICE_TIMEOUT; SLUICE_NO_WRITER if there was none in that time; SLUICE_CLOSED when the
  * writer has closed and no unread frame is left: at once, and on each call until a new writer comes;
  * SLUICE_AGAIN if the writer overwrote each frame before it could be taken, or did not send its memory in time;
- * SLUICE_E_LIMIT if it holds `hold` frames already (the message names them); SLUICE_E_LOST once after the writer evicted it. */
+ * SLUICE_E_LIMIT if it holds `hold` frames already (the message names them); SLUICE_E_LOST once after the writer evicted it;
+ * SLUICE_E_WRONG_DEVICE, with no frame taken, if the stream is of another device than the next frame, even if it was right when
+ * the call began: the message says whether the writer came back on another device (sluice_reader_device tells which), or left a
+ * frame on the last one. */
 SLUICE_API int sluice_reader_acquire(sluice_reader *reader, struct sluice_stream stream, int64_t timeout_ns,
                                      struct sluice_frame *frame);
 

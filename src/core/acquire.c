@@ -11,13 +11,30 @@
 
 #define RETRIES_BEFORE_YIELD 64 /* protocol 1.14 */
 
+/* The frame is of a session that is over, and the stream of another device: so it stays for a call with a stream of its own, if
+ * it can be taken at all. */
+static int refuse(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream)
+{
+    struct sl_session *session = reader->session;
+    struct sl_link_memory *memory;
+    int r = sl_session_map(session, slot, session->link->ops->link_record(session->link, slot), &memory);
+
+    if (r != 0)
+        return r;
+    (void)session->sync->check(session->pages, stream); /* says of which devices they are */
+    return sl_fail(SLUICE_E_WRONG_DEVICE, "channel '%s': its writer has ended, and frame %llu is left of it: %s", reader->name,
+                   (unsigned long long)sequence, sluice_last_error());
+}
+
 /* The slot is held, but its memory has not arrived: waits for it within the caller's timeout (protocol 2.4). */
 static int wait_for_memory(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
                            int64_t deadline, struct sluice_frame *frame)
 {
+    bool astray = reader->session->astray;
     int r;
 
-    while ((r = sl_take_frame(reader, slot, sequence, stream, frame)) == SLUICE_AGAIN) {
+    while ((r = astray ? refuse(reader, slot, sequence, stream) : sl_take_frame(reader, slot, sequence, stream, frame)) ==
+           SLUICE_AGAIN) {
         if (sl_load(&reader->session->link->gone, acquire)) {
             reader->session->lease.given_up = sequence; /* it never will, by this link */
             return SLUICE_TIMEOUT;
@@ -144,7 +161,7 @@ static int try_take(struct sluice_reader *reader, struct sluice_stream stream, i
     sl_lines_newest(session);
     sl_session_prune(reader);
     want = sl_lease_want(&session->lease);
-    session->ahead_now = session->ahead && stream.id != SLUICE_ON_CPU.id;
+    session->ahead_now = session->ahead && stream.id != SLUICE_ON_CPU.id && !session->astray;
     if (session->ahead_now && sl_lease_is_ahead(&session->lease) && !is_nearly_ready(reader)) {
         ask_for_words(session);
         if ((r = try_ahead(reader, stream, frame)) != SLUICE_TIMEOUT)
@@ -231,6 +248,23 @@ static int wait_for_room(struct sluice_reader *reader, int64_t timeout_ns)
     return 0;
 }
 
+/* The session that the next frame is of decides whether the stream is of the right device. If this one is over, that may be a
+ * later one. */
+static int check_stream(struct sluice_reader *reader, struct sluice_stream stream)
+{
+    struct sl_session *session = reader->session;
+    int r = session->sync->check(session->pages, stream);
+
+    if (r != SLUICE_E_WRONG_DEVICE)
+        return r;
+    session->astray = sl_wait_over(session);
+    if (session->astray)
+        return 0;
+    if (reader->moved)
+        r = sl_fail(r, "channel '%s': its writer came back on another device: %s", reader->name, sluice_last_error());
+    return r;
+}
+
 static int check_device(struct sluice_reader *reader, struct sluice_stream stream)
 {
     struct sl_session *session = reader->session;
@@ -238,10 +272,11 @@ static int check_device(struct sluice_reader *reader, struct sluice_stream strea
 
     if (!session)
         return sl_stream_check(stream, NULL);
+    session->astray = false;
     if ((r = session->sync->alive(session->pages)) != 0)
         sl_session_fail(reader);
     else if (stream.id != SLUICE_ON_CPU.id)
-        r = session->sync->check(session->pages, stream);
+        r = check_stream(reader, stream);
     return r;
 }
 

@@ -45,6 +45,7 @@ struct sl_session {
     struct sl_sync_pages *pages; /* of the link's page, registered with `device`; NULL on host */
     bool ahead;              /* streams may wait for its frames */
     bool ahead_now;          /* so may the stream of the acquire that runs */
+    bool astray;             /* that stream is of another device: no frame is taken */
     uint32_t park_at_once;   /* for how many of the next frames a stream waits without polling them first */
     uint32_t park_next;      /* to what park_at_once is set the next time */
     uint64_t refused;        /* the frame for which no stream may wait after all: the CPU does */
@@ -120,6 +121,7 @@ struct sluice_reader {
     /* The acquiring thread's; `session` changes under the service lock. */
     struct sl_session *session;
     struct sl_session *old;
+    bool moved;            /* sessions were of different devices */
     uint64_t last_session; /* of the last frame */
     uint64_t next_token;
     int64_t now; /* in acquire: the time, if it was read since the last wait; else 0 */

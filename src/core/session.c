@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/park.h"
 #include "core/reader.h"
@@ -160,6 +161,8 @@ int sl_session_switch(struct sluice_reader *reader)
         return r;
     if (old && old->link->session == session->link->session)
         continue_session(session, old);
+    if (old && strcmp(old->device, session->device) != 0)
+        reader->moved = true;
     SL_KILL_POINT("before_switch");
     sl_service_lock();
     reader->session = session;

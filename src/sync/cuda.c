@@ -180,9 +180,9 @@ static int hold(const struct sl_sync_pages *pages, struct sluice_stream handle,
         r = sl_stream_check_handle(handle, &sl_device_cuda);
     else if (((struct sl_cuda_context *)device->state)->device != pages->context->device)
         r = sl_fail(SLUICE_E_WRONG_DEVICE,
-                    "the stream is one of \"%s\", the frame is used on \"%s\": use a stream of that "
+                    "the stream is one of \"%s\", the frame is used on \"cuda:%d\": use a stream of that "
                     "GPU, and let it wait for the other",
-                    device->name, pages->context->name);
+                    device->name, pages->context->device);
     else
         r = check_life(pages, device->state);
     if (r != 0)
