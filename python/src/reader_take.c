@@ -8,6 +8,7 @@
 
 #include "clock.h"
 #include "frame.h"
+#include "stream_object.h"
 #include "take.h"
 
 struct channel *reader_keep_channel(struct reader *reader)
@@ -154,22 +155,42 @@ static const char *device_now(struct reader *reader, struct channel *channel, ch
     return device_text(opened);
 }
 
-/* The stream that next() was given, or the thread's, into the lease. -1 with an exception. */
+/* Of whatever device it is: acquire tells whether the next frame is of that one, which may be of
+ * another writer than the last. */
+static int name_given(struct reader *reader, struct lease *lease, const char *device,
+                      PyObject *given)
+{
+    bool gpu = device && strcmp(device, "host") != 0;
+    struct stream *stream = stream_of_any(reader->state, given, gpu ? device : "cuda:0");
+
+    return stream ? lease_use_named(lease, stream) : -1;
+}
+
+/* The stream that next() was given, or the thread's, into the lease. -1 with an exception. `of`: the
+ * device's ordinal, as far as it is known. */
 static int name_stream(struct reader *reader, struct channel *channel, struct lease *lease,
-                       PyObject *given)
+                       PyObject *given, int *of)
 {
     char name[DEVICE_NAME];
     const char *device;
     struct stream *stream;
 
+    *of = -1;
     if (!given && channel->session && !channel->device)
         return 0;
     device = device_now(reader, channel, name);
-    if (take_stream(reader->state, device, given, &stream) < 0)
+    *of = device ? device_ordinal(device) : -2;
+    if (given && given != Py_None)
+        return name_given(reader, lease, device, given);
+    if (!device && !reader->ahead)
+        return 0;
+    if (take_stream(reader->state, device, NULL, &stream) < 0)
         return -1;
+    if (!stream && reader->ahead && *of != -1 && take_stream(reader->state, NULL, NULL, &stream) < 0)
+        return -1; /* of another GPU, perhaps for the next writer's frames */
     if (stream)
         return lease_use_named(lease, stream);
-    if (!reader->ahead || (device && strcmp(device, "host") == 0))
+    if (!reader->ahead || *of == -1)
         return 0;
     raise_as(reader->state, ERROR_E_INVALID,
              "channel '%s': ahead=True takes frames that are not ready, for a stream to wait for: "
@@ -178,9 +199,17 @@ static int name_stream(struct reader *reader, struct channel *channel, struct le
     return -1;
 }
 
-/* The stream in the lease is of another device than the session, which is a new one: what is known of
- * the last one's device is forgotten. May the thread have another stream for this one, or none? */
-static bool choose_again(struct reader *reader, struct channel *channel, struct lease *lease)
+static void forget_stream(struct lease *lease)
+{
+    lease_drop_streams(lease);
+    lease->named = false;
+}
+
+/* The stream in the lease is of another device than the session, which may be a new one: what is known
+ * of the last one's device is forgotten. Is it another one than that for which the stream was chosen, so
+ * that the thread may have another stream for it, or none? */
+static bool choose_again(struct reader *reader, struct channel *channel, struct lease *lease,
+                         int of)
 {
     char name[DEVICE_NAME];
     const char *device;
@@ -190,10 +219,9 @@ static bool choose_again(struct reader *reader, struct channel *channel, struct 
     channel->session = 0;
     channel_leave(channel);
     device = device_now(reader, channel, name);
-    if (!device || device_ordinal(device) == device_ordinal(stream_device(lease->used[0])))
+    if (!device || device_ordinal(device) == of)
         return false;
-    lease_drop_streams(lease);
-    lease->named = false;
+    forget_stream(lease);
     return true;
 }
 
@@ -204,16 +232,18 @@ static int acquire(struct reader *reader, struct channel *channel, struct lease 
     bool ends = timeout_ns > 0 && timeout_ns != SLUICE_FOREVER;
     int64_t deadline = ends ? patience_new(timeout_ns).deadline : 0;
     bool again = false;
-    int r;
+    int of, r;
 
     do {
         if (again && ends && (timeout_ns = deadline - clock_now()) < 0)
             timeout_ns = 0;
-        if (name_stream(reader, channel, lease, given) < 0)
+        if (name_stream(reader, channel, lease, given, &of) < 0)
             return SLUICE_E_STALE;
         r = reader_acquire(reader, channel, lease, timeout_ns);
-        again = r == SLUICE_E_WRONG_DEVICE && choose_again(reader, channel, lease);
+        again = r == SLUICE_E_WRONG_DEVICE && choose_again(reader, channel, lease, of);
     } while (again && (!given || given == Py_None));
+    if (r == 0 && !lease->device && lease->used_count)
+        forget_stream(lease); /* nothing is queued on host */
     return r;
 }
 

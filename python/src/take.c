@@ -14,7 +14,7 @@ int take_stream(struct state *state, const char *device, PyObject *given, struct
     if (given && given != Py_None) {
         if (!(*out = stream_of(state, given, device)))
             return -1;
-    } else if (device && device_ordinal(device) >= 0 && stream_at_work(state, device, out) < 0) {
+    } else if ((!device || device_ordinal(device) >= 0) && stream_at_work(state, device, out) < 0) {
         return -1;
     }
     if (*out && device_ordinal(stream_device(*out)) < 0) { /* nothing is queued on host */

@@ -19,8 +19,7 @@
     "tell of further streams\nby used_on()."
 
 /* Where a frame will be used: `given` to a call, else the thread's current Sluice stream of that
- * device, else *out is NULL, as it is on "host". `device` NULL: not known yet. -1 with an
- * exception. */
+ * device, else *out is NULL, as it is on "host". `device` NULL: any. -1 with an exception. */
 int take_stream(struct state *state, const char *device, PyObject *given, struct stream **out);
 
 /* Work on this native stream (1: the default one) will use the frame. It waits there if the frame

@@ -8,6 +8,7 @@ import pytest
 import sluice
 from gpu_frames import SIZE, wait_until
 from gpu_pair import gpu_count
+from stream_kit import TorchLike
 
 numpy = pytest.importorskip("numpy", reason="NumPy is not installed")
 
@@ -103,9 +104,9 @@ def test_the_stream_of_the_thread_is_one_of_the_frames_device(moving, way, devic
         following(reader, **given).release()
         move(device, 2)
         if way == "given":
-            with pytest.raises(sluice.WrongDeviceError):
+            with pytest.raises(sluice.WrongDeviceError, match="came back on another device"):
                 following(reader, **given)
-            with pytest.raises(sluice.WrongDeviceError):
+            with pytest.raises(sluice.WrongDeviceError, match="came back on another device"):
                 reader.next(timeout=60, **given)
             given = {"stream": later}
         with following(reader, **given) as frame:
@@ -114,6 +115,53 @@ def test_the_stream_of_the_thread_is_one_of_the_frames_device(moving, way, devic
                 with contextlib.nullcontext() if way != "entered" else pytest.raises(ValueError, match="on which stream"):
                     assert frame.__cuda_array_interface__["stream"] is None
         wait_until(lambda: holds_none(reader))
+
+
+def torch_like(stream):
+    if stream.device == "host":
+        return stream
+    theirs = TorchLike(stream.native)
+    theirs.device_index = int(stream.device.removeprefix("cuda:"))
+    return theirs
+
+
+@pytest.mark.parametrize("kind", [lambda stream: stream, torch_like])
+@pytest.mark.parametrize("first, second", [("cuda:0", "cuda:1"), ("host", "cuda:0"), ("cuda:0", "host")])
+def test_a_stream_of_the_next_writers_device_is_right_at_once(moving, kind, first, second):
+    """The call that is given it is the first one since that writer came."""
+    reader, move = moving
+    ours = sluice.Stream(first), sluice.Stream(second)
+    here, there = map(kind, ours)
+    for value in range(2):
+        move(first, value)
+        with following(reader, stream=here) as frame:
+            assert frame.device == first and (frame.numpy() == value).all()
+        with pytest.raises(sluice.WrongDeviceError):
+            reader.latest(stream=there)
+        move(second, 10 + value)
+        with following(reader, stream=there) as frame:
+            assert frame.device == second and (frame.numpy() == 10 + value).all()
+        with pytest.raises(sluice.WrongDeviceError, match="came back on another device"):
+            reader.latest(stream=here)
+    wait_until(lambda: holds_none(reader))
+
+
+def test_a_stream_that_was_entered_for_the_next_writer_waits_for_its_frames(moving):
+    _, move = moving
+    with sluice.Reader("cam", wait=None, ahead=True) as reader:
+        for value in range(4):
+            device = f"cuda:{value % 2}"
+            with sluice.Stream(device).use():  # there is none of the last one's GPU
+                move(device, value)
+                with following(reader) as frame:
+                    assert frame.device == device and (frame.numpy() == value).all()
+                    assert frame.__cuda_array_interface__  # it tells for which stream the frame was taken
+        with pytest.raises(sluice.WrongDeviceError), sluice.Stream("cuda:0").use():
+            reader.latest()
+        with pytest.raises(ValueError, match="ahead=True.*stream"):
+            reader.latest()
+        with sluice.Stream("cuda:1").use():
+            wait_until(lambda: holds_none(reader))
 
 
 def test_copies_out_of_either_gpu(moving):
