@@ -11,6 +11,7 @@
  */
 #include <inttypes.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,12 +31,12 @@ struct filter {
     uint64_t torn;
 };
 
-static volatile sig_atomic_t stop;
+static _Atomic bool stop; /* signals come to any thread */
 
 static void on_signal(int signal_number)
 {
     (void)signal_number;
-    stop = 1;
+    stop = true;
 }
 
 static int fail(const char *what)

@@ -142,12 +142,12 @@ struct filter {
     uint64_t torn;
 };
 
-static volatile sig_atomic_t stop;
+static _Atomic bool stop; /* signals come to any thread */
 
 static void on_signal(int signal_number)
 {
     (void)signal_number;
-    stop = 1;
+    stop = true;
 }
 
 static int fail(const char *what)

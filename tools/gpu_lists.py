@@ -40,17 +40,17 @@ NOT_SANITIZED = (
 # The tool must find something in this one, in a process that the test has started, or it sees nothing anywhere.
 CONTROL = "crash.a_writer_whose_kernel_crashed_is_told_by_commit"
 
-KILLS = re.compile(r"^(death_reader|death_writer|crash|cipd_long)\.|killed")  # in no other test's way: that a client dies may disturb others
+KILLS = re.compile(r"^(death_reader|death_writer|crash|cipd_long|moves)\.|killed")  # in no other test's way: that a client dies may disturb others
 NOT_UNDER_MPS = (
     (MEASURED.pattern, "it measures what calls cost: the benches do, under MPS, too"),
     (BREAKS, "under MPS a fault ends the work of all clients"),
     (r"^ahead\.(?!a_frame_that_is_ready|under_mps)|^ahead_lost\.|^cipd_ahead\.|^several\.a_stream_of_another_gpu_waits|^tickets\.a_frame_taken_ahead"
      r"|^untold\.of_many_lost_frames|^guards\.each_guard_of_cipd|^per_thread\.another_threads_stream_is_not"
-     r"|^rights\.(a_word_that_was_poisoned|a_frame_from_before)", "under MPS nothing is taken ahead"),
+     r"|^rights\.(a_word_that_was_poisoned|a_frame_from_before)|^moves\.(no_stream_waits|a_stream_of_the_next_gpu)", "under MPS nothing is taken ahead"),
     (r"^sync\.a_graph_takes_in_no_signal", "under MPS streams share queues: one that stands at a gate holds up another"),
     # Seen on an H100: CUDA_ERROR_ILLEGAL_ADDRESS in the processes that live on.
     (r"^death_reader\.(a_killed_reader_gives|a_reader_that_leaves_in_a_hurry)|^death_writer\.a_killed_writers_ready|^words\.the_work_of_a_killed"
-     r"|^crash\.a_writer_whose_kernel_never_ends", "under MPS who is killed while the GPU works for it takes other clients' contexts along"),
+     r"|^crash\.a_writer_whose_kernel_never_ends|^moves\.frames_that_the_last_gpu_never", "under MPS who is killed while the GPU works for it takes other clients' contexts along"),
 )
 
 

@@ -28,7 +28,7 @@ static const int fatal[] = { SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGTRAP, 
 #define FATAL_COUNT (sizeof fatal / sizeof fatal[0])
 
 static struct termios before;
-static volatile sig_atomic_t entered, resized, suspended, continued;
+static _Atomic bool entered, resized, suspended, continued; /* signals come to any thread */
 static char typed[64];
 static size_t typed_count;
 
@@ -58,11 +58,11 @@ void screen_describe(struct canvas *canvas)
 static void on_signal(int signal)
 {
     if (signal == SIGWINCH)
-        resized = 1;
+        resized = true;
     else if (signal == SIGTSTP)
-        suspended = 1;
+        suspended = true;
     else
-        continued = 1;
+        continued = true;
 }
 
 /* Only what a handler may do. */
@@ -70,7 +70,7 @@ static void put_back(void)
 {
     if (!entered)
         return;
-    entered = 0;
+    entered = false;
     (void)!write(STDOUT_FILENO, LEAVE, sizeof LEAVE - 1);
     tcsetattr(STDIN_FILENO, TCSANOW, &before);
 }
@@ -119,7 +119,7 @@ static bool take_terminal(void)
     raw.c_cc[VTIME] = 0;
     if (tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) != 0)
         return false;
-    entered = 1;
+    entered = true;
     write_all(ENTER, sizeof ENTER - 1);
     return true;
 }
@@ -177,16 +177,16 @@ static int signalled(void)
     if (stop_asked())
         return KEY_STOP;
     if (suspended) {
-        suspended = 0;
+        suspended = false;
         suspend();
-        continued = 1;
+        continued = true;
     }
     if (continued) {
-        continued = 0;
+        continued = false;
         return take_terminal() ? KEY_REDRAW : KEY_STOP;
     }
     if (resized) {
-        resized = 0;
+        resized = false;
         return KEY_REDRAW;
     }
     return KEY_NONE;

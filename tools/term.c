@@ -18,7 +18,7 @@
 #include "text.h"
 
 static bool progress_shown;
-static volatile sig_atomic_t stop;
+static _Atomic bool stop; /* signals come to any thread */
 
 void say_error(const char *command, const char *format, ...)
 {
@@ -208,7 +208,7 @@ void table_print(struct table *table)
 static void on_signal(int signal)
 {
     (void)signal;
-    stop = 1;
+    stop = true;
 }
 
 void stop_on_signals(void)
@@ -222,7 +222,7 @@ void stop_on_signals(void)
 
 bool stop_asked(void)
 {
-    return stop != 0;
+    return stop;
 }
 
 int64_t now_ns(void)

@@ -10,8 +10,6 @@
 #include "gpu/pair.h"
 #include "gpu/players.h"
 
-#define ENDLESS "60000" /* milliseconds */
-
 struct moving {
     struct sluice_device devices[2];
     struct sluice_stream streams[2], writing[2];
@@ -208,7 +206,7 @@ static void pass_over_what_is_lost(uint32_t mode, uint32_t ahead)
     struct moving all = begin(mode, ahead, 1);
 
     take_and_give_back(&all, 0, 1);
-    PLAYER(&all.first, "commit " ENDLESS, "committed 2");
+    PLAYER(&all.first, "commit " PLAYER_ENDLESS, "committed 2");
     kill_first(&all);
     come_back_on_the_second(&all, 7);
     take_and_give_back(&all, 1, 7);
