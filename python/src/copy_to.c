@@ -43,9 +43,10 @@ static int refuse(const struct source *source, PyObject *object)
 static int may_copy(const struct targets *to, const struct odd *odd)
 {
     const struct source *source = &odd->source;
+    int ordinal = device_ordinal(to->user.device);
 
-    if (launch_by_framework(to->state, source->framework, device_ordinal(to->user.device), to->given) < 0 ||
-        launch_by_framework(to->state, source->framework, source->ordinal, NULL) < 0)
+    if (launch_by_framework(to->state, source->framework, ordinal, to->given) < 0 ||
+        (source->ordinal != ordinal && launch_by_framework(to->state, source->framework, source->ordinal, NULL) < 0))
         return -1;
     return launch_behind(to->state, NULL, &to->frame, 1);
 }

@@ -359,6 +359,20 @@ def test_odd_targets_are_looked_at_before_others_are_copied(gpu, memory, pair, t
     assert graph.nodes() == 0 and odd.called == [] and not got(gpu, whole).any()
 
 
+def test_an_odd_target_is_copied_on_a_given_stream_while_the_threads_own_captures(gpu, memory, pair, torch, monkeypatch):
+    copied = []
+    monkeypatch.setattr("sluice._copies._copy_torch", lambda target, array, stream: copied.append((target, stream)))
+    writer, reader = pair()
+    writer.send(pattern())
+    captures, free = gpu.stream(), sluice.Stream(gpu.device)
+    torch.current[0] = gpu.stream()
+    odd = torch.Tensor(memory(), SHAPE, strides=(1, 6, 48))
+    frame = reader.next(timeout=60)
+    with sluice.Stream.from_handle(captures, gpu.device).use(), gpu.capture(captures) as graph:
+        frame.copy_to(odd, stream=free)
+    assert graph.nodes() == 0 and copied == [(odd, free)]
+
+
 def test_a_copy_by_a_framework_is_refused_while_its_stream_captures(gpu, pair, torch, monkeypatch):
     """torch(copy=True): it would be in the program's graph, and the tensor empty until that is replayed."""
     cloned = []
