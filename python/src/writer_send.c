@@ -284,7 +284,8 @@ static int send_on_gpu(struct writer *writer, struct parcel *parcel, struct slui
         PyErr_NoMemory();
         return SLUICE_E_NO_MEMORY;
     }
-    if (launch_behind(writer->state, launch->stream, parcel->sources, parcel->count) < 0 ||
+    /* one is refused with nothing queued, in any case */
+    if ((parcel->count > 1 && launch_behind(writer->state, launch->stream, parcel->sources, parcel->count) < 0) ||
         launch_before(writer->state, launch, parcel->sources, parcel->count) < 0) {
         free(kept);
         return SLUICE_E_CAPTURING;

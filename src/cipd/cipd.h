@@ -156,8 +156,8 @@ struct sl_cipd_writer {
 /* Begins a session with this format and `slots` slots, and discards the slots of the last one. */
 int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_format *format, uint32_t slots);
 
-/* To be called if `spoilt`: the same session with other slots. */
-int sl_cipd_writer_renew(struct sl_cipd_writer *writer);
+/* The same with the format that it has: for another number of slots, or for others if `spoilt`. */
+int sl_cipd_writer_renew(struct sl_cipd_writer *writer, uint32_t slots);
 
 /* To be called if `troubled`: 0, or the failure of the last check of the segment, such as that another program has taken it
  * over, so that nobody sees our frames. */

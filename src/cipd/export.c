@@ -62,7 +62,7 @@ static int check(struct sl_cipd_writer *writer)
     if (r == 0 && sl_load(&writer->troubled, acquire))
         r = sl_cipd_writer_trouble(writer);
     if (r == 0 && writer->spoilt)
-        r = sl_cipd_writer_renew(writer);
+        r = sl_cipd_writer_renew(writer, writer->slots);
     if (r != 0)
         return failed(writer, r);
     return check_barrier(writer);

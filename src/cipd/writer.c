@@ -267,11 +267,11 @@ int sl_cipd_reformat(void *state, const struct sluice_format *format)
     return r < 0 ? sl_format_refused(r, format) : r;
 }
 
-int sl_cipd_writer_renew(struct sl_cipd_writer *writer)
+int sl_cipd_writer_renew(struct sl_cipd_writer *writer, uint32_t slots)
 {
-    struct sluice_format format = writer->format;
+    struct sluice_format format = writer->format; /* which is written to */
 
-    return sl_cipd_writer_session(writer, &format, writer->slots);
+    return sl_cipd_writer_session(writer, &format, slots);
 }
 
 static bool same_shape(const struct sluice_array *a, const struct sluice_array *b)
@@ -315,7 +315,6 @@ int sluice_cipd_set_slots(sluice_writer *handle, uint32_t slots)
     if (r != 0)
         return r;
     writer = state;
-    struct sluice_format format = writer->format;
     if (slots < 1 || slots > SLUICE_CIPD_MAX_SLOTS)
         r = sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': %u slots, the protocol has 1 to %d", writer->name, slots,
                     SLUICE_CIPD_MAX_SLOTS);
@@ -323,7 +322,7 @@ int sluice_cipd_set_slots(sluice_writer *handle, uint32_t slots)
         r = sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun: commit or cancel it before the slots change",
                     writer->name);
     else if (slots != writer->slots)
-        r = sl_cipd_writer_session(writer, &format, slots);
+        r = sl_cipd_writer_renew(writer, slots);
     sl_bare_writer_leave(holder);
     return r;
 }

@@ -381,16 +381,27 @@ static void cuda_forget(struct sl_copier *copier, const void *to, uint64_t bytes
     sl_graphs_forget(copier->state, to, bytes);
 }
 
+/* The stream captures: waits for the end of that. */
+static int raise_later(struct sl_copy_job *job, const struct sl_signal *signal, int64_t patience_ns)
+{
+    int64_t deadline = sl_os_deadline(patience_ns);
+    int r = SLUICE_E_CAPTURING;
+
+    while (r == SLUICE_E_CAPTURING && sl_os_now() < deadline) {
+        sl_os_sleep(CAPTURE_LOOK);
+        r = raise_words(job, signal, 1);
+    }
+    return r;
+}
+
 int sl_copy_raise(struct sl_copy_job *job, const struct sl_mark *mark, int64_t patience_ns)
 {
     struct sl_copy_gpu *gpu = gpu_of(job);
     struct sl_signal signal = { mark->word, mark->value };
     int r = raise_words(job, &signal, 1);
 
-    for (int64_t deadline = sl_os_deadline(patience_ns); r == SLUICE_E_CAPTURING && sl_os_now() < deadline;) {
-        sl_os_sleep(CAPTURE_LOOK);
-        r = raise_words(job, &signal, 1);
-    }
+    if (r == SLUICE_E_CAPTURING)
+        r = raise_later(job, &signal, patience_ns);
     if (r == 0)
         return 0;
     int ended = sluice_stream_synchronize(job->stream);

@@ -109,6 +109,14 @@ void channel_commit_behind(struct gpu_gate *gate, sluice_writer *writer, struct 
     CHECK_OK(sluice_writer_commit(writer, &frame, stream));
 }
 
+uint64_t channel_lost(sluice_reader *reader)
+{
+    struct sluice_reader_stats stats = { .size = sizeof stats };
+
+    CHECK_OK(sluice_reader_stats(reader, &stats));
+    return stats.lost;
+}
+
 int channel_free_slots(sluice_writer *writer)
 {
     struct sluice_frame frames[8];

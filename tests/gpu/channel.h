@@ -28,6 +28,9 @@ void channel_commit(sluice_writer *writer, struct sluice_stream stream, int64_t 
 /* The same without a kernel that takes time: the frame is ready when the gate is opened. */
 void channel_commit_behind(struct gpu_gate *gate, sluice_writer *writer, struct sluice_stream stream, uint32_t value);
 
+/* Frames that their writer's GPU never finished, as the reader counts them. */
+uint64_t channel_lost(sluice_reader *reader);
+
 /* How many slots can be begun now. */
 int channel_free_slots(sluice_writer *writer);
 

@@ -53,14 +53,6 @@ static struct watched watch(const char *first)
     return watched;
 }
 
-static uint64_t lost(const struct watched *watched)
-{
-    struct sluice_reader_stats stats = { .size = sizeof stats };
-
-    CHECK_OK(sluice_reader_stats(watched->reader, &stats));
-    return stats.lost;
-}
-
 static void end(struct watched *watched)
 {
     role_stop(&watched->writer);
@@ -91,7 +83,7 @@ static void crash_and_be_told(const char *begin)
     CHECK_LE(test_now() - began, 5 * SLUICE_S);
     PLAYER(&watched.writer, "close", "closed");
     CHECK_RESULT(sluice_reader_acquire(reader, stream, 20 * SLUICE_S, &frame), SLUICE_CLOSED);
-    CHECK_EQ(lost(&watched), committed);
+    CHECK_EQ(channel_lost(watched.reader), committed);
     role_stop(&watched.writer);
 
     watched.writer = player_writer("");
@@ -126,7 +118,7 @@ TEST_TIMEOUT(a_writer_whose_kernel_crashed_is_told_by_send, 60)
     let_crash(&watched.writer);
     committed += told(&watched.writer, "send", "E_DRIVER");
     CHECK_RESULT(sluice_reader_acquire(reader, stream, SLUICE_S / 5, &frame), SLUICE_TIMEOUT);
-    CHECK_EQ(lost(&watched), committed); /* it has not closed yet */
+    CHECK_EQ(channel_lost(watched.reader), committed); /* it has not closed yet */
     end(&watched);
 }
 

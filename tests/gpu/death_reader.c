@@ -11,7 +11,6 @@
 #include "gpu/channel.h"
 #include "gpu/players.h"
 
-/* A writer of three slots and a reader who holds the frame before the newest: one slot is left. */
 struct pair {
     struct sluice_device device;
     struct sluice_stream stream;
@@ -19,15 +18,27 @@ struct pair {
     struct child reader;
 };
 
-static struct pair set_up(const char *options)
+/* A writer of three slots, otherwise as it says. */
+static struct pair open_pair(struct sluice_writer_params params)
 {
+    struct sluice_format format = channel_format(CHANNEL_WORDS);
     struct pair pair;
 
     gpu_begin();
     gpu_use(0);
     pair.device = gpu_open();
     CHECK_OK(sluice_stream_create(pair.device, NULL, &pair.stream));
-    pair.writer = channel_writer_of(3);
+    params.format = &format;
+    params.slots = params.max_slots = 3;
+    CHECK_OK(sluice_writer_open(&pair.writer, &params));
+    return pair;
+}
+
+/* The reader holds the frame before the newest: one slot is left. */
+static struct pair set_up(const char *options)
+{
+    struct pair pair = open_pair(channel_writer_params());
+
     channel_commit(pair.writer, pair.stream, 0, 1);
     CHECK_OK(sluice_stream_synchronize(pair.stream));
     pair.reader = player_reader(options);
@@ -214,17 +225,10 @@ TEST_TIMEOUT(a_reader_stopped_while_its_stream_waits_harms_nobody, 120) { stop_w
 TEST_TIMEOUT(a_newcomer_gets_no_place_whose_frames_are_in_use, 60)
 {
     struct sluice_writer_params params = channel_writer_params();
-    struct sluice_format format = channel_format(CHANNEL_WORDS);
     struct pair pair;
 
-    gpu_begin();
-    gpu_use(0);
-    pair.device = gpu_open();
-    CHECK_OK(sluice_stream_create(pair.device, NULL, &pair.stream));
-    params.format = &format;
-    params.slots = params.max_slots = 3;
     params.readers = 1;
-    CHECK_OK(sluice_writer_open(&pair.writer, &params));
+    pair = open_pair(params);
     channel_commit(pair.writer, pair.stream, 0, 1);
     CHECK_OK(sluice_stream_synchronize(pair.stream));
     pair.reader = player_reader("");
@@ -256,18 +260,11 @@ static void name_socket(const char *from, const char *to)
 TEST_TIMEOUT(a_reader_that_lost_its_connection_holds_up_no_writer, 60)
 {
     struct sluice_writer_params params = channel_writer_params();
-    struct sluice_format format = channel_format(CHANNEL_WORDS);
     struct pair pair;
 
-    gpu_begin();
-    gpu_use(0);
-    pair.device = gpu_open();
-    CHECK_OK(sluice_stream_create(pair.device, NULL, &pair.stream));
-    params.format = &format;
-    params.slots = params.max_slots = 3;
     params.policy = SLUICE_WAIT;
     params.wait_ns = 20 * SLUICE_S;
-    CHECK_OK(sluice_writer_open(&pair.writer, &params));
+    pair = open_pair(params);
     channel_commit(pair.writer, pair.stream, 0, 1);
     pair.reader = player_reader("order");
     PLAYER(&pair.reader, "take 20000", "took 1");

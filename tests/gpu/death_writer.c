@@ -8,14 +8,6 @@
 #include "gpu/channel.h"
 #include "gpu/players.h"
 
-static uint64_t lost(sluice_reader *reader)
-{
-    struct sluice_reader_stats stats = { .size = sizeof stats };
-
-    CHECK_OK(sluice_reader_stats(reader, &stats));
-    return stats.lost;
-}
-
 struct audience {
     struct sluice_device device;
     struct sluice_stream stream;
@@ -71,9 +63,9 @@ TEST_TIMEOUT(a_killed_writers_ready_frames_stay_and_those_in_flight_are_lost, 60
     channel_check(&first, all.stream, 1);
     CHECK_OK(sluice_reader_release(all.reader, &first, all.stream));
     int r;
-    CHECK_SOON((r = sluice_reader_acquire(all.reader, all.stream, 0, &frame)) == SLUICE_NO_WRITER && lost(all.reader), 5);
+    CHECK_SOON((r = sluice_reader_acquire(all.reader, all.stream, 0, &frame)) == SLUICE_NO_WRITER && channel_lost(all.reader), 5);
     player_note("SIGKILL of a writer until a reader counts its frames as lost", test_now() - began);
-    CHECK_EQ(lost(all.reader), 1);
+    CHECK_EQ(channel_lost(all.reader), 1);
     channel_check(&second, all.stream, 2);
 
     /* Frames of the dead session are held while the next one is read. */
@@ -84,7 +76,7 @@ TEST_TIMEOUT(a_killed_writers_ready_frames_stay_and_those_in_flight_are_lost, 60
     channel_check(&second, all.stream, 2);
     CHECK_OK(sluice_reader_release(all.reader, &second, all.stream));
     CHECK_OK(sluice_reader_release(all.reader, &frame, all.stream));
-    CHECK_EQ(lost(all.reader), 1);
+    CHECK_EQ(channel_lost(all.reader), 1);
     role_stop(&all.writer);
     disperse(&all);
 }
@@ -141,7 +133,7 @@ TEST_TIMEOUT(a_stopped_writers_gpu_finishes_its_frames, 60)
     PLAYER(&all.writer, "commit 0", "committed 4");
     frame = take(&all, 4);
     CHECK_OK(sluice_reader_release(all.reader, &frame, all.stream));
-    CHECK_EQ(lost(all.reader), 0);
+    CHECK_EQ(channel_lost(all.reader), 0);
     role_stop(&all.writer);
     disperse(&all);
 }
