@@ -13,6 +13,7 @@
 /* 20 s, as the machine may be busy or suspended for a while, and 1 s for each GB */
 #define CLEAR_PATIENCE(size) (20 * SLUICE_S + (int64_t)(size))
 #define CLEAR_LOOK (SLUICE_MS / 50)
+#define MOST_A_LOOK (SLUICE_S / 10) /* counts of that: this process may have been stopped, and its work with it */
 #define MOST_FAILURES 3
 
 /* Cleanup has no caller that could handle a failure, so it is only logged. */
@@ -202,7 +203,7 @@ void sl_cuda_memory_release(struct sl_cuda_context *context, uint64_t handle)
 /* A stream that is blocked can block others, too, so this wait is bounded. */
 static int wait_for(struct sl_cuda_context *context, struct sl_cu_stream *stream, size_t size)
 {
-    int64_t deadline = sl_os_deadline(CLEAR_PATIENCE(size));
+    int64_t waited = 0, now = sl_os_now();
     int code, failures = 0;
 
     while ((code = sl_cuda.StreamQuery(stream)) != SL_CU_OK) {
@@ -212,11 +213,14 @@ static int wait_for(struct sl_cuda_context *context, struct sl_cu_stream *stream
         /* The GPU may still be clearing the memory, which must then not be freed. */
         if (r != 0 && ++failures > MOST_FAILURES)
             return SLUICE_TIMEOUT;
-        if (sl_os_now() >= deadline)
+        if (waited >= CLEAR_PATIENCE(size))
             return sl_fail(SLUICE_TIMEOUT,
                            "%s: %zu bytes were not cleared in %.1f s: work that was queued before does not end",
                            context->name, size, (double)CLEAR_PATIENCE(size) / 1e9);
         sl_os_sleep(CLEAR_LOOK);
+        int64_t passed = sl_os_now() - now;
+        waited += passed < MOST_A_LOOK ? passed : MOST_A_LOOK;
+        now += passed;
     }
     return 0;
 }

@@ -105,6 +105,35 @@ TEST(slots_that_are_never_cleared_hold_up_nobody_for_ever)
     CHECK_EQ(child_wait(&child, 60), 0);
 }
 
+ROLE(opens_and_is_stopped)
+{
+    struct sluice_device device;
+    sluice_writer *writer;
+
+    fake_use();
+    CHECK_OK(sluice_device_open(&device, "cuda:0"));
+    fake_machine.delay = 23 * SLUICE_S;
+    role_say("opens");
+    CHECK_OK(open_on("cuda:0", &writer));
+    fake_machine.delay = 0;
+    CHECK_OK(sluice_writer_close(&writer));
+    CHECK_OK(sluice_device_close(&device));
+    return 0;
+}
+
+/* It waits for 20 s in all: of those it is stopped for, nothing counts. */
+TEST_TIMEOUT(a_writer_that_is_stopped_meanwhile_is_not_held_up, 60)
+{
+    struct child child = role_start("opens_and_is_stopped", NULL);
+
+    child_expect(&child, "opens", 10);
+    test_nap(SLUICE_S / 2); /* its slots are being cleared */
+    child_kill(&child, SIGSTOP);
+    test_nap(21 * SLUICE_S);
+    child_kill(&child, SIGCONT);
+    CHECK_EQ(child_wait(&child, 30), 0);
+}
+
 /* ---- what is being freed on other threads ---- */
 
 #define PATIENCE (2 * SLUICE_S)
