@@ -20,14 +20,14 @@ phase()
     tally=$(mktemp -p "$notes")
     if ! SLUICE_TALLY=$tally "$@" </dev/null; then
         echo " $title;" >>"$failures"
-        [ -s "$tally" ] || echo "0 1 0" >"$tally"
+        [ -s "$tally" ] || printf 'FAILED   %s: it ended before it counted a test\n0 1 0\n' "$title" >"$tally"
     fi
     cat "$tally" >>"$SLUICE_TALLY"
     rm -f "$tally"
     echo "== $title: $((SECONDS - began)) s"
 }
 
-# The last line is the tally of all phases.
+# What failed is told once more, for a log may lack its middle; the last line is the tally of all phases.
 sum()
 {
     echo
