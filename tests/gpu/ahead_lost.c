@@ -76,7 +76,7 @@ TEST(what_is_made_of_a_lost_frame_is_not_published)
     CHECK_OK(sluice_stream_synchronize(scene.reading));
 
     CHECK_OK(sluice_reader_close(&reader));
-    gpu_settle(); /* else a page of its is freed, which waits for the gate, and begin for that */
+    gpu_settle(); /* its pages are freed before the gate is closed: else that waits for the gate, and begin for that */
     reader = channel_reader_ahead(2, DEADLINE);
     channel_greet(&scene, reader);
     CHECK_OK(sluice_writer_begin(second, 20 * SLUICE_S, &out));
