@@ -76,9 +76,11 @@ TEST(what_is_made_of_a_lost_frame_is_not_published)
     CHECK_OK(sluice_stream_synchronize(scene.reading));
 
     CHECK_OK(sluice_reader_close(&reader));
-    gpu_settle(); /* its pages are freed before the gate is closed: else that waits for the gate, and begin for that */
+    struct sluice_writer_stats stats = { .size = sizeof stats };
+    CHECK_SOON((sluice_writer_stats(scene.writer, &stats), stats.readers == 0), 20);
     reader = channel_reader_ahead(2, DEADLINE);
     channel_greet(&scene, reader);
+    gpu_settle(); /* what the first reader had is freed, before the gate is closed: the driver waits for the gate with that, and begin for both */
     CHECK_OK(sluice_writer_begin(second, 20 * SLUICE_S, &out));
     channel_commit_behind(&gate, scene.writer, scene.writing, 2);
     CHECK_OK(sluice_reader_acquire(reader, scene.reading, 20 * SLUICE_S, &in));
