@@ -41,6 +41,17 @@ TEST_TIMEOUT(each_call_of_a_copy_fails_in_turn, 120)
     sending_end(&sending);
 }
 
+/* Makes the stream on which is asked whether the GPU is well: whoever waits long asks that, and does not mind if it cannot be had. */
+static void use_default_stream(struct sending *sending)
+{
+    struct sluice_stream stream;
+    struct sluice_frame frame;
+
+    CHECK_OK(sluice_stream_default(sending->device, &stream));
+    CHECK_OK(sluice_writer_begin(sending->writer, 20 * SLUICE_S, &frame));
+    CHECK_OK(sluice_writer_cancel(sending->writer, &frame, stream));
+}
+
 /* What a copier is made of: it cannot be had, so send says so, and tries again the next time. */
 TEST_TIMEOUT(each_call_of_the_first_copy_fails_in_turn, 120)
 {
@@ -52,6 +63,7 @@ TEST_TIMEOUT(each_call_of_the_first_copy_fails_in_turn, 120)
         bool failed = true;
         for (long nth = 1; failed; nth++) {
             struct sending sending = sending_begin();
+            use_default_stream(&sending);
             fake_fail(functions[i], nth, SL_CU_OUT_OF_MEMORY);
             sending_turn(&sending, 0, sending.stream, 3, sentence);
             failed = fake_failed();
