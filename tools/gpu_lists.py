@@ -36,6 +36,8 @@ NOT_SANITIZED = (
     (BREAKS, "what it does on purpose is what the tool looks for"),
     (r"^guards\.", "its roles break captures on purpose, one process after the other; beside, inside and cipd_capture are looked at"),
     (r"^death_writer\.a_writer_of_most_of_the_memory", "it takes the memory that the tool needs"),
+    (r"^cipd_info\.cipd_(settings_|a_writer_that_holds_the_barrier)|^staged\.what_may_not_be_asked", "it uses no GPU: the tool looks at nothing, and takes that for a failure"),
+    (r"^device\.gpus_that_are_hidden", "the tool has seen the GPUs before the test hides them"),
 )
 # The tool must find something in this one, in a process that the test has started, or it sees nothing anywhere.
 CONTROL = "crash.a_writer_whose_kernel_crashed_is_told_by_commit"
