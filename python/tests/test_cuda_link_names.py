@@ -42,6 +42,7 @@ RUNTIME_CALLS = {  # of CUDARuntimeAPI: what they take, and how many of it must 
     "malloc": "size", "free": "dev_ptr", "malloc_host": "size", "free_host": "ptr", "memcpy": "dst src count kind",
     "ipc_get_mem_handle": "dev_ptr", "ipc_open_mem_handle": "handle flags=", "ipc_close_mem_handle": "dev_ptr", "synchronize": "",
     "create_ipc_event": "", "record_event": "event stream=", "query_event": "event", "wait_event": "event",
+    "cudart_event_query_fn_ptr": "",
     "ipc_get_event_handle": "event", "ipc_open_event_handle": "handle", "destroy_event": "event", "create_timing_event": "",
     "create_sync_event": "", "event_elapsed_time": "start end", "get_device": "", "create_stream": "flags=",
     "create_stream_with_priority": "flags= priority=", "destroy_stream": "stream", "stream_wait_event": "stream event flags=",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """sluice.cuda_link's CUDARuntimeAPI: memory, graphs and events of a program's own; and what an importer is connected to."""
 import ctypes
+import threading
 
 import pytest
 from cuda_link_kit import a_link
@@ -79,6 +80,23 @@ def test_what_a_copy_is_by_the_runtimes_struct():
 def test_a_call_that_the_driver_lacks_is_named(runtime):
     with pytest.raises(cuda_link.CudaIpcError, match="this driver has no cuNothing: install a later one"):
         runtime._call("cuNothing")
+
+
+def test_events_are_asked_by_native_code_on_any_thread(runtime, gpu):
+    """The importer of cuda-link 1.12 hands this address to a loop in C++."""
+    query = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(runtime.cudart_event_query_fn_ptr())
+    stream, event, said = runtime.create_stream(), runtime.create_sync_event(), []
+    gate = gpu.gate(stream.value)
+    runtime.record_event(event, stream)
+    thread = threading.Thread(target=lambda: said.append(query(event.value)))  # which has no context
+    thread.start()
+    thread.join()
+    assert said == [600] and not runtime.query_event(event)
+    gate.open()
+    runtime.stream_synchronize(stream)
+    assert query(event.value) == 0 and runtime.query_event(event)
+    runtime.destroy_event(event)
+    runtime.destroy_stream(stream)
 
 
 def test_devices(runtime):

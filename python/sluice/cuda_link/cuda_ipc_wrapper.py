@@ -46,7 +46,7 @@ __all__ = ["CTypesCUDAAdapter", "CUDAError", "CUDAEvent_t", "CUDAGraphExec_t", "
 
 CUDA_EVENT_RECORD_EXTERNAL = CUDA_EVENT_WAIT_EXTERNAL = 1
 
-NOT_READY = 600
+NOT_READY, UNKNOWN = 600, 999
 RELAXED = 2
 POINTER_TYPE, POINTER_DEVICE, POINTER_HOST, POINTER_MANAGED, POINTER_ORDINAL = 2, 3, 4, 8, 9
 
@@ -81,6 +81,7 @@ class CUDARuntimeAPI(CUDAGraphsMixin):
         self._copies = c_void_p()
         self._pinned, self._pinned_size = c_void_p(), 0
         self._captured: set[int] = set()  # streams whose capture this object has begun
+        self._query = ctypes.CFUNCTYPE(c_int, c_void_p)(self._event_code)
         ordinal = c_int()
         self._said("cuDeviceGet", self._library.cuDeviceGet(byref(ordinal), device))
         self._ordinal = ordinal.value
@@ -318,6 +319,17 @@ class CUDARuntimeAPI(CUDAGraphsMixin):
 
     def query_event(self, event: Any) -> bool:
         return self._ask("cuEventQuery", self._native(event))
+
+    def cudart_event_query_fn_ptr(self) -> int:
+        """The address of an `int query(event)`, for loops in native code: 0 once the event's work is done, 600 before, as
+        cudaEventQuery says. It lives as long as this object, takes the GIL, and breaks no capture of another thread."""
+        return ctypes.cast(self._query, c_void_p).value or 0
+
+    def _event_code(self, event: int | None) -> int:
+        try:
+            return self._code("cuEventQuery", c_void_p(event))
+        except CudaIpcError as error:  # what a callback raises is lost, and 0 would be said
+            return error.code or UNKNOWN
 
     def wait_event(self, event: Any) -> None:
         self._call("cuEventSynchronize", self._native(event))
