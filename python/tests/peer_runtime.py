@@ -27,7 +27,8 @@ def runtimes(folder):
     yield folder / "libcudart.so.12"
     yield folder.parent / "libcudart.so.12"
     with contextlib.suppress(ImportError, ValueError):
-        for place in importlib.util.find_spec("nvidia.cuda_runtime").submodule_search_locations:
+        wheel = importlib.util.find_spec("nvidia.cuda_runtime")
+        for place in wheel.submodule_search_locations if wheel else ():
             yield pathlib.Path(place) / "lib/libcudart.so.12"
     yield from map(pathlib.Path, glob.glob("/usr/local/cuda*/lib64/libcudart.so.12"))
 

@@ -61,6 +61,8 @@ TEST(a_frame_from_before_the_writer_knew_is_waited_for_on_the_cpu)
     sluice_reader *reader;
 
     CHECK_OK(sluice_writer_begin(scene.writer, 20 * SLUICE_S, &before));
+    gpu_fill(gpu_native(scene.writing), channel_words(&before), CHANNEL_WORDS, 4); /* to load a kernel the driver may wait for the gate */
+    CHECK_OK(sluice_stream_synchronize(scene.writing));
     params.ahead = 1;
     params.ahead_ns = DEADLINE;
     CHECK_OK(sluice_reader_open(&reader, &params));

@@ -67,22 +67,29 @@ MODULES = ("shm_protocol", "activation_barrier", "cuda_runtime_types", "cuda_ipc
            "nvml_observer")
 
 
-def interface():
-    """Names, signatures and defaults of the package, as JSON; without those of its inner workings."""
+def told(thing):
+    if inspect.isclass(thing):
+        return members(thing)
+    return signature(thing) if callable(thing) else thing if isinstance(thing, (int, str)) else None
+
+
+def interface(*more):
+    """Names, signatures and defaults of the package, as JSON; of its modules what is made there, and of `more` what is only named
+    there, too. Without those of its inner workings."""
     said = {}
     for name in cuda_link.__all__:
         thing = getattr(cuda_link, name)
-        said[name] = members(thing) if inspect.isclass(thing) else signature(thing) if callable(thing) else None
+        said[name] = None if isinstance(thing, (int, str)) else told(thing)
     for inner in MODULES:
         try:
             module = importlib.import_module(f"cuda_link.{inner}")
         except ModuleNotFoundError:
             continue
         for name, thing in vars(module).items():
-            if name.startswith("_") or inspect.ismodule(thing) or getattr(thing, "__module__", module.__name__) != module.__name__:
+            if name.startswith("_") or inspect.ismodule(thing):
                 continue
-            said[f"{inner}.{name}"] = (members(thing) if inspect.isclass(thing) else signature(thing) if callable(thing)
-                                       else thing if isinstance(thing, (int, str)) else None)
+            if f"{inner}.{name}" in more or getattr(thing, "__module__", module.__name__) == module.__name__:
+                said[f"{inner}.{name}"] = told(thing)
     return said
 
 

@@ -18,7 +18,8 @@ def ask_for(folders, kind, what, *more):
 
 @pytest.fixture
 def interfaces(folders):
-    return [ask_for(folders, kind, "interface") for kind in ("cuda-link", "sluice")]
+    theirs = ask_for(folders, "cuda-link", "interface")
+    return theirs, ask_for(folders, "sluice", "interface", *theirs)
 
 
 # Its inner workings: what its importer makes for itself, and by which its own tests put something else in the driver's place. The
