@@ -165,7 +165,7 @@ int copy_behind(struct lease *lease, const struct sluice_array *a, const struct 
 
 bool copy_captured(struct lease *lease, const struct sluice_array *a)
 {
-    return is_written(lease, a) && lease_captured(lease);
+    return is_written(lease, a) && lease_captures(lease) > 0;
 }
 
 /* With memory in hand: queues the copy. */

@@ -78,9 +78,9 @@ void channel_drop(struct channel *channel)
     Py_END_ALLOW_THREADS
 }
 
-/* Whether the caller has the GIL is not known, so that it cannot be let go: another thread waits. At the end of the
- * interpreter, which nobody else runs in, the caller does, as the process may be gone before the thread has begun. */
-static void wait_apart(void *(*what)(void *), void *argument)
+/* Whether the caller has the GIL is not known, so that it cannot be let go: another thread waits. False at the end of the
+ * interpreter, which nobody else runs in: then the caller does, as the process may be gone before the thread has begun. */
+static bool wait_apart(void *(*what)(void *), void *argument)
 {
     pthread_attr_t apart;
     pthread_t thread;
@@ -91,8 +91,7 @@ static void wait_apart(void *(*what)(void *), void *argument)
         begun = pthread_create(&thread, &apart, what, argument) == 0;
         (void)pthread_attr_destroy(&apart);
     }
-    if (!begun)
-        (void)what(argument);
+    return begun;
 }
 
 static void *end_apart(void *channel)
@@ -103,8 +102,8 @@ static void *end_apart(void *channel)
 
 static void channel_drop_anywhere(struct channel *channel)
 {
-    if (channel_leaves(channel))
-        wait_apart(end_apart, channel);
+    if (channel_leaves(channel) && !wait_apart(end_apart, channel))
+        channel_end(channel);
 }
 
 static bool try_lock(struct channel *channel)
@@ -160,26 +159,30 @@ static void discard_kept(struct lease *lease)
 }
 
 /* With the lease's reference to the channel, which may be the last. */
-static void *release_apart(void *argument)
+static void release_whole(struct lease *lease, bool patient)
 {
-    struct lease *lease = argument;
     struct channel *channel = lease->channel;
 
-    (void)lease_release_at_last(lease);
+    (void)lease_release_at_last(lease, patient);
     discard(lease);
     if (channel_leaves(channel))
         channel_end(channel);
+}
+
+static void *release_apart(void *lease)
+{
+    release_whole(lease, true);
     return NULL;
 }
 
-/* A reader's lease whose end could not be queued, and nobody else will look at. */
+/* A reader's lease whose end could not be queued, and nobody else will look at. Who waits itself may be the one that captures. */
 static void release_at_last(struct lease *lease, bool waits)
 {
-    if (waits) {
-        (void)lease_release_at_last(lease);
+    if (waits && lease_captures(lease) <= 1) {
+        (void)lease_release_at_last(lease, false);
         discard_kept(lease);
-    } else {
-        wait_apart(release_apart, lease);
+    } else if (!wait_apart(release_apart, lease)) {
+        release_whole(lease, false);
     }
 }
 

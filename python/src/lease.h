@@ -150,8 +150,8 @@ int lease_use_named(struct lease *lease, struct stream *stream);
 /* Has it this native stream already? Not asked of 2, which is another one on each thread. */
 bool lease_uses(struct lease *lease, uintptr_t native);
 
-/* Is a graph captured on one of the lease's own streams? */
-bool lease_captured(struct lease *lease);
+/* On how many of the lease's own streams is a graph captured? */
+uint32_t lease_captures(struct lease *lease);
 
 /* Makes `stream` wait for all work so far of the lease's own streams. What the library said; nothing is queued if that is
  * SLUICE_E_CAPTURING. */
@@ -168,8 +168,9 @@ int lease_cancel(struct lease *lease);
 int lease_release(struct lease *lease);
 
 /* Release at the end of a channel, or after a failure: where a capture is in the way of a part, waits for the rest, and where it
- * cannot be queued, for all; so not with the GIL. */
-int lease_release_at_last(struct lease *lease);
+ * cannot be queued, for all; so not with the GIL. The `patient` wait for captures, too, until there is one at most; if another
+ * does not, the release comes behind the work of one stream of those that capture. */
+int lease_release_at_last(struct lease *lease, bool patient);
 
 /* The first of its streams, kept; it has one (launch.c). Others may be added meanwhile. */
 struct stream *lease_first(struct lease *lease);

@@ -10,6 +10,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#define NAP 1000000 /* ns, between looks at captures */
 
 /* ---- the set ---- */
 
@@ -215,22 +218,22 @@ static int wait_for(struct lease *lease, struct sluice_stream stream, const stru
     return r;
 }
 
-/* But `stream`. The default one has one that stands for it. */
-static bool one_captures(struct stream **all, uint32_t count, const struct stream *stream)
+/* How many capture, but `stream`. The default one has one that stands for it. */
+static uint32_t count_captures(struct stream **all, uint32_t count, const struct stream *stream)
 {
-    bool captures = false;
+    uint32_t captures = 0;
 
-    for (uint32_t i = 0; i < count && !captures; i++)
-        captures = !is_legacy(all[i]) && !(stream && stream_same(all[i], stream)) && stream_captures(all[i]);
+    for (uint32_t i = 0; i < count; i++)
+        captures += !is_legacy(all[i]) && !(stream && stream_same(all[i], stream)) && stream_captures(all[i]);
     return captures;
 }
 
-bool lease_captured(struct lease *lease)
+uint32_t lease_captures(struct lease *lease)
 {
     struct stream *few[LEASE_STREAMS];
     uint32_t count;
     struct stream **all = list(lease, few, &count);
-    bool captures = all && one_captures(all, count, NULL);
+    uint32_t captures = all ? count_captures(all, count, NULL) : 0;
 
     drop_list(all, few, count);
     return captures;
@@ -243,7 +246,7 @@ int lease_wait_for(struct lease *lease, const struct stream *stream)
     struct stream **all = list(lease, few, &count);
     int r = count && !all ? SLUICE_E_NO_MEMORY : 0;
 
-    if (r == 0 && count > 1 && one_captures(all, count, stream)) /* or it would wait for those before that one */
+    if (r == 0 && count > 1 && count_captures(all, count, stream) > 0) /* or it would wait for those before that one */
         r = SLUICE_E_CAPTURING;
     for (uint32_t i = 0; r == 0 && i < count; i++)
         if (!stream_same(all[i], stream))
@@ -368,13 +371,14 @@ static int finish(struct lease *lease, const struct stream *stream)
     return stream_finish(stream);
 }
 
-/* The first one that captures, kept, when the work of all others is done. */
-static struct stream *finish_others(struct lease *lease)
+/* The first one that captures, kept, when the work of all that do not is done; and how many do. */
+static struct stream *finish_others(struct lease *lease, uint32_t *captured)
 {
     struct stream *stream, *captures = NULL;
 
+    *captured = 0;
     for (uint32_t i = 0; (stream = stream_at(lease, i)); i++) {
-        if (finish(lease, stream) == SLUICE_E_CAPTURING && !captures)
+        if (finish(lease, stream) == SLUICE_E_CAPTURING && (*captured)++ == 0)
             captures = stream;
         else
             stream_drop(stream);
@@ -382,13 +386,20 @@ static struct stream *finish_others(struct lease *lease)
     return captures;
 }
 
-/* Where one captures, the library holds the release back until the capture has ended. */
-static int release_when_done(struct lease *lease)
+/* Where one captures, the library holds the release back until the capture has ended. It knows of one stream for each release, so
+ * if several do, those who are `patient` wait until one is left. */
+static int release_when_done(struct lease *lease, bool patient)
 {
-    struct stream *captures = finish_others(lease);
+    struct timespec nap = { .tv_nsec = NAP };
+    struct stream *captures;
     struct sluice_stream any;
-    int r = call_release(lease, captures ? stream_handle(captures) : SLUICE_ON_CPU);
+    uint32_t captured;
 
+    while ((captures = finish_others(lease, &captured)) && captured > 1 && patient) {
+        stream_drop(captures);
+        (void)nanosleep(&nap, NULL);
+    }
+    int r = call_release(lease, captures ? stream_handle(captures) : SLUICE_ON_CPU);
     if (r == SLUICE_E_INVALID && !captures && sluice_stream_default(lease->device->device, &any) == 0)
         r = call_release(lease, any); /* it was taken for a stream, so it must be released on one */
     if (captures)
@@ -396,11 +407,11 @@ static int release_when_done(struct lease *lease)
     return r;
 }
 
-int lease_release_at_last(struct lease *lease)
+int lease_release_at_last(struct lease *lease, bool patient)
 {
     int r = lease_release(lease);
 
-    return r != 0 && lease->device && lease_goes_on(lease) ? release_when_done(lease) : r;
+    return r != 0 && lease->device && lease_goes_on(lease) ? release_when_done(lease, patient) : r;
 }
 
 PyObject *raise_capturing(const struct state *state, const struct lease *lease, const char *what)

@@ -90,6 +90,32 @@ def test_a_reader_that_closes_inside_a_capture(gpu, writer, close):
     wait_until(lambda: writer.stats().readers == 0)
 
 
+@pytest.mark.parametrize("close", ["close", "del"])
+def test_a_reader_that_closes_while_two_streams_capture(gpu, writer, close):
+    """What both had queued before is waited for."""
+    reader = sluice.Reader("cam")
+    publish(gpu, writer, 5)
+    streams = [gpu.stream() for _ in range(2)]
+    frame = reader.next(timeout=60)
+    slot = frame.slot
+    frame.used_on(*[sluice.Stream.from_handle(stream, gpu.device) for stream in streams])
+    gates = [gpu.gate(stream) for stream in streams]
+    with gpu.capture(streams[0]) as one, gpu.capture(streams[1]) as other:
+        frame.release()
+        if close == "close":
+            reader.close()
+        del reader, frame
+        gc.collect()
+    assert one.nodes() == other.nodes() == 0
+    publish(gpu, writer, 6)
+    for gate in gates:
+        time.sleep(0.1)
+        assert slot not in free_slots(writer)
+        gate.open()
+    wait_until(lambda: slot in free_slots(writer))
+    wait_until(lambda: writer.stats().readers == 0)
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_commit_inside_a_capture(gpu, writer, reader, count):
     """It is refused before anything is queued, and the frame stays begun."""
