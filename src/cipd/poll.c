@@ -7,20 +7,17 @@
 #define WATCH SLUICE_MS /* between checks for news */
 
 /* Would acquire have something to report? With the reader's lock. */
-static bool has_news(const struct sl_cipd_reader *reader)
+static bool has_news(struct sl_cipd_reader *reader)
 {
-    const struct sl_cipd_consumer *consumer = &reader->consumer;
+    struct sl_cipd_consumer *consumer = &reader->consumer;
+    int64_t now = sl_os_now();
 
     if (sl_load(&reader->closing, acquire))
         return true;
-    if (!reader->link) {
-        int64_t now = sl_os_now();
-        bool closing = now < reader->close_until && sl_cipd_bin_count(reader->bin) != 0;
-        return now >= sl_cipd_consume_next_try(consumer) && !closing;
-    }
-    uint32_t index = sl_cipd_load_index(consumer->segment.at);
-    return (index && index != consumer->index) || sl_cipd_load_version(consumer->segment.at) != consumer->session.version ||
-           sl_cipd_load_shut(consumer->segment.at, &consumer->session.layout);
+    if (reader->link)
+        return sl_cipd_consume_has_news(consumer, now);
+    bool closing = now < reader->close_until && sl_cipd_bin_count(reader->bin) != 0;
+    return now >= sl_cipd_consume_next_try(consumer) && !closing;
 }
 
 /* On the service thread. */

@@ -4,6 +4,7 @@
  */
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 
 #include "gpu/cipd.h"
@@ -320,6 +321,56 @@ TEST(cipd_a_reader_can_be_polled)
     CHECK_OK(sluice_writer_close(&side.writer));
     CHECK(readable(fd, 20000));
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_CLOSED);
+    cipd_end_reader(&side, reader);
+}
+
+/* A reader of a killed writer's channel, and its descriptor: nothing can be read. */
+static int poll_a_killed_writer(struct cipd_side *side, bool disguised, sluice_reader **reader)
+{
+    struct sluice_frame frame;
+    struct child writer = cipd_start_writer("3");
+
+    if (disguised)
+        cipd_disguise();
+    cipd_tell(&writer, "1");
+    *reader = cipd_reader();
+    int fd = sluice_reader_fd(*reader);
+    CHECK_GE(fd, 0);
+    CHECK(readable(fd, 20000));
+    cipd_take_and_release(*reader, side, 1);
+    CHECK_RESULT(sluice_reader_acquire(*reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
+    CHECK(!readable(fd, 20));
+    child_kill(&writer, SIGKILL);
+    return fd;
+}
+
+TEST(cipd_who_polls_is_told_that_the_writer_was_killed)
+{
+    struct cipd_side side = cipd_begin();
+    struct sluice_frame frame;
+    sluice_reader *reader;
+    int fd = poll_a_killed_writer(&side, false, &reader);
+
+    CHECK(readable(fd, 20000));
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_NO_WRITER);
+    cipd_end_reader(&side, reader);
+    cipd_clean();
+}
+
+/* Python's resource tracker removes the name of a killed writer's segment; the next one makes another of that name. */
+TEST(cipd_who_polls_is_told_of_the_next_segment)
+{
+    struct cipd_side side = cipd_begin();
+    sluice_reader *reader;
+    int fd = poll_a_killed_writer(&side, true, &reader);
+
+    cipd_clean();
+    struct child writer = cipd_start_writer("3");
+    cipd_disguise();
+    cipd_tell(&writer, "7");
+    CHECK(readable(fd, 20000));
+    cipd_take_and_release(reader, &side, 7);
+    role_stop(&writer);
     cipd_end_reader(&side, reader);
 }
 

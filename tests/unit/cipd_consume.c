@@ -85,10 +85,13 @@ TEST(cipd_poll_passes_over_zeros)
     sl_cipd_store_index(foreign.at, 41);
     sl_cipd_store_version(foreign.at, 0);
     CHECK_EQ(poll_now(&consumer, &frame), SL_CIPD_NO_FRAME);
+    CHECK(!sl_cipd_consume_has_news(&consumer, consumer.frame_ns)); /* or who waits would not sleep */
     sl_cipd_store_version(foreign.at, 5);
     sl_cipd_store_slots(foreign.at, 0);
     CHECK_EQ(poll_now(&consumer, &frame), SL_CIPD_NO_FRAME);
+    CHECK(!sl_cipd_consume_has_news(&consumer, consumer.frame_ns));
     sl_cipd_store_slots(foreign.at, 3);
+    CHECK(sl_cipd_consume_has_news(&consumer, consumer.frame_ns));
     CHECK_EQ(poll_now(&consumer, &frame), SL_CIPD_FRAME);
     CHECK_EQ(frame.index, 41);
     CHECK_EQ(frame.missed, 0);

@@ -218,7 +218,7 @@ int sl_cipd_consume_connect(struct sl_cipd_consumer *consumer, int64_t now_ns)
     consumer->index = 0;
     consumer->since = sl_cipd_load_index(consumer->segment.at);
     consumer->frame_ns = now_ns;
-    consumer->look_ns = 0;
+    consumer->look_ns = consumer->glance_ns = 0;
     consumer->seen_ns = 0;
     return 0;
 }

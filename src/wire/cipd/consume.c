@@ -8,7 +8,7 @@
  */
 #include "wire/cipd/consume.h"
 
-#define SILENCE (250 * SLUICE_MS) /* time without a frame after which the state of the segment is checked */
+#define SILENCE (250 * SLUICE_MS) /* time without a frame after which the state of the segment is checked, and between checks */
 #define SLICE (50 * SLUICE_MS)    /* longest sleep of one wait */
 #define GLANCE SLUICE_MS          /* interval of checks for a writer that wakes nobody */
 #define OLDEST 10                 /* seconds: an older time of a frame is not believed */
@@ -52,6 +52,14 @@ static uint32_t missed_before(const struct sl_cipd_consumer *consumer, uint32_t 
     return frames && frames < UINT32_MAX / 2 ? frames - 1 : 0;
 }
 
+/* Why its writer has left the segment for good, as far as `fate` and the lock tell; 0: it has not. */
+static enum sl_cipd_reason left_by(const struct sl_cipd_consumer *consumer, enum sl_cipd_fate fate)
+{
+    if (fate == SL_CIPD_REPLACED)
+        return SL_CIPD_REASON_ABSENT;
+    return consumer->extra && !sl_cipd_segment_locked(&consumer->segment) ? SL_CIPD_REASON_DEAD : 0;
+}
+
 /* Nothing new: is the writer still alive? */
 static enum sl_cipd_poll quiet(struct sl_cipd_consumer *consumer, int64_t now)
 {
@@ -60,15 +68,41 @@ static enum sl_cipd_poll quiet(struct sl_cipd_consumer *consumer, int64_t now)
     consumer->look_ns = now + SILENCE;
     enum sl_cipd_fate fate = sl_cipd_segment_fate(&consumer->segment);
     consumer->orphan = fate == SL_CIPD_ORPHAN;
-    if (fate == SL_CIPD_REPLACED) {
-        consumer->reason = SL_CIPD_REASON_ABSENT;
-        return SL_CIPD_LOST;
-    }
-    if (consumer->extra && !sl_cipd_segment_locked(&consumer->segment)) {
-        consumer->reason = SL_CIPD_REASON_DEAD;
-        return SL_CIPD_LOST;
-    }
-    return SL_CIPD_NO_FRAME;
+    enum sl_cipd_reason reason = left_by(consumer, fate);
+    if (!reason)
+        return SL_CIPD_NO_FRAME;
+    consumer->reason = reason;
+    return SL_CIPD_LOST;
+}
+
+enum { NOTHING, NEXT_FRAME, NEXT_SESSION };
+
+/* What the segment's words say, the index among them. */
+static int news(const struct sl_cipd_consumer *consumer, uint32_t *index)
+{
+    const unsigned char *at = consumer->segment.at;
+    uint64_t version = sl_cipd_load_version(at);
+    uint32_t slots = sl_cipd_load_slots(at);
+    *index = sl_cipd_load_index(at);
+    if (!version || !slots)
+        return NOTHING;
+    if (version != consumer->session.version || slots != consumer->session.layout.slots)
+        return NEXT_SESSION;
+    return *index && *index != consumer->index ? NEXT_FRAME : NOTHING;
+}
+
+bool sl_cipd_consume_has_news(struct sl_cipd_consumer *consumer, int64_t now_ns)
+{
+    uint32_t index;
+    if (sl_cipd_load_shut(consumer->segment.at, &consumer->session.layout) || news(consumer, &index))
+        return true;
+    if (now_ns - consumer->frame_ns < SILENCE || now_ns < consumer->glance_ns)
+        return false;
+    consumer->glance_ns = now_ns + SILENCE;
+    if (!left_by(consumer, sl_cipd_segment_fate(&consumer->segment)))
+        return false;
+    consumer->look_ns = consumer->glance_ns = 0; /* the next poll finds it, and so does who asks before that */
+    return true;
 }
 
 static enum sl_cipd_poll ended(struct sl_cipd_consumer *consumer, enum sl_cipd_poll how)
@@ -86,16 +120,13 @@ enum sl_cipd_poll sl_cipd_consume_poll(struct sl_cipd_consumer *consumer, int64_
         return SL_CIPD_LOST;
     if (sl_cipd_load_shut(at, &session->layout))
         return ended(consumer, SL_CIPD_SHUT);
-    uint64_t version = sl_cipd_load_version(at);
-    uint32_t slots = sl_cipd_load_slots(at);
-    if (!version || !slots)
+    uint32_t index;
+    int what = news(consumer, &index);
+    if (what == NOTHING)
         return quiet(consumer, now_ns);
-    if (version != session->version || slots != session->layout.slots)
+    if (what == NEXT_SESSION)
         return ended(consumer, SL_CIPD_CHANGED);
-    uint32_t index = sl_cipd_load_index(at);
-    if (index == 0 || index == consumer->index)
-        return quiet(consumer, now_ns);
-    uint32_t slot = sl_cipd_index_slot(index, slots);
+    uint32_t slot = sl_cipd_index_slot(index, session->layout.slots);
     if (replaced(consumer, slot))
         return ended(consumer, SL_CIPD_CHANGED);
     *frame = (struct sl_cipd_frame){
@@ -195,9 +226,8 @@ int sl_cipd_consume_wait(struct sl_cipd_consumer *consumer, int64_t deadline_ns)
     bool woken = consumer->extra && consumer->segment.writable;
     if (woken)
         sl_store(&consumer->extra->asleep, 1, seq_cst);
-    uint32_t index = sl_cipd_load_index(at);
-    if ((index && index != consumer->index) || sl_cipd_load_shut(at, &consumer->session.layout) ||
-        sl_cipd_load_version(at) != consumer->session.version)
+    uint32_t index;
+    if (sl_cipd_load_shut(at, &consumer->session.layout) || news(consumer, &index))
         return 0;
     sl_os_wait(sl_cipd_index_word(at), index, earlier(deadline_ns, now + (woken ? SLICE : GLANCE)));
     return 0;

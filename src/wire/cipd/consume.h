@@ -72,7 +72,7 @@ struct sl_cipd_consumer {
     /* private from here on */
     struct sl_cipd_extra *extra; /* NULL: there is none, or it is another session's */
     uint32_t since;              /* the index when it connected; 0 also if that was not known */
-    int64_t look_ns;             /* when to check next whether the segment still has its name */
+    int64_t look_ns, glance_ns;  /* when poll, and when has_news, checks next whether the segment still has its name and its writer */
     int64_t try_ns, pause_ns;    /* next attempt to connect; the time from that one to the next */
     struct sl_cipd_session seen; /* at an earlier attempt, for UNSETTLED; in which memory; when (0: none) */
     struct sl_os_named seen_memory;
@@ -135,6 +135,9 @@ bool sl_cipd_consume_whole(const struct sl_cipd_consumer *consumer, const struct
 
 /* Does the slot's event belong to another frame by now? Then it never again tells whether this one is finished. */
 bool sl_cipd_consume_gone(const struct sl_cipd_consumer *consumer, const struct sl_cipd_frame *frame);
+
+/* Would poll report something but SL_CIPD_NO_FRAME? Cheap enough for each millisecond. */
+bool sl_cipd_consume_has_news(struct sl_cipd_consumer *consumer, int64_t now_ns);
 
 /* Sleeps until poll may have something to report, for up to 50 ms and not beyond `deadline_ns`: 0, or SLUICE_TIMEOUT
  * at the deadline. Sluice's writers wake it; for others it checks every millisecond. */
