@@ -100,7 +100,7 @@ struct sluice_cipd_writer_params {
     uint32_t mono_alpha;      /* 1: two components are mono and alpha; sets the wire's flag */
     uint32_t flags;           /* further flags of the wire, or-ed in; 16 bits, without those that the above set */
     uint32_t barrier;         /* enum sluice_cipd_switch; default: on. Frames are skipped while an activation barrier is up */
-    uint32_t holds_barrier;   /* 1: raises the barrier before it opens, and lowers it after settle_frames frames */
+    uint32_t holds_barrier;   /* 1: raises the barrier before it opens, lowers it after settle_frames frames, and respects it then */
     uint32_t settle_frames;   /* 0: 30 */
     uint32_t strict_device;   /* 1: send refuses memory that is not on this GPU: SLUICE_E_WRONG_DEVICE. Else it is copied from
                                  wherever it is */

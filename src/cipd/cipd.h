@@ -145,7 +145,7 @@ struct sl_cipd_writer {
     uint32_t generation;
     struct sl_cipd_barrier checker, holder; /* the counts of `checker` belong to the writer's thread */
     struct sl_cipd_watched watched; /* for checker.changes, if that is not NULL */
-    bool checks, holds;
+    bool checks, holds; /* the barrier; `checks` belongs to the writer's thread */
     struct sl_watch tender;
     int tended; /* the result of the last check of the segment; 0: it succeeded */
     char tended_text[256];
@@ -158,6 +158,10 @@ int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_fo
 
 /* The same with the format that it has: for another number of slots, or for others if `spoilt`. */
 int sl_cipd_writer_renew(struct sl_cipd_writer *writer, uint32_t slots);
+
+/* Does it check the barrier from now on? Not while it holds it: it would skip its own frames. On the writer's thread, with the lock
+ * once it is tended. */
+void sl_cipd_writer_heed(struct sl_cipd_writer *writer);
 
 /* To be called if `troubled`: 0, or the failure of the last check of the segment, such as that another program has taken it
  * over, so that nobody sees our frames. */

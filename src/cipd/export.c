@@ -223,8 +223,10 @@ static void publish(struct sl_cipd_writer *writer, struct sluice_frame *frame, c
     writer->graph_frames += sent && sent->by_graph;
     writer->copied_bytes += sent ? writer->metadata.bytes : 0;
     writer->last_frame_ns = now;
-    if (writer->holds)
+    if (writer->holds) {
         sl_cipd_barrier_published(&writer->holder, now);
+        sl_cipd_writer_heed(writer);
+    }
     sl_mutex_unlock(&writer->lock);
     SL_STAGE_END(PUBLISH);
     slot->frame = (uint32_t)frame->sequence;

@@ -112,12 +112,17 @@ static int begin_tending(struct sl_cipd_writer *writer)
 
 /* ---- open ---- */
 
+void sl_cipd_writer_heed(struct sl_cipd_writer *writer)
+{
+    writer->checks = writer->params.barrier != SLUICE_CIPD_OFF && !(writer->holds && writer->holder.held);
+}
+
 static int begin_barriers(struct sl_cipd_writer *writer)
 {
     const char *name = writer->barrier_name[0] ? writer->barrier_name : NULL;
     int r;
 
-    writer->checks = writer->params.barrier != SLUICE_CIPD_OFF;
+    sl_cipd_writer_heed(writer);
     if (writer->checks) {
         if ((r = sl_cipd_barrier_init(&writer->checker, name)) != 0)
             return r;
@@ -131,9 +136,9 @@ static int begin_barriers(struct sl_cipd_writer *writer)
         return r;
     writer->holder.settle = writer->params.settle_frames;
     writer->holds = true;
-    writer->checks = false; /* else it would skip its frames because of its own hold */
     if (sl_cipd_barrier_enter(&writer->holder, sl_os_now()) != 0)
         sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': the barrier stays down: %s", writer->name, sluice_last_error());
+    sl_cipd_writer_heed(writer);
     return 0;
 }
 
@@ -159,6 +164,7 @@ static int open_channel(struct sl_cipd_writer *writer, const struct sluice_forma
         return r;
     if (writer->holds)
         sl_cipd_barrier_settle(&writer->holder, sl_os_now());
+    sl_cipd_writer_heed(writer);
     return begin_tending(writer);
 }
 

@@ -179,6 +179,27 @@ TEST(cipd_frames_are_skipped_while_a_barrier_is_up)
     cipd_end(&side);
 }
 
+/* Its own hold is nothing to it, others' are once that has ended. */
+TEST(cipd_a_writer_that_has_held_the_barrier_respects_it)
+{
+    struct cipd_side side = cipd_begin();
+    struct sluice_cipd_writer_params cipd;
+    struct sluice_writer_params params = cipd_writer_params(&cipd, &side.format);
+
+    cipd.holds_barrier = 1;
+    cipd.settle_frames = 2;
+    CHECK_OK(sluice_writer_open(&side.writer, &params));
+    for (uint32_t i = 1; i <= 3; i++) {
+        CHECK_EQ(cipd_info_of_writer(side.writer).holds_barrier, i <= 2);
+        CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i, NULL));
+    }
+    struct child child = role_start("cipd_holder", cipd_name(), NULL);
+    child_expect(&child, "up", 20);
+    CHECK_SOON(skips(side.writer), 20);
+    role_stop(&child);
+    cipd_end(&side);
+}
+
 TEST(cipd_a_barrier_can_be_ignored_and_gets_stale)
 {
     struct cipd_side side = cipd_begin();
