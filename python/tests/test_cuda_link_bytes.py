@@ -23,6 +23,7 @@ def test_a_segment_in_plain_memory():
     assert cuda_link.Metadata.read_from(buffer, layout) == metadata and metadata.expected_size == metadata.data_size
     assert shm_protocol.read_magic(buffer) == 0x43495044 and buffer[:4] == b"DPIC"
     assert (shm_protocol.read_version(buffer), shm_protocol.read_num_slots(buffer)) == (4, 3)
+    assert cuda_link.Format.from_shm(buffer[:20], 3) is None
     found = cuda_link.Format.from_shm(buffer, 3)
     assert found.shape == (480, 640, 4) and found.dtype_str == "uint8" and found.frame_nbytes == 1228800
     assert not found.layout_differs_from(cuda_link.Format.from_overrides((480, 640, 4), "uint8"))

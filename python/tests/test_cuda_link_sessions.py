@@ -8,6 +8,8 @@ import pytest
 
 from cuda_link_kit import SHAPE, a_link, actors, is_frame, says
 
+import sluice.cuda_link as cuda_link
+
 
 @pytest.fixture
 def link(gpu):
@@ -136,6 +138,24 @@ except FileNotFoundError as error:
     print("no file")
 """)
     assert out == "no file\n"
+
+
+def test_the_class_of_importers_follows_the_channel_once_it_connects(link):
+    """As 1.12's does. It may be there before the channel, and another producer may come."""
+    importer = cuda_link.CUDAIPCImporter(link.name)
+    assert not importer.is_ready() and importer.get_frame_numpy() is None
+    importer.connect()
+    assert not importer.is_ready()
+    for value in (1, 2):
+        exporter = link.exporter()
+        exporter.export(value)
+        while (frame := importer.get_frame_numpy()) is None:
+            pass
+        assert (frame == value).all() and importer.is_ready()
+        exporter.close()
+        while importer.is_ready():
+            assert importer.get_frame_numpy() is None
+    importer.close()
 
 
 def test_the_end_is_the_end(link):

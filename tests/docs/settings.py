@@ -36,6 +36,10 @@ def for_touchdesigner(root, lint):
     named = {word for row in table.splitlines() for word in re.findall(r"`([a-z_]+)`", row.split(" | ")[-1])}
     odd = [word for word in sorted(named) if not re.search(rf"\b{word}\b", header) and word not in {"send_copy", "fetch_copy", "acquire"}]
     lint.check("what it names there is in the headers", odd if named else ["it names nothing"])
+    results = [json.loads(path.read_text()) for path in sorted((root / "bench/results").glob("gpu-*.json"))]
+    gpus = {gpu["name"].split()[1] for each in results for gpu in each.get("gpus", ())}  # NVIDIA H200
+    says = next(part for part in page.split("\n\n") if "has been run on" in part)
+    lint.check("it begins with the GPUs on which Sluice has run", [gpu for gpu in sorted(gpus) if gpu not in says] if gpus else ["none is known"])
 
 
 def library(sluice):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""CUDAIPCImporter, as cuda-link 1.1 has it."""
+"""CUDAIPCImporter, as cuda-link 1.1 has it, and as 1.12 does for programs that connect()."""
 from __future__ import annotations
 
 import dataclasses
@@ -45,7 +45,10 @@ logger = logging.getLogger("cuda_link.cuda_ipc_importer")
 
 class CUDAIPCImporter:
     """Reads a channel; get_frame() and the like give a frame, or None. It opens the channel at once, if that is there:
-    is_ready() says so. When the producer shuts the channel it closes itself, and a new one is needed."""
+    is_ready() says so. When the producer shuts the channel it closes itself, and a new one is needed.
+
+    1.1's programs know no more. 1.12's call connect(), from_connected(), or enter one that is not open: it follows the channel
+    then, through all of its sessions, and may be there before the first."""
 
     def __init__(self, shm_name: str = "cudalink_ipc_TD>>Python", shape: tuple[int, int, int] | None = None,
                  dtype: str | None = None, debug: bool = False, timeout_ms: float = 5000.0, device: int = 0) -> None:
@@ -56,13 +59,16 @@ class CUDAIPCImporter:
         self._ended: Importer | None = None  # the one before, for its counts
         self._session = Session(channel_of(shm_name)[0], device)
         self._nvml: NVMLObserver | None = None
+        self._follows = False
         self._initialize()
 
     def _initialize(self) -> bool:
         if self._importer is not None:
             return True
         shape, dtype = self._hints
-        policy = dataclasses.replace(ImportPolicy.from_env(), reconnect_enabled=False, debug=self.debug)
+        policy = dataclasses.replace(ImportPolicy.from_env(), debug=self.debug)
+        if not self._follows:
+            policy = dataclasses.replace(policy, reconnect_enabled=False)
         spec = ImportSpec(self.shm_name, self.device, shape, dtype, self.timeout_ms)
         try:
             self._importer = Importer.open(spec, policy=policy)
@@ -73,21 +79,28 @@ class CUDAIPCImporter:
             self._importer.attach_nvml_observer(self._nvml)
         return True
 
-    def connect(self) -> bool:
+    def initialize(self) -> bool:
         """Tries again to open the channel; whether it is open."""
         return self._initialize()
 
-    initialize = connect
+    def connect(self) -> bool:
+        """Follows the channel from now on; whether there is an importer, which may have to wait for the producer."""
+        if not self._follows:
+            self._follows = True
+            self.cleanup()
+        return self._initialize()
 
     @classmethod
     def from_connected(cls, shm_name: str = "cudalink_ipc_TD>>Python", **others: Any) -> CUDAIPCImporter:
-        return cls(shm_name, **others)
+        importer = cls(shm_name, **others)
+        importer.connect()
+        return importer
 
     def _take(self, method: Callable[[], ImportResult[Any]]) -> Any:
         result = method()
         if result.outcome is ImportOutcome.RECONNECTING:  # 1.1 gives the first frame of another session at once
             result = method()
-        if result.outcome is ImportOutcome.SHUTDOWN:
+        if result.outcome is ImportOutcome.SHUTDOWN and not self._follows:
             self.cleanup()
         return result.frame
 
@@ -120,8 +133,8 @@ class CUDAIPCImporter:
     close = cleanup
 
     def is_ready(self) -> bool:
-        """Whether it is open; also while its producer is just beginning another session."""
-        return self._importer is not None
+        """Whether it is open; also while its producer is just beginning another session, unless it follows the channel."""
+        return self._importer is not None and (not self._follows or self._importer.is_ready())
 
     @property
     def shape(self) -> tuple[int, int, int] | None:
@@ -240,6 +253,8 @@ class CUDAIPCImporter:
     stats = get_stats
 
     def __enter__(self) -> CUDAIPCImporter:
+        if self._importer is None:
+            self.connect()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import struct
 import sys
 import time
 from dataclasses import dataclass
@@ -92,8 +93,11 @@ class Format:
 
     @classmethod
     def from_shm(cls, shm_buf: bytearray | memoryview, num_slots: int) -> Format | None:
-        """From a segment; None if it has no format yet."""
-        metadata = Metadata.read_from(shm_buf, SHMLayout(num_slots))
+        """From a segment; None if it has no format yet, or is too short for one."""
+        try:
+            metadata = Metadata.read_from(shm_buf, SHMLayout(num_slots))
+        except (struct.error, ValueError, IndexError):
+            return None
         return cls.from_metadata(metadata) if metadata.width and metadata.height and metadata.num_comps else None
 
     @classmethod
