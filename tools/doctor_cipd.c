@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cipd.h"
 #include "term.h"
@@ -15,6 +16,11 @@
 
 /* By what sluice_cipd_variable.used says. */
 static const char *const uses[] = { "no effect here", "honoured", "TouchDesigner's side", "in Python" };
+
+static const char *use_of(const struct sluice_cipd_variable *variable)
+{
+    return uses[variable->used < sizeof uses / sizeof *uses ? variable->used : 0];
+}
 
 static struct sluice_cipd_variable *list_variables(size_t *count)
 {
@@ -28,15 +34,42 @@ static struct sluice_cipd_variable *list_variables(size_t *count)
     return NULL;
 }
 
+/* What is said between the value and what the variable does. */
+static void text_reading(char *text, size_t size, const struct sluice_cipd_variable *variable)
+{
+    bool off = variable->reading == SLUICE_CIPD_READ_OFF;
+    if (variable->reading == SLUICE_CIPD_READ_NO_NUMBER || variable->reading == SLUICE_CIPD_READ_OUT_OF_RANGE)
+        snprintf(text, size, ", which is %s: the default %s is used;",
+                 variable->reading == SLUICE_CIPD_READ_NO_NUMBER ? "no number" : "out of range", variable->usual);
+    else
+        snprintf(text, size, "%s%s:", off ? ", which means off" : "",
+                 off && strcmp(variable->value, "0") ? ", as all but \"1\" does" : "");
+}
+
+static void text_use(char *text, size_t size, const struct sluice_cipd_variable *variable)
+{
+    const char *commands = cipd_honoured_by(variable->name);
+    snprintf(text, size, "%s%s%s", use_of(variable),
+             *commands                                ? "; sluice "
+             : variable->used == SLUICE_CIPD_USED   ? "; no command"
+             : variable->used == SLUICE_CIPD_OTHERS ? ", no effect here"
+                                                    : "",
+             commands);
+}
+
 static void examine_variable(struct report *report, const struct sluice_cipd_variable *variable)
 {
     bool heeded = variable->used == SLUICE_CIPD_USED || variable->used == SLUICE_CIPD_IN_PYTHON;
-    char mend[256] = "";
-    const char *commands = cipd_honoured_by(variable->name);
+    bool taken = variable->reading != SLUICE_CIPD_READ_NO_NUMBER && variable->reading != SLUICE_CIPD_READ_OUT_OF_RANGE;
+    char mend[256] = "", reading[96], use[96];
+    text_reading(reading, sizeof reading, variable);
+    text_use(use, sizeof use, variable);
     if (!heeded)
         snprintf(mend, sizeof mend, "unset %s, unless a program of cuda-link's needs it", variable->name);
-    find(report, "cuda-link", heeded ? FINDING_WELL : FINDING_NOTE, mend, "%s is \"%s\": %s%s%s", variable->name,
-         variable->value, variable->what, *commands ? "; sluice " : variable->used == SLUICE_CIPD_USED ? "; no command" : "", commands);
+    else if (!taken)
+        snprintf(mend, sizeof mend, "set %s to a whole number from %s, or unset it", variable->name, variable->range);
+    find(report, "cuda-link", heeded && taken ? FINDING_WELL : FINDING_NOTE, mend, "%s is \"%s\"%s %s; %s", variable->name,
+         variable->value, reading, variable->what, use);
 }
 
 static void examine_variables(struct report *report)
@@ -60,7 +93,7 @@ void json_cipd(struct json *json)
         json_pair_string(json, "name", all[i].name);
         json_pair_string(json, "value", all[i].set ? all[i].value : NULL);
         json_pair_string(json, "default", all[i].usual);
-        json_pair_string(json, "here", uses[all[i].used < 4 ? all[i].used : 0]);
+        json_pair_string(json, "here", use_of(&all[i]));
         json_pair_string(json, "what", all[i].what);
         json_pair_string(json, "commands", cipd_honoured_by(all[i].name));
         json_close(json);

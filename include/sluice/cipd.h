@@ -176,6 +176,15 @@ enum sluice_cipd_use {
     SLUICE_CIPD_IN_PYTHON = 3, /* only the Python package's module sluice.cuda_link */
 };
 
+/* How the value of a variable is read. */
+enum sluice_cipd_reading {
+    SLUICE_CIPD_READ_AS_IT_IS = 0, /* also of all that are not set, and of those that nobody uses */
+    SLUICE_CIPD_READ_ON = 1,
+    SLUICE_CIPD_READ_OFF = 2,          /* a switch is off unless it is "1" */
+    SLUICE_CIPD_READ_NO_NUMBER = 3,    /* it must be one: the default is used */
+    SLUICE_CIPD_READ_OUT_OF_RANGE = 4, /* the default is used */
+};
+
 /* One of cuda-link's environment variables. */
 struct sluice_cipd_variable {
     char name[64];
@@ -184,6 +193,8 @@ struct sluice_cipd_variable {
     char what[160];  /* what it does here, or why it does nothing */
     uint32_t set;    /* 1: it is in the environment */
     uint32_t used;   /* enum sluice_cipd_use */
+    uint32_t reading; /* enum sluice_cipd_reading */
+    char range[48];   /* of a number: "0 to 2147483647"; else "" */
 };
 
 /* Lists all of them, including those without effect. Up to `capacity` are written (NULL and 0 for none); *count is

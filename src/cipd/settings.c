@@ -2,6 +2,7 @@
  *
  * cuda-link's environment variables, for programs and for display.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,9 @@ int sluice_cipd_variables(struct sluice_cipd_variable *variables, size_t capacit
         snprintf(to->what, sizeof to->what, "%s", one->note);
         to->set = value != NULL;
         to->used = used(one->use);
+        to->reading = value ? sl_cipd_reading(one, value) : SLUICE_CIPD_READ_AS_IT_IS;
+        if (one->kind == SL_CIPD_NUMBER)
+            snprintf(to->range, sizeof to->range, "%" PRId64 " to %" PRId64, one->least, one->most);
     }
     *number = n;
     return 0;

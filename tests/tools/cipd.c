@@ -322,6 +322,35 @@ TEST(doctor_says_what_variables_do)
                       "if v['value'] is not None}['CUDALINK_D2H_STREAMS'] == '4'");
 }
 
+TEST(doctor_says_how_values_are_read)
+{
+    static struct program p;
+    begin();
+    setenv("CUDALINK_IMPORT_RECONNECT", "0", 1);
+    setenv("CUDALINK_EXPORT_SYNC", "true", 1);
+    setenv("CUDALINK_BARRIER_STALE_NS", "abc", 1);
+    setenv("CUDALINK_WAIT_SPIN_US", "-1", 1);
+    setenv("CUDALINK_TD_BARRIER_SETTLE_FRAMES", "99999999999999999999", 1);
+    setenv("CUDALINK_GPU_WAIT_ADAPTIVE_SLEEP_PCT", "200", 1);
+    setenv("CUDALINK_GPU_WAIT_ADAPTIVE_WINDOW", "60", 1);
+    setenv("CUDALINK_TD_USE_GRAPHS", "1", 1);
+    setenv("CUDALINK_D2H_STREAMS", "abc", 1);
+    CHECK_EQ(sluice_run(&p, "doctor", "--quick"), 0);
+    CHECK_HAS(p.out, "ok    cuda-link    CUDALINK_IMPORT_RECONNECT is \"0\", which means off: a reader finds the writer's next "
+                     "session by itself; honoured; no command");
+    CHECK_HAS(p.out, "ok    cuda-link    CUDALINK_EXPORT_SYNC is \"true\", which means off, as all but \"1\" does: ");
+    CHECK_HAS(p.out, "note  cuda-link    CUDALINK_BARRIER_STALE_NS is \"abc\", which is no number: the default 5000000000 is used; ");
+    CHECK_HAS(p.out, "set CUDALINK_BARRIER_STALE_NS to a whole number from 0 to 9223372036854775807, or unset it");
+    CHECK_HAS(p.out, "note  cuda-link    CUDALINK_WAIT_SPIN_US is \"-1\", which is out of range: the default 200 is used; ");
+    CHECK_HAS(p.out, "; honoured; sluice bridge record snap view");
+    CHECK_HAS(p.out, "SETTLE_FRAMES is \"99999999999999999999\", which is out of range: the default 30 is used; ");
+    CHECK_HAS(p.out, "SLEEP_PCT is \"200\", which is out of range: the default 5 is used; ");
+    CHECK_HAS(p.out, "set CUDALINK_GPU_WAIT_ADAPTIVE_SLEEP_PCT to a whole number from -100 to 100, or unset it");
+    CHECK_HAS(p.out, "ok    cuda-link    CUDALINK_GPU_WAIT_ADAPTIVE_WINDOW is \"60\": how many frames decide on that; in Python\n");
+    CHECK_HAS(p.out, "TD_USE_GRAPHS is \"1\": of the sender in TouchDesigner; TouchDesigner's side, no effect here\n");
+    CHECK_HAS(p.out, "D2H_STREAMS is \"abc\": a copy to the host is cut into pieces as suits the GPU; no effect here\n");
+}
+
 TEST_TIMEOUT(doctor_tries_handles_between_processes, 60)
 {
     static struct program p;

@@ -63,6 +63,30 @@ TEST(cipd_settings_numbers_fall_back)
     CHECK_EQ(with("CUDALINK_TD_BARRIER_SETTLE_FRAMES", "0").barrier_settle, 0);
 }
 
+static enum sluice_cipd_reading reading(const char *name, const char *value)
+{
+    const struct sl_cipd_variable *at = sl_cipd_variables;
+    while (strcmp(at->name, name))
+        at++;
+    return sl_cipd_reading(at, value);
+}
+
+TEST(cipd_settings_tell_how_a_value_is_read)
+{
+    CHECK_EQ(reading("CUDALINK_EXPORT_SYNC", "1"), SLUICE_CIPD_READ_ON);
+    CHECK_EQ(reading("CUDALINK_IMPORT_RECONNECT", "true"), SLUICE_CIPD_READ_OFF);
+    CHECK_EQ(reading("CUDALINK_BARRIER_STALE_NS", " 9223372036854775807 "), SLUICE_CIPD_READ_AS_IT_IS);
+    CHECK_EQ(reading("CUDALINK_BARRIER_STALE_NS", "9223372036854775808"), SLUICE_CIPD_READ_OUT_OF_RANGE);
+    CHECK_EQ(reading("CUDALINK_BARRIER_STALE_NS", "-1"), SLUICE_CIPD_READ_OUT_OF_RANGE);
+    CHECK_EQ(reading("CUDALINK_WAIT_SPIN_US", ""), SLUICE_CIPD_READ_NO_NUMBER);
+    CHECK_EQ(reading("CUDALINK_WAIT_SPIN_US", "99999999999999999999x"), SLUICE_CIPD_READ_NO_NUMBER);
+    CHECK_EQ(reading("CUDALINK_LIB_STREAM_PRIO", "lowest"), SLUICE_CIPD_READ_AS_IT_IS);
+    CHECK_EQ(reading("CUDALINK_NVTX", "x"), SLUICE_CIPD_READ_AS_IT_IS); /* nobody reads it */
+    for (const struct sl_cipd_variable *at = sl_cipd_variables; at->name; at++)
+        if (at->kind == SL_CIPD_NUMBER)
+            CHECK_EQ(sl_cipd_reading(at, at->standard), SLUICE_CIPD_READ_AS_IT_IS);
+}
+
 TEST(cipd_settings_priority)
 {
     CHECK(!with("CUDALINK_LIB_STREAM_PRIO", "normal").high_priority);

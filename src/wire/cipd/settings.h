@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * The environment variables of cuda-link, with the same names, defaults and rules: only "1" turns a switch
- * on, and a value that is not a number means the default. docs/cuda-link.md has the table for users.
+ * on, and a value that is not a number or out of range means the default. docs/cuda-link.md has the table for users.
  */
 #ifndef SL_WIRE_CIPD_SETTINGS_H
 #define SL_WIRE_CIPD_SETTINGS_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include <sluice/cipd.h>
 
 /* What Sluice makes of a variable. */
 enum sl_cipd_use {
@@ -17,15 +19,27 @@ enum sl_cipd_use {
     SL_CIPD_IN_PYTHON,     /* honoured only by the Python module sluice.cuda_link */
 };
 
+/* What its value is. */
+enum sl_cipd_kind {
+    SL_CIPD_TEXT, /* also of those that have no effect */
+    SL_CIPD_SWITCH,
+    SL_CIPD_NUMBER,
+};
+
 struct sl_cipd_variable {
     const char *name;
     const char *standard; /* its default, as text; "" for none */
     enum sl_cipd_use use;
+    enum sl_cipd_kind kind;
+    int64_t least, most; /* of a number */
     const char *note; /* what it does here, or why it does nothing: one clause */
 };
 
 /* All variables; the name of the last entry is NULL. */
 extern const struct sl_cipd_variable sl_cipd_variables[];
+
+/* How a value of it is read. */
+enum sluice_cipd_reading sl_cipd_reading(const struct sl_cipd_variable *variable, const char *text);
 
 /* The values of the variables that are honoured. */
 struct sl_cipd_settings {
