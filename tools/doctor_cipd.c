@@ -8,11 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "args.h"
 #include "cipd.h"
 #include "term.h"
 
 /* ---- the environment ---- */
+
+#define PREFIX "CUDALINK_"
 
 /* By what sluice_cipd_variable.used says. */
 static const char *const uses[] = { "no effect here", "honoured", "TouchDesigner's side", "in Python" };
@@ -72,6 +76,28 @@ static void examine_variable(struct report *report, const struct sluice_cipd_var
          variable->value, reading, variable->what, use);
 }
 
+/* A variable that cuda-link does not have, as by a typing error; `entry` is "NAME=VALUE". */
+static void examine_unknown(struct report *report, const char *entry, const struct sluice_cipd_variable *all, size_t count)
+{
+    const char *names[128], *near;
+    char name[64], instead[96] = "", said[96] = "", mend[256];
+    size_t known = 0;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(entry, "="), entry);
+    /* Without the prefix, which begins all of them. */
+    for (; known < count && known < sizeof names / sizeof *names; known++) {
+        if (strcmp(all[known].name, name) == 0)
+            return;
+        names[known] = all[known].name + strlen(PREFIX);
+    }
+    near = args_nearest(name + strlen(PREFIX), names, known);
+    if (near) {
+        snprintf(said, sizeof said, "; " PREFIX "%s is near", near);
+        snprintf(instead, sizeof instead, "set " PREFIX "%s, and ", near);
+    }
+    snprintf(mend, sizeof mend, "%sunset %s", instead, name);
+    find(report, "cuda-link", FINDING_NOTE, mend, "%s is set, and is no variable of cuda-link's: no effect here%s", name, said);
+}
+
 static void examine_variables(struct report *report)
 {
     size_t count = 0;
@@ -79,6 +105,9 @@ static void examine_variables(struct report *report)
     for (size_t i = 0; all && i < count; i++)
         if (all[i].set)
             examine_variable(report, &all[i]);
+    for (char **entry = environ; all && *entry; entry++)
+        if (strncmp(*entry, PREFIX, strlen(PREFIX)) == 0)
+            examine_unknown(report, *entry, all, count);
     free(all);
 }
 

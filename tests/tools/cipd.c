@@ -351,6 +351,25 @@ TEST(doctor_says_how_values_are_read)
     CHECK_HAS(p.out, "D2H_STREAMS is \"abc\": a copy to the host is cut into pieces as suits the GPU; no effect here\n");
 }
 
+TEST(doctor_says_which_variables_are_none_of_cuda_links)
+{
+    static struct program p;
+    begin();
+    setenv("CUDALINK_FOO", "1", 1);
+    setenv("CUDALINK_", "1", 1);
+    setenv("CUDALINK_EXPORT_SYNK", "1", 1);
+    setenv("CUDALINK_IMPORT_RECONNECT_MAX_ATTEMPS", "3", 1);
+    setenv("CUDALINK_EXPORT_SYNC", "1", 1);
+    CHECK_EQ(sluice_run(&p, "doctor", "--quick"), 0);
+    CHECK_HAS(p.out, "note  cuda-link    CUDALINK_FOO is set, and is no variable of cuda-link's: no effect here\n");
+    CHECK_HAS(p.out, "to mend it: unset CUDALINK_FOO\n");
+    CHECK_HAS(p.out, "note  cuda-link    CUDALINK_ is set, and is no variable of cuda-link's: no effect here\n");
+    CHECK_HAS(p.out, "CUDALINK_EXPORT_SYNK is set, and is no variable of cuda-link's: no effect here; CUDALINK_EXPORT_SYNC is near\n");
+    CHECK_HAS(p.out, "to mend it: set CUDALINK_EXPORT_SYNC, and unset CUDALINK_EXPORT_SYNK\n");
+    CHECK_HAS(p.out, "no effect here; CUDALINK_IMPORT_RECONNECT_MAX_ATTEMPTS is near\n");
+    CHECK(!strstr(p.out, "CUDALINK_EXPORT_SYNC is set"));
+}
+
 TEST_TIMEOUT(doctor_tries_handles_between_processes, 60)
 {
     static struct program p;
