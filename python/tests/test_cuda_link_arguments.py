@@ -71,6 +71,9 @@ def test_policies_and_other_kinds(kind, spec):
     for field in fields:
         policy = (ExportPolicy if kind is Exporter else ImportPolicy)(**{field: "x"})
         refused(TypeError, field, lambda policy=policy: kind.open(spec, policy=policy))
+    if kind is Importer:
+        for field in fields:
+            refused(ValueError, field, lambda field=field: kind.open(spec, policy=ImportPolicy(**{field: 1 << 70})))
 
 
 STREAMS = [("x", TypeError), (1.5, TypeError), (-1, ValueError), (1 << 70, ValueError), (object(), TypeError)]

@@ -261,6 +261,31 @@ def test_a_variable_sets_its_field(variable, monkeypatch):
         assert POLICIES[kind].from_env() == POLICIES[kind]()
 
 
+@pytest.mark.parametrize("variable, text", [
+    ("CUDALINK_BARRIER_STALE_NS", "-1"), ("CUDALINK_BARRIER_STALE_NS", str(1 << 63)), ("CUDALINK_BARRIER_STALE_NS", "9" * 5000),
+    ("CUDALINK_WAIT_SPIN_US", "-1"), ("CUDALINK_WAIT_SPIN_US", "99999999999999999999"),
+    ("CUDALINK_WAIT_SPIN_US", str(((1 << 63) - 1) // 1000 + 1)),
+    ("CUDALINK_GPU_WAIT_ADAPTIVE_SLEEP_PCT", "200"), ("CUDALINK_GPU_WAIT_ADAPTIVE_SLEEP_PCT", "-101"),
+    ("CUDALINK_GPU_WAIT_ADAPTIVE_WINDOW", str(1 << 32)), ("CUDALINK_GPU_WAIT_ADAPTIVE_WINDOW", "1.5")])
+def test_a_variable_out_of_range_means_the_default(variable, text, monkeypatch):
+    kind = POLICIES[VARIABLES[variable][0]]
+    monkeypatch.setenv(variable, text)
+    assert kind.from_env() == kind()
+
+
+def test_a_variable_at_the_end_of_its_range_counts(monkeypatch):
+    from sluice.cuda_link import _check
+    for variable, value in (("CUDALINK_WAIT_SPIN_US", ((1 << 63) - 1) // 1000), ("CUDALINK_WAIT_SPIN_US", 0),
+                            ("CUDALINK_GPU_WAIT_ADAPTIVE_SLEEP_PCT", -100), ("CUDALINK_GPU_WAIT_ADAPTIVE_WINDOW", (1 << 32) - 1)):
+        monkeypatch.setenv(variable, str(value))
+        policy = cuda_link.ImportPolicy.from_env()
+        assert getattr(policy, VARIABLES[variable][1]) == value
+        _check.import_policy(policy)  # what is taken from there is never refused
+    for value in (0, (1 << 63) - 1):
+        monkeypatch.setenv("CUDALINK_BARRIER_STALE_NS", str(value))
+        assert cuda_link.ExportPolicy.from_env().barrier_stale_ns == value
+
+
 def test_the_doorbell_is_both_ends(monkeypatch):
     monkeypatch.setenv("CUDALINK_DOORBELL", "1")
     assert cuda_link.ExportPolicy.from_env().doorbell and cuda_link.ImportPolicy.from_env().doorbell

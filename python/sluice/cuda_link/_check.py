@@ -12,6 +12,10 @@ _MOST_SLOTS = 10
 _U32 = (1 << 32) - 1
 _ADDRESSES = 1 << 64
 
+LONGEST_NS = (1 << 63) - 1
+LONGEST_SPIN_US = LONGEST_NS // 1000
+MOST_FRAMES = _U32
+
 
 def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
     """A whole number of this range, also one of NumPy's."""
@@ -86,8 +90,8 @@ def import_spec(spec: Any) -> None:
 
 
 def import_policy(policy: Any) -> None:
-    whole("wait_spin_us", policy.wait_spin_us, -(1 << 50), 1 << 50)
-    whole("gpu_wait_adaptive_window", policy.gpu_wait_adaptive_window, -_U32, _U32)
+    whole("wait_spin_us", policy.wait_spin_us, -LONGEST_SPIN_US, LONGEST_SPIN_US)
+    whole("gpu_wait_adaptive_window", policy.gpu_wait_adaptive_window, -MOST_FRAMES, MOST_FRAMES)
     whole("gpu_wait_adaptive_sleep_pct", policy.gpu_wait_adaptive_sleep_pct, -100, 100)
 
 

@@ -11,12 +11,15 @@ def env_bool(name: str, *, default: bool) -> bool:
     return default if value is None else value == "1"
 
 
-def env_int(name: str, *, default: int) -> int:
-    """`default` also for what is no number."""
+def env_int(name: str, *, default: int, least: int | None = None, most: int | None = None) -> int:
+    """`default` also for what is no number, or out of range: a variable ends no program."""
     try:
-        return int(os.environ.get(name, default))
+        number = int(os.environ.get(name, default))
     except ValueError:
         return default
+    if (least is not None and number < least) or (most is not None and number > most):
+        return default
+    return number
 
 
 def env_str(name: str, *, default: str) -> str:

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Protocol, runtime_checkable
 
 from .. import _sluice
+from ._check import LONGEST_NS
 from ._environment import env_bool, env_int, env_str
 
 
@@ -53,7 +54,7 @@ class ExportPolicy:
             strict_device=env_bool("CUDALINK_STRICT_DEVICE", default=False),
             require_source_sync=env_bool("CUDALINK_REQUIRE_SOURCE_SYNC", default=False),
             barrier_enabled=env_bool("CUDALINK_ACTIVATION_BARRIER", default=True),
-            barrier_stale_ns=env_int("CUDALINK_BARRIER_STALE_NS", default=5_000_000_000),
+            barrier_stale_ns=env_int("CUDALINK_BARRIER_STALE_NS", default=5_000_000_000, least=0, most=LONGEST_NS),
             high_priority_stream=env_str("CUDALINK_LIB_STREAM_PRIO", default="high") != "normal",
             export_profile=env_bool("CUDALINK_EXPORT_PROFILE", default=False),
             doorbell=env_bool("CUDALINK_DOORBELL", default=False),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
 
+from ._check import LONGEST_SPIN_US, MOST_FRAMES
 from ._environment import env_bool, env_int, env_str
 from ._exporter_port import CudaPort as ImporterCudaPort
 
@@ -50,15 +51,15 @@ class ImportPolicy:
     def from_env(cls) -> ImportPolicy:
         """From the current values of the CUDALINK_* variables."""
         return cls(
-            wait_spin_us=env_int("CUDALINK_WAIT_SPIN_US", default=200),
+            wait_spin_us=env_int("CUDALINK_WAIT_SPIN_US", default=200, least=0, most=LONGEST_SPIN_US),
             d2h_num_streams=max(1, env_int("CUDALINK_D2H_STREAMS", default=1)),
             d2h_stream_high_priority=env_str("CUDALINK_D2H_STREAM_PRIO", default="normal") == "high",
             allow_pageable_fallback=env_bool("CUDALINK_ALLOW_PAGEABLE_FALLBACK", default=False),
             d2h_pipelined=env_bool("CUDALINK_D2H_PIPELINED", default=False),
             torch_gpu_wait=env_bool("CUDALINK_TORCH_GPU_WAIT", default=False),
             torch_gpu_wait_adaptive=env_bool("CUDALINK_TORCH_GPU_WAIT_ADAPTIVE", default=False),
-            gpu_wait_adaptive_window=env_int("CUDALINK_GPU_WAIT_ADAPTIVE_WINDOW", default=120),
-            gpu_wait_adaptive_sleep_pct=env_int("CUDALINK_GPU_WAIT_ADAPTIVE_SLEEP_PCT", default=5),
+            gpu_wait_adaptive_window=env_int("CUDALINK_GPU_WAIT_ADAPTIVE_WINDOW", default=120, least=-MOST_FRAMES, most=MOST_FRAMES),
+            gpu_wait_adaptive_sleep_pct=env_int("CUDALINK_GPU_WAIT_ADAPTIVE_SLEEP_PCT", default=5, least=-100, most=100),
             reconnect_enabled=env_bool("CUDALINK_IMPORT_RECONNECT", default=True),
             reconnect_max_attempts=env_int("CUDALINK_IMPORT_RECONNECT_MAX_ATTEMPTS", default=20),
             doorbell=env_bool("CUDALINK_DOORBELL", default=False),
