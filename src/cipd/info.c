@@ -116,7 +116,8 @@ static void tell_reader(struct sl_cipd_reader *reader, struct sluice_cipd_info *
 
     if (!reader->link) {
         info->state = state_of(consumer->reason);
-        snprintf(info->why, sizeof info->why, "%s", sl_cipd_reason_text(consumer->reason));
+        snprintf(info->why, sizeof info->why, "%.255s",
+                 consumer->reason == SL_CIPD_REASON_HANDLES_FAILED ? reader->unopened : sl_cipd_consume_why(consumer));
         return;
     }
     info->state = SLUICE_CIPD_RUNNING;
@@ -187,7 +188,7 @@ int sluice_cipd_look(const char *name, struct sluice_cipd_info *caller)
         r = sl_fail(SLUICE_E_NOT_FOUND, "there is no channel 'cipd:%s'", name);
     } else if (consumer.reason != SL_CIPD_REASON_REFUSED && consumer.reason != SL_CIPD_REASON_FAILED) {
         info.state = state_of(consumer.reason);
-        snprintf(info.why, sizeof info.why, "%s", sl_cipd_reason_text(consumer.reason));
+        snprintf(info.why, sizeof info.why, "%s", sl_cipd_consume_why(&consumer));
         r = 0;
     }
     sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);

@@ -335,7 +335,7 @@ int sl_cipd_reader_format(void *state, struct sluice_format *format)
     if (reader->link)
         r = sl_format_store(format, &reader->link->format);
     else
-        r = sl_fail(SLUICE_NO_WRITER, "channel 'cipd:%s': %s", reader->name, sl_cipd_reason_text(reader->consumer.reason));
+        r = sl_fail(SLUICE_NO_WRITER, "channel 'cipd:%s': %s", reader->name, sl_cipd_consume_why(&reader->consumer));
     sl_mutex_unlock(&reader->lock);
     return r;
 }

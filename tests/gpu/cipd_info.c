@@ -164,6 +164,32 @@ TEST(cipd_a_channel_without_frames_counts_as_stalled)
     cipd_end(&side);
 }
 
+TEST(cipd_readers_say_all_that_is_known_of_what_makes_no_sense)
+{
+    struct cipd_side side = cipd_begin();
+    struct sluice_cipd_reader_params cipd;
+    struct sluice_reader_params params = cipd_reader_params(&cipd);
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    struct sluice_frame frame;
+    sluice_reader *reader;
+    char path[128];
+
+    snprintf(path, sizeof path, "/dev/shm/%s", cipd_name() + strlen("cipd:"));
+    FILE *file = fopen(path, "w");
+    CHECK(file && fputs("nineteen bytes long", file) >= 0 && fclose(file) == 0);
+    params.open_timeout_ns = SLUICE_LATER;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    for (int i = 0; i < 2; i++) { /* also where it is not looked at anew */
+        CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_NO_WRITER, "has 19 bytes");
+        CHECK_HAS(sluice_last_error(), "its writer has not filled it yet");
+    }
+    CHECK_SAYS(sluice_reader_format(reader, &format), SLUICE_NO_WRITER, "has 19 bytes");
+    struct sluice_cipd_info info = cipd_info_of_reader(reader);
+    CHECK_EQ(info.state, SLUICE_CIPD_UNFINISHED);
+    CHECK_HAS(info.why, "has 19 bytes, its writer has not filled it yet");
+    cipd_end_reader(&side, reader);
+}
+
 /* ---- settings ---- */
 
 struct settings {

@@ -132,6 +132,45 @@ TEST(info_of_what_makes_no_sense)
     CHECK_EQ(shm_unlink(path), 0);
 }
 
+/* In the words that acquire has for it. */
+TEST(info_says_all_that_is_known_of_what_makes_no_sense)
+{
+    static const struct {
+        unsigned char magic, slots, kind, bytes;
+        size_t size;
+        const char *says;
+    } cases[] = {
+        { 0x44, 3, 1, 16, 0, "has 0 bytes, its writer has not filled it yet" },
+        { 0x44, 3, 1, 16, 19, "has 19 bytes, its writer has not filled it yet" },
+        { 0x44, 3, 1, 16, 300, "it has 300 bytes, and 3 slots take 433" },
+        { 0x44, 11, 1, 16, 433, "it announces 11 slots, more slots than the protocol has: its writer can have 10 at most" },
+        { 0x43, 3, 1, 16, 433, "cuda-link 0.9: update it" },
+        { 0x45, 3, 1, 16, 433, "take another name" },
+        { 0x44, 3, 3, 16, 433, "kind 3, 8 bits, flags 0x0000; let it send float32" },
+        { 0x44, 3, 1, 17, 433, "a frame of 2 x 2 with 4 components of uint8 has 17 bytes" },
+    };
+    static struct program p;
+    char path[128];
+    begin();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        unsigned char bytes[433] = { cases[i].magic, 0x50, 0x49, 0x43, 7, [12] = cases[i].slots };
+        memset(bytes + 20, 7, 3 * 128);
+        unsigned char *metadata = bytes + 21 + 3 * 128;
+        bytes[20 + 3 * 128] = 0;
+        metadata[0] = metadata[4] = 2;
+        metadata[8] = 4;
+        metadata[12] = cases[i].kind;
+        metadata[13] = 8;
+        metadata[16] = cases[i].bytes;
+        store(bytes, cases[i].size);
+        CHECK_EQ(sluice_run(&p, "info", name), 0);
+        CHECK_HAS(p.out, "unfinished");
+        CHECK_HAS(p.out, cases[i].says);
+    }
+    snprintf(path, sizeof path, "/%s", bare);
+    CHECK_EQ(shm_unlink(path), 0);
+}
+
 static size_t count_of(const struct top *top)
 {
     size_t count = 0;

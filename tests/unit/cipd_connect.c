@@ -64,10 +64,10 @@ TEST(cipd_connect_says_why_not)
     CHECK(sl_cipd_layout(3, &layout));
     check_reason(&consumer, SL_CIPD_REASON_ABSENT, SLUICE_NO_WRITER, name);
     foreign_make(name, 0);
-    check_reason(&consumer, SL_CIPD_REASON_SHORT, SLUICE_NO_WRITER, "too small");
+    check_reason(&consumer, SL_CIPD_REASON_SHORT, SLUICE_NO_WRITER, "has 0 bytes, its writer has not filled it yet");
     CHECK_EQ(unlink(cipd_path(name)), 0);
     foreign_make(name, 19);
-    check_reason(&consumer, SL_CIPD_REASON_SHORT, SLUICE_NO_WRITER, "too small");
+    check_reason(&consumer, SL_CIPD_REASON_SHORT, SLUICE_NO_WRITER, "has 19 bytes");
     CHECK_EQ(unlink(cipd_path(name)), 0);
 
     struct foreign foreign = running(name);
@@ -75,9 +75,9 @@ TEST(cipd_connect_says_why_not)
     sl_cipd_store_magic(at, 0);
     check_reason(&consumer, SL_CIPD_REASON_EMPTY, SLUICE_NO_WRITER, "filled in");
     sl_cipd_store_magic(at, SL_CIPD_MAGIC_09);
-    check_reason(&consumer, SL_CIPD_REASON_OLD_MAGIC, SLUICE_E_VERSION, "0.9");
+    check_reason(&consumer, SL_CIPD_REASON_OLD_MAGIC, SLUICE_E_VERSION, "0.9: update it");
     sl_cipd_store_magic(at, 0x12345678);
-    check_reason(&consumer, SL_CIPD_REASON_ALIEN, SLUICE_E_PROTOCOL, "no segment");
+    check_reason(&consumer, SL_CIPD_REASON_ALIEN, SLUICE_E_PROTOCOL, "take another name");
     sl_cipd_store_magic(at, SL_CIPD_MAGIC);
     sl_cipd_store_version(at, 0);
     check_reason(&consumer, SL_CIPD_REASON_EMPTY, SLUICE_NO_WRITER, "filled in");
@@ -85,11 +85,11 @@ TEST(cipd_connect_says_why_not)
     sl_cipd_store_slots(at, 0);
     check_reason(&consumer, SL_CIPD_REASON_NO_SLOTS, SLUICE_NO_WRITER, "no slots");
     sl_cipd_store_slots(at, 11);
-    check_reason(&consumer, SL_CIPD_REASON_TOO_MANY_SLOTS, SLUICE_E_PROTOCOL, "more slots");
+    check_reason(&consumer, SL_CIPD_REASON_TOO_MANY_SLOTS, SLUICE_E_PROTOCOL, "11 slots, more slots");
     sl_cipd_store_slots(at, UINT32_MAX);
     check_reason(&consumer, SL_CIPD_REASON_TOO_MANY_SLOTS, SLUICE_E_PROTOCOL, "more slots");
     sl_cipd_store_slots(at, 10);
-    check_reason(&consumer, SL_CIPD_REASON_SHORT, SLUICE_NO_WRITER, "too small");
+    check_reason(&consumer, SL_CIPD_REASON_SHORT, SLUICE_NO_WRITER, "has 433 bytes, and 10 slots take 1329");
     sl_cipd_store_slots(at, 4); /* a byte of a page, but not of the file */
     check_reason(&consumer, SL_CIPD_REASON_SHORT, SLUICE_NO_WRITER, "too small");
     sl_cipd_store_slots(at, 3);
@@ -173,6 +173,33 @@ TEST(cipd_connect_for_copies_takes_two_slots)
     sl_cipd_produce_close(&producer);
 }
 
+/* Between two attempts, too, and as an observer tells it. */
+TEST(cipd_connect_says_the_same_until_the_next_attempt)
+{
+    const char *name = cipd_name("same words");
+    struct foreign foreign = running(name);
+    struct sl_cipd_consumer consumer = reader_of(name);
+    struct sl_cipd_metadata bad = metadata_of(64, 32, 4);
+    struct sl_cipd_layout layout;
+    CHECK(sl_cipd_layout(3, &layout));
+    bad.kind = 3;
+    sl_cipd_store_metadata(foreign.at, &layout, &bad);
+    int64_t now = test_now();
+    for (int i = 0; i < 2; i++) {
+        CHECK_SAYS(sl_cipd_consume_connect(&consumer, now), SLUICE_E_FORMAT, "kind 3, 8 bits, flags 0x0000");
+        CHECK_HAS(sluice_last_error(), name);
+    }
+    CHECK_HAS(sl_cipd_consume_why(&consumer), "kind 3, 8 bits, flags 0x0000");
+    CHECK(!strstr(sl_cipd_consume_why(&consumer), name));
+    bad.kind = 1;
+    sl_cipd_store_metadata(foreign.at, &layout, &bad);
+    CHECK_OK(try(&consumer));
+    CHECK_STR(sl_cipd_consume_why(&consumer), "connected");
+    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_SHUT);
+    CHECK_STR(sl_cipd_consume_why(&consumer), "the writer has closed");
+    foreign_close(&foreign);
+}
+
 TEST(cipd_connect_reasons_have_a_text)
 {
     CHECK_STR(sl_cipd_reason_text(SL_CIPD_REASON_DEAD), "the writer has died");
@@ -224,7 +251,7 @@ TEST(cipd_connect_backs_off)
         now += pauses[i] * MS;
     }
     struct foreign foreign = running(name);
-    CHECK_SAYS(sl_cipd_consume_connect(&consumer, now - 1), SLUICE_NO_WRITER, "no segment of that name");
+    CHECK_SAYS(sl_cipd_consume_connect(&consumer, now - 1), SLUICE_NO_WRITER, "no cuda-link channel");
     CHECK_OK(sl_cipd_consume_connect(&consumer, now));
     /* what the handles stand for cannot be opened: ever longer, until a frame comes */
     int64_t before = test_now();

@@ -8,6 +8,8 @@
  * of them. If there is no frame yet, the copy must be unchanged some time later. Sluice's writers
  * announce that they are changing the data, however long that takes (extra.h).
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "util/hooks.h"
@@ -77,6 +79,21 @@ static enum sl_cipd_reason check_copy(struct sl_cipd_session *copy)
     return faults[sl_cipd_format_fault(&copy->metadata)];
 }
 
+static enum sl_cipd_reason bad_slots(uint32_t slots)
+{
+    if (!slots)
+        return SL_CIPD_REASON_NO_SLOTS;
+    sl_say("it announces %" PRIu32 " slots, more slots than the protocol has: its writer can have %d at most", slots, SL_CIPD_MAX_SLOTS);
+    return SL_CIPD_REASON_TOO_MANY_SLOTS;
+}
+
+static enum sl_cipd_reason too_short(const struct sl_cipd_segment *segment, uint32_t slots, const struct sl_cipd_layout *layout)
+{
+    sl_say("the segment is too small for what it announces: it has %zu bytes, and %" PRIu32 " slots take %" PRIu32, segment->size, slots,
+           layout->total);
+    return SL_CIPD_REASON_SHORT;
+}
+
 /* Copies the segment. *running: it has a frame. */
 static enum sl_cipd_reason look(const struct sl_cipd_segment *segment, struct sl_cipd_session *copy, bool *running)
 {
@@ -89,9 +106,9 @@ static enum sl_cipd_reason look(const struct sl_cipd_segment *segment, struct sl
     if (!copy->version)
         return SL_CIPD_REASON_EMPTY;
     if (!sl_cipd_layout(slots, &copy->layout))
-        return slots ? SL_CIPD_REASON_TOO_MANY_SLOTS : SL_CIPD_REASON_NO_SLOTS;
+        return bad_slots(slots);
     if (segment->size < copy->layout.total)
-        return SL_CIPD_REASON_SHORT;
+        return too_short(segment, slots, &copy->layout);
     if (sl_cipd_load_shut(at, &copy->layout))
         return SL_CIPD_REASON_SHUT;
     sl_cipd_load_metadata(at, &copy->layout, &copy->metadata);
@@ -181,18 +198,32 @@ static enum sl_cipd_reason attempt(struct sl_cipd_consumer *consumer, int64_t no
     return SL_CIPD_REASON_NONE;
 }
 
-static int say(const struct sl_cipd_consumer *consumer)
+/* Was the error message set when the segment was opened? Then it names the channel. */
+static bool said_all(enum sl_cipd_reason reason)
 {
-    int result = reasons[consumer->reason].result;
-    return result ? sl_fail(result, "cuda-link channel %s: %s", consumer->segment.name,
-                            reasons[consumer->reason].text) : 0;
+    return reason == SL_CIPD_REASON_ABSENT || reason == SL_CIPD_REASON_REFUSED || reason == SL_CIPD_REASON_FAILED;
 }
 
 /* Was an error message set that is more detailed than the reason's own text? */
 static bool said_more(enum sl_cipd_reason reason)
 {
-    return reason == SL_CIPD_REASON_ABSENT || reason == SL_CIPD_REASON_REFUSED || reason == SL_CIPD_REASON_FAILED ||
+    return said_all(reason) || reason == SL_CIPD_REASON_SHORT || reason == SL_CIPD_REASON_TOO_MANY_SLOTS ||
            reason == SL_CIPD_REASON_BAD_FORMAT || reason == SL_CIPD_REASON_BAD_BYTES;
+}
+
+const char *sl_cipd_consume_why(const struct sl_cipd_consumer *consumer)
+{
+    return consumer->why[0] ? consumer->why : reasons[consumer->reason].text;
+}
+
+static int say(const struct sl_cipd_consumer *consumer)
+{
+    int result = reasons[consumer->reason].result;
+    if (!result)
+        return 0;
+    if (consumer->why[0] && said_all(consumer->reason))
+        return sl_fail_text(result, consumer->why);
+    return sl_fail(result, "cuda-link channel %s: %s", consumer->segment.name, sl_cipd_consume_why(consumer));
 }
 
 static void wait_longer(struct sl_cipd_consumer *consumer, int64_t now)
@@ -209,12 +240,13 @@ int sl_cipd_consume_connect(struct sl_cipd_consumer *consumer, int64_t now_ns)
     if (now_ns < consumer->try_ns)
         return say(consumer);
     consumer->reason = attempt(consumer, now_ns);
+    snprintf(consumer->why, sizeof(consumer->why), "%s", said_more(consumer->reason) ? sluice_last_error() : "");
     if (consumer->reason == SL_CIPD_REASON_UNSETTLED)
         consumer->try_ns = now_ns + SETTLED;
     else if (consumer->reason)
         wait_longer(consumer, now_ns);
     if (consumer->reason)
-        return said_more(consumer->reason) ? reasons[consumer->reason].result : say(consumer);
+        return say(consumer);
     consumer->index = 0;
     consumer->since = sl_cipd_load_index(consumer->segment.at);
     consumer->frame_ns = now_ns;
@@ -238,6 +270,7 @@ void sl_cipd_consume_drop(struct sl_cipd_consumer *consumer, enum sl_cipd_reason
 {
     detach(consumer);
     consumer->reason = reason;
+    consumer->why[0] = 0;
     if (reason == SL_CIPD_REASON_HANDLES_FAILED)
         wait_longer(consumer, sl_os_now());
     else

@@ -40,8 +40,8 @@
     X(ONE_SLOT, SLUICE_E_UNSUPPORTED, \
       "the writer has a single slot and does not say when it begins the next frame in it, so no copy can be known to be whole: " \
       "give it two slots or more, or read without copies") \
-    X(OLD_MAGIC, SLUICE_E_VERSION, "the writer speaks the protocol of cuda-link 0.9") \
-    X(ALIEN, SLUICE_E_PROTOCOL, "it is no segment of this protocol") \
+    X(OLD_MAGIC, SLUICE_E_VERSION, "the writer speaks the protocol of cuda-link 0.9: update it") \
+    X(ALIEN, SLUICE_E_PROTOCOL, "it is no segment of this protocol but something else: take another name") \
     X(TOO_MANY_SLOTS, SLUICE_E_PROTOCOL, "it announces more slots than the protocol has")
 
 enum sl_cipd_reason {
@@ -50,6 +50,7 @@ enum sl_cipd_reason {
 #undef SL_CIPD_REASON_ENTRY
 };
 const char *sl_cipd_reason_text(enum sl_cipd_reason reason);
+#define SL_CIPD_WHY 640 /* bytes for a sentence about a reason */
 
 /* The segment's contents when the reader connected: checked and consistent. */
 struct sl_cipd_session {
@@ -66,6 +67,7 @@ struct sl_cipd_consumer {
     bool copies;                    /* set by the caller: it copies frames, and no session is taken in which a copy cannot be known
                                      * to be whole (ONE_SLOT) */
     enum sl_cipd_reason reason;     /* why it is not connected */
+    char why[SL_CIPD_WHY];          /* the same in more words than the reason's text, as far as the last attempt found any; else "" */
     uint32_t index;                 /* of the last frame that poll reported; 0: none in this session */
     bool orphan; /* the segment has lost its name: its writer has most likely died */
     int64_t frame_ns; /* when the index last changed, or the reader connected */
@@ -86,6 +88,9 @@ int sl_cipd_consume_init(struct sl_cipd_consumer *consumer, const char *name);
  * is valid, and poll may follow. Else the result of `reason` with a message: SLUICE_NO_WRITER for whatever may change
  * with time, or an error; both may be retried. Until the next attempt it returns the same as before. */
 int sl_cipd_consume_connect(struct sl_cipd_consumer *consumer, int64_t now_ns);
+
+/* Why it is not connected: in more words than the reason's text where there are any. */
+const char *sl_cipd_consume_why(const struct sl_cipd_consumer *consumer);
 
 /* retry_now: the next call of connect tries at once, and later ones soon. next_try: the time of the next attempt. */
 void sl_cipd_consume_retry_now(struct sl_cipd_consumer *consumer);

@@ -124,7 +124,8 @@ int sl_cipd_format_decode(const struct sl_cipd_metadata *metadata, struct sl_cip
     case SL_CIPD_FORMAT_EMPTY:
         return sl_fail(SLUICE_E_FORMAT, "the writer has not said how large a frame is");
     case SL_CIPD_FORMAT_UNKNOWN:
-        return sl_fail(SLUICE_E_FORMAT, "the writer's data type is none that is known: kind %u, %u bits, flags 0x%04x",
+        return sl_fail(SLUICE_E_FORMAT, "the writer's data type is none that is known: kind %u, %u bits, flags 0x%04x; "
+                       "let it send float32, float16, bfloat16, uint8, uint16, int8 or int16",
                        metadata->kind, metadata->bits, metadata->flags);
     case SL_CIPD_FORMAT_BYTES:
         return sl_fail(SLUICE_E_FORMAT, "the writer says that a frame of %" PRIu32 " x %" PRIu32 " with %" PRIu32

@@ -122,8 +122,8 @@ int sl_cipd_segment_attach(struct sl_cipd_segment *segment, const char *name)
     if (result)
         return result;
     if (made.memory.size < SL_CIPD_HEADER)
-        result = sl_fail(SLUICE_NO_WRITER, "cuda-link channel %s: /dev/shm/%s has %" PRIu64 " bytes, its writer has not filled it yet",
-                         name, name, made.memory.size);
+        result = sl_fail(SLUICE_NO_WRITER, "/dev/shm/%s has %" PRIu64 " bytes, its writer has not filled it yet", name,
+                         made.memory.size);
     else if ((result = sl_os_close_in_child(made.fd)) == 0)
         result = map(&made, made.fd);
     if (result)
