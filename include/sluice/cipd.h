@@ -207,7 +207,8 @@ enum sluice_cipd_state {
     SLUICE_CIPD_ABSENT = 0,     /* no segment of that name, or its writer is known to be dead */
     SLUICE_CIPD_UNFINISHED = 1, /* a writer is filling in the segment, or its content is invalid: see `why` */
     SLUICE_CIPD_RUNNING = 2,
-    SLUICE_CIPD_STALLED = 3,    /* no frame for stall_ns: the writer pauses, hangs, or was killed */
+    SLUICE_CIPD_STALLED = 3,    /* no frame for stall_ns: the writer pauses, hangs, or was killed; or the segment has lost its
+                                   name, so that most likely the writer has died */
     SLUICE_CIPD_SHUT = 4,       /* its writer has shut it */
 };
 

@@ -21,7 +21,7 @@ struct field {
 /* name, kind, words */
 #define INFO(X) \
     X(state, STATE, "\"running\"; \"absent\": no segment, or its writer is known to be dead; \"unfinished\": it is being filled in, " \
-                    "or\ninvalid; \"stalled\": no frame for stall_ns; \"shut\": its writer has shut it") \
+                    "or\ninvalid; \"stalled\": no frame for stall_ns, or the segment has lost its\nname; \"shut\": its writer has shut it") \
     X(name, TEXT, "of the channel, without \"cipd:\"") \
     X(why, TEXT, "what is to be said of a state other than \"running\", else \"\"") \
     X(version, U64, "the wire's number of the session") \

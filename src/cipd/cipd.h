@@ -341,6 +341,9 @@ void sl_cipd_reader_stats(void *state, struct sluice_reader_stats *stats);
 /* Connects to a session, if there is none yet. 0; SLUICE_NO_WRITER and so on with a message. */
 int sl_cipd_reader_connect(struct sl_cipd_reader *reader, int64_t now);
 
+/* Does the channel count as stalled, and why? With the lock, or on the acquiring thread. */
+bool sl_cipd_reader_stalled(const struct sl_cipd_reader *reader, int64_t now, char *why, size_t size);
+
 /* Does this reason mean that there is no writer? Otherwise one is filling in the segment, or its contents are invalid. */
 bool sl_cipd_is_gone(enum sl_cipd_reason reason);
 

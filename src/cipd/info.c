@@ -109,10 +109,27 @@ static uint32_t state_of(enum sl_cipd_reason reason)
     }
 }
 
+/* A lost name counts at once: a writer of cuda-link's that is killed loses it to Python's resource tracker. */
+bool sl_cipd_reader_stalled(const struct sl_cipd_reader *reader, int64_t now, char *why, size_t size)
+{
+    const struct sl_cipd_consumer *consumer = &reader->consumer;
+    int64_t quiet = now - consumer->frame_ns;
+
+    if (consumer->orphan)
+        snprintf(why, size,
+                 "no frame for %lld ms, and its segment has lost its name: most likely its writer has died; the next one is waited for",
+                 (long long)(quiet / SLUICE_MS));
+    else if (reader->cipd.stall_ns > 0 && quiet > reader->cipd.stall_ns)
+        snprintf(why, size, "no frame for %lld ms: its writer pauses, hangs, or was killed (the protocol does not tell)",
+                 (long long)(quiet / SLUICE_MS));
+    else
+        return false;
+    return true;
+}
+
 static void tell_reader(struct sl_cipd_reader *reader, struct sluice_cipd_info *info)
 {
     const struct sl_cipd_consumer *consumer = &reader->consumer;
-    int64_t quiet = sl_os_now() - consumer->frame_ns;
 
     if (!reader->link) {
         info->state = state_of(consumer->reason);
@@ -120,11 +137,7 @@ static void tell_reader(struct sl_cipd_reader *reader, struct sluice_cipd_info *
                  consumer->reason == SL_CIPD_REASON_HANDLES_FAILED ? reader->unopened : sl_cipd_consume_why(consumer));
         return;
     }
-    info->state = SLUICE_CIPD_RUNNING;
-    if (reader->cipd.stall_ns > 0 && quiet > reader->cipd.stall_ns) {
-        info->state = SLUICE_CIPD_STALLED;
-        snprintf(info->why, sizeof info->why, "no frame for %lld ms", (long long)(quiet / SLUICE_MS));
-    }
+    info->state = sl_cipd_reader_stalled(reader, sl_os_now(), info->why, sizeof info->why) ? SLUICE_CIPD_STALLED : SLUICE_CIPD_RUNNING;
     tell_format(info, &consumer->session.metadata, &consumer->session.format, &reader->cipd);
     tell_segment(info, &consumer->segment, consumer->extra, consumer->session.version);
     tell_slots(info, reader->link->pool);

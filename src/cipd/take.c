@@ -388,13 +388,11 @@ static int too_many(const struct sl_cipd_reader *reader)
 
 static int nothing_came(struct sl_cipd_reader *reader, int64_t now)
 {
-    int64_t quiet = now - reader->consumer.frame_ns;
+    char why[256];
 
     raise_by(&reader->no_frame, 1);
-    if (reader->cipd.stall_ns > 0 && quiet > reader->cipd.stall_ns)
-        return sl_fail(SLUICE_TIMEOUT,
-                       "channel 'cipd:%s': no frame for %lld ms: its writer pauses, hangs, or was killed (the protocol does not tell)",
-                       reader->name, (long long)(quiet / SLUICE_MS));
+    if (sl_cipd_reader_stalled(reader, now, why, sizeof why))
+        return sl_fail(SLUICE_TIMEOUT, "channel 'cipd:%s': %s", reader->name, why);
     return sl_fail_text(SLUICE_TIMEOUT, reader->nothing);
 }
 

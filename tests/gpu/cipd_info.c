@@ -2,6 +2,7 @@
  *
  * What "cipd:" channels say of themselves, and of the environment's settings.
  */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -187,6 +188,38 @@ TEST(cipd_readers_say_all_that_is_known_of_what_makes_no_sense)
     struct sluice_cipd_info info = cipd_info_of_reader(reader);
     CHECK_EQ(info.state, SLUICE_CIPD_UNFINISHED);
     CHECK_HAS(info.why, "has 19 bytes, its writer has not filled it yet");
+    cipd_end_reader(&side, reader);
+}
+
+/* As when a writer of cuda-link's was killed, and Python's resource tracker has removed its segment. */
+TEST(cipd_readers_say_that_a_segment_has_lost_its_name)
+{
+    struct cipd_side side = cipd_begin();
+    struct sluice_cipd_reader_params cipd;
+    struct sluice_reader_params params = cipd_reader_params(&cipd);
+    struct sluice_frame frame;
+    sluice_reader *reader;
+
+    struct child child = cipd_start_writer("3");
+    cipd_tell(&child, "1");
+    cipd_disguise();
+    cipd.stall_ns = -1;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    cipd_take_and_release(reader, &side, 1);
+    child_kill(&child, SIGKILL);
+    CHECK_EQ(cipd_info_of_reader(reader).state, SLUICE_CIPD_RUNNING);
+    cipd_clean();
+    CHECK_SOON(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_MS, &frame) == SLUICE_TIMEOUT &&
+               strstr(sluice_last_error(), "its segment has lost its name: most likely its writer has died"), 10);
+    struct sluice_cipd_info info = cipd_info_of_reader(reader);
+    CHECK_EQ(info.state, SLUICE_CIPD_STALLED);
+    CHECK_HAS(info.why, "its segment has lost its name: most likely its writer has died; the next one is waited for");
+    side.writer = cipd_writer(&side.format); /* and it is */
+    CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 2, NULL));
+    cipd_take_and_release(reader, &side, 2);
+    info = cipd_info_of_reader(reader);
+    CHECK_EQ(info.state, SLUICE_CIPD_RUNNING);
+    CHECK_STR(info.why, "");
     cipd_end_reader(&side, reader);
 }
 
