@@ -287,6 +287,17 @@ static bool same_shape(const struct sluice_array *a, const struct sluice_array *
     return sl_cipd_shape(a, one) && sl_cipd_shape(b, other) && memcmp(one, other, sizeof one) == 0;
 }
 
+static int another_type(const struct sl_cipd_writer *writer, const struct sluice_array *array, const struct sluice_array *mine)
+{
+    char sent[SLUICE_DTYPE_TEXT] = "?", has[SLUICE_DTYPE_TEXT] = "?";
+
+    (void)sluice_dtype_format(array->dtype, sent, sizeof sent);
+    (void)sluice_dtype_format(mine->dtype, has, sizeof has);
+    return sl_fail(SLUICE_E_FORMAT,
+                   "channel 'cipd:%s': array '%s' is of data type %s, and the channel's is %s: sluice_writer_reformat changes that",
+                   writer->name, mine->name, sent, has); /* by the channel's name, as the program's array may have none */
+}
+
 int sl_cipd_make_room(struct sl_cipd_writer *writer, const struct sluice_array *array)
 {
     const struct sluice_array *mine = &writer->format.arrays[0];
@@ -294,9 +305,7 @@ int sl_cipd_make_room(struct sl_cipd_writer *writer, const struct sluice_array *
     int r;
 
     if (!sl_dtype_equal(array->dtype, mine->dtype))
-        return sl_fail(SLUICE_E_FORMAT, "channel 'cipd:%s': array '%s' has another data type than the channel: "
-                       "sluice_writer_reformat changes that",
-                       writer->name, array->name);
+        return another_type(writer, array, mine);
     if (same_shape(array, mine))
         return 0;
     if (mine->image.pixel_format)
@@ -307,7 +316,7 @@ int sl_cipd_make_room(struct sl_cipd_writer *writer, const struct sluice_array *
     if (r == 0 && (r = sluice_format_complete(&format)) == 0)
         r = sl_cipd_reformat(writer, &format);
     if (r == 0 && !same_shape(array, &writer->format.arrays[0]))
-        r = sl_fail(SLUICE_E_FORMAT, "channel 'cipd:%s': array '%s' is no frame of this channel", writer->name, array->name);
+        r = sl_fail(SLUICE_E_FORMAT, "channel 'cipd:%s': array '%s' is no frame of this channel", writer->name, mine->name);
     return r;
 }
 

@@ -161,7 +161,8 @@ TEST(cipd_formats_and_sizes_change_while_it_runs)
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     struct sluice_format other = cipd_format(cipd_uint8, 8, 8);
     array = cipd_array((uintptr_t)side.array.data, &other);
-    CHECK_SAYS(cipd_send(side.writer, &array, side.stream, 1, NULL), SLUICE_E_FORMAT, "data type");
+    CHECK_SAYS(cipd_send(side.writer, &array, side.stream, 1, NULL), SLUICE_E_FORMAT,
+               "array 'x' is of data type uint8, and the channel's is int16");
     CHECK_OK(sluice_reader_close(&reader));
     cipd_end(&side);
 }
