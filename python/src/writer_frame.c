@@ -9,6 +9,8 @@
 
 /* ---- SLUICE_DEBUG: was anything written? ---- */
 
+#define CLOSED "channel '%s': this writer is closed, which has cancelled the frame: commit before close()"
+
 enum { SAMPLES = 64 };
 static const unsigned char mark[] = { 0x5a, 0xa5, 0xc3, 0x3c, 0x96, 0x69, 0xf0, 0x0f };
 
@@ -44,15 +46,19 @@ static bool was_written(const struct unwritten *watch)
     return false;
 }
 
-static int warn_unwritten(struct frame *frame, const char *channel)
+/* Was it watched, and nothing written? It is not watched any more. With the channel. */
+static bool is_blank(struct frame *frame, const struct channel *channel)
 {
     struct unwritten *watch = frame->unwritten;
-    bool written = !watch || was_written(watch);
+    bool blank = watch && channel->writer && !was_written(watch); /* a closed writer has unmapped it */
 
     free(watch);
     frame->unwritten = NULL;
-    if (written)
-        return 0;
+    return blank;
+}
+
+static int warn_unwritten(const char *channel)
+{
     return PyErr_WarnFormat(PyExc_RuntimeWarning, 2,
                             "channel '%s': a frame is committed in which nothing was written; did "
                             "a function make a new "
@@ -107,6 +113,52 @@ int header_fill(struct state *state, struct sluice_frame *frame, PyObject *meta,
     return 0;
 }
 
+/* Enters the channel to touch the slot: a writer that is closed has unmapped it, and another thread may have ended the frame. False
+ * with an exception. */
+static bool enter_slot(const struct frame *frame, const struct lease *lease)
+{
+    struct channel *channel = lease->channel;
+
+    if (channel_enter(frame->state, channel) < 0)
+        return false;
+    if (channel->writer && lease_goes_on(lease))
+        return true;
+    if (!channel->writer)
+        raise_as(frame->state, ERROR_E_CLOSED, CLOSED, channel->name);
+    else
+        raise_as(frame->state, ERROR_E_STALE, "this frame was committed or cancelled already");
+    channel_leave(channel);
+    return false;
+}
+
+static PyObject *get_meta(PyObject *self, void *Py_UNUSED(closure))
+{
+    struct frame *frame = (struct frame *)self;
+    struct lease *lease = frame_lease(frame);
+    PyObject *meta = NULL;
+
+    if (lease && enter_slot(frame, lease)) {
+        meta = PyBytes_FromStringAndSize(lease->frame.meta, lease->frame.meta_size);
+        channel_leave(lease->channel);
+    }
+    (void)lease_drop(lease);
+    return meta;
+}
+
+/* Who is asked for its bytes may run anything, so it is asked outside of the channel. */
+static int set_meta(const struct frame *frame, struct lease *lease, PyObject *value)
+{
+    unsigned char bytes[SLUICE_MAX_META];
+    struct sluice_frame copy = { .meta = bytes };
+
+    if (meta_set(frame->state, &copy, value) < 0 || !enter_slot(frame, lease))
+        return -1;
+    memcpy(lease->frame.meta, bytes, copy.meta_size);
+    lease->frame.meta_size = copy.meta_size;
+    channel_leave(lease->channel);
+    return 0;
+}
+
 /* ---- commit, cancel ---- */
 
 /* The frame stays begun: a capture keeps it from ending now. */
@@ -133,17 +185,39 @@ static void give_up(const struct state *state, struct lease *lease)
     PyErr_Restore(type, value, traceback);
 }
 
+/* The end of the writer has cancelled it. */
+static PyObject *end_closed(const struct frame *frame, struct lease *lease, bool commit)
+{
+    atomic_store_explicit(&lease->ended, true, memory_order_relaxed);
+    if (commit)
+        raise_as(frame->state, ERROR_E_CLOSED, CLOSED, lease->channel->name);
+    (void)lease_drop(lease);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
 /* Takes `lease` over; puts it back if a capture is in the way and it `may_stay`. */
 static PyObject *end(struct frame *frame, struct lease *lease, bool commit, bool may_stay)
 {
     struct channel *channel = lease->channel;
     int r;
 
-    if (commit && frame->unwritten && warn_unwritten(frame, channel->name) < 0)
-        commit = false; /* the warning was made an error */
+    if (frame->unwritten) {
+        if (channel_enter(frame->state, channel) < 0) {
+            (void)lease_drop(lease);
+            return NULL;
+        }
+        bool blank = is_blank(frame, channel);
+        channel_leave(channel);
+        if (commit && blank && warn_unwritten(channel->name) < 0)
+            commit = false; /* the warning was made an error */
+    }
     if (channel_enter(frame->state, channel) < 0) {
         (void)lease_drop(lease);
         return NULL;
+    }
+    if (!channel->writer) {
+        channel_leave(channel);
+        return end_closed(frame, lease, commit);
     }
     if (commit && channel->slow) {
         Py_BEGIN_ALLOW_THREADS r = lease_commit(lease);
@@ -312,7 +386,7 @@ static int set(PyObject *self, PyObject *value, void *field)
     if (!lease)
         return -1;
     if (!field) {
-        r = meta_set(frame->state, &lease->frame, value);
+        r = set_meta(frame, lease, value);
     } else if ((enum field)(intptr_t)field == CAPTURE_CLOCK) {
         r = parse_u32(value, &lease->frame.capture_clock) ? 0 : -1;
     } else {
@@ -381,7 +455,7 @@ static PyGetSetDef fields[] = {
       "0 time.monotonic_ns (the default), 1 time.time_ns, 2 TAI, 3 position in a recording, "
       "255 another",
       (void *)(intptr_t)CAPTURE_CLOCK },
-    { "meta", frame_meta, set, "metadata for readers: up to 4,096 bytes", NULL },
+    { "meta", get_meta, set, "metadata for readers: up to 4,096 bytes", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
 

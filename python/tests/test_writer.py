@@ -303,19 +303,45 @@ def test_stale_arrays_never_touch_freed_memory():
 def test_closing():
     writer = sluice.Writer("c", shape=4)
     reader = sluice.Reader("c")
-    begun = writer.frame()
     writer.send(bytes(4))
     writer.close()
     writer.close()
     assert writer.closed and "closed" in repr(writer)
     for call in (writer.frame, writer.try_frame, writer.stats, lambda: writer.send(bytes(4)),
-                 lambda: writer.reformat(shape=3), lambda: writer.format, begun.commit):
+                 lambda: writer.reformat(shape=3), lambda: writer.format):
         with pytest.raises((sluice.StaleError, sluice.HandleError, sluice.InvalidError)):
             call()
     assert reader.next().sequence == 1
     with pytest.raises(sluice.Closed):
         reader.next()
     sluice.Writer("c", shape=4).close()
+
+
+def test_frames_of_a_closed_writer_are_cancelled():
+    writer = sluice.Writer("c", shape=4)
+    frames = [writer.frame(meta=b"hey") for _ in range(3)]
+    writer.close()
+    for call in (lambda: frames[0].meta, lambda: setattr(frames[0], "meta", b"x"), frames[0].commit):
+        with pytest.raises(sluice.ClosedError, match="'c': this writer is closed"):
+            call()
+    assert frames[0].ended and frames[1].cancel() is None and frames[1].ended
+    with pytest.raises(sluice.ClosedError):
+        with frames[2]:
+            pass
+
+
+def test_what_was_written_is_not_asked_of_a_closed_writer(run):
+    said = run("""
+import sluice
+writer = sluice.Writer("c", shape=1000000)
+frame = writer.frame()
+writer.close()
+try:
+    frame.commit()
+except sluice.ClosedError:
+    print("closed")
+""", env={"SLUICE_DEBUG": "1"})
+    assert said == "closed\n"
 
 
 def test_a_second_writer_is_refused():
