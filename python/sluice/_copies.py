@@ -3,7 +3,7 @@
 memory and a GPU for channels in host memory."""
 import sys
 
-from ._sluice import FormatError, Stream, UnsupportedError, current_stream
+from ._sluice import FormatError, Stream, UnsupportedError, WrongDeviceError, current_stream
 
 
 def _is_torch(array):
@@ -32,11 +32,22 @@ def plain(array, torch):
     """Returns a contiguous array of the same elements."""
     if not torch:
         import cupy
-        return cupy.ascontiguousarray(array)
+        with array.device:  # or CuPy takes the current one, which may be another
+            return cupy.ascontiguousarray(array)
     return array.detach().resolve_conj().resolve_neg().contiguous()
 
 
-def may_copy_in(target, array):
+def copy_of_cupy(array):
+    """Returns a copy on the array's own GPU, behind the stream that is the current one there."""
+    with array.device:
+        return array.copy()
+
+
+def _device_of(target):
+    return f"cuda:{target.device.index if _is_torch(target) else target.device.id}"
+
+
+def may_copy_in(target, array, stream):
     """Raises what can be said against copy_in() before anything is copied."""
     if not _is_torch(target) and _root(target) != "cupy":
         raise UnsupportedError(f"the frame is on \"{array.device}\", and {type(target)} is not: copy_to() goes there with "
@@ -44,14 +55,21 @@ def may_copy_in(target, array):
     if tuple(target.shape) != array.shape:
         raise FormatError(f"array '{array.name}' has the shape {array.shape}, the target {tuple(target.shape)}: only the "
                           "same can be copied")
+    stream = _stream_of(stream, array)
+    if stream is not None and array.device == "host" and stream.device != _device_of(target):
+        raise WrongDeviceError(f"the target is on \"{_device_of(target)}\", and the stream is one of \"{stream.device}\": give one of "
+                               "the target's GPU")
+
+
+def _stream_of(given, array):
+    """Returns that on which the copy is, of a GPU; None for the framework's current one."""
+    stream = current_stream(array.device) if given is None else given if isinstance(given, Stream) else Stream.wrap(given)
+    return None if stream is None or stream.device == "host" else stream
 
 
 def copy_in(target, array, stream):
     """Copies an array of a frame to a target by means of the target's framework."""
-    if stream is None:
-        stream = current_stream(array.device)
-    elif not isinstance(stream, Stream):
-        stream = Stream.wrap(stream)
+    stream = _stream_of(stream, array)
     if _is_torch(target):
         _copy_torch(target, array, stream)
     else:
@@ -60,7 +78,7 @@ def copy_in(target, array, stream):
 
 def _copy_torch(target, array, stream):
     import torch
-    if stream is None or array.device == "host":
+    if stream is None:
         target.copy_(array.torch())
         return
     side, current = stream.to_torch(), torch.cuda.current_stream(target.device)
@@ -72,13 +90,14 @@ def _copy_torch(target, array, stream):
 
 def _copy_cupy(target, array, stream):
     import cupy
-    if array.device == "host":
-        target[...] = cupy.asarray(array.numpy())
-    elif stream is None:
-        target[...] = array.cupy()
-    else:
+    on_host = array.device == "host"
+    # CuPy's copies are on the device that is current. A stream is of the frame's, if that is on a GPU.
+    with target.device if on_host else cupy.cuda.Device(int(array.device.partition(":")[2])):
+        if stream is None:
+            target[...] = cupy.asarray(array.numpy()) if on_host else array.cupy()
+            return
         side, current = stream.to_cupy(), cupy.cuda.get_current_stream()
         side.wait_event(current.record())
         with side:
-            target[...] = array.cupy()
+            target[...] = cupy.asarray(array.numpy()) if on_host else array.cupy()
         current.wait_event(side.record())

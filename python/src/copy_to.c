@@ -59,7 +59,7 @@ static int add_odd(struct targets *to, const struct source *source, const struct
     odd->source = *source;
     odd->from = module ? array_new(to->state, to->lease, of) : NULL;
     if (odd->from)
-        fits = PyObject_CallMethod(module, "may_copy_in", "OO", odd->source.keeper, odd->from);
+        fits = PyObject_CallMethod(module, "may_copy_in", "OOO", odd->source.keeper, odd->from, to->given ? to->given : Py_None);
     Py_XDECREF(fits);
     return fits ? may_copy(to, odd) : -1;
 }

@@ -138,7 +138,7 @@ int launch_by_framework(struct state *state, enum framework framework, int ordin
     if (ordinal < 0)
         return 0;
     if (given && given != Py_None)
-        r = (stream = stream_of(state, given, NULL)) ? 0 : -1;
+        r = (stream = stream_of(state, given, device_numbered(ordinal, made))) ? 0 : -1;
     else
         r = stream_current(state, device_numbered(ordinal, made), &stream);
     if (r == 0)

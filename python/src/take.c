@@ -250,12 +250,14 @@ PyObject *take_form(struct state *state, struct lease *lease, const struct sluic
     return made;
 }
 
-static PyObject *copy_of(PyObject *made, enum framework framework)
+static PyObject *copy_of(struct state *state, PyObject *made, enum framework framework)
 {
-    PyObject *copy =
-        made ? PyObject_CallMethod(made, framework == FRAMEWORK_TORCH ? "clone" : "copy", NULL)
-             : NULL;
+    PyObject *copies = made && framework == FRAMEWORK_CUPY ? imported(&state->copies, "sluice._copies") : NULL, *copy = NULL;
 
+    if (copies)
+        copy = PyObject_CallMethod(copies, "copy_of_cupy", "O", made);
+    else if (made && framework != FRAMEWORK_CUPY)
+        copy = PyObject_CallMethod(made, framework == FRAMEWORK_TORCH ? "clone" : "copy", NULL);
     Py_XDECREF(made);
     return copy;
 }
@@ -272,7 +274,7 @@ PyObject *take_first(struct state *state, struct lease *lease, const struct slui
                : NULL;
     if (made && framework == FRAMEWORK_TORCH && lease->channel->reader)
         atomic_store_explicit(&lease->channel->as_tensor, a->data, memory_order_relaxed);
-    return copy ? copy_of(made, framework) : made;
+    return copy ? copy_of(state, made, framework) : made;
 }
 
 /* A lease of its own, which is on no frame; a tensor that looks like one of a slot, and keeps
@@ -317,7 +319,7 @@ PyObject *take_array(struct array *array, enum framework framework, bool copy)
         launch_on_current(array->state, framework, array->lease->device->ordinal) < 0)
         return NULL;
     made = call(from_dlpack(array->state, framework), (PyObject *)array);
-    return copy ? copy_of(made, framework) : made;
+    return copy ? copy_of(array->state, made, framework) : made;
 }
 
 /* ---- the CUDA array interface ---- */

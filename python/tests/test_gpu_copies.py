@@ -309,6 +309,25 @@ def test_copy_to_targets_that_frameworks_copy_into_better(gpu, memory, pair, tor
         frame.copy_to(DLPack(memory(), SHAPE))
 
 
+def test_a_target_that_a_framework_copies_into_wants_a_stream_of_its_gpu(gpu, memory, pair, torch, monkeypatch):
+    copied = []
+    monkeypatch.setattr("sluice._copies._copy_torch", lambda target, array, stream: copied.append(stream))
+    on_gpu, on_host = pair(), pair(name="h", device="host", shape=SHAPE)
+    own, other = sluice.Stream(gpu.device), sluice.Stream("host")
+    for writer, reader in (on_gpu, on_host):
+        writer.send(pattern())
+        frame = reader.next(timeout=60)
+        target = torch.Tensor(memory(), SHAPE, strides=(1, 6, 48))
+        target.device = type("device", (int,), {"index": gpu.ordinal})(target.device)
+        frame.copy_to(target, stream=own)
+        if (writer, reader) == on_gpu:
+            with pytest.raises(sluice.WrongDeviceError):
+                frame.copy_to(target, stream=other)
+        else:  # which says nothing about a GPU
+            frame.copy_to(target, stream=other)
+    assert copied == [own, own, None]
+
+
 # What is the matter with the second of two targets, and what copy_to() says then.
 AGAINST = {"captures": (sluice.CaptureError, "captur"), "read-only": (BufferError, "read-only"), "jax": (TypeError, "JAX"),
            "shape": (sluice.FormatError, "only the same"), "odd shape": (sluice.FormatError, "only the same"),
