@@ -226,9 +226,9 @@ static int too_many(const struct sluice_reader *reader)
 }
 
 /* Some of the frames that it holds have a queued release: waits for one of them. */
-static int wait_for_room(struct sluice_reader *reader, int64_t timeout_ns)
+static int wait_for_room(struct sluice_reader *reader, int64_t deadline)
 {
-    int64_t now = sl_os_now(), deadline = sl_os_deadline(timeout_ns), end = sl_wait_spins_until(reader, deadline);
+    int64_t now = sl_os_now(), end = sl_wait_spins_until(reader, deadline);
 
     while (!sl_take_entry(reader)) {
         if (sl_load(&reader->closing, acquire))
@@ -280,8 +280,8 @@ static int check_device(struct sluice_reader *reader, struct sluice_stream strea
     return r;
 }
 
-/* May a frame be taken? 0, or what acquire returns. */
-static int may_take(struct sluice_reader *reader, struct sluice_stream stream, int64_t timeout_ns)
+/* May a frame be taken? 0, or what acquire returns. *deadline is 0 until there was a wait. */
+static int may_take(struct sluice_reader *reader, struct sluice_stream stream, int64_t timeout_ns, int64_t *deadline)
 {
     int r;
 
@@ -290,7 +290,9 @@ static int may_take(struct sluice_reader *reader, struct sluice_stream stream, i
     if (!sl_take_entry(reader)) {
         if (!sl_release_queued(reader))
             return too_many(reader);
-        if ((r = wait_for_room(reader, timeout_ns)) != 0)
+        if (*deadline == 0 && timeout_ns > 0)
+            *deadline = sl_os_deadline(timeout_ns);
+        if ((r = wait_for_room(reader, *deadline)) != 0)
             return r;
         reader->now = 0;
     }
@@ -335,7 +337,7 @@ static int acquire(struct sluice_reader *reader, struct sluice_stream stream, in
     }
     for (;;) {
         sl_session_attend(reader);
-        if ((r = may_take(reader, stream, timeout_ns)) != 0)
+        if ((r = may_take(reader, stream, timeout_ns, &deadline)) != 0)
             return r;
         /* Before the attempt: then that sees all frames that were published before the end of the session. */
         bool over = !reader->session || sl_wait_over(reader->session);

@@ -5,6 +5,7 @@
  * while sessions come and go.
  */
 #include "core/bare.h"
+#include "core/acquire.h"
 #include "core/reader.h"
 
 #include <stddef.h>
@@ -17,6 +18,9 @@
 
 #define SHORT (SL_DUE_WATCH / 2) /* for a frame that is due: this thread must not spin, and its timers are exact */
 #define SHORT_LOOKS 2
+#define REST_LOOK SLUICE_MS /* between looks at what a dead writer's device still works on */
+#define FIRST_ROOM (SLUICE_MS / 20) /* between looks whether there is room, the longer the longer there was none */
+#define LAST_ROOM SLUICE_MS
 
 static int64_t look_again_at(struct sluice_reader *reader, uint64_t want, int64_t now)
 {
@@ -42,8 +46,12 @@ static void look(struct sl_watch *watch)
     struct sl_session *session = reader->session;
     uint64_t want = sl_load(&reader->watch_want, acquire);
     int64_t now = sl_os_now();
-    int found = sl_lease_look(&session->link->words, reader->params.mode, want);
 
+    if (sl_exchange(&reader->watch_room, 0)) { /* only acquire may look at the words of releases */
+        sl_os_note_set(reader->note);
+        return;
+    }
+    int found = sl_lease_look(&session->link->words, reader->params.mode, want);
     if (found == SL_LEASE_NONE) { /* not for us, or taken meanwhile: the next commit will wake us */
         sl_store(session->link->page.want_fd, want, seq_cst);
         found = sl_lease_look(&session->link->words, reader->params.mode, want);
@@ -55,6 +63,19 @@ static void look(struct sl_watch *watch)
             sl_due_learn(&session->due, reader->watch_unready_ns - reader->watch_since_ns, now - reader->watch_since_ns);
         sl_os_note_set(reader->note);
     }
+}
+
+/* Of a dead writer, whose hang-up was told. */
+static void look_at_rest(struct sl_watch *watch)
+{
+    struct sluice_reader *reader = READER_OF(watch);
+    int found = sl_lease_look(&reader->session->link->words, reader->params.mode, sl_load(&reader->watch_want, acquire));
+    int64_t now = sl_os_now();
+
+    if (now >= reader->watch_rest_ns || (found != SL_LEASE_NONE && found != SL_LEASE_SOON))
+        sl_os_note_set(reader->note);
+    else
+        sl_service_set_deadline(watch, now + REST_LOOK);
 }
 
 static void committed(struct sl_watch *watch, bool readable, bool hung_up)
@@ -85,17 +106,54 @@ static void settle_session(struct sluice_reader *reader, struct sl_session *sess
     sl_store(session->link->page.want_fd, want, seq_cst);
 }
 
+/* Its socket would stay readable. What is left of a writer that died comes without a commit, or never. Under the service lock. */
+static void settle_gone(struct sluice_reader *reader, struct sl_session *session)
+{
+    int64_t now = sl_os_now();
+
+    sl_gate_leave(reader, session);
+    reader->watch_rest_ns = sl_session_rests_until(session, now);
+    if (reader->watch_rest_ns == 0)
+        return;
+    sl_store(&reader->watch_want, sl_lease_want(&session->lease), release);
+    reader->watch = (struct sl_watch){ .fd = -1, .timer = look_at_rest, .deadline = now + REST_LOOK };
+    if (sl_service_add(&reader->watch) != 0)
+        sl_log(SLUICE_LOG_ERROR, "channel '%s': its descriptor will not wake: %s", reader->name, sluice_last_error());
+}
+
+/* All frames that it may hold have a queued release, so acquire can take none, however many are ready. True if who polls is woken
+ * later, to look again. */
+static bool waits_for_room(struct sluice_reader *reader, const struct sl_session *session)
+{
+    if (!session->pages || sl_take_entry(reader) || !sl_release_queued(reader)) {
+        reader->full_since_ns = 0;
+        return false;
+    }
+    int64_t now = sl_os_now();
+    if (reader->full_since_ns == 0)
+        reader->full_since_ns = now;
+    int64_t pause = (now - reader->full_since_ns) / 4;
+    sl_service_lock();
+    sl_store(&reader->watch_room, 1, relaxed);
+    sl_service_set_deadline(&reader->watch, now + (pause < FIRST_ROOM ? FIRST_ROOM : pause < LAST_ROOM ? pause : LAST_ROOM));
+    sl_service_unlock();
+    return true;
+}
+
 void sl_gate_settle(struct sluice_reader *reader)
 {
     struct sl_session *session = reader->session;
 
     sl_os_note_clear(reader->note);
+    sl_store(&reader->watch_room, 0, relaxed);
     if (session && sl_load(&session->link->gone, acquire)) {
         sl_service_lock();
-        sl_gate_leave(reader, session); /* otherwise its socket would stay readable */
+        settle_gone(reader, session);
         sl_service_unlock();
     } else if (session) {
         settle_session(reader, session);
+        if (waits_for_room(reader, session))
+            return;
     }
     /* The note reports frames from before the flag was set, the socket those from after it. */
     if (sl_wait_has_news(reader))

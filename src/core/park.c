@@ -90,6 +90,7 @@ static void lose(struct park *park)
     sl_store(&session->link->page.own_ready[park->slot], SL_POISON, seq_cst);
     sl_add(&park->reader->lost, 1);
     go_on(park);
+    sl_session_ring(park->reader); /* acquire has this to report */
     sl_log(SLUICE_LOG_WARN, "channel '%s': frame %llu was not finished in time: a stream that waited for it goes on without",
            park->reader->name, (unsigned long long)park->sequence);
 }

@@ -146,6 +146,9 @@ struct sluice_reader {
     uint64_t watch_awaited;
     int64_t watch_since_ns, watch_unready_ns;
     uint32_t watch_short; /* polls of it in quick succession */
+    int64_t watch_rest_ns; /* the writer is gone: until then its device may finish frames */
+    sl_word32 watch_room;  /* 1: it wakes who polls to look whether a queued release has made room */
+    int64_t full_since_ns; /* acquire's: since when there has been none; 0: there is */
 
     sl_word32 untold; /* lost frames that acquire has to report */
     sl_word taken, missed, lost, retries, sessions, latency_ns; /* statistics, relaxed */
@@ -187,6 +190,9 @@ void sl_session_fail(struct sluice_reader *reader);
 /* The writer is gone: frames that its device has not finished after a while are lost. True if that time is over
  * now, so that acquire may find later frames. */
 bool sl_session_give_up(struct sluice_reader *reader);
+
+/* Until when frames of such a session may become ready, and which are not counts as lost then; 0: all is known by now. */
+int64_t sl_session_rests_until(const struct sl_session *session, int64_t now);
 
 /* Unmaps what the writer will not use again and nobody holds. */
 void sl_session_prune(struct sluice_reader *reader);

@@ -204,6 +204,14 @@ void sl_session_fail(struct sluice_reader *reader)
     sl_service_unlock();
 }
 
+int64_t sl_session_rests_until(const struct sl_session *session, int64_t now)
+{
+    bool rests = session->pages && !session->lease.over && !sl_load(session->link->closed, acquire) &&
+                 !sl_load(session->link->page.evicted, acquire);
+
+    return rests ? (session->over_ns ? session->over_ns : now) + DRIVER_PATIENCE : 0;
+}
+
 bool sl_session_give_up(struct sluice_reader *reader)
 {
     struct sl_session *session = reader->session;

@@ -19,7 +19,7 @@ bool sl_wait_has_news(const struct sluice_reader *reader)
 {
     const struct sl_session *session = reader->session;
 
-    if (sl_load(&reader->attention, seq_cst))
+    if (called(reader) || sl_load(&reader->untold, acquire))
         return true;
     if (!session)
         return false;

@@ -14,6 +14,8 @@ static const struct meaning {
 } meanings[] = {
     { SL_CU_INVALID_VALUE, SLUICE_E_DRIVER, false,
       "an argument that the driver does not take; a stream or pointer of another device?" },
+    { SL_CU_INVALID_HANDLE, SLUICE_E_INVALID, false,
+      "there is no such stream or event, or its owner has destroyed it; pass one that lives" },
     { SL_CU_OUT_OF_MEMORY, SLUICE_E_NO_MEMORY, false,
       "the GPU, or the driver, has no memory left; free some, or end another program on this GPU" },
     { SL_CU_DEINITIALIZED, SLUICE_E_DRIVER, true,

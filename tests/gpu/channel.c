@@ -2,6 +2,7 @@
  *
  * Channels whose slots lie on a GPU.
  */
+#include <poll.h>
 #include <stdlib.h>
 
 #include "gpu/channel.h"
@@ -107,6 +108,13 @@ void channel_commit_behind(struct gpu_gate *gate, sluice_writer *writer, struct 
     gpu_fill(gpu_native(stream), channel_words(&frame), CHANNEL_WORDS, value);
     gpu_gate_close(gate, gpu_native(stream)); /* behind the kernel: where it is launched first, that may wait for others */
     CHECK_OK(sluice_writer_commit(writer, &frame, stream));
+}
+
+bool channel_readable(int fd, int timeout_ms)
+{
+    struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+
+    return poll(&poll_fd, 1, timeout_ms) == 1;
 }
 
 uint64_t channel_lost(sluice_reader *reader)

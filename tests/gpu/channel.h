@@ -31,6 +31,9 @@ void channel_commit_behind(struct gpu_gate *gate, sluice_writer *writer, struct 
 /* Frames that their writer's GPU never finished, as the reader counts them. */
 uint64_t channel_lost(sluice_reader *reader);
 
+/* Can a reader's descriptor be read, by then? */
+bool channel_readable(int fd, int timeout_ms);
+
 /* How many slots can be begun now. */
 int channel_free_slots(sluice_writer *writer);
 

@@ -292,13 +292,6 @@ TEST(cipd_frames_that_were_not_taken_are_counted)
 
 /* ---- the descriptor ---- */
 
-static bool readable(int fd, int timeout_ms)
-{
-    struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
-
-    return poll(&poll_fd, 1, timeout_ms) == 1;
-}
-
 TEST(cipd_a_reader_can_be_polled)
 {
     struct cipd_side side = cipd_begin();
@@ -310,16 +303,16 @@ TEST(cipd_a_reader_can_be_polled)
     CHECK_GE(fd, 0);
     CHECK_EQ(sluice_reader_fd(reader), fd);
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
-    CHECK(!readable(fd, 20));
+    CHECK(!channel_readable(fd, 20));
     for (uint32_t i = 1; i <= 3; i++) {
         CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i, NULL));
-        CHECK(readable(fd, 20000));
+        CHECK(channel_readable(fd, 20000));
         cipd_take_and_release(reader, &side, i);
         CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
-        CHECK(!readable(fd, 20));
+        CHECK(!channel_readable(fd, 20));
     }
     CHECK_OK(sluice_writer_close(&side.writer));
-    CHECK(readable(fd, 20000));
+    CHECK(channel_readable(fd, 20000));
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_CLOSED);
     cipd_end_reader(&side, reader);
 }
@@ -336,10 +329,10 @@ static int poll_a_killed_writer(struct cipd_side *side, bool disguised, sluice_r
     *reader = cipd_reader();
     int fd = sluice_reader_fd(*reader);
     CHECK_GE(fd, 0);
-    CHECK(readable(fd, 20000));
+    CHECK(channel_readable(fd, 20000));
     cipd_take_and_release(*reader, side, 1);
     CHECK_RESULT(sluice_reader_acquire(*reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
-    CHECK(!readable(fd, 20));
+    CHECK(!channel_readable(fd, 20));
     child_kill(&writer, SIGKILL);
     return fd;
 }
@@ -351,7 +344,7 @@ TEST(cipd_who_polls_is_told_that_the_writer_was_killed)
     sluice_reader *reader;
     int fd = poll_a_killed_writer(&side, false, &reader);
 
-    CHECK(readable(fd, 20000));
+    CHECK(channel_readable(fd, 20000));
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_NO_WRITER);
     cipd_end_reader(&side, reader);
     cipd_clean();
@@ -368,7 +361,7 @@ TEST(cipd_who_polls_is_told_of_the_next_segment)
     struct child writer = cipd_start_writer("3");
     cipd_disguise();
     cipd_tell(&writer, "7");
-    CHECK(readable(fd, 20000));
+    CHECK(channel_readable(fd, 20000));
     cipd_take_and_release(reader, &side, 7);
     role_stop(&writer);
     cipd_end_reader(&side, reader);
@@ -384,10 +377,10 @@ TEST(cipd_a_reader_that_stops_wakes_who_polls)
     int fd = sluice_reader_fd(reader);
     CHECK_GE(fd, 0);
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
-    CHECK(!readable(fd, 20));
+    CHECK(!channel_readable(fd, 20));
     CHECK_OK(sluice_reader_stop(reader));
-    CHECK(readable(fd, 20000));
+    CHECK(channel_readable(fd, 20000));
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_E_CLOSED);
-    CHECK(readable(fd, 20000)); /* it would say so again */
+    CHECK(channel_readable(fd, 20000)); /* it would say so again */
     cipd_end_reader(&side, reader);
 }

@@ -81,6 +81,29 @@ TEST_TIMEOUT(a_killed_writers_ready_frames_stay_and_those_in_flight_are_lost, 60
     disperse(&all);
 }
 
+/* The hang-up is told at once; what becomes of the frames in flight a moment later, also to who only polls. */
+TEST_TIMEOUT(who_polls_is_told_what_a_killed_writer_has_left, 60)
+{
+    struct audience all = gather(SLUICE_IN_ORDER);
+    struct sluice_frame frame;
+    int fd = sluice_reader_fd(all.reader);
+
+    for (uint64_t sequence = 1; sequence <= 2; sequence++) {
+        frame = take(&all, sequence);
+        CHECK_OK(sluice_reader_release(all.reader, &frame, all.stream));
+    }
+    PLAYER(&all.writer, "commit " PLAYER_ENDLESS, "committed 3");
+    child_kill(&all.writer, SIGKILL);
+    while (channel_lost(all.reader) == 0) {
+        CHECK(channel_readable(fd, 20000));
+        int r = sluice_reader_acquire(all.reader, SLUICE_ON_CPU, 0, &frame);
+        if (r != SLUICE_NO_WRITER)
+            CHECK_RESULT(r, SLUICE_TIMEOUT);
+    }
+    CHECK_EQ(channel_lost(all.reader), 1);
+    disperse(&all);
+}
+
 /* Nothing was mapped before: the memory outlives its maker by the descriptor alone. */
 TEST_TIMEOUT(a_dead_writers_frame_is_taken_by_whoever_was_connected, 60)
 {
