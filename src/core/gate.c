@@ -113,9 +113,10 @@ static void settle_gone(struct sluice_reader *reader, struct sl_session *session
 
     sl_gate_leave(reader, session);
     reader->watch_rest_ns = sl_session_rests_until(session, now);
-    if (reader->watch_rest_ns == 0)
+    uint64_t want = sl_lease_want(&session->lease);
+    if (reader->watch_rest_ns == 0 || sl_lease_look(&session->link->words, reader->params.mode, want) != SL_LEASE_SOON)
         return;
-    sl_store(&reader->watch_want, sl_lease_want(&session->lease), release);
+    sl_store(&reader->watch_want, want, release);
     reader->watch = (struct sl_watch){ .fd = -1, .timer = look_at_rest, .deadline = now + REST_LOOK };
     if (sl_service_add(&reader->watch) != 0)
         sl_log(SLUICE_LOG_ERROR, "channel '%s': its descriptor will not wake: %s", reader->name, sluice_last_error());
