@@ -38,11 +38,17 @@ static struct sluice_cipd_variable *list_variables(size_t *count)
     return NULL;
 }
 
+/* Does the value count, and not the default? */
+static bool is_taken(const struct sluice_cipd_variable *variable)
+{
+    return variable->reading != SLUICE_CIPD_READ_NO_NUMBER && variable->reading != SLUICE_CIPD_READ_OUT_OF_RANGE;
+}
+
 /* What is said between the value and what the variable does. */
 static void text_reading(char *text, size_t size, const struct sluice_cipd_variable *variable)
 {
     bool off = variable->reading == SLUICE_CIPD_READ_OFF;
-    if (variable->reading == SLUICE_CIPD_READ_NO_NUMBER || variable->reading == SLUICE_CIPD_READ_OUT_OF_RANGE)
+    if (!is_taken(variable))
         snprintf(text, size, ", which is %s: the default %s is used;",
                  variable->reading == SLUICE_CIPD_READ_NO_NUMBER ? "no number" : "out of range", variable->usual);
     else
@@ -64,7 +70,7 @@ static void text_use(char *text, size_t size, const struct sluice_cipd_variable 
 static void examine_variable(struct report *report, const struct sluice_cipd_variable *variable)
 {
     bool heeded = variable->used == SLUICE_CIPD_USED || variable->used == SLUICE_CIPD_IN_PYTHON;
-    bool taken = variable->reading != SLUICE_CIPD_READ_NO_NUMBER && variable->reading != SLUICE_CIPD_READ_OUT_OF_RANGE;
+    bool taken = is_taken(variable);
     char mend[256] = "", reading[96], use[96];
     text_reading(reading, sizeof reading, variable);
     text_use(use, sizeof use, variable);

@@ -91,13 +91,17 @@ def _copy_torch(target, array, stream):
 def _copy_cupy(target, array, stream):
     import cupy
     on_host = array.device == "host"
+
+    def copy():
+        target[...] = cupy.asarray(array.numpy()) if on_host else array.cupy()
+
     # CuPy's copies are on the device that is current. A stream is of the frame's, if that is on a GPU.
     with target.device if on_host else cupy.cuda.Device(int(array.device.partition(":")[2])):
         if stream is None:
-            target[...] = cupy.asarray(array.numpy()) if on_host else array.cupy()
+            copy()
             return
         side, current = stream.to_cupy(), cupy.cuda.get_current_stream()
         side.wait_event(current.record())
         with side:
-            target[...] = cupy.asarray(array.numpy()) if on_host else array.cupy()
+            copy()
         current.wait_event(side.record())

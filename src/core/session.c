@@ -204,6 +204,7 @@ void sl_session_fail(struct sluice_reader *reader)
     sl_service_unlock();
 }
 
+/* Its device may work on for a moment (protocol 4.1); a writer that closed has waited for that. */
 int64_t sl_session_rests_until(const struct sl_session *session, int64_t now)
 {
     bool rests = session->pages && !session->lease.over && !sl_load(session->link->closed, acquire) &&
@@ -221,8 +222,7 @@ bool sl_session_give_up(struct sluice_reader *reader)
         return false;
     if (session->over_ns == 0)
         session->over_ns = now;
-    /* Its device may work on for a moment (protocol 4.1); a writer that closed has waited for that. */
-    if (!sl_load(session->link->closed, acquire) && now - session->over_ns < DRIVER_PATIENCE)
+    if (now < sl_session_rests_until(session, now))
         return false;
     uint32_t lost = lose_rest(reader, session);
     sl_add(&reader->lost, lost);

@@ -15,19 +15,18 @@ static int look_at(const struct sl_session *session)
     return sl_lease_look(&session->lease.words, session->lease.mode, sl_lease_want(&session->lease));
 }
 
-bool sl_wait_has_news(const struct sluice_reader *reader)
+static bool session_has_news(const struct sl_session *session)
 {
-    const struct sl_session *session = reader->session;
-
-    if (called(reader) || sl_load(&reader->untold, acquire))
-        return true;
-    if (!session)
-        return false;
     if (sl_wait_evicted(session))
         return !session->told_evicted;
     int look = look_at(session);
     return (look != SL_LEASE_NONE && look != SL_LEASE_SOON) ||
            (sl_load(session->link->closed, acquire) && !session->told_closed);
+}
+
+bool sl_wait_has_news(const struct sluice_reader *reader)
+{
+    return called(reader) || sl_load(&reader->untold, acquire) || (reader->session && session_has_news(reader->session));
 }
 
 /* Is there a committed frame that its writer's device still works on? */
@@ -48,9 +47,10 @@ static bool may_go_ahead(const struct sl_session *session)
 /* Checked before a sleep, and while spinning. acquire has already tried to take the remaining frames of an ended session. */
 static bool must_look(const struct sluice_reader *reader)
 {
-    bool gone = reader->session && sl_load(&reader->session->link->gone, acquire);
+    const struct sl_session *session = reader->session;
 
-    return called(reader) || (!gone && (sl_wait_has_news(reader) || may_go_ahead(reader->session)));
+    return called(reader) || sl_load(&reader->untold, acquire) ||
+           (session && !sl_load(&session->link->gone, acquire) && (session_has_news(session) || may_go_ahead(session)));
 }
 
 int64_t sl_wait_spins_until(const struct sluice_reader *reader, int64_t deadline)

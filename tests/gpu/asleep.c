@@ -2,7 +2,6 @@
  *
  * A reader asleep learns how long the GPU works on a frame beyond its commit, in acquire and for its descriptor.
  */
-#include <poll.h>
 
 #include "core/reader.h"
 #include "gpu/channel.h"
@@ -26,12 +25,11 @@ static int wait_in_acquire(sluice_reader *reader, struct sluice_frame *frame)
 
 static int wait_in_poll(sluice_reader *reader, struct sluice_frame *frame)
 {
-    struct pollfd readable = { .fd = sluice_reader_fd(reader), .events = POLLIN };
-    int r;
+    int fd = sluice_reader_fd(reader), r;
 
-    CHECK(readable.fd >= 0);
+    CHECK(fd >= 0);
     while ((r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, frame)) == SLUICE_TIMEOUT)
-        CHECK_EQ(poll(&readable, 1, 20000), 1);
+        CHECK(channel_readable(fd, 20000));
     return r;
 }
 
