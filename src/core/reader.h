@@ -184,7 +184,8 @@ bool sl_session_rejoin(struct sluice_reader *reader);
 int sl_session_map(struct sl_session *session, uint32_t slot, const struct sl_record *record,
                    struct sl_link_memory **memory);
 
-/* Disconnects for good: this reader's device is lost, and with it all its work there. */
+/* Disconnects for good: this reader's device is lost, and with it all its work there. Wakes who waits or polls, as acquire says
+ * so. */
 void sl_session_fail(struct sluice_reader *reader);
 
 /* The writer is gone: frames that its device has not finished after a while are lost. True if that time is over

@@ -201,6 +201,7 @@ void sl_session_fail(struct sluice_reader *reader)
     if (reader->join)
         reader->join->ops->join_close(reader->join, true);
     reader->join = NULL;
+    sl_session_ring(reader); /* release may be who found it: acquire has to report it, and its descriptor stays readable */
     sl_service_unlock();
 }
 

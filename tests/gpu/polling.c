@@ -94,3 +94,29 @@ TEST(a_reader_that_stops_stays_readable)
     CHECK_OK(sluice_reader_close(&reader));
     channel_end(&scene);
 }
+
+/* The program has its GPU reset, and nobody but release has come to know: acquire says so, again and again. */
+TEST(who_polls_is_told_that_release_found_the_gpu_lost)
+{
+    struct scene scene = channel_scene();
+    sluice_reader *reader = channel_reader(2);
+    struct sluice_frame frame, none;
+    int fd = sluice_reader_fd(reader);
+
+    TEST_KEEPS_FDS();
+    channel_commit(scene.writer, scene.writing, 0, 1);
+    CHECK_OK(sluice_reader_acquire(reader, scene.reading, 20 * SLUICE_S, &frame));
+    CHECK_RESULT(sluice_reader_acquire(reader, scene.reading, 0, &none), SLUICE_TIMEOUT);
+    CHECK(!channel_readable(fd, 0));
+    CU(DevicePrimaryCtxReset, 0);
+    CHECK_SAYS(sluice_reader_release(reader, &frame, scene.reading), SLUICE_E_DRIVER, "has reset the GPU");
+    for (int i = 0; i < 2; i++) {
+        CHECK(channel_readable(fd, 20000));
+        CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &none), SLUICE_E_DRIVER, "has reset the GPU");
+    }
+    (void)sluice_reader_close(&reader);
+    (void)sluice_writer_close(&scene.writer);
+    (void)sluice_device_close(&scene.device);
+    if (gpu_is_fake())
+        gpu_end();
+}
