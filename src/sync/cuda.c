@@ -110,7 +110,13 @@ static inline int queue(const struct sl_sync_pages *pages, struct sl_cu_stream *
     return r;
 }
 
-/* The stream on which to queue calls behind the work that `thread` queued on `stream`, without invalidating a capture. */
+/* The stream on which to queue calls behind the work that `thread` queued on `stream`, without invalidating a capture.
+ *
+ * Only its own thread can name a per-thread default stream. For another thread's the default stream itself does, and nothing else:
+ * it waits for all blocking streams, of which each thread's is one, while the stream beside it (sl_cuda_beside) waits for it alone.
+ * A capture on any blocking stream shuts it. To ask about that (below) harms no capture, and the caller tries again later. Should
+ * one begin between the question and the call, the driver refuses the call and ends that capture: there is no event to wait for
+ * instead, as none can be recorded on a stream that captures, which is why the release came to be held back. */
 static int find_place(struct sl_cuda_context *context, const struct sl_stream *stream, uint64_t thread,
                       struct sl_cu_stream **place)
 {
@@ -120,7 +126,7 @@ static int find_place(struct sl_cuda_context *context, const struct sl_stream *s
     if (*place == NULL || *place == SL_CU_LEGACY)
         return sl_cuda_beside(context, place);
     if (*place == SL_CU_PER_THREAD && thread != sl_os_thread_number())
-        *place = SL_CU_LEGACY; /* this thread has no name for the other's, but the default stream waits for all blocking ones */
+        *place = SL_CU_LEGACY;
     if (sl_cuda_captures_nothing(*place))
         return 0;
     int r = sl_cuda_capture(context, *place, &state, NULL);
