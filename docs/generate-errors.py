@@ -71,8 +71,8 @@ RESULTS = {
                  "Start such processes with `exec` (in Python: the spawn method), or fork before the first call."),
     "E_BUSY": ("The format cannot change while frames are begun, or while readers hold frames of earlier formats; a "
                "stream is some thread's current stream; in builds without `NDEBUG`: two threads use one writer, or acquire "
-               "from one reader, at the same time.",
-               "End what is in use first; open one reader per thread."),
+               "from one reader, at the same time; a reader fetches while 256 of its copies are under way.",
+               "End what is in use first; open one reader per thread; wait for a ticket."),
     "E_CAPTURING": ("The stream is capturing a graph, which the call would invalidate. Never on `host`.",
                     "Call after the capture has ended."),
     "E_WRONG_DEVICE": ("A stream or event belongs to another device than the one it is used with; or a reader's `device` is of "

@@ -39,6 +39,7 @@
  * - only one frame may be begun at a time: SLUICE_E_BUSY for a second one. It is in the next slot in turn;
  * - commit and send on a stream publish at once, as cuda-link does. Readers wait for the slot's event, and acquire gives the
  *   newest frame that is finished;
+ * - send with a ticket returns SLUICE_E_BUSY, and publishes nothing, while 256 copies with tickets are under way;
  * - sluice_writer_reformat makes new slots and a new session on the wire; so does a send of another size. commit returns
  *   SLUICE_E_UNSUPPORTED for a frame that was reshaped: frames have the channel's shape;
  * - acquire returns SLUICE_CLOSED when the writer has shut the channel, until another comes; SLUICE_NO_WRITER when there is

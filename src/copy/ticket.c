@@ -183,7 +183,9 @@ static bool give_out(struct sl_desk *desk, struct sl_mark *mark)
 int sl_desk_issue(struct sl_desk *desk, struct sl_mark *mark)
 {
     *mark = (struct sl_mark){ .word = NULL };
-    return give_out(desk, mark) ? 0 : sl_fail(SLUICE_E_BUSY, "%d copies are under way already", SL_DESK_WORDS);
+    if (give_out(desk, mark))
+        return 0;
+    return sl_fail(SLUICE_E_BUSY, "%d copies are under way already: wait for one of their tickets", SL_DESK_WORDS);
 }
 
 bool sl_desk_stand(struct sl_desk *desk, struct sl_mark *mark)

@@ -265,7 +265,7 @@ TEST(more_copies_than_there_are_tickets)
     for (int i = 0; i < MOST; i++)
         CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &target, 1, scene.stream, &tickets[i]));
     CHECK_OK(sluice_ticket_query(old)); /* whatever has its number now */
-    CHECK_SAYS(sluice_reader_fetch(scene.reader, &frame, &target, 1, scene.stream, &more), SLUICE_E_BUSY, "under way");
+    CHECK_SAYS(sluice_reader_fetch(scene.reader, &frame, &target, 1, scene.stream, &more), SLUICE_E_BUSY, "wait for one");
     CHECK_EQ(more.id, 42);
     gpu_gate_open(&gate);
     for (int i = 0; i < MOST; i++)
