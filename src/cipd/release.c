@@ -100,12 +100,14 @@ int sl_cipd_reader_stream(struct sl_cipd_reader *reader, struct sluice_stream ha
     if (handle.id == sl_load(&reader->known_stream, relaxed) && sl_stream_lives(handle))
         return 0;
     int r = sl_stream_check(handle, &sl_device_cuda);
+    if (r == SLUICE_E_WRONG_DEVICE)
+        r = sl_fail(r, "channel 'cipd:%s': %s", reader->name, sluice_last_error());
     if (r != 0 || (r = sl_stream_hold(handle, &stream)) != 0)
         return r;
     const struct sl_cuda_context *theirs = stream->object.device->state;
     if (theirs->device != reader->context->device)
-        r = sl_fail(SLUICE_E_WRONG_DEVICE, "the stream is one of \"%s\", the frame is used on \"%s\"", stream->object.device->name,
-                    reader->device);
+        r = sl_fail(SLUICE_E_WRONG_DEVICE, "channel 'cipd:%s': the stream is one of \"%s\", the frame is used on \"%s\"", reader->name,
+                    stream->object.device->name, reader->device);
     else
         sl_store(&reader->known_stream, handle.id, relaxed);
     sl_object_drop(&stream->object);

@@ -128,7 +128,7 @@ static int peer_context(struct sl_copy_gpu *gpu, const struct facts *facts,
         return 0;
     }
     if (facts->ordinal < 0 || facts->ordinal >= SL_PEERS)
-        return sl_fail(SLUICE_E_WRONG_DEVICE, "there is no GPU %d", facts->ordinal);
+        return sl_fail(SLUICE_E_WRONG_DEVICE, "channel '%s': there is no GPU %d", gpu->copier->channel, facts->ordinal);
     struct sl_cuda_context **peer = &gpu->peers[facts->ordinal];
     snprintf(name, sizeof name, "cuda:%d", facts->ordinal);
     if (!*peer) {

@@ -7,6 +7,7 @@
 #include "core/acquire.h"
 #include "core/bare.h"
 #include "core/park.h"
+#include "core/refused.h"
 #include "util/result.h"
 
 #define RETRIES_BEFORE_YIELD 64 /* protocol 1.14 */
@@ -261,8 +262,8 @@ static int check_stream(struct sluice_reader *reader, struct sluice_stream strea
     if (session->astray)
         return 0;
     if (reader->moved)
-        r = sl_fail(r, "channel '%s': its writer came back on another device: %s", reader->name, sluice_last_error());
-    return r;
+        return sl_fail(r, "channel '%s': its writer came back on another device: %s", reader->name, sluice_last_error());
+    return sl_stream_refused(reader->name, r);
 }
 
 static int check_device(struct sluice_reader *reader, struct sluice_stream stream)

@@ -7,6 +7,7 @@
 
 #include "core/bare.h"
 #include "core/park.h"
+#include "core/refused.h"
 #include "core/view.h"
 #include "core/writer.h"
 #include "util/hooks.h"
@@ -71,13 +72,15 @@ static int lose(struct sluice_writer *writer, int result)
 /* May frames be ordered after this stream's work? If the stream must write a word, that call checks it. */
 static int check_stream(const struct sluice_writer *writer, struct sluice_stream stream)
 {
-    return stream.id == SLUICE_ON_CPU.id || writer->flight.pages ? 0 : writer->flight.sync->check(writer->flight.pages, stream);
+    if (stream.id == SLUICE_ON_CPU.id || writer->flight.pages)
+        return 0;
+    return sl_stream_refused(writer->name, writer->flight.sync->check(writer->flight.pages, stream));
 }
 
 /* After a failure to raise words: is the device lost? */
 static int not_signalled(struct sluice_writer *writer, int result)
 {
-    return writer->flight.sync->alive(writer->flight.pages) != 0 ? lose(writer, result) : result;
+    return writer->flight.sync->alive(writer->flight.pages) != 0 ? lose(writer, result) : sl_stream_refused(writer->name, result);
 }
 
 /* For work that should have ended long ago: is its device still usable? A stream reports a crash only when it is

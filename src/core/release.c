@@ -7,6 +7,7 @@
 #include "core/acquire.h"
 #include "core/bare.h"
 #include "core/park.h"
+#include "core/refused.h"
 #include "core/view.h"
 #include "util/hooks.h"
 #include "util/result.h"
@@ -107,7 +108,7 @@ static uint64_t end_behind(struct sluice_reader *reader, struct sl_held *entry, 
     struct sl_signal none = { entry->word, 0 };
 
     SL_KILL_POINT("before_release");
-    *result = session->sync->signal(session->pages, stream, &none, 1);
+    *result = sl_stream_refused(reader->name, session->sync->signal(session->pages, stream, &none, 1));
     SL_KILL_POINT("after_release");
     if (*result == 0)
         return SL_HELD_QUEUED;
@@ -211,7 +212,7 @@ static int check_stream(const struct sluice_reader *reader, const struct sl_held
     const struct sl_session *session = entry->session;
 
     if (stream.id != SLUICE_ON_CPU.id) /* if the stream must write a word, that call checks it */
-        return session->pages ? 0 : session->sync->check(session->pages, stream);
+        return session->pages ? 0 : sl_stream_refused(reader->name, session->sync->check(session->pages, stream));
     if (entry->on_stream) /* protocol 1.15 */
         return sl_fail(SLUICE_E_INVALID,
                        "channel '%s': this frame was acquired for a stream, whose work may still read it: release it on a stream",

@@ -9,6 +9,7 @@
 #include "core/bare.h"
 #include "core/format.h"
 #include "core/park.h"
+#include "core/refused.h"
 #include "core/view.h"
 #include "core/writer.h"
 #include "util/result.h"
@@ -199,7 +200,8 @@ static int send_frame(struct sluice_writer *writer, struct sluice_frame *header,
     job.wanted = false; /* see give_ticket */
     job.prompt = true;
     sl_publish_early(writer);
-    if ((!known && stream.id != SLUICE_ON_CPU.id && (r = writer->flight.sync->check(writer->flight.pages, stream)) != 0) ||
+    if ((!known && stream.id != SLUICE_ON_CPU.id &&
+         (r = sl_stream_refused(writer->name, writer->flight.sync->check(writer->flight.pages, stream))) != 0) ||
         (r = begin_job(writer, arrays, count, stream, known, indices, &job)) != 0)
         return sl_publish_failed(writer, r);
     if ((known || (r = make_room(writer, arrays, count, indices)) == 0) &&

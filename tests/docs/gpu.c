@@ -227,7 +227,8 @@ TEST(gpu_doc_bad_streams)
     CHECK_OK(sluice_writer_begin(scene.writer, 0, &begun));
     CHECK_SAYS(sluice_writer_commit(scene.writer, &begun, zero), SLUICE_E_INVALID, what_to_pass);
     CHECK_SAYS(sluice_writer_cancel(scene.writer, &begun, zero), SLUICE_E_INVALID, what_to_pass);
-    CHECK_SAYS(sluice_writer_commit(scene.writer, &begun, foreign), SLUICE_E_WRONG_DEVICE, "is of device \"host\"");
+    CHECK_SAYS(sluice_writer_commit(scene.writer, &begun, foreign), SLUICE_E_WRONG_DEVICE, "channel 'camera': stream");
+    CHECK_HAS(sluice_last_error(), "is of device \"host\"");
     CHECK_SAYS(sluice_writer_commit(scene.writer, &begun, gone), SLUICE_E_CLOSED, "was destroyed");
     CHECK_OK(sluice_writer_commit(scene.writer, &begun, scene.stream)); /* begun all the while */
     CHECK_OK(sluice_frame_array(&frame, NULL, &array));
@@ -259,7 +260,8 @@ TEST(gpu_doc_streams_of_another_gpu)
     put(&scene, scene.stream, 0);
     struct sluice_frame frame = take(reader, scene.stream, 1);
     CHECK_SAYS(sluice_reader_release(reader, &frame, far), SLUICE_E_WRONG_DEVICE,
-               "use a stream of that GPU, and let it wait for the other");
+               "channel 'camera': the stream is one of \"cuda:1\", the frame is used on \"cuda:0\": use a stream of that GPU, and let it "
+               "wait for the other");
     CHECK_OK(sluice_reader_release(reader, &frame, scene.stream));
     CHECK_OK(sluice_device_close(&second));
     CHECK_OK(sluice_reader_close(&reader));

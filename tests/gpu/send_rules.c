@@ -101,8 +101,8 @@ TEST(streams_of_others)
     struct sluice_frame frame = scene_acquire(&scene);
     CHECK_OK(sluice_device_open(&host, "host"));
     CHECK_OK(sluice_stream_create(host, NULL, &foreign));
-    CHECK_RESULT(sluice_writer_send(scene.writer, &array, 1, foreign, NULL), SLUICE_E_WRONG_DEVICE);
-    CHECK_RESULT(sluice_reader_fetch(scene.reader, &frame, &array, 1, foreign, NULL), SLUICE_E_WRONG_DEVICE);
+    CHECK_SAYS(sluice_writer_send(scene.writer, &array, 1, foreign, NULL), SLUICE_E_WRONG_DEVICE, "channel 'cam': stream");
+    CHECK_SAYS(sluice_reader_fetch(scene.reader, &frame, &array, 1, foreign, NULL), SLUICE_E_WRONG_DEVICE, "channel 'cam': stream");
     foreign.id = 0;
     CHECK_RESULT(sluice_writer_send(scene.writer, &array, 1, foreign, NULL), SLUICE_E_INVALID);
     CHECK_RESULT(sluice_reader_fetch(scene.reader, &frame, &array, 1, foreign, NULL), SLUICE_E_INVALID);
@@ -148,8 +148,8 @@ TEST(memory_of_another_gpu)
 
     CHECK_OK(sluice_device_open(&other, "cuda:1"));
     CHECK_OK(sluice_stream_create(other, NULL, &foreign));
-    CHECK_SAYS(sluice_writer_send(scene.writer, &array, 1, foreign, NULL), SLUICE_E_WRONG_DEVICE, "\"cuda:1\"");
-    CHECK_RESULT(sluice_reader_fetch(scene.reader, &frame, &array, 1, foreign, NULL), SLUICE_E_WRONG_DEVICE);
+    CHECK_SAYS(sluice_writer_send(scene.writer, &array, 1, foreign, NULL), SLUICE_E_WRONG_DEVICE, "channel 'cam': the stream is one of \"cuda:1\"");
+    CHECK_SAYS(sluice_reader_fetch(scene.reader, &frame, &array, 1, foreign, NULL), SLUICE_E_WRONG_DEVICE, "channel 'cam': the stream");
     CHECK_OK(sluice_device_close(&other));
     CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
     gpu_use(1);

@@ -58,7 +58,7 @@ TEST(streams_of_the_channels_own_gpu_are_not_for_its_readers_elsewhere)
     struct sluice_frame frame;
 
     pair_commit(&pair, 0, 1);
-    CHECK_RESULT(sluice_reader_acquire(pair.reader, pair.scene.reading, SLUICE_S, &frame), SLUICE_E_WRONG_DEVICE);
+    CHECK_SAYS(sluice_reader_acquire(pair.reader, pair.scene.reading, SLUICE_S, &frame), SLUICE_E_WRONG_DEVICE, "channel 'cam': the ");
     pair_take(&pair, &frame);
     CHECK_RESULT(sluice_reader_release(pair.reader, &frame, pair.scene.reading), SLUICE_E_WRONG_DEVICE);
     pair_give_back(&pair, &frame);
