@@ -216,6 +216,9 @@ extern const struct sl_copy_ops sl_copy_cuda;
 /* The ticket of a copy that was done when its call returned. */
 #define SL_TICKET_DONE UINT64_C(1)
 
+/* The ticket of a copy that had no word, and was not done in time. */
+#define SL_TICKET_UNKNOWN UINT64_C(2)
+
 /* Issues tickets for work that raises a word when it is done. While in flight each has a number of its own, and if need be a word
  * of its own, as streams finish in any order. */
 struct sl_desk;

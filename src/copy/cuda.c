@@ -13,7 +13,6 @@
 #include "util/result.h"
 
 #define LAST_PATIENCE (2 * SLUICE_S) /* for copies in flight at close */
-#define CAPTURE_LOOK (SLUICE_MS / 2)
 #define HIGHEST (-100) /* the driver clamps it to its highest priority */
 
 static struct sl_copy_gpu *gpu_of(const struct sl_copy_job *job)
@@ -360,17 +359,12 @@ static bool cuda_near(const struct sl_copy_job *job)
     return true;
 }
 
-static int raise_words(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count)
-{
-    return sl_sync_cuda.signal_inside(gpu_of(job)->pages, job->state, signals, count);
-}
-
 static int cuda_launch(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count)
 {
     bool raised;
     int r = launch_held(job, signals, count, &raised);
 
-    return r != 0 || raised ? r : raise_words(job, signals, count);
+    return r != 0 || raised ? r : sl_copy_raise_words(job, signals, count);
 }
 
 static void cuda_prepare(struct sl_copier *copier, const struct sl_signal *signals, uint32_t count)
@@ -381,46 +375,6 @@ static void cuda_prepare(struct sl_copier *copier, const struct sl_signal *signa
 static void cuda_forget(struct sl_copier *copier, const void *to, uint64_t bytes)
 {
     sl_graphs_forget(copier->state, to, bytes);
-}
-
-/* The stream captures: waits for the end of that. */
-static int raise_later(struct sl_copy_job *job, const struct sl_signal *signal, int64_t patience_ns)
-{
-    int64_t deadline = sl_os_deadline(patience_ns);
-    int r = SLUICE_E_CAPTURING;
-
-    while (r == SLUICE_E_CAPTURING && sl_os_now() < deadline) {
-        sl_os_sleep(CAPTURE_LOOK);
-        r = raise_words(job, signal, 1);
-    }
-    return r;
-}
-
-int sl_copy_raise(struct sl_copy_job *job, const struct sl_mark *mark, int64_t patience_ns)
-{
-    struct sl_copy_gpu *gpu = gpu_of(job);
-    struct sl_signal signal = { mark->word, mark->value };
-    int r = raise_words(job, &signal, 1);
-
-    if (r == SLUICE_E_CAPTURING)
-        r = raise_later(job, &signal, patience_ns);
-    if (r == 0)
-        return 0;
-    int ended = sluice_stream_synchronize(job->stream);
-    sl_desk_settle(gpu->desk, mark, ended);
-    return ended < 0 ? ended : 0;
-}
-
-int sl_copy_wait(struct sl_copy_gpu *gpu, const struct sl_mark *mark, int64_t spin_ns)
-{
-    int r = sl_desk_wait(gpu->desk, mark, spin_ns, SL_COPY_PATIENCE);
-
-    if (r == SLUICE_TIMEOUT)
-        return sl_fail(SLUICE_TIMEOUT,
-                       "channel '%s': the stream did not get to the copy within %d s, for the work that "
-                       "is queued before it",
-                       gpu->copier->channel, (int)(SL_COPY_PATIENCE / SLUICE_S));
-    return r;
 }
 
 /* Raises the mark behind the queued work. False if begin reserved none and all are in flight. */
@@ -436,15 +390,8 @@ static bool raise_mark(struct sl_copy_job *job)
     return true;
 }
 
-static int finish_stream(const struct sl_copy_job *job)
-{
-    int ended = sluice_stream_synchronize(job->stream);
-
-    return ended < 0 ? ended : 0;
-}
-
 /* If all tickets are in flight, which takes more copies than there can be frames, it waits, and
- * returns the ticket of a copy that is done. */
+ * returns the ticket of a copy that is done; or, if that takes too long, of one of which nobody knows. */
 static void cuda_ticket(struct sl_copy_job *job, const struct sl_mark *told, struct sluice_ticket *ticket)
 {
     struct sl_mark mark = told ? *told : (struct sl_mark){ .word = NULL };
@@ -457,8 +404,7 @@ static void cuda_ticket(struct sl_copy_job *job, const struct sl_mark *told, str
     } else if (raise_mark(job)) {
         ticket->id = job->mark.id;
     } else {
-        (void)finish_stream(job);
-        ticket->id = SL_TICKET_DONE;
+        ticket->id = sl_copy_wait_stream(job) == SLUICE_TIMEOUT ? SL_TICKET_UNKNOWN : SL_TICKET_DONE;
     }
 }
 
@@ -466,7 +412,7 @@ static int cuda_finish(struct sl_copy_job *job)
 {
     if (!job->queued)
         return 0;
-    return raise_mark(job) ? sl_copy_wait(gpu_of(job), &job->mark, 0) : finish_stream(job);
+    return raise_mark(job) ? sl_copy_wait(gpu_of(job), &job->mark, 0) : sl_copy_wait_stream(job);
 }
 
 static void cuda_end(struct sl_copy_job *job)

@@ -75,13 +75,21 @@ struct sl_copy_gpu {
  * that captures a graph. Before each driver call, inside sl_cuda_enter; begin's answer is used for a prompt job's first call. */
 int sl_copy_place(struct sl_copy_job *job, struct sl_cu_stream **place);
 
-/* Queues the raise of a mark on the job's stream. If that captures since, and so does not tell when copies that were queued
- * before have ended, it waits for the capture's end for up to `patience_ns`. If the raise fails it waits for the stream, and
- * settles the mark with the result. */
+/* ---- cuda_wait.c ---- */
+
+/* Queues the raise of words on the job's stream. Inside sl_cuda_enter, as sl_copy_raise. */
+int sl_copy_raise_words(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count);
+
+/* The same for a mark. If the stream captures since, and so does not tell when copies that were queued before have ended, it waits
+ * for the capture's end for up to `patience_ns`. If the raise fails it waits for the stream for up to SL_COPY_PATIENCE, and settles
+ * the mark with the result; with the failure if the stream takes longer: the copies may be under way still. */
 int sl_copy_raise(struct sl_copy_job *job, const struct sl_mark *mark, int64_t patience_ns);
 
 /* sl_desk_wait for up to SL_COPY_PATIENCE; sets an error message for SLUICE_TIMEOUT. */
 int sl_copy_wait(struct sl_copy_gpu *gpu, const struct sl_mark *mark, int64_t spin_ns);
+
+/* The same for copies without a mark: until all is done that is queued on the job's stream. */
+int sl_copy_wait_stream(const struct sl_copy_job *job);
 
 /* ---- cuda_pointer.c ---- */
 

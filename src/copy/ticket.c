@@ -387,6 +387,8 @@ int sl_ticket_wait(uint64_t id, int64_t timeout_ns)
 
     if (id == SL_TICKET_DONE)
         return 0;
+    if (id == SL_TICKET_UNKNOWN)
+        return sl_fail(SLUICE_E_BUSY, "nobody knows when this copy ends: %d others were under way when it was queued", SL_DESK_WORDS);
     if (id == 0)
         return sl_fail(SLUICE_E_HANDLE, "zero ticket: send or fetch fills it in");
     int r = sl_object_forked();

@@ -284,6 +284,30 @@ static void *wait_for(void *ticket)
     return (void *)(intptr_t)sluice_ticket_wait(*(struct sluice_ticket *)ticket, 15 * SLUICE_S);
 }
 
+/* No word tells when the copy has ended, and the stream does not get to it. */
+TEST_TIMEOUT(a_copy_without_a_word_is_not_waited_for_without_end, 60)
+{
+    struct sending sending = sending_begin();
+    struct sluice_ticket ticket;
+    struct sluice_frame frame;
+    char sentence[1024];
+
+    CHECK_OK(sluice_writer_send(sending.writer, &sending.arrays[1], 1, SLUICE_ON_CPU, NULL));
+    CHECK_OK(sluice_reader_acquire(sending.reader, sending.stream, 20 * SLUICE_S, &frame));
+    hold_up(&sending);
+    fake_fail(FAKE_StreamWriteValue64, 0, SL_CU_UNKNOWN);
+    CHECK_OK(sluice_reader_fetch(sending.reader, &frame, &sending.arrays[1], 1, sending.stream, &ticket));
+    CHECK(fake_failed());
+    CHECK_RESULT(sluice_stream_query(sending.stream), SLUICE_NOT_READY);
+    CHECK_SAYS(sluice_ticket_wait(ticket, SLUICE_FOREVER), SLUICE_E_DRIVER, "the copy failed");
+    CHECK_OK(sluice_reader_release(sending.reader, &frame, sending.stream));
+    go_on[0] = 1;
+    CHECK_OK(sluice_stream_synchronize(sending.stream)); /* the copy was under way still */
+    sending_turn(&sending, 1, sending.stream, 7, sentence);
+    CHECK_STR(sentence, "");
+    sending_end(&sending);
+}
+
 /* Who waits for a copy that does not end hears of it when the writer closes, which does not wait for ever. */
 TEST(closed_while_somebody_waits)
 {
