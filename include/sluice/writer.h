@@ -82,7 +82,8 @@ SLUICE_API int sluice_writer_open(sluice_writer **writer, const struct sluice_wr
 
 /* Lends a free slot. `timeout_ns`: SLUICE_DEFAULT does what the policy says; any other value waits that long,
  * whatever the policy. Several frames may be begun at once, as far as there are slots.
- * Thread: one at a time on a writer. Blocks: as said.
+ * Thread: one at a time on a writer. Blocks: as said. With a time-out of 0 up to 250 ms, once for each slot that
+ * is added on a GPU.
  * Returns: 0; SLUICE_NO_SLOT, with a message that says who holds which slots for how long: the frame counts
  * as dropped. */
 SLUICE_API int sluice_writer_begin(sluice_writer *writer, int64_t timeout_ns, struct sluice_frame *frame);

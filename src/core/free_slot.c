@@ -12,6 +12,11 @@
 #define FIRST_LOOK (SLUICE_MS / 20)
 #define LAST_LOOK SLUICE_MS
 
+/* A slot that is added is there in a few ms, unless the GPU is busy with something long. So long a begin that would drop its frame
+ * waits for it, and one that waits looks for nothing else. */
+#define GROW_PATIENCE (SLUICE_S / 4)
+#define GROW_BRIEFLY (20 * SLUICE_MS)
+
 static int take(struct sluice_writer *writer, enum sl_keep keep)
 {
     struct sl_serve *serve = writer->serve;
@@ -66,18 +71,27 @@ static bool take_kept(struct sluice_writer *writer, int *slot)
     return *slot >= 0;
 }
 
+static bool take_kept_or_added(struct sluice_writer *writer, int *slot)
+{
+    return take_kept(writer, slot) || (sl_grow_settle(writer) == 0 && take_kept(writer, slot));
+}
+
 /* No slot is free. Tries, in order of the cost to others: to add a slot, to evict a reader that holds one too long, to take
  * an unread frame from a slow reader, to wait. */
 static int make_free(struct sluice_writer *writer, int64_t timeout_ns)
 {
     bool waits = timeout_ns > 0;
-    int slot = sl_generation_grow(writer) == 0 ? take(writer, waits ? SL_KEEP_ALL : SL_KEEP_DEPTH) : -1;
+    int64_t deadline = sl_os_deadline(timeout_ns), now;
+    int64_t patience = !waits ? GROW_PATIENCE : timeout_ns < GROW_BRIEFLY ? timeout_ns : GROW_BRIEFLY;
+    int slot = sl_grow(writer, patience) == 0 ? take(writer, waits ? SL_KEEP_ALL : SL_KEEP_DEPTH) : -1;
 
     if (slot >= 0)
         return slot;
     if (waits) {
         SL_STAGE_BEGIN(WAIT_SLOT);
-        (void)sl_free_slot_wait(writer, timeout_ns, take_kept, &slot);
+        now = sl_os_now();
+        timeout_ns = deadline == SLUICE_FOREVER ? SLUICE_FOREVER : deadline > now ? deadline - now : 0;
+        (void)sl_free_slot_wait(writer, timeout_ns, take_kept_or_added, &slot);
         SL_STAGE_END(WAIT_SLOT);
         return slot;
     }

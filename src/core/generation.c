@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A generation's slots: made together in one memory, added one by one, retired when their format has been
+ * A generation's slots: made together in one memory, added one by one (grow.c), retired when their format has been
  * replaced and no reader uses them any more.
  */
 #include <stdio.h>
@@ -12,9 +12,7 @@
 #include "util/hooks.h"
 #include "util/result.h"
 
-#define GROW_PATIENCE SLUICE_S /* after there was no memory to grow */
-
-#define LEAST_IDS 2            /* least slots to begin a generation with: for the newest frame, and one being written */
+#define LEAST_IDS 2 /* least slots to begin a generation with: for the newest frame, and one being written */
 
 static uint32_t free_ids(const struct sluice_writer *writer)
 {
@@ -32,13 +30,11 @@ static void free_memory(struct sl_mem_shared *shared)
     free(memory);
 }
 
-static int make_memory(struct sluice_writer *writer, const struct sluice_format *format, uint32_t slots,
-                       struct sl_writer_memory **out)
+int sl_generation_plan(const struct sluice_writer *writer, const struct sluice_format *format, uint32_t slots,
+                       char name[SL_MEMORY_NAME], struct sl_writer_memory **out)
 {
     struct sl_writer_memory *memory;
     uint64_t size, unit = writer->mem->alignment > sl_os_page_size() ? writer->mem->alignment : sl_os_page_size();
-    char name[96];
-    int r;
 
     if (!sl_checked_mul(format->slot_bytes, slots, &size) || !sl_checked_align(size, unit, &size))
         return sl_fail(SLUICE_E_FORMAT, "channel '%s': %u slots of %llu bytes are more than can be addressed",
@@ -46,23 +42,36 @@ static int make_memory(struct sluice_writer *writer, const struct sluice_format 
     memory = calloc(1, sizeof *memory);
     if (!memory)
         return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for a table of slots", writer->name);
-    snprintf(name, sizeof name, "sluice-%s", writer->name);
+    snprintf(name, SL_MEMORY_NAME, "sluice-%s", writer->name);
     memory->object.ops = writer->mem;
     memory->object.fd = -1;
     memory->object.device = writer->device_name;
+    memory->object.size = size;
+    memory->slots = slots;
     memory->shared.users = 1;
     memory->shared.end = free_memory;
     memory->shared.apart = writer->mem->kind != SL_MEM_HOST;
+    *out = memory;
+    return 0;
+}
+
+static int make_memory(struct sluice_writer *writer, const struct sluice_format *format, uint32_t slots,
+                       struct sl_writer_memory **out)
+{
+    struct sl_writer_memory *memory;
+    char name[SL_MEMORY_NAME];
+    int r = sl_generation_plan(writer, format, slots, name, &memory);
+
+    if (r != 0)
+        return r;
     SL_STAGE_BEGIN(MAKE_SLOTS);
-    r = sl_mem_create(&memory->object, name, size, writer->params.writable != 0);
+    r = sl_mem_create(&memory->object, name, memory->object.size, writer->params.writable != 0);
     SL_STAGE_END(MAKE_SLOTS);
     if (r != 0) {
         writer->flight.stuck = writer->flight.stuck || r == SLUICE_TIMEOUT;
         free(memory);
         return r;
     }
-    memory->number = writer->next_memory;
-    memory->slots = slots;
     *out = memory;
     return 0;
 }
@@ -106,6 +115,7 @@ static void number_slots(struct sluice_writer *writer, struct sl_writer_memory *
 
 static int announce(struct sluice_writer *writer, struct sl_writer_memory *memory, const struct sluice_format *format)
 {
+    memory->number = writer->next_memory;
     struct sl_announce what = {
         .memory = memory->number,
         .generation = memory->generation,
@@ -165,6 +175,7 @@ static int make(struct sluice_writer *writer, const struct sluice_format *format
     if ((r = announce(writer, memory, format)) != 0)
         return r;
     SL_KILL_POINT("after_announce");
+    sl_grow_leave(writer);
 
     sl_mutex_lock(&writer->serve->lock);
     for (uint32_t s = 0; s < writer->ring.used; s++) {
@@ -189,28 +200,17 @@ int sl_generation_make(struct sluice_writer *writer, const struct sluice_format 
     return r < 0 ? sl_format_refused(r, format) : r;
 }
 
-int sl_generation_grow(struct sluice_writer *writer)
+bool sl_generation_has_ids(const struct sluice_writer *writer)
 {
-    struct sl_writer_memory *memory;
-    int64_t now;
-    int r;
+    return free_ids(writer) > 0;
+}
 
-    if (writer->slot_count >= writer->params.max_slots || free_ids(writer) == 0)
-        return SLUICE_NO_SLOT;
-    now = sl_os_now();
-    if (now < writer->grow_again_ns)
-        return SLUICE_NO_SLOT;
-    r = make_memory(writer, &writer->format, 1, &memory);
-    if (r == 0) {
-        memory->generation = writer->generation;
-        r = announce(writer, memory, &writer->format);
-    }
-    if (r != 0) {
-        writer->grow_again_ns = r == SLUICE_TIMEOUT ? INT64_MAX : now + GROW_PATIENCE;
-        sl_log(SLUICE_LOG_WARN, "channel '%s': cannot grow beyond %u slots: %s", writer->name, writer->slot_count,
-               sluice_last_error());
-        return SLUICE_NO_SLOT;
-    }
+int sl_generation_add(struct sluice_writer *writer, struct sl_writer_memory *memory)
+{
+    int r = announce(writer, memory, &writer->format);
+
+    if (r != 0)
+        return r;
     SL_KILL_POINT("before_growing");
     sl_mutex_lock(&writer->serve->lock);
     number_slots(writer, memory, &writer->format);

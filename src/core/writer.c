@@ -150,6 +150,7 @@ static void finish(struct sl_object *object)
 {
     struct sluice_writer *writer = (struct sluice_writer *)object;
 
+    sl_grow_leave(writer);
     /* Memory that the device still works on cannot be unmapped. Readers get its frames if they are ready soon. */
     bool done = sl_withdraw_end(writer, CLOSE_PATIENCE) && sl_flight_wait(&writer->flight, &writer->ring, CLOSE_PATIENCE);
     uint32_t lost = done ? 0 : sl_flight_lose(&writer->ring);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Inside a writer: writer.c opens and closes, publish.c has begin, commit and cancel, free_slot.c finds the slot for them,
- * generation.c the memory behind them.
+ * grow.c adds one, generation.c has the memory behind them.
  */
 #ifndef SL_CORE_WRITER_H
 #define SL_CORE_WRITER_H
@@ -18,6 +18,8 @@
 #include "sync/sync.h"
 #include "trace/trace.h"
 #include "wire/wire.h"
+
+#define SL_MEMORY_NAME 96
 
 struct sl_writer_memory {
     struct sl_mem_shared shared; /* by the writer, and each pin */
@@ -64,6 +66,7 @@ struct sluice_writer {
     bool took_long;           /* the last begin found no free slot at once, or called the driver */
     int likely;               /* the slot that the next send will probably take; -1: none */
     bool old_slots;           /* of older generations, to be retired */
+    struct sl_growth *growth; /* a slot that is being added; NULL: none */
     int64_t grow_again_ns;    /* after growing failed: do not try again before */
 
     /* Below: under serve->lock where another thread may look (describe, stats). */
@@ -90,8 +93,15 @@ void sl_writer_leave(struct sluice_writer *writer);
 /* Makes the next generation, of `format` (complete), with params.slots slots. */
 int sl_generation_make(struct sluice_writer *writer, const struct sluice_format *format);
 
-/* Adds a slot to this generation if it may and can grow. SLUICE_NO_SLOT if not, without a sentence. */
-int sl_generation_grow(struct sluice_writer *writer);
+/* A memory for slots that is yet to be made (sl_mem_create, object.size bytes), and the name to make it by. */
+int sl_generation_plan(const struct sluice_writer *writer, const struct sluice_format *format, uint32_t slots,
+                       char name[SL_MEMORY_NAME], struct sl_writer_memory **memory);
+
+/* Adds the slot of a memory that was made for this generation; after a failure the memory is dropped. */
+int sl_generation_add(struct sluice_writer *writer, struct sl_writer_memory *memory);
+
+/* Is there a number for one more? */
+bool sl_generation_has_ids(const struct sluice_writer *writer);
 
 /* Retires slots of older generations that nobody needs any more, and gives their memory back. */
 void sl_generation_retire(struct sluice_writer *writer, enum sl_keep keep);
@@ -101,6 +111,18 @@ struct sl_mem_shared *sl_generation_pin(struct sluice_writer *writer, uint32_t s
 
 /* Gives all memory back: when the writer ends. */
 void sl_generation_destroy(struct sluice_writer *writer);
+
+/* ---- grow.c ---- */
+
+/* Adds a slot to this generation if it may and can grow. SLUICE_NO_SLOT, without a sentence, if not, or if its memory is not there
+ * until `patience_ns` after this began; a later call, or sl_grow_settle, then adds it. */
+int sl_grow(struct sluice_writer *writer, int64_t patience_ns);
+
+/* Adds the slot that is being added, if its memory is there by now; else SLUICE_NO_SLOT. */
+int sl_grow_settle(struct sluice_writer *writer);
+
+/* The slot is of no use any more: its generation, or the writer, ends. */
+void sl_grow_leave(struct sluice_writer *writer);
 
 /* ---- free_slot.c ---- */
 
