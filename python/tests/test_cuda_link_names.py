@@ -121,12 +121,20 @@ def test_the_calls_of_the_runtime_have_cuda_links_arguments():
 
 
 def test_what_is_not_here_says_what_to_do(run):
-    for line in ("from sluice.cuda_link import FakeCUDAAdapter", "import sluice.cuda_link; sluice.cuda_link.FakeCUDAAdapter",
-                 "from sluice.cuda_link import install; install(); from cuda_link._cuda_adapters import FakeCUDAAdapter"):
+    for line, kind in (("from sluice.cuda_link import FakeCUDAAdapter", "ImportError"),
+                       ("from sluice.cuda_link import Format, FakeCUDAAdapter as other", "ImportError"),
+                       ("from sluice.cuda_link import install; install(); from cuda_link import FakeCUDAAdapter", "ImportError"),
+                       ("from sluice.cuda_link import install; install(); from cuda_link._cuda_adapters import FakeCUDAAdapter", "ImportError"),
+                       ("import sluice.cuda_link; sluice.cuda_link.FakeCUDAAdapter", "AttributeError")):
         done = run(line, check=False)
-        assert "ImportError: sluice.cuda_link has no FakeCUDAAdapter: Sluice asks the driver itself" in done.stderr, done.stderr
+        assert f"{kind}: sluice.cuda_link has no FakeCUDAAdapter: Sluice asks the driver itself" in done.stderr, done.stderr
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         cuda_link.nothing  # noqa: B018
+
+
+def test_who_asks_for_what_is_not_here_is_told_that_it_is_not():
+    for module in (cuda_link, importlib.import_module("sluice.cuda_link.cuda_ipc_wrapper")):
+        assert not hasattr(module, "FakeCUDAAdapter") and getattr(module, "FakeCUDAAdapter", 7) == 7
 
 
 def test_a_connection_is_data():

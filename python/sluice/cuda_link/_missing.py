@@ -2,6 +2,8 @@
 """What of cuda-link is not here, and what to do instead."""
 from __future__ import annotations
 
+import dis
+import sys
 from typing import NoReturn
 
 NOT_HERE = {
@@ -10,8 +12,21 @@ NOT_HERE = {
 }
 
 
+def _is_imported() -> bool:
+    """Whether `from ... import` asks, and not hasattr() or an expression."""
+    frame = sys._getframe(1).f_back
+    if not frame:  # a program in C asks
+        return False
+    code = frame.f_code
+    return code.co_name == "_handle_fromlist" or code.co_code[frame.f_lasti] == dis.opmap["IMPORT_FROM"]
+
+
 def __getattr__(name: str) -> NoReturn:
-    """ImportError, for `from cuda_link import ...` says what an AttributeError said in words of its own."""
+    """AttributeError, so that hasattr() says False; ImportError to who imports it: there Python would put words of its own in the
+    place of an AttributeError's."""
     if name in NOT_HERE:
-        raise ImportError(f"sluice.cuda_link has no {name}: {NOT_HERE[name]}", name="sluice.cuda_link")
+        told = f"sluice.cuda_link has no {name}: {NOT_HERE[name]}"
+        if _is_imported():
+            raise ImportError(told, name="sluice.cuda_link")
+        raise AttributeError(told, name=name)
     raise AttributeError(f"module 'sluice.cuda_link' has no attribute '{name}'")
