@@ -28,6 +28,7 @@ def test_a_segment_in_plain_memory():
     assert found.shape == (480, 640, 4) and found.dtype_str == "uint8" and found.frame_nbytes == 1228800
     assert not found.layout_differs_from(cuda_link.Format.from_overrides((480, 640, 4), "uint8"))
     assert found.layout_differs_from(cuda_link.Format.from_overrides((480, 640, 4), "float32"))
+    assert (found.kind, found.bits, found.flags) == (1, 8, 0)
     states = cuda_link.SlotState
     assert cuda_link.acquire_slot(buffer, layout, 0, 4).state is states.NO_FRAME
     shm_protocol.set_shutdown(buffer, layout)
@@ -39,6 +40,16 @@ def test_a_segment_in_plain_memory():
     assert cuda_link.acquire_slot(buffer, layout, 5, 4) == (states.VERSION_CHANGED, -1, 0.0, 5, 0)
     shm_protocol.set_version(buffer, 0)  # in the middle of a store
     assert cuda_link.acquire_slot(buffer, layout, 5, 4).state is states.NO_FRAME
+
+
+@pytest.mark.parametrize("dtype", cuda_link.DtypeCodec.supported())
+def test_a_format_that_no_segment_says_has_cuda_links_values(dtype):
+    found = cuda_link.Format.from_overrides((3, 5, 2), dtype)
+    assert (found.kind, found.bits, found.flags) == (0, 0, 0)
+    assert (found.width, found.height, found.num_comps, found.shape, found.dtype_str) == (5, 3, 2, (3, 5, 2), dtype)
+    assert found.frame_nbytes == 30 * cuda_link.DtypeCodec.itemsize(dtype) == 30 * found.numpy_dtype.itemsize
+    with pytest.raises(KeyError):
+        cuda_link.Format.from_overrides((3, 5, 2), "float64")
 
 
 def test_data_types():

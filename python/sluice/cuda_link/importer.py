@@ -102,11 +102,10 @@ class Format:
 
     @classmethod
     def from_overrides(cls, shape: tuple[int, int, int], dtype_str: str) -> Format:
-        """From a shape and a data type's name."""
-        kind, bits, flags = DtypeCodec.encode(dtype_str)
+        """From a shape and a data type's name. `kind`, `bits` and `flags` are 0, as in cuda-link: they are what a segment says."""
         height, width, components = shape
-        return cls(width, height, components, kind, bits, flags, dtype_str, (height, width, components),
-                   _numpy_dtype(dtype_str), height * width * components * bits // 8)
+        return cls(width, height, components, 0, 0, 0, dtype_str, (height, width, components), _numpy_dtype(dtype_str),
+                   height * width * components * DtypeCodec.itemsize(dtype_str))
 
     def layout_differs_from(self, other: Format) -> bool:
         """Whether shape or data type differ."""

@@ -123,6 +123,7 @@ def inside(*names):
 
 def wire():
     """The bytes and numbers of the wire, as JSON."""
+    from cuda_link.importer import Format
     from cuda_link.shm_protocol import DtypeCodec, Metadata, SHMLayout, acquire_slot, bump_version, publish_frame, set_shutdown
     said = {}
     for slots in range(1, 11):
@@ -140,6 +141,9 @@ def wire():
     for dtype in DtypeCodec.supported():
         said[dtype] = [DtypeCodec.encode(dtype), DtypeCodec.itemsize(dtype), DtypeCodec.typestr(dtype), DtypeCodec.numpy_name(dtype),
                        DtypeCodec.cupy_name(dtype)]
+        kind, bits, flags = DtypeCodec.encode(dtype)
+        formats = Format.from_overrides((3, 5, 2), dtype), Format.from_metadata(Metadata(5, 3, 2, kind, bits, flags | 2, 30 * bits // 8))
+        said[f"formats {dtype}"] = [{name: str(value) for name, value in vars(each).items()} for each in formats]
     for triple in itertools.product(range(4), (8, 16, 32, 64), range(8)):
         try:
             said[f"decoded {triple}"] = DtypeCodec.decode(*triple)
