@@ -100,8 +100,10 @@ static int take_frame(struct bridge *bridge, struct sluice_frame *frame)
     bridge->sessions += frame->session != bridge->session;
     bridge->session = frame->session;
     int code = EXIT_DONE;
-    if (!bridge->from_cipd || ++bridge->skipped >= bridge->every) {
-        bridge->skipped = 0;
+    if (bridge->to_skip) {
+        bridge->to_skip--;
+    } else {
+        bridge->to_skip = bridge->from_cipd && bridge->every ? bridge->every - 1 : 0;
         code = bridge_hand_on(bridge, frame);
     }
     int result = sluice_reader_release(bridge->reader, frame, SLUICE_ON_CPU);

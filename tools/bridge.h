@@ -33,7 +33,7 @@ struct bridge {
     bool refused;                /* TO cannot carry what FROM has now; that was said */
 
     int64_t end_ns;
-    uint32_t skipped; /* frames since the last one that was handed on, by --every */
+    uint32_t to_skip; /* frames of a cipd: FROM until the next one that is handed on, by --every */
     uint64_t frames, missed, dropped, lost, session;
     unsigned sessions;
     int64_t delay_ns; /* from commit to commit, of all frames since the last line */
