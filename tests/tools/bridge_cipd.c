@@ -449,6 +449,12 @@ static void outlive_session(uint32_t slots, uint32_t kind, const char *why)
     CHECK_EQ(count_of(bridge.err, "'to' is open"), 1);
     CHECK_OK(sluice_reader_close(&reader));
     CHECK_OK(sluice_writer_close(&writer));
+
+    /* At first it waits for no other one if it is told how long. */
+    make_segment(slots, kind, 8);
+    CHECK_EQ(sluice_run(&bridge, "bridge", first, "to", "--timeout", "60"), 1);
+    CHECK_HAS(bridge.err, why);
+    remove_segment();
 }
 
 TEST_TIMEOUT(bridge_outlives_a_session_of_one_slot, 90) { outlive_session(1, 1, "the writer has a single slot"); }
