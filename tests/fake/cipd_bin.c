@@ -46,21 +46,28 @@ static void end(sluice_writer *writer)
     fake_end_contexts();
 }
 
-/* Freeing memory waits for all work on the GPU: the call that failed does not. */
-TEST(cipd_slots_that_were_made_in_vain_are_freed_by_another_thread)
+/* Work that does not end before the gate is opened: no memory is freed until then. */
+static _Atomic uint64_t *hold_gpu(void)
 {
-    sluice_writer *writer = begin();
     struct sl_cu_context *context;
     struct sl_cu_stream *stream;
-    struct fake_things before = fake_things();
     void *word;
 
     CHECK_EQ(test_cuDevicePrimaryCtxRetain(&context, 0), 0);
     CHECK_EQ(test_cuCtxSetCurrent(context), 0);
     CHECK_EQ(test_cuMemHostAlloc(&word, 8, 0), 0);
     CHECK_EQ(test_cuStreamCreateWithPriority(&stream, SL_CU_STREAM_NON_BLOCKING, 0), 0);
-    _Atomic uint64_t *gate = word;
     CHECK_EQ(test_cuStreamWaitValue64_v2(stream, (uintptr_t)word, 1, SL_CU_WAIT_GEQ), 0);
+    return word;
+}
+
+/* Freeing memory waits for all work on the GPU: the call that failed does not. */
+TEST(cipd_slots_that_were_made_in_vain_are_freed_by_another_thread)
+{
+    sluice_writer *writer = begin();
+    struct fake_things before = fake_things();
+
+    _Atomic uint64_t *gate = hold_gpu();
     fake_fail(FAKE_MemAlloc, 2, SL_CU_OUT_OF_MEMORY);
     CHECK_RESULT(sluice_cipd_set_slots(writer, 3), SLUICE_E_NO_MEMORY);
     CHECK(fake_failed());
@@ -131,4 +138,47 @@ TEST(cipd_slots_that_no_thread_frees_are_freed_and_named)
     CHECK_HAS(said, "freed by the thread that uses the channel");
     CHECK_EQ(fake_things().allocations, before.allocations);
     end(writer);
+}
+
+/* As where a reader that has it mapped is stuck: close tells of what it leaves to another thread. */
+TEST(cipd_close_does_not_wait_for_memory_that_cannot_be_freed)
+{
+    fake_use();
+    struct fake_things before = fake_things();
+    sluice_writer *writer = begin();
+    CHECK_GE(fake_things().allocations, before.allocations + 2);
+    _Atomic uint64_t *gate = hold_gpu();
+    CHECK_OK(sluice_writer_close(&writer));
+    CHECK_HAS(said, "the memory of 1 sessions could not be given back in time");
+    CHECK_GE(fake_things().allocations, before.allocations + 2);
+    atomic_store(gate, 1);
+    CHECK_SOON(fake_things().allocations == before.allocations, 20);
+    CHECK_EQ(test_cuCtxSetCurrent(NULL), 0);
+    fake_end_contexts();
+}
+
+/* Readers of the session before have its memory open, until they have looked. */
+TEST(cipd_slots_of_a_session_stay_for_a_while)
+{
+    struct sluice_cipd_writer_params cipd = SLUICE_CIPD_WRITER_PARAMS_INIT;
+    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+    struct sluice_format format = cipd_format();
+    sluice_writer *writer;
+
+    fake_use();
+    cipd.barrier = SLUICE_CIPD_OFF;
+    params.name = cipd_channel();
+    params.device = "cuda:0";
+    params.format = &format;
+    params.cipd = &cipd;
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    long one = fake_things().allocations;
+    int64_t start = test_now();
+    CHECK_OK(sluice_cipd_set_slots(writer, 2));
+    CHECK_SOON(fake_things().allocations < one, 20);
+    CHECK_GE(test_now() - start, 100 * SLUICE_MS);
+    start = test_now();
+    CHECK_OK(sluice_writer_close(&writer));
+    CHECK_GE(test_now() - start, 100 * SLUICE_MS);
+    fake_end_contexts();
 }

@@ -17,6 +17,7 @@ TEST(cipd_frames_reach_another_process)
     struct sluice_cipd_info info = cipd_info_of_writer(side.writer);
     CHECK_EQ(info.published, 20);
     CHECK_EQ(info.index, 20);
+    CHECK_EQ(info.version, 1); /* frames begin no session */
     CHECK_EQ(info.slot_count, 3);
     CHECK_EQ(info.failed, 0);
     CHECK_EQ(info.slots[0].frames, 7);
