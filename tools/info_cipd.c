@@ -4,8 +4,10 @@
  */
 #include "info.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "args.h"
@@ -152,12 +154,56 @@ static void json_cipd(const struct sluice_cipd_info *info)
     json_end(&json);
 }
 
+/* ---- a segment without a name ---- */
+
+static bool has_mapped(const char *pid, const char *ending)
+{
+    char path[300], *line = NULL;
+    size_t room = 0;
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%s/maps", pid);
+    FILE *maps = fopen(path, "re");
+    while (!found && maps && getline(&line, &room, maps) > 0) {
+        const char *at = strchr(line, '/');
+        found = at && strcmp(at, ending) == 0;
+    }
+    free(line);
+    if (maps)
+        fclose(maps);
+    return found;
+}
+
+/* Who attached it before still uses it, and nobody can attach it any more: only the kernel knows of it. */
+static void tell_of_nameless(const char *command, const char *channel)
+{
+    char ending[SLUICE_CIPD_MAX_NAME + 40];
+    unsigned long first = 0, count = 0;
+    DIR *proc = opendir("/proc");
+    snprintf(ending, sizeof ending, "/dev/shm/%s (deleted)\n", channel + strlen("cipd:"));
+    for (struct dirent *entry; proc && (entry = readdir(proc));) {
+        unsigned long pid = strtoul(entry->d_name, NULL, 10);
+        if (!pid || !has_mapped(entry->d_name, ending))
+            continue;
+        first = count++ ? first : pid;
+    }
+    if (proc)
+        closedir(proc);
+    if (count)
+        say_error(command, "%lu %s a segment that had this name and has lost it (process %lu%s): most likely its writer was killed. "
+                  "Sluice's readers go over to the next one.",
+                  count, count > 1 ? "programs use" : "program uses", first, count > 1 ? " and others" : "");
+}
+
 int info_cipd(const char *command, const char *channel, bool json)
 {
     struct sluice_cipd_info info = { .size = sizeof info };
     int result = sluice_cipd_look(channel, &info);
-    if (result)
-        return say_result(command, result, channel);
+    if (result) {
+        int code = say_result(command, result, channel);
+        if (result == SLUICE_E_NOT_FOUND)
+            tell_of_nameless(command, channel);
+        return code;
+    }
     if (json)
         json_cipd(&info);
     else
