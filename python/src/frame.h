@@ -14,6 +14,7 @@ struct frame {
     const struct opened *device; /* NULL: host */
     struct sluice_frame header;  /* as it began; its numbers outlive the lease */
     PyObject *views;             /* a list of memoryviews to end with the frame; NULL: none */
+    struct slot_views *kept;     /* on a GPU, what view() gave (view.h); NULL: nothing */
     struct unwritten *unwritten; /* SLUICE_DEBUG: what tells whether anything was written */
 };
 

@@ -23,6 +23,7 @@ PyObject *frame_new(struct state *state, PyTypeObject *type, struct lease *lease
     frame->device = lease->device;
     frame->header = lease->frame;
     frame->views = NULL;
+    frame->kept = NULL;
     frame->unwritten = NULL;
     return (PyObject *)frame;
 }
@@ -35,6 +36,7 @@ void frame_dealloc(PyObject *self)
     (void)lease_drop(frame->lease);
     lease_look_away(frame->past);
     Py_XDECREF(frame->views);
+    slot_views_drop(frame->kept);
     free(frame->unwritten);
     PyObject_Free(self);
     Py_DECREF(type);
@@ -83,6 +85,7 @@ static void end_views(PyObject *views)
 
 struct lease *frame_end(struct frame *frame)
 {
+    struct slot_views *kept;
     struct lease *lease;
     PyObject *views;
 
@@ -91,11 +94,15 @@ struct lease *frame_end(struct frame *frame)
     frame->lease = NULL;
     views = frame->views;
     frame->views = NULL;
+    kept = frame->kept;
+    frame->kept = NULL;
     UNGUARD()
-    if (views) {
+    if (views || kept) {
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
-        end_views(views);
+        if (views)
+            end_views(views);
+        slot_views_drop(kept);
         PyErr_Restore(type, value, traceback);
     }
     return lease;
@@ -189,6 +196,29 @@ static PyObject *host_view(struct frame *frame, struct lease *lease, PyObject *n
     return view;
 }
 
+static PyObject *gpu_view(struct frame *frame, struct lease *lease, PyObject *name,
+                          enum framework framework)
+{
+    struct slot_views *kept, *other;
+    struct sluice_array a;
+    PyObject *view;
+
+    if (array_find(frame->state, lease, name, &a) < 0)
+        return NULL;
+    GUARD(frame) /* taken out: another thread may end the frame meanwhile */
+    kept = frame->kept;
+    frame->kept = NULL;
+    UNGUARD()
+    view = view_of(frame->state, lease, &a, framework, &kept);
+    GUARD(frame)
+    other = frame->lease ? frame->kept : kept;
+    if (frame->lease)
+        frame->kept = kept;
+    UNGUARD()
+    slot_views_drop(other);
+    return view;
+}
+
 /* -1 with an exception. */
 static int parse_kind(PyObject *kind, bool on_gpu, enum framework *framework)
 {
@@ -217,18 +247,14 @@ PyObject *frame_view(PyObject *self, PyObject *const *args, Py_ssize_t count, Py
     struct frame *frame = (struct frame *)self;
     PyObject *values[2] = { NULL }, *view = NULL;
     enum framework framework;
-    struct sluice_array a;
     struct lease *lease;
 
     if (((count || keywords) && parse_fast("view", names, 1, args, count, keywords, values) < 0) ||
         !(lease = frame_lease(frame)))
         return NULL;
-    if (parse_kind(values[1], lease->device != NULL, &framework) == 0) {
-        if (!lease->device)
-            view = host_view(frame, lease, values[0]);
-        else if (array_find(frame->state, lease, values[0], &a) == 0)
-            view = view_of(frame->state, lease, &a, framework);
-    }
+    if (parse_kind(values[1], lease->device != NULL, &framework) == 0)
+        view = lease->device ? gpu_view(frame, lease, values[0], framework)
+                             : host_view(frame, lease, values[0]);
     (void)lease_drop(lease);
     return view;
 }

@@ -282,7 +282,7 @@ static PyObject *show(struct link *link, struct lease *lease, enum framework fra
         if (view)
             result = PyObject_CallFunctionObjArgs(link->result, view, NULL);
     } else {
-        view = told ? view_made(state, lease, &a, framework) : view_of(state, lease, &a, framework);
+        view = told ? view_made(state, lease, &a, framework, NULL) : view_of(state, lease, &a, framework, NULL);
         if (view)
             result = result_of(link, view, shown);
     }

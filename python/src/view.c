@@ -12,21 +12,22 @@
 #define SLOTS 128 /* numbers of slots that a session has */
 
 struct view {
+    struct view *next;
     enum framework framework;
     struct sluice_array a; /* what it shows */
     PyObject *made;
 };
 
-struct slot {
-    unsigned count;
-    struct view list[]; /* count of them */
+struct slot_views {
+    _Atomic uint32_t references; /* the table's, and those of the frames that have asked */
+    struct view *first;          /* under the lock of the table */
 };
 
 struct views {
     _Atomic bool busy;
     uint64_t session; /* of which all are */
     uint32_t generation;
-    struct slot *slots[SLOTS];
+    struct slot_views *slots[SLOTS];
 };
 
 static bool is_same(const struct sluice_array *a, const struct sluice_array *b)
@@ -39,12 +40,32 @@ static bool is_same(const struct sluice_array *a, const struct sluice_array *b)
 }
 
 /* Of this framework and memory; it may show another shape of it. */
-static struct view *find(struct slot *slot, const struct sluice_array *a, enum framework framework)
+static struct view *find(const struct slot_views *slot, const struct sluice_array *a,
+                         enum framework framework)
 {
-    for (unsigned i = 0; slot && i < slot->count; i++)
-        if (slot->list[i].a.data == a->data && slot->list[i].framework == framework)
-            return &slot->list[i];
-    return NULL;
+    struct view *view = slot ? slot->first : NULL;
+
+    while (view && (view->a.data != a->data || view->framework != framework))
+        view = view->next;
+    return view;
+}
+
+static struct slot_views *keep(struct slot_views *slot)
+{
+    atomic_fetch_add_explicit(&slot->references, 1, memory_order_relaxed);
+    return slot;
+}
+
+void slot_views_drop(struct slot_views *slot)
+{
+    if (!slot || atomic_fetch_sub_explicit(&slot->references, 1, memory_order_acq_rel) != 1)
+        return;
+    for (struct view *view = slot->first, *next; view; view = next) {
+        next = view->next;
+        Py_DECREF(view->made);
+        free(view);
+    }
+    free(slot);
 }
 
 static bool is_of(const struct views *views, const struct lease *lease)
@@ -53,31 +74,46 @@ static bool is_of(const struct views *views, const struct lease *lease)
 }
 
 static PyObject *look_up(struct views *views, const struct lease *lease,
-                         const struct sluice_array *a, enum framework framework)
+                         const struct sluice_array *a, enum framework framework,
+                         struct slot_views **kept)
 {
+    struct slot_views *slot = kept ? *kept : NULL;
     PyObject *made = NULL;
     struct view *view;
 
     few_lock(&views->busy, lease->channel);
-    if (is_of(views, lease) && (view = find(views->slots[lease->frame.slot], a, framework)) &&
-        is_same(&view->a, a))
+    if (!slot && is_of(views, lease))
+        slot = views->slots[lease->frame.slot];
+    if ((view = find(slot, a, framework)) && is_same(&view->a, a)) {
         made = Py_NewRef(view->made);
+        if (kept && !*kept)
+            *kept = keep(slot);
+    }
     few_unlock(&views->busy);
     return made;
 }
 
 /* Drops what was taken out of the table. */
-static void drop(struct slot **slots)
+static void drop(struct slot_views **slots)
 {
-    for (int s = 0; s < SLOTS; s++) {
-        for (unsigned i = 0; slots[s] && i < slots[s]->count; i++)
-            Py_DECREF(slots[s]->list[i].made);
-        free(slots[s]);
-    }
+    for (int s = 0; s < SLOTS; s++)
+        slot_views_drop(slots[s]);
+}
+
+/* A frame that the program has held since before the current generation began is none of it. */
+static bool is_latest(const struct views *views, const struct lease *lease)
+{
+    const struct channel *channel = lease->channel;
+
+    if (atomic_load(&channel->closed))
+        return false;
+    if (views->session == lease->frame.session)
+        return lease->frame.generation >= views->generation;
+    return channel->writer || channel->session == lease->frame.session;
 }
 
 /* Those of a generation that is history make room. */
-static void turn(struct views *views, const struct lease *lease, struct slot **old)
+static void turn(struct views *views, const struct lease *lease, struct slot_views **old)
 {
     if (is_of(views, lease))
         return;
@@ -87,29 +123,55 @@ static void turn(struct views *views, const struct lease *lease, struct slot **o
     views->generation = lease->frame.generation;
 }
 
+static struct slot_views *new_slot(void)
+{
+    struct slot_views *slot = calloc(1, sizeof *slot);
+
+    if (slot)
+        slot->references = 1;
+    return slot;
+}
+
+/* Where the frame's views are kept: in the table, or by the frame alone; NULL: nowhere. */
+static struct slot_views *place(struct views *views, const struct lease *lease,
+                                struct slot_views **kept, struct slot_views **old)
+{
+    struct slot_views **slot = &views->slots[lease->frame.slot];
+
+    if (kept && *kept)
+        return *kept;
+    if (!is_latest(views, lease))
+        return kept ? *kept = new_slot() : NULL;
+    turn(views, lease, old);
+    if (!*slot)
+        *slot = new_slot();
+    if (kept && *slot)
+        *kept = keep(*slot);
+    return *slot;
+}
+
 /* Keeps `made` in the place of one of another shape, if there is one. Without memory it keeps
  * nothing. */
 static void put(struct views *views, const struct lease *lease, const struct sluice_array *a,
-                enum framework framework, PyObject *made)
+                enum framework framework, PyObject *made, struct slot_views **kept)
 {
-    struct slot *old[SLOTS] = { NULL }, **slot = &views->slots[lease->frame.slot], *grown;
+    struct slot_views *old[SLOTS] = { NULL }, *slot;
     PyObject *before = NULL;
     struct view *view;
 
     few_lock(&views->busy, lease->channel);
-    turn(views, lease, old);
-    if ((view = find(*slot, a, framework))) {
+    slot = place(views, lease, kept, old);
+    if ((view = find(slot, a, framework))) {
         before = view->made;
-    } else {
-        unsigned count = *slot ? (*slot)->count : 0;
-        if ((grown = realloc(*slot, sizeof *grown + (count + 1) * sizeof *view))) {
-            grown->count = count + 1;
-            *slot = grown;
-            view = &grown->list[count];
-        }
+    } else if (slot && (view = malloc(sizeof *view))) {
+        view->next = slot->first;
+        slot->first = view;
     }
-    if (view)
-        *view = (struct view){ .framework = framework, .a = *a, .made = Py_NewRef(made) };
+    if (view) {
+        view->framework = framework;
+        view->a = *a;
+        view->made = Py_NewRef(made);
+    }
     few_unlock(&views->busy);
     Py_XDECREF(before);
     drop(old);
@@ -146,35 +208,34 @@ static int pin(struct state *state, struct lease *lease, sluice_pin **out)
 }
 
 PyObject *view_made(struct state *state, struct lease *lease, const struct sluice_array *a,
-                    enum framework framework)
+                    enum framework framework, struct slot_views **kept)
 {
-    struct channel *channel = lease->channel;
-    struct views *views = table_of(channel);
+    struct views *views = table_of(lease->channel);
     sluice_pin *pinned = NULL;
     PyObject *made;
 
-    if (views && (made = look_up(views, lease, a, framework)))
+    if (views && (made = look_up(views, lease, a, framework, kept)))
         return made;
     if (pin(state, lease, &pinned) < 0)
         return NULL;
     made = take_form(state, lease, a, framework, &pinned);
     (void)sluice_pin_drop(&pinned);
-    bool current = channel->writer || channel->session == lease->frame.session;
-    if (made && views && current && !atomic_load(&channel->closed))
-        put(views, lease, a, framework, made);
+    if (made && views)
+        put(views, lease, a, framework, made, kept);
     return made;
 }
 
 PyObject *view_of(struct state *state, struct lease *lease, const struct sluice_array *a,
-                  enum framework framework)
+                  enum framework framework, struct slot_views **kept)
 {
-    return take_by(state, lease, framework) == 0 ? view_made(state, lease, a, framework) : NULL;
+    return take_by(state, lease, framework) == 0 ? view_made(state, lease, a, framework, kept)
+                                                 : NULL;
 }
 
 void views_clear(struct channel *channel)
 {
     struct views *views = atomic_load(&channel->views);
-    struct slot *old[SLOTS] = { NULL };
+    struct slot_views *old[SLOTS] = { NULL };
 
     if (!views)
         return;
@@ -187,7 +248,5 @@ void views_clear(struct channel *channel)
 
 void views_free(struct views *views)
 {
-    for (int s = 0; views && s < SLOTS; s++)
-        free(views->slots[s]); /* empty by now */
-    free(views);
+    free(views); /* empty by now */
 }

@@ -123,6 +123,51 @@ del first, views, stale, view
 """, exchange=exchange)
 
 
+@pytest.mark.parametrize("new", ["generation", "session"])
+def test_an_old_frame_leaves_the_views_of_the_current_generation(with_torch, new):
+    """Both have theirs for as long as the program has frames of both."""
+    with_torch(f"""
+import child
+from eventually import STARTS, comes_to
+with child.children({str(pathlib.Path(__file__).parent / "roles.py")!r}, STARTS) as start:
+    if {new == "session"}:
+        other = start("write_on_gpu", "other", 9)
+        other.expect("open")
+        reader = sluice.Reader("other", wait=60)
+    else:
+        publish(9)
+    old, views, turns = reader.next(timeout=60), {{}}, 0
+    first = old.view()
+    address, shape = first.data, first.shape
+    if {new == "session"}:
+        other.kill()
+        writer.close()
+        writer = sluice.Writer("other", shape=32, device="cuda:0", slots=4, max_slots=4, policy="wait", wait=60)
+    else:
+        writer.reformat(shape=32)
+while turns < 12:
+    publish(8)
+    frame = reader.next(timeout=60)
+    if frame.shape == (32,):
+        turns += 1
+        view = frame.view()
+        assert views.setdefault(frame.slot, view) is view and view.shape == (32,)
+        assert old.view() is old.view("data") is first and first.data == address and first.shape == shape
+        assert frame.view() is view
+    frame.release()
+assert gpu.read(address, 64) == bytes([9]) * 64
+before = gpu.things()["mappings"]
+old.release()
+old = first = view = views = None
+def fell():
+    publish(8)
+    reader.next(timeout=60).release()  # it closes the memory of generations that have ended
+    gc.collect()
+    return gpu.things()["mappings"] < before
+assert comes_to(fell, True)  # with the frame went what it kept
+""")
+
+
 def test_a_view_counts_as_use(with_torch):
     with_torch("""
 publish(9)
