@@ -17,13 +17,16 @@ def capture(view, out):
 
 def main():
     mean = torch.zeros(3, device="cuda")
-    graphs = {}
+    graphs, generation = {}, None
     for frame in sluice.Reader("camera", wait=30):
-        key = frame.session, frame.generation, frame.slot
+        if generation != (frame.session, frame.generation):
+            generation = frame.session, frame.generation
+            graphs.clear()                     # of a format that is gone, and with their views its memory
         view = frame.view()                    # the same tensor each time that this slot comes
-        if key not in graphs:
-            graphs[key] = capture(view, mean)
-        graphs[key].replay()
+        if frame.slot not in graphs:
+            graphs[frame.slot] = capture(view, mean), view
+        graph, _ = graphs[frame.slot]
+        graph.replay()
         print(f"slot {frame.slot}: {mean.tolist()}")
 
 

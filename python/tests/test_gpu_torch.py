@@ -168,6 +168,29 @@ assert comes_to(fell, True)  # with the frame went what it kept
 """)
 
 
+def test_a_graph_that_is_kept_with_its_view_outlives_its_generation(with_torch):
+    """As docs/python-cuda-graphs.md says: it is replayed when the reader has nothing of that generation mapped any more."""
+    with_torch("""
+publish(9)
+graphs, stream = {}, gpu.stream()
+with reader.next(timeout=60) as frame:
+    view = frame.view()
+    with gpu.capture(stream) as graph:
+        found = gpu.look(view.data, 64, stream)
+    graphs[frame.slot] = graph, view
+del view, frame
+writer.reformat(shape=32)
+for _ in range(9):
+    publish(1)
+    with reader.next(timeout=60) as frame:
+        frame.view()
+gc.collect()
+for graph, _ in graphs.values():
+    graph.replay(stream)
+assert bytes(found) == bytes([9]) * 64
+""")
+
+
 def test_a_view_counts_as_use(with_torch):
     with_torch("""
 publish(9)
