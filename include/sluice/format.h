@@ -207,7 +207,8 @@ SLUICE_API int sluice_array_wrap(struct sluice_array *array, const char *name, v
                                  struct sluice_dtype dtype, int ndim, const int64_t *shape,
                                  const int64_t *strides);
 
-/* Copies `from` to `to`, both in host memory. They must have the same data type and shape; strides may differ.
+/* Copies `from` to `to`, both in host memory. They must have the same data type and shape; strides may differ,
+ * and be negative on either side.
  * Two images of the same pixel format and size are copied plane by plane, whatever their pitches.
  * Thread: any.
  * Returns: 0; SLUICE_E_FORMAT if types, shapes or row orders differ; SLUICE_E_INVALID if there is no data, an

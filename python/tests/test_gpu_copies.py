@@ -169,6 +169,29 @@ def test_copy_to_on_host():
         assert (array == pattern()).all()
 
 
+@pytest.mark.parametrize("device", ["host", "gpu"])
+@pytest.mark.parametrize("turned", [(-1, 1, 1), (1, -1, 1), (1, 1, -1), (-1, -1, 1), (-1, 1, -1), (-1, -1, -1)])
+def test_copy_to_arrays_that_run_backwards(gpu, memory, pair, device, turned):
+    """Pageable, pinned, on a GPU; what lies around them stays as it is."""
+    writer, reader = pair(device=gpu.device if device == "gpu" else device, shape=SHAPE)
+    writer.send(pattern(seed=5))
+    frame = reader.next(timeout=60)
+    backwards = tuple(slice(None, None, step) for step in turned)
+    wide = numpy.zeros([extent + 2 for extent in SHAPE], "uint8")
+    for target in (wide[1:-1, 1:-1, 1:-1][backwards], frame.copy()[backwards]):
+        target[...] = 0
+        frame.copy_to(target)
+        assert (target == pattern(seed=5)).all()
+    assert wide.sum() == pattern(seed=5).sum(dtype=wide.sum().dtype)
+    if device == "gpu":
+        there = memory(numpy.zeros(SHAPE, "uint8"))
+        first = sum((extent - 1) * stride for extent, stride, step in zip(SHAPE, (32, 4, 1), turned, strict=True) if step < 0)
+        frame.copy_to(DLPack(there, SHAPE, strides=[step * stride for step, stride in zip(turned, (32, 4, 1), strict=True)], offset=first))
+        assert (got(gpu, there)[backwards] == pattern(seed=5)).all()
+    with pytest.raises(sluice.InvalidError, match="overlap"):
+        frame.copy_to(numpy.lib.stride_tricks.as_strided(wide[5:], SHAPE, (0, 4, 1)))
+
+
 def test_copy_to_refuses(gpu, memory, pair):
     writer, reader = pair()
     writer.send(pattern())

@@ -76,6 +76,12 @@ int sluice_array_wrap(struct sluice_array *array, const char *name, void *data,
     return SLUICE_OK;
 }
 
+/* How far apart a dimension's elements are, whichever way it runs. */
+static int64_t distance(int64_t stride)
+{
+    return stride < 0 ? (int64_t)(0 - (uint64_t)stride) : stride; /* the lowest stays negative, and is refused */
+}
+
 /* The order of the dimensions does not matter to a copy: the smallest steps in `to` become innermost, and
  * dimensions that are contiguous on both sides are merged. */
 static void plan_tensor(const struct sluice_array *to, const struct sluice_array *from,
@@ -87,7 +93,7 @@ static void plan_tensor(const struct sluice_array *to, const struct sluice_array
         if (to->shape[d] < 2)
             continue;
         int at = count++;
-        for (; at > 0 && sorted[at - 1].to > to->strides[d]; at--)
+        for (; at > 0 && distance(sorted[at - 1].to) > distance(to->strides[d]); at--)
             sorted[at] = sorted[at - 1];
         sorted[at] = (struct sl_copy_step){ to->shape[d], to->strides[d], from->strides[d] };
     }
@@ -99,14 +105,35 @@ static void plan_tensor(const struct sluice_array *to, const struct sluice_array
         sl_part_repeat(part, sorted[i].count, sorted[i].to, sorted[i].from);
 }
 
-/* Are both arrays' bytes disjoint? The same memory in the same layout needs no copy. */
-static int check_apart(const struct sluice_array *to, uint64_t to_bytes,
-                       const struct sluice_array *from, uint64_t below, uint64_t above,
-                       bool same_layout, bool *done)
+/* The bytes that an array touches, and how many of them lie below its first element. */
+struct span {
+    uint64_t bytes, below;
+};
+
+/* No two elements of a target may share bytes; each dimension may run either way. */
+static int check_target(const struct sluice_array *to, struct span *span)
 {
-    uintptr_t to_first = (uintptr_t)to->data, from_first = (uintptr_t)from->data - below;
+    int64_t forward[SLUICE_MAX_DIMS];
+    int r;
+
+    for (int d = 0; d < to->ndim; d++)
+        forward[d] = distance(to->strides[d]);
+    r = sl_strides_check(SLUICE_E_INVALID, to->name, sluice_dtype_size(to->dtype), to->ndim, to->shape, forward,
+                         &span->bytes);
+    span->below = 0;
+    for (int d = 0; d < to->ndim && r == SLUICE_OK && span->bytes > 0; d++)
+        if (to->strides[d] < 0)
+            span->below += (uint64_t)(to->shape[d] - 1) * (uint64_t)forward[d];
+    return r;
+}
+
+/* Are both arrays' bytes disjoint? The same memory in the same layout needs no copy. */
+static int check_apart(const struct sluice_array *to, const struct span *into, const struct sluice_array *from,
+                       const struct span *outof, bool same_layout, bool *done)
+{
+    uintptr_t to_first = (uintptr_t)to->data - into->below, from_first = (uintptr_t)from->data - outof->below;
     *done = same_layout && to->data == from->data;
-    if (*done || to_first >= from_first + below + above || from_first >= to_first + to_bytes)
+    if (*done || to_first >= from_first + outof->bytes || from_first >= to_first + into->bytes)
         return SLUICE_OK;
     return sl_fail(SLUICE_E_INVALID,
                    "arrays '%.31s' and '%.31s' share memory: a copy needs two places", to->name,
@@ -131,24 +158,25 @@ static int check_data(const struct sluice_array *array, const char *role)
 static int check_tensor(const struct sluice_array *to, const struct sluice_array *from,
                         struct sl_copy *copy)
 {
-    uint64_t to_bytes, below, above;
-    int r = sl_strides_check(SLUICE_E_INVALID, to->name, sluice_dtype_size(to->dtype), to->ndim,
-                             to->shape, to->strides, &to_bytes);
+    struct span into, outof;
+    uint64_t above;
+    int r = check_target(to, &into);
     if (r == SLUICE_OK)
-        r = find_span(SLUICE_E_INVALID, from, &below, &above);
-    if (r != SLUICE_OK || to_bytes == 0)
+        r = find_span(SLUICE_E_INVALID, from, &outof.below, &above);
+    if (r != SLUICE_OK || into.bytes == 0)
         return r;
-    if (to_bytes > to->nbytes)
-        return not_enough(to, to_bytes);
-    if (below + above > from->nbytes)
-        return not_enough(from, below + above);
+    outof.bytes = outof.below + above;
+    if (into.bytes > to->nbytes)
+        return not_enough(to, into.bytes);
+    if (outof.bytes > from->nbytes)
+        return not_enough(from, outof.bytes);
     r = check_data(to, "into");
     if (r == SLUICE_OK)
         r = check_data(from, "from");
     bool same = memcmp(to->strides, from->strides, sizeof to->strides[0] * (size_t)to->ndim) == 0,
          done = false;
     if (r == SLUICE_OK)
-        r = check_apart(to, to_bytes, from, below, above, same, &done);
+        r = check_apart(to, &into, from, &outof, same, &done);
     if (r != SLUICE_OK || done)
         return r;
     copy->count = 1;
@@ -206,16 +234,16 @@ static int check_images(const struct sluice_array *to, const struct sluice_array
                         struct sl_copy *copy)
 {
     const struct sluice_image *a = &to->image, *b = &from->image;
-    uint64_t to_bytes, from_bytes;
+    struct span into = { 0 }, outof = { 0 };
     int r = check_same_image(to, from);
     if (r == SLUICE_OK)
-        r = check_image(to, "into", &to_bytes);
+        r = check_image(to, "into", &into.bytes);
     if (r == SLUICE_OK)
-        r = check_image(from, "from", &from_bytes);
+        r = check_image(from, "from", &outof.bytes);
     if (r != SLUICE_OK)
         return r;
     bool same = memcmp(a->planes, b->planes, sizeof a->planes[0] * a->plane_count) == 0, done;
-    r = check_apart(to, to_bytes, from, 0, from_bytes, same, &done);
+    r = check_apart(to, &into, from, &outof, same, &done);
     if (r != SLUICE_OK || done)
         return r;
     copy->count = (int)a->plane_count;

@@ -88,20 +88,26 @@ static void random_strides(uint32_t element, int ndim, const int64_t *shape, int
     }
 }
 
-/* A source may also be flipped, or say the same again and again. Returns where its first element
- * is. */
-static int64_t bend(int ndim, const int64_t *shape, int64_t *strides)
+/* Either side may be flipped. Returns where its first element is. */
+static int64_t flip(int ndim, const int64_t *shape, int64_t *strides)
 {
     int64_t first = 0;
     for (int d = 0; d < ndim; d++) {
-        if (below(6) == 0)
-            strides[d] = 0;
         if (below(4) == 0 && shape[d] > 0) {
             first += (shape[d] - 1) * strides[d];
             strides[d] = -strides[d];
         }
     }
     return first;
+}
+
+/* A source may also say the same again and again. */
+static int64_t bend(int ndim, const int64_t *shape, int64_t *strides)
+{
+    for (int d = 0; d < ndim; d++)
+        if (below(6) == 0)
+            strides[d] = 0;
+    return flip(ndim, shape, strides);
 }
 
 TEST(array_copy_is_a_loop_over_elements)
@@ -116,20 +122,23 @@ TEST(array_copy_is_a_loop_over_elements)
         struct sluice_dtype dtype = dtypes[below(9)];
         uint32_t element = sluice_dtype_size(dtype);
         int ndim = (int)below(5);
-        int64_t shape[SLUICE_MAX_DIMS], to[SLUICE_MAX_DIMS], from[SLUICE_MAX_DIMS], first = 0;
+        int64_t shape[SLUICE_MAX_DIMS], to[SLUICE_MAX_DIMS], from[SLUICE_MAX_DIMS], first = 0,
+                                        into = 0;
         for (int d = 0; d < ndim; d++)
             shape[d] = below(40) ? 1 + (int64_t)below(5) : 0;
         random_strides(element, ndim, shape, to);
         random_strides(element, ndim, shape, from);
         if (below(2))
             first = bend(ndim, shape, from);
+        if (below(2))
+            into = flip(ndim, shape, to);
         size_t odd = below(16);
         memset(a, 0xee, SPACE);
         memset(b, 0xee, SPACE);
         struct sluice_array x = wrap(source + odd + first, dtype, ndim, shape, from);
-        struct sluice_array y = wrap(a + odd, dtype, ndim, shape, to);
+        struct sluice_array y = wrap(a + odd + into, dtype, ndim, shape, to);
         CHECK_OK(sluice_array_copy(&y, &x));
-        y.data = b + odd;
+        y.data = b + odd + into;
         copy_naively(&y, &x);
         CHECK_MEM(a, b, SPACE);
     }
@@ -146,13 +155,13 @@ TEST(array_copy_touches_no_byte_more)
         int64_t strides[3], flipped[3];
         random_strides(4, 3, shape, strides);
         random_strides(4, 3, shape, flipped);
+        int64_t into = flip(3, shape, strides), first = bend(3, shape, flipped);
         struct sluice_array to = wrap(NULL, float32, 3, shape, strides);
-        int64_t first = bend(3, shape, flipped);
         struct sluice_array from = wrap(NULL, float32, 3, shape, flipped);
         uint8_t *a = malloc(to.nbytes), *b = malloc(from.nbytes);
         CHECK(a && b);
         memset(b, 1, from.nbytes);
-        to.data = a;
+        to.data = a + into;
         from.data = b + first;
         CHECK_OK(sluice_array_copy(&to, &from));
         free(a);
@@ -230,7 +239,8 @@ TEST(array_copy_refuses)
     REFUSED(to, data = NULL, SLUICE_E_INVALID, "copy into, has no data");
     REFUSED(to, read_only = 1, SLUICE_E_INVALID, "read-only");
     REFUSED(to, strides[0] = 20, SLUICE_E_INVALID, "overlap");
-    REFUSED(to, strides[0] = -24, SLUICE_E_INVALID, "stride -24");
+    REFUSED(to, strides[0] = -20, SLUICE_E_INVALID, "overlap");
+    REFUSED(to, strides[0] = INT64_MIN, SLUICE_E_INVALID, "dimension 0");
     REFUSED(to, strides[0] = 0, SLUICE_E_INVALID, "stride 0");
     REFUSED(to, strides[0] = 28, SLUICE_E_INVALID, "takes 108 bytes, nbytes says 96");
     REFUSED(from, strides[0] = 28, SLUICE_E_INVALID, "takes 108 bytes, nbytes says 96");
@@ -238,6 +248,17 @@ TEST(array_copy_refuses)
     REFUSED(from, nbytes = 95, SLUICE_E_INVALID, "nbytes says 95");
     REFUSED(from, data = here + 23, SLUICE_E_INVALID, "share memory");
     REFUSED(from, data = here - 23, SLUICE_E_INVALID, "share memory");
+    const struct sluice_array up = wrap(here + 18, float32, 2, SHAPE(4, 6), SHAPE(-24, 4)); /* the same bytes */
+    bad = from;
+    for (int i = -23; i < 24; i++) {
+        bad.data = here + i;
+        CHECK_SAYS(sluice_array_copy(&up, &bad), SLUICE_E_INVALID, "share memory");
+    }
+    bad.data = here - 24;
+    CHECK_OK(sluice_array_copy(&up, &bad));
+    bad.data = here + 24;
+    CHECK_OK(sluice_array_copy(&up, &bad));
+    CHECK_OK(sluice_array_copy(&up, &up));
     CHECK_RESULT(sluice_array_copy(NULL, &from), SLUICE_E_INVALID);
     CHECK_RESULT(sluice_array_copy(&to, NULL), SLUICE_E_INVALID);
     CHECK_OK(sluice_array_copy(&to, &from));
