@@ -281,8 +281,8 @@ static PyMethodDef methods[] = {
       "The array in place: nothing is copied. Read-only for readers. The lease lasts as\n"
       "long as it, or anything made from it, lives. `pixel_format` names what it must be\n"
       "(\"bgr24\"): FormatError if not.\n\n"
-      "On a GPU it is a copy in pinned memory, writable and its own, and waits for that:\n"
-      "see frame.fetch() for event loops." },
+      "On a GPU it is a copy in pinned memory, writable and its own: see frame.fetch() for event\n"
+      "loops. " COPY_WAITS },
     { "copy", METHOD(method_copy), METH_NOARGS,
       "copy($self)\n--\n\n"
       "-> numpy.ndarray\n\n"
@@ -294,7 +294,7 @@ static PyMethodDef methods[] = {
     { "cupy", METHOD(method_cupy), METH_FASTCALL | METH_KEYWORDS,
       "cupy($self, copy=False)\n--\n\n"
       "-> cupy.ndarray\n\n"
-      "The array in place, on a GPU. CuPy has no read-only arrays: see torch()." TAKEN_BY("CuPy") },
+      "The array in place, on a GPU. CuPy has no read-only arrays.\n" OWN_MEMORY TAKEN_BY("CuPy") },
     { "jax", METHOD(method_jax), METH_NOARGS,
       "jax($self)\n--\n\n"
       "-> jax.Array\n\n"
@@ -304,7 +304,8 @@ static PyMethodDef methods[] = {
       "what NumPy asks for: numpy() on host; a TypeError on a GPU" },
     { "__dlpack__", METHOD(method_dlpack), METH_FASTCALL | METH_KEYWORDS,
       "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
-      "-> capsule" },
+      "-> capsule\n\n" OWN_MEMORY "\n"
+      "From `max_version` 1.0 on the capsule says so by a flag, which PyTorch and CuPy do not look at." },
     { "__dlpack_device__", METHOD(method_dlpack_device), METH_NOARGS,
       "__dlpack_device__($self)\n--\n\n"
       "-> (1, 0): the CPU; (2, N): the GPU \"cuda:N\"" },
@@ -335,7 +336,7 @@ static PyGetSetDef fields[] = {
     { "__array_interface__", array_get_interface, NULL, "NumPy's array interface, version 3",
       NULL },
     { "__cuda_array_interface__", array_get_cuda_interface, NULL,
-      "the CUDA array interface, version 3: of arrays on a GPU", NULL },
+      "the CUDA array interface, version 3: of arrays on a GPU. " OWN_MEMORY, NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
 

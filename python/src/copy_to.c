@@ -148,7 +148,9 @@ static int copy(struct targets *to, const struct launch *launch)
         launch_used(launch, to->sources[i].lease);
     for (uint32_t i = 0; r == SLUICE_TIMEOUT && i < to->count; i++)
         leave_behind(&to->sources[i]);
-    if (r != 0)
+    if (r == SLUICE_TIMEOUT && queued)
+        raise_unfinished(to->state, to->user.device, "; the target may still be written to until then");
+    else if (r != 0)
         raise_result(to->state, r);
     return r == 0 ? 0 : -1;
 }

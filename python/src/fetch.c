@@ -188,13 +188,24 @@ static int queue(struct state *state, struct copy *copy, const struct sluice_arr
     return r == 0 ? 0 : raise_copy(state, r);
 }
 
+void raise_unfinished(const struct state *state, const char *device, const char *and)
+{
+    raise_as(state, ERROR_TIMEOUT,
+             "the copy from \"%s\" is still under way after 10 s, behind the work that was queued before it: wait for that "
+             "first, by synchronize() of its stream%s",
+             device, and);
+}
+
 static int wait(struct state *state, struct copy *copy)
 {
     int r;
 
     Py_BEGIN_ALLOW_THREADS r = sluice_ticket_wait(copy->ticket, PATIENCE);
     Py_END_ALLOW_THREADS if (r == 0) return 0;
-    raise_result(state, r);
+    if (r == SLUICE_TIMEOUT)
+        raise_unfinished(state, copy->device, "");
+    else
+        raise_result(state, r);
     return -1;
 }
 

@@ -22,4 +22,7 @@ int copy_behind(struct lease *lease, const struct sluice_array *a, const struct 
 /* Would that say SLUICE_E_CAPTURING of every stream? */
 bool copy_captured(struct lease *lease, const struct sluice_array *a);
 
+/* Timeout: the GPU did not come to a copy from `device` in the 10 s that the CPU waits. `and`: what else there is to say, or "". */
+void raise_unfinished(const struct state *state, const char *device, const char *and);
+
 #endif

@@ -91,14 +91,15 @@ static PyMethodDef methods[] = {
       "-> awaitable numpy.ndarray\n\n"
       "A writable copy of an array, as copy(), while the event loop goes on: the copy is\n"
       "queued by this call. The frame may be released meanwhile, and who waits may be\n"
-      "cancelled." },
+      "cancelled.\n\n" COPY_WAITS },
     { "copy_to", METHOD(frame_copy_to), METH_FASTCALL | METH_KEYWORDS,
       "copy_to($self, target, name=None, *, stream=None)\n--\n\n"
       "Copies an array, or several (a mapping of names to targets), into memory that the\n"
       "program has: NumPy's, PyTorch's, CuPy's, or anybody's with a buffer, DLPack or an array\n"
-      "interface. In host memory it is done on return. On a GPU it is queued: on `stream`, the\n"
-      "thread's Sluice stream, or the current stream of the target's framework, which it is\n"
-      "ordered with in any case. The frame ends behind it.\n\n"
+      "interface, of any strides, negative ones too. In host memory it is done on return. On a GPU\n"
+      "it is queued: on `stream`, the thread's Sluice stream, or the current stream of the target's\n"
+      "framework, which it is ordered with in any case. The frame ends behind it.\n\n"
+      COPY_WAITS " The target may still be written to until it has ended.\n\n"
       "Raises CaptureError if such a stream captures a graph: nothing was queued." },
     { "release", METHOD(release), METH_NOARGS,
       "release($self)\n--\n\n"

@@ -74,8 +74,8 @@ PyObject *frame_device(PyObject *self, void *closure);
     { "numpy", METHOD(frame_numpy), METH_FASTCALL | METH_KEYWORDS, \
       "numpy($self, name=None, pixel_format=None)\n--\n\n" \
       "-> numpy.ndarray\n\n" \
-      "An array of the frame in place (the first one, or `name`): nothing is copied. On a GPU\n" \
-      "it is a copy in pinned memory. See Array.numpy." }, \
+      "An array of the frame in place (the first one, or `name`): nothing is copied. Read-only for\n" \
+      "readers. On a GPU it is a copy in pinned memory. See Array.numpy.\n\n" COPY_WAITS }, \
         { "view", METHOD(frame_view), METH_FASTCALL | METH_KEYWORDS, \
           "view($self, name=None, *, kind=None)\n--\n\n" \
           "-> memoryview | torch.Tensor | cupy.ndarray\n\n" \
@@ -83,11 +83,12 @@ PyObject *frame_device(PyObject *self, void *closure);
           "ValueError after that. On a GPU a tensor of PyTorch (kind=\"cupy\": an array of CuPy), made\n" \
           "once for each slot, array and shape of a generation: it holds no lease, and it keeps the\n" \
           "slot's memory mapped while it lives, so that a CUDA graph captured with it may be\n" \
-          "replayed. After the frame's end it shows whatever is in the slot." }, \
+          "replayed. After the frame's end it shows whatever is in the slot. The CPU waits for nothing.\n" \
+          OWN_MEMORY }, \
         { "copy", METHOD(frame_copy), METH_FASTCALL | METH_KEYWORDS, \
           "copy($self, name=None)\n--\n\n" \
           "-> numpy.ndarray\n\n" \
-          "A writable copy of an array, which needs no lease." }, \
+          "A writable copy of an array, which needs no lease.\n\n" COPY_WAITS }, \
         { "torch", METHOD(frame_torch), METH_FASTCALL | METH_KEYWORDS, \
           "torch($self, name=None, copy=False)\n--\n\n" \
           TORCH_WARNS "-> torch.Tensor\n\n" \
@@ -95,7 +96,7 @@ PyObject *frame_device(PyObject *self, void *closure);
         { "cupy", METHOD(frame_cupy), METH_FASTCALL | METH_KEYWORDS, \
           "cupy($self, name=None, copy=False)\n--\n\n" \
           "-> cupy.ndarray\n\n" \
-          "An array of the frame in place, on a GPU. CuPy has no read-only arrays: see torch()." \
+          "An array of the frame in place, on a GPU. CuPy has no read-only arrays.\n" OWN_MEMORY \
           TAKEN_BY("CuPy") }, \
         { "jax", METHOD(frame_jax), METH_FASTCALL | METH_KEYWORDS, \
           "jax($self, name=None)\n--\n\n" \
@@ -114,7 +115,7 @@ PyObject *frame_device(PyObject *self, void *closure);
       "-> tuple of the arrays' names" }, \
         { "__dlpack__", METHOD(frame_dlpack), METH_FASTCALL | METH_KEYWORDS, \
           "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n" \
-          "of the first array" }, \
+          "of the first array. " OWN_MEMORY }, \
     { \
         "__dlpack_device__", METHOD(frame_dlpack_device), METH_NOARGS, \
             "__dlpack_device__($self)\n--\n\n" \
@@ -133,7 +134,7 @@ PyObject *frame_device(PyObject *self, void *closure);
         FRAME_FIELD("__array_interface__", FIELD_INTERFACE, \
                     "NumPy's array interface, of the first array"), \
         FRAME_FIELD("__cuda_array_interface__", FIELD_CUDA_INTERFACE, \
-                    "the CUDA array interface, of the first array, on a GPU"), \
+                    "the CUDA array interface, of the first array, on a GPU. " OWN_MEMORY), \
     { \
         "device", frame_device, NULL, "where it lies: \"host\", \"cuda:0\"", NULL \
     }

@@ -13,6 +13,12 @@
     "context\n" \
     "(illegal address), on host by SIGSEGV. PyTorch has no read-only tensors. The ways out:\n" \
     "copy=True, or Reader(writable=True) if the writer allows it.\n\n"
+#define OWN_MEMORY \
+    "It is the slot's own memory, and nothing keeps a program from writing to it: that kills its\n" \
+    "CUDA context if the frame is read-only, see torch()."
+#define COPY_WAITS \
+    "The CPU waits for a copy from a GPU for 10 s at most: Timeout if work that was queued before\n" \
+    "it does not end by then."
 #define TAKEN_BY(framework) \
     " On a GPU it is for work on\n" framework \
     "'s current stream: the frame's end comes behind that; " \

@@ -284,7 +284,7 @@ def test_copy_to_that_gives_up_while_the_copy_is_queued(gpu, memory, pair):
     array = DLPack(target, SHAPE)
     with reader.next(timeout=60) as frame:
         slot = frame.slot
-        with pytest.raises(sluice.Timeout, match="under way"):
+        with pytest.raises(sluice.Timeout, match=r'"cuda:0" is still under way after 10 s.*synchronize\(\) of its stream; the target'):
             frame.copy_to(array, stream=sluice.Stream.from_handle(stream, gpu.device))
     writer.send(pattern(seed=1))  # so that the slot does not have the newest frame
     ends_only_then(writer, slot, [gate])

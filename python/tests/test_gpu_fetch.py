@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import sluice
-from gpu_pair import pair, pattern  # noqa: F401
+from gpu_pair import SHAPE, pair, pattern  # noqa: F401
 
 numpy = pytest.importorskip("numpy", reason="NumPy is not installed")
 
@@ -114,3 +114,22 @@ def test_fetch_under_way(gpu, run, body):
         pytest.skip("a GPU copies this before anybody can look")
     code = SLOW.format(device=gpu.device, body=BODIES[body])
     assert run(code, env={"SLUICE_FAKE_DELAY": "30000"}).endswith("well\n")
+
+
+def test_copies_give_up_behind_work_that_does_not_end(gpu, pair):
+    """After the 10 s that docs/python-send-fetch.md tells of."""
+    writer, reader = pair(shape=SHAPE, writable=True, reader={"writable": True})
+    writer.send(pattern())
+    frame = reader.next(timeout=60)
+    stream = gpu.stream()
+    gate = gpu.gate(stream)
+    frame.used_on(sluice.Stream.from_handle(stream, gpu.device))
+
+    async def both():
+        return await asyncio.gather(frame.fetch(), asyncio.to_thread(frame.numpy), return_exceptions=True)
+
+    fetch, copy = asyncio.run(both())
+    assert type(fetch) is type(copy) is sluice.Timeout and "within 10 s" in str(copy)
+    assert '"cuda:0" is still under way after 10 s' in str(fetch) and "synchronize()" in str(fetch)
+    gate.open()
+    assert (frame.numpy() == pattern()).all()

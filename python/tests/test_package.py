@@ -153,7 +153,8 @@ def test_calls_that_fail_say_by_what():
         "Reader.next": "Timeout NoWriter Closed LimitError LostError", "Writer.frame": "NoFreeSlot",
         "Writer.send": "NoFreeSlot FormatError TypeError", "Writer.reformat": "BusyError", "Frame.release": "LostError",
         "WriterFrame.reshape": "CapacityError", "WriterFrame.commit": "StaleError", "Array.numpy": "FormatError",
-        "Frame.view": "ValueError", "channels": "AccessError",
+        "Frame.view": "ValueError", "channels": "AccessError", "Frame.numpy": "Timeout", "Frame.copy": "Timeout",
+        "Frame.fetch": "Timeout", "Frame.copy_to": "Timeout",
     }
     for name, errors in expected.items():
         owner, _, attribute = name.partition(".")
@@ -161,6 +162,13 @@ def test_calls_that_fail_say_by_what():
         for error in errors.split():
             assert re.search(rf"\b{error}\b", text), f"{name}: {error}"
             assert hasattr(sluice, error) or hasattr(builtins, error)
+
+
+def test_what_hands_out_a_slots_memory_warns():
+    for name in ("torch", "cupy", "view", "__dlpack__", "__cuda_array_interface__"):
+        for thing in (sluice.Frame, sluice.WriterFrame, sluice.Array):
+            if hasattr(thing, name):
+                assert "CUDA" in getattr(thing, name).__doc__ and "context" in getattr(thing, name).__doc__, (thing, name)
 
 
 def test_extras_of_the_frameworks():
