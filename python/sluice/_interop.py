@@ -1,11 +1,35 @@
 # SPDX-License-Identifier: MIT
-"""Streams for other libraries. `keeper` keeps the native stream alive while it is referenced."""
+"""Streams for other libraries, which may not be there. `keeper` keeps the native stream alive while it is referenced."""
+import importlib
+
+PACKAGES = {
+    "numpy": ("NumPy", "pip install numpy"),
+    "torch": ("PyTorch", "pip install torch, by its own page for your driver"),
+    "cupy": ("CuPy", "pip install cupy-cuda13x or cupy-cuda12x, as your driver is"),
+    "jax": ("JAX", "pip install jax, for a GPU jax[cuda13] or jax[cuda12]"),
+}
+
+
+def raise_absent(package, instead):
+    title, how = PACKAGES[package]
+    if package == "numpy":
+        instead = ", or take the array in another form, such as view() in host memory or torch()"
+    raise ModuleNotFoundError(f"{title} is not installed: {how}{instead}", name=package)
+
+
+def _framework(package):
+    try:
+        return importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+    raise_absent(package, "; other libraries take the stream by its __cuda_stream__()")
 
 
 def stream_to_torch(stream, ordinal, keeper):
     if ordinal < 0:
         raise _host(stream, "PyTorch")
-    import torch
+    torch = _framework("torch")
 
     if not stream.native:  # ExternalStream(0) would not be the default stream
         external = getattr(torch.cuda, "get_stream_from_external", None)
@@ -18,7 +42,7 @@ def stream_to_torch(stream, ordinal, keeper):
 def stream_to_cupy(stream, ordinal, keeper):
     if ordinal < 0:
         raise _host(stream, "CuPy")
-    import cupy
+    cupy = _framework("cupy")
 
     if not stream.native:
         return cupy.cuda.Stream.null

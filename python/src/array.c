@@ -213,6 +213,14 @@ static PyObject *array_repr(PyObject *self)
     return made;
 }
 
+PyObject *array_no_pickle(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    return PyErr_Format(PyExc_TypeError,
+                        "%R cannot be pickled or copied, it is memory of a channel's: take what a reader's copy() gives, or open "
+                        "the channel in the other process",
+                        self);
+}
+
 enum field {
     NAME,
     DTYPE,
@@ -309,6 +317,7 @@ static PyMethodDef methods[] = {
     { "__dlpack_device__", METHOD(method_dlpack_device), METH_NOARGS,
       "__dlpack_device__($self)\n--\n\n"
       "-> (1, 0): the CPU; (2, N): the GPU \"cuda:N\"" },
+    { "__reduce__", METHOD(array_no_pickle), METH_NOARGS, "__reduce__($self)\n--\n\n" },
     { NULL, NULL, 0, NULL },
 };
 

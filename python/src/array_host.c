@@ -108,7 +108,7 @@ PyObject *array_numpy(PyObject *self, PyObject *pixel_format)
     if (array->contiguous)
         return make_ndarray(array, dtype);
     /* Padded rows: through the buffer protocol, whose strides NumPy takes as they are. */
-    PyObject *numpy = PyImport_ImportModule("numpy");
+    PyObject *numpy = import_framework(array->state, "numpy", "numpy");
     PyObject *made = numpy ? PyObject_CallMethod(numpy, "asarray", "O", self) : NULL;
     Py_XDECREF(numpy);
     return made;

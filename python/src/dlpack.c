@@ -3,6 +3,7 @@
  * DLPack, outwards. A deleter may run on any thread, with or without the GIL: it drops a lease and
  * frees, no more.
  */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -188,30 +189,42 @@ static PyObject *copied_capsule(const struct state *state, const struct sluice_a
     return NULL;
 }
 
+/* Numbers that no long holds are beyond all that is compared with them. */
+static int parse_pair(const char *what, PyObject *pair, long *first, long *second)
+{
+    long *numbers[] = { first, second };
+    bool good = PySequence_Check(pair) && PySequence_Size(pair) == 2;
+
+    for (Py_ssize_t i = 0; good && i < 2; i++) {
+        PyObject *item = PySequence_GetItem(pair, i), *number = item ? PyNumber_Index(item) : NULL;
+        int beyond = 0;
+        if (number && (*numbers[i] = PyLong_AsLongAndOverflow(number, &beyond)) == -1 && beyond)
+            *numbers[i] = beyond > 0 ? LONG_MAX : LONG_MIN;
+        good = number != NULL;
+        Py_XDECREF(item);
+        Py_XDECREF(number);
+    }
+    if (good)
+        return 0;
+    PyErr_Format(PyExc_TypeError, "%s must be a tuple of two ints, or None, not %R", what, pair);
+    return -1;
+}
+
 static int parse_major(PyObject *version, long *major)
 {
-    PyObject *first;
+    long minor;
 
-    if (!version || version == Py_None)
-        return 0;
-    first = PySequence_GetItem(version, 0);
-    *major = first ? PyLong_AsLong(first) : -1;
-    Py_XDECREF(first);
-    return *major == -1 && PyErr_Occurred() ? -1 : 0;
+    return version && version != Py_None ? parse_pair("max_version", version, major, &minor) : 0;
 }
 
 /* Where the consumer wants it: where it lies, or an error. */
 static int check_device(const struct lease *lease, PyObject *device)
 {
-    int type = DL_CPU, id = 0;
+    long type = DL_CPU, id = 0;
 
     if (!device || device == Py_None)
         return 0;
-    if (!PyTuple_Check(device)) {
-        PyErr_Format(PyExc_TypeError, "dl_device must be a tuple of two ints, not %R", device);
-        return -1;
-    }
-    if (!PyArg_ParseTuple(device, "ii", &type, &id))
+    if (parse_pair("dl_device", device, &type, &id) < 0)
         return -1;
     if (lease->device ? type == DL_CUDA && id == lease->device->ordinal : type == DL_CPU)
         return 0;
@@ -240,6 +253,10 @@ static int take_for(struct array *array, PyObject *stream)
     }
     if (stream && stream != Py_None) {
         value = PyLong_AsLongLong(stream);
+        if (value == -1 && PyErr_ExceptionMatches(PyExc_TypeError))
+            PyErr_Format(PyExc_TypeError,
+                         "stream must be an int, as DLPack has it, or None, not %R: a stream's object goes to next(stream=...)",
+                         stream);
         if (value == -1 && PyErr_Occurred())
             return -1;
     }

@@ -110,7 +110,7 @@ static int import_numpy(struct state *state)
 {
     PyObject *numpy;
 
-    numpy = PyImport_ImportModule("numpy");
+    numpy = import_framework(state, "numpy", "numpy");
     PyObject *dtype = numpy ? PyObject_GetAttrString(numpy, "dtype") : NULL;
     PyObject *ndarray = dtype ? PyObject_GetAttrString(numpy, "ndarray") : NULL;
     Py_XDECREF(numpy);

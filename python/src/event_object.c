@@ -94,10 +94,17 @@ static int handle_of(PyObject *self, struct sluice_event *event)
 
 static int said(PyObject *self, int r)
 {
-    if (r == 0)
-        return 0;
-    raise_handle(((struct event_object *)self)->state, r);
-    return -1;
+    const struct state *state = ((struct event_object *)self)->state;
+
+    if (r == SLUICE_E_NOT_RECORDED)
+        raise_as(state, ERROR_E_NOT_RECORDED,
+                 "%R was never recorded: mark a point of a stream first, by event.record(stream) or stream.record(event)", self);
+    else if (r == SLUICE_E_NO_TIMING)
+        raise_as(state, ERROR_E_NO_TIMING, "%R takes no times: make it by sluice.Event(\"%s\", timing=True)", self,
+                 ((struct event_object *)self)->device);
+    else if (r != 0)
+        raise_handle(state, r);
+    return r == 0 ? 0 : -1;
 }
 
 int event_record(PyObject *self, struct stream *stream)
@@ -188,6 +195,15 @@ static PyObject *synchronize(PyObject *self, PyObject *Py_UNUSED(none))
     Py_END_ALLOW_THREADS return said(self, r) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
+/* Which of two is it that elapsed() cannot do with? */
+static PyObject *to_blame(PyObject *start, struct sluice_event from, PyObject *stop, int r)
+{
+    bool good = r == SLUICE_E_NO_TIMING ? ((struct event_object *)start)->timing
+                                        : sluice_event_query(from) != SLUICE_E_NOT_RECORDED;
+
+    return good ? stop : start;
+}
+
 static PyObject *elapsed(PyObject *self, PyObject *stop)
 {
     struct event_object *object = (struct event_object *)self;
@@ -200,7 +216,8 @@ static PyObject *elapsed(PyObject *self, PyObject *stop)
     if (handle_of(self, &from) < 0 || handle_of(stop, &to) < 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS r = sluice_event_elapsed(from, to, &milliseconds);
-    Py_END_ALLOW_THREADS return said(self, r) < 0 ? NULL : PyFloat_FromDouble(milliseconds);
+    Py_END_ALLOW_THREADS if (r == SLUICE_E_NOT_RECORDED || r == SLUICE_E_NO_TIMING) self = to_blame(self, from, stop, r);
+    return said(self, r) < 0 ? NULL : PyFloat_FromDouble(milliseconds);
 }
 
 static PyObject *enter(PyObject *self, PyObject *Py_UNUSED(none))

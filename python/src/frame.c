@@ -31,14 +31,6 @@ static PyObject *leave(PyObject *self, PyObject *const *args, Py_ssize_t count)
     Py_RETURN_FALSE;
 }
 
-static PyObject *no_pickle(PyObject *self, PyObject *Py_UNUSED(none))
-{
-    PyErr_Format(
-        PyExc_TypeError,
-        "a %S cannot be pickled: send its copy(), or open the channel in the other process",
-        (PyObject *)Py_TYPE(self));
-    return NULL;
-}
 
 enum field {
     SEQUENCE,
@@ -110,7 +102,6 @@ static PyMethodDef methods[] = {
       "is done." },
     { "__enter__", METHOD(enter), METH_NOARGS, "__enter__($self)\n--\n\n" },
     { "__exit__", METHOD(leave), METH_FASTCALL, "__exit__($self, kind, error, traceback, /)\n--\n\n" },
-    { "__reduce__", METHOD(no_pickle), METH_NOARGS, "__reduce__($self)\n--\n\n" },
     { NULL, NULL, 0, NULL },
 };
 

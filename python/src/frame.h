@@ -116,6 +116,7 @@ PyObject *frame_device(PyObject *self, void *closure);
         { "__dlpack__", METHOD(frame_dlpack), METH_FASTCALL | METH_KEYWORDS, \
           "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n" \
           "of the first array. " OWN_MEMORY }, \
+        { "__reduce__", METHOD(array_no_pickle), METH_NOARGS, "__reduce__($self)\n--\n\n" }, \
     { \
         "__dlpack_device__", METHOD(frame_dlpack_device), METH_NOARGS, \
             "__dlpack_device__($self)\n--\n\n" \

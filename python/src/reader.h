@@ -24,7 +24,7 @@ int reader_open(struct channel *channel, struct sluice_reader_params *params, in
 struct channel *reader_channel(struct reader *reader);
 struct channel *reader_keep_channel(struct reader *reader);
 
-/* A frame, or NULL with *result, and an exception unless a caller wants `quiet`. `stream`: NULL, or what
+/* A frame, or NULL with *result, and an exception unless a caller wants `quiet`; of a stream of another device always. `stream`: NULL, or what
  * next() was given. */
 PyObject *reader_take(struct reader *reader, int64_t timeout_ns, PyObject *stream, bool quiet,
                       int *result);

@@ -123,6 +123,9 @@ PyObject *sizes_tuple(const int64_t *values, int count);
 /* A module of the package, kept in *kept. Borrowed. */
 PyObject *imported(PyObject **kept, const char *name);
 
+/* A module of a package that programs install if they like: if it is not there, the exception says how. A new reference. */
+PyObject *import_framework(struct state *state, const char *package, const char *module);
+
 /* What is made once and kept for ever after, in the state. Making it may let another thread be
  * first: then that one's stays, and `made` is dropped. Both give a borrowed reference. */
 PyObject *kept_now(PyObject **kept);

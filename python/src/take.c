@@ -6,6 +6,8 @@
 
 #include "launch.h"
 
+static PyObject *from_dlpack(struct state *state, enum framework framework);
+
 /* ---- on which stream ---- */
 
 int take_stream(struct state *state, const char *device, PyObject *given, struct stream **out)
@@ -77,7 +79,8 @@ int take_by(struct state *state, struct lease *lease, enum framework framework)
         int told = framework_stream(state, framework, lease->device->ordinal, &native);
         return told < 0 ? -1 : take_on(state, lease, native);
     }
-    if (framework_current(state, framework, lease->device->name, &stream) < 0)
+    if (!from_dlpack(state, framework) || /* if it is not there, its streams are not what is missing */
+        framework_current(state, framework, lease->device->name, &stream) < 0)
         return -1;
     return stream ? use(state, lease, stream) : take_unnamed(state, lease);
 }
@@ -178,12 +181,13 @@ int take_init(PyObject *module, struct state *state)
 /* The function of a framework that takes arrays by DLPack, kept. Borrowed. */
 static PyObject *from_dlpack(struct state *state, enum framework framework)
 {
-    static const char *const modules[] = {
-        [FRAMEWORK_TORCH] = "torch", [FRAMEWORK_CUPY] = "cupy", [FRAMEWORK_JAX] = "jax.dlpack"
+    static const char *const packages[] = {
+        [FRAMEWORK_TORCH] = "torch", [FRAMEWORK_CUPY] = "cupy", [FRAMEWORK_JAX] = "jax"
     };
+    const char *package = packages[framework];
     PyObject **kept = &state->from_dlpack[framework], *function = kept_now(kept), *module;
 
-    if (function || !(module = PyImport_ImportModule(modules[framework])))
+    if (function || !(module = import_framework(state, package, framework == FRAMEWORK_JAX ? "jax.dlpack" : package)))
         return function;
     if ((function = PyObject_GetAttrString(module, "from_dlpack")))
         function = keep_first(kept, function);
@@ -200,7 +204,7 @@ static const struct dl_exchange *torch_exchange(struct state *state)
 {
     PyObject *type = kept_now(&state->torch_tensor), *module;
 
-    if (!type && (module = PyImport_ImportModule("torch"))) {
+    if (!type && (module = import_framework(state, "torch", "torch"))) {
         if ((type = PyObject_GetAttrString(module, "Tensor")))
             type = keep_first(&state->torch_tensor, type);
         Py_DECREF(module);

@@ -32,7 +32,7 @@ int sl_event_recorded(struct sl_event *event)
     if (atomic_load_explicit(&event->recorded, memory_order_acquire))
         return 0;
     return sl_fail(SLUICE_E_NOT_RECORDED,
-                   "event 0x%" PRIx64 " was never recorded; record it on a stream first (sluice_event_record)",
+                   "event 0x%" PRIx64 " was never recorded; record it on a stream first (sluice_event_record; in Python, event.record(stream))",
                    name_of(event));
 }
 

@@ -93,8 +93,8 @@ int sl_stream_check_handle(struct sluice_stream handle, const struct sl_device_o
     if (kind && ops_of(stream) != kind)
         r = sl_fail(SLUICE_E_WRONG_DEVICE,
                     "stream 0x%" PRIx64 " is of device \"%s\", the channel's frames live on "
-                    "\"%s\"; synchronize the stream and pass SLUICE_ON_CPU, or pass a stream "
-                    "of that device",
+                    "\"%s\"; pass a stream of that device, or synchronize this one and pass none "
+                    "(SLUICE_ON_CPU; in Python, None)",
                     handle.id, stream->object.device->name, kind->name);
     sl_object_drop(&stream->object);
     return r;
