@@ -247,24 +247,6 @@ static int acquire(struct reader *reader, struct channel *channel, struct lease 
     return r;
 }
 
-/* The library speaks to C of a stream on another device; unless it says more, such as that the writer came back there, and so
- * names the channel. */
-static void raise_taken(struct reader *reader, struct channel *channel, struct lease *lease, int r)
-{
-    bool astray = r == SLUICE_E_WRONG_DEVICE && lease->used_count > 0 && strncmp(sluice_last_error(), "channel ", 8) != 0;
-    struct stream *stream = astray ? lease_first(lease) : NULL;
-    char name[DEVICE_NAME];
-    const char *device = stream ? device_now(reader, channel, name) : NULL;
-
-    if (device)
-        raise_as(reader->state, ERROR_E_WRONG_DEVICE,
-                 "channel '%s': the stream is one of \"%s\", its frames are on \"%s\": give one of that, or stream=None",
-                 channel->name, stream_device(stream), device);
-    else
-        raise_result(reader->state, r);
-    stream_drop(stream);
-}
-
 PyObject *reader_take(struct reader *reader, int64_t timeout_ns, PyObject *stream, bool quiet,
                       int *result)
 {
@@ -279,7 +261,7 @@ PyObject *reader_take(struct reader *reader, int64_t timeout_ns, PyObject *strea
             frame = frame_new(reader->state, reader->state->frame, lease);
         } else {
             if (!PyErr_Occurred() && (!quiet || *result == SLUICE_E_WRONG_DEVICE))
-                raise_taken(reader, channel, lease, *result);
+                raise_result(reader->state, *result);
             lease_discard(lease);
         }
     }

@@ -9,8 +9,6 @@ import pytest
 
 import sluice
 
-IN_C = re.compile(r"sluice_\w+|SLUICE_\w+|0x")
-
 
 @pytest.fixture
 def frames(device):
@@ -131,7 +129,7 @@ def test_events_say_how_they_are_recorded(device):
                         (lambda: event.wait(stream), event), (lambda: timed.elapsed(late), late), (lambda: late.elapsed(timed), late)):
         with pytest.raises(sluice.NotRecordedError, match=re.escape(f"{whose!r} was never recorded")) as error:
             call()
-        assert "event.record(stream)" in str(error.value) and not re.search("[sS][lL][uU][iI][cC][eE]_", str(error.value))
+        assert "event.record(stream)" in str(error.value) and "sluice_" not in str(error.value).lower()
     event.record(stream)
     for start, stop in ((timed, event), (event, timed)):
         with pytest.raises(sluice.NoTimingError, match=re.escape(f'{event!r} takes no times: make it by sluice.Event("{device}", timing=True)')):
@@ -150,6 +148,5 @@ def test_a_stream_of_another_kind_of_device(gpu, known):
                 with pytest.raises(sluice.WrongDeviceError) as error:
                     take(sluice.Stream(other))
                 text = str(error.value)
-                assert f'the stream is one of "{other}", its frames are on "{device}"' in text and "or stream=None" in text
-                assert text.startswith("channel '") and not IN_C.search(text)
+                assert text.startswith("channel '") and f'is of device "{other}"' in text and "; in Python, None)" in text
             reader.next(timeout=60, stream=None).release()
