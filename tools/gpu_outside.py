@@ -100,7 +100,9 @@ def top(sluice, out, channels):
     finally:
         more = said_by([player]).decode(errors="replace")
     try:
-        found, = json.loads(said)["gpus"]
+        told = json.loads(said)
+        where = next(each["gpu"] for each in told["channels"] if each["name"] == "camera")  # other programs may use other GPUs
+        found = next(each for each in told["gpus"] if each["uuid"] == where)
         gpu = next(each for each in machine() if each["uuid"] == found["uuid"])
     except (ValueError, KeyError, StopIteration) as error:
         return False, f"{error!r}: {said[-500:]}{more}"

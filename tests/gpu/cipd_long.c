@@ -66,14 +66,17 @@ struct life {
     uint32_t next; /* sequence; 0: not known before the first send */
 };
 
-/* What it sends from now on; by turns other slots and another height. */
+/* What it sends from now on: other slots than before, or another height. */
 static void choose(struct life *life)
 {
-    uint32_t change = atomic_fetch_add(&board()->of[life->side].changes, 1);
+    static const struct {
+        uint8_t slots, height; /* which of the above */
+    } order[] = { { 0, 0 }, { 1, 0 }, { 2, 0 }, { 2, 1 }, { 2, 0 } };
+    uint32_t now = atomic_fetch_add(&board()->of[life->side].changes, 1) % (sizeof order / sizeof *order);
 
     life->run = 0;
-    life->slots = slot_counts[(change + 1) / 2 % 3];
-    life->format = format_to(!life->side, heights[change / 2 % 2]);
+    life->slots = slot_counts[order[now].slots];
+    life->format = format_to(!life->side, heights[order[now].height]);
     life->array = cipd_array(life->memory, &life->format);
 }
 
