@@ -213,7 +213,7 @@ def test_another_thread_lives_a_whole_life_meanwhile(gpu, run_fetch):
     def live():
         gpu.enter()
         kept, own = [], sluice.Stream(gpu.device)
-        with sluice.Writer("life", shape=SIZE, device=gpu.device, slots=3, max_slots=8) as writer:
+        with sluice.Writer("life", shape=SIZE, device=gpu.device, slots=3, max_slots=8, policy="wait", wait=60) as writer:
             with sluice.Reader("life", hold=4) as reader:
                 for value in range(12):
                     if value == 8:

@@ -88,10 +88,25 @@ int kit_commit(sluice_writer *writer)
     return 0;
 }
 
+/* A slot that the writer adds on a GPU may come later than a begin without time-out waits for it. */
+static void wait_for_added(sluice_writer *writer)
+{
+    uint32_t before = kit_writer_stats(writer).slots;
+
+    CHECK_OK(sluice_writer_wait(writer, PATIENCE));
+    CHECK_EQ(kit_writer_stats(writer).slots, before + 1);
+}
+
 void kit_commits(sluice_writer *writer, int n)
 {
-    for (int i = 0; i < n; i++)
-        CHECK_OK(kit_commit(writer));
+    for (int i = 0; i < n; i++) {
+        int r = kit_commit(writer);
+        if (r == SLUICE_NO_SLOT && kit_device()) {
+            wait_for_added(writer);
+            r = kit_commit(writer);
+        }
+        CHECK_OK(r);
+    }
 }
 
 struct sluice_frame kit_take(sluice_reader *reader)

@@ -190,7 +190,7 @@ ROLE(writer)
             role_say("running");
             write_on(writer, a, &sequence);
         } else if (strcmp(line, "begin") == 0) {
-            int r = sluice_writer_begin(writer, SLUICE_DEFAULT, &frame);
+            int r = sluice_writer_begin(writer, kit_device() ? 20 * SLUICE_S : SLUICE_DEFAULT, &frame); /* a GPU adds a slot when it can */
             role_say("%s", r ? sluice_result_name(r) : "begun");
         } else if (strncmp(line, "reformat ", 9) == 0) {
             reformat(writer, line + 9);

@@ -218,7 +218,7 @@ static void *release_all(void *context)
 TEST(one_thread_acquires_and_another_releases)
 {
     test_dir();
-    struct child writer = kit_start("writer", "bytes=50000", NULL);
+    struct child writer = kit_start("writer", "bytes=50000", "slots=8", "max_slots=8", NULL);
     child_expect(&writer, "open", 5);
     struct sluice_reader_params params = kit_reader_params("cam");
     struct hand hand = { .reader = NULL };
