@@ -377,17 +377,17 @@ static void cuda_forget(struct sl_copier *copier, const void *to, uint64_t bytes
     sl_graphs_forget(copier->state, to, bytes);
 }
 
-/* Raises the mark behind the queued work. False if begin reserved none and all are in flight. */
-static bool raise_mark(struct sl_copy_job *job)
+/* Raises the mark behind the queued work. SLUICE_E_BUSY if begin reserved none and all are in flight; else what sl_copy_raise
+ * says. */
+static int raise_mark(struct sl_copy_job *job)
 {
     if (job->raised)
-        return true;
+        return 0;
     if (!job->mark.value && sl_desk_issue(gpu_of(job)->desk, &job->mark) != 0)
-        return false;
+        return SLUICE_E_BUSY;
     sl_desk_expect(gpu_of(job)->desk, &job->mark, job->bytes);
-    (void)sl_copy_raise(job, &job->mark, SL_COPY_PATIENCE);
     job->raised = true;
-    return true;
+    return sl_copy_raise(job, &job->mark, SL_COPY_PATIENCE);
 }
 
 /* If all tickets are in flight, which takes more copies than there can be frames, it waits, and
@@ -401,7 +401,7 @@ static void cuda_ticket(struct sl_copy_job *job, const struct sl_mark *told, str
     } else if (told && sl_desk_stand(gpu_of(job)->desk, &mark)) {
         sl_desk_expect(gpu_of(job)->desk, &mark, job->bytes);
         ticket->id = mark.id;
-    } else if (raise_mark(job)) {
+    } else if (raise_mark(job) != SLUICE_E_BUSY) {
         ticket->id = job->mark.id;
     } else {
         ticket->id = sl_copy_wait_stream(job) == SLUICE_TIMEOUT ? SL_TICKET_UNKNOWN : SL_TICKET_DONE;
@@ -412,7 +412,10 @@ static int cuda_finish(struct sl_copy_job *job)
 {
     if (!job->queued)
         return 0;
-    return raise_mark(job) ? sl_copy_wait(gpu_of(job), &job->mark, 0) : sl_copy_wait_stream(job);
+    int r = raise_mark(job);
+    if (r == SLUICE_TIMEOUT)
+        return r;
+    return r == SLUICE_E_BUSY ? sl_copy_wait_stream(job) : sl_copy_wait(gpu_of(job), &job->mark, 0);
 }
 
 static void cuda_end(struct sl_copy_job *job)

@@ -82,7 +82,8 @@ int sl_copy_raise_words(struct sl_copy_job *job, const struct sl_signal *signals
 
 /* The same for a mark. If the stream captures since, and so does not tell when copies that were queued before have ended, it waits
  * for the capture's end for up to `patience_ns`. If the raise fails it waits for the stream for up to SL_COPY_PATIENCE, and settles
- * the mark with the result; with the failure if the stream takes longer: the copies may be under way still. */
+ * the mark with the result. If the stream takes longer it settles it with the failure, and returns SLUICE_TIMEOUT: the copies may be
+ * under way still. */
 int sl_copy_raise(struct sl_copy_job *job, const struct sl_mark *mark, int64_t patience_ns);
 
 /* sl_desk_wait for up to SL_COPY_PATIENCE; sets an error message for SLUICE_TIMEOUT. */

@@ -73,8 +73,10 @@ static int queue(struct staging *staging, struct sl_stage *stage, const struct s
     /* Also if queueing failed, as a part of the copy may be queued. */
     int raised = sl_copy_raise(staging->job, &mark, SL_COPY_PATIENCE);
     stage->mark = mark;
-    if (raised != 0)
-        stage->memory = NULL; /* it can never be known to be free, so it is leaked */
+    if (raised != 0) { /* it can never be known to be free, so it is leaked; the next one is nobody's yet */
+        stage->memory = NULL;
+        stage->mark.value = 0;
+    }
     return r != 0 ? r : raised;
 }
 

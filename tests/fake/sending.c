@@ -308,6 +308,40 @@ TEST_TIMEOUT(a_copy_without_a_word_is_not_waited_for_without_end, 60)
     sending_end(&sending);
 }
 
+static void fetch_without_a_word(int kind)
+{
+    struct sending sending = sending_begin();
+    struct sluice_frame frame;
+    char sentence[1024];
+
+    CHECK_OK(sluice_writer_send(sending.writer, &sending.arrays[1], 1, SLUICE_ON_CPU, NULL));
+    CHECK_OK(sluice_reader_acquire(sending.reader, sending.stream, 20 * SLUICE_S, &frame));
+    hold_up(&sending);
+    fake_fail(FAKE_StreamWriteValue64, 0, SL_CU_UNKNOWN);
+    CHECK_SAYS(sluice_reader_fetch(sending.reader, &frame, &sending.arrays[kind], 1, sending.stream, NULL), SLUICE_TIMEOUT,
+               "did not get to the copy within 10 s");
+    CHECK(fake_failed());
+    CHECK_OK(sluice_reader_release(sending.reader, &frame, sending.stream));
+    go_on[0] = 1;
+    CHECK_OK(sluice_stream_synchronize(sending.stream));
+    for (int i = 0; i < 2; i++) {
+        sending_turn(&sending, kind, sending.stream, 7, sentence);
+        CHECK_STR(sentence, "");
+    }
+    sending_end(&sending);
+}
+
+/* The program's memory may still be written to: that is not any failure. */
+TEST_TIMEOUT(a_fetch_without_a_word_may_be_under_way_still, 60)
+{
+    fetch_without_a_word(1);
+}
+
+TEST_TIMEOUT(a_stage_without_a_word_fails_no_later_copy, 60)
+{
+    fetch_without_a_word(0);
+}
+
 /* Who waits for a copy that does not end hears of it when the writer closes, which does not wait for ever. */
 TEST(closed_while_somebody_waits)
 {
