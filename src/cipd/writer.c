@@ -241,7 +241,7 @@ void sl_cipd_writer_close(void *state)
         sl_cipd_produce_free(&writer->producer);
     }
     retire(writer, writer->pool, 0);
-    sl_copier_close(&writer->copier, working);
+    (void)sl_copier_close(&writer->copier, working);
     uint32_t left = 0;
     if (writer->bin) {
         left = sl_cipd_bin_wait(writer->bin, FREE_PATIENCE);

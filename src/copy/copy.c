@@ -36,11 +36,12 @@ int sl_copier_open_so(struct sl_copier *copier, const char *device, const char *
                    device);
 }
 
-void sl_copier_close(struct sl_copier *copier, bool working)
+bool sl_copier_close(struct sl_copier *copier, bool working)
 {
-    if (copier->ops)
-        copier->ops->close(copier, working);
+    bool done = !copier->ops || copier->ops->close(copier, working);
+
     copier->ops = NULL;
+    return done;
 }
 
 void sl_copier_forget(struct sl_copier *copier, const void *to, uint64_t bytes)

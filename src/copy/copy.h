@@ -153,8 +153,8 @@ struct sl_copy_ops {
     bool looks;       /* it needs job->sides; else they need not be filled in */
     int (*open)(struct sl_copier *copier);
     /* Waits a while for copies in flight, unless `working` says that the device is busy with something that
-     * does not end. Its tickets are stale from now on. */
-    void (*close)(struct sl_copier *copier, bool working);
+     * does not end. Its tickets are stale from now on. False: copies are under way still. */
+    bool (*close)(struct sl_copier *copier, bool working);
 
     int (*begin)(struct sl_copy_job *job, struct sluice_stream stream);
     /* Before queue: true if the copies of this key are known, and now deferred to launch, so that nothing need be queued. NULL:
@@ -182,7 +182,7 @@ struct sl_copy_ops {
 int sl_copier_open(struct sl_copier *copier, const char *device, const char *channel, bool graph);
 /* The same with copier->graph and ->hurried set by the caller. */
 int sl_copier_open_so(struct sl_copier *copier, const char *device, const char *channel);
-void sl_copier_close(struct sl_copier *copier, bool working);
+bool sl_copier_close(struct sl_copier *copier, bool working);
 void sl_copier_forget(struct sl_copier *copier, const void *to, uint64_t bytes);
 
 /* With job->way, ->wanted, ->prompt, ->count and the sides' first three words filled in. SLUICE_E_INVALID for memory

@@ -120,17 +120,18 @@ static int cuda_open(struct sl_copier *copier)
 
 /* Memory that is still used by a stream that never ends is leaked, since freeing it would wait for
  * the stream. */
-static void cuda_close(struct sl_copier *copier, bool working)
+static bool cuda_close(struct sl_copier *copier, bool working)
 {
     struct sl_copy_gpu *gpu = copier->state;
 
     if (!working && sl_desk_drain(gpu->desk, LAST_PATIENCE) != SLUICE_TIMEOUT) {
         shut_down(gpu);
-        return;
+        return true;
     }
     sl_log(SLUICE_LOG_WARN, "channel '%s': copies are under way that do not end; their buffers stay until the process ends",
            copier->channel);
     sl_desk_close(gpu->desk);
+    return false;
 }
 
 /* ---- a job ---- */

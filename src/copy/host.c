@@ -55,10 +55,11 @@ static int host_open(struct sl_copier *copier)
     return 0;
 }
 
-static void host_close(struct sl_copier *copier, bool working)
+static bool host_close(struct sl_copier *copier, bool working)
 {
     (void)copier;
     (void)working;
+    return true;
 }
 
 static int host_begin(struct sl_copy_job *job, struct sluice_stream stream)

@@ -102,7 +102,7 @@ static void finish_reader(struct sl_object *object)
 {
     struct sluice_reader *reader = (struct sluice_reader *)object;
 
-    sl_fetch_end(reader, false);
+    (void)sl_fetch_end(reader, false);
     if (reader->state)
         reader->bare->reader_close(reader->state);
     reader->state = NULL;

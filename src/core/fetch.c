@@ -56,15 +56,18 @@ static int copier_for(struct sluice_reader *reader, const char *device, struct s
     return r;
 }
 
-void sl_fetch_end(struct sluice_reader *reader, bool working)
+bool sl_fetch_end(struct sluice_reader *reader, bool working)
 {
+    bool done = true;
+
     while (reader->copiers) {
         struct sl_reader_copier *copier = reader->copiers;
         reader->copiers = copier->next;
-        sl_copier_close(&copier->copier, working);
+        done = sl_copier_close(&copier->copier, working) && done;
         free(copier);
     }
     sl_mutex_finish(&reader->copier_lock);
+    return done;
 }
 
 /* After a failure no copy may still run when the call returns. */

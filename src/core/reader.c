@@ -102,7 +102,7 @@ static void finish(struct sl_object *object)
     bool done = sl_release_drain(reader);
 
     bool device = reader->session && reader->session->pages;
-    sl_fetch_end(reader, !done);
+    bool copied = sl_fetch_end(reader, !done);
     sl_service_lock();
     if (reader->session)
         sl_gate_leave(reader, reader->session);
@@ -110,14 +110,14 @@ static void finish(struct sl_object *object)
         reader->join->ops->join_close(reader->join, done);
     reader->join = NULL;
     sl_service_unlock();
-    if (done) {
+    if (done && copied) {
         sl_session_reap(reader, true);
         sl_staged_end(reader);
         if (device)
             sl_apart_await(reader->name);
     } else {
-        sl_log(SLUICE_LOG_WARN, "channel '%s': closed with releases queued behind work that does not end: their memory stays until the process ends",
-               reader->name);
+        sl_log(SLUICE_LOG_WARN, "channel '%s': closed with %s work that does not end: the memory of its frames stays until the process ends",
+               reader->name, done ? "copies behind" : "releases queued behind");
     }
     sl_os_close(reader->gate);
     sl_os_close(reader->note);

@@ -245,8 +245,8 @@ bool sl_release_drain(struct sluice_reader *reader);
 
 /* ---- fetch.c ---- */
 
-/* Ends all copiers. `working`: the device is busy with something that does not end. */
-void sl_fetch_end(struct sluice_reader *reader, bool working);
+/* Ends all copiers. `working`: the device is busy with something that does not end. False: copies are under way still. */
+bool sl_fetch_end(struct sluice_reader *reader, bool working);
 
 /* ---- staged.c ---- */
 

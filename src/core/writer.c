@@ -127,7 +127,7 @@ static void joined_ahead(void *context, struct sl_shared_page *page)
 
 static void give_back(struct sluice_writer *writer)
 {
-    sl_copier_close(&writer->copier, false);
+    (void)sl_copier_close(&writer->copier, false);
     sl_follow_end(&writer->follow);
     sl_flight_end(&writer->flight);
     if (writer->serve)
@@ -163,7 +163,7 @@ static void finish(struct sl_object *object)
     sl_trace_close();
     bool working = (!done || writer->flight.stuck) && writer->flight.sync->alive(writer->flight.pages) == 0;
     if (working) {
-        sl_copier_close(&writer->copier, true);
+        (void)sl_copier_close(&writer->copier, true);
         sl_log(SLUICE_LOG_WARN, "channel '%s': its memory stays until the process ends", writer->name);
     } else if (writer->flight.pages) {
         sl_object_put_off(&writer->object);

@@ -342,6 +342,29 @@ TEST_TIMEOUT(a_stage_without_a_word_fails_no_later_copy, 60)
     fetch_without_a_word(0);
 }
 
+/* The GPU still reads the slot, whose memory stays for that. */
+TEST_TIMEOUT(a_reader_that_closes_while_a_fetch_is_under_way, 60)
+{
+    TEST_KEEPS_FDS();
+    struct sending sending = sending_begin();
+    volatile char *last = (char *)sending.arrays[1].data + SENDING_SIZE - 1;
+    struct sluice_frame frame;
+
+    *last = 7;
+    CHECK_OK(sluice_writer_send(sending.writer, &sending.arrays[1], 1, SLUICE_ON_CPU, NULL));
+    CHECK_OK(sluice_reader_acquire(sending.reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
+    *last = 0;
+    fake_machine.delay = 15 * SLUICE_S;
+    CHECK_RESULT(sluice_reader_fetch(sending.reader, &frame, &sending.arrays[1], 1, SLUICE_ON_CPU, NULL), SLUICE_TIMEOUT);
+    fake_machine.delay = 0;
+    CHECK_OK(sluice_reader_release(sending.reader, &frame, SLUICE_ON_CPU));
+    CHECK_OK(sluice_reader_close(&sending.reader));
+    CHECK_EQ(*last, 0);
+    CHECK_SOON(*last == 7, 20); /* its context is whole */
+    CHECK_OK(sluice_writer_send(sending.writer, &sending.arrays[1], 1, SLUICE_ON_CPU, NULL));
+    sending_end(&sending);
+}
+
 /* Who waits for a copy that does not end hears of it when the writer closes, which does not wait for ever. */
 TEST(closed_while_somebody_waits)
 {
