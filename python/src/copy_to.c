@@ -146,7 +146,7 @@ static int copy(struct targets *to, const struct launch *launch)
         launch_used(launch, to->lease);
     for (uint32_t i = 0; queued && i < to->count; i++)
         launch_used(launch, to->sources[i].lease);
-    for (uint32_t i = 0; r == SLUICE_TIMEOUT && i < to->count; i++)
+    for (uint32_t i = 0; (queued ? copy_may_go_on(r) : r == SLUICE_TIMEOUT) && i < to->count; i++)
         leave_behind(&to->sources[i]);
     if (r == SLUICE_TIMEOUT && queued)
         raise_unfinished(to->state, to->user.device, "; the target may still be written to until then");

@@ -366,7 +366,7 @@ static bool is_over(struct fetch *fetch)
     if (!fetch->queued || fetch->done)
         return true;
     Py_BEGIN_ALLOW_THREADS r = sluice_ticket_wait(fetch->copy.ticket, PATIENCE);
-    Py_END_ALLOW_THREADS return r != SLUICE_TIMEOUT;
+    Py_END_ALLOW_THREADS return !copy_may_go_on(r);
 }
 
 static void fetch_dealloc(PyObject *self)

@@ -22,6 +22,12 @@ int copy_behind(struct lease *lease, const struct sluice_array *a, const struct 
 /* Would that say SLUICE_E_CAPTURING of every stream? */
 bool copy_captured(struct lease *lease, const struct sluice_array *a);
 
+/* May a copy be under way still whose ticket said this? The word that tells of it may have failed, and the copy not. */
+static inline bool copy_may_go_on(int r)
+{
+    return r != 0 && r != SLUICE_E_STALE;
+}
+
 /* Timeout: the GPU did not come to a copy from `device` in the 10 s that the CPU waits. `and`: what else there is to say, or "". */
 void raise_unfinished(const struct state *state, const char *device, const char *and);
 

@@ -30,7 +30,7 @@ void link_forget_landings(struct link *link)
         int r = 0;
         if (landing->lease)
             wait_for(landing, &r);
-        if (r == SLUICE_TIMEOUT) /* it may yet be written to: left behind */
+        if (copy_may_go_on(r)) /* it may yet be written to: left behind */
             Py_XINCREF(landing->result);
         (void)lease_drop(landing->lease);
         Py_XDECREF(landing->result);
@@ -128,7 +128,8 @@ static int copy_now(struct channel *channel, struct lease *lease, struct landing
                                                    SLUICE_ON_CPU, NULL);
     if (r == 0)
         r = sluice_reader_check(channel->reader, &lease->frame);
-    Py_END_ALLOW_THREADS return r;
+    Py_END_ALLOW_THREADS if (r == SLUICE_TIMEOUT) landing->result = NULL; /* it may yet be written to: left behind */
+    return r;
 }
 
 static PyObject *give(struct link *link, struct channel *channel)
@@ -202,6 +203,8 @@ static PyObject *finish(struct link *link, struct channel *channel, struct landi
     int r = 0;
 
     wait_for(landing, &r);
+    if (copy_may_go_on(r)) /* as above */
+        landing->result = NULL;
     if (r == 0)
         r = landing->marked ? sluice_cipd_check_mark(channel->reader, &landing->lease->frame)
                             : sluice_reader_check(channel->reader, &landing->lease->frame);

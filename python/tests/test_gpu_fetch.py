@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: MIT
 """Copies out of frames on a GPU while an event loop goes on."""
 import asyncio
+import ctypes
+import gc
+import sys
+import time
 
 import pytest
 
 import sluice
+import sluice.cuda_link
 from gpu_pair import SHAPE, pair, pattern  # noqa: F401
 
 numpy = pytest.importorskip("numpy", reason="NumPy is not installed")
+
+UNKNOWN = 999  # as the driver has it
+ODD = (70, 71, 4)  # of a size in pinned memory that nothing else here has
 
 
 def test_fetch_gives_a_copy_and_leaves_the_loop_alone(gpu, pair, run):
@@ -133,3 +141,77 @@ def test_copies_give_up_behind_work_that_does_not_end(gpu, pair):
     assert '"cuda:0" is still under way after 10 s' in str(fetch) and "synchronize()" in str(fetch)
     gate.open()
     assert (frame.numpy() == pattern()).all()
+
+
+def test_memory_that_a_copy_may_still_write_to_is_not_given_out_again(gpu, pair):
+    """No word can tell of the copy, and the stream does not get to it: that the driver failed does not say that the copy is over."""
+    if not gpu.fake:
+        pytest.skip("no GPU fails when it should")
+    writer, reader = pair(shape=ODD, writable=True, reader={"writable": True})
+    writer.send(pattern(ODD))
+    frame = reader.next(timeout=60)
+    stream, target = gpu.stream(), frame.copy()
+    gate = gpu.gate(stream)
+    frame.used_on(sluice.Stream.from_handle(stream, gpu.device))
+    before, references = sluice._sluice._pinned()[0], sys.getrefcount(target)
+
+    async def all_three():
+        loop = asyncio.get_running_loop()
+        others = [loop.run_in_executor(None, frame.numpy), loop.run_in_executor(None, frame.copy_to, target)]
+        return await asyncio.gather(frame.fetch(), *others, return_exceptions=True)
+
+    gpu.fail("StreamWriteValue64", UNKNOWN, 0)
+    fetch, copy, copy_to = asyncio.run(all_three())
+    assert gpu.library.fake_failed()
+    assert type(fetch) is type(copy_to) is sluice.DriverError and type(copy) is sluice.Timeout
+    del fetch, copy, copy_to
+    gc.collect()
+    assert sluice._sluice._pinned()[0] <= before and sys.getrefcount(target) > references
+    gate.open()
+    assert (frame.numpy() == pattern(ODD)).all()
+
+
+class Machine(ctypes.Structure):
+    """The beginning of struct fake_machine of tests/fake/fake.h."""
+    _fields_ = [("numbers", ctypes.c_int * 3), ("sizes", ctypes.c_size_t * 2), ("cannot", ctypes.c_ubyte * 256),
+                ("flags", ctypes.c_bool * 2), ("delay", ctypes.c_int64)]
+
+
+@pytest.mark.parametrize("pipelined", [False, True])
+def test_cuda_links_memory_that_a_copy_may_still_write_to(gpu, pair, pipelined):
+    """As above, of an importer whose copies take longer than it waits."""
+    if not gpu.fake:
+        pytest.skip("no GPU is as slow as that")
+    shape = (ODD[0] + 20 * (1 + pipelined), *ODD[1:])
+    writer, reader = pair(shape=shape)
+    policy = sluice.cuda_link.ImportPolicy(d2h_pipelined=pipelined)
+    machine = Machine.in_dll(gpu.library, "fake_machine")
+
+    def send():
+        writer.send(pattern(shape))
+        reader.next(timeout=60).release()  # it is ready
+
+    with sluice.cuda_link.Importer.open(sluice.cuda_link.ImportSpec("sluice:a"), policy=policy) as importer:
+        before = sluice._sluice._pinned()[0]
+        send()
+        assert (importer.get_frame_numpy().frame is None) == pipelined
+        send()
+        machine.delay = 15 * 10**9
+        try:
+            told = importer.get_frame_numpy()
+            if pipelined:
+                assert told.frame is not None
+                time.sleep(2)  # the next copy has begun
+                machine.delay = 0
+                send()
+                with pytest.raises(RuntimeError, match="after 10 s|under way"):
+                    importer.get_frame_numpy()
+            else:
+                assert told.frame is None
+        finally:
+            machine.delay = 0
+        with gpu.relaxed():
+            gpu.call("CtxSynchronize")
+    del told
+    gc.collect()
+    assert sluice._sluice._pinned()[0] <= before + pipelined  # the other one has nothing under way
