@@ -163,6 +163,10 @@ static int copy_own(struct targets *to)
                            : launch_choose(to->state, to->given, &to->user, to->lease, to->sources,
                                            to->count, &launch);
 
+    if (r == 0 && launch.on_gpu && !launch.stream && !to->frame.array.read_only) { /* behind what may still write to it */
+        launch.stream = copy_stream(to->state, to->user.channel, to->user.device);
+        r = launch.stream ? 0 : -1;
+    }
     if (r == 0 && to->count > 0)
         r = copy(to, &launch);
     launch_end(&launch);

@@ -169,6 +169,23 @@ def test_copy_to_on_host():
         assert (array == pattern()).all()
 
 
+@pytest.mark.parametrize("how", ["numpy", "copy", "copy_to", "copy_to_pinned"])
+def test_copies_into_host_memory_come_behind_what_writes_to_the_frame(gpu, pair, how):
+    writer, reader = pair(shape=SHAPE, writable=True, reader={"writable": True})
+    writer.send(pattern())
+    frame = reader.next(timeout=60)
+    target = numpy.zeros(SHAPE, "uint8") if how == "copy_to" else frame.copy()
+    stream = gpu.stream()
+    gate = gpu.gate(stream)
+    gpu.fill(frame[0].address, 9, SIZE, stream)
+    frame.used_on(sluice.Stream.from_handle(stream, gpu.device))
+    opener = threading.Timer(0.2, gate.open)
+    opener.start()
+    target = frame.copy_to(target) or target if "to" in how else getattr(frame, how)()
+    opener.join()
+    assert (target == 9).all()
+
+
 @pytest.mark.parametrize("device", ["host", "gpu"])
 @pytest.mark.parametrize("turned", [(-1, 1, 1), (1, -1, 1), (1, 1, -1), (-1, -1, 1), (-1, 1, -1), (-1, -1, -1)])
 def test_copy_to_arrays_that_run_backwards(gpu, memory, pair, device, turned):
