@@ -285,18 +285,25 @@ static void *wait_for(void *ticket)
     return (void *)(intptr_t)sluice_ticket_wait(*(struct sluice_ticket *)ticket, 15 * SLUICE_S);
 }
 
-/* No word tells when the copy has ended, and the stream does not get to it. */
+/* A frame whose copies have no word that tells when they end, and a stream that does not get to them. */
+static struct sluice_frame frame_without_a_word(struct sending *sending)
+{
+    struct sluice_frame frame;
+
+    CHECK_OK(sluice_writer_send(sending->writer, &sending->arrays[1], 1, SLUICE_ON_CPU, NULL));
+    CHECK_OK(sluice_reader_acquire(sending->reader, sending->stream, 20 * SLUICE_S, &frame));
+    hold_up(sending);
+    fake_fail(FAKE_StreamWriteValue64, 0, SL_CU_UNKNOWN);
+    return frame;
+}
+
 TEST_TIMEOUT(a_copy_without_a_word_is_not_waited_for_without_end, 60)
 {
     struct sending sending = sending_begin();
+    struct sluice_frame frame = frame_without_a_word(&sending);
     struct sluice_ticket ticket;
-    struct sluice_frame frame;
     char sentence[1024];
 
-    CHECK_OK(sluice_writer_send(sending.writer, &sending.arrays[1], 1, SLUICE_ON_CPU, NULL));
-    CHECK_OK(sluice_reader_acquire(sending.reader, sending.stream, 20 * SLUICE_S, &frame));
-    hold_up(&sending);
-    fake_fail(FAKE_StreamWriteValue64, 0, SL_CU_UNKNOWN);
     CHECK_OK(sluice_reader_fetch(sending.reader, &frame, &sending.arrays[1], 1, sending.stream, &ticket));
     CHECK(fake_failed());
     CHECK_RESULT(sluice_stream_query(sending.stream), SLUICE_NOT_READY);
@@ -312,13 +319,9 @@ TEST_TIMEOUT(a_copy_without_a_word_is_not_waited_for_without_end, 60)
 static void fetch_without_a_word(int kind)
 {
     struct sending sending = sending_begin();
-    struct sluice_frame frame;
+    struct sluice_frame frame = frame_without_a_word(&sending);
     char sentence[1024];
 
-    CHECK_OK(sluice_writer_send(sending.writer, &sending.arrays[1], 1, SLUICE_ON_CPU, NULL));
-    CHECK_OK(sluice_reader_acquire(sending.reader, sending.stream, 20 * SLUICE_S, &frame));
-    hold_up(&sending);
-    fake_fail(FAKE_StreamWriteValue64, 0, SL_CU_UNKNOWN);
     CHECK_SAYS(sluice_reader_fetch(sending.reader, &frame, &sending.arrays[kind], 1, sending.stream, NULL), SLUICE_TIMEOUT,
                "did not get to the copy within 10 s");
     CHECK(fake_failed());

@@ -95,9 +95,7 @@ TEST_TIMEOUT(bench_times_stages, 60)
 TEST_TIMEOUT(bench_of_a_gpu, 90)
 {
     setenv("TMPDIR", test_dir(), 1);
-    setenv("SLUICE_CUDA_DRIVER", FAKE_CUDA, 1);
-    setenv("SLUICE_FAKE_FATAL", "1", 1);
-    setenv("SLUICE_FAKE_APART", "1", 1);
+    use_fake_gpu();
     setenv("SLUICE_FAKE_MEMORY", "4096", 1);
     CHECK_EQ(sluice_run(&p, "bench", "--quick", "--json", "--device", "cuda:1"), 0);
     check_json(p.out, shape);

@@ -18,13 +18,6 @@
 
 static struct program bridge;
 
-static void use_gpu(void)
-{
-    setenv("SLUICE_CUDA_DRIVER", FAKE_CUDA, 1);
-    setenv("SLUICE_FAKE_FATAL", "1", 1);
-    setenv("SLUICE_FAKE_APART", "1", 1); /* as most GPUs: the CPU sees nothing of its memory */
-}
-
 /* ---- the two ends ---- */
 
 static sluice_writer *open_writer(const char *device, struct sluice_format *format)
@@ -175,25 +168,25 @@ TEST_TIMEOUT(bridge_in_host_memory, 60)
 
 TEST_TIMEOUT(bridge_onto_a_gpu, 60)
 {
-    use_gpu();
+    use_fake_gpu();
     pass("host", "cuda:0");
 }
 
 TEST_TIMEOUT(bridge_off_a_gpu, 60)
 {
-    use_gpu();
+    use_fake_gpu();
     pass("cuda:0", "host");
 }
 
 TEST_TIMEOUT(bridge_on_one_gpu, 60)
 {
-    use_gpu();
+    use_fake_gpu();
     pass("cuda:0", "cuda:0");
 }
 
 TEST_TIMEOUT(bridge_between_gpus, 60)
 {
-    use_gpu();
+    use_fake_gpu();
     pass("cuda:0", "cuda:1");
 }
 
@@ -371,7 +364,7 @@ TEST_TIMEOUT(bridge_outlives_its_source, 90)
 
 TEST_TIMEOUT(bridge_outlives_its_source_on_a_gpu, 90)
 {
-    use_gpu();
+    use_fake_gpu();
     source_dies("cuda:0", "cuda:0");
 }
 

@@ -23,9 +23,7 @@ static char first[64], second[64]; /* names of segments, which all of the machin
 
 static void begin(void)
 {
-    setenv("SLUICE_CUDA_DRIVER", FAKE_CUDA, 1);
-    setenv("SLUICE_FAKE_FATAL", "1", 1);
-    setenv("SLUICE_FAKE_APART", "1", 1);
+    use_fake_gpu();
     test_dir();
     snprintf(first, sizeof first, "cipd:tools told>>%ld", (long)getpid());
     snprintf(second, sizeof second, "cipd:tools tell>>%ld", (long)getpid());

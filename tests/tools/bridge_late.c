@@ -19,9 +19,7 @@ static sluice_writer *open_from(void)
     struct sluice_format format = SLUICE_FORMAT_INIT;
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
     sluice_writer *writer;
-    setenv("SLUICE_CUDA_DRIVER", FAKE_CUDA, 1);
-    setenv("SLUICE_FAKE_FATAL", "1", 1);
-    setenv("SLUICE_FAKE_APART", "1", 1);
+    use_fake_gpu();
     test_dir();
     CHECK_OK(sluice_format_add_image(&format, "image", SLUICE_PIXEL_RGBA, 64, 48));
     params.name = "from";

@@ -23,9 +23,7 @@ static char name[80], bare[64]; /* of a segment, which all of the machine shares
 
 static void begin(void)
 {
-    setenv("SLUICE_CUDA_DRIVER", FAKE_CUDA, 1);
-    setenv("SLUICE_FAKE_FATAL", "1", 1);
-    setenv("SLUICE_FAKE_APART", "1", 1);
+    use_fake_gpu();
     setenv("SLUICE_NVML", "libno-such-nvml.so.1", 1);
     setenv("CUDALINK_ACTIVATION_BARRIER", "0", 1); /* other tests on this machine may raise it */
     test_dir();

@@ -19,9 +19,7 @@ static void use_gpu(void)
         SKIP("the examples are not built");
     snprintf(paths, sizeof paths, "%s%s%s", FAKE_PROGRAM, libraries ? ":" : "", libraries ? libraries : "");
     setenv("LD_LIBRARY_PATH", paths, 1);
-    setenv("SLUICE_CUDA_DRIVER", FAKE_CUDA, 1);
-    setenv("SLUICE_FAKE_FATAL", "1", 1);
-    setenv("SLUICE_FAKE_APART", "1", 1);
+    use_fake_gpu();
     unsetenv("CUDA_VISIBLE_DEVICES");
 }
 

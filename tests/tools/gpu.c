@@ -20,9 +20,7 @@ static struct program player;
 /* A channel "camera" on the second of two GPUs, which its writer calls cuda:0. */
 static void begin(void)
 {
-    setenv("SLUICE_CUDA_DRIVER", FAKE_CUDA, 1);
-    setenv("SLUICE_FAKE_FATAL", "1", 1);
-    setenv("SLUICE_FAKE_APART", "1", 1);
+    use_fake_gpu();
     setenv("SLUICE_NVML", "libno-such-nvml.so.1", 1);
     setenv("CUDA_VISIBLE_DEVICES", "1", 1);
     player_start(&player, "camera", "--pattern", "--size", "64x48", "--device", "cuda:0", "--hash");

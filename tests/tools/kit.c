@@ -44,6 +44,13 @@ static void redirect(const char *path, int to)
     close(fd);
 }
 
+void use_fake_gpu(void)
+{
+    setenv("SLUICE_CUDA_DRIVER", FAKE_CUDA, 1);
+    setenv("SLUICE_FAKE_FATAL", "1", 1);
+    setenv("SLUICE_FAKE_APART", "1", 1);
+}
+
 void start_program(struct program *program, const char *const arguments[])
 {
     static unsigned count;

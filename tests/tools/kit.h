@@ -19,6 +19,9 @@ struct program {
     char err[8192];
 };
 
+/* The machine has the fake driver's GPUs, which are as most are: the CPU sees nothing of their memory. */
+void use_fake_gpu(void);
+
 /* Starts `sluice ARGUMENTS`; the last one is NULL. Its output goes to files in the test's folder.
  */
 #define sluice_start(program, ...) \

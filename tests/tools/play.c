@@ -18,9 +18,7 @@ static const char *device = "host"; /* that channels are on */
 
 static void use_gpu(void)
 {
-    setenv("SLUICE_CUDA_DRIVER", FAKE_CUDA, 1);
-    setenv("SLUICE_FAKE_FATAL", "1", 1);
-    setenv("SLUICE_FAKE_APART", "1", 1); /* as most GPUs: the CPU sees nothing of its memory */
+    use_fake_gpu();
     device = "cuda:0";
 }
 
