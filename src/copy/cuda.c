@@ -225,9 +225,7 @@ static int check_stream(struct sl_copy_gpu *gpu, struct sluice_stream stream)
     int r = sl_sync_cuda.check(gpu->pages, stream);
     if (r == 0)
         sl_store(&gpu->checked, stream.id, relaxed);
-    else if (r == SLUICE_E_WRONG_DEVICE)
-        r = sl_fail(r, "channel '%s': %s", gpu->copier->channel, sluice_last_error());
-    return r;
+    return sl_stream_refused(gpu->copier->channel, r);
 }
 
 static int cuda_begin(struct sl_copy_job *job, struct sluice_stream handle)

@@ -6,7 +6,6 @@
 
 #include "copy/copy.h"
 #include "device/device.h"
-#include "util/result.h"
 
 /* With a size known at compile time, a copy is a load and a store. */
 #define COPY_STEPS(bytes) \
@@ -67,9 +66,7 @@ static int host_begin(struct sl_copy_job *job, struct sluice_stream stream)
     int r = sl_stream_check(stream, &sl_device_host);
 
     job->stream = stream;
-    if (r == SLUICE_E_WRONG_DEVICE)
-        r = sl_fail(r, "channel '%s': %s", job->copier->channel, sluice_last_error());
-    return r == 0 ? sl_copy_check_sides(job) : r;
+    return r == 0 ? sl_copy_check_sides(job) : sl_stream_refused(job->copier->channel, r);
 }
 
 static int host_queue(struct sl_copy_job *job, uint32_t side, const struct sl_copy *copy)

@@ -7,7 +7,6 @@
 #include "core/acquire.h"
 #include "core/bare.h"
 #include "core/park.h"
-#include "core/refused.h"
 #include "util/result.h"
 
 #define RETRIES_BEFORE_YIELD 64 /* protocol 1.14 */

@@ -40,11 +40,11 @@ static bool is_lost(const struct sluice_writer *writer, int64_t now, int64_t *as
     return sl_flight_probe(&writer->flight) != 0;
 }
 
-bool sl_free_slot_wait(struct sluice_writer *writer, int64_t timeout_ns, bool (*enough)(struct sluice_writer *, int *),
+bool sl_free_slot_wait(struct sluice_writer *writer, int64_t deadline, bool (*enough)(struct sluice_writer *, int *),
                        int *out)
 {
     struct sl_serve *serve = writer->serve;
-    int64_t start = sl_os_now(), now = start, deadline = sl_os_deadline(timeout_ns), look = FIRST_LOOK, asked = now;
+    int64_t start = sl_os_now(), now = start, look = FIRST_LOOK, asked = now;
     bool found;
 
     sl_store(serve->waiting, 1, seq_cst);
@@ -81,7 +81,7 @@ static bool take_kept_or_added(struct sluice_writer *writer, int *slot)
 static int make_free(struct sluice_writer *writer, int64_t timeout_ns)
 {
     bool waits = timeout_ns > 0;
-    int64_t deadline = sl_os_deadline(timeout_ns), now;
+    int64_t deadline = sl_os_deadline(timeout_ns);
     int64_t patience = !waits ? GROW_PATIENCE : timeout_ns < GROW_BRIEFLY ? timeout_ns : GROW_BRIEFLY;
     int slot = sl_grow(writer, patience) == 0 ? take(writer, waits ? SL_KEEP_ALL : SL_KEEP_DEPTH) : -1;
 
@@ -89,9 +89,7 @@ static int make_free(struct sluice_writer *writer, int64_t timeout_ns)
         return slot;
     if (waits) {
         SL_STAGE_BEGIN(WAIT_SLOT);
-        now = sl_os_now();
-        timeout_ns = deadline == SLUICE_FOREVER ? SLUICE_FOREVER : deadline > now ? deadline - now : 0;
-        (void)sl_free_slot_wait(writer, timeout_ns, take_kept_or_added, &slot);
+        (void)sl_free_slot_wait(writer, deadline, take_kept_or_added, &slot);
         SL_STAGE_END(WAIT_SLOT);
         return slot;
     }

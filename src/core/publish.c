@@ -7,7 +7,6 @@
 
 #include "core/bare.h"
 #include "core/park.h"
-#include "core/refused.h"
 #include "core/view.h"
 #include "core/writer.h"
 #include "util/hooks.h"

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a channel cannot have: a format, which the message names, and then the reason; a stream of another device, of which the
- * layers below do not know for which channel it was meant.
+ * Formats that a channel cannot have: the message names the format, and then the reason.
  */
 #include <stdio.h>
 
 #include "core/format.h"
-#include "core/refused.h"
 #include "util/result.h"
 
 static void describe(const struct sluice_array *array, char *text, size_t size)
@@ -27,9 +25,4 @@ int sl_format_refused(int result, const struct sluice_format *format)
         snprintf(more, sizeof more, " and %u more", format->array_count - 1);
     return sl_fail(result, "there can be no frames of '%.31s' %s%s: %s", format->arrays[0].name, first, more,
                    sluice_last_error());
-}
-
-int sl_stream_refused(const char *channel, int result)
-{
-    return result == SLUICE_E_WRONG_DEVICE ? sl_fail(result, "channel '%s': %s", channel, sluice_last_error()) : result;
 }

@@ -7,7 +7,6 @@
 #include "core/acquire.h"
 #include "core/bare.h"
 #include "core/park.h"
-#include "core/refused.h"
 #include "core/view.h"
 #include "util/hooks.h"
 #include "util/result.h"

@@ -9,7 +9,6 @@
 #include "core/bare.h"
 #include "core/format.h"
 #include "core/park.h"
-#include "core/refused.h"
 #include "core/view.h"
 #include "core/writer.h"
 #include "util/result.h"

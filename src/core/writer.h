@@ -136,7 +136,7 @@ int sl_free_slot_find(struct sluice_writer *writer, int64_t timeout_ns);
 int sl_free_slot_none(struct sluice_writer *writer, uint64_t dropped);
 
 /* Calls `enough` whenever a slot may have become free, until it returns true or the time is up. */
-bool sl_free_slot_wait(struct sluice_writer *writer, int64_t timeout_ns, bool (*enough)(struct sluice_writer *, int *),
+bool sl_free_slot_wait(struct sluice_writer *writer, int64_t deadline, bool (*enough)(struct sluice_writer *, int *),
                        int *out);
 
 /* ---- publish.c ---- */

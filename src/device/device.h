@@ -136,6 +136,10 @@ static inline int sl_stream_check(struct sluice_stream stream, const struct sl_d
     return stream.id == SLUICE_ON_CPU.id ? 0 : sl_stream_check_handle(stream, kind);
 }
 
+/* After such a check, or a call with a stream, with its `result`, which this returns: if the stream is another device's, the
+ * message names the channel, too. */
+int sl_stream_refused(const char *channel, int result);
+
 /* The stream behind a handle, kept alive until sl_object_drop(&stream->object). */
 int sl_stream_hold(struct sluice_stream handle, struct sl_stream **stream);
 

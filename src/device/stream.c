@@ -100,6 +100,11 @@ int sl_stream_check_handle(struct sluice_stream handle, const struct sl_device_o
     return r;
 }
 
+int sl_stream_refused(const char *channel, int result)
+{
+    return result == SLUICE_E_WRONG_DEVICE ? sl_fail(result, "channel '%s': %s", channel, sluice_last_error()) : result;
+}
+
 int sl_stream_not_capturing(struct sl_stream *stream, const char *what)
 {
     enum sl_capture state = ops_of(stream)->stream_capture(stream);
