@@ -2,18 +2,17 @@
 """Streams for other libraries, which may not be there. `keeper` keeps the native stream alive while it is referenced."""
 import importlib
 
-PACKAGES = {
-    "numpy": ("NumPy", "pip install numpy"),
-    "torch": ("PyTorch", "pip install torch, by its own page for your driver"),
-    "cupy": ("CuPy", "pip install cupy-cuda13x or cupy-cuda12x, as your driver is"),
-    "jax": ("JAX", "pip install jax, for a GPU jax[cuda13] or jax[cuda12]"),
+PACKAGES = {  # its name, how it is installed, and which forms an array has without it
+    "numpy": ("NumPy", "pip install numpy", "view() in host memory or torch()"),
+    "torch": ("PyTorch", "pip install torch, by its own page for your driver", "numpy()"),
+    "cupy": ("CuPy", "pip install cupy-cuda13x or cupy-cuda12x, as your driver is", "numpy()"),
+    "jax": ("JAX", "pip install jax, for a GPU jax[cuda13] or jax[cuda12]", "numpy()"),
 }
 
 
-def raise_absent(package, instead):
-    title, how = PACKAGES[package]
-    if package == "numpy":
-        instead = ", or take the array in another form, such as view() in host memory or torch()"
+def raise_absent(package, instead=None):
+    title, how, form = PACKAGES[package]
+    instead = instead or f", or take the array in another form, such as {form}"
     raise ModuleNotFoundError(f"{title} is not installed: {how}{instead}", name=package)
 
 

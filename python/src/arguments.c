@@ -126,8 +126,7 @@ PyObject *import_framework(struct state *state, const char *package, const char 
         return found;
     PyErr_Clear();
     if ((interop = imported(&state->interop, "sluice._interop")))
-        Py_XDECREF(PyObject_CallMethod(interop, "raise_absent", "ss", package,
-                                       ", or take the array in another form, such as numpy()"));
+        Py_XDECREF(PyObject_CallMethod(interop, "raise_absent", "s", package));
     return NULL;
 }
 
