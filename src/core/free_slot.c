@@ -40,8 +40,8 @@ static bool is_lost(const struct sluice_writer *writer, int64_t now, int64_t *as
     return sl_flight_probe(&writer->flight) != 0;
 }
 
-bool sl_free_slot_wait(struct sluice_writer *writer, int64_t deadline, bool (*enough)(struct sluice_writer *, int *),
-                       int *out)
+bool sl_free_slot_wait(struct sluice_writer *writer, int64_t since, int64_t deadline,
+                       bool (*enough)(struct sluice_writer *, int *), int *out)
 {
     struct sl_serve *serve = writer->serve;
     int64_t start = sl_os_now(), now = start, look = FIRST_LOOK, asked = now;
@@ -60,7 +60,8 @@ bool sl_free_slot_wait(struct sluice_writer *writer, int64_t deadline, bool (*en
     }
     sl_store(serve->waiting, 0, relaxed);
     sl_mutex_lock(&serve->lock);
-    writer->waited_ns += (uint64_t)(now - start);
+    if (now != start) /* else it was there at the first look */
+        writer->waited_ns += (uint64_t)(now - since);
     sl_mutex_unlock(&serve->lock);
     return found;
 }
@@ -76,27 +77,34 @@ static bool take_kept_or_added(struct sluice_writer *writer, int *slot)
     return take_kept(writer, slot) || (sl_grow_settle(writer) == 0 && take_kept(writer, slot));
 }
 
+/* For a writer that waits: a slot is added, or becomes free. */
+static int wait_free(struct sluice_writer *writer, int64_t timeout_ns)
+{
+    int64_t since = sl_os_now(), deadline = sl_os_deadline(timeout_ns);
+    int slot = sl_grow(writer, timeout_ns < GROW_BRIEFLY ? timeout_ns : GROW_BRIEFLY) == 0 ? take(writer, SL_KEEP_ALL) : -1;
+
+    if (slot < 0)
+        (void)sl_free_slot_wait(writer, since, deadline, take_kept_or_added, &slot);
+    return slot;
+}
+
 /* No slot is free. Tries, in order of the cost to others: to add a slot, to evict a reader that holds one too long, to take
  * an unread frame from a slow reader, to wait. */
 static int make_free(struct sluice_writer *writer, int64_t timeout_ns)
 {
-    bool waits = timeout_ns > 0;
-    int64_t deadline = sl_os_deadline(timeout_ns);
-    int64_t patience = !waits ? GROW_PATIENCE : timeout_ns < GROW_BRIEFLY ? timeout_ns : GROW_BRIEFLY;
-    int slot = sl_grow(writer, patience) == 0 ? take(writer, waits ? SL_KEEP_ALL : SL_KEEP_DEPTH) : -1;
+    int slot = -1;
 
-    if (slot >= 0)
-        return slot;
-    if (waits) {
+    if (timeout_ns > 0) {
         SL_STAGE_BEGIN(WAIT_SLOT);
-        (void)sl_free_slot_wait(writer, deadline, take_kept_or_added, &slot);
+        slot = wait_free(writer, timeout_ns);
         SL_STAGE_END(WAIT_SLOT);
         return slot;
     }
-    if (writer->serve->ops->evict(writer->serve, writer->params.lease_timeout_ns) > 0 &&
-        (slot = take(writer, SL_KEEP_DEPTH)) >= 0)
-        return slot;
-    return take(writer, SL_KEEP_LEASED);
+    if (sl_grow(writer, GROW_PATIENCE) == 0)
+        slot = take(writer, SL_KEEP_DEPTH);
+    if (slot < 0 && writer->serve->ops->evict(writer->serve, writer->params.lease_timeout_ns) > 0)
+        slot = take(writer, SL_KEEP_DEPTH);
+    return slot < 0 ? take(writer, SL_KEEP_LEASED) : slot;
 }
 
 int sl_free_slot_find(struct sluice_writer *writer, int64_t timeout_ns)
