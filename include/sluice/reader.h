@@ -136,7 +136,8 @@ SLUICE_API int sluice_reader_pin(sluice_reader *reader, const struct sluice_fram
  * Returns: 0; SLUICE_E_FORMAT, and none is copied; SLUICE_E_STALE; SLUICE_E_INVALID for memory that was freed or ends too soon;
  * SLUICE_E_WRONG_DEVICE, SLUICE_E_CAPTURING, SLUICE_E_UNSUPPORTED as send; SLUICE_E_BUSY, and nothing is queued, while 256
  * fetches of this reader from a GPU are under way: wait for a ticket first; SLUICE_TIMEOUT if the GPU did not finish the copies in
- * that time. */
+ * that time: it may still write to the arrays, later. The frame may be released: what such copies read stays mapped until they have
+ * ended and the reader has closed. */
 SLUICE_API int sluice_reader_fetch(sluice_reader *reader, const struct sluice_frame *frame,
                                    const struct sluice_array *arrays, uint32_t count,
                                    struct sluice_stream stream, struct sluice_ticket *ticket);

@@ -55,7 +55,7 @@ int sl_copy_begin(struct sl_copier *copier, struct sl_copy_job *job, struct slui
     job->copier = copier;
     job->state = NULL;
     job->asked = job->held = job->by_graph = false;
-    job->touched = job->queued = job->raised = false;
+    job->touched = job->queued = job->raised = job->left = false;
     job->bytes = 0;
     job->key.plan = 0;
     return copier->ops->begin(job, stream);

@@ -143,6 +143,7 @@ struct sl_copy_job {
     uint64_t bytes;              /* of that memory, copied by a device */
     struct sl_mark mark;
     bool raised;
+    bool left;                   /* work may be under way whose end nobody will be told */
     struct sl_copy_key key;      /* of what is queued; plan 0: none */
     uint32_t count;
     struct sl_copy_side sides[SLUICE_MAX_ARRAYS];

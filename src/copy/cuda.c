@@ -124,7 +124,7 @@ static bool cuda_close(struct sl_copier *copier, bool working)
 {
     struct sl_copy_gpu *gpu = copier->state;
 
-    if (!working && sl_desk_drain(gpu->desk, LAST_PATIENCE) != SLUICE_TIMEOUT) {
+    if (!working && !sl_load(&gpu->left, relaxed) && sl_desk_drain(gpu->desk, LAST_PATIENCE) != SLUICE_TIMEOUT) {
         shut_down(gpu);
         return true;
     }

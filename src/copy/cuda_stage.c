@@ -77,7 +77,7 @@ static int queue(struct staging *staging, struct sl_stage *stage, const struct s
         stage->memory = NULL;
         stage->mark.value = 0;
     }
-    return r != 0 ? r : raised;
+    return r == 0 || raised == SLUICE_TIMEOUT ? raised : r;
 }
 
 /* Waits until the GPU is done with the stage, and copies received data out. */
@@ -129,13 +129,16 @@ static int catch_up(struct sl_copy_job *job, struct sl_copy_gpu *gpu)
     return r == 0 ? sl_copy_wait(gpu, &mark, 0) : r;
 }
 
-/* In order of age. After a failure nothing more is written to the program's memory. */
+/* In order of age. After a failure nothing more is written to the program's memory, and what the GPU still reads is waited for. */
 static int drain(struct sl_copy_gpu *gpu, int r)
 {
     for (int i = 0; i < SL_STAGES; i++) {
         struct sl_stage *stage = &gpu->stages[gpu->next_stage++ % SL_STAGES];
-        if (r == 0 && stage->full)
-            r = empty(gpu, stage);
+        bool full = stage->full;
+        stage->full = full && r == 0;
+        int ended = full && r != SLUICE_TIMEOUT ? empty(gpu, stage) : 0;
+        if (r == 0 || ended == SLUICE_TIMEOUT)
+            r = ended;
         stage->full = false;
     }
     return r;

@@ -75,6 +75,10 @@ int sl_copy_raise(struct sl_copy_job *job, const struct sl_mark *mark, int64_t p
     if (r == 0)
         return 0;
     int ended = sl_copy_wait_stream(job);
+    if (ended == SLUICE_TIMEOUT) {
+        job->left = true;
+        sl_store(&gpu->left, 1, relaxed);
+    }
     sl_desk_settle(gpu->desk, mark, ended == SLUICE_TIMEOUT ? r : ended);
     return ended;
 }

@@ -56,6 +56,30 @@ static int copier_for(struct sluice_reader *reader, const char *device, struct s
     return r;
 }
 
+static void leave(struct sluice_reader *reader, sluice_pin *pin)
+{
+    struct sl_left *left = pin ? malloc(sizeof *left) : NULL;
+
+    if (!left)
+        return; /* at worst it stays mapped for good */
+    left->pin = pin;
+    sl_mutex_lock(&reader->copier_lock);
+    left->next = reader->left;
+    reader->left = left;
+    sl_mutex_unlock(&reader->copier_lock);
+}
+
+static void end_left(struct sluice_reader *reader, bool done)
+{
+    while (reader->left) {
+        struct sl_left *left = reader->left;
+        reader->left = left->next;
+        if (done)
+            (void)sluice_pin_drop(&left->pin);
+        free(left);
+    }
+}
+
 bool sl_fetch_end(struct sluice_reader *reader, bool working)
 {
     bool done = true;
@@ -66,18 +90,19 @@ bool sl_fetch_end(struct sluice_reader *reader, bool working)
         done = sl_copier_close(&copier->copier, working) && done;
         free(copier);
     }
+    end_left(reader, done);
     sl_mutex_finish(&reader->copier_lock);
     return done;
 }
 
-/* After a failure no copy may still run when the call returns. */
+/* After a failure no copy may still run when the call returns, or it is SLUICE_TIMEOUT. */
 static int give_up(struct sl_copy_job *job, int result)
 {
     char why[640];
 
     snprintf(why, sizeof why, "%s", sluice_last_error());
-    if (job->queued)
-        (void)sl_copy_finish(job);
+    if (job->queued && sl_copy_finish(job) == SLUICE_TIMEOUT)
+        return SLUICE_TIMEOUT;
     return sl_fail_text(result, why);
 }
 
@@ -112,8 +137,9 @@ static int fetch_copies(const struct sl_view *view, struct sl_copy_job *job, con
     return 0;
 }
 
+/* *left: copies may be under way, and the program cannot know for how long. */
 static int fetch(struct sluice_reader *reader, const struct sl_view *view, const struct sluice_array *arrays,
-                 uint32_t count, struct sluice_stream stream, struct sluice_ticket *ticket)
+                 uint32_t count, struct sluice_stream stream, struct sluice_ticket *ticket, bool *left)
 {
     uint32_t indices[SLUICE_MAX_ARRAYS];
     bool wait = !ticket || stream.id == SLUICE_ON_CPU.id;
@@ -135,8 +161,21 @@ static int fetch(struct sluice_reader *reader, const struct sl_view *view, const
     SL_STAGE_BEGIN(FETCH_COPY);
     r = fetch_copies(view, &job, arrays, indices, ticket, wait);
     SL_STAGE_END(FETCH_COPY);
+    *left = job.left || r == SLUICE_TIMEOUT;
     sl_copy_end(&job);
     return r;
+}
+
+/* The frame may be released before the copies end. */
+static void keep_mapped(struct sluice_reader *reader, sluice_reader *handle, const struct sluice_frame *frame)
+{
+    sluice_pin *pin = NULL;
+    char why[640];
+
+    snprintf(why, sizeof why, "%s", sluice_last_error());
+    (void)sluice_reader_pin(handle, frame, &pin); /* else it is memory that cannot be unmapped under the GPU's work */
+    leave(reader, pin);
+    (void)sl_fail_text(0, why);
 }
 
 int sluice_reader_fetch(sluice_reader *handle, const struct sluice_frame *frame, const struct sluice_array *arrays,
@@ -144,13 +183,16 @@ int sluice_reader_fetch(sluice_reader *handle, const struct sluice_frame *frame,
 {
     struct sluice_reader *reader;
     struct sl_view view;
+    bool left = false;
     int r = sl_reader_hold(handle, &reader);
 
     if (r != 0)
         return r;
     SL_STAGE_BEGIN(FETCH);
     if ((r = sl_view_begin(frame, &view)) == 0) {
-        r = fetch(reader, &view, arrays, count, stream, ticket);
+        r = fetch(reader, &view, arrays, count, stream, ticket, &left);
+        if (left)
+            keep_mapped(reader, handle, frame);
         sl_view_end(&view);
         if (r == 0 && reader->bare && (!ticket || ticket->id == SL_TICKET_DONE))
             r = reader->bare->check(reader->state, frame); /* was it whole until now? */

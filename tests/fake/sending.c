@@ -12,11 +12,6 @@
 #include "gpu/kit.h"
 #include "harness/test.h"
 
-int test_cuDevicePrimaryCtxRetain(struct sl_cu_context **context, int device);
-int test_cuCtxSetCurrent(struct sl_cu_context *context);
-int test_cuCtxSynchronize(void);
-int test_cuStreamWaitValue64_v2(struct sl_cu_stream *stream, uint64_t address, uint64_t value, unsigned flags);
-int test_cuMemHostRegister_v2(void *address, size_t size, unsigned flags);
 
 TEST_TIMEOUT(each_call_of_a_copy_fails_in_turn, 120)
 {
@@ -82,22 +77,6 @@ TEST_TIMEOUT(each_call_of_the_first_copy_fails_in_turn, 120)
 
 /* ---- copies under way ---- */
 
-/* The stream waits for this word. */
-static _Atomic uint64_t go_on[512] __attribute__((aligned(4096)));
-
-static void hold_up(struct sending *sending)
-{
-    struct sl_cu_context *context;
-    uintptr_t native;
-
-    CHECK_OK(sluice_stream_native(sending->stream, &native));
-    CHECK_EQ(test_cuDevicePrimaryCtxRetain(&context, 0), 0);
-    CHECK_EQ(test_cuCtxSetCurrent(context), 0);
-    CHECK_EQ(test_cuMemHostRegister_v2((void *)go_on, sizeof go_on, 3), 0);
-    CHECK_EQ(test_cuStreamWaitValue64_v2((struct sl_cu_stream *)native, (uintptr_t)go_on, 1, 0), 0);
-    CHECK_EQ(test_cuCtxSetCurrent(NULL), 0);
-}
-
 /* The GPU is lost while copies are under way. */
 static void lose(uint32_t graph)
 {
@@ -116,7 +95,7 @@ static void lose(uint32_t graph)
         CHECK_OK(sluice_writer_send(sending.writer, &sending.arrays[2], 1, sending.stream, &done[i]));
         CHECK_OK(sluice_ticket_wait(done[i], 20 * SLUICE_S));
     }
-    hold_up(&sending);
+    sending_hold_up(&sending);
     CHECK_OK(sluice_writer_send(sending.writer, &sending.arrays[2], 1, sending.stream, &lost));
     CHECK_RESULT(sluice_ticket_query(lost), SLUICE_NOT_READY);
     fake_lose(0, SL_CU_ILLEGAL_ADDRESS);
@@ -147,7 +126,7 @@ TEST(a_gpu_that_is_lost_with_graphs_under_way)
 static void *go_on_later(void *nothing)
 {
     test_nap(SLUICE_S / 5);
-    go_on[0] = 1;
+    sending_go_on();
     return nothing;
 }
 
@@ -161,14 +140,14 @@ TEST(a_wait_outlives_a_call_that_fails)
 
     sending_turn(&sending, 1, sending.stream, 1, sentence);
     CHECK_STR(sentence, "");
-    hold_up(&sending);
+    sending_hold_up(&sending);
     CHECK_OK(sluice_writer_send(sending.writer, &sending.arrays[1], 1, sending.stream, &ticket));
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         fake_fail(functions[i], 1, SL_CU_INVALID_VALUE);
         CHECK_RESULT(sluice_ticket_wait(ticket, SLUICE_S / 5), SLUICE_TIMEOUT);
         CHECK(fake_failed());
     }
-    go_on[0] = 1;
+    sending_go_on();
     CHECK_OK(sluice_ticket_wait(ticket, 20 * SLUICE_S));
     sending_end(&sending);
 }
@@ -267,7 +246,7 @@ TEST(a_frame_that_is_copied_in_part)
     CHECK_OK(sluice_writer_send(sending.writer, arrays, 2, SLUICE_ON_CPU, NULL));
     CHECK_OK(sluice_reader_acquire(sending.reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frames[0]));
     CHECK_OK(sluice_reader_release(sending.reader, &frames[0], SLUICE_ON_CPU));
-    hold_up(&sending);
+    sending_hold_up(&sending);
     fake_fail(FAKE_MemcpyAsync, 2, SL_CU_UNKNOWN);
     int64_t began = test_now();
     CHECK(pthread_create(&thread, NULL, go_on_later, NULL) == 0);
@@ -285,95 +264,6 @@ static void *wait_for(void *ticket)
     return (void *)(intptr_t)sluice_ticket_wait(*(struct sluice_ticket *)ticket, 15 * SLUICE_S);
 }
 
-/* A frame whose copies have no word that tells when they end, and a stream that does not get to them. */
-static struct sluice_frame frame_without_a_word(struct sending *sending)
-{
-    struct sluice_frame frame;
-
-    CHECK_OK(sluice_writer_send(sending->writer, &sending->arrays[1], 1, SLUICE_ON_CPU, NULL));
-    CHECK_OK(sluice_reader_acquire(sending->reader, sending->stream, 20 * SLUICE_S, &frame));
-    hold_up(sending);
-    fake_fail(FAKE_StreamWriteValue64, 0, SL_CU_UNKNOWN);
-    return frame;
-}
-
-TEST_TIMEOUT(a_copy_without_a_word_is_not_waited_for_without_end, 60)
-{
-    struct sending sending = sending_begin();
-    struct sluice_frame frame = frame_without_a_word(&sending);
-    struct sluice_ticket ticket;
-    char sentence[1024];
-
-    CHECK_OK(sluice_reader_fetch(sending.reader, &frame, &sending.arrays[1], 1, sending.stream, &ticket));
-    CHECK(fake_failed());
-    CHECK_RESULT(sluice_stream_query(sending.stream), SLUICE_NOT_READY);
-    CHECK_SAYS(sluice_ticket_wait(ticket, SLUICE_FOREVER), SLUICE_E_DRIVER, "the copy failed");
-    CHECK_OK(sluice_reader_release(sending.reader, &frame, sending.stream));
-    go_on[0] = 1;
-    CHECK_OK(sluice_stream_synchronize(sending.stream)); /* the copy was under way still */
-    sending_turn(&sending, 1, sending.stream, 7, sentence);
-    CHECK_STR(sentence, "");
-    sending_end(&sending);
-}
-
-static void fetch_without_a_word(int kind)
-{
-    struct sending sending = sending_begin();
-    struct sluice_frame frame = frame_without_a_word(&sending);
-    char sentence[1024];
-
-    CHECK_SAYS(sluice_reader_fetch(sending.reader, &frame, &sending.arrays[kind], 1, sending.stream, NULL), SLUICE_TIMEOUT,
-               "did not get to the copy within 10 s");
-    CHECK(fake_failed());
-    CHECK_OK(sluice_reader_release(sending.reader, &frame, sending.stream));
-    go_on[0] = 1;
-    CHECK_OK(sluice_stream_synchronize(sending.stream));
-    for (int i = 0; i < 2; i++) {
-        sending_turn(&sending, kind, sending.stream, 7, sentence);
-        CHECK_STR(sentence, "");
-    }
-    sending_end(&sending);
-}
-
-/* The program's memory may still be written to: that is not any failure. */
-TEST_TIMEOUT(a_fetch_without_a_word_may_be_under_way_still, 60)
-{
-    fetch_without_a_word(1);
-}
-
-TEST_TIMEOUT(a_stage_without_a_word_fails_no_later_copy, 60)
-{
-    fetch_without_a_word(0);
-}
-
-/* The GPU still reads the slot, whose memory stays for that. */
-TEST_TIMEOUT(a_reader_that_closes_while_a_fetch_is_under_way, 60)
-{
-    TEST_KEEPS_FDS();
-    struct sending sending = sending_begin();
-    volatile char *last = (char *)sending.arrays[1].data + SENDING_SIZE - 1;
-    struct sl_cu_context *context;
-    struct sluice_frame frame;
-
-    *last = 7;
-    CHECK_OK(sluice_writer_send(sending.writer, &sending.arrays[1], 1, SLUICE_ON_CPU, NULL));
-    CHECK_OK(sluice_reader_acquire(sending.reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
-    *last = 0;
-    fake_machine.delay = 15 * SLUICE_S;
-    CHECK_RESULT(sluice_reader_fetch(sending.reader, &frame, &sending.arrays[1], 1, SLUICE_ON_CPU, NULL), SLUICE_TIMEOUT);
-    fake_machine.delay = 0;
-    CHECK_OK(sluice_reader_release(sending.reader, &frame, SLUICE_ON_CPU));
-    CHECK_OK(sluice_reader_close(&sending.reader));
-    CHECK_EQ(*last, 0);
-    CHECK_EQ(test_cuDevicePrimaryCtxRetain(&context, 0), 0);
-    CHECK_EQ(test_cuCtxSetCurrent(context), 0);
-    CHECK_EQ(test_cuCtxSynchronize(), 0); /* it is whole */
-    CHECK_EQ(test_cuCtxSetCurrent(NULL), 0);
-    CHECK_EQ(*last, 7);
-    CHECK_OK(sluice_writer_send(sending.writer, &sending.arrays[1], 1, SLUICE_ON_CPU, NULL));
-    sending_end(&sending);
-}
-
 /* Who waits for a copy that does not end hears of it when the writer closes, which does not wait for ever. */
 TEST(closed_while_somebody_waits)
 {
@@ -384,7 +274,7 @@ TEST(closed_while_somebody_waits)
     TEST_KEEPS_FDS(); /* what such a copy uses stays */
     struct sending sending = sending_begin();
     CHECK_OK(sluice_writer_send(sending.writer, &sending.arrays[2], 1, SLUICE_ON_CPU, NULL));
-    hold_up(&sending);
+    sending_hold_up(&sending);
     CHECK_OK(sluice_writer_send(sending.writer, &sending.arrays[2], 1, sending.stream, &ticket));
     CHECK(pthread_create(&thread, NULL, wait_for, &ticket) == 0);
     test_nap(50 * SLUICE_MS);
@@ -393,6 +283,6 @@ TEST(closed_while_somebody_waits)
     CHECK_LE(test_now() - began, 10 * SLUICE_S);
     CHECK(pthread_join(thread, &result) == 0);
     CHECK_EQ((intptr_t)result, SLUICE_E_STALE);
-    go_on[0] = 1;
+    sending_go_on();
     sending_end(&sending);
 }

@@ -25,6 +25,13 @@ struct sending sending_begin(void);
 struct sending sending_begin_with(uint32_t slots, int arrays, uint32_t graph);
 void sending_end(struct sending *sending);
 
+/* The stream waits from now on, until it may go on. */
+void sending_hold_up(struct sending *sending);
+void sending_go_on(void);
+
+/* Waits for all of the GPU's work, none of which may fail. */
+void sending_finish(void);
+
 /* One frame there and back. The first sentence of a failure; "" if there was none. */
 void sending_turn(struct sending *sending, int kind, struct sluice_stream stream, char value, char sentence[1024]);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fake/sending.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,9 @@ int test_cuDevicePrimaryCtxRetain(struct sl_cu_context **context, int device);
 int test_cuCtxSetCurrent(struct sl_cu_context *context);
 int test_cuMemHostAlloc(void **memory, size_t size, unsigned flags);
 int test_cuMemAlloc_v2(uint64_t *address, size_t size);
+int test_cuMemHostRegister_v2(void *address, size_t size, unsigned flags);
+int test_cuStreamWaitValue64_v2(struct sl_cu_stream *stream, uint64_t address, uint64_t value, unsigned flags);
+int test_cuCtxSynchronize(void);
 
 struct sending sending_begin_with(uint32_t slots, int arrays, uint32_t graph)
 {
@@ -66,6 +70,37 @@ void sending_end(struct sending *sending)
     free(sending->arrays[0].data);
     gpu_settle();
     fake_end_contexts();
+}
+
+/* The stream waits for this word. */
+static _Atomic uint64_t go_on[512] __attribute__((aligned(4096)));
+
+void sending_hold_up(struct sending *sending)
+{
+    struct sl_cu_context *context;
+    uintptr_t native;
+
+    CHECK_OK(sluice_stream_native(sending->stream, &native));
+    CHECK_EQ(test_cuDevicePrimaryCtxRetain(&context, 0), 0);
+    CHECK_EQ(test_cuCtxSetCurrent(context), 0);
+    CHECK_EQ(test_cuMemHostRegister_v2((void *)go_on, sizeof go_on, 3), 0);
+    CHECK_EQ(test_cuStreamWaitValue64_v2((struct sl_cu_stream *)native, (uintptr_t)go_on, 1, 0), 0);
+    CHECK_EQ(test_cuCtxSetCurrent(NULL), 0);
+}
+
+void sending_go_on(void)
+{
+    go_on[0] = 1;
+}
+
+void sending_finish(void)
+{
+    struct sl_cu_context *context;
+
+    CHECK_EQ(test_cuDevicePrimaryCtxRetain(&context, 0), 0);
+    CHECK_EQ(test_cuCtxSetCurrent(context), 0);
+    CHECK_EQ(test_cuCtxSynchronize(), 0);
+    CHECK_EQ(test_cuCtxSetCurrent(NULL), 0);
 }
 
 static void note(int r, char sentence[1024])

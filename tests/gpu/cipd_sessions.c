@@ -4,6 +4,7 @@
  */
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "gpu/cipd.h"
 
@@ -64,6 +65,45 @@ TEST_TIMEOUT(cipd_readers_follow_a_writer_that_is_killed, 60)
     /* What the last one left is swept by the next. */
     side = cipd_begin();
     side.writer = cipd_writer(&side.format);
+    cipd_end(&side);
+}
+
+/* Closes its reader while a fetch is under way: what that uses stays until this process ends. Arguments: the channel. */
+ROLE(cipd_closes_under_a_fetch)
+{
+    struct sluice_ticket ticket;
+    struct sluice_frame frame;
+    void *memory;
+
+    CHECK_EQ(argc, 2);
+    cipd_call(argv[1]);
+    struct cipd_side side = cipd_begin();
+    struct gpu_gate gate = gpu_gate_new();
+    struct sluice_array to = side.array;
+    CHECK_OK(sluice_device_host_alloc(side.device, to.nbytes, &memory));
+    to.data = memset(memory, 0, to.nbytes);
+    sluice_reader *reader = cipd_reader();
+    cipd_take(reader, &side, 7, &frame);
+    gpu_gate_close(&gate, gpu_native(side.stream));
+    CHECK_OK(sluice_reader_fetch(reader, &frame, &to, 1, side.stream, &ticket));
+    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+    CHECK_OK(sluice_reader_close(&reader));
+    gpu_gate_open(&gate);
+    CHECK_OK(sluice_stream_synchronize(side.stream));
+    for (uint64_t i = 0; i < to.nbytes / 4; i++)
+        CHECK_EQ(((uint32_t *)memory)[i], 7);
+    return 0;
+}
+
+/* The driver closes the writer's memory behind the program's work, so a copy that comes later finds what it reads. */
+TEST_TIMEOUT(cipd_a_reader_closes_while_a_fetch_is_under_way, 60)
+{
+    struct cipd_side side = cipd_begin();
+
+    side.writer = cipd_writer(&side.format);
+    CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 7, NULL));
+    struct child reader = role_start("cipd_closes_under_a_fetch", cipd_name(), NULL);
+    CHECK_EQ(child_wait(&reader, 40), 0);
     cipd_end(&side);
 }
 
