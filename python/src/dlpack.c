@@ -257,14 +257,18 @@ static int take_for(struct array *array, PyObject *stream)
             PyErr_Format(PyExc_TypeError,
                          "stream must be an int, as DLPack has it, or None, not %R: a stream's object goes to next(stream=...)",
                          stream);
-        if (value == -1 && PyErr_Occurred())
+        bool beyond = value == -1 && PyErr_ExceptionMatches(PyExc_OverflowError);
+        if (beyond)
+            PyErr_Clear();
+        else if (value == -1 && PyErr_Occurred())
             return -1;
+        value = beyond ? 0 : value;
     }
     if (value == 0 || value < -1) {
         PyErr_Format(PyExc_ValueError,
-                     "stream is %lld: DLPack has 1 for the default stream, 2 for the thread's, a "
+                     "stream is %R: DLPack has 1 for the default stream, 2 for the thread's, a "
                      "stream's address, or -1 for none",
-                     value);
+                     stream);
         return -1;
     }
     return value == -1 ? take_unnamed(array->state, array->lease)

@@ -56,6 +56,13 @@ def test_dlpack_says_what_a_stream_must_be(gpu, wrong):
             frame.__dlpack__(stream=wrong)
 
 
+@pytest.mark.parametrize("wrong", [0, -2, -2**70, 2**70])
+def test_dlpack_says_which_numbers_are_streams(gpu, wrong):
+    with sluice.Writer("cam", shape=4, device=gpu.device) as writer, writer.frame() as frame:
+        with pytest.raises(ValueError, match=f"^stream is {wrong}: DLPack has 1 for the default stream"):
+            frame.__dlpack__(stream=wrong)
+
+
 FRAMEWORKS = {"torch": "PyTorch", "cupy": "CuPy", "jax": "JAX"}
 
 
