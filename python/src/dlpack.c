@@ -243,6 +243,7 @@ static int check_device(const struct lease *lease, PyObject *device)
 static int take_for(struct array *array, PyObject *stream)
 {
     long long value = 1;
+    int beyond = 0;
 
     if (!array->lease->device) {
         if (!stream || stream == Py_None)
@@ -252,19 +253,15 @@ static int take_for(struct array *array, PyObject *stream)
         return -1;
     }
     if (stream && stream != Py_None) {
-        value = PyLong_AsLongLong(stream);
+        value = PyLong_AsLongLongAndOverflow(stream, &beyond);
         if (value == -1 && PyErr_ExceptionMatches(PyExc_TypeError))
             PyErr_Format(PyExc_TypeError,
                          "stream must be an int, as DLPack has it, or None, not %R: a stream's object goes to next(stream=...)",
                          stream);
-        bool beyond = value == -1 && PyErr_ExceptionMatches(PyExc_OverflowError);
-        if (beyond)
-            PyErr_Clear();
-        else if (value == -1 && PyErr_Occurred())
+        if (value == -1 && PyErr_Occurred())
             return -1;
-        value = beyond ? 0 : value;
     }
-    if (value == 0 || value < -1) {
+    if (value == 0 || value < -1 || beyond) {
         PyErr_Format(PyExc_ValueError,
                      "stream is %R: DLPack has 1 for the default stream, 2 for the thread's, a "
                      "stream's address, or -1 for none",

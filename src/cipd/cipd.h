@@ -30,9 +30,6 @@
 
 extern const struct sl_bare_ops sl_bare_cipd;
 
-/* now + ns, without overflow: SLUICE_FOREVER stays SLUICE_FOREVER. */
-static inline int64_t sl_cipd_later(int64_t now, int64_t ns) { return ns > INT64_MAX - now ? INT64_MAX : now + ns; }
-
 /* ---- pool.c ---- */
 
 struct sl_cipd_slot {

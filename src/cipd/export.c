@@ -81,7 +81,7 @@ int sl_cipd_await(struct sl_cipd_writer *writer, sl_cipd_look *look, const struc
         if (began == 0)
             began = now = sl_os_now();
         /* `now` is from before the query: this thread may have been suspended since. */
-        if (now >= sl_cipd_later(began, timeout_ns))
+        if (now >= sl_os_later(began, timeout_ns))
             break;
         if (now - began >= SPIN) /* until then without a pause, as a query takes long enough */
             sl_os_sleep(SL_CIPD_LOOK);

@@ -179,8 +179,8 @@ static int wait_for_writer(struct sl_cipd_reader *reader, int64_t began, int (*a
 {
     bool later = reader->params.open_timeout_ns == SLUICE_LATER;
     int64_t patience = later ? 0 : reader->params.open_timeout_ns;
-    int64_t absent_until = sl_cipd_later(began, patience);
-    int64_t settled_until = sl_cipd_later(began, patience > SETTLE_PATIENCE ? patience : SETTLE_PATIENCE);
+    int64_t absent_until = sl_os_later(began, patience);
+    int64_t settled_until = sl_os_later(began, patience > SETTLE_PATIENCE ? patience : SETTLE_PATIENCE);
 
     reader->until = settled_until;
     for (;;) {

@@ -145,7 +145,7 @@ static int look(struct sl_cipd_reader *reader, struct sl_cipd_frame *found)
  * result of poll_segment. */
 static int await_finished(struct sl_cipd_reader *reader, int64_t deadline, int64_t *clock, struct sl_cipd_frame *found)
 {
-    int64_t began = *clock, now = began, spin = sl_cipd_later(began, reader->cipd.wait_spin_ns);
+    int64_t began = *clock, now = began, spin = sl_os_later(began, reader->cipd.wait_spin_ns);
     struct sl_cuda_scope scope;
     bool slept = false;
     int r = sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope);
@@ -153,7 +153,7 @@ static int await_finished(struct sl_cipd_reader *reader, int64_t deadline, int64
     if (r != 0)
         return r;
     while ((r = look(reader, found)) == SLUICE_NOT_READY) { /* `now` is from before the query */
-        if (now >= sl_cipd_later(reader->pending_ns, reader->cipd.wait_ns))
+        if (now >= sl_os_later(reader->pending_ns, reader->cipd.wait_ns))
             r = SLUICE_E_LOST;
         else if (now >= deadline || sl_load(&reader->closing, acquire))
             r = SLUICE_TIMEOUT;
@@ -420,7 +420,7 @@ static int wait_for_frame(struct sl_cipd_reader *reader, int64_t deadline, int64
     if (now >= deadline)
         return nothing_came(reader, now);
     if (*spin == 0)
-        *spin = sl_cipd_later(now, reader->params.spin_ns);
+        *spin = sl_os_later(now, reader->params.spin_ns);
     if (now < *spin) {
         sl_pause();
         return 0;
@@ -470,7 +470,7 @@ int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns
 {
     struct sl_cipd_reader *reader = state;
     struct sl_cipd_held *held = free_entry(reader);
-    int64_t now = sl_os_now(), deadline = sl_cipd_later(now, timeout_ns), spin = 0;
+    int64_t now = sl_os_now(), deadline = sl_os_later(now, timeout_ns), spin = 0;
     uint32_t late = 0;
     int r;
 

@@ -58,7 +58,7 @@ struct sl_copy_gpu {
 
     struct sl_graphs *graphs; /* NULL: sends use no graphs */
 
-    sl_word32 left;  /* 1: some job's work was (struct sl_copy_job) */
+    sl_word32 left;  /* 1: a job's work was left (sl_copy_job), of which no mark tells */
     sl_word checked; /* the last stream that was found to be of this GPU; relaxed */
     sl_mutex known_lock; /* guards the members below, as several threads may fetch */
     struct sl_known known[SL_KNOWN];

@@ -14,6 +14,12 @@
 #include "trace/trace.h"
 #include "util/result.h"
 
+/* A fetch that was given up may begin yet: what it reads stays mapped until the reader has closed and no copy is under way. */
+struct sl_left {
+    struct sl_left *next;
+    sluice_pin *pin;
+};
+
 static struct sl_reader_copier *find_copier(const struct sluice_reader *reader, const char *device)
 {
     struct sl_reader_copier *copier = reader->copiers;
@@ -54,19 +60,6 @@ static int copier_for(struct sluice_reader *reader, const char *device, struct s
     if (r == 0)
         *copier = &found->copier;
     return r;
-}
-
-static void leave(struct sluice_reader *reader, sluice_pin *pin)
-{
-    struct sl_left *left = pin ? malloc(sizeof *left) : NULL;
-
-    if (!left)
-        return; /* at worst it stays mapped for good */
-    left->pin = pin;
-    sl_mutex_lock(&reader->copier_lock);
-    left->next = reader->left;
-    reader->left = left;
-    sl_mutex_unlock(&reader->copier_lock);
 }
 
 static void end_left(struct sluice_reader *reader, bool done)
@@ -166,15 +159,23 @@ static int fetch(struct sluice_reader *reader, const struct sl_view *view, const
     return r;
 }
 
-/* The frame may be released before the copies end. */
+/* The frame may be released before the copies end. What cannot be pinned cannot be unmapped under the GPU's work either. */
 static void keep_mapped(struct sluice_reader *reader, sluice_reader *handle, const struct sluice_frame *frame)
 {
-    sluice_pin *pin = NULL;
+    struct sl_left *left = malloc(sizeof *left);
+    sluice_pin *pin;
     char why[640];
 
     snprintf(why, sizeof why, "%s", sluice_last_error());
-    (void)sluice_reader_pin(handle, frame, &pin); /* else it is memory that cannot be unmapped under the GPU's work */
-    leave(reader, pin);
+    if (sluice_reader_pin(handle, frame, &pin) == 0 && left) { /* without memory for `left` the pin stays for good */
+        left->pin = pin;
+        sl_mutex_lock(&reader->copier_lock);
+        left->next = reader->left;
+        reader->left = left;
+        sl_mutex_unlock(&reader->copier_lock);
+    } else {
+        free(left);
+    }
     (void)sl_fail_text(0, why);
 }
 

@@ -40,11 +40,11 @@ static bool is_lost(const struct sluice_writer *writer, int64_t now, int64_t *as
     return sl_flight_probe(&writer->flight) != 0;
 }
 
-bool sl_free_slot_wait(struct sluice_writer *writer, int64_t since, int64_t deadline,
+bool sl_free_slot_wait(struct sluice_writer *writer, int64_t since, int64_t timeout_ns,
                        bool (*enough)(struct sluice_writer *, int *), int *out)
 {
     struct sl_serve *serve = writer->serve;
-    int64_t start = sl_os_now(), now = start, look = FIRST_LOOK, asked = now;
+    int64_t start = sl_os_now(), now = start, deadline = sl_os_later(since, timeout_ns), look = FIRST_LOOK, asked = now;
     bool found;
 
     sl_store(serve->waiting, 1, seq_cst);
@@ -80,11 +80,11 @@ static bool take_kept_or_added(struct sluice_writer *writer, int *slot)
 /* For a writer that waits: a slot is added, or becomes free. */
 static int wait_free(struct sluice_writer *writer, int64_t timeout_ns)
 {
-    int64_t since = sl_os_now(), deadline = sl_os_deadline(timeout_ns);
+    int64_t since = sl_os_now();
     int slot = sl_grow(writer, timeout_ns < GROW_BRIEFLY ? timeout_ns : GROW_BRIEFLY) == 0 ? take(writer, SL_KEEP_ALL) : -1;
 
     if (slot < 0)
-        (void)sl_free_slot_wait(writer, since, deadline, take_kept_or_added, &slot);
+        (void)sl_free_slot_wait(writer, since, timeout_ns, take_kept_or_added, &slot);
     return slot;
 }
 

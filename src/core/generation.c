@@ -142,8 +142,7 @@ static uint32_t make_ids(struct sluice_writer *writer)
     int ids;
 
     if (writer->params.policy == SLUICE_WAIT) {
-        int64_t since = sl_os_now(), deadline = sl_os_deadline(writer->params.wait_ns);
-        (void)sl_free_slot_wait(writer, since, deadline, have_ids, &ids);
+        (void)sl_free_slot_wait(writer, sl_os_now(), writer->params.wait_ns, have_ids, &ids);
         return (uint32_t)ids;
     }
     sl_generation_retire(writer, SL_KEEP_DEPTH);

@@ -277,7 +277,7 @@ bool sl_park_begin(struct sluice_reader *reader, uint32_t slot, uint64_t sequenc
         park->reader = reader;
         park->session = reader->session;
         park->slot = slot;
-        park->deadline = most > SLUICE_FOREVER - now ? SLUICE_FOREVER : now + most;
+        park->deadline = sl_os_later(now, most);
         count_waiting(reader->session, 1);
         if (!watch.deadline)
             sl_service_set_deadline(&watch, now + LOOK);

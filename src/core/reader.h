@@ -98,12 +98,6 @@ struct sl_reader_copier {
     struct sl_copier copier;
 };
 
-/* A fetch that was given up may begin yet: what it reads stays mapped until the reader has closed and no copy is under way. */
-struct sl_left {
-    struct sl_left *next;
-    sluice_pin *pin;
-};
-
 struct sluice_reader {
     struct sl_object object;
     const struct sl_bare_ops *bare; /* of a bare channel: then only `state`, name and copiers are used; else NULL */
@@ -144,7 +138,7 @@ struct sluice_reader {
 
     sl_mutex copier_lock; /* guards copiers; held while one is made, which may wait for the driver */
     struct sl_reader_copier *copiers;
-    struct sl_left *left; /* under copier_lock, too */
+    struct sl_left *left; /* by fetches that were given up; under copier_lock, too */
 
     int gate, note; /* the epoll descriptor that programs poll, and our own eventfd in it; -1 until asked for */
     struct sl_watch watch; /* polls whether frames on a GPU are ready */

@@ -135,9 +135,9 @@ int sl_free_slot_find(struct sluice_writer *writer, int64_t timeout_ns);
 /* There was none: SLUICE_NO_SLOT, and why. `dropped`: 1 if this counts as a dropped frame. */
 int sl_free_slot_none(struct sluice_writer *writer, uint64_t dropped);
 
-/* Calls `enough` whenever a slot may have become free, until it returns true or the time is up. `since`: when the caller's wait
- * began, for what the writer is told of it. */
-bool sl_free_slot_wait(struct sluice_writer *writer, int64_t since, int64_t deadline,
+/* Calls `enough` whenever a slot may have become free, until it returns true or the time is up. That counts from `since`, when the
+ * caller began to wait, as do the stats. */
+bool sl_free_slot_wait(struct sluice_writer *writer, int64_t since, int64_t timeout_ns,
                        bool (*enough)(struct sluice_writer *, int *), int *out);
 
 /* ---- publish.c ---- */

@@ -24,7 +24,10 @@ int64_t sl_os_now(void);
 /* The same, up to 10 ms old, but much faster to read. */
 int64_t sl_os_now_coarse(void);
 
-/* now + timeout, saturating; SLUICE_FOREVER stays SLUICE_FOREVER. */
+/* Without overflow: SLUICE_FOREVER stays SLUICE_FOREVER. */
+static inline int64_t sl_os_later(int64_t from, int64_t ns) { return ns > INT64_MAX - from ? INT64_MAX : from + ns; }
+
+/* The same, from now on. */
 int64_t sl_os_deadline(int64_t timeout_ns);
 
 /* Sleeps for about this long. */

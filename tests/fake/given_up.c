@@ -3,6 +3,8 @@
  * Fetches that are given up: the GPU does not get to the copy in time, or nobody can be told when it has. The copy may come later,
  * and finds the memory that it reads.
  */
+#include <stdio.h>
+
 #include "fake/sending.h"
 #include "harness/test.h"
 
@@ -67,6 +69,40 @@ TEST_TIMEOUT(a_fetch_without_a_word_may_be_under_way_still, 60)
 TEST_TIMEOUT(a_stage_without_a_word_fails_no_later_copy, 60)
 {
     fetch_without_a_word(0);
+}
+
+/* One of two copies is queued when it comes to a failure, and is under way still. */
+static void fail_in_part(struct sending *sending, const struct sluice_array *arrays, uint32_t count)
+{
+    struct sluice_frame frame;
+
+    CHECK_OK(sluice_writer_send(sending->writer, arrays, count, SLUICE_ON_CPU, NULL));
+    CHECK_OK(sluice_reader_acquire(sending->reader, sending->stream, 20 * SLUICE_S, &frame));
+    sending_hold_up(sending);
+    fake_fail(FAKE_MemcpyAsync, 2, SL_CU_UNKNOWN);
+    CHECK_SAYS(sluice_reader_fetch(sending->reader, &frame, arrays, count, sending->stream, NULL), SLUICE_TIMEOUT,
+               "did not get to the copy within 10 s");
+    CHECK(fake_failed());
+    CHECK_OK(sluice_reader_release(sending->reader, &frame, sending->stream));
+    sending_go_on();
+    sending_finish();
+    sending_end(sending);
+}
+
+TEST_TIMEOUT(a_fetch_that_fails_at_its_second_array, 60)
+{
+    struct sending sending = sending_begin_with(0, 2, 0);
+    struct sluice_array arrays[] = { sending.arrays[1], sending.arrays[2] };
+
+    snprintf(arrays[1].name, sizeof arrays[1].name, "more");
+    fail_in_part(&sending, arrays, 2);
+}
+
+TEST_TIMEOUT(a_fetch_that_fails_at_its_second_stage, 60)
+{
+    struct sending sending = sending_begin();
+
+    fail_in_part(&sending, &sending.arrays[0], 1);
 }
 
 /* ---- the GPU still reads the slot, whose memory stays for that ---- */
@@ -143,4 +179,3 @@ TEST_TIMEOUT(a_reader_that_closes_while_a_fetch_without_a_word_is_under_way, 60)
     sending_finish();
     sending_end(&sending);
 }
-

@@ -12,7 +12,6 @@
 #include "gpu/kit.h"
 #include "harness/test.h"
 
-
 TEST_TIMEOUT(each_call_of_a_copy_fails_in_turn, 120)
 {
     struct sending sending = sending_begin();

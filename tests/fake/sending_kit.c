@@ -17,13 +17,22 @@ int test_cuMemHostRegister_v2(void *address, size_t size, unsigned flags);
 int test_cuStreamWaitValue64_v2(struct sl_cu_stream *stream, uint64_t address, uint64_t value, unsigned flags);
 int test_cuCtxSynchronize(void);
 
+static void enter(void)
+{
+    struct sl_cu_context *context;
+
+    CHECK_EQ(test_cuDevicePrimaryCtxRetain(&context, 0), 0);
+    CHECK_EQ(test_cuCtxSetCurrent(context), 0);
+}
+
+static void leave(void) { CHECK_EQ(test_cuCtxSetCurrent(NULL), 0); }
+
 struct sending sending_begin_with(uint32_t slots, int arrays, uint32_t graph)
 {
     struct sluice_dtype u8 = { SLUICE_UINT, 8, 1 };
     struct sluice_writer_params writing = SLUICE_WRITER_PARAMS_INIT;
     struct sluice_reader_params reading = SLUICE_READER_PARAMS_INIT;
     struct sluice_format format = SLUICE_FORMAT_INIT;
-    struct sl_cu_context *context;
     struct sending sending;
     uint64_t address;
     int64_t size = SENDING_SIZE;
@@ -45,13 +54,12 @@ struct sending sending_begin_with(uint32_t slots, int arrays, uint32_t graph)
     reading.open_timeout_ns = 10 * SLUICE_S;
     CHECK_OK(sluice_writer_open(&sending.writer, &writing));
     CHECK_OK(sluice_reader_open(&sending.reader, &reading));
-    CHECK_EQ(test_cuDevicePrimaryCtxRetain(&context, 0), 0);
-    CHECK_EQ(test_cuCtxSetCurrent(context), 0);
+    enter();
     memory[0] = malloc(SENDING_SIZE);
     CHECK_EQ(test_cuMemHostAlloc(&memory[1], SENDING_SIZE, 1), 0);
     CHECK_EQ(test_cuMemAlloc_v2(&address, SENDING_SIZE), 0);
     memory[2] = (void *)(uintptr_t)address;
-    CHECK_EQ(test_cuCtxSetCurrent(NULL), 0);
+    leave();
     for (int i = 0; i < SENDING_KINDS; i++)
         CHECK_OK(sluice_array_wrap(&sending.arrays[i], "data", memory[i], u8, 1, &size, NULL));
     return sending;
@@ -77,15 +85,13 @@ static _Atomic uint64_t go_on[512] __attribute__((aligned(4096)));
 
 void sending_hold_up(struct sending *sending)
 {
-    struct sl_cu_context *context;
     uintptr_t native;
 
     CHECK_OK(sluice_stream_native(sending->stream, &native));
-    CHECK_EQ(test_cuDevicePrimaryCtxRetain(&context, 0), 0);
-    CHECK_EQ(test_cuCtxSetCurrent(context), 0);
+    enter();
     CHECK_EQ(test_cuMemHostRegister_v2((void *)go_on, sizeof go_on, 3), 0);
     CHECK_EQ(test_cuStreamWaitValue64_v2((struct sl_cu_stream *)native, (uintptr_t)go_on, 1, 0), 0);
-    CHECK_EQ(test_cuCtxSetCurrent(NULL), 0);
+    leave();
 }
 
 void sending_go_on(void)
@@ -95,12 +101,9 @@ void sending_go_on(void)
 
 void sending_finish(void)
 {
-    struct sl_cu_context *context;
-
-    CHECK_EQ(test_cuDevicePrimaryCtxRetain(&context, 0), 0);
-    CHECK_EQ(test_cuCtxSetCurrent(context), 0);
+    enter();
     CHECK_EQ(test_cuCtxSynchronize(), 0);
-    CHECK_EQ(test_cuCtxSetCurrent(NULL), 0);
+    leave();
 }
 
 static void note(int r, char sentence[1024])

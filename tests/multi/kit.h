@@ -16,6 +16,9 @@
 /* The GPU that channels of the kit are on; NULL: host memory. */
 const char *kit_device(void);
 
+/* Within so many seconds memory that is dropped has gone: at once, but a GPU's is freed on threads of its own. */
+int kit_frees_in(void);
+
 /* All bytes of an array, out and in, and one. */
 void kit_get(const struct sluice_array *array, void *bytes);
 void kit_put(const struct sluice_array *array, const void *bytes);

@@ -82,6 +82,8 @@ const char *kit_device(void)
     return device;
 }
 
+int kit_frees_in(void) { return kit_device() ? 2 : 0; }
+
 /* Copies and waits. The context is the one that the channel's device has in this process already. */
 static void copy(uint64_t to, uint64_t from, size_t size)
 {

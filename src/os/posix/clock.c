@@ -41,8 +41,7 @@ struct timespec sl_timespec(int64_t ns)
 
 int64_t sl_os_deadline(int64_t timeout_ns)
 {
-    int64_t now = sl_os_now();
-    return timeout_ns > SLUICE_FOREVER - now ? SLUICE_FOREVER : now + timeout_ns;
+    return sl_os_later(sl_os_now(), timeout_ns);
 }
 
 void sl_os_sleep(int64_t ns)
