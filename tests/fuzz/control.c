@@ -99,7 +99,7 @@ static void check_control(struct input *input)
     control->memory_kind = SL_MEM_HOST;
     take_patches(input, control, 0x40);
     if (sl_control_check(control, &welcome, &ids, &kind) == 0) {
-        REQUIRE(ids >= 1 && ids <= SL_MAX_IDS && kind == SL_MEM_HOST);
+        REQUIRE(ids >= 1 && ids <= SL_MAX_IDS && sl_mem_of_kind(kind));
         REQUIRE(sizeof *control + (uint64_t)ids * SL_NATIVE_STRIDE <= welcome.control_size);
         take(input, page, take_byte(input) % 64 * 16u);
         take_patches(input, control, sizeof *control);
