@@ -30,6 +30,7 @@ struct follower {
     uint32_t session;
     long frames, sessions, shuts, changes, losses;
     long mixed; /* copies of two sessions that were noticed before a frame was read by them */
+    bool early; /* it has joined before the session had its handles, and had a frame of the one before */
 };
 void follower_init(struct follower *follower, const char *name);
 void follower_end(struct follower *follower);

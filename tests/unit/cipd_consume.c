@@ -167,6 +167,35 @@ TEST(cipd_poll_notices_other_handles)
     end(&consumer, &foreign);
 }
 
+/* Nor has it set the index to 0 by then: it is the last one of the session before, for a moment. */
+TEST(cipd_poll_between_a_number_of_slots_and_its_index)
+{
+    struct foreign foreign;
+    struct sl_cipd_consumer consumer = connected(cipd_name("between"), &foreign); /* of three slots */
+    struct sl_cipd_frame frame;
+    foreign_begin(&foreign, 2, 7);
+    foreign_publish(&foreign, 3, 1.0);
+    sl_cipd_store_version(foreign.at, 8);
+    sl_cipd_store_slots(foreign.at, 3);
+    CHECK_EQ(poll_now(&consumer, &frame), SL_CIPD_CHANGED);
+    sl_cipd_consume_drop(&consumer, consumer.reason);
+    CHECK_OK(sl_cipd_consume_connect(&consumer, test_now()));
+    CHECK_EQ(poll_now(&consumer, &frame), SL_CIPD_FRAME);
+    struct sl_cipd_handles never = golden_handles(2); /* half of them are metadata still: no driver opens that */
+    CHECK_EQ(frame.slot, 2);
+    CHECK(memcmp(consumer.session.handles[2].memory, never.memory, SL_CIPD_HANDLE) != 0);
+    sl_cipd_store_index(foreign.at, 0);
+    CHECK_EQ(poll_now(&consumer, &frame), SL_CIPD_NO_FRAME);
+    for (uint32_t slot = 0; slot < 3; slot++) {
+        struct sl_cipd_handles next = golden_handles(slot + 3);
+        sl_cipd_store_handles(foreign.at, slot, &next);
+    }
+    CHECK_EQ(poll_now(&consumer, &frame), SL_CIPD_NO_FRAME);
+    foreign_publish(&foreign, 1, 1.0);
+    CHECK_EQ(poll_now(&consumer, &frame), SL_CIPD_CHANGED);
+    end(&consumer, &foreign);
+}
+
 TEST(cipd_poll_notices_other_metadata)
 {
     struct foreign foreign;

@@ -5,8 +5,11 @@
  *
  * Python's writers store a new version before they store handles and metadata, so an unchanged
  * version does not prove that a copy is consistent. A frame does: the first is published after all
- * of them. If there is no frame yet, the copy must be unchanged some time later. Sluice's writers
- * announce that they are changing the data, however long that takes (extra.h).
+ * of them. (Or it is the last one of the session before, whose number stands until Python has
+ * stored version and number of slots: its slot has what it had, or nothing that can be opened, and
+ * poll finds it replaced a moment later.) If there is no frame yet, the copy must be unchanged some
+ * time later. Sluice's writers announce that they are changing the data, however long that takes
+ * (extra.h).
  */
 #include <inttypes.h>
 #include <stdio.h>
