@@ -181,7 +181,7 @@ TEST(cipd_poll_between_a_number_of_slots_and_its_index)
     sl_cipd_consume_drop(&consumer, consumer.reason);
     CHECK_OK(sl_cipd_consume_connect(&consumer, test_now()));
     CHECK_EQ(poll_now(&consumer, &frame), SL_CIPD_FRAME);
-    struct sl_cipd_handles never = golden_handles(2); /* half of them are metadata still: no driver opens that */
+    struct sl_cipd_handles never = golden_handles(2); /* metadata lie in them still: no driver opens that */
     CHECK_EQ(frame.slot, 2);
     CHECK(memcmp(consumer.session.handles[2].memory, never.memory, SL_CIPD_HANDLE) != 0);
     sl_cipd_store_index(foreign.at, 0);
