@@ -3,6 +3,7 @@
  * Two containers that share nothing but the folder of the socket, made by unshare: other processes, other
  * IPC objects, other users, other mounts, other clocks.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
@@ -17,6 +18,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 
+#include "cuda/driver.h"
 #include "multi/kit.h"
 
 #define KIB 1024
@@ -185,6 +187,8 @@ ROLE(separate)
     bool writes = option(argc, argv, "writes", NULL) != NULL;
     uint32_t me = writes ? 65533 : 65532, other = writes ? 65532 : 65533;
 
+    if (kit_device()) /* while it can be: the folder that this was built in may be closed to other users */
+        CHECK(dlopen(sl_cuda_library(), RTLD_NOW | RTLD_LOCAL));
     CHECK_EQ(setresgid(me, me, me), 0);
     CHECK_EQ(setresuid(me, me, me), 0);
     if (writes) {
