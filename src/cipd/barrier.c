@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "core/params.h"
+#include "util/params.h"
 #include "os/os.h"
 #include "util/result.h"
 #include "wire/cipd/barrier.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cipd/cipd.h"
-#include "core/params.h"
+#include "util/params.h"
 #include "util/result.h"
 
 #define LEAST offsetof(struct sluice_cipd_info, published)

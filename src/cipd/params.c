@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cipd/cipd.h"
-#include "core/params.h"
+#include "util/params.h"
 #include "util/result.h"
 
 #define DEFAULT_SLOTS 3

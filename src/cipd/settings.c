@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cipd/cipd.h"
-#include "core/params.h"
+#include "util/params.h"
 #include "util/result.h"
 #include "wire/cipd/settings.h"
 

@@ -9,7 +9,7 @@
 
 #include "core/bare.h"
 #include "core/format.h"
-#include "core/params.h"
+#include "util/params.h"
 #include "core/park.h"
 #include "util/result.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/params.h"
+#include "util/params.h"
 #include "device/device.h"
 #include "util/result.h"
 #include "wire/wire.h"

@@ -9,7 +9,7 @@
 
 #include "core/bare.h"
 #include "core/format.h"
-#include "core/params.h"
+#include "util/params.h"
 #include "util/result.h"
 
 #define DEFAULT_SLOTS 4

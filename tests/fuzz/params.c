@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 #include "core/format.h"
-#include "core/params.h"
+#include "util/params.h"
 
 static void load_and_store(void *caller, size_t given, size_t own_size, size_t least)
 {

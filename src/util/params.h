@@ -3,8 +3,8 @@
  * Structs that begin with `size`, in both directions: callers built against older or newer headers
  * than ours keep working.
  */
-#ifndef SL_CORE_PARAMS_H
-#define SL_CORE_PARAMS_H
+#ifndef SL_UTIL_PARAMS_H
+#define SL_UTIL_PARAMS_H
 
 #include <stddef.h>
 #include <stdint.h>

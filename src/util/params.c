@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/params.h"
+#include "util/params.h"
 
 #include <string.h>
 
