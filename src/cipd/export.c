@@ -11,7 +11,7 @@
 
 #include "cipd/cipd.h"
 #include "core/arrays.h"
-#include "core/format.h"
+#include "format/format.h"
 #include "util/hooks.h"
 #include "util/result.h"
 

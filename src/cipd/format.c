@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cipd/cipd.h"
-#include "core/format.h"
+#include "format/format.h"
 #include "util/result.h"
 
 #define ARRAY_NAME "frame"

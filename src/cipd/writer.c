@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cipd/cipd.h"
-#include "core/format.h"
+#include "format/format.h"
 #include "util/result.h"
 
 #define TEND (500 * SLUICE_MS)

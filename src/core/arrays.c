@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/format.h"
+#include "format/format.h"
 #include "util/result.h"
 
 int sl_arrays_match(const struct sluice_format *format, const char *channel, const struct sluice_array *arrays,

@@ -8,7 +8,7 @@
 
 #include "core/arrays.h"
 #include "core/bare.h"
-#include "core/format.h"
+#include "format/format.h"
 #include "core/reader.h"
 #include "core/view.h"
 #include "trace/trace.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/format.h"
+#include "format/format.h"
 #include "core/writer.h"
 #include "util/checked.h"
 #include "util/hooks.h"

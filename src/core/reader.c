@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/bare.h"
-#include "core/format.h"
+#include "format/format.h"
 #include "util/params.h"
 #include "core/park.h"
 #include "util/result.h"

@@ -7,7 +7,7 @@
 
 #include "core/arrays.h"
 #include "core/bare.h"
-#include "core/format.h"
+#include "format/format.h"
 #include "core/park.h"
 #include "core/view.h"
 #include "core/writer.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/acquire.h"
-#include "core/format.h"
+#include "format/format.h"
 #include "core/view.h"
 #include "util/hooks.h"
 #include "util/result.h"

@@ -3,7 +3,7 @@
  * Texts that people and programs give as names: of channels, arrays, data types and pixel formats.
  */
 #include "fuzz.h"
-#include "core/format.h"
+#include "format/format.h"
 #include "wire/cipd/segment.h"
 #include "wire/wire.h"
 

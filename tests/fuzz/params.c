@@ -4,7 +4,7 @@
  * long as it says, into and out of structs of the library's.
  */
 #include "fuzz.h"
-#include "core/format.h"
+#include "format/format.h"
 #include "util/params.h"
 
 static void load_and_store(void *caller, size_t given, size_t own_size, size_t least)

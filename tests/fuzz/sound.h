@@ -6,7 +6,7 @@
 #ifndef FUZZ_SOUND_H
 #define FUZZ_SOUND_H
 
-#include "core/format.h"
+#include "format/format.h"
 #include "fuzz.h"
 
 __extension__ typedef unsigned __int128 sound_wide;

@@ -8,7 +8,7 @@
 
 #include <sluice/format.h>
 
-#include "core/format.h"
+#include "format/format.h"
 #include "harness/test.h"
 
 static const struct sluice_dtype uint8 = { SLUICE_UINT, 8, 1 };

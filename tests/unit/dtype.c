@@ -6,7 +6,7 @@
 
 #include <sluice/format.h>
 
-#include "core/format.h"
+#include "format/format.h"
 #include "harness/test.h"
 
 struct row {

@@ -7,7 +7,7 @@
 
 #include <sluice/format.h>
 
-#include "core/format.h"
+#include "format/format.h"
 #include "harness/test.h"
 #include "unit/same_format.h"
 

@@ -7,7 +7,7 @@
 
 #include <sluice/format.h>
 
-#include "core/format.h"
+#include "format/format.h"
 #include "harness/test.h"
 
 static void check_dims(const int64_t *values, int64_t a, int64_t b, int64_t c)

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "core/format.h"
+#include "format/format.h"
 
 static inline bool same_image(const struct sluice_image *a, const struct sluice_image *b)
 {

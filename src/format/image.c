@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "core/format.h"
+#include "format/format.h"
 #include "util/result.h"
 
 struct pixel_name {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/format.h"
+#include "format/format.h"
 #include "util/result.h"
 
 static int too_large(const struct sluice_array *capacity, int ndim, const int64_t *shape,

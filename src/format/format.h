@@ -5,8 +5,8 @@
  *
  * Unless stated otherwise these functions set an error message when they fail, and write their outputs only on 0.
  */
-#ifndef SL_CORE_FORMAT_H
-#define SL_CORE_FORMAT_H
+#ifndef SL_FORMAT_FORMAT_H
+#define SL_FORMAT_FORMAT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -80,7 +80,7 @@ void sl_image_view(struct sluice_array *array);
 bool sl_image_size(const struct sl_pixel_rule *rule, int ndim, const int64_t *shape,
                    uint32_t *width, uint32_t *height);
 
-/* refused.c: puts a complete format that the channel cannot have before the message, which says why. Returns `result`. */
+/* format_error.c: puts a complete format that the channel cannot have before the message, which says why. Returns `result`. */
 int sl_format_refused(int result, const struct sluice_format *format);
 
 /* geometry.c */
@@ -126,7 +126,7 @@ int sl_array_plan(const struct sluice_array *to, const struct sluice_array *from
 /* The range of memory that a program's array covers; for an image at least its nbytes. */
 int sl_array_span(const struct sluice_array *array, const void **first, uint64_t *bytes);
 
-/* fit.c */
+/* capacity.c */
 
 /* A frame's geometry without gaps within a capacity. An extent may be 0, an image's width or height may not. *out is
  * the capacity's array with another shape or size. SLUICE_E_CAPACITY, SLUICE_E_FORMAT. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "copy/copy.h"
-#include "core/format.h"
+#include "format/format.h"
 #include "util/checked.h"
 #include "util/result.h"
 

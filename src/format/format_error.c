@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "core/format.h"
+#include "format/format.h"
 #include "util/result.h"
 
 static void describe(const struct sluice_array *array, char *text, size_t size)

@@ -3,7 +3,7 @@
  * One row for each pixel format, nothing else. docs/formats.md shows the same for users;
  * tests/unit/image.c compares every row with numbers calculated by hand.
  */
-#include "core/format.h"
+#include "format/format.h"
 
 /* clang-format off */
 #define U8 { SLUICE_UINT, 8, 1 }

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "core/format.h"
+#include "format/format.h"
 #include "util/result.h"
 
 /* The size in version 1: a caller's struct is never smaller. Later versions add fields after the arrays. */

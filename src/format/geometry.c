@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/format.h"
+#include "format/format.h"
 #include "util/checked.h"
 #include "util/result.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/format.h"
+#include "format/format.h"
 #include "util/result.h"
 
 #define MAX_LANES 64
