@@ -1,6 +1,6 @@
 /* lease.pml - leases and the reuse of slots.  For Spin 6.5.2; models/run holds the configurations.
  *
- * One writer, two readers, NS slots.  Steps bear the names that src/core/ring.c and src/core/lease.c use:
+ * One writer, two readers, NS slots.  Steps bear the names that src/native/protocol/ring.c and src/native/protocol/lease.c use:
  * R1..R6 newest-mode reader, I1..I5 in-order reader, W1..W9 writer.
  *
  * What a step is: one access to one shared word (sequential consistency).  A d_step or atomic adds to that access only

@@ -6,7 +6,7 @@
 #ifndef SL_CORE_FLIGHT_H
 #define SL_CORE_FLIGHT_H
 
-#include "core/ring.h"
+#include "native/protocol/ring.h"
 #include "sync/sync.h"
 
 struct sl_flight {

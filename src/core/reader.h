@@ -14,7 +14,7 @@
 
 #include "copy/copy.h"
 #include "core/due.h"
-#include "core/lease.h"
+#include "native/protocol/lease.h"
 #include "core/timing.h"
 #include "device/device.h"
 #include "sync/sync.h"

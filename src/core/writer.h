@@ -12,7 +12,7 @@
 #include "core/arrays.h"
 #include "core/flight.h"
 #include "core/follow.h"
-#include "core/ring.h"
+#include "native/protocol/ring.h"
 #include "device/device.h"
 #include "mem/mem.h"
 #include "sync/sync.h"

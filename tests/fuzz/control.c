@@ -5,8 +5,8 @@
  * exactly its size.
  */
 #include "fuzz.h"
-#include "core/lease.h"
-#include "core/ring.h"
+#include "native/protocol/lease.h"
+#include "native/protocol/ring.h"
 #include "wire/native/message.h"
 
 #define MOST_TAKES 32

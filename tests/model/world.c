@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One writer and two readers over three or four slots, by the code of src/core/ring.c and
- * src/core/lease.c alone. models/lease.pml asks the same of the protocol; this asks it of the
+ * One writer and two readers over three or four slots, by the code of src/native/protocol/ring.c and
+ * src/native/protocol/lease.c alone. models/lease.pml asks the same of the protocol; this asks it of the
  * program.
  *
  * Checked: no held slot is taken; what is read is whole and right at both ends of the read; a

@@ -5,8 +5,8 @@
 #ifndef MODEL_WORLD_H
 #define MODEL_WORLD_H
 
-#include "core/lease.h"
-#include "core/ring.h"
+#include "native/protocol/lease.h"
+#include "native/protocol/ring.h"
 #include "model/explore.h"
 
 #define READERS     2

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "core/lease.h"
-#include "core/ring.h"
+#include "native/protocol/lease.h"
+#include "native/protocol/ring.h"
 #include "harness/test.h"
 #include "sync/sync.h"
 

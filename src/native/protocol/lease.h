@@ -4,8 +4,8 @@
  * leaves it alone. A pure state machine over words in memory: no system call, no lock, no clock. Steps
  * are named as in docs/protocol.md and models/lease.pml.
  */
-#ifndef SL_CORE_LEASE_H
-#define SL_CORE_LEASE_H
+#ifndef SL_NATIVE_PROTOCOL_LEASE_H
+#define SL_NATIVE_PROTOCOL_LEASE_H
 
 #include "wire/wire.h"
 

@@ -4,8 +4,8 @@
  * state machine over words in memory: no system call, no lock, no clock. Steps are named as in
  * docs/protocol.md and models/lease.pml.
  */
-#ifndef SL_CORE_RING_H
-#define SL_CORE_RING_H
+#ifndef SL_NATIVE_PROTOCOL_RING_H
+#define SL_NATIVE_PROTOCOL_RING_H
 
 #include "wire/wire.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/ring.h"
+#include "native/protocol/ring.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/lease.h"
+#include "native/protocol/lease.h"
 
 #include "sync/sync.h"
 #include "util/hooks.h"
