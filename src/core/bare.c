@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/reader.h"
-#include "core/writer.h"
+#include "native/writer/writer.h"
 #include "util/result.h"
 
 extern const struct sl_bare_ops sl_bare_cipd;

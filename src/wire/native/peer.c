@@ -284,7 +284,7 @@ static int send_memory(struct sl_peer *peer, const struct sl_announce *announce)
 }
 
 /* A reader that waits ahead may do so from the frame after its WELCOME on, so its page is
- * registered first (core/follow.h). */
+ * registered first (native/writer/reader_semaphores.h). */
 static bool is_made_ready(const struct sl_peer *peer)
 {
     return peer->hello.ahead && sl_load(&peer->shared->state, relaxed) == SL_PAGE_UNKNOWN &&

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "format/format.h"
-#include "core/writer.h"
+#include "native/writer/writer.h"
 #include "util/checked.h"
 #include "util/hooks.h"
 #include "util/result.h"

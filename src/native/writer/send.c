@@ -10,7 +10,7 @@
 #include "format/format.h"
 #include "core/park.h"
 #include "core/view.h"
-#include "core/writer.h"
+#include "native/writer/writer.h"
 #include "util/result.h"
 
 #define CAPTURE_PATIENCE (10 * SLUICE_S)

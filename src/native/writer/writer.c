@@ -2,7 +2,7 @@
  *
  * Opening, describing and closing a writer.
  */
-#include "core/writer.h"
+#include "native/writer/writer.h"
 
 #include <stdio.h>
 #include <string.h>

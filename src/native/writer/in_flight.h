@@ -3,8 +3,8 @@
  * What a writer's device still works on: frames that are committed but not ready, and cancelled slots with queued work. On `host`
  * there is never any.
  */
-#ifndef SL_CORE_FLIGHT_H
-#define SL_CORE_FLIGHT_H
+#ifndef SL_NATIVE_WRITER_IN_FLIGHT_H
+#define SL_NATIVE_WRITER_IN_FLIGHT_H
 
 #include "native/protocol/ring.h"
 #include "sync/sync.h"

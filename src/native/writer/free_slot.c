@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "core/writer.h"
+#include "native/writer/writer.h"
 #include "util/result.h"
 
 /* A slot may become free without a wake (a queued release, a store that raced with our flag):

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/writer.h"
+#include "native/writer/writer.h"
 #include "util/result.h"
 
 #define AGAIN SLUICE_S /* after there was no memory to grow */

@@ -4,7 +4,7 @@
  * slot, and the program's arrays; and a capturing stream takes no word that would tell when they have ended. So the word is queued
  * once the capture has ended, and until then the slot is out of use.
  */
-#include "core/writer.h"
+#include "native/writer/writer.h"
 #include "util/result.h"
 
 #define LOOK (SLUICE_MS / 2)

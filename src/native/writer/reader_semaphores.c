@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/follow.h"
+#include "native/writer/reader_semaphores.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Inside a writer: writer.c opens and closes, publish.c has begin, commit and cancel, free_slot.c finds the slot for them,
+ * Inside a writer: writer.c opens and closes, commit.c has begin, commit and cancel, free_slot.c finds the slot for them,
  * grow.c adds one, generation.c has the memory behind them.
  */
-#ifndef SL_CORE_WRITER_H
-#define SL_CORE_WRITER_H
+#ifndef SL_NATIVE_WRITER_WRITER_H
+#define SL_NATIVE_WRITER_WRITER_H
 
 #include <sluice/writer.h>
 
 #include "copy/copy.h"
 #include "core/arrays.h"
-#include "core/flight.h"
-#include "core/follow.h"
+#include "native/writer/in_flight.h"
+#include "native/writer/reader_semaphores.h"
 #include "native/protocol/ring.h"
 #include "device/device.h"
 #include "mem/mem.h"
@@ -29,7 +29,7 @@ struct sl_writer_memory {
     struct sl_memory object;
 };
 
-/* A slot whose send failed in a capture: withdraw.c. */
+/* A slot whose send failed in a capture: deferred_cancel.c. */
 struct sl_withdrawn {
     struct sl_after after;
     struct sluice_writer *writer;
@@ -62,7 +62,7 @@ struct sluice_writer {
     uint64_t session;
     uint64_t next_token;
     uint32_t begun;
-    uint32_t withdrawn; /* of these, those that withdraw.c has */
+    uint32_t withdrawn; /* of these, those that deferred_cancel.c has */
     bool took_long;           /* the last begin found no free slot at once, or called the driver */
     int likely;               /* the slot that the next send will probably take; -1: none */
     bool old_slots;           /* of older generations, to be retired */
@@ -140,7 +140,7 @@ int sl_free_slot_none(struct sluice_writer *writer, uint64_t dropped);
 bool sl_free_slot_wait(struct sluice_writer *writer, int64_t since, int64_t timeout_ns,
                        bool (*enough)(struct sluice_writer *, int *), int *out);
 
-/* ---- publish.c ---- */
+/* ---- commit.c ---- */
 
 /* A send begins: prefetches what its begin will read first. */
 void sl_publish_early(struct sluice_writer *writer);
@@ -161,7 +161,7 @@ void sl_publish_cancelled(struct sluice_writer *writer, uint32_t slot);
 /* 0, or SLUICE_E_BUSY if frames are begun, with a message that ends with `why`. */
 int sl_publish_none_begun(struct sluice_writer *writer, const char *why);
 
-/* ---- withdraw.c ---- */
+/* ---- deferred_cancel.c ---- */
 
 /* The frame begun in the slot cannot be cancelled, as `stream` captures: that is done once it no longer does. */
 int sl_withdraw(struct sluice_writer *writer, uint32_t slot, struct sluice_stream stream);

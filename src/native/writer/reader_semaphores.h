@@ -8,10 +8,10 @@
  * from which frame on it raises them before it publishes that frame (own_from), so a reader never waits for a word that
  * nobody raises.
  */
-#ifndef SL_CORE_FOLLOW_H
-#define SL_CORE_FOLLOW_H
+#ifndef SL_NATIVE_WRITER_READER_SEMAPHORES_H
+#define SL_NATIVE_WRITER_READER_SEMAPHORES_H
 
-#include "core/flight.h"
+#include "native/writer/in_flight.h"
 
 struct sl_follower {
     struct sl_shared_page *page;

@@ -8,7 +8,7 @@
 #include "core/bare.h"
 #include "core/park.h"
 #include "core/view.h"
-#include "core/writer.h"
+#include "native/writer/writer.h"
 #include "util/hooks.h"
 #include "util/result.h"
 

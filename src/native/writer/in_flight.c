@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/flight.h"
+#include "native/writer/in_flight.h"
 
 #include "os/os.h"
 
