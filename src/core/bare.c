@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/reader.h"
+#include "native/reader/reader.h"
 #include "native/writer/writer.h"
 #include "util/result.h"
 

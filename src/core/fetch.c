@@ -9,7 +9,7 @@
 #include "core/arrays.h"
 #include "core/bare.h"
 #include "format/format.h"
-#include "core/reader.h"
+#include "native/reader/reader.h"
 #include "core/view.h"
 #include "trace/trace.h"
 #include "util/result.h"

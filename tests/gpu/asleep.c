@@ -3,7 +3,7 @@
  * A reader asleep learns how long the GPU works on a frame beyond its commit, in acquire and for its descriptor.
  */
 
-#include "core/reader.h"
+#include "native/reader/reader.h"
 #include "gpu/channel.h"
 
 #define ROUNDS 50 /* one is enough, unless this thread stands still for a moment in each */

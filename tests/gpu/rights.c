@@ -3,7 +3,7 @@
  * What a reader of a GPU channel may not do with a frame: release it past the stream that reads it, and wait for a word that
  * nobody will raise.
  */
-#include "core/reader.h"
+#include "native/reader/reader.h"
 #include "gpu/channel.h"
 
 #define DEADLINE ((int64_t)(SLUICE_S * test_slowness()))

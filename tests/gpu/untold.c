@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/reader.h"
+#include "native/reader/reader.h"
 #include "gpu/channel.h"
 
 #define SHARE 3 /* frames that a reader loses: so many wait at once */

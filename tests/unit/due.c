@@ -3,7 +3,7 @@
  * When a reader looks for a frame that a GPU works on, whether it sleeps or watches until then, and what it learns. The time
  * is made up here.
  */
-#include "core/due.h"
+#include "native/reader/completion_estimate.h"
 #include "harness/test.h"
 
 #define US INT64_C(1000)

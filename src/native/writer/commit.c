@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/bare.h"
-#include "core/park.h"
+#include "native/reader/gpu_wait.h"
 #include "core/view.h"
 #include "native/writer/writer.h"
 #include "util/hooks.h"

@@ -8,7 +8,7 @@
 #include "core/arrays.h"
 #include "core/bare.h"
 #include "format/format.h"
-#include "core/park.h"
+#include "native/reader/gpu_wait.h"
 #include "core/view.h"
 #include "native/writer/writer.h"
 #include "util/result.h"

@@ -5,8 +5,8 @@
  * while sessions come and go.
  */
 #include "core/bare.h"
-#include "core/acquire.h"
-#include "core/reader.h"
+#include "native/reader/acquire.h"
+#include "native/reader/reader.h"
 
 #include <stddef.h>
 

@@ -5,10 +5,10 @@
  * when the writer is gone, the service thread lets it run, and the frame is lost (protocol 3.2, third form:
  * the word is the reader's own, and whether a frame is lost is decided by a note that no GPU writes).
  */
-#ifndef SL_CORE_PARK_H
-#define SL_CORE_PARK_H
+#ifndef SL_NATIVE_READER_GPU_WAIT_H
+#define SL_NATIVE_READER_GPU_WAIT_H
 
-#include "core/reader.h"
+#include "native/reader/reader.h"
 
 /* Parked streams, and lost frames that were not reported yet: for a quick check without the service lock. */
 extern sl_word32 sl_park_used;

@@ -3,7 +3,7 @@
  * A reader waits for a frame: it spins, then sleeps until the writer wakes it. For a frame in flight on a GPU, which cannot wake
  * it, it polls.
  */
-#include "core/acquire.h"
+#include "native/reader/acquire.h"
 
 static bool called(const struct sluice_reader *reader)
 {

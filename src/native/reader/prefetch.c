@@ -3,7 +3,7 @@
  * The steps of taking a frame read cache lines that another core, or a GPU, has written. Prefetched together they cost about as
  * much as one of them.
  */
-#include "core/acquire.h"
+#include "native/reader/acquire.h"
 
 static void fetch(const struct sl_session *session, uint32_t slot)
 {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/reader.h"
+#include "native/reader/reader.h"
 #include "util/result.h"
 
 /* Chooses the device on which frames of this link are used, and registers the page of words with it. */

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
  * Inside a reader: reader.c opens and closes, acquire.c takes frames (acquire.h), release.c gives them back,
- * session.c follows the channel's writers as they come and go, gate.c keeps the descriptor that
+ * session.c follows the channel's writers as they come and go, poll_fd.c keeps the descriptor that
  * programs poll.
  *
  * Three kinds of threads meet here: the caller in acquire (one at a time), callers in release and in
  * frame calls (any), and the service thread, which brings links and news under the service lock.
  */
-#ifndef SL_CORE_READER_H
-#define SL_CORE_READER_H
+#ifndef SL_NATIVE_READER_READER_H
+#define SL_NATIVE_READER_READER_H
 
 #include <sluice/reader.h>
 
 #include "copy/copy.h"
-#include "core/due.h"
+#include "native/reader/completion_estimate.h"
 #include "native/protocol/lease.h"
-#include "core/timing.h"
+#include "native/reader/timing.h"
 #include "device/device.h"
 #include "sync/sync.h"
 #include "trace/trace.h"
@@ -111,7 +111,7 @@ struct sluice_reader {
     sl_word32 attention; /* look under the service lock */
     sl_word32 bell;      /* futex of an acquire that has no link */
     sl_word32 closing;
-    /* A link not used yet, and what becomes of it (prepare.c); service lock. */
+    /* A link not used yet, and what becomes of it (session_open.c); service lock. */
     struct sl_link *next, *preparing; /* the latter: by the thread */
     struct sl_session *prepared;
     bool opened;   /* from then on a thread prepares them: */
@@ -205,7 +205,7 @@ void sl_session_reap(struct sluice_reader *reader, bool all);
 /* Ends one that is on no list; NULL is ended. */
 void sl_session_end(struct sl_session *session);
 
-/* ---- prepare.c ---- */
+/* ---- session_open.c ---- */
 
 /* What frames of the link are used by here. May ask a driver: with no lock held. */
 int sl_prepare(const struct sluice_reader *reader, struct sl_link *link, struct sl_session **session);
@@ -249,7 +249,7 @@ bool sl_release_drain(struct sluice_reader *reader);
 /* Ends all copiers. `working`: the device is busy with something that does not end. False: copies are under way still. */
 bool sl_fetch_end(struct sluice_reader *reader, bool working);
 
-/* ---- staged.c ---- */
+/* ---- peer_copy.c ---- */
 
 /* Decides how frames get to this reader's device, by the session's `home` and `device`, and the reader's `staged`. */
 int sl_staged_choose(const struct sluice_reader *reader, struct sl_session *session);
@@ -271,7 +271,7 @@ bool sl_staged_busy(const struct sluice_reader *reader, const struct sl_held *en
 /* The memory of a held copy, kept until sl_mem_drop. */
 struct sl_mem_shared *sl_staged_pin(const struct sluice_reader *reader, const struct sl_held *entry);
 
-/* ---- gate.c ---- */
+/* ---- poll_fd.c ---- */
 
 /* Makes the descriptor tell whether acquire would wait. After each acquire, if it was asked for. */
 void sl_gate_settle(struct sluice_reader *reader);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/park.h"
+#include "native/reader/gpu_wait.h"
 
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
  *
  * Opening, describing and closing a reader.
  */
-#include "core/reader.h"
+#include "native/reader/reader.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "core/bare.h"
 #include "format/format.h"
 #include "util/params.h"
-#include "core/park.h"
+#include "native/reader/gpu_wait.h"
 #include "util/result.h"
 
 #define DEFAULT_SPIN (SLUICE_MS / 100)

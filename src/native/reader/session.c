@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/park.h"
-#include "core/reader.h"
+#include "native/reader/gpu_wait.h"
+#include "native/reader/reader.h"
 #include "util/hooks.h"
 #include "util/result.h"
 

@@ -4,9 +4,9 @@
  */
 #include <string.h>
 
-#include "core/acquire.h"
+#include "native/reader/acquire.h"
 #include "core/bare.h"
-#include "core/park.h"
+#include "native/reader/gpu_wait.h"
 #include "core/view.h"
 #include "util/hooks.h"
 #include "util/result.h"

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/reader.h"
+#include "native/reader/reader.h"
 #include "util/result.h"
 
 #define PATIENCE (2 * SLUICE_S) /* for one copy */

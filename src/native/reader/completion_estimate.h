@@ -3,8 +3,8 @@
  * Estimates, from earlier frames, when a frame in flight on a GPU will be ready, and decides how a thread that waits for it polls
  * until then: a GPU cannot wake a thread (protocol 3.8).
  */
-#ifndef SL_CORE_DUE_H
-#define SL_CORE_DUE_H
+#ifndef SL_NATIVE_READER_COMPLETION_ESTIMATE_H
+#define SL_NATIVE_READER_COMPLETION_ESTIMATE_H
 
 #include <stdbool.h>
 

@@ -3,8 +3,8 @@
  * How long frames wait and leases last, for observers: kept by the reader, stored in its page. Taking
  * reads no clock for it; a release does for at most one lease in 10 ms.
  */
-#ifndef SL_CORE_TIMING_H
-#define SL_CORE_TIMING_H
+#ifndef SL_NATIVE_READER_TIMING_H
+#define SL_NATIVE_READER_TIMING_H
 
 #include "os/os.h"
 #include "wire/wire.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/due.h"
+#include "native/reader/completion_estimate.h"
 
 #define SELDOM SLUICE_MS
 #define LESS_SELDOM (SLUICE_MS / 4) /* if recent estimates were wrong */

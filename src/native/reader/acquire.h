@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Inside acquire: acquire.c decides what comes next, take.c makes a frame of a slot, wait.c waits; lines.c prefetches the
+ * Inside acquire: acquire.c decides what comes next, frame_fill.c makes a frame of a slot, wait.c waits; prefetch.c prefetches the
  * cache lines that they will read.
  */
-#ifndef SL_CORE_ACQUIRE_H
-#define SL_CORE_ACQUIRE_H
+#ifndef SL_NATIVE_READER_ACQUIRE_H
+#define SL_NATIVE_READER_ACQUIRE_H
 
-#include "core/reader.h"
+#include "native/reader/reader.h"
 
-/* ---- take.c ---- */
+/* ---- frame_fill.c ---- */
 
 /* A free entry for one more frame; NULL if the reader holds as many as it may. */
 struct sl_held *sl_take_entry(struct sluice_reader *reader);
@@ -47,7 +47,7 @@ bool sl_wait_for_news(struct sluice_reader *reader, int64_t deadline, bool arriv
  * was ready at the first look (0). */
 void sl_wait_taken(struct sl_session *session, int64_t found, int64_t commit_ns, uint64_t latency);
 
-/* ---- lines.c ---- */
+/* ---- prefetch.c ---- */
 
 /* At the beginning of acquire, before the next slot is known: prefetches for the slot that followed the last time. */
 void sl_lines_early(const struct sl_session *session);

@@ -4,9 +4,9 @@
  */
 #include <stdio.h>
 
-#include "core/acquire.h"
+#include "native/reader/acquire.h"
 #include "core/bare.h"
-#include "core/park.h"
+#include "native/reader/gpu_wait.h"
 #include "util/result.h"
 
 #define RETRIES_BEFORE_YIELD 64 /* protocol 1.14 */

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "core/acquire.h"
+#include "native/reader/acquire.h"
 #include "format/format.h"
 #include "core/view.h"
 #include "util/hooks.h"
