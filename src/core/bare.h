@@ -12,7 +12,7 @@
 
 #include "core/view.h"
 #include "device/device.h"
-#include "wire/wire.h"
+#include "native/wire/wire.h"
 
 /* `state` is the channel's own. Results and messages are those that the public calls promise; what the core has checked
  * is said at each. A writer's calls come from one thread at a time, except stats and view; a reader's from any thread,

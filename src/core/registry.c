@@ -8,7 +8,7 @@
 #include "util/params.h"
 #include "device/device.h"
 #include "util/result.h"
-#include "wire/wire.h"
+#include "native/wire/wire.h"
 
 const char *sluice_registry_folder(void)
 {

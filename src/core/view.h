@@ -8,7 +8,7 @@
 #include <sluice/device.h>
 #include <sluice/frame.h>
 
-#include "wire/wire.h"
+#include "native/wire/wire.h"
 
 /* In struct sluice_frame's opaque words. */
 enum { SL_FRAME_OWNER, SL_FRAME_TOKEN, SL_FRAME_ENTRY };

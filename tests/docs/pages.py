@@ -80,7 +80,7 @@ def main():
     lint.check("every variable in environment.md is used",
                sorted(n for n in named - used.keys() if re.fullmatch(r"[A-Z][A-Z_]+", n)))
 
-    layout = (root / "src/wire/native/layout.h").read_text()
+    layout = (root / "src/native/wire/layout.h").read_text()
     words = [w.strip(" ").partition("[")[0] for line in re.findall(r"^    sl_word(?:32)? ([^;]+);", layout, re.M)
              for w in line.split(",")]
     named = listed(docs / "memory-order.md")

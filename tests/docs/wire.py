@@ -50,7 +50,7 @@ def check_struct(name, body, asserts):
 
 
 def compile_asserts(root, build, compiler, asserts):
-    source = '#include "wire/native/layout.h"\n#include "sluice/sluice.h"\n'
+    source = '#include "native/wire/layout.h"\n#include "sluice/sluice.h"\n'
     source += "".join(f'_Static_assert({what}, "{why}");\n' for what, why in asserts)
     result = subprocess.run(
         [*compiler.split(), "-std=c11", "-D_GNU_SOURCE", "-fsyntax-only", f"-I{root}/include", f"-I{build}/include",
@@ -64,7 +64,7 @@ def compile_asserts(root, build, compiler, asserts):
 def main():
     root, build, compiler = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     text = (root / "docs/wire.md").read_text()
-    layout = (root / "src/wire/native/layout.h").read_text()
+    layout = (root / "src/native/wire/layout.h").read_text()
     lint = Lint()
 
     shown = {}

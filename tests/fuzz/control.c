@@ -7,7 +7,7 @@
 #include "fuzz.h"
 #include "native/protocol/lease.h"
 #include "native/protocol/ring.h"
-#include "wire/native/message.h"
+#include "native/wire/message.h"
 
 #define MOST_TAKES 32
 

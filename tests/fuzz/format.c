@@ -6,7 +6,7 @@
 #include "fuzz.h"
 #include "sound.h"
 #include "unit/same_format.h"
-#include "wire/native/message.h"
+#include "native/wire/message.h"
 
 static void check_accepted(const struct sluice_format *format)
 {

@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 #include "sound.h"
-#include "wire/wire.h"
+#include "native/wire/wire.h"
 
 #define CAPACITY_MAX (1 << 20)
 

@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 #include "sound.h"
-#include "wire/native/message.h"
+#include "native/wire/message.h"
 
 #define CLOSED(text) REQUIRE(memchr((text), 0, sizeof(text)))
 

@@ -5,7 +5,7 @@
 #include "fuzz.h"
 #include "format/format.h"
 #include "wire/cipd/segment.h"
-#include "wire/wire.h"
+#include "native/wire/wire.h"
 
 static void check_channel(const char *text)
 {

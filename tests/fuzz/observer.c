@@ -6,7 +6,7 @@
 #include "fuzz.h"
 #include "sound.h"
 #include "stranger.h"
-#include "wire/native/native.h"
+#include "native/wire/native.h"
 #include "world.h"
 
 static int listener = -1, connection = -1;

@@ -7,7 +7,7 @@
 #include "fuzz.h"
 #include "sound.h"
 #include "stranger.h"
-#include "wire/native/native.h"
+#include "native/wire/native.h"
 #include "world.h"
 
 #define IDS 8

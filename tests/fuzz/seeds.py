@@ -3,7 +3,7 @@
 """Writes the hand-made part of the corpus: seeds.py [FOLDER] (its own folder's corpus/ if not given).
 
 The files are committed; this says what is in them. Regressions found by fuzzing lie beside them under
-names of their own. Layouts are those of src/wire/native/layout.h and docs/recording.md; how an input is
+names of their own. Layouts are those of src/native/wire/layout.h and docs/recording.md; how an input is
 read stands in each fuzzer.
 """
 import os

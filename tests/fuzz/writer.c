@@ -6,7 +6,7 @@
  */
 #include "fuzz.h"
 #include "stranger.h"
-#include "wire/native/native.h"
+#include "native/wire/native.h"
 #include "world.h"
 
 #define CLIENTS 8

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "hostile/foe.h"
-#include "wire/native/native.h"
+#include "native/wire/native.h"
 
 /* ---- its own page ---- */
 

@@ -11,7 +11,7 @@
 #include <sys/un.h>
 
 #include "multi/kit.h"
-#include "wire/native/message.h"
+#include "native/wire/message.h"
 
 #define RAW_PAGE 4096
 #define RAW_FDS 254 /* one more than the kernel passes */

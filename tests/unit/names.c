@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * wire/wire.c: channel names, geometry as it goes over the wire, which memories are history.
+ * native/wire/wire.c: channel names, geometry as it goes over the wire, which memories are history.
  */
 #include <string.h>
 
 #include "harness/test.h"
-#include "wire/wire.h"
+#include "native/wire/wire.h"
 
 TEST(names_with_and_without_a_scheme)
 {

@@ -7,7 +7,7 @@
 #ifndef SL_NATIVE_PROTOCOL_LEASE_H
 #define SL_NATIVE_PROTOCOL_LEASE_H
 
-#include "wire/wire.h"
+#include "native/wire/wire.h"
 
 struct sl_lease {
     struct sl_words words;

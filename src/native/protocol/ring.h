@@ -7,7 +7,7 @@
 #ifndef SL_NATIVE_PROTOCOL_RING_H
 #define SL_NATIVE_PROTOCOL_RING_H
 
-#include "wire/wire.h"
+#include "native/wire/wire.h"
 
 enum sl_slot_state {
     SL_SLOT_NONE = 0, /* the number belongs to no memory */

@@ -19,7 +19,7 @@
 #include "device/device.h"
 #include "sync/sync.h"
 #include "trace/trace.h"
-#include "wire/wire.h"
+#include "native/wire/wire.h"
 
 /* Where a slot's memory is mapped here. */
 struct sl_slot_map {

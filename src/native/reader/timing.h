@@ -7,7 +7,7 @@
 #define SL_NATIVE_READER_TIMING_H
 
 #include "os/os.h"
-#include "wire/wire.h"
+#include "native/wire/wire.h"
 
 #define SL_TIMING_EVERY (10 * SLUICE_MS)
 #define SL_TIMING_WINDOW SLUICE_S

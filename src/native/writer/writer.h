@@ -17,7 +17,7 @@
 #include "mem/mem.h"
 #include "sync/sync.h"
 #include "trace/trace.h"
-#include "wire/wire.h"
+#include "native/wire/wire.h"
 
 #define SL_MEMORY_NAME 96
 

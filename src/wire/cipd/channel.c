@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "wire/cipd/consume.h"
-#include "wire/wire.h"
+#include "native/wire/wire.h"
 
 static int check_name(const char *name) { return sl_cipd_segment_check_name(name, SL_CIPD_NAME); }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * Internals of the native wire: the writer's side (serve.c, peer.c), the reader's side (join.c, link.c),
- * observers (info.c), and the folder of channels (place.c).
+ * observers (info.c), and the folder of channels (channel_dir.c).
  */
-#ifndef SL_NATIVE_H
-#define SL_NATIVE_H
+#ifndef SL_NATIVE_WIRE_NATIVE_H
+#define SL_NATIVE_WIRE_NATIVE_H
 
-#include "wire/native/message.h"
+#include "native/wire/message.h"
 
-/* ---- place.c: a channel's files ---- */
+/* ---- channel_dir.c: a channel's files ---- */
 
 #define SL_OTHER_FOLDERS 3
 
@@ -126,7 +126,7 @@ static inline bool sl_peer_is_reader(const struct sl_peer *peer)
 /* Closes a connection that is not a reader, to make room for another (admit.c). */
 void sl_peer_drop_a_guest(struct sl_native_serve *serve);
 
-/* death.c */
+/* liveness.c */
 /* Its connection has ended: the peer is removed, now or later. */
 void sl_peer_hung_up(struct sl_peer *peer);
 void sl_peer_died(struct sl_peer *peer, const char *how);
@@ -136,7 +136,7 @@ bool sl_peer_may_lapse(struct sl_peer *peer);
 uint32_t sl_peers_hung_up(const struct sl_peer *peer);
 struct sl_watch sl_peer_process_watch(void);
 
-/* table.c */
+/* reader_table.c */
 static inline bool sl_table_has(const struct sl_peer *peer) { return peer->place < SLUICE_MAX_READERS; }
 void sl_table_enter(struct sl_peer *peer);
 void sl_table_leave(struct sl_peer *peer);
@@ -152,7 +152,7 @@ int sl_status_send(struct sl_native_serve *serve, int fd);
 /* Frames committed after the one this reader took last. */
 uint64_t sl_peer_lag(const struct sl_peer *peer);
 /* Does it hold more than it was granted? Counts all lease words that are not 0, whatever their value. On the
- * writer's own thread, under the channel lock (hold.c). */
+ * writer's own thread, under the channel lock (hold_check.c). */
 bool sl_peer_overdraws(const struct sl_peer *peer);
 /* Its leases: their number, bits for the first 64 slots, age of the oldest. Stale lease words count too,
  * since they keep a slot number in use. Under the channel lock. */

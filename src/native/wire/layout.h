@@ -4,14 +4,14 @@
  * docs/wire.md describes the same in prose. Any change of the bytes is a new wire version. Everything is
  * little-endian and naturally aligned.
  */
-#ifndef SL_NATIVE_LAYOUT_H
-#define SL_NATIVE_LAYOUT_H
+#ifndef SL_NATIVE_WIRE_LAYOUT_H
+#define SL_NATIVE_WIRE_LAYOUT_H
 
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wire/wire.h"
+#include "native/wire/wire.h"
 
 #define SL_NATIVE_MAGIC UINT64_C(0x31454349554c5305) /* 05 "SLUICE1" */
 

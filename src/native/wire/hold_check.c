@@ -3,7 +3,7 @@
  * Detects readers that hold more frames than they requested in their HELLO. The library never lets
  * a reader do that: one that does violates the protocol.
  */
-#include "wire/native/native.h"
+#include "native/wire/native.h"
 
 /* Two passes over the lease words. Words that have the same non-zero value in both were all set at
  * one moment between the passes, so `hold` bounds their number: a frame that was released is not

@@ -3,7 +3,7 @@
  * The table of readers that begin and commit use. Changed on the service thread, under the channel
  * lock, which they hold while they use it.
  */
-#include "wire/native/native.h"
+#include "native/wire/native.h"
 
 void sl_table_enter(struct sl_peer *peer)
 {

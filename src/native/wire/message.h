@@ -3,10 +3,10 @@
  * Checks and fills in messages. Everything that comes from another process is checked here first. The
  * checks take only bytes and a length, so that fuzzers can call them.
  */
-#ifndef SL_NATIVE_MESSAGE_H
-#define SL_NATIVE_MESSAGE_H
+#ifndef SL_NATIVE_WIRE_MESSAGE_H
+#define SL_NATIVE_WIRE_MESSAGE_H
 
-#include "wire/native/layout.h"
+#include "native/wire/layout.h"
 
 /* Receives one message from a socket and checks it: 0, or the result of sl_os_receive or sl_message_check. The caller
  * owns the descriptors whatever the result, and closes them by sl_os_discard. */

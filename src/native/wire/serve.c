@@ -8,7 +8,7 @@
 
 #include "util/hooks.h"
 #include "util/result.h"
-#include "wire/native/native.h"
+#include "native/wire/native.h"
 
 #define ACCEPTS_A_TURN 16 /* endless connections must not keep the thread from other work */
 #define GONE_A_TURN 256   /* takes no longer: the whole queue, and those that arrive while it is emptied */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "util/result.h"
-#include "wire/native/native.h"
+#include "native/wire/native.h"
 
 /* Clocks of different time namespaces differ by more (protocol 5.14). */
 #define CLOCK_TOLERANCE SLUICE_S

@@ -10,7 +10,7 @@
 #include "trace/trace.h"
 #include "util/hooks.h"
 #include "util/result.h"
-#include "wire/native/native.h"
+#include "native/wire/native.h"
 
 #define FIRST_RETRY (20 * SLUICE_MS) /* doubled up to LAST_RETRY (protocol 5.15) */
 #define LAST_RETRY (500 * SLUICE_MS)

@@ -6,8 +6,8 @@
  * The core accesses the shared words through pointers (struct sl_words, struct sl_page), and does
  * not know where a wire puts them.
  */
-#ifndef SL_WIRE_H
-#define SL_WIRE_H
+#ifndef SL_NATIVE_WIRE_WIRE_H
+#define SL_NATIVE_WIRE_WIRE_H
 
 #include <sluice/registry.h>
 #include <sluice/sluice.h>

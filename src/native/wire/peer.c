@@ -8,7 +8,7 @@
 
 #include "util/hooks.h"
 #include "util/result.h"
-#include "wire/native/native.h"
+#include "native/wire/native.h"
 
 #define HELLO_PATIENCE SLUICE_S          /* for HELLO after connecting */
 #define ARRIVAL_PATIENCE SLUICE_S        /* for the first memory's ACK, once places are short */

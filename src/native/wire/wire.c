@@ -2,7 +2,7 @@
  *
  * The list of wires, and which names are channel names.
  */
-#include "wire/wire.h"
+#include "native/wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

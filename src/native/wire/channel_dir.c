@@ -4,7 +4,7 @@
  * change.
  */
 #include "util/result.h"
-#include "wire/native/native.h"
+#include "native/wire/native.h"
 
 int sl_place_find(struct sl_place *place)
 {

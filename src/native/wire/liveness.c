@@ -11,7 +11,7 @@
  * frames.
  */
 #include "util/result.h"
-#include "wire/native/native.h"
+#include "native/wire/native.h"
 
 #define HANG_UP_PATIENCE SLUICE_S          /* a hang-up alone counts as death after this */
 #define DRIVER_PATIENCE (250 * SLUICE_MS)  /* a GPU may write for so long after a hang-up that came last */

@@ -3,7 +3,7 @@
  * Who may read a channel, and with which parameters; and which connections are closed to make room for others.
  */
 #include "util/result.h"
-#include "wire/native/native.h"
+#include "native/wire/native.h"
 
 #define MOST_LEFT 8 /* connections that a process has closed while its GPU still works on their frames */
 

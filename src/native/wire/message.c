@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "wire/native/message.h"
+#include "native/wire/message.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "wire/native/native.h"
+#include "native/wire/native.h"
 
 static uint64_t newest(const struct sl_native_serve *serve)
 {

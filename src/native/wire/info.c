@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "util/result.h"
-#include "wire/native/native.h"
+#include "native/wire/native.h"
 
 #define ASK_AGAIN (5 * SLUICE_MS)
 
