@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "cipd/cipd.h"
-#include "core/behind.h"
+#include "channel/stream_deps.h"
 #include "device/device.h"
 #include "sync/sync.h"
 #include "util/result.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Internals of "cipd:" channels: slots of GPU memory and events, on the wire of wire/cipd/, as a bare channel
- * (core/bare.h). Writer: writer.c opens and closes, export.c handles each frame, spare.c leaves a finished frame for readers.
+ * (channel/channel.h). Writer: writer.c opens and closes, export.c handles each frame, spare.c leaves a finished frame for readers.
  * Reader: reader.c opens and follows sessions, take.c takes frames, copy.c copies them (turns.c: when to do so within a time
  * slice of the GPU), release.c releases them, mark.c has streams record whether they are whole. pool.c makes and frees slots.
  *
@@ -14,8 +14,8 @@
 #include <sluice/cipd.h>
 
 #include "copy/copy.h"
-#include "core/arrays.h"
-#include "core/bare.h"
+#include "channel/arrays.h"
+#include "channel/channel.h"
 #include "cuda/cuda.h"
 #include "device/device.h"
 #include "trace/trace.h"

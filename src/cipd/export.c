@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "cipd/cipd.h"
-#include "core/arrays.h"
+#include "channel/arrays.h"
 #include "format/format.h"
 #include "util/hooks.h"
 #include "util/result.h"

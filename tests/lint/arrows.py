@@ -11,7 +11,7 @@ from lint import Lint
 ARROWS = {
     "src/core": ["sluice/", "native/wire/wire.h", "mem/mem.h", "sync/sync.h", "device/device.h", "copy/copy.h", "trace/trace.h",
                  "os/os.h", "util/"],
-    "src/cipd": ["sluice/", "core/arrays.h", "core/bare.h", "core/behind.h", "format/format.h", "util/params.h", "core/view.h", "native/wire/wire.h",
+    "src/cipd": ["sluice/", "channel/arrays.h", "channel/channel.h", "channel/stream_deps.h", "format/format.h", "util/params.h", "channel/frame_view.h", "native/wire/wire.h",
                  "wire/cipd/", "copy/copy.h", "sync/sync.h", "device/device.h", "cuda/cuda.h", "trace/trace.h", "os/os.h", "util/"],
     "src/copy": ["sluice/", "sync/sync.h", "device/device.h", "cuda/cuda.h", "os/os.h", "util/"],
     "src/wire": ["sluice/", "mem/mem.h", "trace/trace.h", "os/os.h", "util/"],

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "native/reader/acquire.h"
-#include "core/bare.h"
+#include "channel/channel.h"
 #include "native/reader/gpu_wait.h"
 #include "util/result.h"
 

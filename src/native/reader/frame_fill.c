@@ -6,7 +6,7 @@
 
 #include "native/reader/acquire.h"
 #include "format/format.h"
-#include "core/view.h"
+#include "channel/frame_view.h"
 #include "util/hooks.h"
 #include "util/result.h"
 

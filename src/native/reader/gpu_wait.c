@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "core/behind.h"
+#include "channel/stream_deps.h"
 #include "util/result.h"
 
 #define LOOK (5 * SLUICE_MS)

@@ -4,7 +4,7 @@
  * socket of the current session, and an eventfd of our own (the note) for everything else. It stays the same
  * while sessions come and go.
  */
-#include "core/bare.h"
+#include "channel/channel.h"
 #include "native/reader/acquire.h"
 #include "native/reader/reader.h"
 

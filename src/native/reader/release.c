@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "native/reader/acquire.h"
-#include "core/bare.h"
+#include "channel/channel.h"
 #include "native/reader/gpu_wait.h"
-#include "core/view.h"
+#include "channel/frame_view.h"
 #include "util/hooks.h"
 #include "util/result.h"
 

@@ -237,7 +237,7 @@ bool sl_link_forgot(const struct sl_link *link, uint32_t memory);
 
 struct sl_wire_ops {
     const char *scheme;
-    bool bare; /* its channels have a table of their own (core/bare.h): of this one only check_name and info are used */
+    bool bare; /* its channels have a table of their own (channel/channel.h): of this one only check_name and info are used */
     int (*check_name)(const char *name); /* SLUICE_E_NAME with a message; NULL: the usual rules */
 
     /* Claims the name, makes the control page, and begins to answer connections. */

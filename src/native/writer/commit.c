@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/bare.h"
+#include "channel/channel.h"
 #include "native/reader/gpu_wait.h"
-#include "core/view.h"
+#include "channel/frame_view.h"
 #include "native/writer/writer.h"
 #include "util/hooks.h"
 #include "util/result.h"

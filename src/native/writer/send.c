@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/arrays.h"
-#include "core/bare.h"
+#include "channel/arrays.h"
+#include "channel/channel.h"
 #include "format/format.h"
 #include "native/reader/gpu_wait.h"
-#include "core/view.h"
+#include "channel/frame_view.h"
 #include "native/writer/writer.h"
 #include "util/result.h"
 

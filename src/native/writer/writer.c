@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/bare.h"
+#include "channel/channel.h"
 #include "format/format.h"
 #include "util/params.h"
 #include "util/result.h"

@@ -9,7 +9,7 @@
 #include <sluice/writer.h>
 
 #include "copy/copy.h"
-#include "core/arrays.h"
+#include "channel/arrays.h"
 #include "native/writer/in_flight.h"
 #include "native/writer/reader_semaphores.h"
 #include "native/protocol/ring.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/arrays.h"
+#include "channel/arrays.h"
 
 #include <string.h>
 

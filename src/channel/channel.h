@@ -2,15 +2,15 @@
  *
  * Bare channels: those of a wire that has neither ring nor leases, so that the core's protocol does not apply.
  * The public calls go straight to the table of such a channel; it uses the core's handles, views of frames, fetch and
- * tickets. bare.c is the only file that lists them.
+ * tickets. channel.c is the only file that lists them.
  */
-#ifndef SL_CORE_BARE_H
-#define SL_CORE_BARE_H
+#ifndef SL_CHANNEL_CHANNEL_H
+#define SL_CHANNEL_CHANNEL_H
 
 #include <sluice/reader.h>
 #include <sluice/writer.h>
 
-#include "core/view.h"
+#include "channel/frame_view.h"
 #include "device/device.h"
 #include "native/wire/wire.h"
 

@@ -3,8 +3,8 @@
  * Bare channels register here the streams of their readers that wait for frames. Work that is ordered behind such a wait must
  * not be published before the frame has come. park.c keeps them in the same list as its own.
  */
-#ifndef SL_CORE_BEHIND_H
-#define SL_CORE_BEHIND_H
+#ifndef SL_CHANNEL_STREAM_DEPS_H
+#define SL_CHANNEL_STREAM_DEPS_H
 
 #include "device/device.h"
 

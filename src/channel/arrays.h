@@ -2,8 +2,8 @@
  *
  * The program's arrays in send and fetch.
  */
-#ifndef SL_CORE_ARRAYS_H
-#define SL_CORE_ARRAYS_H
+#ifndef SL_CHANNEL_ARRAYS_H
+#define SL_CHANNEL_ARRAYS_H
 
 #include "copy/copy.h"
 
@@ -15,7 +15,7 @@ int sl_arrays_match(const struct sluice_format *format, const char *channel, con
 int sl_arrays_begin(struct sl_copier *copier, enum sl_copy_way way, const struct sluice_array *arrays, uint32_t count,
                     struct sluice_stream stream, struct sl_copy_job *job);
 
-/* ---- sent.c ---- */
+/* ---- send_cache.c ---- */
 
 /* The plan of the last send of one array: the next array with the same description can use it, whatever its address. */
 struct sl_sent {

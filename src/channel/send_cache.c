@@ -2,7 +2,7 @@
  *
  * Repeated sends: what was found out about the last one is reused.
  */
-#include "core/arrays.h"
+#include "channel/arrays.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * Writers and readers of bare channels: their handles.
  */
-#include "core/bare.h"
+#include "channel/channel.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "format/format.h"
-#include "core/view.h"
+#include "channel/frame_view.h"
 #include "device/device.h"
 #include "util/result.h"
 

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/arrays.h"
-#include "core/bare.h"
+#include "channel/arrays.h"
+#include "channel/channel.h"
 #include "format/format.h"
 #include "native/reader/reader.h"
-#include "core/view.h"
+#include "channel/frame_view.h"
 #include "trace/trace.h"
 #include "util/result.h"
 

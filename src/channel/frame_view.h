@@ -2,8 +2,8 @@
  *
  * What a held frame points at, whichever side holds it.
  */
-#ifndef SL_CORE_VIEW_H
-#define SL_CORE_VIEW_H
+#ifndef SL_CHANNEL_FRAME_VIEW_H
+#define SL_CHANNEL_FRAME_VIEW_H
 
 #include <sluice/device.h>
 #include <sluice/frame.h>
