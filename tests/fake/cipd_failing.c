@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cipd/cipd.h"
+#include "cuda_link/cuda_link.h"
 #include "fake/cipd.h"
 #include "fake/fake.h"
 #include "harness/belongings.h"

@@ -9,7 +9,7 @@
 #include "fault/wrap.h"
 #include "harness/belongings.h"
 #include "unit/cipd_kit.h"
-#include "wire/cipd/barrier.h"
+#include "cuda_link/wire/barrier.h"
 
 struct lives {
     const char *name, *barrier;

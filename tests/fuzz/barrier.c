@@ -3,7 +3,7 @@
  * The activation barrier with anything in it: who only looks and who holds it, while its bytes change.
  */
 #include "fuzz.h"
-#include "wire/cipd/barrier.h"
+#include "cuda_link/wire/barrier.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -5,8 +5,8 @@
  * bytes as they are, and then acts.
  */
 #include "fuzz.h"
-#include "wire/cipd/consume.h"
-#include "wire/cipd/produce.h"
+#include "cuda_link/wire/segment_read.h"
+#include "cuda_link/wire/segment_write.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -4,7 +4,7 @@
  */
 #include "fuzz.h"
 #include "format/format.h"
-#include "wire/cipd/segment.h"
+#include "cuda_link/wire/segment.h"
 #include "native/wire/wire.h"
 
 static void check_channel(const char *text)

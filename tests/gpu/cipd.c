@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "gpu/frames.h"
-#include "wire/cipd/extra.h"
+#include "cuda_link/wire/private_ext.h"
 
 const struct sluice_dtype cipd_uint8 = { SLUICE_UINT, 8, 1 }, cipd_float32 = { SLUICE_FLOAT, 32, 1 };
 

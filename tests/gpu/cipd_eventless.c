@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "gpu/cipd.h"
-#include "wire/cipd/layout.h"
+#include "cuda_link/wire/layout.h"
 
 /* The segment says that slots have no events, as programs do that cannot make any: they wait for each frame. */
 static void take_events_away(uint32_t slots)

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "hostile/act.h"
-#include "wire/cipd/barrier.h"
-#include "wire/cipd/segment.h"
+#include "cuda_link/wire/barrier.h"
+#include "cuda_link/wire/segment.h"
 
 #define STRANGER 65532
 

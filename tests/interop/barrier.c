@@ -6,7 +6,7 @@
 
 #include "kit.h"
 #include "util/hooks.h"
-#include "wire/cipd/barrier.h"
+#include "cuda_link/wire/barrier.h"
 
 TEST_TIMEOUT(barrier_of_python_holds_us, 60)
 {

@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "cipd_kit.h"
-#include "wire/cipd/barrier.h"
-#include "wire/cipd/names.h"
+#include "cuda_link/wire/barrier.h"
+#include "cuda_link/wire/shm_watch.h"
 
 #define SECOND SLUICE_S
 

@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #include "harness/test.h"
-#include "wire/cipd/consume.h"
-#include "wire/cipd/produce.h"
+#include "cuda_link/wire/segment_read.h"
+#include "cuda_link/wire/segment_write.h"
 
 #define CIPD_PREFIX "cipd-test."
 

@@ -3,7 +3,7 @@
  * cuda-link's environment variables: all are in the table, and those that are honoured are read by its rules.
  */
 #include "cipd_kit.h"
-#include "wire/cipd/settings.h"
+#include "cuda_link/wire/settings.h"
 
 static const char *given_name, *given_value;
 

@@ -2,7 +2,7 @@
  *
  * When frames that are copied are chosen in turns of the GPU's, and how much work keeps one.
  */
-#include "cipd/cipd.h"
+#include "cuda_link/cuda_link.h"
 #include "harness/test.h"
 
 /* A copy is made as it is wanted, and is whole or not. Was it made in a turn? */

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Internals of "cipd:" channels: slots of GPU memory and events, on the wire of wire/cipd/, as a bare channel
+ * (channel/channel.h). Writer: writer.c opens and closes, export.c handles each frame, keep_finished.c leaves a finished frame for readers.
+ * Reader: reader.c opens and follows sessions, acquire.c takes frames, copy.c copies them (timeslice.c: when to do so within a time
+ * slice of the GPU), release.c releases them, overwrite_check.c has streams record whether they are whole. pool.c makes and frees slots.
+ *
+ * All driver calls that could invalidate a capture are made in the relaxed mode. The only driver calls made for each frame
+ * are copies, recording and querying events, and those of the copier (copy/cuda.c).
+ */
+#ifndef SL_CUDA_LINK_CUDA_LINK_H
+#define SL_CUDA_LINK_CUDA_LINK_H
+
+#include <sluice/cipd.h>
+
+#include "copy/copy.h"
+#include "channel/arrays.h"
+#include "channel/channel.h"
+#include "cuda/cuda.h"
+#include "device/device.h"
+#include "trace/trace.h"
+#include "cuda_link/wire/barrier.h"
+#include "cuda_link/wire/segment_read.h"
+#include "cuda_link/wire/format.h"
+#include "cuda_link/wire/shm_watch.h"
+#include "cuda_link/wire/segment_write.h"
+
+#define SL_CIPD_GRACE (100 * SLUICE_MS) /* how long a writer keeps its memory after it has shut */
+#define SL_CIPD_LOOK (50 * INT64_C(1000)) /* ns between queries of an event, after spinning */
+
+extern const struct sl_bare_ops sl_bare_cipd;
+
+/* ---- pool.c ---- */
+
+struct sl_cipd_slot {
+    struct sl_cuda_block *block;
+    struct sl_cuda_signal *signal; /* NULL: frames in it are finished when they are published */
+    uint64_t address;
+    struct sl_copy_fence fence;    /* writer only */
+    uint32_t frame;                /* writer only: the published frame that the fence is for; 0: none */
+    sl_word frames, wait_ns;       /* for observers, relaxed */
+};
+
+/* The slots of one session, made or opened. */
+struct sl_cipd_pool {
+    struct sl_cuda_context *context; /* a reference of its own */
+    uint32_t count;
+    uint64_t bytes; /* of one frame */
+    struct sl_cipd_slot slots[SL_CIPD_MAX_SLOTS];
+};
+
+struct sl_cipd_bin;
+
+/* Makes slots, with the handles to be published. SLUICE_E_NO_MEMORY, SLUICE_E_UNSUPPORTED, ...; then those that were made are in
+ * the bin. */
+int sl_cipd_pool_make(struct sl_cipd_bin *bin, const char *channel, const char *device, uint32_t count, uint64_t bytes,
+                      struct sl_cipd_handles handles[SL_CIPD_MAX_SLOTS], struct sl_cipd_pool **pool);
+
+/* Opens the slots of another program's session; as pool_make. */
+int sl_cipd_pool_open(struct sl_cipd_bin *bin, const char *channel, const char *device, const struct sl_cipd_session *session,
+                      struct sl_cipd_pool **pool);
+
+/* Pools to be freed. Freeing and closing may wait for GPU work that does not end, so a thread does it; where
+ * none can be started, the caller does, and the log says so. */
+int sl_cipd_bin_make(const char *channel, struct sl_cipd_bin **bin);
+
+/* Frees a pool after `grace_ns`; does nothing for NULL. */
+void sl_cipd_bin_put(struct sl_cipd_bin *bin, struct sl_cipd_pool *pool, int64_t grace_ns);
+
+/* The same for something else whose cleanup may wait for GPU work. */
+void sl_cipd_bin_run(struct sl_cipd_bin *bin, void (*end)(void *what), void *what, int64_t grace_ns);
+
+/* Waits for up to `patience_ns` until the bin is empty. Returns how many are left. */
+uint32_t sl_cipd_bin_wait(struct sl_cipd_bin *bin, int64_t patience_ns);
+uint32_t sl_cipd_bin_count(const struct sl_cipd_bin *bin);
+
+/* Ends the bin; what is still in it is freed in the background. */
+void sl_cipd_bin_leave(struct sl_cipd_bin *bin);
+
+/* Pins the memory of a slot. */
+int sl_cipd_pin(struct sl_cipd_slot *slot, sluice_pin **pin);
+
+/* ---- params.c ---- */
+
+int sl_cipd_writer_params(const char *name, const struct sluice_writer_params *params,
+                          struct sluice_cipd_writer_params *cipd, uint32_t *slots);
+int sl_cipd_reader_params(const char *name, struct sluice_reader_params *params, struct sluice_cipd_reader_params *cipd);
+
+/* ---- inspect.c ---- */
+
+/* Fills in the members of `info` that info.c does not. */
+void sl_cipd_look_closer(const struct sl_cipd_consumer *consumer, struct sluice_cipd_info *info);
+
+/* ---- format.c ---- */
+
+/* A program's format as metadata of the wire. SLUICE_E_FORMAT, saying what the wire cannot express. */
+int sl_cipd_format_of(const char *channel, const struct sluice_format *format,
+                      const struct sluice_cipd_writer_params *params, struct sl_cipd_metadata *metadata);
+
+/* The opposite, by the reader's policies. */
+int sl_cipd_format_as(const struct sl_cipd_format *wire, const struct sluice_cipd_reader_params *params,
+                      struct sluice_format *format);
+
+/* The component order of four uint8, by the wire's flag or the reader's parameters. */
+enum sluice_cipd_order sl_cipd_order_of(const struct sl_cipd_format *wire, const struct sluice_cipd_reader_params *params);
+bool sl_cipd_is_mono_alpha(const struct sl_cipd_format *wire, const struct sluice_cipd_reader_params *params);
+
+/* Height, width and components of an array; false if it has none. */
+bool sl_cipd_shape(const struct sluice_array *array, uint32_t shape[3]);
+
+/* ---- the writer ---- */
+
+struct sl_cipd_writer {
+    struct sl_object *object; /* its handle is in frames */
+    char name[SLUICE_CIPD_MAX_NAME + 1];
+    char device[SL_DEVICE_NAME];
+    struct sluice_cipd_writer_params params; /* complete */
+    char barrier_name[SLUICE_CIPD_MAX_NAME + 1];
+    int64_t wait_ns;
+    uint32_t slots; /* of future sessions */
+    sl_word32 troubled; /* 1: `tended` may not be 0 */
+    struct sl_cuda_context *context;
+    struct sl_copier copier;
+    struct sl_sent sent;
+    struct sl_cipd_bin *bin;
+
+    struct sl_cipd_pool *pool;
+    uint64_t session;
+    struct sl_record record;
+    bool reshaped;
+    bool spoilt; /* work that nobody waits for may yet write to the pool */
+    uint64_t token, next_token; /* of the frame that is begun; 0: none */
+    struct sl_span span;
+    uint32_t finished; /* the newest frame of the session that is known to be finished; 0: none */
+    unsigned char meta[SLUICE_MAX_META]; /* for programs to write to; it is not sent */
+
+    sl_mutex lock; /* guards the members below: the service thread changes them, other threads read them */
+    struct sl_cipd_producer producer;
+    bool open; /* has a segment */
+    struct sluice_format format;
+    struct sl_cipd_metadata metadata;
+    uint32_t generation;
+    struct sl_cipd_barrier checker, holder; /* the counts of `checker` belong to the writer's thread */
+    struct sl_cipd_watched watched; /* for checker.changes, if that is not NULL */
+    bool checks, holds; /* the barrier; `checks` belongs to the writer's thread */
+    struct sl_watch tender;
+    int tended; /* the result of the last check of the segment; 0: it succeeded */
+    char tended_text[256];
+    uint64_t published, bytes, copied_bytes, skips, failed, dropped, cancelled, graph_frames, relinked, waited_ns;
+    int64_t last_frame_ns;
+};
+
+/* Begins a session with this format and `slots` slots, and discards the slots of the last one. */
+int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_format *format, uint32_t slots);
+
+/* The same with the format that it has: for another number of slots, or for others if `spoilt`. */
+int sl_cipd_writer_renew(struct sl_cipd_writer *writer, uint32_t slots);
+
+/* Does it check the barrier from now on? Not while it holds it: it would skip its own frames. On the writer's thread, with the lock
+ * once it is tended. */
+void sl_cipd_writer_heed(struct sl_cipd_writer *writer);
+
+/* To be called if `troubled`: 0, or the failure of the last check of the segment, such as that another program has taken it
+ * over, so that nobody sees our frames. */
+int sl_cipd_writer_trouble(struct sl_cipd_writer *writer);
+
+int sl_cipd_writer_open(const char *name, const struct sluice_writer_params *params, struct sl_object *object, void **state);
+void sl_cipd_writer_close(void *state);
+int sl_cipd_reformat(void *state, const struct sluice_format *format);
+/* Before a send: begins a new session if the array's size is not the session's. Its data type must be the channel's. */
+int sl_cipd_make_room(struct sl_cipd_writer *writer, const struct sluice_array *array);
+int sl_cipd_writer_format(void *state, struct sluice_format *format);
+void sl_cipd_writer_stats(void *state, struct sluice_writer_stats *stats);
+
+/* ---- export.c ---- */
+
+int sl_cipd_begin(void *state, int64_t timeout_ns, struct sluice_frame *frame);
+int sl_cipd_wait(void *state, int64_t timeout_ns);
+int sl_cipd_commit(void *state, struct sluice_frame *frame, struct sluice_stream stream);
+int sl_cipd_cancel(void *state, struct sluice_frame *frame, struct sluice_stream stream);
+int sl_cipd_send(void *state, struct sluice_frame *header, const struct sluice_array *arrays, uint32_t count,
+                 struct sluice_stream stream, struct sluice_ticket *ticket);
+/* Calls `look` in the writer's context until it returns something other than SLUICE_NOT_READY, or the timeout. *waited_ns is
+ * how long that took; it is not set if the context cannot be entered. On the writer's thread. */
+typedef int sl_cipd_look(struct sl_cipd_writer *writer, const struct sl_cipd_slot *slot);
+int sl_cipd_await(struct sl_cipd_writer *writer, sl_cipd_look *look, const struct sl_cipd_slot *slot, int64_t timeout_ns,
+                  int64_t *waited_ns);
+/* Waits until the GPU has done all work that was queued for slots; false after `patience_ns`. */
+bool sl_cipd_drain(struct sl_cipd_writer *writer, int64_t patience_ns);
+int sl_cipd_writer_pin(void *state, const struct sluice_frame *frame, sluice_pin **pin);
+int sl_cipd_writer_view(void *state, const struct sluice_frame *frame, struct sl_view *view);
+
+/* ---- keep_finished.c: the writer's thread ---- */
+
+/* Waits until the next frame can be written with one finished frame left for readers: 0; SLUICE_NO_SLOT, then `dropped` is
+ * added to the count of dropped frames; a failure. Usually makes no driver call. */
+int sl_cipd_spare(struct sl_cipd_writer *writer, int64_t timeout_ns, uint64_t dropped);
+
+/* Is one left, according to the driver's last answer or a reader's report? A query of the driver takes longer than the rest
+ * of a send without its copy. A wrong report harms only readers. */
+bool sl_cipd_spare_told(const struct sl_cipd_writer *writer);
+
+/* To be called when the next frame is finished before it is published. */
+void sl_cipd_spare_finished(struct sl_cipd_writer *writer);
+
+/* Is it certain that the GPU has done all work that was queued for the next slot? */
+bool sl_cipd_spare_is_behind(const struct sl_cipd_writer *writer);
+
+/* Do both hold, according to the driver's last answer or a reader's report? Then begin will find a slot unless the report is
+ * wrong: begin itself does not rely on it. */
+bool sl_cipd_spare_told_behind(const struct sl_cipd_writer *writer);
+
+/* ---- timeslice.c ---- */
+
+enum sl_cipd_way {
+    SL_CIPD_PLAIN,
+    SL_CIPD_KEPT, /* in a turn that lasted until the copy was queued */
+    SL_CIPD_LATE, /* in a turn that may have ended before */
+};
+
+struct sl_cipd_turns {
+    enum sl_cipd_way way; /* how the current copy is made */
+    uint32_t pieces;      /* of work that are queued to keep a turn, */
+    int64_t keep_ns;      /* and how long they should take */
+    uint32_t left, next;  /* how many frames are still to be copied in turns; how many the next time, 0: as at first */
+    uint32_t plain, next_plain; /* how many copies may be overtaken before that; how many the next time, 0: as at first */
+};
+
+void sl_cipd_turns_begin(struct sl_cipd_turns *turns);
+
+/* late: the copy was queued too late. learn: the copy was done `took_ns` after its turn had begun. */
+void sl_cipd_turns_late(struct sl_cipd_turns *turns);
+void sl_cipd_turns_learn(struct sl_cipd_turns *turns, int64_t took_ns);
+
+/* After each copy: was it whole, or overtaken by the writer? False also for a turn in which no frame could be chosen. */
+void sl_cipd_turns_judge(struct sl_cipd_turns *turns, bool whole);
+
+/* ---- the reader ---- */
+
+/* A session as a reader uses it. */
+struct sl_cipd_link {
+    uint32_t users; /* references of the reader and of each frame; the reader's lock */
+    struct sl_cipd_pool *pool;
+    struct sl_cipd_handles handles[SL_CIPD_MAX_SLOTS];
+    uint64_t session; /* of frames */
+    uint32_t generation;
+    struct sl_cipd_marks *marks; /* NULL until one is made */
+    bool doubtful; /* frames still held had some of these handles open before: the mapping may be of older memory */
+    struct sluice_format format;
+    struct sl_record record;
+};
+
+struct sl_cipd_marks; /* overwrite_check.c */
+
+#define SL_CIPD_RELEASED 1 /* a token that no frame has: released, but a stream still waits for it */
+
+/* State of a frame that may have been taken before it was ready. */
+enum sl_cipd_wait {
+    SL_CIPD_READY, /* it was ready when it was taken */
+    SL_CIPD_WAITS, /* its stream waits for it */
+    SL_CIPD_CAME,
+    SL_CIPD_CAME_NOT, /* the stream went on without it */
+};
+
+struct sl_cipd_held {
+    sl_word token; /* 0: free */
+    enum sl_cipd_wait waits; /* it and the members below: the reader's lock */
+    uint64_t ahead_value, ahead_number;
+    int64_t ahead_until;
+    struct sluice_stream ahead_stream;
+    struct sl_cipd_link *link;
+    struct sl_cipd_frame frame;
+    int64_t polled_ns; /* its writer had not shut at this time; marks update it, with the reader's lock */
+    uint64_t address; /* of the slot, or of the copy */
+    uint32_t mark;    /* number of the last mark's note, from 1; 0: there is none */
+    bool copied;
+    struct sl_span span;
+};
+
+struct sl_cipd_copies; /* copy.c */
+
+struct sl_cipd_reader {
+    struct sl_object *object;
+    char name[SLUICE_CIPD_MAX_NAME + 1];
+    char device[SL_DEVICE_NAME];
+    struct sluice_reader_params params; /* complete */
+    struct sluice_cipd_reader_params cipd;
+    struct sl_cuda_context *context;
+    struct sl_cipd_bin *bin;
+    sl_word32 closing, bell;
+    sl_word32 retry;
+    sl_word known_stream; /* the last stream that was found to be of this device; relaxed */
+    char nothing[SLUICE_CIPD_MAX_NAME + 64]; /* acquire's usual message when there is no frame */
+
+    /* Used by the acquiring thread only. */
+    char unopened[640]; /* why the handles of the current session could not be opened */
+    struct sl_cipd_frame pending; /* the newest frame, if it was not taken; index 0: it was */
+    int64_t pending_ns;           /* since when a frame is pending and none was taken */
+    int64_t until;                /* how long the call may take that is under way */
+    int64_t polled_ns;            /* when the segment was last polled, or slightly before */
+    uint32_t oldest;              /* no frame older than this one is taken in this session; 0: not known yet */
+    uint32_t counted;             /* frames count as missed from this one on; 0: none was seen yet */
+    uint32_t tries, tried;        /* finished frames overtaken since one was taken; the newest frame at the last of them */
+    uint64_t next_token;
+    uint64_t last_session;
+    uint64_t untold;              /* missed frames not yet reported in a frame's `missed` */
+    struct sl_cipd_ahead *ahead; /* NULL: streams do not wait */
+    struct sl_cipd_copies *copies; /* of a reader whose frames are copies; NULL until the first copy */
+    struct sl_cipd_turns turns;    /* in which copies are made */
+    bool shut;                    /* the last session was closed by its writer, and no other has come */
+    bool over;                    /* reconnect is off, and the session has ended */
+
+    sl_mutex lock; /* guards the members below for other threads; only the acquiring thread changes them */
+    struct sl_cipd_consumer consumer;
+    struct sl_cipd_link *link;
+    uint32_t last_index; /* of the frame that was last taken in this session; 0: none */
+    struct sl_cipd_held held[SLUICE_CIPD_MAX_SLOTS];
+    uint32_t generation;
+    int64_t close_until; /* how long the last session's handles are waited for; 0: they are not */
+    int note; /* the descriptor that programs poll; -1 until requested */
+    struct sl_watch watch;
+
+    sl_word taken, no_frame, timeouts, sessions, overruns, repeated, dropped, spin_hits, latency_ns, latency_total_ns;
+    sl_word frame_ns; /* when the last one was published */
+};
+
+int sl_cipd_reader_open(const char *name, const struct sluice_reader_params *params, struct sl_object *object, void **state);
+void sl_cipd_reader_close(void *state);
+void sl_cipd_reader_end(struct sl_cipd_reader *reader); /* the last step of close */
+void sl_cipd_reader_stop(void *state);
+int sl_cipd_reader_format(void *state, struct sluice_format *format);
+/* The reader with this handle, kept alive until its object is dropped. SLUICE_E_UNSUPPORTED for another kind of channel. */
+int sl_cipd_reader_hold(sluice_reader *handle, struct sl_object **object, struct sl_cipd_reader **reader);
+
+int sl_cipd_reader_device(void *state, char name[SL_DEVICE_NAME]);
+void sl_cipd_reader_stats(void *state, struct sluice_reader_stats *stats);
+
+/* Connects to a session, if there is none yet. 0; SLUICE_NO_WRITER and so on with a message. */
+int sl_cipd_reader_connect(struct sl_cipd_reader *reader, int64_t now);
+
+/* Does the channel count as stalled, and why? With the lock, or on the acquiring thread. */
+bool sl_cipd_reader_stalled(const struct sl_cipd_reader *reader, int64_t now, char *why, size_t size);
+
+/* Does this reason mean that there is no writer? Otherwise one is filling in the segment, or its contents are invalid. */
+bool sl_cipd_is_gone(enum sl_cipd_reason reason);
+
+/* Does this result of connect say that the session is one that the reader cannot use? The writer may be about to begin another,
+ * so it is not returned at once. */
+bool sl_cipd_is_refusal(int result);
+
+/* Leaves the session. `again`: tries at once to connect to another. */
+void sl_cipd_reader_drop(struct sl_cipd_reader *reader, enum sl_cipd_reason reason, bool again);
+
+/* Drops a reference; with the reader's lock. */
+void sl_cipd_link_drop(struct sl_cipd_reader *reader, struct sl_cipd_link *link);
+
+/* ---- copy.c: `entry` is the index in `held` of the copy's frame ---- */
+
+/* Is no copy in flight to this entry's buffer? */
+bool sl_cipd_copy_free(struct sl_cipd_reader *reader, uint32_t entry);
+
+/* Copies a slot whose event is done, and waits for the copy. */
+int sl_cipd_copy(struct sl_cipd_reader *reader, uint32_t entry, const struct sl_cipd_slot *slot, uint64_t bytes,
+                 uint64_t *address);
+
+/* Waits for a turn, the time slice in which this GPU runs this process's work, and queues work that keeps it for a moment: a
+ * copy of `bytes` that is queued meanwhile runs at once. Not before the first copy. turn_lasts: does the turn still last? */
+int sl_cipd_turn(struct sl_cipd_reader *reader, uint32_t entry, uint64_t bytes);
+bool sl_cipd_turn_lasts(struct sl_cipd_reader *reader, uint32_t entry);
+
+/* The next copy to this entry's buffer will wait for the work queued on the stream. SLUICE_E_CAPTURING: nothing was done. */
+int sl_cipd_copy_release(struct sl_cipd_reader *reader, uint32_t entry, struct sluice_stream stream);
+void sl_cipd_copies_end(struct sl_cipd_reader *reader);
+
+/* ---- ahead.c ---- */
+
+/* Sets reader->ahead, unless streams cannot wait here. */
+int sl_cipd_ahead_begin(struct sl_cipd_reader *reader);
+
+/* At close: lets waiting streams continue, though their frames may never come. */
+void sl_cipd_ahead_stop(struct sl_cipd_reader *reader);
+
+/* Waits for its thread. False if that is blocked in the driver: then it calls sl_cipd_reader_end itself later. */
+bool sl_cipd_ahead_leave(struct sl_cipd_reader *reader);
+void sl_cipd_ahead_end(struct sl_cipd_reader *reader);
+
+/* Queues a wait on the stream for the frame that `held` will be of; with no lock held. SLUICE_NO_SLOT without a message if
+ * too many streams wait. Once `held` has its frame, call sl_cipd_ahead_watch. */
+int sl_cipd_ahead_wait(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream);
+void sl_cipd_ahead_watch(struct sl_cipd_reader *reader, struct sl_cipd_held *held);
+
+/* The program was told that this wait's frame has not come, so work queued behind it may be published again. With no lock held. */
+void sl_cipd_ahead_told(struct sl_cipd_ahead *ahead, uint64_t number);
+
+/* The same for frames that were lost after their release: SLUICE_E_LOST with their numbers, once; 0: there are none. */
+int sl_cipd_ahead_tell(struct sl_cipd_reader *reader);
+
+/* ---- acquire.c ---- */
+
+int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame);
+
+/* ---- release.c ---- */
+
+/* Is it SLUICE_ON_CPU, or a stream of the reader's device? */
+int sl_cipd_reader_stream(struct sl_cipd_reader *reader, struct sluice_stream stream);
+
+/* The entry of a frame that is held; NULL with a message. */
+struct sl_cipd_held *sl_cipd_find_held(struct sl_cipd_reader *reader, const struct sluice_frame *frame);
+
+/* Has the writer, which had not shut at `polled_ns`, had no reason so far to overwrite this frame or free its memory? With the
+ * reader's lock, or on the acquiring thread. */
+bool sl_cipd_left_alone(const struct sl_cipd_reader *reader, const struct sl_cipd_frame *frame, int64_t polled_ns);
+
+/* Frees the entry of a frame that was released and that no stream waits for any more; with the reader's lock. */
+void sl_cipd_held_end(struct sl_cipd_reader *reader, struct sl_cipd_held *held);
+
+int sl_cipd_release(void *state, struct sluice_frame *frame, struct sluice_stream stream);
+int sl_cipd_check(void *state, const struct sluice_frame *frame);
+int sl_cipd_reader_pin(void *state, const struct sluice_frame *frame, sluice_pin **pin);
+int sl_cipd_reader_view(void *state, const struct sluice_frame *frame, struct sl_view *view);
+
+/* ---- overwrite_check.c ---- */
+
+int sl_cipd_mark(struct sl_cipd_reader *reader, const struct sluice_frame *frame, struct sluice_stream stream);
+
+/* Was the frame whole according to its last mark? False also if that is not known. With the reader's lock. */
+bool sl_cipd_was_left(const struct sl_cipd_held *held);
+void sl_cipd_marks_end(struct sl_cipd_reader *reader, struct sl_cipd_marks *marks);
+
+/* ---- poll.c ---- */
+
+int sl_cipd_reader_fd(void *state);
+
+/* After each acquire, if the program polls the descriptor. */
+void sl_cipd_note_settle(struct sl_cipd_reader *reader);
+
+#endif

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a writer does for each frame: begin, commit, cancel, send.
+ *
+ * The protocol uses the slots in turn. Work on a slot is ordered by its event: send makes its stream wait for it, begin waits on
+ * the CPU, as the program may then use any stream. The event is recorded behind the work, then the frame is
+ * published; readers wait for the event. One finished frame is always left for them: keep_finished.c.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda_link/cuda_link.h"
+#include "channel/arrays.h"
+#include "format/format.h"
+#include "util/hooks.h"
+#include "util/result.h"
+
+#define BLOCK_PATIENCE (10 * SLUICE_S)
+#define SPIN (200 * INT64_C(1000))
+
+static struct sl_cipd_slot *next_slot(struct sl_cipd_writer *writer, uint32_t *number)
+{
+    *number = sl_cipd_produce_slot(&writer->producer);
+    return &writer->pool->slots[*number];
+}
+
+static void count(struct sl_cipd_writer *writer, uint64_t *what)
+{
+    sl_mutex_lock(&writer->lock);
+    ++*what;
+    sl_mutex_unlock(&writer->lock);
+}
+
+/* A frame that was not published because of a failure. */
+static int failed(struct sl_cipd_writer *writer, int result)
+{
+    if (result < 0 || result == SLUICE_TIMEOUT)
+        count(writer, &writer->failed);
+    return result;
+}
+
+/* ---- before a frame ---- */
+
+static int check_barrier(struct sl_cipd_writer *writer)
+{
+    if (!writer->checks || !sl_cipd_barrier_check(&writer->checker, sl_os_now_coarse()))
+        return 0;
+    sl_mutex_lock(&writer->lock);
+    sl_cipd_produce_skip(&writer->producer);
+    writer->skips++;
+    writer->dropped++;
+    sl_mutex_unlock(&writer->lock);
+    return sl_fail(SLUICE_NO_SLOT,
+                   "channel 'cipd:%s': the frame is skipped, for an activation barrier is up: some sender is just being set up",
+                   writer->name);
+}
+
+static int check(struct sl_cipd_writer *writer)
+{
+    int r = sl_cuda_alive(writer->context);
+
+    if (r == 0 && sl_load(&writer->troubled, acquire))
+        r = sl_cipd_writer_trouble(writer);
+    if (r == 0 && writer->spoilt)
+        r = sl_cipd_writer_renew(writer, writer->slots);
+    if (r != 0)
+        return failed(writer, r);
+    return check_barrier(writer);
+}
+
+int sl_cipd_await(struct sl_cipd_writer *writer, sl_cipd_look *look, const struct sl_cipd_slot *slot, int64_t timeout_ns,
+                  int64_t *waited_ns)
+{
+    int64_t began = 0, now = 0;
+    struct sl_cuda_scope scope;
+    int r = sl_cuda_enter(writer->context, SL_CUDA_RELAXED, &scope);
+
+    if (r != 0)
+        return r;
+    while ((r = look(writer, slot)) == SLUICE_NOT_READY) {
+        if (began == 0)
+            began = now = sl_os_now();
+        /* `now` is from before the query: this thread may have been suspended since. */
+        if (now >= sl_os_later(began, timeout_ns))
+            break;
+        if (now - began >= SPIN) /* until then without a pause, as a query takes long enough */
+            sl_os_sleep(SL_CIPD_LOOK);
+        now = sl_os_now();
+    }
+    sl_cuda_leave(&scope);
+    *waited_ns = now - began;
+    return r;
+}
+
+/* Has the GPU done all work queued for the slot? */
+static int look(struct sl_cipd_writer *writer, const struct sl_cipd_slot *slot)
+{
+    return sl_cuda_event_look(writer->context, slot->fence.event);
+}
+
+static int await_slot(struct sl_cipd_writer *writer, struct sl_cipd_slot *slot, int64_t timeout_ns)
+{
+    int64_t waited_ns = 0;
+    int r = slot->fence.stream == 0 ? 0 : sl_cipd_await(writer, look, slot, timeout_ns, &waited_ns);
+
+    sl_store(&slot->wait_ns, (uint64_t)waited_ns, relaxed);
+    return r;
+}
+
+static int no_slot(struct sl_cipd_writer *writer, uint32_t number, int64_t timeout_ns, uint64_t dropped)
+{
+    sl_mutex_lock(&writer->lock);
+    writer->dropped += dropped;
+    sl_mutex_unlock(&writer->lock);
+    return sl_fail(SLUICE_NO_SLOT, "channel 'cipd:%s': its GPU has not finished in %lld ms what it was given for slot %u of %u",
+                   writer->name, (long long)(timeout_ns / SLUICE_MS), number, writer->slots);
+}
+
+/* ---- begin, commit, cancel ---- */
+
+static int wait_slot(struct sl_cipd_writer *writer, int64_t timeout_ns, uint64_t dropped)
+{
+    uint32_t number;
+    struct sl_cipd_slot *slot = next_slot(writer, &number);
+    int r = sl_cipd_spare(writer, timeout_ns, dropped);
+
+    if (r != 0 || sl_cipd_spare_is_behind(writer))
+        return r;
+    SL_STAGE_BEGIN(WAIT_SLOT);
+    r = await_slot(writer, slot, timeout_ns);
+    SL_STAGE_END(WAIT_SLOT);
+    sl_mutex_lock(&writer->lock);
+    writer->waited_ns += sl_load(&slot->wait_ns, relaxed);
+    sl_mutex_unlock(&writer->lock);
+    return r == SLUICE_NOT_READY ? no_slot(writer, number, timeout_ns, dropped) : r;
+}
+
+static void fill_frame(struct sl_cipd_writer *writer, struct sluice_frame *frame)
+{
+    uint32_t number;
+
+    next_slot(writer, &number)->frame = 0;
+    sl_cipd_produce_write(&writer->producer);
+    writer->token = ++writer->next_token;
+    if (writer->reshaped)
+        sl_geometry_from_array(&writer->record.arrays[0], &writer->format.arrays[0]);
+    writer->reshaped = false;
+    *frame = (struct sluice_frame){
+        .session = writer->session,
+        .capture_ns = sl_os_now(),
+        .meta = writer->meta,
+        .slot = number,
+        .generation = writer->generation,
+        .array_count = 1,
+        .opaque = { [SL_FRAME_OWNER] = atomic_load_explicit(&writer->object->id, memory_order_relaxed),
+                    [SL_FRAME_TOKEN] = writer->token,
+                    [SL_FRAME_ENTRY] = number },
+    };
+    SL_SPAN_BEGIN(WRITE, &writer->span, writer->name, 0);
+}
+
+int sl_cipd_begin(void *state, int64_t timeout_ns, struct sluice_frame *frame)
+{
+    struct sl_cipd_writer *writer = state;
+    int r;
+
+    if (!frame)
+        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': no frame to begin was given", writer->name);
+    if (timeout_ns < SLUICE_DEFAULT)
+        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': a time-out of %lld ns", writer->name, (long long)timeout_ns);
+    if (writer->token)
+        return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun already, and its protocol has one at a time",
+                       writer->name);
+    if ((r = check(writer)) != 0)
+        return r;
+    if ((r = wait_slot(writer, timeout_ns == SLUICE_DEFAULT ? writer->wait_ns : timeout_ns, 1)) != 0)
+        return failed(writer, r);
+    fill_frame(writer, frame);
+    SL_KILL_POINT("after_begin");
+    return 0;
+}
+
+int sl_cipd_wait(void *state, int64_t timeout_ns)
+{
+    struct sl_cipd_writer *writer = state;
+
+    return sl_cipd_spare_told_behind(writer) ? 0 : wait_slot(writer, timeout_ns, 0);
+}
+
+static int check_begun(const struct sl_cipd_writer *writer, const struct sluice_frame *frame)
+{
+    if (!frame)
+        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': no frame was given", writer->name);
+    if (frame->opaque[SL_FRAME_OWNER] == 0)
+        return sl_fail(SLUICE_E_STALE,
+                       "channel 'cipd:%s': this frame is not begun: it was committed or cancelled, or never begun", writer->name);
+    if (frame->opaque[SL_FRAME_OWNER] != atomic_load_explicit(&writer->object->id, memory_order_relaxed) ||
+        writer->token == 0 || frame->opaque[SL_FRAME_TOKEN] != writer->token)
+        return sl_fail(SLUICE_E_STALE, "channel 'cipd:%s': this frame is not this writer's, or has ended", writer->name);
+    return 0;
+}
+
+static void end_frame(struct sl_cipd_writer *writer, struct sluice_frame *frame)
+{
+    SL_SPAN_END(WRITE, &writer->span);
+    writer->token = 0;
+    memset(frame->opaque, 0, sizeof frame->opaque);
+    frame->meta = NULL;
+}
+
+/* The next frame's work is queued, and its event recorded. `sent`: the job of a send; NULL: it was written in place. */
+static void publish(struct sl_cipd_writer *writer, struct sluice_frame *frame, const struct sl_copy_job *sent)
+{
+    struct sl_cipd_slot *slot = next_slot(writer, &frame->slot);
+    int64_t now = sl_os_now();
+
+    SL_KILL_POINT("before_publish");
+    SL_STAGE_BEGIN(PUBLISH);
+    sl_mutex_lock(&writer->lock);
+    frame->sequence = sl_cipd_produce_publish(&writer->producer, now);
+    writer->published++;
+    writer->bytes += writer->metadata.bytes;
+    writer->graph_frames += sent && sent->by_graph;
+    writer->copied_bytes += sent ? writer->metadata.bytes : 0;
+    writer->last_frame_ns = now;
+    if (writer->holds) {
+        sl_cipd_barrier_published(&writer->holder, now);
+        sl_cipd_writer_heed(writer);
+    }
+    sl_mutex_unlock(&writer->lock);
+    SL_STAGE_END(PUBLISH);
+    slot->frame = (uint32_t)frame->sequence;
+    sl_store(&slot->frames, sl_load(&slot->frames, relaxed) + 1, relaxed);
+    frame->session = writer->session;
+    frame->generation = writer->generation;
+    frame->commit_ns = now;
+}
+
+/* Records the event after the job's work; with `block` also waits for it. */
+static int record(struct sl_cipd_writer *writer, struct sl_copy_job *job)
+{
+    uint32_t number;
+    struct sl_cipd_slot *slot = next_slot(writer, &number);
+    int r;
+
+    SL_STAGE_BEGIN(SIGNAL);
+    r = sl_copy_record(job, &slot->fence);
+    SL_STAGE_END(SIGNAL);
+    if (r != 0 || !writer->params.block)
+        return r;
+    r = await_slot(writer, slot, BLOCK_PATIENCE);
+    if (r == SLUICE_NOT_READY)
+        return sl_fail(SLUICE_TIMEOUT, "channel 'cipd:%s': the GPU did not finish the frame within %d s; it is not published",
+                       writer->name, (int)(BLOCK_PATIENCE / SLUICE_S));
+    if (r == 0)
+        sl_cipd_spare_finished(writer);
+    return r;
+}
+
+/* For a frame that was written in place. */
+static int begin_job(struct sl_cipd_writer *writer, struct sluice_stream stream, struct sl_copy_job *job)
+{
+    job->wanted = false;
+    job->prompt = true;
+    return sl_arrays_begin(&writer->copier, SL_COPY_SEND, NULL, 0, stream, job);
+}
+
+int sl_cipd_commit(void *state, struct sluice_frame *frame, struct sluice_stream stream)
+{
+    struct sl_cipd_writer *writer = state;
+    struct sl_copy_job job;
+    int r = check_begun(writer, frame);
+
+    if (r != 0)
+        return r;
+    if (writer->reshaped)
+        return sl_fail(SLUICE_E_UNSUPPORTED,
+                       "channel 'cipd:%s': the frame was given another shape, which its protocol cannot say of one frame: cancel "
+                       "it, sluice_writer_reformat, begin again",
+                       writer->name);
+    if (frame->meta_size > SLUICE_MAX_META)
+        return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': %u bytes of metadata, %d fit", writer->name, frame->meta_size,
+                       SLUICE_MAX_META);
+    if ((r = sl_cuda_alive(writer->context)) != 0 || (r = begin_job(writer, stream, &job)) != 0)
+        return r;
+    r = record(writer, &job);
+    sl_copy_end(&job);
+    if (r != 0)
+        return failed(writer, r);
+    publish(writer, frame, NULL);
+    end_frame(writer, frame);
+    return 0;
+}
+
+/* Work queued on the slot must be done before the slot is reused. */
+int sl_cipd_cancel(void *state, struct sluice_frame *frame, struct sluice_stream stream)
+{
+    struct sl_cipd_writer *writer = state;
+    struct sl_copy_job job;
+    uint32_t number;
+    int r = check_begun(writer, frame);
+
+    if (r != 0)
+        return r;
+    if (stream.id != SLUICE_ON_CPU.id && sl_cuda_alive(writer->context) == 0) {
+        if ((r = begin_job(writer, stream, &job)) != 0)
+            return r;
+        r = sl_copy_record(&job, &next_slot(writer, &number)->fence);
+        sl_copy_end(&job);
+        if (r != 0)
+            return r;
+    }
+    count(writer, &writer->cancelled);
+    end_frame(writer, frame);
+    return 0;
+}
+
+/* ---- send ---- */
+
+/* The slot as an array into which the program's can be copied. */
+static int slot_array(struct sl_cipd_writer *writer, const struct sluice_array *from, struct sluice_array *to)
+{
+    uint32_t number;
+    void *address = (void *)(uintptr_t)next_slot(writer, &number)->address;
+
+    if (from->image.pixel_format) {
+        *to = writer->format.arrays[0];
+        to->data = address;
+        return 0;
+    }
+    return sluice_array_wrap(to, NULL, address, from->dtype, from->ndim, from->shape, NULL);
+}
+
+static int plan(struct sl_cipd_writer *writer, const struct sl_copy_job *job, const struct sluice_array *array,
+                struct sl_copy *copy)
+{
+    struct sluice_array to;
+    int r = slot_array(writer, array, &to);
+
+    if (r == 0 && (r = sl_array_plan(&to, array, copy)) == 0)
+        sl_sent_remember(&writer->sent, writer->generation, 0, array, job, &to, copy);
+    return r;
+}
+
+static int copy(struct sl_cipd_writer *writer, struct sl_copy_job *job, const struct sluice_array *array, bool known)
+{
+    uint32_t number;
+    struct sl_cipd_slot *slot = next_slot(writer, &number);
+    char *address = (char *)(uintptr_t)slot->address;
+    struct sl_copy what;
+    int r;
+
+    if (writer->params.strict_device && !sl_copy_near(job))
+        return sl_fail(SLUICE_E_WRONG_DEVICE,
+                       "channel 'cipd:%s': the array does not lie on \"%s\", and strict_device allows no other", writer->name,
+                       writer->device);
+    bool again = known && sl_sent_again(&writer->sent, array, address, job);
+    bool planned = again || (known && sl_sent_plan(&writer->sent, array, address, job, &what));
+    if (!planned && (r = plan(writer, job, array, &what)) != 0)
+        return r;
+    if ((r = sl_copy_follow(job, &slot->fence)) != 0)
+        return r;
+    slot->frame = 0;
+    sl_cipd_produce_write(&writer->producer);
+    return again ? 0 : sl_copy_queue(job, 0, &what);
+}
+
+/* Publishes nothing, and waits for the queued work, so that the program may free its memory, and the slot can be used again. Slots
+ * whose work may go on never are. */
+static int take_back(struct sl_cipd_writer *writer, struct sl_copy_job *job, int result)
+{
+    char why[640];
+
+    snprintf(why, sizeof why, "%s", sluice_last_error());
+    job->queued = job->touched; /* what comes by way of stages uses the slot alone, and is waited for here, too */
+    if (sl_copy_finish(job) != 0)
+        writer->spoilt = true;
+    return failed(writer, sl_fail_text(result, why));
+}
+
+static int send_one(struct sl_cipd_writer *writer, struct sluice_frame *header, const struct sluice_array *array,
+                    bool known, struct sl_copy_job *job, struct sluice_ticket *ticket)
+{
+    int r;
+
+    SL_STAGE_BEGIN(SEND_COPY);
+    r = copy(writer, job, array, known);
+    SL_STAGE_END(SEND_COPY);
+    if (r == 0)
+        r = record(writer, job);
+    if (r != 0)
+        return take_back(writer, job, r);
+    publish(writer, header, job);
+    if (ticket && writer->params.block)
+        ticket->id = SL_TICKET_DONE;
+    else if (ticket)
+        sl_copy_ticket(job, NULL, ticket);
+    header->capture_ns = header->commit_ns;
+    return 0;
+}
+
+/* For an array that differs from the last send's. */
+static int begin_send(struct sl_cipd_writer *writer, const struct sluice_array *arrays, uint32_t number,
+                      struct sluice_stream stream, struct sl_copy_job *job)
+{
+    uint32_t index;
+    int r = sl_arrays_match(&writer->format, writer->name, arrays, number, true, &index);
+
+    if (r == 0 && (r = sl_cipd_make_room(writer, &arrays[0])) == 0)
+        r = sl_arrays_begin(&writer->copier, SL_COPY_SEND, arrays, number, stream, job);
+    return r;
+}
+
+int sl_cipd_send(void *state, struct sluice_frame *header, const struct sluice_array *arrays, uint32_t number,
+                 struct sluice_stream stream, struct sluice_ticket *ticket)
+{
+    struct sl_cipd_writer *writer = state;
+    struct sl_copy_job job;
+    int r;
+
+    sl_cipd_produce_early(&writer->producer);
+    if (writer->token)
+        return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun: commit or cancel it before a send", writer->name);
+    if ((r = check(writer)) != 0)
+        return r;
+    if (!sl_cipd_spare_told(writer) && (r = sl_cipd_spare(writer, writer->wait_ns, 1)) != 0)
+        return failed(writer, r);
+    bool known = sl_sent_is_known(&writer->sent, writer->generation, arrays, number);
+    job.wanted = ticket && !writer->params.block;
+    job.prompt = true;
+    r = known ? sl_sent_begin(&writer->sent, &writer->copier, arrays, stream, &job)
+              : begin_send(writer, arrays, number, stream, &job);
+    if (r != 0)
+        return failed(writer, r);
+    r = send_one(writer, header, &arrays[0], known, &job, ticket);
+    sl_copy_end(&job);
+    return r;
+}
+
+bool sl_cipd_drain(struct sl_cipd_writer *writer, int64_t patience_ns)
+{
+    int64_t until = sl_os_deadline(patience_ns);
+    bool done = true;
+
+    for (uint32_t i = 0; writer->pool && i < writer->pool->count && done; i++) {
+        int64_t left = until - sl_os_now();
+        done = await_slot(writer, &writer->pool->slots[i], left > 0 ? left : 0) != SLUICE_NOT_READY;
+    }
+    return done;
+}
+
+/* ---- frames that are begun ---- */
+
+int sl_cipd_writer_pin(void *state, const struct sluice_frame *frame, sluice_pin **pin)
+{
+    struct sl_cipd_writer *writer = state;
+    uint32_t number;
+    int r = check_begun(writer, frame);
+
+    return r == 0 ? sl_cipd_pin(next_slot(writer, &number), pin) : r;
+}
+
+int sl_cipd_writer_view(void *state, const struct sluice_frame *frame, struct sl_view *view)
+{
+    struct sl_cipd_writer *writer = state;
+    uint32_t number;
+    int r = check_begun(writer, frame);
+
+    if (r != 0)
+        return r;
+    view->writable_record = &writer->record;
+    view->record = &writer->record;
+    view->reshaped = &writer->reshaped;
+    view->format = &writer->format;
+    view->address = (char *)(uintptr_t)next_slot(writer, &number)->address;
+    view->device = writer->device;
+    return 0;
+}

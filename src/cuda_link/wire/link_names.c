@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Names of segments in the folder of shared memory: finding and removing second names of dead
+ * writers, and listing all segments.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda_link/wire/segment.h"
+
+#define MOST_LOOKS 256 /* at other channels' second names in one sweep */
+
+void sl_cipd_segment_make_second(const char *name, char second[SL_CIPD_NAME + 1])
+{
+    snprintf(second, SL_CIPD_NAME + 1, ".%.*s.%" PRIu32 ".%08" PRIx32, SL_CIPD_WRITER_NAME, name, sl_os_pid(),
+             (uint32_t)sl_os_random());
+}
+
+bool sl_cipd_segment_is_second(const char *name, const char *second)
+{
+    size_t length = strlen(name);
+    if (second[0] != '.' || strncmp(second + 1, name, length) || second[1 + length] != '.')
+        return false;
+    const char *rest = second + length + 2;
+    size_t pid = strspn(rest, "0123456789");
+    return pid && rest[pid] == '.' && strlen(rest + pid + 1) == 8 &&
+           strspn(rest + pid + 1, "0123456789abcdef") == 8;
+}
+
+struct search {
+    const struct sl_cipd_segment *own; /* the segment whose names to sweep; NULL: looking for a live one */
+    const char *name;
+    char *found;
+};
+
+static int look_at_second(void *context, const char *name)
+{
+    struct search *search = context;
+    struct sl_os_named memory;
+    int fd, stop = 0;
+    if (!sl_cipd_segment_is_second(search->name, name) || sl_os_named_open(name, true, &fd, &memory))
+        return 0;
+    bool locked = sl_os_named_locked(fd);
+    if (search->found && locked) {
+        snprintf(search->found, SL_CIPD_NAME + 1, "%s", name);
+        stop = 1;
+    } else if (search->own && strcmp(name, search->own->second)) {
+        /* On our own memory the only lock is ours, so the process that made this name is dead. */
+        if (sl_cipd_segment_same(&memory, &search->own->memory) || !locked)
+            sl_os_named_remove(name, &memory);
+    }
+    sl_os_close(fd);
+    return stop;
+}
+
+static int search_seconds(struct search *search)
+{
+    char prefix[SL_CIPD_NAME + 3];
+    snprintf(prefix, sizeof(prefix), ".%s.", search->name);
+    return sl_os_named_list(prefix, look_at_second, search);
+}
+
+bool sl_cipd_segment_find_second(const char *name, char second[SL_CIPD_NAME + 1])
+{
+    struct search search = { .name = name, .found = second };
+    return search_seconds(&search) == 1;
+}
+
+void sl_cipd_segment_sweep_own(const struct sl_cipd_segment *own)
+{
+    struct search search = { .name = own->name, .own = own };
+    search_seconds(&search);
+}
+
+/* Reads the file instead of mapping it: root examines everybody's segments, and an owner may
+ * truncate one meanwhile. */
+static bool is_segment(int fd)
+{
+    _Alignas(4) unsigned char head[SL_CIPD_HEADER];
+    return sl_os_named_read(fd, head, sizeof(head)) && sl_cipd_load_magic(head) == SL_CIPD_MAGIC;
+}
+
+static bool is_second_of_any(const char *second)
+{
+    char name[SL_CIPD_NAME + 1];
+    size_t length = strlen(second);
+    for (int dots = 0; length && dots < 2;)
+        dots += second[--length] == '.';
+    if (length < 2 || length > SL_CIPD_NAME || second[1] == '.')
+        return false;
+    snprintf(name, sizeof(name), "%.*s", (int)length - 1, second + 1);
+    return sl_cipd_segment_is_second(name, second);
+}
+
+struct sweep {
+    bool remove;
+    uint32_t looks, left;
+};
+
+/* A live writer has its lock before it stores the magic number, and no second name is used twice.
+ * So a segment with the number and without the lock is a dead writer's, even if its pid is in use
+ * again. */
+static int sweep_one(void *context, const char *name)
+{
+    struct sweep *sweep = context;
+    struct sl_os_named memory;
+    int fd;
+    if (!is_second_of_any(name) || sl_os_named_look(name, &memory) || memory.owner != sl_os_uid() ||
+        sl_os_named_open(name, true, &fd, &memory))
+        return 0;
+    if (memory.owner == sl_os_uid() && is_segment(fd) && !sl_os_named_locked(fd)) {
+        sweep->left++;
+        if (sweep->remove)
+            sl_os_named_remove(name, &memory);
+    }
+    sl_os_close(fd);
+    return ++sweep->looks == MOST_LOOKS;
+}
+
+int sl_cipd_segment_sweep(bool remove, uint32_t *left)
+{
+    struct sweep sweep = { .remove = remove };
+    int result = sl_os_named_list(".", sweep_one, &sweep);
+    if (result >= 0)
+        *left = sweep.left;
+    return result < 0 ? result : 0;
+}
+
+struct listing {
+    int (*each)(void *context, const char *name);
+    void *context;
+};
+
+static int list_one(void *context, const char *name)
+{
+    struct listing *listing = context;
+    struct sl_os_named memory;
+    int fd;
+    if (sl_cipd_segment_check_name(name, SL_CIPD_NAME) || sl_os_named_open(name, false, &fd, &memory))
+        return 0;
+    bool ours = is_segment(fd);
+    sl_os_close(fd);
+    return ours ? listing->each(listing->context, name) : 0;
+}
+
+int sl_cipd_segment_list(int (*each)(void *context, const char *name), void *context)
+{
+    struct listing listing = { .each = each, .context = context };
+    return sl_os_named_list("", list_one, &listing);
+}
