@@ -8,7 +8,7 @@
 #include "cuda/cuda.h"
 #include "device/device.h"
 #include "os/os.h"
-#include "sync/errand.h"
+#include "sync/host_func.h"
 #include "sync/sync.h"
 #include "util/result.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * See errand.h. The function runs on a thread of the driver's, where driver calls are not allowed:
+ * See host_func.h. The function runs on a thread of the driver's, where driver calls are not allowed:
  * it only stores to memory that was allocated before it was queued.
  */
-#include "sync/errand.h"
+#include "sync/host_func.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * Words raised by a function that a stream calls: for streams that cannot write words themselves,
  * and for memory that cannot be registered with the driver.
  */
-#ifndef SL_SYNC_ERRAND_H
-#define SL_SYNC_ERRAND_H
+#ifndef SL_SYNC_HOST_FUNC_H
+#define SL_SYNC_HOST_FUNC_H
 
 #include "cuda/cuda.h"
 #include "sync/sync.h"
