@@ -20,7 +20,7 @@ static const struct {
     { "ipc", { SL_CU_CAN_SHARE_EVENTS, SL_CU_CAN_SHARE_EVENTS } },
     { "peers", { 0, 0 } }, /* concerns two GPUs (peer.c) */
     { "graphs", { 0, 0 } }, /* a feature of the driver (copy/cuda_graph.c) that it always has */
-    { "prompt", { 0, 0 } }, /* a behaviour of the driver (batch.c): it submits work at once */
+    { "prompt", { 0, 0 } }, /* a behaviour of the driver (wddm_flush.c): it submits work at once */
 };
 #define SWITCHES (sizeof switches / sizeof *switches)
 
