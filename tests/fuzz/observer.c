@@ -55,7 +55,7 @@ static bool act(void)
     return true;
 }
 
-/* In place of the call in os/posix/gate.c, by the linker: waiting means that the writer acts. */
+/* In place of the call in os/posix/epoll.c, by the linker: waiting means that the writer acts. */
 int __real_sl_os_wait_readable(int fd, int64_t deadline);
 int __wrap_sl_os_wait_readable(int fd, int64_t deadline);
 int __wrap_sl_os_wait_readable(int fd, int64_t deadline)
