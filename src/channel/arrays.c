@@ -17,7 +17,7 @@ int sl_arrays_match(const struct sluice_format *format, const char *channel, con
     for (uint32_t i = 0; i < count; i++) {
         if (!memchr(arrays[i].name, '\0', SLUICE_ARRAY_NAME))
             return sl_fail(SLUICE_E_FORMAT, "channel '%s': the name of array %u has no end", channel, i);
-        int index = count == 1 && arrays[i].name[0] == '\0' ? 0 : sluice_format_find(format, arrays[i].name);
+        int index = count == 1 && arrays[i].name[0] == '\0' ? 0 : sl_format_find(format, arrays[i].name);
         if (index < 0)
             return sl_fail(SLUICE_E_FORMAT, "channel '%s': its frames have no array '%s'", channel, arrays[i].name);
         if (seen & 1u << index)

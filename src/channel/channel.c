@@ -1,152 +1,136 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writers and readers of bare channels: their handles.
+ * The list of channel backends, and the handles of their writers and readers.
  */
 #include "channel/channel.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "native/reader/reader.h"
-#include "native/writer/writer.h"
 #include "util/result.h"
 
-extern const struct sl_bare_ops sl_bare_cipd;
+extern const struct sl_channel_ops sl_channel_native;
+extern const struct sl_channel_ops sl_channel_cuda_link;
 
-static const struct sl_bare_ops *const kinds[] = { &sl_bare_cipd };
+static const struct sl_channel_ops *const backends[] = { &sl_channel_native, &sl_channel_cuda_link };
 
-const struct sl_bare_ops *sl_bare_of(const struct sl_wire_ops *wire)
+/* ---- names ---- */
+
+static const struct sl_channel_ops *find_scheme(const char *scheme, size_t length)
 {
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(kinds[i]->scheme, wire->scheme) == 0)
-            return kinds[i];
+    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++)
+        if (strlen(backends[i]->scheme) == length && strncmp(backends[i]->scheme, scheme, length) == 0)
+            return backends[i];
     return NULL;
 }
 
-/* ---- writers ---- */
-
-static void finish_writer(struct sl_object *object)
+int sl_channel_of(const char *channel, const struct sl_channel_ops **ops, const char **name)
 {
-    struct sluice_writer *writer = (struct sluice_writer *)object;
+    const struct sl_channel_ops *found = backends[0];
 
-    if (writer->state)
-        writer->bare->writer_close(writer->state);
-    writer->state = NULL;
-    sl_apart_await(writer->name);
-    sl_trace_close();
-}
-
-int sl_bare_writer_open(sluice_writer **out, const struct sl_bare_ops *ops, const char *name,
-                        const struct sluice_writer_params *params)
-{
-    struct sluice_writer *writer = (struct sluice_writer *)sl_object_new(SL_HANDLE_WRITER, sizeof *writer);
-    uint64_t handle;
-
-    if (!writer)
-        return SLUICE_E_NO_MEMORY;
-    writer->object.finish = finish_writer;
-    writer->bare = ops;
-    snprintf(writer->name, sizeof writer->name, "%s", name);
-    sl_trace_open();
-    SL_STAGE_BEGIN(OPEN);
-    int r = ops->writer_open(name, params, &writer->object, &writer->state);
-    if (r == 0)
-        r = sl_object_name(&writer->object, &handle);
-    SL_STAGE_END(OPEN);
-    if (r != 0) {
-        sl_object_drop(&writer->object);
-        return r;
+    if (!channel)
+        return sl_fail(SLUICE_E_NAME, "no channel name: it is NULL");
+    const char *colon = strchr(channel, ':');
+    if (colon) {
+        size_t length = (size_t)(colon - channel);
+        found = find_scheme(channel, length);
+        if (!found)
+            return sl_fail(SLUICE_E_NAME, "'%.80s': this release knows no scheme '%.*s'; write sluice:NAME, NAME or cipd:NAME",
+                           channel, (int)(length > 40 ? 40 : length), channel);
+        channel = colon + 1;
     }
-    *out = (sluice_writer *)(uintptr_t)handle;
+    int r = found->check_name(channel);
+    if (r != 0)
+        return r;
+    *ops = found;
+    *name = channel;
     return 0;
 }
 
-static int check_kind(const struct sl_bare_ops *found, const struct sl_bare_ops *wanted, const char *name)
+/* ---- parameters of one backend alone ---- */
+
+static int check_cipd(const struct sl_channel_ops *ops, const char *name, const void *cipd)
 {
-    if (found == wanted)
+    if (!cipd || ops == &sl_channel_cuda_link)
         return 0;
-    return sl_fail(SLUICE_E_UNSUPPORTED, "channel '%s' is no \"%s:\" channel", name, wanted->scheme);
+    return sl_fail(SLUICE_E_INVALID, "channel '%s': `cipd` is for channels named \"cipd:NAME\"", name);
 }
 
-int sl_bare_writer_state(sluice_writer *handle, const struct sl_bare_ops *ops, struct sl_object **object, void **state)
+int sl_channel_check_writer_params(const struct sl_channel_ops *ops, const char *name, const struct sluice_writer_params *params)
 {
-    struct sluice_writer *writer;
-    int r = sl_writer_hold(handle, &writer);
-
-    if (r != 0)
-        return r;
-    *object = &writer->object;
-    *state = writer->state;
-    if ((r = check_kind(writer->bare, ops, writer->name)) != 0)
-        sl_object_drop(*object);
-    return r;
+    return check_cipd(ops, name, params->cipd);
 }
 
-int sl_bare_writer_enter(sluice_writer *handle, const struct sl_bare_ops *ops, struct sluice_writer **writer, void **state)
+int sl_channel_check_reader_params(const struct sl_channel_ops *ops, const char *name, const struct sluice_reader_params *params)
 {
-    int r = sl_writer_enter(handle, writer);
-
-    if (r != 0)
-        return r;
-    *state = (*writer)->state;
-    if ((r = check_kind((*writer)->bare, ops, (*writer)->name)) != 0)
-        sl_writer_leave(*writer);
-    return r;
+    return check_cipd(ops, name, params->cipd);
 }
 
-void sl_bare_writer_leave(struct sluice_writer *writer) { sl_writer_leave(writer); }
+/* ---- handles ---- */
 
-/* ---- readers ---- */
+_Static_assert(sizeof(void *) == 8, "a handle fits a pointer");
 
-static void finish_reader(struct sl_object *object)
+int sl_writer_hold(sluice_writer *handle, struct sluice_writer **writer)
 {
-    struct sluice_reader *reader = (struct sluice_reader *)object;
+    struct sl_object *object;
+    int r = sl_object_hold((uint64_t)(uintptr_t)handle, SL_HANDLE_WRITER, &object);
 
-    (void)sl_fetch_end(reader, false);
-    if (reader->state)
-        reader->bare->reader_close(reader->state);
-    reader->state = NULL;
-    sl_apart_await(reader->name);
-    sl_trace_close();
-}
-
-int sl_bare_reader_open(sluice_reader **out, const struct sl_bare_ops *ops, const char *name,
-                        const struct sluice_reader_params *params)
-{
-    struct sluice_reader *reader = (struct sluice_reader *)sl_object_new(SL_HANDLE_READER, sizeof *reader);
-    uint64_t handle;
-
-    if (!reader)
-        return SLUICE_E_NO_MEMORY;
-    reader->gate = reader->note = -1;
-    reader->object.finish = finish_reader;
-    reader->bare = ops;
-    sl_mutex_init(&reader->copier_lock);
-    snprintf(reader->name, sizeof reader->name, "%s", name);
-    sl_trace_open();
-    SL_STAGE_BEGIN(OPEN);
-    int r = ops->reader_open(name, params, &reader->object, &reader->state);
     if (r == 0)
-        r = sl_object_name(&reader->object, &handle);
-    SL_STAGE_END(OPEN);
-    if (r != 0) {
-        sl_object_drop(&reader->object);
-        return r;
-    }
-    *out = (sluice_reader *)(uintptr_t)handle;
-    return 0;
-}
-
-int sl_bare_reader_state(sluice_reader *handle, const struct sl_bare_ops *ops, struct sl_object **object, void **state)
-{
-    struct sluice_reader *reader;
-    int r = sl_reader_hold(handle, &reader);
-
-    if (r != 0)
-        return r;
-    *object = &reader->object;
-    *state = reader->state;
-    if ((r = check_kind(reader->bare, ops, reader->name)) != 0)
-        sl_object_drop(*object);
+        *writer = (struct sluice_writer *)object;
     return r;
 }
+
+int sl_reader_hold(sluice_reader *handle, struct sluice_reader **reader)
+{
+    struct sl_object *object;
+    int r = sl_object_hold((uint64_t)(uintptr_t)handle, SL_HANDLE_READER, &object);
+
+    if (r == 0)
+        *reader = (struct sluice_reader *)object;
+    return r;
+}
+
+/* Release builds do not look for a second thread. */
+static bool claim(sl_word32 *busy)
+{
+#ifndef NDEBUG
+    return sl_exchange(busy, 1) == 0;
+#else
+    (void)busy;
+    return true;
+#endif
+}
+
+static void unclaim(sl_word32 *busy)
+{
+#ifndef NDEBUG
+    sl_store(busy, 0, release);
+#else
+    (void)busy;
+#endif
+}
+
+int sl_writer_enter(sluice_writer *handle, struct sluice_writer **writer)
+{
+    int r = sl_writer_hold(handle, writer);
+
+    if (r == 0 && !claim(&(*writer)->busy)) {
+        r = sl_fail(SLUICE_E_BUSY, "channel '%s': two threads use its writer at once: one at a time may", (*writer)->name);
+        sl_object_drop(&(*writer)->object);
+    }
+    return r;
+}
+
+void sl_writer_leave(struct sluice_writer *writer)
+{
+    unclaim(&writer->busy);
+    sl_object_drop(&writer->object);
+}
+
+int sl_reader_enter(struct sluice_reader *reader)
+{
+    if (claim(&reader->busy))
+        return 0;
+    return sl_fail(SLUICE_E_BUSY, "channel '%s': two threads acquire from one reader at once: open one each", reader->name);
+}
+
+void sl_reader_leave(struct sluice_reader *reader) { unclaim(&reader->busy); }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Fetch: copies a frame's arrays into the program's own. Also tickets, which send returns, too.
+ * Copies a frame's arrays into the program's own.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,30 +8,37 @@
 
 #include "channel/arrays.h"
 #include "channel/channel.h"
+#include "channel/fetch.h"
 #include "format/format.h"
-#include "native/reader/reader.h"
-#include "channel/frame_view.h"
+#include "mem/mem.h"
 #include "trace/trace.h"
 #include "util/result.h"
 
+/* A copier for one device: after a restart the writer may use another one. */
+struct sl_fetch_copier {
+    struct sl_fetch_copier *next;
+    char device[SL_DEVICE_NAME];
+    struct sl_copier copier;
+};
+
 /* A fetch that was given up may begin yet: what it reads stays mapped until the reader has closed and no copy is under way. */
-struct sl_left {
-    struct sl_left *next;
+struct sl_fetch_pin {
+    struct sl_fetch_pin *next;
     sluice_pin *pin;
 };
 
-static struct sl_reader_copier *find_copier(const struct sluice_reader *reader, const char *device)
+static struct sl_fetch_copier *find_copier(const struct sluice_reader *reader, const char *device)
 {
-    struct sl_reader_copier *copier = reader->copiers;
+    struct sl_fetch_copier *copier = reader->copiers;
 
     while (copier && strcmp(copier->device, device) != 0)
         copier = copier->next;
     return copier;
 }
 
-static int new_copier(struct sluice_reader *reader, const char *device, struct sl_reader_copier **out)
+static int new_copier(struct sluice_reader *reader, const char *device, struct sl_fetch_copier **out)
 {
-    struct sl_reader_copier *copier = calloc(1, sizeof *copier);
+    struct sl_fetch_copier *copier = calloc(1, sizeof *copier);
 
     if (!copier)
         return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory to fetch with", reader->name);
@@ -53,7 +60,7 @@ static int copier_for(struct sluice_reader *reader, const char *device, struct s
     int r = 0;
 
     sl_mutex_lock(&reader->copier_lock);
-    struct sl_reader_copier *found = find_copier(reader, device);
+    struct sl_fetch_copier *found = find_copier(reader, device);
     if (!found)
         r = new_copier(reader, device, &found);
     sl_mutex_unlock(&reader->copier_lock);
@@ -64,11 +71,11 @@ static int copier_for(struct sluice_reader *reader, const char *device, struct s
 
 static void end_left(struct sluice_reader *reader, bool done)
 {
-    while (reader->left) {
-        struct sl_left *left = reader->left;
-        reader->left = left->next;
+    while (reader->fetch_pins) {
+        struct sl_fetch_pin *left = reader->fetch_pins;
+        reader->fetch_pins = left->next;
         if (done)
-            (void)sluice_pin_drop(&left->pin);
+            sl_mem_drop((struct sl_mem_shared *)left->pin);
         free(left);
     }
 }
@@ -78,7 +85,7 @@ bool sl_fetch_end(struct sluice_reader *reader, bool working)
     bool done = true;
 
     while (reader->copiers) {
-        struct sl_reader_copier *copier = reader->copiers;
+        struct sl_fetch_copier *copier = reader->copiers;
         reader->copiers = copier->next;
         done = sl_copier_close(&copier->copier, working) && done;
         free(copier);
@@ -93,7 +100,7 @@ static int give_up(struct sl_copy_job *job, int result)
 {
     char why[640];
 
-    snprintf(why, sizeof why, "%s", sluice_last_error());
+    snprintf(why, sizeof why, "%s", sl_last_error());
     if (job->queued && sl_copy_finish(job) == SLUICE_TIMEOUT)
         return SLUICE_TIMEOUT;
     return sl_fail_text(result, why);
@@ -160,18 +167,18 @@ static int fetch(struct sluice_reader *reader, const struct sl_view *view, const
 }
 
 /* The frame may be released before the copies end. What cannot be pinned cannot be unmapped under the GPU's work either. */
-static void keep_mapped(struct sluice_reader *reader, sluice_reader *handle, const struct sluice_frame *frame)
+static void keep_mapped(struct sluice_reader *reader, const struct sluice_frame *frame)
 {
-    struct sl_left *left = malloc(sizeof *left);
+    struct sl_fetch_pin *left = malloc(sizeof *left);
     sluice_pin *pin;
     char why[640];
 
-    snprintf(why, sizeof why, "%s", sluice_last_error());
-    if (sluice_reader_pin(handle, frame, &pin) == 0 && left) { /* without memory for `left` the pin stays for good */
+    snprintf(why, sizeof why, "%s", sl_last_error());
+    if (reader->ops->reader_pin(reader, frame, &pin) == 0 && left) { /* without memory for `left` the pin stays for good */
         left->pin = pin;
         sl_mutex_lock(&reader->copier_lock);
-        left->next = reader->left;
-        reader->left = left;
+        left->next = reader->fetch_pins;
+        reader->fetch_pins = left;
         sl_mutex_unlock(&reader->copier_lock);
     } else {
         free(left);
@@ -179,40 +186,20 @@ static void keep_mapped(struct sluice_reader *reader, sluice_reader *handle, con
     (void)sl_fail_text(0, why);
 }
 
-int sluice_reader_fetch(sluice_reader *handle, const struct sluice_frame *frame, const struct sluice_array *arrays,
-                        uint32_t count, struct sluice_stream stream, struct sluice_ticket *ticket)
+int sl_fetch(struct sluice_reader *reader, const struct sluice_frame *frame, const struct sluice_array *arrays, uint32_t count,
+             struct sluice_stream stream, struct sluice_ticket *ticket)
 {
-    struct sluice_reader *reader;
     struct sl_view view;
     bool left = false;
-    int r = sl_reader_hold(handle, &reader);
+    int r = sl_view_begin(frame, &view);
 
     if (r != 0)
         return r;
-    SL_STAGE_BEGIN(FETCH);
-    if ((r = sl_view_begin(frame, &view)) == 0) {
-        r = fetch(reader, &view, arrays, count, stream, ticket, &left);
-        if (left)
-            keep_mapped(reader, handle, frame);
-        sl_view_end(&view);
-        if (r == 0 && reader->bare && (!ticket || ticket->id == SL_TICKET_DONE))
-            r = reader->bare->check(reader->state, frame); /* was it whole until now? */
-    }
-    SL_STAGE_END(FETCH);
-    sl_object_drop(&reader->object);
+    r = fetch(reader, &view, arrays, count, stream, ticket, &left);
+    if (left)
+        keep_mapped(reader, frame);
+    sl_view_end(&view);
+    if (r == 0 && reader->ops->check_fetched && (!ticket || ticket->id == SL_TICKET_DONE))
+        r = reader->ops->check_fetched(reader, frame);
     return r;
-}
-
-int sluice_ticket_wait(struct sluice_ticket ticket, int64_t timeout_ns)
-{
-    int r = sl_ticket_wait(ticket.id, timeout_ns);
-
-    return r == SLUICE_TIMEOUT ? sl_fail(SLUICE_TIMEOUT, "the copy is still under way") : r;
-}
-
-int sluice_ticket_query(struct sluice_ticket ticket)
-{
-    int r = sl_ticket_wait(ticket.id, 0);
-
-    return r == SLUICE_TIMEOUT ? sl_fail(SLUICE_NOT_READY, "the copy is still under way") : r;
 }

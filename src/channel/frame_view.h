@@ -8,16 +8,17 @@
 #include <sluice/device.h>
 #include <sluice/frame.h>
 
-#include "native/wire/wire.h"
+#include "device/object.h"
+#include "format/format.h"
 
 /* In struct sluice_frame's opaque words. */
 enum { SL_FRAME_OWNER, SL_FRAME_TOKEN, SL_FRAME_ENTRY };
 
 struct sl_view {
     const struct sluice_format *format; /* of the frame's generation */
-    const struct sl_record *record;     /* may be changed by a hostile writer at any moment */
-    struct sl_record *writable_record;  /* writer's frames only */
-    bool *reshaped;                     /* writer's frames only: set when the record was changed */
+    const struct sl_geometry *geometries; /* of the frame's arrays; a hostile writer may change them at any moment */
+    struct sl_geometry *writable_geometries; /* writer's frames only */
+    bool *reshaped;                     /* writer's frames only: set when a geometry was changed */
     char *address;                      /* of the slot */
     const char *device;                 /* where that is: "host", "cuda:0" */
     struct sluice_stream behind;        /* a reader's frame: on which stream it will be ready; SLUICE_ON_CPU: it is */
@@ -28,10 +29,6 @@ struct sl_view {
 /* SLUICE_E_STALE for a frame that has ended, SLUICE_E_INVALID for one that never began. */
 int sl_view_begin(const struct sluice_frame *frame, struct sl_view *view);
 void sl_view_end(struct sl_view *view);
-
-/* The two sides of it; the caller has found the owner. */
-int sl_writer_view(struct sl_object *writer, const struct sluice_frame *frame, struct sl_view *view);
-int sl_reader_view(struct sl_object *reader, const struct sluice_frame *frame, struct sl_view *view);
 
 /* One array of a view, checked. */
 int sl_view_array(const struct sl_view *view, uint32_t index, struct sluice_array *array);

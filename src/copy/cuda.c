@@ -38,12 +38,12 @@ static int alive(void *user)
 static int open_stream(struct sl_copy_gpu *gpu)
 {
     struct sluice_stream_params params = { .size = sizeof params };
-    int r = sluice_device_open(&gpu->device, gpu->copier->device);
+    int r = sl_device_open(&gpu->device, gpu->copier->device);
 
     if (gpu->copier->hurried)
         params.priority = HIGHEST;
     if (r == 0)
-        r = sluice_stream_create(gpu->device, &params, &gpu->stream);
+        r = sl_stream_create(gpu->device, &params, &gpu->stream);
     if (r == 0)
         r = sl_stream_hold(gpu->stream, &gpu->own);
     if (r == 0)

@@ -323,7 +323,7 @@ static int set_words(struct sl_copy_gpu *gpu, struct entry *entry, const struct 
 
 static int give_up(struct sl_copy_gpu *gpu)
 {
-    sl_log(SLUICE_LOG_INFO, "channel '%s': sends without graphs from now on: %s", gpu->copier->channel, sluice_last_error());
+    sl_log(SLUICE_LOG_INFO, "channel '%s': sends without graphs from now on: %s", gpu->copier->channel, sl_last_error());
     gpu->graphs->off = true;
     return SLUICE_NOT_READY;
 }

@@ -46,7 +46,7 @@ void sl_copy_stages_free(struct sl_copy_gpu *gpu)
         if (!gpu->stages[i].memory || sl_cuda_enter(gpu->context, SL_CUDA_RELAXED, &scope) != 0)
             continue; /* none, or freed with the context */
         if (sl_cu(gpu->context, MemFreeHost, gpu->stages[i].memory) != 0)
-            sl_log(SLUICE_LOG_WARN, "a buffer for copies was left behind: %s", sluice_last_error());
+            sl_log(SLUICE_LOG_WARN, "a buffer for copies was left behind: %s", sl_last_error());
         sl_cuda_leave(&scope);
     }
 }

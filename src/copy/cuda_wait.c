@@ -35,7 +35,7 @@ int sl_copy_wait_stream(const struct sl_copy_job *job)
     int64_t now = sl_os_now(), deadline = sl_os_deadline(SL_COPY_PATIENCE), look = FIRST_LOOK;
     int r;
 
-    while ((r = sluice_stream_query(job->stream)) == SLUICE_NOT_READY) {
+    while ((r = sl_stream_query(job->stream)) == SLUICE_NOT_READY) {
         if (now >= deadline) /* `now` is from before the query: this thread may have been suspended since */
             return too_late(gpu_of(job));
         sl_os_sleep(look);

@@ -91,7 +91,7 @@ static int start(void)
         return 0;
     if (sl_os_descriptors_left(STARTS_WITH) != 0)
         return sl_fail(SLUICE_E_NO_DESCRIPTORS, "cuInit said %s (%d), perhaps for lack of file descriptors: %s",
-                       sl_cuda_code_name(code), code, sluice_last_error());
+                       sl_cuda_code_name(code), code, sl_last_error());
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     if (code == SL_CU_NO_DEVICE && visible)
         return sl_fail(SLUICE_E_UNSUPPORTED,
@@ -113,7 +113,7 @@ static int load(void)
         return sl_fail(SLUICE_E_UNSUPPORTED,
                        "no CUDA driver: %s; install NVIDIA's driver (in a container: start it with "
                        "GPUs), or use \"host\", which works everywhere",
-                       sluice_last_error());
+                       sl_last_error());
     int version;
     r = check_version(library, &version);
     if (r == 0)

@@ -74,7 +74,7 @@ static int finish(struct sl_cuda_block *block, const struct sl_cuda_scope *scope
 static void tidy(struct sl_cuda_context *context, int code, const char *function)
 {
     if (code != SL_CU_OK && sl_cuda_said(context, code, function) != 0)
-        sl_log(SLUICE_LOG_WARN, "left behind: %s", sluice_last_error());
+        sl_log(SLUICE_LOG_WARN, "left behind: %s", sl_last_error());
 }
 
 static int make(struct sl_cuda_block *block, const char *name, size_t size, struct sl_cu_memory_handle *handle)

@@ -20,7 +20,7 @@
 static void tidy(struct sl_cuda_context *context, int code, const char *function)
 {
     if (code != SL_CU_OK && sl_cuda_said(context, code, function) != 0)
-        sl_log(SLUICE_LOG_WARN, "left behind: %s", sluice_last_error());
+        sl_log(SLUICE_LOG_WARN, "left behind: %s", sl_last_error());
 }
 
 static struct sl_cu_allocation kind_of(const struct sl_cuda_context *context)
@@ -67,7 +67,7 @@ static int without_descriptors(const char *name, int result)
 {
     return sl_os_descriptors_left(1) == 0 ? result
                                           : sl_fail(SLUICE_E_NO_DESCRIPTORS, "memory for %s: no file descriptor is left for it: %s",
-                                                    name, sluice_last_error());
+                                                    name, sl_last_error());
 }
 
 int sl_cuda_memory_make(struct sl_cuda_context *context, const char *name, size_t size,
@@ -154,7 +154,7 @@ int sl_cuda_mixed(const struct sl_cuda_context *context, uint32_t theirs, int re
     if ((result != SLUICE_E_DRIVER && result != SLUICE_E_UNSUPPORTED && result != SLUICE_E_PERMISSION) || !theirs ||
         theirs == ours || (context && sl_load(&context->lost, relaxed)))
         return result;
-    snprintf(said, sizeof said, "%s", sluice_last_error());
+    snprintf(said, sizeof said, "%s", sl_last_error());
     return sl_fail(result,
                    "%s; the memory was made with a driver for CUDA %u.%u, and this process has one for %u.%u (%.100s): let both "
                    "load the same",

@@ -71,7 +71,7 @@ int sl_cuda_unreached(struct sl_cuda_context *context, const char *home, int res
 
     if ((result != SLUICE_E_DRIVER && result != SLUICE_E_UNSUPPORTED) || sl_load(&context->lost, relaxed))
         return result;
-    snprintf(said, sizeof said, "%s", sluice_last_error());
+    snprintf(said, sizeof said, "%s", sl_last_error());
     sl_cuda_uuid_text(context->uuid, own);
     bool hidden = sl_cuda_find(home, &device) != 0;
     return sl_fail(SLUICE_E_UNSUPPORTED, "%s (%s) cannot map memory of %s%s%s%.80s%s: %s%s", context->name, own, home,

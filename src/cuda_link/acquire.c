@@ -199,7 +199,7 @@ static void fill_frame(struct sl_cipd_reader *reader, struct sl_cipd_held *held,
         .generation = link->generation,
         .array_count = 1,
         .flags = 0,
-        .opaque = { [SL_FRAME_OWNER] = atomic_load_explicit(&reader->object->id, memory_order_relaxed),
+        .opaque = { [SL_FRAME_OWNER] = atomic_load_explicit(&reader->base.object.id, memory_order_relaxed),
                     [SL_FRAME_TOKEN] = sl_load(&held->token, relaxed),
                     [SL_FRAME_ENTRY] = (uint64_t)(held - reader->held), 0, 0, 0 },
     };
@@ -233,7 +233,7 @@ static void take(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const
     sl_store(&held->token, SL_CIPD_RELEASED + ++reader->next_token, release);
     sl_mutex_unlock(&reader->lock);
     fill_frame(reader, held, now, frame);
-    SL_SPAN_BEGIN(READ, &held->span, reader->name, frame->sequence);
+    SL_SPAN_BEGIN(READ, &held->span, reader->base.name, frame->sequence);
 }
 
 /* While the GPU runs this process's work it does not run the writer's, so a frame chosen then is not overtaken.
@@ -262,7 +262,7 @@ static int try_again(struct sl_cipd_reader *reader, int64_t now, int64_t deadlin
     if (now < deadline)
         return GO_ON;
     return sl_fail(SLUICE_AGAIN, "channel 'cipd:%s': the writer was faster than each copy of its frames: it needs more slots",
-                   reader->name);
+                   reader->base.name);
 }
 
 /* Copies a frame, and takes the copy if it is whole. */
@@ -325,10 +325,10 @@ static int give_up(struct sl_cipd_reader *reader, int64_t now)
         return sl_fail(SLUICE_E_LOST,
                        "channel 'cipd:%s': for %lld ms each frame was overwritten before it was seen finished: its writer is "
                        "ahead of its GPU, and waits for nobody",
-                       reader->name, ms);
+                       reader->base.name, ms);
     return sl_fail(SLUICE_E_LOST,
                    "channel 'cipd:%s': a frame was published, and its GPU has not finished it within %lld ms: look at the writer",
-                   reader->name, ms);
+                   reader->base.name, ms);
 }
 
 /* Finds a finished frame, or takes the newest, for which the stream waits (0, `ahead`). Else the result of await_finished. */
@@ -359,7 +359,7 @@ static int take_pending(struct sl_cipd_reader *reader, struct sl_cipd_held *held
     if (r == SLUICE_E_LOST && reader->link)
         return give_up(reader, sl_os_now());
     if (r == SLUICE_TIMEOUT)
-        return sl_fail(SLUICE_TIMEOUT, "channel 'cipd:%s': a frame was published, and is not finished yet", reader->name);
+        return sl_fail(SLUICE_TIMEOUT, "channel 'cipd:%s': a frame was published, and is not finished yet", reader->base.name);
     if (r != 0 || ahead)
         return r;
     if (!reader->cipd.copy)
@@ -383,7 +383,7 @@ static struct sl_cipd_held *free_entry(struct sl_cipd_reader *reader)
 static int too_many(const struct sl_cipd_reader *reader)
 {
     return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': this reader holds %u frames already: release one, or open it with a larger hold",
-                   reader->name, reader->params.hold);
+                   reader->base.name, reader->params.hold);
 }
 
 static int nothing_came(struct sl_cipd_reader *reader, int64_t now)
@@ -392,7 +392,7 @@ static int nothing_came(struct sl_cipd_reader *reader, int64_t now)
 
     raise_by(&reader->no_frame, 1);
     if (sl_cipd_reader_stalled(reader, now, why, sizeof why))
-        return sl_fail(SLUICE_TIMEOUT, "channel 'cipd:%s': %s", reader->name, why);
+        return sl_fail(SLUICE_TIMEOUT, "channel 'cipd:%s': %s", reader->base.name, why);
     return sl_fail_text(SLUICE_TIMEOUT, reader->nothing);
 }
 
@@ -403,7 +403,7 @@ static int wait_for_session(struct sl_cipd_reader *reader, int result, int64_t n
     if (result < 0 && !sl_cipd_is_refusal(result) && result != SLUICE_E_PERMISSION)
         return result;
     if (reader->shut && result == SLUICE_NO_WRITER && sl_cipd_is_gone(reader->consumer.reason))
-        result = sl_fail(SLUICE_CLOSED, "channel 'cipd:%s' was closed by its writer", reader->name);
+        result = sl_fail(SLUICE_CLOSED, "channel 'cipd:%s' was closed by its writer", reader->base.name);
     if (result == SLUICE_CLOSED || now >= deadline) {
         raise_by(&reader->no_frame, 1);
         return result;
@@ -449,7 +449,7 @@ static int attempt(struct sl_cipd_reader *reader, struct sl_cipd_held *held, str
     int r;
 
     if (sl_load(&reader->closing, acquire))
-        return sl_fail(SLUICE_E_CLOSED, "channel 'cipd:%s': the reader was closed meanwhile", reader->name);
+        return sl_fail(SLUICE_E_CLOSED, "channel 'cipd:%s': the reader was closed meanwhile", reader->base.name);
     if (!reader->link) {
         if ((r = sl_cipd_reader_connect(reader, now)) != 0)
             return wait_for_session(reader, r, now, deadline, rung);
@@ -466,9 +466,9 @@ static int attempt(struct sl_cipd_reader *reader, struct sl_cipd_held *held, str
     return take_pending(reader, held, stream, now, deadline, frame);
 }
 
-int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame)
+int sl_cipd_acquire(struct sluice_reader *base, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame)
 {
-    struct sl_cipd_reader *reader = state;
+    struct sl_cipd_reader *reader = sl_cipd_reader_of(base);
     struct sl_cipd_held *held = free_entry(reader);
     int64_t now = sl_os_now(), deadline = sl_os_later(now, timeout_ns), spin = 0;
     uint32_t late = 0;

@@ -31,7 +31,7 @@ struct sl_cipd_ahead {
     uint64_t number;  /* of the last wait; the acquiring thread's */
     sl_word32 bell;   /* a futex: changed when there is something to check, or when to end */
     sl_word32 ends, thread;
-    sl_word32 untold; /* how many frames were lost after their release; its address is the `owner` of work behind them */
+    sl_word32 unreported; /* how many frames were lost after their release; its address is the `owner` of work behind them */
     uint32_t lost[SLUICE_CIPD_MAX_SLOTS]; /* their indices; the service lock. No more frames are waited for than are held */
 };
 
@@ -40,10 +40,41 @@ struct sl_cipd_ahead {
 /* The program has released the frame, so acquire reports its loss. */
 static void note_lost(struct sl_cipd_ahead *ahead, const struct sl_cipd_held *held)
 {
-    uint32_t count = sl_load(&ahead->untold, relaxed);
+    uint32_t count = sl_load(&ahead->unreported, relaxed);
 
     ahead->lost[count] = held->frame.index;
-    sl_store(&ahead->untold, count + 1, relaxed);
+    sl_store(&ahead->unreported, count + 1, relaxed);
+}
+
+/* The frame has come, or its loss was reported. Under the service lock. */
+static void remove_wait(const struct sl_cipd_ahead *ahead, uint64_t number)
+{
+    struct sl_stream_wait *wait = sl_stream_wait_find(ahead, number);
+
+    if (wait)
+        sl_stream_wait_remove(wait);
+}
+
+/* The frame is lost; before the stream is let go on. From then on `owner` is the wait's. Under the service lock. */
+static void lose_wait(const struct sl_cipd_ahead *ahead, uint64_t number, const void *owner)
+{
+    struct sl_stream_wait *wait = sl_stream_wait_find(ahead, number);
+
+    if (!wait)
+        return;
+    wait->lost = true;
+    wait->owner = owner;
+}
+
+/* Before the wait is queued, on a stream that the caller holds. False if there is no room. With no lock held. */
+static bool add_wait(const struct sl_cipd_ahead *ahead, uint64_t number, const struct sl_stream *stream)
+{
+    struct sl_stream_point first = sl_stream_point(stream);
+
+    sl_service_lock();
+    bool added = sl_stream_wait_add(ahead, number, &first, NULL) != NULL;
+    sl_service_unlock();
+    return added;
 }
 
 /* Lets the stream continue. With the service lock, and the reader's. */
@@ -52,9 +83,9 @@ static void raise(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held, enum s
     bool released = sl_load(&held->token, relaxed) == SL_CIPD_RELEASED;
 
     if (how == SL_CIPD_CAME)
-        sl_behind_end(ahead, held->ahead_number);
+        remove_wait(ahead, held->ahead_number);
     else
-        sl_behind_lose(ahead, held->ahead_number, released ? (void *)&ahead->untold : ahead);
+        lose_wait(ahead, held->ahead_number, released ? (void *)&ahead->unreported : ahead);
     if (how != SL_CIPD_CAME && released)
         note_lost(ahead, held);
     sl_store(&ahead->words[held - ahead->reader->held], held->ahead_value, release);
@@ -197,14 +228,14 @@ int sl_cipd_ahead_begin(struct sl_cipd_reader *reader)
     int r;
 
     if (!ahead)
-        return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for waits of streams", reader->name);
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for waits of streams", reader->base.name);
     ahead->reader = reader;
     ahead->watch = (struct sl_watch){ .fd = -1, .timer = look };
     if ((r = equip(ahead, reader->device)) != 0) {
         destroy(ahead);
         if (r != SLUICE_E_UNSUPPORTED)
             return r;
-        sl_log(SLUICE_LOG_INFO, "channel 'cipd:%s': the CPU waits for frames, not streams: %s", reader->name, sluice_last_error());
+        sl_log(SLUICE_LOG_INFO, "channel 'cipd:%s': the CPU waits for frames, not streams: %s", reader->base.name, sl_last_error());
         return 0;
     }
     sl_service_lock();
@@ -225,7 +256,7 @@ int sl_cipd_ahead_begin(struct sl_cipd_reader *reader)
 void sl_cipd_ahead_told(struct sl_cipd_ahead *ahead, uint64_t number)
 {
     sl_service_lock();
-    sl_behind_end(ahead, number);
+    remove_wait(ahead, number);
     sl_service_unlock();
 }
 
@@ -235,19 +266,19 @@ int sl_cipd_ahead_tell(struct sl_cipd_reader *reader)
     char list[SLUICE_CIPD_MAX_SLOTS * 12] = "";
     size_t length = 0;
 
-    if (!ahead || sl_load(&ahead->untold, relaxed) == 0)
+    if (!ahead || sl_load(&ahead->unreported, relaxed) == 0)
         return 0;
     sl_service_lock();
-    uint32_t count = sl_load(&ahead->untold, relaxed);
+    uint32_t count = sl_load(&ahead->unreported, relaxed);
     for (uint32_t i = 0; i < count; i++)
         length += (size_t)snprintf(list + length, sizeof list - length, "%s%" PRIu32, i ? ", " : "", ahead->lost[i]);
-    sl_store(&ahead->untold, 0, relaxed);
-    sl_behind_end_all(&ahead->untold);
+    sl_store(&ahead->unreported, 0, relaxed);
+    sl_stream_wait_remove_all(&ahead->unreported);
     sl_service_unlock();
     return sl_fail(SLUICE_E_LOST,
                    "channel 'cipd:%s': the writer's GPU did not finish frame %s, which was released before that was known: what "
                    "came behind it on its stream has read something else",
-                   reader->name, list);
+                   reader->base.name, list);
 }
 
 static int await(struct sl_cipd_ahead *ahead, struct sluice_stream handle, sl_word *word, uint64_t value)
@@ -257,7 +288,7 @@ static int await(struct sl_cipd_ahead *ahead, struct sluice_stream handle, sl_wo
 
     if (r != 0 || (r = sl_stream_hold(handle, &stream)) != 0)
         return r;
-    if (!sl_behind_begin(ahead, ++ahead->number, stream))
+    if (!add_wait(ahead, ++ahead->number, stream))
         r = SLUICE_NO_SLOT;
     else if ((r = sl_sync_cuda.await(ahead->pages, stream, word, value)) != 0)
         sl_cipd_ahead_told(ahead, ahead->number);
@@ -315,8 +346,8 @@ void sl_cipd_ahead_stop(struct sl_cipd_reader *reader)
         if (reader->held[i].waits == SL_CIPD_WAITS)
             raise(ahead, &reader->held[i], SL_CIPD_CAME_NOT);
     sl_mutex_unlock(&reader->lock);
-    sl_behind_end_all(ahead);
-    sl_behind_end_all(&ahead->untold);
+    sl_stream_wait_remove_all(ahead);
+    sl_stream_wait_remove_all(&ahead->unreported);
     sl_service_unlock();
 }
 

@@ -9,20 +9,18 @@
 #include "util/params.h"
 #include "os/os.h"
 #include "util/result.h"
-#include "cuda_link/wire/barrier.h"
+#include "cuda_link/cuda_link.h"
 
 #define LEAST offsetof(struct sluice_cipd_barrier_info, skips)
 
-int sluice_cipd_barrier_look(const char *name, int64_t stale_ns, struct sluice_cipd_barrier_info *caller)
+int sl_cipd_barrier_info(const char *name, int64_t stale_ns, struct sluice_cipd_barrier_info *caller)
 {
     struct sluice_cipd_barrier_info info = { 0 };
     struct sl_cipd_barrier_state state;
     int r;
 
-    if (!caller || caller->size < LEAST)
+    if (caller->size < LEAST)
         return sl_fail(SLUICE_E_INVALID, "sluice_cipd_barrier_look: info->size was not set");
-    if (stale_ns < 0)
-        return sl_fail(SLUICE_E_INVALID, "sluice_cipd_barrier_look: stale_ns is 0 or more");
     if ((r = sl_cipd_barrier_look(name, &state)) != 0)
         return r;
     info.size = sizeof info;

@@ -39,7 +39,7 @@ static int make_copies(struct sl_cipd_reader *reader)
     struct sl_cipd_copies *copies = calloc(1, sizeof *copies);
 
     if (!copies)
-        return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for copies", reader->name);
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for copies", reader->base.name);
     int r = sl_cuda_context_open(reader->device, &copies->context);
     if (r != 0)
         free(copies);
@@ -70,7 +70,7 @@ static int make_room(struct sl_cipd_reader *reader, struct copy *copy, uint64_t 
         return r;
     int code = sl_cuda.MemAlloc(&copy->address, (size_t)bytes);
     if (code == SL_CU_OUT_OF_MEMORY)
-        return sl_cuda_too_much(context, reader->name, (size_t)bytes);
+        return sl_cuda_too_much(context, reader->base.name, (size_t)bytes);
     r = sl_cuda_said(context, code, "cuMemAlloc");
     if (r == 0)
         copy->bytes = bytes;
@@ -147,7 +147,7 @@ static int await(struct sl_cipd_reader *reader, struct sl_cu_event *event, int64
     /* `now` is from before the query. */
     while ((r = sl_cuda_event_look(reader->context, event)) == SLUICE_NOT_READY) {
         if (now - began > PATIENCE)
-            return sl_fail(SLUICE_E_LOST, "channel 'cipd:%s': this GPU did not get to the copy of a frame within %d s", reader->name,
+            return sl_fail(SLUICE_E_LOST, "channel 'cipd:%s': this GPU did not get to the copy of a frame within %d s", reader->base.name,
                            (int)(PATIENCE / SLUICE_S));
         if (now - began < spin)
             sl_pause();
@@ -252,7 +252,7 @@ int sl_cipd_copy_release(struct sl_cipd_reader *reader, uint32_t entry, struct s
         if (r == 0 && state != SL_CUDA_CAPTURE_NONE)
             r = sl_fail(SLUICE_E_CAPTURING,
                         "channel 'cipd:%s': the stream is capturing a graph: release the frame after that, or on the CPU",
-                        reader->name);
+                        reader->base.name);
         if (r == 0)
             r = sl_cu(reader->context, EventRecord, copy->done, place);
         sl_cuda_leave(&scope);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Internals of "cipd:" channels: slots of GPU memory and events, on the wire of wire/cipd/, as a bare channel
- * (channel/channel.h). Writer: writer.c opens and closes, export.c handles each frame, keep_finished.c leaves a finished frame for readers.
- * Reader: reader.c opens and follows sessions, acquire.c takes frames, copy.c copies them (timeslice.c: when to do so within a time
- * slice of the GPU), release.c releases them, overwrite_check.c has streams record whether they are whole. pool.c makes and frees slots.
+ * Internals of "cipd:" channels: slots of GPU memory and events, on the wire of cuda_link/wire/, as a channel backend
+ * (channel/channel.h). Writer: writer.c opens and closes, export.c handles each frame, keep_finished.c leaves a finished frame
+ * for readers. Reader: reader.c opens and follows sessions, acquire.c takes frames, copy.c copies them (timeslice.c: when to do
+ * so within a time slice of the GPU), release.c releases them, overwrite_check.c has streams record whether they are whole.
+ * pool.c makes and frees slots.
  *
  * All driver calls that could invalidate a capture are made in the relaxed mode. The only driver calls made for each frame
  * are copies, recording and querying events, and those of the copier (copy/cuda.c).
@@ -28,7 +29,7 @@
 #define SL_CIPD_GRACE (100 * SLUICE_MS) /* how long a writer keeps its memory after it has shut */
 #define SL_CIPD_LOOK (50 * INT64_C(1000)) /* ns between queries of an event, after spinning */
 
-extern const struct sl_bare_ops sl_bare_cipd;
+extern const struct sl_channel_ops sl_channel_cuda_link;
 
 /* ---- pool.c ---- */
 
@@ -91,6 +92,19 @@ int sl_cipd_reader_params(const char *name, struct sluice_reader_params *params,
 /* Fills in the members of `info` that info.c does not. */
 void sl_cipd_look_closer(const struct sl_cipd_consumer *consumer, struct sluice_cipd_info *info);
 
+struct sl_cipd_writer;
+struct sl_cipd_reader;
+
+/* ---- info.c, settings.c, barrier.c: behind sluice/cipd.h ---- */
+
+void sl_cipd_writer_info(struct sl_cipd_writer *writer, struct sluice_cipd_info *info);
+void sl_cipd_reader_info(struct sl_cipd_reader *reader, struct sluice_cipd_info *info);
+int sl_cipd_inspect(const char *name, struct sluice_cipd_info *info);
+int sl_cipd_list(int (*each)(void *user, const char *name), void *user);
+int sl_cipd_environment(struct sluice_cipd_writer_params *writer, struct sluice_cipd_reader_params *reader);
+void sl_cipd_list_variables(struct sluice_cipd_variable *variables, size_t capacity, size_t *count);
+int sl_cipd_barrier_info(const char *name, int64_t stale_ns, struct sluice_cipd_barrier_info *caller);
+
 /* ---- format.c ---- */
 
 /* A program's format as metadata of the wire. SLUICE_E_FORMAT, saying what the wire cannot express. */
@@ -111,8 +125,7 @@ bool sl_cipd_shape(const struct sluice_array *array, uint32_t shape[3]);
 /* ---- the writer ---- */
 
 struct sl_cipd_writer {
-    struct sl_object *object; /* its handle is in frames */
-    char name[SLUICE_CIPD_MAX_NAME + 1];
+    struct sluice_writer base;
     char device[SL_DEVICE_NAME];
     struct sluice_cipd_writer_params params; /* complete */
     char barrier_name[SLUICE_CIPD_MAX_NAME + 1];
@@ -126,7 +139,7 @@ struct sl_cipd_writer {
 
     struct sl_cipd_pool *pool;
     uint64_t session;
-    struct sl_record record;
+    struct sl_geometry geometry; /* of its array */
     bool reshaped;
     bool spoilt; /* work that nobody waits for may yet write to the pool */
     uint64_t token, next_token; /* of the frame that is begun; 0: none */
@@ -164,21 +177,23 @@ void sl_cipd_writer_heed(struct sl_cipd_writer *writer);
  * over, so that nobody sees our frames. */
 int sl_cipd_writer_trouble(struct sl_cipd_writer *writer);
 
-int sl_cipd_writer_open(const char *name, const struct sluice_writer_params *params, struct sl_object *object, void **state);
-void sl_cipd_writer_close(void *state);
-int sl_cipd_reformat(void *state, const struct sluice_format *format);
+static inline struct sl_cipd_writer *sl_cipd_writer_of(struct sluice_writer *base) { return (struct sl_cipd_writer *)base; }
+
+int sl_cipd_writer_open(struct sluice_writer *base, const struct sluice_writer_params *params);
+int sl_cipd_writer_set_slots(struct sl_cipd_writer *writer, uint32_t slots);
+int sl_cipd_reformat(struct sluice_writer *base, const struct sluice_format *format);
 /* Before a send: begins a new session if the array's size is not the session's. Its data type must be the channel's. */
 int sl_cipd_make_room(struct sl_cipd_writer *writer, const struct sluice_array *array);
-int sl_cipd_writer_format(void *state, struct sluice_format *format);
-void sl_cipd_writer_stats(void *state, struct sluice_writer_stats *stats);
+int sl_cipd_writer_format(struct sluice_writer *base, struct sluice_format *format);
+void sl_cipd_writer_stats(struct sluice_writer *base, struct sluice_writer_stats *stats);
 
 /* ---- export.c ---- */
 
-int sl_cipd_begin(void *state, int64_t timeout_ns, struct sluice_frame *frame);
-int sl_cipd_wait(void *state, int64_t timeout_ns);
-int sl_cipd_commit(void *state, struct sluice_frame *frame, struct sluice_stream stream);
-int sl_cipd_cancel(void *state, struct sluice_frame *frame, struct sluice_stream stream);
-int sl_cipd_send(void *state, struct sluice_frame *header, const struct sluice_array *arrays, uint32_t count,
+int sl_cipd_begin(struct sluice_writer *base, int64_t timeout_ns, struct sluice_frame *frame);
+int sl_cipd_wait(struct sluice_writer *base, int64_t timeout_ns);
+int sl_cipd_commit(struct sluice_writer *base, struct sluice_frame *frame, struct sluice_stream stream);
+int sl_cipd_cancel(struct sluice_writer *base, struct sluice_frame *frame, struct sluice_stream stream);
+int sl_cipd_send(struct sluice_writer *base, struct sluice_frame *header, const struct sluice_array *arrays, uint32_t count,
                  struct sluice_stream stream, struct sluice_ticket *ticket);
 /* Calls `look` in the writer's context until it returns something other than SLUICE_NOT_READY, or the timeout. *waited_ns is
  * how long that took; it is not set if the context cannot be entered. On the writer's thread. */
@@ -187,8 +202,8 @@ int sl_cipd_await(struct sl_cipd_writer *writer, sl_cipd_look *look, const struc
                   int64_t *waited_ns);
 /* Waits until the GPU has done all work that was queued for slots; false after `patience_ns`. */
 bool sl_cipd_drain(struct sl_cipd_writer *writer, int64_t patience_ns);
-int sl_cipd_writer_pin(void *state, const struct sluice_frame *frame, sluice_pin **pin);
-int sl_cipd_writer_view(void *state, const struct sluice_frame *frame, struct sl_view *view);
+int sl_cipd_writer_pin(struct sluice_writer *base, const struct sluice_frame *frame, sluice_pin **pin);
+int sl_cipd_writer_view(struct sluice_writer *base, const struct sluice_frame *frame, struct sl_view *view);
 
 /* ---- keep_finished.c: the writer's thread ---- */
 
@@ -247,7 +262,7 @@ struct sl_cipd_link {
     struct sl_cipd_marks *marks; /* NULL until one is made */
     bool doubtful; /* frames still held had some of these handles open before: the mapping may be of older memory */
     struct sluice_format format;
-    struct sl_record record;
+    struct sl_geometry geometry; /* of its array */
 };
 
 struct sl_cipd_marks; /* overwrite_check.c */
@@ -280,8 +295,7 @@ struct sl_cipd_held {
 struct sl_cipd_copies; /* copy.c */
 
 struct sl_cipd_reader {
-    struct sl_object *object;
-    char name[SLUICE_CIPD_MAX_NAME + 1];
+    struct sluice_reader base;
     char device[SL_DEVICE_NAME];
     struct sluice_reader_params params; /* complete */
     struct sluice_cipd_reader_params cipd;
@@ -324,16 +338,16 @@ struct sl_cipd_reader {
     sl_word frame_ns; /* when the last one was published */
 };
 
-int sl_cipd_reader_open(const char *name, const struct sluice_reader_params *params, struct sl_object *object, void **state);
-void sl_cipd_reader_close(void *state);
-void sl_cipd_reader_end(struct sl_cipd_reader *reader); /* the last step of close */
-void sl_cipd_reader_stop(void *state);
-int sl_cipd_reader_format(void *state, struct sluice_format *format);
-/* The reader with this handle, kept alive until its object is dropped. SLUICE_E_UNSUPPORTED for another kind of channel. */
-int sl_cipd_reader_hold(sluice_reader *handle, struct sl_object **object, struct sl_cipd_reader **reader);
+static inline struct sl_cipd_reader *sl_cipd_reader_of(struct sluice_reader *base) { return (struct sl_cipd_reader *)base; }
 
-int sl_cipd_reader_device(void *state, char name[SL_DEVICE_NAME]);
-void sl_cipd_reader_stats(void *state, struct sluice_reader_stats *stats);
+int sl_cipd_reader_open(struct sluice_reader *base, const struct sluice_reader_params *params);
+void sl_cipd_reader_retry(struct sl_cipd_reader *reader); /* looks for a session at once */
+void sl_cipd_reader_end(struct sl_cipd_reader *reader); /* the last step of close */
+void sl_cipd_reader_stop(struct sluice_reader *base);
+void sl_cipd_reader_stopped(struct sluice_reader *base);
+int sl_cipd_reader_format(struct sluice_reader *base, struct sluice_format *format);
+void sl_cipd_reader_device(struct sluice_reader *base, char name[SL_DEVICE_NAME]);
+void sl_cipd_reader_stats(struct sluice_reader *base, struct sluice_reader_stats *stats);
 
 /* Connects to a session, if there is none yet. 0; SLUICE_NO_WRITER and so on with a message. */
 int sl_cipd_reader_connect(struct sl_cipd_reader *reader, int64_t now);
@@ -397,7 +411,7 @@ int sl_cipd_ahead_tell(struct sl_cipd_reader *reader);
 
 /* ---- acquire.c ---- */
 
-int sl_cipd_acquire(void *state, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame);
+int sl_cipd_acquire(struct sluice_reader *base, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame);
 
 /* ---- release.c ---- */
 
@@ -414,13 +428,14 @@ bool sl_cipd_left_alone(const struct sl_cipd_reader *reader, const struct sl_cip
 /* Frees the entry of a frame that was released and that no stream waits for any more; with the reader's lock. */
 void sl_cipd_held_end(struct sl_cipd_reader *reader, struct sl_cipd_held *held);
 
-int sl_cipd_release(void *state, struct sluice_frame *frame, struct sluice_stream stream);
-int sl_cipd_check(void *state, const struct sluice_frame *frame);
-int sl_cipd_reader_pin(void *state, const struct sluice_frame *frame, sluice_pin **pin);
-int sl_cipd_reader_view(void *state, const struct sluice_frame *frame, struct sl_view *view);
+int sl_cipd_release(struct sluice_reader *base, struct sluice_frame *frame, struct sluice_stream stream);
+int sl_cipd_check(struct sluice_reader *base, const struct sluice_frame *frame);
+int sl_cipd_reader_pin(struct sluice_reader *base, const struct sluice_frame *frame, sluice_pin **pin);
+int sl_cipd_reader_view(struct sluice_reader *base, const struct sluice_frame *frame, struct sl_view *view);
 
 /* ---- overwrite_check.c ---- */
 
+int sl_cipd_check_mark(struct sl_cipd_reader *reader, const struct sluice_frame *frame);
 int sl_cipd_mark(struct sl_cipd_reader *reader, const struct sluice_frame *frame, struct sluice_stream stream);
 
 /* Was the frame whole according to its last mark? False also if that is not known. With the reader's lock. */
@@ -429,7 +444,7 @@ void sl_cipd_marks_end(struct sl_cipd_reader *reader, struct sl_cipd_marks *mark
 
 /* ---- poll.c ---- */
 
-int sl_cipd_reader_fd(void *state);
+int sl_cipd_reader_fd(struct sluice_reader *base);
 
 /* After each acquire, if the program polls the descriptor. */
 void sl_cipd_note_settle(struct sl_cipd_reader *reader);

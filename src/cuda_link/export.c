@@ -52,7 +52,7 @@ static int check_barrier(struct sl_cipd_writer *writer)
     sl_mutex_unlock(&writer->lock);
     return sl_fail(SLUICE_NO_SLOT,
                    "channel 'cipd:%s': the frame is skipped, for an activation barrier is up: some sender is just being set up",
-                   writer->name);
+                   writer->base.name);
 }
 
 static int check(struct sl_cipd_writer *writer)
@@ -113,7 +113,7 @@ static int no_slot(struct sl_cipd_writer *writer, uint32_t number, int64_t timeo
     writer->dropped += dropped;
     sl_mutex_unlock(&writer->lock);
     return sl_fail(SLUICE_NO_SLOT, "channel 'cipd:%s': its GPU has not finished in %lld ms what it was given for slot %u of %u",
-                   writer->name, (long long)(timeout_ns / SLUICE_MS), number, writer->slots);
+                   writer->base.name, (long long)(timeout_ns / SLUICE_MS), number, writer->slots);
 }
 
 /* ---- begin, commit, cancel ---- */
@@ -143,7 +143,7 @@ static void fill_frame(struct sl_cipd_writer *writer, struct sluice_frame *frame
     sl_cipd_produce_write(&writer->producer);
     writer->token = ++writer->next_token;
     if (writer->reshaped)
-        sl_geometry_from_array(&writer->record.arrays[0], &writer->format.arrays[0]);
+        sl_geometry_from_array(&writer->geometry, &writer->format.arrays[0]);
     writer->reshaped = false;
     *frame = (struct sluice_frame){
         .session = writer->session,
@@ -152,25 +152,25 @@ static void fill_frame(struct sl_cipd_writer *writer, struct sluice_frame *frame
         .slot = number,
         .generation = writer->generation,
         .array_count = 1,
-        .opaque = { [SL_FRAME_OWNER] = atomic_load_explicit(&writer->object->id, memory_order_relaxed),
+        .opaque = { [SL_FRAME_OWNER] = atomic_load_explicit(&writer->base.object.id, memory_order_relaxed),
                     [SL_FRAME_TOKEN] = writer->token,
                     [SL_FRAME_ENTRY] = number },
     };
-    SL_SPAN_BEGIN(WRITE, &writer->span, writer->name, 0);
+    SL_SPAN_BEGIN(WRITE, &writer->span, writer->base.name, 0);
 }
 
-int sl_cipd_begin(void *state, int64_t timeout_ns, struct sluice_frame *frame)
+int sl_cipd_begin(struct sluice_writer *base, int64_t timeout_ns, struct sluice_frame *frame)
 {
-    struct sl_cipd_writer *writer = state;
+    struct sl_cipd_writer *writer = sl_cipd_writer_of(base);
     int r;
 
     if (!frame)
-        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': no frame to begin was given", writer->name);
+        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': no frame to begin was given", writer->base.name);
     if (timeout_ns < SLUICE_DEFAULT)
-        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': a time-out of %lld ns", writer->name, (long long)timeout_ns);
+        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': a time-out of %lld ns", writer->base.name, (long long)timeout_ns);
     if (writer->token)
         return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun already, and its protocol has one at a time",
-                       writer->name);
+                       writer->base.name);
     if ((r = check(writer)) != 0)
         return r;
     if ((r = wait_slot(writer, timeout_ns == SLUICE_DEFAULT ? writer->wait_ns : timeout_ns, 1)) != 0)
@@ -180,9 +180,9 @@ int sl_cipd_begin(void *state, int64_t timeout_ns, struct sluice_frame *frame)
     return 0;
 }
 
-int sl_cipd_wait(void *state, int64_t timeout_ns)
+int sl_cipd_wait(struct sluice_writer *base, int64_t timeout_ns)
 {
-    struct sl_cipd_writer *writer = state;
+    struct sl_cipd_writer *writer = sl_cipd_writer_of(base);
 
     return sl_cipd_spare_told_behind(writer) ? 0 : wait_slot(writer, timeout_ns, 0);
 }
@@ -190,13 +190,13 @@ int sl_cipd_wait(void *state, int64_t timeout_ns)
 static int check_begun(const struct sl_cipd_writer *writer, const struct sluice_frame *frame)
 {
     if (!frame)
-        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': no frame was given", writer->name);
+        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': no frame was given", writer->base.name);
     if (frame->opaque[SL_FRAME_OWNER] == 0)
         return sl_fail(SLUICE_E_STALE,
-                       "channel 'cipd:%s': this frame is not begun: it was committed or cancelled, or never begun", writer->name);
-    if (frame->opaque[SL_FRAME_OWNER] != atomic_load_explicit(&writer->object->id, memory_order_relaxed) ||
+                       "channel 'cipd:%s': this frame is not begun: it was committed or cancelled, or never begun", writer->base.name);
+    if (frame->opaque[SL_FRAME_OWNER] != atomic_load_explicit(&writer->base.object.id, memory_order_relaxed) ||
         writer->token == 0 || frame->opaque[SL_FRAME_TOKEN] != writer->token)
-        return sl_fail(SLUICE_E_STALE, "channel 'cipd:%s': this frame is not this writer's, or has ended", writer->name);
+        return sl_fail(SLUICE_E_STALE, "channel 'cipd:%s': this frame is not this writer's, or has ended", writer->base.name);
     return 0;
 }
 
@@ -251,7 +251,7 @@ static int record(struct sl_cipd_writer *writer, struct sl_copy_job *job)
     r = await_slot(writer, slot, BLOCK_PATIENCE);
     if (r == SLUICE_NOT_READY)
         return sl_fail(SLUICE_TIMEOUT, "channel 'cipd:%s': the GPU did not finish the frame within %d s; it is not published",
-                       writer->name, (int)(BLOCK_PATIENCE / SLUICE_S));
+                       writer->base.name, (int)(BLOCK_PATIENCE / SLUICE_S));
     if (r == 0)
         sl_cipd_spare_finished(writer);
     return r;
@@ -265,9 +265,9 @@ static int begin_job(struct sl_cipd_writer *writer, struct sluice_stream stream,
     return sl_arrays_begin(&writer->copier, SL_COPY_SEND, NULL, 0, stream, job);
 }
 
-int sl_cipd_commit(void *state, struct sluice_frame *frame, struct sluice_stream stream)
+int sl_cipd_commit(struct sluice_writer *base, struct sluice_frame *frame, struct sluice_stream stream)
 {
-    struct sl_cipd_writer *writer = state;
+    struct sl_cipd_writer *writer = sl_cipd_writer_of(base);
     struct sl_copy_job job;
     int r = check_begun(writer, frame);
 
@@ -277,9 +277,9 @@ int sl_cipd_commit(void *state, struct sluice_frame *frame, struct sluice_stream
         return sl_fail(SLUICE_E_UNSUPPORTED,
                        "channel 'cipd:%s': the frame was given another shape, which its protocol cannot say of one frame: cancel "
                        "it, sluice_writer_reformat, begin again",
-                       writer->name);
+                       writer->base.name);
     if (frame->meta_size > SLUICE_MAX_META)
-        return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': %u bytes of metadata, %d fit", writer->name, frame->meta_size,
+        return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': %u bytes of metadata, %d fit", writer->base.name, frame->meta_size,
                        SLUICE_MAX_META);
     if ((r = sl_cuda_alive(writer->context)) != 0 || (r = begin_job(writer, stream, &job)) != 0)
         return r;
@@ -293,9 +293,9 @@ int sl_cipd_commit(void *state, struct sluice_frame *frame, struct sluice_stream
 }
 
 /* Work queued on the slot must be done before the slot is reused. */
-int sl_cipd_cancel(void *state, struct sluice_frame *frame, struct sluice_stream stream)
+int sl_cipd_cancel(struct sluice_writer *base, struct sluice_frame *frame, struct sluice_stream stream)
 {
-    struct sl_cipd_writer *writer = state;
+    struct sl_cipd_writer *writer = sl_cipd_writer_of(base);
     struct sl_copy_job job;
     uint32_t number;
     int r = check_begun(writer, frame);
@@ -328,7 +328,7 @@ static int slot_array(struct sl_cipd_writer *writer, const struct sluice_array *
         to->data = address;
         return 0;
     }
-    return sluice_array_wrap(to, NULL, address, from->dtype, from->ndim, from->shape, NULL);
+    return sl_array_wrap(to, NULL, address, from->dtype, from->ndim, from->shape, NULL);
 }
 
 static int plan(struct sl_cipd_writer *writer, const struct sl_copy_job *job, const struct sluice_array *array,
@@ -352,7 +352,7 @@ static int copy(struct sl_cipd_writer *writer, struct sl_copy_job *job, const st
 
     if (writer->params.strict_device && !sl_copy_near(job))
         return sl_fail(SLUICE_E_WRONG_DEVICE,
-                       "channel 'cipd:%s': the array does not lie on \"%s\", and strict_device allows no other", writer->name,
+                       "channel 'cipd:%s': the array does not lie on \"%s\", and strict_device allows no other", writer->base.name,
                        writer->device);
     bool again = known && sl_sent_again(&writer->sent, array, address, job);
     bool planned = again || (known && sl_sent_plan(&writer->sent, array, address, job, &what));
@@ -371,7 +371,7 @@ static int take_back(struct sl_cipd_writer *writer, struct sl_copy_job *job, int
 {
     char why[640];
 
-    snprintf(why, sizeof why, "%s", sluice_last_error());
+    snprintf(why, sizeof why, "%s", sl_last_error());
     job->queued = job->touched; /* what comes by way of stages uses the slot alone, and is waited for here, too */
     if (sl_copy_finish(job) != 0)
         writer->spoilt = true;
@@ -404,23 +404,23 @@ static int begin_send(struct sl_cipd_writer *writer, const struct sluice_array *
                       struct sluice_stream stream, struct sl_copy_job *job)
 {
     uint32_t index;
-    int r = sl_arrays_match(&writer->format, writer->name, arrays, number, true, &index);
+    int r = sl_arrays_match(&writer->format, writer->base.name, arrays, number, true, &index);
 
     if (r == 0 && (r = sl_cipd_make_room(writer, &arrays[0])) == 0)
         r = sl_arrays_begin(&writer->copier, SL_COPY_SEND, arrays, number, stream, job);
     return r;
 }
 
-int sl_cipd_send(void *state, struct sluice_frame *header, const struct sluice_array *arrays, uint32_t number,
+int sl_cipd_send(struct sluice_writer *base, struct sluice_frame *header, const struct sluice_array *arrays, uint32_t number,
                  struct sluice_stream stream, struct sluice_ticket *ticket)
 {
-    struct sl_cipd_writer *writer = state;
+    struct sl_cipd_writer *writer = sl_cipd_writer_of(base);
     struct sl_copy_job job;
     int r;
 
     sl_cipd_produce_early(&writer->producer);
     if (writer->token)
-        return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun: commit or cancel it before a send", writer->name);
+        return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun: commit or cancel it before a send", writer->base.name);
     if ((r = check(writer)) != 0)
         return r;
     if (!sl_cipd_spare_told(writer) && (r = sl_cipd_spare(writer, writer->wait_ns, 1)) != 0)
@@ -451,25 +451,25 @@ bool sl_cipd_drain(struct sl_cipd_writer *writer, int64_t patience_ns)
 
 /* ---- frames that are begun ---- */
 
-int sl_cipd_writer_pin(void *state, const struct sluice_frame *frame, sluice_pin **pin)
+int sl_cipd_writer_pin(struct sluice_writer *base, const struct sluice_frame *frame, sluice_pin **pin)
 {
-    struct sl_cipd_writer *writer = state;
+    struct sl_cipd_writer *writer = sl_cipd_writer_of(base);
     uint32_t number;
     int r = check_begun(writer, frame);
 
     return r == 0 ? sl_cipd_pin(next_slot(writer, &number), pin) : r;
 }
 
-int sl_cipd_writer_view(void *state, const struct sluice_frame *frame, struct sl_view *view)
+int sl_cipd_writer_view(struct sluice_writer *base, const struct sluice_frame *frame, struct sl_view *view)
 {
-    struct sl_cipd_writer *writer = state;
+    struct sl_cipd_writer *writer = sl_cipd_writer_of(base);
     uint32_t number;
     int r = check_begun(writer, frame);
 
     if (r != 0)
         return r;
-    view->writable_record = &writer->record;
-    view->record = &writer->record;
+    view->writable_geometries = &writer->geometry;
+    view->geometries = &writer->geometry;
     view->reshaped = &writer->reshaped;
     view->format = &writer->format;
     view->address = (char *)(uintptr_t)next_slot(writer, &number)->address;

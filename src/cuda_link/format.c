@@ -51,7 +51,7 @@ static bool is_dense(const struct sluice_array *array)
     int64_t strides[SLUICE_MAX_DIMS];
     uint64_t bytes;
 
-    return sl_strides_tight(sluice_dtype_size(array->dtype), array->ndim, array->shape, strides, &bytes) &&
+    return sl_strides_tight(sl_dtype_size(array->dtype), array->ndim, array->shape, strides, &bytes) &&
            memcmp(strides, array->strides, sizeof strides) == 0;
 }
 
@@ -78,7 +78,7 @@ int sl_cipd_format_of(const char *channel, const struct sluice_format *format,
         return sl_fail(SLUICE_E_FORMAT,
                        "channel 'cipd:%s': an image in '%s' cannot be said in its protocol, which knows components of pixels "
                        "alone: convert it, to rgba or bgra for instance",
-                       channel, sluice_pixel_format_name(array->image.pixel_format));
+                       channel, sl_pixel_format_name(array->image.pixel_format));
     if (!is_dense(array) || array->offset != 0)
         return sl_fail(SLUICE_E_FORMAT, "channel 'cipd:%s': array '%s' must be dense, rows without padding (pitch_align 0)",
                        channel, array->name);
@@ -130,9 +130,9 @@ int sl_cipd_format_as(const struct sl_cipd_format *wire, const struct sluice_cip
     *format = (struct sluice_format)SLUICE_FORMAT_INIT;
     if (order != SLUICE_CIPD_UNKNOWN && wire->width <= SL_IMAGE_MAX && wire->height <= SL_IMAGE_MAX &&
         sl_dtype_equal(wire->dtype, uint8) && wire->components == 4)
-        r = sluice_format_add_image(format, ARRAY_NAME, order == SLUICE_CIPD_BGRA ? SLUICE_PIXEL_BGRA : SLUICE_PIXEL_RGBA,
+        r = sl_format_add_image(format, ARRAY_NAME, order == SLUICE_CIPD_BGRA ? SLUICE_PIXEL_BGRA : SLUICE_PIXEL_RGBA,
                                     wire->width, wire->height);
     else
-        r = sluice_format_add_tensor(format, ARRAY_NAME, wire->dtype, 3, shape);
-    return r == 0 ? sluice_format_complete(format) : r;
+        r = sl_format_add_tensor(format, ARRAY_NAME, wire->dtype, 3, shape);
+    return r == 0 ? sl_format_complete(format) : r;
 }

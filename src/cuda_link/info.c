@@ -6,10 +6,8 @@
 #include <string.h>
 
 #include "cuda_link/cuda_link.h"
-#include "util/params.h"
 #include "util/result.h"
 
-#define LEAST offsetof(struct sluice_cipd_info, published)
 #define LOOK_PATIENCE (20 * SLUICE_MS)
 
 static void tell_format(struct sluice_cipd_info *info, const struct sl_cipd_metadata *metadata, const struct sl_cipd_format *format,
@@ -52,45 +50,31 @@ static void tell_segment(struct sluice_cipd_info *info, const struct sl_cipd_seg
         info->writer_pid = sl_load(&extra->pid, relaxed);
 }
 
-static int give(struct sluice_cipd_info *caller, const struct sluice_cipd_info *info)
-{
-    return sl_params_store(caller, info, sizeof *info, LEAST, "struct sluice_cipd_info");
-}
-
 /* ---- a writer's ---- */
 
-int sluice_cipd_writer_info(sluice_writer *handle, struct sluice_cipd_info *caller)
+void sl_cipd_writer_info(struct sl_cipd_writer *writer, struct sluice_cipd_info *info)
 {
-    struct sluice_cipd_info info = { .size = sizeof info, .state = SLUICE_CIPD_RUNNING };
     struct sl_cipd_format format;
-    struct sl_cipd_writer *writer;
-    struct sl_object *object;
-    void *state;
-    int r = sl_bare_writer_state(handle, &sl_bare_cipd, &object, &state);
 
-    if (r != 0)
-        return r;
-    writer = state;
+    info->state = SLUICE_CIPD_RUNNING;
     sl_mutex_lock(&writer->lock);
-    snprintf(info.name, sizeof info.name, "%s", writer->name);
+    snprintf(info->name, sizeof info->name, "%s", writer->base.name);
     if (sl_cipd_format_decode(&writer->metadata, &format) == 0)
-        tell_format(&info, &writer->metadata, &format, NULL);
-    tell_segment(&info, &writer->producer.segment, writer->producer.extra, writer->producer.version);
-    tell_slots(&info, writer->pool);
-    info.last_frame_ns = writer->last_frame_ns;
-    info.published = writer->published;
-    info.published_bytes = writer->bytes;
-    info.barrier_skips = writer->skips;
-    info.failed = writer->failed;
-    info.graph_frames = writer->graph_frames;
-    info.relinked = writer->relinked;
-    info.holds_barrier = writer->holds && writer->holder.held;
-    info.left_behind = sl_cipd_bin_count(writer->bin);
+        tell_format(info, &writer->metadata, &format, NULL);
+    tell_segment(info, &writer->producer.segment, writer->producer.extra, writer->producer.version);
+    tell_slots(info, writer->pool);
+    info->last_frame_ns = writer->last_frame_ns;
+    info->published = writer->published;
+    info->published_bytes = writer->bytes;
+    info->barrier_skips = writer->skips;
+    info->failed = writer->failed;
+    info->graph_frames = writer->graph_frames;
+    info->relinked = writer->relinked;
+    info->holds_barrier = writer->holds && writer->holder.held;
+    info->left_behind = sl_cipd_bin_count(writer->bin);
     if (writer->tended)
-        snprintf(info.why, sizeof info.why, "%s", writer->tended_text);
+        snprintf(info->why, sizeof info->why, "%s", writer->tended_text);
     sl_mutex_unlock(&writer->lock);
-    sl_object_drop(object);
-    return give(caller, &info);
 }
 
 /* ---- a reader's ---- */
@@ -143,45 +127,33 @@ static void tell_reader(struct sl_cipd_reader *reader, struct sluice_cipd_info *
     tell_slots(info, reader->link->pool);
 }
 
-int sluice_cipd_reader_info(sluice_reader *handle, struct sluice_cipd_info *caller)
+void sl_cipd_reader_info(struct sl_cipd_reader *reader, struct sluice_cipd_info *info)
 {
-    struct sluice_cipd_info info = { .size = sizeof info };
-    struct sl_cipd_reader *reader;
-    struct sl_object *object;
-    int r = sl_cipd_reader_hold(handle, &object, &reader);
-
-    if (r != 0)
-        return r;
-    snprintf(info.name, sizeof info.name, "%s", reader->name);
+    snprintf(info->name, sizeof info->name, "%s", reader->base.name);
     sl_mutex_lock(&reader->lock);
-    tell_reader(reader, &info);
+    tell_reader(reader, info);
     sl_mutex_unlock(&reader->lock);
     uint64_t sessions = sl_load(&reader->sessions, relaxed);
-    info.last_frame_ns = (int64_t)sl_load(&reader->frame_ns, relaxed);
-    info.taken = sl_load(&reader->taken, relaxed);
-    info.no_frame = sl_load(&reader->no_frame, relaxed);
-    info.timeouts = sl_load(&reader->timeouts, relaxed);
-    info.reconnects = sessions ? sessions - 1 : 0;
-    info.overruns = sl_load(&reader->overruns, relaxed);
-    info.repeated = sl_load(&reader->repeated, relaxed);
-    info.dropped = sl_load(&reader->dropped, relaxed);
-    info.spin_hits = sl_load(&reader->spin_hits, relaxed);
-    info.latency_ns = sl_load(&reader->latency_ns, relaxed);
-    info.latency_total_ns = sl_load(&reader->latency_total_ns, relaxed);
-    sl_object_drop(object);
-    return give(caller, &info);
+    info->last_frame_ns = (int64_t)sl_load(&reader->frame_ns, relaxed);
+    info->taken = sl_load(&reader->taken, relaxed);
+    info->no_frame = sl_load(&reader->no_frame, relaxed);
+    info->timeouts = sl_load(&reader->timeouts, relaxed);
+    info->reconnects = sessions ? sessions - 1 : 0;
+    info->overruns = sl_load(&reader->overruns, relaxed);
+    info->repeated = sl_load(&reader->repeated, relaxed);
+    info->dropped = sl_load(&reader->dropped, relaxed);
+    info->spin_hits = sl_load(&reader->spin_hits, relaxed);
+    info->latency_ns = sl_load(&reader->latency_ns, relaxed);
+    info->latency_total_ns = sl_load(&reader->latency_total_ns, relaxed);
 }
 
 /* ---- by the segment alone ---- */
 
-int sluice_cipd_look(const char *name, struct sluice_cipd_info *caller)
+int sl_cipd_inspect(const char *name, struct sluice_cipd_info *info)
 {
-    struct sluice_cipd_info info = { .size = sizeof info };
     struct sl_cipd_consumer consumer;
     int r;
 
-    if (!name)
-        return sl_fail(SLUICE_E_NAME, "no channel name was given");
     if (strncmp(name, "cipd:", 5) == 0)
         name += 5;
     if ((r = sl_cipd_consume_init(&consumer, name)) != 0)
@@ -190,22 +162,22 @@ int sluice_cipd_look(const char *name, struct sluice_cipd_info *caller)
     while ((r = sl_cipd_consume_connect(&consumer, now = sl_os_now())) == SLUICE_NO_WRITER &&
            (consumer.reason == SL_CIPD_REASON_UNSETTLED || consumer.reason == SL_CIPD_REASON_CHANGING) && now < deadline)
         sl_os_sleep(SLUICE_MS);
-    snprintf(info.name, sizeof info.name, "%s", name);
+    snprintf(info->name, sizeof info->name, "%s", name);
     if (r == 0) {
-        info.state = SLUICE_CIPD_RUNNING;
-        info.slot_count = consumer.session.layout.slots;
-        tell_format(&info, &consumer.session.metadata, &consumer.session.format, NULL);
-        tell_segment(&info, &consumer.segment, consumer.extra, consumer.session.version);
-        sl_cipd_look_closer(&consumer, &info);
+        info->state = SLUICE_CIPD_RUNNING;
+        info->slot_count = consumer.session.layout.slots;
+        tell_format(info, &consumer.session.metadata, &consumer.session.format, NULL);
+        tell_segment(info, &consumer.segment, consumer.extra, consumer.session.version);
+        sl_cipd_look_closer(&consumer, info);
     } else if (consumer.reason == SL_CIPD_REASON_ABSENT) {
         r = sl_fail(SLUICE_E_NOT_FOUND, "there is no channel 'cipd:%s'", name);
     } else if (consumer.reason != SL_CIPD_REASON_REFUSED && consumer.reason != SL_CIPD_REASON_FAILED) {
-        info.state = state_of(consumer.reason);
-        snprintf(info.why, sizeof info.why, "%s", sl_cipd_consume_why(&consumer));
+        info->state = state_of(consumer.reason);
+        snprintf(info->why, sizeof info->why, "%s", sl_cipd_consume_why(&consumer));
         r = 0;
     }
     sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
-    return r == 0 ? give(caller, &info) : r;
+    return r;
 }
 
 struct listing {
@@ -220,18 +192,9 @@ static int list_one(void *context, const char *name)
     return listing->each(listing->user, name);
 }
 
-int sluice_cipd_list(int (*each)(void *user, const char *name), void *user)
+int sl_cipd_list(int (*each)(void *user, const char *name), void *user)
 {
     struct listing listing = { each, user };
 
-    if (!each)
-        return sl_fail(SLUICE_E_INVALID, "nobody to tell the names was given");
     return sl_cipd_segment_list(list_one, &listing);
-}
-
-int sluice_cipd_left(uint32_t *count)
-{
-    if (!count)
-        return sl_fail(SLUICE_E_INVALID, "no place for the count was given");
-    return sl_cipd_segment_sweep(false, count);
 }

@@ -70,7 +70,7 @@ int sl_cipd_spare(struct sl_cipd_writer *writer, int64_t timeout_ns, uint64_t dr
     return sl_fail(SLUICE_NO_SLOT,
                    "channel 'cipd:%s': after %lld ms its GPU has not finished any of the last %u frames, and the next one would "
                    "be written over the only finished one",
-                   writer->name, (long long)(timeout_ns / SLUICE_MS), kept(writer));
+                   writer->base.name, (long long)(timeout_ns / SLUICE_MS), kept(writer));
 }
 
 void sl_cipd_spare_finished(struct sl_cipd_writer *writer)

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * The function table by which the core calls "cipd:" channels.
+ * cuda-link's channels as a backend.
  */
 #include "cuda_link/cuda_link.h"
 
-const struct sl_bare_ops sl_bare_cipd = {
+const struct sl_channel_ops sl_channel_cuda_link = {
     .scheme = "cipd",
+    .writer_bytes = sizeof(struct sl_cipd_writer),
+    .reader_bytes = sizeof(struct sl_cipd_reader),
+    .check_name = sl_cipd_check_name,
+    .info = sl_cipd_channel_info,
     .writer_open = sl_cipd_writer_open,
-    .writer_close = sl_cipd_writer_close,
     .begin = sl_cipd_begin,
     .wait = sl_cipd_wait,
     .commit = sl_cipd_commit,
@@ -19,15 +22,16 @@ const struct sl_bare_ops sl_bare_cipd = {
     .writer_pin = sl_cipd_writer_pin,
     .writer_view = sl_cipd_writer_view,
     .reader_open = sl_cipd_reader_open,
-    .reader_close = sl_cipd_reader_close,
     .acquire = sl_cipd_acquire,
     .release = sl_cipd_release,
     .check = sl_cipd_check,
+    .check_fetched = sl_cipd_check,
     .reader_format = sl_cipd_reader_format,
     .reader_device = sl_cipd_reader_device,
     .reader_fd = sl_cipd_reader_fd,
     .reader_stats = sl_cipd_reader_stats,
     .reader_stop = sl_cipd_reader_stop,
+    .reader_stopped = sl_cipd_reader_stopped,
     .reader_pin = sl_cipd_reader_pin,
     .reader_view = sl_cipd_reader_view,
 };

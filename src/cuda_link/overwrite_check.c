@@ -149,7 +149,7 @@ static int make(struct sl_cipd_reader *reader, struct sl_cipd_marks **out)
     struct sl_cipd_marks *marks = calloc(1, sizeof *marks);
 
     if (!marks)
-        return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for marks", reader->name);
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for marks", reader->base.name);
     marks->bytes = sl_os_page_size();
     marks->notes_bytes = (NOTES * sizeof *marks->notes + marks->bytes - 1) / marks->bytes * marks->bytes;
     int r = map_pages(marks, &reader->consumer.segment);
@@ -177,7 +177,7 @@ static int find_place(struct sl_cipd_reader *reader, const struct sl_stream *str
     if (r == 0 && state != SL_CUDA_CAPTURE_NONE)
         r = sl_fail(SLUICE_E_CAPTURING,
                     "channel 'cipd:%s': the stream is capturing a graph: use another stream, or mark the frame after that",
-                    reader->name);
+                    reader->base.name);
     return r;
 }
 
@@ -235,7 +235,7 @@ static int mark(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const 
     int r = 0;
 
     if (held->link != reader->link)
-        return sl_fail(SLUICE_E_LOST, "channel 'cipd:%s': the session that the frame is of has ended", reader->name);
+        return sl_fail(SLUICE_E_LOST, "channel 'cipd:%s': the session that the frame is of has ended", reader->base.name);
     if (!held->link->marks && (r = make(reader, &held->link->marks)) != 0)
         return r;
     int64_t now = sl_os_now();
@@ -244,7 +244,7 @@ static int mark(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const 
     if ((r = sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope)) != 0)
         return r;
     if ((r = find_place(reader, stream, &place)) == 0 &&
-        (r = queue(held->link->marks, reader->name, sl_stream_line(stream), &note, place)) == 0)
+        (r = queue(held->link->marks, reader->base.name, sl_stream_line(stream), &note, place)) == 0)
         held->mark = note + 1;
     sl_cuda_leave(&scope);
     return r;
@@ -260,7 +260,7 @@ int sl_cipd_mark(struct sl_cipd_reader *reader, const struct sluice_frame *frame
         return SLUICE_E_STALE;
     if (handle.id == SLUICE_ON_CPU.id)
         return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': a mark is for a stream; of the CPU sluice_reader_check tells",
-                       reader->name);
+                       reader->base.name);
     if ((r = sl_cipd_reader_stream(reader, handle)) != 0)
         return r;
     if (held->copied)

@@ -42,9 +42,9 @@ void sl_cipd_note_settle(struct sl_cipd_reader *reader)
     sl_mutex_unlock(&reader->lock);
 }
 
-int sl_cipd_reader_fd(void *state)
+int sl_cipd_reader_fd(struct sluice_reader *base)
 {
-    struct sl_cipd_reader *reader = state;
+    struct sl_cipd_reader *reader = sl_cipd_reader_of(base);
     int r;
 
     if (reader->note >= 0)

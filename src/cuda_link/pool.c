@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cuda_link/cuda_link.h"
+#include "mem/mem.h"
 #include "util/result.h"
 
 #define UNIT (UINT64_C(2) << 20) /* a handle shares the driver's whole allocation, so each slot has its own */
@@ -50,7 +51,7 @@ static int give_up(struct sl_cipd_bin *bin, struct sl_cipd_pool *pool, int resul
 {
     char why[640];
 
-    snprintf(why, sizeof why, "%s", sluice_last_error());
+    snprintf(why, sizeof why, "%s", sl_last_error());
     sl_cipd_bin_put(bin, pool, 0);
     return sl_fail_text(result, why);
 }
@@ -214,7 +215,7 @@ void sl_cipd_bin_run(struct sl_cipd_bin *bin, void (*end_it)(void *what), void *
     if (sl_os_start_thread(empty, piece) == 0)
         return;
     sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': memory of its GPU is freed by the thread that uses the channel, which may wait: %s",
-           bin->channel, sluice_last_error());
+           bin->channel, sl_last_error());
     empty(piece);
 }
 

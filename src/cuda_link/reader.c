@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cuda_link/cuda_link.h"
+#include "channel/fetch.h"
 #include "format/format.h"
 #include "util/result.h"
 
@@ -88,7 +89,7 @@ static int await_closed(struct sl_cipd_reader *reader, bool *closing)
         return sl_fail(SLUICE_AGAIN,
                        "channel 'cipd:%s': its writer has begun anew, and the memory from before is not closed here yet: the driver "
                        "waits for work of this program",
-                       reader->name);
+                       reader->base.name);
     set_close_until(reader, 0);
     return 0;
 }
@@ -101,10 +102,10 @@ static int open_link(struct sl_cipd_reader *reader)
     int r;
 
     if (!link)
-        return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for a session", reader->name);
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for a session", reader->base.name);
     if ((r = sl_cipd_format_as(&session->format, &reader->cipd, &link->format)) == 0 && (r = await_closed(reader, &closing)) == 0) {
         link->doubtful = (closing || holds_frames(reader)) && is_doubtful(session);
-        r = sl_cipd_pool_open(reader->bin, reader->name, reader->device, session, &link->pool);
+        r = sl_cipd_pool_open(reader->bin, reader->base.name, reader->device, session, &link->pool);
     }
     if (r != 0) {
         free(link);
@@ -112,8 +113,7 @@ static int open_link(struct sl_cipd_reader *reader)
     }
     link->users = 1;
     link->session = sl_os_random();
-    link->record.array_count = 1;
-    sl_geometry_from_array(&link->record.arrays[0], &link->format.arrays[0]);
+    sl_geometry_from_array(&link->geometry, &link->format.arrays[0]);
     sl_mutex_lock(&reader->lock);
     link->generation = ++reader->generation;
     reader->link = link;
@@ -148,7 +148,7 @@ int sl_cipd_reader_connect(struct sl_cipd_reader *reader, int64_t now)
     if (reader->link)
         return 0;
     if (reader->over)
-        return sl_fail(SLUICE_CLOSED, "channel 'cipd:%s': its session has ended, and this reader does not reconnect", reader->name);
+        return sl_fail(SLUICE_CLOSED, "channel 'cipd:%s': its session has ended, and this reader does not reconnect", reader->base.name);
     if ((r = sl_cuda_alive(reader->context)) != 0)
         return r;
     if ((r = find_session(reader, now)) != 0)
@@ -157,7 +157,7 @@ int sl_cipd_reader_connect(struct sl_cipd_reader *reader, int64_t now)
     if (r == SLUICE_AGAIN)
         return r;
     if (r != 0) {
-        snprintf(reader->unopened, sizeof reader->unopened, "%s", sluice_last_error());
+        snprintf(reader->unopened, sizeof reader->unopened, "%s", sl_last_error());
         sl_cipd_reader_drop(reader, SL_CIPD_REASON_HANDLES_FAILED, false);
         /* Not a failure if the writer has just ended or begun a new session: handles and format may be of two sessions then. */
         return sl_fail_text(r == SLUICE_E_UNSUPPORTED || r == SLUICE_E_PROTOCOL ? SLUICE_NO_WRITER : r, reader->unopened);
@@ -165,7 +165,7 @@ int sl_cipd_reader_connect(struct sl_cipd_reader *reader, int64_t now)
     return 0;
 }
 
-/* ---- open ---- */
+/* ---- parts of opening ---- */
 
 bool sl_cipd_is_gone(enum sl_cipd_reason reason)
 {
@@ -193,7 +193,7 @@ static int wait_for_writer(struct sl_cipd_reader *reader, int64_t began, int (*a
         if (now >= until || (gone && later)) {
             if (later)
                 return 0;
-            return sl_fail_text(sl_cipd_is_refusal(r) ? r : gone ? SLUICE_E_NOT_FOUND : SLUICE_TIMEOUT, sluice_last_error());
+            return sl_fail_text(sl_cipd_is_refusal(r) ? r : gone ? SLUICE_E_NOT_FOUND : SLUICE_TIMEOUT, sl_last_error());
         }
         sl_os_sleep((next < until ? next : until) - now);
     }
@@ -231,49 +231,30 @@ static int check_device(const char *name, const char *device)
                    name, device);
 }
 
-int sl_cipd_reader_open(const char *name, const struct sluice_reader_params *caller, struct sl_object *object, void **state)
-{
-    struct sluice_reader_params params = *caller;
-    struct sluice_cipd_reader_params cipd;
-    const char *device = caller->device ? caller->device : DEFAULT_DEVICE;
-    int r = sl_cipd_reader_params(name, &params, &cipd);
-
-    if (r != 0 || (r = check_device(name, device)) != 0)
-        return r;
-    struct sl_cipd_reader *reader = calloc(1, sizeof *reader);
-    if (!reader)
-        return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for its reader (%zu bytes)", name, sizeof *reader);
-    sl_mutex_init(&reader->lock);
-    reader->object = object;
-    reader->params = params;
-    reader->params.name = reader->params.device = NULL;
-    reader->params.cipd = NULL;
-    reader->cipd = cipd;
-    reader->note = -1;
-    sl_cipd_turns_begin(&reader->turns);
-    snprintf(reader->name, sizeof reader->name, "%s", name);
-    snprintf(reader->device, sizeof reader->device, "%s", device);
-    snprintf(reader->nothing, sizeof reader->nothing, "channel 'cipd:%s': no new frame came in time", name);
-    int64_t began = sl_os_now();
-    r = sl_cipd_consume_init(&reader->consumer, name);
-    reader->consumer.copies = cipd.copy;
-    if (r == 0 && !caller->device)
-        r = choose_device(reader, began);
-    if (r == 0 && (r = sl_cuda_context_open(reader->device, &reader->context)) == 0 && (r = sl_cipd_bin_make(name, &reader->bin)) == 0 &&
-        (cipd.ahead != SLUICE_CIPD_ON || cipd.copy || (r = sl_cipd_ahead_begin(reader)) == 0))
-        r = wait_for_writer(reader, began, sl_cipd_reader_connect);
-    if (r != 0)
-        sl_cipd_reader_close(reader);
-    else
-        *state = reader;
-    return r;
-}
-
 /* ---- the end ---- */
 
-void sl_cipd_reader_stop(void *state)
+void sl_cipd_reader_end(struct sl_cipd_reader *reader)
 {
-    struct sl_cipd_reader *reader = state;
+    sl_cipd_ahead_end(reader);
+    if (reader->bin) {
+        sl_cipd_copies_end(reader);
+        if (sl_cipd_bin_wait(reader->bin, CLOSE_PATIENCE) != 0)
+            sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': its memory could not be closed in time, for work that does not end", reader->base.name);
+        sl_cipd_bin_leave(reader->bin);
+    }
+    if (reader->note >= 0)
+        sl_os_close(reader->note);
+    sl_cuda_context_close(reader->context);
+    sl_mutex_finish(&reader->lock);
+    sl_apart_await(reader->base.name);
+    sl_trace_close();
+    reader->base.object.finish = NULL;
+    sl_object_drop(&reader->base.object);
+}
+
+void sl_cipd_reader_stop(struct sluice_reader *base)
+{
+    struct sl_cipd_reader *reader = sl_cipd_reader_of(base);
 
     sl_store(&reader->closing, 1, release);
     sl_add(&reader->bell, 1);
@@ -282,12 +263,13 @@ void sl_cipd_reader_stop(void *state)
         sl_os_note_set(reader->note);
 }
 
-void sl_cipd_reader_close(void *state)
+static void finish(struct sl_object *object)
 {
-    struct sl_cipd_reader *reader = state;
+    struct sl_cipd_reader *reader = (struct sl_cipd_reader *)object;
     char why[640];
 
-    snprintf(why, sizeof why, "%s", sluice_last_error());
+    snprintf(why, sizeof why, "%s", sl_last_error());
+    (void)sl_fetch_end(&reader->base, false);
     sl_service_lock();
     sl_service_remove(&reader->watch);
     sl_service_unlock();
@@ -301,51 +283,67 @@ void sl_cipd_reader_close(void *state)
     }
     sl_mutex_unlock(&reader->lock);
     sl_cipd_reader_drop(reader, SL_CIPD_REASON_NOT_TRIED, false);
+    sl_object_put_off(object); /* until sl_cipd_reader_end */
     if (sl_cipd_ahead_leave(reader))
         sl_cipd_reader_end(reader);
     else
-        sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': closed while the driver keeps a look at a frame waiting: it ends behind that", reader->name);
+        sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': closed while the driver keeps a look at a frame waiting: it ends behind that", reader->base.name);
     sl_fail_text(0, why);
 }
 
-void sl_cipd_reader_end(struct sl_cipd_reader *reader)
+void sl_cipd_reader_stopped(struct sluice_reader *base) { (void)base; }
+
+/* ---- opening ---- */
+
+int sl_cipd_reader_open(struct sluice_reader *base, const struct sluice_reader_params *params)
 {
-    sl_cipd_ahead_end(reader);
-    if (reader->bin) {
-        sl_cipd_copies_end(reader);
-        if (sl_cipd_bin_wait(reader->bin, CLOSE_PATIENCE) != 0)
-            sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': its memory could not be closed in time, for work that does not end", reader->name);
-        sl_cipd_bin_leave(reader->bin);
-    }
-    if (reader->note >= 0)
-        sl_os_close(reader->note);
-    sl_cuda_context_close(reader->context);
-    sl_mutex_finish(&reader->lock);
-    free(reader);
+    struct sl_cipd_reader *reader = sl_cipd_reader_of(base);
+    const char *device = params->device ? params->device : DEFAULT_DEVICE;
+    int64_t began = sl_os_now();
+    int r;
+
+    sl_mutex_init(&reader->lock);
+    reader->note = -1;
+    sl_cipd_turns_begin(&reader->turns);
+    r = sl_cipd_consume_init(&reader->consumer, base->name);
+    base->object.finish = finish;
+    reader->params = *params;
+    if (r != 0 || (r = sl_cipd_reader_params(base->name, &reader->params, &reader->cipd)) != 0 ||
+        (r = check_device(base->name, device)) != 0)
+        return r;
+    reader->params.name = reader->params.device = NULL;
+    reader->params.cipd = NULL;
+    reader->consumer.copies = reader->cipd.copy;
+    snprintf(reader->device, sizeof reader->device, "%s", device);
+    snprintf(reader->nothing, sizeof reader->nothing, "channel 'cipd:%s': no new frame came in time", base->name);
+    if (!params->device && (r = choose_device(reader, began)) != 0)
+        return r;
+    if ((r = sl_cuda_context_open(reader->device, &reader->context)) != 0 || (r = sl_cipd_bin_make(base->name, &reader->bin)) != 0)
+        return r;
+    if (reader->cipd.ahead == SLUICE_CIPD_ON && !reader->cipd.copy && (r = sl_cipd_ahead_begin(reader)) != 0)
+        return r;
+    return wait_for_writer(reader, began, sl_cipd_reader_connect);
 }
 
 /* ---- format, stats ---- */
 
-int sl_cipd_reader_format(void *state, struct sluice_format *format)
+int sl_cipd_reader_format(struct sluice_reader *base, struct sluice_format *format)
 {
-    struct sl_cipd_reader *reader = state;
+    struct sl_cipd_reader *reader = sl_cipd_reader_of(base);
     int r;
 
     sl_mutex_lock(&reader->lock);
     if (reader->link)
         r = sl_format_store(format, &reader->link->format);
     else
-        r = sl_fail(SLUICE_NO_WRITER, "channel 'cipd:%s': %s", reader->name, sl_cipd_consume_why(&reader->consumer));
+        r = sl_fail(SLUICE_NO_WRITER, "channel 'cipd:%s': %s", reader->base.name, sl_cipd_consume_why(&reader->consumer));
     sl_mutex_unlock(&reader->lock);
     return r;
 }
 
-int sl_cipd_reader_device(void *state, char name[SL_DEVICE_NAME])
+void sl_cipd_reader_device(struct sluice_reader *base, char name[SL_DEVICE_NAME])
 {
-    struct sl_cipd_reader *reader = state;
-
-    snprintf(name, SL_DEVICE_NAME, "%s", reader->device);
-    return 0;
+    snprintf(name, SL_DEVICE_NAME, "%s", sl_cipd_reader_of(base)->device);
 }
 
 /* How many frames of this session are available and were not taken. Before the first one it is only known that there are some.
@@ -365,9 +363,9 @@ static uint64_t lag_of(const struct sl_cipd_reader *reader)
     return frames < UINT32_MAX / 2 ? frames : 1;
 }
 
-void sl_cipd_reader_stats(void *state, struct sluice_reader_stats *stats)
+void sl_cipd_reader_stats(struct sluice_reader *base, struct sluice_reader_stats *stats)
 {
-    struct sl_cipd_reader *reader = state;
+    struct sl_cipd_reader *reader = sl_cipd_reader_of(base);
     uint32_t held = 0;
 
     for (uint32_t i = 0; i < reader->params.hold; i++)
@@ -393,27 +391,9 @@ void sl_cipd_reader_stats(void *state, struct sluice_reader_stats *stats)
     sl_mutex_unlock(&reader->lock);
 }
 
-int sl_cipd_reader_hold(sluice_reader *handle, struct sl_object **object, struct sl_cipd_reader **reader)
+void sl_cipd_reader_retry(struct sl_cipd_reader *reader)
 {
-    void *state;
-    int r = sl_bare_reader_state(handle, &sl_bare_cipd, object, &state);
-
-    if (r == 0)
-        *reader = state;
-    return r;
-}
-
-int sluice_cipd_retry(sluice_reader *handle)
-{
-    struct sl_cipd_reader *reader;
-    struct sl_object *object;
-    int r = sl_cipd_reader_hold(handle, &object, &reader);
-
-    if (r != 0)
-        return r;
     sl_store(&reader->retry, 1, release);
     sl_add(&reader->bell, 1);
     sl_os_wake(&reader->bell, INT32_MAX);
-    sl_object_drop(object);
-    return 0;
 }

@@ -11,10 +11,10 @@ struct sl_cipd_held *sl_cipd_find_held(struct sl_cipd_reader *reader, const stru
 {
     uint64_t index = frame->opaque[SL_FRAME_ENTRY], token = frame->opaque[SL_FRAME_TOKEN];
 
-    if (frame->opaque[SL_FRAME_OWNER] == atomic_load_explicit(&reader->object->id, memory_order_relaxed) &&
+    if (frame->opaque[SL_FRAME_OWNER] == atomic_load_explicit(&reader->base.object.id, memory_order_relaxed) &&
         index < SLUICE_CIPD_MAX_SLOTS && token > SL_CIPD_RELEASED && sl_load(&reader->held[index].token, acquire) == token)
         return &reader->held[index];
-    sl_say("channel 'cipd:%s': this frame was released already, or is not this reader's", reader->name);
+    sl_say("channel 'cipd:%s': this frame was released already, or is not this reader's", reader->base.name);
     return NULL;
 }
 
@@ -38,12 +38,12 @@ static bool is_whole(struct sl_cipd_reader *reader, const struct sl_cipd_held *h
 
 static int say_lost(const struct sl_cipd_reader *reader)
 {
-    return sl_fail(SLUICE_E_LOST, "channel 'cipd:%s': the writer may have written to this frame while it was read", reader->name);
+    return sl_fail(SLUICE_E_LOST, "channel 'cipd:%s': the writer may have written to this frame while it was read", reader->base.name);
 }
 
-int sl_cipd_check(void *state, const struct sluice_frame *frame)
+int sl_cipd_check(struct sluice_reader *base, const struct sluice_frame *frame)
 {
-    struct sl_cipd_reader *reader = state;
+    struct sl_cipd_reader *reader = sl_cipd_reader_of(base);
     const struct sl_cipd_held *held = sl_cipd_find_held(reader, frame);
 
     if (!held)
@@ -54,40 +54,16 @@ int sl_cipd_check(void *state, const struct sluice_frame *frame)
     return whole ? 0 : say_lost(reader);
 }
 
-int sluice_cipd_mark(sluice_reader *handle, const struct sluice_frame *frame, struct sluice_stream stream)
+int sl_cipd_check_mark(struct sl_cipd_reader *reader, const struct sluice_frame *frame)
 {
-    struct sl_cipd_reader *reader;
-    struct sl_object *object;
-    int r = sl_cipd_reader_hold(handle, &object, &reader);
+    struct sl_cipd_held *held = sl_cipd_find_held(reader, frame);
 
-    if (r != 0)
-        return r;
-    r = frame ? sl_cipd_mark(reader, frame, stream) : sl_fail(SLUICE_E_INVALID, "no frame to mark was given");
-    sl_object_drop(object);
-    return r;
-}
-
-int sluice_cipd_check_mark(sluice_reader *handle, const struct sluice_frame *frame)
-{
-    struct sl_cipd_reader *reader;
-    struct sl_object *object;
-    int r = sl_cipd_reader_hold(handle, &object, &reader);
-
-    if (r != 0)
-        return r;
-    struct sl_cipd_held *held = frame ? sl_cipd_find_held(reader, frame) : NULL;
-    if (!frame)
-        r = sl_fail(SLUICE_E_INVALID, "no frame to check was given");
-    else if (!held)
-        r = SLUICE_E_STALE;
-    else {
-        sl_mutex_lock(&reader->lock);
-        bool whole = is_whole(reader, held) || sl_cipd_was_left(held);
-        sl_mutex_unlock(&reader->lock);
-        r = whole ? 0 : say_lost(reader);
-    }
-    sl_object_drop(object);
-    return r;
+    if (!held)
+        return SLUICE_E_STALE;
+    sl_mutex_lock(&reader->lock);
+    bool whole = is_whole(reader, held) || sl_cipd_was_left(held);
+    sl_mutex_unlock(&reader->lock);
+    return whole ? 0 : say_lost(reader);
 }
 
 int sl_cipd_reader_stream(struct sl_cipd_reader *reader, struct sluice_stream handle)
@@ -101,12 +77,12 @@ int sl_cipd_reader_stream(struct sl_cipd_reader *reader, struct sluice_stream ha
         return 0;
     int r = sl_stream_check(handle, &sl_device_cuda);
     if (r == SLUICE_E_WRONG_DEVICE)
-        r = sl_fail(r, "channel 'cipd:%s': %s", reader->name, sluice_last_error());
+        r = sl_fail(r, "channel 'cipd:%s': %s", reader->base.name, sl_last_error());
     if (r != 0 || (r = sl_stream_hold(handle, &stream)) != 0)
         return r;
     const struct sl_cuda_context *theirs = stream->object.device->state;
     if (theirs->device != reader->context->device)
-        r = sl_fail(SLUICE_E_WRONG_DEVICE, "channel 'cipd:%s': the stream is one of \"%s\", the frame is used on \"%s\"", reader->name,
+        r = sl_fail(SLUICE_E_WRONG_DEVICE, "channel 'cipd:%s': the stream is one of \"%s\", the frame is used on \"%s\"", reader->base.name,
                     stream->object.device->name, reader->device);
     else
         sl_store(&reader->known_stream, handle.id, relaxed);
@@ -122,9 +98,9 @@ void sl_cipd_held_end(struct sl_cipd_reader *reader, struct sl_cipd_held *held)
     sl_store(&held->token, 0, release);
 }
 
-int sl_cipd_release(void *state, struct sluice_frame *frame, struct sluice_stream stream)
+int sl_cipd_release(struct sluice_reader *base, struct sluice_frame *frame, struct sluice_stream stream)
 {
-    struct sl_cipd_reader *reader = state;
+    struct sl_cipd_reader *reader = sl_cipd_reader_of(base);
     struct sl_cipd_held *held = sl_cipd_find_held(reader, frame);
     uint64_t token = frame->opaque[SL_FRAME_TOKEN];
     int r;
@@ -147,7 +123,7 @@ int sl_cipd_release(void *state, struct sluice_frame *frame, struct sluice_strea
     }
     sl_mutex_unlock(&reader->lock);
     if (!mine)
-        return sl_fail(SLUICE_E_STALE, "channel 'cipd:%s': this frame was released already", reader->name);
+        return sl_fail(SLUICE_E_STALE, "channel 'cipd:%s': this frame was released already", reader->base.name);
     memset(frame->opaque, 0, sizeof frame->opaque);
     frame->meta = NULL;
     if (whole)
@@ -158,28 +134,28 @@ int sl_cipd_release(void *state, struct sluice_frame *frame, struct sluice_strea
     return say_lost(reader);
 }
 
-int sl_cipd_reader_pin(void *state, const struct sluice_frame *frame, sluice_pin **pin)
+int sl_cipd_reader_pin(struct sluice_reader *base, const struct sluice_frame *frame, sluice_pin **pin)
 {
-    struct sl_cipd_reader *reader = state;
+    struct sl_cipd_reader *reader = sl_cipd_reader_of(base);
     struct sl_cipd_held *held = sl_cipd_find_held(reader, frame);
 
     if (!held)
         return SLUICE_E_STALE;
     if (held->copied)
         return sl_fail(SLUICE_E_UNSUPPORTED, "channel 'cipd:%s': frames of this reader are copies, in memory that is no slot's",
-                       reader->name);
+                       reader->base.name);
     return sl_cipd_pin(&held->link->pool->slots[held->frame.slot], pin);
 }
 
-int sl_cipd_reader_view(void *state, const struct sluice_frame *frame, struct sl_view *view)
+int sl_cipd_reader_view(struct sluice_reader *base, const struct sluice_frame *frame, struct sl_view *view)
 {
-    struct sl_cipd_reader *reader = state;
+    struct sl_cipd_reader *reader = sl_cipd_reader_of(base);
     const struct sl_cipd_held *held = sl_cipd_find_held(reader, frame);
 
     if (!held)
         return SLUICE_E_STALE;
     view->format = &held->link->format;
-    view->record = &held->link->record;
+    view->geometries = &held->link->geometry;
     view->address = (char *)(uintptr_t)held->address;
     view->device = reader->device;
     view->behind = held->waits == SL_CIPD_WAITS ? held->ahead_stream : SLUICE_ON_CPU;

@@ -22,7 +22,7 @@ static uint32_t holds(const struct sluice_cipd_writer_params *writer, const stru
     return writer && writer->size >= HOLDS_END && settings->barrier_hold ? writer->holds_barrier : 0;
 }
 
-int sluice_cipd_environment(struct sluice_cipd_writer_params *writer, struct sluice_cipd_reader_params *reader)
+int sl_cipd_environment(struct sluice_cipd_writer_params *writer, struct sluice_cipd_reader_params *reader)
 {
     const struct sl_cipd_settings *settings = sl_cipd_settings();
     struct sluice_cipd_writer_params mine = SLUICE_CIPD_WRITER_PARAMS_INIT;
@@ -65,12 +65,10 @@ static uint32_t used(enum sl_cipd_use use)
     }
 }
 
-int sluice_cipd_variables(struct sluice_cipd_variable *variables, size_t capacity, size_t *number)
+void sl_cipd_list_variables(struct sluice_cipd_variable *variables, size_t capacity, size_t *number)
 {
     size_t n = 0;
 
-    if (!number || (!variables && capacity))
-        return sl_fail(SLUICE_E_INVALID, "no place for the list of variables, or its count, was given");
     for (const struct sl_cipd_variable *one = sl_cipd_variables; one->name; one++, n++) {
         if (n >= capacity)
             continue;
@@ -88,5 +86,4 @@ int sluice_cipd_variables(struct sluice_cipd_variable *variables, size_t capacit
             snprintf(to->range, sizeof to->range, "%" PRId64 " to %" PRId64, one->least, one->most);
     }
     *number = n;
-    return 0;
 }

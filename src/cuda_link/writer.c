@@ -29,11 +29,11 @@ int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_fo
     struct sl_cipd_handles handles[SL_CIPD_MAX_SLOTS];
     struct sl_cipd_metadata metadata;
     struct sl_cipd_pool *pool, *old = writer->pool;
-    int r = sl_cipd_format_of(writer->name, format, &writer->params, &metadata);
+    int r = sl_cipd_format_of(writer->base.name, format, &writer->params, &metadata);
 
     if (r != 0)
         return r;
-    r = sl_cipd_pool_make(writer->bin, writer->name, writer->device, slots, metadata.bytes, handles, &pool);
+    r = sl_cipd_pool_make(writer->bin, writer->base.name, writer->device, slots, metadata.bytes, handles, &pool);
     if (r != 0) {
         (void)sl_cipd_bin_wait(writer->bin, FREE_PATIENCE); /* so that a smaller session finds room */
         return r;
@@ -58,9 +58,8 @@ int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_fo
         sl_cipd_bin_put(writer->bin, pool, 0);
         return r;
     }
-    memset(&writer->record, 0, sizeof writer->record);
-    writer->record.array_count = 1;
-    sl_geometry_from_array(&writer->record.arrays[0], &format->arrays[0]);
+    memset(&writer->geometry, 0, sizeof writer->geometry);
+    sl_geometry_from_array(&writer->geometry, &format->arrays[0]);
     writer->reshaped = false;
     retire(writer, old, writer->params.close_grace_ns);
     return 0;
@@ -77,10 +76,10 @@ static void tend(struct sl_watch *watch)
     int r = sl_cipd_produce_tend(&writer->producer);
     if (r == 1) {
         writer->relinked++;
-        sl_log(SLUICE_LOG_INFO, "channel 'cipd:%s': another program took its segment's name away; it was given back", writer->name);
+        sl_log(SLUICE_LOG_INFO, "channel 'cipd:%s': another program took its segment's name away; it was given back", writer->base.name);
     } else if (r < 0 && writer->tended == 0) {
-        snprintf(writer->tended_text, sizeof writer->tended_text, "%s", sluice_last_error());
-        sl_log(SLUICE_LOG_ERROR, "channel 'cipd:%s': %s", writer->name, writer->tended_text);
+        snprintf(writer->tended_text, sizeof writer->tended_text, "%s", sl_last_error());
+        sl_log(SLUICE_LOG_ERROR, "channel 'cipd:%s': %s", writer->base.name, writer->tended_text);
     }
     writer->tended = r < 0 ? r : 0;
     sl_store(&writer->troubled, r < 0, release);
@@ -110,7 +109,7 @@ static int begin_tending(struct sl_cipd_writer *writer)
     return r;
 }
 
-/* ---- open ---- */
+/* ---- parts of opening ---- */
 
 void sl_cipd_writer_heed(struct sl_cipd_writer *writer)
 {
@@ -137,7 +136,7 @@ static int begin_barriers(struct sl_cipd_writer *writer)
     writer->holder.settle = writer->params.settle_frames;
     writer->holds = true;
     if (sl_cipd_barrier_enter(&writer->holder, sl_os_now()) != 0)
-        sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': the barrier stays down: %s", writer->name, sluice_last_error());
+        sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': the barrier stays down: %s", writer->base.name, sl_last_error());
     sl_cipd_writer_heed(writer);
     return 0;
 }
@@ -146,15 +145,15 @@ static int begin_copying(struct sl_cipd_writer *writer)
 {
     writer->copier = (struct sl_copier){ .graph = writer->params.graph == SLUICE_CIPD_ON,
                                          .hurried = writer->params.priority != SLUICE_CIPD_OFF };
-    return sl_copier_open_so(&writer->copier, writer->device, writer->name);
+    return sl_copier_open_so(&writer->copier, writer->device, writer->base.name);
 }
 
 static int open_channel(struct sl_cipd_writer *writer, const struct sluice_format *format)
 {
     int r = sl_cuda_context_open(writer->device, &writer->context);
 
-    if (r != 0 || (r = sl_cipd_bin_make(writer->name, &writer->bin)) != 0 ||
-        (r = sl_cipd_produce_open(&writer->producer, writer->name)) != 0)
+    if (r != 0 || (r = sl_cipd_bin_make(writer->base.name, &writer->bin)) != 0 ||
+        (r = sl_cipd_produce_open(&writer->producer, writer->base.name)) != 0)
         return r;
     writer->open = true;
     memcpy(writer->producer.gpu, writer->context->uuid, sizeof writer->producer.gpu);
@@ -180,36 +179,6 @@ static int check_device(const char *name, const char *device)
                    name, device ? device : "host");
 }
 
-int sl_cipd_writer_open(const char *name, const struct sluice_writer_params *params, struct sl_object *object, void **state)
-{
-    struct sluice_cipd_writer_params cipd;
-    struct sluice_format format;
-    uint32_t slots;
-    int r = sl_cipd_writer_params(name, params, &cipd, &slots);
-
-    if (r != 0 || (r = check_device(name, params->device)) != 0 || (r = sl_format_load(&format, params->format)) != 0)
-        return r;
-    struct sl_cipd_writer *writer = calloc(1, sizeof *writer);
-    if (!writer)
-        return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for its writer (%zu bytes)", name, sizeof *writer);
-    sl_mutex_init(&writer->lock);
-    writer->object = object;
-    writer->params = cipd;
-    writer->slots = slots;
-    writer->wait_ns = params->wait_ns ? params->wait_ns : SLUICE_S;
-    writer->session = sl_os_random();
-    writer->producer = (struct sl_cipd_producer)SL_CIPD_PRODUCER_INIT;
-    snprintf(writer->name, sizeof writer->name, "%s", name);
-    snprintf(writer->device, sizeof writer->device, "%s", params->device);
-    snprintf(writer->barrier_name, sizeof writer->barrier_name, "%s", cipd.barrier_name ? cipd.barrier_name : "");
-    writer->params.barrier_name = NULL;
-    if ((r = open_channel(writer, &format)) != 0)
-        sl_cipd_writer_close(writer);
-    else
-        *state = writer;
-    return r;
-}
-
 /* ---- close ---- */
 
 static void end_barriers(struct sl_cipd_writer *writer)
@@ -223,12 +192,12 @@ static void end_barriers(struct sl_cipd_writer *writer)
 }
 
 /* Keeps the error message of a failed open. */
-void sl_cipd_writer_close(void *state)
+static void finish(struct sl_object *object)
 {
-    struct sl_cipd_writer *writer = state;
+    struct sl_cipd_writer *writer = (struct sl_cipd_writer *)object;
     char why[640];
 
-    snprintf(why, sizeof why, "%s", sluice_last_error());
+    snprintf(why, sizeof why, "%s", sl_last_error());
     sl_service_lock();
     sl_service_remove(&writer->tender);
     sl_service_unlock();
@@ -248,7 +217,7 @@ void sl_cipd_writer_close(void *state)
         if (left)
             sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': the memory of %u sessions could not be given back in time: it goes when "
                    "that is possible, or the process ends",
-                   writer->name, left);
+                   writer->base.name, left);
         sl_cipd_bin_leave(writer->bin);
     }
     if (writer->open)
@@ -256,19 +225,43 @@ void sl_cipd_writer_close(void *state)
     if (!working) /* otherwise freeing could wait for that work; pools have references of their own */
         sl_cuda_context_close(writer->context);
     sl_mutex_finish(&writer->lock);
-    free(writer);
+    sl_apart_await(writer->base.name);
+    sl_trace_close();
     sl_fail_text(0, why);
+}
+
+/* ---- opening ---- */
+
+int sl_cipd_writer_open(struct sluice_writer *base, const struct sluice_writer_params *params)
+{
+    struct sl_cipd_writer *writer = sl_cipd_writer_of(base);
+    struct sluice_format format;
+    int r;
+
+    sl_mutex_init(&writer->lock);
+    writer->producer = (struct sl_cipd_producer)SL_CIPD_PRODUCER_INIT;
+    base->object.finish = finish;
+    if ((r = sl_cipd_writer_params(base->name, params, &writer->params, &writer->slots)) != 0 ||
+        (r = check_device(base->name, params->device)) != 0 || (r = sl_format_load(&format, params->format)) != 0)
+        return r;
+    writer->wait_ns = params->wait_ns ? params->wait_ns : SLUICE_S;
+    writer->session = sl_os_random();
+    snprintf(writer->device, sizeof writer->device, "%s", params->device);
+    if (writer->params.barrier_name)
+        snprintf(writer->barrier_name, sizeof writer->barrier_name, "%s", writer->params.barrier_name);
+    writer->params.barrier_name = NULL;
+    return open_channel(writer, &format);
 }
 
 /* ---- format, stats ---- */
 
-int sl_cipd_reformat(void *state, const struct sluice_format *format)
+int sl_cipd_reformat(struct sluice_writer *base, const struct sluice_format *format)
 {
-    struct sl_cipd_writer *writer = state;
+    struct sl_cipd_writer *writer = sl_cipd_writer_of(base);
 
     if (writer->token)
         return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun: commit or cancel it before the format changes",
-                       writer->name);
+                       writer->base.name);
     int r = sl_cipd_writer_session(writer, format, writer->slots);
     return r < 0 ? sl_format_refused(r, format) : r;
 }
@@ -291,11 +284,11 @@ static int another_type(const struct sl_cipd_writer *writer, const struct sluice
 {
     char sent[SLUICE_DTYPE_TEXT] = "?", has[SLUICE_DTYPE_TEXT] = "?";
 
-    (void)sluice_dtype_format(array->dtype, sent, sizeof sent);
-    (void)sluice_dtype_format(mine->dtype, has, sizeof has);
+    (void)sl_dtype_format(array->dtype, sent, sizeof sent);
+    (void)sl_dtype_format(mine->dtype, has, sizeof has);
     return sl_fail(SLUICE_E_FORMAT,
                    "channel 'cipd:%s': array '%s' is of data type %s, and the channel's is %s: sluice_writer_reformat changes that",
-                   writer->name, mine->name, sent, has); /* by the channel's name, as the program's array may have none */
+                   writer->base.name, mine->name, sent, has); /* by the channel's name, as the program's array may have none */
 }
 
 int sl_cipd_make_room(struct sl_cipd_writer *writer, const struct sluice_array *array)
@@ -309,42 +302,31 @@ int sl_cipd_make_room(struct sl_cipd_writer *writer, const struct sluice_array *
     if (same_shape(array, mine))
         return 0;
     if (mine->image.pixel_format)
-        r = sluice_format_add_image(&format, mine->name, (enum sluice_pixel_format)mine->image.pixel_format,
+        r = sl_format_add_image(&format, mine->name, (enum sluice_pixel_format)mine->image.pixel_format,
                                     (uint32_t)array->shape[1], (uint32_t)array->shape[0]);
     else
-        r = sluice_format_add_tensor(&format, mine->name, array->dtype, array->ndim, array->shape);
-    if (r == 0 && (r = sluice_format_complete(&format)) == 0)
-        r = sl_cipd_reformat(writer, &format);
+        r = sl_format_add_tensor(&format, mine->name, array->dtype, array->ndim, array->shape);
+    if (r == 0 && (r = sl_format_complete(&format)) == 0)
+        r = sl_cipd_reformat(&writer->base, &format);
     if (r == 0 && !same_shape(array, &writer->format.arrays[0]))
-        r = sl_fail(SLUICE_E_FORMAT, "channel 'cipd:%s': array '%s' is no frame of this channel", writer->name, mine->name);
+        r = sl_fail(SLUICE_E_FORMAT, "channel 'cipd:%s': array '%s' is no frame of this channel", writer->base.name, mine->name);
     return r;
 }
 
-int sluice_cipd_set_slots(sluice_writer *handle, uint32_t slots)
+int sl_cipd_writer_set_slots(struct sl_cipd_writer *writer, uint32_t slots)
 {
-    struct sluice_writer *holder;
-    struct sl_cipd_writer *writer;
-    void *state;
-    int r = sl_bare_writer_enter(handle, &sl_bare_cipd, &holder, &state);
-
-    if (r != 0)
-        return r;
-    writer = state;
     if (slots < 1 || slots > SLUICE_CIPD_MAX_SLOTS)
-        r = sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': %u slots, the protocol has 1 to %d", writer->name, slots,
-                    SLUICE_CIPD_MAX_SLOTS);
-    else if (writer->token)
-        r = sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun: commit or cancel it before the slots change",
-                    writer->name);
-    else if (slots != writer->slots)
-        r = sl_cipd_writer_renew(writer, slots);
-    sl_bare_writer_leave(holder);
-    return r;
+        return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': %u slots, the protocol has 1 to %d", writer->base.name, slots,
+                       SLUICE_CIPD_MAX_SLOTS);
+    if (writer->token)
+        return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun: commit or cancel it before the slots change",
+                       writer->base.name);
+    return slots == writer->slots ? 0 : sl_cipd_writer_renew(writer, slots);
 }
 
-int sl_cipd_writer_format(void *state, struct sluice_format *format)
+int sl_cipd_writer_format(struct sluice_writer *base, struct sluice_format *format)
 {
-    struct sl_cipd_writer *writer = state;
+    struct sl_cipd_writer *writer = sl_cipd_writer_of(base);
 
     sl_mutex_lock(&writer->lock);
     int r = sl_format_store(format, &writer->format);
@@ -352,9 +334,9 @@ int sl_cipd_writer_format(void *state, struct sluice_format *format)
     return r;
 }
 
-void sl_cipd_writer_stats(void *state, struct sluice_writer_stats *stats)
+void sl_cipd_writer_stats(struct sluice_writer *base, struct sluice_writer_stats *stats)
 {
-    struct sl_cipd_writer *writer = state;
+    struct sl_cipd_writer *writer = sl_cipd_writer_of(base);
 
     sl_mutex_lock(&writer->lock);
     *stats = (struct sluice_writer_stats){

@@ -34,7 +34,7 @@ void sl_cuda_event_destroy(struct sl_event *event)
     if (sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) != 0)
         return; /* destroyed with the context */
     if (sl_cu(context, EventDestroy, sl_cuda_event_of(event)) != 0)
-        sl_log(SLUICE_LOG_WARN, "an event was left behind: %s", sluice_last_error());
+        sl_log(SLUICE_LOG_WARN, "an event was left behind: %s", sl_last_error());
     sl_cuda_leave(&scope);
 }
 

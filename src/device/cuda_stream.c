@@ -107,7 +107,7 @@ static void destroy_own(struct sl_stream *stream)
         sl_log(SLUICE_LOG_WARN, "%s: a stream that captures a graph was left behind",
                context->name);
     if (r != 0)
-        sl_log(SLUICE_LOG_WARN, "a stream was left behind: %s", sluice_last_error());
+        sl_log(SLUICE_LOG_WARN, "a stream was left behind: %s", sl_last_error());
 }
 
 void sl_cuda_stream_destroy(struct sl_stream *stream)

@@ -74,7 +74,7 @@ static int watch_thread(void)
     return 0;
 }
 
-int sluice_stream_push_current(struct sluice_stream handle)
+int sl_stream_push_current(struct sluice_stream handle)
 {
     struct sl_stream *stream;
     int r = sl_stream_hold(handle, &stream);
@@ -95,7 +95,7 @@ int sluice_stream_push_current(struct sluice_stream handle)
     return r;
 }
 
-int sluice_stream_pop_current(struct sluice_stream handle)
+int sl_stream_pop_current(struct sluice_stream handle)
 {
     int r = sl_object_forked();
     if (r != 0)
@@ -114,11 +114,8 @@ int sluice_stream_pop_current(struct sluice_stream handle)
     return 0;
 }
 
-int sluice_stream_current(struct sluice_stream *handle)
+int sl_stream_current(struct sluice_stream *handle)
 {
-    if (!handle)
-        return sl_fail(SLUICE_E_INVALID,
-                       "sluice_stream_current: no place for the handle (stream is NULL)");
     int r = sl_object_forked();
     if (r != 0)
         return r;

@@ -97,15 +97,10 @@ const struct sl_device_ops *sl_device_of_kind(const char *kind)
 
 /* ---- opening ---- */
 
-int sluice_device_open(struct sluice_device *device, const char *name)
+int sl_device_open(struct sluice_device *device, const char *name)
 {
-    if (!device)
-        return sl_fail(SLUICE_E_INVALID,
-                       "sluice_device_open: no place for the handle (device is NULL)");
-    if (!name)
-        return sl_fail(SLUICE_E_INVALID,
-                       "sluice_device_open: no name (name is NULL); \"host\" works everywhere");
     const struct sl_device_ops *ops = sl_device_kind(name);
+
     if (ops)
         return sl_device_open_as(ops, name, device);
     return sl_fail(SLUICE_E_INVALID,
@@ -161,16 +156,14 @@ int sl_device_hold(struct sluice_device handle, struct sl_device **device)
     return r;
 }
 
-int sluice_device_name(struct sluice_device handle, char *name, size_t size)
+int sl_device_name(struct sluice_device handle, char *name, size_t size)
 {
     struct sl_device *device;
     int r = sl_device_hold(handle, &device);
     if (r != 0)
         return r;
     size_t length = strlen(device->name) + 1;
-    if (!name)
-        r = sl_fail(SLUICE_E_INVALID, "sluice_device_name: no place for the name (name is NULL)");
-    else if (size < length)
+    if (size < length)
         r = sl_fail(SLUICE_E_LIMIT,
                     "the name needs %zu bytes, there is room for %zu; %d are always enough", length,
                     size, SL_DEVICE_NAME);
@@ -272,7 +265,7 @@ static int none_capturing(struct sl_device *device, const char *what)
     return r;
 }
 
-int sluice_device_synchronize(struct sluice_device handle)
+int sl_device_synchronize(struct sluice_device handle)
 {
     struct sl_device *device;
     int r = sl_device_hold(handle, &device);
@@ -309,7 +302,7 @@ static void end_objects(struct sl_device *device, enum sl_end how)
     }
 }
 
-int sluice_device_reset(struct sluice_device handle)
+int sl_device_reset(struct sluice_device handle)
 {
     struct sl_device *device;
     int r = sl_device_hold(handle, &device);
@@ -348,10 +341,8 @@ void sl_device_drop(struct sluice_device handle)
     sl_object_drop(&device->object);
 }
 
-int sluice_device_close(struct sluice_device *handle)
+int sl_device_close(struct sluice_device *handle)
 {
-    if (!handle)
-        return sl_fail(SLUICE_E_INVALID, "sluice_device_close: no handle (device is NULL)");
     if (handle->id == 0)
         return 0;
     struct sl_device *device;

@@ -193,7 +193,7 @@ void sl_after_ending(struct sl_stream *stream);
 
 
 /* Tests what a GPU can do (enum sluice_device_ability); fills in all members but the size. */
-int sl_device_try(const char *name, uint32_t can, struct sluice_device_trial *trial);
+int sl_device_selftest(const char *name, uint32_t can, struct sluice_device_trial *trial);
 
 int sl_device_hold(struct sluice_device handle, struct sl_device **device);
 int sl_event_hold(struct sluice_event handle, struct sl_event **event);
@@ -230,5 +230,39 @@ struct sl_device_counts {
 };
 struct sl_device_counts sl_device_counts(void);
 void sl_device_count(enum sl_handle_kind kind, int change);
+
+/* ---- behind the public calls of sluice/device.h, which checks their pointers ---- */
+
+int sl_device_open(struct sluice_device *device, const char *name);
+int sl_device_name(struct sluice_device device, char *name, size_t size);
+int sl_device_synchronize(struct sluice_device device);
+int sl_device_reset(struct sluice_device device);
+int sl_device_close(struct sluice_device *device);
+int sl_device_host_alloc(struct sluice_device device, size_t size, void **memory);
+int sl_device_host_free(void **memory);
+int sl_stream_create(struct sluice_device device, const struct sluice_stream_params *params,
+                     struct sluice_stream *stream);
+int sl_stream_wrap(struct sluice_device device, uintptr_t native, void (*release)(void *user), void *user,
+                   struct sluice_stream *stream);
+int sl_stream_default(struct sluice_device device, struct sluice_stream *stream);
+int sl_stream_native(struct sluice_stream stream, uintptr_t *native);
+int sl_stream_wait_stream(struct sluice_stream stream, struct sluice_stream other);
+int sl_stream_wait_event(struct sluice_stream stream, struct sluice_event event);
+int sl_stream_query(struct sluice_stream stream);
+int sl_stream_synchronize(struct sluice_stream stream);
+int sl_stream_destroy(struct sluice_stream *stream);
+int sl_stream_push_current(struct sluice_stream stream);
+int sl_stream_pop_current(struct sluice_stream stream);
+int sl_stream_current(struct sluice_stream *stream);
+int sl_stream_info(struct sluice_stream stream, struct sluice_stream_info *info);
+int sl_event_create(struct sluice_device device, uint32_t flags, struct sluice_event *event);
+int sl_event_record(struct sluice_event event, struct sluice_stream stream);
+int sl_event_query(struct sluice_event event);
+int sl_event_synchronize(struct sluice_event event);
+int sl_event_elapsed(struct sluice_event start, struct sluice_event stop, double *milliseconds);
+int sl_event_destroy(struct sluice_event *event);
+int sl_gpu_count(uint32_t *count);
+int sl_gpu_probe(uint32_t index, struct sluice_device_report *report);
+int sl_gpu_selftest(uint32_t index, struct sluice_device_trial *trial);
 
 #endif

@@ -44,11 +44,8 @@ static void finish_event(struct sl_object *object)
     sl_device_count(SL_HANDLE_EVENT, -1);
 }
 
-int sluice_event_create(struct sluice_device device, uint32_t flags, struct sluice_event *handle)
+int sl_event_create(struct sluice_device device, uint32_t flags, struct sluice_event *handle)
 {
-    if (!handle)
-        return sl_fail(SLUICE_E_INVALID,
-                       "sluice_event_create: no place for the handle (event is NULL)");
     if (flags & ~(uint32_t)(SLUICE_EVENT_TIMING | SLUICE_EVENT_SLEEP))
         return sl_fail(SLUICE_E_INVALID,
                        "sluice_event_create: flags are 0x%" PRIx32 "; there are SLUICE_EVENT_TIMING and "
@@ -84,7 +81,7 @@ static int same_device(struct sl_event *event, struct sl_object *other, const ch
                    atomic_load_explicit(&other->id, memory_order_relaxed), other->device->name);
 }
 
-int sluice_event_record(struct sluice_event handle, struct sluice_stream stream_handle)
+int sl_event_record(struct sluice_event handle, struct sluice_stream stream_handle)
 {
     struct sl_event *event;
     struct sl_stream *stream;
@@ -106,7 +103,7 @@ int sluice_event_record(struct sluice_event handle, struct sluice_stream stream_
     return r;
 }
 
-int sluice_event_query(struct sluice_event handle)
+int sl_event_query(struct sluice_event handle)
 {
     struct sl_event *event;
     int r = sl_event_hold(handle, &event);
@@ -121,7 +118,7 @@ int sluice_event_query(struct sluice_event handle)
     return r;
 }
 
-int sluice_event_synchronize(struct sluice_event handle)
+int sl_event_synchronize(struct sluice_event handle)
 {
     struct sl_event *event;
     int r = sl_event_hold(handle, &event);
@@ -171,14 +168,11 @@ static int tell_time(struct sl_event *start, struct sl_event *stop, double *mill
     return r;
 }
 
-int sluice_event_elapsed(struct sluice_event start_handle, struct sluice_event stop_handle,
+int sl_event_elapsed(struct sluice_event start_handle, struct sluice_event stop_handle,
                          double *milliseconds)
 {
     struct sl_event *start, *stop;
 
-    if (!milliseconds)
-        return sl_fail(SLUICE_E_INVALID,
-                       "sluice_event_elapsed: no place for the result (milliseconds is NULL)");
     int r = sl_event_hold(start_handle, &start);
     if (r != 0)
         return r;
@@ -191,10 +185,8 @@ int sluice_event_elapsed(struct sluice_event start_handle, struct sluice_event s
     return r;
 }
 
-int sluice_event_destroy(struct sluice_event *handle)
+int sl_event_destroy(struct sluice_event *handle)
 {
-    if (!handle)
-        return sl_fail(SLUICE_E_INVALID, "sluice_event_destroy: no handle (event is NULL)");
     if (handle->id == 0)
         return 0;
     struct sl_event *event;

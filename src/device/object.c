@@ -38,13 +38,24 @@ static _Atomic uint64_t *end_of(uint64_t id)
     return &ends[(id * UINT64_C(0x9E3779B97F4A7C15)) >> 54];
 }
 
+/* Objects of one kind may have several sizes: each backend's writer has its own. */
+static struct sl_object *take_from_pool(enum sl_handle_kind kind, size_t size)
+{
+    struct sl_object **at = &pool[kind], *found;
+
+    pthread_mutex_lock(&pool_lock);
+    while (*at && (*at)->size != size)
+        at = &(*at)->next;
+    found = *at;
+    if (found)
+        *at = found->next;
+    pthread_mutex_unlock(&pool_lock);
+    return found;
+}
+
 struct sl_object *sl_object_new(enum sl_handle_kind kind, size_t size)
 {
-    pthread_mutex_lock(&pool_lock);
-    struct sl_object *object = pool[kind];
-    if (object)
-        pool[kind] = object->next;
-    pthread_mutex_unlock(&pool_lock);
+    struct sl_object *object = take_from_pool(kind, size);
 
     if (!object) {
         object = calloc(1, size);
@@ -59,6 +70,7 @@ struct sl_object *sl_object_new(enum sl_handle_kind kind, size_t size)
         atomic_store_explicit(&object->id, 0, memory_order_relaxed);
     }
     object->kind = kind;
+    object->size = size;
     atomic_store_explicit(&object->uses, 1, memory_order_release);
     return object;
 }

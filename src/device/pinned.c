@@ -18,7 +18,7 @@ struct pinned {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pinned *all;
 
-int sluice_device_host_alloc(struct sluice_device handle, size_t size, void **memory)
+int sl_device_host_alloc(struct sluice_device handle, size_t size, void **memory)
 {
     struct sl_device *device;
     int r = sl_device_hold(handle, &device);
@@ -27,9 +27,8 @@ int sluice_device_host_alloc(struct sluice_device handle, size_t size, void **me
     struct pinned *pinned = calloc(1, sizeof *pinned);
     if (!pinned)
         r = sl_fail(SLUICE_E_NO_MEMORY, "no memory for what stands for pinned memory");
-    else if (!memory || size == 0)
-        r = sl_fail(SLUICE_E_INVALID, "sluice_device_host_alloc: %s",
-                    memory ? "no bytes were asked for" : "no place for the address (memory is NULL)");
+    else if (size == 0)
+        r = sl_fail(SLUICE_E_INVALID, "sluice_device_host_alloc: size is 0");
     else
         r = device->ops->host_alloc(device, size, &pinned->memory, &pinned->keeper);
     if (r == 0) {
@@ -60,7 +59,7 @@ static struct pinned *take(const void *memory)
     return found;
 }
 
-int sluice_device_host_free(void **memory)
+int sl_device_host_free(void **memory)
 {
     if (!memory || !*memory)
         return 0;

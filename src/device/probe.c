@@ -20,12 +20,10 @@ static int start(int *count)
     return r == 0 ? sl_cuda_count(count) : r;
 }
 
-int sluice_device_count(uint32_t *count)
+int sl_gpu_count(uint32_t *count)
 {
     int found = 0;
 
-    if (!count)
-        return sl_fail(SLUICE_E_INVALID, "sluice_device_count: no place for it (count is NULL)");
     int r = start(&found);
     if (r == 0)
         *count = (uint32_t)found;
@@ -155,13 +153,11 @@ static void hand_out(void *to, uint32_t room, const void *from, size_t size)
     memcpy(to, &room, sizeof room);
 }
 
-int sluice_device_probe(uint32_t index, struct sluice_device_report *report)
+int sl_gpu_probe(uint32_t index, struct sluice_device_report *report)
 {
     struct sluice_device_report mine = { 0 };
     int device, mode = SL_CU_CAPTURE_MODE_RELAXED;
 
-    if (!report)
-        return sl_fail(SLUICE_E_INVALID, "sluice_device_probe: no place for it (report is NULL)");
     if (report->size < sizeof mine || report->size > LARGEST_STRUCT)
         return sl_fail(SLUICE_E_INVALID,
                        "sluice_device_report.size is %u; set it to sizeof of the struct",
@@ -178,14 +174,12 @@ int sluice_device_probe(uint32_t index, struct sluice_device_report *report)
     return r;
 }
 
-int sluice_device_try(uint32_t index, struct sluice_device_trial *trial)
+int sl_gpu_selftest(uint32_t index, struct sluice_device_trial *trial)
 {
     struct sluice_device_trial mine = { 0 };
     char name[SL_DEVICE_NAME];
     int device;
 
-    if (!trial)
-        return sl_fail(SLUICE_E_INVALID, "sluice_device_try: no place for it (trial is NULL)");
     if (trial->size < sizeof mine || trial->size > LARGEST_STRUCT)
         return sl_fail(SLUICE_E_INVALID,
                        "sluice_device_trial.size is %u; set it to sizeof of the struct",
@@ -194,7 +188,7 @@ int sluice_device_try(uint32_t index, struct sluice_device_trial *trial)
     if (r != 0)
         return r;
     snprintf(name, sizeof name, "cuda:%u", index);
-    r = sl_device_try(name, abilities(device), &mine);
+    r = sl_device_selftest(name, abilities(device), &mine);
     if (r == 0)
         hand_out(trial, trial->size, &mine, sizeof mine);
     return r;

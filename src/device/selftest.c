@@ -284,7 +284,7 @@ static int try_on_stream(struct attempt *attempt)
 /* The last context that was not closed, as closing it could block for as long as the stream waits. */
 static struct sl_cuda_context *_Atomic left_behind;
 
-int sl_device_try(const char *name, uint32_t can, struct sluice_device_trial *trial)
+int sl_device_selftest(const char *name, uint32_t can, struct sluice_device_trial *trial)
 {
     struct attempt attempt = { .can = can, .trial = trial };
     struct sl_cuda_scope scope;

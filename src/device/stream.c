@@ -102,7 +102,7 @@ int sl_stream_check_handle(struct sluice_stream handle, const struct sl_device_o
 
 int sl_stream_refused(const char *channel, int result)
 {
-    return result == SLUICE_E_WRONG_DEVICE ? sl_fail(result, "channel '%s': %s", channel, sluice_last_error()) : result;
+    return result == SLUICE_E_WRONG_DEVICE ? sl_fail(result, "channel '%s': %s", channel, sl_last_error()) : result;
 }
 
 int sl_stream_not_capturing(struct sl_stream *stream, const char *what)
@@ -182,19 +182,12 @@ static int read_params(const struct sluice_stream_params *params, struct sluice_
     return 0;
 }
 
-static int no_place(const char *call, const char *parameter)
-{
-    return sl_fail(SLUICE_E_INVALID, "%s: no place for the result (%s is NULL)", call, parameter);
-}
-
-int sluice_stream_create(struct sluice_device device, const struct sluice_stream_params *params,
+int sl_stream_create(struct sluice_device device, const struct sluice_stream_params *params,
                          struct sluice_stream *handle)
 {
     struct sluice_stream_params mine;
     struct sl_stream *stream;
 
-    if (!handle)
-        return no_place("sluice_stream_create", "stream");
     int r = read_params(params, &mine);
     if (r == 0)
         r = new_stream(device, SLUICE_STREAM_OWNED, &stream);
@@ -205,13 +198,11 @@ int sluice_stream_create(struct sluice_device device, const struct sluice_stream
     return adopt(stream, ops_of(stream)->stream_create(stream), handle);
 }
 
-int sluice_stream_wrap(struct sluice_device device, uintptr_t native, void (*release)(void *user),
+int sl_stream_wrap(struct sluice_device device, uintptr_t native, void (*release)(void *user),
                        void *user, struct sluice_stream *handle)
 {
     struct sl_stream *stream;
 
-    if (!handle)
-        return no_place("sluice_stream_wrap", "stream");
     int r = new_stream(device, SLUICE_STREAM_BORROWED, &stream);
     if (r != 0)
         return r;
@@ -221,12 +212,10 @@ int sluice_stream_wrap(struct sluice_device device, uintptr_t native, void (*rel
     return adopt(stream, r, handle);
 }
 
-int sluice_stream_default(struct sluice_device device, struct sluice_stream *handle)
+int sl_stream_default(struct sluice_device device, struct sluice_stream *handle)
 {
     struct sl_stream *stream;
 
-    if (!handle)
-        return no_place("sluice_stream_default", "stream");
     int r = new_stream(device, SLUICE_STREAM_DEFAULT, &stream);
     if (r != 0)
         return r;
@@ -235,12 +224,10 @@ int sluice_stream_default(struct sluice_device device, struct sluice_stream *han
 
 /* ---- what it is ---- */
 
-int sluice_stream_native(struct sluice_stream handle, uintptr_t *native)
+int sl_stream_native(struct sluice_stream handle, uintptr_t *native)
 {
     struct sl_stream *stream;
 
-    if (!native)
-        return no_place("sluice_stream_native", "native");
     int r = sl_stream_hold(handle, &stream);
     if (r != 0)
         return r;
@@ -249,12 +236,10 @@ int sluice_stream_native(struct sluice_stream handle, uintptr_t *native)
     return 0;
 }
 
-int sluice_stream_info(struct sluice_stream handle, struct sluice_stream_info *info)
+int sl_stream_info(struct sluice_stream handle, struct sluice_stream_info *info)
 {
     struct sl_stream *stream;
 
-    if (!info)
-        return no_place("sluice_stream_info", "info");
     if (info->size < sizeof info->size || info->size > LARGEST_STRUCT)
         return sl_fail(SLUICE_E_INVALID,
                        "sluice_stream_info.size is %" PRIu32 "; set it to sizeof of the struct",
@@ -289,7 +274,7 @@ static int same_kind(struct sl_stream *stream, struct sl_object *other, const ch
                    stream->object.device->name, what, other->device->name);
 }
 
-int sluice_stream_wait_stream(struct sluice_stream handle, struct sluice_stream other_handle)
+int sl_stream_wait_stream(struct sluice_stream handle, struct sluice_stream other_handle)
 {
     struct sl_stream *stream, *other;
     int r = sl_stream_hold(handle, &stream);
@@ -308,7 +293,7 @@ int sluice_stream_wait_stream(struct sluice_stream handle, struct sluice_stream 
     return r;
 }
 
-int sluice_stream_wait_event(struct sluice_stream handle, struct sluice_event event_handle)
+int sl_stream_wait_event(struct sluice_stream handle, struct sluice_event event_handle)
 {
     struct sl_stream *stream;
     struct sl_event *event;
@@ -330,7 +315,7 @@ int sluice_stream_wait_event(struct sluice_stream handle, struct sluice_event ev
     return r;
 }
 
-int sluice_stream_query(struct sluice_stream handle)
+int sl_stream_query(struct sluice_stream handle)
 {
     struct sl_stream *stream;
     int r = sl_stream_hold(handle, &stream);
@@ -345,7 +330,7 @@ int sluice_stream_query(struct sluice_stream handle)
     return r;
 }
 
-int sluice_stream_synchronize(struct sluice_stream handle)
+int sl_stream_synchronize(struct sluice_stream handle)
 {
     struct sl_stream *stream;
     int r = sl_stream_hold(handle, &stream);
@@ -374,10 +359,8 @@ static int end_stream(struct sl_stream *stream, uint64_t id)
     return 0;
 }
 
-int sluice_stream_destroy(struct sluice_stream *handle)
+int sl_stream_destroy(struct sluice_stream *handle)
 {
-    if (!handle)
-        return sl_fail(SLUICE_E_INVALID, "sluice_stream_destroy: no handle (stream is NULL)");
     if (handle->id == 0)
         return 0;
     struct sl_stream *stream;

@@ -37,7 +37,7 @@ static int find_span(int result, const struct sluice_array *array, uint64_t *bel
     return SLUICE_OK;
 }
 
-int sluice_array_wrap(struct sluice_array *array, const char *name, void *data,
+int sl_array_wrap(struct sluice_array *array, const char *name, void *data,
                       struct sluice_dtype dtype, int ndim, const int64_t *shape,
                       const int64_t *strides)
 {
@@ -67,7 +67,7 @@ int sluice_array_wrap(struct sluice_array *array, const char *name, void *data,
         if (r != SLUICE_OK)
             return r;
         made.nbytes = below + above;
-    } else if (!sl_strides_tight(sluice_dtype_size(dtype), ndim, made.shape, made.strides,
+    } else if (!sl_strides_tight(sl_dtype_size(dtype), ndim, made.shape, made.strides,
                                  &made.nbytes)) {
         return sl_fail(SLUICE_E_FORMAT, "array '%s': its shape takes more than 2^46 bytes",
                        made.name);
@@ -99,7 +99,7 @@ static void plan_tensor(const struct sluice_array *to, const struct sluice_array
     }
     part->to = to->data;
     part->from = from->data;
-    part->run = sluice_dtype_size(to->dtype);
+    part->run = sl_dtype_size(to->dtype);
     part->depth = 0;
     for (int i = 0; i < count; i++)
         sl_part_repeat(part, sorted[i].count, sorted[i].to, sorted[i].from);
@@ -118,7 +118,7 @@ static int check_target(const struct sluice_array *to, struct span *span)
 
     for (int d = 0; d < to->ndim; d++)
         forward[d] = distance(to->strides[d]);
-    r = sl_strides_check(SLUICE_E_INVALID, to->name, sluice_dtype_size(to->dtype), to->ndim, to->shape, forward,
+    r = sl_strides_check(SLUICE_E_INVALID, to->name, sl_dtype_size(to->dtype), to->ndim, to->shape, forward,
                          &span->bytes);
     span->below = 0;
     for (int d = 0; d < to->ndim && r == SLUICE_OK && span->bytes > 0; d++)
@@ -203,8 +203,8 @@ static int check_same_image(const struct sluice_array *to, const struct sluice_a
     if (a->pixel_format != b->pixel_format || a->width != b->width || a->height != b->height) {
         return sl_fail(SLUICE_E_FORMAT,
                        "array '%.31s' is a %s image of %u x %u, '%.31s' one in %s of %u x %u",
-                       to->name, sluice_pixel_format_name(a->pixel_format), a->width, a->height,
-                       from->name, sluice_pixel_format_name(b->pixel_format), b->width, b->height);
+                       to->name, sl_pixel_format_name(a->pixel_format), a->width, a->height,
+                       from->name, sl_pixel_format_name(b->pixel_format), b->width, b->height);
     }
     if (a->row_order != b->row_order) {
         return sl_fail(
@@ -318,7 +318,7 @@ static int check_reach(const struct sluice_array *array, const char *role)
                    array->name, role, bytes, first);
 }
 
-int sluice_array_copy(const struct sluice_array *to, const struct sluice_array *from)
+int sl_array_copy(const struct sluice_array *to, const struct sluice_array *from)
 {
     struct sl_copy copy;
     int r = sl_array_plan(to, from, &copy);

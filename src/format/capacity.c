@@ -44,7 +44,7 @@ int sl_format_reshape(const struct sluice_array *capacity, int ndim, const int64
     if (r != SLUICE_OK)
         return r;
     struct sluice_array fitted = *capacity;
-    if (!sl_strides_tight(sluice_dtype_size(capacity->dtype), ndim, shape, fitted.strides,
+    if (!sl_strides_tight(sl_dtype_size(capacity->dtype), ndim, shape, fitted.strides,
                           &fitted.nbytes))
         return too_large(capacity, ndim, shape, UINT64_MAX);
     if (fitted.nbytes > capacity->nbytes)
@@ -76,7 +76,7 @@ int sl_format_resize(const struct sluice_array *capacity, uint32_t width, uint32
                        "array '%.31s': %s of %u x %u takes %" PRIu64
                        " bytes, the channel has room for %u x %u, %" PRIu64
                        " bytes: cancel the frame and call sluice_writer_reformat",
-                       capacity->name, sluice_pixel_format_name(fitted.image.pixel_format), width,
+                       capacity->name, sl_pixel_format_name(fitted.image.pixel_format), width,
                        height, fitted.nbytes, capacity->image.width, capacity->image.height,
                        capacity->nbytes);
     }
@@ -111,8 +111,8 @@ static int not_this_image(const struct sluice_array *capacity, const struct slui
     sl_array_describe(array->dtype, array->ndim, array->shape, given, sizeof given);
     return sl_fail(SLUICE_E_FORMAT,
                    "array '%.31s' holds %s images like %s, not %s (pixel format: %s)",
-                   capacity->name, sluice_pixel_format_name(capacity->image.pixel_format), have,
-                   given, sluice_pixel_format_name(array->image.pixel_format));
+                   capacity->name, sl_pixel_format_name(capacity->image.pixel_format), have,
+                   given, sl_pixel_format_name(array->image.pixel_format));
 }
 
 static int not_this_type(const struct sluice_array *capacity, const struct sluice_array *array)
@@ -188,7 +188,7 @@ bool sl_format_fits(const struct sluice_format *capacity, const struct sluice_ar
         return fits_image(room, array, capacity->pitch_align);
     if (!sl_dtype_equal(array->dtype, room->dtype) || array->ndim != room->ndim)
         return false;
-    return same_shape(array, room) || (sl_strides_tight(sluice_dtype_size(room->dtype), array->ndim,
+    return same_shape(array, room) || (sl_strides_tight(sl_dtype_size(room->dtype), array->ndim,
                                                         array->shape, strides, &nbytes) &&
                                        nbytes <= room->nbytes);
 }

@@ -56,12 +56,12 @@ bool sl_dtype_valid(struct sluice_dtype dtype)
     return kind && has_width(kind, dtype.bits) && dtype.lanes >= 1 && dtype.lanes <= MAX_LANES;
 }
 
-uint32_t sluice_dtype_size(struct sluice_dtype dtype)
+uint32_t sl_dtype_size(struct sluice_dtype dtype)
 {
     return sl_dtype_valid(dtype) ? (uint32_t)dtype.bits / 8 * dtype.lanes : 0;
 }
 
-int sluice_dtype_format(struct sluice_dtype dtype, char *text, size_t size)
+int sl_dtype_format(struct sluice_dtype dtype, char *text, size_t size)
 {
     if (!text)
         return sl_fail(SLUICE_E_INVALID, "the text of a data type needs a buffer, not NULL");
@@ -121,7 +121,7 @@ static bool read_kind(const struct kind *kind, const char *text, struct sluice_d
     return true;
 }
 
-int sluice_dtype_parse(const char *text, struct sluice_dtype *dtype)
+int sl_dtype_parse(const char *text, struct sluice_dtype *dtype)
 {
     if (!text || !dtype)
         return sl_fail(SLUICE_E_INVALID, "the %s of a data type is NULL", text ? "place" : "text");

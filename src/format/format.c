@@ -154,7 +154,7 @@ static int complete_tensor(struct sluice_array *array)
                            array->name, d);
         }
     }
-    uint32_t element = sluice_dtype_size(array->dtype);
+    uint32_t element = sl_dtype_size(array->dtype);
     if (all_zero(array->strides, array->ndim)) {
         if (!sl_strides_tight(element, array->ndim, array->shape, array->strides, &array->nbytes)) {
             return sl_fail(SLUICE_E_FORMAT,
@@ -289,7 +289,7 @@ int sl_format_store(struct sluice_format *caller, const struct sluice_format *ow
     return SLUICE_OK;
 }
 
-int sluice_format_complete(struct sluice_format *format)
+int sl_format_complete(struct sluice_format *format)
 {
     return sl_format_check(format);
 }
@@ -320,7 +320,7 @@ static int add_array(struct sluice_format *format, const char *name,
     return r;
 }
 
-int sluice_format_add_tensor(struct sluice_format *format, const char *name,
+int sl_format_add_tensor(struct sluice_format *format, const char *name,
                              struct sluice_dtype dtype, int ndim, const int64_t *shape)
 {
     struct sluice_array array = { .dtype = dtype, .ndim = ndim };
@@ -333,7 +333,7 @@ int sluice_format_add_tensor(struct sluice_format *format, const char *name,
     return add_array(format, name, &array);
 }
 
-int sluice_format_add_image(struct sluice_format *format, const char *name,
+int sl_format_add_image(struct sluice_format *format, const char *name,
                             enum sluice_pixel_format pixel_format, uint32_t width, uint32_t height)
 {
     if (!sl_pixel_rule(pixel_format)) {
@@ -346,7 +346,7 @@ int sluice_format_add_image(struct sluice_format *format, const char *name,
     return add_array(format, name, &array);
 }
 
-int sluice_format_find(const struct sluice_format *format, const char *name)
+int sl_format_find(const struct sluice_format *format, const char *name)
 {
     char names[SLUICE_MAX_ARRAYS * (SLUICE_ARRAY_NAME + 2)] = "";
     size_t at = 0;

@@ -85,6 +85,20 @@ int sl_format_refused(int result, const struct sluice_format *format);
 
 /* geometry.c */
 
+/* What a frame's header says about one array; the rest is in the generation's format. */
+struct sl_geometry {
+    uint64_t offset, nbytes;
+    int32_t ndim;
+    uint32_t width, height, plane_count;
+    int64_t shape[SLUICE_MAX_DIMS];
+    int64_t strides[SLUICE_MAX_DIMS];
+    struct sluice_plane planes[SLUICE_MAX_PLANES];
+};
+
+/* Copies the fields that both have; checks nothing. */
+void sl_geometry_from_array(struct sl_geometry *geometry, const struct sluice_array *array);
+void sl_geometry_to_array(const struct sl_geometry *geometry, struct sluice_array *array);
+
 #define SL_DESCRIPTION 224 /* bytes, enough for 8 dimensions */
 
 /* Writes a text like "float32 (480, 640)". */
@@ -163,5 +177,22 @@ int sl_format_load(struct sluice_format *own, const struct sluice_format *caller
 
 /* Copies one of the library's formats into a caller's, according to its `size`, which must be set. */
 int sl_format_store(struct sluice_format *caller, const struct sluice_format *own);
+
+/* ---- behind the public calls of sluice/format.h, which checks their pointers ---- */
+
+int sl_format_add_tensor(struct sluice_format *format, const char *name, struct sluice_dtype dtype, int ndim,
+                         const int64_t *shape);
+int sl_format_add_image(struct sluice_format *format, const char *name, enum sluice_pixel_format pixel_format,
+                        uint32_t width, uint32_t height);
+int sl_format_complete(struct sluice_format *format);
+int sl_format_find(const struct sluice_format *format, const char *name);
+const char *sl_pixel_format_name(uint32_t pixel_format);
+uint32_t sl_pixel_format_find(const char *name);
+int sl_dtype_format(struct sluice_dtype dtype, char *text, size_t size);
+int sl_dtype_parse(const char *text, struct sluice_dtype *dtype);
+uint32_t sl_dtype_size(struct sluice_dtype dtype);
+int sl_array_wrap(struct sluice_array *array, const char *name, void *data, struct sluice_dtype dtype, int ndim,
+                  const int64_t *shape, const int64_t *strides);
+int sl_array_copy(const struct sluice_array *to, const struct sluice_array *from);
 
 #endif

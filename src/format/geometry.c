@@ -15,7 +15,7 @@ void sl_array_describe(struct sluice_dtype dtype, int ndim, const int64_t *shape
                        size_t size)
 {
     char type[SLUICE_DTYPE_TEXT];
-    if (!sl_dtype_valid(dtype) || sluice_dtype_format(dtype, type, sizeof type) != SLUICE_OK)
+    if (!sl_dtype_valid(dtype) || sl_dtype_format(dtype, type, sizeof type) != SLUICE_OK)
         strcpy(type, "no type");
     size_t at = (size_t)snprintf(text, size, "%s (", type);
     for (int d = 0; d < ndim && at < size; d++)
@@ -181,7 +181,7 @@ static int check_tensor(const struct sluice_array *capacity, const struct sluice
     }
     int r = sl_shape_check(SLUICE_E_PROTOCOL, name, geometry->ndim, geometry->shape);
     if (r == SLUICE_OK) {
-        r = sl_strides_check(SLUICE_E_PROTOCOL, name, sluice_dtype_size(capacity->dtype),
+        r = sl_strides_check(SLUICE_E_PROTOCOL, name, sl_dtype_size(capacity->dtype),
                              geometry->ndim, geometry->shape, geometry->strides, nbytes);
     }
     return r;
@@ -219,4 +219,34 @@ int sl_format_geometry_check(const struct sluice_array *capacity,
                        name, nbytes, geometry->offset, capacity->offset, end);
     }
     return sl_align_check(SLUICE_E_PROTOCOL, name, geometry);
+}
+
+/* ---- in a frame's record ---- */
+
+void sl_geometry_from_array(struct sl_geometry *geometry, const struct sluice_array *array)
+{
+    *geometry = (struct sl_geometry){
+        .offset = array->offset,
+        .nbytes = array->nbytes,
+        .ndim = array->ndim,
+        .width = array->image.width,
+        .height = array->image.height,
+        .plane_count = array->image.plane_count,
+    };
+    memcpy(geometry->shape, array->shape, sizeof geometry->shape);
+    memcpy(geometry->strides, array->strides, sizeof geometry->strides);
+    memcpy(geometry->planes, array->image.planes, sizeof geometry->planes);
+}
+
+void sl_geometry_to_array(const struct sl_geometry *geometry, struct sluice_array *array)
+{
+    array->offset = geometry->offset;
+    array->nbytes = geometry->nbytes;
+    array->ndim = geometry->ndim;
+    array->image.width = geometry->width;
+    array->image.height = geometry->height;
+    array->image.plane_count = geometry->plane_count;
+    memcpy(array->shape, geometry->shape, sizeof array->shape);
+    memcpy(array->strides, geometry->strides, sizeof array->strides);
+    memcpy(array->image.planes, geometry->planes, sizeof array->image.planes);
 }

@@ -32,7 +32,7 @@ static const struct pixel_name pixel_aliases[] = {
 };
 #define ALIAS_COUNT (sizeof pixel_aliases / sizeof pixel_aliases[0])
 
-const char *sluice_pixel_format_name(uint32_t pixel_format)
+const char *sl_pixel_format_name(uint32_t pixel_format)
 {
     for (size_t i = 0; i < PIXEL_COUNT; i++) {
         if (pixel_names[i].number == pixel_format)
@@ -65,7 +65,7 @@ static uint32_t find_name(const struct pixel_name *names, size_t count, const ch
     return SLUICE_PIXEL_NONE;
 }
 
-uint32_t sluice_pixel_format_find(const char *name)
+uint32_t sl_pixel_format_find(const char *name)
 {
     if (!name)
         return SLUICE_PIXEL_NONE;
@@ -99,7 +99,7 @@ static int bad_size(int result, const char *name, const struct sluice_image *ima
     }
     const struct sl_pixel_rule *rule = sl_pixel_rule(image->pixel_format);
     return sl_fail(result, "array '%.31s': an image of %u x %u pixels; %s needs an even %s", name,
-                   width, height, sluice_pixel_format_name(image->pixel_format),
+                   width, height, sl_pixel_format_name(image->pixel_format),
                    width % (1u << rule->log2_w) ? "width" : "height");
 }
 
@@ -197,7 +197,7 @@ int sl_image_planes_check(int result, const char *name, const struct sluice_imag
     uint64_t ends[SLUICE_MAX_PLANES], last = 0;
     if (image->plane_count != rule->plane_count) {
         return sl_fail(result, "array '%.31s': %s has %u planes, not %u%s", name,
-                       sluice_pixel_format_name(image->pixel_format), rule->plane_count,
+                       sl_pixel_format_name(image->pixel_format), rule->plane_count,
                        image->plane_count, planes_mend(result));
     }
     for (uint32_t i = 0; i < image->plane_count; i++) {

@@ -49,7 +49,7 @@ int sl_mem_choose(const char *kind, const char *device, const struct sl_mem_ops 
         if (r != SLUICE_E_UNSUPPORTED)
             return r;
         if (used < sizeof missing)
-            used += (size_t)snprintf(missing + used, sizeof missing - used, "%s%s", used ? "; " : "", sluice_last_error());
+            used += (size_t)snprintf(missing + used, sizeof missing - used, "%s%s", used ? "; " : "", sl_last_error());
     }
     return sl_fail(SLUICE_E_UNSUPPORTED, "frames cannot lie on \"%s\", but in host memory they can: %s", device, missing);
 }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which channels exist, and their state.
+ * Which channels exist.
  */
+#include "native/registry.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/params.h"
-#include "device/device.h"
-#include "util/result.h"
+#include "device/object.h"
 #include "native/wire/wire.h"
+#include "util/result.h"
 
-const char *sluice_registry_folder(void)
+const char *sl_registry_folder(void)
 {
     static _Thread_local char folder[256];
     bool ours;
@@ -31,11 +32,9 @@ struct listing {
 static int add_entry(void *context, const char *name, uint32_t uid)
 {
     struct listing *listing = context;
-    const struct sl_wire_ops *wire;
-    const char *plain;
 
-    /* The folder may also have sockets that are not channels; a file's name has no scheme. */
-    if (sl_wire_of(name, &wire, &plain) != 0 || plain != name)
+    /* The folder may also have sockets that are not channels. */
+    if (sl_native_check_name(name) != 0)
         return 0;
     if (listing->count == listing->room) {
         size_t room = listing->room ? listing->room * 2 : 16;
@@ -77,7 +76,7 @@ static bool probe(int dir, const char *path, struct sluice_registry_entry *entry
 }
 
 /* `folder`, or this process's own, whose name goes to `path`: the name, and the folder opened. */
-static int open_folder(const char **folder, char *path, size_t size, bool create, int *dir)
+int sl_registry_open_folder(const char **folder, char *path, size_t size, bool create, int *dir)
 {
     struct sl_folder_options options = { .create = create };
     bool ours = false;
@@ -91,17 +90,15 @@ static int open_folder(const char **folder, char *path, size_t size, bool create
     return sl_os_folder_open(*folder, ours, options, dir);
 }
 
-int sluice_registry_list(const char *folder, struct sluice_registry_entry *entries, size_t capacity, size_t *count)
+int sl_registry_list(const char *folder, struct sluice_registry_entry *entries, size_t capacity, size_t *count)
 {
     struct listing listing = { .entries = NULL };
     char path[256];
     int dir, r;
 
-    if (!count || (!entries && capacity))
-        return sl_fail(SLUICE_E_INVALID, "no place for the list was given");
     if ((r = sl_object_forked()) != 0)
         return r;
-    if ((r = open_folder(&folder, path, sizeof path, false, &dir)) == SLUICE_E_NOT_FOUND) {
+    if ((r = sl_registry_open_folder(&folder, path, sizeof path, false, &dir)) == SLUICE_E_NOT_FOUND) {
         *count = 0;
         return 0;
     }
@@ -124,124 +121,4 @@ int sluice_registry_list(const char *folder, struct sluice_registry_entry *entri
     sl_os_close(dir);
     free(listing.entries);
     return r;
-}
-
-/* ---- watch ---- */
-
-struct sluice_watch {
-    struct sl_object object;
-    int fd;
-};
-
-static void finish_watch(struct sl_object *object)
-{
-    struct sluice_watch *watch = (struct sluice_watch *)object;
-
-    sl_os_close(watch->fd);
-    watch->fd = -1;
-}
-
-int sluice_registry_watch_open(sluice_watch **out, const char *folder)
-{
-    char path[256];
-    uint64_t handle;
-    int dir, r;
-
-    if (!out)
-        return sl_fail(SLUICE_E_INVALID, "no place for the watch's handle was given");
-    if ((r = sl_object_forked()) != 0)
-        return r;
-    /* A folder that does not exist cannot be watched: make it. */
-    if ((r = open_folder(&folder, path, sizeof path, true, &dir)) != 0)
-        return r;
-    sl_os_close(dir);
-    struct sluice_watch *watch = (struct sluice_watch *)sl_object_new(SL_HANDLE_WATCH, sizeof *watch);
-    if (!watch)
-        return SLUICE_E_NO_MEMORY;
-    watch->fd = -1;
-    watch->object.finish = finish_watch;
-    if ((r = sl_os_watch_open(folder, &watch->fd)) != 0 || (r = sl_object_name(&watch->object, &handle)) != 0) {
-        sl_object_drop(&watch->object);
-        return r;
-    }
-    *out = (sluice_watch *)(uintptr_t)handle;
-    return 0;
-}
-
-static int hold_watch(sluice_watch *handle, struct sluice_watch **watch)
-{
-    struct sl_object *object;
-    int r = sl_object_hold((uint64_t)(uintptr_t)handle, SL_HANDLE_WATCH, &object);
-
-    if (r == 0)
-        *watch = (struct sluice_watch *)object;
-    return r;
-}
-
-int sluice_registry_watch_fd(sluice_watch *handle)
-{
-    struct sluice_watch *watch;
-    int r = hold_watch(handle, &watch);
-
-    if (r != 0)
-        return r;
-    r = watch->fd;
-    sl_object_drop(&watch->object);
-    return r;
-}
-
-int sluice_registry_watch_next(sluice_watch *handle, int64_t timeout_ns)
-{
-    struct sluice_watch *watch;
-    int r = hold_watch(handle, &watch);
-
-    if (r != 0)
-        return r;
-    r = sl_os_wait_readable(watch->fd, sl_os_deadline(timeout_ns < 0 ? SLUICE_S : timeout_ns));
-    if (r == 0)
-        (void)sl_os_watch_drain(watch->fd);
-    else if (r == SLUICE_TIMEOUT)
-        sl_say("no channel came or went");
-    sl_object_drop(&watch->object);
-    return r;
-}
-
-int sluice_registry_watch_close(sluice_watch **handle)
-{
-    struct sluice_watch *watch;
-    int r;
-
-    if (!handle || !*handle)
-        return 0;
-    if ((r = hold_watch(*handle, &watch)) != 0) {
-        if (r == SLUICE_E_FORKED)
-            *handle = NULL;
-        return r;
-    }
-    if (sl_object_unname(&watch->object, SL_END_CLOSED))
-        sl_object_drop(&watch->object);
-    sl_object_drop(&watch->object);
-    *handle = NULL;
-    return 0;
-}
-
-/* ---- info ---- */
-
-int sluice_channel_info(const char *channel, int64_t timeout_ns, struct sluice_channel_info *caller,
-                        struct sluice_reader_info *readers, uint32_t capacity)
-{
-    struct sluice_channel_info info = { .size = sizeof info };
-    const struct sl_wire_ops *wire;
-    const char *name;
-    int r;
-
-    if ((r = sl_object_forked()) != 0 || (r = sl_wire_of(channel, &wire, &name)) != 0)
-        return r;
-    if (!readers && capacity)
-        return sl_fail(SLUICE_E_INVALID, "no place for the readers was given");
-    r = wire->info(name, timeout_ns < 0 ? SLUICE_S : timeout_ns, &info, readers, capacity);
-    if (r != 0)
-        return r;
-    return sl_params_store(caller, &info, sizeof info, offsetof(struct sluice_channel_info, format),
-                           "struct sluice_channel_info");
 }

@@ -31,7 +31,7 @@ static int equip(struct sl_sync_pages *pages, void *address, uint64_t size, bool
     if (r != SLUICE_E_UNSUPPORTED)
         return r;
     sl_log(SLUICE_LOG_INFO, "the driver calls a function for each commit and release instead, which takes longer: %s",
-           sluice_last_error());
+           sl_last_error());
     return sl_errands_begin(&pages->errands);
 }
 
@@ -63,7 +63,7 @@ static void cuda_detach(struct sl_sync_pages *pages)
     } else if (sl_cuda_unregister(pages->context, pages->address) != 0) {
         if (sl_cuda_alive(pages->context) == 0) /* else the registration ended with the context */
             sl_os_keep_mapped(pages->address);
-        sl_log(SLUICE_LOG_WARN, "pages stay registered: %s", sluice_last_error());
+        sl_log(SLUICE_LOG_WARN, "pages stay registered: %s", sl_last_error());
     }
     sl_cuda_context_close(pages->context);
     free(pages);

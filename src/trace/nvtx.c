@@ -134,11 +134,11 @@ static void *open_library(const char *path)
 {
     char before[1024];
 
-    snprintf(before, sizeof before, "%s", sluice_last_error());
+    snprintf(before, sizeof before, "%s", sl_last_error());
     void *library;
     if (sl_os_dl_open(path, &library) != 0)
         sl_log(SLUICE_LOG_WARN, "NVTX: the tool in NVTX_INJECTION64_PATH cannot be loaded; there are no ranges: %s",
-               sluice_last_error());
+               sl_last_error());
     (void)sl_fail_text(0, before);
     return library;
 }

@@ -56,7 +56,7 @@ void sl_timers_add(enum sl_stage stage, int64_t ns)
         ;
 }
 
-int sluice_timers_clear(void)
+int sl_timers_clear(void)
 {
     for (int i = 0; i < SL_STAGE_COUNT; i++) {
         struct counters *counters = &all[i];
@@ -83,7 +83,7 @@ static void read_timer(int stage, struct sluice_timer *timer)
         timer->buckets[k] = sl_load(&counters->buckets[k], relaxed);
 }
 
-int sluice_timers(struct sluice_timer *timers, size_t capacity, size_t *count)
+int sl_timers_read(struct sluice_timer *timers, size_t capacity, size_t *count)
 {
     if (!count || (!timers && capacity > 0))
         return sl_fail(SLUICE_E_INVALID, "no place for the %s was given", count ? "timers" : "number of timers");

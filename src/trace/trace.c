@@ -71,7 +71,7 @@ void sl_trace_close(void)
         sl_timers_print();
 }
 
-int sluice_timers_set(int on)
+int sl_timers_set(int on)
 {
     if (on != 0 && on != 1)
         return sl_fail(SLUICE_E_INVALID, "timers are set to 0 or 1, not %d", on);

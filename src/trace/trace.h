@@ -13,6 +13,8 @@
 #ifndef SL_TRACE_H
 #define SL_TRACE_H
 
+#include <sluice/timers.h>
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -118,5 +120,11 @@ void sl_nvtx_pop(void);
 /* Ranges that may overlap others and end on another thread. A payload of 0 means none. */
 uint64_t sl_nvtx_start(const char *name, uint32_t colour, uint64_t payload);
 void sl_nvtx_stop(uint64_t range);
+
+/* ---- behind the public calls of sluice/timers.h, which checks their pointers ---- */
+
+int sl_timers_set(int on);
+int sl_timers_clear(void);
+int sl_timers_read(struct sluice_timer *timers, size_t capacity, size_t *count);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Each thread's last error message, the texts of results, versions, and the log.
+ * Each thread's last error message, and the log.
  */
 #include "util/result.h"
 
@@ -17,33 +17,12 @@ enum { SENTENCE = 1024 };
 
 static _Thread_local char sentence[SENTENCE];
 
-const char *sluice_last_error(void)
+const char *sl_last_error(void)
 {
     return sentence;
 }
 
-const char *sluice_version(void)
-{
-    return SLUICE_VERSION;
-}
-
-int sluice_api_version(void)
-{
-    return SLUICE_API_VERSION;
-}
-
-const char *sluice_result_text(int result)
-{
-    switch (result) {
-#define TEXT(name, number, text) case number: return text;
-        SLUICE_RESULTS(TEXT)
-#undef TEXT
-    default:
-        return "no such result";
-    }
-}
-
-const char *sluice_result_name(int result)
+const char *sl_result_name(int result)
 {
     switch (result) {
 #define NAME(name, number, text) case number: return #name;
@@ -130,7 +109,7 @@ static int default_level(void)
     return SLUICE_LOG_WARN;
 }
 
-void sluice_log_set(sluice_log_callback callback, void *user, enum sluice_log_level level)
+void sl_log_set(sluice_log_callback callback, void *user, enum sluice_log_level level)
 {
     uint32_t now = sl_load(&turn, relaxed) & ~1u;
     while (!atomic_compare_exchange_weak_explicit(&turn, &now, now + 1, memory_order_acquire,

@@ -33,4 +33,10 @@ SL_RARE void sl_log(enum sluice_log_level level, const char *format, ...) SL_PRI
 /* Are messages of this level logged? For messages that are costly to make. */
 int sl_log_on(enum sluice_log_level level);
 
+/* ---- behind the public calls of sluice/base.h, which checks their pointers ---- */
+
+const char *sl_result_name(int result); /* "?" for a number that is no result */
+const char *sl_last_error(void);
+void sl_log_set(sluice_log_callback callback, void *user, enum sluice_log_level level);
+
 #endif

@@ -81,12 +81,11 @@ static struct outcome read_all(bool copy)
 /* The next frame is chosen in a turn, as if one had been overtaken. */
 static void want_turn(sluice_reader *handle)
 {
-    struct sl_cipd_reader *reader;
-    struct sl_object *object;
+    struct sluice_reader *reader;
 
-    CHECK_OK(sl_cipd_reader_hold(handle, &object, &reader));
-    reader->turns.left = 1;
-    sl_object_drop(object);
+    CHECK_OK(sl_reader_hold(handle, &reader));
+    sl_cipd_reader_of(reader)->turns.left = 1;
+    sl_object_drop(&reader->object);
 }
 
 /* Copies of frames that keep coming. */

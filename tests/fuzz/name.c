@@ -5,14 +5,14 @@
 #include "fuzz.h"
 #include "format/format.h"
 #include "cuda_link/wire/segment.h"
-#include "native/wire/wire.h"
+#include "channel/channel.h"
 
 static void check_channel(const char *text)
 {
-    const struct sl_wire_ops *wire;
+    const struct sl_channel_ops *wire;
     const char *name;
 
-    if (sl_wire_of(text, &wire, &name) != 0)
+    if (sl_channel_of(text, &wire, &name) != 0)
         return;
     REQUIRE(wire);
     size_t length = strlen(name);

@@ -10,11 +10,11 @@
 
 static int64_t learnt(sluice_reader *handle)
 {
-    struct sluice_reader *reader;
+    struct sluice_reader *base;
 
-    CHECK_OK(sl_reader_hold(handle, &reader));
-    int64_t after = reader->session ? (int64_t)sl_load(&reader->session->due.after, relaxed) : 0;
-    sl_object_drop(&reader->object);
+    CHECK_OK(sl_reader_hold(handle, &base));
+    int64_t after = sl_reader_of(base)->session ? (int64_t)sl_load(&sl_reader_of(base)->session->due.after, relaxed) : 0;
+    sl_object_drop(&base->object);
     return after;
 }
 

@@ -41,11 +41,11 @@ TEST(a_frame_that_a_stream_reads_is_not_released_on_the_cpu)
 /* From which frame on the writer raises the reader's own words; 0: none. */
 static uint64_t own_from(sluice_reader *handle)
 {
-    struct sluice_reader *reader;
+    struct sluice_reader *base;
 
-    CHECK_OK(sl_reader_hold(handle, &reader));
-    uint64_t from = sl_load(reader->session->link->page.own_from, acquire);
-    sl_object_drop(&reader->object);
+    CHECK_OK(sl_reader_hold(handle, &base));
+    uint64_t from = sl_load(sl_reader_of(base)->session->link->page.own_from, acquire);
+    sl_object_drop(&base->object);
     return from;
 }
 
@@ -100,11 +100,11 @@ static struct sluice_frame commit_late(struct scene *scene, struct gpu_gate *gat
 
 static void poison(sluice_reader *handle, uint32_t slot)
 {
-    struct sluice_reader *reader;
+    struct sluice_reader *base;
 
-    CHECK_OK(sl_reader_hold(handle, &reader));
-    sl_store(&reader->session->link->page.own_ready[slot], SL_POISON, seq_cst);
-    sl_object_drop(&reader->object);
+    CHECK_OK(sl_reader_hold(handle, &base));
+    sl_store(&sl_reader_of(base)->session->link->page.own_ready[slot], SL_POISON, seq_cst);
+    sl_object_drop(&base->object);
 }
 
 /* At its deadline a wait is ended by a value that ends every later wait for that word, too. The writer's GPU replaces it, unless

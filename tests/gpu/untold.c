@@ -39,11 +39,11 @@ static void lose_all(struct scene *scene, struct idle *idle)
 
 static uint32_t untold(sluice_reader *handle)
 {
-    struct sluice_reader *reader;
+    struct sluice_reader *base;
 
-    CHECK_OK(sl_reader_hold(handle, &reader));
-    uint32_t count = sl_load(&reader->untold, acquire);
-    sl_object_drop(&reader->object);
+    CHECK_OK(sl_reader_hold(handle, &base));
+    uint32_t count = sl_load(&sl_reader_of(base)->unreported, acquire);
+    sl_object_drop(&base->object);
     return count;
 }
 

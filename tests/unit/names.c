@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * native/wire/wire.c: channel names, geometry as it goes over the wire, which memories are history.
+ * channel/channel.c, native/wire/wire.c: channel names, geometry as it goes over the wire, which memories are history.
  */
 #include <string.h>
 
 #include "harness/test.h"
+#include "channel/channel.h"
 #include "native/wire/wire.h"
 
 TEST(names_with_and_without_a_scheme)
 {
-    const struct sl_wire_ops *plain = NULL, *scheme = NULL;
+    const struct sl_channel_ops *plain = NULL, *scheme = NULL;
     const char *name = NULL;
 
-    CHECK_OK(sl_wire_of("cam", &plain, &name));
+    CHECK_OK(sl_channel_of("cam", &plain, &name));
     CHECK_STR(name, "cam");
-    CHECK_OK(sl_wire_of("sluice:cam", &scheme, &name));
+    CHECK_OK(sl_channel_of("sluice:cam", &scheme, &name));
     CHECK_STR(name, "cam");
     CHECK(plain && plain == scheme);
     CHECK_STR(plain->scheme, "sluice");
@@ -23,39 +24,39 @@ TEST(names_with_and_without_a_scheme)
 TEST(names_may_have_each_allowed_byte_and_no_other)
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-    const struct sl_wire_ops *ops;
+    const struct sl_channel_ops *ops;
     const char *name;
 
     for (int byte = 1; byte < 256; byte++) {
         char text[4] = { 'x', (char)byte, 'y', '\0' };
         int expected = strchr(allowed, byte) ? 0 : SLUICE_E_NAME;
-        CHECK_RESULT(sl_wire_of(text, &ops, &name), expected);
+        CHECK_RESULT(sl_channel_of(text, &ops, &name), expected);
     }
 }
 
 TEST(names_have_64_bytes_at_most)
 {
     char text[80];
-    const struct sl_wire_ops *ops;
+    const struct sl_channel_ops *ops;
     const char *name;
 
     memset(text, 'n', sizeof text);
     text[65] = '\0';
-    CHECK_SAYS(sl_wire_of(text, &ops, &name), SLUICE_E_NAME, "64 bytes at most");
+    CHECK_SAYS(sl_channel_of(text, &ops, &name), SLUICE_E_NAME, "64 bytes at most");
     text[64] = '\0';
-    CHECK_OK(sl_wire_of(text, &ops, &name));
-    CHECK_SAYS(sl_wire_of("sluice:", &ops, &name), SLUICE_E_NAME, "empty");
+    CHECK_OK(sl_channel_of(text, &ops, &name));
+    CHECK_SAYS(sl_channel_of("sluice:", &ops, &name), SLUICE_E_NAME, "empty");
 }
 
 TEST(names_leave_their_outputs_alone_when_they_are_none)
 {
-    const struct sl_wire_ops *ops = (const struct sl_wire_ops *)(const void *)"ops";
+    const struct sl_channel_ops *ops = (const struct sl_channel_ops *)(const void *)"ops";
     const char *name = "before";
 
-    CHECK_RESULT(sl_wire_of("a/b", &ops, &name), SLUICE_E_NAME);
-    CHECK_RESULT(sl_wire_of("ftp:a", &ops, &name), SLUICE_E_NAME);
-    CHECK_RESULT(sl_wire_of("a.lock", &ops, &name), SLUICE_E_NAME);
-    CHECK_RESULT(sl_wire_of(NULL, &ops, &name), SLUICE_E_NAME);
+    CHECK_RESULT(sl_channel_of("a/b", &ops, &name), SLUICE_E_NAME);
+    CHECK_RESULT(sl_channel_of("ftp:a", &ops, &name), SLUICE_E_NAME);
+    CHECK_RESULT(sl_channel_of("a.lock", &ops, &name), SLUICE_E_NAME);
+    CHECK_RESULT(sl_channel_of(NULL, &ops, &name), SLUICE_E_NAME);
     CHECK_STR(name, "before");
 }
 

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * The entry of "cipd:" in the table of wires: its names, and what can be seen of a channel from
- * outside. Its writers and readers are in src/cipd, as they need a GPU.
+ * Names of "cipd:" channels, and what an observer sees of one. Needs no GPU.
  */
+#include <sluice/registry.h>
+
 #include <stdio.h>
 #include <string.h>
 
 #include "cuda_link/wire/segment_read.h"
-#include "native/wire/wire.h"
+#include "format/format.h"
 
-static int check_name(const char *name) { return sl_cipd_segment_check_name(name, SL_CIPD_NAME); }
+int sl_cipd_check_name(const char *name) { return sl_cipd_segment_check_name(name, SL_CIPD_NAME); }
 
 static int tell_format(const struct sl_cipd_format *wire, struct sluice_format *format)
 {
     int64_t shape[3] = { wire->height, wire->width, wire->components };
 
     *format = (struct sluice_format)SLUICE_FORMAT_INIT;
-    int r = sluice_format_add_tensor(format, "frame", wire->dtype, 3, shape);
-    return r == 0 ? sluice_format_complete(format) : r;
+    int r = sl_format_add_tensor(format, "frame", wire->dtype, 3, shape);
+    return r == 0 ? sl_format_complete(format) : r;
 }
 
 static void tell(const struct sl_cipd_consumer *consumer, struct sluice_channel_info *info)
@@ -44,7 +45,7 @@ static void tell(const struct sl_cipd_consumer *consumer, struct sluice_channel_
 }
 
 /* Readers are not registered anywhere, so none are reported. */
-static int info_of(const char *name, int64_t timeout_ns, struct sluice_channel_info *info, struct sluice_reader_info *readers,
+int sl_cipd_channel_info(const char *name, int64_t timeout_ns, struct sluice_channel_info *info, struct sluice_reader_info *readers,
                    uint32_t capacity)
 {
     struct sl_cipd_consumer consumer;
@@ -73,11 +74,3 @@ static int info_of(const char *name, int64_t timeout_ns, struct sluice_channel_i
     sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
     return r;
 }
-
-extern const struct sl_wire_ops sl_wire_cipd;
-const struct sl_wire_ops sl_wire_cipd = {
-    .scheme = "cipd",
-    .bare = true,
-    .check_name = check_name,
-    .info = info_of,
-};

@@ -243,7 +243,7 @@ int sl_cipd_consume_connect(struct sl_cipd_consumer *consumer, int64_t now_ns)
     if (now_ns < consumer->try_ns)
         return say(consumer);
     consumer->reason = attempt(consumer, now_ns);
-    snprintf(consumer->why, sizeof(consumer->why), "%s", said_more(consumer->reason) ? sluice_last_error() : "");
+    snprintf(consumer->why, sizeof(consumer->why), "%s", said_more(consumer->reason) ? sl_last_error() : "");
     if (consumer->reason == SL_CIPD_REASON_UNSETTLED)
         consumer->try_ns = now_ns + SETTLED;
     else if (consumer->reason)

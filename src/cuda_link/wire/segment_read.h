@@ -148,4 +148,15 @@ bool sl_cipd_consume_has_news(struct sl_cipd_consumer *consumer, int64_t now_ns)
  * at the deadline. Sluice's writers wake it; for others it checks every millisecond. */
 int sl_cipd_consume_wait(struct sl_cipd_consumer *consumer, int64_t deadline_ns);
 
+/* ---- channel.c ---- */
+
+/* SLUICE_E_NAME, with a message, for what is not NAME in "cipd:NAME". */
+int sl_cipd_check_name(const char *name);
+
+/* What an observer sees. Readers are not registered anywhere, so none are reported. */
+struct sluice_channel_info;
+struct sluice_reader_info;
+int sl_cipd_channel_info(const char *name, int64_t timeout_ns, struct sluice_channel_info *info,
+                         struct sluice_reader_info *readers, uint32_t capacity);
+
 #endif

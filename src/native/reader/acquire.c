@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "native/reader/acquire.h"
-#include "channel/channel.h"
 #include "native/reader/gpu_wait.h"
 #include "util/result.h"
 
@@ -13,34 +12,34 @@
 
 /* The frame is of a session that is over, and the stream of another device: so it stays for a call with a stream of its own, if
  * it can be taken at all. */
-static int refuse(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream)
+static int refuse(struct sl_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream)
 {
     struct sl_session *session = reader->session;
     struct sl_link_memory *memory;
-    int r = sl_session_map(session, slot, session->link->ops->link_record(session->link, slot), &memory);
+    int r = sl_session_map(session, slot, sl_link_record(session->link, slot), &memory);
 
     if (r != 0)
         return r;
     (void)session->sync->check(session->pages, stream); /* says of which devices they are */
-    return sl_fail(SLUICE_E_WRONG_DEVICE, "channel '%s': its writer has ended, and frame %llu is left of it: %s", reader->name,
-                   (unsigned long long)sequence, sluice_last_error());
+    return sl_fail(SLUICE_E_WRONG_DEVICE, "channel '%s': its writer has ended, and frame %llu is left of it: %s", reader->base.name,
+                   (unsigned long long)sequence, sl_last_error());
 }
 
 /* The slot is held, but its memory has not arrived: waits for it within the caller's timeout (protocol 2.4). */
-static int wait_for_memory(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
+static int wait_for_memory(struct sl_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
                            int64_t deadline, struct sluice_frame *frame)
 {
-    bool astray = reader->session->astray;
+    bool wrong_device = reader->session->wrong_device;
     int r;
 
-    while ((r = astray ? refuse(reader, slot, sequence, stream) : sl_take_frame(reader, slot, sequence, stream, frame)) ==
+    while ((r = wrong_device ? refuse(reader, slot, sequence, stream) : sl_take_frame(reader, slot, sequence, stream, frame)) ==
            SLUICE_AGAIN) {
         if (sl_load(&reader->session->link->gone, acquire)) {
             reader->session->lease.given_up = sequence; /* it never will, by this link */
             return SLUICE_TIMEOUT;
         }
         if (sl_os_now() >= deadline || sl_load(&reader->closing, acquire))
-            return sl_fail(SLUICE_AGAIN, "channel '%s': the memory of frame %llu has not come yet", reader->name,
+            return sl_fail(SLUICE_AGAIN, "channel '%s': the memory of frame %llu has not come yet", reader->base.name,
                            (unsigned long long)sequence);
         SL_STAGE_BEGIN(WAIT_FRAME);
         (void)sl_wait_for_news(reader, deadline, true);
@@ -63,7 +62,7 @@ static int wait_for_memory(struct sluice_reader *reader, uint32_t slot, uint64_t
 /* A waiting stream continues some microseconds after the frame is ready. Work queued once the CPU has seen the frame ready
  * runs sooner, and no stream waits. So the CPU polls that long first; the more often it polls in vain, the less often it
  * does. */
-static bool is_nearly_ready(struct sluice_reader *reader)
+static bool is_nearly_ready(struct sl_reader *reader)
 {
     struct sl_session *session = reader->session;
 
@@ -98,7 +97,7 @@ static void ask_for_words(const struct sl_session *session)
 
 /* Takes a slot and queues a wait on the stream for its frame; SL_LEASE_NONE if the CPU has to wait, or
  * with a failure in *result. */
-static int take_ahead(struct sluice_reader *reader, const struct sl_stream *stream, uint64_t *sequence, int *result)
+static int take_ahead(struct sl_reader *reader, const struct sl_stream *stream, uint64_t *sequence, int *result)
 {
     struct sl_session *session = reader->session;
     const struct sl_page *page = &session->link->page;
@@ -108,22 +107,22 @@ static int take_ahead(struct sluice_reader *reader, const struct sl_stream *stre
     if (slot < 0)
         return SL_LEASE_NONE;
     uint64_t from = sl_load(page->own_from, acquire);
-    bool may = from != 0 && *sequence >= from && !sl_load(&session->spoiled[slot], relaxed) &&
-               sl_session_map(session, (uint32_t)slot, session->link->ops->link_record(session->link, (uint32_t)slot),
+    bool may = from != 0 && *sequence >= from && !sl_load(&session->poisoned[slot], relaxed) &&
+               sl_session_map(session, (uint32_t)slot, sl_link_record(session->link, (uint32_t)slot),
                               &memory) == 0 &&
-               sl_park_begin(reader, (uint32_t)slot, *sequence, stream);
+               sl_gpu_wait_begin(reader, (uint32_t)slot, *sequence, stream);
     if (may) {
         int r = session->sync->await(session->pages, stream, &page->own_ready[slot], *sequence);
         if (r == 0)
             return slot;
-        sl_park_cancel(reader, (uint32_t)slot, *sequence);
+        sl_gpu_wait_cancel(reader, (uint32_t)slot, *sequence);
         *result = r;
     }
     sl_lease_end(&session->lease, (uint32_t)slot);
     return SL_LEASE_NONE;
 }
 
-static int try_ahead(struct sluice_reader *reader, struct sluice_stream stream, struct sluice_frame *frame)
+static int try_ahead(struct sl_reader *reader, struct sluice_stream stream, struct sluice_frame *frame)
 {
     struct sl_stream *held;
     uint64_t sequence;
@@ -148,7 +147,7 @@ static int try_ahead(struct sluice_reader *reader, struct sluice_stream stream, 
 /* ---- acquire ---- */
 
 /* 0, SLUICE_TIMEOUT if there is no frame to take, or a failure. */
-static int try_take(struct sluice_reader *reader, struct sluice_stream stream, int64_t deadline,
+static int try_take(struct sl_reader *reader, struct sluice_stream stream, int64_t deadline,
                     struct sluice_frame *frame)
 {
     struct sl_session *session = reader->session;
@@ -161,7 +160,7 @@ static int try_take(struct sluice_reader *reader, struct sluice_stream stream, i
     sl_lines_newest(session);
     sl_session_prune(reader);
     want = sl_lease_want(&session->lease);
-    session->ahead_now = session->ahead && stream.id != SLUICE_ON_CPU.id && !session->astray;
+    session->ahead_now = session->ahead && stream.id != SLUICE_ON_CPU.id && !session->wrong_device;
     if (session->ahead_now && sl_lease_is_ahead(&session->lease) && !is_nearly_ready(reader)) {
         ask_for_words(session);
         if ((r = try_ahead(reader, stream, frame)) != SLUICE_TIMEOUT)
@@ -173,7 +172,7 @@ static int try_take(struct sluice_reader *reader, struct sluice_stream stream, i
             continue;
         sl_os_yield();
         if (sl_os_now() >= deadline || sl_load(&reader->closing, acquire))
-            return sl_fail(SLUICE_AGAIN, "channel '%s': the writer outran this reader %d times", reader->name, retries);
+            return sl_fail(SLUICE_AGAIN, "channel '%s': the writer outran this reader %d times", reader->base.name, retries);
     }
     if (retries)
         sl_store(&reader->retries, sl_load(&reader->retries, relaxed) + (uint64_t)retries, relaxed);
@@ -190,29 +189,29 @@ static int try_take(struct sluice_reader *reader, struct sluice_stream stream, i
     else if (session->pages)
         sl_wait_taken(session, found, frame->commit_ns, sl_load(&reader->latency_ns, relaxed));
     if (r == SLUICE_E_PROTOCOL && sl_load(session->link->page.evicted, seq_cst))
-        r = sl_fail(SLUICE_AGAIN, "channel '%s': the writer is evicting this reader", reader->name); /* no damage */
+        r = sl_fail(SLUICE_AGAIN, "channel '%s': the writer is evicting this reader", reader->base.name); /* no damage */
     return r;
 }
 
 /* With the message of the last attempt to find a writer, if it failed. */
-static int no_session(const struct sluice_reader *reader, int result, const char *why)
+static int no_session(const struct sl_reader *reader, int result, const char *why)
 {
     char text[sizeof reader->join->text];
 
     sl_service_lock();
     snprintf(text, sizeof text, "%s", reader->join && reader->join->result ? reader->join->text : "");
     sl_service_unlock();
-    return sl_fail(result, "channel '%s' %s%s%s", reader->name, why, text[0] ? ": " : "", text);
+    return sl_fail(result, "channel '%s' %s%s%s", reader->base.name, why, text[0] ? ": " : "", text);
 }
 
-static int nothing_came(const struct sluice_reader *reader)
+static int nothing_came(const struct sl_reader *reader)
 {
     if (reader->session && !sl_wait_over(reader->session))
-        return sl_fail(SLUICE_TIMEOUT, "channel '%s': no new frame came in time", reader->name);
+        return sl_fail(SLUICE_TIMEOUT, "channel '%s': no new frame came in time", reader->base.name);
     return no_session(reader, SLUICE_NO_WRITER, "has no writer at the moment");
 }
 
-static int too_many(const struct sluice_reader *reader)
+static int too_many(const struct sl_reader *reader)
 {
     char list[160] = "";
     size_t used = 0;
@@ -222,11 +221,11 @@ static int too_many(const struct sluice_reader *reader)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%llu", used ? ", " : "",
                                      (unsigned long long)reader->held[i].sequence);
     return sl_fail(SLUICE_E_LIMIT, "channel '%s': this reader holds %u frames already (%s): release one, or open it with a larger hold",
-                   reader->name, reader->params.hold, list);
+                   reader->base.name, reader->params.hold, list);
 }
 
 /* Some of the frames that it holds have a queued release: waits for one of them. */
-static int wait_for_room(struct sluice_reader *reader, int64_t deadline)
+static int wait_for_room(struct sl_reader *reader, int64_t deadline)
 {
     int64_t now = sl_os_now(), end = sl_wait_spins_until(reader, deadline);
 
@@ -237,7 +236,7 @@ static int wait_for_room(struct sluice_reader *reader, int64_t deadline)
             return sl_fail(SLUICE_TIMEOUT,
                            "channel '%s': all %u frames that this reader may hold are still being worked on; a larger hold "
                            "lets it run ahead",
-                           reader->name, reader->params.hold);
+                           reader->base.name, reader->params.hold);
         if (now < end)
             sl_pause();
         else
@@ -250,29 +249,29 @@ static int wait_for_room(struct sluice_reader *reader, int64_t deadline)
 
 /* The session that the next frame is of decides whether the stream is of the right device. If this one is over, that may be a
  * later one. */
-static int check_stream(struct sluice_reader *reader, struct sluice_stream stream)
+static int check_stream(struct sl_reader *reader, struct sluice_stream stream)
 {
     struct sl_session *session = reader->session;
     int r = session->sync->check(session->pages, stream);
 
     if (r != SLUICE_E_WRONG_DEVICE)
         return r;
-    session->astray = sl_wait_over(session);
-    if (session->astray)
+    session->wrong_device = sl_wait_over(session);
+    if (session->wrong_device)
         return 0;
     if (reader->moved)
-        return sl_fail(r, "channel '%s': its writer came back on another device: %s", reader->name, sluice_last_error());
-    return sl_stream_refused(reader->name, r);
+        return sl_fail(r, "channel '%s': its writer came back on another device: %s", reader->base.name, sl_last_error());
+    return sl_stream_refused(reader->base.name, r);
 }
 
-static int check_device(struct sluice_reader *reader, struct sluice_stream stream)
+static int check_device(struct sl_reader *reader, struct sluice_stream stream)
 {
     struct sl_session *session = reader->session;
     int r;
 
     if (!session)
         return sl_stream_check(stream, NULL);
-    session->astray = false;
+    session->wrong_device = false;
     if ((r = session->sync->alive(session->pages)) != 0)
         sl_session_fail(reader);
     else if (stream.id != SLUICE_ON_CPU.id)
@@ -281,11 +280,11 @@ static int check_device(struct sluice_reader *reader, struct sluice_stream strea
 }
 
 /* May a frame be taken? 0, or what acquire returns. *deadline is 0 until there was a wait. */
-static int may_take(struct sluice_reader *reader, struct sluice_stream stream, int64_t timeout_ns, int64_t *deadline)
+static int may_take(struct sl_reader *reader, struct sluice_stream stream, int64_t timeout_ns, int64_t *deadline)
 {
     int r;
 
-    if ((r = check_device(reader, stream)) != 0 || (r = sl_park_tell(reader)) != 0)
+    if ((r = check_device(reader, stream)) != 0 || (r = sl_gpu_wait_report(reader)) != 0)
         return r;
     if (!sl_take_entry(reader)) {
         if (!sl_release_queued(reader))
@@ -297,18 +296,18 @@ static int may_take(struct sluice_reader *reader, struct sluice_stream stream, i
         reader->now = 0;
     }
     if (sl_load(&reader->closing, acquire))
-        return sl_fail(SLUICE_E_CLOSED, "channel '%s': the reader was closed meanwhile", reader->name);
-    if (reader->session && sl_wait_evicted(reader->session) && !reader->session->told_evicted) {
-        reader->session->told_evicted = true;
+        return sl_fail(SLUICE_E_CLOSED, "channel '%s': the reader was closed meanwhile", reader->base.name);
+    if (reader->session && sl_wait_evicted(reader->session) && !reader->session->reported_evicted) {
+        reader->session->reported_evicted = true;
         return sl_fail(SLUICE_E_LOST, "channel '%s': the writer evicted this reader, which held a frame too long or hung up on it",
-                       reader->name);
+                       reader->base.name);
     }
     return 0;
 }
 
 /* The session is over, and has no frame that can be taken. SLUICE_AGAIN: there may be one now; SLUICE_TIMEOUT: no other writer is
  * there yet; else what acquire returns. */
-static int go_on(struct sluice_reader *reader)
+static int go_on(struct sl_reader *reader)
 {
     int r;
 
@@ -317,13 +316,13 @@ static int go_on(struct sluice_reader *reader)
     if (r < 0)
         return r;
     if (reader->session && sl_load(reader->session->link->closed, acquire)) {
-        reader->session->told_closed = true;
+        reader->session->reported_closed = true;
         return no_session(reader, SLUICE_CLOSED, "was closed by its writer");
     }
     return SLUICE_TIMEOUT;
 }
 
-static int acquire(struct sluice_reader *reader, struct sluice_stream stream, int64_t timeout_ns,
+static int acquire(struct sl_reader *reader, struct sluice_stream stream, int64_t timeout_ns,
                    struct sluice_frame *frame)
 {
     int64_t deadline = 0; /* the first attempt does not wait */
@@ -372,51 +371,12 @@ static int acquire(struct sluice_reader *reader, struct sluice_stream stream, in
     }
 }
 
-/* Debug builds detect a second thread in acquire (protocol 2.6). */
-static bool enter(struct sluice_reader *reader)
+int sl_native_acquire(struct sluice_reader *base, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame)
 {
-#ifndef NDEBUG
-    return sl_exchange(&reader->busy, 1) == 0;
-#else
-    (void)reader;
-    return true;
-#endif
-}
+    struct sl_reader *reader = sl_reader_of(base);
+    int r = acquire(reader, stream, timeout_ns, frame);
 
-static void leave(struct sluice_reader *reader)
-{
-#ifndef NDEBUG
-    sl_store(&reader->busy, 0, release);
-#else
-    (void)reader;
-#endif
-}
-
-int sluice_reader_acquire(sluice_reader *handle, struct sluice_stream stream, int64_t timeout_ns,
-                          struct sluice_frame *frame)
-{
-    struct sluice_reader *reader;
-    int r = sl_reader_hold(handle, &reader);
-
-    if (r != 0)
-        return r;
-    if (!frame)
-        r = sl_fail(SLUICE_E_INVALID, "channel '%s': no place for the frame was given", reader->name);
-    else if (timeout_ns < SLUICE_DEFAULT)
-        r = sl_fail(SLUICE_E_INVALID, "channel '%s': a time-out of %lld ns", reader->name, (long long)timeout_ns);
-    if (r == 0 && !enter(reader)) {
-        r = sl_fail(SLUICE_E_BUSY, "channel '%s': two threads acquire from one reader at once: open one each", reader->name);
-    } else if (r == 0) {
-        SL_STAGE_BEGIN(ACQUIRE);
-        if (timeout_ns == SLUICE_DEFAULT)
-            timeout_ns = SLUICE_S;
-        r = reader->bare ? reader->bare->acquire(reader->state, stream, timeout_ns, frame)
-                         : acquire(reader, stream, timeout_ns, frame);
-        SL_STAGE_END(ACQUIRE);
-        if (reader->gate >= 0)
-            sl_gate_settle(reader);
-        leave(reader);
-    }
-    sl_object_drop(&reader->object);
+    if (reader->poll.epoll >= 0)
+        sl_poll_fd_update(reader);
     return r;
 }

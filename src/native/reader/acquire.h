@@ -11,10 +11,10 @@
 /* ---- frame_fill.c ---- */
 
 /* A free entry for one more frame; NULL if the reader holds as many as it may. */
-struct sl_held *sl_take_entry(struct sluice_reader *reader);
+struct sl_held *sl_take_entry(struct sl_reader *reader);
 
 /* Makes a frame of a leased slot; SLUICE_AGAIN while its memory has not arrived. */
-int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
+int sl_take_frame(struct sl_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
                   struct sluice_frame *frame);
 
 /* A time of the writer's by our clock. It may be any number; the result is never negative. */
@@ -37,11 +37,11 @@ static inline bool sl_wait_over(const struct sl_session *session)
 }
 
 /* Until when a wait that begins now spins before it sleeps; 0: it does not spin at all. */
-int64_t sl_wait_spins_until(const struct sluice_reader *reader, int64_t deadline);
+int64_t sl_wait_spins_until(const struct sl_reader *reader, int64_t deadline);
 
 /* Waits until acquire should look again. `arriving`: there is a frame whose memory has not arrived yet. True: a frame became
  * ready while it was polled; take it at once. */
-bool sl_wait_for_news(struct sluice_reader *reader, int64_t deadline, bool arriving);
+bool sl_wait_for_news(struct sl_reader *reader, int64_t deadline, bool arriving);
 
 /* Learns how long frames take from commit to ready, from a frame that was waited for and found ready at `found`, or one that
  * was ready at the first look (0). */

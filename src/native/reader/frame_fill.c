@@ -10,7 +10,7 @@
 #include "util/hooks.h"
 #include "util/result.h"
 
-struct sl_held *sl_take_entry(struct sluice_reader *reader)
+struct sl_held *sl_take_entry(struct sl_reader *reader)
 {
     uint32_t hold = reader->params.hold, i = reader->last_entry;
 
@@ -20,7 +20,7 @@ struct sl_held *sl_take_entry(struct sluice_reader *reader)
     return NULL;
 }
 
-static int check_record(const struct sluice_reader *reader, const struct sl_record *record,
+static int check_record(const struct sl_reader *reader, const struct sl_record *record,
                         const struct sl_link_memory *memory, uint64_t sequence)
 {
     const struct sluice_format *format = &memory->format;
@@ -29,7 +29,7 @@ static int check_record(const struct sluice_reader *reader, const struct sl_reco
         record->array_count != format->array_count || record->meta_size > SLUICE_MAX_META ||
         record->offset % SL_SLOT_ALIGN != 0 || record->offset > memory->object.size ||
         memory->object.size - record->offset < format->slot_bytes)
-        return sl_fail(SLUICE_E_PROTOCOL, "channel '%s': the header of frame %llu is damaged", reader->name,
+        return sl_fail(SLUICE_E_PROTOCOL, "channel '%s': the header of frame %llu is damaged", reader->base.name,
                        (unsigned long long)sequence);
     return 0;
 }
@@ -46,7 +46,7 @@ static uint64_t count_missed(struct sl_session *session, uint64_t dropped)
     return missed;
 }
 
-static void fill_frame(struct sluice_reader *reader, const struct sl_held *entry, const struct sl_record *record,
+static void fill_frame(struct sl_reader *reader, const struct sl_held *entry, const struct sl_record *record,
                        uint64_t token, struct sluice_frame *frame)
 {
     struct sl_session *session = entry->session;
@@ -66,7 +66,7 @@ static void fill_frame(struct sluice_reader *reader, const struct sl_held *entry
         .generation = record->generation,
         .array_count = record->array_count,
         .flags = 0,
-        .opaque = { [SL_FRAME_OWNER] = atomic_load_explicit(&reader->object.id, memory_order_relaxed),
+        .opaque = { [SL_FRAME_OWNER] = atomic_load_explicit(&reader->base.object.id, memory_order_relaxed),
                     [SL_FRAME_TOKEN] = token,
                     [SL_FRAME_ENTRY] = (uint64_t)(entry - reader->held), 0, 0, 0 },
     };
@@ -81,7 +81,7 @@ static void fill_frame(struct sluice_reader *reader, const struct sl_held *entry
 }
 
 /* For statistics and observers. */
-static void count_frame(struct sluice_reader *reader, const struct sl_held *entry, const struct sluice_frame *frame,
+static void count_frame(struct sl_reader *reader, const struct sl_held *entry, const struct sluice_frame *frame,
                         uint64_t token)
 {
     struct sl_link *link = entry->session->link;
@@ -101,7 +101,7 @@ static void count_frame(struct sluice_reader *reader, const struct sl_held *entr
 
 /* If an entry of the same slot still has a queued release, nobody has checked it since. That release is done, or the
  * writer would not have reused the slot. There is at most one, the entry that last had the slot. */
-static struct sl_held *take_entry_for(struct sluice_reader *reader, uint32_t slot, const sl_word *lease)
+static struct sl_held *take_entry_for(struct sl_reader *reader, uint32_t slot, const sl_word *lease)
 {
     struct sl_held *last = &reader->held[reader->entry_of[slot]];
 
@@ -111,11 +111,11 @@ static struct sl_held *take_entry_for(struct sluice_reader *reader, uint32_t slo
     return last;
 }
 
-int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
+int sl_take_frame(struct sl_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
                   struct sluice_frame *frame)
 {
     struct sl_session *session = reader->session;
-    const struct sl_record *record = session->link->ops->link_record(session->link, slot);
+    const struct sl_record *record = sl_link_record(session->link, slot);
     struct sl_held *entry = take_entry_for(reader, slot, &session->link->page.lease[slot]);
     struct sl_link_memory *memory;
     int r;
@@ -133,7 +133,7 @@ int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence
         .address = (char *)memory->object.address + header.offset,
         .word = &session->link->page.lease[slot],
         .record = record,
-        .meta = session->link->ops->link_meta(session->link, slot),
+        .meta = sl_link_meta(session->link, slot),
         .copied = false,
         .slot = slot,
         .on_stream = session->pages && stream.id != SLUICE_ON_CPU.id,
@@ -155,7 +155,7 @@ int sl_take_frame(struct sluice_reader *reader, uint32_t slot, uint64_t sequence
     uint64_t token = ++reader->next_token << 8 | (uint64_t)(entry - reader->held) | UINT64_C(1) << 63;
     fill_frame(reader, entry, &header, token, frame);
     count_frame(reader, entry, frame, token);
-    SL_SPAN_BEGIN(READ, &entry->span, reader->name, sequence);
+    SL_SPAN_BEGIN(READ, &entry->span, reader->base.name, sequence);
     if (entry->copied)
         sl_release_lease(session, slot);
     sl_store(&entry->token, token, release);

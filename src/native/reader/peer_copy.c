@@ -40,33 +40,33 @@ struct sl_staged {
 /* ---- mapped or copied ---- */
 
 /* For readers that use the channel's device. */
-static const char *hint(const struct sluice_reader *reader)
+static const char *hint(const struct sl_reader *reader)
 {
     uint32_t count = 0;
-    bool others = !reader->device[0] && sluice_device_count(&count) == 0;
+    bool others = !reader->device[0] && sl_gpu_count(&count) == 0;
 
     return others ? ". Another GPU may reach it: name one as the reader's device, such as \"cuda:0\"" : "";
 }
 
-static int identify(const struct sluice_reader *reader, const struct sl_session *session, unsigned char uuid[SL_DEVICE_UUID])
+static int identify(const struct sl_reader *reader, const struct sl_session *session, unsigned char uuid[SL_DEVICE_UUID])
 {
     int r = sl_device_kind(session->device)->identify(session->device, uuid);
 
     if (r < 0 && session->link->memory_kind != SL_MEM_HOST)
-        r = sl_fail(r, "channel '%s' has its frames on a GPU, '%s', which this process cannot use: %s%s", reader->name,
-                    session->home, sluice_last_error(), hint(reader));
+        r = sl_fail(r, "channel '%s' has its frames on a GPU, '%s', which this process cannot use: %s%s", reader->base.name,
+                    session->home, sl_last_error(), hint(reader));
     return r;
 }
 
 /* The driver's reason against mapping, with a remedy that depends on the GPUs that this process sees. */
-static int refuse(const struct sluice_reader *reader, int result)
+static int refuse(const struct sl_reader *reader, int result)
 {
     return sl_fail(result, "channel '%s': %s. Use the channel's own GPU (leave the reader's device out), or let frames be copied "
                    "(the reader's option staged)",
-                   reader->name, sluice_last_error());
+                   reader->base.name, sl_last_error());
 }
 
-int sl_staged_choose(const struct sluice_reader *reader, struct sl_session *session)
+int sl_staged_choose(const struct sl_reader *reader, struct sl_session *session)
 {
     const struct sl_mem_ops *memory = sl_mem_of_kind(session->link->memory_kind);
     const struct sl_page *page = &session->link->page;
@@ -90,7 +90,7 @@ int sl_staged_choose(const struct sluice_reader *reader, struct sl_session *sess
                : reader->params.staged == SLUICE_STAGED_ALWAYS ? SL_PATH_COPIED_AS_ASKED
                                                                : SL_PATH_PEER;
         if (!session->near)
-            sl_log(SLUICE_LOG_INFO, "channel '%s': frames are copied: %s", reader->name, sluice_last_error());
+            sl_log(SLUICE_LOG_INFO, "channel '%s': frames are copied: %s", reader->base.name, sl_last_error());
     }
     sl_store(&page->gpu[0], gpu[0], relaxed);
     sl_store(&page->gpu[1], gpu[1], relaxed);
@@ -112,7 +112,7 @@ static sl_word *words_of(const struct sl_staged *staged)
     return staged->page.address;
 }
 
-int sl_staged_open(const struct sluice_reader *reader, struct sl_session *session)
+int sl_staged_open(const struct sl_reader *reader, struct sl_session *session)
 {
     uint64_t bytes = sl_os_page_size();
     int r;
@@ -122,7 +122,7 @@ int sl_staged_open(const struct sluice_reader *reader, struct sl_session *sessio
     static_assert(SLUICE_MAX_SLOTS * sizeof(sl_word) <= 4096, "the words take one page");
     struct sl_staged *staged = calloc(1, sizeof *staged);
     if (!staged)
-        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for copies of frames", reader->name);
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for copies of frames", reader->base.name);
     staged->page.ops = sl_mem_of_kind(SL_MEM_HOST);
     staged->page.fd = -1;
     r = staged->page.ops->create(&staged->page, "sluice-staged", bytes, true);
@@ -161,7 +161,7 @@ static void leave_memory(struct sl_room *room)
     room->memory = NULL;
 }
 
-void sl_staged_end(struct sluice_reader *reader)
+void sl_staged_end(struct sl_reader *reader)
 {
     for (uint32_t i = 0; reader->rooms && i < reader->params.hold; i++)
         leave_memory(&reader->rooms[i]);
@@ -174,13 +174,13 @@ static bool fits(const struct sl_room *room, const struct sl_mem_ops *ops, uint6
     return room->memory && room->memory->object.ops == ops && room->memory->object.size >= bytes;
 }
 
-static struct sl_room *room_of(const struct sluice_reader *reader, const struct sl_held *entry)
+static struct sl_room *room_of(const struct sl_reader *reader, const struct sl_held *entry)
 {
     return &reader->rooms[entry - reader->held];
 }
 
 /* Makes the entry's buffer large enough for frames of this generation. */
-static int make_room(struct sluice_reader *reader, const struct sl_held *entry)
+static int make_room(struct sl_reader *reader, const struct sl_held *entry)
 {
     const struct sl_mem_ops *ops = sl_mem_of_kind(entry->session->link->memory_kind);
     uint64_t bytes = entry->memory->format.slot_bytes;
@@ -188,16 +188,16 @@ static int make_room(struct sluice_reader *reader, const struct sl_held *entry)
     struct copy_memory *memory;
 
     if (!reader->rooms && !(reader->rooms = calloc(reader->params.hold, sizeof *reader->rooms)))
-        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for copies of frames", reader->name);
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for copies of frames", reader->base.name);
     struct sl_room *room = room_of(reader, entry);
     if (fits(room, ops, bytes))
         return 0;
     leave_memory(room);
     if (!(memory = calloc(1, sizeof *memory)))
-        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for copies of frames", reader->name);
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for copies of frames", reader->base.name);
     memory->shared = (struct sl_mem_shared){ .users = 1, .apart = true, .end = free_memory };
     memory->object = (struct sl_memory){ .ops = ops, .fd = -1, .device = entry->session->device };
-    snprintf(name, sizeof name, "copies of channel '%s'", reader->name);
+    snprintf(name, sizeof name, "copies of channel '%.*s'", SLUICE_MAX_NAME, reader->base.name);
     int r = sl_mem_create(&memory->object, name, bytes, false);
     if (r != 0) {
         free(memory);
@@ -212,7 +212,7 @@ static int make_room(struct sluice_reader *reader, const struct sl_held *entry)
 
 /* ---- one copy ---- */
 
-bool sl_staged_busy(const struct sluice_reader *reader, const struct sl_held *entry)
+bool sl_staged_busy(const struct sl_reader *reader, const struct sl_held *entry)
 {
     if (!entry->copied)
         return false;
@@ -220,7 +220,7 @@ bool sl_staged_busy(const struct sluice_reader *reader, const struct sl_held *en
     return memory && memory->object.ops->copy_look(&memory->object) == SLUICE_NOT_READY;
 }
 
-struct sl_mem_shared *sl_staged_pin(const struct sluice_reader *reader, const struct sl_held *entry)
+struct sl_mem_shared *sl_staged_pin(const struct sl_reader *reader, const struct sl_held *entry)
 {
     struct sl_mem_shared *shared = &room_of(reader, entry)->memory->shared;
 
@@ -229,7 +229,7 @@ struct sl_mem_shared *sl_staged_pin(const struct sluice_reader *reader, const st
 }
 
 /* The end of a copy wakes nobody. A reader that does not spin sleeps until it is due: copies take about the same time each. */
-static int wait_for(struct sluice_reader *reader, struct sl_memory *object)
+static int wait_for(struct sl_reader *reader, struct sl_memory *object)
 {
     int64_t began = sl_os_now(), now = began, unready = 0, spin_until = began + (reader->params.spin_ns < 0 ? 0 : SPIN);
     bool watched = false;
@@ -256,14 +256,14 @@ static int wait_for(struct sluice_reader *reader, struct sl_memory *object)
 }
 
 /* The copy goes on: until it ends, the slot's memory and the room are in use, even if the slot is reused. */
-static int lose(struct sluice_reader *reader, struct sl_held *entry)
+static int lose(struct sl_reader *reader, struct sl_held *entry)
 {
     entry->session->lease.given_up = entry->sequence;
     sl_add(&reader->lost, 1);
     sl_store(&entry->token, SL_HELD_QUEUED, release);
     return sl_fail(SLUICE_E_LOST, "channel '%s': frame %llu was not copied to %s within %d s: its GPU, or the link between them, "
                    "does not get to it",
-                   reader->name, (unsigned long long)entry->sequence, entry->session->device, (int)(PATIENCE / SLUICE_S));
+                   reader->base.name, (unsigned long long)entry->sequence, entry->session->device, (int)(PATIENCE / SLUICE_S));
 }
 
 /* Copies the header and metadata, which the writer may change once the lease has ended. */
@@ -275,7 +275,7 @@ static void copy_header(struct sl_held *entry, struct sl_room *room)
     entry->meta = room->meta;
 }
 
-int sl_staged_copy(struct sluice_reader *reader, struct sl_held *entry)
+int sl_staged_copy(struct sl_reader *reader, struct sl_held *entry)
 {
     const struct sl_memory *from = &entry->memory->object;
     uint64_t offset = (uint64_t)(entry->address - (char *)from->address);
@@ -297,7 +297,7 @@ int sl_staged_copy(struct sluice_reader *reader, struct sl_held *entry)
         return lose(reader, entry);
     sl_after_reads(); /* of the header, and the GPU's */
     if (r == 0 && sl_load(link->page.evicted, seq_cst) != 0)
-        r = sl_fail(SLUICE_AGAIN, "channel '%s': the writer is evicting this reader", reader->name);
+        r = sl_fail(SLUICE_AGAIN, "channel '%s': the writer is evicting this reader", reader->base.name);
     if (r == 0)
         sl_store(entry->word, entry->sequence, relaxed);
     else

@@ -8,7 +8,7 @@
 static void fetch(const struct sl_session *session, uint32_t slot)
 {
     const struct sl_words *words = &session->lease.words;
-    const char *record = (const char *)session->link->ops->link_record(session->link, slot);
+    const char *record = (const char *)sl_link_record(session->link, slot);
 
     __builtin_prefetch((const void *)&words->ready[slot]);
     __builtin_prefetch((const void *)&words->slot_seq[slot]);

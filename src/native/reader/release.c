@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader's frame while the program holds it, and its release.
+ * A reader's release, which ends the lease of a frame: at once, or behind the work on a stream.
  */
 #include <string.h>
 
 #include "native/reader/acquire.h"
-#include "channel/channel.h"
 #include "native/reader/gpu_wait.h"
-#include "channel/frame_view.h"
 #include "util/hooks.h"
 #include "util/result.h"
 
@@ -16,19 +14,6 @@
 #define OFTEN (5 * SLUICE_MS) /* between checks of held frames, if there is room for others */
 #define FIRST_LOOK (SLUICE_MS / 20)
 #define LAST_LOOK SLUICE_MS
-
-/* The entry of a frame that is held, or NULL with a message. */
-static struct sl_held *find_entry(struct sluice_reader *reader, const struct sluice_frame *frame)
-{
-    uint64_t index = frame->opaque[SL_FRAME_ENTRY], token = frame->opaque[SL_FRAME_TOKEN];
-
-    if (frame->opaque[SL_FRAME_OWNER] == atomic_load_explicit(&reader->object.id, memory_order_relaxed) &&
-        index < SLUICE_MAX_SLOTS && token > SL_HELD_DEFERRED &&
-        sl_load(&reader->held[index].token, acquire) == token)
-        return &reader->held[index];
-    sl_say("channel '%s': this frame was released already, or is not this reader's", reader->name);
-    return NULL;
-}
 
 /* The functions below return the next token of an entry whose frame is released. It is stored last: from then on its memory,
  * and an old session, may be freed. */
@@ -55,7 +40,7 @@ static uint64_t end_now(const struct sl_held *entry)
 }
 
 /* After a failure to queue the write of the word that ends it. */
-static uint64_t not_queued(struct sluice_reader *reader, const struct sl_held *entry)
+static uint64_t not_queued(struct sl_reader *reader, const struct sl_held *entry)
 {
     const struct sl_session *session = entry->session;
 
@@ -84,7 +69,7 @@ static bool try_again(struct sl_after *deferred)
 }
 
 /* Defers it until the capture has ended. The stream must live until then, and until its work is done. */
-static uint64_t defer(struct sluice_reader *reader, struct sl_held *entry, struct sluice_stream stream, int *result)
+static uint64_t defer(struct sl_reader *reader, struct sl_held *entry, struct sluice_stream stream, int *result)
 {
     struct sl_stream_place place;
 
@@ -100,14 +85,14 @@ static uint64_t defer(struct sluice_reader *reader, struct sl_held *entry, struc
 
 /* Ends it after the work on `stream`, by one queued write (R6); deferred while a capture prevents that (protocol
  * 3.14). SL_HELD_ENDING if that fails, with the failure in *result. */
-static uint64_t end_behind(struct sluice_reader *reader, struct sl_held *entry, struct sluice_stream stream,
+static uint64_t end_behind(struct sl_reader *reader, struct sl_held *entry, struct sluice_stream stream,
                            int *result)
 {
     const struct sl_session *session = entry->session;
     struct sl_signal none = { entry->word, 0 };
 
     SL_KILL_POINT("before_release");
-    *result = sl_stream_refused(reader->name, session->sync->signal(session->pages, stream, &none, 1));
+    *result = sl_stream_refused(reader->base.name, session->sync->signal(session->pages, stream, &none, 1));
     SL_KILL_POINT("after_release");
     if (*result == 0)
         return SL_HELD_QUEUED;
@@ -116,7 +101,7 @@ static uint64_t end_behind(struct sluice_reader *reader, struct sl_held *entry, 
 
 /* Is the work that uses the frame still running? If a kernel crashed, a queued release never runs, and
  * the driver reports that only when it is queried. */
-static int check_work(struct sluice_reader *reader, const struct sl_held *entry, int64_t *now)
+static int check_work(struct sl_reader *reader, const struct sl_held *entry, int64_t *now)
 {
     const struct sl_session *session = entry->session;
     const struct sl_link *link = session->link;
@@ -130,7 +115,7 @@ static int check_work(struct sluice_reader *reader, const struct sl_held *entry,
     return session->sync->probe(session->pages);
 }
 
-static void settle_entry(struct sluice_reader *reader, struct sl_held *entry, int64_t *now)
+static void settle_entry(struct sl_reader *reader, struct sl_held *entry, int64_t *now)
 {
     uint64_t token = sl_load(&entry->token, acquire);
 
@@ -146,7 +131,7 @@ static void settle_entry(struct sluice_reader *reader, struct sl_held *entry, in
     }
 }
 
-void sl_release_settle(struct sluice_reader *reader)
+void sl_release_settle(struct sl_reader *reader)
 {
     int64_t now = 0;
 
@@ -160,7 +145,7 @@ void sl_release_settle(struct sluice_reader *reader)
 
 /* The words of queued releases are on cache lines that a GPU writes: checking all of them for each frame would cost more than
  * the rest of acquire. */
-void sl_release_settle_now_and_then(struct sluice_reader *reader)
+void sl_release_settle_now_and_then(struct sl_reader *reader)
 {
     if (!reader->old && !sl_load(&reader->may_be_deferred, relaxed) && sl_take_entry(reader)) {
         int64_t now = sl_os_now_coarse();
@@ -171,7 +156,7 @@ void sl_release_settle_now_and_then(struct sluice_reader *reader)
     sl_release_settle(reader);
 }
 
-static bool any(const struct sluice_reader *reader, uint64_t token)
+static bool any(const struct sl_reader *reader, uint64_t token)
 {
     for (uint32_t i = 0; i < reader->params.hold; i++)
         if (sl_load(&reader->held[i].token, acquire) == token)
@@ -179,17 +164,17 @@ static bool any(const struct sluice_reader *reader, uint64_t token)
     return false;
 }
 
-bool sl_release_queued(const struct sluice_reader *reader)
+bool sl_release_queued(const struct sl_reader *reader)
 {
     return any(reader, SL_HELD_QUEUED) || any(reader, SL_HELD_DEFERRED);
 }
 
-bool sl_release_deferred(const struct sluice_reader *reader)
+bool sl_release_deferred(const struct sl_reader *reader)
 {
     return any(reader, SL_HELD_DEFERRED);
 }
 
-bool sl_release_drain(struct sluice_reader *reader)
+bool sl_release_drain(struct sl_reader *reader)
 {
     int64_t deadline = sl_os_deadline(DRAIN_PATIENCE), look = FIRST_LOOK;
 
@@ -206,29 +191,23 @@ bool sl_release_drain(struct sluice_reader *reader)
 }
 
 /* May the frame be released on this stream? */
-static int check_stream(const struct sluice_reader *reader, const struct sl_held *entry, struct sluice_stream stream)
+static int check_stream(const struct sl_reader *reader, const struct sl_held *entry, struct sluice_stream stream)
 {
     const struct sl_session *session = entry->session;
 
     if (stream.id != SLUICE_ON_CPU.id) /* if the stream must write a word, that call checks it */
-        return session->pages ? 0 : sl_stream_refused(reader->name, session->sync->check(session->pages, stream));
+        return session->pages ? 0 : sl_stream_refused(reader->base.name, session->sync->check(session->pages, stream));
     if (entry->on_stream) /* protocol 1.15 */
         return sl_fail(SLUICE_E_INVALID,
                        "channel '%s': this frame was acquired for a stream, whose work may still read it: release it on a stream",
-                       reader->name);
+                       reader->base.name);
     return 0;
 }
 
-/* Behind the program's reads of the frame. */
-static bool is_evicted(const struct sl_link *link)
+int sl_native_release(struct sluice_reader *base, struct sluice_frame *frame, struct sluice_stream stream)
 {
-    sl_after_reads();
-    return sl_load(link->page.evicted, seq_cst) != 0;
-}
-
-static int release_frame(struct sluice_reader *reader, struct sluice_frame *frame, struct sluice_stream stream)
-{
-    struct sl_held *entry = find_entry(reader, frame);
+    struct sl_reader *reader = sl_reader_of(base);
+    struct sl_held *entry = sl_held_find(reader, frame);
     uint64_t token = frame->opaque[SL_FRAME_TOKEN], expected = token, next;
     int r;
 
@@ -239,7 +218,7 @@ static int release_frame(struct sluice_reader *reader, struct sluice_frame *fram
     /* If several threads release the same frame, only one succeeds. */
     if (!atomic_compare_exchange_strong_explicit(&entry->token, &expected, SL_HELD_ENDING, memory_order_acq_rel,
                                                  memory_order_relaxed))
-        return sl_fail(SLUICE_E_STALE, "channel '%s': this frame was released already", reader->name);
+        return sl_fail(SLUICE_E_STALE, "channel '%s': this frame was released already", reader->base.name);
 
     const struct sl_link *link = entry->session->link;
     next = entry->session->pages && stream.id != SLUICE_ON_CPU.id ? end_behind(reader, entry, stream, &r)
@@ -248,9 +227,9 @@ static int release_frame(struct sluice_reader *reader, struct sluice_frame *fram
         sl_store(&entry->token, token, release);
         return r;
     }
-    bool lost = r == 0 && !entry->copied && is_evicted(link);
-    bool unfinished = entry->on_stream && sl_load(&reader->untold, acquire) != 0 &&
-                      sl_park_was_lost(entry->session, entry->slot, entry->sequence);
+    bool lost = r == 0 && !entry->copied && sl_held_is_evicted(link);
+    bool unfinished = entry->on_stream && sl_load(&reader->unreported, acquire) != 0 &&
+                      sl_gpu_wait_was_lost(entry->session, entry->slot, entry->sequence);
     sl_timing_released(&reader->timing, &link->page, token);
     SL_SPAN_END(READ, &entry->span);
     memset(frame->opaque, 0, sizeof frame->opaque);
@@ -262,96 +241,9 @@ static int release_frame(struct sluice_reader *reader, struct sluice_frame *fram
     }
     if (lost)
         return sl_fail(SLUICE_E_LOST, "channel '%s': the writer took this frame back while it was read: it may not have been whole",
-                       reader->name);
+                       reader->base.name);
     if (unfinished)
-        return sl_fail(SLUICE_E_LOST, "channel '%s': its writer did not finish this frame: what was queued on it read something else",
-                       reader->name);
-    return r;
-}
-
-int sluice_reader_release(sluice_reader *handle, struct sluice_frame *frame, struct sluice_stream stream)
-{
-    struct sluice_reader *reader;
-    int r = sl_reader_hold(handle, &reader);
-
-    if (r != 0)
-        return r;
-    SL_STAGE_BEGIN(RELEASE);
-    if (frame && reader->bare)
-        r = reader->bare->release(reader->state, frame, stream);
-    else
-        r = frame ? release_frame(reader, frame, stream)
-                  : sl_fail(SLUICE_E_INVALID, "channel '%s': no frame to release was given", reader->name);
-    SL_STAGE_END(RELEASE);
-    sl_object_drop(&reader->object);
-    return r;
-}
-
-int sluice_reader_check(sluice_reader *handle, const struct sluice_frame *frame)
-{
-    struct sluice_reader *reader;
-    const struct sl_held *entry;
-    int r = sl_reader_hold(handle, &reader);
-
-    if (r != 0)
-        return r;
-    if (!frame)
-        r = sl_fail(SLUICE_E_INVALID, "channel '%s': no frame was given", reader->name);
-    else if (reader->bare)
-        r = reader->bare->check(reader->state, frame);
-    else if (!(entry = find_entry(reader, frame)))
-        r = SLUICE_E_STALE;
-    else if (!entry->copied && is_evicted(entry->session->link))
-        r = sl_fail(SLUICE_E_LOST, "channel '%s': the writer took this frame back while it was read", reader->name);
-    sl_object_drop(&reader->object);
-    return r;
-}
-
-/* Was it taken before it was ready, and is it not ready yet? */
-static bool is_coming(const struct sl_held *entry)
-{
-    return entry->on_stream && !entry->copied &&
-           !sl_reached(sl_load(&entry->session->link->words.ready[entry->slot], acquire), entry->sequence);
-}
-
-int sl_reader_view(struct sl_object *object, const struct sluice_frame *frame, struct sl_view *view)
-{
-    struct sluice_reader *reader = (struct sluice_reader *)object;
-    struct sl_held *entry;
-
-    if (reader->bare)
-        return reader->bare->reader_view(reader->state, frame, view);
-    if (!(entry = find_entry(reader, frame)))
-        return SLUICE_E_STALE;
-    view->format = &entry->memory->format;
-    view->record = entry->record;
-    view->address = entry->address;
-    view->device = entry->session->device;
-    view->behind = is_coming(entry) ? entry->taken_for : SLUICE_ON_CPU;
-    view->read_only = !entry->session->link->writable;
-    return 0;
-}
-
-int sluice_reader_pin(sluice_reader *handle, const struct sluice_frame *frame, sluice_pin **pin)
-{
-    struct sluice_reader *reader;
-    const struct sl_held *entry;
-    int r = sl_reader_hold(handle, &reader);
-
-    if (r != 0)
-        return r;
-    if (!frame || !pin) {
-        r = sl_fail(SLUICE_E_INVALID, "channel '%s': no frame to pin, or no place for the pin, was given", reader->name);
-    } else if (reader->bare) {
-        r = reader->bare->reader_pin(reader->state, frame, pin);
-    } else if (!(entry = find_entry(reader, frame))) {
-        r = SLUICE_E_STALE;
-    } else if (entry->copied) {
-        *pin = (sluice_pin *)sl_staged_pin(reader, entry);
-    } else {
-        sl_add(&entry->memory->shared.users, 1);
-        *pin = (sluice_pin *)&entry->memory->shared;
-    }
-    sl_object_drop(&reader->object);
+        return sl_fail(SLUICE_E_LOST, "channel '%s': its writer did not finish this frame: discard everything computed from it",
+                       reader->base.name);
     return r;
 }

@@ -17,7 +17,7 @@
 /* ---- on the service thread, under its lock ---- */
 
 /* Wakes all threads that sleep in a call. */
-static void wake(struct sluice_reader *reader)
+static void wake(struct sl_reader *reader)
 {
     sl_add(&reader->bell, 1);
     sl_os_wake(&reader->bell, INT32_MAX);
@@ -28,12 +28,12 @@ static void wake(struct sluice_reader *reader)
     }
 }
 
-void sl_session_ring(struct sluice_reader *reader)
+void sl_session_ring(struct sl_reader *reader)
 {
     sl_store(&reader->attention, 1, seq_cst);
     wake(reader);
-    if (reader->note >= 0)
-        sl_os_note_set(reader->note);
+    if (reader->poll.note >= 0)
+        sl_os_note_set(reader->poll.note);
 }
 
 /* For a reader that takes no more frames: marks all as read. */
@@ -43,7 +43,7 @@ static void read_all(struct sl_link *link)
         sl_store(link->page.cursor, SL_LAST_SEQUENCE + 1, release);
 }
 
-void sl_session_stop(struct sluice_reader *reader)
+void sl_session_stop(struct sl_reader *reader)
 {
     sl_store(&reader->closing, 1, seq_cst);
     sl_service_lock();
@@ -57,14 +57,14 @@ void sl_session_stop(struct sluice_reader *reader)
 
 void sl_session_linked(void *context, struct sl_link *link)
 {
-    struct sluice_reader *reader = context;
+    struct sl_reader *reader = context;
 
     if (sl_load(&reader->closing, acquire))
         read_all(link);
 
     /* The previous link, if it was not used yet. */
     if (reader->next)
-        reader->next->ops->link_close(reader->next);
+        sl_link_close(reader->next);
     reader->next = link;
     if (!sl_prepare_begin(reader))
         sl_session_ring(reader);
@@ -81,7 +81,7 @@ void sl_session_changed(void *context, struct sl_link *link)
 
 /* ---- on the acquiring thread ---- */
 
-void sl_session_attend(struct sluice_reader *reader)
+void sl_session_attend(struct sl_reader *reader)
 {
     if (sl_load(&reader->attention, relaxed) != 0)
         sl_store(&reader->attention, 0, seq_cst);
@@ -107,30 +107,30 @@ static void continue_session(struct sl_session *session, const struct sl_session
 }
 
 /* No session could be made from the link: keeps it for the next attempt. */
-static void put_back(struct sluice_reader *reader, struct sl_link *link)
+static void put_back(struct sl_reader *reader, struct sl_link *link)
 {
     sl_service_lock();
     if (reader->next)
-        link->ops->link_close(link); /* a later one has come meanwhile */
+        sl_link_close(link); /* a later one has come meanwhile */
     else
         reader->next = link;
     sl_service_unlock();
 }
 
 /* Counts and gives up the frames that the session's writer left unfinished. */
-static uint32_t lose_rest(const struct sluice_reader *reader, struct sl_session *session)
+static uint32_t lose_rest(const struct sl_reader *reader, struct sl_session *session)
 {
     uint32_t lost = session->lease.over ? 0 : sl_lease_unfinished(&session->lease.words, sl_lease_want(&session->lease));
 
     session->lease.over = true;
     if (lost)
         sl_log(SLUICE_LOG_WARN, "channel '%s': its writer ended with %u frames that its device had not finished: they are lost",
-               reader->name, lost);
+               reader->base.name, lost);
     return lost;
 }
 
 /* The next session, prepared; by this thread while the reader is being opened, or if the other thread failed. */
-static int take_next(struct sluice_reader *reader, struct sl_session **session)
+static int take_next(struct sl_reader *reader, struct sl_session **session)
 {
     struct sl_link *link = NULL;
 
@@ -152,7 +152,7 @@ static int take_next(struct sluice_reader *reader, struct sl_session **session)
     return r;
 }
 
-int sl_session_switch(struct sluice_reader *reader)
+int sl_session_switch(struct sl_reader *reader)
 {
     struct sl_session *session, *old = reader->session;
     int r = take_next(reader, &session);
@@ -167,11 +167,11 @@ int sl_session_switch(struct sluice_reader *reader)
     sl_service_lock();
     reader->session = session;
     if (old) {
-        sl_gate_leave(reader, old);
+        sl_poll_fd_remove(reader, old);
         old->next = reader->old;
         reader->old = old;
     }
-    sl_gate_enter(reader, session);
+    sl_poll_fd_add(reader, session);
     sl_service_unlock();
     sl_add(&reader->sessions, 1);
     if (old && old->pages && old->link->session != session->link->session)
@@ -180,7 +180,7 @@ int sl_session_switch(struct sluice_reader *reader)
     return 0;
 }
 
-bool sl_session_rejoin(struct sluice_reader *reader)
+bool sl_session_rejoin(struct sl_reader *reader)
 {
     const struct sl_session *session = reader->session;
     bool again = false;
@@ -195,11 +195,11 @@ bool sl_session_rejoin(struct sluice_reader *reader)
     return again && sl_session_switch(reader) == 0;
 }
 
-void sl_session_fail(struct sluice_reader *reader)
+void sl_session_fail(struct sl_reader *reader)
 {
     sl_service_lock();
     if (reader->join)
-        reader->join->ops->join_close(reader->join, true);
+        sl_join_close(reader->join, true);
     reader->join = NULL;
     sl_session_ring(reader); /* release may be who found it: acquire has to report it, and its descriptor stays readable */
     sl_service_unlock();
@@ -214,7 +214,7 @@ int64_t sl_session_rests_until(const struct sl_session *session, int64_t now)
     return rests ? (session->over_ns ? session->over_ns : now) + DRIVER_PATIENCE : 0;
 }
 
-bool sl_session_give_up(struct sluice_reader *reader)
+bool sl_session_give_up(struct sl_reader *reader)
 {
     struct sl_session *session = reader->session;
     int64_t now = sl_os_now();
@@ -277,7 +277,7 @@ int sl_session_map(struct sl_session *session, uint32_t slot, const struct sl_re
 }
 
 /* Is a held frame in this session, in this memory (NULL: in any)? On the acquiring thread. */
-static bool is_out(const struct sluice_reader *reader, const struct sl_session *session,
+static bool is_out(const struct sl_reader *reader, const struct sl_session *session,
                    const struct sl_link_memory *memory)
 {
     for (uint32_t i = 0; i < reader->params.hold; i++) {
@@ -306,7 +306,7 @@ static void free_memories(struct sl_link_memory *memory)
     }
 }
 
-void sl_session_prune(struct sluice_reader *reader)
+void sl_session_prune(struct sl_reader *reader)
 {
     struct sl_session *session = reader->session;
     uint32_t oldest = sl_load(session->link->oldest_memory, acquire);
@@ -351,7 +351,7 @@ static void session_free(void *argument)
     sl_staged_close(session);
     session->sync->detach(session->pages);
     sl_service_lock();
-    link->ops->link_close(link);
+    sl_link_close(link);
     sl_service_unlock();
     free(session);
 }
@@ -363,7 +363,7 @@ void sl_session_end(struct sl_session *session)
     if (!session)
         return;
     sl_service_lock();
-    sl_park_forget(session);
+    sl_gpu_wait_forget(session);
     sl_service_unlock();
     if (session->pages)
         sl_apart(session_free, session);
@@ -381,7 +381,7 @@ static void end_sessions(struct sl_session *session)
 }
 
 /* Removes old sessions without held frames from the list, or all of them, and returns them. */
-static struct sl_session *take_idle(struct sluice_reader *reader, bool all)
+static struct sl_session *take_idle(struct sl_reader *reader, bool all)
 {
     struct sl_session *idle = NULL;
 
@@ -398,7 +398,7 @@ static struct sl_session *take_idle(struct sluice_reader *reader, bool all)
     return idle;
 }
 
-void sl_session_reap(struct sluice_reader *reader, bool all)
+void sl_session_reap(struct sl_reader *reader, bool all)
 {
     struct sl_session *last, *prepared;
 
@@ -410,7 +410,7 @@ void sl_session_reap(struct sluice_reader *reader, bool all)
     prepared = reader->prepared;
     reader->session = reader->prepared = NULL;
     if (reader->next)
-        reader->next->ops->link_close(reader->next);
+        sl_link_close(reader->next);
     reader->next = NULL;
     sl_service_unlock();
     sl_session_end(last);

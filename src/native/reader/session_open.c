@@ -10,7 +10,7 @@
 #include "util/result.h"
 
 /* Chooses the device on which frames of this link are used, and registers the page of words with it. */
-static int equip(const struct sluice_reader *reader, struct sl_session *session)
+static int equip(const struct sl_reader *reader, struct sl_session *session)
 {
     struct sl_link *link = session->link;
     const char *kind = sl_mem_of_kind(link->memory_kind)->name;
@@ -22,33 +22,33 @@ static int equip(const struct sluice_reader *reader, struct sl_session *session)
         return sl_fail(SLUICE_E_WRONG_DEVICE,
                        "channel '%s' has its frames on '%s', not on '%s': leave the reader's device out, and copy frames with "
                        "sluice_reader_fetch if need be",
-                       reader->name, session->home, reader->device);
+                       reader->base.name, session->home, reader->device);
     int r = sl_staged_choose(reader, session);
     if (r != 0)
         return r;
     session->sync = sl_sync_of_device(kind);
     r = session->sync->attach(session->device, link->pages, link->page_bytes, true, &session->pages);
     if (r != 0 && device != sl_device_kind("host"))
-        return sl_fail(r, "channel '%s' has its frames on a GPU, and '%s' cannot be used for them: %s", reader->name,
-                       session->device, sluice_last_error());
+        return sl_fail(r, "channel '%s' has its frames on a GPU, and '%s' cannot be used for them: %s", reader->base.name,
+                       session->device, sl_last_error());
     if (r == 0 && (r = sl_staged_open(reader, session)) != 0)
         session->sync->detach(session->pages);
     if (r == 0 && session->pages && reader->params.ahead && !session->staged) {
         session->ahead = session->sync->can_wait(session->pages) == 0;
         if (!session->ahead)
-            sl_log(SLUICE_LOG_WARN, "channel '%s': no frame is taken ahead, the CPU waits: %s", reader->name,
-                   sluice_last_error());
+            sl_log(SLUICE_LOG_WARN, "channel '%s': no frame is taken ahead, the CPU waits: %s", reader->base.name,
+                   sl_last_error());
     }
     return r;
 }
 
-int sl_prepare(const struct sluice_reader *reader, struct sl_link *link, struct sl_session **out)
+int sl_prepare(const struct sl_reader *reader, struct sl_link *link, struct sl_session **out)
 {
     struct sl_session *session = calloc(1, sizeof *session);
     int r;
 
     if (!session)
-        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for a session", reader->name);
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for a session", reader->base.name);
     session->link = link;
     session->lease = (struct sl_lease){
         .words = link->words,
@@ -66,7 +66,7 @@ int sl_prepare(const struct sluice_reader *reader, struct sl_link *link, struct 
 /* ---- the thread ---- */
 
 /* The newest link; NULL: there is nothing to do, and the thread ends. */
-static struct sl_link *take(struct sluice_reader *reader)
+static struct sl_link *take(struct sl_reader *reader)
 {
     sl_service_lock();
     struct sl_link *link = sl_load(&reader->closing, relaxed) || reader->unfit ? NULL : reader->next;
@@ -82,7 +82,7 @@ static struct sl_link *take(struct sluice_reader *reader)
 }
 
 /* A link is `unfit` if no session can be made from it: acquire tries again, and reports why. */
-static void give(struct sluice_reader *reader, struct sl_link *link, struct sl_session *session)
+static void give(struct sl_reader *reader, struct sl_link *link, struct sl_session *session)
 {
     sl_service_lock();
     struct sl_session *unused = session ? reader->prepared : NULL;
@@ -90,7 +90,7 @@ static void give(struct sluice_reader *reader, struct sl_link *link, struct sl_s
         reader->prepared = session;
         sl_session_ring(reader);
     } else if (reader->next) {
-        link->ops->link_close(link); /* a later one has come meanwhile */
+        sl_link_close(link); /* a later one has come meanwhile */
     } else {
         reader->next = link;
         reader->unfit = true;
@@ -102,34 +102,34 @@ static void give(struct sluice_reader *reader, struct sl_link *link, struct sl_s
 
 static void prepare(void *argument)
 {
-    struct sluice_reader *reader = argument;
+    struct sl_reader *reader = argument;
     struct sl_session *session;
     struct sl_link *link;
 
     while ((link = take(reader)) != NULL)
         give(reader, link, sl_prepare(reader, link, &session) == 0 ? session : NULL);
-    sl_object_drop(&reader->object);
+    sl_object_drop(&reader->base.object);
 }
 
-bool sl_prepare_begin(struct sluice_reader *reader)
+bool sl_prepare_begin(struct sl_reader *reader)
 {
     if (!reader->next || !reader->opened || sl_load(&reader->closing, relaxed) || reader->next->memory_kind == SL_MEM_HOST)
         return false;
     reader->unfit = false;
     if (reader->prepares)
         return true;
-    sl_add(&reader->object.uses, 1); /* its handle is valid: close sets `closing` under this lock before it ends the handle */
+    sl_add(&reader->base.object.uses, 1); /* its handle is valid: close sets `closing` under this lock before it ends the handle */
     reader->prepares = sl_apart_begin(prepare, reader);
     if (!reader->prepares)
-        sl_add(&reader->object.uses, (uint32_t)-1);
+        sl_add(&reader->base.object.uses, (uint32_t)-1);
     return reader->prepares;
 }
 
-void sl_prepare_settle(struct sluice_reader *reader)
+void sl_prepare_settle(struct sl_reader *reader)
 {
     sl_service_lock();
     bool prepares = reader->prepares;
     sl_service_unlock();
     if (prepares)
-        sl_apart_await(reader->name);
+        sl_apart_await(reader->base.name);
 }

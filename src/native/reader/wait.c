@@ -5,7 +5,7 @@
  */
 #include "native/reader/acquire.h"
 
-static bool called(const struct sluice_reader *reader)
+static bool called(const struct sl_reader *reader)
 {
     return sl_load(&reader->attention, seq_cst) || sl_load(&reader->closing, seq_cst);
 }
@@ -18,19 +18,19 @@ static int look_at(const struct sl_session *session)
 static bool session_has_news(const struct sl_session *session)
 {
     if (sl_wait_evicted(session))
-        return !session->told_evicted;
+        return !session->reported_evicted;
     int look = look_at(session);
     return (look != SL_LEASE_NONE && look != SL_LEASE_SOON) ||
-           (sl_load(session->link->closed, acquire) && !session->told_closed);
+           (sl_load(session->link->closed, acquire) && !session->reported_closed);
 }
 
-bool sl_wait_has_news(const struct sluice_reader *reader)
+bool sl_wait_has_news(const struct sl_reader *reader)
 {
-    return called(reader) || sl_load(&reader->untold, acquire) || (reader->session && session_has_news(reader->session));
+    return called(reader) || sl_load(&reader->unreported, acquire) || (reader->session && session_has_news(reader->session));
 }
 
 /* Is there a committed frame that its writer's device still works on? */
-static bool is_coming(const struct sluice_reader *reader)
+static bool is_coming(const struct sl_reader *reader)
 {
     const struct sl_session *session = reader->session;
 
@@ -45,15 +45,15 @@ static bool may_go_ahead(const struct sl_session *session)
 }
 
 /* Checked before a sleep, and while spinning. acquire has already tried to take the remaining frames of an ended session. */
-static bool must_look(const struct sluice_reader *reader)
+static bool must_look(const struct sl_reader *reader)
 {
     const struct sl_session *session = reader->session;
 
-    return called(reader) || sl_load(&reader->untold, acquire) ||
+    return called(reader) || sl_load(&reader->unreported, acquire) ||
            (session && !sl_load(&session->link->gone, acquire) && (session_has_news(session) || may_go_ahead(session)));
 }
 
-int64_t sl_wait_spins_until(const struct sluice_reader *reader, int64_t deadline)
+int64_t sl_wait_spins_until(const struct sl_reader *reader, int64_t deadline)
 {
     int64_t end = reader->params.spin_ns < 0 ? 0 : sl_os_deadline(reader->params.spin_ns);
 
@@ -66,7 +66,7 @@ enum spun { NOTHING, NEWS, READY /* the watched frame */ };
 
 /* Spins until there is news, or until the deadline. Meanwhile it prefetches the data of a frame that is committed but not
  * ready. */
-static enum spun spin(const struct sluice_reader *reader, int64_t deadline)
+static enum spun spin(const struct sl_reader *reader, int64_t deadline)
 {
     const struct sl_session *session = reader->session;
     int64_t end = sl_wait_spins_until(reader, deadline);
@@ -103,13 +103,13 @@ int64_t sl_wait_since(const struct sl_session *session, uint64_t want, int64_t n
 
     if (slot < 0)
         return now;
-    const struct sl_record *record = link->ops->link_record(link, (uint32_t)slot);
+    const struct sl_record *record = sl_link_record(link, (uint32_t)slot);
     int64_t at = sl_take_time(link, (int64_t)sl_load_wide(&record->commit_ns));
     return at > 0 && at < now ? at : now;
 }
 
 /* Watches the frame instead of a nap, which would be too long. True if it is ready, and should be taken at once. */
-static bool watch(const struct sluice_reader *reader, int64_t until)
+static bool watch(const struct sl_reader *reader, int64_t until)
 {
     struct sl_session *session = reader->session;
 
@@ -125,7 +125,7 @@ static bool watch(const struct sluice_reader *reader, int64_t until)
 }
 
 /* A GPU wakes nobody when it is done: polls, rarely at first (protocol 3.8). */
-static bool wait_for_device(struct sluice_reader *reader, int64_t deadline)
+static bool wait_for_device(struct sl_reader *reader, int64_t deadline)
 {
     struct sl_session *session = reader->session;
     uint64_t want = sl_lease_want(&session->lease);
@@ -163,7 +163,7 @@ void sl_wait_taken(struct sl_session *session, int64_t found, int64_t commit_ns,
         sl_due_learn(&session->due, unready > 0 ? unready : 0, ready > 0 ? ready : 0);
 }
 
-bool sl_wait_for_news(struct sluice_reader *reader, int64_t deadline, bool arriving)
+bool sl_wait_for_news(struct sl_reader *reader, int64_t deadline, bool arriving)
 {
     struct sl_session *session = reader->session;
     bool live = session && !sl_wait_over(session);

@@ -68,14 +68,14 @@ static void try_later(struct sl_native_join *join)
     join->socket.deadline = sl_os_deadline(join->retry);
     join->retry = join->retry * 2 < LAST_RETRY ? join->retry * 2 : LAST_RETRY;
     if (sl_service_add(&join->socket) != 0)
-        sl_log(SLUICE_LOG_ERROR, "channel '%s': cannot try again: %s", join->name, sluice_last_error());
+        sl_log(SLUICE_LOG_ERROR, "channel '%s': cannot try again: %s", join->name, sl_last_error());
 }
 
 /* With this thread's last error message. */
 static void note_failure(struct sl_native_join *join, int result)
 {
     join->base.result = result;
-    snprintf(join->base.text, sizeof join->base.text, "%s", sluice_last_error());
+    snprintf(join->base.text, sizeof join->base.text, "%s", sl_last_error());
     join->base.attempts++;
 }
 
@@ -203,7 +203,7 @@ static int handle(struct sl_native_join *join, const union sl_message *message, 
 
 static void broken(struct sl_native_join *join, int result)
 {
-    sl_log(SLUICE_LOG_ERROR, "channel '%s': hung up on its writer: %s", join->name, sluice_last_error());
+    sl_log(SLUICE_LOG_ERROR, "channel '%s': hung up on its writer: %s", join->name, sl_last_error());
     if (!join->link) {
         attempt_failed(join, result);
         return;
@@ -339,13 +339,12 @@ static void socket_timer(struct sl_watch *watch)
     attempt_failed(join, SLUICE_TIMEOUT);
 }
 
-int sl_native_join(const struct sl_join_params *params, struct sl_join **out)
+int sl_join_open(const struct sl_join_params *params, struct sl_join **out)
 {
     struct sl_native_join *join = calloc(1, sizeof *join);
 
     if (!join)
         return sl_fail(SLUICE_E_NO_MEMORY, "no memory to join channel '%s'", params->name);
-    join->base.ops = &sl_wire_native;
     join->params = *params;
     join->reader = *params->reader;
     join->retry = FIRST_RETRY;
@@ -373,7 +372,7 @@ int sl_native_join(const struct sl_join_params *params, struct sl_join **out)
     return 0;
 }
 
-void sl_native_join_close(struct sl_join *base, bool goodbye)
+void sl_join_close(struct sl_join *base, bool goodbye)
 {
     struct sl_native_join *join = (struct sl_native_join *)base;
 

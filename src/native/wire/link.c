@@ -86,7 +86,6 @@ int sl_native_link_open(const struct sl_msg_welcome *welcome, int64_t hello_ns, 
         r = sl_fail(SLUICE_E_NO_MEMORY, "no memory for a link");
         goto out;
     }
-    link->base.ops = &sl_wire_native;
     link->base.wake_fd = -1;
     link->base.session = welcome->session;
     link->base.clock_offset_ns = clock_offset(welcome->clock_ns, hello_ns);
@@ -97,7 +96,7 @@ int sl_native_link_open(const struct sl_msg_welcome *welcome, int64_t hello_ns, 
         fds[2] = -1;
         *out = link;
     } else {
-        sl_native_link_close(&link->base);
+        sl_link_close(&link->base);
     }
 out:
     for (int i = 0; i < fd_count && i < 3; i++) {
@@ -173,17 +172,17 @@ static char *record_address(struct sl_link *link, uint32_t slot)
     return sl_record_address(((struct sl_native_link *)link)->control, slot);
 }
 
-const struct sl_record *sl_native_link_record(struct sl_link *link, uint32_t slot)
+const struct sl_record *sl_link_record(struct sl_link *link, uint32_t slot)
 {
     return (const struct sl_record *)record_address(link, slot);
 }
 
-const void *sl_native_link_meta(struct sl_link *link, uint32_t slot)
+const void *sl_link_meta(struct sl_link *link, uint32_t slot)
 {
     return record_address(link, slot) + SL_NATIVE_META_OFFSET;
 }
 
-void sl_native_link_close(struct sl_link *base)
+void sl_link_close(struct sl_link *base)
 {
     struct sl_native_link *link = (struct sl_native_link *)base;
 

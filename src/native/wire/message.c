@@ -68,7 +68,7 @@ int sl_message_check(union sl_message *message, size_t size)
         break;
     case SL_MSG_REFUSE:
         CLOSE_STRING(message->refuse.text);
-        if (message->refuse.result >= 0 || strcmp(sluice_result_name(message->refuse.result), "?") == 0)
+        if (message->refuse.result >= 0 || strcmp(sl_result_name(message->refuse.result), "?") == 0)
             message->refuse.result = SLUICE_E_PROTOCOL;
         break;
     case SL_MSG_MEMORY:
@@ -202,7 +202,7 @@ int sl_format_from_wire(struct sluice_format *format, const struct sl_wire_forma
         array->image.alpha = from->alpha;
         sl_geometry_to_array(&from->geometry, array);
     }
-    int r = sluice_format_complete(&f);
+    int r = sl_format_complete(&f);
     if (r != 0)
         return r == SLUICE_E_FORMAT ? SLUICE_E_PROTOCOL : r;
     if (f.slot_bytes != wire->slot_bytes)

@@ -158,8 +158,6 @@ bool sl_peer_overdraws(const struct sl_peer *peer);
  * since they keep a slot number in use. Under the channel lock. */
 uint32_t sl_peer_held(struct sl_peer *peer, uint64_t *slots, int64_t *age_ns);
 
-extern const struct sl_wire_ops sl_wire_native;
-
 /* ---- the reader's side ---- */
 
 struct sl_native_link {
@@ -174,16 +172,6 @@ struct sl_native_link {
 int sl_native_link_open(const struct sl_msg_welcome *welcome, int64_t hello_ns, int *fds, int fd_count, struct sl_native_link **link);
 /* Adds the memory of a MEMORY message; owns the descriptor only on success. */
 int sl_native_link_add(struct sl_native_link *link, const struct sl_msg_memory *message, int fd);
-const struct sl_record *sl_native_link_record(struct sl_link *link, uint32_t slot);
-const void *sl_native_link_meta(struct sl_link *link, uint32_t slot);
-void sl_native_link_close(struct sl_link *link);
-
-int sl_native_join(const struct sl_join_params *params, struct sl_join **join);
-void sl_native_join_close(struct sl_join *join, bool goodbye);
-
-int sl_native_info(const char *name, int64_t timeout_ns, struct sluice_channel_info *info,
-                   struct sluice_reader_info *readers, uint32_t capacity);
-
 void sl_hello_fill(struct sl_msg_hello *hello, uint32_t role);
 
 #endif

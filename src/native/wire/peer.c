@@ -94,7 +94,7 @@ static void refuse(struct sl_peer *peer, int result)
     message.refuse.result = result;
     message.refuse.version_min = SLUICE_WIRE_VERSION_MIN;
     message.refuse.version_max = SLUICE_WIRE_VERSION_MAX;
-    snprintf(message.refuse.text, sizeof message.refuse.text, "%s", sluice_last_error());
+    snprintf(message.refuse.text, sizeof message.refuse.text, "%s", sl_last_error());
     sl_log(SLUICE_LOG_WARN, "channel '%s': refused process %u: %s", peer->serve->name, peer->identity.pid,
            message.refuse.text);
     peer->serve->base.refused++;

@@ -209,13 +209,13 @@ static void listener_ready(struct sl_watch *watch, bool readable, bool hung_up)
     (void)hung_up;
     for (int i = 0; readable && i < ACCEPTS_A_TURN && (r = accept_one(watch->fd, &fd, &gone)) == 0; i++) {
         if (sl_peer_open(serve, fd) != 0) {
-            sl_log(SLUICE_LOG_WARN, "channel '%s': a connection is refused: %s", serve->name, sluice_last_error());
+            sl_log(SLUICE_LOG_WARN, "channel '%s': a connection is refused: %s", serve->name, sl_last_error());
             serve->base.refused++;
         }
     }
     /* Out of descriptors: the waiting peers stay in the queue, and would wake this thread for ever. */
     if (r < 0) {
-        sl_log(SLUICE_LOG_ERROR, "channel '%s': cannot let readers in: %s", serve->name, sluice_last_error());
+        sl_log(SLUICE_LOG_ERROR, "channel '%s': cannot let readers in: %s", serve->name, sl_last_error());
         sl_service_pause(watch, true);
         sl_service_set_deadline(watch, sl_os_deadline(ACCEPT_AGAIN));
     }
@@ -267,14 +267,13 @@ static void destroy(struct sl_native_serve *serve)
     free(serve);
 }
 
-static int native_serve(const struct sl_serve_params *params, struct sl_serve **out)
+int sl_serve_open(const struct sl_serve_params *params, struct sl_serve **out)
 {
     struct sl_native_serve *serve = calloc(1, sizeof *serve);
     int r;
 
     if (!serve)
         return sl_fail(SLUICE_E_NO_MEMORY, "no memory for channel '%s'", params->name);
-    serve->base.ops = &sl_wire_native;
     serve->lock_fd = serve->listener.fd = serve->control_fd = serve->place.dir = -1;
     serve->params = *params;
     serve->writer = *params->writer;
@@ -306,17 +305,17 @@ err:
 
 static struct sl_native_serve *native(struct sl_serve *serve) { return (struct sl_native_serve *)serve; }
 
-static struct sl_record *native_record(struct sl_serve *serve, uint32_t slot)
+struct sl_record *sl_serve_record(struct sl_serve *serve, uint32_t slot)
 {
     return (struct sl_record *)sl_record_address(native(serve)->control, slot);
 }
 
-static void *native_meta(struct sl_serve *serve, uint32_t slot)
+void *sl_serve_meta(struct sl_serve *serve, uint32_t slot)
 {
     return sl_record_address(native(serve)->control, slot) + SL_NATIVE_META_OFFSET;
 }
 
-static void native_forget(struct sl_serve *base, uint32_t number)
+void sl_serve_forget(struct sl_serve *base, uint32_t number)
 {
     struct sl_native_serve *serve = native(base);
 
@@ -335,7 +334,7 @@ static void native_forget(struct sl_serve *base, uint32_t number)
     sl_service_unlock();
 }
 
-static int native_announce(struct sl_serve *base, const struct sl_announce *announce)
+int sl_serve_announce(struct sl_serve *base, const struct sl_announce *announce)
 {
     struct sl_native_serve *serve = native(base);
     struct sl_native_memory *memory = malloc(sizeof *memory);
@@ -360,11 +359,11 @@ static int native_announce(struct sl_serve *base, const struct sl_announce *anno
     int r = serve->listener.fd < 0 ? listen_for_readers(serve) : 0;
     sl_service_unlock();
     if (r != 0)
-        native_forget(base, announce->memory);
+        sl_serve_forget(base, announce->memory);
     return r;
 }
 
-static void native_wake(struct sl_serve *base, uint64_t sequence)
+void sl_serve_wake(struct sl_serve *base, uint64_t sequence)
 {
     for (uint32_t i = 0; i < base->reader_count; i++) {
         struct sl_reader_slot *reader = &base->readers[i];
@@ -383,7 +382,7 @@ static void native_wake(struct sl_serve *base, uint64_t sequence)
     }
 }
 
-static void native_totals(struct sl_serve *base, const struct sl_totals *totals)
+void sl_serve_totals(struct sl_serve *base, const struct sl_totals *totals)
 {
     struct sl_control *control = native(base)->control;
 
@@ -393,7 +392,7 @@ static void native_totals(struct sl_serve *base, const struct sl_totals *totals)
     sl_store(&control->bytes, totals->bytes, relaxed);
 }
 
-static void native_holders(struct sl_serve *base, char *text, size_t size)
+void sl_serve_holders(struct sl_serve *base, char *text, size_t size)
 {
     size_t used = 0;
 
@@ -433,7 +432,7 @@ static const char *offence(struct sl_peer *peer, int64_t lease_timeout_ns, int64
     return why;
 }
 
-static uint32_t native_evict(struct sl_serve *base, int64_t lease_timeout_ns)
+uint32_t sl_serve_evict(struct sl_serve *base, int64_t lease_timeout_ns)
 {
     struct sl_native_serve *serve = native(base);
     struct sl_peer *peer, *next;
@@ -456,7 +455,7 @@ static uint32_t native_evict(struct sl_serve *base, int64_t lease_timeout_ns)
     return evicted;
 }
 
-static void native_close(struct sl_serve *base)
+void sl_serve_close(struct sl_serve *base)
 {
     struct sl_native_serve *serve = native(base);
 
@@ -475,25 +474,4 @@ static void native_close(struct sl_serve *base)
     sl_service_unlock();
 }
 
-static void native_destroy(struct sl_serve *serve) { destroy(native(serve)); }
-
-const struct sl_wire_ops sl_wire_native = {
-    .scheme = "sluice",
-    .serve = native_serve,
-    .record = native_record,
-    .meta = native_meta,
-    .announce = native_announce,
-    .forget = native_forget,
-    .wake = native_wake,
-    .totals = native_totals,
-    .holders = native_holders,
-    .evict = native_evict,
-    .close = native_close,
-    .destroy = native_destroy,
-    .join = sl_native_join,
-    .link_record = sl_native_link_record,
-    .link_meta = sl_native_link_meta,
-    .link_close = sl_native_link_close,
-    .join_close = sl_native_join_close,
-    .info = sl_native_info,
-};
+void sl_serve_destroy(struct sl_serve *serve) { destroy(native(serve)); }

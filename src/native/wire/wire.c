@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The list of wires, and which names are channel names.
+ * Which names are channel names; geometries of frames; the lives of memories and pages.
  */
 #include "native/wire/wire.h"
 
@@ -8,39 +8,6 @@
 #include <string.h>
 
 #include "util/result.h"
-
-extern const struct sl_wire_ops sl_wire_native;
-extern const struct sl_wire_ops sl_wire_cipd;
-
-static const struct sl_wire_ops *const wires[] = { &sl_wire_native, &sl_wire_cipd };
-
-void sl_geometry_from_array(struct sl_geometry *geometry, const struct sluice_array *array)
-{
-    *geometry = (struct sl_geometry){
-        .offset = array->offset,
-        .nbytes = array->nbytes,
-        .ndim = array->ndim,
-        .width = array->image.width,
-        .height = array->image.height,
-        .plane_count = array->image.plane_count,
-    };
-    memcpy(geometry->shape, array->shape, sizeof geometry->shape);
-    memcpy(geometry->strides, array->strides, sizeof geometry->strides);
-    memcpy(geometry->planes, array->image.planes, sizeof geometry->planes);
-}
-
-void sl_geometry_to_array(const struct sl_geometry *geometry, struct sluice_array *array)
-{
-    array->offset = geometry->offset;
-    array->nbytes = geometry->nbytes;
-    array->ndim = geometry->ndim;
-    array->image.width = geometry->width;
-    array->image.height = geometry->height;
-    array->image.plane_count = geometry->plane_count;
-    memcpy(array->shape, geometry->shape, sizeof array->shape);
-    memcpy(array->strides, geometry->strides, sizeof array->strides);
-    memcpy(array->image.planes, geometry->planes, sizeof array->image.planes);
-}
 
 bool sl_link_forgot(const struct sl_link *link, uint32_t memory)
 {
@@ -67,7 +34,7 @@ static bool ends_with(const char *name, const char *suffix)
     return n >= s && strcmp(name + n - s, suffix) == 0;
 }
 
-static int check_name(const char *name)
+int sl_native_check_name(const char *name)
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     size_t length = strnlen(name, SLUICE_MAX_NAME + 1);
@@ -87,32 +54,6 @@ static int check_name(const char *name)
         return sl_fail(SLUICE_E_NAME, "'%s' is not a channel name: it may not begin with a dot", name);
     if (ends_with(name, ".lock") || ends_with(name, ".tmp"))
         return sl_fail(SLUICE_E_NAME, "'%s' is not a channel name: Sluice's own files end in .lock and .tmp", name);
-    return 0;
-}
-
-int sl_wire_of(const char *channel, const struct sl_wire_ops **ops, const char **name)
-{
-    if (!channel)
-        return sl_fail(SLUICE_E_NAME, "no channel name was given");
-
-    const char *colon = strchr(channel, ':');
-    const struct sl_wire_ops *wire = wires[0];
-    if (colon) {
-        size_t length = (size_t)(colon - channel);
-        wire = NULL;
-        for (size_t i = 0; i < sizeof(wires) / sizeof(wires[0]); i++)
-            if (strlen(wires[i]->scheme) == length && strncmp(wires[i]->scheme, channel, length) == 0)
-                wire = wires[i];
-        if (!wire)
-            return sl_fail(SLUICE_E_NAME, "'%.80s': this release knows no scheme '%.*s'; write sluice:NAME, NAME or cipd:NAME",
-                           channel, (int)(length > 40 ? 40 : length), channel);
-        channel = colon + 1;
-    }
-    int r = wire->check_name ? wire->check_name(channel) : check_name(channel);
-    if (r != 0)
-        return r;
-    *ops = wire;
-    *name = channel;
     return 0;
 }
 

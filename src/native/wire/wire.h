@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The core's interface to a wire: the bytes in shared memory, and the messages that connect two
- * processes. A wire is one folder with one table; wire.c is the only file that lists them all.
- *
- * The core accesses the shared words through pointers (struct sl_words, struct sl_page), and does
- * not know where a wire puts them.
+ * Between the two ends of a channel: the bytes in shared memory, and the messages that connect two processes. The writer
+ * and the reader access the shared words through pointers (struct sl_words, struct sl_page), and do not know where they lie.
  */
 #ifndef SL_NATIVE_WIRE_WIRE_H
 #define SL_NATIVE_WIRE_WIRE_H
@@ -12,6 +9,7 @@
 #include <sluice/registry.h>
 #include <sluice/sluice.h>
 
+#include "format/format.h"
 #include "mem/mem.h"
 #include "os/os.h"
 #include "util/atomic.h"
@@ -65,20 +63,6 @@ struct sl_page {
     /* For observers; stored by the reader. */
     sl_word *taken, *missed, *last, *latency_ns, *latency_total_ns, *latency_max_ns, *lease_mean_ns;
 };
-
-/* What a frame's header says about one array; the rest is in the generation's format. */
-struct sl_geometry {
-    uint64_t offset, nbytes;
-    int32_t ndim;
-    uint32_t width, height, plane_count;
-    int64_t shape[SLUICE_MAX_DIMS];
-    int64_t strides[SLUICE_MAX_DIMS];
-    struct sluice_plane planes[SLUICE_MAX_PLANES];
-};
-
-/* Copies the fields that both have; checks nothing. */
-void sl_geometry_from_array(struct sl_geometry *geometry, const struct sluice_array *array);
-void sl_geometry_to_array(const struct sl_geometry *geometry, struct sluice_array *array);
 
 /* A slot's header: written between begin and commit, read under a lease. */
 struct sl_record {
@@ -145,9 +129,8 @@ struct sl_serve_params {
     void *context;
 };
 
-/* Base of a wire's own struct. */
+/* What the writer uses of it; serve.c has the rest. */
 struct sl_serve {
-    const struct sl_wire_ops *ops;
     struct sl_words words;
     void *pages; /* that the words lie in, whole */
     uint64_t page_bytes;
@@ -190,7 +173,6 @@ struct sl_link_memory {
 /* One connection to one session of a channel. Made and fed by the wire on the service thread, used by
  * the reader's calls. */
 struct sl_link {
-    const struct sl_wire_ops *ops;
     struct sl_words words;
     const sl_word32 *closed; /* in the control page: the writer has closed the channel */
     const sl_word32 *waiting;
@@ -221,7 +203,6 @@ struct sl_join_params {
 };
 
 struct sl_join {
-    const struct sl_wire_ops *ops;
     int result;          /* of the last attempt: 0, E_NOT_FOUND, E_PERMISSION, E_VERSION, ... */
     uint32_t attempts;   /* that have ended */
     char text[512];      /* the message of `result` */
@@ -233,47 +214,43 @@ struct sl_join {
  * grow, so it is no longer needed once a slot is in a later one. */
 bool sl_link_forgot(const struct sl_link *link, uint32_t memory);
 
-/* ---- the table ---- */
+/* ---- serve.c: the writer's calls ---- */
 
-struct sl_wire_ops {
-    const char *scheme;
-    bool bare; /* its channels have a table of their own (channel/channel.h): of this one only check_name and info are used */
-    int (*check_name)(const char *name); /* SLUICE_E_NAME with a message; NULL: the usual rules */
+/* Claims the name, makes the control page, and begins to answer connections. */
+int sl_serve_open(const struct sl_serve_params *params, struct sl_serve **serve);
+struct sl_record *sl_serve_record(struct sl_serve *serve, uint32_t slot);
+void *sl_serve_meta(struct sl_serve *serve, uint32_t slot);
+/* Sends a memory to all readers, also to those that join later. The object must live until forget. Takes the service lock. */
+int sl_serve_announce(struct sl_serve *serve, const struct sl_announce *announce);
+void sl_serve_forget(struct sl_serve *serve, uint32_t memory);
+/* After a frame was published, under the channel lock: wakes the readers that sleep until it comes. */
+void sl_serve_wake(struct sl_serve *serve, uint64_t sequence);
+void sl_serve_totals(struct sl_serve *serve, const struct sl_totals *totals);
+/* Writes as text which readers hold which slots, for how long; under the channel lock. */
+void sl_serve_holders(struct sl_serve *serve, char *text, size_t size);
+/* Evicts readers that hold more frames than they were granted, and those that have held a lease for longer than this
+ * (0: no limit). Returns how many. On the writer's thread. */
+uint32_t sl_serve_evict(struct sl_serve *serve, int64_t lease_timeout_ns);
+/* Tells readers of the end, and releases the name. `destroy` then frees the rest, which unmaps the words. */
+void sl_serve_close(struct sl_serve *serve);
+void sl_serve_destroy(struct sl_serve *serve);
 
-    /* Claims the name, makes the control page, and begins to answer connections. */
-    int (*serve)(const struct sl_serve_params *params, struct sl_serve **serve);
-    struct sl_record *(*record)(struct sl_serve *serve, uint32_t slot);
-    void *(*meta)(struct sl_serve *serve, uint32_t slot);
-    /* Sends a memory to all readers, also to those that join later. The object must live until
-     * forget. Takes the service lock. */
-    int (*announce)(struct sl_serve *serve, const struct sl_announce *announce);
-    void (*forget)(struct sl_serve *serve, uint32_t memory);
-    /* After a frame was published, under the channel lock: wakes the readers that sleep until it comes. */
-    void (*wake)(struct sl_serve *serve, uint64_t sequence);
-    void (*totals)(struct sl_serve *serve, const struct sl_totals *totals);
-    /* Writes as text which readers hold which slots, for how long; under the channel lock. */
-    void (*holders)(struct sl_serve *serve, char *text, size_t size);
-    /* Evicts readers that hold more frames than they were granted, and those that have held a lease for longer
-     * than this (0: no limit). Returns how many. On the writer's thread. */
-    uint32_t (*evict)(struct sl_serve *serve, int64_t lease_timeout_ns);
-    /* Tells readers of the end, and releases the name. `destroy` then frees the rest, which unmaps the words. */
-    void (*close)(struct sl_serve *serve);
-    void (*destroy)(struct sl_serve *serve);
+/* ---- join.c, link.c: the reader's calls ---- */
 
-    /* Starts looking for the channel. Under the service lock. */
-    int (*join)(const struct sl_join_params *params, struct sl_join **join);
-    const struct sl_record *(*link_record)(struct sl_link *link, uint32_t slot);
-    const void *(*link_meta)(struct sl_link *link, uint32_t slot);
-    void (*link_close)(struct sl_link *link); /* under the service lock; once nothing is held */
-    /* Under the service lock; its links stay. Without a goodbye the writer waits until its leases have ended. */
-    void (*join_close)(struct sl_join *join, bool goodbye);
+/* Starts looking for the channel. Under the service lock. */
+int sl_join_open(const struct sl_join_params *params, struct sl_join **join);
+/* Under the service lock; its links stay. Without a goodbye the writer waits until its leases have ended. */
+void sl_join_close(struct sl_join *join, bool goodbye);
+const struct sl_record *sl_link_record(struct sl_link *link, uint32_t slot);
+const void *sl_link_meta(struct sl_link *link, uint32_t slot);
+void sl_link_close(struct sl_link *link); /* under the service lock; once nothing is held */
 
-    int (*info)(const char *name, int64_t timeout_ns, struct sluice_channel_info *info,
-                struct sluice_reader_info *readers, uint32_t capacity);
-};
+/* ---- info.c, wire.c ---- */
 
-/* The wire of a channel's name, by its scheme if it has one; *name is what follows the scheme. SLUICE_E_NAME, with a
- * message, for an invalid name. */
-int sl_wire_of(const char *channel, const struct sl_wire_ops **ops, const char **name);
+int sl_native_info(const char *name, int64_t timeout_ns, struct sluice_channel_info *info, struct sluice_reader_info *readers,
+                   uint32_t capacity);
+
+/* SLUICE_E_NAME, with a message, for a name that no channel can have. */
+int sl_native_check_name(const char *name);
 
 #endif

@@ -21,7 +21,7 @@ static struct sl_writer_slot *slot_of(struct sl_withdrawn *withdrawn)
 static bool try_again(struct sl_after *after)
 {
     struct sl_withdrawn *withdrawn = (struct sl_withdrawn *)(void *)((char *)after - offsetof(struct sl_withdrawn, after));
-    const struct sluice_writer *writer = withdrawn->writer;
+    const struct sl_writer *writer = withdrawn->writer;
     uint32_t slot = (uint32_t)(slot_of(withdrawn) - writer->slots);
     struct sl_signal signal = { &writer->flight.idle[slot], writer->ring.slots[slot].given_up + 1 };
     int r = writer->flight.sync->signal_held(writer->flight.pages, after->stream, after->thread, &signal, 1);
@@ -32,7 +32,7 @@ static bool try_again(struct sl_after *after)
     return true;
 }
 
-int sl_withdraw(struct sluice_writer *writer, uint32_t slot, struct sluice_stream stream)
+int sl_withdraw(struct sl_writer *writer, uint32_t slot, struct sluice_stream stream)
 {
     struct sl_withdrawn *withdrawn = &writer->slots[slot].withdrawn;
     struct sl_stream_place place;
@@ -50,7 +50,7 @@ int sl_withdraw(struct sluice_writer *writer, uint32_t slot, struct sluice_strea
     return 0;
 }
 
-static void settle(struct sluice_writer *writer, uint32_t slot)
+static void settle(struct sl_writer *writer, uint32_t slot)
 {
     struct sl_withdrawn *withdrawn = &writer->slots[slot].withdrawn;
 
@@ -62,17 +62,17 @@ static void settle(struct sluice_writer *writer, uint32_t slot)
         writer->ring.slots[slot].given_up++;
     sl_store(&withdrawn->state, NONE, relaxed);
     writer->withdrawn--;
-    sl_publish_cancelled(writer, slot);
+    sl_commit_cancelled(writer, slot);
 }
 
-void sl_withdraw_settle(struct sluice_writer *writer)
+void sl_withdraw_settle(struct sl_writer *writer)
 {
     for (uint32_t s = 0; writer->withdrawn > 0 && s < writer->ring.words.ids; s++)
         if (sl_load(&writer->slots[s].withdrawn.state, relaxed) != NONE)
             settle(writer, s);
 }
 
-bool sl_withdraw_wait(struct sluice_writer *writer, uint32_t slot, int64_t timeout_ns)
+bool sl_withdraw_wait(struct sl_writer *writer, uint32_t slot, int64_t timeout_ns)
 {
     int64_t deadline = sl_os_deadline(timeout_ns), now = sl_os_now();
 
@@ -87,7 +87,7 @@ bool sl_withdraw_wait(struct sluice_writer *writer, uint32_t slot, int64_t timeo
     }
 }
 
-bool sl_withdraw_end(struct sluice_writer *writer, int64_t timeout_ns)
+bool sl_withdraw_end(struct sl_writer *writer, int64_t timeout_ns)
 {
     int64_t deadline = sl_os_deadline(timeout_ns), now = sl_os_now();
 

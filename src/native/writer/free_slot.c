@@ -17,7 +17,7 @@
 #define GROW_PATIENCE (SLUICE_S / 4)
 #define GROW_BRIEFLY (20 * SLUICE_MS)
 
-static int take(struct sluice_writer *writer, enum sl_keep keep)
+static int take(struct sl_writer *writer, enum sl_keep keep)
 {
     struct sl_serve *serve = writer->serve;
     bool stolen = false;
@@ -32,7 +32,7 @@ static int take(struct sluice_writer *writer, enum sl_keep keep)
 }
 
 /* Does a wait end because the device is lost? Its slots' work will never be done then, and nothing can be begun in them. */
-static bool is_lost(const struct sluice_writer *writer, int64_t now, int64_t *asked)
+static bool is_lost(const struct sl_writer *writer, int64_t now, int64_t *asked)
 {
     if (!writer->flight.idle || now - *asked < SL_LATE)
         return false;
@@ -40,8 +40,8 @@ static bool is_lost(const struct sluice_writer *writer, int64_t now, int64_t *as
     return sl_flight_probe(&writer->flight) != 0;
 }
 
-bool sl_free_slot_wait(struct sluice_writer *writer, int64_t since, int64_t timeout_ns,
-                       bool (*enough)(struct sluice_writer *, int *), int *out)
+bool sl_free_slot_wait(struct sl_writer *writer, int64_t since, int64_t timeout_ns,
+                       bool (*enough)(struct sl_writer *, int *), int *out)
 {
     struct sl_serve *serve = writer->serve;
     int64_t start = sl_os_now(), now = start, deadline = sl_os_later(since, timeout_ns), look = FIRST_LOOK, asked = now;
@@ -52,7 +52,7 @@ bool sl_free_slot_wait(struct sluice_writer *writer, int64_t since, int64_t time
         uint32_t freed = sl_load(&serve->freed, acquire);
         if ((found = enough(writer, out)) || now >= deadline || is_lost(writer, now, &asked))
             break;
-        serve->ops->evict(serve, writer->params.lease_timeout_ns);
+        sl_serve_evict(serve, writer->params.lease_timeout_ns);
         int64_t until = now + look;
         (void)sl_os_wait(&serve->freed, freed, until < deadline ? until : deadline);
         look = look * 2 < LAST_LOOK ? look * 2 : LAST_LOOK;
@@ -66,19 +66,19 @@ bool sl_free_slot_wait(struct sluice_writer *writer, int64_t since, int64_t time
     return found;
 }
 
-static bool take_kept(struct sluice_writer *writer, int *slot)
+static bool take_kept(struct sl_writer *writer, int *slot)
 {
     *slot = take(writer, SL_KEEP_ALL);
     return *slot >= 0;
 }
 
-static bool take_kept_or_added(struct sluice_writer *writer, int *slot)
+static bool take_kept_or_added(struct sl_writer *writer, int *slot)
 {
     return take_kept(writer, slot) || (sl_grow_settle(writer) == 0 && take_kept(writer, slot));
 }
 
 /* For a writer that waits: a slot is added, or becomes free. */
-static int wait_free(struct sluice_writer *writer, int64_t timeout_ns)
+static int wait_free(struct sl_writer *writer, int64_t timeout_ns)
 {
     int64_t since = sl_os_now();
     int slot = sl_grow(writer, timeout_ns < GROW_BRIEFLY ? timeout_ns : GROW_BRIEFLY) == 0 ? take(writer, SL_KEEP_ALL) : -1;
@@ -90,7 +90,7 @@ static int wait_free(struct sluice_writer *writer, int64_t timeout_ns)
 
 /* No slot is free. Tries, in order of the cost to others: to add a slot, to evict a reader that holds one too long, to take
  * an unread frame from a slow reader, to wait. */
-static int make_free(struct sluice_writer *writer, int64_t timeout_ns)
+static int make_free(struct sl_writer *writer, int64_t timeout_ns)
 {
     int slot = -1;
 
@@ -102,12 +102,12 @@ static int make_free(struct sluice_writer *writer, int64_t timeout_ns)
     }
     if (sl_grow(writer, GROW_PATIENCE) == 0)
         slot = take(writer, SL_KEEP_DEPTH);
-    if (slot < 0 && writer->serve->ops->evict(writer->serve, writer->params.lease_timeout_ns) > 0)
+    if (slot < 0 && sl_serve_evict(writer->serve, writer->params.lease_timeout_ns) > 0)
         slot = take(writer, SL_KEEP_DEPTH);
     return slot < 0 ? take(writer, SL_KEEP_LEASED) : slot;
 }
 
-int sl_free_slot_find(struct sluice_writer *writer, int64_t timeout_ns)
+int sl_free_slot_find(struct sl_writer *writer, int64_t timeout_ns)
 {
     int slot = take(writer, timeout_ns > 0 ? SL_KEEP_ALL : SL_KEEP_DEPTH);
 
@@ -115,18 +115,18 @@ int sl_free_slot_find(struct sluice_writer *writer, int64_t timeout_ns)
     return slot < 0 ? make_free(writer, timeout_ns) : slot;
 }
 
-int sl_free_slot_none(struct sluice_writer *writer, uint64_t dropped)
+int sl_free_slot_none(struct sl_writer *writer, uint64_t dropped)
 {
     char holders[640], working[48] = "";
     uint32_t count = sl_flight_count(&writer->ring);
 
     sl_mutex_lock(&writer->serve->lock);
     writer->totals.dropped += dropped;
-    writer->serve->ops->totals(writer->serve, &writer->totals);
-    writer->serve->ops->holders(writer->serve, holders, sizeof holders);
+    sl_serve_totals(writer->serve, &writer->totals);
+    sl_serve_holders(writer->serve, holders, sizeof holders);
     sl_mutex_unlock(&writer->serve->lock);
     if (writer->flight.idle && count > 0)
         snprintf(working, sizeof working, ", %u not finished by the device", count);
-    return sl_fail(SLUICE_NO_SLOT, "channel '%s': none of its %u slots is free (%u being written%s)%s%s", writer->name,
+    return sl_fail(SLUICE_NO_SLOT, "channel '%s': none of its %u slots is free (%u being written%s)%s%s", writer->base.name,
                    writer->slot_count, writer->begun, working, holders[0] ? ": " : "", holders);
 }

@@ -14,7 +14,7 @@
 
 #define LEAST_IDS 2 /* least slots to begin a generation with: for the newest frame, and one being written */
 
-static uint32_t free_ids(const struct sluice_writer *writer)
+static uint32_t free_ids(const struct sl_writer *writer)
 {
     uint32_t n = 0;
     for (uint32_t s = 0; s < writer->ring.words.ids; s++)
@@ -30,7 +30,7 @@ static void free_memory(struct sl_mem_shared *shared)
     free(memory);
 }
 
-int sl_generation_plan(const struct sluice_writer *writer, const struct sluice_format *format, uint32_t slots,
+int sl_generation_plan(const struct sl_writer *writer, const struct sluice_format *format, uint32_t slots,
                        char name[SL_MEMORY_NAME], struct sl_writer_memory **out)
 {
     struct sl_writer_memory *memory;
@@ -38,11 +38,11 @@ int sl_generation_plan(const struct sluice_writer *writer, const struct sluice_f
 
     if (!sl_checked_mul(format->slot_bytes, slots, &size) || !sl_checked_align(size, unit, &size))
         return sl_fail(SLUICE_E_FORMAT, "channel '%s': %u slots of %llu bytes are more than can be addressed",
-                       writer->name, slots, (unsigned long long)format->slot_bytes);
+                       writer->base.name, slots, (unsigned long long)format->slot_bytes);
     memory = calloc(1, sizeof *memory);
     if (!memory)
-        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for a table of slots", writer->name);
-    snprintf(name, SL_MEMORY_NAME, "sluice-%s", writer->name);
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for a table of slots", writer->base.name);
+    snprintf(name, SL_MEMORY_NAME, "sluice-%.*s", SLUICE_MAX_NAME, writer->base.name);
     memory->object.ops = writer->mem;
     memory->object.fd = -1;
     memory->object.device = writer->device_name;
@@ -55,7 +55,7 @@ int sl_generation_plan(const struct sluice_writer *writer, const struct sluice_f
     return 0;
 }
 
-static int make_memory(struct sluice_writer *writer, const struct sluice_format *format, uint32_t slots,
+static int make_memory(struct sl_writer *writer, const struct sluice_format *format, uint32_t slots,
                        struct sl_writer_memory **out)
 {
     struct sl_writer_memory *memory;
@@ -77,10 +77,10 @@ static int make_memory(struct sluice_writer *writer, const struct sluice_format 
 }
 
 /* Writes the part of its record that all frames in this slot share. */
-static void prepare_record(struct sluice_writer *writer, uint32_t slot, const struct sl_writer_memory *memory,
+static void prepare_record(struct sl_writer *writer, uint32_t slot, const struct sl_writer_memory *memory,
                            uint64_t offset, const struct sluice_format *format)
 {
-    struct sl_record *record = writer->serve->ops->record(writer->serve, slot);
+    struct sl_record *record = sl_serve_record(writer->serve, slot);
 
     record->generation = memory->generation;
     record->memory = memory->number;
@@ -91,7 +91,7 @@ static void prepare_record(struct sluice_writer *writer, uint32_t slot, const st
 }
 
 /* Gives each slot of a memory a number. Under the channel lock; there must be enough free ones. */
-static void number_slots(struct sluice_writer *writer, struct sl_writer_memory *memory,
+static void number_slots(struct sl_writer *writer, struct sl_writer_memory *memory,
                          const struct sluice_format *format)
 {
     uint32_t given = 0;
@@ -113,7 +113,7 @@ static void number_slots(struct sluice_writer *writer, struct sl_writer_memory *
     writer->next_memory++;
 }
 
-static int announce(struct sluice_writer *writer, struct sl_writer_memory *memory, const struct sluice_format *format)
+static int announce(struct sl_writer *writer, struct sl_writer_memory *memory, const struct sluice_format *format)
 {
     memory->number = writer->next_memory;
     struct sl_announce what = {
@@ -122,13 +122,13 @@ static int announce(struct sluice_writer *writer, struct sl_writer_memory *memor
         .format = format,
         .object = &memory->object,
     };
-    int r = writer->serve->ops->announce(writer->serve, &what);
+    int r = sl_serve_announce(writer->serve, &what);
     if (r != 0)
         sl_mem_drop(&memory->shared);
     return r;
 }
 
-static bool have_ids(struct sluice_writer *writer, int *out)
+static bool have_ids(struct sl_writer *writer, int *out)
 {
     sl_generation_retire(writer, SL_KEEP_ALL);
     *out = (int)free_ids(writer);
@@ -137,7 +137,7 @@ static bool have_ids(struct sluice_writer *writer, int *out)
 
 /* Finds slot numbers for a new generation. If frames of earlier formats use them all, the policy decides, as in
  * begin: a waiting writer waits for its readers, a dropping one takes the slots of the oldest unread frames. */
-static uint32_t make_ids(struct sluice_writer *writer)
+static uint32_t make_ids(struct sl_writer *writer)
 {
     int ids;
 
@@ -147,13 +147,13 @@ static uint32_t make_ids(struct sluice_writer *writer)
     }
     sl_generation_retire(writer, SL_KEEP_DEPTH);
     if (free_ids(writer) < LEAST_IDS)
-        (void)writer->serve->ops->evict(writer->serve, writer->params.lease_timeout_ns);
+        (void)sl_serve_evict(writer->serve, writer->params.lease_timeout_ns);
     if (free_ids(writer) < LEAST_IDS)
         sl_generation_retire(writer, SL_KEEP_LEASED);
     return free_ids(writer);
 }
 
-static int make(struct sluice_writer *writer, const struct sluice_format *format)
+static int make(struct sl_writer *writer, const struct sluice_format *format)
 {
     struct sl_writer_memory *memory;
     uint32_t ids = make_ids(writer), slots = writer->params.slots < ids ? writer->params.slots : ids;
@@ -164,10 +164,10 @@ static int make(struct sluice_writer *writer, const struct sluice_format *format
         if ((r = writer->flight.sync->alive(writer->flight.pages)) != 0)
             return r; /* that is why nothing came free */
         sl_mutex_lock(&writer->serve->lock);
-        writer->serve->ops->holders(writer->serve, holders, sizeof holders);
+        sl_serve_holders(writer->serve, holders, sizeof holders);
         sl_mutex_unlock(&writer->serve->lock);
         return sl_fail(SLUICE_E_BUSY, "channel '%s': readers still hold frames of formats before this one: %s",
-                       writer->name, holders);
+                       writer->base.name, holders);
     }
     if ((r = make_memory(writer, format, slots, &memory)) != 0)
         return r;
@@ -193,19 +193,19 @@ static int make(struct sluice_writer *writer, const struct sluice_format *format
     return 0;
 }
 
-int sl_generation_make(struct sluice_writer *writer, const struct sluice_format *format)
+int sl_generation_make(struct sl_writer *writer, const struct sluice_format *format)
 {
     int r = make(writer, format);
 
     return r < 0 ? sl_format_refused(r, format) : r;
 }
 
-bool sl_generation_has_ids(const struct sluice_writer *writer)
+bool sl_generation_has_ids(const struct sl_writer *writer)
 {
     return free_ids(writer) > 0;
 }
 
-int sl_generation_add(struct sluice_writer *writer, struct sl_writer_memory *memory)
+int sl_generation_add(struct sl_writer *writer, struct sl_writer_memory *memory)
 {
     int r = announce(writer, memory, &writer->format);
 
@@ -219,7 +219,7 @@ int sl_generation_add(struct sluice_writer *writer, struct sl_writer_memory *mem
     return 0;
 }
 
-static struct sl_writer_memory *memory_of(struct sluice_writer *writer, uint32_t number)
+static struct sl_writer_memory *memory_of(struct sl_writer *writer, uint32_t number)
 {
     struct sl_writer_memory *memory = writer->memories;
     while (memory && memory->number != number)
@@ -227,7 +227,7 @@ static struct sl_writer_memory *memory_of(struct sluice_writer *writer, uint32_t
     return memory;
 }
 
-struct sl_mem_shared *sl_generation_pin(struct sluice_writer *writer, uint32_t slot)
+struct sl_mem_shared *sl_generation_pin(struct sl_writer *writer, uint32_t slot)
 {
     struct sl_writer_memory *memory = memory_of(writer, writer->ring.slots[slot].memory);
 
@@ -235,7 +235,7 @@ struct sl_mem_shared *sl_generation_pin(struct sluice_writer *writer, uint32_t s
     return &memory->shared;
 }
 
-void sl_generation_retire(struct sluice_writer *writer, enum sl_keep keep)
+void sl_generation_retire(struct sl_writer *writer, enum sl_keep keep)
 {
     struct sl_serve *serve = writer->serve;
 
@@ -264,13 +264,13 @@ void sl_generation_retire(struct sluice_writer *writer, enum sl_keep keep)
         }
         *link = memory->next;
         SL_KILL_POINT("before_forget");
-        serve->ops->forget(serve, memory->number);
+        sl_serve_forget(serve, memory->number);
         sl_copier_forget(&writer->copier, memory->object.address, memory->object.size);
         sl_mem_drop(&memory->shared);
     }
 }
 
-void sl_generation_destroy(struct sluice_writer *writer)
+void sl_generation_destroy(struct sl_writer *writer)
 {
     while (writer->memories) {
         struct sl_writer_memory *memory = writer->memories;

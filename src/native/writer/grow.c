@@ -28,7 +28,7 @@ static void make(struct sl_growth *growth)
 {
     growth->result = sl_mem_create(&growth->memory->object, growth->name, growth->memory->object.size, growth->writable);
     if (growth->result != 0)
-        snprintf(growth->why, sizeof growth->why, "%s", sluice_last_error());
+        snprintf(growth->why, sizeof growth->why, "%s", sl_last_error());
 }
 
 static void drop(struct sl_growth *growth)
@@ -52,12 +52,12 @@ static void make_apart(void *argument)
         drop(growth);
 }
 
-static int start(struct sluice_writer *writer)
+static int start(struct sl_writer *writer)
 {
     struct sl_growth *growth = calloc(1, sizeof *growth);
 
     if (!growth)
-        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory to add a slot", writer->name);
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory to add a slot", writer->base.name);
     int r = sl_generation_plan(writer, &writer->format, 1, growth->name, &growth->memory);
     if (r != 0) {
         free(growth);
@@ -77,16 +77,16 @@ static int start(struct sluice_writer *writer)
 }
 
 /* It cannot be added: the writer goes on with the slots that it has. */
-static int give_up(struct sluice_writer *writer, int result)
+static int give_up(struct sl_writer *writer, int result)
 {
     writer->flight.stuck = writer->flight.stuck || result == SLUICE_TIMEOUT;
     writer->grow_again_ns = result == SLUICE_TIMEOUT ? INT64_MAX : sl_os_now() + AGAIN;
-    sl_log(SLUICE_LOG_WARN, "channel '%s': cannot grow beyond %u slots: %s", writer->name, writer->slot_count,
-           sluice_last_error());
+    sl_log(SLUICE_LOG_WARN, "channel '%s': cannot grow beyond %u slots: %s", writer->base.name, writer->slot_count,
+           sl_last_error());
     return SLUICE_NO_SLOT;
 }
 
-int sl_grow_settle(struct sluice_writer *writer)
+int sl_grow_settle(struct sl_writer *writer)
 {
     struct sl_growth *growth = writer->growth;
 
@@ -115,7 +115,7 @@ static void await(const struct sl_growth *growth, int64_t patience_ns)
         (void)sl_os_wait(&growth->state, MAKING, until);
 }
 
-int sl_grow(struct sluice_writer *writer, int64_t patience_ns)
+int sl_grow(struct sl_writer *writer, int64_t patience_ns)
 {
     int r = 0;
 
@@ -131,7 +131,7 @@ int sl_grow(struct sluice_writer *writer, int64_t patience_ns)
     return r == 0 ? sl_grow_settle(writer) : give_up(writer, r);
 }
 
-void sl_grow_leave(struct sluice_writer *writer)
+void sl_grow_leave(struct sl_writer *writer)
 {
     struct sl_growth *growth = writer->growth;
     uint32_t making = MAKING;

@@ -25,7 +25,7 @@ static void get_to_know(void *argument)
     if (r == 0)
         page->forget = newcomer->sync->detach;
     else
-        sl_log(SLUICE_LOG_WARN, "a reader cannot take frames ahead: %s", sluice_last_error());
+        sl_log(SLUICE_LOG_WARN, "a reader cannot take frames ahead: %s", sl_last_error());
     sl_store(&page->state, r == 0 ? SL_PAGE_KNOWN : SL_PAGE_REFUSED, release);
     sl_shared_page_drop(page);
     free(newcomer);

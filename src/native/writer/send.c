@@ -6,17 +6,14 @@
 #include <string.h>
 
 #include "channel/arrays.h"
-#include "channel/channel.h"
 #include "format/format.h"
-#include "native/reader/gpu_wait.h"
-#include "channel/frame_view.h"
 #include "native/writer/writer.h"
 #include "util/result.h"
 
 #define CAPTURE_PATIENCE (10 * SLUICE_S)
 
 /* A new generation if an array outgrows this one. */
-static int make_room(struct sluice_writer *writer, const struct sluice_array *arrays, uint32_t count,
+static int make_room(struct sl_writer *writer, const struct sluice_array *arrays, uint32_t count,
                      const uint32_t *indices)
 {
     struct sluice_format format;
@@ -32,7 +29,7 @@ static int make_room(struct sluice_writer *writer, const struct sluice_array *ar
     }
     if (!grows)
         return 0;
-    if ((r = sl_publish_none_begun(writer, "an array outgrows the format, which cannot change before")) != 0)
+    if ((r = sl_commit_none_begun(writer, "an array outgrows the format, which cannot change before")) != 0)
         return r;
     return sl_generation_make(writer, &format);
 }
@@ -40,7 +37,7 @@ static int make_room(struct sluice_writer *writer, const struct sluice_array *ar
 /* ---- from begin to commit ---- */
 
 /* Plans where and how the array is copied. The record is only written if it must change, as others read it. */
-static int plan(struct sluice_writer *writer, const struct sl_view *view, const struct sl_copy_job *job,
+static int plan(struct sl_writer *writer, const struct sl_view *view, const struct sl_copy_job *job,
                 const struct sluice_array *array, uint32_t index, struct sluice_array *to, struct sl_copy *copy)
 {
     const struct sluice_array *capacity = &view->format->arrays[index];
@@ -50,7 +47,7 @@ static int plan(struct sluice_writer *writer, const struct sl_view *view, const 
         return r;
     bool whole = memcmp(to, capacity, sizeof *to) == 0;
     if (!whole || *view->reshaped)
-        sl_geometry_from_array(&view->writable_record->arrays[index], to);
+        sl_geometry_from_array(&view->writable_geometries[index], to);
     *view->reshaped = *view->reshaped || !whole;
     to->data = view->address + to->offset;
     to->read_only = 0;
@@ -60,7 +57,7 @@ static int plan(struct sluice_writer *writer, const struct sl_view *view, const 
     return r;
 }
 
-static int fill(struct sluice_writer *writer, const struct sluice_frame *frame, struct sl_copy_job *job,
+static int fill(struct sl_writer *writer, const struct sluice_frame *frame, struct sl_copy_job *job,
                 const struct sluice_array *arrays, const uint32_t *indices, bool known, uint64_t *bytes)
 {
     char *address = writer->slots[frame->slot].address;
@@ -75,7 +72,7 @@ static int fill(struct sluice_writer *writer, const struct sluice_frame *frame, 
     if (known && sl_sent_plan(&writer->sent, arrays, address, job, &copy))
         return sl_copy_queue(job, 0, &copy);
     *bytes = 0;
-    if ((r = sl_writer_view(&writer->object, frame, &view)) != 0)
+    if ((r = sl_native_writer_view(&writer->base, frame, &view)) != 0)
         return r;
     for (uint32_t i = 0; i < job->count; i++) {
         if ((r = plan(writer, &view, job, &arrays[i], indices[i], &to, &copy)) != 0 || (r = sl_copy_queue(job, i, &copy)) != 0)
@@ -99,30 +96,30 @@ static void take_header(struct sluice_frame *frame, const struct sluice_frame *h
 /* Publishes nothing. Waits for the work queued on the slot before the slot is reused, and before the failure is returned,
  * after which the program may free its arrays. A stream that has begun to capture meanwhile cannot be waited for before the capture
  * ends. */
-static int take_back(struct sluice_writer *writer, struct sluice_frame *frame, struct sl_copy_job *job, int result)
+static int take_back(struct sl_writer *writer, struct sluice_frame *frame, struct sl_copy_job *job, int result)
 {
     char why[640];
 
-    snprintf(why, sizeof why, "%s", sluice_last_error());
-    int r = sl_publish_cancel(writer, frame, job->touched ? job->stream : SLUICE_ON_CPU);
+    snprintf(why, sizeof why, "%s", sl_last_error());
+    int r = sl_native_cancel(&writer->base, frame, job->touched ? job->stream : SLUICE_ON_CPU);
     bool captures = r == SLUICE_E_CAPTURING && (r = sl_withdraw(writer, frame->slot, job->stream)) == 0;
     if (r != 0)
-        sl_log(SLUICE_LOG_WARN, "channel '%s': slot %u stays out of use: %s", writer->name, frame->slot,
-               sluice_last_error());
+        sl_log(SLUICE_LOG_WARN, "channel '%s': slot %u stays out of use: %s", writer->base.name, frame->slot,
+               sl_last_error());
     if (job->queued && !captures)
         (void)sl_copy_finish(job);
     else if (job->queued && !sl_withdraw_wait(writer, frame->slot, CAPTURE_PATIENCE))
         sl_log(SLUICE_LOG_WARN, "channel '%s': a send failed, and copies that it had queued may still read its arrays: its stream "
-               "captures a graph since, and does not tell", writer->name);
+               "captures a graph since, and does not tell", writer->base.name);
     return sl_fail_text(result, why);
 }
 
 /* From begin to commit, with a job that has begun. */
-static int send_copies(struct sluice_writer *writer, struct sl_copy_job *job, struct sluice_frame *header,
+static int send_copies(struct sl_writer *writer, struct sl_copy_job *job, struct sluice_frame *header,
                        const struct sluice_array *arrays, const uint32_t *indices, bool known, struct sluice_frame *frame)
 {
     uint64_t bytes = 0;
-    int r = sl_publish_begin(writer, SLUICE_DEFAULT, frame);
+    int r = sl_native_begin(&writer->base, SLUICE_DEFAULT, frame);
 
     if (r != 0)
         return r;
@@ -133,7 +130,7 @@ static int send_copies(struct sluice_writer *writer, struct sl_copy_job *job, st
     r = fill(writer, frame, job, arrays, indices, known, &bytes);
     SL_STAGE_END(SEND_COPY);
     if (r == 0)
-        r = sl_publish_commit(writer, frame, job->stream, job);
+        r = sl_commit_send(writer, frame, job->stream, job);
     if (r != 0)
         return take_back(writer, frame, job, r);
     sl_mutex_lock(&writer->serve->lock);
@@ -145,13 +142,13 @@ static int send_copies(struct sluice_writer *writer, struct sl_copy_job *job, st
 
 /* At the first send, which waits for the driver to make a stream and to register a page of words. Before that it is not known
  * whether this writer will send; most that write in place never do. Fetch has its own copier for the same reason. */
-static int open_copier(struct sluice_writer *writer)
+static int open_copier(struct sl_writer *writer)
 {
-    return sl_copier_open(&writer->copier, writer->device_name, writer->name, !writer->params.no_graphs);
+    return sl_copier_open(&writer->copier, writer->device_name, writer->base.name, !writer->params.no_graphs);
 }
 
 /* Begins the job; for a known send the checks are skipped. */
-static int begin_job(struct sluice_writer *writer, const struct sluice_array *arrays, uint32_t count,
+static int begin_job(struct sl_writer *writer, const struct sluice_array *arrays, uint32_t count,
                      struct sluice_stream stream, bool known, uint32_t *indices, struct sl_copy_job *job)
 {
     int r;
@@ -160,7 +157,7 @@ static int begin_job(struct sluice_writer *writer, const struct sluice_array *ar
         indices[0] = writer->sent.index;
         return sl_sent_begin(&writer->sent, &writer->copier, arrays, stream, job);
     }
-    if ((r = sl_arrays_match(&writer->format, writer->name, arrays, count, true, indices)) != 0 ||
+    if ((r = sl_arrays_match(&writer->format, writer->base.name, arrays, count, true, indices)) != 0 ||
         (!writer->copier.ops && (r = open_copier(writer)) != 0))
         return r;
     return sl_arrays_begin(&writer->copier, SL_COPY_SEND, arrays, count, stream, job);
@@ -168,7 +165,7 @@ static int begin_job(struct sluice_writer *writer, const struct sluice_array *ar
 
 /* The frame's ready word tells when its copies are done. It lives as long as the control page, as does slot_seq, which
  * tells which frame is in the slot. */
-static void give_ticket(struct sluice_writer *writer, const struct sluice_frame *frame, struct sl_copy_job *job,
+static void give_ticket(struct sl_writer *writer, const struct sluice_frame *frame, struct sl_copy_job *job,
                         struct sluice_ticket *ticket)
 {
     const struct sl_words *words = &writer->ring.words;
@@ -179,9 +176,10 @@ static void give_ticket(struct sluice_writer *writer, const struct sluice_frame 
     sl_copy_ticket(job, sl_copy_launches(job) ? &told : NULL, ticket);
 }
 
-static int send_frame(struct sluice_writer *writer, struct sluice_frame *header, const struct sluice_array *arrays,
-                      uint32_t count, struct sluice_stream stream, struct sluice_ticket *ticket)
+int sl_native_send(struct sluice_writer *base, struct sluice_frame *header, const struct sluice_array *arrays, uint32_t count,
+                   struct sluice_stream stream, struct sluice_ticket *ticket)
 {
+    struct sl_writer *writer = sl_writer_of(base);
     uint32_t indices[SLUICE_MAX_ARRAYS];
     struct sluice_frame frame;
     struct sl_copy_job job;
@@ -189,25 +187,25 @@ static int send_frame(struct sluice_writer *writer, struct sluice_frame *header,
     int r;
 
     if (header->meta_size > SLUICE_MAX_META || (header->meta_size > 0 && !header->meta))
-        return sl_fail(SLUICE_E_LIMIT, "channel '%s': %u bytes of metadata%s, %d fit", writer->name, header->meta_size,
+        return sl_fail(SLUICE_E_LIMIT, "channel '%s': %u bytes of metadata%s, %d fit", writer->base.name, header->meta_size,
                        header->meta ? "" : " at NULL", SLUICE_MAX_META);
     if (!sl_copy_reachable(header->meta, header->meta_size))
         return sl_fail(SLUICE_E_INVALID,
                        "channel '%s': the CPU cannot access the %u bytes of metadata at %p: they are a GPU's, or were freed; copy "
                        "them to host memory first",
-                       writer->name, header->meta_size, header->meta);
+                       writer->base.name, header->meta_size, header->meta);
     job.wanted = false; /* see give_ticket */
     job.prompt = true;
-    sl_publish_early(writer);
+    sl_begin_prefetch(writer);
     if ((!known && stream.id != SLUICE_ON_CPU.id &&
-         (r = sl_stream_refused(writer->name, writer->flight.sync->check(writer->flight.pages, stream))) != 0) ||
+         (r = sl_stream_refused(writer->base.name, writer->flight.sync->check(writer->flight.pages, stream))) != 0) ||
         (r = begin_job(writer, arrays, count, stream, known, indices, &job)) != 0)
-        return sl_publish_failed(writer, r);
+        return sl_begin_failed(writer, r);
     if ((known || (r = make_room(writer, arrays, count, indices)) == 0) &&
         (r = send_copies(writer, &job, header, arrays, indices, known, &frame)) == 0) {
         if (ticket)
             give_ticket(writer, &frame, &job, ticket);
-        sl_publish_prepare(writer, &job);
+        sl_commit_prepare(writer, &job);
         header->sequence = frame.sequence;
         header->session = frame.session;
         header->capture_ns = frame.capture_ns;
@@ -217,35 +215,4 @@ static int send_frame(struct sluice_writer *writer, struct sluice_frame *header,
     }
     sl_copy_end(&job);
     return r;
-}
-
-int sluice_writer_send_frame(sluice_writer *handle, struct sluice_frame *header, const struct sluice_array *arrays,
-                             uint32_t count, struct sluice_stream stream, struct sluice_ticket *ticket)
-{
-    struct sluice_writer *writer;
-    int r = sl_writer_enter(handle, &writer);
-
-    if (r != 0)
-        return r;
-    SL_STAGE_BEGIN(SEND);
-    if (header && writer->bare)
-        r = (r = sl_park_check(stream)) != 0 ? r : writer->bare->send(writer->state, header, arrays, count, stream, ticket);
-    else
-        r = header ? send_frame(writer, header, arrays, count, stream, ticket)
-                   : sl_fail(SLUICE_E_INVALID, "channel '%s': no frame was given", writer->name);
-    SL_STAGE_END(SEND);
-    sl_writer_leave(writer);
-    return r;
-}
-
-int sluice_writer_send(sluice_writer *handle, const struct sluice_array *arrays, uint32_t count,
-                       struct sluice_stream stream, struct sluice_ticket *ticket)
-{
-    struct sluice_frame header; /* a send reads only the members set below; clearing the rest would take time */
-
-    header.capture_ns = 0;
-    header.capture_clock = SLUICE_CLOCK_MONOTONIC;
-    header.meta = NULL;
-    header.meta_size = 0;
-    return sluice_writer_send_frame(handle, &header, arrays, count, stream, ticket);
 }

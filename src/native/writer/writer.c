@@ -7,9 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "channel/channel.h"
 #include "format/format.h"
-#include "util/params.h"
 #include "util/result.h"
 
 #define DEFAULT_SLOTS 4
@@ -17,40 +15,6 @@
 #define CLOSE_PATIENCE (2 * SLUICE_S) /* for frames in flight */
 #define HEIR_PATIENCE SLUICE_S /* how long to wait for the memory of a writer that has just died (protocol 4.4) */
 #define HEIR_LOOK (20 * SLUICE_MS)
-#define LEAST_PARAMS offsetof(struct sluice_writer_params, slots)
-
-_Static_assert(sizeof(void *) == 8, "a handle fits a pointer");
-
-int sl_writer_hold(sluice_writer *handle, struct sluice_writer **writer)
-{
-    struct sl_object *object;
-    int r = sl_object_hold((uint64_t)(uintptr_t)handle, SL_HANDLE_WRITER, &object);
-
-    if (r == 0)
-        *writer = (struct sluice_writer *)object;
-    return r;
-}
-
-int sl_writer_enter(sluice_writer *handle, struct sluice_writer **writer)
-{
-    int r = sl_writer_hold(handle, writer);
-
-#ifndef NDEBUG
-    if (r == 0 && sl_exchange(&(*writer)->busy, 1) != 0) {
-        r = sl_fail(SLUICE_E_BUSY, "channel '%s': two threads use its writer at once: one at a time may", (*writer)->name);
-        sl_object_drop(&(*writer)->object);
-    }
-#endif
-    return r;
-}
-
-void sl_writer_leave(struct sluice_writer *writer)
-{
-#ifndef NDEBUG
-    sl_store(&writer->busy, 0, release);
-#endif
-    sl_object_drop(&writer->object);
-}
 
 /* ---- open ---- */
 
@@ -88,13 +52,13 @@ static int complete_params(struct sluice_writer_params *params)
     return 0;
 }
 
-static int find_backends(struct sluice_writer *writer, const char *name, unsigned char uuid[SL_DEVICE_UUID])
+static int find_backends(struct sl_writer *writer, const char *name, unsigned char uuid[SL_DEVICE_UUID])
 {
     const struct sl_device_ops *device = sl_device_kind(name);
 
     if (!device)
         return sl_fail(SLUICE_E_UNSUPPORTED, "channel '%s': there is no device '%.80s'; use \"host\" or \"cuda:0\"",
-                       writer->name, name);
+                       writer->base.name, name);
     writer->flight.sync = sl_sync_of_device(device->name);
     snprintf(writer->device_name, sizeof writer->device_name, "%s", name);
     int r = device->identify(name, uuid);
@@ -103,7 +67,7 @@ static int find_backends(struct sluice_writer *writer, const char *name, unsigne
 
 static void describe(void *context, struct sluice_channel_info *info)
 {
-    const struct sluice_writer *writer = context;
+    const struct sl_writer *writer = context;
 
     info->generation = writer->generation;
     info->slots = writer->slot_count;
@@ -117,7 +81,7 @@ static void describe(void *context, struct sluice_channel_info *info)
 
 static void joined_ahead(void *context, struct sl_shared_page *page)
 {
-    const struct sluice_writer *writer = context;
+    const struct sl_writer *writer = context;
 
     if (writer->flight.pages && writer->serve->lingers_ns == 0)
         sl_follow_joined(page, writer->flight.sync, writer->device_name);
@@ -125,30 +89,30 @@ static void joined_ahead(void *context, struct sl_shared_page *page)
         sl_store(&page->state, SL_PAGE_REFUSED, relaxed);
 }
 
-static void give_back(struct sluice_writer *writer)
+static void give_back(struct sl_writer *writer)
 {
     (void)sl_copier_close(&writer->copier, false);
     sl_follow_end(&writer->follow);
     sl_flight_end(&writer->flight);
     if (writer->serve)
-        writer->serve->ops->destroy(writer->serve);
+        sl_serve_destroy(writer->serve);
     writer->serve = NULL;
     sl_generation_destroy(writer);
 }
 
 static void give_back_apart(void *argument)
 {
-    struct sluice_writer *writer = argument;
+    struct sl_writer *writer = argument;
 
     give_back(writer);
-    writer->object.finish = NULL;
-    sl_object_drop(&writer->object);
+    writer->base.object.finish = NULL;
+    sl_object_drop(&writer->base.object);
 }
 
 /* Dropping the last reference to the object ends the channel. */
 static void finish(struct sl_object *object)
 {
-    struct sluice_writer *writer = (struct sluice_writer *)object;
+    struct sl_writer *writer = (struct sl_writer *)object;
 
     sl_grow_leave(writer);
     /* Memory that the device still works on cannot be unmapped. Readers get its frames if they are ready soon. */
@@ -157,32 +121,32 @@ static void finish(struct sl_object *object)
 
     if (lost)
         sl_log(SLUICE_LOG_WARN, "channel '%s': closed with %u frames that its device has not finished: they are lost",
-               writer->name, lost);
+               writer->base.name, lost);
     if (writer->serve)
-        writer->serve->ops->close(writer->serve);
+        sl_serve_close(writer->serve);
     sl_trace_close();
     bool working = (!done || writer->flight.stuck) && writer->flight.sync->alive(writer->flight.pages) == 0;
     if (working) {
         (void)sl_copier_close(&writer->copier, true);
-        sl_log(SLUICE_LOG_WARN, "channel '%s': its memory stays until the process ends", writer->name);
+        sl_log(SLUICE_LOG_WARN, "channel '%s': its memory stays until the process ends", writer->base.name);
     } else if (writer->flight.pages) {
-        sl_object_put_off(&writer->object);
+        sl_object_put_off(&writer->base.object);
         sl_apart(give_back_apart, writer);
-        sl_apart_await(writer->name);
+        sl_apart_await(writer->base.name);
     } else {
         give_back(writer);
     }
 }
 
 /* The kernel frees the memory of a killed writer of this name a little after its name becomes free. */
-static int make_slots(struct sluice_writer *writer)
+static int make_slots(struct sl_writer *writer)
 {
     int64_t deadline = sl_os_deadline(HEIR_PATIENCE);
     int r = sl_generation_make(writer, writer->params.format);
 
     if (r == SLUICE_E_NO_MEMORY && writer->serve->inherited)
         sl_log(SLUICE_LOG_WARN, "channel '%s': its last writer was killed and may have memory still; waiting up to 1 s for that: %s",
-               writer->name, sluice_last_error());
+               writer->base.name, sl_last_error());
     while (r == SLUICE_E_NO_MEMORY && writer->serve->inherited && sl_os_now() < deadline) {
         sl_os_sleep(HEIR_LOOK);
         r = sl_generation_make(writer, writer->params.format);
@@ -190,12 +154,11 @@ static int make_slots(struct sluice_writer *writer)
     return r;
 }
 
-static int open_channel(struct sluice_writer *writer, const struct sl_wire_ops *wire,
-                        const unsigned char uuid[SL_DEVICE_UUID])
+static int open_channel(struct sl_writer *writer, const unsigned char uuid[SL_DEVICE_UUID])
 {
     uint32_t ids = writer->params.max_slots * 2; /* room for one older generation in full */
     struct sl_serve_params params = {
-        .name = writer->name,
+        .name = writer->base.name,
         .writer = &writer->params,
         .device = writer->device_name,
         .uuid = uuid,
@@ -206,7 +169,7 @@ static int open_channel(struct sluice_writer *writer, const struct sl_wire_ops *
         .joined_ahead = joined_ahead,
         .context = writer,
     };
-    int r = wire->serve(&params, &writer->serve);
+    int r = sl_serve_open(&params, &writer->serve);
 
     if (r != 0)
         return r;
@@ -219,116 +182,52 @@ static int open_channel(struct sluice_writer *writer, const struct sl_wire_ops *
     return make_slots(writer);
 }
 
-int sluice_writer_open(sluice_writer **out, const struct sluice_writer_params *caller)
+int sl_native_writer_open(struct sluice_writer *base, const struct sluice_writer_params *params)
 {
-    struct sluice_writer_params params;
-    struct sluice_format format;
-    const struct sl_wire_ops *wire;
+    struct sl_writer *writer = sl_writer_of(base);
     unsigned char uuid[SL_DEVICE_UUID];
-    const char *name, *device;
-    uint64_t handle;
+    struct sluice_format format;
     int r;
 
-    if (!out)
-        return sl_fail(SLUICE_E_INVALID, "no place for the writer's handle was given");
-    if ((r = sl_object_forked()) != 0)
-        return r;
-    if ((r = sl_params_load(&params, sizeof params, LEAST_PARAMS, caller, "struct sluice_writer_params")) != 0 ||
-        (r = sl_wire_of(params.name, &wire, &name)) != 0)
-        return r;
-    if (sl_bare_of(wire))
-        return sl_bare_writer_open(out, sl_bare_of(wire), name, &params);
-    if (params.cipd)
-        return sl_fail(SLUICE_E_INVALID, "channel '%s': `cipd` is for channels named \"cipd:NAME\"", name);
-    device = params.device ? params.device : "host";
-    params.name = name;
-    params.device = NULL; /* the caller's string does not outlive this call */
-    if ((r = complete_params(&params)) != 0 || (r = sl_format_load(&format, params.format)) != 0)
-        return r;
-    params.format = &format;
-
-    struct sluice_writer *writer = (struct sluice_writer *)sl_object_new(SL_HANDLE_WRITER, sizeof *writer);
-    if (!writer)
-        return SLUICE_E_NO_MEMORY;
-    writer->object.finish = finish;
-    sl_trace_open();
-    SL_STAGE_BEGIN(OPEN);
-    writer->params = params;
+    base->object.finish = finish;
+    writer->params = *params;
+    writer->params.name = base->name;
+    writer->params.device = NULL; /* the caller's string does not outlive this call */
     writer->next_memory = 1;
     writer->session = sl_os_random();
-    snprintf(writer->name, sizeof writer->name, "%s", name);
-    writer->params.name = writer->name;
-    if ((r = find_backends(writer, device, uuid)) == 0 && (r = open_channel(writer, wire, uuid)) == 0)
-        r = sl_object_name(&writer->object, &handle);
-    SL_STAGE_END(OPEN);
-    if (r != 0) {
-        sl_object_drop(&writer->object);
+    if ((r = complete_params(&writer->params)) != 0 || (r = sl_format_load(&format, params->format)) != 0)
         return r;
-    }
+    writer->params.format = &format;
+    if ((r = find_backends(writer, params->device ? params->device : "host", uuid)) == 0)
+        r = open_channel(writer, uuid);
     writer->params.format = NULL;
     writer->params.uids = writer->params.gids = NULL;
-    *out = (sluice_writer *)(uintptr_t)handle;
-    return 0;
-}
-
-int sluice_writer_close(sluice_writer **handle)
-{
-    struct sluice_writer *writer;
-    int r;
-
-    if (!handle || !*handle)
-        return 0;
-    if ((r = sl_writer_hold(*handle, &writer)) != 0) {
-        if (r == SLUICE_E_FORKED)
-            *handle = NULL;
-        return r;
-    }
-    if (sl_object_unname(&writer->object, SL_END_CLOSED))
-        sl_object_drop(&writer->object);
-    sl_object_drop(&writer->object);
-    *handle = NULL;
-    return 0;
+    return r;
 }
 
 /* ---- format, stats ---- */
 
-int sluice_writer_reformat(sluice_writer *handle, const struct sluice_format *caller)
+int sl_native_reformat(struct sluice_writer *base, const struct sluice_format *format)
 {
-    struct sluice_writer *writer;
-    struct sluice_format format;
-    int r = sl_writer_enter(handle, &writer);
+    struct sl_writer *writer = sl_writer_of(base);
+    int r = sl_commit_none_begun(writer, "commit or cancel them before the format changes");
 
-    if (r != 0)
-        return r;
-    r = sl_format_load(&format, caller);
-    if (r == 0)
-        r = sl_publish_none_begun(writer, "commit or cancel them before the format changes");
-    if (r == 0)
-        r = writer->bare ? writer->bare->reformat(writer->state, &format) : sl_generation_make(writer, &format);
-    sl_writer_leave(writer);
+    return r == 0 ? sl_generation_make(writer, format) : r;
+}
+
+int sl_native_writer_format(struct sluice_writer *base, struct sluice_format *format)
+{
+    struct sl_writer *writer = sl_writer_of(base);
+
+    sl_mutex_lock(&writer->serve->lock);
+    int r = sl_format_store(format, &writer->format);
+    sl_mutex_unlock(&writer->serve->lock);
     return r;
 }
 
-int sluice_writer_format(sluice_writer *handle, struct sluice_format *format)
+void sl_native_writer_stats(struct sluice_writer *base, struct sluice_writer_stats *stats)
 {
-    struct sluice_writer *writer;
-    int r = sl_writer_enter(handle, &writer);
-
-    if (r != 0)
-        return r;
-    if (writer->bare) {
-        r = writer->bare->writer_format(writer->state, format);
-    } else {
-        sl_mutex_lock(&writer->serve->lock);
-        r = sl_format_store(format, &writer->format);
-        sl_mutex_unlock(&writer->serve->lock);
-    }
-    sl_writer_leave(writer);
-    return r;
-}
-
-static void own_stats(struct sluice_writer *writer, struct sluice_writer_stats *stats)
-{
+    struct sl_writer *writer = sl_writer_of(base);
     struct sl_serve *serve = writer->serve;
 
     sl_service_lock(); /* what the wire counts */
@@ -353,22 +252,4 @@ static void own_stats(struct sluice_writer *writer, struct sluice_writer_stats *
     };
     sl_mutex_unlock(&serve->lock);
     sl_service_unlock();
-}
-
-int sluice_writer_stats(sluice_writer *handle, struct sluice_writer_stats *caller)
-{
-    struct sluice_writer_stats stats = { .size = 0 };
-    struct sluice_writer *writer;
-    int r = sl_writer_hold(handle, &writer);
-
-    if (r != 0)
-        return r;
-    if (writer->bare)
-        writer->bare->writer_stats(writer->state, &stats);
-    else
-        own_stats(writer, &stats);
-    r = sl_params_store(caller, &stats, sizeof stats, offsetof(struct sluice_writer_stats, cancelled),
-                        "struct sluice_writer_stats");
-    sl_object_drop(&writer->object);
-    return r;
 }

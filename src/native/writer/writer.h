@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Inside a writer: writer.c opens and closes, commit.c has begin, commit and cancel, free_slot.c finds the slot for them,
- * grow.c adds one, generation.c has the memory behind them.
+ * Inside a writer of Sluice's own channels: writer.c opens and closes, begin.c and commit.c handle frames, free_slot.c finds
+ * the slot for them, grow.c adds one, generation.c has the memory behind them.
  */
 #ifndef SL_NATIVE_WRITER_WRITER_H
 #define SL_NATIVE_WRITER_WRITER_H
@@ -10,6 +10,7 @@
 
 #include "copy/copy.h"
 #include "channel/arrays.h"
+#include "channel/channel.h"
 #include "native/writer/in_flight.h"
 #include "native/writer/reader_semaphores.h"
 #include "native/protocol/ring.h"
@@ -32,7 +33,7 @@ struct sl_writer_memory {
 /* A slot whose send failed in a capture: deferred_cancel.c. */
 struct sl_withdrawn {
     struct sl_after after;
-    struct sluice_writer *writer;
+    struct sl_writer *writer;
     sl_word32 state;
 };
 
@@ -44,12 +45,9 @@ struct sl_writer_slot {
     struct sl_withdrawn withdrawn;
 };
 
-struct sluice_writer {
-    struct sl_object object;
-    const struct sl_bare_ops *bare; /* of a bare channel: then only `state` and name are used; else NULL */
-    void *state;                    /* the bare channel's own */
+struct sl_writer {
+    struct sluice_writer base;
     struct sluice_writer_params params; /* complete */
-    char name[SLUICE_MAX_NAME + 1];
     struct sl_serve *serve;
     char device_name[SL_DEVICE_NAME];
     const struct sl_mem_ops *mem;
@@ -58,7 +56,6 @@ struct sluice_writer {
     struct sl_copier copier; /* of send, from its first call on */
     struct sl_sent sent;
 
-    sl_word32 busy; /* a call is inside: see sl_writer_enter */
     uint64_t session;
     uint64_t next_token;
     uint32_t begun;
@@ -80,49 +77,58 @@ struct sluice_writer {
     int64_t last_commit_ns;
 };
 
-/* The writer behind a handle, held until sl_object_drop. */
-int sl_writer_hold(sluice_writer *handle, struct sluice_writer **writer);
+static inline struct sl_writer *sl_writer_of(struct sluice_writer *base) { return (struct sl_writer *)base; }
 
-/* The same for calls that one thread at a time may make; debug builds find a second one: SLUICE_E_BUSY
- * (protocol 2.6). */
-int sl_writer_enter(sluice_writer *handle, struct sluice_writer **writer);
-void sl_writer_leave(struct sluice_writer *writer);
+/* ---- the backend's functions: channel/channel.h ---- */
+
+int sl_native_writer_open(struct sluice_writer *base, const struct sluice_writer_params *params);
+int sl_native_begin(struct sluice_writer *base, int64_t timeout_ns, struct sluice_frame *frame);
+int sl_native_wait(struct sluice_writer *base, int64_t timeout_ns);
+int sl_native_commit(struct sluice_writer *base, struct sluice_frame *frame, struct sluice_stream stream);
+int sl_native_cancel(struct sluice_writer *base, struct sluice_frame *frame, struct sluice_stream stream);
+int sl_native_send(struct sluice_writer *base, struct sluice_frame *header, const struct sluice_array *arrays, uint32_t count,
+                   struct sluice_stream stream, struct sluice_ticket *ticket);
+int sl_native_reformat(struct sluice_writer *base, const struct sluice_format *format);
+int sl_native_writer_format(struct sluice_writer *base, struct sluice_format *format);
+void sl_native_writer_stats(struct sluice_writer *base, struct sluice_writer_stats *stats);
+int sl_native_writer_pin(struct sluice_writer *base, const struct sluice_frame *frame, sluice_pin **pin);
+int sl_native_writer_view(struct sluice_writer *base, const struct sluice_frame *frame, struct sl_view *view);
 
 /* ---- generation.c ---- */
 
 /* Makes the next generation, of `format` (complete), with params.slots slots. */
-int sl_generation_make(struct sluice_writer *writer, const struct sluice_format *format);
+int sl_generation_make(struct sl_writer *writer, const struct sluice_format *format);
 
 /* A memory for slots that is yet to be made (sl_mem_create, object.size bytes), and the name to make it by. */
-int sl_generation_plan(const struct sluice_writer *writer, const struct sluice_format *format, uint32_t slots,
+int sl_generation_plan(const struct sl_writer *writer, const struct sluice_format *format, uint32_t slots,
                        char name[SL_MEMORY_NAME], struct sl_writer_memory **memory);
 
 /* Adds the slot of a memory that was made for this generation; after a failure the memory is dropped. */
-int sl_generation_add(struct sluice_writer *writer, struct sl_writer_memory *memory);
+int sl_generation_add(struct sl_writer *writer, struct sl_writer_memory *memory);
 
 /* Is there a number for one more? */
-bool sl_generation_has_ids(const struct sluice_writer *writer);
+bool sl_generation_has_ids(const struct sl_writer *writer);
 
 /* Retires slots of older generations that nobody needs any more, and gives their memory back. */
-void sl_generation_retire(struct sluice_writer *writer, enum sl_keep keep);
+void sl_generation_retire(struct sl_writer *writer, enum sl_keep keep);
 
 /* The memory of a slot, kept mapped until sl_mem_drop. */
-struct sl_mem_shared *sl_generation_pin(struct sluice_writer *writer, uint32_t slot);
+struct sl_mem_shared *sl_generation_pin(struct sl_writer *writer, uint32_t slot);
 
 /* Gives all memory back: when the writer ends. */
-void sl_generation_destroy(struct sluice_writer *writer);
+void sl_generation_destroy(struct sl_writer *writer);
 
 /* ---- grow.c ---- */
 
 /* Adds a slot to this generation if it may and can grow. SLUICE_NO_SLOT, without a sentence, if not, or if its memory is not there
  * until `patience_ns` after this began; a later call, or sl_grow_settle, then adds it. */
-int sl_grow(struct sluice_writer *writer, int64_t patience_ns);
+int sl_grow(struct sl_writer *writer, int64_t patience_ns);
 
 /* Adds the slot that is being added, if its memory is there by now; else SLUICE_NO_SLOT. */
-int sl_grow_settle(struct sluice_writer *writer);
+int sl_grow_settle(struct sl_writer *writer);
 
 /* The slot is of no use any more: its generation, or the writer, ends. */
-void sl_grow_leave(struct sluice_writer *writer);
+void sl_grow_leave(struct sl_writer *writer);
 
 /* ---- free_slot.c ---- */
 
@@ -130,49 +136,61 @@ void sl_grow_leave(struct sluice_writer *writer);
 #define SL_LATE (5 * SLUICE_MS)
 
 /* Takes a slot, if need be once one has become free; -1: none has. */
-int sl_free_slot_find(struct sluice_writer *writer, int64_t timeout_ns);
+int sl_free_slot_find(struct sl_writer *writer, int64_t timeout_ns);
 
 /* There was none: SLUICE_NO_SLOT, and why. `dropped`: 1 if this counts as a dropped frame. */
-int sl_free_slot_none(struct sluice_writer *writer, uint64_t dropped);
+int sl_free_slot_none(struct sl_writer *writer, uint64_t dropped);
 
 /* Calls `enough` whenever a slot may have become free, until it returns true or the time is up. That counts from `since`, when the
  * caller began to wait, as do the stats. */
-bool sl_free_slot_wait(struct sluice_writer *writer, int64_t since, int64_t timeout_ns,
-                       bool (*enough)(struct sluice_writer *, int *), int *out);
+bool sl_free_slot_wait(struct sl_writer *writer, int64_t since, int64_t timeout_ns,
+                       bool (*enough)(struct sl_writer *, int *), int *out);
+
+/* ---- begin.c ---- */
+
+/* A send begins: prefetches what its begin will read first. */
+void sl_begin_prefetch(struct sl_writer *writer);
+
+/* Prefetches the cache lines of a slot's record that commit stores to. */
+void sl_begin_prefetch_record(const struct sl_record *record);
+
+/* A send failed before its begin, with `result`, which this returns. If the device is lost, frames in flight are lost, too. */
+int sl_begin_failed(struct sl_writer *writer, int result);
+
+/* The device is lost, and with it the frames in flight: marks them as lost, and returns `result`. */
+int sl_begin_lose(struct sl_writer *writer, int result);
 
 /* ---- commit.c ---- */
 
-/* A send begins: prefetches what its begin will read first. */
-void sl_publish_early(struct sluice_writer *writer);
+/* Commits a send's frame, whose copies may be deferred until now. */
+int sl_commit_send(struct sl_writer *writer, struct sluice_frame *frame, struct sluice_stream stream, struct sl_copy_job *job);
+
 /* A send is queued: prepares the next one while the GPU works, also in the job's copier. */
-void sl_publish_prepare(struct sluice_writer *writer, struct sl_copy_job *job);
+void sl_commit_prepare(struct sl_writer *writer, struct sl_copy_job *job);
 
-int sl_publish_begin(struct sluice_writer *writer, int64_t timeout_ns, struct sluice_frame *frame);
-
-/* A send failed before its begin, with `result`, which this returns. If the device is lost, frames in flight are lost, too. */
-int sl_publish_failed(struct sluice_writer *writer, int result);
-/* `job`: a send's, with copies that may be deferred to this; NULL: none. */
-int sl_publish_commit(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream,
-                      struct sl_copy_job *job);
-int sl_publish_cancel(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream);
 /* The slot's frame is cancelled; whoever works on it has queued, or never will queue, the word that says so. */
-void sl_publish_cancelled(struct sluice_writer *writer, uint32_t slot);
+void sl_commit_cancelled(struct sl_writer *writer, uint32_t slot);
 
 /* 0, or SLUICE_E_BUSY if frames are begun, with a message that ends with `why`. */
-int sl_publish_none_begun(struct sluice_writer *writer, const char *why);
+int sl_commit_none_begun(struct sl_writer *writer, const char *why);
+
+/* ---- frame.c ---- */
+
+/* Was this frame begun by this writer, and is it neither committed nor cancelled? SLUICE_E_STALE. */
+int sl_frame_check_begun(const struct sl_writer *writer, const struct sluice_frame *frame);
 
 /* ---- deferred_cancel.c ---- */
 
 /* The frame begun in the slot cannot be cancelled, as `stream` captures: that is done once it no longer does. */
-int sl_withdraw(struct sluice_writer *writer, uint32_t slot, struct sluice_stream stream);
+int sl_withdraw(struct sl_writer *writer, uint32_t slot, struct sluice_stream stream);
 
 /* Cancels those whose streams no longer capture. */
-void sl_withdraw_settle(struct sluice_writer *writer);
+void sl_withdraw_settle(struct sl_writer *writer);
 
 /* Waits until the slot's was cancelled, and its work is done. False: not in time. */
-bool sl_withdraw_wait(struct sluice_writer *writer, uint32_t slot, int64_t timeout_ns);
+bool sl_withdraw_wait(struct sl_writer *writer, uint32_t slot, int64_t timeout_ns);
 
 /* When the writer ends. False: not all could be cancelled, and work may still use their slots. */
-bool sl_withdraw_end(struct sluice_writer *writer, int64_t timeout_ns);
+bool sl_withdraw_end(struct sl_writer *writer, int64_t timeout_ns);
 
 #endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A frame that a reader holds: its arrays, its pin, and whether it is still whole.
+ */
+#include "native/reader/reader.h"
+#include "util/result.h"
+
+struct sl_held *sl_held_find(struct sl_reader *reader, const struct sluice_frame *frame)
+{
+    uint64_t index = frame->opaque[SL_FRAME_ENTRY], token = frame->opaque[SL_FRAME_TOKEN];
+
+    if (frame->opaque[SL_FRAME_OWNER] == atomic_load_explicit(&reader->base.object.id, memory_order_relaxed) &&
+        index < SLUICE_MAX_SLOTS && token > SL_HELD_DEFERRED && sl_load(&reader->held[index].token, acquire) == token)
+        return &reader->held[index];
+    sl_say("channel '%s': this frame was released already, or is not this reader's", reader->base.name);
+    return NULL;
+}
+
+bool sl_held_is_evicted(const struct sl_link *link)
+{
+    sl_after_reads();
+    return sl_load(link->page.evicted, seq_cst) != 0;
+}
+
+int sl_native_check(struct sluice_reader *base, const struct sluice_frame *frame)
+{
+    const struct sl_held *entry = sl_held_find(sl_reader_of(base), frame);
+
+    if (!entry)
+        return SLUICE_E_STALE;
+    if (!entry->copied && sl_held_is_evicted(entry->session->link))
+        return sl_fail(SLUICE_E_LOST, "channel '%s': the writer took this frame back while it was read", base->name);
+    return 0;
+}
+
+/* Was the frame acquired before it was ready, and is it not ready yet? */
+static bool is_coming(const struct sl_held *entry)
+{
+    return entry->on_stream && !entry->copied &&
+           !sl_reached(sl_load(&entry->session->link->words.ready[entry->slot], acquire), entry->sequence);
+}
+
+int sl_native_reader_view(struct sluice_reader *base, const struct sluice_frame *frame, struct sl_view *view)
+{
+    const struct sl_held *entry = sl_held_find(sl_reader_of(base), frame);
+
+    if (!entry)
+        return SLUICE_E_STALE;
+    view->format = &entry->memory->format;
+    view->geometries = entry->record->arrays;
+    view->address = entry->address;
+    view->device = entry->session->device;
+    view->behind = is_coming(entry) ? entry->taken_for : SLUICE_ON_CPU;
+    view->read_only = !entry->session->link->writable;
+    return 0;
+}
+
+int sl_native_reader_pin(struct sluice_reader *base, const struct sluice_frame *frame, sluice_pin **pin)
+{
+    struct sl_reader *reader = sl_reader_of(base);
+    struct sl_held *entry = sl_held_find(reader, frame);
+
+    if (!entry)
+        return SLUICE_E_STALE;
+    if (entry->copied) {
+        *pin = (sluice_pin *)sl_staged_pin(reader, entry);
+    } else {
+        sl_add(&entry->memory->shared.users, 1);
+        *pin = (sluice_pin *)&entry->memory->shared;
+    }
+    return 0;
+}
