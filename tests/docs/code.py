@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""C in the documents compiles, and the writers and readers of README.md, docs/gpu.md and docs/cuda-link.md work. usage: code.py ROOT BUILD CC
+"""C in the documents compiles, and the writers and readers of README.md, docs/gpu.md and docs/cuda-link.md work together. usage: code.py ROOT BUILD CC
 
 A block marked `c` with a main() is a program: it is compiled alone against the installed headers and library,
 found by pkg-config. Those that use CUDA's runtime get one that works on the fake driver (tests/docs/runtime). One marked
 `c fragment` is the inside of a function. (That every block also stands in a file of the tree is tests/lint/docs.py's to
-see.)
+see.) The programs of docs/cuda-link.md are examples/cuda_link_writer.c and cuda_link_reader.c, to which it links.
 """
 import os
 import pathlib
@@ -118,6 +118,12 @@ def main():
                     more = on_gpu if "cuda_runtime" in block[2] else []
                     lint.check(f"program at {where}", compile_c(compiler, block[2], "-o", program, *more, *flags))
                     programs.setdefault(page.name, {})[kind] = program
+        for kind in ("writer", "reader"):
+            source, program = root / f"examples/cuda_link_{kind}.c", folder / f"cuda-link-{kind}"
+            linked = f"(../{source.relative_to(root)})" in (root / "docs/cuda-link.md").read_text()
+            lint.check(f"{source.name}, a program of cuda-link.md", compile_c(compiler, source.read_text(), "-o", program, *flags)
+                       if linked else ["the page has no link to it"])
+            programs.setdefault("cuda-link.md", {})[kind] = program
         own = f"cipd:docs-{os.getpid()}" # names of segments are the machine's
         for page, env, arguments in (("README.md", {}, []), ("gpu.md", environment, []), ("cuda-link.md", environment, [own])):
             pair = programs.get(page, {})

@@ -50,12 +50,12 @@ def library(sluice):
 
 def main():
     root, lint = pathlib.Path(sys.argv[1]), Lint()
-    text = (root / "docs/cuda-link.md").read_text()
+    text = (root / "docs/cuda-link-settings.md").read_text()
     page, commands = ROW.findall(text), [(name, said.replace("`", "").split(", ")) for name, said in COMMANDS.findall(text)]
     known = library(sys.argv[2])
     own = [(v["name"], v["default"], v["here"], v["what"]) for v in known]
     wrong = [f"the page has {row}" for row in page if row not in own] + [f"the library has {row}" for row in own if row not in page]
-    lint.check("every variable of cuda-link's is in docs/cuda-link.md as the library knows it", wrong)
+    lint.check("every variable of cuda-link's is in docs/cuda-link-settings.md as the library knows it", wrong)
     lint.check("they are in the same order", [] if wrong or page == own else ["they are not"])
     wanted = [(v["name"], v["commands"].split()) for v in known if v["commands"]]
     lint.check("the page has the commands that honour each, as the doctor knows them",
