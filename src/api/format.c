@@ -4,6 +4,7 @@
  */
 #include <sluice/format.h>
 
+#include "copy/copy.h"
 #include "format/format.h"
 #include "util/result.h"
 

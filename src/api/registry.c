@@ -5,19 +5,19 @@
 #include <sluice/registry.h>
 
 #include "channel/channel.h"
-#include "native/registry.h"
 #include "util/params.h"
 #include "util/result.h"
 
 /* ---- list ---- */
 
-const char *sluice_registry_folder(void) { return sl_registry_folder(); }
+const char *sluice_registry_folder(void) { return sl_channel_standard()->registry_folder(); }
 
 int sluice_registry_list(const char *folder, struct sluice_registry_entry *entries, size_t capacity, size_t *count)
 {
     if (!count || (!entries && capacity))
         return sl_fail(SLUICE_E_INVALID, "sluice_registry_list: %s is NULL", count ? "entries" : "count");
-    return sl_registry_list(folder, entries, capacity, count);
+    int r = sl_object_forked();
+    return r == 0 ? sl_channel_standard()->registry_list(folder, entries, capacity, count) : r;
 }
 
 /* ---- watch ---- */
@@ -37,24 +37,21 @@ static void finish_watch(struct sl_object *object)
 
 int sluice_registry_watch_open(sluice_watch **out, const char *folder)
 {
-    char path[256];
+    struct sluice_watch *watch;
     uint64_t handle;
-    int dir, r;
+    int r;
 
     if (!out)
         return sl_fail(SLUICE_E_INVALID, "sluice_registry_watch_open: watch is NULL");
     if ((r = sl_object_forked()) != 0)
         return r;
-    /* A folder that does not exist cannot be watched: make it. */
-    if ((r = sl_registry_open_folder(&folder, path, sizeof path, true, &dir)) != 0)
-        return r;
-    sl_os_close(dir);
-    struct sluice_watch *watch = (struct sluice_watch *)sl_object_new(SL_HANDLE_WATCH, sizeof *watch);
+    watch = (struct sluice_watch *)sl_object_new(SL_HANDLE_WATCH, sizeof *watch);
     if (!watch)
         return SLUICE_E_NO_MEMORY;
     watch->fd = -1;
     watch->object.finish = finish_watch;
-    if ((r = sl_os_watch_open(folder, &watch->fd)) != 0 || (r = sl_object_name(&watch->object, &handle)) != 0) {
+    if ((r = sl_channel_standard()->registry_watch(folder, &watch->fd)) != 0 ||
+        (r = sl_object_name(&watch->object, &handle)) != 0) {
         sl_object_drop(&watch->object);
         return r;
     }

@@ -23,9 +23,11 @@ static const struct sl_channel_ops *find_scheme(const char *scheme, size_t lengt
     return NULL;
 }
 
+const struct sl_channel_ops *sl_channel_standard(void) { return backends[0]; }
+
 int sl_channel_of(const char *channel, const struct sl_channel_ops **ops, const char **name)
 {
-    const struct sl_channel_ops *found = backends[0];
+    const struct sl_channel_ops *found = sl_channel_standard();
 
     if (!channel)
         return sl_fail(SLUICE_E_NAME, "no channel name: it is NULL");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A channel's backend: the table of functions behind the public calls on its writers and readers. Sluice's own channels
- * (native/) and cuda-link's (cuda_link/) are two of them; channel.c lists them all.
+ * A channel's backend: the table of functions behind the public calls on its writers and readers. channel.c
+ * lists them all.
  */
 #ifndef SL_CHANNEL_CHANNEL_H
 #define SL_CHANNEL_CHANNEL_H
@@ -49,6 +49,11 @@ struct sl_channel_ops {
     int (*info)(const char *name, int64_t timeout_ns, struct sluice_channel_info *info, struct sluice_reader_info *readers,
                 uint32_t capacity);
 
+    /* The registry; NULL for channels that it does not list. `folder`: NULL for this process's own. */
+    const char *(*registry_folder)(void);
+    int (*registry_list)(const char *folder, struct sluice_registry_entry *entries, size_t capacity, size_t *count);
+    int (*registry_watch)(const char *folder, int *fd); /* becomes readable when a channel comes or goes */
+
     /* Opens a zeroed writer that has its ops and name. Strings and structs that `params` points to do not outlive the call.
      * Sets object.finish before it can fail; that ends the writer, however far it was opened. */
     int (*writer_open)(struct sluice_writer *writer, const struct sluice_writer_params *params);
@@ -83,6 +88,9 @@ struct sl_channel_ops {
 /* The backend of a channel's name, by its scheme if it has one; *name is what follows the scheme. SLUICE_E_NAME, with a
  * message, for an invalid name. */
 int sl_channel_of(const char *channel, const struct sl_channel_ops **ops, const char **name);
+
+/* The backend whose channels have no scheme, which the registry lists. */
+const struct sl_channel_ops *sl_channel_standard(void);
 
 /* SLUICE_E_INVALID if parameters that only one backend takes are given to another. */
 int sl_channel_check_writer_params(const struct sl_channel_ops *ops, const char *name, const struct sluice_writer_params *params);

@@ -8,7 +8,7 @@
 #include <sluice/device.h>
 #include <sluice/frame.h>
 
-#include "device/object.h"
+#include "device/device.h"
 #include "format/format.h"
 
 /* In struct sluice_frame's opaque words. */

@@ -182,8 +182,8 @@ int sl_stream_wait_check_all(struct sluice_stream stream)
         sl_service_unlock();
         if (lost)
             return sl_fail(SLUICE_E_LOST,
-                           "a frame that this stream waited for was never finished, so the results computed from it are invalid: "
-                           "cancel this frame");
+                           "a frame that this stream waited for was never finished, so the results computed from it are not "
+                           "whole: cancel this frame");
         if (!waiting)
             return 0;
         sl_os_sleep(pause);

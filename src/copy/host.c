@@ -2,10 +2,13 @@
  *
  * Copies by the CPU, which are done when the call returns.
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include "copy/copy.h"
 #include "device/device.h"
+#include "format/format.h"
+#include "util/result.h"
 
 /* With a size known at compile time, a copy is a load and a store. */
 #define COPY_STEPS(bytes) \
@@ -107,3 +110,32 @@ const struct sl_copy_ops sl_copy_host = {
     .finish = host_finish,
     .end = host_end,
 };
+
+/* ---- between arrays of the program's own ---- */
+
+static int check_reach(const struct sluice_array *array, const char *role)
+{
+    const void *first;
+    uint64_t bytes;
+    int r = sl_array_span(array, &first, &bytes);
+
+    if (r != SLUICE_OK || sl_copy_reachable(first, bytes))
+        return r;
+    return sl_fail(SLUICE_E_INVALID,
+                   "array '%.31s', to copy %s: the CPU cannot access the %" PRIu64
+                   " bytes at %p: they are a GPU's, or were freed; copy in host memory (a frame: sluice_reader_fetch), or by the "
+                   "GPU's library",
+                   array->name, role, bytes, first);
+}
+
+int sl_array_copy(const struct sluice_array *to, const struct sluice_array *from)
+{
+    struct sl_copy copy;
+    int r = sl_array_plan(to, from, &copy);
+
+    if (r == SLUICE_OK && copy.count > 0 && (r = check_reach(to, "into")) == SLUICE_OK)
+        r = check_reach(from, "from");
+    for (int i = 0; i < copy.count && r == SLUICE_OK; i++)
+        sl_part_run(&copy.parts[i]);
+    return r;
+}

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "copy/copy.h"
+#include "format/copy_region.h"
 #include "format/format.h"
 #include "util/checked.h"
 #include "util/result.h"
@@ -16,7 +16,7 @@
 static int find_span(int result, const struct sluice_array *array, uint64_t *below, uint64_t *above)
 {
     *below = 0;
-    *above = sluice_dtype_size(array->dtype);
+    *above = sl_dtype_size(array->dtype);
     for (int d = 0; d < array->ndim; d++) {
         if (array->shape[d] == 0) {
             *below = *above = 0;
@@ -300,32 +300,5 @@ int sl_array_span(const struct sluice_array *array, const void **first, uint64_t
         above = array->nbytes;
     *first = array->data ? (const char *)array->data - below : NULL; /* an empty array may have no address */
     *bytes = below + above;
-    return r;
-}
-
-static int check_reach(const struct sluice_array *array, const char *role)
-{
-    const void *first;
-    uint64_t bytes;
-    int r = sl_array_span(array, &first, &bytes);
-
-    if (r != SLUICE_OK || sl_copy_reachable(first, bytes))
-        return r;
-    return sl_fail(SLUICE_E_INVALID,
-                   "array '%.31s', to copy %s: the CPU cannot access the %" PRIu64
-                   " bytes at %p: they are a GPU's, or were freed; copy in host memory (a frame: sluice_reader_fetch), or by the "
-                   "GPU's library",
-                   array->name, role, bytes, first);
-}
-
-int sl_array_copy(const struct sluice_array *to, const struct sluice_array *from)
-{
-    struct sl_copy copy;
-    int r = sl_array_plan(to, from, &copy);
-
-    if (r == SLUICE_OK && copy.count > 0 && (r = check_reach(to, "into")) == SLUICE_OK)
-        r = check_reach(from, "from");
-    for (int i = 0; i < copy.count && r == SLUICE_OK; i++)
-        sl_part_run(&copy.parts[i]);
     return r;
 }

@@ -193,6 +193,5 @@ int sl_dtype_parse(const char *text, struct sluice_dtype *dtype);
 uint32_t sl_dtype_size(struct sluice_dtype dtype);
 int sl_array_wrap(struct sluice_array *array, const char *name, void *data, struct sluice_dtype dtype, int ndim,
                   const int64_t *shape, const int64_t *strides);
-int sl_array_copy(const struct sluice_array *to, const struct sluice_array *from);
 
 #endif

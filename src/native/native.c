@@ -3,6 +3,7 @@
  * Sluice's own channels as a backend.
  */
 #include "native/reader/reader.h"
+#include "native/registry.h"
 #include "native/writer/writer.h"
 
 extern const struct sl_channel_ops sl_channel_native;
@@ -12,6 +13,9 @@ const struct sl_channel_ops sl_channel_native = {
     .reader_bytes = sizeof(struct sl_reader),
     .check_name = sl_native_check_name,
     .info = sl_native_info,
+    .registry_folder = sl_registry_folder,
+    .registry_list = sl_registry_list,
+    .registry_watch = sl_registry_watch,
     .writer_open = sl_native_writer_open,
     .begin = sl_native_begin,
     .wait = sl_native_wait,

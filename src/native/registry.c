@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/object.h"
+#include "os/os.h"
 #include "native/wire/wire.h"
 #include "util/result.h"
 
@@ -76,7 +76,7 @@ static bool probe(int dir, const char *path, struct sluice_registry_entry *entry
 }
 
 /* `folder`, or this process's own, whose name goes to `path`: the name, and the folder opened. */
-int sl_registry_open_folder(const char **folder, char *path, size_t size, bool create, int *dir)
+static int open_folder(const char **folder, char *path, size_t size, bool create, int *dir)
 {
     struct sl_folder_options options = { .create = create };
     bool ours = false;
@@ -96,9 +96,7 @@ int sl_registry_list(const char *folder, struct sluice_registry_entry *entries, 
     char path[256];
     int dir, r;
 
-    if ((r = sl_object_forked()) != 0)
-        return r;
-    if ((r = sl_registry_open_folder(&folder, path, sizeof path, false, &dir)) == SLUICE_E_NOT_FOUND) {
+    if ((r = open_folder(&folder, path, sizeof path, false, &dir)) == SLUICE_E_NOT_FOUND) {
         *count = 0;
         return 0;
     }
@@ -121,4 +119,15 @@ int sl_registry_list(const char *folder, struct sluice_registry_entry *entries, 
     sl_os_close(dir);
     free(listing.entries);
     return r;
+}
+
+int sl_registry_watch(const char *folder, int *fd)
+{
+    char path[256];
+    int dir, r = open_folder(&folder, path, sizeof path, true, &dir);
+
+    if (r != 0)
+        return r;
+    sl_os_close(dir);
+    return sl_os_watch_open(folder, fd);
 }

@@ -7,14 +7,12 @@
 
 #include <sluice/registry.h>
 
-#include <stdbool.h>
-
 /* The folder of this process's channels; "" if there is none. */
 const char *sl_registry_folder(void);
 
-/* Opens `*folder`, or this process's own if it is NULL; then *folder becomes its name, which is stored in `path`. */
-int sl_registry_open_folder(const char **folder, char *path, size_t size, bool create, int *dir);
-
 int sl_registry_list(const char *folder, struct sluice_registry_entry *entries, size_t capacity, size_t *count);
+
+/* A descriptor that becomes readable when a channel comes or goes. Makes the folder, which could not be watched otherwise. */
+int sl_registry_watch(const char *folder, int *fd);
 
 #endif

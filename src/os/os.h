@@ -141,14 +141,9 @@ bool sl_os_named_locked(int fd);
  * question: a section is made with its size.) */
 int sl_os_named_alone(int fd);
 
-/* ---- wake.c: sleeping on a word that others change ----
+/* ---- futex.c: sleeping on a word that others change ----
  *
- * Windows can do this within one process only (WaitOnAddress). Between processes cuda-link uses its doorbell: an
- * auto-reset event named `Local\\cudalink_db_` and the segment's name, less than 260 characters. The writer creates
- * it after the segment, sets it after storing each index, each version and the flag at the end, and closes it last. A
- * reader opens it (SYNCHRONIZE), checks the index before it waits and everything afterwards, and waits with a short
- * timeout, as there may be no doorbell and it wakes only one waiter. It says that a frame was published, never that a
- * slot is ready.
+ * Windows can do this within one process only (WaitOnAddress); between processes it takes a named event.
  */
 
 /* Sleeps while *word == value, until woken or `deadline` (sl_os_now's clock; SLUICE_FOREVER: none).

@@ -3,7 +3,7 @@
  * Copies as runs of bytes: merging them, cutting them into pieces, and splitting a copy through a
  * buffer.
  */
-#include "copy/copy.h"
+#include "format/copy_region.h"
 
 void sl_part_repeat(struct sl_copy_part *part, int64_t count, int64_t to, int64_t from)
 {
