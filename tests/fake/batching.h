@@ -2,8 +2,8 @@
  *
  * Does the library ask about a stream behind each signal, as on WSL2? Then it makes more calls, also of the fake driver.
  */
-#ifndef FAKE_GATHERS_H
-#define FAKE_GATHERS_H
+#ifndef FAKE_BATCHING_H
+#define FAKE_BATCHING_H
 
 #include <stdlib.h>
 #include <string.h>

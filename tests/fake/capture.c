@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "fake/inside.h"
+#include "fake/internal.h"
 
 struct capture *fake_captures;
 

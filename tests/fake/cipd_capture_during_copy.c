@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "fake/cipd.h"
+#include "fake/cipd_kit.h"
 #include "fake/fake.h"
 #include "gpu/kit.h"
 #include "harness/test.h"

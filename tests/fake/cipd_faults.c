@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "cuda_link/cuda_link.h"
-#include "fake/cipd.h"
+#include "fake/cipd_kit.h"
 #include "fake/fake.h"
-#include "harness/belongings.h"
+#include "harness/resources.h"
 #include "harness/test.h"
 
 struct outcome {

@@ -9,9 +9,9 @@
 
 #include <sluice/sluice.h>
 
-#include "fake/cipd.h"
+#include "fake/cipd_kit.h"
 #include "fake/fake.h"
-#include "fake/gathers.h"
+#include "fake/batching.h"
 #include "harness/test.h"
 
 #define FRAMES 50

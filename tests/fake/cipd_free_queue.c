@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fake/cipd.h"
+#include "fake/cipd_kit.h"
 #include "fake/fake.h"
 #include "gpu/kit.h"
 #include "harness/test.h"

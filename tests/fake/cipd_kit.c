@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fake/cipd.h"
+#include "fake/cipd_kit.h"
 
 #include <stdio.h>
 #include <unistd.h>

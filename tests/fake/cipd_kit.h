@@ -2,8 +2,8 @@
  *
  * A channel of cuda-link's protocol on the fake driver, for a test and its roles.
  */
-#ifndef FAKE_CIPD_H
-#define FAKE_CIPD_H
+#ifndef FAKE_CIPD_KIT_H
+#define FAKE_CIPD_KIT_H
 
 #include <stdbool.h>
 

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "fake/cipd.h"
+#include "fake/cipd_kit.h"
 #include "fake/fake.h"
 #include "gpu/kit.h"
 #include "harness/test.h"

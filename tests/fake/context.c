@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fake/inside.h"
+#include "fake/internal.h"
 
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 struct sl_cu_context *fake_contexts;

@@ -2,7 +2,7 @@
  *
  * Copies.
  */
-#include "fake/inside.h"
+#include "fake/internal.h"
 
 static size_t span(size_t width, size_t rows, size_t pitch)
 {

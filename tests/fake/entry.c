@@ -11,7 +11,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "fake/inside.h"
+#include "fake/internal.h"
 
 _Thread_local struct fake_thread fake_thread;
 

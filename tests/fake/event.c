@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "fake/inside.h"
+#include "fake/internal.h"
 
 static struct sl_cu_event *events;
 

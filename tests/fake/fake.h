@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A CUDA driver for machines without a GPU: libfakecuda.so has every function of the library's
- * table (cuda/driver.h) and of the tests' (gpu/more.h), and models what they do: contexts, streams
+ * table (cuda/driver.h) and of the tests' (gpu/extra_functions.h), and models what they do: contexts, streams
  * whose work a thread of its own does in time, events, memory that is a memfd, captures. It stands
  * for NVIDIA's driver alone; nothing of ours is faked.
  *
@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "gpu/more.h"
+#include "gpu/extra_functions.h"
 
 enum fake_function {
 #define FAKE_NUMBER(name, version, parameters, arguments) FAKE_##name,

@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "fake/sending.h"
+#include "fake/send_kit.h"
 #include "harness/test.h"
 
 /* A frame whose copies have no word that tells when they end, and a stream that does not get to them. */

@@ -9,7 +9,7 @@
 #include <sluice/sluice.h>
 
 #include "fake/fake.h"
-#include "fake/gathers.h"
+#include "fake/batching.h"
 #include "gpu/kit.h"
 #include "harness/test.h"
 

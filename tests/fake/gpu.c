@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "fake/inside.h"
+#include "fake/internal.h"
 
 pthread_cond_t fake_changed;
 

@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "fake/inside.h"
+#include "fake/internal.h"
 
 struct sl_cu_node {
     struct sl_cu_graph *graph;

@@ -2,8 +2,8 @@
  *
  * The fake driver's own things. All of them are under one lock.
  */
-#ifndef FAKE_INSIDE_H
-#define FAKE_INSIDE_H
+#ifndef FAKE_INTERNAL_H
+#define FAKE_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>

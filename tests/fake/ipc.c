@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "fake/inside.h"
+#include "fake/internal.h"
 
 struct address { /* what is in a handle: where the page is to be found */
     char magic[8];

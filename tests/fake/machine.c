@@ -8,7 +8,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "fake/inside.h"
+#include "fake/internal.h"
 
 struct fake_machine fake_machine = {
     .version = 13000,

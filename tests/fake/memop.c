@@ -2,7 +2,7 @@
  *
  * Stream memory operations: 64-bit words that a stream writes, and waits for.
  */
-#include "fake/inside.h"
+#include "fake/internal.h"
 
 #define MOST 256
 

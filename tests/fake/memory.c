@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fake/inside.h"
+#include "fake/internal.h"
 
 /* What a handle of the driver stands for. It lives as long as a handle or a mapping of it. */
 struct fake_memory {

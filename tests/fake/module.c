@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fake/inside.h"
+#include "fake/internal.h"
 
 static const struct {
     const char *name;

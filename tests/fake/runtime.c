@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "gpu/more.h"
+#include "gpu/extra_functions.h"
 
 #define RUNTIME_API __attribute__((visibility("default")))
 

@@ -2,8 +2,8 @@
  *
  * What send and fetch ask of the driver: no more than they must.
  */
-#include "fake/gathers.h"
-#include "fake/sending.h"
+#include "fake/batching.h"
+#include "fake/send_kit.h"
 #include "gpu/kit.h"
 #include "harness/test.h"
 

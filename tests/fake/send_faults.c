@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fake/sending.h"
+#include "fake/send_kit.h"
 #include "gpu/kit.h"
 #include "harness/test.h"
 

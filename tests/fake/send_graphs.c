@@ -2,7 +2,7 @@
  *
  * Sends that are graphs of the driver's: the writer has SLOTS slots and sends the GPU's memory.
  */
-#include "fake/sending.h"
+#include "fake/send_kit.h"
 #include "gpu/kit.h"
 #include "harness/test.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fake/sending.h"
+#include "fake/send_kit.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * A writer and a reader on the fake driver that send and fetch one array, whatever memory that lies in, while calls of
  * the driver fail.
  */
-#ifndef FAKE_SENDING_H
-#define FAKE_SENDING_H
+#ifndef FAKE_SEND_KIT_H
+#define FAKE_SEND_KIT_H
 
 #include <sluice/sluice.h>
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fake/inside.h"
+#include "fake/internal.h"
 
 #define HIGHEST (-5) /* priority; the lowest is 0 */
 

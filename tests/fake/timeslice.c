@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "fake/inside.h"
+#include "fake/internal.h"
 
 enum { TURN, QUEUE }; /* bytes of the file */
 

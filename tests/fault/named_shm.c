@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "fault/wrap.h"
-#include "harness/belongings.h"
+#include "harness/resources.h"
 #include "unit/cipd_kit.h"
 #include "cuda_link/wire/barrier.h"
 

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "harness/belongings.h"
+#include "harness/resources.h"
 
 #define CHANNEL "faulty"
 

@@ -42,7 +42,7 @@
     X(fchmodat, EPERM) \
     X(pthread_create, EAGAIN)
 
-/* The same, of what only shared memory with a name needs (named.c). */
+/* The same, of what only shared memory with a name needs (named_shm.c). */
 #define FAULT_NAMED_CALLS(X) \
     X(link, EPERM, ENOSPC) \
     X(linkat, EPERM, ENOSPC) \

@@ -4,7 +4,7 @@
  * to have.
  */
 #include "fuzz.h"
-#include "sound.h"
+#include "geometry_check.h"
 
 #define MEMORY_MAX (1 << 18)
 

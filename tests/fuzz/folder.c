@@ -4,7 +4,7 @@
  * in it that somebody else holds.
  */
 #include "fuzz.h"
-#include "world.h"
+#include "os_stub.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

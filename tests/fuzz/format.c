@@ -4,7 +4,7 @@
  * is sound, survives the wire, and completing it again changes nothing; what is refused is left as it was.
  */
 #include "fuzz.h"
-#include "sound.h"
+#include "geometry_check.h"
 #include "unit/same_format.h"
 #include "native/wire/message.h"
 

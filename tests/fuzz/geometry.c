@@ -4,7 +4,7 @@
  * of memory that is exactly as large as the capacity.
  */
 #include "fuzz.h"
-#include "sound.h"
+#include "geometry_check.h"
 #include "native/wire/wire.h"
 
 #define CAPACITY_MAX (1 << 20)

@@ -3,8 +3,8 @@
  * What an array or a format must be like after the library has said that it is good, worked out anew and
  * in wider numbers.
  */
-#ifndef FUZZ_SOUND_H
-#define FUZZ_SOUND_H
+#ifndef FUZZ_GEOMETRY_CHECK_H
+#define FUZZ_GEOMETRY_CHECK_H
 
 #include "format/format.h"
 #include "fuzz.h"

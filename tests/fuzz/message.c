@@ -4,7 +4,7 @@
  * header is mended, the rest is the message.
  */
 #include "fuzz.h"
-#include "sound.h"
+#include "geometry_check.h"
 #include "native/wire/message.h"
 
 #define CLOSED(text) REQUIRE(memchr((text), 0, sizeof(text)))

@@ -4,10 +4,10 @@
  * messages, some of them good ones with changes.
  */
 #include "fuzz.h"
-#include "sound.h"
-#include "stranger.h"
+#include "geometry_check.h"
+#include "raw_peer.h"
 #include "native/wire/native.h"
-#include "world.h"
+#include "os_stub.h"
 
 static int listener = -1, connection = -1;
 static struct input steps;

@@ -3,7 +3,7 @@
  * Stands in for os/posix/service.c, clock.c and wake.c: it defines all that they do, so that the linker
  * never takes them from the library.
  */
-#include "world.h"
+#include "os_stub.h"
 
 #include <poll.h>
 #include <stdio.h>

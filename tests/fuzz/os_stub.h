@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The system as one thread sees it, for fuzzers: world.c takes the place of the service thread, the
+ * The system as one thread sees it, for fuzzers: os_stub.c takes the place of the service thread, the
  * clock and the futex, so that what a writer or a reader does follows from the input alone, and a
  * second passes when everybody waits for it, at once.
  */
-#ifndef FUZZ_WORLD_H
-#define FUZZ_WORLD_H
+#ifndef FUZZ_OS_STUB_H
+#define FUZZ_OS_STUB_H
 
 #include "os/os.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "stranger.h"
+#include "raw_peer.h"
 
 #include <dirent.h>
 #include <fcntl.h>

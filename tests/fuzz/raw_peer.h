@@ -2,8 +2,8 @@
  *
  * The other end of a connection, which keeps to no rule: any bytes, any descriptors.
  */
-#ifndef FUZZ_STRANGER_H
-#define FUZZ_STRANGER_H
+#ifndef FUZZ_RAW_PEER_H
+#define FUZZ_RAW_PEER_H
 
 #include "fuzz.h"
 

@@ -5,10 +5,10 @@
  * slots; it never waits longer than asked, and when it is closed nothing is left.
  */
 #include "fuzz.h"
-#include "sound.h"
-#include "stranger.h"
+#include "geometry_check.h"
+#include "raw_peer.h"
 #include "native/wire/native.h"
-#include "world.h"
+#include "os_stub.h"
 
 #define IDS 8
 #define SLOTS 8

@@ -5,9 +5,9 @@
  * they are gone, nothing is left of them.
  */
 #include "fuzz.h"
-#include "stranger.h"
+#include "raw_peer.h"
 #include "native/wire/native.h"
-#include "world.h"
+#include "os_stub.h"
 
 #define CLIENTS 8
 #define MOST_STEPS 400

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "gpu/cipd.h"
+#include "gpu/cipd_kit.h"
 
 /* The work. */
 struct busy {

@@ -2,7 +2,7 @@
  *
  * Captures of graphs: nobody's is broken by us, and nothing of ours gets into one unasked.
  */
-#include "gpu/capturer.h"
+#include "gpu/capture_thread.h"
 
 #define COUNT 4096
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The tests of captures can fail: with each of the library's guards out of action (blind.c) they do.
+ * The tests of captures can fail: with each of the library's guards out of action (guard_bypass.c) they do.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/cipd.h"
+#include "gpu/cipd_kit.h"
 #include "gpu/kit.h"
 
 /* What the role ends with on a driver that is blind to one guard. */
@@ -30,9 +30,9 @@ static int without(const char *guard, const char *file, const char *role, const 
  * something, as another process's event inside a capture, it passes without: that is noted, and `certain` is what a GPU shows. */
 static void needs(const char *guard, const char *where, const char *what, bool certain)
 {
-    if (without("", "cipd_guarded.c", "cipd_guarded", where, what) != 0)
+    if (without("", "cipd_capture_guards.c", "cipd_guarded", where, what) != 0)
         FAIL("cipd, %s a capture, %s: it fails as it is", where, what);
-    bool needed = without(guard, "cipd_guarded.c", "cipd_guarded", where, what) != 0;
+    bool needed = without(guard, "cipd_capture_guards.c", "cipd_guarded", where, what) != 0;
     FILE *facts = gpu_facts();
     if (facts) {
         fprintf(facts, "{\"fact\": \"guard of cipd\", \"guard\": \"%s\", \"where\": \"%s\", \"act\": \"%s\", \"needed\": %s}\n",
@@ -65,17 +65,17 @@ TEST_TIMEOUT(each_guard_of_cipd_is_needed, 480)
 TEST_TIMEOUT(each_guard_is_needed, 240)
 {
     gpu_begin();
-    CHECK_EQ(without("", "beside.c", "life_beside", "own", "non-blocking"), 0);
-    CHECK_NE(without("exchange", "beside.c", "life_beside", "own", "non-blocking"), 0);
-    CHECK_EQ(without("", "beside.c", "life_beside", "default", "blocking"), 0);
+    CHECK_EQ(without("", "capture_other_thread.c", "life_beside", "own", "non-blocking"), 0);
+    CHECK_NE(without("exchange", "capture_other_thread.c", "life_beside", "own", "non-blocking"), 0);
+    CHECK_EQ(without("", "capture_other_thread.c", "life_beside", "default", "blocking"), 0);
     /* On a GPU nothing of it breaks for certain: our calls would have to meet the capture. */
     if (gpu_is_fake())
-        CHECK_NE(without("beside", "beside.c", "life_beside", "default", "blocking"), 0);
+        CHECK_NE(without("beside", "capture_other_thread.c", "life_beside", "default", "blocking"), 0);
     static const char *const inside[] = { "release", "commit", "end" };
     for (int i = 0; i < 3; i++) {
-        if (without("", "inside.c", "inside", inside[i], "") != 0)
+        if (without("", "capture_own_thread.c", "inside", inside[i], "") != 0)
             FAIL("%s inside a capture: it fails as it is", inside[i]);
-        if (without("capturing", "inside.c", "inside", inside[i], "") == 0)
+        if (without("capturing", "capture_own_thread.c", "inside", inside[i], "") == 0)
             FAIL("%s inside a capture: it passes without the guard", inside[i]);
     }
     gpu_end();

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/cipd.h"
+#include "gpu/cipd_kit.h"
 #include "gpu/frames.h"
 
 #define WORDS 4096 /* cipd: 32 x 32 pixels of four */
@@ -292,7 +292,7 @@ static void matrix(enum kind kind, enum where where)
     }
 }
 
-/* For guards.c. */
+/* For capture_guards.c. */
 ROLE(life_beside)
 {
     if (strcmp(argv[3], "quiet") == 0)

@@ -315,7 +315,7 @@ static const struct {
     void (*act)(struct stage *stage, int mode);
 } scenarios[] = { { "release", release_scenario }, { "commit", commit_scenario }, { "end", end_scenario } };
 
-/* For guards.c. */
+/* For capture_guards.c. */
 ROLE(inside)
 {
     if (strcmp(argv[3], "quiet") == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "gpu/capturer.h"
+#include "gpu/capture_thread.h"
 
 #define COUNT 4096
 

@@ -2,8 +2,8 @@
  *
  * Another thread captures a kernel on a stream of its own, while the test does what it wants.
  */
-#ifndef GPU_CAPTURER_H
-#define GPU_CAPTURER_H
+#ifndef GPU_CAPTURE_THREAD_H
+#define GPU_CAPTURE_THREAD_H
 
 #include <pthread.h>
 

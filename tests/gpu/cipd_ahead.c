@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "gpu/cipd.h"
+#include "gpu/cipd_kit.h"
 #include "gpu/frames.h"
 
 /* A writer's side with its writer, what a reader is opened with, and a stream that is to wait. */

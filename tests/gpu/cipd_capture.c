@@ -2,8 +2,8 @@
  *
  * Nobody's capture is broken by a "cipd:" channel, and nothing of it gets into a graph.
  */
-#include "gpu/capturer.h"
-#include "gpu/cipd.h"
+#include "gpu/capture_thread.h"
+#include "gpu/cipd_kit.h"
 
 /* All that a writer and a reader do in a life, on a stream of the library's, and of the program's. */
 static void live_so(struct cipd_side *side, uint32_t graph)

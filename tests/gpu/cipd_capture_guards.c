@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * One thing that a writer or a reader of a "cipd:" channel does while somebody captures a graph: guards.c takes away what
+ * One thing that a writer or a reader of a "cipd:" channel does while somebody captures a graph: capture_guards.c takes away what
  * the library does for that, and this must fail then.
  */
 #include <string.h>
 
-#include "gpu/capturer.h"
-#include "gpu/cipd.h"
+#include "gpu/capture_thread.h"
+#include "gpu/cipd_kit.h"
 
 #define LONG (10 * SLUICE_S)
 

@@ -4,7 +4,7 @@
  */
 #include <unistd.h>
 
-#include "gpu/cipd.h"
+#include "gpu/cipd_kit.h"
 
 /* ---- another process reads ---- */
 

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "gpu/cipd.h"
+#include "gpu/cipd_kit.h"
 
 #define REFUSES(field, value, result, word) \
     do { \

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/cipd.h"
+#include "gpu/cipd_kit.h"
 #include "gpu/frames.h"
 #include "gpu/pair.h"
 

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "gpu/cipd.h"
+#include "gpu/cipd_kit.h"
 
 static int count_own(void *user, const char *name)
 {

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "gpu/cipd.h"
+#include "gpu/cipd_kit.h"
 
 /* ---- what is behind a gate is not finished ---- */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See cipd.h.
+ * See cipd_kit.h.
  */
-#include "gpu/cipd.h"
+#include "gpu/cipd_kit.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -3,8 +3,8 @@
  * What tests of channels of cuda-link's protocol share: names that no other test has, frames of float32 or uint8 whose
  * words all say the same number.
  */
-#ifndef GPU_CIPD_H
-#define GPU_CIPD_H
+#ifndef GPU_CIPD_KIT_H
+#define GPU_CIPD_KIT_H
 
 #include "gpu/channel.h"
 

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "gpu/cipd.h"
+#include "gpu/cipd_kit.h"
 #include "cuda_link/wire/layout.h"
 
 /* The segment says that slots have no events, as programs do that cannot make any: they wait for each frame. */

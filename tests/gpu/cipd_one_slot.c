@@ -2,7 +2,7 @@
  *
  * Copies of frames in a single slot: a writer that does not say when it begins the next frame may be writing it already.
  */
-#include "gpu/cipd.h"
+#include "gpu/cipd_kit.h"
 
 static struct cipd_side single(void)
 {

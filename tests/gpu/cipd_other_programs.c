@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "gpu/cipd.h"
+#include "gpu/cipd_kit.h"
 
 /* ---- one writer a name ---- */
 

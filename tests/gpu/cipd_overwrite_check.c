@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "gpu/cipd.h"
+#include "gpu/cipd_kit.h"
 
 struct copying {
     struct cipd_side side;

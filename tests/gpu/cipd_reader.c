@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "gpu/cipd.h"
+#include "gpu/cipd_kit.h"
 
 /* The writer ends, and another comes, while the first reader holds a frame. */
 static void take_over(struct child *writer, sluice_reader *first, sluice_reader *second, struct cipd_side *side)

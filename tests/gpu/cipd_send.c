@@ -3,7 +3,7 @@
  * What is sent on "cipd:" channels: when the program may change its memory, sends that wait, that are graphs, that are alike, on
  * several streams, and from plain memory.
  */
-#include "gpu/cipd.h"
+#include "gpu/cipd_kit.h"
 
 TEST(cipd_a_ticket_tells_when_the_program_may_change_its_memory)
 {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "gpu/cipd.h"
+#include "gpu/cipd_kit.h"
 
 TEST_TIMEOUT(cipd_readers_follow_a_writer_that_closes_and_comes_again, 60)
 {

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "gpu/cipd.h"
+#include "gpu/cipd_kit.h"
 #include "gpu/frames.h"
 
 #define SIDES 2

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * How long copies take with the driver at hand, bare and by send and fetch, and what it says of
- * pointers. JSON lines, as facts.c writes them.
+ * pointers. JSON lines, as driver_behaviour.c writes them.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/scene.h"
+#include "gpu/fixtures.h"
 
 #define FRAME  (1920 * 1080 * 16) /* RGBA float32 */
 #define ROUNDS 100

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "gpu/channel.h"
-#include "gpu/players.h"
+#include "gpu/peers.h"
 
 /* The GPU has come to what crashes it; a writer that does not know yet gives its frames' slots away. */
 static void let_crash(struct child *writer)

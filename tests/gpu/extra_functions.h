@@ -3,8 +3,8 @@
  * What tests ask of the CUDA driver beyond the library's own table: they act as the rest of a
  * program, which captures graphs, launches kernels and has contexts of its own. Same form as there.
  */
-#ifndef GPU_MORE_H
-#define GPU_MORE_H
+#ifndef GPU_EXTRA_FUNCTIONS_H
+#define GPU_EXTRA_FUNCTIONS_H
 
 #include "cuda/driver.h"
 

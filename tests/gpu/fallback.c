@@ -222,10 +222,10 @@ ROLE(two_readers)
 /* The same beside captures, in a process of its own. */
 static void check_captures(void)
 {
-    struct child child = role_start_at("beside.c", "life_beside", "own", "non-blocking", "", NULL);
+    struct child child = role_start_at("capture_other_thread.c", "life_beside", "own", "non-blocking", "", NULL);
 
     CHECK_EQ(child_wait(&child, 60), 0);
-    child = role_start_at("beside.c", "life_beside", "default", "blocking", "", NULL);
+    child = role_start_at("capture_other_thread.c", "life_beside", "default", "blocking", "", NULL);
     CHECK_EQ(child_wait(&child, 60), 0);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "gpu/scene.h"
+#include "gpu/fixtures.h"
 
 #include <stdlib.h>
 #include <string.h>

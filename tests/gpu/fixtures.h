@@ -2,8 +2,8 @@
  *
  * A channel on a GPU within one process, and memory of every kind to copy from and into.
  */
-#ifndef GPU_SCENE_H
-#define GPU_SCENE_H
+#ifndef GPU_FIXTURES_H
+#define GPU_FIXTURES_H
 
 #include <sluice/sluice.h>
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/capturer.h"
-#include "gpu/scene.h"
+#include "gpu/capture_thread.h"
+#include "gpu/fixtures.h"
 
 #define SIZE  ((int64_t)300001)
 #define SLOTS 8 /* that a writer grows to */

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/more.h"
+#include "gpu/extra_functions.h"
 
 #define API __attribute__((visibility("default")))
 

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "fake/fake.h"
-#include "gpu/scene.h"
+#include "gpu/fixtures.h"
 
 #define BYTES 4096
 

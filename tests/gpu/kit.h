@@ -13,7 +13,7 @@
 
 #include <sluice/device.h>
 
-#include "gpu/more.h"
+#include "gpu/extra_functions.h"
 #include "harness/test.h"
 
 struct gpu_driver {
@@ -30,7 +30,7 @@ void gpu_begin(void);
 /* The same for those that need more of them. */
 void gpu_begin_with(int devices);
 
-/* What they do once there are enough GPUs, the fake driver's not counted (warm.c); NULL in programs without that. */
+/* What they do once there are enough GPUs, the fake driver's not counted (warm_up.c); NULL in programs without that. */
 extern void (*gpu_warm_up)(void);
 
 /* Is there a driver? Then `cu` has its functions. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "gpu/pair.h"
-#include "gpu/players.h"
+#include "gpu/peers.h"
 
 struct moving {
     struct sluice_device devices[2];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "gpu/players.h"
+#include "gpu/peers.h"
 
 #include <stdlib.h>
 #include <string.h>

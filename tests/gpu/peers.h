@@ -22,8 +22,8 @@
  *         crash          commits behind a kernel that stores where nothing is
  *         close
  */
-#ifndef GPU_PLAYERS_H
-#define GPU_PLAYERS_H
+#ifndef GPU_PEERS_H
+#define GPU_PEERS_H
 
 #include "harness/test.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "gpu/channel.h"
-#include "gpu/players.h"
+#include "gpu/peers.h"
 
 struct pair {
     struct sluice_device device;

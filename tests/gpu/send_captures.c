@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "gpu/capturer.h"
-#include "gpu/scene.h"
+#include "gpu/capture_thread.h"
+#include "gpu/fixtures.h"
 
 /* All kinds there and back, with a channel that is made and closed meanwhile. A device whose default stream
  * is shut is the caller's to close. */

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "gpu/scene.h"
+#include "gpu/fixtures.h"
 
 TEST(memory_that_was_freed)
 {

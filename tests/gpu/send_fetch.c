@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "gpu/scene.h"
+#include "gpu/fixtures.h"
 #include "os/os.h"
 
 #define ROWS    37

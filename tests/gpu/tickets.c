@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/scene.h"
+#include "gpu/fixtures.h"
 
 TEST(the_copies_go_behind_the_streams_work)
 {

@@ -6,7 +6,7 @@
 #include <signal.h>
 
 #include "gpu/channel.h"
-#include "gpu/players.h"
+#include "gpu/peers.h"
 
 struct audience {
     struct sluice_device device;

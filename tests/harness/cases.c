@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tests for the harness itself: each says in its name what the harness must say of it. judge.py compares.
+ * Tests for the harness itself: each says in its name what the harness must say of it. expect.py compares.
  */
 #include <pthread.h>
 #include <signal.h>

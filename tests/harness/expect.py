@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Does the harness tell good from bad? Runs cases.c, whose names say what must come out, and judges each
-line. usage: judge.py CASES
+line. usage: expect.py CASES
 """
 import os
 import pathlib

@@ -30,7 +30,7 @@ extern struct role_entry *harness_roles;
  * it ends. Returns how many failed. */
 int harness_run(const struct test_entry *const *tests, int count, int jobs, bool verbose);
 
-/* inside.c: runs the test in this process, then looks it over. `report` -1: nobody listens. */
+/* test_process.c: runs the test in this process, then looks it over. `report` -1: nobody listens. */
 _Noreturn void harness_inside(const struct test_entry *entry, int report);
 
 /* Ends the process at once, without what exit() would do. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "harness/belongings.h"
+#include "harness/resources.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
  * What a process has of the system's: descriptors, mappings, threads, memory. Counted by /proc, so
  * that nothing can hide.
  */
-#ifndef HARNESS_BELONGINGS_H
-#define HARNESS_BELONGINGS_H
+#ifndef HARNESS_RESOURCES_H
+#define HARNESS_RESOURCES_H
 
 #include <stdbool.h>
 #include <stddef.h>

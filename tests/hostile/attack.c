@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "hostile/act.h"
+#include "hostile/attack.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "harness/belongings.h"
+#include "harness/resources.h"
 
 #define NAP (100 * SLUICE_MS)       /* the honest run so long before, with and after the act */
 #define MOST_FDS (64 * 3 + 32 * 2 + 4) /* of a writer, beyond its own: places, guests, passing ones */

@@ -14,8 +14,8 @@
  * An act that ends keeps what it has (connections, mappings) until it is killed. One that goes on, or
  * stops itself, says act_done() when the others shall be looked at.
  */
-#ifndef HOSTILE_ACT_H
-#define HOSTILE_ACT_H
+#ifndef HOSTILE_ATTACK_H
+#define HOSTILE_ATTACK_H
 
 #include "multi/raw.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "hostile/foe.h"
+#include "hostile/attacker.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>

@@ -2,10 +2,10 @@
  *
  * What hostile readers are made of: each step of a connection by hand, descriptors of every wrong kind.
  */
-#ifndef HOSTILE_FOE_H
-#define HOSTILE_FOE_H
+#ifndef HOSTILE_ATTACKER_H
+#define HOSTILE_ATTACKER_H
 
-#include "hostile/act.h"
+#include "hostile/attack.h"
 
 /* ---- one connection to "cam" ---- */
 

@@ -8,8 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "harness/belongings.h"
-#include "hostile/foe.h"
+#include "harness/resources.h"
+#include "hostile/attacker.h"
 #include "os/os.h"
 
 /* Sends the message with as many copies of the descriptor, at whatever step. */

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "hostile/foe.h"
+#include "hostile/attacker.h"
 
 /* The leases of one that hung up and lives count for a second (docs/protocol.md). */
 HOSTILE_READER(closes_at_each_step, .refused = 0, .drops = true)

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "hostile/foe.h"
+#include "hostile/attacker.h"
 #include "util/hooks.h"
 
 /* ---- control characters ---- */

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "hostile/foe.h"
+#include "hostile/attacker.h"
 
 #define GUEST_FDS (32 * 2 + 8) /* of a writer, for connections that are no readers, and for those just coming */
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "hostile/act.h"
+#include "hostile/attack.h"
 #include "cuda_link/wire/barrier.h"
 #include "cuda_link/wire/segment.h"
 

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "hostile/foe.h"
+#include "hostile/attacker.h"
 
 /* Sends so many bytes as the first message; the writer must end the connection. */
 static void send_first(const void *bytes, size_t size)

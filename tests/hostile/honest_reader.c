@@ -7,8 +7,8 @@
 #include <signal.h>
 #include <string.h>
 
-#include "harness/belongings.h"
-#include "hostile/act.h"
+#include "harness/resources.h"
+#include "hostile/attack.h"
 
 #define NAP (150 * SLUICE_MS)
 #define MOST_FDS 820      /* of a reader: 256 memories that it has not mapped; as many of the session that came while it stood

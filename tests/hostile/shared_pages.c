@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "hostile/foe.h"
+#include "hostile/attacker.h"
 #include "native/wire/native.h"
 
 /* ---- its own page ---- */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "hostile/act.h"
+#include "hostile/attack.h"
 #include "util/hooks.h"
 
 static const char *stop_point;

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "hostile/foe.h"
+#include "hostile/attacker.h"
 
 #define PATIENCE_MS 8000
 

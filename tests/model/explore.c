@@ -11,7 +11,7 @@
 #include <ucontext.h>
 
 #include "harness/test.h"
-#include "model/seen.h"
+#include "model/state_set.h"
 #include "util/atomic.h"
 
 #define STACK      (64 * 1024)

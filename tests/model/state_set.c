@@ -2,7 +2,7 @@
  *
  * The states that were seen, as 64 bits of a hash each.
  */
-#include "model/seen.h"
+#include "model/state_set.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  *
  * A set of hashes of states.
  */
-#ifndef MODEL_SEEN_H
-#define MODEL_SEEN_H
+#ifndef MODEL_STATE_SET_H
+#define MODEL_STATE_SET_H
 
 #include <stdbool.h>
 #include <stddef.h>

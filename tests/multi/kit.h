@@ -8,7 +8,7 @@
 
 #include <sluice/sluice.h>
 
-#include "harness/belongings.h"
+#include "harness/resources.h"
 #include "harness/test.h"
 
 /* ---- where channels are: SLUICE_TEST_DEVICE ---- */

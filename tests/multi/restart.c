@@ -370,7 +370,7 @@ TEST(a_killed_readers_forked_child_does_not_keep_its_leases)
 {
     struct child a, b;
 
-    KIT_HOST_ONLY("what a GPU reads such a child keeps alive (tests/gpu/death_reader.c)");
+    KIT_HOST_ONLY("what a GPU reads such a child keeps alive (tests/gpu/reader_death.c)");
     sluice_writer *writer = starve(&a, &b);
 
     pid_t child = (pid_t)NUMBER(ask(&a, "fork"), "forked");
@@ -387,7 +387,7 @@ TEST(deaths_are_noticed_though_a_raw_clone_keeps_the_sockets)
 {
     struct child a, b;
 
-    KIT_HOST_ONLY("what a GPU works on such a child keeps alive (tests/gpu/death_reader.c)");
+    KIT_HOST_ONLY("what a GPU works on such a child keeps alive (tests/gpu/reader_death.c)");
     sluice_writer *writer = starve(&a, &b);
 
     pid_t child = (pid_t)NUMBER(ask(&a, "clone"), "forked");

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/belongings.h"
+#include "harness/resources.h"
 #include "harness/test.h"
 
 const char *const seat_names[SEATS] = {

@@ -9,7 +9,7 @@
 
 #include <sluice/sluice.h>
 
-#include "harness/belongings.h"
+#include "harness/resources.h"
 #include "multi/kit.h"
 #include "soak/soak.h"
 

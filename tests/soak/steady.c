@@ -11,7 +11,7 @@
 
 #include <sluice/sluice.h>
 
-#include "harness/belongings.h"
+#include "harness/resources.h"
 #include "harness/test.h"
 #include "soak/record.h"
 
@@ -30,14 +30,14 @@ static void start_all(struct soak *soak)
     const char *python = getenv("SLUICE_SOAK_PYTHON");
 
     test_dir();
-    soak->children[SEAT_WRITER] = role_start_at("parts.c", "writer", NULL);
+    soak->children[SEAT_WRITER] = role_start_at("roles.c", "writer", NULL);
     for (unsigned seat = SEAT_NEWEST; seat <= SEAT_THIRD; seat++) {
         char number[8];
         snprintf(number, sizeof number, "%u", seat);
-        soak->children[seat] = role_start_at("parts.c", "reader", number, NULL);
+        soak->children[seat] = role_start_at("roles.c", "reader", number, NULL);
     }
-    soak->children[SEAT_OPENER] = role_start_at("parts.c", "opener", NULL);
-    soak->children[SEAT_OBSERVER] = role_start_at("parts.c", "observer", NULL);
+    soak->children[SEAT_OPENER] = role_start_at("roles.c", "opener", NULL);
+    soak->children[SEAT_OBSERVER] = role_start_at("roles.c", "observer", NULL);
     if (python && *python) {
         const char *const argv[] = { python, SOAK_SOURCE "/reader.py", CHANNEL, NULL };
         soak->children[SEAT_PYTHON] = child_start(argv);

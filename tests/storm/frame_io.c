@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "storm/desk.h"
+#include "storm/frame_io.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * SLUICE_STORM_DEVICE) by work queued on a stream, behind which commit and release are queued. There it
  * dawdles before, between and behind its copies, so that whoever does not wait for it is found out.
  */
-#ifndef STORM_DESK_H
-#define STORM_DESK_H
+#ifndef STORM_FRAME_IO_H
+#define STORM_FRAME_IO_H
 
 #include <stdbool.h>
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "harness/test.h"
-#include "storm/part.h"
+#include "storm/worker.h"
 
 #define LONG_WAIT    (3 * SLUICE_S / 2)
 #define MANY 50

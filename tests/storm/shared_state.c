@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "storm/board.h"
+#include "storm/shared_state.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * One page that the supervisor and all processes of a storm share: who does what, how far each has
  * come, and what is asked of all: their test_board.
  */
-#ifndef STORM_BOARD_H
-#define STORM_BOARD_H
+#ifndef STORM_SHARED_STATE_H
+#define STORM_SHARED_STATE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

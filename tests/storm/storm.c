@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "harness/belongings.h"
-#include "storm/crew.h"
+#include "harness/resources.h"
+#include "storm/supervisor.h"
 
 #define KILL_EVERY     (24 * SLUICE_MS) /* of those that are not at points */
 #define STOP_EVERY     (40 * SLUICE_MS)

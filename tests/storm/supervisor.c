@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "storm/crew.h"
+#include "storm/supervisor.h"
 
 #include <dirent.h>
 #include <signal.h>

@@ -3,11 +3,11 @@
  * The supervisor's side of the processes of a storm: starts them, ends them, stops them, starts
  * them again, and notices when one comes no further.
  */
-#ifndef STORM_CREW_H
-#define STORM_CREW_H
+#ifndef STORM_SUPERVISOR_H
+#define STORM_SUPERVISOR_H
 
 #include "harness/test.h"
-#include "storm/part.h"
+#include "storm/worker.h"
 
 /* Seconds without progress. */
 double crew_limit(void);

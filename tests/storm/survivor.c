@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "harness/belongings.h"
+#include "harness/resources.h"
 #include "harness/test.h"
 #include "storm/content.h"
 

@@ -2,13 +2,13 @@
  *
  * What each process of a storm does, from its start to its end, be it of one kind or the other.
  */
-#include "storm/part.h"
+#include "storm/worker.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/belongings.h"
+#include "harness/resources.h"
 #include "harness/test.h"
 
 uint64_t part_random(struct part *part, uint64_t n)

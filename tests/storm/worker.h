@@ -3,14 +3,14 @@
  * The parts that processes play in a storm. A part is a role started with its seat's number, its
  * kill point and a seed.
  */
-#ifndef STORM_PART_H
-#define STORM_PART_H
+#ifndef STORM_WORKER_H
+#define STORM_WORKER_H
 
 #include <sluice/sluice.h>
 
-#include "storm/board.h"
+#include "storm/shared_state.h"
 #include "storm/content.h"
-#include "storm/desk.h"
+#include "storm/frame_io.h"
 
 /* Channel "near" has one writer; the chain reads it and writes "far". */
 #define NEAR "near"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "harness/test.h"
-#include "storm/part.h"
+#include "storm/worker.h"
 
 static uint64_t choose_format(struct writing *writing, struct sluice_format *format)
 {

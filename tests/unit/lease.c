@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "unit/words.h"
+#include "unit/shared_words.h"
 
 static struct sl_lease open_lease(struct words *w, int page, uint32_t every)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "unit/words.h"
+#include "unit/shared_words.h"
 
 static int take(struct words *w, uint32_t readers, enum sl_keep keep)
 {

@@ -2,8 +2,8 @@
  *
  * The shared words of a channel in plain memory, for tests of ring and lease.
  */
-#ifndef UNIT_WORDS_H
-#define UNIT_WORDS_H
+#ifndef UNIT_SHARED_WORDS_H
+#define UNIT_SHARED_WORDS_H
 
 #include <string.h>
 
