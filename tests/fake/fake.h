@@ -98,6 +98,11 @@ struct fake_machine {
 };
 FAKE_API extern struct fake_machine fake_machine;
 
+/* A delay for work that ends when the test says so, however busy the machine is: fake_release ends what has begun, and sets the
+ * delay to 0. */
+#define FAKE_ENDLESS INT64_C(0x3fffffffffffffff)
+FAKE_API void fake_release(void);
+
 /* Ends what is left of all contexts, as the end of a process does. */
 FAKE_API void fake_end_contexts(void);
 

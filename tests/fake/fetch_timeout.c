@@ -117,7 +117,7 @@ static volatile char *give_up(struct sending *sending)
     CHECK_OK(sluice_writer_send(sending->writer, &sending->arrays[1], 1, SLUICE_ON_CPU, NULL));
     CHECK_OK(sluice_reader_acquire(sending->reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     *last = 0;
-    fake_machine.delay = 15 * SLUICE_S;
+    fake_machine.delay = FAKE_ENDLESS;
     CHECK_RESULT(sluice_reader_fetch(sending->reader, &frame, &sending->arrays[1], 1, SLUICE_ON_CPU, NULL), SLUICE_TIMEOUT);
     fake_machine.delay = 0;
     CHECK_OK(sluice_reader_release(sending->reader, &frame, SLUICE_ON_CPU));
@@ -133,6 +133,7 @@ TEST_TIMEOUT(a_reader_that_closes_while_a_fetch_is_under_way, 60)
 
     CHECK_OK(sluice_reader_close(&sending.reader));
     CHECK_EQ(*last, 0);
+    fake_release();
     sending_finish();
     CHECK_EQ(*last, 7);
     CHECK_OK(sluice_writer_send(sending.writer, &sending.arrays[1], 1, SLUICE_ON_CPU, NULL));
@@ -159,6 +160,7 @@ TEST_TIMEOUT(a_format_that_changes_while_a_fetch_is_under_way, 60)
         CHECK_OK(sluice_reader_release(sending.reader, &frame, SLUICE_ON_CPU));
     }
     CHECK_EQ(*last, 0);
+    fake_release();
     sending_finish();
     CHECK_EQ(*last, 7);
     sending_end(&sending);

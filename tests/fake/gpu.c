@@ -15,6 +15,7 @@ static pthread_t gpu;
 static bool running, stopping, joining;
 static bool busy;   /* it works without the lock */
 static int pausing; /* so many want it not to */
+static uint64_t releases; /* calls of fake_release */
 static bool waiting, under_way; /* there is work for which a turn is wanted; which has begun */
 
 static void set_up(void)
@@ -212,9 +213,13 @@ static bool too_early(struct op *op, int64_t finished)
         waiting = true;
         return true;
     }
-    if (op->end == 0)
+    if (op->end == 0) {
+        op->releases = releases;
         op->end = later(later(op->queued, finished), takes(op) ? fake_turn_since() : 0) +
                   (op->kind == OP_SPIN ? (int64_t)op->value : 0) + (takes(op) ? fake_machine.delay + jitter() : 0);
+    }
+    if (op->end >= FAKE_ENDLESS && op->releases != releases)
+        op->end = fake_now();
     bool early = fake_now() < op->end;
     under_way |= early;
     return early;
@@ -348,6 +353,16 @@ static void *run(void *nothing)
     fake_turns_end();
     pthread_mutex_unlock(&fake_lock);
     return nothing;
+}
+
+void fake_release(void)
+{
+    pthread_mutex_lock(&fake_lock);
+    fake_machine.delay = 0;
+    releases++;
+    if (running)
+        pthread_cond_broadcast(&fake_changed);
+    pthread_mutex_unlock(&fake_lock);
 }
 
 void fake_gpu_start(void)

@@ -66,6 +66,7 @@ struct op {
     void (*function)(void *data);
     void *data;
     int64_t queued, end; /* when; and before when it is not done */
+    uint64_t releases;   /* of endless work: fake_release calls when it began */
     struct sl_cu_stream *other;
     uint64_t other_id, turn;
     struct sl_cu_event *event;
