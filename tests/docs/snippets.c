@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What docs/ promises of policies, restarts and other users: their code and their tables, run.
+ * The promises of docs/ about policies, restarts and other users: their code and their tables.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -84,8 +84,8 @@ TEST(containers_doc_other_users)
 
 /* ---- policies.md ---- */
 
-/* Each reader holds all it may while the writer commits on: nothing is dropped, and the newest `depth` frames wait
- * for those that read in order. Returns false where that does not hold. */
+/* Each reader holds all it may while the writer goes on committing: nothing is dropped, and the newest `depth` frames
+ * are kept for readers in order. Returns false if that does not hold. */
 static bool enough(uint32_t slots, uint32_t newest, uint32_t hold, uint32_t in_order, uint32_t depth)
 {
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
@@ -147,7 +147,7 @@ static bool enough(uint32_t slots, uint32_t newest, uint32_t hold, uint32_t in_o
     return good;
 }
 
-/* The table "how many slots are enough"; one less is not, where a channel can have so few. */
+/* The table "how many slots are enough"; one less is not, if a channel can have so few. */
 TEST(policies_doc_slots)
 {
     CHECK(enough(3, 1, 1, 0, 0));
@@ -206,7 +206,7 @@ TEST(policies_doc_no_slot_names_the_holder)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-/* Every other frame, and what lies between is not missed. */
+/* Every other frame; those in between do not count as missed. */
 TEST(policies_doc_every)
 {
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Does the library ask about a stream behind each signal, as on WSL2? Then it makes more calls, also of the fake driver.
+ * Does the driver batch work, as on WSL2? Then the library queries the stream after each signal, so it makes more
+ * calls, also of the fake driver.
  */
 #ifndef FAKE_BATCHING_H
 #define FAKE_BATCHING_H
@@ -10,7 +11,7 @@
 
 #include "os/os.h"
 
-static inline bool gathers(void)
+static inline bool driver_batches(void)
 {
     const char *without = getenv("SLUICE_WITHOUT");
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The fake driver itself: what of it can be switched, and that its memory is as strict as a GPU's.
+ * The fake driver itself: its switches work, and its memory is as strict as a GPU's.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -67,7 +67,7 @@ static void on_fault(int number)
     siglongjmp(fault, 1);
 }
 
-/* Does the CPU's store fault? */
+/* Does a store by the CPU fault? */
 static bool store_faults(uint64_t address)
 {
     struct sigaction old, action = { .sa_handler = on_fault };
@@ -80,7 +80,7 @@ static bool store_faults(uint64_t address)
     return faults;
 }
 
-/* Memory for readers is read-only for the CPU, too, for which it happens to be there. */
+/* Readers' memory is read-only for the CPU, too, which sees the fake driver's memory by chance. */
 TEST(stray_stores_of_the_cpu_fault)
 {
     int code;
@@ -153,7 +153,8 @@ TEST(memory_counts_until_nothing_holds_it)
     TEST_KEEPS_FDS();
 }
 
-/* Freed or never had: a kernel that goes there ends the context, and all calls say so. */
+/* Freed memory, or an address that never was any: a kernel that accesses it ends the context, and all calls report it.
+ * */
 static void crash(uint64_t (*address_of)(struct sl_cu_stream *stream))
 {
     struct sl_cu_stream *stream = set_up();
@@ -168,7 +169,7 @@ static void crash(uint64_t (*address_of)(struct sl_cu_stream *stream))
     CHECK_EQ(cu.StreamQuery(stream), SL_CU_ILLEGAL_ADDRESS);
     uint64_t memory;
     CHECK_EQ(cu.MemAlloc(&memory, 4), SL_CU_ILLEGAL_ADDRESS);
-    gpu_use(1); /* the other GPU is well */
+    gpu_use(1); /* the other GPU works */
     CU(MemAlloc, &memory, 4);
     CU(MemFree, memory);
     gpu_end();
@@ -249,7 +250,7 @@ TEST(peers_may_be_far)
     tear_down(stream);
 }
 
-/* What each process calls the GPUs is its own affair; their memory knows which it is of. */
+/* Each process orders the GPUs in its own way; their memory knows which one it is on. */
 ROLE(other_order)
 {
     uint64_t handle;
@@ -282,7 +283,7 @@ TEST(gpus_in_another_order)
     CHECK_EQ(count, 1);
     CU(DeviceGetUuid, uuid, 0);
     CHECK_EQ(uuid[15], 1);
-    uint64_t handle = make(UNIT, &code); /* of the machine's second */
+    uint64_t handle = make(UNIT, &code); /* on the machine's second GPU */
     CU(MemExportToShareableHandle, &fd, handle, SL_CU_HANDLE_POSIX_FD, 0);
     snprintf(text, sizeof text, "%d", fd);
     CHECK(setenv("CUDA_VISIBLE_DEVICES", "0,GPU-f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfe01,7,0", 1) == 0);
@@ -333,7 +334,7 @@ TEST(the_environment_holds_for_all_processes)
     CHECK_EQ(child_wait(&machine, 20), 0);
 }
 
-/* Nothing is done at once that takes its time on a GPU. */
+/* Work that takes time on a GPU is not done at once. */
 TEST(work_takes_its_time)
 {
     fake_machine.delay = 10 * SLUICE_MS;
@@ -344,14 +345,14 @@ TEST(work_takes_its_time)
     CU(MemsetD8Async, memory, 0, 8, stream);
     CU(StreamWriteValue64, stream, memory, 1, 0);
     int said = cu.StreamQuery(stream);
-    if (test_now() - began < 20 * SLUICE_MS) /* else this thread may have stood still */
+    if (test_now() - began < 20 * SLUICE_MS) /* else this thread may have been suspended */
         CHECK_EQ(said, SL_CU_NOT_READY);
     CU(StreamSynchronize, stream);
     CHECK_GE(test_now() - began, 20 * SLUICE_MS);
     tear_down(stream);
 }
 
-/* ---- what a GPU makes others wait for ---- */
+/* ---- what makes other streams wait ---- */
 
 static void *release(void *word)
 {
@@ -360,7 +361,7 @@ static void *release(void *word)
     return NULL;
 }
 
-/* Freeing waits for every stream of the context that is stuck: so on a GPU. */
+/* Freeing waits for every blocked stream of the context, as on a GPU. */
 TEST(freeing_waits_for_stuck_streams)
 {
     struct sl_cu_stream *stream = set_up();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Captures of graphs: programs' own. The library's table has no function to begin one by.
+ * Captures of graphs by programs. The library's table has no function to begin one.
  */
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@ int fake_cuThreadExchangeStreamCaptureMode(int *mode)
     return SL_CU_OK;
 }
 
-/* Global captures bear nobody's such call, thread-local ones none of their own thread. */
+/* Such a call of any thread breaks global captures; of its own thread, thread-local ones. */
 bool fake_break_captures(void)
 {
     bool any = false;

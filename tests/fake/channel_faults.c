@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The whole life of a channel on a GPU, both sides, while each call of the driver fails in its turn: nobody hangs, what is read is
- * whole, the failure is said or made good, threads are left as they were, and nothing stays behind.
+ * The whole life of a channel on a GPU, both sides, while each driver call fails in turn: nobody hangs, frames are
+ * whole, the failure is reported or handled, threads keep their state, and nothing is left behind.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ int test_cuMemsetD8Async(uint64_t address, unsigned char value, size_t size, str
 int test_cuStreamWaitValue64_v2(struct sl_cu_stream *stream, uint64_t address, uint64_t value, unsigned flags);
 int test_cuStreamSynchronize(struct sl_cu_stream *stream);
 
-/* What a channel is made of. */
+/* What the channel is built on. */
 enum about { USUAL, FUNCTIONS, HANDLES, PEERS, COPIES };
 
 struct life {
@@ -40,7 +40,7 @@ struct life {
     uint64_t sessions;
     int frames, ahead; /* that were read */
     int result;  /* the first failure, */
-    char sentence[1024], odd[1024]; /* that, and the last "not now" */
+    char sentence[1024], odd[1024]; /* its message, and that of the last "not now" */
 };
 
 static bool good(struct life *life, int result)
@@ -98,7 +98,7 @@ static bool write_frame(struct life *life, bool gated)
         return false;
     CHECK_OK(sluice_writer_stats(life->writer, &stats));
     if (gated)
-        gpu_settle(); /* memory that is freed meanwhile would wait for the gate, and the work behind it for that */
+        gpu_settle(); /* memory that is freed meanwhile would wait for the gate, and later work for that */
     enter(life, 0);
     if (gated)
         CHECK_EQ(test_cuStreamWaitValue64_v2(native(life->writing), (uintptr_t)life->gate, ++life->gates, SL_CU_WAIT_GEQ), 0);
@@ -122,7 +122,7 @@ static bool all_say(const unsigned char *words, unsigned char value)
 
 static void fetch(struct life *life, sluice_reader *reader, const struct sluice_frame *frame)
 {
-    static unsigned char plain[2 * BYTES]; /* the largest that a frame gets */
+    static unsigned char plain[2 * BYTES]; /* the largest frame */
     struct sluice_array array;
 
     CHECK_OK(sluice_frame_array(frame, NULL, &array));
@@ -141,7 +141,7 @@ static void read_frame(struct life *life, sluice_reader *reader, bool fetches)
     int r = sluice_reader_acquire(reader, life->reading, 0, &frame);
 
     finish(life);
-    if (r == SLUICE_TIMEOUT || r == SLUICE_AGAIN) /* it goes ahead no more, or its memory is on the way */
+    if (r == SLUICE_TIMEOUT || r == SLUICE_AGAIN) /* it does not go ahead any more, or its memory is not there yet */
         r = sluice_reader_acquire(reader, life->reading, 20 * SLUICE_S, &frame);
     if (!good(life, r))
         return;
@@ -170,7 +170,7 @@ static void pass_frames(struct life *life)
     }
 }
 
-/* From plain memory, by the writer's own stream. */
+/* From pageable memory, by the writer's own stream. */
 static void send_frame(struct life *life)
 {
     static unsigned char plain[BYTES];
@@ -229,7 +229,7 @@ static void open_readers(struct life *life)
     }
 }
 
-/* Another session; readers go over to it. */
+/* Another session, to which readers switch. */
 static void restart(struct life *life)
 {
     struct sluice_frame frame;
@@ -314,7 +314,7 @@ static long sum(struct fake_things things)
            things.pinned + things.graphs + things.allocations;
 }
 
-/* If these fail, what they were to free is left, or what was to be freed behind them. */
+/* If these fail, what they should free is left, or what should be freed after them. */
 static bool frees(enum fake_function function)
 {
     switch (function) {
@@ -338,7 +338,7 @@ static bool frees(enum fake_function function)
     }
 }
 
-/* Which of these put back what a thread had, is told by no number where several threads call. */
+/* Which of these calls restore a thread's state cannot be told by a number where several threads make them. */
 static bool puts_back(enum fake_function function)
 {
     return function == FAKE_CtxPopCurrent || function == FAKE_ThreadExchangeStreamCaptureMode;
@@ -356,7 +356,7 @@ static void fail_call(enum fake_function function, long nth, int code, enum abou
     int64_t closed = test_now();
     while (((left = sum(fake_things()) - sum(before)) > most || fake_things().contexts - before.contexts > most) &&
            test_now() - closed < 20 * SLUICE_S)
-        test_nap(SLUICE_MS); /* on threads of its own, for which close waits only so long */
+        test_nap(SLUICE_MS); /* on threads of its own, for which close waits a limited time */
     struct fake_things after = fake_things();
     if (left > most || after.contexts - before.contexts > most)
         FAIL("%s failed in call %ld: left were %ld contexts, %ld streams, %ld events, %ld handles, %ld reservations, %ld mappings, "

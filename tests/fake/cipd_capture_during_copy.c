@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sends and fetches whose stream begins to capture when their copies are queued. Such a stream does not tell when they have ended;
- * so the call returns when the capture has, and they have, and the next frame finds slots that nothing writes to.
+ * Sends and fetches whose stream begins to capture once their copies are queued. Such a stream cannot be queried; so
+ * the call returns when the capture and the copies have ended, and the next frame finds slots that nothing writes to.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,9 +12,9 @@
 #include "gpu/kit.h"
 #include "harness/test.h"
 
-#define SIZE  (4 * 1024 * 1024) /* it takes four stages */
-#define COPY  (100 * SLUICE_MS) /* takes the GPU so long */
-#define AGES  (11 * SLUICE_S)   /* is longer than anybody waits */
+#define SIZE  (4 * 1024 * 1024) /* takes four staging buffers */
+#define COPY  (100 * SLUICE_MS) /* the GPU's time for a copy */
+#define AGES  (11 * SLUICE_S)   /* longer than anybody waits */
 
 static struct overtaken {
     struct sluice_device device;
@@ -23,7 +23,7 @@ static struct overtaken {
     struct sluice_array plain, pinned, of_gpu;
     sluice_writer *writer;
     sluice_reader *reader;
-    int64_t lasts; /* the capture */
+    int64_t lasts; /* the length of the capture */
     pthread_t ends_it;
     _Atomic bool ended;
 } o;
@@ -50,7 +50,7 @@ static void begin_capture(void *nothing)
     CHECK(pthread_create(&o.ends_it, NULL, end_capture, NULL) == 0);
 }
 
-/* The mark behind the copy that was just queued is raised. */
+/* The signal after the copy that was just queued. */
 static void capture_behind_the_mark(void *nothing) { fake_behind(FAKE_StreamWriteValue64, begin_capture, nothing); }
 
 static void begin(bool graph)
@@ -97,7 +97,7 @@ static void end(void)
     fake_end_contexts();
 }
 
-/* Nothing of it is left: the copies, the capture, or the frame. */
+/* Nothing of it is left: neither the copies nor the capture nor the frame. */
 static void send_overtaken(const struct sluice_array *array)
 {
     fake_machine.delay = COPY;
@@ -120,7 +120,7 @@ static void take_next(uint32_t *generation)
     *generation = sent.generation;
 }
 
-/* The copy is queued: one, or a graph. */
+/* The copy is queued: a copy, or a graph. */
 static void overtake_a_send(bool graph, enum fake_function function)
 {
     uint32_t first, second;
@@ -135,10 +135,10 @@ static void overtake_a_send(bool graph, enum fake_function function)
 }
 
 TEST(cipd_a_send_whose_stream_captures_since_returns_when_its_copy_is_done) { overtake_a_send(false, FAKE_MemcpyAsync); }
-TEST(cipd_so_does_one_by_a_graph) { overtake_a_send(true, FAKE_GraphLaunch); }
+TEST(cipd_a_send_by_graph_whose_stream_captures_since_returns_when_its_copy_is_done) { overtake_a_send(true, FAKE_GraphLaunch); }
 
 /* One of four pieces is queued. */
-TEST(cipd_so_does_one_by_way_of_the_host)
+TEST(cipd_a_send_by_way_of_the_host_whose_stream_captures_since_returns_when_its_copy_is_done)
 {
     begin(false);
     fake_behind(FAKE_MemcpyAsync, capture_behind_the_mark, NULL);
@@ -147,7 +147,7 @@ TEST(cipd_so_does_one_by_way_of_the_host)
     end();
 }
 
-/* Nobody knows when its copy ends: so it is to other slots than those that are used from now on. */
+/* Nobody knows when its copy ends: so its slots are not used any more. */
 TEST_TIMEOUT(cipd_a_copy_that_nobody_waits_for_any_longer_has_its_slot_for_itself, 120)
 {
     uint32_t first, second;
@@ -165,7 +165,7 @@ TEST_TIMEOUT(cipd_a_copy_that_nobody_waits_for_any_longer_has_its_slot_for_itsel
     end();
 }
 
-/* The program may read what it was given at once. */
+/* The program may read its memory at once. */
 TEST(cipd_a_fetch_whose_stream_captures_since_returns_when_its_copy_is_done)
 {
     struct sluice_frame frame;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Channels of cuda-link's protocol: each call of the driver fails in its turn, on the writer's side and on a reader's in
+ * Channels of cuda-link's protocol: each driver call fails in turn, on the writer's side and on the side of a reader in
  * another process.
  */
 #include <poll.h>
@@ -30,7 +30,7 @@ static bool good(struct outcome *outcome, int result)
     return result == 0;
 }
 
-/* All that a writer does. */
+/* All calls of a writer. */
 static struct outcome write_all(bool block)
 {
     struct outcome outcome = { .state = fake_thread_state() }, *o = &outcome;
@@ -57,7 +57,7 @@ static struct outcome write_all(bool block)
     return outcome;
 }
 
-/* All that a reader does, of a writer in another process. */
+/* All calls of a reader, with a writer in another process. */
 static struct outcome read_all(bool copy)
 {
     struct outcome outcome = { .state = fake_thread_state() }, *o = &outcome;
@@ -78,8 +78,8 @@ static struct outcome read_all(bool copy)
     return outcome;
 }
 
-/* The next frame is chosen in a turn, as if one had been overtaken. */
-static void want_turn(sluice_reader *handle)
+/* The next frame is chosen in a time slice, as if one had been overtaken. */
+static void want_timeslice(sluice_reader *handle)
 {
     struct sluice_reader *reader;
 
@@ -88,8 +88,8 @@ static void want_turn(sluice_reader *handle)
     sl_object_drop(&reader->object);
 }
 
-/* Copies of frames that keep coming. */
-static struct outcome read_in_turns(bool in_turns)
+/* Copies of frames that keep arriving. */
+static struct outcome read_in_timeslices(bool in_timeslices)
 {
     struct outcome outcome = { .state = fake_thread_state() }, *o = &outcome;
     struct sluice_frame frame;
@@ -101,8 +101,8 @@ static struct outcome read_in_turns(bool in_turns)
         if (!good(o, sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame)))
             continue;
         good(o, sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
-        if (in_turns)
-            want_turn(reader);
+        if (in_timeslices)
+            want_timeslice(reader);
     }
     good(o, sluice_reader_close(&reader));
     return outcome;
@@ -129,7 +129,7 @@ static void publish(sluice_writer *writer)
     CHECK_OK(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU));
 }
 
-/* One that publishes until its stdin ends, at leisure. */
+/* A writer that publishes, without hurry, until its stdin ends. */
 ROLE(cipd_fake_camera)
 {
     struct pollfd input = { .fd = 0, .events = POLLIN };
@@ -143,7 +143,7 @@ ROLE(cipd_fake_camera)
     return 0;
 }
 
-/* One that has published, and stays. */
+/* A writer that has published, and stays. */
 ROLE(cipd_fake_writer)
 {
     sluice_writer *writer = open_there(argc, argv);
@@ -162,7 +162,7 @@ static long sum(struct fake_things things)
            things.allocations;
 }
 
-/* If these fail, what they were to free is left; and what is asked before each call may keep all of a pool. */
+/* If these fail, what they should free is left; and what is queried before each call may keep a whole pool. */
 static bool may_leave(enum fake_function function)
 {
     switch (function) {
@@ -183,17 +183,17 @@ static bool may_leave(enum fake_function function)
     }
 }
 
-/* Then it is done in another way, or the peer is believed, and nobody needs to hear of it. */
+/* Then there is another way, or the peer is trusted, and no error is needed. */
 static bool has_another_way(enum fake_function function)
 {
     return function == FAKE_StreamWriteValue64 || function == FAKE_IpcOpenMemHandle || function == FAKE_IpcOpenEventHandle ||
-           function == FAKE_PointerGetAttribute || function == FAKE_StreamQuery /* asked again */ || strncmp(fake_name(function), "cuGraph", 7) == 0;
+           function == FAKE_PointerGetAttribute || function == FAKE_StreamQuery /* queried again */ || strncmp(fake_name(function), "cuGraph", 7) == 0;
 }
 
 static void fail_call(enum fake_function function, long nth, int code, struct outcome (*run)(bool), bool way)
 {
     struct fake_things before = fake_things();
-    int threads = belongings_now().threads + 1; /* the GPU's */
+    int threads = resources_now().threads + 1; /* the GPU's */
 
     fake_fail(function, nth, code);
     struct outcome outcome = run(way);
@@ -202,9 +202,9 @@ static void fail_call(enum fake_function function, long nth, int code, struct ou
         return;
     long left, most = may_leave(function) ? 6 : 0;
     int64_t began = test_now();
-    while (((left = sum(fake_things()) - sum(before)) > most || belongings_now().threads > threads) &&
+    while (((left = sum(fake_things()) - sum(before)) > most || resources_now().threads > threads) &&
            test_now() - began < 20 * SLUICE_S)
-        test_nap(SLUICE_MS); /* memory goes on a thread of its own, for which close waits only so long */
+        test_nap(SLUICE_MS); /* memory is freed on a thread of its own, for which close waits a limited time */
     if (left < 0 || left > most)
         FAIL("%s failed in call %ld: %ld things are left", fake_name(function), nth, left);
     if (outcome.result == 0 && !may_leave(function) && !has_another_way(function))
@@ -229,9 +229,10 @@ static void fail_each(struct outcome (*run)(bool), bool way)
         calls[f] = fake_calls((enum fake_function)f);
     for (int f = 0; f < FAKE_FUNCTION_COUNT; f++) {
         enum fake_function function = (enum fake_function)f;
-        long most = function == FAKE_EventQuery && calls[f] > 16 ? 16 : calls[f]; /* it is asked again and again */
+        long most = function == FAKE_EventQuery && calls[f] > 16 ? 16 : calls[f]; /* called again and again */
         for (long nth = 1; nth <= most && function != FAKE_GetErrorName; nth += 1 + nth / 8) {
-            /* Of these some put back what a thread had; which, is told by no number where several threads call. */
+            /* Some of these calls restore a thread's state; which ones cannot be told by a number where several threads
+             * make them. */
             if (function != FAKE_CtxPopCurrent && function != FAKE_ThreadExchangeStreamCaptureMode)
                 fail_call(function, nth, SL_CU_UNKNOWN, run, way);
         }
@@ -257,12 +258,12 @@ TEST_TIMEOUT(cipd_each_call_of_a_reader_fails_in_turn, 300)
     role_stop(&child);
 }
 
-TEST_TIMEOUT(cipd_each_call_of_a_turn_fails_in_turn, 300)
+TEST_TIMEOUT(cipd_each_call_of_a_timeslice_fails_in_turn, 300)
 {
     TEST_KEEPS_FDS();
     fake_use();
     struct child child = role_start("cipd_fake_camera", cipd_channel(), NULL);
     child_expect(&child, "open", 20);
-    fail_each(read_in_turns, true);
+    fail_each(read_in_timeslices, true);
     role_stop(&child);
 }

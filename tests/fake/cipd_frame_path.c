@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Channels of cuda-link's protocol: what the way of a frame asks of the driver.
+ * Channels of cuda-link's protocol: the driver calls of a frame's path.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,14 +20,14 @@ int test_cuDevicePrimaryCtxRetain(struct sl_cu_context **context, int device);
 int test_cuCtxSetCurrent(struct sl_cu_context *context);
 int test_cuMemAlloc_v2(uint64_t *address, size_t size);
 
-/* ---- the way of a frame ---- */
+/* ---- the path of a frame ---- */
 
-/* Those that wait for the GPU, or may wait for others; and queries, which readers make. */
+/* Calls that wait for the GPU, or may wait for other work; and queries, which readers make. */
 static bool waits(const char *function)
 {
     return strstr(function, "Synchronize") || strstr(function, "WaitValue") || strstr(function, "Alloc") ||
            strstr(function, "Register") || strstr(function, "Create") || strstr(function, "Destroy") || strstr(function, "Map") ||
-           strstr(function, "Free") || strstr(function, "Ipc") || (strstr(function, "StreamQuery") && !gathers());
+           strstr(function, "Free") || strstr(function, "Ipc") || (strstr(function, "StreamQuery") && !driver_batches());
 }
 
 TEST(cipd_a_frame_asks_little_of_the_driver)
@@ -76,8 +76,8 @@ TEST(cipd_a_frame_asks_little_of_the_driver)
     fake_end_contexts();
 }
 
-/* Each call of the driver that a send makes is one that somebody has thought about. Beside a reader that takes each frame
- * nothing else is asked; without one, now and then whether a frame is finished. */
+/* The exact driver calls of a send. With a reader that takes each frame there are no others; without one there is now
+ * and then a query whether a frame is finished. */
 static void send_calls(bool graph, bool read)
 {
     static const struct {
@@ -86,7 +86,7 @@ static void send_calls(bool graph, bool read)
     } usual[] = {
         { FAKE_CtxGetId, 1 },             /* ours is the current context */
         { FAKE_StreamIsCapturing, 2 },    /* before the copy, and before the event */
-        { FAKE_PointerGetAttributes, 1 }, /* is it still the memory that it was? */
+        { FAKE_PointerGetAttributes, 1 }, /* whether it is still the same memory */
         { FAKE_EventRecord, 1 },
     };
     long expected[FAKE_FUNCTION_COUNT] = { 0 }, calls[FAKE_FUNCTION_COUNT] = { 0 };
@@ -112,7 +112,7 @@ static void send_calls(bool graph, bool read)
         CHECK_OK(cipd_open_reader(&reader, false, 10 * SLUICE_S));
     for (int i = 0; i < FRAMES + 8; i++) {
         fake_forget();
-        if (read) /* a program may ask first whether that will wait */
+        if (read) /* a program may ask first whether begin will wait */
             CHECK_OK(sluice_writer_wait(writer, 0));
         CHECK_OK(sluice_writer_send(writer, &array, 1, stream, NULL));
         for (int f = 0; f < FAKE_FUNCTION_COUNT && i >= 8; f++)
@@ -126,12 +126,12 @@ static void send_calls(bool graph, bool read)
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
         expected[usual[i].function] = FRAMES * usual[i].calls;
     expected[graph ? FAKE_GraphLaunch : FAKE_MemcpyAsync] = FRAMES;
-    if (!read) { /* of two slots one is written to: each send asks for the other */
+    if (!read) { /* one of two slots is being written: each send queries the other */
         expected[FAKE_EventQuery] = FRAMES;
         expected[FAKE_CtxGetId] += FRAMES;
         expected[FAKE_ThreadExchangeStreamCaptureMode] = 2 * FRAMES;
     }
-    if (gathers()) {
+    if (driver_batches()) {
         expected[FAKE_StreamQuery] = FRAMES;
         expected[FAKE_StreamIsCapturing] += FRAMES;
         expected[FAKE_ThreadExchangeStreamCaptureMode] += 2 * FRAMES;
@@ -202,9 +202,9 @@ static void with_variable(const char *value, long urgent)
 TEST(cipd_a_writers_own_stream_is_high_if_the_variable_says_so) { with_variable("high", 1); }
 TEST(cipd_a_writers_own_stream_is_normal_if_the_variable_says_so) { with_variable("normal", 0); }
 
-/* ---- drivers that gather work ---- */
+/* ---- drivers that batch work ---- */
 
-TEST(cipd_a_driver_that_gathers_work_is_asked_behind_each_send)
+TEST(cipd_a_driver_that_batches_work_is_queried_after_each_send)
 {
     CHECK(setenv("SLUICE_WITHOUT", "prompt", 1) == 0);
     send_calls(false, true);
@@ -267,7 +267,7 @@ static void send_finished(struct copying *copying)
     CHECK_OK(sluice_stream_synchronize(copying->sending));
 }
 
-/* A frame's way through the reader, the copies that it took. */
+/* Takes a frame through the reader; returns the number of copies. */
 static long take_copy(struct copying *copying)
 {
     send_finished(copying);
@@ -317,7 +317,7 @@ static uint64_t overtaken(const struct copying *copying)
     return stats.retries;
 }
 
-/* What keeps a turn of the GPU's is work that is done for nothing else: only once it is known to be needed. */
+/* What keeps a time slice of the GPU is work without another use: only once it is known to be needed. */
 TEST(cipd_a_copy_is_one_copy_unless_one_was_overtaken)
 {
     struct copying copying = begin_copying();
@@ -325,7 +325,7 @@ TEST(cipd_a_copy_is_one_copy_unless_one_was_overtaken)
     for (int i = 0; i < FRAMES; i++)
         CHECK_EQ(take_copy(&copying), 1);
     CHECK_EQ(overtaken(&copying), 0);
-    overtake(&copying); /* that was the first of them */
+    overtake(&copying); /* the first of them */
     CHECK_EQ(overtaken(&copying), 1);
     for (int i = 1; i < COPIED_IN_TURNS; i++)
         CHECK_GE(take_copy(&copying), 3);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Slots of channels of cuda-link's protocol that are given back while the GPU works, and where no thread can be started for
- * that.
+ * Slots of cuda-link's channels that are given back while the GPU works, and where no thread can be started for that.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -46,7 +45,7 @@ static void end(sluice_writer *writer)
     fake_end_contexts();
 }
 
-/* Work that does not end before the gate is opened: no memory is freed until then. */
+/* Queues work that does not end before the gate is opened: no memory is freed until then. */
 static _Atomic uint64_t *hold_gpu(void)
 {
     struct sl_cu_context *context;
@@ -61,8 +60,8 @@ static _Atomic uint64_t *hold_gpu(void)
     return word;
 }
 
-/* Freeing memory waits for all work on the GPU: the call that failed does not. */
-TEST(cipd_slots_that_were_made_in_vain_are_freed_by_another_thread)
+/* Freeing memory waits for all work on the GPU; the failed call does not. */
+TEST(cipd_slots_of_a_failed_session_are_freed_by_another_thread)
 {
     sluice_writer *writer = begin();
     struct fake_things before = fake_things();
@@ -103,7 +102,7 @@ ROLE(cipd_opens_on_a_busy_gpu)
     return 0;
 }
 
-/* What cannot be freed at all is named, too; in a process of its own, as it stays. */
+/* Memory that cannot be freed at all is named, too; in a process of its own, as it stays. */
 TEST(cipd_a_slot_that_cannot_be_freed_is_named)
 {
     struct child child = role_start("cipd_opens_on_a_busy_gpu", cipd_channel(), NULL);
@@ -111,7 +110,7 @@ TEST(cipd_a_slot_that_cannot_be_freed_is_named)
     CHECK_EQ(child_wait(&child, 60), 0);
 }
 
-/* No stack is that large, so no thread starts from now on. */
+/* No stack can be that large, so no thread starts from now on. */
 static void forbid_threads(bool forbid)
 {
     pthread_attr_t attributes;
@@ -140,7 +139,7 @@ TEST(cipd_slots_that_no_thread_frees_are_freed_and_named)
     end(writer);
 }
 
-/* As where a reader that has it mapped is stuck: close tells of what it leaves to another thread. */
+/* As if a reader that has it mapped were stuck: close reports the memory that it leaves to another thread. */
 TEST(cipd_close_does_not_wait_for_memory_that_cannot_be_freed)
 {
     fake_use();
@@ -158,7 +157,7 @@ TEST(cipd_close_does_not_wait_for_memory_that_cannot_be_freed)
     fake_end_contexts();
 }
 
-/* Readers of the session before have its memory open, until they have looked. */
+/* Readers have memory of the session before open, until they notice. */
 TEST(cipd_slots_of_a_session_stay_for_a_while)
 {
     struct sluice_cipd_writer_params cipd = SLUICE_CIPD_WRITER_PARAMS_INIT;

@@ -41,7 +41,7 @@ int cipd_open_writer_so(sluice_writer **writer, const struct sluice_format *form
     params.device = "cuda:0";
     params.format = format;
     params.slots = 2;
-    params.wait_ns = 20 * SLUICE_S; /* however long the machine stands still */
+    params.wait_ns = 20 * SLUICE_S; /* however long the machine is suspended */
     cipd.graph = graph ? SLUICE_CIPD_ON : SLUICE_CIPD_OFF;
     params.cipd = &cipd;
     return sluice_writer_open(writer, &params);

@@ -9,14 +9,14 @@
 
 #include <sluice/sluice.h>
 
-/* Its name: of this process, unless a role was told another one. */
+/* Its name: made for this process, unless a role has set another one. */
 const char *cipd_channel(void);
 void cipd_call(const char *channel);
 
 /* One array "data" of bytes, 8 by 16 by 4. */
 struct sluice_format cipd_format(void);
 
-/* Of two slots. What the library says. */
+/* With two slots. Returns the library's result. */
 int cipd_open_writer(sluice_writer **writer, const struct sluice_format *format, bool block);
 int cipd_open_writer_so(sluice_writer **writer, const struct sluice_format *format, bool block, bool graph);
 int cipd_open_reader(sluice_reader **reader, bool copy, int64_t timeout_ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader or writer of a channel of cuda-link's protocol whose thread stands still at a bad moment: behind a look at a
- * frame's event, while its GPU, and the other side, go on.
+ * A reader or writer of a cuda-link channel whose thread is suspended at a bad moment: after it queried a frame's
+ * event, while its GPU and the other side go on.
  */
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -16,8 +16,8 @@
 #include "harness/test.h"
 
 #define WAIT  (50 * SLUICE_MS)
-#define TRIES 10 /* before it counts as lost: the machine may stand still before the look, too */
-#define GRACE (100 * SLUICE_MS) /* so long a writer that has shut keeps its memory */
+#define TRIES 10 /* before it counts as lost: the machine may also be suspended before the query */
+#define GRACE (100 * SLUICE_MS) /* how long a closed writer keeps its memory */
 
 int test_cuDevicePrimaryCtxRetain(struct sl_cu_context **context, int device);
 int test_cuCtxSetCurrent(struct sl_cu_context *context);
@@ -51,7 +51,7 @@ static void open_reader(struct still *still, bool copy)
     CHECK_OK(sluice_reader_open(&still->reader, &params));
 }
 
-/* As if its writer were another program's: what only Sluice's store goes (docs/cuda-link-wire.md). */
+/* As if its writer were another program's: removes what only Sluice stores (docs/cuda-link-wire.md). */
 static void disguise(void)
 {
     static const char nothing[64];
@@ -115,13 +115,13 @@ static void finish_frame(struct still *still)
     CHECK_SOON(test_cuStreamQuery(still->native) == 0, 20);
 }
 
-static void finish_and_outwait(void *still)
+static void finish_and_delay(void *still)
 {
     finish_frame(still);
     test_nap(WAIT);
 }
 
-/* What was finished when it was looked for is not lost, whenever the look before that was. */
+/* A frame that was finished when the reader looked is not lost, however long ago it queried the event. */
 TEST(cipd_a_frame_that_was_finished_meanwhile_is_not_lost)
 {
     struct still still = begin(false);
@@ -130,7 +130,7 @@ TEST(cipd_a_frame_that_was_finished_meanwhile_is_not_lost)
 
     for (int i = 0; i < TRIES && r == SLUICE_E_LOST; i++) {
         send_behind_the_gate(&still);
-        fake_behind(FAKE_EventQuery, finish_and_outwait, &still); /* when that has said that it is not finished */
+        fake_behind(FAKE_EventQuery, finish_and_delay, &still); /* when the query has said that it is not finished */
         r = sluice_reader_acquire(still.reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame);
     }
     CHECK_OK(r);
@@ -138,8 +138,8 @@ TEST(cipd_a_frame_that_was_finished_meanwhile_is_not_lost)
     end(&still);
 }
 
-/* Nor does a writer drop a frame for want of one that is finished. It has two slots, and the frame in the other one is finished
- * when it looks again. */
+/* Nor does a writer drop a frame because none is finished: it has two slots, and the frame in the other one is finished
+ * when it queries again. */
 TEST(cipd_a_frame_that_was_finished_meanwhile_is_left_to_readers)
 {
     struct still still = begin(false);
@@ -148,14 +148,14 @@ TEST(cipd_a_frame_that_was_finished_meanwhile_is_left_to_readers)
     send_behind_the_gate(&still);
     for (int i = 0; i < 5; i++) {
         send_behind_the_gate(&still);
-        fake_behind(FAKE_EventQuery, finish_and_outwait, &still);
+        fake_behind(FAKE_EventQuery, finish_and_delay, &still);
         CHECK_OK(sluice_writer_begin(still.writer, WAIT, &frame));
         CHECK_OK(sluice_writer_cancel(still.writer, &frame, SLUICE_ON_CPU));
     }
     end(&still);
 }
 
-static void close_and_outwait(void *data)
+static void close_and_delay(void *data)
 {
     struct still *still = data;
 
@@ -163,7 +163,7 @@ static void close_and_outwait(void *data)
     test_nap(GRACE);
 }
 
-/* Its memory is the writer's no more when acquire returns. */
+/* Its memory is no longer the writer's when acquire returns. */
 TEST(cipd_a_frame_whose_writer_has_shut_meanwhile_is_not_whole)
 {
     struct still still = begin_with(false, true);
@@ -171,7 +171,7 @@ TEST(cipd_a_frame_whose_writer_has_shut_meanwhile_is_not_whole)
 
     send_behind_the_gate(&still);
     finish_frame(&still);
-    fake_behind(FAKE_EventQuery, close_and_outwait, &still); /* when that has said that it is finished */
+    fake_behind(FAKE_EventQuery, close_and_delay, &still); /* when the query has said that it is finished */
     CHECK_OK(sluice_reader_acquire(still.reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     CHECK_RESULT(sluice_reader_check(still.reader, &frame), SLUICE_E_LOST);
     CHECK_RESULT(sluice_reader_release(still.reader, &frame, SLUICE_ON_CPU), SLUICE_E_LOST);
@@ -185,28 +185,28 @@ static void closed_meanwhile(bool copy, bool disguised)
 
     send_behind_the_gate(&still);
     finish_frame(&still);
-    fake_behind(FAKE_EventQuery, close_and_outwait, &still);
+    fake_behind(FAKE_EventQuery, close_and_delay, &still);
     CHECK_RESULT(sluice_reader_acquire(still.reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame), SLUICE_CLOSED);
     end(&still);
 }
 
-/* A writer of Sluice's says that it frees, so the frame is not even given. */
+/* Sluice's writers report when they free memory, so the frame is not even returned. */
 TEST(cipd_a_frame_whose_writer_has_freed_meanwhile_is_none) { closed_meanwhile(false, false); }
 
-/* What was copied out of memory that may have been another's by then is no frame. */
+/* A copy from memory that may have been another's by then is not a frame. */
 TEST(cipd_a_copy_whose_writer_has_shut_meanwhile_is_none) { closed_meanwhile(true, true); }
 TEST(cipd_a_copy_whose_writer_has_freed_meanwhile_is_none) { closed_meanwhile(true, false); }
 
-static void finish_and_outwait_close(void *still)
+static void finish_and_delay_close(void *still)
 {
     finish_frame(still);
     test_nap(SLUICE_S); /* which it gives the work on its slots */
 }
 
-/* From its first look on it counts. */
-static void begin_to_wait(void *still) { fake_behind(FAKE_EventQuery, finish_and_outwait_close, still); }
+/* From its first query on. */
+static void begin_to_wait(void *still) { fake_behind(FAKE_EventQuery, finish_and_delay_close, still); }
 
-/* Nor does a writer leave behind what its GPU had done by then. */
+/* Nor does a writer leave behind what its GPU had finished by then. */
 TEST(cipd_a_writer_that_closes_sees_what_was_finished_meanwhile)
 {
     struct still still = begin(false);
@@ -222,7 +222,7 @@ TEST(cipd_a_writer_that_closes_sees_what_was_finished_meanwhile)
     fake_end_contexts();
 }
 
-/* ---- a look that does not come back ---- */
+/* ---- a query that does not return ---- */
 
 struct hung {
     _Atomic int reached, go;
@@ -253,8 +253,8 @@ static void open_ahead(struct still *still)
     CHECK_OK(sluice_reader_open(&still->reader, &params));
 }
 
-/* As a driver does that waits for the stream, for another thread of the program's: the stream goes on at its deadline all the same,
- * other channels of the process are what they were, and the reader closes. */
+/* A driver may wait for the stream on behalf of another thread of the program: the stream still goes on at its
+ * deadline, other channels of the process are unaffected, and the reader closes. */
 TEST_TIMEOUT(cipd_a_stream_goes_on_though_the_driver_does_not_answer, 60)
 {
     struct still still = begin(false);

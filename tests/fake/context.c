@@ -11,7 +11,7 @@ pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 struct sl_cu_context *fake_contexts;
 struct fake_things fake_living;
 
-/* One life of a context begins. */
+/* Begins one life of a context. */
 static void begin(struct sl_cu_context *context)
 {
     static unsigned long long lives;
@@ -24,7 +24,7 @@ static void begin(struct sl_cu_context *context)
     fake_gpu_start();
 }
 
-/* It ends, and all that is in it. */
+/* Ends it, and all that is in it. */
 static void end(struct sl_cu_context *context)
 {
     context->alive = false;

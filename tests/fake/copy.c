@@ -39,8 +39,8 @@ static bool of_host(uint64_t address)
     return !range || range->kind == FAKE_REGISTERED || range->kind == FAKE_PINNED;
 }
 
-/* Pageable memory is copied while the caller waits, behind everything that is queued before; so is any memory of the host's
- * into other such memory (measured on an H200). */
+/* Pageable memory is copied while the caller waits, after everything that was queued before; so is any host memory into
+ * other such memory (measured on an H200). */
 static int wait_for(struct sl_cu_stream *stream)
 {
     fake_break_rule("of memory that is not pinned, or from the host's to the host's: that waits for the stream");

@@ -48,7 +48,7 @@ TEST(a_library_that_is_no_driver)
 
 TEST(a_driver_that_lacks_a_function)
 {
-    CHECK(setenv("SLUICE_CUDA_DRIVER", FAKE_SHELL, 1) == 0);
+    CHECK(setenv("SLUICE_CUDA_DRIVER", FAKE_STUB_DRIVER, 1) == 0);
     check_none(SLUICE_E_UNSUPPORTED, "has no cuInit");
     CHECK_HAS(sluice_last_error(), "13.0");
     fake_use();
@@ -119,10 +119,10 @@ static struct rlimit leave_descriptors(int count)
 
 TEST(no_descriptors_to_load_it_with)
 {
-    CHECK(setenv("SLUICE_CUDA_DRIVER", FAKE_SHELL, 1) == 0);
+    CHECK(setenv("SLUICE_CUDA_DRIVER", FAKE_STUB_DRIVER, 1) == 0);
     struct rlimit before = leave_descriptors(0);
     check_none(SLUICE_E_NO_DESCRIPTORS, "RLIMIT_NOFILE");
-    CHECK_HAS(sluice_last_error(), FAKE_SHELL);
+    CHECK_HAS(sluice_last_error(), FAKE_STUB_DRIVER);
     CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
     check_none(SLUICE_E_UNSUPPORTED, "has no cuInit");
     fake_use();
@@ -175,7 +175,7 @@ TEST(ordinals_and_uuids)
                SLUICE_E_UNSUPPORTED, "no such GPU");
 }
 
-/* Channels come with the next step; until then the answer is clear, with a GPU too. */
+/* The kind is known, and its error is clear, with and without a GPU. */
 TEST(the_kind_is_known_by_name)
 {
     CHECK(sl_device_kind("cuda:0") == &sl_device_cuda);

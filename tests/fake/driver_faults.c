@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Each function of the driver fails in its turn, in each of its calls. The library says which and
- * why, leaves nothing behind, and leaves the thread as it was.
+ * Each driver function fails in turn, in each of its calls. The library reports which and why, leaves nothing behind,
+ * and keeps the thread's state.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ extern const struct sl_mem_ops sl_mem_cuda;
 extern const struct sl_mem_ops sl_mem_cuda_ipc;
 extern const struct sl_sync_ops sl_sync_cuda;
 
-/* What a run came to: the first failure. */
+/* The result of a run: the first failure. */
 struct outcome {
     int result;
     char sentence[1024];
@@ -28,7 +28,7 @@ struct outcome {
     void *page;
 };
 
-/* Notes the first failure, and looks whether the call left the thread as it was. */
+/* Records the first failure, and checks that the call kept the thread's state. */
 static bool good(struct outcome *outcome, int result)
 {
     if (fake_thread_state() != outcome->state)
@@ -108,7 +108,7 @@ static void use_memory(struct outcome *o, const struct sl_mem_ops *ops)
     good(o, 0);
 }
 
-/* Another GPU's memory, mapped over there, and copied. */
+/* Another GPU's memory, mapped across and copied. */
 static void use_peers(struct outcome *o)
 {
     struct sl_memory memory = { .ops = &sl_mem_cuda, .device = "cuda:0", .fd = -1 };
@@ -137,7 +137,7 @@ static void use_peers(struct outcome *o)
     good(o, 0);
 }
 
-/* What a run is about: all that a GPU is used for; what is used in the place of things that it lacks; or two of them. */
+/* What a run covers: all uses of a GPU; the fallbacks; or two GPUs. */
 enum about { ALL, LACKING, TWO_GPUS };
 
 static struct outcome run(enum about about)
@@ -158,7 +158,7 @@ static struct outcome run(enum about about)
         good(&outcome, sluice_device_close(&device));
         CHECK_EQ(device.id, 0);
     }
-    /* The page stays: where one could not be unregistered, no other may lie later. */
+    /* The page stays: where one could not be unregistered, no other may be placed later. */
     CHECK_EQ(sl_device_counts().devices, 0);
     CHECK_EQ(sl_device_counts().streams, 0);
     CHECK_EQ(sl_device_counts().events, 0);
@@ -171,7 +171,7 @@ static long sum(struct fake_things things)
            things.registrations + things.pinned + things.modules + things.graphs + things.allocations;
 }
 
-/* What frees something, or comes before that: if it fails, that one thing is left, and no more. */
+/* Functions that free something, or come before that: if one fails, one thing is left, and no more. */
 static bool frees(enum fake_function function)
 {
     switch (function) {
@@ -192,7 +192,7 @@ static bool frees(enum fake_function function)
     }
 }
 
-/* Putting back what a thread had cannot be made to fail: then it could not be as it was. */
+/* Restoring a thread's state cannot be made to fail: then the state would differ. */
 static bool puts_back(enum fake_function function, long nth)
 {
     return function == FAKE_CtxPopCurrent ||
@@ -208,7 +208,7 @@ static void fail_each_call(enum fake_function function, long calls, int code, en
         fake_fail(function, nth, code);
         struct outcome outcome = run(about);
         if (!fake_failed())
-            continue; /* fewer calls, since something else was not done */
+            continue; /* fewer calls, as something else was not done */
         struct fake_things after = fake_things();
         long left = sum(after) - sum(before);
         if (left < 0 || left > (frees(function) ? 3 : 0) ||
@@ -221,13 +221,13 @@ static void fail_each_call(enum fake_function function, long calls, int code, en
                  after.handles - before.handles, after.reservations - before.reservations,
                  after.mappings - before.mappings, after.registrations - before.registrations,
                  after.allocations - before.allocations);
-        if (outcome.result == 0 && !frees(function) && function != FAKE_StreamQuery) /* about memory it is asked again */
+        if (outcome.result == 0 && !frees(function) && function != FAKE_StreamQuery) /* it queries memory again */
             FAIL("%s failed in call %ld, and nobody said so", fake_name(function), nth);
         if (outcome.result != 0 && !strstr(outcome.sentence, fake_name(function)) &&
             function != FAKE_MemCreate && function != FAKE_MemAlloc)
             FAIL("%s failed in call %ld; the sentence: %s", fake_name(function), nth,
                  outcome.sentence);
-        fake_end_contexts(); /* the next run shall not find this one's troubles */
+        fake_end_contexts(); /* the next run must not find this one's failures */
         const char *rule = fake_broken_rule();
         if (rule)
             FAIL("%s failed in call %ld, and a rule was broken: %s", fake_name(function), nth,
@@ -239,7 +239,7 @@ static void fail_each(enum about about)
 {
     long calls[FAKE_FUNCTION_COUNT];
 
-    TEST_KEEPS_FDS(); /* those of memory that could not be released */
+    TEST_KEEPS_FDS(); /* of memory that could not be released */
     fake_use();
     run(about); /* the second run has no driver to load */
     fake_forget();
@@ -272,8 +272,8 @@ TEST_TIMEOUT(each_call_fails_in_turn_between_two_gpus, 120)
     CHECK(fake_calls(FAKE_MemcpyPeerAsync) > 0 && fake_calls(FAKE_DeviceCanAccessPeer) > 0);
 }
 
-/* And every one of them is of use: the run above comes by each function but those of failures, up
- * to the last that a stream, an event, words and memory take. */
+/* Every function is in use: the run above calls each but those for failures, up to the last one that a stream, an
+ * event, signals and memory need. */
 TEST(every_function_is_called)
 {
     fake_use();
@@ -313,7 +313,7 @@ TEST_TIMEOUT(a_context_lost_at_any_moment, 120)
     }
 }
 
-/* What the driver says of a context may be about that of a stream which a program passed. */
+/* An error of a context may be about the context of a stream that the program passed. */
 TEST(a_context_of_somebody_elses_that_has_ended)
 {
     static const int codes[] = { SL_CU_INVALID_CONTEXT, SL_CU_CONTEXT_IS_DESTROYED };
@@ -334,8 +334,8 @@ TEST(a_context_of_somebody_elses_that_has_ended)
     CHECK_OK(sluice_device_close(&device));
 }
 
-/* After these, NVIDIA's documentation says, the process must be started again. */
-/* Another thread records an event anew between the question whether it is reached and the one for the time. */
+/* After these errors, says NVIDIA's documentation, the process must be restarted. */
+/* Another thread records an event again between the query whether it is reached and the one for its time. */
 TEST(an_event_that_is_recorded_again_while_it_is_measured)
 {
     struct sluice_device device;
@@ -375,11 +375,11 @@ TEST(failures_after_which_a_context_is_of_no_use)
         CHECK(fake_failed());
         CHECK_SAYS(sluice_stream_query(stream), SLUICE_E_DRIVER, "is lost since");
         CHECK_RESULT(sluice_device_close(&device), SLUICE_E_DRIVER);
-        fake_end_contexts(); /* else it is lost for whoever opens it next */
+        fake_end_contexts(); /* else it is lost for the next one who opens it */
     }
 }
 
-/* Memory that cannot be shared so is not begun. */
+/* Memory that cannot be shared is not created. */
 TEST(memory_that_gpus_cannot_share)
 {
     static const struct {
@@ -404,7 +404,7 @@ TEST(memory_that_gpus_cannot_share)
     CHECK_EQ(sum(fake_things()), 0);
 }
 
-/* Words that streams cannot write are raised all the same, but nothing waits for them. */
+/* Words that streams cannot write are still signalled, but nothing waits for them. */
 TEST(words_that_gpus_cannot_write)
 {
     static const struct {
@@ -435,7 +435,7 @@ TEST(words_that_gpus_cannot_write)
     CHECK_EQ(sum(fake_things()), 0);
 }
 
-/* A GPU that sees host memory elsewhere than the CPU does: each word's address is asked for. */
+/* A GPU that sees host memory at other addresses than the CPU: each word's address is queried. */
 TEST(other_addresses)
 {
     fake_use();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two programs whose driver libraries are of two versions: memory that cannot be had says so, and names both.
+ * Two programs whose driver libraries have two versions: an error about memory that cannot be imported names both.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static sluice_writer *open_writer(struct sluice_frame *frame)
     return writer;
 }
 
-/* Says what comes of the first frame, whose import says `code` by way of that function. */
+/* Prints the result of the first frame, whose import fails with `code` in that function. */
 ROLE(takes_with_another_driver)
 {
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
@@ -49,7 +49,7 @@ ROLE(takes_with_another_driver)
     return 0;
 }
 
-static char told[512];
+static char writer_error[512];
 static sl_word32 times;
 
 static void note(void *user, enum sluice_log_level level, const char *text)
@@ -58,11 +58,11 @@ static void note(void *user, enum sluice_log_level level, const char *text)
     (void)level;
     if (!strstr(text, "has a driver for"))
         return;
-    snprintf(told, sizeof told, "%s", text);
+    snprintf(writer_error, sizeof writer_error, "%s", text);
     sl_add(&times, 1);
 }
 
-/* The reader's sentence, and the writer's in `told`. */
+/* Returns the reader's message; the writer's is in `writer_error`. */
 static const char *take_with(const char *version, const char *how, int code, char *text, size_t size)
 {
     struct sluice_frame frame;
@@ -70,7 +70,7 @@ static const char *take_with(const char *version, const char *how, int code, cha
 
     fake_use();
     test_dir();
-    told[0] = 0;
+    writer_error[0] = 0;
     sl_store(&times, 0, seq_cst);
     CHECK(setenv("SLUICE_WITHOUT", strcmp(how, "ipc") == 0 ? "vmm" : "", 1) == 0);
     sluice_writer *writer = open_writer(&frame);
@@ -81,7 +81,7 @@ static const char *take_with(const char *version, const char *how, int code, cha
     snprintf(text, size, "%s", child_line(&child, 20));
     CHECK_EQ(child_wait(&child, 20), 0);
     if (strcmp(version, "13000") != 0)
-        CHECK_SOON(sl_load(&times, seq_cst) > 0, 20); /* the writer may hear of it last */
+        CHECK_SOON(sl_load(&times, seq_cst) > 0, 20); /* the writer may learn it last */
     CHECK_OK(sluice_writer_close(&writer));
     sluice_log_set(NULL, NULL, 0);
     return text;
@@ -94,7 +94,7 @@ static void names_both(const char *how)
     CHECK_HAS(take_with("12080", how, SL_CU_INVALID_VALUE, text, sizeof text), "E_");
     CHECK_HAS(text, strcmp(how, "ipc") == 0 ? "cuIpcOpenMemHandle" : "cuMemImportFromShareableHandle");
     CHECK_HAS(text, "a driver for CUDA 13.0, and this process has one for 12.8");
-    CHECK_HAS(told, "driver for CUDA 12.8, its writer one for 13.0");
+    CHECK_HAS(writer_error, "driver for CUDA 12.8, its writer one for 13.0");
 }
 
 TEST(memory_that_another_driver_cannot_import_names_both)

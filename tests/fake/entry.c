@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The doors: what a program finds in the library under a function's name. They count, fail on
- * demand, and look whether the rules are kept.
+ * The entry points: what a program finds in the library by a function's name. They count, fail on demand, and check
+ * that the rules are kept.
  */
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@ static char broken_rule[300];
 static long calls[FAKE_FUNCTION_COUNT];
 static enum fake_function failing = FAKE_FUNCTION_COUNT;
 static long failing_in;
-static bool all_fail; /* each call does, from the first one on */
+static bool all_fail; /* each call fails, from the first one on */
 static int failing_code;
 static bool failed;
 static enum fake_function behind = FAKE_FUNCTION_COUNT;
@@ -28,7 +28,7 @@ static void *data_of_it;
 
 static const char *const names[] = {
 #define NAME(name, version, parameters, arguments) "cu" #name,
-    SL_CUDA_FUNCTIONS(NAME) MORE_FUNCTIONS(NAME)
+    SL_CUDA_FUNCTIONS(NAME) EXTRA_FUNCTIONS(NAME)
 #undef NAME
 };
 
@@ -76,7 +76,7 @@ static const bool unsafe[FAKE_FUNCTION_COUNT] = {
     [FAKE_IpcCloseMemHandle] = true,
 };
 
-/* What waits while another thread is in a call that frees memory (cuMemFree, cuMemFreeHost, cuMemHostUnregister,
+/* Calls that wait while another thread is in a call that frees memory (cuMemFree, cuMemFreeHost, cuMemHostUnregister,
  * cuIpcCloseMemHandle) and waits for the GPU there. Seen on an H200 with driver 580.159; others, such as stream
  * queries, cuStreamWriteValue64, cuStreamWaitEvent and cuIpcOpenMemHandle, go on. */
 static const bool held_up[FAKE_FUNCTION_COUNT] = {
@@ -113,8 +113,8 @@ void fake_break_rule(const char *format, ...)
     abort();
 }
 
-/* The library's own thread for its sockets and deadlines lets streams go on that wait in vain (protocol 3.6): it must not
- * come to wait for them itself, as many calls do. */
+/* The library's thread for its sockets and deadlines releases streams that wait for lost frames (protocol 3.6): it must
+ * not wait for them itself, as many calls do. */
 static bool on_service_thread(void)
 {
     char name[16] = "";
@@ -122,7 +122,7 @@ static bool on_service_thread(void)
     return prctl(PR_GET_NAME, name) == 0 && strcmp(name, "sluice service") == 0;
 }
 
-/* Before a call does anything. Not 0: it says that, and does nothing. */
+/* Before a call does anything. If the result is not 0, the call returns it and does nothing. */
 static int enter(enum fake_function function, bool library)
 {
     int code = 0;
@@ -156,7 +156,7 @@ static int enter(enum fake_function function, bool library)
     return code;
 }
 
-/* Before the caller gets its answer. */
+/* Before the caller gets the result. */
 static int leave(enum fake_function function, bool library, int code)
 {
     void (*what)(void *data) = NULL;
@@ -187,9 +187,9 @@ static int leave(enum fake_function function, bool library, int code)
     DOOR(cu##name##version, true, name, parameters, arguments) /* of sluice.cuda_link alone, for programs that say so */ \
     DOOR(test_cu##name##version, false, name, parameters, arguments)
 SL_CUDA_FUNCTIONS(BOTH)
-MORE_FUNCTIONS(TESTS)
+EXTRA_FUNCTIONS(TESTS)
 
-/* ---- strings to pull ---- */
+/* ---- controls ---- */
 
 void fake_use(void)
 {

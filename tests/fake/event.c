@@ -166,7 +166,7 @@ done:
     return code;
 }
 
-/* To ask about a captured event breaks the capture. */
+/* Querying a captured event breaks the capture. */
 static bool waitable(struct sl_cu_event *event, int *code)
 {
     if (!fake_event_usable(event, code))
@@ -191,7 +191,7 @@ int fake_cuEventQuery(struct sl_cu_event *event)
     return code;
 }
 
-/* Another process tells nobody when it is there. */
+/* Another process sends no notification when it is reached. */
 static int wait_for_others(struct sl_cu_event *event)
 {
     struct sl_cu_context *context = event->context;
@@ -213,7 +213,7 @@ static int64_t thread_cpu(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* Who was not told to sleep asks again and again: for so long that a test sees it, and no CPU is wasted for more. */
+/* A wait without SLEEP polls: for long enough that a test sees it, but no longer, to save CPU time. */
 static void ask_again(void)
 {
     int64_t until = thread_cpu() + 3000000;

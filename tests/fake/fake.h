@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * A CUDA driver for machines without a GPU: libfakecuda.so has every function of the library's
- * table (cuda/driver.h) and of the tests' (gpu/extra_functions.h), and models what they do: contexts, streams
- * whose work a thread of its own does in time, events, memory that is a memfd, captures. It stands
- * for NVIDIA's driver alone; nothing of ours is faked.
+ * A CUDA driver for machines without a GPU: libfakecuda.so has every function of the library's table (cuda/driver.h)
+ * and of the tests' (gpu/extra_functions.h), and models what they do: contexts, streams whose work is done in time by a
+ * thread, events, memory that is a memfd, captures. Only NVIDIA's driver is replaced; nothing of ours is faked.
  *
- * It is also stricter than a GPU. Each call of the library is looked at: work must not go to a
- * stream that was not asked about its capture before, what may break another thread's capture
- * must be called in the relaxed mode, nothing is used or freed that has ended, and the current context is that of what is
- * worked on. Tests call it under names that begin with test_ (gpu/kit.h
- * does so), by which they may do as they like.
+ * It is also stricter than a GPU. It checks each call of the library: no work on a stream whose capture state was not
+ * queried before, calls that may break another thread's capture only in the relaxed mode, nothing used or freed that
+ * has ended, and the current context must be that of what is worked on. Tests call it by names that begin with test_
+ * (gpu/kit.h does), to which these rules do not apply.
  *
- * These are the strings by which a test pulls it.
+ * These are the controls for tests.
  */
 #ifndef FAKE_H
 #define FAKE_H
@@ -23,7 +21,7 @@
 
 enum fake_function {
 #define FAKE_NUMBER(name, version, parameters, arguments) FAKE_##name,
-    SL_CUDA_FUNCTIONS(FAKE_NUMBER) MORE_FUNCTIONS(FAKE_NUMBER)
+    SL_CUDA_FUNCTIONS(FAKE_NUMBER) EXTRA_FUNCTIONS(FAKE_NUMBER)
 #undef FAKE_NUMBER
         FAKE_FUNCTION_COUNT
 };
@@ -35,11 +33,13 @@ FAKE_API void fake_use(void);
 
 FAKE_API const char *fake_name(enum fake_function function); /* "cuStreamQuery" */
 
-/* The library's `nth` call of a function from now on (1: the next; 0: each, until fake_failed) says `code`, and does nothing. */
+/* The library's `nth` call of a function from now on (1: the next; 0: each, until fake_failed) returns `code`, and does
+ * nothing. */
 FAKE_API void fake_fail(enum fake_function function, long nth, int code);
-FAKE_API bool fake_failed(void); /* did it come to that? Also ends it */
+FAKE_API bool fake_failed(void); /* was there such a call? Also ends it */
 
-/* Behind the library's next call of a function, when it has its answer: as if its thread stood still there. NULL: no more. */
+/* After the library's next call of a function, when it has its result: as if its thread were suspended there. NULL:
+ * cancels that. */
 FAKE_API void fake_behind(enum fake_function function, void (*what)(void *data), void *data);
 
 /* How often the library called a function since the start or the last fake_forget. */
@@ -50,13 +50,13 @@ FAKE_API void fake_forget(void);
 FAKE_API const char *fake_broken_rule(void);
 FAKE_API void fake_forget_rule(void); /* the next one is the first again */
 
-/* What the calling thread's contexts and mode are, in one number that is the same when they are. */
+/* The calling thread's contexts and capture mode, as one number that is the same whenever they are. */
 FAKE_API unsigned long long fake_thread_state(void);
 
-/* What the library made and did not end: of this process. */
+/* What the library made and did not end, in this process. */
 struct fake_things {
     long contexts, streams, events, handles, reservations, mappings, registrations;
-    long pinned, modules, graphs, allocations; /* the last: opened ones as well */
+    long pinned, modules, graphs, allocations; /* the last: including opened ones */
 };
 FAKE_API struct fake_things fake_things(void);
 
@@ -85,14 +85,14 @@ struct fake_machine {
     size_t memory;             /* of each GPU; 256 MiB */
     size_t unit;               /* of memory; 2 MiB */
     unsigned char cannot[256]; /* attributes that are 0 */
-    bool peers;                /* GPUs reach each other's memory; true */
-    bool unseen;               /* memory of GPUs that CUDA_VISIBLE_DEVICES hides cannot be had; false */
+    bool peers;                /* GPUs are peers; true */
+    bool unseen;               /* memory of GPUs that CUDA_VISIBLE_DEVICES hides cannot be opened; false */
     int64_t delay;             /* ns that each piece of work takes at least; 0 */
-    int64_t jitter;            /* ns that it takes at most beside, by chance; 0 */
-    uint64_t seed;             /* of that chance */
+    int64_t jitter;            /* ns that it takes at most in addition, at random; 0 */
+    uint64_t seed;             /* of the random numbers */
     bool apart;                /* the CPU cannot touch a GPU's memory; false */
     int compute;               /* 90: capability 9.0 */
-    int mps;                   /* 1: its work is shared by MPS; -1: it does not know what that is */
+    int mps;                   /* 1: its work is shared by MPS; -1: it does not know MPS */
     bool idle;                 /* work ends without anything being done; false */
     const char *is;            /* words, as of SLUICE_FAKE_IS; "" */
 };
@@ -103,10 +103,10 @@ FAKE_API extern struct fake_machine fake_machine;
 #define FAKE_ENDLESS INT64_C(0x3fffffffffffffff)
 FAKE_API void fake_release(void);
 
-/* Ends what is left of all contexts, as the end of a process does. */
+/* Ends all contexts that are left, as the end of a process does. */
 FAKE_API void fake_end_contexts(void);
 
-/* A kernel crashed: every call in the context of `device` says `code` from now on. */
+/* A kernel crashed: every call in the context of `device` returns `code` from now on. */
 FAKE_API void fake_lose(int device, int code);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the way of a frame asks of the driver: nothing on it waits for the GPU, nothing asks how far
- * it is.
+ * The driver calls of a frame's path: none waits for the GPU or queries its progress.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,145 +24,143 @@ int test_cuMemAlloc_v2(uint64_t *address, size_t size);
 
 enum where { OWN, WRAPPED, DEFAULT };
 
-struct scene {
+struct channel_fixture {
     struct sluice_device device;
     struct sluice_stream stream;
     struct sl_cu_stream *native;
     sluice_writer *writer;
     sluice_reader *reader;
-    struct sluice_array source; /* memory of the program's on the GPU */
+    struct sluice_array source; /* the program's memory on the GPU */
 };
 
-static void open_stream(struct scene *scene, enum where where)
+static void open_stream(struct channel_fixture *fixture, enum where where)
 {
     uintptr_t native;
 
     if (where == OWN) {
-        CHECK_OK(sluice_stream_create(scene->device, NULL, &scene->stream));
+        CHECK_OK(sluice_stream_create(fixture->device, NULL, &fixture->stream));
     } else if (where == WRAPPED) {
-        CHECK_EQ(test_cuStreamCreateWithPriority(&scene->native, SL_CU_STREAM_NON_BLOCKING, 0), 0);
-        CHECK_OK(sluice_stream_wrap(scene->device, (uintptr_t)scene->native, NULL, NULL,
-                                    &scene->stream));
+        CHECK_EQ(test_cuStreamCreateWithPriority(&fixture->native, SL_CU_STREAM_NON_BLOCKING, 0), 0);
+        CHECK_OK(sluice_stream_wrap(fixture->device, (uintptr_t)fixture->native, NULL, NULL,
+                                    &fixture->stream));
     } else {
-        CHECK_OK(sluice_stream_default(scene->device, &scene->stream));
+        CHECK_OK(sluice_stream_default(fixture->device, &fixture->stream));
     }
-    CHECK_OK(sluice_stream_native(scene->stream, &native));
-    scene->native = (struct sl_cu_stream *)native;
+    CHECK_OK(sluice_stream_native(fixture->stream, &native));
+    fixture->native = (struct sl_cu_stream *)native;
 }
 
-static struct scene begin(enum where where)
+static struct channel_fixture begin(enum where where)
 {
     struct sluice_writer_params writing = SLUICE_WRITER_PARAMS_INIT;
     struct sluice_reader_params reading = SLUICE_READER_PARAMS_INIT;
     struct sluice_format format = SLUICE_FORMAT_INIT;
     struct sluice_dtype u8 = { SLUICE_UINT, 8, 1 };
     struct sl_cu_context *context;
-    struct scene scene = { .writer = NULL };
+    struct channel_fixture fixture = { .writer = NULL };
     int64_t bytes = BYTES;
     uint64_t address;
 
     fake_use();
     test_dir();
-    CHECK_OK(sluice_device_open(&scene.device, "cuda:0"));
+    CHECK_OK(sluice_device_open(&fixture.device, "cuda:0"));
     CHECK_EQ(test_cuDevicePrimaryCtxRetain(&context, 0), 0);
     CHECK_EQ(test_cuCtxSetCurrent(context), 0);
-    open_stream(&scene, where);
+    open_stream(&fixture, where);
     CHECK_EQ(test_cuMemAlloc_v2(&address, BYTES), 0);
     CHECK_OK(
-        sluice_array_wrap(&scene.source, "data", (void *)(uintptr_t)address, u8, 1, &bytes, NULL));
+        sluice_array_wrap(&fixture.source, "data", (void *)(uintptr_t)address, u8, 1, &bytes, NULL));
     CHECK_OK(sluice_format_add_tensor(&format, "data", u8, 1, &bytes));
     writing.name = reading.name = "cam";
     writing.device = "cuda:0";
     writing.format = &format;
     reading.open_timeout_ns = 10 * SLUICE_S;
-    CHECK_OK(sluice_writer_open(&scene.writer, &writing));
-    CHECK_OK(sluice_reader_open(&scene.reader, &reading));
-    return scene;
+    CHECK_OK(sluice_writer_open(&fixture.writer, &writing));
+    CHECK_OK(sluice_reader_open(&fixture.reader, &reading));
+    return fixture;
 }
 
-static void end(struct scene *scene)
+static void end(struct channel_fixture *fixture)
 {
-    CHECK_OK(sluice_reader_close(&scene->reader));
-    CHECK_OK(sluice_writer_close(&scene->writer));
-    CHECK_OK(sluice_device_close(&scene->device));
+    CHECK_OK(sluice_reader_close(&fixture->reader));
+    CHECK_OK(sluice_writer_close(&fixture->writer));
+    CHECK_OK(sluice_device_close(&fixture->device));
     CHECK_EQ(test_cuCtxSetCurrent(NULL), 0);
     gpu_settle();
     fake_end_contexts();
 }
 
-static void write_frame(struct scene *scene, bool by_copy)
+static void write_frame(struct channel_fixture *fixture, bool by_copy)
 {
     struct sluice_frame frame, dropped;
 
     if (by_copy) {
-        CHECK_OK(sluice_writer_send(scene->writer, &scene->source, 1, scene->stream, NULL));
+        CHECK_OK(sluice_writer_send(fixture->writer, &fixture->source, 1, fixture->stream, NULL));
         return;
     }
-    CHECK_OK(sluice_writer_begin(scene->writer, 0, &frame));
-    CHECK_OK(sluice_writer_begin(scene->writer, 0, &dropped));
-    CHECK_OK(sluice_writer_commit(scene->writer, &frame, scene->stream));
-    CHECK_OK(sluice_writer_cancel(scene->writer, &dropped, scene->stream));
+    CHECK_OK(sluice_writer_begin(fixture->writer, 0, &frame));
+    CHECK_OK(sluice_writer_begin(fixture->writer, 0, &dropped));
+    CHECK_OK(sluice_writer_commit(fixture->writer, &frame, fixture->stream));
+    CHECK_OK(sluice_writer_cancel(fixture->writer, &dropped, fixture->stream));
 }
 
-/* The test itself waits for the GPU, by a door of its own, so that each call finds what it wants.
- */
-static void pass_frames(struct scene *scene, int count, bool by_copy)
+/* The test itself waits for the GPU, by the driver's test functions, so that each call finds what it wants. */
+static void pass_frames(struct channel_fixture *fixture, int count, bool by_copy)
 {
     struct sluice_frame frame;
 
     for (int i = 0; i < count; i++) {
-        write_frame(scene, by_copy);
-        CHECK_EQ(test_cuStreamSynchronize(scene->native), 0);
-        CHECK_OK(sluice_reader_acquire(scene->reader, scene->stream, 0, &frame));
-        CHECK_OK(sluice_reader_release(scene->reader, &frame, scene->stream));
-        CHECK_EQ(test_cuStreamSynchronize(scene->native), 0);
+        write_frame(fixture, by_copy);
+        CHECK_EQ(test_cuStreamSynchronize(fixture->native), 0);
+        CHECK_OK(sluice_reader_acquire(fixture->reader, fixture->stream, 0, &frame));
+        CHECK_OK(sluice_reader_release(fixture->reader, &frame, fixture->stream));
+        CHECK_EQ(test_cuStreamSynchronize(fixture->native), 0);
     }
 }
 
-/* Those that wait for the GPU, and those that ask how far it is: some of NVIDIA's wait, too, for
- * others. */
+/* Calls that wait for the GPU, and calls that query its progress: some of NVIDIA's also wait for other work. */
 static bool waits(const char *name)
 {
-    return strstr(name, "Synchronize") || (strstr(name, "Query") && !gathers()) || strstr(name, "WaitValue") ||
+    return strstr(name, "Synchronize") || (strstr(name, "Query") && !driver_batches()) || strstr(name, "WaitValue") ||
            strstr(name, "Alloc") || strstr(name, "Register") || strstr(name, "Create") ||
            strstr(name, "Destroy") || strstr(name, "Map");
 }
 
 static void check_calls(enum where where, bool by_copy)
 {
-    struct scene scene = begin(where);
+    struct channel_fixture fixture = begin(where);
     long words;
 
-    pass_frames(&scene, 10, by_copy); /* the first ones map memory, and get to know the stream */
+    pass_frames(&fixture, 10, by_copy); /* the first ones map memory, and see the stream for the first time */
     fake_forget();
-    pass_frames(&scene, FRAMES, by_copy);
+    pass_frames(&fixture, FRAMES, by_copy);
     words = fake_calls(FAKE_StreamWriteValue64) + fake_calls(FAKE_StreamBatchMemOp) + fake_calls(FAKE_GraphLaunch);
     for (int f = 0; f < FAKE_FUNCTION_COUNT; f++)
         if (waits(fake_name((enum fake_function)f)) && fake_calls((enum fake_function)f) > 0)
             FAIL("%s was called %ld times for %d frames", fake_name((enum fake_function)f),
                  fake_calls((enum fake_function)f), FRAMES);
     CHECK_EQ(words, (by_copy ? 2 : 3) * FRAMES); /* commit, cancel, release: one each */
-    end(&scene);
+    end(&fixture);
 }
 
-/* ---- a driver that keeps work in its hands, as on WSL2 ---- */
+/* ---- a driver that batches work, as on WSL2 ---- */
 
-/* Behind each signal its stream is asked about, once. `without`: also what graphs or functions of the driver's raise. */
+/* After each signal its stream is queried, once. `without`: also signals of graphs or host functions. */
 static void check_asked(enum where where, bool by_copy, const char *without)
 {
     CHECK(setenv("SLUICE_WITHOUT", without, 1) == 0);
-    struct scene scene = begin(where);
+    struct channel_fixture fixture = begin(where);
 
-    pass_frames(&scene, 10, by_copy);
+    pass_frames(&fixture, 10, by_copy);
     fake_forget();
-    pass_frames(&scene, FRAMES, by_copy);
-    CHECK_EQ(fake_calls(FAKE_StreamQuery), gathers() ? (by_copy ? 2 : 3) * FRAMES : 0);
+    pass_frames(&fixture, FRAMES, by_copy);
+    CHECK_EQ(fake_calls(FAKE_StreamQuery), driver_batches() ? (by_copy ? 2 : 3) * FRAMES : 0);
     CHECK_EQ(fake_calls(FAKE_GraphLaunch), by_copy && !strstr(without, "graphs") ? FRAMES : 0);
     CHECK(!fake_broken_rule());
-    end(&scene);
+    end(&fixture);
 }
 
-TEST_TIMEOUT(a_driver_that_gathers_work_is_asked_behind_each_signal, 60)
+TEST_TIMEOUT(a_driver_that_batches_work_is_queried_after_each_signal, 60)
 {
     for (enum where where = OWN; where <= DEFAULT; where++) {
         check_asked(where, false, "prompt");
@@ -175,62 +172,62 @@ TEST_TIMEOUT(a_driver_that_gathers_work_is_asked_behind_each_signal, 60)
     }
 }
 
-/* The frame is committed whatever the question comes to. */
-TEST(what_a_question_says_fails_no_commit)
+/* The frame is committed whatever the query returns. */
+TEST(a_failed_query_fails_no_commit)
 {
     CHECK(setenv("SLUICE_WITHOUT", "prompt", 1) == 0);
-    struct scene scene = begin(OWN);
+    struct channel_fixture fixture = begin(OWN);
     struct sluice_frame frame;
 
-    CHECK_OK(sluice_writer_begin(scene.writer, 0, &frame));
+    CHECK_OK(sluice_writer_begin(fixture.writer, 0, &frame));
     fake_fail(FAKE_StreamQuery, 1, SL_CU_OUT_OF_MEMORY);
-    CHECK_OK(sluice_writer_commit(scene.writer, &frame, scene.stream));
+    CHECK_OK(sluice_writer_commit(fixture.writer, &frame, fixture.stream));
     CHECK(fake_failed());
-    CHECK_EQ(test_cuStreamSynchronize(scene.native), 0);
-    CHECK_OK(sluice_reader_acquire(scene.reader, scene.stream, 0, &frame));
-    CHECK_OK(sluice_reader_release(scene.reader, &frame, scene.stream));
-    end(&scene);
+    CHECK_EQ(test_cuStreamSynchronize(fixture.native), 0);
+    CHECK_OK(sluice_reader_acquire(fixture.reader, fixture.stream, 0, &frame));
+    CHECK_OK(sluice_reader_release(fixture.reader, &frame, fixture.stream));
+    end(&fixture);
 }
 
 /* A reader whose streams may wait ahead, and never have to. */
 TEST(a_reader_that_waits_for_nothing_ahead_costs_no_words)
 {
-    struct scene scene = begin(OWN);
+    struct channel_fixture fixture = begin(OWN);
     struct sluice_reader_params reading = SLUICE_READER_PARAMS_INIT;
-    sluice_reader *plain = scene.reader;
+    sluice_reader *plain = fixture.reader;
 
     reading.name = "cam";
     reading.ahead = 1;
     reading.open_timeout_ns = 10 * SLUICE_S;
-    CHECK_OK(sluice_reader_open(&scene.reader, &reading));
+    CHECK_OK(sluice_reader_open(&fixture.reader, &reading));
     gpu_settle();
     fake_forget();
-    pass_frames(&scene, 2, false);
-    CHECK_EQ(fake_calls(FAKE_StreamBatchMemOp), 2); /* who comes might */
-    pass_frames(&scene, 98, false);
+    pass_frames(&fixture, 2, false);
+    CHECK_EQ(fake_calls(FAKE_StreamBatchMemOp), 2); /* a new reader might */
+    pass_frames(&fixture, 98, false);
     fake_forget();
-    pass_frames(&scene, FRAMES, false);
+    pass_frames(&fixture, FRAMES, false);
     CHECK_EQ(fake_calls(FAKE_StreamBatchMemOp), 0);
     CHECK_EQ(fake_calls(FAKE_StreamWaitValue64), 0);
     CHECK_EQ(fake_calls(FAKE_StreamWriteValue64), 3 * FRAMES);
     CHECK_OK(sluice_reader_close(&plain));
-    end(&scene);
+    end(&fixture);
 }
 
-/* Streams that wait for one another keep the event that they are waited for by. */
+/* Streams that wait for one another keep the event that they use for it. */
 TEST(streams_that_wait_for_streams_make_no_events)
 {
     for (enum where where = OWN; where <= DEFAULT; where++) {
-        struct scene scene = begin(where);
+        struct channel_fixture fixture = begin(where);
         struct sluice_stream other;
         long calls = 0;
-        CHECK_OK(sluice_stream_create(scene.device, NULL, &other));
-        CHECK_OK(sluice_stream_wait_stream(other, scene.stream));
-        CHECK_OK(sluice_stream_wait_stream(scene.stream, other));
+        CHECK_OK(sluice_stream_create(fixture.device, NULL, &other));
+        CHECK_OK(sluice_stream_wait_stream(other, fixture.stream));
+        CHECK_OK(sluice_stream_wait_stream(fixture.stream, other));
         fake_forget();
         for (int i = 0; i < FRAMES; i++) {
-            CHECK_OK(sluice_stream_wait_stream(other, scene.stream));
-            CHECK_OK(sluice_stream_wait_stream(scene.stream, other));
+            CHECK_OK(sluice_stream_wait_stream(other, fixture.stream));
+            CHECK_OK(sluice_stream_wait_stream(fixture.stream, other));
         }
         for (int f = 0; f < FAKE_FUNCTION_COUNT; f++)
             calls += fake_calls((enum fake_function)f);
@@ -240,14 +237,14 @@ TEST(streams_that_wait_for_streams_make_no_events)
         CHECK(calls <= 2 * FRAMES * 6);
         CHECK_OK(sluice_stream_destroy(&other));
         CHECK_EQ(fake_calls(FAKE_EventDestroy), 1);
-        end(&scene);
+        end(&fixture);
     }
 }
 
-/* That which fails takes NVIDIA's driver a microsecond, so a thread that never has a context asks for nothing that fails. */
+/* A failing call takes NVIDIA's driver a microsecond, so a thread that never has a context makes none. */
 TEST(a_thread_without_a_context_is_known)
 {
-    struct scene scene = begin(OWN);
+    struct channel_fixture fixture = begin(OWN);
     struct sluice_frame frame;
     struct sl_cu_context *context;
 
@@ -255,9 +252,9 @@ TEST(a_thread_without_a_context_is_known)
     for (int with = 0; with < 4; with++) { /* a context comes and goes */
         CHECK_EQ(test_cuCtxSetCurrent(with % 2 ? context : NULL), 0);
         for (int i = 0; i < 3; i++) {
-            CHECK_OK(sluice_writer_begin(scene.writer, 0, &frame));
+            CHECK_OK(sluice_writer_begin(fixture.writer, 0, &frame));
             fake_forget();
-            CHECK_OK(sluice_writer_commit(scene.writer, &frame, scene.stream));
+            CHECK_OK(sluice_writer_commit(fixture.writer, &frame, fixture.stream));
             if (i == 0)
                 continue;
             CHECK_EQ(fake_calls(FAKE_CtxGetId), 1); /* of the current one, or of ours */
@@ -266,16 +263,16 @@ TEST(a_thread_without_a_context_is_known)
         }
     }
     CHECK_EQ(test_cuCtxSetCurrent(context), 0);
-    end(&scene);
+    end(&fixture);
 }
 
-TEST(frames_wait_for_no_gpu)
+TEST(frames_do_not_wait_for_the_gpu)
 {
     for (enum where where = OWN; where <= DEFAULT; where++)
         check_calls(where, false);
 }
 
-TEST(sends_on_a_stream_wait_for_no_gpu)
+TEST(sends_on_a_stream_do_not_wait_for_the_gpu)
 {
     for (enum where where = OWN; where <= DEFAULT; where++)
         check_calls(where, true);

@@ -14,9 +14,9 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_t gpu;
 static bool running, stopping, joining;
 static bool busy;   /* it works without the lock */
-static int pausing; /* so many want it not to */
+static int pausing; /* how many want it paused */
 static uint64_t releases; /* calls of fake_release */
-static bool waiting, under_way; /* there is work for which a turn is wanted; which has begun */
+static bool waiting, under_way; /* there is work that needs a time slice; some has begun */
 
 static void set_up(void)
 {
@@ -190,7 +190,7 @@ static uint64_t chance(void)
     return x ^ x >> 31;
 }
 
-/* Mostly none, now and then up to all that may be: that changes the order of what two streams do. */
+/* Mostly none, now and then up to the maximum: that changes the order of two streams' work. */
 static int64_t jitter(void)
 {
     return fake_machine.jitter && chance() % 4 == 0 ? (int64_t)(chance() % (uint64_t)fake_machine.jitter) : 0;
@@ -205,8 +205,8 @@ static bool takes(const struct op *op)
 static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* It begins when it is queued, what comes before it is done, and it is this process's turn; then a spin takes its time, and
- * all that is work what the machine says beside. However late this thread looks, the times are right. */
+/* Work begins when it is queued, what comes before it is done, and this process has its time slice; a spin takes its
+ * time, and all work the machine's delay. The times are right however late this thread looks. */
 static bool too_early(struct op *op, int64_t finished)
 {
     if (takes(op) && !fake_turn_lasts()) {
@@ -264,7 +264,7 @@ static bool work(struct op *op, struct sl_cu_stream *stream)
     return true;
 }
 
-/* What this stream can do now. True if that was anything. */
+/* Does what this stream can do now. True if that was anything. */
 static bool advance(struct sl_cu_stream *stream)
 {
     bool any = false;
@@ -305,7 +305,7 @@ static int64_t next_look(void)
     return next;
 }
 
-/* What all streams can do now. True if that was anything. */
+/* Does what all streams can do now. True if that was anything. */
 static bool advance_all(void)
 {
     bool any = false;
@@ -318,7 +318,7 @@ static bool advance_all(void)
     return any;
 }
 
-/* This process's turn: what has begun has stood still since the last one. */
+/* Takes this process's time slice: work in progress has been suspended since the last one. */
 static void take_turn(void)
 {
     int64_t pause = fake_turn_take();

@@ -158,7 +158,7 @@ static bool is_of(const struct sl_cu_graph *graph, const struct sl_cu_node *node
     return n;
 }
 
-/* Nodes that do not wait for each other are done in any order; the library's are meant to be done in theirs. */
+/* Nodes that do not depend on each other run in any order; the library's must depend on each other. */
 static int check_order(const struct sl_cu_graph *graph, struct sl_cu_node *const *after, size_t count)
 {
     bool last = !graph->nodes;
@@ -193,7 +193,7 @@ int fake_cuGraphAddMemcpyNode(struct sl_cu_node **node, struct sl_cu_graph *grap
     return code;
 }
 
-/* The work that a batch is. */
+/* The work of a batch. */
 static int read_batch(const struct sl_cu_batch *batch, struct work *work)
 {
     struct op op;
@@ -271,7 +271,7 @@ int fake_cuGraphExecDestroy(struct sl_cu_exec *exec)
     return SL_CU_OK;
 }
 
-/* Places and values may be new; how many they are, and of what kind, may not. Launches before this keep theirs. */
+/* Addresses and values may be new; their number and kinds may not. Earlier launches keep theirs. */
 static int replace(struct sl_cu_exec *exec, const struct sl_cu_node *node, const struct work *work)
 {
     const struct op *from = work->first;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory of the host that a GPU knows of, and what is behind a pointer.
+ * Host memory that a GPU knows of, and pointer attributes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static bool can_read(uint64_t address)
     return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1;
 }
 
-/* Is all of it mapped here, and may it be written? */
+/* Is all of it mapped here, and writable? */
 static bool look(uint64_t address, size_t size, bool *writable)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -206,7 +206,7 @@ int fake_cuMemFreeHost(void *memory)
 
 /* ---- pointers ---- */
 
-/* Stores one attribute; of a pointer that the driver does not know what stands for that. */
+/* Stores one attribute; for a pointer that the driver does not know, the value that stands for that. */
 static int describe(const struct fake_range *range, uint64_t pointer, int attribute, void *value)
 {
     bool device = range && (range->kind == FAKE_RESERVED || range->kind == FAKE_ALLOCATED ||

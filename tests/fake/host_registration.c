@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A driver that stands still where pages of words are made known to a GPU, as who came is another process: whoever has a frame under
- * way meanwhile does not wait for it (protocol 6.2).
+ * A driver that blocks while it registers pages of a peer in another process: callers with a frame in flight do not
+ * wait for it (protocol 6.2).
  */
 #include <poll.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@ struct still {
     sl_word32 reached, go;
 };
 
-static void stand_still(void *data)
+static void block(void *data)
 {
     struct still *still = data;
 
@@ -88,7 +88,7 @@ static void publish(struct side *side)
     CHECK_OK(sluice_stream_synchronize(side->stream));
 }
 
-/* A line is a frame. */
+/* Each line is a frame. */
 ROLE(registering_writer)
 {
     struct side side = begin();
@@ -104,7 +104,7 @@ ROLE(registering_writer)
     return 0;
 }
 
-/* A line is a frame that is taken. */
+/* Each line is a frame that is taken. */
 ROLE(registering_reader)
 {
     struct side side = begin();
@@ -129,14 +129,14 @@ static void pass(struct side *side, struct child *reader)
     child_expect(reader, "taken", 20);
 }
 
-/* Until it is known frames are not raised for the reader's own words, but for all. */
+/* Until the page is registered, frames signal in the common words, not in the reader's own. */
 TEST_TIMEOUT(begin_waits_for_no_page_of_a_reader_that_came, 60)
 {
     struct side side = begin();
     struct still still = { 0, 0 };
 
     open_writer(&side);
-    fake_behind(FAKE_MemHostRegister, stand_still, &still);
+    fake_behind(FAKE_MemHostRegister, block, &still);
     struct child reader = role_start("registering_reader", NULL);
     child_expect(&reader, "open", 20);
     CHECK_SOON(sl_load(&still.reached, acquire) == 1, 20);
@@ -150,7 +150,7 @@ TEST_TIMEOUT(begin_waits_for_no_page_of_a_reader_that_came, 60)
     end(&side);
 }
 
-/* Nor does the first begin behind that, which finds it done. */
+/* Nor does the first begin afterwards, which finds it done. */
 TEST(begin_finds_the_page_of_a_reader_known)
 {
     struct side side = begin();
@@ -167,7 +167,7 @@ TEST(begin_finds_the_page_of_a_reader_known)
     end(&side);
 }
 
-/* It came, and went, and no frame was ever begun. */
+/* The reader came and left, and no frame was ever begun. */
 TEST(pages_of_readers_that_left_are_forgotten)
 {
     struct side side = begin();
@@ -201,7 +201,7 @@ static uint64_t take(struct side *side)
     return frame.session;
 }
 
-/* A reader has a frame of one writer, and another comes, while the driver stands still. */
+/* A reader has a frame of one writer, and another writer starts, while the driver blocks. */
 static struct child restart(struct side *side, struct still *still, uint64_t *session)
 {
     struct child writer = start_writer();
@@ -209,7 +209,7 @@ static struct child restart(struct side *side, struct still *still, uint64_t *se
 
     open_reader(side, 0, timeout);
     *session = take(side);
-    fake_behind(FAKE_MemHostRegister, stand_still, still);
+    fake_behind(FAKE_MemHostRegister, block, still);
     child_kill(&writer, SIGKILL);
     return start_writer();
 }
@@ -236,7 +236,7 @@ TEST_TIMEOUT(acquire_waits_for_no_page_of_a_writer_that_came, 60)
 
 static void note_thread(void *data) { *(pthread_t *)data = pthread_self(); }
 
-/* Whoever polls is told when acquire has it. */
+/* A poller is woken when acquire has it. */
 TEST_TIMEOUT(a_reader_without_a_writer_finds_one_prepared, 60)
 {
     struct side side = begin();
@@ -273,7 +273,7 @@ TEST_TIMEOUT(a_reader_closes_while_its_next_session_is_prepared, 60)
     role_stop(&writer);
 }
 
-/* What acquire says of a session that cannot be used is said each time, until it can. */
+/* acquire reports why a session cannot be used each time, until it can be. */
 TEST_TIMEOUT(acquire_says_why_a_session_could_not_be_prepared, 60)
 {
     struct side side = begin();
@@ -284,7 +284,7 @@ TEST_TIMEOUT(acquire_says_why_a_session_could_not_be_prepared, 60)
     struct child writer = start_writer();
     open_reader(&side, 0, 20 * SLUICE_S);
     session = take(&side);
-    fake_behind(FAKE_MemHostRegister, stand_still, &still);
+    fake_behind(FAKE_MemHostRegister, block, &still);
     fake_fail(FAKE_MemHostRegister, 1, SL_CU_OUT_OF_MEMORY);
     child_kill(&writer, SIGKILL);
     writer = start_writer();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The fake driver's own things. All of them are under one lock.
+ * The fake driver's internals. All of them are under one lock.
  */
 #ifndef FAKE_INTERNAL_H
 #define FAKE_INTERNAL_H
@@ -13,7 +13,7 @@
 /* The functions themselves, as fake_cuNAME. */
 #define FAKE_DECLARE(name, version, parameters, arguments) int fake_cu##name parameters;
 SL_CUDA_FUNCTIONS(FAKE_DECLARE)
-MORE_FUNCTIONS(FAKE_DECLARE)
+EXTRA_FUNCTIONS(FAKE_DECLARE)
 #undef FAKE_DECLARE
 
 #define FAKE_GPUS 8
@@ -32,7 +32,7 @@ struct sl_cu_context {
     int device, primary, holds;
     bool alive;
     int error; /* sticky */
-    int freeing; /* threads in a call that frees, and waits for the work before it */
+    int freeing; /* threads in a call that frees, and waits for earlier work */
     unsigned long long id;
     struct sl_cu_stream *legacy;
     struct sl_cu_context *next;
@@ -48,7 +48,7 @@ enum op_kind {
     OP_CLEAR,
     OP_COPY,
     OP_WRITE,
-    OP_CALL,  /* a function of the host's */
+    OP_CALL,  /* a host function */
     OP_HOLD,  /* until a word is reached */
     OP_AFTER, /* another stream's work */
     OP_HEAR,  /* an event of another process */
@@ -59,13 +59,13 @@ struct op {
     enum op_kind kind;
     uint64_t address, value, size, target;
     uint64_t rows, address_pitch, target_pitch; /* of a copy, of `size` bytes from `target`; of edges */
-    bool address_loose, target_loose;           /* memory of the host that no GPU knows of */
+    bool address_loose, target_loose;           /* host memory that no GPU knows of */
     int to_type, from_type;                     /* of a copy: what kinds of memory its call named */
     const struct sl_cu_context *to, *from;      /* of a copy between two; NULL: the stream's */
     bool exact;                                 /* a hold: until the word is just this */
     void (*function)(void *data);
     void *data;
-    int64_t queued, end; /* when; and before when it is not done */
+    int64_t queued, end; /* time; before the end it is not done */
     uint64_t releases;   /* of endless work: fake_release calls when it began */
     struct sl_cu_stream *other;
     uint64_t other_id, turn;
@@ -86,7 +86,7 @@ struct sl_cu_stream {
     unsigned flags;
     int priority;
     bool owned, ended; /* made by the library; destroyed */
-    pthread_t askers[16]; /* the threads that asked about its capture and have not used it since, the last one last */
+    pthread_t askers[16]; /* the threads that queried its capture state and have not used it since, the last one last */
     unsigned asked;       /* how many they are */
     unsigned long long thread; /* whose default stream it is; 0: no thread's */
     struct work work;
@@ -160,7 +160,7 @@ struct fake_thread {
     bool gpu;     /* it is the GPU's own, which calls a function of the host's */
     enum fake_function function;
     int depth, mode;
-    unsigned long long number; /* 0 until it is asked for */
+    unsigned long long number; /* 0 until it is queried */
     struct sl_cu_context *stack[16];
 };
 /* In the block that each thread is made with. What a library that comes later asks for as it is first used, glibc frees as another
@@ -175,8 +175,8 @@ struct sl_cu_context *fake_current(int *code);
 /* Nothing of a context's may be worked on or ended while another one is current. */
 void fake_check_context(const struct sl_cu_context *own, const struct sl_cu_context *current);
 
-/* The stream behind a handle, for work on it or, `looking`, to see what it is. NULL and *code if it
- * is none, or, unless only looked at, if it is the default stream and shut. */
+/* The stream of a handle, for work on it or, with `looking`, to inspect it. NULL and *code if there is none, or, for
+ * work, if it is the default stream and unusable. */
 struct sl_cu_stream *fake_stream(struct sl_cu_stream *handle, bool looking, int *code);
 struct sl_cu_stream *fake_stream_new(struct sl_cu_context *context, unsigned flags, int priority);
 void fake_stream_end(struct sl_cu_stream *stream);
@@ -208,20 +208,20 @@ struct sl_cu_context *fake_thread_context(void);
 void fake_gpu_start(void);
 void fake_gpu_stop(void); /* with the lock, which it lets go meanwhile */
 
-/* Turns of processes, for the thread that does the work. Without slices a turn lasts for ever, and none is held. */
+/* Time slices of processes, for the thread that does the work. Without SLUICE_FAKE_SLICES a slice lasts for ever, and
+ * no lock is held. */
 void fake_turns_begin(void);
 void fake_turns_end(void);
 bool fake_turn_lasts(void); /* may it work? */
 bool fake_turn_is_held(void);
 int64_t fake_turn_since(void), fake_turn_until(void);
-int64_t fake_turn_take(void); /* waits for it without the lock. How long it was others' */
+int64_t fake_turn_take(void); /* waits for it without the lock. Returns how long others had it */
 void fake_turn_leave(void);
 
 /* Waits until the GPU touches no memory; it does not begin before the lock is let go. */
 void fake_pause(void);
 
-/* This thread did something that no capture bears: breaks those that see it. True if there were
- * any. */
+/* This thread did what no capture survives: breaks those that see it. True if there were any. */
 bool fake_break_captures(void);
 
 /* ---- the machine ---- */
@@ -233,7 +233,7 @@ int fake_place(int device); /* -1: there is no such GPU */
 /* A line for the file that SLUICE_FAKE_LOG names. */
 void fake_log(const char *line);
 
-/* Has it this ability? Whoever uses one that is not there has not asked. */
+/* Has it this feature? A caller that uses a missing one has not asked. */
 bool fake_can(int attribute);
 
 /* ---- graphs ---- */

@@ -42,7 +42,7 @@ int fake_event_share(struct sl_cu_event *event)
     return 0;
 }
 
-/* Work that waits for it may be queued still, so the page stays. */
+/* Queued work may still wait for it, so the page stays. */
 void fake_event_unshare(struct sl_cu_event *event)
 {
     if (event->shared && !event->foreign)

@@ -69,7 +69,8 @@ void fake_log(const char *line)
     fclose(file);
 }
 
-/* The same whenever a program begins with the same arguments, so that a failure comes again; another one for each. */
+/* The same whenever a program starts with the same arguments, so that a failure can be repeated; different ones
+ * otherwise. */
 static uint64_t seed(void)
 {
     uint64_t sum = (uint64_t)number("SLUICE_FAKE_SEED", getpid());
@@ -82,7 +83,7 @@ static uint64_t seed(void)
     return sum;
 }
 
-/* What a test asks for by the environment holds in all its processes. */
+/* Settings in the environment hold in all of a test's processes. */
 __attribute__((constructor)) static void look_around(void)
 {
     const char *without = getenv("SLUICE_FAKE_WITHOUT");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writers whose GPU has no memory left for a moment, or is slow to hand it out.
+ * Writers whose GPU has no memory left for a moment, or is slow to allocate it.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -57,7 +57,7 @@ static void write_before(bool killed)
         role_stop(&child);
 }
 
-TEST(an_heir_waits_for_memory)
+TEST(the_successor_of_a_killed_writer_waits_for_memory)
 {
     sluice_writer *writer;
 
@@ -69,14 +69,14 @@ TEST(an_heir_waits_for_memory)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-TEST(nobody_else_waits_for_memory)
+TEST(other_writers_do_not_wait_for_memory)
 {
     sluice_writer *writer;
 
     fake_use();
     write_before(false);
     fake_fail(FAKE_MemCreate, 1, SL_CU_OUT_OF_MEMORY);
-    CHECK_RESULT(open_on("cuda:0", &writer), SLUICE_E_NO_MEMORY); /* a second look would find some */
+    CHECK_RESULT(open_on("cuda:0", &writer), SLUICE_E_NO_MEMORY); /* another try would find some */
     CHECK(fake_failed());
 }
 
@@ -86,7 +86,7 @@ ROLE(opens_on_a_busy_gpu)
     sluice_writer *writer;
 
     fake_use();
-    CHECK_OK(sluice_device_open(&device, "cuda:0")); /* the rest of the program, whose work that is */
+    CHECK_OK(sluice_device_open(&device, "cuda:0")); /* the rest of the program, whose work it is */
     fake_machine.delay = FAKE_ENDLESS;
     int64_t began = test_now();
     CHECK_SAYS(open_on("cuda:0", &writer), SLUICE_TIMEOUT, "does not end");
@@ -96,8 +96,8 @@ ROLE(opens_on_a_busy_gpu)
     return 0;
 }
 
-/* Something that does not end holds up the stream that clears the slots. What cannot be unmapped stays, so
- * that is a process of its own. */
+/* Endless work blocks the stream that clears the slots. What cannot be unmapped stays, so this is a process of its own.
+ * */
 TEST(slots_that_are_never_cleared_hold_up_nobody_for_ever)
 {
     struct child child = role_start("opens_on_a_busy_gpu", NULL);
@@ -155,12 +155,12 @@ TEST_TIMEOUT(a_writer_that_is_stopped_meanwhile_is_not_held_up, 60)
     CHECK_EQ(child_wait(&child, 30), 0);
 }
 
-/* ---- what is being freed on other threads ---- */
+/* ---- memory that is being freed on other threads ---- */
 
 #define PATIENCE (2 * SLUICE_S)
 #define MOST 16
 
-/* Threads that stand for those, until `gone`: from then on the process may have descriptors, too. */
+/* A thread that frees until `gone`; from then on the process may have descriptors, too. */
 struct freeing {
     sl_word32 gone;
     struct rlimit descriptors;
@@ -198,7 +198,7 @@ static void end(struct freeing *freeing)
     gpu_settle();
 }
 
-/* It was waited for; or the machine stood still for so long that it was given up. */
+/* The call waited for it; or the machine was suspended for so long that it gave up. */
 #define CHECK_WAITED(freeing, began) CHECK(sl_load(&(freeing)->gone, acquire) || test_now() - (began) >= PATIENCE)
 
 TEST(memory_that_is_being_freed_is_waited_for)
@@ -220,7 +220,7 @@ TEST(memory_that_is_being_freed_is_waited_for)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-/* No more descriptors than are open, and some. */
+/* Leaves `some` more descriptors than are open. */
 static void leave_descriptors(int some)
 {
     struct rlimit limit;
@@ -232,13 +232,13 @@ static void leave_descriptors(int some)
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 }
 
-TEST(so_are_its_descriptors)
+TEST(descriptors_that_are_being_freed_are_waited_for)
 {
     struct freeing freeing;
     sluice_writer *writer;
 
     fake_use();
-    for (int some = 0; some < 2; some++) { /* what the driver makes memory with, and what it hands on */
+    for (int some = 0; some < 2; some++) { /* the driver makes memory with one, and exports it with another */
         struct sluice_format format = format_of(100000);
         struct rlimit limit;
         CHECK_OK(open_on("cuda:0", &writer));
@@ -268,7 +268,7 @@ static void pass(sluice_writer *writer, sluice_reader *reader)
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
 }
 
-/* Whoever is about to add to it waits, which ends; whoever has no part in it does not. */
+/* A caller that is about to add to it waits, for a limited time; others do not. */
 TEST(what_is_being_freed_does_not_pile_up)
 {
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;

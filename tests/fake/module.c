@@ -24,7 +24,7 @@ struct sl_cu_function {
     enum op_kind kind;
 };
 
-/* Stays for good, so that a use after its end is seen. */
+/* Stays for good, so that a use after its end is found. */
 struct sl_cu_module {
     struct sl_cu_context *context;
     unsigned long long life; /* of the context */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a machine's GPUs are said to be, and what they try: by fakes that lack one thing or another.
+ * What is reported of a machine's GPUs, and their self-test, on fake GPUs that lack one thing or another.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static long left(void)
            now.registrations;
 }
 
-/* No daemon of the machine's own. */
+/* Without a daemon of the machine's. */
 static void begin(void)
 {
     fake_use();
@@ -100,7 +100,7 @@ TEST(arguments_that_are_none)
     CHECK_RESULT(sluice_device_try(UINT32_MAX, &trial), SLUICE_E_UNSUPPORTED);
     CHECK(!report.model[0] && !trial.did);
 
-    /* A program of a later release: what we do not know reads as 0. */
+    /* A program of a later release: fields that we do not know read as 0. */
     CHECK_OK(sluice_device_probe(0, &newer.report));
     CHECK_EQ(newer.report.size, sizeof newer);
     CHECK_STR(newer.report.model, "Fake GPU 0");
@@ -155,7 +155,7 @@ TEST(in_a_forked_child)
 static const struct {
     int attribute;
     uint32_t can;
-    enum fake_function without; /* what is then not called */
+    enum fake_function without; /* the function that is then not called */
 } abilities[] = {
     { SL_CU_CAN_MAP_MEMORY, SLUICE_CAN_MAP, FAKE_MemCreate },
     { SL_CU_CAN_EXPORT_FD, SLUICE_CAN_EXPORT, FAKE_MemCreate },
@@ -250,7 +250,7 @@ TEST(mps)
     CHECK_EQ(probe(0).mps, SLUICE_MPS_DAEMON);
     fake_machine.mps = 1;
     CHECK_EQ(probe(0).mps, SLUICE_MPS_CLIENT);
-    fake_machine.mps = -1; /* the driver does not know the question */
+    fake_machine.mps = -1; /* the driver does not know the query */
     CHECK_EQ(probe(0).mps, SLUICE_MPS_CLIENT);
 
     pid_t gone = fork();
@@ -266,7 +266,7 @@ TEST(mps)
     CHECK_EQ(probe(0).mps, SLUICE_MPS_NONE);
 }
 
-/* ---- trying ---- */
+/* ---- the self-test ---- */
 
 TEST(all_of_it)
 {
@@ -282,7 +282,7 @@ TEST(all_of_it)
     CHECK(!fake_broken_rule());
 }
 
-/* A call may then last until the word comes that this thread would write afterwards. */
+/* A call may then block until the word is written that this thread would write afterwards. */
 TEST(calls_that_block)
 {
     begin();
@@ -305,7 +305,7 @@ TEST(too_little_memory)
     CHECK_EQ(left(), 0);
 }
 
-/* A GPU that does nothing of what it says. */
+/* A GPU that does nothing of what it reports as done. */
 TEST(a_frame_that_does_not_come_back)
 {
     struct sluice_device_trial trial = { .size = sizeof trial };
@@ -321,7 +321,7 @@ TEST(a_frame_that_takes_too_long)
 {
     struct sluice_device_trial trial = { .size = sizeof trial };
 
-    TEST_KEEPS_FDS(); /* of the memory that the GPU works on still */
+    TEST_KEEPS_FDS(); /* of the memory that the GPU still works on */
     begin();
     fake_machine.delay = 6 * SLUICE_S; /* of each piece of work: two are done one after the other */
     int64_t began = test_now();
@@ -339,14 +339,14 @@ TEST(a_word_that_does_not_come)
 
     begin();
     fake_machine.idle = true;
-    fake_machine.cannot[SL_CU_CAN_EXPORT_FD] = 1; /* words only */
+    fake_machine.cannot[SL_CU_CAN_EXPORT_FD] = 1; /* stream memory operations only */
     CHECK_SAYS(sluice_device_try(0, &trial), SLUICE_E_DRIVER, "did not come within 5 s");
-    CHECK_NE(left(), 0); /* to end what it works on might take for ever */
+    CHECK_NE(left(), 0); /* ending what it works on might take for ever */
     CHECK(!fake_broken_rule());
     fake_end_contexts();
 }
 
-/* What ends something: if that fails, it is left behind, and the trial may be none the worse. */
+/* Functions that end something: if one fails, that is left behind, and the self-test may pass. */
 static bool ends(enum fake_function function)
 {
     static const enum fake_function list[] = {
@@ -361,7 +361,7 @@ static bool ends(enum fake_function function)
     return false;
 }
 
-/* Asked whether it can: a failure is a no, and then less is tried. */
+/* Queries of features: a failure counts as a no, and less is tried. */
 static bool is_a_no(enum fake_function function)
 {
     return function == FAKE_DeviceGetAttribute;
@@ -401,12 +401,12 @@ TEST_TIMEOUT(each_function_fails, 60)
     CHECK_GE(calls[FAKE_StreamWaitValue64], 10);
     CHECK_GE(calls[FAKE_MemcpyDtoHAsync], 1);
     for (int f = 0; f < FAKE_FUNCTION_COUNT; f++) {
-        /* Of exchanges, half put back what was there, which cannot be made to fail. */
+        /* Half of the exchanges restore the state, which cannot be made to fail. */
         bool pairs = f == FAKE_ThreadExchangeStreamCaptureMode;
         if (calls[f] == 0 || ends((enum fake_function)f))
             continue;
         fail_one((enum fake_function)f, 1);
-        if (calls[f] > 2 && !pairs) /* how often a stream is asked, varies */
+        if (calls[f] > 2 && !pairs) /* the number of queries of a stream varies */
             fail_one((enum fake_function)f, calls[f] < 40 ? calls[f] / 2 : 20);
         CHECK_EQ(fake_thread_state(), state);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The fake driver's rules: what it is there to find, it finds. Here the test is the library.
+ * The fake driver finds the broken rules that it is there to find. Here the test plays the library.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -80,7 +80,7 @@ static void *use_default_stream(void *event)
     return NULL;
 }
 
-/* What another thread asks and does meanwhile is its own. */
+/* Another thread's queries and calls are its own. */
 TEST(work_on_a_stream_that_two_threads_asked_about)
 {
     struct call call = enter();
@@ -99,7 +99,7 @@ TEST(work_on_a_stream_that_two_threads_asked_about)
     CHECK(pthread_create(&beside, NULL, use_default_stream, event) == 0);
     CHECK(pthread_join(beside, NULL) == 0);
     CHECK(!fake_broken_rule());
-    CHECK_EQ(sl_cuda.EventRecord(event, NULL), 0); /* it was the other one that asked */
+    CHECK_EQ(sl_cuda.EventRecord(event, NULL), 0); /* the other thread queried it */
     CHECK_HAS(fake_broken_rule(), "cuEventRecord: on a stream of somebody else's");
     CHECK_EQ(sl_cuda.EventDestroy(event), 0);
     leave(&call);
@@ -115,13 +115,13 @@ TEST(work_on_a_stream_that_was_not_asked_about)
     CHECK_EQ(sl_cuda.StreamIsCapturing(NULL, &status), 0);
     CHECK_EQ(sl_cuda.EventRecord(event, NULL), 0);
     CHECK(!fake_broken_rule());
-    CHECK_EQ(sl_cuda.EventRecord(event, NULL), 0); /* it was asked once only */
+    CHECK_EQ(sl_cuda.EventRecord(event, NULL), 0); /* it was queried only once */
     CHECK_HAS(fake_broken_rule(), "cuEventRecord: on a stream of somebody else's");
     CHECK_EQ(sl_cuda.EventDestroy(event), 0);
     leave(&call);
 }
 
-/* One rule for each call that uses something when it has ended: the second free of everything. */
+/* One rule for each call that uses something after its end: the second free of everything. */
 static void end_twice(int what)
 {
     struct call call = enter();
@@ -242,7 +242,7 @@ static struct sl_cu_copy_3d copy_of(uint64_t *to, uint64_t *from)
                                    .depth = 1 };
 }
 
-/* A graph of a copy and a word behind it, as send makes it; launched twice, the second time with another value. */
+/* A graph of a copy and a signal after it, as send makes it; launched twice, the second time with another value. */
 static void make_graph(struct call *call, bool in_order)
 {
     struct sl_cu_stream *stream = make_stream();
@@ -324,7 +324,7 @@ TEST(calls_by_what_the_gpu_calls)
     leave(&call);
 }
 
-/* That is known by its name. */
+/* The service thread is known by its name. */
 static void *call_on_service_thread(void *name)
 {
     int count;
@@ -354,7 +354,7 @@ TEST(memory_that_is_unmapped_too_soon)
     void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     CHECK_EQ(sl_cuda.MemHostRegister(page, 4096, SL_CU_HOST_PORTABLE), 0);
-    CHECK(mmap(page, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == page); /* nobody gets the place */
+    CHECK(mmap(page, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == page); /* nobody gets the address */
     CHECK(!fake_broken_rule());
     CHECK_EQ(sl_cuda.MemHostUnregister(page), 0);
     CHECK_HAS(fake_broken_rule(), "cuMemHostUnregister: unmapped before it was unregistered");
@@ -362,7 +362,7 @@ TEST(memory_that_is_unmapped_too_soon)
     leave(&call);
 }
 
-/* The driver needs none to register memory, nor to know whether it is mapped still. */
+/* The driver needs none to register memory, nor to know whether it is still mapped. */
 TEST(memory_that_is_registered_without_descriptors)
 {
     struct call call = enter();

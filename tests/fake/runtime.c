@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * So much of the CUDA runtime as cuda-link's Python package calls by ctypes, over whichever driver there is: NVIDIA's, or
- * the fake one. It lets that package run as a peer in tests (python/tests/upstream). A library for users it is not:
- * where NVIDIA's runtime is installed, the tests take that.
+ * The part of the CUDA runtime that cuda-link's Python package calls by ctypes, on any driver: NVIDIA's, or the fake
+ * one. It lets that package run as a peer in tests (python/tests/upstream). It is not for users: where NVIDIA's runtime
+ * is installed, the tests use that.
  *
- * As there, each thread has the primary context of device 0 until it says otherwise, and an error stays to be looked at.
- * There are no graphs: it says that it is of a version that has none.
+ * As there, each thread has the primary context of device 0 until it chooses another, and an error stays until it is
+ * read. It reports a version without graphs, and has none.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -34,7 +34,7 @@ struct attributes { /* cudaPointerAttributes of CUDA 11 and 12 */
 static struct {
 #define MEMBER(name, version, parameters, arguments) int(*name) parameters;
     SL_CUDA_FUNCTIONS(MEMBER)
-    MORE_FUNCTIONS(MEMBER)
+    EXTRA_FUNCTIONS(MEMBER)
 #undef MEMBER
 } cu;
 
@@ -44,7 +44,7 @@ static int started = SL_CU_NO_DEVICE;
 static _Thread_local int chosen; /* the thread's device */
 static _Thread_local int last;
 
-/* The fake driver has doors of its own for those who are not the library. */
+/* The fake driver has functions of their own for callers other than the library. */
 static void *find(const char *symbol)
 {
     char name[80];
@@ -63,7 +63,7 @@ static void start(void)
         return;
 #define FIND(name, version, parameters, arguments) *(void **)&cu.name = find("cu" #name #version);
     SL_CUDA_FUNCTIONS(FIND)
-    MORE_FUNCTIONS(FIND)
+    EXTRA_FUNCTIONS(FIND)
 #undef FIND
     started = cu.Init ? cu.Init(0) : SL_CU_NO_DEVICE;
 }
@@ -85,7 +85,7 @@ static int use(int device)
     return code ? code : cu.CtxSetCurrent(context);
 }
 
-/* First in every call: has the thread a context? */
+/* The first step of every call: does the thread have a context? */
 static int enter(void)
 {
     struct sl_cu_context *context = NULL;
@@ -97,7 +97,7 @@ static int enter(void)
     return code || context ? code : use(chosen);
 }
 
-/* RUNTIME(name, (parameters), what it says once there is a context) */
+/* RUNTIME(name, (parameters), the result once there is a context) */
 #define RUNTIME(name, parameters, expression) \
     RUNTIME_API int cuda##name parameters; \
     RUNTIME_API int cuda##name parameters \
@@ -263,7 +263,7 @@ RUNTIME(IpcCloseMemHandle, (void *memory), cu.IpcCloseMemHandle((uintptr_t)memor
 RUNTIME(IpcGetEventHandle, (struct sl_cu_event_handle *handle, struct sl_cu_event *event), cu.IpcGetEventHandle(handle, event))
 RUNTIME(IpcOpenEventHandle, (struct sl_cu_event **event, struct sl_cu_event_handle handle), cu.IpcOpenEventHandle(event, handle))
 
-/* ---- what it has not, though cuda-link looks for it when it starts ---- */
+/* ---- functions that it lacks, though cuda-link looks for them when it starts ---- */
 
 RUNTIME(StreamBeginCapture, (void), SL_CU_NOT_SUPPORTED)
 RUNTIME(StreamEndCapture, (void), SL_CU_NOT_SUPPORTED)

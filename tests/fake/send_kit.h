@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A writer and a reader on the fake driver that send and fetch one array, whatever memory that lies in, while calls of
- * the driver fail.
+ * A writer and a reader on the fake driver that send and fetch one array, in any kind of memory, while driver calls
+ * fail.
  */
 #ifndef FAKE_SEND_KIT_H
 #define FAKE_SEND_KIT_H
@@ -10,36 +10,36 @@
 
 #include "fake/fake.h"
 
-#define SENDING_SIZE  (3 * 1024 * 1024) /* more than goes by way of the stages at once */
-#define SENDING_KINDS 3
+#define TRANSFER_SIZE  (3 * 1024 * 1024) /* more than the staging buffers hold at once */
+#define TRANSFER_KINDS 3
 
-struct sending {
+struct transfer {
     sluice_writer *writer;
     sluice_reader *reader;
     struct sluice_device device;
     struct sluice_stream stream;
-    struct sluice_array arrays[SENDING_KINDS]; /* plain, pinned, the GPU's */
+    struct sluice_array arrays[TRANSFER_KINDS]; /* pageable, pinned, the GPU's */
 };
 
-struct sending sending_begin(void);
-struct sending sending_begin_with(uint32_t slots, int arrays, uint32_t graph);
-void sending_end(struct sending *sending);
+struct transfer transfer_begin(void);
+struct transfer transfer_begin_with(uint32_t slots, int arrays, uint32_t graph);
+void transfer_end(struct transfer *transfer);
 
-/* The stream waits from now on, until it may go on. */
-void sending_hold_up(struct sending *sending);
-void sending_go_on(void);
+/* Blocks the stream until transfer_unblock. */
+void transfer_block(struct transfer *transfer);
+void transfer_unblock(void);
 
 /* Waits for all of the GPU's work, none of which may fail. */
-void sending_finish(void);
+void transfer_finish(void);
 
-/* One frame there and back. The first sentence of a failure; "" if there was none. */
-void sending_turn(struct sending *sending, int kind, struct sluice_stream stream, char value, char sentence[1024]);
+/* One frame there and back. Returns the first error message, "" if there was none. */
+void transfer_frame(struct transfer *transfer, int kind, struct sluice_stream stream, char value, char sentence[1024]);
 
-/* The same with each of so many calls of a function failing, in its turn: whatever is not done in another way is said,
- * and turns work behind that. */
-void sending_fail_each(struct sending *sending, int kind, struct sluice_stream stream, enum fake_function function, long calls);
+/* The same with each of `calls` calls of a function failing, in turn: a failure without another way is reported, and
+ * the frame after it works. */
+void transfer_fail_each(struct transfer *transfer, int kind, struct sluice_stream stream, enum fake_function function, long calls);
 
-/* Does it put back what the caller had? Nothing can be done where that fails. */
-bool sending_puts_back(enum fake_function function);
+/* Does it restore the caller's state? Nothing can be done where that fails. */
+bool transfer_restores(enum fake_function function);
 
 #endif

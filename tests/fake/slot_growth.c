@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writers that add a slot while the GPU does not come to clear its memory: begin goes on without it.
+ * Writers that add a slot while the GPU does not get to clear its memory: begin goes on without it.
  */
 #include <sluice/sluice.h>
 

@@ -27,8 +27,7 @@ struct sl_cu_stream *fake_stream_new(struct sl_cu_context *context, unsigned fla
     return stream;
 }
 
-/* Queued work still runs, unless the context is gone. Its place is never used again, so that every
- * use after this is seen. */
+/* Queued work still runs, unless the context is gone. Its address is never reused, so that every later use is found. */
 void fake_stream_end(struct sl_cu_stream *stream)
 {
     if (!stream->ended && stream->owned)
@@ -65,7 +64,7 @@ static bool break_blocking(struct sl_cu_context *context, bool really)
     return any;
 }
 
-/* Takes the calling thread off those that asked about the stream's capture; false if it did not ask. */
+/* Removes the calling thread from those that queried the stream's capture state; false if it had not. */
 static bool take_asker(struct sl_cu_stream *stream)
 {
     for (unsigned i = 0; i < stream->asked; i++) {
@@ -78,7 +77,7 @@ static bool take_asker(struct sl_cu_stream *stream)
     return false;
 }
 
-/* Of too many, who asked first is forgotten. */
+/* If there are too many, the first one is forgotten. */
 static void add_asker(struct sl_cu_stream *stream)
 {
     const unsigned most = sizeof stream->askers / sizeof stream->askers[0];
@@ -89,7 +88,7 @@ static void add_asker(struct sl_cu_stream *stream)
     stream->askers[stream->asked++] = pthread_self();
 }
 
-/* The library must have asked about the capture of a stream that is not its own, in the thread that uses it. */
+/* The library must have queried the capture state of a stream that is not its own, in the thread that uses it. */
 static void check_asked(struct sl_cu_stream *stream)
 {
     if (!take_asker(stream) && !stream->owned)
@@ -284,7 +283,7 @@ int fake_cuStreamGetCtx(struct sl_cu_stream *handle, struct sl_cu_context **cont
     return code;
 }
 
-/* Asking or waiting for a stream that captures breaks the capture. */
+/* Querying or waiting for a stream that captures breaks the capture. */
 static bool waitable(struct sl_cu_stream *stream, int *code)
 {
     if (stream && stream->capture) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A driver of which nothing is there but its version.
+ * A driver that has only its version.
  */
 __attribute__((visibility("default"))) int cuDriverGetVersion(int *version);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Processes that take turns on the fake driver's GPUs: SLUICE_FAKE_SLICES.
+ * Processes that share the fake driver's GPUs by time slices: SLUICE_FAKE_SLICES.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static struct sl_cu_stream *begin(void)
 
 static void work(struct sl_cu_stream *stream) { CU(MemsetD8Async, gpu_memory(64), 1, 64, stream); }
 
-/* Its GPU is at work for longer than any test takes, and it is its turn. */
+/* Its GPU works for longer than any test takes, and it has the time slice. */
 ROLE(fake_spinner)
 {
     (void)argc;
@@ -50,7 +50,7 @@ static struct child start_spinner(const char *us)
     return spinner;
 }
 
-TEST(a_process_without_end_leaves_turns_to_others)
+TEST(an_endless_process_yields_time_slices)
 {
     struct child spinner = start_spinner("2000");
     struct sl_cu_stream *stream = begin();
@@ -63,7 +63,7 @@ TEST(a_process_without_end_leaves_turns_to_others)
     gpu_end();
 }
 
-TEST(a_turn_ends_with_its_process)
+TEST(a_time_slice_ends_with_its_process)
 {
     struct child spinner = start_spinner("1000000000");
     struct sl_cu_stream *stream = begin();
@@ -76,7 +76,7 @@ TEST(a_turn_ends_with_its_process)
     gpu_end();
 }
 
-TEST(a_process_without_work_leaves_its_turn_at_once)
+TEST(an_idle_process_yields_at_once)
 {
     struct child spinner = start_spinner("1000000000");
     struct sl_cu_stream *stream = begin();
@@ -84,7 +84,7 @@ TEST(a_process_without_work_leaves_its_turn_at_once)
     child_kill(&spinner, SIGKILL);
     work(stream);
     CU(StreamSynchronize, stream);
-    spinner = start_spinner("1000000000"); /* it has got its turn, which was ours */
+    spinner = start_spinner("1000000000"); /* it has got the time slice, which was ours */
     child_kill(&spinner, SIGKILL);
     gpu_end();
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * SLUICE_FAKE_SLICES: processes whose work takes turns, as it does on a GPU without MPS. Who has work keeps the machine for a
- * slice at most, if others wait; who has none gives it up at once.
+ * SLUICE_FAKE_SLICES: processes whose work alternates, as on a GPU without MPS. A process with work keeps the machine
+ * for one time slice at most if others wait; one without work yields at once.
  *
- * A turn is a lock on a file: the kernel takes it away from who is killed. Who waits for it holds another, so that who has just
- * had it comes behind.
+ * A time slice is a lock on a file: the kernel releases it when its owner is killed. A process that waits for it holds
+ * another lock, so that the last owner comes after it.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

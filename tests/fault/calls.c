@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Each call of each kind made to fail in its turn, once a life: the life ends with a status and a
- * sentence, or gets over it; nothing is left behind; and the next life is as if nothing had been.
+ * Each call of each kind fails in turn, once in each life of a channel: the life ends with an error and a message, or
+ * recovers; nothing is left behind; and the next life is not affected.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "fault/wrap.h"
 #include "harness/test.h"
 
-#define PATIENCE (20 * SLUICE_S) /* a reader that was refused for a moment tries again after 0.5 s at most */
+#define PATIENCE (20 * SLUICE_S) /* a reader that was refused for a moment tries again after at most 0.5 s */
 
 static void check_sentence(const struct outcome *outcome, const char *call, long nth)
 {
@@ -23,14 +23,14 @@ static void check_sentence(const struct outcome *outcome, const char *call, long
     if (strlen(outcome->sentence) < 12)
         FAIL("%s, call %ld: %s gave %s and the sentence \"%s\"", call, nth, outcome->step,
              sluice_result_name(outcome->result), outcome->sentence);
-    /* What should have come in time and did not: nobody got over the failure. */
+    /* Something should have come in time and did not: nobody recovered from the failure. */
     if (outcome->result == SLUICE_TIMEOUT || outcome->result == SLUICE_AGAIN ||
         outcome->result == SLUICE_NO_WRITER || outcome->result == SLUICE_CLOSED)
         FAIL("%s, call %ld: %s gave up with %s: \"%s\"", call, nth, outcome->step,
              sluice_result_name(outcome->result), outcome->sentence);
 }
 
-static void check_clean(const struct possessions *before, const char *call, long nth,
+static void check_clean(const struct resources_held *before, const char *call, long nth,
                         const struct outcome *failed)
 {
     struct outcome outcome;
@@ -38,27 +38,27 @@ static void check_clean(const struct possessions *before, const char *call, long
 
     snprintf(when, sizeof when, "%s, call %ld failed in %s", call, nth,
              failed->step ? failed->step : "passing");
-    possessions_check(before, when);
+    resources_held_check(before, when);
     scenario_run(&outcome, PATIENCE);
     if (outcome.step)
         FAIL("%s, call %ld failed, and in the next life %s gave %s: %s", call, nth, outcome.step,
              sluice_result_name(outcome.result), outcome.sentence);
-    possessions_check(before, when);
+    resources_held_check(before, when);
 }
 
 static void fail_each(enum fault_call call, const char *name, const int *errors, size_t error_count)
 {
     struct outcome outcome;
-    long survived = 0, told = 0;
-    long stride = test_scale(100) < 100 ? 3 : 1; /* in haste, every third */
+    long survived = 0, reported = 0;
+    long stride = test_scale(100) < 100 ? 3 : 1; /* in a quick run, every third one */
 
     test_dir();
-    fault_old_kernel(call == FAULT_pidfd_open); /* a newer one never asks for it */
+    fault_old_kernel(call == FAULT_pidfd_open); /* a newer kernel is never asked for it */
     scenario_run(&outcome, PATIENCE);           /* pools and tables get their size */
     if (outcome.step)
         FAIL("nothing was made to fail, and %s gave %s: %s", outcome.step,
              sluice_result_name(outcome.result), outcome.sentence);
-    struct possessions before = possessions_now();
+    struct resources_held before = resources_held_now();
     for (size_t e = 0; e < error_count; e++) {
         for (long nth = 1;; nth += stride) {
             fault_arm(call, nth, errors[e]);
@@ -73,19 +73,18 @@ static void fail_each(enum fault_call call, const char *name, const int *errors,
                 check_sentence(&outcome, name, nth);
             }
             check_clean(&before, name, nth, &outcome);
-            told += outcome.step != NULL;
+            reported += outcome.step != NULL;
             survived += fired && !outcome.step;
             if (!fired)
                 break;
         }
     }
-    fprintf(stderr, "%s: %ld failures were told, %ld survived\n", name, told, survived);
-    if (told + survived == 0)
+    fprintf(stderr, "%s: %ld failures were reported, %ld survived\n", name, reported, survived);
+    if (reported + survived == 0)
         FAIL("%s is never called", name);
 }
 
-/* A reader that looks for its writer again and again has the thread for it from the first time on.
- */
+/* A reader that keeps looking for its writer has the thread for it from the first time on. */
 TEST(attempts_need_no_new_thread)
 {
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
@@ -101,7 +100,7 @@ TEST(attempts_need_no_new_thread)
     CHECK_OK(sluice_reader_close(&reader));
 }
 
-/* A writer hangs up on guests who are slow; that is no sign that there is none. */
+/* A writer hangs up on slow peers; that does not mean that there is none. */
 TEST(who_was_hung_up_on_says_hello_again)
 {
     static const int errors[] = { EPIPE, EAGAIN };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The real limits of a process, drawn tighter and tighter.
+ * The real limits of a process, lowered step by step.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 #include "fault/scenario.h"
 #include "harness/test.h"
 
-#define PATIENCE (200 * SLUICE_MS) /* what fails here goes on failing */
-#define FOR_SURE (20 * SLUICE_S)  /* with what must go well: only a hang takes longer */
+#define PATIENCE (200 * SLUICE_MS) /* what fails here keeps failing */
+#define FOR_SURE (20 * SLUICE_S)  /* for what must succeed: only a hang takes longer */
 
 static void limit(int resource, rlim_t value, struct rlimit *before)
 {
@@ -23,9 +23,9 @@ static void limit(int resource, rlim_t value, struct rlimit *before)
     CHECK_EQ(setrlimit((__rlimit_resource_t)resource, &now), 0);
 }
 
-/* One life under a limit; true if it went well. */
+/* One life under a limit; true if it succeeded. */
 static bool live_under(int resource, rlim_t value, int64_t patience,
-                       const struct possessions *before, const char *what)
+                       const struct resources_held *before, const char *what)
 {
     struct outcome outcome;
     struct rlimit free_limit;
@@ -42,11 +42,11 @@ static bool live_under(int resource, rlim_t value, int64_t patience,
     }
     snprintf(when, sizeof when, "%s at %llu, %s", what, (unsigned long long)value,
              outcome.step ? outcome.step : "-");
-    possessions_check(before, when);
+    resources_held_check(before, when);
     return !outcome.step;
 }
 
-static struct possessions warm_up(void)
+static struct resources_held warm_up(void)
 {
     struct outcome outcome;
 
@@ -55,12 +55,12 @@ static struct possessions warm_up(void)
     if (outcome.step)
         FAIL("without a limit %s gave %s: %s", outcome.step, sluice_result_name(outcome.result),
              outcome.sentence);
-    return possessions_now();
+    return resources_held_now();
 }
 
 TEST_TIMEOUT(few_descriptors, 120)
 {
-    struct possessions before = warm_up();
+    struct resources_held before = warm_up();
     rlim_t used = (rlim_t)before.of_system.fds, most = used + 60, value = used;
 
     while (value < most && !live_under(RLIMIT_NOFILE, value, PATIENCE, &before, "RLIMIT_NOFILE"))
@@ -71,7 +71,7 @@ TEST_TIMEOUT(few_descriptors, 120)
 
 TEST_TIMEOUT(small_files, 120)
 {
-    struct possessions before = warm_up();
+    struct resources_held before = warm_up();
     struct outcome outcome;
     struct rlimit free_limit;
 
@@ -101,7 +101,7 @@ TEST_TIMEOUT(little_address_space, 120)
 {
     if (test_slowness() > 1)
         SKIP("sanitizers take all of the address space");
-    struct possessions before = warm_up();
+    struct resources_held before = warm_up();
     rlim_t used = address_space();
 
     for (rlim_t more = 0; more < 4 << 20; more += 48 << 10)
@@ -123,7 +123,7 @@ static bool write_text(const char *folder, const char *name, const char *text)
     return fclose(file) == 0 && good;
 }
 
-/* A group of this test's own below the one it is in; false if that cannot be had. */
+/* A group for this test below the present one; false if that is not possible. */
 static bool make_group(char *folder, size_t size, const char *bytes)
 {
     static const char *const roots[][2] = { { "/sys/fs/cgroup/memory", "memory.limit_in_bytes" },
@@ -140,7 +140,7 @@ static bool make_group(char *folder, size_t size, const char *bytes)
     return false;
 }
 
-/* Asks for more than its group has, in slots of a megabyte, and says what it was told. */
+/* Asks for more than its group has, in slots of a megabyte, and prints the error. */
 ROLE(greedy)
 {
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;

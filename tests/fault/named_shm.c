@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The same for what cuda-link's wire asks of the system: names in /dev/shm, links, locks. A writer's and a reader's
- * life, and a holder's of the barrier, with each call failing in its turn: the step says so or the life gets over it,
- * nothing is left behind, and the next life is as if nothing had been.
+ * The same for the system calls of cuda-link's wire: names in /dev/shm, links, locks. Each call fails in turn during
+ * the life of a writer, a reader and a holder of the barrier: the step reports it or the life recovers, nothing is left
+ * behind, and the next life is not affected.
  */
 #include <errno.h>
 
@@ -16,7 +16,7 @@ struct lives {
     struct sl_cipd_producer producer;
     struct sl_cipd_consumer consumer;
     struct sl_cipd_barrier holder;
-    const char *step; /* the first that did not go well; NULL: all did */
+    const char *step; /* the first step that failed; NULL: none did */
     int result;
     char sentence[300];
 };
@@ -89,9 +89,9 @@ static void live(struct lives *lives)
     hold(lives);
 }
 
-static void check_clean(struct lives *lives, const struct belongings *before, const char *when)
+static void check_clean(struct lives *lives, const struct resources *before, const char *when)
 {
-    belongings_check(before, when);
+    resources_check(before, when);
     if (cipd_there(lives->name) || cipd_seconds(lives->name) || cipd_seconds(lives->barrier))
         FAIL("%s: a name was left", when);
 }
@@ -99,12 +99,12 @@ static void check_clean(struct lives *lives, const struct belongings *before, co
 static void fail_each(enum fault_call call, const char *what, const int *errors, size_t count)
 {
     struct lives lives = { .name = cipd_name("life"), .barrier = cipd_name("barrier") };
-    long told = 0, survived = 0;
+    long reported = 0, survived = 0;
     bool fired = true;
     live(&lives);
     if (lives.step)
         FAIL("nothing was made to fail, and %s gave %s", lives.step, lives.sentence);
-    struct belongings before = belongings_now();
+    struct resources before = resources_now();
     for (size_t e = 0; e < count; e++, fired = true)
         for (long nth = 1; fired; nth++) {
             char when[100];
@@ -119,7 +119,7 @@ static void fail_each(enum fault_call call, const char *what, const int *errors,
                 if (strlen(lives.sentence) < 12 || !strcmp(sluice_result_name(lives.result), "?"))
                     FAIL("%s: %s gave %d and the sentence \"%s\"", when, lives.step, lives.result, lives.sentence);
             }
-            told += lives.step != NULL;
+            reported += lives.step != NULL;
             survived += fired && !lives.step;
             check_clean(&lives, &before, when);
             live(&lives);
@@ -127,8 +127,8 @@ static void fail_each(enum fault_call call, const char *what, const int *errors,
                 FAIL("%s failed, and in the next life %s gave %s", when, lives.step, lives.sentence);
             check_clean(&lives, &before, when);
         }
-    fprintf(stderr, "%s: %ld failures were told, %ld survived\n", what, told, survived);
-    if (told + survived == 0)
+    fprintf(stderr, "%s: %ld failures were reported, %ld survived\n", what, reported, survived);
+    if (reported + survived == 0)
         FAIL("%s is never called", what);
 }
 

@@ -15,11 +15,11 @@ struct life {
     sluice_writer *writer;
     sluice_reader *newest, *in_order;
     sluice_watch *watch;
-    struct sluice_frame kept; /* by the one in order, from the first frame to the second session */
+    struct sluice_frame kept; /* by the reader in order, from the first frame to the second session */
     struct sluice_format format;
 };
 
-/* True if the step went well. The first that did not is remembered. */
+/* True if the step succeeded. The first one that did not is recorded. */
 static bool went(struct life *life, const char *step, int result)
 {
     if (result == 0)
@@ -79,8 +79,7 @@ static bool write_frame(struct life *life)
     return went(life, "commit", sluice_writer_commit(life->writer, &frame, SLUICE_ON_CPU));
 }
 
-/* A frame must come in time; that it does not come at once is no failure, and if one was lost on
- * the way the next will do. */
+/* A frame must come in time; it need not come at once, and if one was lost the next one will do. */
 static bool take(struct life *life, sluice_reader *reader, struct sluice_frame *frame,
                  const char *step)
 {
@@ -195,7 +194,7 @@ static bool live(struct life *life)
            second_session(life);
 }
 
-/* Nothing hinders the end. */
+/* The end always succeeds. */
 static void end(struct life *life)
 {
     CHECK_OK(sluice_reader_close(&life->newest));
@@ -213,17 +212,17 @@ void scenario_run(struct outcome *outcome, int64_t patience_ns)
     end(&life);
 }
 
-/* ---- possessions ---- */
+/* ---- resources ---- */
 
-struct possessions possessions_now(void)
+struct resources_held resources_held_now(void)
 {
-    return (struct possessions){ .of_system = belongings_now(), .blocks = fault_blocks() };
+    return (struct resources_held){ .of_system = resources_now(), .blocks = fault_blocks() };
 }
 
-void possessions_check(const struct possessions *before, const char *when)
+void resources_held_check(const struct resources_held *before, const char *when)
 {
-    belongings_check(&before->of_system, when);
-    struct possessions now = possessions_now();
+    resources_check(&before->of_system, when);
+    struct resources_held now = resources_held_now();
     if (now.of_system.fds != before->of_system.fds || now.of_system.mappings)
         FAIL("%s: %d descriptors (%d before), %d mappings", when, now.of_system.fds,
              before->of_system.fds, now.of_system.mappings);

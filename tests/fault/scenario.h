@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A whole life of a channel in one process: writer, two readers, frames, growth, a new format,
- * send, info, list, watch, descriptor, a second session, the end. Any call of it may fail; whatever
- * comes of that, it ends with everything closed.
+ * A whole life of a channel in one process: writer, two readers, frames, growth, a new format, send, info, list, watch,
+ * descriptor, a second session, the end. Any call in it may fail; in any case it ends with everything closed.
  */
 #ifndef FAULT_SCENARIO_H
 #define FAULT_SCENARIO_H
@@ -19,15 +18,15 @@ struct outcome {
     char sentence[512];
 };
 
-/* `patience_ns`: how long something that must come is waited for. */
+/* `patience_ns`: how long it waits for what must come. */
 void scenario_run(struct outcome *outcome, int64_t patience_ns);
 
-/* What the process has by now, to be compared. */
-struct possessions {
-    struct belongings of_system;
+/* What the process holds by now, to be compared. */
+struct resources_held {
+    struct resources of_system;
     long blocks; /* of memory */
 };
-struct possessions possessions_now(void);
-void possessions_check(const struct possessions *before, const char *when);
+struct resources_held resources_held_now(void);
+void resources_held_check(const struct resources_held *before, const char *when);
 
 #endif

@@ -66,7 +66,7 @@ static bool fails(enum fault_call call)
     return true;
 }
 
-/* A call with fixed arguments, under its name and under the one it has with 64-bit offsets. */
+/* A call with fixed arguments, under its name and under its 64-bit name. */
 #define WRAP(type, name, call, failure, parameters, arguments) \
     type __real_##name parameters; \
     type __wrap_##name parameters; \
@@ -128,7 +128,7 @@ WRAP(int, fallocate64, fallocate, -1, (int fd, int mode, off_t at, off_t size),
 WRAP(int, ftruncate, ftruncate, -1, (int fd, off_t size), (fd, size))
 WRAP(int, ftruncate64, ftruncate, -1, (int fd, off_t size), (fd, size))
 
-/* ---- with an argument that may be missing ---- */
+/* ---- with an optional argument ---- */
 
 #define FCNTL(name) \
     int __real_##name(int fd, int command, ...); \
@@ -242,7 +242,7 @@ int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *siz
     return fails(FAULT_getsockopt) ? -1 : __real_getsockopt(fd, level, option, value, size);
 }
 
-/* Taking a descriptor out again cannot fail for want of anything. */
+/* Removing a descriptor needs no resource, so it cannot fail. */
 int __real_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event);
 int __wrap_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event);
 

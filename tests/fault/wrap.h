@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Calls that fail on demand. The linker sends the library's calls (--wrap) here first: the Nth of
- * one kind fails with a given error, once. Memory that was asked for is counted.
+ * Calls that fail on demand. The linker redirects the library's calls (--wrap) here: the Nth one of a kind fails with a
+ * given error, once. Blocks of memory are counted.
  */
 #ifndef FAULT_WRAP_H
 #define FAULT_WRAP_H
 
 #include <stdbool.h>
 
-/* X(name, errors...): what can be made to fail, and how. */
+/* X(name, errors...): the calls that can be made to fail, and how. */
 #define FAULT_CALLS(X) \
     X(malloc, ENOMEM) \
     X(calloc, ENOMEM) \
@@ -42,7 +42,7 @@
     X(fchmodat, EPERM) \
     X(pthread_create, EAGAIN)
 
-/* The same, of what only shared memory with a name needs (named_shm.c). */
+/* The same, for calls that only named shared memory needs (named_shm.c). */
 #define FAULT_NAMED_CALLS(X) \
     X(link, EPERM, ENOSPC) \
     X(linkat, EPERM, ENOSPC) \
@@ -64,10 +64,10 @@ void fault_arm(enum fault_call call, long nth, int error);
 bool fault_disarm(void);
 bool fault_fired(void);
 
-/* From now on as on a kernel that cannot name the peer's process (SO_PEERPIDFD: Linux 6.5). */
+/* From now on as on a kernel that cannot identify the peer's process (SO_PEERPIDFD: Linux 6.5). */
 void fault_old_kernel(bool old);
 
-/* Blocks of memory that are there. */
+/* The number of allocated blocks of memory. */
 long fault_blocks(void);
 
 #endif

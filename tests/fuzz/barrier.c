@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The activation barrier with anything in it: who only looks and who holds it, while its bytes change.
+ * The activation barrier with any contents: processes check and hold it while its bytes change.
  */
 #include "fuzz.h"
 #include "cuda_link/wire/barrier.h"
@@ -11,7 +11,7 @@
 
 static char name[40], path[60];
 
-/* Nobody else is here to be waited for. */
+/* There is nobody to wait for. */
 void __wrap_sl_os_sleep(int64_t ns);
 void __wrap_sl_os_sleep(int64_t ns) { (void)ns; }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A segment of cuda-link's protocol with anything in it, of any size: readers connect to it and look, while
- * its bytes change between the looks; writers take it over. An input is a size, a session that makes sense or
- * bytes as they are, and then acts.
+ * A segment of cuda-link's protocol with any contents and size: readers connect to it and look, while its bytes change
+ * between their steps; writers take it over. An input is a size, a valid session or arbitrary bytes, and then steps.
  */
 #include "fuzz.h"
 #include "cuda_link/wire/segment_read.h"
@@ -16,9 +15,9 @@
 
 struct stage {
     const char *name, *path;
-    unsigned char *at; /* the file as another program has it mapped */
+    unsigned char *at; /* the file as another program maps it */
     size_t size;
-    int lock; /* a writer's of Sluice's that lives; -1: there is none */
+    int lock; /* of a living writer of Sluice's; -1: there is none */
     struct sl_cipd_consumer consumer;
     struct sl_cipd_frame frame;
     int64_t now;
@@ -49,7 +48,7 @@ static size_t take_size(struct input *input)
     return kind < 200 ? usual[kind % 8] : (size_t)(take_u32(input) % 1400 + 1);
 }
 
-/* What a good writer would have left, as far as there is room. */
+/* What a valid writer would have left, as far as there is room. */
 static void fill_in(struct stage *stage, uint32_t slots)
 {
     struct sl_cipd_layout layout;
@@ -111,7 +110,7 @@ static void connect_once(struct stage *stage)
         REQUIRE(sluice_last_error()[0] && stage->consumer.reason != SL_CIPD_REASON_NONE);
 }
 
-/* At the frames before the one that is there. */
+/* At the frames before the present one. */
 static void look_back(struct stage *stage)
 {
     uint32_t slots = stage->consumer.session.layout.slots, newest = stage->frame.index;
@@ -165,7 +164,7 @@ static void write_over(struct stage *stage, uint32_t slots)
     REQUIRE(access(stage->path, F_OK) != 0);
 }
 
-/* Half of what is shared is believed only if a writer of Sluice's lives. */
+/* Half of the shared part counts only if a writer of Sluice's lives. */
 static void come_alive(struct stage *stage)
 {
     struct sl_cipd_extra *extra = sl_cipd_extra(stage->at, stage->size);

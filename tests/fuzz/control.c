@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Shared pages with anything in them: a reader looks for frames in a control page that its writer made
- * up, a writer looks for a slot among readers' pages that they made up. Each page lies in memory of
- * exactly its size.
+ * Shared pages with any contents: a reader looks for frames in a control page that a hostile writer made, a writer
+ * looks for a slot among pages that hostile readers made. Each page is in memory of exactly its size.
  */
 #include "fuzz.h"
 #include "native/protocol/lease.h"
@@ -20,7 +19,7 @@ static struct sl_page page_of(struct sl_reader_page *page)
     };
 }
 
-/* Words of the kind that matter: small sequences in a few slots, as a writer would have them. */
+/* Plausible words: small sequences in a few slots, as a writer would have them. */
 static void take_words(struct input *input, struct sl_control *control, uint32_t ids)
 {
     for (unsigned n = take_byte(input) % 32; n > 0; n--) {
@@ -77,7 +76,7 @@ static void read_frames(struct input *input, struct sl_control *control, struct 
 static void check_control(struct input *input)
 {
     struct sl_msg_welcome welcome = { .magic = SL_NATIVE_MAGIC };
-    uint32_t n = 1 + take_byte(input) % (SL_MAX_IDS + 6), ids, kind; /* a few more than there may be */
+    uint32_t n = 1 + take_byte(input) % (SL_MAX_IDS + 6), ids, kind; /* a few more than the limit */
     struct sl_control *control;
     struct sl_reader_page *page = calloc(1, sizeof *page);
 
@@ -103,7 +102,7 @@ static void check_control(struct input *input)
         REQUIRE(sizeof *control + (uint64_t)ids * SL_NATIVE_STRIDE <= welcome.control_size);
         take(input, page, take_byte(input) % 64 * 16u);
         take_patches(input, control, sizeof *control);
-        control->header_size = sizeof *control; /* checked once, then not looked at again */
+        control->header_size = sizeof *control; /* checked once, then not read again */
         control->record_stride = SL_NATIVE_STRIDE;
         read_frames(input, control, page, ids);
     }

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * Copies between arrays that a program describes as it likes, each with exactly the memory that it says
- * to have.
+ * Copies between arrays with any description, each with exactly the memory that it claims.
  */
 #include "fuzz.h"
 #include "geometry_check.h"
 
 #define MEMORY_MAX (1 << 18)
 
-/* Bytes in front of the first element; false if that is no number of bytes. */
+/* Bytes before the first element; false if that is not a number of bytes. */
 static bool find_below(const struct sluice_array *array, uint64_t *below)
 {
-    sound_wide sum = 0;
+    wide_uint sum = 0;
     for (int d = 0; d < array->ndim && d < SLUICE_MAX_DIMS; d++) {
         if (array->shape[d] == 0) {
             *below = 0;
             return true;
         }
         if (array->strides[d] < 0 && array->shape[d] > 0)
-            sum += (sound_wide)(uint64_t)(array->shape[d] - 1) * (0 - (uint64_t)array->strides[d]);
+            sum += (wide_uint)(uint64_t)(array->shape[d] - 1) * (0 - (uint64_t)array->strides[d]);
         if (sum > array->nbytes)
             return false;
     }
@@ -72,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     REQUIRE(to_bytes && from_bytes);
     memset(from_bytes, 1, from.nbytes);
     if (to.image.pixel_format && from.image.pixel_format)
-        to_below = from_below = 0; /* planes have no negative pitch, strides do not count */
+        to_below = from_below = 0; /* planes have no negative pitch, and strides do not count */
     to.data = to_bytes + to_below;
     from.data = from_bytes + from_below;
     (void)sluice_array_copy(&to, &from);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A folder of channels with things in it that are none: a socket of any name, a lock file with anything
- * in it that somebody else holds.
+ * A folder of channels with other things in it: a socket of any name, and a lock file with any contents that another
+ * process holds.
  */
 #include "fuzz.h"
 #include "os_stub.h"
@@ -27,7 +27,7 @@ static void look(const char *name)
     }
 }
 
-/* A socket that nobody, or a stranger, listens at. */
+/* A socket without a listener, or with a hostile one. */
 static void list(int dir, struct input *input)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -66,13 +66,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct input input = { data, size };
 
     if (dir < 0)
-        dir = open(world_folder(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        dir = open(os_stub_folder(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     REQUIRE(dir >= 0);
-    int next = world_next_fd();
+    int next = os_stub_next_fd();
     if (take_byte(&input) % 4 == 0)
         lock(dir, &input);
     else
         list(dir, &input);
-    REQUIRE(world_next_fd() == next);
+    REQUIRE(os_stub_next_fd() == next);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Formats from anywhere: a program's struct, calls that add arrays, and the wire. Whatever is accepted
- * is sound, survives the wire, and completing it again changes nothing; what is refused is left as it was.
+ * Formats from anywhere: a program's struct, calls that add arrays, and the wire. What is accepted is valid, survives
+ * the wire, and does not change when completed again; what is refused is not modified.
  */
 #include "fuzz.h"
 #include "geometry_check.h"
@@ -13,7 +13,7 @@ static void check_accepted(const struct sluice_format *format)
     struct sluice_format again = *format, back;
     struct sl_wire_format wire;
 
-    sound_format(format);
+    check_format(format);
     REQUIRE(sluice_format_complete(&again) == 0);
     REQUIRE(same_format(format, &again));
     sl_format_to_wire(&wire, format);
@@ -37,7 +37,7 @@ static void from_wire(struct input *input)
         check_accepted(&format);
 }
 
-/* An array of the input's making, with a chance to be one. */
+/* An array made from the input, which may be valid. */
 static void take_array(struct input *input, struct sluice_array *array)
 {
     static const struct sluice_dtype dtypes[] = { { SLUICE_UINT, 8, 1 }, { SLUICE_FLOAT, 32, 1 },
@@ -71,11 +71,11 @@ static void complete(struct input *input)
     before = format;
     if (sluice_format_complete(&format) != 0)
         REQUIRE(memcmp(&format, &before, sizeof format) == 0);
-    else if (format.size >= sizeof format) /* else it does not end where ours does */
+    else if (format.size >= sizeof format) /* else it ends elsewhere than ours */
         check_accepted(&format);
 }
 
-/* Frames of a channel whose format this is. */
+/* Frames of a channel with this format. */
 static void fit(struct input *input, const struct sluice_format *format)
 {
     struct sluice_format grown;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the fuzzers share: taking numbers and bytes from an input, and saying what must hold.
+ * What the fuzzers share: reading numbers and bytes from an input, and checking what must hold.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -16,7 +16,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What must hold whatever the input. */
+/* Must hold for any input. */
 #define REQUIRE(condition) \
     do { \
         if (!(condition)) { \
@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
         } \
     } while (0)
 
-/* An input is read from its beginning; behind its end there are zeros. */
+/* An input is read from its beginning; after its end there are zeros. */
 struct input {
     const uint8_t *data;
     size_t left;
@@ -63,7 +63,7 @@ static inline uint64_t take_u64(struct input *input)
     return value;
 }
 
-/* A number that is small most of the time: a byte, or behind 0xff eight bytes. */
+/* A number that is usually small: a byte, or eight bytes after 0xff. */
 static inline uint64_t take_number(struct input *input)
 {
     uint8_t small = take_byte(input);

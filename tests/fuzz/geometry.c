@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a frame's record says of an array, against the format's capacity. Whatever passes is copied out
- * of memory that is exactly as large as the capacity.
+ * A frame's record of an array, against the format's capacity. What passes is copied out of memory that is exactly as
+ * large as the capacity.
  */
 #include "fuzz.h"
 #include "geometry_check.h"
@@ -86,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (sl_format_geometry_check(capacity, &array, format.slot_bytes) != 0)
         return 0;
     REQUIRE(array.offset >= capacity->offset);
-    sound_array(&array, capacity->nbytes - (array.offset - capacity->offset));
+    check_array(&array, capacity->nbytes - (array.offset - capacity->offset));
     copy_out(capacity, array);
     return 0;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What an array or a format must be like after the library has said that it is good, worked out anew and
- * in wider numbers.
+ * What must hold for an array or a format that the library has accepted, computed independently and in wider numbers.
  */
 #ifndef FUZZ_GEOMETRY_CHECK_H
 #define FUZZ_GEOMETRY_CHECK_H
@@ -9,28 +8,28 @@
 #include "format/format.h"
 #include "fuzz.h"
 
-__extension__ typedef unsigned __int128 sound_wide;
+__extension__ typedef unsigned __int128 wide_uint;
 
-/* Where the last element of a tensor ends, from its first byte; negative strides are not sound. */
-static inline sound_wide sound_tensor_end(const struct sluice_array *array)
+/* The end of a tensor's last element, from its first byte; negative strides are invalid. */
+static inline wide_uint check_tensor_end(const struct sluice_array *array)
 {
-    sound_wide end = sluice_dtype_size(array->dtype);
+    wide_uint end = sluice_dtype_size(array->dtype);
     REQUIRE(end > 0);
     for (int d = 0; d < array->ndim; d++)
         if (array->shape[d] == 0)
             return 0;
     for (int d = 0; d < array->ndim; d++) {
         REQUIRE(array->shape[d] > 0 && array->strides[d] >= 0);
-        end += (sound_wide)(uint64_t)(array->shape[d] - 1) * (uint64_t)array->strides[d];
+        end += (wide_uint)(uint64_t)(array->shape[d] - 1) * (uint64_t)array->strides[d];
     }
     return end;
 }
 
-/* Where the last plane of an image ends; planes must not overlap. */
-static inline sound_wide sound_image_end(const struct sluice_image *image)
+/* The end of an image's last plane; planes must not overlap. */
+static inline wide_uint check_image_end(const struct sluice_image *image)
 {
     const struct sl_pixel_rule *rule = sl_pixel_rule(image->pixel_format);
-    sound_wide begins[SLUICE_MAX_PLANES], ends[SLUICE_MAX_PLANES], last = 0;
+    wide_uint begins[SLUICE_MAX_PLANES], ends[SLUICE_MAX_PLANES], last = 0;
 
     REQUIRE(rule && image->plane_count == rule->plane_count);
     for (uint32_t i = 0; i < image->plane_count; i++) {
@@ -38,7 +37,7 @@ static inline sound_wide sound_image_end(const struct sluice_image *image)
         uint64_t rows = image->height >> rule->planes[i].log2_h;
         REQUIRE(row > 0 && rows > 0 && image->planes[i].pitch >= row);
         begins[i] = image->planes[i].offset;
-        ends[i] = begins[i] + (sound_wide)(rows - 1) * image->planes[i].pitch + row;
+        ends[i] = begins[i] + (wide_uint)(rows - 1) * image->planes[i].pitch + row;
         for (uint32_t j = 0; j < i; j++)
             REQUIRE(begins[i] >= ends[j] || begins[j] >= ends[i]);
         last = ends[i] > last ? ends[i] : last;
@@ -46,23 +45,23 @@ static inline sound_wide sound_image_end(const struct sluice_image *image)
     return last;
 }
 
-/* Every byte of the array, image or tensor, within `room` bytes. */
-static inline void sound_array(const struct sluice_array *array, uint64_t room)
+/* Every byte of the array, image or tensor, is within `room` bytes. */
+static inline void check_array(const struct sluice_array *array, uint64_t room)
 {
     REQUIRE(array->ndim >= 0 && array->ndim <= SLUICE_MAX_DIMS);
-    sound_wide end = sound_tensor_end(array);
+    wide_uint end = check_tensor_end(array);
     if (array->image.pixel_format) {
-        sound_wide planes = sound_image_end(&array->image);
+        wide_uint planes = check_image_end(&array->image);
         end = planes > end ? planes : end;
     }
     REQUIRE(end == array->nbytes && array->nbytes <= room);
-    sound_wide all = sluice_dtype_size(array->dtype); /* elements that do not overlap */
+    wide_uint all = sluice_dtype_size(array->dtype); /* elements that do not overlap */
     for (int d = 0; d < array->ndim && all <= end; d++)
         all *= (uint64_t)array->shape[d];
     REQUIRE(all <= end || end == 0);
 }
 
-static inline void sound_format(const struct sluice_format *format)
+static inline void check_format(const struct sluice_format *format)
 {
     REQUIRE(format->array_count >= 1 && format->array_count <= SLUICE_MAX_ARRAYS);
     REQUIRE(format->slot_bytes > 0 && format->slot_bytes <= SL_SLOT_MAX + SL_SLOT_ALIGN);
@@ -71,7 +70,7 @@ static inline void sound_format(const struct sluice_format *format)
         const struct sluice_array *a = &format->arrays[i];
         REQUIRE(memchr(a->name, 0, sizeof a->name) && a->name[0]);
         REQUIRE(a->offset <= format->slot_bytes && !a->data);
-        sound_array(a, format->slot_bytes - a->offset);
+        check_array(a, format->slot_bytes - a->offset);
         for (uint32_t j = 0; j < i; j++) {
             const struct sluice_array *b = &format->arrays[j];
             REQUIRE(strcmp(a->name, b->name) != 0);

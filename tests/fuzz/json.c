@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Texts of other processes as JSON strings: whatever the bytes, what comes out is one string of valid
- * UTF-8 without control characters, that reads back as what went in.
+ * Texts of other processes as JSON strings: for any bytes, the output is one string of valid UTF-8 without control
+ * characters, which reads back as the input.
  */
 #include "fuzz.h"
 
 #include "../../tools/json.h"
 
-/* The length of a UTF-8 character, 0 for none: by decoding it. */
+/* The length of a UTF-8 character, by decoding it; 0 if it is invalid. */
 static size_t utf8(const unsigned char *s, size_t left)
 {
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -23,7 +23,7 @@ static size_t utf8(const unsigned char *s, size_t left)
     return code >= least[n] && code < 0x110000 && (code < 0xd800 || code > 0xdfff) ? n : 0;
 }
 
-/* Reads a string's inside; `text` is what was written. */
+/* Reads the inside of a string; `text` is what was written. */
 static void read_back(const unsigned char *s, size_t left, const unsigned char *text)
 {
     unsigned code;

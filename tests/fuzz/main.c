@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The main program of a fuzzer without an engine: feeds it each file named, or each file of a folder
- * (its own corpus if nothing is named), and then mutations of them, the same in every run. TAP comes
- * out, so that a corpus is a list of tests. What it dies of is kept in a file.
+ * The main program of a fuzzer without an engine: feeds it each file named, or each file of a folder (by default its
+ * own corpus), and then mutations of them, the same in every run. It writes TAP, so a corpus is a list of tests. An
+ * input that crashes it is kept in a file.
  *
  * SLUICE_TEST_SCALE makes more or fewer mutations.
  */
@@ -24,14 +24,14 @@ struct sample {
 };
 
 static int count;
-static struct sample samples[INPUTS_MAX]; /* what was fed, for mutations */
+static struct sample samples[INPUTS_MAX]; /* the inputs, for mutations */
 static size_t sample_count;
 static const uint8_t *current;
 static size_t current_size;
 
-/* ---- dying ---- */
+/* ---- crashes ---- */
 
-/* With a sanitizer it says when it is about to end the process; otherwise signals do. */
+/* A sanitizer calls this before it ends the process; without one, signals do. */
 __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)(void));
 
 static void keep_input(void)
@@ -55,7 +55,7 @@ static void died(int number)
 
 static void feed(const uint8_t *data, size_t size)
 {
-    /* A copy of exactly this size, so that a sanitizer sees one byte too many. */
+    /* A copy of exactly this size, so that a sanitizer finds an access beyond it. */
     uint8_t *copy = malloc(size ? size : 1);
     if (!copy)
         abort();
@@ -68,7 +68,7 @@ static void feed(const uint8_t *data, size_t size)
     free(copy);
 }
 
-/* One test. The name comes first: if the fuzzer dies, it says of what. */
+/* One test. The name comes first, so that it is known if the fuzzer crashes. */
 static void test_input(const char *name, const uint8_t *data, size_t size)
 {
     printf("# %s\n", name);
@@ -168,7 +168,7 @@ static void overwrite(uint8_t *data, size_t size)
         memcpy(data + below(size - width + 1), &value, width);
 }
 
-/* Takes `n` bytes of another sample in place of, or in front of, what is there. */
+/* Puts `n` bytes of another sample over, or in front of, what is there. */
 static size_t mix_in(uint8_t *data, size_t size, size_t at)
 {
     const struct sample *other = &samples[below(sample_count)];

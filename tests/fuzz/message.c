@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Messages as they come out of a socket: the first two bytes of the input choose the type and how the
- * header is mended, the rest is the message.
+ * Messages as received: the first two bytes of the input choose the type and how the header is repaired, the rest is
+ * the message.
  */
 #include "fuzz.h"
 #include "geometry_check.h"
@@ -16,11 +16,11 @@ static void check_versions(uint32_t min, uint32_t max)
                             agreed <= SLUICE_WIRE_VERSION_MAX));
 }
 
-static void check_format(const struct sl_wire_format *wire)
+static void check_wire_format(const struct sl_wire_format *wire)
 {
     struct sluice_format format;
     if (sl_format_from_wire(&format, wire) == 0)
-        sound_format(&format);
+        check_format(&format);
 }
 
 static void check_welcome(const struct sl_msg_welcome *welcome)
@@ -50,12 +50,12 @@ static void check_body(const union sl_message *message)
         CLOSED(message->refuse.text);
         break;
     case SL_MSG_MEMORY:
-        check_format(&message->memory.format);
+        check_wire_format(&message->memory.format);
         break;
     case SL_MSG_CHANNEL:
         CLOSED(message->channel.program);
         CLOSED(message->channel.device);
-        check_format(&message->channel.format);
+        check_wire_format(&message->channel.format);
         break;
     case SL_MSG_READER:
         CLOSED(message->reader.program);
@@ -78,18 +78,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     };
     struct input input = { data, size };
     union sl_message *message = calloc(1, sizeof *message);
-    uint8_t type = take_byte(&input), mend = take_byte(&input);
+    uint8_t type = take_byte(&input), repair = take_byte(&input);
 
     REQUIRE(message);
     size_t length = input.left < sizeof *message ? input.left : sizeof *message;
     take(&input, message, length);
-    if (mend % 4 != 0) { /* else all of it is the input's */
+    if (repair % 4 != 0) { /* else all of it is the input's */
         uint32_t known = 1 + type % (sizeof sizes / sizeof sizes[0] - 1);
         length = sizes[known];
         message->header = (struct sl_msg_header){ .type = known, .size = sizes[known] };
     }
-    if (mend % 4 == 2) {
-        message->hello.magic = SL_NATIVE_MAGIC; /* a welcome's is in the same place */
+    if (repair % 4 == 2) {
+        message->hello.magic = SL_NATIVE_MAGIC; /* a welcome's is at the same offset */
         if (message->header.type == SL_MSG_WELCOME)
             message->welcome.version = SLUICE_WIRE_VERSION_MAX;
     }

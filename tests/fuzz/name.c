@@ -16,7 +16,7 @@ static void check_channel(const char *text)
         return;
     REQUIRE(wire);
     size_t length = strlen(name);
-    bool cipd = strcmp(wire->scheme, "cipd") == 0; /* whose programs take any name that can be printed */
+    bool cipd = strcmp(wire->scheme, "cipd") == 0; /* whose programs accept any printable name */
     REQUIRE(length >= 1 && length <= (cipd ? SL_CIPD_NAME : SLUICE_MAX_NAME) && name[0] != '.' && !strchr(name, '/'));
     REQUIRE(name >= text && name + length == text + strlen(text));
     for (size_t i = 0; i < length; i++)
@@ -35,7 +35,7 @@ static void check_dtype(const char *text)
     REQUIRE(sluice_dtype_parse(back, &again) == 0 && sl_dtype_equal(dtype, again));
 }
 
-/* Any number as a data type, into any room. */
+/* Any number as a data type, into a buffer of any size. */
 static void check_number(const char *text, size_t size)
 {
     struct sluice_dtype dtype, again;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * An observer whose writer is a stranger: it asks, and gets any messages. The input is a list of
- * messages, some of them good ones with changes.
+ * An observer with a hostile writer: it asks, and gets any messages. The input is a list of messages, some of them
+ * valid ones with changes.
  */
 #include "fuzz.h"
 #include "geometry_check.h"
@@ -28,7 +28,7 @@ static void say(uint32_t type, size_t size)
         message.channel.readers = take_byte(&steps) % 80;
     }
     take_patches(&steps, &message, size);
-    stranger_send(connection, &message, size, NULL, 0);
+    raw_peer_send(connection, &message, size, NULL, 0);
 }
 
 static bool act(void)
@@ -46,7 +46,7 @@ static bool act(void)
     case 1: say(SL_MSG_CHANNEL, sizeof(struct sl_msg_channel)); break;
     case 2: say(SL_MSG_READER, sizeof(struct sl_msg_reader)); break;
     case 3: say(SL_MSG_REFUSE, sizeof(struct sl_msg_refuse)); break;
-    case 4: stranger_send_input(&steps, connection); break;
+    case 4: raw_peer_send_input(&steps, connection); break;
     default:
         sl_os_close(connection);
         connection = -1;
@@ -55,7 +55,7 @@ static bool act(void)
     return true;
 }
 
-/* In place of the call in os/posix/epoll.c, by the linker: waiting means that the writer acts. */
+/* Replaces the call in os/posix/epoll.c, by the linker: while the observer waits, the writer acts. */
 int __real_sl_os_wait_readable(int fd, int64_t deadline);
 int __wrap_sl_os_wait_readable(int fd, int64_t deadline);
 int __wrap_sl_os_wait_readable(int fd, int64_t deadline)
@@ -68,16 +68,16 @@ static void set_up(void)
 {
     struct sl_place place;
 
-    world_folder();
+    os_stub_folder();
     REQUIRE(sl_place_open(&place, false, false) == 0);
     REQUIRE(sl_os_listen(place.dir, place.folder, "o", "o.tmp", 0600, -1, &listener) == 0);
     for (uint8_t i = 0; i < 8; i++)
-        (void)stranger_fd(i);
+        (void)raw_peer_fd(i);
 }
 
 static void check(const struct sluice_channel_info *info, const struct sluice_reader_info *readers, uint32_t capacity)
 {
-    sound_format(&info->format);
+    check_format(&info->format);
     REQUIRE(strcmp(info->name, "o") == 0 && info->readers <= SLUICE_MAX_READERS);
     REQUIRE(info->opened_ns >= 0 && info->last_commit_ns >= 0 && info->now_ns >= 0);
     REQUIRE(memchr(info->program, 0, sizeof info->program) && memchr(info->device, 0, sizeof info->device));
@@ -95,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (listener < 0)
         set_up();
     steps = (struct input){ data, size };
-    int fds = stranger_open_fds();
+    int fds = raw_peer_open_fds();
     uint32_t capacity = take_byte(&steps) % 66;
     struct sluice_reader_info *readers = calloc(capacity ? capacity : 1, sizeof *readers);
     REQUIRE(readers);
@@ -104,6 +104,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     free(readers);
     sl_os_close(connection);
     connection = -1;
-    REQUIRE(stranger_open_fds() == fds);
+    REQUIRE(raw_peer_open_fds() == fds);
     return 0;
 }

@@ -19,10 +19,10 @@
 #include "os/posix/posix.h"
 
 #define MOST_WATCHES 1024
-#define TICK 1000      /* the clock moves when it is looked at */
-#define MOST_ROUNDS 10000 /* of one sleep: more is a world that never calms down */
+#define TICK 1000      /* the clock advances when it is read */
+#define MOST_ROUNDS 10000 /* in one sleep: more means that it never settles */
 
-bool (*world_peer)(void);
+bool (*os_stub_peer)(void);
 
 static struct sl_watch *watches[MOST_WATCHES];
 static bool paused[MOST_WATCHES];
@@ -115,7 +115,7 @@ void sl_service_drop(void) {}
 void sl_service_before_fork(void) {}
 void sl_service_after_fork(bool child) { (void)child; }
 
-/* A socket counts as readable for ever after its end: it is reported until it is empty. */
+/* A socket stays readable for ever after its end: it is reported until it is empty. */
 static void report(struct sl_watch *watch, short events)
 {
     bool readable = events & POLLIN, hung_up = events & (POLLHUP | POLLERR | POLLRDHUP);
@@ -177,7 +177,7 @@ static bool run_timer(void)
     return true;
 }
 
-bool world_run(void)
+bool os_stub_run(void)
 {
     sl_service_lock();
     bool any = run_events();
@@ -186,20 +186,20 @@ bool world_run(void)
     return any;
 }
 
-void world_settle(void)
+void os_stub_settle(void)
 {
     int rounds = 0;
-    while (world_run())
+    while (os_stub_run())
         REQUIRE(++rounds < MOST_ROUNDS);
 }
 
-void world_pass(int64_t ns)
+void os_stub_pass(int64_t ns)
 {
     int64_t end = now + ns;
     int rounds = 0;
 
     for (;;) {
-        world_settle();
+        os_stub_settle();
         struct sl_watch *next = first_timer();
         if (!next || next->deadline >= end)
             break;
@@ -211,7 +211,7 @@ void world_pass(int64_t ns)
         now = end;
 }
 
-size_t world_watches(void) { return watch_count; }
+size_t os_stub_watches(void) { return watch_count; }
 
 /* ---- wake.c ---- */
 
@@ -225,7 +225,7 @@ int sl_os_wait(const sl_word32 *word, uint32_t value, int64_t deadline)
         if (deadline <= now)
             return SLUICE_TIMEOUT;
         REQUIRE(++rounds < MOST_ROUNDS);
-        if (world_run() || (world_peer && world_peer()))
+        if (os_stub_run() || (os_stub_peer && os_stub_peer()))
             continue;
         struct sl_watch *next = first_timer();
         now = next && next->deadline < deadline ? next->deadline : deadline;
@@ -255,7 +255,7 @@ static void remove_folder(void)
     (void)!system(command);
 }
 
-const char *world_folder(void)
+const char *os_stub_folder(void)
 {
     if (!folder[0]) {
         snprintf(folder, sizeof folder, "/tmp/sluice-fuzz-XXXXXX");
@@ -266,7 +266,7 @@ const char *world_folder(void)
     return folder;
 }
 
-int world_next_fd(void)
+int os_stub_next_fd(void)
 {
     int fd = dup(STDERR_FILENO);
     close(fd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Structs that begin with their size, of callers built against any headers: memory that is exactly as
- * long as it says, into and out of structs of the library's.
+ * Structs that begin with their size, of callers built against any headers: memory of exactly the size that it gives,
+ * into and out of the library's structs.
  */
 #include "fuzz.h"
 #include "format/format.h"
@@ -41,13 +41,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     REQUIRE(caller);
     take(&input, caller, room);
     memcpy(&given, caller, sizeof given);
-    if (honest % 4 || given > room) { /* a size that is more than there is would be the caller's own lie */
+    if (honest % 4 || given > room) { /* a size beyond the memory would be the caller's own fault */
         given = (uint32_t)room;
         memcpy(caller, &given, sizeof given);
     }
     load_and_store(caller, given, own_size, least);
 
-    /* Formats have a size of their own kind. */
+    /* Formats have a size of another kind. */
     struct sluice_format own;
     if (sl_format_load(&own, caller) == 0)
         REQUIRE(sl_format_store(caller, &own) == 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What ffprobe says of a file that came from anywhere. The child process is played by the input.
+ * ffprobe's output for any file. The input plays the child process.
  */
 #include "fuzz.h"
 

@@ -11,7 +11,7 @@
 
 #define MOST_FDS 8
 
-void stranger_send(int fd, const void *message, size_t size, const int *fds, int count)
+void raw_peer_send(int fd, const void *message, size_t size, const int *fds, int count)
 {
     union {
         struct cmsghdr align;
@@ -32,7 +32,7 @@ void stranger_send(int fd, const void *message, size_t size, const int *fds, int
     (void)!sendmsg(fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-void stranger_send_input(struct input *input, int fd)
+void raw_peer_send_input(struct input *input, int fd)
 {
     static uint8_t bytes[8192];
     uint16_t length;
@@ -41,11 +41,11 @@ void stranger_send_input(struct input *input, int fd)
     take(input, &length, sizeof length);
     for (int i = 0; i < count; i++) {
         uint8_t kind = take_byte(input);
-        fds[i] = kind == 255 ? fd : stranger_fd(kind);
+        fds[i] = kind == 255 ? fd : raw_peer_fd(kind);
     }
     size_t size = length % sizeof bytes;
     take(input, bytes, size);
-    stranger_send(fd, bytes, size, fds, count);
+    raw_peer_send(fd, bytes, size, fds, count);
 }
 
 static int make(unsigned kind)
@@ -57,10 +57,10 @@ static int make(unsigned kind)
         return memfd_create("stranger", MFD_CLOEXEC);
     case 1:
         return open("/dev/null", O_RDWR | O_CLOEXEC);
-    case 2: /* a pipe that is at its end */
+    case 2: /* a pipe at its end */
         REQUIRE(pipe2(ends, O_CLOEXEC) == 0 && close(ends[1]) == 0);
         return ends[0];
-    case 3: /* a process that lives */
+    case 3: /* a living process */
         return (int)syscall(SYS_pidfd_open, getpid(), 0);
     case 4:
         return epoll_create1(EPOLL_CLOEXEC);
@@ -76,7 +76,7 @@ static int make(unsigned kind)
     }
 }
 
-int stranger_fd(uint8_t kind)
+int raw_peer_fd(uint8_t kind)
 {
     static int made[8];
 
@@ -88,7 +88,7 @@ int stranger_fd(uint8_t kind)
     return made[kind];
 }
 
-int stranger_open_fds(void)
+int raw_peer_open_fds(void)
 {
     const struct dirent *entry;
     char kind[8];
@@ -98,14 +98,14 @@ int stranger_open_fds(void)
     REQUIRE(folder);
     while ((entry = readdir(folder))) {
         ssize_t length = readlinkat(dirfd(folder), entry->d_name, kind, sizeof kind);
-        /* Engines and sanitizers have pipes to helpers of theirs; the library has none. */
+        /* Engines and sanitizers have pipes to helpers of their own; the library has none. */
         count += length < 5 || memcmp(kind, "pipe:", 5) != 0;
     }
     closedir(folder);
     return count;
 }
 
-int stranger_mappings(void)
+int raw_peer_mappings(void)
 {
     static char line[4096];
     int count = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader whose writer is a stranger: any messages, any descriptors, any words and records in shared
- * memory, changed also while frames are held. The reader refuses or gives arrays that lie inside their
- * slots; it never waits longer than asked, and when it is closed nothing is left.
+ * A reader with a hostile writer: any messages, any descriptors, any words and records in shared memory, changed also
+ * while frames are held. The reader refuses, or returns arrays that are inside their slots; it never waits longer than
+ * asked, and nothing is left when it is closed.
  */
 #include "fuzz.h"
 #include "geometry_check.h"
@@ -15,9 +15,9 @@
 #define MOST_STEPS 400
 #define HELD 4
 
-/* ---- the writer that is none ---- */
+/* ---- the hostile writer ---- */
 
-/* Shared memory that a writer would have: made once, filled anew for each input. */
+/* Shared memory that a writer would have: made once, filled again for each input. */
 struct object {
     int fd;
     uint64_t size;
@@ -30,7 +30,7 @@ static struct {
     struct object control, page, slots;
     struct sluice_format format;
     uint32_t memory;
-    bool honest; /* all memories were announced as they are */
+    bool honest; /* all memories were announced truthfully */
     uint64_t sequence, session;
 } fake = { .socket = -1, .wake = { -1, -1 } };
 
@@ -44,7 +44,7 @@ static void make_object(struct object *object, uint64_t size, bool read_only)
 
 static void set_up(void)
 {
-    world_folder();
+    os_stub_folder();
     REQUIRE(sl_place_open(&fake.place, false, false) == 0);
     REQUIRE(sl_os_listen(fake.place.dir, fake.place.folder, "r", "r.tmp", 0600, -1, &fake.listener) == 0);
     fake.format = (struct sluice_format)SLUICE_FORMAT_INIT;
@@ -55,7 +55,7 @@ static void set_up(void)
     make_object(&fake.page, sizeof(struct sl_reader_page), false);
     make_object(&fake.slots, SLOTS * fake.format.slot_bytes, true);
     for (uint8_t i = 0; i < 8; i++)
-        (void)stranger_fd(i);
+        (void)raw_peer_fd(i);
 }
 
 static struct sl_control *control(void) { return fake.control.address; }
@@ -107,7 +107,7 @@ static void answer(void)
 static void say_welcome(struct input *input)
 {
     union sl_message message = SL_MESSAGE(SL_MSG_WELCOME, welcome);
-    int fds[5] = { fake.control.fd, fake.page.fd, fake.wake[1], stranger_fd(3), fake.slots.fd }, count = 3;
+    int fds[5] = { fake.control.fd, fake.page.fd, fake.wake[1], raw_peer_fd(3), fake.slots.fd }, count = 3;
 
     message.welcome.magic = SL_NATIVE_MAGIC;
     message.welcome.version = SLUICE_WIRE_VERSION_MAX;
@@ -121,10 +121,10 @@ static void say_welcome(struct input *input)
     if (kind & 1)
         take_patches(input, &message, message.header.size);
     if (kind & 2)
-        fds[kind / 16 % 4] = stranger_fd(take_byte(input));
+        fds[kind / 16 % 4] = raw_peer_fd(take_byte(input));
     if (kind & 4)
         count = take_byte(input) % 6;
-    stranger_send(fake.socket, &message, sizeof message.welcome, fds, count);
+    raw_peer_send(fake.socket, &message, sizeof message.welcome, fds, count);
 }
 
 static void say_memory(struct input *input)
@@ -141,11 +141,11 @@ static void say_memory(struct input *input)
     if (kind & 1)
         take_patches(input, &message, message.header.size);
     if (kind & 2)
-        fds[0] = stranger_fd(take_byte(input));
+        fds[0] = raw_peer_fd(take_byte(input));
     if (kind & 4)
         count = take_byte(input) % 3;
     fake.honest = fake.honest && kind % 8 == 0;
-    stranger_send(fake.socket, &message, sizeof message.memory, fds, count);
+    raw_peer_send(fake.socket, &message, sizeof message.memory, fds, count);
 }
 
 static void say_short(struct input *input, uint32_t type, size_t size)
@@ -157,10 +157,10 @@ static void say_short(struct input *input, uint32_t type, size_t size)
     if (type == SL_MSG_REFUSE)
         message.refuse.result = -(int32_t)(take_byte(input) % 30);
     take_patches(input, &message, size);
-    stranger_send(fake.socket, &message, size, NULL, 0);
+    raw_peer_send(fake.socket, &message, size, NULL, 0);
 }
 
-/* A good frame, and what the input makes of its record. */
+/* A valid frame, and the input's changes of its record. */
 static void publish(struct input *input)
 {
     uint8_t kind = take_byte(input);
@@ -221,13 +221,13 @@ static void writer_step(struct input *input)
     case 1: say_memory(input); break;
     case 2:
         fake.honest = false;
-        stranger_send_input(input, fake.socket);
+        raw_peer_send_input(input, fake.socket);
         break;
     case 3: say_short(input, SL_MSG_REFUSE, sizeof(struct sl_msg_refuse)); break;
     case 4: say_short(input, SL_MSG_BYE, sizeof(struct sl_msg_bye)); break;
     case 5: scribble(input); break;
     case 6: new_session(); break;
-    case 7: stranger_send_input(input, fake.wake[0]); break;
+    case 7: raw_peer_send_input(input, fake.wake[0]); break;
     case 8: /* the usual beginning at once */
         say_welcome(NULL);
         say_memory(NULL);
@@ -292,7 +292,7 @@ static void acquire(struct input *input)
     touch(frames[i].meta, frames[i].meta_size);
 }
 
-/* Within its array's room, in the memory that was announced: nothing else is full of fives. */
+/* Within its array's memory, in the memory that was announced: no other memory is full of fives. */
 static void look_closer(const struct sluice_array *array)
 {
     int index = sluice_format_find(&fake.format, array->name);
@@ -310,7 +310,7 @@ static void look_at(const struct sluice_array *array)
     uint32_t lane = array->dtype.bits / 8;
 
     REQUIRE(array->data && array->offset <= fake.slots.size);
-    sound_array(array, fake.slots.size - array->offset);
+    check_array(array, fake.slots.size - array->offset);
     REQUIRE((uintptr_t)array->data % lane == 0);
     touch(array->data, array->nbytes);
     if (fake.honest)
@@ -350,7 +350,7 @@ static void release(struct input *input)
     REQUIRE(sluice_reader_release(reader, &frames[i], SLUICE_ON_CPU) == SLUICE_E_STALE);
 }
 
-/* A frame that never was, or of which the program has changed the library's words. */
+/* A frame that never existed, or whose private words the program has changed. */
 static void forge(struct input *input)
 {
     struct sluice_frame forged = frames[0];
@@ -374,7 +374,7 @@ static void ask(struct input *input)
         break;
     case 1:
         if (sluice_reader_format(reader, &format) == 0)
-            sound_format(&format);
+            check_format(&format);
         break;
     default:
         REQUIRE(sluice_reader_fd(reader) >= 0);
@@ -412,7 +412,7 @@ static void step(struct input *input)
     case 10: ask(input); break;
     case 11: forge(input); break;
     case 12: fetch(input); break;
-    case 13: world_pass((int64_t)take_byte(input) * 20 * SLUICE_MS); break;
+    case 13: os_stub_pass((int64_t)take_byte(input) * 20 * SLUICE_MS); break;
     case 14:
         if (what & 16)
             close_reader();
@@ -420,7 +420,7 @@ static void step(struct input *input)
     default: writer_step(input); break;
     }
     if (what & 32)
-        world_settle();
+        os_stub_settle();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -433,22 +433,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         set_up();
     reset();
     steps = &input;
-    world_peer = writer_acts;
+    os_stub_peer = writer_acts;
     memset(frames, 0, sizeof frames);
-    int fds = stranger_open_fds();
+    int fds = raw_peer_open_fds();
     open_reader(&input);
     for (int i = 0; i < MOST_STEPS && input.left; i++)
         step(&input);
-    world_peer = NULL;
+    os_stub_peer = NULL;
     if (reader)
         close_reader();
     answer();
     hang_up();
-    REQUIRE(world_watches() == 0);
-    REQUIRE(stranger_open_fds() == fds);
+    REQUIRE(os_stub_watches() == 0);
+    REQUIRE(raw_peer_open_fds() == fds);
     if (runs == 0)
-        mappings = stranger_mappings();
+        mappings = raw_peer_mappings();
     if (runs++ % 64 == 0)
-        REQUIRE(stranger_mappings() == mappings);
+        REQUIRE(raw_peer_mappings() == mappings);
     return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sluice recordings from anywhere. With an odd last byte the hashes of the input are put right first,
- * else nothing would come through them. Data is taken into memory of exactly the size that the frame's
- * head says, and read as the array that it describes.
+ * Sluice recordings from anywhere. If the last byte is odd, the hashes of the input are corrected first, else nothing
+ * would pass them. Data is read into memory of exactly the size that the frame's header says, and read as the array
+ * that it describes.
  */
 #include "fuzz.h"
 
@@ -15,8 +15,8 @@
 
 #define DATA_MAX (1 << 20)
 
-/* Where a frame's array records begin and what they say of their data. */
-static void mend_data(uint8_t *head, uint64_t size, uint8_t *data, uint64_t data_size)
+/* The offset of a frame's array records, and what they say of their data. */
+static void repair_data(uint8_t *head, uint64_t size, uint8_t *data, uint64_t data_size)
 {
     uint32_t arrays, meta;
 
@@ -37,7 +37,7 @@ static void mend_data(uint8_t *head, uint64_t size, uint8_t *data, uint64_t data
     }
 }
 
-static void mend(uint8_t *file, size_t size)
+static void repair(uint8_t *file, size_t size)
 {
     uint64_t hash;
     size_t at = FILE_HEAD;
@@ -58,7 +58,7 @@ static void mend(uint8_t *file, size_t size)
             return;
         uint64_t there = size - at - head < data ? size - at - head : data;
         if (type == RECORDING_FRAME)
-            mend_data(block + BLOCK_HEAD, head, block + BLOCK_HEAD + head, there);
+            repair_data(block + BLOCK_HEAD, head, block + BLOCK_HEAD + head, there);
         hash = hash_of(block + BLOCK_HEAD, head);
         memcpy(block + 16, &hash, sizeof hash);
         hash = hash_of(block, BLOCK_HEAD - 8);
@@ -67,7 +67,7 @@ static void mend(uint8_t *file, size_t size)
     }
 }
 
-/* Every byte must be there, also where the shape and the strides say. */
+/* Every byte must be there, also where the shape and the strides point. */
 static void read_array(const struct sluice_array *array)
 {
     struct sluice_array from = *array, to;
@@ -121,11 +121,11 @@ static void read_all(FILE *file, bool take_data)
     }
     REQUIRE(got != RECORDING_BAD || recording->problem);
 
-    /* The check of a whole file comes to the same end. */
+    /* The check of a whole file gives the same result. */
     struct recording_summary summary;
     rewind(file);
     REQUIRE(recording_read(file, &summary) == got);
-    REQUIRE(summary.frames == frames || !take_data); /* what is not taken is checked later */
+    REQUIRE(summary.frames == frames || !take_data); /* what is not read is checked later */
     free(recording);
 }
 
@@ -137,9 +137,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     REQUIRE(bytes);
     memcpy(bytes, data, size);
     if (how & 1)
-        mend(bytes, size);
+        repair(bytes, size);
     FILE *file;
-    if (how & 2) { /* as a pipe: its size is not known */
+    if (how & 2) { /* as a pipe: its size is unknown */
         file = fmemopen(bytes, size + 1, "r");
     } else {
         int fd = memfd_create("recording", MFD_CLOEXEC);

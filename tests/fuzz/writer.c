@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A writer among strangers: up to eight connections that send anything, take what they get and scribble
- * over their pages, while a good reader reads. Whatever they do, the writer serves the good reader; once
- * they are gone, nothing is left of them.
+ * A writer with hostile peers: up to eight connections that send anything, receive what they get and scribble over
+ * their pages, while a good reader reads. Whatever they do, the writer serves the good reader; once they are gone,
+ * nothing is left of them.
  */
 #include "fuzz.h"
 #include "raw_peer.h"
@@ -17,7 +17,7 @@ struct client {
     int fd;      /* -1: not connected */
     int wake;    /* its end of the wake socket */
     struct sl_reader_page *page;
-    uint32_t memory; /* number of the memory that came last */
+    uint32_t memory; /* number of the last memory received */
 };
 
 static struct client clients[CLIENTS];
@@ -72,7 +72,7 @@ static void set_up(void)
 {
     struct sl_place place;
 
-    world_folder();
+    os_stub_folder();
     make_formats();
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
     params.name = "w";
@@ -91,15 +91,15 @@ static void set_up(void)
     for (int i = 0; i < CLIENTS; i++)
         clients[i] = (struct client){ .fd = -1, .wake = -1 };
     for (uint8_t i = 0; i < 8; i++)
-        (void)stranger_fd(i);
+        (void)raw_peer_fd(i);
     good_round(true);
-    world_settle();
-    watches_before = world_watches();
-    fds_before = stranger_open_fds();
-    mappings_before = stranger_mappings();
+    os_stub_settle();
+    watches_before = os_stub_watches();
+    fds_before = raw_peer_open_fds();
+    mappings_before = raw_peer_mappings();
 }
 
-/* ---- strangers ---- */
+/* ---- hostile peers ---- */
 
 static void hang_up(struct client *client)
 {
@@ -114,7 +114,7 @@ static void dial(struct client *client)
 {
     bool stale;
     hang_up(client);
-    if (sl_os_connect(dir, world_folder(), "w", &client->fd, &stale) != 0)
+    if (sl_os_connect(dir, os_stub_folder(), "w", &client->fd, &stale) != 0)
         client->fd = -1;
 }
 
@@ -130,7 +130,7 @@ static void keep_page(struct client *client, int *fds, int count)
     fds[2] = -1;
 }
 
-/* Takes all there is; returns the last message's type, 0 for none. */
+/* Receives all there is; returns the last message's type, 0 for none. */
 static uint32_t listen_to(struct client *client)
 {
     union sl_message message;
@@ -156,7 +156,7 @@ static uint32_t listen_to(struct client *client)
 static void say_hello(struct input *input, struct client *client)
 {
     union sl_message message = SL_MESSAGE(SL_MSG_HELLO, hello);
-    int process = stranger_fd(3);
+    int process = raw_peer_fd(3);
 
     sl_hello_fill(&message.hello, SL_ROLE_READER);
     uint8_t kind = take_byte(input);
@@ -166,7 +166,7 @@ static void say_hello(struct input *input, struct client *client)
     if (kind & 16)
         message.hello.role = SL_ROLE_OBSERVER;
     take_patches(input, &message, message.header.size);
-    stranger_send(client->fd, &message, sizeof message.hello, &process, kind & 8 ? 1 : 0);
+    raw_peer_send(client->fd, &message, sizeof message.hello, &process, kind & 8 ? 1 : 0);
 }
 
 static void say(struct input *input, struct client *client, uint32_t type, size_t size)
@@ -178,7 +178,7 @@ static void say(struct input *input, struct client *client, uint32_t type, size_
     if (type == SL_MSG_ACK)
         message.ack.memory = client->memory;
     take_patches(input, &message, size);
-    stranger_send(client->fd, &message, size, NULL, 0);
+    raw_peer_send(client->fd, &message, size, NULL, 0);
 }
 
 static void scribble(struct input *input, struct client *client)
@@ -187,7 +187,7 @@ static void scribble(struct input *input, struct client *client)
         take_patches(input, client->page, sizeof *client->page);
 }
 
-/* A lease, perhaps on a frame that is there. */
+/* A lease, perhaps on an existing frame. */
 static void pretend(struct input *input, struct client *client)
 {
     uint32_t slot = take_byte(input) % 8;
@@ -198,7 +198,7 @@ static void pretend(struct input *input, struct client *client)
     }
 }
 
-/* Numbers of slots may run out, while strangers claim to need the old ones. */
+/* Slot numbers may run out, while peers claim to need the old ones. */
 static void reformat(struct input *input)
 {
     int r = sluice_writer_reformat(writer, &formats[take_byte(input) % 2]);
@@ -213,7 +213,7 @@ static void step(struct input *input)
     switch (what % 16) {
     case 0: dial(client); break;
     case 1: say_hello(input, client); break;
-    case 2: stranger_send_input(input, client->fd); break;
+    case 2: raw_peer_send_input(input, client->fd); break;
     case 3: say(input, client, SL_MSG_ACK, sizeof(struct sl_msg_ack)); break;
     case 4: say(input, client, SL_MSG_QUERY, sizeof(struct sl_msg_query)); break;
     case 5: say(input, client, SL_MSG_BYE, sizeof(struct sl_msg_bye)); break;
@@ -221,24 +221,24 @@ static void step(struct input *input)
     case 7: hang_up(client); break;
     case 8: scribble(input, client); break;
     case 9: pretend(input, client); break;
-    case 10: stranger_send_input(input, client->wake); break;
-    case 11: world_pass((int64_t)take_byte(input) * 50 * SLUICE_MS); break;
+    case 10: raw_peer_send_input(input, client->wake); break;
+    case 11: os_stub_pass((int64_t)take_byte(input) * 50 * SLUICE_MS); break;
     case 12: good_round(false); break;
     case 13: reformat(input); break;
     case 14: /* the usual beginning at once */
         dial(client);
-        world_settle();
+        os_stub_settle();
         say_hello(input, client);
-        world_settle();
+        os_stub_settle();
         (void)listen_to(client);
         break;
     default: (void)get_stats(); break;
     }
     if (what & 16)
-        world_settle();
+        os_stub_settle();
 }
 
-/* There is still a place for whoever comes next. */
+/* There is still an entry for the next reader. */
 static void visit(struct client *client)
 {
     union sl_message hello = SL_MESSAGE(SL_MSG_HELLO, hello), query = SL_MESSAGE(SL_MSG_QUERY, query);
@@ -246,16 +246,16 @@ static void visit(struct client *client)
     dial(client);
     REQUIRE(client->fd >= 0);
     sl_hello_fill(&hello.hello, SL_ROLE_OBSERVER);
-    stranger_send(client->fd, &hello, sizeof hello.hello, NULL, 0);
-    stranger_send(client->fd, &query, sizeof query.query, NULL, 0);
-    world_settle();
+    raw_peer_send(client->fd, &hello, sizeof hello.hello, NULL, 0);
+    raw_peer_send(client->fd, &query, sizeof query.query, NULL, 0);
+    os_stub_settle();
     REQUIRE(listen_to(client) == SL_MSG_READER);
     hang_up(client);
-    world_settle();
+    os_stub_settle();
 }
 
-/* A generation of its own for each input, so that none depends on the one before. */
-static void tidy(void)
+/* A separate generation for each input, so that none depends on the one before. */
+static void reset_writer(void)
 {
     static unsigned runs;
 
@@ -263,13 +263,13 @@ static void tidy(void)
     REQUIRE(sluice_writer_reformat(writer, &formats[0]) == 0);
     for (int i = 0; i < SLOTS; i++)
         good_round(true);
-    world_settle();
+    os_stub_settle();
     struct sluice_writer_stats stats = get_stats();
     REQUIRE(stats.readers == 1 && stats.slots == SLOTS);
-    REQUIRE(world_watches() == watches_before);
-    REQUIRE(stranger_open_fds() == fds_before);
+    REQUIRE(os_stub_watches() == watches_before);
+    REQUIRE(raw_peer_open_fds() == fds_before);
     if (runs++ % 64 == 0)
-        REQUIRE(stranger_mappings() == mappings_before);
+        REQUIRE(raw_peer_mappings() == mappings_before);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -282,7 +282,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         step(&input);
     for (int i = 0; i < CLIENTS; i++)
         hang_up(&clients[i]);
-    world_pass(3 * SLUICE_S);
-    tidy();
+    os_stub_pass(3 * SLUICE_S);
+    reset_writer();
     return 0;
 }

@@ -23,31 +23,31 @@ static uint32_t parked(void)
 
 TEST(the_stream_waits_and_the_program_does_not)
 {
-    struct scene scene = channel_scene();
+    struct channel_fixture fixture = channel_fixture();
     struct gpu_gate gate = gpu_gate_new();
     sluice_reader *reader = channel_reader_ahead(2, 20 * SLUICE_S);
     struct sluice_frame frame;
 
-    channel_greet(&scene, reader);
+    channel_greet(&fixture, reader);
     for (uint32_t i = 1; i <= 5; i++) {
-        channel_commit_behind(&gate, scene.writer, scene.writing, i);
-        CHECK_OK(sluice_reader_acquire(reader, scene.reading, 20 * SLUICE_S, &frame)); /* though the gate is closed */
+        channel_commit_behind(&gate, fixture.writer, fixture.writing, i);
+        CHECK_OK(sluice_reader_acquire(reader, fixture.reading, 20 * SLUICE_S, &frame)); /* though the gate is closed */
         CHECK(frame.flags & SLUICE_FRAME_AHEAD);
         CHECK_EQ(parked(), 1);
         gpu_gate_open_later(&gate);
-        channel_check(&frame, scene.reading, i); /* waits for the stream, and the stream for the frame */
+        channel_check(&frame, fixture.reading, i); /* waits for the stream, which waits for the frame */
         gpu_gate_opened(&gate);
-        CHECK_OK(sluice_reader_release(reader, &frame, scene.reading));
-        CHECK_OK(sluice_stream_synchronize(scene.reading));
+        CHECK_OK(sluice_reader_release(reader, &frame, fixture.reading));
+        CHECK_OK(sluice_stream_synchronize(fixture.reading));
         CHECK_SOON(parked() == 0, 5);
     }
     gpu_gate_end(&gate);
     CHECK_OK(sluice_reader_close(&reader));
-    channel_end(&scene);
+    channel_end(&fixture);
 }
 
 struct late_commit {
-    struct scene *scene;
+    struct channel_fixture *fixture;
     uint32_t value;
 };
 
@@ -57,17 +57,17 @@ static void *commit_later(void *shared)
 
     gpu_use(0);
     nanosleep(&(struct timespec){ .tv_nsec = 100 * SLUICE_MS }, NULL);
-    channel_commit(late->scene->writer, late->scene->writing, 0, late->value);
+    channel_commit(late->fixture->writer, late->fixture->writing, 0, late->value);
     cu.CtxSetCurrent(NULL);
     return NULL;
 }
 
-/* Also when it was in acquire before there was a frame, spinning or asleep. */
+/* Also if acquire began before there was a frame, spinning or asleep. */
 static void wait_then_go_ahead(int64_t spin_ns)
 {
-    struct scene scene = channel_scene();
+    struct channel_fixture fixture = channel_fixture();
     struct sluice_reader_params params = channel_reader_params(2);
-    struct late_commit late = { &scene, 7 };
+    struct late_commit late = { &fixture, 7 };
     struct gpu_gate gate = gpu_gate_new();
     struct sluice_frame frame;
     sluice_reader *reader;
@@ -78,114 +78,114 @@ static void wait_then_go_ahead(int64_t spin_ns)
     params.spin_ns = spin_ns;
     CHECK_OK(sluice_reader_open(&reader, &params));
     gpu_settle();
-    channel_greet(&scene, reader);
-    gpu_gate_close(&gate, gpu_native(scene.writing));
+    channel_greet(&fixture, reader);
+    gpu_gate_close(&gate, gpu_native(fixture.writing));
     CHECK(pthread_create(&thread, NULL, commit_later, &late) == 0);
-    CHECK_OK(sluice_reader_acquire(reader, scene.reading, 20 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_acquire(reader, fixture.reading, 20 * SLUICE_S, &frame));
     CHECK(frame.flags & SLUICE_FRAME_AHEAD);
     CHECK(pthread_join(thread, NULL) == 0);
     gpu_gate_open(&gate);
-    channel_check(&frame, scene.reading, late.value);
-    CHECK_OK(sluice_reader_release(reader, &frame, scene.reading));
-    CHECK_OK(sluice_stream_synchronize(scene.reading));
+    channel_check(&frame, fixture.reading, late.value);
+    CHECK_OK(sluice_reader_release(reader, &frame, fixture.reading));
+    CHECK_OK(sluice_stream_synchronize(fixture.reading));
     gpu_gate_end(&gate);
     CHECK_OK(sluice_reader_close(&reader));
-    channel_end(&scene);
+    channel_end(&fixture);
 }
 
-TEST(who_spins_in_acquire_goes_ahead_as_soon_as_a_frame_is_committed)
+TEST(a_spinning_acquire_goes_ahead_once_a_frame_is_committed)
 {
     wait_then_go_ahead(SLUICE_FOREVER);
 }
 
-TEST(who_sleeps_in_acquire_goes_ahead_as_soon_as_a_frame_is_committed)
+TEST(a_sleeping_acquire_goes_ahead_once_a_frame_is_committed)
 {
     wait_then_go_ahead(-1);
 }
 
 TEST(a_frame_that_is_ready_is_not_waited_for)
 {
-    struct scene scene = channel_scene();
+    struct channel_fixture fixture = channel_fixture();
     sluice_reader *reader = channel_reader_ahead(1, 20 * SLUICE_S);
     struct sluice_frame frame;
 
-    channel_greet(&scene, reader);
-    channel_commit(scene.writer, scene.writing, 0, 7);
-    CHECK_OK(sluice_stream_synchronize(scene.writing));
-    CHECK_OK(sluice_reader_acquire(reader, scene.reading, 20 * SLUICE_S, &frame));
+    channel_greet(&fixture, reader);
+    channel_commit(fixture.writer, fixture.writing, 0, 7);
+    CHECK_OK(sluice_stream_synchronize(fixture.writing));
+    CHECK_OK(sluice_reader_acquire(reader, fixture.reading, 20 * SLUICE_S, &frame));
     CHECK_EQ(frame.flags & SLUICE_FRAME_AHEAD, 0);
-    channel_check(&frame, scene.reading, 7);
-    CHECK_OK(sluice_reader_release(reader, &frame, scene.reading));
+    channel_check(&frame, fixture.reading, 7);
+    CHECK_OK(sluice_reader_release(reader, &frame, fixture.reading));
     CHECK_OK(sluice_reader_close(&reader));
-    channel_end(&scene);
+    channel_end(&fixture);
 }
 
-/* Frames that are ready as soon as they are looked for: no words for streams are asked for any more. */
-static void pass_ready(struct scene *scene, sluice_reader *reader, uint32_t count)
+/* Frames that are ready when the reader looks for them: it stops asking for signals to streams. */
+static void pass_ready(struct channel_fixture *fixture, sluice_reader *reader, uint32_t count)
 {
     struct sluice_frame frame;
 
     for (uint32_t i = 1; i <= count; i++) {
-        channel_commit(scene->writer, scene->writing, 0, i);
-        CHECK_OK(sluice_stream_synchronize(scene->writing));
-        CHECK_OK(sluice_reader_acquire(reader, scene->reading, 20 * SLUICE_S, &frame));
+        channel_commit(fixture->writer, fixture->writing, 0, i);
+        CHECK_OK(sluice_stream_synchronize(fixture->writing));
+        CHECK_OK(sluice_reader_acquire(reader, fixture->reading, 20 * SLUICE_S, &frame));
         CHECK_EQ(frame.flags & SLUICE_FRAME_AHEAD, 0);
-        CHECK_OK(sluice_reader_release(reader, &frame, scene->reading));
-        CHECK_OK(sluice_stream_synchronize(scene->reading)); /* or it counts among those held */
+        CHECK_OK(sluice_reader_release(reader, &frame, fixture->reading));
+        CHECK_OK(sluice_stream_synchronize(fixture->reading)); /* else it counts among those held */
     }
 }
 
-/* A frame that is not ready when it is looked for: was it taken ahead? */
-static bool take_late(struct scene *scene, struct gpu_gate *gate, sluice_reader *reader, uint32_t value)
+/* Takes a frame that is not ready when the reader looks for it. Was it taken ahead? */
+static bool take_late(struct channel_fixture *fixture, struct gpu_gate *gate, sluice_reader *reader, uint32_t value)
 {
     struct sluice_frame frame;
     int r;
 
-    channel_commit_behind(gate, scene->writer, scene->writing, value);
-    while ((r = sluice_reader_acquire(reader, scene->reading, 0, &frame)) == 0 && !(frame.flags & SLUICE_FRAME_AHEAD)) {
-        CHECK_OK(sluice_reader_release(reader, &frame, scene->reading)); /* one before it */
-        CHECK_OK(sluice_stream_synchronize(scene->reading));
+    channel_commit_behind(gate, fixture->writer, fixture->writing, value);
+    while ((r = sluice_reader_acquire(reader, fixture->reading, 0, &frame)) == 0 && !(frame.flags & SLUICE_FRAME_AHEAD)) {
+        CHECK_OK(sluice_reader_release(reader, &frame, fixture->reading)); /* one before it */
+        CHECK_OK(sluice_stream_synchronize(fixture->reading));
     }
     gpu_gate_open_later(gate);
     if (r != 0) {
         CHECK_EQ(r, SLUICE_TIMEOUT);
-        CHECK_OK(sluice_reader_acquire(reader, scene->reading, 20 * SLUICE_S, &frame));
+        CHECK_OK(sluice_reader_acquire(reader, fixture->reading, 20 * SLUICE_S, &frame));
         CHECK_EQ(frame.flags & SLUICE_FRAME_AHEAD, 0);
     }
-    channel_check(&frame, scene->reading, value);
+    channel_check(&frame, fixture->reading, value);
     gpu_gate_opened(gate);
-    CHECK_OK(sluice_reader_release(reader, &frame, scene->reading));
-    CHECK_OK(sluice_stream_synchronize(scene->reading));
+    CHECK_OK(sluice_reader_release(reader, &frame, fixture->reading));
+    CHECK_OK(sluice_stream_synchronize(fixture->reading));
     return r == 0;
 }
 
-/* Of frames that are late the first one is waited for on the CPU then, and the next ones ahead; also by a reader that takes
- * one of a hundred. */
-TEST(words_are_raised_for_streams_that_have_a_use_for_them)
+/* Of frames that are late the CPU waits for the first one; streams wait for the next ones, also of a reader that takes
+ * one frame in a hundred. */
+TEST(streams_get_signals_that_they_need)
 {
-    struct scene scene = channel_scene();
+    struct channel_fixture fixture = channel_fixture();
     struct gpu_gate gate = gpu_gate_new();
 
-    CHECK_OK(sluice_writer_close(&scene.writer)); /* that one grows, and no stream waits for a slot that is not mapped yet */
-    scene.writer = channel_writer_of(8);
+    CHECK_OK(sluice_writer_close(&fixture.writer)); /* that writer grows, and no stream waits for a slot that is not mapped yet */
+    fixture.writer = channel_writer_of(8);
     sluice_reader *reader = channel_reader_ahead(2, 20 * SLUICE_S);
 
-    pass_ready(&scene, reader, 70);
-    CHECK(!take_late(&scene, &gate, reader, 1));
+    pass_ready(&fixture, reader, 70);
+    CHECK(!take_late(&fixture, &gate, reader, 1));
     for (uint32_t i = 2; i <= 4; i++)
-        CHECK(take_late(&scene, &gate, reader, i));
+        CHECK(take_late(&fixture, &gate, reader, i));
     for (uint32_t i = 5; i <= 9; i++) {
         for (uint32_t missed = 1; missed < 100; missed++)
-            channel_commit(scene.writer, scene.writing, 0, 0);
-        CHECK_OK(sluice_stream_synchronize(scene.writing));
-        CHECK_EQ(take_late(&scene, &gate, reader, i), i > 5);
+            channel_commit(fixture.writer, fixture.writing, 0, 0);
+        CHECK_OK(sluice_stream_synchronize(fixture.writing));
+        CHECK_EQ(take_late(&fixture, &gate, reader, i), i > 5);
     }
     gpu_gate_end(&gate);
     CHECK_OK(sluice_reader_close(&reader));
-    channel_end(&scene);
+    channel_end(&fixture);
 }
 
-static int refusals; /* that were logged, with this reason */
+static int refusals; /* logged refusals with this reason */
 static const char *refused_for;
 
 static void count_refusals(void *unused, enum sluice_log_level level, const char *text)
@@ -202,35 +202,35 @@ static void begin_to_count(const char *reason)
     sluice_log_set(count_refusals, NULL, SLUICE_LOG_WARN);
 }
 
-/* Each launch behind a stream that waits would wait, too, on the thread that it is made on. (The driver has read the
- * variable by now, and does as ever.) */
+/* A launch on a stream behind one that waits would block the launching thread. (The driver has read the variable
+ * before, and does not change.) */
 static void launches_block(const char *value, bool so)
 {
-    struct scene scene = channel_scene();
+    struct channel_fixture fixture = channel_fixture();
     struct gpu_gate gate = gpu_gate_new();
 
     CHECK(setenv("CUDA_LAUNCH_BLOCKING", value, 1) == 0);
     begin_to_count("CUDA_LAUNCH_BLOCKING");
     sluice_reader *reader = channel_reader_ahead(2, 20 * SLUICE_S);
-    channel_greet(&scene, reader);
+    channel_greet(&fixture, reader);
     for (uint32_t i = 1; i <= 3; i++)
-        CHECK_EQ(take_late(&scene, &gate, reader, i), !so);
-    CHECK_EQ(refusals, so); /* said once */
+        CHECK_EQ(take_late(&fixture, &gate, reader, i), !so);
+    CHECK_EQ(refusals, so); /* logged once */
     CHECK(unsetenv("CUDA_LAUNCH_BLOCKING") == 0);
     gpu_gate_end(&gate);
     CHECK_OK(sluice_reader_close(&reader));
     sluice_log_set(NULL, NULL, SLUICE_LOG_WARN);
-    channel_end(&scene);
+    channel_end(&fixture);
 }
 
 TEST(where_launches_block_no_stream_waits)
 {
     launches_block("1", true);
-    launches_block("2", true); /* nobody says what that is */
+    launches_block("2", true); /* an unknown value */
     launches_block("0", false);
 }
 
-/* Clients share the queues of one server (protocol, part 7). */
+/* MPS clients share the queues of one server (protocol, part 7). */
 TEST(under_mps_no_stream_waits)
 {
     int clients = 0;
@@ -239,23 +239,23 @@ TEST(under_mps_no_stream_waits)
     gpu_begin();
     if (!gpu_is_fake() && (cu.DeviceGetAttribute(&clients, SL_CU_MPS_ENABLED, 0) != 0 || !clients))
         SKIP("this process does not work through an MPS server, and cannot choose to");
-    struct scene scene = channel_scene();
+    struct channel_fixture fixture = channel_fixture();
     struct gpu_gate gate = gpu_gate_new();
     begin_to_count("MPS server");
     sluice_reader *reader = channel_reader_ahead(2, 20 * SLUICE_S);
-    channel_greet(&scene, reader);
+    channel_greet(&fixture, reader);
     for (uint32_t i = 1; i <= 3; i++)
-        CHECK(!take_late(&scene, &gate, reader, i));
+        CHECK(!take_late(&fixture, &gate, reader, i));
     CHECK_EQ(refusals, 1);
     gpu_gate_end(&gate);
     CHECK_OK(sluice_reader_close(&reader));
     sluice_log_set(NULL, NULL, SLUICE_LOG_WARN);
-    channel_end(&scene);
+    channel_end(&fixture);
 }
 
 TEST(three_streams_of_a_process_wait_at_most)
 {
-    struct scene scene = channel_scene();
+    struct channel_fixture fixture = channel_fixture();
     struct gpu_gate gate = gpu_gate_new();
     sluice_reader *readers[4];
     struct sluice_stream streams[4];
@@ -263,19 +263,19 @@ TEST(three_streams_of_a_process_wait_at_most)
 
     for (int i = 0; i < 4; i++) {
         readers[i] = channel_reader_ahead(1, 20 * SLUICE_S);
-        CHECK_OK(sluice_stream_create(scene.device, NULL, &streams[i]));
+        CHECK_OK(sluice_stream_create(fixture.device, NULL, &streams[i]));
     }
     for (int i = 0; i < 4; i++)
-        channel_greet(&scene, readers[i]);
-    CHECK_OK(sluice_stream_synchronize(scene.writing));
-    channel_commit_behind(&gate, scene.writer, scene.writing, 9);
+        channel_greet(&fixture, readers[i]);
+    CHECK_OK(sluice_stream_synchronize(fixture.writing));
+    channel_commit_behind(&gate, fixture.writer, fixture.writing, 9);
     for (int i = 0; i < 3; i++) {
         CHECK_OK(sluice_reader_acquire(readers[i], streams[i], 20 * SLUICE_S, &frames[i]));
         CHECK(frames[i].flags & SLUICE_FRAME_AHEAD);
     }
     CHECK_EQ(parked(), 3);
     CHECK_RESULT(sluice_reader_acquire(readers[3], streams[3], 0, &frames[3]), SLUICE_TIMEOUT);
-    CHECK_RESULT(sluice_reader_acquire(readers[3], streams[3], 20 * SLUICE_MS, &frames[3]), SLUICE_TIMEOUT); /* by the CPU */
+    CHECK_RESULT(sluice_reader_acquire(readers[3], streams[3], 20 * SLUICE_MS, &frames[3]), SLUICE_TIMEOUT); /* the CPU waits */
     CHECK_EQ(parked(), 3);
     gpu_gate_open_later(&gate);
     CHECK_OK(sluice_reader_acquire(readers[3], streams[3], 20 * SLUICE_S, &frames[3])); /* one of the three may have ended */
@@ -286,31 +286,31 @@ TEST(three_streams_of_a_process_wait_at_most)
         CHECK_OK(sluice_reader_close(&readers[i]));
     }
     gpu_gate_end(&gate);
-    channel_end(&scene);
+    channel_end(&fixture);
 }
 
 TEST(a_capturing_stream_is_not_made_to_wait)
 {
-    struct scene scene = channel_scene();
+    struct channel_fixture fixture = channel_fixture();
     struct gpu_gate gate = gpu_gate_new();
     sluice_reader *reader = channel_reader_ahead(1, 20 * SLUICE_S);
     struct sl_cu_graph *graph;
     struct sluice_frame frame;
     size_t nodes = 0;
 
-    channel_greet(&scene, reader);
-    CU(StreamBeginCapture, gpu_native(scene.reading), CAPTURE_RELAXED);
-    channel_commit_behind(&gate, scene.writer, scene.writing, 1);
-    CHECK_RESULT(sluice_reader_acquire(reader, scene.reading, 0, &frame), SLUICE_E_CAPTURING);
+    channel_greet(&fixture, reader);
+    CU(StreamBeginCapture, gpu_native(fixture.reading), CAPTURE_RELAXED);
+    channel_commit_behind(&gate, fixture.writer, fixture.writing, 1);
+    CHECK_RESULT(sluice_reader_acquire(reader, fixture.reading, 0, &frame), SLUICE_E_CAPTURING);
     gpu_gate_open(&gate);
-    CU(StreamEndCapture, gpu_native(scene.reading), &graph);
+    CU(StreamEndCapture, gpu_native(fixture.reading), &graph);
     CU(GraphGetNodes, graph, NULL, &nodes);
     CHECK_EQ(nodes, 0);
     CU(GraphDestroy, graph);
-    CHECK_OK(sluice_reader_acquire(reader, scene.reading, 20 * SLUICE_S, &frame));
-    channel_check(&frame, scene.reading, 1);
-    CHECK_OK(sluice_reader_release(reader, &frame, scene.reading));
+    CHECK_OK(sluice_reader_acquire(reader, fixture.reading, 20 * SLUICE_S, &frame));
+    channel_check(&frame, fixture.reading, 1);
+    CHECK_OK(sluice_reader_release(reader, &frame, fixture.reading));
     gpu_gate_end(&gate);
     CHECK_OK(sluice_reader_close(&reader));
-    channel_end(&scene);
+    channel_end(&fixture);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Programs with other work on the GPU. A driver that frees something may wait for all of it, and may hold up the program's other
- * calls meanwhile. Sluice's calls do not wait where the driver lets them go on; where it does not, they end when the work has.
+ * Programs with other work on the GPU. A driver that frees memory may wait for all of it, and may block the program's
+ * other calls meanwhile. Sluice's calls do not wait where the driver lets them go on; otherwise they end when the work
+ * has ended.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,7 +10,7 @@
 
 #include "gpu/cipd_kit.h"
 
-/* The work. */
+/* The other work. */
 struct busy {
     struct sluice_device device;
     struct sluice_stream stream;
@@ -49,7 +50,7 @@ static void after(struct busy *busy)
     gpu_gate_end(&busy->gate);
 }
 
-/* Nothing has waited for it. */
+/* Checks that nothing has waited for it. */
 static void end(struct busy *busy)
 {
     CHECK_RESULT(sluice_stream_query(busy->stream), SLUICE_NOT_READY);
@@ -76,8 +77,8 @@ static void *free_pinned(void *argument)
     return NULL;
 }
 
-/* What commit, release, acquire and a wait ahead are made of, on another stream, goes on while a thread waits in cuMemFreeHost. On an
- * H200 (driver 580.159) launches, copies and records of events do not. */
+/* The driver calls of commit, release, acquire and a wait ahead go on, on another stream, while a thread waits in
+ * cuMemFreeHost. On an H200 (driver 580.159) launches, copies and event records do not. */
 TEST_TIMEOUT(busy_words_are_written_while_memory_is_freed, 60)
 {
     struct freeing freeing = { .done = false };
@@ -115,7 +116,7 @@ static void without(const char *words) { CHECK(setenv("SLUICE_WITHOUT", words, 1
 
 /* ---- a channel of Sluice's own ---- */
 
-/* Each line is another format, of so many times the words, and two frames of it. */
+/* Each line is a new format, of that many times the words, and two frames of it. */
 ROLE(busy_writer)
 {
     struct sluice_format format = channel_format(CHANNEL_WORDS);
@@ -181,7 +182,7 @@ static void take(sluice_reader *reader, bool fetches)
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
 }
 
-/* With what it has fetched by: pinned memory, and words. */
+/* With the resources of its fetches: pinned memory and signals. */
 TEST_TIMEOUT(busy_a_reader_that_has_fetched_closes, 60)
 {
     gpu_begin();
@@ -202,7 +203,8 @@ TEST_TIMEOUT(busy_a_reader_that_has_fetched_closes, 60)
     gpu_end();
 }
 
-/* Memory that is freed, not unmapped, as it is shared by handles. Those who copy wait for the work: see the driver, above. */
+/* Memory that is shared by handles is freed, not unmapped. Readers that copy wait for the work: see the driver, above.
+ * */
 static void reader_of_formats(const char *device, uint32_t staged, const char *lacks)
 {
     struct sluice_reader_params params = channel_reader_params(1);
@@ -255,24 +257,24 @@ TEST_TIMEOUT(busy_a_writer_goes_on_with_another_format, 60)
     struct sluice_format larger = channel_format(4 * CHANNEL_WORDS);
 
     without("vmm");
-    struct scene scene = channel_scene();
+    struct channel_fixture fixture = channel_fixture();
     struct busy busy = begin("cuda:0");
-    channel_commit(scene.writer, scene.writing, 0, 1);
-    CHECK_OK(sluice_stream_synchronize(scene.writing));
-    CHECK_OK(sluice_writer_reformat(scene.writer, &larger));
-    channel_commit(scene.writer, scene.writing, 0, 2);
-    CHECK_OK(sluice_stream_synchronize(scene.writing));
-    work_for_a_while(&busy); /* frames are filled by copies, which the driver holds up while it frees */
-    for (uint32_t i = 3; i < 6; i++) { /* whose begin retires what is left of the old one */
-        channel_commit(scene.writer, scene.writing, 0, i);
-        CHECK_OK(sluice_stream_synchronize(scene.writing));
+    channel_commit(fixture.writer, fixture.writing, 0, 1);
+    CHECK_OK(sluice_stream_synchronize(fixture.writing));
+    CHECK_OK(sluice_writer_reformat(fixture.writer, &larger));
+    channel_commit(fixture.writer, fixture.writing, 0, 2);
+    CHECK_OK(sluice_stream_synchronize(fixture.writing));
+    work_for_a_while(&busy); /* frames are filled by copies, which the driver blocks while it frees */
+    for (uint32_t i = 3; i < 6; i++) { /* begin retires what is left of the old format */
+        channel_commit(fixture.writer, fixture.writing, 0, i);
+        CHECK_OK(sluice_stream_synchronize(fixture.writing));
     }
     after(&busy);
     CHECK_OK(sluice_device_close(&busy.device));
-    channel_end(&scene);
+    channel_end(&fixture);
 }
 
-/* ---- one of cuda-link's ---- */
+/* ---- a channel of cuda-link's protocol ---- */
 
 TEST_TIMEOUT(busy_cipd_a_reader_that_waits_ahead_closes, 60)
 {
@@ -322,7 +324,7 @@ TEST_TIMEOUT(busy_cipd_a_writer_that_has_sent_closes, 60)
     cipd_end(&side);
 }
 
-/* The reader gives the session before back, and looks whether any of its memory is open still. */
+/* The reader gives back the session before, and checks whether any of its memory is still open. */
 TEST_TIMEOUT(busy_cipd_a_reader_goes_over_to_the_next_session, 60)
 {
     gpu_begin();

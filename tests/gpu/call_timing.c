@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How long the calls of a frame's path take with the driver at hand.
+ * The time that the calls of a frame's path take with the installed driver.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static struct {
     struct sl_cu_stream *native;
     struct sl_cu_context *context;
     sl_word *word;
-    struct sl_sync_pages *pages, *functions; /* the same word, raised in two ways */
+    struct sl_sync_pages *pages, *functions; /* the same word, signalled in two ways */
 } costs;
 
 static void cost_current(void)
@@ -71,7 +71,7 @@ static void cost_signal(void)
     CHECK_OK(sl_sync_cuda.signal(costs.pages, costs.stream, &signal, 1));
 }
 
-/* From the call until the CPU sees the word. */
+/* From the call until the CPU sees the signal. */
 static void seen(struct sl_sync_pages *pages)
 {
     static uint64_t value = 100;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Captures of graphs: nobody's is broken by us, and nothing of ours gets into one unasked.
+ * Captures of graphs: the library breaks nobody's capture, and adds nothing to a graph unasked.
  */
 #include "gpu/capture_thread.h"
 
 #define COUNT 4096
 
-/* A device's life, from open to close, with streams of ours and of others. */
+/* A device from open to close, with its own streams and others'. */
 static void live(struct sl_cu_stream *theirs)
 {
     struct sluice_device device = gpu_open();
@@ -42,8 +42,8 @@ static void live(struct sl_cu_stream *theirs)
     CHECK_OK(sluice_device_close(&device));
 }
 
-/* Every use of the default stream, which is open or `shut`. In the end the device is closed, unless
- * that had to be refused: then it is `left`. */
+/* Every use of the default stream, which is usable or `shut`. At the end the device is closed, unless that had to be
+ * refused: then it is `left`. */
 static void use_default(bool shut, struct sluice_device *left)
 {
     struct sluice_device device = gpu_open();
@@ -70,7 +70,7 @@ static void use_default(bool shut, struct sluice_device *left)
     if (shut) {
         CHECK_HAS(sluice_last_error(), "blocking stream");
         CHECK_RESULT(sluice_device_reset(device), SLUICE_E_CAPTURING);
-        CHECK_OK(sluice_stream_synchronize(stream)); /* nothing was done */
+        CHECK_OK(sluice_stream_synchronize(stream)); /* nothing was queued */
     }
     CHECK_RESULT(sluice_device_close(&device), expected);
     CHECK_EQ(device.id == 0, !shut);
@@ -89,13 +89,13 @@ static void matrix(unsigned flags)
     CU(StreamSynchronize, theirs);
     kept = gpu_open();
     for (int mode = CAPTURE_GLOBAL; mode <= CAPTURE_RELAXED; mode++) {
-        struct capturer capturer;
+        struct capture_thread capturer;
         struct sluice_device left;
-        capturer_begin(&capturer, mode, flags);
+        capture_thread_begin(&capturer, mode, flags);
         live(theirs);
         use_default(blocking, &left);
-        capturer_end(&capturer);
-        capturer_check(&capturer, theirs);
+        capture_thread_end(&capturer);
+        capture_thread_check(&capturer, theirs);
         CHECK_OK(sluice_device_close(&left));
     }
     CU(StreamDestroy, theirs);
@@ -113,21 +113,21 @@ TEST(a_life_beside_captures_on_blocking_streams)
     matrix(0);
 }
 
-/* The control: what the library does is not harmless by itself. */
-TEST(without_care_such_calls_break_a_capture)
+/* The control: without its guards the library's calls do break captures. */
+TEST(without_the_guards_such_calls_break_a_capture)
 {
-    struct capturer capturer;
+    struct capture_thread capturer;
 
     gpu_begin();
     gpu_use(0);
     struct sl_cu_stream *mine = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
-    capturer_begin(&capturer, CAPTURE_GLOBAL, SL_CU_STREAM_NON_BLOCKING);
+    capture_thread_begin(&capturer, CAPTURE_GLOBAL, SL_CU_STREAM_NON_BLOCKING);
     CHECK_NE(cu.StreamQuery(mine), 0);
-    capturer_end(&capturer);
+    capture_thread_end(&capturer);
     CHECK_NE(capturer.code, 0);
-    capturer_begin(&capturer, CAPTURE_RELAXED, 0);
+    capture_thread_begin(&capturer, CAPTURE_RELAXED, 0);
     CHECK_EQ(cu.StreamQuery(NULL), SL_CU_CAPTURE_IMPLICIT);
-    capturer_end(&capturer);
+    capture_thread_end(&capturer);
     CHECK_NE(capturer.code, 0);
     CU(StreamDestroy, mine);
     gpu_end();
@@ -135,7 +135,7 @@ TEST(without_care_such_calls_break_a_capture)
 
 /* ---- a stream of ours that captures ---- */
 
-struct scene {
+struct channel_fixture {
     struct sluice_device device;
     struct sluice_stream stream, other;
     struct sluice_event event;
@@ -143,37 +143,37 @@ struct scene {
     uint64_t memory;
 };
 
-static struct scene capturing(void)
+static struct channel_fixture capturing(void)
 {
-    struct scene scene;
+    struct channel_fixture fixture;
 
     gpu_begin();
     gpu_use(0);
-    scene.memory = gpu_memory(COUNT * 4);
-    scene.device = gpu_open();
-    CHECK_OK(sluice_stream_create(scene.device, NULL, &scene.stream));
-    CHECK_OK(sluice_stream_create(scene.device, NULL, &scene.other));
-    CHECK_OK(sluice_event_create(scene.device, 0, &scene.event));
-    scene.native = gpu_native(scene.stream);
-    gpu_fill(scene.native, scene.memory, COUNT, 1);
-    CU(StreamSynchronize, scene.native);
-    CU(StreamBeginCapture, scene.native, CAPTURE_GLOBAL);
-    return scene;
+    fixture.memory = gpu_memory(COUNT * 4);
+    fixture.device = gpu_open();
+    CHECK_OK(sluice_stream_create(fixture.device, NULL, &fixture.stream));
+    CHECK_OK(sluice_stream_create(fixture.device, NULL, &fixture.other));
+    CHECK_OK(sluice_event_create(fixture.device, 0, &fixture.event));
+    fixture.native = gpu_native(fixture.stream);
+    gpu_fill(fixture.native, fixture.memory, COUNT, 1);
+    CU(StreamSynchronize, fixture.native);
+    CU(StreamBeginCapture, fixture.native, CAPTURE_GLOBAL);
+    return fixture;
 }
 
-/* Ends the capture, which must be whole; replays it so often. */
-static size_t ended(struct scene *scene, int replays)
+/* Ends the capture, which must be whole; replays the graph `replays` times. */
+static size_t ended(struct channel_fixture *fixture, int replays)
 {
     struct sl_cu_graph *graph;
     struct sl_cu_exec *exec;
     size_t nodes;
 
-    CU(StreamEndCapture, scene->native, &graph);
+    CU(StreamEndCapture, fixture->native, &graph);
     CU(GraphGetNodes, graph, NULL, &nodes);
     CU(GraphInstantiateWithFlags, &exec, graph, 0);
     for (int i = 0; i < replays; i++)
-        CU(GraphLaunch, exec, scene->native);
-    CU(StreamSynchronize, scene->native);
+        CU(GraphLaunch, exec, fixture->native);
+    CU(StreamSynchronize, fixture->native);
     CU(GraphExecDestroy, exec);
     CU(GraphDestroy, graph);
     return nodes;
@@ -181,97 +181,97 @@ static size_t ended(struct scene *scene, int replays)
 
 TEST(a_stream_that_captures_refuses_what_would_break_it)
 {
-    struct scene scene = capturing();
+    struct channel_fixture fixture = capturing();
     struct sluice_stream_info info = { .size = sizeof info };
-    struct sluice_stream copy = scene.stream, wrapped;
+    struct sluice_stream copy = fixture.stream, wrapped;
 
-    CHECK_OK(sluice_stream_info(scene.stream, &info));
+    CHECK_OK(sluice_stream_info(fixture.stream, &info));
     CHECK_EQ(info.capturing, 1);
-    CHECK_SAYS(sluice_stream_query(scene.stream), SLUICE_E_CAPTURING, "capturing a graph");
-    CHECK_RESULT(sluice_stream_synchronize(scene.stream), SLUICE_E_CAPTURING);
+    CHECK_SAYS(sluice_stream_query(fixture.stream), SLUICE_E_CAPTURING, "capturing a graph");
+    CHECK_RESULT(sluice_stream_synchronize(fixture.stream), SLUICE_E_CAPTURING);
     CHECK_RESULT(sluice_stream_destroy(&copy), SLUICE_E_CAPTURING);
-    CHECK_RESULT(sluice_device_synchronize(scene.device), SLUICE_E_CAPTURING);
-    CHECK_RESULT(sluice_device_reset(scene.device), SLUICE_E_CAPTURING);
-    CHECK_RESULT(sluice_device_close(&scene.device), SLUICE_E_CAPTURING);
-    /* It can be wrapped, and the wrapping ended. */
-    CHECK_OK(sluice_stream_wrap(scene.device, (uintptr_t)scene.native, NULL, NULL, &wrapped));
+    CHECK_RESULT(sluice_device_synchronize(fixture.device), SLUICE_E_CAPTURING);
+    CHECK_RESULT(sluice_device_reset(fixture.device), SLUICE_E_CAPTURING);
+    CHECK_RESULT(sluice_device_close(&fixture.device), SLUICE_E_CAPTURING);
+    /* It can be wrapped, and the wrapper ended. */
+    CHECK_OK(sluice_stream_wrap(fixture.device, (uintptr_t)fixture.native, NULL, NULL, &wrapped));
     CHECK_RESULT(sluice_stream_query(wrapped), SLUICE_E_CAPTURING);
     CHECK_OK(sluice_stream_destroy(&wrapped));
     /* A graph cannot wait for work outside of it. */
-    CHECK_OK(sluice_event_record(scene.event, scene.other));
-    CHECK_SAYS(sluice_stream_wait_event(scene.stream, scene.event), SLUICE_E_CAPTURING,
+    CHECK_OK(sluice_event_record(fixture.event, fixture.other));
+    CHECK_SAYS(sluice_stream_wait_event(fixture.stream, fixture.event), SLUICE_E_CAPTURING,
                "outside of it");
-    CHECK_RESULT(sluice_stream_wait_stream(scene.stream, scene.other), SLUICE_E_CAPTURING);
+    CHECK_RESULT(sluice_stream_wait_stream(fixture.stream, fixture.other), SLUICE_E_CAPTURING);
 
-    gpu_fill(scene.native, scene.memory, COUNT, 3);
-    CHECK_EQ(ended(&scene, 100), 1);
-    CHECK_EQ(gpu_differ(scene.native, scene.memory, COUNT, 3), 0);
-    CHECK_OK(sluice_stream_query(scene.stream));
-    CHECK_OK(sluice_device_close(&scene.device));
+    gpu_fill(fixture.native, fixture.memory, COUNT, 3);
+    CHECK_EQ(ended(&fixture, 100), 1);
+    CHECK_EQ(gpu_differ(fixture.native, fixture.memory, COUNT, 3), 0);
+    CHECK_OK(sluice_stream_query(fixture.stream));
+    CHECK_OK(sluice_device_close(&fixture.device));
     gpu_end();
 }
 
 TEST(events_make_forks_and_joins_in_a_graph)
 {
-    struct scene scene = capturing();
+    struct channel_fixture fixture = capturing();
     struct sluice_stream standard;
 
-    CHECK_OK(sluice_stream_default(scene.device, &standard));
-    CHECK_OK(sluice_event_record(scene.event, scene.stream));
-    CHECK_SAYS(sluice_event_query(scene.event), SLUICE_E_CAPTURING, "record it again");
-    CHECK_RESULT(sluice_event_synchronize(scene.event), SLUICE_E_CAPTURING);
-    CHECK_RESULT(sluice_stream_wait_event(standard, scene.event), SLUICE_E_CAPTURING);
-    CHECK_OK(sluice_stream_wait_event(scene.other, scene.event)); /* a fork */
-    gpu_fill(gpu_native(scene.other), scene.memory, COUNT / 2, 4);
-    gpu_fill(scene.native, scene.memory + COUNT * 2, COUNT / 2, 4);
-    CHECK_RESULT(sluice_stream_query(scene.other), SLUICE_E_CAPTURING); /* it takes part now */
-    CHECK_OK(sluice_stream_wait_stream(scene.stream, scene.other));     /* and a join */
-    CHECK_EQ(ended(&scene, 3), 2);
-    CHECK_EQ(gpu_differ(scene.native, scene.memory, COUNT, 4), 0);
-    CHECK_OK(sluice_stream_query(scene.other));
+    CHECK_OK(sluice_stream_default(fixture.device, &standard));
+    CHECK_OK(sluice_event_record(fixture.event, fixture.stream));
+    CHECK_SAYS(sluice_event_query(fixture.event), SLUICE_E_CAPTURING, "record it again");
+    CHECK_RESULT(sluice_event_synchronize(fixture.event), SLUICE_E_CAPTURING);
+    CHECK_RESULT(sluice_stream_wait_event(standard, fixture.event), SLUICE_E_CAPTURING);
+    CHECK_OK(sluice_stream_wait_event(fixture.other, fixture.event)); /* a fork */
+    gpu_fill(gpu_native(fixture.other), fixture.memory, COUNT / 2, 4);
+    gpu_fill(fixture.native, fixture.memory + COUNT * 2, COUNT / 2, 4);
+    CHECK_RESULT(sluice_stream_query(fixture.other), SLUICE_E_CAPTURING); /* it takes part in the capture now */
+    CHECK_OK(sluice_stream_wait_stream(fixture.stream, fixture.other));     /* and a join */
+    CHECK_EQ(ended(&fixture, 3), 2);
+    CHECK_EQ(gpu_differ(fixture.native, fixture.memory, COUNT, 4), 0);
+    CHECK_OK(sluice_stream_query(fixture.other));
 
-    /* No moment belongs to what was recorded in it, until it is recorded again. */
-    CHECK_RESULT(sluice_event_query(scene.event), SLUICE_E_CAPTURING);
-    CHECK_OK(sluice_event_record(scene.event, scene.other));
-    CHECK_OK(sluice_event_synchronize(scene.event));
-    CHECK_OK(sluice_device_close(&scene.device));
+    /* An event that was recorded in a capture has no time until it is recorded again. */
+    CHECK_RESULT(sluice_event_query(fixture.event), SLUICE_E_CAPTURING);
+    CHECK_OK(sluice_event_record(fixture.event, fixture.other));
+    CHECK_OK(sluice_event_synchronize(fixture.event));
+    CHECK_OK(sluice_device_close(&fixture.device));
     gpu_end();
 }
 
 TEST(two_captures_do_not_mix)
 {
-    struct scene scene = capturing();
-    struct sl_cu_stream *second = gpu_native(scene.other);
+    struct channel_fixture fixture = capturing();
+    struct sl_cu_stream *second = gpu_native(fixture.other);
     struct sl_cu_graph *graph;
 
     CU(StreamBeginCapture, second, CAPTURE_RELAXED);
-    CHECK_OK(sluice_event_record(scene.event, scene.stream));
-    CHECK_SAYS(sluice_stream_wait_event(scene.other, scene.event), SLUICE_E_CAPTURING,
+    CHECK_OK(sluice_event_record(fixture.event, fixture.stream));
+    CHECK_SAYS(sluice_stream_wait_event(fixture.other, fixture.event), SLUICE_E_CAPTURING,
                "two captures");
-    CHECK_RESULT(sluice_stream_wait_stream(scene.other, scene.stream), SLUICE_E_CAPTURING);
-    gpu_fill(scene.native, scene.memory, COUNT, 6);
+    CHECK_RESULT(sluice_stream_wait_stream(fixture.other, fixture.stream), SLUICE_E_CAPTURING);
+    gpu_fill(fixture.native, fixture.memory, COUNT, 6);
     CU(StreamEndCapture, second, &graph);
     CU(GraphDestroy, graph);
-    CHECK_EQ(ended(&scene, 1), 1);
-    CHECK_EQ(gpu_differ(scene.native, scene.memory, COUNT, 6), 0);
-    CHECK_OK(sluice_device_close(&scene.device));
+    CHECK_EQ(ended(&fixture, 1), 1);
+    CHECK_EQ(gpu_differ(fixture.native, fixture.memory, COUNT, 6), 0);
+    CHECK_OK(sluice_device_close(&fixture.device));
     gpu_end();
 }
 
-/* A capture that failed: still nothing but E_CAPTURING until the program has ended it. */
+/* A failed capture: E_CAPTURING until the program has ended it. */
 TEST(a_broken_capture_is_left_to_its_owner)
 {
-    struct scene scene = capturing();
+    struct channel_fixture fixture = capturing();
     struct sl_cu_graph *graph;
 
-    CHECK_NE(cu.StreamQuery(scene.native), 0); /* breaks it */
-    CHECK_RESULT(sluice_stream_query(scene.stream), SLUICE_E_CAPTURING);
-    CHECK_RESULT(sluice_event_record(scene.event, scene.stream), SLUICE_E_CAPTURING);
-    CHECK_RESULT(sluice_stream_wait_stream(scene.stream, scene.other), SLUICE_E_CAPTURING);
-    CHECK_RESULT(sluice_stream_wait_stream(scene.other, scene.stream), SLUICE_E_CAPTURING);
-    CHECK_RESULT(sluice_device_reset(scene.device), SLUICE_E_CAPTURING);
-    CHECK_NE(cu.StreamEndCapture(scene.native, &graph), 0);
-    CHECK_OK(sluice_stream_query(scene.stream));
-    CHECK_OK(sluice_device_close(&scene.device));
+    CHECK_NE(cu.StreamQuery(fixture.native), 0); /* breaks it */
+    CHECK_RESULT(sluice_stream_query(fixture.stream), SLUICE_E_CAPTURING);
+    CHECK_RESULT(sluice_event_record(fixture.event, fixture.stream), SLUICE_E_CAPTURING);
+    CHECK_RESULT(sluice_stream_wait_stream(fixture.stream, fixture.other), SLUICE_E_CAPTURING);
+    CHECK_RESULT(sluice_stream_wait_stream(fixture.other, fixture.stream), SLUICE_E_CAPTURING);
+    CHECK_RESULT(sluice_device_reset(fixture.device), SLUICE_E_CAPTURING);
+    CHECK_NE(cu.StreamEndCapture(fixture.native, &graph), 0);
+    CHECK_OK(sluice_stream_query(fixture.stream));
+    CHECK_OK(sluice_device_close(&fixture.device));
     gpu_end();
 }

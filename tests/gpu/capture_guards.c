@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The tests of captures can fail: with each of the library's guards out of action (guard_bypass.c) they do.
+ * The tests of captures can fail: they do when one of the library's guards is bypassed (guard_bypass.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,26 +8,27 @@
 #include "gpu/cipd_kit.h"
 #include "gpu/kit.h"
 
-/* What the role ends with on a driver that is blind to one guard. */
+/* The exit status of a role whose driver bypasses one guard. */
 static int without(const char *guard, const char *file, const char *role, const char *first,
                    const char *second)
 {
     char behind[512];
 
     snprintf(behind, sizeof behind, "%s", sl_cuda_library());
-    CHECK(setenv("SLUICE_BLIND_DRIVER", behind, 1) == 0);
-    CHECK(setenv("SLUICE_BLIND_TO", guard, 1) == 0);
-    CHECK(setenv("SLUICE_CUDA_DRIVER", GPU_BLIND, 1) == 0);
+    CHECK(setenv("SLUICE_BYPASS_DRIVER", behind, 1) == 0);
+    CHECK(setenv("SLUICE_BYPASS_GUARD", guard, 1) == 0);
+    CHECK(setenv("SLUICE_CUDA_DRIVER", GPU_GUARD_BYPASS, 1) == 0);
     struct child child = role_start_at(file, role, first, second, *guard ? "quiet" : "", NULL);
     pid_t pid = child.pid;
     int status = child_wait(&child, 60);
     CHECK(setenv("SLUICE_CUDA_DRIVER", behind, 1) == 0);
-    cipd_clean_after(pid); /* who fails leaves its names */
+    cipd_clean_after(pid); /* a role that fails leaves its names */
     return status;
 }
 
-/* Is it so that the role passes with the guard, and fails without? Where a GPU's driver itself refuses what would break
- * something, as another process's event inside a capture, it passes without: that is noted, and `certain` is what a GPU shows. */
+/* Checks that the role passes with the guard and fails without it. Where a GPU's driver itself refuses the call that
+ * would break a capture, such as a wait for another process's event, the role passes without the guard; that is
+ * recorded, and `certain` is what a GPU shows. */
 static void needs(const char *guard, const char *where, const char *what, bool certain)
 {
     if (without("", "cipd_capture_guards.c", "cipd_guarded", where, what) != 0)
@@ -52,7 +53,7 @@ TEST_TIMEOUT(each_guard_of_cipd_is_needed, 480)
     static const char *const shut[] = { "send", "commit", "cancel", "release a copy", "fetch", "mark", "acquire ahead" };
 
     gpu_begin();
-    unsetenv("SLUICE_FAKE_FATAL"); /* what breaks no capture is no failure here, as on a GPU */
+    unsetenv("SLUICE_FAKE_FATAL"); /* a call that breaks no capture is no failure here, as on a GPU */
     for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
         needs("capturing", "inside", inside[i], strcmp(inside[i], "send") == 0 || strcmp(inside[i], "fetch") == 0);
     for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
@@ -68,7 +69,7 @@ TEST_TIMEOUT(each_guard_is_needed, 240)
     CHECK_EQ(without("", "capture_other_thread.c", "life_beside", "own", "non-blocking"), 0);
     CHECK_NE(without("exchange", "capture_other_thread.c", "life_beside", "own", "non-blocking"), 0);
     CHECK_EQ(without("", "capture_other_thread.c", "life_beside", "default", "blocking"), 0);
-    /* On a GPU nothing of it breaks for certain: our calls would have to meet the capture. */
+    /* Not certain on a GPU, where the library's call would have to meet the capture. */
     if (gpu_is_fake())
         CHECK_NE(without("beside", "capture_other_thread.c", "life_beside", "default", "blocking"), 0);
     static const char *const inside[] = { "release", "commit", "end" };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The whole life of a channel, of Sluice's own and of cuda-link's protocol, beside another thread that captures
- * graphs again and again: no capture is ever broken, no node of ours gets into one, and the frames are right.
+ * The whole life of a channel, of Sluice's own and of cuda-link's protocol, while another thread keeps capturing
+ * graphs: no capture breaks, no node of the library's gets into a graph, and the frames are right.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,9 +14,9 @@
 #define WORDS 4096 /* cipd: 32 x 32 pixels of four */
 #define FRAMES 1000
 #define CAPTURE_TIME (100 * 1000)
-#define CAPTURES 5 /* at least: their thread may stand still */
+#define CAPTURES 5 /* at least: their thread may be suspended */
 
-/* The streams that frames are ordered on. */
+/* The streams that order the frames. */
 enum where { OWN, WRAPPED, PER_THREAD, LEGACY, WHERES };
 enum kind { NATIVE, CIPD };
 
@@ -26,16 +26,16 @@ struct captures {
     int mode;
     unsigned flags; /* of its stream */
     uint64_t memory;
-    /* Who captures on a blocking stream shuts the default one to the program itself: that must take care of
-     * its own launches there. The library is not told. */
+    /* A capture on a blocking stream makes the default stream unusable for the program itself, which must guard its own
+     * launches there. The library does not know. */
     pthread_mutex_t door;
-    atomic_bool wanted; /* by the program, which would seldom find it open else */
+    atomic_bool wanted; /* by the program, which would rarely get the lock otherwise */
     pthread_t thread;
     atomic_bool stop;
     atomic_long whole, broken, strays; /* captures; nodes that are not the thread's own */
 };
 
-/* Ends the capture. NULL: it was broken. */
+/* Ends the capture. NULL if it was broken. */
 static struct sl_cu_graph *end_capture(struct captures *captures, struct sl_cu_stream *stream)
 {
     struct sl_cu_graph *graph = NULL;
@@ -73,7 +73,7 @@ static void *capture(void *shared)
             test_nap(1000);
         pthread_mutex_lock(&captures->door);
         CU(StreamBeginCapture, stream, captures->mode);
-        /* A capture that somebody breaks says so at once. */
+        /* Reports a broken capture at once. */
         (void)cu.MemsetD8Async(captures->memory, 1, WORDS, stream);
         test_nap(round % 4 * CAPTURE_TIME / 2);
         (void)cu.MemsetD8Async(captures->memory, (unsigned char)round, WORDS, stream);
@@ -111,9 +111,9 @@ struct life {
     struct sl_cu_stream *native, *theirs;
     sluice_writer *writer;
     sluice_reader *reader;
-    struct captures *captures; /* whose door is closed around launches on the default stream; NULL: on another */
+    struct captures *captures; /* its lock is held around launches on the default stream; NULL on other streams */
     uint64_t words, bad;
-    uint64_t source; /* memory of the program's, as large as any frame */
+    uint64_t source; /* the program's memory, as large as any frame */
     uint32_t fetched[2 * WORDS];
 };
 
@@ -145,7 +145,7 @@ static struct sluice_array array_at(const struct life *life, uintptr_t at)
     return life->kind == CIPD ? cipd_array(at, &format) : frames_array(at, (int64_t)life->words);
 }
 
-/* The program's memory is written over behind the copy that was queued before. */
+/* The program's memory is overwritten after the copy that was queued before. */
 static void send_frame(struct life *life, uint32_t sequence)
 {
     struct sluice_array array = array_at(life, life->source);
@@ -219,7 +219,8 @@ static void open_channel(struct life *life)
     life->reader = life->kind == CIPD ? cipd_reader() : frames_reader("cam", 2);
 }
 
-/* From open to close, with a change of format in the middle, all of it beside captures. Goes on until there were some. */
+/* From open to close, with a change of format in the middle, all of it beside captures. Goes on until there were some.
+ * */
 static void live(struct life *life, enum where where, long frames, const struct captures *captures)
 {
     struct sluice_format format;
@@ -238,7 +239,7 @@ static void live(struct life *life, enum where where, long frames, const struct 
     }
     CHECK_OK(sluice_reader_close(&life->reader));
     CHECK_OK(sluice_writer_close(&life->writer));
-    if (where != LEGACY) /* that one is shut now and then, and nothing of ours is on it */
+    if (where != LEGACY) /* the default stream is unusable now and then, and nothing of ours is on it */
         CHECK_OK(sluice_stream_destroy(&life->stream));
 }
 
@@ -322,21 +323,21 @@ TEST_TIMEOUT(a_channel_on_the_default_stream_beside_captures, 120)
     matrix(NATIVE, LEGACY);
 }
 
-/* As on WSL2: behind each signal its stream is asked about, which in the caller's mode would break captures. */
-static void gathering(enum where where)
+/* As on WSL2: each signal is followed by a query of its stream, which would break captures in the caller's mode. */
+static void batching(enum where where)
 {
     CHECK(setenv("SLUICE_WITHOUT", "prompt", 1) == 0);
     matrix(NATIVE, where);
 }
 
-TEST_TIMEOUT(a_channel_of_a_driver_that_gathers_work_beside_captures, 120)
+TEST_TIMEOUT(a_channel_of_a_driver_that_batches_work_beside_captures, 120)
 {
-    gathering(WRAPPED);
+    batching(WRAPPED);
 }
 
-TEST_TIMEOUT(a_channel_of_a_driver_that_gathers_work_on_the_default_stream_beside_captures, 120)
+TEST_TIMEOUT(a_channel_of_a_driver_that_batches_work_on_the_default_stream_beside_captures, 120)
 {
-    gathering(LEGACY);
+    batching(LEGACY);
 }
 
 TEST_TIMEOUT(cipd_on_a_stream_of_ours_beside_captures, 120)

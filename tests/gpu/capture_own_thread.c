@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frames in the hands of the thread that captures: whatever it does with them on the capturing stream,
- * nothing of ours gets into its graph, and every lease is right afterwards.
+ * Frames used by the thread that captures: whatever it does with them on the capturing stream, nothing of the library's
+ * gets into its graph, and every lease is right afterwards.
  */
 #include <string.h>
 
@@ -12,16 +12,16 @@
 
 struct stage {
     struct sluice_device device;
-    struct sluice_stream stream, other; /* the first captures */
+    struct sluice_stream stream, other; /* the first one captures */
     struct sl_cu_stream *native, *theirs;
     struct sl_cu_graph *graph;
     struct sl_cu_exec *exec;
     sluice_writer *writer;
     uint64_t memory;
-    bool late; /* what should have taken no time took long: to be tried again, as the machine may have stood still */
+    bool late; /* a call that should not wait took long: to be repeated, as the machine may have been suspended */
 };
 
-/* A device, and a stream to capture on: ours, or one of somebody else's. */
+/* A device and a stream to capture on, of ours or wrapped. */
 static struct stage prepare(bool wrapped)
 {
     struct stage stage = { 0 };
@@ -54,7 +54,7 @@ static void begin_capture(struct stage *stage, int mode)
     gpu_fill(stage->native, stage->memory, WORDS, 1);
 }
 
-/* Must be whole, and hold the test's own two nodes. */
+/* It must be whole, and hold the test's own two nodes. */
 static void end_capture(struct stage *stage)
 {
     size_t nodes;
@@ -97,7 +97,7 @@ static struct sluice_frame acquire(sluice_reader *reader, struct sluice_stream s
     return frame;
 }
 
-/* How many slots the writer can get at this moment. */
+/* How many slots the writer can begin now. */
 static uint32_t count_free(sluice_writer *writer)
 {
     struct sluice_frame frames[8];
@@ -160,7 +160,7 @@ static void release_scenario(struct stage *stage, int mode)
     commit(stage->writer, on, 1);
     struct sluice_frame first = acquire(reader, on);
     commit(stage->writer, stage->other, 2);
-    CHECK_EQ(count_free(stage->writer), 3); /* not the newest, not the one that is held */
+    CHECK_EQ(count_free(stage->writer), 3); /* neither the newest one nor the one that is held */
     begin_capture(stage, mode);
     struct sluice_frame second = acquire(reader, on);
     CHECK_EQ(second.sequence, 2);
@@ -171,13 +171,13 @@ static void release_scenario(struct stage *stage, int mode)
     CHECK_EQ(held_by(reader), 3); /* the first one still is */
     CHECK_EQ(count_free(stage->writer), 2);
     CHECK_RESULT(sluice_reader_acquire(reader, stage->other, 0, &first), SLUICE_TIMEOUT);
-    CHECK_OK(sluice_reader_release(reader, &third, stage->other)); /* another stream knows nothing of it */
+    CHECK_OK(sluice_reader_release(reader, &third, stage->other)); /* another stream is independent of the capture */
     CHECK_OK(sluice_stream_synchronize(stage->other));
     CHECK_EQ(held_by(reader), 3);
     CHECK_EQ(count_free(stage->writer), 2);
     end_capture(stage);
 
-    /* The reader's next call lets the first one go, and no replay lets go of anything. */
+    /* The reader's next call ends the first lease, and no replay ends any. */
     CHECK_RESULT(sluice_reader_acquire(reader, on, 0, &first), SLUICE_TIMEOUT);
     replay(stage);
     CHECK_EQ(count_free(stage->writer), 3);
@@ -188,7 +188,7 @@ static void release_scenario(struct stage *stage, int mode)
         CHECK_EQ(second.sequence, i);
         replay(stage);
         CHECK_EQ(gpu_differ(stage->native, channel_words(&second), WORDS, i), 0);
-        CHECK_RESULT(sluice_reader_acquire(reader, on, 0, &first), SLUICE_TIMEOUT); /* looks at what it released */
+        CHECK_RESULT(sluice_reader_acquire(reader, on, 0, &first), SLUICE_TIMEOUT); /* checks its pending releases */
         CHECK_EQ(held_by(reader), 1);
         CHECK_EQ(count_free(stage->writer), 4);
     }
@@ -225,7 +225,7 @@ static void commit_scenario(struct stage *stage, int mode)
     CHECK_RESULT(sluice_reader_acquire(reader, on, 0, &seen), SLUICE_TIMEOUT); /* nothing was published */
     CHECK_OK(sluice_writer_begin(stage->writer, 0, &given));
     gpu_fill(gpu_native(stage->other), channel_words(&given), WORDS, 2);
-    CHECK_OK(sluice_writer_commit(stage->writer, &given, stage->other)); /* on another stream it goes */
+    CHECK_OK(sluice_writer_commit(stage->writer, &given, stage->other)); /* it works on another stream */
     CHECK_EQ(given.sequence, 1);
     seen = acquire(reader, stage->other);
     CHECK_RESULT(sluice_reader_fetch(reader, &seen, &target, 1, on, NULL), SLUICE_E_CAPTURING);
@@ -234,7 +234,7 @@ static void commit_scenario(struct stage *stage, int mode)
     CHECK_OK(sluice_reader_release(reader, &seen, stage->other));
     end_capture(stage);
 
-    CHECK_OK(sluice_writer_commit(stage->writer, &kept, on)); /* begun as before */
+    CHECK_OK(sluice_writer_commit(stage->writer, &kept, on)); /* still begun */
     CHECK_EQ(kept.sequence, 2);
     CHECK_OK(sluice_writer_cancel(stage->writer, &dropped, on));
     seen = acquire(reader, on);
@@ -254,7 +254,7 @@ TEST_TIMEOUT(what_cannot_be_done_inside_a_capture_can_be_done_after_it, 60)
     each(commit_scenario);
 }
 
-/* ---- whole lives, and ends ---- */
+/* ---- open and close, and ends, inside a capture ---- */
 
 static void end_scenario(struct stage *stage, int mode)
 {
@@ -270,7 +270,7 @@ static void end_scenario(struct stage *stage, int mode)
     commit(stage->writer, stage->other, 2);
     begin_capture(stage, mode);
 
-    /* A reader with a release held back, and one with a frame that it never released. */
+    /* A reader with a deferred release, and one with a frame that it never released. */
     CHECK_OK(sluice_reader_release(releasing, &frame, on));
     int64_t began = test_now();
     CHECK_OK(sluice_reader_close(&releasing));
@@ -296,7 +296,7 @@ static void end_scenario(struct stage *stage, int mode)
     CHECK_OK(sluice_writer_close(&writer));
     end_capture(stage);
 
-    CHECK_SOON(readers_of(stage->writer) == 0, 5); /* nobody calls it: it has nobody to */
+    CHECK_SOON(readers_of(stage->writer) == 0, 5); /* without a call of the program's */
     CHECK_EQ(count_free(stage->writer), 3);
     replay(stage);
     CHECK_EQ(count_free(stage->writer), 3);
@@ -331,7 +331,7 @@ ROLE(inside)
 
 /* ---- frames that a graph writes ---- */
 
-/* A graph for each slot, of what the program does anyway: here a copy of what it rendered. */
+/* A graph for each slot, of the program's own work: here a copy of what it rendered. */
 static struct sl_cu_exec *record_copy(struct stage *stage, uint64_t slot)
 {
     struct sl_cu_exec *exec;

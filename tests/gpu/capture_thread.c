@@ -5,7 +5,7 @@
 
 static void *capture(void *shared)
 {
-    struct capturer *capturer = shared;
+    struct capture_thread *capturer = shared;
     struct sl_cu_graph *graph = NULL;
     struct sl_cu_exec *exec;
 
@@ -31,7 +31,7 @@ static void *capture(void *shared)
     return NULL;
 }
 
-void capturer_begin(struct capturer *capturer, int mode, unsigned flags)
+void capture_thread_begin(struct capture_thread *capturer, int mode, unsigned flags)
 {
     capturer->mode = mode;
     capturer->flags = flags;
@@ -41,14 +41,14 @@ void capturer_begin(struct capturer *capturer, int mode, unsigned flags)
     pthread_barrier_wait(&capturer->meet);
 }
 
-void capturer_end(struct capturer *capturer)
+void capture_thread_end(struct capture_thread *capturer)
 {
     pthread_barrier_wait(&capturer->meet);
     CHECK(pthread_join(capturer->thread, NULL) == 0);
     pthread_barrier_destroy(&capturer->meet);
 }
 
-void capturer_check(struct capturer *capturer, struct sl_cu_stream *stream)
+void capture_thread_check(struct capture_thread *capturer, struct sl_cu_stream *stream)
 {
     if (capturer->code != 0)
         FAIL("the capture of mode %d, flags %u, ended with %d", capturer->mode, capturer->flags,

@@ -9,22 +9,22 @@
 
 #include "gpu/kit.h"
 
-struct capturer {
+struct capture_thread {
     int mode;
     unsigned flags; /* of its stream */
     uint64_t memory;
     pthread_t thread;
     pthread_barrier_t meet;
-    int code; /* what ending the capture said */
+    int code; /* the result of ending the capture */
     size_t nodes;
 };
 
-/* Returns when the capture has begun; what is in the struct before does not matter. */
-void capturer_begin(struct capturer *capturer, int mode, unsigned flags);
+/* Returns when the capture has begun; previous contents of the struct do not matter. */
+void capture_thread_begin(struct capture_thread *capturer, int mode, unsigned flags);
 
-void capturer_end(struct capturer *capturer);
+void capture_thread_end(struct capture_thread *capturer);
 
-/* It ended well, has its one kernel and nothing else, and did what it should when it was launched. */
-void capturer_check(struct capturer *capturer, struct sl_cu_stream *stream);
+/* Checks that it ended well, has its one kernel and nothing else, and gave the right result when launched. */
+void capture_thread_check(struct capture_thread *capturer, struct sl_cu_stream *stream);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Channels whose slots lie on a GPU.
+ * Channels whose slots are on a GPU.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -106,7 +106,7 @@ void channel_commit_behind(struct gpu_gate *gate, sluice_writer *writer, struct 
 
     CHECK_OK(sluice_writer_begin(writer, 20 * SLUICE_S, &frame));
     gpu_fill(gpu_native(stream), channel_words(&frame), CHANNEL_WORDS, value);
-    gpu_gate_close(gate, gpu_native(stream)); /* behind the kernel: where it is launched first, that may wait for others */
+    gpu_gate_close(gate, gpu_native(stream)); /* behind the kernel: a first launch may wait for others */
     CHECK_OK(sluice_writer_commit(writer, &frame, stream));
 }
 
@@ -142,62 +142,62 @@ void channel_check(const struct sluice_frame *frame, struct sluice_stream stream
     CHECK_EQ(gpu_differ(gpu_native(stream), channel_words(frame), CHANNEL_WORDS, value), 0);
 }
 
-struct scene channel_scene(void)
+struct channel_fixture channel_fixture(void)
 {
-    struct scene scene;
+    struct channel_fixture fixture;
 
     gpu_begin();
     gpu_use(0);
-    scene.device = gpu_open();
-    CHECK_OK(sluice_stream_create(scene.device, NULL, &scene.writing));
-    CHECK_OK(sluice_stream_create(scene.device, NULL, &scene.reading));
-    scene.writer = channel_writer();
-    gpu_spin(gpu_native(scene.writing), 0); /* loads the kernels */
-    CHECK_OK(sluice_stream_synchronize(scene.writing));
-    return scene;
+    fixture.device = gpu_open();
+    CHECK_OK(sluice_stream_create(fixture.device, NULL, &fixture.writing));
+    CHECK_OK(sluice_stream_create(fixture.device, NULL, &fixture.reading));
+    fixture.writer = channel_writer();
+    gpu_spin(gpu_native(fixture.writing), 0); /* loads the kernels */
+    CHECK_OK(sluice_stream_synchronize(fixture.writing));
+    return fixture;
 }
 
-void channel_end(struct scene *scene)
+void channel_end(struct channel_fixture *fixture)
 {
-    CHECK_OK(sluice_writer_close(&scene->writer));
-    CHECK_OK(sluice_device_close(&scene->device));
+    CHECK_OK(sluice_writer_close(&fixture->writer));
+    CHECK_OK(sluice_device_close(&fixture->device));
     gpu_end();
 }
 
-void channel_greet(struct scene *scene, sluice_reader *reader)
+void channel_greet(struct channel_fixture *fixture, sluice_reader *reader)
 {
     struct sluice_frame frame;
 
-    channel_commit(scene->writer, scene->writing, 0, 0);
-    CHECK_OK(sluice_reader_acquire(reader, scene->reading, 20 * SLUICE_S, &frame));
-    CHECK_OK(sluice_reader_release(reader, &frame, scene->reading));
-    CHECK_OK(sluice_stream_synchronize(scene->reading));
+    channel_commit(fixture->writer, fixture->writing, 0, 0);
+    CHECK_OK(sluice_reader_acquire(reader, fixture->reading, 20 * SLUICE_S, &frame));
+    CHECK_OK(sluice_reader_release(reader, &frame, fixture->reading));
+    CHECK_OK(sluice_stream_synchronize(fixture->reading));
 }
 
 TEST(a_frame_is_acquired_when_the_gpu_has_finished_it)
 {
-    struct scene scene = channel_scene();
+    struct channel_fixture fixture = channel_fixture();
     struct gpu_gate gate = gpu_gate_new();
     sluice_reader *reader = channel_reader(1);
     struct sluice_frame frame;
 
     for (uint32_t i = 1; i <= 3; i++) {
-        channel_commit_behind(&gate, scene.writer, scene.writing, i); /* waits for nothing, else for ever */
-        CHECK_RESULT(sluice_reader_acquire(reader, scene.reading, 0, &frame), SLUICE_TIMEOUT);
-        CHECK_RESULT(sluice_reader_acquire(reader, scene.reading, 5 * SLUICE_MS, &frame), SLUICE_TIMEOUT);
+        channel_commit_behind(&gate, fixture.writer, fixture.writing, i); /* does not wait; otherwise it would wait for ever */
+        CHECK_RESULT(sluice_reader_acquire(reader, fixture.reading, 0, &frame), SLUICE_TIMEOUT);
+        CHECK_RESULT(sluice_reader_acquire(reader, fixture.reading, 5 * SLUICE_MS, &frame), SLUICE_TIMEOUT);
         gpu_gate_open_later(&gate);
-        CHECK_OK(sluice_reader_acquire(reader, scene.reading, 20 * SLUICE_S, &frame));
+        CHECK_OK(sluice_reader_acquire(reader, fixture.reading, 20 * SLUICE_S, &frame));
         gpu_gate_opened(&gate);
         CHECK_EQ(frame.sequence, i);
-        channel_check(&frame, scene.reading, i);
-        CHECK_OK(sluice_reader_release(reader, &frame, scene.reading));
+        channel_check(&frame, fixture.reading, i);
+        CHECK_OK(sluice_reader_release(reader, &frame, fixture.reading));
     }
     gpu_gate_end(&gate);
     CHECK_OK(sluice_reader_close(&reader));
-    channel_end(&scene);
+    channel_end(&fixture);
 }
 
-/* A frame in this very slot, which the CPU makes. */
+/* Commits a frame in this slot, written by the CPU. */
 static void commit_in(sluice_writer *writer, uint32_t slot)
 {
     struct sluice_frame frame;
@@ -210,32 +210,33 @@ static void commit_in(sluice_writer *writer, uint32_t slot)
     } while (last != slot);
 }
 
-/* A release that the reader has not looked at since counts for the frame that it ended, not for the next one there. */
+/* A release that the reader has not noticed yet counts for the frame that it ended, not for the next one in its slot.
+ * */
 TEST(a_slot_that_comes_again_at_once_is_held_once)
 {
-    struct scene scene = channel_scene();
+    struct channel_fixture fixture = channel_fixture();
     sluice_reader *reader = channel_reader(2);
     struct sluice_frame frame, again, other;
 
     for (int i = 0; i < 20; i++) {
-        channel_commit(scene.writer, scene.writing, 0, 1);
-        CHECK_OK(sluice_reader_acquire(reader, scene.reading, 20 * SLUICE_S, &frame));
+        channel_commit(fixture.writer, fixture.writing, 0, 1);
+        CHECK_OK(sluice_reader_acquire(reader, fixture.reading, 20 * SLUICE_S, &frame));
         uint32_t slot = frame.slot;
-        CHECK_OK(sluice_reader_release(reader, &frame, scene.reading));
-        CHECK_OK(sluice_stream_synchronize(scene.reading));
-        commit_in(scene.writer, slot);
-        CHECK_OK(sluice_reader_acquire(reader, scene.reading, 20 * SLUICE_S, &again));
+        CHECK_OK(sluice_reader_release(reader, &frame, fixture.reading));
+        CHECK_OK(sluice_stream_synchronize(fixture.reading));
+        commit_in(fixture.writer, slot);
+        CHECK_OK(sluice_reader_acquire(reader, fixture.reading, 20 * SLUICE_S, &again));
         CHECK_EQ(again.slot, slot);
-        channel_commit(scene.writer, scene.writing, 0, 2);
-        CHECK_OK(sluice_stream_synchronize(scene.writing));
-        CHECK_OK(sluice_reader_acquire(reader, scene.reading, 20 * SLUICE_S, &other));
+        channel_commit(fixture.writer, fixture.writing, 0, 2);
+        CHECK_OK(sluice_stream_synchronize(fixture.writing));
+        CHECK_OK(sluice_reader_acquire(reader, fixture.reading, 20 * SLUICE_S, &other));
         CHECK(other.slot != slot);
-        CHECK_OK(sluice_reader_release(reader, &again, scene.reading));
-        CHECK_OK(sluice_reader_release(reader, &other, scene.reading));
-        CHECK_OK(sluice_stream_synchronize(scene.reading));
+        CHECK_OK(sluice_reader_release(reader, &again, fixture.reading));
+        CHECK_OK(sluice_reader_release(reader, &other, fixture.reading));
+        CHECK_OK(sluice_stream_synchronize(fixture.reading));
     }
     CHECK_OK(sluice_reader_close(&reader));
-    channel_end(&scene);
+    channel_end(&fixture);
 }
 
 ROLE(gpu_reader)

@@ -7,7 +7,7 @@
 #include "gpu/cipd_kit.h"
 #include "gpu/frames.h"
 
-/* A writer's side with its writer, what a reader is opened with, and a stream that is to wait. */
+/* A writer, parameters for a reader, and a stream that will wait. */
 struct ahead {
     struct cipd_side side;
     struct sluice_cipd_reader_params cipd;
@@ -33,7 +33,7 @@ TEST(cipd_a_stream_may_wait_for_the_frame)
     struct sluice_frame frame;
     sluice_reader *reader;
 
-    ahead.params.open_timeout_ns = ahead.cipd.wait_ns = SLUICE_FOREVER; /* which no sum goes beyond */
+    ahead.params.open_timeout_ns = ahead.cipd.wait_ns = SLUICE_FOREVER; /* the largest values: no sum may overflow */
     ahead.params.ahead = 1;
     ahead.params.ahead_ns = 20 * SLUICE_S;
     ahead.params.cipd = &ahead.cipd;
@@ -48,7 +48,7 @@ TEST(cipd_a_stream_may_wait_for_the_frame)
         CHECK_OK(sluice_reader_acquire(reader, reading, 0, &frame));
         CHECK(frame.flags & SLUICE_FRAME_AHEAD);
         gpu_compare(gpu_native(reading), channel_words(&frame), cipd_words(&side->format), i, bad);
-        CHECK_OK(sluice_reader_release(reader, &frame, reading)); /* its place is taken until the stream goes on */
+        CHECK_OK(sluice_reader_release(reader, &frame, reading)); /* its entry is in use until the stream goes on */
         CHECK_RESULT(sluice_stream_query(reading), SLUICE_NOT_READY);
         CHECK_RESULT(sluice_reader_acquire(reader, reading, 0, &frame), SLUICE_E_LIMIT);
         gpu_gate_open(&gate);
@@ -65,7 +65,7 @@ TEST(cipd_a_stream_may_wait_for_the_frame)
     cipd_end(side);
 }
 
-TEST(cipd_a_stream_waits_no_longer_than_it_is_told)
+TEST(cipd_a_stream_waits_no_longer_than_asked)
 {
     struct ahead ahead = begin();
     struct cipd_side *side = &ahead.side;
@@ -123,7 +123,7 @@ TEST(cipd_what_is_made_of_a_lost_frame_is_not_published)
         CHECK_OK(sluice_stream_wait_stream(behind, ahead.reading));
         int r = released ? sluice_reader_release(reader, &in, ahead.reading) : 0;
         CHECK(r == 0 || r == SLUICE_E_LOST);
-        if (r != 0) /* a machine that stood still has let the deadline pass */
+        if (r != 0) /* a suspended machine let the deadline pass */
             break;
         CHECK_OK(sluice_writer_begin(second, 20 * SLUICE_S, &out));
         CHECK_OK(sluice_writer_commit(second, &out, apart));
@@ -136,7 +136,7 @@ TEST(cipd_what_is_made_of_a_lost_frame_is_not_published)
         CHECK_OK(sluice_writer_cancel(side->writer, &next, SLUICE_ON_CPU));
         gpu_gate_open(&gate);
         CHECK_OK(sluice_stream_synchronize(side->stream));
-        if (released) { /* it is told when it asks for the next one, once */
+        if (released) { /* reported once, by the next acquire */
             snprintf(number, sizeof number, "frame %u, which was released", (unsigned)sequence);
             CHECK_SAYS(sluice_reader_acquire(reader, ahead.reading, 0, &in), SLUICE_E_LOST, number);
             CHECK_RESULT(sluice_reader_acquire(reader, ahead.reading, 0, &in), SLUICE_TIMEOUT);
@@ -152,7 +152,7 @@ TEST(cipd_what_is_made_of_a_lost_frame_is_not_published)
     cipd_end(side);
 }
 
-/* On channels of Sluice's own and of cuda-link's protocol alike, three streams of a process wait at most. */
+/* On channels of Sluice's own and of cuda-link's protocol together, at most three streams of a process wait. */
 TEST(cipd_streams_that_wait_count_with_those_on_other_channels)
 {
     struct ahead ahead = begin();
@@ -175,7 +175,7 @@ TEST(cipd_streams_that_wait_count_with_those_on_other_channels)
         CHECK_OK(sluice_reader_open(&readers[i], &params));
     }
     gpu_settle();
-    for (int i = 0; i < 3; i++) { /* from here on the writer's frames are for them too */
+    for (int i = 0; i < 3; i++) { /* from here on the writer's frames signal to them too */
         channel_commit(writer, writing, 0, 0);
         CHECK_OK(sluice_reader_acquire(readers[i], streams[i], 20 * SLUICE_S, &frame));
         CHECK_OK(sluice_reader_release(readers[i], &frame, streams[i]));
@@ -197,7 +197,7 @@ TEST(cipd_streams_that_wait_count_with_those_on_other_channels)
         CHECK_OK(sluice_stream_synchronize(streams[i]));
         CHECK_OK(sluice_reader_release(readers[i], &frames[i], streams[i]));
     }
-    CHECK_SOON(sluice_reader_acquire(reader, ahead.reading, 0, &frame) == 0, 5); /* their places are free */
+    CHECK_SOON(sluice_reader_acquire(reader, ahead.reading, 0, &frame) == 0, 5); /* their entries are free */
     CHECK(frame.flags & SLUICE_FRAME_AHEAD);
     gpu_gate_open(&other);
     CHECK_OK(sluice_reader_release(reader, &frame, ahead.reading));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Nobody's capture is broken by a "cipd:" channel, and nothing of it gets into a graph.
+ * A "cipd:" channel breaks nobody's capture, and adds nothing to a graph.
  */
 #include "gpu/capture_thread.h"
 #include "gpu/cipd_kit.h"
 
-/* All that a writer and a reader do in a life, on a stream of the library's, and of the program's. */
+/* All calls of a writer and a reader, on a stream of the library's and on one of the program's. */
 static void live_so(struct cipd_side *side, uint32_t graph)
 {
     struct sluice_cipd_writer_params cipd;
@@ -53,14 +53,14 @@ static void matrix(unsigned flags)
 {
     static const int modes[] = { CAPTURE_GLOBAL, CAPTURE_THREAD_LOCAL, CAPTURE_RELAXED };
     struct cipd_side side = cipd_begin();
-    struct capturer capturer;
+    struct capture_thread capturer;
 
     live(&side);
     for (int i = 0; i < 3; i++) {
-        capturer_begin(&capturer, modes[i], flags);
+        capture_thread_begin(&capturer, modes[i], flags);
         live(&side);
-        capturer_end(&capturer);
-        capturer_check(&capturer, gpu_native(side.stream));
+        capture_thread_end(&capturer);
+        capture_thread_check(&capturer, gpu_native(side.stream));
     }
     cipd_end(&side);
 }
@@ -68,25 +68,25 @@ static void matrix(unsigned flags)
 TEST_TIMEOUT(cipd_a_life_beside_captures_on_streams_that_do_not_block, 60) { matrix(SL_CU_STREAM_NON_BLOCKING); }
 TEST_TIMEOUT(cipd_a_life_beside_captures_on_blocking_streams, 60) { matrix(0); }
 
-/* On the default stream, while another captures on a blocking one: whoever calls it then breaks that. */
+/* On the default stream, while another stream captures on a blocking one: any call on it would break that capture. */
 TEST(cipd_the_default_stream_is_left_alone_while_it_is_shut)
 {
     struct cipd_side side = cipd_begin();
     struct sluice_stream stream;
     struct sluice_frame frame;
-    struct capturer capturer;
+    struct capture_thread capturer;
 
     side.writer = cipd_writer(&side.format);
     sluice_reader *reader = cipd_reader();
     CHECK_OK(sluice_stream_default(side.device, &stream));
-    capturer_begin(&capturer, CAPTURE_GLOBAL, 0);
+    capture_thread_begin(&capturer, CAPTURE_GLOBAL, 0);
     for (uint32_t i = 1; i <= 4; i++) {
         CHECK_OK(sluice_writer_send(side.writer, &side.array, 1, stream, NULL));
         CHECK_OK(sluice_reader_acquire(reader, stream, 20 * SLUICE_S, &frame));
         CHECK_OK(sluice_reader_release(reader, &frame, stream));
     }
-    capturer_end(&capturer);
-    capturer_check(&capturer, gpu_native(side.stream));
+    capture_thread_end(&capturer);
+    capture_thread_check(&capturer, gpu_native(side.stream));
     CHECK_OK(sluice_reader_close(&reader));
     cipd_end(&side);
 }
@@ -115,7 +115,7 @@ static void refuse(int mode)
     CHECK_OK(sluice_writer_begin(side.writer, SLUICE_DEFAULT, &frame));
     CHECK_RESULT(sluice_writer_commit(side.writer, &frame, side.stream), SLUICE_E_CAPTURING);
     CHECK_RESULT(sluice_reader_release(copier, &copied, side.stream), SLUICE_E_CAPTURING);
-    CHECK_OK(sluice_reader_release(reader, &taken, side.stream)); /* which queues nothing */
+    CHECK_OK(sluice_reader_release(reader, &taken, side.stream)); /* queues nothing */
     CU(StreamEndCapture, native, &graph);
     CU(GraphGetNodes, graph, NULL, &nodes);
     CHECK_EQ(nodes, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One thing that a writer or a reader of a "cipd:" channel does while somebody captures a graph: capture_guards.c takes away what
- * the library does for that, and this must fail then.
+ * One act of a writer or a reader of a "cipd:" channel while somebody captures a graph. capture_guards.c bypasses the
+ * library's guards, and this must fail then.
  */
 #include <string.h>
 
@@ -13,12 +13,12 @@
 struct setting {
     struct cipd_side side;
     sluice_reader *reader;
-    struct sluice_stream stream; /* that the act is on */
-    struct sluice_frame frame;   /* that was begun, or taken */
-    struct gpu_gate gate;        /* behind which side.stream waits, if `shut` */
-    sluice_writer *answering;    /* a channel "answering": the service thread does that, and looks at what waits, too */
+    struct sluice_stream stream; /* of the act */
+    struct sluice_frame frame;   /* the frame that was begun or taken */
+    struct gpu_gate gate;        /* side.stream waits for it if `shut` */
+    sluice_writer *answering;    /* channel "answering": the service thread answers for it, and checks what waits, too */
     bool shut;
-    int expected; /* of what is given the stream */
+    int expected; /* the result of calls that are given the stream */
 };
 
 static void open_writer(struct setting *on, bool block)
@@ -54,7 +54,7 @@ static void take(struct setting *on) { CHECK_OK(sluice_reader_acquire(on->reader
 static void frames_were_sent(struct setting *on)
 {
     open_writer(on, false);
-    for (int i = 0; i < 5; i++) /* so that the next one has to ask whether a frame is finished */
+    for (int i = 0; i < 5; i++) /* so that the next one has to check whether a frame is finished */
         send(on);
 }
 
@@ -161,7 +161,7 @@ static void stream_waits_for_it(struct setting *on)
     CHECK_OK(sluice_writer_open(&on->answering, &params));
 }
 
-/* The service thread, which looks for it, each time that it does something. */
+/* Wakes the service thread, which checks what waits each time that it runs. */
 static void wait_a_moment(struct setting *on)
 {
     struct sluice_channel_info info = { .size = sizeof info };
@@ -229,19 +229,20 @@ static void inside(struct setting *on, const struct act *act)
 /* Another stream, in another thread. */
 static void beside(struct setting *on, const struct act *act, unsigned flags)
 {
-    struct capturer capturer;
+    struct capture_thread capturer;
 
     act->prepare(on);
-    capturer_begin(&capturer, CAPTURE_GLOBAL, flags);
+    capture_thread_begin(&capturer, CAPTURE_GLOBAL, flags);
     act->act(on);
-    capturer_end(&capturer);
+    capture_thread_end(&capturer);
     if (on->shut)
         gpu_gate_open(&on->gate);
     on->shut = false;
-    capturer_check(&capturer, gpu_native(on->side.stream));
+    capture_thread_check(&capturer, gpu_native(on->side.stream));
 }
 
-/* Arguments: "inside", "beside" or "default" (the default stream, beside a capture that shuts it); the act; "quiet". */
+/* Arguments: "inside", "beside" or "default" (the default stream, beside a capture that makes it unusable); the act;
+ * "quiet". */
 ROLE(cipd_guarded)
 {
     struct setting on = { .side = cipd_begin() };

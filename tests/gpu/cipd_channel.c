@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * "cipd:" channels: a writer's frames, as another process sees them and as its own does.
+ * "cipd:" channels: a writer's frames as another process sees them, and as its own does.
  */
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ TEST(cipd_frames_reach_another_process)
     struct sluice_cipd_info info = cipd_info_of_writer(side.writer);
     CHECK_EQ(info.published, 20);
     CHECK_EQ(info.index, 20);
-    CHECK_EQ(info.version, 1); /* frames begin no session */
+    CHECK_EQ(info.version, 1); /* frames do not begin a session */
     CHECK_EQ(info.slot_count, 3);
     CHECK_EQ(info.failed, 0);
     CHECK_EQ(info.slots[0].frames, 7);
@@ -55,7 +55,7 @@ TEST(cipd_frames_are_written_in_place)
         CHECK_OK(sluice_writer_begin(side.writer, SLUICE_DEFAULT, &frame));
         CHECK_EQ(frame.slot, (i - 1) % 3);
         CHECK_RESULT(sluice_writer_begin(side.writer, SLUICE_DEFAULT, &second), SLUICE_E_BUSY);
-        if (i == 5) { /* is not seen, and the slot is the next frame's */
+        if (i == 5) { /* is not seen, and its slot is used for the next frame */
             gpu_fill(gpu_native(side.stream), channel_words(&frame), cipd_words(&side.format), 77);
             CHECK_OK(sluice_writer_cancel(side.writer, &frame, side.stream));
             CHECK_RESULT(sluice_writer_commit(side.writer, &frame, side.stream), SLUICE_E_STALE);
@@ -178,11 +178,11 @@ TEST(cipd_slot_counts_change_while_it_runs)
     sluice_reader *reader = cipd_reader();
     for (uint32_t i = 0; i < 5; i++) {
         CHECK_OK(sluice_cipd_set_slots(side.writer, counts[i]));
-        test_nap(i == 2 ? 600 * SLUICE_MS : 0); /* the service thread tends it: the thread sanitizer sees both take their locks */
+        test_nap(i == 2 ? 600 * SLUICE_MS : 0); /* the service thread ticks: the thread sanitizer sees both take their locks */
         for (uint32_t k = 1; k <= 12; k++) {
             CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i * 100 + k, NULL));
             CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
-            CHECK_EQ(frame.slot, (12 * i + k - 1) % counts[i]); /* frames are counted on */
+            CHECK_EQ(frame.slot, (12 * i + k - 1) % counts[i]); /* frame numbers go on */
             CHECK_EQ(cipd_value(&frame, gpu_native(side.stream)), i * 100 + k);
             CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
         }

@@ -26,7 +26,7 @@ TEST(cipd_a_writer_refuses_what_its_protocol_cannot_promise)
     REFUSES(lease_timeout_ns, 1, SLUICE_E_UNSUPPORTED, "no leases");
     REFUSES(readers, 3, SLUICE_E_UNSUPPORTED, "nobody counts");
     REFUSES(writable, 1, SLUICE_E_UNSUPPORTED, "nothing keeps readers from writing");
-    params.uids = params.gids = &someone; /* lists of nobody, as Python's are, promise nothing */
+    params.uids = params.gids = &someone; /* empty lists, as Python's are, promise nothing */
     CHECK_OK(sluice_writer_open(&writer, &params));
     sluice_writer_close(&writer);
     REFUSES(uid_count, 1, SLUICE_E_UNSUPPORTED, "this user alone");
@@ -134,7 +134,7 @@ TEST(cipd_a_frame_has_the_channels_shape)
 
     side.writer = cipd_writer(&side.format);
     CHECK_OK(sluice_writer_begin(side.writer, 0, &frame));
-    memset(frame.meta, 7, SLUICE_MAX_META); /* goes nowhere, and harms nobody */
+    memset(frame.meta, 7, SLUICE_MAX_META); /* is not transmitted, and harms nobody */
     CHECK_OK(sluice_frame_reshape(&frame, NULL, 3, shape));
     CHECK_SAYS(sluice_writer_commit(side.writer, &frame, SLUICE_ON_CPU), SLUICE_E_UNSUPPORTED, "another shape");
     CHECK_RESULT(sluice_writer_reformat(side.writer, &side.format), SLUICE_E_BUSY);
@@ -162,7 +162,7 @@ TEST(cipd_a_send_says_behind_which_work_it_is)
     cipd_end(&side);
 }
 
-/* A busy GPU's driver takes its time to close the memory of the session before. */
+/* The driver of a busy GPU takes its time to close the memory of the session before. */
 static int acquire_of_the_next_session(sluice_reader *reader, struct sluice_frame *frame)
 {
     int64_t until = test_now() + 20 * SLUICE_S;
@@ -174,7 +174,7 @@ static int acquire_of_the_next_session(sluice_reader *reader, struct sluice_fram
     return r;
 }
 
-/* What the writer says of its frames may be anything; how much memory there is, the driver knows. */
+/* The writer may announce any size; the driver knows how much memory there is. */
 TEST(cipd_frames_that_are_larger_than_their_memory_are_refused)
 {
     struct cipd_side side = cipd_begin();

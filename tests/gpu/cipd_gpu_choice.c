@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Readers of "cipd:" channels that name no GPU: which one they take, where the wire does not tell.
+ * Readers of "cipd:" channels that name no GPU: which one they choose where the protocol does not tell.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "gpu/frames.h"
 #include "gpu/pair.h"
 
-/* A writer on the second GPU, which it calls the first one. */
+/* A writer on the second GPU, which it sees as the first one. */
 static struct child start_writer(void)
 {
     char uuid[48];
@@ -40,7 +40,7 @@ static const char *device_of(sluice_reader *reader)
     return name;
 }
 
-/* A frame comes, on whatever GPU the reader is. */
+/* A frame arrives, whichever GPU the reader is on. */
 static void check_frame(sluice_reader *reader, struct child *writer, const char *value)
 {
     struct sluice_device device;
@@ -81,11 +81,11 @@ TEST(reader_takes_the_gpu_that_a_writer_of_ours_tells)
 }
 
 /* What the driver says of memory that another GPU owns is a fact about the driver. */
-static void note_told(bool told)
+static void record_fact(bool tells)
 {
     FILE *facts = gpu_facts();
 
-    fprintf(facts, "{\"fact\": \"the driver tells which GPU a handle's memory lies on\", \"told\": %s}\n", told ? "true" : "false");
+    fprintf(facts, "{\"fact\": \"the driver tells which GPU a handle's memory lies on\", \"told\": %s}\n", tells ? "true" : "false");
     CHECK(fclose(facts) == 0);
 }
 
@@ -98,10 +98,10 @@ static void read_from_another_program(bool open_already)
     if (open_already)
         first = open_reader("cuda:1"); /* no driver is asked to open it twice */
     sluice_reader *reader = open_reader(NULL);
-    bool told = strcmp(device_of(reader), "cuda:1") == 0;
+    bool tells = strcmp(device_of(reader), "cuda:1") == 0;
     if (!first)
-        note_told(told);
-    CHECK(told || (!gpu_is_fake() && !first)); /* else it is mapped over, as ever */
+        record_fact(tells);
+    CHECK(tells || (!gpu_is_fake() && !first)); /* else it is mapped across, as ever */
     check_frame(reader, &writer, "7");
     CHECK_OK(sluice_reader_close(&reader));
     CHECK_OK(sluice_reader_close(&first));
@@ -131,7 +131,7 @@ TEST(reader_takes_the_gpu_of_a_writer_in_its_own_process)
     gpu_end();
 }
 
-/* It must say something to who asks before there is a writer. */
+/* The reader must have a device before there is a writer. */
 TEST(reader_of_nobody_yet_takes_the_first_gpu)
 {
     struct sluice_cipd_reader_params cipd;
@@ -149,9 +149,9 @@ TEST(reader_of_nobody_yet_takes_the_first_gpu)
     gpu_end();
 }
 
-/* ---- GPUs that do not reach each other ---- */
+/* ---- GPUs that are not peers ---- */
 
-/* Opens a reader on a device ("": none is named), and says which one it has, or what is wrong. */
+/* Opens a reader on a device (none if ""), and prints which one it has, or the error. */
 ROLE(alone)
 {
     struct sluice_cipd_reader_params cipd;
@@ -162,7 +162,7 @@ ROLE(alone)
     gpu_begin();
     params.name = argv[1];
     params.device = argv[2][0] ? argv[2] : NULL;
-    if (params.device) /* where there is nothing to be had */
+    if (params.device) /* where there is nothing to read */
         params.open_timeout_ns = 50 * SLUICE_MS;
     int r = sluice_reader_open(&reader, &params);
     role_say("%s: %s", sluice_result_name(r), r ? sluice_last_error() : device_of(reader));

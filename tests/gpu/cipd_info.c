@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What "cipd:" channels say of themselves, and of the environment's settings.
+ * What "cipd:" channels report of themselves, and of the environment's settings.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static int count_own(void *user, const char *name)
     return 0;
 }
 
-TEST(cipd_a_channel_can_be_looked_at_from_outside)
+TEST(cipd_a_channel_can_be_inspected)
 {
     struct cipd_side side = cipd_begin();
     struct sluice_channel_info channel = { .size = sizeof channel };
@@ -114,7 +114,7 @@ TEST(cipd_calls_know_channels_of_another_kind)
     CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     CHECK_RESULT(sluice_cipd_mark(reader, &frame, side.stream), SLUICE_E_UNSUPPORTED);
     CHECK_RESULT(sluice_cipd_check_mark(reader, &frame), SLUICE_E_UNSUPPORTED);
-    CHECK_OK(sluice_reader_check(reader, &frame)); /* of those: its lease holds it */
+    CHECK_OK(sluice_reader_check(reader, &frame)); /* its lease holds one of those */
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     CHECK_RESULT(sluice_reader_check(reader, &frame), SLUICE_E_STALE);
     CHECK_OK(sluice_reader_close(&reader));
@@ -180,7 +180,7 @@ TEST(cipd_readers_say_all_that_is_known_of_what_makes_no_sense)
     CHECK(file && fputs("nineteen bytes long", file) >= 0 && fclose(file) == 0);
     params.open_timeout_ns = SLUICE_LATER;
     CHECK_OK(sluice_reader_open(&reader, &params));
-    for (int i = 0; i < 2; i++) { /* also where it is not looked at anew */
+    for (int i = 0; i < 2; i++) { /* also without another inspection */
         CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_NO_WRITER, "has 19 bytes");
         CHECK_HAS(sluice_last_error(), "its writer has not filled it yet");
     }
@@ -230,7 +230,7 @@ struct settings {
     struct sluice_cipd_reader_params reading;
 };
 
-/* What a process of its own says: they are read once. */
+/* The settings as a process of its own reports them: they are read once. */
 static struct settings settings_with(const char *variable, const char *value)
 {
     struct settings *said = mmap(NULL, sizeof *said, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), found;
@@ -257,7 +257,7 @@ static const char *another(const char *value)
     return strcmp(value, "0") == 0 ? "1" : strcmp(value, "1") == 0 ? "0" : strcmp(value, "high") == 0 ? "normal" : "7";
 }
 
-/* What is said to be honoured changes something. */
+/* Each setting that is reported as honoured changes something. */
 TEST(cipd_settings_that_are_honoured_are)
 {
     struct sluice_cipd_variable variables[64];
@@ -286,7 +286,7 @@ TEST(cipd_settings_of_the_barrier_may_be_zero)
     CHECK_EQ(setenv("CUDALINK_TD_ACTIVATION_BARRIER", "0", 1), 0);
     writing.holds_barrier = 1;
     CHECK_OK(sluice_cipd_environment(&writing, NULL));
-    CHECK_EQ(writing.barrier, SLUICE_CIPD_OFF); /* none is so fresh that it counts */
+    CHECK_EQ(writing.barrier, SLUICE_CIPD_OFF); /* always stale */
     CHECK_EQ(writing.settle_frames, UINT32_MAX); /* as with cuda-link: until it closes */
     CHECK_EQ(writing.holds_barrier, 0);
 }

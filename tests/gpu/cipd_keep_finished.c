@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writers of "cipd:" channels that are ahead of their GPU: one finished frame stays, and readers find it; nor does their end wait for
- * it for ever.
+ * Writers of "cipd:" channels that are ahead of their GPU: one finished frame stays, and readers find it. Close waits
+ * for the GPU only for a limited time.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 
 #include "gpu/cipd_kit.h"
 
-/* ---- what is behind a gate is not finished ---- */
+/* ---- frames behind a gate are not finished ---- */
 
 static struct cipd_side gated(uint32_t slots, int64_t wait_ns, struct gpu_gate *gate)
 {
@@ -34,14 +34,14 @@ static void ungated(struct cipd_side *side, struct gpu_gate *gate, sluice_reader
     cipd_end(side);
 }
 
-/* A frame that is finished. */
+/* Sends a frame that is finished. */
 static void send(struct cipd_side *side, uint32_t value)
 {
     CHECK_OK(cipd_send(side->writer, &side->array, side->stream, value, NULL));
     CHECK_OK(sluice_stream_synchronize(side->stream));
 }
 
-/* Without what waits for the whole GPU, as freeing memory does. */
+/* Without calls that wait for the whole GPU, such as freeing memory. */
 static uint32_t first_word(const struct sluice_frame *frame, struct sl_cu_stream *stream)
 {
     uint32_t word = 0;
@@ -77,9 +77,9 @@ TEST(cipd_a_reader_takes_the_newest_frame_that_is_finished)
     send(&side, 3);
     gpu_gate_close(&gate, gpu_native(side.stream));
     CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 4, NULL));
-    CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 5, NULL)); /* in the place of the first */
+    CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 5, NULL)); /* in the slot of the first */
     take(reader, reading, 3, 1);
-    /* None is taken twice, nor an older one. */
+    /* None is taken twice, nor is an older one. */
     CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT, "not finished");
     gpu_gate_open(&gate);
     CHECK_OK(sluice_stream_synchronize(side.stream));
@@ -118,7 +118,7 @@ TEST(cipd_of_two_slots_the_finished_one_is_taken)
     ungated(&side, &gate, reader);
 }
 
-/* What Sluice's own sides share in the segment (docs/cuda-link-wire.md). */
+/* The part of the segment that only Sluice's writers and readers use (docs/cuda-link-wire.md). */
 struct segment {
     _Alignas(4096) unsigned char wire[2048];
     uint32_t magic, asleep;
@@ -165,8 +165,8 @@ TEST(cipd_a_finished_frame_is_not_taken_once_its_slot_is_begun_again)
     ungated(&side, &gate, reader);
 }
 
-/* Beside a writer of cuda-link's, which does not say what it has begun: it may be the next one, always. */
-static void beside_another(uint32_t slots, bool found)
+/* Beside a writer of cuda-link's, which does not report what it has begun: it may always be the next one. */
+static void with_another_program(uint32_t slots, bool found)
 {
     struct gpu_gate gate;
     struct cipd_side side = gated(slots, 0, &gate);
@@ -191,10 +191,10 @@ static void beside_another(uint32_t slots, bool found)
     ungated(&side, &gate, reader);
 }
 
-TEST(cipd_an_older_frame_of_another_writers_is_taken) { beside_another(3, true); }
-TEST(cipd_an_older_frame_of_another_writers_two_slots_is_not) { beside_another(2, false); }
+TEST(cipd_an_older_frame_of_another_writers_is_taken) { with_another_program(3, true); }
+TEST(cipd_an_older_frame_of_another_writers_two_slots_is_not) { with_another_program(2, false); }
 
-/* ---- one is left ---- */
+/* ---- one is kept ---- */
 
 static void left_alone(uint32_t slots)
 {
@@ -214,7 +214,7 @@ static void left_alone(uint32_t slots)
     for (uint32_t i = 0; i < 2; i++)
         CHECK_SAYS(cipd_send(side.writer, &side.array, side.stream, 200, NULL), SLUICE_NO_SLOT, "only finished one");
     CHECK_RESULT(sluice_writer_begin(side.writer, SLUICE_MS, &begun), SLUICE_NO_SLOT);
-    CHECK_RESULT(sluice_writer_wait(side.writer, 0), SLUICE_NO_SLOT); /* which is no frame */
+    CHECK_RESULT(sluice_writer_wait(side.writer, 0), SLUICE_NO_SLOT); /* without a frame */
     CHECK_OK(sluice_writer_stats(side.writer, &stats));
     CHECK_EQ(stats.dropped, 3);
     CHECK_EQ(stats.committed, 2 * slots);
@@ -264,7 +264,7 @@ TEST(cipd_a_writer_of_one_slot_has_none_to_leave)
     ungated(&side, &gate, reader);
 }
 
-/* What a cancelled frame left on the GPU is waited for, though a frame before it is finished. */
+/* The GPU's work on a cancelled frame is waited for, even if an earlier frame is finished. */
 TEST(cipd_a_slot_is_lent_when_a_cancelled_frame_has_left_it)
 {
     struct gpu_gate gate;
@@ -287,9 +287,9 @@ TEST(cipd_a_slot_is_lent_when_a_cancelled_frame_has_left_it)
 
 /* ---- beside a writer that never pauses ---- */
 
-/* Sends until its stdin ends, always with 64 frames or more that its GPU has not finished if it is let. Arguments: the
+/* Sends until its stdin ends, if possible always with at least 64 frames that its GPU has not finished. Arguments: the
  * channel; slots. */
-ROLE(cipd_breathless)
+ROLE(cipd_endless_writer)
 {
     struct sluice_cipd_writer_params cipd;
     struct sl_cu_event *marks[2];
@@ -321,8 +321,8 @@ ROLE(cipd_breathless)
 static void starve(const char *slots, bool ahead)
 {
     struct cipd_side side = cipd_begin();
-    CHECK(setenv("SLUICE_FAKE_DELAY", "3000", 1) == 0); /* of the writer's: each frame takes its GPU two of that */
-    struct child writer = role_start("cipd_breathless", cipd_name(), slots, NULL);
+    CHECK(setenv("SLUICE_FAKE_DELAY", "3000", 1) == 0); /* of the writer: each frame takes its GPU twice that */
+    struct child writer = role_start("cipd_endless_writer", cipd_name(), slots, NULL);
     CHECK(unsetenv("SLUICE_FAKE_DELAY") == 0);
     struct sluice_cipd_reader_params cipd;
     struct sluice_reader_params params = cipd_reader_params(&cipd);
@@ -349,13 +349,13 @@ static void starve(const char *slots, bool ahead)
     cipd_end(&side);
 }
 
-TEST_TIMEOUT(cipd_a_reader_does_not_starve_beside_a_writer_in_a_hurry, 60) { starve("3", false); }
+TEST_TIMEOUT(cipd_a_reader_does_not_starve_beside_a_fast_writer, 60) { starve("3", false); }
 TEST_TIMEOUT(cipd_a_reader_of_two_slots_does_not_starve_either, 60) { starve("2", false); }
 TEST_TIMEOUT(cipd_a_reader_whose_stream_waits_does_not_starve_either, 60) { starve("3", true); }
 
 /* ---- the end ---- */
 
-/* What it leaves behind then goes with its process. */
+/* What it leaves behind ends with its process. */
 ROLE(cipd_closes_in_the_middle)
 {
     CHECK_EQ(argc, 2);
@@ -374,7 +374,7 @@ ROLE(cipd_closes_in_the_middle)
     _exit(0);
 }
 
-/* What the GPU works on still does not hold up the end for long, and is not freed under it. */
+/* Work on the GPU does not delay close for long, and its memory is not freed under it. */
 TEST_TIMEOUT(cipd_close_does_not_wait_for_ever, 60)
 {
     gpu_begin();

@@ -19,7 +19,7 @@
 const struct sluice_dtype cipd_uint8 = { SLUICE_UINT, 8, 1 }, cipd_float32 = { SLUICE_FLOAT, 32, 1 };
 
 static char name[64], barrier[80];
-static bool called; /* another's */
+static bool called; /* another process's */
 
 const char *cipd_name(void)
 {
@@ -34,7 +34,7 @@ void cipd_call(const char *given)
     called = true;
 }
 
-/* Segments and second names are files there; a barrier stays in any case, as it is a machine's. */
+/* Segments and second names are files there; a barrier stays in any case, as it belongs to the machine. */
 static void clean(const char *part)
 {
     DIR *dir = opendir("/dev/shm");
@@ -88,7 +88,7 @@ struct sluice_writer_params cipd_writer_params(struct sluice_cipd_writer_params 
     params.name = cipd_name();
     params.device = "cuda:0";
     params.format = format;
-    params.wait_ns = 20 * SLUICE_S; /* its GPU may be busy with others for long */
+    params.wait_ns = 20 * SLUICE_S; /* other programs may keep its GPU busy for long */
     params.cipd = cipd;
     return params;
 }
@@ -98,7 +98,7 @@ struct sluice_reader_params cipd_reader_params(struct sluice_cipd_reader_params 
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
 
     *cipd = (struct sluice_cipd_reader_params)SLUICE_CIPD_READER_PARAMS_INIT;
-    cipd->wait_ns = cipd->stall_ns = 20 * SLUICE_S; /* however long the machine stands still */
+    cipd->wait_ns = cipd->stall_ns = 20 * SLUICE_S; /* however long the machine is suspended */
     params.name = cipd_name();
     params.device = "cuda:0";
     params.open_timeout_ns = params.ahead_ns = 20 * SLUICE_S;
@@ -285,8 +285,8 @@ struct cipd_side cipd_writer_role(int argc, char **argv)
     return side;
 }
 
-/* A writer that does what it is told: a number is sent in a frame of that number, "shut" closes, "begin" begins a
- * frame and leaves it, "again" begins another session in the same segment, "slots" one of one slot more in another.
+/* A writer that follows commands: a number sends a frame with that number, "shut" closes, "begin" begins a frame and
+ * leaves it, "again" begins another session in the same segment, "slots" one with one slot more in another segment.
  * Arguments: the channel; slots. */
 ROLE(cipd_writer)
 {
@@ -326,7 +326,7 @@ void cipd_tell(struct child *child, const char *line)
     child_expect(child, "done", 20);
 }
 
-/* Arguments: the channel; the last frame's number. Says each frame's number once it has looked at all of it. */
+/* Arguments: the channel; the last frame's number. Prints each frame's number after checking all of it. */
 ROLE(cipd_reader)
 {
     struct sluice_frame frame;

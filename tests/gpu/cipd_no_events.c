@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * "cipd:" channels whose slots have no events, as programs make them that cannot have any: their frames are finished when they are
- * published.
+ * "cipd:" channels whose slots have no events, as of programs that cannot make any: their frames are finished when they
+ * are published.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -56,7 +56,7 @@ TEST(cipd_slots_without_events_have_finished_frames)
 
 static atomic_bool pulsing;
 
-/* A hostile program's: there when a reader polls, and gone when it looks whether the frame is whole. */
+/* A hostile program: the index is there when a reader polls, and gone when it checks whether the frame is whole. */
 static void *pulse(void *index)
 {
     atomic_uint *word = index;
@@ -71,7 +71,7 @@ static void *pulse(void *index)
     return NULL;
 }
 
-/* Nothing there could be waited for. */
+/* There is nothing to wait for. */
 TEST(cipd_a_stream_does_not_wait_for_a_slot_without_an_event)
 {
     struct cipd_side side = cipd_begin();

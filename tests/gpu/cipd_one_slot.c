@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Copies of frames in a single slot: a writer that does not say when it begins the next frame may be writing it already.
+ * Copies of frames in a single slot: a writer that does not report when it begins the next frame may be writing it
+ * already.
  */
 #include "gpu/cipd_kit.h"
 
@@ -31,7 +32,7 @@ static int open_copier(sluice_reader **reader, int64_t timeout_ns)
     return sluice_reader_open(reader, &params);
 }
 
-/* It writes the next frame while a copy of the last is made, and its index still is that one's. */
+/* It writes the next frame during the copy, while its index is still that of the last one. */
 TEST(cipd_copies_out_of_another_writers_single_slot_are_refused)
 {
     struct cipd_side side = single();
@@ -64,7 +65,7 @@ TEST(cipd_copies_out_of_a_single_slot_of_ours_are_whole)
     cipd_end_reader(&side, reader);
 }
 
-/* Its writer gets fewer slots while it is read, and more again. */
+/* The number of its writer's slots goes down and up again while it is read. */
 TEST(cipd_copies_are_refused_while_another_writer_has_a_single_slot)
 {
     struct cipd_side side = single();
@@ -92,7 +93,7 @@ TEST(cipd_copies_are_refused_while_another_writer_has_a_single_slot)
     cipd_end_reader(&side, reader);
 }
 
-/* One that waits for its writer anyway opens, and says so then. */
+/* A reader that waits for its writer anyway opens, and reports it then. */
 TEST(cipd_a_reader_of_copies_may_be_there_before_a_single_slot)
 {
     struct cipd_side side = single();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Other programs beside a "cipd:" channel's writer: of the same name, in the same segment, and with a barrier that keeps its frames
- * back.
+ * Other programs beside the writer of a "cipd:" channel: with the same name, in the same segment, and with a barrier
+ * that holds back its frames.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "gpu/cipd_kit.h"
 
-/* ---- one writer a name ---- */
+/* ---- one writer for each name ---- */
 
 ROLE(cipd_rival)
 {
@@ -52,8 +52,8 @@ TEST(cipd_a_name_has_one_writer)
     cipd_end(&side);
 }
 
-/* Its frames are too rare for an open to see that it lives. */
-TEST(cipd_a_writer_is_told_of_another_program_in_its_segment)
+/* Its frames are too rare for open to see that it lives. */
+TEST(cipd_a_writer_learns_of_another_program_in_its_segment)
 {
     struct cipd_side side = cipd_begin();
 
@@ -68,7 +68,7 @@ TEST(cipd_a_writer_is_told_of_another_program_in_its_segment)
     cipd_end(&side);
 }
 
-/* Nothing is sent in between, by which the writer could have been told. */
+/* Nothing is sent in between that could have shown the writer the other one. */
 static void leave_another_alone(bool same_handles)
 {
     struct cipd_side side = cipd_begin();
@@ -87,7 +87,7 @@ static void leave_another_alone(bool same_handles)
     CHECK_MEM(after, before, sizeof before);
     CHECK_OK(sluice_writer_close(&side.writer));
     cipd_load_segment(after);
-    CHECK_MEM(after, before, 2048); /* the rest is not the protocol's: there the writer says that its memory is gone */
+    CHECK_MEM(after, before, 2048); /* the rest is not in the protocol: there the writer says that its memory is gone */
     cipd_end(&side);
 }
 
@@ -107,7 +107,7 @@ TEST(cipd_a_name_that_was_taken_away_is_given_back)
     CHECK_SOON(cipd_info_of_writer(side.writer).relinked == 1, 10);
     sluice_reader *reader = cipd_reader();
     CHECK_OK(sluice_reader_close(&reader));
-    /* Where another has put a segment in its place, nobody sees our frames. */
+    /* Where another program has put a segment in its place, nobody sees our frames. */
     CHECK_EQ(unlink(path), 0);
     FILE *other = fopen(path, "w");
     CHECK(other && fputs("something else", other) >= 0 && fclose(other) == 0);
@@ -164,7 +164,7 @@ TEST(cipd_frames_are_skipped_while_a_barrier_is_up)
     CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 1, NULL));
     struct child child = role_start("cipd_holder", cipd_name(), NULL);
     child_expect(&child, "up", 20);
-    CHECK_SOON(skips(side.writer), 20); /* the kernel tells of it, or it is looked for every 10 ms */
+    CHECK_SOON(skips(side.writer), 20); /* found by a notification of the kernel, or by a search every 10 ms */
     CHECK_SAYS(cipd_send(side.writer, &side.array, side.stream, 2, NULL), SLUICE_NO_SLOT, "barrier");
     struct sluice_cipd_info info = cipd_info_of_writer(side.writer);
     CHECK_EQ(info.barrier_skips, 2);
@@ -179,7 +179,7 @@ TEST(cipd_frames_are_skipped_while_a_barrier_is_up)
     cipd_end(&side);
 }
 
-/* Its own hold is nothing to it, others' are once that has ended. */
+/* A writer ignores its own hold, and respects others' after that has ended. */
 TEST(cipd_a_writer_that_has_held_the_barrier_respects_it)
 {
     struct cipd_side side = cipd_begin();

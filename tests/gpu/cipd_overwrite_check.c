@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Copies of "cipd:" frames that are under way when the program goes on: whether they were whole is told by what the writer
- * had come to when they ended, not by when somebody asks.
+ * Copies of "cipd:" frames that are in flight when the program goes on: whether they were whole depends on how far the
+ * writer was when they ended, not on when the program asks.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@ struct copying {
     struct sluice_stream stream; /* of the copies */
     struct gpu_gate gate;
     struct sluice_frame frame;
-    struct sluice_array array; /* the copy */
+    struct sluice_array array; /* the destination */
     struct sluice_ticket ticket;
 };
 
@@ -43,7 +43,7 @@ static struct copying begin_with(uint32_t slots, bool disguised)
     return copying;
 }
 
-/* Takes the frame that is there, and queues a copy of it, and the mark. */
+/* Takes the frame that is there, and queues a copy of it and the overwrite check. */
 static void copy(struct copying *copying, bool gated)
 {
     CHECK_OK(sluice_reader_acquire(copying->reader, SLUICE_ON_CPU, 20 * SLUICE_S, &copying->frame));
@@ -67,7 +67,7 @@ static void end(struct copying *copying)
     cipd_end(&copying->side);
 }
 
-/* The writer comes round after the copy: it is whole, whenever somebody asks. */
+/* The writer comes round after the copy: it is whole, whenever the program asks. */
 static void lapped_later(uint32_t slots, bool disguised)
 {
     struct copying copying = begin_with(slots, disguised);
@@ -86,7 +86,7 @@ TEST(cipd_a_copy_that_ended_in_time_is_whole) { lapped_later(3, false); }
 TEST(cipd_a_copy_out_of_two_slots_that_ended_in_time_is_whole) { lapped_later(2, false); }
 TEST(cipd_a_copy_of_another_writers_frame_that_ended_in_time_is_whole) { lapped_later(3, true); }
 
-/* So many frames later the copy ends: a mark tells. */
+/* The copy ends `later` frames later: the overwrite check shows it. */
 static void lapped_before(uint32_t slots, bool disguised, uint32_t later, int expected)
 {
     struct copying copying = begin_with(slots, disguised);
@@ -109,7 +109,7 @@ TEST(cipd_a_copy_that_ended_just_in_time_is_whole) { lapped_before(3, false, 2, 
 TEST(cipd_a_copy_of_another_writers_frame_that_ended_too_late_is_lost) { lapped_before(3, true, 2, SLUICE_E_LOST); }
 TEST(cipd_a_copy_of_another_writers_frame_that_ended_just_in_time_is_whole) { lapped_before(3, true, 1, SLUICE_OK); }
 
-TEST(cipd_a_mark_is_none_for_the_next_frame)
+TEST(cipd_an_overwrite_check_is_for_one_frame)
 {
     struct copying copying = begin_with(3, false);
 
@@ -125,9 +125,9 @@ TEST(cipd_a_mark_is_none_for_the_next_frame)
     end(&copying);
 }
 
-/* ---- writers that end a session while a stream has yet to come to a mark ---- */
+/* ---- writers that end a session while a stream has not reached the overwrite check ---- */
 
-#define GRACE (100 * SLUICE_MS) /* so long a writer that has closed keeps its memory */
+#define GRACE (100 * SLUICE_MS) /* how long a closed writer keeps its memory */
 
 static struct child begin_beside(struct copying *copying, bool disguised)
 {
@@ -153,7 +153,8 @@ static void end_beside(struct copying *copying, struct child *child)
     cipd_end(&copying->side);
 }
 
-/* Both before the copy has ended. `second`: NULL for none. Its memory is not the frame's any more then, or may not be. */
+/* Both happen before the copy has ended. `second` is NULL if there is only one. Then the memory is no longer the
+ * frame's, or may not be. */
 static void ended_before(bool disguised, const char *first, const char *second)
 {
     struct copying copying;
@@ -192,7 +193,7 @@ TEST(cipd_a_copy_that_ended_before_its_writer_closed_is_whole) { ended_later(fal
 TEST(cipd_a_copy_that_ended_before_the_next_session_is_whole) { ended_later(false, "again"); }
 TEST(cipd_a_copy_of_another_writers_that_ended_before_it_closed_is_whole) { ended_later(true, "shut"); }
 
-/* It closes while the copy is made: its memory is there still, for a moment. */
+/* It closes during the copy: its memory stays for a moment. */
 static void closed_meanwhile(bool disguised, int later)
 {
     struct copying copying = begin_with(3, disguised);
@@ -210,11 +211,11 @@ static void closed_meanwhile(bool disguised, int later)
     end(&copying);
 }
 
-TEST(cipd_a_copy_that_ended_while_its_writer_closed_is_whole) { closed_meanwhile(false, SLUICE_OK); } /* it says when it frees */
+TEST(cipd_a_copy_that_ended_while_its_writer_closed_is_whole) { closed_meanwhile(false, SLUICE_OK); } /* it reports when it frees */
 TEST(cipd_a_copy_of_another_writers_that_ended_while_it_closed_is_whole_for_a_moment) { closed_meanwhile(true, SLUICE_E_LOST); }
 
-/* Streams that have yet to come to their marks hold up nobody. */
-TEST(cipd_a_reader_that_leaves_does_not_wait_for_its_marks)
+/* Streams that have not reached their overwrite checks hold up nobody. */
+TEST(cipd_a_reader_that_leaves_does_not_wait_for_its_overwrite_checks)
 {
     struct copying copying = begin_with(3, false);
 
@@ -229,7 +230,7 @@ TEST(cipd_a_reader_that_leaves_does_not_wait_for_its_marks)
     end(&copying);
 }
 
-TEST(cipd_a_session_that_has_ended_has_no_marks_any_more)
+TEST(cipd_a_session_that_has_ended_has_no_overwrite_checks)
 {
     struct copying copying = begin_with(3, false);
     struct sluice_frame next;
@@ -249,7 +250,7 @@ TEST(cipd_a_session_that_has_ended_has_no_marks_any_more)
     end(&copying);
 }
 
-TEST(cipd_copies_of_a_reader_need_no_mark)
+TEST(cipd_copies_of_a_reader_need_no_overwrite_check)
 {
     struct copying copying = begin_with(3, false);
     struct sluice_cipd_reader_params cipd;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Readers of "cipd:" channels: frames that are rewritten under them, frames that are late, and the descriptor.
+ * Readers of "cipd:" channels: frames that are rewritten under them, late frames, and the descriptor.
  */
 #include <limits.h>
 #include <poll.h>
@@ -9,7 +9,7 @@
 
 #include "gpu/cipd_kit.h"
 
-/* The writer ends, and another comes, while the first reader holds a frame. */
+/* The writer ends, and another one starts, while the first reader holds a frame. */
 static void take_over(struct child *writer, sluice_reader *first, sluice_reader *second, struct cipd_side *side)
 {
     struct sluice_frame frame;
@@ -22,12 +22,12 @@ static void take_over(struct child *writer, sluice_reader *first, sluice_reader 
     cipd_tell(writer, "4");
     cipd_take_and_release(second, side, 4);
     int r = sluice_reader_release(first, &frame, SLUICE_ON_CPU);
-    CHECK(r == 0 || r == SLUICE_E_LOST); /* its memory is gone, or was it */
+    CHECK(r == 0 || r == SLUICE_E_LOST); /* its memory is gone, or was */
     cipd_take_and_release(first, side, 4);
     cipd_tell(writer, "4");
 }
 
-/* Memory cannot be opened twice in a process, so they share it. */
+/* A process cannot open memory twice, so the readers share it. */
 TEST(two_readers_in_one_process_take_turns)
 {
     struct cipd_side side = cipd_begin();
@@ -63,10 +63,10 @@ static void overrun_with(const char *slots)
     cipd_take(reader, &side, 1, &frame);
     for (int i = 0; i < spare; i++) {
         cipd_tell(&writer, "2");
-        CHECK_OK(sluice_reader_check(reader, &frame)); /* its slot's turn has not come */
+        CHECK_OK(sluice_reader_check(reader, &frame)); /* its slot is not due yet */
     }
     CHECK_EQ(cipd_value(&frame, gpu_native(side.stream)), 1);
-    cipd_tell(&writer, "begin"); /* from here on the writer may do with it what it likes */
+    cipd_tell(&writer, "begin"); /* from here on the writer may overwrite it */
     CHECK_RESULT(sluice_reader_check(reader, &frame), SLUICE_E_LOST);
     CHECK_SAYS(sluice_reader_release(reader, &frame, SLUICE_ON_CPU), SLUICE_E_LOST, "written to this frame");
     CHECK_EQ(cipd_info_of_reader(reader).overruns, 1);
@@ -75,27 +75,27 @@ static void overrun_with(const char *slots)
     cipd_end_reader(&side, reader);
 }
 
-TEST(cipd_a_reader_is_told_when_its_frame_may_be_rewritten) { overrun_with("3"); }
-TEST(cipd_a_reader_of_two_slots_is_told_so) { overrun_with("2"); }
-TEST(cipd_a_reader_of_one_slot_is_told_so) { overrun_with("1"); }
+TEST(cipd_a_reader_learns_that_its_frame_may_be_rewritten) { overrun_with("3"); }
+TEST(cipd_a_reader_of_two_slots_learns_so) { overrun_with("2"); }
+TEST(cipd_a_reader_of_one_slot_learns_so) { overrun_with("1"); }
 
-/* A writer in a hurry, in another process: sends until its stdin ends. Arguments: the channel; slots. */
-ROLE(cipd_hurry)
+/* A fast writer in another process: sends until its stdin ends. Arguments: the channel; slots. */
+ROLE(cipd_fast_writer)
 {
     struct cipd_side side = cipd_writer_role(argc, argv);
     struct pollfd input = { .fd = 0, .events = POLLIN };
     for (uint32_t i = 1; poll(&input, 1, 0) == 0; i++) {
         int r = cipd_send(side.writer, &side.array, side.stream, i, NULL);
-        if (r != SLUICE_NO_SLOT) /* a busy machine may let its GPU wait for long */
+        if (r != SLUICE_NO_SLOT) /* a busy machine may keep its GPU waiting for long */
             CHECK_OK(r);
         if (i % 64 == 0)
-            CHECK_OK(sluice_stream_synchronize(side.stream)); /* no further ahead of the GPU than that */
+            CHECK_OK(sluice_stream_synchronize(side.stream)); /* no further ahead of the GPU */
     }
     cipd_end(&side);
     return 0;
 }
 
-/* How fast copies come is a fact about the GPU, and how its processes share it. */
+/* The rate of copies is a fact about the GPU, and how processes share it. */
 static void note_copies(sluice_reader *reader, uint32_t whole, int64_t began)
 {
     struct sluice_reader_stats stats = { .size = sizeof stats };
@@ -107,7 +107,7 @@ static void note_copies(sluice_reader *reader, uint32_t whole, int64_t began)
     CHECK(fclose(facts) == 0);
 }
 
-/* All of its words are its number, which the writer counts as its words do: it is no later frame, either. */
+/* All words must hold the frame's number, which the writer counts as its words: so it is no later frame either. */
 static uint32_t take_a_copy(sluice_reader *reader, struct cipd_side *side, struct sluice_stream stream, struct sluice_frame *frame)
 {
     struct sluice_array array;
@@ -122,7 +122,7 @@ static uint32_t take_a_copy(sluice_reader *reader, struct cipd_side *side, struc
     return value;
 }
 
-/* Its writer, if this process has started one, is stopped before the channel's names are taken away. */
+/* Its writer, if this process has started one, is stopped before the channel's names are removed. */
 static void take_copies(struct child *writer, uint32_t frames)
 {
     struct cipd_side side = cipd_begin();
@@ -150,7 +150,7 @@ static void take_copies(struct child *writer, uint32_t frames)
         if (i % 500 == 0 || i == frames)
             note_copies(reader, i, began);
     }
-    CHECK_EQ(cipd_value(&first, gpu_native(side.stream)), kept); /* held all the while */
+    CHECK_EQ(cipd_value(&first, gpu_native(side.stream)), kept); /* held throughout */
     CHECK_OK(sluice_reader_release(reader, &first, SLUICE_ON_CPU));
     if (writer)
         role_stop(writer);
@@ -160,7 +160,7 @@ static void take_copies(struct child *writer, uint32_t frames)
 TEST_TIMEOUT(cipd_copies_are_never_torn, 60)
 {
     gpu_begin();
-    struct child writer = role_start("cipd_hurry", cipd_name(), "3", NULL);
+    struct child writer = role_start("cipd_fast_writer", cipd_name(), "3", NULL);
 
     child_expect(&writer, "open", 20);
     take_copies(&writer, gpu_is_fake() ? 30 : (uint32_t)test_scale(2000));
@@ -175,9 +175,9 @@ ROLE(cipd_copier)
     return 0;
 }
 
-/* As on a GPU without MPS: while it works for the reader it does not for the writer, and the other way round. What the reader
- * has chosen while it works for the writer is overwritten by the time that it is copied. */
-TEST_TIMEOUT(cipd_copies_come_where_processes_take_turns, 60)
+/* As on a GPU without MPS, which works for one process at a time. What the reader has chosen in the writer's time slice
+ * is overwritten before it is copied. */
+TEST_TIMEOUT(cipd_copies_come_where_processes_are_time_sliced, 60)
 {
     char slices[PATH_MAX + 16];
 
@@ -186,7 +186,7 @@ TEST_TIMEOUT(cipd_copies_come_where_processes_take_turns, 60)
     snprintf(slices, sizeof slices, "30000:%s/turns", test_dir());
     CHECK(setenv("SLUICE_FAKE_SLICES", slices, 1) == 0);
     CHECK(setenv("SLUICE_FAKE_DELAY", "2000", 1) == 0); /* of three pieces of work for each frame: five in a slice */
-    struct child writer = role_start("cipd_hurry", cipd_name(), "3", NULL);
+    struct child writer = role_start("cipd_fast_writer", cipd_name(), "3", NULL);
     child_expect(&writer, "open", 20);
     CHECK(setenv("SLUICE_FAKE_DELAY", "1000", 1) == 0);
     struct child reader = role_start("cipd_copier", cipd_name(), "30", NULL);
@@ -195,7 +195,7 @@ TEST_TIMEOUT(cipd_copies_come_where_processes_take_turns, 60)
     cipd_clean();
 }
 
-/* ---- frames that are late ---- */
+/* ---- late frames ---- */
 
 TEST(cipd_acquire_waits_for_the_frame_to_be_finished)
 {
@@ -208,7 +208,7 @@ TEST(cipd_acquire_waits_for_the_frame_to_be_finished)
     struct sluice_cipd_info info;
     uint64_t waited = 0, turns = 0;
 
-    while (waited == 0 && turns < 30) { /* the gate may be open before a busy machine lets it wait */
+    while (waited == 0 && turns < 30) { /* the gate may open before the reader waits, on a busy machine */
         gpu_gate_close(&gate, gpu_native(side.stream));
         CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 3, NULL));
         CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT, "not finished");
@@ -245,7 +245,7 @@ TEST(cipd_a_frame_that_is_never_finished_is_lost)
     CHECK_EQ(cipd_info_of_reader(reader).timeouts, 1);
     gpu_gate_open(&gate);
     CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 4, NULL));
-    CHECK_OK(sluice_stream_synchronize(side.stream)); /* before wait_ns begins, so that this one is never late */
+    CHECK_OK(sluice_stream_synchronize(side.stream)); /* before wait_ns begins, so this one is never late */
     cipd_take(reader, &side, 4, &frame);
     CHECK_EQ(frame.missed, 1);
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
@@ -276,7 +276,7 @@ TEST(cipd_frames_that_were_not_taken_are_counted)
         CHECK_EQ(lag(reader), i - 2);
         CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i, NULL));
     }
-    CHECK_OK(sluice_stream_synchronize(side.stream)); /* else an older one may be what is finished */
+    CHECK_OK(sluice_stream_synchronize(side.stream)); /* else the finished one may be older */
     cipd_take(reader, &side, 6, &frame);
     CHECK_EQ(frame.missed, 4);
     CHECK_EQ(frame.sequence, 6);
@@ -285,7 +285,7 @@ TEST(cipd_frames_that_were_not_taken_are_counted)
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     CHECK_EQ(cipd_info_of_reader(reader).dropped, 4);
     CHECK_GE(cipd_info_of_reader(reader).latency_ns, 1);
-    CHECK_OK(sluice_cipd_set_slots(side.writer, 2)); /* another session: of the one before none is to come */
+    CHECK_OK(sluice_cipd_set_slots(side.writer, 2)); /* another session: nothing more of the one before */
     CHECK_EQ(lag(reader), 0);
     cipd_end_reader(&side, reader);
 }
@@ -317,7 +317,7 @@ TEST(cipd_a_reader_can_be_polled)
     cipd_end_reader(&side, reader);
 }
 
-/* A reader of a killed writer's channel, and its descriptor: nothing can be read. */
+/* A reader of a killed writer's channel, and its descriptor, which must not be readable. */
 static int poll_a_killed_writer(struct cipd_side *side, bool disguised, sluice_reader **reader)
 {
     struct sluice_frame frame;
@@ -337,7 +337,7 @@ static int poll_a_killed_writer(struct cipd_side *side, bool disguised, sluice_r
     return fd;
 }
 
-TEST(cipd_who_polls_is_told_that_the_writer_was_killed)
+TEST(cipd_a_poller_wakes_when_the_writer_was_killed)
 {
     struct cipd_side side = cipd_begin();
     struct sluice_frame frame;
@@ -350,8 +350,9 @@ TEST(cipd_who_polls_is_told_that_the_writer_was_killed)
     cipd_clean();
 }
 
-/* Python's resource tracker removes the name of a killed writer's segment; the next one makes another of that name. */
-TEST(cipd_who_polls_is_told_of_the_next_segment)
+/* Python's resource tracker removes the name of a killed writer's segment; the next writer makes another one with that
+ * name. */
+TEST(cipd_a_poller_wakes_for_the_next_segment)
 {
     struct cipd_side side = cipd_begin();
     sluice_reader *reader;
@@ -367,7 +368,7 @@ TEST(cipd_who_polls_is_told_of_the_next_segment)
     cipd_end_reader(&side, reader);
 }
 
-TEST(cipd_a_reader_that_stops_wakes_who_polls)
+TEST(cipd_a_reader_that_stops_wakes_a_poller)
 {
     struct cipd_side side = cipd_begin();
     struct sluice_frame frame;
@@ -381,6 +382,6 @@ TEST(cipd_a_reader_that_stops_wakes_who_polls)
     CHECK_OK(sluice_reader_stop(reader));
     CHECK(channel_readable(fd, 20000));
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_E_CLOSED);
-    CHECK(channel_readable(fd, 20000)); /* it would say so again */
+    CHECK(channel_readable(fd, 20000)); /* it would report it again */
     cipd_end_reader(&side, reader);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is sent on "cipd:" channels: when the program may change its memory, sends that wait, that are graphs, that are alike, on
- * several streams, and from plain memory.
+ * Sends on "cipd:" channels: when the program may change its memory, sends that wait, sends by graph, sends that are
+ * alike, on several streams, and from pageable memory.
  */
 #include "gpu/cipd_kit.h"
 
@@ -35,12 +35,12 @@ TEST(cipd_a_blocking_writer_publishes_what_is_finished)
     cipd.block = 1;
     CHECK_OK(sluice_writer_open(&side.writer, &params));
     sluice_reader *reader = cipd_reader();
-    for (uint32_t i = 1; i <= 5 || waited == 0; i++) { /* the gate may be open before a busy machine lets it wait */
+    for (uint32_t i = 1; i <= 5 || waited == 0; i++) { /* the gate may open before the writer waits, on a busy machine */
         struct gpu_gate gate = gpu_gate_new();
         CHECK_LE(i, 30);
         info = cipd_info_of_writer(side.writer);
         for (uint32_t slot = i - 1; slot < info.slot_count; slot++)
-            CHECK_EQ(info.slots[slot].last_wait_ns, 0); /* nothing was in it yet */
+            CHECK_EQ(info.slots[slot].last_wait_ns, 0); /* the slot was empty */
         gpu_gate_close(&gate, gpu_native(side.stream));
         gpu_gate_open_later(&gate);
         int64_t began = test_now();
@@ -67,11 +67,11 @@ TEST(cipd_sends_that_come_again_are_graphs)
     struct sluice_cipd_writer_params cipd;
     struct sluice_writer_params params = cipd_writer_params(&cipd, &side.format);
 
-    CHECK_OK(sluice_writer_open(&side.writer, &params)); /* nobody has asked for them */
+    CHECK_OK(sluice_writer_open(&side.writer, &params)); /* no reader needs them */
     cipd_send_to_another(&side, 20);
     struct sluice_cipd_info info = cipd_info_of_writer(side.writer);
-    CHECK_EQ(info.graph_frames, 20 - 3); /* a slot's first send is none */
-    CHECK_OK(sluice_cipd_set_slots(side.writer, 2)); /* and none of a slot's that is gone */
+    CHECK_EQ(info.graph_frames, 20 - 3); /* a slot's first send is not one */
+    CHECK_OK(sluice_cipd_set_slots(side.writer, 2)); /* and none of a slot that is gone */
     for (uint32_t i = 1; i <= 6; i++)
         CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i, NULL));
     CHECK_EQ(cipd_info_of_writer(side.writer).graph_frames, 17 + 4);
@@ -83,8 +83,8 @@ TEST(cipd_sends_that_come_again_are_graphs)
     cipd_end(&side);
 }
 
-/* What was found out about an array is used for the next one like it: from other places, with other strides and in other
- * sessions in between. */
+/* What was found out about an array is reused for the next one like it: with other addresses, strides and sessions in
+ * between. */
 
 static void send_and_see(struct cipd_side *side, sluice_reader *reader, const struct sluice_array *array, uint32_t value)
 {
@@ -114,14 +114,14 @@ TEST(cipd_sends_that_are_alike)
             CHECK_OK(sluice_cipd_set_slots(side.writer, 1 + i / 10));
         send_and_see(&side, reader, &array, i);
     }
-    /* Memory of the slot itself is not copied, which is no rule for what comes next. */
+    /* Memory of the slot itself is not copied; that must not affect the next send. */
     CHECK_OK(sluice_writer_begin(side.writer, SLUICE_DEFAULT, &frame));
     array = cipd_array(channel_words(&frame), &side.format);
     CHECK_OK(sluice_writer_cancel(side.writer, &frame, SLUICE_ON_CPU));
     send_and_see(&side, reader, &array, 100);
     array = cipd_array(memory, &side.format);
     send_and_see(&side, reader, &array, 101);
-    array.nbytes /= 2; /* what is wrong with it is seen all the same */
+    array.nbytes /= 2; /* an error in it is found all the same */
     CHECK_RESULT(sluice_writer_send(side.writer, &array, 1, side.stream, NULL), SLUICE_E_INVALID);
     array = cipd_array(memory, &side.format);
     send_and_see(&side, reader, &array, 102);
@@ -129,7 +129,7 @@ TEST(cipd_sends_that_are_alike)
     cipd_end(&side);
 }
 
-/* The slot is the same in each round, the stream is another: the copies must not overlap. */
+/* The slot is the same in each round, the stream another one: the copies must not overlap. */
 TEST(cipd_sends_on_different_streams_are_in_order)
 {
     struct cipd_side side = cipd_begin();
@@ -175,7 +175,7 @@ TEST(cipd_frames_are_sent_from_and_fetched_into_plain_memory)
     CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     CHECK_OK(sluice_reader_fetch(reader, &frame, &to, 1, SLUICE_ON_CPU, NULL));
     CHECK_MEM(words, back, sizeof words);
-    /* Three frames later its slot is another's, and what was fetched may be anything. */
+    /* Three frames later its slot is reused, and what was fetched may be anything. */
     for (int i = 0; i < 3; i++)
         CHECK_OK(sluice_writer_send(side.writer, &from, 1, SLUICE_ON_CPU, NULL));
     CHECK_RESULT(sluice_reader_fetch(reader, &frame, &to, 1, SLUICE_ON_CPU, NULL), SLUICE_E_LOST);

@@ -22,7 +22,7 @@ TEST_TIMEOUT(cipd_readers_follow_a_writer_that_closes_and_comes_again, 60)
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_MS, &frame), SLUICE_CLOSED);
     CHECK_EQ(cipd_info_of_reader(reader).slots[0].memory_open, 0);
     role_stop(&writer);
-    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_MS, &frame), SLUICE_CLOSED); /* until another comes */
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_MS, &frame), SLUICE_CLOSED); /* until another one starts */
     CHECK_EQ(cipd_info_of_reader(reader).state, SLUICE_CIPD_ABSENT);
     writer = cipd_start_writer("2");
     cipd_tell(&writer, "5");
@@ -58,17 +58,17 @@ TEST_TIMEOUT(cipd_readers_follow_a_writer_that_is_killed, 60)
         int64_t until = test_now() + (int64_t)(20e9 * test_slowness());
         while ((r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 50 * SLUICE_MS, &frame)) == SLUICE_TIMEOUT)
             CHECK(test_now() < until);
-        CHECK_RESULT(r, SLUICE_NO_WRITER); /* of Sluice's writers it is known */
+        CHECK_RESULT(r, SLUICE_NO_WRITER); /* known of Sluice's writers */
     }
     CHECK_EQ(cipd_info_of_reader(reader).reconnects, 3);
     cipd_end_reader(&side, reader);
-    /* What the last one left is swept by the next. */
+    /* The next writer removes what the last one left. */
     side = cipd_begin();
     side.writer = cipd_writer(&side.format);
     cipd_end(&side);
 }
 
-/* Closes its reader while a fetch is under way: what that uses stays until this process ends. Arguments: the channel. */
+/* Closes its reader during a fetch: what the fetch uses stays until this process ends. Arguments: the channel. */
 ROLE(cipd_closes_under_a_fetch)
 {
     struct sluice_ticket ticket;
@@ -95,7 +95,7 @@ ROLE(cipd_closes_under_a_fetch)
     return 0;
 }
 
-/* The driver closes the writer's memory behind the program's work, so a copy that comes later finds what it reads. */
+/* The driver closes the writer's memory after the program's work, so a later copy still finds its source. */
 TEST_TIMEOUT(cipd_a_reader_closes_while_a_fetch_is_under_way, 60)
 {
     struct cipd_side side = cipd_begin();
@@ -159,7 +159,7 @@ TEST(cipd_a_frame_of_a_session_before_is_known_as_such)
     cipd_end_reader(&side, reader);
 }
 
-/* Each slot's memory says its number, and is left as it is. */
+/* Each slot's memory holds its number, and is not written again. */
 TEST(cipd_a_session_with_the_same_handles_is_read_from_the_same_memory)
 {
     struct cipd_side side = cipd_begin();
@@ -190,7 +190,7 @@ TEST(cipd_a_session_with_the_same_handles_is_read_from_the_same_memory)
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     cipd_publish_as_another(6);
     cipd_take_and_release(reader, &side, 3);
-    CHECK_GE(cipd_info_of_reader(reader).reconnects, 2); /* nothing is held: it was opened anew, as the handles might be others' */
+    CHECK_GE(cipd_info_of_reader(reader).reconnects, 2); /* nothing is held: it was opened again, as the handles might be others */
     cipd_begin_as_another(true);
     cipd_publish_as_another(7);
     cipd_take_and_release(reader, &side, 1);
@@ -221,7 +221,7 @@ TEST(cipd_a_reader_may_not_reconnect)
     cipd_end_reader(&side, reader);
 }
 
-TEST(cipd_open_waits_for_a_writer_as_it_is_told)
+TEST(cipd_open_waits_for_a_writer_as_asked)
 {
     struct cipd_side side = cipd_begin();
     struct sluice_cipd_reader_params cipd;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two processes that send each other frames by "cipd:" channels, 1080p float32 one way and uint8 the other, while now the
- * one, now the other is killed and started again, and each goes on with other slots (2, 3, 10) and another height all the
- * time. Kernels look at every word of every frame: a word of a frame that was said to be whole, and is another's, fails
- * the test.
+ * Two processes send each other frames by "cipd:" channels, 1080p float32 one way and uint8 the other, while one or the
+ * other is killed and restarted, and each keeps changing its number of slots (2, 3, 10) and its height. Kernels check
+ * every word of every frame: a frame reported as whole that has a word of another frame fails the test.
  *
  * SLUICE_CIPD_FRAMES says how many frames of 1080p each must have seen; 10,000 on a GPU.
  */
@@ -18,22 +17,22 @@
 
 #define SIDES 2
 #define LEAST 24 /* frames: some between one kill and the next */
-#define KILLS 4  /* at least, however many frames come while the test stands still */
-#define PATIENCE (20 * SLUICE_MS) /* of a reader: a new frame is there when both processes have had their turn on the GPU */
+#define KILLS 4  /* at least, however many frames there are while the test is suspended */
+#define PATIENCE (20 * SLUICE_MS) /* of a reader: a new frame is there when both processes have had their time slice on the GPU */
 
 static const uint32_t slot_counts[] = { 2, 3, 10 }, heights[] = { 1080, 720 };
 
-/* What the processes have done, over all their lives. */
+/* The counts of both processes, over all their lives. */
 struct board {
     struct {
         atomic_ulong sent, taken, whole, full, lost, sessions; /* full: whole, and of the usual height */
         atomic_uint torn; /* words */
-        atomic_uint changes;      /* of what it sends, and lives of which each begins with one */
-        atomic_uint slots, sizes; /* that it has taken frames of: a bit for each of the above */
+        atomic_uint changes;      /* of its format, and lives, each of which begins with one */
+        atomic_uint slots, sizes; /* formats of which it has taken frames: one bit for each of the above */
     } of[SIDES];
 };
 
-static struct board *board(void) { return test_board(sizeof(struct board)); }
+static struct board *board(void) { return test_shared_memory(sizeof(struct board)); }
 
 static uint32_t scaled(uint32_t pixels) { return gpu_is_fake() ? pixels / 8 : pixels; }
 
@@ -51,26 +50,26 @@ static const char *name_to(char *text, size_t size, const char *name, int side)
 /* ---- a process ---- */
 
 struct life {
-    int side; /* that it is */
+    int side; /* which one */
     struct sluice_device device;
     struct sluice_stream sending, reading;
     sluice_writer *writer;
     sluice_reader *reader;
-    struct sluice_format format; /* of what it sends */
+    struct sluice_format format; /* of its own frames */
     struct sluice_array array;
     uint64_t memory;
     uint32_t slots;
-    uint64_t bad; /* words, found by kernels */
+    uint64_t bad; /* words, counted by kernels */
     uint32_t found;
-    uint32_t sent, run; /* run: of these, since its last change */
+    uint32_t sent, run; /* run: frames since its last change */
     uint32_t next; /* sequence; 0: not known before the first send */
 };
 
-/* What it sends from now on: other slots than before, or another height. */
+/* Chooses its next format: another number of slots, or another height. */
 static void choose(struct life *life)
 {
     static const struct {
-        uint8_t slots, height; /* which of the above */
+        uint8_t slots, height; /* indices of the above */
     } order[] = { { 0, 0 }, { 1, 0 }, { 2, 0 }, { 2, 1 }, { 2, 0 } };
     uint32_t now = atomic_fetch_add(&board()->of[life->side].changes, 1) % (sizeof order / sizeof *order);
 
@@ -102,7 +101,7 @@ static void open_writer(struct life *life, const char *name)
     params.slots = life->slots;
     params.no_graphs = !life->side;
     while ((r = sluice_writer_open(&life->writer, &params)) == SLUICE_E_EXISTS)
-        test_nap(SLUICE_MS); /* the one before is just dying */
+        test_nap(SLUICE_MS); /* the one before may still be ending */
     CHECK_OK(r);
 }
 
@@ -118,7 +117,7 @@ static void open_reader(struct life *life, const char *name)
     CHECK_OK(sluice_reader_open(&life->reader, &params));
 }
 
-/* How many frames it sends in one format. Those of the other height are few: what counts are frames of 1080p. */
+/* How many frames it sends in one format. Few are of the other height, as frames of 1080p are what counts. */
 static uint32_t run_length(const struct life *life)
 {
     bool full = life->format.arrays[0].shape[0] == scaled(heights[0]);
@@ -126,7 +125,7 @@ static uint32_t run_length(const struct life *life)
     return gpu_is_fake() ? 12 : full ? 500 : 100;
 }
 
-/* Its sequence is in each of its words, but in the first of a life; the next one's are written behind its copy. */
+/* Each word holds the sequence, but in the first frame of a life; the next frame's words are written after its copy. */
 static void send_one(struct life *life)
 {
     struct sluice_frame header = { .sequence = 0 };
@@ -138,12 +137,12 @@ static void send_one(struct life *life)
     life->sent++;
     atomic_fetch_add(&board()->of[life->side].sent, 1);
     if (life->sent % 16 == 0)
-        CHECK_OK(sluice_stream_synchronize(life->sending)); /* no further ahead of its GPU than that */
+        CHECK_OK(sluice_stream_synchronize(life->sending)); /* no further ahead of its GPU */
     if (++life->run >= run_length(life))
         change(life);
 }
 
-/* It has a frame with so many slots, of such a size. */
+/* Records a frame with this number of slots and size. */
 static void note_format(struct life *life, const struct sluice_frame *frame)
 {
     struct sluice_cipd_info info = cipd_info_of_reader(life->reader);
@@ -158,7 +157,7 @@ static void note_format(struct life *life, const struct sluice_frame *frame)
             atomic_fetch_or(&board()->of[life->side].sizes, 1U << i);
 }
 
-/* How many words of a frame are not `value`, as a kernel sees it. */
+/* How many words of a frame differ from `value`, counted by a kernel. */
 static uint32_t count_others(struct life *life, const struct sluice_array *array, uint32_t value)
 {
     struct sl_cu_stream *stream = gpu_native(life->reading);
@@ -169,8 +168,9 @@ static uint32_t count_others(struct life *life, const struct sluice_array *array
     return others;
 }
 
-/* All of the frame must say its sequence, or 0 if it is the first of a life, if it was whole until the kernel had seen it. Nearly
- * all say the former, so the CPU waits once: where processes take turns on the GPU each wait is long. */
+/* All of the frame must hold its sequence, or 0 if it is the first of a life, provided that it was whole until the
+ * kernel had read it. Nearly all hold the former, so the CPU waits once: each wait is long where processes take turns
+ * on the GPU. */
 static void look_at(struct life *life, struct sluice_frame *frame)
 {
     struct sluice_array array;
@@ -207,7 +207,7 @@ static void read_one(struct life *life)
     }
 }
 
-/* Arguments: the channels; which side it is. Once told to, and until it is killed. */
+/* Arguments: the channels; which side it is. Starts on command, and runs until it is killed. */
 ROLE(cipd_side)
 {
     struct life life = { .side = atoi(argv[2]) };
@@ -230,7 +230,7 @@ ROLE(cipd_side)
     open_reader(&life, argv[1]);
     role_say("up");
     while (life.writer) {
-        for (uint32_t i = 0; i <= life.sent % 5; i++) /* so that the writer comes round to frames that are read */
+        for (uint32_t i = 0; i <= life.sent % 5; i++) /* so that the writer comes round to frames that are being read */
             send_one(&life);
         read_one(&life);
     }
@@ -247,7 +247,7 @@ static struct child start(int side)
     return role_start("cipd_side", cipd_name(), number, NULL);
 }
 
-/* Its GPU's context, which takes long to make, is there already. */
+/* Its GPU context, which takes long to make, exists already. */
 static void let_begin(struct child *child)
 {
     child_expect(child, "ready", 60);
@@ -279,7 +279,7 @@ static bool had_all_formats(void)
     return true;
 }
 
-/* Until both have seen so many more, however slow they are; but they must get on. */
+/* Until both have seen that many more, however slow they are; but they must make progress. */
 static void let_run(struct child *children, unsigned long frames)
 {
     unsigned long before = least(), end = before + frames, now = before;

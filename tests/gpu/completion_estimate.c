@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader asleep learns how long the GPU works on a frame beyond its commit, in acquire and for its descriptor.
+ * A sleeping reader learns how long the GPU works on a frame after its commit, in acquire and for its descriptor.
  */
 
 #include "native/reader/reader.h"
 #include "gpu/channel.h"
 
-#define ROUNDS 50 /* one is enough, unless this thread stands still for a moment in each */
+#define ROUNDS 50 /* one is enough, unless this thread is suspended in each */
 
 static int64_t learnt(sluice_reader *handle)
 {
@@ -33,10 +33,10 @@ static int wait_in_poll(sluice_reader *reader, struct sluice_frame *frame)
     return r;
 }
 
-/* The estimate counts from commit, and is never more than what a frame was seen to take. */
+/* The estimate counts from commit, and is never longer than the longest time that was seen. */
 static void learn(int (*wait)(sluice_reader *reader, struct sluice_frame *frame))
 {
-    struct scene scene = channel_scene();
+    struct channel_fixture fixture = channel_fixture();
     struct sluice_reader_params params = channel_reader_params(1);
     struct gpu_gate gate = gpu_gate_new();
     struct sluice_frame frame;
@@ -46,12 +46,12 @@ static void learn(int (*wait)(sluice_reader *reader, struct sluice_frame *frame)
     params.spin_ns = -1;
     CHECK_OK(sluice_reader_open(&reader, &params));
     for (uint32_t i = 1; i <= ROUNDS && learnt(reader) == 0; i++) {
-        channel_commit_behind(&gate, scene.writer, scene.writing, i);
+        channel_commit_behind(&gate, fixture.writer, fixture.writing, i);
         gpu_gate_open_later(&gate);
         CHECK_OK(wait(reader, &frame));
         int64_t took = sl_os_now() - frame.commit_ns;
         longest = took > longest ? took : longest;
-        channel_check(&frame, scene.reading, i);
+        channel_check(&frame, fixture.reading, i);
         gpu_gate_opened(&gate);
         CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     }
@@ -59,15 +59,15 @@ static void learn(int (*wait)(sluice_reader *reader, struct sluice_frame *frame)
     CHECK_LE(learnt(reader), longest);
     gpu_gate_end(&gate);
     CHECK_OK(sluice_reader_close(&reader));
-    channel_end(&scene);
+    channel_end(&fixture);
 }
 
-TEST(who_sleeps_in_acquire_learns_when_frames_are_ready)
+TEST(a_sleeping_acquire_learns_when_frames_are_ready)
 {
     learn(wait_in_acquire);
 }
 
-TEST(who_sleeps_in_poll_learns_when_frames_are_ready)
+TEST(a_sleeping_poll_learns_when_frames_are_ready)
 {
     learn(wait_in_poll);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Contexts that die: somebody resets the GPU, a kernel crashes. Every call says so, nothing
- * crashes, and all can be closed.
+ * Contexts that die: by a reset of the GPU, or a crashed kernel. Every call reports it, nothing crashes, and all can be
+ * closed.
  */
 #include <pthread.h>
 #include <string.h>
@@ -17,74 +17,73 @@ struct stage {
 
 static struct stage set_up(void)
 {
-    struct stage scene;
+    struct stage fixture;
 
     gpu_begin();
     gpu_use(0);
-    scene.device = gpu_open();
-    CHECK_OK(sluice_stream_create(scene.device, NULL, &scene.stream));
-    CHECK_OK(sluice_stream_default(scene.device, &scene.standard));
-    CHECK_OK(sluice_event_create(scene.device, SLUICE_EVENT_TIMING, &scene.event));
-    CHECK_OK(sluice_event_record(scene.event, scene.stream));
-    CHECK_OK(sluice_event_synchronize(scene.event));
-    return scene;
+    fixture.device = gpu_open();
+    CHECK_OK(sluice_stream_create(fixture.device, NULL, &fixture.stream));
+    CHECK_OK(sluice_stream_default(fixture.device, &fixture.standard));
+    CHECK_OK(sluice_event_create(fixture.device, SLUICE_EVENT_TIMING, &fixture.event));
+    CHECK_OK(sluice_event_record(fixture.event, fixture.stream));
+    CHECK_OK(sluice_event_synchronize(fixture.event));
+    return fixture;
 }
 
-static void check_lost(struct stage *scene, const char *word)
+static void check_lost(struct stage *fixture, const char *word)
 {
     struct sluice_stream stream = { 42 };
     struct sluice_event event = { 42 };
     struct sluice_stream_info info = { .size = sizeof info };
     double ms;
 
-    CHECK_SAYS(sluice_stream_synchronize(scene->stream), SLUICE_E_DRIVER, word);
-    CHECK_SAYS(sluice_stream_query(scene->stream), SLUICE_E_DRIVER, word);
-    CHECK_SAYS(sluice_stream_synchronize(scene->standard), SLUICE_E_DRIVER, word);
-    CHECK_SAYS(sluice_stream_wait_stream(scene->stream, scene->standard), SLUICE_E_DRIVER, word);
-    CHECK_SAYS(sluice_stream_wait_event(scene->stream, scene->event), SLUICE_E_DRIVER, word);
-    CHECK_SAYS(sluice_stream_create(scene->device, NULL, &stream), SLUICE_E_DRIVER, word);
-    CHECK_SAYS(sluice_event_create(scene->device, 0, &event), SLUICE_E_DRIVER, word);
-    CHECK_SAYS(sluice_event_record(scene->event, scene->stream), SLUICE_E_DRIVER, word);
-    CHECK_SAYS(sluice_event_query(scene->event), SLUICE_E_DRIVER, word);
-    CHECK_SAYS(sluice_event_synchronize(scene->event), SLUICE_E_DRIVER, word);
-    CHECK_SAYS(sluice_event_elapsed(scene->event, scene->event, &ms), SLUICE_E_DRIVER, word);
-    CHECK_SAYS(sluice_device_synchronize(scene->device), SLUICE_E_DRIVER, word);
-    CHECK_OK(sluice_stream_info(scene->stream, &info));
+    CHECK_SAYS(sluice_stream_synchronize(fixture->stream), SLUICE_E_DRIVER, word);
+    CHECK_SAYS(sluice_stream_query(fixture->stream), SLUICE_E_DRIVER, word);
+    CHECK_SAYS(sluice_stream_synchronize(fixture->standard), SLUICE_E_DRIVER, word);
+    CHECK_SAYS(sluice_stream_wait_stream(fixture->stream, fixture->standard), SLUICE_E_DRIVER, word);
+    CHECK_SAYS(sluice_stream_wait_event(fixture->stream, fixture->event), SLUICE_E_DRIVER, word);
+    CHECK_SAYS(sluice_stream_create(fixture->device, NULL, &stream), SLUICE_E_DRIVER, word);
+    CHECK_SAYS(sluice_event_create(fixture->device, 0, &event), SLUICE_E_DRIVER, word);
+    CHECK_SAYS(sluice_event_record(fixture->event, fixture->stream), SLUICE_E_DRIVER, word);
+    CHECK_SAYS(sluice_event_query(fixture->event), SLUICE_E_DRIVER, word);
+    CHECK_SAYS(sluice_event_synchronize(fixture->event), SLUICE_E_DRIVER, word);
+    CHECK_SAYS(sluice_event_elapsed(fixture->event, fixture->event, &ms), SLUICE_E_DRIVER, word);
+    CHECK_SAYS(sluice_device_synchronize(fixture->device), SLUICE_E_DRIVER, word);
+    CHECK_OK(sluice_stream_info(fixture->stream, &info));
     CHECK_EQ(stream.id, 42);
     CHECK_EQ(event.id, 42);
 
     /* All of it can be ended. */
-    CHECK_OK(sluice_stream_destroy(&scene->stream));
-    CHECK_SAYS(sluice_device_reset(scene->device), SLUICE_E_DRIVER, word);
+    CHECK_OK(sluice_stream_destroy(&fixture->stream));
+    CHECK_SAYS(sluice_device_reset(fixture->device), SLUICE_E_DRIVER, word);
     CHECK_EQ(sl_device_counts().streams, 0);
     CHECK_EQ(sl_device_counts().events, 0);
-    CHECK_SAYS(sluice_device_close(&scene->device), SLUICE_E_DRIVER, word);
-    CHECK_EQ(scene->device.id, 0);
+    CHECK_SAYS(sluice_device_close(&fixture->device), SLUICE_E_DRIVER, word);
+    CHECK_EQ(fixture->device.id, 0);
     CHECK_EQ(sl_device_counts().devices, 0);
 }
 
 TEST(somebody_resets_the_gpu)
 {
-    struct stage scene = set_up();
+    struct stage fixture = set_up();
     struct sluice_stream stream;
 
     TEST_KEEPS_FDS();
     CU(DevicePrimaryCtxReset, 0);
-    check_lost(&scene, "has reset the GPU");
+    check_lost(&fixture, "has reset the GPU");
 
-    /* Opened again, it is as new. */
-    scene.device = gpu_open();
-    CHECK_OK(sluice_stream_create(scene.device, NULL, &stream));
+    /* Opened again, it works. */
+    fixture.device = gpu_open();
+    CHECK_OK(sluice_stream_create(fixture.device, NULL, &stream));
     CHECK_OK(sluice_stream_synchronize(stream));
-    CHECK_OK(sluice_device_close(&scene.device));
+    CHECK_OK(sluice_device_close(&fixture.device));
     gpu_end();
 }
 
-/* The next life of the context lies at the address of the one before; handles of that are not used.
- */
+/* The next context has the address of the one before; the old one's handles must not be used. */
 TEST(somebody_resets_the_gpu_and_uses_it_again)
 {
-    struct stage scene = set_up();
+    struct stage fixture = set_up();
     struct sl_cu_context *again;
 
     TEST_KEEPS_FDS();
@@ -92,21 +91,21 @@ TEST(somebody_resets_the_gpu_and_uses_it_again)
     CU(DevicePrimaryCtxRetain, &again, 0);
     CU(CtxSetCurrent, again);
     gpu_stream(SL_CU_STREAM_NON_BLOCKING);
-    check_lost(&scene, "has reset the GPU");
+    check_lost(&fixture, "has reset the GPU");
     CU(DevicePrimaryCtxRelease, 0);
     gpu_end();
 }
 
 TEST(a_kernel_crashes)
 {
-    struct stage scene = set_up();
+    struct stage fixture = set_up();
 
     TEST_KEEPS_FDS();
-    gpu_store(gpu_native(scene.stream), 0x10, 1);
-    CHECK_SAYS(sluice_stream_synchronize(scene.stream), SLUICE_E_DRIVER, "ILLEGAL_ADDRESS");
+    gpu_store(gpu_native(fixture.stream), 0x10, 1);
+    CHECK_SAYS(sluice_stream_synchronize(fixture.stream), SLUICE_E_DRIVER, "ILLEGAL_ADDRESS");
     CHECK_HAS(sluice_last_error(), "may only read");
     CHECK_HAS(sluice_last_error(), "cuda:0");
-    check_lost(&scene, "ILLEGAL_ADDRESS");
+    check_lost(&fixture, "ILLEGAL_ADDRESS");
     if (gpu_is_fake())
         gpu_end();
 }
@@ -121,7 +120,7 @@ static void *crash_in_a_moment(void *stream)
     return NULL;
 }
 
-/* All three slots are in use, and none of them by the work that crashes: only the driver can tell. */
+/* All three slots are in use, none of them by the work that crashes: only the driver can tell. */
 static void wait_for_a_slot(int (*wait)(sluice_writer *writer, struct sluice_frame *frame))
 {
     struct sluice_stream stream;
@@ -141,7 +140,7 @@ static void wait_for_a_slot(int (*wait)(sluice_writer *writer, struct sluice_fra
     int64_t began = test_now();
     CHECK(pthread_create(&thread, NULL, crash_in_a_moment, gpu_native(stream)) == 0);
     CHECK_SAYS(wait(writer, &frames[3]), SLUICE_E_DRIVER, "ILLEGAL_ADDRESS");
-    CHECK(test_now() - began < 15 * SLUICE_S); /* of 20 s, or of ever */
+    CHECK(test_now() - began < 15 * SLUICE_S); /* of 20 s, or of for ever */
     CHECK(pthread_join(thread, NULL) == 0);
     CHECK_RESULT(sluice_writer_begin(writer, 0, &frames[3]), SLUICE_E_DRIVER);
     (void)sluice_writer_close(&writer);

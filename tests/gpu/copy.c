@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What Sluice builds on: copies of all kinds, what the driver says of a pointer, and functions of
- * the host's in a stream.
+ * The driver calls that Sluice is built on: copies of all kinds, pointer attributes, and host functions in a stream.
  */
 #include <string.h>
 
@@ -59,7 +58,7 @@ TEST(copies_in_their_order)
     gpu_end_on_stream(stream);
 }
 
-/* Of 32 by 16 words, the middle 8 by 4, into rows of another pitch. */
+/* The middle 8 by 4 of 32 by 16 words, into rows of another pitch. */
 TEST(copies_of_a_window)
 {
     struct sl_cu_stream *stream = gpu_begin_on_stream(1);
@@ -148,14 +147,14 @@ TEST(what_is_behind_a_pointer)
     CHECK_EQ(about.size, 3 * BYTES);
     CHECK_EQ(ask((uintptr_t)host).type, SL_CU_MEMORY_HOST);
 
-    /* What it does not know is no error, and what was freed is not known. */
+    /* An unknown pointer is no error, and freed memory is unknown. */
     CHECK_EQ(ask((uintptr_t)&loose).type, 0);
     CHECK_EQ(ask((uintptr_t)&loose).ordinal, -2);
     CU(MemFree, memory);
     CHECK_EQ(ask(memory).type, 0);
     CHECK_NE(cu.PointerGetAttribute(&about.type, SL_CU_POINTER_MEMORY_TYPE, (uintptr_t)&loose), 0);
 
-    /* An address may come again; its number does not. */
+    /* An address may be reused; its buffer id is not. */
     for (int i = 0; i < 20; i++) {
         CU(MemAlloc, &again, 3 * BYTES);
         CHECK_NE(ask(again).id, about.id);
@@ -192,7 +191,7 @@ TEST(copies_between_gpus)
     gpu_end_on_stream(stream);
 }
 
-/* ---- functions of the host's ---- */
+/* ---- host functions ---- */
 
 static struct gpu_gate gate;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How long copies take with the driver at hand, bare and by send and fetch, and what it says of
+ * The time that copies take with the installed driver, by bare calls and by send and fetch, and what the driver says of
  * pointers. JSON lines, as driver_behaviour.c writes them.
  */
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #define ROUNDS 100
 
 static struct {
-    struct scene scene;
+    struct fixture fixture;
     struct sluice_frame frame;
     struct sluice_ticket ticket;
     struct memory gpu, pinned, plain;
@@ -29,7 +29,7 @@ static struct sluice_array array_of(const struct memory *memory)
     return bytes_at(memory->at, (int64_t)costs.bytes);
 }
 
-/* ---- bare ---- */
+/* ---- bare calls ---- */
 
 static void to_host(void)
 {
@@ -99,7 +99,7 @@ static void set_word(void)
     CU(GraphExecBatchMemOpNodeSetParams, costs.with_word, costs.node, &batch);
 }
 
-/* As send does it: until the CPU sees the word. */
+/* As send does it: until the CPU sees the signal. */
 static void on_gpu_by_graph_with_word(void)
 {
     set_word();
@@ -130,7 +130,7 @@ static void send_and_wait(const struct memory *memory)
 {
     struct sluice_array array = array_of(memory);
 
-    CHECK_OK(sluice_writer_send(costs.scene.writer, &array, 1, SLUICE_ON_CPU, &costs.ticket));
+    CHECK_OK(sluice_writer_send(costs.fixture.writer, &array, 1, SLUICE_ON_CPU, &costs.ticket));
     CHECK_OK(sluice_ticket_wait(costs.ticket, 20 * SLUICE_S));
 }
 
@@ -153,7 +153,7 @@ static void fetch_into(const struct memory *memory)
 {
     struct sluice_array array = array_of(memory);
 
-    CHECK_OK(sluice_reader_fetch(costs.scene.reader, &costs.frame, &array, 1, SLUICE_ON_CPU, NULL));
+    CHECK_OK(sluice_reader_fetch(costs.fixture.reader, &costs.frame, &array, 1, SLUICE_ON_CPU, NULL));
 }
 
 static void fetch_pinned(void)
@@ -253,7 +253,7 @@ static void set_up(void)
     void *word;
 
     costs.bytes = gpu_is_fake() ? 1 << 20 : FRAME;
-    costs.scene = scene_bytes((int64_t)costs.bytes);
+    costs.fixture = fixture_bytes((int64_t)costs.bytes);
     costs.first = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
     costs.second = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
     costs.gpu = memory_make(OF_GPU, costs.bytes * 2);
@@ -267,12 +267,12 @@ static void set_up(void)
     costs.word = word;
     make_graph_with_word();
     send_gpu();
-    costs.frame = scene_acquire(&costs.scene);
+    costs.frame = fixture_acquire(&costs.fixture);
 }
 
 static void tear_down(void)
 {
-    CHECK_OK(sluice_reader_release(costs.scene.reader, &costs.frame, SLUICE_ON_CPU));
+    CHECK_OK(sluice_reader_release(costs.fixture.reader, &costs.frame, SLUICE_ON_CPU));
     CU(GraphExecDestroy, costs.graph);
     CU(GraphExecDestroy, costs.with_word);
     CU(GraphDestroy, costs.template);
@@ -282,7 +282,7 @@ static void tear_down(void)
     memory_drop(&costs.gpu);
     memory_drop(&costs.pinned);
     memory_drop(&costs.plain);
-    scene_end(&costs.scene);
+    fixture_end(&costs.fixture);
 }
 
 TEST_TIMEOUT(what_copies_cost, 120)
@@ -342,25 +342,25 @@ TEST(what_is_said_of_pointers)
     struct sluice_array slot;
 
     gpu_begin();
-    struct scene scene = scene_bytes(3 << 20);
+    struct fixture fixture = fixture_bytes(3 << 20);
     for (int kind = 0; kind < KINDS; kind++) {
         struct memory memory = memory_make(kind, 100000);
         describe(kind_names[kind], memory.at + 4096, file);
         memory_drop(&memory);
     }
     struct sluice_frame frame;
-    CHECK_OK(sluice_writer_begin(scene.writer, 0, &frame));
+    CHECK_OK(sluice_writer_begin(fixture.writer, 0, &frame));
     CHECK_OK(sluice_frame_array(&frame, NULL, &slot));
     describe("a writer's slot", (char *)slot.data + 4096, file);
-    CHECK_OK(sluice_writer_commit(scene.writer, &frame, SLUICE_ON_CPU));
-    frame = scene_acquire(&scene);
+    CHECK_OK(sluice_writer_commit(fixture.writer, &frame, SLUICE_ON_CPU));
+    frame = fixture_acquire(&fixture);
     CHECK_OK(sluice_frame_array(&frame, NULL, &slot));
     describe("a reader's slot", (char *)slot.data + 4096, file);
 
-    /* From one frame into another: a chain of programs does so. */
+    /* From one frame into another, as a chain of programs does. */
     slot.name[0] = '\0';
-    CHECK_OK(sluice_writer_send(scene.writer, &slot, 1, scene.stream, NULL));
-    CHECK_OK(sluice_reader_release(scene.reader, &frame, scene.stream));
-    scene_end(&scene);
+    CHECK_OK(sluice_writer_send(fixture.writer, &slot, 1, fixture.stream, NULL));
+    CHECK_OK(sluice_reader_release(fixture.reader, &frame, fixture.stream));
+    fixture_end(&fixture);
     fclose(file);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A release that a capture holds back, and the end of the stream's handle: the frame stays held until the
- * capture has ended and the stream has done what it was given before, handle or no handle.
+ * A release that a capture defers, and the end of the stream's handle: the frame stays held until the capture has ended
+ * and the stream has done its earlier work, with or without the handle.
  */
 #include <stdatomic.h>
 
@@ -15,7 +15,7 @@ struct stage {
     struct sl_cu_stream *theirs; /* captures */
     struct sl_cu_graph *graph;
     struct gpu_gate gate; /* work on `theirs` waits for it */
-    atomic_int let_go; /* how often the owner of `theirs` was told that nobody uses it */
+    atomic_int let_go; /* how often the owner of `theirs` was notified that nobody uses it */
     sluice_writer *writer;
     sluice_reader *reader;
 };
@@ -57,7 +57,7 @@ static uint32_t held(struct stage *stage)
     struct sluice_reader_stats stats = { .size = sizeof stats };
     struct sluice_frame frame;
 
-    int r = sluice_reader_acquire(stage->reader, stage->other, 0, &frame); /* looks at what it released, too */
+    int r = sluice_reader_acquire(stage->reader, stage->other, 0, &frame); /* also checks its deferred releases */
     CHECK(r == SLUICE_TIMEOUT || r == SLUICE_E_LIMIT);
     CHECK_OK(sluice_reader_stats(stage->reader, &stats));
     return stats.held;
@@ -80,7 +80,7 @@ static struct sluice_stream release_in_capture(struct stage *stage, int mode)
     return stream;
 }
 
-/* Whole, and without a node of ours. */
+/* Whole, and without a node of the library's. */
 static void end_capture(struct stage *stage)
 {
     size_t nodes = 77;
@@ -105,7 +105,7 @@ TEST(a_handle_that_ends_in_the_capture_ends_no_lease)
 
         CHECK_OK(sluice_stream_destroy(&stream));
         CHECK_EQ(held(&stage), 1);
-        CHECK_EQ(stage.let_go, 0); /* their stream is asked about its capture yet */
+        CHECK_EQ(stage.let_go, 0); /* the stream's capture has yet to be queried */
         end_capture(&stage);
         CHECK_EQ(held(&stage), 1); /* the capture is over, the work before it is not */
         CHECK_EQ(stage.let_go, 1);
@@ -116,7 +116,7 @@ TEST(a_handle_that_ends_in_the_capture_ends_no_lease)
     }
 }
 
-/* The owner may end its stream right behind the handle: nobody asks for it later. */
+/* The owner may end its stream right after the handle: the library does not use it later. */
 TEST(a_handle_that_ends_after_the_capture_leaves_its_release_behind)
 {
     struct stage stage = prepare();
@@ -149,7 +149,7 @@ TEST(a_device_that_is_closed_after_the_capture_leaves_its_release_behind)
     finish(&stage);
 }
 
-/* Nobody is left who calls: the reader that was closed looks by itself. */
+/* No caller is left: the closed reader checks by itself. */
 TEST(a_reader_and_a_handle_that_end_in_the_capture)
 {
     struct stage stage = prepare();
@@ -158,7 +158,7 @@ TEST(a_reader_and_a_handle_that_end_in_the_capture)
 
     CHECK_OK(sluice_reader_close(&stage.reader));
     CHECK_OK(sluice_stream_destroy(&stream));
-    test_nap(20 * SLUICE_MS); /* it looks meanwhile */
+    test_nap(20 * SLUICE_MS); /* it checks meanwhile */
     CHECK_EQ(stage.let_go, 0);
     CHECK_OK(sluice_writer_stats(stage.writer, &stats));
     CHECK_EQ(stats.readers, 1);

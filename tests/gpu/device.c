@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A GPU as a device: found by ordinal and UUID, its context shared, reset and close.
+ * A GPU as a device: found by ordinal and UUID; its context shared; reset and close.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -56,7 +56,7 @@ TEST(gpus_that_are_not_there)
     CHECK_EQ(device.id, 42);
 }
 
-/* Says what it was told. */
+/* Prints the error. */
 ROLE(sees_no_gpu)
 {
     struct sluice_device device = { 42 };
@@ -70,16 +70,16 @@ ROLE(sees_no_gpu)
 TEST(gpus_that_are_hidden)
 {
     static const char *const hide[] = { "", "-1", "GPU-00000000-0000-0000-0000-000000000000" };
-    char told[160];
+    char error[160];
 
     gpu_begin();
     const char *before = getenv("CUDA_VISIBLE_DEVICES");
     char *kept = before ? strdup(before) : NULL;
     for (int i = 0; i < 3; i++) {
-        snprintf(told, sizeof told, "CUDA_VISIBLE_DEVICES is \"%s\", which hides every GPU", hide[i]);
+        snprintf(error, sizeof error, "CUDA_VISIBLE_DEVICES is \"%s\", which hides every GPU", hide[i]);
         CHECK(setenv("CUDA_VISIBLE_DEVICES", hide[i], 1) == 0);
         struct child child = role_start("sees_no_gpu", NULL);
-        CHECK_HAS(child_line(&child, 20), told);
+        CHECK_HAS(child_line(&child, 20), error);
         CHECK_EQ(child_wait(&child, 20), 0);
     }
     if (kept)
@@ -147,7 +147,7 @@ TEST(reset_makes_everything_stale_and_ends_it)
     CHECK_EQ(sl_device_counts().streams, 0);
     CHECK_EQ(sl_device_counts().events, 0);
 
-    /* The borrowed one lives: it never was ours. */
+    /* The borrowed one lives: it was never ours. */
     CU(StreamSynchronize, theirs);
     CU(StreamDestroy, theirs);
     CHECK_OK(sluice_stream_create(device, NULL, &fresh));
@@ -156,7 +156,7 @@ TEST(reset_makes_everything_stale_and_ends_it)
     gpu_end();
 }
 
-/* Waits are for work on the device's own streams, and on the default stream of everybody. */
+/* These wait for work on the device's own streams, and on the default stream, which all share. */
 TEST(synchronize_waits_for_all_streams)
 {
     struct sluice_device device;
@@ -193,7 +193,8 @@ static void *synchronize_or_not(void *device)
     return NULL;
 }
 
-/* Also for those that are destroyed with work, whoever waits beside, and how many there are; by close and reset, too. */
+/* Also for those that are destroyed with work, whoever else waits and however many there are; by close and reset, too.
+ * */
 TEST(synchronize_waits_for_streams_that_were_destroyed)
 {
     struct sluice_device device;
@@ -241,7 +242,7 @@ TEST(ten_thousand_streams_over_a_hundred_resets)
         CHECK_OK(sluice_device_reset(device));
         CHECK_EQ(sl_device_counts().streams, 0);
         if (test_now() - began > 8 * SLUICE_S)
-            break; /* the driver takes its time for each */
+            break; /* the driver needs a while for each */
     }
     CHECK_OK(sluice_device_close(&device));
 }
@@ -262,7 +263,7 @@ TEST(two_gpus_are_two)
     CHECK_OK(sluice_event_create(second, 0, &event));
     CHECK_RESULT(sluice_event_record(event, stream), SLUICE_E_WRONG_DEVICE);
 
-    /* What one does the other can wait for. */
+    /* One can wait for the other's work. */
     gpu_use(1);
     struct gpu_gate gate = gpu_gate_new();
     gpu_gate_close(&gate, gpu_native(other));

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the driver at hand does, for whoever builds on it: which calls break another thread's
- * capture.
+ * What the installed driver does, for those who build on it: which calls break another thread's capture.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -10,8 +9,7 @@
 
 #include "gpu/kit.h"
 
-/* What the calls work on: a stream of the test's own, and the one that another thread captures on.
- */
+/* What the calls work on: a stream of the test's own, and the one on which another thread captures. */
 struct bench {
     struct sl_cu_context *context;
     struct sl_cu_stream *mine, *theirs;
@@ -205,7 +203,7 @@ static int graph_launch(struct bench *b)
     return cu.GraphLaunch(b->exec, b->mine);
 }
 
-/* A graph of its own, as a thread makes it that must not be disturbed. */
+/* A graph captured by a thread that must not be disturbed. */
 static int graph_life(struct bench *b)
 {
     struct sl_cu_graph *graph = NULL;
@@ -225,7 +223,7 @@ static int graph_life(struct bench *b)
     return code;
 }
 
-/* A graph made node by node, as the library makes it: a copy, and a word behind it. */
+/* A graph made node by node, as the library makes it: a copy, then a signal. */
 static int graph_by_hand(struct bench *b)
 {
     struct sl_cu_copy_3d copy = { .from_type = SL_CU_MEMORY_DEVICE,
@@ -253,7 +251,7 @@ static int graph_by_hand(struct bench *b)
         code = cu.GraphLaunch(exec, b->mine);
         code = code ? code : cu.GraphExecBatchMemOpNodeSetParams(exec, second, &batch);
         code = code ? code : cu.GraphLaunch(exec, b->mine);
-        int last = cu.GraphExecDestroy(exec); /* while it is under way, maybe */
+        int last = cu.GraphExecDestroy(exec); /* possibly while it runs */
         code = code ? code : last;
     }
     int last = cu.GraphDestroy(graph);
@@ -329,11 +327,11 @@ static int registered_life(struct bench *b)
     return code ? code : cu.MemHostUnregister(b->page);
 }
 
-/* Does a capture of another thread bear it? */
+/* Which captures of other threads survive the call. */
 enum bears {
-    ALWAYS,  /* it must, in every mode: a mere look, which the library takes before anything else */
-    RELAXED, /* it must in the relaxed mode: how the library does it */
-    FACT,    /* whatever it does; the library does not do it */
+    ALWAYS,  /* all, in every mode: a plain query, which the library makes before anything else */
+    RELAXED, /* all, in the relaxed mode, which the library uses */
+    FACT,    /* recorded only; the library does not make this call */
 };
 
 static const struct {
@@ -383,14 +381,14 @@ static const struct {
 };
 #define CALLS (sizeof calls / sizeof *calls)
 
-struct capturer {
+struct capture_thread {
     struct bench *bench;
     unsigned flags;
     int code;
     pthread_barrier_t meet;
 };
 
-/* A graph of no consequence, to be launched. */
+/* A trivial graph to launch. */
 static struct sl_cu_exec *make_exec(struct bench *b)
 {
     struct sl_cu_graph *graph;
@@ -406,7 +404,7 @@ static struct sl_cu_exec *make_exec(struct bench *b)
 
 static void *capture(void *shared)
 {
-    struct capturer *capturer = shared;
+    struct capture_thread *capturer = shared;
     struct sl_cu_graph *graph = NULL;
 
     gpu_use(0);
@@ -422,11 +420,10 @@ static void *capture(void *shared)
     return NULL;
 }
 
-/* One call beside one capture: what it said, and what became of the capture. False if that was
- * broken though it must not be. */
+/* One call beside one capture: its result, and what became of the capture. False if the capture broke and must not. */
 static bool beside(struct bench *bench, size_t call, unsigned flags, int mode, FILE *file)
 {
-    struct capturer capturer = { .bench = bench, .flags = flags };
+    struct capture_thread capturer = { .bench = bench, .flags = flags };
     pthread_t thread;
 
     CHECK(pthread_barrier_init(&capturer.meet, NULL, 2) == 0);

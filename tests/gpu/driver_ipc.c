@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What Sluice builds on: memory that several processes map at once, and events that others open.
+ * The driver calls that Sluice is built on: memory that several processes map at once, and events that others open.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -19,7 +19,7 @@ extern const struct sl_mem_ops sl_mem_cuda;
 
 /* ---- memory ---- */
 
-/* Says for each value that it gets how many words of the memory are another one. */
+/* For each value that it reads, prints how many words of the memory differ from it. */
 ROLE(looker)
 {
     struct sl_memory memory = { .ops = &sl_mem_cuda, .device = "cuda:0", .fd = -1 };
@@ -40,7 +40,7 @@ ROLE(looker)
 
 #define LOOKERS 3
 
-/* All that run see what is in it now. */
+/* All running processes see its present contents. */
 static void check_all(struct sl_cu_stream *stream, const struct sl_memory *memory,
                       struct child *lookers, int from)
 {
@@ -98,7 +98,7 @@ static void read_handle(const char *text, struct sl_cu_event_handle *handle)
     }
 }
 
-/* For each line that it gets records its event behind a gate, which the next line opens. */
+/* For each line, records its event behind a gate that the next line opens. */
 ROLE(recorder)
 {
     struct sl_cu_event_handle handle;
@@ -158,7 +158,7 @@ TEST(events_that_cannot_be_shared)
     struct sl_cu_stream *stream = gpu_begin_on_stream(1);
     struct sl_cu_event *event;
 
-    CHECK_NE(cu.EventCreate(&event, SL_CU_EVENT_INTERPROCESS), 0); /* it could be timed */
+    CHECK_NE(cu.EventCreate(&event, SL_CU_EVENT_INTERPROCESS), 0); /* such an event must not have timing */
     CU(EventCreate, &event, SL_CU_EVENT_DISABLE_TIMING);
     CHECK_NE(cu.IpcGetEventHandle(&handle, event), 0);
     CU(EventDestroy, event);

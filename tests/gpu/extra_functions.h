@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What tests ask of the CUDA driver beyond the library's own table: they act as the rest of a
- * program, which captures graphs, launches kernels and has contexts of its own. Same form as there.
+ * The driver functions that tests need beyond the library's own table: tests act as the rest of a program, which
+ * captures graphs, launches kernels and has contexts of its own. Same form as there.
  */
 #ifndef GPU_EXTRA_FUNCTIONS_H
 #define GPU_EXTRA_FUNCTIONS_H
@@ -10,7 +10,7 @@
 
 enum { CAPTURE_GLOBAL = 0, CAPTURE_THREAD_LOCAL = 1, CAPTURE_RELAXED = 2 };
 
-#define MORE_FUNCTIONS(X) \
+#define EXTRA_FUNCTIONS(X) \
     X(DevicePrimaryCtxReset, _v2, (int device), (device)) \
     X(DevicePrimaryCtxGetState, , (int device, unsigned *flags, int *active), \
       (device, flags, active)) \

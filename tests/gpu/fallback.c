@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * GPUs that lack something that channels use: what is used instead gives the same frames. What is missing is
- * switched off by SLUICE_WITHOUT; on the fake driver it is missing as well.
+ * GPUs that lack a feature which channels use: the fallback gives the same frames. SLUICE_WITHOUT switches the feature
+ * off; on the fake driver it is missing as well.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static void switch_off(const char *words)
     CHECK(setenv("SLUICE_WITHOUT", words, 1) == 0);
 }
 
-/* ---- words ---- */
+/* ---- signals ---- */
 
 struct words {
     sl_word *word;
@@ -82,7 +82,7 @@ static void check_words(struct sluice_device device)
     CHECK_OK(raise_word(&words, SLUICE_ON_CPU, 5, 3));
     CHECK_EQ(value_of(&words, 5), 3);
     CHECK_RESULT(sl_sync_cuda.can_wait(words.pages), SLUICE_E_UNSUPPORTED);
-    CHECK_OK(raise_word(&words, stream, 6, 9)); /* still on its way when the pages go: they wait */
+    CHECK_OK(raise_word(&words, stream, 6, 9)); /* still queued when the pages end: they wait */
     CHECK_SOON(value_of(&words, 6) == 9, 5);
     detach(&words);
     CHECK_OK(sluice_stream_destroy(&stream));
@@ -114,7 +114,7 @@ static void check_capture(struct sluice_device device)
     CHECK_OK(sluice_stream_destroy(&stream));
 }
 
-TEST(words_are_raised_by_functions)
+TEST(signals_come_from_host_functions)
 {
     static const char *const missing[] = { "memops", "register", "memops,register" };
 
@@ -132,11 +132,11 @@ TEST(words_are_raised_by_functions)
 
 /* ---- channels ---- */
 
-/* A frame is there when its work is done, not before; also to a reader that would take it ahead, and cannot. */
+/* A frame is ready when its work is done, not before; also for a reader that would take it ahead and cannot. */
 static void check_readiness(const char *without)
 {
     bool ahead = !strstr(without, "memops") && !strstr(without, "register");
-    struct scene scene = channel_scene();
+    struct channel_fixture fixture = channel_fixture();
     struct gpu_gate gate = gpu_gate_new();
     struct sluice_reader_params params = channel_reader_params(1);
     struct sluice_frame frame;
@@ -146,19 +146,19 @@ static void check_readiness(const char *without)
     params.ahead_ns = 20 * SLUICE_S;
     CHECK_OK(sluice_reader_open(&reader, &params));
     for (uint32_t value = 1; value <= 3; value++) {
-        channel_commit_behind(&gate, scene.writer, scene.writing, value);
+        channel_commit_behind(&gate, fixture.writer, fixture.writing, value);
         if (!ahead)
-            CHECK_RESULT(sluice_reader_acquire(reader, scene.reading, 0, &frame), SLUICE_TIMEOUT);
+            CHECK_RESULT(sluice_reader_acquire(reader, fixture.reading, 0, &frame), SLUICE_TIMEOUT);
         gpu_gate_open_later(&gate);
-        CHECK_OK(sluice_reader_acquire(reader, scene.reading, 20 * SLUICE_S, &frame));
+        CHECK_OK(sluice_reader_acquire(reader, fixture.reading, 20 * SLUICE_S, &frame));
         CHECK_EQ(frame.sequence, value);
-        channel_check(&frame, scene.reading, value);
+        channel_check(&frame, fixture.reading, value);
         gpu_gate_opened(&gate);
-        CHECK_OK(sluice_reader_release(reader, &frame, scene.reading));
+        CHECK_OK(sluice_reader_release(reader, &frame, fixture.reading));
     }
     gpu_gate_end(&gate);
     CHECK_OK(sluice_reader_close(&reader));
-    channel_end(&scene);
+    channel_end(&fixture);
 }
 
 static void check_memory(uint32_t expected)
@@ -169,10 +169,10 @@ static void check_memory(uint32_t expected)
     CHECK_EQ(info.memory, expected);
 }
 
-/* Frames of two formats, from one process to two readers of another. */
+/* Frames of two formats, from one process to two readers in another. */
 static void check_processes(uint32_t memory)
 {
-    struct scene scene = channel_scene();
+    struct channel_fixture fixture = channel_fixture();
     struct sluice_format format = channel_format(2 * WORDS);
     uint32_t value = 0;
 
@@ -181,14 +181,14 @@ static void check_processes(uint32_t memory)
     child_expect(&child, "open", 20);
     while (!child_ended(&child)) {
         if (++value % 40 == 0) {
-            gpu_settle(); /* the GPU is a small one */
-            CHECK_OK(sluice_writer_reformat(scene.writer, &format));
+            gpu_settle(); /* the GPU is small */
+            CHECK_OK(sluice_writer_reformat(fixture.writer, &format));
         }
-        channel_commit(scene.writer, scene.writing, 0, value);
+        channel_commit(fixture.writer, fixture.writing, 0, value);
         test_nap(100000);
     }
     CHECK_EQ(child_wait(&child, 20), 0);
-    channel_end(&scene);
+    channel_end(&fixture);
 }
 
 ROLE(two_readers)
@@ -257,31 +257,31 @@ TEST_TIMEOUT(channels_without_any_of_it, 120)
     check_channels("memops,register,readonly,vmm");
 }
 
-/* Each side has its own abilities. */
+/* Each side lacks other features. */
 TEST_TIMEOUT(a_writer_and_readers_that_lack_different_things, 60)
 {
     gpu_begin();
     switch_off("");
-    struct scene scene = channel_scene();
+    struct channel_fixture fixture = channel_fixture();
     switch_off("memops");
     struct child child = role_start("two_readers", "50", NULL);
     child_expect(&child, "open", 20);
     for (uint32_t value = 1; !child_ended(&child); value++) {
-        channel_commit(scene.writer, scene.writing, 0, value);
+        channel_commit(fixture.writer, fixture.writing, 0, value);
         test_nap(100000);
     }
     CHECK_EQ(child_wait(&child, 20), 0);
-    channel_end(&scene);
+    channel_end(&fixture);
 }
 
 /* ---- ends ---- */
 
 ROLE(dying_writer)
 {
-    struct scene scene = channel_scene();
+    struct channel_fixture fixture = channel_fixture();
 
     for (uint32_t value = 1;; value++) {
-        channel_commit(scene.writer, scene.writing, 0, value);
+        channel_commit(fixture.writer, fixture.writing, 0, value);
         if (value == 10)
             role_say("writing");
         test_nap(200000);
@@ -289,7 +289,7 @@ ROLE(dying_writer)
     return 0;
 }
 
-/* What became of the memory of a killed writer is the driver's affair; that its readers go on is ours. */
+/* What becomes of a killed writer's memory depends on the driver; its readers must go on. */
 TEST_TIMEOUT(readers_outlive_writers_whose_memory_ends, 60)
 {
     struct sluice_stream stream;
@@ -309,7 +309,7 @@ TEST_TIMEOUT(readers_outlive_writers_whose_memory_ends, 60)
             reader = channel_reader(1);
         for (int i = 0; i < 5;) {
             CHECK_OK(sluice_reader_acquire(reader, stream, 20 * SLUICE_S, &frame));
-            if (frame.session != before) { /* what the dead one left is not looked at */
+            if (frame.session != before) { /* frames left by the killed writer are not checked */
                 channel_check(&frame, stream, (uint32_t)frame.sequence);
                 i++;
             }
@@ -333,7 +333,7 @@ static void note(void *user, enum sluice_log_level level, const char *text)
     snprintf(said + used, sizeof said - used, "%s\n", text);
 }
 
-/* What is used instead of what is missing is in the log. */
+/* The log says which fallback is used. */
 TEST(the_log_says_which_way_is_taken)
 {
     struct sluice_reader_params params = channel_reader_params(1);
@@ -342,7 +342,7 @@ TEST(the_log_says_which_way_is_taken)
     gpu_begin_with(2);
     sluice_log_set(note, NULL, SLUICE_LOG_INFO);
     switch_off("memops,vmm,graphs,peers");
-    struct scene scene = channel_scene();
+    struct channel_fixture fixture = channel_fixture();
     CHECK_HAS(said, "a function for each commit and release");
     CHECK_HAS(said, "opened by handles, so that readers can write");
     params.device = "cuda:1";
@@ -351,7 +351,7 @@ TEST(the_log_says_which_way_is_taken)
     CHECK_HAS(said, "frames are copied");
     CHECK_HAS(said, "\"peers\"");
     CHECK_OK(sluice_reader_close(&reader));
-    channel_end(&scene);
+    channel_end(&fixture);
 }
 
 TEST(where_nothing_works_the_sentence_says_what_is_missing)
@@ -379,7 +379,7 @@ TEST(where_nothing_works_the_sentence_says_what_is_missing)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-/* ---- what is really missing ---- */
+/* ---- features that are really missing ---- */
 
 ROLE(channels)
 {

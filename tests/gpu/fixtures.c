@@ -98,18 +98,18 @@ char *pattern(size_t size, unsigned seed)
 
 /* ---- a channel within this process ---- */
 
-static struct scene begin(const struct sluice_format *format, uint32_t graph)
+static struct fixture begin(const struct sluice_format *format, uint32_t graph)
 {
     struct sluice_writer_params writing = SLUICE_WRITER_PARAMS_INIT;
     struct sluice_reader_params reading = SLUICE_READER_PARAMS_INIT;
-    struct scene scene = { .writer = NULL };
+    struct fixture fixture = { .writer = NULL };
 
     gpu_use(0);
-    scene.device = gpu_open();
-    CHECK_OK(sluice_stream_create(scene.device, NULL, &scene.stream));
-    scene.native = gpu_native(scene.stream);
-    gpu_spin(scene.native, 0); /* loads the kernels */
-    CHECK_OK(sluice_stream_synchronize(scene.stream));
+    fixture.device = gpu_open();
+    CHECK_OK(sluice_stream_create(fixture.device, NULL, &fixture.stream));
+    fixture.native = gpu_native(fixture.stream);
+    gpu_spin(fixture.native, 0); /* loads the kernels */
+    CHECK_OK(sluice_stream_synchronize(fixture.stream));
     test_dir();
     writing.name = reading.name = "cam";
     writing.device = "cuda:0";
@@ -117,40 +117,40 @@ static struct scene begin(const struct sluice_format *format, uint32_t graph)
     writing.no_graphs = !graph;
     reading.hold = 2;
     reading.open_timeout_ns = 10 * SLUICE_S;
-    CHECK_OK(sluice_writer_open(&scene.writer, &writing));
-    CHECK_OK(sluice_reader_open(&scene.reader, &reading));
-    return scene;
+    CHECK_OK(sluice_writer_open(&fixture.writer, &writing));
+    CHECK_OK(sluice_reader_open(&fixture.reader, &reading));
+    return fixture;
 }
 
-struct scene scene_begin(const struct sluice_format *format)
+struct fixture fixture_begin(const struct sluice_format *format)
 {
     return begin(format, 0);
 }
 
-struct scene scene_by_graph(const struct sluice_format *format)
+struct fixture fixture_by_graph(const struct sluice_format *format)
 {
     return begin(format, 1);
 }
 
-struct scene scene_tensor(struct sluice_dtype dtype, int ndim, const int64_t *shape)
+struct fixture fixture_tensor(struct sluice_dtype dtype, int ndim, const int64_t *shape)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
 
     CHECK_OK(sluice_format_add_tensor(&format, "data", dtype, ndim, shape));
     CHECK_OK(sluice_format_complete(&format));
-    return scene_begin(&format);
+    return fixture_begin(&format);
 }
 
-struct scene scene_bytes(int64_t bytes)
+struct fixture fixture_bytes(int64_t bytes)
 {
-    return scene_tensor(U8, 1, &bytes);
+    return fixture_tensor(U8, 1, &bytes);
 }
 
-void scene_end(struct scene *scene)
+void fixture_end(struct fixture *fixture)
 {
-    CHECK_OK(sluice_reader_close(&scene->reader));
-    CHECK_OK(sluice_writer_close(&scene->writer));
-    CHECK_OK(sluice_device_close(&scene->device));
+    CHECK_OK(sluice_reader_close(&fixture->reader));
+    CHECK_OK(sluice_writer_close(&fixture->writer));
+    CHECK_OK(sluice_device_close(&fixture->device));
     gpu_end();
 }
 
@@ -162,24 +162,24 @@ struct sluice_array bytes_at(const void *at, int64_t bytes)
     return array;
 }
 
-/* The one that was committed last: until that is ready, one before it is the newest that is. */
-struct sluice_frame scene_acquire(struct scene *scene)
+/* The last committed frame: until it is ready, an older one is the newest that is. */
+struct sluice_frame fixture_acquire(struct fixture *fixture)
 {
     struct sluice_writer_stats stats = { .size = sizeof stats };
     struct sluice_frame frame;
 
-    CHECK_OK(sluice_writer_stats(scene->writer, &stats));
+    CHECK_OK(sluice_writer_stats(fixture->writer, &stats));
     for (;;) {
-        CHECK_OK(sluice_reader_acquire(scene->reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
+        CHECK_OK(sluice_reader_acquire(fixture->reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
         if (frame.sequence == stats.committed)
             return frame;
-        CHECK_OK(sluice_reader_release(scene->reader, &frame, SLUICE_ON_CPU));
+        CHECK_OK(sluice_reader_release(fixture->reader, &frame, SLUICE_ON_CPU));
     }
 }
 
-void scene_check(struct scene *scene, const char *expected, size_t size)
+void fixture_check(struct fixture *fixture, const char *expected, size_t size)
 {
-    struct sluice_frame frame = scene_acquire(scene);
+    struct sluice_frame frame = fixture_acquire(fixture);
     struct sluice_array slot;
     char *got = malloc(size);
 
@@ -188,5 +188,5 @@ void scene_check(struct scene *scene, const char *expected, size_t size)
     copy_out(got, slot.data, size);
     CHECK_MEM(got, expected, size);
     free(got);
-    CHECK_OK(sluice_reader_release(scene->reader, &frame, SLUICE_ON_CPU));
+    CHECK_OK(sluice_reader_release(fixture->reader, &frame, SLUICE_ON_CPU));
 }

@@ -9,12 +9,12 @@
 
 #include "gpu/kit.h"
 
-/* Of a loop: shown with what fails. */
+/* In a loop: shown with a failure. */
 #define NOTE(...) (fprintf(stderr, "# " __VA_ARGS__), fprintf(stderr, "\n"))
 #define U8        ((struct sluice_dtype){ SLUICE_UINT, 8, 1 })
 #define F32       ((struct sluice_dtype){ SLUICE_FLOAT, 32, 1 })
 
-#define LARGE     (5 * 1024 * 1024 + 4321) /* more than goes by way of the stages at once */
+#define LARGE     (5 * 1024 * 1024 + 4321) /* more than the staging buffers hold at once */
 
 enum kind { PLAIN, PINNED, REGISTERED, OURS, OF_GPU, MANAGED, KINDS };
 
@@ -29,16 +29,16 @@ extern const char *const kind_names[];
 struct memory memory_make(enum kind kind, size_t size);
 void memory_drop(struct memory *memory);
 
-/* All of it from the host, and back. */
+/* Copies all of it from the host, and back. */
 void memory_put(struct memory *memory, const char *bytes);
 void memory_get(char *bytes, const struct memory *memory);
 
-/* From a GPU's address to the host. */
+/* From a GPU address to the host. */
 void copy_out(char *bytes, const void *at, size_t size);
 
 char *pattern(size_t size, unsigned seed);
 
-struct scene {
+struct fixture {
     struct sluice_device device;
     struct sluice_stream stream;
     struct sl_cu_stream *native;
@@ -46,16 +46,16 @@ struct scene {
     sluice_reader *reader;
 };
 
-struct scene scene_begin(const struct sluice_format *format);
-struct scene scene_by_graph(const struct sluice_format *format); /* its writer has `graph` */
-struct scene scene_tensor(struct sluice_dtype dtype, int ndim, const int64_t *shape);
-struct scene scene_bytes(int64_t bytes);
-void scene_end(struct scene *scene);
+struct fixture fixture_begin(const struct sluice_format *format);
+struct fixture fixture_by_graph(const struct sluice_format *format); /* its writer has `graph` */
+struct fixture fixture_tensor(struct sluice_dtype dtype, int ndim, const int64_t *shape);
+struct fixture fixture_bytes(int64_t bytes);
+void fixture_end(struct fixture *fixture);
 
 struct sluice_array bytes_at(const void *at, int64_t bytes);
-struct sluice_frame scene_acquire(struct scene *scene);
+struct sluice_frame fixture_acquire(struct fixture *fixture);
 
-/* The newest frame's bytes are these. */
-void scene_check(struct scene *scene, const char *expected, size_t size);
+/* Checks the bytes of the newest frame. */
+void fixture_check(struct fixture *fixture, const char *expected, size_t size);
 
 #endif

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A driver in front of the driver, on which the library's care for captures comes to nothing: what the
- * tests say then is what they would say of a library without it. SLUICE_BLIND_DRIVER names the driver
- * behind, SLUICE_BLIND_TO what the library does not achieve:
+ * A driver in front of the driver that defeats one of the library's capture guards: tests then show what they would
+ * show of a library without it. SLUICE_BYPASS_DRIVER names the driver behind it, SLUICE_BYPASS_GUARD the guard:
  *
- *     exchange   its threads never enter the relaxed mode
- *     capturing  no stream that it asks about captures
- *     beside     the blocking stream that it makes is the default stream
+ *     exchange   the library's threads never enter the relaxed mode
+ *     capturing  no stream that the library queries is capturing
+ *     beside     the blocking stream that the library makes is the default stream
  *
- * Tests pass through unharmed by the names that begin with test_.
+ * Tests themselves are not affected: they use the names that begin with test_.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -21,11 +20,11 @@
 struct driver {
 #define MEMBER(name, version, parameters, arguments) int(*name) parameters;
     SL_CUDA_FUNCTIONS(MEMBER)
-    MORE_FUNCTIONS(MEMBER)
+    EXTRA_FUNCTIONS(MEMBER)
 #undef MEMBER
 };
 
-static struct driver library, test; /* as the library sees it, and as tests do */
+static struct driver library, test; /* for the library, and for tests */
 
 static void *find(void *from, const char *symbol, const char *instead)
 {
@@ -84,7 +83,7 @@ static void blind(const char *to)
 
 __attribute__((constructor)) static void look_around(void)
 {
-    const char *path = getenv("SLUICE_BLIND_DRIVER"), *to = getenv("SLUICE_BLIND_TO");
+    const char *path = getenv("SLUICE_BYPASS_DRIVER"), *to = getenv("SLUICE_BYPASS_GUARD");
     void *behind = dlopen(path && *path ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 
     if (!behind)
@@ -93,7 +92,7 @@ __attribute__((constructor)) static void look_around(void)
     *(void **)&library.name = find(behind, "cu" #name #version, NULL); \
     *(void **)&test.name = find(behind, "test_cu" #name #version, "cu" #name #version);
     SL_CUDA_FUNCTIONS(FIND)
-    MORE_FUNCTIONS(FIND)
+    EXTRA_FUNCTIONS(FIND)
 #undef FIND
     blind(to ? to : "");
 }
@@ -108,4 +107,4 @@ __attribute__((constructor)) static void look_around(void)
     DOOR(cu##name##version, library, name, parameters, arguments) \
     DOOR(test_cu##name##version, test, name, parameters, arguments)
 SL_CUDA_FUNCTIONS(DOORS)
-MORE_FUNCTIONS(DOORS)
+EXTRA_FUNCTIONS(DOORS)

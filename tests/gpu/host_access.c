@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A GPU's memory on a channel in host memory, where the CPU copies: it cannot access that, and the program must live on.
+ * A GPU's memory sent on a channel in host memory, where the CPU copies: it cannot access that memory, and the program
+ * must live on.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 
 #define BYTES 4096
 
-/* As on a GPU: the fake driver's memory is otherwise the CPU's as well. */
+/* As on a GPU; the fake driver's memory is otherwise the CPU's as well. */
 static void begin(void)
 {
     gpu_begin();
@@ -25,12 +26,12 @@ static void begin(void)
     gpu_use(0);
 }
 
-static struct scene host_scene(void)
+static struct fixture host_fixture(void)
 {
     struct sluice_writer_params writing = SLUICE_WRITER_PARAMS_INIT;
     struct sluice_reader_params reading = SLUICE_READER_PARAMS_INIT;
     struct sluice_format format = SLUICE_FORMAT_INIT;
-    struct scene scene = { .writer = NULL };
+    struct fixture fixture = { .writer = NULL };
     int64_t bytes = BYTES;
 
     CHECK_OK(sluice_format_add_tensor(&format, "data", U8, 1, &bytes));
@@ -38,31 +39,31 @@ static struct scene host_scene(void)
     writing.format = &format;
     writing.slots = 4;
     reading.open_timeout_ns = 10 * SLUICE_S;
-    CHECK_OK(sluice_writer_open(&scene.writer, &writing));
-    CHECK_OK(sluice_reader_open(&scene.reader, &reading));
-    return scene;
+    CHECK_OK(sluice_writer_open(&fixture.writer, &writing));
+    CHECK_OK(sluice_reader_open(&fixture.reader, &reading));
+    return fixture;
 }
 
-static void end(struct scene *scene)
+static void end(struct fixture *fixture)
 {
-    CHECK_OK(sluice_reader_close(&scene->reader));
-    CHECK_OK(sluice_writer_close(&scene->writer));
+    CHECK_OK(sluice_reader_close(&fixture->reader));
+    CHECK_OK(sluice_writer_close(&fixture->writer));
     gpu_end();
 }
 
-static void refused(struct scene *scene, const struct sluice_array *array, const struct sluice_frame *frame)
+static void refused(struct fixture *fixture, const struct sluice_array *array, const struct sluice_frame *frame)
 {
     char bytes[BYTES] = { 0 };
     struct sluice_array own = bytes_at(bytes, BYTES);
     struct sluice_ticket ticket = { 42 };
     struct sluice_frame header = { .meta = array->data, .meta_size = 16 };
 
-    CHECK_SAYS(sluice_writer_send_frame(scene->writer, &header, &own, 1, SLUICE_ON_CPU, NULL), SLUICE_E_INVALID,
+    CHECK_SAYS(sluice_writer_send_frame(fixture->writer, &header, &own, 1, SLUICE_ON_CPU, NULL), SLUICE_E_INVALID,
                "channel 'cam': the CPU cannot access the 16 bytes of metadata");
-    CHECK_SAYS(sluice_writer_send(scene->writer, array, 1, SLUICE_ON_CPU, &ticket), SLUICE_E_INVALID, "a GPU's, or were freed");
+    CHECK_SAYS(sluice_writer_send(fixture->writer, array, 1, SLUICE_ON_CPU, &ticket), SLUICE_E_INVALID, "a GPU's, or were freed");
     CHECK_HAS(sluice_last_error(), "channel 'cam': array 'data'");
     CHECK_HAS(sluice_last_error(), "tensor.cpu()");
-    CHECK_SAYS(sluice_reader_fetch(scene->reader, frame, array, 1, SLUICE_ON_CPU, &ticket), SLUICE_E_INVALID,
+    CHECK_SAYS(sluice_reader_fetch(fixture->reader, frame, array, 1, SLUICE_ON_CPU, &ticket), SLUICE_E_INVALID,
                "fetch into host memory");
     CHECK_EQ(ticket.id, 42);
     CHECK_SAYS(sluice_array_copy(&own, array), SLUICE_E_INVALID, "to copy from: the CPU cannot access");
@@ -72,7 +73,7 @@ static void refused(struct scene *scene, const struct sluice_array *array, const
 TEST(a_gpus_memory_on_a_host_channel_is_refused)
 {
     begin();
-    struct scene scene = host_scene();
+    struct fixture fixture = host_fixture();
     char *expected = pattern(BYTES, 3);
     for (int kind = 0; kind < KINDS; kind++) {
         struct memory memory = memory_make(kind, BYTES), plain = memory_make(PLAIN, BYTES);
@@ -80,40 +81,40 @@ TEST(a_gpus_memory_on_a_host_channel_is_refused)
         struct sluice_frame frame;
         NOTE("%s", kind_names[kind]);
         memcpy(plain.at, expected, BYTES);
-        CHECK_OK(sluice_writer_send(scene.writer, &first, 1, SLUICE_ON_CPU, NULL));
-        CHECK_OK(sluice_reader_acquire(scene.reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
+        CHECK_OK(sluice_writer_send(fixture.writer, &first, 1, SLUICE_ON_CPU, NULL));
+        CHECK_OK(sluice_reader_acquire(fixture.reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
         if (kind == OF_GPU) {
-            refused(&scene, &array, &frame);
+            refused(&fixture, &array, &frame);
         } else {
-            CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &array, 1, SLUICE_ON_CPU, NULL));
+            CHECK_OK(sluice_reader_fetch(fixture.reader, &frame, &array, 1, SLUICE_ON_CPU, NULL));
             CHECK_MEM(memory.at, expected, BYTES);
-            CHECK_OK(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL));
+            CHECK_OK(sluice_writer_send(fixture.writer, &array, 1, SLUICE_ON_CPU, NULL));
         }
-        CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+        CHECK_OK(sluice_reader_release(fixture.reader, &frame, SLUICE_ON_CPU));
         memory_drop(&memory);
         memory_drop(&plain);
     }
     struct sluice_writer_stats stats = { .size = sizeof stats };
-    CHECK_OK(sluice_writer_stats(scene.writer, &stats));
+    CHECK_OK(sluice_writer_stats(fixture.writer, &stats));
     CHECK_EQ(stats.cancelled, 0); /* no frame was begun for what was refused */
     free(expected);
-    end(&scene);
+    end(&fixture);
 }
 
-/* No answer is kept: what was the CPU's memory a frame ago may be a GPU's now, or nobody's. */
-TEST(an_address_is_looked_at_with_each_frame)
+/* No answer is kept: what was the CPU's memory a frame ago may now be a GPU's, or unmapped. */
+TEST(an_address_is_checked_for_each_frame)
 {
     begin();
-    struct scene scene = host_scene();
+    struct fixture fixture = host_fixture();
     char *place = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(place != MAP_FAILED);
     struct sluice_array array = bytes_at(place, BYTES);
     struct sluice_frame frame;
-    CHECK_OK(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL));
-    CHECK_OK(sluice_reader_acquire(scene.reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
+    CHECK_OK(sluice_writer_send(fixture.writer, &array, 1, SLUICE_ON_CPU, NULL));
+    CHECK_OK(sluice_reader_acquire(fixture.reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     CHECK(mprotect(place, BYTES, PROT_NONE) == 0); /* as a driver reserves the addresses of its GPUs' memory */
-    refused(&scene, &array, &frame);
-    CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+    refused(&fixture, &array, &frame);
+    CHECK_OK(sluice_reader_release(fixture.reader, &frame, SLUICE_ON_CPU));
     munmap(place, BYTES);
-    end(&scene);
+    end(&fixture);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What tests of a GPU share (see kit.h).
+ * What GPU tests share (see kit.h).
  */
 #include "gpu/kit.h"
 
@@ -22,7 +22,7 @@ static struct sl_cu_context *contexts[16];
 static uint64_t memories[64];
 static int memory_count;
 
-/* The fake driver lets a test do what it does not let the library do. */
+/* The fake driver lets tests break the rules that it checks for the library. */
 static void *find(const char *symbol)
 {
     char name[80];
@@ -40,7 +40,7 @@ bool gpu_load(void)
     } functions[] = {
 #define FUNCTION(name, version, parameters, arguments) \
     { "cu" #name #version, offsetof(struct gpu_driver, name) },
-        SL_CUDA_FUNCTIONS(FUNCTION) MORE_FUNCTIONS(FUNCTION)
+        SL_CUDA_FUNCTIONS(FUNCTION) EXTRA_FUNCTIONS(FUNCTION)
 #undef FUNCTION
     };
 
@@ -78,13 +78,13 @@ void gpu_begin(void)
     gpu_begin_with(1);
 }
 
-/* Who runs all tests knows how many there are, and each need not start the driver to find too few. */
+/* The runner of all tests knows how many GPUs there are, so a test need not start the driver to find too few. */
 static void skip_without(int devices)
 {
-    const char *told = getenv("SLUICE_TEST_GPU");
+    const char *known = getenv("SLUICE_TEST_GPU");
 
-    if (told && atoi(told) > 0 && atoi(told) < devices)
-        SKIP("it takes %d GPUs, here is %d", devices, atoi(told));
+    if (known && atoi(known) > 0 && atoi(known) < devices)
+        SKIP("it takes %d GPUs, here is %d", devices, atoi(known));
 }
 
 void gpu_begin_with(int devices)
@@ -103,7 +103,7 @@ void gpu_begin_with(int devices)
         CHECK(atexit(look_for_broken_rules) == 0);
         return;
     }
-    TEST_KEEPS_FDS(); /* the driver's own come and go; ours are counted with the fake one */
+    TEST_KEEPS_FDS(); /* the driver's own come and go; the fake one counts ours */
     if (gpu_warm_up && !contexts[0])
         gpu_warm_up();
 }
@@ -289,7 +289,7 @@ struct gpu_gate gpu_gate_new(void)
     return gate;
 }
 
-/* Where streams cannot wait for words. */
+/* Where streams have no memory operations. */
 static void stand(void *shared)
 {
     const struct gpu_gate *gate = shared;
@@ -314,7 +314,7 @@ void gpu_gate_close(struct gpu_gate *gate, struct sl_cu_stream *stream)
 
 void gpu_gate_open(struct gpu_gate *gate)
 {
-    gate->open = true; /* first: whoever comes through finds it so */
+    gate->open = true; /* first, so that whoever passes the gate sees it */
     atomic_store(gate->word, gate->turn);
 }
 

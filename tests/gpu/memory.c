@@ -38,7 +38,7 @@ TEST(made_zeroed_and_writable)
     gpu_begin();
     gpu_use(0);
     struct sl_cu_stream *stream = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
-    struct sl_memory memory = make(1000); /* less than what it comes in */
+    struct sl_memory memory = make(1000); /* less than the granularity */
     int flags = fcntl(memory.fd, F_GETFD);
 
     CHECK(memory.size >= 1000 && memory.size % 4096 == 0);
@@ -49,7 +49,7 @@ TEST(made_zeroed_and_writable)
     CHECK_EQ(gpu_differ(stream, address_of(&memory), memory.size / 4, 8), memory.size / 4);
     sl_mem_cuda.destroy(&memory);
     CHECK(!memory.address && memory.fd == -1);
-    sl_mem_cuda.destroy(&memory); /* everything may be missing */
+    sl_mem_cuda.destroy(&memory); /* all fields may be missing */
     CU(StreamDestroy, stream);
     gpu_end();
 }
@@ -70,13 +70,13 @@ TEST(mapped_twice_in_one_process)
     gpu_fill(stream, address_of(&memory), 4 * WORDS, 9);
     CHECK_EQ(gpu_differ(stream, address_of(&mine), 4 * WORDS, 9), 0);
     sl_mem_cuda.destroy(&memory);
-    CHECK_EQ(gpu_differ(stream, address_of(&mine), 4 * WORDS, 9), 0); /* it lives as long as one */
+    CHECK_EQ(gpu_differ(stream, address_of(&mine), 4 * WORDS, 9), 0); /* it lives as long as one of them */
     sl_mem_cuda.destroy(&mine);
     CU(StreamDestroy, stream);
     gpu_end();
 }
 
-/* Makes memory, fills it with 5, sends it over descriptor 0's twin and stays until it is killed. */
+/* Makes memory, fills it with 5, passes its descriptor over descriptor 0, and stays until it is killed. */
 ROLE(maker)
 {
     int socket = atoi(argv[1]);
@@ -129,7 +129,7 @@ TEST(it_outlives_the_process_that_made_it)
     child_kill(&maker, SIGKILL);
     CHECK_EQ(gpu_differ(stream, address_of(&memory), 2 * WORDS, 5), 0);
 
-    /* And cannot be written: a copy is refused, or breaks the context as a kernel would. */
+    /* It cannot be written: a copy is refused, or breaks the context as a kernel would. */
     int code = cu.MemsetD8Async(address_of(&memory), 1, 4096, stream);
     if (code == 0)
         code = cu.StreamSynchronize(stream);
@@ -181,7 +181,7 @@ TEST(what_is_no_gpu_memory_is_refused)
     }
     close(pair[1]);
 
-    /* The size must be what it is, or something fails before anybody reads. */
+    /* The size must match, or a call fails before anybody reads. */
     uint64_t sizes[] = { 0, 4096, UNIT + 1, 2 * UNIT };
     for (int i = 0; i < 4; i++) {
         struct sl_memory bad = { .ops = &sl_mem_cuda, .device = "cuda:0", .fd = -1 };
@@ -193,8 +193,8 @@ TEST(what_is_no_gpu_memory_is_refused)
     sl_mem_cuda.destroy(&memory);
 }
 
-/* How much was asked for, and how much is free: other programs' memory comes and goes meanwhile. */
-static void check_sizes_told(uint64_t asked)
+/* How much was requested and how much is free: other programs allocate and free meanwhile. */
+static void check_reported_sizes(uint64_t asked)
 {
     const char *said = strstr(sluice_last_error(), "bytes were asked for");
     unsigned long long free_then, all;
@@ -219,9 +219,9 @@ TEST(more_than_there_is)
     gpu_use(0);
     gpu_memory(UNIT); /* not all of it is free */
     CHECK_SAYS(sl_mem_cuda.create(&memory, "camera", UINT64_C(1) << 42, false), SLUICE_E_NO_MEMORY, "camera");
-    check_sizes_told(UINT64_C(1) << 42);
+    check_reported_sizes(UINT64_C(1) << 42);
     CHECK_SAYS(sl_mem_cuda_ipc.create(&memory, "camera", UINT64_C(1) << 42, false), SLUICE_E_NO_MEMORY, "camera");
-    check_sizes_told(UINT64_C(1) << 42);
+    check_reported_sizes(UINT64_C(1) << 42);
     CHECK(!memory.address && !memory.state && memory.fd == -1);
     CHECK_RESULT(sl_mem_cuda.create(&memory, "camera", 0, false), SLUICE_E_INVALID);
     CHECK_RESULT(sl_mem_cuda.create(&memory, "camera", UINT64_MAX, false), SLUICE_E_INVALID);
@@ -232,7 +232,8 @@ TEST(more_than_there_is)
     gpu_end();
 }
 
-/* The page that a handle travels in says how much memory it is of, and may lie as its writer's announcement may. */
+/* The page in which a handle travels says how much memory it is of, which may be as false as the writer's announcement.
+ * */
 static int fd_of_a_page_that_says(const struct sl_memory *memory, uint64_t bytes)
 {
     uint64_t size = sl_os_page_size();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A writer that comes back on another GPU: a reader's stream is judged by the session that its next frame is of.
+ * A writer that restarts on another GPU: a reader's stream is checked against the session of its next frame.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -17,7 +17,7 @@ struct moving {
     sluice_reader *reader;
 };
 
-/* Its first writer commits as many frames; each has its sequence as its value. */
+/* Its first writer commits `frames` frames; each holds its sequence. */
 static struct moving begin(uint32_t mode, uint32_t ahead, int frames)
 {
     struct sluice_reader_params params = channel_reader_params(2);
@@ -34,12 +34,12 @@ static struct moving begin(uint32_t mode, uint32_t ahead, int frames)
     }
     params.mode = mode;
     params.ahead = ahead;
-    all.first = player_writer("");
+    all.first = peer_writer("");
     CHECK_OK(sluice_reader_open(&all.reader, &params));
     gpu_settle();
     for (int i = 0; i < frames; i++)
-        PLAYER(&all.first, "commit 0", "committed");
-    PLAYER(&all.first, "finish", "finished");
+        PEER(&all.first, "commit 0", "committed");
+    PEER(&all.first, "finish", "finished");
     return all;
 }
 
@@ -98,7 +98,7 @@ static void come_back(struct moving *all, const char *device, struct sluice_stre
 
     params.device = device;
     params.format = &format;
-    CHECK_SOON((r = sluice_writer_open(&all->second, &params)) != SLUICE_E_EXISTS, 10); /* the last one may be ending */
+    CHECK_SOON((r = sluice_writer_open(&all->second, &params)) != SLUICE_E_EXISTS, 10); /* the last one may still be ending */
     CHECK_OK(r);
     channel_commit(all->second, stream, 0, value);
 }
@@ -146,8 +146,8 @@ TEST_TIMEOUT(a_stream_of_another_gpu_waits_for_a_writer_there, 60)
     end(&all);
 }
 
-/* Nor is anything taken of it. */
-TEST_TIMEOUT(a_stream_that_was_right_when_the_call_began_is_told_what_came, 60)
+/* It takes no frame either. */
+TEST_TIMEOUT(a_stream_of_the_previous_gpu_is_refused_with_the_reason, 60)
 {
     struct moving all = begin(SLUICE_IN_ORDER, 0, 1);
     struct sluice_frame frame;
@@ -184,7 +184,7 @@ TEST_TIMEOUT(frames_that_are_left_of_the_last_gpu_come_first, 60)
     second = take(&all, 0, 2);
     give_back(&all, 0, &first);
 
-    /* The last GPU's are its streams' to end, also once there are frames of the next. */
+    /* Only streams of the previous GPU can release its frames, also once there are frames of the next GPU. */
     frame = take(&all, 1, 7);
     CHECK_RESULT(sluice_reader_release(all.reader, &second, all.streams[1]), SLUICE_E_WRONG_DEVICE);
     CHECK_RESULT(sluice_reader_release(all.reader, &frame, all.streams[0]), SLUICE_E_WRONG_DEVICE);
@@ -199,13 +199,13 @@ TEST_TIMEOUT(frames_that_are_left_of_the_last_gpu_come_first, 60)
     end(&all);
 }
 
-/* They hold up no stream of the next one. */
+/* They hold up no stream of the next GPU. */
 static void pass_over_what_is_lost(uint32_t mode, uint32_t ahead)
 {
     struct moving all = begin(mode, ahead, 1);
 
     take_and_give_back(&all, 0, 1);
-    PLAYER(&all.first, "commit " PLAYER_ENDLESS, "committed 2");
+    PEER(&all.first, "commit " PEER_ENDLESS, "committed 2");
     kill_first(&all);
     come_back_on_the_second(&all, 7);
     take_and_give_back(&all, 1, 7);
@@ -243,7 +243,7 @@ TEST_TIMEOUT(a_stream_of_the_next_gpu_waits_for_its_frames, 60)
     end(&all);
 }
 
-/* The next frame, also behind the end of a writer, which is told until there is another one. */
+/* The next frame, also after the end of a writer, which is reported until there is another one. */
 static struct sluice_frame follow(sluice_reader *reader, struct sluice_stream stream)
 {
     struct sluice_frame frame;
@@ -305,14 +305,14 @@ static void stay(uint32_t staged)
     pair_commit(&pair, 0, 1);
     pair_take(&pair, &frame);
     pair_give_back(&pair, &frame);
-    CHECK_OK(sluice_writer_close(&pair.scene.writer));
+    CHECK_OK(sluice_writer_close(&pair.fixture.writer));
     CHECK_OK(sluice_stream_synchronize(pair.stream));
     gpu_use(1);
     come_back(&all, "cuda:1", pair.stream, 7);
     frame = follow(pair.reader, pair.stream);
     pair_check(&pair, &frame, 7);
     pair_give_back(&pair, &frame);
-    CHECK_SAYS(sluice_reader_acquire(pair.reader, pair.scene.reading, SLUICE_S, &frame), SLUICE_E_WRONG_DEVICE,
+    CHECK_SAYS(sluice_reader_acquire(pair.reader, pair.fixture.reading, SLUICE_S, &frame), SLUICE_E_WRONG_DEVICE,
                "the stream is one of \"cuda:0\"");
     CHECK(!strstr(sluice_last_error(), "came back"));
     CHECK_OK(sluice_writer_close(&all.second));

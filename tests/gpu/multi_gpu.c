@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Readers on another GPU than the channel's: frames mapped over there, or copied, or refused with the reason.
+ * Readers on another GPU than the channel's: frames are mapped there, copied there, or refused with the reason.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ TEST(a_stream_of_another_gpu_waits_for_a_frame)
     pair_give_back(&pair, &frame);
     for (uint32_t i = 2; i <= 4; i++) {
         gpu_use(0);
-        channel_commit_behind(&gate, pair.scene.writer, pair.scene.writing, i);
+        channel_commit_behind(&gate, pair.fixture.writer, pair.fixture.writing, i);
         pair_take(&pair, &frame);
         CHECK(frame.flags & SLUICE_FRAME_AHEAD);
         gpu_gate_open_later(&gate);
@@ -58,19 +58,19 @@ TEST(streams_of_the_channels_own_gpu_are_not_for_its_readers_elsewhere)
     struct sluice_frame frame;
 
     pair_commit(&pair, 0, 1);
-    CHECK_SAYS(sluice_reader_acquire(pair.reader, pair.scene.reading, SLUICE_S, &frame), SLUICE_E_WRONG_DEVICE, "channel 'cam': the ");
+    CHECK_SAYS(sluice_reader_acquire(pair.reader, pair.fixture.reading, SLUICE_S, &frame), SLUICE_E_WRONG_DEVICE, "channel 'cam': the ");
     pair_take(&pair, &frame);
-    CHECK_RESULT(sluice_reader_release(pair.reader, &frame, pair.scene.reading), SLUICE_E_WRONG_DEVICE);
+    CHECK_RESULT(sluice_reader_release(pair.reader, &frame, pair.fixture.reading), SLUICE_E_WRONG_DEVICE);
     pair_give_back(&pair, &frame);
     pair_close(&pair);
 }
 
 #define TOOK "took it"
 
-/* ---- readers in other processes, which see other GPUs or other abilities ---- */
+/* ---- readers in other processes, which see other GPUs or lack features ---- */
 
-/* Opens a reader on a device ("": the channel's) and takes a frame with the value 7 on its first look, then as many as it
- * is told. Says the result and sentence of what fails. */
+/* Opens a reader on a device ("": the channel's), takes a frame with the value 7, then as many as commanded. Prints the
+ * result and the message of a failure. */
 ROLE(elsewhere)
 {
     struct sluice_reader_params params = channel_reader_params(1);
@@ -82,7 +82,7 @@ ROLE(elsewhere)
 
     CHECK(argc == 4);
     gpu_begin();
-    gpu_use(atoi(argv[3])); /* on which the device is, in this process's order */
+    gpu_use(atoi(argv[3])); /* the GPU of the device, in this process's order */
     params.device = argv[1][0] ? argv[1] : NULL;
     params.staged = (uint32_t)atoi(argv[2]);
     int r = sluice_reader_open(&reader, &params);
@@ -98,7 +98,7 @@ ROLE(elsewhere)
     CHECK_OK(sluice_stream_native(stream, &native));
     int64_t began = test_now();
     r = sluice_reader_acquire(reader, stream, 20 * SLUICE_S, &frame);
-    if (r == 0 && params.staged && getenv("SLUICE_FAKE_DELAY")) /* room was cleared, and the frame copied */
+    if (r == 0 && params.staged && getenv("SLUICE_FAKE_DELAY")) /* a buffer was cleared, and the frame copied */
         CHECK_GE(test_now() - began, 2 * atol(getenv("SLUICE_FAKE_DELAY")) * 1000);
     if (r < 0) {
         role_say("%s: %s", sluice_result_name(r), sluice_last_error());
@@ -116,7 +116,7 @@ ROLE(elsewhere)
     return 0;
 }
 
-/* What becomes of memory whose GPU CUDA_VISIBLE_DEVICES hides is the driver's affair. */
+/* What becomes of memory whose GPU CUDA_VISIBLE_DEVICES hides depends on the driver. */
 static void note_hidden(const char *line)
 {
     FILE *facts = gpu_facts();
@@ -125,8 +125,9 @@ static void note_hidden(const char *line)
     CHECK(fclose(facts) == 0);
 }
 
-/* A writer on `writers` with one frame, and a reader process in an environment of its own. `answer` is part of its line;
- * NULL: it takes the frame or says that it is UNSUPPORTED, which becomes a fact. `path`: of who takes it. */
+/* A writer on `writers` with one frame, and a reader process in an environment of its own. `answer` is part of its
+ * line; NULL: it takes the frame, or fails with UNSUPPORTED, which is recorded as a fact. `path`: of a reader that
+ * takes it. */
 static void look_from_elsewhere(const char *writers, const char *visible, const char *without, const char *device,
                                 const char *staged, const char *ordinal, const char *answer, const char *path)
 {
@@ -196,7 +197,7 @@ TEST(copies_in_another_process)
     look_from_elsewhere("cuda:0", NULL, NULL, "cuda:1", "2", "1", TOOK, "copied to GPU-");
 }
 
-TEST(a_reader_that_does_not_see_the_channels_gpu_is_told_what_to_do)
+TEST(a_reader_that_does_not_see_the_channels_gpu_learns_what_to_do)
 {
     char second[48];
 
@@ -235,7 +236,7 @@ TEST(gpus_that_are_no_peers_have_copies_if_they_may)
     look_from_elsewhere("cuda:0", NULL, "peers", "cuda:1", "1", "1", TOOK, "copied to GPU-f0f1f2f3");
 }
 
-/* As if the GPUs were no peers; or could not export memory, which is opened by handles then. */
+/* As if the GPUs were not peers; or could not export memory, which is then opened by handles. */
 static void do_without(const char *words, const char *staged, const char *answer, const char *path)
 {
     gpu_begin_with(2);

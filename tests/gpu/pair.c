@@ -43,7 +43,7 @@ struct pair pair_open(uint32_t hold, uint32_t staged, uint32_t ahead)
 
     gpu_begin_with(2);
     pair_need_peers();
-    pair.scene = channel_scene();
+    pair.fixture = channel_fixture();
     params = channel_reader_params(hold);
     params.device = "cuda:1";
     params.staged = staged;
@@ -59,13 +59,13 @@ void pair_close(struct pair *pair)
 {
     CHECK_OK(sluice_reader_close(&pair->reader));
     CHECK_OK(sluice_device_close(&pair->device));
-    channel_end(&pair->scene);
+    channel_end(&pair->fixture);
 }
 
 void pair_commit(struct pair *pair, int64_t ns, uint32_t value)
 {
     gpu_use(0);
-    channel_commit(pair->scene.writer, pair->scene.writing, ns, value);
+    channel_commit(pair->fixture.writer, pair->fixture.writing, ns, value);
 }
 
 void pair_check(struct pair *pair, const struct sluice_frame *frame, uint32_t value)
@@ -89,7 +89,7 @@ struct sluice_reader_info pair_info(void)
     struct sluice_channel_info info = { .size = sizeof info };
     struct sluice_reader_info reader;
 
-    /* One before may be leaving. */
+    /* A previous reader may still be leaving. */
     CHECK_SOON((sluice_channel_info("cam", 20 * SLUICE_S, &info, &reader, 1) == 0 && info.readers == 1), 10);
     return reader;
 }

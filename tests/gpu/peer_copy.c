@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Readers on another GPU than the channel's that have copies of frames there.
+ * Readers on another GPU than the channel's that get copies of frames there.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -18,11 +18,11 @@ static void commit_with_meta(struct pair *pair, uint32_t value, const char *meta
     struct sluice_frame frame;
 
     gpu_use(0);
-    CHECK_OK(sluice_writer_begin(pair->scene.writer, 20 * SLUICE_S, &frame));
-    gpu_fill(gpu_native(pair->scene.writing), channel_words(&frame), CHANNEL_WORDS, value);
+    CHECK_OK(sluice_writer_begin(pair->fixture.writer, 20 * SLUICE_S, &frame));
+    gpu_fill(gpu_native(pair->fixture.writing), channel_words(&frame), CHANNEL_WORDS, value);
     frame.meta_size = (uint32_t)strlen(meta) + 1;
     memcpy(frame.meta, meta, frame.meta_size);
-    CHECK_OK(sluice_writer_commit(pair->scene.writer, &frame, pair->scene.writing));
+    CHECK_OK(sluice_writer_commit(pair->fixture.writer, &frame, pair->fixture.writing));
 }
 
 TEST(a_copy_outlives_its_slot)
@@ -38,7 +38,7 @@ TEST(a_copy_outlives_its_slot)
     CHECK_EQ(pair_info().held, 0);
     for (uint32_t i = 2; i <= 20; i++) /* every slot is written again */
         commit_with_meta(&pair, i, "more");
-    CHECK_OK(sluice_stream_synchronize(pair.scene.writing));
+    CHECK_OK(sluice_stream_synchronize(pair.fixture.writing));
     pair_take(&pair, &second);
     CHECK_EQ(second.sequence, 20);
     CHECK_STR((const char *)frame.meta, "one");
@@ -54,7 +54,7 @@ TEST(a_copy_outlives_its_slot)
     pair_close(&pair);
 }
 
-/* There is one for each frame that may be held, and `slot` tells which; they serve the next writer, too. */
+/* There is one for each frame that may be held, numbered by `slot`; the next writer's frames use them, too. */
 TEST(a_copys_memory_stays_where_it_is)
 {
     struct pair pair = pair_open(2, SLUICE_STAGED_ALWAYS, 0);
@@ -65,8 +65,8 @@ TEST(a_copys_memory_stays_where_it_is)
     for (uint32_t i = 1; i <= 12; i++) {
         struct sluice_frame *frame = &frames[i % 2];
         if (i == 9) {
-            CHECK_OK(sluice_writer_close(&pair.scene.writer));
-            pair.scene.writer = channel_writer();
+            CHECK_OK(sluice_writer_close(&pair.fixture.writer));
+            pair.fixture.writer = channel_writer();
         }
         if (i > 2) /* of two, the older one */
             pair_give_back(&pair, frame);
@@ -98,9 +98,9 @@ TEST(a_copy_that_is_pinned_stays_mapped)
     uint64_t words = channel_words(&frame);
     CHECK_OK(sluice_reader_pin(pair.reader, &frame, &pin));
     pair_give_back(&pair, &frame);
-    CHECK_OK(sluice_writer_reformat(pair.scene.writer, &format));
+    CHECK_OK(sluice_writer_reformat(pair.fixture.writer, &format));
     pair_commit(&pair, 0, 6);
-    pair_take(&pair, &frame); /* larger: it lies elsewhere */
+    pair_take(&pair, &frame); /* larger, so in other memory */
     CHECK_NE(channel_words(&frame), words);
     pair_give_back(&pair, &frame);
     gpu_use(1);
@@ -109,7 +109,7 @@ TEST(a_copy_that_is_pinned_stays_mapped)
     CHECK_EQ(gpu_differ(gpu_native(pair.stream), words, CHANNEL_WORDS, 5), 0);
     CHECK_OK(sluice_pin_drop(&pin));
     CHECK_OK(sluice_device_close(&pair.device));
-    channel_end(&pair.scene);
+    channel_end(&pair.fixture);
 }
 
 TEST(a_copy_is_not_overwritten_while_work_uses_it)
@@ -126,7 +126,7 @@ TEST(a_copy_is_not_overwritten_while_work_uses_it)
         pair_commit(&pair, 0, i);
         gpu_use(1);
         int r = i == 1 ? 0 : sluice_reader_acquire(pair.reader, pair.stream, 0, &frame);
-        if (i > 1 && cu.StreamQuery(stream) == SL_CU_NOT_READY) /* it may hold one, on which is worked */
+        if (i > 1 && cu.StreamQuery(stream) == SL_CU_NOT_READY) /* it may hold one, on which work is queued */
             CHECK_RESULT(r, SLUICE_TIMEOUT);
         if (i == 1 || r == SLUICE_TIMEOUT)
             pair_take(&pair, &frame);
@@ -148,7 +148,7 @@ TEST(copies_on_the_cpus_account)
 
     pair_commit(&pair, SPIN, 3);
     CHECK_OK(sluice_reader_acquire(pair.reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
-    pair_check(&pair, &frame, 3); /* whole, whatever looks at it */
+    pair_check(&pair, &frame, 3); /* whole, whatever checks it */
     CHECK_OK(sluice_reader_release(pair.reader, &frame, SLUICE_ON_CPU));
     CHECK_RESULT(sluice_reader_release(pair.reader, &frame, SLUICE_ON_CPU), SLUICE_E_STALE);
     pair_close(&pair);
@@ -164,11 +164,11 @@ TEST(copies_of_larger_frames)
     pair_take(&pair, &frame);
     pair_check(&pair, &frame, 1);
     pair_give_back(&pair, &frame);
-    CHECK_OK(sluice_writer_reformat(pair.scene.writer, &format));
+    CHECK_OK(sluice_writer_reformat(pair.fixture.writer, &format));
     gpu_use(0);
-    CHECK_OK(sluice_writer_begin(pair.scene.writer, 20 * SLUICE_S, &frame));
-    gpu_fill(gpu_native(pair.scene.writing), channel_words(&frame), 4 * CHANNEL_WORDS, 8);
-    CHECK_OK(sluice_writer_commit(pair.scene.writer, &frame, pair.scene.writing));
+    CHECK_OK(sluice_writer_begin(pair.fixture.writer, 20 * SLUICE_S, &frame));
+    gpu_fill(gpu_native(pair.fixture.writing), channel_words(&frame), 4 * CHANNEL_WORDS, 8);
+    CHECK_OK(sluice_writer_commit(pair.fixture.writer, &frame, pair.fixture.writing));
     pair_take(&pair, &frame);
     CHECK(frame.flags & SLUICE_FRAME_NEW_FORMAT);
     gpu_use(1);
@@ -177,7 +177,7 @@ TEST(copies_of_larger_frames)
     pair_close(&pair);
 }
 
-/* One of the fake driver's strings. */
+/* A symbol of the fake driver. */
 static void *fake_string(const char *name)
 {
     void *library = dlopen(sl_cuda_library(), RTLD_NOW | RTLD_NOLOAD);
@@ -206,21 +206,21 @@ TEST(a_copy_that_takes_too_long_is_given_up)
 
     pair_need_fake();
     struct pair pair = pair_open(2, SLUICE_STAGED_ALWAYS, 0);
-    for (uint32_t i = 1; i <= 2; i++) { /* each of the two places is made */
+    for (uint32_t i = 1; i <= 2; i++) { /* allocates both buffers */
         pair_commit(&pair, 0, i);
         pair_take(&pair, &frame);
         if (i == 2)
             pair_give_back(&pair, &frame);
     }
     pair_commit(&pair, 0, 3);
-    CHECK_OK(sluice_stream_synchronize(pair.scene.writing));
+    CHECK_OK(sluice_stream_synchronize(pair.fixture.writing));
     CHECK_OK(sluice_stream_synchronize(pair.stream));
     machine()->delay = FAKE_ENDLESS;
     CHECK_SAYS(sluice_reader_acquire(pair.reader, pair.stream, 0, &frame), SLUICE_E_LOST, "was not copied");
     CHECK_EQ(pair_info().held, 0); /* the writer is not held up */
     machine()->delay = 0;
     pair_commit(&pair, 0, 4);
-    CHECK_OK(sluice_stream_synchronize(pair.scene.writing));
+    CHECK_OK(sluice_stream_synchronize(pair.fixture.writing));
     /* Its buffer takes no other copy until this one has ended. */
     CHECK_SAYS(sluice_reader_acquire(pair.reader, pair.stream, 0, &frame), SLUICE_TIMEOUT, "still being worked on");
     release_work();
@@ -233,7 +233,7 @@ TEST(a_copy_that_takes_too_long_is_given_up)
     pair_close(&pair);
 }
 
-/* What a test does behind a call of the driver's. */
+/* Calls `what` after the library's next call of a driver function. */
 static void behind(enum fake_function function, void (*what)(void *data))
 {
     void (*pull)(enum fake_function function, void (*what)(void *data), void *data);
@@ -242,33 +242,33 @@ static void behind(enum fake_function function, void (*what)(void *data))
     pull(function, what, NULL);
 }
 
-static void outwait(void *unused)
+static void delay(void *unused)
 {
     (void)unused;
     test_nap(5 * SLUICE_S / 2);
 }
 
-static void stand_still_at_the_next_look(void *unused)
+static void delay_next_query(void *unused)
 {
     (void)unused;
-    behind(FAKE_StreamQuery, outwait);
+    behind(FAKE_StreamQuery, delay);
 }
 
-/* Its reader's thread stands still behind a look at it. */
+/* Its reader's thread is suspended after polling it. */
 TEST(a_copy_that_ends_meanwhile_is_not_given_up)
 {
     struct sluice_frame frame;
 
     pair_need_fake();
     struct pair pair = pair_open(1, SLUICE_STAGED_ALWAYS, 0);
-    pair_commit(&pair, 0, 1); /* its place is made */
+    pair_commit(&pair, 0, 1); /* allocates its buffer */
     pair_take(&pair, &frame);
     pair_give_back(&pair, &frame);
     CHECK_OK(sluice_stream_synchronize(pair.stream));
     pair_commit(&pair, 0, 2);
-    CHECK_OK(sluice_stream_synchronize(pair.scene.writing));
-    machine()->delay = SLUICE_S / 2; /* so that it is not over by the first look */
-    behind(FAKE_MemcpyDtoDAsync, stand_still_at_the_next_look);
+    CHECK_OK(sluice_stream_synchronize(pair.fixture.writing));
+    machine()->delay = SLUICE_S / 2; /* so that it is not over at the first poll */
+    behind(FAKE_MemcpyDtoDAsync, delay_next_query);
     pair_take(&pair, &frame);
     machine()->delay = 0;
     pair_check(&pair, &frame, 2);
@@ -283,9 +283,9 @@ static int by_number(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Who does not spin sleeps while a copy is under way, as long as they take of late. To look every 20 us would be 1,000 times,
- * to look whenever the kernel wakes it 270. */
-TEST(who_does_not_spin_looks_at_a_copy_when_it_is_due)
+/* A reader that does not spin sleeps during a copy, for as long as recent copies took. Polling every 20 us would be
+ * 1,000 polls, at each wake-up of the kernel 270. */
+TEST(a_reader_that_does_not_spin_polls_a_copy_when_it_is_due)
 {
     struct sluice_reader_params params = channel_reader_params(1);
     struct sluice_frame frame;
@@ -302,7 +302,7 @@ TEST(who_does_not_spin_looks_at_a_copy_when_it_is_due)
     CHECK_OK(sluice_reader_open(&pair.reader, &params));
     for (uint32_t i = 0; i < 21; i++) {
         pair_commit(&pair, 0, i + 1);
-        CHECK_OK(sluice_stream_synchronize(pair.scene.writing));
+        CHECK_OK(sluice_stream_synchronize(pair.fixture.writing));
         machine()->delay = 20 * SLUICE_MS;
         long before = calls(FAKE_StreamQuery);
         pair_take(&pair, &frame);
@@ -329,7 +329,7 @@ TEST(what_may_not_be_asked_of_copies)
     CHECK_SAYS(sluice_reader_open(&reader, &params), SLUICE_E_INVALID, "changes no frame");
 }
 
-/* Also where the GPU that gets the copy may not look at the memory it comes from. */
+/* Also where the destination GPU has no access to the source's memory. */
 TEST(a_copy_between_gpus_that_do_not_see_each_others_memory)
 {
     struct sl_memory from = { .ops = &sl_mem_cuda, .device = "cuda:0", .fd = -1 };

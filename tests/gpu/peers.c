@@ -13,7 +13,7 @@
 
 /* ---- the test's side ---- */
 
-struct child player_reader(const char *options)
+struct child peer_reader(const char *options)
 {
     struct child child = role_start("reads", options, NULL);
 
@@ -21,7 +21,7 @@ struct child player_reader(const char *options)
     return child;
 }
 
-struct child player_writer(const char *options)
+struct child peer_writer(const char *options)
 {
     struct child child = role_start("writes", options, NULL);
 
@@ -29,22 +29,22 @@ struct child player_writer(const char *options)
     return child;
 }
 
-const char *player_ask(struct child *player, const char *line)
+const char *peer_ask(struct child *peer, const char *line)
 {
-    child_send(player, line);
-    const char *answer = child_line(player, PATIENCE);
+    child_send(peer, line);
+    const char *answer = child_line(peer, PATIENCE);
     return answer ? answer : "(it ended)";
 }
 
-void player_tell(const char *file, int at, struct child *player, const char *line, const char *answer)
+void peer_expect(const char *file, int at, struct child *peer, const char *line, const char *answer)
 {
-    const char *said = player_ask(player, line);
+    const char *said = peer_ask(peer, line);
 
     if (!strstr(said, answer))
-        test_fail(file, at, "told '%s' it said '%s', not '%s'", line, said, answer);
+        test_fail(file, at, "'%s' was answered by '%s', not '%s'", line, said, answer);
 }
 
-void player_note(const char *what, int64_t ns)
+void peer_fact(const char *what, int64_t ns)
 {
     FILE *facts = gpu_facts();
 
@@ -52,9 +52,9 @@ void player_note(const char *what, int64_t ns)
     CHECK(fclose(facts) == 0);
 }
 
-/* ---- what each of them can do ---- */
+/* ---- commands ---- */
 
-struct player {
+struct peer {
     struct sluice_device device;
     struct sluice_stream stream;
     sluice_reader *reader, *near;
@@ -86,7 +86,7 @@ static uint64_t words_of(const struct sluice_frame *frame)
     return (uintptr_t)array.data;
 }
 
-/* The child closes the standard input and output: nobody must wait for its end. */
+/* The child closes its standard input and output, so that nobody waits for its end. */
 static void fork_one(long ms)
 {
     if (fork() == 0) {
@@ -98,7 +98,7 @@ static void fork_one(long ms)
     role_say("forked");
 }
 
-/* Breaks the connections to the channel, as a failing peer or a meddling debugger could. */
+/* Breaks the connections to the channel, as a failing peer or a debugger could. */
 static void cut(void)
 {
     int found = 0;
@@ -114,8 +114,8 @@ static void cut(void)
     role_say("cut %d", found);
 }
 
-/* What both understand. */
-static bool common(const struct player *self, const char *verb, long number)
+/* Commands of both roles. */
+static bool common(const struct peer *self, const char *verb, long number)
 {
     if (strcmp(verb, "fork") == 0) {
         fork_one(number);
@@ -137,7 +137,7 @@ static bool common(const struct player *self, const char *verb, long number)
     return true;
 }
 
-static void take(struct player *self, long ms)
+static void take(struct peer *self, long ms)
 {
     char text[80];
     int r = sluice_reader_acquire(self->reader, self->stream, ms * SLUICE_MS, &self->frame);
@@ -150,15 +150,16 @@ static void take(struct player *self, long ms)
     answer(text, r);
 }
 
-static void release(struct player *self, long ms)
+static void release(struct peer *self, long ms)
 {
     if (ms)
         gpu_spin(gpu_native(self->stream), ms * SLUICE_MS);
     answer("released", sluice_reader_release(self->reader, &self->frame, self->stream));
 }
 
-/* acquire goes over to it, once the service thread has it; until then it may take what the one before sees still. */
-static void join(struct player *self)
+/* acquire switches to the new connection once the service thread has it; until then it may take frames of the old one.
+ * */
+static void join(struct peer *self)
 {
     struct sluice_reader_stats stats = { .size = sizeof stats };
     struct sluice_frame frame;
@@ -173,7 +174,7 @@ static void join(struct player *self)
     role_say("joined");
 }
 
-static void read_as_told(struct player *self, const char *verb, long number)
+static void read_as_told(struct peer *self, const char *verb, long number)
 {
     if (strcmp(verb, "take") == 0) {
         take(self, number);
@@ -201,7 +202,7 @@ static void read_as_told(struct player *self, const char *verb, long number)
     }
 }
 
-static void commit(struct player *self, long ms, bool crashes)
+static void commit(struct peer *self, long ms, bool crashes)
 {
     struct sluice_frame frame;
     char text[40];
@@ -222,8 +223,8 @@ static void commit(struct player *self, long ms, bool crashes)
     answer(text, r);
 }
 
-/* Memory of its own; of a GPU that has crashed none can be had, so it is asked for once before. */
-static void send_own(struct player *self)
+/* From memory of its own, allocated before: a GPU that has crashed gives none. */
+static void send_own(struct peer *self)
 {
     static uint64_t memory;
     struct sluice_format format = channel_format(CHANNEL_WORDS);
@@ -238,7 +239,7 @@ static void send_own(struct player *self)
     answer(text, r);
 }
 
-static void write_as_told(struct player *self, const char *verb, long number)
+static void write_as_told(struct peer *self, const char *verb, long number)
 {
     if (strcmp(verb, "commit") == 0) {
         commit(self, number, false);
@@ -263,7 +264,7 @@ static void write_as_told(struct player *self, const char *verb, long number)
 
 /* ---- the roles ---- */
 
-static void set_up(struct player *self)
+static void set_up(struct peer *self)
 {
     gpu_begin();
     gpu_use(0);
@@ -273,7 +274,7 @@ static void set_up(struct player *self)
     CHECK_OK(sluice_stream_synchronize(self->stream));
 }
 
-static void obey(struct player *self, void (*act)(struct player *, const char *, long))
+static void obey(struct peer *self, void (*act)(struct peer *, const char *, long))
 {
     char *line;
 
@@ -286,10 +287,10 @@ static void obey(struct player *self, void (*act)(struct player *, const char *,
             act(self, line, number ? atol(number) : 0);
     }
     fflush(stdout);
-    _exit(0); /* a driver whose context has crashed may not end in peace */
+    _exit(0); /* a driver whose context has crashed may not end cleanly */
 }
 
-static void hold_near(struct player *self)
+static void hold_near(struct peer *self)
 {
     struct sluice_reader_params params = channel_reader_params(1);
     struct sluice_frame frame;
@@ -302,7 +303,7 @@ static void hold_near(struct player *self)
 ROLE(reads)
 {
     struct sluice_reader_params params = channel_reader_params(1);
-    struct player self = { .reader = NULL };
+    struct peer self = { .reader = NULL };
 
     set_up(&self);
     if (strstr(argv[1], "many"))
@@ -319,7 +320,7 @@ ROLE(reads)
 
 ROLE(writes)
 {
-    struct player self = { .reader = NULL };
+    struct peer self = { .reader = NULL };
 
     set_up(&self);
     self.writer = strstr(argv[1], "few") ? channel_writer_of(3) : channel_writer();

@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * Processes that read and write channel "cam" on a GPU as they are told, line by line, until something
- * befalls them. Each line is answered by one.
+ * Processes that read and write channel "cam" on a GPU, led line by line. Each line gets a line as its answer.
  *
- * Both:   fork MS        a child that lives so long and does nothing
+ * Both:   fork MS        makes a child that lives for MS and does nothing
  *         reset          the primary context, as cudaDeviceReset does
  *         finish         waits for its stream
- *         settle         the same, whatever becomes of that
- *         forget         ends at once, without closing anything
- * Reader: take MS        acquires for its stream and checks; "took SEQUENCE FLAGS", else result and sentence
- *         release MS     the frame taken last, behind a kernel that takes so long
+ *         settle         the same, ignoring errors
+ *         forget         exits at once, without closing anything
+ * Reader: take MS        acquires for its stream and checks; "took SEQUENCE FLAGS", else result and message
+ *         release MS     the frame taken last, after a kernel that takes MS
  *         store          lets a kernel store into that frame
- *         cut            its connection breaks, without its doing
- *         join           has gone over to its next connection; holds no more than before
+ *         cut            breaks its connection
+ *         join           waits until it uses its next connection, and holds no more than before
  *         exec           becomes another program, which sleeps
  *         lost, close
- * Writer: commit MS      behind such a kernel (-1: with no work at all); "committed SEQUENCE", else result
- *                        and sentence
+ * Writer: commit MS      after such a kernel (-1: without any work); "committed SEQUENCE", else result and message
  *         begin          and cancels it
  *         free           "N free", of its slots
- *         crash          commits behind a kernel that stores where nothing is
+ *         crash          commits after a kernel that stores to an unmapped address
  *         close
  */
 #ifndef GPU_PEERS_H
@@ -27,21 +25,21 @@
 
 #include "harness/test.h"
 
-/* Wait until it is open. `options` of a reader: "order": in order, "ahead", "many": it may hold 18, "host": it holds a frame of the host channel
- * "near", too. Of a writer: "few": three slots and no more. */
-struct child player_reader(const char *options);
-struct child player_writer(const char *options);
+/* Both wait until it is open. `options` of a reader: "order": in order, "ahead", "many": it may hold 18, "host": it
+ * also holds a frame of the host channel "near". Of a writer: "few": exactly three slots. */
+struct child peer_reader(const char *options);
+struct child peer_writer(const char *options);
 
-#define PLAYER_ENDLESS "60000" /* MS: of work that a death comes before */
+#define PEER_ENDLESS "60000" /* MS: of work during which a process dies */
 
-/* Sends a line, gives the answer. */
-const char *player_ask(struct child *player, const char *line);
+/* Sends a line, returns the answer. */
+const char *peer_ask(struct child *peer, const char *line);
 
-/* The same; the answer must have this in it. */
-#define PLAYER(player, line, answer) player_tell(__FILE__, __LINE__, (player), (line), (answer))
-void player_tell(const char *file, int at, struct child *player, const char *line, const char *answer);
+/* The same; the answer must contain `answer`. */
+#define PEER(peer, line, answer) peer_expect(__FILE__, __LINE__, (peer), (line), (answer))
+void peer_expect(const char *file, int at, struct child *peer, const char *line, const char *answer);
 
-/* A fact: how long something took behind a death. */
-void player_note(const char *what, int64_t ns);
+/* Records how long something took after a death. */
+void peer_fact(const char *what, int64_t ns);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * CU_STREAM_PER_THREAD: one handle, which is another stream on each thread. What is done for a thread later, or on another
- * thread, must come behind its own stream, which no other thread can name.
+ * CU_STREAM_PER_THREAD: one handle that is another stream on each thread. What is done for a thread later, or on
+ * another thread, must be ordered after its own stream, which no other thread can name.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,7 +21,7 @@ static struct sluice_stream wrap(struct sluice_device device)
     return stream;
 }
 
-/* ---- a release that a capture holds back ---- */
+/* ---- a release that a capture defers ---- */
 
 struct stage {
     struct sluice_device device;
@@ -29,7 +29,7 @@ struct stage {
     struct gpu_gate gate;
     sluice_writer *writer;
     sluice_reader *reader;
-    atomic_int held; /* as another thread sees it, which acquires for no stream */
+    atomic_int held; /* as seen by another thread, which acquires without a stream */
 };
 
 static uint32_t held(sluice_reader *reader)
@@ -37,7 +37,7 @@ static uint32_t held(sluice_reader *reader)
     struct sluice_reader_stats stats = { .size = sizeof stats };
     struct sluice_frame frame;
 
-    int r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame); /* looks at what it released, too */
+    int r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame); /* also checks its deferred releases */
     CHECK(r == SLUICE_TIMEOUT || r == SLUICE_E_LIMIT);
     CHECK_OK(sluice_reader_stats(reader, &stats));
     return stats.held;
@@ -106,9 +106,9 @@ TEST(a_release_that_another_thread_makes_up_for_is_behind_the_right_stream)
 {
     struct stage stage = release_in_capture();
 
-    CHECK_EQ(held_elsewhere(&stage), 1); /* its own stream captures nothing, but it is not the one */
+    CHECK_EQ(held_elsewhere(&stage), 1); /* this thread's stream captures nothing, but it is another one */
     end_capture();
-    CHECK_EQ(held_elsewhere(&stage), 1); /* now it is queued, behind the work on this thread's stream */
+    CHECK_EQ(held_elsewhere(&stage), 1); /* now it is queued, after the work on this thread's stream */
     CHECK_EQ(held_elsewhere(&stage), 1);
     gpu_gate_open(&stage.gate);
     CHECK_SOON(held_elsewhere(&stage) == 0, 5);
@@ -123,7 +123,7 @@ TEST(a_reader_that_is_closed_in_the_capture_releases_behind_the_right_stream)
 
     CHECK_OK(sluice_reader_close(&stage.reader));
     end_capture();
-    test_nap(50 * SLUICE_MS); /* a thread of the reader's looks meanwhile */
+    test_nap(50 * SLUICE_MS); /* a thread of the reader's checks meanwhile */
     CHECK_OK(sluice_writer_stats(stage.writer, &stats));
     CHECK_EQ(stats.readers, 1);
     gpu_gate_open(&stage.gate);
@@ -131,7 +131,7 @@ TEST(a_reader_that_is_closed_in_the_capture_releases_behind_the_right_stream)
     finish(&stage);
 }
 
-/* ---- what comes behind a stream that waits ---- */
+/* ---- work after a stream that waits ---- */
 
 struct other {
     sluice_writer *writer;
@@ -146,19 +146,19 @@ static void *commit_there(void *data)
 
     gpu_use(0);
     CHECK_OK(sluice_writer_begin(other->writer, 20 * SLUICE_S, &frame));
-    CHECK_OK(sluice_event_record(other->event, other->stream)); /* of this thread's stream, so nothing comes behind */
+    CHECK_OK(sluice_event_record(other->event, other->stream)); /* on this thread's stream, which has no work */
     CHECK_OK(sluice_writer_commit(other->writer, &frame, other->stream));
     return NULL;
 }
 
 TEST(another_threads_stream_is_not_behind_the_one_that_waits)
 {
-    struct scene scene = channel_scene();
+    struct channel_fixture fixture = channel_fixture();
     struct gpu_gate gate = gpu_gate_new();
     struct sluice_reader_params params = channel_reader_params(2);
     struct sluice_writer_params writing = channel_writer_params();
     struct sluice_format format = channel_format(CHANNEL_WORDS);
-    struct other other = { .stream = wrap(scene.device) };
+    struct other other = { .stream = wrap(fixture.device) };
     struct sluice_frame in, out;
     sluice_reader *reader;
     pthread_t thread;
@@ -166,16 +166,16 @@ TEST(another_threads_stream_is_not_behind_the_one_that_waits)
     writing.name = "next";
     writing.format = &format;
     CHECK_OK(sluice_writer_open(&other.writer, &writing));
-    CHECK_OK(sluice_event_create(scene.device, 0, &other.event));
+    CHECK_OK(sluice_event_create(fixture.device, 0, &other.event));
     params.ahead = 1;
     params.ahead_ns = DEADLINE;
     CHECK_OK(sluice_reader_open(&reader, &params));
-    channel_commit(scene.writer, scene.writing, 0, 0);
+    channel_commit(fixture.writer, fixture.writing, 0, 0);
     CHECK_OK(sluice_reader_acquire(reader, other.stream, 20 * SLUICE_S, &in));
     CHECK_OK(sluice_reader_release(reader, &in, other.stream));
     CHECK_OK(sluice_stream_synchronize(other.stream));
 
-    channel_commit_behind(&gate, scene.writer, scene.writing, 1);
+    channel_commit_behind(&gate, fixture.writer, fixture.writing, 1);
     CHECK_OK(sluice_reader_acquire(reader, other.stream, 20 * SLUICE_S, &in));
     CHECK(in.flags & SLUICE_FRAME_AHEAD);
     CHECK(pthread_create(&thread, NULL, commit_there, &other) == 0); /* though the gate stays closed beyond the deadline */
@@ -185,12 +185,12 @@ TEST(another_threads_stream_is_not_behind_the_one_that_waits)
     CHECK_OK(sluice_writer_cancel(other.writer, &out, other.stream));
     CHECK_RESULT(sluice_reader_release(reader, &in, other.stream), SLUICE_E_LOST);
     gpu_gate_open(&gate);
-    CHECK_OK(sluice_stream_synchronize(scene.writing));
+    CHECK_OK(sluice_stream_synchronize(fixture.writing));
     CHECK_OK(sluice_stream_synchronize(other.stream));
     gpu_gate_end(&gate);
     CHECK_OK(sluice_reader_close(&reader));
     CHECK_OK(sluice_writer_close(&other.writer));
-    channel_end(&scene);
+    channel_end(&fixture);
 }
 
 /* ---- which stream it is ---- */

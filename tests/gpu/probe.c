@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a GPU is said to be, and what it tries.
+ * What is reported of a GPU, and its self-test.
  */
 #include <string.h>
 

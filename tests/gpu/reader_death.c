@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Readers that die, are stopped, fork, become others or lose their connection while a GPU works for them: whose frames count as
+ * Readers that die, are stopped, fork, exec or lose their connection while a GPU works for them: whose frames count as
  * held, and until when (protocol 4.1).
  */
 #include <signal.h>
@@ -18,7 +18,7 @@ struct pair {
     struct child reader;
 };
 
-/* A writer of three slots, otherwise as it says. */
+/* A writer with three slots and these parameters. */
 static struct pair open_pair(struct sluice_writer_params params)
 {
     struct sluice_format format = channel_format(CHANNEL_WORDS);
@@ -41,8 +41,8 @@ static struct pair set_up(const char *options)
 
     channel_commit(pair.writer, pair.stream, 0, 1);
     CHECK_OK(sluice_stream_synchronize(pair.stream));
-    pair.reader = player_reader(options);
-    PLAYER(&pair.reader, "take 20000", "took 1");
+    pair.reader = peer_reader(options);
+    PEER(&pair.reader, "take 20000", "took 1");
     channel_commit(pair.writer, pair.stream, 0, 2);
     CHECK_OK(sluice_stream_synchronize(pair.stream));
     return pair;
@@ -67,19 +67,19 @@ TEST_TIMEOUT(a_killed_reader_gives_its_slots_back, 60)
 {
     struct pair pair = set_up("");
 
-    PLAYER(&pair.reader, "release " PLAYER_ENDLESS, "released");
+    PEER(&pair.reader, "release " PEER_ENDLESS, "released");
     test_nap(SLUICE_S / 10);
     CHECK_EQ(channel_free_slots(pair.writer), 1);
     int64_t began = test_now();
     child_kill(&pair.reader, SIGKILL); /* waits for the end of the process */
     CHECK_SOON(channel_free_slots(pair.writer) == 2, 5);
-    player_note("SIGKILL of a reader until its slots are free", test_now() - began);
+    peer_fact("SIGKILL of a reader until its slots are free", test_now() - began);
     CHECK_EQ(stats_of(pair.writer).readers_died, 1);
     CHECK_EQ(stats_of(pair.writer).readers, 0);
     tear_down(&pair);
 }
 
-/* Until then one slot is free, and what one frame holds is held: however late this looks. */
+/* Until then one slot is free, and what one frame holds is held, however late this checks. */
 static void check_kept(sluice_writer *writer, int64_t until)
 {
     for (;;) {
@@ -98,28 +98,28 @@ static bool works_through_mps(void)
     return cu.DeviceGetAttribute(&shared, SL_CU_MPS_ENABLED, 0) == 0 && shared;
 }
 
-/* Its work is the MPS server's, of which its own end says nothing. */
+/* Its work belongs to the MPS server, which outlives it. */
 TEST_TIMEOUT(a_killed_reader_under_mps_keeps_its_slots_for_a_second, 60)
 {
     gpu_begin();
     if (!gpu_is_fake() && !works_through_mps())
         SKIP("this process does not work through an MPS server, and cannot choose to");
-    CHECK(setenv("SLUICE_FAKE_MPS", "1", 1) == 0); /* for those that start now */
-    struct child writer = player_writer("few");
-    PLAYER(&writer, "commit 0", "committed 1");
-    struct child reader = player_reader("");
-    PLAYER(&reader, "take 20000", "took 1");
-    PLAYER(&writer, "commit 0", "committed 2");
-    PLAYER(&writer, "finish", "finished");
+    CHECK(setenv("SLUICE_FAKE_MPS", "1", 1) == 0); /* for processes that start from now on */
+    struct child writer = peer_writer("few");
+    PEER(&writer, "commit 0", "committed 1");
+    struct child reader = peer_reader("");
+    PEER(&reader, "take 20000", "took 1");
+    PEER(&writer, "commit 0", "committed 2");
+    PEER(&writer, "finish", "finished");
     int64_t began = test_now();
     child_kill(&reader, SIGKILL);
-    CHECK_SOON(strcmp(player_ask(&writer, "free"), "2 free") == 0, 5);
+    CHECK_SOON(strcmp(peer_ask(&writer, "free"), "2 free") == 0, 5);
     CHECK_GE(test_now() - began, SLUICE_S * 9 / 10);
     role_stop(&writer);
 }
 
-/* The driver's descriptors live on in the child, and with them the dead process's work. Frames in host memory
- * are nobody's any more. */
+/* The driver's descriptors live on in the child, and with them the dead process's work. Frames in host memory are no
+ * longer held. */
 TEST_TIMEOUT(a_forked_child_keeps_what_a_killed_readers_gpu_uses, 60)
 {
     gpu_begin();
@@ -140,44 +140,44 @@ TEST_TIMEOUT(a_forked_child_keeps_what_a_killed_readers_gpu_uses, 60)
     CHECK_EQ(channel_free_slots(near), 1);
 
     int64_t began = test_now();
-    PLAYER(&pair.reader, "fork 4000", "forked");
+    PEER(&pair.reader, "fork 4000", "forked");
     child_kill(&pair.reader, SIGKILL);
     CHECK_SOON(channel_free_slots(near) == 2, 5);
-    check_kept(pair.writer, began + 4 * SLUICE_S); /* not only when these are */
+    check_kept(pair.writer, began + 4 * SLUICE_S); /* not only while they are */
     CHECK_SOON(channel_free_slots(pair.writer) == 2, 5);
     CHECK_GE(test_now() - began, SLUICE_S * 42 / 10); /* the child's end, and the driver's after it */
     CHECK_OK(sluice_writer_close(&near));
     tear_down(&pair);
 }
 
-/* A process that only lost its connection goes on: its GPU too. */
+/* A process that only lost its connection goes on, and so does its GPU. */
 TEST_TIMEOUT(a_reader_that_lost_its_connection_keeps_what_it_holds, 60)
 {
     struct pair pair = set_up("order");
 
-    PLAYER(&pair.reader, "cut", "cut 1");
-    CHECK_SOON(stats_of(pair.writer).readers == 2, 5); /* it has joined again, and its former self is there still */
+    PEER(&pair.reader, "cut", "cut 1");
+    CHECK_SOON(stats_of(pair.writer).readers == 2, 5); /* it has joined again, and its old entry is still there */
     check_kept(pair.writer, test_now() + 3 * SLUICE_S / 2);
-    PLAYER(&pair.reader, "release 100", "released");
+    PEER(&pair.reader, "release 100", "released");
     CHECK_SOON(stats_of(pair.writer).readers == 1, 5);
     channel_commit(pair.writer, pair.stream, 0, 3); /* would be kept unread for it, if it were not the newest */
-    PLAYER(&pair.reader, "take 20000", "hung up on it"); /* once */
-    PLAYER(&pair.reader, "take 20000", "took 2");
-    PLAYER(&pair.reader, "release 0", "released");
-    PLAYER(&pair.reader, "take 20000", "took 3");
-    PLAYER(&pair.reader, "release 0", "released");
+    PEER(&pair.reader, "take 20000", "hung up on it"); /* once */
+    PEER(&pair.reader, "take 20000", "took 2");
+    PEER(&pair.reader, "release 0", "released");
+    PEER(&pair.reader, "take 20000", "took 3");
+    PEER(&pair.reader, "release 0", "released");
     CHECK_SOON(channel_free_slots(pair.writer) == 2, 5);
     role_stop(&pair.reader);
     tear_down(&pair);
 }
 
-/* It waits in acquire, for a frame that is not ready or does not exist, when it stands still: wherever that is, the writer and
- * another reader have their frames as before, and its end gives back what it held. */
+/* The reader is stopped in acquire, while it waits for a frame that is not ready or does not exist: wherever that is,
+ * the writer and another reader work as before, and its death gives back what it held. */
 static void stop_while_it_acquires(const char *options)
 {
     struct sluice_frame frame;
     struct pair pair;
-    uint32_t value = 0; /* the same as the frame's sequence, as the player wants it */
+    uint32_t value = 0; /* the same as the frame's sequence, as the peer expects */
 
     gpu_begin();
     gpu_use(0);
@@ -187,10 +187,10 @@ static void stop_while_it_acquires(const char *options)
     sluice_reader *other = channel_reader(1);
     for (uint32_t turn = 0; turn < 6; turn++) {
         struct gpu_gate gate = gpu_gate_new();
-        pair.reader = player_reader(options);
+        pair.reader = peer_reader(options);
         channel_commit(pair.writer, pair.stream, 0, ++value);
-        PLAYER(&pair.reader, "take 20000", "took");
-        PLAYER(&pair.reader, "release 0", "released");
+        PEER(&pair.reader, "take 20000", "took");
+        PEER(&pair.reader, "release 0", "released");
         child_send(&pair.reader, "take 20000");
         if (turn % 3 == 1)
             test_nap(5 * SLUICE_MS); /* it may sleep now */
@@ -208,7 +208,7 @@ static void stop_while_it_acquires(const char *options)
             CHECK_OK(sluice_reader_release(other, &frame, pair.stream));
         }
         CHECK_OK(sluice_stream_synchronize(pair.stream));
-        CHECK_GE(channel_free_slots(pair.writer), 2); /* of four, without the newest and the one that it may hold */
+        CHECK_GE(channel_free_slots(pair.writer), 2); /* of four, without the newest one and the one that the reader may hold */
         child_kill(&pair.reader, SIGKILL);
         CHECK_SOON(channel_free_slots(pair.writer) == 3, 5);
         gpu_gate_end(&gate);
@@ -221,8 +221,9 @@ TEST_TIMEOUT(a_reader_stopped_while_it_acquires_harms_nobody, 120) { stop_while_
 
 TEST_TIMEOUT(a_reader_stopped_while_its_stream_waits_harms_nobody, 120) { stop_while_it_acquires("ahead"); }
 
-/* A place is short, and the one that has it only lost its connection: what it holds is worth more than a newcomer's wish. */
-TEST_TIMEOUT(a_newcomer_gets_no_place_whose_frames_are_in_use, 60)
+/* Entries are short, and the reader in this one only lost its connection: its frames take precedence over a new reader.
+ * */
+TEST_TIMEOUT(a_new_reader_gets_no_entry_whose_frames_are_in_use, 60)
 {
     struct sluice_writer_params params = channel_writer_params();
     struct pair pair;
@@ -231,22 +232,22 @@ TEST_TIMEOUT(a_newcomer_gets_no_place_whose_frames_are_in_use, 60)
     pair = open_pair(params);
     channel_commit(pair.writer, pair.stream, 0, 1);
     CHECK_OK(sluice_stream_synchronize(pair.stream));
-    pair.reader = player_reader("");
-    PLAYER(&pair.reader, "take 20000", "took 1");
+    pair.reader = peer_reader("");
+    PEER(&pair.reader, "take 20000", "took 1");
     channel_commit(pair.writer, pair.stream, 0, 2);
     CHECK_OK(sluice_stream_synchronize(pair.stream));
-    PLAYER(&pair.reader, "cut", "cut 1");
-    CHECK_SOON(stats_of(pair.writer).refused > 0, 5); /* it asks for a second place at once */
+    PEER(&pair.reader, "cut", "cut 1");
+    CHECK_SOON(stats_of(pair.writer).refused > 0, 5); /* it asks for a second entry at once */
     check_kept(pair.writer, test_now() + SLUICE_S);
     CHECK_EQ(stats_of(pair.writer).readers, 1);
     CHECK_EQ(stats_of(pair.writer).readers_died, 0);
-    PLAYER(&pair.reader, "release 0", "released");
+    PEER(&pair.reader, "release 0", "released");
     CHECK_SOON(channel_free_slots(pair.writer) == 2, 5);
     child_kill(&pair.reader, SIGKILL);
     tear_down(&pair);
 }
 
-/* No reader finds the channel while it is called so. */
+/* No reader finds the channel under the other name. */
 static void name_socket(const char *from, const char *to)
 {
     char old[512], now[512];
@@ -256,7 +257,7 @@ static void name_socket(const char *from, const char *to)
     CHECK_EQ(rename(old, now), 0);
 }
 
-/* What it had not read is kept for nobody. */
+/* Frames that it had not read are not kept. */
 TEST_TIMEOUT(a_reader_that_lost_its_connection_holds_up_no_writer, 60)
 {
     struct sluice_writer_params params = channel_writer_params();
@@ -266,11 +267,11 @@ TEST_TIMEOUT(a_reader_that_lost_its_connection_holds_up_no_writer, 60)
     params.wait_ns = 20 * SLUICE_S;
     pair = open_pair(params);
     channel_commit(pair.writer, pair.stream, 0, 1);
-    pair.reader = player_reader("order");
-    PLAYER(&pair.reader, "take 20000", "took 1");
+    pair.reader = peer_reader("order");
+    PEER(&pair.reader, "take 20000", "took 1");
     channel_commit(pair.writer, pair.stream, 0, 2);
-    name_socket("cam", "away"); /* else it joins again, if it is stopped late, and is waited for rightly */
-    PLAYER(&pair.reader, "cut", "cut 1");
+    name_socket("cam", "away"); /* else it joins again if it is stopped late, and the writer rightly waits for it */
+    PEER(&pair.reader, "cut", "cut 1");
     child_kill(&pair.reader, SIGSTOP);
     for (uint32_t i = 3; i < 20; i++)
         channel_commit(pair.writer, pair.stream, 0, i);
@@ -279,7 +280,7 @@ TEST_TIMEOUT(a_reader_that_lost_its_connection_holds_up_no_writer, 60)
     tear_down(&pair);
 }
 
-/* One process cannot have all places and slots by that. */
+/* So one process cannot take all entries and slots. */
 TEST_TIMEOUT(a_process_that_hangs_up_with_frames_in_hand_is_let_in_no_more, 60)
 {
     struct pair pair;
@@ -289,15 +290,15 @@ TEST_TIMEOUT(a_process_that_hangs_up_with_frames_in_hand_is_let_in_no_more, 60)
     pair.device = gpu_open();
     CHECK_OK(sluice_stream_create(pair.device, NULL, &pair.stream));
     pair.writer = channel_writer_of(20);
-    pair.reader = player_reader("many");
+    pair.reader = peer_reader("many");
     for (uint32_t i = 1; i <= 8; i++) {
         CHECK_SOON(stats_of(pair.writer).readers == i, 5);
-        PLAYER(&pair.reader, "join", "joined");
+        PEER(&pair.reader, "join", "joined");
         channel_commit(pair.writer, pair.stream, 0, i * 2 - 1);
-        CHECK_SOON(strstr(player_ask(&pair.reader, "take 1000"), "took"), 5);
+        CHECK_SOON(strstr(peer_ask(&pair.reader, "take 1000"), "took"), 5);
         channel_commit(pair.writer, pair.stream, 0, i * 2);
-        CHECK_SOON(strstr(player_ask(&pair.reader, "take 1000"), "took"), 5); /* by the new connection at last */
-        PLAYER(&pair.reader, "cut", "cut 1");
+        CHECK_SOON(strstr(peer_ask(&pair.reader, "take 1000"), "took"), 5); /* by the new connection at last */
+        PEER(&pair.reader, "cut", "cut 1");
     }
     CHECK_SOON(stats_of(pair.writer).refused > 0, 5);
     CHECK_EQ(stats_of(pair.writer).readers, 8);
@@ -312,7 +313,7 @@ TEST_TIMEOUT(a_reader_that_becomes_another_program_gives_its_slots_back, 60)
     struct pair pair = set_up("");
 
     int64_t began = test_now();
-    PLAYER(&pair.reader, "exec", "exec");
+    PEER(&pair.reader, "exec", "exec");
     CHECK_SOON(channel_free_slots(pair.writer) == 2, 5);
     CHECK_GE(test_now() - began, SLUICE_S / 2);
     child_kill(&pair.reader, SIGKILL);
@@ -323,21 +324,21 @@ TEST_TIMEOUT(a_reader_that_leaves_in_a_hurry_gives_its_slots_back, 60)
 {
     struct pair pair = set_up("");
 
-    PLAYER(&pair.reader, "release " PLAYER_ENDLESS, "released");
+    PEER(&pair.reader, "release " PEER_ENDLESS, "released");
     child_send(&pair.reader, "forget");
     CHECK_SOON(channel_free_slots(pair.writer) == 2, 10);
     CHECK_EQ(child_wait(&pair.reader, 10), 0);
     tear_down(&pair);
 }
 
-/* A close waits for what is queued, though not for ever; what the GPU still reads is not given away. */
+/* A close waits a limited time for queued work; frames that the GPU still reads are not reused. */
 TEST_TIMEOUT(a_closed_reader_keeps_what_its_gpu_still_uses, 60)
 {
     struct pair pair = set_up("");
 
     int64_t began = test_now();
-    PLAYER(&pair.reader, "release 6000", "released");
-    PLAYER(&pair.reader, "close", "closed");
+    PEER(&pair.reader, "release 6000", "released");
+    PEER(&pair.reader, "close", "closed");
     CHECK_GE(test_now() - began, 3 * SLUICE_S / 2);
     CHECK_LE(test_now() - began, 5 * SLUICE_S);
     check_kept(pair.writer, began + 11 * SLUICE_S / 2);

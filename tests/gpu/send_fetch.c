@@ -17,11 +17,11 @@
 TEST_TIMEOUT(bytes_of_every_kind, 60)
 {
     gpu_begin();
-    struct scene scene = scene_bytes(LARGE);
+    struct fixture fixture = fixture_bytes(LARGE);
 
     for (int kind = 0; kind < KINDS; kind++) {
         for (int on_stream = 0; on_stream < 2; on_stream++) {
-            struct sluice_stream stream = on_stream ? scene.stream : SLUICE_ON_CPU;
+            struct sluice_stream stream = on_stream ? fixture.stream : SLUICE_ON_CPU;
             struct sluice_ticket ticket = { 0 };
             struct memory memory = memory_make(kind, LARGE);
             char *bytes = pattern(LARGE, (unsigned)(kind * 2 + on_stream)), *back = calloc(1, LARGE);
@@ -29,26 +29,26 @@ TEST_TIMEOUT(bytes_of_every_kind, 60)
 
             memory_put(&memory, bytes);
             struct sluice_array array = bytes_at(memory.at, LARGE);
-            CHECK_OK(sluice_writer_send(scene.writer, &array, 1, stream, &ticket));
+            CHECK_OK(sluice_writer_send(fixture.writer, &array, 1, stream, &ticket));
             CHECK_OK(sluice_ticket_wait(ticket, 20 * SLUICE_S));
             CHECK_OK(sluice_ticket_query(ticket));
-            scene_check(&scene, bytes, LARGE);
+            fixture_check(&fixture, bytes, LARGE);
 
-            CHECK_OK(sluice_writer_send(scene.writer, &array, 1, stream, &ticket));
-            struct sluice_frame frame = scene_acquire(&scene);
+            CHECK_OK(sluice_writer_send(fixture.writer, &array, 1, stream, &ticket));
+            struct sluice_frame frame = fixture_acquire(&fixture);
             CHECK_OK(sluice_ticket_wait(ticket, 20 * SLUICE_S));
             memory_put(&memory, back); /* zeros */
-            CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &array, 1, stream, &ticket));
+            CHECK_OK(sluice_reader_fetch(fixture.reader, &frame, &array, 1, stream, &ticket));
             CHECK_OK(sluice_ticket_wait(ticket, 20 * SLUICE_S));
             memory_get(back, &memory);
             CHECK_MEM(back, bytes, LARGE);
-            CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+            CHECK_OK(sluice_reader_release(fixture.reader, &frame, SLUICE_ON_CPU));
             memory_drop(&memory);
             free(bytes);
             free(back);
         }
     }
-    scene_end(&scene);
+    fixture_end(&fixture);
 }
 
 /* ---- every layout ---- */
@@ -80,7 +80,7 @@ static struct sluice_array laid_out(const struct layout *layout, char *at)
     return array;
 }
 
-static void send_and_fetch(struct scene *scene, const struct layout *layout, enum kind kind, struct sluice_stream stream)
+static void send_and_fetch(struct fixture *fixture, const struct layout *layout, enum kind kind, struct sluice_stream stream)
 {
     static const int64_t shape[] = { ROWS, COLUMNS };
     struct memory memory = memory_make(kind, LAYOUT_SIZE);
@@ -91,26 +91,26 @@ static void send_and_fetch(struct scene *scene, const struct layout *layout, enu
     CHECK_OK(sluice_array_wrap(&tight, "data", expected, F32, 2, shape, NULL));
     CHECK_OK(sluice_array_copy(&tight, &here));
     memory_put(&memory, bytes);
-    CHECK_OK(sluice_writer_send(scene->writer, &array, 1, stream, NULL));
-    struct sluice_frame frame = scene_acquire(scene);
+    CHECK_OK(sluice_writer_send(fixture->writer, &array, 1, stream, NULL));
+    struct sluice_frame frame = fixture_acquire(fixture);
     struct sluice_array slot;
     char *got = calloc(1, LAYOUT_SIZE);
     CHECK_OK(sluice_frame_array(&frame, NULL, &slot));
     copy_out(got, slot.data, slot.nbytes);
     CHECK_MEM(got, expected, slot.nbytes);
 
-    /* And back; but no elements of what is written to may overlap. */
+    /* And back, unless elements of the destination overlap. */
     if (layout->strides[0] != 0) {
         memset(bytes, 0, LAYOUT_SIZE);
         memory_put(&memory, bytes);
         CHECK_OK(sluice_array_copy(&here, &tight));
-        CHECK_OK(sluice_reader_fetch(scene->reader, &frame, &array, 1, stream, NULL));
+        CHECK_OK(sluice_reader_fetch(fixture->reader, &frame, &array, 1, stream, NULL));
         memory_get(got, &memory);
-        CHECK_MEM(got, bytes, LAYOUT_SIZE); /* also what is between */
+        CHECK_MEM(got, bytes, LAYOUT_SIZE); /* also the bytes in between */
     } else {
-        CHECK_RESULT(sluice_reader_fetch(scene->reader, &frame, &array, 1, stream, NULL), SLUICE_E_INVALID);
+        CHECK_RESULT(sluice_reader_fetch(fixture->reader, &frame, &array, 1, stream, NULL), SLUICE_E_INVALID);
     }
-    CHECK_OK(sluice_reader_release(scene->reader, &frame, SLUICE_ON_CPU));
+    CHECK_OK(sluice_reader_release(fixture->reader, &frame, SLUICE_ON_CPU));
     memory_drop(&memory);
     free(bytes);
     free(expected);
@@ -122,20 +122,21 @@ TEST_TIMEOUT(every_layout, 60)
     static const int64_t shape[] = { ROWS, COLUMNS };
 
     gpu_begin();
-    struct scene scene = scene_tensor(F32, 2, shape);
+    struct fixture fixture = fixture_tensor(F32, 2, shape);
     for (size_t i = 0; i < LAYOUTS; i++)
         for (int kind = 0; kind < KINDS; kind++)
-            send_and_fetch(&scene, &layouts[i], kind, kind % 2 ? SLUICE_ON_CPU : scene.stream);
-    scene_end(&scene);
+            send_and_fetch(&fixture, &layouts[i], kind, kind % 2 ? SLUICE_ON_CPU : fixture.stream);
+    fixture_end(&fixture);
 }
 
-/* What was found out about an array is used for the next one like it: from other places, and with others in between. */
+/* What was found out about an array is reused for the next one like it: at other addresses, and with others in between.
+ * */
 TEST_TIMEOUT(sends_that_are_alike, 60)
 {
     static const int64_t shape[] = { ROWS, COLUMNS }, fewer[] = { ROWS - 5, COLUMNS };
     char *bytes = pattern(2 * LAYOUT_SIZE, 1), *expected = calloc(1, ROWS * COLUMNS * 4), *got = calloc(1, ROWS * COLUMNS * 4);
     gpu_begin();
-    struct scene scene = scene_tensor(F32, 2, shape);
+    struct fixture fixture = fixture_tensor(F32, 2, shape);
     struct memory memory = memory_make(OF_GPU, 2 * LAYOUT_SIZE);
 
     memory_put(&memory, bytes);
@@ -148,31 +149,31 @@ TEST_TIMEOUT(sends_that_are_alike, 60)
         array.shape[0] = here.shape[0] = shape_now[0];
         CHECK_OK(sluice_array_wrap(&tight, "data", expected, F32, 2, shape_now, NULL));
         CHECK_OK(sluice_array_copy(&tight, &here));
-        CHECK_OK(sluice_writer_send(scene.writer, &array, 1, i % 2 ? scene.stream : SLUICE_ON_CPU, NULL));
-        struct sluice_frame frame = scene_acquire(&scene);
+        CHECK_OK(sluice_writer_send(fixture.writer, &array, 1, i % 2 ? fixture.stream : SLUICE_ON_CPU, NULL));
+        struct sluice_frame frame = fixture_acquire(&fixture);
         CHECK_OK(sluice_frame_array(&frame, NULL, &slot));
         CHECK_EQ(slot.shape[0], shape_now[0]);
         copy_out(got, slot.data, slot.nbytes);
         CHECK_MEM(got, expected, slot.nbytes);
-        CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+        CHECK_OK(sluice_reader_release(fixture.reader, &frame, SLUICE_ON_CPU));
     }
-    /* Memory of the slot itself is not copied, which is no rule for what comes next. */
+    /* Memory of the slot itself is not copied; that must not affect the next send. */
     for (int i = 0; i < 2; i++) {
         struct sluice_frame frame;
         struct sluice_array array, slot;
-        CHECK_OK(sluice_writer_begin(scene.writer, SLUICE_DEFAULT, &frame));
+        CHECK_OK(sluice_writer_begin(fixture.writer, SLUICE_DEFAULT, &frame));
         CHECK_OK(sluice_frame_array(&frame, NULL, &array));
-        CHECK_OK(sluice_writer_cancel(scene.writer, &frame, SLUICE_ON_CPU));
+        CHECK_OK(sluice_writer_cancel(fixture.writer, &frame, SLUICE_ON_CPU));
         CHECK_OK(sluice_array_wrap(&array, "data", i ? memory.at : array.data, F32, 2, shape, NULL));
-        CHECK_OK(sluice_writer_send(scene.writer, &array, 1, scene.stream, NULL));
-        frame = scene_acquire(&scene);
+        CHECK_OK(sluice_writer_send(fixture.writer, &array, 1, fixture.stream, NULL));
+        frame = fixture_acquire(&fixture);
         CHECK_OK(sluice_frame_array(&frame, NULL, &slot));
         copy_out(got, slot.data, slot.nbytes);
-        CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+        CHECK_OK(sluice_reader_release(fixture.reader, &frame, SLUICE_ON_CPU));
     }
     CHECK_MEM(got, bytes, ROWS * COLUMNS * 4);
     memory_drop(&memory);
-    scene_end(&scene);
+    fixture_end(&fixture);
     free(bytes);
     free(expected);
     free(got);
@@ -187,7 +188,7 @@ TEST(planes_of_an_image)
     format.pitch_align = 256;
     CHECK_OK(sluice_format_add_image(&format, "image", SLUICE_PIXEL_NV12, 160, 64));
     CHECK_OK(sluice_format_complete(&format));
-    struct scene scene = scene_begin(&format);
+    struct fixture fixture = fixture_begin(&format);
     for (int kind = 0; kind < KINDS; kind++) {
         struct memory memory = memory_make(kind, size);
         char *bytes = pattern(size, 7), *got = calloc(1, size);
@@ -201,8 +202,8 @@ TEST(planes_of_an_image)
         image.strides[0] = 1;
         image.data = memory.at;
         memory_put(&memory, bytes);
-        CHECK_OK(sluice_writer_send(scene.writer, &image, 1, SLUICE_ON_CPU, NULL));
-        struct sluice_frame frame = scene_acquire(&scene);
+        CHECK_OK(sluice_writer_send(fixture.writer, &image, 1, SLUICE_ON_CPU, NULL));
+        struct sluice_frame frame = fixture_acquire(&fixture);
         struct sluice_array slot;
         CHECK_OK(sluice_frame_array(&frame, NULL, &slot));
         copy_out(got, slot.data, slot.nbytes);
@@ -210,28 +211,28 @@ TEST(planes_of_an_image)
             CHECK_MEM(got + row * 256, bytes + row * 200, 160);
         memset(got, 0, size);
         memory_put(&memory, got);
-        CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &image, 1, SLUICE_ON_CPU, NULL));
+        CHECK_OK(sluice_reader_fetch(fixture.reader, &frame, &image, 1, SLUICE_ON_CPU, NULL));
         memory_get(got, &memory);
         for (size_t row = 0; row < 96; row++) {
             CHECK_MEM(got + row * 200, bytes + row * 200, 160);
             CHECK_EQ(got[row * 200 + 160], 0);
         }
-        CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+        CHECK_OK(sluice_reader_release(fixture.reader, &frame, SLUICE_ON_CPU));
         memory_drop(&memory);
         free(bytes);
         free(got);
     }
-    scene_end(&scene);
+    fixture_end(&fixture);
 }
 
-/* Pieces that no copy engine would get through: the CPU gathers them where it can. */
+/* Too many pieces for a copy engine: the CPU gathers them where it can. */
 TEST(far_too_many_pieces)
 {
     int64_t shape[] = { 4, 20000, 2 }, strides[] = { 20000 * 8, 8, -4 };
     size_t size = 4 * 20000 * 8;
 
     gpu_begin();
-    struct scene scene = scene_tensor(F32, 3, shape);
+    struct fixture fixture = fixture_tensor(F32, 3, shape);
     for (int kind = 0; kind < KINDS; kind++) {
         struct memory memory = memory_make(kind, size);
         char *bytes = pattern(size, 3), *expected = calloc(1, size);
@@ -243,10 +244,10 @@ TEST(far_too_many_pieces)
         CHECK_OK(sluice_array_wrap(&tight, "data", expected, F32, 3, shape, NULL));
         CHECK_OK(sluice_array_copy(&tight, &here));
         if (kind < OF_GPU) {
-            CHECK_OK(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL));
-            scene_check(&scene, expected, size);
+            CHECK_OK(sluice_writer_send(fixture.writer, &array, 1, SLUICE_ON_CPU, NULL));
+            fixture_check(&fixture, expected, size);
         } else {
-            CHECK_SAYS(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_UNSUPPORTED,
+            CHECK_SAYS(sluice_writer_send(fixture.writer, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_UNSUPPORTED,
                        "160000 copies");
             CHECK_HAS(sluice_last_error(), "'data'");
         }
@@ -254,7 +255,7 @@ TEST(far_too_many_pieces)
         free(bytes);
         free(expected);
     }
-    scene_end(&scene);
+    fixture_end(&fixture);
 }
 
 TEST(several_arrays_and_an_empty_one)
@@ -267,7 +268,7 @@ TEST(several_arrays_and_an_empty_one)
     CHECK_OK(sluice_format_add_tensor(&format, "b", U8, 1, &one));
     CHECK_OK(sluice_format_add_tensor(&format, "c", U8, 1, &one));
     CHECK_OK(sluice_format_complete(&format));
-    struct scene scene = scene_begin(&format);
+    struct fixture fixture = fixture_begin(&format);
     struct memory plain = memory_make(PLAIN, 4096), gpus = memory_make(OF_GPU, 4096);
     char *bytes = pattern(4096, 1), *other = pattern(4096, 2), got[4096];
     struct sluice_array arrays[3], slot;
@@ -278,9 +279,9 @@ TEST(several_arrays_and_an_empty_one)
     CHECK_OK(sluice_array_wrap(&arrays[0], "b", plain.at, U8, 1, &one, NULL));
     CHECK_OK(sluice_array_wrap(&arrays[1], "c", NULL, U8, 1, &none, NULL));
     CHECK_OK(sluice_array_wrap(&arrays[2], "a", gpus.at, U8, 1, &one, NULL));
-    CHECK_OK(sluice_writer_send(scene.writer, arrays, 3, scene.stream, &ticket));
+    CHECK_OK(sluice_writer_send(fixture.writer, arrays, 3, fixture.stream, &ticket));
     CHECK_OK(sluice_ticket_wait(ticket, 20 * SLUICE_S));
-    struct sluice_frame frame = scene_acquire(&scene);
+    struct sluice_frame frame = fixture_acquire(&fixture);
     CHECK_OK(sluice_frame_array(&frame, "a", &slot));
     copy_out(got, slot.data, 4096);
     CHECK_MEM(got, other, 4096);
@@ -289,12 +290,12 @@ TEST(several_arrays_and_an_empty_one)
     CHECK_MEM(got, bytes, 4096);
     CHECK_OK(sluice_frame_array(&frame, "c", &slot));
     CHECK_EQ(slot.nbytes, 0);
-    CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+    CHECK_OK(sluice_reader_release(fixture.reader, &frame, SLUICE_ON_CPU));
     memory_drop(&plain);
     memory_drop(&gpus);
     free(bytes);
     free(other);
-    scene_end(&scene);
+    fixture_end(&fixture);
 }
 
 /* ---- memory of other allocators ---- */
@@ -320,15 +321,15 @@ static void unmap_piece(uint64_t address)
     CU(MemAddressFree, address, PIECE);
 }
 
-/* Is one behind the other, as the driver may lay them where it is asked to? The fake one does, and sees them as one unless its memory
- * is apart. */
+/* Maps two allocations next to each other, if the driver places them as asked. The fake one does, and sees them as one
+ * unless its memory is apart. */
 static bool map_two(uint64_t *first, uint64_t *second)
 {
     for (int i = 0; i < 20; i++) { /* another thread may take the addresses */
         void *room = mmap(NULL, 3 * PIECE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         CHECK(room != MAP_FAILED);
         CHECK_EQ(munmap(room, 3 * PIECE), 0);
-        map_piece(first, ((uintptr_t)room + PIECE - 1) / PIECE * PIECE); /* a driver may want its own granularity */
+        map_piece(first, ((uintptr_t)room + PIECE - 1) / PIECE * PIECE); /* a driver may require its own granularity */
         map_piece(second, *first + PIECE);
         bool apart = gpu_is_fake() && !sl_os_readable((const void *)(uintptr_t)*first);
         if (apart || *second == *first + PIECE)
@@ -341,7 +342,8 @@ static bool map_two(uint64_t *first, uint64_t *second)
     FAIL("there are no addresses for two pieces");
 }
 
-/* As PyTorch's expandable segments are: mapped into an address, of no context, and in two pieces, either of which may be gone. */
+/* As PyTorch's expandable segments: mapped to an address, without a context, in two pieces, either of which may be
+ * gone. */
 TEST(memory_that_is_mapped)
 {
     uint64_t first, second;
@@ -350,29 +352,29 @@ TEST(memory_that_is_mapped)
     gpu_use(0);
     bool two = map_two(&first, &second);
     size_t size = (two ? 2 : 1) * PIECE - 4096;
-    struct scene scene = scene_bytes((int64_t)size);
+    struct fixture fixture = fixture_bytes((int64_t)size);
     char *bytes = pattern(size, 5), *got = calloc(1, size);
     struct memory memory = { .kind = OF_GPU, .at = (char *)(uintptr_t)first + 4096, .size = size };
     memory_put(&memory, bytes);
     struct sluice_array array = bytes_at(memory.at, (int64_t)size);
     for (int i = 0; i < 2; i++) {
-        CHECK_OK(sluice_writer_send(scene.writer, &array, 1, i ? scene.stream : SLUICE_ON_CPU, NULL));
-        scene_check(&scene, bytes, size);
+        CHECK_OK(sluice_writer_send(fixture.writer, &array, 1, i ? fixture.stream : SLUICE_ON_CPU, NULL));
+        fixture_check(&fixture, bytes, size);
     }
-    CHECK_OK(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL));
-    struct sluice_frame frame = scene_acquire(&scene);
+    CHECK_OK(sluice_writer_send(fixture.writer, &array, 1, SLUICE_ON_CPU, NULL));
+    struct sluice_frame frame = fixture_acquire(&fixture);
     memory_put(&memory, got);
-    CHECK_OK(sluice_reader_fetch(scene.reader, &frame, &array, 1, SLUICE_ON_CPU, NULL));
+    CHECK_OK(sluice_reader_fetch(fixture.reader, &frame, &array, 1, SLUICE_ON_CPU, NULL));
     memory_get(got, &memory);
     CHECK_MEM(got, bytes, size);
-    CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+    CHECK_OK(sluice_reader_release(fixture.reader, &frame, SLUICE_ON_CPU));
     unmap_piece(second);
     if (two)
-        CHECK_SAYS(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_INVALID, "its memory ends after");
+        CHECK_SAYS(sluice_writer_send(fixture.writer, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_INVALID, "its memory ends after");
     unmap_piece(first);
-    CHECK_SAYS(sluice_writer_send(scene.writer, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_INVALID,
+    CHECK_SAYS(sluice_writer_send(fixture.writer, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_INVALID,
                two ? "there is no memory at" : "freed since");
     free(bytes);
     free(got);
-    scene_end(&scene);
+    fixture_end(&fixture);
 }

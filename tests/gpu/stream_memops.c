@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What Sluice builds on: streams that wait for words and write them, in one process and across two.
+ * The driver calls that Sluice is built on: streams that wait for words and write them, in one process and between two.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -14,11 +14,11 @@
 
 #define PAGE 4096
 
-/* A page that other processes can map, registered. */
+/* A registered page that other processes can map. */
 struct page {
     int fd;
-    _Atomic uint64_t *word; /* as the CPU writes it */
-    uint64_t gpu;           /* as the GPU sees it */
+    _Atomic uint64_t *word; /* for the CPU */
+    uint64_t gpu;           /* for the GPU */
 };
 
 static struct page page_of(int fd, bool read_only)
@@ -63,7 +63,7 @@ static void tear_down(struct sl_cu_stream *stream, struct page *page)
     gpu_end();
 }
 
-/* The stream must stand still where it is. */
+/* The stream must stay blocked where it is. */
 static void check_stands(struct sl_cu_stream *stream)
 {
     test_nap(5000000);
@@ -98,7 +98,7 @@ TEST(a_wait_on_a_page_that_may_only_be_read_too)
     wait_is_released(true);
 }
 
-/* Greater or equal in a circle, as POISON relies on it. */
+/* Greater or equal in modular arithmetic, on which POISON relies. */
 TEST(waits_compare_in_a_circle)
 {
     struct sl_cu_stream *stream = gpu_begin_on_stream(1);
@@ -153,7 +153,7 @@ TEST(words_that_are_none)
 
 /* ---- two processes ---- */
 
-/* Raises the words of the page behind its own work: word 0 from 1 on, for each line that it gets. Arguments: the page; how
+/* Writes the words of the page after its own work: word 0 counts from 1, once for each line. Arguments: the page; how
  * long the work takes, in ns. */
 ROLE(raiser)
 {
@@ -200,7 +200,7 @@ TEST(a_wait_is_released_by_the_gpu_work_of_another_process)
     tear_down(stream, &page);
 }
 
-/* Its work dies with it; who waits for that is released by a CPU. */
+/* Its work dies with it; a CPU releases those that wait for it. */
 TEST(the_work_of_a_killed_process_does_not_come)
 {
     struct sl_cu_stream *stream = gpu_begin_on_stream(1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Words that a stream raises behind its work.
+ * Signals: words that a stream writes after its work.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 extern const struct sl_sync_ops sl_sync_cuda;
 
-/* A page of words as a channel has it: a sealed memfd, seen by the GPU. */
+/* A page of words as a channel has it: a sealed memfd, visible to the GPU. */
 struct words {
     sl_word *word;
     struct sl_sync_pages *pages;
@@ -28,7 +28,7 @@ static struct words attach(uint64_t size)
     words.word = address;
     CHECK_OK(sl_sync_cuda.attach("cuda:0", address, size, true, &words.pages));
     CHECK_OK(
-        sl_os_memory_seal(words.fd, true)); /* after it: registering pins what may be written */
+        sl_os_memory_seal(words.fd, true)); /* after it: registering pins writable pages */
     return words;
 }
 
@@ -51,7 +51,7 @@ static uint64_t value_of(sl_word *word)
     return sl_load(word, acquire);
 }
 
-TEST(a_word_is_raised_behind_the_work)
+TEST(a_signal_follows_the_work)
 {
     struct sluice_device device;
     struct sluice_stream stream;
@@ -67,7 +67,7 @@ TEST(a_word_is_raised_behind_the_work)
         CHECK_OK(raise_word(&words, stream, &words.word[5], i)); /* the CPU goes on, though the gate is closed */
         CHECK_EQ(value_of(&words.word[5]), i - 1);
         gpu_gate_open_later(&gate);
-        CHECK_SOON(value_of(&words.word[5]) == i, 5); /* without a call of the driver */
+        CHECK_SOON(value_of(&words.word[5]) == i, 5); /* without a driver call */
         gpu_gate_opened(&gate);
     }
     CHECK_OK(sluice_stream_synchronize(stream));
@@ -137,7 +137,7 @@ TEST(wrong_streams_and_wrong_words)
     CHECK_OK(sluice_device_close(&host));
 }
 
-/* A reader maps the words read-only. Its GPU sees them so. */
+/* A reader maps the words read-only, and so does its GPU. */
 TEST(pages_that_may_only_be_read)
 {
     void *address;
@@ -186,7 +186,7 @@ TEST(a_graph_takes_in_no_signal)
     CU(GraphDestroy, graph);
     CHECK_SOON(value_of(words.word) == 7, 5);
 
-    /* The default stream is shut for as long as a blocking stream captures: not for words. */
+    /* The default stream is unusable while a blocking stream captures, but not for signals. */
     struct gpu_gate gate = gpu_gate_new();
     gpu_gate_close(&gate, NULL);
     CU(StreamBeginCapture, blocking, CAPTURE_RELAXED);

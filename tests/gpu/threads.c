@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Threads of a program that uses a GPU in other ways too: their contexts stay as they were, none
- * holds up another.
+ * Threads of a program that uses a GPU in other ways too: their contexts stay as they were, and no thread holds up
+ * another.
  */
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "gpu/channel.h"
 
-/* All calls once. */
+/* Makes all calls once. */
 static void live(struct sluice_device device)
 {
     struct sluice_stream stream, other, standard, wrapped;
@@ -144,7 +144,7 @@ TEST(a_context_of_the_programs_own_stays_current)
     CHECK(current() == own);
     CU(CtxPopCurrent, &below);
     CHECK(below == own);
-    CHECK(current() == NULL); /* nothing was left under it */
+    CHECK(current() == NULL); /* no context was left current */
     CU(CtxDestroy, own);
 }
 
@@ -162,7 +162,7 @@ static void *wait_for(void *shared)
     return NULL;
 }
 
-/* One thread waits for long work; another does its own meanwhile, on another stream. */
+/* One thread waits for long work; another works meanwhile, on another stream. */
 TEST(a_thread_that_waits_holds_up_nobody)
 {
     struct waiter waiter = { .done = false };
@@ -181,7 +181,7 @@ TEST(a_thread_that_waits_holds_up_nobody)
     gate = gpu_gate_new();
     gpu_gate_close(&gate, gpu_native(waiter.stream));
     CHECK(pthread_create(&thread, NULL, wait_for, &waiter) == 0);
-    test_nap(10 * SLUICE_MS); /* most often it waits by then */
+    test_nap(10 * SLUICE_MS); /* usually it waits by then */
     for (int i = 0; i < 200; i++) {
         CHECK_OK(sluice_event_record(event, stream));
         CHECK_OK(sluice_event_synchronize(event));
@@ -198,7 +198,7 @@ struct crowd {
     struct sluice_device device;
 };
 
-static void *jostle(void *shared)
+static void *use_device_at_once(void *shared)
 {
     struct crowd *crowd = shared;
 
@@ -223,7 +223,7 @@ TEST(many_threads_on_one_device)
     gpu_begin();
     crowd.device = gpu_open();
     for (int i = 0; i < 8; i++)
-        CHECK(pthread_create(&threads[i], NULL, jostle, &crowd) == 0);
+        CHECK(pthread_create(&threads[i], NULL, use_device_at_once, &crowd) == 0);
     for (int i = 0; i < 8; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
     CHECK_OK(sluice_device_close(&crowd.device));

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * No frame is torn while everybody is in a hurry: a writer and two readers, each a process whose GPU is busy
- * with other work, too. Kernels look at every word of every frame, on the reader's stream between acquire and
- * release; nobody waits for them until the end.
+ * No frame is torn at full speed: a writer and two readers, each a process whose GPU has other work, too. Kernels check
+ * every word of every frame, on the reader's stream between acquire and release; nobody waits for them until the end.
  *
- * SLUICE_WHOLE_SECONDS says for how long; a sixth of it for sends that are graphs.
+ * SLUICE_WHOLE_SECONDS says for how long; sends by graph get a sixth of it.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,10 +16,10 @@
 #define WORDS        (1920 * 1080 * 4) /* 1080p, RGBA, of floats */
 #define FAKE_WORDS   (WORDS / 64)      /* two CPUs are no GPU */
 #define LOAD_WORDS   (1024 * 1024)
-#define LINGER_EVERY 16 /* frames that are held a while, so that the writer comes round to them */
+#define LINGER_EVERY 16 /* frames that are held for a while, so that the writer comes round to them */
 #define LINGER       (SLUICE_MS / 2)
 #define LEAST        (2 * LINGER_EVERY) /* frames, however long they take */
-#define PATIENCE     (100 * SLUICE_S)   /* the test's time is limited as a whole */
+#define PATIENCE     (100 * SLUICE_S)   /* the time of the whole test is limited */
 
 static uint64_t words_of_a_frame(void)
 {
@@ -63,7 +62,7 @@ static void *keep_busy(void *shared)
 static void begin_load(struct load *load, struct sl_cu_stream *stream)
 {
     load->memory = gpu_memory(LOAD_WORDS * 4);
-    gpu_spin(stream, 0); /* the kernels are loaded here, before there are two threads */
+    gpu_spin(stream, 0); /* loads the kernels before there are two threads */
     gpu_fill(stream, load->memory, 1, 0);
     CU(StreamSynchronize, stream);
     CHECK(pthread_create(&load->thread, NULL, keep_busy, load) == 0);
@@ -142,8 +141,8 @@ static unsigned long write_until_they_end(sluice_writer *writer, struct sluice_s
     unsigned long written = 0;
 
     while (!child_ended(&readers[0]) || !child_ended(&readers[1])) {
-        int r = sluice_writer_begin(writer, SLUICE_DEFAULT, &frame); /* waits for nobody: who is behind loses frames */
-        if (r == SLUICE_NO_SLOT) { /* all are worked on, or held */
+        int r = sluice_writer_begin(writer, SLUICE_DEFAULT, &frame); /* does not wait: slow readers lose frames */
+        if (r == SLUICE_NO_SLOT) { /* all are being worked on, or held */
             (void)sluice_writer_wait(writer, SLUICE_MS);
             continue;
         }
@@ -155,7 +154,7 @@ static unsigned long write_until_they_end(sluice_writer *writer, struct sluice_s
     return written;
 }
 
-/* The same frames from memory of the program's, which is filled anew behind each copy. */
+/* The same frames from the program's memory, which is filled again after each copy. */
 static unsigned long send_until_they_end(sluice_writer *writer, struct sluice_stream stream, struct child *readers)
 {
     int64_t words = (int64_t)words_of_a_frame();
@@ -169,7 +168,7 @@ static unsigned long send_until_they_end(sluice_writer *writer, struct sluice_st
     while (!child_ended(&readers[0]) || !child_ended(&readers[1])) {
         int r = sluice_writer_wait(writer, SLUICE_MS);
         if (r == SLUICE_NO_SLOT)
-            continue; /* no work without a slot: where it takes longer than the wait, it would pile up for ever */
+            continue; /* no work without a slot: where it takes longer than the wait, it would pile up */
         CHECK_OK(r);
         gpu_fill(gpu_native(stream), source, (uint64_t)words, (uint32_t)written + 1);
         if ((r = sluice_writer_send(writer, &array, 1, stream, NULL)) == SLUICE_NO_SLOT)

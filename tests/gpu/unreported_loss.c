@@ -8,22 +8,21 @@
 #include "native/reader/reader.h"
 #include "gpu/channel.h"
 
-#define SHARE 3 /* frames that a reader loses: so many wait at once */
+#define SHARE 3 /* frames that a reader loses: as many as may wait at once */
 
-/* A reader that is told of nothing: it takes frames ahead, each on a stream of its own, and never
- * asks again. */
+/* A reader that gets no report: it takes frames ahead, each on a stream of its own, and makes no call afterwards. */
 struct idle {
     sluice_reader *reader;
     struct sluice_stream streams[SHARE];
     struct sluice_frame frames[SHARE];
-    bool lost; /* all of them; else it was told of one before it had the next */
+    bool lost; /* all of them; else one was reported before it had the next */
 };
 
-static void lose_all(struct scene *scene, struct idle *idle)
+static void lose_all(struct channel_fixture *fixture, struct idle *idle)
 {
     idle->lost = true;
     for (int i = 0; i < SHARE && idle->lost; i++) {
-        CHECK_OK(sluice_stream_create(scene->device, NULL, &idle->streams[i]));
+        CHECK_OK(sluice_stream_create(fixture->device, NULL, &idle->streams[i]));
         int r =
             sluice_reader_acquire(idle->reader, idle->streams[i], 20 * SLUICE_S, &idle->frames[i]);
         CHECK(r == 0 || (r == SLUICE_E_LOST && i > 0));
@@ -37,7 +36,7 @@ static void lose_all(struct scene *scene, struct idle *idle)
         CHECK_OK(sluice_reader_close(&idle->reader));
 }
 
-static uint32_t untold(sluice_reader *handle)
+static uint32_t unreported_count(sluice_reader *handle)
 {
     struct sluice_reader *base;
 
@@ -47,8 +46,8 @@ static uint32_t untold(sluice_reader *handle)
     return count;
 }
 
-/* How many frames a sentence speaks of: by their numbers, and more. */
-static uint32_t spoken_of(const char *said)
+/* The number of frames that a message names: by their sequences, plus "more". */
+static uint32_t lost_count_in(const char *said)
 {
     uint32_t more = 0, count = 1;
 
@@ -63,25 +62,25 @@ static uint32_t spoken_of(const char *said)
     return count + more;
 }
 
-/* Is it told of so many, once? */
-static void check_tells(struct idle *idle, uint32_t count)
+/* Checks that it reports this number, once. */
+static void check_reports(struct idle *idle, uint32_t count)
 {
     struct sluice_frame frame;
 
-    CHECK_EQ(untold(idle->reader), count);
+    CHECK_EQ(unreported_count(idle->reader), count);
     CHECK_SAYS(sluice_reader_acquire(idle->reader, idle->streams[0], 0, &frame), SLUICE_E_LOST,
                "did not finish ");
-    CHECK_EQ(spoken_of(strstr(sluice_last_error(), "finish ") + strlen("finish ")), count);
-    CHECK_EQ(untold(idle->reader), 0);
+    CHECK_EQ(lost_count_in(strstr(sluice_last_error(), "finish ") + strlen("finish ")), count);
+    CHECK_EQ(unreported_count(idle->reader), 0);
     CHECK(sluice_reader_acquire(idle->reader, idle->streams[0], 0, &frame) != SLUICE_E_LOST);
 }
 
-/* More lost frames than can be noted one by one, and none of their readers asks: each is told, and
- * what is made of one is not published. */
-TEST_TIMEOUT(of_many_lost_frames_all_are_told, 60)
+/* More lost frames than can be recorded one by one, of readers that do not ask: each is reported, and what is made from
+ * one is not published. */
+TEST_TIMEOUT(all_of_many_lost_frames_are_reported, 60)
 {
-    enum { LOSERS = 7, READERS = 14 }; /* some are told too early, where the machine stands still */
-    struct scene scene = channel_scene();
+    enum { LOSERS = 7, READERS = 14 }; /* some losses are reported early, where the machine is suspended */
+    struct channel_fixture fixture = channel_fixture();
     struct gpu_gate gate = gpu_gate_new();
     struct sluice_reader_params params = channel_reader_params(SHARE + 1);
     struct sluice_writer_params next = channel_writer_params();
@@ -101,17 +100,17 @@ TEST_TIMEOUT(of_many_lost_frames_all_are_told, 60)
     for (int i = 0; i < READERS; i++)
         CHECK_OK(sluice_reader_open(&idle[i].reader, &params));
     gpu_settle();
-    channel_commit(scene.writer, scene.writing, 0, 0);
+    channel_commit(fixture.writer, fixture.writing, 0, 0);
     for (int i = 0; i < READERS; i++) {
-        CHECK_OK(sluice_reader_acquire(idle[i].reader, scene.reading, 20 * SLUICE_S, &frame));
-        CHECK_OK(sluice_reader_release(idle[i].reader, &frame, scene.reading));
+        CHECK_OK(sluice_reader_acquire(idle[i].reader, fixture.reading, 20 * SLUICE_S, &frame));
+        CHECK_OK(sluice_reader_release(idle[i].reader, &frame, fixture.reading));
     }
-    CHECK_OK(sluice_stream_synchronize(scene.reading));
-    channel_commit_behind(&gate, scene.writer, scene.writing, 1);
+    CHECK_OK(sluice_stream_synchronize(fixture.reading));
+    channel_commit_behind(&gate, fixture.writer, fixture.writing, 1);
     for (uint32_t i = 2; i <= SHARE; i++)
-        channel_commit(scene.writer, scene.writing, 0, i); /* behind the gate too */
+        channel_commit(fixture.writer, fixture.writing, 0, i); /* also behind the gate */
     for (int i = 0; i < READERS && losers < LOSERS; i++) {
-        lose_all(&scene, &idle[i]);
+        lose_all(&fixture, &idle[i]);
         losers += idle[i].lost;
     }
     CHECK_EQ(losers, LOSERS);
@@ -124,17 +123,17 @@ TEST_TIMEOUT(of_many_lost_frames_all_are_told, 60)
         }
     for (int i = 0; i < READERS; i++)
         if (idle[i]
-                .lost) { /* by release, where it still knows which one it was, of that one alone */
+                .lost) { /* by release, which still knows the frame, for that one alone */
             int r = sluice_reader_release(idle[i].reader, &idle[i].frames[0], idle[i].streams[0]);
             CHECK(r == 0 || r == SLUICE_E_LOST);
-            check_tells(&idle[i], r == 0 ? SHARE : SHARE - 1);
+            check_reports(&idle[i], r == 0 ? SHARE : SHARE - 1);
         }
     gpu_gate_open(&gate);
-    CHECK_OK(sluice_stream_synchronize(scene.writing));
+    CHECK_OK(sluice_stream_synchronize(fixture.writing));
     for (int i = 0; i < READERS; i++)
         if (idle[i].reader)
             CHECK_OK(sluice_reader_close(&idle[i].reader));
     gpu_gate_end(&gate);
     CHECK_OK(sluice_writer_close(&second));
-    channel_end(&scene);
+    channel_end(&fixture);
 }

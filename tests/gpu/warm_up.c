@@ -6,8 +6,9 @@ static void do_nothing(void *data)
     (void)data;
 }
 
-/* A real driver has threads and descriptors of its own from the first context on, and keeps them: in a test's process they are
- * made before the harness counts. Where other programs make contexts, too, this takes seconds: not for a test that skips itself. */
+/* A real driver has threads and descriptors of its own from the first context on, and keeps them: a test's process
+ * makes them before the harness counts. This takes seconds where other programs make contexts, too, so a test that is
+ * skipped does without. */
 static void warm_up(void)
 {
     int count;
@@ -16,7 +17,7 @@ static void warm_up(void)
         return;
     for (int i = 0; i < count && i < 2; i++) {
         gpu_use(i);
-        cu.LaunchHostFunc(NULL, do_nothing, NULL); /* which have a thread of their own */
+        cu.LaunchHostFunc(NULL, do_nothing, NULL); /* they have a thread of their own */
         cu.CtxSynchronize();
     }
     cu.CtxSetCurrent(NULL);

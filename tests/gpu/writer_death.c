@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writers that die, are stopped or fork while a GPU works for them: which frames are lost with them, which are not, and who takes
- * their place.
+ * Writers that die, are stopped or fork while a GPU works for them: which frames are lost with them, which are not, and
+ * who takes their place.
  */
 #include <signal.h>
 
 #include "gpu/channel.h"
 #include "gpu/peers.h"
 
-struct audience {
+struct fixture {
     struct sluice_device device;
     struct sluice_stream stream;
     sluice_reader *reader;
@@ -16,32 +16,32 @@ struct audience {
 };
 
 /* The writer has committed frames 1 and 2, which are ready. */
-static struct audience gather(uint32_t mode)
+static struct fixture set_up(uint32_t mode)
 {
     struct sluice_reader_params params = channel_reader_params(2);
-    struct audience all;
+    struct fixture all;
 
     gpu_begin();
     gpu_use(0);
     all.device = gpu_open();
     CHECK_OK(sluice_stream_create(all.device, NULL, &all.stream));
-    all.writer = player_writer("");
-    PLAYER(&all.writer, "commit 0", "committed 1");
+    all.writer = peer_writer("");
+    PEER(&all.writer, "commit 0", "committed 1");
     params.mode = mode;
     CHECK_OK(sluice_reader_open(&all.reader, &params));
-    PLAYER(&all.writer, "commit 0", "committed 2");
-    PLAYER(&all.writer, "finish", "finished");
+    PEER(&all.writer, "commit 0", "committed 2");
+    PEER(&all.writer, "finish", "finished");
     return all;
 }
 
-static void disperse(struct audience *all)
+static void tear_down(struct fixture *all)
 {
     CHECK_OK(sluice_reader_close(&all->reader));
     CHECK_OK(sluice_device_close(&all->device));
     gpu_end();
 }
 
-static struct sluice_frame take(struct audience *all, uint64_t sequence)
+static struct sluice_frame take(struct fixture *all, uint64_t sequence)
 {
     struct sluice_frame frame;
 
@@ -53,10 +53,10 @@ static struct sluice_frame take(struct audience *all, uint64_t sequence)
 
 TEST_TIMEOUT(a_killed_writers_ready_frames_stay_and_those_in_flight_are_lost, 60)
 {
-    struct audience all = gather(SLUICE_IN_ORDER);
+    struct fixture all = set_up(SLUICE_IN_ORDER);
     struct sluice_frame first = take(&all, 1), second, frame;
 
-    PLAYER(&all.writer, "commit " PLAYER_ENDLESS, "committed 3");
+    PEER(&all.writer, "commit " PEER_ENDLESS, "committed 3");
     int64_t began = test_now();
     child_kill(&all.writer, SIGKILL);
     second = take(&all, 2); /* mapped before, taken after */
@@ -64,13 +64,13 @@ TEST_TIMEOUT(a_killed_writers_ready_frames_stay_and_those_in_flight_are_lost, 60
     CHECK_OK(sluice_reader_release(all.reader, &first, all.stream));
     int r;
     CHECK_SOON((r = sluice_reader_acquire(all.reader, all.stream, 0, &frame)) == SLUICE_NO_WRITER && channel_lost(all.reader), 5);
-    player_note("SIGKILL of a writer until a reader counts its frames as lost", test_now() - began);
+    peer_fact("SIGKILL of a writer until a reader counts its frames as lost", test_now() - began);
     CHECK_EQ(channel_lost(all.reader), 1);
     channel_check(&second, all.stream, 2);
 
     /* Frames of the dead session are held while the next one is read. */
-    all.writer = player_writer("");
-    PLAYER(&all.writer, "commit 0", "committed 1");
+    all.writer = peer_writer("");
+    PEER(&all.writer, "commit 0", "committed 1");
     frame = take(&all, 1);
     CHECK(frame.flags & SLUICE_FRAME_NEW_SESSION);
     channel_check(&second, all.stream, 2);
@@ -78,13 +78,14 @@ TEST_TIMEOUT(a_killed_writers_ready_frames_stay_and_those_in_flight_are_lost, 60
     CHECK_OK(sluice_reader_release(all.reader, &frame, all.stream));
     CHECK_EQ(channel_lost(all.reader), 1);
     role_stop(&all.writer);
-    disperse(&all);
+    tear_down(&all);
 }
 
-/* The hang-up is told at once; what becomes of the frames in flight a moment later, also to who only polls. */
-TEST_TIMEOUT(who_polls_is_told_what_a_killed_writer_has_left, 60)
+/* The hang-up is reported at once, and the fate of frames in flight a moment later, also to a program that only polls.
+ * */
+TEST_TIMEOUT(a_poller_wakes_for_frames_of_a_killed_writer, 60)
 {
-    struct audience all = gather(SLUICE_IN_ORDER);
+    struct fixture all = set_up(SLUICE_IN_ORDER);
     struct sluice_frame frame;
     int fd = sluice_reader_fd(all.reader);
 
@@ -92,7 +93,7 @@ TEST_TIMEOUT(who_polls_is_told_what_a_killed_writer_has_left, 60)
         frame = take(&all, sequence);
         CHECK_OK(sluice_reader_release(all.reader, &frame, all.stream));
     }
-    PLAYER(&all.writer, "commit " PLAYER_ENDLESS, "committed 3");
+    PEER(&all.writer, "commit " PEER_ENDLESS, "committed 3");
     child_kill(&all.writer, SIGKILL);
     while (channel_lost(all.reader) == 0) {
         CHECK(channel_readable(fd, 20000));
@@ -101,50 +102,50 @@ TEST_TIMEOUT(who_polls_is_told_what_a_killed_writer_has_left, 60)
             CHECK_RESULT(r, SLUICE_TIMEOUT);
     }
     CHECK_EQ(channel_lost(all.reader), 1);
-    disperse(&all);
+    tear_down(&all);
 }
 
-/* Nothing was mapped before: the memory outlives its maker by the descriptor alone. */
+/* Nothing was mapped before: the descriptor alone keeps the memory. */
 TEST_TIMEOUT(a_dead_writers_frame_is_taken_by_whoever_was_connected, 60)
 {
-    struct audience all = gather(SLUICE_NEWEST);
+    struct fixture all = set_up(SLUICE_NEWEST);
 
     child_kill(&all.writer, SIGKILL);
     test_nap(SLUICE_S / 2);
     struct sluice_frame frame = take(&all, 2);
     CHECK_OK(sluice_reader_release(all.reader, &frame, all.stream));
-    disperse(&all);
+    tear_down(&all);
 }
 
 TEST_TIMEOUT(a_killed_writer_is_replaced_though_its_forked_child_lives, 60)
 {
-    struct audience all = gather(SLUICE_NEWEST);
+    struct fixture all = set_up(SLUICE_NEWEST);
     struct sluice_frame frame = take(&all, 2);
 
     CHECK_OK(sluice_reader_release(all.reader, &frame, all.stream));
     int64_t began = test_now();
-    PLAYER(&all.writer, "fork 20000", "forked");
+    PEER(&all.writer, "fork 20000", "forked");
     child_kill(&all.writer, SIGKILL);
-    all.writer = player_writer("");
-    PLAYER(&all.writer, "commit 0", "committed 1");
+    all.writer = peer_writer("");
+    PEER(&all.writer, "commit 0", "committed 1");
     frame = take(&all, 1);
     CHECK(frame.flags & SLUICE_FRAME_NEW_SESSION);
     CHECK_LE(test_now() - began, 20 * SLUICE_S);
     CHECK_OK(sluice_reader_release(all.reader, &frame, all.stream));
     role_stop(&all.writer);
-    disperse(&all);
+    tear_down(&all);
 }
 
 TEST_TIMEOUT(a_stopped_writers_gpu_finishes_its_frames, 60)
 {
-    struct audience all = gather(SLUICE_IN_ORDER);
+    struct fixture all = set_up(SLUICE_IN_ORDER);
     struct sluice_frame frame = take(&all, 1);
 
     CHECK_OK(sluice_reader_release(all.reader, &frame, all.stream));
     frame = take(&all, 2);
     CHECK_OK(sluice_reader_release(all.reader, &frame, all.stream));
-    PLAYER(&all.writer, "commit 200", "committed 3");
-    if (!gpu_is_fake()) /* whose work its process does */
+    PEER(&all.writer, "commit 200", "committed 3");
+    if (!gpu_is_fake()) /* whose process does its work */
         child_kill(&all.writer, SIGSTOP);
     frame = take(&all, 3);
     CHECK_OK(sluice_reader_release(all.reader, &frame, all.stream));
@@ -153,16 +154,16 @@ TEST_TIMEOUT(a_stopped_writers_gpu_finishes_its_frames, 60)
     CHECK_RESULT(sluice_reader_acquire(all.reader, all.stream, SLUICE_S / 2, &frame), SLUICE_TIMEOUT);
     CHECK_LE(test_now() - began, 5 * SLUICE_S);
     child_kill(&all.writer, SIGCONT);
-    PLAYER(&all.writer, "commit 0", "committed 4");
+    PEER(&all.writer, "commit 0", "committed 4");
     frame = take(&all, 4);
     CHECK_OK(sluice_reader_release(all.reader, &frame, all.stream));
     CHECK_EQ(channel_lost(all.reader), 0);
     role_stop(&all.writer);
-    disperse(&all);
+    tear_down(&all);
 }
 
-/* To give a dead writer's session back the driver waits for all that the program has on the GPU: that is nothing to those who
- * acquire and close meanwhile. */
+/* To free a dead writer's session the driver waits for all of the program's work on the GPU; acquire and close do not
+ * wait meanwhile. */
 TEST_TIMEOUT(a_killed_writers_session_ends_beside_the_programs_own_work, 60)
 {
     struct sluice_stream stream, busy;
@@ -175,8 +176,8 @@ TEST_TIMEOUT(a_killed_writers_session_ends_beside_the_programs_own_work, 60)
     CHECK_OK(sluice_stream_create(device, NULL, &stream));
     CHECK_OK(sluice_stream_create(device, NULL, &busy));
     struct gpu_gate gate = gpu_gate_new();
-    struct child writer = player_writer("");
-    PLAYER(&writer, "commit 0", "committed 1");
+    struct child writer = peer_writer("");
+    PEER(&writer, "commit 0", "committed 1");
     sluice_reader *reader = channel_reader(1);
     CHECK_OK(sluice_reader_acquire(reader, stream, 20 * SLUICE_S, &frame));
     uint64_t session = frame.session;
@@ -185,8 +186,8 @@ TEST_TIMEOUT(a_killed_writers_session_ends_beside_the_programs_own_work, 60)
 
     gpu_gate_close(&gate, gpu_native(busy));
     child_kill(&writer, SIGKILL);
-    writer = player_writer("");
-    PLAYER(&writer, "commit 0", "committed 1");
+    writer = peer_writer("");
+    PEER(&writer, "commit 0", "committed 1");
     CHECK_SOON(sluice_reader_acquire(reader, stream, 50 * SLUICE_MS, &frame) == 0, 20);
     CHECK_NE(frame.session, session);
     CHECK_OK(sluice_reader_release(reader, &frame, stream));
@@ -203,7 +204,7 @@ TEST_TIMEOUT(a_killed_writers_session_ends_beside_the_programs_own_work, 60)
     gpu_end();
 }
 
-/* It is given back a little later than the name (protocol 4.4). */
+/* It is freed a little later than the name (protocol 4.4). */
 ROLE(takes_most_of_the_memory)
 {
     struct sluice_writer_params params = channel_writer_params();
@@ -213,7 +214,7 @@ ROLE(takes_most_of_the_memory)
     gpu_begin();
     gpu_use(0);
     CU(MemGetInfo, &unused, &total);
-    if (gpu_is_fake()) /* which takes its time to clear it, and does not share it between processes */
+    if (gpu_is_fake()) /* which needs its time to clear it, and does not share it between processes */
         unused /= 8;
     struct sluice_format format = channel_format((int64_t)(unused / 10 * 7 / 3 / 4));
     params.format = &format;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tests for the harness itself: each says in its name what the harness must say of it. expect.py compares.
+ * Tests of the harness itself. The name of each case is what the harness must report for it; expect.py compares.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -132,7 +132,7 @@ TEST(pass_talks_with_role)
     CHECK_STR(child_line(&role, 2), "got three");
     child_send(&role, "four");
     role_stop(&role);
-    child_expect(&role, "got four", 1); /* what it wrote last is still there */
+    child_expect(&role, "got four", 1); /* its last output is still there */
     CHECK(child_line(&role, 1) == NULL);
 }
 
@@ -149,9 +149,9 @@ TEST(pass_role_has_its_tests_folder)
 
 TEST(pass_board_is_mapped_once)
 {
-    char *board = test_board(8);
+    char *board = test_shared_memory(8);
     for (int i = 0; i < 100000; i++)
-        CHECK_EQ(test_board(8), board);
+        CHECK_EQ(test_shared_memory(8), board);
     CHECK_EQ(*board, 0);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The checks: each says what it saw, and ends the process when that is wrong.
+ * The checks: each prints the values that it compared, and ends the process if the check fails.
  */
 #include <inttypes.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A small file system of a test's own.
+ * A small file system for one test.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@ static bool write_to(const char *path, const char *text)
     return good;
 }
 
-/* As root mounts take a namespace of their own, else also one of users in which we are root. */
+/* Root needs a mount namespace; another user also needs a user namespace, in which it is root. */
 static bool own_mounts(void)
 {
     unsigned uid = getuid(), gid = getgid();

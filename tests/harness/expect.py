@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Does the harness tell good from bad? Runs cases.c, whose names say what must come out, and judges each
-line. usage: expect.py CASES
-"""
+"""Checks the harness: runs cases.c, where each test's name says what the harness must report. usage: expect.py CASES"""
 import os
 import pathlib
 import re
@@ -32,25 +30,25 @@ def main():
     judged.append(("the exit status says that some failed", done.returncode == 1))
     judged.append(("one test alone", subprocess.run(
         [program, "pass_checks"], capture_output=True).returncode == 0))
-    judged.append(("a name that is none is refused", subprocess.run(
+    judged.append(("an unknown name is refused", subprocess.run(
         [program, "no_such_test"], capture_output=True).returncode == 2))
     chosen = [subprocess.run([program, "--list", *patterns], capture_output=True, text=True) for patterns in
               (["!pass_checks"], ["pass_*", "!pass_checks"], ["!no_such_test"])]
     others = [name for name in names if not name.endswith(".pass_checks")]
-    judged.append(("what is left out", chosen[0].stdout.split() == others))
-    judged.append(("what is left out of those named",
+    judged.append(("excluded tests", chosen[0].stdout.split() == others))
+    judged.append(("tests excluded from those named",
                    chosen[1].stdout.split() == [name for name in others if name.split(".")[1].startswith("pass_")]))
-    judged.append(("a name that is none is not left out", chosen[2].returncode == 2))
+    judged.append(("an unknown name cannot be excluded", chosen[2].returncode == 2))
     judged.append(("no folder is left", not left))
 
     several = subprocess.run([program, "--jobs=9"], capture_output=True, text=True, timeout=250)
     lines = re.findall(r"^(ok|not ok) (\d+) - (\S+)( # SKIP .+)?$", several.stdout, re.M)
-    judged.append(("several at a time come to the same",
+    judged.append(("parallel runs give the same results",
                    {name: (verdict, skip) for verdict, _, name, skip in lines} == seen and several.returncode == 1))
     judged.append(("their numbers are in order", [int(line[1]) for line in lines] == list(range(1, len(names) + 1))))
     refused = [subprocess.run([program, f"--jobs={jobs}", "pass_checks"], capture_output=True).returncode
                for jobs in ("0", "-1", "x", "16", "1000")]
-    judged.append(("how many at a time is a number", refused == [2, 2, 2, 0, 0]))
+    judged.append(("the number of jobs is checked", refused == [2, 2, 2, 0, 0]))
 
     print(f"1..{len(judged)}")
     for number, (name, good) in enumerate(judged, 1):

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A test's temporary folder: made and removed by the runner, so that it goes whatever became of the test.
+ * The temporary folder of a test. The runner makes and removes it, so it is removed however the test ends.
  */
 #include <ftw.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
 {
     (void)status;
     (void)where;
-    if (kind == FTW_DNR) /* a test took its own rights away */
+    if (kind == FTW_DNR) /* a test removed its own permissions */
         chmod(path, 0700);
     remove(path);
     return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Between the files of the harness.
+ * What the files of the harness share.
  */
 #ifndef HARNESS_H
 #define HARNESS_H
@@ -9,16 +9,16 @@
 
 #include "harness/test.h"
 
-/* Exit status of a test that was skipped; its reason went through the report. */
+/* Exit status of a skipped test; the reason is in its report. */
 #define HARNESS_SKIPPED 77
 
-/* The environment variable that names the test's folder to its process and to its roles. */
+/* The environment variable that passes the test's folder to its process and its roles. */
 #define HARNESS_FOLDER "SLUICE_TEST_FOLDER"
 
-/* A test's or role's full name, "ring.reuses_oldest_first": the file without its ending, then the label. */
+/* The full name of a test or role, "ring.reuses_oldest_first": the file without its extension, then the label. */
 void harness_id(const char *file, const char *label, char *id, size_t size);
 
-/* For threads that are about to end, and to close what they have. */
+/* How long threads may take to end, and to close what they opened. */
 #define END_TIME (10 * INT64_C(1000000000))
 
 extern struct test_entry *harness_tests;
@@ -26,14 +26,14 @@ extern struct role_entry *harness_roles;
 
 #define HARNESS_JOBS 16
 
-/* runner.c: runs each test in a process of its own, up to `jobs` (HARNESS_JOBS at most) at a time, and prints its TAP lines as
- * it ends. Returns how many failed. */
+/* runner.c: runs each test in a process of its own, at most `jobs` (up to HARNESS_JOBS) at a time, and prints TAP lines
+ * as they end. Returns the number of failures. */
 int harness_run(const struct test_entry *const *tests, int count, int jobs, bool verbose);
 
-/* test_process.c: runs the test in this process, then looks it over. `report` -1: nobody listens. */
-_Noreturn void harness_inside(const struct test_entry *entry, int report);
+/* test_process.c: runs the test in this process, then checks for leaks. `report` is -1 if nobody reads the report. */
+_Noreturn void harness_test_process(const struct test_entry *entry, int report);
 
-/* Ends the process at once, without what exit() would do. */
+/* Ends the process at once, without exit handlers. */
 _Noreturn void harness_leave(int status);
 
 /* role.c */

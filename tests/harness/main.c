@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The main program of every test binary: picks tests and runs them, one after the other or some at a time.
+ * The main program of every test binary: selects tests, and runs them one by one or in parallel.
  */
 #include <fnmatch.h>
 #include <libgen.h>
@@ -30,7 +30,7 @@ void harness_id(const char *file, const char *label, char *id, size_t size)
     snprintf(id, size, "%.*s.%s", length, base, label);
 }
 
-/* Sorted by file and line: constructors run in an order that the linker chose. */
+/* Sorted by file and line, as the order of constructors is the linker's choice. */
 void test_register(struct test_entry *entry)
 {
     struct test_entry **at = &harness_tests;
@@ -61,7 +61,7 @@ static bool matches(const struct test_entry *entry, const char *pattern)
 
 static bool chosen(const struct test_entry *entry, char **patterns, int count)
 {
-    bool wanted = count == 0 || patterns[0][0] == '!'; /* all but those */
+    bool wanted = count == 0 || patterns[0][0] == '!'; /* all that no pattern excludes */
 
     for (int i = 0; i < count; i++) {
         bool out = patterns[i][0] == '!';
@@ -71,7 +71,7 @@ static bool chosen(const struct test_entry *entry, char **patterns, int count)
     return wanted;
 }
 
-/* Each pattern must match something: a mistyped name must not pass. */
+/* Each pattern must match a test, so that a mistyped name fails. */
 static bool all_match(char **patterns, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -86,7 +86,7 @@ static bool all_match(char **patterns, int count)
     return true;
 }
 
-/* Behind those that may take as long, so that the order stays among these. */
+/* Inserts after tests with the same limit, which keep their order. */
 static void insert(const struct test_entry **tests, int count, const struct test_entry *entry, bool longest_first)
 {
     int at = count;
@@ -117,7 +117,7 @@ static int run_all(char **patterns, int count, int jobs, bool verbose)
     return failed ? 1 : 0;
 }
 
-/* 0: it is no number of jobs. */
+/* 0 if it is not a number of jobs. */
 static int read_jobs(const char *text)
 {
     char *end;
@@ -138,7 +138,7 @@ static int list(char **patterns, int count)
     return 0;
 }
 
-/* The one test of exactly this id, else the first that the pattern matches. */
+/* The test with exactly this id, else the first that the pattern matches. */
 static const struct test_entry *one(const char *name)
 {
     const struct test_entry *found = NULL;
@@ -160,7 +160,7 @@ static int inside(const char *name, int report)
         fprintf(stderr, "no test matches '%s'; --list shows the names\n", name);
         return 2;
     }
-    harness_inside(entry, report);
+    harness_test_process(entry, report);
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Records of long runs: one JSON object in a file, so that figures in documents have a source.
+ * Records of long runs: one JSON object in a file, the source of the figures in the documents.
  */
 #include <stdio.h>
 #include <stdlib.h>

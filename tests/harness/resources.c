@@ -30,7 +30,7 @@ static int entries(pid_t pid, const char *folder)
 
 int process_fds(pid_t pid)
 {
-    return entries(pid, "fd") - (pid == getpid()); /* less the one that looks */
+    return entries(pid, "fd") - (pid == getpid()); /* without the one that this count opens */
 }
 
 int process_threads(pid_t pid)
@@ -91,16 +91,16 @@ static void *nothing(void *context)
     return context;
 }
 
-struct belongings belongings_now(void)
+struct resources resources_now(void)
 {
     static bool asked;
     pthread_t thread;
 
-    /* A sanitizer may start a thread of its own with our first: it counts as there before. */
+    /* A sanitizer may start a thread of its own with the program's first one; it counts as there before. */
     if (!asked && !pthread_create(&thread, NULL, nothing, NULL))
         pthread_join(thread, NULL);
     asked = true;
-    struct belongings now = { .fds = process_fds(getpid()),
+    struct resources now = { .fds = process_fds(getpid()),
                               .mappings = process_mappings(getpid(), "memfd:sluice"),
                               .threads = process_threads(getpid()),
                               .bytes = mallinfo2().uordblks };
@@ -124,19 +124,19 @@ static void show_fds(void)
         closedir(dir);
 }
 
-static bool has_more(const struct belongings *now, const struct belongings *before)
+static bool has_more(const struct resources *now, const struct resources *before)
 {
     return now->fds > before->fds || now->mappings > before->mappings || now->threads > before->threads;
 }
 
-void belongings_check(const struct belongings *before, const char *when)
+void resources_check(const struct resources *before, const char *when)
 {
     int64_t until = test_now() + END_TIME;
-    struct belongings now = belongings_now();
+    struct resources now = resources_now();
 
     while (has_more(&now, before) && test_now() < until) {
         test_nap(1000000);
-        now = belongings_now();
+        now = resources_now();
     }
     if (!has_more(&now, before))
         return;
@@ -183,7 +183,7 @@ void shm_check(void)
     DIR *dir = opendir("/dev/shm");
 
     for (struct dirent *entry; dir && (entry = readdir(dir));)
-        /* Channels of cuda-link have their names there; tests beside this one call theirs so. */
+        /* cuda-link's channels have names there, and tests that run in parallel use this prefix. */
         if (strstr(entry->d_name, "sluice") && !strstr(entry->d_name, "sluice-test-") &&
             !strstr(entry->d_name, "sluice test>>") && is_new(dir, entry->d_name))
             FAIL("/dev/shm/%s is Sluice's", entry->d_name);

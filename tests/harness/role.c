@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Other processes that a test talks to: roles (this binary again) and other programs.
+ * Other processes of a test: roles (this binary again) and other programs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #define MAX_CHILDREN 256
 #define MAX_ARGUMENTS 32
 
-/* The children that run, for the end of the test. Not for several threads at once. */
+/* The running children, ended with the test. Not thread-safe. */
 static struct running { pid_t pid; int in, out; } running[MAX_CHILDREN];
 
 static struct running *find_running(pid_t pid)
@@ -38,7 +38,7 @@ static void close_in(struct child *child)
     child->in = -1;
 }
 
-/* Takes what is there of its stdout, as far as there is room. False at the end of it. */
+/* Reads what is available of its stdout, as far as there is room. False at the end of the output. */
 static bool take(struct child *child)
 {
     size_t room = sizeof child->text - 1 - child->text_size;
@@ -47,10 +47,10 @@ static bool take(struct child *child)
         child->text_size += (size_t)got;
         room -= (size_t)got;
     }
-    return !room || got < 0; /* less than 0: nothing more just now */
+    return !room || got < 0; /* negative: nothing more for now */
 }
 
-/* It was waited for. What it wrote last is kept for child_line. */
+/* The child was waited for. Its last output is kept for child_line. */
 static void ended(struct child *child, int status)
 {
     close_in(child);
@@ -160,7 +160,7 @@ const char *child_line_at(const char *file, int line, struct child *child, doubl
         if (!stop && !more) {
             if (!child->text_size)
                 return NULL;
-            stop = child->text + child->text_size; /* a last line without its end */
+            stop = child->text + child->text_size; /* a last line without a newline */
         }
         if (stop) {
             size_t length = (size_t)(stop - child->text), used = length + (length < child->text_size);
@@ -216,7 +216,7 @@ void child_kill(struct child *child, int signal_number)
     kill(child->pid, signal_number);
     if (signal_number == SIGKILL && waitpid(child->pid, &status, 0) == child->pid)
         ended(child, status);
-    /* A signal takes a moment: what follows may count on the child standing still. */
+    /* SIGSTOP takes effect a little later; the caller may rely on the child being stopped. */
     siginfo_t stopped;
     if (signal_number == SIGSTOP)
         waitid(P_PID, (id_t)child->pid, &stopped, WSTOPPED | WEXITED | WNOWAIT);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The outside of tests' processes: starts them, several at a time if asked to, collects what they print, ends them when
- * their time is up.
+ * Runs tests in processes of their own, several at a time if asked to; collects their output, and ends them when they
+ * exceed their limit.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,13 +21,13 @@
 #define REPORT_FD 3
 
 struct run {
-    const struct test_entry *entry; /* NULL: none runs here */
+    const struct test_entry *entry; /* NULL: no test runs here */
     char id[256], folder[512];
-    double seconds; /* it may take */
+    double seconds; /* its limit */
     int64_t began;
     bool started;
     pid_t pid;
-    int output, report; /* our ends: what it prints, and what it reports */
+    int output, report; /* our ends of the pipes: its output, and its report */
     int status;
     bool timed_out, cut;
     char *text; /* the first MAX_OUTPUT bytes printed */
@@ -74,7 +74,7 @@ static bool start(struct run *run, const char *id)
     run->pid = fork();
     if (run->pid == 0)
         become_test(id, output[1], report[1], self);
-    setpgid(run->pid, run->pid); /* here too: we may be the first to need it */
+    setpgid(run->pid, run->pid); /* also here: this process may need it first */
     close(output[1]);
     close(report[1]);
     run->output = output[0];
@@ -98,8 +98,8 @@ static void collect(struct run *run)
     }
 }
 
-/* Has the process ended, or is its time up? What it started may live on and hold the pipe, so the end of the pipe says
- * nothing. */
+/* True if the process has ended or exceeded its limit. Processes that it started may keep the pipe open, so the end of
+ * the pipe is no criterion. */
 static bool has_ended(struct run *run)
 {
     if (!run->started)
@@ -112,7 +112,7 @@ static bool has_ended(struct run *run)
         kill(-run->pid, SIGKILL);
         waitpid(run->pid, &run->status, 0);
     }
-    kill(-run->pid, SIGKILL); /* whatever it left behind */
+    kill(-run->pid, SIGKILL); /* all that it left running */
     collect(run);
     return true;
 }
@@ -130,7 +130,7 @@ static void show(const struct run *run)
         printf("#   ... (cut off)\n");
 }
 
-/* Why it failed; false if it did not. */
+/* Writes why it failed; returns false if it passed. */
 static bool why(const struct run *run, const char *report, double seconds, char *text, size_t size)
 {
     if (interrupted)
@@ -152,7 +152,8 @@ static bool why(const struct run *run, const char *report, double seconds, char 
     return true;
 }
 
-/* The fake driver's work takes longer by chance (fake/fake.h): which, so that a failure comes again. */
+/* Chooses the seed for the fake driver's random delays (fake/fake.h). A failing test prints it, so that the run can be
+ * repeated. */
 static void choose_chance(void)
 {
     char seed[32];
@@ -171,7 +172,7 @@ static void show_chance(void)
         printf("# with SLUICE_FAKE_JITTER=%s SLUICE_FAKE_SEED=%s\n", jitter, getenv("SLUICE_FAKE_SEED"));
 }
 
-/* Prints its lines. Returns false if it failed. */
+/* Prints the TAP lines. Returns false if the test failed. */
 static bool finish(struct run *run, int number, bool verbose)
 {
     char report[1024] = "", reason[128];
@@ -217,7 +218,7 @@ static void begin(struct run *run, const struct test_entry *entry)
     run->started = start(run, run->id);
 }
 
-/* Until one of them prints something, or it is time to look at them again. */
+/* Sleeps until a test prints something, or until the limits have to be checked again. */
 static void nap(const struct run *runs, int jobs, int ms)
 {
     struct pollfd fds[HARNESS_JOBS];

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory that a test and its roles share. It is a file in the test's folder, so that a process that
- * was killed at any point leaves nothing behind.
+ * Memory shared by a test and its roles. It is a file in the test's folder, so a killed process leaves nothing behind.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,9 +10,9 @@
 
 #include "harness/harness.h"
 
-void *test_board(size_t size)
+void *test_shared_memory(size_t size)
 {
-    static void *board; /* one mapping: a process may have no more than so many */
+    static void *board; /* one mapping: the number of mappings of a process is limited */
     char path[512];
     const char *folder = getenv(HARNESS_FOLDER);
 

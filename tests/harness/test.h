@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * How tests are written. A folder of tests is one binary; each test runs in a process of its own with
- * a time limit, and the binary writes TAP. After a test its process is looked over: no descriptor and
- * no thread may be left.
+ * How to write tests. A folder of tests is one binary; each test runs in a process of its own with a time limit, and
+ * the binary writes TAP. After a test its process is checked: no descriptor and no thread may be left.
  *
  *     TEST(ring_reuses_oldest_first) { ... CHECK(...); }
  *     TEST_TIMEOUT(storm, 120) { ... }
  *     ROLE(writer) { ... return 0; }
  *
- * A check that fails ends the process at once, so that what follows it may rely on it. Run one test
- * under a debugger by `gdb --args BINARY --no-fork NAME`.
+ * A check that fails ends the process at once, so the lines after it may rely on it. To run one test under a debugger:
+ * `gdb --args BINARY --no-fork NAME`.
  */
 #ifndef TEST_H
 #define TEST_H
@@ -24,7 +23,7 @@
 
 /* ---- tests ---- */
 
-#define TEST_SECONDS 20 /* the limit of TEST; three times as much is given, as of all limits here: see test_patience */
+#define TEST_SECONDS 20 /* the limit of TEST in seconds; the harness allows three times as much (see test_patience) */
 
 #define TEST(name) TEST_TIMEOUT(name, TEST_SECONDS)
 
@@ -39,13 +38,13 @@
     } \
     static void test_##name(void)
 
-/* In a test: it may end with descriptors that it did not begin with, or without some that it did. */
+/* In a test: its descriptors at the end may differ from those at the beginning. */
 #define TEST_KEEPS_FDS() test_keeps_fds()
 
-/* In a test: what its process has now counts as there before it. */
+/* In a test: the process's resources at this point are the baseline for the leak check. */
 #define TEST_BEGINS_HERE() test_begins_here()
 
-/* In a test: ends it, neither passed nor failed; printf's arguments. */
+/* In a test: ends it as skipped, with a reason; arguments as of printf. */
 #define SKIP(...) test_skip(__VA_ARGS__)
 
 /* ---- checks, for the test and for its roles ---- */
@@ -54,7 +53,7 @@
     ((condition) ? (void)0 : test_fail(__FILE__, __LINE__, "%s is false", #condition))
 #define FAIL(...) test_fail(__FILE__, __LINE__, __VA_ARGS__)
 
-/* Integers and pointers of any two types. */
+/* For integers and pointers of any two types. */
 #define CHECK_EQ(a, b) TEST_COMPARE(a, b, '=')
 #define CHECK_NE(a, b) TEST_COMPARE(a, b, '!')
 #define CHECK_LE(a, b) TEST_COMPARE(a, b, '<')
@@ -66,7 +65,7 @@
 #define CHECK_HAS(text, part) test_check_has(__FILE__, __LINE__, #text, (text), (part))
 #define CHECK_MEM(a, b, size) test_check_mem(__FILE__, __LINE__, #a, (a), #b, (b), (size))
 
-/* Results of Sluice. CHECK_SAYS also asks for a word in the sentence. */
+/* For results of Sluice. CHECK_SAYS also looks for a word in the error message. */
 #define CHECK_OK(call) CHECK_RESULT(call, 0)
 #define CHECK_RESULT(call, expected) test_check_result(__FILE__, __LINE__, #call, (call), (expected), NULL)
 #define CHECK_SAYS(call, expected, word) \
@@ -74,35 +73,34 @@
 
 /* ---- where ---- */
 
-/* A fresh folder of this test's, and SLUICE_DIR from now on; removed after the test, whatever became
- * of it. The same one on each call; a role gets its test's. Before the first call SLUICE_DIR is not set
- * and XDG_RUNTIME_DIR lies inside, so no test sees channels of the user's. */
+/* A fresh folder for this test, removed after it. Sets SLUICE_DIR to it, and returns the same one on each call; a role
+ * gets its test's folder. Before the first call SLUICE_DIR is not set and XDG_RUNTIME_DIR is inside the folder, so no
+ * test sees the user's channels. */
 const char *test_dir(void);
 
-/* This binary's path, for a command line that starts it: `BINARY --role NAME ARGS`. */
+/* The path of this binary, for a command line that starts it: `BINARY --role NAME ARGS`. */
 const char *test_program(void);
 
-/* Mounts a tmpfs over a folder, with options as "size=64k,nr_inodes=4,mode=700": seen by this process and
- * those it starts, gone with them. Before the test makes threads. Skips the test where it may not be. */
+/* Mounts a tmpfs over a folder with options such as "size=64k,nr_inodes=4,mode=700", for this process and those that it
+ * starts. Call it before the test has threads. Skips the test where mounting is not permitted. */
 void test_small_disk(const char *folder, const char *options);
 
-/* Memory that the test and all its roles share, zero at first; all ask for the same size. */
-void *test_board(size_t size);
+/* Memory shared by the test and all its roles, zeroed at first; each must ask for the same size. */
+void *test_shared_memory(size_t size);
 
 /* ---- how much, how fast ---- */
 
-/* `count` times SLUICE_TEST_SCALE (environment, 1 if not set), at least 1: for loops whose length is a
- * matter of patience. */
+/* `count` times SLUICE_TEST_SCALE (default 1), at least 1: for loops whose length is a choice. */
 long test_scale(long count);
 
-/* How much slower this build may be: 1, or 4 under a sanitizer. */
+/* How much slower this build may be: 1, or 4 with a sanitizer. */
 double test_slowness(void);
 
-/* How many times a limit is given before something counts as hanging: 3, for what else the machine may do, and that many
- * times more in a slow build. */
+/* The factor by which limits are extended before a test counts as hanging: 3, as the machine may be busy, times
+ * test_slowness. */
 double test_patience(void);
 
-/* Waits until `condition` holds, looking every millisecond. */
+/* Waits until `condition` holds; checks it every millisecond. */
 #define CHECK_SOON(condition, seconds) \
     do { \
         int64_t test_until = test_now() + (int64_t)((seconds) * test_patience() * 1e9); \
@@ -119,17 +117,17 @@ void test_nap(int64_t ns);
 
 /* ---- records ---- */
 
-/* Begins the JSON object of a long run, with what machine, commit (SLUICE_COMMIT) and command
- * (SLUICE_COMMAND) it is of, in the file that the environment's `variable` names; else it is printed. The
- * caller writes the rest, from a name on. */
+/* Opens the JSON object of a long run, in the file named by the environment variable `variable`, or on stdout. It
+ * begins with the machine, the commit (SLUICE_COMMIT) and the command (SLUICE_COMMAND). The caller writes the rest,
+ * beginning with a key. */
 FILE *test_record(const char *variable);
 void test_record_end(FILE *file);
 
 /* ---- other processes ---- */
 
-/* What a role does: its own process, this binary started again. argv[0] is the role's name, argv[1] the
- * first argument given. Its stdout is read by the test, its stderr is the test's. A role may have the
- * name of one in another file. It is killed when the thread that started it ends. */
+/* A role is a process of its own: this binary, started again. argv[0] is the role's name, argv[1] the first argument.
+ * The test reads its stdout; its stderr is the test's. Roles of different files may have the same name. It is killed
+ * when the thread that started it ends. */
 #define ROLE(name) \
     static int role_##name(int argc, char **argv); \
     static struct role_entry role_entry_##name = { .label = #name, .file = __FILE__, .run = role_##name }; \
@@ -140,45 +138,45 @@ void test_record_end(FILE *file);
     static int role_##name(__attribute__((unused)) int argc, __attribute__((unused)) char **argv)
 
 struct child {
-    pid_t pid;   /* 0: ended, and waited for */
+    pid_t pid;   /* 0: it has ended and was waited for */
     int in, out; /* its stdin and stdout; -1: closed */
-    int status;  /* once it ended: its exit status, or the number of the signal negated */
+    int status;  /* after its end: the exit status, or the negated signal number */
     char label[48];
-    char text[2048]; /* what came and was not yet asked for */
+    char text[2048]; /* output that was not read yet */
     size_t text_size;
 };
 
-/* Starts a role with arguments, the last one NULL: role_start("writer", "camera", NULL). Children that
- * run at the end of the test are killed. */
+/* Starts a role with arguments, the last one NULL: role_start("writer", "camera", NULL). Children that still run at the
+ * end of the test are killed. */
 #define role_start(...) role_start_at(__FILE__, __VA_ARGS__)
 
-/* The same for any program; argv ends in NULL. */
+/* The same for any program; the last element of argv is NULL. */
 struct child child_start(const char *const *argv);
 
-/* A line to its stdin. Fails the test if the child is gone. */
+/* Sends a line to its stdin. Fails the test if the child is gone. */
 void child_send(struct child *child, const char *line);
 
-/* The next line of its stdout must be `line`, and come in time. */
+/* The next line of its stdout must be `line`, and arrive in time. */
 #define child_expect(child, line, seconds) child_expect_at(__FILE__, __LINE__, (child), (line), (seconds))
 
-/* The next line of its stdout, valid until the next call for this child; NULL at the end. Fails the
- * test if neither comes in time. */
+/* The next line of its stdout, valid until the next call for this child; NULL at the end of its output. Fails the test
+ * at the time limit. */
 #define child_line(child, seconds) child_line_at(__FILE__, __LINE__, (child), (seconds))
 
-/* Sends a signal; after SIGKILL also waits for the end. */
+/* Sends a signal; after SIGKILL it also waits for the end. */
 void child_kill(struct child *child, int signal_number);
 
-/* Waits for the end and returns its status (see struct child). Fails the test if it does not come. */
+/* Waits for the end and returns the status (see struct child). Fails the test at the time limit. */
 #define child_wait(child, seconds) child_wait_at(__FILE__, __LINE__, (child), (seconds))
 
-/* Has it ended? Then child->status is set. */
+/* True if it has ended; child->status is then set. */
 bool child_ended(struct child *child);
 
-/* Closes its stdin, waits for the end, and wants status 0: what a role does that reads lines until
- * there are none. */
+/* Closes its stdin, waits for the end and checks that the status is 0: for a role that reads lines until there are no
+ * more. */
 #define role_stop(child) role_stop_at(__FILE__, __LINE__, (child))
 
-/* In a role: the next line of stdin, NULL at the end; and a line to stdout. */
+/* In a role: returns the next line of stdin, NULL at the end; prints a line to stdout. */
 char *role_line(void);
 void role_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -199,7 +197,7 @@ struct role_entry {
 
 #define TEST_COMPARE(a, b, how) \
     test_check_int(__FILE__, __LINE__, #a, TEST_INTEGER(a), #b, TEST_INTEGER(b), (how))
-/* Fractions would be cut off in silence, so they do not compile; CHECK_NEAR is for them. */
+/* Fractions would be truncated silently, so they do not compile; use CHECK_NEAR. */
 #define TEST_INTEGER(x) \
     _Generic((x), float: (void)0, double: (void)0, long double: (void)0, default: (intmax_t)(x))
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The inside of a test's process: runs it, then looks for what it left behind.
+ * The process of a test: runs the test, then checks what it left behind.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@
 static int report_fd = -1;
 static bool keeps_fds, fds_before[MAX_FDS];
 static int threads_before;
-static char own_folder[512]; /* made here, because no runner made one */
+static char own_folder[512]; /* for a run without a runner */
 
 double test_slowness(void)
 {
@@ -108,7 +108,7 @@ void test_skip(const char *format, ...)
     harness_leave(HARNESS_SKIPPED);
 }
 
-/* The open descriptors, a flag each. */
+/* The open descriptors, one flag each. */
 static void open_fds(bool open[MAX_FDS])
 {
     memset(open, 0, MAX_FDS * sizeof open[0]);
@@ -201,14 +201,14 @@ static void *nothing(void *argument)
     return argument;
 }
 
-void harness_inside(const struct test_entry *entry, int report_to)
+void harness_test_process(const struct test_entry *entry, int report_to)
 {
     char runtime[600];
     pthread_t thread;
 
     report_fd = report_to;
     if (report_fd >= 0)
-        fcntl(report_fd, F_SETFD, FD_CLOEXEC); /* roles must not hold it */
+        fcntl(report_fd, F_SETFD, FD_CLOEXEC); /* roles must not inherit it */
     if (!getenv(HARNESS_FOLDER)) { /* --no-fork */
         if (!harness_folder_make(own_folder, sizeof own_folder))
             FAIL("no temporary folder can be made");
@@ -219,7 +219,7 @@ void harness_inside(const struct test_entry *entry, int report_to)
     setenv("XDG_RUNTIME_DIR", runtime, 1);
     unsetenv("SLUICE_DIR");
 
-    /* A sanitizer may start a thread of its own with our first: it counts as there before. */
+    /* A sanitizer may start a thread of its own with the program's first one; it counts as there before. */
     if (!pthread_create(&thread, NULL, nothing, NULL))
         pthread_join(thread, NULL);
     test_begins_here();
@@ -233,5 +233,5 @@ void harness_inside(const struct test_entry *entry, int report_to)
         harness_folder_remove(own_folder);
     if (good)
         report("done");
-    exit(good ? 0 : 1); /* not _exit: leaks are looked for, coverage is written */
+    exit(good ? 0 : 1); /* not _exit: leaks are checked and coverage is written */
 }

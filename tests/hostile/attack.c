@@ -8,31 +8,31 @@
 
 #include "harness/resources.h"
 
-#define NAP (100 * SLUICE_MS)       /* the honest run so long before, with and after the act */
-#define MOST_FDS (64 * 3 + 32 * 2 + 4) /* of a writer, beyond its own: places, guests, passing ones */
+#define NAP (100 * SLUICE_MS)       /* how long the honest side runs before, during and after the attack */
+#define MOST_FDS (64 * 3 + 32 * 2 + 4) /* of a writer, beyond its own: reader entries, pending peers, and those that come and go */
 #define MOST_MEMORY 4096            /* KiB that a writer may grow by */
-#define WORST (5 * SLUICE_S)        /* begin and commit, with all that this machine does besides */
-#define PATIENCE 20                 /* s, for what must come: only a hang takes longer */
+#define WORST (5 * SLUICE_S)        /* begin and commit, on a busy machine */
+#define PATIENCE 20                 /* s, for what must arrive: only a hang takes longer */
 
-/* ---- acts ---- */
+/* ---- attacks ---- */
 
-static struct act *acts;
+static struct attack *acts;
 static bool done;
 
-void act_register(struct act *act)
+void attack_register(struct attack *act)
 {
     act->next = acts;
     acts = act;
 }
 
-void act_done(void)
+void attack_done(void)
 {
     if (!done)
         role_say("done");
     done = true;
 }
 
-bool act_lasts(int64_t *since, int64_t ms)
+bool attack_lasts(int64_t *since, int64_t ms)
 {
     if (*since == 0)
         *since = test_now();
@@ -42,18 +42,18 @@ bool act_lasts(int64_t *since, int64_t ms)
 ROLE(hostile)
 {
     signal(SIGPIPE, SIG_IGN);
-    for (struct act *act = acts; act; act = act->next) {
+    for (struct attack *act = acts; act; act = act->next) {
         if (strcmp(act->label, argv[1]) != 0)
             continue;
         act->run();
-        act_done();
+        attack_done();
         for (;;)
             pause();
     }
     FAIL("there is no act %s", argv[1]);
 }
 
-struct child act_start(const char *label, int seconds)
+struct child attack_start(const char *label, int seconds)
 {
     struct child hostile = role_start("hostile", label, NULL);
     child_expect(&hostile, "done", seconds);
@@ -72,7 +72,7 @@ struct sluice_channel_info honest_info(const char *name)
     return info;
 }
 
-/* A slot that it has grown by has a descriptor, too. */
+/* Each slot that it has added has a descriptor, too. */
 static int fds_beside_slots(const struct child *writer)
 {
     uint32_t slots;
@@ -119,7 +119,7 @@ void honest_during(const struct honest *honest, const struct bounds *bounds)
         CHECK_SOON(honest_info("cam").readers == 2, PATIENCE);
     if (bounds->full)
         return;
-    struct child another = kit_start("reader", "open_ms=20000", NULL); /* a crowd may be at the door */
+    struct child another = kit_start("reader", "open_ms=20000", NULL); /* many peers may be waiting to join */
     child_expect(&another, "open", PATIENCE);
     TELL(&another, "take 20000", "took");
     role_stop(&another);
@@ -170,10 +170,10 @@ void honest_end(struct honest *honest, const struct bounds *bounds)
     role_stop(&honest->writer);
 }
 
-void act_against_writer(const char *label, const struct bounds *bounds)
+void attack_against_writer(const char *label, const struct bounds *bounds)
 {
     struct honest honest = honest_begin(bounds);
-    struct child hostile = act_start(label, bounds->seconds);
+    struct child hostile = attack_start(label, bounds->seconds);
 
     honest_during(&honest, bounds);
     child_kill(&hostile, SIGKILL);

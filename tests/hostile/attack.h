@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Hostile acts. Each is one test: what stands between its braces is done by a process of its own, while
- * honest ones go on beside it and are looked over.
+ * Attacks. Each is one test: the code in its braces runs in a process of its own, while honest processes run beside it
+ * and are checked.
  *
  *     HOSTILE_READER(says_hello_twice, .refused = 1) { ... }
  *
@@ -11,38 +11,38 @@
  *
  * against an honest program that reads this channel and an honest one in the same process.
  *
- * An act that ends keeps what it has (connections, mappings) until it is killed. One that goes on, or
- * stops itself, says act_done() when the others shall be looked at.
+ * An attack that returns keeps its resources (connections, mappings) until it is killed. One that goes on, or stops
+ * itself, calls attack_done() when the honest side is to be checked.
  */
 #ifndef HOSTILE_ATTACK_H
 #define HOSTILE_ATTACK_H
 
 #include "multi/raw.h"
 
-/* What the honest side may count: at least so many; drops only where `drops` says so. */
+/* What the honest side may count: at least these numbers; drops only if `drops` is set. */
 struct bounds {
     const char *options[4]; /* of the honest writer, see kit_roles.c */
     unsigned refused, evicted;
-    bool drops;   /* frames may be dropped, as the act holds slots that it was granted */
+    bool drops;   /* frames may be dropped, as the attack holds slots that it was granted */
     bool starves; /* while it lasts no frame is written */
     bool full;    /* no other reader can join */
-    bool leaves;  /* it is no reader any more, though it is there */
+    bool leaves;  /* it counts as no reader any more, though it is there */
     int fds;      /* that the writer may have for it; 0: as many as peers can ever cost it */
-    int seconds;  /* that the act may take; 0: 20 */
+    int seconds;  /* that the attack may take; 0: 20 */
 };
 
-struct act {
+struct attack {
     const char *label;
     void (*run)(void);
-    struct act *next;
+    struct attack *next;
 };
 
-#define HOSTILE_ACT(name, against, ...) \
+#define HOSTILE_ATTACK(name, against, ...) \
     static void act_##name(void); \
-    static struct act act_entry_##name = { .label = #name, .run = act_##name }; \
-    __attribute__((constructor)) static void act_register_##name(void) \
+    static struct attack attack_entry_##name = { .label = #name, .run = act_##name }; \
+    __attribute__((constructor)) static void attack_register_##name(void) \
     { \
-        act_register(&act_entry_##name); \
+        attack_register(&attack_entry_##name); \
     } \
     TEST_TIMEOUT(name, 60) \
     { \
@@ -51,19 +51,19 @@ struct act {
     } \
     static void act_##name(void)
 
-#define HOSTILE_READER(name, ...) HOSTILE_ACT(name, act_against_writer, __VA_ARGS__)
-#define HOSTILE_WRITER(name, ...) HOSTILE_ACT(name, act_against_program, __VA_ARGS__)
+#define HOSTILE_READER(name, ...) HOSTILE_ATTACK(name, attack_against_writer, __VA_ARGS__)
+#define HOSTILE_WRITER(name, ...) HOSTILE_ATTACK(name, attack_against_program, __VA_ARGS__)
 
-void act_done(void);
+void attack_done(void);
 
-/* For loops: false after so many milliseconds since the first call. */
-bool act_lasts(int64_t *since, int64_t ms);
+/* For loops: false once `ms` milliseconds have passed since the first call. */
+bool attack_lasts(int64_t *since, int64_t ms);
 
 /* ---- what the macros call ---- */
 
-void act_register(struct act *act);
-void act_against_writer(const char *label, const struct bounds *bounds);
-void act_against_program(const char *label, const struct bounds *bounds);
+void attack_register(struct attack *act);
+void attack_against_writer(const char *label, const struct bounds *bounds);
+void attack_against_program(const char *label, const struct bounds *bounds);
 
 /* ---- the honest side, for tests that lead it themselves ---- */
 
@@ -74,14 +74,14 @@ struct honest {
 };
 
 struct honest honest_begin(const struct bounds *bounds);
-/* While the hostile one is still there. */
+/* While the hostile process is still there. */
 void honest_during(const struct honest *honest, const struct bounds *bounds);
 /* Once it is gone. */
 void honest_end(struct honest *honest, const struct bounds *bounds);
 
 struct sluice_channel_info honest_info(const char *name);
 
-/* Runs an act in a process of its own, up to act_done(). */
-struct child act_start(const char *label, int seconds);
+/* Runs an attack in a process of its own, up to attack_done(). */
+struct child attack_start(const char *label, int seconds);
 
 #endif

@@ -16,12 +16,12 @@
 
 /* ---- a connection ---- */
 
-union sl_message foe_hello(void)
+union sl_message attacker_hello(void)
 {
-    return raw_hello("foe");
+    return raw_hello("attacker");
 }
 
-void foe_say(int fd, const union sl_message *message)
+void attacker_say(int fd, const union sl_message *message)
 {
     (void)!send(fd, message, message->header.size, MSG_NOSIGNAL);
 }
@@ -32,108 +32,108 @@ static bool next(int fd, uint32_t type, union sl_message *message, int *fds, int
     return size >= sizeof message->header && message->header.type == type;
 }
 
-static bool take_welcome(struct foe *foe)
+static bool take_welcome(struct attacker *attacker)
 {
     union sl_message message;
     int fds[RAW_FDS], count;
 
-    if (!next(foe->fd, SL_MSG_WELCOME, &message, fds, &count) || count < 3)
+    if (!next(attacker->fd, SL_MSG_WELCOME, &message, fds, &count) || count < 3)
         return false;
-    foe->control_fd = fds[0];
-    foe->page_fd = fds[1];
-    foe->wake = fds[2];
+    attacker->control_fd = fds[0];
+    attacker->page_fd = fds[1];
+    attacker->wake = fds[2];
     for (int i = 3; i < count; i++)
         close(fds[i]);
-    foe->control_size = message.welcome.control_size;
-    foe->page_size = message.welcome.page_size;
-    foe->control = mmap(NULL, foe->control_size, PROT_READ, MAP_SHARED, foe->control_fd, 0);
-    foe->page = mmap(NULL, foe->page_size, PROT_READ | PROT_WRITE, MAP_SHARED, foe->page_fd, 0);
-    CHECK(foe->control != MAP_FAILED && foe->page != MAP_FAILED);
+    attacker->control_size = message.welcome.control_size;
+    attacker->page_size = message.welcome.page_size;
+    attacker->control = mmap(NULL, attacker->control_size, PROT_READ, MAP_SHARED, attacker->control_fd, 0);
+    attacker->page = mmap(NULL, attacker->page_size, PROT_READ | PROT_WRITE, MAP_SHARED, attacker->page_fd, 0);
+    CHECK(attacker->control != MAP_FAILED && attacker->page != MAP_FAILED);
     return true;
 }
 
-static bool take_memory(struct foe *foe)
+static bool take_memory(struct attacker *attacker)
 {
     union sl_message message;
     int fds[RAW_FDS], count;
 
-    if (!next(foe->fd, SL_MSG_MEMORY, &message, fds, &count) || count != 1)
+    if (!next(attacker->fd, SL_MSG_MEMORY, &message, fds, &count) || count != 1)
         return false;
-    foe->memory_fd = fds[0];
-    foe->memory = message.memory.memory;
+    attacker->memory_fd = fds[0];
+    attacker->memory = message.memory.memory;
     return true;
 }
 
-static void acknowledge(const struct foe *foe)
+static void acknowledge(const struct attacker *attacker)
 {
     union sl_message ack = SL_MESSAGE(SL_MSG_ACK, ack);
-    ack.ack.memory = foe->memory;
-    foe_say(foe->fd, &ack);
+    ack.ack.memory = attacker->memory;
+    attacker_say(attacker->fd, &ack);
 }
 
-static void take_lease(struct foe *foe)
+static void take_lease(struct attacker *attacker)
 {
     for (;;) {
-        uint64_t head = sl_load(&foe->control->head, acquire), q = sl_head_sequence(head);
+        uint64_t head = sl_load(&attacker->control->head, acquire), q = sl_head_sequence(head);
         uint32_t s = sl_head_slot(head);
-        sl_store(&foe->page->lease[s], q, seq_cst);
-        if (q && sl_load(&foe->control->slot_seq[s], seq_cst) == q)
+        sl_store(&attacker->page->lease[s], q, seq_cst);
+        if (q && sl_load(&attacker->control->slot_seq[s], seq_cst) == q)
             return;
-        sl_store(&foe->page->lease[s], 0, release);
+        sl_store(&attacker->page->lease[s], 0, release);
     }
 }
 
-static bool step(struct foe *foe, enum foe_step step, const union sl_message *hello)
+static bool step(struct attacker *attacker, enum attacker_step step, const union sl_message *hello)
 {
-    union sl_message plain = foe_hello();
+    union sl_message plain = attacker_hello();
 
     switch (step) {
-    case CONNECTED: foe->fd = raw_dial("cam"); return true;
-    case GREETED: foe_say(foe->fd, hello ? hello : &plain); return true;
-    case WELCOMED: return take_welcome(foe);
-    case GIVEN: return take_memory(foe);
-    case ARRIVED: acknowledge(foe); return true;
-    case SLEEPING: sl_store(&foe->page->want, UINT64_MAX >> 1, seq_cst); return true;
-    default: take_lease(foe); return true;
+    case CONNECTED: attacker->fd = raw_dial("cam"); return true;
+    case GREETED: attacker_say(attacker->fd, hello ? hello : &plain); return true;
+    case WELCOMED: return take_welcome(attacker);
+    case GIVEN: return take_memory(attacker);
+    case ARRIVED: acknowledge(attacker); return true;
+    case SLEEPING: sl_store(&attacker->page->want, UINT64_MAX >> 1, seq_cst); return true;
+    default: take_lease(attacker); return true;
     }
 }
 
-bool foe_go(struct foe *foe, enum foe_step to, const union sl_message *hello)
+bool attacker_go(struct attacker *attacker, enum attacker_step to, const union sl_message *hello)
 {
-    *foe = (struct foe){ .fd = -1, .wake = -1, .control_fd = -1, .page_fd = -1, .memory_fd = -1 };
-    for (enum foe_step s = CONNECTED; s <= to; s++)
-        if (!step(foe, s, hello))
+    *attacker = (struct attacker){ .fd = -1, .wake = -1, .control_fd = -1, .page_fd = -1, .memory_fd = -1 };
+    for (enum attacker_step s = CONNECTED; s <= to; s++)
+        if (!step(attacker, s, hello))
             return false;
     return true;
 }
 
-void foe_attend(struct foe *foe)
+void attacker_attend(struct attacker *attacker)
 {
-    struct pollfd poll_fd = { .fd = foe->fd, .events = POLLIN };
+    struct pollfd poll_fd = { .fd = attacker->fd, .events = POLLIN };
 
     while (poll(&poll_fd, 1, 0) > 0) {
-        close(foe->memory_fd);
-        foe->memory_fd = -1;
-        if (!take_memory(foe))
+        close(attacker->memory_fd);
+        attacker->memory_fd = -1;
+        if (!take_memory(attacker))
             return;
-        acknowledge(foe);
+        acknowledge(attacker);
     }
 }
 
-void foe_close(struct foe *foe)
+void attacker_close(struct attacker *attacker)
 {
-    const int fds[] = { foe->fd, foe->wake, foe->control_fd, foe->page_fd, foe->memory_fd };
+    const int fds[] = { attacker->fd, attacker->wake, attacker->control_fd, attacker->page_fd, attacker->memory_fd };
 
     for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
         if (fds[i] >= 0)
             close(fds[i]);
-    if (foe->control)
-        munmap(foe->control, foe->control_size);
-    if (foe->page)
-        munmap(foe->page, foe->page_size);
+    if (attacker->control)
+        munmap(attacker->control, attacker->control_size);
+    if (attacker->page)
+        munmap(attacker->page, attacker->page_size);
 }
 
-bool foe_ended(int fd, int timeout_ms)
+bool attacker_ended(int fd, int timeout_ms)
 {
     struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
     union sl_message message;
@@ -144,7 +144,7 @@ bool foe_ended(int fd, int timeout_ms)
     return false;
 }
 
-void foe_many_fds(void)
+void attacker_many_fds(void)
 {
     struct rlimit limit;
     CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -154,7 +154,7 @@ void foe_many_fds(void)
 
 /* ---- descriptors ---- */
 
-int foe_lingering(void)
+int attacker_lingering(void)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     struct linger hour = { .l_onoff = 1, .l_linger = 3600 };
@@ -180,7 +180,7 @@ static void *close_it(void *fd)
     return NULL;
 }
 
-void foe_close_lingering(int fd)
+void attacker_close_lingering(int fd)
 {
     pthread_t thread;
     CHECK_EQ(pthread_create(&thread, NULL, close_it, (void *)(intptr_t)fd), 0);
@@ -189,7 +189,7 @@ void foe_close_lingering(int fd)
 
 static int memory_of(unsigned flags, off_t size, int seals)
 {
-    int fd = memfd_create("foe", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+    int fd = memfd_create("attacker", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
     if (fd >= 0 && ftruncate(fd, size) == 0 && (!seals || fcntl(fd, F_ADD_SEALS, seals) == 0))
         return fd;
     if (fd >= 0)
@@ -197,7 +197,7 @@ static int memory_of(unsigned flags, off_t size, int seals)
     return -1;
 }
 
-int foe_fd(int kind)
+int attacker_fd(int kind)
 {
     int ends[2];
 
@@ -233,18 +233,18 @@ int foe_fd(int kind)
 
 /* ---- bytes ---- */
 
-uint64_t foe_random(void)
+uint64_t attacker_random(void)
 {
-    static uint64_t state = 88172645463325252u; /* always the same: what is found is found again */
+    static uint64_t state = 88172645463325252u; /* fixed, so that a failure can be repeated */
     state ^= state << 13;
     state ^= state >> 7;
     state ^= state << 17;
     return state;
 }
 
-/* Word by word and atomically, as the others look at it. */
-void foe_scribble(void *bytes, size_t size)
+/* Word by word and atomically, as the other side reads it. */
+void attacker_scribble(void *bytes, size_t size)
 {
     for (size_t at = 0; at + 8 <= size; at += 8)
-        sl_store((sl_word *)(void *)((char *)bytes + at), foe_random(), relaxed);
+        sl_store((sl_word *)(void *)((char *)bytes + at), attacker_random(), relaxed);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What hostile readers are made of: each step of a connection by hand, descriptors of every wrong kind.
+ * What hostile readers are made of: each step of a connection by hand, and invalid descriptors of every kind.
  */
 #ifndef HOSTILE_ATTACKER_H
 #define HOSTILE_ATTACKER_H
@@ -9,9 +9,9 @@
 
 /* ---- one connection to "cam" ---- */
 
-enum foe_step { CONNECTED, GREETED, WELCOMED, GIVEN, ARRIVED, SLEEPING, HOLDING, FOE_STEPS };
+enum attacker_step { CONNECTED, GREETED, WELCOMED, GIVEN, ARRIVED, SLEEPING, HOLDING, ATTACKER_STEPS };
 
-struct foe {
+struct attacker {
     int fd, wake, control_fd, page_fd, memory_fd; /* -1: not there yet */
     struct sl_control *control;
     struct sl_reader_page *page;
@@ -19,43 +19,43 @@ struct foe {
     uint32_t memory;
 };
 
-union sl_message foe_hello(void);
+union sl_message attacker_hello(void);
 
-/* Goes as far as a step, as a sane reader would (in newest mode, unless `hello` says otherwise; NULL: a
- * plain one). False if the writer hung up or refused. */
-bool foe_go(struct foe *foe, enum foe_step step, const union sl_message *hello);
+/* Goes as far as a step, as a sane reader would (in newest mode, unless `hello` says otherwise; NULL: a plain one).
+ * False if the writer hung up or refused. */
+bool attacker_go(struct attacker *attacker, enum attacker_step step, const union sl_message *hello);
 
-/* Takes and acknowledges what other memories have come. */
-void foe_attend(struct foe *foe);
+/* Receives and acknowledges other memories that have arrived. */
+void attacker_attend(struct attacker *attacker);
 
-void foe_close(struct foe *foe);
+void attacker_close(struct attacker *attacker);
 
-/* Sends a message as its header says. */
-void foe_say(int fd, const union sl_message *message);
+/* Sends a message with the size in its header. */
+void attacker_say(int fd, const union sl_message *message);
 
-/* Has the other side ended the connection, once all that it sent is read? Waits up to so long. */
-bool foe_ended(int fd, int timeout_ms);
+/* True if the other side ends the connection in time, once all that it sent is read. */
+bool attacker_ended(int fd, int timeout_ms);
 
-/* Up to so many descriptors may be open from now on. */
-void foe_many_fds(void);
+/* Raises the limit of open descriptors to the hard limit. */
+void attacker_many_fds(void);
 
 /* ---- descriptors ---- */
 
-enum { FOE_FDS = 14 };
+enum { ATTACKER_FDS = 14 };
 
-/* A new descriptor of a kind from 0 to FOE_FDS - 1: files, pipes, folders, sockets, memory of all wrong
- * kinds; -1 where this machine has none. */
-int foe_fd(int kind);
+/* A new descriptor of a kind from 0 to ATTACKER_FDS - 1: files, pipes, folders, sockets, invalid memory of all kinds;
+ * -1 where this machine has none. */
+int attacker_fd(int kind);
 
-/* A TCP socket that lingers for an hour in whoever closes it last; -1 without a network. */
-int foe_lingering(void);
+/* A TCP socket whose last close lingers for an hour; -1 without a network. */
+int attacker_lingering(void);
 
-/* Closes one of these, which need not be over before an hour. */
-void foe_close_lingering(int fd);
+/* Closes one of these on another thread, as that may take an hour. */
+void attacker_close_lingering(int fd);
 
 /* ---- bytes ---- */
 
-uint64_t foe_random(void);
-void foe_scribble(void *bytes, size_t size);
+uint64_t attacker_random(void);
+void attacker_scribble(void *bytes, size_t size);
 
 #endif

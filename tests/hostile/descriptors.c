@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Hostile readers that send descriptors: nobody asked for any. From Linux 6.16 on the kernel lets none
- * through to a writer; before it they are closed, and that takes no time either.
+ * Hostile readers that send descriptors, which nobody asked for. From Linux 6.16 on the kernel passes none to a writer;
+ * before, they are closed, which takes no time either.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,29 +12,29 @@
 #include "hostile/attacker.h"
 #include "os/os.h"
 
-/* Sends the message with as many copies of the descriptor, at whatever step. */
-static void send_with(enum foe_step step, int fd, int count)
+/* Sends the message with `count` copies of the descriptor, at this step. */
+static void send_with(enum attacker_step step, int fd, int count)
 {
-    union sl_message hello = foe_hello(), ack = SL_MESSAGE(SL_MSG_ACK, ack);
+    union sl_message hello = attacker_hello(), ack = SL_MESSAGE(SL_MSG_ACK, ack);
     const union sl_message *message = step == CONNECTED ? &hello : &ack;
     int fds[RAW_FDS];
-    struct foe foe;
+    struct attacker attacker;
 
     for (int i = 0; i < count; i++)
         fds[i] = fd;
-    CHECK(foe_go(&foe, step, NULL));
-    ack.ack.memory = foe.memory;
-    (void)raw_send(foe.fd, message, message->header.size, fds, count);
-    (void)raw_send(foe.fd, "x", 1, fds, count);
-    if (foe.wake >= 0)
-        (void)raw_send(foe.wake, "x", 1, fds, count);
-    foe_close(&foe);
+    CHECK(attacker_go(&attacker, step, NULL));
+    ack.ack.memory = attacker.memory;
+    (void)raw_send(attacker.fd, message, message->header.size, fds, count);
+    (void)raw_send(attacker.fd, "x", 1, fds, count);
+    if (attacker.wake >= 0)
+        (void)raw_send(attacker.wake, "x", 1, fds, count);
+    attacker_close(&attacker);
 }
 
 HOSTILE_READER(descriptors_of_every_kind, .refused = 0)
 {
-    for (int kind = 0; kind < FOE_FDS; kind++) {
-        int fd = foe_fd(kind);
+    for (int kind = 0; kind < ATTACKER_FDS; kind++) {
+        int fd = attacker_fd(kind);
         if (fd < 0)
             continue;
         for (int count = 1; count <= 4; count++)
@@ -47,7 +47,7 @@ HOSTILE_READER(descriptors_of_every_kind, .refused = 0)
 
 HOSTILE_READER(descriptors_by_the_hundred, .refused = 0)
 {
-    int fd = foe_fd(0);
+    int fd = attacker_fd(0);
     for (int round = 0; round < 20; round++) {
         send_with(CONNECTED, fd, 253);
         send_with(GIVEN, fd, 253);
@@ -58,29 +58,28 @@ HOSTILE_READER(descriptors_by_the_hundred, .refused = 0)
 HOSTILE_READER(descriptors_that_linger, .refused = 0)
 {
     for (int i = 0; i < 5; i++) {
-        int fd = foe_lingering();
+        int fd = attacker_lingering();
         if (fd < 0)
             return;
-        struct foe foe;
-        union sl_message hello = foe_hello();
-        CHECK(foe_go(&foe, i % 2 ? ARRIVED : CONNECTED, NULL));
-        (void)raw_send(foe.fd, &hello, hello.header.size, &fd, 1);
-        if (foe.wake >= 0)
-            (void)raw_send(foe.wake, "x", 1, &fd, 1);
-        foe_close_lingering(fd);
+        struct attacker attacker;
+        union sl_message hello = attacker_hello();
+        CHECK(attacker_go(&attacker, i % 2 ? ARRIVED : CONNECTED, NULL));
+        (void)raw_send(attacker.fd, &hello, hello.header.size, &fd, 1);
+        if (attacker.wake >= 0)
+            (void)raw_send(attacker.wake, "x", 1, &fd, 1);
+        attacker_close_lingering(fd);
     }
 }
 
-/* It is sent all that a reader is sent, and takes none of it: descriptors in flight count for the writer's
- * user. */
+/* It is sent all that a reader is sent, and receives none of it: descriptors in flight count for the writer's user. */
 HOSTILE_READER(descriptors_are_never_taken, .refused = 0)
 {
-    struct foe foe;
+    struct attacker attacker;
     for (int i = 0; i < 40; i++)
-        CHECK(foe_go(&foe, GREETED, NULL));
+        CHECK(attacker_go(&attacker, GREETED, NULL));
 }
 
-/* ---- where the kernel does let them through ---- */
+/* ---- where the kernel passes them ---- */
 
 static void pair_of(int pair[2])
 {
@@ -89,7 +88,7 @@ static void pair_of(int pair[2])
 
 static void send_lingering(int fd)
 {
-    int lingering = foe_lingering();
+    int lingering = attacker_lingering();
     if (lingering < 0)
         SKIP("no network here");
     CHECK(raw_send(fd, "x", 1, &lingering, 1));
@@ -111,7 +110,7 @@ TEST(what_lingers_keeps_nobody_who_receives_it)
     sl_os_discard(fds, count);
     send_lingering(pair[0]);
     CHECK(sl_os_drain(pair[1]));
-    for (int i = 0; i < 100; i++) /* not received at all, and behind what looks like the end */
+    for (int i = 0; i < 100; i++) /* not received at all, and after what looks like the end */
         CHECK(raw_send(pair[0], "", 0, NULL, 0));
     send_lingering(pair[0]);
     sl_os_hang_up(pair[1]);
@@ -121,7 +120,7 @@ TEST(what_lingers_keeps_nobody_who_receives_it)
 
 TEST(descriptors_of_empty_messages_are_closed)
 {
-    int pair[2], fd = foe_fd(0);
+    int pair[2], fd = attacker_fd(0);
 
     pair_of(pair);
     int before = process_fds(getpid());
@@ -137,7 +136,7 @@ TEST(descriptors_of_empty_messages_are_closed)
     close(fd);
 }
 
-/* Asked without Sluice. */
+/* Tested without Sluice. */
 static bool kernel_can_refuse(void)
 {
     int pair[2], no = 0;
@@ -151,7 +150,7 @@ static bool kernel_can_refuse(void)
 
 TEST(a_socket_may_take_no_descriptors)
 {
-    int pair[2], fd = foe_fd(0);
+    int pair[2], fd = attacker_fd(0);
     union sl_message message;
 
     if (!kernel_can_refuse())
@@ -170,20 +169,20 @@ TEST(a_socket_may_take_no_descriptors)
 
 TEST(a_writer_takes_no_descriptors)
 {
-    int fd = foe_fd(0);
-    struct foe foe;
+    int fd = attacker_fd(0);
+    struct attacker attacker;
 
     if (!kernel_can_refuse())
         SKIP("this kernel is older than Linux 6.16");
     sluice_writer *writer = kit_writer("cam", 4096);
-    CHECK(foe_go(&foe, CONNECTED, NULL));
-    CHECK(!raw_send(foe.fd, "x", 1, &fd, 1));
+    CHECK(attacker_go(&attacker, CONNECTED, NULL));
+    CHECK(!raw_send(attacker.fd, "x", 1, &fd, 1));
     CHECK_EQ(errno, EPERM);
-    foe_close(&foe);
-    CHECK(foe_go(&foe, ARRIVED, NULL));
-    CHECK(!raw_send(foe.fd, "x", 1, &fd, 1));
-    CHECK(!raw_send(foe.wake, "x", 1, &fd, 1));
-    foe_close(&foe);
+    attacker_close(&attacker);
+    CHECK(attacker_go(&attacker, ARRIVED, NULL));
+    CHECK(!raw_send(attacker.fd, "x", 1, &fd, 1));
+    CHECK(!raw_send(attacker.wake, "x", 1, &fd, 1));
+    attacker_close(&attacker);
     close(fd);
     CHECK_SOON(kit_writer_stats(writer).readers == 0, 5);
     CHECK_OK(sluice_writer_close(&writer));

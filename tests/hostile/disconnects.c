@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Hostile readers that end, or stand still, at each step of a connection.
+ * Hostile readers that end, or hang, at each step of a connection.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -12,14 +12,14 @@
 
 #include "hostile/attacker.h"
 
-/* The leases of one that hung up and lives count for a second (docs/protocol.md). */
+/* The leases of a living reader that hung up count for a second (docs/protocol.md). */
 HOSTILE_READER(closes_at_each_step, .refused = 0, .drops = true)
 {
     for (int round = 0; round < 10; round++) {
-        for (enum foe_step step = CONNECTED; step < FOE_STEPS; step++) {
-            struct foe foe;
-            CHECK(foe_go(&foe, step, NULL));
-            foe_close(&foe);
+        for (enum attacker_step step = CONNECTED; step < ATTACKER_STEPS; step++) {
+            struct attacker attacker;
+            CHECK(attacker_go(&attacker, step, NULL));
+            attacker_close(&attacker);
         }
     }
 }
@@ -27,11 +27,11 @@ HOSTILE_READER(closes_at_each_step, .refused = 0, .drops = true)
 HOSTILE_READER(dies_at_each_step, .refused = 0)
 {
     for (int round = 0; round < 5; round++) {
-        for (enum foe_step step = CONNECTED; step < FOE_STEPS; step++) {
+        for (enum attacker_step step = CONNECTED; step < ATTACKER_STEPS; step++) {
             pid_t child = fork();
             if (child == 0) {
-                struct foe foe;
-                (void)foe_go(&foe, step, NULL);
+                struct attacker attacker;
+                (void)attacker_go(&attacker, step, NULL);
                 raise(SIGKILL);
             }
             CHECK(child > 0 && waitpid(child, NULL, 0) == child);
@@ -41,13 +41,13 @@ HOSTILE_READER(dies_at_each_step, .refused = 0)
 
 static void shut_down(int how)
 {
-    for (enum foe_step step = CONNECTED; step < FOE_STEPS; step++) {
-        struct foe foe;
-        CHECK(foe_go(&foe, step, NULL));
-        CHECK_EQ(shutdown(foe.fd, how), 0);
+    for (enum attacker_step step = CONNECTED; step < ATTACKER_STEPS; step++) {
+        struct attacker attacker;
+        CHECK(attacker_go(&attacker, step, NULL));
+        CHECK_EQ(shutdown(attacker.fd, how), 0);
         if (step > GREETED)
-            CHECK_EQ(shutdown(foe.wake, how), 0);
-        /* And stays. */
+            CHECK_EQ(shutdown(attacker.wake, how), 0);
+        /* The same, but it stays. */
     }
 }
 
@@ -55,23 +55,23 @@ HOSTILE_READER(sends_no_more_at_each_step, .leaves = true) { shut_down(SHUT_WR);
 HOSTILE_READER(takes_no_more_at_each_step, .refused = 0) { shut_down(SHUT_RD); }
 HOSTILE_READER(shuts_both_halves_at_each_step, .leaves = true) { shut_down(SHUT_RDWR); }
 
-/* Deaf from before its hello: what it is sent cannot arrive, and it does not hang up. */
+/* It reads nothing from before its hello on: messages to it cannot arrive, and it does not hang up. */
 HOSTILE_READER(is_deaf_from_the_start, .leaves = true)
 {
     for (int i = 0; i < 20; i++) {
-        struct foe foe;
-        union sl_message hello = foe_hello();
-        CHECK(foe_go(&foe, CONNECTED, NULL));
-        CHECK_EQ(shutdown(foe.fd, SHUT_RD), 0);
-        foe_say(foe.fd, &hello);
+        struct attacker attacker;
+        union sl_message hello = attacker_hello();
+        CHECK(attacker_go(&attacker, CONNECTED, NULL));
+        CHECK_EQ(shutdown(attacker.fd, SHUT_RD), 0);
+        attacker_say(attacker.fd, &hello);
     }
 }
 
-static void stop_at(enum foe_step step)
+static void stop_at(enum attacker_step step)
 {
-    struct foe foe;
-    CHECK(foe_go(&foe, step, NULL));
-    act_done();
+    struct attacker attacker;
+    CHECK(attacker_go(&attacker, step, NULL));
+    attack_done();
     raise(SIGSTOP);
 }
 
@@ -85,22 +85,22 @@ HOSTILE_READER(stops_with_a_lease, .refused = 0) { stop_at(HOLDING); }
 
 /* ---- a goodbye that is read when its sender is dead ---- */
 
-/* Acknowledges memories before they come, so that more lies before the goodbye than is read in one turn. A
- * child keeps the connection open for a moment, else none of them would be sent. */
+/* Acknowledges memories before they arrive, so that the goodbye lies behind more than one round of reading. A child
+ * keeps the connection open for a moment, else none of them would be sent. */
 ROLE(leaver)
 {
     union sl_message ack = SL_MESSAGE(SL_MSG_ACK, ack), bye = SL_MESSAGE(SL_MSG_BYE, bye);
-    struct foe foe;
+    struct attacker attacker;
 
-    CHECK(foe_go(&foe, GIVEN, NULL));
+    CHECK(attacker_go(&attacker, GIVEN, NULL));
     role_say("there");
     long memories = strtol(role_line(), NULL, 10);
     for (uint32_t memory = 1; memory <= memories; memory++) {
         ack.ack.memory = memory;
-        foe_say(foe.fd, &ack);
+        attacker_say(attacker.fd, &ack);
     }
     bye.bye.reason = SL_BYE_LEFT;
-    foe_say(foe.fd, &bye);
+    attacker_say(attacker.fd, &bye);
     if (fork() == 0)
         sleep(2);
     _exit(0);
@@ -120,7 +120,7 @@ TEST(who_says_goodbye_and_dies_has_left)
     }
     struct child leaver = role_start("leaver", NULL);
     child_expect(&leaver, "there", 10);
-    unsigned memories = honest_info("cam").slots - 3 + 1; /* the first, and one for each slot more */
+    unsigned memories = honest_info("cam").slots - 3 + 1; /* the first, and one for each further slot */
     char line[16];
     CHECK_GE(memories, 9);
     snprintf(line, sizeof line, "%u", memories);

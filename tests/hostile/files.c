@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What lies in a folder of channels, what is in names, and where channels are looked for.
+ * Files in a folder of channels, bytes in names, and where channels are looked for.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -39,18 +39,18 @@ TEST(control_characters_in_a_readers_name_go_nowhere)
 {
     struct sluice_channel_info info = { .size = sizeof info };
     struct sluice_reader_info readers[1];
-    union sl_message hello = foe_hello();
-    struct foe foe;
+    union sl_message hello = attacker_hello();
+    struct attacker attacker;
 
     sluice_log_set(log_line, NULL, SLUICE_LOG_DEBUG);
     sluice_writer *writer = kit_writer("cam", 4096);
     memcpy(hello.hello.program, ESCAPES, sizeof ESCAPES);
-    CHECK(foe_go(&foe, ARRIVED, &hello));
+    CHECK(attacker_go(&attacker, ARRIVED, &hello));
     CHECK_OK(sluice_channel_info("cam", 20 * SLUICE_S, &info, readers, 1));
     CHECK_EQ(info.readers, 1);
     CHECK_HAS(readers[0].program, "gone"); /* it is this one */
     check_plain(readers[0].program);
-    foe_close(&foe);
+    attacker_close(&attacker);
     CHECK_SOON(kit_writer_stats(writer).readers == 0, 5);
     CHECK_OK(sluice_writer_close(&writer));
     CHECK_HAS(logged, "gone");
@@ -69,7 +69,7 @@ static void refuse_with_escapes(struct fake *fake, union sl_message *message, in
 
 TEST(control_characters_in_a_writers_sentence_go_nowhere)
 {
-    struct fake fake = { .spoil = refuse_with_escapes };
+    struct fake fake = { .corrupt = refuse_with_escapes };
     struct sluice_reader_params params = kit_reader_params("cam");
     sluice_reader *reader;
 
@@ -141,7 +141,7 @@ TEST(the_next_writer_sweeps_what_a_killed_one_left)
     struct child dying = role_start("dies_before_its_socket_has_its_name", NULL);
     CHECK_EQ(child_wait(&dying, 5), -SIGKILL);
     CHECK(is_there("other.tmp"));
-    sluice_writer *writer = kit_writer("cam", 4096); /* of another name */
+    sluice_writer *writer = kit_writer("cam", 4096); /* with another name */
     CHECK(!is_there("other.tmp"));
     CHECK(is_there("other.lock"));
     CHECK_OK(sluice_writer_close(&writer));
@@ -180,7 +180,7 @@ TEST(what_somebody_is_just_making_is_not_swept)
 
 /* ---- the folder of a reader ---- */
 
-/* It is what it was when the reader was opened, also when the writer comes back. */
+/* It is the folder at the time of the open, also when the writer restarts. */
 static void check_folder_stays(const char *given)
 {
     struct sluice_frame frame;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Hostile readers that come in crowds, ask without end, and never take what they are sent.
+ * Hostile readers that come in crowds, ask without end, and never receive what they are sent.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -11,18 +11,18 @@
 
 #include "hostile/attacker.h"
 
-#define GUEST_FDS (32 * 2 + 8) /* of a writer, for connections that are no readers, and for those just coming */
+#define GUEST_FDS (32 * 2 + 8) /* of a writer, for connections that are not readers, and for those just arriving */
 
 HOSTILE_READER(connects_and_says_nothing, .refused = 200, .fds = GUEST_FDS)
 {
-    foe_many_fds();
+    attacker_many_fds();
     for (int i = 0; i < 300; i++)
         (void)raw_dial("cam");
 }
 
 HOSTILE_READER(says_nothing_for_long, .refused = 20)
 {
-    for (int i = 0; i < 20; i++) /* there is room for them, but silence is given a second */
+    for (int i = 0; i < 20; i++) /* there is room for them, but a silent peer has a second */
         (void)raw_dial("cam");
     test_nap((int64_t)(1300e6 * test_slowness()));
 }
@@ -30,17 +30,17 @@ HOSTILE_READER(says_nothing_for_long, .refused = 20)
 HOSTILE_READER(connects_and_closes_without_end, .refused = 0)
 {
     int64_t since = 0;
-    while (act_lasts(&since, 1000))
+    while (attack_lasts(&since, 1000))
         close(raw_dial("cam"));
 }
 
 HOSTILE_READER(greets_and_closes_without_end, .refused = 0)
 {
-    union sl_message hello = foe_hello();
+    union sl_message hello = attacker_hello();
     int64_t since = 0;
-    while (act_lasts(&since, 1000)) {
+    while (attack_lasts(&since, 1000)) {
         int fd = raw_dial("cam");
-        foe_say(fd, &hello);
+        attacker_say(fd, &hello);
         close(fd);
     }
 }
@@ -48,10 +48,10 @@ HOSTILE_READER(greets_and_closes_without_end, .refused = 0)
 HOSTILE_READER(joins_and_leaves_without_end, .refused = 0, .drops = true)
 {
     int64_t since = 0;
-    while (act_lasts(&since, 1000)) {
-        struct foe foe;
-        (void)foe_go(&foe, HOLDING, NULL);
-        foe_close(&foe);
+    while (attack_lasts(&since, 1000)) {
+        struct attacker attacker;
+        (void)attacker_go(&attacker, HOLDING, NULL);
+        attacker_close(&attacker);
     }
 }
 
@@ -61,7 +61,7 @@ static void crowd(int count, void (*each)(void))
     pid_t parent = getpid();
     for (int i = 0; i < count; i++) {
         if (fork() == 0) {
-            act_done();
+            attack_done();
             while (getppid() == parent)
                 each();
             _exit(0);
@@ -73,10 +73,10 @@ static void come_and_go(void)
 {
     struct sockaddr_un address = raw_address("cam");
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    union sl_message hello = foe_hello();
+    union sl_message hello = attacker_hello();
 
     if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
-        foe_say(fd, &hello);
+        attacker_say(fd, &hello);
     close(fd);
 }
 
@@ -84,10 +84,10 @@ HOSTILE_READER(a_crowd_comes_and_goes, .refused = 0) { crowd(4, come_and_go); }
 
 static int observe(void)
 {
-    union sl_message hello = foe_hello();
+    union sl_message hello = attacker_hello();
     int fd = raw_dial("cam");
     hello.hello.role = SL_ROLE_OBSERVER;
-    foe_say(fd, &hello);
+    attacker_say(fd, &hello);
     return fd;
 }
 
@@ -103,8 +103,8 @@ HOSTILE_READER(asks_without_end, .refused = 0)
     int64_t since = 0;
     int fd = observe();
 
-    while (act_lasts(&since, 1000)) {
-        foe_say(fd, &query);
+    while (attack_lasts(&since, 1000)) {
+        attacker_say(fd, &query);
         if (raw_receive(fd, &message, NULL, NULL) == 0) {
             close(fd);
             fd = observe();
@@ -125,23 +125,23 @@ HOSTILE_READER(asks_and_never_takes_the_answer, .refused = 0)
 
 HOSTILE_READER(takes_every_place, .refused = 1, .full = true)
 {
-    struct foe foe;
+    struct attacker attacker;
     int places = 0;
-    while (foe_go(&foe, ARRIVED, NULL))
+    while (attacker_go(&attacker, ARRIVED, NULL))
         places++;
     CHECK_EQ(places, 62);
 }
 
-TEST(who_has_the_places_is_named)
+TEST(the_readers_that_fill_a_channel_are_named)
 {
     static const struct bounds bounds = { .full = true };
     struct honest honest = honest_begin(&bounds);
-    struct child hostile = act_start("takes_every_place", 20);
+    struct child hostile = attack_start("takes_every_place", 20);
     struct child another = kit_start("reader", NULL);
     char words[64];
 
     const char *answer = child_line(&another, 10);
-    snprintf(words, sizeof words, "62 of them by 'foe' (process %d)", (int)hostile.pid);
+    snprintf(words, sizeof words, "62 of them by 'attacker' (process %d)", (int)hostile.pid);
     CHECK_HAS(answer, "E_LIMIT");
     CHECK_HAS(answer, words);
     role_stop(&another);
@@ -149,16 +149,16 @@ TEST(who_has_the_places_is_named)
     honest_end(&honest, &bounds);
 }
 
-/* Places, and what comes with them, that it never takes: given to others when they come. */
+/* Entries and their messages, which it never receives: given to others when they come. */
 HOSTILE_READER(takes_every_place_and_reads_nothing, .refused = 0)
 {
-    struct foe foe;
+    struct attacker attacker;
     for (int i = 0; i < 62; i++)
-        CHECK(foe_go(&foe, GREETED, NULL));
+        CHECK(attacker_go(&attacker, GREETED, NULL));
     test_nap(1200 * SLUICE_MS);
 }
 
-/* ---- what lies in the queue while the writer does not look ---- */
+/* ---- what lies in the queue while the writer does not read ---- */
 
 static struct child stopped_writer(const char *options)
 {
@@ -176,8 +176,8 @@ static void stop(const struct child *writer)
     CHECK(WIFSTOPPED(status));
 }
 
-/* Its work would keep those behind it waiting, though nobody is there to have it. */
-TEST(who_left_before_its_turn_is_not_let_in)
+/* Handling it would delay those behind it, though it has left. */
+TEST(a_reader_that_left_while_it_waited_does_not_join)
 {
     struct child writer = stopped_writer(NULL);
 
@@ -185,49 +185,49 @@ TEST(who_left_before_its_turn_is_not_let_in)
     for (int i = 0; i < 100; i++)
         come_and_go();
     int fd = raw_dial("cam");
-    union sl_message hello = foe_hello(), message;
-    foe_say(fd, &hello);
+    union sl_message hello = attacker_hello(), message;
+    attacker_say(fd, &hello);
     child_kill(&writer, SIGCONT);
-    CHECK(raw_receive(fd, &message, NULL, NULL) > 0); /* those before it had their turn */
+    CHECK(raw_receive(fd, &message, NULL, NULL) > 0); /* those before it have been handled */
     CHECK_EQ(message.header.type, SL_MSG_WELCOME);
     CHECK_EQ(NUMBER(ask(&writer, "stats"), "total"), 1);
     close(fd);
     role_stop(&writer);
 }
 
-/* The newcomer's hello is read before their ends are. */
-static void take_the_place_of(struct child *writer, struct foe *one, struct foe *other)
+/* The new peer's hello is read before their ends are. */
+static void take_the_place_of(struct child *writer, struct attacker *one, struct attacker *other)
 {
-    union sl_message hello = foe_hello(), bye = SL_MESSAGE(SL_MSG_BYE, bye), message;
+    union sl_message hello = attacker_hello(), bye = SL_MESSAGE(SL_MSG_BYE, bye), message;
     stop(writer);
     int fd = raw_dial("cam");
-    foe_say(fd, &hello);
-    foe_say(one->fd, &bye);
-    foe_close(one);
-    foe_close(other); /* without a word */
+    attacker_say(fd, &hello);
+    attacker_say(one->fd, &bye);
+    attacker_close(one);
+    attacker_close(other); /* without a message */
     child_kill(writer, SIGCONT);
     CHECK(raw_receive(fd, &message, NULL, NULL) > 0);
     CHECK_EQ(message.header.type, SL_MSG_WELCOME);
     close(fd);
 }
 
-TEST(who_left_keeps_no_place_from_the_next)
+TEST(a_reader_that_left_frees_its_entry)
 {
     struct child writer = stopped_writer("readers=2");
-    struct foe one, other;
+    struct attacker one, other;
 
-    CHECK(foe_go(&one, ARRIVED, NULL) && foe_go(&other, ARRIVED, NULL));
+    CHECK(attacker_go(&one, ARRIVED, NULL) && attacker_go(&other, ARRIVED, NULL));
     take_the_place_of(&writer, &one, &other);
     CHECK_EQ(NUMBER(ask(&writer, "stats"), "refused"), 0);
     role_stop(&writer);
 }
 
-/* ---- inside the writer's process, while a crowd is at its door ---- */
+/* ---- in the writer's process, while a crowd connects ---- */
 
 TEST_TIMEOUT(calls_of_the_writers_program_go_on_in_a_crowd, 60)
 {
     sluice_writer *writer = kit_writer("cam", 4096);
-    struct child hostile = act_start("a_crowd_comes_and_goes", 20);
+    struct child hostile = attack_start("a_crowd_comes_and_goes", 20);
     int64_t worst = 0, start = test_now();
 
     for (int i = 0; i < 100 && test_now() - start < 10 * SLUICE_S; i++) {

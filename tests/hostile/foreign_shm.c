@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory in /dev/shm that is another user's, under names that root's programs use: its owner can cut it short at any moment,
+ * Another user's memory in /dev/shm, under names that root's programs use: its owner can truncate it at any moment,
  * which kills whoever has it mapped.
  */
 #include <fcntl.h>
@@ -24,7 +24,7 @@ static const char *name_of(pid_t pid)
     return name;
 }
 
-/* Makes it, as a barrier that is held or as a segment, and makes it longer and shorter ever after. */
+/* Makes it, as a barrier that is held or as a segment, and keeps changing its size. */
 ROLE(cutter)
 {
     unsigned char bytes[SL_CIPD_BARRIER_BYTES] = { 0 };

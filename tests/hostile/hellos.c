@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Hostile readers: messages cut short, too long, made of nothing, in the wrong order.
+ * Hostile readers: messages truncated, too long, made of nonsense, in the wrong order.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,18 +9,18 @@
 
 #include "hostile/attacker.h"
 
-/* Sends so many bytes as the first message; the writer must end the connection. */
+/* Sends `size` bytes as the first message; the writer must end the connection. */
 static void send_first(const void *bytes, size_t size)
 {
     int fd = raw_dial("cam");
     CHECK(send(fd, bytes, size, MSG_NOSIGNAL) == (ssize_t)size);
-    CHECK(foe_ended(fd, 5000));
+    CHECK(attacker_ended(fd, 5000));
     close(fd);
 }
 
 HOSTILE_READER(a_hello_cut_short_anywhere, .refused = sizeof(struct sl_msg_hello) - 1)
 {
-    union sl_message hello = foe_hello();
+    union sl_message hello = attacker_hello();
     for (size_t size = 1; size < sizeof hello.hello; size++)
         send_first(&hello, size);
 }
@@ -28,14 +28,14 @@ HOSTILE_READER(a_hello_cut_short_anywhere, .refused = sizeof(struct sl_msg_hello
 HOSTILE_READER(messages_longer_than_any, .refused = 12)
 {
     char *much = calloc(1, 200000);
-    union sl_message hello = foe_hello();
+    union sl_message hello = attacker_hello();
 
     CHECK(much != NULL);
     memcpy(much, &hello, sizeof hello);
     for (size_t size = sizeof(struct sl_msg_hello) + 1; size < 200000; size = size * 2 + 1) {
-        memcpy(much, &(uint32_t[]){ SL_MSG_HELLO, (uint32_t)size }, 8); /* says how long it is */
+        memcpy(much, &(uint32_t[]){ SL_MSG_HELLO, (uint32_t)size }, 8); /* gives its true length */
         send_first(much, size);
-        memcpy(much, &(uint32_t[]){ SL_MSG_HELLO, sizeof(struct sl_msg_hello) }, 8); /* or lies */
+        memcpy(much, &(uint32_t[]){ SL_MSG_HELLO, sizeof(struct sl_msg_hello) }, 8); /* or a false one */
         send_first(much, size);
     }
     free(much);
@@ -47,13 +47,13 @@ HOSTILE_READER(a_hello_with_huge_numbers, .refused = 10)
 
     for (size_t at = 0; at + 4 <= sizeof(struct sl_msg_hello); at += 4) {
         for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-            union sl_message hello = foe_hello(), answer;
-            struct foe foe;
+            union sl_message hello = attacker_hello(), answer;
+            struct attacker attacker;
             memcpy((char *)&hello + at, &numbers[i], 4);
-            (void)foe_go(&foe, CONNECTED, NULL);
-            (void)!send(foe.fd, &hello, sizeof hello.hello, MSG_NOSIGNAL);
-            (void)raw_receive(foe.fd, &answer, NULL, NULL); /* whatever it is: who leaves before is not looked at */
-            foe_close(&foe);
+            (void)attacker_go(&attacker, CONNECTED, NULL);
+            (void)!send(attacker.fd, &hello, sizeof hello.hello, MSG_NOSIGNAL);
+            (void)raw_receive(attacker.fd, &answer, NULL, NULL); /* whatever it is: a peer that leaves before is not handled */
+            attacker_close(&attacker);
         }
     }
 }
@@ -63,14 +63,14 @@ HOSTILE_READER(messages_of_random_bytes, .refused = 500)
     unsigned char bytes[512];
 
     for (int i = 0; i < 600; i++) {
-        foe_scribble(bytes, sizeof bytes);
-        if (i % 2) /* with a header that is one */
+        attacker_scribble(bytes, sizeof bytes);
+        if (i % 2) /* with a valid header */
             memcpy(bytes, &(uint32_t[]){ SL_MSG_HELLO, sizeof(struct sl_msg_hello) }, 8);
-        send_first(bytes, i % 2 ? sizeof(struct sl_msg_hello) : 1 + foe_random() % sizeof bytes);
+        send_first(bytes, i % 2 ? sizeof(struct sl_msg_hello) : 1 + attacker_random() % sizeof bytes);
     }
 }
 
-/* All there are, filled with what the act says. */
+/* Of each type, filled with the attack's bytes. */
 static union sl_message message_of(uint32_t type, int fill)
 {
     static const uint32_t sizes[] = {
@@ -96,29 +96,29 @@ HOSTILE_READER(any_message_before_the_hello, .refused = 8 * 3)
 
 HOSTILE_READER(any_message_at_any_step, .refused = 40)
 {
-    for (enum foe_step step = GREETED; step < FOE_STEPS; step++) {
+    for (enum attacker_step step = GREETED; step < ATTACKER_STEPS; step++) {
         for (uint32_t type = SL_MSG_HELLO; type <= SL_MSG_READER; type++) {
             union sl_message message = message_of(type, 0xff);
-            struct foe foe;
+            struct attacker attacker;
             if (type == SL_MSG_BYE)
-                continue; /* that ends it in good order */
-            CHECK(foe_go(&foe, step, NULL));
-            foe_say(foe.fd, &message);
-            CHECK(foe_ended(foe.fd, 5000));
-            foe_close(&foe);
+                continue; /* that ends it properly */
+            CHECK(attacker_go(&attacker, step, NULL));
+            attacker_say(attacker.fd, &message);
+            CHECK(attacker_ended(attacker.fd, 5000));
+            attacker_close(&attacker);
         }
     }
 }
 
 HOSTILE_READER(a_hello_again_and_again, .refused = 50)
 {
-    union sl_message hello = foe_hello();
+    union sl_message hello = attacker_hello();
 
     for (int i = 0; i < 50; i++) {
         int fd = raw_dial("cam");
         for (int n = 0; n < 20; n++)
-            foe_say(fd, &hello);
-        CHECK(foe_ended(fd, 5000));
+            attacker_say(fd, &hello);
+        CHECK(attacker_ended(fd, 5000));
         close(fd);
     }
 }
@@ -129,24 +129,24 @@ HOSTILE_READER(acknowledges_what_never_came, .refused = 5)
 
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         union sl_message ack = SL_MESSAGE(SL_MSG_ACK, ack);
-        struct foe foe;
-        CHECK(foe_go(&foe, GIVEN, NULL));
+        struct attacker attacker;
+        CHECK(attacker_go(&attacker, GIVEN, NULL));
         ack.ack.memory = numbers[i];
-        foe_say(foe.fd, &ack);
-        CHECK(foe_ended(foe.fd, 5000));
-        foe_close(&foe);
+        attacker_say(attacker.fd, &ack);
+        CHECK(attacker_ended(attacker.fd, 5000));
+        attacker_close(&attacker);
     }
 }
 
 HOSTILE_READER(empty_messages, .refused = 0)
 {
-    for (enum foe_step step = CONNECTED; step < FOE_STEPS; step++) {
-        struct foe foe;
-        CHECK(foe_go(&foe, step, NULL));
+    for (enum attacker_step step = CONNECTED; step < ATTACKER_STEPS; step++) {
+        struct attacker attacker;
+        CHECK(attacker_go(&attacker, step, NULL));
         for (int i = 0; i < 10; i++)
-            (void)!send(foe.fd, "", 0, MSG_NOSIGNAL);
-        CHECK(foe_ended(foe.fd, 5000));
-        foe_close(&foe);
+            (void)!send(attacker.fd, "", 0, MSG_NOSIGNAL);
+        CHECK(attacker_ended(attacker.fd, 5000));
+        attacker_close(&attacker);
     }
 }
 
@@ -155,14 +155,14 @@ HOSTILE_READER(goodbye_and_on_it_goes, .refused = 0)
     union sl_message bye = SL_MESSAGE(SL_MSG_BYE, bye);
 
     for (uint32_t reason = 0; reason < 50; reason++) {
-        struct foe foe;
-        CHECK(foe_go(&foe, HOLDING, NULL));
+        struct attacker attacker;
+        CHECK(attacker_go(&attacker, HOLDING, NULL));
         bye.bye.reason = reason ? reason : UINT32_MAX;
         for (int i = 0; i < 5; i++)
-            foe_say(foe.fd, &bye);
-        sl_store(&foe.page->evicted, 0, seq_cst);
-        CHECK(foe_ended(foe.fd, 5000));
+            attacker_say(attacker.fd, &bye);
+        sl_store(&attacker.page->evicted, 0, seq_cst);
+        CHECK(attacker_ended(attacker.fd, 5000));
         if (reason % 10 != 0)
-            foe_close(&foe); /* the others stay, with all that they had */
+            attacker_close(&attacker); /* the others stay, with all that they had */
     }
 }

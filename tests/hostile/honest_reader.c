@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The honest side of a hostile writer: a program that reads its channel "cam", and an honest channel
- * "good" in the same process, and asks about both.
+ * The honest side of a hostile writer: a program that reads its channel "cam", and an honest channel "good" in the same
+ * process, and queries both.
  */
 #include <poll.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 #define MOST_FDS 820      /* of a reader: 256 memories that it has not mapped; as many of the session that came while it stood
                              still, and of the one that it was giving back; and what passes by */
 #define MOST_MEMORY 16384 /* KiB */
-#define WORST (10 * SLUICE_S) /* an open may wait 1 s for an answer, and for a machine that does much else */
+#define WORST (10 * SLUICE_S) /* an open may wait 1 s for an answer, on a busy machine */
 
 struct program {
     sluice_reader *good, *bad;
@@ -23,7 +23,7 @@ struct program {
     int64_t worst;
 };
 
-static bool told(void)
+static bool command_waits(void)
 {
     struct pollfd in = { .fd = 0, .events = POLLIN };
     return poll(&in, 1, 0) > 0;
@@ -98,7 +98,7 @@ ROLE(program)
     struct program program = { .good = kit_reader("good", SLUICE_NEWEST) };
 
     role_say("open");
-    for (long round = 0; !told(); round++) {
+    for (long round = 0; !command_waits(); round++) {
         read_good(&program);
         int64_t began = test_now();
         read_bad(&program);
@@ -125,7 +125,7 @@ static bool all_read_on(uint64_t frames)
     return info.readers == 2 && readers[0].taken > frames && readers[1].taken > frames;
 }
 
-/* Of a while. */
+/* The most over a while. */
 static int most_fds(pid_t pid)
 {
     int most = 0;
@@ -137,7 +137,7 @@ static int most_fds(pid_t pid)
     return most;
 }
 
-void act_against_program(const char *label, const struct bounds *bounds)
+void attack_against_program(const char *label, const struct bounds *bounds)
 {
     test_dir();
     struct child writer = kit_start("writer", "name=good", NULL), reader = kit_start("reader", "name=good", NULL);
@@ -150,7 +150,7 @@ void act_against_program(const char *label, const struct bounds *bounds)
     int fds = process_fds(program.pid);
     long memory = process_memory(program.pid).own;
 
-    struct child hostile = act_start(label, bounds->seconds);
+    struct child hostile = attack_start(label, bounds->seconds);
     CHECK_LE(most_fds(program.pid), fds + MOST_FDS);
     CHECK_SOON(all_read_on(20), 20);
     child_kill(&hostile, SIGKILL);

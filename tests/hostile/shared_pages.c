@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Hostile readers that write what they like wherever they may, and hold what they were not granted.
+ * Hostile readers that write what they like wherever they can, and hold what they were not granted.
  */
 #include <fcntl.h>
 #include <linux/falloc.h>
@@ -21,28 +21,28 @@
 
 HOSTILE_READER(scribbles_over_its_page, .evicted = 0, .drops = true)
 {
-    struct foe foe[4];
-    union sl_message hello = foe_hello();
+    struct attacker attacker[4];
+    union sl_message hello = attacker_hello();
     int64_t since = 0;
 
     for (int i = 0; i < 4; i++) {
         hello.hello.mode = (uint32_t)i % 2;
-        CHECK(foe_go(&foe[i], ARRIVED, &hello));
+        CHECK(attacker_go(&attacker[i], ARRIVED, &hello));
     }
-    while (act_lasts(&since, 1000))
+    while (attack_lasts(&since, 1000))
         for (int i = 0; i < 4; i++)
-            foe_scribble(foe[i].page, foe[i].page_size);
+            attacker_scribble(attacker[i].page, attacker[i].page_size);
 }
 
-/* Byte after byte, so that all that a word means changes on its own. */
+/* Byte by byte, so that each part of a word changes alone. */
 HOSTILE_READER(writes_every_byte_of_its_page, .evicted = 0, .drops = true)
 {
-    struct foe foe;
+    struct attacker attacker;
     int64_t since = 0;
 
-    CHECK(foe_go(&foe, HOLDING, NULL));
-    for (size_t at = 0; act_lasts(&since, 1500); at = (at + 1) % foe.page_size) {
-        volatile unsigned char *byte = (unsigned char *)foe.page + at;
+    CHECK(attacker_go(&attacker, HOLDING, NULL));
+    for (size_t at = 0; attack_lasts(&since, 1500); at = (at + 1) % attacker.page_size) {
+        volatile unsigned char *byte = (unsigned char *)attacker.page + at;
         for (int value = 0; value < 256; value += 51)
             *byte = (unsigned char)value;
     }
@@ -50,16 +50,16 @@ HOSTILE_READER(writes_every_byte_of_its_page, .evicted = 0, .drops = true)
 
 HOSTILE_READER(wants_to_be_woken_for_ever, .evicted = 0)
 {
-    struct foe foe[8];
+    struct attacker attacker[8];
     int64_t since = 0;
 
     for (int i = 0; i < 8; i++)
-        CHECK(foe_go(&foe[i], ARRIVED, NULL));
-    while (act_lasts(&since, 1000)) {
-        for (int i = 0; i < 8; i++) { /* and never takes what it is woken with */
-            sl_store(&foe[i].page->want, 1, seq_cst);
-            sl_store(&foe[i].page->want_fd, 1, seq_cst);
-            sl_add(&foe[i].page->bell, 1);
+        CHECK(attacker_go(&attacker[i], ARRIVED, NULL));
+    while (attack_lasts(&since, 1000)) {
+        for (int i = 0; i < 8; i++) { /* and never reads what it is woken with */
+            sl_store(&attacker[i].page->want, 1, seq_cst);
+            sl_store(&attacker[i].page->want_fd, 1, seq_cst);
+            sl_add(&attacker[i].page->bell, 1);
         }
     }
 }
@@ -67,32 +67,32 @@ HOSTILE_READER(wants_to_be_woken_for_ever, .evicted = 0)
 HOSTILE_READER(floods_its_wake_socket, .evicted = 0)
 {
     static char much[60000];
-    struct foe foe[4];
+    struct attacker attacker[4];
     int64_t since = 0;
 
     for (int i = 0; i < 4; i++)
-        CHECK(foe_go(&foe[i], ARRIVED, NULL));
-    while (act_lasts(&since, 1000)) {
+        CHECK(attacker_go(&attacker[i], ARRIVED, NULL));
+    while (attack_lasts(&since, 1000)) {
         for (int i = 0; i < 4; i++) {
-            (void)!send(foe[i].wake, much, foe_random() % 2 ? 1 : sizeof much, MSG_DONTWAIT | MSG_NOSIGNAL);
-            (void)!send(foe[i].wake, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL);
+            (void)!send(attacker[i].wake, much, attacker_random() % 2 ? 1 : sizeof much, MSG_DONTWAIT | MSG_NOSIGNAL);
+            (void)!send(attacker[i].wake, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL);
         }
     }
 }
 
 HOSTILE_READER(takes_the_pages_from_under_its_page, .evicted = 0)
 {
-    struct foe foe;
+    struct attacker attacker;
     int64_t since = 0;
 
-    CHECK(foe_go(&foe, HOLDING, NULL));
-    while (act_lasts(&since, 500)) {
-        CHECK_EQ(fallocate(foe.page_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)foe.page_size), 0);
-        foe_attend(&foe);
+    CHECK(attacker_go(&attacker, HOLDING, NULL));
+    while (attack_lasts(&since, 500)) {
+        CHECK_EQ(fallocate(attacker.page_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)attacker.page_size), 0);
+        attacker_attend(&attacker);
     }
 }
 
-/* ---- what is not its own ---- */
+/* ---- others' pages ---- */
 
 static void try_to_change(int fd, uint64_t size)
 {
@@ -108,7 +108,7 @@ static void try_to_change(int fd, uint64_t size)
     CHECK(mprotect(page, size, PROT_READ | PROT_WRITE) != 0);
     CHECK(madvise(page, size, MADV_REMOVE) != 0);
     munmap(page, size);
-    (void)fchmod(fd, 0666); /* a name in /proc is another way in */
+    (void)fchmod(fd, 0666); /* a name in /proc is another way to open it */
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     int again = open(path, O_RDWR | O_CLOEXEC);
     if (again >= 0) {
@@ -120,62 +120,62 @@ static void try_to_change(int fd, uint64_t size)
 
 HOSTILE_READER(writes_where_it_may_only_read, .evicted = 0)
 {
-    struct foe foe;
+    struct attacker attacker;
 
-    CHECK(foe_go(&foe, ARRIVED, NULL));
-    try_to_change(foe.control_fd, foe.control_size);
-    try_to_change(foe.memory_fd, 4096);
-    CHECK(ftruncate(foe.page_fd, 0) != 0);
-    CHECK(fcntl(foe.page_fd, F_ADD_SEALS, F_SEAL_WRITE) != 0);
+    CHECK(attacker_go(&attacker, ARRIVED, NULL));
+    try_to_change(attacker.control_fd, attacker.control_size);
+    try_to_change(attacker.memory_fd, 4096);
+    CHECK(ftruncate(attacker.page_fd, 0) != 0);
+    CHECK(fcntl(attacker.page_fd, F_ADD_SEALS, F_SEAL_WRITE) != 0);
 }
 
 /* ---- leases ---- */
 
-static void hold_all(struct foe *foe)
+static void hold_all(struct attacker *attacker)
 {
-    for (uint32_t s = 0; s < foe->control->ids; s++)
-        sl_store(&foe->page->lease[s], sl_load(&foe->control->slot_seq[s], seq_cst), seq_cst);
+    for (uint32_t s = 0; s < attacker->control->ids; s++)
+        sl_store(&attacker->page->lease[s], sl_load(&attacker->control->slot_seq[s], seq_cst), seq_cst);
 }
 
-/* A lease on whatever is there, without end: without an end to it no frame would ever be written again. */
+/* Leases on all that is there, for ever: without a limit no frame would ever be written again. */
 HOSTILE_READER(holds_every_slot, .evicted = 1)
 {
-    struct foe foe;
+    struct attacker attacker;
 
-    CHECK(foe_go(&foe, ARRIVED, NULL));
-    while (!sl_load(&foe.page->evicted, acquire)) {
-        hold_all(&foe);
-        foe_attend(&foe);
+    CHECK(attacker_go(&attacker, ARRIVED, NULL));
+    while (!sl_load(&attacker.page->evicted, acquire)) {
+        hold_all(&attacker);
+        attacker_attend(&attacker);
     }
 }
 
-/* A frame may be lost where it is in again before the writer has looked a second time. */
+/* A frame may be lost where it holds again before the writer has checked a second time. */
 HOSTILE_READER(holds_every_slot_again_and_again, .evicted = 20, .drops = true)
 {
     int64_t since = 0;
     int evicted = 0;
 
-    while (act_lasts(&since, 1000) || evicted < 20) {
-        struct foe foe;
+    while (attack_lasts(&since, 1000) || evicted < 20) {
+        struct attacker attacker;
         int64_t joined = 0;
-        if (foe_go(&foe, ARRIVED, NULL)) {
-            while (!sl_load(&foe.page->evicted, acquire) && act_lasts(&joined, 200))
-                hold_all(&foe);
-            evicted += sl_load(&foe.page->evicted, acquire) != 0;
+        if (attacker_go(&attacker, ARRIVED, NULL)) {
+            while (!sl_load(&attacker.page->evicted, acquire) && attack_lasts(&joined, 200))
+                hold_all(&attacker);
+            evicted += sl_load(&attacker.page->evicted, acquire) != 0;
         }
-        foe_close(&foe);
+        attacker_close(&attacker);
     }
 }
 
-/* Each holds what it was granted, and no more: that is its right, unless the writer set a limit. */
+/* Each holds what it was granted, and no more: it may, unless the writer set a limit. */
 static void hold_what_was_granted(int readers)
 {
-    union sl_message hello = foe_hello();
+    union sl_message hello = attacker_hello();
 
     for (int i = 0; i < readers; i++) {
-        struct foe foe;
-        CHECK(foe_go(&foe, HOLDING, &hello));
-        test_nap(10 * SLUICE_MS); /* another frame for the next */
+        struct attacker attacker;
+        CHECK(attacker_go(&attacker, HOLDING, &hello));
+        test_nap(10 * SLUICE_MS); /* another frame for the next one */
     }
 }
 
@@ -187,8 +187,8 @@ HOSTILE_READER(never_releases_and_is_evicted, .options = { "lease_ms=3000" }, .e
     test_nap(3500 * SLUICE_MS);
 }
 
-/* An honest reader is never taken for one that overdraws: it takes and gives back as fast as it can, while
- * the writer is starved and looks. */
+/* An honest reader is never taken for one that exceeds its limit: it takes and releases at full speed, while the writer
+ * is starved and checks. */
 TEST_TIMEOUT(who_holds_what_it_was_granted_is_not_evicted, 60)
 {
     test_dir();
@@ -207,8 +207,8 @@ TEST_TIMEOUT(who_holds_what_it_was_granted_is_not_evicted, 60)
     }
     const char *answer;
     long long dropped = 0;
-    for (int turn = 0; turn < 10 && dropped == 0; turn++) { /* a busy machine may let the readers be in time */
-        TELL(&writer, "run 0", "running"); /* without a nap: it finds no slot all the time */
+    for (int turn = 0; turn < 10 && dropped == 0; turn++) { /* on a busy machine the readers may be in time */
+        TELL(&writer, "run 0", "running"); /* without a pause: it keeps finding no slot */
         test_nap(test_scale(2000) * SLUICE_MS);
         answer = ask(&writer, "stop");
         fprintf(stderr, "%s\n", answer);
@@ -229,7 +229,7 @@ TEST_TIMEOUT(who_holds_what_it_was_granted_is_not_evicted, 60)
     role_stop(&writer);
 }
 
-/* The same without luck: one lease goes from slot to slot while the writer counts. */
+/* The same without chance: one lease moves from slot to slot while the writer counts. */
 static atomic_int counting;
 
 static void *move_a_lease(void *context)
@@ -259,7 +259,7 @@ TEST(a_lease_that_moves_counts_once)
     atomic_store(&counting, 1);
     CHECK_EQ(pthread_create(&thread, NULL, move_a_lease, page), 0);
     int64_t since = 0;
-    while (act_lasts(&since, 1000))
+    while (attack_lasts(&since, 1000))
         for (int i = 0; i < 1000; i++)
             CHECK(!sl_peer_overdraws(peer));
     atomic_store(&counting, 0);
@@ -274,14 +274,14 @@ TEST(a_lease_that_moves_counts_once)
     free(serve);
 }
 
-/* Words that are no leases: they would keep the slots of old formats for ever. */
+/* Words that are not leases: they would keep the slots of old formats for ever. */
 ROLE(litterer)
 {
-    struct foe foe;
+    struct attacker attacker;
 
-    CHECK(foe_go(&foe, ARRIVED, NULL));
+    CHECK(attacker_go(&attacker, ARRIVED, NULL));
     for (uint32_t s = 0; s < SL_MAX_IDS; s++)
-        sl_store(&foe.page->lease[s], 12345678, seq_cst);
+        sl_store(&attacker.page->lease[s], 12345678, seq_cst);
     role_say("there");
     (void)role_line();
     return 0;
@@ -309,16 +309,16 @@ TEST(lease_words_of_nothing_do_not_keep_old_formats)
     role_stop(&writer);
 }
 
-/* ---- what is unread ---- */
+/* ---- unread frames ---- */
 
 HOSTILE_READER(reads_nothing_in_order, .evicted = 0)
 {
-    union sl_message hello = foe_hello();
+    union sl_message hello = attacker_hello();
     hello.hello.mode = SLUICE_IN_ORDER;
     hello.hello.depth = 6;
     for (int i = 0; i < 8; i++) {
-        struct foe foe;
-        CHECK(foe_go(&foe, ARRIVED, &hello));
-        sl_store(&foe.page->cursor, (uint64_t)i, seq_cst);
+        struct attacker attacker;
+        CHECK(attacker_go(&attacker, ARRIVED, &hello));
+        sl_store(&attacker.page->cursor, (uint64_t)i, seq_cst);
     }
 }

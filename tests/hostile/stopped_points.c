@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sane readers and writers that are stopped in the middle of a step, as the kill points name them.
+ * Sane readers and writers that are stopped in the middle of a step, at the kill points.
  */
 #include <signal.h>
 #include <string.h>
@@ -10,13 +10,13 @@
 #include "util/hooks.h"
 
 static const char *stop_point;
-static int passes; /* so many times it goes by */
+static int passes; /* how often it is passed before */
 
 static void stop_here(const char *name)
 {
     if (strcmp(name, stop_point) != 0 || passes-- > 0)
         return;
-    act_done();
+    attack_done();
     raise(SIGSTOP);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Hostile writers: messages cut short, made of nothing, in the wrong order, with the wrong descriptors.
+ * Hostile writers: messages truncated, made of nonsense, in the wrong order, with invalid descriptors.
  */
 #include <signal.h>
 #include <string.h>
@@ -13,14 +13,14 @@
 
 static struct fake fake;
 
-/* Answers the n-th connection, its hello read, for n from 0 to count - 1. */
+/* Answers the n-th connection after reading its hello, for n from 0 to count - 1. */
 static void answer_each(int count, void (*answer)(int connection, const union sl_message *hello, int n))
 {
     int64_t since = 0;
     int last = -1;
 
     fake_listen(&fake);
-    for (int n = 0; n < count && act_lasts(&since, PATIENCE_MS);) {
+    for (int n = 0; n < count && attack_lasts(&since, PATIENCE_MS);) {
         union sl_message hello;
         int connection = fake_accept(&fake, 20);
         if (connection < 0)
@@ -33,15 +33,15 @@ static void answer_each(int count, void (*answer)(int connection, const union sl
     }
 }
 
-/* Has each connection answered in good order but for what `spoil` does, with `how` from 0 to count - 1. */
-static void spoil_each(int count, void (*spoil)(struct fake *fake, union sl_message *message, int *fds, int *fd_count))
+/* Answers each connection properly but for what `corrupt` changes, with `how` from 0 to count - 1. */
+static void corrupt_each(int count, void (*corrupt)(struct fake *fake, union sl_message *message, int *fds, int *fd_count))
 {
     int64_t since = 0;
     int last = -1;
 
-    fake.spoil = spoil;
+    fake.corrupt = corrupt;
     fake_listen(&fake);
-    for (fake.how = 0; fake.how < count && act_lasts(&since, PATIENCE_MS);) {
+    for (fake.how = 0; fake.how < count && attack_lasts(&since, PATIENCE_MS);) {
         int connection = fake_accept(&fake, 20);
         if (connection < 0)
             continue;
@@ -56,7 +56,7 @@ static void spoil_each(int count, void (*spoil)(struct fake *fake, union sl_mess
 static union sl_message message_of(uint32_t type, size_t size)
 {
     union sl_message message;
-    foe_scribble(&message, sizeof message);
+    attacker_scribble(&message, sizeof message);
     message.header = (struct sl_msg_header){ type, (uint32_t)size };
     return message;
 }
@@ -76,10 +76,10 @@ static void any_bytes(int connection, const union sl_message *hello, int n)
 {
     union sl_message message;
     (void)hello;
-    foe_scribble(&message, sizeof message);
+    attacker_scribble(&message, sizeof message);
     if (n % 2)
         message.header.type = (uint32_t)n / 2 % 10;
-    (void)raw_send(connection, &message, 1 + foe_random() % sizeof message, NULL, 0);
+    (void)raw_send(connection, &message, 1 + attacker_random() % sizeof message, NULL, 0);
 }
 
 HOSTILE_WRITER(answers_of_random_bytes, .refused = 0) { answer_each(200, any_bytes); }
@@ -123,7 +123,7 @@ static void huge_welcome(struct fake *f, union sl_message *message, int *fds, in
         memcpy((char *)message + 8 + (size_t)f->how % words * 8, &numbers[(size_t)f->how / words], 8);
 }
 
-HOSTILE_WRITER(a_welcome_with_huge_numbers, .refused = 0) { spoil_each(4 * (sizeof(struct sl_msg_welcome) / 8 - 1), huge_welcome); }
+HOSTILE_WRITER(a_welcome_with_huge_numbers, .refused = 0) { corrupt_each(4 * (sizeof(struct sl_msg_welcome) / 8 - 1), huge_welcome); }
 
 static void huge_memory(struct fake *f, union sl_message *message, int *fds, int *count)
 {
@@ -135,14 +135,14 @@ static void huge_memory(struct fake *f, union sl_message *message, int *fds, int
         memset((char *)message + at, f->how % 2 ? 0xff : 0x7f, 4);
 }
 
-/* Its head, and the first array's numbers. */
-HOSTILE_WRITER(a_memory_with_huge_numbers, .refused = 0) { spoil_each(80, huge_memory); }
+/* Its header, and the first array's numbers. */
+HOSTILE_WRITER(a_memory_with_huge_numbers, .refused = 0) { corrupt_each(80, huge_memory); }
 
 /* ---- descriptors ---- */
 
 static void wrong_descriptor(struct fake *f, union sl_message *message, int *fds, int *count)
 {
-    int place = f->how / FOE_FDS, fd = foe_fd(f->how % FOE_FDS);
+    int place = f->how / ATTACKER_FDS, fd = attacker_fd(f->how % ATTACKER_FDS);
 
     (void)count;
     if (fd < 0 || message->header.type != (place < 3 ? SL_MSG_WELCOME : SL_MSG_MEMORY)) {
@@ -154,17 +154,17 @@ static void wrong_descriptor(struct fake *f, union sl_message *message, int *fds
     fds[place % 3] = fd;
 }
 
-HOSTILE_WRITER(wrong_descriptors_in_every_place, .refused = 0) { spoil_each(4 * FOE_FDS, wrong_descriptor); }
+HOSTILE_WRITER(wrong_descriptors_in_every_place, .refused = 0) { corrupt_each(4 * ATTACKER_FDS, wrong_descriptor); }
 
 static void too_many(struct fake *f, union sl_message *message, int *fds, int *count)
 {
     int most = f->how % 2 ? 253 : 3 + f->how;
     if (message->header.type == (f->how % 4 < 2 ? SL_MSG_WELCOME : SL_MSG_MEMORY))
         while (*count < most)
-            fds[(*count)++] = foe_fd(0);
+            fds[(*count)++] = attacker_fd(0);
 }
 
-HOSTILE_WRITER(far_too_many_descriptors, .refused = 0) { spoil_each(60, too_many); }
+HOSTILE_WRITER(far_too_many_descriptors, .refused = 0) { corrupt_each(60, too_many); }
 
 static void none(struct fake *f, union sl_message *message, int *fds, int *count)
 {
@@ -173,13 +173,13 @@ static void none(struct fake *f, union sl_message *message, int *fds, int *count
             close(fds[--*count]);
 }
 
-HOSTILE_WRITER(too_few_descriptors, .refused = 0) { spoil_each(30, none); }
+HOSTILE_WRITER(too_few_descriptors, .refused = 0) { corrupt_each(30, none); }
 
-/* In a welcome for the wake socket, beside a message, and behind one that the reader hangs up on. */
+/* In a welcome for the wake socket, beside a message, and after one for which the reader hangs up. */
 static void lingering(int connection, const union sl_message *hello, int n)
 {
     union sl_message message = SL_MESSAGE(SL_MSG_WELCOME, welcome);
-    int fds[3] = { foe_fd(0), foe_fd(0), foe_lingering() };
+    int fds[3] = { attacker_fd(0), attacker_fd(0), attacker_lingering() };
 
     (void)hello;
     if (n % 3 == 0)
@@ -190,12 +190,12 @@ static void lingering(int connection, const union sl_message *hello, int n)
         (void)raw_send(connection, "x", 1, fds + 2, 1);
     close(fds[0]);
     close(fds[1]);
-    foe_close_lingering(fds[2]);
+    attacker_close_lingering(fds[2]);
 }
 
 HOSTILE_WRITER(descriptors_that_linger_at_the_reader, .refused = 0) { answer_each(20, lingering); }
 
-/* A page whose size or content could go: each of its seals is missing once. */
+/* A page whose size or contents could change: each of its seals is missing once. */
 static void unsealed(struct fake *f, union sl_message *message, int *fds, int *count)
 {
     static const int seals[] = { 0, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_SEAL, SIZE_SEALS };
@@ -206,10 +206,10 @@ static void unsealed(struct fake *f, union sl_message *message, int *fds, int *c
         return;
     close(fds[0]);
     fds[0] = fake_memory(size, NULL, seals[f->how / 2 % 5]);
-    (void)!ftruncate(fds[0], 0); /* where that is possible it is done */
+    (void)!ftruncate(fds[0], 0); /* if possible it is done */
 }
 
-HOSTILE_WRITER(memory_that_shrinks, .refused = 0) { spoil_each(30, unsealed); }
+HOSTILE_WRITER(memory_that_shrinks, .refused = 0) { corrupt_each(30, unsealed); }
 
 /* ---- the order ---- */
 
@@ -224,7 +224,7 @@ static void out_of_order(int connection, const union sl_message *hello, int n)
     (void)hello;
     for (int i = 0; i < 4 && order[i]; i++) {
         union sl_message message = message_of(order[i], sizes[order[i]]);
-        int fd = foe_fd(11);
+        int fd = attacker_fd(11);
         (void)raw_send(connection, &message, message.header.size, &fd, order[i] == SL_MSG_MEMORY);
         close(fd);
     }
@@ -241,7 +241,7 @@ static void welcome_again(struct fake *f, union sl_message *message, int *fds, i
         *message = (union sl_message)SL_MESSAGE(SL_MSG_WELCOME, welcome);
 }
 
-HOSTILE_WRITER(a_welcome_again_and_again, .refused = 0) { spoil_each(50, welcome_again); }
+HOSTILE_WRITER(a_welcome_again_and_again, .refused = 0) { corrupt_each(50, welcome_again); }
 
 static void hang_up(int connection, const union sl_message *hello, int n)
 {
@@ -260,21 +260,21 @@ static void say_goodbye(struct fake *f, union sl_message *message, int *fds, int
         *message = (union sl_message)SL_MESSAGE(SL_MSG_BYE, bye);
 }
 
-HOSTILE_WRITER(welcome_and_goodbye, .refused = 0) { spoil_each(50, say_goodbye); }
+HOSTILE_WRITER(welcome_and_goodbye, .refused = 0) { corrupt_each(50, say_goodbye); }
 
 static void refuse(int connection, const union sl_message *hello, int n)
 {
     union sl_message message = SL_MESSAGE(SL_MSG_REFUSE, refuse);
     (void)hello;
     message.refuse.result = n - 40;
-    memset(message.refuse.text, n % 32, sizeof message.refuse.text); /* no end, and no letters */
+    memset(message.refuse.text, n % 32, sizeof message.refuse.text); /* no terminator, and no letters */
     (void)raw_send(connection, &message, message.header.size, NULL, 0);
 }
 
 HOSTILE_WRITER(refusals_for_no_reason, .refused = 0) { answer_each(80, refuse); }
 
 /* One memory after the other, each with its descriptor, far more than a channel has. */
-/* As many as it takes, until it hangs up. Returns how many these were. */
+/* As many as it accepts, until it hangs up. Returns how many. */
 static uint32_t send_memories(int connection)
 {
     union sl_message message = SL_MESSAGE(SL_MSG_MEMORY, memory), ack;
@@ -305,7 +305,7 @@ HOSTILE_WRITER(memories_without_end, .refused = 0)
         fake_answer(&fake, connection);
         CHECK_LE(send_memories(connection), 300);
         if (++readers == 8) /* some close before they have had enough */
-            act_done();
+            attack_done();
     }
 }
 
@@ -317,7 +317,7 @@ static void answer_a_question(int connection, const union sl_message *hello, int
 
     if (hello->hello.role != SL_ROLE_OBSERVER)
         return;
-    if (n % 4 == 0) { /* half of it is right */
+    if (n % 4 == 0) { /* half of it is valid */
         struct sluice_format format = kit_format(100);
         sl_format_to_wire(&channel.channel.format, &format);
         channel.channel.readers = n % 8 ? 64 : UINT32_MAX;
@@ -329,12 +329,12 @@ static void answer_a_question(int connection, const union sl_message *hello, int
 
 HOSTILE_WRITER(answers_without_sense, .refused = 0) { answer_each(60, answer_a_question); }
 
-/* ---- standing still ---- */
+/* ---- hanging ---- */
 
 HOSTILE_WRITER(never_accepts, .refused = 0)
 {
     fake_listen(&fake);
-    act_done();
+    attack_done();
     raise(SIGSTOP);
 }
 
@@ -344,13 +344,13 @@ static void stop_when(struct fake *f, union sl_message *message, int *fds, int *
     (void)count;
     if (message->header.type != (uint32_t)f->how)
         return;
-    act_done();
+    attack_done();
     raise(SIGSTOP);
 }
 
 static void stop_before(int type)
 {
-    fake.spoil = stop_when;
+    fake.corrupt = stop_when;
     fake.how = type;
     fake_start(&fake);
     for (;;)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Hostile writers that let readers in, and write what they like into what they share with them.
+ * Hostile writers that admit readers, and write what they like into what they share with them.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static struct sl_record *record_of(uint32_t slot)
     return (struct sl_record *)((char *)fake.control + sizeof *fake.control + slot * SL_NATIVE_STRIDE);
 }
 
-/* A frame that is one, in slot q % 8. */
+/* A valid frame, in slot q % 8. */
 static void publish(uint64_t q)
 {
     uint32_t slot = (uint32_t)q % 8;
@@ -36,14 +36,14 @@ static void publish(uint64_t q)
     sl_add(&fake.page->bell, 1);
 }
 
-/* For two seconds: lets in who comes, and does `each` again and again. */
+/* For two seconds: admits readers, and does `each` again and again. */
 static void go_on(void (*each)(uint64_t n))
 {
     int64_t since = 0;
     int last = -1;
 
     fake_listen(&fake);
-    for (uint64_t n = 1; act_lasts(&since, 2000); n++) {
+    for (uint64_t n = 1; attack_lasts(&since, 2000); n++) {
         int connection = fake_accept(&fake, fake.control ? 0 : 20);
         if (connection >= 0) {
             if (last >= 0)
@@ -61,7 +61,7 @@ static void one_word(uint64_t n)
     size_t words = fake.control_size / 8;
     if (n % 64 == 0)
         publish(n);
-    sl_store((sl_word *)(void *)((char *)fake.control + foe_random() % words * 8), foe_random(), relaxed);
+    sl_store((sl_word *)(void *)((char *)fake.control + attacker_random() % words * 8), attacker_random(), relaxed);
 }
 
 HOSTILE_WRITER(one_word_after_the_other_changes, .refused = 0) { go_on(one_word); }
@@ -71,7 +71,7 @@ static void all_words(uint64_t n)
     if (n % 2)
         publish(n);
     else
-        foe_scribble(fake.control, fake.control_size);
+        attacker_scribble(fake.control, fake.control_size);
 }
 
 HOSTILE_WRITER(scribbles_over_the_control_page, .refused = 0) { go_on(all_words); }
@@ -79,24 +79,24 @@ HOSTILE_WRITER(scribbles_over_the_control_page, .refused = 0) { go_on(all_words)
 static void heads(uint64_t n)
 {
     publish(n);
-    sl_store(&fake.control->head, n % 3 ? foe_random() : sl_head_pack(n + foe_random() % 4, foe_random() % 16), seq_cst);
-    sl_store(&fake.control->slot_seq[foe_random() % 8], n % 5 ? n : SL_MARK, seq_cst);
-    sl_store(&fake.control->ready[foe_random() % 8], n + foe_random() % 3, seq_cst);
+    sl_store(&fake.control->head, n % 3 ? attacker_random() : sl_head_pack(n + attacker_random() % 4, attacker_random() % 16), seq_cst);
+    sl_store(&fake.control->slot_seq[attacker_random() % 8], n % 5 ? n : SL_MARK, seq_cst);
+    sl_store(&fake.control->ready[attacker_random() % 8], n + attacker_random() % 3, seq_cst);
 }
 
 HOSTILE_WRITER(heads_that_lie, .refused = 0) { go_on(heads); }
 
-/* Right where it is looked at first, and another thing afterwards. */
+/* Valid when it is first read, and something else afterwards. */
 static void shapes(uint64_t n)
 {
     publish(n);
     struct sl_geometry *g = &record_of((uint32_t)n % 8)->arrays[0];
     for (int i = 0; i < 20; i++) {
-        g->offset = foe_random() % 3 ? 0 : foe_random();
-        g->nbytes = foe_random() % 3 ? 8192 : foe_random();
-        g->ndim = (int32_t)(foe_random() % 12) - 2;
-        g->shape[0] = (int64_t)(foe_random() % 3 ? 8192 : foe_random());
-        g->strides[0] = (int64_t)(foe_random() % 3 ? 1 : foe_random());
+        g->offset = attacker_random() % 3 ? 0 : attacker_random();
+        g->nbytes = attacker_random() % 3 ? 8192 : attacker_random();
+        g->ndim = (int32_t)(attacker_random() % 12) - 2;
+        g->shape[0] = (int64_t)(attacker_random() % 3 ? 8192 : attacker_random());
+        g->strides[0] = (int64_t)(attacker_random() % 3 ? 1 : attacker_random());
     }
 }
 
@@ -105,7 +105,7 @@ HOSTILE_WRITER(geometry_that_changes_under_the_reader, .refused = 0) { go_on(sha
 static void records(uint64_t n)
 {
     publish(n);
-    foe_scribble(record_of((uint32_t)n % 8), n % 2 ? sizeof(struct sl_record) : 120);
+    attacker_scribble(record_of((uint32_t)n % 8), n % 2 ? sizeof(struct sl_record) : 120);
     record_of((uint32_t)n % 8)->sequence = n; /* so that it gets further */
 }
 
@@ -115,7 +115,7 @@ static void readers_page(uint64_t n)
 {
     if (n % 8 == 0)
         publish(n);
-    foe_scribble(fake.page, sizeof *fake.page);
+    attacker_scribble(fake.page, sizeof *fake.page);
 }
 
 HOSTILE_WRITER(scribbles_over_the_readers_page, .refused = 0) { go_on(readers_page); }
@@ -132,8 +132,8 @@ HOSTILE_WRITER(evicts_and_takes_it_back, .refused = 0) { go_on(evictions); }
 static void gives_back(uint64_t n)
 {
     publish(n);
-    sl_store(&fake.control->oldest_memory, (uint32_t)foe_random() % 4, seq_cst);
-    sl_store(&fake.control->slot_memory[foe_random() % 8], (uint32_t)foe_random() % 4, seq_cst);
+    sl_store(&fake.control->oldest_memory, (uint32_t)attacker_random() % 4, seq_cst);
+    sl_store(&fake.control->slot_memory[attacker_random() % 8], (uint32_t)attacker_random() % 4, seq_cst);
     sl_store(&fake.control->closed, n % 100 == 0, seq_cst);
     sl_store(&fake.control->waiting, n % 2, seq_cst);
 }
@@ -169,6 +169,6 @@ static void wakes(uint64_t n)
 
 HOSTILE_WRITER(wakes_for_nothing, .refused = 0)
 {
-    fake.spoil = keep_wake;
+    fake.corrupt = keep_wake;
     go_on(wakes);
 }

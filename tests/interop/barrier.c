@@ -43,7 +43,7 @@ TEST_TIMEOUT(barrier_of_ours_holds_python, 60)
     peer_do(&peer, "held", "held");
     peer_do(&peer, "count 0", "count\t-1");
     peer_do(&peer, "free", "held");
-    /* it ends, and its tracker takes the name away while we hold */
+    /* it ends, and its tracker removes the name while we hold */
     CHECK_OK(sl_cipd_barrier_enter(&holder, test_now()));
     peer_end(&peer);
     int64_t until = test_now() + 10 * SLUICE_S;
@@ -59,11 +59,11 @@ TEST_TIMEOUT(barrier_of_ours_holds_python, 60)
     sl_cipd_barrier_finish(&holder, test_now());
 }
 
-/* ---- who makes it, or writes it, stands still ---- */
+/* ---- a maker or a writer that is suspended ---- */
 
 static const char *slow;       /* its name */
 static struct foreign written; /* its bytes, once it has some */
-static int entries, joins, still; /* what we tried; and how long it stands still, in these */
+static int entries, joins, still; /* the attempts; and how long it is suspended, counted in these */
 
 static void write_whole(uint32_t count)
 {
@@ -105,7 +105,7 @@ static int make_without_bytes(const char *name)
     return fd;
 }
 
-/* Between the name and its bytes, and between these and what stands in them. */
+/* Between the name and its bytes, and between these and their contents. */
 TEST(a_barrier_that_is_made_slowly_is_one)
 {
     slow = cipd_name("made slowly");
@@ -118,7 +118,7 @@ TEST(a_barrier_that_is_made_slowly_is_one)
     close(fd);
 }
 
-/* Python writes all of it anew at each change. */
+/* Python writes all of it again at each change. */
 static void write_again(const char *point)
 {
     if (strcmp(point, "cipd_enter") == 0 && ++entries < still)
@@ -127,7 +127,7 @@ static void write_again(const char *point)
         write_whole(3);
 }
 
-TEST(a_barrier_that_is_written_while_it_is_looked_at_is_one)
+TEST(a_barrier_that_is_written_while_it_is_read_is_valid)
 {
     slow = cipd_name("written again");
     written = foreign_make(slow, 64);
@@ -196,7 +196,7 @@ static void *enter_in_steps(void *number)
     return NULL;
 }
 
-/* One step each of those who still enter, in the order that `choices` says: at each step, how many of them to pass over. */
+/* One step each of those that still enter, in the order of `choices`: at each step, how many of them to pass over. */
 struct order {
     int choices[64], of[64], steps;
 };
@@ -228,7 +228,7 @@ static void enter_all(struct order *order)
         CHECK_EQ(pthread_join(threads[i], NULL), 0);
 }
 
-/* Like a number whose digits have so many values each. False: that was the last one. */
+/* Counts up, like a number with digits of these many values. False: that was the last one. */
 static bool next_order(struct order *order)
 {
     for (int i = order->steps - 1; i >= 0; i--) {

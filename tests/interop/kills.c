@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writers that are killed: before they begin, while they do, before their first frame, at a frame. A reader
- * goes on with the next writer, and nothing but its name is needed for that.
+ * Writers that are killed: before they begin, during that, before their first frame, at a frame. A reader goes on with
+ * the next writer, for which it needs only the name.
  */
 #include "kit.h"
 #include "util/hooks.h"
@@ -14,7 +14,7 @@ static void die_here(const char *point)
         raise(SIGKILL);
 }
 
-/* NAME SESSION SLOTS: begins and waits for words: "die at POINT", "begin", "publish". */
+/* NAME SESSION SLOTS: begins and waits for commands: "die at POINT", "begin", "publish". */
 ROLE(interop_writer)
 {
     struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
@@ -86,7 +86,7 @@ TEST_TIMEOUT(writers_of_ours_are_killed, 120)
         }
         if (!child_ended(&child))
             child_kill(&child, SIGKILL);
-        for (int i = 0; i < 5; i++) /* whatever is left there is no frame of a living writer */
+        for (int i = 0; i < 5; i++) /* whatever is left there is not a frame of a living writer */
             follower_look(&follower);
         child = writer(name, session + 1, slots);
         say(&child, "begin");
@@ -94,17 +94,17 @@ TEST_TIMEOUT(writers_of_ours_are_killed, 120)
         follower_reach(&follower, session + 1, 20);
         child_kill(&child, SIGKILL);
     }
-    /* the last one is dead: it is seen by the lock, not by a name */
+    /* the last one is dead, which shows by the lock, not by a name */
     CHECK_SOON(!follower_look(&follower) && follower.consumer.reason == SL_CIPD_REASON_DEAD, 10);
     follower_end(&follower);
     struct child child = writer(name, 1000, 3);
-    CHECK_EQ(cipd_seconds(name), 1); /* the many dead have left none */
+    CHECK_EQ(cipd_seconds(name), 1); /* the many dead ones have left none */
     role_stop(&child);
     CHECK_EQ(cipd_seconds(name), 0);
     CHECK(!cipd_there(name));
 }
 
-/* Nobody has to tidy up behind a writer that had no session. */
+/* Nothing has to be cleaned up after a writer that had no session. */
 TEST(writers_that_are_killed_before_their_first_session_leave_nothing)
 {
     static const char *const ends[] = { "open", "cipd_begin", "cipd_show" };
@@ -138,7 +138,8 @@ static void count_names(const char *point)
         names = cipd_seconds(changing);
 }
 
-/* A segment that takes the place of another has one name more for a moment: of the form that is swept if its writer dies then. */
+/* A segment that replaces another has one more name for a moment, of the form that is removed if its writer dies then.
+ * */
 TEST(writers_that_are_killed_while_slots_change_leave_nothing_that_stays)
 {
     struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
@@ -166,7 +167,7 @@ TEST(writers_that_are_killed_while_slots_change_leave_nothing_that_stays)
     CHECK(!cipd_there(changing));
 }
 
-/* Of two that begin at once one is told. */
+/* Of two that begin at once one gets an error. */
 TEST(writers_that_begin_together)
 {
     const char *name = cipd_name("together");
@@ -183,7 +184,7 @@ TEST(writers_that_begin_together)
     CHECK_EQ(cipd_seconds(name), 1);
     sl_cipd_produce_close(&one);
     CHECK(!cipd_there(name));
-    /* By then it may have gone. */
+    /* By then it may have ended. */
     CHECK_OK(sl_cipd_produce_open(&other, name));
     CHECK_OK(sl_cipd_produce_begin(&other, 3, golden_all(), &metadata));
     sl_cipd_produce_close(&other);
@@ -208,7 +209,7 @@ TEST_TIMEOUT(writers_in_python_are_killed, 120)
             follower_reach(&follower, round + 1, 30);
         }
         child_kill(&peer, SIGKILL);
-        CHECK_SOON(!cipd_there(name), 10); /* its tracker saw to that */
+        CHECK_SOON(!cipd_there(name), 10); /* its tracker has removed it */
         follower_look(&follower);
     }
     CHECK_SOON(follower_look(&follower) || follower.consumer.orphan, 10);
@@ -220,7 +221,7 @@ TEST_TIMEOUT(writers_in_python_are_killed, 120)
     role_stop(&child);
 }
 
-/* A reader that is killed in its sleep costs the writer one wake. */
+/* A reader that is killed in its sleep costs the writer one wake-up. */
 ROLE(interop_sleeper)
 {
     struct follower follower;

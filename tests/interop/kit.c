@@ -75,9 +75,9 @@ static bool follower_connect(struct follower *follower)
     return true;
 }
 
-/* Python stores the number of slots before it sets the index of the session before to 0. Who joins in between sees the last
- * frame of that one as a frame of a slot that has no handles yet, but the metadata of a session with one slot less: 1 byte of
- * shut, 4 of width, 4 of height, which is 1. A reader cannot open such a slot. */
+/* Python stores the number of slots before it sets the index of the session before to 0. A reader that joins in between
+ * sees the last frame of that session as a frame of a slot without handles, with the metadata of a session with one
+ * slot less: 1 byte of shut, 4 of width, 4 of height, which is 1. A reader cannot open such a slot. */
 static bool is_early(const struct follower *follower, const uint32_t *words)
 {
     return follower->frame.slot + 1 == follower->consumer.session.layout.slots && words[1] == 1u << 8;

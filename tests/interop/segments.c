@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Segments of either side, read by the other: bytes, sizes, slots that change, names that go.
+ * Segments of either side, read by the other: bytes, sizes, slots that change, names that are removed.
  */
 #include "kit.h"
 #include "util/hooks.h"
@@ -62,7 +62,7 @@ TEST_TIMEOUT(python_reads_ours_whose_slots_change, 60)
         for (uint32_t frame = 1; frame <= 7; frame++) {
             char expected[100];
             uint32_t slot = sl_cipd_produce_slot(&producer), index = sl_cipd_produce_publish(&producer, test_now());
-            CHECK_EQ(index, 7 * (session - 1) + frame); /* goes on: Python forgets no index when the version changes in place */
+            CHECK_EQ(index, 7 * (session - 1) + frame); /* goes on: Python keeps the index when the version changes in place */
             snprintf(expected, sizeof(expected), "frame %u %u %u %u", index, slot, session, session);
             peer_do(&peer, expected, "next");
         }
@@ -115,7 +115,7 @@ static bool goes_away(const char *name)
     return !cipd_there(name);
 }
 
-/* Python's tracker takes the name away when a program that attached it ends. */
+/* Python's tracker removes the name when a program that attached it ends. */
 TEST_TIMEOUT(a_name_that_python_takes_away_comes_back, 60)
 {
     const char *name = cipd_name("taken away");
@@ -157,7 +157,7 @@ TEST_TIMEOUT(a_name_that_python_takes_away_comes_back, 60)
     sl_cipd_produce_close(&producer);
 }
 
-/* ---- what changes while it is copied ---- */
+/* ---- changes during a copy ---- */
 
 static struct foreign changing;
 static int what;
@@ -200,7 +200,7 @@ TEST(a_copy_that_changed_meanwhile_is_none)
 static struct sl_cipd_consumer *looking;
 static int looks;
 
-/* A writer of ours stands still there for longer than a copy must be the same. */
+/* A writer of ours is suspended there for longer than a copy must be the same. */
 static void look_meanwhile(const char *point)
 {
     if (strcmp(point, "cipd_begin") != 0 && strcmp(point, "cipd_version") != 0)
@@ -248,7 +248,8 @@ static void keep_bytes(const char *point)
         memcpy(bytes, left.at, sizeof bytes);
 }
 
-/* A writer of ours dies while it stores a session's versions, and the next program's session in that segment has the same one. */
+/* A writer of ours dies while it stores a session's versions, and the next program's session in that segment has the
+ * same one. */
 TEST(the_version_of_a_session_that_was_not_begun_is_free)
 {
     const char *name = cipd_name("half begun");
@@ -277,7 +278,7 @@ TEST(the_version_of_a_session_that_was_not_begun_is_free)
     CHECK_EQ(unlink(cipd_path(name)), 0);
 }
 
-/* A writer of ours goes on where Python's has left, and the other way round. */
+/* A writer of ours continues where Python's has left off, and the other way round. */
 TEST_TIMEOUT(writers_take_turns, 60)
 {
     const char *name = cipd_name("turns");
@@ -315,7 +316,7 @@ static void give_lease_back(const char *point)
         CHECK_EQ(fcntl(leased, F_SETLEASE, F_UNLCK), 0);
 }
 
-/* While another process asks who has it open. */
+/* While another process checks who has it open. */
 TEST(a_segment_that_is_just_asked_about_opens)
 {
     const char *name = cipd_name("asked");
@@ -323,7 +324,7 @@ TEST(a_segment_that_is_just_asked_about_opens)
     struct foreign foreign = foreign_make(name, 433);
     foreign_close(&foreign);
     leased = open(cipd_path(name), O_RDWR | O_CLOEXEC);
-    CHECK_EQ(fcntl(leased, F_SETSIG, SIGURG), 0); /* as sl_os_named_alone does, which ends nobody therefore */
+    CHECK_EQ(fcntl(leased, F_SETSIG, SIGURG), 0); /* as sl_os_named_alone does, which therefore kills nobody */
     CHECK_EQ(fcntl(leased, F_SETLEASE, F_WRLCK), 0);
     sl_kill_point_hook = give_lease_back;
     CHECK_OK(sl_cipd_segment_attach(&segment, name));

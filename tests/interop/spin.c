@@ -7,7 +7,7 @@
 
 enum { PIECE = 50000 };
 
-/* What the reader's own rules hide: how often a zero was there. */
+/* What the reader's own rules hide: how often it met a zero. */
 struct windows {
     long looks, index, version;
 };
@@ -61,7 +61,7 @@ TEST_TIMEOUT(spin_on_pythons_frames, 600)
     peer_end(&peer);
 }
 
-/* Nothing but the version: it never goes back, and 0 is none. */
+/* Only the version: it never goes back, and 0 is not one. */
 TEST_TIMEOUT(spin_on_pythons_versions, 600)
 {
     const char *name = cipd_name("versions");
@@ -95,7 +95,7 @@ TEST_TIMEOUT(spin_on_pythons_versions, 600)
     peer_end(&peer);
 }
 
-/* A session all the time, stored version first: no frame is ever of two. */
+/* Sessions without a pause, version stored first: no frame is ever of two. */
 TEST_TIMEOUT(spin_on_pythons_sessions, 600)
 {
     const char *name = cipd_name("sessions");
@@ -107,7 +107,7 @@ TEST_TIMEOUT(spin_on_pythons_sessions, 600)
     for (int session = 1; session <= sessions; session++) {
         peer_tell(&peer, "begin\t%d\t%d", 2 + session / 10 % 2, session);
         peer_tell(&peer, "publish\t3");
-        for (int answers = 0; answers < 2;) { /* meanwhile it looks */
+        for (int answers = 0; answers < 2;) { /* it polls meanwhile */
             follower_look(&follower);
             if (peer_answered(&peer))
                 answers++;

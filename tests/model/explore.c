@@ -15,7 +15,7 @@
 #include "util/atomic.h"
 
 #define STACK      (64 * 1024)
-#define MOST_STACK (16 * 1024) /* of it that is in use when an actor gives way */
+#define MOST_STACK (16 * 1024) /* of it that is in use when an actor yields */
 #define BUFFER     6
 #define DEEPEST    4096
 #define CHOICES    (EXPLORE_ACTORS * (BUFFER + 1) + EXPLORE_EXTRAS)
@@ -26,15 +26,15 @@ struct buffered {
     bool release;
 };
 
-/* What the explorer itself remembers of an actor: part of the state. */
+/* The explorer's own record of an actor: part of the state. */
 struct actor {
     struct buffered buffer[BUFFER];
     int buffered;
     bool ended, killed;
-    bool waiting, changed; /* for somebody to change a word; somebody did */
+    bool waiting, changed; /* for a word to change; one did */
     bool needs_empty;      /* its step waits until its buffer is empty */
     bool (*until)(void);
-    char *low; /* of its stack, as far as it is in use */
+    char *low; /* of its stack, the part in use */
     jmp_buf at;
 };
 
@@ -65,11 +65,11 @@ static int running = -1; /* the actor that has the CPU */
 static jmp_buf scheduler;
 static bool printing;
 
-/* ---- what a state is ---- */
+/* ---- states ---- */
 
 static uint64_t hash_state(void)
 {
-    uint64_t hash = seen_mix(UINT64_C(0xA0761D6478BD642F), model->world, model->world_size);
+    uint64_t hash = state_hash(UINT64_C(0xA0761D6478BD642F), model->world, model->world_size);
 
     for (int a = 0; a < EXPLORE_ACTORS; a++) {
         const struct actor *actor = &actors[a];
@@ -81,24 +81,23 @@ static uint64_t hash_state(void)
                              actor->needs_empty,
                              (uint64_t)(uintptr_t)actor->until,
                              (uint64_t)actor->buffered };
-        hash = seen_mix(hash, flags, sizeof flags);
+        hash = state_hash(hash, flags, sizeof flags);
         for (int b = 0; b < actor->buffered; b++) {
             uint64_t entry[] = { (uint64_t)(uintptr_t)actor->buffer[b].word, actor->buffer[b].value,
                                  actor->buffer[b].release };
-            hash = seen_mix(hash, entry, sizeof entry);
+            hash = state_hash(hash, entry, sizeof entry);
         }
         if (actor->ended || actor->killed)
             continue;
-        hash = seen_mix(hash, actor->at, sizeof actor->at);
-        hash = seen_mix(hash, actor->low, (size_t)(stacks[a] + STACK - actor->low));
+        hash = state_hash(hash, actor->at, sizeof actor->at);
+        hash = state_hash(hash, actor->low, (size_t)(stacks[a] + STACK - actor->low));
     }
     return hash ? hash ^ hash >> 32 : 1;
 }
 
 /* ---- coroutines ---- */
 
-/* The frame of a function that was called from the one that gives way lies below all of that one's.
- */
+/* The frame of a function called from the yielding one lies below all of that one's. */
 static __attribute__((noinline)) void note_low(struct actor *actor)
 {
     volatile char here = 0;
@@ -271,7 +270,7 @@ void sl_model_store(void *word, int bytes, uint64_t value, int order)
         print_access("stores", word, access.value, access.order);
         actor->buffer[actor->buffered++] =
             (struct buffered){ word, access.value, access.order == memory_order_release };
-        return; /* nobody can tell when: its becoming visible is the step */
+        return; /* nobody can tell when: becoming visible is the step */
     }
     actor->needs_empty = model->buffers;
     give_way();
@@ -297,7 +296,7 @@ uint64_t sl_model_add(void *word, int bytes, uint64_t value)
     return sl_model_exchange(word, bytes, memory(word) + value);
 }
 
-/* ---- what actors ask for ---- */
+/* ---- calls of actors ---- */
 
 void explore_violated(const char *format, ...)
 {
@@ -333,7 +332,7 @@ void explore_until(bool (*ready)(void))
 
 void explore_kill(int actor)
 {
-    actors[actor].killed = true; /* what it stored becomes visible all the same */
+    actors[actor].killed = true; /* what it stored still becomes visible */
 }
 
 void explore_changed(void)
@@ -419,11 +418,10 @@ static bool all_ended(void)
     return true;
 }
 
-/* One level deeper: what can happen in this state, if it is new. False if there is nothing to walk.
- */
+/* One level deeper: what can happen in this state, if it is new. False if there is nothing to walk. */
 static bool descend(void)
 {
-    if (!seen_is_new(hash_state()))
+    if (!state_set_add(hash_state()))
         return false;
     result->states++;
     if (depth == DEEPEST)
@@ -482,12 +480,12 @@ void explore_run(const struct explore *what, struct explore_result *out, bool pr
             descend();
     }
     result->complete = depth == 0 && !result->violation[0];
-    /* The way to a violation at rest has been walked to its end, one in a step up to this level. */
+    /* The path to a violation at rest has been walked to its end; up to this level there is one choice in each step. */
     if (result->violation[0] && print)
         print_way(depth);
     for (int i = 0; i < DEEPEST; i++) {
         free(levels[i].before);
         levels[i].before = NULL;
     }
-    seen_forget();
+    state_set_clear();
 }

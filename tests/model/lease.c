@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is explored, and what must be caught.
+ * The settings that are explored, and the mutations that must be found.
  */
 #include "harness/test.h"
 #include "model/world.h"
@@ -40,7 +40,7 @@ static uint32_t frames(uint32_t count)
         SLUICE_NEWEST, SLUICE_IN_ORDER \
     }
 
-/* What each takes, and how far it goes, is in the tests' output: --verbose. */
+/* The time and the size of each walk are in the tests' output: --verbose. */
 #define HOLDS(name, ...) \
     TEST_TIMEOUT(name, 600) \
     { \

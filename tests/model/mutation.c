@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ways to break what the code does, one at a time, at its accesses to shared words.
+ * Mutations of the code, one at a time, at its accesses to shared words.
  */
 #include <stdatomic.h>
 
@@ -17,7 +17,7 @@ static void relax(struct explore_access *access, bool which)
         access->order = memory_order_relaxed;
 }
 
-/* The lease waits until the cursor has moved. */
+/* The lease is withheld until the cursor has moved. */
 static void cursor_first(struct explore_access *access, int r)
 {
     if (r < 0 || !access->is_store)

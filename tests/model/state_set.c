@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The states that were seen, as 64 bits of a hash each.
+ * The known states, as 64 bits of a hash each.
  */
 #include "model/state_set.h"
 
@@ -12,7 +12,7 @@
 static uint64_t *seen;
 static size_t seen_room, seen_count;
 
-#define LANES 4 /* that the CPU works on at once */
+#define LANES 4 /* processed by the CPU at once */
 
 static uint64_t stir(uint64_t hash, uint64_t word)
 {
@@ -20,7 +20,7 @@ static uint64_t stir(uint64_t hash, uint64_t word)
     return hash ^ hash >> 29;
 }
 
-uint64_t seen_mix(uint64_t hash, const void *data, size_t size)
+uint64_t state_hash(uint64_t hash, const void *data, size_t size)
 {
     uint64_t lanes[LANES] = { hash, hash + 1, hash + 2, hash + 3 }, words[LANES];
     const char *bytes = data;
@@ -48,7 +48,7 @@ static bool put(uint64_t *table, size_t room, uint64_t hash)
     return true;
 }
 
-bool seen_is_new(uint64_t hash)
+bool state_set_add(uint64_t hash)
 {
     if ((seen_count + 1) * 3 > seen_room * 2) {
         size_t room = seen_room ? seen_room * 2 : 1 << 16;
@@ -67,7 +67,7 @@ bool seen_is_new(uint64_t hash)
     return fresh;
 }
 
-void seen_forget(void)
+void state_set_clear(void)
 {
     free(seen);
     seen = NULL;

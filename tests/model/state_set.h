@@ -9,12 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Goes on with a hash over more data. */
-uint64_t seen_mix(uint64_t hash, const void *data, size_t size);
+/* Continues a hash with more data. */
+uint64_t state_hash(uint64_t hash, const void *data, size_t size);
 
-/* Puts a hash, not 0, into the set; false if it was there. */
-bool seen_is_new(uint64_t hash);
+/* Adds a hash, not 0, to the set; false if it was there. */
+bool state_set_add(uint64_t hash);
 
-void seen_forget(void);
+void state_set_clear(void);
 
 #endif

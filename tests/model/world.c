@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * One writer and two readers over three or four slots, by the code of src/native/protocol/ring.c and
- * src/native/protocol/lease.c alone. models/lease.pml asks the same of the protocol; this asks it of the
- * program.
+ * One writer and two readers on three or four slots, by the code of src/native/protocol/ring.c and
+ * src/native/protocol/lease.c alone. models/lease.pml checks the protocol; this checks the program.
  *
- * Checked: no held slot is taken; what is read is whole and right at both ends of the read; a
- * reader in order finds every frame that the writer did not take back; a newest reader that failed
- * met a newer frame; at rest nothing is marked or held, and taken + missed is all there were.
+ * Checked: no held slot is taken; what is read is whole and right at both ends of the read; a reader in order finds
+ * every frame that the writer did not take back; a newest reader that failed met a newer frame; at rest nothing is
+ * marked or held, and taken + missed is all there were.
  */
 #include "model/world.h"
 
@@ -114,7 +113,7 @@ static void check_read(int r, int slot, uint64_t sequence)
                          (unsigned long long)sequence);
 }
 
-/* What was passed over must have been marked, and nothing that is kept for this reader is. */
+/* A skipped frame must have been marked, and none that is kept for this reader is skipped. */
 static void check_found(int r, uint64_t want, uint64_t sequence)
 {
     if (setting.mode[r] != SLUICE_IN_ORDER)
@@ -189,7 +188,7 @@ static void reader_1(void)
     read_frames(1);
 }
 
-/* ---- coming and going ---- */
+/* ---- deaths and joins ---- */
 
 static void enter_table(int r)
 {
@@ -249,7 +248,7 @@ static bool may_die(void)
     return false;
 }
 
-/* The one that may; with both, the first first. */
+/* Kills the one that may die; with both, the first one first. */
 static void die(void)
 {
     int r = setting.kill[0] && explore_alive(1) && !w.lapsed[0] ? 0 : 1;
@@ -262,7 +261,7 @@ static void die(void)
     }
 }
 
-static bool may_be_buried(void)
+static bool may_remove_dead(void)
 {
     for (int r = 0; r < READERS; r++)
         if (explore_killed(r + 1) && w.in_table[r])
@@ -270,7 +269,7 @@ static bool may_be_buried(void)
     return false;
 }
 
-static void bury(void)
+static void remove_dead(void)
 {
     int r = explore_killed(1) && w.in_table[0] ? 0 : 1;
     leave_table(r);
@@ -278,7 +277,7 @@ static void bury(void)
     explore_changed();
 }
 
-/* ---- the ends of it ---- */
+/* ---- at the end ---- */
 
 static void begin(void)
 {
@@ -361,8 +360,8 @@ struct explore_result world_explore(struct setting what, bool print)
         .begin = begin,
         .actors = { writer, reader_0, what.second == ABSENT ? NULL : reader_1 },
         .actor_names = { "writer", "reader 0", "reader 1" },
-        .may_happen = { may_join, may_join_late, may_die, may_be_buried },
-        .happen = { join, join_late, die, bury },
+        .may_happen = { may_join, may_join_late, may_die, may_remove_dead },
+        .happen = { join, join_late, die, remove_dead },
         .extra_names = { "reader 1 joins", "reader 1 is entered", "a reader dies",
                          "a dead reader leaves the table" },
         .at_rest = at_rest,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The world that the explorer walks: one writer and two readers over three or four slots.
+ * The world that the explorer walks: one writer and two readers on three or four slots.
  */
 #ifndef MODEL_WORLD_H
 #define MODEL_WORLD_H
@@ -11,22 +11,22 @@
 
 #define READERS     2
 #define MOST_SLOTS  4
-#define MOST_FRAMES 12 /* with those that are there at the beginning */
+#define MOST_FRAMES 12 /* including those that are there at the beginning */
 #define WRITER      0  /* the actors: the writer, then the readers */
 
-/* One way to break what the code does, at its accesses. */
+/* A mutation of the code's accesses. */
 enum mutation {
     NONE,
     WEAK_LEASE,    /* R2 is not seq_cst */
     WEAK_MARK,     /* W4 is not seq_cst: the writer looks, then marks */
     WEAK_PUBLISH,  /* W7 to W9 are relaxed: a frame may be seen before its content */
-    NO_VALIDATION, /* R3 does not look */
+    NO_VALIDATION, /* R3 does not check */
     NO_RESTORE,    /* W6 does nothing */
-    NO_CURSORS,    /* W3 does not look */
-    NO_LEASES,     /* W5 does not look */
+    NO_CURSORS,    /* W3 does not check */
+    NO_LEASES,     /* W5 does not check */
     CURSOR_FIRST,  /* I3 before I2 */
     HEAD_REUSED,   /* W1 takes the head's slot too */
-    LAPSE_ALIVE,   /* a reader's leases lapse while it lives */
+    LAPSE_ALIVE,   /* a living reader's leases lapse */
     JOIN_LATE,     /* a reader begins before it is in the table */
 };
 
@@ -46,8 +46,7 @@ struct setting {
 /* What is being explored. */
 extern struct setting setting;
 
-/* All of the state: shared words first, then what each keeps to itself, then what the checks
- * remember. */
+/* All of the state: shared words first, then each actor's own, then what the checks store. */
 struct world {
     sl_word head, slot_seq[MOST_SLOTS], ready[MOST_SLOTS], data[MOST_SLOTS];
     sl_word lease_words[READERS][MOST_SLOTS], cursor[READERS];
@@ -67,10 +66,10 @@ struct world {
 
 extern struct world w;
 
-/* Explores a setting; the way to a violation is printed if `print`. */
+/* Explores a setting; the path to a violation is printed if `print`. */
 struct explore_result world_explore(struct setting what, bool print);
 
-/* mutation.c: breaks what setting.mutation says, and notes which frames were marked. */
+/* mutation.c: applies setting.mutation, and records which frames were marked. */
 void mutate(struct explore_access *access);
 
 #endif

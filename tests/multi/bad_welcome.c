@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writers that speak nonsense: what our readers say to a welcome or a memory that is none.
+ * Writers that send nonsense: what our readers report of a malformed welcome or memory.
  */
 #include <string.h>
 #include <sys/eventfd.h>
@@ -16,7 +16,7 @@ static void check_open(struct fake *fake, int result, const char *word)
     struct sluice_reader_params params = kit_reader_params("cam");
     sluice_reader *reader = NULL;
 
-    if (result != SLUICE_TIMEOUT) /* and this process may stand still for longer than an answer is waited for */
+    if (result != SLUICE_TIMEOUT) /* and this process may be suspended for longer than the reader waits for an answer */
         params.open_timeout_ns = 20 * SLUICE_S;
     fake_start(fake);
     CHECK_SAYS(sluice_reader_open(&reader, &params), result, word);
@@ -24,7 +24,7 @@ static void check_open(struct fake *fake, int result, const char *word)
     fake_stop(fake);
 }
 
-static void spoil_welcome(struct fake *fake, union sl_message *message, int *fds, int *count)
+static void corrupt_welcome(struct fake *fake, union sl_message *message, int *fds, int *count)
 {
     struct sl_msg_welcome *w = &message->welcome;
 
@@ -46,12 +46,12 @@ static void spoil_welcome(struct fake *fake, union sl_message *message, int *fds
             close(fds[--*count]);
         break;
     case 11: close(fds[--*count]); break; /* one too few */
-    case 12:                              /* more than anybody sends */
+    case 12:                              /* more than anyone sends */
         for (; *count < 9; ++*count)
             fds[*count] = open("/dev/null", O_RDWR | O_CLOEXEC);
         break;
     case 13: dup3(fds[2], fds[0], O_CLOEXEC); break; /* a socket for memory */
-    case 14: /* a page that could be shrunk under us */
+    case 14: /* our copy of a page that others could shrink */
         close(fds[0]);
         fds[0] = fake_memory(fake->control_size, NULL, 0);
         break;
@@ -63,7 +63,7 @@ static void spoil_welcome(struct fake *fake, union sl_message *message, int *fds
         close(fds[0]);
         fds[0] = fake_memory(fake->control_size + RAW_PAGE, NULL, ALL_SEALS);
         break;
-    case 17: /* our own page could be shrunk */
+    case 17: /* our own page, which others could shrink */
         close(fds[1]);
         fds[1] = fake_memory(2 * RAW_PAGE, NULL, 0);
         break;
@@ -121,12 +121,12 @@ TEST(a_welcome_that_is_none_is_refused)
 
     test_dir();
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
-        struct fake fake = { .spoil = spoil_welcome, .how = (int)i };
+        struct fake fake = { .corrupt = corrupt_welcome, .how = (int)i };
         check_open(&fake, expected[i].result, expected[i].word);
     }
 }
 
-static void spoil_memory(struct fake *fake, union sl_message *message, int *fds, int *count)
+static void corrupt_memory(struct fake *fake, union sl_message *message, int *fds, int *count)
 {
     struct sl_msg_memory *m = &message->memory;
 
@@ -156,7 +156,7 @@ static void spoil_memory(struct fake *fake, union sl_message *message, int *fds,
     case 14: m->format.arrays[0].geometry.shape[0] = INT64_MAX; break;
     case 15: m->format.arrays[0].geometry.strides[0] = INT64_MIN; break;
     case 16: m->format.arrays[0].pixel_format = 999; break;
-    case 17: memset(m->format.arrays[0].name, 'x', SLUICE_ARRAY_NAME); break; /* no end: cut, then fine */
+    case 17: memset(m->format.arrays[0].name, 'x', SLUICE_ARRAY_NAME); break; /* no terminator: cut, then valid */
     case 18: m->header.size -= 4; break;
     case 19: m->header = (struct sl_msg_header){ SL_MSG_WELCOME, sizeof(struct sl_msg_welcome) }; break;
     case 20: m->header = (struct sl_msg_header){ SL_MSG_CHANNEL, sizeof(struct sl_msg_channel) }; break;
@@ -176,7 +176,7 @@ TEST(a_memory_that_is_none_is_refused)
 
     test_dir();
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        struct fake fake = { .spoil = spoil_memory, .how = (int)i };
+        struct fake fake = { .corrupt = corrupt_memory, .how = (int)i };
         if (words[i]) {
             check_open(&fake, SLUICE_E_PROTOCOL, words[i]);
             continue;
@@ -204,7 +204,7 @@ static void be_silent(struct fake *fake, union sl_message *message, int *fds, in
 
 TEST(a_writer_that_says_nothing_is_not_waited_for)
 {
-    struct fake fake = { .spoil = be_silent };
+    struct fake fake = { .corrupt = be_silent };
     int64_t began = test_now();
 
     test_dir();
@@ -213,7 +213,7 @@ TEST(a_writer_that_says_nothing_is_not_waited_for)
     CHECK_LE(test_now() - began, 10 * SLUICE_S);
 }
 
-/* The writer may have let it in meanwhile, and would count a reader that died. */
+/* The writer may have admitted it meanwhile, and would count a reader that died. */
 TEST(a_reader_that_gives_up_takes_its_leave)
 {
     struct sluice_reader_params params = kit_reader_params("cam");
@@ -235,11 +235,11 @@ TEST(a_reader_that_gives_up_takes_its_leave)
     close(fake.listener);
 }
 
-/* ---- the service thread stands still, and what it waited for comes meanwhile ---- */
+/* ---- the service thread is suspended, and what it waits for arrives meanwhile ---- */
 
-#define CROWD 64 /* as much as it looks at in one round */
+#define CROWD 64 /* as much as it handles in one round */
 
-struct stillness {
+struct suspension {
     struct sl_watch watch, crowd[CROWD];
     atomic_bool began;
 };
@@ -255,40 +255,40 @@ static void notice(struct sl_watch *watch, bool readable, bool hung_up)
 
 static void nap_in_service(struct sl_watch *watch, bool readable, bool hung_up)
 {
-    struct stillness *stillness = (struct stillness *)watch; /* its first member */
+    struct suspension *suspension = (struct suspension *)watch; /* its first member */
 
     notice(watch, readable, hung_up);
-    atomic_store(&stillness->began, true);
+    atomic_store(&suspension->began, true);
     test_nap(1500 * SLUICE_MS);
 }
 
-/* For longer than an answer is waited for, and with as much to look at as one round has room for, before what comes next. Returns
- * when it does. */
-static void stand_still_from_now_on(struct stillness *stillness)
+/* Suspends it for longer than it waits for an answer, with a full round of work before what comes next. Returns when it
+ * is suspended. */
+static void suspend_service_thread(struct suspension *suspension)
 {
-    *stillness = (struct stillness){ .watch = { .fd = eventfd(1, EFD_CLOEXEC), .ready = nap_in_service } };
+    *suspension = (struct suspension){ .watch = { .fd = eventfd(1, EFD_CLOEXEC), .ready = nap_in_service } };
     sl_service_lock();
     for (int i = 0; i < CROWD; i++) {
-        stillness->crowd[i] = (struct sl_watch){ .fd = eventfd(0, EFD_CLOEXEC), .ready = notice };
-        CHECK_EQ(sl_service_add(&stillness->crowd[i]), 0);
+        suspension->crowd[i] = (struct sl_watch){ .fd = eventfd(0, EFD_CLOEXEC), .ready = notice };
+        CHECK_EQ(sl_service_add(&suspension->crowd[i]), 0);
     }
-    CHECK_EQ(sl_service_add(&stillness->watch), 0);
+    CHECK_EQ(sl_service_add(&suspension->watch), 0);
     sl_service_unlock();
-    CHECK_SOON(atomic_load(&stillness->began), 10);
+    CHECK_SOON(atomic_load(&suspension->began), 10);
     for (int i = 0; i < CROWD; i++)
-        CHECK_EQ(write(stillness->crowd[i].fd, &(uint64_t){ 1 }, 8), 8);
+        CHECK_EQ(write(suspension->crowd[i].fd, &(uint64_t){ 1 }, 8), 8);
 }
 
-static void go_on(struct stillness *stillness)
+static void go_on(struct suspension *suspension)
 {
     sl_service_lock();
-    sl_service_remove(&stillness->watch);
+    sl_service_remove(&suspension->watch);
     for (int i = 0; i < CROWD; i++)
-        sl_service_remove(&stillness->crowd[i]);
+        sl_service_remove(&suspension->crowd[i]);
     sl_service_unlock();
-    close(stillness->watch.fd);
+    close(suspension->watch.fd);
     for (int i = 0; i < CROWD; i++)
-        close(stillness->crowd[i].fd);
+        close(suspension->crowd[i].fd);
 }
 
 struct patient {
@@ -306,12 +306,12 @@ static void *open_with_patience(void *context)
     return NULL;
 }
 
-/* Of the one connection that gets an answer. */
+/* On the one connection that gets an answer. */
 TEST(a_welcome_that_waits_in_the_socket_is_in_time)
 {
     struct fake fake = { .how = 0 };
     struct patient patient = { .reader = NULL };
-    struct stillness stillness;
+    struct suspension suspension;
     pthread_t thread;
 
     test_dir();
@@ -319,11 +319,11 @@ TEST(a_welcome_that_waits_in_the_socket_is_in_time)
     CHECK_EQ(pthread_create(&thread, NULL, open_with_patience, &patient), 0);
     int connection = fake_accept(&fake, 20000);
     CHECK(connection >= 0);
-    stand_still_from_now_on(&stillness);
+    suspend_service_thread(&suspension);
     fake_answer(&fake, connection);
     pthread_join(thread, NULL);
     CHECK_OK(patient.result);
-    go_on(&stillness);
+    go_on(&suspension);
     CHECK_OK(sluice_reader_close(&patient.reader));
     close(connection);
     close(fake.listener);
@@ -333,14 +333,14 @@ TEST(a_hello_that_waits_in_the_socket_is_in_time)
 {
     sluice_writer *writer = kit_writer("cam", 8192);
     union sl_message hello = raw_hello("late"), message;
-    struct stillness stillness;
+    struct suspension suspension;
     bool in_time;
 
-    do { /* a machine that stands still may be too late with a hello, too */
+    do { /* a suspended machine may be too late with a hello, too */
         int64_t began = test_now();
         int fd = raw_dial("cam");
-        test_nap(100 * SLUICE_MS); /* it is let in, and has a second from then on */
-        stand_still_from_now_on(&stillness);
+        test_nap(100 * SLUICE_MS); /* it is admitted, and has a second from then on */
+        suspend_service_thread(&suspension);
         bool sent = raw_send(fd, &hello, hello.header.size, NULL, 0);
         in_time = test_now() - began < SLUICE_S;
         size_t size = raw_receive(fd, &message, NULL, NULL);
@@ -349,27 +349,27 @@ TEST(a_hello_that_waits_in_the_socket_is_in_time)
             CHECK_EQ(size, sizeof message.welcome);
             CHECK_EQ(message.header.type, SL_MSG_WELCOME);
         }
-        go_on(&stillness);
+        go_on(&suspension);
         close(fd);
     } while (!in_time);
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-/* ---- whose clock it is ---- */
+/* ---- clocks ---- */
 
-static void stand_still(const char *point)
+static void suspend(const char *point)
 {
     if (strcmp(point, "after_hello") == 0)
         test_nap(1500 * SLUICE_MS);
 }
 
-/* What the writer's clock said is old when it is read. */
+/* The writer's time in the message is old when it is read. */
 TEST(who_stood_still_behind_its_hello_has_the_writers_clock)
 {
     test_dir();
     struct child writer = kit_start("writer", NULL);
     child_expect(&writer, "open", 5);
-    sl_kill_point_hook = stand_still;
+    sl_kill_point_hook = suspend;
     sluice_reader *reader = kit_reader("cam", SLUICE_NEWEST);
     CHECK_EQ(kit_reader_stats(reader).clock_offset_ns, 0);
     int64_t before = test_now();
@@ -382,9 +382,9 @@ TEST(who_stood_still_behind_its_hello_has_the_writers_clock)
     role_stop(&writer);
 }
 
-/* ---- opening while a writer comes ---- */
+/* ---- opening while a writer starts ---- */
 
-#define PATIENCE (400 * SLUICE_MS) /* it tries anew at 20, 60, 140 and 300 ms */
+#define PATIENCE (400 * SLUICE_MS) /* it tries again after 20, 60, 140 and 300 ms */
 
 struct opening {
     pthread_t thread;
@@ -407,7 +407,7 @@ static void *open_it(void *context)
     return NULL;
 }
 
-/* Begins to open, without a writer; one listens a moment later. Gives the connection, which a later attempt made,
+/* Begins to open without a writer; a writer listens a moment later. Returns the connection, which a later attempt made,
  * and when it was not there yet; -1 if all attempts were over by then: the machine is busy. */
 static int meet(struct fake *fake, struct opening *opening, int64_t *before)
 {
@@ -435,7 +435,8 @@ static void end(struct fake *fake, struct opening *opening, int connection)
     unlink(address.sun_path);
 }
 
-/* The writer may count its readers, and begin to send: one that it has let in does not go as its patience ends. */
+/* The writer may count its readers, and begin to send: a reader that it has admitted does not give up at its timeout.
+ * */
 TEST_TIMEOUT(a_writer_that_was_met_is_waited_for_though_the_time_is_up, 60)
 {
     int connection = -1;
@@ -469,7 +470,7 @@ TEST_TIMEOUT(a_writer_that_answers_when_the_time_is_up_has_a_reader, 60)
         }
         pthread_join(opening.thread, NULL);
         open = opening.result == 0;
-        /* Not in time; so slow is a busy machine, not the answer. */
+        /* If the open failed, it was in time; only a busy machine is that slow, not the answer. */
         CHECK(open || connection < 0 || opening.ended - before >= SLUICE_S);
         end(&fake, &opening, connection);
     }
@@ -488,7 +489,7 @@ static void *ask_it(void *context)
     return NULL;
 }
 
-/* As a writer does with guests who are slow. Whether there is one says the next connection. */
+/* As a writer hangs up on slow peers. The next connection shows whether there is a writer. */
 TEST(an_observer_who_was_hung_up_on_asks_again)
 {
     struct asking asking = { .info = { .size = sizeof asking.info } };
@@ -524,13 +525,13 @@ static void refuse_oddly(struct fake *fake, union sl_message *message, int *fds,
 TEST(a_refusal_is_passed_on)
 {
     test_dir();
-    struct fake fake = { .spoil = refuse_oddly, .how = SLUICE_E_VERSION };
+    struct fake fake = { .corrupt = refuse_oddly, .how = SLUICE_E_VERSION };
     check_open(&fake, SLUICE_E_VERSION, "rrrr");
-    fake = (struct fake){ .spoil = refuse_oddly, .how = 5 }; /* no failure is none */
+    fake = (struct fake){ .corrupt = refuse_oddly, .how = 5 }; /* an unknown code counts as a failure */
     check_open(&fake, SLUICE_E_PROTOCOL, "rrrr");
 }
 
-/* ---- and where writer and reader are of one process, of one such thread ---- */
+/* ---- writer and reader in one process, with one such thread ---- */
 
 static _Atomic int64_t nap_ns;
 
@@ -545,7 +546,7 @@ TEST(a_writer_beside_its_reader_answers_when_their_thread_runs_again)
     sluice_writer *writer = kit_writer("cam", 8192);
 
     sl_kill_point_hook = nap_behind_hello;
-    for (int i = 0; i < 2; i++) { /* its timer is over, and all the time that the opening has */
+    for (int i = 0; i < 2; i++) { /* its timer has expired, and all the time of the open is over */
         atomic_store(&nap_ns, i ? 2500 * SLUICE_MS : 1500 * SLUICE_MS);
         sluice_reader *reader = kit_newest(0);
         CHECK_EQ(atomic_load(&nap_ns), 0);

@@ -76,7 +76,7 @@ TEST(the_folder_follows_the_environment)
     set("XDG_RUNTIME_DIR", NULL);
     snprintf(path, sizeof path, "/tmp/sluice-%u", (unsigned)geteuid());
     CHECK_STR(sluice_registry_folder(), path);
-    set("XDG_RUNTIME_DIR", "/nowhere"); /* that of nobody is not used */
+    set("XDG_RUNTIME_DIR", "/nowhere"); /* a folder that does not exist is not used */
     CHECK_STR(sluice_registry_folder(), path);
     set("XDG_RUNTIME_DIR", kept);
 }

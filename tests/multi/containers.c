@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two containers that share nothing but the folder of the socket, made by unshare: other processes, other
- * IPC objects, other users, other mounts, other clocks.
+ * Two containers that share only the folder of the socket, made by unshare: other process ids, IPC objects, users,
+ * mounts and clocks.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -26,8 +26,8 @@
 #define HOUR "3600"
 #define HOUR_NS (3600 * SLUICE_S)
 
-/* What a container shares of the test's mounts: the folder, under another path. (And this program, where it
- * was built under /tmp.) */
+/* What a container shares of the test's mounts: the folder, under another path. (And this program, if it was built
+ * under /tmp.) */
 static const char private_mounts[] =
     "mount --bind \"$SLUICE_DIR\" /mnt && mount -t tmpfs none /dev/shm && mount -t tmpfs none /run && "
     "mount -t tmpfs none /tmp || exit 1; command -v \"$0\" >/dev/null || umount /tmp; "
@@ -53,7 +53,7 @@ static struct child contain(const char *const *namespaces, bool mounts, const ch
     return child_start(argv);
 }
 
-/* Where it cannot be had, the test says so. */
+/* Skips the test where the kernel does not permit it. */
 static void need(const char *const *namespaces, bool mounts)
 {
     struct child trial = contain(namespaces, mounts, (const char *[]){ "true", NULL });
@@ -95,12 +95,12 @@ TEST(frames_go_from_container_to_container)
     struct child reader = start(apart, true, "kit_roles.reader", "hold=2", NULL);
     child_expect(&reader, "open", 10);
     pass_frames(&writer, &reader);
-    /* A new format and grown slots bring more memory. */
+    /* A new format and more slots bring more memory. */
     TELL(&writer, "reformat 150000", "generation 2");
     TELL(&writer, "commit 1", "committed 51");
     TELL(&reader, "hold 20000", "holds 51 missed 0 flags 2");
 
-    /* The writer's death is noticed, the frame stays. */
+    /* The writer's death is noticed, and the frame stays. */
     child_kill(&writer, SIGKILL);
     CHECK_SOON(NUMBER(ask(&reader, "stats"), "connected") == 0, 5);
     TELL(&reader, "check", "whole 1");
@@ -157,7 +157,7 @@ TEST(between_a_container_and_its_host)
     role_stop(&writer);
 }
 
-/* In a user namespace without a map everybody is the overflow user: no proof of being the same. */
+/* In a user namespace without a map every user is the overflow user, which proves nothing. */
 TEST(who_has_no_user_is_not_trusted)
 {
     test_dir();
@@ -187,7 +187,7 @@ ROLE(separate)
     bool writes = option(argc, argv, "writes", NULL) != NULL;
     uint32_t me = writes ? 65533 : 65532, other = writes ? 65532 : 65533;
 
-    if (kit_device()) /* while it can be: the folder that this was built in may be closed to other users */
+    if (kit_device()) /* while that is possible: the folder of the build may be closed to other users */
         CHECK(dlopen(sl_cuda_library(), RTLD_NOW | RTLD_LOCAL));
     CHECK_EQ(setresgid(me, me, me), 0);
     CHECK_EQ(setresuid(me, me, me), 0);
@@ -239,7 +239,8 @@ TEST(different_users_in_different_containers)
 
 /* ---- clocks ---- */
 
-/* Reads a frame and says how long ago it was committed and captured, by its own clock, and how long it took to open. */
+/* Reads a frame, and prints how long ago it was committed and captured, by its own clock, and how long it took to open.
+ * */
 ROLE(clock)
 {
     int64_t began = test_now();
@@ -256,7 +257,7 @@ ROLE(clock)
     return 0;
 }
 
-/* The two clocks are compared while the reader opens: so wrong a time may be at most. `before`: the commit. */
+/* The two clocks are compared while the reader opens, so a time may be wrong by as much. `before`: the commit. */
 static void check_times(struct child *reader, int64_t before, int64_t offset)
 {
     char answer[256];
@@ -316,12 +317,12 @@ TEST(a_lease_is_as_old_as_it_is_where_the_clock_is_another)
         int64_t began = test_now();
         struct child reader = start(i ? earlier : later, false, "kit_roles.reader", NULL, NULL);
         if (i && child_ended(&reader))
-            break; /* the machine has not run for so long */
+            break; /* the machine was suspended for that long */
         const char *said = child_line(&reader, 10);
         if (i && !said)
             break;
         CHECK_STR(said, "open");
-        int64_t off = test_now() - began; /* each told the other its time meanwhile: so wrong it may be at most */
+        int64_t off = test_now() - began; /* they exchanged their times meanwhile, so the offset may be wrong by as much */
         test_nap(300 * SLUICE_MS + off);  /* it has been there for longer than it holds anything */
         int64_t asked = test_now();
         TELL(&reader, "hold 20000", "holds");
@@ -330,7 +331,7 @@ TEST(a_lease_is_as_old_as_it_is_where_the_clock_is_another)
         CHECK_EQ(reader_info.held, 1);
         CHECK_GE(reader_info.held_ns, 30 * SLUICE_MS);
         CHECK_LE(reader_info.held_ns, test_now() - asked + off);
-        /* Held for a moment only: nobody is evicted. */
+        /* Held only for a moment: nobody is evicted. */
         kit_commits(writer, 1);
         CHECK_OK(sluice_writer_begin(writer, 0, &frame));
         CHECK_RESULT(sluice_writer_begin(writer, 0, &(struct sluice_frame){ 0 }), SLUICE_NO_SLOT);
@@ -343,9 +344,9 @@ TEST(a_lease_is_as_old_as_it_is_where_the_clock_is_another)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-/* ---- rights ---- */
+/* ---- permissions ---- */
 
-/* From here on, looking into other processes kills. */
+/* From here on, inspecting another process kills this one. */
 static void forbid_looking_into_others(void)
 {
 #define KILL_ON(number) \
@@ -389,7 +390,7 @@ ROLE(guarded)
         }
         CHECK_OK(sluice_reader_close(&reader));
     }
-    _exit(0); /* a leak checker would look into others */
+    _exit(0); /* a leak checker would inspect others */
 }
 
 TEST(nobody_looks_into_other_processes)

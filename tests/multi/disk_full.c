@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * No room left: in the folder of channels, in /dev/shm, in memory. A sentence says of what, who is
- * at work already notices nothing, and with room again all is as before.
+ * No space left: in the folder of channels, in /dev/shm, in memory. The error says where; running channels are not
+ * affected, and with space again all is as before.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static void fill(const char *folder)
     close(fd);
 }
 
-/* A frame of each size goes to a reader that is there and to one that comes. */
+/* A frame of each size goes to a reader that is there and to a new one. */
 static void check_at_work(sluice_writer *writer, sluice_reader *reader)
 {
     kit_commits(writer, 1);
@@ -37,7 +37,7 @@ TEST(a_folder_without_room_for_a_name_says_so)
 {
     const char *folder = test_dir();
 
-    /* Its own one, and a lock and a socket; while it is made the socket has a second name. */
+    /* The folder itself, a lock and a socket; while it is made the socket has a second name. */
     test_small_disk(folder, "size=64k,nr_inodes=4,mode=700");
     sluice_writer *writer = kit_writer("cam", 8192);
     sluice_reader *reader = kit_reader("cam", SLUICE_NEWEST);
@@ -49,7 +49,7 @@ TEST(a_folder_without_room_for_a_name_says_so)
     check_at_work(writer, reader);
     CHECK_OK(sluice_reader_close(&reader));
 
-    /* The place of a closed channel can be had by another. */
+    /* The space of a closed channel can be used by another. */
     CHECK_OK(sluice_writer_close(&writer));
     CHECK_OK(kit_try_write("second"));
     CHECK_EQ(mount(NULL, folder, NULL, MS_REMOUNT, "nr_inodes=16"), 0);

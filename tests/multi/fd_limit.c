@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A process that is out of descriptors: a sentence for each call that needs one, what needs none
- * goes on, and once there are some again nothing else has to be done.
+ * A process that is out of descriptors: each call that needs one reports it, others go on, and once there are some
+ * again nothing else has to be done.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #include "multi/kit.h"
 
-/* No more than it has, for this process or another. */
+/* As many as it has, for this process or another. */
 static void set_limit(pid_t pid, rlim_t most)
 {
     struct rlimit limit;
@@ -46,7 +46,7 @@ TEST(a_writer_without_descriptors_lets_readers_in_later)
     TELL(&reader, "take 20000", "took 1 ");
     take_descriptors(writer.pid);
 
-    /* Who wants in is told that nobody answers; who waits goes on waiting. */
+    /* A new peer gets an error as nobody answers; one that waits goes on waiting. */
     struct sluice_channel_info info = { .size = sizeof info };
     sluice_reader *late = NULL;
     struct sluice_reader_params params = kit_reader_params("cam");
@@ -56,7 +56,7 @@ TEST(a_writer_without_descriptors_lets_readers_in_later)
                "does not answer");
     late = kit_newest(SLUICE_LATER);
 
-    /* Those who are in notice nothing. */
+    /* Peers that are connected notice nothing. */
     TELL(&writer, "commit 1", "committed 2");
     TELL(&reader, "take 20000", "took 2 missed 0");
     TELL(&writer, "reformat 100000", "E_NO_DESCRIPTORS");
@@ -79,7 +79,7 @@ TEST(a_writer_without_descriptors_lets_readers_in_later)
     role_stop(&reader);
 }
 
-/* A frame that finds no slot is dropped, as where there is no room to grow. */
+/* A frame without a slot is dropped, as where there is no memory to grow. */
 TEST(a_writer_without_descriptors_cannot_grow)
 {
     test_dir();
@@ -109,7 +109,7 @@ TEST(a_writer_without_descriptors_cannot_grow)
 static void take_from_anew(struct child *reader, const char *line, const char *answer)
 {
     const char *got = ask(reader, line);
-    if (strcmp(got, "E_LOST") == 0) /* its old place was given away after a second, of which it is told once */
+    if (strcmp(got, "E_LOST") == 0) /* its entry was given away after a second, which is reported once */
         got = ask(reader, line);
     CHECK_HAS(got, answer);
 }
@@ -118,13 +118,13 @@ static bool has_hung_up(struct child *reader)
 {
     const char *got = ask(reader, "take 300");
     if (strcmp(got, "NO_WRITER") != 0) {
-        CHECK(strcmp(got, "E_LOST") == 0 || strcmp(got, "AGAIN") == 0); /* as above; or has not seen yet what it cannot take */
+        CHECK(strcmp(got, "E_LOST") == 0 || strcmp(got, "AGAIN") == 0); /* as above; or it has not seen yet what it cannot receive */
         return false;
     }
     return strstr(ask(reader, "last"), "RLIMIT_NOFILE") != NULL;
 }
 
-/* It hangs up on what it cannot take, and joins anew: no frame is lost uncounted. */
+/* It disconnects from what it cannot receive, and joins again: no frame is lost uncounted. */
 static void read_without_descriptors(const char *mode)
 {
     test_dir();
@@ -133,7 +133,7 @@ static void read_without_descriptors(const char *mode)
     TELL(&writer, "commit 1", "committed 1");
     TELL(&reader, "take 20000", "took 1 ");
 
-    /* What needs no new memory comes; a new format does not. */
+    /* Frames that need no new memory arrive; a new format does not. */
     take_descriptors(reader.pid);
     TELL(&writer, "commit 1", "committed 2");
     TELL(&reader, "take 20000", "took 2 ");
@@ -153,7 +153,7 @@ static void read_without_descriptors(const char *mode)
     give_descriptors(reader.pid);
     take_from_anew(&reader, "take 20000", "took 6 missed 2 flags 2");
 
-    /* Nor a writer that came in place of the dead one. */
+    /* Nor does a writer that replaced the dead one. */
     TELL(&other, "take 20000", "took 6 ");
     take_descriptors(reader.pid);
     child_kill(&writer, SIGKILL);
@@ -178,7 +178,7 @@ TEST(a_reader_in_order_without_descriptors_loses_no_frame_uncounted)
     read_without_descriptors("mode=1");
 }
 
-TEST(whoever_looks_without_descriptors_is_told_so)
+TEST(an_observer_without_descriptors_gets_an_error)
 {
     struct sluice_channel_info info = { .size = sizeof info };
     struct sluice_registry_entry entry;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frames written by hand: headers, shapes and heads that lie.
+ * Frames written by hand: false headers, shapes and heads.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@ static struct sl_record *record_of(struct fake *fake, uint32_t slot)
     return (struct sl_record *)((char *)fake->control + sizeof *fake->control + slot * SL_NATIVE_STRIDE);
 }
 
-/* A right frame in a slot, not published yet. */
+/* A correct frame in a slot, not published yet. */
 static struct sl_record *make_record(struct fake *fake, uint32_t slot, uint64_t sequence)
 {
     struct sl_record *record = record_of(fake, slot);
@@ -60,7 +60,7 @@ TEST(a_damaged_header_of_a_frame_is_refused)
             case 4: record->meta_size = SLUICE_MAX_META + 1; break;
             case 5: record->offset = fake.memory_size - 8; break;
             case 6: record->offset = UINT64_MAX - 4; break;
-            case 7: record->memory = 77; break; /* which never comes */
+            case 7: record->memory = 77; break; /* which never arrives */
             }
             publish(&fake, 2, sequence);
             int r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_MS, &frame);
@@ -92,7 +92,7 @@ TEST(damaged_shapes_are_refused_when_they_are_asked_for)
     make_record(&fake, 1, 1);
     publish(&fake, 1, 1);
     CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
-    for (int i = 0; i < 8; i++) { /* it changes under our hands, too */
+    for (int i = 0; i < 8; i++) { /* it changes during the call, too */
         struct sl_record *record = make_record(&fake, 1, 1);
         struct sl_geometry *g = &record->arrays[0];
         switch (i) {
@@ -109,7 +109,7 @@ TEST(damaged_shapes_are_refused_when_they_are_asked_for)
         CHECK_RESULT(sluice_frame_array_at(&frame, 0, &array), SLUICE_E_PROTOCOL);
         CHECK(array.data == NULL);
     }
-    /* What is no image has no planes, whatever the record says. */
+    /* An array that is not an image has no planes, whatever the record says. */
     struct sl_record *record = make_record(&fake, 1, 1);
     record->arrays[0].plane_count = 77;
     record->arrays[0].width = 70000;
@@ -135,7 +135,7 @@ TEST(a_head_that_lies_leads_nowhere)
             CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_MS, &frame), SLUICE_TIMEOUT);
             CHECK_LE(test_now() - began, 10 * SLUICE_S);
         }
-        /* A frame in no slot, or in another than it says: tried again and again, within the time. */
+        /* A frame in no slot, or in another than it claims: tried again and again, within the timeout. */
         sl_store(&fake.control->head, sl_head_pack(5, 3), seq_cst);
         sl_store(&fake.control->ready[3], 5, seq_cst);
         int64_t began = test_now();
@@ -144,14 +144,14 @@ TEST(a_head_that_lies_leads_nowhere)
         CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_AGAIN);
         for (uint32_t s = 0; s < SL_MAX_IDS; s++)
             CHECK_EQ(sl_load(&fake.page->lease[s], acquire), 0);
-        /* One that is not ready: waited for, within the time. */
+        /* One that is not ready: waited for, within the timeout. */
         make_record(&fake, 3, 5);
         publish(&fake, 3, 5);
         sl_store(&fake.control->ready[3], 4, seq_cst);
         CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_MS, &frame), SLUICE_TIMEOUT);
         sl_store(&fake.control->ready[3], UINT64_C(1) << 62, seq_cst); /* poisoned */
         CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_MS, &frame), SLUICE_TIMEOUT);
-        make_record(&fake, 3, 6); /* lost for ever, but not what follows */
+        make_record(&fake, 3, 6); /* lost for ever, but not the frames after it */
         publish(&fake, 3, 6);
         CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
         CHECK_EQ(frame.sequence, 6);
@@ -175,7 +175,7 @@ TEST(memories_that_are_taken_back_under_a_frame_stay)
     memset(fake.memory, 0, fake.memory_size);
     publish(&fake, 1, 1);
     CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
-    sl_store(&fake.control->oldest_memory, 1000, seq_cst); /* a lie: a frame of it is held */
+    sl_store(&fake.control->oldest_memory, 1000, seq_cst); /* false: a frame of it is held */
     struct sluice_frame other;
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &other), SLUICE_E_LIMIT);
     CHECK_OK(sluice_frame_array(&frame, NULL, &array));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Children made without exec: every call tells them, and nobody else notices.
+ * Children made without exec: every call returns an error in them, and nobody else notices.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -79,7 +79,7 @@ static void check_all_forked(struct all *all)
     FORKED(sluice_event_create(all->device, 0, &event));
     FORKED(sluice_event_record(all->event, all->stream));
     FORKED(sluice_event_elapsed(all->event, all->event, &ms));
-    /* The ends clear the handle, so that clean-up code of the child is done with it. */
+    /* Closing clears the handle, so that the child's clean-up code is done with it. */
     FORKED(sluice_writer_close(&all->writer));
     FORKED(sluice_reader_close(&all->reader));
     FORKED(sluice_registry_watch_close(&all->watch));
@@ -104,7 +104,7 @@ static struct all open_all(void)
     return all;
 }
 
-/* The parent goes on as if nothing had been, and other processes too. */
+/* The parent goes on as before, and other processes too. */
 static void check_undisturbed(struct all *all, struct child *other)
 {
     struct sluice_frame frame;
@@ -136,7 +136,7 @@ static void check_child(pid_t pid)
     CHECK_EQ(status, 0);
 }
 
-TEST(a_forked_child_is_told_and_its_parent_undisturbed)
+TEST(a_forked_child_gets_an_error_and_its_parent_goes_on)
 {
     struct all all = open_all();
     struct child other = kit_start("reader", NULL);
@@ -151,7 +151,7 @@ TEST(a_forked_child_is_told_and_its_parent_undisturbed)
     check_undisturbed(&all, &other);
 }
 
-TEST(a_child_by_raw_clone_is_told_too)
+TEST(a_child_by_raw_clone_gets_an_error_too)
 {
     struct all all = open_all();
     struct child other = kit_start("reader", NULL);
@@ -166,7 +166,7 @@ TEST(a_child_by_raw_clone_is_told_too)
     check_undisturbed(&all, &other);
 }
 
-/* fork and exec, as system() and subprocess do, is no fork without exec. */
+/* fork and exec, as in system() and subprocess, is not a fork without exec. */
 TEST(a_child_that_execs_uses_sluice_as_anybody)
 {
     sluice_writer *writer = kit_writer("cam", 4 * KIB);

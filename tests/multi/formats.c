@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What frames hold, seen by another process, and formats that change under way.
+ * The contents of frames as another process sees them, and formats that change.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static void reformat(sluice_writer *writer, int64_t bytes)
     CHECK_OK(sluice_writer_reformat(writer, &format));
 }
 
-/* All that an array says, in a line. */
+/* All fields of an array, in a line. */
 static void describe(const struct sluice_array *a, char *text, size_t size)
 {
     int used = snprintf(text, size, "%s+%llu*%llu %u.%u.%u", a->name, (unsigned long long)a->offset,
@@ -34,8 +34,7 @@ static void describe(const struct sluice_array *a, char *text, size_t size)
     CHECK(used > 0 && (size_t)used < size);
 }
 
-/* Says of each frame what it holds and whether its bytes are what their place says: byte i of array k is
- * (i + k) * 5. */
+/* Prints the contents of each frame, and whether its bytes are right: byte i of array k is (i + k) * 5. */
 ROLE(describer)
 {
     sluice_reader *reader = kit_reader("cam", SLUICE_IN_ORDER);
@@ -63,7 +62,7 @@ ROLE(describer)
     return 0;
 }
 
-/* Fills a begun frame as above, commits it, and compares what the other process says of it. */
+/* Fills a begun frame as above, commits it, and compares it with what the other process prints. */
 static void compare(sluice_writer *writer, struct child *reader, struct sluice_frame *frame, unsigned flags)
 {
     char expected[SLUICE_MAX_ARRAYS][1100], text[1024];
@@ -212,7 +211,7 @@ TEST(frames_of_an_old_format_stay_valid)
     TELL(&holder, "hold 20000", "holds 1 missed 0 flags 2 generation 1");
     reformat(writer, 40 * KIB);
     kit_commits(writer, 1);
-    /* Unread of the old, then the first of the new. */
+    /* Unread frames of the old format, then the first of the new one. */
     TELL(&holder, "hold 20000", "holds 2 missed 0 flags 0 generation 1");
     TELL(&holder, "hold 20000", "holds 3 missed 0 flags 2 generation 2");
     reformat(writer, 8 * KIB);
@@ -233,7 +232,7 @@ TEST(frames_of_an_old_format_stay_valid)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-/* The frames of many formats lie unread; the writer waits where it must. */
+/* Frames of many formats are unread; the writer waits where it must. */
 TEST(a_new_format_loses_no_frame_under_a_waiting_writer)
 {
     test_dir();
@@ -265,7 +264,7 @@ TEST(a_new_format_loses_no_frame_under_a_waiting_writer)
     role_stop(&writer);
 }
 
-/* The same by send, which makes formats of its own accord. */
+/* The same by send, which changes the format by itself. */
 TEST(what_outgrows_the_format_is_sent_in_a_new_one)
 {
     static unsigned char data[60 * KIB], got[60 * KIB];
@@ -397,7 +396,7 @@ TEST(a_format_that_cannot_be_leaves_the_old_one)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-/* A dropping writer goes on; what a recorder loses is counted on both sides. */
+/* A dropping writer goes on; both sides count what a recorder loses. */
 TEST(a_new_format_under_a_dropping_writer_costs_a_recorder_its_oldest_counted)
 {
     sluice_writer *writer = kit_writer("cam", 4 * KIB);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frames from one process to others: whole, in order, with what belongs to them.
+ * Frames from one process to others: whole, in order, with their metadata.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static void check_ran(struct child *reader, long least)
     CHECK_EQ(NUMBER(answer, "lost"), 0);
 }
 
-/* A writer as fast as it can be, with barely enough slots, and readers that look at every frame twice. */
+/* A writer at full speed, with barely enough slots, and readers that check every frame twice. */
 TEST(frames_are_whole_from_acquire_to_release)
 {
     test_dir();
@@ -149,7 +149,7 @@ TEST(a_late_joiner_gets_the_newest_frame_at_once)
     for (uint32_t mode = SLUICE_NEWEST; mode <= SLUICE_IN_ORDER; mode++) {
         struct child reader = kit_start("reader", mode ? "mode=1" : "mode=0", NULL);
         child_expect(&reader, "open", 5);
-        /* Frames before it joined are not missed. */
+        /* Frames before it joined do not count as missed. */
         TELL(&reader, "take 20000", "took 100 missed 0 ");
         TELL(&reader, "take 30", "TIMEOUT");
         role_stop(&reader);
@@ -183,7 +183,7 @@ TEST(times_and_metadata_come_along)
 
     int64_t began = test_now();
     CHECK_OK(sluice_writer_begin(writer, SLUICE_DEFAULT, &frame));
-    CHECK_GE(frame.capture_ns, began); /* now, until the program says better */
+    CHECK_GE(frame.capture_ns, began); /* now, unless the program sets it */
     CHECK_EQ(frame.capture_clock, SLUICE_CLOCK_MONOTONIC);
     CHECK_EQ(frame.sequence, 0);
     CHECK_EQ(frame.meta_size, 0);
@@ -227,14 +227,14 @@ TEST(metadata_over_4096_bytes_is_refused)
     frame.meta_size = 2; /* it is still begun */
     memcpy(frame.meta, "ok", 2);
     CHECK_OK(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU));
-    /* The next frame starts without. */
+    /* The next frame starts without metadata. */
     CHECK_OK(sluice_writer_begin(writer, SLUICE_DEFAULT, &frame));
     CHECK_EQ(frame.meta_size, 0);
     CHECK_OK(sluice_writer_cancel(writer, &frame, SLUICE_ON_CPU));
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-/* Reads channel "raw" and writes "done", which keeps times and metadata. */
+/* Reads channel "raw" and writes "done", which inherits times and metadata. */
 ROLE(filter)
 {
     sluice_reader *reader = kit_reader("raw", SLUICE_IN_ORDER);
@@ -252,7 +252,7 @@ ROLE(filter)
         kit_fill(&out, in.sequence);
         CHECK_OK(sluice_writer_commit(writer, &out, SLUICE_ON_CPU));
         kit_give(reader, &in);
-        /* Neither may be used once it has ended. */
+        /* Neither may be used after its end. */
         CHECK_RESULT(sluice_frame_inherit(&out, &in), SLUICE_E_STALE);
     }
     (void)role_line();
@@ -293,7 +293,7 @@ TEST(a_chain_keeps_the_time_of_capture_and_metadata)
     CHECK_OK(sluice_reader_close(&reader));
 }
 
-/* Nothing is copied: a slot's memory lies where it lies for the whole generation, on both sides. */
+/* Nothing is copied: a slot's memory keeps its address for the whole generation, on both sides. */
 TEST(a_slot_stays_where_it_is)
 {
     sluice_writer *writer = kit_writer("cam", 64 * KIB);
@@ -333,7 +333,7 @@ TEST(what_a_reader_must_not_change_it_cannot)
     CHECK_OK(sluice_frame_array(&frame, NULL, &array));
     CHECK_EQ(array.read_only, 1);
     uintptr_t page = (uintptr_t)array.data & ~(uintptr_t)4095;
-    if (!kit_device()) /* that of a GPU is the driver's to map */
+    if (!kit_device()) /* the driver maps a GPU's memory */
         CHECK(mprotect((void *)page, 4096, PROT_READ | PROT_WRITE) != 0 && errno == EACCES);
     page = (uintptr_t)frame.meta & ~(uintptr_t)4095;
     CHECK(mprotect((void *)page, 4096, PROT_READ | PROT_WRITE) != 0 && errno == EACCES);
@@ -384,7 +384,7 @@ TEST(a_writable_reader_changes_frames_in_place_where_the_writer_allows_it)
     struct child changer = role_start("changer", NULL);
     child_expect(&changer, "changed", 5);
     CHECK_OK(sluice_frame_array(&frame, NULL, &array));
-    CHECK_EQ(array.read_only, 1); /* this one did not ask */
+    CHECK_EQ(array.read_only, 1); /* this reader did not ask to write */
     CHECK_EQ(kit_byte(&array, 1000), 42);
     CHECK_OK(sluice_channel_info("cam", 20 * SLUICE_S, &info, NULL, 0));
     CHECK_EQ(info.writable, 1);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * How many frames a reader may hold, keep and skip; every frame in order, as far as depth and policy go.
+ * How many frames a reader may hold, keep and skip; every frame in order, within depth and policy.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "multi/kit.h"
 
-#define SOON (10 * SLUICE_S) /* "at once" on a machine that does much else */
+#define SOON (10 * SLUICE_S) /* "at once" on a busy machine */
 
-TEST(a_reader_that_holds_too_many_is_told_which)
+TEST(a_reader_that_holds_too_many_learns_which)
 {
     sluice_writer *writer = kit_open_writer(0, 0, 0);
     sluice_reader *reader = kit_open_reader(SLUICE_IN_ORDER, 0, 2, 0), *one = kit_open_reader(SLUICE_NEWEST, 0, 0, 0);
@@ -53,7 +53,7 @@ TEST(depth_and_hold_over_what_the_channel_has_are_refused)
     params.depth = 65;
     CHECK_SAYS(sluice_reader_open(&reader, &params), SLUICE_E_LIMIT, "64 at most");
     CHECK(reader == NULL);
-    CHECK_GE(kit_writer_stats(writer).refused, 2); /* a busy machine leaves one time to ask again */
+    CHECK_GE(kit_writer_stats(writer).refused, 2); /* a busy machine leaves time for one retry */
 
     params.depth = 6;
     params.hold = 6;
@@ -96,7 +96,7 @@ TEST(every_third_frame_is_every_third)
         CHECK_EQ(frame.missed, 0);
         kit_give(newest, &frame);
     }
-    /* Late: it gets the newest, and what came since the third frame that it asked for is missed. */
+    /* Late: it gets the newest one, and frames since the third that it asked for count as missed. */
     kit_commits(writer, 7);
     frame = kit_take(newest);
     CHECK_EQ(frame.sequence, 37);
@@ -165,7 +165,7 @@ TEST(in_order_under_a_dropping_writer_loses_its_oldest_counted)
 
     kit_commits(writer, 100);
     CHECK_EQ(kit_writer_stats(writer).dropped, 0);
-    /* The newest four at least were kept; with six slots it may be five. */
+    /* At least the newest four were kept; with six slots it may be five. */
     frame = kit_take(reader);
     CHECK_LE(frame.sequence, 97);
     CHECK_GE(frame.sequence, 95);
@@ -209,7 +209,7 @@ TEST(taken_and_missed_account_for_every_frame)
     CHECK_EQ(NUMBER(ask(&writer, "stop"), "dropped"), 0);
     while ((r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_MS, &frame)) == 0 || r == SLUICE_AGAIN) {
         if (r != 0)
-            continue; /* its memory is on the way */
+            continue; /* its memory has not arrived yet */
         taken++;
         missed += frame.missed;
         kit_give(reader, &frame);

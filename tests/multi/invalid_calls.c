@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Calls that should not be made: too late, twice, with somebody else's things, by two threads at once. A status
- * and a sentence each time, nothing lost.
+ * Calls that a program should not make: too late, twice, with others' objects, in two threads at once. Each returns an
+ * error with a message, and nothing is lost.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -49,7 +49,7 @@ TEST(a_closed_writer_says_so_in_every_call)
     CHECK_RESULT(sluice_frame_reshape(&begun, NULL, 1, &(int64_t){ 1 }), SLUICE_E_STALE);
     CHECK_RESULT(sluice_frame_resize(&begun, NULL, 1, 1), SLUICE_E_STALE);
     CHECK_RESULT(sluice_writer_close(&copy), SLUICE_E_CLOSED);
-    /* The name is free, and a new writer is not mistaken for the old one. */
+    /* The name is free, and a new writer is not taken for the old one. */
     writer = kit_writer("cam", 4 * KIB);
     CHECK_RESULT(sluice_writer_begin(copy, 0, &frame), SLUICE_E_CLOSED);
     CHECK_RESULT(sluice_writer_commit(writer, &begun, SLUICE_ON_CPU), SLUICE_E_STALE);
@@ -68,7 +68,7 @@ TEST(a_closed_reader_says_so_in_every_call)
 
     kit_commits(writer, 1);
     frame = kit_take(reader);
-    CHECK_OK(sluice_reader_close(&reader)); /* with a frame in its hands */
+    CHECK_OK(sluice_reader_close(&reader)); /* with a frame that it holds */
     CHECK(reader == NULL);
     CHECK_OK(sluice_reader_close(&reader));
     array = wrap(data, sizeof data);
@@ -81,7 +81,7 @@ TEST(a_closed_reader_says_so_in_every_call)
     CHECK_RESULT(sluice_frame_array(&frame, NULL, &array), SLUICE_E_STALE);
     CHECK_RESULT(sluice_frame_inherit(&frame, &frame), SLUICE_E_STALE);
     CHECK_RESULT(sluice_reader_close(&copy), SLUICE_E_CLOSED);
-    /* Its lease is gone with it. */
+    /* Its lease ends with it. */
     CHECK_SOON(kit_writer_stats(writer).readers == 0, 2);
     kit_commits(writer, 20);
     CHECK_EQ(kit_writer_stats(writer).slots, 4);
@@ -136,7 +136,7 @@ TEST(a_frame_ends_once)
     CHECK_SAYS(sluice_reader_release(reader, &copy, SLUICE_ON_CPU), SLUICE_E_STALE, "released already");
     CHECK_RESULT(sluice_frame_array(&copy, NULL, &array), SLUICE_E_STALE);
     kit_commits(writer, 1);
-    frame = kit_take(reader); /* the same place in the reader, another frame */
+    frame = kit_take(reader); /* the same entry in the reader, another frame */
     CHECK_RESULT(sluice_reader_release(reader, &copy, SLUICE_ON_CPU), SLUICE_E_STALE);
     CHECK_EQ(kit_reader_stats(reader).held, 1);
     kit_give(reader, &frame);
@@ -144,7 +144,7 @@ TEST(a_frame_ends_once)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-/* Two threads with a copy each of every frame; both let go in the same moment. */
+/* Two threads with a copy each of every frame; both release it at the same moment. */
 struct race {
     sluice_reader *reader;
     struct sluice_frame frame; /* the other thread's */
@@ -153,7 +153,7 @@ struct race {
     bool over; /* there is none in this round */
 };
 
-/* Not for ever: the other thread may need this core. */
+/* With a limit: the other thread may need this core. */
 static void spin_until(const atomic_long *word, long value)
 {
     for (long i = 1; atomic_load(word) < value; i++)
@@ -202,7 +202,7 @@ TEST(of_two_threads_that_release_at_once_one_succeeds)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-/* ---- somebody else's ---- */
+/* ---- others' objects ---- */
 
 TEST(frames_of_others_are_refused)
 {
@@ -218,7 +218,7 @@ TEST(frames_of_others_are_refused)
     CHECK_RESULT(sluice_writer_commit(a, &none, SLUICE_ON_CPU), SLUICE_E_STALE);
     CHECK_RESULT(sluice_reader_release(ra, &fa, SLUICE_ON_CPU), SLUICE_E_STALE);
     kit_fill(&fa, 1);
-    CHECK_OK(sluice_writer_commit(a, &fa, SLUICE_ON_CPU)); /* nothing was lost by it */
+    CHECK_OK(sluice_writer_commit(a, &fa, SLUICE_ON_CPU)); /* nothing was lost */
     CHECK_OK(sluice_writer_cancel(b, &fb, SLUICE_ON_CPU));
 
     read = kit_take(ra);
@@ -349,7 +349,7 @@ TEST(two_threads_in_one_reader_are_found_in_debug_builds)
     pthread_join(thread, NULL);
     if (race.result == 0)
         kit_give(race.reader, &race.frame);
-    /* One of them is told: mostly we, but the other where it came while we were inside. */
+    /* One of the two gets E_BUSY: mostly this thread, but the other one if it called while this one was inside. */
     CHECK(r == SLUICE_E_BUSY || race.result == SLUICE_E_BUSY);
     CHECK_OK(sluice_reader_close(&race.reader));
     CHECK_OK(sluice_writer_close(&writer));

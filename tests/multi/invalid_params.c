@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Nothing where something belongs, parameters of other releases and of none, nothing left to give. A status
- * and a sentence each time, nothing leaked.
+ * NULL arguments, parameters of other releases and invalid ones, exhausted resources. Each returns an error with a
+ * message, and nothing leaks.
  */
 #include <stddef.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #define KIB 1024
 
-/* ---- nothing ---- */
+/* ---- NULL ---- */
 
 TEST(nothing_where_something_belongs_is_an_answer)
 {
@@ -127,7 +127,7 @@ TEST(parameters_of_other_releases)
     newer.future[2] = 0;
     CHECK_OK(sluice_writer_open(&writer, &newer.now));
 
-    /* An older program knows fewer fields: what lies behind its struct is not looked at. */
+    /* An older program knows fewer fields: what follows its struct is not read. */
     struct sluice_reader_params params = kit_reader_params("cam");
     sluice_reader *reader = NULL;
     params.size = 0;
@@ -226,7 +226,7 @@ TEST(out_of_descriptors_is_said_and_leaks_none)
     getrlimit(RLIMIT_NOFILE, &before);
     for (rlim_t room = 0; room < 24; room++) {
         less = before;
-        less.rlim_cur = (rlim_t)used - 1 + room; /* of those that are open, one read the folder */
+        less.rlim_cur = (rlim_t)used - 1 + room; /* one of the open ones was for reading the folder */
         setrlimit(RLIMIT_NOFILE, &less);
         int w = sluice_writer_open(&other, &wp);
         if (w == 0)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define BLOCK 4096
-#define PATIENCE (20 * SLUICE_S) /* for what must come: only a hang takes longer */
+#define PATIENCE (20 * SLUICE_S) /* for what must arrive: only a hang takes longer */
 
 /* ---- frames ---- */
 
@@ -47,10 +47,10 @@ void kit_fill(const struct sluice_frame *frame, uint64_t value)
     }
 }
 
-/* Does every 4 KiB of these bytes? */
+/* Do all 4 KiB blocks of these bytes hold it? */
 static bool whole(const char *data, uint64_t size, uint64_t value)
 {
-    /* From the end: a writer fills from the start, so halves do not hide. */
+    /* From the end: a writer fills from the start, so half-written frames are found. */
     if (size > sizeof value && !says(data + size - sizeof value, sizeof value, value))
         return false;
     for (uint64_t at = 0; at < size; at += BLOCK)
@@ -88,7 +88,7 @@ int kit_commit(sluice_writer *writer)
     return 0;
 }
 
-/* A slot that the writer adds on a GPU may come later than a begin without time-out waits for it. */
+/* The slot that a writer adds on a GPU may come after a begin without timeout has returned. */
 static void wait_for_added(sluice_writer *writer)
 {
     uint32_t before = kit_writer_stats(writer).slots;
@@ -149,7 +149,7 @@ struct sluice_writer_params kit_writer_params(const char *name, const struct slu
 struct sluice_reader_params kit_reader_params(const char *name)
 {
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
-    (void)kit_device(); /* it warms the driver up */
+    (void)kit_device(); /* it warms up the driver */
     params.name = name;
     return params;
 }
@@ -272,7 +272,7 @@ const char *ask(struct child *child, const char *line)
     child_send(child, line);
     const char *answer = child_line(child, 10);
     if (!answer)
-        FAIL("%s ended when told \"%s\"", child->label, line);
+        FAIL("%s ended at \"%s\"", child->label, line);
     return answer;
 }
 
@@ -280,7 +280,7 @@ void tell_at(const char *file, int line_number, struct child *child, const char 
 {
     const char *got = ask(child, line);
     if (strncmp(got, answer, strlen(answer)) != 0)
-        test_fail(file, line_number, "%s, told \"%s\", should answer \"%s\", not \"%s\"", child->label, line, answer,
+        test_fail(file, line_number, "%s should answer \"%s\" by \"%s\", not \"%s\"", child->label, line, answer,
                   got);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the multi-process tests share: frames that show whether they are whole, and two roles that do
- * what they are told line by line.
+ * What the multi-process tests share: frames whose bytes show whether they are whole, and two roles that are led line
+ * by line.
  */
 #ifndef MULTI_KIT_H
 #define MULTI_KIT_H
@@ -11,20 +11,20 @@
 #include "harness/resources.h"
 #include "harness/test.h"
 
-/* ---- where channels are: SLUICE_TEST_DEVICE ---- */
+/* ---- the device of channels: SLUICE_TEST_DEVICE ---- */
 
-/* The GPU that channels of the kit are on; NULL: host memory. */
+/* The GPU of the kit's channels; NULL: host memory. */
 const char *kit_device(void);
 
-/* Within so many seconds memory that is dropped has gone: at once, but a GPU's is freed on threads of its own. */
+/* The time limit in seconds for dropped memory to be freed: at once, but a GPU's is freed on other threads. */
 int kit_frees_in(void);
 
-/* All bytes of an array, out and in, and one. */
+/* All bytes of an array, out and in, and one byte. */
 void kit_get(const struct sluice_array *array, void *bytes);
 void kit_put(const struct sluice_array *array, const void *bytes);
 int kit_byte(const struct sluice_array *array, uint64_t at);
 
-/* For a test of what is so in host memory only. */
+/* For a test of what only holds in host memory. */
 #define KIT_HOST_ONLY(why) \
     do { \
         if (kit_device()) \
@@ -33,50 +33,50 @@ int kit_byte(const struct sluice_array *array, uint64_t at);
 
 /* ---- frames ---- */
 
-/* A format of one array "data" of so many bytes. */
+/* A format of one array "data" of `bytes` bytes. */
 struct sluice_format kit_format(int64_t bytes);
 
 /* Writes the value into every 4 KiB of every array, and at each end. */
 void kit_fill(const struct sluice_frame *frame, uint64_t value);
 
-/* Does every 4 KiB of it say `value`? */
+/* True if every 4 KiB of it holds `value`. */
 bool kit_whole(const struct sluice_frame *frame, uint64_t value);
 
-/* begin, fill with the sequence that it will have, commit. Returns that of begin. */
+/* begin, fill with the sequence that it will have, commit. Returns the result of begin. */
 int kit_commit(sluice_writer *writer);
 
 /* The same n times; each must find a slot. */
 void kit_commits(sluice_writer *writer, int n);
 
-/* acquire, must be 0 and whole. */
+/* acquire; the frame must be whole. */
 struct sluice_frame kit_take(sluice_reader *reader);
 
-/* Must still be whole; release. */
+/* The frame must still be whole; release. */
 void kit_give(sluice_reader *reader, struct sluice_frame *frame);
 
-/* Takes what is there, with time-outs of 0. Returns how many, and how it ended. */
+/* Takes all that is there, with timeouts of 0. Returns how many, and the last result. */
 int kit_take_all(sluice_reader *reader, int *end);
 
-/* ---- this process's ends ---- */
+/* ---- this process's writers and readers ---- */
 
 struct sluice_writer_params kit_writer_params(const char *name, const struct sluice_format *format);
 struct sluice_reader_params kit_reader_params(const char *name);
 sluice_writer *kit_writer(const char *name, int64_t bytes);
 sluice_reader *kit_reader(const char *name, uint32_t mode);
 
-/* Of channel "cam" with frames of 16 KiB. It waits if wait_ns is not 0. */
+/* Of channel "cam" with frames of 16 KiB. The writer waits if wait_ns is not 0. */
 sluice_writer *kit_open_writer(uint32_t slots, uint32_t max_slots, int64_t wait_ns);
 sluice_reader *kit_open_reader(uint32_t mode, uint32_t depth, uint32_t hold, uint32_t every);
 sluice_reader *kit_newest(int64_t open_timeout_ns);
 
-/* Opens and closes one; returns what opening it did. */
+/* Opens and closes one; returns the result of open. */
 int kit_try_write(const char *name);
 int kit_try_read(const char *name);
 
 struct sluice_writer_stats kit_writer_stats(sluice_writer *writer);
 struct sluice_reader_stats kit_reader_stats(sluice_reader *reader);
 
-/* How many frames a process has taken as a reader of the channel's session of now, as the writer sees it. */
+/* How many frames a process has taken as a reader of the channel's present session, as the writer counts. */
 uint64_t kit_taken(const char *name, pid_t pid);
 
 /* ---- roles ----
@@ -86,14 +86,14 @@ uint64_t kit_taken(const char *name, pid_t pid);
  */
 #define kit_start(...) role_start_at("kit_roles.c", __VA_ARGS__)
 
-/* Sends a line, gives the answer. */
+/* Sends a line, returns the answer. */
 const char *ask(struct child *child, const char *line);
 
 /* The same; the answer must begin with `answer`. */
 #define TELL(child, line, answer) tell_at(__FILE__, __LINE__, (child), (line), (answer))
 void tell_at(const char *file, int line_number, struct child *child, const char *line, const char *answer);
 
-/* The number behind `word` in a text "... word 12 ...". */
+/* The number after `word` in a text "... word 12 ...". */
 #define NUMBER(text, word) number_at(__FILE__, __LINE__, (text), (word))
 long long number_at(const char *file, int line, const char *text, const char *word);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The bytes of arrays, wherever they lie. With SLUICE_TEST_DEVICE=cuda:0 the same tests run on channels on a
- * GPU, a fake one or NVIDIA's; their CPU work goes by way of copies.
+ * Access to the bytes of arrays in any memory. With SLUICE_TEST_DEVICE=cuda:0 the same tests run with channels on a
+ * GPU, a fake one or NVIDIA's; the CPU then reads and writes by copies.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #include "cuda/driver.h"
 #include "multi/kit.h"
 
-/* As the rest of a program uses the driver. The fake one lets a test do what it does not let the library do,
- * by other names. */
+/* As the rest of a program uses the driver. The fake one has other names for tests, without its rules for the library.
+ * */
 static void *look_up(const char *prefix, const char *name)
 {
     static void *library;
@@ -44,8 +44,8 @@ static void do_nothing(void *data)
     (void)data;
 }
 
-/* NVIDIA's driver has a thread and descriptors of its own from a process's first context on, and keeps them: they are made before
- * the harness counts. */
+/* NVIDIA's driver has a thread and descriptors of its own from a process's first context on, and keeps them: they are
+ * made before the harness counts. */
 static void warm_up(int gpu)
 {
     struct sl_cu_context *context;
@@ -66,7 +66,7 @@ static void warm_up(int gpu)
     CHECK_EQ(synchronize(), 0);
     CHECK_EQ(cu.CtxPopCurrent(&context), 0);
     TEST_BEGINS_HERE();
-    TEST_KEEPS_FDS(); /* its own come and go; ours are counted with the fake one */
+    TEST_KEEPS_FDS(); /* the driver's own come and go; the fake one counts ours */
 }
 
 const char *kit_device(void)
@@ -84,7 +84,7 @@ const char *kit_device(void)
 
 int kit_frees_in(void) { return kit_device() ? 2 : 0; }
 
-/* Copies and waits. The context is the one that the channel's device has in this process already. */
+/* Copies and waits, in the context that the channel's device has in this process. */
 static void copy(uint64_t to, uint64_t from, size_t size)
 {
     struct sl_cuda_driver cu;

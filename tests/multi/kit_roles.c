@@ -42,7 +42,7 @@ static bool line_waits(int timeout_ms)
     return poll(&in, 1, timeout_ms) > 0;
 }
 
-/* stdin unbuffered, so that poll tells. */
+/* stdin unbuffered, so that poll works. */
 static char *next_line(void)
 {
     setvbuf(stdin, NULL, _IONBF, 0);
@@ -51,7 +51,7 @@ static char *next_line(void)
 
 static void say_result(int r) { role_say("%s", sluice_result_name(r)); }
 
-/* By fork, or by the system call alone, of which the library hears nothing. */
+/* By fork, or by the system call alone, which the library does not see. */
 static void fork_and_sleep(bool raw)
 {
     pid_t pid = raw ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork();
@@ -104,7 +104,7 @@ static sluice_writer *open_writer(int argc, char **argv)
     return writer;
 }
 
-/* Fills and commits without asking for statistics. */
+/* Fills and commits without reading statistics. */
 static int commit_one(sluice_writer *writer, uint64_t *sequence)
 {
     struct sluice_frame frame;
@@ -315,7 +315,7 @@ static void read_on(sluice_reader *reader)
         last = frame.sequence;
         missed += frame.missed;
         torn += !kit_whole(&frame, last);
-        torn += !kit_whole(&frame, last); /* and again just before it goes */
+        torn += !kit_whole(&frame, last); /* and again just before its release */
         r = sluice_reader_release(reader, &frame, SLUICE_ON_CPU);
         if (r == SLUICE_E_LOST)
             lost++;

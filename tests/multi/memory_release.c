@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory of formats that are history goes back, in writers and readers.
+ * Memory of old formats is freed, in writers and readers.
  */
 #include <stdio.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include "multi/kit.h"
 
 #define KIB 1024
-#define MANY 600 /* formats in a row: more than anybody may keep in mind */
+#define MANY 600 /* formats in a row: more than anyone may remember */
 
 static void reformat(sluice_writer *writer, int64_t bytes)
 {
@@ -48,7 +48,7 @@ TEST(memory_of_old_formats_is_given_back)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-/* It lives and does something else: what comes meanwhile may not pile up in it, nor cost it its place. */
+/* A reader that makes no calls: what arrives meanwhile must not pile up in it, nor cost it its entry. */
 TEST(a_reader_that_does_not_look_for_long_keeps_nothing)
 {
     sluice_writer *writer = kit_writer("cam", 4 * KIB);
@@ -68,7 +68,7 @@ TEST(a_reader_that_does_not_look_for_long_keeps_nothing)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-/* One old frame kept for ever keeps its own memory, not that of all formats since. */
+/* One old frame, held for ever, keeps only its own memory, not that of all formats since. */
 TEST(a_frame_held_for_long_keeps_only_its_own_memory)
 {
     sluice_writer *writer = kit_writer("cam", 4 * KIB);

@@ -9,9 +9,9 @@
 
 #include "multi/kit.h"
 
-#define SOON (10 * SLUICE_S) /* "at once" on a machine that does much else */
+#define SOON (10 * SLUICE_S) /* "at once" on a busy machine */
 
-/* Two reader processes that hold a frame each, of a channel with 3 slots: nothing is free. */
+/* Two reader processes that hold a frame each, of a channel with 3 slots: none is free. */
 struct starved {
     struct child a, b;
     int64_t began;
@@ -54,7 +54,7 @@ static void check_names_both(const struct starved *s)
     check_names(s, &s->b);
 }
 
-TEST(a_dropping_writer_is_told_at_once_who_holds_what)
+TEST(a_dropping_writer_learns_at_once_who_holds_what)
 {
     sluice_writer *writer = kit_open_writer(3, 3, 0);
     struct starved s = starve(writer);
@@ -190,7 +190,7 @@ TEST(a_writer_grows_to_its_limit_then_drops)
         kit_fill(&frames[i], (uint64_t)i + 1);
         CHECK_OK(sluice_writer_commit(writer, &frames[i], SLUICE_ON_CPU));
     }
-    /* All of them can be read, the memories of grown slots too. */
+    /* All of them can be read, also in the memories of added slots. */
     for (uint64_t i = 1; i <= 8; i++) {
         frame = kit_take(reader);
         CHECK_EQ(frame.sequence, i);
@@ -233,7 +233,7 @@ TEST(a_cancelled_frame_never_was)
         CHECK_RESULT(sluice_writer_cancel(writer, &frame, SLUICE_ON_CPU), SLUICE_E_STALE);
         CHECK_RESULT(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU), SLUICE_E_STALE);
     }
-    frame = kit_take(reader); /* the newest stayed through all of it */
+    frame = kit_take(reader); /* the newest one stayed throughout */
     CHECK_EQ(frame.sequence, 1);
     kit_give(reader, &frame);
     kit_commits(writer, 1);

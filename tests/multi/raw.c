@@ -69,7 +69,7 @@ size_t raw_receive(int fd, union sl_message *message, int *fds, int *count)
 
     ssize_t size;
     while ((size = recvmsg(fd, &header, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
-        ; /* with a time-out it does not go on by itself when its process was stopped */
+        ; /* with a timeout it does not resume by itself after its process was stopped */
     if (size < 0 && errno == ECONNRESET)
         size = 0;
     CHECK(size >= 0);
@@ -140,10 +140,10 @@ static void unmap_all(struct fake *fake)
     fake->memory = NULL;
 }
 
-static void spoil(struct fake *fake, union sl_message *message, int *fds, int *count)
+static void corrupt(struct fake *fake, union sl_message *message, int *fds, int *count)
 {
-    if (fake->spoil)
-        fake->spoil(fake, message, fds, count);
+    if (fake->corrupt)
+        fake->corrupt(fake, message, fds, count);
 }
 
 static void send_and_close(int connection, const union sl_message *message, const int *fds, int count)
@@ -181,7 +181,7 @@ static void welcome_reader(struct fake *fake, int connection)
     message.welcome.page_size = 2 * RAW_PAGE;
     message.welcome.max_slots = 8;
     message.welcome.clock_ns = test_now();
-    spoil(fake, &message, fds, &count);
+    corrupt(fake, &message, fds, &count);
     send_and_close(connection, &message, fds, count);
     close(pair[1]);
 
@@ -194,7 +194,7 @@ static void welcome_reader(struct fake *fake, int connection)
     message.memory.bytes = fake->memory_size;
     message.memory.kind = SL_MEM_HOST;
     sl_format_to_wire(&message.memory.format, &fake->format);
-    spoil(fake, &message, fds, &count);
+    corrupt(fake, &message, fds, &count);
     send_and_close(connection, &message, fds, count);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Peers written by hand: a raw socket, and a whole writer whose messages and pages a test may spoil.
+ * Peers written by hand: a raw socket, and a whole writer whose messages and pages a test may corrupt.
  */
 #ifndef MULTI_RAW_H
 #define MULTI_RAW_H
@@ -16,19 +16,19 @@
 #define RAW_PAGE 4096
 #define RAW_FDS 254 /* one more than the kernel passes */
 
-/* Where a channel's socket lies. */
+/* The address of a channel's socket. */
 struct sockaddr_un raw_address(const char *name);
 
-/* A connection to a channel, which waits up to 5 s for what is received. */
+/* A connection to a channel, which waits up to 5 s for each message. */
 int raw_dial(const char *name);
 
-/* What a reader of the newest frame says first. */
+/* The first message of a reader of the newest frame. */
 union sl_message raw_hello(const char *program);
 
-/* False where it could not be sent. */
+/* False if it could not be sent. */
 bool raw_send(int fd, const void *message, size_t size, const int *fds, int count);
 
-/* One message; 0 at the end. Descriptors go to fds, or are closed where that is NULL. */
+/* One message; 0 at the end. Descriptors go to fds, or are closed if that is NULL. */
 size_t raw_receive(int fd, union sl_message *message, int *fds, int *count);
 
 /* ---- a writer of channel "cam" ---- */
@@ -43,8 +43,8 @@ struct fake {
     int listener;
     pthread_t thread;
     atomic_int stop, connections;
-    void (*spoil)(struct fake *fake, union sl_message *message, int *fds, int *count);
-    int how; /* for spoil */
+    void (*corrupt)(struct fake *fake, union sl_message *message, int *fds, int *count);
+    int how; /* for corrupt */
 
     struct sl_control *control;
     uint64_t control_size;
@@ -57,11 +57,11 @@ struct fake {
 /* A memory object, mapped at *address unless that is NULL. */
 int fake_memory(uint64_t size, void **address, int seals);
 
-/* One that answers by itself, from a thread. */
+/* A writer that answers by itself, from a thread. */
 void fake_start(struct fake *fake);
 
-/* One that is led step by step: accept gives a connection, or -1; answer takes its hello, and sends the
- * welcome and a memory. */
+/* A writer that is led step by step: accept returns a connection, or -1; answer reads its hello, and sends the welcome
+ * and a memory. */
 void fake_listen(struct fake *fake);
 int fake_accept(struct fake *fake, int timeout_ms);
 void fake_answer(struct fake *fake, int connection);

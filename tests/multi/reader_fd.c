@@ -17,7 +17,7 @@
 
 #define KIB 1024
 #define WAKE_MS 20000 /* a bound, not a measurement */
-#define QUIET_MS 700 /* longer than between two attempts to connect */
+#define QUIET_MS 700 /* longer than the time between two attempts to connect */
 
 static bool readable(int fd, int timeout_ms)
 {
@@ -43,7 +43,7 @@ TEST(the_descriptor_is_readable_while_a_frame_is_there)
         int64_t began = test_now();
         CHECK(readable(fd, WAKE_MS));
         CHECK_LE(test_now() - began, WAKE_MS * SLUICE_MS);
-        CHECK(readable(fd, 0)); /* looking takes nothing away */
+        CHECK(readable(fd, 0)); /* polling consumes nothing */
         frame = kit_take(reader);
         kit_give(reader, &frame);
         CHECK_EQ(kit_take_all(reader, &end), 0);
@@ -125,7 +125,7 @@ TEST(the_descriptor_stays_the_same_over_restarts_and_is_quiet_between)
 {
     test_dir();
     sluice_reader *reader = kit_newest(SLUICE_LATER);
-    int end, fd = sluice_reader_fd(reader); /* before there is any writer */
+    int end, fd = sluice_reader_fd(reader); /* before there is a writer */
 
     CHECK(fd >= 0);
     for (int i = 0; i < 3; i++) {
@@ -144,7 +144,7 @@ TEST(the_descriptor_stays_the_same_over_restarts_and_is_quiet_between)
         CHECK(readable(fd, WAKE_MS));
         CHECK_EQ(kit_take_all(reader, &end), 1);
         child_kill(&writer, SIGKILL);
-        CHECK(readable(fd, WAKE_MS)); /* there is something to say */
+        CHECK(readable(fd, WAKE_MS)); /* there is something to report */
         CHECK_SOON(kit_take_all(reader, &end) == 0 && end == SLUICE_NO_WRITER, 5);
         CHECK_EQ(sluice_reader_fd(reader), fd);
     }
@@ -163,7 +163,7 @@ TEST(the_descriptor_tells_of_the_end)
     CHECK(readable(fd, WAKE_MS));
     CHECK_EQ(kit_take_all(reader, &end), 0);
     CHECK_EQ(end, SLUICE_CLOSED);
-    /* Where acquire has an answer at once it is readable; after the successor came, by its frames. */
+    /* It is readable whenever acquire has an answer at once; once there is a new writer, for its frames. */
     writer = kit_writer("cam", 8 * KIB);
     CHECK_SOON(kit_reader_stats(reader).sessions == 2 || (kit_take_all(reader, &end), end) == SLUICE_TIMEOUT, 5);
     (void)kit_take_all(reader, &end);
@@ -175,11 +175,11 @@ TEST(the_descriptor_tells_of_the_end)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-/* ---- a writer that stands still before it tells of its frame ---- */
+/* ---- a writer that is suspended before it signals its frame ---- */
 
 static atomic_bool about_to_tell, go_on;
 
-static void stand_still(const char *point)
+static void block(const char *point)
 {
     if (strcmp(point, "before_byte") != 0)
         return;
@@ -194,8 +194,8 @@ static void *commit_one(void *writer)
     return NULL;
 }
 
-/* Its reader has the frame already. So the descriptor is readable for nothing, until acquire has said so, and tells of the
- * next frame as ever. */
+/* Its reader already has the frame. So the descriptor is readable without one, until acquire has said so, and then
+ * works as ever. */
 TEST(the_descriptor_is_readable_for_nothing_once)
 {
     sluice_writer *writer = kit_writer("cam", 8 * KIB);
@@ -204,7 +204,7 @@ TEST(the_descriptor_is_readable_for_nothing_once)
     pthread_t thread;
 
     CHECK_EQ(kit_take_all(reader, &end), 0);
-    sl_kill_point_hook = stand_still;
+    sl_kill_point_hook = block;
     for (int i = 0; i < 10; i++) {
         about_to_tell = go_on = false;
         CHECK_EQ(pthread_create(&thread, NULL, commit_one, writer), 0);
@@ -214,7 +214,7 @@ TEST(the_descriptor_is_readable_for_nothing_once)
         CHECK(!readable(fd, 0));
         go_on = true;
         pthread_join(thread, NULL);
-        CHECK(kit_device() || readable(fd, WAKE_MS)); /* of frames on a GPU the service thread looks what there is */
+        CHECK(kit_device() || readable(fd, WAKE_MS)); /* for frames on a GPU the service thread checks what there is */
         CHECK_EQ(kit_take_all(reader, &end), 0);
         CHECK_EQ(end, SLUICE_TIMEOUT);
         CHECK(!readable(fd, 20));
@@ -226,7 +226,7 @@ TEST(the_descriptor_is_readable_for_nothing_once)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-/* Edge-triggered, as event loops use it: each edge, acquire until there is nothing more. */
+/* Edge-triggered, as in event loops: for each edge, acquire until there is nothing more. */
 TEST(epoll_by_edges_misses_no_frame)
 {
     test_dir();
@@ -248,7 +248,7 @@ TEST(epoll_by_edges_misses_no_frame)
             ; /* it was stopped, and goes on */
         CHECK_EQ(ready, 1);
         taken += kit_take_all(reader, &end);
-        CHECK(end == SLUICE_TIMEOUT || end == SLUICE_AGAIN); /* memory of a new slot on its way: another edge */
+        CHECK(end == SLUICE_TIMEOUT || end == SLUICE_AGAIN); /* memory of a new slot has yet to arrive: another edge */
     }
     CHECK_EQ(taken, n);
     CHECK_EQ(kit_reader_stats(reader).missed, 0);

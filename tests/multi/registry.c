@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which channels there are, what goes on in one, and what else may lie in the folder.
+ * Which channels there are, the state of each, and other files in the folder.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -29,7 +29,7 @@ static int make_socket(const char *name, int type, bool listening)
     return fd;
 }
 
-TEST(what_is_no_channel_is_told_from_one)
+TEST(other_files_are_not_channels)
 {
     char path[600];
 
@@ -48,7 +48,7 @@ TEST(what_is_no_channel_is_told_from_one)
     CHECK_RESULT(kit_try_read("file"), SLUICE_E_NOT_FOUND);
     CHECK_RESULT(kit_try_read("folder"), SLUICE_E_NOT_FOUND);
 
-    /* What is somebody else's is not taken; what is dead is. */
+    /* Other programs' sockets are not replaced; dead ones are. */
     CHECK_SAYS(kit_try_write("stream"), SLUICE_E_PROTOCOL, "socket of some other program");
     CHECK_SAYS(kit_try_write("datagram"), SLUICE_E_PROTOCOL, "socket of some other program");
     CHECK_SAYS(kit_try_write("file"), SLUICE_E_EXISTS, "is no socket");
@@ -97,7 +97,7 @@ TEST(the_list_shows_channels_and_which_are_live)
     role_stop(&writer);
     CHECK_OK(sluice_writer_close(&mine));
     CHECK_OK(sluice_registry_list(NULL, entries, 8, &count));
-    CHECK_EQ(count, 2); /* who closes takes his socket along */
+    CHECK_EQ(count, 2); /* a writer that closes removes its socket */
     close(stream);
     close(hidden);
 }
@@ -122,7 +122,7 @@ TEST(a_watch_tells_when_channels_come_and_go)
     CHECK_EQ(poll(&fd, 1, 20000), 1);
     CHECK_OK(sluice_registry_watch_next(watch, 0));
     CHECK_RESULT(sluice_registry_watch_next(watch, 20 * SLUICE_MS), SLUICE_TIMEOUT);
-    TELL(&writer, "commit 5", "committed"); /* frames are not its business */
+    TELL(&writer, "commit 5", "committed"); /* frames do not concern it */
     CHECK_RESULT(sluice_registry_watch_next(watch, 20 * SLUICE_MS), SLUICE_TIMEOUT);
     role_stop(&writer);
     CHECK_OK(sluice_registry_watch_next(watch, 20 * SLUICE_S));
@@ -200,7 +200,7 @@ TEST(an_observer_sees_all_and_holds_nothing)
     CHECK_EQ(b->taken, 1);
     CHECK_GE(b->lag, 3);
 
-    /* Fewer places than readers; none; and asked as often as one likes it costs no frame. */
+    /* Room for fewer readers than there are, or none; asking any number of times costs no frame. */
     CHECK_OK(sluice_channel_info("cam", 20 * SLUICE_S, &info, readers, 1));
     CHECK_EQ(info.readers, 2);
     for (int i = 0; i < 200; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ends and new beginnings: killed, closed, forked, started again; nothing to clean, nobody left behind.
+ * Ends and restarts: killed, closed, forked, started again; nothing to clean up, no peer left behind.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -30,14 +30,14 @@ static struct child start_reader(const char *a, const char *b)
     return reader;
 }
 
-/* Its writer was killed, of which it may hear a little later. */
+/* Its writer was killed, which it may notice a little later. */
 static void expect_no_writer(struct child *reader, const char *take)
 {
     CHECK_SOON(NUMBER(ask(reader, "stats"), "connected") == 0, 2);
     TELL(reader, take, "NO_WRITER");
 }
 
-/* A frame of a session that is new to the reader, and of a generation that is. */
+/* A frame of a session that is new to the reader, and of a new generation. */
 #define ALL_NEW "missed 0 flags 3"
 
 TEST(readers_find_a_killed_writers_successor)
@@ -84,7 +84,7 @@ TEST(frames_of_a_dead_session_stay_readable_while_they_are_held)
     TELL(&reader, "give", "gave 1");
     TELL(&reader, "check", "whole 1");
     TELL(&reader, "give", "gave 7");
-    /* The old session goes with its last frame: on a GPU channel by a thread of its own. */
+    /* The old session ends with its last frame: on a GPU channel by a thread of its own. */
     TELL(&reader, "take 20000", "took 57 ");
     CHECK_SOON(process_mappings(reader.pid, "memfd:sluice-control") <= 1, 10);
     role_stop(&reader);
@@ -108,7 +108,7 @@ TEST(ready_frames_of_a_killed_writer_are_given)
     role_stop(&newest);
 }
 
-/* Memory that was on its way when the writer died. */
+/* Memory that had not arrived when the writer died. */
 TEST(ready_frames_of_a_killed_writer_are_given_in_a_new_generation_too)
 {
     struct child writer = start_writer(NULL, NULL);
@@ -116,7 +116,7 @@ TEST(ready_frames_of_a_killed_writer_are_given_in_a_new_generation_too)
 
     TELL(&writer, "commit 1", "committed 1");
     TELL(&reader, "take 20000", "took 1 ");
-    /* The writer's service thread has heard of the first memory's arrival before it answers this. */
+    /* The writer's service thread has seen the acknowledgement of the first memory before it answers this. */
     struct sluice_channel_info info = { .size = sizeof info };
     CHECK_OK(sluice_channel_info("cam", 20 * SLUICE_S, &info, NULL, 0));
     child_kill(&reader, SIGSTOP);
@@ -226,7 +226,7 @@ TEST(a_second_writer_of_a_live_name_is_refused)
     CHECK_HAS(child_line(&third, 5), "E_EXISTS");
     role_stop(&third);
 
-    /* A stopped one has it, too. */
+    /* So does a stopped one. */
     child_kill(&writer, SIGSTOP);
     CHECK_SAYS(sluice_writer_open(&second, &params), SLUICE_E_EXISTS, text);
     child_kill(&writer, SIGCONT);
@@ -271,7 +271,7 @@ TEST(a_lock_that_nobody_answers_for_is_waited_for_a_second)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-/* What cleans folders up may take it: it was last changed when the channel was opened. */
+/* Clean-up tools may remove it: it was last changed when the channel was opened. */
 TEST(a_writer_whose_lock_was_taken_away_keeps_its_name)
 {
     struct child writer = start_writer(NULL, NULL), reader = start_reader(NULL, NULL);
@@ -382,7 +382,7 @@ TEST(a_killed_readers_forked_child_does_not_keep_its_leases)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-/* Nothing closes the sockets in such a child: no hang-up comes. The process's own death tells. */
+/* Nothing closes the sockets in such a child, so there is no hang-up. The death of the process itself is noticed. */
 TEST(deaths_are_noticed_though_a_raw_clone_keeps_the_sockets)
 {
     struct child a, b;
@@ -468,7 +468,7 @@ TEST(twenty_restarts_under_running_readers)
         struct child writer = start_writer(NULL, NULL);
         TELL(&writer, "run 100", "running");
         test_nap((30 + i * 7 % 40) * SLUICE_MS);
-        if (i % 10 == 0) /* they have met two of them at least */
+        if (i % 10 == 0) /* they have seen at least two of them */
             CHECK_SOON(kit_taken("cam", newest.pid) > 0 && kit_taken("cam", recorder.pid) > 0, 10);
         fds = i ? fds : process_fds(newest.pid); /* a GPU's driver has many of its own */
         child_kill(&writer, i % 3 ? SIGKILL : SIGTERM);

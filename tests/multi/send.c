@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Copies of what a program has itself, and memory that outlives its frame.
+ * Copies of a program's own memory, and memory that outlives its frame.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +76,7 @@ TEST(fetch_takes_the_arrays_that_it_is_asked_for)
     CHECK_MEM(got, data[0], KIB);
     CHECK_RESULT(sluice_reader_fetch(reader, &frame, &arrays[1], 2, SLUICE_ON_CPU, NULL), SLUICE_E_FORMAT);
     CHECK_RESULT(sluice_reader_fetch(reader, &frame, arrays, 0, SLUICE_ON_CPU, NULL), SLUICE_E_FORMAT);
-    arrays[0].data = memset(got, 'z', KIB); /* where one cannot be copied, none is */
+    arrays[0].data = memset(got, 'z', KIB); /* if one cannot be copied, none is */
     arrays[1].shape[0] = KIB / 2;
     CHECK_SAYS(sluice_reader_fetch(reader, &frame, arrays, 2, SLUICE_ON_CPU, NULL), SLUICE_E_FORMAT, "only the same");
     CHECK_EQ(got[0], 'z');
@@ -152,7 +152,7 @@ TEST(pinned_memory_stays_mapped)
     CHECK_RESULT(sluice_writer_pin(writer, &frame, NULL), SLUICE_E_INVALID);
     CHECK_OK(sluice_writer_reformat(writer, &format));
     kit_commits(writer, 1);
-    kit_commits(writer, 1); /* the old generation has gone */
+    kit_commits(writer, 1); /* the old generation is gone */
     CHECK_EQ(kit_byte(&array, array.nbytes - 1), 5);
     CHECK_OK(sluice_pin_drop(&pins[0]));
     CHECK(pins[0] == NULL);
@@ -197,7 +197,7 @@ TEST(a_readers_pin_keeps_what_it_pinned)
     CHECK_RESULT(sluice_reader_pin(reader, &frame, &none), SLUICE_E_STALE);
 
     CHECK_OK(sluice_writer_reformat(writer, &format));
-    for (int i = 0; i < 3; i++) { /* the old generation goes */
+    for (int i = 0; i < 3; i++) { /* the old generation ends */
         kit_commits(writer, 1);
         frame = kit_take(reader);
         CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));

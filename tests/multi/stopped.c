@@ -20,11 +20,11 @@ static struct child start_writer(const char *options[4])
 
 #define LOOKS 40
 
-/* Of writers that evict: whoever shall not be evicted does what it has to in less. */
+/* Of writers that evict: readers that must not be evicted need less time. */
 #define LEASE "lease_ms=3000"
 #define LEASE_NS (3 * SLUICE_S)
 
-/* The newest reader beside the writer for a while, 1,000 frames a second. */
+/* The newest reader beside the writer for a while, at 1,000 frames a second. */
 struct outcome { long long frames, missed, p99, dropped; };
 
 static struct outcome measure(struct child *writer, struct child *reader)
@@ -52,8 +52,8 @@ static bool same(const struct outcome *with, const struct outcome *without)
            with->missed <= without->missed + with->frames / 10 && with->p99 <= without->p99 * 4 + 20 * SLUICE_MS;
 }
 
-/* A recorder that is stopped once it has done what `line` says, and disturbs nobody. A busy machine spoils a
- * look, so there are several; one that disturbs does so in all of them. *at: the frame that it took. */
+/* A recorder that is stopped after the command `line`, and must disturb nobody. A busy machine may spoil a measurement,
+ * so there are several; a recorder that disturbs does so in all of them. *at: the frame that it took. */
 static struct child stopped_recorder(struct child *writer, struct child *newest, const char *line, long long *at)
 {
     for (int look = 0; look < LOOKS; look++) {
@@ -80,7 +80,7 @@ TEST_TIMEOUT(a_stopped_recorder_disturbs_nobody, 120)
     child_expect(&newest, "open", 10);
     struct child recorder = stopped_recorder(&writer, &newest, "take 20000", &joined_at);
 
-    /* It lost the oldest, counted, and goes on. */
+    /* It lost the oldest ones, counted, and goes on. */
     child_kill(&recorder, SIGCONT);
     const char *answer = ask(&recorder, "take 20000");
     CHECK_HAS(answer, "took ");
@@ -90,7 +90,7 @@ TEST_TIMEOUT(a_stopped_recorder_disturbs_nobody, 120)
     /* All of the writer's frames are accounted for: it joined at the head. */
     const char *stats = ask(&recorder, "stats");
     long long seen = NUMBER(stats, "taken") + NUMBER(stats, "missed");
-    while (NUMBER(ask(&recorder, "stats"), "lag") > 0) { /* may be in a slot whose memory it is still being told of */
+    while (NUMBER(ask(&recorder, "stats"), "lag") > 0) { /* may be in a slot whose memory it has not received yet */
         answer = ask(&recorder, "take 20000");
         CHECK_HAS(answer, "took ");
         seen += 1 + NUMBER(answer, "missed");
@@ -197,7 +197,7 @@ TEST(a_hundred_and_fifty_questions_to_a_stopped_writer)
     struct sluice_channel_info info = { .size = sizeof info };
 
     child_kill(&writer, SIGSTOP);
-    for (int i = 0; i < 150; i++) /* more than its queue takes */
+    for (int i = 0; i < 150; i++) /* more than its queue holds */
         CHECK_RESULT(sluice_channel_info("cam", 1, &info, NULL, 0), SLUICE_TIMEOUT);
     child_kill(&writer, SIGCONT);
     CHECK_SOON(sluice_channel_info("cam", SLUICE_S, &info, NULL, 0) == 0, 10);
@@ -223,7 +223,7 @@ static void check_evicted_reads_on(struct child *writer, struct child *evicted)
     TELL(evicted, "give", "E_LOST");
     TELL(evicted, "take 1000", "E_LOST");
     CHECK_HAS(ask(evicted, "last"), "evicted");
-    /* Once; then it reads on, whole frames, later than the one it had. */
+    /* Once; then it reads on: whole frames, later than the one it had. */
     TELL(evicted, "run", "running");
     TELL(writer, "run 0", "running");
     CHECK_SOON(kit_taken("cam", evicted->pid) > 10, 10);
@@ -250,10 +250,10 @@ TEST(a_stopped_holder_is_evicted_after_lease_timeout)
     TELL(&writer, "commit 1", "NO_SLOT");     /* 1 and 3 are held, 4 is the newest: too early */
     CHECK_EQ(NUMBER(ask(&writer, "stats"), "evicted"), 0);
     test_nap(LEASE_NS + 50 * SLUICE_MS);
-    TELL(&other, "give", "gave 3"); /* in time by now it is the other's turn: it holds nothing */
+    TELL(&other, "give", "gave 3"); /* in time: now it holds nothing, and the other one is due */
     TELL(&other, "hold 20000", "holds 4 ");
     TELL(&writer, "commit 1", "committed 5");
-    TELL(&writer, "commit 1", "committed 6"); /* starved again, and now evicts */
+    TELL(&writer, "commit 1", "committed 6"); /* starved again, and now it evicts */
     CHECK_EQ(NUMBER(ask(&writer, "stats"), "evicted"), 1);
     TELL(&other, "check", "whole 1");
     TELL(&other, "give", "gave 4");
@@ -264,7 +264,7 @@ TEST(a_stopped_holder_is_evicted_after_lease_timeout)
     role_stop(&writer);
 }
 
-TEST(a_forgetful_holder_is_evicted_too_and_told)
+TEST(a_reader_that_forgets_a_frame_is_evicted_and_gets_an_error)
 {
     struct child writer, holder, other;
 
@@ -360,7 +360,7 @@ TEST(a_stopped_reader_with_nothing_in_its_hands_is_not_evicted)
     role_stop(&writer);
 }
 
-/* New memories are kept back for it, at most one is on the way: nobody else runs out of anything. */
+/* New memories are held back for it, with at most one in flight: nobody else runs out of anything. */
 TEST(descriptors_do_not_pile_up_at_a_stopped_reader)
 {
     struct child writer = start_writer((const char *[4]){ NULL });

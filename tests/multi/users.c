@@ -20,7 +20,7 @@
             SKIP("only root can start programs of other users"); \
     } while (0)
 
-/* The test's folder, which others may enter; made by mkdtemp it is ours alone. */
+/* The test's folder, opened for others; mkdtemp makes it private. */
 static const char *open_folder(void)
 {
     const char *path = test_dir();
@@ -40,8 +40,8 @@ static void become(unsigned uid, unsigned gid)
     CHECK_EQ(setresuid(uid, uid, uid), 0);
 }
 
-/* reads as uid= gid=, trusting the writers of user trust=; one frame. */
-ROLE(stranger)
+/* Reads as uid= gid=, trusting the writers of user trust=; one frame. */
+ROLE(reader_of_another_user)
 {
     struct sluice_reader_params params = kit_reader_params("cam");
     uint32_t trusted = (uint32_t)option_number(argc, argv, "trust", -1);
@@ -65,7 +65,7 @@ ROLE(stranger)
     return 0;
 }
 
-/* writes as uid=, for user allow=. */
+/* Writes as uid=, for user allow=. */
 ROLE(owner)
 {
     struct sluice_format format = kit_format(4 * KIB);
@@ -88,9 +88,9 @@ ROLE(owner)
     return 0;
 }
 
-#define STRANGER(answer, ...) \
+#define READ_AS(answer, ...) \
     do { \
-        struct child c = role_start("stranger", __VA_ARGS__, NULL); \
+        struct child c = role_start("reader_of_another_user", __VA_ARGS__, NULL); \
         const char *said = child_line(&c, 5); \
         CHECK_HAS(said, answer); \
         CHECK_EQ(child_wait(&c, 5), 0); \
@@ -119,15 +119,15 @@ TEST(another_user_is_refused_unless_named)
     NEEDS_ROOT();
     open_folder();
     sluice_writer *writer = open_for(NULL, 0, NULL, 0);
-    STRANGER("E_PERMISSION", "uid=65533", "trust=0");
+    READ_AS("E_PERMISSION", "uid=65533", "trust=0");
     CHECK_OK(sluice_writer_close(&writer));
 
     writer = open_for(friends, 2, NULL, 0);
-    STRANGER("took 1", "uid=65533", "trust=0");
-    STRANGER("took 1", "uid=4242", "trust=0");
-    STRANGER("E_PERMISSION channel 'cam' belongs to user 0 and user 65532 is not among those it allows", "uid=65532", "trust=0");
-    /* Neither does a reader trust just any writer. */
-    STRANGER("E_PERMISSION the writer of channel 'cam' is user 0, whom this reader does not trust", "uid=65533");
+    READ_AS("took 1", "uid=65533", "trust=0");
+    READ_AS("took 1", "uid=4242", "trust=0");
+    READ_AS("E_PERMISSION channel 'cam' belongs to user 0 and user 65532 is not among those it allows", "uid=65532", "trust=0");
+    /* Nor does a reader trust just any writer. */
+    READ_AS("E_PERMISSION the writer of channel 'cam' is user 0, whom this reader does not trust", "uid=65533");
     CHECK_EQ(kit_writer_stats(writer).refused, 1);
     CHECK_EQ(kit_writer_stats(writer).readers_total, 2);
     CHECK_OK(sluice_writer_close(&writer));
@@ -139,11 +139,11 @@ TEST(members_of_a_group_may_read)
 
     NEEDS_ROOT();
     open_folder();
-    for (uint32_t n = 1; n <= 2; n++) { /* one group owns the file, several go by credentials alone */
+    for (uint32_t n = 1; n <= 2; n++) { /* one group owns the file, several are checked by credentials alone */
         sluice_writer *writer = open_for(NULL, 0, groups, n);
-        STRANGER("took 1", "uid=65533", "gid=4343", "trust=0");
-        STRANGER(n == 2 ? "took 1" : "E_PERMISSION", "uid=65533", "gid=4344", "trust=0");
-        STRANGER("E_PERMISSION", "uid=65533", "gid=4345", "trust=0");
+        READ_AS("took 1", "uid=65533", "gid=4343", "trust=0");
+        READ_AS(n == 2 ? "took 1" : "E_PERMISSION", "uid=65533", "gid=4344", "trust=0");
+        READ_AS("E_PERMISSION", "uid=65533", "gid=4345", "trust=0");
         CHECK_OK(sluice_writer_close(&writer));
     }
 }
@@ -163,16 +163,16 @@ TEST(the_overflow_user_is_nobody)
     snprintf(allow, sizeof allow, "allow=%u", overflow);
     snprintf(trust, sizeof trust, "trust=%u", overflow);
     CHECK_EQ(chmod(open_folder(), 01777), 0);
-    /* Two that read as it may be two different users: same number, and still a stranger. */
+    /* Two that read as it may be two different users: same number, and still not trusted. */
     struct child owner = role_start("owner", uid, NULL);
     CHECK_HAS(child_line(&owner, 5), "OK");
-    STRANGER("E_PERMISSION", uid);
-    STRANGER("E_PERMISSION", uid, trust);
+    READ_AS("E_PERMISSION", uid);
+    READ_AS("E_PERMISSION", uid, trust);
     role_stop(&owner);
     owner = role_start("owner", uid, allow, NULL);
     CHECK_HAS(child_line(&owner, 5), "OK");
-    STRANGER("does not trust, for several users may show as this number", uid);
-    STRANGER("took 1", uid, trust);
+    READ_AS("does not trust, for several users may show as this number", uid);
+    READ_AS("took 1", uid, trust);
     role_stop(&owner);
 }
 

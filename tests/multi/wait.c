@@ -10,7 +10,7 @@
 #include "multi/kit.h"
 
 #define KIB 1024
-#define SOON (10 * SLUICE_S) /* a bound, far below what would else be waited for */
+#define SOON (10 * SLUICE_S) /* a bound, far below the timeout that would apply otherwise */
 
 /* ---- how long ---- */
 
@@ -190,7 +190,7 @@ TEST(close_ends_an_acquire_on_another_thread)
     role_stop(&writer);
 }
 
-/* One thread acquires, another releases, and all the while the writer goes on; then it is closed. */
+/* One thread acquires, another releases, while the writer goes on; then it is closed. */
 struct hand {
     sluice_reader *reader;
     struct sluice_frame frames[8];
@@ -273,7 +273,7 @@ TEST(close_while_one_thread_acquires_and_another_releases)
         CHECK_OK(sluice_reader_open(&waiter.reader, &params));
         sluice_reader *mine = waiter.reader;
         pthread_create(&thread, NULL, wait_for_ever, &waiter);
-        pthread_join(thread, NULL); /* one frame in peace */
+        pthread_join(thread, NULL); /* one frame without disturbance */
         CHECK_EQ(waiter.result, 0);
         CHECK_OK(sluice_reader_acquire(mine, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
         TELL(&writer, "stop", "ran"); /* so that the other thread sleeps */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ten thousand openings and closings: a process is as large after the last as after the first
- * hundreds. SLUICE_SOAK_PROCESSES says how many processes come and go (500).
+ * Ten thousand openings and closings: a process is as large after the last one as after the first few hundred.
+ * SLUICE_SOAK_PROCESSES is the number of processes (500).
  */
 #include <signal.h>
 #include <stdio.h>
@@ -15,17 +15,17 @@
 
 #define CYCLES     10000
 #define LOOKS      20
-#define MORE_BYTES 4096 /* what malloc may have more than before: less than a byte a cycle */
-#define MORE_KIB   512  /* what all of the process may: pages come and go */
+#define MORE_BYTES 4096 /* the growth of malloc: less than a byte for each cycle */
+#define MORE_KIB   512  /* the growth of the process: pages come and go */
 
 struct size {
-    struct belongings belongings;
+    struct resources resources;
     struct process_memory memory;
 };
 
 static struct size size_now(void)
 {
-    return (struct size){ belongings_now(), process_memory(getpid()) };
+    return (struct size){ resources_now(), process_memory(getpid()) };
 }
 
 static void check_same(const struct size *before, const char *what, long cycle)
@@ -33,19 +33,19 @@ static void check_same(const struct size *before, const char *what, long cycle)
     char when[64];
 
     snprintf(when, sizeof when, "%s, cycle %ld", what, cycle);
-    belongings_check(&before->belongings, when);
+    resources_check(&before->resources, when);
     struct size now = size_now();
-    CHECK_EQ(now.belongings.fds, before->belongings.fds);
-    if (test_slowness() > 1) /* sanitizers keep what is freed, and look for leaks themselves */
+    CHECK_EQ(now.resources.fds, before->resources.fds);
+    if (test_slowness() > 1) /* sanitizers keep freed memory, and check for leaks themselves */
         return;
-    if (now.belongings.bytes > before->belongings.bytes + MORE_BYTES ||
+    if (now.resources.bytes > before->resources.bytes + MORE_BYTES ||
         now.memory.resident > before->memory.resident + MORE_KIB)
         FAIL("%s: %zu bytes from malloc (%zu before), %ld KiB in all (%ld)", when,
-             now.belongings.bytes, before->belongings.bytes, now.memory.resident,
+             now.resources.bytes, before->resources.bytes, now.memory.resident,
              before->memory.resident);
 }
 
-/* The first of the looks sets the measure. */
+/* The first check is the reference. */
 static void cycle(void (*once)(long number), const char *what)
 {
     long all = test_scale(CYCLES), stride = all / LOOKS > 0 ? all / LOOKS : 1;
@@ -120,12 +120,12 @@ TEST_TIMEOUT(a_reader_opens_ten_thousand_times, 300)
     TELL(&writer, "run 1000", "running");
     cycle(open_a_reader, "a reader was closed");
     CHECK_HAS(ask(&writer, "stats"), "dropped 0 ");
-    /* The last goodbye may still be on its way. */
+    /* The last goodbye may still be in flight. */
     CHECK_SOON(strstr(ask(&writer, "stats"), "readers 0 "), 10);
     role_stop(&writer);
 }
 
-/* One reader's life: a frame, and then it closes, just ends, or is killed. */
+/* The life of a reader: a frame, and then it closes, exits, or is killed. */
 ROLE(short_lived)
 {
     sluice_reader *reader = kit_newest(20 * SLUICE_S);

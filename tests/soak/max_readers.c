@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * As many readers as a channel has places for, in a process each, all of them killed at once.
+ * As many readers as a channel admits, in a process each, all of them killed at once.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -50,8 +50,8 @@ static void check_reading(struct child *reader, bool in_order, uint64_t before, 
     CHECK_EQ(NUMBER(text, "lost"), 0);
     CHECK_EQ(NUMBER(text, "sessions"), 1);
     CHECK_EQ(NUMBER(text, "last"), last);
-    CHECK_GE(NUMBER(text, "first"), before); /* the newest was there already */
-    /* Each frame was taken or counted as missed; those before its first are not its own to miss. */
+    CHECK_GE(NUMBER(text, "first"), before); /* the newest one was there already */
+    /* Each frame was taken or counted as missed; those before its first one do not count. */
     long long seen = NUMBER(text, "last") - NUMBER(text, "first") + 1;
     CHECK_GE(NUMBER(text, "ran") + NUMBER(text, "missed"), seen);
     if (in_order)
@@ -71,7 +71,7 @@ static bool all_have_read(void)
     return true;
 }
 
-/* Frames at a pace that nobody needs to lose one at. */
+/* Frames at a rate at which nobody needs to lose one. */
 static void write_and_check(sluice_writer *writer, struct child *crowd)
 {
     uint64_t before = kit_writer_stats(writer).committed;
@@ -84,7 +84,7 @@ static void write_and_check(sluice_writer *writer, struct child *crowd)
     }
     uint64_t last = kit_writer_stats(writer).committed;
     CHECK_EQ(last, before + FRAMES);
-    CHECK_SOON(all_have_read(), 10); /* the slowest comes to the end */
+    CHECK_SOON(all_have_read(), 10); /* the slowest one reaches the end */
     for (int i = 0; i < SLUICE_MAX_READERS; i++)
         check_reading(&crowd[i], i % 2, before, last);
 }
@@ -121,7 +121,7 @@ TEST_TIMEOUT(sixty_four_readers_at_once, 240)
         one_more_is_refused();
         write_and_check(writer, crowd);
         for (int i = 0; i < SLUICE_MAX_READERS;
-             i++) { /* each holds a frame, many of them their own */
+             i++) { /* each holds a frame, many of them another one */
             CHECK_OK(kit_commit(writer));
             TELL(&crowd[i], "hold 20000", "holds ");
         }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The record of a soak: a row a minute (or less, of a shorter soak) for each process, and the trend
- * over all rows.
+ * The record of a soak: a row for each process and minute (or less, in a shorter soak), and the trend over all rows.
  */
 #ifndef SOAK_RECORD_H
 #define SOAK_RECORD_H
@@ -20,22 +19,22 @@ struct record {
     double cells[MAX_ROWS][SEATS][COLUMNS];
     long dropped[MAX_ROWS], openings[MAX_ROWS], answers[MAX_ROWS];
     int leases[MAX_ROWS];      /* the most that were held at once */
-    int samples;               /* of the row that is filled now */
-    struct seat before[SEATS]; /* counters at its begin */
+    int samples;               /* in the present row */
+    struct seat before[SEATS]; /* counters at its beginning */
 };
 
-/* One look at a process: memory is averaged over a row, descriptors and the like are the most. */
+/* Samples a process: memory is averaged over a row, for descriptors and the like the maximum counts. */
 void record_sample(struct record *record, unsigned seat, pid_t pid);
 
-/* Ends the row that is filled now. */
+/* Ends the present row. */
 void record_row(struct record *record, const struct board *board);
 
-/* How much a column grew over the soak, from the median slope of all pairs of rows. The first sixth
- * does not count: tables and pools get their size. */
+/* The growth of a column over the soak, from the median slope of all pairs of rows. The first sixth does not count,
+ * while tables and pools get their size. */
 double record_growth(const struct record *record, unsigned seat, enum column column);
 double record_mean(const struct record *record, unsigned seat, enum column column);
 
-/* All of it as JSON, a line a row, into the file that SLUICE_SOAK_RECORD names. */
+/* Writes all of it as JSON, one line for each row, to the file that SLUICE_SOAK_RECORD names. */
 void record_write(const struct record *record, const pid_t *pids);
 
 extern const char *const seat_names[SEATS];

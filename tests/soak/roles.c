@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The processes of a soak: a writer whose speed, format and session change all the time, readers of
- * every kind, and an observer. Each frame is looked at; none of them ever ends before it is told.
+ * The processes of a soak: a writer that keeps changing its rate, format and session, readers of every kind, and an
+ * observer. Each frame is checked; each process ends on command.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static sluice_writer *open_writer(unsigned chapter)
     return writer;
 }
 
-/* Frames at one speed for a while. */
+/* Frames at one rate for a while. */
 static void write_chapter(struct board *board, sluice_writer *writer, unsigned chapter)
 {
     struct seat *seat = &board->seats[SEAT_WRITER];
@@ -70,8 +70,8 @@ static void write_chapter(struct board *board, sluice_writer *writer, unsigned c
 
 ROLE(writer)
 {
-    struct board *board = test_board(sizeof *board);
-    struct belongings before = belongings_now();
+    struct board *board = test_shared_memory(sizeof *board);
+    struct resources before = resources_now();
 
     test_dir();
     sluice_writer *writer = open_writer(0);
@@ -89,7 +89,7 @@ ROLE(writer)
         write_chapter(board, writer, chapter);
     }
     CHECK_OK(sluice_writer_close(&writer));
-    belongings_check(&before, "the writer has closed");
+    resources_check(&before, "the writer has closed");
     return 0;
 }
 
@@ -118,7 +118,7 @@ static const struct {
     [SEAT_THIRD] = { SLUICE_IN_ORDER, 3, 1, 3, false },
 };
 
-/* At once, whether there is a writer or not; or with a writer alone. */
+/* At once, with or without a writer; or only with a writer. */
 static bool open_reader(struct part *part, unsigned kind, bool later)
 {
     struct sluice_reader_params params = kit_reader_params(CHANNEL);
@@ -186,7 +186,7 @@ static bool take(struct part *part)
 
 static void leave(struct part *part)
 {
-    while (part->held_count > part->last % 2) /* close gives the other one back */
+    while (part->held_count > part->last % 2) /* close releases the other one */
         give(part, 0);
     part->held_count = 0;
     CHECK_OK(sluice_reader_close(&part->reader));
@@ -194,26 +194,26 @@ static void leave(struct part *part)
 
 ROLE(reader)
 {
-    struct board *board = test_board(sizeof *board);
+    struct board *board = test_shared_memory(sizeof *board);
     unsigned kind = (unsigned)atoi(argv[1]);
     struct part part = { .board = board, .seat = &board->seats[kind] };
-    struct belongings before = belongings_now();
+    struct resources before = resources_now();
 
     test_dir();
     open_reader(&part, kind, true);
     while (runs(board, READERS_LEAVE))
         take(&part);
     leave(&part);
-    belongings_check(&before, "a reader has closed");
+    resources_check(&before, "a reader has closed");
     return 0;
 }
 
 /* A few frames, then the next one. */
 ROLE(opener)
 {
-    struct board *board = test_board(sizeof *board);
+    struct board *board = test_shared_memory(sizeof *board);
     struct part part = { .board = board, .seat = &board->seats[SEAT_OPENER] };
-    struct belongings before = belongings_now();
+    struct resources before = resources_now();
 
     test_dir();
     for (unsigned turn = 0; runs(board, READERS_LEAVE); turn++) {
@@ -223,7 +223,7 @@ ROLE(opener)
             take(&part);
         leave(&part);
     }
-    belongings_check(&before, "the last reader of many has closed");
+    resources_check(&before, "the last reader of many has closed");
     return 0;
 }
 
@@ -231,8 +231,8 @@ ROLE(opener)
 
 ROLE(observer)
 {
-    struct board *board = test_board(sizeof *board);
-    struct belongings before = belongings_now();
+    struct board *board = test_shared_memory(sizeof *board);
+    struct resources before = resources_now();
     sluice_watch *watch = NULL;
 
     test_dir();
@@ -256,6 +256,6 @@ ROLE(observer)
             CHECK_OK(r);
     }
     CHECK_OK(sluice_registry_watch_close(&watch));
-    belongings_check(&before, "the observer has closed");
+    resources_check(&before, "the observer has closed");
     return 0;
 }

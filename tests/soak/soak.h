@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the processes of a soak share: one page of counters, so that the one that measures asks
- * nobody for anything.
+ * What the processes of a soak share: one page of counters, so that measuring disturbs nobody.
  */
 #ifndef SOAK_SOAK_H
 #define SOAK_SOAK_H
@@ -10,7 +9,7 @@
 #include <stdint.h>
 
 #define CHANNEL  "soak"
-#define CHAPTERS 12 /* in a row of the record: each row sees every speed, format and reopening */
+#define CHAPTERS 12 /* in a row of the record: each row covers every rate, format and reopening */
 
 enum seat_number {
     SEAT_WRITER,
@@ -25,14 +24,14 @@ enum seat_number {
     SEATS,
 };
 
-/* Latencies by size: eight steps to a doubling. */
+/* Latencies by size: eight steps for each doubling. */
 #define STEPS 512
 
 struct seat {
     _Atomic uint64_t frames; /* taken, or committed */
     _Atomic uint64_t openings;
     _Atomic uint64_t dropped;        /* the writer's */
-    _Atomic uint64_t asked;          /* the observer's answers */
+    _Atomic uint64_t asked;          /* the observer's queries */
     _Atomic uint32_t latency[STEPS]; /* commit to acquire */
 };
 
@@ -44,10 +43,10 @@ struct board {
     struct seat seats[SEATS];
 };
 
-/* What all readers together may hold. */
+/* The most that all readers together may hold. */
 #define MOST_LEASES 16
 
-/* The step for a time, and the time in the middle of a step. */
+/* The step of a time, and the time in the middle of a step. */
 unsigned step_of(int64_t ns);
 double step_ns(unsigned step);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A channel in use for as long as one likes: SLUICE_SOAK_SECONDS (12, an hour by tests/soak/run
- * --long). Every process must end as large as it began: descriptors, mappings, threads and memory
- * show no trend. Latencies are recorded and decide nothing. SLUICE_SOAK_RECORD names a file for the
- * rows; SLUICE_SOAK_PYTHON a Python that has the package, for one more reader.
+ * A channel in use for SLUICE_SOAK_SECONDS (12; an hour by tests/soak/run --long). Every process must end as large as
+ * it began: descriptors, mappings, threads and memory show no trend. Latencies are recorded, and do not fail the test.
+ * SLUICE_SOAK_RECORD names a file for the rows; SLUICE_SOAK_PYTHON a Python that has the package, for one more reader.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +45,7 @@ static void start_all(struct soak *soak)
         soak->pids[seat] = soak->children[seat].pid;
 }
 
-/* Leases as the writer sees them; while it is between two sessions there are none. */
+/* Leases as the writer sees them; between two sessions there are none. */
 static void count_leases(struct soak *soak)
 {
     struct sluice_channel_info info = { .size = sizeof info };
@@ -96,7 +95,7 @@ static void fill_rows(struct soak *soak, int rows, int64_t row_ns)
     }
 }
 
-/* Readers first: their leases must go, and the writer be there to see it. */
+/* Readers first: their leases must end while the writer sees it. */
 static void end_all(struct soak *soak)
 {
     struct sluice_channel_info info = { .size = sizeof info };
@@ -113,8 +112,8 @@ static void end_all(struct soak *soak)
     shm_check();
 }
 
-/* Which growth over a whole soak is a trend: so much, and this part of what there is. Few rows say
- * less than many, so the part is that for six, and half of it for twelve. */
+/* The growth over a whole soak that counts as a trend: this much, and this part of what there is. Few rows show less
+ * than many, so the part is for six, and half of it for twelve. */
 static const struct {
     enum column column;
     double most, part;
@@ -134,7 +133,7 @@ static bool check_trend(const struct soak *soak, unsigned seat)
             continue;
         fprintf(stderr, "%s: %s grew by %.1f, at %.1f on average\n", seat_names[seat],
                 column_names[limits[i].column], grown, mean);
-        /* A sanitizer keeps what is freed for a while. */
+        /* A sanitizer keeps freed memory for a while. */
         flat = flat && limits[i].column < FDS && test_slowness() > 1;
     }
     return flat;
@@ -157,7 +156,7 @@ TEST_TIMEOUT(steady, 86400)
     double seconds = wanted && *wanted ? strtod(wanted, NULL) : (double)test_scale(12);
     int rows = seconds < 3 ? MIN_ROWS : seconds > 30 ? MAX_ROWS : (int)(seconds * 2);
 
-    soak.board = test_board(sizeof *soak.board);
+    soak.board = test_shared_memory(sizeof *soak.board);
     soak.record.row_seconds = (seconds < 3 ? 3 : seconds) / rows;
     int64_t row_ns = (int64_t)(soak.record.row_seconds * 1e9);
     atomic_store(&soak.board->chapter_ns, row_ns / CHAPTERS);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * How a process of a storm gets at its frames: in host memory by the CPU, on a GPU (the environment's
- * SLUICE_STORM_DEVICE) by work queued on a stream, behind which commit and release are queued. There it
- * dawdles before, between and behind its copies, so that whoever does not wait for it is found out.
+ * How a process of a storm accesses its frames: in host memory by the CPU, on a GPU (SLUICE_STORM_DEVICE) by work
+ * queued on a stream, after which commit and release are queued. There are random delays before, between and after the
+ * copies, so that a missing wait is found.
  */
 #ifndef STORM_FRAME_IO_H
 #define STORM_FRAME_IO_H
@@ -13,37 +13,37 @@
 
 #include "storm/content.h"
 
-/* What storms run on: "host" if not said otherwise. */
-const char *desk_device(void);
-bool desk_is_gpu(void);
-bool desk_is_slow(void); /* a real GPU: its processes take their time to start */
+/* The device of the storm; "host" by default. */
+const char *frame_io_device(void);
+bool frame_io_is_gpu(void);
+bool frame_io_is_slow(void); /* a real GPU: its processes start slowly */
 
 /* In the supervisor, first: skips the test if there is no such device. */
-void desk_look(void);
+void frame_io_require(void);
 
-struct desk {
+struct frame_io {
     struct sluice_stream stream; /* SLUICE_ON_CPU on the host */
-    char *out;                   /* pinned: one frame a slot that may be written */
-    char *in;                    /* and the one that is looked at */
+    char *out;                   /* pinned: one frame for each slot that may be written */
+    char *in;                    /* and the one that is being checked */
     uint64_t *random;
 };
 
-/* Once a process, on its first thread; then a desk for each thread. */
-void desk_open_device(void);
-void desk_close_device(void);
-void desk_use_device(void); /* each further thread */
-void desk_open(struct desk *desk, uint64_t *random);
-void desk_close(struct desk *desk);
+/* Once in a process, on its first thread; then a frame_io for each thread. */
+void frame_io_open_device(void);
+void frame_io_close_device(void);
+void frame_io_use_device(void); /* on each further thread */
+void frame_io_open(struct frame_io *io, uint64_t *random);
+void frame_io_close(struct frame_io *io);
 
-/* Shapes a frame that is begun, and fills it. Its metadata only where `meta`. */
-void desk_fill(struct desk *desk, struct sluice_frame *frame, const struct label *label, bool meta);
+/* Shapes a begun frame, and fills it; its metadata only if `meta`. */
+void frame_io_fill(struct frame_io *io, struct sluice_frame *frame, const struct label *label, bool meta);
 
 /* Calls it when the work queued so far is done: on a thread of the driver's, in order. */
-void desk_behind(struct desk *desk, void (*function)(void *data), void *data);
+void frame_io_call_after(struct frame_io *io, void (*function)(void *data), void *data);
 
-/* A look at a held frame, in two steps: release may be queued in between. */
-void desk_look_at(struct desk *desk, const struct sluice_frame *frame, struct content *content);
-bool desk_check(struct desk *desk, const struct sluice_frame *frame, const struct content *content,
+/* The check of a held frame, in two steps: release may be queued in between. */
+void frame_io_begin_check(struct frame_io *io, const struct sluice_frame *frame, struct content *content);
+bool frame_io_check(struct frame_io *io, const struct sluice_frame *frame, const struct content *content,
                 struct label *label, char *why, unsigned size);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader in a storm: takes frames, and believes nothing of them.
+ * A reader in a storm: takes frames, and checks everything.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -22,11 +22,11 @@ void reading_open(struct reading *reading, int64_t timeout_ns)
     params.hold = reading->hold;
     params.every = reading->every;
     params.open_timeout_ns = timeout_ns;
-    if (part_chance(reading->part, 3))
+    if (worker_chance(reading->worker, 3))
         params.spin_ns = -1;
-    board_doing(reading->part->seat, "open");
+    state_doing(reading->worker->seat, "open");
     int r = sluice_reader_open(&reading->reader, &params);
-    board_beat(reading->part->seat);
+    state_beat(reading->worker->seat);
     reading->session = 0;
     if (r == SLUICE_E_NOT_FOUND || r == SLUICE_TIMEOUT || r == SLUICE_AGAIN)
         reading->reader = NULL;
@@ -36,13 +36,13 @@ void reading_open(struct reading *reading, int64_t timeout_ns)
 
 void reading_close(struct reading *reading)
 {
-    board_doing(reading->part->seat, "close");
+    state_doing(reading->worker->seat, "close");
     CHECK_OK(sluice_reader_close(&reading->reader));
-    board_beat(reading->part->seat);
+    state_beat(reading->worker->seat);
     reading->held_count = 0;
 }
 
-/* ---- what must hold of a frame ---- */
+/* ---- what must hold for a frame ---- */
 
 static void torn(const struct reading *reading, const struct sluice_frame *frame, const char *when,
                  const char *why)
@@ -52,7 +52,7 @@ static void torn(const struct reading *reading, const struct sluice_frame *frame
          why);
 }
 
-/* Within a session sequences grow, and what was taken and missed adds up to all there were. */
+/* Within a session sequences grow, and the frames taken and missed add up to all there were. */
 static void check_order(struct reading *reading, const struct sluice_frame *frame,
                         const struct label *label)
 {
@@ -62,7 +62,7 @@ static void check_order(struct reading *reading, const struct sluice_frame *fram
         CHECK_GE(frame->sequence, want);
         uint64_t missed = frame->sequence - want + label->dropped - reading->dropped;
         reading->lost += frame->sequence - want;
-        /* One that was asked for and lost hides those after it that were not asked for. */
+        /* A wanted frame that was lost hides the unwanted ones after it. */
         if (frame->missed > missed || frame->missed * every < missed)
             FAIL("channel %s: frame %llu after %llu, %llu dropped after %llu, and %llu missed",
                  reading->channel, (unsigned long long)frame->sequence,
@@ -78,12 +78,12 @@ static void check_order(struct reading *reading, const struct sluice_frame *fram
     reading->dropped = label->dropped;
 }
 
-/* What a reader in order has not got the writer knows to have taken back. It may say so a little
- * later; one that has died never will. */
+/* Frames that a reader in order did not get were taken back by the writer, which may report it a little later; a dead
+ * one never does. */
 static void check_lost(const struct reading *reading)
 {
-    const struct board *board = reading->part->board;
-    const struct seat *writer = &board->seats[reading->far ? SEAT_CHAIN : SEAT_WRITER];
+    const struct shared_state *state = reading->worker->state;
+    const struct seat *writer = &state->seats[reading->far ? SEAT_CHAIN : SEAT_WRITER];
     uint64_t beat = atomic_load(&writer->beat);
     int64_t until = test_now() + SLUICE_S;
 
@@ -104,38 +104,38 @@ static void check_lost(const struct reading *reading)
     }
 }
 
-/* Was the frame taken back from under the GPU's work, behind which it was released before? */
+/* Was the frame taken back while the GPU worked on it, before the release that was queued after that? */
 static bool was_evicted(struct reading *reading)
 {
     struct sluice_frame frame;
-    struct desk *desk = reading->part->desk;
-    int r = desk_is_gpu() ? sluice_reader_acquire(reading->reader, desk->stream, 0, &frame) : 0;
+    struct frame_io *io = reading->worker->io;
+    int r = frame_io_is_gpu() ? sluice_reader_acquire(reading->reader, io->stream, 0, &frame) : 0;
 
-    if (desk_is_gpu() && r == 0)
-        CHECK_OK(sluice_reader_release(reading->reader, &frame, desk->stream));
+    if (frame_io_is_gpu() && r == 0)
+        CHECK_OK(sluice_reader_release(reading->reader, &frame, io->stream));
     return r == SLUICE_E_LOST;
 }
 
 bool reading_give_back(struct reading *reading, uint32_t index)
 {
     struct sluice_frame *frame = &reading->held[index], copy = *frame;
-    struct desk *desk = reading->part->desk;
+    struct frame_io *io = reading->worker->io;
     struct content content;
     struct label label;
     char why[256];
     bool good = true;
 
-    desk_look_at(desk, frame, &content);
-    if (!desk_is_gpu())
-        good = desk_check(desk, &copy, &content, &label, why, sizeof why);
-    board_doing(reading->part->seat, "release");
-    int r = sluice_reader_release(reading->reader, frame, desk->stream);
-    board_beat(reading->part->seat);
-    if (desk_is_gpu()) /* the look may come to pass only now, and the release after it */
-        good = desk_check(desk, &copy, &content, &label, why, sizeof why);
+    frame_io_begin_check(io, frame, &content);
+    if (!frame_io_is_gpu())
+        good = frame_io_check(io, &copy, &content, &label, why, sizeof why);
+    state_doing(reading->worker->seat, "release");
+    int r = sluice_reader_release(reading->reader, frame, io->stream);
+    state_beat(reading->worker->seat);
+    if (frame_io_is_gpu()) /* the check may run only now, and the release after it */
+        good = frame_io_check(io, &copy, &content, &label, why, sizeof why);
     reading->held[index] = reading->held[--reading->held_count];
     if (r == SLUICE_E_LOST) {
-        reading->session = 0; /* evicted: it was taken from us, and we join anew */
+        reading->session = 0; /* evicted: it was taken back, and the reader joins again */
         return false;
     }
     CHECK_OK(r);
@@ -148,24 +148,24 @@ bool reading_give_back(struct reading *reading, uint32_t index)
     return true;
 }
 
-/* True if the frame is what it should be; else it was evicted from under us, and is released. */
+/* True if the frame is right; else it was evicted, and is released. */
 static bool check_taken(struct reading *reading)
 {
-    struct part *part = reading->part;
+    struct worker *worker = reading->worker;
     struct sluice_frame *frame = &reading->held[reading->held_count - 1], copy = *frame;
     struct content content;
     struct label label;
     char why[256];
 
-    desk_look_at(part->desk, frame, &content);
-    bool good = desk_check(part->desk, frame, &content, &label, why, sizeof why);
+    frame_io_begin_check(worker->io, frame, &content);
+    bool good = frame_io_check(worker->io, frame, &content, &label, why, sizeof why);
 
     if (good && !content_check_meta(frame, reading->far)) {
         good = false;
         snprintf(why, sizeof why, "its metadata are not its own");
     }
     if (!good) {
-        int r = sluice_reader_release(reading->reader, frame, part->desk->stream);
+        int r = sluice_reader_release(reading->reader, frame, worker->io->stream);
         if (r != SLUICE_E_LOST)
             torn(reading, &copy, "just taken", why);
         reading->held_count--;
@@ -174,15 +174,15 @@ static bool check_taken(struct reading *reading)
     }
     check_order(reading, frame, &label);
     check_lost(reading);
-    atomic_store(&part->seat->session, frame->session);
-    atomic_fetch_add(&part->seat->frames, 1);
-    atomic_fetch_add(&part->seat->checked, 1);
+    atomic_store(&worker->seat->session, frame->session);
+    atomic_fetch_add(&worker->seat->frames, 1);
+    atomic_fetch_add(&worker->seat->checked, 1);
     return true;
 }
 
 /* ---- taking ---- */
 
-/* The descriptor says when; nothing else may be waited for. */
+/* The descriptor alone says when. */
 static int poll_and_acquire(struct reading *reading, int64_t timeout_ns, struct sluice_frame *frame)
 {
     int fd = sluice_reader_fd(reading->reader);
@@ -191,7 +191,7 @@ static int poll_and_acquire(struct reading *reading, int64_t timeout_ns, struct 
     struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
     if (poll(&poll_fd, 1, (int)(timeout_ns / SLUICE_MS)) <= 0)
         return SLUICE_TIMEOUT;
-    int r = sluice_reader_acquire(reading->reader, reading->part->desk->stream, 0, frame);
+    int r = sluice_reader_acquire(reading->reader, reading->worker->io->stream, 0, frame);
     reading->spurious = r == SLUICE_TIMEOUT || r == SLUICE_NO_WRITER ? reading->spurious + 1 : 0;
     if (reading->spurious)
         test_nap(SLUICE_MS / 5);
@@ -201,17 +201,18 @@ static int poll_and_acquire(struct reading *reading, int64_t timeout_ns, struct 
     return r;
 }
 
-/* In fair weather nobody may sleep to the end of their time when a frame was ready well before it. Who was woken in time, however
- * late that was, waited for the driver, whose calls stand in one line for all processes. A real GPU may have been busy. */
+/* In a calm phase nobody may sleep until the timeout when a frame was ready well before it. A reader that woke in time,
+ * however late that was, waited for the driver, whose calls are serialized for all processes. A real GPU may have been
+ * busy. */
 static void check_wake(const struct reading *reading, const struct seat *writer, uint64_t before, int64_t start,
                        int64_t timeout_ns)
 {
     int64_t took = test_now() - start;
     uint64_t ready = atomic_load(&writer->ready) - before;
-    /* What is counted first may have been taken before: a frame is there before its commit returns. */
-    uint64_t enough = desk_is_slow() ? MANY : 1 + (reading->every ? reading->every : 1);
+    /* The first ones may have been taken before: a frame is there before its commit returns. */
+    uint64_t enough = frame_io_is_slow() ? MANY : 1 + (reading->every ? reading->every : 1);
 
-    if (took < timeout_ns || ready < enough || board_first_ready(writer, before + enough - 1) > start + timeout_ns / 2)
+    if (took < timeout_ns || ready < enough || state_first_ready(writer, before + enough - 1) > start + timeout_ns / 2)
         return;
     FAIL("channel %s: slept for %.3f s while %llu frames were ready", reading->channel, (double)took / 1e9,
          (unsigned long long)ready);
@@ -219,23 +220,23 @@ static void check_wake(const struct reading *reading, const struct seat *writer,
 
 bool reading_take(struct reading *reading, int64_t timeout_ns)
 {
-    struct part *part = reading->part;
-    struct board *board = part->board;
-    struct seat *writer = &board->seats[reading->far ? SEAT_CHAIN : SEAT_WRITER];
+    struct worker *worker = reading->worker;
+    struct shared_state *state = worker->state;
+    struct seat *writer = &state->seats[reading->far ? SEAT_CHAIN : SEAT_WRITER];
 
     if (reading->held_count >= (reading->hold ? reading->hold : 1))
-        reading_give_back(reading, (uint32_t)part_random(part, reading->held_count));
+        reading_give_back(reading, (uint32_t)worker_random(worker, reading->held_count));
     struct sluice_frame *frame = &reading->held[reading->held_count];
-    uint32_t change = atomic_load(&board->change);
+    uint32_t change = atomic_load(&state->change);
     uint64_t before = atomic_load(&writer->ready);
     bool connected = reading->session != 0; /* in order: what was committed before that is not its own */
     int64_t start = test_now();
-    board_doing(part->seat, reading->poll ? "poll" : "acquire");
+    state_doing(worker->seat, reading->poll ? "poll" : "acquire");
     int r = reading->poll
                 ? poll_and_acquire(reading, timeout_ns, frame)
-                : sluice_reader_acquire(reading->reader, part->desk->stream, timeout_ns, frame);
-    board_beat(part->seat);
-    if (timeout_ns >= LONG_WAIT && connected && board_still(board, CALM, change))
+                : sluice_reader_acquire(reading->reader, worker->io->stream, timeout_ns, frame);
+    state_beat(worker->seat);
+    if (timeout_ns >= LONG_WAIT && connected && state_still(state, CALM, change))
         check_wake(reading, writer, before, start, timeout_ns);
     switch (r) {
     case 0: reading->held_count++; return check_taken(reading);
@@ -250,13 +251,13 @@ bool reading_take(struct reading *reading, int64_t timeout_ns)
     }
 }
 
-static int64_t some_timeout(struct part *part)
+static int64_t some_timeout(struct worker *worker)
 {
-    if (atomic_load(&part->board->weather) == CALM)
+    if (atomic_load(&worker->state->phase) == CALM)
         return LONG_WAIT;
-    switch (part_random(part, 4)) {
+    switch (worker_random(worker, 4)) {
     case 0: return 0;
-    case 1: return (int64_t)part_random(part, 20) * SLUICE_MS;
+    case 1: return (int64_t)worker_random(worker, 20) * SLUICE_MS;
     default: return LONG_WAIT;
     }
 }
@@ -266,33 +267,33 @@ static void rest(struct reading *reading)
 {
     while (reading->held_count)
         reading_give_back(reading, 0);
-    while (atomic_load(&reading->part->board->weather) == SLOTS) {
-        board_beat(reading->part->seat);
+    while (atomic_load(&reading->worker->state->phase) == SLOTS) {
+        state_beat(reading->worker->seat);
         test_nap(SLUICE_MS);
     }
 }
 
 void reading_run(struct reading *reading)
 {
-    struct part *part = reading->part;
-    uint32_t weather;
+    struct worker *worker = reading->worker;
+    uint32_t phase;
 
-    while ((weather = atomic_load(&part->board->weather)) != END) {
+    while ((phase = atomic_load(&worker->state->phase)) != END) {
         if (!reading->reader)
-            reading_open(reading, part_chance(part, 2)
+            reading_open(reading, worker_chance(worker, 2)
                                       ? SLUICE_LATER
-                                      : (int64_t)part_random(part, 100) * SLUICE_MS);
+                                      : (int64_t)worker_random(worker, 100) * SLUICE_MS);
         if (!reading->reader)
             continue;
-        if (weather == SLOTS)
+        if (phase == SLOTS)
             rest(reading);
-        if (!reading_take(reading, reading->poll ? LONG_WAIT : some_timeout(part)))
+        if (!reading_take(reading, reading->poll ? LONG_WAIT : some_timeout(worker)))
             continue;
-        if (part_chance(part, 4))
-            test_nap((int64_t)part_random(part, 500) * 1000);
-        if (weather == STORM && part_chance(part, 200))
-            test_nap((int64_t)part_random(part, 20) * SLUICE_MS);
-        if (weather == STORM && part_chance(part, 300))
+        if (worker_chance(worker, 4))
+            test_nap((int64_t)worker_random(worker, 500) * 1000);
+        if (phase == STORM && worker_chance(worker, 200))
+            test_nap((int64_t)worker_random(worker, 20) * SLUICE_MS);
+        if (phase == STORM && worker_chance(worker, 300))
             reading_close(reading);
     }
     if (reading->reader)

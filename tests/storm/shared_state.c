@@ -10,7 +10,7 @@
 #include "harness/test.h"
 #include "util/hooks.h"
 
-void board_doing(struct seat *seat, const char *what)
+void state_doing(struct seat *seat, const char *what)
 {
     uint64_t word = 0;
 
@@ -18,12 +18,12 @@ void board_doing(struct seat *seat, const char *what)
     atomic_store_explicit(&seat->doing, word, memory_order_relaxed);
 }
 
-void board_beat(struct seat *seat)
+void state_beat(struct seat *seat)
 {
     atomic_fetch_add_explicit(&seat->beat, 1, memory_order_relaxed);
 }
 
-void board_ready(struct seat *seat)
+void state_ready(struct seat *seat)
 {
     uint64_t number = atomic_load(&seat->ready);
 
@@ -31,7 +31,7 @@ void board_ready(struct seat *seat)
     atomic_store(&seat->ready, number + 1);
 }
 
-int64_t board_first_ready(const struct seat *seat, uint64_t before)
+int64_t state_first_ready(const struct seat *seat, uint64_t before)
 {
     uint64_t ready = atomic_load(&seat->ready);
     uint64_t first = ready - before < RECENT ? before : ready - RECENT + 1;
@@ -39,28 +39,28 @@ int64_t board_first_ready(const struct seat *seat, uint64_t before)
     return ready == before ? INT64_MAX : atomic_load(&seat->ready_ns[first % RECENT]);
 }
 
-bool board_still(const struct board *board, enum weather weather, uint32_t change)
+bool state_still(const struct shared_state *state, enum phase phase, uint32_t change)
 {
-    return atomic_load(&board->weather) == weather && atomic_load(&board->change) == change;
+    return atomic_load(&state->phase) == phase && atomic_load(&state->change) == change;
 }
 
 /* ---- kill points ---- */
 
-static const struct board *armed_board;
+static const struct shared_state *armed_state;
 static struct seat *armed_seat;
 static char armed_name[POINT_NAME];
 static _Atomic long armed_left;
 
 static void passed(const char *name)
 {
-    if (strcmp(name, armed_name) != 0 || atomic_load(&armed_board->weather) != STORM ||
+    if (strcmp(name, armed_name) != 0 || atomic_load(&armed_state->phase) != STORM ||
         atomic_fetch_sub(&armed_left, 1) != 1)
         return;
     memcpy(armed_seat->died_at, armed_name, sizeof armed_name);
     kill(getpid(), SIGKILL);
 }
 
-void board_arm(const struct board *board, struct seat *seat, const char *spec)
+void state_arm(const struct shared_state *state, struct seat *seat, const char *spec)
 {
     const char *colon = strchr(spec, ':');
 
@@ -68,7 +68,7 @@ void board_arm(const struct board *board, struct seat *seat, const char *spec)
         return;
     snprintf(armed_name, sizeof armed_name, "%.*s", (int)(colon - spec), spec);
     armed_left = strtol(colon + 1, NULL, 10);
-    armed_board = board;
+    armed_state = state;
     armed_seat = seat;
     sl_kill_point_hook = passed;
 }

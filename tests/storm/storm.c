@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kill storm: eleven processes on two channels, any of which is killed or stopped at any
- * moment, and at named points inside begin, commit, acquire, release, joining and changes of
- * format.
+ * The kill storm: eleven processes on two channels, any of which is killed or stopped at any moment, and at named
+ * points inside begin, commit, acquire, release, joining and changes of format.
  *
- * At all times: no frame is torn, sequences grow, what was taken and missed adds up, what is lost
- * was taken back by the rules, and no call takes longer than 2 s. In fair weather between the
- * storms everybody gets frames of the present session, and with all leases gone the writer has all
- * its slots. At the end nobody leaves anything behind.
+ * At all times: no frame is torn, sequences grow, frames taken and missed add up, lost frames were taken back by the
+ * rules, and no call takes longer than 2 s. In calm phases between storms every process gets frames of the present
+ * session, and once all leases have ended the writer has all its slots. At the end nothing is left behind.
  *
- * SLUICE_STORM_DEVICE=cuda:0 has it on a GPU. SLUICE_STORM_KILLS says how many (3,000), SLUICE_STORM_SEED repeats the choices of a storm; what
- * the scheduler makes of them is never the same. SLUICE_STORM_RECORD names a file for the counts.
+ * SLUICE_STORM_DEVICE=cuda:0 runs it on a GPU. SLUICE_STORM_KILLS is the number of kills (3,000). SLUICE_STORM_SEED
+ * repeats the choices of a storm, though not the scheduler's. SLUICE_STORM_RECORD names a file for the counts.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,12 +18,12 @@
 #include "harness/resources.h"
 #include "storm/supervisor.h"
 
-#define KILL_EVERY     (24 * SLUICE_MS) /* of those that are not at points */
+#define KILL_EVERY     (24 * SLUICE_MS) /* of kills that are not at kill points */
 #define STOP_EVERY     (40 * SLUICE_MS)
 #define STORM_LASTS    (4 * SLUICE_S)
-#define SECONDS_A_KILL 0.5 /* more: it got stuck */
-#define SLOWER         12  /* all of that, where processes take their time to start */
-#define STOPPED        1.1 /* times as long as any call may take */
+#define SECONDS_A_KILL 0.5 /* more: the storm is stuck */
+#define SLOWER         12  /* times all of that, where processes start slowly */
+#define STOPPED        1.1 /* times the limit of a call */
 
 static uint64_t number_from(const char *name, uint64_t otherwise)
 {
@@ -33,86 +31,86 @@ static uint64_t number_from(const char *name, uint64_t otherwise)
     return text && *text ? strtoull(text, NULL, 10) : otherwise;
 }
 
-static void set_weather(struct board *board, enum weather weather)
+static void set_phase(struct shared_state *state, enum phase phase)
 {
-    atomic_fetch_add(&board->change, 1);
-    atomic_store(&board->weather, weather);
+    atomic_fetch_add(&state->change, 1);
+    atomic_store(&state->phase, phase);
 }
 
-static int64_t next(struct crew *crew, int64_t every)
+static int64_t next(struct supervisor *supervisor, int64_t every)
 {
-    if (desk_is_slow())
+    if (frame_io_is_slow())
         every *= SLOWER;
-    return test_now() + (int64_t)part_random(&crew->dice, (uint64_t)every * 2);
+    return test_now() + (int64_t)worker_random(&supervisor->dice, (uint64_t)every * 2);
 }
 
-/* The writers are hit more often than their share: all others depend on them. */
-static unsigned victim(struct crew *crew)
+/* Writers are hit more often than others, as all others depend on them. */
+static unsigned victim(struct supervisor *supervisor)
 {
-    if (part_chance(&crew->dice, 5))
-        return part_chance(&crew->dice, 3) ? SEAT_CHAIN : SEAT_WRITER;
-    return (unsigned)part_random(&crew->dice, PROCESSES);
+    if (worker_chance(&supervisor->dice, 5))
+        return worker_chance(&supervisor->dice, 3) ? SEAT_CHAIN : SEAT_WRITER;
+    return (unsigned)worker_random(&supervisor->dice, PROCESSES);
 }
 
-static void storm(struct crew *crew, uint64_t kills)
+static void storm(struct supervisor *supervisor, uint64_t kills)
 {
     int64_t end = test_now() + STORM_LASTS, kill_ns = 0, stop_ns = 0;
 
-    set_weather(crew->board, STORM);
-    while (test_now() < end && crew->kills < kills) {
-        crew_look(crew);
+    set_phase(supervisor->state, STORM);
+    while (test_now() < end && supervisor->kills < kills) {
+        supervisor_poll(supervisor);
         if (test_now() >= kill_ns) {
-            crew_kill(crew, victim(crew));
-            kill_ns = next(crew, KILL_EVERY);
+            supervisor_kill(supervisor, victim(supervisor));
+            kill_ns = next(supervisor, KILL_EVERY);
         }
         if (test_now() >= stop_ns) {
-            bool shortly = !part_chance(&crew->dice, 8);
-            crew_stop(crew, victim(crew),
-                      (int64_t)part_random(&crew->dice, shortly ? 30 : 500) * SLUICE_MS);
-            stop_ns = next(crew, STOP_EVERY);
+            bool shortly = !worker_chance(&supervisor->dice, 8);
+            supervisor_stop(supervisor, victim(supervisor),
+                      (int64_t)worker_random(&supervisor->dice, shortly ? 30 : 500) * SLUICE_MS);
+            stop_ns = next(supervisor, STOP_EVERY);
         }
         test_nap(SLUICE_MS);
     }
-    set_weather(crew->board, CALM);
-    crew_go_on(crew);
+    set_phase(supervisor->state, CALM);
+    supervisor_resume(supervisor);
 }
 
-/* While the writer is stopped for longer than any call may take, all others go on. On a real GPU the limit of calls is too
- * long for that, so there the others only have to go on afterwards. */
-static void check_stopped_writer(struct crew *crew)
+/* While the writer is stopped for longer than the limit of a call, all others go on. On a real GPU that limit is too
+ * long for this, so the others only have to go on afterwards. */
+static void check_stopped_writer(struct supervisor *supervisor)
 {
-    double seconds = desk_is_slow() ? 2.6 * test_slowness() : STOPPED * crew_limit();
+    double seconds = frame_io_is_slow() ? 2.6 * test_slowness() : STOPPED * supervisor_limit();
 
-    crew_stop(crew, SEAT_WRITER, (int64_t)(seconds * 1e9));
-    while (crew->members[SEAT_WRITER].stopped) {
-        crew_look(crew);
+    supervisor_stop(supervisor, SEAT_WRITER, (int64_t)(seconds * 1e9));
+    while (supervisor->processes[SEAT_WRITER].stopped) {
+        supervisor_poll(supervisor);
         test_nap(SLUICE_MS);
     }
 }
 
-/* Kills all readers, brings one that holds nothing, and has the writer count its slots. */
-static void check_slots(struct crew *crew)
+/* Kills all readers, starts one that holds nothing, and lets the writer count its slots. */
+static void check_slots(struct supervisor *supervisor)
 {
-    struct board *board = crew->board;
+    struct shared_state *state = supervisor->state;
 
     for (unsigned seat = 0; seat < PROCESSES; seat++) {
-        crew->resting[seat] = seat != SEAT_WRITER && seat != SEAT_NEWEST;
+        supervisor->resting[seat] = seat != SEAT_WRITER && seat != SEAT_NEWEST;
         if (seat != SEAT_WRITER)
-            crew_kill(crew, seat);
+            supervisor_kill(supervisor, seat);
     }
-    crew_all_forward(crew);
-    set_weather(board, SLOTS);
-    for (int64_t until = test_now() + (int64_t)(5e9 * crew_limit());
-         atomic_load(&board->slots_done) != atomic_load(&board->change);) {
+    supervisor_wait_progress(supervisor);
+    set_phase(state, SLOTS);
+    for (int64_t until = test_now() + (int64_t)(5e9 * supervisor_limit());
+         atomic_load(&state->slots_done) != atomic_load(&state->change);) {
         if (test_now() > until)
-            FAIL("the writer does not count its slots; seed %llu", (unsigned long long)crew->seed);
-        crew_look(crew);
+            FAIL("the writer does not count its slots; seed %llu", (unsigned long long)supervisor->seed);
+        supervisor_poll(supervisor);
         test_nap(SLUICE_MS);
     }
-    set_weather(board, CALM);
+    set_phase(state, CALM);
     for (unsigned seat = 0; seat < PROCESSES; seat++)
-        crew->resting[seat] = false;
-    crew_start(crew);
+        supervisor->resting[seat] = false;
+    supervisor_start(supervisor);
 }
 
 /* The time limit is for a hundred thousand kills; fewer have less, see below. */
@@ -124,33 +122,33 @@ TEST_TIMEOUT(kill_storm, 86400)
         number_from("SLUICE_STORM_SEED", (uint64_t)clock.tv_nsec ^ (uint64_t)getpid() << 32);
     uint64_t kills = number_from("SLUICE_STORM_KILLS", (uint64_t)test_scale(3000));
     int64_t begun = test_now(),
-            limit = (int64_t)((60 + SECONDS_A_KILL * (desk_is_slow() ? SLOWER : 1) * (double)kills) * test_slowness() * 1e9);
-    struct crew crew;
+            limit = (int64_t)((60 + SECONDS_A_KILL * (frame_io_is_slow() ? SLOWER : 1) * (double)kills) * test_slowness() * 1e9);
+    struct supervisor supervisor;
 
-    desk_look();
+    frame_io_require();
     fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
     test_dir();
-    crew_begin(&crew, test_board(sizeof(struct board)), seed);
-    set_weather(crew.board, CALM);
-    crew_start(&crew);
-    for (unsigned round = 1; crew.kills < kills; round++) {
-        crew_all_forward(&crew);
+    supervisor_begin(&supervisor, test_shared_memory(sizeof(struct shared_state)), seed);
+    set_phase(supervisor.state, CALM);
+    supervisor_start(&supervisor);
+    for (unsigned round = 1; supervisor.kills < kills; round++) {
+        supervisor_wait_progress(&supervisor);
         if (round % 3 == 0)
-            check_slots(&crew);
+            check_slots(&supervisor);
         if (round % 8 == 1)
-            check_stopped_writer(&crew);
-        storm(&crew, kills);
+            check_stopped_writer(&supervisor);
+        storm(&supervisor, kills);
         if (test_now() - begun > limit)
-            FAIL("only %llu of %llu kills; seed %llu", (unsigned long long)crew.kills,
+            FAIL("only %llu of %llu kills; seed %llu", (unsigned long long)supervisor.kills,
                  (unsigned long long)kills, (unsigned long long)seed);
     }
-    crew_all_forward(&crew);
+    supervisor_wait_progress(&supervisor);
     folder_check(false);
-    check_slots(&crew);
-    crew_all_forward(&crew);
-    set_weather(crew.board, END);
-    crew_wait_end(&crew);
+    check_slots(&supervisor);
+    supervisor_wait_progress(&supervisor);
+    set_phase(supervisor.state, END);
+    supervisor_wait_end(&supervisor);
     folder_check(true);
     shm_check();
-    crew_report(&crew, (double)(test_now() - begun) / 1e9, kills >= 1000);
+    supervisor_report(&supervisor, (double)(test_now() - begun) / 1e9, kills >= 1000);
 }

@@ -8,8 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_A_LOOK (20 * SLUICE_MS) /* longer between two looks: it is we who were kept waiting \
-                                      */
+#define MOST_A_LOOK (20 * SLUICE_MS) /* between two polls; longer: the supervisor itself was delayed */
 
 static const char *const seat_names[SEATS] = {
     "writer", "newest",  "in order", "holding",     "polling",      "observer",
@@ -18,14 +17,14 @@ static const char *const seat_names[SEATS] = {
 
 /* ---- kill points ---- */
 
-/* No call takes more than 2 s: a handshake, whose second is two on a busy machine. A process of a real GPU takes seconds
- * to start while others start and end. */
-double crew_limit(void)
+/* The limit of a call is 2 s: a handshake, whose second becomes two on a busy machine. A process on a real GPU takes
+ * seconds to start while others start and end. */
+double supervisor_limit(void)
 {
-    return desk_is_slow() ? 20 * test_slowness() : 2 * test_patience();
+    return frame_io_is_slow() ? 20 * test_slowness() : 2 * test_patience();
 }
 
-enum { W = 1, R = 2, O = 4 }; /* who passes it: writers, readers, openers alone */
+enum { W = 1, R = 2, O = 4 }; /* the processes that pass it: writers, readers, openers */
 
 static const struct {
     const char *name;
@@ -57,29 +56,29 @@ static int who_is(unsigned seat)
     }
 }
 
-/* The point that this one can reach and that has killed least. */
-static void choose_point(struct crew *crew, unsigned seat, char *spec, size_t size)
+/* Of the points that this process can reach, the one that has killed least often. */
+static void choose_point(struct supervisor *supervisor, unsigned seat, char *spec, size_t size)
 {
     int best = -1;
 
-    for (size_t i = 0, from = part_random(&crew->dice, POINTS); i < POINTS; i++) {
+    for (size_t i = 0, from = worker_random(&supervisor->dice, POINTS); i < POINTS; i++) {
         size_t p = (from + i) % POINTS;
         if ((points[p].who & who_is(seat)) &&
-            (best < 0 || crew->at_point[p] < crew->at_point[best]))
+            (best < 0 || supervisor->at_point[p] < supervisor->at_point[best]))
             best = (int)p;
     }
-    if (best < 0 || part_chance(&crew->dice, 3))
+    if (best < 0 || worker_chance(&supervisor->dice, 3))
         snprintf(spec, size, "-");
     else
         snprintf(spec, size, "%s:%u", points[best].name,
-                 1 + (unsigned)part_random(&crew->dice, (uint64_t)points[best].often));
+                 1 + (unsigned)worker_random(&supervisor->dice, (uint64_t)points[best].often));
 }
 
-static void count_point(struct crew *crew, const char *name)
+static void count_point(struct supervisor *supervisor, const char *name)
 {
     for (size_t p = 0; p < POINTS; p++)
         if (strcmp(points[p].name, name) == 0) {
-            crew->at_point[p]++;
+            supervisor->at_point[p]++;
             return;
         }
     FAIL("a process ended at the unknown kill point %s", name);
@@ -87,93 +86,93 @@ static void count_point(struct crew *crew, const char *name)
 
 /* ---- starting and ending ---- */
 
-static void start(struct crew *crew, unsigned seat)
+static void start(struct supervisor *supervisor, unsigned seat)
 {
-    struct member *member = &crew->members[seat];
+    struct process *process = &supervisor->processes[seat];
     char number[8], spec[48], random[24];
 
     snprintf(number, sizeof number, "%u", seat);
     snprintf(random, sizeof random, "%016llx",
-             (unsigned long long)part_random(&crew->dice, UINT64_MAX));
-    choose_point(crew, seat, spec, sizeof spec);
-    memset(crew->board->seats[seat].died_at, 0, POINT_NAME);
+             (unsigned long long)worker_random(&supervisor->dice, UINT64_MAX));
+    choose_point(supervisor, seat, spec, sizeof spec);
+    memset(supervisor->state->seats[seat].died_at, 0, POINT_NAME);
     const char *const argv[] = {
-        "/proc/self/exe", "--role", "part.part", number, spec, random, NULL
+        "/proc/self/exe", "--role", "worker.worker", number, spec, random, NULL
     };
-    *member = (struct member){ .child = child_start(argv), .born_ns = test_now() };
-    crew->starts++;
+    *process = (struct process){ .child = child_start(argv), .born_ns = test_now() };
+    supervisor->starts++;
 }
 
-void crew_begin(struct crew *crew, struct board *board, uint64_t seed)
+void supervisor_begin(struct supervisor *supervisor, struct shared_state *state, uint64_t seed)
 {
-    *crew = (struct crew){
-        .board = board, .seed = seed, .dice = { .random = seed | 1 }, .looked_ns = test_now()
+    *supervisor = (struct supervisor){
+        .state = state, .seed = seed, .dice = { .random = seed | 1 }, .looked_ns = test_now()
     };
 }
 
-void crew_start(struct crew *crew)
+void supervisor_start(struct supervisor *supervisor)
 {
     for (unsigned seat = 0; seat < PROCESSES; seat++)
-        if (!crew->members[seat].child.pid && !crew->resting[seat])
-            start(crew, seat);
+        if (!supervisor->processes[seat].child.pid && !supervisor->resting[seat])
+            start(supervisor, seat);
 }
 
-static void ended(struct crew *crew, unsigned seat)
+static void ended(struct supervisor *supervisor, unsigned seat)
 {
-    const struct seat *board = &crew->board->seats[seat];
-    int status = crew->members[seat].child.status;
+    const struct seat *state = &supervisor->state->seats[seat];
+    int status = supervisor->processes[seat].child.status;
 
     if (status != -SIGKILL)
         FAIL("the process '%s' ended with status %d; seed %llu", seat_names[seat], status,
-             (unsigned long long)crew->seed);
-    crew->kills++;
-    if (board->died_at[0]) {
-        crew->by_point++;
-        count_point(crew, board->died_at);
+             (unsigned long long)supervisor->seed);
+    supervisor->kills++;
+    if (state->died_at[0]) {
+        supervisor->by_point++;
+        count_point(supervisor, state->died_at);
     }
-    crew->members[seat].stopped = false;
-    if (!crew->resting[seat])
-        start(crew, seat);
+    supervisor->processes[seat].stopped = false;
+    if (!supervisor->resting[seat])
+        start(supervisor, seat);
 }
 
-void crew_kill(struct crew *crew, unsigned seat)
+void supervisor_kill(struct supervisor *supervisor, unsigned seat)
 {
-    struct member *member = &crew->members[seat];
+    struct process *process = &supervisor->processes[seat];
 
-    if (!member->child.pid)
+    if (!process->child.pid)
         return;
-    crew->while_stopped += member->stopped;
-    child_kill(&member->child, SIGKILL);
-    ended(crew, seat);
+    supervisor->while_stopped += process->stopped;
+    child_kill(&process->child, SIGKILL);
+    ended(supervisor, seat);
 }
 
-void crew_stop(struct crew *crew, unsigned seat, int64_t ns)
+void supervisor_stop(struct supervisor *supervisor, unsigned seat, int64_t ns)
 {
-    struct member *member = &crew->members[seat];
+    struct process *process = &supervisor->processes[seat];
 
-    if (!member->child.pid || member->stopped)
+    if (!process->child.pid || process->stopped)
         return;
-    kill(member->child.pid, SIGSTOP);
-    member->stopped = true;
-    member->go_on_ns = test_now() + ns;
-    crew->stops++;
+    kill(process->child.pid, SIGSTOP);
+    process->stopped = true;
+    process->go_on_ns = test_now() + ns;
+    supervisor->stops++;
 }
 
-static void go_on(struct member *member)
+static void go_on(struct process *process)
 {
-    if (member->stopped && member->child.pid)
-        kill(member->child.pid, SIGCONT);
-    member->stopped = false;
-    member->still_ns[0] = member->still_ns[1] = 0;
+    if (process->stopped && process->child.pid)
+        kill(process->child.pid, SIGCONT);
+    process->stopped = false;
+    process->still_ns[0] = process->still_ns[1] = 0;
 }
 
-void crew_go_on(struct crew *crew)
+void supervisor_resume(struct supervisor *supervisor)
 {
     for (unsigned seat = 0; seat < PROCESSES; seat++)
-        go_on(&crew->members[seat]);
+        go_on(&supervisor->processes[seat]);
 }
 
-/* ---- who comes no further ---- */
+/* ---- processes without progress ---- */
 
 static void show_file(pid_t pid, const char *task, const char *name)
 {
@@ -190,9 +189,9 @@ static void show_file(pid_t pid, const char *task, const char *name)
         fclose(file);
 }
 
-void crew_show(const struct crew *crew, unsigned seat)
+void supervisor_show(const struct supervisor *supervisor, unsigned seat)
 {
-    pid_t pid = crew->members[seat].child.pid;
+    pid_t pid = supervisor->processes[seat].child.pid;
     char command[160], path[64];
 
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
@@ -212,77 +211,77 @@ void crew_show(const struct crew *crew, unsigned seat)
         closedir(tasks);
 }
 
-static void check_beat(struct crew *crew, unsigned seat, unsigned thread, unsigned at,
+static void check_beat(struct supervisor *supervisor, unsigned seat, unsigned thread, unsigned at,
                        int64_t passed)
 {
-    struct member *member = &crew->members[at];
-    struct seat *board = &crew->board->seats[seat];
-    uint64_t beat = atomic_load(&board->beat), doing = atomic_load(&board->doing);
+    struct process *process = &supervisor->processes[at];
+    struct seat *state = &supervisor->state->seats[seat];
+    uint64_t beat = atomic_load(&state->beat), doing = atomic_load(&state->doing);
 
-    if (beat != member->beat[thread] || member->stopped) {
-        member->beat[thread] = beat;
-        member->still_ns[thread] = 0;
+    if (beat != process->beat[thread] || process->stopped) {
+        process->beat[thread] = beat;
+        process->still_ns[thread] = 0;
         return;
     }
-    member->still_ns[thread] += passed;
-    if ((double)member->still_ns[thread] < crew_limit() * 1e9)
+    process->still_ns[thread] += passed;
+    if ((double)process->still_ns[thread] < supervisor_limit() * 1e9)
         return;
-    crew_show(crew, at);
+    supervisor_show(supervisor, at);
     FAIL("the process '%s' has been in '%.8s' for %.1f s; seed %llu", seat_names[seat],
-         (const char *)&doing, (double)member->still_ns[thread] / 1e9,
-         (unsigned long long)crew->seed);
+         (const char *)&doing, (double)process->still_ns[thread] / 1e9,
+         (unsigned long long)supervisor->seed);
 }
 
-void crew_look(struct crew *crew)
+void supervisor_poll(struct supervisor *supervisor)
 {
-    int64_t now = test_now(), passed = now - crew->looked_ns;
+    int64_t now = test_now(), passed = now - supervisor->looked_ns;
 
-    crew->looked_ns = now;
+    supervisor->looked_ns = now;
     if (passed > MOST_A_LOOK)
         passed = MOST_A_LOOK;
     for (unsigned seat = 0; seat < PROCESSES; seat++) {
-        struct member *member = &crew->members[seat];
-        if (member->child.pid && child_ended(&member->child))
-            ended(crew, seat);
-        if (!member->child.pid)
+        struct process *process = &supervisor->processes[seat];
+        if (process->child.pid && child_ended(&process->child))
+            ended(supervisor, seat);
+        if (!process->child.pid)
             continue;
-        if (member->stopped && now >= member->go_on_ns)
-            go_on(member);
-        check_beat(crew, seat, 0, seat, passed);
+        if (process->stopped && now >= process->go_on_ns)
+            go_on(process);
+        check_beat(supervisor, seat, 0, seat, passed);
         if (seat == SEAT_THREADS)
-            check_beat(crew, SEAT_SECOND_THREAD, 1, seat, passed);
+            check_beat(supervisor, SEAT_SECOND_THREAD, 1, seat, passed);
     }
 }
 
-/* ---- in fair weather ---- */
+/* ---- in a calm phase ---- */
 
 #define ENOUGH_FRAMES 3
 
-static bool is_forward(const struct crew *crew, unsigned seat, uint64_t before)
+static bool is_forward(const struct supervisor *supervisor, unsigned seat, uint64_t before)
 {
-    const struct seat *board = crew->board->seats;
+    const struct seat *state = supervisor->state->seats;
     bool far = seat == SEAT_FAR_POLLING || seat == SEAT_FAR_IN_ORDER;
-    uint64_t session = atomic_load(&board[far ? SEAT_CHAIN : SEAT_WRITER].session);
+    uint64_t session = atomic_load(&state[far ? SEAT_CHAIN : SEAT_WRITER].session);
 
-    if (atomic_load(&board[seat].frames) < before + ENOUGH_FRAMES)
+    if (atomic_load(&state[seat].frames) < before + ENOUGH_FRAMES)
         return false;
     return seat == SEAT_OBSERVER || seat == SEAT_CHAIN ||
-           atomic_load(&board[seat].session) == session;
+           atomic_load(&state[seat].session) == session;
 }
 
-void crew_all_forward(struct crew *crew)
+void supervisor_wait_progress(struct supervisor *supervisor)
 {
     uint64_t before[SEATS];
     int64_t waited = 0, last = test_now();
 
     for (unsigned seat = 0; seat < SEATS; seat++)
-        before[seat] = atomic_load(&crew->board->seats[seat].frames);
+        before[seat] = atomic_load(&supervisor->state->seats[seat].frames);
     for (;;) {
         unsigned late = SEATS;
-        crew_look(crew);
+        supervisor_poll(supervisor);
         for (unsigned seat = 0; seat < SEATS; seat++) {
             unsigned process = seat == SEAT_SECOND_THREAD ? SEAT_THREADS : seat;
-            if (!crew->resting[process] && !is_forward(crew, seat, before[seat]))
+            if (!supervisor->resting[process] && !is_forward(supervisor, seat, before[seat]))
                 late = seat;
         }
         if (late == SEATS)
@@ -290,62 +289,62 @@ void crew_all_forward(struct crew *crew)
         int64_t now = test_now(), passed = now - last;
         waited += passed < MOST_A_LOOK ? passed : MOST_A_LOOK;
         last = now;
-        if ((double)waited > crew_limit() * 1e9) {
-            crew_show(crew, late == SEAT_SECOND_THREAD ? SEAT_THREADS : late);
+        if ((double)waited > supervisor_limit() * 1e9) {
+            supervisor_show(supervisor, late == SEAT_SECOND_THREAD ? SEAT_THREADS : late);
             FAIL("nobody is killed or stopped, and yet '%s' has got %llu frames in %.1f s, session "
                  "%016llx, the writer's "
                  "is %016llx; seed %llu",
                  seat_names[late],
-                 (unsigned long long)(atomic_load(&crew->board->seats[late].frames) - before[late]),
+                 (unsigned long long)(atomic_load(&supervisor->state->seats[late].frames) - before[late]),
                  (double)waited / 1e9,
-                 (unsigned long long)atomic_load(&crew->board->seats[late].session),
-                 (unsigned long long)atomic_load(&crew->board->seats[SEAT_WRITER].session),
-                 (unsigned long long)crew->seed);
+                 (unsigned long long)atomic_load(&supervisor->state->seats[late].session),
+                 (unsigned long long)atomic_load(&supervisor->state->seats[SEAT_WRITER].session),
+                 (unsigned long long)supervisor->seed);
         }
         test_nap(SLUICE_MS);
     }
 }
 
-void crew_wait_end(struct crew *crew)
+void supervisor_wait_end(struct supervisor *supervisor)
 {
     for (unsigned seat = 0; seat < PROCESSES; seat++) {
-        if (!crew->members[seat].child.pid)
+        if (!supervisor->processes[seat].child.pid)
             continue;
-        int status = child_wait(&crew->members[seat].child, 5);
+        int status = child_wait(&supervisor->processes[seat].child, 5);
         if (status)
             FAIL("the process '%s' ended with status %d; seed %llu", seat_names[seat], status,
-                 (unsigned long long)crew->seed);
+                 (unsigned long long)supervisor->seed);
     }
 }
 
-static void write_points(const struct crew *crew, FILE *out)
+static void write_points(const struct supervisor *supervisor, FILE *out)
 {
     fputs("\"points\":{", out);
     for (size_t p = 0; p < POINTS; p++)
         fprintf(out, "%s\"%s\":%llu", p ? "," : "", points[p].name,
-                (unsigned long long)crew->at_point[p]);
+                (unsigned long long)supervisor->at_point[p]);
     fputs("}\n", out);
 }
 
-void crew_report(const struct crew *crew, double seconds, bool all_points)
+void supervisor_report(const struct supervisor *supervisor, double seconds, bool all_points)
 {
     const struct { const char *name; uint64_t value; } counts[] = {
-        { "seed", crew->seed },         { "kills", crew->kills },
-        { "by_point", crew->by_point }, { "while_stopped", crew->while_stopped },
-        { "stops", crew->stops },       { "starts", crew->starts },
+        { "seed", supervisor->seed },         { "kills", supervisor->kills },
+        { "by_point", supervisor->by_point }, { "while_stopped", supervisor->while_stopped },
+        { "stops", supervisor->stops },       { "starts", supervisor->starts },
     };
     uint64_t checked = 0;
 
     for (unsigned seat = 0; seat < SEATS; seat++)
-        checked += atomic_load(&crew->board->seats[seat].checked);
+        checked += atomic_load(&supervisor->state->seats[seat].checked);
     FILE *out = test_record("SLUICE_STORM_RECORD");
     fprintf(out, "\"seconds\":%.1f,\n\"frames_checked\":%llu,\n", seconds,
             (unsigned long long)checked);
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         fprintf(out, "\"%s\":%llu,\n", counts[i].name, (unsigned long long)counts[i].value);
-    write_points(crew, out);
+    write_points(supervisor, out);
     test_record_end(out);
     for (size_t p = 0; p < POINTS; p++)
-        if (all_points && crew->at_point[p] == 0)
+        if (all_points && supervisor->at_point[p] == 0)
             FAIL("nobody was killed at %s", points[p].name);
 }

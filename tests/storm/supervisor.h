@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The supervisor's side of the processes of a storm: starts them, ends them, stops them, starts
- * them again, and notices when one comes no further.
+ * The supervisor of a storm's processes: starts, kills, stops and restarts them, and notices when one makes no
+ * progress.
  */
 #ifndef STORM_SUPERVISOR_H
 #define STORM_SUPERVISOR_H
@@ -10,53 +10,52 @@
 #include "storm/worker.h"
 
 /* Seconds without progress. */
-double crew_limit(void);
+double supervisor_limit(void);
 
-struct member {
+struct process {
     struct child child;
     bool stopped;
-    int64_t go_on_ns; /* when a stopped one is to go on */
+    int64_t go_on_ns; /* when a stopped one is to be resumed */
     int64_t born_ns;
-    uint64_t beat[2];    /* as last seen; two for the process with two threads */
-    int64_t still_ns[2]; /* for so long */
+    uint64_t beat[2];    /* the last value seen; two for the process with two threads */
+    int64_t still_ns[2]; /* how long it has been the same */
 };
 
-struct crew {
-    struct board *board;
+struct supervisor {
+    struct shared_state *state;
     uint64_t seed;
-    struct part dice; /* for part_random */
-    struct member members[PROCESSES];
-    bool resting[PROCESSES]; /* not to be started again */
+    struct worker dice; /* for worker_random */
+    struct process processes[PROCESSES];
+    bool resting[PROCESSES]; /* not to be restarted */
     int64_t looked_ns;
     uint64_t kills, by_point, while_stopped, stops, starts;
     uint64_t at_point[64];
 };
 
-void crew_begin(struct crew *crew, struct board *board, uint64_t seed);
+void supervisor_begin(struct supervisor *supervisor, struct shared_state *state, uint64_t seed);
 
-/* Starts all that are neither there nor resting. */
-void crew_start(struct crew *crew);
+/* Starts all that neither run nor rest. */
+void supervisor_start(struct supervisor *supervisor);
 
-/* Takes note of those that ended, starts them again, wakes the stopped whose time it is, and fails
- * the test if one makes no progress. To be called every few milliseconds. */
-void crew_look(struct crew *crew);
+/* Records and restarts those that ended, resumes stopped ones in time, and fails the test if one makes no progress. To
+ * be called every few milliseconds. */
+void supervisor_poll(struct supervisor *supervisor);
 
-void crew_kill(struct crew *crew, unsigned seat);
-void crew_stop(struct crew *crew, unsigned seat, int64_t ns);
-void crew_go_on(struct crew *crew);
+void supervisor_kill(struct supervisor *supervisor, unsigned seat);
+void supervisor_stop(struct supervisor *supervisor, unsigned seat, int64_t ns);
+void supervisor_resume(struct supervisor *supervisor);
 
-/* Waits until every reader that is not resting has taken frames of the session that is written now.
- */
-void crew_all_forward(struct crew *crew);
+/* Waits until every reader that does not rest has taken frames of the present session. */
+void supervisor_wait_progress(struct supervisor *supervisor);
 
-/* Waits until all have left by themselves. */
-void crew_wait_end(struct crew *crew);
+/* Waits until all have exited by themselves. */
+void supervisor_wait_end(struct supervisor *supervisor);
 
-/* Writes the record of what happened, into the file that SLUICE_STORM_RECORD names; fails if a kill
- * point never killed and all should. */
-void crew_report(const struct crew *crew, double seconds, bool all_points);
+/* Writes the record, to the file that SLUICE_STORM_RECORD names; fails if a kill point never killed and all should
+ * have. */
+void supervisor_report(const struct supervisor *supervisor, double seconds, bool all_points);
 
-/* Shows where a process is. */
-void crew_show(const struct crew *crew, unsigned seat);
+/* Prints the state of a process. */
+void supervisor_show(const struct supervisor *supervisor, unsigned seat);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Those who live on while others die around them: they keep nothing of the dead.
+ * Processes that live on while others die around them: they keep nothing of the dead.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -12,9 +12,9 @@
 
 #define NAME    "survivor"
 #define READERS 4
-#define ROUND   20 /* kills between two looks */
+#define ROUND   20 /* kills between two checks */
 #define ENOUGH_BYTES \
-    (32 * 1024) /* what malloc may have grown by: less than a round's connections take */
+    (32 * 1024) /* what malloc may have grown by: less than a round's connections need */
 
 static sluice_writer *open_writer(struct sluice_format *format)
 {
@@ -91,22 +91,22 @@ static uint32_t readers_of(sluice_writer *writer)
     return stats.readers;
 }
 
-/* With all readers dead and the slots new, what is there is what a new writer has. */
-static struct belongings settle(sluice_writer *writer, const struct sluice_format *format)
+/* With all readers dead and new slots, it has what a new writer has. */
+static struct resources settle(sluice_writer *writer, const struct sluice_format *format)
 {
     CHECK_SOON(readers_of(writer) == 0, 2);
     CHECK_OK(sluice_writer_reformat(writer, format));
     write_frames(writer, 20);
-    return belongings_now();
+    return resources_now();
 }
 
-static void check_same(const struct belongings *before, const struct belongings *now)
+static void check_same(const struct resources *before, const struct resources *now)
 {
     CHECK_EQ(now->fds, before->fds);
     CHECK_EQ(now->mappings, before->mappings);
     CHECK_EQ(now->threads, before->threads);
     if (test_slowness() <=
-        1) /* sanitizers have a malloc of their own, and look for leaks themselves */
+        1) /* sanitizers have a malloc of their own, and check for leaks themselves */
         CHECK_LE(now->bytes, before->bytes + ENOUGH_BYTES);
 }
 
@@ -117,7 +117,7 @@ TEST_TIMEOUT(writer_keeps_nothing_of_dead_readers, 120)
     struct sluice_format format;
     test_dir();
     sluice_writer *writer = open_writer(&format);
-    struct belongings before = settle(writer, &format);
+    struct resources before = settle(writer, &format);
 
     for (long kills = test_scale(300), round = 1; kills > 0; round++) {
         for (int i = 0; i < READERS; i++)
@@ -132,15 +132,15 @@ TEST_TIMEOUT(writer_keeps_nothing_of_dead_readers, 120)
         CHECK_SOON(readers_of(writer) > 0, 2);
         for (int i = 0; i < READERS; i++, kills--)
             child_kill(&readers[i], SIGKILL);
-        struct belongings now = settle(writer, &format);
-        /* One that was killed as it connected is no reader yet, and is found dead a moment later. */
-        CHECK_SOON((now = belongings_now()).fds <= before.fds, 2);
+        struct resources now = settle(writer, &format);
+        /* One that was killed as it connected is not a reader yet, and its death is noticed a moment later. */
+        CHECK_SOON((now = resources_now()).fds <= before.fds, 2);
         if (round == 1)
             before.bytes = now.bytes; /* tables have grown to their size */
         check_same(&before, &now);
     }
     CHECK_OK(sluice_writer_close(&writer));
-    CHECK_EQ(belongings_now().mappings, 0);
+    CHECK_EQ(resources_now().mappings, 0);
     folder_check(true);
 }
 
@@ -153,7 +153,7 @@ static void take(sluice_reader *reader, struct sluice_frame *frame)
 
 TEST_TIMEOUT(reader_keeps_nothing_of_dead_writers, 120)
 {
-    struct belongings before = { .fds = 0 };
+    struct resources before = { .fds = 0 };
     struct sluice_frame frame, kept;
     test_dir();
     sluice_reader *reader = open_reader(SLUICE_NEWEST, 2);
@@ -163,10 +163,10 @@ TEST_TIMEOUT(reader_keeps_nothing_of_dead_writers, 120)
         struct child writer = role_start("writes", NULL);
         take(reader, &frame);
         CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
-        if (round > 0) /* held since the session before, which goes with it */
+        if (round > 0) /* held since the session before, and ends with it */
             CHECK_OK(sluice_reader_release(reader, &kept, SLUICE_ON_CPU));
         take(reader, &kept);
-        struct belongings now = belongings_now();
+        struct resources now = resources_now();
         CHECK_EQ(now.mappings, 3); /* the two pages and the slots of one session */
         if (round < 5)
             before = now;
@@ -175,5 +175,5 @@ TEST_TIMEOUT(reader_keeps_nothing_of_dead_writers, 120)
         child_kill(&writer, SIGKILL);
     }
     CHECK_OK(sluice_reader_close(&reader));
-    CHECK_EQ(belongings_now().mappings, 0);
+    CHECK_EQ(resources_now().mappings, 0);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What each process of a storm does, from its start to its end, be it of one kind or the other.
+ * What each process of a storm does, from its start to its end.
  */
 #include "storm/worker.h"
 
@@ -11,59 +11,59 @@
 #include "harness/resources.h"
 #include "harness/test.h"
 
-uint64_t part_random(struct part *part, uint64_t n)
+uint64_t worker_random(struct worker *worker, uint64_t n)
 {
-    part->random ^= part->random << 13;
-    part->random ^= part->random >> 7;
-    part->random ^= part->random << 17;
-    return n ? (part->random >> 11) % n : 0;
+    worker->random ^= worker->random << 13;
+    worker->random ^= worker->random >> 7;
+    worker->random ^= worker->random << 17;
+    return n ? (worker->random >> 11) % n : 0;
 }
 
-bool part_chance(struct part *part, uint64_t n)
+bool worker_chance(struct worker *worker, uint64_t n)
 {
-    return part_random(part, n) == 0;
+    return worker_random(worker, n) == 0;
 }
 
-static uint32_t weather(const struct part *part)
+static uint32_t phase(const struct worker *worker)
 {
-    return atomic_load(&part->board->weather);
+    return atomic_load(&worker->state->phase);
 }
 
 /* ---- writers ---- */
 
-/* Between two frames. In fair weather so long that everybody falls asleep, and must be woken. */
-static void linger(struct part *part, uint32_t *burst)
+/* Between two frames. In a calm phase so long that all readers fall asleep, and must be woken. */
+static void pause_between_frames(struct worker *worker, uint32_t *burst)
 {
-    if (weather(part) == CALM) {
+    if (phase(worker) == CALM) {
         test_nap(SLUICE_MS);
         return;
     }
-    if (*burst == 0 && part_chance(part, 400))
-        *burst = 200; /* as fast as it can */
+    if (*burst == 0 && worker_chance(worker, 400))
+        *burst = 200; /* at full speed */
     if (*burst)
         --*burst;
     else
-        test_nap(20000 + (int64_t)part_random(part, 200000));
+        test_nap(20000 + (int64_t)worker_random(worker, 200000));
 }
 
-static void play_writer(struct part *part)
+static void play_writer(struct worker *worker)
 {
-    struct writing writing = { .part = part, .channel = NEAR };
+    struct writing writing = { .worker = worker, .channel = NEAR };
     uint32_t counted = 0, burst = 0;
 
     writing_open(&writing);
-    while (weather(part) != END) {
-        uint32_t change = atomic_load(&part->board->change);
-        if (weather(part) == SLOTS && counted != change) {
+    while (phase(worker) != END) {
+        uint32_t change = atomic_load(&worker->state->change);
+        if (phase(worker) == SLOTS && counted != change) {
             writing_count_slots(&writing);
             counted = change;
-            atomic_store(&part->board->slots_done, change);
+            atomic_store(&worker->state->slots_done, change);
         }
         writing_frame(&writing, NULL);
-        if (part_chance(part, 150))
+        if (worker_chance(worker, 150))
             writing_reformat(&writing);
-        linger(part, &burst);
-        if (weather(part) == STORM && part_chance(part, 2000)) {
+        pause_between_frames(worker, &burst);
+        if (phase(worker) == STORM && worker_chance(worker, 2000)) {
             writing_close(&writing);
             writing_open(&writing);
         }
@@ -72,25 +72,25 @@ static void play_writer(struct part *part)
 }
 
 /* Reads one channel and writes the other. */
-static void play_chain(struct part *part)
+static void play_chain(struct worker *worker)
 {
-    struct part reads = *part;
-    struct reading reading = { .part = &reads, .channel = NEAR };
-    struct writing writing = { .part = part, .channel = FAR };
+    struct worker reads = *worker;
+    struct reading reading = { .worker = &reads, .channel = NEAR };
+    struct writing writing = { .worker = worker, .channel = FAR };
 
-    reads.seat = &(struct seat){ .beat = 0 }; /* the board counts what it writes */
+    reads.seat = &(struct seat){ .beat = 0 }; /* the shared state counts what it writes */
     writing_open(&writing);
-    while (weather(part) != END) {
+    while (phase(worker) != END) {
         if (!reading.reader) {
             reading_open(&reading, SLUICE_LATER);
-            board_beat(part->seat);
+            state_beat(worker->seat);
         }
         if (reading_take(&reading, 50 * SLUICE_MS)) {
             writing_frame(&writing, &reading);
-            if (part_chance(part, 200))
+            if (worker_chance(worker, 200))
                 writing_reformat(&writing);
         }
-        board_beat(part->seat);
+        state_beat(worker->seat);
     }
     reading_close(&reading);
     writing_close(&writing);
@@ -98,9 +98,9 @@ static void play_chain(struct part *part)
 
 /* ---- readers of all kinds ---- */
 
-static void play_reader(struct part *part, struct reading reading)
+static void play_reader(struct worker *worker, struct reading reading)
 {
-    reading.part = part;
+    reading.worker = worker;
     if (!reading.channel)
         reading.channel = NEAR;
     reading_run(&reading);
@@ -108,133 +108,133 @@ static void play_reader(struct part *part, struct reading reading)
 
 static void *second_thread(void *context)
 {
-    desk_use_device();
+    frame_io_use_device();
     play_reader(context, (struct reading){ .mode = SLUICE_IN_ORDER, .every = 2, .depth = 2 });
     return NULL;
 }
 
-static void play_threads(struct part *part)
+static void play_threads(struct worker *worker)
 {
-    struct part second = *part;
-    struct desk desk;
+    struct worker second = *worker;
+    struct frame_io io;
     pthread_t thread;
 
-    desk_open(&desk, &second.random);
-    second.desk = &desk;
-    second.seat = &part->board->seats[SEAT_SECOND_THREAD];
+    frame_io_open(&io, &second.random);
+    second.io = &io;
+    second.seat = &worker->state->seats[SEAT_SECOND_THREAD];
     second.random ^= UINT64_C(0x5bd1e995);
     CHECK_EQ(pthread_create(&thread, NULL, second_thread, &second), 0);
-    play_reader(part, (struct reading){ .mode = SLUICE_NEWEST });
+    play_reader(worker, (struct reading){ .mode = SLUICE_NEWEST });
     pthread_join(thread, NULL);
-    desk_close(&desk);
+    frame_io_close(&io);
 }
 
-static void play_opener(struct part *part)
+static void play_opener(struct worker *worker)
 {
-    struct reading reading = { .part = part, .channel = NEAR };
-    struct belongings before = belongings_now();
+    struct reading reading = { .worker = worker, .channel = NEAR };
+    struct resources before = resources_now();
 
-    for (uint32_t round = 1; weather(part) != END; round++) {
-        reading.mode = (uint32_t)part_random(part, 2);
-        reading_open(&reading, (int64_t)part_random(part, 50) * SLUICE_MS);
+    for (uint32_t round = 1; phase(worker) != END; round++) {
+        reading.mode = (uint32_t)worker_random(worker, 2);
+        reading_open(&reading, (int64_t)worker_random(worker, 50) * SLUICE_MS);
         if (!reading.reader) {
             test_nap(SLUICE_MS);
             continue;
         }
-        for (uint64_t i = part_random(part, 4); i > 0; i--)
+        for (uint64_t i = worker_random(worker, 4); i > 0; i--)
             reading_take(&reading, 20 * SLUICE_MS);
         reading_close(&reading);
-        if (round % 8 == 0 && !desk_is_slow()) /* a real driver's own come and go */
-            belongings_check(&before, "a reader was closed");
-        while (weather(part) == SLOTS) {
-            board_beat(part->seat);
+        if (round % 8 == 0 && !frame_io_is_slow()) /* a real driver's own come and go */
+            resources_check(&before, "a reader was closed");
+        while (phase(worker) == SLOTS) {
+            state_beat(worker->seat);
             test_nap(SLUICE_MS);
         }
     }
 }
 
-static void play_observer(struct part *part)
+static void play_observer(struct worker *worker)
 {
     struct sluice_registry_entry entries[8];
     struct sluice_reader_info readers[SLUICE_MAX_READERS];
     size_t count;
 
-    while (weather(part) != END) {
+    while (phase(worker) != END) {
         struct sluice_channel_info info = { .size = sizeof info };
-        board_doing(part->seat, "info");
-        int r = sluice_channel_info(part_chance(part, 3) ? FAR : NEAR, 300 * SLUICE_MS, &info,
+        state_doing(worker->seat, "info");
+        int r = sluice_channel_info(worker_chance(worker, 3) ? FAR : NEAR, 300 * SLUICE_MS, &info,
                                     readers, SLUICE_MAX_READERS);
-        board_beat(part->seat);
+        state_beat(worker->seat);
         if (r == 0) {
             CHECK_LE(info.readers, SLUICE_MAX_READERS);
             CHECK_NE(info.session, 0);
             CHECK_EQ(info.format.array_count, 2);
-            atomic_fetch_add(&part->seat->frames, 1);
+            atomic_fetch_add(&worker->seat->frames, 1);
         } else if (r != SLUICE_E_NOT_FOUND && r != SLUICE_TIMEOUT) {
             CHECK_OK(r);
         }
-        board_doing(part->seat, "list");
+        state_doing(worker->seat, "list");
         CHECK_OK(sluice_registry_list(NULL, entries, 8, &count));
-        board_beat(part->seat);
+        state_beat(worker->seat);
         CHECK_LE(count, 2);
-        test_nap((int64_t)part_random(part, 20) * SLUICE_MS);
+        test_nap((int64_t)worker_random(worker, 20) * SLUICE_MS);
     }
 }
 
 /* ---- the role ---- */
 
-static void play(struct part *part, unsigned number)
+static void play(struct worker *worker, unsigned number)
 {
     switch (number) {
-    case SEAT_WRITER: play_writer(part); break;
-    case SEAT_NEWEST: play_reader(part, (struct reading){ .mode = SLUICE_NEWEST }); break;
+    case SEAT_WRITER: play_writer(worker); break;
+    case SEAT_NEWEST: play_reader(worker, (struct reading){ .mode = SLUICE_NEWEST }); break;
     case SEAT_IN_ORDER:
-        play_reader(part, (struct reading){ .mode = SLUICE_IN_ORDER, .depth = 3 });
+        play_reader(worker, (struct reading){ .mode = SLUICE_IN_ORDER, .depth = 3 });
         break;
     case SEAT_HOLDING:
-        play_reader(part, (struct reading){ .mode = SLUICE_IN_ORDER, .hold = 2 });
+        play_reader(worker, (struct reading){ .mode = SLUICE_IN_ORDER, .hold = 2 });
         break;
     case SEAT_POLLING:
-        play_reader(part, (struct reading){ .mode = SLUICE_NEWEST, .poll = true });
+        play_reader(worker, (struct reading){ .mode = SLUICE_NEWEST, .poll = true });
         break;
-    case SEAT_OBSERVER: play_observer(part); break;
-    case SEAT_OPENER: play_opener(part); break;
-    case SEAT_THREADS: play_threads(part); break;
-    case SEAT_CHAIN: play_chain(part); break;
+    case SEAT_OBSERVER: play_observer(worker); break;
+    case SEAT_OPENER: play_opener(worker); break;
+    case SEAT_THREADS: play_threads(worker); break;
+    case SEAT_CHAIN: play_chain(worker); break;
     case SEAT_FAR_POLLING:
-        play_reader(part, (struct reading){
+        play_reader(worker, (struct reading){
                               .channel = FAR, .far = true, .poll = true, .mode = SLUICE_IN_ORDER });
         break;
     case SEAT_FAR_IN_ORDER:
-        play_reader(part, (struct reading){
+        play_reader(worker, (struct reading){
                               .channel = FAR, .far = true, .mode = SLUICE_IN_ORDER, .depth = 1 });
         break;
     default: FAIL("there is no seat %u", number);
     }
 }
 
-ROLE(part)
+ROLE(worker)
 {
     CHECK_EQ(argc, 4);
     unsigned number = (unsigned)strtoul(argv[1], NULL, 10);
-    struct part part = { .board = test_board(sizeof(struct board)), .random = strtoull(argv[3], NULL, 16) | 1 };
+    struct worker worker = { .state = test_shared_memory(sizeof(struct shared_state)), .random = strtoull(argv[3], NULL, 16) | 1 };
 
     CHECK(number < PROCESSES);
-    part.seat = &part.board->seats[number];
-    struct desk desk;
+    worker.seat = &worker.state->seats[number];
+    struct frame_io io;
     if (number != SEAT_OBSERVER) {
-        desk_open_device();
-        desk_open(&desk, &part.random);
-        part.desk = &desk;
+        frame_io_open_device();
+        frame_io_open(&io, &worker.random);
+        worker.io = &io;
     }
-    board_arm(part.board, part.seat, argv[2]);
-    struct belongings before = belongings_now();
-    play(&part, number);
-    if (!desk_is_slow())
-        belongings_check(&before, "everything was closed");
+    state_arm(worker.state, worker.seat, argv[2]);
+    struct resources before = resources_now();
+    play(&worker, number);
+    if (!frame_io_is_slow())
+        resources_check(&before, "everything was closed");
     if (number != SEAT_OBSERVER) {
-        desk_close(&desk);
-        desk_close_device();
+        frame_io_close(&io);
+        frame_io_close_device();
     }
     return 0;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The parts that processes play in a storm. A part is a role started with its seat's number, its
- * kill point and a seed.
+ * The processes of a storm. A worker is a role started with its seat's number, its kill point and a seed.
  */
 #ifndef STORM_WORKER_H
 #define STORM_WORKER_H
@@ -22,9 +21,9 @@ enum seat_number {
     SEAT_IN_ORDER,
     SEAT_HOLDING,  /* in order, two frames at a time, released in any order */
     SEAT_POLLING,  /* waits on sluice_reader_fd alone */
-    SEAT_OBSERVER, /* asks for info and lists */
-    SEAT_OPENER,   /* opens and closes all the time */
-    SEAT_THREADS,  /* two readers in two threads of a process; the second has the last seat */
+    SEAT_OBSERVER, /* queries info and lists */
+    SEAT_OPENER,   /* keeps opening and closing */
+    SEAT_THREADS,  /* two readers in two threads of a process; the second one has the last seat */
     SEAT_CHAIN,
     SEAT_FAR_POLLING,
     SEAT_FAR_IN_ORDER,
@@ -33,25 +32,25 @@ enum seat_number {
     SEATS,
 };
 
-struct part {
-    struct board *board;
+struct worker {
+    struct shared_state *state;
     struct seat *seat;
     uint64_t random;
-    struct desk *desk; /* its thread's */
+    struct frame_io *io; /* its thread's */
 };
 
-/* A number below `n`. */
-uint64_t part_random(struct part *part, uint64_t n);
+/* A random number below `n`. */
+uint64_t worker_random(struct worker *worker, uint64_t n);
 
-/* One in `n`. */
-bool part_chance(struct part *part, uint64_t n);
+/* True with a probability of 1 in `n`. */
+bool worker_chance(struct worker *worker, uint64_t n);
 
 /* ---- reading.c ---- */
 
 #define MOST_HELD 3
 
 struct reading {
-    struct part *part;
+    struct worker *worker;
     const char *channel;
     uint32_t mode, depth, hold, every;
     bool far;  /* its metadata was inherited */
@@ -61,17 +60,17 @@ struct reading {
     uint64_t lost; /* frames overwritten before they were taken, in this session */
     struct sluice_frame held[MOST_HELD];
     uint32_t held_count;
-    uint32_t spurious; /* times in a row that the descriptor promised too much */
+    uint32_t spurious; /* times in a row that the descriptor was readable without a reason */
 };
 
 void reading_open(struct reading *reading, int64_t timeout_ns);
 void reading_close(struct reading *reading);
 
-/* Waits for a frame, checks it and keeps it, releasing others as need be. True if one came; it is
- * the last of reading->held. */
+/* Waits for a frame, checks it and keeps it, releasing others if needed. True if one came; it is the last of
+ * reading->held. */
 bool reading_take(struct reading *reading, int64_t timeout_ns);
 
-/* Checks a held frame again and releases it. False if the writer had taken it away. */
+/* Checks a held frame again and releases it. False if the writer had taken it back. */
 bool reading_give_back(struct reading *reading, uint32_t index);
 
 /* Takes frames until the end of the storm. */
@@ -80,7 +79,7 @@ void reading_run(struct reading *reading);
 /* ---- writing.c ---- */
 
 struct writing {
-    struct part *part;
+    struct worker *worker;
     const char *channel;
     sluice_writer *writer;
     uint64_t session, last, dropped;
@@ -91,15 +90,15 @@ struct writing {
 void writing_open(struct writing *writing);
 void writing_close(struct writing *writing);
 
-/* Begins, fills and commits one frame. Of a chain: it inherits from the first one that `from`
- * holds, and that one was whole to the end. */
+/* Begins, fills and commits one frame. In a chain it inherits from the first one that `from` holds, and that one was
+ * whole to the end. */
 void writing_frame(struct writing *writing, struct reading *from);
 
-/* A new format. */
+/* Changes the format. */
 void writing_reformat(struct writing *writing);
 
-/* With no reader but one that holds nothing: all slots less the head's can be begun. Waits up to 2
- * s for those of the dead. */
+/* With only a reader that holds nothing, all slots but the head's can be begun. Waits up to 2 s for those of the dead.
+ * */
 void writing_count_slots(struct writing *writing);
 
 #endif

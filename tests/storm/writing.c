@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A writer in a storm: knows the sequence of each frame before it commits it, and writes it all
- * over.
+ * A writer in a storm: knows the sequence of each frame before it commits it, and writes all of it.
  */
 #include <stdio.h>
 
@@ -10,8 +9,8 @@
 
 static uint64_t choose_format(struct writing *writing, struct sluice_format *format)
 {
-    writing->kind = (unsigned)part_random(writing->part, 3);
-    uint64_t rows = 4 + part_random(writing->part, MAX_ROWS - 4);
+    writing->kind = (unsigned)worker_random(writing->worker, 3);
+    uint64_t rows = 4 + worker_random(writing->worker, MAX_ROWS - 4);
     content_format(format, writing->kind, (uint32_t)rows);
     return rows;
 }
@@ -25,47 +24,47 @@ static struct sluice_writer_stats stats_of(sluice_writer *writer)
 
 void writing_open(struct writing *writing)
 {
-    struct part *part = writing->part;
+    struct worker *worker = writing->worker;
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
     struct sluice_format format;
 
     writing->rows = choose_format(writing, &format);
     params.name = writing->channel;
     params.format = &format;
-    params.device = desk_device();
-    params.slots = 4 + (uint32_t)part_random(part, 3);
+    params.device = frame_io_device();
+    params.slots = 4 + (uint32_t)worker_random(worker, 3);
     params.max_slots =
-        params.slots + 1 + (uint32_t)part_random(part, 4); /* readers ask for a depth of 3 */
-    if (part_chance(part, 3)) {
+        params.slots + 1 + (uint32_t)worker_random(worker, 4); /* readers ask for a depth of 3 */
+    if (worker_chance(worker, 3)) {
         params.policy = SLUICE_WAIT;
         params.wait_ns = 20 * SLUICE_MS;
     }
-    if (part_chance(part, 4))
+    if (worker_chance(worker, 4))
         params.lease_timeout_ns = 20 * SLUICE_MS;
-    board_doing(part->seat, "open");
+    state_doing(worker->seat, "open");
     CHECK_OK(sluice_writer_open(&writing->writer, &params));
-    board_beat(part->seat);
+    state_beat(worker->seat);
     writing->session = stats_of(writing->writer).session;
     writing->last = writing->dropped = 0;
-    atomic_store(&part->seat->stolen, 0);
-    atomic_store(&part->seat->session, writing->session);
+    atomic_store(&worker->seat->stolen, 0);
+    atomic_store(&worker->seat->session, writing->session);
 }
 
 void writing_close(struct writing *writing)
 {
-    board_doing(writing->part->seat, "close");
+    state_doing(writing->worker->seat, "close");
     CHECK_OK(sluice_writer_close(&writing->writer));
-    board_beat(writing->part->seat);
+    state_beat(writing->worker->seat);
 }
 
 /* ---- frames ---- */
 
 static bool begin(struct writing *writing, int64_t timeout_ns, struct sluice_frame *frame)
 {
-    board_doing(writing->part->seat, "begin");
+    state_doing(writing->worker->seat, "begin");
     int r = sluice_writer_begin(writing->writer, timeout_ns, frame);
-    atomic_store(&writing->part->seat->stolen, stats_of(writing->writer).stolen);
-    board_beat(writing->part->seat);
+    atomic_store(&writing->worker->seat->stolen, stats_of(writing->writer).stolen);
+    state_beat(writing->worker->seat);
     if (r == SLUICE_NO_SLOT) {
         writing->dropped++;
         return false;
@@ -84,15 +83,15 @@ static struct label next_label(const struct writing *writing)
 
 static void ready(void *seat)
 {
-    board_ready(seat);
+    state_ready(seat);
 }
 
 static void committed(struct writing *writing, uint64_t sequence)
 {
     CHECK_EQ(sequence, writing->last + 1);
     writing->last++;
-    atomic_fetch_add(&writing->part->seat->frames, 1);
-    desk_behind(writing->part->desk, ready, writing->part->seat);
+    atomic_fetch_add(&writing->worker->seat->frames, 1);
+    frame_io_call_after(writing->worker->io, ready, writing->worker->seat);
 }
 
 static void fill_and_commit(struct writing *writing, struct sluice_frame *frame,
@@ -100,25 +99,25 @@ static void fill_and_commit(struct writing *writing, struct sluice_frame *frame,
 {
     struct label label = next_label(writing);
 
-    desk_fill(writing->part->desk, frame, &label, from == NULL);
+    frame_io_fill(writing->worker->io, frame, &label, from == NULL);
     if (from) {
         CHECK_OK(sluice_frame_inherit(frame, &from->held[0]));
-        if (!reading_give_back(from, 0)) { /* who knows what it inherited */
-            CHECK_OK(sluice_writer_cancel(writing->writer, frame, writing->part->desk->stream));
+        if (!reading_give_back(from, 0)) { /* what it inherited may be anything */
+            CHECK_OK(sluice_writer_cancel(writing->writer, frame, writing->worker->io->stream));
             return;
         }
     }
-    board_doing(writing->part->seat, "commit");
-    CHECK_OK(sluice_writer_commit(writing->writer, frame, writing->part->desk->stream));
-    board_beat(writing->part->seat);
+    state_doing(writing->worker->seat, "commit");
+    CHECK_OK(sluice_writer_commit(writing->writer, frame, writing->worker->io->stream));
+    state_beat(writing->worker->seat);
     committed(writing, frame->sequence);
 }
 
-/* Two frames at once, committed in either order; or given back. */
+/* Two frames at once, committed in either order, or cancelled. */
 static void two_frames(struct writing *writing)
 {
     struct sluice_frame frames[2];
-    bool reverse = part_chance(writing->part, 2), cancel = part_chance(writing->part, 2);
+    bool reverse = worker_chance(writing->worker, 2), cancel = worker_chance(writing->worker, 2);
 
     if (!begin(writing, SLUICE_DEFAULT, &frames[reverse]))
         return;
@@ -138,9 +137,9 @@ void writing_reformat(struct writing *writing)
     struct sluice_format format;
     uint64_t rows = choose_format(writing, &format);
 
-    board_doing(writing->part->seat, "reformat");
+    state_doing(writing->worker->seat, "reformat");
     int r = sluice_writer_reformat(writing->writer, &format);
-    board_beat(writing->part->seat);
+    state_beat(writing->worker->seat);
     if (r == SLUICE_E_BUSY)
         return; /* readers hold frames of too many formats */
     CHECK_OK(r);
@@ -149,14 +148,14 @@ void writing_reformat(struct writing *writing)
 
 void writing_frame(struct writing *writing, struct reading *from)
 {
-    struct part *part = writing->part;
+    struct worker *worker = writing->worker;
     struct sluice_frame frame;
 
-    if (!from && part_chance(part, 20)) {
+    if (!from && worker_chance(worker, 20)) {
         two_frames(writing);
         return;
     }
-    if (begin(writing, part_chance(part, 10) ? 2 * SLUICE_MS : SLUICE_DEFAULT, &frame))
+    if (begin(writing, worker_chance(worker, 10) ? 2 * SLUICE_MS : SLUICE_DEFAULT, &frame))
         fill_and_commit(writing, &frame, from);
 }
 

@@ -79,7 +79,7 @@ ROLE(writes)
     return 0;
 }
 
-/* Lines: "take", "fetch", "wait" (for what does not come). */
+/* Lines: "take", "fetch", "wait" (for a frame that does not come). */
 ROLE(reads)
 {
     sluice_reader *reader = open_reader(SLUICE_NEWEST);
@@ -143,7 +143,7 @@ TEST(what_happens_inside_lies_in_the_calls)
     const char *tree = tool_tree();
     check_line(tree, "open(make_slots())begin()commit(signal()publish()wake())begin()"
                      "send(send_copy()signal()publish()wake())");
-    /* open says hello on the caller's thread; how often the reader looks is a matter of time. */
+    /* open sends the hello on the caller's thread; how often the reader checks depends on time. */
     CHECK_HAS(tree, "open(connect())acquire(map())release()acquire(wait_frame()");
     CHECK_HAS(tree, ")acquire()fetch(fetch_copy())release()\n");
     CHECK_HAS(tool_record(), "sluice/write cam 0\n");
@@ -231,7 +231,7 @@ TEST(stages_are_counted)
     CHECK_GE(timer("connect").count, 1);
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_MS, &frame), SLUICE_TIMEOUT);
     CHECK_GE(timer("acquire").longest_ns, 10 * SLUICE_MS);
-    /* The time counts from a moment before the wait, in which the machine may stand still. */
+    /* The time counts from a moment before the wait, in which the machine may be suspended. */
     for (int i = 0; i < 20 && timer("wait_frame").longest_ns < 10 * SLUICE_MS; i++)
         CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_MS, &frame), SLUICE_TIMEOUT);
     CHECK_GE(timer("wait_frame").longest_ns, 10 * SLUICE_MS);
@@ -239,7 +239,8 @@ TEST(stages_are_counted)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-/* Two channels; what stands on stderr after each is closed. Timers run in any case, wanted by the variable or not. */
+/* Two channels; prints what is on stderr after each is closed. Timers run in any case, whether the variable asks for
+ * them or not. */
 ROLE(closes)
 {
     char text[8192];

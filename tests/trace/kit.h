@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A tool that writes down what it is told, and what it wrote. Before the first channel is opened.
+ * An NVTX tool that records its calls, and access to the record. To be set up before the first channel is opened.
  */
 #ifndef TRACE_KIT_H
 #define TRACE_KIT_H
@@ -9,17 +9,17 @@
 
 #include "harness/test.h"
 
-/* This process and its roles have the tool from now on, with SLUICE_NVTX=level; `act` as tool.c says. */
+/* This process and its roles use the tool from now on, with SLUICE_NVTX=level; `act` as in tool.c. */
 void tool_use(const char *level, const char *act);
 
-/* What it wrote down so far, by all processes; "" if nothing. Valid until the next call. */
+/* The record so far, of all processes; "" if there is none. Valid until the next call. */
 const char *tool_record(void);
 
-/* The nested ranges in it, a line for each thread: "acquire(wait_frame()map())release()". Fails the test where
- * a range has no end, an end no beginning, or where the tool found something wrong. */
+/* The nested ranges in it, a line for each thread: "acquire(wait_frame()map())release()". Fails the test if a range has
+ * no end, an end no beginning, or if the tool found something wrong. */
 const char *tool_tree(void);
 
-/* Messages of the log from now on, of all levels up to this one. */
+/* Catches messages of the log from now on, of all levels up to this one. */
 void log_catch(int level);
 int log_count(void);
 const char *log_last(void);

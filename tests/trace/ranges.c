@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ranges: finding the tool, everything that may be wrong with it, and what it is told.
+ * Ranges: finding the tool, all that may be wrong with it, and the calls it gets.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -111,7 +111,7 @@ TEST(a_tool_may_take_some_functions_only)
     sl_trace_close();
 }
 
-/* One line in the log, no ranges, and all goes on; the thread's sentence is not touched. */
+/* One line in the log, no ranges, and all goes on; the thread's error message does not change. */
 static void check_no_ranges(int level, const char *word)
 {
     char before[64];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Timers: what they count, who may read them, and that they are off.
+ * Timers: what they count, who may read them, and that they are off by default.
  */
 #include <pthread.h>
 #include <string.h>

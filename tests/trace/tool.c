@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A tool as NVTX loads it, in place of Nsight: writes what it is told to the file in TOOL_RECORD, a line a
- * call. TOOL_ACT says how it behaves: refuse, nothing (takes no function), pushes (no others), else all.
- * Its view of NVTX is its own, so that a mistake in the library's shows.
+ * A tool that NVTX loads in place of Nsight: it writes each call as a line to the file in TOOL_RECORD. TOOL_ACT is its
+ * behaviour: refuse, nothing (takes no function), pushes (no others), else all. It declares NVTX itself, so that a
+ * mistake in the library's declarations shows.
  */
 #include <fcntl.h>
 #include <stdarg.h>
@@ -59,7 +59,7 @@ static void record(const char *format, ...)
     close(fd);
 }
 
-/* What is wrong with an event, or "". */
+/* The error in an event, or "". */
 static const char *wrong(const struct event *event)
 {
     return event->version < 2 || event->version > 3           ? " BAD-VERSION"
@@ -123,7 +123,7 @@ EXPORTED int InitializeInjectionNvtx2(const void *(*get)(uint32_t))
         if (!callbacks->table(module, &table, &size) || size < modules[module] || table[0] != NULL ||
             table[size] != NULL)
             return 0;
-        for (unsigned i = 1; i < size; i++) /* a tool may look at all there is, and write there */
+        for (unsigned i = 1; i < size; i++) /* a tool may read all there is, and write there */
             *table[i] = NULL;
     }
     if (callbacks->table(0, &table, &size) || callbacks->table(7, &table, &size) || callbacks->table(-1, NULL, NULL))

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Copies held against a loop over single elements, on arrays of random shapes and strides; images;
- * what is refused.
+ * Copies compared with a loop over single elements, on arrays of random shapes and strides; images; invalid arrays.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -67,8 +66,8 @@ static void copy_naively(const struct sluice_array *to, const struct sluice_arra
     }
 }
 
-/* Strides of an array that does not overlap itself: dimensions in a random order, with random gaps,
- * or just C order. */
+/* Strides of an array that does not overlap itself: dimensions in a random order, with random gaps, or plain C order.
+ * */
 static void random_strides(uint32_t element, int ndim, const int64_t *shape, int64_t *strides)
 {
     int order[SLUICE_MAX_DIMS];
@@ -88,7 +87,7 @@ static void random_strides(uint32_t element, int ndim, const int64_t *shape, int
     }
 }
 
-/* Either side may be flipped. Returns where its first element is. */
+/* Either side may be flipped. Returns the offset of its first element. */
 static int64_t flip(int ndim, const int64_t *shape, int64_t *strides)
 {
     int64_t first = 0;
@@ -101,7 +100,7 @@ static int64_t flip(int ndim, const int64_t *shape, int64_t *strides)
     return first;
 }
 
-/* A source may also say the same again and again. */
+/* A source may also repeat elements. */
 static int64_t bend(int ndim, const int64_t *shape, int64_t *strides)
 {
     for (int d = 0; d < ndim; d++)
@@ -147,7 +146,7 @@ TEST(array_copy_is_a_loop_over_elements)
     free(b);
 }
 
-/* Each piece is in memory of just its size, so that a sanitizer sees a byte too many. */
+/* Each array is in memory of exactly its size, so that a sanitizer finds an access beyond it. */
 TEST(array_copy_touches_no_byte_more)
 {
     for (int i = 0; i < 200; i++) {
@@ -184,7 +183,7 @@ TEST(array_wrap)
     CHECK_EQ(array.nbytes, 60);
     CHECK_EQ(array.strides[0], -20);
     CHECK_OK(sluice_array_wrap(&array, "same", data, float32, 2, SHAPE(1000, 1000), SHAPE(0, 0)));
-    CHECK_EQ(array.nbytes, 4); /* taken as they are, not as "tight" */
+    CHECK_EQ(array.nbytes, 4); /* taken literally, not as "tight" */
     CHECK_EQ(array.strides[1], 0);
     CHECK_OK(sluice_array_wrap(&array, "none", NULL, float32, 2, SHAPE(0, 5), NULL));
     CHECK_EQ(array.nbytes, 0);
@@ -277,8 +276,7 @@ static struct sluice_array image(uint32_t pixel_format, uint32_t pitch_align, vo
     return format.arrays[0];
 }
 
-/* Tight, padded, padded, tight again: the same pixels, and what lies between the rows is left
- * alone. */
+/* Tight, padded, padded, tight again: the same pixels, and the bytes between the rows are not touched. */
 TEST(array_copy_images_whatever_their_pitches)
 {
     uint8_t *first = filled(3), *padded = malloc(SPACE), *again = malloc(SPACE),

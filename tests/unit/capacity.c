@@ -101,7 +101,7 @@ TEST(fit_resize)
     CHECK_MEM(&out, &before, sizeof out);
 }
 
-/* fits says what frame does, without a sentence. */
+/* fits returns what frame does, without a message. */
 static int frame(const struct sluice_format *format, struct sluice_array array, uint32_t index,
                  struct sluice_array *out)
 {
@@ -136,7 +136,7 @@ TEST(fit_frames)
     CHECK_SAYS(frame(&format, image(SLUICE_PIXEL_I420, 16, 16), 1, &out), SLUICE_E_FORMAT,
                "yuv420p");
 
-    /* an array of an image's shape */
+    /* an array with an image's shape */
     CHECK_OK(frame(&format, tensor(uint8, 2, SHAPE(12, 10)), 1, &out));
     CHECK_EQ(out.image.width, 10);
     CHECK_EQ(out.image.height, 8);
@@ -167,7 +167,7 @@ TEST(fit_frames)
     CHECK_RESULT(frame(&format, bad, 1, &out), SLUICE_E_FORMAT);
 }
 
-/* Frames have the channel's padding, whatever that of the program's own memory is. */
+/* Frames have the channel's padding, whatever the padding of the program's memory. */
 TEST(fit_counts_padding)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Arithmetic at its edges.
+ * Checked arithmetic at its limits.
  */
 #include "util/checked.h"
 

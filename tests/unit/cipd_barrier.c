@@ -91,21 +91,22 @@ TEST(cipd_barrier_absent)
     int64_t now = 100 * SECOND;
     CHECK(!sl_cipd_barrier_check(&barrier, now));
     struct foreign foreign = barrier_made(name, 1, now);
-    CHECK(!sl_cipd_barrier_check(&barrier, now + SLUICE_MS)); /* it looks each 10 ms */
+    CHECK(!sl_cipd_barrier_check(&barrier, now + SLUICE_MS)); /* it looks every 10 ms */
     CHECK(sl_cipd_barrier_check(&barrier, now + 10 * SLUICE_MS));
     CHECK_EQ(word(&foreign, 24), 1);
     CHECK_EQ(barrier.skipped, 1);
-    CHECK_EQ(unlink(cipd_path(name)), 0); /* taken away: both sides still have it */
+    CHECK_EQ(unlink(cipd_path(name)), 0); /* its name removed: both sides still have it */
     CHECK(sl_cipd_barrier_check(&barrier, now + SECOND));
-    struct foreign other = barrier_made(name, 0, now); /* but not once there is another */
+    struct foreign other = barrier_made(name, 0, now); /* but not once there is another one */
     CHECK(!sl_cipd_barrier_check(&barrier, now + 2 * SECOND));
     sl_cipd_barrier_finish(&barrier, now);
     foreign_close(&foreign);
     foreign_close(&other);
 }
 
-/* A checker that is told of changes, found nothing at `now`, and then there is a barrier that is held. */
-struct told {
+/* A checker that gets notifications of changes and found nothing at `now`; afterwards there is a barrier that is held.
+ * */
+struct notified {
     const char *name;
     int64_t now;
     sl_word changes;
@@ -113,54 +114,54 @@ struct told {
     struct foreign foreign;
 };
 
-static void told_begin(struct told *told, const char *name, uint64_t changes)
+static void notified_begin(struct notified *notified, const char *name, uint64_t changes)
 {
-    *told = (struct told){ .name = cipd_name(name), .now = 100 * SECOND, .changes = changes };
-    told->barrier = barrier_of(told->name);
-    told->barrier.changes = &told->changes;
-    CHECK(!sl_cipd_barrier_check(&told->barrier, told->now));
-    told->foreign = barrier_made(told->name, 1, told->now);
+    *notified = (struct notified){ .name = cipd_name(name), .now = 100 * SECOND, .changes = changes };
+    notified->barrier = barrier_of(notified->name);
+    notified->barrier.changes = &notified->changes;
+    CHECK(!sl_cipd_barrier_check(&notified->barrier, notified->now));
+    notified->foreign = barrier_made(notified->name, 1, notified->now);
 }
 
-static void told_end(struct told *told)
+static void notified_end(struct notified *notified)
 {
-    CHECK_EQ(unlink(cipd_path(told->name)), 0);
-    sl_cipd_barrier_finish(&told->barrier, told->now);
-    foreign_close(&told->foreign);
+    CHECK_EQ(unlink(cipd_path(notified->name)), 0);
+    sl_cipd_barrier_finish(&notified->barrier, notified->now);
+    foreign_close(&notified->foreign);
 }
 
-TEST(cipd_barrier_is_looked_for_when_names_change)
+TEST(cipd_barrier_is_searched_when_names_change)
 {
-    struct told told;
-    told_begin(&told, "told", 0);
-    CHECK(!sl_cipd_barrier_check(&told.barrier, told.now + SECOND / 2)); /* nobody has told */
-    sl_add(&told.changes, 1);
-    CHECK(sl_cipd_barrier_check(&told.barrier, told.now + SECOND / 2));
-    CHECK_EQ(unlink(cipd_path(told.name)), 0);
-    struct foreign other = barrier_made(told.name, 0, told.now);
-    sl_add(&told.changes, 1);
-    CHECK(!sl_cipd_barrier_check(&told.barrier, told.now + SECOND / 2 + 1));
-    told_end(&told);
+    struct notified notified;
+    notified_begin(&notified, "notified", 0);
+    CHECK(!sl_cipd_barrier_check(&notified.barrier, notified.now + SECOND / 2)); /* without a notification */
+    sl_add(&notified.changes, 1);
+    CHECK(sl_cipd_barrier_check(&notified.barrier, notified.now + SECOND / 2));
+    CHECK_EQ(unlink(cipd_path(notified.name)), 0);
+    struct foreign other = barrier_made(notified.name, 0, notified.now);
+    sl_add(&notified.changes, 1);
+    CHECK(!sl_cipd_barrier_check(&notified.barrier, notified.now + SECOND / 2 + 1));
+    notified_end(&notified);
     foreign_close(&other);
 }
 
-/* Who has made a name may fill it in only then, of which nobody tells. */
-TEST(cipd_barrier_is_looked_for_often_behind_a_change)
+/* A process may fill in a barrier some time after it made the name, of which there is no notification. */
+TEST(cipd_barrier_is_searched_often_after_a_change)
 {
-    struct told told;
-    told_begin(&told, "late", 1);
-    CHECK(!sl_cipd_barrier_check(&told.barrier, told.now + SLUICE_MS));
-    CHECK(sl_cipd_barrier_check(&told.barrier, told.now + 10 * SLUICE_MS));
-    told_end(&told);
+    struct notified notified;
+    notified_begin(&notified, "late", 1);
+    CHECK(!sl_cipd_barrier_check(&notified.barrier, notified.now + SLUICE_MS));
+    CHECK(sl_cipd_barrier_check(&notified.barrier, notified.now + 10 * SLUICE_MS));
+    notified_end(&notified);
 }
 
-/* Not told, it is looked for all the same, now and then. */
-TEST(cipd_barrier_is_found_though_nobody_told)
+/* Without a notification it is still searched now and then. */
+TEST(cipd_barrier_is_found_without_notice)
 {
-    struct told told;
-    told_begin(&told, "untold", 0);
-    CHECK(sl_cipd_barrier_check(&told.barrier, told.now + SECOND));
-    told_end(&told);
+    struct notified notified;
+    notified_begin(&notified, "unnotified", 0);
+    CHECK(sl_cipd_barrier_check(&notified.barrier, notified.now + SECOND));
+    notified_end(&notified);
 }
 
 static bool tells_of(struct sl_cipd_watched *watched, const char *name)
@@ -260,7 +261,7 @@ TEST(cipd_barrier_made_and_never_written)
     foreign_close(&foreign);
 }
 
-/* Whoever made it was killed before it had its bytes. */
+/* Its maker was killed before it wrote the bytes. */
 TEST(cipd_barrier_left_without_bytes)
 {
     const char *name = cipd_name("left empty");
@@ -309,7 +310,7 @@ TEST(cipd_barrier_holds_until_it_has_settled)
     CHECK_OK(sl_cipd_barrier_enter(&holder, now));
     sl_cipd_barrier_finish(&holder, now); /* torn down while it holds */
     CHECK_EQ(word(&foreign, 8), 0);
-    CHECK(cipd_there(name)); /* it is the machine's */
+    CHECK(cipd_there(name)); /* it belongs to the machine */
     CHECK_EQ(cipd_seconds(name), 0);
     sl_cipd_barrier_finish(&checker, now);
     foreign_close(&foreign);
@@ -335,7 +336,7 @@ TEST(cipd_barrier_residue)
     }
 }
 
-/* Python wrote over our change: the count does not go below 0. */
+/* Python overwrote our change: the count does not go below 0. */
 TEST(cipd_barrier_leave_clamps)
 {
     const char *name = cipd_name("clamp");
@@ -349,7 +350,7 @@ TEST(cipd_barrier_leave_clamps)
     foreign_close(&foreign);
 }
 
-TEST(cipd_barrier_tend)
+TEST(cipd_barrier_tick)
 {
     const char *name = cipd_name("tend");
     struct sl_cipd_barrier holder = barrier_of(name), checker = barrier_of(name);
@@ -362,7 +363,7 @@ TEST(cipd_barrier_tend)
     sl_cipd_barrier_tend(&holder);
     CHECK(cipd_there(name));
     CHECK(sl_cipd_barrier_check(&checker, now + SECOND));
-    /* somebody made another meanwhile: the hold goes there */
+    /* another one was made meanwhile: the hold goes there */
     CHECK_EQ(unlink(cipd_path(name)), 0);
     struct foreign other = barrier_made(name, 0, now);
     sl_cipd_barrier_tend(&holder);
@@ -388,13 +389,13 @@ TEST(cipd_barrier_sweeps_second_names)
     CHECK_EQ(cipd_seconds(name), 1);
     CHECK(!cipd_there(dead.segment.second));
     CHECK_OK(sl_cipd_barrier_enter(&two, SECOND));
-    CHECK_EQ(cipd_seconds(name), 2); /* who lives keeps its own */
+    CHECK_EQ(cipd_seconds(name), 2); /* a living process keeps its own */
     sl_cipd_barrier_finish(&one, SECOND);
     sl_cipd_barrier_finish(&two, SECOND);
     CHECK_EQ(cipd_seconds(name), 0);
 }
 
-/* A frame that is skipped: the flag is cleared, and the index stays. */
+/* A skipped frame: the flag is cleared, and the index stays. */
 TEST(cipd_barrier_skips_a_frame)
 {
     const char *name = cipd_name("frames");
@@ -429,7 +430,7 @@ static void *come_and_go(void *unused)
     for (long i = 0; i < rounds; i++) {
         CHECK_OK(sl_cipd_barrier_enter(&barrier, test_now()));
         sl_cipd_barrier_leave(&barrier, test_now());
-        if (i % 100 == 0) /* the last one takes no name away */
+        if (i % 100 == 0) /* the last one removes no name */
             sl_cipd_barrier_finish(&barrier, test_now());
     }
     sl_cipd_barrier_finish(&barrier, test_now());

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How a reader of cuda-link's protocol gets a session, and each reason why it gets none.
+ * How a reader of cuda-link's protocol joins a session, and each reason why it cannot.
  */
 #include "cipd_kit.h"
 
@@ -14,7 +14,7 @@ static struct sl_cipd_consumer reader_of(const char *name)
     return consumer;
 }
 
-/* One attempt, whatever the time. */
+/* One attempt, at any time. */
 static int try(struct sl_cipd_consumer *consumer)
 {
     sl_cipd_consume_retry_now(consumer);
@@ -44,7 +44,7 @@ TEST(cipd_connect_to_python)
     struct foreign foreign = running(name);
     struct sl_cipd_consumer consumer = reader_of(name);
     CHECK_OK(try(&consumer));
-    CHECK_OK(try(&consumer)); /* it is */
+    CHECK_OK(try(&consumer)); /* now it is */
     CHECK_EQ(consumer.session.version, 5);
     CHECK_EQ(consumer.session.layout.slots, 3);
     CHECK_EQ(consumer.session.format.width, 64);
@@ -90,7 +90,7 @@ TEST(cipd_connect_says_why_not)
     check_reason(&consumer, SL_CIPD_REASON_TOO_MANY_SLOTS, SLUICE_E_PROTOCOL, "more slots");
     sl_cipd_store_slots(at, 10);
     check_reason(&consumer, SL_CIPD_REASON_SHORT, SLUICE_NO_WRITER, "has 433 bytes, and 10 slots take 1329");
-    sl_cipd_store_slots(at, 4); /* a byte of a page, but not of the file */
+    sl_cipd_store_slots(at, 4); /* within the page, but not within the file */
     check_reason(&consumer, SL_CIPD_REASON_SHORT, SLUICE_NO_WRITER, "too small");
     sl_cipd_store_slots(at, 3);
     sl_cipd_store_shut(at, &layout, 1);
@@ -135,7 +135,7 @@ TEST(cipd_connect_checks_what_is_there)
     foreign_close(&foreign);
 }
 
-/* Such a writer writes the next frame where the last one is, and does not say when. */
+/* Such a writer writes the next frame over the last one, and does not say when. */
 TEST(cipd_connect_for_copies_takes_two_slots)
 {
     const char *name = cipd_name("copies"), *ours = cipd_name("copies of ours");
@@ -173,7 +173,7 @@ TEST(cipd_connect_for_copies_takes_two_slots)
     sl_cipd_produce_close(&producer);
 }
 
-/* Between two attempts, too, and as an observer tells it. */
+/* Also between two attempts, and to an observer. */
 TEST(cipd_connect_says_the_same_until_the_next_attempt)
 {
     const char *name = cipd_name("same words");
@@ -207,7 +207,7 @@ TEST(cipd_connect_reasons_have_a_text)
     CHECK_SAYS(sl_cipd_consume_init(&consumer, "a/b"), SLUICE_E_NAME, "slash");
 }
 
-/* Without a frame a copy is believed when it is the same some time later. */
+/* Without a frame, a copy counts when it is the same some time later. */
 TEST(cipd_connect_settles)
 {
     const char *name = cipd_name("settle");
@@ -226,7 +226,7 @@ TEST(cipd_connect_settles)
     CHECK_OK(sl_cipd_consume_connect(&consumer, now + 4 * MS));
     CHECK_MEM(&consumer.session.handles[2], &other, sizeof(other));
     sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_SHUT);
-    /* another memory with the same bytes is another look */
+    /* another memory with the same bytes is looked at separately */
     CHECK_EQ(sl_cipd_consume_connect(&consumer, now + 10 * MS), SLUICE_NO_WRITER);
     CHECK_EQ(unlink(cipd_path(name)), 0);
     struct foreign again = foreign_make(name, 433);
@@ -253,7 +253,7 @@ TEST(cipd_connect_backs_off)
     struct foreign foreign = running(name);
     CHECK_SAYS(sl_cipd_consume_connect(&consumer, now - 1), SLUICE_NO_WRITER, "no cuda-link channel");
     CHECK_OK(sl_cipd_consume_connect(&consumer, now));
-    /* what the handles stand for cannot be opened: ever longer, until a frame comes */
+    /* the handles cannot be opened: the wait grows until a frame comes */
     int64_t before = test_now();
     sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_HANDLES_FAILED);
     CHECK_GE(sl_cipd_consume_next_try(&consumer), before + 400 * MS);
@@ -280,7 +280,7 @@ TEST(cipd_connect_to_ours)
     CHECK_OK(try(&consumer));
     CHECK(consumer.extra);
     sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
-    /* its name is taken away, and it has not noticed yet */
+    /* its name was removed, which it has not noticed yet */
     CHECK_EQ(unlink(cipd_path(name)), 0);
     CHECK_OK(try(&consumer));
     sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
@@ -296,7 +296,7 @@ TEST(cipd_connect_to_ours)
     sl_cipd_produce_close(&producer);
 }
 
-/* Python takes over a segment that a killed writer of ours left: nothing private of ours counts any more. */
+/* Python takes over a segment that a killed writer of ours left: our private part does not count any more. */
 TEST(cipd_connect_to_python_in_our_segment)
 {
     const char *name = cipd_name("inherited");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Formats on cuda-link's wire: every kind, bits and flags, and what is refused.
+ * Formats on cuda-link's wire: every kind, size and flag, and what is refused.
  */
 #include "cipd_kit.h"
 
@@ -42,7 +42,7 @@ TEST(cipd_format_each_goes_there_and_back)
     }
 }
 
-/* All kinds and bits, and each flag with the reserved ones on top: known or refused, never guessed. */
+/* All kinds and sizes, and each flag with the reserved ones added: known or refused, never guessed. */
 TEST(cipd_format_every_triple)
 {
     static const uint16_t reserved[] = { 0, 0x0008, 0x8000, 0xfff8 };

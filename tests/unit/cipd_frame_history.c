@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader's looks at frames before the newest one: which there are in this session, and whose event a slot's is.
+ * How a reader sees frames before the newest one: which there are in this session, and whose event a slot has.
  */
 #include "cipd_kit.h"
 
@@ -44,7 +44,7 @@ TEST(cipd_first_of_a_writer_of_ours)
     CHECK_EQ(sl_cipd_consume_first(&consumer, 2), 1);
     publish(&producer, 5);
     CHECK_EQ(sl_cipd_consume_first(&consumer, 7), 5);
-    /* The next session goes on counting, and none of the last one's frames is its. */
+    /* The next session continues the index, and has none of the last one's frames. */
     CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &metadata));
     sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_CHANGING);
     consumer = reading(name);
@@ -56,7 +56,7 @@ TEST(cipd_first_of_a_writer_of_ours)
     sl_cipd_produce_close(&producer);
 }
 
-/* Python's may have been described anew meanwhile. */
+/* Python's may have new metadata by then. */
 TEST(cipd_first_of_pythons_is_the_one_at_which_it_connected)
 {
     const char *name = cipd_name("first of python");
@@ -67,7 +67,7 @@ TEST(cipd_first_of_pythons_is_the_one_at_which_it_connected)
     CHECK_EQ(sl_cipd_consume_first(&consumer, 40), 40);
     foreign_publish(&foreign, 41, 1.0);
     CHECK_EQ(sl_cipd_consume_first(&consumer, 41), 40);
-    CHECK_EQ(sl_cipd_consume_first(&consumer, 3), 3); /* begun anew, or the wrap */
+    CHECK_EQ(sl_cipd_consume_first(&consumer, 3), 3); /* a new session, or the wrap */
     consumer.since = 0;
     CHECK_EQ(sl_cipd_consume_first(&consumer, 41), 41);
     sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
@@ -88,7 +88,7 @@ TEST(cipd_frames_before_the_newest_have_their_slots_and_times)
         CHECK_EQ(frame.time_ns, 100 + index - 1);
     }
     sl_cipd_consume_frame(&consumer, 5, &frame);
-    CHECK_EQ(frame.time_ns, 0); /* its slot has another's */
+    CHECK_EQ(frame.time_ns, 0); /* its slot holds another one */
     sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
     sl_cipd_produce_close(&producer);
 }
@@ -104,15 +104,15 @@ TEST(cipd_gone_once_its_slots_event_is_another_frames)
     CHECK(!sl_cipd_consume_gone(&consumer, &frame));
     publish(&producer, 2);
     CHECK(!sl_cipd_consume_gone(&consumer, &frame));
-    sl_cipd_produce_write(&producer); /* ours say what they begin */
+    sl_cipd_produce_write(&producer); /* ours announce what they begin */
     CHECK(sl_cipd_consume_gone(&consumer, &frame));
     consumer.extra = NULL;
-    CHECK(!sl_cipd_consume_gone(&consumer, &frame)); /* of others it is known when that is published */
+    CHECK(!sl_cipd_consume_gone(&consumer, &frame)); /* others' is known when it is published */
     publish(&producer, 1);
     CHECK(sl_cipd_consume_gone(&consumer, &frame));
     CHECK_EQ(sl_cipd_consume_whole(&consumer, &frame), false);
     sl_cipd_store_version(consumer.segment.at, 77);
-    CHECK(!sl_cipd_consume_gone(&consumer, &frame)); /* of another session nothing is known */
+    CHECK(!sl_cipd_consume_gone(&consumer, &frame)); /* nothing is known of another session */
     sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
     CHECK(!sl_cipd_consume_gone(&consumer, &frame));
     sl_cipd_produce_close(&producer);
@@ -170,8 +170,9 @@ TEST(cipd_frames_are_not_whole_once_another_number_of_slots_is_used)
     sl_cipd_produce_close(&producer);
 }
 
-/* What a reader has seen finished a writer of ours is told, until the next session; others have no place for it. */
-TEST(cipd_a_writer_of_ours_is_told_what_is_finished)
+/* A writer of ours learns which frames a reader has seen finished, until the next session; others have no field for it.
+ * */
+TEST(cipd_a_writer_of_ours_learns_what_is_finished)
 {
     const char *name = cipd_name("told");
     struct sl_cipd_producer producer = producing(name, 3);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What several tests of src/wire/cipd need: names that are this process's alone and gone with it, and segments
- * as another program would make them.
+ * What tests of cuda-link's wire share: names that are unique to this process and removed with it, and segments as
+ * another program makes them.
  */
 #ifndef CIPD_KIT_H
 #define CIPD_KIT_H
@@ -48,7 +48,7 @@ static inline void cipd_remove_ours(void)
     cipd_keep_none(getpid());
 }
 
-/* A name for this test; what tests left that were killed goes. */
+/* A name for this test; removes what killed tests have left. */
 static inline const char *cipd_name(const char *label)
 {
     static char names[8][128];
@@ -83,7 +83,7 @@ static inline ino_t cipd_inode(const char *name)
     return status.st_ino;
 }
 
-/* How many names of the form of second names there are. */
+/* How many second names there are. */
 static inline int cipd_seconds(const char *name)
 {
     int count = 0;
@@ -191,7 +191,7 @@ static inline void foreign_publish(const struct foreign *foreign, uint32_t index
     sl_cipd_store_index(foreign->at, index);
 }
 
-/* Does a reader of this writer's sleep? */
+/* Does a reader of this writer sleep? */
 static inline bool somebody_sleeps(const struct sl_cipd_producer *producer)
 {
     return producer->extra && sl_load(&producer->extra->asleep, relaxed) != 0;

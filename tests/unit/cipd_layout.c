@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The bytes of a CIPD segment: where they are for each number of slots, the protocol's golden examples
- * in both directions, and the arithmetic of the write index.
+ * The bytes of a CIPD segment: their offsets for each number of slots, the protocol's golden examples in both
+ * directions, and the arithmetic of the write index.
  */
 #include "cipd_kit.h"
 
@@ -44,7 +44,7 @@ static const struct sl_cipd_metadata golden_metadata = {
     .width = 1920, .height = 1080, .components = 4, .kind = 2, .bits = 32, .flags = 0, .bytes = 33177600,
 };
 
-/* A segment's memory, a page of its own. */
+/* A segment's memory, in a page of its own. */
 static unsigned char *page(void)
 {
     static _Alignas(4096) unsigned char bytes[SL_CIPD_SEGMENT];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A segment's names: which there may be, who has them, what happens when they are taken away.
+ * A segment's names: which there may be, who has them, and what happens when they are removed.
  */
 #include <sluice/cipd.h>
 
@@ -97,7 +97,7 @@ TEST(cipd_own_is_for_one)
     CHECK_EQ(other.fd, -1);
     CHECK(cipd_there(name));
     CHECK_EQ(cipd_seconds(name), 1);
-    /* nor while the name is taken away; it comes back */
+    /* nor while the name is removed; it comes back */
     CHECK_EQ(unlink(cipd_path(name)), 0);
     CHECK_SAYS(sl_cipd_segment_own(&other, name, &fresh), SLUICE_E_EXISTS, "has a writer");
     CHECK_EQ(cipd_inode(name), segment.memory.inode);
@@ -128,17 +128,17 @@ TEST(cipd_own_after_a_kill)
     ino_t inode = cipd_inode(name);
     child_kill(&owner, SIGKILL);
     CHECK_EQ(cipd_seconds(name), 1);
-    sl_cipd_store_magic(foreign_attach(name).at, SL_CIPD_MAGIC); /* as a session has it */
+    sl_cipd_store_magic(foreign_attach(name).at, SL_CIPD_MAGIC); /* as in a session */
     CHECK_OK(sl_cipd_segment_own(&segment, name, &fresh));
     CHECK(!fresh);
     CHECK_EQ(segment.memory.inode, inode);
     CHECK_EQ(sl_cipd_load_index(segment.at), 4711);
-    CHECK_EQ(cipd_seconds(name), 1); /* ours; that of the dead one is swept */
+    CHECK_EQ(cipd_seconds(name), 1); /* ours; the dead one's is removed */
     CHECK(cipd_there(segment.second));
     sl_cipd_segment_close(&segment);
 }
 
-/* Killed, and then its name was taken away: another memory, and nothing is left of the old one. */
+/* Killed, and then its name was removed: another memory, and nothing is left of the old one. */
 TEST(cipd_own_sweeps_what_has_no_name)
 {
     const char *name = cipd_name("swept");
@@ -150,7 +150,7 @@ TEST(cipd_own_sweeps_what_has_no_name)
     struct sl_cipd_segment segment = owned(name);
     CHECK_EQ(cipd_seconds(name), 1);
     CHECK_EQ(sl_cipd_load_index(segment.at), 0);
-    CHECK_EQ(cipd_seconds(cipd_name("swept.b")), 1); /* another's */
+    CHECK_EQ(cipd_seconds(cipd_name("swept.b")), 1); /* another one's */
     sl_cipd_segment_close(&segment);
     role_stop(&other);
     CHECK_EQ(cipd_seconds(cipd_name("swept.b")), 0);
@@ -163,7 +163,7 @@ static void give_magic(const char *name, uint32_t magic)
     foreign_close(&foreign);
 }
 
-/* A writer sweeps what dead writers of other channels left, and nothing else. */
+/* A writer removes what dead writers of other channels left, and nothing else. */
 TEST(cipd_own_sweeps_beside_its_own_channel)
 {
     const char *dead = cipd_name("dead"), *live = cipd_name("live"), *early = cipd_name("early");
@@ -176,19 +176,19 @@ TEST(cipd_own_sweeps_beside_its_own_channel)
     child_kill(&killed, SIGKILL);
     child_kill(&soon, SIGKILL); /* before its first session */
     CHECK_EQ(cipd_seconds(dead), 1);
-    snprintf(reused, sizeof(reused), ".%s.%d.0123abcd", dead, (int)getpid()); /* a pid that is somebody else's now */
+    snprintf(reused, sizeof(reused), ".%s.%d.0123abcd", dead, (int)getpid()); /* a pid that is another process's now */
     snprintf(alien, sizeof(alien), ".%s.1.0123abcd", cipd_name("alien"));
     snprintf(odd, sizeof(odd), ".%s.1.0123abc", cipd_name("odd"));
     CHECK_EQ(link(cipd_path(dead), cipd_path(reused)), 0);
     snprintf(stranger, sizeof(stranger), ".%s.1.0123abcd", cipd_name("stranger"));
     struct foreign foreign = foreign_make(alien, SL_CIPD_SEGMENT), form = foreign_make(odd, SL_CIPD_SEGMENT),
                    far = foreign_make(stranger, SL_CIPD_SEGMENT);
-    bool another = chown(cipd_path(stranger), 65533, 65533) == 0; /* where this is root */
+    bool another = chown(cipd_path(stranger), 65533, 65533) == 0; /* if this is root */
     sl_cipd_store_magic(far.at, SL_CIPD_MAGIC);
     memcpy(foreign.at, "something else", 14);
     sl_cipd_store_magic(form.at, SL_CIPD_MAGIC);
     give_magic(live, SL_CIPD_MAGIC);
-    give_magic(dead, SL_CIPD_MAGIC); /* last: from here on any writer on this machine may sweep it */
+    give_magic(dead, SL_CIPD_MAGIC); /* last: from here on any writer on this machine may remove it */
     struct sl_cipd_segment segment = owned(cipd_name("other"));
     CHECK_EQ(cipd_seconds(dead), 0);
     CHECK(cipd_there(dead)); /* readers see by it that its writer is dead */
@@ -208,7 +208,7 @@ TEST(cipd_left_names_are_counted)
     char second[200];
     snprintf(second, sizeof(second), ".%s.1.0123abcd", cipd_name("counted"));
     CHECK_RESULT(sluice_cipd_left(NULL), SLUICE_E_INVALID);
-    do { /* another writer on this machine may sweep it at once */
+    do { /* another writer on this machine may remove it at once */
         if (!cipd_there(second)) {
             struct foreign foreign = foreign_make(second, SL_CIPD_SEGMENT);
             sl_cipd_store_magic(foreign.at, SL_CIPD_MAGIC);
@@ -266,7 +266,7 @@ TEST(cipd_own_touches_nobody_elses_memory)
     foreign_close(&foreign);
 }
 
-/* As Python makes one: it has it open from then on. */
+/* As Python makes one: it keeps it open from then on. */
 ROLE(cipd_maker)
 {
     int fd = open(cipd_path(argv[1]), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -280,7 +280,7 @@ ROLE(cipd_maker)
     return 0;
 }
 
-/* However long its maker stands still; but one that is dead has left it. */
+/* However long its maker is suspended; but a dead one has left it. */
 TEST(cipd_own_leaves_an_empty_one_to_its_maker)
 {
     const char *name = cipd_name("empty");
@@ -304,7 +304,7 @@ TEST(cipd_own_leaves_an_empty_one_to_its_maker)
     sl_cipd_segment_close(&segment);
 }
 
-TEST(cipd_tend_gives_the_name_back)
+TEST(cipd_tick_restores_the_name)
 {
     const char *name = cipd_name("tended");
     struct sl_cipd_segment segment = owned(name);
@@ -323,7 +323,7 @@ TEST(cipd_tend_gives_the_name_back)
     foreign_close(&foreign);
 }
 
-TEST(cipd_tend_without_any_name)
+TEST(cipd_tick_without_any_name)
 {
     const char *name = cipd_name("nameless");
     struct sl_cipd_segment segment = owned(name);
@@ -366,7 +366,7 @@ TEST(cipd_attach_by_the_second_name)
     CHECK_STR(second, segment.second);
     CHECK_OK(sl_cipd_segment_attach(&reader, name));
     CHECK_EQ(reader.memory.inode, segment.memory.inode);
-    CHECK_EQ(sl_cipd_segment_fate(&reader), SL_CIPD_HERE); /* its writer lives, and will give it back */
+    CHECK_EQ(sl_cipd_segment_fate(&reader), SL_CIPD_HERE); /* its writer lives, and will restore it */
     sl_cipd_segment_leave(&segment);                       /* as if killed */
     CHECK(!sl_cipd_segment_find_second(name, second));
     CHECK_EQ(sl_cipd_segment_fate(&reader), SL_CIPD_ORPHAN);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader's looks at a segment: what is a frame, what is a restart, and what only seems to be one.
+ * How a reader sees a segment: what is a frame, what is a restart, and what only looks like one.
  */
 #include <math.h>
 #include <pthread.h>
@@ -9,7 +9,7 @@
 
 static struct sl_cipd_layout three;
 
-/* A reader that is connected to a segment of Python's, of version 5 and with 40 frames. */
+/* A reader that is connected to a segment of Python's, with version 5 and 40 frames. */
 static struct sl_cipd_consumer connected(const char *name, struct foreign *foreign)
 {
     struct sl_cipd_consumer consumer;
@@ -85,7 +85,7 @@ TEST(cipd_poll_passes_over_zeros)
     sl_cipd_store_index(foreign.at, 41);
     sl_cipd_store_version(foreign.at, 0);
     CHECK_EQ(poll_now(&consumer, &frame), SL_CIPD_NO_FRAME);
-    CHECK(!sl_cipd_consume_has_news(&consumer, consumer.frame_ns)); /* or who waits would not sleep */
+    CHECK(!sl_cipd_consume_has_news(&consumer, consumer.frame_ns)); /* or a waiting reader would not sleep */
     sl_cipd_store_version(foreign.at, 5);
     sl_cipd_store_slots(foreign.at, 0);
     CHECK_EQ(poll_now(&consumer, &frame), SL_CIPD_NO_FRAME);
@@ -110,7 +110,7 @@ TEST(cipd_poll_flag_comes_first)
     sl_cipd_store_shut(foreign.at, &three, 0);
     CHECK_EQ(poll_now(&consumer, &frame), SL_CIPD_CHANGED);
     sl_cipd_store_version(foreign.at, 5);
-    sl_cipd_store_shut(foreign.at, &three, 255); /* as where the flag was in another layout */
+    sl_cipd_store_shut(foreign.at, &three, 255); /* where the flag was in another layout */
     CHECK_EQ(poll_now(&consumer, &frame), SL_CIPD_SHUT);
     end(&consumer, &foreign);
 }
@@ -146,11 +146,11 @@ TEST(cipd_poll_a_smaller_index_is_a_frame)
     foreign_publish(&foreign, 2, 1.0);
     CHECK_EQ(poll_now(&consumer, &frame), SL_CIPD_FRAME);
     CHECK_EQ(frame.index, 2);
-    CHECK_EQ(frame.missed, 0); /* nobody knows */
+    CHECK_EQ(frame.missed, 0); /* unknown */
     end(&consumer, &foreign);
 }
 
-/* Python raises the version first: a reader may have connected to handles that were about to go. */
+/* Python raises the version first: a reader may have connected to handles that were about to change. */
 TEST(cipd_poll_notices_other_handles)
 {
     struct foreign foreign;
@@ -167,7 +167,7 @@ TEST(cipd_poll_notices_other_handles)
     end(&consumer, &foreign);
 }
 
-/* Nor has it set the index to 0 by then: it is the last one of the session before, for a moment. */
+/* Nor has it set the index to 0 by then: for a moment that is the last one of the session before. */
 TEST(cipd_poll_between_a_number_of_slots_and_its_index)
 {
     struct foreign foreign;
@@ -181,7 +181,7 @@ TEST(cipd_poll_between_a_number_of_slots_and_its_index)
     sl_cipd_consume_drop(&consumer, consumer.reason);
     CHECK_OK(sl_cipd_consume_connect(&consumer, test_now()));
     CHECK_EQ(poll_now(&consumer, &frame), SL_CIPD_FRAME);
-    struct sl_cipd_handles never = golden_handles(2); /* metadata lie in them still: no driver opens that */
+    struct sl_cipd_handles never = golden_handles(2); /* the metadata is still there: no driver opens that */
     CHECK_EQ(frame.slot, 2);
     CHECK(memcmp(consumer.session.handles[2].memory, never.memory, SL_CIPD_HANDLE) != 0);
     sl_cipd_store_index(foreign.at, 0);
@@ -291,14 +291,14 @@ TEST(cipd_time_of_python_is_checked)
     end(&consumer, &foreign);
 }
 
-/* The next frame's time is in the segment already, and its index is not. */
+/* The next frame's time is already in the segment, and its index is not. */
 TEST(cipd_time_of_ours_is_the_frames_own)
 {
     const char *name = cipd_name("own time");
     struct sl_cipd_producer producer = producing(name, 3);
     struct sl_cipd_consumer consumer = reading(name);
     struct sl_cipd_frame frame;
-    int64_t time = test_now() - 60 * SLUICE_S; /* old, and believed */
+    int64_t time = test_now() - 60 * SLUICE_S; /* old, and accepted */
     sl_cipd_produce_publish(&producer, time);
     sl_cipd_store_time(producer.segment.at, &producer.layout, (double)test_now() / 1e9);
     CHECK_EQ(poll_now(&consumer, &frame), SL_CIPD_FRAME);
@@ -311,7 +311,7 @@ TEST(cipd_time_of_ours_is_the_frames_own)
     sl_cipd_produce_close(&producer);
 }
 
-/* ---- what became of the segment ---- */
+/* ---- the end of a segment ---- */
 
 TEST(cipd_poll_asks_after_silence)
 {
@@ -329,7 +329,7 @@ TEST(cipd_poll_asks_after_silence)
     CHECK_EQ(sl_cipd_consume_poll(&consumer, now, &frame), SL_CIPD_NO_FRAME);
     CHECK(consumer.orphan);
     CHECK_EQ(consumer.frame_ns, start);
-    foreign_publish(&foreign, 41, 1.0); /* its name was taken away, but it goes on */
+    foreign_publish(&foreign, 41, 1.0); /* its name was removed, but it goes on */
     CHECK_EQ(sl_cipd_consume_poll(&consumer, now, &frame), SL_CIPD_FRAME);
     CHECK(!consumer.orphan);
     now += 260 * SLUICE_MS;
@@ -359,7 +359,7 @@ TEST(cipd_poll_knows_that_ours_died)
 
 /* ---- sleeping ---- */
 
-TEST(cipd_wait_for_python_glances)
+TEST(cipd_wait_for_python_polls)
 {
     struct foreign foreign;
     struct sl_cipd_consumer consumer = connected(cipd_name("glance"), &foreign);
@@ -367,7 +367,7 @@ TEST(cipd_wait_for_python_glances)
     CHECK_EQ(sl_cipd_consume_wait(&consumer, test_now() - 1), SLUICE_TIMEOUT);
     CHECK_OK(sl_cipd_consume_wait(&consumer, SLUICE_FOREVER)); /* there is one */
     CHECK_EQ(poll_now(&consumer, &frame), SL_CIPD_FRAME);
-    CHECK_OK(sl_cipd_consume_wait(&consumer, SLUICE_FOREVER)); /* not for ever, though nobody wakes */
+    CHECK_OK(sl_cipd_consume_wait(&consumer, SLUICE_FOREVER)); /* not for ever, though nobody wakes it */
     CHECK_EQ(poll_now(&consumer, &frame), SL_CIPD_NO_FRAME);
     sl_cipd_store_index(foreign.at, 0);
     CHECK_OK(sl_cipd_consume_wait(&consumer, SLUICE_FOREVER));
@@ -387,7 +387,7 @@ TEST(cipd_wait_says_that_it_sleeps)
     CHECK_OK(sl_cipd_consume_wait(&consumer, test_now() + 20 * SLUICE_S));
     CHECK(somebody_sleeps(&producer));
     sl_cipd_produce_publish(&producer, 1);
-    CHECK(!somebody_sleeps(&producer)); /* and is woken no more than once */
+    CHECK(!somebody_sleeps(&producer)); /* and is woken only once */
     producer.silent = true;
     CHECK_OK(sl_cipd_consume_wait(&consumer, test_now() + 20 * SLUICE_S));
     sl_cipd_produce_publish(&producer, 1);
@@ -395,7 +395,8 @@ TEST(cipd_wait_says_that_it_sleeps)
     sl_cipd_produce_close(&producer);
 }
 
-/* Whoever falls asleep between the look before an index and the look behind it, or cleared by the first, is woken. */
+/* A reader that falls asleep between the check before an index and the one after it, or whose flag the first one
+ * cleared, is woken. */
 TEST(cipd_extra_tells_who_sleeps)
 {
     const char *name = cipd_name("between");
@@ -440,8 +441,8 @@ static void *read_all(void *given)
     return NULL;
 }
 
-/* Each frame is published when the reader has seen the one before, and mostly sleeps again: a wake that gets
- * lost costs 50 ms, and a hundred of them the test. */
+/* Each frame is published when the reader has seen the one before, and usually sleeps again: a lost wake-up costs 50
+ * ms, and a hundred of them the test. */
 TEST_TIMEOUT(cipd_wait_is_woken, 60)
 {
     static struct pair pair;
@@ -465,14 +466,14 @@ TEST_TIMEOUT(cipd_wait_is_woken, 60)
     sl_cipd_produce_close(&pair.producer);
 }
 
-/* A writer that begins anew all the time, in place and elsewhere, and readers that follow: each frame that
- * they get is of the session that they think. */
+/* A writer that keeps starting sessions, in place and elsewhere, and readers that follow: each frame is of the session
+ * that they believe to be in. */
 struct churn {
     const char *name;
     sl_word32 stop, frames;
 };
 
-/* Handles and format that tell their session. */
+/* Handles and format that identify their session. */
 static struct sl_cipd_metadata churned(uint32_t session, struct sl_cipd_handles handles[SL_CIPD_MAX_SLOTS])
 {
     struct sl_cipd_metadata metadata = metadata_of(session % 1000 + 1, 1, 1);

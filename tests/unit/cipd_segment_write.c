@@ -80,8 +80,8 @@ TEST(cipd_produce_again_in_place)
     sl_cipd_produce_close(&producer);
 }
 
-/* Another number of slots: readers of the old segment see that it is shut where they look for it, and the
- * name is a whole new session's at the same moment. */
+/* Another number of slots: readers of the old segment see that it is closed where they look for the flag, and at the
+ * same moment the name is that of a complete new session. */
 TEST(cipd_produce_other_slots)
 {
     static const uint32_t counts[] = { 2, 3, 2, 10, 1, 5 };
@@ -131,7 +131,7 @@ TEST(cipd_produce_takes_over_what_python_left)
     sl_cipd_produce_close(&producer);
 }
 
-/* It has room for two: shut where two have the flag, and another one under the name. */
+/* It has room for two: closed where two slots have the flag, and replaced under the name. */
 TEST(cipd_produce_replaces_what_is_too_small)
 {
     const char *name = cipd_name("small");
@@ -237,7 +237,7 @@ TEST(cipd_produce_notices_another_programs_frame)
     CHECK_EQ(sl_cipd_produce_tend(&producer), 0);
     sl_cipd_produce_publish(&producer, 1);
     CHECK_EQ(sl_cipd_produce_tend(&producer), 0);
-    sl_cipd_store_index(producer.segment.at, 40); /* and none of ours came behind it */
+    sl_cipd_store_index(producer.segment.at, 40); /* and none of ours came after it */
     CHECK_SAYS(sl_cipd_produce_tend(&producer), SLUICE_E_EXISTS, "same segment");
     sl_cipd_produce_close(&producer);
 }
@@ -252,7 +252,7 @@ static void check_left(const char *name, struct foreign *foreign, const unsigned
     CHECK_EQ(unlink(cipd_path(name)), 0);
 }
 
-/* Its last frame may be young, old, or of a time that has not come. */
+/* Its last frame may be recent, old, or in the future. */
 TEST(cipd_produce_takes_over_what_a_killed_program_left)
 {
     static const double ages[] = { 1.4, 2.0, -0.5, -5.0, 1e9 };
@@ -269,7 +269,7 @@ TEST(cipd_produce_takes_over_what_a_killed_program_left)
     }
 }
 
-/* It takes no lock. Who is told of it closes, or changes the slots: neither may end that session. */
+/* It takes no lock. A writer that is told of it closes, or changes the slots: neither may end that session. */
 TEST(cipd_produce_leaves_a_session_that_another_program_has_begun)
 {
     for (int again = 0; again < 2; again++) {
@@ -345,7 +345,7 @@ TEST(cipd_produce_shut)
     sl_cipd_load_metadata(at, &producer.layout, &there);
     CHECK_EQ(there.width, 64);
     CHECK(cipd_there(name));
-    sl_cipd_produce_skip(&producer); /* it stays shut */
+    sl_cipd_produce_skip(&producer); /* it stays closed */
     CHECK_EQ(sl_cipd_load_shut(at, &producer.layout), 1);
     struct sl_cipd_metadata metadata = metadata_of(64, 32, 4);
     CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &metadata));

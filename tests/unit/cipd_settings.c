@@ -58,7 +58,7 @@ TEST(cipd_settings_numbers_fall_back)
     }
     CHECK_EQ(with("CUDALINK_WAIT_SPIN_US", "0").wait_spin_ns, 0);
     CHECK_EQ(with("CUDALINK_WAIT_SPIN_US", " +500 ").wait_spin_ns, 500000);
-    CHECK_EQ(with("CUDALINK_WAIT_SPIN_US", "9223372036854775807").wait_spin_ns, 200000); /* in ns it is too long */
+    CHECK_EQ(with("CUDALINK_WAIT_SPIN_US", "9223372036854775807").wait_spin_ns, 200000); /* too long in ns */
     CHECK_EQ(with("CUDALINK_BARRIER_STALE_NS", "1").barrier_stale_ns, 1);
     CHECK_EQ(with("CUDALINK_TD_BARRIER_SETTLE_FRAMES", "0").barrier_settle, 0);
 }
@@ -81,7 +81,7 @@ TEST(cipd_settings_tell_how_a_value_is_read)
     CHECK_EQ(reading("CUDALINK_WAIT_SPIN_US", ""), SLUICE_CIPD_READ_NO_NUMBER);
     CHECK_EQ(reading("CUDALINK_WAIT_SPIN_US", "99999999999999999999x"), SLUICE_CIPD_READ_NO_NUMBER);
     CHECK_EQ(reading("CUDALINK_LIB_STREAM_PRIO", "lowest"), SLUICE_CIPD_READ_AS_IT_IS);
-    CHECK_EQ(reading("CUDALINK_NVTX", "x"), SLUICE_CIPD_READ_AS_IT_IS); /* nobody reads it */
+    CHECK_EQ(reading("CUDALINK_NVTX", "x"), SLUICE_CIPD_READ_AS_IT_IS); /* it is not read */
     for (const struct sl_cipd_variable *at = sl_cipd_variables; at->name; at++)
         if (at->kind == SL_CIPD_NUMBER)
             CHECK_EQ(sl_cipd_reading(at, at->standard), SLUICE_CIPD_READ_AS_IT_IS);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * When frames that are copied are chosen in turns of the GPU's, and how much work keeps one.
+ * When frames for copies are chosen in the GPU's time slice, and how much work keeps one.
  */
 #include "cuda_link/cuda_link.h"
 #include "harness/test.h"
 
-/* A copy is made as it is wanted, and is whole or not. Was it made in a turn? */
-static bool copy(struct sl_cipd_turns *turns, enum sl_cipd_way in_turn, bool whole)
+/* A copy is made as requested, and is whole or not. Was it made in a time slice? */
+static bool copy(struct sl_cipd_turns *turns, enum sl_cipd_way in_timeslice, bool whole)
 {
     bool wanted = turns->left > 0;
 
     if (wanted)
-        turns->way = in_turn;
+        turns->way = in_timeslice;
     sl_cipd_turns_judge(turns, whole);
     CHECK_EQ(turns->way, SL_CIPD_PLAIN);
     return wanted;
 }
 
-/* Copies that are made in turns before one is not, all of them whole. */
+/* The number of copies in time slices before one that is not, all of them whole. */
 static uint32_t turns_in_row(struct sl_cipd_turns *turns)
 {
     uint32_t count = 0;
@@ -29,7 +29,7 @@ static uint32_t turns_in_row(struct sl_cipd_turns *turns)
     return count;
 }
 
-TEST(cipd_no_turn_is_wanted_while_copies_are_whole)
+TEST(cipd_no_timeslice_is_wanted_while_copies_are_whole)
 {
     struct sl_cipd_turns turns;
 
@@ -38,19 +38,19 @@ TEST(cipd_no_turn_is_wanted_while_copies_are_whole)
         CHECK(!copy(&turns, SL_CIPD_KEPT, true));
 }
 
-TEST(cipd_a_copy_that_was_overtaken_makes_a_few_turns_wanted)
+TEST(cipd_an_overtaken_copy_asks_for_a_few_timeslices)
 {
     struct sl_cipd_turns turns;
 
     sl_cipd_turns_begin(&turns);
-    for (int i = 0; i < 3; i++) { /* each is one of its own */
+    for (int i = 0; i < 3; i++) { /* each is a separate one */
         CHECK(!copy(&turns, SL_CIPD_KEPT, false));
         CHECK_EQ(turns_in_row(&turns), 4);
         CHECK(!copy(&turns, SL_CIPD_KEPT, true));
     }
 }
 
-TEST(cipd_a_writer_that_overtakes_all_others_makes_more_turns_wanted_each_time)
+TEST(cipd_a_writer_that_overtakes_all_others_asks_for_more_each_time)
 {
     struct sl_cipd_turns turns;
 
@@ -63,7 +63,7 @@ TEST(cipd_a_writer_that_overtakes_all_others_makes_more_turns_wanted_each_time)
     CHECK_EQ(turns_in_row(&turns), 64);
 }
 
-/* Copies that are overtaken without a turn before one is tried, which is overtaken, too. */
+/* The number of overtaken copies without a time slice before one is tried, which is overtaken, too. */
 static uint32_t plain_in_row(struct sl_cipd_turns *turns)
 {
     uint32_t count = 0;
@@ -76,7 +76,7 @@ static uint32_t plain_in_row(struct sl_cipd_turns *turns)
     return count;
 }
 
-TEST(cipd_turns_that_do_not_help_are_tried_ever_less)
+TEST(cipd_timeslices_that_do_not_help_are_tried_less_often)
 {
     struct sl_cipd_turns turns;
 
@@ -92,8 +92,8 @@ TEST(cipd_turns_that_do_not_help_are_tried_ever_less)
     CHECK_EQ(plain_in_row(&turns), 2);
 }
 
-/* One that came too late says nothing of whether turns help. But none is late for ever. */
-TEST(cipd_a_copy_that_came_too_late_for_its_turn_is_tried_again_in_one)
+/* A copy that came too late does not show whether time slices help. But none is late for ever. */
+TEST(cipd_a_copy_that_missed_its_timeslice_is_tried_again_in_one)
 {
     struct sl_cipd_turns turns;
 
@@ -111,7 +111,7 @@ static void learn(struct sl_cipd_turns *turns, int64_t piece_ns)
     sl_cipd_turns_learn(turns, piece_ns * (turns->pieces + 2));
 }
 
-TEST(cipd_a_turn_is_kept_by_as_much_work_as_is_needed)
+TEST(cipd_a_timeslice_is_kept_by_as_much_work_as_is_needed)
 {
     struct sl_cipd_turns turns;
 
@@ -126,11 +126,11 @@ TEST(cipd_a_turn_is_kept_by_as_much_work_as_is_needed)
     learn(&turns, 0);
     CHECK_EQ(turns.pieces, 64);
     turns.way = SL_CIPD_PLAIN;
-    sl_cipd_turns_learn(&turns, 5000000); /* which tells nothing of pieces */
+    sl_cipd_turns_learn(&turns, 5000000); /* which shows nothing about pieces */
     CHECK_EQ(turns.pieces, 64);
 }
 
-TEST(cipd_a_turn_that_ended_too_soon_is_kept_longer)
+TEST(cipd_a_timeslice_that_ended_too_soon_is_kept_longer)
 {
     struct sl_cipd_turns turns;
 
@@ -141,7 +141,7 @@ TEST(cipd_a_turn_that_ended_too_soon_is_kept_longer)
     CHECK_EQ(turns.pieces, 20);
     CHECK_EQ(turns.way, SL_CIPD_LATE);
     uint32_t before = 20;
-    for (int i = 0; i < 50; i++) { /* that was once, and it is forgotten little by little */
+    for (int i = 0; i < 50; i++) { /* that was once, and is gradually forgotten */
         learn(&turns, 10000);
         CHECK_LE(turns.pieces, before);
         before = turns.pieces;
@@ -151,5 +151,5 @@ TEST(cipd_a_turn_that_ended_too_soon_is_kept_longer)
         sl_cipd_turns_late(&turns);
     CHECK_EQ(turns.pieces, 64);
     learn(&turns, 100000);
-    CHECK_EQ(turns.pieces, 10); /* of 1 ms at most */
+    CHECK_EQ(turns.pieces, 10); /* of at most 1 ms */
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * When a reader looks for a frame that a GPU works on, whether it sleeps or watches until then, and what it learns. The time
- * is made up here.
+ * When a reader looks for a frame that a GPU works on, whether it sleeps or spins until then, and what it learns. Time
+ * is simulated.
  */
 #include "native/reader/completion_estimate.h"
 #include "harness/test.h"
@@ -14,13 +14,14 @@ static struct sl_due due_after(int64_t after, int64_t off)
     return (struct sl_due){ .after = (uint64_t)after, .off = (uint64_t)off };
 }
 
-/* How a reader comes to a frame. */
+/* How a reader gets a frame. */
 struct way {
-    int64_t found, watched; /* after its commit; and for how long in all */
+    int64_t found, watched; /* after its commit; and the time spent spinning */
     int looks, watches;
 };
 
-/* A frame that is ready `took` after its commit. The reader looks at it `first` after that, and wakes from a nap `late`. */
+/* A frame that is ready `took` after its commit. The reader first looks `first` after that, and wakes from a sleep
+ * `late`. */
 static struct way go(const struct sl_due *due, int64_t took, int64_t first, int64_t late)
 {
     struct way way = { .found = first, .looks = 1 };
@@ -61,8 +62,8 @@ static struct way pass(struct sl_due *due, int64_t took, int64_t first, int64_t 
 
 /* ---- when ---- */
 
-/* A machine that stood still makes one frame take long, and the next ones are ready as soon as ever. */
-TEST(due_finds_a_frame_that_comes_sooner_than_expected)
+/* A suspended machine makes one frame take long, and the next ones are ready as early as before. */
+TEST(estimate_finds_a_frame_that_comes_sooner_than_expected)
 {
     static const int64_t expected[] = { 0, 10 * US, SLUICE_MS, 16 * SLUICE_MS, SLUICE_S, 100 * SLUICE_S };
 
@@ -74,8 +75,8 @@ TEST(due_finds_a_frame_that_comes_sooner_than_expected)
             }
 }
 
-/* Who sleeps is woken seldom, and often only where a frame is due. */
-TEST(due_looks_seldom_before_a_frame_is_due)
+/* A sleeping reader wakes rarely, and often only when a frame is due. */
+TEST(estimate_polls_rarely_before_a_frame_is_due)
 {
     struct sl_due due = due_after(16 * SLUICE_MS, SLUICE_S);
     struct way way = go(&due, 16 * SLUICE_MS * 7 / 8 - SL_DUE_WATCH, 0, 0);
@@ -86,13 +87,13 @@ TEST(due_looks_seldom_before_a_frame_is_due)
     CHECK_LE(way.looks, 8 + 41);
     due = due_after(SLUICE_S, 0);
     CHECK_LE(go(&due, SLUICE_S - SL_DUE_WATCH, 0, 0).looks, 12);
-    due = due_after(SLUICE_MS, 0); /* a frame that may never come */
+    due = due_after(SLUICE_MS, 0); /* a frame that may never be ready */
     CHECK_LE(go(&due, 2 * SLUICE_S, 0, 0).looks, 2200);
 }
 
-/* ---- watching ---- */
+/* ---- spinning ---- */
 
-TEST(due_watches_once_what_is_due_and_sleeps_until_then)
+TEST(estimate_sleeps_until_a_frame_is_due_and_spins_once)
 {
     struct sl_due due = due_after(200 * US, 0);
     struct sl_due_step step = sl_due_step(&due, SINCE + 30 * US, SINCE, false);
@@ -109,7 +110,7 @@ TEST(due_watches_once_what_is_due_and_sleeps_until_then)
     CHECK(!sl_due_step(&due, SINCE + 200 * US, SINCE, false).watch);
 }
 
-TEST(due_watches_no_longer_than_it_says)
+TEST(estimate_spins_no_longer_than_it_says)
 {
     for (int64_t after = 0; after < 4 * SLUICE_MS; after = after * 9 / 8 + US)
         for (int64_t off = 0; off <= SL_DUE_WATCH; off += SL_DUE_WATCH / 4)
@@ -123,8 +124,8 @@ TEST(due_watches_no_longer_than_it_says)
 
 /* ---- learning ---- */
 
-/* Whatever it believed before, and however late it wakes: as with the frames that come at such times. */
-TEST(due_learns_when_frames_are_ready)
+/* Whatever the estimate was before, and however late it wakes: as with frames that always took that long. */
+TEST(estimate_learns_when_frames_are_ready)
 {
     static const int64_t takes[] = { 22, 25, 35, 60, 100, 300, 1000, 3000, 16000 }, before[] = { 0, 10, 700, 250000 };
 
@@ -145,7 +146,7 @@ TEST(due_learns_when_frames_are_ready)
             }
 }
 
-TEST(due_learns_at_once_that_frames_take_much_less)
+TEST(estimate_learns_at_once_that_frames_take_much_less)
 {
     struct sl_due due = due_after(SLUICE_S, 0);
 
@@ -154,8 +155,8 @@ TEST(due_learns_at_once_that_frames_take_much_less)
     CHECK_LE((int64_t)sl_load(&due.after, relaxed), 300 * US);
 }
 
-/* Frames that come at any time are not waited for awake. */
-TEST(due_does_not_watch_where_frames_come_at_any_time)
+/* It does not spin for frames that take any time. */
+TEST(estimate_does_not_spin_where_frames_come_at_any_time)
 {
     struct sl_due due = { 0 };
     uint64_t chance = 1;
@@ -168,8 +169,8 @@ TEST(due_does_not_watch_where_frames_come_at_any_time)
     CHECK_LE(watches, 50);
 }
 
-/* As after a change of what the GPU does: a few are watched in vain. */
-TEST(due_stops_watching_where_frames_take_longer_from_now_on)
+/* As after a change of the GPU's work: it spins for a few without success. */
+TEST(estimate_stops_spinning_once_frames_take_longer)
 {
     struct sl_due due = { 0 };
     int64_t watched = 0;
@@ -178,14 +179,14 @@ TEST(due_stops_watching_where_frames_take_longer_from_now_on)
         (void)pass(&due, 25 * US, 20 * US, 15 * US);
     for (int n = 0; n < 40; n++) {
         struct way way = pass(&due, 3 * SLUICE_MS, 20 * US, 15 * US);
-        watched += way.found < 3 * SLUICE_MS + US ? 0 : way.watched; /* in vain */
+        watched += way.found < 3 * SLUICE_MS + US ? 0 : way.watched; /* without success */
         if (n >= 25)
             CHECK_LE(way.found, 3 * SLUICE_MS + 250 * US);
     }
     CHECK_LE(watched, 12 * SL_DUE_WATCH);
 }
 
-TEST(due_forgets_a_machine_that_stood_still)
+TEST(estimate_ignores_the_time_of_a_suspended_machine)
 {
     static const int64_t takes[] = { 25, 100, 3000 };
 
@@ -203,7 +204,7 @@ TEST(due_forgets_a_machine_that_stood_still)
     }
 }
 
-TEST(due_learns_from_any_times_without_harm)
+TEST(estimate_survives_any_times)
 {
     static const int64_t times[] = { 0, 1, US, SLUICE_MS, SLUICE_S, INT64_MAX / 16 };
     enum { COUNT = sizeof times / sizeof *times };

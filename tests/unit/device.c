@@ -26,7 +26,7 @@ TEST(opens_host)
     CHECK_OK(sluice_device_close(&device));
     CHECK_EQ(device.id, 0);
     CHECK_OK(sluice_device_close(&device));
-    CHECK_OK(sluice_device_name(again, name, sizeof name)); /* the other open is another device */
+    CHECK_OK(sluice_device_name(again, name, sizeof name)); /* a second open is another device */
     CHECK_OK(sluice_device_close(&again));
     check_nothing_lives();
 }
@@ -233,7 +233,7 @@ TEST(nothing_wrong_reaches_the_kind)
     CHECK_RESULT(sluice_device_close(&device), SLUICE_E_CAPTURING);
     CHECK_EQ(fake.calls, 0);
 
-    /* And what is right does. A capture may wait and record: these become part of its graph. */
+    /* And valid calls work. A capture may wait and record: these become part of its graph. */
     CHECK_OK(sluice_event_record(event, stream));
     CHECK_OK(sluice_stream_wait_event(stream, event));
     fake.capturing = false;
@@ -268,7 +268,7 @@ TEST(a_kind_that_fails_leaves_nothing)
 
     CHECK_OK(sluice_stream_wrap(device, 1, count_release, &released, &borrowed));
     fake.fails = SLUICE_E_DRIVER;
-    CHECK_SAYS(sl_device_open_as(&fake_ops, "fake:1", &other), SLUICE_E_DRIVER, "told to fail");
+    CHECK_SAYS(sl_device_open_as(&fake_ops, "fake:1", &other), SLUICE_E_DRIVER, "set to fail");
     CHECK_RESULT(sluice_stream_create(device, NULL, &stream), SLUICE_E_DRIVER);
     CHECK_RESULT(sluice_stream_wrap(device, 1, count_release, &released, &stream), SLUICE_E_DRIVER);
     CHECK_RESULT(sluice_stream_default(device, &stream), SLUICE_E_DRIVER);
@@ -279,8 +279,7 @@ TEST(a_kind_that_fails_leaves_nothing)
     CHECK_EQ(fake.destroyed, 0);
     CHECK_EQ(released, 0); /* the owner keeps what could not be wrapped */
 
-    /* A driver that cannot even wait any more: closing says so, and ends everything all the same.
-     */
+    /* A driver that cannot even wait any more: close reports it, and still ends everything. */
     CHECK_RESULT(sluice_device_close(&device), SLUICE_E_DRIVER);
     CHECK_EQ(device.id, 0);
     CHECK_EQ(fake.closed, 1);

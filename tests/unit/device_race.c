@@ -6,8 +6,8 @@
 
 #include "device_kit.h"
 
-/* A thread may find an object just as it ends, and touch it only when it has become another's or
- * nobody's. Here that moment is made to last: a second name leads to the same object. */
+/* A thread may find an object just as it ends, and use it only when it is another one or none. Here that moment is made
+ * to last: a second handle leads to the same object. */
 TEST(a_latecomer_finds_nobody)
 {
     struct sluice_device device = open_host();
@@ -17,12 +17,12 @@ TEST(a_latecomer_finds_nobody)
     CHECK_OK(sluice_stream_create(device, NULL, &stream));
     CHECK_OK(sl_stream_hold(stream, &object));
     struct sluice_stream late = { sl_handle_new(SL_HANDLE_STREAM, object) };
-    CHECK_RESULT(sluice_stream_query(late), SLUICE_E_CLOSED); /* another's */
+    CHECK_RESULT(sluice_stream_query(late), SLUICE_E_CLOSED); /* another one */
     CHECK_EQ(object->object.uses, 2);
     sl_object_drop(&object->object);
     CHECK_OK(sluice_stream_query(stream));
     CHECK_OK(sluice_stream_destroy(&stream));
-    CHECK_RESULT(sluice_stream_query(late), SLUICE_E_CLOSED); /* nobody's */
+    CHECK_RESULT(sluice_stream_query(late), SLUICE_E_CLOSED); /* none */
     CHECK_EQ(object->object.uses, 0);
     CHECK(sl_handle_end(late.id, SL_HANDLE_STREAM) == object);
     CHECK_OK(sluice_device_close(&device));
@@ -77,8 +77,7 @@ static void *end(void *shared)
     return NULL;
 }
 
-/* Threads use and destroy the same stream and event while others replace them and reset the device.
- */
+/* Threads use and destroy the same stream and event while others replace them and reset the device. */
 TEST(threads_race_destroy_against_use)
 {
     struct race race = { .device = open_host() };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Data types: their text there and back, their size, and what is refused.
+ * Data types: their text in both directions, their size, and what is refused.
  */
 #include <string.h>
 
@@ -63,8 +63,7 @@ TEST(dtype_texts_go_there_and_back)
     }
 }
 
-/* Whatever is valid has a text that means just that; there are as many as the table of kinds says.
- */
+/* Each valid type has a text with just that meaning; there are as many as the table of kinds says. */
 TEST(dtype_every_number)
 {
     int valid = 0;

@@ -14,7 +14,7 @@ struct fake_device fake;
 static int called(void)
 {
     fake.calls++;
-    return fake.fails ? sl_fail(fake.fails, "the fake device was told to fail") : 0;
+    return fake.fails ? sl_fail(fake.fails, "the fake device is set to fail") : 0;
 }
 
 static int on_device(struct sl_device *device)
@@ -69,7 +69,7 @@ static int synchronize_stream(struct sl_stream *stream)
     while (fake.stuck)
         test_nap(100000);
     fake.waiting--;
-    CHECK_EQ(stream->native, 0xfa); /* alive as long as we are inside */
+    CHECK_EQ(stream->native, 0xfa); /* it stays alive while a thread is inside */
     return r;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A kind of device for tests: it counts the calls that reach it, and does as it is told. With it
- * the checks in front of the kinds are seen to hold before a kind is called.
+ * A kind of device for tests: it counts the calls that reach it, and has controls. It shows that the checks in front of
+ * the kinds apply before a kind is called.
  */
 #ifndef FAKE_DEVICE_H
 #define FAKE_DEVICE_H
@@ -16,10 +16,10 @@ struct fake_device {
     _Atomic int closed;
     _Atomic int waiting; /* threads inside a synchronize */
     _Atomic bool stuck;  /* synchronizing a stream does not return */
-    _Atomic bool busy;   /* queries say NOT_READY */
+    _Atomic bool busy;   /* queries return NOT_READY */
     _Atomic bool capturing;
-    struct sluice_device shut; /* closed while a stream of it is made */
-    _Atomic int fails;         /* what opening, creating and synchronizing the device say */
+    struct sluice_device shut; /* closed while one of its streams is made */
+    _Atomic int fails;         /* the result of opening, creating and synchronizing the device */
 };
 extern struct fake_device fake;
 

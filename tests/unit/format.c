@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Formats: every pixel format against numbers worked out by hand, the check of a whole format,
- * where its arrays lie.
+ * Formats: every pixel format against numbers worked out by hand, the check of a whole format, and the offsets of its
+ * arrays.
  */
 #include <string.h>
 
@@ -57,7 +57,7 @@ TEST(format_offsets_by_hand)
     CHECK_OK(sluice_format_add_tensor(&format, "a", float32, 1, SHAPE(100)));
     CHECK_OK(sluice_format_add_tensor(&format, "b", float32, 1, SHAPE(100)));
     format.arrays[0].offset = 4096;
-    format.arrays[1].offset = 0; /* to be placed: behind */
+    format.arrays[1].offset = 0; /* to be placed after it */
     CHECK_OK(sluice_format_complete(&format));
     CHECK_EQ(format.arrays[1].offset, 4608);
     CHECK_EQ(format.slot_bytes, 5120);
@@ -182,7 +182,7 @@ TEST(format_strides_by_hand)
     } cases[] = {
         { { 120, 24, 4 }, 480, NULL },
         { { 128, 24, 4 }, 3 * 128 + 120, NULL },
-        { { 4, 16, 80 }, 480, NULL }, /* Fortran's order */
+        { { 4, 16, 80 }, 480, NULL }, /* Fortran order */
         { { 24, 96, 4 }, 480, NULL }, /* any order */
         { { 0, 0, 0 }, 480, NULL },   /* tight */
         { { 240, 48, 8 }, 3 * 240 + 4 * 48 + 44, NULL },
@@ -241,7 +241,7 @@ TEST(format_refuses_what_was_not_initialised)
     CHECK_RESULT(sluice_format_complete(NULL), SLUICE_E_INVALID);
 }
 
-/* A program built with later headers has a longer struct: what it has behind stays as it is. */
+/* A program built with later headers has a longer struct: the bytes after ours do not change. */
 TEST(format_of_a_later_program)
 {
     struct {
@@ -268,7 +268,7 @@ TEST(format_of_a_later_program)
     CHECK_RESULT(sl_format_load(&own, &theirs.format), SLUICE_E_FORMAT);
 }
 
-/* A frame's array put into a format by hand: what belongs to the frame is left out. */
+/* A frame's array put into a format by hand: the frame's own fields are ignored. */
 TEST(format_forgets_data)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The code of docs/formats.md, run.
+ * The code of docs/formats.md.
  */
 #include <stdio.h>
 

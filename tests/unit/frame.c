@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a frame holds, on both sides of one process.
+ * The contents of a frame, on both sides within one process.
  */
 #include <string.h>
 
@@ -8,20 +8,20 @@
 
 #include "harness/test.h"
 
-struct scene {
+struct fixture {
     sluice_writer *writer;
     sluice_reader *reader;
     struct sluice_frame begun;
 };
 
-/* An image and a tensor; a frame begun. */
-static struct scene open_scene(void)
+/* An image and a tensor, with a frame begun. */
+static struct fixture open_fixture(void)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
     struct sluice_writer_params wp = SLUICE_WRITER_PARAMS_INIT;
     struct sluice_reader_params rp = SLUICE_READER_PARAMS_INIT;
     struct sluice_dtype f64 = { SLUICE_FLOAT, 64, 1 };
-    struct scene scene;
+    struct fixture fixture;
 
     test_dir();
     format.pitch_align = 64;
@@ -29,33 +29,33 @@ static struct scene open_scene(void)
     CHECK_OK(sluice_format_add_tensor(&format, "pose", f64, 2, (const int64_t[]){ 4, 4 }));
     wp.name = rp.name = "cam";
     wp.format = &format;
-    CHECK_OK(sluice_writer_open(&scene.writer, &wp));
-    CHECK_OK(sluice_reader_open(&scene.reader, &rp));
-    CHECK_OK(sluice_writer_begin(scene.writer, 0, &scene.begun));
-    return scene;
+    CHECK_OK(sluice_writer_open(&fixture.writer, &wp));
+    CHECK_OK(sluice_reader_open(&fixture.reader, &rp));
+    CHECK_OK(sluice_writer_begin(fixture.writer, 0, &fixture.begun));
+    return fixture;
 }
 
-static struct sluice_frame pass_on(struct scene *scene)
+static struct sluice_frame pass_on(struct fixture *fixture)
 {
     struct sluice_frame frame;
-    CHECK_OK(sluice_writer_commit(scene->writer, &scene->begun, SLUICE_ON_CPU));
-    CHECK_OK(sluice_reader_acquire(scene->reader, SLUICE_ON_CPU, SLUICE_S, &frame));
+    CHECK_OK(sluice_writer_commit(fixture->writer, &fixture->begun, SLUICE_ON_CPU));
+    CHECK_OK(sluice_reader_acquire(fixture->reader, SLUICE_ON_CPU, SLUICE_S, &frame));
     return frame;
 }
 
-static void close_scene(struct scene *scene)
+static void close_fixture(struct fixture *fixture)
 {
-    CHECK_OK(sluice_reader_close(&scene->reader));
-    CHECK_OK(sluice_writer_close(&scene->writer));
+    CHECK_OK(sluice_reader_close(&fixture->reader));
+    CHECK_OK(sluice_writer_close(&fixture->writer));
 }
 
 TEST(frame_arrays_by_name_and_by_number)
 {
-    struct scene scene = open_scene();
+    struct fixture fixture = open_fixture();
     struct sluice_array a, b;
 
     for (int side = 0; side < 2; side++) {
-        struct sluice_frame frame = side ? pass_on(&scene) : scene.begun;
+        struct sluice_frame frame = side ? pass_on(&fixture) : fixture.begun;
         CHECK_EQ(frame.array_count, 2);
         CHECK_OK(sluice_frame_array(&frame, NULL, &a));
         CHECK_STR(a.name, "image");
@@ -71,65 +71,65 @@ TEST(frame_arrays_by_name_and_by_number)
         memset(&b, 0x11, sizeof b);
         CHECK_SAYS(sluice_frame_array(&frame, "depth", &b), SLUICE_E_NOT_FOUND, "'image', 'pose'");
         CHECK_SAYS(sluice_frame_array_at(&frame, 2, &b), SLUICE_E_NOT_FOUND, "2 arrays");
-        CHECK_EQ(((unsigned char *)&b)[0], 0x11); /* outputs stand only on success */
+        CHECK_EQ(((unsigned char *)&b)[0], 0x11); /* outputs are written only on success */
     }
-    close_scene(&scene);
+    close_fixture(&fixture);
 }
 
 TEST(frame_tells_where_it_lies)
 {
-    struct scene scene = open_scene();
+    struct fixture fixture = open_fixture();
     char name[64] = "untouched";
 
     for (int side = 0; side < 2; side++) {
-        struct sluice_frame frame = side ? pass_on(&scene) : scene.begun;
+        struct sluice_frame frame = side ? pass_on(&fixture) : fixture.begun;
         CHECK_SAYS(sluice_frame_device(&frame, name, 4), SLUICE_E_LIMIT, "needs 5 bytes");
         CHECK_RESULT(sluice_frame_device(&frame, NULL, 64), SLUICE_E_INVALID);
         CHECK_STR(name, side ? "host" : "untouched");
         CHECK_OK(sluice_frame_device(&frame, name, 5));
         CHECK_STR(name, "host");
         if (side)
-            CHECK_OK(sluice_reader_release(scene.reader, &frame, SLUICE_ON_CPU));
+            CHECK_OK(sluice_reader_release(fixture.reader, &frame, SLUICE_ON_CPU));
         if (side)
             CHECK_RESULT(sluice_frame_device(&frame, name, sizeof name), SLUICE_E_STALE);
     }
-    close_scene(&scene);
+    close_fixture(&fixture);
 }
 
 TEST(frame_images_take_another_size_within_their_slot)
 {
-    struct scene scene = open_scene();
+    struct fixture fixture = open_fixture();
     struct sluice_array image;
 
-    CHECK_OK(sluice_frame_resize(&scene.begun, "image", 60, 30));
-    CHECK_OK(sluice_frame_array(&scene.begun, "image", &image));
+    CHECK_OK(sluice_frame_resize(&fixture.begun, "image", 60, 30));
+    CHECK_OK(sluice_frame_array(&fixture.begun, "image", &image));
     CHECK_EQ(image.image.width, 60);
     CHECK_EQ(image.image.height, 30);
     CHECK_EQ(image.image.plane_count, 3);
     CHECK_EQ(image.image.planes[0].pitch % 64, 0);
-    CHECK_RESULT(sluice_frame_resize(&scene.begun, "image", 1000, 1000), SLUICE_E_CAPACITY);
-    CHECK_RESULT(sluice_frame_resize(&scene.begun, "image", 61, 30), SLUICE_E_FORMAT); /* chroma is halved */
-    CHECK_RESULT(sluice_frame_resize(&scene.begun, "image", 0, 30), SLUICE_E_FORMAT);
-    CHECK_RESULT(sluice_frame_resize(&scene.begun, "pose", 2, 2), SLUICE_E_FORMAT); /* no image */
-    CHECK_RESULT(sluice_frame_reshape(&scene.begun, "image", 1, (const int64_t[]){ 4 }), SLUICE_E_FORMAT);
-    struct sluice_frame frame = pass_on(&scene);
+    CHECK_RESULT(sluice_frame_resize(&fixture.begun, "image", 1000, 1000), SLUICE_E_CAPACITY);
+    CHECK_RESULT(sluice_frame_resize(&fixture.begun, "image", 61, 30), SLUICE_E_FORMAT); /* chroma is halved */
+    CHECK_RESULT(sluice_frame_resize(&fixture.begun, "image", 0, 30), SLUICE_E_FORMAT);
+    CHECK_RESULT(sluice_frame_resize(&fixture.begun, "pose", 2, 2), SLUICE_E_FORMAT); /* not an image */
+    CHECK_RESULT(sluice_frame_reshape(&fixture.begun, "image", 1, (const int64_t[]){ 4 }), SLUICE_E_FORMAT);
+    struct sluice_frame frame = pass_on(&fixture);
     CHECK_OK(sluice_frame_array(&frame, "image", &image));
-    CHECK_EQ(image.image.width, 60); /* what failed had changed nothing */
+    CHECK_EQ(image.image.width, 60); /* the failed call changed nothing */
     CHECK_EQ(image.image.height, 30);
-    close_scene(&scene);
+    close_fixture(&fixture);
 }
 
 TEST(frame_times_and_metadata_can_be_inherited)
 {
-    struct scene scene = open_scene();
+    struct fixture fixture = open_fixture();
     struct sluice_frame second;
 
-    scene.begun.capture_ns = 12345;
-    scene.begun.capture_clock = SLUICE_CLOCK_REALTIME;
-    scene.begun.meta_size = 100;
-    memset(scene.begun.meta, 'm', 100);
-    struct sluice_frame frame = pass_on(&scene);
-    CHECK_OK(sluice_writer_begin(scene.writer, 0, &second));
+    fixture.begun.capture_ns = 12345;
+    fixture.begun.capture_clock = SLUICE_CLOCK_REALTIME;
+    fixture.begun.meta_size = 100;
+    memset(fixture.begun.meta, 'm', 100);
+    struct sluice_frame frame = pass_on(&fixture);
+    CHECK_OK(sluice_writer_begin(fixture.writer, 0, &second));
     CHECK_NE(second.capture_ns, 12345);
     CHECK_OK(sluice_frame_inherit(&second, &frame));
     CHECK_EQ(second.capture_ns, 12345);
@@ -137,25 +137,25 @@ TEST(frame_times_and_metadata_can_be_inherited)
     CHECK_EQ(second.meta_size, 100);
     CHECK_NE(second.meta, frame.meta);
     CHECK_MEM(second.meta, frame.meta, 100);
-    ((char *)second.meta)[0] = 'M'; /* a copy: the other's stays */
+    ((char *)second.meta)[0] = 'M'; /* a copy: the other frame keeps its own */
     CHECK_EQ(((const char *)frame.meta)[0], 'm');
     CHECK_OK(sluice_frame_inherit(&second, &second)); /* from itself: nothing happens */
     CHECK_EQ(((const char *)second.meta)[0], 'M');
     CHECK_RESULT(sluice_frame_inherit(&frame, &second), SLUICE_E_INVALID); /* readers only read */
-    CHECK_OK(sluice_writer_cancel(scene.writer, &second, SLUICE_ON_CPU));
-    close_scene(&scene);
+    CHECK_OK(sluice_writer_cancel(fixture.writer, &second, SLUICE_ON_CPU));
+    close_fixture(&fixture);
 }
 
 TEST(frame_of_a_fresh_channel_is_zeroed)
 {
-    struct scene scene = open_scene();
+    struct fixture fixture = open_fixture();
     struct sluice_array array;
 
     for (uint32_t i = 0; i < 2; i++) {
-        CHECK_OK(sluice_frame_array_at(&scene.begun, i, &array));
+        CHECK_OK(sluice_frame_array_at(&fixture.begun, i, &array));
         for (uint64_t k = 0; k < array.nbytes; k++)
             CHECK_EQ(((const unsigned char *)array.data)[k], 0);
     }
-    CHECK_OK(sluice_writer_cancel(scene.writer, &scene.begun, SLUICE_ON_CPU));
-    close_scene(&scene);
+    CHECK_OK(sluice_writer_cancel(fixture.writer, &fixture.begun, SLUICE_ON_CPU));
+    close_fixture(&fixture);
 }

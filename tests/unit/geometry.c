@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The geometry of frames that another process wrote: whatever it says, nothing outside the array's
- * room passes. The reference counts in 128 bits, or element by element.
+ * The geometry of frames that another process wrote: whatever it claims, nothing outside the array's memory passes. The
+ * reference counts in 128 bits, or element by element.
  */
 #include <string.h>
 
@@ -32,7 +32,7 @@ static uint64_t below(uint64_t limit)
     return random_bits() % limit;
 }
 
-/* What an attacker would try, and small values that may well pass. */
+/* Values that an attacker would try, and small ones that may pass. */
 static uint64_t nasty(void)
 {
     static const uint64_t corners[] = {
@@ -91,7 +91,7 @@ TEST(geometry_of_the_format_passes)
         CHECK_OK(check(&format, 2, &smaller));
         CHECK_OK(sl_format_reshape(&format.arrays[1], 3, SHAPE(2, 0, 3), &smaller));
         CHECK_OK(check(&format, 1, &smaller));
-        smaller.offset += smaller.nbytes + 40; /* it may lie anywhere in the room */
+        smaller.offset += smaller.nbytes + 40; /* it may be anywhere in the memory */
         CHECK_OK(check(&format, 1, &smaller));
     }
 }
@@ -171,7 +171,7 @@ TEST(geometry_keeps_elements_whole)
     CHECK_SAYS(check(&format, 2, &g), SLUICE_E_PROTOCOL, "whole elements");
 }
 
-/* The highest byte that a tensor reaches, counted so that nothing overflows. */
+/* The highest byte that a tensor reaches, computed without overflow. */
 static void check_tensor_inside(const struct sluice_format *format, const struct sluice_array *g)
 {
     const struct sluice_array *room = &format->arrays[1];
@@ -205,7 +205,7 @@ TEST(geometry_hostile_tensors)
             default: g.nbytes = below(2) ? nasty() : below(600); break;
             }
         }
-        if (below(2)) { /* a liar who says the right size is likelier to pass */
+        if (below(2)) { /* a false array with the right size is likelier to pass */
             wide span = 4;
             for (int d = 0; d < 3; d++)
                 span += ((wide)g.shape[d] - 1) * g.strides[d];
@@ -268,7 +268,7 @@ TEST(geometry_hostile_images)
         if (below(4) && sl_pixel_rule(g.image.pixel_format) &&
             sl_image_check(SLUICE_E_FORMAT, "", &g.image) == 0 &&
             sl_image_planes_check(SLUICE_E_FORMAT, "", &g.image, &nbytes) == 0)
-            sl_image_view(&g); /* a liar who says the right shape */
+            sl_image_view(&g); /* a false array with the right shape */
         if (check(&format, 2, &g) == SLUICE_OK) {
             check_image_inside(&format, &g);
             passed++;
@@ -277,8 +277,7 @@ TEST(geometry_hostile_images)
     CHECK(passed > 0);
 }
 
-/* Marks the bytes of every element: no byte twice. Returns the end of the last one, 0 for an
- * overlap. */
+/* Marks the bytes of every element: no byte twice. Returns the end of the last one, 0 for an overlap. */
 static uint64_t walk(uint32_t element, int ndim, const int64_t *shape, const int64_t *strides)
 {
     static uint8_t marks[65536];

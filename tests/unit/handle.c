@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Handles: the table as the library has it, and a copy of it with few indices and generations, to
- * see where they end.
+ * Handles: the library's table, and a copy of it with few indices and generations, to reach its limits.
  */
 #include "util/handle.h"
 
@@ -57,7 +56,7 @@ TEST(handle_that_never_was)
     uint64_t x = sl_handle_new(SL_HANDLE_WRITER, &a);
     check_why(x + 1, SL_HANDLE_WRITER, SLUICE_E_HANDLE);                    /* a later generation */
     check_why(x & ~(uint64_t)UINT32_MAX, SL_HANDLE_WRITER, SLUICE_E_HANDLE); /* generation 0 */
-    check_why(x + (UINT64_C(1) << 32), SL_HANDLE_WRITER, SLUICE_E_HANDLE);  /* an index not given */
+    check_why(x + (UINT64_C(1) << 32), SL_HANDLE_WRITER, SLUICE_E_HANDLE);  /* an index that was not given */
     check_why(x | UINT64_C(0xffffff) << 32, SL_HANDLE_WRITER, SLUICE_E_HANDLE);
     CHECK(!sl_handle_end(0, SL_HANDLE_WRITER));
     CHECK(!sl_handle_end(1, SL_HANDLE_WRITER));
@@ -133,7 +132,7 @@ TEST(handle_many_at_once)
         for (int i = 0; i < MANY; i++)
             CHECK(sl_handle_end(handles[i], SL_HANDLE_EVENT) == &handles[i]);
     }
-    CHECK((handles[0] >> 32 & 0xffffff) <= MANY); /* indices are used again */
+    CHECK((handles[0] >> 32 & 0xffffff) <= MANY); /* indices are reused */
     free(handles);
 }
 
@@ -174,7 +173,7 @@ TEST(handle_ends_for_exactly_one)
     pthread_barrier_destroy(&together);
 }
 
-/* Objects that know which handle names them: a lookup never gives another's. */
+/* Objects that know their handle: a lookup never returns another object. */
 static sl_word shared_handles[64];
 static sl_word objects[64 * THREADS];
 
@@ -211,7 +210,7 @@ TEST(handle_table_is_shared_by_threads)
             CHECK(sl_handle_end(shared_handles[i], SL_HANDLE_DEVICE));
 }
 
-/* One index that is given again and again: the generation says which object it is. */
+/* One index that is reused again and again: the generation identifies the object. */
 static sl_word current;
 static sl_word32 done;
 
@@ -243,7 +242,7 @@ TEST(handle_never_gives_the_next_ones_object)
         pthread_join(threads[i], NULL);
 }
 
-/* ---- where it ends: a copy of the table with 2,000 indices of 3 generations ---- */
+/* ---- limits: a copy of the table with 2,000 indices of 3 generations ---- */
 
 static int allocations_left = INT32_MAX;
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Images: every pixel format against numbers worked out by hand, padded rows, planes placed by
- * hand, names.
+ * Images: every pixel format against numbers worked out by hand, padded rows, planes placed by hand, names.
  */
 #include <string.h>
 
@@ -192,7 +191,7 @@ TEST(image_planes_by_hand)
     CHECK_EQ(format.arrays[0].strides[0], 2);
     CHECK_EQ(format.arrays[0].dtype.bits, 16);
 
-    image->planes[0].offset = 256; /* the other way round is fine, too */
+    image->planes[0].offset = 256; /* the other way round is valid, too */
     image->planes[1].offset = 0;
     CHECK_OK(sluice_format_complete(&format));
 

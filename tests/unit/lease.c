@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit/shared_words.h"
 
-static struct sl_lease open_lease(struct words *w, int page, uint32_t every)
+static struct sl_lease open_lease(struct shared_words *w, int page, uint32_t every)
 {
-    return (struct sl_lease){ .words = words_of(w), .page = page_of(w, page),
+    return (struct sl_lease){ .words = shared_words_of(w), .page = page_of(w, page),
                               .mode = page % 2 ? SLUICE_IN_ORDER : SLUICE_NEWEST, .every = every };
 }
 
@@ -35,7 +35,7 @@ static void check_nothing(struct sl_lease *lease, int why)
 
 static void check_none(struct sl_lease *lease) { check_nothing(lease, SL_LEASE_NONE); }
 
-/* One is committed, its writer's device works on it still. */
+/* One is committed, and its writer's device still works on it. */
 static void check_soon(struct sl_lease *lease)
 {
     check_nothing(lease, SL_LEASE_SOON);
@@ -44,22 +44,22 @@ static void check_soon(struct sl_lease *lease)
 
 TEST(lease_newest_takes_the_head_once)
 {
-    struct words w;
-    words_open(&w, 4);
+    struct shared_words w;
+    shared_words_open(&w, 4);
     struct sl_lease lease = open_lease(&w, 0, 1);
 
     check_none(&lease);
     CHECK(!is_pending(&lease));
     CHECK_EQ(sl_lease_want(&lease), 1);
-    words_commit(&w, 1);
-    words_commit(&w, 2);
+    shared_words_commit(&w, 1);
+    shared_words_commit(&w, 2);
     CHECK(is_pending(&lease));
     read_one(&lease, 2);
-    CHECK_EQ(lease.skipped, 0); /* what was before the first one is not missed */
+    CHECK_EQ(lease.skipped, 0); /* frames before the first one do not count as missed */
     check_none(&lease);
     CHECK(!is_pending(&lease));
     for (uint64_t q = 3; q <= 6; q++)
-        words_commit(&w, q);
+        shared_words_commit(&w, q);
     read_one(&lease, 6);
     CHECK_EQ(lease.skipped, 3);
     CHECK_EQ(sl_lease_want(&lease), 7);
@@ -68,12 +68,12 @@ TEST(lease_newest_takes_the_head_once)
 TEST(lease_that_is_not_kept_changes_nothing)
 {
     for (int mode = 0; mode < 2; mode++) {
-        struct words w;
-        words_open(&w, 4);
+        struct shared_words w;
+        shared_words_open(&w, 4);
         struct sl_lease lease = open_lease(&w, mode, 1);
         uint64_t got = 0;
 
-        words_commit(&w, 1);
+        shared_words_commit(&w, 1);
         int slot = sl_lease_take(&lease, &got);
         CHECK(slot >= 0);
         sl_lease_end(&lease, (uint32_t)slot);
@@ -85,20 +85,20 @@ TEST(lease_that_is_not_kept_changes_nothing)
 TEST(lease_passes_over_what_was_given_up_and_counts_it)
 {
     for (int mode = 0; mode < 2; mode++) {
-        struct words w;
-        words_open(&w, 6);
+        struct shared_words w;
+        shared_words_open(&w, 6);
         struct sl_lease lease = open_lease(&w, mode, 1);
 
-        words_commit(&w, 1);
+        shared_words_commit(&w, 1);
         read_one(&lease, 1);
-        words_commit(&w, 2);
-        words_commit(&w, 3);
+        shared_words_commit(&w, 2);
+        shared_words_commit(&w, 3);
         lease.given_up = 3;
         CHECK_EQ(sl_lease_next(&lease), 2);
         CHECK_EQ(sl_lease_want(&lease), 4);
         CHECK(!is_pending(&lease));
         check_none(&lease);
-        words_commit(&w, 4);
+        shared_words_commit(&w, 4);
         read_one(&lease, 4);
         CHECK_EQ(lease.skipped, 2);
     }
@@ -106,13 +106,13 @@ TEST(lease_passes_over_what_was_given_up_and_counts_it)
 
 TEST(lease_newest_takes_the_newest_that_is_ready)
 {
-    struct words w;
-    words_open(&w, 5);
+    struct shared_words w;
+    shared_words_open(&w, 5);
     struct sl_lease lease = open_lease(&w, 0, 1);
     uint32_t slots[6];
 
     for (uint64_t q = 1; q <= 5; q++) { /* committed ahead of a GPU that works */
-        slots[q] = words_take(&w, 0, SL_KEEP_LEASED);
+        slots[q] = shared_words_take(&w, 0, SL_KEEP_LEASED);
         sl_ring_publish(&w.ring, slots[q], q);
     }
     check_soon(&lease);
@@ -130,17 +130,17 @@ TEST(lease_newest_takes_the_newest_that_is_ready)
     CHECK_EQ(lease.skipped, 1);
 }
 
-/* Whatever the mode: of frames that a GPU works on the first is ready first. */
+/* In any mode: of frames that a GPU works on, the first one is ready first. */
 TEST(lease_finds_the_first_that_is_committed)
 {
-    struct words w;
-    words_open(&w, 4);
-    struct sl_words words = words_of(&w);
+    struct shared_words w;
+    shared_words_open(&w, 4);
+    struct sl_words words = shared_words_of(&w);
 
     CHECK_LE(sl_lease_first(&words, 1), -1);
-    words_commit(&w, 1);
-    words_commit(&w, 2);
-    words_commit(&w, 3);
+    shared_words_commit(&w, 1);
+    shared_words_commit(&w, 2);
+    shared_words_commit(&w, 3);
     CHECK_EQ(words.slot_seq[sl_lease_first(&words, 1)], 1);
     CHECK_EQ(words.slot_seq[sl_lease_first(&words, 2)], 2);
     CHECK_LE(sl_lease_first(&words, 4), -1);
@@ -148,12 +148,12 @@ TEST(lease_finds_the_first_that_is_committed)
 
 TEST(lease_backs_off_when_the_writer_was_faster)
 {
-    struct words w;
+    struct shared_words w;
     uint64_t got = 0;
 
-    words_open(&w, 4);
+    shared_words_open(&w, 4);
     struct sl_lease lease = open_lease(&w, 0, 1);
-    uint32_t slot = words_commit(&w, 1);
+    uint32_t slot = shared_words_commit(&w, 1);
     sl_store(&w.slot_seq[slot], SL_MARK, seq_cst); /* between R1 and R3 */
     CHECK_EQ(sl_lease_take(&lease, &got), SL_LEASE_RETRY);
     CHECK_EQ(w.pages[0].lease[slot], 0);
@@ -168,13 +168,13 @@ TEST(lease_backs_off_when_the_writer_was_faster)
 
 TEST(lease_in_order_takes_each_from_the_cursor)
 {
-    struct words w;
-    words_open(&w, 6);
+    struct shared_words w;
+    shared_words_open(&w, 6);
     struct sl_lease lease = open_lease(&w, 1, 1);
 
     check_none(&lease);
     for (uint64_t q = 1; q <= 5; q++)
-        words_commit(&w, q);
+        shared_words_commit(&w, q);
     w.pages[1].cursor = 3; /* where it joined */
     for (uint64_t q = 3; q <= 5; q++) {
         CHECK(is_pending(&lease));
@@ -183,18 +183,18 @@ TEST(lease_in_order_takes_each_from_the_cursor)
     }
     CHECK_EQ(lease.skipped, 0);
     check_none(&lease);
-    words_commit(&w, 6);
+    shared_words_commit(&w, 6);
     read_one(&lease, 6);
 }
 
 TEST(lease_in_order_moves_the_cursor_behind_the_lease_only)
 {
-    struct words w;
-    words_open(&w, 4);
+    struct shared_words w;
+    shared_words_open(&w, 4);
     struct sl_lease lease = open_lease(&w, 1, 1);
     uint64_t got = 0;
 
-    words_commit(&w, 1);
+    shared_words_commit(&w, 1);
     int slot = sl_lease_take(&lease, &got);
     CHECK(slot >= 0);
     CHECK_EQ(w.pages[1].cursor, 1); /* until it is kept, the cursor keeps it too */
@@ -206,37 +206,37 @@ TEST(lease_in_order_moves_the_cursor_behind_the_lease_only)
 
 TEST(lease_in_order_goes_on_behind_what_a_dropping_writer_took)
 {
-    struct words w;
+    struct shared_words w;
     uint64_t got = 0;
 
-    words_open(&w, 3);
+    shared_words_open(&w, 3);
     struct sl_lease lease = open_lease(&w, 1, 1);
     for (uint64_t q = 1; q <= 10; q++)
-        words_commit(&w, q); /* 8, 9 and 10 are left */
+        shared_words_commit(&w, q); /* 8, 9 and 10 are left */
     read_one(&lease, 8);
     CHECK_EQ(lease.skipped, 7);
-    uint32_t taken = words_take(&w, 0, SL_KEEP_LEASED); /* 8's slot */
-    CHECK_EQ(words_take(&w, 0, SL_KEEP_LEASED) != taken, 1); /* 9's */
+    uint32_t taken = shared_words_take(&w, 0, SL_KEEP_LEASED); /* 8's slot */
+    CHECK_EQ(shared_words_take(&w, 0, SL_KEEP_LEASED) != taken, 1); /* 9's */
     read_one(&lease, 10);
     CHECK_EQ(lease.skipped, 8);
     CHECK_EQ(w.pages[1].cursor, 11);
 
-    /* A head, and no frame of it to be found: it was overwritten since, so there is a newer one. */
-    words_open(&w, 3);
-    words_commit(&w, 1);
+    /* A head whose frame cannot be found was overwritten since, so there is a newer one. */
+    shared_words_open(&w, 3);
+    shared_words_commit(&w, 1);
     sl_store(&w.slot_seq[0], SL_MARK, seq_cst);
     CHECK_EQ(sl_lease_take(&lease, &got), SL_LEASE_RETRY);
 }
 
 TEST(lease_in_order_waits_for_one_that_is_not_ready)
 {
-    struct words w;
-    words_open(&w, 4);
+    struct shared_words w;
+    shared_words_open(&w, 4);
     struct sl_lease lease = open_lease(&w, 1, 1);
 
-    uint32_t first = words_take(&w, 0, SL_KEEP_LEASED);
+    uint32_t first = shared_words_take(&w, 0, SL_KEEP_LEASED);
     sl_ring_publish(&w.ring, first, 1);
-    words_commit(&w, 2);
+    shared_words_commit(&w, 2);
     check_soon(&lease); /* 2 is ready, and comes after 1 */
     sl_store(&w.ready[first], 1, release);
     read_one(&lease, 1);
@@ -245,31 +245,31 @@ TEST(lease_in_order_waits_for_one_that_is_not_ready)
 
 TEST(lease_in_order_goes_on_behind_one_that_is_lost)
 {
-    struct words w;
-    words_open(&w, 4);
+    struct shared_words w;
+    shared_words_open(&w, 4);
     struct sl_lease lease = open_lease(&w, 1, 1);
     uint64_t got = 0;
 
-    uint32_t first = words_take(&w, 0, SL_KEEP_LEASED);
+    uint32_t first = shared_words_take(&w, 0, SL_KEEP_LEASED);
     sl_ring_publish(&w.ring, first, 1);
-    words_commit(&w, 2);
+    shared_words_commit(&w, 2);
     sl_store(&w.ready[first], SL_POISON, release);
     CHECK_EQ(sl_lease_take(&lease, &got), SL_LEASE_RETRY);
     CHECK_EQ(lease.lost, 1);
     read_one(&lease, 2);
     CHECK_EQ(lease.skipped, 1); /* missed as well */
-    CHECK((uint32_t)words_take(&w, 0, SL_KEEP_LEASED) != first); /* nobody knows when that slot is free */
+    CHECK((uint32_t)shared_words_take(&w, 0, SL_KEEP_LEASED) != first); /* it is not known when that slot will be free */
 }
 
 TEST(lease_every_third)
 {
     for (int mode = 0; mode < 2; mode++) {
-        struct words w;
-        words_open(&w, 8);
+        struct shared_words w;
+        shared_words_open(&w, 8);
         struct sl_lease lease = open_lease(&w, mode, 3);
 
         for (uint64_t q = 1; q <= 9; q++) {
-            words_commit(&w, q);
+            shared_words_commit(&w, q);
             if (q % 3 == 1)
                 read_one(&lease, q);
             else
@@ -280,10 +280,10 @@ TEST(lease_every_third)
     }
 }
 
-TEST(lease_is_not_led_astray_by_a_head_of_nowhere)
+TEST(lease_ignores_an_invalid_head)
 {
-    struct words w;
-    words_open(&w, 4);
+    struct shared_words w;
+    shared_words_open(&w, 4);
 
     for (int mode = 0; mode < 2; mode++) {
         struct sl_lease lease = open_lease(&w, mode, 1);

@@ -24,7 +24,7 @@ TEST(messages_have_exactly_their_size)
         CHECK_OK(sl_message_check(&message, size));
         CHECK_RESULT(sl_message_check(&message, size - 1), SLUICE_E_PROTOCOL);
         CHECK_RESULT(sl_message_check(&message, size + 1), SLUICE_E_PROTOCOL);
-        message.header.size = size + 8; /* what it says of itself */
+        message.header.size = size + 8; /* the size in its header */
         CHECK_RESULT(sl_message_check(&message, size), SLUICE_E_PROTOCOL);
         CHECK_RESULT(sl_message_check(&message, size + 8), SLUICE_E_PROTOCOL);
     }
@@ -137,7 +137,7 @@ TEST(formats_go_over_the_wire_and_back)
     wire.arrays[1].geometry.shape[0] = -10;
     CHECK_RESULT(sl_format_from_wire(&back, &wire), SLUICE_E_PROTOCOL);
     sl_format_to_wire(&wire, &format);
-    memcpy(wire.arrays[1].name, wire.arrays[0].name, SLUICE_ARRAY_NAME); /* two of one name */
+    memcpy(wire.arrays[1].name, wire.arrays[0].name, SLUICE_ARRAY_NAME); /* two with one name */
     CHECK_RESULT(sl_format_from_wire(&back, &wire), SLUICE_E_PROTOCOL);
     CHECK_MEM(&format, &back, sizeof format);
 }

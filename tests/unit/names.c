@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * channel/channel.c, native/wire/wire.c: channel names, geometry as it goes over the wire, which memories are history.
+ * Channel names (channel/channel.c), and on the native wire: geometry in messages, and old memories.
  */
 #include <string.h>
 
@@ -87,7 +87,7 @@ TEST(memories_are_history_once_a_later_one_has_slots_and_they_have_none)
     sl_word32 slot_memory[4] = { 0, 0, 0, 0 }, oldest = 1;
     struct sl_link link = { .words = { .slot_memory = slot_memory, .ids = 4 }, .oldest_memory = &oldest };
 
-    CHECK(!sl_link_forgot(&link, 1)); /* announced, and no slot lies in it yet */
+    CHECK(!sl_link_forgot(&link, 1)); /* announced, and no slot is in it yet */
     slot_memory[0] = slot_memory[1] = 1;
     CHECK(!sl_link_forgot(&link, 1));
     CHECK(!sl_link_forgot(&link, 2)); /* announced */

@@ -28,7 +28,7 @@ TEST(clock_coarse_is_late_by_ten_milliseconds_at_most)
         int64_t before = sl_os_now(), coarse = sl_os_now_coarse();
         CHECK_LE(coarse, sl_os_now());
         CHECK_LE(before, until);
-        in_time += coarse >= before - 11 * SLUICE_MS; /* not while the CPU stands still that tells the kernel of time */
+        in_time += coarse >= before - 11 * SLUICE_MS; /* except while the CPU that updates the kernel's time is suspended */
     }
 }
 
@@ -78,7 +78,7 @@ TEST(clock_random_numbers)
     CHECK(!~ones && !~zeros);
 }
 
-/* ---- a copy of the file for a kernel that gives no random numbers ---- */
+/* ---- a copy of the file for a kernel without random numbers ---- */
 
 static ssize_t no_getrandom(void *buffer, size_t size, unsigned flags)
 {

@@ -51,7 +51,7 @@ TEST(dir_name_of_another_users_session_is_not_used)
 {
     if (geteuid() != 0)
         SKIP("needs root");
-    setenv("XDG_RUNTIME_DIR", "/usr", 1); /* root's, as sudo leaves it behind */
+    setenv("XDG_RUNTIME_DIR", "/usr", 1); /* root's, as sudo leaves it */
     unsetenv("SLUICE_DIR");
     check_folder("/usr/sluice", true);
     IN_CHILD({
@@ -128,7 +128,7 @@ TEST(dir_is_made_with_its_mode_whatever_the_umask)
         CHECK_OK(sl_os_folder_open(in_dir("shared"), false, make_for_others, &dir));
         sl_os_close(dir);
         CHECK_EQ(mode_of(in_dir("shared")), 0711);
-        CHECK_OK(sl_os_folder_open(in_dir("ours"), true, make, &dir)); /* it is there already */
+        CHECK_OK(sl_os_folder_open(in_dir("ours"), true, make, &dir)); /* it is already there */
         sl_os_close(dir);
         CHECK_OK(sl_os_folder_open(in_dir("ours"), true, look, &dir));
         sl_os_close(dir);
@@ -197,7 +197,7 @@ TEST(dir_given_may_be_anybodys)
         CHECK_EQ(chmod(in_dir("d"), good[i]), 0);
         CHECK_OK(sl_os_folder_open(in_dir("d"), false, make, &dir));
         sl_os_close(dir);
-        CHECK_EQ(mode_of(in_dir("d")), good[i]); /* it was there: left as it is */
+        CHECK_EQ(mode_of(in_dir("d")), good[i]); /* it was there: unchanged */
     }
     CHECK_EQ(chmod(in_dir("d"), 0777), 0);
     refused("d", false, make, SLUICE_E_PERMISSION, "chmod");

@@ -37,7 +37,7 @@ TEST(dir_lock_excludes)
     char text[64], expected[64];
     CHECK_OK(sl_os_lock(dir, "cam.lock", &first, &holder));
     check_flags(first, false);
-    CHECK_EQ(holder, 0); /* nobody ever had it */
+    CHECK_EQ(holder, 0); /* it was never held */
     snprintf(expected, sizeof(expected), "%d\n", (int)getpid());
     read_file("cam.lock", text, sizeof(text));
     CHECK_STR(text, expected);
@@ -52,7 +52,7 @@ TEST(dir_lock_excludes)
     sl_os_close(first);
     CHECK_EQ(access(in_dir("cam.lock"), F_OK), 0); /* never removed */
     CHECK_OK(sl_os_lock(dir, "cam.lock", &first, &holder));
-    CHECK_EQ(holder, getpid()); /* had it before */
+    CHECK_EQ(holder, getpid()); /* the last holder */
     sl_os_lock_forget(first);
     sl_os_close(first);
     CHECK_OK(sl_os_lock(dir, "cam.lock", &first, &holder));
@@ -91,7 +91,7 @@ TEST(dir_lock_of_a_killed_process_is_free)
     sl_os_close(dir);
 }
 
-/* It is an open file description that holds the lock: a forked child has it too. */
+/* The lock belongs to an open file description, so a forked child has it too. */
 TEST(dir_lock_and_forked_children)
 {
     int dir = open_dir(), kept, fd, up[2];
@@ -168,7 +168,7 @@ TEST(dir_lock_that_is_no_file)
     write_file("target", "precious");
     CHECK_EQ(symlink(in_dir("target"), in_dir("l.lock")), 0);
     CHECK_SAYS(sl_os_lock(dir, "l.lock", &fd, &holder), SLUICE_E_SYSTEM, "l.lock");
-    CHECK_EQ(link(in_dir("target"), in_dir("h.lock")), 0); /* somebody's file: it is not written to */
+    CHECK_EQ(link(in_dir("target"), in_dir("h.lock")), 0); /* another file: it is not written to */
     CHECK_SAYS(sl_os_lock(dir, "h.lock", &fd, &holder), SLUICE_E_PERMISSION, "h.lock");
     char text[64];
     read_file("target", text, sizeof(text));
@@ -271,7 +271,7 @@ TEST(dir_long_paths)
     sl_os_close(dir);
 }
 
-/* Paths around the length at which the way changes. */
+/* Paths around the length at which the method changes. */
 TEST(dir_paths_of_every_length)
 {
     char path[PATH_MAX];
@@ -456,7 +456,7 @@ TEST(dir_watch)
     sl_os_remove(dir, "cam");
     CHECK(sl_os_watch_drain(watch));
     sl_os_close(listener);
-    for (int i = 0; i < 1000; i++) { /* more than one read's worth */
+    for (int i = 0; i < 1000; i++) { /* more than one read returns */
         write_file("cam", "");
         sl_os_remove(dir, "cam");
     }

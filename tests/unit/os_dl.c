@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Libraries found at run time.
+ * Libraries loaded at run time.
  */
 #include "harness/test.h"
 #include "os/os.h"
@@ -30,7 +30,7 @@ TEST(dl_knows_what_is_loaded)
     CHECK(!sl_os_dl_loaded("libutil.so.1"));
     uint64_t before = sl_os_dl_count();
     CHECK_EQ(sl_os_dl_count(), before);
-    CHECK_OK(sl_os_dl_open("libutil.so.1", &library)); /* glibc's empty one: nothing else loads it */
+    CHECK_OK(sl_os_dl_open("libutil.so.1", &library)); /* glibc's empty one, which nothing else loads */
     CHECK(sl_os_dl_count() > before);
     CHECK(sl_os_dl_loaded("libutil.so.1"));
     sl_os_dl_close(library);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Descriptors that somebody else made.
+ * Descriptors that others made.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static struct sl_os_kind kind_of(int fd)
     return kind;
 }
 
-TEST(foreign_kinds_are_told_apart)
+TEST(driver_fd_kinds_are_recognised)
 {
     int one, two, null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -40,7 +40,7 @@ TEST(foreign_kinds_are_told_apart)
     CHECK_SAYS(sl_os_kind_of(-1, &kind), SLUICE_E_SYSTEM, "descriptor -1");
 }
 
-TEST(foreign_descriptors_do_not_outlive_exec)
+TEST(driver_fds_do_not_outlive_exec)
 {
     int fd = open("/dev/null", O_RDONLY);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Messages with descriptors: whole or not at all, and what a bad, full or dead peer leads to.
+ * Messages with descriptors: whole or not at all, and the effects of a bad, full or dead peer.
  */
 #include <errno.h>
 #include <signal.h>
@@ -123,15 +123,15 @@ TEST(pass_full_queue)
     close_pair(pair);
 }
 
-/* Descriptors that nobody takes count for the whole user: not now, rather than an error. Root may
- * send more, so this test stops being root. */
+/* Descriptors that nobody receives count for the whole user: the result is "not now" rather than an error. Root may
+ * send more, so this test drops root. */
 TEST(pass_too_many_descriptors_in_flight)
 {
     int result = 0, pairs[40][2], memory, sent = 0;
     for (int i = 0; i < 40; i++)
         pair_of(pairs[i]);
     CHECK_OK(sl_os_memory_create("x", sl_os_page_size(), &memory));
-    if (geteuid() == 0) /* an id that nobody else counts on */
+    if (geteuid() == 0) /* a uid that nobody else uses */
         CHECK_EQ(setuid(54321), 0);
     struct rlimit limit;
     getrlimit(RLIMIT_NOFILE, &limit);
@@ -162,13 +162,13 @@ TEST(pass_message_too_large)
     untouched(&got);
     CHECK_EQ(open_count(), before); /* what came with it is closed */
     CHECK_OK(sl_os_send(pair[0], large, 64, NULL, 0));
-    CHECK_OK(receive(pair[1], &got)); /* exactly full is fine */
+    CHECK_OK(receive(pair[1], &got)); /* exactly full is valid */
     CHECK_EQ(got.size, 64);
     sl_os_close(fd);
     close_pair(pair);
 }
 
-/* What sl_os_send never sends. */
+/* A message that sl_os_send never sends. */
 static void send_raw(int socket, size_t size, int fd, int count)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(253 * sizeof(int))] = { 0 };
@@ -266,8 +266,7 @@ TEST(pass_empty_message_is_the_end)
     close_pair(pair);
 }
 
-/* The kernel reports the reset before what was sent ahead of it; the messages come first all the
- * same. */
+/* The kernel reports the reset before what was sent ahead of it; the messages still come first. */
 TEST(pass_killed_peer_is_read_to_the_end)
 {
     int pair[2];
@@ -346,7 +345,7 @@ TEST(pass_tells_who_hung_up)
     pair_of(pair);
     CHECK(!sl_os_hung_up(pair[1]));
     CHECK_OK(sl_os_send(pair[0], "", 1, NULL, 0));
-    CHECK_EQ(shutdown(pair[0], SHUT_WR), 0); /* half: it may still be told something */
+    CHECK_EQ(shutdown(pair[0], SHUT_WR), 0); /* half: it can still receive something */
     CHECK(!sl_os_hung_up(pair[1]));
     sl_os_close(pair[0]);
     CHECK(sl_os_hung_up(pair[1])); /* though what it sent is still there */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Forks: with and without exec, by fork and by the bare system call, at bad moments; and a copy of
- * the file for a kernel that cannot wipe pages.
+ * Forks: with and without exec, by fork and by the bare system call, at bad moments; and a copy of the file for a
+ * kernel that cannot wipe pages.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 #include "os/posix/posix.h"
 #include "os_kit.h"
 
-/* A child without what the C library does around a fork. */
+/* A child without the C library's fork handlers. */
 static pid_t raw_fork(void)
 {
     return (pid_t)syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L);
@@ -113,7 +113,7 @@ TEST(fork_close_forgets_the_entry)
     CHECK_OK(sl_os_close_in_child(fd));
     sl_os_close(fd);
     CHECK(!fd_open(fd));
-    CHECK_EQ(dup(0), fd); /* somebody else's now */
+    CHECK_EQ(dup(0), fd); /* another file's now */
     IN_CHILD(CHECK(fd_open(fd)));
     sl_os_close(fd);
 }
@@ -141,7 +141,7 @@ TEST(fork_descriptors_that_are_none)
     sl_os_close(INT32_MAX);
 }
 
-/* The peer of a parent that dies must hear of it, though the child lives. */
+/* The peer of a parent that dies must notice, though the child lives. */
 TEST(fork_child_does_not_keep_connections_up)
 {
     int pair[2], up[2];
@@ -194,7 +194,7 @@ TEST(fork_child_forgets_the_service_thread)
         sl_service_lock();
         sl_service_set_deadline(&watch, 1);
         sl_service_remove(&watch);
-        sl_service_drop(); /* the last: nothing to stop, nothing to wait for */
+        sl_service_drop(); /* the last one: nothing to stop, nothing to wait for */
         sl_service_unlock();
     });
     sl_service_lock();
@@ -214,7 +214,7 @@ static void ring(struct sl_watch *watch, bool readable, bool hung_up)
         sl_add(&rang, 1);
 }
 
-/* A child by the bare call has all descriptors, and must leave the parent's epoll as it is. */
+/* A child of the bare call has all descriptors, and must leave the parent's epoll as it is. */
 TEST(fork_bare_child_leaves_the_parents_watches)
 {
     int pair[2];
@@ -223,7 +223,7 @@ TEST(fork_bare_child_leaves_the_parents_watches)
     sl_service_lock();
     CHECK_OK(sl_service_add(&watch));
     sl_service_unlock();
-    sl_service_lock(); /* so nobody else has the lock */
+    sl_service_lock(); /* so no other thread has the lock */
     pid_t child = raw_fork();
     if (child == 0) {
         sl_service_remove(&watch);
@@ -293,8 +293,8 @@ static void *hold_locks(void *argument)
     return argument;
 }
 
-/* Whatever the other threads hold when the fork comes, the child can take the locks, and has none
- * of the descriptors that were entered by then. */
+/* Whatever the other threads hold at the fork, the child can take the locks, and has none of the descriptors that were
+ * entered by then. */
 TEST_TIMEOUT(fork_while_others_hold_the_locks, 60)
 {
     pthread_t threads[2];
@@ -319,7 +319,7 @@ static void *churn(void *argument)
 {
     while (!sl_load(&stop, relaxed)) {
         int pair[2];
-        sl_service_lock(); /* made and entered as one step */
+        sl_service_lock(); /* made and entered in one step */
         CHECK_OK(sl_os_socket_pair(pair));
         CHECK_OK(sl_os_close_in_child(pair[0]));
         CHECK_OK(sl_os_close_in_child(pair[1]));

@@ -87,7 +87,7 @@ TEST(wake_wakes_as_many_as_asked)
     sl_os_wake(&word, SLEEPERS);
     for (int i = 0; i < SLEEPERS; i++)
         pthread_join(threads[i], NULL);
-    sl_os_wake(&word, 1); /* nobody sleeps: fine */
+    sl_os_wake(&word, 1); /* nobody sleeps: no error */
 }
 
 static void on_alarm(int signal_number)
@@ -95,7 +95,7 @@ static void on_alarm(int signal_number)
     (void)signal_number;
 }
 
-TEST(wake_signals_only_make_it_look_again)
+TEST(wake_signals_only_make_it_check_again)
 {
     sl_word32 word = 5;
     struct sigaction action = { .sa_handler = on_alarm };
@@ -105,7 +105,7 @@ TEST(wake_signals_only_make_it_look_again)
     CHECK_EQ(sl_os_wait(&word, 5, SLUICE_FOREVER), 0);
 }
 
-/* A program's own setting is neither changed nor taken at its word: with a slack of milliseconds a nap would be none. */
+/* A program's timer slack is neither changed nor used: with a slack of milliseconds a short sleep would not be one. */
 TEST(wake_nap_lasts_about_as_long_as_asked)
 {
     static const unsigned long slacks[] = { 50 * 1000, 1, 1000, 4 * SLUICE_MS };

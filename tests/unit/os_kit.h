@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What several tests of src/os need.
+ * What tests of src/os share.
  */
 #ifndef OS_KIT_H
 #define OS_KIT_H
@@ -34,7 +34,7 @@ static inline int open_count(void)
     return count;
 }
 
-/* From now on only `count` more descriptors can be had; limit_fds(-1): as before. */
+/* From now on only `count` more descriptors can be opened; limit_fds(-1) restores the limit. */
 static inline void limit_fds(int count)
 {
     static rlim_t before;
@@ -43,7 +43,7 @@ static inline void limit_fds(int count)
     CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
     if (!before)
         before = limit.rlim_cur;
-    for (int i = 0; i <= count; i++) /* the first that shall not be had, too */
+    for (int i = 0; i <= count; i++) /* including the first one that must not be available */
         CHECK((highest = fds[i] = dup(0)) >= 0);
     for (int i = 0; i <= count; i++)
         close(fds[i]);
@@ -51,14 +51,14 @@ static inline void limit_fds(int count)
     CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-/* CLOEXEC and, for what can block, O_NONBLOCK. */
+/* Checks CLOEXEC and, for what can block, O_NONBLOCK. */
 static inline void check_flags(int fd, bool non_blocking)
 {
     CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
     CHECK(!non_blocking || fcntl(fd, F_GETFL) & O_NONBLOCK);
 }
 
-/* Waits for a child that ends by itself and must have gone well. */
+/* Waits for a child that ends by itself, with status 0. */
 static inline void check_child(pid_t pid)
 {
     int status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Shared memory under names: made whole, given second names, taken away, locked.
+ * Shared memory with names: made, linked, removed, locked.
  */
 #include <sys/resource.h>
 
@@ -166,7 +166,7 @@ TEST(named_make_that_fails_leaves_nothing)
     int fd;
     CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
     CHECK_SAYS(sl_os_named_make(name, BYTES, &fd, &about), SLUICE_E_NO_MEMORY, "4096");
-    limit.rlim_cur = RLIM_INFINITY; /* what counts the lines that were run writes a file at the end */
+    limit.rlim_cur = RLIM_INFINITY; /* coverage writes a file at the end */
     CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
     CHECK(!cipd_there(name));
 }
@@ -180,7 +180,7 @@ TEST(named_locks)
     CHECK_OK(sl_os_named_open(name, false, &third, &about));
     CHECK(!sl_os_named_locked(fd));
     CHECK_OK(sl_os_named_lock(fd, false));
-    CHECK(!sl_os_named_locked(fd)); /* by another */
+    CHECK(!sl_os_named_locked(fd)); /* by another one */
     CHECK(sl_os_named_locked(other));
     CHECK(sl_os_named_locked(third));
     CHECK_EQ(sl_os_named_lock(other, false), SLUICE_E_EXISTS);

@@ -121,7 +121,7 @@ TEST(process_trust_by_uid)
     CHECK(allowed(4001, 1, uids, 2, NULL, 0));
     CHECK(allowed(4002, 1, uids, 2, NULL, 0));
     CHECK(!allowed(4003, 1, uids, 2, NULL, 0));
-    CHECK(!allowed(geteuid() + 1, getegid(), NULL, 0, NULL, 0)); /* nobody asked for the group */
+    CHECK(!allowed(geteuid() + 1, getegid(), NULL, 0, NULL, 0)); /* no group was given */
 }
 
 TEST(process_trust_by_gid)
@@ -133,7 +133,7 @@ TEST(process_trust_by_gid)
     CHECK(!allowed(5001, 4001, NULL, 0, gids, 2)); /* a uid is no gid */
 }
 
-/* The overflow uid may be anybody, ourselves included. */
+/* The overflow uid may be anybody, including this user. */
 TEST(process_overflow_uid_is_nobody)
 {
     const uint32_t named[] = { 65534 }, gids[] = { 5001 };
@@ -154,7 +154,7 @@ TEST(process_overflow_uid_is_nobody)
         });
 }
 
-/* As the kernel tells it: another user with other groups connects. */
+/* As the kernel reports it: another user with other groups connects. */
 static void connect_as(int listener_pair[2], gid_t gid, size_t group_count)
 {
     gid_t groups[200];
@@ -198,7 +198,7 @@ TEST(process_death_of_a_peer)
     CHECK_OK(sl_os_socket_pair(pair));
     pid_t child = fork();
     if (child == 0) {
-        CHECK_OK(sl_os_socket_pair(other)); /* made here, so it is us that they name */
+        CHECK_OK(sl_os_socket_pair(other)); /* made here, so it names this process */
         CHECK_OK(sl_os_send(pair[0], "x", 1, other, 1));
         pause();
         _exit(0);
@@ -220,7 +220,7 @@ TEST(process_death_of_a_peer)
     CHECK(sl_os_pidfd_valid(peer.pidfd));
     sl_os_close(peer.pidfd);
 
-    CHECK_OK(sl_os_peer(fds[0], &peer)); /* it is over, but asking is no error */
+    CHECK_OK(sl_os_peer(fds[0], &peer)); /* it has ended, but the query is no error */
     CHECK_EQ(peer.pid, child);
     CHECK(peer.pidfd < 0 || sl_os_pidfd_dead(peer.pidfd));
     sl_os_close(peer.pidfd);
@@ -240,7 +240,7 @@ TEST(process_self_pidfd)
     IN_CHILD(CHECK(sl_os_pidfd_valid(fd) && !sl_os_pidfd_dead(fd)));
     sl_os_close(fd);
 
-    pid_t child = fork(); /* of a child: nothing is reaped by asking */
+    pid_t child = fork(); /* of a child: the query reaps nothing */
     if (child == 0)
         _exit(5);
     fd = (int)syscall(SYS_pidfd_open, child, 0);
@@ -263,7 +263,7 @@ TEST(process_what_is_no_pidfd)
     CHECK_OK(sl_os_memory_create("x", sl_os_page_size(), &fd));
     CHECK(!sl_os_pidfd_valid(fd));
     sl_os_close(fd);
-    CHECK((fd = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) >= 0); /* kill takes it */
+    CHECK((fd = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) >= 0); /* kill accepts it */
     CHECK(!sl_os_pidfd_valid(fd));
     sl_os_close(fd);
     CHECK((fd = open("/dev/null", O_RDWR | O_CLOEXEC)) >= 0);

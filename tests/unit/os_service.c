@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The life of the service thread: it comes and goes cleanly, whoever ends it, under any load.
+ * The life of the service thread: it starts and ends cleanly, whoever ends it, under any load.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ TEST(service_lives_from_first_to_last)
     sl_service_lock();
     sl_service_drop();
     sl_service_unlock();
-    CHECK(!service_thread()); /* gone by now, not just soon */
+    CHECK(!service_thread()); /* ended by now, not just soon */
 
     CHECK_OK(add(&one));
     CHECK_SOON(service_thread(), 5);
@@ -95,7 +95,7 @@ TEST(service_needs_a_thread)
         struct sl_watch watch = { .fd = -1 };
         struct rlimit limit = { 0, 0 };
         CHECK_EQ(setrlimit(RLIMIT_NPROC, &limit), 0);
-        CHECK_EQ(setresuid(54322, 54322, 54322), 0); /* root may always have another */
+        CHECK_EQ(setresuid(54322, 54322, 54322), 0); /* root may always have another one */
         int before = open_count();
         CHECK_SAYS(add(&watch), SLUICE_E_SYSTEM, "service thread");
         sl_service_lock();
@@ -153,7 +153,7 @@ static void free_the_crowd(struct sl_watch *watch, bool readable, bool hung_up)
         remove_and_free(&crowd[i]->watch, readable, hung_up);
 }
 
-/* All are ready at once; the first that is told frees all others, which must not be told then. */
+/* All are ready at once; the first callback frees all others, which must not be called then. */
 TEST(service_callback_may_free_the_others)
 {
     sl_service_lock();
@@ -269,7 +269,7 @@ static void *poke(void *argument)
     return NULL;
 }
 
-/* Watches come and go while their descriptors are in use. */
+/* Watches are added and removed while their descriptors are in use. */
 TEST(service_watches_come_and_go_under_load)
 {
     pthread_t threads[2];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory objects: whole, sealed, and told apart from everything else that a peer might send.
+ * Memory objects: whole, sealed, and distinguished from everything else that a peer might send.
  */
 #include <errno.h>
 #include <signal.h>
@@ -115,7 +115,7 @@ TEST(shm_file_size_limit)
 {
     struct rlimit limit = { MIB, MIB };
     int fd = -7;
-    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0); /* by default the kernel would kill us for more */
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0); /* by default the kernel would kill the process for more */
     CHECK_SAYS(sl_os_memory_create("x", 2 * MIB, &fd), SLUICE_E_NO_MEMORY, "RLIMIT_FSIZE");
     CHECK_EQ(fd, -7);
     CHECK_OK(sl_os_memory_create("x", MIB, &fd));
@@ -137,7 +137,7 @@ static void on_alarm(int signal_number)
     (void)signal_number;
 }
 
-/* A profiler's timer must not keep it from ever getting done. */
+/* A profiler's timer must not keep it from ever finishing. */
 TEST(shm_create_under_a_storm_of_signals)
 {
     struct sigaction action = { .sa_handler = on_alarm };
@@ -172,7 +172,7 @@ TEST(shm_seal_forbids_new_writable_mappings)
 
     char link[64];
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    int again = open(link, O_RDWR | O_CLOEXEC); /* the way round for the same user */
+    int again = open(link, O_RDWR | O_CLOEXEC); /* the same user can open it again */
     CHECK(again < 0 || mmap(NULL, page(), PROT_WRITE, MAP_SHARED, again, 0) == MAP_FAILED);
     if (again >= 0)
         close(again);
@@ -294,7 +294,7 @@ TEST(shm_map_fails_clearly)
     sl_os_close(fd);
 }
 
-/* ---- a copy of the file for kernels that are older, or have no more to give ---- */
+/* ---- a copy of the file for kernels that are older, or have no memory left ---- */
 
 static int fallocate_error, fallocate_calls, memfd_refuses_flag;
 

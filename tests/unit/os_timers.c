@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The heap of deadlines, compared with looking at all of them.
+ * The heap of deadlines, compared with a search of all of them.
  */
 #include <stdlib.h>
 

@@ -33,7 +33,7 @@ TEST(service_finds_what_was_there_before)
     probe_end(probe);
 }
 
-/* Soon it is called no more, and was no more often than that. */
+/* Soon it is not called any more, and was not called more often than `most`. */
 static void rests(struct probe *probe, uint32_t most)
 {
     uint32_t calls;
@@ -44,7 +44,7 @@ static void rests(struct probe *probe, uint32_t most)
     } while (sl_load(&probe->called, relaxed) != calls);
 }
 
-/* The hang-up is said once, after everything was read, and then costs nothing. */
+/* The hang-up is reported once, after everything was read, and then costs nothing. */
 static void hang_up(int type, bool half)
 {
     struct probe *probe = probe_new(type);
@@ -69,7 +69,7 @@ static void hang_up(int type, bool half)
     probe_end(probe);
 }
 
-/* Where there was a reset read() says so first; real callbacks receive like this. */
+/* After a reset read() reports that first; real callbacks receive like this. */
 static void on_ready_receive(struct sl_watch *watch, bool readable, bool hung_up)
 {
     struct probe *probe = (struct probe *)watch;
@@ -125,7 +125,7 @@ TEST(service_pauses)
     struct probe *probe = probe_new(SOCK_SEQPACKET);
     probe->watch.ready = on_ready_pause;
     CHECK_EQ(send(probe->peer, "x", 1, 0), 1);
-    sl_service_pause(&probe->watch, true); /* not added: nothing */
+    sl_service_pause(&probe->watch, true); /* not added: no effect */
     CHECK_OK(add(&probe->watch));
     CHECK_SOON(sl_load(&probe->called, acquire) == 1, 5);
     test_nap(20 * SLUICE_MS);
@@ -168,7 +168,7 @@ TEST(service_hears_of_a_death_and_rests)
     waitpid(child, NULL, 0);
     CHECK_SOON(sl_load(&probe->called, acquire) >= 1, 5);
     test_nap(20 * SLUICE_MS);
-    if (sl_load(&probe->hung_up, relaxed)) /* newer kernels: then it is over */
+    if (sl_load(&probe->hung_up, relaxed)) /* newer kernels: then it has ended */
         rests(probe, UINT32_MAX);
     probe_end(probe);
 }
@@ -231,7 +231,7 @@ TEST(service_timers_come_in_order_and_not_early)
     }
 }
 
-/* Moves its deadline away from one that comes presently, before that is over. */
+/* Moves its deadline away from one that expires soon, before it does. */
 static void move_in_time(struct probe *probe, int64_t deadline)
 {
     uint32_t timed;
@@ -258,15 +258,15 @@ TEST(service_deadline_moves)
     move_in_time(probe, sl_os_deadline(3600 * SLUICE_S));
     move_in_time(probe, 0); /* never */
     timed = sl_load(&probe->timed, acquire);
-    set_deadline(&probe->watch, 1); /* long over */
+    set_deadline(&probe->watch, 1); /* long past */
     CHECK_SOON(sl_load(&probe->timed, acquire) == timed + 1, 5);
     probe_end(probe);
 }
 
 static struct probe *late;
 
-/* Stands still until the other's deadline is over, to whom something comes before. */
-static void stand_still(struct sl_watch *watch, bool readable, bool hung_up)
+/* Blocks until the other watch's deadline has passed, for which something arrives before. */
+static void block(struct sl_watch *watch, bool readable, bool hung_up)
 {
     on_ready(watch, readable, hung_up);
     sl_service_set_deadline(&late->watch, sl_os_deadline(5 * SLUICE_MS));
@@ -285,7 +285,7 @@ TEST(service_sees_what_came_in_time_before_a_timer_says_that_nothing_did)
 {
     struct probe *still = probe_new(SOCK_SEQPACKET);
     late = probe_new(SOCK_SEQPACKET);
-    still->watch.ready = stand_still;
+    still->watch.ready = block;
     late->watch.timer = not_before_ready;
     CHECK_OK(add(&still->watch));
     CHECK_OK(add(&late->watch));
@@ -302,7 +302,7 @@ static void again_at_once(struct sl_watch *watch)
     sl_service_set_deadline(watch, 1);
 }
 
-/* A timer that never rests keeps neither other threads nor other watches out. */
+/* A timer that always expires keeps out neither other threads nor other watches. */
 TEST(service_endless_timer_shares)
 {
     struct probe *busy = probe_new(0), *other = probe_new(SOCK_SEQPACKET);

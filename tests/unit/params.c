@@ -70,7 +70,7 @@ TEST(params_go_out_as_far_as_the_caller_goes)
     memset(&caller, 0xee, sizeof caller);
     caller.now.size = LEAST;
     CHECK_OK(sl_params_store(&caller, &own, sizeof own, LEAST, "struct thing"));
-    CHECK_EQ(caller.now.size, LEAST); /* what he said stays */
+    CHECK_EQ(caller.now.size, LEAST); /* the caller's size stays */
     CHECK_EQ(caller.now.a, 1);
     CHECK_EQ(caller.now.b, 0xeeeeeeeeeeeeeeee);
     caller.now.size = sizeof caller;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader beside its writer in one process; tests/multi has them apart.
+ * A reader and its writer in one process; tests/multi has them in several.
  */
 #include <string.h>
 
@@ -148,7 +148,7 @@ TEST(reader_fetches_into_the_programs_own_arrays)
 
     commit(writer, 77);
     CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &frame));
-    CHECK_OK(sluice_array_wrap(&array, "data", data, i32, 1, &n, &stride)); /* each second element */
+    CHECK_OK(sluice_array_wrap(&array, "data", data, i32, 1, &n, &stride)); /* every second element */
     CHECK_OK(sluice_reader_fetch(reader, &frame, &array, 1, SLUICE_ON_CPU, NULL));
     for (int i = 0; i < 2000; i++)
         CHECK_EQ(data[i], i % 2 ? 0 : 77);

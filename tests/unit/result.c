@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Results, their texts, the sentence of each thread, and the log.
+ * Results, their texts, the error message of each thread, and the log.
  */
 #include "util/result.h"
 
@@ -169,7 +169,7 @@ TEST(log_null_restores_the_default)
     CHECK_EQ(logged_count, 0);
 }
 
-/* What the default writes to stderr for one message of each level. */
+/* What the default callback writes to stderr for one message of each level. */
 ROLE(default_log)
 {
     if (dup2(1, 2) < 0)
@@ -208,7 +208,7 @@ TEST(log_default_follows_the_environment)
     check_default("10", 2);
 }
 
-/* Whoever is called gets the user that was set with it, whatever happens at the same time. */
+/* Each callback gets the user pointer that was set with it, whatever happens at the same time. */
 
 static int first_user, second_user;
 static sl_word32 calls, stop_logging;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Are two completed formats the same in everything, colour included?
+ * Are two completed formats equal in everything, including colour?
  */
 #ifndef UNIT_SAME_FORMAT_H
 #define UNIT_SAME_FORMAT_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests of the service thread share: short calls, and a watch that counts what it is told.
+ * What tests of the service thread share: short calls, and a watch that counts its callbacks.
  */
 #ifndef SERVICE_KIT_H
 #define SERVICE_KIT_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The shared words of a channel in plain memory, for tests of ring and lease.
+ * A channel's shared words in plain memory, for tests of ring and lease.
  */
 #ifndef UNIT_SHARED_WORDS_H
 #define UNIT_SHARED_WORDS_H
@@ -14,8 +14,8 @@
 
 enum { WORDS_IDS = 8, WORDS_READERS = 4 };
 
-/* What two sides share; `ring` is the writer's. */
-struct words {
+/* The words that both sides share; `ring` is the writer's. */
+struct shared_words {
     sl_word head, slot_seq[WORDS_IDS], ready[WORDS_IDS];
     sl_word32 slot_memory[WORDS_IDS];
     struct {
@@ -26,13 +26,13 @@ struct words {
     struct sl_reader_slot readers[WORDS_READERS];
 };
 
-static inline struct sl_words words_of(struct words *w)
+static inline struct sl_words shared_words_of(struct shared_words *w)
 {
     return (struct sl_words){ .head = &w->head, .slot_seq = w->slot_seq, .ready = w->ready,
                               .slot_memory = w->slot_memory, .ids = WORDS_IDS };
 }
 
-static inline struct sl_page page_of(struct words *w, int i)
+static inline struct sl_page page_of(struct shared_words *w, int i)
 {
     return (struct sl_page){
         .lease = w->pages[i].lease, .lease_ns = w->pages[i].lease_ns, .cursor = &w->pages[i].cursor,
@@ -42,11 +42,11 @@ static inline struct sl_page page_of(struct words *w, int i)
     };
 }
 
-/* A writer with `slots` idle ones, and a reader of each mode: 0 newest, 1 in order of depth 2. */
-static inline void words_open(struct words *w, uint32_t slots)
+/* A writer with `slots` idle slots, and a reader of each mode: 0 newest, 1 in order with depth 2. */
+static inline void shared_words_open(struct shared_words *w, uint32_t slots)
 {
     memset(w, 0, sizeof *w);
-    w->ring.words = words_of(w);
+    w->ring.words = shared_words_of(w);
     for (uint32_t s = 0; s < slots; s++)
         w->ring.slots[s].state = SL_SLOT_IDLE;
     w->ring.used = slots;
@@ -58,7 +58,7 @@ static inline void words_open(struct words *w, uint32_t slots)
 }
 
 /* Takes a slot as begin does, which must succeed. */
-static inline uint32_t words_take(struct words *w, uint32_t readers, enum sl_keep keep)
+static inline uint32_t shared_words_take(struct shared_words *w, uint32_t readers, enum sl_keep keep)
 {
     int slot = sl_ring_take(&w->ring, w->readers, readers, keep, NULL);
     CHECK(slot >= 0);
@@ -66,16 +66,16 @@ static inline uint32_t words_take(struct words *w, uint32_t readers, enum sl_kee
 }
 
 /* Publishes as commit does: ready first. */
-static inline void words_publish(struct words *w, uint32_t slot, uint64_t sequence)
+static inline void shared_words_publish(struct shared_words *w, uint32_t slot, uint64_t sequence)
 {
     sl_store(&w->ready[slot], sequence, release);
     sl_ring_publish(&w->ring, slot, sequence);
 }
 
-static inline uint32_t words_commit(struct words *w, uint64_t sequence)
+static inline uint32_t shared_words_commit(struct shared_words *w, uint64_t sequence)
 {
-    uint32_t slot = words_take(w, 0, SL_KEEP_LEASED);
-    words_publish(w, slot, sequence);
+    uint32_t slot = shared_words_take(w, 0, SL_KEEP_LEASED);
+    shared_words_publish(w, slot, sequence);
     return slot;
 }
 

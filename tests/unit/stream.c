@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streams of the host, and each thread's stack of current ones.
+ * Streams on the host, and each thread's stack of current ones.
  */
 #include <pthread.h>
 #include <string.h>
@@ -99,7 +99,7 @@ TEST(params_and_info_of_other_sizes)
                                         .blocking = 77 };
     CHECK_OK(sluice_stream_info(stream, &small));
     CHECK_EQ(small.priority, -3);
-    CHECK_EQ(small.blocking, 77); /* beyond the size that the caller gave */
+    CHECK_EQ(small.blocking, 77); /* beyond the caller's size */
     CHECK_EQ(small.device.id, 0);
 
     struct sluice_stream_params old = { .size = offsetof(struct sluice_stream_params, priority),
@@ -210,7 +210,7 @@ TEST(reused_memory_does_not_revive_a_handle)
         struct sluice_stream next = create(device);
         CHECK_NE(next.id, old.id);
         CHECK_OK(sl_stream_hold(next, &object));
-        CHECK(object == first); /* the same place, and still: */
+        CHECK(object == first); /* the same address, and still: */
         sl_object_drop(&object->object);
         CHECK_RESULT(sluice_stream_query(old), SLUICE_E_CLOSED);
         CHECK_OK(sluice_stream_destroy(&next));
@@ -304,13 +304,13 @@ TEST(a_current_stream_ends_with_its_device)
 
     CHECK_OK(sluice_stream_push_current(under));
     CHECK_OK(sluice_stream_push_current(stream));
-    CHECK_OK(sluice_device_reset(device)); /* not held up by a thread's stack */
+    CHECK_OK(sluice_device_reset(device)); /* a thread's stack does not block it */
     CHECK_SAYS(sluice_stream_current(&top), SLUICE_E_STALE, "reset");
-    struct sluice_stream fresh = create(device); /* in the same place */
+    struct sluice_stream fresh = create(device); /* at the same address */
     CHECK_OK(sluice_stream_pop_current(stream)); /* so that a scope can be left */
     check_current(under);
     CHECK_OK(
-        sluice_stream_destroy(&fresh)); /* nobody's current stream: the pop was the old one's */
+        sluice_stream_destroy(&fresh)); /* not current on any thread: the pop was the old one's */
     CHECK_OK(sluice_stream_pop_current(under));
     CHECK_OK(sluice_device_close(&device));
     CHECK_OK(sluice_device_close(&other));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The code of docs/streams.md, run.
+ * The code of docs/streams.md.
  */
 #include <stdio.h>
 
@@ -34,7 +34,7 @@ static int two_streams(const char *name)
     sluice_event_record(drawn, first);
     work(2, first);
     sluice_stream_wait_event(second, drawn);
-    work(3, second); /* behind 1, beside 2 */
+    work(3, second); /* after 1, beside 2 */
     sluice_stream_synchronize(second);
 
     return sluice_device_close(&device); /* ends the streams and the event too */
@@ -57,7 +57,7 @@ static int measure(struct sluice_device device, struct sluice_stream stream, dou
     return r;
 }
 
-/* A function that takes its stream from the thread that calls it. */
+/* A function that uses the calling thread's current stream. */
 static int draw(struct sluice_device device)
 {
     struct sluice_stream stream;

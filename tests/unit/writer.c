@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A writer by itself; tests/multi has readers too.
+ * A writer alone; tests/multi has readers too.
  */
 #include <string.h>
 
@@ -86,7 +86,7 @@ TEST(writer_counts_what_it_does)
     stats = stats_of(writer);
     CHECK_EQ(stats.committed, 4);
     CHECK_EQ(stats.cancelled, 1);
-    CHECK_EQ(stats.bytes, 3 * 1000 + 2000); /* what frames held, not what slots could */
+    CHECK_EQ(stats.bytes, 3 * 1000 + 2000); /* what frames held, not what slots could hold */
     CHECK_EQ(stats.copied_bytes, 2000);
     CHECK_OK(sluice_writer_close(&writer));
 }
@@ -111,7 +111,7 @@ TEST(writer_send_says_what_does_not_match)
     memset(arrays[1].name, 'x', sizeof arrays[1].name);
     CHECK_SAYS(sluice_writer_send(writer, &arrays[1], 1, SLUICE_ON_CPU, NULL), SLUICE_E_FORMAT, "no end");
     CHECK_EQ(stats_of(writer).committed, 0);
-    CHECK_EQ(stats_of(writer).generation, 1); /* none of this was a reason for a new one */
+    CHECK_EQ(stats_of(writer).generation, 1); /* none of this needed a new one */
     CHECK_OK(sluice_writer_close(&writer));
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the documents' programs use of CUDA's runtime, for machines without it: runtime.c does it with the fake
- * driver. A program made with this one does nothing on a GPU.
+ * What the documents' programs use of CUDA's runtime, for machines without it: runtime.c implements it on the fake
+ * driver. A program built with it does nothing on a GPU.
  */
 #ifndef CUDA_RUNTIME_API_H
 #define CUDA_RUNTIME_API_H

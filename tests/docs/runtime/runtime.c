@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See cuda_runtime_api.h. As CUDA's does, it uses the first GPU's primary context, and makes it the thread's.
+ * See cuda_runtime_api.h. As CUDA's, it uses the first GPU's primary context, and makes it current on the thread.
  */
 #include <cuda_runtime_api.h>
 

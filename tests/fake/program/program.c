@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The fake driver for the rest of a program: a libcuda.so.1 for programs that look for that by its name. By
- * this door they may do as they like; what the library does by the other one is looked at.
+ * The fake driver for the rest of a program: a libcuda.so.1 for programs that look for that name. Calls by these names
+ * are not checked; those of the library, by the others, are.
  */
 #include "fake/fake.h"
 
@@ -13,4 +13,4 @@
         return test_cu##name##version arguments; \
     }
 SL_CUDA_FUNCTIONS(PASS)
-MORE_FUNCTIONS(PASS)
+EXTRA_FUNCTIONS(PASS)
