@@ -338,7 +338,7 @@ static bool frees(enum fake_function function)
     }
 }
 
-/* Which of these calls restore a thread's state cannot be told by a number where several threads make them. */
+/* Which of these calls restore a thread's state cannot be identified by a number where several threads make them. */
 static bool puts_back(enum fake_function function)
 {
     return function == FAKE_CtxPopCurrent || function == FAKE_ThreadExchangeStreamCaptureMode;

@@ -231,8 +231,8 @@ static void fail_each(struct outcome (*run)(bool), bool way)
         enum fake_function function = (enum fake_function)f;
         long most = function == FAKE_EventQuery && calls[f] > 16 ? 16 : calls[f]; /* called again and again */
         for (long nth = 1; nth <= most && function != FAKE_GetErrorName; nth += 1 + nth / 8) {
-            /* Some of these calls restore a thread's state; which ones cannot be told by a number where several threads
-             * make them. */
+            /* Some of these calls restore a thread's state; which ones cannot be identified by a number where several
+             * threads make them. */
             if (function != FAKE_CtxPopCurrent && function != FAKE_ThreadExchangeStreamCaptureMode)
                 fail_call(function, nth, SL_CU_UNKNOWN, run, way);
         }

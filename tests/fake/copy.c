@@ -25,13 +25,13 @@ void *fake_copy_end(const struct op *op, int device, bool writing)
     return fake_see(device, address, size, writing);
 }
 
-/* Is it the host's, and nothing that a GPU knows of? */
+/* Is it host memory that no GPU knows of? */
 static bool loose(uint64_t address)
 {
     return !fake_range_at(address);
 }
 
-/* Is it the host's, whether a GPU knows of it or not? */
+/* Is it host memory, whether a GPU knows of it or not? */
 static bool of_host(uint64_t address)
 {
     const struct fake_range *range = fake_range_at(address);
@@ -128,8 +128,7 @@ int fake_cuMemcpyPeerAsync(uint64_t to, struct sl_cu_context *to_context, uint64
     return copy(&op, false, false, stream);
 }
 
-/* One side of a 2D copy: where it begins, and whether it may be the host's. False: it is no side.
- */
+/* One side of a 2D copy: where it begins, and whether it may be host memory. False if it is not valid. */
 static bool side(int type, const void *host, uint64_t device, size_t x, size_t y, size_t pitch,
                  uint64_t *address, bool *of_host)
 {
@@ -159,7 +158,7 @@ int fake_cuMemcpy2DAsync(const struct sl_cu_copy_2d *c, struct sl_cu_stream *str
 
 static bool of_gpu(int type) { return type == SL_CU_MEMORY_DEVICE || type == SL_CU_MEMORY_UNIFIED; }
 
-/* Between two places of GPU memory, in rows; layers nobody uses here. */
+/* Between two addresses of GPU memory, in rows; layers are not used here. */
 int fake_copy_3d(const struct sl_cu_copy_3d *c, int device, struct op *op)
 {
     size_t to_pitch = c->to_pitch ? c->to_pitch : c->width;

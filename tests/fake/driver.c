@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finding the driver: everything that can be wrong with it, in a sentence that says the mend.
+ * Finding the driver: everything that can be wrong with it, and the error message that says how to fix it.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ TEST(no_driver)
     check_none(SLUICE_E_UNSUPPORTED, "libno-such-driver.so.1");
     CHECK_HAS(sluice_last_error(), "no CUDA driver");
     CHECK_HAS(sluice_last_error(), "\"host\"");
-    fake_use(); /* it is tried again */
+    fake_use(); /* it tries again */
     check_there();
 }
 
@@ -104,7 +104,7 @@ TEST(what_a_driver_says_at_its_start)
     check_there();
 }
 
-/* From now on the process can open so many descriptors and no more; what it could. */
+/* Limits the process to `count` more descriptors; returns the old limit. */
 static struct rlimit leave_descriptors(int count)
 {
     struct rlimit before, now;
@@ -129,7 +129,7 @@ TEST(no_descriptors_to_load_it_with)
     check_there();
 }
 
-/* The driver then says something else at its start. */
+/* The driver then fails with another code when it starts. */
 TEST(too_few_descriptors_to_start_with)
 {
     char limit[40];

@@ -6,7 +6,7 @@
 
 #define MOST 256
 
-/* The work that an operation of the driver's is. False: it is none. */
+/* The work of a driver operation. False if it is not one. */
 bool fake_read_operation(const union sl_cu_mem_op *from, int device, struct op *op)
 {
     const struct sl_cu_mem_op_value *value = &from->write; /* a wait is of the same shape */

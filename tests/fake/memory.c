@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A GPU's memory: a memfd, so that what another process maps is really shared, what is read-only
- * really is, and a pointer into it works here as it stands.
+ * A GPU's memory: a memfd, so that what another process maps is really shared, what is read-only really is, and a
+ * pointer into it works here as it is.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -151,8 +151,8 @@ int fake_cuMemExportToShareableHandle(void *shareable, uint64_t handle, int type
     return SL_CU_OK;
 }
 
-/* Whose memory a descriptor is: the GPU's number in the machine; -1: it is no memory. Another
- * memfd is of the same kind as ours; to take it for one of ours is no mistake of the library's. */
+/* The owner of a descriptor's memory: the GPU's number in the machine; -1: it is not memory. Another memfd is of the
+ * same kind as ours; to take it for one of ours is no mistake of the library's. */
 static int owner_of(int fd, size_t *size)
 {
     static const char begin[] = "/memfd:" NAME;
@@ -185,7 +185,7 @@ int fake_cuMemImportFromShareableHandle(uint64_t *handle, void *shareable, int t
         code = SL_CU_INVALID_DEVICE;
         goto done;
     }
-    if (device == FAKE_GPUS) /* CUDA_VISIBLE_DEVICES hides it: its memory can be mapped all the same */
+    if (device == FAKE_GPUS) /* CUDA_VISIBLE_DEVICES hides it: its memory can still be mapped */
         device = HIDDEN;
     int fd = fcntl((int)(intptr_t)shareable, F_DUPFD_CLOEXEC, 3);
     if (fd >= 0 && fake_current(&code)) {
@@ -206,7 +206,7 @@ int fake_cuMemAddressReserve(uint64_t *address, size_t size, size_t alignment, u
     (void)alignment;
     if (flags || !size || size % fake_machine.unit)
         return SL_CU_INVALID_VALUE;
-    void *wanted = fake_machine.apart ? NULL : (void *)(uintptr_t)wish; /* apart, what is adjacent there is not so in the fake GPU */
+    void *wanted = fake_machine.apart ? NULL : (void *)(uintptr_t)wish; /* if apart, what is adjacent there is not so in the fake GPU */
     void *at = mmap(wanted, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED)
         return SL_CU_OUT_OF_MEMORY;
@@ -218,7 +218,7 @@ int fake_cuMemAddressReserve(uint64_t *address, size_t size, size_t alignment, u
     return SL_CU_OK;
 }
 
-/* The reservation that is just this; NULL: none. */
+/* The reservation with exactly this range; NULL: none. */
 static struct fake_range *reservation(uint64_t address, size_t size)
 {
     struct fake_range *range = fake_range_at(address);
@@ -313,7 +313,7 @@ static int check_access(int owner, const struct sl_cu_access *who)
     return SL_CU_INVALID_DEVICE;
 }
 
-/* What the CPU may do is what the most powerful of the GPUs may. */
+/* The CPU may do what the most powerful of the GPUs may. */
 static void protect(struct fake_range *range)
 {
     int rights = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The activation barrier: who is held up, by whom, and for how long at most.
+ * The activation barrier: which writers it holds up, for whom, and for how long at most.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -176,7 +176,8 @@ static _Noreturn void publish_for_ever(const struct foreign *foreign, int64_t pa
     }
 }
 
-/* A writer opens where another program has just published. False if it could: that program may have stood still meanwhile. */
+/* A writer opens where another program has just published. False if it could: that program may have been suspended
+ * meanwhile. */
 static bool refused_beside_another(const char *name, int64_t pause)
 {
     struct foreign foreign = foreign_make(name, 433);
@@ -216,7 +217,7 @@ TEST(cipd_produce_not_beside_one_that_publishes_once_a_second)
         CHECK_LE(++tries, 10);
 }
 
-/* A frame of one that is slower still comes when its place is taken. */
+/* A slower program's frame arrives after its segment was taken over. */
 TEST(cipd_produce_notices_another_programs_frame)
 {
     struct sl_cipd_producer producer = begun(cipd_name("rival"), 3);
@@ -269,7 +270,7 @@ TEST(cipd_produce_takes_over_what_a_killed_program_left)
     }
 }
 
-/* It takes no lock. A writer that is told of it closes, or changes the slots: neither may end that session. */
+/* It takes no lock. A writer that learns of it closes, or changes the slots: neither may end that session. */
 TEST(cipd_produce_leaves_a_session_that_another_program_has_begun)
 {
     for (int again = 0; again < 2; again++) {
