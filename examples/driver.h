@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The few calls of NVIDIA's driver by which gpu_filter.c works on a GPU, found when it starts, so that it builds
- * on every machine. A program that has the CUDA toolkit includes <cuda.h> or <cuda_runtime.h> instead:
- * a stream of either is what sluice_stream_native gives, or what sluice_stream_wrap takes.
+ * The few calls of NVIDIA's driver that gpu_filter.c needs, loaded at run time, so that it builds on every machine. A
+ * program that has the CUDA toolkit includes <cuda.h> or <cuda_runtime.h> instead: sluice_stream_native returns a
+ * stream of either, and sluice_stream_wrap takes one.
  */
 #ifndef EXAMPLES_DRIVER_H
 #define EXAMPLES_DRIVER_H
@@ -30,7 +30,7 @@ static struct driver {
                         void **extra);
 } driver;
 
-/* 0 if the driver said so; else 1, and it is said what it said. */
+/* 0 if the driver returned 0; else prints the error and returns 1. */
 static int driver_check(int code, const char *what)
 {
     const char *name = "an error without a name";
@@ -50,8 +50,8 @@ static int driver_find(void *library, const char *name, void *function)
     return !*(void **)function;
 }
 
-/* Finds the driver and makes the GPU's primary context, the one that Sluice and the CUDA runtime use, current
- * on this thread. Returns 0, or 1 for a failure that was said. */
+/* Loads the driver and makes the GPU's primary context, which Sluice and the CUDA runtime also use, current on this
+ * thread. Returns 0, or 1 after printing an error. */
 static int driver_open(int device)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The work of the filters, on the CPU: edges by Sobel. The steeper the brightness, the brighter the pixel; a
- * little of the colours stays.
+ * The work of the filters, on the CPU: Sobel edge detection. The larger the change of brightness, the brighter the
+ * pixel; a little of the colours stays.
  */
 #ifndef EXAMPLES_EDGES_H
 #define EXAMPLES_EDGES_H

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A program in the middle: takes frames of one channel, finds the edges in them, and publishes the
- * result in another. The edges are written straight into the slot that readers will see; nothing is
- * copied. Writers and readers on either side may be killed and come back.
+ * A program between two channels: takes frames of one, finds the edges in them, and publishes the result in the other.
+ * The edges are written straight into the slot that readers see; nothing is copied. Writers and readers on either side
+ * may be killed and restarted.
  *
  *     filter IN OUT
  *
- * It also checks that each frame is whole: the pixels must be the same at the end of the lease as
- * at its beginning, and if the metadata names a hash ("hash":"..."), they must have that.
+ * It also checks that each frame is whole: the pixels must be the same at the end of the lease as at its beginning, and
+ * if the metadata has a hash ("hash":"..."), it must be theirs.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ struct filter {
     uint64_t torn;
 };
 
-static _Atomic bool stop; /* signals come to any thread */
+static _Atomic bool stop; /* signals arrive on any thread */
 
 static void on_signal(int signal_number)
 {
@@ -45,7 +45,7 @@ static int fail(const char *what)
     return 1;
 }
 
-/* The channel out is opened with the first frame, and reshaped when the size changes. */
+/* The output channel is opened with the first frame, and reshaped when the size changes. */
 static int prepare(struct filter *filter, const struct sluice_image *image)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
@@ -79,7 +79,7 @@ static void write_meta(struct filter *filter, struct sluice_frame *frame, const 
                                           hash_of(out->data, out->nbytes), filter->torn, latency);
 }
 
-/* One frame from IN to OUT. Returns 0, or 1 for a failure that was said. */
+/* One frame from IN to OUT. Returns 0, or 1 after printing an error. */
 static int pass(struct filter *filter, const struct sluice_frame *in, int64_t latency)
 {
     struct sluice_frame out;
@@ -124,7 +124,7 @@ static int run(struct filter *filter)
             failed = pass(filter, &frame, (int64_t)stats.latency_ns);
             sluice_reader_release(filter->reader, &frame, SLUICE_ON_CPU);
         } else if (result == SLUICE_CLOSED) {
-            /* It says so at once, again and again until a new writer comes. */
+            /* It returns this at once until a new writer starts. */
             thrd_sleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
         } else if (result < 0 && result != SLUICE_E_LOST) {
             failed = fail("acquire");
@@ -144,7 +144,7 @@ int main(int argc, char **argv)
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
     params.name = argv[1];
-    params.open_timeout_ns = SLUICE_LATER; /* the writer may come later */
+    params.open_timeout_ns = SLUICE_LATER; /* the writer may start later */
     filter.out_name = argv[2];
     if (sluice_reader_open(&filter.reader, &params))
         return fail(argv[1]);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The filter of filter.c on a GPU: a kernel reads the frame in the slot of one channel and writes its edges
- * into a slot of another. Pixels come to the CPU only to be checked: they must be the same at the end of the
- * lease as at its beginning, they must have the hash that the metadata names, and the first result must be what
- * the CPU makes of the same frame.
+ * The filter of filter.c on a GPU: a kernel reads the frame in the slot of one channel and writes its edges into a slot
+ * of another. Pixels are copied to the CPU only to be checked: they must be the same at the end of the lease as at its
+ * beginning, they must have the hash in the metadata, and the first result must be the same as the CPU's.
  *
  *     gpu_filter IN OUT [DEVICE]
  */
@@ -20,7 +19,7 @@
 #include "edges.h"
 #include "hash.h"
 
-/* ---- the kernel, as the text that the driver compiles for the GPU at hand ---- */
+/* ---- the kernel, as text that the driver compiles for the installed GPU ---- */
 
 /* %edge and a quarter of one colour of %pixel, in its place of %result. */
 #define COLOUR(shift) \
@@ -142,7 +141,7 @@ struct filter {
     uint64_t torn;
 };
 
-static _Atomic bool stop; /* signals come to any thread */
+static _Atomic bool stop; /* signals arrive on any thread */
 
 static void on_signal(int signal_number)
 {
@@ -156,7 +155,7 @@ static int fail(const char *what)
     return 1;
 }
 
-/* A stream of Sluice's, and the kernel in the context that Sluice works in, too. */
+/* A stream of Sluice's, and the kernel in the context that Sluice uses, too. */
 static int open_gpu(struct filter *filter)
 {
     const char *digits = filter->device + strcspn(filter->device, "0123456789");
@@ -181,7 +180,7 @@ static void free_memory(struct filter *filter)
     filter->wanted = filter->luma = NULL;
 }
 
-/* The channel out is opened with the first frame, and reshaped when the size changes. */
+/* The output channel is opened with the first frame, and reshaped when the size changes. */
 static int prepare(struct filter *filter, const struct sluice_image *image)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
@@ -209,7 +208,7 @@ static int prepare(struct filter *filter, const struct sluice_image *image)
     return sluice_writer_open(&filter->writer, &params) ? fail(filter->out_name) : 0;
 }
 
-/* Pixels of the frame that is held, rows without gaps: behind the work on the stream, and waits for it. */
+/* Pixels of a held frame, rows without gaps: after the work on the stream, and waits for it. */
 static int fetch(struct filter *filter, const struct sluice_frame *frame, uint64_t *hash)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
@@ -224,7 +223,7 @@ static int fetch(struct filter *filter, const struct sluice_frame *frame, uint64
     return 0;
 }
 
-/* Queues the kernel, and a copy of what it makes. */
+/* Queues the kernel, and a copy of its result. */
 static int draw(struct filter *filter, const struct sluice_array *from, const struct sluice_array *to)
 {
     CUdeviceptr in = (uintptr_t)from->data, out = (uintptr_t)to->data;
@@ -261,7 +260,7 @@ static void write_meta(struct filter *filter, struct sluice_frame *frame, const 
                                           filter->torn, latency);
 }
 
-/* One frame from IN to OUT. Returns 0, or 1 for a failure that was said. */
+/* One frame from IN to OUT. Returns 0, or 1 after printing an error. */
 static int pass(struct filter *filter, const struct sluice_frame *in, int64_t latency)
 {
     struct sluice_frame out;
@@ -305,7 +304,7 @@ static int run(struct filter *filter)
             failed = pass(filter, &frame, (int64_t)stats.latency_ns);
             sluice_reader_release(filter->reader, &frame, filter->stream);
         } else if (result == SLUICE_CLOSED) {
-            /* It says so at once, again and again until a new writer comes. */
+            /* It returns this at once until a new writer starts. */
             thrd_sleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
         } else if (result < 0 && result != SLUICE_E_LOST) {
             failed = fail("acquire");
@@ -328,7 +327,7 @@ int main(int argc, char **argv)
         return 1;
     params.name = argv[1];
     params.device = filter.device;
-    params.open_timeout_ns = SLUICE_LATER; /* the writer may come later */
+    params.open_timeout_ns = SLUICE_LATER; /* the writer may start later */
     filter.out_name = argv[2];
     if (sluice_reader_open(&filter.reader, &params))
         return fail(argv[1]);

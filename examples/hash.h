@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the filters check frames by: the hash that `sluice play --hash` puts into metadata.
+ * How the filters check frames: the hash that `sluice play --hash` puts into the metadata.
  */
 #ifndef EXAMPLES_HASH_H
 #define EXAMPLES_HASH_H
@@ -34,7 +34,7 @@ static inline uint64_t hash_of(const void *data, size_t size)
     return hash;
 }
 
-/* What stands behind "key": in the metadata, which is JSON made by `sluice play`. */
+/* The value after "key": in the metadata, which is JSON made by `sluice play`. */
 static inline const char *find_key(const char *meta, const char *key)
 {
     const char *at = strstr(meta, key);

@@ -8,7 +8,7 @@
 
 #include <sluice/sluice.h>
 
-/* Takes what is there. Returns false when the channel is over. */
+/* Takes all frames that are there. Returns false when the channel has ended. */
 static int take_frames(sluice_reader *reader)
 {
     struct sluice_frame frame;
@@ -33,7 +33,7 @@ int main(int argc, char **argv)
         return fprintf(stderr, "usage: %s CHANNEL\n", argv[0]), 2;
     params.name = argv[1];
     params.mode = SLUICE_IN_ORDER;
-    params.open_timeout_ns = SLUICE_LATER; /* no writer yet? The descriptor tells when one is there */
+    params.open_timeout_ns = SLUICE_LATER; /* no writer yet? The descriptor becomes readable when there is one */
     if (sluice_reader_open(&reader, &params) != 0)
         return fprintf(stderr, "%s\n", sluice_last_error()), 1;
 
