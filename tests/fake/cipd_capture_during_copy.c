@@ -148,7 +148,7 @@ TEST(cipd_a_send_by_way_of_the_host_whose_stream_captures_since_returns_when_its
 }
 
 /* Nobody knows when its copy ends: so its slots are not used any more. */
-TEST_TIMEOUT(cipd_a_copy_that_nobody_waits_for_any_longer_has_its_slot_for_itself, 120)
+TEST_TIMEOUT(cipd_an_abandoned_copy_keeps_its_slot, 120)
 {
     uint32_t first, second;
 

@@ -149,7 +149,7 @@ static void send_calls(bool graph, bool read)
 
 TEST(cipd_the_calls_of_a_send) { send_calls(false, true); }
 TEST(cipd_the_calls_of_a_send_that_is_a_graph) { send_calls(true, true); }
-TEST(cipd_the_calls_of_a_send_that_nobody_reads) { send_calls(true, false); }
+TEST(cipd_the_calls_of_a_send_without_a_reader) { send_calls(true, false); }
 
 /* ---- the writer's own stream ---- */
 

@@ -191,11 +191,11 @@ static void closed_meanwhile(bool copy, bool disguised)
 }
 
 /* Sluice's writers report when they free memory, so the frame is not even returned. */
-TEST(cipd_a_frame_whose_writer_has_freed_meanwhile_is_none) { closed_meanwhile(false, false); }
+TEST(cipd_a_frame_whose_writer_has_freed_meanwhile_is_lost) { closed_meanwhile(false, false); }
 
 /* A copy from memory that may have been another's by then is not a frame. */
-TEST(cipd_a_copy_whose_writer_has_shut_meanwhile_is_none) { closed_meanwhile(true, true); }
-TEST(cipd_a_copy_whose_writer_has_freed_meanwhile_is_none) { closed_meanwhile(true, false); }
+TEST(cipd_a_copy_whose_writer_has_shut_meanwhile_is_lost) { closed_meanwhile(true, true); }
+TEST(cipd_a_copy_whose_writer_has_freed_meanwhile_is_lost) { closed_meanwhile(true, false); }
 
 static void finish_and_delay_close(void *still)
 {

@@ -79,7 +79,7 @@ TEST(no_gpu)
     check_there();
 }
 
-TEST(what_a_driver_says_at_its_start)
+TEST(errors_of_the_driver_at_its_start)
 {
     static const struct {
         int code;

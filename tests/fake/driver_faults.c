@@ -314,7 +314,7 @@ TEST_TIMEOUT(a_context_lost_at_any_moment, 120)
 }
 
 /* An error of a context may be about the context of a stream that the program passed. */
-TEST(a_context_of_somebody_elses_that_has_ended)
+TEST(a_foreign_context_that_has_ended)
 {
     static const int codes[] = { SL_CU_INVALID_CONTEXT, SL_CU_CONTEXT_IS_DESTROYED };
     struct sluice_device device;

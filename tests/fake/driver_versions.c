@@ -111,7 +111,7 @@ static void names_none(const char *version, const char *how, int code)
     CHECK(!strstr(text, "this process has one"));
 }
 
-TEST(what_is_not_the_drivers_difference_names_none)
+TEST(other_errors_name_no_driver_version)
 {
     names_none("13000", "vmm", SL_CU_INVALID_VALUE);
     CHECK_EQ(sl_load(&times, seq_cst), 0);

@@ -98,7 +98,7 @@ ROLE(opens_on_a_busy_gpu)
 
 /* Endless work blocks the stream that clears the slots. What cannot be unmapped stays, so this is a process of its own.
  * */
-TEST(slots_that_are_never_cleared_hold_up_nobody_for_ever)
+TEST(slots_that_are_never_cleared_time_out)
 {
     struct child child = role_start("opens_on_a_busy_gpu", NULL);
 
@@ -269,7 +269,7 @@ static void pass(sluice_writer *writer, sluice_reader *reader)
 }
 
 /* A caller that is about to add to it waits, for a limited time; others do not. */
-TEST(what_is_being_freed_does_not_pile_up)
+TEST(memory_that_is_being_freed_does_not_pile_up)
 {
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
     struct sluice_format format = format_of(100000);

@@ -78,7 +78,7 @@ TEST(two_gpus)
     CHECK(!fake_broken_rule());
 }
 
-TEST(arguments_that_are_none)
+TEST(invalid_arguments)
 {
     struct {
         struct sluice_device_report report;

@@ -158,7 +158,7 @@ static void end_twice(int what)
     leave(&call);
 }
 
-TEST(what_has_ended)
+TEST(use_after_the_end)
 {
     static const char *const rules[] = {
         "cuStreamDestroy: on a stream that is none, or not any more", "cuEventDestroy: on an event that is none, or not any more",
@@ -175,7 +175,7 @@ TEST(what_has_ended)
     }
 }
 
-TEST(what_is_another_contexts)
+TEST(objects_of_another_context)
 {
     struct call call = enter(), other = { .context = NULL };
     struct sl_cu_stream *stream = make_stream();
@@ -287,7 +287,7 @@ TEST(graphs_of_the_librarys_own)
     leave(&call);
 }
 
-TEST(what_the_gpu_cannot)
+TEST(features_that_the_gpu_lacks)
 {
     struct call call = enter();
     struct sl_cu_stream *stream = make_stream();

@@ -59,7 +59,7 @@ TEST(signals_for_readers_that_wait_ahead)
 }
 
 /* No stream waits ahead there. */
-TEST(no_such_words_under_mps)
+TEST(no_signals_for_readers_that_wait_ahead_under_mps)
 {
     fake_machine.mps = 1;
     CHECK_EQ(batches(), 0);

@@ -101,7 +101,7 @@ TEST(attempts_need_no_new_thread)
 }
 
 /* A writer hangs up on slow peers; that does not mean that there is none. */
-TEST(who_was_hung_up_on_says_hello_again)
+TEST(a_reader_sends_hello_again_after_a_hang_up)
 {
     static const int errors[] = { EPIPE, EAGAIN };
     struct sluice_format format = SLUICE_FORMAT_INIT;

@@ -223,7 +223,7 @@ static void launches_block(const char *value, bool so)
     channel_end(&fixture);
 }
 
-TEST(where_launches_block_no_stream_waits)
+TEST(no_stream_waits_where_launches_block)
 {
     launches_block("1", true);
     launches_block("2", true); /* an unknown value */

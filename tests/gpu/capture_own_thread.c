@@ -249,7 +249,7 @@ static void commit_scenario(struct stage *stage, int mode)
     CHECK_OK(sluice_writer_close(&stage->writer));
 }
 
-TEST_TIMEOUT(what_cannot_be_done_inside_a_capture_can_be_done_after_it, 60)
+TEST_TIMEOUT(calls_that_a_capture_refuses_work_after_it, 60)
 {
     each(commit_scenario);
 }

@@ -144,7 +144,7 @@ TEST(cipd_a_frame_has_the_channels_shape)
     cipd_end(&side);
 }
 
-TEST(cipd_a_send_says_behind_which_work_it_is)
+TEST(cipd_a_send_must_name_its_stream)
 {
     struct cipd_side side = cipd_begin();
     struct sluice_cipd_writer_params cipd;

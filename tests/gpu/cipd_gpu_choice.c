@@ -132,7 +132,7 @@ TEST(reader_takes_the_gpu_of_a_writer_in_its_own_process)
 }
 
 /* The reader must have a device before there is a writer. */
-TEST(reader_of_nobody_yet_takes_the_first_gpu)
+TEST(reader_without_a_writer_takes_the_first_gpu)
 {
     struct sluice_cipd_reader_params cipd;
     struct sluice_reader_params params = cipd_reader_params(&cipd);

@@ -258,7 +258,7 @@ static const char *another(const char *value)
 }
 
 /* Each setting that is reported as honoured changes something. */
-TEST(cipd_settings_that_are_honoured_are)
+TEST(cipd_honoured_settings_have_an_effect)
 {
     struct sluice_cipd_variable variables[64];
     struct settings usual = settings_with(NULL, NULL);

@@ -131,7 +131,7 @@ static struct about ask(uint64_t pointer)
     return about;
 }
 
-TEST(what_is_behind_a_pointer)
+TEST(pointer_attributes)
 {
     struct sl_cu_stream *stream = gpu_begin_on_stream(1);
     uint32_t *host = pinned();
@@ -200,7 +200,7 @@ static void note(void *open)
     *(int *)open = gate.open ? 1 : -1;
 }
 
-TEST(a_function_is_called_behind_the_work)
+TEST(a_host_function_runs_after_the_work)
 {
     struct sl_cu_stream *stream = gpu_begin_on_stream(1);
     int open = 0;

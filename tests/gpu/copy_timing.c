@@ -336,7 +336,7 @@ static void describe(const char *what, const void *pointer, FILE *file)
             context == gpu_use(0) ? "primary" : context ? "other" : "none");
 }
 
-TEST(what_is_said_of_pointers)
+TEST(pointer_facts)
 {
     FILE *file = gpu_facts();
     struct sluice_array slot;

@@ -107,7 +107,7 @@ static int64_t wait_with(struct channel_fixture *fixture, uint32_t flags)
     return took;
 }
 
-TEST(who_waits_for_an_event_may_sleep)
+TEST(a_wait_for_an_event_may_sleep)
 {
     struct channel_fixture fixture = set_up();
 
@@ -118,7 +118,7 @@ TEST(who_waits_for_an_event_may_sleep)
     tear_down(&fixture);
 }
 
-TEST(what_is_queued_behind_is_not_waited_for)
+TEST(later_work_is_not_waited_for)
 {
     struct channel_fixture fixture = set_up();
     struct gpu_gate gate = gpu_gate_new();

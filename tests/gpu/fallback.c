@@ -354,7 +354,7 @@ TEST(the_log_says_which_way_is_taken)
     channel_end(&fixture);
 }
 
-TEST(where_nothing_works_the_sentence_says_what_is_missing)
+TEST(the_error_says_what_is_missing)
 {
     struct sluice_writer_params params = channel_writer_params();
     struct sluice_format format = channel_format(WORDS);

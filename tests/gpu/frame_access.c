@@ -109,7 +109,7 @@ static void poison(sluice_reader *handle, uint32_t slot)
 
 /* At its deadline a wait is ended by a value that also ends every later wait for that semaphore. The writer's GPU
  * replaces it, unless it wrote just before: then the next frame in this slot would seem to be ready. */
-TEST(a_word_that_was_poisoned_is_waited_for_no_more)
+TEST(a_word_that_was_poisoned_is_not_waited_for_again)
 {
     struct channel_fixture fixture = channel_fixture();
     struct gpu_gate gate = gpu_gate_new();

@@ -235,7 +235,7 @@ static void send_often(struct fixture *fixture, const struct memory *memory, int
 }
 
 /* There is no room for a ninth source until one of the others has not been used for long. */
-TEST_TIMEOUT(graphs_that_nobody_uses_make_room, 60)
+TEST_TIMEOUT(unused_graphs_make_room, 60)
 {
     struct memory sources[9];
 

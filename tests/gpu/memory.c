@@ -162,7 +162,7 @@ TEST(a_kernel_that_stores_into_what_is_read_only_is_named)
         gpu_end();
 }
 
-TEST(what_is_no_gpu_memory_is_refused)
+TEST(other_memory_is_refused)
 {
     gpu_begin();
     struct sl_memory memory = make(UNIT);

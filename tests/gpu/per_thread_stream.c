@@ -102,7 +102,7 @@ static void finish(struct stage *stage)
     gpu_end();
 }
 
-TEST(a_release_that_another_thread_makes_up_for_is_behind_the_right_stream)
+TEST(a_release_that_another_thread_queues_follows_the_right_stream)
 {
     struct stage stage = release_in_capture();
 
@@ -116,7 +116,7 @@ TEST(a_release_that_another_thread_makes_up_for_is_behind_the_right_stream)
     finish(&stage);
 }
 
-TEST(a_reader_that_is_closed_in_the_capture_releases_behind_the_right_stream)
+TEST(a_reader_that_is_closed_in_the_capture_releases_after_the_right_stream)
 {
     struct stage stage = release_in_capture();
     struct sluice_writer_stats stats = { .size = sizeof stats };
@@ -151,7 +151,7 @@ static void *commit_there(void *data)
     return NULL;
 }
 
-TEST(another_threads_stream_is_not_behind_the_one_that_waits)
+TEST(another_threads_stream_does_not_follow_the_one_that_waits)
 {
     struct channel_fixture fixture = channel_fixture();
     struct gpu_gate gate = gpu_gate_new();

@@ -6,7 +6,7 @@
 
 #include "gpu/kit.h"
 
-TEST(what_it_is_and_what_it_can)
+TEST(a_gpus_properties_and_features)
 {
     struct sluice_device_report report = { .size = sizeof report };
     struct sluice_device_trial trial = { .size = sizeof trial };

@@ -44,7 +44,7 @@ static struct sluice_device live(void)
     return fixture.device;
 }
 
-TEST_TIMEOUT(nobodys_capture_minds, 120)
+TEST_TIMEOUT(no_capture_breaks, 120)
 {
     static const int modes[] = { CAPTURE_GLOBAL, CAPTURE_THREAD_LOCAL, CAPTURE_RELAXED };
 

@@ -137,7 +137,7 @@ TEST(waits_and_writes_in_one_batch)
     tear_down(first, &page);
 }
 
-TEST(words_that_are_none)
+TEST(invalid_words)
 {
     struct sl_cu_stream *stream = gpu_begin_on_stream(1);
     struct page page = page_new(true);

@@ -9,7 +9,7 @@
 
 #include "gpu/fixtures.h"
 
-TEST(the_copies_go_behind_the_streams_work)
+TEST(the_copies_follow_the_streams_work)
 {
     struct sluice_ticket sent, fetched;
     struct sluice_frame frame;
@@ -125,7 +125,7 @@ static void fill_plain(void *data)
     memset(data, 9, 4096);
 }
 
-TEST(plain_memory_is_read_behind_the_streams_work)
+TEST(plain_memory_is_read_after_the_streams_work)
 {
     struct sluice_ticket ticket;
 

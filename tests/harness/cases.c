@@ -74,7 +74,7 @@ TEST(pass_begins_late)
     TEST_BEGINS_HERE();
 }
 
-TEST(fail_leaves_what_comes_behind_its_beginning)
+TEST(fail_keeps_output_after_its_beginning)
 {
     TEST_BEGINS_HERE();
     CHECK(dup(0) > 0);

@@ -95,7 +95,7 @@ static void send_lingering(int fd)
     close(lingering); /* ours is not the last one then */
 }
 
-TEST(what_lingers_keeps_nobody_who_receives_it)
+TEST(a_lingering_socket_delays_no_receiver)
 {
     int pair[2], fds[SL_OS_MAX_FDS], count;
     char bytes[8];

@@ -106,7 +106,7 @@ ROLE(leaver)
     _exit(0);
 }
 
-TEST(who_says_goodbye_and_dies_has_left)
+TEST(a_reader_that_says_goodbye_and_dies_has_left)
 {
     test_dir();
     struct child writer = kit_start("writer", "slots=3", "max_slots=16", NULL);

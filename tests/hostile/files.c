@@ -157,7 +157,7 @@ ROLE(holds_a_lock)
     return 0;
 }
 
-TEST(what_somebody_is_just_making_is_not_swept)
+TEST(a_segment_that_is_being_made_is_not_removed)
 {
     char path[600];
     const char *folder = test_dir();

@@ -106,7 +106,7 @@ static int count(void *context, const char *name)
     return 0;
 }
 
-TEST(memory_that_is_cut_short_kills_nobody_who_lists_it)
+TEST(truncated_memory_does_not_kill_a_process_that_lists_it)
 {
     int found = 0;
 

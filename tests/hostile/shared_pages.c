@@ -189,7 +189,7 @@ HOSTILE_READER(never_releases_and_is_evicted, .options = { "lease_ms=3000" }, .e
 
 /* An honest reader is never taken for one that exceeds its limit: it takes and releases at full speed, while the writer
  * is starved and checks. */
-TEST_TIMEOUT(who_holds_what_it_was_granted_is_not_evicted, 60)
+TEST_TIMEOUT(a_reader_within_its_grant_is_not_evicted, 60)
 {
     test_dir();
     struct child writer = kit_start("writer", "slots=4", "max_slots=4", NULL), holders[2], readers[4];

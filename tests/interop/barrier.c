@@ -138,7 +138,7 @@ TEST(a_barrier_that_is_written_while_it_is_read_is_valid)
     foreign_close(&written);
 }
 
-TEST(a_barrier_whose_maker_never_gives_it_bytes_is_none)
+TEST(a_barrier_that_stays_empty_is_ignored)
 {
     slow = cipd_name("no bytes");
     int fd = make_without_bytes(slow);
@@ -281,8 +281,8 @@ static void each_order_counts_all(uint32_t residue)
 }
 
 TEST_TIMEOUT(holders_who_enter_at_once_are_all_counted, 120) { each_order_counts_all(0); }
-TEST_TIMEOUT(what_one_dead_holder_has_left_is_taken_back_once, 120) { each_order_counts_all(1); }
-TEST_TIMEOUT(what_three_dead_holders_have_left_is_taken_back_once, 120) { each_order_counts_all(3); }
+TEST_TIMEOUT(one_dead_holders_count_is_taken_back_once, 120) { each_order_counts_all(1); }
+TEST_TIMEOUT(three_dead_holders_counts_are_taken_back_once, 120) { each_order_counts_all(3); }
 
 /* Python writes all of it while a holder of ours takes back a residue of 3. */
 static const char *at_point;

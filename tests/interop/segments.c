@@ -174,7 +174,7 @@ static void change(const char *point)
         sl_cipd_store_index(changing.at, 0);
 }
 
-TEST(a_copy_that_changed_meanwhile_is_none)
+TEST(a_copy_that_changed_meanwhile_is_rejected)
 {
     const char *name = cipd_name("changing");
     struct sl_cipd_consumer consumer;
@@ -214,7 +214,7 @@ static void look_meanwhile(const char *point)
     looks++;
 }
 
-TEST(a_session_that_is_being_stored_is_none)
+TEST(a_session_that_is_being_stored_is_not_joined)
 {
     const char *name = cipd_name("being stored");
     struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;

@@ -364,7 +364,7 @@ static void suspend(const char *point)
 }
 
 /* The writer's time in the message is old when it is read. */
-TEST(who_stood_still_behind_its_hello_has_the_writers_clock)
+TEST(a_reader_suspended_after_its_hello_has_the_writers_clock)
 {
     test_dir();
     struct child writer = kit_start("writer", NULL);
@@ -490,7 +490,7 @@ static void *ask_it(void *context)
 }
 
 /* As a writer hangs up on slow peers. The next connection shows whether there is a writer. */
-TEST(an_observer_who_was_hung_up_on_asks_again)
+TEST(an_observer_asks_again_after_a_hang_up)
 {
     struct asking asking = { .info = { .size = sizeof asking.info } };
     struct fake fake = { .how = 0 };

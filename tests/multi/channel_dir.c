@@ -15,7 +15,7 @@
 
 /* ---- names ---- */
 
-TEST(names_that_are_none_are_refused_with_the_reason)
+TEST(invalid_names_are_refused_with_the_reason)
 {
     static const struct { const char *name, *word; } bad[] = {
         { NULL, "no channel name" },       { "", "is empty" },

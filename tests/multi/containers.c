@@ -158,7 +158,7 @@ TEST(between_a_container_and_its_host)
 }
 
 /* In a user namespace without a map every user is the overflow user, which proves nothing. */
-TEST(who_has_no_user_is_not_trusted)
+TEST(a_peer_without_a_user_is_not_trusted)
 {
     test_dir();
     need(nobody, false);

@@ -75,7 +75,7 @@ TEST(a_folder_without_room_for_a_byte_will_do)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-TEST(a_full_dev_shm_hinders_nobody)
+TEST(a_full_dev_shm_has_no_effect)
 {
     test_small_disk("/dev/shm", "size=4k");
     fill("/dev/shm");

@@ -265,7 +265,7 @@ TEST(a_new_format_loses_no_frame_under_a_waiting_writer)
 }
 
 /* The same by send, which changes the format by itself. */
-TEST(what_outgrows_the_format_is_sent_in_a_new_one)
+TEST(a_larger_frame_is_sent_in_a_new_format)
 {
     static unsigned char data[60 * KIB], got[60 * KIB];
     struct sluice_format format = kit_format(KIB);

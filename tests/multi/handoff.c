@@ -321,7 +321,7 @@ TEST(a_slot_stays_where_it_is)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-TEST(what_a_reader_must_not_change_it_cannot)
+TEST(a_reader_cannot_change_the_writers_pages)
 {
     sluice_writer *writer = kit_writer("cam", 64 * KIB);
     struct sluice_reader_params params = kit_reader_params("cam");

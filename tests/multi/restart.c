@@ -156,7 +156,7 @@ TEST(a_closed_channel_gives_what_is_unread_then_says_so_again_and_again)
     role_stop(&newest);
 }
 
-TEST(close_right_behind_a_frame_of_a_new_format_loses_nothing)
+TEST(close_right_after_a_frame_of_a_new_format_loses_nothing)
 {
     for (int i = 0; i < 20; i++) {
         sluice_writer *writer = kit_writer("cam", 8 * KIB);
@@ -251,7 +251,7 @@ TEST(a_name_is_taken_over_while_its_owner_dies)
     }
 }
 
-TEST(a_lock_that_nobody_answers_for_is_waited_for_a_second)
+TEST(a_lock_whose_owner_does_not_answer_is_waited_for_a_second)
 {
     sluice_writer *writer = kit_writer("cam", 4 * KIB); /* makes folder and lock */
     char path[600];

@@ -148,7 +148,7 @@ TEST(members_of_a_group_may_read)
     }
 }
 
-TEST(the_overflow_user_is_nobody)
+TEST(the_overflow_user_is_not_trusted)
 {
     unsigned overflow = 65534;
     FILE *file = fopen("/proc/sys/kernel/overflowuid", "re");

@@ -288,7 +288,7 @@ TEST(descriptors_that_come_with_a_hello_are_not_kept)
     close_fixture(&fixture, (uint64_t)refused);
 }
 
-TEST(what_a_reader_is_given_it_cannot_misuse)
+TEST(a_reader_cannot_misuse_what_it_is_given)
 {
     struct fixture fixture = open_fixture();
     union sl_message hello = raw_hello("by hand"), message;

@@ -136,7 +136,7 @@ static void check_line(const char *text, const char *line)
     CHECK_HAS(text, whole);
 }
 
-TEST(what_happens_inside_lies_in_the_calls)
+TEST(inner_ranges_nest_in_the_calls)
 {
     tool_use("2", "");
     play();
@@ -172,7 +172,7 @@ TEST(off_tells_nothing)
     CHECK_STR(tool_record(), "");
 }
 
-TEST(a_missing_tool_harms_nobody)
+TEST(a_missing_tool_has_no_effect)
 {
     tool_use("2", "");
     setenv("NVTX_INJECTION64_PATH", "/proc/none/such.so", 1);

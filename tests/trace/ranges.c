@@ -171,7 +171,7 @@ TEST(the_tool_takes_nothing)
     check_no_ranges(SLUICE_LOG_WARN, "takes no ranges in domains");
 }
 
-TEST(a_level_that_is_none)
+TEST(an_invalid_level)
 {
     tool_use("yes", "");
     log_catch(SLUICE_LOG_WARN);

@@ -245,7 +245,7 @@ TEST(cipd_own_is_not_inherited)
     sl_cipd_segment_close(&segment);
 }
 
-TEST(cipd_own_touches_nobody_elses_memory)
+TEST(cipd_own_touches_no_foreign_memory)
 {
     const char *name = cipd_name("alien");
     struct foreign foreign = foreign_make(name, 100);

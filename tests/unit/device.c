@@ -31,7 +31,7 @@ TEST(opens_host)
     check_nothing_lives();
 }
 
-TEST(names_that_are_none)
+TEST(invalid_names)
 {
     static const char *const names[] = {
         "",
@@ -86,7 +86,7 @@ TEST(cuda_without_a_driver)
     CHECK(sl_device_kind("rocm") == NULL);
 }
 
-TEST(handles_that_are_none)
+TEST(invalid_handles)
 {
     struct sluice_device zero = { 0 }, on_cpu = { 1 }, junk = { UINT64_C(0xfeedfacecafebeef) };
     struct sluice_device device = open_host();

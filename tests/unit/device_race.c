@@ -8,7 +8,7 @@
 
 /* A thread may find an object just as it ends, and use it only when it is another one or none. Here that moment is made
  * to last: a second handle leads to the same object. */
-TEST(a_latecomer_finds_nobody)
+TEST(a_late_lookup_finds_no_object)
 {
     struct sluice_device device = open_host();
     struct sluice_stream stream;

@@ -53,7 +53,7 @@ TEST(create_and_destroy)
     tear_down(&fixture);
 }
 
-TEST(handles_and_flags_that_are_none)
+TEST(invalid_handles_and_flags)
 {
     struct fixture fixture = set_up();
     struct sluice_event event = { 42 }, junk = { 99 };

@@ -33,7 +33,7 @@ static void check_why(uint64_t handle, enum sl_handle_kind kind, int expected)
     CHECK_EQ(why, expected);
 }
 
-TEST(handle_of_another_kind_is_none)
+TEST(handle_of_another_kind_is_invalid)
 {
     int a;
     uint64_t x = sl_handle_new(SL_HANDLE_STREAM, &a);

@@ -187,7 +187,7 @@ TEST(lease_in_order_takes_each_from_the_cursor)
     read_one(&lease, 6);
 }
 
-TEST(lease_in_order_moves_the_cursor_behind_the_lease_only)
+TEST(lease_in_order_moves_the_cursor_after_the_lease_only)
 {
     struct shared_words w;
     shared_words_open(&w, 4);
@@ -204,7 +204,7 @@ TEST(lease_in_order_moves_the_cursor_behind_the_lease_only)
     sl_lease_end(&lease, (uint32_t)slot);
 }
 
-TEST(lease_in_order_goes_on_behind_what_a_dropping_writer_took)
+TEST(lease_in_order_goes_on_after_frames_that_a_dropping_writer_took)
 {
     struct shared_words w;
     uint64_t got = 0;
@@ -243,7 +243,7 @@ TEST(lease_in_order_waits_for_one_that_is_not_ready)
     read_one(&lease, 2);
 }
 
-TEST(lease_in_order_goes_on_behind_one_that_is_lost)
+TEST(lease_in_order_goes_on_after_a_lost_frame)
 {
     struct shared_words w;
     shared_words_open(&w, 4);

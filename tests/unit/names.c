@@ -48,7 +48,7 @@ TEST(names_have_64_bytes_at_most)
     CHECK_SAYS(sl_channel_of("sluice:", &ops, &name), SLUICE_E_NAME, "empty");
 }
 
-TEST(names_leave_their_outputs_alone_when_they_are_none)
+TEST(invalid_names_do_not_change_outputs)
 {
     const struct sl_channel_ops *ops = (const struct sl_channel_ops *)(const void *)"ops";
     const char *name = "before";

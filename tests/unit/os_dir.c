@@ -175,7 +175,7 @@ TEST(dir_standard_must_be_ours_alone)
     refused("file", true, make, SLUICE_E_PERMISSION, "is not a folder");
 }
 
-TEST(dir_standard_of_somebody_else)
+TEST(dir_standard_of_another_user)
 {
     if (geteuid() != 0)
         SKIP("needs root");

@@ -91,7 +91,7 @@ TEST(pass_descriptors)
     close_pair(pair);
 }
 
-TEST(pass_messages_that_are_none)
+TEST(pass_invalid_messages)
 {
     int pair[2], many[SL_OS_MAX_FDS + 1] = { 0 };
     pair_of(pair);

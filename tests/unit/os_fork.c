@@ -129,7 +129,7 @@ TEST(fork_child_keeps_what_it_shall)
     sl_os_close(fd);
 }
 
-TEST(fork_descriptors_that_are_none)
+TEST(fork_invalid_descriptors)
 {
     CHECK_RESULT(sl_os_close_in_child(-1), SLUICE_E_INVALID);
     CHECK_SAYS(sl_os_close_in_child(1 << 20), SLUICE_E_LIMIT, "1048576");

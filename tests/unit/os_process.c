@@ -134,7 +134,7 @@ TEST(process_trust_by_gid)
 }
 
 /* The overflow uid may be anybody, including this user. */
-TEST(process_overflow_uid_is_nobody)
+TEST(process_overflow_uid_is_not_trusted)
 {
     const uint32_t named[] = { 65534 }, gids[] = { 5001 };
     unsigned overflow = 0;

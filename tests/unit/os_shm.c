@@ -89,7 +89,7 @@ TEST(shm_cannot_be_executed)
     sl_os_close(fd);
 }
 
-TEST(shm_sizes_that_are_none)
+TEST(shm_invalid_sizes)
 {
     int fd = -7;
     CHECK_SAYS(sl_os_memory_create("x", 0, &fd), SLUICE_E_INVALID, "whole pages");

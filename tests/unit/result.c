@@ -74,7 +74,7 @@ TEST(result_long_sentences_are_cut)
     CHECK_EQ(strlen(sluice_last_error()), 1023);
 }
 
-TEST(result_errno_keeps_its_reason_behind_a_long_beginning)
+TEST(result_errno_keeps_its_reason_after_a_long_beginning)
 {
     char text[5000], end[200];
     memset(text, 'x', sizeof(text) - 1);

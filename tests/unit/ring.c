@@ -150,7 +150,7 @@ TEST(ring_leaves_a_cancelled_slot_empty)
     CHECK_EQ(shared_words_take(&w, 2, SL_KEEP_ALL), a);
 }
 
-TEST(ring_retires_what_nobody_needs)
+TEST(ring_retires_unneeded_slots)
 {
     struct shared_words w;
     bool stolen = false;
