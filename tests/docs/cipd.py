@@ -22,7 +22,7 @@ def table(text, first):
 
 
 def fault(root, name):
-    """What is wrong with the name of a test; None if it is one."""
+    """The error in the name of a test; None if there is none."""
     folder, _, rest = name.partition("/")
     stem, _, test = rest.partition(".")
     path = root / (f"python/tests/{stem}.py" if folder == "python" else f"tests/{folder}/{stem}.c")
@@ -47,7 +47,7 @@ def main():
         lint.check(f"there are {count} of {first}", [] if numbers == [str(n) for n in range(1, count + 1)] else [f"there are {numbers}"])
         for row in rows:
             names = re.findall(r"`([^`]+)`", row[-1])
-            lint.check(f"{first} {row[0]} has tests", [each for each in (fault(root, name) for name in names) if each] if names else ["it names none"])
+            lint.check(f"{first} {row[0]} has tests", [each for each in (fault(root, name) for name in names) if each] if names else ["no test is named"])
     lint.finish()
 
 

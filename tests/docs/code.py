@@ -31,7 +31,7 @@ void fragment(void)
 
 
 def install(build, folder):
-    """Installs into a folder; the flags that pkg-config gives for it, and where the library is."""
+    """Installs into a folder; returns pkg-config's flags for it, and the library's folder."""
     subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", folder], check=True,
                    stdout=subprocess.DEVNULL)
     found = next(pathlib.Path(folder).rglob("sluice.pc"))
@@ -54,8 +54,8 @@ def fake_runtime(root, build):
     return [f"-I{here}", here / "runtime.c", fake], {"SLUICE_CUDA_DRIVER": str(fake), "SLUICE_FAKE_FATAL": "1"}, fake.parent
 
 
-FRAMES = 150  # that each writer sends
-TRIES = 8     # a reader that stands still sees few frames, which says nothing of the programs
+FRAMES = 150  # frames that each writer sends
+TRIES = 8     # a suspended reader sees few frames, which does not show that the programs are wrong
 
 
 def run_pair(folder, library, programs, more, *arguments):
@@ -70,7 +70,7 @@ def run_pair(folder, library, programs, more, *arguments):
 
 
 def run_once(env, programs, *arguments):
-    """What is wrong, however quick they were, and the lines that the reader showed."""
+    """The errors, however fast the programs were, and the lines that the reader printed."""
     reader = subprocess.Popen([programs["reader"], *arguments], env=env, text=True, stdout=subprocess.PIPE)
     try:
         writer = subprocess.run([programs["writer"], *arguments], env=env, timeout=60)
@@ -124,7 +124,7 @@ def main():
             lint.check(f"{source.name}, a program of cuda-link.md", compile_c(compiler, source.read_text(), "-o", program, *flags)
                        if linked else ["the page has no link to it"])
             programs.setdefault("cuda-link.md", {})[kind] = program
-        own = f"cipd:docs-{os.getpid()}" # names of segments are the machine's
+        own = f"cipd:docs-{os.getpid()}" # names of segments are shared by the whole machine
         for page, env, arguments in (("README.md", {}, []), ("gpu.md", environment, []), ("cuda-link.md", environment, [own])):
             pair = programs.get(page, {})
             if pair.keys() >= {"writer", "reader"} and all(p.exists() for p in pair.values()):
@@ -132,7 +132,7 @@ def main():
                 lint.check(f"the two programs of {page}", run_pair(folder / page, f"{library}:{fake_folder}", pair, env,
                                                                   *arguments))
             else:
-                lint.check(f"{page} has a writer and a reader", ["one is not there, or does not compile"])
+                lint.check(f"{page} has a writer and a reader", ["one is missing, or does not compile"])
     lint.finish()
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What `meson install` puts somewhere works from there. usage: installed.py BUILD CC
+"""What `meson install` installs works from there. usage: installed.py BUILD CC
 
 The whole goes below a folder of its own (DESTDIR), where no loader looks by itself: the command must find its library, and
 the README's programs must build against the installed headers, with the shared and with the static library.
@@ -20,13 +20,13 @@ STRICT = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
 
 def run(arguments, env):
-    """What went wrong: nothing, or what it said."""
+    """The errors: none, or the program's output."""
     done = subprocess.run(arguments, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
     return [" ".join(map(str, arguments)), done.stdout] if done.returncode else []
 
 
 def own_library(program, env, folder):
-    """Is the library that it would load the installed one? Another may be where all loaders look."""
+    """Is the library that it loads the installed one? There may be another one on the loader's path."""
     libraries = subprocess.run(["ldd", program], env=env, text=True, stdout=subprocess.PIPE).stdout
     named = [line for line in libraries.splitlines() if "libsluice" in line]
     return [] if len(named) == 1 and str(folder) in os.path.realpath(named[0].split()[2]) else named
@@ -41,7 +41,7 @@ def main():
         lint.check("it is installed", run(["meson", "install", "-C", build, "--no-rebuild", "--quiet"], env))
         (command,) = folder.rglob("bin/sluice")
         (config,) = folder.rglob("sluice.pc")
-        lint.check("the command runs without being told where its library is",
+        lint.check("the command finds its library",
                    run([command, "--version"], env) + own_library(command, env, folder))
         demo = ["demo", "--seconds", "5", "--size", "160x90", "--fps", "30", "--device", "host", "--out", folder / "demo"]
         lint.check("the demo finds its filter", run([command, *demo], env))

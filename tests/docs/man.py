@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Man pages say what the command and the headers say. usage: man.py ROOT SLUICE"""
+"""Man pages agree with the command and the headers. usage: man.py ROOT SLUICE"""
 import pathlib
 import re
 import shutil

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What pages say about the tree holds. usage: pages.py ROOT
+"""What the pages say about the tree is true. usage: pages.py ROOT
 
 Links lead to files and headings that exist; every environment variable, every shared word and every result is
 on its page; the page of errors is up to date.
@@ -40,7 +40,7 @@ def links(root, page):
 
 
 def variables(root):
-    """Environment variables that programs and scripts look at: name to the files that do."""
+    """Environment variables that programs and scripts read: name to the files that do."""
     found = {}
     for path in [*root.glob("src/**/*.c"), *root.glob("tools/*.c"), *root.glob("tests/harness/*.c"),
                  *root.glob("tests/gpu/*.c"), *root.glob("tests/multi/*.c")]:
@@ -57,7 +57,7 @@ def variables(root):
 
 
 def listed(page):
-    """What stands in code style in the first column of the page's tables."""
+    """The code in the first column of the page's tables."""
     cells = re.findall(r"^\| ([^|]*) \|", page.read_text(), re.M)
     return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The tables of cuda-link's settings say what the library says. usage: settings.py ROOT SLUICE
+"""The tables of cuda-link's settings agree with the library. usage: settings.py ROOT SLUICE
 
 Name, default, whether it is honoured and why not, row by row, as `sluice doctor --json` has them from the library. What cuda-link's component,
 operators and Spout bridge can be told, and show, is on the page for TouchDesigner's users, with names that the library has.

@@ -19,7 +19,7 @@ from lint import Lint
 
 BLOCK = re.compile(r"^```sh run([^\n]*)\n(.*?)^```", re.S | re.M)
 LIMIT = 60
-PATIENCE = 20  # s, with what was told to end
+PATIENCE = 20  # s, for processes that were asked to end
 
 
 def has_unshare():
@@ -31,7 +31,7 @@ def has_unshare():
 
 
 def left_channels(tools, env, folder):
-    """What still lives when whoever was told to end has had the time for it."""
+    """Processes that still live after the time in which they should have ended."""
     for _ in range(PATIENCE * 10):
         live = live_channels(tools, env, folder)
         if not live:
@@ -79,7 +79,7 @@ def main():
         for block in BLOCK.finditer(text):
             title = f"{page.relative_to(root)}:{text.count(chr(10), 0, block.start()) + 1}"
             if "needs-unshare" in block[1] and not unshare:
-                lint.check(title, [], skip="namespaces may not be made here")
+                lint.check(title, [], skip="namespaces are not permitted here")
             else:
                 lint.check(title, run(block[2], tools))
     lint.finish()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The site has a place for everything. usage: site.py ROOT [BUILT]
+"""Everything has an entry in the site. usage: site.py ROOT [BUILT]
 
 Every page is in its navigation, every header, man page and name of the Python package in its references. With BUILT, the
 folder that `make site` builds, also: every function is in what was built, and every link there leads somewhere.
@@ -50,7 +50,7 @@ def man_pages(root):
 
 
 def python_names(root):
-    """Classes that are no exceptions, and functions, must be placed by hand; those that are, need not."""
+    """Functions, and classes that are not exceptions, must be placed by hand."""
     stubs = (root / "python/sluice/__init__.pyi").read_text()
     wanted = set(re.findall(r"^(?:def|class) ([A-Za-z]\w*)(?!\w*\((?:\w*Error|Exception)\b)", stubs, re.M))
     page = (root / "docs/site/python.md").read_text()
@@ -109,7 +109,7 @@ def main():
     lint.check("every page is in the navigation", differences(pages(root), navigation(root), "in the navigation"))
     lint.check("every header has a page", headers(root))
     lint.check("every man page is there", man_pages(root))
-    lint.check("every name of the Python package has a place", python_names(root))
+    lint.check("every name of the Python package has an entry", python_names(root))
     if len(sys.argv) > 2:
         built = pathlib.Path(sys.argv[2])
         lint.check("every function is in the site", built_functions(root, built))

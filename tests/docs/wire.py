@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""docs/wire.md says what layout.h says. usage: wire.py ROOT BUILD CC
+"""docs/wire.md agrees with layout.h. usage: wire.py ROOT BUILD CC
 
 Every struct of the wire has a table; its rows cover it without a gap; each offset, size and type is what the
 compiler says. Every constant has the value that the page gives it.
@@ -72,7 +72,7 @@ def main():
         name = heading.removeprefix("struct ")
         asserts = []
         problems, end = check_struct(name, body, asserts)
-        # A record may be followed by room; every other struct ends where its last row does.
+        # A record may be followed by padding; every other struct ends with its last row.
         asserts.append((f"sizeof(struct {name}) == {end}", f"{name} does not end at {end:#x}"))
         problems += compile_asserts(root, build, compiler, asserts)
         lint.check(f"struct {name}, line {number}", problems)

@@ -18,7 +18,7 @@ folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.p
 
 def save(fuzzer, name, data):
     if fuzzer in ("format", "message", "observer"):
-        data = data.rstrip(b"\0") or b"\0"  # behind an input's end there are zeros
+        data = data.rstrip(b"\0") or b"\0"  # after the end of an input there are zeros
     os.makedirs(os.path.join(folder, fuzzer), exist_ok=True)
     with open(os.path.join(folder, fuzzer, name), "wb") as file:
         file.write(data)
@@ -152,7 +152,7 @@ save("control", "write", u8(0) + u8(0, 0, 1, 2, 1, 3) + u8(0x00, 0x11, 0, 5, 0x2
 
 
 def raw(data, fds=()):
-    """As stranger_send_input reads it."""
+    """As raw_peer_send_input reads it."""
     return u8(len(fds)) + struct.pack("<H", len(data)) + u8(*fds) + data
 
 
@@ -190,7 +190,7 @@ ACQUIRE, LOOK, RELEASE, ASK, FORGE, FETCH, WAIT, CLOSE = (0x26, 0x28, 0x29, 0x2A
 
 
 def act(op):
-    """What the writer does, from the reader's list of steps."""
+    """The writer's steps, from the reader's list."""
     return u8(0x20, op)
 
 
@@ -296,7 +296,7 @@ save("recording", "large-metadata", recording(block(2, frame_head(b"m" * 4200, t
 save("recording", "empty-array", recording(form, block(2, frame_head(b"", recorded("depth", (2, 32, 1), 0, (0, 3), (12, 4))),
                                                        b"")) + u8(5))
 
-# ---- cuda-link's segments: size, what is in it, patches, acts (see cipd.c) ----
+# ---- cuda-link's segments: size, contents, patches, steps (see cipd.c) ----
 
 PATCH, INDEX, LATER, WHOLE, RETRY, CONNECT, OVER, LOOK = range(8)
 

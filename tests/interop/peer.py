@@ -15,7 +15,7 @@ BARRIER_MAGIC = 0xCDA1BAAA
 
 
 def handles(session, slot):
-    """128 bytes that tell whose they are."""
+    """128 bytes that identify their owner."""
     return struct.pack("<II", session, slot) + bytes([session % 255 + 1]) * 56 + bytes([slot + 1]) * 64
 
 
@@ -50,7 +50,7 @@ class Segment:
 
 class Writer(Segment):
     def begin(self, slots, width):
-        """Version and index first, as all of cuda-link's exporters in Python have it."""
+        """Version and index first, as in all of cuda-link's exporters in Python."""
         self.put("I", 0, MAGIC)
         version = self.get("Q", 4) + 1
         self.put("Q", 4, version)
@@ -75,7 +75,7 @@ class Writer(Segment):
         return self.index
 
     def bump(self, count):
-        """The version all the time, with nothing changed."""
+        """Stores the version again and again, with nothing changed."""
         for _ in range(count):
             self.put("Q", 4, self.get("Q", 4) + 1)
         return self.get("Q", 4)
@@ -94,7 +94,7 @@ class Writer(Segment):
 
 
 class Reader(Segment):
-    """Looks as cuda-link's importer does: flag, version, index, in this order."""
+    """Polls as cuda-link's importer does: flag, version, index, in this order."""
 
     def __init__(self, name):
         super().__init__(name)
@@ -124,7 +124,7 @@ class Reader(Segment):
         return f"frame {index} {slot} {self.bytes[20 + 128 * slot]} {self.get('I', self.footer + 1)}"
 
     def next(self):
-        """The next thing that happens; by name again after a shutdown."""
+        """The next event; attaches by name again after a shutdown."""
         while True:
             what = self.look()
             if what == "shut":
@@ -152,12 +152,12 @@ class Barrier(Segment):
         return fields[2]
 
     def held(self):
-        """By the same clock. A busy machine may take over cuda-link's 5 s from one step of a test to the next."""
+        """By the same clock. On a busy machine a step of a test may take longer than cuda-link's 5 s."""
         return self.get("I", 8) > 0 and 0 <= time.monotonic_ns() - self.get("Q", 16) <= 60_000_000_000
 
 
 def golden(name):
-    """The protocol's example, as this end writes it."""
+    """The protocol's example, as this side writes it."""
     end = Writer(name, 433)
     end.slots = 3
     end.put("IQII", 0, MAGIC, 7, 3, 42)
@@ -206,7 +206,7 @@ def main():
         else:
             answer = f"what is {verb}?"
         print(answer, flush=True)
-    os._exit(0)  # as a program that ends without a word
+    os._exit(0)  # as a program that exits without cleaning up
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A reader in Python for the soak: takes frames until stdin ends, then says how many.
+"""A reader in Python for the soak: takes frames until stdin ends, then prints how many.
 
 Every eleventh frame it keeps an array beyond the frame, and every hundredth time it opens the reader anew.
 """
