@@ -115,7 +115,7 @@ static sluice_writer *open_there(int argc, char **argv)
     sluice_writer *writer;
 
     CHECK_EQ(argc, 2);
-    cipd_call(argv[1]);
+    cipd_set_name(argv[1]);
     fake_use();
     CHECK_OK(cipd_open_writer(&writer, &format, false));
     return writer;

@@ -89,7 +89,7 @@ ROLE(cipd_opens_on_a_busy_gpu)
     sluice_writer *writer;
 
     CHECK_EQ(argc, 2);
-    cipd_call(argv[1]);
+    cipd_set_name(argv[1]);
     fake_use();
     sluice_log_set(note, NULL, SLUICE_LOG_WARN);
     CHECK_OK(sluice_device_open(&device, "cuda:0"));

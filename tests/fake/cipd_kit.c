@@ -8,7 +8,7 @@
 
 static char name[64];
 
-void cipd_call(const char *channel)
+void cipd_set_name(const char *channel)
 {
     snprintf(name, sizeof name, "%s", channel);
 }

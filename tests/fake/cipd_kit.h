@@ -11,7 +11,7 @@
 
 /* Its name: made for this process, unless a role has set another one. */
 const char *cipd_channel(void);
-void cipd_call(const char *channel);
+void cipd_set_name(const char *channel);
 
 /* One array "data" of bytes, 8 by 16 by 4. */
 struct sluice_format cipd_format(void);

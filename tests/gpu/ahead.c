@@ -36,7 +36,7 @@ TEST(the_stream_waits_and_the_program_does_not)
         CHECK_EQ(parked(), 1);
         gpu_gate_open_later(&gate);
         channel_check(&frame, fixture.reading, i); /* waits for the stream, which waits for the frame */
-        gpu_gate_opened(&gate);
+        gpu_gate_join(&gate);
         CHECK_OK(sluice_reader_release(reader, &frame, fixture.reading));
         CHECK_OK(sluice_stream_synchronize(fixture.reading));
         CHECK_SOON(parked() == 0, 5);
@@ -153,7 +153,7 @@ static bool take_late(struct channel_fixture *fixture, struct gpu_gate *gate, sl
         CHECK_EQ(frame.flags & SLUICE_FRAME_AHEAD, 0);
     }
     channel_check(&frame, fixture->reading, value);
-    gpu_gate_opened(gate);
+    gpu_gate_join(gate);
     CHECK_OK(sluice_reader_release(reader, &frame, fixture->reading));
     CHECK_OK(sluice_stream_synchronize(fixture->reading));
     return r == 0;
@@ -279,7 +279,7 @@ TEST(three_streams_of_a_process_wait_at_most)
     CHECK_EQ(parked(), 3);
     gpu_gate_open_later(&gate);
     CHECK_OK(sluice_reader_acquire(readers[3], streams[3], 20 * SLUICE_S, &frames[3])); /* one of the three may have ended */
-    gpu_gate_opened(&gate);
+    gpu_gate_join(&gate);
     for (int i = 0; i < 4; i++) {
         channel_check(&frames[i], streams[i], 9);
         CHECK_OK(sluice_reader_release(readers[i], &frames[i], streams[i]));

@@ -72,7 +72,7 @@ TEST(what_is_made_of_a_lost_frame_is_not_published)
     CHECK_OK(sluice_reader_acquire(reader, fixture.reading, 20 * SLUICE_S, &in));
     gpu_gate_open_later(&gate);
     CHECK_OK(sluice_writer_commit(second, &out, fixture.reading));
-    gpu_gate_opened(&gate);
+    gpu_gate_join(&gate);
     CHECK_OK(sluice_reader_release(reader, &in, fixture.reading));
     CHECK_OK(sluice_stream_synchronize(fixture.reading));
 

@@ -46,7 +46,7 @@ static void work_for_a_while(struct busy *busy)
 static void after(struct busy *busy)
 {
     CHECK_OK(sluice_stream_synchronize(busy->stream));
-    gpu_gate_opened(&busy->gate);
+    gpu_gate_join(&busy->gate);
     gpu_gate_end(&busy->gate);
 }
 
@@ -335,13 +335,13 @@ TEST_TIMEOUT(busy_cipd_a_reader_goes_over_to_the_next_session, 60)
     sluice_reader *reader = cipd_reader();
     struct sluice_frame frame;
 
-    cipd_tell(&writer, "1");
+    cipd_command(&writer, "1");
     CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     work_for_a_while(&busy); /* the driver opens no event while it closes memory of the session before */
     for (int i = 0; i < 2; i++) {
-        cipd_tell(&writer, i ? "again" : "slots");
-        cipd_tell(&writer, i ? "3" : "2");
+        cipd_command(&writer, i ? "again" : "slots");
+        cipd_command(&writer, i ? "3" : "2");
         CHECK_SOON(sluice_reader_acquire(reader, SLUICE_ON_CPU, 50 * SLUICE_MS, &frame) == 0, 20);
         CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     }

@@ -187,7 +187,7 @@ TEST(a_frame_is_acquired_when_the_gpu_has_finished_it)
         CHECK_RESULT(sluice_reader_acquire(reader, fixture.reading, 5 * SLUICE_MS, &frame), SLUICE_TIMEOUT);
         gpu_gate_open_later(&gate);
         CHECK_OK(sluice_reader_acquire(reader, fixture.reading, 20 * SLUICE_S, &frame));
-        gpu_gate_opened(&gate);
+        gpu_gate_join(&gate);
         CHECK_EQ(frame.sequence, i);
         channel_check(&frame, fixture.reading, i);
         CHECK_OK(sluice_reader_release(reader, &frame, fixture.reading));

@@ -184,11 +184,11 @@ TEST(cipd_frames_that_are_larger_than_their_memory_are_refused)
     sluice_reader *reader = cipd_reader(), *another;
     struct sluice_frame frame;
 
-    cipd_tell(&writer, "1");
+    cipd_command(&writer, "1");
     CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     cipd_announce(3, 2048, 1024);
-    cipd_tell(&writer, "2");
+    cipd_command(&writer, "2");
     CHECK_SAYS(acquire_of_the_next_session(reader, &frame), SLUICE_NO_WRITER,
                "announced 8388608 bytes of GPU memory, and its handle is of 2097152");
     params.open_timeout_ns = 0;

@@ -52,7 +52,7 @@ static void check_frame(sluice_reader *reader, struct child *writer, const char 
     CHECK_OK(sluice_device_open(&device, name));
     CHECK_OK(sluice_stream_create(device, NULL, &stream));
     frames_warm_up(gpu_native(stream));
-    cipd_tell(writer, value);
+    cipd_command(writer, value);
     CHECK_OK(sluice_reader_acquire(reader, stream, 20 * SLUICE_S, &frame));
     CHECK_EQ(cipd_value(&frame, gpu_native(stream)), atoi(value));
     CHECK_OK(sluice_reader_release(reader, &frame, stream));
@@ -188,7 +188,7 @@ TEST(reader_takes_the_gpu_that_can_open_the_handles)
         SKIP("GPUs that are no peers are the fake driver's");
     struct child writer = start_writer();
     cipd_disguise();
-    cipd_tell(&writer, "1");
+    cipd_command(&writer, "1");
     look_alone("", "OK: cuda:1");
     look_alone("cuda:0", "they lie on another GPU");
     end(&writer);

@@ -201,7 +201,7 @@ TEST(cipd_readers_say_that_a_segment_has_lost_its_name)
     sluice_reader *reader;
 
     struct child child = cipd_start_writer("3");
-    cipd_tell(&child, "1");
+    cipd_command(&child, "1");
     cipd_disguise();
     cipd.stall_ns = -1;
     CHECK_OK(sluice_reader_open(&reader, &params));

@@ -245,7 +245,7 @@ TEST(cipd_a_send_waits_until_one_is_finished)
     CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 3, NULL));
     gpu_gate_open_later(&gate);
     CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 4, NULL));
-    gpu_gate_opened(&gate);
+    gpu_gate_join(&gate);
     ungated(&side, &gate, reader);
 }
 
@@ -295,7 +295,7 @@ ROLE(cipd_endless_writer)
     struct sl_cu_event *marks[2];
 
     CHECK_EQ(argc, 3);
-    cipd_call(argv[1]);
+    cipd_set_name(argv[1]);
     struct cipd_side side = cipd_begin();
     struct sluice_writer_params params = cipd_writer_params(&cipd, &side.format);
     params.slots = (uint32_t)atoi(argv[2]);
@@ -359,7 +359,7 @@ TEST_TIMEOUT(cipd_a_reader_whose_stream_waits_does_not_starve_either, 60) { star
 ROLE(cipd_closes_in_the_middle)
 {
     CHECK_EQ(argc, 2);
-    cipd_call(argv[1]);
+    cipd_set_name(argv[1]);
     struct cipd_side side = cipd_begin();
     side.writer = cipd_writer(&side.format);
     struct gpu_gate gate = gpu_gate_new();

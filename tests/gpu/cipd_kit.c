@@ -28,7 +28,7 @@ const char *cipd_name(void)
     return name;
 }
 
-void cipd_call(const char *given)
+void cipd_set_name(const char *given)
 {
     snprintf(name, sizeof name, "%s", given);
     called = true;
@@ -276,7 +276,7 @@ struct cipd_side cipd_writer_role(int argc, char **argv)
     struct sluice_cipd_writer_params cipd;
 
     CHECK_EQ(argc, 3);
-    cipd_call(argv[1]);
+    cipd_set_name(argv[1]);
     struct cipd_side side = cipd_begin();
     struct sluice_writer_params params = cipd_writer_params(&cipd, &side.format);
     params.slots = (uint32_t)atoi(argv[2]);
@@ -320,7 +320,7 @@ struct child cipd_start_writer(const char *slots)
     return child;
 }
 
-void cipd_tell(struct child *child, const char *line)
+void cipd_command(struct child *child, const char *line)
 {
     child_send(child, line);
     child_expect(child, "done", 20);
@@ -335,7 +335,7 @@ ROLE(cipd_reader)
     CHECK_EQ(argc, 3);
     gpu_begin();
     gpu_use(0);
-    cipd_call(argv[1]);
+    cipd_set_name(argv[1]);
     sluice_reader *reader = cipd_reader();
     struct sl_cu_stream *stream = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
     role_say("ready");

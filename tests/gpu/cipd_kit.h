@@ -14,9 +14,9 @@
 extern const struct sluice_dtype cipd_uint8, cipd_float32;
 
 /* The name for this test and its roles, the same on each call in a process. A role gets its test's name as an argument,
- * and sets it by cipd_call. */
+ * and sets it by cipd_set_name. */
 const char *cipd_name(void);
-void cipd_call(const char *name); /* in a role */
+void cipd_set_name(const char *name); /* in a role */
 void cipd_clean(void); /* removes what killed processes have left under such names; in the test, when all have ended */
 void cipd_clean_after(pid_t pid); /* of a process with names of its own, which has ended */
 const char *cipd_barrier(void);   /* a private one, so that tests do not hold back each other's frames */
@@ -84,7 +84,7 @@ struct cipd_side cipd_writer_role(int argc, char **argv);
  * "shut" closes, "begin" begins a frame and leaves it, "again" begins another session in the same segment, "slots" one
  * with one slot more in another segment. */
 struct child cipd_start_writer(const char *slots);
-void cipd_tell(struct child *child, const char *line);
+void cipd_command(struct child *child, const char *line);
 
 /* A reader in a process of its own, until the frame with the number `last`. It prints each frame's number after
  * checking all of it. */

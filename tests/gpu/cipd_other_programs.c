@@ -20,7 +20,7 @@ ROLE(cipd_rival)
 
     CHECK_EQ(argc, 2);
     gpu_begin();
-    cipd_call(argv[1]);
+    cipd_set_name(argv[1]);
     struct sluice_writer_params params = cipd_writer_params(&cipd, &format);
     int r = sluice_writer_open(&writer, &params);
     role_say("%d", r);
@@ -127,7 +127,7 @@ ROLE(cipd_holder)
 
     CHECK_EQ(argc, 2);
     gpu_begin();
-    cipd_call(argv[1]);
+    cipd_set_name(argv[1]);
     struct sluice_writer_params params = cipd_writer_params(&cipd, &format);
     snprintf(name, sizeof name, "%s.holder", argv[1]);
     params.name = name;

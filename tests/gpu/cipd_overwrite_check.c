@@ -136,7 +136,7 @@ static struct child begin_beside(struct copying *copying, bool disguised)
 
     if (disguised)
         cipd_disguise();
-    cipd_tell(&child, "1");
+    cipd_command(&child, "1");
     copying->reader = cipd_reader();
     CHECK_OK(sluice_stream_create(copying->side.device, NULL, &copying->stream));
     copying->array = cipd_array(gpu_memory(copying->side.format.arrays[0].nbytes), &copying->side.format);
@@ -161,9 +161,9 @@ static void ended_before(bool disguised, const char *first, const char *second)
     struct child child = begin_beside(&copying, disguised);
 
     copy(&copying, true);
-    cipd_tell(&child, first);
+    cipd_command(&child, first);
     if (second)
-        cipd_tell(&child, second);
+        cipd_command(&child, second);
     gpu_gate_open(&copying.gate);
     CHECK_OK(sluice_stream_synchronize(copying.stream));
     test_nap(GRACE);
@@ -183,7 +183,7 @@ static void ended_later(bool disguised, const char *how)
     struct child child = begin_beside(&copying, disguised);
 
     copy(&copying, false);
-    cipd_tell(&child, how);
+    cipd_command(&child, how);
     test_nap(GRACE);
     CHECK_OK(sluice_cipd_check_mark(copying.reader, &copying.frame));
     end_beside(&copying, &child);

@@ -14,17 +14,17 @@ static void take_over(struct child *writer, sluice_reader *first, sluice_reader 
 {
     struct sluice_frame frame;
 
-    cipd_tell(writer, "3");
+    cipd_command(writer, "3");
     cipd_take(first, side, 3, &frame);
-    cipd_tell(writer, "shut");
+    cipd_command(writer, "shut");
     role_stop(writer);
     *writer = cipd_start_writer("3");
-    cipd_tell(writer, "4");
+    cipd_command(writer, "4");
     cipd_take_and_release(second, side, 4);
     int r = sluice_reader_release(first, &frame, SLUICE_ON_CPU);
     CHECK(r == 0 || r == SLUICE_E_LOST); /* its memory is gone, or was */
     cipd_take_and_release(first, side, 4);
-    cipd_tell(writer, "4");
+    cipd_command(writer, "4");
 }
 
 /* A process cannot open memory twice, so the readers share it. */
@@ -36,7 +36,7 @@ TEST(two_readers_in_one_process_take_turns)
     struct sluice_frame frame;
 
     for (uint32_t i = 1; i <= 6; i++) {
-        cipd_tell(&writer, i % 2 ? "1" : "2");
+        cipd_command(&writer, i % 2 ? "1" : "2");
         cipd_take(first, &side, 2 - i % 2, &frame);
         cipd_take_and_release(second, &side, 2 - i % 2);
         CHECK_OK(sluice_reader_release(first, &frame, SLUICE_ON_CPU));
@@ -59,14 +59,14 @@ static void overrun_with(const char *slots)
     struct sluice_frame frame;
     int spare = atoi(slots) - 1;
 
-    cipd_tell(&writer, "1");
+    cipd_command(&writer, "1");
     cipd_take(reader, &side, 1, &frame);
     for (int i = 0; i < spare; i++) {
-        cipd_tell(&writer, "2");
+        cipd_command(&writer, "2");
         CHECK_OK(sluice_reader_check(reader, &frame)); /* its slot is not due yet */
     }
     CHECK_EQ(cipd_value(&frame, gpu_native(side.stream)), 1);
-    cipd_tell(&writer, "begin"); /* from here on the writer may overwrite it */
+    cipd_command(&writer, "begin"); /* from here on the writer may overwrite it */
     CHECK_RESULT(sluice_reader_check(reader, &frame), SLUICE_E_LOST);
     CHECK_SAYS(sluice_reader_release(reader, &frame, SLUICE_ON_CPU), SLUICE_E_LOST, "written to this frame");
     CHECK_EQ(cipd_info_of_reader(reader).overruns, 1);
@@ -170,7 +170,7 @@ TEST_TIMEOUT(cipd_copies_are_never_torn, 60)
 ROLE(cipd_copier)
 {
     CHECK_EQ(argc, 3);
-    cipd_call(argv[1]);
+    cipd_set_name(argv[1]);
     take_copies(NULL, (uint32_t)atoi(argv[2]));
     return 0;
 }
@@ -215,7 +215,7 @@ TEST(cipd_acquire_waits_for_the_frame_to_be_finished)
         CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 5 * SLUICE_MS, &frame), SLUICE_TIMEOUT, "not finished");
         gpu_gate_open_later(&gate);
         cipd_take_and_release(reader, &side, 3);
-        gpu_gate_opened(&gate);
+        gpu_gate_join(&gate);
         info = cipd_info_of_reader(reader);
         waited = (uint64_t)info.slots[turns % info.slot_count].last_wait_ns;
         CHECK_EQ(info.slots[turns % info.slot_count].event_open, 1);
@@ -325,7 +325,7 @@ static int poll_a_killed_writer(struct cipd_side *side, bool disguised, sluice_r
 
     if (disguised)
         cipd_disguise();
-    cipd_tell(&writer, "1");
+    cipd_command(&writer, "1");
     *reader = cipd_reader();
     int fd = sluice_reader_fd(*reader);
     CHECK_GE(fd, 0);
@@ -361,7 +361,7 @@ TEST(cipd_a_poller_wakes_for_the_next_segment)
     cipd_clean();
     struct child writer = cipd_start_writer("3");
     cipd_disguise();
-    cipd_tell(&writer, "7");
+    cipd_command(&writer, "7");
     CHECK(channel_readable(fd, 20000));
     cipd_take_and_release(reader, &side, 7);
     role_stop(&writer);

@@ -46,7 +46,7 @@ TEST(cipd_a_blocking_writer_publishes_what_is_finished)
         int64_t began = test_now();
         CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i, &ticket));
         int64_t took = test_now() - began;
-        gpu_gate_opened(&gate);
+        gpu_gate_join(&gate);
         info = cipd_info_of_writer(side.writer);
         waited += info.slots[(i - 1) % info.slot_count].last_wait_ns;
         CHECK_LE(info.slots[(i - 1) % info.slot_count].last_wait_ns, took);

@@ -15,9 +15,9 @@ TEST_TIMEOUT(cipd_readers_follow_a_writer_that_closes_and_comes_again, 60)
     sluice_reader *reader = cipd_reader();
     struct sluice_frame frame;
 
-    cipd_tell(&writer, "1");
+    cipd_command(&writer, "1");
     cipd_take_and_release(reader, &side, 1);
-    cipd_tell(&writer, "shut");
+    cipd_command(&writer, "shut");
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_CLOSED);
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_MS, &frame), SLUICE_CLOSED);
     CHECK_EQ(cipd_info_of_reader(reader).slots[0].memory_open, 0);
@@ -25,7 +25,7 @@ TEST_TIMEOUT(cipd_readers_follow_a_writer_that_closes_and_comes_again, 60)
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_MS, &frame), SLUICE_CLOSED); /* until another one starts */
     CHECK_EQ(cipd_info_of_reader(reader).state, SLUICE_CIPD_ABSENT);
     writer = cipd_start_writer("2");
-    cipd_tell(&writer, "5");
+    cipd_command(&writer, "5");
     cipd_take(reader, &side, 5, &frame);
     CHECK(frame.flags & SLUICE_FRAME_NEW_SESSION);
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
@@ -50,7 +50,7 @@ TEST_TIMEOUT(cipd_readers_follow_a_writer_that_is_killed, 60)
         for (uint32_t i = 1; i <= 5; i++) {
             char text[8];
             snprintf(text, sizeof text, "%u", i);
-            cipd_tell(&writer, text);
+            cipd_command(&writer, text);
             cipd_take_and_release(reader, &side, i);
         }
         child_kill(&writer, SIGKILL);
@@ -76,7 +76,7 @@ ROLE(cipd_closes_under_a_fetch)
     void *memory;
 
     CHECK_EQ(argc, 2);
-    cipd_call(argv[1]);
+    cipd_set_name(argv[1]);
     struct cipd_side side = cipd_begin();
     struct gpu_gate gate = gpu_gate_new();
     struct sluice_array to = side.array;
@@ -142,13 +142,13 @@ TEST(cipd_a_frame_of_a_session_before_is_known_as_such)
     struct sluice_frame old, frame;
     sluice_reader *reader = reader_of_two();
 
-    cipd_tell(&writer, "1");
+    cipd_command(&writer, "1");
     cipd_take(reader, &side, 1, &old);
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
-    cipd_tell(&writer, "shut");
+    cipd_command(&writer, "shut");
     role_stop(&writer);
     writer = cipd_start_writer("3");
-    cipd_tell(&writer, "2");
+    cipd_command(&writer, "2");
     CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     CHECK_EQ(cipd_value(&frame, gpu_native(side.stream)), 2);
     CHECK_NE(frame.session, old.session);
@@ -167,13 +167,13 @@ TEST(cipd_a_session_with_the_same_handles_is_read_from_the_same_memory)
     struct sluice_frame old, frame;
     sluice_reader *reader = reader_of_two();
 
-    cipd_tell(&writer, "1");
+    cipd_command(&writer, "1");
     cipd_take_and_release(reader, &side, 1);
-    cipd_tell(&writer, "2");
+    cipd_command(&writer, "2");
     cipd_take(reader, &side, 2, &frame);
     uint64_t second = channel_words(&frame);
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
-    cipd_tell(&writer, "3");
+    cipd_command(&writer, "3");
     cipd_take(reader, &side, 3, &old);
     CHECK_OK(sluice_reader_check(reader, &old));
     cipd_begin_as_another(true);
@@ -209,13 +209,13 @@ TEST(cipd_a_reader_may_not_reconnect)
 
     cipd.reconnect = SLUICE_CIPD_OFF;
     CHECK_OK(sluice_reader_open(&reader, &params));
-    cipd_tell(&writer, "1");
+    cipd_command(&writer, "1");
     cipd_take_and_release(reader, &side, 1);
-    cipd_tell(&writer, "shut");
+    cipd_command(&writer, "shut");
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_CLOSED);
     role_stop(&writer);
     writer = cipd_start_writer("3");
-    cipd_tell(&writer, "2");
+    cipd_command(&writer, "2");
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S / 2, &frame), SLUICE_CLOSED);
     role_stop(&writer);
     cipd_end_reader(&side, reader);

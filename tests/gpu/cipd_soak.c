@@ -23,7 +23,7 @@
 static const uint32_t slot_counts[] = { 2, 3, 10 }, heights[] = { 1080, 720 };
 
 /* The counts of both processes, over all their lives. */
-struct board {
+struct totals {
     struct {
         atomic_ulong sent, taken, whole, full, lost, sessions; /* full: whole, and of the usual height */
         atomic_uint torn; /* words */
@@ -32,7 +32,7 @@ struct board {
     } of[SIDES];
 };
 
-static struct board *board(void) { return test_shared_memory(sizeof(struct board)); }
+static struct totals *totals(void) { return test_shared_memory(sizeof(struct totals)); }
 
 static uint32_t scaled(uint32_t pixels) { return gpu_is_fake() ? pixels / 8 : pixels; }
 
@@ -71,7 +71,7 @@ static void choose(struct life *life)
     static const struct {
         uint8_t slots, height; /* indices of the above */
     } order[] = { { 0, 0 }, { 1, 0 }, { 2, 0 }, { 2, 1 }, { 2, 0 } };
-    uint32_t now = atomic_fetch_add(&board()->of[life->side].changes, 1) % (sizeof order / sizeof *order);
+    uint32_t now = atomic_fetch_add(&totals()->of[life->side].changes, 1) % (sizeof order / sizeof *order);
 
     life->run = 0;
     life->slots = slot_counts[order[now].slots];
@@ -135,7 +135,7 @@ static void send_one(struct life *life)
     CHECK(life->next == 0 || header.sequence == life->next);
     life->next = (uint32_t)header.sequence + 1;
     life->sent++;
-    atomic_fetch_add(&board()->of[life->side].sent, 1);
+    atomic_fetch_add(&totals()->of[life->side].sent, 1);
     if (life->sent % 16 == 0)
         CHECK_OK(sluice_stream_synchronize(life->sending)); /* no further ahead of its GPU */
     if (++life->run >= run_length(life))
@@ -151,10 +151,10 @@ static void note_format(struct life *life, const struct sluice_frame *frame)
     CHECK_OK(sluice_frame_array(frame, NULL, &array));
     for (int i = 0; i < 3; i++)
         if (info.slot_count == slot_counts[i])
-            atomic_fetch_or(&board()->of[life->side].slots, 1U << i);
+            atomic_fetch_or(&totals()->of[life->side].slots, 1U << i);
     for (int i = 0; i < 2; i++)
         if (array.shape[0] == scaled(heights[i]))
-            atomic_fetch_or(&board()->of[life->side].sizes, 1U << i);
+            atomic_fetch_or(&totals()->of[life->side].sizes, 1U << i);
 }
 
 /* How many words of a frame differ from `value`, counted by a kernel. */
@@ -180,13 +180,13 @@ static void look_at(struct life *life, struct sluice_frame *frame)
     if (torn == array.nbytes / 4)
         torn = count_others(life, &array, 0);
     int r = sluice_reader_release(life->reader, frame, SLUICE_ON_CPU);
-    atomic_fetch_add(r == 0 ? &board()->of[life->side].whole : &board()->of[life->side].lost, 1);
+    atomic_fetch_add(r == 0 ? &totals()->of[life->side].whole : &totals()->of[life->side].lost, 1);
     if (r != 0) {
         CHECK_RESULT(r, SLUICE_E_LOST);
         CHECK(life->side == 0); /* copies are the reader's */
     } else {
-        atomic_fetch_add(&board()->of[life->side].torn, torn);
-        atomic_fetch_add(&board()->of[life->side].full, array.shape[0] == scaled(heights[0]));
+        atomic_fetch_add(&totals()->of[life->side].torn, torn);
+        atomic_fetch_add(&totals()->of[life->side].full, array.shape[0] == scaled(heights[0]));
     }
 }
 
@@ -196,9 +196,9 @@ static void read_one(struct life *life)
     int r = sluice_reader_acquire(life->reader, life->reading, PATIENCE, &frame);
 
     if (r == 0) {
-        atomic_fetch_add(&board()->of[life->side].taken, 1);
+        atomic_fetch_add(&totals()->of[life->side].taken, 1);
         if (frame.flags & SLUICE_FRAME_NEW_FORMAT) {
-            atomic_fetch_add(&board()->of[life->side].sessions, 1);
+            atomic_fetch_add(&totals()->of[life->side].sessions, 1);
             note_format(life, &frame);
         }
         look_at(life, &frame);
@@ -215,7 +215,7 @@ ROLE(cipd_side)
     CHECK_EQ(argc, 3);
     gpu_begin();
     gpu_use(0);
-    cipd_call(argv[1]);
+    cipd_set_name(argv[1]);
     life.device = gpu_open();
     CHECK_OK(sluice_stream_create(life.device, NULL, &life.sending));
     CHECK_OK(sluice_stream_create(life.device, NULL, &life.reading));
@@ -266,7 +266,7 @@ static unsigned long frames_wanted(void)
 
 static unsigned long least(void)
 {
-    unsigned long a = board()->of[0].full, b = board()->of[1].full;
+    unsigned long a = totals()->of[0].full, b = totals()->of[1].full;
 
     return a < b ? a : b;
 }
@@ -274,7 +274,7 @@ static unsigned long least(void)
 static bool had_all_formats(void)
 {
     for (int i = 0; i < SIDES; i++)
-        if (board()->of[i].slots != 7 || board()->of[i].sizes != 3)
+        if (totals()->of[i].slots != 7 || totals()->of[i].sizes != 3)
             return false;
     return true;
 }
@@ -299,7 +299,7 @@ static void let_run(struct child *children, unsigned long frames)
 
 TEST_TIMEOUT(cipd_long_both_ways_while_processes_are_killed, 900)
 {
-    struct board *seen = board();
+    struct totals *seen = totals();
     struct child children[SIDES];
     unsigned long wanted = frames_wanted(), kills = 0;
 

@@ -52,7 +52,7 @@ static void learn(int (*wait)(sluice_reader *reader, struct sluice_frame *frame)
         int64_t took = sl_os_now() - frame.commit_ns;
         longest = took > longest ? took : longest;
         channel_check(&frame, fixture.reading, i);
-        gpu_gate_opened(&gate);
+        gpu_gate_join(&gate);
         CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     }
     CHECK_GE(learnt(reader), 1);

@@ -272,14 +272,14 @@ TEST(two_gpus_are_two)
     CHECK_RESULT(sluice_stream_query(stream), SLUICE_NOT_READY);
     gpu_gate_open_later(&gate);
     CHECK_OK(sluice_stream_synchronize(stream));
-    gpu_gate_opened(&gate);
+    gpu_gate_join(&gate);
     CHECK_OK(sluice_event_query(event));
     gpu_gate_close(&gate, gpu_native(other));
     CHECK_OK(sluice_stream_wait_stream(stream, other));
     CHECK_RESULT(sluice_stream_query(stream), SLUICE_NOT_READY);
     gpu_gate_open_later(&gate);
     CHECK_OK(sluice_device_close(&second)); /* waits for its work */
-    gpu_gate_opened(&gate);
+    gpu_gate_join(&gate);
     gpu_gate_end(&gate);
     CHECK_OK(sluice_device_close(&first));
     gpu_end();

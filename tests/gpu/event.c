@@ -44,7 +44,7 @@ TEST(a_point_in_a_stream)
     CHECK_SAYS(sluice_event_query(event), SLUICE_NOT_READY, "not been reached");
     gpu_gate_open_later(&gate);
     CHECK_OK(sluice_event_synchronize(event));
-    gpu_gate_opened(&gate);
+    gpu_gate_join(&gate);
     gpu_gate_end(&gate);
     CHECK_OK(sluice_event_query(event));
     copy = event;
@@ -99,7 +99,7 @@ static int64_t wait_with(struct channel_fixture *fixture, uint32_t flags)
     CHECK_OK(sluice_event_synchronize(event));
     int64_t took = cpu_of(waiter.clock) - waiter.began;
     if (flags & SLUICE_EVENT_SLEEP)
-        gpu_gate_opened(&waiter.gate);
+        gpu_gate_join(&waiter.gate);
     else
         CHECK(pthread_join(thread, NULL) == 0);
     gpu_gate_end(&waiter.gate);
@@ -228,7 +228,7 @@ TEST(an_event_outlives_the_stream_that_it_is_in)
     CHECK_RESULT(sluice_stream_query(fixture.stream), SLUICE_NOT_READY);
     gpu_gate_open_later(&gate);
     CHECK_OK(sluice_stream_synchronize(fixture.stream));
-    gpu_gate_opened(&gate);
+    gpu_gate_join(&gate);
     gpu_gate_end(&gate);
     tear_down(&fixture);
 }

@@ -153,7 +153,7 @@ static void check_readiness(const char *without)
         CHECK_OK(sluice_reader_acquire(reader, fixture.reading, 20 * SLUICE_S, &frame));
         CHECK_EQ(frame.sequence, value);
         channel_check(&frame, fixture.reading, value);
-        gpu_gate_opened(&gate);
+        gpu_gate_join(&gate);
         CHECK_OK(sluice_reader_release(reader, &frame, fixture.reading));
     }
     gpu_gate_end(&gate);

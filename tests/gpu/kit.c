@@ -330,7 +330,7 @@ void gpu_gate_open_later(struct gpu_gate *gate)
     CHECK(pthread_create(&gate->thread, NULL, open_in_a_moment, gate) == 0);
 }
 
-void gpu_gate_opened(struct gpu_gate *gate)
+void gpu_gate_join(struct gpu_gate *gate)
 {
     CHECK(gate->open);
     CHECK(pthread_join(gate->thread, NULL) == 0);

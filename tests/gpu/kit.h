@@ -90,7 +90,7 @@ struct gpu_gate gpu_gate_new(void);
 void gpu_gate_close(struct gpu_gate *gate, struct sl_cu_stream *stream);
 void gpu_gate_open(struct gpu_gate *gate);
 void gpu_gate_open_later(struct gpu_gate *gate); /* by a thread, in a moment */
-void gpu_gate_opened(struct gpu_gate *gate);     /* ends that thread; it must have opened the gate already */
+void gpu_gate_join(struct gpu_gate *gate);     /* ends that thread; it must have opened the gate already */
 void gpu_gate_end(struct gpu_gate *gate);
 
 /* The time of a spin that must be noticed, and a time that is too short to include one. */

@@ -236,7 +236,7 @@ TEST_TIMEOUT(a_stream_of_the_next_gpu_waits_for_its_frames, 60)
         CHECK(frame.flags & SLUICE_FRAME_AHEAD);
         gpu_gate_open_later(&gate);
         channel_check(&frame, all.streams[1], i);
-        gpu_gate_opened(&gate);
+        gpu_gate_join(&gate);
         give_back(&all, 1, &frame);
     }
     gpu_gate_end(&gate);

@@ -44,7 +44,7 @@ TEST(a_stream_of_another_gpu_waits_for_a_frame)
         CHECK(frame.flags & SLUICE_FRAME_AHEAD);
         gpu_gate_open_later(&gate);
         pair_check(&pair, &frame, i);
-        gpu_gate_opened(&gate);
+        gpu_gate_join(&gate);
         pair_give_back(&pair, &frame);
     }
     gpu_use(0);

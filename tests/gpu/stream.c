@@ -83,7 +83,7 @@ TEST(the_default_stream)
     CHECK_RESULT(sluice_stream_query(stream), SLUICE_NOT_READY);
     gpu_gate_open_later(&gate);
     CHECK_OK(sluice_stream_synchronize(stream));
-    gpu_gate_opened(&gate);
+    gpu_gate_join(&gate);
     CHECK_OK(sluice_stream_query(stream));
     gpu_gate_end(&gate);
     CHECK_RESULT(sluice_stream_destroy(&again), SLUICE_E_INVALID);
@@ -101,7 +101,7 @@ TEST(query_and_synchronize_tell_the_truth)
     CHECK_OK(sluice_stream_query(fixture.second));
     gpu_gate_open_later(&gate);
     CHECK_OK(sluice_stream_synchronize(fixture.first));
-    gpu_gate_opened(&gate);
+    gpu_gate_join(&gate);
     CHECK_OK(sluice_stream_query(fixture.first));
     gpu_gate_end(&gate);
     tear_down(&fixture);
@@ -144,7 +144,7 @@ TEST(a_stream_does_not_wait_for_the_default_stream_unless_it_is_blocking)
     gpu_spin(gpu_native(blocking), 0);
     gpu_gate_open_later(&gate);
     CHECK_OK(sluice_stream_synchronize(blocking));
-    gpu_gate_opened(&gate);
+    gpu_gate_join(&gate);
     CU(StreamSynchronize, NULL);
     gpu_gate_end(&gate);
     tear_down(&fixture);
@@ -172,7 +172,7 @@ TEST(a_stream_waits_for_another)
     CHECK_RESULT(sluice_stream_query(fixture.second), SLUICE_NOT_READY);
     gpu_gate_open_later(&gate);
     CHECK_OK(sluice_stream_synchronize(fixture.second));
-    gpu_gate_opened(&gate);
+    gpu_gate_join(&gate);
     gpu_gate_end(&gate);
     tear_down(&fixture);
 }
@@ -250,7 +250,7 @@ TEST(streams_of_others)
         CHECK_RESULT(sluice_stream_query(wrapped[i]), SLUICE_NOT_READY);
         gpu_gate_open_later(&gate);
         CHECK_OK(sluice_stream_synchronize(wrapped[i]));
-        gpu_gate_opened(&gate);
+        gpu_gate_join(&gate);
         CHECK_OK(sluice_stream_wait_stream(wrapped[i], fixture.first));
     }
     gpu_gate_end(&gate);

@@ -68,7 +68,7 @@ TEST(a_signal_follows_the_work)
         CHECK_EQ(value_of(&words.word[5]), i - 1);
         gpu_gate_open_later(&gate);
         CHECK_SOON(value_of(&words.word[5]) == i, 5); /* without a driver call */
-        gpu_gate_opened(&gate);
+        gpu_gate_join(&gate);
     }
     CHECK_OK(sluice_stream_synchronize(stream));
     gpu_gate_end(&gate);
@@ -196,7 +196,7 @@ TEST(a_graph_takes_in_no_signal)
     CHECK_EQ(value_of(words.word), 7);
     gpu_gate_open_later(&gate);
     CHECK_SOON(value_of(words.word) == 8, 5);
-    gpu_gate_opened(&gate);
+    gpu_gate_join(&gate);
     CU(StreamEndCapture, blocking, &graph);
     CU(GraphGetNodes, graph, NULL, &nodes);
     CHECK_EQ(nodes, 0);

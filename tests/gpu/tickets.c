@@ -33,7 +33,7 @@ TEST(the_copies_follow_the_streams_work)
     CHECK_RESULT(sluice_reader_acquire(fixture.reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT);
     gpu_gate_open_later(&gate);
     CHECK_OK(sluice_ticket_wait(sent, 20 * SLUICE_S));
-    gpu_gate_opened(&gate);
+    gpu_gate_join(&gate);
     frame = fixture_acquire(&fixture);
 
     gpu_gate_close(&gate, fixture.native);
@@ -43,7 +43,7 @@ TEST(the_copies_follow_the_streams_work)
     CHECK_EQ(to.at[0], 0);
     gpu_gate_open_later(&gate);
     CHECK_OK(sluice_ticket_wait(fetched, 20 * SLUICE_S));
-    gpu_gate_opened(&gate);
+    gpu_gate_join(&gate);
     gpu_gate_end(&gate);
     CHECK_EQ(to.at[0], 5);
     CHECK_EQ(to.at[4095], 5);
@@ -142,7 +142,7 @@ TEST(plain_memory_is_read_after_the_streams_work)
     CU(LaunchHostFunc, fixture.native, fill_plain, memory.at);
     gpu_gate_open_later(&gate);
     CHECK_OK(sluice_writer_send(fixture.writer, &array, 1, fixture.stream, &ticket));
-    gpu_gate_opened(&gate);
+    gpu_gate_join(&gate);
     CHECK_OK(sluice_ticket_query(ticket)); /* it was read */
     memset(memory.at, 2, 4096);
     fixture_check(&fixture, expected, 4096);
@@ -292,7 +292,7 @@ TEST(fetch_without_a_ticket_waits)
     gpu_gate_close(&gate, fixture.native);
     gpu_gate_open_later(&gate);
     CHECK_OK(sluice_reader_fetch(fixture.reader, &frame, &target, 1, fixture.stream, NULL));
-    gpu_gate_opened(&gate);
+    gpu_gate_join(&gate);
     gpu_gate_end(&gate);
     CHECK_EQ(to.at[4095], 6);
     CHECK_OK(sluice_reader_release(fixture.reader, &frame, SLUICE_ON_CPU));
@@ -332,7 +332,7 @@ TEST(a_frame_taken_ahead)
         CHECK(frame.flags & SLUICE_FRAME_AHEAD);
         gpu_gate_open_later(&gate);
         CHECK_OK(sluice_reader_fetch(reader, &frame, &target, 1, i % 2 ? SLUICE_ON_CPU : reading, NULL));
-        gpu_gate_opened(&gate);
+        gpu_gate_join(&gate);
         CHECK_EQ(to.at[0], i);
         CHECK_EQ(to.at[4095], i);
         CHECK_OK(sluice_reader_release(reader, &frame, reading));

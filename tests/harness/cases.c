@@ -147,12 +147,12 @@ TEST(pass_role_has_its_tests_folder)
     child_expect(&role, both, 1);
 }
 
-TEST(pass_board_is_mapped_once)
+TEST(pass_shared_memory_is_mapped_once)
 {
-    char *board = test_shared_memory(8);
+    char *memory = test_shared_memory(8);
     for (int i = 0; i < 100000; i++)
-        CHECK_EQ(test_shared_memory(8), board);
-    CHECK_EQ(*board, 0);
+        CHECK_EQ(test_shared_memory(8), memory);
+    CHECK_EQ(*memory, 0);
 }
 
 TEST(pass_role_is_killed)

@@ -12,20 +12,20 @@
 
 void *test_shared_memory(size_t size)
 {
-    static void *board; /* one mapping: the number of mappings of a process is limited */
+    static void *memory; /* one mapping: the number of mappings of a process is limited */
     char path[512];
     const char *folder = getenv(HARNESS_FOLDER);
 
-    if (board)
-        return board;
-    snprintf(path, sizeof path, "%s/board", folder ? folder : "");
+    if (memory)
+        return memory;
+    snprintf(path, sizeof path, "%s/shared-memory", folder ? folder : "");
     int fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0 || ftruncate(fd, (off_t)size) < 0)
-        FAIL("the board %s cannot be had", path);
+        FAIL("cannot make the shared memory %s", path);
     void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (mapped == MAP_FAILED)
-        FAIL("the board %s cannot be mapped", path);
+        FAIL("cannot map the shared memory %s", path);
     close(fd);
-    board = mapped;
-    return board;
+    memory = mapped;
+    return memory;
 }

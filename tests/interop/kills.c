@@ -87,7 +87,7 @@ TEST_TIMEOUT(writers_of_ours_are_killed, 120)
         if (!child_ended(&child))
             child_kill(&child, SIGKILL);
         for (int i = 0; i < 5; i++) /* whatever is left there is not a frame of a living writer */
-            follower_look(&follower);
+            follower_poll(&follower);
         child = writer(name, session + 1, slots);
         say(&child, "begin");
         say(&child, "publish");
@@ -95,7 +95,7 @@ TEST_TIMEOUT(writers_of_ours_are_killed, 120)
         child_kill(&child, SIGKILL);
     }
     /* the last one is dead, which shows by the lock, not by a name */
-    CHECK_SOON(!follower_look(&follower) && follower.consumer.reason == SL_CIPD_REASON_DEAD, 10);
+    CHECK_SOON(!follower_poll(&follower) && follower.consumer.reason == SL_CIPD_REASON_DEAD, 10);
     follower_end(&follower);
     struct child child = writer(name, 1000, 3);
     CHECK_EQ(cipd_seconds(name), 1); /* the many dead ones have left none */
@@ -210,9 +210,9 @@ TEST_TIMEOUT(writers_in_python_are_killed, 120)
         }
         child_kill(&peer, SIGKILL);
         CHECK_SOON(!cipd_there(name), 10); /* its tracker has removed it */
-        follower_look(&follower);
+        follower_poll(&follower);
     }
-    CHECK_SOON(follower_look(&follower) || follower.consumer.orphan, 10);
+    CHECK_SOON(follower_poll(&follower) || follower.consumer.orphan, 10);
     struct child child = writer(name, 50, 3);
     say(&child, "begin");
     say(&child, "publish");

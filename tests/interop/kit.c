@@ -99,7 +99,7 @@ static void check_frame(struct follower *follower)
     CHECK_EQ(session->metadata.width, words[0]);
 }
 
-bool follower_look(struct follower *follower)
+bool follower_poll(struct follower *follower)
 {
     struct sl_cipd_consumer *consumer = &follower->consumer;
     if (!consumer->session.layout.slots && !follower_connect(follower))
@@ -120,7 +120,7 @@ bool follower_look(struct follower *follower)
 
 bool follower_has(struct follower *follower, uint32_t session)
 {
-    follower_look(follower);
+    follower_poll(follower);
     return follower->consumer.session.layout.slots && follower->consumer.index && follower->session == session;
 }
 

@@ -36,7 +36,7 @@ void follower_init(struct follower *follower, const char *name);
 void follower_end(struct follower *follower);
 
 /* Polls once. True: there is a frame. */
-bool follower_look(struct follower *follower);
+bool follower_poll(struct follower *follower);
 
 /* Polls until it has had a frame of this session, and is still in it. */
 #define follower_reach(follower, number, seconds) \

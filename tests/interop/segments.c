@@ -78,7 +78,7 @@ TEST_TIMEOUT(ours_reads_python_whose_slots_change, 60)
     struct child peer = peer_start();
     struct follower follower;
     follower_init(&follower, name);
-    CHECK(!follower_look(&follower));
+    CHECK(!follower_poll(&follower));
     CHECK_EQ(follower.consumer.reason, SL_CIPD_REASON_ABSENT);
     peer_do(&peer, "done", "writer\t%s\t433", name);
     for (int session = 1; session <= 5; session++) { /* all in one segment */

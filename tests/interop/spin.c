@@ -41,7 +41,7 @@ TEST_TIMEOUT(spin_on_pythons_frames, 600)
         int64_t until = test_now() + (int64_t)(60 * test_slowness() * 1e9);
         while (last < done + piece) {
             look_beside(&follower, &windows);
-            if (follower_look(&follower)) {
+            if (follower_poll(&follower)) {
                 CHECK(follower.frame.index > last);
                 CHECK_EQ(follower.frame.missed, follower.frame.index - last - 1);
                 CHECK_EQ(follower.frame.slot, (follower.frame.index - 1) % 3);
@@ -83,7 +83,7 @@ TEST_TIMEOUT(spin_on_pythons_versions, 600)
         zeros += version == 0;
         CHECK(version == 0 || version >= last);
         last = version ? version : last;
-        follower_look(&follower);
+        follower_poll(&follower);
     }
     snprintf(end, sizeof(end), "version %u", bumps + 1);
     CHECK_STR(child_line(&peer, 60), end);
@@ -108,7 +108,7 @@ TEST_TIMEOUT(spin_on_pythons_sessions, 600)
         peer_tell(&peer, "begin\t%d\t%d", 2 + session / 10 % 2, session);
         peer_tell(&peer, "publish\t3");
         for (int answers = 0; answers < 2;) { /* it polls meanwhile */
-            follower_look(&follower);
+            follower_poll(&follower);
             if (peer_answered(&peer))
                 answers++;
         }

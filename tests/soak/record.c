@@ -48,12 +48,12 @@ static double percentile(const struct seat *seat, const struct seat *before, dou
     return 0;
 }
 
-void record_row(struct record *record, const struct board *board)
+void record_row(struct record *record, const struct shared_state *shared)
 {
     int row = record->rows;
 
     for (unsigned s = 0; s < SEATS; s++) {
-        const struct seat *seat = &board->seats[s];
+        const struct seat *seat = &shared->seats[s];
         struct seat *before = &record->before[s];
         double *cells = record->cells[row][s];
 

@@ -27,7 +27,7 @@ struct record {
 void record_sample(struct record *record, unsigned seat, pid_t pid);
 
 /* Ends the present row. */
-void record_row(struct record *record, const struct board *board);
+void record_row(struct record *record, const struct shared_state *shared);
 
 /* The growth of a column over the soak, from the median slope of all pairs of rows. The first sixth does not count,
  * while tables and pools get their size. */

@@ -26,9 +26,9 @@ double step_ns(unsigned step)
     return (double)(UINT64_C(1) << step / 8) * (1 + (step % 8 + 0.5) / 8);
 }
 
-static bool runs(const struct board *board, enum stage until)
+static bool runs(const struct shared_state *shared, enum stage until)
 {
-    return atomic_load_explicit(&board->stage, memory_order_relaxed) < until;
+    return atomic_load_explicit(&shared->stage, memory_order_relaxed) < until;
 }
 
 /* ---- the writer ---- */
@@ -48,13 +48,13 @@ static sluice_writer *open_writer(unsigned chapter)
 }
 
 /* Frames at one rate for a while. */
-static void write_chapter(struct board *board, sluice_writer *writer, unsigned chapter)
+static void write_chapter(struct shared_state *shared, sluice_writer *writer, unsigned chapter)
 {
-    struct seat *seat = &board->seats[SEAT_WRITER];
-    int64_t now = test_now(), end = now + atomic_load(&board->chapter_ns), next = now;
+    struct seat *seat = &shared->seats[SEAT_WRITER];
+    int64_t now = test_now(), end = now + atomic_load(&shared->chapter_ns), next = now;
     int64_t every = SLUICE_S / (60 + (chapter % CHAPTERS) * 40); /* 60 to 500 a second */
 
-    while (now < end && runs(board, ALL_LEAVE)) {
+    while (now < end && runs(shared, ALL_LEAVE)) {
         int r = kit_commit(writer);
         if (r != SLUICE_NO_SLOT)
             CHECK_OK(r);
@@ -70,23 +70,23 @@ static void write_chapter(struct board *board, sluice_writer *writer, unsigned c
 
 ROLE(writer)
 {
-    struct board *board = test_shared_memory(sizeof *board);
+    struct shared_state *shared = test_shared_memory(sizeof *shared);
     struct resources before = resources_now();
 
     test_dir();
     sluice_writer *writer = open_writer(0);
-    for (unsigned chapter = 0; runs(board, ALL_LEAVE); chapter++) {
+    for (unsigned chapter = 0; runs(shared, ALL_LEAVE); chapter++) {
         struct sluice_format format = kit_format(sizes[chapter % 3]);
         if (chapter % 4 == 3) {
             CHECK_OK(sluice_writer_close(&writer));
             writer = open_writer(chapter);
-            atomic_fetch_add(&board->seats[SEAT_WRITER].openings, 1);
+            atomic_fetch_add(&shared->seats[SEAT_WRITER].openings, 1);
         } else {
             int r = sluice_writer_reformat(writer, &format);
             if (r != SLUICE_E_BUSY) /* readers hold frames of too many formats */
                 CHECK_OK(r);
         }
-        write_chapter(board, writer, chapter);
+        write_chapter(shared, writer, chapter);
     }
     CHECK_OK(sluice_writer_close(&writer));
     resources_check(&before, "the writer has closed");
@@ -98,7 +98,7 @@ ROLE(writer)
 #define MOST_HELD 3
 
 struct part {
-    struct board *board;
+    struct shared_state *shared;
     struct seat *seat;
     sluice_reader *reader;
     bool polls;
@@ -194,14 +194,14 @@ static void leave(struct part *part)
 
 ROLE(reader)
 {
-    struct board *board = test_shared_memory(sizeof *board);
+    struct shared_state *shared = test_shared_memory(sizeof *shared);
     unsigned kind = (unsigned)atoi(argv[1]);
-    struct part part = { .board = board, .seat = &board->seats[kind] };
+    struct part part = { .shared = shared, .seat = &shared->seats[kind] };
     struct resources before = resources_now();
 
     test_dir();
     open_reader(&part, kind, true);
-    while (runs(board, READERS_LEAVE))
+    while (runs(shared, READERS_LEAVE))
         take(&part);
     leave(&part);
     resources_check(&before, "a reader has closed");
@@ -211,12 +211,12 @@ ROLE(reader)
 /* A few frames, then the next one. */
 ROLE(opener)
 {
-    struct board *board = test_shared_memory(sizeof *board);
-    struct part part = { .board = board, .seat = &board->seats[SEAT_OPENER] };
+    struct shared_state *shared = test_shared_memory(sizeof *shared);
+    struct part part = { .shared = shared, .seat = &shared->seats[SEAT_OPENER] };
     struct resources before = resources_now();
 
     test_dir();
-    for (unsigned turn = 0; runs(board, READERS_LEAVE); turn++) {
+    for (unsigned turn = 0; runs(shared, READERS_LEAVE); turn++) {
         if (!open_reader(&part, SEAT_NEWEST + turn % (SEAT_THIRD - SEAT_NEWEST + 1), turn & 8))
             continue;
         for (unsigned i = 0; i < turn % 7; i++)
@@ -231,12 +231,12 @@ ROLE(opener)
 
 ROLE(observer)
 {
-    struct board *board = test_shared_memory(sizeof *board);
+    struct shared_state *shared = test_shared_memory(sizeof *shared);
     struct resources before = resources_now();
     sluice_watch *watch = NULL;
 
     test_dir();
-    for (unsigned turn = 0; runs(board, READERS_LEAVE); turn++) {
+    for (unsigned turn = 0; runs(shared, READERS_LEAVE); turn++) {
         struct sluice_channel_info info = { .size = sizeof info };
         struct sluice_registry_entry entry;
         size_t count;
@@ -250,7 +250,7 @@ ROLE(observer)
             CHECK_OK(r);
         CHECK_OK(sluice_registry_list(NULL, &entry, 1, &count));
         CHECK_LE(count, 1);
-        atomic_fetch_add(&board->seats[SEAT_OBSERVER].asked, r == 0);
+        atomic_fetch_add(&shared->seats[SEAT_OBSERVER].asked, r == 0);
         r = sluice_registry_watch_next(watch, 20 * SLUICE_MS);
         if (r != SLUICE_TIMEOUT)
             CHECK_OK(r);

@@ -37,7 +37,7 @@ struct seat {
 
 enum stage { RUN, READERS_LEAVE, ALL_LEAVE };
 
-struct board {
+struct shared_state {
     _Atomic uint32_t stage;
     _Atomic int64_t chapter_ns;
     struct seat seats[SEATS];

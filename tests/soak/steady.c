@@ -18,7 +18,7 @@
 #define MIN_ROWS 6
 
 struct soak {
-    struct board *board;
+    struct shared_state *shared;
     struct child children[SEATS];
     pid_t pids[SEATS];
     struct record record;
@@ -91,7 +91,7 @@ static void fill_rows(struct soak *soak, int rows, int64_t row_ns)
             test_nap(next - now);
         look(soak);
         if (sample % SAMPLES == 0)
-            record_row(&soak->record, soak->board);
+            record_row(&soak->record, soak->shared);
     }
 }
 
@@ -100,13 +100,13 @@ static void end_all(struct soak *soak)
 {
     struct sluice_channel_info info = { .size = sizeof info };
 
-    atomic_store(&soak->board->stage, READERS_LEAVE);
+    atomic_store(&soak->shared->stage, READERS_LEAVE);
     for (unsigned seat = SEAT_NEWEST; seat < SEATS; seat++)
         if (soak->pids[seat])
             role_stop(&soak->children[seat]);
     CHECK_SOON(sluice_channel_info(CHANNEL, SLUICE_DEFAULT, &info, NULL, 0) == 0 && !info.readers,
                10);
-    atomic_store(&soak->board->stage, ALL_LEAVE);
+    atomic_store(&soak->shared->stage, ALL_LEAVE);
     role_stop(&soak->children[SEAT_WRITER]);
     folder_check(true);
     shm_check();
@@ -141,7 +141,7 @@ static bool check_trend(const struct soak *soak, unsigned seat)
 
 static void check_done(const struct soak *soak, unsigned seat)
 {
-    const struct seat *counts = &soak->board->seats[seat];
+    const struct seat *counts = &soak->shared->seats[seat];
 
     if (seat == SEAT_OBSERVER)
         CHECK_GE(counts->asked, 1);
@@ -156,10 +156,10 @@ TEST_TIMEOUT(steady, 86400)
     double seconds = wanted && *wanted ? strtod(wanted, NULL) : (double)test_scale(12);
     int rows = seconds < 3 ? MIN_ROWS : seconds > 30 ? MAX_ROWS : (int)(seconds * 2);
 
-    soak.board = test_shared_memory(sizeof *soak.board);
+    soak.shared = test_shared_memory(sizeof *soak.shared);
     soak.record.row_seconds = (seconds < 3 ? 3 : seconds) / rows;
     int64_t row_ns = (int64_t)(soak.record.row_seconds * 1e9);
-    atomic_store(&soak.board->chapter_ns, row_ns / CHAPTERS);
+    atomic_store(&soak.shared->chapter_ns, row_ns / CHAPTERS);
     start_all(&soak);
     fill_rows(&soak, rows, row_ns);
     record_write(&soak.record, soak.pids);
