@@ -11,7 +11,7 @@ from gpu_mps import Service, phase_of
 from gpu_plan import SPARE, Phase, Task
 from gpu_suite import Suite, run
 
-TARGETS = ["tests/gpu/gpu", "tests/fake/fake", "tests/fake/libfakecuda.so", "tests/fake/libfakeshell.so",
+TARGETS = ["tests/gpu/gpu", "tests/fake/fake", "tests/fake/libfakecuda.so", "tests/fake/libfakestub.so",
            "tests/fake/cudart64_12.dll", "tests/storm/storm", "tests/multi/multi", "tests/docs/docs-gpu", "tests/unit/unit",
            "tools/sluice", "examples/example-filter", "examples/example-gpu-filter"]
 GPU, OUTSIDE, WITHOUT = 0, SPARE, SPARE + 1  # ranks: on the GPU, what looks from outside, what needs none; Python's tests come between
@@ -169,7 +169,7 @@ class Tests:
             return []
         tasks = self.each("alone", "with the GPU to itself", self.program, filter(ALONE.search, self.names), GPU, **self.on_gpu)
         if long:
-            tasks.append(self.whole("a minute at full speed", "whole.tap", 75, GPU, 120, [self.program, "whole.*"],
+            tasks.append(self.whole("a minute at full speed", "whole.tap", 75, GPU, 120, [self.program, "torn_frames.*"],
                                     SLUICE_WHOLE_SECONDS="60", **self.on_gpu))
         return tasks
 
