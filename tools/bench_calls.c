@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "term.h"
+#include "common/term.h"
 
 #define BATCH   64
 #define READERS 64

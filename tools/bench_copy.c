@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "bench.h"
-#include "term.h"
+#include "common/term.h"
 
 struct copy_job {
     bool fetch;

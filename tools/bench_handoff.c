@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "term.h"
+#include "common/term.h"
 
 #define READERS        64
 #define SPIN_GAP       (2 * SLUICE_MS / 1000)  /* until who spins is in its loop */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "term.h"
+#include "common/term.h"
 
 #define SETTLE (SLUICE_S / 10) /* until all have done what comes first */
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "term.h"
+#include "common/term.h"
 
 #define VICTIMS 200 /* of each kind */
 #define BYTES   (1 << 20)

@@ -7,8 +7,8 @@
 #include <sys/utsname.h>
 
 #include "bench.h"
-#include "json.h"
-#include "term.h"
+#include "common/json.h"
+#include "common/term.h"
 
 void samples_add(struct samples *samples, int64_t ns)
 {

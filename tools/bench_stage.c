@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "term.h"
+#include "common/term.h"
 
 #define SPINS_BEFORE_YIELD 20000
 #define JOIN_TIME          (10 * SLUICE_S)

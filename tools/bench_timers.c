@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "term.h"
+#include "common/term.h"
 
 #define MOST_STAGES 64
 

@@ -10,7 +10,7 @@
 
 #include <sluice/sluice.h>
 
-#include "mirror.h"
+#include "common/readback.h"
 
 struct bridge {
     const char *command; /* for messages */

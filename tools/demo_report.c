@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/term.h"
 #include "font.h"
 #include "pixels.h"
 #include "png.h"
-#include "term.h"
 
 #define COLUMNS    4
 #define MARGIN     6

@@ -7,12 +7,12 @@
 
 #include <sluice/sluice.h>
 
-#include "args.h"
-#include "describe.h"
+#include "common/args.h"
+#include "common/describe.h"
+#include "common/json.h"
+#include "common/term.h"
+#include "common/text.h"
 #include "info.h"
-#include "json.h"
-#include "term.h"
-#include "text.h"
 
 enum { JSON, TIMEOUT };
 

@@ -9,11 +9,11 @@
 
 #include <sluice/sluice.h>
 
-#include "args.h"
-#include "describe.h"
-#include "json.h"
+#include "common/args.h"
+#include "common/describe.h"
+#include "common/json.h"
+#include "common/term.h"
 #include "ls.h"
-#include "term.h"
 
 #define RATE_TIME (250 * SLUICE_MS)
 

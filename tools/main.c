@@ -10,9 +10,9 @@
 
 #include <sluice/sluice.h>
 
-#include "args.h"
-#include "complete.h"
-#include "term.h"
+#include "common/args.h"
+#include "common/complete.h"
+#include "common/term.h"
 
 static const struct command *const commands[] = {
     &ls_command,     &info_command, &top_command,    &play_command,   &view_command, &record_command,

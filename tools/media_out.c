@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/term.h"
 #include "pixels.h"
-#include "term.h"
 
 #define EVEN        "pad=ceil(iw/2)*2:ceil(ih/2)*2" /* 4:2:0 needs even sizes */
 #define END_TIME    (5 * SLUICE_S)                  /* of a player whose window was closed */

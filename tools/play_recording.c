@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "args.h"
+#include "common/args.h"
+#include "common/term.h"
 #include "play.h"
 #include "recording.h"
-#include "term.h"
 
 struct replay {
     struct recording recording;

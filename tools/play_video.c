@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "args.h"
+#include "common/args.h"
+#include "common/term.h"
 #include "media.h"
 #include "pattern.h"
 #include "play.h"
-#include "term.h"
 
 struct video {
     struct media_source source;

@@ -9,11 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "args.h"
-#include "cipd.h"
-#include "describe.h"
+#include "common/args.h"
+#include "common/cipd.h"
+#include "common/describe.h"
+#include "common/term.h"
 #include "recording.h"
-#include "term.h"
 
 enum { FRAMES, SECONDS, DEPTH, EVERY, FPS, CRF, ARRAY, RAW, FOLLOW, TIMEOUT, UNDECLARED, QUIET };
 

@@ -11,8 +11,8 @@
 
 #include <sluice/sluice.h>
 
+#include "common/readback.h"
 #include "media.h"
-#include "mirror.h"
 
 struct record {
     const char *command; /* for messages */

@@ -6,11 +6,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "args.h"
-#include "cipd.h"
-#include "describe.h"
+#include "common/args.h"
+#include "common/cipd.h"
+#include "common/describe.h"
+#include "common/term.h"
 #include "record.h"
-#include "term.h"
 
 #define MEASURE_TIME (300 * SLUICE_MS)
 #define RATE_UNKNOWN 30

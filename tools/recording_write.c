@@ -7,9 +7,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "hash.h"
+#include "common/hash.h"
+#include "common/term.h"
 #include "recording_bytes.h"
-#include "term.h"
 
 static int64_t realtime_ns(void)
 {

@@ -10,14 +10,14 @@
 
 #include <sluice/sluice.h>
 
-#include "args.h"
-#include "cipd.h"
-#include "describe.h"
-#include "mirror.h"
+#include "common/args.h"
+#include "common/cipd.h"
+#include "common/describe.h"
+#include "common/readback.h"
+#include "common/term.h"
 #include "npy.h"
 #include "pixels.h"
 #include "png.h"
-#include "term.h"
 
 enum { ARRAY, UNDECLARED, TIMEOUT };
 

@@ -6,9 +6,9 @@
 
 #include <stdio.h>
 
-#include "args.h"
+#include "common/args.h"
+#include "common/term.h"
 #include "screen.h"
-#include "term.h"
 
 #define SHORTEST 0.05
 #define LONGEST  3600

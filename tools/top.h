@@ -17,8 +17,8 @@
 #include <sluice/sluice.h>
 
 #include "canvas.h"
-#include "json.h"
-#include "nvml.h"
+#include "common/json.h"
+#include "common/nvml.h"
 
 #define TOP_HISTORY 120
 #define TOP_REASON  200

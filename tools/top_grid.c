@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/text.h"
 #include "screen.h"
-#include "text.h"
 
 #define MOST_COLUMNS 24
 #define LONGEST_NAME 20 /* the first column is cut to this before another one goes */

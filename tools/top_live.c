@@ -14,10 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "args.h"
+#include "common/args.h"
+#include "common/term.h"
+#include "common/text.h"
 #include "screen.h"
-#include "term.h"
-#include "text.h"
 
 #define FIRST_GAP (250 * SLUICE_MS) /* rates are there soon, whatever the interval */
 

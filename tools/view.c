@@ -10,13 +10,13 @@
 
 #include <sluice/sluice.h>
 
-#include "args.h"
-#include "cipd.h"
-#include "describe.h"
+#include "common/args.h"
+#include "common/cipd.h"
+#include "common/describe.h"
+#include "common/readback.h"
+#include "common/term.h"
 #include "media.h"
-#include "mirror.h"
 #include "pixels.h"
-#include "term.h"
 
 enum { FRAMES, ARRAY, ASCII, UNDECLARED, TIMEOUT };
 

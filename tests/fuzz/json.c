@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 
-#include "../../tools/json.h"
+#include "../../tools/common/json.h"
 
 /* The length of a UTF-8 character, by decoding it; 0 if it is invalid. */
 static size_t utf8(const unsigned char *s, size_t left)

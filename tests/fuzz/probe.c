@@ -5,7 +5,7 @@
 #include "fuzz.h"
 
 #include "../../tools/media.h"
-#include "../../tools/term.h"
+#include "../../tools/common/term.h"
 
 static struct input answer;
 

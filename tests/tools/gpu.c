@@ -13,7 +13,7 @@
 
 #include <sluice/sluice.h>
 
-#include "tools/describe.h"
+#include "tools/common/describe.h"
 
 static struct program player;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * tools/hash.c: the numbers of docs/recording.md, in pieces or at once, and that any change shows.
+ * tools/common/hash.c: the numbers of docs/recording.md, in pieces or at once, and that any change shows.
  */
 #include "harness/test.h"
 
 
-#include "tools/hash.h"
+#include "tools/common/hash.h"
 
 /* The definition, taken literally. */
 static uint64_t by_the_book(const uint8_t *data, size_t size)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * tools/json.c: what it writes is JSON, whatever the text.
+ * tools/common/json.c: what it writes is JSON, whatever the text.
  */
 #include "harness/test.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "tools/json.h"
+#include "tools/common/json.h"
 
 static char *text;
 static size_t size;

@@ -9,7 +9,7 @@
 
 #include <sluice/sluice.h>
 
-#include "tools/hash.h"
+#include "tools/common/hash.h"
 #include "tools/recording.h"
 #include "tools/recording_bytes.h"
 

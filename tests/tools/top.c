@@ -17,7 +17,7 @@
 
 #include <sluice/sluice.h>
 
-#include "tools/text.h"
+#include "tools/common/text.h"
 #include "tools/top.h"
 
 /* ---- what is measured ---- */

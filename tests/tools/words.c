@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * tools/term.c, tools/text.c, tools/args.c, tools/describe.c: sizes, times and formats in words; near names.
+ * tools/common/term.c, tools/common/text.c, tools/common/args.c, tools/common/describe.c: sizes, times and formats in words; near names.
  */
 #include "harness/test.h"
 
 #include <sluice/sluice.h>
 
-#include "tools/args.h"
-#include "tools/describe.h"
-#include "tools/term.h"
-#include "tools/text.h"
+#include "tools/common/args.h"
+#include "tools/common/describe.h"
+#include "tools/common/term.h"
+#include "tools/common/text.h"
 
 TEST(words_for_bytes_and_times)
 {

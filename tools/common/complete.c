@@ -13,9 +13,9 @@
 
 #include <sluice/sluice.h>
 
+#include "../ls.h"
 #include "cipd.h"
 #include "describe.h"
-#include "ls.h"
 #include "term.h"
 
 #define MAX_CHANNELS 256

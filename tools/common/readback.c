@@ -3,7 +3,7 @@
  * Frames of a GPU in host memory, each array at its offset in the slot. The memory is pinned, so that
  * copies go at full speed, and kept from frame to frame.
  */
-#include "mirror.h"
+#include "readback.h"
 
 #include <string.h>
 
