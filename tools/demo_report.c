@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "common/term.h"
-#include "font.h"
-#include "pixels.h"
-#include "png.h"
+#include "media/font.h"
+#include "media/pixels.h"
+#include "media/png.h"
 
 #define COLUMNS    4
 #define MARGIN     6

@@ -12,7 +12,7 @@
 #include "common/describe.h"
 #include "common/hash.h"
 #include "common/term.h"
-#include "recording.h"
+#include "media/recording.h"
 
 enum { LOOP, FPS, SIZE, FORMAT, DEVICE, SLOTS, WAIT, READERS, FRAMES, PATTERN, HASH, RETIME, QUIET };
 

@@ -9,8 +9,8 @@
 
 #include "common/args.h"
 #include "common/term.h"
+#include "media/recording.h"
 #include "play.h"
-#include "recording.h"
 
 struct replay {
     struct recording recording;

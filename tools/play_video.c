@@ -8,7 +8,7 @@
 
 #include "common/args.h"
 #include "common/term.h"
-#include "media.h"
+#include "media/media.h"
 #include "pattern.h"
 #include "play.h"
 

@@ -13,7 +13,7 @@
 #include "common/cipd.h"
 #include "common/describe.h"
 #include "common/term.h"
-#include "recording.h"
+#include "media/recording.h"
 
 enum { FRAMES, SECONDS, DEPTH, EVERY, FPS, CRF, ARRAY, RAW, FOLLOW, TIMEOUT, UNDECLARED, QUIET };
 

@@ -12,7 +12,7 @@
 #include <sluice/sluice.h>
 
 #include "common/readback.h"
-#include "media.h"
+#include "media/media.h"
 
 struct record {
     const char *command; /* for messages */

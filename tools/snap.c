@@ -15,9 +15,9 @@
 #include "common/describe.h"
 #include "common/readback.h"
 #include "common/term.h"
-#include "npy.h"
-#include "pixels.h"
-#include "png.h"
+#include "media/npy.h"
+#include "media/pixels.h"
+#include "media/png.h"
 
 enum { ARRAY, UNDECLARED, TIMEOUT };
 

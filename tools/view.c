@@ -15,8 +15,8 @@
 #include "common/describe.h"
 #include "common/readback.h"
 #include "common/term.h"
-#include "media.h"
-#include "pixels.h"
+#include "media/media.h"
+#include "media/pixels.h"
 
 enum { FRAMES, ARRAY, ASCII, UNDECLARED, TIMEOUT };
 

@@ -4,7 +4,7 @@
  */
 #include "fuzz.h"
 
-#include "../../tools/media.h"
+#include "../../tools/media/media.h"
 #include "../../tools/common/term.h"
 
 static struct input answer;

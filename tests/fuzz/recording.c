@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "../../tools/common/hash.h"
-#include "../../tools/recording.h"
-#include "../../tools/recording_bytes.h"
+#include "../../tools/media/recording.h"
+#include "../../tools/media/recording_bytes.h"
 
 #define DATA_MAX (1 << 20)
 

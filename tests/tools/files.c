@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tools/png.c and tools/npy.c, read back here by the letter of their formats.
+ * tools/media/png.c and tools/media/npy.c, read back here by the letter of their formats.
  */
 #include "harness/test.h"
 
@@ -10,8 +10,8 @@
 
 #include <sluice/sluice.h>
 
-#include "tools/npy.h"
-#include "tools/png.h"
+#include "tools/media/npy.h"
+#include "tools/media/png.h"
 
 static uint32_t get32(const uint8_t *at)
 {

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "tools/kit.h"
-#include "tools/recording.h"
+#include "tools/media/recording.h"
 
 TEST_TIMEOUT(recording_until_the_disk_is_full, 60)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tools/pixels.c: every pixel format there and back, and known colours in known bytes.
+ * tools/media/pixels.c: every pixel format there and back, and known colours in known bytes.
  */
 #include "harness/test.h"
 
@@ -10,7 +10,7 @@
 
 #include <sluice/sluice.h>
 
-#include "tools/pixels.h"
+#include "tools/media/pixels.h"
 
 #define WIDTH  8
 #define HEIGHT 6

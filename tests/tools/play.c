@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "tools/recording.h"
+#include "tools/media/recording.h"
 
 static const char *device = "host"; /* that channels are on */
 
@@ -22,7 +22,7 @@ static void use_gpu(void)
     device = "cuda:0";
 }
 
-/* The samples of a pixel in a PNG that tools/png.c wrote, with rows short enough for one block
+/* The samples of a pixel in a PNG that tools/media/png.c wrote, with rows short enough for one block
  * each. */
 static const uint8_t *png_pixel(const char *png, unsigned width, unsigned bytes, unsigned x,
                                 unsigned y)

@@ -10,8 +10,8 @@
 #include <sluice/sluice.h>
 
 #include "tools/common/hash.h"
-#include "tools/recording.h"
-#include "tools/recording_bytes.h"
+#include "tools/media/recording.h"
+#include "tools/media/recording_bytes.h"
 
 #define FRAMES 3
 

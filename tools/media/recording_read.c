@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/hash.h"
+#include "../common/hash.h"
 #include "pixels.h"
 #include "recording_bytes.h"
 

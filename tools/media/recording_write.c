@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/hash.h"
-#include "common/term.h"
+#include "../common/hash.h"
+#include "../common/term.h"
 #include "recording_bytes.h"
 
 static int64_t realtime_ns(void)

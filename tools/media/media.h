@@ -10,7 +10,7 @@
 
 #include <sluice/sluice.h>
 
-#include "common/child.h"
+#include "../common/child.h"
 
 /* What ffmpeg reads from. */
 enum media_kind { MEDIA_FILE, MEDIA_DEVICE, MEDIA_TEST };

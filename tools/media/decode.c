@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/term.h"
+#include "../common/term.h"
 
 #define PROBE_TIME (20 * SLUICE_S)
 
