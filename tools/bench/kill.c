@@ -9,8 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../common/term.h"
 #include "bench.h"
-#include "common/term.h"
 
 #define VICTIMS 200 /* of each kind */
 #define BYTES   (1 << 20)

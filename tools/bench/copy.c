@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
+#include "../common/term.h"
 #include "bench.h"
-#include "common/term.h"
 
 struct copy_job {
     bool fetch;

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/args.h"
-#include "common/scratch.h"
-#include "common/term.h"
+#include "../common/args.h"
+#include "../common/scratch.h"
+#include "../common/term.h"
 
 #define QUICK 0.03 /* of a full run */
 

@@ -8,8 +8,8 @@
 #include <stdalign.h>
 #include <unistd.h>
 
+#include "../common/term.h"
 #include "bench.h"
-#include "common/term.h"
 
 #define READERS        64
 #define SPIN_GAP       (2 * SLUICE_MS / 1000)  /* until who spins is in its loop */

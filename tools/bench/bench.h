@@ -15,7 +15,7 @@
 
 #include <sluice/sluice.h>
 
-#include "common/json.h"
+#include "../common/json.h"
 
 /* ---- the run ---- */
 

@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../common/term.h"
 #include "bench.h"
-#include "common/term.h"
 
 #define MOST_STAGES 64
 

@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../common/term.h"
 #include "bench.h"
-#include "common/term.h"
 
 #define SPINS_BEFORE_YIELD 20000
 #define JOIN_TIME          (10 * SLUICE_S)

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "../common/term.h"
 #include "bench.h"
-#include "common/term.h"
 
 #define SETTLE (SLUICE_S / 10) /* until all have done what comes first */
 

@@ -6,8 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../common/term.h"
 #include "bench.h"
-#include "common/term.h"
 
 #define BATCH   64
 #define READERS 64

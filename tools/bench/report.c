@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "../common/json.h"
+#include "../common/term.h"
 #include "bench.h"
-#include "common/json.h"
-#include "common/term.h"
 
 void samples_add(struct samples *samples, int64_t ns)
 {
