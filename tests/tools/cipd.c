@@ -16,7 +16,7 @@
 #include <sluice/sluice.h>
 
 #include "tools/doctor.h"
-#include "tools/top.h"
+#include "tools/top/top.h"
 
 static struct program player;
 static char name[80], bare[64]; /* of a segment, which all of the machine shares */

@@ -18,7 +18,7 @@
 #include <sluice/sluice.h>
 
 #include "tools/common/text.h"
-#include "tools/top.h"
+#include "tools/top/top.h"
 
 /* ---- what is measured ---- */
 

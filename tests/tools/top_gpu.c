@@ -13,7 +13,7 @@
 
 #include <sluice/sluice.h>
 
-#include "tools/top.h"
+#include "tools/top/top.h"
 
 /* Channels "a", "b", ..., each on the GPU with this byte in its UUID; 0: on host. */
 static void open_top(struct top *top, const unsigned char *bytes, size_t count)

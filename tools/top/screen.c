@@ -17,7 +17,7 @@
 
 #include <sluice/sluice.h>
 
-#include "common/term.h"
+#include "../common/term.h"
 
 #define ESCAPE_PATIENCE 50 /* ms: what follows an escape of a key's comes at once */
 

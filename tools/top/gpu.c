@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/term.h"
+#include "../common/term.h"
 
 #define TOP_GPU_LINES 4
 

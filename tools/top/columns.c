@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/describe.h"
-#include "common/term.h"
+#include "../common/describe.h"
+#include "../common/term.h"
 
 #define LONG_LEASE SLUICE_S
 

@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-#include "common/args.h"
-#include "common/term.h"
+#include "../common/args.h"
+#include "../common/term.h"
 #include "screen.h"
 
 #define SHORTEST 0.05

@@ -16,9 +16,9 @@
 
 #include <sluice/sluice.h>
 
+#include "../common/json.h"
+#include "../common/nvml.h"
 #include "canvas.h"
-#include "common/json.h"
-#include "common/nvml.h"
 
 #define TOP_HISTORY 120
 #define TOP_REASON  200

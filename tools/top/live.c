@@ -14,9 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/args.h"
-#include "common/term.h"
-#include "common/text.h"
+#include "../common/args.h"
+#include "../common/term.h"
+#include "../common/text.h"
 #include "screen.h"
 
 #define FIRST_GAP (250 * SLUICE_MS) /* rates are there soon, whatever the interval */

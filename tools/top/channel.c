@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/describe.h"
-#include "common/term.h"
+#include "../common/describe.h"
+#include "../common/term.h"
 
 /* ---- one channel ---- */
 

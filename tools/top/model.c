@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/describe.h"
+#include "../common/describe.h"
 
 #define SENSIBLE (3600 * 1e9) /* ns: a frame that waited longer is a number out of nowhere */
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/text.h"
+#include "../common/text.h"
 #include "screen.h"
 
 #define MOST_COLUMNS 24

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/cipd.h"
-#include "common/describe.h"
-#include "common/term.h"
+#include "../common/cipd.h"
+#include "../common/describe.h"
+#include "../common/term.h"
 
 #define ASK_TIME    (250 * SLUICE_MS) /* of one that did not answer before */
 #define LONGEST_GAP (8 * SLUICE_S)

@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/args.h"
-#include "common/describe.h"
-#include "common/json.h"
-#include "common/term.h"
-#include "common/text.h"
+#include "../common/args.h"
+#include "../common/describe.h"
+#include "../common/json.h"
+#include "../common/term.h"
+#include "../common/text.h"
 
 static bool is_shown(const struct top_channel *channel, const struct top_options *options)
 {
