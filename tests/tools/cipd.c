@@ -15,7 +15,7 @@
 
 #include <sluice/sluice.h>
 
-#include "tools/doctor.h"
+#include "tools/doctor/doctor.h"
 #include "tools/top/top.h"
 
 static struct program player;

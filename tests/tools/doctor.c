@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "kit.h"
-#include "tools/doctor.h"
+#include "tools/doctor/doctor.h"
 
 /* The command finds two fake GPUs, and nothing of this machine's. */
 static void begin(void)

@@ -13,8 +13,8 @@
 
 #include <sluice/sluice.h>
 
-#include "common/scratch.h"
-#include "common/term.h"
+#include "../common/scratch.h"
+#include "../common/term.h"
 
 #define FRAMES  500
 #define NUMBERS 4096

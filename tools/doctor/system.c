@@ -22,7 +22,7 @@
 
 #include <sluice/sluice.h>
 
-#include "common/term.h"
+#include "../common/term.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010

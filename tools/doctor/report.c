@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/term.h"
+#include "../common/term.h"
 
 static const char *const state_names[] = { "ok", "note", "bad" };
 

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/args.h"
-#include "common/child.h"
-#include "common/term.h"
+#include "../common/args.h"
+#include "../common/child.h"
+#include "../common/term.h"
 
 static const struct args_option options[] = {
     { 'j', "json", NULL, "as JSON" },

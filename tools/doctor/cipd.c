@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/args.h"
-#include "common/cipd.h"
-#include "common/term.h"
+#include "../common/args.h"
+#include "../common/cipd.h"
+#include "../common/term.h"
 
 /* ---- the environment ---- */
 

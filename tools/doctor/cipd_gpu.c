@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/child.h"
-#include "common/scratch.h"
-#include "common/term.h"
+#include "../common/child.h"
+#include "../common/scratch.h"
+#include "../common/term.h"
 
 #define WIDTH  64
 #define HEIGHT 32

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/nvml.h"
-#include "common/term.h"
+#include "../common/nvml.h"
+#include "../common/term.h"
 
 /* What a GPU can do or not, and what it means. */
 static const struct ability {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/scratch.h"
-#include "common/term.h"
+#include "../common/scratch.h"
+#include "../common/term.h"
 
 #define FRAMES  100 /* in which nothing is but their number: how long do they take? */
 #define SENT    10  /* and with pixels: are they right? */

@@ -11,7 +11,7 @@
 
 #include <sluice/sluice.h>
 
-#include "common/json.h"
+#include "../common/json.h"
 
 #define DOCTOR_PATIENCE (10 * SLUICE_S) /* with a machine that does much else: for what a channel should do at once */
 
