@@ -10,7 +10,7 @@
 
 #include <sluice/sluice.h>
 
-#include "common/readback.h"
+#include "../common/readback.h"
 
 struct bridge {
     const char *command; /* for messages */

@@ -6,10 +6,10 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "../common/args.h"
+#include "../common/describe.h"
+#include "../common/term.h"
 #include "bridge.h"
-#include "common/args.h"
-#include "common/describe.h"
-#include "common/term.h"
 
 #define PATIENCE (10 * SLUICE_S)  /* with the GPU that copies a frame, until it is said that it does not */
 #define SLICE    (100 * SLUICE_MS) /* of waiting for a slot or a copy, so that a stop is seen */

@@ -8,10 +8,10 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "common/args.h"
-#include "common/cipd.h"
-#include "common/describe.h"
-#include "common/term.h"
+#include "../common/args.h"
+#include "../common/cipd.h"
+#include "../common/describe.h"
+#include "../common/term.h"
 
 #define LOOK (100 * SLUICE_MS) /* how long an acquire waits, so that a stop is seen */
 
