@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "common/describe.h"
-#include "common/term.h"
+#include "../common/describe.h"
+#include "../common/term.h"
 
 #define FAILURES_MAX 3
 

@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/args.h"
-#include "common/hash.h"
-#include "common/readback.h"
-#include "common/term.h"
+#include "../common/args.h"
+#include "../common/hash.h"
+#include "../common/readback.h"
+#include "../common/term.h"
 
 #define START_TIME (20 * SLUICE_S) /* for the first frame, and for frames to come back */
 #define KILLS      2

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/term.h"
-#include "media/font.h"
-#include "media/pixels.h"
-#include "media/png.h"
+#include "../common/term.h"
+#include "../media/font.h"
+#include "../media/pixels.h"
+#include "../media/png.h"
 
 #define COLUMNS    4
 #define MARGIN     6

@@ -10,7 +10,7 @@
 
 #include <sluice/sluice.h>
 
-#include "common/child.h"
+#include "../common/child.h"
 
 #define DEMO_IN  "demo-in"
 #define DEMO_OUT "demo-out"
