@@ -11,8 +11,8 @@
 
 #include <sluice/sluice.h>
 
-#include "common/readback.h"
-#include "media/media.h"
+#include "../common/readback.h"
+#include "../media/media.h"
 
 struct record {
     const char *command; /* for messages */

@@ -9,11 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/args.h"
-#include "common/cipd.h"
-#include "common/describe.h"
-#include "common/term.h"
-#include "media/recording.h"
+#include "../common/args.h"
+#include "../common/cipd.h"
+#include "../common/describe.h"
+#include "../common/term.h"
+#include "../media/recording.h"
 
 enum { FRAMES, SECONDS, DEPTH, EVERY, FPS, CRF, ARRAY, RAW, FOLLOW, TIMEOUT, UNDECLARED, QUIET };
 

@@ -6,10 +6,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/args.h"
-#include "common/cipd.h"
-#include "common/describe.h"
-#include "common/term.h"
+#include "../common/args.h"
+#include "../common/cipd.h"
+#include "../common/describe.h"
+#include "../common/term.h"
 #include "record.h"
 
 #define MEASURE_TIME (300 * SLUICE_MS)
