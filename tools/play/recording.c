@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/args.h"
-#include "common/term.h"
-#include "media/recording.h"
+#include "../common/args.h"
+#include "../common/term.h"
+#include "../media/recording.h"
 #include "play.h"
 
 struct replay {

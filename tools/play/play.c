@@ -7,12 +7,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/args.h"
-#include "common/cipd.h"
-#include "common/describe.h"
-#include "common/hash.h"
-#include "common/term.h"
-#include "media/recording.h"
+#include "../common/args.h"
+#include "../common/cipd.h"
+#include "../common/describe.h"
+#include "../common/hash.h"
+#include "../common/term.h"
+#include "../media/recording.h"
 
 enum { LOOP, FPS, SIZE, FORMAT, DEVICE, SLOTS, WAIT, READERS, FRAMES, PATTERN, HASH, RETIME, QUIET };
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/args.h"
-#include "common/term.h"
-#include "media/media.h"
+#include "../common/args.h"
+#include "../common/term.h"
+#include "../media/media.h"
 #include "pattern.h"
 #include "play.h"
 

@@ -11,7 +11,7 @@
 
 #include <sluice/sluice.h>
 
-#include "slate.h"
+#include "upload.h"
 
 #define FPS_MAX (-1.0) /* as fast as it goes */
 

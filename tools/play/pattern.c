@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "media/font.h"
-#include "media/pixels.h"
+#include "../media/font.h"
+#include "../media/pixels.h"
 
 static const float bars[8][4] = {
     { 1, 1, 1, 1 }, { 1, 1, 0, 1 }, { 0, 1, 1, 1 }, { 0, 1, 0, 1 },

@@ -2,7 +2,7 @@
  *
  * Frames made by the CPU, for channels in host memory and on GPUs.
  */
-#include "slate.h"
+#include "upload.h"
 
 #include <string.h>
 
