@@ -13,7 +13,7 @@
 
 #include <sluice/sluice.h>
 
-#include "../ls.h"
+#include "../ls/ls.h"
 #include "cipd.h"
 #include "describe.h"
 #include "term.h"

@@ -9,10 +9,10 @@
 
 #include <sluice/sluice.h>
 
-#include "common/args.h"
-#include "common/describe.h"
-#include "common/json.h"
-#include "common/term.h"
+#include "../common/args.h"
+#include "../common/describe.h"
+#include "../common/json.h"
+#include "../common/term.h"
 #include "ls.h"
 
 #define RATE_TIME (250 * SLUICE_MS)

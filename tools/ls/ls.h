@@ -10,7 +10,7 @@
 
 #include <sluice/sluice.h>
 
-#include "common/json.h"
+#include "../common/json.h"
 
 struct cipd_rows {
     struct cipd_row {

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cipd.h"
-#include "common/describe.h"
-#include "common/term.h"
+#include "../common/cipd.h"
+#include "../common/describe.h"
+#include "../common/term.h"
 
 static int add(void *user, const char *name)
 {
