@@ -7,11 +7,11 @@
 
 #include <sluice/sluice.h>
 
-#include "common/args.h"
-#include "common/describe.h"
-#include "common/json.h"
-#include "common/term.h"
-#include "common/text.h"
+#include "../common/args.h"
+#include "../common/describe.h"
+#include "../common/json.h"
+#include "../common/term.h"
+#include "../common/text.h"
 #include "info.h"
 
 enum { JSON, TIMEOUT };

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/args.h"
-#include "common/cipd.h"
-#include "common/json.h"
-#include "common/term.h"
+#include "../common/args.h"
+#include "../common/cipd.h"
+#include "../common/json.h"
+#include "../common/term.h"
 
 #define FLAG_BFLOAT16   0x0001
 #define FLAG_MONO_ALPHA 0x0002
