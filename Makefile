@@ -15,21 +15,21 @@ help:
 	@echo 'make clean      removes what was built'
 
 demo:
-	@tools/setup demo
+	@dev/setup demo
 	@test -f build/build.ninja || meson setup build
 	@ninja -C build tools/sluice examples/example-filter examples/example-gpu-filter
 	@tools/demo/run
 
 test:
-	@tools/setup test
+	@dev/setup test
 	@tests/all
 
 asan tsan coverage:
-	@tools/setup ci
+	@dev/setup ci
 	@tests/run $@
 
 install:
-	@tools/setup build
+	@dev/setup build
 	@test -f build-release/build.ninja || meson setup build-release --buildtype=release -Dtests=disabled
 	@meson configure build-release -Dprefix=$(abspath $(PREFIX))
 	@ninja -C build-release
@@ -37,12 +37,12 @@ install:
 	@test -n '$(DESTDIR)' || ldconfig 2>/dev/null || true
 
 bench:
-	@tools/setup bench
+	@dev/setup bench
 	@bench/run -o figures.json
 	@bench/plot figures.json figures
 
 site:
-	@tools/setup site
+	@dev/setup site
 	@docs/site/build
 
 clean:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The Python package in tools/gpu-check: built by Meson alone, tested by pytest on the machine's GPU, measured. No network."""
+"""The Python package in dev/gpu-check: built by Meson alone, tested by pytest on the machine's GPU, measured. No network."""
 import contextlib
 import importlib.util
 import json
@@ -11,9 +11,9 @@ import xml.etree.ElementTree as tree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TESTS = ROOT / "python/tests"
-sys.path += [str(TESTS), str(ROOT / "tools")]
-from gpu_plan import Task  # noqa: E402
-from gpu_suite import Suite  # noqa: E402
+sys.path += [str(TESTS), str(ROOT / "dev")]
+from gpucheck.plan import Task  # noqa: E402
+from gpucheck.suite import Suite  # noqa: E402
 from peer_runtime import is_of_classes  # noqa: E402
 
 COUNTS = ("test_real_lives.py",)  # how much of the GPU's memory is free tells it what was left behind

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The goals that Sluice has on a GPU, and the rows that show whether it meets them: what bench/document puts first, and
-tools/gpu-check last. A goal's first row is the one it was set for; the others are the same by other sizes, under load, under MPS."""
+dev/gpu-check last. A goal's first row is the one it was set for; the others are the same by other sizes, under load, under MPS."""
 import typing
 
 from table import duration, said

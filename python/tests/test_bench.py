@@ -18,7 +18,7 @@ STREAMS = {"default": True, "own": False}  # that frames are exported on, and wh
 @pytest.mark.limit(900)
 def test_calls_of_cuda_links_interface_are_measured(gpu, tmp_path):
     if not gpu.fake:
-        pytest.skip("tools/gpu-check runs it on a GPU")
+        pytest.skip("dev/gpu-check runs it on a GPU")
     link = package_folder()
     more = ["--cuda-link", str(link)] if link else []
     file = tmp_path / "figures.json"

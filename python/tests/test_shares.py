@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Shares of tests, as tools/gpu-check asks for them: shares.py."""
+"""Shares of tests, as dev/gpu-check asks for them: shares.py."""
 import json
 import os
 import pathlib

@@ -42,14 +42,14 @@ def links(root, page):
 def variables(root):
     """Environment variables that programs and scripts read: name to the files that do."""
     found = {}
-    for path in [*root.glob("src/**/*.c"), *root.glob("tools/*.c"), *root.glob("tests/harness/*.c"),
+    for path in [*root.glob("src/**/*.c"), *root.glob("tools/**/*.c"), *root.glob("tests/harness/*.c"),
                  *root.glob("tests/gpu/*.c"), *root.glob("tests/multi/*.c")]:
         for name in re.findall(r'getenv\("(\w+)"\)', path.read_text()):
             found.setdefault(name, path.relative_to(root))
     for path in root.glob("python/**/*.py"):
         for name in re.findall(r'environ(?:\.get\(|\[)"(SLUICE_\w+)"', path.read_text()):
             found.setdefault(name, path.relative_to(root))
-    for path in map(root.joinpath, ("tests/run", "python/run-tests", "tools/demo/run", "tools/setup", ".ci/run", "Makefile")):
+    for path in map(root.joinpath, ("tests/run", "python/run-tests", "tools/demo/run", "dev/setup", ".ci/run", "Makefile")):
         if path.exists():
             for name in re.findall(r"\$\{?(SLUICE_\w+|CI|PREFIX|DESTDIR)\b", path.read_text().replace("$(", "${")):
                 found.setdefault(name, path.relative_to(root))

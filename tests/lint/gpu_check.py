@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""tools/gpu-check without a GPU: how tests are dealt, what is left out when time is short, what parts of a run come to, and one
+"""dev/gpu-check without a GPU: how tests are dealt, what is left out when time is short, what parts of a run come to, and one
 that is cut. usage: gpu_check.py ROOT"""
 import io
 import json
@@ -15,15 +15,15 @@ import time
 
 ROOT = pathlib.Path(sys.argv[1])
 sys.dont_write_bytecode = True
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "python"), str(ROOT / "bench/gpu")]
+sys.path[:0] = [str(ROOT / "dev"), str(ROOT / "python"), str(ROOT / "bench/gpu")]
 import goals  # noqa: E402
 import gpu_check as python  # noqa: E402
-import gpu_lists  # noqa: E402
-from gpu_mps import Service, phase_of  # noqa: E402
-from gpu_plan import Phase, Task, look_ahead, play  # noqa: E402
-from gpu_results import Results, fill_in  # noqa: E402
-from gpu_suite import Suite, add, clock, nothing, run  # noqa: E402
-from gpu_tests import outputs  # noqa: E402
+import gpucheck.lists  # noqa: E402
+from gpucheck.mps import Service, phase_of  # noqa: E402
+from gpucheck.plan import Phase, Task, look_ahead, play  # noqa: E402
+from gpucheck.results import Results, fill_in  # noqa: E402
+from gpucheck.suite import Suite, add, clock, nothing, run  # noqa: E402
+from gpucheck.c_tests import outputs  # noqa: E402
 from lint import Lint  # noqa: E402
 from shares import deal, short_name  # noqa: E402
 
@@ -83,9 +83,9 @@ def within_seconds():
 CUT = """
 import pathlib, sys, time
 sys.path[:0] = sys.argv[2:]
-from gpu_plan import Phase, Task, play
-from gpu_results import Results, read
-from gpu_suite import Suite
+from gpucheck.plan import Phase, Task, play
+from gpucheck.results import Results, read
+from gpucheck.suite import Suite
 def job(title, seconds):
     def done():
         time.sleep(seconds)
@@ -106,7 +106,7 @@ def cutting():
     """A run that is killed keeps what was done, in the place of what another run had of it, and says what is missing."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "results.json"
-        process = subprocess.Popen([sys.executable, "-c", CUT, file, ROOT / "tools"])
+        process = subprocess.Popen([sys.executable, "-c", CUT, file, ROOT / "dev"])
         until = time.monotonic() + 60
         while time.monotonic() < until and not (file.exists() and '"first.x"' not in file.read_text() and '"passed": 1' in file.read_text()):
             time.sleep(0.02)
@@ -244,13 +244,13 @@ def lists():
     """Of which tests cannot be had where, each line is about tests that there are."""
     names, several = ({f"{file.stem}.{name}" for file in (ROOT / folder).glob("*.c") for name in re.findall(r"^TEST(?:_TIMEOUT)?\((\w+)", file.read_text(), re.M)}
                       for folder in ("tests/gpu", "tests/multi"))
-    patterns = [f"^{part.lstrip('^')}" for pattern, _ in (*gpu_lists.NOT_SANITIZED, *gpu_lists.NOT_UNDER_MPS) for part in pattern.split("|^")]
+    patterns = [f"^{part.lstrip('^')}" for pattern, _ in (*gpucheck.lists.NOT_SANITIZED, *gpucheck.lists.NOT_UNDER_MPS) for part in pattern.split("|^")]
     problems = [f"no test is {pattern}" for pattern in patterns if not any(re.search(pattern, name) for name in names)]
-    files = [name for pattern in (gpu_lists.BETWEEN, gpu_lists.BETWEEN_LONG) for name in re.search(r"\((.*?)\)", pattern.pattern)[1].split("|")]
+    files = [name for pattern in (gpucheck.lists.BETWEEN, gpucheck.lists.BETWEEN_LONG) for name in re.search(r"\((.*?)\)", pattern.pattern)[1].split("|")]
     problems += [f"tests/multi has no {file}" for file in files if not any(name.startswith(f"{file}.") for name in several)]
-    problems += [] if gpu_lists.CONTROL in names else [f"there is no {gpu_lists.CONTROL}"]
-    whys = [gpu_lists.why_not(gpu_lists.CONTROL, reasons) is None for reasons in (gpu_lists.NOT_SANITIZED, gpu_lists.NOT_UNDER_MPS)]
-    return problems + differs((whys, gpu_lists.why_not("channel.x", gpu_lists.NOT_SANITIZED)), ([False, False], None))
+    problems += [] if gpucheck.lists.CONTROL in names else [f"there is no {gpucheck.lists.CONTROL}"]
+    whys = [gpucheck.lists.why_not(gpucheck.lists.CONTROL, reasons) is None for reasons in (gpucheck.lists.NOT_SANITIZED, gpucheck.lists.NOT_UNDER_MPS)]
+    return problems + differs((whys, gpucheck.lists.why_not("channel.x", gpucheck.lists.NOT_SANITIZED)), ([False, False], None))
 
 
 lint = Lint()

@@ -143,7 +143,7 @@ def clip():
     """Frames of a real video."""
     path = os.environ.get("SLUICE_TEST_CLIP")
     if not path:
-        pytest.skip("no clip: tools/gpu-check --clip FILE")
+        pytest.skip("no clip: dev/gpu-check --clip FILE")
     if path.endswith(".slr"):
         return [path, "--loop"]
     if not shutil.which("ffmpeg"):

@@ -85,7 +85,7 @@ def test_a_spin_beside_publish_frame(gpu, peers, native):
     said = ask(other, "open")
     if said != "open":
         pytest.skip(said)
-    frames = FRAMES * 1000 or (200_000 if gpu.fake else 1_000_000)  # tools/gpu-check: ten million
+    frames = FRAMES * 1000 or (200_000 if gpu.fake else 1_000_000)  # dev/gpu-check: ten million
     assert while_it_answers(other, f"publish {SLOTS + 1} {frames}", spin.look) == "PUBLISHED"
     spin.reach(frames)
     stats = spin.reader.stats()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What tools/gpu-check does with the command and with NVIDIA's tools: doctor, the command's channels on a GPU, Nsight Systems,
+"""What dev/gpu-check does with the command and with NVIDIA's tools: doctor, the command's channels on a GPU, Nsight Systems,
 compute-sanitizer."""
 import contextlib
 import json
@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 
-from gpu_suite import OUT_OF_TIME, Suite, run
+from gpucheck.suite import OUT_OF_TIME, Suite, run
 
 COMMANDS = "play, snap, bridge, top, demo, bench on the GPU"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What tools/gpu-check runs, and what comes of it: programs that have so long, and suites of tests."""
+"""What dev/gpu-check runs, and what comes of it: programs that have so long, and suites of tests."""
 import contextlib
 import os
 import pathlib
@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 TAP_LINE = re.compile(r"^(ok|not ok) \d+ - (\S+)(?: # SKIP ?(.*))?$")
 OUT_OF_TIME = 124
 LOOK = 2  # s

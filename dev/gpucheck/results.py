@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""results.json of tools/gpu-check: written anew after each thing that was done, so that a run that is cut leaves what it has
+"""results.json of dev/gpu-check: written anew after each thing that was done, so that a run that is cut leaves what it has
 found; and the file of one run filled in by another."""
 import json
 import subprocess
 import threading
 import time
 
-from gpu_suite import add, nothing
+from gpucheck.suite import add, nothing
 
 NOTED = 0.3  # s: a test that takes longer is known by its time
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How tools/gpu-check fills its time: tasks, so many side by side, and what is left out when time is short.
+"""How dev/gpu-check fills its time: tasks, so many side by side, and what is left out when time is short.
 
 A phase is over before the next one begins. Its tasks begin with those that take longest, as that ends soonest. If all of it may
 take so long only (--within), the most important begin first, and what would not end in time is left out by name.
@@ -11,7 +11,7 @@ import math
 import traceback
 import typing
 
-from gpu_suite import Suite, clock, nothing
+from gpucheck.suite import Suite, clock, nothing
 
 FOREVER = math.inf
 SPARE = 2  # rank: from here on a task leaves room for the phases that come later
@@ -74,7 +74,7 @@ def do(task, later=0):
         suite = task.job()
     except Exception:
         suite = nothing(task.title)
-        suite.failed[f"{'-'.join(task.names[:1]) or task.title} (tools/gpu-check)"] = traceback.format_exc().splitlines()[-8:]
+        suite.failed[f"{'-'.join(task.names[:1]) or task.title} (dev/gpu-check)"] = traceback.format_exc().splitlines()[-8:]
     if clock.left() <= 0 and suite.failed:
         done = {*suite.passed, *suite.skipped}
         suite.not_run = [name for name in task.names if name not in done] or ["the rest of it"]

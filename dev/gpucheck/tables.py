@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tables of tools/gpu-check."""
+"""The tables of dev/gpu-check."""
 import collections
 import sys
 

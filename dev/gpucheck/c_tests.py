@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""The tests in C that tools/gpu-check runs, as tasks: each test of a program is one, and can run beside any other."""
+"""The tests in C that dev/gpu-check runs, as tasks: each test of a program is one, and can run beside any other."""
 import functools
 import pathlib
 import subprocess
 
-import gpu_outside as outside
-from gpu_lists import (ALONE, ANYWHERE, BETWEEN, BETWEEN_LONG, CONTAINERS, CONTROL, KILLS, MEASURED, NOT_SANITIZED, NOT_UNDER_MPS,
+from gpucheck import outside
+from gpucheck.lists import (ALONE, ANYWHERE, BETWEEN, BETWEEN_LONG, CONTAINERS, CONTROL, KILLS, MEASURED, NOT_SANITIZED, NOT_UNDER_MPS,
                        SANITIZED, TOGETHER, why_not)
-from gpu_mps import Service, phase_of
-from gpu_plan import SPARE, Phase, Task
-from gpu_suite import Suite, run
+from gpucheck.mps import Service, phase_of
+from gpucheck.plan import SPARE, Phase, Task
+from gpucheck.suite import Suite, run
 
 TARGETS = ["tests/gpu/gpu", "tests/fake/fake", "tests/fake/libfakecuda.so", "tests/fake/libfakestub.so",
            "tests/fake/cudart64_12.dll", "tests/storm/storm", "tests/multi/multi", "tests/docs/docs-gpu", "tests/unit/unit",
@@ -102,7 +102,7 @@ class Tests:
         return tasks
 
     def as_client(self, name):
-        """A task of gpu_mps: a test under MPS."""
+        """A task of gpucheck.mps: a test under MPS."""
         def job(environment):
             done = run([self.program, name], self.out / "mps.tap", MPS_LIMIT, append=True, SLUICE_TEST_SCALE=MPS_SCALE, **self.on_gpu, **environment)
             return self.noted("mps", name, Suite("", *outputs(done)))

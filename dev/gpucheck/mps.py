@@ -7,8 +7,8 @@ import pathlib
 import shutil
 import tempfile
 
-from gpu_plan import Phase, Task
-from gpu_suite import Suite, clean_up, run
+from gpucheck.plan import Phase, Task
+from gpucheck.suite import Suite, clean_up, run
 from mps import Mps, Unavailable
 
 

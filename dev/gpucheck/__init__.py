@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""The modules of dev/gpu-check."""
