@@ -13,6 +13,7 @@
 #include "common/args.h"
 #include "common/complete.h"
 #include "common/term.h"
+#include "common/text.h"
 
 static const struct command *const commands[] = {
     &ls_command,     &info_command, &top_command,    &play_command,   &view_command, &record_command,
@@ -53,7 +54,7 @@ static const struct command *find_command(const char *name)
         if (strcmp(name, names[i]) == 0)
             return commands[i];
     }
-    const char *near = args_nearest(name, names, COMMAND_COUNT);
+    const char *near = text_nearest(name, names, COMMAND_COUNT);
     if (near)
         say_error(NULL, "there is no command '%s'; '%s' is near.", name, near);
     else

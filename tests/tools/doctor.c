@@ -351,7 +351,7 @@ TEST(many_findings)
     struct report report = { .device = "cuda:15" };
 
     for (int i = 0; i < 1000; i++)
-        find(&report, "topic", FINDING_NOTE, "", "%d", i);
+        report_add(&report, "topic", FINDING_NOTE, "", "%d", i);
     CHECK_EQ(report.count, 1000);
     CHECK_STR(report.list[999].text, "999");
     CHECK_STR(report.list[999].device, "cuda:15");

@@ -53,12 +53,12 @@ TEST(words_for_formats)
 TEST(words_that_are_near)
 {
     static const char *const names[] = { "record", "play", "snap", "ls" };
-    CHECK_STR(args_nearest("recrod", names, 4), "record");
-    CHECK_STR(args_nearest("paly", names, 4), "play");
-    CHECK(args_nearest("lpya", names, 4) == NULL); /* two slips in four letters */
-    CHECK_STR(args_nearest("plat", names, 4), "play");
-    CHECK_STR(args_nearest("rec", names, 4), "record"); /* its beginning */
-    CHECK(args_nearest("zzzzzz", names, 4) == NULL);
+    CHECK_STR(text_nearest("recrod", names, 4), "record");
+    CHECK_STR(text_nearest("paly", names, 4), "play");
+    CHECK(text_nearest("lpya", names, 4) == NULL); /* two slips in four letters */
+    CHECK_STR(text_nearest("plat", names, 4), "play");
+    CHECK_STR(text_nearest("rec", names, 4), "record"); /* its beginning */
+    CHECK(text_nearest("zzzzzz", names, 4) == NULL);
 }
 
 TEST(words_at_the_end)

@@ -6,16 +6,13 @@
  */
 #include "bench.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../common/args.h"
 #include "../common/scratch.h"
 #include "../common/term.h"
-
-#define QUICK 0.03 /* of a full run */
+#include "../common/text.h"
 
 enum { QUICKLY, JSON, TIMERS, DEVICE };
 
@@ -53,48 +50,6 @@ static const struct {
 };
 #define BENCH_COUNT (sizeof benches / sizeof benches[0])
 
-int64_t bench_time(const struct bench *bench, double seconds)
-{
-    return (int64_t)(seconds * (bench->quick ? QUICK : 1) * 1e9);
-}
-
-int bench_cpu(const struct bench *bench, int index)
-{
-    if (bench->cpu_count < 2)
-        return BENCH_ANY_CPU;
-    return bench->cpus[index == 0 ? 0 : 1 + (index - 1) % (bench->cpu_count - 1)];
-}
-
-/* Is it the second thread of a core whose first one has a lower number? */
-static bool is_sibling(int cpu)
-{
-    char path[96];
-    int first = cpu;
-    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-    FILE *file = fopen(path, "r");
-    if (file && fscanf(file, "%d", &first) != 1)
-        first = cpu;
-    if (file)
-        fclose(file);
-    return first != cpu;
-}
-
-static void find_cpus(struct bench *bench)
-{
-    cpu_set_t *set = CPU_ALLOC(BENCH_CPUS);
-    size_t size = CPU_ALLOC_SIZE(BENCH_CPUS);
-    bool known = set && sched_getaffinity(0, size, set) == 0;
-    for (int siblings = 0; siblings < 2; siblings++)
-        for (int cpu = 0; known && cpu < BENCH_CPUS; cpu++)
-            if (CPU_ISSET_S((size_t)cpu, size, set) && is_sibling(cpu) == (siblings == 1))
-                bench->cpus[bench->cpu_count++] = cpu;
-    if (bench->cpu_count == 0)
-        bench->cpu_count = 1;
-    CPU_FREE(set);
-    if (getloadavg(&bench->load, 1) != 1)
-        bench->load = -1;
-}
-
 static bool is_chosen(const struct args *args, size_t index)
 {
     bool chosen = args->count == 0;
@@ -123,7 +78,7 @@ static bool names_are_known(const struct bench *bench, const struct args *args)
                       args->rest[i]);
             return false;
         }
-        const char *near = args_nearest(args->rest[i], names, BENCH_COUNT);
+        const char *near = text_nearest(args->rest[i], names, BENCH_COUNT);
         say_error("bench", "there is no row '%s'%s%s; sluice bench --help lists them.",
                   args->rest[i], near ? "; near is " : "", near ? near : "");
         return false;
@@ -131,7 +86,7 @@ static bool names_are_known(const struct bench *bench, const struct args *args)
     return true;
 }
 
-static int run(const struct command *command, int argc, char **argv)
+static int bench_run(const struct command *command, int argc, char **argv)
 {
     struct bench *bench = calloc(1, sizeof *bench);
     struct scratch scratch;
@@ -162,8 +117,8 @@ static int run(const struct command *command, int argc, char **argv)
             "sluice: bench: this is a debug build; for figures build with -Dbuildtype=release.\n");
 #endif
     stop_on_signals();
-    find_cpus(bench);
-    stage_device(bench->device);
+    bench_find_cpus(bench);
+    actor_set_device(bench->device);
     well = !timers || bench_timers_open();
     for (size_t i = 0; i < BENCH_COUNT && !stop_asked(); i++) {
         if (!is_chosen(&args, i) || (bench->device && !benches[i].gpu))
@@ -223,6 +178,6 @@ const struct command bench_command = {
     .options = options,
     .min_arguments = 0,
     .max_arguments = 64,
-    .run = run,
+    .run = bench_run,
     .word = row_name,
 };

@@ -41,6 +41,9 @@ int64_t bench_time(const struct bench *bench, double seconds);
 #define BENCH_ANY_CPU (-1)
 int bench_cpu(const struct bench *bench, int index);
 
+/* Fills in the CPUs that this process may use, and the load of the machine. */
+void bench_find_cpus(struct bench *bench);
+
 /* One file a family; each returns false after saying why it failed. */
 bool bench_clock_read(struct bench *bench);
 bool bench_begin_commit(struct bench *bench);
@@ -58,7 +61,7 @@ bool bench_idle_cpu(struct bench *bench);
 bool bench_kill_reader(struct bench *bench);
 bool bench_kill_writer(struct bench *bench);
 
-/* ---- samples and rows: bench_report.c ---- */
+/* ---- samples and rows: report.c ---- */
 
 extern const char bench_commit[]; /* that was built */
 
@@ -106,7 +109,7 @@ void row_cpus(struct bench_row *row, const struct bench *bench, const char *firs
 void bench_print_json(const struct bench *bench, FILE *out);
 void bench_print_text(const struct bench *bench);
 
-/* ---- timers of the actors' calls: bench_timers.c ---- */
+/* ---- timers of the actors' calls: timers.c ---- */
 
 /* One stage of all processes of a row. Half, and 99 of 100, took no longer than p50 and p99. */
 struct bench_stage {
@@ -129,7 +132,7 @@ void bench_timers_note(struct bench *bench, const char *row);
 void bench_timers_json(const struct bench *bench, struct json *json); /* the key "stages" */
 void bench_timers_text(const struct bench *bench);
 
-/* ---- processes: bench_stage.c ---- */
+/* ---- processes: stage.c ---- */
 
 struct stage {
     void *shared; /* memory that all actors share, zeroed */
@@ -158,7 +161,15 @@ bool stage_start_burners(struct stage *stage, const struct bench *bench);
 bool stage_play(struct stage *stage, const char *bench, int64_t patience_ns);
 void stage_close(struct stage *stage);
 
-/* For actors. What must come they wait for as long as this, on machines that do much else. */
+/* ---- in the processes: actor.c ---- */
+
+/* Clears the text that says why an actor failed; false without memory for it. */
+bool actor_failure_open(void);
+
+/* Why an actor failed; "" if none did or it died. */
+const char *actor_failure(void);
+
+/* How long an actor waits for what must come, even on a busy machine. */
 #define ACTOR_PATIENCE (20 * SLUICE_S)
 _Noreturn void actor_fail(const char *what);         /* with the library's sentence */
 void actor_check(int result, const char *what);      /* fails if not 0 */
@@ -170,7 +181,7 @@ void futex_wait(atomic_uint *word, uint32_t value);
 void futex_wake(atomic_uint *word);
 
 /* Channels of actors that are started from now on are on this GPU; NULL: in host memory. */
-void stage_device(const char *device);
+void actor_set_device(const char *device);
 
 /* What the actor's commits and releases are ordered behind: a stream of its own on the GPU, else
  * SLUICE_ON_CPU. And memory that frames are sent from and fetched into, which nobody frees: pinned for a

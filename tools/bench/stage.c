@@ -4,14 +4,12 @@
  * that they share; all of them are gone when the stage closes, whatever happens.
  */
 #include <errno.h>
-#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,24 +17,7 @@
 #include "../common/term.h"
 #include "bench.h"
 
-#define SPINS_BEFORE_YIELD 20000
-#define JOIN_TIME          (10 * SLUICE_S)
-#define END_TIME           (10 * SLUICE_S)
-
-/* Why an actor failed; shared. */
-static struct {
-    char text[512];
-} * note;
-
-/* Of channels, and in an actor its own on that. */
-static const char *device;
-static struct sluice_device gpu;
-static struct sluice_stream stream;
-
-void stage_device(const char *name)
-{
-    device = name;
-}
+#define END_TIME (10 * SLUICE_S)
 
 bool stage_open(struct stage *stage, size_t shared_size)
 {
@@ -46,19 +27,12 @@ bool stage_open(struct stage *stage, size_t shared_size)
     sigprocmask(SIG_BLOCK, &child, NULL);
 
     *stage = (struct stage){ .size = shared_size };
-    if (!note) {
-        note = mmap(NULL, sizeof *note, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        if (note == MAP_FAILED)
-            note = NULL;
-    }
     stage->shared =
         mmap(NULL, shared_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (stage->shared == MAP_FAILED)
         stage->shared = NULL;
-    if (stage->shared && note) {
-        note->text[0] = 0;
+    if (stage->shared && actor_failure_open())
         return true;
-    }
     say_error("bench", "no memory for the processes to share.");
     stage_close(stage);
     return false;
@@ -134,7 +108,7 @@ bool stage_start_burners(struct stage *stage, const struct bench *bench)
     return true;
 }
 
-static struct stage_actor *find(struct stage *stage, pid_t pid)
+static struct stage_actor *find_actor(struct stage *stage, pid_t pid)
 {
     for (size_t i = 0; i < stage->actor_count; i++)
         if (stage->actors[i].pid == pid)
@@ -148,7 +122,7 @@ static bool is_over(struct stage *stage, const char *bench, bool *well)
     int status;
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        struct stage_actor *actor = find(stage, pid);
+        struct stage_actor *actor = find_actor(stage, pid);
         if (!actor)
             continue;
         bool lead = actor == stage->actors;
@@ -157,7 +131,7 @@ static bool is_over(struct stage *stage, const char *bench, bool *well)
         if (!killed && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
             if (!stop_asked())
                 say_error("bench", "%s: %s.", bench,
-                          note->text[0] ? note->text : "one of its processes died");
+                          actor_failure()[0] ? actor_failure() : "one of its processes died");
             *well = false;
             return true;
         }
@@ -224,122 +198,4 @@ void stage_close(struct stage *stage)
     if (stage->shared)
         munmap(stage->shared, stage->size);
     *stage = (struct stage){ 0 };
-}
-
-/* ---- in actors ---- */
-
-_Noreturn void actor_fail(const char *what)
-{
-    const char *sentence = sluice_last_error();
-    snprintf(note->text, sizeof note->text, "%s%s%s", what, sentence[0] ? ": " : "", sentence);
-    _exit(1);
-}
-
-void actor_check(int result, const char *what)
-{
-    if (result != SLUICE_OK)
-        actor_fail(what);
-}
-
-void futex_wait(atomic_uint *word, uint32_t value)
-{
-    syscall(SYS_futex, word, FUTEX_WAIT, value, NULL, NULL, 0);
-}
-
-void futex_wake(atomic_uint *word)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
-void actor_say(atomic_uint *word, uint32_t value)
-{
-    atomic_store(word, value);
-    futex_wake(word);
-}
-
-void actor_await(atomic_uint *word, uint32_t value)
-{
-    uint32_t seen;
-    while ((seen = atomic_load(word)) != value)
-        futex_wait(word, seen);
-}
-
-void actor_await_spinning(atomic_uint *word, uint32_t value)
-{
-    for (unsigned spins = 1; atomic_load_explicit(word, memory_order_acquire) != value; spins++)
-        if (spins % SPINS_BEFORE_YIELD == 0)
-            sched_yield();
-}
-
-void actor_pause(int64_t ns)
-{
-    int64_t until = now_ns() + ns;
-    while (now_ns() < until)
-        continue;
-}
-
-bool actor_on_gpu(void)
-{
-    return device != NULL;
-}
-
-struct sluice_stream actor_stream(void)
-{
-    if (!device)
-        return SLUICE_ON_CPU;
-    if (stream.id == 0) {
-        actor_check(sluice_device_open(&gpu, device), "the GPU");
-        actor_check(sluice_stream_create(gpu, NULL, &stream), "a stream");
-    }
-    return stream;
-}
-
-void *actor_memory(uint64_t bytes)
-{
-    void *at = NULL;
-    (void)actor_stream(); /* opens the GPU */
-    if (device)
-        actor_check(sluice_device_host_alloc(gpu, bytes, &at), "pinned memory");
-    else if (posix_memalign(&at, 4096, bytes) != 0)
-        actor_fail("no memory for the program's own array");
-    memset(at, 1, bytes);
-    return at;
-}
-
-sluice_writer *actor_writer(const char *name, uint64_t bytes, uint32_t slots)
-{
-    struct sluice_format format = SLUICE_FORMAT_INIT;
-    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
-    const int64_t shape[1] = { (int64_t)bytes };
-    sluice_writer *writer = NULL;
-    actor_check(sluice_format_add_tensor(&format, "bytes",
-                                         (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 1, shape),
-                "a format");
-    params.name = name;
-    params.device = device;
-    params.format = &format;
-    params.slots = params.max_slots = slots;
-    actor_check(sluice_writer_open(&writer, &params), "a writer cannot be opened");
-    (void)actor_stream(); /* now, for it takes time */
-    return writer;
-}
-
-sluice_reader *actor_reader(const char *name, uint32_t mode, uint32_t depth, int64_t spin_ns)
-{
-    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
-    sluice_reader *reader = NULL;
-    params.name = name;
-    params.device = device;
-    params.mode = mode;
-    params.depth = depth;
-    params.spin_ns = spin_ns;
-    params.open_timeout_ns = JOIN_TIME;
-    /* A place whose reader has just left, on a busy machine, may not be free yet. */
-    int64_t until = now_ns() + JOIN_TIME;
-    int result;
-    while ((result = sluice_reader_open(&reader, &params)) == SLUICE_E_LIMIT && now_ns() < until)
-        sleep_until(now_ns() + 10 * SLUICE_MS);
-    actor_check(result, "a reader cannot be opened");
-    (void)actor_stream();
-    return reader;
 }

@@ -5,7 +5,6 @@
 #include "bridge.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "../common/args.h"
@@ -54,18 +53,6 @@ static const struct args_option options[] = {
     { 0 },
 };
 
-void bridge_tell(const struct bridge *bridge, const char *format, ...)
-{
-    char text[512];
-    va_list list;
-    if (bridge->quiet)
-        return;
-    va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
-    va_end(list);
-    say_error(bridge->command, "%s", text);
-}
-
 /* ---- what becomes of FROM ---- */
 
 /* Says once what FROM has come to. */
@@ -75,16 +62,16 @@ static void tell_state(struct bridge *bridge, int result, int *told)
     if (result == *told || result == SLUICE_TIMEOUT || result == SLUICE_AGAIN)
         return;
     if (result == SLUICE_CLOSED)
-        bridge_tell(bridge, "'%s' has closed%s", from,
+        bridge_note(bridge, "'%s' has closed%s", from,
                     bridge->once ? "." : "; waiting for it to open again.");
     else if (result == SLUICE_NO_WRITER && bridge->sessions)
-        bridge_tell(bridge, "the writer of '%s' is gone; waiting for the next one.", from);
+        bridge_note(bridge, "the writer of '%s' is gone; waiting for the next one.", from);
     else if (result == SLUICE_NO_WRITER)
-        bridge_tell(bridge, "waiting for '%s'.", from);
+        bridge_note(bridge, "waiting for '%s'.", from);
     else if (result < 0)
-        bridge_tell(bridge, "'%s' cannot be read: %s; waiting for it to change.", from, sluice_last_error());
+        bridge_note(bridge, "'%s' cannot be read: %s; waiting for it to change.", from, sluice_last_error());
     else if (result == SLUICE_OK && bridge->sessions > 1 && *told != SLUICE_OK)
-        bridge_tell(bridge, "'%s' is back.", from);
+        bridge_note(bridge, "'%s' is back.", from);
     *told = result;
 }
 
@@ -109,7 +96,7 @@ static int take_frame(struct bridge *bridge, struct sluice_frame *frame)
     int result = sluice_reader_release(bridge->reader, frame, SLUICE_ON_CPU);
     if (result == SLUICE_E_LOST) {
         bridge->lost++;
-        bridge_tell(bridge, "%s Going on.", sluice_last_error());
+        bridge_note(bridge, "%s Going on.", sluice_last_error());
         return code;
     }
     return result && code == EXIT_DONE ? say_result(bridge->command, result, bridge->from) : code;
@@ -174,7 +161,7 @@ static int relay(struct bridge *bridge)
             code = take_frame(bridge, &frame);
         } else if (result == SLUICE_E_LOST) {
             bridge->lost++;
-            bridge_tell(bridge, "%s Going on.", sluice_last_error());
+            bridge_note(bridge, "%s Going on.", sluice_last_error());
         } else if (result < 0 && !is_unreadable(bridge, result)) {
             code = say_result(bridge->command, result, bridge->from);
         }

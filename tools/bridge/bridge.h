@@ -47,6 +47,6 @@ int bridge_hand_on(struct bridge *bridge, const struct sluice_frame *frame);
 void bridge_close_to(struct bridge *bridge);
 
 /* A line about what has changed, unless it is to be quiet. */
-void bridge_tell(const struct bridge *bridge, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void bridge_note(const struct bridge *bridge, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

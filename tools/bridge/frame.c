@@ -4,6 +4,8 @@
  * the frame is sent.
  */
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "../common/args.h"
@@ -13,6 +15,18 @@
 
 #define PATIENCE (10 * SLUICE_S)  /* with the GPU that copies a frame, until it is said that it does not */
 #define SLICE    (100 * SLUICE_MS) /* of waiting for a slot or a copy, so that a stop is seen */
+
+void bridge_note(const struct bridge *bridge, const char *format, ...)
+{
+    char text[512];
+    va_list list;
+    if (bridge->quiet)
+        return;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    say_error(bridge->command, "%s", text);
+}
 
 /* The arrays of one frame that go on: all, the one that was asked for, or the one that the protocol has room for. */
 struct load {
@@ -154,7 +168,7 @@ static int follow_format(struct bridge *bridge, const struct sluice_frame *frame
         return result;
     bridge->format = want;
     bridge->refused = false;
-    bridge_tell(bridge, "'%s' is %s %s on %s.", bridge->to, first ? "open:" : "now", text_format(text, &want),
+    bridge_note(bridge, "'%s' is %s %s on %s.", bridge->to, first ? "open:" : "now", text_format(text, &want),
                 bridge->on);
     return SLUICE_OK;
 }
@@ -170,7 +184,7 @@ static int await_copy(const struct bridge *bridge, struct sluice_ticket ticket)
     while ((result = sluice_ticket_wait(ticket, SLICE)) == SLUICE_TIMEOUT && !stop_asked() && now_ns() < bridge->end_ns) {
         if (now_ns() < told_ns)
             continue;
-        bridge_tell(bridge, "%s has not copied a frame for %d s; waiting for it.", bridge->on, (int)(PATIENCE / SLUICE_S));
+        bridge_note(bridge, "%s has not copied a frame for %d s; waiting for it.", bridge->on, (int)(PATIENCE / SLUICE_S));
         told_ns = INT64_MAX;
     }
     return result;
@@ -253,7 +267,7 @@ int bridge_hand_on(struct bridge *bridge, const struct sluice_frame *frame)
     if (is_lost(result)) {
         bridge->lost++;
         if (!stop_asked())
-            bridge_tell(bridge, "%s Going on.", sluice_last_error());
+            bridge_note(bridge, "%s Going on.", sluice_last_error());
         return EXIT_DONE;
     }
     if (result)

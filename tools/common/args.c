@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "term.h"
+#include "text.h"
 
 #define MAX_OPTIONS 32
 #define HELP_ROW    1000
@@ -37,44 +38,6 @@ static int wrong(const struct args *args)
     return ARGS_WRONG;
 }
 
-/* Letters to put in, take out, replace or swap to get from one word to the other. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t d[32][32], m = strlen(a), n = strlen(b);
-    if (m >= 32 || n >= 32)
-        return SIZE_MAX;
-    for (size_t i = 0; i <= m; i++)
-        for (size_t j = 0; j <= n; j++) {
-            size_t best = i ? d[i - 1][j] + 1 : j;
-            if (j && i && d[i][j - 1] + 1 < best)
-                best = d[i][j - 1] + 1;
-            if (i && j && d[i - 1][j - 1] + (a[i - 1] != b[j - 1]) < best)
-                best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-                d[i - 2][j - 2] + 1 < best)
-                best = d[i - 2][j - 2] + 1;
-            d[i][j] = best;
-        }
-    return d[m][n];
-}
-
-const char *args_nearest(const char *text, const char *const *names, size_t count)
-{
-    const char *best = NULL;
-    size_t best_distance = strlen(text) > 4 ? 3 : 2; /* nothing this far off is near */
-    for (size_t i = 0; i < count; i++) {
-        size_t d = distance(text, names[i]);
-        if (d < best_distance) {
-            best = names[i];
-            best_distance = d;
-        }
-    }
-    for (size_t i = 0; !best && strlen(text) >= 2 && i < count; i++)
-        if (strncmp(text, names[i], strlen(text)) == 0)
-            best = names[i];
-    return best;
-}
-
 static int unknown_option(const struct args *args)
 {
     const char *names[MAX_OPTIONS + 1];
@@ -90,7 +53,7 @@ static int unknown_option(const struct args *args)
     for (size_t i = 0; i < count; i++)
         names[i] = args->command->options[i].name;
     names[count] = "help";
-    const char *near = args_nearest(option, names, count + 1);
+    const char *near = text_nearest(option, names, count + 1);
     if (near)
         say_error(args->command->name, "there is no option --%s; --%s is near.", option, near);
     else

@@ -69,7 +69,4 @@ bool args_size(const struct args *args, uint32_t *width, uint32_t *height);
 
 void args_print_help(const struct command *command);
 
-/* Of `count` names at `names` the one nearest to `text`, or NULL if none is near. */
-const char *args_nearest(const char *text, const char *const *names, size_t count);
-
 #endif

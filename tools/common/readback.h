@@ -2,8 +2,8 @@
  *
  * Frames where the CPU can read them: in host memory as they lie, on a GPU as a copy.
  */
-#ifndef TOOLS_MIRROR_H
-#define TOOLS_MIRROR_H
+#ifndef TOOLS_READBACK_H
+#define TOOLS_READBACK_H
 
 #include <stdbool.h>
 #include <stdint.h>

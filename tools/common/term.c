@@ -44,7 +44,7 @@ static void say_nearest(const char *channel)
         count = 256;
     for (size_t i = 0; i < count; i++)
         names[i] = entries[i].name;
-    const char *near = args_nearest(channel, names, count);
+    const char *near = text_nearest(channel, names, count);
     if (near && strcmp(near, channel) != 0)
         fprintf(stderr, "sluice: there is a channel '%s'; is it that one?\n", near);
 }

@@ -2,6 +2,8 @@
 #include "text.h"
 
 #include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
 
 size_t text_character(const char *text)
 {
@@ -43,4 +45,44 @@ void text_clean(char *text)
             *text = '?';
         text += length && !control ? length : 1;
     }
+}
+
+/* ---- near names ---- */
+
+/* The edit distance: letters to insert, delete, replace or swap with their neighbour. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t d[32][32], m = strlen(a), n = strlen(b);
+    if (m >= 32 || n >= 32)
+        return SIZE_MAX;
+    for (size_t i = 0; i <= m; i++)
+        for (size_t j = 0; j <= n; j++) {
+            size_t best = i ? d[i - 1][j] + 1 : j;
+            if (j && i && d[i][j - 1] + 1 < best)
+                best = d[i][j - 1] + 1;
+            if (i && j && d[i - 1][j - 1] + (a[i - 1] != b[j - 1]) < best)
+                best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                d[i - 2][j - 2] + 1 < best)
+                best = d[i - 2][j - 2] + 1;
+            d[i][j] = best;
+        }
+    return d[m][n];
+}
+
+const char *text_nearest(const char *text, const char *const *names, size_t count)
+{
+    const char *best = NULL;
+    size_t best_distance = strlen(text) > 4 ? 3 : 2; /* that many typos are too many */
+    for (size_t i = 0; i < count; i++) {
+        size_t d = distance(text, names[i]);
+        if (d < best_distance) {
+            best = names[i];
+            best_distance = d;
+        }
+    }
+    for (size_t i = 0; !best && strlen(text) >= 2 && i < count; i++)
+        if (strncmp(text, names[i], strlen(text)) == 0)
+            best = names[i];
+    return best;
 }

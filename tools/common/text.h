@@ -16,4 +16,7 @@ unsigned text_width(const char *text);
 /* Control characters and what is no UTF-8 become '?'. */
 void text_clean(char *text);
 
+/* The name that differs from `text` by a typo or two, or starts with it; NULL if there is none. */
+const char *text_nearest(const char *text, const char *const *names, size_t count);
+
 #endif

@@ -125,15 +125,15 @@ static void report_trial(struct report *report, const struct trial *trial)
 {
     char half[TERM_TEXT], most[TERM_TEXT];
     if (trial->step)
-        find(report, "self-test", FINDING_BAD, "the lines above may say why", "%s failed: %s",
+        report_add(report, "self-test", FINDING_BAD, "the lines above may say why", "%s failed: %s",
              trial->step, trial->said);
     else if (trial->torn)
-        find(report, "self-test", FINDING_BAD, "please report this", "%u of %u frames were torn",
+        report_add(report, "self-test", FINDING_BAD, "please report this", "%u of %u frames were torn",
              trial->torn, trial->taken);
     else if (trial->taken == 0)
-        find(report, "self-test", FINDING_BAD, "please report this", "no frame arrived");
+        report_add(report, "self-test", FINDING_BAD, "please report this", "no frame arrived");
     else
-        find(report, "self-test", FINDING_WELL, "",
+        report_add(report, "self-test", FINDING_WELL, "",
              "%u frames, all whole; from commit to acquire %s (p50), %s (p99)", trial->taken,
              text_duration(half, trial->latency[trial->taken / 2]),
              text_duration(most, trial->latency[trial->taken * 99 / 100]));
@@ -144,7 +144,7 @@ void examine_channel(struct report *report)
     struct trial *trial = calloc(1, sizeof *trial);
     struct scratch scratch;
     if (!trial || !scratch_enter(&scratch)) {
-        find(report, "self-test", FINDING_BAD, "set TMPDIR to a folder that may be written",
+        report_add(report, "self-test", FINDING_BAD, "set TMPDIR to a folder that may be written",
              "there is no temporary folder for it");
     } else {
         run_trial(trial);

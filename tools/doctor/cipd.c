@@ -13,6 +13,7 @@
 #include "../common/args.h"
 #include "../common/cipd.h"
 #include "../common/term.h"
+#include "../common/text.h"
 
 /* ---- the environment ---- */
 
@@ -78,7 +79,7 @@ static void examine_variable(struct report *report, const struct sluice_cipd_var
         snprintf(mend, sizeof mend, "unset %s, unless a program of cuda-link's needs it", variable->name);
     else if (!taken)
         snprintf(mend, sizeof mend, "set %s to a whole number from %s, or unset it", variable->name, variable->range);
-    find(report, "cuda-link", heeded && taken ? FINDING_WELL : FINDING_NOTE, mend, "%s is \"%s\"%s %s; %s", variable->name,
+    report_add(report, "cuda-link", heeded && taken ? FINDING_WELL : FINDING_NOTE, mend, "%s is \"%s\"%s %s; %s", variable->name,
          variable->value, reading, variable->what, use);
 }
 
@@ -95,13 +96,13 @@ static void examine_unknown(struct report *report, const char *entry, const stru
             return;
         names[known] = all[known].name + strlen(PREFIX);
     }
-    near = args_nearest(name + strlen(PREFIX), names, known);
+    near = text_nearest(name + strlen(PREFIX), names, known);
     if (near) {
         snprintf(said, sizeof said, "; " PREFIX "%s is near", near);
         snprintf(instead, sizeof instead, "set " PREFIX "%s, and ", near);
     }
     snprintf(mend, sizeof mend, "%sunset %s", instead, name);
-    find(report, "cuda-link", FINDING_NOTE, mend, "%s is set, and is no variable of cuda-link's: no effect here%s", name, said);
+    report_add(report, "cuda-link", FINDING_NOTE, mend, "%s is set, and is no variable of cuda-link's: no effect here%s", name, said);
 }
 
 static void examine_variables(struct report *report)
@@ -151,10 +152,10 @@ static void examine_segments(struct report *report)
     unsigned count = 0;
     int result = sluice_cipd_list(count_one, &count);
     if (result)
-        find(report, "cuda-link", FINDING_NOTE, "mount a tmpfs at /dev/shm; in containers share it",
+        report_add(report, "cuda-link", FINDING_NOTE, "mount a tmpfs at /dev/shm; in containers share it",
              "its segments cannot be listed, so there are no cipd: channels: %.400s", sluice_last_error());
     else
-        find(report, "cuda-link", FINDING_WELL, "", "%u channel%s of its protocol here (cipd:NAME)", count,
+        report_add(report, "cuda-link", FINDING_WELL, "", "%u channel%s of its protocol here (cipd:NAME)", count,
              count == 1 ? "" : "s");
 }
 
@@ -162,7 +163,7 @@ void examine_left(struct report *report)
 {
     uint32_t count = 0;
     if (sluice_cipd_left(&count) == SLUICE_OK && count)
-        find(report, "cuda-link", FINDING_NOTE, "the next writer of any channel cipd:NAME removes them",
+        report_add(report, "cuda-link", FINDING_NOTE, "the next writer of any channel cipd:NAME removes them",
              "writers that were killed left %u name%s of 4 KiB in /dev/shm (.NAME.PID.RANDOM)", count, count == 1 ? "" : "s");
 }
 
@@ -176,28 +177,28 @@ void examine_barrier(struct report *report, const char *name)
     if (result == SLUICE_E_NOT_FOUND)
         return;
     if (result) {
-        find(report, "barrier", FINDING_NOTE, "", "cuda-link's activation barrier cannot be read: %.400s",
+        report_add(report, "barrier", FINDING_NOTE, "", "cuda-link's activation barrier cannot be read: %.400s",
              sluice_last_error());
         return;
     }
     text_duration(age, info.age_ns < 0 ? -info.age_ns : info.age_ns);
     snprintf(mend, sizeof mend, "if nobody is setting up a sender: rm /dev/shm/%.200s", info.name);
     if (!info.known)
-        find(report, "barrier", FINDING_NOTE, mend,
+        report_add(report, "barrier", FINDING_NOTE, mend,
              "/dev/shm/%.200s is there and is no activation barrier of cuda-link's: Sluice does not heed it, cuda-link's "
              "programs do",
              info.name);
     else if (!info.count)
-        find(report, "barrier", FINDING_WELL, "",
+        report_add(report, "barrier", FINDING_WELL, "",
              "cuda-link's activation barrier is down; it kept back %u frame%s so far", info.skips,
              info.skips == 1 ? "" : "s");
     else if (info.stale)
-        find(report, "barrier", FINDING_NOTE, mend,
+        report_add(report, "barrier", FINDING_NOTE, mend,
              "cuda-link's activation barrier was left up by %u sender%s, last touched %s %s by process %u: it is "
              "stale and not heeded, until one more sender is set up",
              info.count, info.count == 1 ? "" : "s", age, info.age_ns < 0 ? "in the future" : "ago", info.pid);
     else
-        find(report, "barrier", FINDING_NOTE, mend,
+        report_add(report, "barrier", FINDING_NOTE, mend,
              "cuda-link's activation barrier is up: %u sender%s being set up, last touched %s ago by process %u; until "
              "it is down all exporters skip their frames",
              info.count, info.count == 1 ? " is" : "s are", age, info.pid);

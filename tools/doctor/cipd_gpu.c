@@ -89,7 +89,7 @@ static void examine_one(struct report *report, const struct patient *patient, bo
     sluice_writer *writer = NULL;
     char channel[64], path[300], said[512] = "", text[TERM_TEXT];
     if (!(patient->report.can & SLUICE_CAN_SHARE_EVENTS)) {
-        find(report, "cuda-link", FINDING_NOTE, "",
+        report_add(report, "cuda-link", FINDING_NOTE, "",
              "memory and events cannot be handed over by handles (legacy CUDA IPC): no cipd: channels on this GPU");
         return;
     }
@@ -106,12 +106,12 @@ static void examine_one(struct report *report, const struct patient *patient, bo
     sluice_writer_close(&writer);
     scratch_leave(&scratch);
     if (right)
-        find(report, "cuda-link", FINDING_WELL, "",
+        report_add(report, "cuda-link", FINDING_WELL, "",
              "a second process opened its memory by a handle (legacy CUDA IPC) and read a frame, all pixels right: cipd: "
              "channels work; %s with that process's start",
              text_duration(text, time));
     else
-        find(report, "cuda-link", FINDING_NOTE,
+        report_add(report, "cuda-link", FINDING_NOTE,
              report->system.pid_namespace ? "run writer and readers in one PID namespace, with one /dev/shm"
                                           : "the line may say why; channels of Sluice's own work",
              "a second process got no frame by handles (legacy CUDA IPC), so cipd: channels do not work: %.400s", said);

@@ -22,9 +22,9 @@ static void examine_program(struct report *report, const char *name, const char 
 {
     char path[4096];
     if (child_find(name, path, sizeof path))
-        find(report, name, FINDING_WELL, "", "%s", path);
+        report_add(report, name, FINDING_WELL, "", "%s", path);
     else
-        find(report, name, FINDING_NOTE, "apt install ffmpeg", "not installed; %s", use);
+        report_add(report, name, FINDING_NOTE, "apt install ffmpeg", "not installed; %s", use);
 }
 
 static void examine_programs(struct report *report)

@@ -60,7 +60,7 @@ struct report {
 };
 
 /* Adds a finding; `mend` may be "". */
-void find(struct report *report, const char *topic, enum finding_state state, const char *mend,
+void report_add(struct report *report, const char *topic, enum finding_state state, const char *mend,
           const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* What a GPU cannot do keeps nobody from host memory. */

@@ -104,7 +104,7 @@ static void examine_driver(struct report *report)
     const struct sluice_device_report *gpu = &report->patients[0].report;
     const char *release = report->system.release;
     char is[16], least[16], compute[16];
-    find(report, "GPU driver", FINDING_WELL, "",
+    report_add(report, "GPU driver", FINDING_WELL, "",
          "%s%sfor CUDA %s; the least is " SLUICE_DRIVER_MIN
          ", for CUDA %s, and a GPU of compute capability %s",
          release, release[0] ? ", " : "", version_text(is, gpu->driver),
@@ -118,7 +118,7 @@ static void examine_identity(struct report *report, const struct patient *patien
     if (patient->memory_free != UINT64_MAX)
         text_bytes(unused, patient->memory_free);
     bool old = gpu->compute < gpu->compute_min;
-    find(report, "GPU", old ? FINDING_BAD : FINDING_WELL,
+    report_add(report, "GPU", old ? FINDING_BAD : FINDING_WELL,
          old ? "use a newer GPU, or host memory" : "",
          "%s, %s%s%s, compute capability %s%s%s, %s of memory%s%s", gpu->model, gpu->uuid,
          gpu->pci[0] ? ", PCI " : "", gpu->pci, compute_text(compute, gpu->compute),
@@ -137,13 +137,13 @@ static void examine_peers(struct report *report, const struct patient *patient, 
             used += (size_t)snprintf(others + used, sizeof others - used, "%scuda:%u",
                                      used ? ", " : "", i);
     if (used)
-        find(
+        report_add(
             report, "peers", FINDING_WELL, "",
             "it reads frames on %s where they lie; on other GPUs a reader is told why not, and may "
             "ask for a copy",
             others);
     else
-        find(report, "peers", FINDING_NOTE, "nvidia-smi topo -p2p r says why",
+        report_add(report, "peers", FINDING_NOTE, "nvidia-smi topo -p2p r says why",
              "none: a reader on this GPU of frames on another is told so, and may ask for a copy");
 }
 
@@ -154,7 +154,7 @@ static void examine_sharing(struct report *report, struct patient *patient)
     if ((can & SLUICE_CAN_MAP && can & SLUICE_CAN_EXPORT) || can & SLUICE_CAN_SHARE_EVENTS)
         return;
     patient->usable = false;
-    find(report, "sharing", FINDING_BAD, "use host memory",
+    report_add(report, "sharing", FINDING_BAD, "use host memory",
          "its memory can be given to other processes neither as a descriptor nor by handles: no "
          "channels on this GPU");
 }
@@ -169,19 +169,19 @@ void examine_patient(struct report *report, struct patient *patient, unsigned in
     examine_identity(report, patient);
     for (size_t i = 0; i < ABILITIES; i++) {
         bool can = gpu->can & abilities[i].can;
-        find(report, abilities[i].topic, can ? FINDING_WELL : abilities[i].worth, "", "%s",
+        report_add(report, abilities[i].topic, can ? FINDING_WELL : abilities[i].worth, "", "%s",
              can ? abilities[i].well : abilities[i].missing);
     }
     examine_sharing(report, patient);
     for (size_t i = 0; i < TRAITS; i++) {
         if (!(gpu->is & traits[i].is))
             continue;
-        find(report, traits[i].topic, traits[i].worth, "", "%s", traits[i].text);
+        report_add(report, traits[i].topic, traits[i].worth, "", "%s", traits[i].text);
         patient->usable = patient->usable && traits[i].worth != FINDING_BAD;
     }
     examine_peers(report, patient, index);
     if (gpu->mps <= SLUICE_MPS_CLIENT)
-        find(report, "MPS", gpu->mps == SLUICE_MPS_NONE ? FINDING_WELL : FINDING_NOTE, "", "%s",
+        report_add(report, "MPS", gpu->mps == SLUICE_MPS_NONE ? FINDING_WELL : FINDING_NOTE, "", "%s",
              mps_texts[gpu->mps]);
     report->device = NULL;
 }
@@ -192,7 +192,7 @@ void examine_trial(struct report *report, struct patient *patient, int result, c
     char a[TERM_TEXT], b[TERM_TEXT], parts[4][160] = { "" };
     if (result) {
         patient->usable = false;
-        find(report, "self-test", FINDING_BAD,
+        report_add(report, "self-test", FINDING_BAD,
              "the lines above may say why; channels in host memory work", "failed: %.400s",
              said[0] ? said : sluice_result_text(result));
         return;
@@ -211,7 +211,7 @@ void examine_trial(struct report *report, struct patient *patient, int result, c
     if (trial->context_ns)
         snprintf(parts[3], sizeof parts[3], "; the context took %s",
                  text_duration(a, trial->context_ns));
-    find(report, "self-test", FINDING_WELL, "", "%s%s%s%s",
+    report_add(report, "self-test", FINDING_WELL, "", "%s%s%s%s",
          trial->memory_ns ? parts[0] : "no memory to try", parts[1], parts[2], parts[3]);
 }
 

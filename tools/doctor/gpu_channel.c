@@ -174,7 +174,7 @@ void examine_gpu_channel(struct report *report, struct patient *patient)
     char text[TERM_TEXT], said[512];
     bool right = false;
     if (!trial || !scratch_enter(&scratch)) {
-        find(report, "channel", FINDING_NOTE, "set TMPDIR to a folder that may be written",
+        report_add(report, "channel", FINDING_NOTE, "set TMPDIR to a folder that may be written",
              "not tried: there is no temporary folder for it");
         free(trial);
         return;
@@ -189,12 +189,12 @@ void examine_gpu_channel(struct report *report, struct patient *patient)
     patient->channel_ns = result || !right ? 0 : trial->latency[FRAMES / 2];
     patient->usable = patient->usable && patient->channel_ns > 0;
     if (result)
-        find(report, "channel", FINDING_BAD, "the lines above may say why", "failed: %s", said);
+        report_add(report, "channel", FINDING_BAD, "the lines above may say why", "failed: %s", said);
     else if (!right)
-        find(report, "channel", FINDING_BAD, "please report this",
+        report_add(report, "channel", FINDING_BAD, "please report this",
              "another frame came than was sent, or other pixels");
     else
-        find(report, "channel", FINDING_WELL, "",
+        report_add(report, "channel", FINDING_WELL, "",
              "%d frames through a channel in its memory; from commit to acquire %s (p50); %d more were "
              "sent and fetched, all pixels right",
              FRAMES, text_duration(text, patient->channel_ns), SENT);

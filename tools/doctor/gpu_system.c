@@ -95,7 +95,7 @@ void gpu_system_look(struct gpu_system *system, const char *root)
 static void examine_wsl(struct report *report)
 {
     if (report->system.wsl)
-        find(report, "WSL2", FINDING_NOTE, "",
+        report_add(report, "WSL2", FINDING_NOTE, "",
              "the driver is that of Windows: memory as a descriptor, registered memory and queued "
              "words may be missing (see each GPU), and work is handed over in batches, so that "
              "frames come later, though each commit and release asks for it (cuStreamQuery); "
@@ -106,17 +106,17 @@ static void examine_given(struct report *report)
 {
     const struct gpu_system *system = &report->system;
     if (system->given)
-        find(report, "container", FINDING_NOTE, "",
+        report_add(report, "container", FINDING_NOTE, "",
              "it was given the GPUs \"%.80s\" (NVIDIA_VISIBLE_DEVICES); channels between "
              "containers that have the same GPU work, they go by UUID",
              system->given);
     if (system->visible)
-        find(report, "visible", FINDING_NOTE, "",
+        report_add(report, "visible", FINDING_NOTE, "",
              "CUDA_VISIBLE_DEVICES is \"%.80s\": \"cuda:0\" is the first of those, and another GPU "
              "in a program that is started without it; frames go by UUID",
              system->visible);
     if (system->pid_namespace)
-        find(report, "PID space", FINDING_NOTE, "",
+        report_add(report, "PID space", FINDING_NOTE, "",
              "separate from the machine's: channels on GPUs work, pids of programs outside show as "
              "0. CUDA's own sharing between processes (legacy IPC) would not work across it");
 }
@@ -125,12 +125,12 @@ static void examine_connections(struct report *report)
 {
     const char *text = report->system.connections;
     if (text && atoi(text) >= WANTED_CONNECTIONS)
-        find(report, "queues", FINDING_WELL, "",
+        report_add(report, "queues", FINDING_WELL, "",
              "CUDA_DEVICE_MAX_CONNECTIONS is %.20s: a stream that waits ahead of a frame (.ahead) "
              "holds up no other",
              text);
     else
-        find(report, "queues", FINDING_NOTE,
+        report_add(report, "queues", FINDING_NOTE,
              "if a reader takes frames ahead: CUDA_DEVICE_MAX_CONNECTIONS=32 before CUDA starts",
              "CUDA_DEVICE_MAX_CONNECTIONS is %.20s: each stream that waits ahead of a frame "
              "(.ahead) holds up %s on a busy GPU. Readers that wait on the CPU hold up nothing",
@@ -143,7 +143,7 @@ static void examine_blocking(struct report *report)
 {
     const char *text = report->system.blocking;
     if (text && text[0] && strcmp(text, "0") != 0)
-        find(report, "launches", FINDING_NOTE, "unset it, except to look for a fault",
+        report_add(report, "launches", FINDING_NOTE, "unset it, except to look for a fault",
              "CUDA_LAUNCH_BLOCKING is %.20s: each call waits until its work is done, so a commit "
              "comes after the work instead of behind it, and nothing may be taken ahead",
              text);
@@ -156,7 +156,7 @@ void examine_gpu_system(struct report *report)
     examine_connections(report);
     examine_blocking(report);
     if (report->system.confidential == 1)
-        find(report, "confidential", FINDING_NOTE, "",
+        report_add(report, "confidential", FINDING_NOTE, "",
              "confidential computing is on: the GPU cannot work on registered host memory, and "
              "without that there are no words for readers to wait on (see each GPU)");
 }
@@ -174,6 +174,6 @@ void examine_no_gpu(struct report *report, const char *reason)
     else if (!system->nodes && !system->wsl && !strstr(reason, "no CUDA driver"))
         mend = "there is no /dev/nvidia0: load the kernel module (nvidia), or start the container "
                "with GPUs";
-    find(report, "GPU", FINDING_NOTE, mend, "%s; channels in host memory work without: %.400s",
+    report_add(report, "GPU", FINDING_NOTE, mend, "%s; channels in host memory work without: %.400s",
          report->patient_count ? "not all can be asked" : "none", reason);
 }

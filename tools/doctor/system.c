@@ -35,7 +35,7 @@ static void examine_kernel(struct report *report)
 {
     struct utsname name;
     if (uname(&name) == 0)
-        find(report, "kernel", FINDING_WELL, "", "%s %s, %s", name.sysname, name.release,
+        report_add(report, "kernel", FINDING_WELL, "", "%s %s, %s", name.sysname, name.release,
              name.machine);
 }
 
@@ -46,21 +46,21 @@ static void examine_memory_files(struct report *report)
     long page = sysconf(_SC_PAGESIZE);
     int fd = memfd_create("sluice-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || ftruncate(fd, page) < 0) {
-        find(report, "memory files", FINDING_BAD, mend, "memfd_create: %s", strerror(errno));
+        report_add(report, "memory files", FINDING_BAD, mend, "memfd_create: %s", strerror(errno));
     } else if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) < 0) {
-        find(report, "memory files", FINDING_BAD, mend, "no F_SEAL_FUTURE_WRITE: %s",
+        report_add(report, "memory files", FINDING_BAD, mend, "no F_SEAL_FUTURE_WRITE: %s",
              strerror(errno));
     } else {
-        find(report, "memory files", FINDING_WELL, "", "memfd with seals against writing");
+        report_add(report, "memory files", FINDING_WELL, "", "memfd with seals against writing");
         uint32_t *word = mmap(NULL, (size_t)page, PROT_READ, MAP_SHARED, fd, 0);
         struct timespec soon = { .tv_nsec = 1000000 };
         if (word == MAP_FAILED)
-            find(report, "waiting", FINDING_BAD, "", "no read-only mapping: %s", strerror(errno));
+            report_add(report, "waiting", FINDING_BAD, "", "no read-only mapping: %s", strerror(errno));
         else if (syscall(SYS_futex, word, FUTEX_WAIT, 0, &soon, NULL, 0) < 0 && errno != ETIMEDOUT)
-            find(report, "waiting", FINDING_BAD, "", "no futex on read-only memory: %s",
+            report_add(report, "waiting", FINDING_BAD, "", "no futex on read-only memory: %s",
                  strerror(errno));
         else
-            find(report, "waiting", FINDING_WELL, "", "futex on read-only memory");
+            report_add(report, "waiting", FINDING_WELL, "", "futex on read-only memory");
         if (word != MAP_FAILED)
             munmap(word, (size_t)page);
     }
@@ -74,7 +74,7 @@ static void examine_processes(struct report *report)
     socklen_t size = sizeof peer;
     bool by_socket = false;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
-        find(report, "sockets", FINDING_BAD, "allow Unix sockets in the sandbox",
+        report_add(report, "sockets", FINDING_BAD, "allow Unix sockets in the sandbox",
              "no SOCK_SEQPACKET socket: %s", strerror(errno));
     } else {
         by_socket = getsockopt(pair[0], SOL_SOCKET, SO_PEERPIDFD, &peer, &size) == 0;
@@ -82,22 +82,22 @@ static void examine_processes(struct report *report)
         close(pair[1]);
     }
     if (by_socket)
-        find(report, "processes", FINDING_WELL, "", "pidfd, and SO_PEERPIDFD across containers");
+        report_add(report, "processes", FINDING_WELL, "", "pidfd, and SO_PEERPIDFD across containers");
     else if (own >= 0)
-        find(report, "processes", FINDING_NOTE, "Linux 6.5 has SO_PEERPIDFD",
+        report_add(report, "processes", FINDING_NOTE, "Linux 6.5 has SO_PEERPIDFD",
              "pidfd by number only: the death of a peer in another PID namespace shows by its "
              "socket");
     else
-        find(report, "processes", FINDING_NOTE, "use Linux 5.3 or newer",
+        report_add(report, "processes", FINDING_NOTE, "use Linux 5.3 or newer",
              "no pidfd (%s): death of a peer shows by its socket alone", strerror(errno));
     if (peer >= 0)
         close(peer);
     if (own >= 0)
         close(own);
     if (access("/proc/self/comm", R_OK) == 0)
-        find(report, "/proc", FINDING_WELL, "", "mounted");
+        report_add(report, "/proc", FINDING_WELL, "", "mounted");
     else
-        find(report, "/proc", FINDING_NOTE, "mount -t proc proc /proc",
+        report_add(report, "/proc", FINDING_NOTE, "mount -t proc proc /proc",
              "not mounted: programs are shown without names");
 }
 
@@ -109,29 +109,29 @@ static void examine_folder(struct report *report)
     struct stat status;
     char mend[256] = "";
     if (stat(folder, &status) < 0 && errno == ENOENT) {
-        find(report, "folder", FINDING_WELL, "", "%s (%s), made when the first channel opens",
+        report_add(report, "folder", FINDING_WELL, "", "%s (%s), made when the first channel opens",
              folder, whose);
         return;
     }
     if (stat(folder, &status) < 0) {
-        find(report, "folder", FINDING_BAD, "", "%s (%s): %s", folder, whose, strerror(errno));
+        report_add(report, "folder", FINDING_BAD, "", "%s (%s): %s", folder, whose, strerror(errno));
     } else if (!S_ISDIR(status.st_mode)) {
         snprintf(mend, sizeof mend, "remove %.200s, or set SLUICE_DIR", folder);
-        find(report, "folder", FINDING_BAD, mend, "%s (%s) is no folder", folder, whose);
+        report_add(report, "folder", FINDING_BAD, mend, "%s (%s) is no folder", folder, whose);
     } else if (status.st_uid != getuid()) {
-        find(
+        report_add(
             report, "folder", FINDING_NOTE, "",
             "%s (%s) is uid %u's, mode %04o: you read channels there if it and the writer allow it",
             folder, whose, status.st_uid, status.st_mode & 07777);
     } else if (access(folder, W_OK | X_OK) < 0) {
         snprintf(mend, sizeof mend, "chmod 700 %.200s", folder);
-        find(report, "folder", FINDING_BAD, mend, "%s (%s) may not be written", folder, whose);
+        report_add(report, "folder", FINDING_BAD, mend, "%s (%s) may not be written", folder, whose);
     } else if (status.st_mode & 022 && !given) {
         snprintf(mend, sizeof mend, "chmod 700 %.200s", folder);
-        find(report, "folder", FINDING_BAD, mend, "%s is writable for others, mode %04o", folder,
+        report_add(report, "folder", FINDING_BAD, mend, "%s is writable for others, mode %04o", folder,
              status.st_mode & 07777);
     } else {
-        find(report, "folder", FINDING_WELL, "", "%s (%s), mode %04o", folder, whose,
+        report_add(report, "folder", FINDING_WELL, "", "%s (%s), mode %04o", folder, whose,
              status.st_mode & 07777);
     }
 }
@@ -142,12 +142,12 @@ static void examine_limits(struct report *report)
     char text[TERM_TEXT];
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         bool few = files.rlim_cur < 256;
-        find(report, "descriptors", few ? FINDING_NOTE : FINDING_WELL, few ? "ulimit -n 1024" : "",
+        report_add(report, "descriptors", few ? FINDING_NOTE : FINDING_WELL, few ? "ulimit -n 1024" : "",
              "up to %llu open at once; a channel with 64 slots takes about 70",
              (unsigned long long)files.rlim_cur);
     }
     if (getrlimit(RLIMIT_MEMLOCK, &locked) == 0)
-        find(report, "locked", FINDING_WELL, "", "%s of memory may be locked; channels lock none",
+        report_add(report, "locked", FINDING_WELL, "", "%s of memory may be locked; channels lock none",
              locked.rlim_cur == RLIM_INFINITY ? "any amount" : text_bytes(text, locked.rlim_cur));
 }
 
@@ -178,13 +178,13 @@ static void examine_memory(struct report *report)
     }
     if (free_kib >= 0) {
         bool little = free_kib < 256 * 1024;
-        find(report, "memory", little ? FINDING_NOTE : FINDING_WELL,
+        report_add(report, "memory", little ? FINDING_NOTE : FINDING_WELL,
              little ? "fewer slots, or smaller frames" : "", "%s free",
              text_bytes(text, (uint64_t)free_kib * 1024));
     }
     if (limit > 0 && limit < (1LL << 50)) {
         char of[TERM_TEXT];
-        find(report, "memory limit", FINDING_NOTE, "",
+        report_add(report, "memory limit", FINDING_NOTE, "",
              "this group of processes may use %s and uses %s; slots count there",
              text_bytes(of, (uint64_t)limit), used >= 0 ? text_bytes(text, (uint64_t)used) : "?");
     }
@@ -198,7 +198,7 @@ static void examine_container(struct report *report)
                        : getenv("KUBERNETES_SERVICE_HOST")       ? "Kubernetes"
                                                                  : NULL;
     if (kind)
-        find(
+        report_add(
             report, "container", FINDING_NOTE, "",
             "this looks like %s: channels to other containers need a shared folder, see SLUICE_DIR",
             kind);
@@ -208,9 +208,9 @@ static void examine_clock(struct report *report)
 {
     struct timespec step;
     if (clock_getres(CLOCK_MONOTONIC, &step) == 0 && step.tv_sec == 0 && step.tv_nsec <= 1000)
-        find(report, "clock", FINDING_WELL, "", "CLOCK_MONOTONIC in steps of %ld ns", step.tv_nsec);
+        report_add(report, "clock", FINDING_WELL, "", "CLOCK_MONOTONIC in steps of %ld ns", step.tv_nsec);
     else
-        find(report, "clock", FINDING_NOTE, "boot with high-resolution timers",
+        report_add(report, "clock", FINDING_NOTE, "boot with high-resolution timers",
              "CLOCK_MONOTONIC is coarse; latencies will be too");
 }
 

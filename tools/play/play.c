@@ -9,9 +9,8 @@
 
 #include "../common/args.h"
 #include "../common/cipd.h"
-#include "../common/describe.h"
-#include "../common/hash.h"
 #include "../common/term.h"
+#include "../common/text.h"
 #include "../media/recording.h"
 
 enum { LOOP, FPS, SIZE, FORMAT, DEVICE, SLOTS, WAIT, READERS, FRAMES, PATTERN, HASH, RETIME, QUIET };
@@ -33,96 +32,6 @@ static const struct args_option options[] = {
     { 0 },
 };
 
-int play_open(struct play *play, const struct sluice_format *format)
-{
-    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
-    struct sluice_cipd_writer_params cipd;
-    params.name = play->channel;
-    params.device = play->device;
-    params.format = format;
-    params.slots = play->slots;
-    params.policy = play->wait ? SLUICE_WAIT : SLUICE_DROP;
-    int code = cipd_writer(play->command, &params, &cipd);
-    if (code != EXIT_DONE)
-        return code;
-    cipd.strict_device = 0; /* frames are made by the CPU */
-    int result = sluice_writer_open(&play->writer, &params);
-    if (result == SLUICE_OK)
-        result = slate_open(&play->slate, play->writer, play->device);
-    if (result)
-        return say_result(play->command, result, NULL);
-    struct sluice_writer_stats stats = { .size = sizeof stats };
-    while (play->readers && !stop_asked() &&
-           sluice_writer_stats(play->writer, &stats) == SLUICE_OK &&
-           stats.readers < play->readers) {
-        progress("waiting for %u readers of '%s', %u are there", play->readers, play->channel,
-                 stats.readers);
-        sleep_until(now_ns() + 5 * SLUICE_MS);
-    }
-    return EXIT_DONE;
-}
-
-int play_begin(struct play *play, struct sluice_frame *frame)
-{
-    for (;;) {
-        if (play->wait && !play->slate.away)
-            await_slot(play->writer);
-        int result = slate_begin(&play->slate, frame);
-        if (result != SLUICE_NO_SLOT)
-            return result;
-        if (!play->wait)
-            play->dropped++;
-        if (!play->wait || stop_asked())
-            return result;
-    }
-}
-
-void play_pace(struct play *play, int64_t due_ns)
-{
-    int64_t now = now_ns();
-    if (play->started == 0)
-        play->started = now - due_ns;
-    if (play->fps == FPS_MAX)
-        return;
-    /* After a long pause (stopped, or waiting for a reader) go on from here, don't catch up. */
-    if (now - (play->started + due_ns) > SLUICE_S / 2)
-        play->started = now - due_ns;
-    sleep_until(play->started + due_ns);
-}
-
-int play_commit(struct play *play, struct sluice_frame *frame)
-{
-    int result;
-    do {
-        if (play->wait && play->slate.away)
-            await_slot(play->writer);
-        result = slate_commit(&play->slate, frame);
-    } while (result == SLUICE_NO_SLOT && play->wait && !stop_asked());
-    if (result != SLUICE_OK && result != SLUICE_NO_SLOT)
-        return say_result(play->command, result, NULL);
-    play->committed += result == SLUICE_OK;
-    play->dropped += result == SLUICE_NO_SLOT && !play->wait;
-    if (!play->quiet)
-        progress("playing '%s': %" PRIu64 " frames, %" PRIu64 " dropped", play->channel,
-                 play->committed, play->dropped);
-    return EXIT_DONE;
-}
-
-bool play_over(const struct play *play)
-{
-    return stop_asked() || (play->limit && play->committed + play->dropped >= play->limit);
-}
-
-uint64_t play_hash(struct play *play, const struct sluice_frame *frame)
-{
-    uint64_t hash = 0;
-    struct sluice_array array;
-    for (uint32_t i = 0; i < frame->array_count; i++)
-        if (slate_array_at(&play->slate, frame, i, &array) == SLUICE_OK)
-            hash = hash * 31 + hash_of(array.data, array.nbytes);
-    return hash;
-}
-
 static bool take_format(struct play *play, const struct args *args)
 {
     play->format = (enum sluice_pixel_format)sluice_pixel_format_find(args->value);
@@ -134,7 +43,7 @@ static bool take_format(struct play *play, const struct args *args)
 #undef ENTRY
     };
     size_t count = sizeof names / sizeof names[0];
-    const char *near = args_nearest(args->value, names, count);
+    const char *near = text_nearest(args->value, names, count);
     say_error(play->command, "there is no pixel format '%s'%s%s. There are:", args->value,
               near ? "; near is " : "", near ? near : "");
     for (size_t i = 0; i < count; i++)

@@ -3,8 +3,8 @@
  * Where the CPU makes a frame before it is published: in its slot, or, if slots are on a GPU, in host
  * memory from which it is sent.
  */
-#ifndef TOOLS_SLATE_H
-#define TOOLS_SLATE_H
+#ifndef TOOLS_UPLOAD_H
+#define TOOLS_UPLOAD_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -8,6 +8,7 @@
 
 #include "../common/args.h"
 #include "../common/term.h"
+#include "../common/text.h"
 #include "screen.h"
 
 #define SHORTEST 0.05
@@ -35,7 +36,7 @@ static bool wrong_column(const char *text)
         names[i] = top_channels.columns[i].key;
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
     }
-    const char *near = args_nearest(text, names, top_channels.count);
+    const char *near = text_nearest(text, names, top_channels.count);
     if (near)
         say_error("top", "there is no column '%s'; '%s' is near.", text, near);
     else
