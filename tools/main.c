@@ -11,9 +11,9 @@
 #include <sluice/sluice.h>
 
 #include "common/args.h"
-#include "common/complete.h"
 #include "common/term.h"
 #include "common/text.h"
+#include "complete.h"
 
 static const struct command *const commands[] = {
     &ls_command,     &info_command, &top_command,    &play_command,   &view_command, &record_command,

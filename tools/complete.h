@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#include "args.h"
+#include "common/args.h"
 
 /* `words` are those behind "sluice", the last of them being typed still. Prints a line for each
  * word that may stand there: the word, a tab and what it is. The line ":files" or ":folders" says

@@ -13,10 +13,10 @@
 
 #include <sluice/sluice.h>
 
-#include "../ls/ls.h"
-#include "cipd.h"
-#include "describe.h"
-#include "term.h"
+#include "common/cipd.h"
+#include "common/describe.h"
+#include "common/term.h"
+#include "ls/ls.h"
 
 #define MAX_CHANNELS 256
 #define WORD         64
