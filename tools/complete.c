@@ -60,7 +60,7 @@ static void offer_native_channels(const char *typed, const char *before)
         char format[FORMAT_TEXT];
         const char *what = "its writer died";
         if (entries[i].live)
-            what = ask_channel(entries[i].name, entries[i].pid, until, NULL, &info, NULL, 0) == SLUICE_OK
+            what = query_channel(entries[i].name, entries[i].pid, until, NULL, &info, NULL, 0) == SLUICE_OK
                        ? text_format(format, &info.format)
                        : "its writer does not answer";
         offer(typed, before, entries[i].name, what);
@@ -79,7 +79,7 @@ static void offer_cipd_channels(const char *typed, const char *before)
 {
     struct cipd_rows rows;
     char name[sizeof rows.list->info.name + 8], text[FORMAT_TEXT];
-    cipd_gather(&rows);
+    ls_cipd_list(&rows);
     for (size_t i = 0; i < rows.count; i++) {
         snprintf(name, sizeof name, "cipd:%s", rows.list[i].info.name);
         offer(typed, before, name, what_of(&rows.list[i], text));
@@ -99,7 +99,7 @@ static int ask_by_name(const char *channel, struct sluice_channel_info *info)
     size_t count = list_entries();
     for (size_t i = 0; i < count; i++)
         if (strcmp(entries[i].name, channel) == 0)
-            return ask_channel(entries[i].name, entries[i].pid, now_ns() + WRITER_PATIENCE, NULL, info, NULL, 0);
+            return query_channel(entries[i].name, entries[i].pid, now_ns() + WRITER_PATIENCE, NULL, info, NULL, 0);
     return sluice_channel_info(channel, WRITER_PATIENCE, info, NULL, 0);
 }
 

@@ -34,7 +34,7 @@ static bool write_png(const char *path, const char *channel, FILE *out, const st
     struct pixels pixels;
     struct png png;
     if (!pixels_open(&pixels, array)) {
-        say_no_image("snap", channel, array, "a name that ends in .npy takes it");
+        say_not_image("snap", channel, array, "a name that ends in .npy takes it");
         return false;
     }
     uint8_t *row = malloc((size_t)pixels.width * pixels.channels * (pixels.bits / 8));
@@ -96,7 +96,7 @@ static int write_file(const char *path, const char *channel, const struct sluice
 static int snap(sluice_reader *reader, const char *channel, const char *path, const char *name,
                 int64_t timeout)
 {
-    struct mirror mirror = { 0 };
+    struct readback readback = { 0 };
     struct sluice_frame frame;
     struct sluice_array array;
     int64_t end = now_ns() + timeout, left = timeout;
@@ -109,13 +109,13 @@ static int snap(sluice_reader *reader, const char *channel, const char *path, co
     }
     if (result)
         return say_result("snap", result, channel);
-    int code = choose_array("snap", &frame, name, &array);
-    if (code == EXIT_DONE && (result = mirror_take(&mirror, reader, &frame)) != 0)
+    int code = select_array("snap", &frame, name, &array);
+    if (code == EXIT_DONE && (result = readback_fetch(&readback, reader, &frame)) != 0)
         code = say_result("snap", result, NULL);
-    mirror_point(&mirror, &array);
+    readback_map(&readback, &array);
     if (code == EXIT_DONE)
         code = write_file(path, channel, &array);
-    mirror_close(&mirror);
+    readback_close(&readback);
     result = sluice_reader_release(reader, &frame, SLUICE_ON_CPU);
     if (result && code == EXIT_DONE)
         code = say_result("snap", result, channel);
@@ -136,7 +136,7 @@ static int run(const struct command *command, int argc, char **argv)
     while ((option = args_next(&args)) >= 0) {
         if (option == ARRAY)
             name = args.value;
-        else if (option == UNDECLARED ? !take_undeclared(&args, &undeclared) : !args_duration(&args, &timeout))
+        else if (option == UNDECLARED ? !cipd_parse_order(&args, &undeclared) : !args_duration(&args, &timeout))
             return EXIT_USAGE;
     }
     if (option != ARGS_END)
@@ -149,7 +149,7 @@ static int run(const struct command *command, int argc, char **argv)
     }
     stop_on_signals();
     params.name = args.rest[0];
-    int code = cipd_reader(command->name, &params, &cipd, undeclared);
+    int code = cipd_init_reader(command->name, &params, &cipd, undeclared);
     if (code == EXIT_DONE)
         code = open_reader(command->name, &params, timeout < 0 ? 0 : timeout, &reader);
     if (code != EXIT_DONE)

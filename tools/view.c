@@ -34,7 +34,7 @@ struct view {
     uint64_t limit, frames;
     bool ascii, opened;
     struct media_sink sink;
-    struct mirror mirror;
+    struct readback readback;
 };
 
 /* Two pixels a character: the upper one is the ink of a half block, the lower one the paper. */
@@ -76,15 +76,15 @@ static int show(struct view *view, sluice_reader *reader, const struct sluice_fr
 {
     struct sluice_array image;
     struct pixels pixels;
-    int code = choose_array("view", frame, view->array, &image);
-    int result = code == EXIT_DONE ? mirror_take(&view->mirror, reader, frame) : SLUICE_OK;
+    int code = select_array("view", frame, view->array, &image);
+    int result = code == EXIT_DONE ? readback_fetch(&view->readback, reader, frame) : SLUICE_OK;
     if (result)
         code = say_result("view", result, NULL);
     if (code != EXIT_DONE)
         return code;
-    mirror_point(&view->mirror, &image);
+    readback_map(&view->readback, &image);
     if (!pixels_open(&pixels, &image)) {
-        say_no_image("view", view->channel, &image, "'snap' writes it as .npy");
+        say_not_image("view", view->channel, &image, "'snap' writes it as .npy");
         return EXIT_FAILED;
     }
     if (view->ascii) {
@@ -98,7 +98,7 @@ static int show(struct view *view, sluice_reader *reader, const struct sluice_fr
     if (!view->opened && !media_open(&view->sink, &image, "view"))
         return EXIT_FAILED;
     view->opened = true;
-    *end = !media_put(&view->sink, &image); /* its window was closed */
+    *end = !media_write(&view->sink, &image); /* its window was closed */
     return EXIT_DONE;
 }
 
@@ -118,7 +118,7 @@ static int take_frames(struct view *view, sluice_reader *reader)
         } else if (result < 0 && result != SLUICE_E_LOST) {
             code = say_result("view", result, view->channel);
         }
-        end = end || (view->opened && child_ended(&view->sink.child, 0));
+        end = end || (view->opened && child_wait(&view->sink.child, 0));
     }
     if (view->opened && !media_close(&view->sink, "view"))
         code = EXIT_FAILED;
@@ -150,7 +150,7 @@ static int run(const struct command *command, int argc, char **argv)
         else if (option == ASCII)
             view.ascii = true;
         else if (option == FRAMES       ? !args_u32(&args, 1, UINT32_MAX, &number)
-                 : option == UNDECLARED ? !take_undeclared(&args, &undeclared)
+                 : option == UNDECLARED ? !cipd_parse_order(&args, &undeclared)
                                         : !args_duration(&args, &timeout))
             return EXIT_USAGE;
     }
@@ -167,7 +167,7 @@ static int run(const struct command *command, int argc, char **argv)
     }
     stop_on_signals();
     params.name = view.channel;
-    int code = cipd_reader(command->name, &params, &cipd, undeclared);
+    int code = cipd_init_reader(command->name, &params, &cipd, undeclared);
     if (code == EXIT_DONE)
         code = open_reader(command->name, &params, timeout, &reader);
     if (code != EXIT_DONE)
@@ -177,7 +177,7 @@ static int run(const struct command *command, int argc, char **argv)
     if (view.ascii)
         printf("\033[2J");
     code = take_frames(&view, reader);
-    mirror_close(&view.mirror);
+    readback_close(&view.readback);
     sluice_reader_close(&reader);
     return code;
 }

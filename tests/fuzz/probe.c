@@ -9,7 +9,7 @@
 
 static struct input answer;
 
-void child_add(struct child_line *line, ...) { line->count++; }
+void child_add(struct child_args *line, ...) { line->count++; }
 
 int child_start(struct child *child, char *const argv[], unsigned flags)
 {
@@ -33,7 +33,7 @@ bool child_finish(struct child *child, int64_t timeout_ns)
     return timeout_ns > 0;
 }
 
-const char *child_last_words(struct child *child, char *text, size_t size)
+const char *child_last_line(struct child *child, char *text, size_t size)
 {
     (void)child;
     snprintf(text, size, "nothing");

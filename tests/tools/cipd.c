@@ -233,14 +233,14 @@ TEST(top_follows_cuda_links_as_they_come_and_go)
     top_open(&top, (char *[]){ "camera", "c*s>>*" }, 2);
     snprintf(bare, sizeof bare, "comes>>%ld", (long)getpid());
     snprintf(name, sizeof name, "cipd:%s", bare);
-    top_look(&top, &stop);
+    top_refresh(&top, &stop);
     CHECK_EQ(count_of(&top), 0);
     sluice_start(&player, "play", "test", name, "--pattern", "--size", "64x48", "--fps", "50", "--quiet");
     CHECK_SOON(has_frames(), 10);
-    top_look(&top, &stop); /* nothing happened in the folder of channels */
+    top_refresh(&top, &stop); /* nothing happened in the folder of channels */
     CHECK_EQ(count_of(&top), 1);
     CHECK_EQ(program_end(&player, SIGTERM), 0);
-    top_look(&top, &stop);
+    top_refresh(&top, &stop);
     CHECK_EQ(count_of(&top), 0);
     top_close(&top);
     top_open(&top, (char *[]){ "camera", "cip" }, 2);
@@ -434,7 +434,7 @@ static const struct finding *barrier(uint32_t magic, uint32_t count, int64_t age
     char path[128];
     report.count = 0;
     store(&words, sizeof words);
-    examine_barrier(&report, bare);
+    check_barrier(&report, bare);
     CHECK_EQ(report.count, 1);
     snprintf(path, sizeof path, "/%s", bare);
     CHECK_EQ(shm_unlink(path), 0);
@@ -449,10 +449,10 @@ TEST(doctor_says_how_the_barrier_is)
 {
     struct report report = { 0 };
     begin();
-    examine_barrier(&report, bare);
+    check_barrier(&report, bare);
     CHECK_EQ(report.count, 0);
     const struct finding *finding = barrier(0xCDA1BAAA, 0, SLUICE_S);
-    CHECK_EQ(finding->state, FINDING_WELL);
+    CHECK_EQ(finding->state, FINDING_OK);
     CHECK_HAS(finding->text, "is down; it kept back 9 frames");
     finding = barrier(0xCDA1BAAA, 2, SLUICE_S);
     CHECK_EQ(finding->state, FINDING_NOTE);
@@ -483,7 +483,7 @@ TEST(doctor_counts_what_killed_writers_left)
         close(fd);
         free(report.list);
         report = (struct report){ 0 };
-        examine_left(&report);
+        check_leftovers(&report);
     } while (report.count == 0 && shm_unlink(path) != 0);
     (void)shm_unlink(path);
     CHECK_EQ(report.count, 1);

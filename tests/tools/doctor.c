@@ -256,7 +256,7 @@ TEST(the_system_around)
     char link[512];
     const char *root = make_root("plain");
 
-    gpu_system_look(&system, root);
+    read_gpu_system(&system, root);
     CHECK(system.nodes == 0 && !system.wsl && !system.pid_namespace && !system.release[0]);
 
     make_file(root, "/dev/nvidia0", "");
@@ -268,14 +268,14 @@ TEST(the_system_around)
     make_file(root, "/proc/self/ns/other", "");
     snprintf(link, sizeof link, "%s/proc/self/ns/pid", root);
     CHECK(symlink("pid:[4026531836]", link) == 0);
-    gpu_system_look(&system, root);
+    read_gpu_system(&system, root);
     CHECK_EQ(system.nodes, 2);
     CHECK(!system.wsl && !system.pid_namespace);
     CHECK_STR(system.release, "580.95.05");
 
     CHECK(unlink(link) == 0 && symlink("pid:[4026532281]", link) == 0);
     make_file(root, "/sys/module/nvidia/version", "525.60.13\n");
-    gpu_system_look(&system, root);
+    read_gpu_system(&system, root);
     CHECK(system.pid_namespace);
     CHECK_STR(system.release, "525.60.13");
 }
@@ -286,11 +286,11 @@ TEST(wsl)
     const char *root = make_root("by name");
 
     make_file(root, "/proc/version", "Linux version 5.15.167.4-Microsoft-standard-WSL2\n");
-    gpu_system_look(&system, root);
+    read_gpu_system(&system, root);
     CHECK(system.wsl);
     root = make_root("by device");
     make_file(root, "/dev/dxg", "");
-    gpu_system_look(&system, root);
+    read_gpu_system(&system, root);
     CHECK(system.wsl);
 }
 
@@ -307,7 +307,7 @@ TEST(what_is_around_in_words)
 {
     struct report report = { .system = { .wsl = true, .pid_namespace = true, .confidential = 1 } };
 
-    examine_gpu_system(&report);
+    check_gpu_system(&report);
     CHECK(says(&report, "WSL2", "Windows"));
     CHECK(says(&report, "PID space", "channels on GPUs work"));
     CHECK(says(&report, "confidential", "registered host memory"));
@@ -320,14 +320,14 @@ TEST(why_there_is_no_gpu)
 {
     struct report report = { .system = { .nodes = 1 } };
 
-    examine_no_gpu(&report, "no CUDA driver: not found");
+    check_no_gpu(&report, "no CUDA driver: not found");
     CHECK(says(&report, "GPU", "NVIDIA_DRIVER_CAPABILITIES"));
     report.system.nodes = 0;
     report.count = 0;
-    examine_no_gpu(&report, "cuInit said CUDA_ERROR_NO_DEVICE (100)");
+    check_no_gpu(&report, "cuInit said CUDA_ERROR_NO_DEVICE (100)");
     CHECK(says(&report, "GPU", "there is no /dev/nvidia0"));
     report.count = 0;
-    examine_no_gpu(&report, "no CUDA driver: not found");
+    check_no_gpu(&report, "no CUDA driver: not found");
     CHECK_STR(report.list[0].mend, ""); /* most machines: one line is enough */
     CHECK_EQ(report.list[0].state, FINDING_NOTE);
     free(report.list);
@@ -336,11 +336,11 @@ TEST(why_there_is_no_gpu)
 TEST(a_self_test_that_failed)
 {
     struct report report = { 0 };
-    struct patient patient = { .usable = true };
+    struct gpu gpu = { .usable = true };
 
-    examine_trial(&report, &patient, SLUICE_E_DRIVER, "cuda:0: cuMemCreate said no");
+    check_gpu_trial(&report, &gpu, SLUICE_E_DRIVER, "cuda:0: cuMemCreate said no");
     CHECK(says(&report, "self-test", "cuMemCreate said no"));
-    CHECK(!patient.usable);
+    CHECK(!gpu.usable);
     CHECK_EQ(report.list[0].state, FINDING_BAD);
     free(report.list);
 }

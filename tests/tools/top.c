@@ -32,7 +32,7 @@ static struct top_channel *answered(uint64_t committed, int64_t now,
     info.committed = committed;
     info.bytes = committed * 1000;
     info.readers = reader != NULL;
-    top_answer(&channel, SLUICE_OK, "", &info, reader);
+    top_update(&channel, SLUICE_OK, "", &info, reader);
     return &channel;
 }
 
@@ -115,7 +115,7 @@ static void fill_top(struct top *top, const char *const *names, const uint64_t *
                                                 .session = 1,
                                                 .now_ns = k * SLUICE_S };
             info.committed = (uint64_t)k * fps[i];
-            top_answer(top->list[i], fps[i] ? SLUICE_OK : SLUICE_TIMEOUT, "it is stopped", &info,
+            top_update(top->list[i], fps[i] ? SLUICE_OK : SLUICE_TIMEOUT, "it is stopped", &info,
                        NULL);
         }
 }
@@ -253,20 +253,20 @@ TEST(sparks_are_as_high_as_their_values)
     static const float values[] = { 0, 30, 60, NAN, 60 };
     struct canvas canvas = { .utf8 = true };
     canvas_begin(&canvas, 20, 1);
-    canvas_spark(&canvas, STYLE_PLAIN, values, 5, 7);
+    canvas_sparkline(&canvas, STYLE_PLAIN, values, 5, 7);
     CHECK_STR(canvas.bytes, "  ▁▄▇ ▇");
     canvas.utf8 = false;
     canvas_begin(&canvas, 20, 1);
-    canvas_spark(&canvas, STYLE_CYAN, values, 5, 3);
+    canvas_sparkline(&canvas, STYLE_CYAN, values, 5, 3);
     CHECK_STR(canvas.bytes, "* *");
     canvas_free(&canvas);
 }
 
 TEST(patterns_of_names)
 {
-    CHECK(top_fits("camera", "camera", false) && !top_fits("camera", "cam", false));
-    CHECK(top_fits("camera", "cam*", false) && !top_fits("a-camera", "cam*", true));
-    CHECK(top_fits("camera", "mer", true) && top_fits("camera", "", true));
+    CHECK(top_matches("camera", "camera", false) && !top_matches("camera", "cam", false));
+    CHECK(top_matches("camera", "cam*", false) && !top_matches("a-camera", "cam*", true));
+    CHECK(top_matches("camera", "mer", true) && top_matches("camera", "", true));
 }
 
 /* ---- with writers and readers ---- */

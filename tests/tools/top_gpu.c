@@ -29,7 +29,7 @@ static void open_top(struct top *top, const unsigned char *bytes, size_t count)
         struct sluice_channel_info info = { .size = sizeof info, .session = 1, .now_ns = SLUICE_S };
         snprintf(info.device, sizeof info.device, "%s", bytes[i] ? "cuda:0" : "host");
         memset(info.device_uuid, bytes[i], sizeof info.device_uuid);
-        top_answer(top->list[i], SLUICE_OK, "", &info, NULL);
+        top_update(top->list[i], SLUICE_OK, "", &info, NULL);
     }
 }
 
@@ -47,7 +47,7 @@ TEST(gpus_of_channels_once_each)
     struct top top;
     use_nvml(FAKE_NVML, "");
     open_top(&top, bytes, 5);
-    top_look_at_gpus(&top);
+    top_refresh_gpus(&top);
     CHECK_EQ(top.gpu_count, 3); /* one of them unknown */
     CHECK(top_gpu_of(&top, top.list[1]) == NULL && top_gpu_of(&top, top.list[4]) == NULL);
     const struct nvml_gpu *gpu = top_gpu_of(&top, top.list[0]);
@@ -56,7 +56,7 @@ TEST(gpus_of_channels_once_each)
               "GPU 4, Fake H200: 87 % busy, 12.0 GiB of 140 GiB, 312 W, 54 C");
     CHECK(isnan(gpu->pcie_in)); /* at the first look */
     test_nap(50000000);
-    top_look_at_gpus(&top);
+    top_refresh_gpus(&top);
     gpu = top_gpu_of(&top, top.list[0]);
     CHECK(gpu->pcie_in > 0 && gpu->pcie_in <= 1048576 / 0.05); /* 1 MiB in 50 ms or more */
     CHECK_NEAR(gpu->pcie_out, 0, 1e-9);
@@ -71,11 +71,11 @@ TEST(an_instance_knows_less)
     struct top top;
     use_nvml(FAKE_NVML, "");
     open_top(&top, bytes, 1);
-    top_look_at_gpus(&top);
+    top_refresh_gpus(&top);
     CHECK_STR(top_gpu_text(text, top_gpu_of(&top, top.list[0])),
               "GPU 0, Fake MIG 1g: 1.0 GiB of 10.0 GiB");
     setenv("FAKE_NVML", "bare", 1);
-    top_look_at_gpus(&top);
+    top_refresh_gpus(&top);
     CHECK_STR(top_gpu_text(text, top_gpu_of(&top, top.list[0])), "GPU 0, Fake MIG 1g");
     top_close(&top);
 }
@@ -87,7 +87,7 @@ static void check_nothing(const char *path, const char *act)
     struct top top;
     use_nvml(path, act);
     open_top(&top, bytes, 2);
-    top_look_at_gpus(&top);
+    top_refresh_gpus(&top);
     CHECK(top_gpu_of(&top, top.list[0]) == NULL);
     canvas_begin(&canvas, 80, 4);
     top_draw_gpus(&canvas, &top);
@@ -120,11 +120,11 @@ TEST(the_library_is_not_touched_for_host_channels)
     CHECK(running);
     use_nvml(FAKE_NVML, "");
     open_top(&top, bytes, 2);
-    top_look_at_gpus(&top);
+    top_refresh_gpus(&top);
     CHECK_EQ(top.gpu_count, 0);
     CHECK_EQ(*running, 0);
     memset(top.list[0]->info.device_uuid, 1, 16);
-    top_look_at_gpus(&top);
+    top_refresh_gpus(&top);
     CHECK_EQ(*running, 1);
     top_close(&top);
     CHECK_EQ(*running, 0);
@@ -139,7 +139,7 @@ TEST(gpus_on_the_screen)
     struct top top;
     use_nvml(FAKE_NVML, "");
     open_top(&top, bytes, 2);
-    top_look_at_gpus(&top);
+    top_refresh_gpus(&top);
     canvas_begin(&canvas, 100, 8);
     top_draw_gpus(&canvas, &top);
     CHECK_EQ(canvas.row, 2);
@@ -179,7 +179,7 @@ TEST(gpus_in_json)
     size_t size;
     use_nvml(FAKE_NVML, "");
     open_top(&top, bytes, 2);
-    top_look_at_gpus(&top);
+    top_refresh_gpus(&top);
     FILE *file = open_memstream(&text, &size);
     json_begin(&json, file, true);
     json_object(&json);

@@ -91,7 +91,7 @@ static int take_frame(struct bridge *bridge, struct sluice_frame *frame)
         bridge->to_skip--;
     } else {
         bridge->to_skip = bridge->from_cipd && bridge->every ? bridge->every - 1 : 0;
-        code = bridge_hand_on(bridge, frame);
+        code = bridge_send(bridge, frame);
     }
     int result = sluice_reader_release(bridge->reader, frame, SLUICE_ON_CPU);
     if (result == SLUICE_E_LOST) {
@@ -171,7 +171,7 @@ static int relay(struct bridge *bridge)
             break;
         if (result == SLUICE_CLOSED) {
             if (bridge->close)
-                bridge_close_to(bridge);
+                bridge_close_output(bridge);
             sleep_until(now_ns() + 20 * SLUICE_MS);
         }
         say_figures(bridge, &meter);
@@ -188,7 +188,7 @@ static int open_from(struct bridge *bridge)
     params.mode = bridge->newest ? SLUICE_NEWEST : SLUICE_IN_ORDER;
     params.depth = bridge->depth;
     params.every = bridge->from_cipd ? 0 : bridge->every; /* else they are counted here */
-    int code = cipd_reader(bridge->command, &params, &cipd, bridge->undeclared);
+    int code = cipd_init_reader(bridge->command, &params, &cipd, bridge->undeclared);
     if (code != EXIT_DONE)
         return code;
     if (bridge->timeout_ns >= 0)
@@ -277,7 +277,7 @@ static bool take_option(struct bridge *bridge, const struct args *args, int opti
     switch (option) {
     case DEVICE: bridge->device = args->value; return true;
     case FROM_DEVICE: bridge->from_device = args->value; return true;
-    case UNDECLARED: return take_undeclared(args, &bridge->undeclared);
+    case UNDECLARED: return cipd_parse_order(args, &bridge->undeclared);
     case SLOTS: return args_u32(args, 1, SLUICE_MAX_SLOTS, &bridge->slots);
     case WAIT: return bridge->wait = true;
     case NEWEST: return bridge->newest = true;
@@ -323,9 +323,9 @@ static int run(const struct command *command, int argc, char **argv)
         return code;
     bridge.end_ns = bridge.seconds_ns ? now_ns() + bridge.seconds_ns : INT64_MAX;
     code = relay(&bridge);
-    mirror_close(&bridge.mirror);
+    readback_close(&bridge.readback);
     sluice_reader_close(&bridge.reader);
-    bridge_close_to(&bridge);
+    bridge_close_output(&bridge);
     if (!bridge.quiet)
         say_summary(&bridge);
     return code;

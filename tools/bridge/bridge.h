@@ -28,7 +28,7 @@ struct bridge {
     sluice_reader *reader;
     sluice_writer *writer; /* NULL until the first frame has told what it must be, and while TO is closed */
     char on[64];           /* the device that TO is on, once it was opened */
-    struct mirror mirror;
+    struct readback readback;
     struct sluice_format format; /* that TO has */
     bool refused;                /* TO cannot carry what FROM has now; that was said */
 
@@ -41,10 +41,10 @@ struct bridge {
 };
 
 /* Hands one frame on: opens or reformats TO as it wants. Returns an exit code. */
-int bridge_hand_on(struct bridge *bridge, const struct sluice_frame *frame);
+int bridge_send(struct bridge *bridge, const struct sluice_frame *frame);
 
 /* Ends TO, if it is open. */
-void bridge_close_to(struct bridge *bridge);
+void bridge_close_output(struct bridge *bridge);
 
 /* A line about what has changed, unless it is to be quiet. */
 void bridge_note(const struct bridge *bridge, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -39,7 +39,7 @@ static int choose(struct bridge *bridge, const struct sluice_frame *frame, struc
 {
     if (bridge->array || bridge->to_cipd) {
         load->count = 1;
-        return choose_array(bridge->command, frame, bridge->array, &load->arrays[0]);
+        return select_array(bridge->command, frame, bridge->array, &load->arrays[0]);
     }
     for (uint32_t i = 0; i < frame->array_count; i++) {
         int result = sluice_frame_array_at(frame, i, &load->arrays[i]);
@@ -161,7 +161,7 @@ static int follow_format(struct bridge *bridge, const struct sluice_frame *frame
     if (bridge->writer && !bridge->refused && !flags && same_format(&want, &bridge->format))
         return SLUICE_OK;
     if (flags)
-        bridge_close_to(bridge);
+        bridge_close_output(bridge);
     bool first = !bridge->writer;
     result = first ? open_to(bridge, &want, device) : sluice_writer_reformat(bridge->writer, &want);
     if (result)
@@ -197,7 +197,7 @@ static int send(struct bridge *bridge, const struct sluice_frame *frame, const s
     int result;
     do {
         if (bridge->wait)
-            await_slot(bridge->writer);
+            wait_for_slot(bridge->writer);
         struct sluice_frame sent = { .capture_ns = frame->capture_ns,
                                      .capture_clock = frame->capture_clock,
                                      .meta = frame->meta,
@@ -210,11 +210,11 @@ static int send(struct bridge *bridge, const struct sluice_frame *frame, const s
 static int copy(struct bridge *bridge, const struct sluice_frame *frame, struct load *load, const char *device)
 {
     if (strcmp(bridge->on, "host") == 0 && strcmp(device, "host") != 0) {
-        int result = mirror_take(&bridge->mirror, bridge->reader, frame);
+        int result = readback_fetch(&bridge->readback, bridge->reader, frame);
         if (result)
             return result;
         for (uint32_t i = 0; i < load->count; i++)
-            mirror_point(&bridge->mirror, &load->arrays[i]);
+            readback_map(&bridge->readback, &load->arrays[i]);
     }
     return send(bridge, frame, load);
 }
@@ -239,7 +239,7 @@ static bool is_lost(int result)
     return result == SLUICE_E_LOST || result == SLUICE_E_STALE || result == SLUICE_AGAIN || result == SLUICE_TIMEOUT;
 }
 
-int bridge_hand_on(struct bridge *bridge, const struct sluice_frame *frame)
+int bridge_send(struct bridge *bridge, const struct sluice_frame *frame)
 {
     struct load load;
     char device[64];
@@ -281,7 +281,7 @@ int bridge_hand_on(struct bridge *bridge, const struct sluice_frame *frame)
     return EXIT_DONE;
 }
 
-void bridge_close_to(struct bridge *bridge)
+void bridge_close_output(struct bridge *bridge)
 {
     sluice_writer_close(&bridge->writer);
     bridge->refused = false;

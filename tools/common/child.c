@@ -31,8 +31,8 @@ static void become(char *const argv[], unsigned flags, pid_t parent, const int e
             goto fail;
     /* A group of its own: Ctrl-C is ours to handle. */
     setpgid(0, 0);
-    if (flags & (CHILD_DIES | CHILD_ASKED)) {
-        prctl(PR_SET_PDEATHSIG, flags & CHILD_DIES ? SIGKILL : SIGTERM);
+    if (flags & (CHILD_KILL | CHILD_TERM)) {
+        prctl(PR_SET_PDEATHSIG, flags & CHILD_KILL ? SIGKILL : SIGTERM);
         if (getppid() != parent)
             _exit(127);
     }
@@ -85,14 +85,14 @@ static int open_pipes(unsigned flags, int in[2], int out[2], int err[2], int rep
     if (!error && flags & CHILD_READ)
         error = open_pipe(out);
     /* Neither side may ever wait for the other here: words may get lost instead. */
-    if (!error && flags & CHILD_WORDS && pipe2(err, O_CLOEXEC | O_NONBLOCK) < 0)
+    if (!error && flags & CHILD_STDERR && pipe2(err, O_CLOEXEC | O_NONBLOCK) < 0)
         error = errno;
     if (!error && pipe2(report, O_CLOEXEC) < 0)
         error = errno;
     return error;
 }
 
-void child_add(struct child_line *line, ...)
+void child_add(struct child_args *line, ...)
 {
     va_list list;
     va_start(list, line);
@@ -142,7 +142,7 @@ int child_start(struct child *child, char *const argv[], unsigned flags)
 }
 
 /* Takes in what it has written to stderr so far. Never blocks. */
-static void child_listen(struct child *child)
+static void drain_stderr(struct child *child)
 {
     char text[512];
     ssize_t got;
@@ -158,7 +158,7 @@ static void child_listen(struct child *child)
     }
 }
 
-bool child_ended(struct child *child, int64_t timeout_ns)
+bool child_wait(struct child *child, int64_t timeout_ns)
 {
     int64_t end = now_ns() + timeout_ns;
     while (child->pid) {
@@ -167,16 +167,16 @@ bool child_ended(struct child *child, int64_t timeout_ns)
             child->pid = 0;
             break;
         }
-        child_listen(child);
+        drain_stderr(child);
         if (now_ns() >= end)
             return false;
         nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
     }
-    child_listen(child);
+    drain_stderr(child);
     return true;
 }
 
-bool child_reads_no_more(const struct child *child)
+bool child_closed_input(const struct child *child)
 {
     struct pollfd in = { .fd = child->in };
     return child->in >= 0 && poll(&in, 1, 0) > 0 && in.revents & POLLERR;
@@ -192,7 +192,7 @@ void child_kill(struct child *child)
             continue;
         child->pid = 0;
     }
-    child_listen(child);
+    drain_stderr(child);
     close_end(&child->in);
     close_end(&child->out);
     close_end(&child->err);
@@ -204,14 +204,14 @@ bool child_finish(struct child *child, int64_t timeout_ns)
         return true;
     close_end(&child->in);
     close_end(&child->out);
-    bool ended = child_ended(child, timeout_ns);
+    bool ended = child_wait(child, timeout_ns);
     child_kill(child);
     return ended && WIFEXITED(child->status) && WEXITSTATUS(child->status) == 0;
 }
 
-const char *child_last_words(struct child *child, char *text, size_t size)
+const char *child_last_line(struct child *child, char *text, size_t size)
 {
-    child_listen(child);
+    drain_stderr(child);
     size_t end = child->words_size;
     while (end && (child->words[end - 1] == '\n' || child->words[end - 1] == '\r'))
         end--;
@@ -226,7 +226,7 @@ const char *child_last_words(struct child *child, char *text, size_t size)
     return text;
 }
 
-bool child_said(const struct child *child, const char *text)
+bool child_printed(const struct child *child, const char *text)
 {
     return memmem(child->words, child->words_size, text, strlen(text)) != NULL;
 }
@@ -258,7 +258,7 @@ size_t child_read(struct child *child, void *to, size_t size)
         if (got > 0)
             done += (size_t)got;
     }
-    child_listen(child);
+    drain_stderr(child);
     return done;
 }
 
@@ -272,6 +272,6 @@ bool child_write(struct child *child, const void *from, size_t size)
         if (put > 0)
             done += (size_t)put;
     }
-    child_listen(child);
+    drain_stderr(child);
     return true;
 }

@@ -15,7 +15,7 @@ bool is_cipd(const char *name)
     return strncmp(name, "cipd:", 5) == 0;
 }
 
-bool take_undeclared(const struct args *args, uint32_t *order)
+bool cipd_parse_order(const struct args *args, uint32_t *order)
 {
     *order = strcmp(args->value, "rgba") == 0   ? SLUICE_CIPD_RGBA
              : strcmp(args->value, "bgra") == 0 ? SLUICE_CIPD_BGRA
@@ -25,7 +25,7 @@ bool take_undeclared(const struct args *args, uint32_t *order)
     return *order != SLUICE_CIPD_UNKNOWN;
 }
 
-void say_no_image(const char *command, const char *channel, const struct sluice_array *array, const char *instead)
+void say_not_image(const char *command, const char *channel, const struct sluice_array *array, const char *instead)
 {
     char text[FORMAT_TEXT];
     bool four = is_cipd(channel) && array->ndim == 3 && array->shape[2] == 4 && array->dtype.code == SLUICE_UINT &&
@@ -34,7 +34,7 @@ void say_no_image(const char *command, const char *channel, const struct sluice_
               four ? " until you say what its four bytes are, by --undeclared rgba or bgra" : "", instead);
 }
 
-int cipd_reader(const char *command, struct sluice_reader_params *params, struct sluice_cipd_reader_params *cipd,
+int cipd_init_reader(const char *command, struct sluice_reader_params *params, struct sluice_cipd_reader_params *cipd,
                 uint32_t undeclared)
 {
     if (!is_cipd(params->name)) {
@@ -59,7 +59,7 @@ int cipd_reader(const char *command, struct sluice_reader_params *params, struct
     return EXIT_DONE;
 }
 
-int cipd_writer(const char *command, struct sluice_writer_params *params, struct sluice_cipd_writer_params *cipd)
+int cipd_init_writer(const char *command, struct sluice_writer_params *params, struct sluice_cipd_writer_params *cipd)
 {
     if (!is_cipd(params->name))
         return EXIT_DONE;
@@ -71,7 +71,7 @@ int cipd_writer(const char *command, struct sluice_writer_params *params, struct
 
 /* The others that the library honours are about readers that do not copy or do not reconnect, and senders that hold the
  * barrier: no command is one. */
-const char *cipd_honoured_by(const char *variable)
+const char *cipd_commands_using(const char *variable)
 {
     static const struct {
         const char *variable, *commands;
@@ -90,7 +90,7 @@ const char *cipd_honoured_by(const char *variable)
     return "";
 }
 
-int ask_cipd_channel(const char *name, int64_t timeout_ns, struct sluice_channel_info *info, char *reason, size_t size)
+int cipd_channel_info(const char *name, int64_t timeout_ns, struct sluice_channel_info *info, char *reason, size_t size)
 {
     struct sluice_cipd_info look = { .size = sizeof look };
     int result = sluice_cipd_look(name, &look);

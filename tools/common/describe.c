@@ -127,7 +127,7 @@ int list_channels(struct sluice_registry_entry **entries, size_t *count)
     }
 }
 
-bool is_stopped(uint32_t pid)
+bool process_is_stopped(uint32_t pid)
 {
     char path[64], text[512];
     snprintf(path, sizeof path, "/proc/%u/stat", pid);
@@ -141,13 +141,13 @@ bool is_stopped(uint32_t pid)
     return state && state[1] == ' ' && (state[2] == 'T' || state[2] == 't');
 }
 
-int ask_channel(const char *name, uint32_t pid, int64_t until_ns, const atomic_bool *stop,
+int query_channel(const char *name, uint32_t pid, int64_t until_ns, const atomic_bool *stop,
                 struct sluice_channel_info *info, struct sluice_reader_info *readers, uint32_t capacity)
 {
     int result;
     for (int64_t patience = FIRST_ASK;; patience *= 2) {
         result = sluice_channel_info(name, patience, info, readers, capacity);
-        if (result != SLUICE_TIMEOUT || now_ns() >= until_ns || is_stopped(pid) || (stop && atomic_load(stop)))
+        if (result != SLUICE_TIMEOUT || now_ns() >= until_ns || process_is_stopped(pid) || (stop && atomic_load(stop)))
             return result;
     }
 }
@@ -242,13 +242,13 @@ int open_reader(const char *command, const struct sluice_reader_params *params, 
     }
 }
 
-void await_slot(sluice_writer *writer)
+void wait_for_slot(sluice_writer *writer)
 {
     while (!stop_asked() && sluice_writer_wait(writer, SLICE) == SLUICE_NO_SLOT)
         continue;
 }
 
-int choose_array(const char *command, const struct sluice_frame *frame, const char *name,
+int select_array(const char *command, const struct sluice_frame *frame, const char *name,
                  struct sluice_array *array)
 {
     int result;

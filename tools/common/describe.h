@@ -50,11 +50,11 @@ int list_channels(struct sluice_registry_entry **entries, size_t *count);
 #define WRITER_PATIENCE (3 * SLUICE_S)
 
 /* Is this process stopped, by a signal or a debugger? As far as we can see. */
-bool is_stopped(uint32_t pid);
+bool process_is_stopped(uint32_t pid);
 
 /* Asks the writer of a channel that is listed with this pid. For an answer it waits until `until_ns` or until `stop` (or NULL), for that
- * of one that is_stopped() a moment. Returns what sluice_channel_info does. */
-int ask_channel(const char *name, uint32_t pid, int64_t until_ns, const atomic_bool *stop,
+ * of one that process_is_stopped() a moment. Returns what sluice_channel_info does. */
+int query_channel(const char *name, uint32_t pid, int64_t until_ns, const atomic_bool *stop,
                 struct sluice_channel_info *info, struct sluice_reader_info *readers, uint32_t capacity);
 
 /* One array of a format as an object. */
@@ -69,11 +69,11 @@ int open_reader(const char *command, const struct sluice_reader_params *params, 
                 sluice_reader **reader);
 
 /* Waits for a slot, until a stop is asked for: a begin or a send that finds none would count as a frame that is dropped. */
-void await_slot(sluice_writer *writer);
+void wait_for_slot(sluice_writer *writer);
 
 /* The array called `name`, or if that is NULL the first one that is an image, or the first. Says
  * what is wrong; returns an exit code. */
-int choose_array(const char *command, const struct sluice_frame *frame, const char *name,
+int select_array(const char *command, const struct sluice_frame *frame, const char *name,
                  struct sluice_array *array);
 
 #endif

@@ -139,12 +139,12 @@ bool nvml_find(const unsigned char uuid[16], struct nvml_gpu *gpu)
     bool found = false;
     for (int i = 0; i < 2 && !found; i++) {
         uuid_text(text, kinds[i], uuid);
-        found = nvml_find_named(text, gpu);
+        found = nvml_find_by_uuid(text, gpu);
     }
     return found;
 }
 
-bool nvml_find_named(const char *uuid, struct nvml_gpu *gpu)
+bool nvml_find_by_uuid(const char *uuid, struct nvml_gpu *gpu)
 {
     *gpu = (struct nvml_gpu){ 0 };
     snprintf(gpu->uuid, sizeof gpu->uuid, "%s", uuid);
@@ -190,7 +190,7 @@ static void look_at_pcie(struct nvml_gpu *gpu)
     gpu->looked_ns = now;
 }
 
-void nvml_look(struct nvml_gpu *gpu)
+void nvml_read(struct nvml_gpu *gpu)
 {
     struct utilization load;
     struct memory memory;

@@ -27,10 +27,10 @@ struct nvml_gpu {
 bool nvml_find(const unsigned char uuid[16], struct nvml_gpu *gpu);
 
 /* The same by its UUID in words: "GPU-..." or "MIG-...". */
-bool nvml_find_named(const char *uuid, struct nvml_gpu *gpu);
+bool nvml_find_by_uuid(const char *uuid, struct nvml_gpu *gpu);
 
 /* Reads its figures: under a millisecond. */
-void nvml_look(struct nvml_gpu *gpu);
+void nvml_read(struct nvml_gpu *gpu);
 
 /* Is confidential computing on? 1, 0, or -1 where that cannot be told. */
 int nvml_confidential(void);

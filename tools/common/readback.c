@@ -8,25 +8,25 @@
 #include <string.h>
 
 /* Makes room in memory that this device copies into at full speed. */
-static int make_room(struct mirror *mirror, const char *device, uint64_t size)
+static int make_room(struct readback *readback, const char *device, uint64_t size)
 {
-    if (mirror->memory && mirror->size >= size && strcmp(mirror->device, device) == 0)
+    if (readback->memory && readback->size >= size && strcmp(readback->device, device) == 0)
         return SLUICE_OK;
-    mirror_close(mirror);
-    int result = sluice_device_open(&mirror->handle, device);
+    readback_close(readback);
+    int result = sluice_device_open(&readback->handle, device);
     void *memory = NULL;
     if (result == SLUICE_OK)
-        result = sluice_device_host_alloc(mirror->handle, size, &memory);
+        result = sluice_device_host_alloc(readback->handle, size, &memory);
     if (result)
         return result;
     memset(memory, 0, size); /* no copy touches what lies between the rows */
-    mirror->memory = memory;
-    mirror->size = size;
-    memcpy(mirror->device, device, strlen(device) + 1);
+    readback->memory = memory;
+    readback->size = size;
+    memcpy(readback->device, device, strlen(device) + 1);
     return SLUICE_OK;
 }
 
-static int copy(struct mirror *mirror, sluice_reader *reader, const struct sluice_frame *frame,
+static int copy(struct readback *readback, sluice_reader *reader, const struct sluice_frame *frame,
                 const char *device)
 {
     struct sluice_array arrays[SLUICE_MAX_ARRAYS];
@@ -38,37 +38,37 @@ static int copy(struct mirror *mirror, sluice_reader *reader, const struct sluic
         size = result == SLUICE_OK && end > size ? end : size;
     }
     if (result == SLUICE_OK)
-        result = make_room(mirror, device, size);
+        result = make_room(readback, device, size);
     if (result)
         return result;
-    mirror->copied = true;
+    readback->copied = true;
     for (uint32_t i = 0; i < frame->array_count; i++) {
-        mirror_point(mirror, &arrays[i]);
+        readback_map(readback, &arrays[i]);
         arrays[i].read_only = 0;
     }
     return sluice_reader_fetch(reader, frame, arrays, frame->array_count, SLUICE_ON_CPU, NULL);
 }
 
-int mirror_take(struct mirror *mirror, sluice_reader *reader, const struct sluice_frame *frame)
+int readback_fetch(struct readback *readback, sluice_reader *reader, const struct sluice_frame *frame)
 {
-    char device[sizeof mirror->device];
+    char device[sizeof readback->device];
     int result = sluice_frame_device(frame, device, sizeof device);
-    mirror->copied = false;
+    readback->copied = false;
     if (result || strcmp(device, "host") == 0)
         return result;
-    return copy(mirror, reader, frame, device);
+    return copy(readback, reader, frame, device);
 }
 
-void mirror_point(const struct mirror *mirror, struct sluice_array *array)
+void readback_map(const struct readback *readback, struct sluice_array *array)
 {
-    if (mirror->copied)
-        array->data = mirror->memory + array->offset;
+    if (readback->copied)
+        array->data = readback->memory + array->offset;
 }
 
-void mirror_close(struct mirror *mirror)
+void readback_close(struct readback *readback)
 {
-    void *memory = mirror->memory;
+    void *memory = readback->memory;
     sluice_device_host_free(&memory);
-    sluice_device_close(&mirror->handle);
-    *mirror = (struct mirror){ .copied = false };
+    sluice_device_close(&readback->handle);
+    *readback = (struct readback){ .copied = false };
 }

@@ -11,7 +11,7 @@
 #include <sluice/sluice.h>
 
 /* All zero at first. */
-struct mirror {
+struct readback {
     bool copied;      /* the frame taken last lies on a GPU */
     char device[64];  /* that `memory` was made for */
     struct sluice_device handle;
@@ -20,12 +20,12 @@ struct mirror {
 };
 
 /* Copies a frame that lies on a GPU; does nothing for others. Returns 0 or what the library says. */
-int mirror_take(struct mirror *mirror, sluice_reader *reader, const struct sluice_frame *frame);
+int readback_fetch(struct readback *readback, sluice_reader *reader, const struct sluice_frame *frame);
 
 /* Points an array of the frame taken last at where the CPU reads it, until the next one is taken, or
  * this one is released. */
-void mirror_point(const struct mirror *mirror, struct sluice_array *array);
+void readback_map(const struct readback *readback, struct sluice_array *array);
 
-void mirror_close(struct mirror *mirror);
+void readback_close(struct readback *readback);
 
 #endif

@@ -45,7 +45,7 @@ struct demo {
     struct tally in, result;
     struct sheet sheet;
     sluice_reader *reader;
-    struct mirror mirror;
+    struct readback readback;
     int64_t first_ns, last_ns; /* the first and the last frame seen */
     uint64_t seen, index, filter_torn;
     int kills_done;
@@ -164,9 +164,9 @@ static bool read_pixels(struct demo *demo, const struct sluice_frame *frame,
                         struct sluice_array *image, uint64_t *hash)
 {
     if (sluice_frame_array(frame, NULL, image) != SLUICE_OK ||
-        mirror_take(&demo->mirror, demo->reader, frame) != SLUICE_OK)
+        readback_fetch(&demo->readback, demo->reader, frame) != SLUICE_OK)
         return false;
-    mirror_point(&demo->mirror, image);
+    readback_map(&demo->readback, image);
     *hash = hash_of(image->data, image->nbytes);
     return true;
 }
@@ -196,7 +196,7 @@ static void look(struct demo *demo, const struct sluice_frame *frame)
         demo->in.torn += torn - demo->filter_torn;
     demo->filter_torn = torn;
 
-    team_saw(demo->team, frame->capture_ns);
+    team_frame_seen(demo->team, frame->capture_ns);
     bool back = demo->waiting && !demo->team[PLAYER].killed_ns && !demo->team[FILTER].killed_ns;
     if (back) {
         demo->waiting = false;
@@ -335,7 +335,7 @@ static int run_demo(struct demo *demo)
         team_stop(demo->team);
         printf("demo: FAILED, it could not be started\n");
     }
-    mirror_close(&demo->mirror);
+    readback_close(&demo->readback);
     sluice_reader_close(&demo->reader);
     for (uint32_t i = 0; i < demo->sheet.count; i++)
         free(demo->sheet.tiles[i].rgb);

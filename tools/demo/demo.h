@@ -18,7 +18,7 @@
 /* One of the three programs. */
 struct member {
     const char *title;
-    struct child_line line;
+    struct child_args line;
     struct child child;
     unsigned starts, failures; /* failures: ends that nobody caused by a signal */
     int64_t killed_ns;         /* when it went; 0: nobody waits for its return */
@@ -63,7 +63,7 @@ bool team_watch(struct member *team, uint64_t frame);
 void member_kill(struct member *member);
 
 /* A frame arrived that was captured at this time: who is back? */
-void team_saw(struct member *team, int64_t capture_ns);
+void team_frame_seen(struct member *team, int64_t capture_ns);
 
 void team_stop(struct member *team);
 

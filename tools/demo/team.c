@@ -18,7 +18,7 @@
 
 bool member_start(struct member *member)
 {
-    int error = child_start(&member->child, member->line.list, CHILD_ASKED | CHILD_WORDS);
+    int error = child_start(&member->child, member->line.list, CHILD_TERM | CHILD_STDERR);
     member->started_ns = now_ns();
     member->starts++;
     if (error)
@@ -40,10 +40,10 @@ static bool watch_member(struct member *member, uint64_t frame)
 {
     char words[256];
     pid_t pid = member->child.pid;
-    if (pid && !child_ended(&member->child, 0))
+    if (pid && !child_wait(&member->child, 0))
         return true;
     int status = member->child.status;
-    child_last_words(&member->child, words, sizeof words);
+    child_last_line(&member->child, words, sizeof words);
     child_kill(&member->child); /* closes what it left */
     progress_end();
     if (WIFSIGNALED(status)) {
@@ -70,7 +70,7 @@ bool team_watch(struct member *team, uint64_t frame)
     return true;
 }
 
-void team_saw(struct member *team, int64_t capture_ns)
+void team_frame_seen(struct member *team, int64_t capture_ns)
 {
     for (int i = 0; i < TEAM; i++) {
         struct member *member = &team[i];

@@ -59,7 +59,7 @@ static void text_reading(char *text, size_t size, const struct sluice_cipd_varia
 
 static void text_use(char *text, size_t size, const struct sluice_cipd_variable *variable)
 {
-    const char *commands = cipd_honoured_by(variable->name);
+    const char *commands = cipd_commands_using(variable->name);
     snprintf(text, size, "%s%s%s", use_of(variable),
              *commands                                ? "; sluice "
              : variable->used == SLUICE_CIPD_USED   ? "; no command"
@@ -68,7 +68,7 @@ static void text_use(char *text, size_t size, const struct sluice_cipd_variable 
              commands);
 }
 
-static void examine_variable(struct report *report, const struct sluice_cipd_variable *variable)
+static void check_variable(struct report *report, const struct sluice_cipd_variable *variable)
 {
     bool heeded = variable->used == SLUICE_CIPD_USED || variable->used == SLUICE_CIPD_IN_PYTHON;
     bool taken = is_taken(variable);
@@ -79,12 +79,12 @@ static void examine_variable(struct report *report, const struct sluice_cipd_var
         snprintf(mend, sizeof mend, "unset %s, unless a program of cuda-link's needs it", variable->name);
     else if (!taken)
         snprintf(mend, sizeof mend, "set %s to a whole number from %s, or unset it", variable->name, variable->range);
-    report_add(report, "cuda-link", heeded && taken ? FINDING_WELL : FINDING_NOTE, mend, "%s is \"%s\"%s %s; %s", variable->name,
+    report_add(report, "cuda-link", heeded && taken ? FINDING_OK : FINDING_NOTE, mend, "%s is \"%s\"%s %s; %s", variable->name,
          variable->value, reading, variable->what, use);
 }
 
 /* A variable that cuda-link does not have, as by a typing error; `entry` is "NAME=VALUE". */
-static void examine_unknown(struct report *report, const char *entry, const struct sluice_cipd_variable *all, size_t count)
+static void check_unknown(struct report *report, const char *entry, const struct sluice_cipd_variable *all, size_t count)
 {
     const char *names[128], *near;
     char name[64], instead[96] = "", said[96] = "", mend[256];
@@ -105,20 +105,20 @@ static void examine_unknown(struct report *report, const char *entry, const stru
     report_add(report, "cuda-link", FINDING_NOTE, mend, "%s is set, and is no variable of cuda-link's: no effect here%s", name, said);
 }
 
-static void examine_variables(struct report *report)
+static void check_variables(struct report *report)
 {
     size_t count = 0;
     struct sluice_cipd_variable *all = list_variables(&count);
     for (size_t i = 0; all && i < count; i++)
         if (all[i].set)
-            examine_variable(report, &all[i]);
+            check_variable(report, &all[i]);
     for (char **entry = environ; all && *entry; entry++)
         if (strncmp(*entry, PREFIX, strlen(PREFIX)) == 0)
-            examine_unknown(report, *entry, all, count);
+            check_unknown(report, *entry, all, count);
     free(all);
 }
 
-void json_cipd(struct json *json)
+void report_json_cipd(struct json *json)
 {
     size_t count = 0;
     struct sluice_cipd_variable *all = list_variables(&count);
@@ -131,7 +131,7 @@ void json_cipd(struct json *json)
         json_pair_string(json, "default", all[i].usual);
         json_pair_string(json, "here", use_of(&all[i]));
         json_pair_string(json, "what", all[i].what);
-        json_pair_string(json, "commands", cipd_honoured_by(all[i].name));
+        json_pair_string(json, "commands", cipd_commands_using(all[i].name));
         json_close(json);
     }
     json_close_array(json);
@@ -147,7 +147,7 @@ static int count_one(void *user, const char *name)
     return 0;
 }
 
-static void examine_segments(struct report *report)
+static void check_segments(struct report *report)
 {
     unsigned count = 0;
     int result = sluice_cipd_list(count_one, &count);
@@ -155,11 +155,11 @@ static void examine_segments(struct report *report)
         report_add(report, "cuda-link", FINDING_NOTE, "mount a tmpfs at /dev/shm; in containers share it",
              "its segments cannot be listed, so there are no cipd: channels: %.400s", sluice_last_error());
     else
-        report_add(report, "cuda-link", FINDING_WELL, "", "%u channel%s of its protocol here (cipd:NAME)", count,
+        report_add(report, "cuda-link", FINDING_OK, "", "%u channel%s of its protocol here (cipd:NAME)", count,
              count == 1 ? "" : "s");
 }
 
-void examine_left(struct report *report)
+void check_leftovers(struct report *report)
 {
     uint32_t count = 0;
     if (sluice_cipd_left(&count) == SLUICE_OK && count)
@@ -169,7 +169,7 @@ void examine_left(struct report *report)
 
 /* ---- the barrier ---- */
 
-void examine_barrier(struct report *report, const char *name)
+void check_barrier(struct report *report, const char *name)
 {
     struct sluice_cipd_barrier_info info = { .size = sizeof info };
     char age[TERM_TEXT], mend[256];
@@ -189,7 +189,7 @@ void examine_barrier(struct report *report, const char *name)
              "programs do",
              info.name);
     else if (!info.count)
-        report_add(report, "barrier", FINDING_WELL, "",
+        report_add(report, "barrier", FINDING_OK, "",
              "cuda-link's activation barrier is down; it kept back %u frame%s so far", info.skips,
              info.skips == 1 ? "" : "s");
     else if (info.stale)
@@ -204,10 +204,10 @@ void examine_barrier(struct report *report, const char *name)
              info.count, info.count == 1 ? " is" : "s are", age, info.pid);
 }
 
-void examine_cipd(struct report *report)
+void check_cipd(struct report *report)
 {
-    examine_variables(report);
-    examine_segments(report);
-    examine_left(report);
-    examine_barrier(report, NULL);
+    check_variables(report);
+    check_segments(report);
+    check_leftovers(report);
+    check_barrier(report, NULL);
 }

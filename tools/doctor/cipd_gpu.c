@@ -61,18 +61,18 @@ static bool is_right(const char *path)
 /* This program, as a reader in a process of its own. */
 static bool read_frame(const char *channel, const char *path, char *said, size_t size)
 {
-    struct child_line line = { .count = 0 };
+    struct child_args line = { .count = 0 };
     struct child child;
     char *name = strdup(channel), *out = strdup(path);
     bool right = false;
     if (name && out) {
         child_add(&line, "/proc/self/exe", "snap", name, out, "--timeout", "10", NULL);
-        int error = child_start(&child, line.list, CHILD_WORDS | CHILD_DIES);
+        int error = child_start(&child, line.list, CHILD_STDERR | CHILD_KILL);
         if (error) {
             snprintf(said, size, "no second process: %s", strerror(error));
         } else {
             bool done = child_finish(&child, 30 * SLUICE_S);
-            child_last_words(&child, said, size);
+            child_last_line(&child, said, size);
             right = done && is_right(path);
             if (done && !right)
                 snprintf(said, size, "other pixels came than were sent");
@@ -83,17 +83,17 @@ static bool read_frame(const char *channel, const char *path, char *said, size_t
     return right;
 }
 
-static void examine_one(struct report *report, const struct patient *patient, bool quick)
+static void check_one(struct report *report, const struct gpu *gpu, bool quick)
 {
     struct scratch scratch;
     sluice_writer *writer = NULL;
     char channel[64], path[300], said[512] = "", text[TERM_TEXT];
-    if (!(patient->report.can & SLUICE_CAN_SHARE_EVENTS)) {
+    if (!(gpu->report.can & SLUICE_CAN_SHARE_EVENTS)) {
         report_add(report, "cuda-link", FINDING_NOTE, "",
              "memory and events cannot be handed over by handles (legacy CUDA IPC): no cipd: channels on this GPU");
         return;
     }
-    if (quick || !patient->tried || !scratch_enter(&scratch))
+    if (quick || !gpu->tried || !scratch_enter(&scratch))
         return;
     snprintf(channel, sizeof channel, "cipd:doctor-%ld", (long)getpid());
     snprintf(path, sizeof path, "%.255s/frame.npy", scratch.folder);
@@ -106,7 +106,7 @@ static void examine_one(struct report *report, const struct patient *patient, bo
     sluice_writer_close(&writer);
     scratch_leave(&scratch);
     if (right)
-        report_add(report, "cuda-link", FINDING_WELL, "",
+        report_add(report, "cuda-link", FINDING_OK, "",
              "a second process opened its memory by a handle (legacy CUDA IPC) and read a frame, all pixels right: cipd: "
              "channels work; %s with that process's start",
              text_duration(text, time));
@@ -117,13 +117,13 @@ static void examine_one(struct report *report, const struct patient *patient, bo
              "a second process got no frame by handles (legacy CUDA IPC), so cipd: channels do not work: %.400s", said);
 }
 
-void examine_cipd_gpus(struct report *report, bool quick)
+void check_cipd_gpus(struct report *report, bool quick)
 {
     char name[16];
-    for (unsigned i = 0; i < report->patient_count; i++) {
+    for (unsigned i = 0; i < report->gpu_count; i++) {
         snprintf(name, sizeof name, "cuda:%u", i);
         report->device = name;
-        examine_one(report, &report->patients[i], quick);
+        check_one(report, &report->gpus[i], quick);
     }
     report->device = NULL;
 }

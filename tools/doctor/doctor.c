@@ -18,21 +18,21 @@ static const struct args_option options[] = {
     { 0 },
 };
 
-static void examine_program(struct report *report, const char *name, const char *use)
+static void check_program(struct report *report, const char *name, const char *use)
 {
     char path[4096];
     if (child_find(name, path, sizeof path))
-        report_add(report, name, FINDING_WELL, "", "%s", path);
+        report_add(report, name, FINDING_OK, "", "%s", path);
     else
         report_add(report, name, FINDING_NOTE, "apt install ffmpeg", "not installed; %s", use);
 }
 
-static void examine_programs(struct report *report)
+static void check_programs(struct report *report)
 {
-    examine_program(report, "ffmpeg",
+    check_program(report, "ffmpeg",
                     "'play' has its own test picture only, 'record' writes .slr only");
-    examine_program(report, "ffprobe", "'play' cannot find out what a file holds");
-    examine_program(report, "ffplay", "'view' shows channels in the terminal only (--ascii)");
+    check_program(report, "ffprobe", "'play' cannot find out what a file holds");
+    check_program(report, "ffplay", "'view' shows channels in the terminal only (--ascii)");
 }
 
 static int run(const struct command *command, int argc, char **argv)
@@ -51,18 +51,18 @@ static int run(const struct command *command, int argc, char **argv)
         say_error(command->name, "there is no memory, not even for a report.");
         return EXIT_FAILED;
     }
-    examine_system(report);
-    examine_programs(report);
-    examine_gpus(report, quick);
-    examine_cipd(report);
-    examine_cipd_gpus(report, quick);
-    examine_channel(report);
-    bool works = host_works(report);
+    check_system(report);
+    check_programs(report);
+    check_gpus(report, quick);
+    check_cipd(report);
+    check_cipd_gpus(report, quick);
+    check_channel(report);
+    bool works = report_host_works(report);
     if (json)
         report_json(report, works);
     else
         report_text(report, works);
-    free(report->patients);
+    free(report->gpus);
     free(report->list);
     free(report);
     return works ? EXIT_DONE : EXIT_FAILED;

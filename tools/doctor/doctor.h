@@ -16,7 +16,7 @@
 #define DOCTOR_PATIENCE (10 * SLUICE_S) /* with a machine that does much else: for what a channel should do at once */
 
 enum finding_state {
-    FINDING_WELL,
+    FINDING_OK,
     FINDING_NOTE, /* something is not there, and channels work without it */
     FINDING_BAD,  /* channels do not work */
 };
@@ -30,7 +30,7 @@ struct finding {
 };
 
 /* One GPU. */
-struct patient {
+struct gpu {
     struct sluice_device_report report;
     struct sluice_device_trial trial;
     uint64_t memory_free; /* UINT64_MAX: not known */
@@ -55,8 +55,8 @@ struct report {
     unsigned count, room;
     const char *device; /* what findings are about from now on; NULL: all of the machine */
     struct gpu_system system;
-    struct patient *patients; /* the GPUs */
-    unsigned patient_count;
+    struct gpu *gpus; /* the GPUs */
+    unsigned gpu_count;
 };
 
 /* Adds a finding; `mend` may be "". */
@@ -64,42 +64,42 @@ void report_add(struct report *report, const char *topic, enum finding_state sta
           const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* What a GPU cannot do keeps nobody from host memory. */
-bool host_works(const struct report *report);
+bool report_host_works(const struct report *report);
 void report_text(const struct report *report, bool works);
 void report_json(const struct report *report, bool works);
 
-void examine_system(struct report *report);   /* kernel, limits, memory, folder */
-void examine_channel(struct report *report);  /* frames there and back */
+void check_system(struct report *report);   /* kernel, limits, memory, folder */
+void check_channel(struct report *report);  /* frames there and back */
 
-void examine_cipd(struct report *report);     /* what is there of cuda-link's protocol */
+void check_cipd(struct report *report);     /* what is there of cuda-link's protocol */
 
 /* GPUs, and what is around them; each tries itself if not `quick`. */
-void examine_gpus(struct report *report, bool quick);
+void check_gpus(struct report *report, bool quick);
 
 /* ---- the parts of that ---- */
 
 /* All but `confidential`; `root` goes before each path: "". */
-void gpu_system_look(struct gpu_system *system, const char *root);
-void examine_gpu_system(struct report *report);
+void read_gpu_system(struct gpu_system *system, const char *root);
+void check_gpu_system(struct report *report);
 
 /* No GPU can be used, for this reason. */
-void examine_no_gpu(struct report *report, const char *reason);
+void check_no_gpu(struct report *report, const char *reason);
 
-/* By patient->report, and by its trial if it was tried, which ended in `result`. */
-void examine_patient(struct report *report, struct patient *patient, unsigned index);
-void examine_trial(struct report *report, struct patient *patient, int result, const char *said);
+/* By gpu->report, and by its trial if it was tried, which ended in `result`. */
+void check_gpu(struct report *report, struct gpu *gpu, unsigned index);
+void check_gpu_trial(struct report *report, struct gpu *gpu, int result, const char *said);
 
 /* Frames through a channel on the GPU that findings are about. */
-void examine_gpu_channel(struct report *report, struct patient *patient);
+void check_gpu_channel(struct report *report, struct gpu *gpu);
 
 /* Does legacy CUDA IPC work on each GPU? Tried with a second process, if not `quick`. */
-void examine_cipd_gpus(struct report *report, bool quick);
+void check_cipd_gpus(struct report *report, bool quick);
 
 /* cuda-link's activation barrier; NULL: the machine's. */
-void examine_left(struct report *report);
-void examine_barrier(struct report *report, const char *name);
+void check_leftovers(struct report *report);
+void check_barrier(struct report *report, const char *name);
 
-void json_cipd(struct json *json);
-void json_gpus(struct json *json, const struct report *report);
+void report_json_cipd(struct json *json);
+void report_json_gpus(struct json *json, const struct report *report);
 
 #endif

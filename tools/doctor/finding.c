@@ -30,7 +30,7 @@ void report_add(struct report *report, const char *topic, enum finding_state sta
     va_end(list);
 }
 
-bool host_works(const struct report *report)
+bool report_host_works(const struct report *report)
 {
     for (unsigned i = 0; i < report->count; i++)
         if (report->list[i].state == FINDING_BAD && !report->list[i].device[0])

@@ -43,12 +43,12 @@ static const struct ability {
     { SLUICE_CAN_REGISTER_READ_ONLY, "read-only", "register_read_only",
       "memory can be registered too: spare, streams wait on words of their reader's own",
       "memory cannot be registered: nothing is lost, streams wait on words of their reader's own",
-      FINDING_WELL },
+      FINDING_OK },
     { SLUICE_CAN_SHARE_EVENTS, "events", "events",
       "and handles of memory can be shared between processes: spare, frames are ordered by words",
       "and handles of memory cannot be shared between processes: nothing is lost where memory is "
       "handed over as a descriptor",
-      FINDING_WELL },
+      FINDING_OK },
 };
 #define ABILITIES (sizeof abilities / sizeof *abilities)
 
@@ -99,46 +99,46 @@ static char *compute_text(char text[16], uint32_t compute)
     return text;
 }
 
-static void examine_driver(struct report *report)
+static void check_driver(struct report *report)
 {
-    const struct sluice_device_report *gpu = &report->patients[0].report;
+    const struct sluice_device_report *device = &report->gpus[0].report;
     const char *release = report->system.release;
     char is[16], least[16], compute[16];
-    report_add(report, "GPU driver", FINDING_WELL, "",
+    report_add(report, "GPU driver", FINDING_OK, "",
          "%s%sfor CUDA %s; the least is " SLUICE_DRIVER_MIN
          ", for CUDA %s, and a GPU of compute capability %s",
-         release, release[0] ? ", " : "", version_text(is, gpu->driver),
-         version_text(least, gpu->driver_min), compute_text(compute, gpu->compute_min));
+         release, release[0] ? ", " : "", version_text(is, device->driver),
+         version_text(least, device->driver_min), compute_text(compute, device->compute_min));
 }
 
-static void examine_identity(struct report *report, const struct patient *patient)
+static void check_identity(struct report *report, const struct gpu *gpu)
 {
-    const struct sluice_device_report *gpu = &patient->report;
+    const struct sluice_device_report *device = &gpu->report;
     char all[TERM_TEXT], unused[TERM_TEXT] = "", compute[16], least[16];
-    if (patient->memory_free != UINT64_MAX)
-        text_bytes(unused, patient->memory_free);
-    bool old = gpu->compute < gpu->compute_min;
-    report_add(report, "GPU", old ? FINDING_BAD : FINDING_WELL,
+    if (gpu->memory_free != UINT64_MAX)
+        text_bytes(unused, gpu->memory_free);
+    bool old = device->compute < device->compute_min;
+    report_add(report, "GPU", old ? FINDING_BAD : FINDING_OK,
          old ? "use a newer GPU, or host memory" : "",
-         "%s, %s%s%s, compute capability %s%s%s, %s of memory%s%s", gpu->model, gpu->uuid,
-         gpu->pci[0] ? ", PCI " : "", gpu->pci, compute_text(compute, gpu->compute),
-         old ? ", which is below " : "", old ? compute_text(least, gpu->compute_min) : "",
-         text_bytes(all, gpu->memory), unused[0] ? ", free " : "", unused);
+         "%s, %s%s%s, compute capability %s%s%s, %s of memory%s%s", device->model, device->uuid,
+         device->pci[0] ? ", PCI " : "", device->pci, compute_text(compute, device->compute),
+         old ? ", which is below " : "", old ? compute_text(least, device->compute_min) : "",
+         text_bytes(all, device->memory), unused[0] ? ", free " : "", unused);
 }
 
-static void examine_peers(struct report *report, const struct patient *patient, unsigned index)
+static void check_peers(struct report *report, const struct gpu *gpu, unsigned index)
 {
     char others[256] = "";
     size_t used = 0;
-    if (report->patient_count < 2)
+    if (report->gpu_count < 2)
         return;
-    for (unsigned i = 0; i < report->patient_count && i < 64 && used < sizeof others - 12; i++)
-        if (i != index && patient->report.peers >> i & 1)
+    for (unsigned i = 0; i < report->gpu_count && i < 64 && used < sizeof others - 12; i++)
+        if (i != index && gpu->report.peers >> i & 1)
             used += (size_t)snprintf(others + used, sizeof others - used, "%scuda:%u",
                                      used ? ", " : "", i);
     if (used)
         report_add(
-            report, "peers", FINDING_WELL, "",
+            report, "peers", FINDING_OK, "",
             "it reads frames on %s where they lie; on other GPUs a reader is told why not, and may "
             "ask for a copy",
             others);
@@ -148,50 +148,50 @@ static void examine_peers(struct report *report, const struct patient *patient, 
 }
 
 /* One of the two ways must be there. */
-static void examine_sharing(struct report *report, struct patient *patient)
+static void check_sharing(struct report *report, struct gpu *gpu)
 {
-    uint32_t can = patient->report.can;
+    uint32_t can = gpu->report.can;
     if ((can & SLUICE_CAN_MAP && can & SLUICE_CAN_EXPORT) || can & SLUICE_CAN_SHARE_EVENTS)
         return;
-    patient->usable = false;
+    gpu->usable = false;
     report_add(report, "sharing", FINDING_BAD, "use host memory",
          "its memory can be given to other processes neither as a descriptor nor by handles: no "
          "channels on this GPU");
 }
 
-void examine_patient(struct report *report, struct patient *patient, unsigned index)
+void check_gpu(struct report *report, struct gpu *gpu, unsigned index)
 {
-    const struct sluice_device_report *gpu = &patient->report;
+    const struct sluice_device_report *device = &gpu->report;
     char name[16];
     snprintf(name, sizeof name, "cuda:%u", index);
     report->device = name;
-    patient->usable = gpu->compute >= gpu->compute_min;
-    examine_identity(report, patient);
+    gpu->usable = device->compute >= device->compute_min;
+    check_identity(report, gpu);
     for (size_t i = 0; i < ABILITIES; i++) {
-        bool can = gpu->can & abilities[i].can;
-        report_add(report, abilities[i].topic, can ? FINDING_WELL : abilities[i].worth, "", "%s",
+        bool can = device->can & abilities[i].can;
+        report_add(report, abilities[i].topic, can ? FINDING_OK : abilities[i].worth, "", "%s",
              can ? abilities[i].well : abilities[i].missing);
     }
-    examine_sharing(report, patient);
+    check_sharing(report, gpu);
     for (size_t i = 0; i < TRAITS; i++) {
-        if (!(gpu->is & traits[i].is))
+        if (!(device->is & traits[i].is))
             continue;
         report_add(report, traits[i].topic, traits[i].worth, "", "%s", traits[i].text);
-        patient->usable = patient->usable && traits[i].worth != FINDING_BAD;
+        gpu->usable = gpu->usable && traits[i].worth != FINDING_BAD;
     }
-    examine_peers(report, patient, index);
-    if (gpu->mps <= SLUICE_MPS_CLIENT)
-        report_add(report, "MPS", gpu->mps == SLUICE_MPS_NONE ? FINDING_WELL : FINDING_NOTE, "", "%s",
-             mps_texts[gpu->mps]);
+    check_peers(report, gpu, index);
+    if (device->mps <= SLUICE_MPS_CLIENT)
+        report_add(report, "MPS", device->mps == SLUICE_MPS_NONE ? FINDING_OK : FINDING_NOTE, "", "%s",
+             mps_texts[device->mps]);
     report->device = NULL;
 }
 
-void examine_trial(struct report *report, struct patient *patient, int result, const char *said)
+void check_gpu_trial(struct report *report, struct gpu *gpu, int result, const char *said)
 {
-    const struct sluice_device_trial *trial = &patient->trial;
+    const struct sluice_device_trial *trial = &gpu->trial;
     char a[TERM_TEXT], b[TERM_TEXT], parts[4][160] = { "" };
     if (result) {
-        patient->usable = false;
+        gpu->usable = false;
         report_add(report, "self-test", FINDING_BAD,
              "the lines above may say why; channels in host memory work", "failed: %.400s",
              said[0] ? said : sluice_result_text(result));
@@ -211,42 +211,42 @@ void examine_trial(struct report *report, struct patient *patient, int result, c
     if (trial->context_ns)
         snprintf(parts[3], sizeof parts[3], "; the context took %s",
                  text_duration(a, trial->context_ns));
-    report_add(report, "self-test", FINDING_WELL, "", "%s%s%s%s",
+    report_add(report, "self-test", FINDING_OK, "", "%s%s%s%s",
          trial->memory_ns ? parts[0] : "no memory to try", parts[1], parts[2], parts[3]);
 }
 
 /* By the trial; without one NVML may know. */
-static uint64_t memory_free(const struct patient *patient)
+static uint64_t memory_free(const struct gpu *gpu)
 {
-    struct nvml_gpu gpu;
-    if (patient->tried)
-        return patient->trial.memory_free;
-    if (!nvml_find_named(patient->report.uuid, &gpu))
+    struct nvml_gpu nvml;
+    if (gpu->tried)
+        return gpu->trial.memory_free;
+    if (!nvml_find_by_uuid(gpu->report.uuid, &nvml))
         return UINT64_MAX;
-    nvml_look(&gpu);
-    return gpu.memory_total >= gpu.memory_used ? (uint64_t)(gpu.memory_total - gpu.memory_used)
+    nvml_read(&nvml);
+    return nvml.memory_total >= nvml.memory_used ? (uint64_t)(nvml.memory_total - nvml.memory_used)
                                                : UINT64_MAX;
 }
 
-static void examine_one(struct report *report, unsigned index, bool quick)
+static void check_one(struct report *report, unsigned index, bool quick)
 {
-    struct patient *patient = &report->patients[index];
+    struct gpu *gpu = &report->gpus[index];
     char name[16], said[512] = "";
     int result = 0;
     snprintf(name, sizeof name, "cuda:%u", index);
     if (!quick) {
-        patient->trial.size = sizeof patient->trial;
-        result = sluice_device_try(index, &patient->trial);
+        gpu->trial.size = sizeof gpu->trial;
+        result = sluice_device_try(index, &gpu->trial);
         snprintf(said, sizeof said, "%s", result ? sluice_last_error() : "");
-        patient->tried = result == SLUICE_OK;
+        gpu->tried = result == SLUICE_OK;
     }
-    patient->memory_free = memory_free(patient);
-    examine_patient(report, patient, index);
+    gpu->memory_free = memory_free(gpu);
+    check_gpu(report, gpu, index);
     report->device = name;
     if (!quick)
-        examine_trial(report, patient, result, said);
-    if (patient->tried && patient->usable)
-        examine_gpu_channel(report, patient);
+        check_gpu_trial(report, gpu, result, said);
+    if (gpu->tried && gpu->usable)
+        check_gpu_channel(report, gpu);
     report->device = NULL;
 }
 
@@ -257,43 +257,43 @@ static int probe_all(struct report *report)
     int result = sluice_device_count(&count);
     if (result)
         return result;
-    report->patients = calloc(count + 1, sizeof *report->patients);
-    for (uint32_t i = 0; i < count && report->patients; i++) {
-        report->patients[i].report.size = sizeof report->patients[i].report;
-        result = sluice_device_probe(i, &report->patients[i].report);
+    report->gpus = calloc(count + 1, sizeof *report->gpus);
+    for (uint32_t i = 0; i < count && report->gpus; i++) {
+        report->gpus[i].report.size = sizeof report->gpus[i].report;
+        result = sluice_device_probe(i, &report->gpus[i].report);
         if (result)
             return result;
-        report->patient_count = i + 1;
+        report->gpu_count = i + 1;
     }
     return result;
 }
 
-void examine_gpus(struct report *report, bool quick)
+void check_gpus(struct report *report, bool quick)
 {
-    gpu_system_look(&report->system, "");
+    read_gpu_system(&report->system, "");
     int result = probe_all(report);
     char said[512];
     snprintf(said, sizeof said, "%s", result ? sluice_last_error() : "");
-    if (report->patient_count > 0) {
+    if (report->gpu_count > 0) {
         report->system.confidential = nvml_confidential();
-        examine_driver(report);
+        check_driver(report);
     }
-    for (unsigned i = 0; i < report->patient_count; i++)
-        examine_one(report, i, quick);
-    if (report->patient_count > 0)
-        examine_gpu_system(report);
+    for (unsigned i = 0; i < report->gpu_count; i++)
+        check_one(report, i, quick);
+    if (report->gpu_count > 0)
+        check_gpu_system(report);
     if (result)
-        examine_no_gpu(report, said);
+        check_no_gpu(report, said);
     nvml_close();
 }
 
 /* ---- as data ---- */
 
-static void json_trial(struct json *json, const struct patient *patient)
+static void json_trial(struct json *json, const struct gpu *gpu)
 {
-    const struct sluice_device_trial *trial = &patient->trial;
+    const struct sluice_device_trial *trial = &gpu->trial;
     json_key(json, "self_test");
-    if (!patient->tried) {
+    if (!gpu->tried) {
         json_null(json);
         return;
     }
@@ -303,46 +303,46 @@ static void json_trial(struct json *json, const struct patient *patient)
     json_pair_int(json, "copy_ns", trial->copy_ns);
     json_pair_int(json, "word_ns", trial->word_ns);
     json_pair_int(json, "wait_ns", trial->wait_ns);
-    json_pair_int(json, "channel_ns", patient->channel_ns);
+    json_pair_int(json, "channel_ns", gpu->channel_ns);
     json_close(json);
 }
 
-static void json_patient(struct json *json, const struct patient *patient, unsigned index)
+static void json_gpu(struct json *json, const struct gpu *gpu, unsigned index)
 {
-    const struct sluice_device_report *gpu = &patient->report;
+    const struct sluice_device_report *device = &gpu->report;
     char name[16], compute[16];
     snprintf(name, sizeof name, "cuda:%u", index);
     json_object(json);
     json_pair_string(json, "device", name);
-    json_pair_string(json, "model", gpu->model);
-    json_pair_string(json, "uuid", gpu->uuid);
-    json_pair_string(json, "pci", gpu->pci);
-    json_pair_string(json, "compute_capability", compute_text(compute, gpu->compute));
-    json_pair_uint(json, "memory", gpu->memory);
+    json_pair_string(json, "model", device->model);
+    json_pair_string(json, "uuid", device->uuid);
+    json_pair_string(json, "pci", device->pci);
+    json_pair_string(json, "compute_capability", compute_text(compute, device->compute));
+    json_pair_uint(json, "memory", device->memory);
     json_key(json, "memory_free");
-    if (patient->memory_free != UINT64_MAX)
-        json_uint(json, patient->memory_free);
+    if (gpu->memory_free != UINT64_MAX)
+        json_uint(json, gpu->memory_free);
     else
         json_null(json);
     json_key(json, "can");
     json_object(json);
     for (size_t i = 0; i < ABILITIES; i++)
-        json_pair_bool(json, abilities[i].key, gpu->can & abilities[i].can);
+        json_pair_bool(json, abilities[i].key, device->can & abilities[i].can);
     json_close(json);
     json_key(json, "is");
     json_object(json);
     for (size_t i = 0; i < TRAITS; i++)
-        json_pair_bool(json, traits[i].key, gpu->is & traits[i].is);
+        json_pair_bool(json, traits[i].key, device->is & traits[i].is);
     json_close(json);
     json_key(json, "peers");
     json_array(json);
     for (unsigned i = 0; i < 64; i++)
-        if (gpu->peers >> i & 1)
+        if (device->peers >> i & 1)
             json_uint(json, i);
     json_close_array(json);
-    json_pair_string(json, "mps", gpu->mps <= SLUICE_MPS_CLIENT ? mps_names[gpu->mps] : "?");
-    json_pair_bool(json, "usable", patient->usable);
-    json_trial(json, patient);
+    json_pair_string(json, "mps", device->mps <= SLUICE_MPS_CLIENT ? mps_names[device->mps] : "?");
+    json_pair_bool(json, "usable", gpu->usable);
+    json_trial(json, gpu);
     json_close(json);
 }
 
@@ -350,17 +350,17 @@ static void json_driver(struct json *json, const struct report *report)
 {
     char text[16];
     json_key(json, "driver");
-    if (report->patient_count == 0) {
+    if (report->gpu_count == 0) {
         json_null(json);
         return;
     }
-    const struct sluice_device_report *gpu = &report->patients[0].report;
+    const struct sluice_device_report *device = &report->gpus[0].report;
     json_object(json);
     json_pair_string(json, "release", report->system.release[0] ? report->system.release : NULL);
-    json_pair_string(json, "cuda", version_text(text, gpu->driver));
+    json_pair_string(json, "cuda", version_text(text, device->driver));
     json_pair_string(json, "release_min", SLUICE_DRIVER_MIN);
-    json_pair_string(json, "cuda_min", version_text(text, gpu->driver_min));
-    json_pair_string(json, "compute_capability_min", compute_text(text, gpu->compute_min));
+    json_pair_string(json, "cuda_min", version_text(text, device->driver_min));
+    json_pair_string(json, "compute_capability_min", compute_text(text, device->compute_min));
     json_close(json);
 }
 
@@ -383,13 +383,13 @@ static void json_system(struct json *json, const struct gpu_system *system)
     json_close(json);
 }
 
-void json_gpus(struct json *json, const struct report *report)
+void report_json_gpus(struct json *json, const struct report *report)
 {
     json_driver(json, report);
     json_system(json, &report->system);
     json_key(json, "gpus");
     json_array(json);
-    for (unsigned i = 0; i < report->patient_count; i++)
-        json_patient(json, &report->patients[i], i);
+    for (unsigned i = 0; i < report->gpu_count; i++)
+        json_gpu(json, &report->gpus[i], i);
     json_close_array(json);
 }

@@ -167,7 +167,7 @@ static int earlier(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void examine_gpu_channel(struct report *report, struct patient *patient)
+void check_gpu_channel(struct report *report, struct gpu *gpu)
 {
     struct trial *trial = calloc(1, sizeof *trial);
     struct scratch scratch;
@@ -186,17 +186,17 @@ void examine_gpu_channel(struct report *report, struct patient *patient)
     end_trial(trial);
     scratch_leave(&scratch);
     qsort(trial->latency, FRAMES, sizeof trial->latency[0], earlier);
-    patient->channel_ns = result || !right ? 0 : trial->latency[FRAMES / 2];
-    patient->usable = patient->usable && patient->channel_ns > 0;
+    gpu->channel_ns = result || !right ? 0 : trial->latency[FRAMES / 2];
+    gpu->usable = gpu->usable && gpu->channel_ns > 0;
     if (result)
         report_add(report, "channel", FINDING_BAD, "the lines above may say why", "failed: %s", said);
     else if (!right)
         report_add(report, "channel", FINDING_BAD, "please report this",
              "another frame came than was sent, or other pixels");
     else
-        report_add(report, "channel", FINDING_WELL, "",
+        report_add(report, "channel", FINDING_OK, "",
              "%d frames through a channel in its memory; from commit to acquire %s (p50); %d more were "
              "sent and fetched, all pixels right",
-             FRAMES, text_duration(text, patient->channel_ns), SENT);
+             FRAMES, text_duration(text, gpu->channel_ns), SENT);
     free(trial);
 }

@@ -75,7 +75,7 @@ static bool in_pid_namespace(const char *root)
     return length > 0 && strcmp(name, FIRST_PID_NAMESPACE) != 0;
 }
 
-void gpu_system_look(struct gpu_system *system, const char *root)
+void read_gpu_system(struct gpu_system *system, const char *root)
 {
     *system = (struct gpu_system){
         .nodes = count_nodes(root),
@@ -92,7 +92,7 @@ void gpu_system_look(struct gpu_system *system, const char *root)
 
 /* ---- what it does to channels ---- */
 
-static void examine_wsl(struct report *report)
+static void check_wsl(struct report *report)
 {
     if (report->system.wsl)
         report_add(report, "WSL2", FINDING_NOTE, "",
@@ -102,7 +102,7 @@ static void examine_wsl(struct report *report)
              "not measured. Channels in host memory work as on Linux");
 }
 
-static void examine_given(struct report *report)
+static void check_given(struct report *report)
 {
     const struct gpu_system *system = &report->system;
     if (system->given)
@@ -121,11 +121,11 @@ static void examine_given(struct report *report)
              "0. CUDA's own sharing between processes (legacy IPC) would not work across it");
 }
 
-static void examine_connections(struct report *report)
+static void check_connections(struct report *report)
 {
     const char *text = report->system.connections;
     if (text && atoi(text) >= WANTED_CONNECTIONS)
-        report_add(report, "queues", FINDING_WELL, "",
+        report_add(report, "queues", FINDING_OK, "",
              "CUDA_DEVICE_MAX_CONNECTIONS is %.20s: a stream that waits ahead of a frame (.ahead) "
              "holds up no other",
              text);
@@ -139,7 +139,7 @@ static void examine_connections(struct report *report)
                                      : "one in eight of the process's others");
 }
 
-static void examine_blocking(struct report *report)
+static void check_blocking(struct report *report)
 {
     const char *text = report->system.blocking;
     if (text && text[0] && strcmp(text, "0") != 0)
@@ -149,19 +149,19 @@ static void examine_blocking(struct report *report)
              text);
 }
 
-void examine_gpu_system(struct report *report)
+void check_gpu_system(struct report *report)
 {
-    examine_wsl(report);
-    examine_given(report);
-    examine_connections(report);
-    examine_blocking(report);
+    check_wsl(report);
+    check_given(report);
+    check_connections(report);
+    check_blocking(report);
     if (report->system.confidential == 1)
         report_add(report, "confidential", FINDING_NOTE, "",
              "confidential computing is on: the GPU cannot work on registered host memory, and "
              "without that there are no words for readers to wait on (see each GPU)");
 }
 
-void examine_no_gpu(struct report *report, const char *reason)
+void check_no_gpu(struct report *report, const char *reason)
 {
     const struct gpu_system *system = &report->system;
     const char *mend = "";
@@ -175,5 +175,5 @@ void examine_no_gpu(struct report *report, const char *reason)
         mend = "there is no /dev/nvidia0: load the kernel module (nvidia), or start the container "
                "with GPUs";
     report_add(report, "GPU", FINDING_NOTE, mend, "%s; channels in host memory work without: %.400s",
-         report->patient_count ? "not all can be asked" : "none", reason);
+         report->gpu_count ? "not all can be asked" : "none", reason);
 }

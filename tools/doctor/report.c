@@ -23,9 +23,9 @@ void report_text(const struct report *report, bool works)
         if (finding->mend[0])
             printf("%20sto mend it: %s\n", "", finding->mend);
     }
-    for (unsigned i = 0; i < report->patient_count; i++)
+    for (unsigned i = 0; i < report->gpu_count; i++)
         printf("cuda:%u %s\n", i,
-               report->patients[i].usable ? "has what channels in its memory need"
+               report->gpus[i].usable ? "has what channels in its memory need"
                                           : "lacks what channels in its memory need");
     printf("%s\n", works ? "channels in host memory work here"
                          : "channels in host memory do NOT work here");
@@ -51,8 +51,8 @@ void report_json(const struct report *report, bool works)
         json_close(&json);
     }
     json_close_array(&json);
-    json_gpus(&json, report);
-    json_cipd(&json);
+    report_json_gpus(&json, report);
+    report_json_cipd(&json);
     json_close(&json);
     json_end(&json);
 }

@@ -31,16 +31,16 @@
 #define SO_PEERPIDFD 77
 #endif
 
-static void examine_kernel(struct report *report)
+static void check_kernel(struct report *report)
 {
     struct utsname name;
     if (uname(&name) == 0)
-        report_add(report, "kernel", FINDING_WELL, "", "%s %s, %s", name.sysname, name.release,
+        report_add(report, "kernel", FINDING_OK, "", "%s %s, %s", name.sysname, name.release,
              name.machine);
 }
 
 /* Sealed memory, and a read-only mapping of it that one can sleep on. */
-static void examine_memory_files(struct report *report)
+static void check_memory_files(struct report *report)
 {
     static const char mend[] = "use Linux 5.1 or newer, and allow memfd_create in the sandbox";
     long page = sysconf(_SC_PAGESIZE);
@@ -51,7 +51,7 @@ static void examine_memory_files(struct report *report)
         report_add(report, "memory files", FINDING_BAD, mend, "no F_SEAL_FUTURE_WRITE: %s",
              strerror(errno));
     } else {
-        report_add(report, "memory files", FINDING_WELL, "", "memfd with seals against writing");
+        report_add(report, "memory files", FINDING_OK, "", "memfd with seals against writing");
         uint32_t *word = mmap(NULL, (size_t)page, PROT_READ, MAP_SHARED, fd, 0);
         struct timespec soon = { .tv_nsec = 1000000 };
         if (word == MAP_FAILED)
@@ -60,7 +60,7 @@ static void examine_memory_files(struct report *report)
             report_add(report, "waiting", FINDING_BAD, "", "no futex on read-only memory: %s",
                  strerror(errno));
         else
-            report_add(report, "waiting", FINDING_WELL, "", "futex on read-only memory");
+            report_add(report, "waiting", FINDING_OK, "", "futex on read-only memory");
         if (word != MAP_FAILED)
             munmap(word, (size_t)page);
     }
@@ -68,7 +68,7 @@ static void examine_memory_files(struct report *report)
         close(fd);
 }
 
-static void examine_processes(struct report *report)
+static void check_processes(struct report *report)
 {
     int pair[2], peer = -1, own = (int)syscall(SYS_pidfd_open, getpid(), 0);
     socklen_t size = sizeof peer;
@@ -82,7 +82,7 @@ static void examine_processes(struct report *report)
         close(pair[1]);
     }
     if (by_socket)
-        report_add(report, "processes", FINDING_WELL, "", "pidfd, and SO_PEERPIDFD across containers");
+        report_add(report, "processes", FINDING_OK, "", "pidfd, and SO_PEERPIDFD across containers");
     else if (own >= 0)
         report_add(report, "processes", FINDING_NOTE, "Linux 6.5 has SO_PEERPIDFD",
              "pidfd by number only: the death of a peer in another PID namespace shows by its "
@@ -95,13 +95,13 @@ static void examine_processes(struct report *report)
     if (own >= 0)
         close(own);
     if (access("/proc/self/comm", R_OK) == 0)
-        report_add(report, "/proc", FINDING_WELL, "", "mounted");
+        report_add(report, "/proc", FINDING_OK, "", "mounted");
     else
         report_add(report, "/proc", FINDING_NOTE, "mount -t proc proc /proc",
              "not mounted: programs are shown without names");
 }
 
-static void examine_folder(struct report *report)
+static void check_folder(struct report *report)
 {
     const char *folder = sluice_registry_folder();
     const char *given = getenv("SLUICE_DIR");
@@ -109,7 +109,7 @@ static void examine_folder(struct report *report)
     struct stat status;
     char mend[256] = "";
     if (stat(folder, &status) < 0 && errno == ENOENT) {
-        report_add(report, "folder", FINDING_WELL, "", "%s (%s), made when the first channel opens",
+        report_add(report, "folder", FINDING_OK, "", "%s (%s), made when the first channel opens",
              folder, whose);
         return;
     }
@@ -131,23 +131,23 @@ static void examine_folder(struct report *report)
         report_add(report, "folder", FINDING_BAD, mend, "%s is writable for others, mode %04o", folder,
              status.st_mode & 07777);
     } else {
-        report_add(report, "folder", FINDING_WELL, "", "%s (%s), mode %04o", folder, whose,
+        report_add(report, "folder", FINDING_OK, "", "%s (%s), mode %04o", folder, whose,
              status.st_mode & 07777);
     }
 }
 
-static void examine_limits(struct report *report)
+static void check_limits(struct report *report)
 {
     struct rlimit files, locked;
     char text[TERM_TEXT];
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         bool few = files.rlim_cur < 256;
-        report_add(report, "descriptors", few ? FINDING_NOTE : FINDING_WELL, few ? "ulimit -n 1024" : "",
+        report_add(report, "descriptors", few ? FINDING_NOTE : FINDING_OK, few ? "ulimit -n 1024" : "",
              "up to %llu open at once; a channel with 64 slots takes about 70",
              (unsigned long long)files.rlim_cur);
     }
     if (getrlimit(RLIMIT_MEMLOCK, &locked) == 0)
-        report_add(report, "locked", FINDING_WELL, "", "%s of memory may be locked; channels lock none",
+        report_add(report, "locked", FINDING_OK, "", "%s of memory may be locked; channels lock none",
              locked.rlim_cur == RLIM_INFINITY ? "any amount" : text_bytes(text, locked.rlim_cur));
 }
 
@@ -166,7 +166,7 @@ static long long read_number(const char *path, const char *key)
     return value;
 }
 
-static void examine_memory(struct report *report)
+static void check_memory(struct report *report)
 {
     char text[TERM_TEXT];
     long long free_kib = read_number("/proc/meminfo", "MemAvailable:");
@@ -178,7 +178,7 @@ static void examine_memory(struct report *report)
     }
     if (free_kib >= 0) {
         bool little = free_kib < 256 * 1024;
-        report_add(report, "memory", little ? FINDING_NOTE : FINDING_WELL,
+        report_add(report, "memory", little ? FINDING_NOTE : FINDING_OK,
              little ? "fewer slots, or smaller frames" : "", "%s free",
              text_bytes(text, (uint64_t)free_kib * 1024));
     }
@@ -190,7 +190,7 @@ static void examine_memory(struct report *report)
     }
 }
 
-static void examine_container(struct report *report)
+static void check_container(struct report *report)
 {
     const char *kind = access("/.dockerenv", F_OK) == 0          ? "Docker"
                        : access("/run/.containerenv", F_OK) == 0 ? "Podman"
@@ -204,24 +204,24 @@ static void examine_container(struct report *report)
             kind);
 }
 
-static void examine_clock(struct report *report)
+static void check_clock(struct report *report)
 {
     struct timespec step;
     if (clock_getres(CLOCK_MONOTONIC, &step) == 0 && step.tv_sec == 0 && step.tv_nsec <= 1000)
-        report_add(report, "clock", FINDING_WELL, "", "CLOCK_MONOTONIC in steps of %ld ns", step.tv_nsec);
+        report_add(report, "clock", FINDING_OK, "", "CLOCK_MONOTONIC in steps of %ld ns", step.tv_nsec);
     else
         report_add(report, "clock", FINDING_NOTE, "boot with high-resolution timers",
              "CLOCK_MONOTONIC is coarse; latencies will be too");
 }
 
-void examine_system(struct report *report)
+void check_system(struct report *report)
 {
-    examine_kernel(report);
-    examine_memory_files(report);
-    examine_processes(report);
-    examine_folder(report);
-    examine_limits(report);
-    examine_memory(report);
-    examine_container(report);
-    examine_clock(report);
+    check_kernel(report);
+    check_memory_files(report);
+    check_processes(report);
+    check_folder(report);
+    check_limits(report);
+    check_memory(report);
+    check_container(report);
+    check_clock(report);
 }

@@ -114,7 +114,7 @@ static void json_slot(struct json *json, const struct sluice_cipd_info *info, ui
     json_close(json);
 }
 
-static void json_cipd(const struct sluice_cipd_info *info)
+static void report_json_cipd(const struct sluice_cipd_info *info)
 {
     struct json json;
     char type[32] = "?", name[sizeof info->name + 8];
@@ -205,7 +205,7 @@ int info_cipd(const char *command, const char *channel, bool json)
         return code;
     }
     if (json)
-        json_cipd(&info);
+        report_json_cipd(&info);
     else
         print_cipd(&info);
     return EXIT_DONE;

@@ -37,7 +37,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(x->info.name, y->info.name);
 }
 
-void cipd_gather(struct cipd_rows *rows)
+void ls_cipd_list(struct cipd_rows *rows)
 {
     *rows = (struct cipd_rows){ 0 };
     rows->result = sluice_cipd_list(add, rows);
@@ -47,7 +47,7 @@ void cipd_gather(struct cipd_rows *rows)
         qsort(rows->list, rows->count, sizeof *rows->list, by_name);
 }
 
-void cipd_set_rates(struct cipd_rows *rows, const struct cipd_rows *before)
+void ls_cipd_set_rates(struct cipd_rows *rows, const struct cipd_rows *before)
 {
     for (size_t i = 0; i < rows->count; i++)
         for (size_t k = 0; k < before->count; k++) {
@@ -92,7 +92,7 @@ static void print_row(struct table *table, const struct cipd_row *row, bool rate
         table_cell(table, COLOUR_PLAIN, "%s", info->by_sluice ? "Sluice" : "not known");
 }
 
-void cipd_print(const struct cipd_rows *rows, bool all, bool rate)
+void ls_cipd_print(const struct cipd_rows *rows, bool all, bool rate)
 {
     static const char *const plain[] = { "CUDA-LINK", "STATE", "FORMAT", ">FRAMES", ">SLOTS", ">VERSION",
                                          ">AGE",      "WRITER" };
@@ -115,7 +115,7 @@ void cipd_print(const struct cipd_rows *rows, bool all, bool rate)
     table_print(&table);
 }
 
-void cipd_print_json(struct json *json, const struct cipd_rows *rows, bool all)
+void ls_cipd_print_json(struct json *json, const struct cipd_rows *rows, bool all)
 {
     char format[FORMAT_TEXT], name[sizeof rows->list->info.name + 8];
     json_key(json, "cuda_link");

@@ -56,7 +56,7 @@ static void ask(struct row *row, int64_t until)
     row->result = SLUICE_E_NOT_FOUND;
     row->rate = -1;
     if (row->entry.live)
-        row->result = ask_channel(row->entry.name, row->entry.pid, until, NULL, &row->info, NULL, 0);
+        row->result = query_channel(row->entry.name, row->entry.pid, until, NULL, &row->info, NULL, 0);
 }
 
 static int gather(struct rows *rows)
@@ -77,7 +77,7 @@ static int gather(struct rows *rows)
         ask(&rows->list[i], until);
     }
     free(entries);
-    cipd_gather(&rows->cipd);
+    ls_cipd_list(&rows->cipd);
     return EXIT_DONE;
 }
 
@@ -91,7 +91,7 @@ static void free_rows(struct rows *rows)
 /* Frames a second since an earlier look. */
 static void set_rates(struct rows *rows, const struct rows *before)
 {
-    cipd_set_rates(&rows->cipd, &before->cipd);
+    ls_cipd_set_rates(&rows->cipd, &before->cipd);
     for (size_t i = 0; i < rows->count; i++)
         for (size_t k = 0; k < before->count; k++) {
             struct row *a = &rows->list[i];
@@ -142,7 +142,7 @@ static void print_json(const struct rows *rows, bool all, bool compact)
         json_close(&json);
     }
     json_close_array(&json);
-    cipd_print_json(&json, &rows->cipd, all);
+    ls_cipd_print_json(&json, &rows->cipd, all);
     json_close(&json);
     json_end(&json);
 }
@@ -202,7 +202,7 @@ static void print_table(const struct rows *rows, bool all, bool rate)
     if (dead && !all)
         printf("%s(%zu of writers that died; --all shows them)%s\n", colour(COLOUR_DIM), dead,
                colour(COLOUR_PLAIN));
-    cipd_print(&rows->cipd, all, rate);
+    ls_cipd_print(&rows->cipd, all, rate);
 }
 
 static int watch(bool json, bool all)

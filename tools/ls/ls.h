@@ -26,11 +26,11 @@ struct cipd_rows {
 };
 
 /* All that are there, by name; the caller frees the list. */
-void cipd_gather(struct cipd_rows *rows);
-void cipd_set_rates(struct cipd_rows *rows, const struct cipd_rows *before);
+void ls_cipd_list(struct cipd_rows *rows);
+void ls_cipd_set_rates(struct cipd_rows *rows, const struct cipd_rows *before);
 
 /* A table of its own, nothing if there are none; and the key "cuda_link" of an object. `all`: those that are shut too. */
-void cipd_print(const struct cipd_rows *rows, bool all, bool rate);
-void cipd_print_json(struct json *json, const struct cipd_rows *rows, bool all);
+void ls_cipd_print(const struct cipd_rows *rows, bool all, bool rate);
+void ls_cipd_print_json(struct json *json, const struct cipd_rows *rows, bool all);
 
 #endif

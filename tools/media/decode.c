@@ -80,7 +80,7 @@ static void take_line(struct probed *probed, char *line)
 static bool run_ffprobe(const struct media_source *source, const char *input, struct probed *probed,
                         const char *command)
 {
-    struct child_line a = { 0 };
+    struct child_args a = { 0 };
     struct child child;
     char answer[8192], words[256];
     child_add(&a, "ffprobe", "-v", "error", NULL);
@@ -92,7 +92,7 @@ static bool run_ffprobe(const struct media_source *source, const char *input, st
               ":stream_side_data=rotation:stream_tags=rotate",
               NULL);
     child_add(&a, "-of", "default=noprint_wrappers=1", "-i", input, NULL);
-    int error = child_start(&child, a.list, CHILD_READ | CHILD_WORDS | CHILD_DIES);
+    int error = child_start(&child, a.list, CHILD_READ | CHILD_STDERR | CHILD_KILL);
     if (error)
         return say_start_error(command, "ffprobe", error);
     size_t size = child_read(&child, answer, sizeof answer - 1);
@@ -100,7 +100,7 @@ static bool run_ffprobe(const struct media_source *source, const char *input, st
     if (!child_finish(&child, stop_asked() ? 0 : PROBE_TIME)) {
         if (!stop_asked())
             say_error(command, "ffprobe cannot read %s: %s", source->path,
-                      child_last_words(&child, words, sizeof words));
+                      child_last_line(&child, words, sizeof words));
         return false;
     }
     char *rest = NULL;
@@ -183,7 +183,7 @@ bool media_probe(struct media_source *source, const char *command)
 
 bool media_decode(const struct media_source *source, struct child *child, const char *command)
 {
-    struct child_line a = { 0 };
+    struct child_args a = { 0 };
     char test[96], filter[160], rate[32], size[32];
     char *input = source->kind == MEDIA_TEST ? NULL : input_name(source);
 
@@ -211,7 +211,7 @@ bool media_decode(const struct media_source *source, struct child *child, const 
     child_add(&a, "-r", rate, "-f", "rawvideo", "-pix_fmt", NULL);
     child_add(&a, sluice_pixel_format_name(source->format), "pipe:1", NULL);
 
-    int error = child_start(child, a.list, CHILD_READ | CHILD_WORDS | CHILD_DIES);
+    int error = child_start(child, a.list, CHILD_READ | CHILD_STDERR | CHILD_KILL);
     free(input);
     return error ? say_start_error(command, "ffmpeg", error) : true;
 }

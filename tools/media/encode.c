@@ -28,7 +28,7 @@ static bool has_encoder(const char *name)
     struct child child;
     char *text = malloc(1 << 16);
     bool found = false;
-    if (text && child_start(&child, argv, CHILD_READ | CHILD_WORDS | CHILD_DIES) == 0) {
+    if (text && child_start(&child, argv, CHILD_READ | CHILD_STDERR | CHILD_KILL) == 0) {
         size_t size = child_read(&child, text, (1 << 16) - 1);
         text[size] = 0;
         found = child_finish(&child, 10 * SLUICE_S) && strstr(text, name);
@@ -38,7 +38,7 @@ static bool has_encoder(const char *name)
 }
 
 /* For the files that hold H.264 by custom; others get what ffmpeg takes for them. */
-static void add_encoder(struct child_line *a, const struct media_sink *sink, char crf[16])
+static void add_encoder(struct child_args *a, const struct media_sink *sink, char crf[16])
 {
     bool mp4 = text_ends_with(sink->file, ".mp4") || text_ends_with(sink->file, ".mov") ||
                text_ends_with(sink->file, ".m4v");
@@ -71,7 +71,7 @@ static const char *matrix_name(const struct sluice_image *image)
     }
 }
 
-static void add_input(struct child_line *a, const struct media_sink *sink, char size[32],
+static void add_input(struct child_args *a, const struct media_sink *sink, char size[32],
                       char rate[32])
 {
     const struct sluice_image *image = &sink->image;
@@ -90,7 +90,7 @@ static void add_input(struct child_line *a, const struct media_sink *sink, char 
 
 static int start(struct media_sink *sink)
 {
-    struct child_line a = { 0 };
+    struct child_args a = { 0 };
     char size[32], rate[32], crf[16], *output = NULL;
     bool flip = sink->image.row_order == SLUICE_BOTTOM_UP;
     if (sink->file) {
@@ -112,7 +112,7 @@ static int start(struct media_sink *sink)
     /* An encoder outlives this process if that is killed: it gets the end of the pipe and finishes.
      */
     int error = child_start(&sink->child, a.list,
-                            CHILD_WRITE | CHILD_WORDS | (sink->file ? 0 : CHILD_ASKED));
+                            CHILD_WRITE | CHILD_STDERR | (sink->file ? 0 : CHILD_TERM));
     free(output);
     return error;
 }
@@ -161,7 +161,7 @@ static bool put_converted(struct media_sink *sink, const struct sluice_array *im
     return true;
 }
 
-bool media_put(struct media_sink *sink, const struct sluice_array *image)
+bool media_write(struct media_sink *sink, const struct sluice_array *image)
 {
     if (sink->converted)
         return put_converted(sink, image);
@@ -188,12 +188,12 @@ bool media_close(struct media_sink *sink, const char *command)
     char words[256];
     const char *program = sink->file ? "ffmpeg" : "ffplay";
     /* A window that still stands is closed; one that went by itself may have failed. */
-    int64_t moment = child_reads_no_more(&sink->child) ? END_TIME : SLUICE_S / 10;
-    bool stands = !sink->file && !child_ended(&sink->child, moment);
+    int64_t moment = child_closed_input(&sink->child) ? END_TIME : SLUICE_S / 10;
+    bool stands = !sink->file && !child_wait(&sink->child, moment);
     bool done = child_finish(&sink->child, sink->file ? FINISH_TIME : 2 * SLUICE_S) || stands;
     if (!done) {
-        child_last_words(&sink->child, words, sizeof words);
-        if (sink->file && child_said(&sink->child, "suitable output format")) /* its last words only call that invalid */
+        child_last_line(&sink->child, words, sizeof words);
+        if (sink->file && child_printed(&sink->child, "suitable output format")) /* its last words only call that invalid */
             say_error(command, "ffmpeg makes no file that ends as %s does; take .mp4, .mkv or .webm, or .slr for a Sluice recording.",
                       sink->file);
         else if (words[0])

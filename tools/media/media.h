@@ -50,7 +50,7 @@ bool media_open(struct media_sink *sink, const struct sluice_array *image, const
 bool media_fits(const struct media_sink *sink, const struct sluice_array *image);
 
 /* Writes one image; false if the child has gone. */
-bool media_put(struct media_sink *sink, const struct sluice_array *image);
+bool media_write(struct media_sink *sink, const struct sluice_array *image);
 
 /* Ends it; says for `command` why it failed, if it did. A sink that was never opened is done
  * already. */

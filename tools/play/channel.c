@@ -20,13 +20,13 @@ int play_open(struct play *play, const struct sluice_format *format)
     params.format = format;
     params.slots = play->slots;
     params.policy = play->wait ? SLUICE_WAIT : SLUICE_DROP;
-    int code = cipd_writer(play->command, &params, &cipd);
+    int code = cipd_init_writer(play->command, &params, &cipd);
     if (code != EXIT_DONE)
         return code;
     cipd.strict_device = 0; /* frames are made by the CPU */
     int result = sluice_writer_open(&play->writer, &params);
     if (result == SLUICE_OK)
-        result = slate_open(&play->slate, play->writer, play->device);
+        result = upload_open(&play->upload, play->writer, play->device);
     if (result)
         return say_result(play->command, result, NULL);
     struct sluice_writer_stats stats = { .size = sizeof stats };
@@ -43,9 +43,9 @@ int play_open(struct play *play, const struct sluice_format *format)
 int play_begin(struct play *play, struct sluice_frame *frame)
 {
     for (;;) {
-        if (play->wait && !play->slate.away)
-            await_slot(play->writer);
-        int result = slate_begin(&play->slate, frame);
+        if (play->wait && !play->upload.away)
+            wait_for_slot(play->writer);
+        int result = upload_begin(&play->upload, frame);
         if (result != SLUICE_NO_SLOT)
             return result;
         if (!play->wait)
@@ -72,9 +72,9 @@ int play_commit(struct play *play, struct sluice_frame *frame)
 {
     int result;
     do {
-        if (play->wait && play->slate.away)
-            await_slot(play->writer);
-        result = slate_commit(&play->slate, frame);
+        if (play->wait && play->upload.away)
+            wait_for_slot(play->writer);
+        result = upload_commit(&play->upload, frame);
     } while (result == SLUICE_NO_SLOT && play->wait && !stop_asked());
     if (result != SLUICE_OK && result != SLUICE_NO_SLOT)
         return say_result(play->command, result, NULL);
@@ -86,7 +86,7 @@ int play_commit(struct play *play, struct sluice_frame *frame)
     return EXIT_DONE;
 }
 
-bool play_over(const struct play *play)
+bool play_is_done(const struct play *play)
 {
     return stop_asked() || (play->limit && play->committed + play->dropped >= play->limit);
 }
@@ -96,7 +96,7 @@ uint64_t play_hash(struct play *play, const struct sluice_frame *frame)
     uint64_t hash = 0;
     struct sluice_array array;
     for (uint32_t i = 0; i < frame->array_count; i++)
-        if (slate_array_at(&play->slate, frame, i, &array) == SLUICE_OK)
+        if (upload_array_at(&play->upload, frame, i, &array) == SLUICE_OK)
             hash = hash * 31 + hash_of(array.data, array.nbytes);
     return hash;
 }

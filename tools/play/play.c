@@ -134,7 +134,7 @@ static int run(const struct command *command, int argc, char **argv)
     if (play.writer) {
         if (play.started && !play.quiet)
             say_summary(&play);
-        slate_close(&play.slate);
+        upload_close(&play.upload);
         sluice_writer_close(&play.writer);
     }
     return code;

@@ -25,7 +25,7 @@ struct play {
     bool loop, wait, quiet, hash, own_pattern, retime;
 
     sluice_writer *writer;
-    struct slate slate; /* on which frames are made */
+    struct upload upload; /* on which frames are made */
     uint64_t committed, dropped;
     int64_t started; /* the first frame was due then */
 };
@@ -34,7 +34,7 @@ struct play {
 int play_open(struct play *play, const struct sluice_format *format);
 
 /* Begins a frame: 0; SLUICE_NO_SLOT if it has to be dropped (counted), or a stop was asked for;
- * negative is a failure. Its arrays are those of the slate. */
+ * negative is a failure. Its arrays are those of the upload. */
 int play_begin(struct play *play, struct sluice_frame *frame);
 
 /* Waits until `due_ns` after the first frame's time, unless as fast as it goes. */
@@ -45,7 +45,7 @@ void play_pace(struct play *play, int64_t due_ns);
 int play_commit(struct play *play, struct sluice_frame *frame);
 
 /* Is it time to end? */
-bool play_over(const struct play *play);
+bool play_is_done(const struct play *play);
 
 /* The bytes of all arrays of a frame in one number. */
 uint64_t play_hash(struct play *play, const struct sluice_frame *frame);

@@ -54,7 +54,7 @@ static int shape_arrays(struct play *play, struct sluice_frame *frame,
 {
     int result = SLUICE_OK;
     for (uint32_t i = 0; i < recorded->array_count && result == SLUICE_OK; i++)
-        result = slate_shape(&play->slate, frame, &recorded->arrays[i]);
+        result = upload_reshape(&play->upload, frame, &recorded->arrays[i]);
     return result;
 }
 
@@ -80,7 +80,7 @@ static enum recording_block take_array(struct play *play, struct replay *replay,
 {
     struct recording *recording = &replay->recording;
     struct sluice_array from = recording->frame.arrays[recording->data_next], to;
-    if (slate_array(&play->slate, frame, from.name, &to) != SLUICE_OK || !same_content(&from, &to)) {
+    if (upload_array(&play->upload, frame, from.name, &to) != SLUICE_OK || !same_content(&from, &to)) {
         recording->problem = "a frame does not fit its format";
         return RECORDING_BAD;
     }
@@ -128,7 +128,7 @@ static int replay_frame(struct play *play, struct replay *replay, enum recording
     set_due(play, replay);
     int result = play_begin(play, &frame);
     if (result == SLUICE_OK && shape_arrays(play, &frame, recorded) != SLUICE_OK) {
-        slate_cancel(&play->slate, &frame);
+        upload_cancel(&play->upload, &frame);
         if (outgrow(play, replay) != EXIT_DONE)
             return EXIT_FAILED;
         result = play_begin(play, &frame);
@@ -142,7 +142,7 @@ static int replay_frame(struct play *play, struct replay *replay, enum recording
     while (*state == RECORDING_FRAME && replay->recording.data_next < recorded->array_count)
         *state = take_array(play, replay, &frame);
     if (*state != RECORDING_FRAME) {
-        slate_cancel(&play->slate, &frame);
+        upload_cancel(&play->upload, &frame);
         return EXIT_DONE;
     }
     memcpy(frame.meta, recorded->meta, recorded->meta_size);
@@ -160,7 +160,7 @@ static int play_pass(struct play *play, struct replay *replay, FILE *file,
     int code = EXIT_DONE;
     replay->frames = 0;
     *state = recording_open(&replay->recording, file);
-    while (code == EXIT_DONE && !play_over(play) &&
+    while (code == EXIT_DONE && !play_is_done(play) &&
            (*state == RECORDING_FORMAT || *state == RECORDING_FRAME)) {
         *state = recording_next(&replay->recording);
         if (*state == RECORDING_FORMAT)
@@ -189,7 +189,7 @@ int play_recording(struct play *play, FILE *file)
         rewind(file);
         code = play_pass(play, replay, file, &state);
     } while (play->loop && code == EXIT_DONE && replay->frames && state != RECORDING_BAD &&
-             !play_over(play));
+             !play_is_done(play));
     if (code == EXIT_DONE && state == RECORDING_BAD) {
         say_error(play->command, "%s: %s, near byte %" PRIu64 "; the frames before it were played.",
                   play->source, replay->recording.problem, replay->recording.at);

@@ -9,132 +9,132 @@
 #define PATIENCE (10 * SLUICE_S) /* for the copy of the frame before */
 #define ALIGNED  512
 
-int slate_open(struct slate *slate, sluice_writer *writer, const char *device)
+int upload_open(struct upload *upload, sluice_writer *writer, const char *device)
 {
-    *slate = (struct slate){ .writer = writer };
-    slate->away = device && strcmp(device, "host") != 0;
-    return slate->away ? sluice_device_open(&slate->device, device) : SLUICE_OK;
+    *upload = (struct upload){ .writer = writer };
+    upload->away = device && strcmp(device, "host") != 0;
+    return upload->away ? sluice_device_open(&upload->device, device) : SLUICE_OK;
 }
 
 /* ---- on a GPU ---- */
 
 /* The frame before this one has left the memory. */
-static int wait_for_copy(struct slate *slate)
+static int wait_for_copy(struct upload *upload)
 {
-    if (!slate->ticket.id)
+    if (!upload->ticket.id)
         return SLUICE_OK;
-    int result = sluice_ticket_wait(slate->ticket, PATIENCE);
+    int result = sluice_ticket_wait(upload->ticket, PATIENCE);
     if (result == SLUICE_OK)
-        slate->ticket.id = 0;
+        upload->ticket.id = 0;
     return result == SLUICE_TIMEOUT ? SLUICE_E_DRIVER : result;
 }
 
-static int begin_away(struct slate *slate, struct sluice_frame *frame)
+static int begin_away(struct upload *upload, struct sluice_frame *frame)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
-    int result = wait_for_copy(slate);
+    int result = wait_for_copy(upload);
     if (result == SLUICE_OK)
-        result = sluice_writer_format(slate->writer, &format);
+        result = sluice_writer_format(upload->writer, &format);
     if (result)
         return result;
-    slate->count = format.array_count;
-    memcpy(slate->arrays, format.arrays, sizeof slate->arrays);
-    slate->placed = false;
-    *frame = (struct sluice_frame){ .meta = slate->meta, .array_count = slate->count };
+    upload->count = format.array_count;
+    memcpy(upload->arrays, format.arrays, sizeof upload->arrays);
+    upload->placed = false;
+    *frame = (struct sluice_frame){ .meta = upload->meta, .array_count = upload->count };
     return SLUICE_OK;
 }
 
 /* All arrays, one behind the other. */
-static int place(struct slate *slate)
+static int place(struct upload *upload)
 {
     uint64_t at[SLUICE_MAX_ARRAYS], size = 0;
-    for (uint32_t i = 0; i < slate->count; i++) {
+    for (uint32_t i = 0; i < upload->count; i++) {
         at[i] = size;
-        size = (size + slate->arrays[i].nbytes + ALIGNED - 1) / ALIGNED * ALIGNED;
+        size = (size + upload->arrays[i].nbytes + ALIGNED - 1) / ALIGNED * ALIGNED;
     }
-    if (slate->size < size) {
-        void *memory = slate->memory;
+    if (upload->size < size) {
+        void *memory = upload->memory;
         sluice_device_host_free(&memory);
-        slate->memory = NULL;
-        slate->size = 0;
-        int result = sluice_device_host_alloc(slate->device, size, &memory);
+        upload->memory = NULL;
+        upload->size = 0;
+        int result = sluice_device_host_alloc(upload->device, size, &memory);
         if (result)
             return result;
         memset(memory, 0, size);
-        slate->memory = memory;
-        slate->size = size;
+        upload->memory = memory;
+        upload->size = size;
     }
-    for (uint32_t i = 0; i < slate->count; i++)
-        slate->arrays[i].data = slate->memory + at[i];
-    slate->placed = true;
+    for (uint32_t i = 0; i < upload->count; i++)
+        upload->arrays[i].data = upload->memory + at[i];
+    upload->placed = true;
     return SLUICE_OK;
 }
 
-static struct sluice_array *find(struct slate *slate, const char *name)
+static struct sluice_array *find(struct upload *upload, const char *name)
 {
-    for (uint32_t i = 0; i < slate->count; i++)
-        if (strcmp(slate->arrays[i].name, name) == 0)
-            return &slate->arrays[i];
+    for (uint32_t i = 0; i < upload->count; i++)
+        if (strcmp(upload->arrays[i].name, name) == 0)
+            return &upload->arrays[i];
     return NULL;
 }
 
 /* ---- both ---- */
 
-int slate_begin(struct slate *slate, struct sluice_frame *frame)
+int upload_begin(struct upload *upload, struct sluice_frame *frame)
 {
-    return slate->away ? begin_away(slate, frame)
-                       : sluice_writer_begin(slate->writer, SLUICE_DEFAULT, frame);
+    return upload->away ? begin_away(upload, frame)
+                       : sluice_writer_begin(upload->writer, SLUICE_DEFAULT, frame);
 }
 
-int slate_commit(struct slate *slate, struct sluice_frame *frame)
+int upload_commit(struct upload *upload, struct sluice_frame *frame)
 {
-    if (!slate->away)
-        return sluice_writer_commit(slate->writer, frame, SLUICE_ON_CPU);
-    int result = slate->placed ? SLUICE_OK : place(slate);
+    if (!upload->away)
+        return sluice_writer_commit(upload->writer, frame, SLUICE_ON_CPU);
+    int result = upload->placed ? SLUICE_OK : place(upload);
     return result ? result
-                  : sluice_writer_send_frame(slate->writer, frame, slate->arrays, slate->count,
-                                             SLUICE_ON_CPU, &slate->ticket);
+                  : sluice_writer_send_frame(upload->writer, frame, upload->arrays, upload->count,
+                                             SLUICE_ON_CPU, &upload->ticket);
 }
 
-void slate_cancel(struct slate *slate, struct sluice_frame *frame)
+void upload_cancel(struct upload *upload, struct sluice_frame *frame)
 {
-    if (!slate->away)
-        sluice_writer_cancel(slate->writer, frame, SLUICE_ON_CPU);
+    if (!upload->away)
+        sluice_writer_cancel(upload->writer, frame, SLUICE_ON_CPU);
 }
 
-int slate_array_at(struct slate *slate, const struct sluice_frame *frame, uint32_t index,
+int upload_array_at(struct upload *upload, const struct sluice_frame *frame, uint32_t index,
                    struct sluice_array *array)
 {
-    if (!slate->away)
+    if (!upload->away)
         return sluice_frame_array_at(frame, index, array);
-    int result = slate->placed ? SLUICE_OK : place(slate);
-    if (result == SLUICE_OK && index >= slate->count)
+    int result = upload->placed ? SLUICE_OK : place(upload);
+    if (result == SLUICE_OK && index >= upload->count)
         result = SLUICE_E_NOT_FOUND;
     if (result == SLUICE_OK)
-        *array = slate->arrays[index];
+        *array = upload->arrays[index];
     return result;
 }
 
-int slate_array(struct slate *slate, const struct sluice_frame *frame, const char *name,
+int upload_array(struct upload *upload, const struct sluice_frame *frame, const char *name,
                 struct sluice_array *array)
 {
-    if (!slate->away)
+    if (!upload->away)
         return sluice_frame_array(frame, name, array);
-    const struct sluice_array *found = find(slate, name);
-    return found ? slate_array_at(slate, frame, (uint32_t)(found - slate->arrays), array)
+    const struct sluice_array *found = find(upload, name);
+    return found ? upload_array_at(upload, frame, (uint32_t)(found - upload->arrays), array)
                  : SLUICE_E_NOT_FOUND;
 }
 
-int slate_shape(struct slate *slate, struct sluice_frame *frame, const struct sluice_array *want)
+int upload_reshape(struct upload *upload, struct sluice_frame *frame, const struct sluice_array *want)
 {
-    struct sluice_array have, *mine = find(slate, want->name);
+    struct sluice_array have, *mine = find(upload, want->name);
     size_t shape = (size_t)want->ndim * sizeof want->shape[0];
-    if (slate->away) {
+    if (upload->away) {
         if (!mine)
             return SLUICE_E_NOT_FOUND;
         *mine = *want;
         mine->read_only = 0;
-        slate->placed = false;
+        upload->placed = false;
         return SLUICE_OK;
     }
     int result = sluice_frame_array(frame, want->name, &have);
@@ -145,12 +145,12 @@ int slate_shape(struct slate *slate, struct sluice_frame *frame, const struct sl
                : sluice_frame_reshape(frame, want->name, want->ndim, want->shape);
 }
 
-void slate_close(struct slate *slate)
+void upload_close(struct upload *upload)
 {
-    void *memory = slate->memory;
-    if (slate->away)
-        (void)wait_for_copy(slate);
+    void *memory = upload->memory;
+    if (upload->away)
+        (void)wait_for_copy(upload);
     sluice_device_host_free(&memory);
-    sluice_device_close(&slate->device);
-    *slate = (struct slate){ .writer = NULL };
+    sluice_device_close(&upload->device);
+    *upload = (struct upload){ .writer = NULL };
 }

@@ -11,7 +11,7 @@
 
 #include <sluice/sluice.h>
 
-struct slate {
+struct upload {
     sluice_writer *writer;
     bool away; /* slots are on a GPU; all below is for that */
     struct sluice_device device;
@@ -25,25 +25,25 @@ struct slate {
 };
 
 /* All return 0 or what the library says. `device`: NULL is the host. The writer stays the caller's. */
-int slate_open(struct slate *slate, sluice_writer *writer, const char *device);
+int upload_open(struct upload *upload, sluice_writer *writer, const char *device);
 
-/* As sluice_writer_begin by the policy; for a GPU a slot is looked for by slate_commit instead, which
+/* As sluice_writer_begin by the policy; for a GPU a slot is looked for by upload_commit instead, which
  * may say SLUICE_NO_SLOT: then it can be tried again. */
-int slate_begin(struct slate *slate, struct sluice_frame *frame);
-int slate_commit(struct slate *slate, struct sluice_frame *frame);
-void slate_cancel(struct slate *slate, struct sluice_frame *frame);
+int upload_begin(struct upload *upload, struct sluice_frame *frame);
+int upload_commit(struct upload *upload, struct sluice_frame *frame);
+void upload_cancel(struct upload *upload, struct sluice_frame *frame);
 
 /* As sluice_frame_array and _array_at. */
-int slate_array(struct slate *slate, const struct sluice_frame *frame, const char *name,
+int upload_array(struct upload *upload, const struct sluice_frame *frame, const char *name,
                 struct sluice_array *array);
-int slate_array_at(struct slate *slate, const struct sluice_frame *frame, uint32_t index,
+int upload_array_at(struct upload *upload, const struct sluice_frame *frame, uint32_t index,
                    struct sluice_array *array);
 
 /* Gives the array of its name the shape of `want`, before any is asked for. SLUICE_E_CAPACITY if slots
- * are too small for it; on a GPU slate_commit makes larger ones. */
-int slate_shape(struct slate *slate, struct sluice_frame *frame, const struct sluice_array *want);
+ * are too small for it; on a GPU upload_commit makes larger ones. */
+int upload_reshape(struct upload *upload, struct sluice_frame *frame, const struct sluice_array *want);
 
 /* Before the writer is closed. */
-void slate_close(struct slate *slate);
+void upload_close(struct upload *upload);
 
 #endif

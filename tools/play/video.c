@@ -110,10 +110,10 @@ static int play_one(struct play *play, struct video *video, uint64_t nbytes, boo
     if (result == SLUICE_NO_SLOT) {
         *end = stop_asked() || !pass(play, video, nbytes);
     } else {
-        result = slate_array(&play->slate, &frame, "image", &image);
+        result = upload_array(&play->upload, &frame, "image", &image);
         *end = result != SLUICE_OK || !fill(play, video, &image);
         if (*end)
-            slate_cancel(&play->slate, &frame);
+            upload_cancel(&play->upload, &frame);
         if (result)
             return say_result(play->command, result, NULL);
     }
@@ -138,13 +138,13 @@ static int play_one(struct play *play, struct video *video, uint64_t nbytes, boo
 static int end_ffmpeg(struct play *play, struct video *video)
 {
     char words[256];
-    bool early = stop_asked() || play_over(play);
+    bool early = stop_asked() || play_is_done(play);
     if (early) {
         child_kill(&video->ffmpeg);
         return EXIT_DONE;
     }
     bool well = child_finish(&video->ffmpeg, 5 * SLUICE_S);
-    child_last_words(&video->ffmpeg, words, sizeof words);
+    child_last_line(&video->ffmpeg, words, sizeof words);
     if (!well || (play->committed + play->dropped == 0)) {
         say_error(play->command, "ffmpeg could not decode %s%s%s", play->source,
                   words[0] ? ": " : ".", words);
@@ -168,7 +168,7 @@ int play_video(struct play *play)
     sluice_writer_format(play->writer, &format);
     if (!play->own_pattern && !media_decode(&video.source, &video.ffmpeg, play->command))
         code = EXIT_FAILED;
-    while (code == EXIT_DONE && !end && !play_over(play))
+    while (code == EXIT_DONE && !end && !play_is_done(play))
         code = play_one(play, &video, format.arrays[0].nbytes, &end);
     if (!play->own_pattern && video.ffmpeg.name) {
         int ended = code == EXIT_DONE ? end_ffmpeg(play, &video) : EXIT_DONE;

@@ -54,7 +54,7 @@ static int put_raw(struct record *record, const struct sluice_frame *frame)
         int result = sluice_frame_array_at(frame, i, &arrays[i]);
         if (result)
             return say_result(record->command, result, NULL);
-        mirror_point(&record->mirror, &arrays[i]);
+        readback_map(&record->readback, &arrays[i]);
     }
     bool changed = frame->flags & (SLUICE_FRAME_NEW_FORMAT | SLUICE_FRAME_NEW_SESSION);
     if ((changed || record->format.array_count == 0) &&
@@ -71,7 +71,7 @@ static int put_raw(struct record *record, const struct sluice_frame *frame)
 /* One frame into the file. */
 static int put_frame(struct record *record, const struct sluice_frame *frame)
 {
-    int result = mirror_take(&record->mirror, record->reader, frame);
+    int result = readback_fetch(&record->readback, record->reader, frame);
     if (result)
         return say_result(record->command, result, NULL);
     int code = record->file ? put_raw(record, frame) : record_video(record, frame);
@@ -175,7 +175,7 @@ static bool take_option(struct record *record, const struct args *args, int opti
     case RAW: return record->raw = true;
     case FOLLOW: return record->follow = true;
     case TIMEOUT: return args_duration(args, &record->timeout_ns);
-    case UNDECLARED: return take_undeclared(args, &record->undeclared);
+    case UNDECLARED: return cipd_parse_order(args, &record->undeclared);
     case QUIET: return record->quiet = true;
     default: return false;
     }
@@ -205,7 +205,7 @@ static int run(const struct command *command, int argc, char **argv)
     params.mode = SLUICE_IN_ORDER;
     params.depth = record.depth;
     params.every = record.every;
-    int code = cipd_reader(command->name, &params, &cipd, record.undeclared);
+    int code = cipd_init_reader(command->name, &params, &cipd, record.undeclared);
     if (code == EXIT_DONE)
         code = open_reader(command->name, &params, record.timeout_ns, &record.reader);
     if (code != EXIT_DONE)
@@ -222,7 +222,7 @@ static int run(const struct command *command, int argc, char **argv)
     }
     record.end_ns = record.seconds_ns ? now_ns() + record.seconds_ns : INT64_MAX;
     code = take_frames(&record);
-    mirror_close(&record.mirror);
+    readback_close(&record.readback);
     sluice_reader_close(&record.reader);
     return finish(&record, code);
 }

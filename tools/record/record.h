@@ -23,7 +23,7 @@ struct record {
     bool raw, follow, quiet;
 
     sluice_reader *reader;
-    struct mirror mirror;
+    struct readback readback;
     int64_t end_ns;
     uint64_t frames, missed, session;
     unsigned sessions;

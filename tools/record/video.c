@@ -86,12 +86,12 @@ static int start_segment(struct record *record, const struct sluice_frame *frame
 int record_video(struct record *record, const struct sluice_frame *frame)
 {
     struct sluice_array image;
-    int code = choose_array(record->command, frame, record->array, &image);
+    int code = select_array(record->command, frame, record->array, &image);
     if (code != EXIT_DONE)
         return code;
-    mirror_point(&record->mirror, &image);
+    readback_map(&record->readback, &image);
     if (!image.image.pixel_format) {
-        say_no_image(record->command, record->channel, &image, "record it to a .slr file");
+        say_not_image(record->command, record->channel, &image, "record it to a .slr file");
         return EXIT_FAILED;
     }
     if (!record->segment || !media_fits(&record->sink, &image))
@@ -101,7 +101,7 @@ int record_video(struct record *record, const struct sluice_frame *frame)
     double due = (double)(frame->commit_ns - record->first_ns) * record->sink.fps / 1e9;
     bool late = due > (double)record->written + LATE;
     do {
-        if (!media_put(&record->sink, &image)) {
+        if (!media_write(&record->sink, &image)) {
             media_close(&record->sink, record->command);
             return EXIT_FAILED;
         }

@@ -127,15 +127,15 @@ static void ask(struct top *top, struct top_channel *channel, const atomic_bool 
     int result = SLUICE_TIMEOUT;
     if (!channel->entry.live)
         return;
-    if (channel->silent && is_stopped(channel->entry.pid)) {
+    if (channel->silent && process_is_stopped(channel->entry.pid)) {
         snprintf(reason, sizeof reason, "its writer, process %u, is stopped", channel->entry.pid);
         channel->ask_after = 0; /* as soon as it goes on */
     } else if (now_ns() < channel->ask_after) {
         snprintf(reason, sizeof reason, "%s", channel->reason);
     } else {
         if (is_cipd(channel->entry.name))
-            result = ask_cipd_channel(channel->entry.name, ASK_TIME, &info, reason, sizeof reason);
-        else if ((result = ask_channel(channel->entry.name, channel->entry.pid,
+            result = cipd_channel_info(channel->entry.name, ASK_TIME, &info, reason, sizeof reason);
+        else if ((result = query_channel(channel->entry.name, channel->entry.pid,
                                        now_ns() + (channel->silent ? ASK_TIME : WRITER_PATIENCE), stop, &info, readers,
                                        SLUICE_MAX_READERS)))
             snprintf(reason, sizeof reason, "%s", sluice_last_error());
@@ -145,7 +145,7 @@ static void ask(struct top *top, struct top_channel *channel, const atomic_bool 
             channel->silent ? now_ns() + (gap < LONGEST_GAP ? gap : LONGEST_GAP) : 0;
     }
     pthread_mutex_lock(&top->lock);
-    top_answer(channel, result, reason, &info, readers);
+    top_update(channel, result, reason, &info, readers);
     pthread_mutex_unlock(&top->lock);
 }
 
@@ -165,7 +165,7 @@ static void *ask_some(void *context)
     return NULL;
 }
 
-void top_look(struct top *top, const atomic_bool *stop)
+void top_refresh(struct top *top, const atomic_bool *stop)
 {
     struct round round = { .top = top, .stop = stop };
     pthread_t askers[MOST_ASKERS];
@@ -181,5 +181,5 @@ void top_look(struct top *top, const atomic_bool *stop)
     ask_some(&round);
     while (count)
         pthread_join(askers[--count], NULL);
-    top_look_at_gpus(top);
+    top_refresh_gpus(top);
 }

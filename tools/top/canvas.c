@@ -124,7 +124,7 @@ void canvas_line(struct canvas *canvas)
         add_text(canvas, "\r\n");
 }
 
-void canvas_down(struct canvas *canvas, unsigned row)
+void canvas_skip_to(struct canvas *canvas, unsigned row)
 {
     while (canvas->row < row && canvas->row < canvas->height)
         canvas_line(canvas);
@@ -132,7 +132,7 @@ void canvas_down(struct canvas *canvas, unsigned row)
 
 /* ---- sparks ---- */
 
-void canvas_spark(struct canvas *canvas, unsigned style, const float *values, size_t count,
+void canvas_sparkline(struct canvas *canvas, unsigned style, const float *values, size_t count,
                   unsigned width)
 {
     static const char *const blocks[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };

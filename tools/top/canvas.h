@@ -42,10 +42,10 @@ void canvas_put(struct canvas *canvas, unsigned style, const char *format, ...)
 void canvas_line(struct canvas *canvas);
 
 /* Empty lines up to a row, counted from the top. */
-void canvas_down(struct canvas *canvas, unsigned row);
+void canvas_skip_to(struct canvas *canvas, unsigned row);
 
 /* `values` as blocks of different height, the newest at the right; NAN is a gap. */
-void canvas_spark(struct canvas *canvas, unsigned style, const float *values, size_t count,
+void canvas_sparkline(struct canvas *canvas, unsigned style, const float *values, size_t count,
                   unsigned width);
 
 #endif

@@ -89,7 +89,7 @@ static void draw_history(struct canvas *canvas, const struct top_channel *channe
     label(canvas, "fps");
     if (canvas->column + count > canvas->width)
         count = canvas->width > canvas->column ? canvas->width - canvas->column : 0;
-    canvas_spark(canvas, STYLE_CYAN, channel->history + TOP_HISTORY - count, count,
+    canvas_sparkline(canvas, STYLE_CYAN, channel->history + TOP_HISTORY - count, count,
                  (unsigned)count);
     canvas_line(canvas);
 }

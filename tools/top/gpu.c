@@ -29,7 +29,7 @@ static const struct top_gpu *find(const struct top_gpu *gpus, size_t count,
     return NULL;
 }
 
-void top_look_at_gpus(struct top *top)
+void top_refresh_gpus(struct top *top)
 {
     struct top_gpu gpus[TOP_GPUS];
     size_t count = 0;
@@ -47,7 +47,7 @@ void top_look_at_gpus(struct top *top)
             (void)nvml_find(uuid, &gpu->now);
         }
         if (gpu->now.handle)
-            nvml_look(&gpu->now);
+            nvml_read(&gpu->now);
         count++;
     }
     pthread_mutex_lock(&top->lock);

@@ -223,7 +223,7 @@ static void draw_row(struct canvas *canvas, const struct top_grid *grid,
     else if (layout->spark) {
         const float *values = table->spark(row);
         canvas_put(canvas, STYLE_PLAIN, "  ");
-        canvas_spark(canvas, STYLE_CYAN, values, TOP_HISTORY, layout->spark);
+        canvas_sparkline(canvas, STYLE_CYAN, values, TOP_HISTORY, layout->spark);
     }
     canvas_line(canvas);
 }

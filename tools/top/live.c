@@ -72,7 +72,7 @@ static void *ask_on(void *context)
     struct live *live = context;
     for (bool first = true; !atomic_load(&live->stop); first = false) {
         int64_t start = now_ns();
-        top_look(live->top, &live->stop);
+        top_refresh(live->top, &live->stop);
         (void)!write(live->news[1], "", 1);
         pthread_mutex_lock(&live->top->lock);
         wait_for_next(live, start, first);
@@ -119,7 +119,7 @@ static void stop_asking(struct live *live, pthread_t asker)
 static bool is_shown(const struct live *live, const struct top_channel *channel)
 {
     return (live->all || channel->lived || !top_is_dead(channel)) &&
-           top_fits(channel->entry.name, live->filter, true);
+           top_matches(channel->entry.name, live->filter, true);
 }
 
 static void put_number(struct canvas *canvas, unsigned style, size_t number, const char *what)
@@ -230,7 +230,7 @@ static void draw_foot(struct live *live)
                                            "p",   "pause", "+ -",     "interval", NULL };
     static const char *const help[] = { "Esc", "back", "up down", "scroll", NULL };
     struct canvas *canvas = &live->canvas;
-    canvas_down(canvas, canvas->height - 1);
+    canvas_skip_to(canvas, canvas->height - 1);
     if (live->typing)
         canvas_put(canvas, STYLE_BOLD, "filter: %s_", live->filter);
     else if (live->page == PAGE_LIST && live->filter[0])

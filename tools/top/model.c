@@ -25,7 +25,7 @@ bool top_is_dead(const struct top_channel *channel)
     return strcmp(top_state(channel), "dead") == 0;
 }
 
-bool top_fits(const char *name, const char *pattern, bool anywhere)
+bool top_matches(const char *name, const char *pattern, bool anywhere)
 {
     if (strpbrk(pattern, "*?[") == NULL)
         return anywhere ? strstr(name, pattern) != NULL : strcmp(name, pattern) == 0;
@@ -52,7 +52,7 @@ void top_free(struct top *top)
 static bool is_wanted(const struct top *top, const char *name)
 {
     for (int i = 0; i < top->pattern_count; i++)
-        if (top_fits(name, top->patterns[i], false))
+        if (top_matches(name, top->patterns[i], false))
             return true;
     return top->pattern_count == 0;
 }
@@ -218,7 +218,7 @@ static void no_answer(struct top_channel *channel, const char *reason)
     remember(channel, NAN);
 }
 
-void top_answer(struct top_channel *channel, int result, const char *reason,
+void top_update(struct top_channel *channel, int result, const char *reason,
                 const struct sluice_channel_info *info, const struct sluice_reader_info *readers)
 {
     const struct sluice_channel_info *old = &channel->info;

@@ -207,14 +207,14 @@ int top_print(struct top *top, const struct top_options *options)
     int code = EXIT_DONE;
     int64_t next = now_ns();
     stop_on_signals();
-    top_look(top, &never); /* to measure against */
+    top_refresh(top, &never); /* to measure against */
     for (uint32_t i = 0; code == EXIT_DONE && (options->looks == 0 || i < options->looks); i++) {
         int64_t now = now_ns();
         next = next + options->interval_ns > now ? next + options->interval_ns : now;
         sleep_until(next);
         if (stop_asked())
             break;
-        top_look(top, &never);
+        top_refresh(top, &never);
         code = print(top, options);
     }
     return code;

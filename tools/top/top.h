@@ -92,13 +92,13 @@ bool top_is_dead(const struct top_channel *channel);
 
 /* Does one of the patterns fit? A pattern without *, ? or [ may stand anywhere in the name if
  * `anywhere`. */
-bool top_fits(const char *name, const char *pattern, bool anywhere);
+bool top_matches(const char *name, const char *pattern, bool anywhere);
 
 /* The names that there are now; those that are gone are forgotten. */
 bool top_list(struct top *top, const struct top_entry *entries, size_t count);
 
 /* What a writer said: measures against the answer before. On a failure `info` is not looked at. */
-void top_answer(struct top_channel *channel, int result, const char *reason,
+void top_update(struct top_channel *channel, int result, const char *reason,
                 const struct sluice_channel_info *info, const struct sluice_reader_info *readers);
 
 void top_free(struct top *top);
@@ -110,12 +110,12 @@ void top_close(struct top *top);
 
 /* Looks at the folder if something changed there, and asks every writer once; several at a time, so
  * that those that do not answer hold nobody up. `stop` ends it early. */
-void top_look(struct top *top, const atomic_bool *stop);
+void top_refresh(struct top *top, const atomic_bool *stop);
 
 /* ---- GPUs: none where the driver's management library is not there ---- */
 
 /* Reads the figures of the GPUs that channels are on. On the thread that asks. */
-void top_look_at_gpus(struct top *top);
+void top_refresh_gpus(struct top *top);
 
 /* The GPU that a channel is on; NULL: none, or nothing is known of it. */
 const struct nvml_gpu *top_gpu_of(const struct top *top, const struct top_channel *channel);
