@@ -375,13 +375,13 @@ TEST(doctor_says_how_values_are_read)
     CHECK_EQ(sluice_run(&p, "doctor", "--quick"), 0);
     CHECK_HAS(p.out, "ok    cuda-link    CUDALINK_IMPORT_RECONNECT is \"0\", which means off: a reader finds the writer's next "
                      "session by itself; honoured; no command");
-    CHECK_HAS(p.out, "ok    cuda-link    CUDALINK_EXPORT_SYNC is \"true\", which means off, as all but \"1\" does: ");
-    CHECK_HAS(p.out, "note  cuda-link    CUDALINK_BARRIER_STALE_NS is \"abc\", which is no number: the default 5000000000 is used; ");
+    CHECK_HAS(p.out, "ok    cuda-link    CUDALINK_EXPORT_SYNC is \"true\", which means off (only \"1\" means on): ");
+    CHECK_HAS(p.out, "note  cuda-link    CUDALINK_BARRIER_STALE_NS is \"abc\", which is not a number, so the default 5000000000 is used; ");
     CHECK_HAS(p.out, "set CUDALINK_BARRIER_STALE_NS to a whole number from 0 to 9223372036854775807, or unset it");
-    CHECK_HAS(p.out, "note  cuda-link    CUDALINK_WAIT_SPIN_US is \"-1\", which is out of range: the default 200 is used; ");
+    CHECK_HAS(p.out, "note  cuda-link    CUDALINK_WAIT_SPIN_US is \"-1\", which is out of range, so the default 200 is used; ");
     CHECK_HAS(p.out, "; honoured; sluice bridge record snap view");
-    CHECK_HAS(p.out, "SETTLE_FRAMES is \"99999999999999999999\", which is out of range: the default 30 is used; ");
-    CHECK_HAS(p.out, "SLEEP_PCT is \"200\", which is out of range: the default 5 is used; ");
+    CHECK_HAS(p.out, "SETTLE_FRAMES is \"99999999999999999999\", which is out of range, so the default 30 is used; ");
+    CHECK_HAS(p.out, "SLEEP_PCT is \"200\", which is out of range, so the default 5 is used; ");
     CHECK_HAS(p.out, "set CUDALINK_GPU_WAIT_ADAPTIVE_SLEEP_PCT to a whole number from -100 to 100, or unset it");
     CHECK_HAS(p.out, "ok    cuda-link    CUDALINK_GPU_WAIT_ADAPTIVE_WINDOW is \"60\": how many frames decide on that; in Python\n");
     CHECK_HAS(p.out, "TD_USE_GRAPHS is \"1\": of the sender in TouchDesigner; TouchDesigner's side, no effect here\n");
@@ -398,12 +398,12 @@ TEST(doctor_says_which_variables_are_none_of_cuda_links)
     setenv("CUDALINK_IMPORT_RECONNECT_MAX_ATTEMPS", "3", 1);
     setenv("CUDALINK_EXPORT_SYNC", "1", 1);
     CHECK_EQ(sluice_run(&p, "doctor", "--quick"), 0);
-    CHECK_HAS(p.out, "note  cuda-link    CUDALINK_FOO is set, and is no variable of cuda-link's: no effect here\n");
-    CHECK_HAS(p.out, "to mend it: unset CUDALINK_FOO\n");
-    CHECK_HAS(p.out, "note  cuda-link    CUDALINK_ is set, and is no variable of cuda-link's: no effect here\n");
-    CHECK_HAS(p.out, "CUDALINK_EXPORT_SYNK is set, and is no variable of cuda-link's: no effect here; CUDALINK_EXPORT_SYNC is near\n");
-    CHECK_HAS(p.out, "to mend it: set CUDALINK_EXPORT_SYNC, and unset CUDALINK_EXPORT_SYNK\n");
-    CHECK_HAS(p.out, "no effect here; CUDALINK_IMPORT_RECONNECT_MAX_ATTEMPTS is near\n");
+    CHECK_HAS(p.out, "note  cuda-link    CUDALINK_FOO is set, but is not a variable of cuda-link: no effect\n");
+    CHECK_HAS(p.out, "fix: unset CUDALINK_FOO\n");
+    CHECK_HAS(p.out, "note  cuda-link    CUDALINK_ is set, but is not a variable of cuda-link: no effect\n");
+    CHECK_HAS(p.out, "CUDALINK_EXPORT_SYNK is set, but is not a variable of cuda-link: no effect; did you mean CUDALINK_EXPORT_SYNC?\n");
+    CHECK_HAS(p.out, "fix: set CUDALINK_EXPORT_SYNC, and unset CUDALINK_EXPORT_SYNK\n");
+    CHECK_HAS(p.out, "no effect; did you mean CUDALINK_IMPORT_RECONNECT_MAX_ATTEMPTS?\n");
     CHECK(!strstr(p.out, "CUDALINK_EXPORT_SYNC is set"));
 }
 
@@ -412,8 +412,8 @@ TEST_TIMEOUT(doctor_tries_handles_between_processes, 60)
     static struct program p;
     begin();
     CHECK_EQ(sluice_run(&p, "doctor"), 0);
-    CHECK_HAS(p.out, "cuda:0       cuda-link: a second process opened its memory by a handle");
-    CHECK_HAS(p.out, "cuda:1       cuda-link: a second process opened its memory by a handle");
+    CHECK_HAS(p.out, "cuda:0       cuda-link: cipd: channels work: a second process opened a frame");
+    CHECK_HAS(p.out, "cuda:1       cuda-link: cipd: channels work: a second process opened a frame");
     setenv("SLUICE_FAKE_WITHOUT", "events", 1);
     CHECK_EQ(sluice_run(&p, "doctor"), 0);
     CHECK_HAS(p.out, "no cipd: channels on this GPU");
@@ -453,21 +453,21 @@ TEST(doctor_says_how_the_barrier_is)
     CHECK_EQ(report.count, 0);
     const struct finding *finding = barrier(0xCDA1BAAA, 0, SLUICE_S);
     CHECK_EQ(finding->state, FINDING_OK);
-    CHECK_HAS(finding->text, "is down; it kept back 9 frames");
+    CHECK_HAS(finding->text, "is down; it held back 9 frames");
     finding = barrier(0xCDA1BAAA, 2, SLUICE_S);
     CHECK_EQ(finding->state, FINDING_NOTE);
-    CHECK_HAS(finding->text, "is up: 2 senders are being set up");
+    CHECK_HAS(finding->text, "is up: 2 senders are starting");
     CHECK_HAS(finding->text, "by process 4242");
-    CHECK_HAS(finding->mend, "rm /dev/shm/");
+    CHECK_HAS(finding->fix, "rm /dev/shm/");
     finding = barrier(0xCDA1BAAA, 1, 30 * SLUICE_S);
     CHECK_HAS(finding->text, "left up by 1 sender, last touched 30.0 s ago by process 4242: it is stale");
     finding = barrier(0xCDA1BAAA, 1, -1000 * SLUICE_S); /* which those who check ignore, too */
     CHECK_HAS(finding->text, "left up by 1 sender, last touched ");
     CHECK_HAS(finding->text, " in the future by process 4242: it is stale");
     finding = barrier(0xCDA1BAAA, 1, -4 * SLUICE_S);
-    CHECK_HAS(finding->text, "is up: 1 sender is being set up");
+    CHECK_HAS(finding->text, "is up: 1 sender is starting");
     finding = barrier(0x12345678, 1, SLUICE_S);
-    CHECK_HAS(finding->text, "is no activation barrier");
+    CHECK_HAS(finding->text, "is not an activation barrier");
 }
 
 TEST(doctor_counts_what_killed_writers_left)
@@ -489,6 +489,6 @@ TEST(doctor_counts_what_killed_writers_left)
     CHECK_EQ(report.count, 1);
     CHECK_EQ(report.list[0].state, FINDING_NOTE);
     CHECK_HAS(report.list[0].text, "in /dev/shm");
-    CHECK_HAS(report.list[0].mend, "the next writer");
+    CHECK_HAS(report.list[0].fix, "the next writer");
     free(report.list);
 }

@@ -29,16 +29,16 @@ TEST(two_gpus)
 
     begin();
     CHECK_EQ(sluice_run(&p, "doctor"), 0);
-    CHECK_HAS(p.out, "for CUDA 13.0; the least is 525.60.13, for CUDA 12.0");
+    CHECK_HAS(p.out, "for CUDA 13.0; Sluice needs 525.60.13 or newer, for CUDA 12.0");
     CHECK_HAS(p.out, "Fake GPU 1, GPU-f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfe01, PCI 0000:");
     CHECK_HAS(p.out, "compute capability 9.0, 256 MiB of memory, free ");
-    CHECK_HAS(p.out, "reads frames on cuda:1 where they lie");
-    CHECK_HAS(p.out, "a frame of 8 MiB came back whole");
-    CHECK_HAS(p.out, "a queued word is there after");
-    CHECK_HAS(p.out, "100 frames through a channel in its memory; from commit to acquire");
-    CHECK_HAS(p.out, "10 more were sent and fetched, all pixels right");
+    CHECK_HAS(p.out, "can read frames on cuda:1 in place");
+    CHECK_HAS(p.out, "8 MiB of memory allocated, exported and mapped");
+    CHECK_HAS(p.out, "a word written by a stream arrives after");
+    CHECK_HAS(p.out, "100 frames through a channel in its memory, commit to acquire in");
+    CHECK_HAS(p.out, "10 more sent and fetched with all pixels intact");
     CHECK_HAS(p.out, "100 to 770 us");
-    CHECK_HAS(p.out, "cuda:1 has what channels in its memory need");
+    CHECK_HAS(p.out, "cuda:1 supports channels in its memory");
     CHECK(strstr(p.out, "BAD") == NULL);
 }
 
@@ -92,11 +92,11 @@ TEST_TIMEOUT(gpus_that_lack_something, 60) /* it looks at many */
         const char *without, *key, *says;
     } lacks[] = {
         { "vmm", "map", "cannot be mapped (cuMemMap)" },
-        { "export", "export", "cannot be handed over as a descriptor" },
+        { "export", "export", "cannot be exported as file descriptors" },
         { "memops", "words", "cannot write 64-bit words" },
-        { "register", "register", "cannot raise the words" },
+        { "register", "register", "cannot signal readers itself" },
         { "readonly", "register_read_only", "read-only: memory cannot be registered" },
-        { "events", "events", "nothing is lost where memory" },
+        { "events", "events", "only needed if memory" },
     };
     char expression[256];
 
@@ -107,7 +107,7 @@ TEST_TIMEOUT(gpus_that_lack_something, 60) /* it looks at many */
         CHECK_HAS(p.out, lacks[i].says);
         CHECK(!strstr(p.out, "BAD"));
         CHECK_HAS(p.out, "100 frames through a channel"); /* something else is used */
-        CHECK_HAS(p.out, "channels in host memory work here");
+        CHECK_HAS(p.out, "channels in host memory work on this machine");
         CHECK_EQ(sluice_run(&p, "doctor", "--json"), 0);
         snprintf(expression, sizeof expression,
                  "[k for k, v in d['gpus'][0]['can'].items() if not v] == ['%s'] and "
@@ -124,13 +124,13 @@ TEST_TIMEOUT(gpus_that_lack_something, 60) /* it looks at many */
     }
     setenv("SLUICE_FAKE_WITHOUT", "vmm,events", 1);
     CHECK_EQ(sluice_run(&p, "doctor"), 0);
-    CHECK_HAS(p.out, "neither as a descriptor nor by handles");
+    CHECK_HAS(p.out, "neither as file descriptors nor by IPC handles");
     CHECK(!strstr(p.out, "100 frames through a channel"));
     CHECK_EQ(sluice_run(&p, "doctor", "--json"), 0);
     check_json(p.out, "not d['gpus'][0]['usable']");
     setenv("SLUICE_FAKE_WITHOUT", "peers", 1);
     CHECK_EQ(sluice_run(&p, "doctor"), 0);
-    CHECK_HAS(p.out, "may ask for a copy");
+    CHECK_HAS(p.out, "a reader of frames on other GPUs needs copies");
     CHECK_HAS(p.out, "nvidia-smi topo");
 }
 
@@ -140,8 +140,8 @@ TEST(what_gpus_are)
     static const struct {
         const char *is, *says;
     } kinds[] = {
-        { "mig", "shared within this instance only" },
-        { "integrated", "it has the CPU's memory" },
+        { "mig", "only be shared within this instance" },
+        { "integrated", "shares its memory with the CPU" },
         { "exclusive", "one process at a time" },
         { "prohibited", "no process may use the GPU" },
     };
@@ -155,15 +155,15 @@ TEST(what_gpus_are)
     setenv("SLUICE_FAKE_IS", "mig", 1);
     setenv("SLUICE_FAKE_MPS", "1", 1);
     CHECK_EQ(sluice_run(&p, "doctor", "--quick"), 0);
-    CHECK_HAS(p.out, "A fault of one client ends all of them");
+    CHECK_HAS(p.out, "The fault of one client ends all clients");
     CHECK_EQ(sluice_run(&p, "doctor", "--quick", "--json"), 0);
     check_json(p.out, "d['gpus'][1]['mps'] == 'client' and d['gpus'][1]['is']['mig'] and "
                       "d['gpus'][1]['uuid'].startswith('MIG-')");
     unsetenv("SLUICE_FAKE_IS");
     setenv("SLUICE_FAKE_COMPUTE", "37", 1);
     CHECK_EQ(sluice_run(&p, "doctor", "--quick"), 0);
-    CHECK_HAS(p.out, "compute capability 3.7, which is below 5.0");
-    CHECK_HAS(p.out, "cuda:0 lacks what channels");
+    CHECK_HAS(p.out, "compute capability 3.7, but Sluice needs 5.0");
+    CHECK_HAS(p.out, "cuda:0 does NOT support channels");
 }
 
 /* One clear line, and host memory works. */
@@ -175,7 +175,7 @@ static void check_none(const char *word)
     CHECK_HAS(p.out, "GPU          none; channels in host memory work without: ");
     CHECK_HAS(p.out, word);
     CHECK(strstr(p.out, "cuda:0") == NULL && strstr(p.out, "BAD") == NULL);
-    CHECK_HAS(p.out, "channels in host memory work here");
+    CHECK_HAS(p.out, "channels in host memory work on this machine");
     CHECK_EQ(sluice_run(&p, "doctor", "--json"), 0);
     check_json(p.out, "d['host_channels_work'] and d['gpus'] == [] and d['driver'] is None and "
                       "len([f for f in d['findings'] if f['topic'] == 'GPU']) == 1");
@@ -210,15 +210,15 @@ TEST(the_environment)
     setenv("CUDA_VISIBLE_DEVICES", "1", 1);
     setenv("NVIDIA_VISIBLE_DEVICES", "all", 1);
     CHECK_EQ(sluice_run(&p, "doctor", "--quick"), 0);
-    CHECK_HAS(p.out, "all of the process's others");
-    CHECK_HAS(p.out, "nothing may be taken ahead");
+    CHECK_HAS(p.out, "blocks all other streams");
+    CHECK_HAS(p.out, "frames cannot be acquired ahead");
     CHECK_HAS(p.out, "CUDA_VISIBLE_DEVICES is \"1\"");
-    CHECK_HAS(p.out, "the GPUs \"all\" (NVIDIA_VISIBLE_DEVICES)");
+    CHECK_HAS(p.out, "its GPUs are \"all\" (NVIDIA_VISIBLE_DEVICES)");
     CHECK(strstr(p.out, "cuda:1") == NULL);
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
     setenv("CUDA_LAUNCH_BLOCKING", "0", 1);
     CHECK_EQ(sluice_run(&p, "doctor", "--quick"), 0);
-    CHECK_HAS(p.out, "holds up no other");
+    CHECK_HAS(p.out, "does not block others");
     CHECK(strstr(p.out, "CUDA_LAUNCH_BLOCKING is") == NULL);
     CHECK_EQ(sluice_run(&p, "doctor", "--quick", "--json"), 0);
     check_json(p.out, "d['gpu_system']['CUDA_DEVICE_MAX_CONNECTIONS'] == '32' and "
@@ -298,7 +298,7 @@ static bool says(const struct report *report, const char *topic, const char *wor
 {
     for (unsigned i = 0; i < report->count; i++)
         if (strcmp(report->list[i].topic, topic) == 0 &&
-            (strstr(report->list[i].text, word) || strstr(report->list[i].mend, word)))
+            (strstr(report->list[i].text, word) || strstr(report->list[i].fix, word)))
             return true;
     return false;
 }
@@ -328,7 +328,7 @@ TEST(why_there_is_no_gpu)
     CHECK(says(&report, "GPU", "there is no /dev/nvidia0"));
     report.count = 0;
     check_no_gpu(&report, "no CUDA driver: not found");
-    CHECK_STR(report.list[0].mend, ""); /* most machines: one line is enough */
+    CHECK_STR(report.list[0].fix, ""); /* most machines: one line is enough */
     CHECK_EQ(report.list[0].state, FINDING_NOTE);
     free(report.list);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The doctor sends frames through a channel of its own, in a folder of its own.
+ * The self-test in host memory: frames through a channel in a temporary folder.
  */
 #include "doctor.h"
 
@@ -25,15 +25,15 @@ struct trial {
     _Atomic uint32_t taken;
     uint32_t torn;
     int64_t latency[FRAMES];
-    const char *step; /* the one that failed */
-    char said[200];
+    const char *failed_step; /* NULL: none */
+    char error[200];
 };
 
-static bool failed(struct trial *trial, const char *step, int result)
+static bool trial_fail(struct trial *trial, const char *step, int result)
 {
     const char *sentence = sluice_last_error();
-    trial->step = step;
-    snprintf(trial->said, sizeof trial->said, "%s",
+    trial->failed_step = step;
+    snprintf(trial->error, sizeof trial->error, "%s",
              sentence[0] ? sentence : sluice_result_text(result));
     return false;
 }
@@ -52,11 +52,11 @@ static bool open_both(struct trial *trial)
     if (result == SLUICE_OK)
         result = sluice_writer_open(&trial->writer, &to);
     if (result)
-        return failed(trial, "opening a writer", result);
+        return trial_fail(trial, "opening a writer", result);
     from.name = name;
-    from.open_timeout_ns = DOCTOR_PATIENCE;
+    from.open_timeout_ns = DOCTOR_TIMEOUT;
     result = sluice_reader_open(&trial->reader, &from);
-    return result ? failed(trial, "opening a reader", result) : true;
+    return result ? trial_fail(trial, "opening a reader", result) : true;
 }
 
 static bool send_frame(struct trial *trial, uint32_t number)
@@ -67,21 +67,21 @@ static bool send_frame(struct trial *trial, uint32_t number)
     if (result == SLUICE_OK)
         result = sluice_frame_array(&frame, NULL, &array);
     if (result)
-        return failed(trial, "beginning a frame", result);
+        return trial_fail(trial, "beginning a frame", result);
     for (size_t i = 0; i < NUMBERS; i++)
         ((uint32_t *)array.data)[i] = number;
     result = sluice_writer_commit(trial->writer, &frame, SLUICE_ON_CPU);
-    return result ? failed(trial, "committing a frame", result) : true;
+    return result ? trial_fail(trial, "committing a frame", result) : true;
 }
 
-/* Takes frames until the writer closes. */
-static void *take_frames(void *user)
+/* Reads frames until the writer closes. */
+static void *read_frames(void *user)
 {
     struct trial *trial = user;
     struct sluice_frame frame;
     struct sluice_array array;
     int result;
-    while ((result = sluice_reader_acquire(trial->reader, SLUICE_ON_CPU, DOCTOR_PATIENCE, &frame)) == 0) {
+    while ((result = sluice_reader_acquire(trial->reader, SLUICE_ON_CPU, DOCTOR_TIMEOUT, &frame)) == 0) {
         int64_t latency = now_ns() - frame.commit_ns;
         bool whole = sluice_frame_array(&frame, NULL, &array) == SLUICE_OK;
         const uint32_t *numbers = array.data;
@@ -92,8 +92,8 @@ static void *take_frames(void *user)
             trial->latency[trial->taken++] = latency;
         sluice_reader_release(trial->reader, &frame, SLUICE_ON_CPU);
     }
-    if (result != SLUICE_CLOSED && !trial->step)
-        failed(trial, "taking a frame", result);
+    if (result != SLUICE_CLOSED && !trial->failed_step)
+        trial_fail(trial, "acquiring a frame", result);
     return NULL;
 }
 
@@ -108,12 +108,12 @@ static void run_trial(struct trial *trial)
     pthread_t thread;
     if (!open_both(trial))
         return;
-    if (pthread_create(&thread, NULL, take_frames, trial) != 0) {
-        trial->step = "starting a thread";
-        snprintf(trial->said, sizeof trial->said, "the system has none left");
+    if (pthread_create(&thread, NULL, read_frames, trial) != 0) {
+        trial->failed_step = "starting a thread";
+        snprintf(trial->error, sizeof trial->error, "the system allows no more");
         return;
     }
-    int64_t until = now_ns() + DOCTOR_PATIENCE;
+    int64_t until = now_ns() + DOCTOR_TIMEOUT;
     for (uint32_t i = 0; (i < FRAMES || (trial->taken == 0 && now_ns() < until)) && send_frame(trial, i + 1); i++)
         sleep_until(now_ns() + SLUICE_MS / 2);
     sluice_writer_close(&trial->writer);
@@ -124,9 +124,9 @@ static void run_trial(struct trial *trial)
 static void report_trial(struct report *report, const struct trial *trial)
 {
     char half[TERM_TEXT], most[TERM_TEXT];
-    if (trial->step)
-        report_add(report, "self-test", FINDING_BAD, "the lines above may say why", "%s failed: %s",
-             trial->step, trial->said);
+    if (trial->failed_step)
+        report_add(report, "self-test", FINDING_BAD, "see the lines above", "%s failed: %s",
+             trial->failed_step, trial->error);
     else if (trial->torn)
         report_add(report, "self-test", FINDING_BAD, "please report this", "%u of %u frames were torn",
              trial->torn, trial->taken);
@@ -134,7 +134,7 @@ static void report_trial(struct report *report, const struct trial *trial)
         report_add(report, "self-test", FINDING_BAD, "please report this", "no frame arrived");
     else
         report_add(report, "self-test", FINDING_OK, "",
-             "%u frames, all whole; from commit to acquire %s (p50), %s (p99)", trial->taken,
+             "%u frames, none torn; commit to acquire in %s (p50), %s (p99)", trial->taken,
              text_duration(half, trial->latency[trial->taken / 2]),
              text_duration(most, trial->latency[trial->taken * 99 / 100]));
 }
@@ -144,8 +144,8 @@ void check_channel(struct report *report)
     struct trial *trial = calloc(1, sizeof *trial);
     struct scratch scratch;
     if (!trial || !scratch_enter(&scratch)) {
-        report_add(report, "self-test", FINDING_BAD, "set TMPDIR to a folder that may be written",
-             "there is no temporary folder for it");
+        report_add(report, "self-test", FINDING_BAD, "set TMPDIR to a writable folder",
+             "no temporary folder can be created");
     } else {
         run_trial(trial);
         sluice_reader_close(&trial->reader);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The doctor looks at what concerns channels of cuda-link's protocol: its environment variables, its segments, its
- * activation barrier.
+ * Checks of what affects channels of cuda-link's protocol: environment variables, segments, the activation barrier.
  */
 #include "doctor.h"
 
@@ -19,7 +18,7 @@
 
 #define PREFIX "CUDALINK_"
 
-/* By what sluice_cipd_variable.used says. */
+/* Indexed by sluice_cipd_variable.used. */
 static const char *const uses[] = { "no effect here", "honoured", "TouchDesigner's side", "in Python" };
 
 static const char *use_of(const struct sluice_cipd_variable *variable)
@@ -39,22 +38,22 @@ static struct sluice_cipd_variable *list_variables(size_t *count)
     return NULL;
 }
 
-/* Does the value count, and not the default? */
-static bool is_taken(const struct sluice_cipd_variable *variable)
+/* A value that cannot be used is replaced by the default. */
+static bool is_valid(const struct sluice_cipd_variable *variable)
 {
     return variable->reading != SLUICE_CIPD_READ_NO_NUMBER && variable->reading != SLUICE_CIPD_READ_OUT_OF_RANGE;
 }
 
-/* What is said between the value and what the variable does. */
+/* How the value is read, put between the value and the variable's purpose. */
 static void text_reading(char *text, size_t size, const struct sluice_cipd_variable *variable)
 {
     bool off = variable->reading == SLUICE_CIPD_READ_OFF;
-    if (!is_taken(variable))
-        snprintf(text, size, ", which is %s: the default %s is used;",
-                 variable->reading == SLUICE_CIPD_READ_NO_NUMBER ? "no number" : "out of range", variable->usual);
+    if (!is_valid(variable))
+        snprintf(text, size, ", which is %s, so the default %s is used;",
+                 variable->reading == SLUICE_CIPD_READ_NO_NUMBER ? "not a number" : "out of range", variable->usual);
     else
         snprintf(text, size, "%s%s:", off ? ", which means off" : "",
-                 off && strcmp(variable->value, "0") ? ", as all but \"1\" does" : "");
+                 off && strcmp(variable->value, "0") ? " (only \"1\" means on)" : "");
 }
 
 static void text_use(char *text, size_t size, const struct sluice_cipd_variable *variable)
@@ -70,27 +69,27 @@ static void text_use(char *text, size_t size, const struct sluice_cipd_variable 
 
 static void check_variable(struct report *report, const struct sluice_cipd_variable *variable)
 {
-    bool heeded = variable->used == SLUICE_CIPD_USED || variable->used == SLUICE_CIPD_IN_PYTHON;
-    bool taken = is_taken(variable);
-    char mend[256] = "", reading[96], use[96];
+    bool used = variable->used == SLUICE_CIPD_USED || variable->used == SLUICE_CIPD_IN_PYTHON;
+    bool valid = is_valid(variable);
+    char fix[256] = "", reading[96], use[96];
     text_reading(reading, sizeof reading, variable);
     text_use(use, sizeof use, variable);
-    if (!heeded)
-        snprintf(mend, sizeof mend, "unset %s, unless a program of cuda-link's needs it", variable->name);
-    else if (!taken)
-        snprintf(mend, sizeof mend, "set %s to a whole number from %s, or unset it", variable->name, variable->range);
-    report_add(report, "cuda-link", heeded && taken ? FINDING_OK : FINDING_NOTE, mend, "%s is \"%s\"%s %s; %s", variable->name,
+    if (!used)
+        snprintf(fix, sizeof fix, "unset %s, unless a program that uses cuda-link needs it", variable->name);
+    else if (!valid)
+        snprintf(fix, sizeof fix, "set %s to a whole number from %s, or unset it", variable->name, variable->range);
+    report_add(report, "cuda-link", used && valid ? FINDING_OK : FINDING_NOTE, fix, "%s is \"%s\"%s %s; %s", variable->name,
          variable->value, reading, variable->what, use);
 }
 
-/* A variable that cuda-link does not have, as by a typing error; `entry` is "NAME=VALUE". */
+/* A variable that cuda-link does not have, such as a misspelled one; `entry` is "NAME=VALUE". */
 static void check_unknown(struct report *report, const char *entry, const struct sluice_cipd_variable *all, size_t count)
 {
     const char *names[128], *near;
-    char name[64], instead[96] = "", said[96] = "", mend[256];
+    char name[64], instead[96] = "", hint[96] = "", fix[256];
     size_t known = 0;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(entry, "="), entry);
-    /* Without the prefix, which begins all of them. */
+    /* Names are compared without the prefix that all of them share. */
     for (; known < count && known < sizeof names / sizeof *names; known++) {
         if (strcmp(all[known].name, name) == 0)
             return;
@@ -98,11 +97,11 @@ static void check_unknown(struct report *report, const char *entry, const struct
     }
     near = text_nearest(name + strlen(PREFIX), names, known);
     if (near) {
-        snprintf(said, sizeof said, "; " PREFIX "%s is near", near);
+        snprintf(hint, sizeof hint, "; did you mean " PREFIX "%s?", near);
         snprintf(instead, sizeof instead, "set " PREFIX "%s, and ", near);
     }
-    snprintf(mend, sizeof mend, "%sunset %s", instead, name);
-    report_add(report, "cuda-link", FINDING_NOTE, mend, "%s is set, and is no variable of cuda-link's: no effect here%s", name, said);
+    snprintf(fix, sizeof fix, "%sunset %s", instead, name);
+    report_add(report, "cuda-link", FINDING_NOTE, fix, "%s is set, but is not a variable of cuda-link: no effect%s", name, hint);
 }
 
 static void check_variables(struct report *report)
@@ -152,10 +151,10 @@ static void check_segments(struct report *report)
     unsigned count = 0;
     int result = sluice_cipd_list(count_one, &count);
     if (result)
-        report_add(report, "cuda-link", FINDING_NOTE, "mount a tmpfs at /dev/shm; in containers share it",
-             "its segments cannot be listed, so there are no cipd: channels: %.400s", sluice_last_error());
+        report_add(report, "cuda-link", FINDING_NOTE, "mount a tmpfs at /dev/shm, shared between containers",
+             "cipd: channels do not work: segments cannot be listed: %.400s", sluice_last_error());
     else
-        report_add(report, "cuda-link", FINDING_OK, "", "%u channel%s of its protocol here (cipd:NAME)", count,
+        report_add(report, "cuda-link", FINDING_OK, "", "%u channel%s of its protocol on this machine (cipd:NAME)", count,
              count == 1 ? "" : "s");
 }
 
@@ -163,8 +162,8 @@ void check_leftovers(struct report *report)
 {
     uint32_t count = 0;
     if (sluice_cipd_left(&count) == SLUICE_OK && count)
-        report_add(report, "cuda-link", FINDING_NOTE, "the next writer of any channel cipd:NAME removes them",
-             "writers that were killed left %u name%s of 4 KiB in /dev/shm (.NAME.PID.RANDOM)", count, count == 1 ? "" : "s");
+        report_add(report, "cuda-link", FINDING_NOTE, "the next writer of any cipd: channel removes them",
+             "killed writers left %u file%s of 4 KiB in /dev/shm (.NAME.PID.RANDOM)", count, count == 1 ? "" : "s");
 }
 
 /* ---- the barrier ---- */
@@ -172,7 +171,7 @@ void check_leftovers(struct report *report)
 void check_barrier(struct report *report, const char *name)
 {
     struct sluice_cipd_barrier_info info = { .size = sizeof info };
-    char age[TERM_TEXT], mend[256];
+    char age[TERM_TEXT], fix[256];
     int result = sluice_cipd_barrier_look(name, 0, &info);
     if (result == SLUICE_E_NOT_FOUND)
         return;
@@ -182,25 +181,25 @@ void check_barrier(struct report *report, const char *name)
         return;
     }
     text_duration(age, info.age_ns < 0 ? -info.age_ns : info.age_ns);
-    snprintf(mend, sizeof mend, "if nobody is setting up a sender: rm /dev/shm/%.200s", info.name);
+    snprintf(fix, sizeof fix, "if no sender is starting: rm /dev/shm/%.200s", info.name);
     if (!info.known)
-        report_add(report, "barrier", FINDING_NOTE, mend,
-             "/dev/shm/%.200s is there and is no activation barrier of cuda-link's: Sluice does not heed it, cuda-link's "
-             "programs do",
+        report_add(report, "barrier", FINDING_NOTE, fix,
+             "/dev/shm/%.200s exists, but is not an activation barrier of cuda-link: Sluice ignores it, programs that use "
+             "cuda-link do not",
              info.name);
     else if (!info.count)
         report_add(report, "barrier", FINDING_OK, "",
-             "cuda-link's activation barrier is down; it kept back %u frame%s so far", info.skips,
+             "cuda-link's activation barrier is down; it held back %u frame%s so far", info.skips,
              info.skips == 1 ? "" : "s");
     else if (info.stale)
-        report_add(report, "barrier", FINDING_NOTE, mend,
+        report_add(report, "barrier", FINDING_NOTE, fix,
              "cuda-link's activation barrier was left up by %u sender%s, last touched %s %s by process %u: it is "
-             "stale and not heeded, until one more sender is set up",
+             "stale, and ignored until another sender starts",
              info.count, info.count == 1 ? "" : "s", age, info.age_ns < 0 ? "in the future" : "ago", info.pid);
     else
-        report_add(report, "barrier", FINDING_NOTE, mend,
-             "cuda-link's activation barrier is up: %u sender%s being set up, last touched %s ago by process %u; until "
-             "it is down all exporters skip their frames",
+        report_add(report, "barrier", FINDING_NOTE, fix,
+             "cuda-link's activation barrier is up: %u sender%s starting, last touched %s ago by process %u; all "
+             "exporters skip their frames until it is down",
              info.count, info.count == 1 ? " is" : "s are", age, info.pid);
 }
 

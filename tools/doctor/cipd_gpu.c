@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The doctor looks whether a GPU's memory gets to another process by handles, as channels of cuda-link's protocol need.
+ * Checks whether another process can open a GPU's memory by IPC handles, as channels of cuda-link need.
  */
 #include "doctor.h"
 
@@ -45,52 +45,52 @@ static int send_frame(const char *device, const char *channel, sluice_writer **w
     return sluice_writer_send(*writer, format.arrays, 1, SLUICE_ON_CPU, NULL);
 }
 
-/* Has the file at its end what was sent? */
-static bool is_right(const char *path)
+/* The pixels are at the end of the .npy file. */
+static bool file_is_intact(const char *path)
 {
     uint8_t pixels[BYTES];
     FILE *file = fopen(path, "rbe");
-    bool right = file && fseek(file, -(long)BYTES, SEEK_END) == 0 && fread(pixels, 1, BYTES, file) == BYTES;
+    bool intact = file && fseek(file, -(long)BYTES, SEEK_END) == 0 && fread(pixels, 1, BYTES, file) == BYTES;
     if (file)
         fclose(file);
-    for (unsigned i = 0; right && i < BYTES; i++)
-        right = pixels[i] == pixel(i);
-    return right;
+    for (unsigned i = 0; intact && i < BYTES; i++)
+        intact = pixels[i] == pixel(i);
+    return intact;
 }
 
-/* This program, as a reader in a process of its own. */
-static bool read_frame(const char *channel, const char *path, char *said, size_t size)
+/* Starts this program as a reader; false with the reason in `error` if the frame did not arrive intact. */
+static bool read_frame(const char *channel, const char *path, char *error, size_t size)
 {
     struct child_args line = { .count = 0 };
     struct child child;
     char *name = strdup(channel), *out = strdup(path);
-    bool right = false;
+    bool intact = false;
     if (name && out) {
         child_add(&line, "/proc/self/exe", "snap", name, out, "--timeout", "10", NULL);
-        int error = child_start(&child, line.list, CHILD_STDERR | CHILD_KILL);
-        if (error) {
-            snprintf(said, size, "no second process: %s", strerror(error));
+        int failure = child_start(&child, line.list, CHILD_STDERR | CHILD_KILL);
+        if (failure) {
+            snprintf(error, size, "a second process cannot be started: %s", strerror(failure));
         } else {
             bool done = child_finish(&child, 30 * SLUICE_S);
-            child_last_line(&child, said, size);
-            right = done && is_right(path);
-            if (done && !right)
-                snprintf(said, size, "other pixels came than were sent");
+            child_last_line(&child, error, size);
+            intact = done && file_is_intact(path);
+            if (done && !intact)
+                snprintf(error, size, "its pixels differ from what was sent");
         }
     }
     free(name);
     free(out);
-    return right;
+    return intact;
 }
 
-static void check_one(struct report *report, const struct gpu *gpu, bool quick)
+static void check_cipd_gpu(struct report *report, const struct gpu *gpu, bool quick)
 {
     struct scratch scratch;
     sluice_writer *writer = NULL;
-    char channel[64], path[300], said[512] = "", text[TERM_TEXT];
+    char channel[64], path[300], error[512] = "", text[TERM_TEXT];
     if (!(gpu->report.can & SLUICE_CAN_SHARE_EVENTS)) {
         report_add(report, "cuda-link", FINDING_NOTE, "",
-             "memory and events cannot be handed over by handles (legacy CUDA IPC): no cipd: channels on this GPU");
+             "memory and events cannot be shared by IPC handles (legacy CUDA IPC): no cipd: channels on this GPU");
         return;
     }
     if (quick || !gpu->tried || !scratch_enter(&scratch))
@@ -100,21 +100,23 @@ static void check_one(struct report *report, const struct gpu *gpu, bool quick)
     int64_t start = now_ns();
     int result = send_frame(report->device, channel, &writer);
     if (result)
-        snprintf(said, sizeof said, "%.400s", result < 0 ? sluice_last_error() : sluice_result_text(result));
-    bool right = result == SLUICE_OK && read_frame(channel, path, said, sizeof said);
+        snprintf(error, sizeof error, "%.400s", result < 0 ? sluice_last_error() : sluice_result_text(result));
+    bool intact = result == SLUICE_OK && read_frame(channel, path, error, sizeof error);
     int64_t time = now_ns() - start;
     sluice_writer_close(&writer);
     scratch_leave(&scratch);
-    if (right)
+    if (intact)
         report_add(report, "cuda-link", FINDING_OK, "",
-             "a second process opened its memory by a handle (legacy CUDA IPC) and read a frame, all pixels right: cipd: "
-             "channels work; %s with that process's start",
+             "cipd: channels work: a second process opened a frame by its IPC handle (legacy CUDA IPC), with all pixels "
+             "intact, within %s of its start",
              text_duration(text, time));
     else
         report_add(report, "cuda-link", FINDING_NOTE,
              report->system.pid_namespace ? "run writer and readers in one PID namespace, with one /dev/shm"
-                                          : "the line may say why; channels of Sluice's own work",
-             "a second process got no frame by handles (legacy CUDA IPC), so cipd: channels do not work: %.400s", said);
+                                          : "use channels of Sluice's own protocol",
+             "cipd: channels do not work: a second process could not open a frame by its IPC handle (legacy CUDA IPC): "
+             "%.400s",
+             error);
 }
 
 void check_cipd_gpus(struct report *report, bool quick)
@@ -123,7 +125,7 @@ void check_cipd_gpus(struct report *report, bool quick)
     for (unsigned i = 0; i < report->gpu_count; i++) {
         snprintf(name, sizeof name, "cuda:%u", i);
         report->device = name;
-        check_one(report, &report->gpus[i], quick);
+        check_cipd_gpu(report, &report->gpus[i], quick);
     }
     report->device = NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice doctor: what this machine can do and, where not, why and the mend.
+ * sluice doctor: checks what this machine supports, and how to fix what it does not.
  */
 #include "doctor.h"
 
@@ -13,8 +13,8 @@
 #include "../common/term.h"
 
 static const struct args_option options[] = {
-    { 'j', "json", NULL, "as JSON" },
-    { 'q', "quick", NULL, "only ask GPUs: no self-test, which makes a context on each" },
+    { 'j', "json", NULL, "print JSON" },
+    { 'q', "quick", NULL, "query GPUs only: skip the self-tests, which create a CUDA context" },
     { 0 },
 };
 
@@ -24,18 +24,18 @@ static void check_program(struct report *report, const char *name, const char *u
     if (child_find(name, path, sizeof path))
         report_add(report, name, FINDING_OK, "", "%s", path);
     else
-        report_add(report, name, FINDING_NOTE, "apt install ffmpeg", "not installed; %s", use);
+        report_add(report, name, FINDING_NOTE, "apt install ffmpeg", "not installed: %s", use);
 }
 
 static void check_programs(struct report *report)
 {
     check_program(report, "ffmpeg",
-                    "'play' has its own test picture only, 'record' writes .slr only");
-    check_program(report, "ffprobe", "'play' cannot find out what a file holds");
-    check_program(report, "ffplay", "'view' shows channels in the terminal only (--ascii)");
+                    "'play' can only play recordings and its test picture, 'record' only writes .slr");
+    check_program(report, "ffprobe", "'play' cannot read videos");
+    check_program(report, "ffplay", "'view' only works in the terminal (--ascii)");
 }
 
-static int run(const struct command *command, int argc, char **argv)
+static int doctor_run(const struct command *command, int argc, char **argv)
 {
     struct report *report;
     struct args args;
@@ -48,7 +48,7 @@ static int run(const struct command *command, int argc, char **argv)
         return option == ARGS_HELP ? EXIT_DONE : EXIT_USAGE;
     report = calloc(1, sizeof *report);
     if (!report) {
-        say_error(command->name, "there is no memory, not even for a report.");
+        say_error(command->name, "out of memory.");
         return EXIT_FAILED;
     }
     check_system(report);
@@ -57,29 +57,29 @@ static int run(const struct command *command, int argc, char **argv)
     check_cipd(report);
     check_cipd_gpus(report, quick);
     check_channel(report);
-    bool works = report_host_works(report);
+    bool host_works = report_host_works(report);
     if (json)
-        report_json(report, works);
+        report_json(report, host_works);
     else
-        report_text(report, works);
+        report_text(report, host_works);
     free(report->gpus);
     free(report->list);
     free(report);
-    return works ? EXIT_DONE : EXIT_FAILED;
+    return host_works ? EXIT_DONE : EXIT_FAILED;
 }
 
 const struct command doctor_command = {
     .name = "doctor",
     .arguments = "",
-    .summary = "say what this machine can do and, where not, why and the mend",
+    .summary = "check what this machine supports, and how to fix what it does not",
     .details =
-        "'ok' is as it should be, 'note' is worth knowing, 'BAD' keeps channels from working, all\n"
-        "or those on the GPU that the line names. It opens a channel of its own in a temporary\n"
-        "folder and sends frames through it, and tries on each GPU what channels are made of.\n"
-        "Exits with 0 if channels in host memory work, else with 1.\n",
+        "Lines start with ok, note (worth knowing), or BAD (channels do not work: all of them, or\n"
+        "those on the GPU that the line names). The doctor opens a channel in a temporary folder,\n"
+        "sends frames through it, and tests on each GPU the features that channels need.\n"
+        "The exit code is 0 if channels in host memory work, else 1.\n",
     .examples = "  sluice doctor\n"
-                "  sluice doctor --quick                   where a GPU's memory is full\n"
-                "  sluice doctor --json > report.json      to send along with a bug report\n",
+                "  sluice doctor --quick                   when a GPU's memory is full\n"
+                "  sluice doctor --json > report.json      to attach to a bug report\n",
     .options = options,
-    .run = run,
+    .run = doctor_run,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the doctor's examinations report to.
+ * sluice doctor: the report, and the checks that add findings to it.
  */
 #ifndef TOOLS_DOCTOR_H
 #define TOOLS_DOCTOR_H
@@ -13,90 +13,97 @@
 
 #include "../common/json.h"
 
-#define DOCTOR_PATIENCE (10 * SLUICE_S) /* with a machine that does much else: for what a channel should do at once */
+#define DOCTOR_TIMEOUT (10 * SLUICE_S) /* for each step of a self-test, even on a busy machine */
 
 enum finding_state {
     FINDING_OK,
-    FINDING_NOTE, /* something is not there, and channels work without it */
+    FINDING_NOTE, /* something is missing, but channels work without it */
     FINDING_BAD,  /* channels do not work */
 };
 
 struct finding {
     const char *topic;
-    char device[16]; /* the GPU that it is about, "cuda:0"; "": all of the machine */
+    char device[16]; /* "cuda:0"; "" if the finding is about the whole machine */
     enum finding_state state;
     char text[640];
-    char mend[256];
+    char fix[256];
 };
 
-/* One GPU. */
 struct gpu {
     struct sluice_device_report report;
     struct sluice_device_trial trial;
-    uint64_t memory_free; /* UINT64_MAX: not known */
-    int64_t channel_ns;   /* p50 from commit to acquire; 0: not tried, or failed */
-    bool tried;
-    bool usable; /* it has all that channels need */
+    uint64_t memory_free; /* UINT64_MAX: unknown */
+    int64_t channel_ns;   /* median from commit to acquire; 0: not measured */
+    bool tried;           /* `trial` is filled in */
+    bool usable;          /* it has everything that channels need */
 };
 
-/* What of the system concerns GPUs. */
+/* The parts of the system that affect GPUs. */
 struct gpu_system {
-    char release[32];   /* of the driver in the kernel; "": it does not say */
-    unsigned nodes;     /* /dev/nvidia0 and so on */
-    bool wsl;           /* Windows' driver below */
-    bool pid_namespace; /* not the machine's first one */
-    int confidential;   /* -1: cannot be told */
-    const char *given;  /* environment: NVIDIA_VISIBLE_DEVICES, */
-    const char *visible, *connections, *blocking; /* CUDA_VISIBLE_DEVICES and so on */
+    char release[32];   /* of the kernel driver; "": unknown */
+    unsigned nodes;     /* number of /dev/nvidia0, /dev/nvidia1, ... */
+    bool wsl;           /* WSL2, with the Windows driver */
+    bool pid_namespace; /* not the initial PID namespace */
+    int confidential;   /* confidential computing is on; -1: unknown */
+    /* Environment variables, NULL if not set. */
+    const char *given;       /* NVIDIA_VISIBLE_DEVICES */
+    const char *visible;     /* CUDA_VISIBLE_DEVICES */
+    const char *connections; /* CUDA_DEVICE_MAX_CONNECTIONS */
+    const char *blocking;    /* CUDA_LAUNCH_BLOCKING */
 };
 
 struct report {
     struct finding *list;
     unsigned count, room;
-    const char *device; /* what findings are about from now on; NULL: all of the machine */
+    const char *device; /* the GPU that new findings are about; NULL: the whole machine */
     struct gpu_system system;
-    struct gpu *gpus; /* the GPUs */
+    struct gpu *gpus;
     unsigned gpu_count;
 };
 
-/* Adds a finding; `mend` may be "". */
-void report_add(struct report *report, const char *topic, enum finding_state state, const char *mend,
+/* Adds a finding; `fix` is "" if there is nothing to fix. */
+void report_add(struct report *report, const char *topic, enum finding_state state, const char *fix,
           const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* What a GPU cannot do keeps nobody from host memory. */
+/* False if a finding prevents channels in host memory; what a GPU lacks does not. */
 bool report_host_works(const struct report *report);
-void report_text(const struct report *report, bool works);
-void report_json(const struct report *report, bool works);
+void report_text(const struct report *report, bool host_works);
+void report_json(const struct report *report, bool host_works);
 
-void check_system(struct report *report);   /* kernel, limits, memory, folder */
-void check_channel(struct report *report);  /* frames there and back */
+/* ---- the checks ---- */
 
-void check_cipd(struct report *report);     /* what is there of cuda-link's protocol */
+void check_system(struct report *report);  /* kernel, limits, memory, folder */
+void check_channel(struct report *report); /* sends frames through a channel in host memory */
+void check_cipd(struct report *report);    /* cuda-link: its environment, segments and barrier */
 
-/* GPUs, and what is around them; each tries itself if not `quick`. */
+/* All GPUs and the system around them. Each GPU runs a self-test unless `quick`. */
 void check_gpus(struct report *report, bool quick);
 
-/* ---- the parts of that ---- */
+/* Whether legacy CUDA IPC works on each GPU, tested with a second process unless `quick`. */
+void check_cipd_gpus(struct report *report, bool quick);
 
-/* All but `confidential`; `root` goes before each path: "". */
+/* ---- their parts, called by tests too ---- */
+
+/* Fills in everything but `confidential`. Tests put their own files below `root`; else it is "". */
 void read_gpu_system(struct gpu_system *system, const char *root);
 void check_gpu_system(struct report *report);
 
-/* No GPU can be used, for this reason. */
+/* Reports that no GPU is usable, and why. */
 void check_no_gpu(struct report *report, const char *reason);
 
-/* By gpu->report, and by its trial if it was tried, which ended in `result`. */
+/* Reports what gpu->report says. */
 void check_gpu(struct report *report, struct gpu *gpu, unsigned index);
-void check_gpu_trial(struct report *report, struct gpu *gpu, int result, const char *said);
 
-/* Frames through a channel on the GPU that findings are about. */
+/* Reports gpu->trial, or that the trial failed with `result` and `error`. */
+void check_gpu_trial(struct report *report, struct gpu *gpu, int result, const char *error);
+
+/* Sends frames through a channel on the GPU report->device. */
 void check_gpu_channel(struct report *report, struct gpu *gpu);
 
-/* Does legacy CUDA IPC work on each GPU? Tried with a second process, if not `quick`. */
-void check_cipd_gpus(struct report *report, bool quick);
-
-/* cuda-link's activation barrier; NULL: the machine's. */
+/* Names that killed writers of cuda-link's protocol left in /dev/shm. */
 void check_leftovers(struct report *report);
+
+/* cuda-link's activation barrier of this name; NULL: the one that all programs use. */
 void check_barrier(struct report *report, const char *name);
 
 void report_json_cipd(struct json *json);

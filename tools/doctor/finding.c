@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The list of what the doctor found.
+ * The list of findings.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "doctor.h"
 
-void report_add(struct report *report, const char *topic, enum finding_state state, const char *mend,
+void report_add(struct report *report, const char *topic, enum finding_state state, const char *fix,
           const char *format, ...)
 {
     if (report->count == report->room) {
@@ -23,7 +23,7 @@ void report_add(struct report *report, const char *topic, enum finding_state sta
     finding->topic = topic;
     finding->state = state;
     snprintf(finding->device, sizeof finding->device, "%s", report->device ? report->device : "");
-    snprintf(finding->mend, sizeof finding->mend, "%s", mend);
+    snprintf(finding->fix, sizeof finding->fix, "%s", fix);
     va_list list;
     va_start(list, format);
     vsnprintf(finding->text, sizeof finding->text, format, list);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The doctor looks at each GPU: what it can do, and what that does to channels.
+ * Checks of each GPU: the features that it has, and what that means for channels.
  */
 #include "doctor.h"
 
@@ -11,80 +11,80 @@
 #include "../common/nvml.h"
 #include "../common/term.h"
 
-/* What a GPU can do or not, and what it means. */
-static const struct ability {
-    uint32_t can;
+static const struct feature {
+    uint32_t flag;           /* SLUICE_CAN_... */
     const char *topic, *key; /* in text and in JSON */
-    const char *well, *missing;
-    enum finding_state worth;
-} abilities[] = {
+    const char *supported, *missing;
+    enum finding_state state_if_missing;
+} features[] = {
     { SLUICE_CAN_MAP, "mapping", "map",
-      "slots are mapped read-only in readers, so that these cannot change them (cuMemMap)",
-      "memory of other processes cannot be mapped (cuMemMap): it is opened by handles, so that "
-      "readers could change frames, and frames end with their writer",
+      "readers map slots read-only (cuMemMap), so they cannot change frames",
+      "memory of other processes cannot be mapped (cuMemMap): readers open it by IPC handles, so they "
+      "could change frames, and frames are gone when their writer ends",
       FINDING_NOTE },
     { SLUICE_CAN_EXPORT, "memory", "export",
-      "is handed over as a descriptor: nothing is copied, and frames outlive a killed writer",
-      "cannot be handed over as a descriptor: it is opened by handles, so that readers could "
-      "change frames, and frames end with their writer",
+      "exported as file descriptors: nothing is copied, and frames outlive a killed writer",
+      "cannot be exported as file descriptors: readers open it by IPC handles, so they could "
+      "change frames, and frames are gone when their writer ends",
       FINDING_NOTE },
     { SLUICE_CAN_QUEUE_WORDS, "words", "words",
-      "streams write and wait for 64-bit words: a commit or release is one of them, and the CPU "
-      "waits for nothing",
-      "streams cannot write 64-bit words, or wait for them: the driver calls a function for each "
-      "commit and release, which takes longer, and nothing is taken ahead (.ahead)",
+      "streams can write 64-bit words and wait for them: each commit and release is such a write, "
+      "without waiting on the CPU",
+      "streams cannot write 64-bit words or wait for them: each commit and release calls a host "
+      "function instead, which is slower, and frames cannot be acquired ahead (.ahead)",
       FINDING_NOTE },
     { SLUICE_CAN_REGISTER, "host memory", "register",
-      "can be registered: the GPU raises the words that readers look at",
-      "cannot be registered, so the GPU cannot raise the words that readers look at: the driver "
-      "calls a function for each commit and release, which takes longer, and nothing is taken ahead "
-      "(so it is under confidential computing)",
+      "can be registered: the GPU itself signals readers",
+      "cannot be registered, so the GPU cannot signal readers itself: each commit and release calls "
+      "a host function, which is slower, and frames cannot be acquired ahead (.ahead). "
+      "Confidential computing has this effect",
       FINDING_NOTE },
     { SLUICE_CAN_REGISTER_READ_ONLY, "read-only", "register_read_only",
-      "memory can be registered too: spare, streams wait on words of their reader's own",
-      "memory cannot be registered: nothing is lost, streams wait on words of their reader's own",
+      "memory can be registered too; not needed, streams wait on words in their reader's own memory",
+      "memory cannot be registered; not needed, streams wait on words in their reader's own memory",
       FINDING_OK },
     { SLUICE_CAN_SHARE_EVENTS, "events", "events",
-      "and handles of memory can be shared between processes: spare, frames are ordered by words",
-      "and handles of memory cannot be shared between processes: nothing is lost where memory is "
-      "handed over as a descriptor",
+      "and memory can be shared by IPC handles; only needed for channels of cuda-link (cipd:)",
+      "and memory cannot be shared by IPC handles; only needed if memory cannot be exported as "
+      "file descriptors, and for channels of cuda-link (cipd:)",
       FINDING_OK },
 };
-#define ABILITIES (sizeof abilities / sizeof *abilities)
+#define FEATURE_COUNT (sizeof features / sizeof *features)
 
 static const struct {
-    uint32_t is;
+    uint32_t flag; /* SLUICE_IS_... */
     const char *topic, *key, *text;
-    enum finding_state worth;
+    enum finding_state state;
 } traits[] = {
     { SLUICE_IS_INTEGRATED, "integrated", "integrated",
-      "it has the CPU's memory: frames in host memory are as near to it as in its own, and need "
-      "none of the above",
+      "shares its memory with the CPU: channels in host memory are as fast, and need none of the "
+      "features above",
       FINDING_NOTE },
     { SLUICE_IS_MIG, "MIG", "mig",
-      "an instance of a divided GPU: frames are shared within this instance only, a reader on "
-      "another is told so; there are no peers. Give writer and readers the same instance",
+      "an instance of a partitioned GPU: frames can only be shared within this instance, and there "
+      "is no peer access. Give the writer and its readers the same instance",
       FINDING_NOTE },
     { SLUICE_IS_EXCLUSIVE, "mode", "exclusive",
-      "exclusive: only one process at a time may use the GPU, so writer and readers cannot meet "
-      "on it, except under MPS; nvidia-smi -c DEFAULT opens it",
+      "exclusive: only one process at a time may use the GPU, so writer and readers cannot share "
+      "frames on it, except under MPS; to change it: nvidia-smi -c DEFAULT",
       FINDING_NOTE },
     { SLUICE_IS_CLOSED, "mode", "closed",
-      "prohibited: no process may use the GPU; nvidia-smi -c DEFAULT opens it", FINDING_BAD },
+      "prohibited: no process may use the GPU; to change it: nvidia-smi -c DEFAULT", FINDING_BAD },
 };
-#define TRAITS (sizeof traits / sizeof *traits)
+#define TRAIT_COUNT (sizeof traits / sizeof *traits)
 
 static const char *const mps_names[] = { "none", "daemon", "client" };
 static const char *const mps_texts[] = {
-    "not used: while writer and reader keep the GPU busy, a frame takes 100 to 770 us from GPU to "
-    "GPU, with MPS 8 us; to the reader's CPU 3.9 us either way (on an H200). It would make a fault "
-    "of one process everybody's",
-    "its daemon runs, but this process works without it: 100 to 770 us from GPU to GPU while both "
-    "sides keep it busy, instead of 8 us. Programs find it by CUDA_MPS_PIPE_DIRECTORY",
-    "this process works through it: 8 us from GPU to GPU also while both sides keep it busy "
-    "(without it 100 to 770 us). A fault of one client ends all of them on this GPU, and no new "
-    "one "
-    "is let in until they have; killing one may disturb others; no frames are taken ahead (.ahead)",
+    "not used: while writer and reader keep the GPU busy, a handoff from GPU to GPU takes 100 to "
+    "770 us, with MPS 8 us; to the reader's CPU it takes 3.9 us either way (on an H200). With MPS "
+    "the fault of one process ends all of them",
+    "its daemon is running, but this process does not use it: while both sides keep the GPU busy, a "
+    "handoff from GPU to GPU takes 100 to 770 us instead of 8 us. Programs find the daemon by "
+    "CUDA_MPS_PIPE_DIRECTORY",
+    "used by this process: a handoff from GPU to GPU takes 8 us even while both sides keep it busy "
+    "(without MPS 100 to 770 us). The fault of one client ends all clients on this GPU, and new ones "
+    "are refused until all are gone; killing one may disturb others; frames cannot be acquired ahead "
+    "(.ahead)",
 };
 
 static char *version_text(char text[16], uint32_t version)
@@ -103,27 +103,27 @@ static void check_driver(struct report *report)
 {
     const struct sluice_device_report *device = &report->gpus[0].report;
     const char *release = report->system.release;
-    char is[16], least[16], compute[16];
+    char version[16], min_version[16], min_compute[16];
     report_add(report, "GPU driver", FINDING_OK, "",
-         "%s%sfor CUDA %s; the least is " SLUICE_DRIVER_MIN
-         ", for CUDA %s, and a GPU of compute capability %s",
-         release, release[0] ? ", " : "", version_text(is, device->driver),
-         version_text(least, device->driver_min), compute_text(compute, device->compute_min));
+         "%s%sfor CUDA %s; Sluice needs " SLUICE_DRIVER_MIN
+         " or newer, for CUDA %s, and compute capability %s",
+         release, release[0] ? ", " : "", version_text(version, device->driver),
+         version_text(min_version, device->driver_min), compute_text(min_compute, device->compute_min));
 }
 
 static void check_identity(struct report *report, const struct gpu *gpu)
 {
     const struct sluice_device_report *device = &gpu->report;
-    char all[TERM_TEXT], unused[TERM_TEXT] = "", compute[16], least[16];
+    char total[TERM_TEXT], unused[TERM_TEXT] = "", compute[16], min_compute[16];
     if (gpu->memory_free != UINT64_MAX)
         text_bytes(unused, gpu->memory_free);
     bool old = device->compute < device->compute_min;
     report_add(report, "GPU", old ? FINDING_BAD : FINDING_OK,
-         old ? "use a newer GPU, or host memory" : "",
+         old ? "use a newer GPU, or channels in host memory" : "",
          "%s, %s%s%s, compute capability %s%s%s, %s of memory%s%s", device->model, device->uuid,
          device->pci[0] ? ", PCI " : "", device->pci, compute_text(compute, device->compute),
-         old ? ", which is below " : "", old ? compute_text(least, device->compute_min) : "",
-         text_bytes(all, device->memory), unused[0] ? ", free " : "", unused);
+         old ? ", but Sluice needs " : "", old ? compute_text(min_compute, device->compute_min) : "",
+         text_bytes(total, device->memory), unused[0] ? ", free " : "", unused);
 }
 
 static void check_peers(struct report *report, const struct gpu *gpu, unsigned index)
@@ -139,24 +139,24 @@ static void check_peers(struct report *report, const struct gpu *gpu, unsigned i
     if (used)
         report_add(
             report, "peers", FINDING_OK, "",
-            "it reads frames on %s where they lie; on other GPUs a reader is told why not, and may "
-            "ask for a copy",
+            "it can read frames on %s in place; a reader of frames on other GPUs needs copies "
+            "(SLUICE_STAGED_IF_NEEDED)",
             others);
     else
-        report_add(report, "peers", FINDING_NOTE, "nvidia-smi topo -p2p r says why",
-             "none: a reader on this GPU of frames on another is told so, and may ask for a copy");
+        report_add(report, "peers", FINDING_NOTE, "nvidia-smi topo -p2p r shows the reason",
+             "none: a reader of frames on other GPUs needs copies (SLUICE_STAGED_IF_NEEDED)");
 }
 
-/* One of the two ways must be there. */
+/* Channels need file descriptors of memory, or IPC handles. */
 static void check_sharing(struct report *report, struct gpu *gpu)
 {
     uint32_t can = gpu->report.can;
     if ((can & SLUICE_CAN_MAP && can & SLUICE_CAN_EXPORT) || can & SLUICE_CAN_SHARE_EVENTS)
         return;
     gpu->usable = false;
-    report_add(report, "sharing", FINDING_BAD, "use host memory",
-         "its memory can be given to other processes neither as a descriptor nor by handles: no "
-         "channels on this GPU");
+    report_add(report, "sharing", FINDING_BAD, "use channels in host memory",
+         "memory can be shared neither as file descriptors nor by IPC handles: no channels on this "
+         "GPU");
 }
 
 void check_gpu(struct report *report, struct gpu *gpu, unsigned index)
@@ -167,17 +167,17 @@ void check_gpu(struct report *report, struct gpu *gpu, unsigned index)
     report->device = name;
     gpu->usable = device->compute >= device->compute_min;
     check_identity(report, gpu);
-    for (size_t i = 0; i < ABILITIES; i++) {
-        bool can = device->can & abilities[i].can;
-        report_add(report, abilities[i].topic, can ? FINDING_OK : abilities[i].worth, "", "%s",
-             can ? abilities[i].well : abilities[i].missing);
+    for (size_t i = 0; i < FEATURE_COUNT; i++) {
+        bool can = device->can & features[i].flag;
+        report_add(report, features[i].topic, can ? FINDING_OK : features[i].state_if_missing, "", "%s",
+             can ? features[i].supported : features[i].missing);
     }
     check_sharing(report, gpu);
-    for (size_t i = 0; i < TRAITS; i++) {
-        if (!(device->is & traits[i].is))
+    for (size_t i = 0; i < TRAIT_COUNT; i++) {
+        if (!(device->is & traits[i].flag))
             continue;
-        report_add(report, traits[i].topic, traits[i].worth, "", "%s", traits[i].text);
-        gpu->usable = gpu->usable && traits[i].worth != FINDING_BAD;
+        report_add(report, traits[i].topic, traits[i].state, "", "%s", traits[i].text);
+        gpu->usable = gpu->usable && traits[i].state != FINDING_BAD;
     }
     check_peers(report, gpu, index);
     if (device->mps <= SLUICE_MPS_CLIENT)
@@ -186,36 +186,36 @@ void check_gpu(struct report *report, struct gpu *gpu, unsigned index)
     report->device = NULL;
 }
 
-void check_gpu_trial(struct report *report, struct gpu *gpu, int result, const char *said)
+void check_gpu_trial(struct report *report, struct gpu *gpu, int result, const char *error)
 {
     const struct sluice_device_trial *trial = &gpu->trial;
     char a[TERM_TEXT], b[TERM_TEXT], parts[4][160] = { "" };
     if (result) {
         gpu->usable = false;
         report_add(report, "self-test", FINDING_BAD,
-             "the lines above may say why; channels in host memory work", "failed: %.400s",
-             said[0] ? said : sluice_result_text(result));
+             "see the lines above, or use channels in host memory", "failed: %.400s",
+             error[0] ? error : sluice_result_text(result));
         return;
     }
     if (trial->memory_ns)
         snprintf(parts[0], sizeof parts[0],
-                 "a frame of 8 MiB came back whole; made, exported and mapped read-only in %s, "
-                 "filled and copied back in %s",
+                 "8 MiB of memory allocated, exported and mapped read-only in %s, filled and copied "
+                 "back intact in %s",
                  text_duration(a, trial->memory_ns), text_duration(b, trial->copy_ns));
     if (trial->word_ns)
-        snprintf(parts[1], sizeof parts[1], "; a queued word is there after %s (p50)",
+        snprintf(parts[1], sizeof parts[1], "; a word written by a stream arrives after %s (p50)",
                  text_duration(a, trial->word_ns));
     if (trial->wait_ns)
-        snprintf(parts[2], sizeof parts[2], ", a stream that waits for one goes on after %s",
+        snprintf(parts[2], sizeof parts[2], ", a stream that waits for one resumes after %s",
                  text_duration(a, trial->wait_ns));
     if (trial->context_ns)
-        snprintf(parts[3], sizeof parts[3], "; the context took %s",
+        snprintf(parts[3], sizeof parts[3], "; creating the context took %s",
                  text_duration(a, trial->context_ns));
     report_add(report, "self-test", FINDING_OK, "", "%s%s%s%s",
-         trial->memory_ns ? parts[0] : "no memory to try", parts[1], parts[2], parts[3]);
+         trial->memory_ns ? parts[0] : "memory not tested", parts[1], parts[2], parts[3]);
 }
 
-/* By the trial; without one NVML may know. */
+/* From the self-test, else from NVML. */
 static uint64_t memory_free(const struct gpu *gpu)
 {
     struct nvml_gpu nvml;
@@ -228,29 +228,29 @@ static uint64_t memory_free(const struct gpu *gpu)
                                                : UINT64_MAX;
 }
 
-static void check_one(struct report *report, unsigned index, bool quick)
+static void check_with_trial(struct report *report, unsigned index, bool quick)
 {
     struct gpu *gpu = &report->gpus[index];
-    char name[16], said[512] = "";
+    char name[16], error[512] = "";
     int result = 0;
     snprintf(name, sizeof name, "cuda:%u", index);
     if (!quick) {
         gpu->trial.size = sizeof gpu->trial;
         result = sluice_device_try(index, &gpu->trial);
-        snprintf(said, sizeof said, "%s", result ? sluice_last_error() : "");
+        snprintf(error, sizeof error, "%s", result ? sluice_last_error() : "");
         gpu->tried = result == SLUICE_OK;
     }
     gpu->memory_free = memory_free(gpu);
     check_gpu(report, gpu, index);
     report->device = name;
     if (!quick)
-        check_gpu_trial(report, gpu, result, said);
+        check_gpu_trial(report, gpu, result, error);
     if (gpu->tried && gpu->usable)
         check_gpu_channel(report, gpu);
     report->device = NULL;
 }
 
-/* All of them before any is examined: what one says of its peers is about the others. */
+/* Probes all GPUs before checking one: the check of peers needs the number of GPUs. */
 static int probe_all(struct report *report)
 {
     uint32_t count = 0;
@@ -272,22 +272,22 @@ void check_gpus(struct report *report, bool quick)
 {
     read_gpu_system(&report->system, "");
     int result = probe_all(report);
-    char said[512];
-    snprintf(said, sizeof said, "%s", result ? sluice_last_error() : "");
+    char error[512];
+    snprintf(error, sizeof error, "%s", result ? sluice_last_error() : "");
     if (report->gpu_count > 0) {
         report->system.confidential = nvml_confidential();
         check_driver(report);
     }
     for (unsigned i = 0; i < report->gpu_count; i++)
-        check_one(report, i, quick);
+        check_with_trial(report, i, quick);
     if (report->gpu_count > 0)
         check_gpu_system(report);
     if (result)
-        check_no_gpu(report, said);
+        check_no_gpu(report, error);
     nvml_close();
 }
 
-/* ---- as data ---- */
+/* ---- JSON ---- */
 
 static void json_trial(struct json *json, const struct gpu *gpu)
 {
@@ -326,13 +326,13 @@ static void json_gpu(struct json *json, const struct gpu *gpu, unsigned index)
         json_null(json);
     json_key(json, "can");
     json_object(json);
-    for (size_t i = 0; i < ABILITIES; i++)
-        json_pair_bool(json, abilities[i].key, device->can & abilities[i].can);
+    for (size_t i = 0; i < FEATURE_COUNT; i++)
+        json_pair_bool(json, features[i].key, device->can & features[i].flag);
     json_close(json);
     json_key(json, "is");
     json_object(json);
-    for (size_t i = 0; i < TRAITS; i++)
-        json_pair_bool(json, traits[i].key, device->is & traits[i].is);
+    for (size_t i = 0; i < TRAIT_COUNT; i++)
+        json_pair_bool(json, traits[i].key, device->is & traits[i].flag);
     json_close(json);
     json_key(json, "peers");
     json_array(json);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The doctor sends frames through a channel of its own on a GPU, in a folder of its own.
+ * The self-test on a GPU: frames through a channel in a temporary folder.
  */
 #include "doctor.h"
 
@@ -11,8 +11,8 @@
 #include "../common/scratch.h"
 #include "../common/term.h"
 
-#define FRAMES  100 /* in which nothing is but their number: how long do they take? */
-#define SENT    10  /* and with pixels: are they right? */
+#define FRAMES  100 /* without pixels, to measure latency */
+#define SENT    10  /* with pixels, to check them */
 #define NUMBERS (256 * 1024)
 #define BYTES   (NUMBERS * sizeof(uint32_t))
 
@@ -22,7 +22,7 @@ struct trial {
     struct sluice_stream writing, reading;
     sluice_writer *writer;
     sluice_reader *reader;
-    uint32_t *sent, *fetched; /* pinned: copied behind work on a stream */
+    uint32_t *sent, *fetched; /* pinned memory */
     struct sluice_array array;
     int64_t latency[FRAMES];
 };
@@ -48,7 +48,7 @@ static int open_channel(struct trial *trial)
     to.name = from.name = "doctor";
     to.device = from.device = trial->name;
     to.format = &format;
-    from.open_timeout_ns = DOCTOR_PATIENCE;
+    from.open_timeout_ns = DOCTOR_TIMEOUT;
     if (result == SLUICE_OK)
         result = sluice_writer_open(&trial->writer, &to);
     if (result == SLUICE_OK)
@@ -56,7 +56,7 @@ static int open_channel(struct trial *trial)
     return result;
 }
 
-static int make_memory(struct trial *trial)
+static int alloc_memory(struct trial *trial)
 {
     void *sent = NULL, *fetched = NULL;
     const int64_t shape[1] = { NUMBERS };
@@ -72,17 +72,17 @@ static int make_memory(struct trial *trial)
     return result;
 }
 
-/* What the frame has at a place: no two frames, and no two places, have the same. */
-static uint32_t pixel(uint32_t number, uint32_t at)
+/* The pixel `index` of frame `number`; it differs between frames and between pixels. */
+static uint32_t pixel(uint32_t number, uint32_t index)
 {
-    return (at + 1) * UINT32_C(2654435761) ^ number;
+    return (index + 1) * UINT32_C(2654435761) ^ number;
 }
 
-/* One frame there, with nothing in it. Its metadata is its number, by which the reader tells it. */
+/* Commits an empty frame whose metadata is its number. */
 static int commit_frame(struct trial *trial, uint32_t number)
 {
     struct sluice_frame frame;
-    int result = sluice_writer_begin(trial->writer, DOCTOR_PATIENCE, &frame);
+    int result = sluice_writer_begin(trial->writer, DOCTOR_TIMEOUT, &frame);
     if (result)
         return result;
     memcpy(frame.meta, &number, sizeof number);
@@ -90,7 +90,7 @@ static int commit_frame(struct trial *trial, uint32_t number)
     return sluice_writer_commit(trial->writer, &frame, trial->writing);
 }
 
-/* One with pixels. */
+/* Sends a frame with pixels. */
 static int send_frame(struct trial *trial, uint32_t number)
 {
     struct sluice_frame frame = { .meta = &number, .meta_size = sizeof number };
@@ -101,50 +101,50 @@ static int send_frame(struct trial *trial, uint32_t number)
     array.data = trial->sent;
     int result =
         sluice_writer_send_frame(trial->writer, &frame, &array, 1, trial->writing, &ticket);
-    return result ? result : sluice_ticket_wait(ticket, DOCTOR_PATIENCE);
+    return result ? result : sluice_ticket_wait(ticket, DOCTOR_TIMEOUT);
 }
 
 static int fetch_frame(struct trial *trial, const struct sluice_frame *frame, uint32_t number,
-                       bool *right)
+                       bool *intact)
 {
     struct sluice_array array = trial->array;
     array.data = trial->fetched;
     int result = sluice_reader_fetch(trial->reader, frame, &array, 1, trial->reading, NULL);
-    for (uint32_t i = 0; i < NUMBERS && *right && result == SLUICE_OK; i++)
-        *right = trial->fetched[i] == pixel(number, i);
+    for (uint32_t i = 0; i < NUMBERS && *intact && result == SLUICE_OK; i++)
+        *intact = trial->fetched[i] == pixel(number, i);
     return result;
 }
 
-static int acquire_frame(struct trial *trial, uint32_t number, bool *right)
+static int acquire_frame(struct trial *trial, uint32_t number, bool *intact)
 {
     struct sluice_frame frame;
     uint32_t found = 0;
-    int result = sluice_reader_acquire(trial->reader, trial->reading, DOCTOR_PATIENCE, &frame);
+    int result = sluice_reader_acquire(trial->reader, trial->reading, DOCTOR_TIMEOUT, &frame);
     if (result)
         return result;
     if (number < FRAMES)
         trial->latency[number] = now_ns() - frame.commit_ns;
     if (frame.meta_size == sizeof found)
         memcpy(&found, frame.meta, sizeof found);
-    *right = found == number && frame.sequence == number + 1;
+    *intact = found == number && frame.sequence == number + 1;
     if (number >= FRAMES)
-        result = fetch_frame(trial, &frame, number, right);
+        result = fetch_frame(trial, &frame, number, intact);
     int released = sluice_reader_release(trial->reader, &frame, trial->reading);
     return result ? result : released;
 }
 
-static int run_trial(struct trial *trial, bool *right)
+static int run_trial(struct trial *trial, bool *intact)
 {
     int result = open_streams(trial);
     if (result == SLUICE_OK)
         result = open_channel(trial);
     if (result == SLUICE_OK)
-        result = make_memory(trial);
-    *right = true;
-    for (uint32_t i = 0; result == SLUICE_OK && *right && i < FRAMES + SENT; i++) {
+        result = alloc_memory(trial);
+    *intact = true;
+    for (uint32_t i = 0; result == SLUICE_OK && *intact && i < FRAMES + SENT; i++) {
         result = i < FRAMES ? commit_frame(trial, i) : send_frame(trial, i);
         if (result == SLUICE_OK)
-            result = acquire_frame(trial, i, right);
+            result = acquire_frame(trial, i, intact);
     }
     return result;
 }
@@ -161,7 +161,7 @@ static void end_trial(struct trial *trial)
     sluice_device_close(&trial->device);
 }
 
-static int earlier(const void *a, const void *b)
+static int compare_ns(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
@@ -171,32 +171,32 @@ void check_gpu_channel(struct report *report, struct gpu *gpu)
 {
     struct trial *trial = calloc(1, sizeof *trial);
     struct scratch scratch;
-    char text[TERM_TEXT], said[512];
-    bool right = false;
+    char text[TERM_TEXT], error[512];
+    bool intact = false;
     if (!trial || !scratch_enter(&scratch)) {
-        report_add(report, "channel", FINDING_NOTE, "set TMPDIR to a folder that may be written",
-             "not tried: there is no temporary folder for it");
+        report_add(report, "channel", FINDING_NOTE, "set TMPDIR to a writable folder",
+             "not tested: no temporary folder can be created");
         free(trial);
         return;
     }
     trial->name = report->device;
-    int result = run_trial(trial, &right);
-    snprintf(said, sizeof said, "%.400s",
+    int result = run_trial(trial, &intact);
+    snprintf(error, sizeof error, "%.400s",
              result < 0 ? sluice_last_error() : sluice_result_text(result));
     end_trial(trial);
     scratch_leave(&scratch);
-    qsort(trial->latency, FRAMES, sizeof trial->latency[0], earlier);
-    gpu->channel_ns = result || !right ? 0 : trial->latency[FRAMES / 2];
+    qsort(trial->latency, FRAMES, sizeof trial->latency[0], compare_ns);
+    gpu->channel_ns = result || !intact ? 0 : trial->latency[FRAMES / 2];
     gpu->usable = gpu->usable && gpu->channel_ns > 0;
     if (result)
-        report_add(report, "channel", FINDING_BAD, "the lines above may say why", "failed: %s", said);
-    else if (!right)
+        report_add(report, "channel", FINDING_BAD, "see the lines above", "failed: %s", error);
+    else if (!intact)
         report_add(report, "channel", FINDING_BAD, "please report this",
-             "another frame came than was sent, or other pixels");
+             "a frame or its pixels differ from what was sent");
     else
         report_add(report, "channel", FINDING_OK, "",
-             "%d frames through a channel in its memory; from commit to acquire %s (p50); %d more were "
-             "sent and fetched, all pixels right",
+             "%d frames through a channel in its memory, commit to acquire in %s (p50); %d more sent "
+             "and fetched with all pixels intact",
              FRAMES, text_duration(text, gpu->channel_ns), SENT);
     free(trial);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The doctor looks at what is around GPUs: devices, containers, WSL2, the environment.
+ * Checks of the system around GPUs: device nodes, containers, WSL2, the environment.
  */
 #include "doctor.h"
 
@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FIRST_PID_NAMESPACE "pid:[4026531836]" /* the kernel's own number for it */
+#define INITIAL_PID_NAMESPACE "pid:[4026531836]" /* a constant of the kernel */
 #define WANTED_CONNECTIONS  32
 
-static const char *under(char path[512], const char *root, const char *rest)
+static const char *join_path(char path[512], const char *root, const char *rest)
 {
     snprintf(path, 512, "%s%s", root, rest);
     return path;
@@ -23,7 +23,7 @@ static const char *under(char path[512], const char *root, const char *rest)
 static bool read_line(const char *root, const char *name, char *line, int size)
 {
     char path[512];
-    FILE *file = fopen(under(path, root, name), "re");
+    FILE *file = fopen(join_path(path, root, name), "re");
     bool read = file && fgets(line, size, file);
     if (file)
         fclose(file);
@@ -37,14 +37,14 @@ static unsigned count_nodes(const char *root)
     char path[512];
     glob_t nodes = { 0 };
     unsigned count = 0;
-    if (glob(under(path, root, "/dev/nvidia[0-9]*"), 0, NULL, &nodes) == 0)
+    if (glob(join_path(path, root, "/dev/nvidia[0-9]*"), 0, NULL, &nodes) == 0)
         count = (unsigned)nodes.gl_pathc;
     globfree(&nodes);
     return count;
 }
 
-/* "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  ..." has it too, where /sys is not.
- */
+/* Without /sys the release is read from a line such as
+ * "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  ...". */
 static void read_release(struct gpu_system *system, const char *root)
 {
     char line[256], *at = line;
@@ -63,16 +63,16 @@ static void read_release(struct gpu_system *system, const char *root)
 static bool is_wsl(const char *root)
 {
     char path[512], line[256];
-    return access(under(path, root, "/dev/dxg"), F_OK) == 0 ||
+    return access(join_path(path, root, "/dev/dxg"), F_OK) == 0 ||
            (read_line(root, "/proc/version", line, sizeof line) && strcasestr(line, "microsoft"));
 }
 
 static bool in_pid_namespace(const char *root)
 {
     char path[512], name[64];
-    ssize_t length = readlink(under(path, root, "/proc/self/ns/pid"), name, sizeof name - 1);
+    ssize_t length = readlink(join_path(path, root, "/proc/self/ns/pid"), name, sizeof name - 1);
     name[length < 0 ? 0 : length] = 0;
-    return length > 0 && strcmp(name, FIRST_PID_NAMESPACE) != 0;
+    return length > 0 && strcmp(name, INITIAL_PID_NAMESPACE) != 0;
 }
 
 void read_gpu_system(struct gpu_system *system, const char *root)
@@ -90,16 +90,16 @@ void read_gpu_system(struct gpu_system *system, const char *root)
     read_release(system, root);
 }
 
-/* ---- what it does to channels ---- */
+/* ---- what it means for channels ---- */
 
 static void check_wsl(struct report *report)
 {
     if (report->system.wsl)
         report_add(report, "WSL2", FINDING_NOTE, "",
-             "the driver is that of Windows: memory as a descriptor, registered memory and queued "
-             "words may be missing (see each GPU), and work is handed over in batches, so that "
-             "frames come later, though each commit and release asks for it (cuStreamQuery); "
-             "not measured. Channels in host memory work as on Linux");
+             "the Windows driver may lack exported memory, registered memory and stream memory "
+             "operations (see each GPU). It submits work in batches: frames arrive later, although "
+             "each commit and release flushes (cuStreamQuery); not measured. Channels in host memory "
+             "work as on Linux");
 }
 
 static void check_given(struct report *report)
@@ -107,18 +107,18 @@ static void check_given(struct report *report)
     const struct gpu_system *system = &report->system;
     if (system->given)
         report_add(report, "container", FINDING_NOTE, "",
-             "it was given the GPUs \"%.80s\" (NVIDIA_VISIBLE_DEVICES); channels between "
-             "containers that have the same GPU work, they go by UUID",
+             "its GPUs are \"%.80s\" (NVIDIA_VISIBLE_DEVICES); channels work between containers that "
+             "have the same GPU, identified by its UUID",
              system->given);
     if (system->visible)
         report_add(report, "visible", FINDING_NOTE, "",
-             "CUDA_VISIBLE_DEVICES is \"%.80s\": \"cuda:0\" is the first of those, and another GPU "
-             "in a program that is started without it; frames go by UUID",
+             "CUDA_VISIBLE_DEVICES is \"%.80s\": \"cuda:0\" is the first of these, and may be another GPU "
+             "in a program without this variable; Sluice compares UUIDs",
              system->visible);
     if (system->pid_namespace)
         report_add(report, "PID space", FINDING_NOTE, "",
-             "separate from the machine's: channels on GPUs work, pids of programs outside show as "
-             "0. CUDA's own sharing between processes (legacy IPC) would not work across it");
+             "not the initial PID namespace: channels on GPUs work, but pids of programs outside are "
+             "shown as 0, and legacy CUDA IPC does not work between PID namespaces");
 }
 
 static void check_connections(struct report *report)
@@ -126,26 +126,25 @@ static void check_connections(struct report *report)
     const char *text = report->system.connections;
     if (text && atoi(text) >= WANTED_CONNECTIONS)
         report_add(report, "queues", FINDING_OK, "",
-             "CUDA_DEVICE_MAX_CONNECTIONS is %.20s: a stream that waits ahead of a frame (.ahead) "
-             "holds up no other",
+             "CUDA_DEVICE_MAX_CONNECTIONS is %.20s: a stream that waits ahead for a frame (.ahead) "
+             "does not block others",
              text);
     else
         report_add(report, "queues", FINDING_NOTE,
-             "if a reader takes frames ahead: CUDA_DEVICE_MAX_CONNECTIONS=32 before CUDA starts",
-             "CUDA_DEVICE_MAX_CONNECTIONS is %.20s: each stream that waits ahead of a frame "
-             "(.ahead) holds up %s on a busy GPU. Readers that wait on the CPU hold up nothing",
+             "if a reader acquires frames ahead, set CUDA_DEVICE_MAX_CONNECTIONS=32 before CUDA starts",
+             "CUDA_DEVICE_MAX_CONNECTIONS is %.20s: on a busy GPU each stream that waits ahead for a "
+             "frame (.ahead) blocks %s of its process. Readers that wait on the CPU block nothing",
              text ? text : "not set (8)",
-             text && atoi(text) == 1 ? "all of the process's others"
-                                     : "one in eight of the process's others");
+             text && atoi(text) == 1 ? "all other streams" : "one in eight of the other streams");
 }
 
 static void check_blocking(struct report *report)
 {
     const char *text = report->system.blocking;
     if (text && text[0] && strcmp(text, "0") != 0)
-        report_add(report, "launches", FINDING_NOTE, "unset it, except to look for a fault",
+        report_add(report, "launches", FINDING_NOTE, "unset it, except to debug",
              "CUDA_LAUNCH_BLOCKING is %.20s: each call waits until its work is done, so a commit "
-             "comes after the work instead of behind it, and nothing may be taken ahead",
+             "waits for the writer's work, and frames cannot be acquired ahead (.ahead)",
              text);
 }
 
@@ -157,23 +156,23 @@ void check_gpu_system(struct report *report)
     check_blocking(report);
     if (report->system.confidential == 1)
         report_add(report, "confidential", FINDING_NOTE, "",
-             "confidential computing is on: the GPU cannot work on registered host memory, and "
-             "without that there are no words for readers to wait on (see each GPU)");
+             "confidential computing is on: the GPU cannot access registered host memory, so it "
+             "cannot signal readers itself (see each GPU)");
 }
 
 void check_no_gpu(struct report *report, const char *reason)
 {
     const struct gpu_system *system = &report->system;
-    const char *mend = "";
+    const char *fix = "";
     if (system->given && (!system->given[0] || strcmp(system->given, "void") == 0 ||
                           strcmp(system->given, "none") == 0))
-        mend = "start the container with GPUs: NVIDIA_VISIBLE_DEVICES gives it none";
+        fix = "start the container with GPUs; NVIDIA_VISIBLE_DEVICES gives it none";
     else if (system->nodes && strstr(reason, "no CUDA driver"))
-        mend = "there is a GPU (/dev/nvidia0): install libcuda.so.1 of the kernel module's "
-               "version; in a container NVIDIA_DRIVER_CAPABILITIES must have \"compute\"";
+        fix = "there is a GPU (/dev/nvidia0): install the libcuda.so.1 that matches the kernel module; "
+              "in a container NVIDIA_DRIVER_CAPABILITIES must include \"compute\"";
     else if (!system->nodes && !system->wsl && !strstr(reason, "no CUDA driver"))
-        mend = "there is no /dev/nvidia0: load the kernel module (nvidia), or start the container "
-               "with GPUs";
-    report_add(report, "GPU", FINDING_NOTE, mend, "%s; channels in host memory work without: %.400s",
-         report->gpu_count ? "not all can be asked" : "none", reason);
+        fix = "there is no /dev/nvidia0: load the kernel module (nvidia), or start the container "
+              "with GPUs";
+    report_add(report, "GPU", FINDING_NOTE, fix, "%s; channels in host memory work without: %.400s",
+               report->gpu_count ? "not all can be queried" : "none", reason);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the doctor found, as text and as JSON.
+ * The report, as text and as JSON.
  */
 #include "doctor.h"
 
@@ -10,7 +10,7 @@
 
 static const char *const state_names[] = { "ok", "note", "bad" };
 
-void report_text(const struct report *report, bool works)
+void report_text(const struct report *report, bool host_works)
 {
     static const enum colour colours[] = { COLOUR_GREEN, COLOUR_YELLOW, COLOUR_RED };
     static const char *const marks[] = { "ok  ", "note", "BAD " };
@@ -20,24 +20,23 @@ void report_text(const struct report *report, bool works)
                colour(COLOUR_PLAIN), finding->device[0] ? finding->device : finding->topic,
                finding->device[0] ? finding->topic : "", finding->device[0] ? ": " : "",
                finding->text);
-        if (finding->mend[0])
-            printf("%20sto mend it: %s\n", "", finding->mend);
+        if (finding->fix[0])
+            printf("%20sfix: %s\n", "", finding->fix);
     }
     for (unsigned i = 0; i < report->gpu_count; i++)
         printf("cuda:%u %s\n", i,
-               report->gpus[i].usable ? "has what channels in its memory need"
-                                          : "lacks what channels in its memory need");
-    printf("%s\n", works ? "channels in host memory work here"
-                         : "channels in host memory do NOT work here");
+               report->gpus[i].usable ? "supports channels in its memory"
+                                      : "does NOT support channels in its memory");
+    printf("channels in host memory %s on this machine\n", host_works ? "work" : "do NOT work");
 }
 
-void report_json(const struct report *report, bool works)
+void report_json(const struct report *report, bool host_works)
 {
     struct json json;
     json_begin(&json, stdout, false);
     json_object(&json);
     json_pair_string(&json, "version", sluice_version());
-    json_pair_bool(&json, "host_channels_work", works);
+    json_pair_bool(&json, "host_channels_work", host_works);
     json_key(&json, "findings");
     json_array(&json);
     for (unsigned i = 0; i < report->count; i++) {
@@ -47,7 +46,7 @@ void report_json(const struct report *report, bool works)
         json_string(&json, report->list[i].device[0] ? report->list[i].device : NULL);
         json_pair_string(&json, "state", state_names[report->list[i].state]);
         json_pair_string(&json, "text", report->list[i].text);
-        json_pair_string(&json, "mend", report->list[i].mend);
+        json_pair_string(&json, "fix", report->list[i].fix);
         json_close(&json);
     }
     json_close_array(&json);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The doctor looks at kernel, limits, memory and folder.
+ * Checks of the kernel, its limits, memory and the folder of channels.
  */
 #include "doctor.h"
 
@@ -39,28 +39,28 @@ static void check_kernel(struct report *report)
              name.machine);
 }
 
-/* Sealed memory, and a read-only mapping of it that one can sleep on. */
+/* Channels need sealed memory, and a futex on a read-only mapping of it. */
 static void check_memory_files(struct report *report)
 {
-    static const char mend[] = "use Linux 5.1 or newer, and allow memfd_create in the sandbox";
+    static const char fix[] = "use Linux 5.1 or newer, and allow memfd_create in the sandbox";
     long page = sysconf(_SC_PAGESIZE);
     int fd = memfd_create("sluice-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || ftruncate(fd, page) < 0) {
-        report_add(report, "memory files", FINDING_BAD, mend, "memfd_create: %s", strerror(errno));
+        report_add(report, "memory files", FINDING_BAD, fix, "memfd_create: %s", strerror(errno));
     } else if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) < 0) {
-        report_add(report, "memory files", FINDING_BAD, mend, "no F_SEAL_FUTURE_WRITE: %s",
+        report_add(report, "memory files", FINDING_BAD, fix, "no F_SEAL_FUTURE_WRITE: %s",
              strerror(errno));
     } else {
-        report_add(report, "memory files", FINDING_OK, "", "memfd with seals against writing");
+        report_add(report, "memory files", FINDING_OK, "", "memfd can be sealed against writing");
         uint32_t *word = mmap(NULL, (size_t)page, PROT_READ, MAP_SHARED, fd, 0);
         struct timespec soon = { .tv_nsec = 1000000 };
         if (word == MAP_FAILED)
-            report_add(report, "waiting", FINDING_BAD, "", "no read-only mapping: %s", strerror(errno));
+            report_add(report, "waiting", FINDING_BAD, "", "memory cannot be mapped read-only: %s", strerror(errno));
         else if (syscall(SYS_futex, word, FUTEX_WAIT, 0, &soon, NULL, 0) < 0 && errno != ETIMEDOUT)
-            report_add(report, "waiting", FINDING_BAD, "", "no futex on read-only memory: %s",
+            report_add(report, "waiting", FINDING_BAD, "", "futex does not work on read-only memory: %s",
                  strerror(errno));
         else
-            report_add(report, "waiting", FINDING_OK, "", "futex on read-only memory");
+            report_add(report, "waiting", FINDING_OK, "", "futex works on read-only memory");
         if (word != MAP_FAILED)
             munmap(word, (size_t)page);
     }
@@ -75,21 +75,21 @@ static void check_processes(struct report *report)
     bool by_socket = false;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
         report_add(report, "sockets", FINDING_BAD, "allow Unix sockets in the sandbox",
-             "no SOCK_SEQPACKET socket: %s", strerror(errno));
+             "SOCK_SEQPACKET is not available: %s", strerror(errno));
     } else {
         by_socket = getsockopt(pair[0], SOL_SOCKET, SO_PEERPIDFD, &peer, &size) == 0;
         close(pair[0]);
         close(pair[1]);
     }
     if (by_socket)
-        report_add(report, "processes", FINDING_OK, "", "pidfd, and SO_PEERPIDFD across containers");
+        report_add(report, "processes", FINDING_OK, "", "pidfd and SO_PEERPIDFD are available, also across containers");
     else if (own >= 0)
-        report_add(report, "processes", FINDING_NOTE, "Linux 6.5 has SO_PEERPIDFD",
-             "pidfd by number only: the death of a peer in another PID namespace shows by its "
+        report_add(report, "processes", FINDING_NOTE, "use Linux 6.5 or newer for SO_PEERPIDFD",
+             "pidfd only within a PID namespace: the death of a peer in another one is detected by its "
              "socket");
     else
         report_add(report, "processes", FINDING_NOTE, "use Linux 5.3 or newer",
-             "no pidfd (%s): death of a peer shows by its socket alone", strerror(errno));
+             "no pidfd (%s): the death of a peer is detected by its socket only", strerror(errno));
     if (peer >= 0)
         close(peer);
     if (own >= 0)
@@ -98,40 +98,40 @@ static void check_processes(struct report *report)
         report_add(report, "/proc", FINDING_OK, "", "mounted");
     else
         report_add(report, "/proc", FINDING_NOTE, "mount -t proc proc /proc",
-             "not mounted: programs are shown without names");
+             "not mounted: the names of programs are unknown");
 }
 
 static void check_folder(struct report *report)
 {
     const char *folder = sluice_registry_folder();
     const char *given = getenv("SLUICE_DIR");
-    const char *whose = given && given[0] ? "from SLUICE_DIR" : "the default";
+    const char *origin = given && given[0] ? "from SLUICE_DIR" : "the default";
     struct stat status;
-    char mend[256] = "";
+    char fix[256] = "";
     if (stat(folder, &status) < 0 && errno == ENOENT) {
-        report_add(report, "folder", FINDING_OK, "", "%s (%s), made when the first channel opens",
-             folder, whose);
+        report_add(report, "folder", FINDING_OK, "", "%s (%s), created when the first channel opens",
+             folder, origin);
         return;
     }
     if (stat(folder, &status) < 0) {
-        report_add(report, "folder", FINDING_BAD, "", "%s (%s): %s", folder, whose, strerror(errno));
+        report_add(report, "folder", FINDING_BAD, "", "%s (%s): %s", folder, origin, strerror(errno));
     } else if (!S_ISDIR(status.st_mode)) {
-        snprintf(mend, sizeof mend, "remove %.200s, or set SLUICE_DIR", folder);
-        report_add(report, "folder", FINDING_BAD, mend, "%s (%s) is no folder", folder, whose);
+        snprintf(fix, sizeof fix, "remove %.200s, or set SLUICE_DIR", folder);
+        report_add(report, "folder", FINDING_BAD, fix, "%s (%s) is not a folder", folder, origin);
     } else if (status.st_uid != getuid()) {
         report_add(
             report, "folder", FINDING_NOTE, "",
-            "%s (%s) is uid %u's, mode %04o: you read channels there if it and the writer allow it",
-            folder, whose, status.st_uid, status.st_mode & 07777);
+            "%s (%s) belongs to uid %u, mode %04o: you can read channels there if the folder and the writer allow it",
+            folder, origin, status.st_uid, status.st_mode & 07777);
     } else if (access(folder, W_OK | X_OK) < 0) {
-        snprintf(mend, sizeof mend, "chmod 700 %.200s", folder);
-        report_add(report, "folder", FINDING_BAD, mend, "%s (%s) may not be written", folder, whose);
+        snprintf(fix, sizeof fix, "chmod 700 %.200s", folder);
+        report_add(report, "folder", FINDING_BAD, fix, "%s (%s) is not writable", folder, origin);
     } else if (status.st_mode & 022 && !given) {
-        snprintf(mend, sizeof mend, "chmod 700 %.200s", folder);
-        report_add(report, "folder", FINDING_BAD, mend, "%s is writable for others, mode %04o", folder,
+        snprintf(fix, sizeof fix, "chmod 700 %.200s", folder);
+        report_add(report, "folder", FINDING_BAD, fix, "%s is writable by others, mode %04o", folder,
              status.st_mode & 07777);
     } else {
-        report_add(report, "folder", FINDING_OK, "", "%s (%s), mode %04o", folder, whose,
+        report_add(report, "folder", FINDING_OK, "", "%s (%s), mode %04o", folder, origin,
              status.st_mode & 07777);
     }
 }
@@ -143,7 +143,7 @@ static void check_limits(struct report *report)
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         bool few = files.rlim_cur < 256;
         report_add(report, "descriptors", few ? FINDING_NOTE : FINDING_OK, few ? "ulimit -n 1024" : "",
-             "up to %llu open at once; a channel with 64 slots takes about 70",
+             "%llu may be open at once; a channel with 64 slots takes about 70",
              (unsigned long long)files.rlim_cur);
     }
     if (getrlimit(RLIMIT_MEMLOCK, &locked) == 0)
@@ -151,8 +151,7 @@ static void check_limits(struct report *report)
              locked.rlim_cur == RLIM_INFINITY ? "any amount" : text_bytes(text, locked.rlim_cur));
 }
 
-/* A number behind `key` in a file of numbers; with an empty key the file's first. -1 if there is
- * none. */
+/* The number after `key` in a file like /proc/meminfo; the first number if `key` is empty. -1 if there is none. */
 static long long read_number(const char *path, const char *key)
 {
     char line[256];
@@ -177,15 +176,15 @@ static void check_memory(struct report *report)
         used = read_number("/sys/fs/cgroup/memory/memory.usage_in_bytes", "");
     }
     if (free_kib >= 0) {
-        bool little = free_kib < 256 * 1024;
-        report_add(report, "memory", little ? FINDING_NOTE : FINDING_OK,
-             little ? "fewer slots, or smaller frames" : "", "%s free",
+        bool low = free_kib < 256 * 1024;
+        report_add(report, "memory", low ? FINDING_NOTE : FINDING_OK,
+             low ? "use fewer slots or smaller frames" : "", "%s free",
              text_bytes(text, (uint64_t)free_kib * 1024));
     }
     if (limit > 0 && limit < (1LL << 50)) {
         char of[TERM_TEXT];
         report_add(report, "memory limit", FINDING_NOTE, "",
-             "this group of processes may use %s and uses %s; slots count there",
+             "this cgroup may use %s and uses %s, slots included",
              text_bytes(of, (uint64_t)limit), used >= 0 ? text_bytes(text, (uint64_t)used) : "?");
     }
 }
@@ -200,7 +199,7 @@ static void check_container(struct report *report)
     if (kind)
         report_add(
             report, "container", FINDING_NOTE, "",
-            "this looks like %s: channels to other containers need a shared folder, see SLUICE_DIR",
+            "running in %s: to share channels with other containers, share the folder SLUICE_DIR",
             kind);
 }
 
@@ -211,7 +210,7 @@ static void check_clock(struct report *report)
         report_add(report, "clock", FINDING_OK, "", "CLOCK_MONOTONIC in steps of %ld ns", step.tv_nsec);
     else
         report_add(report, "clock", FINDING_NOTE, "boot with high-resolution timers",
-             "CLOCK_MONOTONIC is coarse; latencies will be too");
+             "CLOCK_MONOTONIC is coarse, and so are measured latencies");
 }
 
 void check_system(struct report *report)
