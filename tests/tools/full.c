@@ -19,7 +19,7 @@ TEST_TIMEOUT(recording_until_the_disk_is_full, 60)
     test_small_disk(in_dir("disk"), "size=300k");
     player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "200");
     CHECK_EQ(sluice_run(&recorder, "record", "camera", in_dir("disk/a.slr")), 1);
-    CHECK_HAS(recorder.err, "takes no more: No space left on device. It keeps the ");
+    CHECK_HAS(recorder.err, ": No space left on device. It has the ");
     CHECK_EQ(program_end(&player, SIGTERM), 0);
 
     FILE *file = fopen(in_dir("disk/a.slr"), "rb");
@@ -27,7 +27,7 @@ TEST_TIMEOUT(recording_until_the_disk_is_full, 60)
     CHECK_EQ(recording_read(file, &summary), RECORDING_CUT);
     fclose(file);
     CHECK_GE(summary.frames, 10);
-    snprintf(text, sizeof text, "It keeps the %llu frames", (unsigned long long)summary.frames);
+    snprintf(text, sizeof text, "It has the %llu frames", (unsigned long long)summary.frames);
     CHECK_HAS(recorder.err, text);
     snprintf(text, sizeof text, "played %llu frames", (unsigned long long)summary.frames);
     CHECK_EQ(sluice_run(&player, "play", in_dir("disk/a.slr"), "camera", "--fps", "max"), 0);

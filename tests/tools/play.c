@@ -366,7 +366,7 @@ TEST(recording_up_to_the_largest_file)
     player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "200");
     CHECK_EQ(setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 300 << 10, 300 << 10 }), 0); /* its signal kills, if it is left to */
     CHECK_EQ(sluice_run(&p, "record", "camera", in_dir("a.slr")), 1);
-    CHECK_HAS(p.err, "takes no more: File too large. It keeps the ");
+    CHECK_HAS(p.err, ": File too large. It has the ");
     CHECK_EQ(program_end(&player, SIGTERM), 0);
 }
 

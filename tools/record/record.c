@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice record: every frame of a channel, in order, into a Sluice recording.
+ * sluice record: writes every frame of a channel into a Sluice recording or a video.
  */
 #include "record.h"
 
@@ -15,66 +15,108 @@
 #include "../common/term.h"
 #include "../media/recording.h"
 
+#define ACQUIRE_TIMEOUT (100 * SLUICE_MS) /* how long a signal to stop may go unnoticed */
+#define REOPEN_INTERVAL (20 * SLUICE_MS)  /* between attempts to acquire from a closed channel */
+
 enum { FRAMES, SECONDS, DEPTH, EVERY, FPS, CRF, ARRAY, RAW, FOLLOW, TIMEOUT, UNDECLARED, QUIET };
 
 static const struct args_option options[] = {
     [FRAMES] = { 'n', "frames", "N", "stop after N frames" },
     [SECONDS] = { 's', "seconds", "S", "stop after S seconds" },
-    [DEPTH] = { 'd', "depth", "N", "unread frames kept for it; default: what there is" },
-    [EVERY] = { 'e', "every", "N", "record each N-th frame only" },
-    [FPS] = { 'r', "fps", "N", "video: frames a second; default: as measured" },
-    [CRF] = { 0, "crf", "N", "video: quality, 0 (best) to 51; default 20" },
-    [ARRAY] = { 'a', "array", "ARRAY", "video: this array; default: the first image" },
-    [RAW] = { 0, "raw", NULL, "a Sluice recording, whatever the file's name" },
-    [FOLLOW] = { 'F', "follow", NULL, "go on when the writer closes, for the next one" },
-    [TIMEOUT] = { 't', "timeout", "S", "wait so long for the channel; default 0" },
+    [DEPTH] = { 'd', "depth", "N", "unread frames that the writer keeps; default: as many as fit" },
+    [EVERY] = { 'e', "every", "N", "record every N-th frame only" },
+    [FPS] = { 'r', "fps", "N", "video: frames per second; default: measured" },
+    [CRF] = { 0, "crf", "N", "video: quality from 0 (best) to 51; default 20" },
+    [ARRAY] = { 'a', "array", "ARRAY", "video: the array to record; default: the first image" },
+    [RAW] = { 0, "raw", NULL, "write a Sluice recording, whatever the file name" },
+    [FOLLOW] = { 'F', "follow", NULL, "wait for the next writer when the channel closes" },
+    [TIMEOUT] = { 't', "timeout", "S", "wait up to S seconds for the channel; default 0" },
     [UNDECLARED] = UNDECLARED_OPTION,
-    [QUIET] = { 'q', "quiet", NULL, "no progress, no summary" },
+    [QUIET] = { 'q', "quiet", NULL, "print no progress and no summary" },
     { 0 },
 };
 
-/* A file that takes no more ends with its last whole frame. */
-static int give_up(struct record *record, off_t whole)
+/* ---- Sluice recordings ---- */
+
+static int create_recording(struct record *record)
 {
-    int error = errno;
-    say_error(record->command, "%s takes no more: %s. It keeps the %" PRIu64 " frames before.",
-              record->path, strerror(error), record->frames);
-    clearerr(record->file);
-    if (whole >= 0 && ftruncate(fileno(record->file), whole) == 0)
-        fseeko(record->file, whole, SEEK_SET);
+    record->file = fopen(record->path, "wbe");
+    if (record->file && recording_create(record->file, record->channel))
+        return EXIT_DONE;
+    say_error(record->command, "cannot write %s: %s.", record->path, strerror(errno));
+    if (record->file)
+        fclose(record->file);
     return EXIT_FAILED;
 }
 
-static int put_raw(struct record *record, const struct sluice_frame *frame)
+/* Reports errno, and cuts off what follows `end`, the end of the last whole frame. */
+static int abort_recording(struct record *record, off_t end)
+{
+    say_error(record->command, "cannot write to %s: %s. It has the %" PRIu64 " frames before.",
+              record->path, strerror(errno), record->frames);
+    clearerr(record->file);
+    if (ftruncate(fileno(record->file), end) == 0)
+        fseeko(record->file, end, SEEK_SET);
+    return EXIT_FAILED;
+}
+
+static bool write_format_if_changed(struct record *record, const struct sluice_frame *frame)
+{
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    bool first = record->format.array_count == 0;
+    if (!first && !(frame->flags & (SLUICE_FRAME_NEW_FORMAT | SLUICE_FRAME_NEW_SESSION)))
+        return true;
+    if (sluice_reader_format(record->reader, &format) != SLUICE_OK)
+        return true;
+    if (same_format(&format, &record->format))
+        return true;
+    record->format = format;
+    return recording_put_format(record->file, &format);
+}
+
+static int write_raw_frame(struct record *record, const struct sluice_frame *frame)
 {
     struct sluice_array arrays[SLUICE_MAX_ARRAYS];
-    struct sluice_format format = SLUICE_FORMAT_INIT;
-    off_t whole = ftello(record->file);
     for (uint32_t i = 0; i < frame->array_count; i++) {
         int result = sluice_frame_array_at(frame, i, &arrays[i]);
         if (result)
             return say_result(record->command, result, NULL);
         readback_map(&record->readback, &arrays[i]);
     }
-    bool changed = frame->flags & (SLUICE_FRAME_NEW_FORMAT | SLUICE_FRAME_NEW_SESSION);
-    if ((changed || record->format.array_count == 0) &&
-        sluice_reader_format(record->reader, &format) == SLUICE_OK &&
-        !same_format(&format, &record->format)) {
-        if (!recording_put_format(record->file, &format))
-            return give_up(record, whole);
-        record->format = format;
-        whole = ftello(record->file);
-    }
-    return recording_put_frame(record->file, frame, arrays) ? EXIT_DONE : give_up(record, whole);
+    off_t end = ftello(record->file);
+    if (!write_format_if_changed(record, frame) ||
+        !recording_put_frame(record->file, frame, arrays))
+        return abort_recording(record, end);
+    return EXIT_DONE;
 }
 
-/* One frame into the file. */
-static int put_frame(struct record *record, const struct sluice_frame *frame)
+static int finish_recording(struct record *record, int code)
+{
+    if (code == EXIT_DONE && !recording_put_end(record->file, record->frames, record->missed)) {
+        say_error(record->command, "cannot write to %s: %s.", record->path, strerror(errno));
+        code = EXIT_FAILED;
+    }
+    if (fclose(record->file) != 0 && code == EXIT_DONE) {
+        say_error(record->command, "cannot write to %s: %s.", record->path, strerror(errno));
+        code = EXIT_FAILED;
+    }
+    return code;
+}
+
+/* ---- frames ---- */
+
+static bool is_done(const struct record *record)
+{
+    return stop_asked() || (record->max_frames && record->frames >= record->max_frames) ||
+           now_ns() >= record->end_ns;
+}
+
+static int write_frame(struct record *record, const struct sluice_frame *frame)
 {
     int result = readback_fetch(&record->readback, record->reader, frame);
     if (result)
         return say_result(record->command, result, NULL);
-    int code = record->file ? put_raw(record, frame) : record_video(record, frame);
+    int code = record->file ? write_raw_frame(record, frame) : record_video(record, frame);
     if (code != EXIT_DONE)
         return code;
     record->frames++;
@@ -87,110 +129,120 @@ static int put_frame(struct record *record, const struct sluice_frame *frame)
     return EXIT_DONE;
 }
 
-static bool over(const struct record *record)
+static int write_and_release(struct record *record, struct sluice_frame *frame)
 {
-    return stop_asked() || (record->limit && record->frames >= record->limit) ||
-           now_ns() >= record->end_ns;
+    int code = write_frame(record, frame);
+    int result = sluice_reader_release(record->reader, frame, SLUICE_ON_CPU);
+    if (result && code == EXIT_DONE)
+        return say_result(record->command, result, record->channel);
+    return code;
 }
 
-/* Takes frames until it is time to end. */
-static int take_frames(struct record *record)
+/* Deals with an acquire that returned no frame. */
+static int handle_no_frame(struct record *record, int result)
+{
+    if (result == SLUICE_E_LOST) {
+        say_error(record->command, "%s Recording continues.", sluice_last_error());
+        return EXIT_DONE;
+    }
+    if (result < 0)
+        return say_result(record->command, result, record->channel);
+    if (result == SLUICE_CLOSED)
+        sleep_until(now_ns() + REOPEN_INTERVAL);
+    if (!record->quiet)
+        progress("recording '%s': %" PRIu64 " frames, waiting: %s", record->channel,
+                 record->frames, sluice_result_text(result));
+    return EXIT_DONE;
+}
+
+static int record_frames(struct record *record)
 {
     int code = EXIT_DONE;
-    while (code == EXIT_DONE && !over(record)) {
+    while (code == EXIT_DONE && !is_done(record)) {
         struct sluice_frame frame;
-        int result = sluice_reader_acquire(record->reader, SLUICE_ON_CPU, 100 * SLUICE_MS, &frame);
-        if (result == SLUICE_OK) {
-            code = put_frame(record, &frame);
-            result = sluice_reader_release(record->reader, &frame, SLUICE_ON_CPU);
-            if (result && code == EXIT_DONE)
-                code = say_result(record->command, result, record->channel);
-        } else if (result == SLUICE_CLOSED && !record->follow) {
+        int result =
+            sluice_reader_acquire(record->reader, SLUICE_ON_CPU, ACQUIRE_TIMEOUT, &frame);
+        if (result == SLUICE_CLOSED && !record->follow)
             break;
-        } else if (result == SLUICE_CLOSED) {
-            sleep_until(now_ns() + 20 * SLUICE_MS);
-        } else if (result == SLUICE_E_LOST) {
-            say_error(record->command, "%s Going on.", sluice_last_error());
-        } else if (result < 0) {
-            code = say_result(record->command, result, record->channel);
-        }
-        if (result > 0 && !record->quiet)
-            progress("recording '%s': %" PRIu64 " frames, waiting: %s", record->channel,
-                     record->frames, sluice_result_text(result));
+        if (result == SLUICE_OK)
+            code = write_and_release(record, &frame);
+        else
+            code = handle_no_frame(record, result);
     }
     return code;
 }
 
-static int finish(struct record *record, int code)
-{
-    if (record->file) {
-        if (code == EXIT_DONE && !recording_put_end(record->file, record->frames, record->missed))
-            code = give_up(record, -1);
-        if (fclose(record->file) != 0 && code == EXIT_DONE) {
-            say_error(record->command, "%s could not be written: %s.", record->path,
-                      strerror(errno));
-            code = EXIT_FAILED;
-        }
-    } else if (!media_close(&record->sink, record->command)) {
-        code = code ? code : EXIT_FAILED;
-    }
-    progress_end();
-    if (!record->quiet) {
-        printf("recorded %" PRIu64 " frames, missed %" PRIu64, record->frames, record->missed);
-        if (record->sessions > 1)
-            printf(", over %u sessions of the writer", record->sessions);
-        if (record->repeated)
-            printf(", %" PRIu64 " repeated to keep time", record->repeated);
-        if (record->segment > 1)
-            printf(", in %u files", record->segment);
-        printf("\n");
-    }
-    if (code == EXIT_DONE && record->frames == 0 && !stop_asked()) {
-        say_error(record->command, "no frame came from '%s'.", record->channel);
-        return EXIT_TIMED_OUT;
-    }
-    return code;
-}
+/* ---- the command ---- */
 
-static bool take_option(struct record *record, const struct args *args, int option)
+static bool parse_option(struct record *record, const struct args *args, int option)
 {
-    uint32_t number;
-    int64_t time;
     switch (option) {
-    case FRAMES:
-        if (!args_u32(args, 1, UINT32_MAX, &number))
-            return false;
-        record->limit = number;
-        return true;
-    case SECONDS:
-        if (!args_duration(args, &time))
-            return false;
-        record->seconds_ns = time;
-        return true;
+    case FRAMES: return args_u32(args, 1, UINT32_MAX, &record->max_frames);
+    case SECONDS: return args_duration(args, &record->duration_ns);
     case DEPTH: return args_u32(args, 1, SLUICE_MAX_SLOTS, &record->depth);
     case EVERY: return args_u32(args, 1, 1000000, &record->every);
     case FPS: return args_number(args, 0.01, 1000, &record->sink.fps);
     case CRF: record->sink.crf_set = true; return args_u32(args, 0, 51, &record->sink.crf);
     case ARRAY: record->array = args->value; return true;
-    case RAW: return record->raw = true;
-    case FOLLOW: return record->follow = true;
-    case TIMEOUT: return args_duration(args, &record->timeout_ns);
+    case RAW: record->raw = true; return true;
+    case FOLLOW: record->follow = true; return true;
+    case TIMEOUT: return args_duration(args, &record->open_timeout_ns);
     case UNDECLARED: return cipd_parse_order(args, &record->undeclared);
-    case QUIET: return record->quiet = true;
+    case QUIET: record->quiet = true; return true;
     default: return false;
     }
 }
 
-static int run(const struct command *command, int argc, char **argv)
+static int open_channel(struct record *record)
 {
-    struct record record = { .command = command->name };
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
     struct sluice_cipd_reader_params cipd;
+    params.name = record->channel;
+    params.mode = SLUICE_IN_ORDER;
+    params.depth = record->depth;
+    params.every = record->every;
+    int code = cipd_init_reader(record->command, &params, &cipd, record->undeclared);
+    if (code != EXIT_DONE)
+        return code;
+    return open_reader(record->command, &params, record->open_timeout_ns, &record->reader);
+}
+
+static void print_summary(const struct record *record)
+{
+    printf("recorded %" PRIu64 " frames, missed %" PRIu64, record->frames, record->missed);
+    if (record->sessions > 1)
+        printf(", over %u sessions of the writer", record->sessions);
+    if (record->repeated)
+        printf(", %" PRIu64 " repeated to keep time", record->repeated);
+    if (record->segment > 1)
+        printf(", in %u files", record->segment);
+    printf("\n");
+}
+
+static int finish_file(struct record *record, int code)
+{
+    if (record->file)
+        code = finish_recording(record, code);
+    else if (!media_close(&record->sink, record->command) && code == EXIT_DONE)
+        code = EXIT_FAILED;
+    progress_end();
+    if (!record->quiet)
+        print_summary(record);
+    if (code == EXIT_DONE && record->frames == 0 && !stop_asked()) {
+        say_error(record->command, "no frame arrived from '%s'.", record->channel);
+        return EXIT_TIMED_OUT;
+    }
+    return code;
+}
+
+static int record_run(const struct command *command, int argc, char **argv)
+{
+    struct record record = { .command = command->name };
     struct args args;
     int option;
     args_begin(&args, command, argc, argv);
     while ((option = args_next(&args)) >= 0)
-        if (!take_option(&record, &args, option))
+        if (!parse_option(&record, &args, option))
             return EXIT_USAGE;
     if (option != ARGS_END)
         return option == ARGS_HELP ? EXIT_DONE : EXIT_USAGE;
@@ -200,31 +252,18 @@ static int run(const struct command *command, int argc, char **argv)
 
     stop_on_signals();
     if (!record.raw)
-        record_measure(&record);
-    params.name = record.channel;
-    params.mode = SLUICE_IN_ORDER;
-    params.depth = record.depth;
-    params.every = record.every;
-    int code = cipd_init_reader(command->name, &params, &cipd, record.undeclared);
-    if (code == EXIT_DONE)
-        code = open_reader(command->name, &params, record.timeout_ns, &record.reader);
-    if (code != EXIT_DONE)
-        return code;
-    if (record.raw) {
-        record.file = fopen(record.path, "wbe");
-        if (!record.file || !recording_create(record.file, record.channel)) {
-            say_error(command->name, "%s cannot be written: %s.", record.path, strerror(errno));
-            if (record.file)
-                fclose(record.file);
-            sluice_reader_close(&record.reader);
-            return EXIT_FAILED;
-        }
+        record_measure_rate(&record);
+    int code = open_channel(&record);
+    if (code == EXIT_DONE && record.raw)
+        code = create_recording(&record);
+    bool started = code == EXIT_DONE;
+    if (started) {
+        record.end_ns = record.duration_ns ? now_ns() + record.duration_ns : INT64_MAX;
+        code = record_frames(&record);
     }
-    record.end_ns = record.seconds_ns ? now_ns() + record.seconds_ns : INT64_MAX;
-    code = take_frames(&record);
     readback_close(&record.readback);
-    sluice_reader_close(&record.reader);
-    return finish(&record, code);
+    sluice_reader_close(&record.reader); /* first: an open reader may hold up its writer */
+    return started ? finish_file(&record, code) : code;
 }
 
 const struct command record_command = {
@@ -232,16 +271,17 @@ const struct command record_command = {
     .arguments = "CHANNEL FILE",
     .summary = "record every frame of a channel",
     .details =
-        "A FILE that ends in .slr becomes a Sluice recording: frames bit for bit, with their\n"
-        "timing, formats and metadata, which 'play' plays again. Any other is encoded by ffmpeg\n"
-        "as its name says. Recording goes on when the writer is killed and comes back, and ends\n"
-        "when it closes (or see --follow), or with Ctrl-C. An existing FILE is replaced. Video\n"
-        "that changes its size goes on in FILE with .2, .3 and so on before its ending.\n",
+        "If FILE ends in .slr, it becomes a Sluice recording: every frame bit for bit, with its\n"
+        "timing, format and metadata, for 'sluice play'. Any other FILE is a video, encoded by\n"
+        "ffmpeg in the format of its name. If the writer is killed, recording continues when it\n"
+        "restarts. Recording ends when the writer closes (see --follow), or with Ctrl-C. An\n"
+        "existing FILE is replaced. When a video changes its size, it continues in a new file\n"
+        "with .2, .3 and so on before the ending.\n",
     .examples = "  sluice record camera take.slr\n"
                 "  sluice record camera take.mp4 --seconds 10 --crf 18\n"
                 "  sluice record camera take.slr --frames 100 --depth 8\n",
     .options = options,
     .min_arguments = 2,
     .max_arguments = 2,
-    .run = run,
+    .run = record_run,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the two ways to record share: frames bit for bit, or video by ffmpeg.
+ * sluice record: what its two ways to record share.
  */
 #ifndef TOOLS_RECORD_H
 #define TOOLS_RECORD_H
@@ -15,34 +15,39 @@
 #include "../media/media.h"
 
 struct record {
+    /* ---- the command line ---- */
     const char *command; /* for messages */
     const char *channel, *path, *array;
-    uint64_t limit; /* frames; 0: all */
-    int64_t seconds_ns, timeout_ns;
+    uint32_t max_frames;  /* 0: no limit */
+    int64_t duration_ns;  /* 0: no limit */
+    int64_t open_timeout_ns;
     uint32_t depth, every, undeclared;
     bool raw, follow, quiet;
 
     sluice_reader *reader;
     struct readback readback;
     int64_t end_ns;
-    uint64_t frames, missed, session;
+    uint64_t frames, missed;
+    uint64_t session; /* of the last frame */
     unsigned sessions;
 
-    FILE *file;                  /* Sluice recording */
+    /* ---- a Sluice recording ---- */
+    FILE *file;                  /* NULL: a video */
     struct sluice_format format; /* the last one written to it */
 
-    struct media_sink sink; /* video */
+    /* ---- a video ---- */
+    struct media_sink sink;
     char segment_path[4096];
-    unsigned segment; /* files so far */
-    int64_t first_ns; /* when the file's first frame was committed */
-    uint64_t written; /* frames in the file, with repeated ones */
+    unsigned segment;         /* number of files so far */
+    int64_t segment_start_ns; /* commit time of its first frame */
+    uint64_t segment_frames;  /* including repeated ones */
     uint64_t repeated;
 };
 
-/* Finds out the channel's frame rate if none was asked for. */
-void record_measure(struct record *record);
+/* Measures the channel's frame rate, unless --fps gave one. */
+void record_measure_rate(struct record *record);
 
-/* One frame into the video. Returns an exit code. */
+/* Adds one frame to the video. Returns an exit code. */
 int record_video(struct record *record, const struct sluice_frame *frame);
 
 #endif

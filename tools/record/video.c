@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Recording video: ffmpeg gets a steady rate. A frame that comes late is written more than once, so
- * that the video keeps time through drops and restarts; none is left out.
+ * Recording a video: ffmpeg needs a constant frame rate. A frame after a gap is written several times, so that the
+ * video keeps time across drops and restarts; no frame is left out.
  */
 #include <math.h>
 #include <string.h>
@@ -12,36 +12,37 @@
 #include "../common/term.h"
 #include "record.h"
 
-#define MEASURE_TIME (300 * SLUICE_MS)
-#define RATE_UNKNOWN 30
-#define LATE         2.5 /* frames; less is only jitter */
+#define MEASURE_TIME  (300 * SLUICE_MS)
+#define POLL_INTERVAL (50 * SLUICE_MS)
+#define DEFAULT_RATE  30
+#define JITTER_FRAMES 2.5 /* a frame that is later follows a gap */
 
-/* Clocks and short measurements are a little off: a rate near a usual one is that. */
-static double usual_rate(double rate)
+/* Rounds a measured rate to a common one, or else to a whole number. */
+static double round_rate(double rate)
 {
-    static const double usual[] = { 10, 12, 12.5, 15,  20,  24,  25, 30000.0 / 1001, 30, 48, 50,
+    static const double common[] = { 10, 12, 12.5, 15,  20,  24,  25, 30000.0 / 1001, 30, 48, 50,
                                     60, 72, 90,   100, 120, 144, 240 };
-    double best = usual[0];
-    for (size_t i = 1; i < sizeof usual / sizeof usual[0]; i++)
-        if (fabs(rate - usual[i]) < fabs(rate - best))
-            best = usual[i];
-    if (fabs(rate - best) < best * 0.03)
-        return best;
-    return rate < 1 ? RATE_UNKNOWN : rate > 1000 ? 1000 : round(rate);
+    double nearest = common[0];
+    for (size_t i = 1; i < sizeof common / sizeof common[0]; i++)
+        if (fabs(rate - common[i]) < fabs(rate - nearest))
+            nearest = common[i];
+    if (fabs(rate - nearest) < nearest * 0.03)
+        return nearest;
+    return rate < 1 ? DEFAULT_RATE : rate > 1000 ? 1000 : round(rate);
 }
 
-void record_measure(struct record *record)
+void record_measure_rate(struct record *record)
 {
     struct sluice_channel_info before = { .size = sizeof before }, after = { .size = sizeof after };
-    int64_t end = now_ns() + record->timeout_ns;
+    int64_t end = now_ns() + record->open_timeout_ns;
     if (record->sink.fps > 0)
         return;
-    record->sink.fps = RATE_UNKNOWN;
+    record->sink.fps = DEFAULT_RATE;
     while (sluice_channel_info(record->channel, WRITER_PATIENCE, &before, NULL, 0) != SLUICE_OK) {
         if (now_ns() >= end || stop_asked())
             return;
         progress("waiting for the channel '%s'", record->channel);
-        sleep_until(now_ns() + 50 * SLUICE_MS);
+        sleep_until(now_ns() + POLL_INTERVAL);
     }
     sleep_until(now_ns() + MEASURE_TIME);
     if (sluice_channel_info(record->channel, WRITER_PATIENCE, &after, NULL, 0) != SLUICE_OK ||
@@ -49,12 +50,12 @@ void record_measure(struct record *record)
         return;
     double seconds = (double)(after.last_commit_ns - before.last_commit_ns) / 1e9;
     if (seconds > 0)
-        record->sink.fps = usual_rate((double)(after.committed - before.committed) / seconds);
+        record->sink.fps = round_rate((double)(after.committed - before.committed) / seconds);
     if (record->every > 1)
         record->sink.fps /= record->every;
 }
 
-/* "take.mp4", then "take.2.mp4", ... */
+/* "take.mp4", "take.2.mp4", "take.3.mp4", ... */
 static void name_segment(struct record *record)
 {
     const char *slash = strrchr(record->path, '/');
@@ -76,11 +77,30 @@ static int start_segment(struct record *record, const struct sluice_frame *frame
         return EXIT_FAILED;
     name_segment(record);
     if (record->segment > 1)
-        say_error(record->command, "the image is %ux%u now; going on in %s.", image->image.width,
+        say_error(record->command, "the image size changed to %ux%u; continuing in %s.", image->image.width,
                   image->image.height, record->segment_path);
-    record->first_ns = frame->commit_ns;
-    record->written = 0;
+    record->segment_start_ns = frame->commit_ns;
+    record->segment_frames = 0;
     return media_open(&record->sink, image, record->command) ? EXIT_DONE : EXIT_FAILED;
+}
+
+/* Writes the image once, or after a gap as often as the video needs to catch up. */
+static int write_until_due(struct record *record, const struct sluice_frame *frame,
+                           const struct sluice_array *image)
+{
+    double due = (double)(frame->commit_ns - record->segment_start_ns) * record->sink.fps / 1e9;
+    bool after_gap = due > (double)record->segment_frames + JITTER_FRAMES;
+    bool again;
+    do {
+        if (!media_write(&record->sink, image)) {
+            media_close(&record->sink, record->command);
+            return EXIT_FAILED;
+        }
+        record->segment_frames++;
+        again = after_gap && (double)record->segment_frames < due;
+        record->repeated += again;
+    } while (again && !stop_asked());
+    return EXIT_DONE;
 }
 
 int record_video(struct record *record, const struct sluice_frame *frame)
@@ -98,15 +118,5 @@ int record_video(struct record *record, const struct sluice_frame *frame)
         code = start_segment(record, frame, &image);
     if (code != EXIT_DONE)
         return code;
-    double due = (double)(frame->commit_ns - record->first_ns) * record->sink.fps / 1e9;
-    bool late = due > (double)record->written + LATE;
-    do {
-        if (!media_write(&record->sink, &image)) {
-            media_close(&record->sink, record->command);
-            return EXIT_FAILED;
-        }
-        record->written++;
-        record->repeated += late && (double)record->written < due;
-    } while (late && (double)record->written < due && !stop_asked());
-    return EXIT_DONE;
+    return write_until_due(record, frame, &image);
 }
